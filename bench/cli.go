@@ -28,9 +28,10 @@ type CLI struct {
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 
-// Arguments rewrites a command line so that the lists that vLLM's tool separates by spaces (--goodput ttft:200 itl:50, --metadata a=b
-// c=d) become repeated flags, puts in the flags of a --scenario, and of a line with a flag that is gone keeps what to say instead.
-// Command lines of other commands stay as they are.
+// Arguments rewrites a command line so that the lists that vLLM's tool separates by spaces
+// (--goodput ttft:200 itl:50, --metadata a=b c=d) become repeated flags, puts in the flags of a
+// --scenario, and of a line with a flag that is gone keeps what to say instead. Command lines of
+// other commands stay as they are.
 func Arguments(args []string) []string {
 	if len(args) == 0 || args[0] != "bench" {
 		return args
@@ -45,7 +46,8 @@ func Arguments(args []string) []string {
 		switch {
 		case list != "" && i > 0 && args[i-1] == list: // its first value
 			out = append(out, a)
-		case list == "--goodput" && load.Objective.MatchString(a), list == "--metadata" && strings.Contains(a, "=") && !strings.HasPrefix(a, "-") && !strings.Contains(a, "://"):
+		case list == "--goodput" && load.Objective.MatchString(a), list == "--metadata" && strings.Contains(a, "=") &&
+			!strings.HasPrefix(a, "-") && !strings.Contains(a, "://"):
 			out = append(out, list, a)
 		default:
 			if list = ""; a == "--goodput" || a == "--metadata" {
@@ -66,8 +68,8 @@ type RunCmd struct {
 	Refused string `hidden:""`
 }
 
-// Run measures, prints and writes the result. The first interrupt ends the run and prints what it has; a second one kills. An
-// error is an *ExitError with the exit code.
+// Run measures, prints and writes the result. The first interrupt ends the run and prints what it
+// has; a second one kills. An error is an *ExitError with the exit code.
 func (c *RunCmd) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

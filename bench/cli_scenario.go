@@ -13,7 +13,10 @@ import (
 )
 
 // shortFlags are the letters of `bench run` that stand for flags that scenarios set.
-var shortFlags = map[byte]string{'n': "num-prompts", 'z': "duration", 'r': "request-rate", 'c': "max-concurrency", 'm': "model"}
+var shortFlags = map[byte]string{
+	'n': "num-prompts", 'z': "duration", 'r': "request-rate", 'c': "max-concurrency",
+	'm': "model",
+}
 
 // instead are flags that a scenario's flag cannot stand beside.
 var instead = map[string][]string{
@@ -21,8 +24,9 @@ var instead = map[string][]string{
 	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
 }
 
-// withScenario puts the flags of a scenario into a command line: after `bench` or `bench run`, before what the user gives, so that the
-// user's own flags win. A command line without --scenario is returned as it is. An unknown scenario is left for the command to tell.
+// withScenario puts the flags of a scenario into a command line: after `bench` or `bench run`,
+// before what the user gives, so that the user's own flags win. A command line without --scenario
+// is returned as it is. An unknown scenario is left for the command to tell.
 func withScenario(args []string) []string {
 	at, ok := isRun(args)
 	if !ok {
@@ -59,7 +63,8 @@ func withScenario(args []string) []string {
 	return slices.Concat(args[:at], s.Flags(given), args[at:])
 }
 
-// play prepares the command for its scenario: it starts the fleet unless a target is given. The caller must call end.
+// play prepares the command for its scenario: it starts the fleet unless a target is given. The
+// caller must call end.
 func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err error) {
 	s, err := scenario.Find(c.Scenario)
 	if err != nil {

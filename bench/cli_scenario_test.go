@@ -30,7 +30,8 @@ func TestNothingIsNoDefault(t *testing.T) {
 	}
 }
 
-// TestScenariosAreCommands holds that every flag of every scenario is one, and that the run would accept them together.
+// TestScenariosAreCommands holds that every flag of every scenario is one, and that the run would
+// accept them together.
 func TestScenariosAreCommands(t *testing.T) {
 	for _, name := range scenario.Names {
 		s, err := scenario.Find(name)

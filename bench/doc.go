@@ -1,12 +1,14 @@
-// Package bench is the load tester's command line: it drives any server that speaks the OpenAI or the Messages dialects, measures what
-// its clients would see, and says whether the numbers can be trusted.
+// Package bench is the load tester's command line: it drives any server that speaks the OpenAI or
+// the Messages dialects, measures what its clients would see, and says whether the numbers can be
+// trusted.
 //
 // # What a number means
 //
-// Every request has three clocks: when the schedule wanted it (scheduled), when the client began to send it, a new connection
-// included (sent), and when answers came. Latencies are given from both, always: from sent is what vLLM's tool and its kin print,
-// from scheduled is what a user would have felt who came at that moment. A client that waits for a free slot, or for its own
-// processor, shows in the difference. README.md has the formulas.
+// Every request has three clocks: when the schedule wanted it (scheduled), when the client began to
+// send it, a new connection included (sent), and when answers came. Latencies are given from both,
+// always: from sent is what vLLM's tool and its kin print, from scheduled is what a user would have
+// felt who came at that moment. A client that waits for a free slot, or for its own processor,
+// shows in the difference. README.md has the formulas.
 //
 // # Where things are
 //

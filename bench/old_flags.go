@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// oldFlags are the flags of `bench run` that are gone, and what to say instead of them. README.md has them as a table.
+// oldFlags are the flags of `bench run` that are gone, and what to say instead of them. README.md
+// has them as a table.
 var oldFlags = []struct{ names, instead string }{
 	{"append-result label result-dir result-filename save-result", "-o FILE.json, whatever its name; --metadata K=V for words of yours"},
 	{"arrival", "--burstiness 1 for Poisson, inf for constant gaps"},
@@ -37,7 +38,8 @@ var oldFlags = []struct{ names, instead string }{
 	{"sweep-size", ""},
 }
 
-// refuseOldFlag returns the line that says what became of the first old flag of a command line; empty when there is none.
+// refuseOldFlag returns the line that says what became of the first old flag of a command line;
+// empty when there is none.
 func refuseOldFlag(args []string) string {
 	at, ok := isRun(args)
 	if !ok {
@@ -59,7 +61,8 @@ func refuseOldFlag(args []string) string {
 	return ""
 }
 
-// isRun reports whether a command line is one of `bench run`, which may leave "run" out, and where what follows begins.
+// isRun reports whether a command line is one of `bench run`, which may leave "run" out, and where
+// what follows begins.
 func isRun(args []string) (at int, ok bool) {
 	switch {
 	case len(args) < 2 || args[0] != "bench":

@@ -14,8 +14,9 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestOldFlags holds that a flag that is gone is refused with a line that says what became of it, wherever it stands and whatever follows,
-// that no flag of ours is among them, and that every counterpart is a flag.
+// TestOldFlags holds that a flag that is gone is refused with a line that says what became of it,
+// wherever it stands and whatever follows, that no flag of ours is among them, and that every
+// counterpart is a flag.
 func TestOldFlags(t *testing.T) {
 	for line, want := range map[string]string{
 		"run http://h:1 --isl 5 -n 3":         "--isl is gone: say --random-input-len",
@@ -52,7 +53,8 @@ func TestOldFlags(t *testing.T) {
 	}
 }
 
-// TestReadmeCommands runs every command of README.md beside the code, shorter and against an engine of its own.
+// TestReadmeCommands runs every command of README.md beside the code, shorter and against an engine
+// of its own.
 func TestReadmeCommands(t *testing.T) {
 	fastset.LeaveOut(t, "the commands of the README")
 	t.Parallel()

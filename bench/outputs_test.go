@@ -29,7 +29,8 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestOutputsAreCheckedBeforeTheLoad holds that a path that cannot be written costs no request, and says so in one line.
+// TestOutputsAreCheckedBeforeTheLoad holds that a path that cannot be written costs no request, and
+// says so in one line.
 func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -59,7 +60,8 @@ func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 		t.Errorf("%d requests were sent", n)
 	}
 
-	// All can be written, but the target cannot be measured: nothing is left behind, and what was there is as it was.
+	// All can be written, but the target cannot be measured: nothing is left behind, and what was
+	// there is as it was.
 	good := RunCmd{Options: load.Options{Output: []string{filepath.Join(dir, "a.json"), filepath.Join(dir, "a.html")}}}
 	again := RunCmd{Options: load.Options{Output: []string{file}}}
 	for _, c := range []RunCmd{good, again} {

@@ -8,25 +8,43 @@ import (
 
 // FullResult has something of everything that the report shows.
 func FullResult(t testing.TB) *result.Result {
-	r := Synth{Seed: 1, Requests: 2400, Seconds: 240, TTFT: 100, ITL: 20, Failed: 24, Stages: []string{"rate 10", "rate 20", "rate 30", "rate 40"}}.Result(t)
+	r := Synth{
+		Seed: 1, Requests: 2400, Seconds: 240, TTFT: 100, ITL: 20, Failed: 24,
+		Stages: []string{"rate 10", "rate 20", "rate 30", "rate 40"},
+	}.Result(t)
 	r.ModelID = `demo </script><script>alert("x")</script>`
 	p := r.Penstock
 	p.Events = []result.Event{{AtS: 60, StartS: 61, EndS: 61.2, Action: "reload", Lost: 3, RecoveryS: number(2)}}
 	p.ByUpstream = map[string]*result.Summary{"gpu-a": &p.Stages[0].Summary, "gpu-b": &p.Stages[1].Summary}
 	p.Total.StreamFaults = map[string]int{result.FaultNoEnd: 4}
 	p.Command = []string{"penstock", "bench", "run", "--request-rate", "10,20,30,40"}
-	p.Assertions = []result.Assertion{{Text: "p99_ttft_ms<500", OK: true}, {Text: "error_rate<0.5%", Reason: "error_rate is 1.00 %"}}
+	p.Assertions = []result.Assertion{
+		{Text: "p99_ttft_ms<500", OK: true},
+		{Text: "error_rate<0.5%", Reason: "error_rate is 1.00 %"},
+	}
 	p.Environment = result.Environment{Version: "v1", Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 2, CPU: "Example"}
 	p.Tokens.Output = map[string]int{result.TokensFromUsage: 2376}
-	p.Floor = &result.Floor{TTFT: p.Total.Latency[result.Connect], ITLError: p.Total.Latency[result.Connect], E2EL: p.Total.Latency[result.Connect]}
+	p.Floor = &result.Floor{
+		TTFT: p.Total.Latency[result.Connect], ITLError: p.Total.Latency[result.Connect],
+		E2EL: p.Total.Latency[result.Connect],
+	}
 	p.Compare = &result.Comparison{
 		Target: result.Target{BaseURL: "http://127.0.0.1:8000"}, Pairs: 1200, Total: p.Stages[0].Summary,
-		Differences: []result.Difference{{Measure: result.TTFT, Statistic: "median", First: 100, Second: 99, Delta: 1, Low: 0.5, High: 1.5, Confidence: 0.95, Significant: true}},
+		Differences: []result.Difference{{
+			Measure: result.TTFT, Statistic: "median", First: 100, Second: 99, Delta: 1,
+			Low: 0.5, High: 1.5, Confidence: 0.95, Significant: true,
+		}},
 	}
 	running := []*float64{number(1), nil, number(3)}
-	p.Telemetry = []result.Telemetry{{Source: "engine", URL: "http://127.0.0.1:8000/metrics", TS: []float64{1, 2, 3}, Metrics: map[string][]*float64{"vllm:num_requests_running": running, "vllm:kv_cache_usage_perc": running}}}
+	p.Telemetry = []result.Telemetry{{
+		Source: "engine", URL: "http://127.0.0.1:8000/metrics", TS: []float64{1, 2, 3},
+		Metrics: map[string][]*float64{"vllm:num_requests_running": running, "vllm:kv_cache_usage_perc": running},
+	}}
 	yes := true
-	p.Leave = &result.Leaving{Share: 0.1, Phase: "tokens=5", Left: 240, Source: "vllm:num_requests_running", Verified: &yes, Freed: p.Total.Latency[result.Connect]}
+	p.Leave = &result.Leaving{
+		Share: 0.1, Phase: "tokens=5", Left: 240, Source: "vllm:num_requests_running",
+		Verified: &yes, Freed: p.Total.Latency[result.Connect],
+	}
 	best, rate := 1, 20.0
 	p.Search = &result.Search{Profile: "search", Best: &best, Rate: &rate, Broke: []string{}}
 	return r

@@ -56,7 +56,8 @@ func ChildrenOf(t *testing.T, pid int) []int {
 	return out
 }
 
-// ParentOf is the process that started another; 0 when that one has ended, even if nobody has asked for its exit code yet.
+// ParentOf is the process that started another; 0 when that one has ended, even if nobody has asked
+// for its exit code yet.
 func ParentOf(pid int) int {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -84,8 +85,9 @@ func Until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Main is the TestMain of packages whose tests start engines. It lets more tests run side by side than there are processors: those that are marked so wait for engines, most of the time.
-// What is measured to the millisecond, and what computes, is not marked and runs alone.
+// Main is the TestMain of packages whose tests start engines. It lets more tests run side by side
+// than there are processors: those that are marked so wait for engines, most of the time. What is
+// measured to the millisecond, and what computes, is not marked and runs alone.
 func Main(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil {

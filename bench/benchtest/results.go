@@ -29,8 +29,10 @@ func SampleResult() *result.Result {
 			Stages:        []result.Stage{{Broke: []string{}, Summary: *emptySummary()}},
 			ByDialect:     map[string]*result.Summary{}, ByUpstream: map[string]*result.Summary{},
 			Series: result.Series{
-				IntervalS: 1, TS: []float64{0}, Scheduled: []int{1}, Sent: []int{1}, Completed: []int{1}, Failed: []int{0}, Left: []int{0},
-				InFlight: []int{1}, OutputTokens: []float64{0}, Latency: map[string]map[string][]*float64{result.TTFT: {"50": {nil}}}, Stage: []int{-1},
+				IntervalS: 1, TS: []float64{0}, Scheduled: []int{1}, Sent: []int{1}, Completed: []int{1}, Failed: []int{0},
+				Left:     []int{0},
+				InFlight: []int{1}, OutputTokens: []float64{0},
+				Latency: map[string]map[string][]*float64{result.TTFT: {"50": {nil}}}, Stage: []int{-1},
 			},
 			Tokens: result.TokenCounts{Input: map[string]int{}, Output: map[string]int{}},
 			Events: []result.Event{}, Telemetry: []result.Telemetry{}, Objectives: []result.Objective{}, Command: []string{},
@@ -39,7 +41,10 @@ func SampleResult() *result.Result {
 }
 
 func emptySummary() *result.Summary {
-	return &result.Summary{Latency: map[string]*result.Distribution{}, Errors: []result.ErrorCount{}, StreamFaults: map[string]int{}, Unmeasured: map[string]string{}}
+	return &result.Summary{
+		Latency: map[string]*result.Distribution{}, Errors: []result.ErrorCount{},
+		StreamFaults: map[string]int{}, Unmeasured: map[string]string{},
+	}
 }
 
 // Latencies makes a distribution of n equal values in ms.

@@ -25,7 +25,10 @@ type Synth struct {
 // distribution makes what a run would have recorded of samples.
 func distribution(samples []float64) *result.Distribution {
 	slices.Sort(samples)
-	d := &result.Distribution{Count: int64(len(samples)), Min: samples[0], Max: samples[len(samples)-1], Percentiles: map[string]float64{}}
+	d := &result.Distribution{
+		Count: int64(len(samples)), Min: samples[0], Max: samples[len(samples)-1],
+		Percentiles: map[string]float64{},
+	}
 	for _, v := range samples {
 		d.Mean += v
 	}
@@ -44,7 +47,8 @@ func distribution(samples []float64) *result.Distribution {
 	for _, p := range []float64{1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9} {
 		rank := p / 100 * float64(len(samples)-1)
 		lo := int(rank)
-		d.Percentiles[strconv.FormatFloat(p, 'f', -1, 64)] = samples[lo] + (samples[min(lo+1, len(samples)-1)]-samples[lo])*(rank-float64(lo))
+		d.Percentiles[strconv.FormatFloat(p, 'f', -1, 64)] = samples[lo] + (samples[min(lo+1,
+			len(samples)-1)]-samples[lo])*(rank-float64(lo))
 	}
 	return d
 }
@@ -63,15 +67,19 @@ func (y Synth) summary(rng *rand.Rand, requests int) result.Summary {
 		Requests: requests, Completed: requests - y.Failed, Failed: y.Failed, Seconds: float64(y.Seconds),
 		Errors: []result.ErrorCount{}, StreamFaults: map[string]int{}, Unmeasured: map[string]string{},
 		Latency: map[string]*result.Distribution{
-			result.TTFT: draw(requests, y.TTFT, 0.3), result.ITL: draw(requests*20, y.ITL, 0.2), result.TPOT: draw(requests, y.ITL, 0.1), result.TTFV: draw(requests, y.TTFT*1.1, 0.3),
-			result.E2EL: draw(requests, y.TTFT+100*y.ITL, 0.2), result.TTFTFromSchedule: draw(requests, y.TTFT*1.05, 0.35), result.E2ELFromSchedule: draw(requests, y.TTFT*1.05+100*y.ITL, 0.2),
-			result.ScheduleDelay: draw(requests, 0.05*y.TTFT, 0.6), result.Queue: nil, result.Connect: draw(8, 0.2, 0.3),
+			result.TTFT: draw(requests, y.TTFT, 0.3), result.ITL: draw(requests*20, y.ITL, 0.2),
+			result.TPOT: draw(requests, y.ITL, 0.1), result.TTFV: draw(requests, y.TTFT*1.1, 0.3),
+			result.E2EL: draw(requests, y.TTFT+100*y.ITL, 0.2), result.TTFTFromSchedule: draw(requests, y.TTFT*1.05, 0.35),
+			result.E2ELFromSchedule: draw(requests, y.TTFT*1.05+100*y.ITL, 0.2),
+			result.ScheduleDelay:    draw(requests, 0.05*y.TTFT, 0.6), result.Queue: nil, result.Connect: draw(8, 0.2, 0.3),
 		},
 	}
 	s.ErrorRate, s.GoodShare = f(float64(y.Failed)/float64(requests)), f(0.93)
-	s.InputTokens, s.OutputTokens, s.CachedTokens, s.CachedShare = i64(int64(requests)*512), i64(int64(requests)*100), i64(int64(requests)*4), f(0.008)
+	s.InputTokens, s.OutputTokens, s.CachedTokens, s.CachedShare = i64(int64(requests)*512), i64(int64(requests)*100),
+		i64(int64(requests)*4), f(0.008)
 	s.RequestThroughput, s.OutputThroughput = f(float64(s.Completed)/s.Seconds), f(float64(*s.OutputTokens)/s.Seconds)
-	s.InputThroughput, s.Goodput, s.MeanConcurrency, s.CoalescedShare = f(float64(*s.InputTokens)/s.Seconds), f(0.93*float64(requests)/s.Seconds), f(7.5), f(0.004)
+	s.InputThroughput, s.Goodput, s.MeanConcurrency, s.CoalescedShare = f(float64(*s.InputTokens)/s.Seconds),
+		f(0.93*float64(requests)/s.Seconds), f(7.5), f(0.004)
 	s.Unmeasured[result.Queue] = "the target did not say: only an edge with log.debug_headers does"
 	if y.Failed > 0 {
 		s.Errors = []result.ErrorCount{{Kind: result.ErrStatus, Status: 503, Code: "no_healthy_route", Count: y.Failed}}
@@ -89,13 +97,17 @@ func (y Synth) Result(t testing.TB) *result.Result {
 	p := r.Penstock
 	p.Verdict = result.Verdict{Valid: y.Invalid == "", Reasons: []result.Reason{}}
 	if y.Invalid != "" {
-		p.Verdict.Reasons = append(p.Verdict.Reasons, result.Reason{Code: "client_saturated", Text: y.Invalid, Invalidates: true})
+		p.Verdict.Reasons = append(p.Verdict.Reasons, result.Reason{
+			Code: "client_saturated", Text: y.Invalid,
+			Invalidates: true,
+		})
 	}
 	p.Target = result.Target{BaseURL: "http://127.0.0.1:4000", Engine: "edge"}
 	p.Load.Mode, p.Load.Arrival = "open", "poisson"
 	p.Total = y.summary(rng, y.Requests)
 	r.Completed, r.Failed = p.Total.Completed, p.Total.Failed
-	r.RequestThroughput, r.OutputThroughput, r.RequestGoodput = p.Total.RequestThroughput, p.Total.OutputThroughput, p.Total.Goodput
+	r.RequestThroughput, r.OutputThroughput, r.RequestGoodput = p.Total.RequestThroughput, p.Total.OutputThroughput,
+		p.Total.Goodput
 	p.ByDialect = map[string]*result.Summary{"chat": &p.Total}
 	p.ByUpstream = map[string]*result.Summary{}
 	p.Objectives = []result.Objective{{Measure: result.TTFT, Limit: 200}, {Measure: result.ITL, Limit: 50}}
@@ -105,10 +117,14 @@ func (y Synth) Result(t testing.TB) *result.Result {
 	}
 	p.Stages = nil
 	for i, name := range names {
-		at := Synth{Seed: y.Seed, Requests: y.Requests / len(names), Seconds: y.Seconds / len(names), TTFT: y.TTFT * (1 + float64(i*i)/4), ITL: y.ITL * (1 + float64(i)/10), Failed: y.Failed / len(names)}
+		at := Synth{
+			Seed: y.Seed, Requests: y.Requests / len(names), Seconds: y.Seconds / len(names),
+			TTFT: y.TTFT * (1 + float64(i*i)/4), ITL: y.ITL * (1 + float64(i)/10), Failed: y.Failed / len(names),
+		}
 		rate, ok := float64(10*(i+1)), i < 3
 		p.Stages = append(p.Stages, result.Stage{
-			Name: name, Rate: &rate, AchievedRate: &rate, StartS: float64(i * at.Seconds), EndS: float64((i + 1) * at.Seconds), Met: &ok, Broke: []string{}, Summary: at.summary(rng, at.Requests),
+			Name: name, Rate: &rate, AchievedRate: &rate, StartS: float64(i * at.Seconds), EndS: float64((i + 1) * at.Seconds),
+			Met: &ok, Broke: []string{}, Summary: at.summary(rng, at.Requests),
 		})
 	}
 	y.series(p, rng, len(names))
@@ -121,7 +137,10 @@ func (y Synth) series(p *result.Penstock, rng *rand.Rand, stages int) {
 		s.Latency[m] = map[string][]*float64{}
 	}
 	rate := float64(y.Requests) / float64(y.Seconds)
-	base := map[string]float64{result.TTFT: y.TTFT, result.TTFTFromSchedule: y.TTFT * 1.05, result.ITL: y.ITL, result.E2EL: y.TTFT + 100*y.ITL}
+	base := map[string]float64{
+		result.TTFT: y.TTFT, result.TTFTFromSchedule: y.TTFT * 1.05, result.ITL: y.ITL,
+		result.E2EL: y.TTFT + 100*y.ITL,
+	}
 	for i := range y.Seconds {
 		n := int(draws(rng, rate))
 		s.TS = append(s.TS, float64(i))

@@ -33,9 +33,11 @@ var operators = map[string]func(v, limit float64) bool{
 // assertion is MEASURE[{SCOPE=NAME}] OP LIMIT.
 var assertion = regexp.MustCompile(`^([^<>=!{]+?)\s*(?:\{\s*(dialect|upstream|stage)\s*=\s*([^}]*[^}\s])\s*\})?\s*(<=|>=|==|!=|<|>)(.*)$`)
 
-// ParseAssert reads MEASURE[{SCOPE=NAME}] OP LIMIT. MEASURE is a flat key of the result file (p99_ttft_ms, mean_e2el_ms) for any
-// statistic and percentile, or one of the rates and counts (request_throughput, error_rate, stream_faults, …). SCOPE is dialect, upstream or
-// stage. OP is < <= > >= == !=. LIMIT is a number; of latencies also a duration (1.5s), of shares also a percentage (1%).
+// ParseAssert reads MEASURE[{SCOPE=NAME}] OP LIMIT. MEASURE is a flat key of the result file
+// (p99_ttft_ms, mean_e2el_ms) for any statistic and percentile, or one of the rates and counts
+// (request_throughput, error_rate, stream_faults, …). SCOPE is dialect, upstream or stage. OP is <
+// <= > >= == !=. LIMIT is a number; of latencies also a duration (1.5s), of shares also a
+// percentage (1%).
 func ParseAssert(text string) (Assert, error) {
 	a := Assert{text: strings.TrimSpace(text)}
 	m := assertion.FindStringSubmatch(a.text)
@@ -59,7 +61,8 @@ func ParseAssert(text string) (Assert, error) {
 func (a *Assert) parseLimit(s string) (float64, error) {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil {
-		if share, ok := strings.CutSuffix(s, "%"); ok && (strings.HasSuffix(a.key.Name, "_share") || a.key.Name == "error_rate") {
+		if share, ok := strings.CutSuffix(s, "%"); ok &&
+			(strings.HasSuffix(a.key.Name, "_share") || a.key.Name == "error_rate") {
 			v, err = strconv.ParseFloat(strings.TrimSpace(share), 64)
 			v /= 100
 		} else if d, e := time.ParseDuration(s); e == nil && a.key.Stat != "" {

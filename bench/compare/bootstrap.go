@@ -8,7 +8,8 @@ import (
 	"penstock/bench/result"
 )
 
-// replicates is how often a bootstrap draws: enough that the bounds of a 99 % interval are more than single draws.
+// replicates is how often a bootstrap draws: enough that the bounds of a 99 % interval are more
+// than single draws.
 const replicates = 600
 
 // interval holds the bounds of a bootstrap interval.
@@ -40,7 +41,8 @@ func poisson(rng *rand.Rand, mean float64) float64 {
 	return max(0, n)
 }
 
-// resampler draws distributions like one that was measured: every bucket's count becomes a Poisson count around it.
+// resampler draws distributions like one that was measured: every bucket's count becomes a Poisson
+// count around it.
 type resampler struct {
 	d      *result.Distribution
 	weight float64 // independent samples per sample: below 1 where samples come in bunches
@@ -48,13 +50,17 @@ type resampler struct {
 	rng    *rand.Rand
 }
 
-// newResampler makes a resampler. independent is how many of the samples are independent of each other; the gaps of one request are not.
+// newResampler makes a resampler. independent is how many of the samples are independent of each
+// other; the gaps of one request are not.
 func newResampler(d *result.Distribution, independent int, seed uint64) *resampler {
 	w := 1.0
 	if n := float64(d.Count); float64(independent) < n && independent > 0 {
 		w = float64(independent) / n
 	}
-	return &resampler{d: d, weight: w, counts: make([]float64, len(d.Buckets)), rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
+	return &resampler{
+		d: d, weight: w, counts: make([]float64, len(d.Buckets)),
+		rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)),
+	}
 }
 
 // draw makes one distribution and reads statistics from it, in the order of keys.
@@ -95,10 +101,14 @@ func (r *resampler) quantile(rank float64) float64 {
 // fewSamples is the number of independent samples below which no interval is given.
 const fewSamples = 10
 
-// latencyIntervals are the intervals of second - first for each key; nil where there are too few samples.
-func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, confidence float64) []*interval {
+// latencyIntervals are the intervals of second - first for each key; nil where there are too few
+// samples.
+func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key,
+	confidence float64,
+) []*interval {
 	out := make([]*interval, len(keys))
-	if first == nil || second == nil || min(first.Count, second.Count, int64(requests[0]), int64(requests[1])) < fewSamples {
+	if first == nil || second == nil || min(first.Count, second.Count, int64(requests[0]),
+		int64(requests[1])) < fewSamples {
 		return out
 	}
 	a, b := newResampler(first, requests[0], 1), newResampler(second, requests[1], 2)
@@ -117,8 +127,9 @@ func latencyIntervals(first, second *result.Distribution, requests [2]int, keys 
 	return out
 }
 
-// seriesInterval is the interval of the difference of two rates, from their values per interval of time. Neighbours are alike, so they
-// are drawn in blocks. The draws are centred on the rates that the reports give.
+// seriesInterval is the interval of the difference of two rates, from their values per interval of
+// time. Neighbours are alike, so they are drawn in blocks. The draws are centred on the rates that
+// the reports give.
 func seriesInterval(first, second []float64, difference, confidence float64) *interval {
 	if min(len(first), len(second)) < fewSamples {
 		return nil

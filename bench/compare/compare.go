@@ -41,7 +41,8 @@ type Row struct {
 type Report struct {
 	// Confidence is that of the intervals, such as 0.95.
 	Confidence float64 `json:"confidence"`
-	// Notes say what makes the two hard to compare: another model, another load, a verdict that is not valid.
+	// Notes say what makes the two hard to compare: another model, another load, a verdict that is
+	// not valid.
 	Notes []string `json:"notes"`
 	Rows  []Row    `json:"rows"`
 	// Valid is false when one of the results says of itself that it is not.
@@ -53,22 +54,31 @@ type Report struct {
 }
 
 // comparedRates are the rates of a comparison, in order.
-var comparedRates = []string{"request_throughput", "output_throughput", "request_goodput", "error_rate", "stream_faults", "cached_share"}
+var comparedRates = []string{
+	"request_throughput", "output_throughput", "request_goodput", "error_rate",
+	"stream_faults", "cached_share",
+}
 
 // comparedLatencies are the measures of a comparison, in order; of each mean, median, p90 and p99.
-var comparedLatencies = []string{result.TTFT, result.TPOT, result.ITL, result.E2EL, result.TTFTFromSchedule, result.E2ELFromSchedule}
+var comparedLatencies = []string{
+	result.TTFT, result.TPOT, result.ITL, result.E2EL, result.TTFTFromSchedule,
+	result.E2ELFromSchedule,
+}
 
 // statistics are the numbers of a latency that are compared.
 func statistics(measure string) []result.Key {
 	return []result.Key{
-		{Name: measure, Stat: "mean"}, {Name: measure, Stat: "median", Percent: 50}, {Name: measure, Stat: "p", Percent: 90}, {Name: measure, Stat: "p", Percent: 99},
+		{Name: measure, Stat: "mean"},
+		{Name: measure, Stat: "median", Percent: 50},
+		{Name: measure, Stat: "p", Percent: 90},
+		{Name: measure, Stat: "p", Percent: 99},
 	}
 }
 
-// Results sets two results side by side. Each difference has a bootstrap interval of the given confidence (0.95), made from the
-// histograms for latencies, from the time series for rates and from the counts for shares. A
-// latency that differs by less than the floor of the clients is not called better or worse. Results with several stages are
-// compared stage by stage, by name.
+// Results sets two results side by side. Each difference has a bootstrap interval of the given
+// confidence (0.95), made from the histograms for latencies, from the time series for rates and
+// from the counts for shares. A latency that differs by less than the floor of the clients is not
+// called better or worse. Results with several stages are compared stage by stage, by name.
 func Results(base, next *result.Result, confidence float64) *Report {
 	c := &Report{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
 	for _, m := range comparedLatencies {
@@ -107,7 +117,8 @@ type part struct {
 // requests that were answered, for counting independent samples.
 func (p part) requests() int { return p.s.Completed }
 
-// perSecond are a column's values per second in the intervals of the part. The first and the last one may be cut, and are left out.
+// perSecond are a column's values per second in the intervals of the part. The first and the last
+// one may be cut, and are left out.
 func (p part) perSecond(column func(i int) float64) []float64 {
 	var out []float64
 	for i, stage := range p.series.Stage {

@@ -32,7 +32,8 @@ func TestCompareGolden(t *testing.T) {
 	}
 }
 
-// TestIntervalsHoldWhatTheyPromise compares results of equal servers, and of servers 20 % apart, many times.
+// TestIntervalsHoldWhatTheyPromise compares results of equal servers, and of servers 20 % apart,
+// many times.
 func TestIntervalsHoldWhatTheyPromise(t *testing.T) {
 	fastset.LeaveOut(t, "intervals over thousands of samples")
 	t.Parallel()

@@ -25,7 +25,8 @@ type Judge struct {
 	baseline *result.Result
 }
 
-// Prepare reads everything that the flags name, so that mistakes are told before the run. Its errors are usage errors: code 2.
+// Prepare reads everything that the flags name, so that mistakes are told before the run. Its
+// errors are usage errors: code 2.
 func (c *Checks) Prepare() (*Judge, error) {
 	j := &Judge{c: *c}
 	for _, s := range c.Assert {
@@ -56,7 +57,8 @@ func (c *Checks) Prepare() (*Judge, error) {
 }
 
 // Apply judges r: it fills in r.Penstock.Assertions, writes what failed to w, and returns the
-// *ExitError that the process should end with: 99 for a check that failed, else 98 for a result that is not valid; nil: all well.
+// *ExitError that the process should end with: 99 for a check that failed, else 98 for a result
+// that is not valid; nil: all well.
 func (j *Judge) Apply(r *result.Result, w io.Writer) error {
 	var all []result.Assertion
 	for _, a := range j.asserts {

@@ -46,7 +46,10 @@ func notes(a, b *result.Result) []string {
 	for i, l := range []struct {
 		what string
 		sums [2]*int64
-	}{{"input length", [2]*int64{a.TotalInputTokens, b.TotalInputTokens}}, {"output length", [2]*int64{a.TotalOutputTokens, b.TotalOutputTokens}}} {
+	}{
+		{"input length", [2]*int64{a.TotalInputTokens, b.TotalInputTokens}},
+		{"output length", [2]*int64{a.TotalOutputTokens, b.TotalOutputTokens}},
+	} {
 		x, y := perRequest(l.sums[0], a.Completed), perRequest(l.sums[1], b.Completed)
 		switch {
 		case asked[i][0] != asked[i][1] && asked[i][0] != "" && asked[i][1] != "":
@@ -68,7 +71,8 @@ func notes(a, b *result.Result) []string {
 	return out
 }
 
-// apart says that one of two numbers is more than factor times the other; what is not known is not apart.
+// apart says that one of two numbers is more than factor times the other; what is not known is not
+// apart.
 func apart(x, y, factor float64) bool {
 	return x > 0 && y > 0 && max(x, y) > factor*min(x, y)
 }
@@ -114,8 +118,8 @@ func mixText(mix map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// floorOf is what two runs cannot tell apart of a measure, in ms: the p99 of what the clients measured of a server that does nothing,
-// of the worse of the two. 0 where it was not measured.
+// floorOf is what two runs cannot tell apart of a measure, in ms: the p99 of what the clients
+// measured of a server that does nothing, of the worse of the two. 0 where it was not measured.
 func floorOf(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {

@@ -82,7 +82,8 @@ type Regress struct {
 // regressKeys are the measures that a bound without a name is about.
 var regressKeys = map[string]bool{
 	"request_throughput": true, "output_throughput": true, "request_goodput": true,
-	"median_ttft_ms": true, "p99_ttft_ms": true, "median_tpot_ms": true, "p99_tpot_ms": true, "median_itl_ms": true, "p99_itl_ms": true,
+	"median_ttft_ms": true, "p99_ttft_ms": true, "median_tpot_ms": true, "p99_tpot_ms": true, "median_itl_ms": true,
+	"p99_itl_ms":     true,
 	"median_e2el_ms": true, "p99_e2el_ms": true, "p99_ttft_from_schedule_ms": true, "p99_e2el_from_schedule_ms": true,
 }
 
@@ -109,8 +110,9 @@ func ParseRegress(s string) (Regress, error) {
 	return out, nil
 }
 
-// Check judges a comparison: a measure fails when it is worse by more than its bound and the interval supports that it is worse at all.
-// Where there is no interval the numbers decide alone. More errors or stream faults than before fail whatever the bound.
+// Check judges a comparison: a measure fails when it is worse by more than its bound and the
+// interval supports that it is worse at all. Where there is no interval the numbers decide alone.
+// More errors or stream faults than before fail whatever the bound.
 func Check(c *Report, bounds []Regress) []result.Assertion {
 	var out []result.Assertion
 	limits, usual := map[string]float64{}, -1.0
@@ -137,11 +139,17 @@ func Check(c *Report, bounds []Regress) []result.Assertion {
 	}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		if !slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Key == name }) {
-			out = append(out, result.Assertion{Text: name + " against the baseline", Reason: "cannot be judged: it is not in both results"})
+			out = append(out, result.Assertion{
+				Text:   name + " against the baseline",
+				Reason: "cannot be judged: it is not in both results",
+			})
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, result.Assertion{Text: "against the baseline", Reason: "cannot be judged: the results have no measure in common"})
+		out = append(out, result.Assertion{
+			Text:   "against the baseline",
+			Reason: "cannot be judged: the results have no measure in common",
+		})
 	}
 	return out
 }
@@ -151,7 +159,8 @@ func (r *Row) judge(limit float64) result.Assertion {
 	if r.Group != "" {
 		name += " (" + r.Group + ")"
 	}
-	a := result.Assertion{Text: fmt.Sprintf("%s at most %s worse than the baseline", name, strings.TrimPrefix(percent(limit), "+")), OK: true}
+	a := result.Assertion{Text: fmt.Sprintf("%s at most %s worse than the baseline", name,
+		strings.TrimPrefix(percent(limit), "+")), OK: true}
 	worse := r.New - r.Base
 	if r.key.MoreIsBetter() {
 		worse = -worse
@@ -165,6 +174,7 @@ func (r *Row) judge(limit float64) result.Assertion {
 		return a
 	}
 	a.OK = false
-	a.Reason = fmt.Sprintf("%s became %s (interval of the difference: %s)", r.key.Format(r.Base), r.key.Format(r.New), r.interval())
+	a.Reason = fmt.Sprintf("%s became %s (interval of the difference: %s)", r.key.Format(r.Base), r.key.Format(r.New),
+		r.interval())
 	return a
 }

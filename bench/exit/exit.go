@@ -1,5 +1,5 @@
-// Package exit has the exit codes of `penstock bench`, and the error that carries one. It knows nothing else, so every package of the
-// load tester can say what a failure is to the operator.
+// Package exit has the exit codes of `penstock bench`, and the error that carries one. It knows
+// nothing else, so every package of the load tester can say what a failure is to the operator.
 package exit
 
 import "fmt"
@@ -9,10 +9,11 @@ const (
 	Failed    = 1  // the run could not be done, no request was answered, or two results have nothing to compare
 	Usage     = 2  // wrong flags, an unreachable target, a wrong key, an unknown model, a malformed file
 	Invalid   = 98 // the result is not valid: the verdict says why
-	Threshold = 99 // an assertion does not hold, a measure is worse than the baseline allows, or a search met its objectives at no load
+	Threshold = 99 // a check does not hold, or a search met its objectives at no load
 )
 
-// Error ends the process with a code of its own. Its text is for the operator; empty: all has been said.
+// Error ends the process with a code of its own. Its text is for the operator; empty: all has been
+// said.
 type Error struct {
 	Code int
 	Text string

@@ -18,7 +18,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestSpeech measures an engine that sends the head of its file at once and the first sound a while later.
+// TestSpeech measures an engine that sends the head of its file at once and the first sound a while
+// later.
 func TestSpeech(t *testing.T) {
 	t.Parallel()
 	const wait = 400 * time.Millisecond
@@ -71,7 +72,8 @@ func TestSpeechThatIsNone(t *testing.T) {
 	}
 }
 
-// transcriber answers transcriptions: as a stream of deltas, whole though a stream was asked for, or with a refusal of streams.
+// transcriber answers transcriptions: as a stream of deltas, whole though a stream was asked for,
+// or with a refusal of streams.
 func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/audio/transcriptions" {
@@ -103,7 +105,8 @@ func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	}
 }
 
-// TestTranscriptions are streamed where the target does it, and asked for whole where it does not, which the verdict says.
+// TestTranscriptions are streamed where the target does it, and asked for whole where it does not,
+// which the verdict says.
 func TestTranscriptions(t *testing.T) {
 	t.Parallel()
 	for _, manner := range []string{"stream", "ignore", "refuse"} {

@@ -20,7 +20,8 @@ type cpuMeter struct {
 	gc   debug.GCStats
 }
 
-// cpuSpan is the processor time, and the time of waiting for a processor, between two moments: in seconds, NaN where unknown.
+// cpuSpan is the processor time, and the time of waiting for a processor, between two moments: in
+// seconds, NaN where unknown.
 type cpuSpan struct {
 	cpu, waited, wall float64
 	start             time.Time
@@ -36,7 +37,8 @@ func (c *cpuSpan) finish() {
 	c.cpu, c.waited, c.wall = cpu-c.cpu, waited-c.waited, time.Since(c.start).Seconds()
 }
 
-// processor returns for how long this process has run, and for how long its threads were ready while others had the processors.
+// processor returns for how long this process has run, and for how long its threads were ready
+// while others had the processors.
 func processor() (ran, waited float64) {
 	ran, waited = math.NaN(), math.NaN()
 	if d, ok := process.CPUTime(); ok {

@@ -12,7 +12,10 @@ import (
 
 // Environment is where this process runs.
 func Environment() result.Environment {
-	e := result.Environment{Version: build.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), FileLimit: process.FileLimit()}
+	e := result.Environment{
+		Version: build.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		CPUs: runtime.NumCPU(), FileLimit: process.FileLimit(),
+	}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {
 			if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "model name" {

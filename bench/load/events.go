@@ -58,7 +58,8 @@ func parseEvent(text string) (eventSpec, error) {
 	return eventSpec{at: at, text: what, verb: verb, arg: arg}, nil
 }
 
-// runEvents runs the events at their times, counted from begin, and returns what became of them once ctx has ended or all ran.
+// runEvents runs the events at their times, counted from begin, and returns what became of them
+// once ctx has ended or all ran.
 func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) []result.Event {
 	out := make([]result.Event, len(s.events))
 	var all sync.WaitGroup

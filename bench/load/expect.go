@@ -9,8 +9,9 @@ import (
 	"penstock/bench/result"
 )
 
-// expectation is a kind of failure that belongs to a test: the refusals of an overload, the streams that a crash cuts off. What matches
-// one still counts as a failure in every number, but does not make the result not valid.
+// expectation is a kind of failure that belongs to a test: the refusals of an overload, the streams
+// that a crash cuts off. What matches one still counts as a failure in every number, but does not
+// make the result not valid.
 type expectation struct {
 	words []string // all of them are words of the failure's label
 	event bool     // only within `recovery` after an event
@@ -19,7 +20,8 @@ type expectation struct {
 // nearEvent is the ending of an expectation that holds only after events.
 const nearEvent = "@event"
 
-// parseExpectation reads words of ErrorCount.Label, such as "status 429 capacity_full" or "in_stream@event".
+// parseExpectation reads words of ErrorCount.Label, such as "status 429 capacity_full" or
+// "in_stream@event".
 func parseExpectation(text string) (expectation, error) {
 	words, event := strings.CutSuffix(text, nearEvent)
 	e := expectation{words: strings.Fields(words), event: event}
@@ -39,7 +41,8 @@ func (f *findings) expected(failure result.ErrorCount, at int64) bool {
 	})
 }
 
-// blames reports whether failures at a time, in seconds since the start of the run, are put down to the event.
+// blames reports whether failures at a time, in seconds since the start of the run, are put down to
+// the event.
 func blames(e *result.Event, at float64) bool {
 	ran := e.Error == "" || e.EndS != 0
 	return ran && at >= e.StartS && at < e.StartS+recovery.Seconds()

@@ -69,7 +69,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestNonce makes the same workload twice: a cache must not know the second one, unless that is allowed.
+// TestNonce makes the same workload twice: a cache must not know the second one, unless that is
+// allowed.
 func TestNonce(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	o := Options{BaseURL: e.URL(), NumPrompts: 20, MaxConcurrency: []int{2}, InputLen: "200", OutputLen: "2", Seed: 7}
@@ -129,8 +130,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestPoissonIsValid runs short stages with seeds whose Poisson arrivals are more than 5 % fewer than the nominal rate: the chance of
-// the schedule is no fault of the client.
+// TestPoissonIsValid runs short stages with seeds whose Poisson arrivals are more than 5 % fewer
+// than the nominal rate: the chance of the schedule is no fault of the client.
 func TestPoissonIsValid(t *testing.T) {
 	fastset.LeaveOut(t, "an open loop of several seconds")
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -155,8 +156,8 @@ func TestPoissonIsValid(t *testing.T) {
 	}
 }
 
-// TestSearchAlone begins with one request at a time where no concurrency is given, says so when even that is too much, and ends with
-// the code of a threshold.
+// TestSearchAlone begins with one request at a time where no concurrency is given, says so when
+// even that is too much, and ends with the code of a threshold.
 func TestSearchAlone(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
@@ -175,8 +176,8 @@ func TestSearchAlone(t *testing.T) {
 	}
 }
 
-// TestSearch looks for the highest rate of an engine that cannot do more than 40 requests a second. A busy machine can only find less,
-// so the best of three counts.
+// TestSearch looks for the highest rate of an engine that cannot do more than 40 requests a second.
+// A busy machine can only find less, so the best of three counts.
 func TestSearch(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")
 	t.Parallel()
@@ -230,7 +231,8 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestEvents posts in the middle of a run, and counts what failed afterwards; failures that belong to the test are told apart.
+// TestEvents posts in the middle of a run, and counts what failed afterwards; failures that belong
+// to the test are told apart.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{})

@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// Count is a number of requests, above 0. The zero value stands for the default, which a flag of 0 must not mean.
+// Count is a number of requests, above 0. The zero value stands for the default, which a flag of 0
+// must not mean.
 type Count int
 
-// Span is a time above 0. Its zero value is as Count's: a run of no time at all would else be one of 20 seconds.
+// Span is a time above 0. Its zero value is as Count's: a run of no time at all would else be one
+// of 20 seconds.
 type Span time.Duration
 
 var errNotPositive = errors.New("want more than 0")

@@ -19,8 +19,8 @@ const (
 	floorGap     = 10 * time.Millisecond
 )
 
-// measureClientOverhead measures a server in this process that answers at once: first requests one by one, then streams whose tokens come
-// 10 ms apart. It takes about a second.
+// measureClientOverhead measures a server in this process that answers at once: first requests one
+// by one, then streams whose tokens come 10 ms apart. It takes about a second.
 func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	server, err := startNoopServer()
 	if err != nil {
@@ -48,7 +48,10 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 			gaps.Record(max(d, -d))
 		}
 	}
-	out := &result.Floor{Requests: len(short) + len(streams), TTFT: ttft.Distribution(nil), E2EL: e2el.Distribution(nil), ITLError: gaps.Distribution(nil)}
+	out := &result.Floor{
+		Requests: len(short) + len(streams), TTFT: ttft.Distribution(nil), E2EL: e2el.Distribution(nil),
+		ITLError: gaps.Distribution(nil),
+	}
 	if tokens > 0 && !math.IsNaN(cpu) {
 		out.CPUPerTokenUs = new(cpu * 1e6 / float64(tokens))
 	}
@@ -56,7 +59,9 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 }
 
 // probeNull sends a number of requests side by side, and as many rounds of them.
-func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int, gap time.Duration) (samples []client.Sample, cpuSeconds float64, err error) {
+func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int,
+	gap time.Duration,
+) (samples []client.Sample, cpuSeconds float64, err error) {
 	o := Options{BaseURL: server.url(), SaveDetailed: true, RequestTimeout: Span(5 * time.Second), Header: []string{
 		fmt.Sprintf("X-Null-Tokens: %d", tokens), "X-Null-Gap: " + gap.String(),
 	}}
@@ -75,7 +80,10 @@ func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int
 	for range side {
 		all.Go(func() {
 			for range rounds {
-				q := &client.Request{D: s.work.Mix[0].D, Model: "null", Stream: true, OutWanted: tokens, Messages: []client.Message{{Role: "user", Text: []byte("Hello")}}}
+				q := &client.Request{
+					D: s.work.Mix[0].D, Model: "null", Stream: true, OutWanted: tokens,
+					Messages: []client.Message{{Role: "user", Text: []byte("Hello")}},
+				}
 				j := newPendingRequest(q, 0)
 				d.perform(ctx, j, r.send.Clock.Now(), nil)
 			}

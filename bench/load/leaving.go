@@ -16,8 +16,8 @@ const (
 	leaveBound  = 2 * time.Second       // surplus for longer than that is a leak
 )
 
-// inFlightGauge returns the scraper whose gauge tells whether clients that left are gone: the engine's, or else the edge's or the
-// target's own; nil when none has one.
+// inFlightGauge returns the scraper whose gauge tells whether clients that left are gone: the
+// engine's, or else the edge's or the target's own; nil when none has one.
 func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge string) {
 	for _, source := range []string{"engine", "target", "edge"} {
 		for _, s := range all {
@@ -32,7 +32,8 @@ func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge str
 	return nil, nil, ""
 }
 
-// leaving says whether the server noticed that clients had left. It is called when all requests have ended.
+// leaving says whether the server noticed that clients had left. It is called when all requests
+// have ended.
 func leaving(ctx context.Context, set *settings, samples []client.Sample, all []*scraper) *result.Leaving {
 	if set.LeaveShare == 0 {
 		return nil
@@ -76,8 +77,8 @@ func leaving(ctx context.Context, set *settings, samples []client.Sample, all []
 	return out
 }
 
-// freed measures for each departure the time until the gauge was no higher than what the client had open, and the longest time
-// that it was.
+// freed measures for each departure the time until the gauge was no higher than what the client had
+// open, and the longest time that it was.
 func freed(readings []reading, left []int64) (h result.Histogram, longest time.Duration) {
 	for _, at := range left {
 		if i := slices.IndexFunc(readings, func(r reading) bool { return r.at >= at && r.surplus <= 0 }); i >= 0 {

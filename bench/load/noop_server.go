@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// noopServer answers every request at once with a chat stream, from memory: what is measured of it is the client. A request with
-// X-Null-Tokens gets that many tokens, X-Null-Gap apart.
+// noopServer answers every request at once with a chat stream, from memory: what is measured of it
+// is the client. A request with X-Null-Tokens gets that many tokens, X-Null-Gap apart.
 type noopServer struct {
 	ln  net.Listener
 	all sync.WaitGroup

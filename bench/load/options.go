@@ -2,8 +2,9 @@ package load
 
 import "time"
 
-// Options are the settings of a run, and the flags of `penstock bench run`. The zero value of a member is its default; what that
-// is, is said in its help and written in settings. The spelling is vLLM's where vLLM has the thing.
+// Options are the settings of a run, and the flags of `penstock bench run`. The zero value of a
+// member is its default; what that is, is said in its help and written in settings. The spelling is
+// vLLM's where vLLM has the thing.
 type Options struct {
 	URL string `arg:"" optional:"" name:"url" help:"Base URL of the target, with or without /v1. Default: an edge on port 4000 of this machine, or what answers on the engines' usual ports."`
 

@@ -15,9 +15,11 @@ import (
 // penstock makes our part of the result of the samples; what they do not hold is added by the run.
 func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 	p := &result.Penstock{
-		SchemaVersion: result.SchemaVersion, Stages: []result.Stage{}, ByDialect: map[string]*result.Summary{}, ByUpstream: map[string]*result.Summary{},
-		Tokens: result.TokenCounts{Input: map[string]int{}, Output: map[string]int{}},
-		Events: []result.Event{}, Telemetry: []result.Telemetry{}, Objectives: append([]result.Objective{}, f.s.objectives...), ExpectErrors: append([]string{}, f.s.ExpectErrors...),
+		SchemaVersion: result.SchemaVersion, Stages: []result.Stage{}, ByDialect: map[string]*result.Summary{},
+		ByUpstream: map[string]*result.Summary{},
+		Tokens:     result.TokenCounts{Input: map[string]int{}, Output: map[string]int{}},
+		Events:     []result.Event{}, Telemetry: []result.Telemetry{},
+		Objectives: append([]result.Objective{}, f.s.objectives...), ExpectErrors: append([]string{}, f.s.ExpectErrors...),
 		Command: commandLine(os.Args), Seed: f.s.Seed, Nonce: work.Nonce, Environment: Environment(),
 	}
 	wall := 0.0
@@ -55,7 +57,10 @@ func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 // stageReport is a stage as the result has it.
 func (f *findings) stageReport(i int) result.Stage {
 	sp := &f.spans[i]
-	st := result.Stage{Name: sp.name, StartS: float64(sp.start) / 1e9, EndS: float64(sp.end) / 1e9, Broke: []string{}, Summary: f.stageSummary(i)}
+	st := result.Stage{
+		Name: sp.name, StartS: float64(sp.start) / 1e9, EndS: float64(sp.end) / 1e9, Broke: []string{},
+		Summary: f.stageSummary(i),
+	}
 	if sp.spec.rate > 0 && !math.IsInf(sp.spec.rate, 1) {
 		st.Rate = &sp.spec.rate
 		if f.s.CompareURL != "" { // half of the requests go to the second target
@@ -72,7 +77,8 @@ func (f *findings) stageReport(i int) result.Stage {
 		st.SendS = d
 		n := 0
 		for j := range f.samples {
-			if x := &f.samples[j]; x.Stage == i && x.Target == 0 && x.At.Sent != client.None && x.At.Sent <= sp.sendEnd+int64(time.Millisecond) {
+			if x := &f.samples[j]; x.Stage == i && x.Target == 0 && x.At.Sent != client.None &&
+				x.At.Sent <= sp.sendEnd+int64(time.Millisecond) {
 				n++
 			}
 		}
@@ -87,7 +93,10 @@ func (f *findings) stageReport(i int) result.Stage {
 
 // load compares the load asked for with the one delivered.
 func (f *findings) load(work *workload.Workload) result.LoadSummary {
-	out := result.LoadSummary{Mode: "open", Arrival: "poisson", Mix: map[string]float64{}, Unstreamed: []string{}, Dataset: f.s.DatasetName}
+	out := result.LoadSummary{
+		Mode: "open", Arrival: "poisson", Mix: map[string]float64{}, Unstreamed: []string{},
+		Dataset: f.s.DatasetName,
+	}
 	if f.s.DatasetPath == "" {
 		out.InputLength, out.OutputLength = f.s.work.In.String(), f.s.work.Out.String()
 	}
@@ -144,8 +153,10 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 	s, t := f.s, &p.Total
 	out := &result.Result{
 		Backend: "mix", NumPrompts: t.Requests,
-		RequestRate: result.Rate(math.Inf(1)), Burstiness: result.Rate(s.Burstiness), Duration: t.Seconds, Completed: t.Completed, Failed: t.Failed,
-		TotalInputTokens: t.InputTokens, TotalOutputTokens: t.OutputTokens, RequestThroughput: t.RequestThroughput, RequestGoodput: t.Goodput,
+		RequestRate: result.Rate(math.Inf(1)), Burstiness: result.Rate(s.Burstiness), Duration: t.Seconds,
+		Completed: t.Completed, Failed: t.Failed,
+		TotalInputTokens: t.InputTokens, TotalOutputTokens: t.OutputTokens, RequestThroughput: t.RequestThroughput,
+		RequestGoodput:   t.Goodput,
 		OutputThroughput: t.OutputThroughput, Measures: map[string]*float64{}, Metadata: s.metadata, Penstock: p,
 	}
 	if len(s.work.Mix) == 1 {
@@ -206,7 +217,10 @@ func (f *findings) audio(out *result.Result) {
 
 // detailed makes vLLM's arrays.
 func (f *findings) detailed() *result.Detailed {
-	d := &result.Detailed{InputLens: []*int{}, OutputLens: []*int{}, TTFTs: []*float64{}, ITLs: [][]float64{}, StartTimes: []float64{}, Latencies: []*float64{}, Errors: []string{}}
+	d := &result.Detailed{
+		InputLens: []*int{}, OutputLens: []*int{}, TTFTs: []*float64{}, ITLs: [][]float64{},
+		StartTimes: []float64{}, Latencies: []*float64{}, Errors: []string{},
+	}
 	secs := func(ns int64) *float64 {
 		if ns == client.None {
 			return nil
@@ -222,9 +236,11 @@ func (f *findings) detailed() *result.Detailed {
 		for j, g := range x.Flow.Gaps {
 			gaps[j] = float64(g) / 1e9
 		}
-		d.InputLens, d.OutputLens = append(d.InputLens, client.Some(x.Tokens.In)), append(d.OutputLens, client.Some(x.Tokens.Out))
+		d.InputLens, d.OutputLens = append(d.InputLens, client.Some(x.Tokens.In)),
+			append(d.OutputLens, client.Some(x.Tokens.Out))
 		d.TTFTs, d.ITLs = append(d.TTFTs, secs(x.Latency(result.TTFT))), append(d.ITLs, gaps)
-		d.StartTimes, d.Latencies = append(d.StartTimes, float64(x.At.Sent)/1e9), append(d.Latencies, secs(x.Latency(result.E2EL)))
+		d.StartTimes, d.Latencies = append(d.StartTimes, float64(x.At.Sent)/1e9),
+			append(d.Latencies, secs(x.Latency(result.E2EL)))
 		d.Errors = append(d.Errors, x.Err)
 	}
 	return d

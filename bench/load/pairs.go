@@ -19,7 +19,10 @@ const (
 
 // comparison sums up the second target of --compare-url.
 func (f *findings) comparison(second result.Target, seconds float64) *result.Comparison {
-	out := &result.Comparison{Target: second, Total: f.summary(func(k gapKey) bool { return k.target == 1 }, seconds), Differences: []result.Difference{}}
+	out := &result.Comparison{
+		Target: second, Total: f.summary(func(k gapKey) bool { return k.target == 1 }, seconds),
+		Differences: []result.Difference{},
+	}
 	for _, m := range []string{result.TTFT, result.TPOT, result.E2EL} {
 		pairs := f.pairs(m)
 		if m == result.E2EL {
@@ -59,8 +62,8 @@ func (f *findings) pairs(measure string) [][2]float64 {
 	return out
 }
 
-// differences compares two targets by the pairs of a measure: the mean by a bootstrap over pairs, which takes out what the pair
-// has in common; quantiles by a bootstrap of each side.
+// differences compares two targets by the pairs of a measure: the mean by a bootstrap over pairs,
+// which takes out what the pair has in common; quantiles by a bootstrap of each side.
 func differences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	n := len(pairs)
@@ -103,8 +106,8 @@ func differences(measure string, pairs [][2]float64, seed uint64) []result.Diffe
 	return out
 }
 
-// resampled draws the q-quantile of a bootstrap sample of sorted values, without making it: the rank of an order statistic of n
-// draws is that of a beta distribution.
+// resampled draws the q-quantile of a bootstrap sample of sorted values, without making it: the
+// rank of an order statistic of n draws is that of a beta distribution.
 func resampled(rng *rand.Rand, sorted []float64, q float64) float64 {
 	n := float64(len(sorted))
 	k := math.Floor(q*(n-1)) + 1
@@ -124,7 +127,10 @@ func quantile(sorted []float64, q float64) float64 {
 
 func difference(measure, statistic string, first, second float64, drawn []float64) result.Difference {
 	slices.Sort(drawn)
-	d := result.Difference{Measure: measure, Statistic: statistic, First: first, Second: second, Delta: first - second, Confidence: confidence}
+	d := result.Difference{
+		Measure: measure, Statistic: statistic, First: first, Second: second, Delta: first - second,
+		Confidence: confidence,
+	}
 	d.Low, d.High = quantile(drawn, (1-confidence)/2), quantile(drawn, (1+confidence)/2)
 	d.Significant = d.Low > 0 || d.High < 0
 	return d

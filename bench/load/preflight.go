@@ -16,7 +16,8 @@ import (
 
 // usual are where targets of this machine are looked for: first an edge, then engines.
 var usual = []string{
-	"http://127.0.0.1:4000", "http://127.0.0.1:4001", "http://127.0.0.1:4002", "http://127.0.0.1:8000", "http://127.0.0.1:8080",
+	"http://127.0.0.1:4000", "http://127.0.0.1:4001", "http://127.0.0.1:4002", "http://127.0.0.1:8000",
+	"http://127.0.0.1:8080",
 	"http://127.0.0.1:30000", "http://127.0.0.1:11434", "http://127.0.0.1:1234",
 }
 
@@ -37,8 +38,9 @@ func discover(ctx context.Context) (string, error) {
 	return "", exit.Usagef("no edge and no engine answers on the usual ports of this machine: name the target, as in 'penstock bench http://HOST:PORT', or start one with 'penstock' or 'penstock sim'")
 }
 
-// preflight looks at the targets before the run: whether they answer, the key is right, the model there, and what there is to
-// know of them. What it learns is in the workload and in engines. Every error is one line with ExitUsage.
+// preflight looks at the targets before the run: whether they answer, the key is right, the model
+// there, and what there is to know of them. What it learns is in the workload and in engines. Every
+// error is one line with ExitUsage.
 type preflight struct {
 	s    *settings
 	send *client.Sender
@@ -77,7 +79,8 @@ func (f *preflight) run(ctx context.Context) error {
 	return nil
 }
 
-// try sends one short request of a dialect, so that what is wrong is said before the load and not ten thousand times after.
+// try sends one short request of a dialect, so that what is wrong is said before the load and not
+// ten thousand times after.
 func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
 	var points [2][2]float64 // words and the tokens they were
 	for i, words := range []int{20, 220} {
@@ -108,7 +111,8 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 	return nil
 }
 
-// refusal is the error for a first request that was not answered well; nil when it was, or when the target was only busy.
+// refusal is the error for a first request that was not answered well; nil when it was, or when the
+// target was only busy.
 func refusal(s *client.Sample, base, model string, list []string) error {
 	known := ""
 	if len(list) > 0 {
@@ -124,11 +128,13 @@ func refusal(s *client.Sample, base, model string, list []string) error {
 	case s.Status == 404:
 		return exit.Usagef("%s has no model %q, or does not speak the %s dialect (status 404)%s", base, model, s.Dialect.Name, known)
 	case s.Err == result.ErrStatus && s.Status < 500:
-		return exit.Usagef("%s refuses a first %s request for %q: status %d %s%s", base, s.Dialect.Name, model, s.Status, s.Code, known)
+		return exit.Usagef("%s refuses a first %s request for %q: status %d %s%s", base, s.Dialect.Name, model, s.Status,
+			s.Code, known)
 	case s.Err == result.ErrConnect:
 		return exit.Usagef("%s cannot be reached", base)
 	}
-	return exit.With(exit.Failed, fmt.Sprintf("%s failed a first %s request: %s", base, s.Dialect.Name, result.ErrorCount{Kind: s.Err, Status: statusOf(s), Code: s.Code}.Label()))
+	return exit.With(exit.Failed, fmt.Sprintf("%s failed a first %s request: %s", base, s.Dialect.Name,
+		result.ErrorCount{Kind: s.Err, Status: statusOf(s), Code: s.Code}.Label()))
 }
 
 // estimateTokens fills in the numbers of tokens that the target did not say of a completed request.

@@ -34,8 +34,8 @@ func (r *run) show(ctx context.Context, progress func(Progress)) {
 	}
 }
 
-// Display returns a progress function: on a terminal one line that is written over, else a line every five seconds. The second
-// function takes the line away.
+// Display returns a progress function: on a terminal one line that is written over, else a line
+// every five seconds. The second function takes the line away.
 func Display(w io.Writer, terminal bool) (progress func(Progress), end func()) {
 	n := 0
 	progress = func(p Progress) {

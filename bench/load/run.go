@@ -26,7 +26,10 @@ type run struct {
 // newRun prepares a run: targets, workload, nothing sent yet.
 func newRun(s *settings) (*run, error) {
 	r := &run{s: s, rec: newRecorder()}
-	r.send = &client.Sender{Clock: &client.Clock{Start: time.Now()}, Timeout: time.Duration(s.RequestTimeout), Detailed: s.SaveDetailed, Watch: r.rec}
+	r.send = &client.Sender{
+		Clock: &client.Clock{Start: time.Now()}, Timeout: time.Duration(s.RequestTimeout),
+		Detailed: s.SaveDetailed, Watch: r.rec,
+	}
 	var err error
 	if r.work, err = workload.New(&s.work); err != nil {
 		return nil, err
@@ -59,8 +62,9 @@ func (r *run) driver() *driver {
 	return &driver{s: r.s, send: r.send, work: r.work, rec: r.rec, live: &r.live}
 }
 
-// Run measures and returns the result. When ctx ends before the run does, the result holds what had been measured and says so.
-// progress, unless nil, is called about once a second with the state of the run. Errors are *ExitError.
+// Run measures and returns the result. When ctx ends before the run does, the result holds what had
+// been measured and says so. progress, unless nil, is called about once a second with the state of
+// the run. Errors are *ExitError.
 func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Result, []*result.Record, error) {
 	s, err := o.Validate()
 	if err != nil {
@@ -162,13 +166,14 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	}
 	p.Client = r.meter.report(d.spans, r.send.Targets[0].Connections())
 	out := f.flat(p)
-	out.Date, out.ModelID, out.MaxConcurrentRequests = started.Format("20060102-150405"), r.work.Model, int(r.live.peak.Load())
+	out.Date, out.ModelID, out.MaxConcurrentRequests = started.Format("20060102-150405"), r.work.Model,
+		int(r.live.peak.Load())
 	return out, nil
 }
 
-// lostTokens marks streams with fewer token events than tokens, where nearly all others of the same target and dialect have
-// one event for each token: then the difference is what got lost. Where engines put several tokens into an event it cannot
-// be told.
+// lostTokens marks streams with fewer token events than tokens, where nearly all others of the same
+// target and dialect have one event for each token: then the difference is what got lost. Where
+// engines put several tokens into an event it cannot be told.
 func lostTokens(samples []client.Sample) {
 	type key struct {
 		d      *client.Dialect

@@ -23,7 +23,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// bench runs and fails the test when that is not possible. The floor is left out, and the machine of the tests is busy.
+// bench runs and fails the test when that is not possible. The floor is left out, and the machine
+// of the tests is busy.
 func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	t.Helper()
 	o.NoFloor = true
@@ -42,7 +43,8 @@ func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 // within reports whether got is as near to want as a share of it.
 func within(got, want, share float64) bool { return math.Abs(got-want) <= share*want }
 
-// TestKnownTimes measures an engine whose times are known. A busy machine can only make a run worse, so the best of six counts.
+// TestKnownTimes measures an engine whose times are known. A busy machine can only make a run
+// worse, so the best of six counts.
 func TestKnownTimes(t *testing.T) {
 	fastset.LeaveOut(t, "times of an engine that are known")
 	const ttft, itl = 1000.0, 250.0 // ms
@@ -65,7 +67,8 @@ func TestKnownTimes(t *testing.T) {
 	t.Errorf("%s; want TTFT %v, ITL %v within 2 %%", last, ttft, itl)
 }
 
-// stalling answers chat streams of one token at once, but for a second in which nothing is answered.
+// stalling answers chat streams of one token at once, but for a second in which nothing is
+// answered.
 type stalling struct {
 	mu    sync.Mutex
 	begin time.Time
@@ -91,8 +94,9 @@ func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\ndata: [DONE]\n\n")
 }
 
-// TestStall holds the point of an open loop: a server that stalls for a second is seen to stall by every request that was due in
-// that second, even when the client may have but one request in flight.
+// TestStall holds the point of an open loop: a server that stalls for a second is seen to stall by
+// every request that was due in that second, even when the client may have but one request in
+// flight.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	for _, limit := range [][]int{nil, {1}} {
@@ -172,7 +176,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestFaults sees what an engine's faults make of streams: the kind of failure, and the fault of the stream.
+// TestFaults sees what an engine's faults make of streams: the kind of failure, and the fault of
+// the stream.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ err, fault string }{
@@ -230,7 +235,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestHalfHead holds that a server which stops in the middle of a head is one that is too late, not one that speaks no HTTP.
+// TestHalfHead holds that a server which stops in the middle of a head is one that is too late, not
+// one that speaks no HTTP.
 func TestHalfHead(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -261,7 +267,8 @@ func TestHalfHead(t *testing.T) {
 	}
 }
 
-// TestIdleClosed sends on connections that the engine closes after a short idle time: no request fails for it.
+// TestIdleClosed sends on connections that the engine closes after a short idle time: no request
+// fails for it.
 func TestIdleClosed(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{KeepAlive: 50 * time.Millisecond})

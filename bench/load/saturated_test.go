@@ -16,8 +16,9 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestClientIsTheLimit runs the real program on one processor against a server that costs next to nothing: when it asks for as much as
-// it can take the verdict says that it measured itself, and when it asks for little the verdict does not.
+// TestClientIsTheLimit runs the real program on one processor against a server that costs next to
+// nothing: when it asks for as much as it can take the verdict says that it measured itself, and
+// when it asks for little the verdict does not.
 func TestClientIsTheLimit(t *testing.T) {
 	fastset.LeaveOut(t, "a client at its limit")
 	benchtest.OwnProgram(t)

@@ -38,7 +38,8 @@ func (d *driver) drive(ctx context.Context) *result.Search {
 	return nil
 }
 
-// sweep measures one request at a time, then as many as it can, then rates evenly between the two throughputs.
+// sweep measures one request at a time, then as many as it can, then rates evenly between the two
+// throughputs.
 func (d *driver) sweep(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	most := cmp.Or(base.concurrency, 64)
@@ -58,8 +59,9 @@ func (d *driver) sweep(ctx context.Context) *result.Search {
 	return d.findings().outcomes("sweep")
 }
 
-// search looks for the highest rate that meets the objectives. It begins with the rate of the flags or a startingRate, doubles until one is
-// broken, then halves the interval until it is less than 5 % wide. It gives up at an eighth of the rate that it began with.
+// search looks for the highest rate that meets the objectives. It begins with the rate of the flags
+// or a startingRate, doubles until one is broken, then halves the interval until it is less than 5
+// % wide. It gives up at an eighth of the rate that it began with.
 func (d *driver) search(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	rate := base.rate
@@ -92,8 +94,9 @@ func (d *driver) search(ctx context.Context) *result.Search {
 	return d.findings().outcomes("search")
 }
 
-// startingRate is the throughput of a closed loop that meets the objectives: that of --max-concurrency if it was given, else and
-// otherwise that of one request at a time. It is 0 if a request that is alone does not meet them: then no rate will.
+// startingRate is the throughput of a closed loop that meets the objectives: that of
+// --max-concurrency if it was given, else and otherwise that of one request at a time. It is 0 if a
+// request that is alone does not meet them: then no rate will.
 func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
 	first := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
 	if len(d.s.MaxConcurrency) > 0 && base.concurrency > 1 {
@@ -140,7 +143,8 @@ func (f *findings) stageSummary(stage int) result.Summary {
 	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.spans[stage].seconds())
 }
 
-// outcome judges a stage as a whole: 99 of 100 requests must be good, the share of errors in its bound, and the load delivered.
+// outcome judges a stage as a whole: 99 of 100 requests must be good, the share of errors in its
+// bound, and the load delivered.
 func (f *findings) outcome(stage int) outcome {
 	sum := f.stageSummary(stage)
 	sp := &f.spans[stage]
@@ -156,8 +160,9 @@ func (f *findings) outcome(stage int) outcome {
 	return o
 }
 
-// falling reports whether a stage fell ever further behind: a target that is saturated answers ever later, so the last third of
-// the requests took half as long again as the third before. (The first third still found it idle.)
+// falling reports whether a stage fell ever further behind: a target that is saturated answers ever
+// later, so the last third of the requests took half as long again as the third before. (The first
+// third still found it idle.)
 func (f *findings) falling(stage int) bool {
 	var times []client.Sample
 	for i := range f.samples {
@@ -179,7 +184,8 @@ func (f *findings) falling(stage int) bool {
 	return mean(times[2*third:]) > 1.5*mean(times[third:2*third])
 }
 
-// broken lists the objectives that a summary as a whole does not meet: a latency by its p99, errors by their share.
+// broken lists the objectives that a summary as a whole does not meet: a latency by its p99, errors
+// by their share.
 func (s *settings) broken(sum *result.Summary) []string {
 	out := []string{}
 	bounded := false

@@ -15,8 +15,8 @@ import (
 // maxIntervals is the length at which a series halves its resolution.
 const maxIntervals = 1200
 
-// series counts what happens while it happens: tokens and gaps by the second. What belongs to whole requests is added at the
-// end, from their samples. It is safe for concurrent use.
+// series counts what happens while it happens: tokens and gaps by the second. What belongs to whole
+// requests is added at the end, from their samples. It is safe for concurrent use.
 type series struct {
 	mu       sync.Mutex
 	interval int64 // ns
@@ -81,7 +81,8 @@ func (s *series) seen() int64 {
 	return s.total
 }
 
-// columns makes the series of the result. Token events are scaled to tokens by what the requests counted.
+// columns makes the series of the result. Token events are scaled to tokens by what the requests
+// counted.
 func (s *series) columns(samples []client.Sample, stages []result.Stage) result.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,9 +93,12 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 	s.at(end - 1)
 	n := len(s.tokens)
 	out := result.Series{
-		IntervalS: float64(s.interval) / 1e9, TS: make([]float64, n), Stage: make([]int, n), InFlight: make([]int, n), OutputTokens: s.tokens,
-		Scheduled: make([]int, n), Sent: make([]int, n), Completed: make([]int, n), Failed: make([]int, n), Left: make([]int, n),
-		Latency: map[string]map[string][]*float64{result.ITL: percentiles(n, func(i int) (*hdrhistogram.Histogram, float64) { return s.gaps[i], math.Inf(1) })},
+		IntervalS: float64(s.interval) / 1e9, TS: make([]float64, n), Stage: make([]int, n), InFlight: make([]int, n),
+		OutputTokens: s.tokens,
+		Scheduled:    make([]int, n), Sent: make([]int, n), Completed: make([]int, n), Failed: make([]int, n),
+		Left: make([]int, n),
+		Latency: map[string]map[string][]*float64{result.ITL: percentiles(n,
+			func(i int) (*hdrhistogram.Histogram, float64) { return s.gaps[i], math.Inf(1) })},
 	}
 	for i := range n {
 		out.TS[i] = float64(i) * out.IntervalS
@@ -113,7 +117,8 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 	return out
 }
 
-// countRequests adds what belongs to whole requests: their numbers, latencies and tokens, by interval.
+// countRequests adds what belongs to whole requests: their numbers, latencies and tokens, by
+// interval.
 func countRequests(out *result.Series, samples []client.Sample, index func(int64) int) {
 	n := len(out.TS)
 	latencies := map[string][]result.Histogram{}
@@ -162,7 +167,8 @@ func countRequests(out *result.Series, samples []client.Sample, index func(int64
 	}
 }
 
-// percentiles are the columns of what was counted in each interval, in ms, with the bound of each; 100 is called max.
+// percentiles are the columns of what was counted in each interval, in ms, with the bound of each;
+// 100 is called max.
 func percentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)) map[string][]*float64 {
 	out := map[string][]*float64{}
 	for name, p := range map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100} {

@@ -56,7 +56,8 @@ func (o Options) Validate() (*settings, error) {
 		}
 	}
 	s.work.Seed, s.work.AllowCache, s.work.NoStream, s.work.Pairs = s.Seed, s.AllowCache, s.NoStream, s.CompareURL != ""
-	s.work.Dataset, s.work.Path, s.work.TimeScale, s.work.AudioFile = s.DatasetName, s.DatasetPath, s.TimeScale, s.AudioFile
+	s.work.Dataset, s.work.Path, s.work.TimeScale, s.work.AudioFile = s.DatasetName, s.DatasetPath, s.TimeScale,
+		s.AudioFile
 	s.work.PrefixLen, s.work.NumPrefixes, s.work.NumTurns = s.PrefixLen, s.NumPrefixes, s.NumTurns
 	s.work.Tools, s.work.Images, s.work.Voice, s.work.LeaveShare = s.Tools, s.Images, s.Voice, s.LeaveShare
 	s.work.OwnOut = s.OutputLen != ""
@@ -77,7 +78,8 @@ func (s *settings) dialects() error {
 		case s.Mix == "" && (d == nil || part != name):
 			return exit.Usagef("unknown dialect %q: want one of %s", s.Backend, strings.Join(client.DialectNames(), ", "))
 		case d == nil || err != nil || w <= 0 || math.IsInf(w, 0):
-			return exit.Usagef("--mix %q: want DIALECT[@MODEL]:WEIGHT, dialects %s", part, strings.Join(client.DialectNames(), ", "))
+			return exit.Usagef("--mix %q: want DIALECT[@MODEL]:WEIGHT, dialects %s", part,
+				strings.Join(client.DialectNames(), ", "))
 		}
 		s.work.Mix = append(s.work.Mix, workload.Share{D: d, Model: model, Weight: w})
 		total += w
@@ -95,7 +97,10 @@ func (s *settings) bounds() error {
 		text   string
 		value  any
 	}{
-		{s.NumPrompts < 0 || s.Duration < 0 || s.Warmup < 0 || s.Cooldown < 0 || s.Spread < 0 || s.TurnDelay < 0, "numbers and times of the load cannot be below 0", nil},
+		{
+			s.NumPrompts < 0 || s.Duration < 0 || s.Warmup < 0 || s.Cooldown < 0 || s.Spread < 0 || s.TurnDelay < 0,
+			"numbers and times of the load cannot be below 0", nil,
+		},
 		{s.LeaveShare < 0 || s.LeaveShare > 1, "--leave-share %v: want 0 to 1", s.LeaveShare},
 		{s.Burstiness < 0 || math.IsNaN(s.Burstiness), "--burstiness %v: want a number above 0", s.Burstiness},
 		{s.Profile != "" && s.Profile != "sweep" && s.Profile != "search", "--profile %q: want sweep or search", s.Profile},
@@ -103,8 +108,14 @@ func (s *settings) bounds() error {
 			s.Profile == "search" && len(s.Goodput) == 0,
 			"--profile search looks for the highest rate that meets objectives: give them by --goodput, such as --goodput ttft:500,itl:50", nil,
 		},
-		{slices.ContainsFunc(s.MaxConcurrency, func(c int) bool { return c < 1 }), "--max-concurrency %v: want 1 or more", s.MaxConcurrency},
-		{s.PrefixLen < 0 || s.NumPrefixes < 0 || s.NumTurns < 0 || s.Tools < 0 || s.Images < 0 || s.TimeScale < 0, "numbers of the workload cannot be below 0", nil},
+		{
+			slices.ContainsFunc(s.MaxConcurrency, func(c int) bool { return c < 1 }), "--max-concurrency %v: want 1 or more",
+			s.MaxConcurrency,
+		},
+		{
+			s.PrefixLen < 0 || s.NumPrefixes < 0 || s.NumTurns < 0 || s.Tools < 0 || s.Images < 0 || s.TimeScale < 0,
+			"numbers of the workload cannot be below 0", nil,
+		},
 	} {
 		if rule.broken && rule.value != nil {
 			return exit.Usagef(rule.text, rule.value)
@@ -153,7 +164,10 @@ func (s *settings) load() error {
 		s.Duration = Span(20 * time.Second)
 	}
 	for i := range max(len(rates), len(limits)) {
-		st := stageSpec{rate: rates[min(i, len(rates)-1)], concurrency: limits[min(i, len(limits)-1)], count: int(s.NumPrompts), duration: time.Duration(s.Duration), ramp: s.Ramp != ""}
+		st := stageSpec{
+			rate: rates[min(i, len(rates)-1)], concurrency: limits[min(i, len(limits)-1)],
+			count: int(s.NumPrompts), duration: time.Duration(s.Duration), ramp: s.Ramp != "",
+		}
 		if math.IsInf(st.rate, 1) && !st.ramp && !trace && (st.concurrency > 0 || st.count == 0) {
 			st.rate, st.concurrency = 0, cmp.Or(st.concurrency, 8)
 			s.closed = true
@@ -204,7 +218,10 @@ func (s *settings) body() error {
 	if err := json.Unmarshal([]byte(s.ExtraBody), &members); err != nil || members == nil {
 		return exit.Usagef("--extra-body: want a JSON object")
 	}
-	for _, own := range []string{"model", "messages", "prompt", "input", "stream", "stream_options", "max_tokens", "max_output_tokens"} {
+	for _, own := range []string{
+		"model", "messages", "prompt", "input", "stream", "stream_options", "max_tokens",
+		"max_output_tokens",
+	} {
 		if members[own] != nil {
 			return exit.Usagef("--extra-body: %s is set by the workload", own)
 		}
@@ -233,7 +250,8 @@ func (s *settings) result() error {
 	for _, g := range s.Goodput {
 		m := Objective.FindStringSubmatch(g)
 		if m == nil || !slices.Contains(objectiveNames, m[1]) {
-			return exit.Usagef("--goodput %q: want MEASURE:LIMIT, such as ttft:200, of %s", g, strings.Join(objectiveNames, ", "))
+			return exit.Usagef("--goodput %q: want MEASURE:LIMIT, such as ttft:200, of %s", g,
+				strings.Join(objectiveNames, ", "))
 		}
 		limit, err := strconv.ParseFloat(m[2], 64)
 		if err != nil {

@@ -52,8 +52,8 @@ func newPendingRequest(q *client.Request, stage int) pendingRequest {
 	return pendingRequest{q, wire, stage}
 }
 
-// perform sends the requests of a session, the first of which is due at scheduled. Where slots is not nil, each takes a slot
-// and gives it back; waiting for one counts from the schedule on.
+// perform sends the requests of a session, the first of which is due at scheduled. Where slots is
+// not nil, each takes a slot and gives it back; waiting for one counts from the schedule on.
 func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) {
 	for {
 		if slots != nil {
@@ -151,7 +151,8 @@ func (s stageSpec) name() string {
 	return text
 }
 
-// measured returns the stage that a request belongs to which is due at, counted from the stage's begin.
+// measured returns the stage that a request belongs to which is due at, counted from the stage's
+// begin.
 func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	if at < d.s.Warmup || spec.duration > 0 && at >= d.s.Warmup+spec.duration {
 		return warm
@@ -167,7 +168,8 @@ func (d *driver) length(spec stageSpec) time.Duration {
 	return d.s.Warmup + spec.duration + d.s.Cooldown
 }
 
-// open runs an open loop: requests are sent when the pacer says so, whatever became of those before.
+// open runs an open loop: requests are sent when the pacer says so, whatever became of those
+// before.
 func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
 	var slots chan struct{}
@@ -213,12 +215,16 @@ func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
 				over = 2 * float64(spec.count) / (d.s.rampFrom + d.s.rampTo)
 			}
 		}
-		return &workload.Ramp{Rng: d.work.Rng(-1 - index), Shape: d.s.Burstiness, From: d.s.rampFrom, To: d.s.rampTo, Over: over, Left: left}
+		return &workload.Ramp{
+			Rng: d.work.Rng(-1 - index), Shape: d.s.Burstiness, From: d.s.rampFrom, To: d.s.rampTo,
+			Over: over, Left: left,
+		}
 	}
 	return workload.NewGamma(d.s.Seed<<8+uint64(index), spec.rate, d.s.Burstiness, spec.count)
 }
 
-// closed runs a closed loop: each of a number of clients sends its next request when it has the answer to the last.
+// closed runs a closed loop: each of a number of clients sends its next request when it has the
+// answer to the last.
 func (d *driver) closed(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
 	end := int64(math.MaxInt64)

@@ -8,7 +8,8 @@ import (
 	"penstock/bench/load/workload"
 )
 
-// TestSchedule holds the dispatcher to its times, in a bubble where a late request would be the dispatcher's own fault.
+// TestSchedule holds the dispatcher to its times, in a bubble where a late request would be the
+// dispatcher's own fault.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

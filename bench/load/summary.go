@@ -8,7 +8,8 @@ import (
 	"penstock/bench/result"
 )
 
-// findings are what was taken down of a run, and what is asked of it. It is read when nothing is under way.
+// findings are what was taken down of a run, and what is asked of it. It is read when nothing is
+// under way.
 type findings struct {
 	s        *settings
 	samples  []client.Sample
@@ -23,9 +24,13 @@ type group func(gapKey) bool
 // keyOf is the finest group that a sample is in.
 func keyOf(s *client.Sample) gapKey { return gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target} }
 
-// summary makes the summary of the samples of a group. Seconds is the wall time that rates are over.
+// summary makes the summary of the samples of a group. Seconds is the wall time that rates are
+// over.
 func (f *findings) summary(in group, seconds float64) result.Summary {
-	out := result.Summary{Seconds: seconds, Latency: map[string]*result.Distribution{}, Errors: []result.ErrorCount{}, StreamFaults: map[string]int{}, Unmeasured: map[string]string{}}
+	out := result.Summary{
+		Seconds: seconds, Latency: map[string]*result.Distribution{}, Errors: []result.ErrorCount{},
+		StreamFaults: map[string]int{}, Unmeasured: map[string]string{},
+	}
 	hists := map[string]*result.Histogram{}
 	for _, m := range result.Measures() {
 		hists[m] = new(result.Histogram)
@@ -69,7 +74,10 @@ func (f *findings) summary(in group, seconds float64) result.Summary {
 		if s.Good(f.s.objectives) {
 			t.good++
 		}
-		for _, m := range []string{result.TTFT, result.TTFV, result.TTFTFromSchedule, result.TPOT, result.E2EL, result.E2ELFromSchedule, result.Queue} {
+		for _, m := range []string{
+			result.TTFT, result.TTFV, result.TTFTFromSchedule, result.TPOT, result.E2EL,
+			result.E2ELFromSchedule, result.Queue,
+		} {
 			if v := s.Latency(m); v != client.None {
 				hists[m].Record(v)
 			}

@@ -16,18 +16,21 @@ import (
 	"penstock/bench/result"
 )
 
-// sampled are the metrics that are kept of a page: what people look at when latencies go up. Values of several label sets are added.
+// sampled are the metrics that are kept of a page: what people look at when latencies go up. Values
+// of several label sets are added.
 var sampled = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
 	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:num_preemptions_total",
 	"sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:token_usage", "sglang:cache_hit_rate",
 	"llamacpp:requests_processing", "llamacpp:requests_deferred", "llamacpp:kv_cache_usage_ratio",
 	"penstock_calls_inflight", "penstock_calls_total", "penstock_client_aborts_total", "penstock_client_connections",
-	"penstock_upstream_inflight", "penstock_upstream_attempts_total", "penstock_upstream_up", "penstock_upstream_breaker_open",
+	"penstock_upstream_inflight", "penstock_upstream_attempts_total", "penstock_upstream_up",
+	"penstock_upstream_breaker_open",
 	"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
 }
 
-// inFlightGauges are the sums of gauges that say how many requests a server has in hand, by the name of the first.
+// inFlightGauges are the sums of gauges that say how many requests a server has in hand, by the
+// name of the first.
 var inFlightGauges = [][]string{
 	{"vllm:num_requests_running", "vllm:num_requests_waiting"},
 	{"sglang:num_running_reqs", "sglang:num_queue_reqs"},
@@ -54,8 +57,11 @@ type reading struct {
 	surplus int // requests that the server has beyond those that the client has open
 }
 
-// newScrapers returns a scraper for each page of metrics that answers: of the target, the engines and the edge.
-func newScrapers(ctx context.Context, s *settings, first *client.Target, c *client.Clock, open *atomic.Int64) ([]*scraper, error) {
+// newScrapers returns a scraper for each page of metrics that answers: of the target, the engines
+// and the edge.
+func newScrapers(ctx context.Context, s *settings, first *client.Target, c *client.Clock,
+	open *atomic.Int64,
+) ([]*scraper, error) {
 	type page struct {
 		source, base string
 		headers      []byte
@@ -132,7 +138,8 @@ func parseMetrics(page []byte) map[string]float64 {
 	return out
 }
 
-// requestsInHand returns how many requests a page says the server has, and by which gauge; ok is false when no gauge says it.
+// requestsInHand returns how many requests a page says the server has, and by which gauge; ok is
+// false when no gauge says it.
 func requestsInHand(values map[string]float64) (n int, source string, ok bool) {
 	for _, names := range inFlightGauges {
 		if _, ok := values[names[0]]; ok {
@@ -176,12 +183,16 @@ func (s *scraper) answered() []reading {
 	return slices.DeleteFunc(slices.Clone(s.readings), func(r reading) bool { return r.values == nil })
 }
 
-// report makes the columns of the result, at most one sample for each second. Where the page was not answered they have a gap: a line
-// drawn across it would show an engine that is dead as one that is calm.
+// report makes the columns of the result, at most one sample for each second. Where the page was
+// not answered they have a gap: a line drawn across it would show an engine that is dead as one
+// that is calm.
 func (s *scraper) report() result.Telemetry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := result.Telemetry{Source: s.source, URL: s.t.Base, TS: []float64{}, Metrics: map[string][]*float64{}, Error: s.err}
+	out := result.Telemetry{
+		Source: s.source, URL: s.t.Base, TS: []float64{}, Metrics: map[string][]*float64{},
+		Error: s.err,
+	}
 	var kept []reading
 	for _, r := range s.readings {
 		if len(kept) == 0 || r.at-kept[len(kept)-1].at >= int64(900*time.Millisecond) {

@@ -44,7 +44,9 @@ func judge(r *result.Result, s *settings) result.Verdict {
 	} else if top := highest(s.Percents); top > 0 && float64(n)*(1-top/100) < 1 {
 		add(false, "few_samples", "p%s of %d requests is little more than the slowest one (%d would do)", result.PercentileName(top), n, int(math.Ceil(1/(1-top/100))))
 	}
-	if c := total.CachedShare; c != nil && *c > maxCached && *total.CachedTokens > templateTokens*int64(total.Completed) && p.Nonce != "" && s.PrefixLen == 0 && s.NumTurns == 1 && s.DatasetName != "trace" {
+	if c := total.CachedShare; c != nil && *c > maxCached &&
+		*total.CachedTokens > templateTokens*int64(total.Completed) && p.Nonce != "" && s.PrefixLen == 0 &&
+		s.NumTurns == 1 && s.DatasetName != "trace" {
 		add(true, "cache_effects", "the target found %.0f %% of the input in its cache, though every prompt began with a mark of its own", *c*100)
 	} else if c != nil && *c > maxCached && p.Nonce == "" {
 		add(false, "cache_effects", "%.0f %% of the input came from the target's cache (--allow-cache)", *c*100)
@@ -80,13 +82,15 @@ func judgeClient(p *result.Penstock, add finding) {
 	if late := c.WakeDelay; late != nil && late.Percentiles["99"] > maxWakeP99 {
 		add(true, "client_late", "the client's timers were %.1f ms late at p99 (bound %.0f ms): the processor had too much else to do", late.Percentiles["99"], maxWakeP99)
 	}
-	if f, ttft := p.Floor, p.Total.Latency[result.TTFT]; f != nil && ttft != nil && f.TTFT.Percentiles["50"] > ttft.Percentiles["50"]/4 {
+	if f, ttft := p.Floor, p.Total.Latency[result.TTFT]; f != nil && ttft != nil &&
+		f.TTFT.Percentiles["50"] > ttft.Percentiles["50"]/4 {
 		add(false, "near_floor", "the median TTFT of %.3g ms is less than four times what the client measures of a server that does nothing (%.3g ms)", ttft.Percentiles["50"], f.TTFT.Percentiles["50"])
 	}
 }
 
-// judgeDelivery judges whether the load was the one that the run's own schedule held. The nominal rate is no measure of the client: random
-// arrivals scatter around it by the square root of their number.
+// judgeDelivery judges whether the load was the one that the run's own schedule held. The nominal
+// rate is no measure of the client: random arrivals scatter around it by the square root of their
+// number.
 func judgeDelivery(p *result.Penstock, s *settings, add finding) {
 	for i := range p.Stages {
 		st := &p.Stages[i]
@@ -132,9 +136,11 @@ func judgeFailures(p *result.Penstock, add finding) {
 		add(false, "target_errors", "%d requests failed, most often: %s", failed, most.Label())
 	}
 	if expected > 0 {
-		add(false, "expected_errors", "%d requests failed as the test is meant to make them (%s)", expected, strings.Join(p.ExpectErrors, ", "))
+		add(false, "expected_errors", "%d requests failed as the test is meant to make them (%s)", expected,
+			strings.Join(p.ExpectErrors, ", "))
 	} else if len(p.ExpectErrors) > 0 {
-		add(false, "expected_errors", "no request failed as the test is meant to make them (%s)", strings.Join(p.ExpectErrors, ", "))
+		add(false, "expected_errors", "no request failed as the test is meant to make them (%s)",
+			strings.Join(p.ExpectErrors, ", "))
 	}
 }
 

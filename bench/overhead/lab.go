@@ -52,7 +52,8 @@ func (l *lab) find(name string) (bool, error) {
 	return false, nil
 }
 
-// configs are the plain configurations of the proxies: one worker, no log, connections kept, nothing buffered.
+// configs are the plain configurations of the proxies: one worker, no log, connections kept,
+// nothing buffered.
 //
 //go:embed proxies/*.conf
 var configs embed.FS
@@ -68,7 +69,10 @@ func (l *lab) configure(name, listen, engine string) (string, error) {
 	}
 	var b bytes.Buffer
 	sum := sha256.Sum256([]byte(l.key))
-	if err := t.Execute(&b, map[string]string{"Dir": l.dir, "Listen": listen, "Engine": engine, "KeyHash": hex.EncodeToString(sum[:])}); err != nil {
+	if err := t.Execute(&b, map[string]string{
+		"Dir": l.dir, "Listen": listen, "Engine": engine,
+		"KeyHash": hex.EncodeToString(sum[:]),
+	}); err != nil {
 		return "", err
 	}
 	path := filepath.Join(l.dir, name+".conf")
@@ -77,7 +81,8 @@ func (l *lab) configure(name, listen, engine string) (string, error) {
 
 // run starts an engine and a target, plays the test and ends both.
 func (l *lab) run(ctx context.Context, target string, t *measurement) (*trial, error) {
-	sim, engine, err := process.StartSim(ctx, "engine", l.place.rest, append([]string{"--listen=127.0.0.1:0", "--slots=20000", "--cache-tokens=-1"}, t.engine...)...)
+	sim, engine, err := process.StartSim(ctx, "engine", l.place.rest,
+		append([]string{"--listen=127.0.0.1:0", "--slots=20000", "--cache-tokens=-1"}, t.engine...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +176,8 @@ func (l *lab) start(ctx context.Context, name, engine string) (*process.Child, s
 	}
 }
 
-// freeAddress finds a port that nobody listens on, for programs that cannot be asked which one they took.
+// freeAddress finds a port that nobody listens on, for programs that cannot be asked which one they
+// took.
 func freeAddress(ctx context.Context) (string, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")

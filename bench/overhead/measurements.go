@@ -45,15 +45,25 @@ const preflightRequests = 2
 // tests are the measurements that were asked for.
 func (c *Cmd) tests() ([]measurement, error) {
 	rate := strconv.FormatFloat(c.Rate, 'f', -1, 64)
-	request := load.Options{MaxConcurrency: []int{32}, Duration: load.Span(c.Duration), NoStream: true, InputLen: "256", OutputLen: "200", IgnoreEOS: true}
+	request := load.Options{
+		MaxConcurrency: []int{32}, Duration: load.Span(c.Duration), NoStream: true, InputLen: "256",
+		OutputLen: "200", IgnoreEOS: true,
+	}
 	steady := request
 	steady.MaxConcurrency, steady.RequestRate, steady.Burstiness = nil, []string{rate}, math.Inf(1)
 	steady.Warmup = min(c.Duration/4, time.Second)
-	stream := load.Options{MaxConcurrency: []int{c.Streams}, NumPrompts: load.Count(c.Streams), InputLen: "64", OutputLen: "200", IgnoreEOS: true}
+	stream := load.Options{
+		MaxConcurrency: []int{c.Streams}, NumPrompts: load.Count(c.Streams), InputLen: "64",
+		OutputLen: "200", IgnoreEOS: true,
+	}
 	messages := stream
 	messages.Backend = "messages"
-	// All are open before the first ends; that they open within a second, not at once, keeps a busy machine from losing some.
-	hold := load.Options{MaxConcurrency: []int{c.Hold}, NumPrompts: load.Count(c.Hold), Spread: time.Second, InputLen: "64", OutputLen: "4", IgnoreEOS: true}
+	// All are open before the first ends; that they open within a second, not at once, keeps a busy
+	// machine from losing some.
+	hold := load.Options{
+		MaxConcurrency: []int{c.Hold}, NumPrompts: load.Count(c.Hold), Spread: time.Second,
+		InputLen: "64", OutputLen: "4", IgnoreEOS: true,
+	}
 	paced := []string{"--token-rate=50"}
 	perToken := func(m *trial) float64 {
 		if m.result.TotalOutputTokens == nil {
@@ -63,7 +73,8 @@ func (c *Cmd) tests() ([]measurement, error) {
 	}
 	latency := func(p float64) measuredLine {
 		return measuredLine{
-			name: "latency_p" + result.PercentileName(p), unit: "ms", text: fmt.Sprintf("end to end at %s requests/s, p%s", rate, result.PercentileName(p)),
+			name: "latency_p" + result.PercentileName(p), unit: "ms",
+			text:  fmt.Sprintf("end to end at %s requests/s, p%s", rate, result.PercentileName(p)),
 			value: func(m *trial) float64 { return m.result.Penstock.Total.Latency[result.E2EL].Quantile(p) },
 		}
 	}
@@ -74,7 +85,8 @@ func (c *Cmd) tests() ([]measurement, error) {
 		}}},
 		{name: "latency", options: steady, direct: true, timed: true, rows: []measuredLine{latency(50), latency(99)}},
 		{name: "token", engine: paced, options: stream, rows: []measuredLine{{
-			name: "token", unit: "µs", text: fmt.Sprintf("CPU of a streamed token: %d streams, a token each 20 ms", c.Streams), value: perToken,
+			name: "token", unit: "µs", text: fmt.Sprintf("CPU of a streamed token: %d streams, a token each 20 ms", c.Streams),
+			value: perToken,
 		}}},
 		{name: "messages", engine: paced, options: messages, edgeOnly: true, rows: []measuredLine{{
 			name: "messages", unit: "µs", text: "the same, Messages translated to chat and back", value: perToken,
@@ -107,8 +119,8 @@ func (m *trial) failures() string {
 	return fmt.Sprintf("%d of %d requests failed: %s", m.result.Failed, m.result.NumPrompts, strings.Join(kinds, ", "))
 }
 
-// doubt says why what was measured is not to be trusted: requests that failed and, of times that the client saw, what the verdict holds
-// against them. It is empty when there is nothing.
+// doubt says why what was measured is not to be trusted: requests that failed and, of times that
+// the client saw, what the verdict holds against them. It is empty when there is nothing.
 func (t *measurement) doubt(m *trial) string {
 	if t.timed && !m.result.Penstock.Verdict.Valid {
 		return m.result.Penstock.Verdict.Invalidating()

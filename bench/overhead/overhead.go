@@ -64,7 +64,8 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 	if runtime.GOOS != "linux" {
 		return nil, exit.Usagef("bench overhead reads /proc: it needs Linux")
 	}
-	if c.Rounds < 1 || c.Streams < 1 || c.Hold < 1 || c.Duration < 100*time.Millisecond || !(c.Rate > 0 && c.Rate <= 100_000) {
+	if c.Rounds < 1 || c.Streams < 1 || c.Hold < 1 || c.Duration < 100*time.Millisecond ||
+		!(c.Rate > 0 && c.Rate <= 100_000) {
 		return nil, exit.Usagef("--rounds, --streams and --hold are at least 1, --duration at least 100ms, --rate above 0 and at most 100000")
 	}
 	tests, err := c.tests()
@@ -76,7 +77,10 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 		return nil, err
 	}
 	defer lab.close()
-	report := &Report{Rounds: c.Rounds, Environment: load.Environment(), Targets: []string{"direct", "penstock"}, Missing: []string{}, Doubts: []string{}}
+	report := &Report{
+		Rounds: c.Rounds, Environment: load.Environment(), Targets: []string{"direct", "penstock"},
+		Missing: []string{}, Doubts: []string{},
+	}
 	for _, name := range c.Beside {
 		switch found, err := lab.find(name); {
 		case err != nil:
@@ -93,7 +97,11 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 	report.Placement = lab.place.text
 	for _, t := range tests {
 		for _, row := range t.rows {
-			report.Tests = append(report.Tests, Line{Name: row.name, Text: row.text, Unit: row.unit, Rounds: map[string][]float64{}, Median: map[string]float64{}, Ratio: map[string]float64{}, Ratios: map[string][]float64{}})
+			report.Tests = append(report.Tests, Line{
+				Name: row.name, Text: row.text, Unit: row.unit,
+				Rounds: map[string][]float64{}, Median: map[string]float64{}, Ratio: map[string]float64{},
+				Ratios: map[string][]float64{},
+			})
 		}
 	}
 	for round := range c.Rounds {

@@ -7,14 +7,16 @@ import (
 	"penstock/bench/process"
 )
 
-// placement says which processors a measurement of overhead uses: the proxy has one to itself, so that its time is not cut up by the
-// client and the engine, nor theirs by it. Its zero value binds nothing.
+// placement says which processors a measurement of overhead uses: the proxy has one to itself, so
+// that its time is not cut up by the client and the engine, nor theirs by it. Its zero value binds
+// nothing.
 type placement struct {
 	proxy, rest []int
 	text        string // for people
 }
 
-// place takes the processors of this process apart and binds it to its own part, until undo is called.
+// place takes the processors of this process apart and binds it to its own part, until undo is
+// called.
 func place(free bool) (p placement, undo func()) {
 	all := process.Processors()
 	switch {
@@ -28,7 +30,8 @@ func place(free bool) (p placement, undo func()) {
 	unpin, err := process.PinProcess(p.rest)
 	if err != nil {
 		unpin()
-		return placement{text: "Not bound to processors (" + err.Error() + "): client, engine and proxy take time from each other"}, func() {}
+		text := "Not bound to processors (" + err.Error() + "): client, engine and proxy take time from each other"
+		return placement{text: text}, func() {}
 	}
 	was := runtime.GOMAXPROCS(len(p.rest))
 	p.text = fmt.Sprintf("Each proxy alone on processor %s, with one thread of work; client and engine on %s", process.Numbers(p.proxy), process.Numbers(p.rest))

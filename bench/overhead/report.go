@@ -32,7 +32,8 @@ type Line struct {
 	Rounds map[string][]float64 `json:"rounds"`
 	// Median of each target.
 	Median map[string]float64 `json:"median"`
-	// Ratio is the edge's median over that of each other proxy, what the engine alone takes left out.
+	// Ratio is the edge's median over that of each other proxy, what the engine alone takes left
+	// out.
 	Ratio map[string]float64 `json:"ratio"`
 	// Ratios are the same of each round: how far they are apart says how far Ratio can be trusted.
 	Ratios map[string][]float64 `json:"ratios"`

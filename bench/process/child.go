@@ -17,8 +17,8 @@ import (
 // Patience is how long a child process may take until it is ready.
 const Patience = 30 * time.Second
 
-// Child is a process that we started and that ends with us: by kill, and where the system can do it (see bindChild) also when we are
-// killed ourselves.
+// Child is a process that we started and that ends with us: by kill, and where the system can do it
+// (see bindChild) also when we are killed ourselves.
 type Child struct {
 	name string
 	Cmd  *exec.Cmd
@@ -26,8 +26,8 @@ type Child struct {
 	Done chan struct{} // closed when it has ended
 }
 
-// Start runs a program and waits until ready says yes to a line of its standard output; a nil ready waits for nothing. It runs on
-// the given processors alone; nil: on all.
+// Start runs a program and waits until ready says yes to a line of its standard output; a nil ready
+// waits for nothing. It runs on the given processors alone; nil: on all.
 func Start(ctx context.Context, name string, argv []string, on []int, ready func(line string) bool) (*Child, error) {
 	c := &Child{name: name, Cmd: exec.Command(argv[0], argv[1:]...), Last: &lastLines{}, Done: make(chan struct{})} //nolint:gosec // our own command lines
 	c.Cmd.Env = childEnv()
@@ -39,7 +39,8 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 	}
 	started, said := make(chan error, 1), make(chan struct{})
 	go func() {
-		// The child is bound to the thread that started it, which is therefore kept until the child has ended.
+		// The child is bound to the thread that started it, which is therefore kept until the child
+		// has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := startOn(c.Cmd, on)
@@ -79,7 +80,8 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 	return nil, fmt.Errorf("start %s: %w", name, err)
 }
 
-// startOn starts a process on some processors, from a goroutine that is locked to its thread: the process has those of the thread.
+// startOn starts a process on some processors, from a goroutine that is locked to its thread: the
+// process has those of the thread.
 func startOn(cmd *exec.Cmd, on []int) error {
 	if on == nil {
 		return cmd.Start()
@@ -103,7 +105,8 @@ func childEnv() []string {
 	return out
 }
 
-// Kill ends the process without mercy, with what it started, and waits for it. It may be called again.
+// Kill ends the process without mercy, with what it started, and waits for it. It may be called
+// again.
 func (c *Child) Kill() {
 	select {
 	case <-c.Done: // its number may be another's by now

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// killChild kills the child's process group, and the child itself should the group not be there yet.
+// killChild kills the child's process group, and the child itself should the group not be there
+// yet.
 func killChild(p *os.Process) {
 	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
 	_ = p.Kill()

@@ -23,11 +23,12 @@ func Processors() []int {
 	return out
 }
 
-// pinThread binds the calling thread to processors, and with it every process that it starts until undo is called. The goroutine must be
-// locked to its thread.
+// pinThread binds the calling thread to processors, and with it every process that it starts until
+// undo is called. The goroutine must be locked to its thread.
 func pinThread(to []int) (undo func(), err error) { return pin(0, to) }
 
-// PinProcess binds every thread of this process to processors; threads that come later follow the one that starts them.
+// PinProcess binds every thread of this process to processors; threads that come later follow the
+// one that starts them.
 func PinProcess(to []int) (undo func(), err error) {
 	var all []func()
 	undo = func() {

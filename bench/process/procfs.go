@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// Usage is what a process has used so far: microseconds of processor time, and bytes of resident memory now.
+// Usage is what a process has used so far: microseconds of processor time, and bytes of resident
+// memory now.
 type Usage struct{ CPU, Memory float64 }
 
-// UsageOf reads /proc: the run time of every thread, and the resident pages from statm. Threads that have ended are not counted: none
-// of the proxies measured here ends any.
+// UsageOf reads /proc: the run time of every thread, and the resident pages from statm. Threads
+// that have ended are not counted: none of the proxies measured here ends any.
 func UsageOf(pid int) (Usage, error) {
 	id := strconv.Itoa(pid)
 	s, err := Schedule(id)

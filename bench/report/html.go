@@ -35,16 +35,19 @@ var measureWords = map[string]struct{ label, formula string }{
 
 // faultWords are the faults of streams in words.
 var faultWords = map[string]string{
-	result.FaultNoEnd: "it ended without what ends a stream of its dialect", result.FaultUnparsed: "an event is not the JSON that it should be",
-	result.FaultAfterEnd: "content came after the end", result.FaultOrder: "events came in an order that the dialect forbids",
+	result.FaultNoEnd:    "it ended without what ends a stream of its dialect",
+	result.FaultUnparsed: "an event is not the JSON that it should be",
+	result.FaultAfterEnd: "content came after the end",
+	result.FaultOrder:    "events came in an order that the dialect forbids",
 	result.FaultLost:     "there were fewer events with text than tokens, where all others have one for each",
 	result.FaultNoUsage:  "usage was asked for and did not come",
-	result.FaultToolJSON: "the arguments of a tool call are not JSON", result.FaultEmpty: "it ended well, without any token",
-	result.FaultNoDone: "it ended well, but the [DONE] behind it did not come",
+	result.FaultToolJSON: "the arguments of a tool call are not JSON",
+	result.FaultEmpty:    "it ended well, without any token",
+	result.FaultNoDone:   "it ended well, but the [DONE] behind it did not come",
 }
 
-// WriteHTML writes the page of a result that is ours: it needs no network, and its tables need no script either. It holds what the
-// result holds: no prompt, no reply and no key.
+// WriteHTML writes the page of a result that is ours: it needs no network, and its tables need no
+// script either. It holds what the result holds: no prompt, no reply and no key.
 func WriteHTML(w io.Writer, r *result.Result) error {
 	t, err := template.ParseFS(assets, "assets/report.html")
 	if err != nil {
@@ -124,8 +127,9 @@ func (t *table) add(class string, first cell, texts ...string) {
 func newPage(r *result.Result) *page {
 	p := r.Penstock
 	g := &page{
-		Title: r.ModelID, Date: r.Date, Duration: secondsText(r.Duration), Verdict: "The result is valid.", Penstock: p, Figures: figures(p),
-		Setup: setupTables(r), Plots: plots(p),
+		Title: r.ModelID, Date: r.Date, Duration: secondsText(r.Duration), Verdict: "The result is valid.", Penstock: p,
+		Figures: figures(p),
+		Setup:   setupTables(r), Plots: plots(p),
 		CSS: template.CSS(asset("report.css")), PlotCSS: template.CSS(asset("uPlot.min.css")), //nolint:gosec // our own files
 		PlotJS: template.JS(asset("uPlot.iife.min.js")), JS: template.JS(asset("report.js")), //nolint:gosec // our own files
 		Licence: asset("uPlot.LICENSE"),
@@ -136,7 +140,10 @@ func newPage(r *result.Result) *page {
 	if !p.Verdict.Valid {
 		g.Verdict = "The result is not valid."
 	}
-	for _, t := range []table{checkTable(p.Assertions), latencyTable(&p.Total), secondTable(p), stageTable(p), errorTable(&p.Total), faultTable(&p.Total), eventTable(p.Events)} {
+	for _, t := range []table{
+		checkTable(p.Assertions), latencyTable(&p.Total), secondTable(p), stageTable(p),
+		errorTable(&p.Total), faultTable(&p.Total), eventTable(p.Events),
+	} {
 		if len(t.Rows) > 0 {
 			g.Tables = append(g.Tables, t)
 		}
@@ -221,7 +228,10 @@ func figures(p *result.Penstock) []figure {
 				names = append(names, o.Measure+" "+strconv.FormatFloat(o.Limit, 'f', -1, 64))
 			}
 		}
-		out = append(out, figure{"Goodput", opt(s.Goodput), "/s", shareText(s.GoodShare) + " within " + strings.Join(names, ", ")})
+		out = append(out, figure{
+			"Goodput", opt(s.Goodput), "/s",
+			shareText(s.GoodShare) + " within " + strings.Join(names, ", "),
+		})
 	}
 	if f := p.Search; f != nil && f.Rate != nil {
 		note := "no limit was found"
@@ -258,7 +268,10 @@ func latencyTable(s *result.Summary) table {
 
 // summaryTable is one with a line for each of several summaries.
 func summaryTable(title, note, first string) table {
-	return table{Title: title, Note: note, Words: 1, Head: []string{first, "requests", "errors", "req/s", "tok/s", "TTFT p50", "p99", "ITL p50", "p99", "E2E p50", "p99"}}
+	return table{Title: title, Note: note, Words: 1, Head: []string{
+		first, "requests", "errors", "req/s", "tok/s",
+		"TTFT p50", "p99", "ITL p50", "p99", "E2E p50", "p99",
+	}}
 }
 
 func (t *table) addSummary(first cell, s *result.Summary) {
@@ -318,7 +331,10 @@ func errorTable(s *result.Summary) table {
 }
 
 func faultTable(s *result.Summary) table {
-	t := table{Title: "Streams that were wrong", Note: "Every stream is checked while it is timed.", Head: []string{"fault", "streams"}, Words: 1}
+	t := table{
+		Title: "Streams that were wrong", Note: "Every stream is checked while it is timed.",
+		Head: []string{"fault", "streams"}, Words: 1,
+	}
 	for _, k := range slices.Sorted(maps.Keys(s.StreamFaults)) {
 		t.add("bad", cell{k, faultWords[k]}, thousands(s.StreamFaults[k]))
 	}
@@ -347,7 +363,8 @@ func eventTable(events []result.Event) table {
 		if e.Error != "" {
 			class = "bad"
 		}
-		t.add(class, cell{eventText(&e), e.Error}, secondsText(e.StartS), secondsText(e.EndS-e.StartS), strconv.Itoa(e.Lost), recovery)
+		t.add(class, cell{eventText(&e), e.Error}, secondsText(e.StartS), secondsText(e.EndS-e.StartS),
+			strconv.Itoa(e.Lost), recovery)
 	}
 	return t
 }
@@ -371,7 +388,8 @@ func secondTable(p *result.Penstock) table {
 		if d.Significant {
 			word = "differs"
 		}
-		t.add("", cell{Text: measureWords[d.Measure].label + ", " + d.Statistic}, result.NumberText(d.First), result.NumberText(d.Second), result.NumberText(d.Delta),
+		t.add("", cell{Text: measureWords[d.Measure].label + ", " + d.Statistic}, result.NumberText(d.First),
+			result.NumberText(d.Second), result.NumberText(d.Delta),
 			result.NumberText(d.Low)+" to "+result.NumberText(d.High), word)
 		t.Rows[len(t.Rows)-1].Cells[4].Note = strconv.FormatFloat(100*d.Confidence, 'f', -1, 64) + " %"
 	}
@@ -405,14 +423,20 @@ func setupTables(r *result.Result) []table {
 	c := p.Client
 	out := []table{
 		list("Load", "",
-			"target", p.Target.BaseURL+" "+p.Target.Engine, "model", r.ModelID, "dialects", mix, "mode", p.Load.Mode+" loop", "arrivals", p.Load.Arrival,
-			"rate asked for", opt(p.Load.RequestedRate), "rate delivered", opt(p.Load.AchievedRate), "measured", secondsText(r.Duration),
+			"target", p.Target.BaseURL+" "+p.Target.Engine, "model", r.ModelID, "dialects", mix, "mode", p.Load.Mode+" loop",
+			"arrivals", p.Load.Arrival,
+			"rate asked for", opt(p.Load.RequestedRate), "rate delivered", opt(p.Load.AchievedRate), "measured",
+			secondsText(r.Duration),
 			"warm-up", strconv.Itoa(p.Load.WarmupRequests)+" requests", "seed", strconv.FormatUint(p.Seed, 10),
-			"input tokens", whole(p.Total.InputTokens), "cached share", shareText(p.Total.CachedShare), "tokens counted by", named(p.Tokens.Output, thousands[int])),
+			"input tokens", whole(p.Total.InputTokens), "cached share", shareText(p.Total.CachedShare), "tokens counted by",
+			named(p.Tokens.Output, thousands[int])),
 		list("Client", "",
-			"processor", p.Environment.CPU, "cores used", strconv.Itoa(c.GOMAXPROCS), "busy", shareText(c.CPUShare), "waited for them", shareText(c.CPUWaitShare), "busiest second", shareText(c.CPUMaxShare),
-			"longest stop of the collector", result.NumberText(c.GCPauseMaxMs)+" ms", "timers late, p99", p99Text(c.WakeDelay), "connections", strconv.Itoa(c.Connections),
-			"frames that came together", shareText(p.Total.CoalescedShare), "penstock", p.Environment.Version, "system", p.Environment.OS+"/"+p.Environment.Arch+", "+p.Environment.Go),
+			"processor", p.Environment.CPU, "cores used", strconv.Itoa(c.GOMAXPROCS), "busy", shareText(c.CPUShare),
+			"waited for them", shareText(c.CPUWaitShare), "busiest second", shareText(c.CPUMaxShare),
+			"longest stop of the collector", result.NumberText(c.GCPauseMaxMs)+" ms", "timers late, p99", p99Text(c.WakeDelay),
+			"connections", strconv.Itoa(c.Connections),
+			"frames that came together", shareText(p.Total.CoalescedShare), "penstock", p.Environment.Version, "system",
+			p.Environment.OS+"/"+p.Environment.Arch+", "+p.Environment.Go),
 	}
 	if f := p.Floor; f != nil {
 		out = append(out, list("Floor", "What this client measures of a server in its own process that answers at once: no finer claim can be made.",
@@ -425,7 +449,8 @@ func setupTables(r *result.Result) []table {
 		} else if l.Verified != nil {
 			verified = "the server did not free them: " + l.Reason
 		}
-		out = append(out, list("Clients that left", "", "left", strconv.Itoa(l.Left), "phase", l.Phase, "verified", verified, "freed, p99", p99Text(l.Freed), "watched", l.Source))
+		out = append(out, list("Clients that left", "", "left", strconv.Itoa(l.Left), "phase", l.Phase, "verified",
+			verified, "freed, p99", p99Text(l.Freed), "watched", l.Source))
 	}
 	return out
 }

@@ -10,7 +10,8 @@ import (
 	"penstock/bench/result"
 )
 
-// plot is one chart of the page: columns over a common x. The page's script knows nothing of what they mean.
+// plot is one chart of the page: columns over a common x. The page's script knows nothing of what
+// they mean.
 type plot struct {
 	Group  string    `json:"group"` // load, time, spread or engine: the section it stands in
 	Title  string    `json:"title"`
@@ -26,7 +27,8 @@ type plot struct {
 	YMax   *float64  `json:"y_max"`
 }
 
-// line is one column. Tone 1 to 3 are shades of one colour, for percentiles; 4 is the second colour, 5 is that of failure.
+// line is one column. Tone 1 to 3 are shades of one colour, for percentiles; 4 is the second
+// colour, 5 is that of failure.
 type line struct {
 	Label  string     `json:"label"`
 	Tone   int        `json:"tone"`
@@ -52,7 +54,8 @@ func percentileLines(at func(percentile string) []*float64) []line {
 	return out
 }
 
-// plots are all charts that the result has data for: no line is without a value, and no plot without a line.
+// plots are all charts that the result has data for: no line is without a value, and no plot
+// without a line.
 func plots(p *result.Penstock) []plot {
 	var out []plot
 	for _, c := range slices.Concat(loadPlots(p), timePlots(p), spreadPlots(p), enginePlots(p)) {
@@ -69,8 +72,9 @@ func plots(p *result.Penstock) []plot {
 	return out
 }
 
-// loadPlots are latency and throughput over load: only where there are several stages. Load is the rate that was sent, so that the
-// closed loops of a sweep stand on one axis with its rates; only where all stages are closed loops it is their concurrency.
+// loadPlots are latency and throughput over load: only where there are several stages. Load is the
+// rate that was sent, so that the closed loops of a sweep stand on one axis with its rates; only
+// where all stages are closed loops it is their concurrency.
 func loadPlots(p *result.Penstock) []plot {
 	unit := "requests/s"
 	load := func(s *result.Stage) float64 { return or(s.AchievedRate, or(s.Rate, math.NaN())) }
@@ -78,7 +82,8 @@ func loadPlots(p *result.Penstock) []plot {
 		unit = "requests at once"
 		load = func(s *result.Stage) float64 { return float64(*s.Concurrency) }
 	}
-	stages := slices.DeleteFunc(slices.Clone(p.Stages), func(s result.Stage) bool { return math.IsNaN(load(&s)) || s.Completed == 0 })
+	stages := slices.DeleteFunc(slices.Clone(p.Stages),
+		func(s result.Stage) bool { return math.IsNaN(load(&s)) || s.Completed == 0 })
 	if len(stages) < 2 {
 		return nil
 	}
@@ -98,16 +103,25 @@ func loadPlots(p *result.Penstock) []plot {
 		})
 		for _, o := range p.Objectives {
 			if o.Measure == m {
-				c.Lines = append(c.Lines, line{Label: "objective", Tone: 5, Dashed: true, Y: column(func(*result.Stage) *float64 { return &o.Limit })})
+				c.Lines = append(c.Lines, line{
+					Label: "objective", Tone: 5, Dashed: true,
+					Y: column(func(*result.Stage) *float64 { return &o.Limit }),
+				})
 			}
 		}
 		out = append(out, c)
 	}
 	throughput := column(func(s *result.Stage) *float64 { return s.OutputThroughput })
-	out = append(out, plot{Group: "load", Title: "Output tokens per second", XUnit: unit, YUnit: "tok/s", X: x, Points: true, Lines: []line{{Label: "output", Tone: 3, Fill: true, Y: throughput}}})
+	out = append(out, plot{
+		Group: "load", Title: "Output tokens per second", XUnit: unit, YUnit: "tok/s", X: x,
+		Points: true, Lines: []line{{Label: "output", Tone: 3, Fill: true, Y: throughput}},
+	})
 	if len(p.Objectives) > 0 {
 		good := column(func(s *result.Stage) *float64 { return s.GoodShare })
-		out = append(out, plot{Group: "load", Title: "Share of requests within all objectives", XUnit: unit, X: x, Points: true, YMax: new(1.0), Lines: []line{{Label: "within", Tone: 3, Fill: true, Y: good}}})
+		out = append(out, plot{
+			Group: "load", Title: "Share of requests within all objectives", XUnit: unit, X: x,
+			Points: true, YMax: new(1.0), Lines: []line{{Label: "within", Tone: 3, Fill: true, Y: good}},
+		})
 	}
 	return out
 }
@@ -156,7 +170,8 @@ func timePlots(p *result.Penstock) []plot {
 		return plot{Group: "time", Title: title, XUnit: "s", YUnit: unit, X: s.TS, Marks: marks, Lines: lines}
 	}
 	requests := timed("Requests per second", "",
-		line{Label: "scheduled", Tone: 1, Dashed: true, Y: divided(s.Scheduled, s.IntervalS)}, line{Label: "completed", Tone: 3, Y: divided(s.Completed, s.IntervalS)})
+		line{Label: "scheduled", Tone: 1, Dashed: true, Y: divided(s.Scheduled, s.IntervalS)},
+		line{Label: "completed", Tone: 3, Y: divided(s.Completed, s.IntervalS)})
 	if slices.Max(append(s.Failed, 0)) > 0 {
 		requests.Lines = append(requests.Lines, line{Label: "failed", Tone: 5, Y: divided(s.Failed, s.IntervalS)})
 	}
@@ -166,11 +181,15 @@ func timePlots(p *result.Penstock) []plot {
 	out := []plot{
 		requests,
 		timed("Requests in flight", "", line{Label: "most", Tone: 3, Fill: true, Y: divided(s.InFlight, 1)}),
-		timed("Output tokens per second", "tok/s", line{Label: "output", Tone: 3, Fill: true, Y: divided(s.OutputTokens, s.IntervalS)}),
+		timed("Output tokens per second", "tok/s", line{
+			Label: "output", Tone: 3, Fill: true,
+			Y: divided(s.OutputTokens, s.IntervalS),
+		}),
 	}
 	for _, m := range []string{result.TTFT, result.TTFTFromSchedule, result.ITL, result.E2EL} {
 		if m != result.TTFTFromSchedule || p.Load.Mode != "closed" {
-			out = append(out, timed(measureWords[m].label, "ms", percentileLines(func(percentile string) []*float64 { return s.Latency[m][percentile] })...))
+			out = append(out, timed(measureWords[m].label, "ms",
+				percentileLines(func(percentile string) []*float64 { return s.Latency[m][percentile] })...))
 		}
 	}
 	return out

@@ -99,7 +99,8 @@ func TestReportData(t *testing.T) {
 	}
 }
 
-// TestReportReadsWithoutScript holds the words of the page: what a reader without JavaScript, or a screen reader, gets.
+// TestReportReadsWithoutScript holds the words of the page: what a reader without JavaScript, or a
+// screen reader, gets.
 func TestReportReadsWithoutScript(t *testing.T) {
 	for name, r := range map[string]*result.Result{
 		"full":    benchtest.FullResult(t),
@@ -196,8 +197,8 @@ func TestReportInBrowser(t *testing.T) {
 	}
 }
 
-// TestReportShowsLoneSamples draws a run whose answers came every other second: no two samples are neighbours, so a line alone would
-// show nothing.
+// TestReportShowsLoneSamples draws a run whose answers came every other second: no two samples are
+// neighbours, so a line alone would show nothing.
 func TestReportShowsLoneSamples(t *testing.T) {
 	r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 30, TTFT: 100, ITL: 20}.Result(t)
 	for _, m := range r.Penstock.Series.Latency {
@@ -241,7 +242,8 @@ func TestReportShowsLoneSamples(t *testing.T) {
 	}
 }
 
-// TestSweepPlot draws closed loops and rates of a sweep over one axis, and closed loops alone over their concurrency.
+// TestSweepPlot draws closed loops and rates of a sweep over one axis, and closed loops alone over
+// their concurrency.
 func TestSweepPlot(t *testing.T) {
 	num := func(v float64) *float64 { return &v }
 	stage := func(concurrency int, rate, achieved float64) result.Stage {

@@ -37,9 +37,12 @@ func (w *writer) rule(title string, fill byte) {
 // metricTitles are the headings of vLLM's block, and what each measure is called in a line.
 var metricTitles = map[string][2]string{
 	result.TTFT: {"Time to First Token", "TTFT"}, result.TTFV: {"Time to First Visible Token", "TTFV"},
-	result.TPOT: {"Time per Output Token (excl. 1st token)", "TPOT"}, result.ITL: {"Inter-token Latency", "ITL"}, result.E2EL: {"End-to-end Latency", "E2EL"},
-	result.TTFTFromSchedule: {"TTFT from schedule", "TTFT (schedule)"}, result.E2ELFromSchedule: {"E2EL from schedule", "E2EL (schedule)"},
-	result.ScheduleDelay: {"Client queue time", "client queue"}, result.Queue: {"Queue time in the edge", "queue"}, result.Connect: {"Connecting", "connect"},
+	result.TPOT: {"Time per Output Token (excl. 1st token)", "TPOT"}, result.ITL: {"Inter-token Latency", "ITL"},
+	result.E2EL:             {"End-to-end Latency", "E2EL"},
+	result.TTFTFromSchedule: {"TTFT from schedule", "TTFT (schedule)"},
+	result.E2ELFromSchedule: {"E2EL from schedule", "E2EL (schedule)"},
+	result.ScheduleDelay:    {"Client queue time", "client queue"}, result.Queue: {"Queue time in the edge", "queue"},
+	result.Connect: {"Connecting", "connect"},
 }
 
 // formulas are printed below the measures by which other tools mean something else.
@@ -142,7 +145,8 @@ func (w *writer) stages(p *result.Penstock) {
 		return
 	}
 	t := plain()
-	t.AppendHeader(slices.Concat(pretty.Row{"stage", "sent/s", "done/s", "tok/s"}, latencyHead, pretty.Row{"errors", "objectives"}))
+	t.AppendHeader(slices.Concat(pretty.Row{"stage", "sent/s", "done/s", "tok/s"}, latencyHead,
+		pretty.Row{"errors", "objectives"}))
 	for i := range p.Stages {
 		s := &p.Stages[i]
 		met := ""
@@ -151,7 +155,10 @@ func (w *writer) stages(p *result.Penstock) {
 		} else if s.Met != nil {
 			met = "not: " + strings.Join(s.Broke, ", ")
 		}
-		t.AppendRow(slices.Concat(pretty.Row{s.Name, maybe(s.AchievedRate), maybe(s.RequestThroughput), maybe(s.OutputThroughput)}, latencyRow(&s.Summary), pretty.Row{s.Failed, met}))
+		t.AppendRow(slices.Concat(pretty.Row{
+			s.Name, maybe(s.AchievedRate), maybe(s.RequestThroughput),
+			maybe(s.OutputThroughput),
+		}, latencyRow(&s.Summary), pretty.Row{s.Failed, met}))
 	}
 	w.line("\n%s", t.Render())
 }
@@ -203,7 +210,8 @@ func (w *writer) parts(what string, parts map[string]*result.Summary) {
 	t.AppendHeader(append(pretty.Row{what, "done", "failed", "req/s", "tok/s"}, latencyHead...))
 	for _, n := range slices.Sorted(maps.Keys(parts)) {
 		s := parts[n]
-		t.AppendRow(append(pretty.Row{n, s.Completed, s.Failed, maybe(s.RequestThroughput), maybe(s.OutputThroughput)}, latencyRow(s)...))
+		t.AppendRow(append(pretty.Row{n, s.Completed, s.Failed, maybe(s.RequestThroughput), maybe(s.OutputThroughput)},
+			latencyRow(s)...))
 	}
 	w.line("\n%s", t.Render())
 }
@@ -219,7 +227,10 @@ func (w *writer) comparison(c *result.Comparison) {
 		if d.Significant {
 			word = "differs"
 		}
-		t.AppendRow(pretty.Row{metricTitles[d.Measure][1] + " " + d.Statistic + " (ms)", fine(d.First), fine(d.Second), fine(d.Delta), fine(d.Low) + " to " + fine(d.High), word})
+		t.AppendRow(pretty.Row{
+			metricTitles[d.Measure][1] + " " + d.Statistic + " (ms)", fine(d.First), fine(d.Second),
+			fine(d.Delta), fine(d.Low) + " to " + fine(d.High), word,
+		})
 	}
 	w.line("\nSecond target: %s, %d pairs, interleaved\n%s", c.Target.BaseURL, c.Pairs, t.Render())
 }

@@ -14,8 +14,9 @@ const (
 	HistMax = int64(time.Hour / time.Microsecond)
 )
 
-// Histogram counts latencies in an HdrHistogram of microseconds with 3 significant digits, and keeps their exact mean,
-// deviation and bounds. The zero value is ready. It is not safe for concurrent use.
+// Histogram counts latencies in an HdrHistogram of microseconds with 3 significant digits, and
+// keeps their exact mean, deviation and bounds. The zero value is ready. It is not safe for
+// concurrent use.
 type Histogram struct {
 	H            *hdrhistogram.Histogram
 	N            int64
@@ -61,7 +62,8 @@ func (h *Histogram) Merge(o *Histogram) {
 // standardPercentiles are in every Distribution.
 var standardPercentiles = []float64{1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9}
 
-// Distribution returns what h has counted, with the standard percentiles and more; nil when that is nothing.
+// Distribution returns what h has counted, with the standard percentiles and more; nil when that is
+// nothing.
 func (h *Histogram) Distribution(more []float64) *Distribution {
 	if h.N == 0 {
 		return nil

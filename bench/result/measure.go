@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Key names one number of a Result: which measure, which statistic of it. It is what assertions, comparisons and the flat keys
-// are about.
+// Key names one number of a Result: which measure, which statistic of it. It is what assertions,
+// comparisons and the flat keys are about.
 type Key struct {
 	Name    string  // of Measures, or a rate such as request_throughput
 	Stat    string  // mean, median, std, min, max, p; empty for rates
@@ -141,7 +141,8 @@ func (k Key) Format(v float64) string {
 	return NumberText(v)
 }
 
-// Unit follows a number that format wrote, with a space before it; empty where format has written it, and for counts.
+// Unit follows a number that format wrote, with a space before it; empty where format has written
+// it, and for counts.
 func (k Key) Unit() string {
 	switch {
 	case k.Stat != "":

@@ -17,7 +17,7 @@ const (
 // Faults of streams: the keys of Summary.StreamFaults.
 const (
 	FaultNoEnd    = "no_end"     // ended without what ends a stream of its dialect
-	FaultNoDone   = "no_done"    // ended well, but the [DONE] that chat streams close with did not come; the request counts as completed
+	FaultNoDone   = "no_done"    // ended well, but without [DONE]; the request counts as completed
 	FaultUnparsed = "unparsed"   // an event that is not the JSON it should be
 	FaultAfterEnd = "after_end"  // content after the end
 	FaultOrder    = "order"      // events in an order that the dialect forbids
@@ -29,11 +29,14 @@ const (
 
 // Faults lists the kinds of stream fault.
 func Faults() []string {
-	return []string{FaultNoEnd, FaultNoDone, FaultUnparsed, FaultAfterEnd, FaultOrder, FaultLost, FaultNoUsage, FaultToolJSON, FaultEmpty}
+	return []string{
+		FaultNoEnd, FaultNoDone, FaultUnparsed, FaultAfterEnd, FaultOrder, FaultLost, FaultNoUsage,
+		FaultToolJSON, FaultEmpty,
+	}
 }
 
-// Record is what is known of one request: a line of the JSONL file. Times are nanoseconds since the start of the run; null
-// means that it did not come to that. It holds no text of prompt or reply.
+// Record is what is known of one request: a line of the JSONL file. Times are nanoseconds since the
+// start of the run; null means that it did not come to that. It holds no text of prompt or reply.
 type Record struct {
 	ID      int    `json:"id"`      // in order of schedule, from 0
 	Stage   int    `json:"stage"`   // index in Penstock.Stages; -1 in warm-up and cool-down
@@ -71,7 +74,8 @@ type Record struct {
 	InputTokens  *int `json:"input_tokens"`
 	OutputTokens *int `json:"output_tokens"`
 	CachedTokens *int `json:"cached_tokens"`
-	// InputSource and OutputSource are where the counts come from: usage, tokenize or estimate; empty when there is none.
+	// InputSource and OutputSource are where the counts come from: usage, tokenize or estimate;
+	// empty when there is none.
 	InputSource  string `json:"input_source"`
 	OutputSource string `json:"output_source"`
 	FinishReason string `json:"finish_reason"`
@@ -83,7 +87,8 @@ type Record struct {
 	// GapsNS are the gaps between reads that brought tokens; only with --save-detailed.
 	GapsNS []int64 `json:"gaps_ns,omitempty"`
 
-	// Upstream, Attempts and QueueNS are what the edge said of itself (log.debug_headers); empty and null when it did not.
+	// Upstream, Attempts and QueueNS are what the edge said of itself (log.debug_headers); empty
+	// and null when it did not.
 	Upstream string `json:"upstream"`
 	Attempts *int   `json:"attempts"`
 	QueueNS  *int64 `json:"queue_ns"`

@@ -4,21 +4,23 @@ import "strings"
 
 //go:generate go test -run TestSchema -update .
 
-// SchemaVersion is the version of the "penstock" object. It grows when a member changes its meaning or goes; new members do
-// not change it.
+// SchemaVersion is the version of the "penstock" object. It grows when a member changes its meaning
+// or goes; new members do not change it.
 const SchemaVersion = 1
 
-// Result is the outcome of one run: the file that -o FILE.json writes. Its top level is what vLLM's serving benchmark writes;
-// all that is ours is in Penstock. Times are milliseconds unless the name says otherwise. What is null was not measured, and
-// Summary.Unmeasured says why.
+// Result is the outcome of one run: the file that -o FILE.json writes. Its top level is what vLLM's
+// serving benchmark writes; all that is ours is in Penstock. Times are milliseconds unless the name
+// says otherwise. What is null was not measured, and Summary.Unmeasured says why.
 type Result struct {
 	// Date is the start of the run, as 20060102-150405 in local time.
 	Date string `json:"date"`
 	// EndpointType is Backend once more, for readers of old files.
 	EndpointType string `json:"endpoint_type"`
-	// Backend is the dialect spoken, in vLLM's words where it has one (openai-chat), else ours; "mix" for several.
+	// Backend is the dialect spoken, in vLLM's words where it has one (openai-chat), else ours;
+	// "mix" for several.
 	Backend string `json:"backend"`
-	// Label is null: --metadata has the words of the operator. It is there for readers of vLLM's files.
+	// Label is null: --metadata has the words of the operator. It is there for readers of vLLM's
+	// files.
 	Label *string `json:"label"`
 	// ModelID is the model that was asked for.
 	ModelID string `json:"model_id"`
@@ -26,12 +28,13 @@ type Result struct {
 	TokenizerID *string `json:"tokenizer_id"`
 	// NumPrompts is the number of measured requests.
 	NumPrompts int `json:"num_prompts"`
-	// RequestRate is the requested rate of an open loop in requests per second, "inf" for a closed one. Of several stages it is
-	// the last one's.
+	// RequestRate is the requested rate of an open loop in requests per second, "inf" for a closed
+	// one. Of several stages it is the last one's.
 	RequestRate Rate `json:"request_rate"`
 	// Burstiness is the shape of the gamma distribution of arrivals: 1 Poisson, "inf" constant.
 	Burstiness Rate `json:"burstiness"`
-	// MaxConcurrency bounds the requests in flight; null: no bound. Of several stages it is the last one's.
+	// MaxConcurrency bounds the requests in flight; null: no bound. Of several stages it is the
+	// last one's.
 	MaxConcurrency *int `json:"max_concurrency"`
 	// RampUpStrategy and the two rates are those of a ramp.
 	RampUpStrategy string `json:"ramp_up_strategy,omitempty"`
@@ -39,11 +42,13 @@ type Result struct {
 	RampUpStartRPS *float64 `json:"ramp_up_start_rps,omitempty"`
 	// RampUpEndRPS is the rate at which the ramp ends.
 	RampUpEndRPS *float64 `json:"ramp_up_end_rps,omitempty"`
-	// Duration is the wall time of the measured part in seconds, the tail of the last requests included.
+	// Duration is the wall time of the measured part in seconds, the tail of the last requests
+	// included.
 	Duration float64 `json:"duration"`
 	// Completed is the number of measured requests that were answered whole.
 	Completed int `json:"completed"`
-	// Failed is the number of measured requests that were not. Clients that left on purpose are in neither.
+	// Failed is the number of measured requests that were not. Clients that left on purpose are in
+	// neither.
 	Failed int `json:"failed"`
 	// TotalInputTokens is the sum over completed requests; null when unknown.
 	TotalInputTokens *int64 `json:"total_input_tokens"`
@@ -51,7 +56,8 @@ type Result struct {
 	TotalOutputTokens *int64 `json:"total_output_tokens"`
 	// RequestThroughput is Completed / Duration.
 	RequestThroughput *float64 `json:"request_throughput"`
-	// RequestGoodput is the number of requests per second that met every objective of --goodput; null without.
+	// RequestGoodput is the number of requests per second that met every objective of --goodput;
+	// null without.
 	RequestGoodput *float64 `json:"request_goodput"`
 	// OutputThroughput is TotalOutputTokens / Duration.
 	OutputThroughput *float64 `json:"output_throughput"`
@@ -64,8 +70,9 @@ type Result struct {
 	// RTFX is seconds of transcribed audio per second of wall time; null without transcriptions.
 	RTFX *float64 `json:"rtfx"`
 
-	// Measures are the flat statistics: mean_ttft_ms, median_ttft_ms, std_ttft_ms, p99_ttft_ms and so on, for the metrics of
-	// --percentile-metrics and the percentiles of --metric-percentiles. They stand at the top level of the file.
+	// Measures are the flat statistics: mean_ttft_ms, median_ttft_ms, std_ttft_ms, p99_ttft_ms and
+	// so on, for the metrics of --percentile-metrics and the percentiles of --metric-percentiles.
+	// They stand at the top level of the file.
 	Measures map[string]*float64 `json:"-"`
 	// Metadata are the pairs of --metadata. They stand at the top level of the file.
 	Metadata map[string]string `json:"-"`
@@ -76,7 +83,8 @@ type Result struct {
 	Penstock *Penstock `json:"penstock"`
 }
 
-// Detailed are vLLM's parallel arrays, one element per measured request in order of schedule, in seconds.
+// Detailed are vLLM's parallel arrays, one element per measured request in order of schedule, in
+// seconds.
 type Detailed struct {
 	InputLens  []*int      `json:"input_lens"`
 	OutputLens []*int      `json:"output_lens"`
@@ -93,7 +101,8 @@ type Penstock struct {
 	SchemaVersion int `json:"schema_version"`
 	// Verdict says whether the numbers mean what they seem to.
 	Verdict Verdict `json:"verdict"`
-	// Interrupted is true when the run was stopped before its end: what follows is what had been measured.
+	// Interrupted is true when the run was stopped before its end: what follows is what had been
+	// measured.
 	Interrupted bool `json:"interrupted"`
 	// Target is what was measured.
 	Target Target `json:"target"`
@@ -105,7 +114,8 @@ type Penstock struct {
 	Stages []Stage `json:"stages"`
 	// ByDialect has an entry for each dialect of a mix, or the only one.
 	ByDialect map[string]*Summary `json:"by_dialect"`
-	// ByUpstream has an entry for each upstream that the edge named in X-Penstock-Upstream; empty when it named none.
+	// ByUpstream has an entry for each upstream that the edge named in X-Penstock-Upstream; empty
+	// when it named none.
 	ByUpstream map[string]*Summary `json:"by_upstream"`
 	// Search is the outcome of --profile sweep or search; null without.
 	Search *Search `json:"search"`
@@ -164,14 +174,16 @@ type Reason struct {
 	Code string `json:"code"`
 	// Text is a sentence for people, with the numbers.
 	Text string `json:"text"`
-	// Invalidates is true when the result is not valid because of it; false for what one should know.
+	// Invalidates is true when the result is not valid because of it; false for what one should
+	// know.
 	Invalidates bool `json:"invalidates"`
 }
 
 // Target is a server under test.
 type Target struct {
 	BaseURL string `json:"base_url"`
-	// Engine is what /v1/models or a known page said it is: edge, vllm, llamacpp, sim, …; empty when unknown.
+	// Engine is what /v1/models or a known page said it is: edge, vllm, llamacpp, sim, …; empty
+	// when unknown.
 	Engine string `json:"engine"`
 }
 

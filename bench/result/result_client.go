@@ -2,10 +2,12 @@ package result
 
 // Client is the state of the load tester during the measured part.
 type Client struct {
-	// CPUShare is its processor time over what it could have used (GOMAXPROCS), 0 to 1; null where the system does not tell.
+	// CPUShare is its processor time over what it could have used (GOMAXPROCS), 0 to 1; null where
+	// the system does not tell.
 	CPUShare *float64 `json:"cpu_share"`
-	// CPUWaitShare is the time in which its threads were ready to run and others had the processors, over the same; null where the system
-	// does not tell. Together with CPUShare it is what the client would have used of a machine of its own.
+	// CPUWaitShare is the time in which its threads were ready to run and others had the
+	// processors, over the same; null where the system does not tell. Together with CPUShare it is
+	// what the client would have used of a machine of its own.
 	CPUWaitShare *float64 `json:"cpu_wait_share"`
 	// CPUMaxShare is the busiest second.
 	CPUMaxShare *float64 `json:"cpu_max_share"`
@@ -21,14 +23,16 @@ type Client struct {
 	MaxRSSBytes *int64 `json:"max_rss_bytes"`
 }
 
-// Floor is what the client measures of a server in its own process that answers at once: no finer claim can be made.
+// Floor is what the client measures of a server in its own process that answers at once: no finer
+// claim can be made.
 type Floor struct {
 	Requests int           `json:"requests"`
 	TTFT     *Distribution `json:"ttft"`
 	// ITLError is how far gaps were from the 10 ms that the server left.
 	ITLError *Distribution `json:"itl_error"`
 	E2EL     *Distribution `json:"e2el"`
-	// CPUPerTokenUs is the client's and the server's processor time per token together, in microseconds; null where unknown.
+	// CPUPerTokenUs is the client's and the server's processor time per token together, in
+	// microseconds; null where unknown.
 	CPUPerTokenUs *float64 `json:"cpu_per_token_us"`
 }
 

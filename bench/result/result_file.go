@@ -36,8 +36,9 @@ func WriteTo(name string, out io.Writer, write func(io.Writer) error) error {
 	return WriteFile(name, write)
 }
 
-// Writable is asked before the first request, so that no run is lost to a mistyped folder. What is there stays as it is, and what is
-// not there is not left there. Its error is a usage error: code 2.
+// Writable is asked before the first request, so that no run is lost to a mistyped folder. What is
+// there stays as it is, and what is not there is not left there. Its error is a usage error: code
+// 2.
 func Writable(name string) error {
 	info, err := os.Stat(name)
 	switch {
@@ -53,7 +54,7 @@ func Writable(name string) error {
 		var f *os.File
 		if f, err = os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
 			err = errors.Join(f.Close(), os.Remove(name))
-		} else if errors.Is(err, fs.ErrExist) { // another program made it in between, or it is a link to a file that is not there yet
+		} else if errors.Is(err, fs.ErrExist) { // made meanwhile, or a link to nothing
 			err = nil
 		}
 	}

@@ -41,7 +41,8 @@ type flatResult Result
 // Statistic matches the keys that belong into Result.Measures.
 var Statistic = regexp.MustCompile(`^(mean|median|std|p[0-9]+(\.[0-9]+)?)_.+_ms$`)
 
-// MarshalJSON writes the flat object: fixed members, metadata, statistics in order of name, arrays, then "penstock".
+// MarshalJSON writes the flat object: fixed members, metadata, statistics in order of name, arrays,
+// then "penstock".
 func (r *Result) MarshalJSON() ([]byte, error) {
 	fixed, err := json.Marshal((*flatResult)(r))
 	if err != nil {
@@ -76,8 +77,8 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// UnmarshalJSON reads a file of ours or of vLLM. Members that it does not know become Metadata when they are strings, and
-// are dropped otherwise.
+// UnmarshalJSON reads a file of ours or of vLLM. Members that it does not know become Metadata when
+// they are strings, and are dropped otherwise.
 func (r *Result) UnmarshalJSON(b []byte) error {
 	*r = Result{}
 	if err := json.Unmarshal(b, (*flatResult)(r)); err != nil {

@@ -8,10 +8,11 @@ type LoadSummary struct {
 	Arrival string `json:"arrival"`
 	// Mix is the share of each dialect, summing to 1.
 	Mix map[string]float64 `json:"mix"`
-	// Dataset is random, prefix_repetition, sharegpt, custom or trace; empty in files that do not say it.
+	// Dataset is random, prefix_repetition, sharegpt, custom or trace; empty in files that do not
+	// say it.
 	Dataset string `json:"dataset"`
-	// InputLength and OutputLength are the lengths asked for, in tokens, as their flags say them: 512, uniform:100-900 or
-	// lognormal:512,0.8; empty where the dataset has its own.
+	// InputLength and OutputLength are the lengths asked for, in tokens, as their flags say them:
+	// 512, uniform:100-900 or lognormal:512,0.8; empty where the dataset has its own.
 	InputLength  string `json:"input_length"`
 	OutputLength string `json:"output_length"`
 	// Streamed is true when streams were asked for, of the dialects that have them.
@@ -38,14 +39,16 @@ type Stage struct {
 	// StartS and EndS are seconds since the start of the run.
 	StartS float64 `json:"start_s"`
 	EndS   float64 `json:"end_s"`
-	// Scheduled is the number of arrivals that the stage's schedule held. Random arrivals scatter around Rate, so it is the schedule
-	// that tells whether the client kept up. Null in a closed loop and in files that do not say it.
+	// Scheduled is the number of arrivals that the stage's schedule held. Random arrivals scatter
+	// around Rate, so it is the schedule that tells whether the client kept up. Null in a closed
+	// loop and in files that do not say it.
 	Scheduled *int `json:"scheduled"`
 	// SendS is for how many seconds requests were sent; 0 in files that do not say it.
 	SendS float64 `json:"send_s"`
 	// AchievedRate is what was sent, per second.
 	AchievedRate *float64 `json:"achieved_rate"`
-	// Met says whether the objectives of --goodput were met by the stage as a whole; null without objectives.
+	// Met says whether the objectives of --goodput were met by the stage as a whole; null without
+	// objectives.
 	Met *bool `json:"met"`
 	// Broke names the objectives that were not met.
 	Broke []string `json:"broke"`
@@ -55,7 +58,8 @@ type Stage struct {
 // Search is how a sweep or a search for the highest load went.
 type Search struct {
 	Profile string `json:"profile"` // sweep or search
-	// Best is the index in Stages of the highest load that met the objectives; null when none did or none were given.
+	// Best is the index in Stages of the highest load that met the objectives; null when none did
+	// or none were given.
 	Best *int `json:"best"`
 	// Rate is the highest rate that met the objectives, in requests per second; null when none did.
 	Rate *float64 `json:"rate"`
@@ -63,12 +67,13 @@ type Search struct {
 	Limit *float64 `json:"limit"`
 	// Broke is what was not met at Limit.
 	Broke []string `json:"broke"`
-	// Knee is the index in Stages after which throughput no longer follows the load; null when it always did.
+	// Knee is the index in Stages after which throughput no longer follows the load; null when it
+	// always did.
 	Knee *int `json:"knee"`
 }
 
-// Comparison is the second target of --compare-url, measured interleaved with the first: every second request of the same
-// seeded stream went there.
+// Comparison is the second target of --compare-url, measured interleaved with the first: every
+// second request of the same seeded stream went there.
 type Comparison struct {
 	Target Target `json:"target"`
 	// Pairs is the number of pairs of requests of which both were answered.
@@ -100,13 +105,15 @@ type Leaving struct {
 	Share float64 `json:"share"` // asked for
 	Phase string  `json:"phase"` // queued, prefill or tokens=N
 	Left  int     `json:"left"`
-	// Source is the gauge that was watched, such as vllm:num_requests_running; empty when there was none.
+	// Source is the gauge that was watched, such as vllm:num_requests_running; empty when there was
+	// none.
 	Source string `json:"source"`
-	// Verified is true when the gauge never stayed above what the client had open, false when it did; null when it could not
-	// be watched, with the reason in Reason.
+	// Verified is true when the gauge never stayed above what the client had open, false when it
+	// did; null when it could not be watched, with the reason in Reason.
 	Verified *bool  `json:"verified"`
 	Reason   string `json:"reason"`
-	// Freed is the time from leaving to the fall of the gauge, by the interval of its sampling; null when not verified.
+	// Freed is the time from leaving to the fall of the gauge, by the interval of its sampling;
+	// null when not verified.
 	Freed *Distribution `json:"freed"`
 	// Leaked is by how much the gauge was too high after the run had ended.
 	Leaked *int `json:"leaked"`
@@ -122,7 +129,8 @@ type Event struct {
 	Error  string  `json:"error"` // empty when it worked
 	// Lost is the number of requests that failed within 10 s after it.
 	Lost int `json:"lost"`
-	// RecoveryS is the time from the event to the last failure within that time; null when there was none.
+	// RecoveryS is the time from the event to the last failure within that time; null when there
+	// was none.
 	RecoveryS *float64 `json:"recovery_s"`
 }
 

@@ -37,7 +37,8 @@ type Summary struct {
 	Seconds float64 `json:"seconds"`
 	// ErrorRate is Failed / (Completed + Failed).
 	ErrorRate *float64 `json:"error_rate"`
-	// InputTokens, OutputTokens and CachedTokens are sums over completed requests. Cached ones are part of the input.
+	// InputTokens, OutputTokens and CachedTokens are sums over completed requests. Cached ones are
+	// part of the input.
 	InputTokens  *int64 `json:"input_tokens"`
 	OutputTokens *int64 `json:"output_tokens"`
 	CachedTokens *int64 `json:"cached_tokens"`
@@ -48,18 +49,20 @@ type Summary struct {
 	InputThroughput   *float64 `json:"input_throughput"`
 	OutputThroughput  *float64 `json:"output_throughput"`
 	Goodput           *float64 `json:"goodput"`
-	// GoodShare is the share of completed and failed requests that met every objective; a failed one meets none.
+	// GoodShare is the share of completed and failed requests that met every objective; a failed
+	// one meets none.
 	GoodShare *float64 `json:"good_share"`
 	// MeanConcurrency is the sum of latencies / Seconds.
 	MeanConcurrency *float64 `json:"mean_concurrency"`
 	// Latency has an entry for every name of Measures; null when not measured.
 	Latency map[string]*Distribution `json:"latency"`
-	// CoalescedShare is the share of token events that came in one read together with an earlier one: their gaps say
-	// nothing and are not in ITL.
+	// CoalescedShare is the share of token events that came in one read together with an earlier
+	// one: their gaps say nothing and are not in ITL.
 	CoalescedShare *float64 `json:"coalesced_share"`
 	// Errors are the failures, most frequent first.
 	Errors []ErrorCount `json:"errors"`
-	// StreamFaults counts streams that were wrong, by kind: see Fault. It includes those that failed because of it.
+	// StreamFaults counts streams that were wrong, by kind: see Fault. It includes those that
+	// failed because of it.
 	StreamFaults map[string]int `json:"stream_faults"`
 	// Unmeasured has the reason for each member or measure that is null.
 	Unmeasured map[string]string `json:"unmeasured"`
@@ -71,7 +74,8 @@ type ErrorCount struct {
 	Kind string `json:"kind"`
 	// Status is the HTTP status; 0 when there was none.
 	Status int `json:"status"`
-	// Code is what the error object said its code or type was, cut to letters of an identifier; may be empty.
+	// Code is what the error object said its code or type was, cut to letters of an identifier; may
+	// be empty.
 	Code  string `json:"code"`
 	Count int    `json:"count"`
 	// Expected of them belong to the test: --expect-errors.
@@ -108,14 +112,17 @@ type Distribution struct {
 	Std   float64 `json:"std"` // of the population
 	Min   float64 `json:"min"`
 	Max   float64 `json:"max"`
-	// Percentiles by name, such as "50" and "99.9": always 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9 and those asked for.
+	// Percentiles by name, such as "50" and "99.9": always 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9
+	// and those asked for.
 	Percentiles map[string]float64 `json:"percentiles"`
-	// Buckets are the non-empty buckets of an HdrHistogram of 3 significant digits, in order: [middle in ms, count].
-	// A CDF is their running sum over Count, and two distributions are merged by adding counts.
+	// Buckets are the non-empty buckets of an HdrHistogram of 3 significant digits, in order:
+	// [middle in ms, count]. A CDF is their running sum over Count, and two distributions are
+	// merged by adding counts.
 	Buckets [][2]float64 `json:"buckets"`
 }
 
-// Percentile returns the p-th percentile (0 to 100), interpolated linearly between ranks as numpy does.
+// Percentile returns the p-th percentile (0 to 100), interpolated linearly between ranks as numpy
+// does.
 func (d *Distribution) Percentile(p float64) float64 {
 	if d == nil || d.Count == 0 {
 		return math.NaN()
@@ -136,12 +143,14 @@ func (d *Distribution) at(i int64) float64 {
 	return d.Max
 }
 
-// Series is the run over time: columns of equal length. An interval is 1 s, and doubles as often as the run has more than 1200.
+// Series is the run over time: columns of equal length. An interval is 1 s, and doubles as often as
+// the run has more than 1200.
 type Series struct {
 	IntervalS float64 `json:"interval_s"`
 	// TS is the start of each interval in seconds since the start of the run (warm-up included).
 	TS []float64 `json:"t_s"`
-	// Scheduled, Sent, Completed, Failed and Left count requests by the interval in which it happened.
+	// Scheduled, Sent, Completed, Failed and Left count requests by the interval in which it
+	// happened.
 	Scheduled []int `json:"scheduled"`
 	Sent      []int `json:"sent"`
 	Completed []int `json:"completed"`
@@ -151,8 +160,9 @@ type Series struct {
 	InFlight []int `json:"in_flight"`
 	// OutputTokens came in the interval.
 	OutputTokens []float64 `json:"output_tokens"`
-	// Percentiles of what happened in the interval (ttft by the first token, e2el by the end), in ms; null without samples.
-	// Keys: ttft, ttft_from_schedule, itl, e2el; below them "50", "90", "99", "max".
+	// Percentiles of what happened in the interval (ttft by the first token, e2el by the end), in
+	// ms; null without samples. Keys: ttft, ttft_from_schedule, itl, e2el; below them "50", "90",
+	// "99", "max".
 	Latency map[string]map[string][]*float64 `json:"latency"`
 	// Stage is the index of the stage of each interval's start; -1 in warm-up and cool-down.
 	Stage []int `json:"stage"`
@@ -165,7 +175,8 @@ const (
 	TokensEstimated    = "estimate"
 )
 
-// TokenCounts says where token counts come from: how many completed requests were counted by each source.
+// TokenCounts says where token counts come from: how many completed requests were counted by each
+// source.
 type TokenCounts struct {
 	Input  map[string]int `json:"input"`  // usage, tokenize, estimate
 	Output map[string]int `json:"output"` // usage, tokenize, estimate

@@ -98,7 +98,8 @@ func (g *generator) object(t reflect.Type) map[string]any {
 	return out
 }
 
-// comments returns the comments of the types of the result's files and of their members, on one line each.
+// comments returns the comments of the types of the result's files and of their members, on one
+// line each.
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")

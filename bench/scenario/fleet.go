@@ -17,7 +17,8 @@ import (
 type fleetSpec struct {
 	// Engines are started as `penstock sim` with these flags.
 	Engines []engineSpec `yaml:"engines"`
-	// Models are entries of the edge's configuration without their deployments: every engine serves each of them.
+	// Models are entries of the edge's configuration without their deployments: every engine serves
+	// each of them.
 	Models []modelSpec `yaml:"models"`
 	// Required is true when the scenario makes no sense against somebody else's engines.
 	Required bool `yaml:"required"`
@@ -134,9 +135,9 @@ func (f *fleet) writeConfig() error {
 	return os.Rename(tmp, f.config())
 }
 
-// Do makes something happen to the fleet: "crash ENGINE" kills its process, "restart ENGINE" starts it again on the same address,
-// "remove ENGINE" and "add ENGINE" rewrite the configuration, "reload" changes weights in it; after these three the edge is asked to
-// read it again.
+// Do makes something happen to the fleet: "crash ENGINE" kills its process, "restart ENGINE" starts
+// it again on the same address, "remove ENGINE" and "add ENGINE" rewrite the configuration,
+// "reload" changes weights in it; after these three the edge is asked to read it again.
 func (f *fleet) Do(ctx context.Context, what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 //go:embed scenarios/*.yaml
 var scenarioFiles embed.FS
 
-// Scenario is a workload with a name: flags of `bench run`, and the fleet that it plays on when no target is given.
+// Scenario is a workload with a name: flags of `bench run`, and the fleet that it plays on when no
+// target is given.
 type Scenario struct {
 	Name string `yaml:"name"`
 	// Text is one line, Explain what it is like and what to look at.
@@ -24,7 +25,8 @@ type Scenario struct {
 	Explain string `yaml:"explain"`
 	// Fleet is started when no target is given.
 	Fleet fleetSpec `yaml:"fleet"`
-	// Run are flags of `bench run`, by name without the dashes; a list repeats the flag. A flag of the command line wins.
+	// Run are flags of `bench run`, by name without the dashes; a list repeats the flag. A flag of
+	// the command line wins.
 	Run yaml.MapSlice `yaml:"run"`
 	// At is what happens to the fleet, as TIME:EVENT; see fleet.Do.
 	At []string `yaml:"at"`
@@ -55,7 +57,8 @@ func parseScenario(b []byte) (*Scenario, error) {
 	if err := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict(), yaml.UseOrderedMap()).Decode(s); err != nil {
 		return nil, err
 	}
-	if s.Name == "" || s.Text == "" || s.Explain == "" || len(s.Run) == 0 || len(s.Fleet.Engines) == 0 || len(s.Fleet.Models) == 0 {
+	if s.Name == "" || s.Text == "" || s.Explain == "" || len(s.Run) == 0 || len(s.Fleet.Engines) == 0 ||
+		len(s.Fleet.Models) == 0 {
 		return nil, errors.New("a scenario has name, text, explain, run and fleet with engines and models")
 	}
 	for _, at := range s.At {
@@ -93,11 +96,13 @@ func (s *Scenario) Flags(given map[string]bool) []string {
 	return out
 }
 
-// Explanation is what a person reads who asks for it: what it is like, its command line and its fleet.
+// Explanation is what a person reads who asks for it: what it is like, its command line and its
+// fleet.
 func (s *Scenario) Explanation() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\n%s\n", s.Name, s.Text, strings.TrimSpace(s.Explain))
-	fmt.Fprintf(&b, "\nIt is:  penstock bench run \\\n          %s\n", strings.Join(quotedFlags(s.Flags(nil)), " \\\n          "))
+	fmt.Fprintf(&b, "\nIt is:  penstock bench run \\\n          %s\n",
+		strings.Join(quotedFlags(s.Flags(nil)), " \\\n          "))
 	b.WriteString("\nFleet, when no target is given:\n")
 	for _, e := range s.Fleet.Engines {
 		fmt.Fprintf(&b, "  %-8s penstock sim %s\n", e.Name, strings.Join(e.Sim, " "))

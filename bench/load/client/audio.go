@@ -26,7 +26,8 @@ func transcriptionBody(dst []byte, q *Request) []byte {
 	return append(dst, "\r\n--"+boundary+"--\r\n"...)
 }
 
-// transcriptionEvent takes OpenAI's events (transcript.text.delta and .done), and the chunks of chat that vLLM sends instead.
+// transcriptionEvent takes OpenAI's events (transcript.text.delta and .done), and the chunks of
+// chat that vLLM sends instead.
 func transcriptionEvent(p *Reply, ev sse.Event) pieces {
 	root, ok := p.parseOrDone(ev.Data)
 	if !ok {

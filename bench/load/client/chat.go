@@ -108,7 +108,8 @@ func (p *Reply) delta(v jsonx.Value) pieces {
 	return got
 }
 
-// wholeChoice takes a whole answer of chat or of completions: take reads its first choice and says whether it is one.
+// wholeChoice takes a whole answer of chat or of completions: take reads its first choice and says
+// whether it is one.
 func (p *Reply) wholeChoice(body []byte, take func(choice jsonx.Value) bool) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil {
 		return false

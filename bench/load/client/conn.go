@@ -49,7 +49,8 @@ type Clock struct{ Start time.Time }
 // Now is the time since the start.
 func (c *Clock) Now() int64 { return int64(time.Since(c.Start)) }
 
-// NewTarget parses a base URL, with or without /v1 at its end. headers are those of every request, each line with its end.
+// NewTarget parses a base URL, with or without /v1 at its end. headers are those of every request,
+// each line with its end.
 func NewTarget(base string, insecure bool, headers []byte) (*Target, error) {
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
@@ -63,7 +64,10 @@ func NewTarget(base string, insecure bool, headers []byte) (*Target, error) {
 	case u.Host == "" || u.User != nil || u.RawQuery != "":
 		return nil, exit.Usagef("base URL %q: want scheme, host and perhaps a path", base)
 	}
-	t := &Target{Clock: &Clock{Start: time.Now()}, Headers: headers, host: u.Host, address: u.Host, Path: strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")}
+	t := &Target{
+		Clock: &Clock{Start: time.Now()}, Headers: headers, host: u.Host, address: u.Host,
+		Path: strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1"),
+	}
 	t.Base = u.Scheme + "://" + u.Host + t.Path
 	port := "80"
 	if u.Scheme == "https" {
@@ -76,7 +80,8 @@ func NewTarget(base string, insecure bool, headers []byte) (*Target, error) {
 	return t, nil
 }
 
-// conn is one connection with all the memory that a request on it needs. One goroutine has it at a time.
+// conn is one connection with all the memory that a request on it needs. One goroutine has it at a
+// time.
 type conn struct {
 	net.Conn
 	t      *Target
@@ -147,7 +152,8 @@ func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
 	return c, nil
 }
 
-// release gives a connection back: to the idle ones when it can carry another request, else it is closed.
+// release gives a connection back: to the idle ones when it can carry another request, else it is
+// closed.
 func (c *conn) release(reusable bool) {
 	t := c.t
 	if reusable && c.br.Buffered() == 0 {
@@ -203,7 +209,8 @@ func (c *conn) readHead() error {
 // reusable reports whether the connection can carry another request once the body was read.
 func (c *conn) reusable() bool { return c.body.done && !c.body.open && !c.head.ConnectionClose() }
 
-// readAll reads the rest of the body into the connection's buffer, which is valid until the next request.
+// readAll reads the rest of the body into the connection's buffer, which is valid until the next
+// request.
 func (c *conn) readAll() ([]byte, error) {
 	c.buf.Reset()
 	if n, err := c.buf.ReadFrom(io.LimitReader(&c.body, maxReply+1)); err != nil {
@@ -226,8 +233,8 @@ type body struct {
 // rules of chunked answers: what the edge bears, and more.
 var rules = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, BlankEnd: true, Folded: true}
 
-// Read returns what is there, at most one chunk. It returns io.EOF behind the end of the body, and io.ErrUnexpectedEOF when the
-// connection ends before it.
+// Read returns what is there, at most one chunk. It returns io.EOF behind the end of the body, and
+// io.ErrUnexpectedEOF when the connection ends before it.
 func (b *body) Read(p []byte) (int, error) {
 	if b.chunked && !b.done {
 		if err := b.nextChunk(); err != nil {

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
 
@@ -9,7 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// Dialect is a wire format: how a request is written and how its answer is read. All are in the table dialects.
+// Dialect is a wire format: how a request is written and how its answer is read. All are in the
+// table dialects.
 type Dialect struct {
 	Name    string
 	Backend string // vLLM's word for it, or ours
@@ -24,39 +24,11 @@ type Dialect struct {
 	Body func(dst []byte, q *Request) []byte
 	// event takes an event of a stream and says what it carried.
 	event func(p *Reply, ev sse.Event) pieces
-	// whole takes an answer that was not streamed, and reports whether it is one of the dialect; nil where sound is set.
+	// whole takes an answer that was not streamed, and reports whether it is one of the dialect;
+	// nil where sound is set.
 	whole func(p *Reply, body []byte) bool
 	// end is called behind the last event and looks at the whole.
 	end func(p *Reply)
-}
-
-var dialects = []*Dialect{
-	{Name: "chat", Backend: "openai-chat", path: "/chat/completions", Streams: true, Tokens: true, Prompt: true, Body: chatBody, event: chatEvent, whole: chatWhole, end: chatEnd},
-	{Name: "messages", Backend: "messages", path: "/messages", Streams: true, Tokens: true, Prompt: true, Body: messagesBody, event: messagesEvent, whole: messagesWhole, end: toolEnd},
-	{Name: "responses", Backend: "responses", path: "/responses", Streams: true, Tokens: true, Prompt: true, Body: responsesBody, event: responsesEvent, whole: responsesWhole, end: toolEnd},
-	{Name: "completions", Backend: "openai", path: "/completions", Streams: true, Tokens: true, Prompt: true, Body: completionsBody, event: completionsEvent, whole: completionsWhole, end: chatEnd},
-	{Name: "embeddings", Backend: "openai-embeddings", path: "/embeddings", Prompt: true, Body: embeddingsBody, whole: embeddingsWhole},
-	{Name: "transcription", Backend: "openai-audio", path: "/audio/transcriptions", Streams: true, Mime: "multipart/form-data; boundary=" + boundary, Body: transcriptionBody, event: transcriptionEvent, whole: transcriptionWhole, end: func(*Reply) {}},
-	{Name: "speech", Backend: "speech", path: "/audio/speech", sound: true, Body: speechBody},
-}
-
-// FindDialect returns the dialect of that name, ours or vLLM's, or nil.
-func FindDialect(name string) *Dialect {
-	for _, d := range dialects {
-		if d.Name == name || d.Backend == name {
-			return d
-		}
-	}
-	return nil
-}
-
-// DialectNames lists our names, for errors and help.
-func DialectNames() []string {
-	var out []string
-	for _, d := range dialects {
-		out = append(out, d.Name)
-	}
-	return out
 }
 
 // pieces says what an event carried.
@@ -68,7 +40,8 @@ const (
 	pieceTool
 )
 
-// token reports whether there was anything that counts as a token, visible whether a user would see it.
+// token reports whether there was anything that counts as a token, visible whether a user would see
+// it.
 func (p pieces) token() bool   { return p != 0 }
 func (p pieces) visible() bool { return p&(pieceText|pieceTool) != 0 }
 
@@ -92,26 +65,6 @@ func (s faultSet) Names() []string {
 
 // fails reports whether any of the faults makes an answer useless: the others are only counted.
 func (s faultSet) fails() bool {
-	return s.has(result.FaultNoEnd) || s.has(result.FaultUnparsed) || s.has(result.FaultAfterEnd) || s.has(result.FaultOrder) || s.has(result.FaultToolJSON)
-}
-
-// AppendTools appends the member "tools" with n tools, as the dialect writes them; nothing for none, or a dialect without.
-func AppendTools(dst []byte, d *Dialect, n int) []byte {
-	form := map[string]string{
-		"chat":      `{"type":"function","function":{"name":"look_up_%d","description":"Looks up topic %d.","parameters":%s}}`,
-		"messages":  `{"name":"look_up_%d","description":"Looks up topic %d.","input_schema":%s}`,
-		"responses": `{"type":"function","name":"look_up_%d","description":"Looks up topic %d.","parameters":%s,"strict":false}`,
-	}[d.Name]
-	if n == 0 || form == "" {
-		return dst
-	}
-	const parameters = `{"type":"object","properties":{"query":{"type":"string","description":"What to look for."},"limit":{"type":"integer"}},"required":["query"]}`
-	dst = append(dst, `,"tools":[`...)
-	for i := range n {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = fmt.Appendf(dst, form, i, i, parameters)
-	}
-	return append(dst, ']')
+	return s.has(result.FaultNoEnd) || s.has(result.FaultUnparsed) || s.has(result.FaultAfterEnd) ||
+		s.has(result.FaultOrder) || s.has(result.FaultToolJSON)
 }

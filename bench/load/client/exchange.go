@@ -31,11 +31,13 @@ type Sender struct {
 	words map[string]string // names of upstreams, each once
 }
 
-// observer hears of tokens while they come. Its methods are called from the goroutine of the request.
+// observer hears of tokens while they come. Its methods are called from the goroutine of the
+// request.
 type observer interface {
 	// FirstToken returns where the gaps of the request are counted.
 	FirstToken(s *Sample) *GapCell
-	// Token is any token event; gap is none for the first and for those that came in one read with another.
+	// Token is any token event; gap is none for the first and for those that came in one read with
+	// another.
 	Token(s *Sample, at, gap int64)
 }
 
@@ -51,8 +53,9 @@ func (c *GapCell) record(gap int64) {
 	c.Mu.Unlock()
 }
 
-// Exchange sends one request and reads its answer into s, whose scheduled time is set. It returns the connection's reply for the
-// next turn of the session, valid until done is called; done must be called.
+// Exchange sends one request and reads its answer into s, whose scheduled time is set. It returns
+// the connection's reply for the next turn of the session, valid until done is called; done must be
+// called.
 func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sample) (p *Reply, done func()) {
 	t := c.Targets[q.Target]
 	s.At.Sent = c.Clock.Now()
@@ -126,8 +129,8 @@ type transfer struct {
 	cell     *GapCell
 }
 
-// carry sends the request and reads the answer. It reports whether the connection turned out to be stale: reused, and closed before
-// it brought a byte.
+// carry sends the request and reads the answer. It reports whether the connection turned out to be
+// stale: reused, and closed before it brought a byte.
 func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	c, s := x.c, x.s
 	c.reply.reset(x.q.Keep)
@@ -164,7 +167,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 		x.refused(result.ErrStatus)
 	case x.q.D.sound:
 		x.sound(ctx)
-	case x.q.Stream && x.json() && !x.q.D.Tokens: // engines may leave `stream` of a transcription unheeded, as OpenAI's whisper-1 does
+	case x.q.Stream && x.json() && !x.q.D.Tokens: // engines may ignore `stream`, as whisper-1 does
 		s.Stream = false
 		x.whole(ctx)
 	case x.q.Stream && x.json():
@@ -252,7 +255,8 @@ func (x *transfer) json() bool {
 	return bytes.HasPrefix(x.c.head.ContentType(), []byte("application/json"))
 }
 
-// sound reads an answer that is sound. Of what comes only the moment of the first byte is looked at.
+// sound reads an answer that is sound. Of what comes only the moment of the first byte is looked
+// at.
 func (x *transfer) sound(ctx context.Context) {
 	c, s := x.c, x.s
 	if x.json() {
@@ -342,7 +346,8 @@ func (x *transfer) stream(ctx context.Context) {
 	}
 }
 
-// token notes an event that carried a token. Of several that came in one read only the first has a time of its own.
+// token notes an event that carried a token. Of several that came in one read only the first has a
+// time of its own.
 func (x *transfer) token(got pieces) {
 	c, s := x.c, x.s
 	at := c.readAt

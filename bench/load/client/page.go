@@ -21,7 +21,8 @@ type page struct {
 	Body   []byte
 }
 
-// Fetch gets or, with a body, posts a page of a target, whatever its path. It is for what happens beside the load.
+// Fetch gets or, with a body, posts a page of a target, whatever its path. It is for what happens
+// beside the load.
 func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -102,12 +103,18 @@ func Reason(err error) string {
 
 // pages tell engines apart, in this order: the first that answers 200 is it.
 var pages = []struct{ path, engine string }{
-	{"/sim/stats", "sim"}, {"/props", "llamacpp"}, {"/get_server_info", "sglang"}, {"/api/version", "ollama"}, {"/version", "vllm"},
+	{"/sim/stats", "sim"},
+	{"/props", "llamacpp"},
+	{"/get_server_info", "sglang"},
+	{"/api/version", "ollama"},
+	{"/version", "vllm"},
 }
 
-// Engine says what a target is, from pages that only one kind of server has; empty when none answers.
+// Engine says what a target is, from pages that only one kind of server has; empty when none
+// answers.
 func (t *Target) Engine(ctx context.Context) string {
-	if p, err := t.Fetch(ctx, t.Path+"/openapi.json", nil, nil); err == nil && p.Status == 200 && strings.Contains(string(p.Body), "Penstock") {
+	if p, err := t.Fetch(ctx, t.Path+"/openapi.json", nil, nil); err == nil && p.Status == 200 &&
+		strings.Contains(string(p.Body), "Penstock") {
 		return "edge"
 	}
 	for _, x := range pages {

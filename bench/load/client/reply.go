@@ -153,9 +153,13 @@ func errorCode(v jsonx.Value) string {
 }
 
 // words are the texts that answers usually hold, so that they need not be made anew.
-var words = []string{"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence", "completed", "incomplete", "max_output_tokens", "content_filter"}
+var words = []string{
+	"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence",
+	"completed", "incomplete", "max_output_tokens", "content_filter",
+}
 
-// Word returns b when it is an identifier of at most 64 characters, else nothing: no text of a server gets into a result.
+// Word returns b when it is an identifier of at most 64 characters, else nothing: no text of a
+// server gets into a result.
 func Word(b []byte) string {
 	for _, w := range words {
 		if string(b) == w {
@@ -188,7 +192,8 @@ func setInt(v jsonx.Value, out *int) {
 	}
 }
 
-// toolEnd checks that the arguments of every tool call are JSON, unless the answer was cut for its length.
+// toolEnd checks that the arguments of every tool call are JSON, unless the answer was cut for its
+// length.
 func toolEnd(p *Reply) {
 	switch p.finish {
 	case "length", "max_tokens", "incomplete":

@@ -20,7 +20,8 @@ type Message struct {
 // ToolResult is what a tool gave back.
 type ToolResult struct{ ID, Text []byte }
 
-// Request is one request before it is written in its dialect. The workload makes it and the runner sends it once.
+// Request is one request before it is written in its dialect. The workload makes it and the runner
+// sends it once.
 type Request struct {
 	ID        int // of its session's place in the workload
 	D         *Dialect
@@ -95,7 +96,8 @@ func (q *Request) appendModel(dst []byte) []byte {
 	return jsonx.AppendStringS(append(dst, `{"model":`...), q.Model)
 }
 
-// appendSystem appends the system message as a member of that name, and returns the messages behind it.
+// appendSystem appends the system message as a member of that name, and returns the messages behind
+// it.
 func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	if len(q.Messages) == 0 || q.Messages[0].Role != "system" {
 		return dst, q.Messages
@@ -104,8 +106,8 @@ func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	return jsonx.AppendString(dst, q.Messages[0].Text), q.Messages[1:]
 }
 
-// appendRest appends the bound of the answer, in the member that the dialect has for it, and what bodies have in common, and closes
-// the object. Only chat's kin must be asked for usage in streams.
+// appendRest appends the bound of the answer, in the member that the dialect has for it, and what
+// bodies have in common, and closes the object. Only chat's kin must be asked for usage in streams.
 func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
 	dst = append(append(append(dst, `,"`...), bound...), `":`...)
 	dst = strconv.AppendInt(dst, int64(q.OutWanted), 10)

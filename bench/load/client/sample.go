@@ -33,7 +33,7 @@ type Sample struct {
 // moments are nanoseconds since the start of the run, or none.
 type moments struct {
 	Scheduled, Sent, firstByte, FirstToken, firstVisible, lastToken, End int64
-	Connect                                                              int64 // a time, not a moment: that a new connection took
+	Connect                                                              int64 // how long that took
 }
 
 // tokenCounts are the lengths asked for and those that came, with where they are known from.
@@ -60,7 +60,8 @@ type edgeReport struct {
 // NewSample is that of a request which is due at scheduled.
 func NewSample(q *Request, stage int, scheduled int64) Sample {
 	s := Sample{
-		ID: q.ID, Stage: stage, Turn: q.Turn, Pair: q.Pair, Target: uint8(q.Target), Dialect: q.D, Stream: q.Stream, Audio: q.AudioS,
+		ID: q.ID, Stage: stage, Turn: q.Turn, Pair: q.Pair, Target: uint8(q.Target), Dialect: q.D, Stream: q.Stream,
+		Audio:  q.AudioS,
 		At:     moments{None, None, None, None, None, None, None, None},
 		Tokens: tokenCounts{inWanted: q.InWanted, outWanted: q.OutWanted, In: None, Out: None, Cached: None},
 		Edge:   edgeReport{attempts: None, queue: None},
@@ -72,7 +73,8 @@ func NewSample(q *Request, stage int, scheduled int64) Sample {
 // Completed reports whether the request was answered whole.
 func (s *Sample) Completed() bool { return s.Err == "" && !s.Left }
 
-// Failed reports whether it counts as a failure: a client that left on purpose does not, nor does what the end of the run cut off.
+// Failed reports whether it counts as a failure: a client that left on purpose does not, nor does
+// what the end of the run cut off.
 func (s *Sample) Failed() bool { return s.Err != "" && !s.Left && s.Err != result.ErrInterrupted }
 
 // Latency returns a measure of the request in nanoseconds, or none. ITL is the mean of its gaps.
@@ -112,8 +114,8 @@ func (s *Sample) Latency(measure string) int64 {
 	return None
 }
 
-// Good reports whether a request met every objective. What was not measured of a completed request breaks none: an answer of
-// one token has no TPOT, as in vLLM's tool.
+// Good reports whether a request met every objective. What was not measured of a completed request
+// breaks none: an answer of one token has no TPOT, as in vLLM's tool.
 func (s *Sample) Good(objectives []result.Objective) bool {
 	if !s.Completed() {
 		return false
@@ -132,11 +134,15 @@ func (s *Sample) Good(objectives []result.Objective) bool {
 // Record is the sample in the form of the file.
 func (s *Sample) Record(objectives []result.Objective) *result.Record {
 	r := &result.Record{
-		ID: s.ID, Stage: s.Stage, Dialect: s.Dialect.Name, Stream: s.Stream, Target: int(s.Target), Session: s.ID, Turn: s.Turn,
-		ScheduledNS: s.At.Scheduled, SentNS: some64(s.At.Sent), FirstByteNS: some64(s.At.firstByte), FirstTokenNS: some64(s.At.FirstToken),
-		FirstVisibleNS: some64(s.At.firstVisible), LastTokenNS: some64(s.At.lastToken), EndNS: s.At.End, ConnectNS: some64(s.At.Connect),
-		Status: s.Status, Error: s.Err, Code: s.Code, Faults: s.Faults.Names(), Left: s.Left,
-		InputWanted: s.Tokens.inWanted, OutputWanted: s.Tokens.outWanted, InputTokens: Some(s.Tokens.In), OutputTokens: Some(s.Tokens.Out), CachedTokens: Some(s.Tokens.Cached),
+		ID: s.ID, Stage: s.Stage, Dialect: s.Dialect.Name, Stream: s.Stream, Target: int(s.Target), Session: s.ID,
+		Turn:        s.Turn,
+		ScheduledNS: s.At.Scheduled, SentNS: some64(s.At.Sent), FirstByteNS: some64(s.At.firstByte),
+		FirstTokenNS:   some64(s.At.FirstToken),
+		FirstVisibleNS: some64(s.At.firstVisible), LastTokenNS: some64(s.At.lastToken), EndNS: s.At.End,
+		ConnectNS: some64(s.At.Connect),
+		Status:    s.Status, Error: s.Err, Code: s.Code, Faults: s.Faults.Names(), Left: s.Left,
+		InputWanted: s.Tokens.inWanted, OutputWanted: s.Tokens.outWanted, InputTokens: Some(s.Tokens.In),
+		OutputTokens: Some(s.Tokens.Out), CachedTokens: Some(s.Tokens.Cached),
 		InputSource: s.Tokens.InSource, OutputSource: s.Tokens.OutSource, FinishReason: s.Finish,
 		Chunks: s.Flow.Chunks, Coalesced: s.Flow.Coalesced, BytesIn: s.Flow.bytes, GapsNS: s.Flow.Gaps,
 		Upstream: s.Edge.Upstream, Attempts: Some(s.Edge.attempts), QueueNS: some64(s.Edge.queue),

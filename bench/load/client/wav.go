@@ -52,13 +52,15 @@ func WavSeconds(b []byte) float64 {
 	return 0
 }
 
-// soundHead finds where the sound of an answer begins: of a WAV file behind its head, which says nothing and is often sent before
-// there is any sound; of everything else at its first byte. Its zero value is ready.
+// soundHead finds where the sound of an answer begins: of a WAV file behind its head, which says
+// nothing and is often sent before there is any sound; of everything else at its first byte. Its
+// zero value is ready.
 type soundHead struct {
 	head []byte // what has come so far
 }
 
-// maxSoundHead is how much of an answer may be head; a WAV file with more before its samples counts from there.
+// maxSoundHead is how much of an answer may be head; a WAV file with more before its samples counts
+// from there.
 const maxSoundHead = 64 << 10
 
 // take takes the next piece and reports whether sound has come.

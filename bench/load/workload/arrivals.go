@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Pacer says when requests are due: one duration since the start of the stage for each call of Next, not decreasing, until
-// it reports false. A closed loop has none. It belongs to one goroutine.
+// Pacer says when requests are due: one duration since the start of the stage for each call of
+// Next, not decreasing, until it reports false. A closed loop has none. It belongs to one
+// goroutine.
 type Pacer interface {
 	Next() (time.Duration, bool)
 }
 
-// gammaPacer draws gaps from a gamma distribution, as vLLM's tool does: shape 1 is Poisson, above it calmer, below it
-// burstier, infinite a constant gap.
+// gammaPacer draws gaps from a gamma distribution, as vLLM's tool does: shape 1 is Poisson, above
+// it calmer, below it burstier, infinite a constant gap.
 type gammaPacer struct {
 	rng   *rand.Rand
 	rate  float64 // requests per second
@@ -23,8 +24,9 @@ type gammaPacer struct {
 	left  int     // below 0: no end
 }
 
-// NewGamma returns a pacer of count arrivals, or without end when count is 0. With a count, times are scaled so that the
-// last arrival falls on count/rate exactly, which is vLLM's rule: without it the delivered rate of a short run is another one.
+// NewGamma returns a pacer of count arrivals, or without end when count is 0. With a count, times
+// are scaled so that the last arrival falls on count/rate exactly, which is vLLM's rule: without it
+// the delivered rate of a short run is another one.
 func NewGamma(seed uint64, rate, shape float64, count int) *gammaPacer {
 	p := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: -1}
 	if count > 0 {
@@ -60,8 +62,8 @@ func (p *gammaPacer) Next() (time.Duration, bool) {
 	return seconds(p.at * p.scale), true
 }
 
-// Ramp goes from one rate to another within a time, in a straight line, and stays there. Arrivals are
-// constant or gamma in the ramp's own measure of time: the integral of the rate.
+// Ramp goes from one rate to another within a time, in a straight line, and stays there. Arrivals
+// are constant or gamma in the ramp's own measure of time: the integral of the rate.
 type Ramp struct {
 	Rng      *rand.Rand
 	Shape    float64
@@ -111,7 +113,8 @@ func (p *Trace) Next() (time.Duration, bool) {
 	return at, true
 }
 
-// Gamma draws from a gamma distribution with the given shape and scale 1, by the method of Marsaglia and Tsang.
+// Gamma draws from a gamma distribution with the given shape and scale 1, by the method of
+// Marsaglia and Tsang.
 func Gamma(rng *rand.Rand, shape float64) float64 {
 	if shape == 1 {
 		return rng.ExpFloat64()

@@ -52,7 +52,10 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 		}
 		_, _ = dec.Token() // the bracket that was seen
 	}
-	parse := map[string]func(json.RawMessage) (entry, bool, error){"sharegpt": parseShareGPT, "custom": parseCustom, "trace": parseTrace}[kind]
+	parse := map[string]func(json.RawMessage) (entry, bool, error){
+		"sharegpt": parseShareGPT, "custom": parseCustom,
+		"trace": parseTrace,
+	}[kind]
 	d := &dataset{}
 	for !list || dec.More() {
 		var raw json.RawMessage
@@ -93,8 +96,9 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 	return d, nil
 }
 
-// parseShareGPT reads {"conversations":[{"from":"human","value":…},{"from":"gpt","value":…}]}. Conversations that do not begin with
-// a person, or have no reply, are passed over, as every tool does.
+// parseShareGPT reads {"conversations":[{"from":"human","value":…},{"from":"gpt","value":…}]}.
+// Conversations that do not begin with a person, or have no reply, are passed over, as every tool
+// does.
 func parseShareGPT(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Conversations []struct{ From, Value string }
@@ -136,7 +140,8 @@ func parseCustom(raw json.RawMessage) (e entry, use bool, err error) {
 // maxTraceTokens bounds the lengths of a file: a prompt of that many tokens is some 50 MB.
 const maxTraceTokens = 10_000_000
 
-// parseTrace reads {"timestamp":MS,"input_length":N,"output_length":N,"hash_ids":[…]}, hash_ids being optional.
+// parseTrace reads {"timestamp":MS,"input_length":N,"output_length":N,"hash_ids":[…]}, hash_ids
+// being optional.
 func parseTrace(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Timestamp    *float64
@@ -150,8 +155,12 @@ func parseTrace(raw json.RawMessage) (e entry, use bool, err error) {
 	switch {
 	case in.Timestamp == nil || in.InputLength == nil || in.OutputLength == nil:
 		return e, false, errors.New("want timestamp (ms), input_length and output_length")
-	case *in.Timestamp < 0 || *in.Timestamp > 1e12 || *in.InputLength < 1 || *in.InputLength > maxTraceTokens || *in.OutputLength < 0 || *in.OutputLength > maxTraceTokens:
+	case *in.Timestamp < 0 || *in.Timestamp > 1e12 || *in.InputLength < 1 || *in.InputLength > maxTraceTokens ||
+		*in.OutputLength < 0 || *in.OutputLength > maxTraceTokens:
 		return e, false, fmt.Errorf("want a timestamp from 0 and lengths of 1 to %d tokens", maxTraceTokens)
 	}
-	return entry{in: *in.InputLength, out: *in.OutputLength, at: time.Duration(*in.Timestamp * float64(time.Millisecond)), hashes: in.HashIDs}, true, nil
+	return entry{
+		in: *in.InputLength, out: *in.OutputLength,
+		at: time.Duration(*in.Timestamp * float64(time.Millisecond)), hashes: in.HashIDs,
+	}, true, nil
 }

@@ -66,7 +66,8 @@ func (m *media) pick(rng *rand.Rand, n int) [][]byte {
 	return out
 }
 
-// dataURL returns a picture of soft colours with some grain, which is about as large as a photograph of that size.
+// dataURL returns a picture of soft colours with some grain, which is about as large as a
+// photograph of that size.
 func dataURL(rng *rand.Rand, w, h int) ([]byte, error) {
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	a, b := rng.Float64()*6, rng.Float64()*6

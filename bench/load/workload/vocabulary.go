@@ -9,7 +9,8 @@ import (
 //go:embed vocabulary.txt
 var vocabularyText string
 
-// vocabulary are common short English words: one token each, with the space before them, in nearly every vocabulary of today.
+// vocabulary are common short English words: one token each, with the space before them, in nearly
+// every vocabulary of today.
 var vocabulary = strings.Fields(vocabularyText)
 
 // appendWords appends n words of the vocabulary, each with a space behind it.

@@ -48,8 +48,8 @@ type Share struct {
 	Weight float64
 }
 
-// Workload makes requests. What the n-th one is depends on seed, nonce and n alone, not on when it is asked for.
-// It is safe for concurrent use once prepared.
+// Workload makes requests. What the n-th one is depends on seed, nonce and n alone, not on when it
+// is asked for. It is safe for concurrent use once prepared.
 type Workload struct {
 	spec  *Spec
 	Model string // the run's
@@ -94,8 +94,8 @@ func (w *Workload) Rng(n int) *rand.Rand {
 	return rand.New(rand.NewPCG(w.spec.Seed, uint64(n)+1))
 }
 
-// Take makes the first request of the next session. With two targets, sessions come in pairs that differ in the nonce alone, and
-// which of the two targets comes first is drawn for each pair.
+// Take makes the first request of the next session. With two targets, sessions come in pairs that
+// differ in the nonce alone, and which of the two targets comes first is drawn for each pair.
 func (w *Workload) Take() *client.Request {
 	w.mu.Lock()
 	n := w.next
@@ -176,14 +176,20 @@ func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
 		q.Session.History = append(q.Session.History, client.Message{Role: "system", Text: prefix})
 		q.InWanted += w.spec.PrefixLen
 	}
-	q.Session.History = append(q.Session.History, client.Message{Role: "user", Text: user, Images: w.media.pick(rng, w.spec.Images)})
+	q.Session.History = append(q.Session.History, client.Message{
+		Role: "user", Text: user,
+		Images: w.media.pick(rng, w.spec.Images),
+	})
 	q.Messages = q.Session.History
 	q.Keep = q.Session.Turns > 1
 }
 
 // Trial is a short request of the preflight.
 func (w *Workload) Trial(id int, d *client.Dialect, model string, target, words int) *client.Request {
-	q := &client.Request{ID: id, D: d, Model: model, Stream: w.Streams(d), Form: w.spec.Form, Target: target, OutWanted: 2, Voice: w.spec.Voice, Tools: w.texts[d], Audio: w.media.audio, AudioS: w.media.audioS}
+	q := &client.Request{
+		ID: id, D: d, Model: model, Stream: w.Streams(d), Form: w.spec.Form, Target: target,
+		OutWanted: 2, Voice: w.spec.Voice, Tools: w.texts[d], Audio: w.media.audio, AudioS: w.media.audioS,
+	}
 	q.Messages = []client.Message{{Role: "user", Text: appendWords([]byte(w.tag(q)), w.Rng(1<<40+target), words)}}
 	return q
 }
@@ -200,8 +206,9 @@ func (w *Workload) TracePacer(count int) *Trace {
 	return &Trace{times}
 }
 
-// tag is the mark of a request that no cache knows: it begins with what differs, so that not even the mark itself is found. The two
-// prompts of a pair differ in it too, or one would warm the cache for the other.
+// tag is the mark of a request that no cache knows: it begins with what differs, so that not even
+// the mark itself is found. The two prompts of a pair differ in it too, or one would warm the cache
+// for the other.
 func (w *Workload) tag(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
@@ -236,8 +243,8 @@ func (w *Workload) prefix(id int, tag string) []byte {
 	return w.words(tag, rand.New(rand.NewPCG(w.spec.Seed, 1<<63+uint64(which))), w.spec.PrefixLen)
 }
 
-// traced makes the prompt of a line of a trace: equal hash ids give equal blocks of text, so that what was shared then is shared
-// now.
+// traced makes the prompt of a line of a trace: equal hash ids give equal blocks of text, so that
+// what was shared then is shared now.
 func (w *Workload) traced(tag string, e *entry, id int) []byte {
 	if len(e.hashes) == 0 {
 		return w.words(tag, w.Rng(id), e.in)
@@ -258,7 +265,8 @@ func (w *Workload) traced(tag string, e *entry, id int) []byte {
 	return out
 }
 
-// Follow makes the next turn of a session from the reply to the last one; nil when the session is over.
+// Follow makes the next turn of a session from the reply to the last one; nil when the session is
+// over.
 func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
 	s := q.Session
 	if s == nil || q.Turn+1 >= s.Turns {
@@ -272,7 +280,10 @@ func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
 	var answer client.Message
 	for i := range p.Calls {
 		c := &p.Calls[i]
-		said.Calls = append(said.Calls, client.ToolCall{ID: bytes.Clone(c.ID), Name: bytes.Clone(c.Name), Args: bytes.Clone(c.Args)})
+		said.Calls = append(said.Calls, client.ToolCall{
+			ID: bytes.Clone(c.ID), Name: bytes.Clone(c.Name),
+			Args: bytes.Clone(c.Args),
+		})
 		answer.Results = append(answer.Results, client.ToolResult{ID: bytes.Clone(c.ID), Text: w.words("", rng, 64)})
 	}
 	if len(said.Text) == 0 && len(said.Calls) == 0 {

@@ -1,0 +1,74 @@
+package client
+
+import "fmt"
+
+// all of them; a further one is a line here and a file.
+var dialects = []*Dialect{
+	{
+		Name: "chat", Backend: "openai-chat", path: "/chat/completions", Streams: true, Tokens: true, Prompt: true,
+		Body: chatBody, event: chatEvent, whole: chatWhole, end: chatEnd,
+	},
+	{
+		Name: "messages", Backend: "messages", path: "/messages", Streams: true, Tokens: true, Prompt: true,
+		Body: messagesBody, event: messagesEvent, whole: messagesWhole, end: toolEnd,
+	},
+	{
+		Name: "responses", Backend: "responses", path: "/responses", Streams: true, Tokens: true, Prompt: true,
+		Body: responsesBody, event: responsesEvent, whole: responsesWhole, end: toolEnd,
+	},
+	{
+		Name: "completions", Backend: "openai", path: "/completions", Streams: true, Tokens: true, Prompt: true,
+		Body: completionsBody, event: completionsEvent, whole: completionsWhole, end: chatEnd,
+	},
+	{
+		Name: "embeddings", Backend: "openai-embeddings", path: "/embeddings", Prompt: true, Body: embeddingsBody,
+		whole: embeddingsWhole,
+	},
+	{
+		Name: "transcription", Backend: "openai-audio", path: "/audio/transcriptions", Streams: true,
+		Mime: "multipart/form-data; boundary=" + boundary, Body: transcriptionBody, event: transcriptionEvent,
+		whole: transcriptionWhole, end: func(*Reply) {},
+	},
+	{Name: "speech", Backend: "speech", path: "/audio/speech", sound: true, Body: speechBody},
+}
+
+// FindDialect returns the dialect of that name, ours or vLLM's, or nil.
+func FindDialect(name string) *Dialect {
+	for _, d := range dialects {
+		if d.Name == name || d.Backend == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// DialectNames lists our names, for errors and help.
+func DialectNames() []string {
+	var out []string
+	for _, d := range dialects {
+		out = append(out, d.Name)
+	}
+	return out
+}
+
+// AppendTools appends the member "tools" with n tools, as the dialect writes them; nothing for
+// none, or a dialect without.
+func AppendTools(dst []byte, d *Dialect, n int) []byte {
+	form := map[string]string{
+		"chat":      `{"type":"function","function":{"name":"look_up_%d","description":"Looks up topic %d.","parameters":%s}}`,
+		"messages":  `{"name":"look_up_%d","description":"Looks up topic %d.","input_schema":%s}`,
+		"responses": `{"type":"function","name":"look_up_%d","description":"Looks up topic %d.","parameters":%s,"strict":false}`,
+	}[d.Name]
+	if n == 0 || form == "" {
+		return dst
+	}
+	const parameters = `{"type":"object","properties":{"query":{"type":"string","description":"What to look for."},"limit":{"type":"integer"}},"required":["query"]}`
+	dst = append(dst, `,"tools":[`...)
+	for i := range n {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = fmt.Appendf(dst, form, i, i, parameters)
+	}
+	return append(dst, ']')
+}
