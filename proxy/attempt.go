@@ -114,7 +114,7 @@ func (a *attempt) sent() {
 	a.readAt = a.sentAt
 }
 
-// awaitHead reads the reply's head. It returns nil for a usable reply, upstreams.ErrNotYet when
+// awaitHead reads the reply's head. It returns nil for a usable reply, http1.ErrNotYet when
 // until passes, and otherwise a *failure or what the exchange says.
 func (a *attempt) awaitHead(until time.Time) error {
 	if a.headed {
@@ -245,7 +245,7 @@ func (a *attempt) errorBody() []byte {
 }
 
 // pull appends what the engine's next events become in the client's dialect. It returns with at
-// least one byte, or with done at the end of the stream, or with an error: upstreams.ErrNotYet when
+// least one byte, or with done at the end of the stream, or with an error: http1.ErrNotYet when
 // until passes first (call again to go on), a *failure otherwise.
 func (a *attempt) pull(dst []byte, until time.Time) (out []byte, done bool, err error) {
 	if err := a.awaitHead(until); err != nil {
@@ -415,7 +415,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// classify turns whatever pull met into nil, upstreams.ErrNotYet or a *failure.
+// classify turns whatever pull met into nil, http1.ErrNotYet or a *failure.
 func (a *attempt) classify(err error) error {
 	var (
 		f *failure

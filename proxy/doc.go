@@ -46,7 +46,7 @@
 // once, apart from the budget of retries (Call.mayFailOver).
 //
 // Nearly all of a stream's life is waiting, so what it holds then is what counts. The buffers of a
-// token, from the engine's bytes (upstreams.Exchange.Wait) over the event (sse.Reader.Rest) to the
+// token, from the engine's bytes (http1.Exchange.Wait) over the event (sse.Reader.Rest) to the
 // client's (relay.out), are taken from their pools when bytes have come and go back when these have
 // been written, without a system call more; what only one dialect or only the request needs is
 // pooled by itself. What remains is a goroutine's stack, two sockets and some 4 KiB of state.

@@ -45,7 +45,7 @@ func (c *Call) tryUnary() *failure {
 }
 
 // awaitUnary returns the client's answer for the engine's whole reply, behind chunkRoom bytes of a
-// buffer of outPool. Its errors are upstreams.ErrNotYet when until passes first (call it again to
+// buffer of outPool. Its errors are http1.ErrNotYet when until passes first (call it again to
 // go on), errLarge for a reply that is to be passed on as it arrives, and otherwise those that
 // failureOf takes.
 func (c *Call) awaitUnary(until time.Time) (*[]byte, error) {
