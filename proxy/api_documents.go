@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/endpoint"
 	"penstock/proxy/openapi"
 )
 
@@ -30,7 +31,7 @@ func newDocument(path, contentType string, body []byte) document {
 // serve answers GET and HEAD. The bytes are those of the build, so a copy may be kept for an hour.
 func (d *document) serve(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
-	commonHeaders(h, appendRequestID(nil))
+	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
 	h.Set("Cache-Control", "public, max-age=3600")
 	respondCached(ctx, d.contentType, d.etag, d.body)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"penstock/config"
+	"penstock/proxy/endpoint"
 	"penstock/proxy/openapi"
 )
 
@@ -20,10 +21,10 @@ func TestDocumentNamesEveryEndpoint(t *testing.T) {
 	if err := json.Unmarshal(openapi.JSON(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, ep := range endpoints {
-		path := strings.TrimPrefix(ep.path, "/v1")
+	for _, ep := range endpoint.All {
+		path := strings.TrimPrefix(ep.Path, "/v1")
 		if doc.Paths[path]["post"] == nil {
-			t.Errorf("openapi.yaml does not describe POST %s", ep.path)
+			t.Errorf("openapi.yaml does not describe POST %s", ep.Path)
 		}
 	}
 	for _, d := range documents {
@@ -37,8 +38,8 @@ func TestDocumentNamesEveryEndpoint(t *testing.T) {
 // stands, is what the edge answers: no more, no less.
 func TestEveryPromisedEndpointExists(t *testing.T) {
 	var served, listed []string
-	for _, ep := range endpoints {
-		served = append(served, ep.path)
+	for _, ep := range endpoint.All {
+		served = append(served, ep.Path)
 	}
 	for _, m := range regexp.MustCompile(`"(/v1/[a-z_/]+)"`).FindAllSubmatch(config.Schema(), -1) {
 		if path := string(m[1]); !slices.Contains(listed, path) {

@@ -11,6 +11,7 @@ import (
 
 	"penstock/proxy/auth"
 	"penstock/proxy/catalog"
+	"penstock/proxy/endpoint"
 	"penstock/proxy/snapshot"
 	"penstock/translate/apierr"
 )
@@ -42,12 +43,12 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	path := ctx.URI().PathOriginal()
 	id, err := url.PathUnescape(string(path[len("/v1/models/"):]))
 	if err != nil {
-		p.respondError(ctx, dialectModels, apierr.ModelNotFound())
+		p.respondError(ctx, endpoint.ModelsDialect, apierr.ModelNotFound())
 		return
 	}
 	m, found := snap.Lookup([]byte(id))
 	if !found || key != nil && !key.Allows(m.Config.ID) {
-		p.respondError(ctx, dialectModels, apierr.ModelNotFound())
+		p.respondError(ctx, endpoint.ModelsDialect, apierr.ModelNotFound())
 		return
 	}
 	page, err := snap.Catalog.Model(m.Route.Index, time.Now())
@@ -62,9 +63,9 @@ func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapsh
 	if err != nil {
 		var a *apierr.Error
 		if !errors.As(err, &a) {
-			a = internalError(err).api
+			a = apierr.Internal(err)
 		}
-		p.respondError(ctx, dialectModels, a)
+		p.respondError(ctx, endpoint.ModelsDialect, a)
 		return nil, nil, false
 	}
 	return snap, key, true
@@ -72,11 +73,11 @@ func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapsh
 
 func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *catalog.Page, err error) {
 	if err != nil {
-		p.respondError(ctx, dialectModels, internalError(err).api)
+		p.respondError(ctx, endpoint.ModelsDialect, apierr.Internal(err))
 		return
 	}
 	h := &ctx.Response.Header
-	commonHeaders(h, appendRequestID(nil))
+	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
 	h.Set("Vary", "Authorization, x-api-key") // of the public list, too: a cache is not to give it to a key that has a list of its own
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")
@@ -113,13 +114,13 @@ func hasCurrent(ifNoneMatch []byte, etag string) bool {
 
 // health answers GET /health: it says that the edge lives, and nothing else.
 func (p *publicAPI) health(ctx *fasthttp.RequestCtx) {
-	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
+	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyString(`{"status":"ok"}`)
 }
 
 // headRoot answers HEAD /, the host probe.
 func (p *publicAPI) headRoot(ctx *fasthttp.RequestCtx) {
-	commonHeaders(&ctx.Response.Header, appendRequestID(nil))
+	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }

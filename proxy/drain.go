@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"penstock/proxy/call"
 	"penstock/proxy/listen"
 )
 
@@ -40,7 +41,7 @@ func (e *Edge) drain() {
 		if calls := end.calls(); calls > 0 && end.cut.Load() == 0 {
 			e.log.Warn("drain time is over", zap.Int64("calls", calls))
 		}
-		e.listener.EachWaiter(func(w listen.Waiter) { w.(*Call).Drain() })
+		e.listener.EachWaiter(func(w listen.Waiter) { w.(*call.Call).Drain() })
 		if !end.waitOrHurry(errorFlushTime, gone) {
 			poll(hurriedFlushTime, nil, func() bool { return e.listener.Busy() == 0 })
 		}

@@ -14,10 +14,13 @@ import (
 	"penstock/proxy/admin"
 	"penstock/proxy/auth"
 	"penstock/proxy/build"
+	"penstock/proxy/call"
+	"penstock/proxy/endpoint"
 	"penstock/proxy/guard"
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
+	"penstock/proxy/poison"
 	"penstock/proxy/reload"
 	"penstock/proxy/snapshot"
 	"penstock/proxy/status"
@@ -35,7 +38,7 @@ type Edge struct {
 	registry observe.Registry // metrics of the upstreams
 	set      *upstreams.Set
 	reloads  *reload.Reloader
-	services *Services // what calls share
+	services *call.Services // what calls share
 	listener *listen.Listener
 	bound    connectionBound
 	server   *fasthttp.Server
@@ -78,7 +81,7 @@ func New(o Options) (*Edge, error) {
 	if err := e.reloads.Start(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
-	if e.listener, err = listen.New(o.Public, listen.Options{MaxConns: e.bound.of(c, o.Log), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: appendRequestID}); err != nil {
+	if e.listener, err = listen.New(o.Public, listen.Options{MaxConns: e.bound.of(c, o.Log), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: endpoint.AppendRequestID}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if o.Admin != nil {
@@ -93,17 +96,17 @@ func New(o Options) (*Edge, error) {
 }
 
 // newServices makes what calls share.
-func (e *Edge) newServices(started time.Time) (*Services, error) {
+func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 	c, memory := e.opts.Config, e.opts.MemoryLimit
-	s := &Services{
+	s := &call.Services{
 		Log: e.log, Guard: e.guard, Current: func() *snapshot.Snapshot { return e.reloads.Running() },
 		Calls:     observe.NewCalls(e.metrics, e.log, c.Log),
 		Bodies:    limit.NewMemory(c.Limits.BodyMemory.Of(memory)),
 		Replies:   limit.NewMemory(c.Limits.ReplyMemory.Of(memory)),
 		Retries:   limit.NewRetries(started),
-		Counters:  NewCallCounters(e.metrics),
+		Counters:  call.NewCounters(e.metrics),
 		ServeNext: func(conn net.Conn) error { return e.server.ServeConn(conn) },
-		poison:    newPoisonRequests(),
+		Poison:    poison.New(),
 	}
 	if c.Tracing.OTLP == "" {
 		return s, nil
@@ -140,7 +143,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 			}
 		},
 		OnRevoke: func(keys *auth.Ring) {
-			e.listener.EachWaiter(func(w listen.Waiter) { w.(*Call).Revoke(keys) })
+			e.listener.EachWaiter(func(w listen.Waiter) { w.(*call.Call).Revoke(keys) })
 		},
 	}
 	o.Public, o.Admin = e.opts.addresses()
@@ -153,16 +156,16 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Listener: e.opts.Admin, Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started,
 		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries, Certificate: e.opts.Certificate,
 		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
-		InFlight:  func(now time.Time) []status.Call { return callsInFlight(e.listener, now) },
-		RequestID: appendRequestID,
+		InFlight:  func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
+		RequestID: endpoint.AppendRequestID,
 		Unparsed: func(ctx *fasthttp.RequestCtx, err error) *apierr.Error {
 			a, _ := headFault(ctx, err)
 			return a
 		},
 		Respond: admin.Responder{
-			Headers: func(h *fasthttp.ResponseHeader) { commonHeaders(h, appendRequestID(nil)) },
+			Headers: func(h *fasthttp.ResponseHeader) { endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil)) },
 			Error: func(ctx *fasthttp.RequestCtx, err *apierr.Error) {
-				writeError(ctx, dialectChat, dialectChat.errorOf(err))
+				endpoint.ChatDialect.WriteError(ctx, endpoint.ChatDialect.ErrorOf(err), endpoint.AppendRequestID(nil))
 			},
 		},
 	}

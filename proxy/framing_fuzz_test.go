@@ -16,6 +16,8 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
+	"penstock/proxy/body"
+	"penstock/proxy/endpoint"
 	"penstock/translate/apierr"
 )
 
@@ -234,14 +236,12 @@ func converse(t *testing.T, addr string, text []byte) (from string, answers int)
 // witnessedEdge is an edge whose every path is one endpoint, which takes no request further than its body.
 func witnessedEdge(f testing.TB, w *witness) string {
 	e, public := fuzzedEdge(f)
-	ep := *endpointChat
-	ep.decode = func(c *Call, body []byte) error {
-		h := &c.ctx.Request.Header
-		w.add(c.ctx.RemoteAddr().String(), seen{string(h.Method()), string(h.RequestURI()), string(body)}, false)
-		return apierr.Invalid("model", apierr.CodeMissingParameter, "enough seen")
-	}
 	p := &publicAPI{services: e.services, draining: e.ending.draining.Load}
-	e.server.Handler = p.everyRequest(e.services.handle(&ep))
+	e.server.Handler = p.everyRequest(func(ctx *fasthttp.RequestCtx) {
+		ep := *endpoint.At([]byte("/v1/chat/completions"))
+		ep.New = func() endpoint.Request { return witnessRequest{ctx: ctx, w: w} }
+		e.services.Handler(&ep)(ctx)
+	})
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -253,6 +253,22 @@ func witnessedEdge(f testing.TB, w *witness) string {
 	})
 	return public.Addr().String()
 }
+
+// witnessRequest is a request that is seen and then refused.
+type witnessRequest struct {
+	endpoint.Request
+	ctx *fasthttp.RequestCtx
+	w   *witness
+}
+
+func (r witnessRequest) Decode(in endpoint.Input) error {
+	r.w.add(r.ctx.RemoteAddr().String(), seen{string(in.Header.Method()), string(in.Header.RequestURI()), string(in.Body.Bytes())}, false)
+	return apierr.Invalid("model", apierr.CodeMissingParameter, "enough seen")
+}
+
+func (witnessRequest) Form() *body.Form { return nil }
+func (witnessRequest) Release()         {}
+func (witnessRequest) Recycle()         {}
 
 // witnessedServer is the reference.
 func witnessedServer(f *testing.F, w *witness) string {

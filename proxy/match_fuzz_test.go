@@ -2,51 +2,15 @@ package proxy
 
 import (
 	"bufio"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
-	"penstock/translate/engineerror"
+	"penstock/proxy/endpoint"
 	"penstock/upstreams/http1/httptoken"
 )
-
-// FuzzRetryAfter: whatever an engine writes there, the wait is between nothing and what its own words say, and a whole minute
-// at most once it has been bounded.
-func FuzzRetryAfter(f *testing.F) {
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	for _, s := range []string{"", "3", " 7 ", "-1", "0", "99999999999999999999", "1.5", "Sat, 21 Nov 2026 12:00:30 GMT", "Sat, 21 Nov 2020 12:00:30 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "soon", "+5", "0x10"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, value []byte) {
-		d := retryAfter(value, now)
-		if d < 0 {
-			t.Fatalf("%q: %v", value, d)
-		}
-		at, err := http.ParseTime(strings.TrimSpace(string(value)))
-		if isDate := err == nil; d > retryMax && (!isDate || d > max(at.Sub(now), 0)) {
-			t.Fatalf("%q: %v", value, d)
-		}
-		e := fromStatus(503, &engineerror.Error{}, d).api
-		if n := e.RetryAfterSeconds(); n < 1 || n > 60 {
-			t.Fatalf("%q: Retry-After %d", value, n)
-		}
-	})
-}
-
-// TestRetryAfter: a wait that no number can hold is a long one, not none.
-func TestRetryAfter(t *testing.T) {
-	for value, want := range map[string]time.Duration{
-		"7": 7 * time.Second, "99999999999999999999": retryMax, "600": retryMax, "-99999999999999999999": 0, "1.5": 0, "soon": 0,
-	} {
-		if got := retryAfter([]byte(value), time.Now()); got != want {
-			t.Errorf("%q: %v, want %v", value, got, want)
-		}
-	}
-}
 
 // FuzzRoute: a path leads somewhere only when it is, byte for byte, one of the table's, under its method; nothing is redirected,
 // and nothing of the path comes back.
@@ -55,8 +19,8 @@ func FuzzRoute(f *testing.F) {
 	handler := e.server.Handler
 	public := []string{"/health", "/openapi.json", "/openapi.yaml", "/v1/models"}
 	var generation []string
-	for _, ep := range endpoints {
-		generation = append(generation, ep.path)
+	for _, ep := range endpoint.All {
+		generation = append(generation, ep.Path)
 	}
 	for _, s := range append(slices.Concat(public, generation), "/", "/v1/models/a/b", "//health", "/health/", "/v1/%63hat/completions", "/v1/chat/../messages", "/V1/models", "/v1/models?x=y", "/health;x") {
 		f.Add("GET", s)

@@ -3,11 +3,14 @@ package proxy
 import (
 	"bytes"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/body"
+	"penstock/proxy/call"
+	"penstock/proxy/endpoint"
+	"penstock/proxy/failure"
 	"penstock/proxy/guard"
 	"penstock/proxy/httpserver"
 	"penstock/proxy/listen"
@@ -30,33 +33,14 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 	p.services.Guard.Point("head.received")
 	n := h.ContentLength()
 	if n == 0 {
-		h.Del(headerAnnounced) // a client cannot set it
+		body.ForgetCutOff(h)
 		return conf
 	}
-	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D() // until the body's first byte; then body.go's
+	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D() // until the body's first byte; then package body's
 	if n > precheckAbove && p.precheck(h, int64(n)) != nil {
-		h.Set(headerAnnounced, strconv.Itoa(n))
-		h.SetConnectionClose()
-		h.SetContentLength(0)
+		body.CutOff(h)
 	}
 	return conf
-}
-
-// headerAnnounced marks a request whose body was cut off by headReceived; its value is the
-// announced length.
-const headerAnnounced = "X-Penstock-Announced"
-
-// announced returns the length of the body that the client announced, even if headReceived has
-// removed it; -1 for a chunked body.
-func announced(h *fasthttp.RequestHeader) int64 {
-	n := int64(h.ContentLength())
-	if n != 0 {
-		return n
-	}
-	if v := h.Peek(headerAnnounced); len(v) > 0 {
-		n, _ = strconv.ParseInt(string(v), 10, 64)
-	}
-	return n
 }
 
 // precheck returns why a request will be refused whatever its body says, or nil. n is the body's
@@ -66,37 +50,20 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 		return err
 	}
 	path, query, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
-	ep := endpointAt(path)
+	ep := endpoint.At(path)
 	if ep == nil || !h.IsPost() {
 		return apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path.")
 	}
 	snap := p.services.Current()
-	key, err := snap.Authenticate(h, query, time.Now())
-	var a *apierr.Error
-	switch {
-	case errors.As(err, &a):
-		return a
-	case key == nil && !snap.Open():
-		return apierr.Unauthorized(apierr.CodeInvalidAPIKey)
-	case key != nil && !key.AllowsOp(ep.operation):
-		return apierr.OperationNotAllowed()
-	}
-	if limit := bodyLimit(snap.Config, ep); n > limit {
-		return bodyTooLarge(limit)
-	}
-	if a := checkBodyHead(h, ep); a != nil {
-		return a
-	}
-	return nil
-}
-
-func endpointAt(path []byte) *endpoint {
-	for _, ep := range endpoints {
-		if string(path) == ep.path {
-			return ep
+	if _, err := call.Authenticate(snap, h, query, ep, time.Now()); err != nil {
+		if a := (*apierr.Error)(nil); errors.As(err, &a) {
+			return a
 		}
 	}
-	return nil
+	if limit := ep.BodyLimit(snap.Config); n > limit {
+		return apierr.TooLarge(limit)
+	}
+	return body.CheckHead(h, ep.Form)
 }
 
 // expectContinue answers "Expect: 100-continue" (RFC 9110, 10.1.1). It invites the body only if
@@ -105,12 +72,12 @@ func endpointAt(path []byte) *endpoint {
 func (p *publicAPI) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	defer p.services.Guard.Catch(guard.Connection, func() {
 		ctx.SetConnectionClose()
-		p.respondError(ctx, dialectOf(ctx), internalError(errPanicked).api)
+		p.respondError(ctx, endpoint.DialectOf(ctx), apierr.Internal(failure.ErrPanicked))
 		status = fasthttp.StatusInternalServerError
 	})
 	p.services.Guard.Point("expect")
 	h := &ctx.Request.Header
-	a := p.precheck(h, announced(h))
+	a := p.precheck(h, body.Announced(h))
 	if a == nil {
 		return fasthttp.StatusContinue
 	}
@@ -118,6 +85,6 @@ func (p *publicAPI) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	if c := listen.ConnOf(ctx.Conn()); c != nil {
 		c.Linger()
 	}
-	p.respondError(ctx, dialectAt(path), a)
+	p.respondError(ctx, endpoint.DialectAt(path), a)
 	return ctx.Response.StatusCode()
 }

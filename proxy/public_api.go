@@ -9,7 +9,11 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/auth"
+	"penstock/proxy/body"
 	"penstock/proxy/browser"
+	"penstock/proxy/call"
+	"penstock/proxy/endpoint"
+	"penstock/proxy/failure"
 	"penstock/proxy/guard"
 	"penstock/proxy/httpserver"
 	"penstock/proxy/listen"
@@ -19,7 +23,7 @@ import (
 // publicAPI answers what clients send: it refuses what is wrong as HTTP, hands calls to their
 // endpoints, and answers the requests that are no calls (routes.go).
 type publicAPI struct {
-	services *Services
+	services *call.Services
 	draining func() bool
 }
 
@@ -33,7 +37,7 @@ func (p *publicAPI) server(c *config.File) *fasthttp.Server {
 	s.Handler, s.ErrorHandler = p.everyRequest(p.routes()), p.headError
 	s.HeaderReceived, s.ExpectHandler = p.headReceived, p.expectContinue
 	s.StreamRequestBody, s.DisablePreParseMultipartForm = true, true
-	s.MaxRequestBodySize = 1 // what fasthttp may read ahead; the limits are ours (body.go)
+	s.MaxRequestBodySize = 1 // what fasthttp may read ahead; the limits are ours (package body)
 	s.WriteBufferSize = writeBuffer
 	s.Concurrency = math.MaxInt32 // the listener's own bound counts, and follows reloads
 	s.ReduceMemoryUsage = true
@@ -45,14 +49,14 @@ func (p *publicAPI) server(c *config.File) *fasthttp.Server {
 // is refused, and a panic ends one request only.
 func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		defer p.services.Guard.Catch(guard.Handler, func() { p.respondError(ctx, dialectOf(ctx), internalError(errPanicked).api) })
-		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() && announced(&ctx.Request.Header) > 0 {
+		defer p.services.Guard.Catch(guard.Handler, func() { p.respondError(ctx, endpoint.DialectOf(ctx), apierr.Internal(failure.ErrPanicked)) })
+		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() && body.Announced(&ctx.Request.Header) > 0 {
 			c.Linger()
 		}
 		if err := httpserver.Check(ctx); err != nil {
 			ctx.SetConnectionClose()
 			if !p.rejectConnect(ctx) {
-				p.respondError(ctx, dialectOf(ctx), err)
+				p.respondError(ctx, endpoint.DialectOf(ctx), err)
 			}
 			return
 		}
@@ -63,13 +67,13 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 		origins := snap.Config.CORS.Origins
 		if snap.Open() {
 			if err := browser.CheckPage(&ctx.Request.Header, snap.Hosts, origins); err != nil {
-				p.respondError(ctx, dialectOf(ctx), err)
+				p.respondError(ctx, endpoint.DialectOf(ctx), err)
 				return
 			}
 		}
 		origin := browser.AllowedOrigin(ctx, origins)
 		if origin != "" && browser.IsPreflight(ctx) {
-			browser.Preflight(ctx, origin, func(h *fasthttp.ResponseHeader) { commonHeaders(h, appendRequestID(nil)) })
+			browser.Preflight(ctx, origin, func(h *fasthttp.ResponseHeader) { endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil)) })
 			return
 		}
 		next(ctx)
@@ -87,7 +91,7 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 	h := &ctx.Request.Header
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
-	return h.ContentLength() == -1 && (!h.IsPost() || endpointAt(path) == nil)
+	return h.ContentLength() == -1 && (!h.IsPost() || endpoint.At(path) == nil)
 }
 
 // withoutAuth wraps handlers that need no credential and read none from the headers. A credential
@@ -97,7 +101,7 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error
 		if errors.As(auth.CheckQuery(ctx.URI().QueryString()), &refused) {
-			p.respondError(ctx, dialectOf(ctx), refused)
+			p.respondError(ctx, endpoint.DialectOf(ctx), refused)
 			return
 		}
 		next(ctx)
@@ -120,21 +124,33 @@ func (p *publicAPI) headError(ctx *fasthttp.RequestCtx, err error) {
 }
 
 // headFault says what is wrong with a request whose head did not parse, and in which dialect.
-func headFault(ctx *fasthttp.RequestCtx, err error) (*apierr.Error, *dialect) {
+func headFault(ctx *fasthttp.RequestCtx, err error) (*apierr.Error, *endpoint.Dialect) {
 	var small *fasthttp.ErrSmallBuffer
-	a, d := badHead("The request could not be parsed as HTTP/1.1."), dialectChat
+	a, d := apierr.BadRequest("The request could not be parsed as HTTP/1.1."), endpoint.ChatDialect
 	wrong := listen.FramingError(ctx.Conn())
 	path, whole := listen.RequestPath(ctx.Conn())
 	switch {
 	case wrong != nil:
 		a = httpserver.Misframed(wrong)
-	case whole && (timedOut(err) || listen.RequestTruncated(ctx.Conn())):
-		a, d = bodyBroken(ctx.Conn(), err), dialectAt(path)
+	case whole && (body.TimedOut(err) || listen.RequestTruncated(ctx.Conn())):
+		a, d = body.Broken(ctx.Conn(), err), endpoint.DialectAt(path)
 	case errors.As(err, &small):
-		d = dialectAt(path)
+		d = endpoint.DialectAt(path)
 		a = apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge, "The request head is larger than the limit.")
-	case timedOut(err):
+	case body.TimedOut(err):
 		a = apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly.")
 	}
 	return a, d
+}
+
+// respondError answers a request that is no call: its head did not parse, or its path does not
+// exist.
+func (p *publicAPI) respondError(ctx *fasthttp.RequestCtx, d *endpoint.Dialect, err *apierr.Error) {
+	err = d.ErrorOf(err)
+	if errors.Is(err.Cause, failure.ErrClientGone) {
+		p.services.Calls.Left()
+	} else {
+		p.services.Calls.Refused(err.Code)
+	}
+	d.WriteError(ctx, err, endpoint.AppendRequestID(nil))
 }

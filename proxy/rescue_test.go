@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"penstock/config"
+	"penstock/proxy/endpoint"
 	"penstock/proxy/guard"
 	"penstock/upstreams/engine"
 )
@@ -42,30 +43,30 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	}
 	defer func() { _ = e.set.Close(context.Background()) }()
 
-	for i, ep := range endpoints {
+	for i, ep := range endpoint.All {
 		faulty := *ep
-		faulty.form = nil
-		faulty.decode = func(*Call, []byte) error { panic("the client said " + secret) }
+		faulty.Form = false
+		faulty.New = func() endpoint.Request { panic("the client said " + secret) }
 		var ctx fasthttp.RequestCtx
 		ctx.Init(&fasthttp.Request{}, nil, nil)
 		ctx.Request.Header.SetMethod("POST")
-		ctx.Request.SetRequestURI(ep.path)
-		e.services.handle(&faulty)(&ctx)
+		ctx.Request.SetRequestURI(ep.Path)
+		e.services.Handler(&faulty)(&ctx)
 		body, h := string(ctx.Response.Body()), &ctx.Response.Header
 		if ctx.Response.StatusCode() != 500 || !strings.Contains(body, `"type":"api_error","code":"internal"`) {
-			t.Errorf("%s: status %d, %s", ep.path, ctx.Response.StatusCode(), body)
+			t.Errorf("%s: status %d, %s", ep.Path, ctx.Response.StatusCode(), body)
 		}
-		if messages := strings.HasPrefix(body, `{"type":"error"`); messages != (ep.dialect == dialectMessages) {
-			t.Errorf("%s: the shape of the error is another dialect's: %s", ep.path, body)
+		if messages := strings.HasPrefix(body, `{"type":"error"`); messages != (ep.Dialect.Name == "messages") {
+			t.Errorf("%s: the shape of the error is another dialect's: %s", ep.Path, body)
 		}
 		if id := h.Peek("Request-Id"); len(id) == 0 || !bytes.Equal(id, h.Peek("X-Request-Id")) {
-			t.Errorf("%s: request ids %q and %q", ep.path, id, h.Peek("X-Request-Id"))
+			t.Errorf("%s: request ids %q and %q", ep.Path, id, h.Peek("X-Request-Id"))
 		}
 		if n := e.guard.Panics(guard.Handler); n != uint64(i+1) {
-			t.Errorf("%s: %d panics counted, want %d", ep.path, n, i+1)
+			t.Errorf("%s: %d panics counted, want %d", ep.Path, n, i+1)
 		}
 		if strings.Contains(body+log.String(), secret) {
-			t.Errorf("%s: what the panic held was told", ep.path)
+			t.Errorf("%s: what the panic held was told", ep.Path)
 		}
 	}
 	if !strings.Contains(log.String(), "proxy.TestPanicIsAnInternalError.func") || strings.Contains(log.String(), "0x") {

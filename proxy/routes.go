@@ -3,32 +3,18 @@ package proxy
 import (
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/endpoint"
 	"penstock/proxy/httpserver"
 	"penstock/translate/apierr"
 )
-
-// endpoints are the generation endpoints, each a POST.
-var endpoints = []*endpoint{
-	endpointChat,
-	endpointResponses,
-	endpointMessages,
-	endpointCountTokens,
-	endpointTranscriptions,
-	endpointSpeech,
-	endpointEmbeddings,
-	endpointRerank,
-	endpointImages,
-	endpointEdits,
-	endpointCompletions,
-}
 
 // routes builds the public route table.
 func (p *publicAPI) routes() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = p.withoutAuth(p.notFound)
 	r.MethodNotAllowed = p.withoutAuth(p.methodNotAllowed)
-	for _, ep := range endpoints {
-		r.POST(ep.path, p.services.handle(ep))
+	for _, ep := range endpoint.All {
+		r.POST(ep.Path, p.services.Handler(ep))
 	}
 	get := func(path string, h fasthttp.RequestHandler) {
 		r.GET(path, h)
@@ -50,14 +36,14 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	if h := &ctx.Request.Header; !h.IsConnect() && !h.IsTrace() {
 		return false
 	}
-	p.respondError(ctx, dialectChat, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed, "This method is not served."))
+	p.respondError(ctx, endpoint.ChatDialect, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed, "This method is not served."))
 	ctx.Response.Header.Set("Allow", "GET, HEAD, POST")
 	return true
 }
 
 // notFound keeps the shape of the dialect that the path is meant for as far as it can be told.
 func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
-	p.respondError(ctx, dialectOf(ctx), apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The API is under /v1; see /v1/models."))
+	p.respondError(ctx, endpoint.DialectOf(ctx), apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The API is under /v1; see /v1/models."))
 }
 
 // methodNotAllowed answers with the Allow header that the router has set.
@@ -68,6 +54,6 @@ func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	allow, err := httpserver.WrongMethod(ctx)
-	p.respondError(ctx, dialectOf(ctx), err)
+	p.respondError(ctx, endpoint.DialectOf(ctx), err)
 	ctx.Response.Header.Set("Allow", allow)
 }

@@ -10,7 +10,7 @@
 //	file and function                                   place        what a panic there costs
 //
 //	proxy/public_api.go publicAPI.everyRequest          handler      the request: 500 in its dialect's form
-//	proxy/pipeline.go Services.handle                   handler      the call: 500 in its dialect's form, and the connection
+//	proxy/call/handle.go Services.Handler               handler      the call: 500 in its dialect's form, and the connection
 //	proxy/admin/server.go Server.everyRequest           admin        the operator's request: 500
 //	proxy/admin/server.go Server.headError              admin        the text of an error: 500
 //	proxy/precheck.go publicAPI.headReceived            connection   the check before the body; the request goes on
@@ -18,12 +18,12 @@
 //	proxy/public_api.go publicAPI.headError             connection   the text of an error: an empty 500
 //	proxy/httpserver/server.go connState                connection   nothing; a drain may wait longer for the connection
 //	proxy/listen/request.go Listener.checkFraming       connection   the connection
-//	proxy/relay.go relay.run                            stream       the stream, which is cut
-//	proxy/relay.go relay.Close                          stream       nothing; the stream has ended
-//	proxy/stream_hijacked.go hijackedStream.takeConn    stream       the stream, before its first byte
-//	proxy/stream_hijacked.go hijackedStream.serve       stream       the stream and its connection
+//	proxy/call/relay.go relay.run                       stream       the stream, which is cut
+//	proxy/call/relay.go relay.Close                     stream       nothing; the stream has ended
+//	proxy/call/stream_hijacked.go hijackedStream.takeConn  stream       the stream, before its first byte
+//	proxy/call/stream_hijacked.go hijackedStream.serve  stream       the stream and its connection
 //	proxy/listen/conn.go Conn.Close                     stream       starts hijackedStream.serve, which catches
-//	proxy/call.go Call.end                              end          what was left to do of the accounting; slot, key and memory are free
+//	proxy/call/call.go Call.end                         end          what was left to do of the accounting; slot, key and memory are free
 //	proxy/admin/page.go Server.statusEvents             status_page  the page's connection; its script comes again
 //	proxy/edge.go Edge.Serve                            accept       one accept; accepting starts again
 //	proxy/edge.go Edge.Serve                            reload       one reload; started again

@@ -19,7 +19,7 @@ import (
 
 // handedOver are the places that start what another one has guarded.
 var handedOver = map[string]string{
-	"proxy/listen/conn.go Conn.Close": "proxy/stream_hijacked.go hijackedStream.serve", // the only one that hands a function to Keep
+	"proxy/listen/conn.go Conn.Close": "proxy/call/stream_hijacked.go hijackedStream.serve", // the only one that hands a function to Keep
 }
 
 // unserved are those of commands other than serve, and of serve before it serves. A panic there ends the command, with its stack.

@@ -24,27 +24,27 @@ func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
 // differently: each such difference is a way to smuggle a request. It decides nothing else.
 func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
 	if p := h.Protocol(); !bytes.Equal(p, protoHTTP11) && !bytes.Equal(p, protoHTTP10) {
-		return HTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+		return apierr.HTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
 	}
 	uri := h.RequestURI()
 	if len(uri) == 0 || uri[0] != '/' {
-		return bad("The request target must be a path that begins with a slash.")
+		return apierr.BadRequest("The request target must be a path that begins with a slash.")
 	}
 	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp would cut the path there, other parsers would not
-		return bad("The request target has a fragment.")
+		return apierr.BadRequest("The request target has a fragment.")
 	}
 	hosts, reason := scanHead(h.RawHeaders())
 	switch {
 	case reason == reasonExpect:
-		return apierr.New(417, codeBadRequest, reasonExpect)
+		return apierr.New(417, apierr.CodeBadRequest, reasonExpect)
 	case reason != "":
-		return bad(reason)
+		return apierr.BadRequest(reason)
 	case hosts > 1:
-		return bad("The request has more than one Host header.")
+		return apierr.BadRequest("The request has more than one Host header.")
 	case hosts == 0 && h.IsHTTP11():
-		return bad("The request has no Host header.")
+		return apierr.BadRequest("The request has no Host header.")
 	case !validHost(h.Host()):
-		return bad("The Host header is malformed.")
+		return apierr.BadRequest("The Host header is malformed.")
 	}
 	return nil
 }
@@ -58,24 +58,13 @@ var (
 func Misframed(err error) *apierr.Error {
 	switch {
 	case errors.Is(err, listen.ErrFraming):
-		e := bad("The request body ended early or its framing is broken.")
+		e := apierr.BadRequest("The request body ended early or its framing is broken.")
 		e.Cause = err
 		return e
 	case errors.Is(err, listen.ErrNotHTTP):
-		return bad("What came does not begin like HTTP/1.1: this port was sent another protocol, such as TLS.")
+		return apierr.BadRequest("What came does not begin like HTTP/1.1: this port was sent another protocol, such as TLS.")
 	}
-	return bad("A line of the request head does not end in CR LF.")
-}
-
-func bad(message string) *apierr.Error { return apierr.New(400, codeBadRequest, "%s", message) }
-
-// codeBadRequest is the code of a request that is wrong as HTTP.
-const codeBadRequest = "bad_request"
-
-// HTTPVersion refuses an HTTP version, or a stream to one that cannot carry it. The type is the
-// client's fault although the status is a 5xx.
-func HTTPVersion(message string) *apierr.Error {
-	return &apierr.Error{Status: 505, Type: apierr.TypeInvalidRequest, Code: codeBadRequest, Message: message}
+	return apierr.BadRequest("A line of the request head does not end in CR LF.")
 }
 
 // reasonExpect refuses an expectation that the edge does not meet (RFC 9110, 10.1.1) and that

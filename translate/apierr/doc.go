@@ -3,7 +3,7 @@
 //
 // The translators and the authenticator return an *Error themselves, because they know the
 // parameter that is at fault. Everything else (no capacity, an engine that fails) is a fact first
-// and becomes an *Error in one place, proxy/failure.go, by New or one of the constructors. An Error
+// and becomes an *Error in one place, package failure, by New or one of the constructors. An Error
 // is rendered once, by the dialect of the endpoint: Append for chat, Responses and audio,
 // AppendMessages for Messages, AppendObject for an event within a stream.
 //

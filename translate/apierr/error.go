@@ -34,6 +34,7 @@ const (
 	CodeUnsupportedParameter = "unsupported_parameter" // a member, or this value of it, is not supported here
 	CodeContextLength        = "context_length_exceeded"
 	CodeRejectedByEngine     = "rejected_by_engine"
+	CodeBadRequest           = "bad_request" // wrong as HTTP
 	// 401.
 	CodeInvalidAPIKey      = "invalid_api_key"
 	CodeCredentialConflict = "credential_conflict"
@@ -144,6 +145,15 @@ func Invalid(param, code, format string, args ...any) *Error {
 	e := New(400, code, format, args...)
 	e.Param = param
 	return e
+}
+
+// BadRequest returns the 400 for a request that is wrong as HTTP.
+func BadRequest(message string) *Error { return New(400, CodeBadRequest, "%s", message) }
+
+// HTTPVersion returns the 505 for an HTTP version, or for a stream to one that cannot carry it. The
+// type is the client's fault although the status is a 5xx.
+func HTTPVersion(message string) *Error {
+	return &Error{Status: 505, Type: TypeInvalidRequest, Code: CodeBadRequest, Message: message}
 }
 
 // NotFound returns a 404.

@@ -2,7 +2,7 @@ package http1
 
 import "errors"
 
-// Kind says what went wrong with an exchange. The set is closed: proxy/failure.go maps every kind
+// Kind says what went wrong with an exchange. The set is closed: package failure maps every kind
 // to a status.
 type Kind uint8
 

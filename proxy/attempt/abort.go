@@ -1,0 +1,60 @@
+package attempt
+
+import (
+	"sync/atomic"
+
+	"penstock/upstreams/http1"
+)
+
+// Abort is how a call is ended from outside. End may be called from any goroutine; the other methods
+// are those of the call's own.
+type Abort struct {
+	cause    atomic.Pointer[cause]
+	left     atomic.Pointer[chan struct{}]
+	exchange atomic.Pointer[http1.Exchange]
+}
+
+// cause is why a call was ended.
+type cause struct{ err error }
+
+// End ends the call for the given reason: the engine's connection is closed at once and whatever the
+// call is waiting for returns. The first reason wins.
+func (a *Abort) End(err error) {
+	if !a.cause.CompareAndSwap(nil, &cause{err}) {
+		return
+	}
+	if x := a.exchange.Load(); x != nil {
+		x.Abort(err)
+	}
+	if left := a.left.Load(); left != nil {
+		close(*left)
+	}
+}
+
+// Cause returns why the call was ended from outside, or nil.
+func (a *Abort) Cause() error {
+	if c := a.cause.Load(); c != nil {
+		return c.err
+	}
+	return nil
+}
+
+// Publish makes x what End has to close. The order (publish, then look at the cause) leaves no gap:
+// an end before the publication is seen here, one after it finds x.
+func (a *Abort) Publish(x *http1.Exchange) {
+	a.exchange.Store(x)
+	if err := a.Cause(); err != nil {
+		x.Abort(err)
+	}
+}
+
+// Withdraw undoes Publish, before the exchange is closed.
+func (a *Abort) Withdraw() { a.exchange.Store(nil) }
+
+// Wait returns a channel that End closes while the call waits for something else than an engine. It
+// is false if the call has ended already.
+func (a *Abort) Wait() (left <-chan struct{}, ok bool) {
+	ch := make(chan struct{})
+	a.left.Store(&ch)
+	return ch, a.Cause() == nil
+}

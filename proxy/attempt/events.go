@@ -1,0 +1,166 @@
+package attempt
+
+import (
+	"errors"
+	"io"
+	"slices"
+
+	"penstock/proxy/endpoint"
+	"penstock/translate/sse"
+	"penstock/upstreams/http1"
+)
+
+const (
+	coalesce = 16 << 10 // events that are there already go out in one write up to this size
+	rawPiece = 16 << 10 // of an answer of bytes
+)
+
+// pull appends the client's bytes for what comes next; see Attempt.Pull.
+func (r *reply) pull(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
+	if r.bad != nil {
+		return dst, false, r.bad
+	}
+	switch r.form { //nolint:exhaustive // the others are no streams
+	case endpoint.Bytes:
+		return r.pullBytes(dst)
+	case endpoint.WholeOfStream:
+		return r.pullWhole(dst, to)
+	}
+	return r.pullEvents(dst, to)
+}
+
+func (r *reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
+	before := len(dst)
+	for {
+		ev, err := r.events.Next()
+		switch {
+		case err == nil:
+		case isEnd(err):
+			r.ended = true
+			if r.x.Framed() {
+				to.Ended()
+			}
+			out, err = r.finish(dst, to)
+			return out, true, err
+		case errors.Is(err, http1.ErrNotYet) && r.clock.overdue():
+			out, err = r.finish(dst, to)
+			return out, true, err
+		default:
+			return dst, false, err
+		}
+		blank := ev.Blank()
+		if r.native != nil {
+			ev, err = r.native.Read(ev)
+		}
+		if err == nil {
+			dst, err = r.append(dst, ev, to)
+		}
+		if err != nil {
+			return r.undeliverable(dst, before, err)
+		}
+		if !blank { // which is no sign that the engine has begun
+			r.clock.begun = true
+			r.count++
+		}
+		if to.Done() || r.native != nil && r.native.Done() {
+			if out, err = r.finish(dst, to); err != nil {
+				return r.undeliverable(dst, before, err)
+			}
+			return out, true, nil
+		}
+		if to.Finished() {
+			r.clock.complete()
+		}
+		if len(dst) > before && (len(dst) >= coalesce || !r.events.Ready()) {
+			return dst, false, nil
+		}
+	}
+}
+
+// append appends what an event becomes. Memory for a large one is reserved before, by its size, and
+// then by what it took.
+func (r *reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
+	if err := r.memory.HoldOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
+		return dst, err
+	}
+	dst, err := to.Append(dst, ev)
+	if err != nil {
+		return dst, err
+	}
+	if err := r.memory.HoldOut(cap(dst)); err != nil {
+		return dst, err
+	}
+	return dst, r.memory.holdState(to.Held())
+}
+
+// finish appends what ends the stream well, which in some dialects is all of it once more.
+func (r *reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
+	if err := r.memory.HoldOut(max(cap(dst), len(dst)+to.Held())); err != nil {
+		return dst, err
+	}
+	dst, err := to.Finish(dst)
+	if err != nil {
+		return dst, err
+	}
+	return dst, r.memory.HoldOut(cap(dst))
+}
+
+// undeliverable ends pull at an event that cannot be delivered. What came before it goes out first,
+// as it would have if the bytes had come in other reads: how they are cut must not decide between a
+// clean status and an error in the stream.
+func (r *reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
+	if len(dst) > before {
+		r.bad = err
+		return dst, false, nil
+	}
+	return dst, false, err
+}
+
+// pullBytes is pull for an answer of bytes. An answer that ends with its connection is never
+// complete: half of an audio file cannot be told from a whole one.
+func (r *reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
+	dst = slices.Grow(dst, rawPiece)
+	n, err := r.Read(dst[len(dst):cap(dst)])
+	dst = dst[:len(dst)+n]
+	switch {
+	case err == nil:
+		r.clock.begun = true
+		return dst, false, nil
+	case !errors.Is(err, io.EOF):
+		return dst, false, err
+	case r.clock.begun && r.x.Framed():
+		r.ended = true
+		return dst, true, nil
+	}
+	return dst, false, endpoint.ErrNoAudio
+}
+
+// unsuited is the error of an engine that cannot answer as it was asked to. It is not faulty:
+// otherwise one client's option could take the engine from all others.
+type unsuited struct{ error }
+
+// Unwrap returns the error.
+func (e unsuited) Unwrap() error { return e.error }
+
+// pullWhole is pull for a reply that comes in one piece although a stream was asked for: the edge
+// writes the stream itself.
+func (r *reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
+	r.wholeBuffer()
+	if err := r.readWhole(nil); err != nil {
+		return dst, false, err
+	}
+	body := *r.whole
+	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // a delta and the end, which repeats it
+		return dst, false, err
+	}
+	if dst, err = to.AppendWhole(dst, body, r.x); err == nil {
+		err = r.memory.HoldOut(cap(dst))
+	}
+	if err != nil {
+		return dst, false, unsuited{err}
+	}
+	r.clock.begun = true
+	r.count++
+	out, err = to.Finish(dst)
+	return out, true, err
+}

@@ -1,0 +1,71 @@
+package attempt
+
+import (
+	"time"
+
+	"penstock/proxy/endpoint"
+	"penstock/proxy/failure"
+	"penstock/translate/engineerror"
+	"penstock/upstreams"
+)
+
+// refusal reads the body of a reply whose status is not 200 and says what it means.
+func (a *Attempt) refusal() *failure.Failure {
+	x, up := a.reply.x, a.lease.Upstream()
+	status := x.Status()
+	contentType := string(x.Header("Content-Type")) // copied first: reading the body moves the header values
+	e := engineerror.Parse(status, contentType, a.reply.errorBody())
+	profile := up.Engine()
+	notNow := profile.NotNow(status, e.Type, e.Message)
+	switch {
+	case notNow && status >= 500:
+		status = 503
+	case profile.ClientFault(status, e.Type, e.Message):
+		e.ClientFault = true
+	case profile.Overload(status, e.Type, e.Message):
+		status = 503
+	}
+	a.redact(&e)
+	if e.ContextAtLeast { // agents lower max_tokens by it, and would take a dozen steps
+		e.ContextPrompt = max(e.ContextPrompt, min(a.terms.PromptTokens, e.ContextMax-1))
+	}
+	if e.ContextExcess > 0 {
+		if longest := ContextOf(a.terms.Model, a.terms.Request.Limit(), a.target); longest > 0 { // agents look for both sizes
+			e.ContextPrompt, e.ContextMax = longest+e.ContextExcess, longest
+		}
+	}
+	now := time.Now()
+	after := failure.RetryAfter(x.Header("Retry-After"), now)
+	if status == 404 && !e.ClientFault && e.Absent == engineerror.AbsentModel {
+		up.ModelGone(a.source(true))
+		f := failure.FromStatus(status, &e, max(after, a.terms.Model.Route.NextChance(now)))
+		f.Outcome = upstreams.OutcomeModelGone
+		return f
+	}
+	f := failure.FromStatus(status, &e, after)
+	f.NotNow = notNow
+	return f
+}
+
+// complaint is a 200 that is no stream although one was asked for: an engine's error in disguise, or
+// nonsense.
+func (a *Attempt) complaint() *failure.Failure {
+	contentType := string(a.reply.x.Header("Content-Type"))
+	e := engineerror.Parse(200, contentType, a.reply.errorBody())
+	if e.Status != 0 {
+		a.redact(&e)
+		return failure.FromStreamError(&e)
+	}
+	return failure.BadResponse(endpoint.ErrWrongType)
+}
+
+// redact has the engine's complaint name the model as the client knows it, and the engine's own key
+// not at all.
+func (a *Attempt) redact(e *engineerror.Error) {
+	if a.lease != nil {
+		e.RedactSecret(a.lease.Upstream().APIKey())
+	}
+	if a.target != nil {
+		e.Rename(a.target.Served, a.terms.Model.Config.ID)
+	}
+}

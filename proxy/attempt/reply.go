@@ -1,0 +1,156 @@
+package attempt
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"penstock/proxy/endpoint"
+	"penstock/proxy/failure"
+	"penstock/translate"
+	"penstock/translate/chat/answer"
+	"penstock/translate/engineerror"
+	"penstock/translate/sse"
+	"penstock/upstreams/http1"
+)
+
+const (
+	maxEvent      = 8 << 20         // of one event: more than engines send, and little enough to hold
+	maxErrorBody  = 8 << 20         // engines repeat the request in their complaint about it, before the reason or behind it
+	errorPatience = 5 * time.Second // for the body of an engine's refusal
+	// drainPatience is short: what follows [DONE] is one chunk of five bytes that is nearly always
+	// there already.
+	drainPatience = 20 * time.Millisecond
+)
+
+var (
+	readerPool    = sync.Pool{New: func() any { return sse.NewReader(nil, maxEvent) }}
+	assemblerPool = sync.Pool{New: func() any { return new(answer.Assembler) }}
+)
+
+// reply reads an engine's reply under the clock.
+type reply struct {
+	x      *http1.Exchange
+	memory *Memory
+	clock  clock
+	form   endpoint.ReplyForm
+	native translate.NativeReader // of a reply in the endpoint's own dialect; nil: it is chat
+
+	events    *sse.Reader       // of a stream
+	whole     *[]byte           // of a reply that is read whole: what has come of it, or the completion that it amounts to
+	assembler *answer.Assembler // puts a stream together for a client that wants it whole
+
+	count int   // events that have come
+	ended bool  // the reply has come to its framed end
+	bad   error // what the event after the last one delivered was; returned by the next pull
+}
+
+// await waits for the reply's head. It returns http1.ErrNotYet when until passes.
+func (r *reply) await(until time.Time) error {
+	own := r.clock.deadline()
+	err := r.x.Await(earlier(until, own))
+	now := time.Now()
+	if errors.Is(err, http1.ErrNotYet) && !own.IsZero() && !now.Before(own) {
+		return failure.GenerationTimeout(err)
+	}
+	if err == nil {
+		r.clock.readAt = now
+	}
+	return err
+}
+
+// begin notes the form of a usable reply.
+func (r *reply) begin(form endpoint.ReplyForm) {
+	r.form, r.clock.headed = form, true
+	if form == endpoint.Events {
+		r.events = readerPool.Get().(*sse.Reader)
+		r.events.Reset(r, maxEvent)
+	}
+}
+
+// Read implements io.Reader for the event reader: it waits as long as the caller of pull and the
+// clock allow.
+func (r *reply) Read(p []byte) (int, error) {
+	own := r.clock.deadline()
+	n, err := r.x.Read(p, earlier(r.clock.until, own))
+	if n > 0 && r.x.Fresh() { // what came with the head came when it did
+		r.clock.readAt = time.Now()
+	}
+	if err != nil && errors.Is(err, http1.ErrNotYet) && r.clock.completeAt.IsZero() && late(own) {
+		return n, failure.GenerationTimeout(err)
+	}
+	return n, err
+}
+
+// Hold implements sse.Budget for the events.
+func (r *reply) Hold(n int) error { return r.memory.replace(PartEvent, n) }
+
+// rests reports whether nothing has come that pull could take, so that it would wait.
+func (r *reply) rests() bool {
+	return r.clock.headed && r.events != nil && r.bad == nil && !r.events.Ready()
+}
+
+// errorBody reads what an engine says of its refusal: bounded, and without patience. Of what it
+// repeats only the beginning is held.
+func (r *reply) errorBody() []byte {
+	until := time.Now().Add(errorPatience)
+	defer r.memory.Free(PartBody)
+	in := NewBuffer()
+	defer Recycle(in)
+	piece := (*in)[:cap(*in)]
+	var short engineerror.Shortener
+	body := make([]byte, 0, 1<<10)
+	for read := 0; read < maxErrorBody && len(body) < engineerror.MaxBody; {
+		n, err := r.x.Read(piece, until)
+		for len(body)+n > cap(body) && err == nil {
+			body, err = r.memory.grow(body, engineerror.MaxBody+len(piece))
+		}
+		if err != nil { // without memory what has come has to do
+			break
+		}
+		body = short.Append(body, piece[:n])
+		read += n
+	}
+	return body[:min(len(body), engineerror.MaxBody)]
+}
+
+// readTail gives the engine a moment to end its reply in good order, so that the connection can be
+// used again.
+func (r *reply) readTail() {
+	if r.ended || r.x == nil {
+		return
+	}
+	until := time.Now().Add(drainPatience)
+	var scrap [512]byte
+	for range 8 {
+		if _, err := r.x.Read(scrap[:], until); err != nil {
+			return
+		}
+	}
+}
+
+// release returns buffers, reader and assembler to their pools.
+func (r *reply) release() {
+	if r.events != nil {
+		r.events.Reset(nil, maxEvent)
+		readerPool.Put(r.events)
+		r.events = nil
+	}
+	if r.whole != nil {
+		Recycle(r.whole)
+		r.whole = nil
+	}
+	if r.assembler != nil {
+		r.assembler.Reset()
+		assemblerPool.Put(r.assembler)
+		r.assembler = nil
+	}
+	for _, part := range [...]Part{PartBody, PartEvent, PartState} {
+		r.memory.Free(part)
+	}
+}
+
+// isEnd reports whether err is the framed end of a reply. Only the bare value is; wrapped, it is a
+// failure's cause.
+func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above

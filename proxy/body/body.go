@@ -1,0 +1,210 @@
+package body
+
+import (
+	"io"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/limit"
+	"penstock/proxy/listen"
+	"penstock/translate/apierr"
+)
+
+// Body holds the bytes of a JSON request: what the client wrote, and the chat request that they
+// were translated to.
+type Body struct {
+	memory     reservation
+	client     *[]byte // nil: there is none, or it was let go
+	chat       *[]byte // nil: there is no translation
+	clientHeld int64   // of memory, for client
+	came       int64
+	waited     time.Duration
+}
+
+// Begin makes b an empty body whose memory comes from budget.
+func (b *Body) Begin(budget *limit.Memory) { *b = Body{memory: reservation{budget: budget}} }
+
+// Source is where a body comes from, and what its client is held to.
+type Source struct {
+	Ctx     *fasthttp.RequestCtx
+	Start   time.Time     // of the request
+	Limit   int64         // on the body's bytes
+	Silence time.Duration // that the client may keep
+	Rate    int64         // bytes a second that a large body must come with; 0: any
+}
+
+const (
+	// slowBody is the rate in bytes per second that a JSON body must keep after its first
+	// slowGrace, so that a client that drips bytes is ended, too. A large body must also fill the
+	// memory that is reserved for it within slowFill, or arrive at limits.upload_rate if that is
+	// less: otherwise a few clients that announce much and send little would keep all others out.
+	slowBody  = 1 << 10
+	slowGrace = 10 * time.Second
+	slowFill  = 2 * time.Minute
+)
+
+// Read reads a request's body to its end.
+func (b *Body) Read(from *Source) *apierr.Error {
+	n := Announced(&from.Ctx.Request.Header)
+	if n == 0 {
+		return nil
+	}
+	if !b.memory.reserve(max(n, 0)) {
+		return memoryFull()
+	}
+	src := from.Ctx.RequestBodyStream()
+	if src == nil {
+		return nil
+	}
+	if e := b.fill(src, n, from); e != nil {
+		return e
+	}
+	if n < 0 {
+		if err := listen.BodyFramingError(from.Ctx.Conn()); err != nil {
+			return Broken(from.Ctx.Conn(), err)
+		}
+	}
+	b.came = int64(len(*b.client))
+	return nil
+}
+
+// fill reads src to its end: n bytes, or until EOF when n is negative.
+func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
+	b.client = newBuffer(n)
+	buf := (*b.client)[:0]
+	conn := from.Ctx.Conn()
+	var armed time.Time // the deadline for the first byte was armed with the head
+	reads, arrived := 0, n > 0 && listen.RequestComplete(conn)
+	for int64(len(buf)) != n {
+		if len(buf) == cap(buf) { // of a chunked body: the others have their size from the start
+			grown := int64(cap(buf))
+			if !b.memory.reserve(grown) {
+				*b.client = buf
+				return memoryFull()
+			}
+			buf = append(make([]byte, 0, 2*grown), buf...)
+		}
+		if len(buf) > 0 && !arrived {
+			now := time.Now()
+			if now.Sub(armed) > min(time.Second, from.Silence/8) {
+				// Moved now and then only: a deadline costs more than a read.
+				if late := now.Sub(from.Start) - slowGrace; late > 0 && int64(len(buf)) < int64(late.Seconds())*b.pace(from) {
+					*b.client = buf
+					return slowClient(nil)
+				}
+				_ = conn.SetReadDeadline(now.Add(from.Silence))
+				armed = now
+			}
+		}
+		m, err := src.Read(buf[len(buf):cap(buf)])
+		reads++
+		buf = buf[:len(buf)+m]
+		if int64(len(buf)) > from.Limit {
+			*b.client = buf
+			return apierr.TooLarge(from.Limit)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			*b.client = buf
+			return Broken(conn, err)
+		}
+	}
+	*b.client = buf
+	if reads > 1 && !arrived { // one read is what had come with the head
+		b.waited = time.Since(from.Start)
+	}
+	if n >= 0 && int64(len(buf)) < n {
+		return Broken(conn, io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+// pace is how many bytes a second of a JSON body must come.
+func (b *Body) pace(from *Source) int64 {
+	return max(slowBody, min(b.memory.held/int64(slowFill/time.Second), from.Rate))
+}
+
+// Came is the length of the body as it was read.
+func (b *Body) Came() int64 { return b.came }
+
+// Waited is how long the edge waited for bytes that had not come with the head.
+func (b *Body) Waited() time.Duration { return b.waited }
+
+// Held reports whether there are bytes that an engine can be sent.
+func (b *Body) Held() bool { return b.client != nil || b.chat != nil }
+
+// Client are the bytes that the client wrote; nil without a body and after DropClient.
+func (b *Body) Client() []byte { return bytesOf(b.client) }
+
+// Bytes are the translation, if there is one, and otherwise the client's bytes.
+func (b *Body) Bytes() []byte {
+	if b.chat != nil {
+		return *b.chat
+	}
+	return bytesOf(b.client)
+}
+
+func bytesOf(buf *[]byte) []byte {
+	if buf == nil {
+		return nil
+	}
+	return *buf
+}
+
+// translationMore is how much longer than the body a translation may be before more memory is
+// reserved.
+const translationMore = 1 << 10
+
+// Translate keeps what write makes of the client's bytes beside them. It reserves as much memory as
+// these have first, and then corrects that to the length of the translation. write appends to dst.
+func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
+	b.clientHeld = b.memory.held
+	var n int64
+	if b.client != nil {
+		n = int64(len(*b.client)) + translationMore
+	}
+	if !b.memory.reserve(n) {
+		return memoryFull()
+	}
+	buf := newBuffer(n)
+	out, err := write((*buf)[:0])
+	*buf = out
+	if err == nil {
+		if more := int64(len(out)) - n; more < 0 {
+			b.memory.release(-more)
+		} else if !b.memory.reserve(more) {
+			err = memoryFull()
+		}
+	}
+	if err != nil {
+		recycle(buf)
+		return err
+	}
+	b.chat = buf
+	return nil
+}
+
+// DropClient lets go of the client's bytes once they are translated.
+func (b *Body) DropClient() {
+	if b.client != nil {
+		recycle(b.client)
+		b.client = nil
+	}
+	b.memory.release(b.clientHeld)
+	b.clientHeld = 0
+}
+
+// Release gives everything back, as soon as no attempt can need it any more. Further calls do
+// nothing.
+func (b *Body) Release() {
+	for _, buf := range [...]**[]byte{&b.client, &b.chat} {
+		if *buf != nil {
+			recycle(*buf)
+			*buf = nil
+		}
+	}
+	b.memory.release(b.memory.held)
+}

@@ -1,0 +1,23 @@
+// Package body reads the bodies of requests.
+//
+// A JSON body (Body) is read to its end before any slot is taken: a client that sends slowly must
+// not hold capacity. A form (Form) may be too large for that. It is read until its model is known
+// and 256 KiB have come, or it has ended, and is sent on while the rest comes. It is written anew
+// for the engine, with a boundary of our own and the served name in front, so that nothing the edge
+// has not read reaches an engine.
+//
+// # Bounds
+//
+// One budget bounds the bytes of all bodies together. They are reserved before a byte is read, and
+// what a body becomes (a translation) before it is written. Nothing is written to a disk. A body
+// has a limit, and its client a pace to keep: a deadline for silence, and a rate for bodies that
+// drip or that hold much memory. The time in which an engine is slow to take an upload is not the
+// client's.
+//
+// # Who may call what
+//
+// Body and Form belong to one call and to its goroutine. Package call owns a Body and releases it;
+// package endpoint puts translations into it and makes a Form for an endpoint that takes one. What
+// the head of a request says of its body (Announced, CheckHead) is also read before the call, to
+// refuse a body that has not been sent yet.
+package body

@@ -1,0 +1,74 @@
+package body
+
+import (
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/translate/apierr"
+	"penstock/upstreams/http1/httptoken"
+)
+
+// headerAnnounced marks a request whose body was cut off before it was read; its value is the
+// announced length.
+const headerAnnounced = "X-Penstock-Announced"
+
+// CutOff removes the announced body of a request, which is going to be refused: it is answered at
+// once, and the connection ends with that answer. Announced still returns its length.
+func CutOff(h *fasthttp.RequestHeader) {
+	h.Set(headerAnnounced, strconv.Itoa(h.ContentLength()))
+	h.SetConnectionClose()
+	h.SetContentLength(0)
+}
+
+// ForgetCutOff removes a client's own header of the name that CutOff uses.
+func ForgetCutOff(h *fasthttp.RequestHeader) { h.Del(headerAnnounced) }
+
+// Announced returns the length of the body that the client announced, even after CutOff; -1 for a
+// chunked body.
+func Announced(h *fasthttp.RequestHeader) int64 {
+	n := int64(h.ContentLength())
+	if n != 0 {
+		return n
+	}
+	if v := h.Peek(headerAnnounced); len(v) > 0 {
+		n, _ = strconv.ParseInt(string(v), 10, 64)
+	}
+	return n
+}
+
+// CheckHead refuses encoded bodies and media types that an endpoint does not take: forms or JSON.
+func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
+	if enc := h.ContentEncoding(); len(enc) > 0 && !httptoken.EqualFold(enc, "identity") {
+		return unsupported("A request body with a Content-Encoding is not accepted: send it as it is.")
+	}
+	t := h.ContentType()
+	switch {
+	case len(t) == 0: // of a form there is no boundary either then, which is another mistake
+	case form && !httptoken.EqualFold(BareType(t), "multipart/form-data"):
+		return unsupported("The request body must be a form: send it as multipart/form-data.")
+	case !form && !IsJSON(t):
+		return unsupported("The request body must be JSON: send the header Content-Type: application/json.")
+	}
+	return nil
+}
+
+func unsupported(text string) *apierr.Error {
+	return apierr.New(415, apierr.CodeUnsupportedMediaType, "%s", text)
+}
+
+// BareType is a media type without its parameters.
+func BareType(t []byte) []byte {
+	for i, b := range t {
+		if b == ';' || b == ' ' {
+			return t[:i]
+		}
+	}
+	return t
+}
+
+// IsJSON reports whether a media type, parameters apart, is application/json or ends in +json.
+func IsJSON(t []byte) bool {
+	t = BareType(t)
+	return httptoken.EqualFold(t, "application/json") || len(t) > 5 && httptoken.EqualFold(t[len(t)-5:], "+json")
+}

@@ -1,0 +1,54 @@
+package call
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"penstock/proxy/auth"
+	"penstock/proxy/limit"
+	"penstock/translate/apierr"
+)
+
+// allowance is a call's key, and what its limits have set aside for the call.
+type allowance struct {
+	key    *auth.Key         // nil with auth: none
+	limits *limit.Key        // of the key; nil without one
+	held   limit.Reservation // a place in the concurrency and an estimate of tokens
+}
+
+// takeRequest takes one request of the key's requests per minute.
+func (a *allowance) takeRequest(of limit.Bound, now time.Time) limit.Decision {
+	if a.key == nil {
+		return limit.Decision{OK: true}
+	}
+	a.limits = of[a.key.ID]
+	return a.limits.Take(now)
+}
+
+// reserve takes one of the key's concurrent calls and holds an estimate of its tokens.
+func (a *allowance) reserve(tokens int, now time.Time) limit.Decision {
+	if a.key == nil {
+		return limit.Decision{OK: true}
+	}
+	return a.limits.Reserve(&a.held, int64(tokens), now)
+}
+
+// rateLimited is the refusal of a call by a limit of its key.
+func rateLimited(d limit.Decision) *apierr.Error {
+	return apierr.RateLimited(limitText(d), d.RetryAfter)
+}
+
+// limitText returns a limit in words: "60 requests per minute", "1 concurrent request".
+func limitText(d limit.Decision) string {
+	what := d.LimitName
+	if d.Limit == 1 {
+		what = strings.Replace(strings.Replace(what, "requests", "request", 1), "tokens", "token", 1)
+	}
+	return strconv.FormatInt(d.Limit, 10) + " " + what
+}
+
+// limitLabels are the limits of a key as metric labels.
+var limitLabels = map[string]string{
+	limit.RequestsPerMinute: "requests_per_minute", limit.TokensPerMinute: "tokens_per_minute", limit.Concurrency: "concurrency",
+}

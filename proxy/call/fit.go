@@ -1,0 +1,110 @@
+package call
+
+import (
+	"penstock/proxy/attempt"
+	"penstock/proxy/failure"
+	"penstock/routing"
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// fitter lowers the limit on an answer's tokens to the room that an engine has.
+//
+// Agents ask for as many tokens as their own provider's models have, whatever the context is here.
+// The edge lowers that limit to the room that the engine has beside the prompt. It can only
+// estimate the prompt; an engine that refuses the sum reports its count, and the edge asks it once
+// more. That is not a retry: nothing failed, the retry budget is not charged and the client does
+// not notice.
+type fitter struct{ *Call }
+
+// strict reports whether limits are not lowered.
+func (f fitter) strict() bool { return f.config.model.Rules.Strict }
+
+// lower lowers the limit to what a target has room for, as far as that is known.
+func (f fitter) lower(t *routing.Target) {
+	if f.strict() {
+		return
+	}
+	l := f.request.Limit()
+	l.Fit(-1)
+	asked := l.TokenLimit()
+	if asked <= 0 {
+		return
+	}
+	if limit := chat.FitLimit(asked, attempt.ContextOf(f.config.model, l, t), f.promptLength()); limit < asked {
+		l.Fit(limit)
+	}
+}
+
+// promptLength returns the prompt's length in tokens, as an engine counted it or estimated; of
+// several prompts, the length of the longest one.
+func (f fitter) promptLength() int {
+	if f.tokens.counted > 0 {
+		return f.tokens.counted
+	}
+	return f.request.Limit().Prompt(f.config.model.Route.BytesPerToken(), f.tokens.prompt)
+}
+
+// again lowers the limit to the room of the engine that refused it. It reports whether to ask that
+// engine again.
+func (f fitter) again(why *failure.Failure) bool {
+	if why.API.Code != apierr.CodeContextLength || f.strict() {
+		return false
+	}
+	l := f.request.Limit()
+	sent, o := l.TokenLimit(), why.API.Overflow
+	if sent <= 0 {
+		return false
+	}
+	if o.Known() && !o.Least {
+		f.tokens.counted = o.Prompt
+	}
+	if limit, ok := chat.RefitLimit(sent, o.Prompt, o.Max, o.Least); ok && f.tries.refits == 0 {
+		l.Fit(limit)
+		f.tries.refits++
+		f.shared.Counters.Refits.Inc()
+		return true
+	}
+	return false
+}
+
+// roomElsewhere reports whether the call may move, once, from an engine that has no room for the
+// prompt to one that has. It excludes the engines with less room. If there is no other engine, it
+// puts the longest context into the failure, in the words that make agents shorten their
+// conversation.
+func (f fitter) roomElsewhere(why *failure.Failure) bool {
+	at := f.attempt.Target()
+	if why.API.Code != apierr.CodeContextLength || f.strict() || at == nil || f.ep.Form {
+		return false
+	}
+	l := f.request.Limit()
+	least := chat.LeastAnswer
+	if limit := l.TokenLimit(); limit >= 0 {
+		least = min(least, limit)
+	}
+	m := f.config.model
+	need, here := f.promptLength()+least, attempt.ContextOf(m, l, at)
+	found, longest := false, why.API.Overflow.Max
+	targets := m.Route.Targets()
+	for i := range targets {
+		t := &targets[i]
+		n, up := attempt.ContextOf(m, l, t), t.Upstream.State() == upstreams.StateUp
+		if up {
+			longest = max(longest, n)
+		}
+		if n > here && n >= need {
+			found = found || up
+		} else {
+			f.tries.exclude(t.Upstream)
+		}
+	}
+	if found && f.tries.moves == 0 {
+		f.tries.moves++
+		f.tries.refits++
+		f.shared.Counters.Refits.Inc()
+		return true
+	}
+	why.ExplainOverflow(least, longest)
+	return false
+}

@@ -1,0 +1,147 @@
+package call
+
+import (
+	"errors"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/auth"
+	"penstock/proxy/body"
+	"penstock/proxy/endpoint"
+	"penstock/proxy/limit"
+	"penstock/proxy/snapshot"
+	"penstock/translate/apierr"
+)
+
+// The gate is what a request needs before a slot: a key, its rate, a body that can be decoded, and a
+// model that answers on the endpoint. Nothing of it reaches an engine.
+
+// passGate takes the call through the gate.
+func (c *Call) passGate() error {
+	snap, ctx := c.config.snapshot, c.client.ctx
+	key, err := Authenticate(snap, &ctx.Request.Header, ctx.URI().QueryString(), c.ep, c.record.Start)
+	if key != nil {
+		c.rates.key, c.record.Key = key, key.ID
+	}
+	if err != nil {
+		return c.refuseUnread(err)
+	}
+	if d := c.rates.takeRequest(snap.KeyLimits, c.record.Start); !d.OK {
+		return c.refuseUnread(c.limited(d))
+	}
+	if err := c.decode(); err != nil {
+		return err
+	}
+	return c.resolve()
+}
+
+// Authenticate finds the key of a request, before one byte of its body is read. It is nil without an
+// error where none is needed.
+func Authenticate(s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, ep *endpoint.Endpoint, now time.Time) (*auth.Key, error) {
+	key, err := s.Authenticate(h, query, now)
+	switch {
+	case err != nil:
+		return nil, err
+	case key == nil && !s.Open():
+		return nil, apierr.Unauthorized(apierr.CodeInvalidAPIKey)
+	case key != nil && !key.AllowsOp(ep.Operation):
+		return key, apierr.OperationNotAllowed()
+	}
+	return key, nil
+}
+
+// refuseUnread is a refusal before the body was read. If the request has one, the connection ends
+// with it.
+func (c *Call) refuseUnread(err error) error {
+	if e := (*apierr.Error)(nil); errors.As(err, &e) && c.client.hasBody() {
+		c.client.closeAfterResponse()
+	}
+	return err
+}
+
+// limited is the refusal by a limit of the key.
+func (c *Call) limited(d limit.Decision) *apierr.Error {
+	c.record.Limit = limitLabels[d.LimitName]
+	return rateLimited(d)
+}
+
+// decode reads the body and decodes it in the endpoint's dialect.
+func (c *Call) decode() error {
+	f, h := c.config.snapshot.Config, &c.client.ctx.Request.Header
+	announced, most := body.Announced(h), c.ep.BodyLimit(f)
+	if e := body.CheckHead(h, c.ep.Form); e != nil {
+		return c.refuseBody(e)
+	}
+	if announced > most {
+		return c.refuseBody(apierr.TooLarge(most))
+	}
+	from := body.Source{
+		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
+		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
+	}
+	if !c.ep.Form {
+		if e := c.body.Read(&from); e != nil {
+			return c.refuseBody(e)
+		}
+		if announced < 0 {
+			c.client.endChunked()
+		}
+	}
+	c.request = c.ep.New()
+	err := c.request.Decode(endpoint.Input{
+		Body: &c.body, From: from, Memory: c.shared.Bodies, Snapshot: c.config.snapshot, Header: h,
+	})
+	if err != nil {
+		if c.ep.Form { // it was being read
+			return c.refuseBody(err)
+		}
+		return err
+	}
+	c.record.Stream = c.request.Streams()
+	if c.record.Stream && !c.client.http11 {
+		return apierr.HTTPVersion("A stream needs HTTP/1.1.")
+	}
+	return nil
+}
+
+// refuseBody is a refusal before the body was read to its end: the connection ends with it.
+func (c *Call) refuseBody(err error) error {
+	c.client.closeAfterResponse()
+	return err
+}
+
+// resolve finds the model, checks that the key may use it, and applies the model's own rules to the
+// request.
+func (c *Call) resolve() error {
+	m, ok := c.config.snapshot.Lookup(c.request.Model())
+	if !ok {
+		return apierr.ModelNotFound()
+	}
+	if key := c.rates.key; key != nil && !key.Allows(m.Config.ID) {
+		return apierr.ModelNotAllowed()
+	}
+	c.config.model, c.record.Model = m, m.Config.ID
+	if !c.ep.ServedBy(m) {
+		return apierr.Invalid("model", apierr.CodeUnsupportedParameter, "The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
+	}
+	checked, err := c.request.Check(m, c.record.Start)
+	c.record.Pool = checked.PoolName
+	if err != nil {
+		return err
+	}
+	c.tries.pool, c.tokens.promptBytes = checked.Pool, checked.PromptBytes
+	c.tries.excluded = append(c.tries.excluded, checked.Unfit...)
+	return nil
+}
+
+// admit takes one of the key's concurrent calls and holds an estimate of its tokens. charge returns
+// both.
+func (c *Call) admit() error {
+	t := &c.tokens
+	t.prompt, t.output = c.request.Estimate(c.config.model.Route.BytesPerToken())
+	if d := c.rates.reserve(t.prompt+t.output, c.times.asked); !d.OK {
+		return c.limited(d)
+	}
+	return nil
+}

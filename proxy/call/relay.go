@@ -1,0 +1,339 @@
+package call
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/attempt"
+	"penstock/proxy/endpoint"
+	"penstock/proxy/failure"
+	"penstock/proxy/guard"
+	"penstock/proxy/observe"
+	"penstock/translate"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+)
+
+// relay is the body of a committed answer. It pulls from the engine and pushes to the client on one
+// goroutine: there is no queue between them, so a slow client stops the reads from its engine by
+// itself.
+//
+// A stream on a plain connection leaves fasthttp (hijackedStream), because it does not need
+// fasthttp's buffers and context. Where it cannot leave, fasthttp calls WriteTo on the connection's
+// own goroutine after the handler has returned, and Close in every case.
+//
+// A relay is not pooled: the call behind it is, and a stale second Close must not end another call.
+type relay struct {
+	call *Call
+	form answerForm
+	out  *[]byte // chunkRoom bytes, then what the client is to get next; not held while nothing comes
+	done bool    // the engine has ended its reply
+	cut  bool    // and badly, in an answer that has no words for it
+
+	stream endpoint.Stream  // of formStream
+	passOn *endpoint.PassOn // of formPassedOn
+	unary  *unary           // of formWhitespace
+}
+
+// answerForm is what a relay's bytes are.
+type answerForm uint8
+
+const (
+	formStream     answerForm = iota // as the endpoint's stream codec writes them
+	formPassedOn                     // a large answer, passed on as it comes
+	formWhitespace                   // white space until the whole answer is there
+)
+
+// chunkWriter writes a relay's bytes to the client. write sends what follows the first chunkRoom
+// bytes of out; last says that the stream ends well with it. It returns how many bytes of the
+// stream the client's side took, and may change out.
+type chunkWriter interface {
+	write(out *[]byte, last bool) (int, error)
+}
+
+// fasthttpWriter is the chunkWriter of a stream that stays in fasthttp, which writes the chunks.
+type fasthttpWriter struct{ w io.Writer }
+
+func (b fasthttpWriter) write(out *[]byte, _ bool) (int, error) {
+	if len(*out) == chunkRoom {
+		return 0, nil
+	}
+	return b.w.Write((*out)[chunkRoom:]) // one chunk and one flush
+}
+
+// newOut returns a buffer for a relay's next bytes.
+func newOut() *[]byte {
+	out := attempt.NewBuffer()
+	*out = (*out)[:chunkRoom]
+	return out
+}
+
+// Read is there for the type only: fasthttp uses WriteTo.
+func (r *relay) Read([]byte) (int, error) { return 0, io.EOF }
+
+// SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
+func (r *relay) SupportsBodyWriteTo() bool { return true }
+
+// WriteTo implements io.WriterTo.
+func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.run(fasthttpWriter{w}) }
+
+// run moves the answer to the client until either side ends it.
+func (r *relay) run(to chunkWriter) (n int64, err error) {
+	c := r.call
+	defer c.shared.Guard.Catch(guard.Stream, func() {
+		c.fail(failure.Internal(failure.ErrPanicked))
+		err = failure.ErrPanicked // the connection is cut: what was sent must not look whole
+	})
+	c.shared.Guard.Point("relay.run")
+	for {
+		if r.done {
+			r.complete()
+		}
+		c.client.extendWrite(c.config.writeTimeout())
+		m, werr := r.write(to)
+		n += int64(m)
+		c.record.BytesOut += int64(m)
+		if werr != nil {
+			r.clientLost(werr)
+			return n, werr
+		}
+		*r.out = (*r.out)[:chunkRoom]
+		if r.done {
+			c.attempt.ReadTail()
+			c.endAttempt(upstreams.OutcomeOK)
+			return n, nil
+		}
+		if r.fill(); r.cut {
+			return n, errBrokenOff
+		}
+	}
+}
+
+// write sends what there is. While a client takes its time with an answer that is passed on, its
+// engine cannot go on either.
+func (r *relay) write(to chunkWriter) (int, error) {
+	if r.form != formPassedOn {
+		return to.write(r.out, r.done)
+	}
+	start := time.Now()
+	n, err := to.write(r.out, r.done)
+	r.call.attempt.Blocked(start, time.Now())
+	return n, err
+}
+
+// errBrokenOff makes fasthttp end the connection without the body's last chunk: there is no other
+// way to show that bytes are not whole.
+var errBrokenOff = errors.New("the answer broke off")
+
+// fill brings the next bytes for the client: the engine's, a sign of life when it is silent, or the
+// error that ends it.
+func (r *relay) fill() {
+	switch r.form {
+	case formWhitespace:
+		r.fillWhitespace()
+	case formPassedOn:
+		r.fillPassedOn()
+	case formStream:
+		r.fillStream()
+	}
+}
+
+// fillStream is fill for a stream.
+func (r *relay) fillStream() {
+	c := r.call
+	var patience time.Time
+	if d := c.config.snapshot.Config.Stream.Keepalive.D(); d > 0 && r.stream.InBand() {
+		patience = time.Now().Add(d)
+	}
+	if c.attempt.Rests() {
+		r.recycleOut()
+		c.attempt.Rest(patience)
+		r.out = newOut()
+	}
+	out, done, err := c.attempt.Pull(*r.out, patience, r.stream)
+	*r.out, r.done = out, done
+	progress := c.attempt.Progress()
+	c.noteFirst(&progress, progress.ReadAt)
+	if c.body.Held() && progress.Begun {
+		c.clearPoison()
+		c.releaseRequest()
+	}
+	switch {
+	case err == nil:
+		c.meter.Note(progress.Events, progress.ReadAt)
+	case errors.Is(err, http1.ErrNotYet):
+		*r.out = r.stream.Keepalive(out)
+	default:
+		r.failed(err)
+	}
+}
+
+// failed ends the answer, or has another engine give it.
+func (r *relay) failed(err error) {
+	if f := r.call.attempt.FailureOf(err); !r.failOver(f) {
+		r.broken(f)
+	}
+}
+
+// failOver asks another engine in place of one whose host has vanished, if the client has had no
+// more than signs of life. It is false where that may not be, or no other has a slot.
+func (r *relay) failOver(f *failure.Failure) bool {
+	c := r.call
+	d := dispatcher{c}
+	if !c.body.Held() || !d.mayFailOver(f) {
+		return false
+	}
+	c.tries.exclude(c.tries.upstream)
+	now, queued := time.Now(), c.record.Queue
+	lease, target, err := picker{c}.acquire(now)
+	c.setPhase(&phaseStreaming)
+	if err != nil {
+		return false
+	}
+	d.giveUp(f, now)
+	c.shared.Counters.Moved.Inc()
+	d.beginTry(lease, now.Add(c.record.Queue-queued))
+	c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
+	fitter{c}.lower(target)
+	if err := d.open(lease, target, lease.Exchange()); err != nil {
+		r.broken(c.attempt.FailureOf(err))
+	}
+	return true
+}
+
+// broken ends the answer with an in-band error. A client that has left gets nothing.
+func (r *relay) broken(f *failure.Failure) {
+	c := r.call
+	r.noteUsage()
+	c.fail(f)
+	if f.Result == observe.UpstreamFail || f.Result == observe.Limited || f.Result == observe.NoRoute {
+		c.record.Outcome = observe.StreamBroken
+	}
+	c.warn(f)
+	c.attempt.Blame(f)
+	c.endAttempt(f.Outcome)
+	switch e := c.ep.Dialect.ErrorOf(f.API); {
+	case r.form == formPassedOn, r.form == formStream && !r.stream.InBand():
+		r.cut = true
+	case f.Result == observe.ClientGone:
+	case r.form == formWhitespace:
+		*r.out = c.ep.Dialect.AppendError(*r.out, e, string(c.client.requestID))
+	default:
+		*r.out = r.stream.Fail(*r.out, e)
+	}
+	r.done = true
+}
+
+// noteUsage takes over what the answer has told of its tokens so far. Those of a whole answer were
+// noted when it was made.
+func (r *relay) noteUsage() {
+	switch r.form {
+	case formPassedOn:
+		r.call.noteUsage(r.passOn.Usage(), translate.Markup(0))
+	case formStream:
+		r.call.noteUsage(r.stream.Usage(), r.stream.Markup())
+	case formWhitespace:
+	}
+}
+
+// complete notes that the engine has said all. The engine is free from here on, however slow the
+// client is.
+func (r *relay) complete() {
+	c := r.call
+	if c.record.Outcome != "" {
+		return // broken
+	}
+	r.noteUsage()
+	c.record.Outcome = observe.OK
+	if c.attempt.Progress().Ended {
+		c.endAttempt(upstreams.OutcomeOK)
+	}
+}
+
+// clientLost notes that the client could not be written to: it left, or it stopped reading.
+func (r *relay) clientLost(err error) {
+	c := r.call
+	r.noteUsage()
+	c.record.Phase = observe.PhaseStreaming
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.abort.Cause() == nil {
+		c.record.Phase = observe.PhaseStalled
+	}
+	c.fail(failure.FromAbort(failure.ErrClientGone))
+	c.endAttempt(upstreams.OutcomeClientGone)
+}
+
+// Close ends the call. fasthttp reaches it on every path.
+func (r *relay) Close() error {
+	c := r.call
+	if c == nil {
+		return nil
+	}
+	r.call = nil
+	defer c.shared.Guard.Catch(guard.Stream, nil)
+	defer c.finish()
+	c.shared.Guard.Point("relay.close")
+	if c.record.Outcome == "" { // the head could not be written
+		c.fail(failure.FromAbort(failure.ErrClientGone))
+	}
+	r.recycleOut()
+	return nil
+}
+
+// recycleOut returns the buffer, if there is one, to its pool.
+func (r *relay) recycleOut() {
+	if r.out != nil {
+		attempt.Recycle(r.out)
+		if r.call != nil { // otherwise the call has ended, or is about to
+			r.call.memory.Free(attempt.PartOut)
+		}
+	}
+	r.out = nil
+}
+
+// noteFirst records the time to the first event.
+func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
+	if c.record.TTFT == 0 && p.Begun {
+		c.record.TTFT = now.Sub(c.record.Start)
+		c.record.UpstreamTTFT = now.Sub(p.SentAt)
+		c.public.firstAt.Store(now.UnixNano())
+		c.attempt.FirstToken(c.record.UpstreamTTFT)
+	}
+}
+
+// commitStream hands the answer over as a stream that begins with out. From here on nothing is
+// retried, unless the engine's host vanishes, and every failure is part of the stream.
+func (c *Call) commitStream(stream endpoint.Stream, out *[]byte, done bool) {
+	now := time.Now()
+	progress := c.attempt.Progress()
+	c.noteFirst(&progress, now)
+	c.setPhase(&phaseStreaming)
+	c.noteOverhead(now)
+	if stream.InBand() {
+		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
+		c.meter.Note(progress.Events, now)
+	}
+	if progress.Begun || c.ep.Form {
+		c.releaseRequest()
+	} else {
+		c.trace.keep(&c.client)
+	}
+	c.commit(relay{call: c, stream: stream, out: out, done: done}, stream.MediaType())
+}
+
+// commit gives an answer that is not complete to the connection, or to fasthttp.
+func (c *Call) commit(r relay, mediaType string) {
+	c.record.Status = fasthttp.StatusOK
+	c.record.Committed = true
+	response := &c.client.ctx.Response
+	response.Header.SetContentType(mediaType)
+	c.setHeaders()
+	response.Header.Set("X-Accel-Buffering", "no")
+	if !c.hijack(r) {
+		c.relay = &r
+		response.SetBodyStream(&r, -1)
+	}
+}

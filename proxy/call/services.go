@@ -1,0 +1,109 @@
+package call
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/auth"
+	"penstock/proxy/endpoint"
+	"penstock/proxy/guard"
+	"penstock/proxy/limit"
+	"penstock/proxy/observe"
+	"penstock/proxy/poison"
+	"penstock/proxy/snapshot"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// Services are what all calls share. The edge makes them once; a call gets them when it begins and
+// knows nothing else of the edge.
+type Services struct {
+	Log     *zap.Logger
+	Guard   *guard.Guard
+	Current func() *snapshot.Snapshot // the running configuration
+
+	Bodies   *limit.Memory // for request bodies
+	Replies  *limit.Memory // for engines' replies
+	Retries  *limit.Retries
+	Poison   *poison.Requests
+	Calls    *observe.Calls
+	Tracer   *observe.Tracer // nil: traces are off
+	Counters Counters
+
+	// ServeNext serves the requests that follow on the connection of a stream that had left
+	// fasthttp, and closes the connection.
+	ServeNext func(net.Conn) error
+
+	formats  endpoint.Formats
+	unsalted sync.Map // *engine.Profile of engines that the log was told cannot keep keys' prompts apart
+}
+
+// Counters count events of calls that their records do not have.
+type Counters struct{ Retried, RetriesDenied, Refits, Moved *metrics.Counter }
+
+// NewCounters registers the counters in set.
+func NewCounters(set *metrics.Set) Counters {
+	return Counters{
+		Retried:       set.NewCounter("penstock_retries_total"),
+		RetriesDenied: set.NewCounter("penstock_retries_denied_total"),
+		Moved:         set.NewCounter(`penstock_calls_moved_total{reason="vanished"}`),
+		Refits:        set.NewCounter("penstock_max_tokens_refits_total"),
+	}
+}
+
+// Forget drops what is remembered of engines' profiles, which are others after a reload.
+func (s *Services) Forget() {
+	s.formats.Forget()
+	s.unsalted.Clear()
+}
+
+// takeRetry takes a retry from the budget of all calls, and counts whether there was one.
+func (s *Services) takeRetry(budget config.Percent) bool {
+	if !s.Retries.Allow(time.Now(), budget) {
+		s.Counters.RetriesDenied.Inc()
+		return false
+	}
+	s.Counters.Retried.Inc()
+	return true
+}
+
+// An engine that has read a prompt answers the next one with the same beginning sooner, and reports
+// cached_tokens. A client that guesses a beginning can so learn whether another client has sent it.
+// If a model's prompt_cache is per_key, each key has a cache of its own, or shares one with the
+// keys of its group: the edge sends the engine a salt, and prefix affinity keeps the prompts of
+// different owners apart.
+
+// cacheOwner returns the owner whose cached prompts an engine may use for the calls of a key; empty:
+// all owners'.
+func cacheOwner(key *auth.Key, m *snapshot.Model) string {
+	if key == nil || m.Config.PromptCache != config.CachePerKey {
+		return ""
+	}
+	return key.CacheOwner
+}
+
+// salt returns what keeps an owner's prompts apart at an engine. For an engine that takes no salt,
+// it is empty and a warning is logged once.
+func (s *Services) salt(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt {
+	if owner == "" {
+		return chat.Salt{}
+	}
+	profile := u.Engine()
+	if profile.CacheSalt() == "" {
+		s.warnUnsalted(profile, m, u)
+	}
+	return chat.Salt{Member: profile.CacheSalt(), Owner: owner}
+}
+
+func (s *Services) warnUnsalted(profile *engine.Profile, m *snapshot.Model, u *upstreams.Upstream) {
+	if _, logged := s.unsalted.LoadOrStore(profile, nil); !logged {
+		s.Log.Warn("keys share the prompt cache of an engine that cannot keep them apart",
+			zap.String("model", m.Config.ID), zap.String("upstream", u.Label()), zap.String("engine", profile.Name()))
+	}
+}

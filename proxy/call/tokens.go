@@ -1,0 +1,33 @@
+package call
+
+import "penstock/translate"
+
+// tokens are the tokens of a call: estimated, as far as an engine has counted them, and used.
+type tokens struct {
+	prompt      int // estimated
+	output      int // expected
+	counted     int // of the prompt, by an engine that it was too long for; 0: not known
+	promptBytes int // of a prompt that is text alone; 0 otherwise
+	usage       translate.Usage
+}
+
+// estimate fills in what no engine has counted. A client that has left an engine is charged, too:
+// for the prompt, which the engine has read, and for the expected tokens of a whole answer, because
+// the edge does not see them one by one.
+func (t *tokens) estimate(streamed, leftEngine bool) {
+	u := &t.usage
+	switch {
+	case u.Known:
+		return
+	case u.Estimated:
+	case leftEngine:
+		u.Estimated = true
+		if !streamed {
+			u.Completion = t.output
+		}
+	default:
+		return
+	}
+	u.Prompt = max(u.Prompt, t.prompt)
+	u.Total = u.Prompt + u.Completion
+}

@@ -1,0 +1,49 @@
+package call
+
+import (
+	"penstock/proxy/failure"
+	"penstock/upstreams"
+)
+
+// tries is where a call was sent and how often, and with it the one rule of what is sent again.
+type tries struct {
+	pool      upstreams.Pool
+	excluded  []upstreams.ID      // engines that are not asked, or not again
+	prefix    []uint64            // hashes of the prompt's beginning, for prefix affinity
+	upstream  *upstreams.Upstream // of the last attempt
+	targets   int                 // engines that were tried
+	refits    int                 // requests that an engine had too little room for and that were sent again
+	moves     int                 // engines that were left for one with more room
+	failovers int                 // likewise, engines whose host vanished
+	counts    int                 // requests for a count of the prompt
+}
+
+// begin notes the upstream of an attempt that begins.
+func (t *tries) begin(u *upstreams.Upstream) {
+	t.upstream = u
+	t.targets++
+}
+
+// exclude has an engine not asked again.
+func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
+
+// sentOften reports whether as many requests were sent as there may be attempts.
+func (t *tries) sentOften(sends, attempts int) bool { return sends-t.refits-t.failovers >= attempts }
+
+// allowsRetry reports whether a failure and the attempts of one call allow another engine. Nothing
+// has been committed when it is asked.
+func (t *tries) allowsRetry(f *failure.Failure, sends, attempts int) bool {
+	return f.Retry && !t.sentOften(sends, attempts) && t.targets-t.moves-t.failovers < attempts
+}
+
+// failOver takes the one failover of a call, where its failure allows that: it leaves an engine
+// whose host has vanished, while its client has been shown nothing. It is apart from the budget of
+// retries: an engine is lost with all of its calls at a time, and there is no load of retries from
+// one that is taken out.
+func (t *tries) failOver(f *failure.Failure, attempts int) bool {
+	if !f.Gone || t.failovers > 0 || attempts < 2 {
+		return false
+	}
+	t.failovers++
+	return true
+}

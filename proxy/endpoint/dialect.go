@@ -1,0 +1,66 @@
+package endpoint
+
+import (
+	"penstock/translate/apierr"
+	"penstock/translate/messages"
+	"penstock/translate/responses"
+)
+
+// Dialect is how an endpoint speaks of what went wrong: the shape of its errors and what its
+// contract calls an engine's failure.
+type Dialect struct {
+	Name string // the metrics' and log's word
+	// AnthropicRates says that clients read the levels of their limits in Anthropic's headers, too.
+	AnthropicRates bool
+
+	// appendError renders e for a client of this dialect.
+	appendError func(dst []byte, e *apierr.Error, requestID string) []byte
+	// mapError returns an upstream's failure in this dialect's statuses; nil: as it is.
+	mapError func(e *apierr.Error) *apierr.Error
+	// prompt is the member that holds what an engine calls too long; empty: messages, or as
+	// mapError has it.
+	prompt string
+}
+
+// ErrorOf returns e as this dialect's clients see it.
+func (d *Dialect) ErrorOf(e *apierr.Error) *apierr.Error {
+	if d.mapError != nil {
+		return d.mapError(e)
+	}
+	if d.prompt != "" && e.Code == apierr.CodeContextLength && e.Param == "messages" {
+		own := *e
+		own.Param = d.prompt
+		return &own
+	}
+	return e
+}
+
+// AppendError appends what ErrorOf has returned as a response body.
+func (d *Dialect) AppendError(dst []byte, e *apierr.Error, requestID string) []byte {
+	return d.appendError(dst, e, requestID)
+}
+
+func chatError(dst []byte, e *apierr.Error, _ string) []byte { return e.Append(dst) }
+
+// withChatErrors makes a dialect whose errors have the shape of chat's.
+func withChatErrors(name, prompt string) *Dialect {
+	return &Dialect{Name: name, appendError: chatError, prompt: prompt}
+}
+
+// ChatDialect is also the shape of errors that belong to no endpoint: a head that did not parse, an
+// unknown path. ModelsDialect is the catalog's.
+var (
+	ChatDialect   = withChatErrors("chat", "")
+	ModelsDialect = withChatErrors("models", "")
+)
+
+// responsesDialect has the shape of chat's errors outside of a stream; what an engine says of
+// messages is about input.
+var responsesDialect = &Dialect{Name: "responses", appendError: chatError, mapError: responses.MapError}
+
+// messagesDialect answers 529 where the others have 502, 503 and 504.
+var messagesDialect = &Dialect{
+	Name: "messages", AnthropicRates: true,
+	appendError: func(dst []byte, e *apierr.Error, requestID string) []byte { return e.AppendMessages(dst, requestID) },
+	mapError:    messages.MapError,
+}

@@ -1,0 +1,161 @@
+package endpoint
+
+import (
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/body"
+	"penstock/proxy/snapshot"
+	"penstock/translate"
+	"penstock/translate/apierr"
+	"penstock/translate/forward"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// imageEdits is POST /v1/images/edits: a form in, JSON out.
+var imageEdits = &Endpoint{
+	Path:      "/v1/images/edits",
+	Operation: config.OpImages,
+	Traced:    tracedContent,
+	Dialect:   images.Dialect,
+	Form:      true,
+	New: func() Request {
+		r := new(editRequest)
+		r.begin(&r.own, engine.OpImageEdits, upstreams.PoolText)
+		return r
+	},
+}
+
+// editRequest is the codec of an image edit.
+type editRequest struct {
+	formRequest
+	own forward.Edit
+}
+
+// Decode implements Request.
+func (r *editRequest) Decode(in Input) error {
+	r.own.Refuse = in.Snapshot.Refused
+	return r.formRequest.Decode(in)
+}
+
+// formFields are the fields of a form, which say whether the client wants events.
+type formFields interface {
+	body.Fields
+	Stream() bool
+}
+
+// formRequest is what the codecs of forms have in common. A form is checked while it is read, which
+// may go on while an engine is sent its beginning.
+type formRequest struct {
+	noLimit
+	form      body.Form
+	fields    formFields
+	operation string // by which profiles name the engine's path
+	pool      upstreams.Pool
+	http11    bool
+	engine    *engine.Profile // it is being sent to
+	forwarded                 // the answer
+}
+
+func (r *formRequest) begin(fields formFields, operation string, pool upstreams.Pool) {
+	r.fields, r.operation, r.pool = fields, operation, pool
+}
+
+// Decode implements Request: it reads the beginning of the form.
+func (r *formRequest) Decode(in Input) error {
+	r.http11 = in.Header.IsHTTP11()
+	r.form.Begin(&in.From, formEnd{r.fields, r}, in.Memory)
+	return r.form.ReadHead(in.Header.ContentType())
+}
+
+// formEnd are the fields of a form with a check of its own at the end.
+type formEnd struct {
+	formFields
+	request *formRequest
+}
+
+// End implements body.Fields. It refuses events that were asked for behind the file, when the engine
+// that is getting it has none.
+func (e formEnd) End() ([]forward.Field, error) {
+	fields, err := e.formFields.End()
+	if err != nil || !e.Stream() {
+		return fields, err
+	}
+	switch r := e.request; {
+	case !r.http11:
+		return nil, apierr.HTTPVersion("A stream needs HTTP/1.1.")
+	case r.engine != nil && !r.engine.Has(config.QuirkStreamsTranscriptions):
+		return nil, noStreams()
+	}
+	return fields, nil
+}
+
+func noStreams() *apierr.Error {
+	return apierr.Invalid("stream", apierr.CodeUnsupportedParameter, "stream must be false or absent: the engines of this model give transcriptions as a whole.")
+}
+
+// Model implements Request.
+func (r *formRequest) Model() []byte { return r.fields.Model() }
+
+// Streams implements Request.
+func (r *formRequest) Streams() bool { return r.fields.Stream() }
+
+// Check implements Request: fields are checked as they come.
+func (r *formRequest) Check(*snapshot.Model, time.Time) (Checked, error) {
+	return Checked{Pool: r.pool, PoolName: r.pool.String()}, nil
+}
+
+// Estimate implements Request: audio and images have no tokens to count here.
+func (r *formRequest) Estimate(float64) (prompt, output int) { return 0, 0 }
+
+// Limit implements Request.
+func (r *formRequest) Limit() TokenLimit { return r }
+
+// Prefix implements Request.
+func (r *formRequest) Prefix() (tools, messages []byte) { return nil, nil }
+
+// AsksStream implements Request.
+func (r *formRequest) AsksStream(*engine.Profile) bool { return r.fields.Stream() }
+
+// Fill implements Request.
+func (r *formRequest) Fill(to Target) (Sending, error) {
+	p := to.Upstream.Engine()
+	path := p.Path(r.operation)
+	if path == "" {
+		return Sending{}, ErrNoPath
+	}
+	r.engine = p
+	pieces, rest := r.form.ForEngine(to.Served)
+	return Sending{Path: path, ContentType: r.form.ContentType(), Accept: anyType, Body: pieces, Reader: rest}, nil
+}
+
+// Reads implements Request.
+func (r *formRequest) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
+
+// AnswersJSON implements Request.
+func (r *formRequest) AnswersJSON() bool { return r.form.Ended() }
+
+// Unary implements Request.
+func (r *formRequest) Unary(about Answer) Unary {
+	r.forwarded.begin(&about)
+	return r
+}
+
+// PassesOn implements Unary.
+func (r *formRequest) PassesOn(Reply) bool { return r.form.Ended() }
+
+// Stream implements Request.
+func (r *formRequest) Stream(Answer) Stream { panic("BUG: the endpoint has no streams") }
+
+// Offered implements Request.
+func (r *formRequest) Offered() translate.Offered { return translate.Offered{} }
+
+// Form implements Request.
+func (r *formRequest) Form() *body.Form { return &r.form }
+
+// Release implements Request.
+func (r *formRequest) Release() { r.form.Release() }
+
+// Recycle implements Request.
+func (r *formRequest) Recycle() {}

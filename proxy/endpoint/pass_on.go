@@ -1,0 +1,128 @@
+package endpoint
+
+import (
+	"penstock/translate"
+	"penstock/translate/chat/answer"
+	"penstock/translate/forward"
+)
+
+// The media types of answers.
+const (
+	jsonType        = "application/json"
+	eventStreamType = "text/event-stream"
+	anyType         = "*/*"
+)
+
+// errTooLarge is the error of a reply that is larger than any answer may be.
+var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
+
+// PassOn passes a large reply on as it comes. The client can tell one that breaks off from a whole
+// one.
+type PassOn struct {
+	relay  *forward.Relay // nil: the reply is not JSON
+	answer *forwarded
+	passed int // bytes
+}
+
+// Append appends the client's bytes for a piece of the reply.
+func (p *PassOn) Append(dst, piece []byte) ([]byte, error) {
+	if p.passed += len(piece); p.passed > translate.MaxAnswer {
+		return dst, errTooLarge
+	}
+	if p.relay == nil {
+		return append(dst, piece...), nil
+	}
+	return p.relay.Append(dst, piece)
+}
+
+// End ends the reply. Its error is that of one that breaks off.
+func (p *PassOn) End() error {
+	if p.relay == nil {
+		return nil
+	}
+	return p.relay.End()
+}
+
+// Usage is what the reply has told of its tokens so far.
+func (p *PassOn) Usage() translate.Usage {
+	var u translate.Usage
+	if p.relay != nil {
+		u = p.relay.Usage()
+	}
+	return p.answer.counted(u)
+}
+
+// noEstimate is the prompt's tokens where they are not estimated.
+const noEstimate = -1
+
+// forwarded is the Unary of an answer in JSON that is passed on.
+type forwarded struct {
+	model string
+	// estimate is the prompt of an answer that says nothing of its tokens; or noEstimate.
+	estimate int
+	usage    translate.Usage
+}
+
+// begin prepares for the reply of one attempt.
+func (f *forwarded) begin(about *Answer) { f.model, f.estimate = about.Model.ID, about.PromptTokens }
+
+// counted is what an answer says of its tokens, or the estimate.
+func (f *forwarded) counted(u translate.Usage) translate.Usage {
+	if !u.Known && f.estimate != noEstimate {
+		return translate.Usage{Prompt: f.estimate, Estimated: true}
+	}
+	return u
+}
+
+// Append implements Unary.
+func (f *forwarded) Append(dst, body []byte, _ Reply) ([]byte, error) {
+	var a forward.Answer
+	if err := a.Parse(body); err != nil {
+		return dst, err
+	}
+	f.usage = f.counted(a.Usage())
+	return a.Append(dst, f.model), nil
+}
+
+// PassesOn implements Unary.
+func (f *forwarded) PassesOn(Reply) bool { return true }
+
+// PassOn implements Unary.
+func (f *forwarded) PassOn(Reply) *PassOn { return f.passOn(true) }
+
+func (f *forwarded) passOn(isJSON bool) *PassOn {
+	p := &PassOn{answer: f}
+	if isJSON {
+		p.relay = new(forward.Relay)
+		p.relay.Reset(f.model)
+	}
+	return p
+}
+
+// Assembled implements Unary: no engine is asked for a stream in place of JSON.
+func (f *forwarded) Assembled() *answer.Options {
+	panic("BUG: an answer that is passed on is assembled")
+}
+
+// MediaType implements Unary.
+func (f *forwarded) MediaType() string { return jsonType }
+
+// Usage implements Unary.
+func (f *forwarded) Usage() translate.Usage { return f.usage }
+
+// Markup implements Unary.
+func (f *forwarded) Markup() translate.Markup { return 0 }
+
+// forwardedEvents is the Stream of events that are passed on.
+type forwardedEvents struct{ forward.Stream }
+
+// AppendWhole implements Stream.
+func (*forwardedEvents) AppendWhole([]byte, []byte, Reply) ([]byte, error) {
+	panic("BUG: a document in place of a stream")
+}
+
+// MediaType implements Stream.
+func (*forwardedEvents) MediaType() string { return eventStreamType }
+
+// InBand implements Stream.
+func (*forwardedEvents) InBand() bool { return true }

@@ -1,0 +1,120 @@
+package endpoint
+
+import (
+	"bytes"
+	"errors"
+
+	"penstock/config"
+	"penstock/translate"
+	"penstock/translate/apierr"
+	"penstock/translate/audio"
+	"penstock/translate/sse"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+	"penstock/upstreams/http1/httptoken"
+)
+
+// speech is POST /v1/audio/speech: JSON in, audio out. The audio is passed on as it is made; only a
+// client of HTTP/1.0, which could not tell where it ends, gets it whole.
+var speech = &Endpoint{
+	Path:      "/v1/audio/speech",
+	Operation: config.OpSpeech,
+	Traced:    tracedContent,
+	Dialect:   withChatErrors("speech", "input"),
+	New: func() Request {
+		r := new(speechRequest)
+		r.begin(&r.own.Request, config.OpSpeech, upstreams.PoolAudio)
+		return r
+	},
+}
+
+// speechRequest is the codec of a speech request.
+type speechRequest struct {
+	jsonRequest
+	own     audio.Speech
+	streams bool
+}
+
+// Decode implements Request.
+func (r *speechRequest) Decode(in Input) error {
+	r.streams = in.Header.IsHTTP11()
+	return r.own.Decode(in.Body.Bytes())
+}
+
+// Streams implements Request.
+func (r *speechRequest) Streams() bool { return r.streams }
+
+// AsksStream implements Request: audio is no stream of events.
+func (r *speechRequest) AsksStream(*engine.Profile) bool { return false }
+
+// Reads implements Request.
+func (r *speechRequest) Reads(reply Reply, _ bool) ReplyForm {
+	if !audioType(reply.Header("Content-Type")) {
+		return WrongType
+	}
+	return Bytes
+}
+
+// AnswersJSON implements Request.
+func (r *speechRequest) AnswersJSON() bool { return false }
+
+// Unary implements Request.
+func (r *speechRequest) Unary(about Answer) Unary {
+	r.jsonRequest.Unary(about)
+	return &speechAnswer{forwarded: &r.forwarded, mediaType: r.own.ContentType()}
+}
+
+// Stream implements Request.
+func (r *speechRequest) Stream(Answer) Stream { return audioStream{mediaType: r.own.ContentType()} }
+
+// ErrNoAudio is the error of a reply of bytes that has none, or whose end is not certain: half of an
+// audio file cannot be told from a whole one.
+var ErrNoAudio = errors.New("an answer without bytes, or of unknown length")
+
+// speechAnswer is the Unary of audio.
+type speechAnswer struct {
+	*forwarded
+	mediaType string
+}
+
+// Append implements Unary.
+func (a *speechAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
+	if len(body) == 0 || !reply.Framed() {
+		return dst, ErrNoAudio
+	}
+	return append(dst, body...), nil
+}
+
+// PassesOn implements Unary.
+func (a *speechAnswer) PassesOn(Reply) bool { return false }
+
+// MediaType implements Unary.
+func (a *speechAnswer) MediaType() string { return a.mediaType }
+
+// audioStream is the Stream of audio, whose bytes are passed on without it.
+type audioStream struct{ mediaType string }
+
+func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)     { return dst, nil }
+func (audioStream) AppendWhole(dst, _ []byte, _ Reply) ([]byte, error) { return dst, nil }
+func (audioStream) Finish(dst []byte) ([]byte, error)                  { return dst, nil }
+func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte            { return dst }
+func (audioStream) Keepalive(dst []byte) []byte                        { return dst }
+func (audioStream) Finished() bool                                     { return false }
+func (audioStream) Done() bool                                         { return false }
+func (audioStream) Held() int                                          { return 0 }
+func (audioStream) Markup() translate.Markup                           { return 0 }
+func (audioStream) Usage() translate.Usage                             { return translate.Usage{} }
+func (audioStream) Ended()                                             {}
+func (audioStream) InBand() bool                                       { return false }
+func (s audioStream) MediaType() string                                { return s.mediaType }
+
+// audioType reports whether a 200 of that type may be audio: anything but what is certain to be
+// something else. Engines call audio by many names, and by none.
+func audioType(contentType []byte) bool {
+	for _, other := range [...]string{"text/", jsonType, "application/problem+json", "application/xml"} {
+		if len(contentType) >= len(other) && httptoken.EqualFold(contentType[:len(other)], other) {
+			return false
+		}
+	}
+	return !bytes.HasSuffix(contentType, []byte("+json"))
+}

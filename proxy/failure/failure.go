@@ -1,0 +1,332 @@
+package failure
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"penstock/proxy/body"
+	"penstock/proxy/limit"
+	"penstock/proxy/observe"
+	"penstock/routing"
+	"penstock/translate"
+	"penstock/translate/apierr"
+	"penstock/translate/engineerror"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+)
+
+// Failure is how an attempt, or a call, ended badly.
+type Failure struct {
+	API     *apierr.Error
+	Outcome upstreams.Outcome // what the upstream's health is told
+	Result  observe.Outcome   // what the call's record says when this failure is final
+	Retry   bool              // another target may be asked, when nothing was committed
+	NotNow  bool              // the same engine may say otherwise in a moment; see call.dispatch
+	Gone    bool              // the engine's host has vanished
+	Status  int               // what the engine answered, where it did
+	Label   string            // the error's code in metrics and log, where it is not the error's own
+}
+
+// Error implements error, so that a failure can be returned where any error can.
+func (f *Failure) Error() string { return f.API.Error() }
+
+// Causes of an abort.
+var (
+	ErrClientGone = body.ErrClientGone // the client has closed its side
+	ErrDrained    = errors.New("the edge is shutting down")
+	ErrRevoked    = errors.New("the key was revoked")
+	ErrPanicked   = errors.New("panic")
+)
+
+// What the log says of a call whose client has gone.
+const (
+	StatusClientGone = 499
+	codeClientGone   = "client_gone"
+)
+
+// upstreamFailed is the answer to an engine that failed in a way the client cannot mend.
+func upstreamFailed(code, message string) *apierr.Error {
+	return apierr.New(502, code, "%s", message)
+}
+
+// BadResponse is the failure of an engine whose answer is no answer.
+func BadResponse(cause error) *Failure {
+	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
+	e.Cause = cause
+	switch ReasonOf(cause) {
+	case http1.ReasonTruncated, http1.ReasonReset, http1.ReasonEOF, http1.ReasonSilent:
+		e.Message = "The connection to the engine was lost before its answer was whole."
+	}
+	if errors.Is(cause, translate.ErrNoFinish) {
+		e.Message = "The engine ended its answer before it was whole."
+	}
+	f := &Failure{API: e, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Retry: true}
+	var bad *translate.BadAnswer
+	if errors.As(cause, &bad) && bad.ByModel { // it may say it better next time; its engine is well
+		e.Message = "The model called a tool with arguments that break off."
+		f.Outcome = upstreams.OutcomeOK
+	}
+	return f
+}
+
+// GenerationTimeout is the failure of an engine that was too slow, by one of our clocks or its own.
+func GenerationTimeout(cause error) *Failure {
+	return &Failure{
+		API: &apierr.Error{
+			Status: 504, Type: apierr.TypeTimeout, Code: apierr.CodeGenerationTimeout, RetryAfter: retryLater, Cause: cause,
+			Message: "The engine did not answer in time. Retry after 5 seconds.",
+		},
+		Outcome: upstreams.OutcomeTimeout, Result: observe.Timeout,
+	}
+}
+
+func noHealthyRoute(after time.Duration) *apierr.Error {
+	return &apierr.Error{
+		Status: 503, Type: apierr.TypeAPI, Code: apierr.CodeNoHealthyRoute, RetryAfter: after,
+		Message: fmt.Sprintf("No healthy engine serves this model at the moment. Retry after %s.", seconds(after)),
+	}
+}
+
+// Internal is the failure of the edge itself.
+func Internal(cause error) *Failure {
+	return &Failure{
+		API:     apierr.Internal(cause),
+		Outcome: upstreams.OutcomeClientGone, Result: observe.Internal,
+	}
+}
+
+// FromAbort is the end of a call that somebody ended on purpose; the engine is not to blame.
+func FromAbort(cause error) *Failure {
+	f := &Failure{Outcome: upstreams.OutcomeClientGone}
+	switch {
+	case errors.Is(cause, ErrClientGone):
+		f.Result = observe.ClientGone
+		f.API = &apierr.Error{Status: StatusClientGone, Type: apierr.TypeAPI, Code: codeClientGone, Message: "The client left."}
+	case errors.Is(cause, ErrRevoked):
+		f.Result = observe.ClientError
+		f.Label = "revoked" // in the log: the client was right when it began
+		f.API = &apierr.Error{Status: 401, Type: apierr.TypeAuthentication, Code: apierr.CodeInvalidAPIKey, Message: "The API key was revoked."}
+	default:
+		f.Result = observe.Drained
+		f.API = &apierr.Error{
+			Status: 503, Type: apierr.TypeAPI, Code: apierr.CodeShuttingDown, RetryAfter: RetrySoon,
+			Message: "The edge is shutting down. Retry after 1 second.",
+		}
+	}
+	return f
+}
+
+// FromExchange maps what went wrong on the way to an engine and back.
+func FromExchange(err error) *Failure {
+	f := fromTransport(err)
+	f.Gone = errors.Is(err, http1.ErrHostVanished)
+	return f
+}
+
+func fromTransport(err error) *Failure {
+	var f *http1.Failure
+	if !errors.As(err, &f) {
+		return BadResponse(err)
+	}
+	switch f.Kind {
+	case http1.Aborted:
+		if own := (*apierr.Error)(nil); errors.As(f.Err, &own) { // of the client's body, while it was passed on
+			f := FromClient(own)
+			f.Outcome = upstreams.OutcomeClientGone
+			return f
+		}
+		return FromAbort(f.Err)
+	case http1.Timeout:
+		if f.Clock != http1.ClockConnect { // the one clock that runs before anything is sent
+			return GenerationTimeout(err)
+		}
+		fallthrough
+	case http1.Unreachable:
+		e := upstreamFailed(apierr.CodeUpstreamUnreachable, "The engine could not be reached.")
+		e.Cause = err
+		return &Failure{API: e, Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true}
+	default:
+		b := BadResponse(err)
+		if errors.Is(err, http1.ErrHostVanished) {
+			b.Outcome = upstreams.OutcomeUnreachable // nobody answered so badly
+		}
+		return b
+	}
+}
+
+// FromClient is the failure of a call that was refused before it reached an engine.
+func FromClient(err error) *Failure {
+	var e *apierr.Error
+	if !errors.As(err, &e) {
+		return Internal(err)
+	}
+	f := &Failure{API: e, Result: observe.ClientError}
+	switch {
+	case e.Status == 429 || e.Status == 503:
+		f.Result = observe.Limited
+	case errors.Is(e.Cause, ErrClientGone):
+		f.Result, f.Label = observe.ClientGone, codeClientGone
+	}
+	return f
+}
+
+// FromAcquire maps a pick that found no slot. room is how long a client is to wait for a slot of a
+// full pool, target for an engine that may be asked at all.
+func FromAcquire(err error, room, target time.Duration) *Failure {
+	var full *routing.FullError
+	if errors.As(err, &full) {
+		return &Failure{API: poolFull(full, room), Result: observe.Limited}
+	}
+	return &Failure{API: noHealthyRoute(min(limit.Jitter(max(target, RetrySoon)), retryMax)), Result: observe.NoRoute}
+}
+
+// poolFull is the admission refusal. Vision saturation carries the contract's metadata.
+func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
+	c := full.Capacity
+	e := &apierr.Error{Status: 429, Type: apierr.TypeRateLimit, Code: apierr.CodeCapacityFull, RetryAfter: max(retryAfter, RetrySoon)}
+	if full.Pool != upstreams.PoolVision {
+		e.Message = fmt.Sprintf("All slots of this model are in use. Retry after %s.", seconds(e.RetryAfter))
+		return e
+	}
+	e.Message = fmt.Sprintf("All vision slots of this model are in use (%d active of %d). Retry after %s.", c.Active, c.Total, seconds(e.RetryAfter))
+	e.Metadata = &apierr.Metadata{
+		RetryAfter: e.RetryAfterSeconds(), Modality: "vision", State: "saturated",
+		ActiveRequests: c.Active, TotalConcurrency: c.Total, AvailableConcurrency: c.Available,
+	}
+	return e
+}
+
+// ReasonOf names why an exchange failed, from a closed set: errors of the network hold addresses.
+func ReasonOf(err error) string {
+	var f *http1.Failure
+	if errors.As(err, &f) && f.Reason != "" {
+		return f.Reason
+	}
+	return "invalid"
+}
+
+// FromStatus maps an engine's refusal: a status of its own, or an error event that came before
+// anything was committed.
+func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Failure {
+	retryAfter = min(max(retryAfter, RetrySoon), retryMax)
+	f := &Failure{Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Status: status}
+	switch {
+	case e.ClientFault || status == 400 || status == 413 || status == 422:
+		f.API, f.Outcome, f.Result = rejected(status, e), upstreams.OutcomeRejected, observe.ClientError
+		if c := f.API.Code; c != apierr.CodeContextLength && c != apierr.CodeRequestTooLarge {
+			f.Label = apierr.CodeRejectedByEngine // an engine's own code is not ours to label with
+		}
+	case status == 429:
+		f.Outcome, f.Result, f.Retry = upstreams.OutcomeRefused, observe.Limited, true
+		f.API = &apierr.Error{
+			Status: 429, Type: apierr.TypeRateLimit, Code: apierr.CodeCapacityFull, RetryAfter: retryAfter,
+			Message: fmt.Sprintf("The engines of this model are at capacity. Retry after %s.", seconds(retryAfter)),
+		}
+	case status == 503 || status == 529:
+		f.Outcome, f.Result, f.Retry = upstreams.OutcomeRefused, observe.NoRoute, true
+		f.API = noHealthyRoute(retryAfter)
+	case e.Absent == engineerror.AbsentPath:
+		return NoEndpoint(status)
+	case status == 404:
+		f.Outcome, f.Result, f.Retry = upstreams.OutcomeRejected, observe.NoRoute, true
+		f.API = noHealthyRoute(retryAfter)
+	case status == 504:
+		return GenerationTimeout(nil)
+	case status == 401 || status == 403:
+		f.API = upstreamFailed(apierr.CodeUpstreamAuth, "The engine refused the edge's credential.")
+	case status == 502:
+		f.Retry = true
+		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
+	case status >= 500:
+		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
+	default: // 402, 415, 424, redirects, 101, 204 and whatever else is no answer to a generation
+		f.API = upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
+	}
+	return f
+}
+
+// NoEndpoint is the failure of a call to an engine that does not have its endpoint. Another engine
+// may have it; to come back later does not help, and says nothing about the engine's other
+// endpoints.
+func NoEndpoint(status int) *Failure {
+	return &Failure{
+		API:     upstreamFailed(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
+		Outcome: upstreams.OutcomeRejected, Result: observe.UpstreamFail, Retry: true, Status: status,
+	}
+}
+
+// rejected passes an engine's complaint about the request on, cleaned: it helps the client to mend
+// it.
+func rejected(status int, e *engineerror.Error) *apierr.Error {
+	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
+	if status == 413 {
+		a.Status, a.Type, a.Code = 413, apierr.TypeTooLarge, apierr.CodeRequestTooLarge
+	}
+	a.Image = a.Status == 400 && e.AboutImages()
+	if e.ContextOverflow {
+		a.Code = apierr.CodeContextLength
+		a.Param = "messages"
+		a.Overflow = apierr.Overflow{Prompt: e.ContextPrompt, Answer: e.ContextAnswer, Max: e.ContextMax, Least: e.ContextAtLeast}
+	}
+	if a.Code == "" || isNumber(a.Code) {
+		a.Code = apierr.CodeRejectedByEngine
+	}
+	if a.Message == "" {
+		a.Message = "The engine rejected the request without saying why."
+	}
+	return a
+}
+
+// FromStreamError maps an error event inside a stream. What reads as the client's fault keeps the
+// engine's words.
+func FromStreamError(e *engineerror.Error) *Failure {
+	status := e.Status
+	if status == 0 {
+		status = 500
+	}
+	return FromStatus(status, e, 0)
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.Atoi(s)
+	return err == nil
+}
+
+// ExplainOverflow rewrites the failure of a prompt that leaves the context less room than least
+// tokens.
+func (f *Failure) ExplainOverflow(least, context int) {
+	o := &f.API.Overflow
+	if !o.Known() || o.Prompt+least <= context {
+		return
+	}
+	if context > o.Max || o.Answer > 0 {
+		f.API.Message = fmt.Sprintf("This model's maximum context length is %d tokens. However, your request has %d input tokens, which leaves too few for an answer. "+
+			"Please reduce the length of the input messages.", context, o.Prompt)
+	}
+	if o.Prompt <= context {
+		o.Prompt += least // the reported numbers must exceed the context
+	}
+	o.Answer, o.Max = 0, context
+}
+
+// Poisoned is the failure of a call whose body has cost two engines.
+func Poisoned() *Failure {
+	return &Failure{
+		API:     apierr.New(502, apierr.CodeUpstreamFailed, "Two engines were lost while they worked on this very request, so it is not sent again for now."),
+		Outcome: upstreams.OutcomeClientGone, Result: observe.UpstreamFail,
+	}
+}
+
+// codeReplyMemory is the code of a refusal for want of memory for the engine's reply, which is no
+// engine's doing.
+const codeReplyMemory = "no_reply_memory"
+
+// NoReplyMemory is the failure of an attempt whose reply finds no memory. Another engine's reply
+// would find none either.
+func NoReplyMemory() *Failure {
+	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
+	e.RetryAfter = limit.Jitter(RetrySoon)
+	return &Failure{API: e, Outcome: upstreams.OutcomeClientGone, Result: observe.Limited}
+}
