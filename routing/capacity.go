@@ -187,3 +187,8 @@ func (r *Route) SeparatePools() bool {
 	}
 	return false
 }
+
+// Full is the refusal of a query for which every eligible target is at its limit.
+func (r *Route) Full(q *Query) error {
+	return &FullError{Pool: q.Pool, Capacity: r.Capacity(q.Pool, q.Now)}
+}

@@ -88,26 +88,6 @@ type choice struct {
 	state     upstreams.State // that a target must be in
 }
 
-// by chooses by a policy.
-func (c *choice) by(p policy) (best *Target, eligible bool) {
-	switch p {
-	case policyRoundRobin:
-		return c.nextInTurn()
-	case policyTwoChoices:
-		if best = c.betterOfTwo(); best != nil {
-			return best, true
-		}
-	case policyPrefixAffinity:
-		best, own := c.warmest()
-		if best != nil {
-			return best, true
-		}
-		return c.home(own)
-	case policyLeastLoaded:
-	}
-	return c.leastLoaded()
-}
-
 // turn goes once around the targets, over those that the query allows in the state.
 type turn struct {
 	c    *choice

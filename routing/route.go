@@ -2,19 +2,9 @@ package routing
 
 import (
 	"sync/atomic"
-	"time"
 
 	"penstock/upstreams"
 )
-
-// Target is one upstream that serves a route's model, under the name that its engine knows.
-type Target struct {
-	Upstream *upstreams.Upstream
-	Served   string
-	model    *upstreams.ServedModel // of the served name
-	member   member                 // its place in the route's directory, where there is one
-	rank     uint64                 // hash of the upstream's id, the same at every edge; where there is a directory
-}
 
 // Route is one model's way to its engines. It is safe for concurrent use.
 type Route struct {
@@ -26,28 +16,6 @@ type Route struct {
 	// directory knows the prompts that were sent to the targets. It is nil where the policy needs
 	// none.
 	directory *directory
-}
-
-// Query is one call's question. It is borrowed for the length of Acquire.
-type Query struct {
-	Pool    upstreams.Pool
-	Key     string         // id of the client's key, empty without one
-	Tokens  int            // estimated tokens of the call, charged to the lease
-	Prefix  []uint64       // HashBlocks of the prompt, for a route that WantsPrefix
-	Exclude []upstreams.ID // upstreams that this call has tried
-	Now     time.Time
-	Rand    uint64 // source of chance for ties
-
-	at upstreams.Moment // Now, once a pick has begun
-}
-
-func (q *Query) excludes(t *Target) bool {
-	for _, id := range q.Exclude {
-		if id == t.Upstream.ID() {
-			return true
-		}
-	}
-	return false
 }
 
 // Targets returns the route's targets in the order of the configuration. The slice is the route's
@@ -87,20 +55,29 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	q.at = upstreams.At(q.Now)
 	c := choice{targets: r.targets, directory: r.directory, q: q, start: start, state: upstreams.StateUp}
-	if best, eligible = c.by(r.policy); eligible {
+	if best, eligible = r.choose(&c); eligible {
 		return best, true
 	}
 	c.state = upstreams.StatePending
-	return c.by(r.policy)
+	return r.choose(&c)
 }
 
-// allows filters: the upstream is in the state and may be used by the key, it has the model, and
-// this call has not tried it.
-func (q *Query) allows(t *Target, s upstreams.State) bool {
-	return t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && (len(q.Exclude) == 0 || !q.excludes(t))
-}
-
-// Full is the refusal of a query for which every eligible target is at its limit.
-func (r *Route) Full(q *Query) error {
-	return &FullError{Pool: q.Pool, Capacity: r.Capacity(q.Pool, q.Now)}
+// choose has the route's policy choose.
+func (r *Route) choose(c *choice) (best *Target, eligible bool) {
+	switch r.policy {
+	case policyRoundRobin:
+		return c.nextInTurn()
+	case policyTwoChoices:
+		if best = c.betterOfTwo(); best != nil {
+			return best, true
+		}
+	case policyPrefixAffinity:
+		best, own := c.warmest()
+		if best != nil {
+			return best, true
+		}
+		return c.home(own)
+	case policyLeastLoaded:
+	}
+	return c.leastLoaded()
 }

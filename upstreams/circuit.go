@@ -41,7 +41,7 @@ type circuit struct {
 	openUntil      time.Time
 	reopened       int       // how often the wait was doubled: by failed trials, and by openings soon after a closing
 	closedAt       time.Time // when the breaker was last closed; zero: never
-	barred         []string  // keys whose calls may not be the trial: their failures opened the breaker, or kept it open
+	barred         []string  // keys whose calls may not be the trial: they opened the breaker, or kept it open
 	failures       int       // calls failed in a row
 	rowEvidence    evidence  // of these failures
 	window         window

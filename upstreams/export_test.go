@@ -37,3 +37,8 @@ func (u *Upstream) ModelBack() { u.Models.setList(nil, time.Now().Add(time.Hour)
 func (u *Upstream) Tell(running, waiting int, now time.Time) {
 	u.book(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.slots.inFlight(), At: now}, 0, now)
 }
+
+// book books a report, as a probe would.
+func (u *Upstream) book(r *Report, batch int, now time.Time) {
+	(&prober{up: u}).bookReport(r, batch, now)
+}

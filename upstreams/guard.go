@@ -1,6 +1,10 @@
 package upstreams
 
-import "penstock/upstreams/http1"
+import (
+	"go.uber.org/zap"
+
+	"penstock/upstreams/http1"
+)
 
 // Guard catches the panics of what a set runs in the background; see Options.Guard. The places are
 // words for the operator.
@@ -22,3 +26,10 @@ const (
 type unguarded struct{ http1.Unguarded }
 
 func (unguarded) Loop(_ <-chan struct{}, _ string, f func()) { f() }
+
+// hooks are what the parts of an upstream need from their surroundings.
+type hooks struct {
+	log   *zap.Logger // names the upstream
+	guard Guard
+	room  func() // calls that wait for room should look again; a part's lock may be held
+}

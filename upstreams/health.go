@@ -222,7 +222,8 @@ func (h *Health) publish(cause string, now time.Time) {
 	}
 	h.facts.changed = now
 	h.state.Store(uint32(state))
-	h.hooks.log.Info("upstream changed state", zap.Stringer("from", before), zap.Stringer("to", state), zap.String("cause", cause))
+	h.hooks.log.Info("upstream changed state",
+		zap.Stringer("from", before), zap.Stringer("to", state), zap.String("cause", cause))
 	h.hooks.room()
 }
 

@@ -6,17 +6,6 @@ import (
 	"time"
 )
 
-// Moment is a time as a pick compares it: nanoseconds on the monotonic clock since the program
-// began, so that a step of the wall clock holds no breaker open.
-type Moment int64
-
-var epoch = time.Now()
-
-// At returns the moment of a time.
-func At(t time.Time) Moment { return Moment(t.Sub(epoch)) }
-
-func ticks(t time.Time) int64 { return int64(At(t)) }
-
 // Load is the load of one pool of one upstream at one moment, as a pick weighs it.
 type Load struct {
 	Active  int     // own leases, exactly; with a shared pool those of every pool

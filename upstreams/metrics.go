@@ -74,7 +74,8 @@ func (s *series) show(u *Upstream) {
 		counter(set, &s.abandoned[f], "penstock_upstream_abandoned_total"+label+",slot="+strconv.Quote(f.String())+"}")
 	}
 	for g := range engine.GenerationCount {
-		counter(set, &s.generated[g], "penstock_upstream_generation_probes_total"+label+",result="+strconv.Quote(g.String())+"}")
+		name := "penstock_upstream_generation_probes_total" + label + ",result=" + strconv.Quote(g.String()) + "}"
+		counter(set, &s.generated[g], name)
 	}
 }
 
@@ -86,14 +87,6 @@ func counter(set *metrics.Set, c **metrics.Counter, name string) {
 	}
 	before := *c
 	set.NewGauge(name, func() float64 { return float64(before.Get()) })
-}
-
-// age is the seconds since at, or -1 when it never was.
-func age(at, now time.Time) float64 {
-	if at.IsZero() {
-		return -1
-	}
-	return now.Sub(at).Seconds()
 }
 
 func truth(b bool) float64 {

@@ -126,7 +126,8 @@ func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, mis
 		switch {
 		case !slices.Contains(s.expected, served):
 		case unavailable:
-			s.hooks.log.Warn("upstream does not serve a model now", zap.String("served", served), zap.String("cause", s.whyNot(served)))
+			s.hooks.log.Warn("upstream does not serve a model now",
+				zap.String("served", served), zap.String("cause", s.whyNot(served)))
 		default:
 			s.hooks.log.Info("upstream serves the model again", zap.String("served", served))
 		}

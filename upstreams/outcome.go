@@ -21,7 +21,9 @@ const (
 
 // String returns the outcome as a metric label.
 func (o Outcome) String() string {
-	return [...]string{"ok", "client_gone", "timeout", "unreachable", "bad_response", "refused", "rejected", "model_gone"}[o]
+	return [...]string{
+		"ok", "client_gone", "timeout", "unreachable", "bad_response", "refused", "rejected", "model_gone",
+	}[o]
 }
 
 // failed reports whether the outcome counts against the upstream.

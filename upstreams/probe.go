@@ -270,7 +270,9 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 }
 
 // readModels reads the list of models; health is the page just read, which may be the same one.
-func (p *prober) readModels(ctx context.Context, healthPath string, health http1.Page, timeout time.Duration, begun time.Time) {
+func (p *prober) readModels(
+	ctx context.Context, healthPath string, health http1.Page, timeout time.Duration, begun time.Time,
+) {
 	u := p.up
 	r := p.reader(timeout)
 	page := r.Profile.ModelsPage()
@@ -315,18 +317,19 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	batch := u.reports.begin(now)
 	load, at, path, ok := r.Load(ctx, p.source)
 	if !ok {
-		u.book(nil, batch, now)
+		p.bookReport(nil, batch, now)
 		return
 	}
 	p.source = at
 	// The engine counted at some moment of the exchange. Taking the greater own count errs toward
 	// an engine that is less busy with others' work.
 	report := &Report{Load: load, OwnAtScrape: max(before, u.slots.inFlight()), At: time.Now(), Source: path}
-	u.book(report, batch, report.At)
+	p.bookReport(report, batch, report.At)
 }
 
-// book stores what the engine has reported, nil for nothing.
-func (u *Upstream) book(r *Report, batch int, now time.Time) {
+// bookReport stores what the engine has reported, nil for nothing.
+func (p *prober) bookReport(r *Report, batch int, now time.Time) {
+	u := p.up
 	ghosts, fates := u.reports.set(r, batch, freshIntervals*u.settings.Load().probe.interval, now)
 	u.series.count(fates)
 	u.slots.setGhosts(ghosts)

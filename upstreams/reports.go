@@ -84,7 +84,9 @@ func (r *reports) begin(now time.Time) (batch int) {
 
 // set stores a report, which counts for a while, and returns how many ghosts there are and what has
 // become of abandoned calls. report is nil when the engine reported nothing.
-func (r *reports) set(report *Report, batch int, freshFor time.Duration, now time.Time) (ghosts int, fates [fateCount]int) {
+func (r *reports) set(
+	report *Report, batch int, freshFor time.Duration, now time.Time,
+) (ghosts int, fates [fateCount]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.last.Load()
@@ -97,7 +99,8 @@ func (r *reports) set(report *Report, batch int, freshFor time.Duration, now tim
 		return r.ghosts.confirmed, fates
 	}
 	fates[fateFreed], fates[fateHeld] = r.ghosts.judgeReport(batch, report.unexplained(), now)
-	judged := &judgedReport{Report: *report, until: At(report.At.Add(freshFor)), others: max(0, report.unexplained()-r.ghosts.confirmed)}
+	others := max(0, report.unexplained()-r.ghosts.confirmed)
+	judged := &judgedReport{Report: *report, until: At(report.At.Add(freshFor)), others: others}
 	judged.average(before)
 	r.last.Store(judged)
 	return r.ghosts.confirmed, fates

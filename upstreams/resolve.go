@@ -82,7 +82,8 @@ func (r *addressWatch) lookup(ctx context.Context, s *Set) (changed bool) {
 	found, err := s.o.Lookup(ctx, r.host)
 	if err != nil || len(found) == 0 {
 		if ctx.Err() != context.Canceled {
-			s.o.Log.Warn("upstream's name does not resolve: the addresses that it had, if any, stay in use", zap.String("host", r.host))
+			s.o.Log.Warn("upstream's name does not resolve: the addresses that it had, if any, stay in use",
+				zap.String("host", r.host))
 		}
 		return false
 	}

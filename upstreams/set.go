@@ -1,10 +1,10 @@
 package upstreams
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -267,7 +267,7 @@ func (s *Set) All() []*Upstream {
 	for _, u := range s.byID {
 		out = append(out, u)
 	}
-	slices.SortFunc(out, func(a, b *Upstream) int { return strings.Compare(string(a.identity.id), string(b.identity.id)) })
+	slices.SortFunc(out, func(a, b *Upstream) int { return cmp.Compare(a.identity.id, b.identity.id) })
 	return out
 }
 

@@ -172,7 +172,8 @@ func limitsOf(c config.Concurrency, reported int, p *engine.Profile) Limits {
 	case c.Shared > 0:
 		return sharedLimits(c.Shared, LimitFromConfig)
 	case c.Set():
-		return Limits{Text: min(c.Text, slotMax), Vision: min(c.Vision, slotMax), Audio: min(c.Audio, slotMax), Source: LimitFromConfig}
+		text, vision, audio := min(c.Text, slotMax), min(c.Vision, slotMax), min(c.Audio, slotMax)
+		return Limits{Text: text, Vision: vision, Audio: audio, Source: LimitFromConfig}
 	}
 	return sharedLimits(p.Slots(reported))
 }

@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
 	"penstock/config"
 	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
@@ -59,13 +57,6 @@ type identity struct {
 	label   string // in metrics and logs: the name, and the address where there are several
 	url     string // what is dialled
 	address string // the resolved address, or empty
-}
-
-// hooks are what the parts of an upstream need from their surroundings.
-type hooks struct {
-	log   *zap.Logger // names the upstream
-	guard Guard
-	room  func() // calls that wait for room should look again; a part's lock may be held
 }
 
 // settings are what a reload may change without making another upstream of it.

@@ -17,7 +17,9 @@ import (
 // Recognise finds out which engine answers, for what the operator wrote of it: with "auto" it is
 // any, else the named one or a variant of it. It is nil where there is no choice. An error means
 // that the engine does not answer.
-func (p *Profiles) Recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, engine string) (*Profile, error) {
+func (p *Profiles) Recognise(
+	ctx context.Context, get http1.GetPage, timeout time.Duration, engine string,
+) (*Profile, error) {
 	candidates := p.candidates(engine)
 	if len(candidates) == 0 {
 		return nil, nil

@@ -17,15 +17,17 @@ import (
 var quirkTexts = map[string]string{
 	config.QuirkCancelOnlyStreams: "closing the connection stops a stream, but a plain request runs to its end",
 	config.QuirkContinuousUsage:   "tells usage on every chunk of a stream when asked",
-	config.QuirkOwnHost:           "checks the Host header: reach it by an address or a local name, else it answers 403 with an empty body",
-	config.QuirkLoadsOnDemand:     "loads a listed model at the first request for it, which is slow",
+	config.QuirkOwnHost: "checks the Host header: reach it by an address or a local name, " +
+		"else it answers 403 with an empty body",
+	config.QuirkLoadsOnDemand: "loads a listed model at the first request for it, which is slow",
 
 	config.QuirkStreamsTranscriptions: "answers a transcription with events when asked for a stream",
 	config.QuirkDeveloperAsSystem:     "knows no role developer: chat messages of that role are sent as system",
 }
 
-// Doctor writes to w what the engines at urls are, and the configuration lines to paste. own are the
-// profiles of a configuration, which are tried as well. The error lists the URLs without an answer.
+// Doctor writes to w what the engines at urls are, and the configuration lines to paste. own are
+// the profiles of a configuration, which are tried as well. The error lists the URLs without an
+// answer.
 func Doctor(ctx context.Context, w io.Writer, urls []string, apiKey string, own []config.Engine) error {
 	profiles, err := LoadProfiles(own)
 	if err != nil {

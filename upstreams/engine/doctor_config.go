@@ -75,7 +75,8 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 		b.WriteString("    api_key: \"${ENGINE_API_KEY}\"   # or file:PATH\n")
 	}
 	if native := p.NativeDialects(); len(native) > 0 {
-		fmt.Fprintf(b, "    #native: [%s]   # sends it these requests as they are, in place of translating them\n", strings.Join(native, ", "))
+		fmt.Fprintf(b, "    #native: [%s]   # sends it these requests as they are, in place of translating them\n",
+			strings.Join(native, ", "))
 	}
 	if d.Slots == 0 {
 		n, _ := p.Slots(0)

@@ -113,7 +113,8 @@ func silence(served string) (contentType string, form []byte) {
 	const boundary = "penstock-generation-probe"
 	var b bytes.Buffer
 	field := func(name, more, value string) {
-		b.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + value + "\r\n")
+		b.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more)
+		b.WriteString("\r\n\r\n" + value + "\r\n")
 	}
 	field("model", "", served)
 	field("response_format", "", "json")
@@ -200,7 +201,7 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 			}
 		}
 		switch {
-		case err == io.EOF && streamed: //nolint:errorlint // only the bare value ends a reply; wrapped, it is a failure's cause
+		case err == io.EOF && streamed: //nolint:errorlint // wrapped, it is a failure's cause
 			return GenerationFailed, nil // it has come to no end of its own
 		case err == io.EOF: //nolint:errorlint // likewise
 			return s.judgeWhole(status, body, profile), nil

@@ -142,26 +142,30 @@ func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
 // 400, never retried and never counted against the upstream. errorType and message are those of the
 // engine's error body; either may be empty.
 func (p *Profile) ClientFault(status int, errorType, message string) bool {
-	return slices.ContainsFunc(p.spec.ClientFaults, func(e config.EngineError) bool { return matches(&e, status, errorType, message) })
+	return matches(p.spec.ClientFaults, status, errorType, message)
 }
 
 // Overload reports whether an answer means that the engine is full rather than broken: outcome
 // OutcomeRefused.
 func (p *Profile) Overload(status int, errorType, message string) bool {
-	return slices.ContainsFunc(p.spec.Overloads, func(e config.EngineError) bool { return matches(&e, status, errorType, message) })
+	return matches(p.spec.Overloads, status, errorType, message)
 }
 
 // NotNow reports whether an answer may be another one a moment later, without a change to the
 // request.
 func (p *Profile) NotNow(status int, errorType, message string) bool {
-	return slices.ContainsFunc(p.spec.NotNow, func(e config.EngineError) bool { return matches(&e, status, errorType, message) })
+	return matches(p.spec.NotNow, status, errorType, message)
 }
 
-func matches(e *config.EngineError, status int, errorType, message string) bool {
-	if e.Status != status || e.Type != "" && e.Type != errorType || e.Silent && (errorType != "" || message != "") {
-		return false
-	}
-	return len(e.Messages) == 0 || slices.ContainsFunc(e.Messages, func(part string) bool { return strings.Contains(message, part) })
+// matches reports whether an answer is one of those.
+func matches(all []config.EngineError, status int, errorType, message string) bool {
+	return slices.ContainsFunc(all, func(e config.EngineError) bool {
+		if e.Status != status || e.Type != "" && e.Type != errorType || e.Silent && (errorType != "" || message != "") {
+			return false
+		}
+		inMessage := func(part string) bool { return strings.Contains(message, part) }
+		return len(e.Messages) == 0 || slices.ContainsFunc(e.Messages, inMessage)
+	})
 }
 
 // ReasoningForm says how the engine is told a reasoning effort: the member that takes the effort's

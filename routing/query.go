@@ -1,0 +1,44 @@
+package routing
+
+import (
+	"time"
+
+	"penstock/upstreams"
+)
+
+// Target is one upstream that serves a route's model, under the name that its engine knows.
+type Target struct {
+	Upstream *upstreams.Upstream
+	Served   string
+	model    *upstreams.ServedModel // of the served name
+	member   member                 // its place in the route's directory, where there is one
+	rank     uint64                 // hash of the upstream's id, the same at every edge; where there is a directory
+}
+
+// Query is one call's question. It is borrowed for the length of Acquire.
+type Query struct {
+	Pool    upstreams.Pool
+	Key     string         // id of the client's key, empty without one
+	Tokens  int            // estimated tokens of the call, charged to the lease
+	Prefix  []uint64       // HashBlocks of the prompt, for a route that WantsPrefix
+	Exclude []upstreams.ID // upstreams that this call has tried
+	Now     time.Time
+	Rand    uint64 // source of chance for ties
+
+	at upstreams.Moment // Now, once a pick has begun
+}
+
+func (q *Query) excludes(t *Target) bool {
+	for _, id := range q.Exclude {
+		if id == t.Upstream.ID() {
+			return true
+		}
+	}
+	return false
+}
+
+// allows filters: the upstream is in the state and may be used by the key, it has the model, and
+// this call has not tried it.
+func (q *Query) allows(t *Target, s upstreams.State) bool {
+	return t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && (len(q.Exclude) == 0 || !q.excludes(t))
+}
