@@ -115,7 +115,8 @@ func unknownCommand(args []string, commands []*kong.Node) error {
 		names = append(names, c.Name)
 	}
 	if strings.HasSuffix(args[0], ".yaml") || strings.HasSuffix(args[0], ".yml") {
-		return usageError(fmt.Sprintf("%q is no command: to serve a configuration, say penstock serve --config %s", args[0], args[0]))
+		return usageError(fmt.Sprintf("%q is no command: to serve a configuration, say penstock serve --config %s",
+			args[0], args[0]))
 	}
 	hint := suggest.DidYouMean(args[0], names)
 	if hint == "" {
@@ -135,7 +136,8 @@ func plainUsage(err error) error {
 	if m := missingValue.FindStringSubmatch(err.Error()); m != nil {
 		return usageError(m[1] + " needs a value behind it")
 	}
-	if name, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok && (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) {
+	if name, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok &&
+		(strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) {
 		return usageError(err.Error() + ": a configuration is given with --config " + name)
 	}
 	return err
@@ -195,7 +197,8 @@ func startSimulator() (config.LocalEngine, func(), error) {
 	if err := simulated.Start(); err != nil {
 		return config.LocalEngine{}, nil, err
 	}
-	return config.LocalEngine{URL: simulated.URL(), Engine: "sim", Models: []config.LocalModel{{ID: "sim"}}}, simulated.Close, nil
+	return config.LocalEngine{URL: simulated.URL(), Engine: "sim",
+		Models: []config.LocalModel{{ID: "sim"}}}, simulated.Close, nil
 }
 
 type checkCmd struct {
@@ -294,7 +297,8 @@ func (t *topCmd) Run() error {
 	info, err := os.Stdout.Stat()
 	screen := err == nil && info.Mode()&os.ModeCharDevice != 0
 	return admin.Top(ctx, admin.TopOptions{
-		Admin: t.Admin, Token: t.Token, Out: os.Stdout, JSON: t.JSON, Once: t.Once || !screen, Interval: t.Interval, Width: cmp.Or(width, 80),
+		Admin: t.Admin, Token: t.Token, Out: os.Stdout, JSON: t.JSON, Once: t.Once ||
+			!screen, Interval: t.Interval, Width: cmp.Or(width, 80),
 		Colour: screen && os.Getenv("NO_COLOR") == "",
 	})
 }

@@ -43,9 +43,11 @@ func report(r *reload.Result, w io.Writer) error {
 	case !r.OK && r.DryRun:
 		b.WriteString("it would be refused\n")
 	case r.KeysInForce:
-		return fmt.Errorf("keys are in force, models are not: of all the rest version %d stays in use:\n%s", r.Version, plaintext.Text(strings.Join(r.Problems, "\n")))
+		return fmt.Errorf("keys are in force, models are not: of all the rest version %d stays in use:\n%s",
+			r.Version, plaintext.Text(strings.Join(r.Problems, "\n")))
 	case !r.OK:
-		return fmt.Errorf("not reloaded, version %d stays in use:\n%s", r.Version, plaintext.Text(strings.Join(r.Problems, "\n")))
+		return fmt.Errorf("not reloaded, version %d stays in use:\n%s", r.Version,
+			plaintext.Text(strings.Join(r.Problems, "\n")))
 	case r.Unchanged && len(r.Restart) > 0:
 		fmt.Fprintf(&b, "nothing that a reload can change: version %d stays in use\n", r.Version)
 	case r.Unchanged:

@@ -14,8 +14,8 @@ import (
 	"penstock/upstreams"
 )
 
-// ready reports whether a balancer may send new requests: 503 while draining, and while a panic comes
-// again and again.
+// ready reports whether a balancer may send new requests: 503 while draining, and while a panic
+// comes again and again.
 func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	s.opts.Respond.Headers(&ctx.Response.Header)
 	ctx.Response.Header.SetContentType("application/json")
@@ -23,7 +23,8 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	if s.opts.Draining() {
 		answer.Status = "draining"
 	} else if where := s.opts.Guard.Storm(time.Now()); where != "" {
-		answer = Readiness{Status: "failing", Reason: "it panics again and again (" + where + "); its log has the stacks"}
+		answer = Readiness{Status: "failing",
+			Reason: "it panics again and again (" + where + "); its log has the stacks"}
 	}
 	if answer.Status != "ready" {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
@@ -42,7 +43,8 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun}[string(name)]
 		on, err := strconv.ParseBool(string(value))
 		if into == nil || err != nil {
-			s.refuse(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue, "A reload takes force=true and dry_run=true, and nothing else."))
+			s.refuse(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue,
+				"A reload takes force=true and dry_run=true, and nothing else."))
 			return
 		}
 		*into = on
@@ -50,7 +52,8 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	candidate := ctx.PostBody() // the server bounds it
 	switch {
 	case len(candidate) > 0 && !q.DryRun:
-		s.refuse(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue, "A configuration in the body is only compared with the running one: send it with dry_run=true. To apply it, write it to the edge's file."))
+		s.refuse(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue,
+			"A configuration in the body is only compared with the running one: send it with dry_run=true. To apply it, write it to the edge's file."))
 		return
 	case len(candidate) > 0:
 		q.Candidate = candidate
@@ -79,12 +82,14 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 // cannot take capacity away.
 func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	if s.opts.Reloads.Running().Config.Admin.Token == "" {
-		s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Upstreams are drained with the admin token only: set admin.token."))
+		s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+			"Upstreams are drained with the admin token only: set admin.token."))
 		return
 	}
 	asked, isJSON, err := modeAsked(ctx)
 	if err != nil {
-		s.refuse(ctx, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue, "The body is neither a form nor a JSON object with upstream and mode."))
+		s.refuse(ctx, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue,
+			"The body is neither a form nor a JSON object with upstream and mode."))
 		return
 	}
 	mode, err := upstreams.ParseMode(asked.Mode)

@@ -37,13 +37,16 @@ const (
 // statusEvents keeps an open page up to date: every second it sends the sections that read
 // differently now.
 func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
-	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" || site == "same-site" { // even as a page to look at: it never ends
-		s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Only the status page keeps itself up to date by this."))
+	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" ||
+		site == "same-site" { // even as a page to look at: it never ends
+		s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+			"Only the status page keeps itself up to date by this."))
 		return
 	}
 	if s.pages.Add(1) > pagesOpen {
 		s.pages.Add(-1)
-		s.refuse(ctx, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull, "Too many live status pages are open (%d). Reload for a snapshot.", pagesOpen))
+		s.refuse(ctx, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull,
+			"Too many live status pages are open (%d). Reload for a snapshot.", pagesOpen))
 		return
 	}
 	h := &ctx.Response.Header

@@ -67,7 +67,8 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), closing: make(chan struct{})}
 	var err error
-	if s.listener, err = listen.New(o.Listener, listen.Options{MaxConns: listen.AdminConns(), MakeRoom: true, Guard: o.Guard, RequestID: o.RequestID}); err != nil {
+	if s.listener, err = listen.New(o.Listener, listen.Options{MaxConns: listen.AdminConns(), MakeRoom: true,
+		Guard: o.Guard, RequestID: o.RequestID}); err != nil {
 		return nil, err
 	}
 	f := o.Reloads.Running().Config
@@ -113,7 +114,8 @@ func (s *Server) Release() error {
 func (s *Server) routes() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		s.refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/ready, /-/reload and /-/mode."))
+		s.refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
+			"There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/ready, /-/reload and /-/mode."))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
 		allow, err := httpserver.WrongMethod(ctx)
@@ -147,7 +149,8 @@ func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHand
 			return
 		}
 		if !browser.LocalRequest(&ctx.Request.Header, s.opts.Listener.Addr()) {
-			s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "The admin listener answers its own pages only, and on loopback its own address."))
+			s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+				"The admin listener answers its own pages only, and on loopback its own address."))
 			return
 		}
 		next(ctx)

@@ -42,7 +42,8 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, token string, now time.Time)
 	peer := addressOf(ctx)
 	if wait := g.guesses.Wait(peer, now); wait > 0 {
 		g.delayed.Inc()
-		err := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited, "Too many wrong admin tokens came from this address. Retry in %d seconds.", int(wait/time.Second)+1)
+		err := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited,
+			"Too many wrong admin tokens came from this address. Retry in %d seconds.", int(wait/time.Second)+1)
 		err.RetryAfter = wait
 		return err
 	}
@@ -53,7 +54,8 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, token string, now time.Time)
 	if len(authorization) > 0 { // without one it is no guess: a browser learns from the answer that a token is needed
 		g.noteWrong(peer, now)
 	}
-	return apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey, "The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password.")
+	return apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey,
+		"The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password.")
 }
 
 // noteWrong counts a wrong token, and logs, once a minute, that an address has used up its tries.

@@ -24,7 +24,8 @@ func ConfigLines(name, hash string, models []string, expires string, known confi
 	if expires != "" {
 		lines += fmt.Sprintf("    expires: %s\n", scalar(expires))
 	}
-	_, problems := config.ParseValid("key new", []byte("keys:\n"+lines+"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), known)
+	_, problems := config.ParseValid("key new",
+		[]byte("keys:\n"+lines+"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), known)
 	for _, p := range problems {
 		_, member, _ := strings.Cut(p.Path, "].")
 		switch {

@@ -15,8 +15,8 @@ type Request struct {
 	Query         []byte   // the query string as it was sent, without the question mark
 }
 
-// Credential is an API key as the client sent it. It borrows the bytes of the request: it must not outlive them and is
-// not stored anywhere.
+// Credential is an API key as the client sent it. It borrows the bytes of the request: it must not
+// outlive them and is not stored anywhere.
 type Credential struct{ key []byte }
 
 // String hides the key from every formatter.
@@ -25,7 +25,8 @@ func (c Credential) String() string { return "redacted" }
 // GoString hides the key from %#v.
 func (c Credential) GoString() string { return "redacted" }
 
-// The errors are built once: a flood of bad credentials allocates nothing. They are shared, so nobody may change them.
+// The errors are built once: a flood of bad credentials allocates nothing. They are shared, so
+// nobody may change them.
 var (
 	errInvalid   = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	errConflict  = apierr.Unauthorized(apierr.CodeCredentialConflict)
@@ -34,13 +35,15 @@ var (
 		"The query string cannot be decoded: a percent sign is not followed by two hexadecimal digits.")
 )
 
-// Extract returns the credential of a request and whether there is one. The key comes in "Authorization: Bearer KEY",
-// in "x-api-key: KEY", or in both when they are the same bytes (contract, Authentication 1 to 3).
+// Extract returns the credential of a request and whether there is one. The key comes in
+// "Authorization: Bearer KEY", in "x-api-key: KEY", or in both when they are the same bytes
+// (contract, Authentication 1 to 3).
 //
-// The error is always an *apierr.Error, shared and read-only, and is returned for every endpoint, public ones too. It is
-// a 401 for a header that comes twice or holds a list, for two keys that differ, for another scheme than Bearer, for
-// an empty or malformed key, and for a credential in the query string, even beside a good header; it is a 400 for a query
-// string that cannot be decoded.
+// The error is always an *apierr.Error, shared and read-only, and is returned for every endpoint,
+// public ones too. It is a 401 for a header that comes twice or holds a list, for two keys that
+// differ, for another scheme than Bearer, for an empty or malformed key, and for a credential in
+// the query string, even beside a good header; it is a 400 for a query string that cannot be
+// decoded.
 //
 // A key is one or more visible ASCII characters but the comma, which HTTP gives to lists.
 func Extract(r *Request) (c Credential, present bool, err error) {
@@ -73,8 +76,8 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 	return c, present, nil
 }
 
-// parseBearer returns the key in the value of an Authorization header. The scheme is not case-sensitive and is followed by
-// one or more spaces (RFC 9110, 11.4 and RFC 6750, 2.1).
+// parseBearer returns the key in the value of an Authorization header. The scheme is not
+// case-sensitive and is followed by one or more spaces (RFC 9110, 11.4 and RFC 6750, 2.1).
 func parseBearer(value []byte) ([]byte, error) {
 	const scheme = "bearer"
 	value = trim(value)

@@ -9,11 +9,12 @@ import (
 	"penstock/config"
 )
 
-// Key is what a configured key may use: all that the configuration does not narrow. It is immutable and belongs to one Ring; a
-// call may keep it as long as it lives.
+// Key is what a configured key may use: all that the configuration does not narrow. It is immutable
+// and belongs to one Ring; a call may keep it as long as it lives.
 type Key struct {
 	ID string // for the log and for the limits; never empty for a configured key
-	// CacheOwner tells whose cached prompts the key may use, where keys are kept apart: its own, or its group's.
+	// CacheOwner tells whose cached prompts the key may use, where keys are kept apart: its own, or
+	// its group's.
 	CacheOwner string
 
 	active     bool
@@ -49,8 +50,8 @@ func newConfigured(c *config.Key) *Key {
 	return k
 }
 
-// Allows reports whether the key may use the model, given by its canonical id. A key names models exactly or by a
-// pattern that ends with a star. A nil key may use nothing.
+// Allows reports whether the key may use the model, given by its canonical id. A key names models
+// exactly or by a pattern that ends with a star. A nil key may use nothing.
 func (k *Key) Allows(model string) bool {
 	if k == nil {
 		return false
@@ -74,8 +75,8 @@ func (k *Key) Allows(model string) bool {
 	return false
 }
 
-// AllowsOp reports whether the key may use the operation, one of the Op constants of package config. A nil key may use
-// nothing.
+// AllowsOp reports whether the key may use the operation, one of the Op constants of package
+// config. A nil key may use nothing.
 func (k *Key) AllowsOp(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
 }

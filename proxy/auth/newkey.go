@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Prefix starts every key that NewKey makes. It is spelt so that secret scanners can look for it and that nobody's own
-// keys are likely to start with it.
+// Prefix starts every key that NewKey makes. It is spelt so that secret scanners can look for it
+// and that nobody's own keys are likely to start with it.
 const Prefix = "pstk_"
 
 const (
@@ -24,8 +24,8 @@ const (
 	hashPrefix = "sha256:"
 )
 
-// NewKey makes a key: the prefix, 256 random bits and a checksum, all in letters and digits. hash is the form that the
-// configuration holds. The error is the random source's.
+// NewKey makes a key: the prefix, 256 random bits and a checksum, all in letters and digits. hash
+// is the form that the configuration holds. The error is the random source's.
 func NewKey() (plain, hash string, err error) {
 	return newKey(rand.Reader)
 }
@@ -39,7 +39,8 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 			return "", "", fmt.Errorf("read random bytes for a key: %w", err)
 		}
 		for _, b := range buf {
-			// 62 and 63 are thrown away: wrapped round they would make two characters likelier than the others.
+			// 62 and 63 are thrown away: wrapped round they would make two characters likelier than
+			// the others.
 			if b &= 63; int(b) < len(alphabet) && len(key) < len(Prefix)+secretLen {
 				key = append(key, alphabet[b])
 			}
@@ -49,7 +50,8 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 	return string(key), Hash(string(key)), nil
 }
 
-// Hash returns the hash of a whole key, of any form, as the configuration holds it: "sha256:" and 64 hexadecimal digits.
+// Hash returns the hash of a whole key, of any form, as the configuration holds it: "sha256:" and
+// 64 hexadecimal digits.
 func Hash(plain string) string {
 	sum := sha256.Sum256([]byte(plain))
 	return hashPrefix + hex.EncodeToString(sum[:])
@@ -58,7 +60,8 @@ func Hash(plain string) string {
 // guessableLen is the length below which no key has the 128 bits that a fast hash needs.
 const guessableLen = 20
 
-// Guessable reports whether a key of somebody's own is too short or too monotonous to withstand guessing against its hash.
+// Guessable reports whether a key of somebody's own is too short or too monotonous to withstand
+// guessing against its hash.
 func Guessable(plain string) bool {
 	different := map[rune]bool{}
 	for _, r := range plain {
@@ -67,7 +70,8 @@ func Guessable(plain string) bool {
 	return len(plain) < guessableLen || len(different) < 8
 }
 
-// CheckKey says why a key could never be used: no header can carry it, or it looks like one of ours and is none.
+// CheckKey says why a key could never be used: no header can carry it, or it looks like one of ours
+// and is none.
 func CheckKey(plain string) error {
 	for i := range len(plain) {
 		if c := plain[i]; c <= ' ' || c >= 0x7f {
@@ -80,8 +84,8 @@ func CheckKey(plain string) error {
 	return nil
 }
 
-// Checksum reports whether plain has the form of a key that NewKey makes, checksum included. It says nothing about
-// whether the key exists.
+// Checksum reports whether plain has the form of a key that NewKey makes, checksum included. It
+// says nothing about whether the key exists.
 func Checksum(plain string) bool { return checksum([]byte(plain)) }
 
 func checksum(key []byte) bool {

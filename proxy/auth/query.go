@@ -2,7 +2,8 @@ package auth
 
 import "bytes"
 
-// credentialNames are the names of query parameters that carry a credential, reduced to lower-case letters and digits.
+// credentialNames are the names of query parameters that carry a credential, reduced to lower-case
+// letters and digits.
 var credentialNames = map[string]struct{}{
 	"apikey": {}, "key": {}, "xapikey": {}, "accesskey": {},
 	"token": {}, "accesstoken": {}, "apitoken": {}, "authtoken": {}, "bearertoken": {},
@@ -10,13 +11,15 @@ var credentialNames = map[string]struct{}{
 	"secret": {}, "apisecret": {}, "clientsecret": {}, "password": {},
 }
 
-// CheckQuery looks for a credential in a query string, and returns the *apierr.Error that refuses it: a 401 for a credential,
-// a 400 for a string that cannot be decoded. Both are shared and read-only. A parameter is a credential by its name, however
-// it is spelt: percent escapes are decoded, case and everything but letters and digits is left out, and a name in brackets
-// (key[], a[token]) is also looked at piece by piece. A name or value that is one of our own keys is a credential under any
-// name.
+// CheckQuery looks for a credential in a query string, and returns the *apierr.Error that refuses
+// it: a 401 for a credential, a 400 for a string that cannot be decoded. Both are shared and
+// read-only. A parameter is a credential by its name, however it is spelt: percent escapes are
+// decoded, case and everything but letters and digits is left out, and a name in brackets (key[],
+// a[token]) is also looked at piece by piece. A name or value that is one of our own keys is a
+// credential under any name.
 //
-// A credential wins over a part that cannot be decoded, so that breaking an escape does not hide one.
+// A credential wins over a part that cannot be decoded, so that breaking an escape does not hide
+// one.
 func CheckQuery(query []byte) error {
 	var broken error
 	for len(query) > 0 {
@@ -33,8 +36,8 @@ func CheckQuery(query []byte) error {
 	return broken
 }
 
-// cutPair cuts at the next separator. The semicolon is one too: some servers still split there, so it must not hide a
-// parameter.
+// cutPair cuts at the next separator. The semicolon is one too: some servers still split there, so
+// it must not hide a parameter.
 func cutPair(query []byte) (pair, rest []byte) {
 	for i, b := range query {
 		if b == '&' || b == ';' {
@@ -173,6 +176,7 @@ func (k *keyScan) add(b byte) {
 }
 
 func (k *keyScan) found() bool {
-	// The checksum makes its argument escape, so only a text that looks like a key is copied to the heap.
+	// The checksum makes its argument escape, so only a text that looks like a key is copied to the
+	// heap.
 	return k.n == keyLen && string(k.buf[:len(Prefix)]) == Prefix && checksum(bytes.Clone(k.buf[:]))
 }

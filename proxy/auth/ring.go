@@ -12,8 +12,8 @@ import (
 	"penstock/config"
 )
 
-// Ring is the set of keys of one configuration. It is immutable: a reload builds another one. All methods may be called
-// from any goroutine.
+// Ring is the set of keys of one configuration. It is immutable: a reload builds another one. All
+// methods may be called from any goroutine.
 type Ring struct {
 	byHash map[[sha256.Size]byte]entry
 	ids    map[string]struct{}
@@ -26,7 +26,8 @@ type entry struct {
 	expires time.Time // zero: never
 }
 
-// NewRing compiles the keys of a configuration. The error names the key and says what to correct; it never holds a hash.
+// NewRing compiles the keys of a configuration. The error names the key and says what to correct;
+// it never holds a hash.
 func NewRing(keys []config.Key) (*Ring, error) {
 	r := &Ring{
 		byHash: make(map[[sha256.Size]byte]entry, len(keys)),
@@ -61,7 +62,8 @@ func (r *Ring) add(c *config.Key) error {
 			return fmt.Errorf("key %q: %w", c.ID, err)
 		}
 		if other, ok := r.byHash[sum]; ok {
-			return fmt.Errorf("keys %q and %q have the same hash: every key needs a secret of its own", other.key.ID, c.ID)
+			return fmt.Errorf("keys %q and %q have the same hash: every key needs a secret of its own",
+				other.key.ID, c.ID)
 		}
 		own := *key
 		own.sum = sum
@@ -70,8 +72,9 @@ func (r *Ring) add(c *config.Key) error {
 	return nil
 }
 
-// Find returns the key that c is. The error is one and the same 401, shared and read-only, for a key that is unknown,
-// expired or inactive. now is compared by the wall clock. It does not allocate.
+// Find returns the key that c is. The error is one and the same 401, shared and read-only, for a
+// key that is unknown, expired or inactive. now is compared by the wall clock. It does not
+// allocate.
 func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	if len(c.key) >= len(Prefix) && string(c.key[:len(Prefix)]) == Prefix && !checksum(c.key) {
 		return nil, errInvalid
@@ -87,10 +90,10 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	return e.key, nil
 }
 
-// Holds reports whether a key that this or another ring found may go on: one of its id is in the ring and active, still has
-// the hash that it was found by, and not all of its hashes have expired. It tells what a reload means for the streams that a
-// key has running: a hash that is taken away is revoked, and so is what was begun with it; one that expired beside a newer
-// one lets it end.
+// Holds reports whether a key that this or another ring found may go on: one of its id is in the
+// ring and active, still has the hash that it was found by, and not all of its hashes have expired.
+// It tells what a reload means for the streams that a key has running: a hash that is taken away is
+// revoked, and so is what was begun with it; one that expired beside a newer one lets it end.
 func (r *Ring) Holds(found *Key, now time.Time) bool {
 	k := r.byHash[found.sum].key
 	if k == nil || k.ID != found.ID || !k.active {

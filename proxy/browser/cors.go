@@ -25,9 +25,11 @@ const (
 // SDKs add and the edge ignores. Those of the SDKs whose code is generated begin with
 // corsGenerated, and new ones come with their versions.
 var corsHeaders = map[string]bool{
-	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true, "traceparent": true, "tracestate": true,
+	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true,
+	"traceparent": true, "tracestate": true,
 	"anthropic-version": true, "anthropic-beta": true, "anthropic-dangerous-direct-browser-access": true,
-	"openai-beta": true, "openai-organization": true, "openai-project": true, "idempotency-key": true, "x-client-request-id": true,
+	"openai-beta": true, "openai-organization": true, "openai-project": true,
+	"idempotency-key": true, "x-client-request-id": true,
 	"http-referer": true, "x-title": true,
 }
 
@@ -91,7 +93,8 @@ func IsPreflight(ctx *fasthttp.RequestCtx) bool {
 func Preflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasthttp.ResponseHeader)) {
 	h := &ctx.Response.Header
 	h.Set("Access-Control-Allow-Methods", corsMethods)
-	if allowed := appendAllowed(nil, ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestHeaders)); len(allowed) > 0 {
+	if allowed := appendAllowed(nil,
+		ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestHeaders)); len(allowed) > 0 {
 		h.SetBytesV("Access-Control-Allow-Headers", allowed)
 	}
 	h.Set("Access-Control-Max-Age", "600")

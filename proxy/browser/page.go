@@ -24,11 +24,13 @@ func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error
 	}
 	host := h.Host()
 	if !ownHost(host, hosts) {
-		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Without keys only the names of this machine are answered, and the Host header has another: call it by localhost or its address, or add its origin to cors.origins.")
+		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+			"Without keys only the names of this machine are answered, and the Host header has another: call it by localhost or its address, or add its origin to cors.origins.")
 	}
 	origin := h.Peek(fasthttp.HeaderOrigin)
 	if foreignOrigin(origin, host) && !slices.Contains(origins, string(origin)) || len(origin) == 0 && crossSite(h) {
-		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed, "Without keys the pages of other origins are not answered: add the page's origin to cors.origins.")
+		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+			"Without keys the pages of other origins are not answered: add the page's origin to cors.origins.")
 	}
 	return nil
 }
@@ -128,7 +130,8 @@ func ownOrigin(origin, host []byte) bool {
 func crossSite(h *fasthttp.RequestHeader) bool {
 	switch string(h.Peek("Sec-Fetch-Site")) {
 	case "cross-site", "same-site":
-		followed := h.IsGet() && string(h.Peek("Sec-Fetch-Mode")) == "navigate" && string(h.Peek("Sec-Fetch-Dest")) == "document"
+		followed := h.IsGet() && string(h.Peek("Sec-Fetch-Mode")) == "navigate" &&
+			string(h.Peek("Sec-Fetch-Dest")) == "document"
 		return !followed
 	}
 	return false

@@ -10,7 +10,8 @@ import (
 // version is set by the linker; see the package's documentation.
 var version string
 
-// Version is the version that the build named, else the one that the toolchain recorded, else "(devel)".
+// Version is the version that the build named, else the one that the toolchain recorded, else
+// "(devel)".
 func Version() string {
 	if version != "" {
 		return version
@@ -35,8 +36,8 @@ func Revision() string {
 	return ""
 }
 
-// Line is the version, the revision, and the toolchain and system that the binary was built with and
-// for.
+// Line is the version, the revision, and the toolchain and system that the binary was built with
+// and for.
 func Line() string {
 	words := []string{Version(), Revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")

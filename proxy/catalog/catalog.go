@@ -50,7 +50,8 @@ func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) 
 	return c, nil
 }
 
-// List returns the list of the models that allow admits. The page of a scope is rendered at most once a second.
+// List returns the list of the models that allow admits. The page of a scope is rendered at most
+// once a second.
 func (c *Catalog) List(scope string, allow func(id string) bool, now time.Time) (*Page, error) {
 	second := now.Unix()
 	if p, ok := c.pages.Get(scope); ok && p.second == second {
@@ -99,8 +100,9 @@ func newPage(v any, second int64) (*Page, error) {
 	return &Page{Body: b.Bytes(), ETag: tag(b.Bytes(), second), second: second}, nil
 }
 
-// tag makes the ETag of a page: a hash of all but the time at which it was rendered. A client that asks again is then told
-// that nothing has changed, instead of getting a page with another second in it.
+// tag makes the ETag of a page: a hash of all but the time at which it was rendered. A client that
+// asks again is then told that nothing has changed, instead of getting a page with another second
+// in it.
 func tag(page []byte, second int64) string {
 	stamp := strconv.AppendInt([]byte(`"updated_at":`), second, 10)
 	sum := xxhash.New()

@@ -64,7 +64,8 @@ func newEntry(m *config.Model, started int64) entry {
 	e := entry{
 		ID: m.ID, Object: "model", Created: orInt(m.Created, started), OwnedBy: or(m.OwnedBy, "penstock"),
 		Name: or(m.Name, m.ID), Kind: m.Kind, Task: or(m.Task, d.task),
-		SupportedEndpoints: m.Endpoints(), InputModalities: orList(m.InputModalities, d.input), OutputModalities: orList(m.OutputModalities, d.output),
+		SupportedEndpoints: m.Endpoints(), InputModalities: orList(m.InputModalities,
+			d.input), OutputModalities: orList(m.OutputModalities, d.output),
 		ContextLength: m.ContextLength, ModalityContextLengths: m.ModalityContextLengths,
 		MaxOutputLength: m.MaxOutputLength, CapacityTPM: m.CapacityTPM,
 		Pricing: m.Pricing, SupportedFeatures: m.SupportedFeatures,
@@ -78,7 +79,8 @@ func newEntry(m *config.Model, started int64) entry {
 	return e
 }
 
-// live fills in what does: readiness, capacity, and what the engines say where the configuration is silent.
+// live fills in what does: readiness, capacity, and what the engines say where the configuration is
+// silent.
 func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	e.IsReady = r.Ready(now)
 	if m.ContextLength == 0 {
@@ -90,8 +92,9 @@ func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	e.Capacity = capacityOf(m, r, now)
 }
 
-// capacityOf sums the pools of the model's kind. Separate pools are listed beside their sum; a shared one is not split. Where
-// the upstreams differ in it, the slots of a shared pool stand in every pool that they are open to, and in the sum once.
+// capacityOf sums the pools of the model's kind. Separate pools are listed beside their sum; a
+// shared one is not split. Where the upstreams differ in it, the slots of a shared pool stand in
+// every pool that they are open to, and in the sum once.
 func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}

@@ -11,22 +11,24 @@ import (
 	"go.uber.org/zap"
 )
 
-// A place that panics as often as this within stormTime does not stop by itself; calmTime without a panic of it says that it
-// has stopped.
+// A place that panics as often as this within stormTime does not stop by itself; calmTime without a
+// panic of it says that it has stopped.
 const (
 	stormPanics = 10
 	stormTime   = 10 * time.Second
 	calmTime    = 30 * time.Second
 )
 
-// The pause before a goroutine starts again grows from firstPause to lastPause; a run of steadyTime makes it short again.
+// The pause before a goroutine starts again grows from firstPause to lastPause; a run of steadyTime
+// makes it short again.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
 	steadyTime = time.Minute
 )
 
-// Guard catches the panics of one edge. Its methods may be called from any goroutine. A nil Guard catches nothing.
+// Guard catches the panics of one edge. Its methods may be called from any goroutine. A nil Guard
+// catches nothing.
 type Guard struct {
 	log    atomic.Pointer[zap.Logger]
 	places map[string]*record
@@ -62,8 +64,8 @@ func (g *Guard) Panics(place string) uint64 {
 	return 0
 }
 
-// Storm returns a place whose panics do not stop: ten of them within ten seconds, and no thirty seconds without one since
-// then. Empty: there is none.
+// Storm returns a place whose panics do not stop: ten of them within ten seconds, and no thirty
+// seconds without one since then. Empty: there is none.
 func (g *Guard) Storm(now time.Time) string {
 	for _, name := range places {
 		if g.places[name].stormy(now) {
@@ -73,8 +75,8 @@ func (g *Guard) Storm(now time.Time) string {
 	return ""
 }
 
-// Catch is to be deferred: it ends a panic that passes, counts it for the place and calls after, which may be nil. A panic of
-// after itself is caught and counted, too.
+// Catch is to be deferred: it ends a panic that passes, counts it for the place and calls after,
+// which may be nil. A panic of after itself is caught and counted, too.
 func (g *Guard) Catch(place string, after func()) {
 	if g == nil {
 		return
@@ -90,7 +92,8 @@ func (g *Guard) Catch(place string, after func()) {
 // Once runs f. A panic of it ends it and nothing else.
 func (g *Guard) Once(place string, f func()) { g.run(place, f) }
 
-// Loop runs f until it returns. After a panic it runs it again, after a pause, unless stop is closed.
+// Loop runs f until it returns. After a panic it runs it again, after a pause, unless stop is
+// closed.
 func (g *Guard) Loop(stop <-chan struct{}, place string, f func()) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		begun := time.Now()
@@ -115,7 +118,8 @@ func (g *Guard) run(place string, f func()) (whole bool) {
 	return true
 }
 
-// note counts a panic and logs it. The value is not logged, since it may hold a client's words. The log may be what panics.
+// note counts a panic and logs it. The value is not logged, since it may hold a client's words. The
+// log may be what panics.
 func (g *Guard) note(place string, v any) {
 	defer func() { _ = recover() }()
 	if r := g.places[place]; r != nil {
@@ -123,7 +127,8 @@ func (g *Guard) note(place string, v any) {
 		r.add(time.Now())
 	}
 	if log := g.log.Load(); log != nil {
-		log.Error("panic", zap.String("where", place), zap.String("type", fmt.Sprintf("%T", v)), zap.String("stack", stack()))
+		log.Error("panic", zap.String("where", place), zap.String("type", fmt.Sprintf("%T", v)),
+			zap.String("stack", stack()))
 	}
 }
 
@@ -146,8 +151,8 @@ func (r *record) stormy(now time.Time) bool {
 	return r.storm
 }
 
-// stack is where the running goroutine is, as functions and lines alone: what Go tells of a stack by itself has words of
-// memory beside each function, and some are pieces of keys and prompts.
+// stack is where the running goroutine is, as functions and lines alone: what Go tells of a stack
+// by itself has words of memory beside each function, and some are pieces of keys and prompts.
 func stack() string {
 	var at [64]uintptr
 	var b strings.Builder

@@ -1,6 +1,7 @@
 package guard
 
-// The places at which a panic is caught, as the label of penstock_panics_total. doc.go says what each loses.
+// The places at which a panic is caught, as the label of penstock_panics_total. doc.go says what
+// each loses.
 const (
 	Handler    = "handler"
 	Admin      = "admin"

@@ -102,7 +102,8 @@ func scanHead(raw []byte) (hosts int, reason string) {
 		switch {
 		case colon == len("host") && httptoken.EqualFold(line[:colon], "host"):
 			hosts++
-		case colon == len("expect") && httptoken.EqualFold(line[:colon], "expect") && !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "100-continue"):
+		case colon == len("expect") && httptoken.EqualFold(line[:colon], "expect") &&
+			!httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "100-continue"):
 			return 0, reasonExpect
 		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
 			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {

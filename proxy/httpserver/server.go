@@ -59,5 +59,6 @@ func WrongMethod(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
 	// The router lists OPTIONS as well, which is not answered here.
 	allow = strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
 	allow = strings.TrimSuffix(allow, ", OPTIONS")
-	return allow, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed, "This path takes %s only.", allow)
+	return allow, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed,
+		"This path takes %s only.", allow)
 }

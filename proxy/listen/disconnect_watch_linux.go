@@ -39,8 +39,10 @@ func newDisconnectWatchEvery(l *Listener, every time.Duration) (*disconnectWatch
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(epoll))
 	}
-	w := &disconnectWatch{ln: l, ackInterval: every, epoll: epoll, wake: wake, done: make(chan struct{}), fds: map[int32]*Conn{}}
-	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: -1}); err != nil {
+	w := &disconnectWatch{ln: l, ackInterval: every, epoll: epoll, wake: wake, done: make(chan struct{}),
+		fds: map[int32]*Conn{}}
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake,
+		&unix.EpollEvent{Events: unix.EPOLLIN, Fd: -1}); err != nil {
 		return nil, errors.Join(err, unix.Close(epoll), unix.Close(wake))
 	}
 	go l.guard.Loop(w.done, guard.Clients, w.run)
@@ -59,7 +61,8 @@ func (w *disconnectWatch) add(c *Conn) error {
 		w.mu.Lock()
 		w.fds[int32(fd)] = c
 		w.mu.Unlock()
-		ctl = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, int(fd), &unix.EpollEvent{Events: hangups, Fd: int32(fd), Pad: int32(c.generation)})
+		ctl = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, int(fd),
+			&unix.EpollEvent{Events: hangups, Fd: int32(fd), Pad: int32(c.generation)})
 	})
 	return errors.Join(err, ctl)
 }

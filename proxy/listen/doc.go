@@ -6,9 +6,9 @@
 //
 // The bytes of a request pass three readers. Each may refuse; none repairs.
 //
-//	framingChecker  (framing.go)   line ends of heads, the length of the body, chunks and trailers
-//	fasthttp                       the request line and the headers; delivers the body's payload
-//	httpserver.CheckHead           the headers that fasthttp accepts and other parsers read differently
+//	framingChecker (framing.go)  line ends of heads, the length of the body, chunks and trailers
+//	fasthttp                     the request line and the headers; delivers the payload of bodies
+//	httpserver.CheckHead         headers that fasthttp accepts and other parsers read differently
 //
 // The checker sees each read of a connection before fasthttp does, under TLS the decrypted bytes.
 // fasthttp waits for CR LF CR LF, so a head with other line ends would hang until the header's
@@ -19,10 +19,10 @@
 //
 // The checker follows chunks by the state machine that also decodes engines' replies
 // (http1/chunked); only the rules differ (chunkRules). It passes the bytes on as they are, because
-// fasthttp owns the buffer and takes the chunk framing off itself. So chunks of a request are parsed
-// twice, but judged once: what passes the checker means the same to fasthttp. To deliver the payload
-// without the second parser, requests with chunked bodies would have to leave fasthttp before their
-// handler runs.
+// fasthttp owns the buffer and takes the chunk framing off itself. So chunks of a request are
+// parsed twice, but judged once: what passes the checker means the same to fasthttp. To deliver the
+// payload without the second parser, requests with chunked bodies would have to leave fasthttp
+// before their handler runs.
 //
 // The check costs a quarter of a microsecond a request, and for a body of known length one
 // subtraction a read. It is ahead of the server by the bytes that the server has buffered, so it

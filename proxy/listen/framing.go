@@ -27,18 +27,19 @@ const keptLineBytes = 64
 
 // chunkRules are those of requests. A chunk of more than 15 digits is none; the extensions of all
 // chunks and the trailers share one bound, and a folded trailer is refused.
-var chunkRules = chunked.Rules{MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true, BlankEnd: true}
+var chunkRules = chunked.Rules{MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
+	BlankEnd: true}
 
 // maxExtraBytes bounds the extensions of a body's chunks and its trailers together. Both are
 // skipped.
 const maxExtraBytes = 16 << 10
 
 // framingChecker follows the requests on a connection as they are read: heads line by line, chunked
-// bodies by a chunked.Decoder, others by their length. fasthttp's parser waits for the rest of a head
-// whose lines end in LF until the header's timeout, accepts trailers that end in LF, and reads
-// extensions without a bound. Bytes that
-// another parser on the way may read differently allow request smuggling, so the first such byte
-// ends the reading. Only the goroutine that serves the connection uses the checker.
+// bodies by a chunked.Decoder, others by their length. fasthttp's parser waits for the rest of a
+// head whose lines end in LF until the header's timeout, accepts trailers that end in LF, and reads
+// extensions without a bound. Bytes that another parser on the way may read differently allow
+// request smuggling, so the first such byte ends the reading. Only the goroutine that serves the
+// connection uses the checker.
 //
 // The checker is ahead of the server by the bytes that the server has buffered. It therefore counts
 // the requests that have begun, and the server reports each request that it starts (SetActive). An
@@ -181,7 +182,8 @@ func (f *framingChecker) failLineEnd(p []byte) {
 func (f *framingChecker) beginRequest() {
 	f.begun++
 	f.inHead = true
-	f.headComplete, f.chunked, f.hasLength, f.contentLength, f.chunks, f.requestLineLen = false, false, false, 0, chunked.Decoder{}, 0
+	f.headComplete, f.chunked, f.hasLength = false, false, false
+	f.contentLength, f.chunks, f.requestLineLen = 0, chunked.Decoder{}, 0
 }
 
 // endLine handles a finished line. A long line is cut to its beginning.

@@ -1,6 +1,6 @@
 // Package local is the start without a configuration: it finds the engines of this machine, makes a
-// key for the run, serves what was found, and prints how to call it. The configuration is written by
-// config.Local and read like a file, so that such a start takes no other path than any.
+// key for the run, serves what was found, and prints how to call it. The configuration is written
+// by config.Local and read like a file, so that such a start takes no other path than any.
 package local
 
 import (
@@ -14,8 +14,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Serve serves the engines of this machine for a new key, until end. If there is none, it serves the
-// one that simulator starts. It writes to out what it serves.
+// Serve serves the engines of this machine for a new key, until end. If there is none, it serves
+// the one that simulator starts. It writes to out what it serves.
 func Serve(end *proxy.Shutdown, out io.Writer, simulator func() (config.LocalEngine, func(), error)) error {
 	end.AlsoHangup()
 	engines, err := find(end.Context, out)
@@ -28,7 +28,8 @@ func Serve(end *proxy.Shutdown, out io.Writer, simulator func() (config.LocalEng
 			return err
 		}
 		defer stop()
-		fmt.Fprintln(out, "No engine was found on the usual ports of this machine, so the bundled simulator was started.")
+		fmt.Fprintln(out,
+			"No engine was found on the usual ports of this machine, so the bundled simulator was started.")
 		engines = append(engines, simulated)
 	}
 	key, hash, err := auth.NewKey()
@@ -57,7 +58,8 @@ func find(ctx context.Context, out io.Writer) (engines []config.LocalEngine, err
 			continue
 		}
 		if len(found.Models) == 0 {
-			fmt.Fprintf(out, "%s (%s) lists no model, so it is left out: name its model in a configuration, which penstock doctor %s begins.\n", found.URL, found.Engine, found.URL)
+			fmt.Fprintf(out,
+				"%s (%s) lists no model, so it is left out: name its model in a configuration, which penstock doctor %s begins.\n", found.URL, found.Engine, found.URL)
 			continue
 		}
 		e := config.LocalEngine{URL: found.URL, Engine: found.Engine}

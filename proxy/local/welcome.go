@@ -26,8 +26,10 @@ func welcome(f *config.File, public, admin, key string) string {
 		return b.String()
 	}
 	b.WriteString("Try it:\n\n")
-	fmt.Fprintf(&b, "curl -N %s/v1/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \\\n", public, key)
-	fmt.Fprintf(&b, "  -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"stream\":true}'\n\n", jsonForShells(f.Models[chat].ID))
+	fmt.Fprintf(&b,
+		"curl -N %s/v1/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \\\n", public, key)
+	fmt.Fprintf(&b,
+		"  -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"stream\":true}'\n\n", jsonForShells(f.Models[chat].ID))
 	return b.String()
 }
 
@@ -38,7 +40,8 @@ func jsonForShells(s string) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(s)) {
 		switch c := rune(unit); {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c < 0x80 && strings.ContainsRune(" -_.:/@+=,", c):
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c < 0x80 &&
+			strings.ContainsRune(" -_.:/@+=,", c):
 			b.WriteRune(c)
 		default:
 			fmt.Fprintf(&b, `\u%04x`, unit)

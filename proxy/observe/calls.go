@@ -10,7 +10,8 @@ import (
 	"penstock/config"
 )
 
-// Calls counts finished calls, writes their access lines and remembers the newest. It is safe for concurrent use.
+// Calls counts finished calls, writes their access lines and remembers the newest. It is safe for
+// concurrent use.
 type Calls struct {
 	log     *zap.Logger
 	access  atomic.Bool
@@ -28,14 +29,16 @@ type Calls struct {
 
 // NewCalls registers the edge's own metrics in set and logs access lines to log as l says.
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
-	c := &Calls{log: log, console: l.Format == config.LogFormatConsole, series: newSeries(set), Recent: new(Recent), Usage: new(Usage)}
+	c := &Calls{log: log, console: l.Format == config.LogFormatConsole, series: newSeries(set), Recent: new(Recent),
+		Usage: new(Usage)}
 	c.access.Store(l.Access)
 	c.finished = set.NewCounter("penstock_calls_finished_total")
 	set.NewGauge("penstock_calls_inflight", func() float64 { return float64(c.inflight.Load()) })
 	return c
 }
 
-// SetLog follows a reload: access lines from now on or no more, and the level of the whole log. The form of its lines stays.
+// SetLog follows a reload: access lines from now on or no more, and the level of the whole log. The
+// form of its lines stays.
 func (c *Calls) SetLog(l config.Log) {
 	c.access.Store(l.Access)
 	if core, ok := c.log.Core().(*leveled); ok {
@@ -52,8 +55,8 @@ func (c *Calls) InFlight() int64 { return c.inflight.Load() }
 // Finished returns how many calls have ended since the start.
 func (c *Calls) Finished() uint64 { return c.finished.Get() }
 
-// Configured tells which models and upstreams the configuration names now. Series of others go away, and a call that
-// outlives its model is counted under "-".
+// Configured tells which models and upstreams the configuration names now. Series of others go
+// away, and a call that outlives its model is counted under "-".
 func (c *Calls) Configured(models, upstreams []string) { c.series.keep(models, upstreams) }
 
 // LogAccess switches the access lines on or off.
@@ -106,8 +109,8 @@ func (c *Calls) count(r *Record, now time.Time) {
 	}
 }
 
-// Meter measures one stream while it runs: the gaps between its events and the tokens as they come. The zero value
-// measures nothing. It belongs to the call's goroutine.
+// Meter measures one stream while it runs: the gaps between its events and the tokens as they come.
+// The zero value measures nothing. It belongs to the call's goroutine.
 type Meter struct {
 	model *modelSeries
 	up    *upstreamSeries
@@ -120,8 +123,8 @@ func (c *Calls) Meter(dialect, model, upstream string) Meter {
 	return Meter{model: c.series.model(dialect, model), up: c.series.upstream(upstream)}
 }
 
-// Note is told how many events have come by now. Events that came together are one gap: how bytes are cut into reads says
-// nothing about how fast they were made.
+// Note is told how many events have come by now. Events that came together are one gap: how bytes
+// are cut into reads says nothing about how fast they were made.
 func (m *Meter) Note(events int, at time.Time) {
 	if m.model == nil || events == m.seen {
 		return

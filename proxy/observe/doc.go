@@ -1,32 +1,37 @@
-// Package observe is what an operator sees of the calls: metrics, the access log and the process log's sink.
+// Package observe is what an operator sees of the calls: metrics, the access log and the process
+// log's sink.
 //
 // # Design
 //
-// One Record per call. The request path fills a Record as it goes, and Calls.Finish turns it into metrics and one log
-// line in one place. Nothing else in the edge counts calls.
+// One Record per call. The request path fills a Record as it goes, and Calls.Finish turns it into
+// metrics and one log line in one place. Nothing else in the edge counts calls.
 //
-// Labels come from the configuration only. A model is a label once it has been resolved to a configured id; until then it
-// is "-". Keys, request ids and anything a client wrote are never labels, so no client can add a series.
+// Labels come from the configuration only. A model is a label once it has been resolved to a
+// configured id; until then it is "-". Keys, request ids and anything a client wrote are never
+// labels, so no client can add a series.
 //
-// Nothing that a client says is ever written: the Record has no field for a prompt, a reply, a path or a header. Its address is,
-// where the operator wants it (log.client).
+// Nothing that a client says is ever written: the Record has no field for a prompt, a reply, a path
+// or a header. Its address is, where the operator wants it (log.client).
 //
-// Handles are looked up by a small struct in maps that are read without a lock and copied to grow, because building a
-// metric's name would cost more than counting. Counting and remembering a call allocates nothing. A reload drops the series
-// of what it removes; a call that ends later is counted under "-".
+// Handles are looked up by a small struct in maps that are read without a lock and copied to grow,
+// because building a metric's name would cost more than counting. Counting and remembering a call
+// allocates nothing. A reload drops the series of what it removes; a call that ends later is
+// counted under "-".
 //
-// Every metric is in one table (families.go) with its type and what it says. The page is written from that table, so a
-// metric without a description cannot be shown with one missing; the dashboard and the alert rules are tested against it.
+// Every metric is in one table (families.go) with its type and what it says. The page is written
+// from that table, so a metric without a description cannot be shown with one missing; the
+// dashboard and the alert rules are tested against it.
 //
-// What the status page shows of calls comes from fixed rings (recent.go) and short histories (history.go), what is charged
-// from Usage. All three are fed by Finish from the same Record.
+// What the status page shows of calls comes from fixed rings (recent.go) and short histories
+// (history.go), what is charged from Usage. All three are fed by Finish from the same Record.
 //
-// Latencies are cumulative `le` histograms (PrometheusHistogram), so that plain Prometheus can compute quantiles.
+// Latencies are cumulative `le` histograms (PrometheusHistogram), so that plain Prometheus can
+// compute quantiles.
 //
-// Traces are off unless an endpoint is configured; then a call and each of its attempts is a span, begun early because the
-// engine must be given its id. Ended spans wait in a bounded queue for one goroutine: the SDK's own batcher is not used
-// because it does not tell how many it lost.
+// Traces are off unless an endpoint is configured; then a call and each of its attempts is a span,
+// begun early because the engine must be given its id. Ended spans wait in a bounded queue for one
+// goroutine: the SDK's own batcher is not used because it does not tell how many it lost.
 //
-// The log is written by one goroutine from a bounded buffer (Sink). A slow disk or a blocked pipe makes it drop lines and
-// count them; it never makes a request wait.
+// The log is written by one goroutine from a bounded buffer (Sink). A slow disk or a blocked pipe
+// makes it drop lines and count them; it never makes a request wait.
 package observe

@@ -9,9 +9,10 @@ import (
 // ownPrefix is what the edge's metrics begin with; the others are the runtime's.
 const ownPrefix = "penstock_"
 
-// WriteText writes the metrics page: every family once, with its HELP and TYPE, over the samples of all sources (the edge's
-// set, one set an upstream, the runtime). What the runtime has beyond the families is left out. A family of ours that is not
-// described is written bare, which the lint test refuses.
+// WriteText writes the metrics page: every family once, with its HELP and TYPE, over the samples of
+// all sources (the edge's set, one set an upstream, the runtime). What the runtime has beyond the
+// families is left out. A family of ours that is not described is written bare, which the lint test
+// refuses.
 func WriteText(w io.Writer, sources ...func(io.Writer)) error {
 	var raw bytes.Buffer
 	for _, write := range sources {
@@ -71,8 +72,8 @@ func familyOf(line string) string {
 	return ""
 }
 
-// AppendSample appends one line of the text format to b, for gauges that live as long as what they tell of. pairs are label
-// names and values.
+// AppendSample appends one line of the text format to b, for gauges that live as long as what they
+// tell of. pairs are label names and values.
 func AppendSample(b *bytes.Buffer, name string, value string, pairs ...string) {
 	b.WriteString(name)
 	if len(pairs) > 0 {

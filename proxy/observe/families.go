@@ -17,10 +17,12 @@ type Family struct {
 	Help string
 }
 
-// Families returns every metric of /metrics. It is the list that dashboards and alert rules are checked against.
+// Families returns every metric of /metrics. It is the list that dashboards and alert rules are
+// checked against.
 func Families() []Family { return families }
 
-// families is in the order of the page. Labels: dialect, model, upstream (configured names), pool, and words of closed sets.
+// families is in the order of the page. Labels: dialect, model, upstream (configured names), pool,
+// and words of closed sets.
 var families = []Family{
 	{"penstock_build_info", Gauge, "Always 1; the labels say which build is running."},
 

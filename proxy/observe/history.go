@@ -6,13 +6,15 @@ import (
 	"time"
 )
 
-// The short memory of an upstream: historySlots slots of historyStep each, for the sparklines of the status page.
+// The short memory of an upstream: historySlots slots of historyStep each, for the sparklines of
+// the status page.
 const (
 	historyStep  = 5 * time.Second
 	historySlots = 60
 )
 
-// history is what one upstream did in the last minutes. Its methods may be called from any goroutine.
+// history is what one upstream did in the last minutes. Its methods may be called from any
+// goroutine.
 type history struct {
 	live atomic.Int64 // events of running streams that are in no slot yet
 
@@ -30,7 +32,8 @@ type slot struct {
 }
 
 // historyBounds are the upper ends of the TTFT classes, in milliseconds.
-var historyBounds = [...]float64{1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1100, 1600, 2400, 3600, 5400, 8000, 12000, 18000, 27000, 40000, 60000, 120000}
+var historyBounds = [...]float64{1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1100, 1600, 2400,
+	3600, 5400, 8000, 12000, 18000, 27000, 40000, 60000, 120000}
 
 func stepOf(at time.Time) int64 { return at.UnixNano() / int64(historyStep) }
 
@@ -53,7 +56,8 @@ func (h *history) fold(now time.Time) {
 	h.mu.Unlock()
 }
 
-// finish books an ended call. Tokens that no event announced are spread over the time in which they were made.
+// finish books an ended call. Tokens that no event announced are spread over the time in which they
+// were made.
 func (h *history) finish(r *Record, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,7 +94,8 @@ func classOf(d time.Duration) int {
 	return len(historyBounds)
 }
 
-// History is the last five minutes of an upstream, oldest first, in steps of StepSeconds. Values that are not known are -1.
+// History is the last five minutes of an upstream, oldest first, in steps of StepSeconds. Values
+// that are not known are -1.
 type History struct {
 	StepSeconds     float64   `json:"step_seconds"`
 	TokensPerSecond []float64 `json:"tokens_per_second"`
@@ -105,13 +110,14 @@ type History struct {
 func (c *Calls) History(upstream string, now time.Time) History {
 	u, ok := c.series.upstreams.get(upstream)
 	if !ok {
-		return History{StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{}, TTFTP50Millis: -1, TTFTP95Millis: -1}
+		return History{StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{},
+			TTFTP50Millis: -1, TTFTP95Millis: -1}
 	}
 	return u.history.read(now)
 }
 
-// Tick folds what running streams have brought into the history. Call it about every second; it is what makes a stream
-// visible while it runs.
+// Tick folds what running streams have brought into the history. Call it about every second; it is
+// what makes a stream visible while it runs.
 func (c *Calls) Tick(now time.Time) {
 	for _, u := range c.series.upstreams.all() {
 		u.history.fold(now)
@@ -148,8 +154,8 @@ func (h *history) read(now time.Time) History {
 	return out
 }
 
-// quantile returns the q quantile of counts over historyBounds in milliseconds, within the width of a class, or -1 when there
-// is nothing.
+// quantile returns the q quantile of counts over historyBounds in milliseconds, within the width of
+// a class, or -1 when there is nothing.
 func quantile(counts []int, q float64) float64 {
 	total := 0
 	for _, n := range counts {

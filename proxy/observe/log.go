@@ -12,8 +12,8 @@ import (
 	"penstock/config"
 )
 
-// NewLogger builds the process log of l over sink. Fields are typed and fixed; stack traces and callers are off, since
-// they say nothing to an operator.
+// NewLogger builds the process log of l over sink. Fields are typed and fixed; stack traces and
+// callers are off, since they say nothing to an operator.
 func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(l.Level)
 	if err != nil {
@@ -46,7 +46,8 @@ const fieldsOf = 20
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
 
-// writeLine writes the access line of r: a fixed list of fields in a fixed order, or a short one for eyes.
+// writeLine writes the access line of r: a fixed list of fields in a fixed order, or a short one
+// for eyes.
 func (c *Calls) writeLine(r *Record, now time.Time) {
 	if c.console {
 		if ce := c.log.Check(zapcore.InfoLevel, string(appendConsole(nil, r, now))); ce != nil {

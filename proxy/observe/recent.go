@@ -10,8 +10,9 @@ import (
 // recentRows is how many calls are remembered.
 const recentRows = 256
 
-// Recent holds the newest calls that an engine was asked about, and counts those that were refused before. They are apart, so
-// that a scanner that knocks without a key cannot push real calls out. The ring is fixed; noting a call allocates nothing.
+// Recent holds the newest calls that an engine was asked about, and counts those that were refused
+// before. They are apart, so that a scanner that knocks without a key cannot push real calls out.
+// The ring is fixed; noting a call allocates nothing.
 type Recent struct {
 	calls ring
 	// Refusals are the calls that no engine was asked about.

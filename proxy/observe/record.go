@@ -31,14 +31,16 @@ const (
 	PhaseStalled   Phase = "stalled" // the client stopped reading its stream and was let go; the end of a call only
 )
 
-// ID is a request id in place: "req_" and 26 characters. A Record holds it by value, so that noting one allocates nothing.
+// ID is a request id in place: "req_" and 26 characters. A Record holds it by value, so that noting
+// one allocates nothing.
 type ID [30]byte
 
 // String returns the id as clients see it.
 func (id ID) String() string { return string(id[:]) }
 
-// Record is everything that is told of one call. Model, Upstream and Key are configured names or empty, Client is the peer's
-// address where log.client asks for it; no field can hold a client's words.
+// Record is everything that is told of one call. Model, Upstream and Key are configured names or
+// empty, Client is the peer's address where log.client asks for it; no field can hold a client's
+// words.
 type Record struct {
 	RequestID                                   ID
 	Key, Dialect, Model, Upstream, Pool, Client string

@@ -10,8 +10,9 @@ import (
 // RefusalWindow is how far back Refusals counts.
 const RefusalWindow = refusalSlots * refusalSlot
 
-// The window is a ring of slots, so that old refusals leave the count by themselves. The number of reasons is bounded: models and keys are
-// configured names, and a configuration may have thousands of each.
+// The window is a ring of slots, so that old refusals leave the count by themselves. The number of
+// reasons is bounded: models and keys are configured names, and a configuration may have thousands
+// of each.
 const (
 	refusalSlot    = 10 * time.Second
 	refusalSlots   = 30
@@ -37,7 +38,8 @@ type RefusalCount struct {
 	Last  time.Time
 }
 
-// Refusals counts refusals by reason. A flood of one reason hides no other one. Its methods may be called from any goroutine.
+// Refusals counts refusals by reason. A flood of one reason hides no other one. Its methods may be
+// called from any goroutine.
 type Refusals struct {
 	mu   sync.Mutex
 	rows map[RefusalReason]*refusalRow
@@ -64,7 +66,8 @@ func (r *Refusals) add(reason RefusalReason, now time.Time) {
 	row.last = now
 }
 
-// row finds the row of a reason or makes one, if need be in place of rows that count nothing any more.
+// row finds the row of a reason or makes one, if need be in place of rows that count nothing any
+// more.
 func (r *Refusals) row(reason RefusalReason, now time.Time) *refusalRow {
 	if row := r.rows[reason]; row != nil {
 		return row
@@ -108,7 +111,8 @@ func (r *Refusals) Counts(now time.Time) []RefusalCount {
 		}
 	}
 	slices.SortFunc(out, func(a, b RefusalCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), b.Last.Compare(a.Last), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Limit, b.Limit))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), b.Last.Compare(a.Last), cmp.Compare(a.Code, b.Code),
+			cmp.Compare(a.Model, b.Model), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Limit, b.Limit))
 	})
 	return out
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Bounds of the histograms, in seconds: from a local embedding to a long generation; the gaps of one stream, from an engine
-// above 1,000 tokens a second to one that swaps; and what the edge itself takes.
+// Bounds of the histograms, in seconds: from a local embedding to a long generation; the gaps of
+// one stream, from an engine above 1,000 tokens a second to one that swaps; and what the edge
+// itself takes.
 var (
 	latencyBounds  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}
 	gapBounds      = []float64{.0005, .001, .0025, .005, .01, .02, .03, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 15, 60}
@@ -27,9 +28,11 @@ const (
 	familyBroken  = "penstock_stream_aborts_total"
 )
 
-var labelOf = map[string]string{familyAborts: "phase", familyErrors: "code", familyLimited: "limit", familyBroken: "code"}
+var labelOf = map[string]string{familyAborts: "phase", familyErrors: "code", familyLimited: "limit",
+	familyBroken: "code"}
 
-// series finds the handles of what is counted. Looking one up takes no lock and does not allocate; making one does both.
+// series finds the handles of what is counted. Looking one up takes no lock and does not allocate;
+// making one does both.
 type series struct {
 	set *metrics.Set
 
@@ -81,10 +84,11 @@ func (t *table[K, V]) change(f func(map[K]V)) {
 	t.m.Store(&next)
 }
 
-// wordsKnown are the words of those families whose sets are small. They are there from the start, at 0: a series that comes
-// with its first event hides that event from increase and rate.
+// wordsKnown are the words of those families whose sets are small. They are there from the start,
+// at 0: a series that comes with its first event hides that event from increase and rate.
 var wordsKnown = map[string][]string{
-	familyAborts:  {string(PhaseBody), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming), string(PhaseStalled)},
+	familyAborts: {string(PhaseBody), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
+		string(PhaseStalled)},
 	familyLimited: {"requests_per_minute", "tokens_per_minute", "concurrency", limitPool, limitEngine},
 }
 
@@ -98,8 +102,8 @@ func newSeries(set *metrics.Set) *series {
 	return s
 }
 
-// modelSeries are the series of one model in one dialect. With no model (the call was refused before one was found) there
-// are only the counters of ended calls.
+// modelSeries are the series of one model in one dialect. With no model (the call was refused
+// before one was found) there are only the counters of ended calls.
 type modelSeries struct {
 	key                        modelKey
 	dropped                    bool // the model left the configuration; guarded by series.mu
@@ -143,8 +147,10 @@ func (s *series) makeModel(dialect, model string) *modelSeries {
 		tokens := func(kind string) *metrics.Counter {
 			return s.set.NewCounter("penstock_tokens_total" + labels("dialect", dialect, "model", model, "kind", kind))
 		}
-		m.duration, m.ttft = histogram("penstock_call_duration_seconds", latencyBounds), histogram("penstock_ttft_seconds", latencyBounds)
-		m.queue, m.itl = histogram("penstock_queue_seconds", latencyBounds), histogram("penstock_itl_seconds", gapBounds)
+		m.duration, m.ttft = histogram("penstock_call_duration_seconds",
+			latencyBounds), histogram("penstock_ttft_seconds", latencyBounds)
+		m.queue, m.itl = histogram("penstock_queue_seconds", latencyBounds), histogram("penstock_itl_seconds",
+			gapBounds)
 		m.prompt, m.completion, m.cached = tokens("prompt"), tokens("completion"), tokens("cached")
 		m.estimated = s.set.NewCounter("penstock_calls_estimated_total" + l)
 	}
@@ -175,10 +181,12 @@ func (m *modelSeries) ended(s *series, upstream string, o Outcome) *metrics.Coun
 }
 
 func (m *modelSeries) endName(k endKey) string {
-	return "penstock_calls_total" + labels("dialect", m.key.dialect, "model", dash(m.key.model), "upstream", dash(k.upstream), "outcome", string(k.outcome))
+	return "penstock_calls_total" + labels("dialect", m.key.dialect, "model", dash(m.key.model), "upstream",
+		dash(k.upstream), "outcome", string(k.outcome))
 }
 
-// observe books the latencies of a call that went well: refusals are fast and would hide how slow the others are.
+// observe books the latencies of a call that went well: refusals are fast and would hide how slow
+// the others are.
 func (m *modelSeries) observe(r *Record, now time.Time) {
 	if m.duration == nil {
 		return
@@ -205,7 +213,8 @@ func (m *modelSeries) used(r *Record) {
 	}
 }
 
-// upstream returns the series of an upstream. One that is not configured any more has none that are shown.
+// upstream returns the series of an upstream. One that is not configured any more has none that are
+// shown.
 func (s *series) upstream(name string) *upstreamSeries {
 	if u, ok := s.upstreams.get(name); ok {
 		return u
@@ -218,7 +227,8 @@ func (s *series) upstream(name string) *upstreamSeries {
 	if !s.configuredUpstream[name] {
 		return new(upstreamSeries)
 	}
-	u := &upstreamSeries{ttft: s.set.NewPrometheusHistogramExt("penstock_upstream_ttft_seconds"+labels("upstream", name), latencyBounds)}
+	u := &upstreamSeries{ttft: s.set.NewPrometheusHistogramExt("penstock_upstream_ttft_seconds"+labels("upstream",
+		name), latencyBounds)}
 	s.upstreams.change(func(all map[string]*upstreamSeries) { all[name] = u })
 	return u
 }
@@ -321,11 +331,13 @@ func (s *series) dropModel(m *modelSeries) {
 		s.set.UnregisterMetric(m.endName(e))
 	}
 	l := labels("dialect", m.key.dialect, "model", m.key.model)
-	for _, name := range []string{"penstock_call_duration_seconds", "penstock_ttft_seconds", "penstock_queue_seconds", "penstock_itl_seconds", "penstock_calls_estimated_total"} {
+	for _, name := range []string{"penstock_call_duration_seconds", "penstock_ttft_seconds",
+		"penstock_queue_seconds", "penstock_itl_seconds", "penstock_calls_estimated_total"} {
 		s.set.UnregisterMetric(name + l)
 	}
 	for _, kind := range []string{"prompt", "completion", "cached"} {
-		s.set.UnregisterMetric("penstock_tokens_total" + labels("dialect", m.key.dialect, "model", m.key.model, "kind", kind))
+		s.set.UnregisterMetric("penstock_tokens_total" + labels("dialect", m.key.dialect, "model", m.key.model,
+			"kind", kind))
 	}
 }
 

@@ -13,13 +13,14 @@ import (
 const (
 	// sinkBytes bounds what may wait to be written.
 	sinkBytes = 1 << 20
-	// closeTime bounds how long the last lines may take: a reader that is stuck must not keep the process from ending.
+	// closeTime bounds how long the last lines may take: a reader that is stuck must not keep the
+	// process from ending.
 	closeTime = 2 * time.Second
 )
 
-// Sink is an asynchronous, bounded io.Writer for log lines: Write never blocks on the destination. Lines that do not fit
-// the buffer, and lines that the destination refuses, are dropped and counted. It is safe for concurrent use and implements
-// zapcore.WriteSyncer.
+// Sink is an asynchronous, bounded io.Writer for log lines: Write never blocks on the destination.
+// Lines that do not fit the buffer, and lines that the destination refuses, are dropped and
+// counted. It is safe for concurrent use and implements zapcore.WriteSyncer.
 type Sink struct {
 	dst     io.Writer
 	guard   *guard.Guard
@@ -32,7 +33,8 @@ type Sink struct {
 	dropped atomic.Uint64
 }
 
-// NewSink starts the writer's goroutine; Close ends it. A panic of dst loses what it was given, and is g's.
+// NewSink starts the writer's goroutine; Close ends it. A panic of dst loses what it was given, and
+// is g's.
 func NewSink(dst io.Writer, g *guard.Guard) *Sink {
 	s := &Sink{dst: dst, guard: g, done: make(chan struct{})}
 	s.wake.L = &s.mu
@@ -59,8 +61,8 @@ func (s *Sink) Sync() error { return nil }
 // Dropped returns how many lines were lost since the start.
 func (s *Sink) Dropped() uint64 { return s.dropped.Load() }
 
-// Close writes what is queued and ends the goroutine. It waits for a destination that blocks no longer than closeTime: the
-// goroutine is left behind then.
+// Close writes what is queued and ends the goroutine. It waits for a destination that blocks no
+// longer than closeTime: the goroutine is left behind then.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	s.closed = true

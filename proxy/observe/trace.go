@@ -21,15 +21,17 @@ import (
 	"penstock/proxy/guard"
 )
 
-// Tracer makes one span a call and one an attempt, with the names of the GenAI semantic conventions, and sends them to an
-// OTLP/HTTP endpoint. A nil *Tracer, and the nil spans it makes, do nothing at no cost. It is safe for concurrent use.
+// Tracer makes one span a call and one an attempt, with the names of the GenAI semantic
+// conventions, and sends them to an OTLP/HTTP endpoint. A nil *Tracer, and the nil spans it makes,
+// do nothing at no cost. It is safe for concurrent use.
 type Tracer struct {
 	tracer trace.Tracer
 	queue  *spanQueue
 }
 
-// NewTracer sends spans to endpoint, an http or https URL; without a path, to its /v1/traces. Nothing is dialled before the
-// first batch. Headers, such as a credential, are taken from OTEL_EXPORTER_OTLP_HEADERS. A panic of the sending loses a batch, and is g's.
+// NewTracer sends spans to endpoint, an http or https URL; without a path, to its /v1/traces.
+// Nothing is dialled before the first batch. Headers, such as a credential, are taken from
+// OTEL_EXPORTER_OTLP_HEADERS. A panic of the sending loses a batch, and is g's.
 func NewTracer(endpoint, version string, g *guard.Guard) (*Tracer, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -39,14 +41,16 @@ func NewTracer(endpoint, version string, g *guard.Guard) (*Tracer, error) {
 		u.Path = "/v1/traces"
 	}
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(u.String()),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: exportPatience}))
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond,
+			MaxInterval: 2 * time.Second, MaxElapsedTime: exportPatience}))
 	if err != nil {
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) // what was lost is counted; the text may hold addresses
 	q := newSpanQueue(exporter, g)
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(q),
-		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "penstock"), attribute.String("service.version", version))))
+		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "penstock"),
+			attribute.String("service.version", version))))
 	return &Tracer{tracer: provider.Tracer("penstock"), queue: q}, nil
 }
 
@@ -68,8 +72,9 @@ type CallSpan struct {
 	span   trace.Span
 }
 
-// Call begins the span of a call that started at start. traceparent is the client's, well formed, or nil; its decision
-// whether to record is kept. operation is a word of the conventions, such as chat.
+// Call begins the span of a call that started at start. traceparent is the client's, well formed,
+// or nil; its decision whether to record is kept. operation is a word of the conventions, such as
+// chat.
 func (t *Tracer) Call(operation string, traceparent []byte, start time.Time) *CallSpan {
 	if t == nil {
 		return nil
@@ -78,7 +83,9 @@ func (t *Tracer) Call(operation string, traceparent []byte, start time.Time) *Ca
 	if parent, ok := parentOf(traceparent); ok {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
 	}
-	ctx, span := t.tracer.Start(ctx, operation, trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("gen_ai.operation.name", operation)))
+	ctx, span := t.tracer.Start(ctx, operation, trace.WithTimestamp(start),
+		trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("gen_ai.operation.name",
+			operation)))
 	return &CallSpan{t, ctx, span}
 }
 
@@ -111,18 +118,23 @@ func (s *CallSpan) End(r *Record, now time.Time) {
 	}
 	if r.Model != "" {
 		s.span.SetName(r.operation(s.span) + " " + r.Model)
-		s.span.SetAttributes(attribute.String("gen_ai.request.model", r.Model), attribute.String("gen_ai.response.model", r.Model))
+		s.span.SetAttributes(attribute.String("gen_ai.request.model", r.Model),
+			attribute.String("gen_ai.response.model", r.Model))
 	}
 	s.span.SetAttributes(
-		attribute.String("penstock.request_id", r.RequestID.String()), attribute.String("penstock.dialect", r.Dialect), attribute.String("penstock.outcome", string(r.Outcome)),
-		attribute.Int("penstock.attempts", r.Attempts), attribute.Bool("gen_ai.request.stream", r.Stream), attribute.Int("http.response.status_code", r.Status),
+		attribute.String("penstock.request_id", r.RequestID.String()), attribute.String("penstock.dialect",
+			r.Dialect), attribute.String("penstock.outcome", string(r.Outcome)),
+		attribute.Int("penstock.attempts", r.Attempts), attribute.Bool("gen_ai.request.stream",
+			r.Stream), attribute.Int("http.response.status_code", r.Status),
 		attribute.Float64("penstock.queue_seconds", r.Queue.Seconds()),
 	)
 	if r.Upstream != "" {
 		s.span.SetAttributes(attribute.String("penstock.upstream", r.Upstream))
 	}
 	if r.PromptTokens+r.CompletionTokens > 0 {
-		s.span.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", r.PromptTokens), attribute.Int("gen_ai.usage.output_tokens", r.CompletionTokens), attribute.Int("gen_ai.usage.cache_read.input_tokens", r.CachedTokens))
+		s.span.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", r.PromptTokens),
+			attribute.Int("gen_ai.usage.output_tokens",
+				r.CompletionTokens), attribute.Int("gen_ai.usage.cache_read.input_tokens", r.CachedTokens))
 	}
 	if r.Stream && r.TTFT > 0 {
 		s.span.SetAttributes(attribute.Float64("gen_ai.response.time_to_first_chunk", r.TTFT.Seconds()))
@@ -147,8 +159,8 @@ func (r *Record) operation(s trace.Span) string {
 // AttemptSpan is the span of one attempt: what one upstream did for the call.
 type AttemptSpan struct{ span trace.Span }
 
-// Attempt begins the span of an attempt. The arguments are configured names, the name of the engine's profile and the base URL
-// that is dialled.
+// Attempt begins the span of an attempt. The arguments are configured names, the name of the
+// engine's profile and the base URL that is dialled.
 func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, now time.Time) *AttemptSpan {
 	if s == nil {
 		return nil
@@ -158,17 +170,20 @@ func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, no
 		address = u.Hostname()
 		port, _ = strconv.Atoi(u.Port())
 	}
-	_, span := s.tracer.tracer.Start(s.ctx, "attempt "+upstream, trace.WithTimestamp(now), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.Int("penstock.attempt", number), attribute.String("penstock.upstream", upstream), attribute.String("gen_ai.provider.name", engine),
-		attribute.String("server.address", address), attribute.Int("server.port", port), attribute.String("gen_ai.request.model", served)))
+	_, span := s.tracer.tracer.Start(s.ctx, "attempt "+upstream, trace.WithTimestamp(now),
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+			attribute.Int("penstock.attempt", number), attribute.String("penstock.upstream",
+				upstream), attribute.String("gen_ai.provider.name", engine),
+			attribute.String("server.address", address), attribute.Int("server.port",
+				port), attribute.String("gen_ai.request.model", served)))
 	return &AttemptSpan{span}
 }
 
 // Traceparent appends the W3C header for the engine.
 func (a *AttemptSpan) Traceparent(dst []byte) []byte { return appendTraceparent(dst, a.span) }
 
-// End ends the span: with the outcome, the engine's status where there was one (else 0), and the time to its first event
-// (else 0).
+// End ends the span: with the outcome, the engine's status where there was one (else 0), and the
+// time to its first event (else 0).
 func (a *AttemptSpan) End(outcome string, failed bool, status int, ttft time.Duration, now time.Time) {
 	if a == nil {
 		return
@@ -195,8 +210,8 @@ const (
 	exportPatience = 5 * time.Second
 )
 
-// spanQueue hands ended spans to one goroutine that sends them. It never makes a call wait: what does not fit is dropped and
-// counted, and so is what the endpoint did not take.
+// spanQueue hands ended spans to one goroutine that sends them. It never makes a call wait: what
+// does not fit is dropped and counted, and so is what the endpoint did not take.
 type spanQueue struct {
 	exporter sdk.SpanExporter
 	guard    *guard.Guard
@@ -208,7 +223,8 @@ type spanQueue struct {
 }
 
 func newSpanQueue(e sdk.SpanExporter, g *guard.Guard) *spanQueue {
-	q := &spanQueue{exporter: e, guard: g, spans: make(chan sdk.ReadOnlySpan, spansQueued), stop: make(chan struct{}), done: make(chan struct{})}
+	q := &spanQueue{exporter: e, guard: g, spans: make(chan sdk.ReadOnlySpan, spansQueued),
+		stop: make(chan struct{}), done: make(chan struct{})}
 	go g.Loop(q.done, guard.Spans, q.run)
 	return q
 }

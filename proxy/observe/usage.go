@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// What usage keeps: as many pairs of a key and a model as usagePairs, each with its last usageDays days. What does not fit
-// is booked under usageOther, so that the sums stay right.
+// What usage keeps: as many pairs of a key and a model as usagePairs, each with its last usageDays
+// days. What does not fit is booked under usageOther, so that the sums stay right.
 const (
 	usagePairs = 10_000
 	usageDays  = 31
 	usageOther = "(other)"
 )
 
-// Usage counts calls and tokens by key and model, since the start and by day (UTC), for chargeback. Its methods may be called
-// from any goroutine.
+// Usage counts calls and tokens by key and model, since the start and by day (UTC), for chargeback.
+// Its methods may be called from any goroutine.
 type Usage struct {
 	mu    sync.Mutex // held to add a pair
 	pairs table[usagePair, *usageCell]
@@ -57,7 +57,8 @@ func (u *Usage) add(r *Record, now time.Time) {
 	if r.Model == "" || r.Attempts == 0 {
 		return
 	}
-	a := Amount{Calls: 1, Prompt: uint64(max(0, r.PromptTokens)), Cached: uint64(max(0, r.CachedTokens)), Completion: uint64(max(0, r.CompletionTokens))}
+	a := Amount{Calls: 1, Prompt: uint64(max(0, r.PromptTokens)), Cached: uint64(max(0, r.CachedTokens)),
+		Completion: uint64(max(0, r.CompletionTokens))}
 	if r.TokensEstimated {
 		a.Estimated = 1
 	}

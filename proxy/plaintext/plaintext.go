@@ -1,13 +1,16 @@
-// Package plaintext makes text of others fit to be printed: what engines, result files and edges say reaches terminals by it alone.
-// It is a leaf, as package build is: the edge's pages for terminals, the commands and the load tester use it.
+// Package plaintext makes text of others fit to be printed: what engines, result files and edges
+// say reaches terminals by it alone. It is a leaf, as package build is: the edge's pages for
+// terminals, the commands and the load tester use it.
 //
 // # Design
 //
-// A terminal takes some characters for commands: it moves its cursor, sets its title, answers as if somebody typed, or shows text in
-// another order than it has. Such text need not come from an attacker's engine: a result is a file that is passed around. So it is
-// cleaned where it is written, whole, rather than where each name is read, and a name that is added later cannot be forgotten.
-// Control characters (C0, DEL, C1), format characters (marks that turn the direction of text round, zero widths) and what is no UTF-8
-// become a question mark each; letters of any script stay. In JSON the same characters are escaped, which changes no value.
+// A terminal takes some characters for commands: it moves its cursor, sets its title, answers as if
+// somebody typed, or shows text in another order than it has. Such text need not come from an
+// attacker's engine: a result is a file that is passed around. So it is cleaned where it is
+// written, whole, rather than where each name is read, and a name that is added later cannot be
+// forgotten. Control characters (C0, DEL, C1), format characters (marks that turn the direction of
+// text round, zero widths) and what is no UTF-8 become a question mark each; letters of any script
+// stay. In JSON the same characters are escaped, which changes no value.
 package plaintext
 
 import (
@@ -18,7 +21,8 @@ import (
 	"unicode/utf8"
 )
 
-// Line cleans a text that is to stand in one line: line breaks and tabs are control characters, too.
+// Line cleans a text that is to stand in one line: line breaks and tabs are control characters,
+// too.
 func Line(s string) string { return clean(s, "") }
 
 // Text cleans a text of several lines, and leaves line breaks and tabs in it.
@@ -38,7 +42,8 @@ func drives(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
 
-// JSON escapes what is not to be printed in a valid JSON document. Such characters are in strings alone, and stay what they were.
+// JSON escapes what is not to be printed in a valid JSON document. Such characters are in strings
+// alone, and stay what they were.
 func JSON(document []byte) []byte {
 	out := make([]byte, 0, len(document))
 	for _, r := range string(document) {

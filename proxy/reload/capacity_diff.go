@@ -112,7 +112,8 @@ func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 // modelsLosingCapacity finds the models that can serve calls now and could not after the plan: they
 // would have no slots, or no upstream that takes calls. It probes the upstreams that the plan adds
 // to such a model first, because they may be able to serve it.
-func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide, plan *upstreams.Plan) []*routing.Route {
+func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide,
+	plan *upstreams.Plan) []*routing.Route {
 	var risky []*routing.Route
 	var unknown []*upstreams.Upstream
 	for _, r := range next.routes.Routes() {
@@ -163,9 +164,9 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 		r.ID, strings.Join(reasons, "; ")))
 }
 
-// WriteDiff writes what replacing one configuration by another means, without a running edge: a line
-// for each model whose slots change, then one for each setting. Engines' reports are not known then,
-// so slots that the files leave open are assumed.
+// WriteDiff writes what replacing one configuration by another means, without a running edge: a
+// line for each model whose slots change, then one for each setting. Engines' reports are not known
+// then, so slots that the files leave open are assumed.
 func WriteDiff(w io.Writer, old, next *config.File) error {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {

@@ -3,11 +3,11 @@
 //
 // # Steps
 //
-//	Trigger, Run     a changed file, SIGHUP or other addresses of a name ask for a reload (triggers.go)
-//	Reload           one reload from its Request to its Result; an operator waits for it
-//	readKeys         the file is read; if it is valid, its keys are in force from here on (keys.go)
-//	judge            what else does the file change, and does a model lose its capacity (models.go)
-//	apply, commit    upstreams, queues, models: all of the rest or nothing
+//	Trigger, Run   a changed file, SIGHUP or new addresses ask for a reload (triggers.go)
+//	Reload         one reload from its Request to its Result; an operator waits for it
+//	readKeys       the file is read; if it is valid, its keys are in force from here on (keys.go)
+//	judge          what else does the file change, and does a model lose its capacity (models.go)
+//	apply, commit  upstreams, queues, models: all of the rest or nothing
 //
 // # Design
 //

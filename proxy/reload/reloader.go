@@ -36,8 +36,8 @@ type Options struct {
 	Load func() (*config.File, config.Problems)
 	// Parse reads the text of a candidate, as Load does the file in place. Nil: Load is used.
 	Parse func(src []byte) (*config.File, config.Problems)
-	// Public and Admin are the addresses of the listeners. A reload cannot move them, so a file must
-	// not open them to other machines without keys.
+	// Public and Admin are the addresses of the listeners. A reload cannot move them, so a file
+	// must not open them to other machines without keys.
 	Public, Admin string
 	Certificate   *listen.Certificate // nil without TLS
 
@@ -46,11 +46,11 @@ type Options struct {
 	// OnCommit is called when the upstreams and the certificate of a file are in use and its models
 	// are not yet. newCertificate says that the certificate was read again.
 	OnCommit func(f *config.File, newCertificate bool)
-	// OnSwap is called when the snapshot of a file has become the running one. newProfiles says that
-	// the engines' profiles are others than before.
+	// OnSwap is called when the snapshot of a file has become the running one. newProfiles says
+	// that the engines' profiles are others than before.
 	OnSwap func(f *config.File, newProfiles bool)
-	// OnRevoke is called when keys were removed, or their hashes, and on_revoke is abort: calls that
-	// began with one that the ring does not hold are to end.
+	// OnRevoke is called when keys were removed, or their hashes, and on_revoke is abort: calls
+	// that began with one that the ring does not hold are to end.
 	OnRevoke func(*auth.Ring)
 }
 
@@ -80,7 +80,8 @@ func New(o Options) *Reloader {
 	}
 	return &Reloader{
 		opts: o, triggers: make(chan string, 1),
-		counters: counters{ok: count("ok"), refused: count("bad"), keysOnly: count("keys_only"), unchanged: count("unchanged")},
+		counters: counters{ok: count("ok"), refused: count("bad"), keysOnly: count("keys_only"),
+			unchanged: count("unchanged")},
 	}
 }
 
@@ -105,7 +106,8 @@ func (r *Reloader) Versions() []*snapshot.ConfigVersion { return r.versions.inUs
 // Summary describes the running configuration in one line, for the service manager.
 func (r *Reloader) Summary() string {
 	s := r.Running()
-	return fmt.Sprintf("serving %d models from %d upstreams, configuration version %d", len(s.Config.Models), len(s.Config.Upstreams), s.Version)
+	return fmt.Sprintf("serving %d models from %d upstreams, configuration version %d", len(s.Config.Models),
+		len(s.Config.Upstreams), s.Version)
 }
 
 // Reload reads the configuration and makes it the running one: its keys at once, and then all of
@@ -189,10 +191,12 @@ func (r *Reloader) record(res *Result) {
 		}
 	case res.Unchanged:
 		r.counters.unchanged.Inc()
-		log.Info("configuration unchanged", source, zap.Uint64("version", res.Version), zap.Strings("needs_restart", res.Restart))
+		log.Info("configuration unchanged", source, zap.Uint64("version", res.Version),
+			zap.Strings("needs_restart", res.Restart))
 	default:
 		r.counters.ok.Inc()
 		log.Info("reloaded", source, zap.Uint64("version", res.Version), zap.Strings("changes", res.Changes),
-			zap.Stringers("capacity", res.Capacity), zap.Strings("needs_restart", res.Restart), zap.Bool("forced", res.Forced))
+			zap.Stringers("capacity", res.Capacity), zap.Strings("needs_restart", res.Restart), zap.Bool("forced",
+				res.Forced))
 	}
 }

@@ -14,7 +14,8 @@ const (
 	StateFailed = "failed"
 )
 
-// Call is one row of the table of calls. It has numbers and configured names; never a word of a prompt or an answer.
+// Call is one row of the table of calls. It has numbers and configured names; never a word of a
+// prompt or an answer.
 type Call struct {
 	ID       string    `json:"id"`
 	Start    time.Time `json:"start"`
@@ -65,9 +66,11 @@ func rows(flights []Call, ended []observe.Ended) []Call {
 func rowOf(e *observe.Ended) Call {
 	r := &e.Record
 	c := Call{
-		ID: r.RequestID.String(), Start: r.Start, Key: r.Key, Dialect: r.Dialect, Model: r.Model, Upstream: r.Upstream, Pool: r.Pool, Stream: r.Stream,
+		ID: r.RequestID.String(), Start: r.Start, Key: r.Key, Dialect: r.Dialect, Model: r.Model,
+		Upstream: r.Upstream, Pool: r.Pool, Stream: r.Stream,
 		State: StateDone, Status: r.Status, Code: r.Code, Attempts: r.Attempts,
-		Cached: r.CachedTokens, Fresh: max(0, r.PromptTokens-r.CachedTokens), Generated: r.CompletionTokens, Estimated: r.TokensEstimated,
+		Cached: r.CachedTokens, Fresh: max(0,
+			r.PromptTokens-r.CachedTokens), Generated: r.CompletionTokens, Estimated: r.TokensEstimated,
 		Queue: Millis(r.Queue), TTFT: Millis(r.TTFT), Duration: Millis(e.End.Sub(r.Start)),
 	}
 	switch r.Outcome {
@@ -107,7 +110,8 @@ type Refusal struct {
 func refusals(counts []observe.RefusalCount) []Refusal {
 	out := make([]Refusal, 0, len(counts))
 	for _, c := range counts {
-		out = append(out, Refusal{Code: c.Code, Status: c.Status, Limit: c.Limit, Model: c.Model, Key: c.Key, Count: c.Count, Last: c.Last})
+		out = append(out, Refusal{Code: c.Code, Status: c.Status, Limit: c.Limit, Model: c.Model, Key: c.Key,
+			Count: c.Count, Last: c.Last})
 	}
 	return out
 }

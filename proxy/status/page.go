@@ -20,8 +20,9 @@ var (
 	pageJS string
 )
 
-// The page is one file: its style and its script stand in it, and the policy allows exactly these two by their hashes. No
-// attribute carries style or script, so nothing that a name could smuggle in would run.
+// The page is one file: its style and its script stand in it, and the policy allows exactly these
+// two by their hashes. No attribute carries style or script, so nothing that a name could smuggle
+// in would run.
 var (
 	page   = template.Must(template.New("page").Funcs(helpers).Parse(pageHTML))
 	policy = "default-src 'none'; style-src '" + hash(pageCSS) + "'; script-src '" + hash(pageJS) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -159,7 +160,8 @@ type namedPool struct {
 	Sources       []string
 }
 
-// poolsOf are the pools of a model as they are shown: one where they are shared, else those that have slots.
+// poolsOf are the pools of a model as they are shown: one where they are shared, else those that
+// have slots.
 func poolsOf(m Model) (out []namedPool) {
 	if !m.Separate {
 		p := m.Pools["text"]

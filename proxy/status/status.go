@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Status is the state of the edge at one moment: what the page shows, and its JSON twin. Times are absolute, durations have
-// their unit in the name, and what is not known is null or -1, never zero.
+// Status is the state of the edge at one moment: what the page shows, and its JSON twin. Times are
+// absolute, durations have their unit in the name, and what is not known is null or -1, never zero.
 type Status struct {
 	Verdict     Verdict      `json:"verdict"`
 	Build       string       `json:"build"`
@@ -142,7 +142,8 @@ type Input struct {
 
 // Of describes the edge. The caller fills in what is the process's own, and then calls Judge.
 func Of(in *Input) *Status {
-	s := &Status{Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(), InFlight: in.Calls.InFlight()}
+	s := &Status{Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(),
+		InFlight: in.Calls.InFlight()}
 	for _, u := range in.Upstreams {
 		s.Upstreams = append(s.Upstreams, Upstream{u.Status(in.Now), in.Calls.History(u.Name(), in.Now)})
 	}
@@ -178,7 +179,8 @@ func modelOf(r *routing.Route, now time.Time) Model {
 	}
 	for _, t := range r.Targets() {
 		why := t.Upstream.Obstacle(t.Served, now)
-		m.Targets = append(m.Targets, Target{Upstream: t.Upstream.Label(), Served: t.Served, Eligible: why == "", Why: why})
+		m.Targets = append(m.Targets, Target{Upstream: t.Upstream.Label(), Served: t.Served, Eligible: why == "",
+			Why: why})
 	}
 	return m
 }

@@ -10,19 +10,22 @@ import (
 	"penstock/proxy/plaintext"
 )
 
-// Terminal writes the state for a terminal of the given width (80 is enough), with colours when ansi is true. Colour only
-// repeats what the words say.
+// Terminal writes the state for a terminal of the given width (80 is enough), with colours when
+// ansi is true. Colour only repeats what the words say.
 func (s *Status) Terminal(width int, ansi bool) []byte {
 	t := terminal{width: max(60, width), ansi: ansi}
 	t.wrap(paint(s.Verdict.Level), "Penstock  "+s.Verdict.Text)
-	t.wrap(dim, fmt.Sprintf("%d in flight · %d ended · %d connections · retries %d of %d · up %s · configuration #%d", s.InFlight, s.Finished, s.Connections, s.Retries.Used, s.Retries.Allowed, Ago(s.Now.Sub(s.Started)), s.Version))
+	t.wrap(dim,
+		fmt.Sprintf("%d in flight · %d ended · %d connections · retries %d of %d · up %s · configuration #%d",
+			s.InFlight, s.Finished, s.Connections, s.Retries.Used, s.Retries.Allowed, Ago(s.Now.Sub(s.Started)), s.Version))
 	t.models(s)
 	t.upstreams(s)
 	t.calls(s)
 	if len(s.Refusals) > 0 {
 		t.head("REFUSED (5 min)")
 		for _, r := range s.Refusals[:min(len(s.Refusals), 5)] {
-			t.line("", fmt.Sprintf("%5d  %-24s %s", r.Count, r.Code, plaintext.Line(strings.TrimSpace(r.Model+" "+r.Key))))
+			t.line("", fmt.Sprintf("%5d  %-24s %s", r.Count, r.Code,
+				plaintext.Line(strings.TrimSpace(r.Model+" "+r.Key))))
 		}
 	}
 	if r := s.LastReload; r != nil && !r.OK {
@@ -59,7 +62,8 @@ type terminal struct {
 	ansi  bool
 }
 
-// line writes one line, cut at the width. Names come from a file that others write, so nothing in them can move the cursor.
+// line writes one line, cut at the width. Names come from a file that others write, so nothing in
+// them can move the cursor.
 func (t *terminal) line(colour, text string) {
 	text = plaintext.Line(text)
 	if utf8.RuneCountInString(text) > t.width {
@@ -71,8 +75,8 @@ func (t *terminal) line(colour, text string) {
 	t.out.WriteString(text + "\n")
 }
 
-// wrap writes a text that must be read whole, on as many lines as it takes: broken at blanks, and where a word is longer than
-// a line, in the word.
+// wrap writes a text that must be read whole, on as many lines as it takes: broken at blanks, and
+// where a word is longer than a line, in the word.
 func (t *terminal) wrap(colour, text string) {
 	rest, indent := []rune(plaintext.Line(text)), ""
 	for {
@@ -112,7 +116,8 @@ func (t *terminal) models(s *Status) {
 		}
 		name := fit(m.ID, 28)
 		for _, p := range poolsOf(*m) {
-			t.line(colour, fmt.Sprintf("%-28s %-7s %s %-16s %s", name, state, gauge(p.Active, p.Total), fmt.Sprintf("%d/%d %s", p.Active, p.Total, poolWord(p.Name)), queue))
+			t.line(colour, fmt.Sprintf("%-28s %-7s %s %-16s %s", name, state, gauge(p.Active, p.Total),
+				fmt.Sprintf("%d/%d %s", p.Active, p.Total, poolWord(p.Name)), queue))
 			name, state, queue = "", "", ""
 		}
 		if name != "" {
@@ -140,7 +145,8 @@ func gauge(active, total int) string {
 }
 
 func (t *terminal) upstreams(s *Status) {
-	t.head(fmt.Sprintf("%-20s %-18s %-11s %-8s %8s %8s", "UPSTREAM", "STATE", "IN FLIGHT", "LIMIT BY", "TTFT p95", "tok/s"))
+	t.head(fmt.Sprintf("%-20s %-18s %-11s %-8s %8s %8s", "UPSTREAM", "STATE", "IN FLIGHT", "LIMIT BY", "TTFT p95",
+		"tok/s"))
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
 		since := " " + Ago(secondsOf(u.Since()))
@@ -157,7 +163,10 @@ func (t *terminal) upstreams(s *Status) {
 		for _, p := range ownPools(u) {
 			active, limit = active+p.Active, limit+p.Total
 		}
-		t.line(colour, fmt.Sprintf("%-20s %-18s %-11s %-8s %8s %8s", fit(u.Label, 20), fit(state, 18), fmt.Sprintf("%d/%d", active, limit), u.Limits.Source, millis(u.History.TTFTP95Millis), rateOf(at(u.History.TokensPerSecond, len(u.History.TokensPerSecond)-1))))
+		t.line(colour, fmt.Sprintf("%-20s %-18s %-11s %-8s %8s %8s", fit(u.Label, 20), fit(state, 18),
+			fmt.Sprintf("%d/%d", active,
+				limit), u.Limits.Source, millis(u.History.TTFTP95Millis), rateOf(at(u.History.TokensPerSecond,
+				len(u.History.TokensPerSecond)-1))))
 		if why := u.trouble(); why != "" && colour != "" {
 			t.wrap(dim, "  "+why)
 		}
@@ -168,7 +177,8 @@ func (t *terminal) upstreams(s *Status) {
 const terminalCalls = 12
 
 func (t *terminal) calls(s *Status) {
-	t.head(fmt.Sprintf("%-12s %-16s %-10s %-14s %6s %6s %8s", "CALL", "MODEL", "UPSTREAM", "STATE", "PROMPT", "OUT", "TIME"))
+	t.head(fmt.Sprintf("%-12s %-16s %-10s %-14s %6s %6s %8s", "CALL", "MODEL", "UPSTREAM", "STATE", "PROMPT", "OUT",
+		"TIME"))
 	for i := range s.Calls[:min(len(s.Calls), terminalCalls)] {
 		c := &s.Calls[i]
 		state, colour, prompt, out := c.State, "", strconv.Itoa(c.Cached+c.Fresh), strconv.Itoa(c.Generated)
@@ -180,14 +190,16 @@ func (t *terminal) calls(s *Status) {
 		case c.State == StateDone:
 			state = strconv.Itoa(c.Status)
 		}
-		t.line(colour, fmt.Sprintf("%-12s %-16s %-10s %-14s %6s %6s %8s", short(c.ID), fit(c.Model, 16), fit(c.Upstream, 10), fit(state, 14), prompt, out, millis(c.Duration)))
+		t.line(colour, fmt.Sprintf("%-12s %-16s %-10s %-14s %6s %6s %8s", short(c.ID), fit(c.Model, 16),
+			fit(c.Upstream, 10), fit(state, 14), prompt, out, millis(c.Duration)))
 	}
 	if len(s.Calls) == 0 {
 		t.line(dim, "none yet")
 	}
 }
 
-// failedState is the status, and behind it the code if that is a success's: a stream that broke has begun with 200.
+// failedState is the status, and behind it the code if that is a success's: a stream that broke has
+// begun with 200.
 func failedState(c *Call) string {
 	if c.Status >= 400 || c.Code == "" {
 		return strconv.Itoa(c.Status)

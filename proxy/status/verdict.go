@@ -59,9 +59,11 @@ func (s *Status) Judge() {
 			s.Verdict.Text += " Trouble: " + strings.Join(clip(troubles), "; ") + "."
 		}
 	case len(troubles) > 0:
-		s.Verdict = Verdict{LevelDegraded, "Degraded: " + strings.Join(clip(troubles), "; ") + ". Every model is served."}
+		s.Verdict = Verdict{LevelDegraded, "Degraded: " + strings.Join(clip(troubles),
+			"; ") + ". Every model is served."}
 	default:
-		s.Verdict = Verdict{LevelOK, fmt.Sprintf("Healthy: %d of %s, %s in flight, %s.", good, takes(len(s.Upstreams)), count(int(s.InFlight), "call"), s.waiting())}
+		s.Verdict = Verdict{LevelOK, fmt.Sprintf("Healthy: %d of %s, %s in flight, %s.", good,
+			takes(len(s.Upstreams)), count(int(s.InFlight), "call"), s.waiting())}
 	}
 }
 
@@ -85,8 +87,8 @@ func (s *Status) waiting() string {
 	return fmt.Sprintf("%d waiting for a slot", n)
 }
 
-// Since is for how many seconds the upstream has been in what is shown of it: the operator's mode, which stands before the
-// state of its health, or that state.
+// Since is for how many seconds the upstream has been in what is shown of it: the operator's mode,
+// which stands before the state of its health, or that state.
 func (u *Upstream) Since() float64 {
 	if u.Mode != "ready" {
 		return u.ModeSeconds
@@ -109,7 +111,8 @@ func (u *Upstream) trouble() string {
 	case u.State != "up":
 		return u.Label + " is " + u.State + since
 	case u.Breaker != "closed" && u.LastFailure != nil && u.LastFailure.During == "call":
-		return u.Label + " answers its probes but fails its calls (" + reason(u.LastFailure.Reason, u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
+		return u.Label + " answers its probes but fails its calls (" + reason(u.LastFailure.Reason,
+			u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
 	case u.Breaker != "closed":
 		return u.Label + " answers its probes but fails its calls (breaker " + u.Breaker + ")"
 	case len(u.Missing) > 0:
@@ -118,7 +121,8 @@ func (u *Upstream) trouble() string {
 	return ""
 }
 
-// reason says why a probe or a call failed. The two statuses say what to do, too: a probe often needs no key where calls do.
+// reason says why a probe or a call failed. The two statuses say what to do, too: a probe often
+// needs no key where calls do.
 func reason(word string, status int) string {
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
