@@ -8,8 +8,8 @@ import (
 
 const maxBoundary = 70 // RFC 2046, 5.1.1
 
-// Boundary returns the boundary of a Content-Type. The error is an *Error when the type is not multipart/form-data or
-// the boundary is missing, given twice, or not a boundary.
+// Boundary returns the boundary of a Content-Type. The error is an *Error when the type is not
+// multipart/form-data or the boundary is missing, given twice, or not a boundary.
 func Boundary(contentType []byte) (string, error) {
 	kind, rest, _ := bytes.Cut(contentType, []byte{';'})
 	if !httptoken.EqualFold(bytes.TrimSpace(kind), "multipart/form-data") {
@@ -49,8 +49,9 @@ func validBoundary(b []byte) bool {
 	return true
 }
 
-// parameter reads one "name=value" of a header value, and the semicolon behind it. A value in quotes comes without them,
-// its escapes untouched; one without them must be plain. Many clients' boundaries hold more than the tokens of RFC 2045.
+// parameter reads one "name=value" of a header value, and the semicolon behind it. A value in
+// quotes comes without them, its escapes untouched; one without them must be plain. Many clients'
+// boundaries hold more than the tokens of RFC 2045.
 func parameter(in []byte, plain func([]byte) bool) (name, value, rest []byte, ok bool) {
 	in = trimLeft(in)
 	if len(in) == 0 { // "; " at the end

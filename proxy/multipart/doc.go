@@ -1,25 +1,37 @@
-// Package multipart reads multipart/form-data bodies as they come, holding one buffer and writing no file.
+// Package multipart reads multipart/form-data bodies as they come, holding one buffer and writing
+// no file.
 //
-// A Reader yields the parts one after the other: Next finds a part and reads its head, Read yields its body. Boundary
-// takes the boundary out of a Content-Type.
+// A Reader yields the parts one after the other: Next finds a part and reads its head, Read yields
+// its body. Boundary takes the boundary out of a Content-Type.
 //
 // # What is accepted
 //
-// Uploads come from other people's programs and go on to other people's parsers, so what two parsers could read in two
-// ways is refused (RFC 2046, 5.1.1; RFC 7578):
+// Uploads come from other people's programs and pass other people's filters on their way, so what
+// two parsers could read in two ways is refused (RFC 2046, 5.1.1; RFC 7578):
 //
-//   - Lines end in CR LF. The body begins with the first delimiter, or with one empty line before it.
-//   - What follows a delimiter is CR LF or, for the last one, "--" and nothing but line ends. A delimiter with anything else
-//     behind it is neither content nor a boundary.
-//   - A part has at most MaxHeader bytes of head; its lines are not folded and its names are tokens. It has one
-//     Content-Disposition, form-data, with one name of letters, digits and "-_.[]"; one Content-Type at most; and a body that
-//     is not encoded.
+//   - Lines end in CR LF. The body begins with the first delimiter, or an empty line before it.
+//   - What follows a delimiter is CR LF or, for the last one, "--" and nothing but line ends. A
+//     delimiter with anything else behind it is neither content nor a boundary.
+//   - A part has at most MaxHeader bytes of head; its lines are not folded and its names are tokens.
+//     It has one Content-Disposition, form-data, with one name of letters, digits and "-_.[]"; one
+//     Content-Type at most; and a body that is not encoded.
 //   - There are at most MaxParts parts.
 //
 // # Design
 //
-// Own, because the standard library's reader takes line ends of either kind, folded and unbounded heads, a preamble and
-// padding, and gives no bound on what it reads ahead; and because fasthttp's stores files on disk. The fuzz test holds the two
-// together: whatever is accepted here is accepted there, with the same names and the same bytes. A body is searched for the delimiter
-// once, with bytes.Index; what has been searched is remembered, so that small reads do not search again.
+// The standard library's reader (mime/multipart, NextRawPart) does not hold these rules, and behind
+// it they cannot be checked: it reports neither the bytes of a head nor those around a delimiter,
+// and has read up to 4 KiB beyond them. TestStandardReaderIsLooser shows what it takes; when that
+// test fails, this reader can go.
+//
+//   - A delimiter with padding behind it, or with a bare line feed at the first one.
+//   - A delimiter with anything else behind it, which it takes for content.
+//   - The delimiter of a part's own line as its body, which it takes for an empty one.
+//   - Lines of a head that are folded, or that end in a bare line feed.
+//   - A body that goes on after the last boundary, or does not begin with the first.
+//   - Heads of up to 10 MiB.
+//
+// What is accepted here it accepts too, with the same names and the same bytes: FuzzReader holds
+// the two together. A body is searched for the delimiter once, with bytes.Index; what has been
+// searched is remembered, so that small reads do not search again.
 package multipart

@@ -1,6 +1,7 @@
 package multipart
 
-// Error says why a body is not a form. Reason is one of the constants: our own words, none of the client's.
+// Error says why a body is not a form. Reason is one of the constants: our own words, none of the
+// client's.
 type Error struct{ Reason string }
 
 // Error returns the reason behind what was done.

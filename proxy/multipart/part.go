@@ -10,8 +10,8 @@ import (
 type Part struct {
 	Name string // 1 to 64 letters, digits and "-_.[]"
 	File bool   // it has a file name, which may be empty
-	// Filename is what it may be called when it is passed on: letters, digits and "-_.", at most the last 64 characters;
-	// others are replaced. Empty when the client gave none.
+	// Filename is what it may be called when it is passed on: letters, digits and "-_.", at most
+	// the last 64 characters; others are replaced. Empty when the client gave none.
 	Filename string
 	// ContentType is the media type without parameters, "" when there is none or it is none.
 	ContentType string
@@ -104,7 +104,8 @@ func (p *Part) disposition(value []byte) error {
 	return nil
 }
 
-// validName accepts what fields are called. A name outside of it can only be meant to be read in two ways.
+// validName accepts what fields are called. A name outside of it can only be meant to be read in
+// two ways.
 func validName(b []byte) bool {
 	if len(b) == 0 || len(b) > maxName {
 		return false
@@ -117,8 +118,8 @@ func validName(b []byte) bool {
 	return true
 }
 
-// harmless returns the last part of a path with everything replaced that could mean something to a shell, a file system
-// or a parser. What engines want of a file name is its end, ".wav".
+// harmless returns the last part of a path with everything replaced that could mean something to a
+// shell, a file system or a parser. What engines want of a file name is its end, ".wav".
 func harmless(b []byte) string {
 	b = b[bytes.LastIndexAny(b, `/\`)+1:]
 	b = b[max(0, len(b)-maxFilename):]

@@ -1,6 +1,7 @@
 package multipart
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -17,16 +18,12 @@ const (
 
 // Reader reads one form. It is used by one goroutine. Its buffer of 32 KiB is all that it holds.
 type Reader struct {
-	src   io.Reader
-	delim []byte // CR LF and two dashes before the boundary
-	buf   []byte
-	pos   int // what has come and was not taken is buf[pos:end]
-	end   int
-	clear int // buf[pos:clear] is content for sure
-	ended error
-	state state
-	parts int
-	fail  error // of the first failure, for all later calls
+	src     bufio.Reader
+	delim   []byte // CR LF and two dashes before the boundary
+	content int    // how much of what has come is content for sure
+	state   state
+	parts   int
+	fail    error // of the first failure, for all later calls
 }
 
 type state uint8
@@ -40,11 +37,36 @@ const (
 
 // NewReader returns a reader of the form that src yields. boundary is what Boundary returned.
 func NewReader(src io.Reader, boundary string) *Reader {
-	return &Reader{src: src, delim: []byte("\r\n--" + boundary), buf: make([]byte, bufferSize)}
+	return &Reader{src: *bufio.NewReaderSize(src, bufferSize), delim: []byte("\r\n--" + boundary)}
 }
 
-// Next skips what is left of the current part and reads the head of the next one. It returns io.EOF after the last part,
-// when src has ended too. Other errors are an *Error or what src returned. The Part is its own and stays valid.
+// peek returns the next n bytes, fewer with an error. The end of src is the fault CutShort.
+func (r *Reader) peek(n int) ([]byte, error) {
+	data, err := r.src.Peek(n)
+	if errors.Is(err, io.EOF) {
+		err = fault(CutShort)
+	}
+	return data, err
+}
+
+// more waits for at least one more byte behind data, which has come, and returns all that has.
+func (r *Reader) more(data []byte) ([]byte, error) {
+	_, err := r.peek(len(data) + 1)
+	return r.come(), err
+}
+
+// come returns what has come and was not taken.
+func (r *Reader) come() []byte {
+	data, _ := r.src.Peek(r.src.Buffered())
+	return data
+}
+
+// take takes n bytes that have come.
+func (r *Reader) take(n int) { _, _ = r.src.Discard(n) }
+
+// Next skips what is left of the current part and reads the head of the next one. It returns io.EOF
+// after the last part, when src has ended too. Other errors are an *Error or what src returned. The
+// Part is its own and stays valid.
 func (r *Reader) Next() (Part, error) {
 	if r.fail != nil {
 		return Part{}, r.fail
@@ -87,7 +109,8 @@ func (r *Reader) next() (Part, error) {
 	return r.head()
 }
 
-// Read reads the body of the current part. It returns io.EOF at the part's end; the errors of Next apply.
+// Read reads the body of the current part. It returns io.EOF at the part's end; the errors of Next
+// apply.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.fail != nil && !errors.Is(r.fail, io.EOF) {
 		return 0, r.fail
@@ -96,9 +119,9 @@ func (r *Reader) Read(p []byte) (int, error) {
 		if r.state != inBody {
 			return 0, io.EOF
 		}
-		if r.clear > r.pos {
-			n := copy(p, r.buf[r.pos:r.clear])
-			r.pos += n
+		if r.content > 0 {
+			n, _ := r.src.Read(p[:min(len(p), r.content)])
+			r.content -= n
 			return n, nil
 		}
 		if len(p) == 0 {
@@ -111,27 +134,24 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// search finds out how much of what has come is content, reading more where that is not known. It returns with some
-// content, or with the delimiter taken.
+// search finds out how much of what has come is content, reading more where that is not known. It
+// returns with some content, or with the delimiter taken.
 func (r *Reader) search() error {
-	for {
-		data := r.buf[r.pos:r.end]
-		i := bytes.Index(data, r.delim)
-		switch {
-		case i > 0:
-			r.clear = r.pos + i
-			return nil
+	for data := r.come(); ; {
+		switch i := bytes.Index(data, r.delim); {
 		case i == 0:
-			r.pos += len(r.delim)
-			r.clear = r.pos
+			r.take(len(r.delim))
 			r.state = atDelimiter
 			return nil
-		}
-		if n := len(data) - r.begun(data); n > 0 {
-			r.clear = r.pos + n
+		case i > 0:
+			r.content = i
 			return nil
 		}
-		if err := r.more(); err != nil {
+		if r.content = len(data) - r.begun(data); r.content > 0 {
+			return nil
+		}
+		var err error
+		if data, err = r.more(data); err != nil {
 			return err
 		}
 	}
@@ -153,32 +173,23 @@ func (r *Reader) begun(data []byte) int {
 	return 0
 }
 
-// start takes the first delimiter.
+// start takes the first delimiter, which usually has no line end before it.
 func (r *Reader) start() error {
-	for {
-		data := r.buf[r.pos:r.end]
-		if len(data) > 0 && data[0] == '-' { // the usual form, without a line end before it
-			if len(data) >= len(r.delim)-2 {
-				if !bytes.HasPrefix(data, r.delim[2:]) {
-					return fault(NoDelimiter)
-				}
-				r.pos += len(r.delim) - 2
-				break
-			}
-		} else if len(data) >= len(r.delim) {
-			if !bytes.HasPrefix(data, r.delim) {
-				return fault(NoDelimiter)
-			}
-			r.pos += len(r.delim)
-			break
-		}
-		if err := r.more(); err != nil {
-			if isCut(err) {
-				return fault(NoDelimiter)
-			}
-			return err
-		}
+	first := r.delim
+	data, err := r.peek(1)
+	if len(data) > 0 && data[0] == '-' {
+		first = first[2:]
 	}
+	if err == nil {
+		data, err = r.peek(len(first))
+	}
+	switch {
+	case err != nil && !isCut(err):
+		return err
+	case !bytes.Equal(data, first):
+		return fault(NoDelimiter)
+	}
+	r.take(len(first))
 	r.state = atDelimiter
 	return nil
 }
@@ -186,7 +197,8 @@ func (r *Reader) start() error {
 // skip reads to the end of the current part.
 func (r *Reader) skip() error {
 	for r.state == inBody {
-		r.pos = r.clear
+		r.take(r.content)
+		r.content = 0
 		if err := r.search(); err != nil {
 			return err
 		}
@@ -196,36 +208,27 @@ func (r *Reader) skip() error {
 
 // afterDelimiter takes what follows a delimiter and reports whether it was the last one.
 func (r *Reader) afterDelimiter() (last bool, err error) {
-	if err := r.need(2); err != nil {
+	two, err := r.peek(2)
+	if err != nil {
 		return false, err
 	}
-	two := r.buf[r.pos : r.pos+2]
-	r.pos += 2
-	switch string(two) {
-	case "\r\n":
-		return false, nil
-	case "--":
-		return true, nil
+	last = string(two) == "--"
+	if !last && string(two) != "\r\n" {
+		return false, fault(BadDelimiter)
 	}
-	return false, fault(BadDelimiter)
+	r.take(2)
+	return last, nil
 }
 
 // epilogue reads src to its end. Line ends are all that may come.
 func (r *Reader) epilogue() error {
 	for {
-		data := r.buf[r.pos:r.end]
-		for len(data) >= 2 {
-			if data[0] != '\r' || data[1] != '\n' {
-				return fault(Surplus)
-			}
-			data = data[2:]
-			r.pos += 2
-		}
-		switch err := r.more(); {
-		case err == nil:
-		case !isCut(err):
+		switch two, err := r.peek(2); {
+		case err == nil && string(two) == "\r\n":
+			r.take(2)
+		case err != nil && !isCut(err):
 			return err
-		case r.end > r.pos:
+		case len(two) > 0:
 			return fault(Surplus)
 		default:
 			return nil
@@ -236,24 +239,23 @@ func (r *Reader) epilogue() error {
 // head reads the head of a part.
 func (r *Reader) head() (Part, error) {
 	searched := 0
-	for {
-		data := r.buf[r.pos:r.end]
+	for data := r.come(); ; {
 		from := max(0, searched-len(blankLine)+1)
-		i := bytes.Index(data[from:], blankLine)
-		if i += from; i >= from && i+len(blankLine) <= MaxHeader {
+		i := bytes.Index(data[from:], blankLine) + from
+		if i >= from && i+len(blankLine) <= MaxHeader {
 			p, err := parseHead(data[:i+2])
 			if err != nil {
 				return Part{}, err
 			}
-			r.pos += i + len(blankLine)
-			r.clear = r.pos
-			r.state = inBody
+			r.take(i + len(blankLine))
+			r.content, r.state = 0, inBody
 			return p, r.notAtOnce()
 		}
 		if searched = len(data); searched >= MaxHeader {
 			return Part{}, fault(HeaderTooLarge)
 		}
-		if err := r.more(); err != nil {
+		var err error
+		if data, err = r.more(data); err != nil {
 			return Part{}, err
 		}
 	}
@@ -261,58 +263,22 @@ func (r *Reader) head() (Part, error) {
 
 var blankLine = []byte("\r\n\r\n")
 
-// notAtOnce refuses a body that begins with the delimiter of its own line: some take it for an empty body, some for content.
+// notAtOnce refuses a body that begins with the delimiter of its own line: some take it for an
+// empty body, some for content.
 func (r *Reader) notAtOnce() error {
 	own := r.delim[2:]
-	for {
-		data := r.buf[r.pos:r.end]
+	for data := r.come(); ; {
 		if bytes.HasPrefix(data, own) {
 			return fault(BadDelimiter)
 		}
 		if !bytes.HasPrefix(own, data) {
 			return nil
 		}
-		if err := r.more(); err != nil {
+		var err error
+		if data, err = r.more(data); err != nil {
 			return err
 		}
 	}
-}
-
-// need makes sure that n bytes have come.
-func (r *Reader) need(n int) error {
-	for r.end-r.pos < n {
-		if err := r.more(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// more reads more of src behind what has come. The end of src is the fault CutShort.
-func (r *Reader) more() error {
-	if r.ended != nil {
-		return r.ended
-	}
-	if r.pos > 0 {
-		r.end = copy(r.buf, r.buf[r.pos:r.end])
-		r.clear -= r.pos
-		r.pos = 0
-	}
-	for range 100 {
-		n, err := r.src.Read(r.buf[r.end:])
-		r.end += n
-		if errors.Is(err, io.EOF) {
-			err = fault(CutShort)
-		}
-		r.ended = err
-		switch {
-		case n > 0:
-			return nil
-		case err != nil:
-			return err
-		}
-	}
-	return io.ErrNoProgress
 }
 
 // isCut reports whether err is the end of src.

@@ -143,6 +143,44 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
+// TestStandardReaderIsLooser shows why the standard library's reader is not used: what it takes,
+// two parsers could read in two ways.
+func TestStandardReaderIsLooser(t *testing.T) {
+	t.Parallel()
+	head := "Content-Disposition: form-data; name=\"a\"\r\n"
+	for _, c := range []struct{ name, form, reason string }{
+		{"padding", "--B \r\n" + head + "\r\nx\r\n--B--", BadDelimiter},
+		{"a line feed behind the first delimiter", "--B\n" + head + "\nx\n--B--", BadDelimiter},
+		{"a delimiter in the content", "--B\r\n" + head + "\r\nx\r\n--BB\r\n--B--", BadDelimiter},
+		{"the body is a delimiter", "--B\r\n" + head + "\r\n--B\r\n" + head + "\r\nx\r\n--B--", BadDelimiter},
+		{"folded", "--B\r\n" + head + "X: a\r\n b\r\n\r\nx\r\n--B--", BadHeader},
+		{"a line feed in a head", "--B\r\n" + head + "X: a\nY: b\r\n\r\nx\r\n--B--", BadHeader},
+		{"preamble", "x\r\n--B\r\n" + head + "\r\nx\r\n--B--", NoDelimiter},
+		{"epilogue", "--B\r\n" + head + "\r\nx\r\n--B--\r\nGET / HTTP/1.1\r\n", Surplus},
+		{"large head", "--B\r\n" + head + "X: " + strings.Repeat("x", 1<<20) + "\r\n\r\nx\r\n--B--", HeaderTooLarge},
+	} {
+		_, err := readAll(strings.NewReader(c.form), "B", 100)
+		var e *Error
+		if !errors.As(err, &e) || e.Reason != c.reason {
+			t.Errorf("%s: %v, want %q", c.name, err, c.reason)
+		}
+		std, parts := multipart.NewReader(strings.NewReader(c.form), "B"), 0
+		for {
+			p, err := std.NextRawPart()
+			if errors.Is(err, io.EOF) && parts > 0 {
+				break
+			}
+			if err == nil {
+				_, err = io.Copy(io.Discard, p)
+			}
+			if err != nil {
+				t.Fatalf("%s: the standard reader refuses it, too: %v", c.name, err)
+			}
+			parts++
+		}
+	}
+}
+
 func TestReaderTakesTheMost(t *testing.T) {
 	t.Parallel()
 	head := "Content-Disposition: form-data; name=\"a\"\r\nX: "
@@ -240,8 +278,8 @@ func TestFilename(t *testing.T) {
 	}
 }
 
-// FuzzReader holds the reader to the standard library's: what is accepted here is accepted there, with the same names and
-// bytes; and how the bytes are cut into reads makes no difference.
+// FuzzReader holds the reader to the standard library's: what is accepted here is accepted there,
+// with the same names and bytes; and how the bytes are cut into reads makes no difference.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{plainForm, "--B--", "--B\nContent-Disposition: form-data; name=\"a\"; filename=\"\\\"\"\n\n\n--B--\n\n", "--B\nContent-Disposition: form-data; name=a\n\n\n--Bx\n--B--"} {
 		f.Add([]byte(crlf(s)), uint64(1))
@@ -279,7 +317,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzWriter is the other direction: every form that the standard library writes within the limits is accepted.
+// FuzzWriter is the other direction: every form that the standard library writes within the limits
+// is accepted.
 func FuzzWriter(f *testing.F) {
 	f.Add("model", []byte("whisper"), "a.wav", []byte("\r\n--B\r\n"))
 	f.Fuzz(func(t *testing.T, name string, value []byte, filename string, file []byte) {
