@@ -54,7 +54,6 @@ type Transport struct {
 	tls        *tls.Config
 	dns        *dnsCache
 	ackTimeout time.Duration // how long the engine's host may leave a request without an acknowledgement
-	life       context.Context
 	endLife    context.CancelFunc
 	dialer     net.Dialer
 	guard      Guard
@@ -111,8 +110,9 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	if u.Scheme == "https" {
 		t.tls = clientTLS(o.TLS, u.Hostname())
 	}
-	t.life, t.endLife = context.WithCancel(context.Background())
-	t.dns = newDNSCache(t.life, u.Hostname(), port, t.guard)
+	life, endLife := context.WithCancel(context.Background())
+	t.endLife = endLife
+	t.dns = newDNSCache(life, u.Hostname(), port, t.guard)
 	return t, nil
 }
 
