@@ -1,6 +1,10 @@
 package forward
 
-import "strings"
+import (
+	"strings"
+
+	"penstock/translate/jsonx"
+)
 
 // grammar is where in a JSON text the next byte stands, and what it may be: the rules of jsonx, for a
 // text that comes in pieces.
@@ -49,28 +53,12 @@ func (g *grammar) beginSpecial(c byte) bool {
 		g.state = inEscape
 	case c < ' ':
 		return false
-	default: // RFC 3629, section 4
-		g.state, g.low, g.up = inWide, 0x80, 0xbf
-		switch {
-		case c >= 0xc2 && c <= 0xdf:
-			g.wide = 1
-		case c >= 0xe0 && c <= 0xef:
-			g.wide = 2
-		case c >= 0xf0 && c <= 0xf4:
-			g.wide = 3
-		default:
+	default:
+		size, low, high := jsonx.WideStart(c)
+		if size == 0 {
 			return false
 		}
-		switch c {
-		case 0xe0:
-			g.low = 0xa0
-		case 0xed:
-			g.up = 0x9f
-		case 0xf0:
-			g.low = 0x90
-		case 0xf4:
-			g.up = 0x8f
-		}
+		g.state, g.wide, g.low, g.up = inWide, size-1, low, high
 	}
 	return true
 }

@@ -205,6 +205,25 @@ func paired(s []byte, i int) bool {
 // simple marks what may follow a backslash, except u.
 var simple = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
+// wideStarts are the lengths of characters by their first byte, and the bounds of the second byte.
+var wideStarts = func() (table [256]struct{ size, low, high uint8 }) {
+	for c := 0xc2; c <= 0xf4; c++ {
+		table[c].size, table[c].low, table[c].high = 2, 0x80, 0xbf
+		if c >= 0xe0 {
+			table[c].size = 3 + uint8(c>>4&1)
+		}
+	}
+	table[0xe0].low, table[0xed].high, table[0xf0].low, table[0xf4].high = 0xa0, 0x9f, 0x90, 0x8f
+	return table
+}()
+
+// WideStart returns how many bytes the character has that c begins, and the bounds of its second
+// byte; size is 0 if c begins no character of several bytes (RFC 3629, section 4).
+func WideStart(c byte) (size int, low, high byte) {
+	w := &wideStarts[c]
+	return int(w.size), w.low, w.high
+}
+
 // scanWide validates the run of multi-byte characters at i. It returns the offset behind the run,
 // or that of the first byte which does not belong to a character.
 func scanWide(s []byte, i int) (end int, reason string) {
@@ -219,38 +238,11 @@ func scanWide(s []byte, i int) (end int, reason string) {
 				continue
 			}
 		}
-		var size int
-		lo, hi := byte(0x80), byte(0xbf) // bounds of the second byte
-		switch {
-		case c < 0x80:
+		if c < utf8.RuneSelf {
 			return i, ""
-		case c < 0xc2:
-			return i, reasonUTF8
-		case c < 0xe0:
-			size = 2
-		case c < 0xf0:
-			size = 3
-			switch c {
-			case 0xe0:
-				lo = 0xa0
-			case 0xed:
-				hi = 0x9f
-			}
-		case c < 0xf5:
-			size = 4
-			switch c {
-			case 0xf0:
-				lo = 0x90
-			case 0xf4:
-				hi = 0x8f
-			}
-		default:
-			return i, reasonUTF8
 		}
-		if i+size > len(s) {
-			return i, reasonUTF8
-		}
-		if b := s[i+1]; b < lo || b > hi {
+		size, low, high := WideStart(c)
+		if size == 0 || i+size > len(s) || s[i+1] < low || s[i+1] > high {
 			return i, reasonUTF8
 		}
 		if size > 2 && s[i+2]&0xc0 != 0x80 || size > 3 && s[i+3]&0xc0 != 0x80 {
