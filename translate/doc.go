@@ -1,7 +1,7 @@
 // Package translate holds what the dialects have in common. Each dialect is a package below this
-// one: chat, messages, responses, audio, forward. All of them turn bytes into bytes and know neither
-// HTTP nor files nor the clock, and none of them knows the edge, which picks a dialect by the
-// endpoint and drives it through the interfaces of codec.go:
+// one: chat, messages, responses, audio, forward. All of them turn bytes into bytes and know
+// neither HTTP nor files nor the clock, and none of them knows the edge, which picks a dialect by
+// the endpoint and drives it through the interfaces of codec.go:
 //
 //	dialect    Stream                     NativeReader
 //	chat       answer.Stream              (engines speak it)

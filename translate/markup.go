@@ -45,8 +45,8 @@ func (m Markup) Suspect(o Offered) bool {
 	return of.Tools && o.Tools || of.Reasoning && o.Reasoning
 }
 
-// Opening looks for markup at the beginning of an answer's text, in whatever pieces it comes. Nearly
-// always it is done with the first.
+// Opening looks for markup at the beginning of an answer's text, in whatever pieces it comes.
+// Nearly always it is done with the first.
 type Opening struct {
 	text   [32]byte // longer than any of the words
 	n      uint8

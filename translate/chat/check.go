@@ -7,8 +7,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Check applies the rules that depend on the model to a decoded request. It lowers the token limit and
-// Effort to the model's, and finds the token limit for the engine of a request without one
+// Check applies the rules that depend on the model to a decoded request. It lowers the token limit
+// and Effort to the model's, and finds the token limit for the engine of a request without one
 // (TokenLimit); AppendUpstream then writes these values. The error is an *apierr.Error. Checking
 // twice is harmless.
 //

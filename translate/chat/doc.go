@@ -64,8 +64,8 @@
 // checked and dropped: no engine shares a member for it, and without one it cannot raise the token
 // limit.
 //
-// Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD in the texts
-// of the conversation (ParseHistory) and in the arguments of its tool calls (Arguments).
+// Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD in the
+// texts of the conversation (ParseHistory) and in the arguments of its tool calls (Arguments).
 //
 // stream_options is dropped when no stream is asked for, because vLLM refuses it then and the
 // contract does not.

@@ -19,8 +19,8 @@ type Invalid struct {
 	Image bool   // see apierr.Error
 }
 
-// In puts the name of the object that holds the member in front of the path. Of nil, which says that
-// nothing is wrong, it makes nil, as At does.
+// In puts the name of the object that holds the member in front of the path. Of nil, which says
+// that nothing is wrong, it makes nil, as At does.
 func (e *Invalid) In(name string) *Invalid {
 	if e == nil {
 		return nil
@@ -62,8 +62,11 @@ func First(mistakes ...*Invalid) *Invalid {
 // Element returns the path of element i of an array.
 func Element(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
 
-// Err turns e into the error that leaves the package.
+// Err turns e into the error that leaves the package, nil into none.
 func (e *Invalid) Err() error {
+	if e == nil {
+		return nil
+	}
 	err := apierr.Invalid(e.Param, e.Code, "%s %s.", e.Param, e.Text)
 	err.Image = e.Image
 	return err

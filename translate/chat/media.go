@@ -27,10 +27,7 @@ var placeNames = [...]string{"url", "uri", "href", "src", "path", "data", "file"
 // whatever has a scheme must be https with the name of a host (ModelRules.ImageHosts), or hold the
 // medium in base64. The error is an *apierr.Error.
 func CheckMedia(root jsonx.Value, rules *ModelRules) error {
-	if e := (&media{limits: rules}).walk(root); e != nil {
-		return e.Err()
-	}
-	return nil
+	return (&media{limits: rules}).walk(root).Err()
 }
 
 // RefuseMediaText refuses a field of a form that names a medium by a URL. Media in forms are files.

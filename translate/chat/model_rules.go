@@ -48,7 +48,8 @@ const (
 
 const modalityImage = "image"
 
-// Context returns the context in tokens that the rules name for a request, maybe with images; 0: none.
+// Context returns the context in tokens that the rules name for a request, maybe with images; 0:
+// none.
 func (rules *ModelRules) Context(images bool) int {
 	if rules.Vision != nil && images {
 		return smaller(rules.ContextLength, rules.Vision.ContextLength)

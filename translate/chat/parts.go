@@ -156,7 +156,8 @@ func isDataURL(s []byte, mediaType string) bool {
 		return false
 	}
 	comma := bytes.IndexByte(s[:min(len(s), 128)], ',')
-	return comma >= len(scheme)+len(mediaType)+len(encoding) && equalFold(s[comma-len(encoding):comma], encoding) && isBase64(s[comma+1:])
+	return comma >= len(scheme)+len(mediaType)+len(encoding) &&
+		equalFold(s[comma-len(encoding):comma], encoding) && isBase64(s[comma+1:])
 }
 
 // textBytes is a string's text, which borrows from the body where there are no escapes.

@@ -12,8 +12,8 @@ type Prompt struct {
 	Images []Image
 	// Media are the parts with audio, video and files, in the order of the messages.
 	Media []Medium
-	// Bytes is the length of all text of the prompt as JSON writes it: contents, tool calls and tool
-	// definitions, without images.
+	// Bytes is the length of all text of the prompt as JSON writes it: contents, tool calls and
+	// tool definitions, without images.
 	Bytes int
 
 	messages  int  // how many
@@ -30,7 +30,9 @@ func (p *Prompt) reset() {
 	clear(p.refused)
 	clear(p.malformed)
 	p.arguments.Reset()
-	*p = Prompt{Images: p.Images[:0], Media: p.Media[:0], refused: p.refused[:0], malformed: p.malformed[:0], arguments: p.arguments}
+	*p = Prompt{
+		Images: p.Images[:0], Media: p.Media[:0], refused: p.refused[:0], malformed: p.malformed[:0], arguments: p.arguments,
+	}
 }
 
 // EstimateTokens returns about how many tokens the prompt is, for limits and for routing: the text
@@ -62,10 +64,11 @@ const (
 
 // messageNames are the members of a message, and behind them those that some engine may take media
 // from.
-var messageNames = jsonx.NewNames("role", "content", "name", "tool_call_id", "tool_calls",
-	"image", "images", "image_url", "audio", "audios", "audio_url", "video", "videos", "video_url")
+var messageNames = jsonx.NewNames(append([]string{"role", "content", "name", "tool_call_id", "tool_calls"}, messageMediaNames...)...)
 
-var messageMediaNames = [...]string{"image", "images", "image_url", "audio", "audios", "audio_url", "video", "videos", "video_url"}
+var messageMediaNames = []string{
+	"image", "images", "image_url", "audio", "audios", "audio_url", "video", "videos", "video_url",
+}
 
 func (p *Prompt) decode(messages jsonx.Value) *Invalid {
 	switch {
@@ -87,11 +90,8 @@ func (p *Prompt) decode(messages jsonx.Value) *Invalid {
 }
 
 func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
-	if !v.IsObject() {
-		return WrongType("", "an object", v)
-	}
 	var m [messageMemberCount]jsonx.Value
-	if e := ReadFields(v, messageNames, m[:]); e != nil {
+	if e := ReadElement("an object", v, messageNames, m[:]); e != nil {
 		return e
 	}
 	if e := checkRole(m[messageRole]); e != nil {
@@ -121,21 +121,11 @@ func checkRole(v jsonx.Value) *Invalid {
 	if e := RequiredString("role", v); e != nil {
 		return e
 	}
-	if text, ok := v.Text(); ok && isRole(string(text)) {
-		return nil
-	}
-	if isRole(string(v.AppendText(nil))) { // written with escapes
+	switch string(textBytes(v)) {
+	case "system", "developer", "user", "assistant", "tool":
 		return nil
 	}
 	return WrongValue("role", "must be one of system, developer, user, assistant and tool")
-}
-
-func isRole(s string) bool {
-	switch s {
-	case "system", "developer", "user", "assistant", "tool":
-		return true
-	}
-	return false
 }
 
 // decodeContent reads the content of message i, maybe the assistant's: a string, null, or an array
@@ -170,17 +160,18 @@ const (
 
 // partNames are the members of a part, and behind those of its type the ones that bring an engine
 // media of another kind.
-var partNames = jsonx.NewNames("type", "text", "refusal", "file", "image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil")
+var partNames = jsonx.NewNames(append([]string{"type", "text", "refusal", "file"}, mediaOfParts...)...)
+
+var mediaOfParts = []string{
+	"image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil",
+}
 
 // decodePart reads part j of message i. Agents replay parts with members of other parts and of
 // messages in them, which is no matter but for media: some engines take those from a part whatever
 // its type, and what is not looked at here must not be fetched there.
 func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
-	if !v.IsObject() {
-		return WrongType("", "an object with type text or image_url", v)
-	}
 	var m [partMemberCount]jsonx.Value
-	if e := ReadFields(v, partNames, m[:]); e != nil {
+	if e := ReadElement("an object with type text or image_url", v, partNames, m[:]); e != nil {
 		return e
 	}
 	if e := RequiredString("type", m[partType]); e != nil {
@@ -222,8 +213,6 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 	return p.decodeImage(i, j, m[partImageURL])
 }
 
-var mediaOfParts = [...]string{"image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil"}
-
 func unsupportedPart(member string) *Invalid {
 	return WrongValue(member, "must not be in this part: a medium has a part of its own, with the type of the member's name")
 }
@@ -256,17 +245,11 @@ func (p *Prompt) decodeToolCalls(v jsonx.Value) *Invalid {
 }
 
 func (p *Prompt) decodeToolCall(v jsonx.Value) *Invalid {
-	if !v.IsObject() {
-		return WrongType("", "an object", v)
-	}
 	var c [callMemberCount]jsonx.Value
-	if e := ReadFields(v, callNames, c[:]); e != nil {
+	if e := ReadElement("an object", v, callNames, c[:]); e != nil {
 		return e
 	}
-	if e := RequiredString("id", c[callID]); e != nil {
-		return e
-	}
-	if e := functionType(c[callType]); e != nil {
+	if e := First(RequiredString("id", c[callID]), functionType(c[callType])); e != nil {
 		return e
 	}
 	function, e := requiredFunction(c[callFunction])

@@ -97,10 +97,7 @@ func (r *Request) parse(body []byte, mend ...string) error {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object, not %s.", kindName(root))
 	}
 	r.body = body
-	if e := r.decode(root); e != nil {
-		return e.Err()
-	}
-	return nil
+	return r.decode(root).Err()
 }
 
 func (r *Request) decode(root jsonx.Value) *Invalid {
@@ -186,25 +183,15 @@ func (r *Request) decodeStream() (e *Invalid) {
 	if r.Stream, e = OptionalBool("stream", r.members[memberStream], false); e != nil {
 		return e
 	}
-	options := r.members[memberStreamOptions]
-	if e = OptionalObject("stream_options", options); e != nil {
+	var out [2]jsonx.Value
+	if e = ReadObject("stream_options", r.members[memberStreamOptions], streamOptionNames, out[:]); e != nil {
 		return e
 	}
-	if !Given(options) {
-		return nil
-	}
-	var out [2]jsonx.Value
-	if e = ReadFields(options, streamOptionNames, out[:]); e != nil {
-		return e.In("stream_options")
-	}
-	if r.IncludeUsage, e = OptionalBool(optionIncludeUsage, out[0], false); e != nil {
-		return e.In("stream_options")
-	}
-	if r.ContinuousUsage, e = OptionalBool(optionContinuousUsage, out[1], false); e != nil {
-		return e.In("stream_options")
+	if r.IncludeUsage, e = OptionalBool(optionIncludeUsage, out[0], false); e == nil {
+		r.ContinuousUsage, e = OptionalBool(optionContinuousUsage, out[1], false)
 	}
 	r.ContinuousUsage = r.ContinuousUsage && r.IncludeUsage // as vLLM has it
-	return nil
+	return e.In("stream_options")
 }
 
 func (r *Request) decodeTools() *Invalid {

@@ -38,8 +38,8 @@ func (t *TokenLimit) Bound() int {
 	return t.bound
 }
 
-// TokenLimit is the limit for engines: Max, or the model's own where the client gave none; -1: none.
-// Check sets it, and Fit lowers it for one engine.
+// TokenLimit is the limit for engines: Max, or the model's own where the client gave none; -1:
+// none. Check sets it, and Fit lowers it for one engine.
 func (t *TokenLimit) TokenLimit() int {
 	limit := t.Max
 	if limit < 0 {

@@ -55,11 +55,8 @@ func (u *ToolUse) decode(tools jsonx.Value) *Invalid {
 }
 
 func checkTool(v jsonx.Value) *Invalid {
-	if !v.IsObject() {
-		return WrongType("", "an object", v)
-	}
 	var t [2]jsonx.Value
-	if e := ReadFields(v, toolNames, t[:]); e != nil {
+	if e := ReadElement("an object", v, toolNames, t[:]); e != nil {
 		return e
 	}
 	if e := functionType(t[0]); e != nil {
@@ -69,10 +66,7 @@ func checkTool(v jsonx.Value) *Invalid {
 	if e != nil {
 		return e
 	}
-	if e := checkFunction(function); e != nil {
-		return e.In("function")
-	}
-	return nil
+	return checkFunction(function).In("function")
 }
 
 func checkFunction(v jsonx.Value) *Invalid {
@@ -80,10 +74,7 @@ func checkFunction(v jsonx.Value) *Invalid {
 	if e := ReadFields(v, toolFunctionNames, f[:]); e != nil {
 		return e
 	}
-	if e := RequiredFunctionName(f[0]); e != nil {
-		return e
-	}
-	if e := OptionalString("description", f[1]); e != nil {
+	if e := First(RequiredFunctionName(f[0]), OptionalString("description", f[1])); e != nil {
 		return e
 	}
 	if e := OptionalObject("parameters", f[2]); e != nil {
@@ -98,11 +89,7 @@ func RequiredFunctionName(v jsonx.Value) *Invalid {
 	if e := RequiredString("name", v); e != nil {
 		return e
 	}
-	name, ok := v.Text()
-	if !ok {
-		name = v.AppendText(nil)
-	}
-	switch {
+	switch name := textBytes(v); {
 	case len(name) == 0:
 		return WrongValue("name", "must not be empty")
 	case len(name) > MaxFunctionName:
@@ -132,34 +119,38 @@ func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *Invalid {
 	case !v.IsObject():
 		return WrongType("tool_choice", "a string or an object", v)
 	}
+	return u.decodeChoiceObject(v, tools).In("tool_choice")
+}
+
+func (u *ToolUse) decodeChoiceObject(v, tools jsonx.Value) *Invalid {
 	var t [3]jsonx.Value
 	if e := ReadFields(v, toolChoiceNames, t[:]); e != nil {
-		return e.In("tool_choice")
+		return e
 	}
 	if e := RequiredString("type", t[0]); e != nil {
-		return e.In("tool_choice")
+		return e
 	}
 	switch {
 	case t[0].EqualText("allowed_tools"):
-		if e := u.decodeAllowed(t[2], tools); e != nil {
-			return e.In("tool_choice")
-		}
-		return nil
+		return u.decodeAllowed(t[2], tools)
 	case !t[0].EqualText("function"):
-		return WrongValue("type", "must be function or allowed_tools").In("tool_choice")
+		return WrongValue("type", "must be function or allowed_tools")
 	}
-	function, e := requiredFunction(t[1])
+	_, e := functionName(t[1])
+	return e
+}
+
+// functionName reads the member function of what names a tool.
+func functionName(v jsonx.Value) (name jsonx.Value, e *Invalid) {
+	function, e := requiredFunction(v)
 	if e != nil {
-		return e.In("tool_choice")
+		return v, e
 	}
 	var f [1]jsonx.Value
-	if e := ReadFields(function, choiceNames, f[:]); e != nil {
-		return e.In("function").In("tool_choice")
+	if e = ReadFields(function, choiceNames, f[:]); e == nil {
+		e = RequiredFunctionName(f[0])
 	}
-	if e := RequiredFunctionName(f[0]); e != nil {
-		return e.In("function").In("tool_choice")
-	}
-	return nil
+	return f[0], e.In("function")
 }
 
 // allowedTools is a tool_choice that is a list of allowed tools.
@@ -180,17 +171,15 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 	e := ReadFields(v, allowedNames, m[:])
 	if e == nil {
 		u.allowed.limited = true
-		u.allowed.mode, u.allowed.positions, e = AllowedTools(u.allowed.positions, m[0], m[1], func(v jsonx.Value) (int, *Invalid) { return findAllowed(v, tools) })
+		find := func(v jsonx.Value) (int, *Invalid) { return findAllowed(v, tools) }
+		u.allowed.mode, u.allowed.positions, e = AllowedTools(u.allowed.positions, m[0], m[1], find)
 	}
-	if e != nil {
-		return e.In("allowed_tools")
-	}
-	return nil
+	return e.In("allowed_tools")
 }
 
 // AllowedTools reads the members of a list of allowed tools, which engines do not know: they get
-// the tools that are allowed, with the mode, auto unless it is given, as tool_choice. find checks an
-// element and returns its position in tools; all are appended to positions.
+// the tools that are allowed, with the mode, auto unless it is given, as tool_choice. find checks
+// an element and returns its position in tools; all are appended to positions.
 func AllowedTools(positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid)) (word string, at []int, e *Invalid) {
 	if e := OptionalString("mode", mode); e != nil {
 		return "", positions, e
@@ -232,30 +221,18 @@ const NotDefined = "names a function that is not in tools"
 
 // findAllowed returns the position of the tool that an element of a list of allowed tools names.
 func findAllowed(v, tools jsonx.Value) (int, *Invalid) {
-	if !v.IsObject() {
-		return 0, WrongType("", "an object", v)
-	}
-	var (
-		t [2]jsonx.Value
-		f [1]jsonx.Value
-	)
-	if e := ReadFields(v, toolNames, t[:]); e != nil {
+	var t [2]jsonx.Value
+	if e := ReadElement("an object", v, toolNames, t[:]); e != nil {
 		return 0, e
 	}
 	if e := functionType(t[0]); e != nil {
 		return 0, e
 	}
-	function, e := requiredFunction(t[1])
+	name, e := functionName(t[1])
 	if e != nil {
 		return 0, e
 	}
-	if e := ReadFields(function, choiceNames, f[:]); e != nil {
-		return 0, e.In("function")
-	}
-	if e := RequiredFunctionName(f[0]); e != nil {
-		return 0, e.In("function")
-	}
-	want := string(f[0].AppendText(nil))
+	want := string(name.AppendText(nil))
 	for it := tools.Iter(); it.Next(); {
 		if it.Value().Get("function").Get("name").EqualText(want) {
 			return it.Index(), nil
@@ -268,32 +245,28 @@ var responseFormatNames = jsonx.NewNames("type", "json_schema")
 
 func (r *Request) decodeResponseFormat() *Invalid {
 	v := r.members[memberResponseFormat]
-	if e := OptionalObject("response_format", v); e != nil {
+	var f [2]jsonx.Value
+	if e := ReadObject("response_format", v, responseFormatNames, f[:]); e != nil || !Given(v) {
 		return e
 	}
-	if !Given(v) {
-		return nil
-	}
-	var f [2]jsonx.Value
-	if e := ReadFields(v, responseFormatNames, f[:]); e != nil {
-		return e.In("response_format")
-	}
-	if e := RequiredString("type", f[0]); e != nil {
-		return e.In("response_format")
+	return r.decodeFormat(f[0], f[1]).In("response_format")
+}
+
+func (r *Request) decodeFormat(kind, schema jsonx.Value) *Invalid {
+	if e := RequiredString("type", kind); e != nil {
+		return e
 	}
 	switch {
-	case f[0].EqualText("text"):
+	case kind.EqualText("text"):
 		return nil
-	case f[0].EqualText("json_object"):
+	case kind.EqualText("json_object"):
 		r.StructuredOutput = true
 		return nil
-	case !f[0].EqualText("json_schema"):
-		return WrongValue("type", "must be text, json_object or json_schema").In("response_format")
-	case !Given(f[1]):
-		return Missing("json_schema").In("response_format")
-	case !f[1].IsObject():
-		return WrongType("json_schema", "an object", f[1]).In("response_format")
+	case !kind.EqualText("json_schema"):
+		return WrongValue("type", "must be text, json_object or json_schema")
+	case !Given(schema):
+		return Missing("json_schema")
 	}
 	r.StructuredOutput, r.schema = true, true
-	return nil
+	return OptionalObject("json_schema", schema)
 }

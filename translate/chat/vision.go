@@ -83,22 +83,15 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 		if e := ReadFields(v, imageNames, o[:]); e != nil {
 			return e.In("image_url")
 		}
-		if e := checkDetail(o[1]); e != nil {
-			return e.In("image_url")
-		}
-		if e := RequiredString("url", o[0]); e != nil {
+		if e := First(checkDetail(o[1]), RequiredString("url", o[0])); e != nil {
 			return e.In("image_url")
 		}
 		v = o[0]
 	default:
 		return WrongType("image_url", "a URL in a string or an object with url", v)
 	}
-	url, ok := v.Text()
-	if !ok { // some encoders escape every slash
-		url = v.AppendText(nil)
-	}
 	m.Bytes, m.start, m.end = textLength(v), v.Start(), v.End()
-	if e := m.read(url); e != nil {
+	if e := m.read(textBytes(v)); e != nil {
 		if m.object {
 			e.In("url")
 		}

@@ -12,7 +12,8 @@ func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
 // message has them and they exceed the context, so that the client knows how much to cut.
 func overflowSizes(lower string) (prompt, answer, most int) {
 	most = firstSize(lower, maxMarks)
-	if prompt, answer = firstSize(lower, inputMarks), firstSize(lower, answerMarks); prompt > 0 && prompt < most && prompt+answer > most {
+	prompt, answer = firstSize(lower, inputMarks), firstSize(lower, answerMarks)
+	if prompt > 0 && prompt < most && prompt+answer > most {
 		return prompt, answer, most
 	}
 	for _, mark := range promptMarks {

@@ -1,6 +1,6 @@
 // Package engineerror reads the errors of engines. No two engines report a failure alike, and the
-// edge decides by it: whether the request is to blame or the engine, whether another engine is asked,
-// whether a model is gone, and by how much a prompt exceeds the context.
+// edge decides by it: whether the request is to blame or the engine, whether another engine is
+// asked, whether a model is gone, and by how much a prompt exceeds the context.
 //
 //	e := engineerror.Parse(status, contentType, body) // of an answer, or of an error event (status 0)
 //	e.RedactSecret(key)                               // the edge's own, which the engine may repeat

@@ -12,8 +12,8 @@ import (
 // which status is 0. It understands the shapes of all engines that we know: {"error":{…}},
 // {"error":"…"} with or without error_type, the same members at the top level, FastAPI's
 // {"detail":…}, an error that carries another one as JSON in its message (Ollama hands on what its
-// runner said), and plain text. Of a body of MaxBody, which may be the beginning of a longer one, it
-// reads what is there. HTML and what cannot be read have no message. It never fails.
+// runner said), and plain text. Of a body of MaxBody, which may be the beginning of a longer one,
+// it reads what is there. HTML and what cannot be read have no message. It never fails.
 func Parse(status int, contentType string, body []byte) Error {
 	var e Error
 	cut := len(body) >= MaxBody

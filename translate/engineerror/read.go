@@ -67,9 +67,11 @@ func (e *Error) text(v jsonx.Value, depth int) {
 	text := v.AppendText(nil)
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' && depth < maxNested {
 		var d jsonx.Doc
-		if d.Parse(trimmed, jsonx.Options{Record: maxDepth}) == nil && (d.Root().Get("error").Exists() || d.Root().Get("message").Exists()) {
-			e.read(d.Root(), depth+1)
-			return
+		if d.Parse(trimmed, jsonx.Options{Record: maxDepth}) == nil {
+			if inner := d.Root(); inner.Get("error").Exists() || inner.Get("message").Exists() {
+				e.read(inner, depth+1)
+				return
+			}
 		}
 	}
 	e.Message = string(text)

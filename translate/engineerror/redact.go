@@ -169,7 +169,8 @@ func keyAt(s string) int {
 		}
 		n := keyLength(s[len(p.text):])
 		body := s[len(p.text) : len(p.text)+n]
-		if n >= p.least && strings.ContainsAny(body, "0123456789*") || p.text == "sk-" && n >= leastPlain || n >= leastUnbroken && !strings.ContainsAny(body, "-_.") {
+		digits, unbroken := strings.ContainsAny(body, "0123456789*"), !strings.ContainsAny(body, "-_.")
+		if n >= p.least && digits || p.text == "sk-" && n >= leastPlain || n >= leastUnbroken && unbroken {
 			return len(p.text) + n
 		}
 	}
@@ -192,8 +193,8 @@ func isNameLetter(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c >= utf8.RuneSelf
 }
 
-// RedactSecret removes a secret of the edge's own, which the engine got with the request. A short one
-// is a word (EMPTY, none) that engines without authentication are given.
+// RedactSecret removes a secret of the edge's own, which the engine got with the request. A short
+// one is a word (EMPTY, none) that engines without authentication are given.
 func (e *Error) RedactSecret(secret string) {
 	if len(secret) < leastPlain || e.Message == "" && e.Type == "" && e.Code == "" {
 		return

@@ -105,8 +105,8 @@ func cutEscape(s []byte) []byte {
 		for from > 0 && s[from-1] == '\\' {
 			from--
 		}
-		if (i-from)%2 == 0 && (i == len(s)-1 || s[i+1] == 'u' && i+6 > len(s)) { // an odd number of them: the last one begins an escape
-			return s[:i]
+		if (i-from)%2 == 0 && (i == len(s)-1 || s[i+1] == 'u' && i+6 > len(s)) {
+			return s[:i] // of an odd number of backslashes the last one begins an escape
 		}
 		break
 	}

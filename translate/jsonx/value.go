@@ -199,8 +199,8 @@ func (k Key) AppendTo(dst []byte) []byte {
 	return appendDecoded(dst, k.raw)
 }
 
-// Name returns the name, its escapes decoded. It borrows from the source where there are none, as in
-// every name that an engine writes.
+// Name returns the name, its escapes decoded. It borrows from the source where there are none, as
+// in every name that an engine writes.
 func (k Key) Name() []byte {
 	if k.flags&flagEscaped == 0 {
 		return k.raw

@@ -37,8 +37,8 @@ func (a *Assembler) Reset() {
 }
 
 // Add adds one upstream event. The error is a *BadAnswer when the event is malformed or the answer
-// is too large, or an *engineerror.Error when the engine reports a failure; the answer has failed then.
-// Events behind the end are ignored. The event's data is not kept.
+// is too large, or an *engineerror.Error when the engine reports a failure; the answer has failed
+// then. Events behind the end are ignored. The event's data is not kept.
 func (a *Assembler) Add(ev sse.Event) error {
 	ok, err := a.state.parseEvent(&a.chunk, ev, 0)
 	if !ok {

@@ -136,8 +136,8 @@ var completionObject = []byte(`"object":"chat.completion"`)
 // without members between engines, without reasoning if the client wants none, and with the members
 // that clients need and the engine left out: id, object, created, system_fingerprint, usage, the
 // index, end and logprobs of a choice, the role, content and refusal of its message, the id, type
-// and arguments of a tool call. A choice with tool calls ends with tool_calls, unless it is cut, and
-// their indexes count from 0. c must have been parsed.
+// and arguments of a tool call. A choice with tool calls ends with tool_calls, unless it is cut,
+// and their indexes count from 0. c must have been parsed.
 func (c *Completion) Append(dst []byte, a *Options) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)

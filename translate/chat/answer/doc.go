@@ -7,8 +7,9 @@
 //	Reader                 reads either for a translator to another dialect
 //	Append…Chunk           write the chunks that a native reader makes of another dialect's events
 //
-// Stream, Assembler and Reader share the state of a stream (streamState): which choices have come and
-// ended, and the counts. Package toolcall decides for all of them which tool call a piece belongs to.
+// Stream, Assembler and Reader share the state of a stream (streamState): which choices have come
+// and ended, and the counts. Package toolcall decides for all of them which tool call a piece
+// belongs to.
 //
 // # Design
 //
@@ -16,8 +17,8 @@
 // would lose members that the edge does not know and change numbers and escapes. What the SDKs need
 // and an engine left out is added (missing_members.go, toolcall_members.go).
 //
-// A token must cost next to nothing. The chunks of a stream differ only in their text, so a chunk is
-// compared with the last one first, and parsed only if it is another (template.go).
+// A token must cost next to nothing. The chunks of a stream differ only in their text, so a chunk
+// is compared with the last one first, and parsed only if it is another (template.go).
 //
 // Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD, and pairs
 // whose halves come in two events are joined (surrogate.go).

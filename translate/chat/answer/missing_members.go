@@ -61,7 +61,8 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 	cut := finishOf(choice.Finish).isCut()
 	for it := message.ToolCalls.Iter(); it.Next(); {
 		part, _ := c.readToolCall(n, &p, it.Value())
-		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || p.Args.IsObject() || p.Args.IsString() && toolcall.HasEscapes(p.Args.Inside()) ||
+		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || p.Args.IsObject() ||
+			p.Args.IsString() && toolcall.HasEscapes(p.Args.Inside()) ||
 			wrongIndex(&p, &part) || completeArguments(&p, cut) != nil
 	}
 }

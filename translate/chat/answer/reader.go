@@ -58,8 +58,8 @@ func (r *Reader) Reset(id string, promptTokens int) {
 
 // Read reads one event of the engine's stream. It reports whether the event was a chunk of an
 // answer that has begun; if not, the event has nothing for the client. The error is a *BadAnswer
-// when the event is malformed or the answer too large, or an *engineerror.Error when the engine reports a
-// failure. Events behind the end are ignored.
+// when the event is malformed or the answer too large, or an *engineerror.Error when the engine
+// reports a failure. Events behind the end are ignored.
 func (r *Reader) Read(ev sse.Event) (bool, error) {
 	r.Content, r.Refusal, r.Reasoning, r.Logprobs, r.ToolCalls.Touched = nil, nil, nil, nil, r.ToolCalls.Touched[:0]
 	if text, same := r.template.textOf(ev.Data); same && len(ev.Name) == 0 && len(r.halves) == 0 && !r.Done() {
@@ -130,7 +130,8 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 	if c.usage.Exists() || c.timings.Exists() {
 		r.state.noteUsage(c)
 	}
-	if n == 1 && text.Exists() && !r.lone && len(r.halves) == 0 && !c.usage.IsObject() && !c.timings.Exists() && len(r.Logprobs) == 0 {
+	counts := c.usage.IsObject() || c.timings.Exists()
+	if n == 1 && text.Exists() && !r.lone && len(r.halves) == 0 && !counts && len(r.Logprobs) == 0 {
 		r.rememberChunk(data, text, toolCall, &delta)
 	}
 	return nil
@@ -169,7 +170,11 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		to     *[]byte
 		from   jsonx.Value
 		member string
-	}{{&r.Content, d.Content, MemberContent}, {&r.Refusal, d.Refusal, MemberRefusal}, {&r.Reasoning, d.Reasoning, MemberReasoning}} {
+	}{
+		{&r.Content, d.Content, MemberContent},
+		{&r.Refusal, d.Refusal, MemberRefusal},
+		{&r.Reasoning, d.Reasoning, MemberReasoning},
+	} {
 		switch {
 		case t.from.IsString():
 			*t.to = t.from.Inside()

@@ -131,8 +131,8 @@ func (t *ToolCalls) continueLast(text []byte) {
 // Held is about how many bytes the tool calls hold.
 func (t *ToolCalls) Held() int { return t.held }
 
-// ID returns the id of tool call i, as the contents of a JSON string: the engine's or, where that is
-// none of use, ours (see package toolcall). It does not change once the tool call has a name.
+// ID returns the id of tool call i, as the contents of a JSON string: the engine's or, where that
+// is none of use, ours (see package toolcall). It does not change once the tool call has a name.
 func (t *ToolCalls) ID(i int) []byte {
 	c := &t.List[i]
 	if len(c.ID) == 0 {

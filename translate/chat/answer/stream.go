@@ -55,11 +55,12 @@ func (s *Stream) Reset(o *Options) {
 func (s *Stream) Held() int { return cap(s.held.event) }
 
 // Append appends the client's form of one upstream event: one event, or nothing. The error is a
-// *translate.BadAnswer when the event is malformed, or an *engineerror.Error when the engine reports
-// a failure; nothing is appended then, and the stream has failed. Events behind the end are ignored.
-// The event's data is not kept.
+// *translate.BadAnswer when the event is malformed, or an *engineerror.Error when the engine
+// reports a failure; nothing is appended then, and the stream has failed. Events behind the end are
+// ignored. The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
-	if text, same := s.template.textOf(ev.Data); same && len(ev.Name) == 0 && len(s.halves) == 0 && !s.held.awaitsTimings && !s.Done() {
+	waits := len(s.halves) > 0 || s.held.awaitsTimings
+	if text, same := s.template.textOf(ev.Data); same && len(ev.Name) == 0 && !waits && !s.Done() {
 		if len(text) > 0 || s.template.toolCall {
 			s.state.deltas++
 			s.started = true

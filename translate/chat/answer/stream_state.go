@@ -70,8 +70,8 @@ func (t *streamState) noteUsage(c *Chunk) bool {
 	return false
 }
 
-// usagePerChoice adds up the usage of an engine that counts each choice of several by itself. All of
-// them have the same prompt.
+// usagePerChoice adds up the usage of an engine that counts each choice of several by itself. All
+// of them have the same prompt.
 type usagePerChoice struct {
 	chunks  counts // sum of the usage chunks, of
 	count   int    // so many
@@ -96,8 +96,8 @@ func (p counts) plus(u translate.Usage) counts {
 }
 
 // addChunk takes the usage of a chunk without choices, when so many choices have ended, and returns
-// the usage so far. llama.cpp sends one behind the end of each choice, which counts that choice alone.
-// Other engines send one at the end of all, which counts everything.
+// the usage so far. llama.cpp sends one behind the end of each choice, which counts that choice
+// alone. Other engines send one at the end of all, which counts everything.
 func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	if p.count++; p.count != finished || p.count == 1 {
 		p.chunks = counts{Usage: u}
@@ -107,14 +107,15 @@ func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	return p.chunks
 }
 
-// addChoice takes the usage of a chunk with choices, of which first is one, and returns the usage so
-// far.
+// addChoice takes the usage of a chunk with choices, of which first is one, and returns the usage
+// so far.
 func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Value) counts {
 	index, ok := first.Get("index").Int()
 	if !ok {
 		index = 0
 	}
-	if c.choices.Index(1).Exists() || index < 0 || index >= translate.MaxChoices || p.counted[index/64]&(1<<(index%64)) != 0 {
+	if c.choices.Index(1).Exists() || index < 0 || index >= translate.MaxChoices ||
+		p.counted[index/64]&(1<<(index%64)) != 0 {
 		return counts{Usage: u}
 	}
 	sum := p.choices.plus(u)
@@ -132,7 +133,7 @@ func (t *streamState) usageSoFar() translate.Usage {
 		u.Completion = max(u.Completion, t.deltas)
 		u.Total = u.Prompt + u.Completion
 		return u.Usage
-	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // counts came only at the beginning, and the end has not come
+	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // counts of the beginning
 		u.Completion = t.deltas
 		u.Reconcile()
 		return u.Usage

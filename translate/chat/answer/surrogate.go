@@ -119,7 +119,8 @@ func (h *halves) end(edits *jsonx.Edits, c *Choice, blank []int, strip bool) []b
 			edits.Add(list, piece)
 		}
 	} else if len(pieces) > 0 {
-		members = fillMember(edits, members, c.Body, "tool_calls", slices.Concat([]byte{'['}, bytes.Join(pieces, comma), []byte{']'}))
+		list := slices.Concat([]byte{'['}, bytes.Join(pieces, comma), []byte{']'})
+		members = fillMember(edits, members, c.Body, "tool_calls", list)
 	}
 	return bytes.Join(members, comma)
 }
@@ -132,8 +133,8 @@ func argumentsPiece(position int, arguments []byte) []byte {
 
 var comma = []byte{','}
 
-// fillMember notes that a null member of an object gets a value, or adds an absent one to the members
-// to be added.
+// fillMember notes that a null member of an object gets a value, or adds an absent one to the
+// members to be added.
 func fillMember(edits *jsonx.Edits, members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
 	if old := object.Get(name); old.Exists() {
 		edits.Set(old, value)

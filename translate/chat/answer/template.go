@@ -35,13 +35,15 @@ func (t *template) forget() {
 	t.head, t.tail = t.head[:0], t.tail[:0]
 }
 
+var oneString = jsonx.Options{MaxDepth: 1, MaxNodes: 1, Paired: true}
+
 // textOf returns the text of data, without quotes, if data is the last chunk with another text.
 func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	from, to := len(t.head), len(data)-len(t.tail)
 	if from == 0 || to < from || !bytes.HasSuffix(data, t.tail) || !bytes.HasPrefix(data, t.head) {
 		return nil, false
 	}
-	if t.text.Parse(data[from-1:to+1], jsonx.Options{MaxDepth: 1, MaxNodes: 1, Paired: true}) != nil || !t.text.Root().IsString() {
+	if t.text.Parse(data[from-1:to+1], oneString) != nil || !t.text.Root().IsString() {
 		return nil, false
 	}
 	if t.toolCall {
