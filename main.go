@@ -35,7 +35,7 @@ import (
 
 // Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage; 130 and
 // 143 for an edge that a second SIGINT or SIGTERM did not let drain (proxy.InterruptedError), 131
-// and 134 for one that SIGQUIT or SIGABRT has ended. `bench` has more: see bench.ExitError.
+// and 134 for one that SIGQUIT or SIGABRT has ended. `bench` has more: see bench/exit.
 const (
 	exitFailed = 1
 	exitUsage  = 2

@@ -69,7 +69,7 @@ type RunCmd struct {
 }
 
 // Run measures, prints and writes the result. The first interrupt ends the run and prints what it
-// has; a second one kills. An error is an *ExitError with the exit code.
+// has; a second one kills. An error is an *exit.Error with the exit code.
 func (c *RunCmd) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -57,7 +57,7 @@ func (c *Checks) Prepare() (*Judge, error) {
 }
 
 // Apply judges r: it fills in r.Penstock.Assertions, writes what failed to w, and returns the
-// *ExitError that the process should end with: 99 for a check that failed, else 98 for a result
+// *exit.Error that the process should end with: 99 for a check that failed, else 98 for a result
 // that is not valid; nil: all well.
 func (j *Judge) Apply(r *result.Result, w io.Writer) error {
 	var all []result.Assertion

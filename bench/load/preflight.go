@@ -40,7 +40,7 @@ func discover(ctx context.Context) (string, error) {
 
 // preflight looks at the targets before the run: whether they answer, the key is right, the model
 // there, and what there is to know of them. What it learns is in the workload and in engines. Every
-// error is one line with ExitUsage.
+// error is one line with exit.Usage.
 type preflight struct {
 	s    *settings
 	send *client.Sender

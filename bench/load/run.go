@@ -64,7 +64,7 @@ func (r *run) driver() *driver {
 
 // Run measures and returns the result. When ctx ends before the run does, the result holds what had
 // been measured and says so. progress, unless nil, is called about once a second with the state of
-// the run. Errors are *ExitError.
+// the run. Errors are *exit.Error.
 func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Result, []*result.Record, error) {
 	s, err := o.Validate()
 	if err != nil {

@@ -16,6 +16,7 @@ const knee = 0.95
 // outcome is what a finished stage means for the next one.
 type outcome struct {
 	rate   float64 // requested; of a closed loop achieved
+	done   float64 // completed per second
 	closed bool
 	met    bool
 	broke  []string
@@ -49,7 +50,7 @@ func (d *driver) sweep(ctx context.Context) *result.Search {
 	d.stage(ctx, one)
 	d.stage(ctx, all)
 	if ctx.Err() == nil {
-		low, high := d.findings().throughput(0), d.findings().throughput(1)
+		low, high := d.findings().outcome(0).done, d.findings().outcome(1).done
 		n := cmp.Or(d.s.MaxStages, 8) - 2
 		for i := 1; i <= n && ctx.Err() == nil && high > 0; i++ {
 			rate := low + (high-low)*float64(i)/float64(n+1)
@@ -104,14 +105,14 @@ func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
 		given.concurrency = base.concurrency
 		d.stage(ctx, given)
 		if d.findings().outcome(0).met {
-			return round(d.findings().throughput(0))
+			return round(d.findings().outcome(0).done)
 		}
 	}
 	if ctx.Err() == nil {
 		d.stage(ctx, first)
 	}
 	if i := len(d.spans) - 1; d.findings().outcome(i).met {
-		return round(d.findings().throughput(i))
+		return round(d.findings().outcome(i).done)
 	}
 	return 0
 }
@@ -130,15 +131,6 @@ func (d *driver) findings() *findings {
 	return &findings{s: d.s, samples: d.rec.samples, gaps: d.rec.gaps, spans: d.spans}
 }
 
-// throughput is what a stage completed per second.
-func (f *findings) throughput(stage int) float64 {
-	sum := f.stageSummary(stage)
-	if sum.RequestThroughput == nil {
-		return 0
-	}
-	return *sum.RequestThroughput
-}
-
 func (f *findings) stageSummary(stage int) result.Summary {
 	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.spans[stage].seconds())
 }
@@ -147,10 +139,13 @@ func (f *findings) stageSummary(stage int) result.Summary {
 // bound, and the load delivered.
 func (f *findings) outcome(stage int) outcome {
 	sum := f.stageSummary(stage)
-	sp := &f.spans[stage]
-	o := outcome{rate: sp.spec.rate, closed: sp.spec.rate == 0}
-	if o.closed && sum.RequestThroughput != nil {
-		o.rate = *sum.RequestThroughput
+	rate := f.spans[stage].spec.rate
+	o := outcome{rate: rate, closed: rate == 0}
+	if sum.RequestThroughput != nil {
+		o.done = *sum.RequestThroughput
+	}
+	if o.closed {
+		o.rate = o.done
 	}
 	o.broke = f.s.broken(&sum)
 	if !o.closed && f.falling(stage) {
@@ -210,28 +205,18 @@ func (s *settings) broken(sum *result.Summary) []string {
 // outcomes sums a sweep or a search up.
 func (f *findings) outcomes(profile string) *result.Search {
 	out := &result.Search{Profile: profile, Broke: []string{}}
-	bestRate, limit := 0.0, math.Inf(1)
-	kneeRate := 0.0
+	best, limit, kneeRate := 0.0, math.Inf(1), 0.0
 	for i := range f.spans {
 		o := f.outcome(i)
-		if !o.closed {
-			if done := f.throughput(i); done >= knee*o.rate && o.rate > kneeRate {
-				kneeRate = o.rate
-				out.Knee = &i
-			}
+		if !o.closed && o.done >= knee*o.rate && o.rate > kneeRate {
+			kneeRate, out.Knee = o.rate, &i
 		}
-		if len(f.s.objectives) == 0 {
-			continue
-		}
-		if o.met && o.rate > bestRate {
-			bestRate = o.rate
-			out.Best, out.Rate = &i, &o.rate
-		}
-	}
-	for i := range f.spans {
-		if o := f.outcome(i); len(f.s.objectives) > 0 && !o.closed && !o.met && o.rate < limit {
-			limit = o.rate
-			out.Limit, out.Broke = &o.rate, o.broke
+		switch {
+		case len(f.s.objectives) == 0:
+		case o.met && o.rate > best:
+			best, out.Best, out.Rate = o.rate, &i, &o.rate
+		case !o.met && !o.closed && o.rate < limit:
+			limit, out.Limit, out.Broke = o.rate, &o.rate, o.broke
 		}
 	}
 	return out

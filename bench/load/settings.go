@@ -46,7 +46,7 @@ type stageSpec struct {
 // Objective matches a value of --goodput.
 var Objective = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
 
-// Validate checks the options and fills in the defaults. Errors are *ExitError with ExitUsage.
+// Validate checks the options and fills in the defaults. Errors are *exit.Error with exit.Usage.
 func (o Options) Validate() (*settings, error) {
 	s := &settings{Options: o, metadata: map[string]string{}}
 	s.BaseURL = cmp.Or(s.URL, s.BaseURL)

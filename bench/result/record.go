@@ -74,7 +74,7 @@ type Record struct {
 	InputTokens  *int `json:"input_tokens"`
 	OutputTokens *int `json:"output_tokens"`
 	CachedTokens *int `json:"cached_tokens"`
-	// InputSource and OutputSource are where the counts come from: usage, tokenize or estimate;
+	// InputSource and OutputSource are where the counts come from: usage or estimate;
 	// empty when there is none.
 	InputSource  string `json:"input_source"`
 	OutputSource string `json:"output_source"`

@@ -170,14 +170,13 @@ type Series struct {
 
 // Token sources.
 const (
-	TokensFromUsage    = "usage"
-	TokensFromTokenize = "tokenize"
-	TokensEstimated    = "estimate"
+	TokensFromUsage = "usage"
+	TokensEstimated = "estimate"
 )
 
 // TokenCounts says where token counts come from: how many completed requests were counted by each
 // source.
 type TokenCounts struct {
-	Input  map[string]int `json:"input"`  // usage, tokenize, estimate
-	Output map[string]int `json:"output"` // usage, tokenize, estimate
+	Input  map[string]int `json:"input"`  // usage, estimate
+	Output map[string]int `json:"output"` // usage, estimate
 }
