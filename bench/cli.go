@@ -88,8 +88,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 		}
 		defer end()
 	}
-	s, err := c.Validate()
-	if err != nil {
+	if _, err := c.Validate(); err != nil {
 		return err
 	}
 	judge, err := c.Prepare()
@@ -118,7 +117,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 		err = report.WriteVerdict(out, r.Penstock)
 	} else {
 		fmt.Fprintf(out, "Target %s, model %s\n", plaintext.Line(r.Penstock.Target.BaseURL), plaintext.Line(r.ModelID))
-		err = report.WriteText(out, r, s.Metrics, s.Percents)
+		err = report.WriteText(out, r)
 	}
 	if err != nil {
 		return exit.With(exit.Failed, err.Error())

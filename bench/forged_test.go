@@ -57,7 +57,7 @@ func TestForgedResult(t *testing.T) {
 	c.Notes, c.Verdict = append(c.Notes, forge("note").(string)), forge("verdict").(string)
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"text": func(w *bytes.Buffer) error {
-			return report.WriteText(w, &r, []string{result.TTFT, result.ITL}, []float64{99})
+			return report.WriteText(w, &r)
 		},
 		"compare": func(w *bytes.Buffer) error { return c.WriteText(w) },
 	} {

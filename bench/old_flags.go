@@ -28,6 +28,7 @@ var oldFlags = []struct{ names, instead string }{
 	{"host port target", "the base URL as argument, or --base-url"},
 	{"junit", "the exit code: 99 for a check that fails, 98 for a result that is not valid"},
 	{"num-warmups warmup-requests", "--warmup"},
+	{"metric-percentiles percentile-metrics", "--assert 'p99.9_ttft_ms<500'; the JSON and the HTML have every measure"},
 	{"prefix-share", ""},
 	{"probe-request-rate", "a second `penstock bench` of short answers beside the first"},
 	{"ramp-up-end-rps ramp-up-start-rps ramp-up-strategy", "--ramp, such as 4-24"},

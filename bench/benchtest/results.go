@@ -53,7 +53,7 @@ func Latencies(n int64, ms float64) *result.Distribution {
 	for range n {
 		h.Record(int64(ms * 1e6))
 	}
-	return h.Distribution(nil)
+	return h.Distribution()
 }
 
 // ExitCode is the exit code that an error asks for.

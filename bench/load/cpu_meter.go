@@ -96,7 +96,7 @@ func (m *cpuMeter) watch(ctx context.Context) {
 func (m *cpuMeter) report(spans []span, connections int) result.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := result.Client{GOMAXPROCS: runtime.GOMAXPROCS(0), WakeDelay: m.wake.Distribution(nil), Connections: connections}
+	out := result.Client{GOMAXPROCS: runtime.GOMAXPROCS(0), WakeDelay: m.wake.Distribution(), Connections: connections}
 	var sum cpuSpan
 	for i := range spans {
 		sum.cpu, sum.waited, sum.wall = sum.cpu+spans[i].cpu.cpu, sum.waited+spans[i].cpu.waited, sum.wall+spans[i].cpu.wall

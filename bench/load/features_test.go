@@ -167,7 +167,7 @@ func TestSearchAlone(t *testing.T) {
 		t.Fatalf("%d stages, the first %+v, search %+v", len(r.Penstock.Stages), s.Name, r.Penstock.Search)
 	}
 	var text strings.Builder
-	if err := report.WriteText(&text, r, nil, nil); err != nil || !strings.Contains(text.String(), "No load tried met the objectives, not even one request at a time: e2el.") {
+	if err := report.WriteText(&text, r); err != nil || !strings.Contains(text.String(), "No load tried met the objectives, not even one request at a time: e2el.") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	o.Goodput = []string{"e2el:60000"}

@@ -49,8 +49,8 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 		}
 	}
 	out := &result.Floor{
-		Requests: len(short) + len(streams), TTFT: ttft.Distribution(nil), E2EL: e2el.Distribution(nil),
-		ITLError: gaps.Distribution(nil),
+		Requests: len(short) + len(streams), TTFT: ttft.Distribution(), E2EL: e2el.Distribution(),
+		ITLError: gaps.Distribution(),
 	}
 	if tokens > 0 && !math.IsNaN(cpu) {
 		out.CPUPerTokenUs = new(cpu * 1e6 / float64(tokens))

@@ -73,7 +73,7 @@ func leaving(ctx context.Context, set *settings, samples []client.Sample, all []
 	}
 	freed, longest := freed(readings, left)
 	ok := leaked == 0 && longest < leaveBound
-	out.Leaked, out.Freed, out.Verified = &leaked, freed.Distribution(nil), &ok
+	out.Leaked, out.Freed, out.Verified = &leaked, freed.Distribution(), &ok
 	return out
 }
 

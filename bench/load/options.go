@@ -53,13 +53,11 @@ type Options struct {
 	Seed        uint64        `placeholder:"N" group:"Workload" help:"Makes the same lengths, arrivals and texts again (default: 0)."`
 	AllowCache  bool          `name:"allow-cache" group:"Workload" help:"Put no nonce before the prompts: what an earlier run left in a cache is used and measured."`
 
-	Goodput           []string `placeholder:"M:MS" group:"Result" help:"Objectives, all of which a good request meets: ttft, tpot, itl, e2el in ms; error_rate (a share) holds for a stage."`
-	PercentileMetrics string   `name:"percentile-metrics" placeholder:"M,…" group:"Result" help:"Metrics of the printed block and the flat keys (default: ttft,tpot,itl,e2el)."`
-	MetricPercentiles string   `name:"metric-percentiles" placeholder:"P,…" group:"Result" help:"Percentiles (default: 50,90,95,99)."`
-	SaveDetailed      bool     `name:"save-detailed" group:"Result" help:"Put each request's lengths, times and gaps into the JSON, too."`
-	Output            []string `short:"o" sep:"none" placeholder:"FILE" group:"Result" help:"Write the result to FILE, by its ending: .json, .jsonl (a line for each request), .html (a page with plots). Repeat it for more."`
-	Metadata          []string `sep:"none" placeholder:"K=V" group:"Result" help:"Pair for the top level of the JSON. Repeat it for more."`
-	Quiet             bool     `short:"q" group:"Result" help:"Print the verdict only."`
+	Goodput      []string `placeholder:"M:MS" group:"Result" help:"Objectives, all of which a good request meets: ttft, tpot, itl, e2el in ms; error_rate (a share) holds for a stage."`
+	SaveDetailed bool     `name:"save-detailed" group:"Result" help:"Put each request's lengths, times and gaps into the JSON, too."`
+	Output       []string `short:"o" sep:"none" placeholder:"FILE" group:"Result" help:"Write the result to FILE, by its ending: .json, .jsonl (a line for each request), .html (a page with plots). Repeat it for more."`
+	Metadata     []string `sep:"none" placeholder:"K=V" group:"Result" help:"Pair for the top level of the JSON. Repeat it for more."`
+	Quiet        bool     `short:"q" group:"Result" help:"Print the verdict only."`
 
 	NoFloor      bool     `name:"no-floor" group:"Checks" help:"Do not measure the client's own floor first (1 s)."`
 	ExpectErrors []string `name:"expect-errors" sep:"none" placeholder:"WORDS" group:"Checks" help:"Failures that belong to the test, by words that the report has for them, such as '429 capacity_full', or in_stream@event: within 10 s after an event. They do not make the result not valid; others do. Repeat it for more."`

@@ -182,18 +182,13 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 		out.MaxOutputTokensPerS = &v
 	}
 	f.audio(out)
-	for _, m := range s.Metrics {
-		set := func(name string, v func(*result.Distribution) float64) {
-			out.Measures[name+"_"+m+"_ms"] = nil
-			if d := t.Latency[m]; d != nil {
-				out.Measures[name+"_"+m+"_ms"] = new(v(d))
+	for _, m := range result.FlatMeasures {
+		for _, stat := range result.FlatStatistics {
+			name := stat + "_" + m + "_ms"
+			out.Measures[name] = nil
+			if k, err := result.ParseKey(name); err == nil && t.Latency[m] != nil {
+				out.Measures[name] = new(k.Of(t.Latency[m]))
 			}
-		}
-		set("mean", func(d *result.Distribution) float64 { return d.Mean })
-		set("std", func(d *result.Distribution) float64 { return d.Std })
-		set("median", func(d *result.Distribution) float64 { return d.Percentile(50) })
-		for _, q := range s.Percents {
-			set("p"+result.PercentileName(q), func(d *result.Distribution) float64 { return d.Percentile(q) })
 		}
 	}
 	if s.SaveDetailed {

@@ -26,8 +26,6 @@ type settings struct {
 	rampFrom   float64 // with rampTo, of --ramp; 0: none
 	rampTo     float64
 	objectives []result.Objective
-	Metrics    []string
-	Percents   []float64
 	events     []eventSpec
 	expect     []expectation
 	leaveText  string
@@ -258,19 +256,6 @@ func (s *settings) result() error {
 			return exit.Usagef("--goodput %q: %q is not a number", g, m[2])
 		}
 		s.objectives = append(s.objectives, result.Objective{Measure: m[1], Limit: limit})
-	}
-	s.Metrics = strings.Split(cmp.Or(s.PercentileMetrics, "ttft,tpot,itl,e2el"), ",")
-	for _, m := range s.Metrics {
-		if !slices.Contains(result.Measures(), m) {
-			return exit.Usagef("--percentile-metrics %q: want of %s", m, strings.Join(result.Measures(), ", "))
-		}
-	}
-	for _, p := range strings.Split(cmp.Or(s.MetricPercentiles, "50,90,95,99"), ",") {
-		v, err := strconv.ParseFloat(p, 64)
-		if err != nil || !(v >= 0 && v <= 100) {
-			return exit.Usagef("--metric-percentiles %q: want numbers from 0 to 100", p)
-		}
-		s.Percents = append(s.Percents, v)
 	}
 	for _, kv := range s.Metadata {
 		k, v, ok := strings.Cut(kv, "=")

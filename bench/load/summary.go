@@ -97,7 +97,7 @@ func (f *findings) summary(in group, seconds float64) result.Summary {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Label(), b.Label()))
 	})
 	for m, h := range hists {
-		out.Latency[m] = h.Distribution(f.s.Percents)
+		out.Latency[m] = h.Distribution()
 		if h.N == 0 {
 			out.Unmeasured[m] = t.why(m, out.Completed)
 		}

@@ -49,7 +49,7 @@ func TestVerdictOfRecordedRuns(t *testing.T) {
 
 func (x *recordedRun) judge() result.Verdict {
 	p := x.Result.Penstock
-	s := &settings{Percents: []float64{50, 90, 95, 99}, closed: p.Load.Mode == "closed"}
+	s := &settings{closed: p.Load.Mode == "closed"}
 	s.NumTurns, s.DatasetName = 1, p.Load.Dataset
 	if x.Prefix {
 		s.PrefixLen = 300

@@ -64,7 +64,7 @@ func TestVerdict(t *testing.T) {
 			p.Total.Errors = []result.ErrorCount{{Kind: result.ErrStatus, Status: 503, Count: 1}}
 		}, "target_errors", false},
 		"few":           {func(p *result.Penstock, _ *settings) { p.Total.Completed = 5 }, "few_samples", true},
-		"few for p99.9": {func(_ *result.Penstock, s *settings) { s.Percents = []float64{99.9} }, "few_samples", false},
+		"few for p99":   {func(p *result.Penstock, _ *settings) { p.Total.Completed = 90 }, "few_samples", false},
 		"cache":         {func(p *result.Penstock, _ *settings) { p.Total.CachedShare = num(0.4); *p.Total.CachedTokens = 400_000 }, "cache_effects", true},
 		"template":      {func(p *result.Penstock, _ *settings) { p.Total.CachedShare = num(0.4) }, "", false},
 		"cache allowed": {func(p *result.Penstock, _ *settings) { p.Total.CachedShare = num(0.4); p.Nonce = "" }, "cache_effects", false},
@@ -82,7 +82,7 @@ func TestVerdict(t *testing.T) {
 		p.Stages[0].Rate, p.Stages[0].AchievedRate, p.Stages[0].Requests = num(10), num(10), 1000
 		p.Client = result.Client{CPUShare: num(0.2), CPUMaxShare: num(0.3), WakeDelay: benchtest.Latencies(100, 1)}
 		p.Floor = &result.Floor{TTFT: benchtest.Latencies(10, 0.1)}
-		s := &settings{Percents: []float64{50, 99}}
+		s := &settings{}
 		s.NumTurns = 1
 		c.change(p, s)
 		v := judge(r, s)

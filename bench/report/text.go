@@ -52,9 +52,9 @@ var formulas = map[string]string{
 }
 
 // WriteText prints the result: the block that people paste, what it lacks, and the verdict.
-func WriteText(w io.Writer, r *result.Result, metrics []string, percentiles []float64) error {
+func WriteText(w io.Writer, r *result.Result) error {
 	var b writer
-	b.block(r, metrics, percentiles)
+	b.block(r)
 	p := r.Penstock
 	b.schedule(p)
 	b.stages(p)
@@ -76,7 +76,7 @@ func WriteVerdict(w io.Writer, p *result.Penstock) error {
 	return err
 }
 
-func (w *writer) block(r *result.Result, metrics []string, percentiles []float64) {
+func (w *writer) block(r *result.Result) {
 	w.rule("Serving Benchmark Result", '=')
 	w.row("Successful requests:", r.Completed)
 	w.row("Failed requests:", r.Failed)
@@ -100,7 +100,7 @@ func (w *writer) block(r *result.Result, metrics []string, percentiles []float64
 	if r.RTFX != nil {
 		w.row("RTFx (s of audio per s):", maybe(r.RTFX))
 	}
-	for _, m := range metrics {
+	for _, m := range result.FlatMeasures {
 		title, short := metricTitles[m][0], metricTitles[m][1]
 		w.rule(title, '-')
 		if r.Measures["mean_"+m+"_ms"] == nil {
@@ -109,11 +109,8 @@ func (w *writer) block(r *result.Result, metrics []string, percentiles []float64
 		}
 		w.row("Mean "+short+" (ms):", maybe(r.Measures["mean_"+m+"_ms"]))
 		w.row("Median "+short+" (ms):", maybe(r.Measures["median_"+m+"_ms"]))
-		for _, p := range percentiles {
-			if p != 50 {
-				name := result.PercentileName(p)
-				w.row("P"+name+" "+short+" (ms):", maybe(r.Measures["p"+name+"_"+m+"_ms"]))
-			}
+		for _, p := range []string{"90", "95", "99"} {
+			w.row("P"+p+" "+short+" (ms):", maybe(r.Measures["p"+p+"_"+m+"_ms"]))
 		}
 		if text := formulas[m]; text != "" {
 			w.line("  = %s", text)

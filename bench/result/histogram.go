@@ -62,9 +62,8 @@ func (h *Histogram) Merge(o *Histogram) {
 // standardPercentiles are in every Distribution.
 var standardPercentiles = []float64{1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9}
 
-// Distribution returns what h has counted, with the standard percentiles and more; nil when that is
-// nothing.
-func (h *Histogram) Distribution(more []float64) *Distribution {
+// Distribution returns what h has counted; nil when that is nothing.
+func (h *Histogram) Distribution() *Distribution {
 	if h.N == 0 {
 		return nil
 	}
@@ -77,10 +76,8 @@ func (h *Histogram) Distribution(more []float64) *Distribution {
 			d.Buckets = append(d.Buckets, [2]float64{float64(b.From+b.To) / 2000, float64(b.Count)})
 		}
 	}
-	for _, list := range [][]float64{standardPercentiles, more} {
-		for _, p := range list {
-			d.Percentiles[PercentileName(p)] = d.Percentile(p)
-		}
+	for _, p := range standardPercentiles {
+		d.Percentiles[PercentileName(p)] = d.Percentile(p)
 	}
 	return d
 }

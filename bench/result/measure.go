@@ -15,6 +15,12 @@ type Key struct {
 	Percent float64 // with stat p
 }
 
+// FlatMeasures and FlatStatistics are those of the printed block and of the flat keys.
+var (
+	FlatMeasures   = []string{TTFT, TPOT, ITL, E2EL}
+	FlatStatistics = []string{"mean", "std", "median", "p50", "p90", "p95", "p99"}
+)
+
 // rates are the numbers of a Summary that are not latencies, with whether more is better.
 var rates = map[string]struct {
 	more bool

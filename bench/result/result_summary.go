@@ -112,8 +112,7 @@ type Distribution struct {
 	Std   float64 `json:"std"` // of the population
 	Min   float64 `json:"min"`
 	Max   float64 `json:"max"`
-	// Percentiles by name, such as "50" and "99.9": always 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9
-	// and those asked for.
+	// Percentiles by name, such as "50" and "99.9": always 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9.
 	Percentiles map[string]float64 `json:"percentiles"`
 	// Buckets are the non-empty buckets of an HdrHistogram of 3 significant digits, in order:
 	// [middle in ms, count]. A CDF is their running sum over Count, and two distributions are
