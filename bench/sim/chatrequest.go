@@ -126,6 +126,24 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 			return invalid("sim", "sim: %s", err)
 		}
 	}
+	for _, decode := range []func(*fastjson.Value, *chatRequest) *apiError{e.decodeModel, decodeSwitches, e.decodeUsage, e.decodeNumbers} {
+		if err := decode(v, q); err != nil {
+			return err
+		}
+	}
+	if q.n > 128 {
+		return invalid("n", "n must be at most 128, got %d.", q.n)
+	}
+	if e.p.oneChoice {
+		q.n = 1
+	}
+	if s := v.Get("seed"); s != nil && s.Type() == fastjson.TypeNumber {
+		q.seed = uint64(int64(s.GetFloat64()))
+	}
+	return readStop(v, q)
+}
+
+func (e *Engine) decodeModel(v *fastjson.Value, q *chatRequest) *apiError {
 	m := v.Get("model")
 	switch {
 	case m == nil && e.p.unknown != unknownRefused:
@@ -143,7 +161,10 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 		return &err
 	}
 	q.model = name
+	return nil
+}
 
+func decodeSwitches(v *fastjson.Value, q *chatRequest) *apiError {
 	for _, f := range []struct {
 		name string
 		to   *bool
@@ -160,11 +181,19 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 			return invalid(f.name, "Input should be a valid boolean: %s", f.name)
 		}
 	}
+	return nil
+}
+
+func (e *Engine) decodeUsage(v *fastjson.Value, q *chatRequest) *apiError {
 	q.usage = v.GetBool("stream_options", "include_usage")
 	q.usageEach = v.GetBool("stream_options", "continuous_usage_stats")
 	if so := v.Get("stream_options"); so != nil && so.Type() != fastjson.TypeNull && !q.stream && (e.p.family == "vllm" || e.p.family == "openai") {
 		return invalid("stream_options", "Stream options can only be defined when `stream=True`.")
 	}
+	return nil
+}
+
+func (e *Engine) decodeNumbers(v *fastjson.Value, q *chatRequest) *apiError {
 	for _, f := range []struct {
 		name     string
 		min, max float64
@@ -191,16 +220,7 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 		}
 		*f.to = n
 	}
-	if q.n > 128 {
-		return invalid("n", "n must be at most 128, got %d.", q.n)
-	}
-	if e.p.oneChoice {
-		q.n = 1
-	}
-	if s := v.Get("seed"); s != nil && s.Type() == fastjson.TypeNumber {
-		q.seed = uint64(int64(s.GetFloat64()))
-	}
-	return readStop(v, q)
+	return nil
 }
 
 func inRange(v *fastjson.Value, name string, lo, hi float64) *apiError {

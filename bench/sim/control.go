@@ -33,33 +33,16 @@ func (e *Engine) control(x *exchange) {
 	case "POST /sim/reset":
 		e.Reset()
 	case "POST /sim/health":
-		var in struct {
-			Healthy bool `json:"healthy"`
-		}
-		if err = json.Unmarshal(x.req.body, &in); err == nil {
-			e.SetHealthy(in.Healthy)
-		}
+		err = read(x, func(in struct{ Healthy bool }) { e.SetHealthy(in.Healthy) })
 	case "POST /sim/models":
-		var in struct {
-			Models []string `json:"models"`
-		}
-		if err = json.Unmarshal(x.req.body, &in); err == nil {
-			e.SetModels(in.Models...)
-		}
+		err = read(x, func(in struct{ Models []string }) { e.SetModels(in.Models...) })
 	case "POST /sim/slots":
-		var in struct {
-			Slots int `json:"slots"`
-		}
-		if err = json.Unmarshal(x.req.body, &in); err == nil {
-			e.SetSlots(in.Slots)
-		}
+		err = read(x, func(in struct{ Slots int }) { e.SetSlots(in.Slots) })
 	case "POST /sim/event":
-		var in struct {
-			Do string `json:"do"`
-		}
-		if err = json.Unmarshal(x.req.body, &in); err == nil {
-			var a Action
-			if a, err = ParseAction(in.Do); err == nil {
+		var do string
+		var a Action
+		if err = read(x, func(in struct{ Do string }) { do = in.Do }); err == nil {
+			if a, err = ParseAction(do); err == nil {
 				defer e.Do(a) // after the answer: a crash takes this connection, too
 			}
 		}
@@ -89,4 +72,14 @@ func (e *Engine) control(x *exchange) {
 		panic("BUG: " + err.Error())
 	}
 	x.reply(http.StatusOK, "application/json", append(b, '\n'))
+}
+
+// read gives the body of a control to use.
+func read[T any](x *exchange, use func(T)) error {
+	var in T
+	if err := json.Unmarshal(x.req.body, &in); err != nil {
+		return err
+	}
+	use(in)
+	return nil
 }

@@ -232,8 +232,29 @@ func (x *exchange) head(status int, ctype string, length int) {
 		x.out = t.filler(x.out)
 	}
 
+	x.announceLength(length)
+	if status >= 400 && x.p.errorClose {
+		x.closing = true
+	}
+	if !x.req.keep || x.p.perConn > 0 && x.c.served+1 >= x.p.perConn {
+		x.closing = true
+	}
+	switch {
+	case x.closing && t.framing != longLength:
+		x.line("Connection", "close")
+	case x.p.perConn > 0 && !x.closing:
+		x.line("Keep-Alive", "timeout="+strconv.Itoa(max(1, int(x.p.idle/time.Second)))+", max="+strconv.Itoa(x.p.perConn))
+	}
+	x.out = append(x.out, "\r\n"...)
+	if t.dripHead > 0 {
+		x.drip(t.dripHead)
+	}
+}
+
+// announceLength writes how the end of a body of this length is found, or what a fault says instead.
+func (x *exchange) announceLength(length int) {
 	x.noBody = x.req.method == "HEAD"
-	x.framing = t.framing
+	x.framing = x.t.framing
 	if x.framing == byDefault {
 		switch {
 		case length >= 0:
@@ -265,27 +286,11 @@ func (x *exchange) head(status int, ctype string, length int) {
 		x.line("Transfer-Encoding", "chunked")
 		x.line("Content-Length", "5")
 	case longLength:
-		x.line("Content-Length", strconv.Itoa(size+t.long))
+		x.line("Content-Length", strconv.Itoa(size+x.t.long))
 	}
 	// A length that is only promised can be kept by nothing but closing.
 	if length < 0 && x.framing != byChunks && x.framing != teAndLength || x.framing == longLength {
 		x.closing = true
-	}
-	if status >= 400 && x.p.errorClose {
-		x.closing = true
-	}
-	if !x.req.keep || x.p.perConn > 0 && x.c.served+1 >= x.p.perConn {
-		x.closing = true
-	}
-	switch {
-	case x.closing && t.framing != longLength:
-		x.line("Connection", "close")
-	case x.p.perConn > 0 && !x.closing:
-		x.line("Keep-Alive", "timeout="+strconv.Itoa(max(1, int(x.p.idle/time.Second)))+", max="+strconv.Itoa(x.p.perConn))
-	}
-	x.out = append(x.out, "\r\n"...)
-	if t.dripHead > 0 {
-		x.drip(t.dripHead)
 	}
 }
 

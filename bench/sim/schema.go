@@ -48,36 +48,48 @@ func instance(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byt
 	case "object":
 		return object(dst, s, root, seed, depth)
 	case "array":
-		dst = append(dst, '[')
-		for i := range max(1, min(s.GetInt("minItems"), 100)) {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			item := s.Get("items")
-			if item == nil {
-				dst = sampleString(dst, seed)
-				continue
-			}
-			dst = instance(dst, item, root, mix(seed, uint64(i)), depth+1)
-		}
-		return append(dst, ']')
+		return array(dst, s, root, seed, depth)
 	case "integer", "number":
-		n := float64(seed%9 + 1)
-		if lo := s.Get("minimum"); lo != nil {
-			n = max(n, lo.GetFloat64())
-		}
-		if lo := s.Get("exclusiveMinimum"); lo != nil {
-			n = max(n, lo.GetFloat64()+1)
-		}
-		if hi := s.Get("maximum"); hi != nil {
-			n = min(n, hi.GetFloat64())
-		}
-		return strconv.AppendFloat(dst, n, 'f', -1, 64)
+		return number(dst, s, seed)
 	case "boolean":
 		return strconv.AppendBool(dst, seed&1 == 0)
 	case "null":
 		return append(dst, "null"...)
 	}
+	return sample(dst, s, seed)
+}
+
+func array(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
+	dst = append(dst, '[')
+	for i := range max(1, min(s.GetInt("minItems"), 100)) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		item := s.Get("items")
+		if item == nil {
+			dst = sampleString(dst, seed)
+			continue
+		}
+		dst = instance(dst, item, root, mix(seed, uint64(i)), depth+1)
+	}
+	return append(dst, ']')
+}
+
+func number(dst []byte, s *fastjson.Value, seed uint64) []byte {
+	n := float64(seed%9 + 1)
+	if lo := s.Get("minimum"); lo != nil {
+		n = max(n, lo.GetFloat64())
+	}
+	if lo := s.Get("exclusiveMinimum"); lo != nil {
+		n = max(n, lo.GetFloat64()+1)
+	}
+	if hi := s.Get("maximum"); hi != nil {
+		n = min(n, hi.GetFloat64())
+	}
+	return strconv.AppendFloat(dst, n, 'f', -1, 64)
+}
+
+func sample(dst []byte, s *fastjson.Value, seed uint64) []byte {
 	switch string(s.GetStringBytes("format")) {
 	case "date":
 		return append(dst, `"2026-11-21"`...)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/valyala/fastjson"
 )
 
 const (
@@ -16,52 +18,83 @@ const (
 	wordTime   = 60 * time.Millisecond // of speech
 )
 
-// speech answers POST /v1/audio/speech with a sine tone, a piece of it for every word, its pitch depending on the voice.
-func (e *Engine) speech(x *exchange) {
-	p := parsers.Get()
-	defer parsers.Put(p)
+// spoken is a request for speech.
+type spoken struct {
+	input, format, ctype string
+	speed                float64
+	voice                uint64
+	whole                bool // it is answered in one piece
+	sse                  bool
+}
+
+// decodeSpoken reads a request for speech; an error has been told to the client.
+func (e *Engine) decodeSpoken(x *exchange, p *fastjson.Parser) (s spoken, q *chatRequest, ok bool) {
 	v, q, ok := e.smallRequest(x, p)
 	if !ok {
-		return
+		return s, q, false
 	}
-	input := string(v.GetStringBytes("input"))
-	if input == "" {
+	s = spoken{
+		input: string(v.GetStringBytes("input")), format: string(v.GetStringBytes("response_format")),
+		speed: 1, voice: hash64(1, v.GetStringBytes("voice")),
+		whole: e.p.family == "kokoro" && v.Get("stream") != nil && !v.GetBool("stream"),
+		sse:   e.p.family != "kokoro" && string(v.GetStringBytes("stream_format")) == "sse",
+	}
+	if s.input == "" {
 		x.fail(*invalid("input", "Field required: input"))
-		return
+		return s, q, false
 	}
 	if err := e.p.checkVoice(string(v.GetStringBytes("voice"))); err != nil {
 		x.fail(*err)
-		return
+		return s, q, false
 	}
-	speed := 1.0
-	if s := v.Get("speed"); s != nil {
-		if speed = s.GetFloat64(); speed < 0.25 || speed > 4 {
+	if speed := v.Get("speed"); speed != nil {
+		if s.speed = speed.GetFloat64(); s.speed < 0.25 || s.speed > 4 {
 			x.fail(*invalid("speed", "speed must be in [0.25, 4.0]"))
-			return
+			return s, q, false
 		}
 	}
-	format := string(v.GetStringBytes("response_format"))
-	if format == "" {
-		format = "wav"
+	if s.format == "" {
+		s.format = "wav"
 		if e.p.is("kokoro speaches") {
-			format = "mp3"
+			s.format = "mp3"
 		}
 	}
-	ctype := map[string]string{"wav": "audio/wav", "pcm": "audio/pcm", "mp3": "audio/mpeg"}[format]
-	if ctype == "" { // real ones know more; this is what a sine wave can be written as
-		x.fail(*invalid("response_format", "Unsupported response_format: %s", format))
+	s.ctype = map[string]string{"wav": "audio/wav", "pcm": "audio/pcm", "mp3": "audio/mpeg"}[s.format]
+	if s.ctype == "" { // real ones know more; this is what a sine wave can be written as
+		x.fail(*invalid("response_format", "Unsupported response_format: %s", s.format))
+		return s, q, false
+	}
+	return s, q, true
+}
+
+// pieces returns what writes the sound of one word after the other.
+func (s *spoken) pieces() func() []byte {
+	samples := int(wordTime.Seconds() * sampleRate / s.speed)
+	t := tone{step: 2 * math.Pi * float64(180+s.voice%240) / sampleRate}
+	return func() []byte {
+		if s.format == "mp3" {
+			return silentFrames(max(1, samples/1152))
+		}
+		return t.next(samples)
+	}
+}
+
+// speech answers POST /v1/audio/speech with a sine tone, a piece of it for every word, its pitch
+// depending on the voice.
+func (e *Engine) speech(x *exchange) {
+	p := parsers.Get()
+	defer parsers.Put(p)
+	s, q, ok := e.decodeSpoken(x, p)
+	if !ok {
 		return
 	}
-	whole := e.p.family == "kokoro" && v.Get("stream") != nil && !v.GetBool("stream")
 	if e.p.family == "kokoro" {
-		x.t.lines = append(x.t.lines, "content-disposition: attachment; filename=speech."+format+"\r\ncache-control: no-cache\r\n"...)
-		if !whole {
+		x.t.lines = append(x.t.lines, "content-disposition: attachment; filename=speech."+s.format+"\r\ncache-control: no-cache\r\n"...)
+		if !s.whole {
 			x.t.lines = append(x.t.lines, "x-accel-buffering: no\r\n"...)
 		}
 	}
-	q.prompt.addString(input)
-	voice := hash64(1, v.GetStringBytes("voice"))
-	sse := string(v.GetStringBytes("stream_format")) == "sse" && e.p.family != "kokoro"
+	q.prompt.addString(s.input)
 	x.free()
 
 	q.stream = true // it is cancelled like one
@@ -70,20 +103,13 @@ func (e *Engine) speech(x *exchange) {
 	if !a.enter() || !a.prefill() {
 		return
 	}
-	t := tone{step: 2 * math.Pi * float64(180+voice%240) / sampleRate}
-	samples := int(wordTime.Seconds() * sampleRate / speed)
-	words := len(strings.Fields(input))
-	piece := func() []byte {
-		if format == "mp3" {
-			return silentFrames(max(1, samples/1152))
-		}
-		return t.next(samples)
-	}
+	words, piece := len(strings.Fields(s.input)), s.pieces()
 	var opening []byte
-	if format == "wav" && !sse {
+	if s.format == "wav" && !s.sse {
 		opening = wavHeader()
 	}
-	if whole {
+	switch {
+	case s.whole:
 		if gap := a.gap(); gap > 0 && !x.pause(time.Duration(words)*gap) {
 			return
 		}
@@ -92,42 +118,18 @@ func (e *Engine) speech(x *exchange) {
 		}
 		a.say(words)
 		a.release()
-		x.reply(200, ctype, opening)
+		x.reply(200, s.ctype, opening)
 		return
-	}
-	if sse {
+	case s.sse:
 		x.sse()
-	} else {
-		x.head(200, ctype, -1)
+	default:
+		x.head(200, s.ctype, -1)
 	}
 	x.put(opening)
-	due := time.Now()
-	for i := range words {
-		sound := piece()
-		if i > 0 {
-			gap := a.gap()
-			due = due.Add(gap)
-			if gap > 0 && (!x.flush() || !x.pauseUntil(due)) || !a.keep(&due) {
-				return
-			}
-		}
-		a.say(1)
-		if sse {
-			if !x.event([]byte(`{"type":"speech.audio.delta","audio":"` + base64.StdEncoding.EncodeToString(sound) + `"}`)) {
-				return
-			}
-			continue
-		}
-		if !x.incidents() {
-			return
-		}
-		x.events++
-		x.put(sound)
-		if len(x.out) > 32<<10 && !x.flush() {
-			return
-		}
+	if !a.speak(words, piece, s.sse) {
+		return
 	}
-	if sse && !x.event(fmt.Appendf(nil, `{"type":"speech.audio.done","usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}`, a.prompt, a.spoken, a.prompt+a.spoken)) {
+	if s.sse && !x.event(fmt.Appendf(nil, `{"type":"speech.audio.done","usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}`, a.prompt, a.spoken, a.prompt+a.spoken)) {
 		return
 	}
 	if !x.incidents() {
@@ -135,6 +137,37 @@ func (e *Engine) speech(x *exchange) {
 	}
 	a.release()
 	x.finish()
+}
+
+// speak streams the sound of the words at the engine's pace. It reports whether all went out.
+func (a *answer) speak(words int, piece func() []byte, sse bool) bool {
+	x, due := a.x, time.Now()
+	for i := range words {
+		sound := piece()
+		if i > 0 {
+			gap := a.gap()
+			due = due.Add(gap)
+			if gap > 0 && (!x.flush() || !x.pauseUntil(due)) || !a.keep(&due) {
+				return false
+			}
+		}
+		a.say(1)
+		if sse {
+			if !x.event([]byte(`{"type":"speech.audio.delta","audio":"` + base64.StdEncoding.EncodeToString(sound) + `"}`)) {
+				return false
+			}
+			continue
+		}
+		if !x.incidents() {
+			return false
+		}
+		x.events++
+		x.put(sound)
+		if len(x.out) > 32<<10 && !x.flush() {
+			return false
+		}
+	}
+	return true
 }
 
 // checkVoice refuses a voice that the engine does not have. Only Kokoro's list is known; its server maps OpenAI's names to it.
