@@ -24,7 +24,8 @@ func (r *reader) reserve(now time.Time, d time.Duration) time.Time {
 	return r.free
 }
 
-// forgo gives back what is left of a reservation of d that was to end at due. Who is in line already keeps their time.
+// forgo gives back what is left of a reservation of d that was to end at due. Who is in line
+// already keeps their time.
 func (r *reader) forgo(d time.Duration, due time.Time) {
 	left := min(d, time.Until(due))
 	if left <= 0 {
@@ -76,7 +77,8 @@ func (w *slowdown) stand(x *exchange) bool {
 	return true
 }
 
-// readyAt is when the given number of prompt tokens will have been read, and how much of the shared reader's time that takes.
+// readyAt is when the given number of prompt tokens will have been read, and how much of the shared
+// reader's time that takes.
 func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	e, now := a.e, time.Now()
 	if a.x.knobs.ttft >= 0 {
@@ -112,7 +114,8 @@ func (a *answer) gap() time.Duration {
 	return a.e.strain.scale(d)
 }
 
-// speed is how many tokens a second so many running requests write together; 0 when they take no time.
+// speed is how many tokens a second so many running requests write together; 0 when they take no
+// time.
 func (e *Engine) speed(running int) float64 {
 	if running == 0 || e.o.TokenRate == 0 {
 		return 0
@@ -121,8 +124,8 @@ func (e *Engine) speed(running int) float64 {
 	return float64(running) / gap.Seconds()
 }
 
-// keep waits while the engine stands still, or while the request has no slot because it was evicted. What comes after is late by as
-// much: tick moves. False: the client left.
+// keep waits while the engine stands still, or while the request has no slot because it was
+// evicted. What comes after is late by as much: tick moves. False: the client left.
 func (a *answer) keep(tick *time.Time) bool {
 	e, x := a.e, a.x
 	if !a.tenant.evicted.Load() && e.strain.stands() == 0 {
@@ -152,13 +155,15 @@ func (a *answer) keep(tick *time.Time) bool {
 	return true
 }
 
-// An answer that is given whole need not wake up for each token: it looks at its batch after so many of them, and so often.
+// An answer that is given whole need not wake up for each token: it looks at its batch after so
+// many of them, and so often.
 const (
 	strideTokens = 8
 	strideTime   = 20 * time.Millisecond
 )
 
-// think spends the time of an answer that is given whole, so many tokens for the longest choice, and counts them. False: the client left.
+// think spends the time of an answer that is given whole, so many tokens for the longest choice,
+// and counts them. False: the client left.
 func (a *answer) think(steps int) bool {
 	tick := a.first
 	for done := min(steps, 1); ; {

@@ -14,8 +14,8 @@ const (
 	messageTokens = 3 // what a chat template adds around each message
 )
 
-// prompt is what a request says, boiled down: its length, a hash that the answer depends on, and the chained hashes of
-// its whole blocks. The text itself is not kept.
+// prompt is what a request says, boiled down: its length, a hash that the answer depends on, and
+// the chained hashes of its whole blocks. The text itself is not kept.
 type prompt struct {
 	hash   uint64
 	bytes  int
@@ -73,9 +73,9 @@ func (p *prompt) tokens() int { return max(1, (p.bytes+bytesPerToken-1)/bytesPer
 // sum is the hash of all of it.
 func (p *prompt) sum() uint64 { return hash64(p.hash, p.fill[:p.n]) }
 
-// prefixCache remembers the blocks of prompts that were read, and forgets the least recently used ones, of a prompt the last
-// ones first, as engines do. The list of uses is threaded through one slice by positions: nothing is allocated once it has
-// its size.
+// prefixCache remembers the blocks of prompts that were read, and forgets the least recently used
+// ones, of a prompt the last ones first, as engines do. The list of uses is threaded through one
+// slice by positions: nothing is allocated once it has its size.
 type prefixCache struct {
 	mu        sync.Mutex
 	max       int // blocks; 0: no cache
@@ -100,8 +100,8 @@ func newPrefixCache(tokens int) *prefixCache {
 
 func (c *prefixCache) empty() { c.at, c.uses = map[uint64]int32{}, make([]cachedBlock, 1) }
 
-// cached is how many tokens at the start of a prompt of the given length need not be read again. The last token
-// always is, as in real engines.
+// cached is how many tokens at the start of a prompt of the given length need not be read again.
+// The last token always is, as in real engines.
 func (c *prefixCache) cached(blocks []uint64, tokens int) int {
 	if c.max == 0 {
 		return 0

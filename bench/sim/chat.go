@@ -162,8 +162,8 @@ func (a *answer) fit() *apiError {
 	return &err
 }
 
-// refuse answers a request that is too long or found no place in the queue: a stream in 200, where the engine opens it before
-// it knows.
+// refuse answers a request that is too long or found no place in the queue: a stream in 200, where
+// the engine opens it before it knows.
 func (a *answer) refuse(err apiError, inBand bool) {
 	if !inBand || !a.stream {
 		a.x.fail(err)
@@ -216,9 +216,12 @@ func (a *answer) timings() []byte {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	read, wrote := ms(a.first.Sub(a.admitted)), ms(time.Since(a.first))
 	n, m := max(1, a.prompt-a.cached), max(1, a.spoken)
-	b := fmt.Appendf(nil, `{"cache_n":%d,"prompt_n":%d,"prompt_ms":%.3f,"prompt_per_token_ms":%.4f`, a.cached, a.prompt-a.cached, read, read/float64(n))
-	b = fmt.Appendf(b, `,"prompt_per_second":%.3f,"predicted_n":%d,"predicted_ms":%.3f`, 1000*float64(n)/max(read, 0.001), a.spoken, wrote)
-	return fmt.Appendf(b, `,"predicted_per_token_ms":%.4f,"predicted_per_second":%.3f}`, wrote/float64(m), 1000*float64(m)/max(wrote, 0.001))
+	b := fmt.Appendf(nil, `{"cache_n":%d,"prompt_n":%d,"prompt_ms":%.3f,"prompt_per_token_ms":%.4f`, a.cached,
+		a.prompt-a.cached, read, read/float64(n))
+	b = fmt.Appendf(b, `,"prompt_per_second":%.3f,"predicted_n":%d,"predicted_ms":%.3f`, 1000*float64(n)/max(read, 0.001),
+		a.spoken, wrote)
+	return fmt.Appendf(b, `,"predicted_per_token_ms":%.4f,"predicted_per_second":%.3f}`, wrote/float64(m),
+		1000*float64(m)/max(wrote, 0.001))
 }
 
 // said is a choice's whole message.

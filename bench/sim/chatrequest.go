@@ -8,7 +8,8 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// chatRequest is what the simulator reads of a request for text. Nothing in it points into the body.
+// chatRequest is what the simulator reads of a request for text. Nothing in it points into the
+// body.
 type chatRequest struct {
 	model      string
 	stream     bool
@@ -58,7 +59,8 @@ func parseJSON(p *fastjson.Parser, body []byte) (*fastjson.Value, *apiError) {
 
 var chatRequests = sync.Pool{New: func() any { return new(chatRequest) }}
 
-// decodeChat reads and checks a chat-completions body, the way engines check: strictly where they do.
+// decodeChat reads and checks a chat-completions body, the way engines check: strictly where they
+// do.
 func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {
 	if err := e.decodeCommon(x, v, q); err != nil {
 		return err
@@ -126,10 +128,17 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 			return invalid("sim", "sim: %s", err)
 		}
 	}
-	for _, decode := range []func(*fastjson.Value, *chatRequest) *apiError{e.decodeModel, decodeSwitches, e.decodeUsage, e.decodeNumbers} {
-		if err := decode(v, q); err != nil {
-			return err
-		}
+	if err := q.decodeModel(e, v); err != nil {
+		return err
+	}
+	if err := q.decodeSwitches(v); err != nil {
+		return err
+	}
+	if err := q.decodeUsage(e.p, v); err != nil {
+		return err
+	}
+	if err := q.decodeNumbers(e.p, v); err != nil {
+		return err
 	}
 	if q.n > 128 {
 		return invalid("n", "n must be at most 128, got %d.", q.n)
@@ -143,7 +152,7 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 	return readStop(v, q)
 }
 
-func (e *Engine) decodeModel(v *fastjson.Value, q *chatRequest) *apiError {
+func (q *chatRequest) decodeModel(e *Engine, v *fastjson.Value) *apiError {
 	m := v.Get("model")
 	switch {
 	case m == nil && e.p.unknown != unknownRefused:
@@ -164,7 +173,7 @@ func (e *Engine) decodeModel(v *fastjson.Value, q *chatRequest) *apiError {
 	return nil
 }
 
-func decodeSwitches(v *fastjson.Value, q *chatRequest) *apiError {
+func (q *chatRequest) decodeSwitches(v *fastjson.Value) *apiError {
 	for _, f := range []struct {
 		name string
 		to   *bool
@@ -184,16 +193,17 @@ func decodeSwitches(v *fastjson.Value, q *chatRequest) *apiError {
 	return nil
 }
 
-func (e *Engine) decodeUsage(v *fastjson.Value, q *chatRequest) *apiError {
+func (q *chatRequest) decodeUsage(p *profile, v *fastjson.Value) *apiError {
 	q.usage = v.GetBool("stream_options", "include_usage")
 	q.usageEach = v.GetBool("stream_options", "continuous_usage_stats")
-	if so := v.Get("stream_options"); so != nil && so.Type() != fastjson.TypeNull && !q.stream && (e.p.family == "vllm" || e.p.family == "openai") {
+	if so := v.Get("stream_options"); so != nil && so.Type() != fastjson.TypeNull && !q.stream &&
+		(p.family == "vllm" || p.family == "openai") {
 		return invalid("stream_options", "Stream options can only be defined when `stream=True`.")
 	}
 	return nil
 }
 
-func (e *Engine) decodeNumbers(v *fastjson.Value, q *chatRequest) *apiError {
+func (q *chatRequest) decodeNumbers(p *profile, v *fastjson.Value) *apiError {
 	for _, f := range []struct {
 		name     string
 		min, max float64
@@ -206,7 +216,13 @@ func (e *Engine) decodeNumbers(v *fastjson.Value, q *chatRequest) *apiError {
 		name string
 		to   *int
 		min  int
-	}{{"max_tokens", &q.max, -1}, {"max_completion_tokens", &q.max, -1}, {"min_tokens", &q.minimum, 0}, {"n", &q.n, 1}, {"top_logprobs", &q.tops, 0}} {
+	}{
+		{"max_tokens", &q.max, -1},
+		{"max_completion_tokens", &q.max, -1},
+		{"min_tokens", &q.minimum, 0},
+		{"n", &q.n, 1},
+		{"top_logprobs", &q.tops, 0},
+	} {
 		i := v.Get(f.name)
 		if i == nil || i.Type() == fastjson.TypeNull {
 			continue
@@ -215,7 +231,7 @@ func (e *Engine) decodeNumbers(v *fastjson.Value, q *chatRequest) *apiError {
 		if err != nil {
 			return invalid(f.name, "Input should be a valid integer: %s", f.name)
 		}
-		if n < f.min || n < 0 && e.p.family != "llamacpp" {
+		if n < f.min || n < 0 && p.family != "llamacpp" {
 			return invalid(f.name, "%s must be at least %d, got %d.", f.name, max(f.min, 0), n)
 		}
 		*f.to = n
@@ -279,7 +295,8 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 	case "user", "assistant", "function":
 	case "tool":
 		if len(m.GetStringBytes("tool_call_id")) == 0 {
-			return "", invalid(param(".tool_call_id"), "Missing parameter 'tool_call_id': messages with role 'tool' must have one.")
+			return "", invalid(param(".tool_call_id"),
+				"Missing parameter 'tool_call_id': messages with role 'tool' must have one.")
 		}
 	case "":
 		if e.p.family == "llamacpp" { // the engine blames itself
@@ -326,7 +343,8 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 			f := c.Get("function")
 			if len(c.GetStringBytes("id")) == 0 || len(f.GetStringBytes("name")) == 0 ||
 				f.Get("arguments") == nil || f.Get("arguments").Type() != fastjson.TypeString {
-				return "", invalid(param(".tool_calls"), "Input should have id, function.name and function.arguments as strings: %s", param(".tool_calls"))
+				return "", invalid(param(".tool_calls"),
+					"Input should have id, function.name and function.arguments as strings: %s", param(".tool_calls"))
 			}
 			q.prompt.add(f.GetStringBytes("name"))
 			q.prompt.add(f.GetStringBytes("arguments"))

@@ -2,7 +2,8 @@ package sim
 
 import "strconv"
 
-// chunkWriter writes chunks and answers the way one engine does; recordings of them say how, and their sources.
+// chunkWriter writes chunks and answers the way one engine does; recordings of them say how, and
+// their sources.
 type chunkWriter struct {
 	p         *profile
 	id, model string
@@ -198,7 +199,8 @@ func (s *chunkWriter) appendEnd(dst []byte) []byte {
 	return append(dst, "{}"...)
 }
 
-// appendPiece is the delta of one token. first: the choice has no opening chunk, its first delta carries the role.
+// appendPiece is the delta of one token. first: the choice has no opening chunk, its first delta
+// carries the role.
 func (s *chunkWriter) appendPiece(dst []byte, p *piece, c *call, first bool) []byte {
 	if s.legacy {
 		dst = append(dst, '"')

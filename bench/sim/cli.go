@@ -80,7 +80,8 @@ func (c *CLI) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer e.Close()
-	if _, err := fmt.Fprintf(out, "simulated %s engine listening on %s, models: %s\n", e.p.name, e.URL(), strings.Join(*e.models.Load(), ", ")); err != nil {
+	if _, err := fmt.Fprintf(out, "simulated %s engine listening on %s, models: %s\n", e.p.name, e.URL(),
+		strings.Join(*e.models.Load(), ", ")); err != nil {
 		return err
 	}
 	<-ctx.Done()

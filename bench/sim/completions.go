@@ -14,7 +14,8 @@ import (
 
 // completions answers POST /v1/completions: one choice for each prompt and n.
 func (e *Engine) completions(x *exchange) {
-	e.text(x, chunkWriter{legacy: true, id: "cmpl-" + hex32(e.nextID())}, func(v *fastjson.Value, q *chatRequest) *apiError { return e.decodeCompletion(x, v, q) })
+	e.text(x, chunkWriter{legacy: true, id: "cmpl-" + hex32(e.nextID())},
+		func(v *fastjson.Value, q *chatRequest) *apiError { return e.decodeCompletion(x, v, q) })
 }
 
 func (e *Engine) decodeCompletion(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {
@@ -224,7 +225,8 @@ func (e *Engine) rerank(x *exchange) {
 	e.small(x, &q.prompt, append(b, "]}"...))
 }
 
-// smallRequest reads what the endpoints without decoding have in common. False: the answer has been given.
+// smallRequest reads what the endpoints without decoding have in common. False: the answer has been
+// given.
 func (e *Engine) smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *chatRequest, bool) {
 	v, err := parseJSON(p, x.req.body)
 	q := new(chatRequest)

@@ -18,8 +18,9 @@ const (
 	maxBody = 256 << 20 // of a request
 )
 
-// conn is one client connection. Its reader goroutine parses a request, starts a second goroutine that answers it, and
-// goes on reading: that is how a client's farewell is seen at once, whatever the answer is doing.
+// conn is one client connection. Its reader goroutine parses a request, starts a second goroutine
+// that answers it, and goes on reading: that is how a client's farewell is seen at once, whatever
+// the answer is doing.
 type conn struct {
 	e      *Engine
 	nc     net.Conn
@@ -144,13 +145,15 @@ func (c *conn) handle() {
 	c.done <- struct{}{}
 }
 
-// watch reads on while a request is in hand, and after it until the next one begins. False: the connection has ended.
+// watch reads on while a request is in hand, and after it until the next one begins. False: the
+// connection has ended.
 func (c *conn) watch() bool {
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 	}
 	for {
-		// Bytes that are here already belong to a next request; go on reading, or its sender's farewell is not seen.
+		// Bytes that are here already belong to a next request; go on reading, or its sender's farewell
+		// is not seen.
 		if c.w > 0 {
 			c.mu.Lock()
 			idle := c.idle
@@ -419,7 +422,8 @@ func (r *request) queried(name string) string {
 	return ""
 }
 
-// parse reads a head without its last empty line. It is strict: what two servers could read in two ways is refused.
+// parse reads a head without its last empty line. It is strict: what two servers could read in two
+// ways is refused.
 func (r *request) parse(head string) error {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	method, line, ok1 := strings.Cut(line, " ")
@@ -539,8 +543,8 @@ func (r *recorder) clear() {
 	r.mu.Unlock()
 }
 
-// Recorded is the inference requests seen so far, oldest first, at most 256; empty without Options.Record. The slice is the
-// caller's, the requests in it are never changed.
+// Recorded is the inference requests seen so far, oldest first, at most 256; empty without
+// Options.Record. The slice is the caller's, the requests in it are never changed.
 func (e *Engine) Recorded() []Request {
 	e.record.mu.Lock()
 	defer e.record.mu.Unlock()

@@ -10,8 +10,9 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// controls are what a request itself may ask of the simulator: by X-Sim-… headers, by a member "sim" of its JSON body, or by
-// [[sim {…}]] with the same members in the text of its last user message (for dialects whose translation drops unknown members).
+// controls are what a request itself may ask of the simulator: by X-Sim-… headers, by a member
+// "sim" of its JSON body, or by [[sim {…}]] with the same members in the text of its last user
+// message (for dialects whose translation drops unknown members).
 type controls struct {
 	tokens    int           // exactly so many tokens of text; -1: not said
 	reasoning int           // exactly so many of reasoning; -1: not said
@@ -28,7 +29,8 @@ type controls struct {
 
 var noControls = controls{tokens: -1, reasoning: -1, ttft: -1, gap: -1}
 
-// header reads one X-Sim- header. X-Sim-Delay and X-Sim-TTFT are durations ("250ms") or milliseconds.
+// header reads one X-Sim- header. X-Sim-Delay and X-Sim-TTFT are durations ("250ms") or
+// milliseconds.
 func (k *controls) header(x *exchange, h Header) {
 	var err error
 	switch strings.ToLower(h.Name[6:]) {

@@ -1,10 +1,11 @@
-// Package sim is a simulated inference engine: what the edge is tested against, what it is load-tested against, and what
-// answers when a newcomer starts it with no engine at hand.
+// Package sim is a simulated inference engine: what the edge is tested against, what it is
+// load-tested against, and what answers when a newcomer starts it with no engine at hand.
 //
-// It speaks the engines' HTTP and not ours, and it imports nothing of ours: it is the oracle of the end-to-end tests, so it
-// has to be wrong independently. What it says about each engine was seen on the wire of that engine, read in its source or its
-// documentation (profiles_text.go and profiles_audio.go say which), and its habits go with it: how it tells errors and a full
-// queue, in the stream or before it, what its pages show, whether it loads models, how it cuts a tool call.
+// It speaks the engines' HTTP and not ours, and it imports nothing of ours: it is the oracle of the
+// end-to-end tests, so it has to be wrong independently. What it says about each engine was seen on
+// the wire of that engine, read in its source or its documentation (profiles_text.go and
+// profiles_audio.go say which), and its habits go with it: how it tells errors and a full queue, in
+// the stream or before it, what its pages show, whether it loads models, how it cuts a tool call.
 //
 // # The engine
 //
@@ -17,30 +18,36 @@
 //	  noread   413     others             first
 //	                                      served
 //
-// While it waits for a slot nothing is sent. A client that leaves, by FIN or RST, frees its place at once in every phase, streamed
-// or not; Options.CancelOnlyStreams is the exception that llama.cpp makes. The text is a chain of words that follows from
-// prompt and seeds alone, with umlauts, emoji, quotes and backslashes in it, and never repeats the prompt unless told to. A
-// token is a word, or a few letters of JSON; a prompt has a token for every four bytes; the prefix cache works on blocks of 16.
+// While it waits for a slot nothing is sent. A client that leaves, by FIN or RST, frees its place
+// at once in every phase, streamed or not; Options.CancelOnlyStreams is the exception that
+// llama.cpp makes. The text is a chain of words that follows from prompt and seeds alone, with
+// umlauts, emoji, quotes and backslashes in it, and never repeats the prompt unless told to. A
+// token is a word, or a few letters of JSON; a prompt has a token for every four bytes; the prefix
+// cache works on blocks of 16.
 //
-// Whether the simulator still says what an engine says is tested against recordings of real ones: testdata/recorded holds requests
-// and answers, and TestRecorded compares status, header lines, members, their types and the order of events. What is known to
-// differ stands in the recording's file.
+// Whether the simulator still says what an engine says is tested against recordings of real ones:
+// testdata/recorded holds requests and answers, and TestRecorded compares status, header lines,
+// members, their types and the order of events. What is known to differ stands in the recording's
+// file.
 //
-// The batch matters: each running request adds BatchCost to the time between two tokens of all of them, SharedPrefill puts the prompts
-// into one line, and KVTokens bounds what all of them hold. A request that finds no room waits at the head of the queue; when
-// answers outgrow the room the youngest one loses its place and reads everything again when it is back. What the prefix cache
-// saved is in usage.prompt_tokens_details.cached_tokens and in the metrics, and so are preemptions. Events change all this at
-// a time: stalls, slowness, fewer slots, a crash and a restart; drills are lists of them. `penstock sim --events` tells both.
+// The batch matters: each running request adds BatchCost to the time between two tokens of all of
+// them, SharedPrefill puts the prompts into one line, and KVTokens bounds what all of them hold. A
+// request that finds no room waits at the head of the queue; when answers outgrow the room the
+// youngest one loses its place and reads everything again when it is back. What the prefix cache
+// saved is in usage.prompt_tokens_details.cached_tokens and in the metrics, and so are preemptions.
+// Events change all this at a time: stalls, slowness, fewer slots, a crash and a restart; drills
+// are lists of them. `penstock sim --events` tells both.
 //
-// Endpoints: chat completions, Messages and Responses, completions, embeddings, rerank, speech, transcriptions, and each
-// profile's own pages for health, models, load and metrics; a page, or a kind of work, that the real engine does not have is 404
-// here too (200 for LM Studio, which says so), so that detection can be tested. /sim/ is on every profile and tells a simulator
-// from an engine.
+// Endpoints: chat completions, Messages and Responses, completions, embeddings, rerank, speech,
+// transcriptions, and each profile's own pages for health, models, load and metrics; a page, or a
+// kind of work, that the real engine does not have is 404 here too (200 for LM Studio, which says
+// so), so that detection can be tested. /sim/ is on every profile and tells a simulator from an
+// engine.
 //
 // # Control
 //
-// A test in the same process uses the methods of Engine: SetFault, SetHealthy, SetModels, SetSlots, Do, Drop, Unlisten,
-// Stats, Recorded. From outside:
+// A test in the same process uses the methods of Engine: SetFault, SetHealthy, SetModels, SetSlots,
+// Do, Drop, Unlisten, Stats, Recorded. From outside:
 //
 //	POST /sim/fault   {"fault":"cut-after=3","count":1,"after":0,"share":0.5,"path":"/v1/"}, or a list of them; {} clears
 //	POST /sim/reset   faults, counters, record, cache and health as at the start
@@ -51,23 +58,26 @@
 //	POST /sim/drop    {"share":0.5,"reset":true}: closes that part of the connections
 //	GET  /sim/stats, /sim/requests (with Options.Record), /sim/faults
 //
-// A request can ask for its own treatment: by headers (X-Sim-Fault, X-Sim-Tokens, X-Sim-Reasoning, X-Sim-TTFT, X-Sim-Delay,
-// X-Sim-Echo), by a JSON member
+// A request can ask for its own treatment: by headers (X-Sim-Fault, X-Sim-Tokens, X-Sim-Reasoning,
+// X-Sim-TTFT, X-Sim-Delay, X-Sim-Echo), by a JSON member
 //
 //	"sim": {"fault":"…", "tokens":50, "reasoning":8, "ttft_ms":100, "delay_ms":20, "text":"say this", "echo":true,
 //	        "tool_calls":2, "speak":true, "finish":"length"}
 //
-// or, for dialects whose translation drops unknown members, by [[sim {"tokens":50}]] with the same members in the text of the last
-// user message. A fault by header wins over one by body, that one over the schedule.
+// or, for dialects whose translation drops unknown members, by [[sim {"tokens":50}]] with the same
+// members in the text of the last user message. A fault by header wins over one by body, that one
+// over the schedule.
 //
 // # Design
 //
-// The server is our own, over net.Conn, because it must be able to write what a correct library never would, and because
-// libraries hide a client's farewell. Each connection has one goroutine that reads, always, and a second one while a request
-// is in hand that waits and writes: the blocked read is the watch. Timers are the runtime's; measured, a token costs about
-// 7 µs, nearly all of it the write, and a wheel would save little. net/http's server was too slow for load tests, fasthttp's
-// cannot see a client leave.
+// The server is our own, over net.Conn, because it must be able to write what a correct library
+// never would, and because libraries hide a client's farewell. Each connection has one goroutine
+// that reads, always, and a second one while a request is in hand that waits and writes: the
+// blocked read is the watch. Timers are the runtime's; measured, a token costs about 7 µs, nearly
+// all of it the write, and a wheel would save little. net/http's server was too slow for load
+// tests, fasthttp's cannot see a client leave.
 //
-// Faults are data: a row of a table in faults_*.go sets members of a misbehaviour, and the exchange, the stream and the framing look at
-// them. So faults that touch different things can be joined ("crlf+split+no-done") and no path has a copy of itself that misbehaves.
+// Faults are data: a row of a table in faults_*.go sets members of a misbehaviour, and the
+// exchange, the stream and the framing look at them. So faults that touch different things can be
+// joined ("crlf+split+no-done") and no path has a copy of itself that misbehaves.
 package sim

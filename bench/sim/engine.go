@@ -14,41 +14,50 @@ import (
 // defaultSlots is how many requests run at once when nobody says.
 const defaultSlots = 16
 
-// Options describes a simulated engine. The zero value is a vLLM look-alike with 16 slots that answers as fast as it can.
-// Options are read once, by New.
+// Options describes a simulated engine. The zero value is a vLLM look-alike with 16 slots that
+// answers as fast as it can. Options are read once, by New.
 type Options struct {
 	// Listen is the TCP address, default "127.0.0.1:0" (any free port).
 	Listen string
-	// Models are the served names, default "sim", or those that the engine comes with (speaches, kokoro). The first one is what engines that ignore the request's name answer with.
+	// Models are the served names, default "sim", or those that the engine comes with (speaches,
+	// kokoro). The first one is what engines that ignore the request's name answer with.
 	Models []string
 	// Profile is the engine to imitate: one of Profiles, default "vllm".
 	Profile string
-	// Slots is how many requests are worked on at once, default 16, or what the engine does by itself (whisper: 1).
+	// Slots is how many requests are worked on at once, default 16, or what the engine does by itself
+	// (whisper: 1).
 	Slots int
-	// Queue is how many more may wait for a slot; the next one is refused with the profile's own "full" answer.
-	// 0 or less: no bound. See NoQueue for none at all.
+	// Queue is how many more may wait for a slot; the next one is refused with the profile's own
+	// "full" answer. 0 or less: no bound. See NoQueue for none at all.
 	Queue int
 	// NoQueue refuses whatever finds no free slot.
 	NoQueue bool
-	// PrefillRate is how many prompt tokens a request reads each second; cached ones cost nothing. 0: no time at all.
+	// PrefillRate is how many prompt tokens a request reads each second; cached ones cost nothing. 0:
+	// no time at all.
 	PrefillRate float64
-	// SharedPrefill makes PrefillRate that of the whole engine: prompts are read one after the other, first come, first served.
+	// SharedPrefill makes PrefillRate that of the whole engine: prompts are read one after the other,
+	// first come, first served.
 	SharedPrefill bool
-	// TokenRate is how many tokens a request that runs alone writes a second. 0: as fast as the socket takes them.
+	// TokenRate is how many tokens a request that runs alone writes a second. 0: as fast as the socket
+	// takes them.
 	TokenRate float64
-	// BatchCost is what each further running request adds to the time between two tokens of all of them. 0: batches are free.
+	// BatchCost is what each further running request adds to the time between two tokens of all of
+	// them. 0: batches are free.
 	BatchCost time.Duration
-	// Jitter spreads the time between tokens evenly over ±Jitter of it, 0 to 1, the mean unchanged; it follows from prompt and seeds.
+	// Jitter spreads the time between tokens evenly over ±Jitter of it, 0 to 1, the mean unchanged; it
+	// follows from prompt and seeds.
 	Jitter float64
 	// Latency is a fixed time before the first token, on top of the prefill, with the slot held.
 	Latency time.Duration
 	// MaxModelLen is the context of one request in tokens, prompt and answer together; default 32768.
 	MaxModelLen int
-	// KVTokens, when above 0, is the room for prompts and answers of running requests: the first of the queue waits for room
-	// even when a slot is free, and when answers outgrow it the request that came last is preempted: back to the head of
-	// the queue, and everything read again. kv_cache_usage_perc is relative to it. 0: slots are the only limit.
+	// KVTokens, when above 0, is the room for prompts and answers of running requests: the first of
+	// the queue waits for room even when a slot is free, and when answers outgrow it the request that
+	// came last is preempted: back to the head of the queue, and everything read again.
+	// kv_cache_usage_perc is relative to it. 0: slots are the only limit.
 	KVTokens int
-	// CacheTokens is the size of the prefix cache in tokens, default KVTokens, or 1 Mi; below 0 switches it off.
+	// CacheTokens is the size of the prefix cache in tokens, default KVTokens, or 1 Mi; below 0
+	// switches it off.
 	CacheTokens int
 	// APIKey, when set, is demanded as the profile's engine would demand it.
 	APIKey string
@@ -56,11 +65,14 @@ type Options struct {
 	Seed uint64
 	// Reasoning overrides the profile's member for reasoning text: "reasoning" or "reasoning_content".
 	Reasoning string
-	// KeepAlive overrides how long an idle connection stays open; 0: the profile's own; below 0: for ever.
+	// KeepAlive overrides how long an idle connection stays open; 0: the profile's own; below 0: for
+	// ever.
 	KeepAlive time.Duration
-	// Ping is the time between comments in a silent stream; 0: the profile's own (only llamacpp has one, 30 s); below 0: none.
+	// Ping is the time between comments in a silent stream; 0: the profile's own (only llamacpp has
+	// one, 30 s); below 0: none.
 	Ping time.Duration
-	// CancelOnlyStreams is llama.cpp's flaw: a plain request whose client has left is still run to its end, from the queue too.
+	// CancelOnlyStreams is llama.cpp's flaw: a plain request whose client has left is still run to its
+	// end, from the queue too.
 	CancelOnlyStreams bool
 	// StrictSystem refuses a system message anywhere but first, as many chat templates do.
 	StrictSystem bool
@@ -160,7 +172,8 @@ func New(o Options) *Engine {
 	case e.p == nil:
 		e.err = fmt.Errorf("unknown engine profile %q: want one of %s", o.Profile, strings.Join(Profiles(), ", "))
 		e.p = profiles["vllm"]
-	case o.Slots < 0 || o.MaxModelLen < 0 || o.PrefillRate < 0 || o.TokenRate < 0 || o.Latency < 0 || o.KVTokens < 0 || o.BatchCost < 0:
+	case o.Slots < 0 || o.MaxModelLen < 0 || o.PrefillRate < 0 || o.TokenRate < 0 || o.Latency < 0 || o.KVTokens < 0 ||
+		o.BatchCost < 0:
 		e.err = errors.New("slots, rates, latency and lengths of a simulated engine cannot be below 0")
 	case o.Jitter < 0 || o.Jitter > 1:
 		e.err = errors.New("jitter of a simulated engine is 0 to 1")
@@ -247,8 +260,8 @@ func (e *Engine) Relisten() error {
 	return e.listen(e.addr.String())
 }
 
-// Drop closes a share (0 to 1) of the open connections at once, whatever they are doing, as an engine does that restarts;
-// with reset they get a RST, else a FIN. It returns how many.
+// Drop closes a share (0 to 1) of the open connections at once, whatever they are doing, as an
+// engine does that restarts; with reset they get a RST, else a FIN. It returns how many.
 func (e *Engine) Drop(share float64, reset bool) int { return e.drop(share, reset, nil) }
 
 // drop spares one connection: the one that asked for it.
@@ -272,7 +285,8 @@ func (e *Engine) drop(share float64, reset bool, spare *conn) int {
 	return len(victims)
 }
 
-// Close stops listening, closes every connection and waits until nothing of the engine runs any more. It may be called twice.
+// Close stops listening, closes every connection and waits until nothing of the engine runs any
+// more. It may be called twice.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	if !e.closed {
@@ -325,8 +339,8 @@ func (e *Engine) Stats() Stats {
 	}
 }
 
-// SetHealthy decides what health answers: false is 503 from now on. With the llamacpp profile every path then answers
-// 503 "Loading model", as that engine does; with the others inference goes on.
+// SetHealthy decides what health answers: false is 503 from now on. With the llamacpp profile every
+// path then answers 503 "Loading model", as that engine does; with the others inference goes on.
 func (e *Engine) SetHealthy(ok bool) { e.sick.Store(!ok) }
 
 // SetModels replaces the served names. Requests already accepted keep theirs.
@@ -338,8 +352,8 @@ func (e *Engine) SetModels(names ...string) {
 // SetSlots changes how many requests run at once. Running ones are not stopped.
 func (e *Engine) SetSlots(n int) { e.slots.resize(n) }
 
-// Reset clears faults, sickness, slowness, the record, the prefix cache and every counter, as a restart would; running requests
-// and the model list stay.
+// Reset clears faults, sickness, slowness, the record, the prefix cache and every counter, as a
+// restart would; running requests and the model list stay.
 func (e *Engine) Reset() {
 	e.schedule.set(nil)
 	e.sick.Store(false)

@@ -21,7 +21,8 @@ func invalid(param, format string, a ...any) *apiError {
 	return &apiError{status: 400, message: fmt.Sprintf(format, a...), param: param}
 }
 
-// kinds are the names of errors by family and status; below 500 and from 500 on are told by 4 and 5.
+// kinds are the names of errors by family and status; below 500 and from 500 on are told by 4 and
+// 5.
 var kinds = map[string]map[int]string{
 	"vllm": {
 		400: "BadRequestError", 401: "AuthenticationError", 403: "AuthenticationError", 404: "NotFoundError", 422: "UnprocessableEntityError",
@@ -82,7 +83,8 @@ func (o *members) orNull(name, v string) {
 	o.str(name, v)
 }
 
-// appendError writes the error in the profile's shape. It is JSON for every family; fail knows who answers in plain text.
+// appendError writes the error in the profile's shape. It is JSON for every family; fail knows who
+// answers in plain text.
 func (p *profile) appendError(dst []byte, a apiError) []byte {
 	if a.kind == "" {
 		a.kind = p.kind(a.status)
@@ -136,7 +138,8 @@ func (p *profile) appendError(dst []byte, a apiError) []byte {
 	return append(append(o, a.extra...), "}}"...)
 }
 
-// appendDetail writes an error as FastAPI does: a list of what does not fit the declared request, a text, or Kokoro's object.
+// appendDetail writes an error as FastAPI does: a list of what does not fit the declared request, a
+// text, or Kokoro's object.
 func (p *profile) appendDetail(o members, a apiError) []byte {
 	o = append(o, '{')
 	switch {
@@ -159,7 +162,8 @@ func (p *profile) appendDetail(o members, a apiError) []byte {
 	return append(o, '}')
 }
 
-// appendStreamError writes the error as the data of an event: always an object with an error member.
+// appendStreamError writes the error as the data of an event: always an object with an error
+// member.
 func (p *profile) appendStreamError(dst []byte, a apiError) []byte {
 	switch p.family {
 	case "sglang", "trtllm", "speaches", "kokoro":

@@ -38,16 +38,20 @@ type actionRow struct {
 	parse             func(value string) (func(*Engine), error)
 }
 
-// actions is every action. A function and no variable, because what they do leads back to the pages that look them up.
+// actions is every action. A function and no variable, because what they do leads back to the pages
+// that look them up.
 func actions() []actionRow {
 	return []actionRow{
-		{"stall", "=DURATION", "no token and no answer for so long; probes are answered", func(v string) (func(*Engine), error) {
-			d, err := time.ParseDuration(v)
-			if err == nil && d <= 0 {
-				err = errors.New("must be above 0")
-			}
-			return func(e *Engine) { e.strain.stall(d) }, err
-		}},
+		{
+			"stall", "=DURATION", "no token and no answer for so long; probes are answered",
+			func(v string) (func(*Engine), error) {
+				d, err := time.ParseDuration(v)
+				if err == nil && d <= 0 {
+					err = errors.New("must be above 0")
+				}
+				return func(e *Engine) { e.strain.stall(d) }, err
+			},
+		},
 		{"slow", "=FACTOR", "everything takes FACTOR times as long; 1: as usual", func(v string) (func(*Engine), error) {
 			f, err := strconv.ParseFloat(v, 64)
 			if err == nil && !(f > 0 && f <= 1e6) {
@@ -62,13 +66,16 @@ func actions() []actionRow {
 			}
 			return func(e *Engine) { e.SetSlots(n) }, err
 		}},
-		{"fault", "=SPEC", "a fault for every inference request, as --faults lists them; without a value: none any more", func(v string) (func(*Engine), error) {
-			if v == "" {
-				return func(e *Engine) { e.SetFault() }, nil
-			}
-			f, err := ParseFault(v)
-			return func(e *Engine) { e.SetFault(f) }, err
-		}},
+		{
+			"fault", "=SPEC", "a fault for every inference request, as --faults lists them; without a value: none any more",
+			func(v string) (func(*Engine), error) {
+				if v == "" {
+					return func(e *Engine) { e.SetFault() }, nil
+				}
+				f, err := ParseFault(v)
+				return func(e *Engine) { e.SetFault(f) }, err
+			},
+		},
 		{"drop", "=SHARE", "closes that part of the connections, 0 to 1", func(v string) (func(*Engine), error) {
 			f, err := strconv.ParseFloat(v, 64)
 			if err == nil && !(f >= 0 && f <= 1) {
@@ -76,12 +83,18 @@ func actions() []actionRow {
 			}
 			return func(e *Engine) { e.Drop(f, false) }, err
 		}},
-		{"crash", "", "connections are reset and new ones refused, as when the process dies", func(v string) (func(*Engine), error) {
-			return func(e *Engine) { e.Unlisten(); e.Drop(1, true); e.cache.clear() }, noValue(v)
-		}},
-		{"restart", "", "undoes crash on the same address, with an empty prefix cache", func(v string) (func(*Engine), error) {
-			return func(e *Engine) { _ = e.Relisten() }, noValue(v) // the address may be taken meanwhile: then it stays down
-		}},
+		{
+			"crash", "", "connections are reset and new ones refused, as when the process dies",
+			func(v string) (func(*Engine), error) {
+				return func(e *Engine) { e.Unlisten(); e.Drop(1, true); e.cache.clear() }, noValue(v)
+			},
+		},
+		{
+			"restart", "", "undoes crash on the same address, with an empty prefix cache",
+			func(v string) (func(*Engine), error) {
+				return func(e *Engine) { _ = e.Relisten() }, noValue(v) // the address may be taken meanwhile: then it stays down
+			},
+		},
 		{"sick", "", "health answers 503", func(v string) (func(*Engine), error) {
 			return func(e *Engine) { e.SetHealthy(false) }, noValue(v)
 		}},
@@ -147,18 +160,31 @@ func (e *Engine) events() {
 	}
 }
 
-// Drill is a rehearsed mishap: a list of events with a name. In Events, QUARTER and ALL stand for numbers of slots.
+// Drill is a rehearsed mishap: a list of events with a name. In Events, QUARTER and ALL stand for
+// numbers of slots.
 type Drill struct{ Name, Text, Events string }
 
 // Drills are the mishaps that `penstock sim --drill` knows.
 func Drills() []Drill {
 	return []Drill{
-		{"overload", "at 10 s three quarters of the slots are gone, at 40 s they are back", "10s:slots=QUARTER 40s:slots=ALL"},
+		{
+			"overload", "at 10 s three quarters of the slots are gone, at 40 s they are back",
+			"10s:slots=QUARTER 40s:slots=ALL",
+		},
 		{"brownout", "from 10 s to 40 s everything takes ten times as long, as on a throttled GPU", "10s:slow=10 40s:slow=1"},
-		{"stall", "at 10 s and at 20 s the engine stands still for a second, at 30 s for five", "10s:stall=1s 20s:stall=1s 30s:stall=5s"},
+		{
+			"stall", "at 10 s and at 20 s the engine stands still for a second, at 30 s for five",
+			"10s:stall=1s 20s:stall=1s 30s:stall=5s",
+		},
 		{"crash", "at 10 s the process dies, at 20 s it is back with an empty cache", "10s:crash 20s:restart"},
-		{"flaky", "from 10 s to 40 s every connection is cut after 20 events, then it is well", "10s:fault=cut-after=20 40s:fault"},
-		{"out-of-memory", "from 10 s to 25 s streams get 200 and then an error event, at 25 s the process dies, at 30 s it is back", "10s:fault=error-in-stream=5 25s:fault 25s:crash 30s:restart"},
+		{
+			"flaky", "from 10 s to 40 s every connection is cut after 20 events, then it is well",
+			"10s:fault=cut-after=20 40s:fault",
+		},
+		{
+			"out-of-memory",
+			"from 10 s to 25 s streams get 200 and then an error event, at 25 s the process dies, at 30 s it is back", "10s:fault=error-in-stream=5 25s:fault 25s:crash 30s:restart",
+		},
 	}
 }
 

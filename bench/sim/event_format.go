@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// eventFormat is the way events are written. The zero value is what every engine does; the rest is legal too.
+// eventFormat is the way events are written. The zero value is what every engine does; the rest is
+// legal too.
 type eventFormat struct {
 	eol       string // "\n" when empty; "\r\n", "\r"
 	nospace   bool   // no blank after the colon

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// exchange is one request and its answer. Only the goroutine that answers touches it; the connection's reader sees the
-// client leave and says so by closing conn.gone.
+// exchange is one request and its answer. Only the goroutine that answers touches it; the
+// connection's reader sees the client leave and says so by closing conn.gone.
 type exchange struct {
 	c    *conn
 	e    *Engine
@@ -232,7 +232,7 @@ func (x *exchange) head(status int, ctype string, length int) {
 		x.out = t.filler(x.out)
 	}
 
-	x.announceLength(length)
+	announceLength(x, length)
 	if status >= 400 && x.p.errorClose {
 		x.closing = true
 	}
@@ -251,8 +251,9 @@ func (x *exchange) head(status int, ctype string, length int) {
 	}
 }
 
-// announceLength writes how the end of a body of this length is found, or what a fault says instead.
-func (x *exchange) announceLength(length int) {
+// announceLength writes how the end of a body of this length is found, or what a fault says
+// instead.
+func announceLength(x *exchange, length int) {
 	x.noBody = x.req.method == "HEAD"
 	x.framing = x.t.framing
 	if x.framing == byDefault {
@@ -378,7 +379,8 @@ func (x *exchange) finish() {
 	x.conclude()
 }
 
-// conclude flushes the end of an answer. Totals move before the last byte does: who has read it may look at Stats.
+// conclude flushes the end of an answer. Totals move before the last byte does: who has read it may
+// look at Stats.
 func (x *exchange) conclude() {
 	total := &x.e.counters.completed
 	if x.status != http.StatusOK {
@@ -413,7 +415,8 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 	}
 	pad := t.padding(body)
 	length := len(body) + pad
-	if x.p.name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) { // it passes on what its child says
+	// it passes on what its child says
+	if x.p.name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) {
 		length = -1
 		t.lines = append(t.lines, x.p.sseHeaders...)
 	}
@@ -500,7 +503,8 @@ func (x *exchange) sse() {
 	}
 }
 
-// event appends one event to the stream, or lets a fault happen in its place. False: there is no stream any more.
+// event appends one event to the stream, or lets a fault happen in its place. False: there is no
+// stream any more.
 func (x *exchange) event(data []byte) bool {
 	if !x.incidents() {
 		return false

@@ -13,8 +13,9 @@ import (
 
 // Fault is injected misbehaviour and when it happens.
 type Fault struct {
-	// Spec is NAME[=VALUE][;param=value…], several joined by "+": "cut-after=3", "status=503;retry-after=2", "crlf+no-done".
-	// Faults lists the names. Every fault takes delay=DURATION: wait so long before it.
+	// Spec is NAME[=VALUE][;param=value…], several joined by "+": "cut-after=3",
+	// "status=503;retry-after=2", "crlf+no-done". Faults lists the names. Every fault takes
+	// delay=DURATION: wait so long before it.
 	Spec string `json:"fault"`
 	// Count is how many requests (or connections, for refuse and noread) it hits; 0: all.
 	Count int `json:"count"`
@@ -22,8 +23,9 @@ type Fault struct {
 	After int `json:"after"`
 	// Share is the part of them that is hit, 0 to 1; 0 means all.
 	Share float64 `json:"share"`
-	// Path limits it to paths with this prefix, "*" is every path. Empty: inference only, so that health, models and metrics
-	// keep answering. refuse and noread happen before there is a path and hit every connection.
+	// Path limits it to paths with this prefix, "*" is every path. Empty: inference only, so that
+	// health, models and metrics keep answering. refuse and noread happen before there is a path and
+	// hit every connection.
 	Path string `json:"path"`
 }
 
@@ -35,8 +37,9 @@ func ParseFault(spec string) (Fault, error) {
 	return Fault{Spec: spec}, nil
 }
 
-// SetFault replaces the schedule: each request is hit by the first fault that applies to it. No fault, or one with an empty
-// Spec, clears it. It panics on a Spec that ParseFault refuses: that is a mistake in a test.
+// SetFault replaces the schedule: each request is hit by the first fault that applies to it. No
+// fault, or one with an empty Spec, clears it. It panics on a Spec that ParseFault refuses: that is
+// a mistake in a test.
 func (e *Engine) SetFault(faults ...Fault) {
 	if err := e.schedule.load(faults); err != nil {
 		panic("sim: " + err.Error())
@@ -198,7 +201,8 @@ func (p *plan) accept(c *conn) bool {
 	return true
 }
 
-// args is the value and the parameters of one fault. Reading a malformed one notes the error and gives the default.
+// args is the value and the parameters of one fault. Reading a malformed one notes the error and
+// gives the default.
 type args struct {
 	value  string
 	has    bool
@@ -308,7 +312,8 @@ type fault struct {
 	twist             func(*misbehaviour, *args)
 }
 
-// faultByName looks a fault up. The table's functions reach back here through the engine, so the index is made on first use.
+// faultByName looks a fault up. The table's functions reach back here through the engine, so the
+// index is made on first use.
 func faultByName(name string) *fault {
 	faultIndex.once.Do(func() {
 		faultIndex.m = map[string]*fault{}

@@ -10,10 +10,12 @@ import (
 func forgedReply() []byte {
 	const body = `{"id":"chatcmpl-forged","object":"chat.completion","created":1,"model":"sim","choices":[{"index":0,"message":{"role":"assistant","content":"` +
 		ForgedText + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
-	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body),
+		body)
 }
 
-// bodyFaults are of framing and of whole bodies: too short, too long, in the wrong form, with no sense.
+// bodyFaults are of framing and of whole bodies: too short, too long, in the wrong form, with no
+// sense.
 var bodyFaults = []fault{
 	{
 		name: "close-delimited", text: "no length and no chunks: the body ends with the connection (legal)",

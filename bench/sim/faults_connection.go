@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// connectionFaults happen to connections and to time: nobody there, nobody reading, an answer that never comes or drips.
+// connectionFaults happen to connections and to time: nobody there, nobody reading, an answer that
+// never comes or drips.
 var connectionFaults = []fault{
 	{
 		name: "refuse", text: "closes the connection with a RST as soon as it is accepted (asked for by a request: after it is read)",

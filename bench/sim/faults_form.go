@@ -49,7 +49,8 @@ var formFaults = []fault{
 	{
 		name: "split", usage: "[;gap=100us]", text: "the body in odd pieces of 1 to 23 bytes, across events and characters (legal)",
 		twist: func(t *misbehaviour, a *args) {
-			t.piece, t.pieceGap = func(x *exchange) int { return 1 + int(x.random()%23) }, a.duration("gap", 100*time.Microsecond)
+			t.piece, t.pieceGap = func(x *exchange) int { return 1 + int(x.random()%23) }, a.duration("gap",
+				100*time.Microsecond)
 		},
 	},
 	{

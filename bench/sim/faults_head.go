@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// headFaults are of an answer's head: none, a wrong one, another status, too large, or lengths that contradict each other.
+// headFaults are of an answer's head: none, a wrong one, another status, too large, or lengths that
+// contradict each other.
 var headFaults = []fault{
 	{
 		name: "garbage-head", usage: "[;kind=binary|nocolon|nostatus|version|space|badlength|negative|nul|encoding]", text: "a head that is not HTTP, then FIN",
@@ -37,7 +38,8 @@ var headFaults = []fault{
 		twist: func(t *misbehaviour, _ *args) {
 			t.take = func(x *exchange) {
 				x.broken = true
-				_, _ = io.WriteString(x.c.nc, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+				_, _ = io.WriteString(x.c.nc,
+					"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
 				x.hang()
 			}
 		},

@@ -2,7 +2,8 @@ package sim
 
 import "strings"
 
-// generationPlan is what one choice will say, token by token. It holds no text that the textGenerators can make when it is due.
+// generationPlan is what one choice will say, token by token. It holds no text that the
+// textGenerators can make when it is due.
 type generationPlan struct {
 	think    textGenerator
 	thinking int // tokens of reasoning left
@@ -127,7 +128,8 @@ func callPieces(x *exchange, calls []call) []piece {
 	return ps
 }
 
-// cutAt ends the text before the first stop string in it. What comes before must be known for that, so it is made now.
+// cutAt ends the text before the first stop string in it. What comes before must be known for that,
+// so it is made now.
 func (s *generationPlan) cutAt(stops []string, limit int) {
 	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
 		s.fixed = append(s.fixed, piece{kind: pieceText, word: s.say.next()})

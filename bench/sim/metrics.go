@@ -124,12 +124,15 @@ func (e *Engine) metricsOfVLLM(m *metricsText) {
 	m.gauge(load+"num_requests_running", "Number of requests in model execution batches.", float64(running))
 	m.gauge(load+"num_requests_waiting", "Number of requests waiting to be processed.", float64(waiting))
 	m.gauge("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", e.kvUsage())
-	m.counter("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.", float64(asked))
+	m.counter("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.",
+		float64(asked))
 	m.counter("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.", float64(hit))
-	m.counter("vllm:num_preemptions_total", "Cumulative number of preemption from the engine.", float64(c.preempted.Load()))
+	m.counter("vllm:num_preemptions_total", "Cumulative number of preemption from the engine.",
+		float64(c.preempted.Load()))
 	m.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", float64(c.prompted.Load()))
 	m.counter("vllm:generation_tokens_total", "Number of generation tokens processed.", float64(c.generated.Load()))
-	m.add("counter", "vllm:request_success_total", "Count of successfully processed requests.", float64(c.completed.Load()), `finished_reason="stop"`)
+	m.add("counter", "vllm:request_success_total", "Count of successfully processed requests.",
+		float64(c.completed.Load()), `finished_reason="stop"`)
 	m.series("vllm:request_success_total", float64(c.aborted.Load()), `finished_reason="abort"`)
 	m.add("gauge", "vllm:cache_config_info", "Information of the LLMEngine CacheConfig", 1,
 		fmt.Sprintf(`block_size="%d",num_gpu_blocks="%d"`, blockTokens, e.kvSize()/blockTokens))
@@ -148,7 +151,8 @@ func (e *Engine) metricsOfSGLang(m *metricsText) {
 	m.gauge("sglang:token_usage", "The token usage.", e.kvUsage())
 	m.gauge("sglang:cache_hit_rate", "The prefix cache hit rate.", e.hitRate())
 	m.gauge("sglang:gen_throughput", "The generation throughput (token/s).", e.speed(running))
-	m.counter("sglang:num_retractions_total", "Number of requests that lost their place to make room.", float64(c.preempted.Load()))
+	m.counter("sglang:num_retractions_total", "Number of requests that lost their place to make room.",
+		float64(c.preempted.Load()))
 	m.counter("sglang:prompt_tokens_total", "Number of prefill tokens processed.", float64(c.prompted.Load()))
 	m.counter("sglang:generation_tokens_total", "Number of generation tokens processed.", float64(c.generated.Load()))
 	m.histogram(&e.times.ttft, "sglang:time_to_first_token_seconds")
@@ -159,15 +163,19 @@ func (e *Engine) metricsOfLlama(m *metricsText) {
 	running, waiting, _ := e.slots.load()
 	c := &e.counters
 	cached := float64(c.cached.Load())
-	m.counter("llamacpp:prompt_tokens_total", "Number of prompt tokens processed, excluding cached tokens", float64(c.prompted.Load())-cached)
+	m.counter("llamacpp:prompt_tokens_total", "Number of prompt tokens processed, excluding cached tokens",
+		float64(c.prompted.Load())-cached)
 	m.counter("llamacpp:prompt_tokens_cached_total", "Number of prompt tokens reused from the cache", cached)
 	m.counter("llamacpp:prompt_seconds_total", "Total time spent processing prompts", e.times.ttft.total())
 	m.counter("llamacpp:tokens_predicted_total", "Number of generation tokens processed", float64(c.generated.Load()))
 	m.counter("llamacpp:tokens_predicted_seconds_total", "Total time spent generating tokens", e.times.e2e.total())
-	m.counter("llamacpp:n_decode_total", "Total number of llama_decode() calls, excluding speculative decoding and multimodal decoding", float64(c.generated.Load()))
-	m.counter("llamacpp:n_tokens_max", "Largest observed sequence length (prompt + generation)", float64(c.prompted.Load()+c.generated.Load()))
+	m.counter("llamacpp:n_decode_total",
+		"Total number of llama_decode() calls, excluding speculative decoding and multimodal decoding", float64(c.generated.Load()))
+	m.counter("llamacpp:n_tokens_max", "Largest observed sequence length (prompt + generation)",
+		float64(c.prompted.Load()+c.generated.Load()))
 	m.counter("llamacpp:spec_decode_num_draft_tokens_total", "Speculative: Total draft tokens generated", 0)
-	m.counter("llamacpp:spec_decode_num_accepted_tokens_total", "Speculative: Total draft tokens accepted by the target model", 0)
+	m.counter("llamacpp:spec_decode_num_accepted_tokens_total",
+		"Speculative: Total draft tokens accepted by the target model", 0)
 	m.counter("llamacpp:spec_decode_num_drafts_total", "Speculative: Total number of drafts", 0)
 	m.gauge("llamacpp:prompt_tokens_seconds", "Average prompt throughput in tokens/s", e.o.PrefillRate)
 	m.gauge("llamacpp:predicted_tokens_seconds", "Average generation throughput in tokens/s", e.o.TokenRate)
@@ -190,7 +198,8 @@ func (e *Engine) metricsOfTGI(m *metricsText) {
 	m.histogram(&e.times.e2e, "tgi_request_duration")
 }
 
-// metricsOfTRT is trtllm-serve's Prometheus page, which is there when it returns performance metrics.
+// metricsOfTRT is trtllm-serve's Prometheus page, which is there when it returns performance
+// metrics.
 func (e *Engine) metricsOfTRT(m *metricsText) {
 	running, waiting, _ := e.slots.load()
 	m.gauge("trtllm_num_requests_running", "Number of requests currently running", float64(running))
@@ -198,7 +207,8 @@ func (e *Engine) metricsOfTRT(m *metricsText) {
 	m.gauge("trtllm_kv_cache_utilization", "KV cache utilization", e.kvUsage())
 	m.gauge("trtllm_kv_cache_hit_rate", "KV cache hit rate", e.hitRate())
 	m.gauge("trtllm_kv_cache_max_blocks", "Total number of KV cache blocks", float64(e.kvSize()/blockTokens))
-	m.add("counter", "trtllm_request_success_total", "Count of successfully processed requests", float64(e.counters.completed.Load()), `finished_reason="stop"`)
+	m.add("counter", "trtllm_request_success_total", "Count of successfully processed requests",
+		float64(e.counters.completed.Load()), `finished_reason="stop"`)
 	m.histogram(&e.times.ttft, "trtllm_time_to_first_token_seconds")
 	m.histogram(&e.times.queue, "trtllm_request_queue_time_seconds")
 	m.histogram(&e.times.e2e, "trtllm_e2e_request_latency_seconds")

@@ -20,7 +20,8 @@ const (
 	ForgedText   = "this reply was forged"  // in the second reply of surplus and second-reply
 )
 
-// misbehaviour is how one exchange misbehaves. Each fault sets a few members, so that several can be joined.
+// misbehaviour is how one exchange misbehaves. Each fault sets a few members, so that several can
+// be joined.
 type misbehaviour struct {
 	delay time.Duration
 
@@ -65,7 +66,8 @@ type misbehaviour struct {
 	badArgs   bool
 }
 
-// incident is something that happens before the event after the at-th, or in the middle of a plain body.
+// incident is something that happens before the event after the at-th, or in the middle of a plain
+// body.
 type incident struct {
 	at         int
 	streamOnly bool
@@ -168,7 +170,8 @@ func (x *exchange) bomb(mb int) {
 
 const bombOpening = `{"id":"`
 
-// bombParts are a gzip head with the opening of some JSON, a first megabyte of zeros, and one that follows zeros.
+// bombParts are a gzip head with the opening of some JSON, a first megabyte of zeros, and one that
+// follows zeros.
 func bombParts() (start, first, next []byte) {
 	b := bombOnce()
 	return b[0], b[1], b[2]

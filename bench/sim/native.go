@@ -56,8 +56,8 @@ func (v *dialectWriter) event(name, format string, args ...any) bool {
 
 func quoted(s string) []byte { return appendString(nil, s) }
 
-// is reports whether the engine is of one of the named families: the dialects of llama.cpp and Ollama were recorded, those of the
-// others are as the dialect's own documentation has them.
+// is reports whether the engine is of one of the named families: the dialects of llama.cpp and
+// Ollama were recorded, those of the others are as the dialect's own documentation has them.
 func (v *dialectWriter) is(families string) bool { return v.a.x.p.is(families) }
 
 // begin opens the stream.
@@ -70,7 +70,8 @@ func (v *dialectWriter) begin() bool {
 		v.event("response.in_progress", `,"response":%s`, v.response("in_progress"))
 }
 
-// step tells the next token, and the end after the last one. False: the stream is over before its time.
+// step tells the next token, and the end after the last one. False: the stream is over before its
+// time.
 func (v *dialectWriter) step(c *generationPlan) bool {
 	if !v.begun && !v.begin() {
 		return false
@@ -150,14 +151,18 @@ func (v *dialectWriter) open(at int) bool {
 	if !v.event("response.output_item.added", `%s,"item":%s`, v.place(at, false), v.item(at, stageAdded)) {
 		return false
 	}
-	return it.kind != pieceText || v.event("response.content_part.added", `%s,"part":%s`, v.within(at), v.part(nil, stageAdded))
+	return it.kind != pieceText || v.event("response.content_part.added", `%s,"part":%s`, v.within(at), v.part(nil,
+		stageAdded))
 }
 
 // delta tells a piece of an item.
 func (v *dialectWriter) delta(at int, text string) bool {
 	kind := v.items[at].kind
 	if !v.responses {
-		member := map[pieceKind]string{pieceText: `text_delta","text`, pieceThought: `thinking_delta","thinking`, pieceCall: `input_json_delta","partial_json`}[kind]
+		member := map[pieceKind]string{
+			pieceText: `text_delta","text`, pieceThought: `thinking_delta","thinking`,
+			pieceCall: `input_json_delta","partial_json`,
+		}[kind]
 		return v.event("content_block_delta", `,"index":%d,"delta":{"type":"%s":"%s"}`, at, member, text)
 	}
 	switch {

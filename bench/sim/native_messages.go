@@ -73,7 +73,8 @@ func (v *dialectWriter) reason() string {
 	return "end_turn"
 }
 
-// usage tells the counts; last: in message_delta, where llama.cpp says only what came since the beginning.
+// usage tells the counts; last: in message_delta, where llama.cpp says only what came since the
+// beginning.
 func (v *dialectWriter) usage(last bool) string {
 	a := v.a
 	switch {
@@ -84,7 +85,8 @@ func (v *dialectWriter) usage(last bool) string {
 	case v.is("ollama"):
 		return fmt.Sprintf(`{"input_tokens":%d,"output_tokens":%d}`, a.prompt, a.spoken)
 	}
-	return fmt.Sprintf(`{"input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":%d}`, a.prompt-a.cached, a.cached, a.spoken)
+	return fmt.Sprintf(`{"input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":%d}`, a.prompt-a.cached, a.cached,
+		a.spoken)
 }
 
 // block is a block, at its beginning or with all that it says.
@@ -111,7 +113,8 @@ func (v *dialectWriter) block(at int, whole bool) []byte {
 	}
 	input := []byte("{}")
 	if whole {
-		if s, err := fastjson.ParseBytes(append(append([]byte{'"'}, said...), '"')); err == nil && len(s.GetStringBytes()) > 0 {
+		if s, err := fastjson.ParseBytes(append(append([]byte{'"'}, said...), '"')); err == nil &&
+			len(s.GetStringBytes()) > 0 {
 			input = s.GetStringBytes()
 		}
 	}
@@ -120,13 +123,15 @@ func (v *dialectWriter) block(at int, whole bool) []byte {
 
 // closeBlock ends a block.
 func (v *dialectWriter) closeBlock(at int, it *item) bool {
-	if it.kind == pieceThought && !v.is("ollama") && !v.event("content_block_delta", `,"index":%d,"delta":{"type":"signature_delta","signature":"c2ln"}`, at) {
+	if it.kind == pieceThought && !v.is("ollama") && !v.event("content_block_delta",
+		`,"index":%d,"delta":{"type":"signature_delta","signature":"c2ln"}`, at) {
 		return false
 	}
 	return v.event("content_block_stop", `,"index":%d`, at)
 }
 
-// appendNativeError writes an error as the dialect has it; false: the profile's own shape is it, on Responses too.
+// appendNativeError writes an error as the dialect has it; false: the profile's own shape is it, on
+// Responses too.
 func (x *exchange) appendNativeError(dst []byte, a apiError) ([]byte, bool) {
 	if x.dialect != dialectMessages || x.p.family == "llamacpp" {
 		return dst, false

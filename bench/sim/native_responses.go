@@ -99,7 +99,8 @@ func (v *dialectWriter) item(at int, s stage) []byte {
 	return append(o, '}')
 }
 
-// thought is the inside of a reasoning item: Ollama's thoughts are a summary, llama.cpp's are the content.
+// thought is the inside of a reasoning item: Ollama's thoughts are a summary, llama.cpp's are the
+// content.
 func (v *dialectWriter) thought(o *members, said []byte, s stage) {
 	o.str("type", "reasoning")
 	summary := fmt.Sprintf(`[{"type":"summary_text","text":"%s"}]`, said)

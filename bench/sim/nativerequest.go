@@ -6,8 +6,9 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// messages answers POST /v1/messages, and responses POST /v1/responses: engines' own endpoints for these dialects. A request is
-// made into a chat request, as all engines do that have them, and answered by a voice of its own.
+// messages answers POST /v1/messages, and responses POST /v1/responses: engines' own endpoints for
+// these dialects. A request is made into a chat request, as all engines do that have them, and
+// answered by a voice of its own.
 func (e *Engine) messages(x *exchange)  { e.generateNative(x, dialectMessages, chatOfMessages) }
 func (e *Engine) responses(x *exchange) { e.generateNative(x, dialectResponses, chatOfResponses) }
 
@@ -106,7 +107,8 @@ func chatOfMessages(v *fastjson.Value) (*fastjson.Value, *apiError) {
 	if !v.Exists("messages") {
 		return nil, invalid("messages", "'messages' is required")
 	}
-	c.copy(v, "model", "model", "max_tokens", "max_tokens", "stream", "stream", "temperature", "temperature", "top_p", "top_p",
+	c.copy(v, "model", "model", "max_tokens", "max_tokens", "stream", "stream", "temperature", "temperature", "top_p",
+		"top_p",
 		"stop_sequences", "stop", "sim", "sim")
 	if s := v.Get("system"); s != nil {
 		c.message("role", "system", "content", texts(s))
@@ -134,7 +136,8 @@ func chatOfMessages(v *fastjson.Value) (*fastjson.Value, *apiError) {
 	case "any":
 		c.out.Set("tool_choice", c.arena.NewString("required"))
 	case "tool":
-		c.out.Set("tool_choice", c.object("type", "function", "function", c.object("name", string(v.GetStringBytes("tool_choice", "name")))))
+		c.out.Set("tool_choice", c.object("type", "function", "function", c.object("name",
+			string(v.GetStringBytes("tool_choice", "name")))))
 	default:
 		c.out.Set("tool_choice", c.arena.NewString(kind))
 	}
@@ -159,7 +162,8 @@ func (c *converter) turn(role string, content *fastjson.Value) {
 		case "image":
 			url := string(b.GetStringBytes("source", "url"))
 			if url == "" {
-				url = "data:" + string(b.GetStringBytes("source", "media_type")) + ";base64," + string(b.GetStringBytes("source", "data"))
+				url = "data:" + string(b.GetStringBytes("source", "media_type")) + ";base64," + string(b.GetStringBytes("source",
+					"data"))
 			}
 			parts = append(parts, c.object("type", "image_url", "image_url", c.object("url", url)))
 		case "tool_use":
@@ -167,7 +171,8 @@ func (c *converter) turn(role string, content *fastjson.Value) {
 			if in := b.Get("input"); in != nil {
 				args = string(in.MarshalTo(nil))
 			}
-			calls = append(calls, c.object("id", b.Get("id"), "type", "function", "function", c.object("name", b.Get("name"), "arguments", args)))
+			calls = append(calls, c.object("id", b.Get("id"), "type", "function", "function", c.object("name", b.Get("name"),
+				"arguments", args)))
 		case "tool_result":
 			c.message("role", "tool", "tool_call_id", b.Get("tool_use_id"), "content", texts(b.Get("content")))
 		}
@@ -185,7 +190,8 @@ func chatOfResponses(v *fastjson.Value) (*fastjson.Value, *apiError) {
 	if v.GetBool("store") {
 		return nil, invalid("store", "this engine stores nothing")
 	}
-	c.copy(v, "model", "model", "max_output_tokens", "max_tokens", "stream", "stream", "temperature", "temperature", "top_p", "top_p", "sim", "sim")
+	c.copy(v, "model", "model", "max_output_tokens", "max_tokens", "stream", "stream", "temperature", "temperature",
+		"top_p", "top_p", "sim", "sim")
 	if s := v.Get("instructions"); s != nil && s.Type() == fastjson.TypeString {
 		c.message("role", "system", "content", s)
 	}
@@ -203,7 +209,8 @@ func chatOfResponses(v *fastjson.Value) (*fastjson.Value, *apiError) {
 		if string(t.GetStringBytes("type")) != "function" {
 			return nil, invalid("tools", "only functions are tools here")
 		}
-		tools = append(tools, c.object("type", "function", "function", c.object("name", t.Get("name"), "parameters", t.Get("parameters"))))
+		tools = append(tools, c.object("type", "function", "function", c.object("name", t.Get("name"), "parameters",
+			t.Get("parameters"))))
 	}
 	if tools != nil {
 		c.out.Set("tools", c.list(tools))
@@ -215,7 +222,8 @@ func chatOfResponses(v *fastjson.Value) (*fastjson.Value, *apiError) {
 		c.out.Set("tool_choice", choice)
 	}
 	if f := v.Get("text", "format"); string(f.GetStringBytes("type")) == "json_schema" {
-		c.out.Set("response_format", c.object("type", "json_schema", "json_schema", c.object("name", f.Get("name"), "schema", f.Get("schema"))))
+		c.out.Set("response_format", c.object("type", "json_schema", "json_schema", c.object("name", f.Get("name"), "schema",
+			f.Get("schema"))))
 	}
 	if effort := v.Get("reasoning", "effort"); effort != nil && effort.Type() == fastjson.TypeString {
 		c.out.Set("reasoning_effort", effort)
@@ -227,7 +235,8 @@ func chatOfResponses(v *fastjson.Value) (*fastjson.Value, *apiError) {
 func (c *converter) item(item *fastjson.Value) *apiError {
 	switch kind := string(item.GetStringBytes("type")); kind {
 	case "function_call":
-		c.message("role", "assistant", "tool_calls", c.list([]*fastjson.Value{c.object("id", item.Get("call_id"), "type", "function",
+		c.message("role", "assistant", "tool_calls", c.list([]*fastjson.Value{c.object("id", item.Get("call_id"), "type",
+			"function",
 			"function", c.object("name", item.Get("name"), "arguments", item.Get("arguments")))}))
 	case "function_call_output":
 		c.message("role", "tool", "tool_call_id", item.Get("call_id"), "content", texts(item.Get("output")))

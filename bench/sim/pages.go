@@ -69,7 +69,8 @@ func (e *Engine) pageModels(x *exchange) {
 			b = appendString(b, n)
 			b = append(b, `,"model":`...)
 			b = appendString(b, n)
-			b = append(b, `,"modified_at":"","size":"","digest":"","type":"model","description":"","tags":[""],"capabilities":["completion"],"parameters":"","details":{"parent_model":"","format":"gguf","family":"","families":[""],"parameter_size":"","quantization_level":""}}`...)
+			b = append(b,
+				`,"modified_at":"","size":"","digest":"","type":"model","description":"","tags":[""],"capabilities":["completion"],"parameters":"","details":{"parent_model":"","format":"gguf","family":"","families":[""],"parameter_size":"","quantization_level":""}}`...)
 		}
 		b = append(b, `],`...)
 	}
@@ -99,7 +100,8 @@ func (e *Engine) appendCard(b []byte, name string, created int64) []byte {
 		b = appendString(b, name)
 		b = fmt.Appendf(b, `,"parent":null,"max_model_len":%d`, e.o.MaxModelLen)
 		if e.p.family == "vllm" {
-			b = fmt.Appendf(b, `,"permission":[{"id":"modelperm-sim","object":"model_permission","created":%d,"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}]`, created)
+			b = fmt.Appendf(b,
+				`,"permission":[{"id":"modelperm-sim","object":"model_permission","created":%d,"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}]`, created)
 		}
 		return append(b, '}')
 	case "speaches":
@@ -122,7 +124,10 @@ func (e *Engine) llamaMeta() string {
 }
 
 // owners are what cards without further members say.
-var owners = map[string]string{"ollama": "library", "openai": "penstock-sim", "trtllm": "tensorrt_llm", "lmstudio": "organization_owner", "kokoro": "kokoro"}
+var owners = map[string]string{
+	"ollama": "library", "openai": "penstock-sim", "trtllm": "tensorrt_llm",
+	"lmstudio": "organization_owner", "kokoro": "kokoro",
+}
 
 // pageModel is one card.
 func (e *Engine) pageModel(x *exchange, name string) {
@@ -136,7 +141,8 @@ func (e *Engine) pageModel(x *exchange, name string) {
 	x.fail(err)
 }
 
-// ollamaType is what Ollama says of its own pages and of bodies that it could not read; /v1 answers are without charset.
+// ollamaType is what Ollama says of its own pages and of bodies that it could not read; /v1 answers
+// are without charset.
 const ollamaType = "application/json; charset=utf-8"
 
 func (e *Engine) pageVersion(x *exchange) {
@@ -167,11 +173,14 @@ func (e *Engine) pageTags(x *exchange) {
 		b = appendString(b, n)
 		b = append(b, `,"model":`...)
 		b = appendString(b, n)
-		b = fmt.Appendf(b, `,"size":21999123,"digest":"%s","details":{"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"3.32M","quantization_level":"F16"`, hex32(uint64(i)))
+		b = fmt.Appendf(b,
+			`,"size":21999123,"digest":"%s","details":{"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"3.32M","quantization_level":"F16"`, hex32(uint64(i)))
 		if x.req.path == "/api/ps" {
-			b = fmt.Appendf(b, `},"expires_at":"%s","size_vram":0,"context_length":%d}`, time.Now().Add(5*time.Minute).UTC().Format(time.RFC3339), e.o.MaxModelLen)
+			b = fmt.Appendf(b, `},"expires_at":"%s","size_vram":0,"context_length":%d}`,
+				time.Now().Add(5*time.Minute).UTC().Format(time.RFC3339), e.o.MaxModelLen)
 		} else {
-			b = fmt.Appendf(b, `,"context_length":%d,"embedding_length":1088},"modified_at":"%s","capabilities":["completion"]}`, e.o.MaxModelLen, e.started.UTC().Format(time.RFC3339Nano))
+			b = fmt.Appendf(b, `,"context_length":%d,"embedding_length":1088},"modified_at":"%s","capabilities":["completion"]}`,
+				e.o.MaxModelLen, e.started.UTC().Format(time.RFC3339Nano))
 		}
 	}
 	x.reply(200, ollamaType, append(b, "]}"...))
@@ -180,9 +189,11 @@ func (e *Engine) pageTags(x *exchange) {
 func (e *Engine) pageProps(x *exchange) {
 	_, limit := e.slots.room()
 	model, _ := e.served("")
-	b := fmt.Appendf(nil, `{"default_generation_settings":{"params":{"seed":4294967295,"temperature":0.8},"n_ctx":%d},"total_slots":%d,"model_alias":`, e.o.MaxModelLen, limit)
+	b := fmt.Appendf(nil,
+		`{"default_generation_settings":{"params":{"seed":4294967295,"temperature":0.8},"n_ctx":%d},"total_slots":%d,"model_alias":`, e.o.MaxModelLen, limit)
 	b = appendString(b, model)
-	b = fmt.Appendf(b, `,"model_path":"%s/model.gguf","model_ftype":"F16","modalities":{"vision":true,"video":false,"audio":false},"media_marker":"<__media__>","endpoint_slots":true,"endpoint_props":false,"endpoint_metrics":true,"ui":false,"ui_settings":{},"bos_token":"","eos_token":"","cors_proxy_enabled":false,"chat_template":"{%%- for message in messages %%}{{- message.content }}{%%- endfor %%}","build_info":"b11669-sim","is_sleeping":false}`, LeakedPath)
+	b = fmt.Appendf(b,
+		`,"model_path":"%s/model.gguf","model_ftype":"F16","modalities":{"vision":true,"video":false,"audio":false},"media_marker":"<__media__>","endpoint_slots":true,"endpoint_props":false,"endpoint_metrics":true,"ui":false,"ui_settings":{},"bos_token":"","eos_token":"","cors_proxy_enabled":false,"chat_template":"{%%- for message in messages %%}{{- message.content }}{%%- endfor %%}","build_info":"b11669-sim","is_sleeping":false}`, LeakedPath)
 	x.json(200, b)
 }
 
@@ -208,13 +219,16 @@ func (e *Engine) pageLoads(x *exchange) {
 	running, waiting, _ := e.slots.load()
 	used, limit := e.slots.room()
 	size := e.kvSize()
-	row := fmt.Appendf(nil, `{"dp_rank":0,"num_running_reqs":%d,"num_waiting_reqs":%d,"num_total_reqs":%d,"num_used_tokens":%d,"max_total_num_tokens":%d,"token_usage":%.4f,"gen_throughput":0.0,"cache_hit_rate":%.4f,"utilization":%.4f,"max_running_requests":%d}`,
+	row := fmt.Appendf(nil,
+		`{"dp_rank":0,"num_running_reqs":%d,"num_waiting_reqs":%d,"num_total_reqs":%d,"num_used_tokens":%d,"max_total_num_tokens":%d,"token_usage":%.4f,"gen_throughput":0.0,"cache_hit_rate":%.4f,"utilization":%.4f,"max_running_requests":%d}`,
 		running, waiting, running+waiting, used, size, float64(used)/float64(size), e.hitRate(), float64(running)/float64(max(1, limit)), limit)
 	if x.req.path == "/get_load" {
-		x.json(200, fmt.Appendf(nil, `[{"dp_rank":0,"num_reqs":%d,"num_waiting_reqs":%d,"num_tokens":%d}]`, running+waiting, waiting, used))
+		x.json(200, fmt.Appendf(nil, `[{"dp_rank":0,"num_reqs":%d,"num_waiting_reqs":%d,"num_tokens":%d}]`, running+waiting,
+			waiting, used))
 		return
 	}
-	x.json(200, fmt.Appendf(nil, `{"timestamp":"%s","version":"0.0.0+sim","dp_rank_count":1,"loads":[%s]}`, time.Now().UTC().Format(time.RFC3339), row))
+	x.json(200, fmt.Appendf(nil, `{"timestamp":"%s","version":"0.0.0+sim","dp_rank_count":1,"loads":[%s]}`,
+		time.Now().UTC().Format(time.RFC3339), row))
 }
 
 func (e *Engine) pageServerInfo(x *exchange) {
@@ -223,12 +237,14 @@ func (e *Engine) pageServerInfo(x *exchange) {
 	b := []byte(`{"model_path":`)
 	b = appendString(b, LeakedPath+"/"+model)
 	if strings.Contains(x.req.path, "model_info") {
-		x.json(200, append(b, `,"is_generation":true,"has_image_understanding":true,"has_audio_understanding":false,"weight_version":"default"}`...))
+		x.json(200, append(b,
+			`,"is_generation":true,"has_image_understanding":true,"has_audio_understanding":false,"weight_version":"default"}`...))
 		return
 	}
 	b = append(b, `,"served_model_name":`...)
 	b = appendString(b, model)
-	b = fmt.Appendf(b, `,"api_key":"%s","host":"%s","context_length":%d,"max_running_requests":%d,"max_total_num_tokens":%d,"version":"0.0.0+sim","internal_states":[{}]}`,
+	b = fmt.Appendf(b,
+		`,"api_key":"%s","host":"%s","context_length":%d,"max_running_requests":%d,"max_total_num_tokens":%d,"version":"0.0.0+sim","internal_states":[{}]}`,
 		LeakedSecret, LeakedHost, e.o.MaxModelLen, limit, e.kvSize())
 	x.json(200, b)
 }
@@ -256,7 +272,8 @@ func (e *Engine) hitRate() float64 {
 	return float64(hit) / float64(asked)
 }
 
-// tokenize answers vLLM's and llama.cpp's /tokenize with made-up token numbers, the right count of them.
+// tokenize answers vLLM's and llama.cpp's /tokenize with made-up token numbers, the right count of
+// them.
 func (e *Engine) tokenize(x *exchange) { x.withJSON(func(v *fastjson.Value) { e.tokenizeOf(x, v) }) }
 
 func (e *Engine) tokenizeOf(x *exchange, v *fastjson.Value) {
@@ -284,15 +301,18 @@ func (e *Engine) tokenizeOf(x *exchange, v *fastjson.Value) {
 	}
 	if x.p.family == "llamacpp" {
 		if v.GetBool("with_pieces") {
-			ids = append(bytes.ReplaceAll(append([]byte(`{"id":`), ids...), []byte(","), []byte(`,"piece":"?"},{"id":`)), `,"piece":"?"}`...)
+			ids = append(bytes.ReplaceAll(append([]byte(`{"id":`), ids...), []byte(","), []byte(`,"piece":"?"},{"id":`)),
+				`,"piece":"?"}`...)
 		}
 		x.json(200, fmt.Appendf(nil, `{"tokens":[%s]}`, ids))
 		return
 	}
-	x.json(200, fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":[%s],"token_strs":null}`, n, e.o.MaxModelLen, ids))
+	x.json(200, fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":[%s],"token_strs":null}`, n, e.o.MaxModelLen,
+		ids))
 }
 
-// countTokens answers the Messages dialect's counter: every text below system, messages and tools counts.
+// countTokens answers the Messages dialect's counter: every text below system, messages and tools
+// counts.
 func (e *Engine) countTokens(x *exchange) {
 	x.withJSON(func(v *fastjson.Value) { e.countTokensOf(x, v) })
 }

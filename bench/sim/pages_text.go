@@ -29,7 +29,8 @@ func (e *Engine) pageInfo(x *exchange) {
 	x.json(200, append(o, '}'))
 }
 
-// pageIterations is trtllm-serve's /metrics: what has happened since somebody last asked, and nothing the second time.
+// pageIterations is trtllm-serve's /metrics: what has happened since somebody last asked, and
+// nothing the second time.
 func (e *Engine) pageIterations(x *exchange) {
 	running, waiting, _ := e.slots.load()
 	used, _ := e.slots.room()
@@ -38,11 +39,13 @@ func (e *Engine) pageIterations(x *exchange) {
 		x.json(200, []byte("[]"))
 		return
 	}
-	x.json(200, fmt.Appendf(nil, `[{"iter":%d,"iterLatencyMS":7.0,"numActiveRequests":%d,"numQueuedRequests":%d,"kvCacheStats":{"maxNumBlocks":%d,"usedNumBlocks":%d,"tokensPerBlock":%d,"cacheHitRate":%.4f}}]`,
+	x.json(200, fmt.Appendf(nil,
+		`[{"iter":%d,"iterLatencyMS":7.0,"numActiveRequests":%d,"numQueuedRequests":%d,"kvCacheStats":{"maxNumBlocks":%d,"usedNumBlocks":%d,"tokensPerBlock":%d,"cacheHitRate":%.4f}}]`,
 		said, running, waiting, e.kvSize()/blockTokens, used/blockTokens, blockTokens, e.hitRate()))
 }
 
-// pageStudioModels is LM Studio's own list of models, old and new. A model is loaded once it has been asked for.
+// pageStudioModels is LM Studio's own list of models, old and new. A model is loaded once it has
+// been asked for.
 func (e *Engine) pageStudioModels(x *exchange) {
 	old := x.req.path == "/api/v0/models"
 	o := members(`{"models":[`)
@@ -88,7 +91,8 @@ func (e *Engine) pageStudioModels(x *exchange) {
 	x.json(200, append(o, "]}"...))
 }
 
-// pageRouterModels is the list of llama.cpp's router: what is loaded, and the command line of each child with its paths.
+// pageRouterModels is the list of llama.cpp's router: what is loaded, and the command line of each
+// child with its paths.
 func (e *Engine) pageRouterModels(x *exchange) {
 	b := []byte(`{"data":[`)
 	for i, n := range *e.models.Load() {
@@ -127,7 +131,8 @@ func (e *Engine) pageRouterProps(x *exchange) {
 		e.ofModel(x, (*Engine).pageProps)
 		return
 	}
-	x.json(200, []byte(`{"role":"router","max_instances":1,"models_autoload":true,"model_alias":"llama-server","model_path":"none","default_generation_settings":{"params":null,"n_ctx":0},"ui_settings":{},"build_info":"b11669-sim","cors_proxy_enabled":false}`))
+	x.json(200,
+		[]byte(`{"role":"router","max_instances":1,"models_autoload":true,"model_alias":"llama-server","model_path":"none","default_generation_settings":{"params":null,"n_ctx":0},"ui_settings":{},"build_info":"b11669-sim","cors_proxy_enabled":false}`))
 }
 
 func (e *Engine) pageRouterMetrics(x *exchange) { e.ofModel(x, (*Engine).pageMetrics) }
@@ -175,6 +180,6 @@ func (e *Engine) loadOrUnload(x *exchange, v *fastjson.Value) {
 	x.json(200, []byte(`{"success":true}`))
 }
 
-// loadTime is how long an engine that loads on demand takes for a model that was not asked for before. The recorded router
-// took as long for a tiny one.
+// loadTime is how long an engine that loads on demand takes for a model that was not asked for
+// before. The recorded router took as long for a tiny one.
 const loadTime = 50 * time.Millisecond

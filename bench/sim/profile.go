@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// profile is what tells one engine from another on the wire. Each value was seen on that engine, or read in its source or its
-// documentation: the tables in profiles_*.go say which. Its contents are never changed after New.
+// profile is what tells one engine from another on the wire. Each value was seen on that engine, or
+// read in its source or its documentation: the tables in profiles_*.go say which. Its contents are
+// never changed after New.
 type profile struct {
 	name   string
 	plays  string   // for people: what it is, and what is special about it
@@ -70,7 +71,8 @@ const (
 	unknownEcho                 // answered under the asked name
 )
 
-// variant is an engine in another mode: a profile that differs in little from another one, whose family it keeps.
+// variant is an engine in another mode: a profile that differs in little from another one, whose
+// family it keeps.
 type variant struct {
 	name, of, plays string
 	change          func(*profile)

@@ -2,7 +2,8 @@ package sim
 
 import "time"
 
-// audioProfiles are the engines that hear and speak. whisper.cpp's server was measured, the others were read in their sources.
+// audioProfiles are the engines that hear and speak. whisper.cpp's server was measured, the others
+// were read in their sources.
 var audioProfiles = []profile{
 	{
 		name:  "whisper",
@@ -20,7 +21,10 @@ var audioProfiles = []profile{
 	{
 		name:  "kokoro",
 		plays: "Kokoro-FastAPI: speech alone, mp3 and streamed unless asked otherwise, refuses unknown voices, FastAPI's errors",
-		work:  "speech", models: []string{"tts-1", "tts-1-hd", "kokoro"}, slots: 2, server: "uvicorn", dated: true, lower: true,
+		work:  "speech", models: []string{
+			"tts-1", "tts-1-hd",
+			"kokoro",
+		}, slots: 2, server: "uvicorn", dated: true, lower: true,
 		jsonType: "application/json", sseType: "text/event-stream; charset=utf-8", textType: "text/plain; charset=utf-8",
 		idle: 5 * time.Second, page404: `{"detail":"Not Found"}`,
 	},
@@ -28,7 +32,10 @@ var audioProfiles = []profile{
 
 // audioVariants are engines of audioProfiles in another mode.
 var audioVariants = []variant{
-	{"whisper-openai", "whisper", "whisper.cpp's server started with --inference-path /v1/audio/transcriptions: that path alone", func(p *profile) { p.work = "transcriptions" }},
+	{
+		"whisper-openai", "whisper",
+		"whisper.cpp's server started with --inference-path /v1/audio/transcriptions: that path alone", func(p *profile) { p.work = "transcriptions" },
+	},
 }
 
 const whisperHeaders = "Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Headers: content-type, authorization\r\n"

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// textProfiles are the engines that write text. llama.cpp's server and Ollama were measured, vLLM, SGLang, TensorRT-LLM and
-// Text Generation Inference read in their sources, LM Studio in its documentation and in reports about it.
+// textProfiles are the engines that write text. llama.cpp's server and Ollama were measured, vLLM,
+// SGLang, TensorRT-LLM and Text Generation Inference read in their sources, LM Studio in its
+// documentation and in reports about it.
 var textProfiles = []profile{
 	{
 		name:   "vllm",

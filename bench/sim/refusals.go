@@ -53,16 +53,21 @@ func (x *exchange) unauthorized() {
 	case "speaches":
 		x.json(403, []byte(`{"detail":"Invalid API key"}`))
 	default:
-		x.fail(apiError{status: 401, message: "Incorrect API key provided.", kind: "invalid_request_error", code: "invalid_api_key"})
+		x.fail(apiError{
+			status: 401, message: "Incorrect API key provided.", kind: "invalid_request_error",
+			code: "invalid_api_key",
+		})
 	}
 }
 
-// tooLong is what the profile says of a prompt of so many tokens that wants so many more (below 0: not said) in a context of size.
+// tooLong is what the profile says of a prompt of so many tokens that wants so many more (below 0:
+// not said) in a context of size.
 func (p *profile) tooLong(prompt, want, size int) apiError {
 	err := apiError{status: 400, param: "messages"}
 	switch p.family {
 	case "llamacpp", "ollama":
-		err.message = fmt.Sprintf("request (%d tokens) exceeds the available context size (%d tokens), try increasing it", prompt, size)
+		err.message = fmt.Sprintf("request (%d tokens) exceeds the available context size (%d tokens), try increasing it",
+			prompt, size)
 		err.kind = "exceed_context_size_error"
 		err.extra = fmt.Sprintf(`,"n_prompt_tokens":%d,"n_ctx":%d`, prompt, size)
 		if p.family == "ollama" { // the runner's answer, as text inside of its own
@@ -102,8 +107,8 @@ func (p *profile) tooLong(prompt, want, size int) apiError {
 	return err
 }
 
-// full is how the profile refuses a request that found no place in its queue. Engines whose queue has no bound never say it: then
-// it is what the one in front of them would say.
+// full is how the profile refuses a request that found no place in its queue. Engines whose queue
+// has no bound never say it: then it is what the one in front of them would say.
 func (p *profile) full() apiError {
 	err := apiError{status: 503}
 	switch p.family {

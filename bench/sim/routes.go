@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// inference are the paths whose requests are work: counted, recorded, and hit by faults that name no path.
+// inference are the paths whose requests are work: counted, recorded, and hit by faults that name
+// no path.
 var inference = map[string]bool{}
 
 // route is one path of an engine.
@@ -148,7 +149,8 @@ func (e *Engine) serveRequest(x *exchange) {
 			x.reply(415, "", nil)
 			return
 		}
-		if x.p.typed && x.work && rt.method == "POST" && !isJSONType(r.get("Content-Type")) && !strings.HasPrefix(r.path, "/v1/audio/t") {
+		if x.p.typed && x.work && rt.method == "POST" && !isJSONType(r.get("Content-Type")) &&
+			!strings.HasPrefix(r.path, "/v1/audio/t") {
 			x.fail(apiError{status: 400, message: "Unsupported Media Type: Only 'application/json' is allowed"})
 			return
 		}
@@ -185,7 +187,8 @@ func (e *Engine) authorized(x *exchange) bool {
 	return ok && key == e.o.APIKey
 }
 
-// allowsHost is Ollama's guard against DNS rebinding: on loopback, Host and Origin must be local names.
+// allowsHost is Ollama's guard against DNS rebinding: on loopback, Host and Origin must be local
+// names.
 func (e *Engine) allowsHost(x *exchange) bool {
 	host := x.req.get("Host")
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -7,8 +7,9 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// instance writes a small value that fits a JSON schema, as far as simulated tools need it: types, enum, const, required and
-// other properties, items, bounds, anyOf, local $ref. root is where $ref starts.
+// instance writes a small value that fits a JSON schema, as far as simulated tools need it: types,
+// enum, const, required and other properties, items, bounds, anyOf, local $ref. root is where $ref
+// starts.
 func instance(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
 	if s == nil || s.Type() != fastjson.TypeObject {
 		if depth == 0 {
@@ -129,7 +130,8 @@ func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte 
 	}
 	if o := s.GetObject("properties"); o != nil {
 		o.Visit(func(k []byte, v *fastjson.Value) {
-			// Without a list of what is required, a shallow object gets all, a deep one nothing: recursion ends.
+			// Without a list of what is required, a shallow object gets all, a deep one nothing: recursion
+			// ends.
 			if required[string(k)] || len(required) == 0 && depth < 2 {
 				member(string(k), v)
 			}

@@ -12,7 +12,8 @@ var (
 	errGone = errors.New("client has left")
 )
 
-// slots hands out the places of the running batch and the room in its cache, first come, first served. It knows neither time nor sockets.
+// slots hands out the places of the running batch and the room in its cache, first come, first
+// served. It knows neither time nor sockets.
 type slots struct {
 	mu           sync.Mutex
 	limit, queue int // queue below 0: no bound
@@ -32,7 +33,8 @@ type waiter struct {
 	prev, next *waiter
 }
 
-// slotHolder is a request that holds a slot. Its owner calls grow for the tokens it says and leave, once, at the end.
+// slotHolder is a request that holds a slot. Its owner calls grow for the tokens it says and leave,
+// once, at the end.
 type slotHolder struct {
 	held         int // tokens
 	evicted      atomic.Bool
@@ -41,8 +43,9 @@ type slotHolder struct {
 
 func newSlots(limit, queue, kv int) *slots { return &slots{limit: limit, queue: queue, kv: kv} }
 
-// enter waits for a slot and for need tokens of room. It returns errFull at once when the queue is full, errGone when gone
-// closes first. Without an error the caller must call leave exactly once with the slotHolder.
+// enter waits for a slot and for need tokens of room. It returns errFull at once when the queue is
+// full, errGone when gone closes first. Without an error the caller must call leave exactly once
+// with the slotHolder.
 func (s *slots) enter(gone <-chan struct{}, need int) (*slotHolder, error) {
 	s.mu.Lock()
 	t := &slotHolder{held: need}
@@ -65,8 +68,8 @@ func (s *slots) enter(gone <-chan struct{}, need int) (*slotHolder, error) {
 	return t, s.await(w, gone)
 }
 
-// back takes an evicted slotHolder from its slot to the head of the queue, with all that it holds, and waits for its return.
-// After errGone it holds nothing.
+// back takes an evicted slotHolder from its slot to the head of the queue, with all that it holds,
+// and waits for its return. After errGone it holds nothing.
 func (s *slots) back(t *slotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
 	s.release(t)
@@ -110,8 +113,9 @@ func (s *slots) leave(t *slotHolder) {
 	s.mu.Unlock()
 }
 
-// grow counts tokens that a running request has said. When they do not fit any more, the request that came last is evicted:
-// it finds out at its next token, goes back and reads everything again, as in vLLM. A request that runs alone never is.
+// grow counts tokens that a running request has said. When they do not fit any more, the request
+// that came last is evicted: it finds out at its next token, goes back and reads everything again,
+// as in vLLM. A request that runs alone never is.
 func (s *slots) grow(t *slotHolder, n int) {
 	t.held += n
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {

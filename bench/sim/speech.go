@@ -28,7 +28,7 @@ type spoken struct {
 }
 
 // decodeSpoken reads a request for speech; an error has been told to the client.
-func (e *Engine) decodeSpoken(x *exchange, p *fastjson.Parser) (s spoken, q *chatRequest, ok bool) {
+func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *chatRequest, ok bool) {
 	v, q, ok := e.smallRequest(x, p)
 	if !ok {
 		return s, q, false
@@ -84,12 +84,13 @@ func (s *spoken) pieces() func() []byte {
 func (e *Engine) speech(x *exchange) {
 	p := parsers.Get()
 	defer parsers.Put(p)
-	s, q, ok := e.decodeSpoken(x, p)
+	s, q, ok := decodeSpoken(e, x, p)
 	if !ok {
 		return
 	}
 	if e.p.family == "kokoro" {
-		x.t.lines = append(x.t.lines, "content-disposition: attachment; filename=speech."+s.format+"\r\ncache-control: no-cache\r\n"...)
+		x.t.lines = append(x.t.lines,
+			"content-disposition: attachment; filename=speech."+s.format+"\r\ncache-control: no-cache\r\n"...)
 		if !s.whole {
 			x.t.lines = append(x.t.lines, "x-accel-buffering: no\r\n"...)
 		}
@@ -126,10 +127,11 @@ func (e *Engine) speech(x *exchange) {
 		x.head(200, s.ctype, -1)
 	}
 	x.put(opening)
-	if !a.speak(words, piece, s.sse) {
+	if !s.stream(a, words, piece) {
 		return
 	}
-	if s.sse && !x.event(fmt.Appendf(nil, `{"type":"speech.audio.done","usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}`, a.prompt, a.spoken, a.prompt+a.spoken)) {
+	if s.sse && !x.event(fmt.Appendf(nil,
+		`{"type":"speech.audio.done","usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}`, a.prompt, a.spoken, a.prompt+a.spoken)) {
 		return
 	}
 	if !x.incidents() {
@@ -139,8 +141,8 @@ func (e *Engine) speech(x *exchange) {
 	x.finish()
 }
 
-// speak streams the sound of the words at the engine's pace. It reports whether all went out.
-func (a *answer) speak(words int, piece func() []byte, sse bool) bool {
+// stream sends the sound of the words at the engine's pace. It reports whether all went out.
+func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 	x, due := a.x, time.Now()
 	for i := range words {
 		sound := piece()
@@ -152,7 +154,7 @@ func (a *answer) speak(words int, piece func() []byte, sse bool) bool {
 			}
 		}
 		a.say(1)
-		if sse {
+		if s.sse {
 			if !x.event([]byte(`{"type":"speech.audio.delta","audio":"` + base64.StdEncoding.EncodeToString(sound) + `"}`)) {
 				return false
 			}
@@ -170,7 +172,8 @@ func (a *answer) speak(words int, piece func() []byte, sse bool) bool {
 	return true
 }
 
-// checkVoice refuses a voice that the engine does not have. Only Kokoro's list is known; its server maps OpenAI's names to it.
+// checkVoice refuses a voice that the engine does not have. Only Kokoro's list is known; its server
+// maps OpenAI's names to it.
 func (p *profile) checkVoice(name string) *apiError {
 	if p.family != "kokoro" || name == "" || slices.Contains(openaiVoices, name) || slices.Contains(kokoroVoices, name) {
 		return nil

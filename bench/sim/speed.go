@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// speed is a set of times and sizes that go together. The numbers are round and of the right order for one engine on one
-// accelerator; they are for rehearsal, nobody measured them here.
+// speed is a set of times and sizes that go together. The numbers are round and of the right order
+// for one engine on one accelerator; they are for rehearsal, nobody measured them here.
 type speed struct {
 	name, text             string
 	prefill, token, jitter float64
@@ -19,10 +19,22 @@ type speed struct {
 
 var speeds = []speed{
 	{name: "instant", text: "no times at all: as fast as the sockets"},
-	{name: "laptop", text: "a small model without a GPU", prefill: 300, token: 20, jitter: 0.05, batch: 12 * time.Millisecond, latency: 30 * time.Millisecond, slots: 4, kv: 16 << 10},
-	{name: "l4-8b", text: "8 billion parameters on a 24 GB card", prefill: 3000, token: 30, jitter: 0.05, batch: 400 * time.Microsecond, latency: 25 * time.Millisecond, slots: 48, kv: 48 << 10},
-	{name: "a100-70b", text: "70 billion parameters on four 80 GB cards", prefill: 4000, token: 40, jitter: 0.05, batch: 300 * time.Microsecond, latency: 40 * time.Millisecond, slots: 128, kv: 400 << 10},
-	{name: "h100-8b", text: "8 billion parameters on one 80 GB card", prefill: 30000, token: 140, jitter: 0.05, batch: 60 * time.Microsecond, latency: 12 * time.Millisecond, slots: 256, kv: 450 << 10},
+	{
+		name: "laptop", text: "a small model without a GPU", prefill: 300, token: 20, jitter: 0.05,
+		batch: 12 * time.Millisecond, latency: 30 * time.Millisecond, slots: 4, kv: 16 << 10,
+	},
+	{
+		name: "l4-8b", text: "8 billion parameters on a 24 GB card", prefill: 3000, token: 30, jitter: 0.05,
+		batch: 400 * time.Microsecond, latency: 25 * time.Millisecond, slots: 48, kv: 48 << 10,
+	},
+	{
+		name: "a100-70b", text: "70 billion parameters on four 80 GB cards", prefill: 4000, token: 40, jitter: 0.05,
+		batch: 300 * time.Microsecond, latency: 40 * time.Millisecond, slots: 128, kv: 400 << 10,
+	},
+	{
+		name: "h100-8b", text: "8 billion parameters on one 80 GB card", prefill: 30000, token: 140, jitter: 0.05,
+		batch: 60 * time.Microsecond, latency: 12 * time.Millisecond, slots: 256, kv: 450 << 10,
+	},
 }
 
 // Speeds are the names that SetSpeed knows.
@@ -34,7 +46,8 @@ func Speeds() []string {
 	return names
 }
 
-// SetSpeed fills in the times and sizes of o that are not set (0) from a named set: "instant", "laptop", "l4-8b", "a100-70b", "h100-8b".
+// SetSpeed fills in the times and sizes of o that are not set (0) from a named set: "instant",
+// "laptop", "l4-8b", "a100-70b", "h100-8b".
 func (o *Options) SetSpeed(name string) error {
 	for _, s := range speeds {
 		if s.name != name {
@@ -54,7 +67,8 @@ func (o *Options) SetSpeed(name string) error {
 	return fmt.Errorf("unknown speed %q: want one of %s", name, strings.Join(Speeds(), ", "))
 }
 
-// ownSlots is how many requests the engine runs at once whatever it runs on; 0: as many as the machine can.
+// ownSlots is how many requests the engine runs at once whatever it runs on; 0: as many as the
+// machine can.
 func (o *Options) ownSlots() int {
 	if p := profiles[o.Profile]; p != nil {
 		return p.slots
@@ -68,7 +82,8 @@ func speedsText() string {
 	for _, s := range speeds {
 		fmt.Fprintf(&b, "  %-10s %s", s.name, s.text)
 		if s.token > 0 {
-			fmt.Fprintf(&b, "\n  %-10s prompts %g tok/s, answers %g tok/s alone and %s a token slower for each other request, %d slots, %dk tokens of KV",
+			fmt.Fprintf(&b,
+				"\n  %-10s prompts %g tok/s, answers %g tok/s alone and %s a token slower for each other request, %d slots, %dk tokens of KV",
 				"", s.prefill, s.token, s.batch, s.slots, s.kv>>10)
 		}
 		b.WriteByte('\n')

@@ -73,7 +73,8 @@ func (a *answer) over() bool {
 	return true
 }
 
-// step says the next token of a choice, and its end after the last one. False: the stream is over before its time.
+// step says the next token of a choice, and its end after the last one. False: the stream is over
+// before its time.
 func (a *answer) step(i int, c *generationPlan) bool {
 	x := a.x
 	if a.voice != nil {
@@ -107,7 +108,8 @@ func (a *answer) step(i int, c *generationPlan) bool {
 			if a.q.logprobs && p.kind == pieceText {
 				one.logprobs = a.logprobs([]word{p.word})
 			}
-			if x.p.family == "tgi" && c.left == 0 && c.finish == "length" && !x.t.noFinish { // no end of text, so no chunk of its own
+			// no end of text, so no chunk of its own
+			if x.p.family == "tgi" && c.left == 0 && c.finish == "length" && !x.t.noFinish {
 				c.closed, one.finish = true, c.finish
 				return a.send(&one)
 			}
@@ -145,7 +147,8 @@ func (a *answer) step(i int, c *generationPlan) bool {
 	return ok
 }
 
-// usageChunk reports whether a chunk with usage and no choices comes last. llama.cpp has none for completions.
+// usageChunk reports whether a chunk with usage and no choices comes last. llama.cpp has none for
+// completions.
 func (a *answer) usageChunk() bool {
 	t := &a.x.t
 	return t.usage == usageUnasked || a.q.usage && t.usage != usageOnFinish && !(a.s.legacy && a.x.p.family == "llamacpp")

@@ -90,7 +90,8 @@ func (e *Engine) transcribe(x *exchange) {
 	x.reply(200, ctype, body)
 }
 
-// segments streams a transcript as speaches does: an event a segment, in the asked format, and nothing that marks the end.
+// segments streams a transcript as speaches does: an event a segment, in the asked format, and
+// nothing that marks the end.
 func (a *answer) segments(t *transcript, format string) {
 	x := a.x
 	x.sse()
@@ -113,8 +114,9 @@ func (a *answer) segments(t *transcript, format string) {
 	x.finish()
 }
 
-// chunks streams a transcript as vLLM does: a chunk a word, without an index and in one form whatever the format; a finish
-// reason at the end of each half minute of sound, because it hears that much at a time; and [DONE].
+// chunks streams a transcript as vLLM does: a chunk a word, without an index and in one form
+// whatever the format; a finish reason at the end of each half minute of sound, because it hears
+// that much at a time; and [DONE].
 func (a *answer) chunks(t *transcript) {
 	x := a.x
 	x.sse()
@@ -133,7 +135,8 @@ func (a *answer) chunks(t *transcript) {
 		}
 	}
 	if a.q.usage {
-		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.prompt, t.count(), a.prompt+t.count())
+		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.prompt, t.count(),
+			a.prompt+t.count())
 		if !x.event(append(append(chunkHead(id, created, a.q.model), `,"choices":[],"usage":`+u...), '}')) {
 			return
 		}
@@ -167,7 +170,8 @@ func transcriptChunk(id string, created int64, model, text string, ends bool) []
 	return append(o, '}')
 }
 
-// isAudio reports whether the first bytes are those of a sound file that whisper.cpp's server decodes.
+// isAudio reports whether the first bytes are those of a sound file that whisper.cpp's server
+// decodes.
 func isAudio(b []byte) bool {
 	for _, magic := range []string{"RIFF", "ID3", "\xff\xfb", "\xff\xf3", "fLaC", "OggS"} {
 		if bytes.HasPrefix(b, []byte(magic)) {

@@ -22,8 +22,9 @@ const (
 	states
 )
 
-// The chain: each state has its words and the states that may follow it, the likelier ones more than once. A few words carry
-// what text in the world carries and breaks careless code: umlauts, three- and four-byte characters, quotes, a backslash.
+// The chain: each state has its words and the states that may follow it, the likelier ones more
+// than once. A few words carry what text in the world carries and breaks careless code: umlauts,
+// three- and four-byte characters, quotes, a backslash.
 var chain = [states]struct {
 	words []word
 	next  []state
@@ -33,7 +34,8 @@ var chain = [states]struct {
 		[]state{atAdjective, atAdjective, atNoun, atNoun, atNoun},
 	},
 	atAdjective: {
-		text("slow", "green", "quiet", "heavy", "narrow", "bright", "old", "steady", "naïve", "grey", "cold", "patient", "späte"),
+		text("slow", "green", "quiet", "heavy", "narrow", "bright", "old", "steady", "naïve", "grey", "cold", "patient",
+			"späte"),
 		[]state{atNoun},
 	},
 	atNoun: {
@@ -42,7 +44,8 @@ var chain = [states]struct {
 		[]state{atVerb, atVerb, atVerb, atEnd},
 	},
 	atVerb: {
-		text("turns", "opens", "carries", "waits", "holds", "meets", "follows", "measures", "feeds", "sees", "crosses", "answers"),
+		text("turns", "opens", "carries", "waits", "holds", "meets", "follows", "measures", "feeds", "sees", "crosses",
+			"answers"),
 		[]state{atAdverb, atPlace, atPlace, atStart, atEnd},
 	},
 	atAdverb: {
@@ -131,7 +134,8 @@ var capitals = func() (all [states][][2]word) {
 	return all
 }()
 
-// tokens cuts a text the way the simulator counts: a blank begins a token, and none has more than 12 characters.
+// tokens cuts a text the way the simulator counts: a blank begins a token, and none has more than
+// 12 characters.
 func tokens(s string) []word {
 	return pieces(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }
@@ -141,7 +145,8 @@ func fragments(s string, n int) []word {
 	return pieces(s, func(_ rune, before int) bool { return before == n })
 }
 
-// pieces cuts a text before every character at which cut says so; before is how many the piece has already.
+// pieces cuts a text before every character at which cut says so; before is how many the piece has
+// already.
 func pieces(s string, cut func(r rune, before int) bool) []word {
 	var ws []word
 	start, runes := 0, 0

@@ -18,7 +18,10 @@ import (
 
 // programs are the names of the browser, in the order of search. PENSTOCK_CHROMIUM comes before all
 // of them.
-var programs = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"}
+var programs = []string{
+	"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
+	"headless-shell",
+}
 
 // Find returns the path of a Chromium, or "".
 func Find() string {
@@ -54,7 +57,8 @@ func Open(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Cleanup(stopBrowser)
 	tab, stopTab := chromedp.NewContext(ctx)
 	t.Cleanup(stopTab)
-	t.Cleanup(func() { _ = chromedp.Cancel(tab) }) // first of all: waits for the process, whose files are in the folder that goes next
+	// first of all: waits for the process, whose files are in the folder that goes next
+	t.Cleanup(func() { _ = chromedp.Cancel(tab) })
 	scheme := "light"
 	if dark {
 		scheme = "dark"
@@ -62,7 +66,8 @@ func Open(t testing.TB, width, height int64, dark bool) context.Context {
 	if err := chromedp.Do(tab, chromedp.EmulateViewport(width, height)); err != nil {
 		t.Fatalf("start %s: %v", path, err)
 	}
-	_, err := chromedp.Call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	_, err := chromedp.Call(tab, emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 	if err != nil {
 		t.Fatalf("emulate a %s system: %v", scheme, err)
 	}

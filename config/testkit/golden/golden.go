@@ -32,7 +32,8 @@ func File(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s (-want +got); go test -run '^%s$' -update writes it anew\n%s", name, strings.ReplaceAll(t.Name(), "/", "$/^"), d)
+		t.Errorf("%s (-want +got); go test -run '^%s$' -update writes it anew\n%s", name,
+			strings.ReplaceAll(t.Name(), "/", "$/^"), d)
 	}
 }
 
