@@ -78,7 +78,8 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	}
 	h := &ctx.Response.Header
 	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
-	h.Set("Vary", "Authorization, x-api-key") // of the public list, too: a cache is not to give it to a key that has a list of its own
+	h.Set("Vary",
+		"Authorization, x-api-key") // of the public list, too: a cache is not to give it to a key that has a list of its own
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")
 	} else {

@@ -24,7 +24,6 @@ import (
 	"penstock/proxy/reload"
 	"penstock/proxy/snapshot"
 	"penstock/proxy/status"
-	"penstock/translate/apierr"
 	"penstock/upstreams"
 )
 
@@ -81,7 +80,8 @@ func New(o Options) (*Edge, error) {
 	if err := e.reloads.Start(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
-	if e.listener, err = listen.New(o.Public, listen.Options{MaxConns: e.bound.of(c, o.Log), TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: endpoint.AppendRequestID}); err != nil {
+	if e.listener, err = listen.New(o.Public, listen.Options{MaxConns: e.bound.of(c, o.Log),
+		TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: endpoint.AppendRequestID}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if o.Admin != nil {
@@ -156,18 +156,7 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Listener: e.opts.Admin, Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started,
 		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries, Certificate: e.opts.Certificate,
 		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
-		InFlight:  func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
-		RequestID: endpoint.AppendRequestID,
-		Unparsed: func(ctx *fasthttp.RequestCtx, err error) *apierr.Error {
-			a, _ := headFault(ctx, err)
-			return a
-		},
-		Respond: admin.Responder{
-			Headers: func(h *fasthttp.ResponseHeader) { endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil)) },
-			Error: func(ctx *fasthttp.RequestCtx, err *apierr.Error) {
-				endpoint.ChatDialect.WriteError(ctx, endpoint.ChatDialect.ErrorOf(err), endpoint.AppendRequestID(nil))
-			},
-		},
+		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
 	}
 }
 
@@ -244,7 +233,8 @@ type connectionBound struct{ configured, affordable int }
 func (b *connectionBound) of(c *config.File, log *zap.Logger) int {
 	next := connectionBound{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}
 	if next.affordable < next.configured && next != *b {
-		log.Warn("fewer connections than configured: raise the process's limit on open files", zap.Int("limits.connections", next.configured), zap.Int("connections", next.affordable))
+		log.Warn("fewer connections than configured: raise the process's limit on open files",
+			zap.Int("limits.connections", next.configured), zap.Int("connections", next.affordable))
 	}
 	*b = next
 	return next.affordable

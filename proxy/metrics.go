@@ -39,7 +39,8 @@ func (e *Edge) registerGauges() {
 	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.listener.Rejected()) })
 	gauge("penstock_draining", func() float64 { return truth(e.ending.draining.Load()) })
 	for _, where := range guard.Places() {
-		gauge("penstock_panics_total{where="+strconv.Quote(where)+"}", func() float64 { return float64(e.guard.Panics(where)) })
+		gauge("penstock_panics_total{where="+strconv.Quote(where)+"}",
+			func() float64 { return float64(e.guard.Panics(where)) })
 	}
 	if e.opts.LogDropped != nil {
 		gauge("penstock_log_dropped_total", func() float64 { return float64(e.opts.LogDropped()) })
@@ -48,7 +49,8 @@ func (e *Edge) registerGauges() {
 		gauge("penstock_spans_dropped_total", func() float64 { return float64(e.services.Tracer.Dropped()) })
 	}
 	gauge("penstock_config_generation", func() float64 { return float64(e.reloads.Running().Version) })
-	gauge("penstock_reload_success_timestamp_seconds", func() float64 { return float64(e.reloads.Running().Since.UnixMilli()) / 1000 })
+	gauge("penstock_reload_success_timestamp_seconds",
+		func() float64 { return float64(e.reloads.Running().Since.UnixMilli()) / 1000 })
 	gauge("penstock_reload_successful", func() float64 {
 		r := e.reloads.Last()
 		return truth(r == nil || r.OK)
@@ -60,7 +62,8 @@ func (e *Edge) registerGauges() {
 		return 0
 	})
 	if cert := e.opts.Certificate; cert != nil { // a zero timestamp would fire expiry alerts
-		gauge("penstock_certificate_expiry_timestamp_seconds", func() float64 { return float64(cert.NotAfter().Unix()) })
+		gauge("penstock_certificate_expiry_timestamp_seconds",
+			func() float64 { return float64(cert.NotAfter().Unix()) })
 	}
 	gauge("penstock_retry_budget", func() float64 {
 		_, allowed := e.services.Retries.State(time.Now(), e.reloads.Running().Config.Retry.Budget)
@@ -74,7 +77,8 @@ func (e *Edge) registerGauges() {
 
 // writeMetrics writes all metrics in the text format.
 func (e *Edge) writeMetrics(w io.Writer) error {
-	return observe.WriteText(w, e.metrics.WritePrometheus, e.registry.Write, e.writePassing, metrics.WriteProcessMetrics, metrics.WriteFDMetrics)
+	return observe.WriteText(w, e.metrics.WritePrometheus, e.registry.Write, e.writePassing,
+		metrics.WriteProcessMetrics, metrics.WriteFDMetrics)
 }
 
 // writePassing writes the gauges of configuration versions and models. It reads them from the
@@ -83,15 +87,19 @@ func (e *Edge) writePassing(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())
 	for _, g := range e.reloads.Versions() {
-		observe.AppendSample(&b, "penstock_config_generation_calls_inflight", strconv.FormatInt(g.Calls(), 10), "generation", strconv.FormatUint(g.Version, 10))
+		observe.AppendSample(&b, "penstock_config_generation_calls_inflight", strconv.FormatInt(g.Calls(), 10),
+			"generation", strconv.FormatUint(g.Version, 10))
 	}
 	s, now := e.reloads.Running(), time.Now()
 	for i := range s.Models {
 		m := &s.Models[i]
-		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(truth(m.Route.Ready(now)))), "model", m.Config.ID)
+		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(truth(m.Route.Ready(now)))), "model",
+			m.Config.ID)
 		if m.Queue != nil {
-			observe.AppendSample(&b, "penstock_model_queue_waiting", strconv.Itoa(m.Queue.Waiting()), "model", m.Config.ID)
-			observe.AppendSample(&b, "penstock_model_queue_limit", strconv.Itoa(m.Config.Queue.Depth), "model", m.Config.ID)
+			observe.AppendSample(&b, "penstock_model_queue_waiting", strconv.Itoa(m.Queue.Waiting()), "model",
+				m.Config.ID)
+			observe.AppendSample(&b, "penstock_model_queue_limit", strconv.Itoa(m.Config.Queue.Depth), "model",
+				m.Config.ID)
 		}
 	}
 	_, _ = w.Write(b.Bytes())

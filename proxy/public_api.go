@@ -49,8 +49,12 @@ func (p *publicAPI) server(c *config.File) *fasthttp.Server {
 // is refused, and a panic ends one request only.
 func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		defer p.services.Guard.Catch(guard.Handler, func() { p.respondError(ctx, endpoint.DialectOf(ctx), apierr.Internal(failure.ErrPanicked)) })
-		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() && body.Announced(&ctx.Request.Header) > 0 {
+		defer p.services.Guard.Catch(guard.Handler, func() {
+			p.respondError(ctx, endpoint.DialectOf(ctx),
+				apierr.Internal(failure.ErrPanicked))
+		})
+		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() &&
+			body.Announced(&ctx.Request.Header) > 0 {
 			c.Linger()
 		}
 		if err := httpserver.Check(ctx); err != nil {
@@ -73,7 +77,10 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 		}
 		origin := browser.AllowedOrigin(ctx, origins)
 		if origin != "" && browser.IsPreflight(ctx) {
-			browser.Preflight(ctx, origin, func(h *fasthttp.ResponseHeader) { endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil)) })
+			browser.Preflight(ctx, origin, func(h *fasthttp.ResponseHeader) {
+				endpoint.CommonHeaders(h,
+					endpoint.AppendRequestID(nil))
+			})
 			return
 		}
 		next(ctx)
@@ -113,34 +120,14 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 func (p *publicAPI) headError(ctx *fasthttp.RequestCtx, err error) {
 	defer p.services.Guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	p.services.Guard.Point("head.error")
-	a, d := headFault(ctx, err)
+	refusal, path := httpserver.Unparsed(ctx, err)
 	if c := listen.ConnOf(ctx.Conn()); c != nil {
 		c.SetWriteTimeout(p.services.Current().Config.Timeouts.Write.D())
 		c.Linger()
 	}
 	if !p.rejectConnect(ctx) {
-		p.respondError(ctx, d, a)
+		p.respondError(ctx, endpoint.DialectAt(path), refusal)
 	}
-}
-
-// headFault says what is wrong with a request whose head did not parse, and in which dialect.
-func headFault(ctx *fasthttp.RequestCtx, err error) (*apierr.Error, *endpoint.Dialect) {
-	var small *fasthttp.ErrSmallBuffer
-	a, d := apierr.BadRequest("The request could not be parsed as HTTP/1.1."), endpoint.ChatDialect
-	wrong := listen.FramingError(ctx.Conn())
-	path, whole := listen.RequestPath(ctx.Conn())
-	switch {
-	case wrong != nil:
-		a = httpserver.Misframed(wrong)
-	case whole && (body.TimedOut(err) || listen.RequestTruncated(ctx.Conn())):
-		a, d = body.Broken(ctx.Conn(), err), endpoint.DialectAt(path)
-	case errors.As(err, &small):
-		d = endpoint.DialectAt(path)
-		a = apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge, "The request head is larger than the limit.")
-	case body.TimedOut(err):
-		a = apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly.")
-	}
-	return a, d
 }
 
 // respondError answers a request that is no call: its head did not parse, or its path does not

@@ -36,14 +36,16 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	if h := &ctx.Request.Header; !h.IsConnect() && !h.IsTrace() {
 		return false
 	}
-	p.respondError(ctx, endpoint.ChatDialect, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed, "This method is not served."))
+	p.respondError(ctx, endpoint.ChatDialect, apierr.New(fasthttp.StatusMethodNotAllowed,
+		apierr.CodeMethodNotAllowed, "This method is not served."))
 	ctx.Response.Header.Set("Allow", "GET, HEAD, POST")
 	return true
 }
 
 // notFound keeps the shape of the dialect that the path is meant for as far as it can be told.
 func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
-	p.respondError(ctx, endpoint.DialectOf(ctx), apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. The API is under /v1; see /v1/models."))
+	p.respondError(ctx, endpoint.DialectOf(ctx), apierr.NotFound(apierr.CodeNotFound,
+		"There is nothing at this path. The API is under /v1; see /v1/models."))
 }
 
 // methodNotAllowed answers with the Allow header that the router has set.

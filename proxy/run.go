@@ -97,7 +97,8 @@ func Run(end *Shutdown, o RunOptions) error {
 	if err != nil {
 		return err
 	}
-	log.Info("serving", zap.String("listen", public.Addr().String()), zap.Int("models", len(c.Models)), zap.Int("upstreams", len(c.Upstreams)),
+	log.Info("serving", zap.String("listen", public.Addr().String()), zap.Int("models", len(c.Models)),
+		zap.Int("upstreams", len(c.Upstreams)),
 		zap.Int64("memory_limit", memory), zap.String("memory_limit_source", string(source)))
 	if changed := c.ChangedDefaults(); o.Load != nil && len(changed) > 0 {
 		log.Info("defaults are not those of the first version: a setting that the file gives itself is not affected", zap.Strings("changed", changed))

@@ -17,7 +17,7 @@ import (
 // ready reports whether a balancer may send new requests: 503 while draining, and while a panic
 // comes again and again.
 func (s *Server) ready(ctx *fasthttp.RequestCtx) {
-	s.opts.Respond.Headers(&ctx.Response.Header)
+	commonHeaders(ctx)
 	ctx.Response.Header.SetContentType("application/json")
 	answer := Readiness{Status: "ready"}
 	if s.opts.Draining() {
@@ -43,7 +43,7 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun}[string(name)]
 		on, err := strconv.ParseBool(string(value))
 		if into == nil || err != nil {
-			s.refuse(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue,
+			refuse(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue,
 				"A reload takes force=true and dry_run=true, and nothing else."))
 			return
 		}
@@ -52,7 +52,7 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	candidate := ctx.PostBody() // the server bounds it
 	switch {
 	case len(candidate) > 0 && !q.DryRun:
-		s.refuse(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue,
+		refuse(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue,
 			"A configuration in the body is only compared with the running one: send it with dry_run=true. To apply it, write it to the edge's file."))
 		return
 	case len(candidate) > 0:
@@ -62,12 +62,12 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	if !r.OK {
 		ctx.SetStatusCode(fasthttp.StatusUnprocessableEntity)
 	}
-	s.respondJSON(ctx, r)
+	respondJSON(ctx, r)
 }
 
 // usage answers with the account of keys and models since the start.
 func (s *Server) usage(ctx *fasthttp.RequestCtx) {
-	s.respondJSON(ctx, s.opts.Calls.Usage.Report(s.opts.Started, time.Now()))
+	respondJSON(ctx, s.opts.Calls.Usage.Report(s.opts.Started, time.Now()))
 }
 
 // metrics answers with the metrics in the text format.
@@ -82,33 +82,33 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 // cannot take capacity away.
 func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	if s.opts.Reloads.Running().Config.Admin.Token == "" {
-		s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Upstreams are drained with the admin token only: set admin.token."))
 		return
 	}
 	asked, isJSON, err := modeAsked(ctx)
 	if err != nil {
-		s.refuse(ctx, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue,
+		refuse(ctx, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue,
 			"The body is neither a form nor a JSON object with upstream and mode."))
 		return
 	}
 	mode, err := upstreams.ParseMode(asked.Mode)
 	if err != nil {
-		s.refuse(ctx, apierr.Invalid("mode", apierr.CodeInvalidValue, "The mode is one of ready, drain, maintenance."))
+		refuse(ctx, apierr.Invalid("mode", apierr.CodeInvalidValue, "The mode is one of ready, drain, maintenance."))
 		return
 	}
 	all := s.opts.Set.All()
 	i := slices.IndexFunc(all, func(u *upstreams.Upstream) bool { return u.Label() == asked.Upstream })
 	if i < 0 {
-		s.refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name."))
+		refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name."))
 		return
 	}
 	all[i].SetMode(mode)
 	if isJSON {
-		s.respondJSON(ctx, asked)
+		respondJSON(ctx, asked)
 		return
 	}
-	s.opts.Respond.Headers(&ctx.Response.Header)
+	commonHeaders(ctx)
 	ctx.Response.Header.Set("Location", "/") // the page, whose form it is
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }

@@ -16,11 +16,11 @@ import (
 func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
 	body, err := s.status().Page()
 	if err != nil {
-		s.refuse(ctx, apierr.Internal(err))
+		refuse(ctx, apierr.Internal(err))
 		return
 	}
 	h := &ctx.Response.Header
-	s.opts.Respond.Headers(h)
+	commonHeaders(ctx)
 	h.SetContentType("text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", status.Policy())
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -39,18 +39,18 @@ const (
 func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" ||
 		site == "same-site" { // even as a page to look at: it never ends
-		s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Only the status page keeps itself up to date by this."))
 		return
 	}
 	if s.pages.Add(1) > pagesOpen {
 		s.pages.Add(-1)
-		s.refuse(ctx, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull,
+		refuse(ctx, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull,
 			"Too many live status pages are open (%d). Reload for a snapshot.", pagesOpen))
 		return
 	}
 	h := &ctx.Response.Header
-	s.opts.Respond.Headers(h)
+	commonHeaders(ctx)
 	h.SetContentType("text/event-stream")
 	conn := ctx.Conn()
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {

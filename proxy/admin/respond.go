@@ -2,22 +2,27 @@ package admin
 
 import (
 	"encoding/json"
-	"errors"
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/endpoint"
 	"penstock/translate/apierr"
 )
 
-// errPanicked is the cause of an internal error after a panic, which the guard has logged.
-var errPanicked = errors.New("panic")
-
 // refuse answers with an error. It is not counted: the metrics count the errors that clients of the
 // API meet.
-func (s *Server) refuse(ctx *fasthttp.RequestCtx, err *apierr.Error) { s.opts.Respond.Error(ctx, err) }
+func refuse(ctx *fasthttp.RequestCtx, err *apierr.Error) {
+	d := endpoint.ChatDialect
+	d.WriteError(ctx, d.ErrorOf(err), endpoint.AppendRequestID(nil))
+}
 
-func (s *Server) respondJSON(ctx *fasthttp.RequestCtx, v any) {
-	s.opts.Respond.Headers(&ctx.Response.Header)
+// commonHeaders sets the headers of every answer.
+func commonHeaders(ctx *fasthttp.RequestCtx) {
+	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
+}
+
+func respondJSON(ctx *fasthttp.RequestCtx, v any) {
+	commonHeaders(ctx)
 	ctx.Response.Header.SetContentType("application/json")
 	body, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

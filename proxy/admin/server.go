@@ -12,6 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/proxy/browser"
+	"penstock/proxy/endpoint"
+	"penstock/proxy/failure"
 	"penstock/proxy/guard"
 	"penstock/proxy/httpserver"
 	"penstock/proxy/limit"
@@ -38,18 +40,9 @@ type Options struct {
 	Certificate *listen.Certificate // of the public listener; nil without TLS
 
 	Draining    func() bool
-	Connections func() int64                                            // of clients
-	InFlight    func(now time.Time) []status.Call                       // calls that run
-	Exposition  func(w io.Writer) error                                 // writes the metrics
-	Unparsed    func(ctx *fasthttp.RequestCtx, err error) *apierr.Error // what is wrong with a head that did not parse
-	RequestID   func(dst []byte) []byte                                 // appends a fresh one
-	Respond     Responder
-}
-
-// Responder gives an answer the headers that all answers of the edge have.
-type Responder struct {
-	Headers func(h *fasthttp.ResponseHeader)
-	Error   func(ctx *fasthttp.RequestCtx, err *apierr.Error)
+	Connections func() int64                      // of clients
+	InFlight    func(now time.Time) []status.Call // calls that run
+	Exposition  func(w io.Writer) error           // writes the metrics
 }
 
 // Server is the admin listener of one edge.
@@ -68,7 +61,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), closing: make(chan struct{})}
 	var err error
 	if s.listener, err = listen.New(o.Listener, listen.Options{MaxConns: listen.AdminConns(), MakeRoom: true,
-		Guard: o.Guard, RequestID: o.RequestID}); err != nil {
+		Guard: o.Guard, RequestID: endpoint.AppendRequestID}); err != nil {
 		return nil, err
 	}
 	f := o.Reloads.Running().Config
@@ -114,18 +107,18 @@ func (s *Server) Release() error {
 func (s *Server) routes() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		s.refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
+		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
 			"There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/ready, /-/reload and /-/mode."))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
 		allow, err := httpserver.WrongMethod(ctx)
-		s.refuse(ctx, err)
+		refuse(ctx, err)
 		ctx.Response.Header.Set("Allow", allow)
 	}
 	for path, h := range map[string]fasthttp.RequestHandler{
 		"/":        s.operator(s.statusPage),
 		"/metrics": s.operator(s.metrics),
-		"/status":  s.operator(func(ctx *fasthttp.RequestCtx) { s.respondJSON(ctx, s.status()) }),
+		"/status":  s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, s.status()) }),
 		"/-/usage": s.operator(s.usage),
 		"/-/ready": s.ready,
 	} {
@@ -141,15 +134,15 @@ func (s *Server) routes() fasthttp.RequestHandler {
 // everyRequest is what every request passes first.
 func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		defer s.opts.Guard.Catch(guard.Admin, func() { s.refuse(ctx, apierr.Internal(errPanicked)) })
+		defer s.opts.Guard.Catch(guard.Admin, func() { refuse(ctx, apierr.Internal(failure.ErrPanicked)) })
 		listen.RequestReceived(ctx.Conn())
 		if err := httpserver.Check(ctx); err != nil {
 			ctx.SetConnectionClose()
-			s.refuse(ctx, err)
+			refuse(ctx, err)
 			return
 		}
 		if !browser.LocalRequest(&ctx.Request.Header, s.opts.Listener.Addr()) {
-			s.refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+			refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 				"The admin listener answers its own pages only, and on loopback its own address."))
 			return
 		}
@@ -160,7 +153,8 @@ func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHand
 // headError answers a request whose head did not parse.
 func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
 	defer s.opts.Guard.Catch(guard.Admin, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
-	s.refuse(ctx, s.opts.Unparsed(ctx, err))
+	refusal, _ := httpserver.Unparsed(ctx, err)
+	refuse(ctx, refusal)
 }
 
 // operator lets a request pass that carries the admin token, when there is one.
@@ -168,7 +162,7 @@ func (s *Server) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 	return func(ctx *fasthttp.RequestCtx) {
 		token := s.opts.Reloads.Running().Config.Admin.Token.Value()
 		if err := s.tokens.check(ctx, token, time.Now()); err != nil {
-			s.refuse(ctx, err)
+			refuse(ctx, err)
 			if err.Status == fasthttp.StatusUnauthorized && acceptsHTML(&ctx.Request.Header) {
 				ctx.Response.Header.Set("WWW-Authenticate", `Basic realm="penstock admin", charset="UTF-8"`)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/body"
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
 	"penstock/upstreams/http1/httptoken"
@@ -58,13 +59,31 @@ var (
 func Misframed(err error) *apierr.Error {
 	switch {
 	case errors.Is(err, listen.ErrFraming):
-		e := apierr.BadRequest("The request body ended early or its framing is broken.")
-		e.Cause = err
-		return e
+		return body.Misframed(err)
 	case errors.Is(err, listen.ErrNotHTTP):
 		return apierr.BadRequest("What came does not begin like HTTP/1.1: this port was sent another protocol, such as TLS.")
 	}
 	return apierr.BadRequest("A line of the request head does not end in CR LF.")
+}
+
+// Unparsed says what is wrong with a request that err has ended before its handler ran. path is the
+// request's, if the error belongs to the endpoint there.
+func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
+	var small *fasthttp.ErrSmallBuffer
+	wrong := listen.FramingError(ctx.Conn())
+	path, whole := listen.RequestPath(ctx.Conn())
+	switch {
+	case wrong != nil:
+		return Misframed(wrong), nil
+	case whole && (body.TimedOut(err) || listen.RequestTruncated(ctx.Conn())):
+		return body.Broken(ctx.Conn(), err), path
+	case errors.As(err, &small):
+		return apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge,
+			"The request head is larger than the limit."), path
+	case body.TimedOut(err):
+		return apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly."), nil
+	}
+	return apierr.BadRequest("The request could not be parsed as HTTP/1.1."), nil
 }
 
 // reasonExpect refuses an expectation that the edge does not meet (RFC 9110, 10.1.1) and that
