@@ -120,10 +120,11 @@ func (p *Plan) place(base, address string, profile *engine.Profile, st *settings
 	if item.added = item.up == nil; item.added {
 		item.up = p.set.newUpstream(id, st, base, address, profile)
 	}
+	st.transport.options.Hosts = item.up.client.hosts
 	// A retiring one gets a transport too: its own may be closed by the time it is revived.
 	if item.added || item.up.retiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
 		var err error
-		if item.transport, err = st.transport.transport(item.up.client.hosts); err != nil {
+		if item.transport, err = http1.NewTransport(st.transport.options); err != nil {
 			return err
 		}
 		if item.added {
@@ -207,7 +208,7 @@ func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 		all.Go(func() {
 			defer p.set.o.Guard.Catch(guardProbe, nil)
 			st := u.settings.Load()
-			transport, err := st.transport.probeTransport(u.client.hosts)
+			transport, err := http1.NewTransport(st.transport.options.ForProbes())
 			if err != nil {
 				bug("probe transport: " + err.Error())
 				return
@@ -256,18 +257,4 @@ func newTransportConfig(spec *config.Upstream, base, address string, profile *en
 	l := transportConfig{options: o}
 	sum.Sum(l.digest[:0])
 	return l, nil
-}
-
-// transport returns a transport for calls.
-func (l *transportConfig) transport(hosts *http1.HostWatch) (*http1.Transport, error) {
-	o := l.options
-	o.Hosts = hosts
-	return http1.NewTransport(o)
-}
-
-// probeTransport returns a transport for probes.
-func (l *transportConfig) probeTransport(hosts *http1.HostWatch) (*http1.Transport, error) {
-	o := l.options.ForProbes()
-	o.Hosts = hosts
-	return http1.NewTransport(o)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"penstock/upstreams/engine"
+	"penstock/upstreams/http1"
 
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/zap"
@@ -170,7 +171,7 @@ func (s *Set) dropMetrics(u *Upstream) {
 
 // reprobe starts probing with the settings in force, in place of what probed before.
 func (s *Set) reprobe(u *Upstream) {
-	transport, err := u.settings.Load().transport.probeTransport(u.client.hosts)
+	transport, err := http1.NewTransport(u.settings.Load().transport.options.ForProbes())
 	if err != nil { // the same link made the main transport
 		bug("probe transport: " + err.Error())
 		return

@@ -98,13 +98,11 @@ func (c *conn) late(err error, until time.Time) error {
 // fetches reports whether fetch can be used.
 func (c *conn) fetches() bool { return c.poll.grab != nil && !c.secured }
 
-// fetch is read into a buffer of readBuffers. It takes the buffer only when there is something to
-// read: a connection that waits holds none. The buffer is the caller's if n is not 0, and nil
-// otherwise. See fetches.
+// fetch is read into a buffer of readBuffers, which it takes only when there is something to read.
+// The buffer is the caller's if n is not 0, and nil otherwise. See fetches.
 //
 // fetch first writes poll.unsent, if the connection is quiet. The poller watches the socket by
-// then, so the reply cannot come unnoticed, and fetch needs no read to see that it has not come. It
-// returns errUnsent if it could not write all.
+// then, so the reply cannot come unnoticed. It returns errUnsent if it could not write all.
 func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	c.armRead(until)
 	for {

@@ -68,12 +68,11 @@
 //
 // # Hosts that vanish
 //
-// An engine's host that has vanished (a cut cable, a NAT that has forgotten a kept connection)
-// resets nothing, and systems repeat unacknowledged bytes for a quarter of an hour. So Await and
-// the writes check at times that the request is acknowledged, and fail one that was not for a time
-// (ackWatch). TCP_USER_TIMEOUT would do it in the kernel, but takes an engine that reads late for
-// one that is gone. Once the request is acknowledged, HostWatch finds out: no new connection can be
-// made either, and this one answers no keep-alive. Keep-alives alone take 35 s.
+// A host that has vanished (a cut cable, a NAT that has forgotten a kept connection) resets nothing,
+// and systems repeat unacknowledged bytes for a quarter of an hour. So Await and the writes check
+// at times that the request is acknowledged (ackWatch). TCP_USER_TIMEOUT would do it in the kernel,
+// but takes an engine that reads late for one that is gone. Once the request is acknowledged,
+// HostWatch finds out. Keep-alives alone take 35 s.
 //
 // # What is held of the RFCs
 //
