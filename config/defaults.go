@@ -65,33 +65,24 @@ func (f *File) ChangedDefaults() (changed []string) {
 	return changed
 }
 
-// DefaultKey returns what an entry of `keys` is decoded over: every model, every operation, no
-// limits, active.
-func DefaultKey() Key {
+// SetDefaults gives an entry of keys its defaults before it is read: every model, every operation,
+// no limits, active.
+func (k *Key) SetDefaults() {
 	active := true
-	return Key{Models: []string{"*"}, Operations: Operations(), Active: &active}
+	*k = Key{Models: []string{"*"}, Operations: Operations(), Active: &active}
 }
 
-// DefaultUpstream returns what an entry of `upstreams` is decoded over. The probe's path and
+// SetDefaults gives an entry of upstreams its defaults before it is read. The probe's path and
 // timeout stay empty, because the engine's profile knows them; so does the concurrency, which the
 // engine may report.
-func DefaultUpstream() Upstream {
-	return Upstream{Engine: EngineAuto, Weight: 1, Probe: Probe{Interval: seconds(2), Fall: 3, Rise: 2}}
+func (u *Upstream) SetDefaults() {
+	*u = Upstream{Engine: EngineAuto, Weight: 1, Probe: Probe{Interval: seconds(2), Fall: 3, Rise: 2}}
 }
-
-// DefaultModel returns what an entry of `models` is decoded over.
-func DefaultModel() Model {
-	return Model{Kind: KindChat, Policy: PolicyLeastLoaded, PromptCache: CacheShared}
-}
-
-// SetDefaults gives an entry of keys its defaults before it is read.
-func (k *Key) SetDefaults() { *k = DefaultKey() }
-
-// SetDefaults gives an entry of upstreams its defaults before it is read.
-func (u *Upstream) SetDefaults() { *u = DefaultUpstream() }
 
 // SetDefaults gives an entry of models its defaults before it is read.
-func (m *Model) SetDefaults() { *m = DefaultModel() }
+func (m *Model) SetDefaults() {
+	*m = Model{Kind: KindChat, Policy: PolicyLeastLoaded, PromptCache: CacheShared}
+}
 
 // complete fills in the defaults that depend on other values of the same entry.
 func (f *File) complete() {

@@ -19,10 +19,9 @@
 //	    deployments:
 //	      - { upstream: gpu-a, served: meta-llama/Llama-3.3-70B-Instruct } # the engine's name
 //
-// [Example] shows every key with its meaning; [Schema] tells them to editors. [Defaults],
-// [DefaultKey], [DefaultUpstream] and [DefaultModel] are the only places where a default stands,
-// and files are decoded over them: a key without a value keeps its default, and an empty list is
-// empty, not absent.
+// [Example] shows every key with its meaning; [Schema] describes them to editors. [Defaults] and the
+// SetDefaults of the entries of lists are the only places where a default stands, and files are
+// decoded over them: a key without a value keeps its default, and an empty list is empty, not absent.
 //
 // # From text to File
 //

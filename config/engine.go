@@ -215,7 +215,7 @@ func (e *Engine) Problems() []string {
 	c := engineCheck{}
 	c.need(e.Name != "" && e.Name != "auto", "name: give the profile a name other than auto")
 	for i, s := range e.Detect {
-		at := fmt.Sprintf("detect[%d]", i)
+		at := element("detect", i)
 		c.path(at+".path", s.Path, true)
 		c.need(s.Field != "" || len(s.Contains) > 0, at+": say what the page must have: field or contains")
 		c.need(s.Equals == "" || s.Field != "", at+".equals: needs a field to compare")
@@ -227,20 +227,20 @@ func (e *Engine) Problems() []string {
 	c.path("health.path", e.Health.Path, false)
 	c.oneOf("health.alive", e.Health.Alive, AliveOK, AliveAny)
 	for i, m := range e.Models {
-		at := fmt.Sprintf("models[%d]", i)
+		at := element("models", i)
 		c.path(at+".path", m.Path, true)
 		c.need(m.ID != "", at+".id: name the field that holds the model's id")
 	}
 	c.oneOf("names", e.Names, NamesListed, NamesIgnored, NamesOpen)
 	for i, l := range e.Load {
-		at := fmt.Sprintf("load[%d]", i)
+		at := element("load", i)
 		c.path(at+".path", l.Path, true)
 		c.need(l.Format == LoadMetrics || l.Format == LoadJSON, at+".format: must be metrics or json")
 		c.need(len(l.Running)+len(l.Waiting) > 0, at+": name what tells the running or waiting requests")
 	}
 	for i, v := range e.Capacity {
-		c.value(fmt.Sprintf("capacity[%d]", i), v)
-		c.need(v.Path != "", fmt.Sprintf("capacity[%d].path: missing", i))
+		c.value(element("capacity", i), v)
+		c.need(v.Path != "", element("capacity", i)+".path: missing")
 	}
 	c.need(e.Concurrency >= 0, "concurrency: must not be negative")
 	for _, op := range slices.Sorted(maps.Keys(e.Paths)) {
@@ -252,19 +252,13 @@ func (e *Engine) Problems() []string {
 	c.oneOf("system_messages", e.SystemMessages, "fold", "in_place")
 	c.need(!strings.ContainsAny(e.CacheSalt, `.*"\ `), "cache_salt: give the name of one member of the request")
 	for i, n := range e.Native {
-		c.oneOf(fmt.Sprintf("native[%d]", i), n, OpMessages, OpResponses)
+		c.oneOf(element("native", i), n, OpMessages, OpResponses)
 	}
-	for i, f := range e.ClientFaults {
-		c.need(f.Status >= 400 && f.Status < 600, fmt.Sprintf("client_faults[%d].status: must be 400 to 599", i))
-	}
-	for i, f := range e.Overloads {
-		c.need(f.Status >= 400 && f.Status < 600, fmt.Sprintf("overloads[%d].status: must be 400 to 599", i))
-	}
-	for i, f := range e.NotNow {
-		c.need(f.Status >= 400 && f.Status < 600, fmt.Sprintf("not_now[%d].status: must be 400 to 599", i))
-	}
+	c.statuses("client_faults", e.ClientFaults)
+	c.statuses("overloads", e.Overloads)
+	c.statuses("not_now", e.NotNow)
 	for i, q := range e.Quirks {
-		c.oneOf(fmt.Sprintf("quirks[%d]", i), q, EngineQuirks...)
+		c.oneOf(element("quirks", i), q, EngineQuirks...)
 	}
 	return c.found
 }
@@ -285,6 +279,12 @@ func (c *engineCheck) path(at, path string, required bool) {
 	}
 	c.need(path[0] == '/' && !strings.ContainsAny(path, " #\r\n\t"),
 		fmt.Sprintf("%s: %q is not a path; it begins with / and holds no blanks", at, path))
+}
+
+func (c *engineCheck) statuses(list string, errors []EngineError) {
+	for i, f := range errors {
+		c.need(f.Status >= 400 && f.Status < 600, element(list, i)+".status: must be 400 to 599")
+	}
 }
 
 func (c *engineCheck) value(at string, v EngineValue) {

@@ -160,7 +160,7 @@ func (c processChecks) access() {
 			c.check.fail("keys",
 				`there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)
 		}
-		keyChecks{c.checks}.inForce()
+		keyChecks(c).inForce()
 		return
 	}
 	if !OnLoopback(f.Listen) {

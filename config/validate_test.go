@@ -8,9 +8,13 @@ import (
 // TestValidateByHand checks a File that was made in code: problems have paths, but no lines.
 func TestValidateByHand(t *testing.T) {
 	f := Defaults()
-	f.Keys = []Key{DefaultKey()}
+	f.Keys = make([]Key, 1)
+	f.Keys[0].SetDefaults()
 	f.Keys[0].ID, f.Keys[0].Hash = "a", KeyHashes{{Hash: hashA}}
-	u, m := DefaultUpstream(), DefaultModel()
+	var u Upstream
+	var m Model
+	u.SetDefaults()
+	m.SetDefaults()
 	u.Name, u.URL = "gpu", "http://h:1"
 	m.ID, m.Deployments = "llama", []Deployment{{Upstream: "gpu", Served: "llama"}}
 	f.Upstreams, f.Models = []Upstream{u}, []Model{m}

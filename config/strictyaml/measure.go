@@ -22,22 +22,22 @@ const (
 	maxPaths     = 64 << 20 // bytes of the paths of all values together
 )
 
-// tooLarge is the error of a file that would cost the parser too much.
-type tooLarge struct {
+// tooLargeError is the error of a file that would cost the parser too much.
+type tooLargeError struct {
 	at  *token.Token // where that shows; nil: nowhere
 	why string
 }
 
-func (e *tooLarge) Error() string { return e.why }
+func (e *tooLargeError) Error() string { return e.why }
 
 // tokens cuts src into tokens, unless it is too much for the parser.
 func tokens(src string) (all token.Tokens, err error) {
 	if structure(src) > maxMarks {
-		return nil, &tooLarge{why: "the file has too many values"}
+		return nil, &tooLargeError{why: "the file has too many values"}
 	}
 	if line := longBlank(src); line > 0 {
 		at := &token.Token{Position: &token.Position{Line: line, Column: 1}}
-		return nil, &tooLarge{at, fmt.Sprintf("more than %d empty lines follow each other: take them out", maxBlank)}
+		return nil, &tooLargeError{at, fmt.Sprintf("more than %d empty lines follow each other: take them out", maxBlank)}
 	}
 	var s scanner.Scanner
 	s.Init(src)
@@ -49,7 +49,7 @@ func tokens(src string) (all token.Tokens, err error) {
 		}
 		for _, t := range part {
 			if why := o.add(t); why != "" {
-				return nil, &tooLarge{t, why}
+				return nil, &tooLargeError{t, why}
 			}
 		}
 		all.Add(part...)

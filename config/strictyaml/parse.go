@@ -65,7 +65,7 @@ func parseBounded(src string) (f *ast.File, size int, err error) {
 
 // unparsed reports why there is no tree.
 func (r *report) unparsed(err error) {
-	if large, ok := errors.AsType[*tooLarge](err); ok {
+	if large, ok := errors.AsType[*tooLargeError](err); ok {
 		r.failAt(large.at, "", "%s", large.why)
 	} else if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
 		r.syntax(syntax)
