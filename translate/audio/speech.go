@@ -2,6 +2,7 @@ package audio
 
 import (
 	"penstock/translate/apierr"
+	"penstock/translate/chat"
 	"penstock/translate/forward"
 	"penstock/translate/jsonx"
 )
@@ -54,7 +55,7 @@ func (s *Speech) Decode(body []byte) error {
 		}
 	}
 	s.format = "wav"
-	if given(m[speechFormat]) {
+	if chat.Given(m[speechFormat]) {
 		s.format = string(m[speechFormat].AppendText(nil))
 	}
 	s.Default("response_format", m[speechFormat], []byte(`"wav"`))
@@ -66,7 +67,7 @@ func (s *Speech) ContentType() string { return speechTypes[s.format] }
 
 func checkInput(v jsonx.Value) error {
 	switch {
-	case !given(v):
+	case !chat.Given(v):
 		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required.")
 	case !v.IsString():
 		return apierr.Invalid("input", apierr.CodeInvalidType, "input must be a string.")
@@ -77,14 +78,14 @@ func checkInput(v jsonx.Value) error {
 }
 
 func checkString(name string, v jsonx.Value) error {
-	if given(v) && !v.IsString() {
+	if chat.Given(v) && !v.IsString() {
 		return apierr.Invalid(name, apierr.CodeInvalidType, "%s must be a string.", name)
 	}
 	return nil
 }
 
 func checkFormat(v jsonx.Value) error {
-	if err := checkString("response_format", v); err != nil || !given(v) {
+	if err := checkString("response_format", v); err != nil || !chat.Given(v) {
 		return err
 	}
 	if _, ok := speechTypes[string(v.AppendText(nil))]; !ok {
@@ -94,7 +95,7 @@ func checkFormat(v jsonx.Value) error {
 }
 
 func checkSpeed(v jsonx.Value) error {
-	if !given(v) {
+	if !chat.Given(v) {
 		return nil
 	}
 	if !v.IsNumber() {
@@ -107,11 +108,8 @@ func checkSpeed(v jsonx.Value) error {
 }
 
 func checkStreamFormat(v jsonx.Value) error {
-	if !given(v) || v.EqualText("audio") {
+	if !chat.Given(v) || v.EqualText("audio") {
 		return nil
 	}
 	return apierr.Invalid("stream_format", apierr.CodeUnsupportedParameter, "stream_format must be audio or absent: the answer is always audio, sent as it is made.")
 }
-
-// given reports whether an optional member has a value.
-func given(v jsonx.Value) bool { return v.Exists() && !v.IsNull() }

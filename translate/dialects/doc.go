@@ -1,15 +1,27 @@
 // Package dialects is what the dialects that become chat have in common: Messages and Responses are
 // read and written by packages of their own, and what both do alike is here once.
 //
-//	Options    how a request is to be translated
-//	Identity   what the edge knows about an answer
-//	Images     where the images of the chat request stand in the client's body
+//	Options       how a request is to be translated
+//	Identity      what the edge knows about an answer
+//	ChatWriter    the chat request that is written
+//	Images        where its images stand in the client's body, for errors about them (Locate)
+//	NativeReader  the answer of an engine that speaks the dialect itself
 //
-// A translation is a function of bytes. It knows neither HTTP nor files nor the clock, and copies
-// what it translates as it stands in the source, escapes, numbers and the order of members
-// included: a schema, the arguments of a tool call and a text reach the engine byte for byte.
+// # Design
+//
+// Both packages have the same types and files: Request (request.go, and conversation.go, tools.go,
+// input.go for its parts), RequestInfo, Stream (stream.go, events.go, response.go), Native
+// (native.go, native_request.go), and errors.go. A third dialect of the kind would have them, too.
+//
+// A translation is a function of bytes. It knows neither HTTP nor files nor the clock. The client's
+// body is parsed once, and what is translated is copied as it stands in the source, escapes,
+// numbers and the order of members included: a schema, the arguments of a tool call and a text
+// reach the engine byte for byte.
+//
+// The serialized messages of one turn are a byte prefix of those of the next one, so that engines
+// find them in their prefix cache.
 //
 // The translated body is a chat request like any client's and is decoded as one, so checks, limits,
 // routing and the writing for an engine are shared. What only that decoding finds comes back under
-// the name that the member has in the client's dialect (Locate).
+// the name that the member has in the client's dialect.
 package dialects

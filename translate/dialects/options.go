@@ -12,9 +12,9 @@ type Options struct {
 	// Refuse are the members that steer an engine. They are not passed on in any case; they are
 	// refused so that a request means the same on every endpoint.
 	Refuse *chat.RefusedMembers
-	// Strict refuses what is otherwise tolerated without effect: tools that are no functions, members
-	// of Responses that change nothing here, and halves of surrogate pairs in the conversation, which
-	// are otherwise replaced in the body.
+	// Strict refuses what is otherwise tolerated without effect: tools that are no functions,
+	// members of Responses that change nothing here, and halves of surrogate pairs in the
+	// conversation, which are otherwise replaced in the body.
 	Strict bool
 	// Count reads the body as one of count_tokens, which has no token limit and no stream, and goes
 	// to engines without the members that Refuse names. Messages alone has it.

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"penstock/translate"
+	"penstock/translate/chat"
 	"penstock/translate/chat/answer"
 	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
@@ -35,9 +36,9 @@ const (
 	recordEvent  = 3
 )
 
-// Parse reads the body of an answer with status 200. The error is a *translate.BadAnswer when it is not
-// a JSON object, or a completion that was given up (see answer.Completion); if the engine put an
-// error in its place, the *engineerror.Error is the BadAnswer's cause.
+// Parse reads the body of an answer with status 200. The error is a *translate.BadAnswer when it is
+// not a JSON object, or a completion that was given up (see answer.Completion); if the engine put
+// an error in its place, the *engineerror.Error is the BadAnswer's cause.
 func (a *Answer) Parse(body []byte) error {
 	a.body, a.usage = body, translate.Usage{}
 	if len(body) > translate.MaxAnswer {
@@ -54,7 +55,7 @@ func (a *Answer) Parse(body []byte) error {
 	if err := root.Fields([]string{"model", "usage", "error", "object", "created"}, out[:]); err != nil {
 		return &translate.BadAnswer{Reason: twice}
 	}
-	if given(out[2]) || out[3].EqualText("error") {
+	if chat.Given(out[2]) || out[3].EqualText("error") {
 		e := engineerror.Parse(200, "application/json", body)
 		return &translate.BadAnswer{Reason: engineError, Cause: &e}
 	}

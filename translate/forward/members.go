@@ -3,6 +3,7 @@ package forward
 import (
 	"penstock/translate"
 	"penstock/translate/apierr"
+	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 )
 
@@ -19,15 +20,15 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	if err := r.Fields([]string{"input", "encoding_format", "dimensions", "content"}, m[:]); err != nil {
 		return err
 	}
-	if given(m[3]) && !given(m[0]) { // llama.cpp's own form, which it answers in a form of its own
+	if chat.Given(m[3]) && !chat.Given(m[0]) { // llama.cpp's own form, which it answers in a form of its own
 		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required: content is not read here.")
 	}
-	if given(m[0]) && !m[0].IsObject() { // an object holds a conversation
+	if chat.Given(m[0]) && !m[0].IsObject() { // an object holds a conversation
 		if err := checkTexts("input", m[0]); err != nil {
 			return err
 		}
 	}
-	if v := m[1]; given(v) && !v.EqualText("float") && !v.EqualText("base64") {
+	if v := m[1]; chat.Given(v) && !v.EqualText("float") && !v.EqualText("base64") {
 		return apierr.Invalid("encoding_format", apierr.CodeInvalidValue, "encoding_format must be float or base64.")
 	}
 	_, err := atLeast(m[2], "dimensions", 1, 0)
@@ -44,7 +45,7 @@ func (r *Request) DecodeRerank(body []byte) error {
 	if err := r.Fields([]string{"texts"}, m[:]); err != nil {
 		return err
 	}
-	if given(m[0]) {
+	if chat.Given(m[0]) {
 		return apierr.Invalid("texts", apierr.CodeUnsupportedParameter, "texts is not read here: send documents.")
 	}
 	return nil
@@ -81,7 +82,7 @@ func checkTexts(name string, v jsonx.Value) error {
 
 // checkCompletion checks the prompt of a completion, and best_of, which costs as much as n does.
 func checkCompletion(prompt, bestOf jsonx.Value, n int) error {
-	if !given(prompt) {
+	if !chat.Given(prompt) {
 		return apierr.Invalid("prompt", apierr.CodeMissingParameter, "prompt is required.")
 	}
 	if err := checkTexts("prompt", prompt); err != nil {

@@ -25,10 +25,10 @@ type Relay struct {
 
 	// Of the object whose members are read: the answer, or one of its choices.
 	member  memberKind
-	held    []byte // what stands before the value, from the comma on
-	name    int    // where in held the name begins
-	told    [2]bool
-	choices bool // inside of the answer's choices
+	held    []byte  // what stands before the value, from the comma on
+	name    int     // where in held the name begins
+	begun   [2]bool // the object has a member already: of the answer, of a choice
+	choices bool    // inside of the answer's choices
 	seen    [names]bool
 
 	value []byte // of the member that is captured
@@ -42,7 +42,7 @@ type sink uint8
 const (
 	toClient  sink = iota
 	toHeld         // until the name that they belong to is known
-	toNobody       // they are replaced or left out
+	dropped        // they are replaced or left out
 	toCapture      // to the client, and into value
 	toValue        // into value, and from there to the client at its end
 )
@@ -90,8 +90,8 @@ func (r *Relay) End() error {
 
 var errBadJSON = &translate.BadAnswer{Reason: badJSON}
 
-// Append appends what the client is to see of the next piece. The error is a *translate.BadAnswer, after
-// which r is of no use.
+// Append appends what the client is to see of the next piece. The error is a *translate.BadAnswer,
+// after which r is of no use.
 func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 	from := 0 // what is before has been given to its sink
 	for i := 0; i < len(p); i++ {
@@ -222,7 +222,7 @@ func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 	}
 	if r.grammar.open(object); object && r.reads() {
 		dst, from = r.give(dst, p[from:i+1]), i+1
-		r.told[r.level()] = false
+		r.begun[r.level()] = false
 		r.beginMember()
 	}
 	return dst, from, nil
@@ -280,7 +280,7 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	null := c == 'n'
 	switch {
 	case r.member == memberPrivate && !null:
-		r.sink = toNobody
+		r.sink = dropped
 		return dst, nil
 	case r.member == memberError && !null:
 		return dst, &translate.BadAnswer{Reason: engineError}
@@ -291,7 +291,7 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	switch r.member { //nolint:exhaustive // the others go out as they are
 	case memberModel:
 		dst = append(dst, r.model...)
-		r.sink = toNobody
+		r.sink = dropped
 	case memberObject:
 		r.sink, r.value = toCapture, r.value[:0]
 	case memberUsage:
@@ -307,8 +307,8 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 // release gives out what was held, without its comma when no member has gone out before it.
 func (r *Relay) release(dst []byte) []byte {
 	held := r.held
-	if told := &r.told[r.level()]; !*told {
-		*told = true
+	if begun := &r.begun[r.level()]; !*begun {
+		*begun = true
 		held = bytes.TrimPrefix(held, []byte{','})
 	}
 	r.sink = toClient
@@ -391,7 +391,7 @@ func (r *Relay) give(dst, p []byte) []byte {
 			dst = r.release(dst)
 		}
 		return dst
-	case toNobody:
+	case dropped:
 		return dst
 	case toCapture, toValue:
 		r.value = append(r.value, p[:min(len(p), mostUsage+1-len(r.value))]...)

@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// grammar is where in a JSON text the next byte stands, and what it may be: the rules of jsonx, for a
-// text that comes in pieces.
+// grammar is where in a JSON text the next byte stands, and what it may be: the rules of jsonx, for
+// a text that comes in pieces.
 type grammar struct {
 	state   grammarState
 	depth   int

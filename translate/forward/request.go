@@ -126,7 +126,7 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	r.Choices, r.Prompts = prompts*n, prompts
 	r.completion, r.limit, r.prompt = true, out[2], out[0]
 	r.MaxTokens, err = atLeast(out[2], "max_tokens", -1, -1)
-	r.unlimited = given(out[2]) && r.MaxTokens < 0
+	r.unlimited = chat.Given(out[2]) && r.MaxTokens < 0
 	return err
 }
 
@@ -140,7 +140,7 @@ func (r *Request) decodeStream() error {
 		return err
 	}
 	v := out[0]
-	if !given(v) {
+	if !chat.Given(v) {
 		return nil
 	}
 	var ok bool
@@ -152,7 +152,7 @@ func (r *Request) decodeStream() error {
 
 // atLeast reads an optional integer.
 func atLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) {
-	if !given(v) {
+	if !chat.Given(v) {
 		return absent, nil
 	}
 	n, ok := v.Int()
@@ -165,12 +165,9 @@ func atLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) 
 	return int(n), nil
 }
 
-// given reports whether an optional member has a value: SDKs write null for what was not set.
-func given(v jsonx.Value) bool { return v.Exists() && !v.IsNull() }
-
 func modelName(v jsonx.Value) ([]byte, error) {
 	switch {
-	case !given(v):
+	case !chat.Given(v):
 		return nil, apierr.Invalid("model", apierr.CodeMissingParameter, "model is required.")
 	case !v.IsString():
 		return nil, apierr.Invalid("model", apierr.CodeInvalidType, "model must be a string.")
@@ -197,7 +194,7 @@ func CheckModelName(name []byte) error {
 
 // Check applies the rules that depend on the model: members that steer an engine are refused, and
 // so are media that it would fetch from where chat takes no images from; the token limit of a
-// completion is lowered to the model's, which is told to the engine when the client gave none. The
+// completion is lowered to the model's, which goes to the engine when the client gave none. The
 // error is an *apierr.Error.
 func (r *Request) Check(rules *chat.ModelRules) error {
 	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
@@ -298,7 +295,7 @@ func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
 
 // Default has a member that was looked up as v, and is absent or null, sent as the JSON text value.
 func (r *Request) Default(name string, v jsonx.Value, value []byte) {
-	if given(v) {
+	if chat.Given(v) {
 		return
 	}
 	r.absent, r.member, r.value = v, jsonx.AppendStringS(nil, name), value

@@ -1,6 +1,10 @@
 package forward
 
-import "penstock/translate/apierr"
+import (
+	"strings"
+
+	"penstock/translate/apierr"
+)
 
 // Field is a text field of a form.
 type Field struct{ Name, Value string }
@@ -13,7 +17,7 @@ type Seen uint32
 // readers could see two different forms.
 func (s *Seen) Note(name string, known []string) (int, error) {
 	for i, n := range known {
-		if !sameFold(name, n) {
+		if !strings.EqualFold(name, n) {
 			continue
 		}
 		switch {
@@ -37,21 +41,4 @@ func NotText(known []string, which int, err error) error {
 		return err
 	}
 	return apierr.Invalid(known[which], apierr.CodeInvalidType, "%s must be a text field, without a file name.", known[which])
-}
-
-// sameFold compares with a lower-case word, ASCII only.
-func sameFold(s, lower string) bool {
-	if len(s) != len(lower) {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
 }

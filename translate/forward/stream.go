@@ -5,6 +5,7 @@ import (
 
 	"penstock/translate"
 	"penstock/translate/apierr"
+	"penstock/translate/chat"
 	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -41,8 +42,8 @@ func (s *Stream) SetPrompts(n int) { s.usage.prompts = n }
 
 var doneMark = []byte("[DONE]")
 
-// Append appends what the client is to see of one event. The error is a *translate.BadAnswer when the
-// event is no JSON object, or a *engineerror.Error when the engine reports a failure.
+// Append appends what the client is to see of one event. The error is a *translate.BadAnswer when
+// the event is no JSON object, or a *engineerror.Error when the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), doneMark) {
 		s.mark = true
@@ -66,7 +67,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if err := root.Fields([]string{"model", "choices", "usage", "type", "error", "object", "created"}, out[:]); err != nil {
 		return dst, &translate.BadAnswer{Reason: twice}
 	}
-	if given(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") {
+	if chat.Given(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") {
 		e := engineerror.Parse(0, "application/json", ev.Data)
 		return dst, &e
 	}

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"penstock/translate"
+	"penstock/translate/chat"
 	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -136,7 +137,7 @@ func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	if !root.IsObject() {
 		return dst, &translate.BadAnswer{Reason: notObject}
 	}
-	if given(root.Get("error")) {
+	if chat.Given(root.Get("error")) {
 		e := engineerror.Parse(0, "application/json", body)
 		return dst, &e
 	}

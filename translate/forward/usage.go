@@ -13,7 +13,8 @@ type usageTotal struct {
 }
 
 // note keeps the counts of an event. Those in an event of one choice are of that choice alone:
-// llama.cpp has them at the end of each, and vLLM on request in every one, before those of everything.
+// llama.cpp has them at the end of each, and vLLM on request in every one, before those of
+// everything.
 func (t *usageTotal) note(u translate.Usage, inEvent jsonx.Value, choices int) {
 	if choices < 2 || inEvent.Len() != 1 {
 		t.total = u

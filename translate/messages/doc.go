@@ -1,7 +1,6 @@
 // Package messages translates between the Messages dialect, which Claude Code and the Anthropic
 // SDKs speak, and the chat dialect that engines speak: a request one way, a whole answer or a
-// stream of events the other. It turns bytes into bytes and knows neither HTTP nor files nor the
-// clock.
+// stream of events the other. Package dialects tells what it has in common with Responses.
 //
 //	chatBody, err = request.Decode(chatBody[:0], body, &chatRequest, &stream.RequestInfo, options)
 //	err = stream.RequestInfo.Locate(chatRequest.Check(rules))               // errors in the client's words
@@ -10,10 +9,6 @@
 //	out, err = stream.AppendWhole(out[:0], &completion)                     // or a whole completion
 //
 // # Requests
-//
-// The client's body is parsed once. What is translated is copied as it stands in the source,
-// escapes, numbers and the order of members included: a schema, the arguments of a tool call and a
-// text reach the engine byte for byte.
 //
 //	system, role system      one leading system message, texts joined by line ends (in_place: where they stand)
 //	text blocks              a string, joined by line ends; beside images an array of parts in order
@@ -46,16 +41,10 @@
 //
 // # Design
 //
-// A translation of a message depends on that message alone (and on what comes before it not at
-// all), so the serialized messages of one turn are a byte prefix of those of the next one, and
-// engines find them in their prefix cache. That is why neighbours of one role are not merged, and
-// why nothing random is in a request. Under fold, system text that comes in the middle of a
+// The translation of a message depends on that message alone: neighbours of one role are not
+// merged, and nothing random is in a request. Under fold, system text that comes in the middle of a
 // conversation changes the leading message once; in_place is there for templates that can do
 // better.
-//
-// The translated body is a chat request like any client's and is decoded as one, so that checks,
-// limits, routing and the writing for an engine are shared. What only that decoding can find (an
-// image's kind and size) comes back under the name that the member has in Messages.
 //
 // The signature of a thinking block is a constant. It is never checked, since thinking is left out
 // of the history, and a random one would make two equal answers differ.

@@ -70,8 +70,8 @@ var (
 )
 
 // Read returns what one event of the engine amounts to in chat: a chunk, or an event without data
-// when it brings nothing. The error is a *translate.BadAnswer, or a *engineerror.Error when the engine
-// reports a failure. What is returned borrows from n until the next Read.
+// when it brings nothing. The error is a *translate.BadAnswer, or a *engineerror.Error when the
+// engine reports a failure. What is returned borrows from n until the next Read.
 func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	var e [eventMembers]jsonx.Value
 	if ok, err := n.reader.Event(ev, recordNative, eventNames, e[:]); !ok {
@@ -197,7 +197,7 @@ func (n *Native) usage() translate.Usage {
 	return dialects.Usage(n.input+n.read+n.made, n.read, n.wrote, 0)
 }
 
-// AppendWhole appends the completion that a whole answer amounts to. An error that stands in its
+// AppendCompletion appends the completion that a whole answer amounts to. An error that stands in its
 // place is appended as it is, for answer.Completion to find. The error is a *translate.BadAnswer.
 func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	n.Reset()

@@ -64,8 +64,9 @@ var memberNames = jsonx.NewNames("model", "messages", "max_tokens", "system", "t
 	"stop_sequences", "stream", "tools", "tool_choice", "metadata", "thinking", "output_config", "output_format", "thread")
 
 // Decode appends the chat request that body amounts to, and decodes that into the chat request: it
-// borrows what has been appended, which must not change before it is reset. info is filled with what
-// the answer needs, and with what Locate needs for errors about the chat request. body is not kept.
+// borrows what has been appended, which must not change before it is reset. info is filled with
+// what the answer needs, and with what Locate needs for errors about the chat request. body is not
+// kept.
 //
 // The error is an *apierr.Error that names a member of the Messages request; what was appended is
 // then of no use.

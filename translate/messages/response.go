@@ -83,9 +83,9 @@ func appendStop(dst []byte, r *answer.Reader, stops []string) []byte {
 	return jsonx.AppendStringS(dst, sequence)
 }
 
-// stopReason returns why the answer ended. The presence of tool calls decides, not the engine's word:
-// some engines say stop although there are tool calls, and an agent that reads tool_use without a
-// tool call waits for ever.
+// stopReason returns why the answer ended. The presence of tool calls decides, not the engine's
+// word: some engines say stop although there are tool calls, and an agent that reads tool_use
+// without a tool call waits for ever.
 func stopReason(r *answer.Reader, stops []string) (reason, sequence string) {
 	switch {
 	case r.Finish == answer.FinishLength:

@@ -64,8 +64,8 @@ func (s *Stream) Release() {
 }
 
 // Append appends what one event of the engine becomes: events, or nothing. The error is a
-// *translate.BadAnswer or a *engineerror.Error; nothing is appended then, and only Fail may follow. The
-// event's data is not kept.
+// *translate.BadAnswer or a *engineerror.Error; nothing is appended then, and only Fail may follow.
+// The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.reader.Read(ev)
 	if !ok || err != nil {
@@ -256,8 +256,9 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 }
 
 // Finish appends what ends the answer well: the end of what is open, message_delta and
-// message_stop. The error is translate.ErrNoFinish when the engine ended too early, or a *translate.BadAnswer
-// when a tool call is malformed; nothing is appended then. A second call appends nothing.
+// message_stop. The error is translate.ErrNoFinish when the engine ended too early, or a
+// *translate.BadAnswer when a tool call is malformed; nothing is appended then. A second call
+// appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.reader.End(); err != nil {
 		return dst, err
@@ -296,7 +297,7 @@ func (s *Stream) Keepalive(dst []byte) []byte {
 	return append(dst, "event: ping\ndata: {\"type\":\"ping\"}\n\n"...)
 }
 
-// Whole reports whether the engine has said why it stopped: Finish will succeed, unless a tool call
+// Finished reports whether the engine has said why it stopped: Finish will succeed, unless a tool call
 // is malformed.
 func (s *Stream) Finished() bool { return s.reader.Finished() }
 

@@ -22,7 +22,7 @@ const (
 	toolMembers
 )
 
-// tools writes tools, tool_choice and parallel_tool_calls. Server tools run on somebody else's
+// tools writes tools, tool_choice and parallel_tool_calls. Server tools run on the vendor's
 // servers; what is left when they are dropped are the functions.
 func (r *Request) tools(strict bool) *fault {
 	v := r.members[memberTools]

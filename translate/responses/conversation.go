@@ -7,8 +7,8 @@ import (
 )
 
 // conversation writes the messages of the chat request. What it writes of an item depends on that
-// item and on those before it alone, but for the leading system message: so a conversation that goes
-// on has its earlier messages in the same bytes.
+// item and on those before it alone, but for the leading system message: so a conversation that
+// goes on has its earlier messages in the same bytes.
 type conversation struct {
 	w         *dialects.ChatWriter
 	images    *dialects.Images
@@ -49,9 +49,9 @@ func (c *conversation) write(input, instructions jsonx.Value) {
 // blankLine joins system texts of different origin, inside of a JSON string.
 const blankLine = `\n\n`
 
-// leading writes the leading system message: the instructions, then the text of system and developer
-// items, all of them or, in place, those at the beginning. It returns the first item whose system
-// text is not in it.
+// leading writes the leading system message: the instructions, then the text of system and
+// developer items, all of them or, in place, those at the beginning. It returns the first item
+// whose system text is not in it.
 func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
 	w, start := c.w, len(c.w.Out)
 	w.Message("system")

@@ -1,6 +1,6 @@
 // Package responses translates between the Responses dialect, which Codex and the newer SDKs speak,
 // and the chat dialect that engines speak: a request one way, a whole answer or a stream of events
-// the other. It turns bytes into bytes and knows neither HTTP nor files nor the clock.
+// the other. Package dialects tells what it has in common with Messages.
 //
 //	chatBody, err = request.Decode(chatBody[:0], body, &chatRequest, &stream.RequestInfo, options)
 //	err = stream.RequestInfo.Locate(chatRequest.Check(rules))               // errors in the client's words
@@ -9,10 +9,6 @@
 //	out, err = stream.AppendWhole(out[:0], &completion)                     // or a whole completion
 //
 // # Requests
-//
-// The client's body is parsed once. What is translated is copied as it stands in the source,
-// escapes, numbers and the order of members included: a schema, arguments and text reach the engine
-// byte for byte.
 //
 //	input string               a user message
 //	instructions, system,      one leading system message, in this order, joined by blank lines (in place: instructions
@@ -61,17 +57,13 @@
 //
 // # Design
 //
-// The translation of an item depends on it and on the items before it alone, so the serialized
-// messages of one turn are a byte prefix of those of the next one and engines find them in their
-// prefix cache; a property test holds it. Only new system text, when folded, changes the first
-// message. Two things look ahead, and both stay within one turn: a message of the assistant between
-// a tool call and its output joins the message with the tool call, and images of outputs come
-// behind the last output.
+// The translation of an item depends on it and on the items before it alone; a property test holds
+// it. Only new system text, when folded, changes the first message. Two things look ahead, and both
+// stay within one turn: a message of the assistant between a tool call and its output joins the
+// message with the tool call, and images of outputs come behind the last output.
 //
-// The translated body is a chat request like any client's and is decoded as one, so checks, limits,
-// routing and the writing for an engine are shared. Decode leaves to it what it checks better (the
-// model's name, ranges, effort, images, what has the same name there); Locate gives errors about
-// these the names that the members have in Responses.
+// What chat checks better is left to its decoding: the model's name, ranges, effort, images, and
+// what has the same name there.
 //
 // An event is written straight into the output: no structure for events, no maps, no encoder. The
 // bytes of a delta event differ from the last in its number and its text, so the rest is kept

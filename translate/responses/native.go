@@ -88,8 +88,8 @@ const maxNativeToolCalls = 1024
 const recordNative = 8
 
 // Read returns what one event of the engine amounts to in chat: a chunk, or an event without data
-// when it brings nothing. The error is a *translate.BadAnswer, or a *engineerror.Error when the engine
-// reports a failure. What is returned borrows from n until the next Read.
+// when it brings nothing. The error is a *translate.BadAnswer, or a *engineerror.Error when the
+// engine reports a failure. What is returned borrows from n until the next Read.
 func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), []byte("[DONE]")) {
 		return sse.Event{}, nil
@@ -316,7 +316,7 @@ func nativeUsage(v jsonx.Value) translate.Usage {
 		translate.Count(out), translate.Count(v.Get("output_tokens_details").Get("reasoning_tokens")))
 }
 
-// AppendWhole appends the completion that a whole response amounts to. An error that stands in its
+// AppendCompletion appends the completion that a whole response amounts to. An error that stands in its
 // place is appended as it is, for answer.Completion to find. The error is a *translate.BadAnswer.
 func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	n.Reset()

@@ -68,7 +68,8 @@ func (o *output) reset(id string, promptTokens int, logprobs bool) {
 	*o = output{reader: o.reader, id: id, logprobs: logprobs, parts: parts[:0]}
 }
 
-// take adds the contents of the reader's last event to the parts. The error is a *translate.BadAnswer.
+// take adds the contents of the reader's last event to the parts. The error is a
+// *translate.BadAnswer.
 func (o *output) take() error {
 	if text := o.reader.Content; len(text) > 0 {
 		p := o.textPart(kindText)
@@ -182,8 +183,8 @@ func (o *output) status() string {
 	return statusCompleted
 }
 
-// end ends part n with the answer. Only the last item of an answer may be incomplete, and a tool call
-// whose arguments are complete is complete in any case.
+// end ends part n with the answer. Only the last item of an answer may be incomplete, and a tool
+// call whose arguments are complete is complete in any case.
 func (o *output) end(n int) {
 	p := &o.parts[n]
 	p.state = stateDone

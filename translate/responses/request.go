@@ -7,9 +7,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request translates the body of a Responses request: it is a checked view over the body, from which
-// the chat request is made. The zero value is ready. It is meant to be reused, by one call at a time,
-// and keeps nothing of a body between calls; what outlives the body is in RequestInfo.
+// Request translates the body of a Responses request: it is a checked view over the body, from
+// which the chat request is made. The zero value is ready. It is meant to be reused, by one call at
+// a time, and keeps nothing of a body between calls; what outlives the body is in RequestInfo.
 type Request struct {
 	model   []byte // the name that the client wrote, escapes decoded
 	doc     jsonx.Doc
@@ -75,47 +75,15 @@ const (
 	memberCount
 )
 
+// memberNames are in the order of the constants.
 var memberNames = []string{
-	memberModel:                "model",
-	memberInput:                "input",
-	memberStream:               "stream",
-	memberTemperature:          "temperature",
-	memberTopP:                 "top_p",
-	memberMaxOutputTokens:      "max_output_tokens",
-	memberTools:                "tools",
-	memberToolChoice:           "tool_choice",
-	memberParallelToolCalls:    "parallel_tool_calls",
-	memberText:                 "text",
-	memberReasoning:            "reasoning",
-	memberMetadata:             "metadata",
-	memberStore:                "store",
-	memberPreviousResponseID:   "previous_response_id",
-	memberPromptCacheKey:       "prompt_cache_key",
-	memberInstructions:         "instructions",
-	memberBackground:           "background",
-	memberConversation:         "conversation",
-	memberPrompt:               "prompt",
-	memberMaxToolCalls:         "max_tool_calls",
-	memberSafetyIdentifier:     "safety_identifier",
-	memberPresencePenalty:      "presence_penalty",
-	memberFrequencyPenalty:     "frequency_penalty",
-	memberStop:                 "stop",
-	memberSeed:                 "seed",
-	memberTopK:                 "top_k",
-	memberMinP:                 "min_p",
-	memberRepetitionPenalty:    "repetition_penalty",
-	memberLogitBias:            "logit_bias",
-	memberTemplateKwargs:       "chat_template_kwargs",
-	memberTopLogprobs:          "top_logprobs",
-	memberResponseFormat:       "response_format",
-	memberInclude:              "include",
-	memberTruncation:           "truncation",
-	memberServiceTier:          "service_tier",
-	memberUser:                 "user",
-	memberStreamOptions:        "stream_options",
-	memberPromptCacheRetention: "prompt_cache_retention",
-	memberContextManagement:    "context_management",
-	memberClientMetadata:       "client_metadata",
+	"model", "input", "stream", "temperature", "top_p", "max_output_tokens", "tools", "tool_choice",
+	"parallel_tool_calls", "text", "reasoning", "metadata", "store", "previous_response_id",
+	"prompt_cache_key", "instructions", "background", "conversation", "prompt", "max_tool_calls",
+	"safety_identifier", "presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p",
+	"repetition_penalty", "logit_bias", "chat_template_kwargs", "top_logprobs", "response_format",
+	"include", "truncation", "service_tier", "user", "stream_options", "prompt_cache_retention",
+	"context_management", "client_metadata",
 }
 
 var requestMembers = jsonx.NewNames(memberNames...)
@@ -133,8 +101,9 @@ func (r *Request) reset() {
 const keepBuffer = 64 << 10
 
 // Decode appends the chat request that body amounts to, and decodes that into the chat request: it
-// borrows what has been appended, which must not change before it is reset. info is filled with what
-// the answer repeats, and with what Locate needs for errors about the chat request. body is not kept.
+// borrows what has been appended, which must not change before it is reset. info is filled with
+// what the answer repeats, and with what Locate needs for errors about the chat request. body is
+// not kept.
 //
 // The error is an *apierr.Error that names a member of the Responses request; what was appended is
 // then of no use.

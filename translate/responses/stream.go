@@ -12,8 +12,8 @@ import (
 // engine and in the end Finish or Fail, or AppendWhole once.
 //
 // The zero value is ready. A Stream belongs to one call at a time and is meant to be pooled. It
-// keeps the text that it has sent, because the last events repeat it: at most translate.MaxAnswer bytes.
-// Beyond the growth of that, an event costs no allocation.
+// keeps the text that it has sent, because the last events repeat it: at most translate.MaxAnswer
+// bytes. Beyond the growth of that, an event costs no allocation.
 type Stream struct {
 	RequestInfo RequestInfo // filled by Request.Decode
 
@@ -58,8 +58,8 @@ func (s *Stream) Markup() translate.Markup { return s.output.reader.Markup() }
 func (s *Stream) Usage() translate.Usage { return s.output.reader.Usage() }
 
 // Append appends the client's events for one event of the engine, none or more. The error is a
-// *translate.BadAnswer when the event is malformed or the answer too large, or a *engineerror.Error when
-// the engine reports a failure.
+// *translate.BadAnswer when the event is malformed or the answer too large, or a *engineerror.Error
+// when the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.output.reader.Read(ev)
 	if !ok || err != nil || s.phase == phaseEnded {
@@ -73,8 +73,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 }
 
 // Finish appends what ends the stream well: whatever has been held, the response, and [DONE]. It
-// returns translate.ErrNoFinish, and appends nothing, when the engine has not said how the answer ended.
-// A second call appends nothing.
+// returns translate.ErrNoFinish, and appends nothing, when the engine has not said how the answer
+// ended. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.output.reader.End(); err != nil || s.phase == phaseEnded {
 		return dst, err
@@ -109,7 +109,7 @@ func (s *Stream) end(dst []byte) []byte {
 // Keepalive appends a comment, which clients ignore. It may stand wherever an event may.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Whole reports whether the engine has said how the answer ended: Finish will succeed.
+// Finished reports whether the engine has said how the answer ended: Finish will succeed.
 func (s *Stream) Finished() bool { return s.output.reader.Finished() }
 
 // Done reports whether nothing more is wanted from the engine.

@@ -118,7 +118,8 @@ const (
 	choiceCount
 )
 
-// checkChoice checks the forms of tool_choice: three words, one function, or a list of allowed ones.
+// checkChoice checks the forms of tool_choice: three words, one function, or a list of allowed
+// ones.
 func (t *tools) checkChoice(v jsonx.Value) *fault {
 	t.choice = v
 	switch {
@@ -179,7 +180,8 @@ func modeOf(choice jsonx.Value) []byte {
 
 var modeAuto = []byte(`"auto"`)
 
-// findAllowed returns the position of the function that an element of a list of allowed tools names.
+// findAllowed returns the position of the function that an element of a list of allowed tools
+// names.
 func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 	var m [2]jsonx.Value
 	f := chat.ReadElement("an object", v, allowedNames, m[:])
