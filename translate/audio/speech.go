@@ -1,7 +1,6 @@
 package audio
 
 import (
-	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/forward"
 	"penstock/translate/jsonx"
@@ -68,18 +67,18 @@ func (s *Speech) ContentType() string { return speechTypes[s.format] }
 func checkInput(v jsonx.Value) error {
 	switch {
 	case !chat.Given(v):
-		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required.")
+		return chat.Missing("input").Err()
 	case !v.IsString():
-		return apierr.Invalid("input", apierr.CodeInvalidType, "input must be a string.")
+		return chat.InvalidType("input", "must be a string").Err()
 	case v.EqualText(""):
-		return apierr.Invalid("input", apierr.CodeInvalidValue, "input must not be empty.")
+		return chat.WrongValue("input", "must not be empty").Err()
 	}
 	return nil
 }
 
 func checkString(name string, v jsonx.Value) error {
 	if chat.Given(v) && !v.IsString() {
-		return apierr.Invalid(name, apierr.CodeInvalidType, "%s must be a string.", name)
+		return chat.InvalidType(name, "must be a string").Err()
 	}
 	return nil
 }
@@ -89,7 +88,7 @@ func checkFormat(v jsonx.Value) error {
 		return err
 	}
 	if _, ok := speechTypes[string(v.AppendText(nil))]; !ok {
-		return apierr.Invalid("response_format", apierr.CodeInvalidValue, "response_format must be wav, mp3, flac, opus or pcm.")
+		return chat.WrongValue("response_format", "must be wav, mp3, flac, opus or pcm").Err()
 	}
 	return nil
 }
@@ -99,10 +98,10 @@ func checkSpeed(v jsonx.Value) error {
 		return nil
 	}
 	if !v.IsNumber() {
-		return apierr.Invalid("speed", apierr.CodeInvalidType, "speed must be a number.")
+		return chat.InvalidType("speed", "must be a number").Err()
 	}
 	if f, ok := v.Float(); !ok || f < 0.25 || f > 4 {
-		return apierr.Invalid("speed", apierr.CodeInvalidValue, "speed must be between 0.25 and 4.")
+		return chat.WrongValue("speed", "must be between 0.25 and 4").Err()
 	}
 	return nil
 }
@@ -111,5 +110,6 @@ func checkStreamFormat(v jsonx.Value) error {
 	if !chat.Given(v) || v.EqualText("audio") {
 		return nil
 	}
-	return apierr.Invalid("stream_format", apierr.CodeUnsupportedParameter, "stream_format must be audio or absent: the answer is always audio, sent as it is made.")
+	return chat.Unsupported("stream_format",
+		"must be audio or absent: the answer is always audio, sent as it is made").Err()
 }

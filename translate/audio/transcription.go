@@ -2,8 +2,8 @@ package audio
 
 import (
 	"strconv"
+	"strings"
 
-	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/forward"
 )
@@ -75,7 +75,7 @@ func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 		t.model = append([]byte{}, value...)
 		return "", forward.CheckModelName(t.model)
 	case fieldFile:
-		return "", apierr.Invalid("file", apierr.CodeInvalidType, "file must be sent as a file: its part needs a file name.")
+		return "", chat.InvalidType("file", "must be sent as a file: its part needs a file name").Err()
 	case fieldFormat:
 		err = t.responseFormat(string(value))
 	case fieldTemperature:
@@ -93,7 +93,7 @@ func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 
 func (t *Transcription) responseFormat(value string) error {
 	if formTypes[value] == "" {
-		return apierr.Invalid("response_format", apierr.CodeInvalidValue, "response_format must be json, text, srt, verbose_json or vtt.")
+		return chat.WrongValue("response_format", "must be json, text, srt, verbose_json or vtt").Err()
 	}
 	t.format = value
 	return t.checkGranularities()
@@ -101,7 +101,7 @@ func (t *Transcription) responseFormat(value string) error {
 
 func (t *Transcription) granularity(value []byte) error {
 	if s := string(value); s != "word" && s != "segment" {
-		return apierr.Invalid(granularities2, apierr.CodeInvalidValue, "timestamp_granularities must be word or segment.")
+		return chat.WrongValue(granularities2, "must be word or segment").Err()
 	}
 	t.granularities = true
 	if t.format == "" {
@@ -112,7 +112,7 @@ func (t *Transcription) granularity(value []byte) error {
 
 func (t *Transcription) checkGranularities() error {
 	if t.granularities && t.format != "verbose_json" {
-		return apierr.Invalid(granularities2, apierr.CodeInvalidValue, "timestamp_granularities needs response_format verbose_json.")
+		return chat.WrongValue(granularities2, "needs response_format verbose_json").Err()
 	}
 	return nil
 }
@@ -120,16 +120,16 @@ func (t *Transcription) checkGranularities() error {
 // checkTemperature accepts a decimal number.
 func checkTemperature(value string) error {
 	for _, c := range value {
-		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' { // no infinities, no hexadecimals
-			return apierr.Invalid("temperature", apierr.CodeInvalidType, "temperature must be a number.")
+		if !strings.ContainsRune("0123456789.-+eE", c) { // no infinities, no hexadecimals
+			return chat.InvalidType("temperature", "must be a number").Err()
 		}
 	}
 	f, err := strconv.ParseFloat(value, 64)
 	switch {
 	case err != nil && f == 0:
-		return apierr.Invalid("temperature", apierr.CodeInvalidType, "temperature must be a number.")
+		return chat.InvalidType("temperature", "must be a number").Err()
 	case err != nil || f < 0 || f > 1:
-		return apierr.Invalid("temperature", apierr.CodeInvalidValue, "temperature must be between 0 and 1.")
+		return chat.WrongValue("temperature", "must be between 0 and 1").Err()
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (t *Transcription) streamed(value string) error {
 		t.stream = true
 	case "false", "False", "0":
 	default:
-		return apierr.Invalid("stream", apierr.CodeInvalidType, "stream must be true or false.")
+		return chat.InvalidType("stream", "must be true or false").Err()
 	}
 	return nil
 }
@@ -157,13 +157,13 @@ func (t *Transcription) File(name string) (as string, err error) {
 	case which >= 0:
 		return "", forward.NotText(formFields, which, nil)
 	}
-	return "", apierr.Invalid("file", apierr.CodeUnsupportedParameter, "file must be the only file of the form.")
+	return "", chat.Unsupported("file", "must be the only file of the form").Err()
 }
 
 // FileEnd takes the length of the file.
 func (t *Transcription) FileEnd(size int64) error {
 	if size == 0 {
-		return apierr.Invalid("file", apierr.CodeInvalidValue, "file must not be empty.")
+		return chat.WrongValue("file", "must not be empty").Err()
 	}
 	return nil
 }
@@ -172,9 +172,9 @@ func (t *Transcription) FileEnd(size int64) error {
 func (t *Transcription) End() ([]forward.Field, error) {
 	switch {
 	case !t.seen.Has(fieldModel):
-		return nil, apierr.Invalid("model", apierr.CodeMissingParameter, "model is required.")
+		return nil, chat.Missing("model").Err()
 	case !t.seen.Has(fieldFile):
-		return nil, apierr.Invalid("file", apierr.CodeMissingParameter, "file is required.")
+		return nil, chat.Missing("file").Err()
 	}
 	var add []forward.Field
 	if t.format == "" {

@@ -88,6 +88,11 @@ func WrongType(name, want string, v jsonx.Value) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: "must be " + want + ", not " + kindName(v)}
 }
 
+// InvalidType says that the member has a type that it may not have; text continues "the member ".
+func InvalidType(name, text string) *Invalid {
+	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: text}
+}
+
 // WrongValue says that the member has the right type and another value than it may have; text
 // continues "the member ".
 func WrongValue(name, text string) *Invalid {

@@ -7,6 +7,14 @@
 //	Images        where its images stand in the client's body, for errors about them (Locate)
 //	NativeReader  the answer of an engine that speaks the dialect itself
 //
+// A call goes through a dialect like this:
+//
+//	chatBody, err = request.Decode(chatBody[:0], body, &chatRequest, &stream.RequestInfo, options)
+//	err = stream.RequestInfo.Locate(chatRequest.Check(rules)) // errors in the client's words
+//	stream.Reset(&identity)
+//	out, err = stream.Append(out[:0], event)            // engine's events, then Finish or Fail
+//	out, err = stream.AppendWhole(out[:0], &completion) // or a whole completion
+//
 // # Design
 //
 // Both packages have the same types and files: Request (request.go, and conversation.go, tools.go,

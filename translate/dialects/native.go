@@ -61,6 +61,11 @@ func (n *NativeReader) Text(member string, v jsonx.Value) bool {
 	return true
 }
 
+// ToolCall makes a chunk of a piece of a tool call; see answer.AppendToolCallChunk.
+func (n *NativeReader) ToolCall(index int, id, name, args []byte) {
+	n.Chunk = answer.AppendToolCallChunk(n.Chunk, index, id, name, args)
+}
+
 // Whole begins a whole answer. failed reports that an error stands in its place. The error is a
 // *translate.BadAnswer.
 func (n *NativeReader) Whole(body []byte, record int) (root jsonx.Value, failed bool, err error) {

@@ -57,7 +57,7 @@ func (e *Edit) FileEnd(int64) error { return nil }
 func (e *Edit) End() ([]Field, error) {
 	switch {
 	case e.model == nil:
-		return nil, apierr.Invalid("model", apierr.CodeMissingParameter, "model is required.")
+		return nil, chat.Missing("model").Err()
 	case e.files == 0:
 		return nil, apierr.Invalid("image", apierr.CodeMissingParameter, "image is required: send it as a file.")
 	}
@@ -75,5 +75,5 @@ func checkNoStream(value []byte) error {
 	case "", "false", "False", "0":
 		return nil
 	}
-	return apierr.Invalid("stream", apierr.CodeUnsupportedParameter, "stream must be false or absent: this endpoint has no streams.")
+	return chat.Unsupported("stream", "must be false or absent: this endpoint has no streams").Err()
 }

@@ -29,7 +29,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 		}
 	}
 	if v := m[1]; chat.Given(v) && !v.EqualText("float") && !v.EqualText("base64") {
-		return apierr.Invalid("encoding_format", apierr.CodeInvalidValue, "encoding_format must be float or base64.")
+		return chat.WrongValue("encoding_format", "must be float or base64").Err()
 	}
 	_, err := atLeast(m[2], "dimensions", 1, 0)
 	return err
@@ -46,7 +46,7 @@ func (r *Request) DecodeRerank(body []byte) error {
 		return err
 	}
 	if chat.Given(m[0]) {
-		return apierr.Invalid("texts", apierr.CodeUnsupportedParameter, "texts is not read here: send documents.")
+		return chat.Unsupported("texts", "is not read here: send documents").Err()
 	}
 	return nil
 }
@@ -58,11 +58,11 @@ func checkTexts(name string, v jsonx.Value) error {
 	case v.IsString():
 		return nil
 	case !v.IsArray():
-		return apierr.Invalid(name, apierr.CodeInvalidType, "%s must be a string or an array.", name)
+		return chat.InvalidType(name, "must be a string or an array").Err()
 	}
 	first := v.Index(0)
 	if !first.Exists() {
-		return apierr.Invalid(name, apierr.CodeInvalidValue, "%s must not be empty.", name)
+		return chat.WrongValue(name, "must not be empty").Err()
 	}
 	want := first.Kind()
 	if want == jsonx.Object {
@@ -74,7 +74,8 @@ func checkTexts(name string, v jsonx.Value) error {
 			kind = jsonx.String
 		}
 		if kind != want || kind != jsonx.String && kind != jsonx.Number && kind != jsonx.Array {
-			return apierr.Invalid(name, apierr.CodeInvalidType, "%s must be a string, or an array whose elements are of one kind: strings, tokens, or arrays of tokens.", name)
+			return chat.InvalidType(name, "must be a string, or an array whose elements are of one kind: "+
+				"strings, tokens, or arrays of tokens").Err()
 		}
 	}
 	return nil
@@ -83,7 +84,7 @@ func checkTexts(name string, v jsonx.Value) error {
 // checkCompletion checks the prompt of a completion, and best_of, which costs as much as n does.
 func checkCompletion(prompt, bestOf jsonx.Value, n int) error {
 	if !chat.Given(prompt) {
-		return apierr.Invalid("prompt", apierr.CodeMissingParameter, "prompt is required.")
+		return chat.Missing("prompt").Err()
 	}
 	if err := checkTexts("prompt", prompt); err != nil {
 		return err

@@ -63,7 +63,9 @@ const (
 	memberPrivate
 )
 
-var watched = [names]string{memberModel: "model", memberUsage: "usage", memberError: "error", memberObject: "object", memberCreated: "created"}
+var watched = [names]string{
+	memberModel: "model", memberUsage: "usage", memberError: "error", memberObject: "object", memberCreated: "created",
+}
 
 const (
 	longName   = 256      // a name above this is none of those that are looked for, however it is spelt
@@ -130,7 +132,7 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 			continue
 		case afterZero, inDigits, inFraction, inExponent:
 			if r.grammar.inNumber(c) {
-				for r.grammar.state != afterZero && r.grammar.state != afterPoint && r.grammar.state != afterE && i+1 < len(p) && p[i+1] >= '0' && p[i+1] <= '9' {
+				for r.grammar.moreDigits() && i+1 < len(p) && p[i+1] >= '0' && p[i+1] <= '9' {
 					i++
 				}
 				continue

@@ -126,6 +126,11 @@ func (g *grammar) inNumber(c byte) bool {
 	return true
 }
 
+// moreDigits reports whether more digits of a number may follow.
+func (g *grammar) moreDigits() bool {
+	return g.state != afterZero && g.state != afterPoint && g.state != afterE
+}
+
 // inNumbers takes a byte of an array of numbers, which embeddings consist of; it is what structure
 // would do, at a third of the cost.
 func (g *grammar) inNumbers(c byte) bool {

@@ -88,7 +88,7 @@ func (r *Request) DecodePlain(body []byte) error {
 		return err
 	}
 	if r.Stream {
-		return apierr.Invalid("stream", apierr.CodeUnsupportedParameter, "stream must be false or absent: this endpoint has no streams.")
+		return chat.Unsupported("stream", "must be false or absent: this endpoint has no streams").Err()
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (r *Request) DecodeCompletion(body []byte) error {
 		return err
 	}
 	prompts := 1
-	if first := out[0].Index(0); out[0].IsArray() && (first.IsString() || first.IsArray()) { // an array of numbers is one prompt
+	if isList(out[0]) {
 		prompts = out[0].Len()
 	}
 	n, err := atLeast(out[1], "n", 1, 1)
@@ -118,7 +118,8 @@ func (r *Request) DecodeCompletion(body []byte) error {
 		return err
 	}
 	if n > translate.MaxChoices || prompts*n > maxChoices {
-		return apierr.Invalid("n", apierr.CodeInvalidValue, "n must be at most %d, and %d for all prompts together.", translate.MaxChoices, maxChoices)
+		return apierr.Invalid("n", apierr.CodeInvalidValue, "n must be at most %d, and %d for all prompts together.",
+			translate.MaxChoices, maxChoices)
 	}
 	if err := checkCompletion(out[0], out[3], n); err != nil {
 		return err
@@ -128,6 +129,12 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	r.MaxTokens, err = atLeast(out[2], "max_tokens", -1, -1)
 	r.unlimited = chat.Given(out[2]) && r.MaxTokens < 0
 	return err
+}
+
+// isList reports whether a prompt is several: an array of numbers is one.
+func isList(prompt jsonx.Value) bool {
+	first := prompt.Index(0)
+	return prompt.IsArray() && (first.IsString() || first.IsArray())
 }
 
 // maxChoices bounds the choices of one answer.
@@ -145,7 +152,7 @@ func (r *Request) decodeStream() error {
 	}
 	var ok bool
 	if r.Stream, ok = v.Bool(); !ok {
-		return apierr.Invalid("stream", apierr.CodeInvalidType, "stream must be true or false.")
+		return chat.InvalidType("stream", "must be true or false").Err()
 	}
 	return nil
 }
@@ -157,10 +164,11 @@ func atLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) 
 	}
 	n, ok := v.Int()
 	if !ok {
-		return 0, apierr.Invalid(name, apierr.CodeInvalidType, "%s must be an integer.", name)
+		return 0, chat.InvalidType(name, "must be an integer").Err()
 	}
 	if n < lowest || n > 1<<40 {
-		return 0, apierr.Invalid(name, apierr.CodeInvalidValue, "%s must be at least %d, and no larger than an engine could take.", name, lowest)
+		return 0, apierr.Invalid(name, apierr.CodeInvalidValue,
+			"%s must be at least %d, and no larger than an engine could take.", name, lowest)
 	}
 	return int(n), nil
 }
@@ -168,9 +176,9 @@ func atLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) 
 func modelName(v jsonx.Value) ([]byte, error) {
 	switch {
 	case !chat.Given(v):
-		return nil, apierr.Invalid("model", apierr.CodeMissingParameter, "model is required.")
+		return nil, chat.Missing("model").Err()
 	case !v.IsString():
-		return nil, apierr.Invalid("model", apierr.CodeInvalidType, "model must be a string.")
+		return nil, chat.InvalidType("model", "must be a string").Err()
 	}
 	name := v.AppendText(nil)
 	return name, CheckModelName(name)
@@ -180,13 +188,13 @@ func modelName(v jsonx.Value) ([]byte, error) {
 func CheckModelName(name []byte) error {
 	switch {
 	case len(name) == 0:
-		return apierr.Invalid("model", apierr.CodeInvalidValue, "model must not be empty.")
+		return chat.WrongValue("model", "must not be empty").Err()
 	case len(name) > chat.MaxModelName:
 		return apierr.Invalid("model", apierr.CodeInvalidValue, "model must be at most %d bytes long.", chat.MaxModelName)
 	}
 	for _, c := range name {
 		if c < ' ' || c == 0x7f {
-			return apierr.Invalid("model", apierr.CodeInvalidValue, "model must not hold control characters.")
+			return chat.WrongValue("model", "must not hold control characters").Err()
 		}
 	}
 	return nil
@@ -208,7 +216,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 	}
 	if r.unlimited {
 		if rules.Strict {
-			return apierr.Invalid("max_tokens", apierr.CodeInvalidValue, "max_tokens must be at least 0.")
+			return chat.WrongValue("max_tokens", "must be at least 0").Err()
 		}
 		most := rules.MaxOutputLength
 		if most <= 0 {
@@ -225,7 +233,8 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 	}
 	if rules.Strict && rules.ContextLength > 0 && r.MaxTokens > rules.ContextLength {
 		return apierr.Invalid("max_tokens", apierr.CodeContextLength,
-			"max_tokens alone is larger than the context of the model: %d tokens > %d maximum.", r.MaxTokens, rules.ContextLength)
+			"max_tokens alone is larger than the context of the model: %d tokens > %d maximum.",
+			r.MaxTokens, rules.ContextLength)
 	}
 	return nil
 }
@@ -259,7 +268,7 @@ func (r *Request) LongestPrompt(bytesPerToken float64) int {
 		}
 		longest = max(longest, n)
 	}
-	if first := r.prompt.Index(0); r.prompt.IsArray() && (first.IsString() || first.IsArray()) {
+	if isList(r.prompt) {
 		for it := r.prompt.Iter(); it.Next(); {
 			of(it.Value())
 		}
@@ -281,7 +290,8 @@ func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
 		r.engineLimit = chat.DefaultLimit(r.bound, rules.ContextLength, r.Size()/chat.DenseText)
 	case r.MaxTokens <= r.bound:
 	case rules.Strict:
-		return apierr.Invalid("max_tokens", apierr.CodeInvalidValue, "max_tokens must be at most %d, the longest answer of the model.", r.bound)
+		return apierr.Invalid("max_tokens", apierr.CodeInvalidValue,
+			"max_tokens must be at most %d, the longest answer of the model.", r.bound)
 	default:
 		r.MaxTokens, r.engineLimit = r.bound, r.bound
 	}

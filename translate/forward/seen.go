@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"penstock/translate/apierr"
+	"penstock/translate/chat"
 )
 
 // Field is a text field of a form.
@@ -40,5 +41,5 @@ func NotText(known []string, which int, err error) error {
 	if err != nil {
 		return err
 	}
-	return apierr.Invalid(known[which], apierr.CodeInvalidType, "%s must be a text field, without a file name.", known[which])
+	return chat.InvalidType(known[which], "must be a text field, without a file name").Err()
 }

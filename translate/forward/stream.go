@@ -49,7 +49,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		s.mark = true
 		return dst, nil
 	}
-	if len(ev.Data) == 0 || ev.Blank() && !s.transcript.plain || string(ev.Name) == "ping" { // gateways before engines keep connections alive so
+	// Gateways before engines keep connections alive by pings.
+	if len(ev.Data) == 0 || ev.Blank() && !s.transcript.plain || string(ev.Name) == "ping" {
 		return dst, nil
 	}
 	err := s.doc.Parse(ev.Data, jsonx.Options{Record: recordEvent})
@@ -64,7 +65,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		return dst, &translate.BadAnswer{Reason: notObject}
 	}
 	var out [7]jsonx.Value
-	if err := root.Fields([]string{"model", "choices", "usage", "type", "error", "object", "created"}, out[:]); err != nil {
+	err = root.Fields([]string{"model", "choices", "usage", "type", "error", "object", "created"}, out[:])
+	if err != nil {
 		return dst, &translate.BadAnswer{Reason: twice}
 	}
 	if chat.Given(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") {

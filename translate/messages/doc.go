@@ -2,27 +2,21 @@
 // SDKs speak, and the chat dialect that engines speak: a request one way, a whole answer or a
 // stream of events the other. Package dialects tells what it has in common with Responses.
 //
-//	chatBody, err = request.Decode(chatBody[:0], body, &chatRequest, &stream.RequestInfo, options)
-//	err = stream.RequestInfo.Locate(chatRequest.Check(rules))               // errors in the client's words
-//	stream.Reset(&identity)
-//	out, err = stream.Append(out[:0], event)                                // the engine's events, then Finish or Fail
-//	out, err = stream.AppendWhole(out[:0], &completion)                     // or a whole completion
-//
 // # Requests
 //
-//	system, role system      one leading system message, texts joined by line ends (in_place: where they stand)
-//	text blocks              a string, joined by line ends; beside images an array of parts in order
-//	image                    image_url with a data URL or the URL
-//	tool_use                 tool_calls, the input as JSON in a string
-//	tool_result              tool messages first, whatever stood before them; their images in the user message that follows
-//	document, search_result  their text; PDFs and files are refused, since no engine here reads them
-//	thinking, server tools   left out of the history
-//	tools                    functions; server tools are dropped beside functions and refused alone
-//	tool_choice              auto, none, required, a function; disable_parallel_tool_use becomes parallel_tool_calls
-//	stop_sequences           stop
-//	thinking disabled        reasoning_effort none
-//	output_config            effort becomes reasoning_effort, format becomes response_format
-//	an assistant's at last   stays there (prefill); engines that would begin anew are asked to go on (chat.EngineFormat.Prefill)
+//	system, role system     one leading system message (in_place: where they stand)
+//	text blocks             a string, joined by line ends; beside images an array of parts in order
+//	image                   image_url with a data URL or the URL
+//	tool_use                tool_calls, the input as JSON in a string
+//	tool_result             tool messages first; their images in the user message that follows
+//	document, search_result their text; PDFs and files are refused, since no engine here reads them
+//	thinking, server tools  left out of the history
+//	tools                   functions; server tools are dropped beside functions and refused alone
+//	tool_choice             auto, none, required, a function; parallel use as parallel_tool_calls
+//	stop_sequences          stop
+//	thinking disabled       reasoning_effort none
+//	output_config           effort becomes reasoning_effort, format becomes response_format
+//	an assistant's at last  stays there (see chat.EngineFormat.Prefill)
 //
 // Everything else (metadata, cache_control, context_management, betas) is accepted and goes no
 // further, but for thread: it asks for a conversation that is kept here, and is refused in the

@@ -58,7 +58,8 @@ func MapError(e *apierr.Error) *apierr.Error {
 		own.RetryAfter = max(e.RetryAfter, leastRetryAfter)
 	case e.Overflow.Known() && e.Overflow.Answer > 0:
 		o := e.Overflow
-		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum; input length and `max_tokens` exceed context limit: %d + %d > %d, "+
+		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum; "+
+			"input length and `max_tokens` exceed context limit: %d + %d > %d, "+
 			"decrease input length or `max_tokens` and try again", o.Prompt+o.Answer, o.Max, o.Prompt, o.Answer, o.Max)
 	case e.Overflow.Known():
 		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum", e.Overflow.Prompt, e.Overflow.Max)

@@ -33,7 +33,8 @@ func (n *Native) Reset() {
 
 var (
 	eventNames = jsonx.NewNames("type", "index", "message", "content_block", "delta", "usage", "error")
-	partNames  = jsonx.NewNames("type", "text", "thinking", "partial_json", "id", "name", "input", "stop_reason", "stop_sequence")
+	partNames  = jsonx.NewNames("type", "text", "thinking", "partial_json", "id", "name", "input",
+		"stop_reason", "stop_sequence")
 )
 
 const (
@@ -119,10 +120,10 @@ func (n *Native) piece(v, index jsonx.Value) error {
 		n.reader.Text(answer.MemberReasoning, p[partThinking])
 	case t.EqualText("input_json_delta"):
 		if v := p[partJSON]; v.HasText() {
-			n.reader.Chunk = answer.AppendToolCallChunk(n.reader.Chunk, blockIndex(index), nil, nil, v.Inside())
+			n.reader.ToolCall(blockIndex(index), nil, nil, v.Inside())
 		}
 	case t.EqualText("tool_use"):
-		n.reader.Chunk = answer.AppendToolCallChunk(n.reader.Chunk, blockIndex(index), dialects.Text(p[partID]), dialects.Text(p[partName]), arguments(p[partInput]))
+		n.reader.ToolCall(blockIndex(index), dialects.Text(p[partID]), dialects.Text(p[partName]), arguments(p[partInput]))
 	}
 	return nil
 }
@@ -164,7 +165,7 @@ func finishOf(reason jsonx.Value) string {
 		return "tool_calls"
 	case reason.EqualText("refusal"):
 		return "content_filter"
-	case reason.EqualText("abort"), reason.EqualText("error"): // no words of this dialect: what engines call an answer they gave up
+	case reason.EqualText("abort"), reason.EqualText("error"): // engines' own words for an answer they gave up
 		return "abort"
 	}
 	return "stop"
@@ -197,8 +198,9 @@ func (n *Native) usage() translate.Usage {
 	return dialects.Usage(n.input+n.read+n.made, n.read, n.wrote, 0)
 }
 
-// AppendCompletion appends the completion that a whole answer amounts to. An error that stands in its
-// place is appended as it is, for answer.Completion to find. The error is a *translate.BadAnswer.
+// AppendCompletion appends the completion that a whole answer amounts to. An error that stands in
+// its place is appended as it is, for answer.Completion to find. The error is a
+// *translate.BadAnswer.
 func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	n.Reset()
 	root, failed, err := n.reader.Whole(body, recordNative)

@@ -38,7 +38,9 @@ type Request struct {
 // The deepest that is read is messages[0].content[0].content[0].source.data, or the blocks of a
 // document. A schema lies one level deeper in chat, and a tool call has more members there, hence
 // the other two limits.
-var parseOptions = jsonx.Options{MaxDepth: jsonx.DefaultMaxDepth - 1, Record: 10, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true}
+var parseOptions = jsonx.Options{
+	MaxDepth: jsonx.DefaultMaxDepth - 1, Record: 10, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
+}
 
 const (
 	memberModel = iota
@@ -104,7 +106,8 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 func (r *Request) prefilled(c *chat.Request) bool {
 	choice := r.members[memberToolChoice].Get("type")
 	forced := choice.EqualText("any") || choice.EqualText("tool")
-	return r.begun && !r.thinks && (c.Reasoning.Effort == "" || c.Reasoning.Effort == "none") && !c.StructuredOutput && !forced
+	thinks := r.thinks || c.Reasoning.Effort != "" && c.Reasoning.Effort != "none"
+	return r.begun && !thinks && !c.StructuredOutput && !forced
 }
 
 // threadRefused is about a request that begins or goes on with a conversation that the server
@@ -113,7 +116,8 @@ func (r *Request) prefilled(c *chat.Request) bool {
 // with all of it by themselves after this error.
 func threadRefused() error {
 	e := apierr.Invalid("thread", apierr.CodeUnsupportedParameter,
-		"Unsupported parameter: thread. Nothing is stored here: send the whole conversation in messages with every request.")
+		"Unsupported parameter: thread. Nothing is stored here: "+
+			"send the whole conversation in messages with every request.")
 	e.DetailCode = apierr.DetailThread
 	return e
 }

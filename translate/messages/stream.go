@@ -12,7 +12,9 @@ import (
 // Stream writes the answer to one request: the whole message (AppendWhole), or the events of a
 // stream, which it makes from those of an engine's chat stream:
 //
-//	message_start, (content_block_start, content_block_delta…, content_block_stop)…, message_delta, message_stop
+//	message_start,
+//	(content_block_start, content_block_delta…, content_block_stop)…,
+//	message_delta, message_stop
 //
 // or, wherever it fails, error as the last event. One block is open at a time and blocks are
 // numbered from 0.
@@ -157,7 +159,8 @@ func (s *Stream) advance(dst []byte) ([]byte, error) {
 	for len(s.queue) > 0 {
 		p := &s.queue[0]
 		dst = s.flush(dst, p)
-		complete := p.kind != kindToolCall || s.reader.Finish != answer.FinishNone || p.open && s.reader.ToolCalls.Complete(p.toolCall)
+		complete := p.kind != kindToolCall || s.reader.Finish != answer.FinishNone ||
+			p.open && s.reader.ToolCalls.Complete(p.toolCall)
 		if len(s.queue) == 1 || !complete {
 			break
 		}
@@ -297,8 +300,8 @@ func (s *Stream) Keepalive(dst []byte) []byte {
 	return append(dst, "event: ping\ndata: {\"type\":\"ping\"}\n\n"...)
 }
 
-// Finished reports whether the engine has said why it stopped: Finish will succeed, unless a tool call
-// is malformed.
+// Finished reports whether the engine has said why it stopped: Finish will succeed, unless a tool
+// call is malformed.
 func (s *Stream) Finished() bool { return s.reader.Finished() }
 
 // Done reports whether nothing more is wanted from the engine.

@@ -2,30 +2,24 @@
 // and the chat dialect that engines speak: a request one way, a whole answer or a stream of events
 // the other. Package dialects tells what it has in common with Messages.
 //
-//	chatBody, err = request.Decode(chatBody[:0], body, &chatRequest, &stream.RequestInfo, options)
-//	err = stream.RequestInfo.Locate(chatRequest.Check(rules))               // errors in the client's words
-//	stream.Reset(&identity)
-//	out, err = stream.Append(out[:0], event)                                // the engine's events, then Finish or Fail
-//	out, err = stream.AppendWhole(out[:0], &completion)                     // or a whole completion
-//
 // # Requests
 //
-//	input string               a user message
-//	instructions, system,      one leading system message, in this order, joined by blank lines (in place: instructions
-//	developer                  and what leads the conversation; the rest where it stands, as role system)
-//	text parts                 a string, joined by line ends; beside images an array of parts in order
-//	input_image                image_url; detail original becomes high
-//	function_call              tool_calls of one assistant message, with the message before it; arguments that are no JSON
-//	                           object, which engines refuse, are put into one as text
-//	function_call_output       a tool message; its images in a user message behind the outputs of the turn
-//	reasoning                  dropped
-//	tools                      nested; hosted ones dropped beside functions, refused alone; custom ones refused
-//	tool_choice                words, a function; allowed_tools becomes the list of tools, and its mode
-//	text.format                response_format, which counts under its own name where there is no text.format
-//	reasoning.effort           reasoning_effort
-//	max_output_tokens          max_completion_tokens
-//	top_logprobs, include      top_logprobs and logprobs; those of the text alone come back, as reasoning is not shown
-//	message.output_text.logprobs
+//	input string            a user message
+//	instructions, system,   one leading system message, in this order, joined by blank lines
+//	developer               (in place: what leads the conversation; the rest where it stands)
+//	text parts              a string, joined by line ends; beside images an array of parts
+//	input_image             image_url; detail original becomes high
+//	function_call           tool_calls of one assistant message, with the message before it;
+//	                        arguments that are no JSON object are put into one
+//	function_call_output    a tool message; its images in a user message behind the turn's outputs
+//	reasoning               dropped
+//	tools                   nested; hosted ones dropped beside functions, refused alone
+//	tool_choice             words, a function; allowed_tools becomes the tools and its mode
+//	text.format             response_format, which counts where there is no text.format
+//	reasoning.effort        reasoning_effort
+//	max_output_tokens       max_completion_tokens
+//	top_logprobs, include   top_logprobs and logprobs, those of the text alone: reasoning is not
+//	                        shown (message.output_text.logprobs)
 //
 // What chat has under the same name (penalties, stop, seed, top_k, min_p, logit_bias,
 // chat_template_kwargs) is passed on as it stands and checked as on chat. The contract does not

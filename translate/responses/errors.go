@@ -1,11 +1,8 @@
 package responses
 
 import (
-	"strings"
-
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
-	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
@@ -43,33 +40,6 @@ func optionalCount(name string, v jsonx.Value) *fault {
 		return chat.WrongValue(name, "must be an integer of 0 or more")
 	}
 	return nil
-}
-
-// Locate puts an error of the chat request's Decode or Check under the name that its member has in
-// the Responses request. Other errors pass.
-func (e *RequestInfo) Locate(err error) error { return dialects.Locate(err, e.nameOf) }
-
-// nameOf returns the name that a member of the chat request has in Responses.
-func (e *RequestInfo) nameOf(name string) string {
-	switch name {
-	case "max_completion_tokens", "max_tokens":
-		return "max_output_tokens"
-	case "reasoning_effort":
-		return "reasoning.effort"
-	case "messages":
-		return "input"
-	}
-	if strings.HasPrefix(name, "response_format") && !e.chatFormat {
-		return "text.format"
-	}
-	switch m, rest := e.images.Find(name); {
-	case m == nil || !strings.HasPrefix(rest, ".image_url"):
-		return name
-	case rest == ".image_url.detail":
-		return m.Path("detail")
-	default:
-		return m.Path(m.Member)
-	}
 }
 
 // The codes that an error within a response or a stream may have. The openai SDK's union of them is

@@ -23,9 +23,10 @@ func (w *eventWriter) number(dst []byte) []byte {
 
 // deltaEvents is what begin would append but for the number, for the events that there are many of.
 var deltaEvents = [...]string{
-	kindText:     "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":",
-	kindRefusal:  "event: response.refusal.delta\ndata: {\"type\":\"response.refusal.delta\",\"sequence_number\":",
-	kindToolCall: "event: response.function_call_arguments.delta\ndata: {\"type\":\"response.function_call_arguments.delta\",\"sequence_number\":",
+	kindText:    "event: response.output_text.delta\ndata: " + `{"type":"response.output_text.delta","sequence_number":`,
+	kindRefusal: "event: response.refusal.delta\ndata: " + `{"type":"response.refusal.delta","sequence_number":`,
+	kindToolCall: "event: response.function_call_arguments.delta\ndata: " +
+		`{"type":"response.function_call_arguments.delta","sequence_number":`,
 }
 
 // open sends the beginning of p, and prepares its deltas.

@@ -48,8 +48,7 @@ func (i *item) content() jsonx.Value {
 }
 
 // checkInput checks the conversation.
-func (r *Request) checkInput() *fault {
-	v := r.members[memberInput]
+func checkInput(v jsonx.Value) *fault {
 	switch {
 	case !chat.Given(v):
 		return chat.Missing("input")
@@ -112,7 +111,8 @@ func (i *item) classify() *fault {
 	case t.EqualText("reasoning"):
 		i.kind = itemReasoning
 	case t.EqualText("item_reference"), !chat.Given(t):
-		return chat.Unsupported("id", "Nothing is stored here that an item could refer to: set store to false, so that the client sends items in full")
+		return chat.Unsupported("id", "Nothing is stored here that an item could refer to: "+
+			"set store to false, so that the client sends items in full")
 	default:
 		return chat.Unsupported("type", "An item must be message, function_call, function_call_output or reasoning")
 	}
@@ -197,7 +197,8 @@ func (i *item) checkPart(v jsonx.Value) *fault {
 	case i.kind != itemUser && i.kind != itemOutput:
 		return chat.WrongValue("type", "must not be input_image here: images belong in user messages and outputs")
 	case !chat.Given(p[partImageURL]) && chat.Given(p[partFileID]):
-		return chat.Unsupported("file_id", "No files are stored here: send the image in image_url, as an https URL or a data URL")
+		return chat.Unsupported("file_id",
+			"No files are stored here: send the image in image_url, as an https URL or a data URL")
 	}
 	return chat.First(chat.RequiredString("image_url", p[partImageURL]), checkDetail(p[partDetail]))
 }

@@ -137,7 +137,8 @@ func (n *Native) end(response jsonx.Value) error {
 		return errNoItems
 	}
 	n.reader.Ended = true
-	n.reader.Chunk = answer.AppendEndChunk(n.reader.Chunk, finishOf(response, len(n.toolCalls) > 0), nil, nativeUsage(response.Get("usage")))
+	finish := finishOf(response, len(n.toolCalls) > 0)
+	n.reader.Chunk = answer.AppendEndChunk(n.reader.Chunk, finish, nil, nativeUsage(response.Get("usage")))
 	return nil
 }
 
@@ -198,7 +199,8 @@ func (s nativeToolCalls) begun(m *[itemMembers]jsonx.Value, place jsonx.Value) i
 		return i
 	}
 	return slices.IndexFunc(s, func(c nativeToolCall) bool {
-		return !c.ended && (len(callID) > 0 && bytes.Equal(c.callID, callID) || len(item)+len(callID) == 0 && at >= 0 && c.place == at)
+		byPlace := len(item)+len(callID) == 0 && at >= 0 && c.place == at
+		return !c.ended && (byPlace || len(callID) > 0 && bytes.Equal(c.callID, callID))
 	})
 }
 
@@ -213,7 +215,7 @@ func placeOf(v jsonx.Value) int64 {
 func (n *Native) arguments(i int, v jsonx.Value) {
 	if i >= 0 && v.HasText() {
 		n.toolCalls[i].came = true
-		n.reader.Chunk = answer.AppendToolCallChunk(n.reader.Chunk, i, nil, nil, v.Inside())
+		n.reader.ToolCall(i, nil, nil, v.Inside())
 	}
 }
 
@@ -245,9 +247,10 @@ func (n *Native) beginToolCall(m *[itemMembers]jsonx.Value, place jsonx.Value) e
 	}
 	callID, args := dialects.Text(m[itemMemberCallID]), dialects.Text(m[itemMemberArguments])
 	n.toolCalls = append(n.toolCalls, nativeToolCall{
-		id: bytes.Clone(dialects.Text(m[itemMemberID])), callID: bytes.Clone(callID), place: placeOf(place), came: len(args) > 0,
+		id: bytes.Clone(dialects.Text(m[itemMemberID])), callID: bytes.Clone(callID),
+		place: placeOf(place), came: len(args) > 0,
 	})
-	n.reader.Chunk = answer.AppendToolCallChunk(n.reader.Chunk, len(n.toolCalls)-1, callID, dialects.Text(m[itemMemberName]), args)
+	n.reader.ToolCall(len(n.toolCalls)-1, callID, dialects.Text(m[itemMemberName]), args)
 	return nil
 }
 
@@ -316,8 +319,9 @@ func nativeUsage(v jsonx.Value) translate.Usage {
 		translate.Count(out), translate.Count(v.Get("output_tokens_details").Get("reasoning_tokens")))
 }
 
-// AppendCompletion appends the completion that a whole response amounts to. An error that stands in its
-// place is appended as it is, for answer.Completion to find. The error is a *translate.BadAnswer.
+// AppendCompletion appends the completion that a whole response amounts to. An error that stands in
+// its place is appended as it is, for answer.Completion to find. The error is a
+// *translate.BadAnswer.
 func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 	n.Reset()
 	root, failed, err := n.reader.Whole(body, recordNative)
@@ -341,7 +345,8 @@ func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 		case m[itemMemberType].EqualText("message"):
 			message(&w, m[itemMemberContent])
 		case m[itemMemberType].EqualText("function_call"):
-			w.AddToolCall(dialects.Text(m[itemMemberCallID]), dialects.Text(m[itemMemberName]), dialects.Text(m[itemMemberArguments]))
+			w.AddToolCall(dialects.Text(m[itemMemberCallID]), dialects.Text(m[itemMemberName]),
+				dialects.Text(m[itemMemberArguments]))
 		}
 	}
 	return w.Append(dst, finishOf(root, w.ToolCalls > 0), nil, nativeUsage(root.Get("usage"))), nil

@@ -175,6 +175,14 @@ func (o *output) reason() string {
 	}
 }
 
+// The statuses of a response and of its items.
+const (
+	statusInProgress = "in_progress"
+	statusCompleted  = "completed"
+	statusIncomplete = "incomplete"
+	statusFailed     = "failed"
+)
+
 // status returns the status of a response that the engine has ended.
 func (o *output) status() string {
 	if o.reason() != "" {

@@ -13,7 +13,7 @@ import (
 type Request struct {
 	model   []byte // the name that the client wrote, escapes decoded
 	doc     jsonx.Doc
-	members [memberCount]jsonx.Value
+	members members
 	name    []byte // holds model when it was written with escapes
 	tools   tools
 	turn    assistantTurn
@@ -26,67 +26,9 @@ type Request struct {
 // are checked as JSON but not indexed. The chat request nests one level deeper (tools) and has up
 // to twice as many values (tool calls); the other two see to it that it is within chat's limits
 // when this one is within these.
-var parseOptions = jsonx.Options{Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true}
-
-// The members that are read. The order is that of the contract's table; those behind
-// memberPromptCacheKey are not in it.
-const (
-	memberModel = iota
-	memberInput
-	memberStream
-	memberTemperature
-	memberTopP
-	memberMaxOutputTokens
-	memberTools
-	memberToolChoice
-	memberParallelToolCalls
-	memberText
-	memberReasoning
-	memberMetadata
-	memberStore
-	memberPreviousResponseID
-	memberPromptCacheKey
-	memberInstructions
-	memberBackground
-	memberConversation
-	memberPrompt
-	memberMaxToolCalls
-	memberSafetyIdentifier
-	// From here on a strict edge accepts none. The first ones are chat's under the same name.
-	memberPresencePenalty
-	memberFrequencyPenalty
-	memberStop
-	memberSeed
-	memberTopK
-	memberMinP
-	memberRepetitionPenalty
-	memberLogitBias
-	memberTemplateKwargs
-	memberTopLogprobs
-	memberResponseFormat
-	memberInclude // asks for log probabilities, or is without effect as the ones behind it
-	memberTruncation
-	memberServiceTier
-	memberUser
-	memberStreamOptions
-	memberPromptCacheRetention
-	memberContextManagement
-	memberClientMetadata
-	memberCount
-)
-
-// memberNames are in the order of the constants.
-var memberNames = []string{
-	"model", "input", "stream", "temperature", "top_p", "max_output_tokens", "tools", "tool_choice",
-	"parallel_tool_calls", "text", "reasoning", "metadata", "store", "previous_response_id",
-	"prompt_cache_key", "instructions", "background", "conversation", "prompt", "max_tool_calls",
-	"safety_identifier", "presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p",
-	"repetition_penalty", "logit_bias", "chat_template_kwargs", "top_logprobs", "response_format",
-	"include", "truncation", "service_tier", "user", "stream_options", "prompt_cache_retention",
-	"context_management", "client_metadata",
+var parseOptions = jsonx.Options{
+	Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
 }
-
-var requestMembers = jsonx.NewNames(memberNames...)
 
 // reset lets go of the body. What has been allocated is kept for the next one.
 func (r *Request) reset() {
@@ -96,9 +38,6 @@ func (r *Request) reset() {
 	r.arguments.Reset()
 	*r = Request{doc: r.doc, name: r.name[:0], tools: r.tools, turn: r.turn, arguments: r.arguments}
 }
-
-// keepBuffer is up to what size a buffer is kept from one request to the next.
-const keepBuffer = 64 << 10
 
 // Decode appends the chat request that body amounts to, and decodes that into the chat request: it
 // borrows what has been appended, which must not change before it is reset. info is filled with
@@ -120,9 +59,9 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 		turn: &r.turn, arguments: &r.arguments,
 	}
 	c.write(r.members[memberInput], r.members[memberInstructions])
-	r.settings(&r.w, info)
+	r.members.settings(&r.w, &r.tools, info)
 	r.w.String(`}`)
-	r.fillInfo(info)
+	r.members.fillInfo(&r.tools, info)
 	if err := into.Decode(r.w.Out[len(dst):]); err != nil {
 		return r.w.Out, info.Locate(err)
 	}
@@ -172,12 +111,12 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 var decodeSteps = [...]func(*Request) *fault{
 	(*Request).decodeModel,
 	(*Request).checkKept,
-	(*Request).checkInput,
+	func(r *Request) *fault { return checkInput(r.members[memberInput]) },
 	(*Request).checkPlain,
 	func(r *Request) *fault { return r.tools.decode(r.members[memberTools]) },
 	func(r *Request) *fault { return r.tools.checkChoice(r.members[memberToolChoice]) },
-	(*Request).checkText,
-	(*Request).checkReasoning,
+	func(r *Request) *fault { return r.members.checkText() },
+	func(r *Request) *fault { return r.members.checkReasoning() },
 }
 
 func (r *Request) decodeModel() *fault {
@@ -207,14 +146,16 @@ func (r *Request) checkKept() *fault {
 	}
 	for _, m := range [...]int{memberPreviousResponseID, memberConversation} {
 		if chat.Given(r.members[m]) {
-			return chat.Unsupported(memberNames[m], "Nothing is stored here: send the whole conversation in input with every request")
+			return chat.Unsupported(memberNames[m],
+				"Nothing is stored here: send the whole conversation in input with every request")
 		}
 	}
 	if chat.Given(r.members[memberPrompt]) {
 		return chat.Unsupported("prompt", "No prompts are stored here: send the text in instructions or input")
 	}
 	if on, _ := r.members[memberBackground].Bool(); on {
-		return chat.Unsupported("background", "Nothing is stored here, so an answer must be waited for: leave it out or send false")
+		return chat.Unsupported("background",
+			"Nothing is stored here, so an answer must be waited for: leave it out or send false")
 	}
 	return nil
 }
@@ -256,7 +197,8 @@ func (r *Request) checkStrict() error {
 		}
 		if !known {
 			// The name is the client's own word and so is not repeated.
-			return apierr.Invalid("", apierr.CodeUnsupportedParameter, "Unsupported parameter: the request has a member that this service does not know.")
+			return apierr.Invalid("", apierr.CodeUnsupportedParameter,
+				"Unsupported parameter: the request has a member that this service does not know.")
 		}
 	}
 	if chat.Given(r.members[memberPromptCacheKey]) {
@@ -276,20 +218,4 @@ func (r *Request) checkStrict() error {
 		return refusal(chat.Unsupported(chat.Element("tools", i)+".type", "Only function tools are accepted"))
 	}
 	return nil
-}
-
-// idle reports whether a member asks for nothing but what is done anyway.
-func idle(member int, v jsonx.Value) bool {
-	switch member {
-	case memberInclude:
-		return v.IsArray() && !v.Index(0).Exists()
-	case memberTruncation:
-		return v.EqualText("disabled")
-	case memberServiceTier:
-		return v.EqualText("auto") || v.EqualText("default")
-	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers have these, and clients send them back
-		n, ok := v.Float()
-		return ok && n == 0
-	}
-	return false
 }

@@ -3,41 +3,21 @@ package responses
 import (
 	"penstock/translate"
 	"penstock/translate/apierr"
-	"penstock/translate/chat/answer"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
-// AppendWhole appends the response object for a whole completion, which has been parsed. The error
-// is a *translate.BadAnswer.
-func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
-	if err := s.output.reader.ReadWhole(c); err != nil {
-		return dst, err
-	}
-	if err := s.output.take(); err != nil {
-		return dst, err
-	}
-	for n := range s.output.parts {
-		s.output.end(n)
-	}
-	return s.appendResponse(dst, s.output.status(), nil), nil
-}
-
-const (
-	statusInProgress = "in_progress"
-	statusCompleted  = "completed"
-	statusIncomplete = "incomplete"
-	statusFailed     = "failed"
-)
-
 // appendResponse appends the response object. e is why it failed, or nil.
-func (s *Stream) appendResponse(dst []byte, status string, e *apierr.Error) []byte {
+func appendResponse(
+	dst []byte, i *dialects.Identity, info *RequestInfo, o *output, status string, e *apierr.Error,
+) []byte {
 	dst = append(dst, `{"id":"resp_`...)
-	dst = append(dst, s.identity.ID...)
+	dst = append(dst, i.ID...)
 	dst = append(dst, `","object":"response","created_at":`...)
-	dst = appendInt(dst, int(s.identity.Created))
+	dst = appendInt(dst, int(i.Created))
 	dst = append(dst, `,"completed_at":`...)
 	if status == statusCompleted {
-		dst = appendInt(dst, int(s.identity.Now()))
+		dst = appendInt(dst, int(i.Now()))
 	} else {
 		dst = append(dst, `null`...)
 	}
@@ -45,7 +25,7 @@ func (s *Stream) appendResponse(dst []byte, status string, e *apierr.Error) []by
 	dst = append(dst, status...)
 	dst = append(dst, `","incomplete_details":`...)
 	if status == statusIncomplete {
-		dst = append(append(append(dst, `{"reason":"`...), s.output.reason()...), `"}`...)
+		dst = append(append(append(dst, `{"reason":"`...), o.reason()...), `"}`...)
 	} else {
 		dst = append(dst, `null`...)
 	}
@@ -56,16 +36,16 @@ func (s *Stream) appendResponse(dst []byte, status string, e *apierr.Error) []by
 	} else {
 		dst = append(dst, `null`...)
 	}
-	dst = jsonx.AppendStringS(append(dst, `,"model":`...), s.identity.Model)
+	dst = jsonx.AppendStringS(append(dst, `,"model":`...), i.Model)
 	dst = append(dst, `,"output":[`...)
-	dst = s.output.append(dst)
+	dst = o.append(dst)
 	dst = append(dst, `],"usage":`...)
-	if u := s.output.reader.Usage(); status != statusInProgress && (e == nil || u.Known) {
+	if u := o.reader.Usage(); status != statusInProgress && (e == nil || u.Known) {
 		dst = appendUsage(dst, u)
 	} else {
 		dst = append(dst, `null`...)
 	}
-	dst = append(dst, s.RequestInfo.members...)
+	dst = append(dst, info.members...)
 	return append(dst, '}')
 }
 

@@ -9,50 +9,51 @@ import (
 )
 
 // settings writes everything of the chat request but the conversation.
-func (r *Request) settings(w *dialects.ChatWriter, info *RequestInfo) {
-	if on, _ := r.members[memberStream].Bool(); on {
+func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) {
+	if on, _ := m[memberStream].Bool(); on {
 		w.String(`,"stream":true`)
 	}
-	w.Member(`,"temperature":`, r.members[memberTemperature])
-	w.Member(`,"top_p":`, r.members[memberTopP])
-	if n, ok := r.members[memberMaxOutputTokens].Int(); ok {
+	w.Member(`,"temperature":`, m[memberTemperature])
+	w.Member(`,"top_p":`, m[memberTopP])
+	if n, ok := m[memberMaxOutputTokens].Int(); ok {
 		w.String(`,"max_completion_tokens":`)
 		w.Out = strconv.AppendInt(w.Out, n, 10)
 	}
-	w.Member(`,"reasoning_effort":`, r.members[memberReasoning].Get("effort"))
-	info.logprobs = r.wantsLogprobs()
-	for m := memberPresencePenalty; m < memberResponseFormat; m++ { // what chat has under the same name, for chat to check
-		if v := r.members[m]; chat.Given(v) && (m != memberTopLogprobs || info.logprobs || !idle(m, v)) {
-			w.Raw(`,"`+memberNames[m]+`":`, v)
+	w.Member(`,"reasoning_effort":`, m[memberReasoning].Get("effort"))
+	info.logprobs = m.wantsLogprobs()
+	// What chat has under the same name, for chat to check.
+	for i := memberPresencePenalty; i < memberResponseFormat; i++ {
+		if v := m[i]; chat.Given(v) && (i != memberTopLogprobs || info.logprobs || !idle(i, v)) {
+			w.Raw(`,"`+memberNames[i]+`":`, v)
 		}
 	}
 	if info.logprobs { // engines refuse the other one without it
 		w.String(`,"logprobs":true`)
 	}
-	r.writeFormat(w, info)
-	r.tools.write(w)
-	if r.tools.any() {
-		w.Member(`,"parallel_tool_calls":`, r.members[memberParallelToolCalls])
+	m.writeFormat(w, info)
+	t.write(w)
+	if t.any() {
+		w.Member(`,"parallel_tool_calls":`, m[memberParallelToolCalls])
 	}
 }
 
 // writeFormat writes response_format.
-func (r *Request) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
-	v, chats := r.chatFormat()
+func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
+	v, chats := m.chatFormat()
 	if info.chatFormat = chats; chats {
 		w.Raw(`,"response_format":`, v)
 		return
 	}
-	m, ok := r.format()
+	f, ok := m.format()
 	if !ok {
 		return
 	}
-	w.Raw(`,"response_format":{"type":`, m[formatType])
-	if m[formatType].EqualText("json_schema") {
-		w.Raw(`,"json_schema":{"name":`, m[formatName])
-		w.Member(`,"description":`, m[formatDescription])
-		w.Raw(`,"schema":`, m[formatSchema])
-		w.Member(`,"strict":`, m[formatStrict])
+	w.Raw(`,"response_format":{"type":`, f[formatType])
+	if f[formatType].EqualText("json_schema") {
+		w.Raw(`,"json_schema":{"name":`, f[formatName])
+		w.Member(`,"description":`, f[formatDescription])
+		w.Raw(`,"schema":`, f[formatSchema])
+		w.Member(`,"strict":`, f[formatStrict])
 		w.String(`}`)
 	}
 	w.String(`}`)
@@ -63,11 +64,11 @@ func (r *Request) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 const includeLogprobs = "message.output_text.logprobs"
 
 // wantsLogprobs reports whether the answer is to have log probabilities.
-func (r *Request) wantsLogprobs() bool {
-	if n, ok := r.members[memberTopLogprobs].Int(); ok && n > 0 {
+func (m *members) wantsLogprobs() bool {
+	if n, ok := m[memberTopLogprobs].Int(); ok && n > 0 {
 		return true
 	}
-	for it := r.members[memberInclude].Iter(); it.Next(); {
+	for it := m[memberInclude].Iter(); it.Next(); {
 		if it.Value().EqualText(includeLogprobs) {
 			return true
 		}
@@ -103,9 +104,9 @@ const (
 	formatCount
 )
 
-func (r *Request) checkText() *fault {
+func (m *members) checkText() *fault {
 	var t [2]jsonx.Value
-	f := chat.ReadObject("text", r.members[memberText], textNames, t[:])
+	f := chat.ReadObject("text", m[memberText], textNames, t[:])
 	if f == nil {
 		f = chat.First(chat.OptionalString("verbosity", t[1]), checkFormat(t[0])).In("text")
 	}
@@ -137,36 +138,50 @@ func checkFormat(v jsonx.Value) *fault {
 }
 
 // chatFormat returns chat's response_format where it counts: the dialect's own text.format wins.
-func (r *Request) chatFormat() (v jsonx.Value, ok bool) {
-	v = r.members[memberResponseFormat]
-	return v, chat.Given(v) && !chat.Given(r.members[memberText].Get("format"))
+func (m *members) chatFormat() (v jsonx.Value, ok bool) {
+	v = m[memberResponseFormat]
+	return v, chat.Given(v) && !chat.Given(m[memberText].Get("format"))
 }
 
 // format returns the members of text.format, or of the response_format in its place, when it asks
 // for JSON.
-func (r *Request) format() (m [formatCount]jsonx.Value, ok bool) {
-	if v, chats := r.chatFormat(); chats {
-		m[formatType] = v.Get("type")
-		for i, name := range [...]string{formatName: "name", formatSchema: "schema", formatStrict: "strict", formatDescription: "description"} {
-			if i != formatType {
-				m[i] = v.Get("json_schema").Get(name)
-			}
-		}
-	} else if formatNames.Fields(r.members[memberText].Get("format"), m[:]) != nil {
+func (m *members) format() (f [formatCount]jsonx.Value, ok bool) {
+	if v, chats := m.chatFormat(); chats {
+		f[formatType] = v.Get("type")
+		schema := v.Get("json_schema")
+		f[formatName], f[formatSchema] = schema.Get("name"), schema.Get("schema")
+		f[formatStrict], f[formatDescription] = schema.Get("strict"), schema.Get("description")
+	} else if formatNames.Fields(m[memberText].Get("format"), f[:]) != nil {
 		panic("BUG: text.format was not checked")
 	}
-	return m, m[formatType].Exists() && !m[formatType].EqualText("text")
+	return f, f[formatType].Exists() && !f[formatType].EqualText("text")
 }
 
 var reasoningNames = jsonx.NewNames("effort", "summary")
 
 // checkReasoning checks the effort's type; that it is one of the words is for chat to say, and for
 // Locate to report.
-func (r *Request) checkReasoning() *fault {
-	var m [2]jsonx.Value
-	f := chat.ReadObject("reasoning", r.members[memberReasoning], reasoningNames, m[:])
+func (m *members) checkReasoning() *fault {
+	var e [2]jsonx.Value
+	f := chat.ReadObject("reasoning", m[memberReasoning], reasoningNames, e[:])
 	if f == nil {
-		f = chat.First(chat.OptionalString("effort", m[0]), chat.OptionalString("summary", m[1])).In("reasoning")
+		f = chat.First(chat.OptionalString("effort", e[0]), chat.OptionalString("summary", e[1])).In("reasoning")
 	}
 	return f
+}
+
+// idle reports whether a member asks for nothing but what is done anyway.
+func idle(member int, v jsonx.Value) bool {
+	switch member {
+	case memberInclude:
+		return v.IsArray() && !v.Index(0).Exists()
+	case memberTruncation:
+		return v.EqualText("disabled")
+	case memberServiceTier:
+		return v.EqualText("auto") || v.EqualText("default")
+	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers have them, clients return them
+		n, ok := v.Float()
+		return ok && n == 0
+	}
+	return false
 }

@@ -3,6 +3,7 @@ package responses
 import (
 	"penstock/translate"
 	"penstock/translate/apierr"
+	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
@@ -151,4 +152,23 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 		s.head++
 	}
 	return dst
+}
+
+// AppendWhole appends the response object for a whole completion, which has been parsed. The error
+// is a *translate.BadAnswer.
+func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
+	if err := s.output.reader.ReadWhole(c); err != nil {
+		return dst, err
+	}
+	if err := s.output.take(); err != nil {
+		return dst, err
+	}
+	for n := range s.output.parts {
+		s.output.end(n)
+	}
+	return s.appendResponse(dst, s.output.status(), nil), nil
+}
+
+func (s *Stream) appendResponse(dst []byte, status string, e *apierr.Error) []byte {
+	return appendResponse(dst, &s.identity, &s.RequestInfo, &s.output, status, e)
 }

@@ -1,0 +1,66 @@
+package responses
+
+import "penstock/translate/jsonx"
+
+// The members that are read. The order is that of the contract's table; those behind
+// memberPromptCacheKey are not in it.
+const (
+	memberModel = iota
+	memberInput
+	memberStream
+	memberTemperature
+	memberTopP
+	memberMaxOutputTokens
+	memberTools
+	memberToolChoice
+	memberParallelToolCalls
+	memberText
+	memberReasoning
+	memberMetadata
+	memberStore
+	memberPreviousResponseID
+	memberPromptCacheKey
+	memberInstructions
+	memberBackground
+	memberConversation
+	memberPrompt
+	memberMaxToolCalls
+	memberSafetyIdentifier
+	// From here on a strict edge accepts none. The first ones are chat's under the same name.
+	memberPresencePenalty
+	memberFrequencyPenalty
+	memberStop
+	memberSeed
+	memberTopK
+	memberMinP
+	memberRepetitionPenalty
+	memberLogitBias
+	memberTemplateKwargs
+	memberTopLogprobs
+	memberResponseFormat
+	memberInclude // asks for log probabilities, or is without effect as the ones behind it
+	memberTruncation
+	memberServiceTier
+	memberUser
+	memberStreamOptions
+	memberPromptCacheRetention
+	memberContextManagement
+	memberClientMetadata
+	memberCount
+)
+
+// memberNames are in the order of the constants.
+var memberNames = []string{
+	"model", "input", "stream", "temperature", "top_p", "max_output_tokens", "tools", "tool_choice",
+	"parallel_tool_calls", "text", "reasoning", "metadata", "store", "previous_response_id",
+	"prompt_cache_key", "instructions", "background", "conversation", "prompt", "max_tool_calls",
+	"safety_identifier", "presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p",
+	"repetition_penalty", "logit_bias", "chat_template_kwargs", "top_logprobs", "response_format",
+	"include", "truncation", "service_tier", "user", "stream_options", "prompt_cache_retention",
+	"context_management", "client_metadata",
+}
+
+var requestMembers = jsonx.NewNames(memberNames...)
+
+// members are those of a request.
+type members [memberCount]jsonx.Value

@@ -1,0 +1,130 @@
+package responses
+
+import (
+	"strconv"
+
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// fillInfo writes the members that the response object repeats, with the defaults for those that
+// the client left out.
+func (m *members) fillInfo(t *tools, info *RequestInfo) {
+	w := memberWriter{info.members}
+	w.string(`,"previous_response_id":null,"store":false,"background":false`)
+	w.string(`,"truncation":"disabled","service_tier":"default"`)
+	w.member("presence_penalty", m[memberPresencePenalty], `0`)
+	w.member("frequency_penalty", m[memberFrequencyPenalty], `0`)
+	w.integer("top_logprobs", m[memberTopLogprobs], `0`)
+	w.string(`,"prompt_cache_key":null`)
+	w.member("instructions", m[memberInstructions], `null`)
+	w.integer("max_output_tokens", m[memberMaxOutputTokens], `null`)
+	w.integer("max_tool_calls", m[memberMaxToolCalls], `null`)
+	w.member("temperature", m[memberTemperature], `1`)
+	w.member("top_p", m[memberTopP], `1`)
+	w.member("parallel_tool_calls", m[memberParallelToolCalls], `true`)
+	w.member("safety_identifier", m[memberSafetyIdentifier], `null`)
+	w.member("metadata", m[memberMetadata], `{}`)
+	w.choice(m, t)
+	reasoning := m[memberReasoning]
+	w.string(`,"reasoning":{`)
+	w.first("effort", reasoning.Get("effort"), `null`)
+	w.member("summary", reasoning.Get("summary"), `null`)
+	w.string(`}`)
+	w.text(m)
+	w.tools(m)
+	info.members = w.dst
+	sse.Flatten(info.members)
+}
+
+// memberWriter writes members of the response object.
+type memberWriter struct{ dst []byte }
+
+func (w *memberWriter) string(s string) { w.dst = append(w.dst, s...) }
+
+// first appends a member without a comma before it: v, or what stands for it when it was not given.
+func (w *memberWriter) first(name string, v jsonx.Value, otherwise string) {
+	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
+	if chat.Given(v) {
+		w.dst = append(w.dst, v.Raw()...)
+	} else {
+		w.dst = append(w.dst, otherwise...)
+	}
+}
+
+func (w *memberWriter) member(name string, v jsonx.Value, otherwise string) {
+	w.dst = append(w.dst, ',')
+	w.first(name, v, otherwise)
+}
+
+// integer appends a member that is an integer, in digits however the client wrote it.
+func (w *memberWriter) integer(name string, v jsonx.Value, otherwise string) {
+	n, ok := v.Int()
+	if !ok {
+		w.member(name, v, otherwise)
+		return
+	}
+	w.string(`,"` + name + `":`)
+	w.dst = appendInt(w.dst, int(n))
+}
+
+// choice appends tool_choice. A list of allowed tools has its mode, which a request may leave out.
+func (w *memberWriter) choice(members *members, t *tools) {
+	v := members[memberToolChoice]
+	if !t.limited || chat.Given(v.Get("mode")) {
+		w.member("tool_choice", v, `"auto"`)
+		return
+	}
+	w.string(`,"tool_choice":{"type":"allowed_tools","mode":`)
+	w.dst = append(w.dst, modeAuto...)
+	w.member("tools", v.Get("tools"), `[]`)
+	w.string(`}`)
+}
+
+func (w *memberWriter) text(members *members) {
+	w.string(`,"text":{"format":{`)
+	m, ok := members.format()
+	if !ok {
+		w.string(`"type":"text"`)
+	} else {
+		w.first("type", m[formatType], "")
+	}
+	if ok && m[formatType].EqualText("json_schema") {
+		w.member("name", m[formatName], `""`) // chat leaves it to the engine whether it is there
+		w.member("description", m[formatDescription], `null`)
+		w.member("schema", m[formatSchema], `{}`)
+		w.member("strict", m[formatStrict], `false`)
+	}
+	w.string(`}`)
+	if v := members[memberText].Get("verbosity"); chat.Given(v) {
+		w.member("verbosity", v, "")
+	}
+	w.string(`}`)
+}
+
+// tools appends the functions; others were dropped.
+func (w *memberWriter) tools(members *members) {
+	w.string(`,"tools":[`)
+	n := 0
+	for it := members[memberTools].Iter(); it.Next(); {
+		m, function := readTool(it.Value())
+		if !function {
+			continue
+		}
+		if n > 0 {
+			w.dst = append(w.dst, ',')
+		}
+		n++
+		w.string(`{"type":"function"`)
+		w.member("name", m[toolName], "")
+		w.member("description", m[toolDescription], `null`)
+		w.member("parameters", m[toolParameters], `null`)
+		w.member("strict", m[toolStrict], `null`)
+		w.string(`}`)
+	}
+	w.string(`]`)
+}
+
+// appendInt is strconv.AppendInt for the numbers of this package.
+func appendInt(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }
