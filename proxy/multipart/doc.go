@@ -12,7 +12,7 @@
 //   - Lines end in CR LF. The body begins with the first delimiter, or an empty line before it.
 //   - What follows a delimiter is CR LF or, for the last one, "--" and nothing but line ends. A
 //     delimiter with anything else behind it is neither content nor a boundary.
-//   - A part has at most MaxHeader bytes of head; its lines are not folded and its names are tokens.
+//   - A part has at most MaxHeader bytes of head; its lines are not folded, its names are tokens.
 //     It has one Content-Disposition, form-data, with one name of letters, digits and "-_.[]"; one
 //     Content-Type at most; and a body that is not encoded.
 //   - There are at most MaxParts parts.

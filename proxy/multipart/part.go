@@ -50,7 +50,8 @@ func parseHead(head []byte) (p Part, err error) {
 			typed = true
 			p.ContentType = mediaType(value)
 		case httptoken.EqualFold(name, "content-transfer-encoding"):
-			if !httptoken.EqualFold(value, "binary") && !httptoken.EqualFold(value, "7bit") && !httptoken.EqualFold(value, "8bit") {
+			is := func(encoding string) bool { return httptoken.EqualFold(value, encoding) }
+			if !is("binary") && !is("7bit") && !is("8bit") {
 				return p, fault(Encoded)
 			}
 		}
