@@ -68,7 +68,7 @@ func (c *choice) warmest() (best *Target, own []uint64) {
 	q := c.q
 	own = q.Prefix
 	for {
-		known, who, shared := c.directory.deepest(q.Prefix, &not)
+		known, who, shared := c.r.directory.deepest(q.Prefix, &not)
 		if known == 0 {
 			return nil, own
 		}
@@ -77,8 +77,8 @@ func (c *choice) warmest() (best *Target, own []uint64) {
 		}
 		best = nil
 		least, limit := 0.0, 1
-		for i := range c.targets {
-			t := &c.targets[i]
+		for i := range c.r.targets {
+			t := &c.r.targets[i]
 			if !who.has(t.member) || !q.allows(t, c.state) {
 				continue
 			}
@@ -148,7 +148,7 @@ func (c *choice) next(key uint64, mean float64) (best *Target, eligible bool) {
 			m.show(w.at, float64(mix(key^t.rank)>>11)/(1<<53))
 		}
 	}
-	return m.target(c.targets, c.q.Rand), w.met
+	return m.target(c.r.targets, c.q.Rand), w.met
 }
 
 // overloaded reports whether a load is well above the mean: by more than a quarter and one call.

@@ -12,7 +12,7 @@ func homes(r *Route, n int) []int {
 	out := make([]int, n)
 	for id := range n {
 		q := Query{Now: t0, Rand: uint64(id), at: upstreams.At(t0)}
-		c := choice{targets: r.targets, directory: r.directory, q: &q, start: id % len(r.targets), state: upstreams.StatePending}
+		c := choice{r: r, q: &q, start: id % len(r.targets), state: upstreams.StatePending}
 		best, _ := c.home(HashBlocks(nil, 1, conversation(id)))
 		for i := range r.targets {
 			if best == &r.targets[i] {
@@ -85,7 +85,7 @@ func TestPrefixAffinityAmongThoseWhoKnow(t *testing.T) {
 			hold(t, r, i, c.load[i])
 		}
 		q := Query{Now: t0, Prefix: prompt, at: upstreams.At(t0)}
-		best, own := (&choice{targets: r.targets, directory: r.directory, q: &q, state: upstreams.StatePending}).warmest()
+		best, own := (&choice{r: r, q: &q, state: upstreams.StatePending}).warmest()
 		got := -1
 		for i := range r.targets {
 			if best == &r.targets[i] {

@@ -81,16 +81,15 @@ func mix(x uint64) uint64 {
 // choice is one look at the targets of a route for a query. Its methods are the policies: best is
 // nil when all targets are full, and eligible says that the query may go to any.
 type choice struct {
-	targets   []Target
-	directory *directory // nil where the policy needs none
-	q         *Query
-	start     int             // the position at which it begins
-	state     upstreams.State // that a target must be in
+	r     *Route
+	q     *Query
+	start int             // the position at which it begins
+	state upstreams.State // that a target must be in
 }
 
 // turn goes once around the targets, over those that the query allows in the state.
 type turn struct {
-	c    *choice
+	c    choice
 	to   int // the position that is looked at next
 	left int // positions to look at
 
@@ -99,17 +98,17 @@ type turn struct {
 	met  bool           // it has returned one
 }
 
-func (c *choice) turn(start int) turn { return turn{c: c, to: start, left: len(c.targets)} }
+func (c *choice) turn(start int) turn { return turn{c: *c, to: start, left: len(c.r.targets)} }
 
 // next returns the next target, or nil behind the last one.
 func (w *turn) next() *Target {
 	for w.left > 0 {
 		w.left--
 		w.at = w.to
-		if w.to++; w.to == len(w.c.targets) {
+		if w.to++; w.to == len(w.c.r.targets) {
 			w.to = 0
 		}
-		if t := &w.c.targets[w.at]; w.c.q.allows(t, w.c.state) {
+		if t := &w.c.r.targets[w.at]; w.c.q.allows(t, w.c.state) {
 			t.Upstream.ReadLoad(&w.load, w.c.q.Pool, w.c.q.at)
 			w.met = true
 			return t
@@ -119,7 +118,7 @@ func (w *turn) next() *Target {
 }
 
 // passed is how many positions were looked at before the target that next has returned.
-func (w *turn) passed() int { return len(w.c.targets) - w.left - 1 }
+func (w *turn) passed() int { return len(w.c.r.targets) - w.left - 1 }
 
 // leastLoaded picks the target with the most room for its weight.
 func (c *choice) leastLoaded() (best *Target, eligible bool) {
@@ -130,7 +129,7 @@ func (c *choice) leastLoaded() (best *Target, eligible bool) {
 			m.show(w.at, loadOf(&w.load))
 		}
 	}
-	return m.target(c.targets, c.q.Rand), w.met
+	return m.target(c.r.targets, c.q.Rand), w.met
 }
 
 // nextInTurn picks the first target from the rotating start on, with those that fail lately put
@@ -147,7 +146,7 @@ func (c *choice) nextInTurn() (best *Target, eligible bool) {
 			m.show(w.at, turns+w.load.Penalty*float64(w.load.Limit))
 		}
 	}
-	return m.target(c.targets, c.q.Rand), w.met
+	return m.target(c.r.targets, c.q.Rand), w.met
 }
 
 // draws bounds how many targets betterOfTwo looks at to find two that can take the call.
@@ -158,15 +157,15 @@ const draws = 8
 func (c *choice) betterOfTwo() *Target {
 	var l upstreams.Load
 	var first *Target
-	load, chance := 0.0, c.q.Rand
+	q, load, chance := c.q, 0.0, c.q.Rand
 	for range draws {
 		chance = mix(chance)
-		at, _ := bits.Mul64(chance, uint64(len(c.targets)))
-		t := &c.targets[at]
-		if t == first || !c.q.allows(t, c.state) {
+		at, _ := bits.Mul64(chance, uint64(len(c.r.targets)))
+		t := &c.r.targets[at]
+		if t == first || !q.allows(t, c.state) {
 			continue
 		}
-		t.Upstream.ReadLoad(&l, c.q.Pool, c.q.at)
+		t.Upstream.ReadLoad(&l, q.Pool, q.at)
 		switch {
 		case l.Active >= l.Limit:
 		case first == nil:

@@ -2,9 +2,47 @@ package routing
 
 import (
 	"sync/atomic"
+	"time"
 
 	"penstock/upstreams"
 )
+
+// Target is one upstream that serves a route's model, under the name that its engine knows.
+type Target struct {
+	Upstream *upstreams.Upstream
+	Served   string
+	model    *upstreams.ServedModel // of the served name
+	member   member                 // its place in the route's directory, where there is one
+	rank     uint64                 // hash of the upstream's id, the same at every edge; where there is a directory
+}
+
+// Query is one call's question. It is borrowed for the length of Acquire.
+type Query struct {
+	Pool    upstreams.Pool
+	Key     string         // id of the client's key, empty without one
+	Tokens  int            // estimated tokens of the call, charged to the lease
+	Prefix  []uint64       // HashBlocks of the prompt, for a route that WantsPrefix
+	Exclude []upstreams.ID // upstreams that this call has tried
+	Now     time.Time
+	Rand    uint64 // source of chance for ties
+
+	at upstreams.Moment // Now, once a pick has begun
+}
+
+func (q *Query) excludes(t *Target) bool {
+	for _, id := range q.Exclude {
+		if id == t.Upstream.ID() {
+			return true
+		}
+	}
+	return false
+}
+
+// allows filters: the upstream is in the state and may be used by the key, it has the model, and
+// this call has not tried it.
+func (q *Query) allows(t *Target, s upstreams.State) bool {
+	return t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && (len(q.Exclude) == 0 || !q.excludes(t))
+}
 
 // Route is one model's way to its engines. It is safe for concurrent use.
 type Route struct {
@@ -24,60 +62,3 @@ func (r *Route) Targets() []Target { return r.targets }
 
 // WantsPrefix reports whether the route's policy looks at Query.Prefix.
 func (r *Route) WantsPrefix() bool { return r.directory != nil }
-
-// Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
-// must release it exactly once. The error is ErrNoUpstream or a *FullError.
-func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
-	start := 0
-	if n := len(r.targets); n > 1 {
-		start = int(r.rotor.Add(1) % uint32(n))
-	}
-	for range r.targets { // at most one lost race per target
-		best, eligible := r.pick(q, start)
-		switch {
-		case !eligible:
-			return nil, nil, ErrNoUpstream
-		case best == nil:
-			return nil, nil, r.Full(q)
-		}
-		if lease, ok := best.Upstream.TryLease(q.Key, q.Pool, q.Tokens, q.Now); ok {
-			if r.directory != nil {
-				r.directory.learn(q.Prefix, best.member)
-			}
-			return lease, best, nil
-		}
-	}
-	return nil, nil, r.Full(q)
-}
-
-// pick chooses among the targets, from start on. Targets that were never probed are asked only when
-// none of the route is up.
-func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
-	q.at = upstreams.At(q.Now)
-	c := choice{targets: r.targets, directory: r.directory, q: q, start: start, state: upstreams.StateUp}
-	if best, eligible = r.choose(&c); eligible {
-		return best, true
-	}
-	c.state = upstreams.StatePending
-	return r.choose(&c)
-}
-
-// choose has the route's policy choose.
-func (r *Route) choose(c *choice) (best *Target, eligible bool) {
-	switch r.policy {
-	case policyRoundRobin:
-		return c.nextInTurn()
-	case policyTwoChoices:
-		if best = c.betterOfTwo(); best != nil {
-			return best, true
-		}
-	case policyPrefixAffinity:
-		best, own := c.warmest()
-		if best != nil {
-			return best, true
-		}
-		return c.home(own)
-	case policyLeastLoaded:
-	}
-	return c.leastLoaded()
-}

@@ -21,7 +21,12 @@ type Load struct {
 // caller's variable, because a pick asks dozens of upstreams and copying the answer would be half
 // the cost of each.
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
-	u.slots.read(l, p)
+	c, word := u.slots.limits.Load(), u.slots.inUse.Load()
+	l.Active, l.Limit, l.Share = c.active(word, p), c.net[p], c.share[p]
+	l.Tokens = u.slots.tokens[p].Load()
+	if c.Shared {
+		l.Tokens = u.slots.tokens[PoolText].Load() + u.slots.tokens[PoolVision].Load() + u.slots.tokens[PoolAudio].Load()
+	}
 	l.Others, l.Usual = u.reports.others(now)
 	l.Penalty = u.penalty.at(now)
 	if at := u.Health.returned.Load(); at != 0 {
@@ -56,7 +61,12 @@ func (d *decaying) at(now Moment) float64 {
 	return d.value * math.Exp2(-float64(max(0, now-d.since))/float64(halfLife))
 }
 
-func (p *penalty) at(now Moment) float64 { return p.newest.Load().at(now) }
+func (p *penalty) at(now Moment) float64 {
+	if d := p.newest.Load(); d != nil {
+		return d.at(now)
+	}
+	return 0
+}
 
 // charge counts one failure or refusal.
 func (p *penalty) charge(now Moment) {

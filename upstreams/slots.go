@@ -75,16 +75,6 @@ func (s *slots) give(p Pool) { s.inUse.Add(-slotUnit(p)) }
 
 func (s *slots) inFlight() int { return inAll(s.inUse.Load()) }
 
-// read sets what a pick weighs of a pool's slots.
-func (s *slots) read(l *Load, p Pool) {
-	c, word := s.limits.Load(), s.inUse.Load()
-	l.Active, l.Limit, l.Share = c.active(word, p), c.net[p], c.share[p]
-	l.Tokens = s.tokens[p].Load()
-	if c.Shared {
-		l.Tokens = s.tokens[PoolText].Load() + s.tokens[PoolVision].Load() + s.tokens[PoolAudio].Load()
-	}
-}
-
 // configure takes over the settings and the engine that the limits follow from.
 func (s *slots) configure(c config.Concurrency, weight float64, profile *engine.Profile) {
 	s.mu.Lock()

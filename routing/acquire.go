@@ -1,0 +1,60 @@
+package routing
+
+import "penstock/upstreams"
+
+// Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
+// must release it exactly once. The error is ErrNoUpstream or a *FullError.
+func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
+	start := 0
+	if n := len(r.targets); n > 1 {
+		start = int(r.rotor.Add(1) % uint32(n))
+	}
+	for range r.targets { // at most one lost race per target
+		best, eligible := r.pick(q, start)
+		switch {
+		case !eligible:
+			return nil, nil, ErrNoUpstream
+		case best == nil:
+			return nil, nil, r.Full(q)
+		}
+		if lease, ok := best.Upstream.TryLease(q.Key, q.Pool, q.Tokens, q.Now); ok {
+			if r.directory != nil {
+				r.directory.learn(q.Prefix, best.member)
+			}
+			return lease, best, nil
+		}
+	}
+	return nil, nil, r.Full(q)
+}
+
+// pick chooses among the targets, from start on. Targets that were never probed are asked only when
+// none of the route is up.
+func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
+	q.at = upstreams.At(q.Now)
+	c := choice{r: r, q: q, start: start, state: upstreams.StateUp}
+	if best, eligible = r.choose(&c); eligible {
+		return best, true
+	}
+	c.state = upstreams.StatePending
+	return r.choose(&c)
+}
+
+// choose has the route's policy choose.
+func (r *Route) choose(c *choice) (best *Target, eligible bool) {
+	switch r.policy {
+	case policyRoundRobin:
+		return c.nextInTurn()
+	case policyTwoChoices:
+		if best = c.betterOfTwo(); best != nil {
+			return best, true
+		}
+	case policyPrefixAffinity:
+		best, own := c.warmest()
+		if best != nil {
+			return best, true
+		}
+		return c.home(own)
+	case policyLeastLoaded:
+	}
+	return c.leastLoaded()
+}
