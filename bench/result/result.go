@@ -71,7 +71,8 @@ type Result struct {
 	RTFX *float64 `json:"rtfx"`
 
 	// Measures are the flat statistics: mean_ttft_ms, median_ttft_ms, std_ttft_ms, p99_ttft_ms and
-	// so on, of TTFT, TPOT, ITL and E2EL, with p50, p90, p95 and p99. They stand at the top level of the file.
+	// so on, of TTFT, TPOT, ITL and E2EL, with p50, p90, p95 and p99. They stand at the top level
+	// of the file.
 	Measures map[string]*float64 `json:"-"`
 	// Metadata are the pairs of --metadata. They stand at the top level of the file.
 	Metadata map[string]string `json:"-"`
