@@ -6,8 +6,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Abort is how a call is ended from outside. End may be called from any goroutine; the other methods
-// are those of the call's own.
+// Abort is how a call is ended from outside. End may be called from any goroutine; the other
+// methods are those of the call's own.
 type Abort struct {
 	cause    atomic.Pointer[cause]
 	left     atomic.Pointer[chan struct{}]
@@ -17,8 +17,8 @@ type Abort struct {
 // cause is why a call was ended.
 type cause struct{ err error }
 
-// End ends the call for the given reason: the engine's connection is closed at once and whatever the
-// call is waiting for returns. The first reason wins.
+// End ends the call for the given reason: the engine's connection is closed at once and whatever
+// the call is waiting for returns. The first reason wins.
 func (a *Abort) End(err error) {
 	if !a.cause.CompareAndSwap(nil, &cause{err}) {
 		return

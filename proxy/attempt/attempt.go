@@ -11,6 +11,7 @@ import (
 	"penstock/proxy/snapshot"
 	"penstock/routing"
 	"penstock/translate/engineerror"
+	"penstock/translate/sse"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
 )
@@ -48,14 +49,14 @@ type Attempt struct {
 	ttft   time.Duration        // to the first token; 0: it has not come, or counts for nothing
 	asked  bool                 // the engine was asked for a stream
 	sends  int                  // requests that were written, by all attempts of the call
-	reply  reply
+	Reply  Reply
 }
 
 // Begin takes over lease for a request to be sent in x, an exchange of it.
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends}
-	a.reply.x, a.reply.memory = x, t.Memory
-	a.reply.clock = clock{limits: &t.Model.Clocks, start: t.Start}
+	a.Reply.x, a.Reply.memory = x, t.Memory
+	a.Reply.clock = clock{limits: &t.Model.Clocks, start: t.Start}
 	if t.Span != nil {
 		up := lease.Upstream()
 		a.span = t.Span.Attempt(t.Number, up.Name(), up.Engine().Name(), up.URL(), target.Served, time.Now())
@@ -65,8 +66,8 @@ func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target
 
 // Send writes the request. once: on no connection that may turn out to be dead.
 func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
-	x, clocks := a.reply.x, a.reply.clock.limits
-	a.reply.native = s.Native
+	x, clocks := a.Reply.x, a.Reply.clock.limits
+	a.Reply.native = s.Native
 	r := http1.Request{
 		Method: "POST", Path: s.Path,
 		ContentType: s.ContentType, Accept: s.Accept,
@@ -81,7 +82,7 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	if !x.AtOnce() {
 		sentAt = time.Now()
 	}
-	c := &a.reply.clock
+	c := &a.Reply.clock
 	c.sentAt, c.readAt = sentAt, sentAt
 	a.asked, c.streams = asksStream, a.terms.Request.Streams()
 	if err == nil && a.terms.Request.Form() != nil { // its last field may have asked for events
@@ -101,7 +102,7 @@ func (a *Attempt) traceparent() []byte {
 // AwaitHead reads the reply's head. It returns nil for a usable reply, http1.ErrNotYet when until
 // passes, and otherwise what FailureOf takes.
 func (a *Attempt) AwaitHead(until time.Time) error {
-	r := &a.reply
+	r := &a.Reply
 	if r.clock.headed {
 		return nil
 	}
@@ -120,7 +121,11 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	case endpoint.WrongType:
 		return failure.BadResponse(endpoint.ErrWrongType)
 	default:
-		r.begin(form)
+		r.form, r.clock.headed = form, true
+		if form == endpoint.Events {
+			r.events = readerPool.Get().(*sse.Reader)
+			r.events.Reset(r, maxEvent)
+		}
 	}
 	return nil
 }
@@ -132,96 +137,37 @@ func (a *Attempt) Pull(dst []byte, until time.Time, to endpoint.Stream) (out []b
 	if err := a.AwaitHead(until); err != nil {
 		return dst, false, err
 	}
-	a.reply.clock.until = until
-	return a.reply.pull(dst, to)
+	a.Reply.clock.until = until
+	return a.Reply.pull(dst, to)
 }
 
 // ReadWhole returns the engine's whole reply, as a completion where it is chat underneath. Its
 // errors are those of AwaitHead, and ErrLarge for a reply that is to be passed on as it comes, if
 // passesOn allows that. With http1.ErrNotYet it may be called again.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
-	r := &a.reply
+	r := &a.Reply
 	r.clock.until = until
-	r.wholeBuffer()
+	r.whole.begin()
 	var err error
 	switch {
 	case a.asked:
-		err = r.assemble(to.Assembled())
+		err = r.whole.assemble(r, to.Assembled())
 	case passesOn:
-		err = r.readWhole(to)
+		err = r.whole.read(r, to)
 	default:
-		err = r.readWhole(nil)
+		err = r.whole.read(r, nil)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return r.completion()
+	return r.whole.completion(r)
 }
-
-// BeginsWhole reports whether ReadWhole has not been called yet.
-func (a *Attempt) BeginsWhole() bool { return a.reply.whole == nil }
-
-// BeginPassOn appends the part of a large reply that ReadWhole has read.
-func (a *Attempt) BeginPassOn(dst []byte, to *endpoint.PassOn) ([]byte, error) {
-	out, err := to.Append(dst, *a.reply.whole)
-	if err == nil {
-		a.reply.clock.begun = true
-	}
-	return out, err
-}
-
-// PullPassedOn is Pull for the rest of it.
-func (a *Attempt) PullPassedOn(dst []byte, to *endpoint.PassOn) (out []byte, done bool, err error) {
-	a.reply.clock.until = time.Time{}
-	return a.reply.pullPassedOn(dst, to)
-}
-
-// Blocked notes that the client has held up an answer that is passed on until now. Its engine could
-// not go on either, so that time is none of the engine's.
-func (a *Attempt) Blocked(since, now time.Time) {
-	a.reply.clock.blocked += now.Sub(since)
-	a.reply.clock.readAt = now
-}
-
-// Rests reports whether nothing has come that Pull could take, so that it would wait.
-func (a *Attempt) Rests() bool { return a.reply.rests() }
-
-// Rest waits until something has come that Pull can take, until the given time or a failure, which
-// Pull will return. While it waits the attempt holds no buffer; it is called with none of the
-// caller's, either.
-func (a *Attempt) Rest(until time.Time) {
-	if r := &a.reply; r.rests() {
-		r.events.Rest()
-		r.x.Wait(earlier(until, r.clock.deadline()))
-	}
-}
-
-// Progress is how far an attempt has come.
-type Progress struct {
-	Begun  bool // the first event has come
-	Ended  bool // the reply has come to its framed end
-	Events int  // that have come
-	SentAt time.Time
-	ReadAt time.Time // the last bytes of the reply
-}
-
-// Progress returns how far the attempt has come.
-func (a *Attempt) Progress() Progress {
-	r := &a.reply
-	return Progress{Begun: r.clock.begun, Ended: r.ended, Events: r.count, SentAt: r.clock.sentAt, ReadAt: r.clock.readAt}
-}
-
-// Begun reports whether the first event has come.
-func (a *Attempt) Begun() bool { return a.reply.clock.begun }
 
 // Sends is how many requests this and the earlier attempts of the call have written.
 func (a *Attempt) Sends() int { return a.sends }
 
 // AsksStream reports whether the engine was asked for a stream.
 func (a *Attempt) AsksStream() bool { return a.asked }
-
-// Reply is the head of the reply, which has come.
-func (a *Attempt) Reply() endpoint.Reply { return a.reply.x }
 
 // Target is where it goes; nil: there was no attempt.
 func (a *Attempt) Target() *routing.Target { return a.target }
@@ -282,12 +228,9 @@ func (a *Attempt) Blame(f *failure.Failure) {
 func (a *Attempt) source(sent bool) upstreams.FailureSource {
 	return upstreams.FailureSource{
 		Key: a.terms.Key, Body: a.terms.Body.BodyHash(), Served: a.target.Served,
-		Sent: sent, Begun: a.reply.clock.headed, Limit: a.reply.clock.limits.FirstEvent.D(),
+		Sent: sent, Begun: a.Reply.clock.headed, Limit: a.Reply.clock.limits.FirstEvent.D(),
 	}
 }
-
-// ReadTail gives an engine whose reply is complete a moment to end it in good order.
-func (a *Attempt) ReadTail() { a.reply.readTail() }
 
 // End releases the lease with the attempt's outcome and lets go of the connection. Only the first
 // call counts. now may be zero: the clock is read then.
@@ -307,14 +250,14 @@ func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 // Close ends the attempt's exchange and keeps its lease.
 func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 	a.terms.Abort.Withdraw()
-	defer a.reply.x.CloseAt(now)
+	defer a.Reply.x.CloseAt(now)
 	a.terms.Guard.Point("attempt.end")
 	if a.span != nil {
 		failed := o != upstreams.OutcomeOK && o != upstreams.OutcomeClientGone
-		a.span.End(o.String(), failed, a.reply.x.Status(), a.ttft, time.Now())
+		a.span.End(o.String(), failed, a.Reply.x.Status(), a.ttft, time.Now())
 		a.span = nil
 	}
-	a.reply.release()
+	a.Reply.release()
 }
 
 // ContextOf returns the context in tokens that a target has for a request: the smaller one of the

@@ -16,7 +16,7 @@ const (
 )
 
 // pull appends the client's bytes for what comes next; see Attempt.Pull.
-func (r *reply) pull(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
+func (r *Reply) pull(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	if r.bad != nil {
 		return dst, false, r.bad
 	}
@@ -29,7 +29,7 @@ func (r *reply) pull(dst []byte, to endpoint.Stream) (out []byte, done bool, err
 	return r.pullEvents(dst, to)
 }
 
-func (r *reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
+func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	before := len(dst)
 	for {
 		ev, err := r.events.Next()
@@ -79,7 +79,7 @@ func (r *reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 
 // append appends what an event becomes. Memory for a large one is reserved before, by its size, and
 // then by what it took.
-func (r *reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
+func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
 		return dst, err
 	}
@@ -94,7 +94,7 @@ func (r *reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, er
 }
 
 // finish appends what ends the stream well, which in some dialects is all of it once more.
-func (r *reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
+func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+to.Held())); err != nil {
 		return dst, err
 	}
@@ -108,7 +108,7 @@ func (r *reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 // undeliverable ends pull at an event that cannot be delivered. What came before it goes out first,
 // as it would have if the bytes had come in other reads: how they are cut must not decide between a
 // clean status and an error in the stream.
-func (r *reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
+func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
 	if len(dst) > before {
 		r.bad = err
 		return dst, false, nil
@@ -118,7 +118,7 @@ func (r *reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, 
 
 // pullBytes is pull for an answer of bytes. An answer that ends with its connection is never
 // complete: half of an audio file cannot be told from a whole one.
-func (r *reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
+func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	dst = slices.Grow(dst, rawPiece)
 	n, err := r.Read(dst[len(dst):cap(dst)])
 	dst = dst[:len(dst)+n]
@@ -144,12 +144,12 @@ func (e unsuited) Unwrap() error { return e.error }
 
 // pullWhole is pull for a reply that comes in one piece although a stream was asked for: the edge
 // writes the stream itself.
-func (r *reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
-	r.wholeBuffer()
-	if err := r.readWhole(nil); err != nil {
+func (r *Reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
+	r.whole.begin()
+	if err := r.whole.read(r, nil); err != nil {
 		return dst, false, err
 	}
-	body := *r.whole
+	body := *r.whole.body
 	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // a delta and the end, which repeats it
 		return dst, false, err
 	}

@@ -39,8 +39,8 @@ type Memory struct {
 // errNoMemory ends an attempt for which there is no memory. No engine is to blame for it.
 var errNoMemory = errors.New("no memory for the engine's reply")
 
-// Hold notes that a part takes n bytes from now on. It fails, and changes nothing, when that is more
-// than before and there is no room. What it takes less is garbage.
+// Hold notes that a part takes n bytes from now on. It fails, and changes nothing, when that is
+// more than before and there is no room. What it takes less is garbage.
 func (m *Memory) Hold(part Part, n int) error {
 	held := m.held + int64(n) - m.parts[part]
 	if held > free || m.reserved > 0 {

@@ -11,10 +11,10 @@ import (
 
 // refusal reads the body of a reply whose status is not 200 and says what it means.
 func (a *Attempt) refusal() *failure.Failure {
-	x, up := a.reply.x, a.lease.Upstream()
+	x, up := a.Reply.x, a.lease.Upstream()
 	status := x.Status()
 	contentType := string(x.Header("Content-Type")) // copied first: reading the body moves the header values
-	e := engineerror.Parse(status, contentType, a.reply.errorBody())
+	e := engineerror.Parse(status, contentType, errorBody(a.Reply.x, a.terms.Memory))
 	profile := up.Engine()
 	notNow := profile.NotNow(status, e.Type, e.Message)
 	switch {
@@ -30,7 +30,8 @@ func (a *Attempt) refusal() *failure.Failure {
 		e.ContextPrompt = max(e.ContextPrompt, min(a.terms.PromptTokens, e.ContextMax-1))
 	}
 	if e.ContextExcess > 0 {
-		if longest := ContextOf(a.terms.Model, a.terms.Request.Limit(), a.target); longest > 0 { // agents look for both sizes
+		// Agents look for both sizes.
+		if longest := ContextOf(a.terms.Model, a.terms.Request.Limit(), a.target); longest > 0 {
 			e.ContextPrompt, e.ContextMax = longest+e.ContextExcess, longest
 		}
 	}
@@ -47,11 +48,11 @@ func (a *Attempt) refusal() *failure.Failure {
 	return f
 }
 
-// complaint is a 200 that is no stream although one was asked for: an engine's error in disguise, or
-// nonsense.
+// complaint is a 200 that is no stream although one was asked for: an engine's error in disguise,
+// or nonsense.
 func (a *Attempt) complaint() *failure.Failure {
-	contentType := string(a.reply.x.Header("Content-Type"))
-	e := engineerror.Parse(200, contentType, a.reply.errorBody())
+	contentType := string(a.Reply.x.Header("Content-Type"))
+	e := engineerror.Parse(200, contentType, errorBody(a.Reply.x, a.terms.Memory))
 	if e.Status != 0 {
 		a.redact(&e)
 		return failure.FromStreamError(&e)

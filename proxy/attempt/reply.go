@@ -17,7 +17,7 @@ import (
 
 const (
 	maxEvent      = 8 << 20         // of one event: more than engines send, and little enough to hold
-	maxErrorBody  = 8 << 20         // engines repeat the request in their complaint about it, before the reason or behind it
+	maxErrorBody  = 8 << 20         // engines repeat the request in a complaint, before the reason or behind it
 	errorPatience = 5 * time.Second // for the body of an engine's refusal
 	// drainPatience is short: what follows [DONE] is one chunk of five bytes that is nearly always
 	// there already.
@@ -29,17 +29,16 @@ var (
 	assemblerPool = sync.Pool{New: func() any { return new(answer.Assembler) }}
 )
 
-// reply reads an engine's reply under the clock.
-type reply struct {
+// Reply reads an engine's reply under the clock.
+type Reply struct {
 	x      *http1.Exchange
 	memory *Memory
 	clock  clock
 	form   endpoint.ReplyForm
 	native translate.NativeReader // of a reply in the endpoint's own dialect; nil: it is chat
 
-	events    *sse.Reader       // of a stream
-	whole     *[]byte           // of a reply that is read whole: what has come of it, or the completion that it amounts to
-	assembler *answer.Assembler // puts a stream together for a client that wants it whole
+	events *sse.Reader // of a stream
+	whole  whole
 
 	count int   // events that have come
 	ended bool  // the reply has come to its framed end
@@ -47,7 +46,7 @@ type reply struct {
 }
 
 // await waits for the reply's head. It returns http1.ErrNotYet when until passes.
-func (r *reply) await(until time.Time) error {
+func (r *Reply) await(until time.Time) error {
 	own := r.clock.deadline()
 	err := r.x.Await(earlier(until, own))
 	now := time.Now()
@@ -60,18 +59,9 @@ func (r *reply) await(until time.Time) error {
 	return err
 }
 
-// begin notes the form of a usable reply.
-func (r *reply) begin(form endpoint.ReplyForm) {
-	r.form, r.clock.headed = form, true
-	if form == endpoint.Events {
-		r.events = readerPool.Get().(*sse.Reader)
-		r.events.Reset(r, maxEvent)
-	}
-}
-
 // Read implements io.Reader for the event reader: it waits as long as the caller of pull and the
 // clock allow.
-func (r *reply) Read(p []byte) (int, error) {
+func (r *Reply) Read(p []byte) (int, error) {
 	own := r.clock.deadline()
 	n, err := r.x.Read(p, earlier(r.clock.until, own))
 	if n > 0 && r.x.Fresh() { // what came with the head came when it did
@@ -84,27 +74,65 @@ func (r *reply) Read(p []byte) (int, error) {
 }
 
 // Hold implements sse.Budget for the events.
-func (r *reply) Hold(n int) error { return r.memory.replace(PartEvent, n) }
+func (r *Reply) Hold(n int) error { return r.memory.replace(PartEvent, n) }
 
-// rests reports whether nothing has come that pull could take, so that it would wait.
-func (r *reply) rests() bool {
+// Rests reports whether nothing has come that Pull could take, so that it would wait.
+func (r *Reply) Rests() bool {
 	return r.clock.headed && r.events != nil && r.bad == nil && !r.events.Ready()
 }
 
+// Rest waits until something has come that Pull can take, until the given time or a failure, which
+// Pull will return. While it waits the attempt holds no buffer; it is called with none of the
+// caller's, either.
+func (r *Reply) Rest(until time.Time) {
+	if r.Rests() {
+		r.events.Rest()
+		r.x.Wait(earlier(until, r.clock.deadline()))
+	}
+}
+
+// Progress is how far a reply has come.
+type Progress struct {
+	Begun  bool // the first event has come
+	Ended  bool // the reply has come to its framed end
+	Events int  // that have come
+	SentAt time.Time
+	ReadAt time.Time // the last bytes
+}
+
+// Progress returns how far the reply has come.
+func (r *Reply) Progress() Progress {
+	c := &r.clock
+	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, SentAt: c.sentAt, ReadAt: c.readAt}
+}
+
+// Blocked notes that the client has held up an answer that is passed on until now. Its engine could
+// not go on either, so that time is none of the engine's.
+func (r *Reply) Blocked(since, now time.Time) {
+	r.clock.blocked += now.Sub(since)
+	r.clock.readAt = now
+}
+
+// Head is the head, which has come.
+func (r *Reply) Head() endpoint.Reply { return r.x }
+
+// IsUnread reports whether ReadWhole has not been called yet.
+func (r *Reply) IsUnread() bool { return r.whole.body == nil }
+
 // errorBody reads what an engine says of its refusal: bounded, and without patience. Of what it
 // repeats only the beginning is held.
-func (r *reply) errorBody() []byte {
+func errorBody(x *http1.Exchange, memory *Memory) []byte {
 	until := time.Now().Add(errorPatience)
-	defer r.memory.Free(PartBody)
+	defer memory.Free(PartBody)
 	in := NewBuffer()
 	defer Recycle(in)
 	piece := (*in)[:cap(*in)]
 	var short engineerror.Shortener
 	body := make([]byte, 0, 1<<10)
 	for read := 0; read < maxErrorBody && len(body) < engineerror.MaxBody; {
-		n, err := r.x.Read(piece, until)
+		n, err := x.Read(piece, until)
 		for len(body)+n > cap(body) && err == nil {
-			body, err = r.memory.grow(body, engineerror.MaxBody+len(piece))
+			body, err = memory.grow(body, engineerror.MaxBody+len(piece))
 		}
 		if err != nil { // without memory what has come has to do
 			break
@@ -115,9 +143,9 @@ func (r *reply) errorBody() []byte {
 	return body[:min(len(body), engineerror.MaxBody)]
 }
 
-// readTail gives the engine a moment to end its reply in good order, so that the connection can be
-// used again.
-func (r *reply) readTail() {
+// ReadTail gives an engine whose reply is complete a moment to end it in good order, so that the
+// connection can be used again.
+func (r *Reply) ReadTail() {
 	if r.ended || r.x == nil {
 		return
 	}
@@ -131,21 +159,13 @@ func (r *reply) readTail() {
 }
 
 // release returns buffers, reader and assembler to their pools.
-func (r *reply) release() {
+func (r *Reply) release() {
 	if r.events != nil {
 		r.events.Reset(nil, maxEvent)
 		readerPool.Put(r.events)
 		r.events = nil
 	}
-	if r.whole != nil {
-		Recycle(r.whole)
-		r.whole = nil
-	}
-	if r.assembler != nil {
-		r.assembler.Reset()
-		assemblerPool.Put(r.assembler)
-		r.assembler = nil
-	}
+	r.whole.release()
 	for _, part := range [...]Part{PartBody, PartEvent, PartState} {
 		r.memory.Free(part)
 	}

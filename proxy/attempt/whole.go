@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"errors"
+	"time"
 
 	"penstock/proxy/endpoint"
 	"penstock/translate"
@@ -18,22 +19,39 @@ var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 // OutMore is how much longer than its completion an answer may be before its buffer grows.
 const OutMore = 1 << 10
 
-// wholeBuffer makes the buffer of a reply that is read whole.
-func (r *reply) wholeBuffer() {
-	if r.whole == nil {
-		r.whole = NewBuffer()
-		*r.whole = (*r.whole)[:0]
+// whole is the part of a reply that is read whole.
+type whole struct {
+	body      *[]byte           // what has come, or the completion that a stream amounts to; nil: nothing was read yet
+	assembler *answer.Assembler // puts a stream together for a client that wants it whole
+}
+
+// begin makes the buffer.
+func (w *whole) begin() {
+	if w.body == nil {
+		w.body = NewBuffer()
 	}
 }
 
-// readWhole reads the reply's body into r.whole, or its beginning if the rest is to be passed on as
-// it comes; to may be nil: it is not.
-func (r *reply) readWhole(to endpoint.Unary) error {
+// release returns buffer and assembler to their pools.
+func (w *whole) release() {
+	if w.body != nil {
+		Recycle(w.body)
+	}
+	if w.assembler != nil {
+		w.assembler.Reset()
+		assemblerPool.Put(w.assembler)
+	}
+	*w = whole{}
+}
+
+// read reads the body of r, or its beginning if the rest is to be passed on as it comes; to may be
+// nil: it is not.
+func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	announced := int(min(r.x.ContentLength(), translate.MaxAnswer+1))
 	if announced > translate.MaxAnswer {
 		return errTooLarge
 	}
-	for dst := *r.whole; ; {
+	for dst := *w.body; ; {
 		switch {
 		case len(dst) > translate.MaxAnswer:
 			return errTooLarge
@@ -51,7 +69,7 @@ func (r *reply) readWhole(to endpoint.Unary) error {
 		}
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
-		*r.whole = dst
+		*w.body = dst
 		if isEnd(err) {
 			r.ended = true
 			return nil
@@ -62,39 +80,40 @@ func (r *reply) readWhole(to endpoint.Unary) error {
 	}
 }
 
-// completion returns the native reply in r.whole as a chat completion.
-func (r *reply) completion() ([]byte, error) {
+// completion returns the body of r as a chat completion, if it is in another dialect.
+func (w *whole) completion(r *Reply) ([]byte, error) {
 	if r.native == nil || r.form == endpoint.Events {
-		return *r.whole, nil
+		return *w.body, nil
 	}
-	if err := r.memory.Hold(PartState, len(*r.whole)); err != nil {
+	if err := r.memory.Hold(PartState, len(*w.body)); err != nil {
 		return nil, err
 	}
-	return r.native.AppendCompletion(nil, *r.whole)
+	return r.native.AppendCompletion(nil, *w.body)
 }
 
-// assemble reads a stream to its end and puts its completion together in r.whole.
-func (r *reply) assemble(options *answer.Options) error {
-	if r.assembler == nil {
-		r.assembler = assemblerPool.Get().(*answer.Assembler)
-		r.assembler.Reset()
+// assemble reads the stream of r to its end and puts its completion together.
+func (w *whole) assemble(r *Reply, options *answer.Options) error {
+	if w.assembler == nil {
+		w.assembler = assemblerPool.Get().(*answer.Assembler)
+		w.assembler.Reset()
 	}
-	if err := r.readEvents(r.assembler); err != nil {
+	if err := w.readEvents(r); err != nil {
 		return err
 	}
-	if n := r.assembler.Held() + OutMore; n > MaxPooled {
+	if n := w.assembler.Held() + OutMore; n > MaxPooled {
 		if err := r.memory.Hold(PartBody, n); err != nil {
 			return err
 		}
-		*r.whole = make([]byte, 0, n)
+		*w.body = make([]byte, 0, n)
 	}
 	var err error
-	*r.whole, err = r.assembler.Append((*r.whole)[:0], options)
+	*w.body, err = w.assembler.Append((*w.body)[:0], options)
 	return err
 }
 
-// readEvents reads a stream to its end into an assembler.
-func (r *reply) readEvents(into *answer.Assembler) error {
+// readEvents reads the stream of r to its end into the assembler.
+func (w *whole) readEvents(r *Reply) error {
+	into := w.assembler
 	for {
 		ev, err := r.events.Next()
 		if isEnd(err) {
@@ -129,10 +148,20 @@ func (r *reply) readEvents(into *answer.Assembler) error {
 	}
 }
 
-// pullPassedOn is pull for a large reply that is passed on.
-func (r *reply) pullPassedOn(dst []byte, to *endpoint.PassOn) (out []byte, done bool, err error) {
+// BeginPassOn appends the part of a large reply that ReadWhole has read.
+func (r *Reply) BeginPassOn(dst []byte, to *endpoint.PassOn) ([]byte, error) {
+	out, err := to.Append(dst, *r.whole.body)
+	if err == nil {
+		r.clock.begun = true
+	}
+	return out, err
+}
+
+// PullPassedOn is Attempt.Pull for the rest of it.
+func (r *Reply) PullPassedOn(dst []byte, to *endpoint.PassOn) (out []byte, done bool, err error) {
+	r.clock.until = time.Time{}
 	for before := len(dst); len(dst) == before; {
-		piece := (*r.whole)[:cap(*r.whole)]
+		piece := (*r.whole.body)[:cap(*r.whole.body)]
 		n, err := r.Read(piece)
 		if isEnd(err) {
 			r.ended = true

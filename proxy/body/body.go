@@ -89,7 +89,8 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 			now := time.Now()
 			if now.Sub(armed) > min(time.Second, from.Silence/8) {
 				// Moved now and then only: a deadline costs more than a read.
-				if late := now.Sub(from.Start) - slowGrace; late > 0 && int64(len(buf)) < int64(late.Seconds())*b.pace(from) {
+				late := now.Sub(from.Start) - slowGrace
+				if late > 0 && int64(len(buf)) < int64(late.Seconds())*b.pace(from) {
 					*b.client = buf
 					return slowClient(nil)
 				}

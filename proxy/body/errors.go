@@ -44,7 +44,8 @@ func Broken(conn net.Conn, err error) *apierr.Error {
 
 // Cut is the answer to a client that closed its side before all of its body was read.
 func Cut() *apierr.Error {
-	e := apierr.BadRequest("The request body ended early: the client closed its side of the connection before all of it was read.")
+	e := apierr.BadRequest("The request body ended early: " +
+		"the client closed its side of the connection before all of it was read.")
 	e.Cause = ErrClientGone
 	return e
 }

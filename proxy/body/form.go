@@ -64,7 +64,10 @@ var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 
 // Begin prepares to read a form whose fields go to fields, with memory of budget.
 func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
-	*f = Form{fields: fields, boundary: "penstock" + rand.Text(), source: newPacedReader(from), memory: reservation{budget: budget}}
+	*f = Form{
+		fields: fields, boundary: "penstock" + rand.Text(),
+		source: newPacedReader(from), memory: reservation{budget: budget},
+	}
 }
 
 // ReadHead reads the form until the model is known and the window is full or the form has ended.

@@ -50,5 +50,7 @@ func limitText(d limit.Decision) string {
 
 // limitLabels are the limits of a key as metric labels.
 var limitLabels = map[string]string{
-	limit.RequestsPerMinute: "requests_per_minute", limit.TokensPerMinute: "tokens_per_minute", limit.Concurrency: "concurrency",
+	limit.RequestsPerMinute: "requests_per_minute",
+	limit.TokensPerMinute:   "tokens_per_minute",
+	limit.Concurrency:       "concurrency",
 }

@@ -17,10 +17,12 @@ import (
 	"penstock/translate/apierr"
 )
 
-// How a call is answered: the headers of every answer, a whole body, an error.
+// answer makes the response of a call: the headers of every answer, a whole body, an error.
+type answer struct{ call *Call }
 
 // setHeaders sets the headers of every answer.
-func (c *Call) setHeaders() {
+func (a answer) setHeaders() {
+	c := a.call
 	h := &c.client.ctx.Response.Header
 	endpoint.CommonHeaders(h, c.client.requestID)
 	if l := c.rates.limits; l != nil && l.Limited() {
@@ -45,65 +47,71 @@ func (c *Call) setHeaders() {
 	}
 }
 
-// answerError ends the attempt and answers the call with an error in the endpoint's dialect.
-func (c *Call) answerError(f *failure.Failure) {
+// error ends the attempt and answers the call with an error in the endpoint's dialect.
+func (a answer) error(f *failure.Failure) {
+	c := a.call
 	c.endAttempt(f.Outcome)
 	c.fail(f)
 	e := c.ep.Dialect.ErrorOf(f.API)
 	switch {
 	case f.Result != observe.ClientGone:
 		c.record.Status = e.Status
-		c.writeError(e)
+		a.writeError(e)
 	case f.API.Status != failure.StatusClientGone:
-		c.writeError(e) // for one that has closed its sending side only
+		a.writeError(e) // for one that has closed its sending side only
 	case c.request != nil && !c.request.Form().Ended():
-		c.writeError(body.Cut()) // likewise
+		a.writeError(body.Cut()) // likewise
 	default:
 		c.client.hangUp()
 	}
-	c.warn(f)
+	a.warn(f)
 }
 
 // writeError renders e as the response.
-func (c *Call) writeError(e *apierr.Error) {
+func (a answer) writeError(e *apierr.Error) {
+	c := a.call
 	c.client.extendWrite(c.config.writeTimeout())
 	ctx := c.client.ctx
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(e.Status)
 	ctx.Response.Header.SetContentType(jsonType)
-	c.setHeaders()
+	a.setHeaders()
 	endpoint.ErrorHeaders(&ctx.Response.Header, e)
 	ctx.Response.SetBody(c.ep.Dialect.AppendError(nil, e, string(c.client.requestID)))
 	c.record.BytesOut = int64(len(ctx.Response.Body()))
 }
 
 // warn logs an engine's failure, once a call and without any of the call's content.
-func (c *Call) warn(f *failure.Failure) {
+func (a answer) warn(f *failure.Failure) {
+	c := a.call
 	if f.Result == observe.UpstreamFail {
-		c.shared.Log.Warn("upstream failed", zap.ByteString("request_id", c.client.requestID), zap.String("upstream", c.record.Upstream),
+		c.shared.Log.Warn("upstream failed",
+			zap.ByteString("request_id", c.client.requestID), zap.String("upstream", c.record.Upstream),
 			zap.String("code", c.record.Code), zap.String("reason", failure.ReasonOf(f.API.Cause)))
 	}
 }
 
 const jsonType = "application/json"
 
-// answerWhole answers with body, of the given type, which is in the buffer buf. A small body is
+// whole answers with body, of the given type, which is in the buffer buf. A small body is
 // copied, so that its buffer can be used again at once. A large one is written from its buffer,
 // whose memory stays reserved until then.
-func (c *Call) answerWhole(buf *[]byte, body []byte, mediaType string) {
+func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
+	c := a.call
 	c.record.Status = fasthttp.StatusOK
 	c.record.Outcome = observe.OK
 	c.record.BytesOut = int64(len(body))
 	response := &c.client.ctx.Response
 	response.Header.SetContentType(mediaType)
-	c.setHeaders()
+	a.setHeaders()
 	c.client.extendWrite(c.config.writeTimeout())
 	if len(body) <= attempt.MaxPooled {
 		response.SetBody(body)
 		attempt.Recycle(buf)
 		return
 	}
-	response.SetBodyStream(&largeAnswer{body: body, budget: c.memory.Budget, reserved: c.memory.HandOver(attempt.PartOut)}, len(body))
+	large := &largeAnswer{body: body, budget: c.memory.Budget, reserved: c.memory.HandOver(attempt.PartOut)}
+	response.SetBodyStream(large, len(body))
 }
 
 // largeAnswer is a whole answer that outlives its call until fasthttp has written it, which closes

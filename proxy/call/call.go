@@ -105,8 +105,8 @@ func (c *Call) clearPoison() {
 	}
 }
 
-// releaseRequest lets go of what the client has sent: nothing is sent again once the client has been
-// shown something.
+// releaseRequest lets go of what the client has sent: nothing is sent again once the client has
+// been shown something.
 func (c *Call) releaseRequest() {
 	c.poison.keepHash(c.tries.upstream)
 	c.request.Release()
@@ -122,7 +122,7 @@ func (c *Call) finish() {
 	}
 	c.finished = true
 	if c.end() {
-		c.recycle()
+		recycle(c)
 	}
 }
 
@@ -142,9 +142,13 @@ func (c *Call) release() {
 	defer c.config.begun.EndCall()
 	defer c.charge()
 	defer c.memory.Release()
-	defer c.releaseCodec()
+	defer func() {
+		if c.request != nil {
+			c.request.Release()
+		}
+	}()
 	defer c.body.Release()
-	defer c.learnTokens()
+	defer c.tokens.learn(c.tries.upstream)
 	defer c.endAttempt(upstreams.OutcomeClientGone) // a no-op but after a panic
 	if c.client.conn != nil {
 		c.client.conn.Unwatch(c)
@@ -155,25 +159,12 @@ func (c *Call) release() {
 // endAttempt ends the attempt, if there is one.
 func (c *Call) endAttempt(o upstreams.Outcome) { c.attempt.End(o, c.times.endAt) }
 
-func (c *Call) releaseCodec() {
-	if c.request != nil {
-		c.request.Release()
-	}
-}
-
 // charge charges the key for what the call used, exactly once, however it ended.
 func (c *Call) charge() {
 	if c.ep.Local == nil { // a count of a prompt is none of its tokens
 		c.tokens.estimate(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attempts() > 0)
 	}
 	c.rates.held.Settle(int64(c.tokens.usage.Prompt+c.tokens.usage.Completion), c.times.ended())
-}
-
-// learnTokens keeps the model's bytes per token up to date from what the engine counted.
-func (c *Call) learnTokens() {
-	if t := &c.tokens; t.usage.Known && t.promptBytes > 0 && c.tries.upstream != nil {
-		c.tries.upstream.Averages.LearnTokens(t.promptBytes, t.usage.Prompt)
-	}
 }
 
 // account counts and logs the call.
@@ -201,8 +192,11 @@ func (c *Call) account() {
 }
 
 // recycle returns the call to the pool with what is worth keeping.
-func (c *Call) recycle() {
-	*c = Call{client: client{requestID: c.client.requestID}, tries: tries{excluded: c.tries.excluded[:0], prefix: c.tries.prefix[:0]}}
+func recycle(c *Call) {
+	*c = Call{
+		client: client{requestID: c.client.requestID},
+		tries:  tries{excluded: c.tries.excluded[:0], prefix: c.tries.prefix[:0]},
+	}
 	pool.Put(c)
 }
 

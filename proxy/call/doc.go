@@ -2,15 +2,17 @@
 //
 // # Life of a request
 //
-//	1  gate.go       Authenticate    the key, before one byte of the body is read
-//	2                takeRequest     the key's requests per minute
-//	3                decode          the body, bounded by limit, memory budget and pace (package body), in the endpoint's codec
-//	4                resolve         the model, the key's right to it, the model's own rules
-//	5                admit           the key's concurrency and tokens
-//	6  pick.go       acquire         routing picks a target and takes a lease, or the call waits in the model's queue
-//	7  dispatch.go   open, tryOnce   an attempt: send, await the head and the first event; retry elsewhere while nothing is committed
-//	8  relay.go      commit          the handler returns; the hijackedStream, or under TLS fasthttp, pushes the relay's bytes
-//	9  call.go       finish          release, account, one log line
+//	1  gate.go       Authenticate   the key, before one byte of the body is read
+//	2                takeRequest    the key's requests per minute
+//	3                decode         the body (package body), in the endpoint's codec
+//	4                resolve        the model, the key's right to it, the model's own rules
+//	5                admit          the key's concurrency and tokens
+//	6  pick.go       acquire        a target and a lease, or a wait in the model's queue
+//	7  dispatch.go   open, tryOnce  an attempt: send, await the head and the first event;
+//	                                another one elsewhere while nothing is committed
+//	8  relay.go      commit         the handler returns; the hijackedStream, or under TLS
+//	                                fasthttp, pushes the relay's bytes
+//	9  call.go       finish         release, account, one log line
 //
 // The order has reasons: a slow client must not hold a slot, so the body is read before any is
 // taken; a key without the right to a model must not learn about its pools; nothing is written to
@@ -19,12 +21,12 @@
 //
 // # Parts
 //
-// A Call is an aggregate of parts, each with its own file and its own rules, none of which knows the
-// call: the client's side (client), the configuration it runs under (configuration), its key's
+// A Call is an aggregate of parts, each with its own file and its own rules, none of which knows
+// the call: the client's side (client), the configuration it runs under (configuration), its key's
 // limits (allowance), its body (body.Body), the codec of its endpoint (endpoint.Request), its
-// tokens, its reply's memory and its end from outside (attempt.Memory, attempt.Abort), where it was
-// sent (tries), its attempt (attempt.Attempt), the identity of its body (fingerprint), what the
-// status page reads of it (publicState), its times and its place in a trace.
+// tokens, its reply's memory and its end from outside (attempt.Memory, attempt.Abort), where it
+// was sent (tries), its attempt (attempt.Attempt), the identity of its body (fingerprint), what
+// the status page reads of it (publicState), its times and its place in a trace.
 //
 // Three workers drive them: a dispatcher sends the call until there is something to commit, with a
 // picker and a fitter; unary makes a whole answer; a relay moves an answer after the commit. What
@@ -53,17 +55,17 @@
 // shown nothing; keep-alives do not count, so the request is held until the first event. It moves
 // once, apart from the budget of retries (tries.failOver).
 //
-// A large answer that is only passed on is not held (relay_unary.go, endpoint.PassOn): it is relayed
-// in pieces, so that it can only be broken off when it turns out to be none, and a client that does
-// not read stops its engine. A whole answer that takes longer than stream.whole_keepalive begins as
-// white space. Its status has gone out then, so an error becomes the JSON that follows. Audio is
-// relayed as bytes; where it breaks off so does the connection, since bytes have no words for an
-// error.
+// A large answer that is only passed on is not held (relay_unary.go, endpoint.PassOn): it is
+// relayed in pieces, so that it can only be broken off when it turns out to be none, and a client
+// that does not read stops its engine. A whole answer that takes longer than
+// stream.whole_keepalive begins as white space. Its status has gone out then, so an error becomes
+// the JSON that follows. Audio is relayed as bytes; where it breaks off so does the connection,
+// since bytes have no words for an error.
 //
 // A client that leaves is noticed by proxy/listen's watch in every phase and ends the call
-// (attempt.Abort), which closes the engine's connection. Nothing else is shared between goroutines.
-// While a body comes it is the reading that ends, and the call is one whose client has gone, too; as
-// the client may have ended its own side only, it gets the reason.
+// (attempt.Abort), which closes the engine's connection. Nothing else is shared between
+// goroutines. While a body comes it is the reading that ends, and the call is one whose client has
+// gone, too; as the client may have ended its own side only, it gets the reason.
 //
 // A panic costs the call or the round of work that met it (package guard, which has the table of
 // every goroutine). A call gives back what others wait for, slot, key and memory, step by step,

@@ -16,23 +16,23 @@ import (
 // estimate the prompt; an engine that refuses the sum reports its count, and the edge asks it once
 // more. That is not a retry: nothing failed, the retry budget is not charged and the client does
 // not notice.
-type fitter struct{ *Call }
+type fitter struct{ call *Call }
 
 // strict reports whether limits are not lowered.
-func (f fitter) strict() bool { return f.config.model.Rules.Strict }
+func (f fitter) strict() bool { return f.call.config.model.Rules.Strict }
 
 // lower lowers the limit to what a target has room for, as far as that is known.
 func (f fitter) lower(t *routing.Target) {
 	if f.strict() {
 		return
 	}
-	l := f.request.Limit()
+	l := f.call.request.Limit()
 	l.Fit(-1)
 	asked := l.TokenLimit()
 	if asked <= 0 {
 		return
 	}
-	if limit := chat.FitLimit(asked, attempt.ContextOf(f.config.model, l, t), f.promptLength()); limit < asked {
+	if limit := chat.FitLimit(asked, attempt.ContextOf(f.call.config.model, l, t), f.promptLength()); limit < asked {
 		l.Fit(limit)
 	}
 }
@@ -40,10 +40,10 @@ func (f fitter) lower(t *routing.Target) {
 // promptLength returns the prompt's length in tokens, as an engine counted it or estimated; of
 // several prompts, the length of the longest one.
 func (f fitter) promptLength() int {
-	if f.tokens.counted > 0 {
-		return f.tokens.counted
+	if f.call.tokens.counted > 0 {
+		return f.call.tokens.counted
 	}
-	return f.request.Limit().Prompt(f.config.model.Route.BytesPerToken(), f.tokens.prompt)
+	return f.call.request.Limit().Prompt(f.call.config.model.Route.BytesPerToken(), f.call.tokens.prompt)
 }
 
 // again lowers the limit to the room of the engine that refused it. It reports whether to ask that
@@ -52,18 +52,18 @@ func (f fitter) again(why *failure.Failure) bool {
 	if why.API.Code != apierr.CodeContextLength || f.strict() {
 		return false
 	}
-	l := f.request.Limit()
+	l := f.call.request.Limit()
 	sent, o := l.TokenLimit(), why.API.Overflow
 	if sent <= 0 {
 		return false
 	}
 	if o.Known() && !o.Least {
-		f.tokens.counted = o.Prompt
+		f.call.tokens.counted = o.Prompt
 	}
-	if limit, ok := chat.RefitLimit(sent, o.Prompt, o.Max, o.Least); ok && f.tries.refits == 0 {
+	if limit, ok := chat.RefitLimit(sent, o.Prompt, o.Max, o.Least); ok && f.call.tries.refits == 0 {
 		l.Fit(limit)
-		f.tries.refits++
-		f.shared.Counters.Refits.Inc()
+		f.call.tries.refits++
+		f.call.shared.Counters.Refits.Inc()
 		return true
 	}
 	return false
@@ -74,16 +74,16 @@ func (f fitter) again(why *failure.Failure) bool {
 // puts the longest context into the failure, in the words that make agents shorten their
 // conversation.
 func (f fitter) roomElsewhere(why *failure.Failure) bool {
-	at := f.attempt.Target()
-	if why.API.Code != apierr.CodeContextLength || f.strict() || at == nil || f.ep.Form {
+	at := f.call.attempt.Target()
+	if why.API.Code != apierr.CodeContextLength || f.strict() || at == nil || f.call.ep.Form {
 		return false
 	}
-	l := f.request.Limit()
+	l := f.call.request.Limit()
 	least := chat.LeastAnswer
 	if limit := l.TokenLimit(); limit >= 0 {
 		least = min(least, limit)
 	}
-	m := f.config.model
+	m := f.call.config.model
 	need, here := f.promptLength()+least, attempt.ContextOf(m, l, at)
 	found, longest := false, why.API.Overflow.Max
 	targets := m.Route.Targets()
@@ -96,13 +96,13 @@ func (f fitter) roomElsewhere(why *failure.Failure) bool {
 		if n > here && n >= need {
 			found = found || up
 		} else {
-			f.tries.exclude(t.Upstream)
+			f.call.tries.exclude(t.Upstream)
 		}
 	}
-	if found && f.tries.moves == 0 {
-		f.tries.moves++
-		f.tries.refits++
-		f.shared.Counters.Refits.Inc()
+	if found && f.call.tries.moves == 0 {
+		f.call.tries.moves++
+		f.call.tries.refits++
+		f.call.shared.Counters.Refits.Inc()
 		return true
 	}
 	why.ExplainOverflow(least, longest)

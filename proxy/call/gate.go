@@ -14,31 +14,37 @@ import (
 	"penstock/translate/apierr"
 )
 
-// The gate is what a request needs before a slot: a key, its rate, a body that can be decoded, and a
-// model that answers on the endpoint. Nothing of it reaches an engine.
+// The gate is what a request needs before a slot: a key, its rate, a body that can be decoded, and
+// a model that answers on the endpoint. Nothing of it reaches an engine.
 
-// passGate takes the call through the gate.
-func (c *Call) passGate() error {
+// gate takes a call through it.
+type gate struct{ call *Call }
+
+// pass takes the call through the gate.
+func (g gate) pass() error {
+	c := g.call
 	snap, ctx := c.config.snapshot, c.client.ctx
 	key, err := Authenticate(snap, &ctx.Request.Header, ctx.URI().QueryString(), c.ep, c.record.Start)
 	if key != nil {
 		c.rates.key, c.record.Key = key, key.ID
 	}
 	if err != nil {
-		return c.refuseUnread(err)
+		return g.refuseUnread(err)
 	}
 	if d := c.rates.takeRequest(snap.KeyLimits, c.record.Start); !d.OK {
-		return c.refuseUnread(c.limited(d))
+		return g.refuseUnread(g.limited(d))
 	}
-	if err := c.decode(); err != nil {
+	if err := g.decode(); err != nil {
 		return err
 	}
-	return c.resolve()
+	return g.resolve()
 }
 
-// Authenticate finds the key of a request, before one byte of its body is read. It is nil without an
-// error where none is needed.
-func Authenticate(s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, ep *endpoint.Endpoint, now time.Time) (*auth.Key, error) {
+// Authenticate finds the key of a request, before one byte of its body is read. It is nil without
+// an error where none is needed.
+func Authenticate(
+	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, ep *endpoint.Endpoint, now time.Time,
+) (*auth.Key, error) {
 	key, err := s.Authenticate(h, query, now)
 	switch {
 	case err != nil:
@@ -53,7 +59,8 @@ func Authenticate(s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte,
 
 // refuseUnread is a refusal before the body was read. If the request has one, the connection ends
 // with it.
-func (c *Call) refuseUnread(err error) error {
+func (g gate) refuseUnread(err error) error {
+	c := g.call
 	if e := (*apierr.Error)(nil); errors.As(err, &e) && c.client.hasBody() {
 		c.client.closeAfterResponse()
 	}
@@ -61,20 +68,22 @@ func (c *Call) refuseUnread(err error) error {
 }
 
 // limited is the refusal by a limit of the key.
-func (c *Call) limited(d limit.Decision) *apierr.Error {
+func (g gate) limited(d limit.Decision) *apierr.Error {
+	c := g.call
 	c.record.Limit = limitLabels[d.LimitName]
 	return rateLimited(d)
 }
 
 // decode reads the body and decodes it in the endpoint's dialect.
-func (c *Call) decode() error {
+func (g gate) decode() error {
+	c := g.call
 	f, h := c.config.snapshot.Config, &c.client.ctx.Request.Header
 	announced, most := body.Announced(h), c.ep.BodyLimit(f)
 	if e := body.CheckHead(h, c.ep.Form); e != nil {
-		return c.refuseBody(e)
+		return g.refuseBody(e)
 	}
 	if announced > most {
-		return c.refuseBody(apierr.TooLarge(most))
+		return g.refuseBody(apierr.TooLarge(most))
 	}
 	from := body.Source{
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
@@ -82,7 +91,7 @@ func (c *Call) decode() error {
 	}
 	if !c.ep.Form {
 		if e := c.body.Read(&from); e != nil {
-			return c.refuseBody(e)
+			return g.refuseBody(e)
 		}
 		if announced < 0 {
 			c.client.endChunked()
@@ -94,7 +103,7 @@ func (c *Call) decode() error {
 	})
 	if err != nil {
 		if c.ep.Form { // it was being read
-			return c.refuseBody(err)
+			return g.refuseBody(err)
 		}
 		return err
 	}
@@ -106,14 +115,15 @@ func (c *Call) decode() error {
 }
 
 // refuseBody is a refusal before the body was read to its end: the connection ends with it.
-func (c *Call) refuseBody(err error) error {
-	c.client.closeAfterResponse()
+func (g gate) refuseBody(err error) error {
+	g.call.client.closeAfterResponse()
 	return err
 }
 
 // resolve finds the model, checks that the key may use it, and applies the model's own rules to the
 // request.
-func (c *Call) resolve() error {
+func (g gate) resolve() error {
+	c := g.call
 	m, ok := c.config.snapshot.Lookup(c.request.Model())
 	if !ok {
 		return apierr.ModelNotFound()
@@ -123,7 +133,8 @@ func (c *Call) resolve() error {
 	}
 	c.config.model, c.record.Model = m, m.Config.ID
 	if !c.ep.ServedBy(m) {
-		return apierr.Invalid("model", apierr.CodeUnsupportedParameter, "The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
+		return apierr.Invalid("model", apierr.CodeUnsupportedParameter,
+			"The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
 	}
 	checked, err := c.request.Check(m, c.record.Start)
 	c.record.Pool = checked.PoolName
@@ -137,11 +148,15 @@ func (c *Call) resolve() error {
 
 // admit takes one of the key's concurrent calls and holds an estimate of its tokens. charge returns
 // both.
-func (c *Call) admit() error {
+func (g gate) admit() error {
+	c := g.call
 	t := &c.tokens
 	t.prompt, t.output = c.request.Estimate(c.config.model.Route.BytesPerToken())
+	if c.ep.Local != nil { // nothing is generated
+		t.output = 0
+	}
 	if d := c.rates.reserve(t.prompt+t.output, c.times.asked); !d.OK {
-		return c.limited(d)
+		return g.limited(d)
 	}
 	return nil
 }

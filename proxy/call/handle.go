@@ -17,7 +17,7 @@ func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 		c := s.begin(ctx, ep)
 		defer s.Guard.Catch(guard.Handler, c.panicked)
 		if f := c.run(); f != nil {
-			c.answerError(f)
+			answer{c}.error(f)
 			c.finish()
 		} else if c.record.Outcome == observe.OK {
 			c.finish() // a whole answer; a relay finishes its call itself
@@ -28,7 +28,7 @@ func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 // run takes the call through its steps. It returns nil when the answer was handed to fasthttp.
 func (c *Call) run() *failure.Failure {
 	c.shared.Guard.Point("call.run")
-	if err := c.passGate(); err != nil {
+	if err := (gate{c}).pass(); err != nil {
 		return failure.FromClient(err)
 	}
 	c.public.publish(c.client.requestID, &c.record)
@@ -36,12 +36,12 @@ func (c *Call) run() *failure.Failure {
 		return failure.FromAbort(failure.ErrClientGone)
 	}
 	c.times.ask(time.Now())
-	if err := c.admit(); err != nil {
+	if err := (gate{c}).admit(); err != nil {
 		return failure.FromClient(err)
 	}
 	c.setPhase(&phaseWaiting)
 	if c.ep.Local != nil {
-		return c.answerLocally()
+		return counter{c}.answer()
 	}
 	c.shared.Retries.Call(c.record.Start)
 	return dispatcher{c}.run()
@@ -59,5 +59,5 @@ func (c *Call) panicked() {
 	}
 	ctx.SetStatusCode(fasthttp.StatusInternalServerError)
 	ctx.SetConnectionClose()
-	c.answerError(failure.Internal(failure.ErrPanicked))
+	answer{c}.error(failure.Internal(failure.ErrPanicked))
 }

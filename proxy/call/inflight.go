@@ -45,7 +45,8 @@ func (c *Call) setPhase(p *observe.Phase) {
 // row is the call as the status page shows it.
 func (s *publicState) row(now time.Time) status.Call {
 	row := status.Call{
-		ID: s.id.String(), Start: s.start, Key: s.key, Dialect: s.dialect, Model: s.model, Pool: s.pool, Stream: s.stream,
+		ID: s.id.String(), Start: s.start, Key: s.key, Dialect: s.dialect,
+		Model: s.model, Pool: s.pool, Stream: s.stream,
 		State: string(observe.PhaseBody), Duration: status.Millis(now.Sub(s.start)),
 	}
 	if p := s.phase.Load(); p != nil {

@@ -16,10 +16,14 @@ import (
 // there at once.
 const countPatience = 2 * time.Second
 
-// answerLocally answers with a count of the prompt: an engine's own where one has a counter,
+// counter answers a call with a count of its prompt, without dispatch.
+type counter struct{ call *Call }
+
+// answer answers with a count of the prompt: an engine's own where one has a counter,
 // otherwise the estimate.
-func (c *Call) answerLocally() *failure.Failure {
-	n, ok := c.engineCount()
+func (l counter) answer() *failure.Failure {
+	c := l.call
+	n, ok := l.engineCount()
 	if cause := c.abort.Cause(); cause != nil {
 		return failure.FromAbort(cause)
 	}
@@ -27,14 +31,15 @@ func (c *Call) answerLocally() *failure.Failure {
 		n = c.tokens.prompt
 	}
 	out := attempt.NewBuffer()
-	c.answerWhole(out, c.ep.Local.Append((*out)[:0], n), jsonType)
+	answer{c}.whole(out, c.ep.Local.Append((*out)[:0], n), jsonType)
 	return nil
 }
 
 // engineCount asks an engine that has a counter. It takes a slot, as everything that reaches an
 // engine does, and gives up when none is free. Whatever goes wrong says nothing about the engine's
 // health, which its probes find out.
-func (c *Call) engineCount() (tokens int, ok bool) {
+func (l counter) engineCount() (tokens int, ok bool) {
+	c := l.call
 	local, m := c.ep.Local, c.config.model
 	q := routing.Query{Pool: c.tries.pool, Key: c.record.Key, Now: time.Now(), Rand: rand.Uint64()}
 	targets := m.Route.Targets()

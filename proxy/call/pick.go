@@ -12,16 +12,16 @@ import (
 )
 
 // picker picks the target of a call's attempt.
-type picker struct{ *Call }
+type picker struct{ call *Call }
 
 // acquire picks a target, and waits for one where the model has a queue. A reload may have retired
 // every target of the snapshot that this call began with; then the newest one is asked in the same
 // way, so that no reload causes a refusal.
 func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
-	m := p.config.model
+	m := p.call.config.model
 	q := routing.Query{
-		Pool: p.tries.pool, Key: p.record.Key, Tokens: p.tokens.prompt, Prefix: p.prefixBlocks(),
-		Exclude: p.tries.excluded, Now: now, Rand: rand.Uint64(),
+		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt, Prefix: p.prefixBlocks(),
+		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
 	}
 	if m.Crowded() {
 		return p.waitForSlot(&q, m.Route.Full(&q))
@@ -34,40 +34,40 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	switch {
 	case errors.As(err, &full):
 		return p.waitForSlot(&q, err)
-	case !errors.Is(err, routing.ErrNoUpstream), !p.config.follow(p.shared.Current()):
+	case !errors.Is(err, routing.ErrNoUpstream), !p.call.config.follow(p.call.shared.Current()):
 		return nil, nil, err
 	}
 	return p.acquire(now)
 }
 
-// waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire would.
-// limit.Queues, to which the upstreams report every change, wakes the call.
+// waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire
+// would. limit.Queues, to which the upstreams report every change, wakes the call.
 func (p picker) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease, target *routing.Target, err error) {
-	m := p.config.model
+	m := p.call.config.model
 	if m.Queue == nil {
 		return nil, nil, full
 	}
-	left, ok := p.abort.Wait()
+	left, ok := p.call.abort.Wait()
 	if !ok {
 		return nil, nil, full // the dispatcher looks at the cause before anything else
 	}
-	p.setPhase(&phaseQueued)
+	p.call.setPhase(&phaseQueued)
 	need := limit.Need{Pool: q.Pool, Tried: q.Exclude}
-	if p.rates.key != nil {
-		need.Key = p.rates.key.ID
+	if p.call.rates.key != nil {
+		need.Key = p.call.rates.key.ID
 	}
 	begun := time.Now()
 	err = full
 	waited := m.Queue.Wait(left, &need, begun.Add(m.Config.Queue.Wait.D()), func() bool {
 		q.Now = time.Now()
-		p.config.follow(p.shared.Current()) // a reload may have given the model other engines
-		lease, target, err = p.config.model.Route.Acquire(q)
+		p.call.config.follow(p.call.shared.Current()) // a reload may have given the model other engines
+		lease, target, err = p.call.config.model.Route.Acquire(q)
 		var stillFull *routing.FullError
 		return !errors.As(err, &stillFull)
 	})
-	p.record.Queue += time.Since(begun)
+	p.call.record.Queue += time.Since(begun)
 	if waited == nil {
-		p.setPhase(&phaseWaiting)
+		p.call.setPhase(&phaseWaiting)
 	} else if err == nil {
 		err = full
 	}
@@ -77,23 +77,28 @@ func (p picker) waitForSlot(q *routing.Query, full error) (lease *upstreams.Leas
 // prefixBlocks hashes the beginning of the prompt for a route that picks by what an engine has
 // cached.
 func (p picker) prefixBlocks() []uint64 {
-	m, t := p.config.model, &p.tries
+	m, t := p.call.config.model, &p.call.tries
 	if !m.Route.WantsPrefix() {
 		return nil
 	}
 	if len(t.prefix) == 0 {
-		tools, messages := p.request.Prefix()
+		tools, messages := p.call.request.Prefix()
 		if messages == nil {
 			return nil
 		}
-		t.prefix = routing.HashBlocks(t.prefix, routing.Seed(m.Config.ID, cacheOwner(p.rates.key, m), tools), messages)
+		seed := routing.Seed(m.Config.ID, cacheOwner(p.call.rates.key, m), tools)
+		t.prefix = routing.HashBlocks(t.prefix, seed, messages)
 	}
 	return t.prefix
 }
 
 // otherTarget reports whether an engine beside the one that was asked may take the call now.
 func (p picker) otherTarget() bool {
-	t, route := &p.tries, p.config.model.Route
-	q := routing.Query{Pool: t.pool, Key: p.record.Key, Exclude: append(t.excluded[:len(t.excluded):len(t.excluded)], t.upstream.ID()), Now: time.Now()}
-	return slices.ContainsFunc(route.Targets(), func(to routing.Target) bool { return route.Room(to.Upstream, &q).Slots > 0 })
+	t, route := &p.call.tries, p.call.config.model.Route
+	q := routing.Query{
+		Pool: t.pool, Key: p.call.record.Key, Now: time.Now(),
+		Exclude: append(t.excluded[:len(t.excluded):len(t.excluded)], t.upstream.ID()),
+	}
+	hasRoom := func(to routing.Target) bool { return route.Room(to.Upstream, &q).Slots > 0 }
+	return slices.ContainsFunc(route.Targets(), hasRoom)
 }

@@ -9,19 +9,23 @@ import (
 	"penstock/proxy/limit"
 )
 
-// Every answer to a key's calls says what the key has left of its limits per minute, so that clients
-// can slow down before they are refused: in OpenAI's names, and on Messages in Anthropic's too,
-// where clients read those. A limit that does not exist has no header.
+// Every answer to a key's calls says what the key has left of its limits per minute, so that
+// clients can slow down before they are refused: in OpenAI's names, and on Messages in Anthropic's
+// too, where clients read those. A limit that does not exist has no header.
 
 // rateNames are the headers of one limit, in the form that fasthttp would otherwise bring them to.
 type rateNames struct{ limit, remaining, reset []byte }
 
 var (
-	openAIRequests    = rateNames{[]byte("X-Ratelimit-Limit-Requests"), []byte("X-Ratelimit-Remaining-Requests"), []byte("X-Ratelimit-Reset-Requests")}
-	openAITokens      = rateNames{[]byte("X-Ratelimit-Limit-Tokens"), []byte("X-Ratelimit-Remaining-Tokens"), []byte("X-Ratelimit-Reset-Tokens")}
-	anthropicRequests = rateNames{[]byte("Anthropic-Ratelimit-Requests-Limit"), []byte("Anthropic-Ratelimit-Requests-Remaining"), []byte("Anthropic-Ratelimit-Requests-Reset")}
-	anthropicTokens   = rateNames{[]byte("Anthropic-Ratelimit-Tokens-Limit"), []byte("Anthropic-Ratelimit-Tokens-Remaining"), []byte("Anthropic-Ratelimit-Tokens-Reset")}
+	openAIRequests    = namesOf("X-Ratelimit-", "Limit-Requests", "Remaining-Requests", "Reset-Requests")
+	openAITokens      = namesOf("X-Ratelimit-", "Limit-Tokens", "Remaining-Tokens", "Reset-Tokens")
+	anthropicRequests = namesOf("Anthropic-Ratelimit-", "Requests-Limit", "Requests-Remaining", "Requests-Reset")
+	anthropicTokens   = namesOf("Anthropic-Ratelimit-", "Tokens-Limit", "Tokens-Remaining", "Tokens-Reset")
 )
+
+func namesOf(prefix, limit, remaining, reset string) rateNames {
+	return rateNames{[]byte(prefix + limit), []byte(prefix + remaining), []byte(prefix + reset)}
+}
 
 // setRateHeaders sets the levels of a key's limits, under Anthropic's names, too, if asked to.
 func setRateHeaders(h *fasthttp.ResponseHeader, key *limit.Key, inAnthropic bool, now time.Time) {
@@ -33,7 +37,9 @@ func setRateHeaders(h *fasthttp.ResponseHeader, key *limit.Key, inAnthropic bool
 	}
 }
 
-func setLevel(h *fasthttp.ResponseHeader, openAI, anthropic *rateNames, l *limit.Level, inAnthropic bool, now time.Time) {
+func setLevel(
+	h *fasthttp.ResponseHeader, openAI, anthropic *rateNames, l *limit.Level, inAnthropic bool, now time.Time,
+) {
 	var room [40]byte
 	h.SetCanonical(openAI.limit, strconv.AppendInt(room[:0], l.Limit, 10))
 	h.SetCanonical(openAI.remaining, strconv.AppendInt(room[:0], l.Remaining, 10))

@@ -103,7 +103,7 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 		}
 		*r.out = (*r.out)[:chunkRoom]
 		if r.done {
-			c.attempt.ReadTail()
+			c.attempt.Reply.ReadTail()
 			c.endAttempt(upstreams.OutcomeOK)
 			return n, nil
 		}
@@ -121,7 +121,7 @@ func (r *relay) write(to chunkWriter) (int, error) {
 	}
 	start := time.Now()
 	n, err := to.write(r.out, r.done)
-	r.call.attempt.Blocked(start, time.Now())
+	r.call.attempt.Reply.Blocked(start, time.Now())
 	return n, err
 }
 
@@ -149,14 +149,14 @@ func (r *relay) fillStream() {
 	if d := c.config.snapshot.Config.Stream.Keepalive.D(); d > 0 && r.stream.InBand() {
 		patience = time.Now().Add(d)
 	}
-	if c.attempt.Rests() {
+	if c.attempt.Reply.Rests() {
 		r.recycleOut()
-		c.attempt.Rest(patience)
+		c.attempt.Reply.Rest(patience)
 		r.out = newOut()
 	}
 	out, done, err := c.attempt.Pull(*r.out, patience, r.stream)
 	*r.out, r.done = out, done
-	progress := c.attempt.Progress()
+	progress := c.attempt.Reply.Progress()
 	c.noteFirst(&progress, progress.ReadAt)
 	if c.body.Held() && progress.Begun {
 		c.clearPoison()
@@ -213,7 +213,7 @@ func (r *relay) broken(f *failure.Failure) {
 	if f.Result == observe.UpstreamFail || f.Result == observe.Limited || f.Result == observe.NoRoute {
 		c.record.Outcome = observe.StreamBroken
 	}
-	c.warn(f)
+	answer{c}.warn(f)
 	c.attempt.Blame(f)
 	c.endAttempt(f.Outcome)
 	switch e := c.ep.Dialect.ErrorOf(f.API); {
@@ -249,7 +249,7 @@ func (r *relay) complete() {
 	}
 	r.noteUsage()
 	c.record.Outcome = observe.OK
-	if c.attempt.Progress().Ended {
+	if c.attempt.Reply.Progress().Ended {
 		c.endAttempt(upstreams.OutcomeOK)
 	}
 }
@@ -306,9 +306,9 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 
 // commitStream hands the answer over as a stream that begins with out. From here on nothing is
 // retried, unless the engine's host vanishes, and every failure is part of the stream.
-func (c *Call) commitStream(stream endpoint.Stream, out *[]byte, done bool) {
+func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
-	progress := c.attempt.Progress()
+	progress := c.attempt.Reply.Progress()
 	c.noteFirst(&progress, now)
 	c.setPhase(&phaseStreaming)
 	c.noteOverhead(now)
@@ -321,19 +321,22 @@ func (c *Call) commitStream(stream endpoint.Stream, out *[]byte, done bool) {
 	} else {
 		c.trace.keep(&c.client)
 	}
-	c.commit(relay{call: c, stream: stream, out: out, done: done}, stream.MediaType())
+	commit(relay{call: c, stream: stream, out: out, done: done}, stream.MediaType())
 }
 
 // commit gives an answer that is not complete to the connection, or to fasthttp.
-func (c *Call) commit(r relay, mediaType string) {
+func commit(r relay, mediaType string) {
+	c := r.call
 	c.record.Status = fasthttp.StatusOK
 	c.record.Committed = true
 	response := &c.client.ctx.Response
 	response.Header.SetContentType(mediaType)
-	c.setHeaders()
+	answer{c}.setHeaders()
 	response.Header.Set("X-Accel-Buffering", "no")
-	if !c.hijack(r) {
-		c.relay = &r
-		response.SetBodyStream(&r, -1)
+	if hijack(r) {
+		return
 	}
+	own := r // on the heap, which r is not
+	c.relay = &own
+	response.SetBodyStream(&own, -1)
 }

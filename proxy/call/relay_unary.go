@@ -17,16 +17,17 @@ const whitespace = ' '
 // commitWhitespace hands the answer over before it is there, as white space. Nothing is retried
 // from here on, unless the engine's host vanishes, and what goes wrong is said in the JSON that
 // follows.
-func (c *Call) commitWhitespace(u *unary) {
+func commitWhitespace(u *unary) {
+	c := u.call
 	c.trace.keep(&c.client)
 	out := newOut()
 	*out = append(*out, whitespace)
-	c.commit(relay{call: c, form: formWhitespace, out: out, unary: u}, jsonType)
+	commit(relay{call: c, form: formWhitespace, out: out, unary: u}, jsonType)
 }
 
 // fillPassedOn is fill for a large answer that is passed on.
 func (r *relay) fillPassedOn() {
-	out, done, err := r.call.attempt.PullPassedOn(*r.out, r.passOn)
+	out, done, err := r.call.attempt.Reply.PullPassedOn(*r.out, r.passOn)
 	*r.out, r.done = out, done
 	if c := r.call; c.body.Held() { // it began as white space
 		c.clearPoison()

@@ -79,8 +79,8 @@ func (s *Services) takeRetry(budget config.Percent) bool {
 // keys of its group: the edge sends the engine a salt, and prefix affinity keeps the prompts of
 // different owners apart.
 
-// cacheOwner returns the owner whose cached prompts an engine may use for the calls of a key; empty:
-// all owners'.
+// cacheOwner returns the owner whose cached prompts an engine may use for the calls of a key;
+// empty: all owners'.
 func cacheOwner(key *auth.Key, m *snapshot.Model) string {
 	if key == nil || m.Config.PromptCache != config.CachePerKey {
 		return ""

@@ -34,7 +34,8 @@ const (
 // hijack arranges that r leaves fasthttp once the handler has returned. It returns false, and does
 // nothing, when r has to stay: under TLS, because fasthttp closes the TLS connection at the end of
 // a hijack, and while a form is still to be read.
-func (c *Call) hijack(r relay) bool {
+func hijack(r relay) bool {
+	c := r.call
 	ctx := c.client.ctx
 	conn, plain := ctx.Conn().(*listen.Conn)
 	if !plain || c.ep.Form {

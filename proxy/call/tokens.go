@@ -1,6 +1,9 @@
 package call
 
-import "penstock/translate"
+import (
+	"penstock/translate"
+	"penstock/upstreams"
+)
 
 // tokens are the tokens of a call: estimated, as far as an engine has counted them, and used.
 type tokens struct {
@@ -30,4 +33,11 @@ func (t *tokens) estimate(streamed, leftEngine bool) {
 	}
 	u.Prompt = max(u.Prompt, t.prompt)
 	u.Total = u.Prompt + u.Completion
+}
+
+// learn keeps an engine's bytes per token up to date from what it has counted.
+func (t *tokens) learn(u *upstreams.Upstream) {
+	if t.usage.Known && t.promptBytes > 0 && u != nil {
+		u.Averages.LearnTokens(t.promptBytes, t.usage.Prompt)
+	}
 }

@@ -9,7 +9,7 @@ import (
 // trace is a call's place in a trace.
 type trace struct {
 	span   *observe.CallSpan // nil without tracing
-	parent []byte            // the client's trace context, where an engine may be asked after the request's head is gone
+	parent []byte            // the client's trace context, where the request's head may be gone
 }
 
 // keep keeps the trace context, which may be gone with the request's head by the time that another

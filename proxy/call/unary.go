@@ -29,7 +29,7 @@ func (u *unary) try() *failure.Failure {
 	switch {
 	case err == nil:
 	case errors.Is(err, http1.ErrNotYet):
-		c.commitWhitespace(u)
+		commitWhitespace(u)
 		return nil
 	case errors.Is(err, attempt.ErrLarge):
 		passOn, out, err := u.beginPassOn()
@@ -40,7 +40,7 @@ func (u *unary) try() *failure.Failure {
 		c.record.TTFT = now.Sub(c.record.Start)
 		c.noteOverhead(now)
 		c.releaseRequest()
-		c.commit(relay{call: c, form: formPassedOn, out: out, passOn: passOn}, u.codec.MediaType())
+		commit(relay{call: c, form: formPassedOn, out: out, passOn: passOn}, u.codec.MediaType())
 		return nil
 	default:
 		return c.attempt.FailureOf(err)
@@ -49,7 +49,7 @@ func (u *unary) try() *failure.Failure {
 	c.record.TTFT = c.times.endAt.Sub(c.record.Start)
 	c.noteOverhead(c.times.endAt)
 	c.endAttempt(upstreams.OutcomeOK)
-	c.answerWhole(out, (*out)[chunkRoom:], u.codec.MediaType())
+	answer{c}.whole(out, (*out)[chunkRoom:], u.codec.MediaType())
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (u *unary) await(until time.Time) (*[]byte, error) {
 	if err := c.attempt.AwaitHead(until); err != nil {
 		return nil, err
 	}
-	if c.attempt.BeginsWhole() {
+	if c.attempt.Reply.IsUnread() {
 		u.codec = c.request.Unary(c.answerOf())
 	}
 	completion, err := c.attempt.ReadWhole(until, u.codec, c.client.http11)
@@ -96,7 +96,7 @@ func (u *unary) translate(completion []byte) (*[]byte, error) {
 		}
 		*out = make([]byte, 0, n)
 	}
-	answer, err := u.codec.Append((*out)[:chunkRoom], completion, c.attempt.Reply())
+	answer, err := u.codec.Append((*out)[:chunkRoom], completion, c.attempt.Reply.Head())
 	*out = answer
 	c.noteUsage(u.codec.Usage(), u.codec.Markup())
 	if err == nil {
@@ -113,9 +113,9 @@ func (u *unary) translate(completion []byte) (*[]byte, error) {
 // beginPassOn begins a large answer with the part of it that has been read.
 func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 	a := &u.call.attempt
-	passOn, out := u.codec.PassOn(a.Reply()), attempt.NewBuffer()
+	passOn, out := u.codec.PassOn(a.Reply.Head()), attempt.NewBuffer()
 	var err error
-	if *out, err = a.BeginPassOn((*out)[:chunkRoom], passOn); err != nil {
+	if *out, err = a.Reply.BeginPassOn((*out)[:chunkRoom], passOn); err != nil {
 		attempt.Recycle(out)
 		return nil, nil, err
 	}
@@ -126,7 +126,7 @@ func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 // engine shows markup which it should have read.
 func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage = u
-	if m.Suspect(c.request.Offered()) {
+	if m != 0 {
 		c.record.Markup = m.String()
 	}
 }
@@ -138,10 +138,11 @@ func (c *Call) noteOverhead(now time.Time) {
 	if c.ep.Form {
 		return
 	}
-	progress := c.attempt.Progress()
+	progress := c.attempt.Reply.Progress()
 	heard := progress.ReadAt
 	if c.record.Stream && !progress.Begun {
 		heard = now // committed without an event
 	}
-	c.record.Overhead = now.Sub(c.record.Start) - c.body.Waited() - c.record.Queue - c.times.awaited - heard.Sub(c.times.asked)
+	waited := c.body.Waited() + c.record.Queue + c.times.awaited + heard.Sub(c.times.asked)
+	c.record.Overhead = now.Sub(c.record.Start) - waited
 }

@@ -288,7 +288,7 @@ func quit(t *testing.T, sig syscall.Signal, code int) {
 	p.Signal(sig)
 	p.Exits(rig.Patience, code)
 	dump := p.Err.String()
-	if !strings.Contains(dump, "penstock/proxy.(*relay)") {
+	if !strings.Contains(dump, "penstock/proxy/call.(*relay)") {
 		t.Errorf("no stacks: %.2000s", dump)
 	}
 	rig.WantNoLeak(t, "the dump", dump, key)

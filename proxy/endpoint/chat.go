@@ -16,7 +16,7 @@ var chatCompletions = &Endpoint{
 	CachesPrompts: true,
 	New: func() Request {
 		r := chatCodecs.Get().(*chatRequest)
-		r.begin()
+		r.chat = newChatRequest()
 		return r
 	},
 }
@@ -27,8 +27,8 @@ const tracedChat = "chat"
 // chatRequest is the codec of a chat request.
 type chatRequest struct {
 	chatBase
-	stream *answer.Stream // of a streamed answer
-	id     []byte         // of the call
+	writer *answer.Stream // of a streamed answer
+	callID []byte
 }
 
 var (
@@ -36,67 +36,58 @@ var (
 	chatStreams = sync.Pool{New: func() any { return new(answer.Stream) }}
 )
 
-// Decode implements Request.
-func (r *chatRequest) Decode(in Input) error {
-	decode := r.chat.DecodeMended
+func (r *chatRequest) Decode(in Input) (err error) {
 	if in.Snapshot.Config.Strict {
-		decode = r.chat.Decode
+		err = r.chat.Decode(in.Body.Bytes())
+	} else {
+		err = r.chat.DecodeMended(in.Body.Bytes())
 	}
-	err := decode(in.Body.Bytes())
 	r.wantsStream = r.chat.Stream
 	return err
 }
 
 // describe notes what the client's answer is to have.
 func (r *chatRequest) describe(about *Answer) {
-	r.chatBase.describe(about)
-	o := &r.options
+	r.answer.begin(about, r.chat)
+	o := &r.answer.options
 	if about.Streamed { // a whole one goes by the engine's id, if it has one
 		o.ID = answerID(chatIDPrefix, about.RequestID)
 	}
-	o.IncludeUsage, o.ContinuousUsage, o.StripReasoning = r.chat.IncludeUsage, r.chat.ContinuousUsage, !r.chat.Reasoning.Include
+	o.IncludeUsage, o.ContinuousUsage = r.chat.IncludeUsage, r.chat.ContinuousUsage
+	o.StripReasoning = !r.chat.Reasoning.Include
 }
 
 const chatIDPrefix = "chatcmpl-"
 
-// Unary implements Request.
 func (r *chatRequest) Unary(about Answer) Unary {
 	r.describe(&about)
-	r.id = about.RequestID
-	return r
+	r.callID, r.answer.writer = about.RequestID, r
+	return &r.answer
 }
 
-// Append implements Unary.
-func (r *chatRequest) Append(dst, completion []byte, _ Reply) ([]byte, error) {
-	whole, err := r.parse(completion)
-	if err != nil {
-		return dst, err
+// AppendWhole implements completionWriter.
+func (r *chatRequest) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
+	if id := c.ID(); !id.Exists() || id.IsNull() {
+		r.answer.options.ID = answerID(chatIDPrefix, r.callID)
 	}
-	if id := whole.ID(); !id.Exists() || id.IsNull() {
-		r.options.ID = answerID(chatIDPrefix, r.id)
-	}
-	return whole.Append(dst, &r.options), nil
+	return c.Append(dst, &r.answer.options), nil
 }
 
-// Stream implements Request.
 func (r *chatRequest) Stream(about Answer) Stream {
 	r.describe(&about)
-	if r.stream == nil {
-		r.stream = chatStreams.Get().(*answer.Stream)
+	if r.writer == nil {
+		r.writer = chatStreams.Get().(*answer.Stream)
 	}
-	r.stream.Reset(&r.options)
-	r.events.Stream = r.stream
-	return &r.events
+	r.writer.Reset(&r.answer.options)
+	return r.stream(r.writer)
 }
 
-// Recycle implements Request.
 func (r *chatRequest) Recycle() {
 	r.recycle()
-	if r.stream != nil {
-		r.stream.Reset(nil)
-		chatStreams.Put(r.stream)
-		r.stream = nil
+	if r.writer != nil {
+		r.writer.Reset(nil)
+		chatStreams.Put(r.writer)
 	}
-	r.id = nil
+	r.writer, r.callID = nil, nil
 	chatCodecs.Put(r)
 }

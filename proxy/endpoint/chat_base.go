@@ -16,21 +16,18 @@ import (
 )
 
 // chatBase is what the requests of the dialects that are chat underneath have in common: the chat
-// request, and how it is checked, written for an engine and answered whole. The parts that only the
-// request or only the answer needs are pooled by themselves, since a stream may be long.
+// request, and how it is checked and written for an engine. The parts that only the request or only
+// the answer needs are pooled by themselves, since a stream may be long.
 type chatBase struct {
-	chat          *chat.Request // nil once nothing of it is needed for sending
-	wantsStream   bool
-	rules         chat.ModelRules    // the model's, with the context length of its engines
-	lowerEffort   bool               // to the nearest effort that the model offers, instead of an error
-	countsAtStart bool               // clients read counts at the start of a stream
-	completion    *answer.Completion // of a whole answer
-	options       answer.Options
-	offered       translate.Offered
-	usage         translate.Usage // of a whole answer that was read
+	chat          *chat.Request   // nil once nothing of it is needed for sending
+	wantsStream   bool            // of chat
+	rules         chat.ModelRules // the model's, with the context length of its engines
+	lowerEffort   bool            // to the nearest effort that the model offers, instead of an error
+	countsAtStart bool            // clients read counts at the start of a stream
+	segments      [][]byte        // memory for the pieces of what is sent
+	room          []byte          // and for those that the edge writes itself
+	answer        chatAnswer
 	events        dialectEvents
-	segments      [][]byte // memory for the pieces of what is sent
-	room          []byte   // and for those that the edge writes itself
 }
 
 var (
@@ -38,31 +35,20 @@ var (
 	wholeCompletions = sync.Pool{New: func() any { return new(answer.Completion) }}
 )
 
-// begin makes the base ready for a request.
-func (b *chatBase) begin() { b.chat = chatRequests.Get().(*chat.Request) }
+func newChatRequest() *chat.Request { return chatRequests.Get().(*chat.Request) }
 
-// Model implements Request.
-func (b *chatBase) Model() []byte { return b.chat.Model }
-
-// Form implements Request.
-func (b *chatBase) Form() *body.Form { return nil }
-
-// AnswersJSON implements Request.
-func (b *chatBase) AnswersJSON() bool { return true }
-
-// Offered implements Request.
-func (b *chatBase) Offered() translate.Offered { return b.offered }
-
-// Reads implements Request.
+func (b *chatBase) Model() []byte                           { return b.chat.Model }
+func (b *chatBase) Streams() bool                           { return b.wantsStream }
+func (b *chatBase) Form() *body.Form                        { return nil }
+func (b *chatBase) AnswersJSON() bool                       { return true }
 func (b *chatBase) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
 
 // textOnly are the input modalities of a model whose engines are known to take no images.
 var textOnly = []string{"text"}
 
-// Check implements Request.
 func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
-	rules := m.ChatRules(now, b.lowerEffort, &b.rules)
-	if len(b.chat.Prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() { // as the catalog says
+	rules, prompt := m.ChatRules(now, b.lowerEffort, &b.rules), &b.chat.Prompt
+	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() { // as the catalog says
 		b.rules = *rules
 		b.rules.InputModalities = textOnly
 		rules = &b.rules
@@ -71,37 +57,33 @@ func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 		return Checked{}, err
 	}
 	pool := upstreams.PoolText
-	if len(b.chat.Prompt.Images) > 0 || b.chat.Prompt.HasVideo() {
+	if len(prompt.Images) > 0 || prompt.HasVideo() {
 		pool = upstreams.PoolVision
 	}
-	out := Checked{Pool: pool, PoolName: pool.String(), PromptBytes: b.chat.Prompt.Bytes}
-	if len(b.chat.Prompt.Images)+len(b.chat.Prompt.Media) > 0 {
+	out := Checked{Pool: pool, PoolName: pool.String(), PromptBytes: prompt.Bytes}
+	if len(prompt.Images)+len(prompt.Media) > 0 {
 		out.PromptBytes = 0
 	}
 	return out, nil
 }
 
-// Estimate implements Request.
 func (b *chatBase) Estimate(bytesPerToken float64) (prompt, output int) {
 	return b.chat.Prompt.EstimateTokens(bytesPerToken), expectedOutput(b.chat.Tokens.Max)
 }
 
-// Limit implements Request.
-func (b *chatBase) Limit() TokenLimit { return b }
+func (b *chatBase) Limit() TokenLimit { return chatLimit{b.chat} }
 
-// TokenLimit implements TokenLimit.
-func (b *chatBase) TokenLimit() int { return b.chat.Tokens.TokenLimit() }
+// chatLimit is the TokenLimit of a chat request.
+type chatLimit struct{ chat *chat.Request }
 
-// Fit implements TokenLimit.
-func (b *chatBase) Fit(limit int) { b.chat.Tokens.Fit(limit) }
+func (l chatLimit) TokenLimit() int { return l.chat.Tokens.TokenLimit() }
+func (l chatLimit) Fit(limit int)   { l.chat.Tokens.Fit(limit) }
 
-// Context implements TokenLimit.
-func (b *chatBase) Context(rules *chat.ModelRules) int {
-	return rules.Context(len(b.chat.Prompt.Images) > 0)
+func (l chatLimit) Context(rules *chat.ModelRules) int {
+	return rules.Context(len(l.chat.Prompt.Images) > 0)
 }
 
-// Prompt implements TokenLimit.
-func (b *chatBase) Prompt(_ float64, estimate int) int { return estimate }
+func (l chatLimit) Prompt(_ float64, estimate int) int { return estimate }
 
 // Prefix implements Request. The raw elements of `messages` of one turn are a byte prefix of the
 // next turn's, so they can be hashed as they stand.
@@ -109,15 +91,11 @@ func (b *chatBase) Prefix() (tools, messages []byte) {
 	return b.chat.Tools().Raw(), b.chat.Messages().Raw()
 }
 
-// Streams implements Request.
-func (b *chatBase) Streams() bool { return b.wantsStream }
-
 // AsksStream implements Request: also where the engine's work can be cancelled in no other way.
 func (b *chatBase) AsksStream(p *engine.Profile) bool {
 	return b.wantsStream || p.Has(config.QuirkCancelOnlyStreams)
 }
 
-// Fill implements Request.
 func (b *chatBase) Fill(to Target) (Sending, error) {
 	p := to.Upstream.Engine()
 	format := to.Formats.of(p)
@@ -136,63 +114,12 @@ func jsonSending(path string, stream bool, segments [][]byte) Sending {
 	return Sending{Path: path, ContentType: jsonType, Accept: accept, Body: segments}
 }
 
-// describe notes of the answer what is the same in every dialect.
-func (b *chatBase) describe(about *Answer) {
-	b.options = answer.Options{
-		Model: about.Model.ID, Created: about.Created.Unix(), N: b.chat.N, PromptTokens: about.PromptTokens,
-	}
-	b.noteOffered(about.Model)
+// stream returns the Stream of a dialect's writer.
+func (b *chatBase) stream(of translate.Stream) Stream {
+	b.events = dialectEvents{of, &b.answer.offered}
+	return &b.events
 }
 
-func (b *chatBase) noteOffered(m *config.Model) {
-	b.offered = translate.Offered{
-		Tools: b.chat.ToolUse.Offered,
-		Reasoning: b.chat.Reasoning.Effort != "" && b.chat.Reasoning.Effort != "none" || len(m.SupportedReasoningEfforts) > 0 ||
-			slices.Contains(m.SupportedFeatures, chat.FeatureReasoning),
-	}
-}
-
-// answerID is what an answer is called that gets its id here: prefix and that of the call.
-func answerID(prefix string, requestID []byte) string {
-	return prefix + string(requestID[len(requestIDPrefix):])
-}
-
-// parse reads a whole chat completion, which is borrowed until the codec ends.
-func (b *chatBase) parse(completion []byte) (*answer.Completion, error) {
-	if b.completion == nil {
-		b.completion = wholeCompletions.Get().(*answer.Completion)
-	}
-	if err := b.completion.Parse(completion); err != nil {
-		return nil, err
-	}
-	b.usage = b.completion.Usage()
-	return b.completion, nil
-}
-
-// PassesOn implements Unary: too much of a completion is changed.
-func (b *chatBase) PassesOn(Reply) bool { return false }
-
-// PassOn implements Unary.
-func (b *chatBase) PassOn(Reply) *PassOn { panic("BUG: a chat completion is not passed on") }
-
-// Assembled implements Unary.
-func (b *chatBase) Assembled() *answer.Options { return &b.options }
-
-// MediaType implements Unary.
-func (b *chatBase) MediaType() string { return jsonType }
-
-// Usage implements Unary.
-func (b *chatBase) Usage() translate.Usage { return b.usage }
-
-// Markup implements Unary.
-func (b *chatBase) Markup() translate.Markup {
-	if b.completion == nil {
-		return 0
-	}
-	return b.completion.Markup()
-}
-
-// Release implements Request.
 func (b *chatBase) Release() {
 	if b.chat != nil {
 		b.chat.Reset()
@@ -204,27 +131,129 @@ func (b *chatBase) Release() {
 // recycle gives everything back and leaves the memory for the next request.
 func (b *chatBase) recycle() {
 	b.Release()
-	if b.completion != nil {
-		b.completion.Reset()
-		wholeCompletions.Put(b.completion)
-	}
+	b.answer.release()
 	clear(b.segments[:cap(b.segments)]) // they point into requests
 	*b = chatBase{segments: b.segments[:0], room: b.room[:0]}
 }
 
-// dialectEvents is the Stream of a dialect that has one in package translate.
-type dialectEvents struct{ translate.Stream }
+// chatAnswer is the Unary of the dialects that are chat underneath.
+type chatAnswer struct {
+	completion *answer.Completion
+	options    answer.Options
+	offered    translate.Offered
+	usage      translate.Usage // of a completion that was read
+	writer     completionWriter
+}
 
-// Ended implements Stream.
-func (dialectEvents) Ended() {}
+// completionWriter writes an answer in a dialect.
+type completionWriter interface {
+	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
+}
+
+// begin notes what the answer of one attempt is to have in every dialect.
+func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
+	m, effort := about.Model, r.Reasoning.Effort
+	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
+	a.offered = translate.Offered{
+		Tools: r.ToolUse.Offered,
+		Reasoning: effort != "" && effort != "none" || len(m.SupportedReasoningEfforts) > 0 ||
+			slices.Contains(m.SupportedFeatures, chat.FeatureReasoning),
+	}
+}
+
+// Append implements Unary. The completion is borrowed until the codec ends.
+func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
+	if a.completion == nil {
+		a.completion = wholeCompletions.Get().(*answer.Completion)
+	}
+	if err := a.completion.Parse(completion); err != nil {
+		return dst, err
+	}
+	a.usage = a.completion.Usage()
+	return a.writer.AppendWhole(dst, a.completion)
+}
+
+// PassesOn implements Unary: too much of a completion is changed.
+func (a *chatAnswer) PassesOn(Reply) bool        { return false }
+func (a *chatAnswer) PassOn(Reply) *PassOn       { panic("BUG: a chat completion is not passed on") }
+func (a *chatAnswer) Assembled() *answer.Options { return &a.options }
+func (a *chatAnswer) MediaType() string          { return jsonType }
+func (a *chatAnswer) Usage() translate.Usage     { return a.usage }
+
+func (a *chatAnswer) Markup() translate.Markup {
+	if a.completion == nil {
+		return 0
+	}
+	return suspect(a.completion.Markup(), &a.offered)
+}
+
+func (a *chatAnswer) release() {
+	if a.completion != nil {
+		a.completion.Reset()
+		wholeCompletions.Put(a.completion)
+	}
+}
+
+// answerID is what an answer is called that gets its id here: prefix and that of the call.
+func answerID(prefix string, requestID []byte) string {
+	return prefix + string(requestID[len(requestIDPrefix):])
+}
+
+// suspect is m, or nothing if it is no sign that the engine should have read it.
+func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
+	if m.Suspect(*offered) {
+		return m
+	}
+	return 0
+}
+
+// dialectEvents is the Stream of a dialect that has one in package translate.
+type dialectEvents struct {
+	translate.Stream
+	offered *translate.Offered
+}
+
+func (e *dialectEvents) Markup() translate.Markup { return suspect(e.Stream.Markup(), e.offered) }
+func (*dialectEvents) Ended()                     {}
 
 // AppendWhole implements Stream. No reply of these dialects has the form WholeOfStream.
-func (dialectEvents) AppendWhole([]byte, []byte, Reply) ([]byte, error) {
+func (*dialectEvents) AppendWhole([]byte, []byte, Reply) ([]byte, error) {
 	panic("BUG: a document in place of a stream")
 }
 
-// MediaType implements Stream.
-func (dialectEvents) MediaType() string { return eventStreamType }
+func (*dialectEvents) MediaType() string { return eventStreamType }
+func (*dialectEvents) InBand() bool      { return true }
 
-// InBand implements Stream.
-func (dialectEvents) InBand() bool { return true }
+// Formats remembers how engines want a chat request. It may be used from any goroutine.
+type Formats struct {
+	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
+}
+
+// of returns the format of an engine, without what differs from call to call.
+func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
+	if t, ok := f.byProfile.Load(p); ok {
+		return *t.(*chat.EngineFormat)
+	}
+	effort, words, off, on := p.ReasoningForm()
+	t := &chat.EngineFormat{
+		TokenMember:     p.TokenLimitMember(),
+		ContinuousUsage: p.Has(config.QuirkContinuousUsage),
+		Reasoning:       &chat.ReasoningFormat{Effort: effort, Words: words, Off: members(off), On: members(on)},
+		Prefill:         members(p.Prefill()),
+
+		DeveloperAsSystem: p.Has(config.QuirkDeveloperAsSystem),
+	}
+	f.byProfile.Store(p, t)
+	return *t
+}
+
+// Forget drops all formats, after a reload that brings other profiles.
+func (f *Formats) Forget() { f.byProfile.Clear() }
+
+func members(in []engine.Member) []chat.Member {
+	out := make([]chat.Member, len(in))
+	for i, m := range in {
+		out[i] = chat.Member(m)
+	}
+	return out
+}

@@ -49,8 +49,6 @@ type Request interface {
 	// Unary and Stream prepare for the reply of one attempt.
 	Unary(about Answer) Unary
 	Stream(about Answer) Stream
-	// Offered is what the request offers its model.
-	Offered() translate.Offered
 	// Form is the client's form; nil: the request is not one.
 	Form() *body.Form
 	// Release gives back what is held for sending: nothing is sent any more. Recycle gives back
@@ -155,6 +153,7 @@ type Unary interface {
 	Assembled() *answer.Options
 	MediaType() string
 	Usage() translate.Usage
+	// Markup is markup that the engine should have read; 0: none.
 	Markup() translate.Markup
 }
 

@@ -6,15 +6,16 @@
 // An Endpoint says what is the same for all of its calls, and makes a codec for each. codec.go has
 // the three interfaces that every kind of endpoint implements:
 //
-//	Request   decodes the client's request, checks it against the model's rules, writes it for an engine
+//	Request   decodes the client's request, checks it by the model's rules, writes it for engines
 //	Unary     writes the client's answer for an engine's whole reply
 //	Stream    writes the client's events for an engine's
 //
 // The kinds:
 //
-//	chat.go, messages.go, responses.go, count_tokens.go   chat underneath (chatBase); the last three translated (translatedRequest)
-//	json.go, completions.go, speech.go                    JSON that is passed on (jsonRequest)
-//	form.go, transcriptions.go                            forms that are passed on while they come (formRequest)
+//	chat.go                                    chat (chatBase)
+//	messages.go, responses.go                  translated to chat and back (translatedRequest)
+//	json.go, speech.go                         JSON that is passed on (jsonRequest)
+//	form.go, transcriptions.go                 forms, passed on while they come (formRequest)
 //
 // A new endpoint is one file with its Endpoint and its codec, and one line in All (endpoint.go).
 //
@@ -26,10 +27,10 @@
 // joins one of them to a call: to the body's memory, the model's snapshot, the target's engine. It
 // knows no attempt and no connection; of an engine's reply it sees the head (Reply).
 //
-// A request in the Messages or the Responses dialect is a chat request from its decoding on, and can
-// besides be sent as the client wrote it to an engine whose operator lists the dialect under
-// `native`. That is decided once the target is known, so the kinds may be mixed within a model and a
-// retry may cross over.
+// A request in the Messages or the Responses dialect is a chat request from its decoding on, and
+// can besides be sent as the client wrote it to an engine whose operator lists the dialect under
+// `native`. That is decided once the target is known, so the kinds may be mixed within a model and
+// a retry may cross over.
 //
 // Codecs of chat are pooled, with what only the request or only the answer needs pooled by itself:
 // a stream may last an hour, and its request is gone after the first event.

@@ -30,8 +30,8 @@ type Endpoint struct {
 	listedAs string // the path that a model's supported_endpoints has for it; empty: its own
 }
 
-// Local is how an endpoint answers a call by itself once it is admitted: with a count of its prompt.
-// The prompt is held against the key's tokens and not charged.
+// Local is how an endpoint answers a call by itself once it is admitted: with a count of its
+// prompt. The prompt is held against the key's tokens and not charged.
 type Local struct {
 	// Operation is that of an engine's own counter, which may be asked.
 	Operation string

@@ -6,7 +6,6 @@ import (
 	"penstock/config"
 	"penstock/proxy/body"
 	"penstock/proxy/snapshot"
-	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/forward"
 	"penstock/upstreams"
@@ -33,11 +32,24 @@ type editRequest struct {
 	own forward.Edit
 }
 
-// Decode implements Request.
 func (r *editRequest) Decode(in Input) error {
 	r.own.Refuse = in.Snapshot.Refused
 	return r.formRequest.Decode(in)
 }
+
+func (r *editRequest) Unary(about Answer) Unary {
+	a := &editAnswer{form: &r.form}
+	a.begin(&about)
+	return a
+}
+
+// editAnswer is the Unary of an image edit, which may come before the end of the form.
+type editAnswer struct {
+	forwarded
+	form *body.Form
+}
+
+func (a *editAnswer) PassesOn(Reply) bool { return a.form.Ended() }
 
 // formFields are the fields of a form, which say whether the client wants events.
 type formFields interface {
@@ -48,14 +60,12 @@ type formFields interface {
 // formRequest is what the codecs of forms have in common. A form is checked while it is read, which
 // may go on while an engine is sent its beginning.
 type formRequest struct {
-	noLimit
 	form      body.Form
 	fields    formFields
 	operation string // by which profiles name the engine's path
 	pool      upstreams.Pool
 	http11    bool
 	engine    *engine.Profile // it is being sent to
-	forwarded                 // the answer
 }
 
 func (r *formRequest) begin(fields formFields, operation string, pool upstreams.Pool) {
@@ -75,8 +85,8 @@ type formEnd struct {
 	request *formRequest
 }
 
-// End implements body.Fields. It refuses events that were asked for behind the file, when the engine
-// that is getting it has none.
+// End implements body.Fields. It refuses events that were asked for behind the file, when the
+// engine that is getting it has none.
 func (e formEnd) End() ([]forward.Field, error) {
 	fields, err := e.formFields.End()
 	if err != nil || !e.Stream() {
@@ -92,13 +102,11 @@ func (e formEnd) End() ([]forward.Field, error) {
 }
 
 func noStreams() *apierr.Error {
-	return apierr.Invalid("stream", apierr.CodeUnsupportedParameter, "stream must be false or absent: the engines of this model give transcriptions as a whole.")
+	return apierr.Invalid("stream", apierr.CodeUnsupportedParameter,
+		"stream must be false or absent: the engines of this model give transcriptions as a whole.")
 }
 
-// Model implements Request.
 func (r *formRequest) Model() []byte { return r.fields.Model() }
-
-// Streams implements Request.
 func (r *formRequest) Streams() bool { return r.fields.Stream() }
 
 // Check implements Request: fields are checked as they come.
@@ -108,17 +116,10 @@ func (r *formRequest) Check(*snapshot.Model, time.Time) (Checked, error) {
 
 // Estimate implements Request: audio and images have no tokens to count here.
 func (r *formRequest) Estimate(float64) (prompt, output int) { return 0, 0 }
+func (r *formRequest) Limit() TokenLimit                     { return noLimit{} }
+func (r *formRequest) Prefix() (tools, messages []byte)      { return nil, nil }
+func (r *formRequest) AsksStream(*engine.Profile) bool       { return r.fields.Stream() }
 
-// Limit implements Request.
-func (r *formRequest) Limit() TokenLimit { return r }
-
-// Prefix implements Request.
-func (r *formRequest) Prefix() (tools, messages []byte) { return nil, nil }
-
-// AsksStream implements Request.
-func (r *formRequest) AsksStream(*engine.Profile) bool { return r.fields.Stream() }
-
-// Fill implements Request.
 func (r *formRequest) Fill(to Target) (Sending, error) {
 	p := to.Upstream.Engine()
 	path := p.Path(r.operation)
@@ -130,32 +131,9 @@ func (r *formRequest) Fill(to Target) (Sending, error) {
 	return Sending{Path: path, ContentType: r.form.ContentType(), Accept: anyType, Body: pieces, Reader: rest}, nil
 }
 
-// Reads implements Request.
 func (r *formRequest) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
-
-// AnswersJSON implements Request.
-func (r *formRequest) AnswersJSON() bool { return r.form.Ended() }
-
-// Unary implements Request.
-func (r *formRequest) Unary(about Answer) Unary {
-	r.forwarded.begin(&about)
-	return r
-}
-
-// PassesOn implements Unary.
-func (r *formRequest) PassesOn(Reply) bool { return r.form.Ended() }
-
-// Stream implements Request.
-func (r *formRequest) Stream(Answer) Stream { panic("BUG: the endpoint has no streams") }
-
-// Offered implements Request.
-func (r *formRequest) Offered() translate.Offered { return translate.Offered{} }
-
-// Form implements Request.
-func (r *formRequest) Form() *body.Form { return &r.form }
-
-// Release implements Request.
-func (r *formRequest) Release() { r.form.Release() }
-
-// Recycle implements Request.
-func (r *formRequest) Recycle() {}
+func (r *formRequest) AnswersJSON() bool                       { return r.form.Ended() }
+func (r *formRequest) Stream(Answer) Stream                    { panic("BUG: the endpoint has no streams") }
+func (r *formRequest) Form() *body.Form                        { return &r.form }
+func (r *formRequest) Release()                                { r.form.Release() }
+func (r *formRequest) Recycle()                                {}

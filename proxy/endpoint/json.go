@@ -6,7 +6,6 @@ import (
 	"penstock/config"
 	"penstock/proxy/body"
 	"penstock/proxy/snapshot"
-	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/forward"
 	"penstock/upstreams"
@@ -47,30 +46,25 @@ type passingRequest struct {
 	decode func(r *forward.Request, body []byte) error
 }
 
-// Decode implements Request.
 func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Body.Bytes()) }
 
-// jsonRequest is what the codecs of JSON requests have in common of which the edge reads little more
-// than the model.
+// jsonRequest is what the codecs of JSON requests have in common of which the edge reads little
+// more than the model.
 type jsonRequest struct {
 	request   *forward.Request
 	operation string // by which profiles name the engine's path
 	pool      upstreams.Pool
 	rules     chat.ModelRules // the model's, with the context length of its engines
-	forwarded                 // the answer
+	answer    forwarded
 }
 
 func (r *jsonRequest) begin(request *forward.Request, operation string, pool upstreams.Pool) {
 	r.request, r.operation, r.pool = request, operation, pool
 }
 
-// Model implements Request.
 func (r *jsonRequest) Model() []byte { return r.request.Model }
-
-// Streams implements Request.
 func (r *jsonRequest) Streams() bool { return r.request.Stream }
 
-// Check implements Request.
 func (r *jsonRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	return Checked{Pool: r.pool, PoolName: r.pool.String()}, r.request.Check(m.ChatRules(now, false, &r.rules))
 }
@@ -83,30 +77,16 @@ func (r *jsonRequest) Estimate(bytesPerToken float64) (prompt, output int) {
 	return int(float64(r.request.Size())/bytesPerToken) + 1, 0
 }
 
-// Limit implements Request.
-func (r *jsonRequest) Limit() TokenLimit { return r }
+func (r *jsonRequest) Limit() TokenLimit { return jsonLimit{r.request} }
 
-// TokenLimit implements TokenLimit.
-func (r *jsonRequest) TokenLimit() int { return r.request.TokenLimit() }
+// jsonLimit is the TokenLimit of a JSON request.
+type jsonLimit struct{ *forward.Request }
 
-// Fit implements TokenLimit.
-func (r *jsonRequest) Fit(limit int) { r.request.Fit(limit) }
+func (l jsonLimit) Context(rules *chat.ModelRules) int      { return rules.ContextLength }
+func (l jsonLimit) Prompt(bytesPerToken float64, _ int) int { return l.LongestPrompt(bytesPerToken) }
+func (r *jsonRequest) Prefix() (tools, messages []byte)     { return nil, nil }
+func (r *jsonRequest) AsksStream(*engine.Profile) bool      { return r.request.Stream }
 
-// Context implements TokenLimit.
-func (r *jsonRequest) Context(rules *chat.ModelRules) int { return rules.ContextLength }
-
-// Prompt implements TokenLimit.
-func (r *jsonRequest) Prompt(bytesPerToken float64, _ int) int {
-	return r.request.LongestPrompt(bytesPerToken)
-}
-
-// Prefix implements Request.
-func (r *jsonRequest) Prefix() (tools, messages []byte) { return nil, nil }
-
-// AsksStream implements Request.
-func (r *jsonRequest) AsksStream(*engine.Profile) bool { return r.request.Stream }
-
-// Fill implements Request.
 func (r *jsonRequest) Fill(to Target) (Sending, error) {
 	path := to.Upstream.Engine().Path(r.operation)
 	if path == "" {
@@ -115,29 +95,56 @@ func (r *jsonRequest) Fill(to Target) (Sending, error) {
 	return Sending{Path: path, ContentType: jsonType, Accept: anyType, Body: r.request.Segments(nil, to.Served)}, nil
 }
 
-// Reads implements Request.
 func (r *jsonRequest) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
+func (r *jsonRequest) AnswersJSON() bool                       { return true }
 
-// AnswersJSON implements Request.
-func (r *jsonRequest) AnswersJSON() bool { return true }
-
-// Unary implements Request.
 func (r *jsonRequest) Unary(about Answer) Unary {
-	r.forwarded.begin(&about)
-	return &r.forwarded
+	r.answer.begin(&about)
+	return &r.answer
 }
 
-// Stream implements Request.
 func (r *jsonRequest) Stream(Answer) Stream { panic("BUG: the endpoint has no streams") }
+func (r *jsonRequest) Form() *body.Form     { return nil }
+func (r *jsonRequest) Release()             {}
+func (r *jsonRequest) Recycle()             {}
 
-// Offered implements Request.
-func (r *jsonRequest) Offered() translate.Offered { return translate.Offered{} }
+// completions is POST /v1/completions, the legacy form of chat. A key that may chat may use it.
+var completions = &Endpoint{
+	Path:          "/v1/completions",
+	Operation:     config.OpChat,
+	Traced:        "text_completion",
+	Dialect:       withChatErrors("completions", "prompt"),
+	CachesPrompts: true,
+	New: func() Request {
+		r := new(completionRequest)
+		r.begin(&r.own, engine.OpCompletions, upstreams.PoolText)
+		return r
+	},
+}
 
-// Form implements Request.
-func (r *jsonRequest) Form() *body.Form { return nil }
+// completionRequest is the codec of a completion.
+type completionRequest struct {
+	jsonRequest
+	own forward.Request
+}
 
-// Release implements Request.
-func (r *jsonRequest) Release() {}
+func (r *completionRequest) Decode(in Input) error { return r.own.DecodeCompletion(in.Body.Bytes()) }
 
-// Recycle implements Request.
-func (r *jsonRequest) Recycle() {}
+func (r *completionRequest) Estimate(bytesPerToken float64) (prompt, output int) {
+	prompt, _ = r.jsonRequest.Estimate(bytesPerToken)
+	return prompt, expectedOutput(r.own.MaxTokens) * r.own.Choices
+}
+
+// Fill implements Request. Engines report cached tokens for completions, and for no other requests
+// that are passed on.
+func (r *completionRequest) Fill(to Target) (Sending, error) {
+	r.own.SetSalt(to.Salt)
+	return r.jsonRequest.Fill(to)
+}
+
+func (r *completionRequest) Stream(about Answer) Stream {
+	events := new(forwardedEvents)
+	events.Reset(about.Model.ID, r.own.Choices)
+	events.SetPrompts(r.own.Prompts)
+	return events
+}

@@ -2,13 +2,14 @@ package endpoint
 
 import (
 	"sync"
-	"time"
 
 	"penstock/config"
-	"penstock/proxy/snapshot"
 	"penstock/translate"
+	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
 	"penstock/translate/messages"
+	"penstock/upstreams/engine"
 )
 
 // messagesEndpoint is POST /v1/messages, translated to chat and back.
@@ -25,15 +26,12 @@ var messagesEndpoint = &Endpoint{
 	},
 }
 
-// messagesRequest is the codec of a Messages request.
-type messagesRequest struct {
-	translatedRequest
-	stream messages.Stream
-}
+// messagesWriter is Messages as a codec needs it.
+type messagesWriter struct{ messages.Stream }
 
 // The client's form of a request is needed only while it is translated.
 var (
-	messagesCodecs   = sync.Pool{New: func() any { return new(messagesRequest) }}
+	messagesCodecs   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(messagesWriter)} }}
 	messagesRequests = sync.Pool{New: func() any { return new(messages.Request) }}
 	nativeMessages   = nativeDialect{
 		operation: config.OpMessages,
@@ -42,62 +40,49 @@ var (
 	}
 )
 
-func newMessagesRequest() *messagesRequest {
-	r := messagesCodecs.Get().(*messagesRequest)
-	r.beginTranslated(&r.stream, &nativeMessages)
+func newMessagesRequest() *translatedRequest {
+	r := messagesCodecs.Get().(*translatedRequest)
+	r.chat = newChatRequest()
 	r.countsAtStart = true
 	return r
 }
 
-// Decode implements Request.
-func (r *messagesRequest) Decode(in Input) error {
-	if err := r.decode(in, optionsOf(in.Snapshot)); err != nil {
-		return err
-	}
-	r.keepForNative(in.Snapshot)
-	return nil
+func (w *messagesWriter) Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error) {
+	r := messagesRequests.Get().(*messages.Request)
+	defer messagesRequests.Put(r)
+	return r.Decode(dst, client, into, &w.RequestInfo, o)
 }
 
-func (r *messagesRequest) decode(in Input, o dialects.Options) error {
-	client := messagesRequests.Get().(*messages.Request)
-	defer messagesRequests.Put(client)
-	return r.translate(in.Body, func(dst []byte) ([]byte, error) {
-		return client.Decode(dst, in.Body.Client(), r.chat, &r.stream.RequestInfo, o)
+func (w *messagesWriter) Locate(err error) error { return w.RequestInfo.Locate(err) }
+
+func (w *messagesWriter) Describe(about *Answer, o *answer.Options) {
+	o.ID = answerID("msg_", about.RequestID)
+	w.Reset(&dialects.Identity{
+		Model: o.Model, ID: o.ID, RequestID: string(about.RequestID), PromptTokens: about.PromptTokens,
 	})
 }
 
-// Check implements Request.
-func (r *messagesRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
-	out, err := r.chatBase.Check(m, now)
-	if err != nil {
-		err = r.stream.RequestInfo.Locate(err)
-	}
-	return out, err
-}
+func (w *messagesWriter) Native() *nativeDialect       { return &nativeMessages }
+func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecs.Put(r) }
 
-func (r *messagesRequest) describe(about *Answer) {
-	r.chatBase.describe(about)
-	r.options.ID = answerID("msg_", about.RequestID)
-	r.stream.Reset(&dialects.Identity{
-		Model: r.options.Model, ID: r.options.ID, RequestID: string(about.RequestID), PromptTokens: about.PromptTokens,
-	})
-}
-
-// Unary implements Request.
-func (r *messagesRequest) Unary(about Answer) Unary {
-	r.describe(&about)
-	return r
-}
-
-// Stream implements Request.
-func (r *messagesRequest) Stream(about Answer) Stream {
-	r.describe(&about)
-	r.events.Stream = &r.stream
-	return &r.events
-}
-
-// Recycle implements Request.
-func (r *messagesRequest) Recycle() {
-	r.recycle()
-	messagesCodecs.Put(r)
+// countTokens is POST /v1/messages/count_tokens: an engine's own count where one has a counter,
+// otherwise an estimate. It never fails for want of an engine.
+var countTokens = &Endpoint{
+	Path:          "/v1/messages/count_tokens",
+	listedAs:      "/v1/messages",
+	Operation:     config.OpMessages,
+	Traced:        tracedChat,
+	Dialect:       messagesDialect,
+	CachesPrompts: true,
+	New: func() Request {
+		r := newMessagesRequest()
+		r.counts = true
+		return r
+	},
+	Local: &Local{
+		Operation: engine.OpCountTokens,
+		Segments:  messages.CountSegments,
+		Read:      messages.ReadCount,
+		Append:    messages.AppendCount,
+	},
 }

@@ -74,7 +74,6 @@ func (f *forwarded) counted(u translate.Usage) translate.Usage {
 	return u
 }
 
-// Append implements Unary.
 func (f *forwarded) Append(dst, body []byte, _ Reply) ([]byte, error) {
 	var a forward.Answer
 	if err := a.Parse(body); err != nil {
@@ -84,10 +83,7 @@ func (f *forwarded) Append(dst, body []byte, _ Reply) ([]byte, error) {
 	return a.Append(dst, f.model), nil
 }
 
-// PassesOn implements Unary.
-func (f *forwarded) PassesOn(Reply) bool { return true }
-
-// PassOn implements Unary.
+func (f *forwarded) PassesOn(Reply) bool  { return true }
 func (f *forwarded) PassOn(Reply) *PassOn { return f.passOn(true) }
 
 func (f *forwarded) passOn(isJSON bool) *PassOn {
@@ -104,25 +100,16 @@ func (f *forwarded) Assembled() *answer.Options {
 	panic("BUG: an answer that is passed on is assembled")
 }
 
-// MediaType implements Unary.
-func (f *forwarded) MediaType() string { return jsonType }
-
-// Usage implements Unary.
-func (f *forwarded) Usage() translate.Usage { return f.usage }
-
-// Markup implements Unary.
+func (f *forwarded) MediaType() string        { return jsonType }
+func (f *forwarded) Usage() translate.Usage   { return f.usage }
 func (f *forwarded) Markup() translate.Markup { return 0 }
 
 // forwardedEvents is the Stream of events that are passed on.
 type forwardedEvents struct{ forward.Stream }
 
-// AppendWhole implements Stream.
 func (*forwardedEvents) AppendWhole([]byte, []byte, Reply) ([]byte, error) {
 	panic("BUG: a document in place of a stream")
 }
 
-// MediaType implements Stream.
 func (*forwardedEvents) MediaType() string { return eventStreamType }
-
-// InBand implements Stream.
-func (*forwardedEvents) InBand() bool { return true }
+func (*forwardedEvents) InBand() bool      { return true }

@@ -35,19 +35,16 @@ type speechRequest struct {
 	streams bool
 }
 
-// Decode implements Request.
 func (r *speechRequest) Decode(in Input) error {
 	r.streams = in.Header.IsHTTP11()
 	return r.own.Decode(in.Body.Bytes())
 }
 
-// Streams implements Request.
 func (r *speechRequest) Streams() bool { return r.streams }
 
 // AsksStream implements Request: audio is no stream of events.
 func (r *speechRequest) AsksStream(*engine.Profile) bool { return false }
 
-// Reads implements Request.
 func (r *speechRequest) Reads(reply Reply, _ bool) ReplyForm {
 	if !audioType(reply.Header("Content-Type")) {
 		return WrongType
@@ -55,20 +52,17 @@ func (r *speechRequest) Reads(reply Reply, _ bool) ReplyForm {
 	return Bytes
 }
 
-// AnswersJSON implements Request.
 func (r *speechRequest) AnswersJSON() bool { return false }
 
-// Unary implements Request.
 func (r *speechRequest) Unary(about Answer) Unary {
 	r.jsonRequest.Unary(about)
-	return &speechAnswer{forwarded: &r.forwarded, mediaType: r.own.ContentType()}
+	return &speechAnswer{forwarded: &r.answer, mediaType: r.own.ContentType()}
 }
 
-// Stream implements Request.
 func (r *speechRequest) Stream(Answer) Stream { return audioStream{mediaType: r.own.ContentType()} }
 
-// ErrNoAudio is the error of a reply of bytes that has none, or whose end is not certain: half of an
-// audio file cannot be told from a whole one.
+// ErrNoAudio is the error of a reply of bytes that has none, or whose end is not certain: half of
+// an audio file cannot be told from a whole one.
 var ErrNoAudio = errors.New("an answer without bytes, or of unknown length")
 
 // speechAnswer is the Unary of audio.
@@ -77,7 +71,6 @@ type speechAnswer struct {
 	mediaType string
 }
 
-// Append implements Unary.
 func (a *speechAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	if len(body) == 0 || !reply.Framed() {
 		return dst, ErrNoAudio
@@ -85,11 +78,8 @@ func (a *speechAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	return append(dst, body...), nil
 }
 
-// PassesOn implements Unary.
 func (a *speechAnswer) PassesOn(Reply) bool { return false }
-
-// MediaType implements Unary.
-func (a *speechAnswer) MediaType() string { return a.mediaType }
+func (a *speechAnswer) MediaType() string   { return a.mediaType }
 
 // audioStream is the Stream of audio, whose bytes are passed on without it.
 type audioStream struct{ mediaType string }

@@ -32,7 +32,6 @@ type transcriptionRequest struct {
 	own audio.Transcription
 }
 
-// Decode implements Request.
 func (r *transcriptionRequest) Decode(in Input) error {
 	r.own.Refuse = in.Snapshot.Refused
 	return r.formRequest.Decode(in)
@@ -56,8 +55,8 @@ func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked,
 	return out, nil
 }
 
-// Reads implements Request: an engine may answer with a whole transcript although a stream was asked
-// for.
+// Reads implements Request: an engine may answer with a whole transcript although a stream was
+// asked for.
 func (r *transcriptionRequest) Reads(reply Reply, asked bool) ReplyForm {
 	form := textReply(reply, asked)
 	if form == Complaint {
@@ -66,32 +65,36 @@ func (r *transcriptionRequest) Reads(reply Reply, asked bool) ReplyForm {
 	return form
 }
 
-// AnswersJSON implements Request.
 func (r *transcriptionRequest) AnswersJSON() bool { return r.form.Ended() && r.own.JSON() }
 
-// Unary implements Request.
 func (r *transcriptionRequest) Unary(about Answer) Unary {
 	about.PromptTokens = noEstimate
-	r.forwarded.begin(&about)
-	return r
+	a := &transcript{request: r}
+	a.begin(&about)
+	return a
 }
 
-// MediaType implements Unary.
-func (r *transcriptionRequest) MediaType() string { return r.own.ContentType() }
+// transcript is the Unary of a transcription: JSON or text.
+type transcript struct {
+	forwarded
+	request *transcriptionRequest
+}
+
+func (a *transcript) MediaType() string { return a.request.own.ContentType() }
 
 // Append implements Unary. Text that cannot be told from cut text is refused, and so is JSON in its
 // place: an engine that does not know the format, or an error.
-func (r *transcriptionRequest) Append(dst, body []byte, reply Reply) ([]byte, error) {
+func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	switch {
-	case !r.form.Ended(): // what the answer should be is not known yet
+	case !a.request.form.Ended(): // what the answer should be is not known yet
 		return dst, &translate.BadAnswer{Reason: "an answer before the end of the request"}
-	case r.own.JSON():
-		return r.forwarded.Append(dst, body, reply)
+	case a.request.own.JSON():
+		return a.forwarded.Append(dst, body, reply)
 	case !reply.Framed():
 		return dst, errTextOfUnknownLength
 	case isJSONReply(reply):
-		var a forward.Answer
-		if err := a.Parse(body); err != nil {
+		var other forward.Answer
+		if err := other.Parse(body); err != nil {
 			return dst, err
 		}
 		return dst, ErrWrongType
@@ -105,14 +108,13 @@ var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown lengt
 var ErrWrongType = errors.New("reply of another media type than asked for")
 
 // PassesOn implements Unary: what form the client wants is known, and the engine gives it that.
-func (r *transcriptionRequest) PassesOn(reply Reply) bool {
+func (a *transcript) PassesOn(reply Reply) bool {
+	r := a.request
 	return r.form.Ended() && !r.own.Stream() && (r.own.JSON() || reply.Framed() && !isJSONReply(reply))
 }
 
-// PassOn implements Unary.
-func (r *transcriptionRequest) PassOn(Reply) *PassOn { return r.passOn(r.own.JSON()) }
+func (a *transcript) PassOn(Reply) *PassOn { return a.passOn(a.request.own.JSON()) }
 
-// Stream implements Request.
 func (r *transcriptionRequest) Stream(about Answer) Stream {
 	s := &transcriptStream{request: r}
 	s.Reset(about.Model.ID, 0)

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"time"
+
 	"penstock/proxy/body"
 	"penstock/proxy/snapshot"
 	"penstock/translate"
@@ -9,8 +11,7 @@ import (
 	"penstock/translate/dialects"
 )
 
-// translatedRequest is what the codecs of the dialects that are translated to chat and back have in
-// common.
+// translatedRequest is the codec of the dialects that are translated to chat and back.
 //
 // Such a dialect can also be spoken with an engine whose operator lists it under `native`: the
 // client's own request goes to the engine's own endpoint. Everything else about the call stays as
@@ -24,16 +25,26 @@ import (
 type translatedRequest struct {
 	chatBase
 	body    *body.Body // of the call
-	writer  dialectWriter
-	dialect *nativeDialect
+	dialect translatedDialect
+	counts  bool // the prompt is only counted, by an engine that reads the client's own body
 }
 
-// dialectWriter writes the answers of a dialect.
-type dialectWriter interface {
+// translatedDialect is a dialect as its codec needs it. It belongs to one call at a time.
+type translatedDialect interface {
 	translate.Stream
-	Reset(i *dialects.Identity)
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
 	Release()
+	// Decode appends the chat request that a client's body amounts to.
+	Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error)
+	// Locate puts an error about the chat request in the words of the dialect.
+	Locate(err error) error
+	// Describe prepares for the answer of one attempt. The options are for a stream of the engine
+	// that is put together before it is translated.
+	Describe(about *Answer, o *answer.Options)
+	// Native is how the dialect is spoken with an engine itself.
+	Native() *nativeDialect
+	// Recycle gives the codec back to the pool of its dialect.
+	Recycle(r *translatedRequest)
 }
 
 // nativeDialect is how a dialect is spoken with an engine itself.
@@ -44,72 +55,81 @@ type nativeDialect struct {
 	reader   func() translate.NativeReader
 }
 
-func (r *translatedRequest) beginTranslated(writer dialectWriter, d *nativeDialect) {
-	r.begin()
-	r.writer, r.dialect = writer, d
-}
-
-// translate makes the chat request of the client's body. decode appends it.
-func (r *translatedRequest) translate(b *body.Body, decode func(dst []byte) ([]byte, error)) error {
-	r.body = b
-	err := b.Translate(decode)
+func (r *translatedRequest) Decode(in Input) error {
+	s := in.Snapshot
+	o := dialects.Options{InPlace: s.InPlace, Refuse: s.Refused, Strict: s.Config.Strict, Count: r.counts}
+	if r.counts { // a count goes to engines without the members that they refuse
+		o.Refuse = nil
+	}
+	r.body = in.Body
+	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
+		return r.dialect.Decode(dst, in.Body.Client(), r.chat, o)
+	})
 	r.wantsStream = r.chat.Stream
+	if err == nil && !r.counts && !speaksNative(s, r.chat.Model, r.dialect.Native().operation) {
+		in.Body.DropClient()
+	}
 	return err
 }
 
-// keepForNative lets the client's bytes go unless an engine of the model may be sent them. The model
+// speaksNative reports whether an engine of a model may be sent the client's own bytes. The model
 // is not resolved yet; one that does not exist is found out then.
-func (r *translatedRequest) keepForNative(s *snapshot.Snapshot) {
-	if m, ok := s.Lookup(r.chat.Model); ok {
-		targets := m.Route.Targets()
-		for i := range targets {
-			if targets[i].Upstream.Native(r.dialect.operation) {
-				return
-			}
+func speaksNative(s *snapshot.Snapshot, model []byte, operation string) bool {
+	m, ok := s.Lookup(model)
+	if !ok {
+		return false
+	}
+	targets := m.Route.Targets()
+	for i := range targets {
+		if targets[i].Upstream.Native(operation) {
+			return true
 		}
 	}
-	r.body.DropClient()
+	return false
 }
 
-// optionsOf are the options of a request's translation.
-func optionsOf(s *snapshot.Snapshot) dialects.Options {
-	return dialects.Options{InPlace: s.InPlace, Refuse: s.Refused, Strict: s.Config.Strict}
+func (r *translatedRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
+	out, err := r.chatBase.Check(m, now)
+	if err != nil {
+		err = r.dialect.Locate(err)
+	}
+	return out, err
 }
 
-// Fill implements Request.
+// Fill implements Request. The client's own bytes are not there if the call began before a reload
+// let the engine speak the dialect. A salt is read from chat requests; not all engines read it from
+// those of other dialects.
 func (r *translatedRequest) Fill(to Target) (Sending, error) {
-	path := to.Upstream.Engine().Path(r.dialect.operation)
-	if !r.isNative(&to) || path == "" {
+	native, client := r.dialect.Native(), r.body.Client()
+	path := to.Upstream.Engine().Path(native.operation)
+	if client == nil || path == "" || !to.Upstream.Native(native.operation) || to.Salt.Wanted() {
 		return r.chatBase.Fill(to)
 	}
-	segments := r.dialect.segments(nil, r.body.Client(), &chat.NativeRequest{
-		Served: to.Served, Stream: to.Stream && !r.wantsStream,
-		MaxTokens: r.chat.Tokens.TokenLimit(), Bound: r.chat.Tokens.Bound(), Effort: r.chat.Reasoning.Effort, Refuse: to.Model.Rules.Refuse,
-	})
-	s := jsonSending(path, to.Stream, segments)
-	s.Native = r.dialect.reader()
+	limit := &r.chat.Tokens
+	s := jsonSending(path, to.Stream, native.segments(nil, client, &chat.NativeRequest{
+		Served: to.Served, Stream: to.Stream && !r.wantsStream, Refuse: to.Model.Rules.Refuse,
+		MaxTokens: limit.TokenLimit(), Bound: limit.Bound(), Effort: r.chat.Reasoning.Effort,
+	}))
+	s.Native = native.reader()
 	return s, nil
 }
 
-// isNative reports whether an engine is sent the client's own bytes. They are not there if the call
-// began before a reload let the engine speak the dialect. A salt is read from chat requests; not
-// all engines read it from those of other dialects.
-func (r *translatedRequest) isNative(to *Target) bool {
-	return to.Upstream.Native(r.dialect.operation) && r.body.Client() != nil && !to.Salt.Wanted()
+func (r *translatedRequest) Unary(about Answer) Unary {
+	r.answer.begin(&about, r.chat)
+	r.dialect.Describe(&about, &r.answer.options)
+	r.answer.writer = r.dialect
+	return &r.answer
 }
 
-// Append implements Unary.
-func (r *translatedRequest) Append(dst, completion []byte, _ Reply) ([]byte, error) {
-	whole, err := r.parse(completion)
-	if err != nil {
-		return dst, err
-	}
-	return r.writer.AppendWhole(dst, whole)
+func (r *translatedRequest) Stream(about Answer) Stream {
+	r.answer.begin(&about, r.chat)
+	r.dialect.Describe(&about, &r.answer.options)
+	return r.stream(r.dialect)
 }
 
-// recycle gives everything back.
-func (r *translatedRequest) recycle() {
-	r.chatBase.recycle()
-	r.writer.Release()
-	r.body = nil
+func (r *translatedRequest) Recycle() {
+	r.recycle()
+	r.dialect.Release()
+	r.body, r.counts = nil, false
+	r.dialect.Recycle(r)
 }

@@ -103,11 +103,13 @@ func FromAbort(cause error) *Failure {
 	switch {
 	case errors.Is(cause, ErrClientGone):
 		f.Result = observe.ClientGone
-		f.API = &apierr.Error{Status: StatusClientGone, Type: apierr.TypeAPI, Code: codeClientGone, Message: "The client left."}
+		f.API = &apierr.Error{
+			Status: StatusClientGone, Type: apierr.TypeAPI, Code: codeClientGone, Message: "The client left.",
+		}
 	case errors.Is(cause, ErrRevoked):
 		f.Result = observe.ClientError
 		f.Label = "revoked" // in the log: the client was right when it began
-		f.API = &apierr.Error{Status: 401, Type: apierr.TypeAuthentication, Code: apierr.CodeInvalidAPIKey, Message: "The API key was revoked."}
+		f.API = apierr.New(401, apierr.CodeInvalidAPIKey, "The API key was revoked.")
 	default:
 		f.Result = observe.Drained
 		f.API = &apierr.Error{
@@ -185,12 +187,14 @@ func FromAcquire(err error, room, target time.Duration) *Failure {
 // poolFull is the admission refusal. Vision saturation carries the contract's metadata.
 func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	c := full.Capacity
-	e := &apierr.Error{Status: 429, Type: apierr.TypeRateLimit, Code: apierr.CodeCapacityFull, RetryAfter: max(retryAfter, RetrySoon)}
+	e := apierr.New(429, apierr.CodeCapacityFull, "")
+	e.RetryAfter = max(retryAfter, RetrySoon)
 	if full.Pool != upstreams.PoolVision {
 		e.Message = fmt.Sprintf("All slots of this model are in use. Retry after %s.", seconds(e.RetryAfter))
 		return e
 	}
-	e.Message = fmt.Sprintf("All vision slots of this model are in use (%d active of %d). Retry after %s.", c.Active, c.Total, seconds(e.RetryAfter))
+	e.Message = fmt.Sprintf("All vision slots of this model are in use (%d active of %d). Retry after %s.",
+		c.Active, c.Total, seconds(e.RetryAfter))
 	e.Metadata = &apierr.Metadata{
 		RetryAfter: e.RetryAfterSeconds(), Modality: "vision", State: "saturated",
 		ActiveRequests: c.Active, TotalConcurrency: c.Total, AvailableConcurrency: c.Available,
@@ -268,7 +272,9 @@ func rejected(status int, e *engineerror.Error) *apierr.Error {
 	if e.ContextOverflow {
 		a.Code = apierr.CodeContextLength
 		a.Param = "messages"
-		a.Overflow = apierr.Overflow{Prompt: e.ContextPrompt, Answer: e.ContextAnswer, Max: e.ContextMax, Least: e.ContextAtLeast}
+		a.Overflow = apierr.Overflow{
+			Prompt: e.ContextPrompt, Answer: e.ContextAnswer, Max: e.ContextMax, Least: e.ContextAtLeast,
+		}
 	}
 	if a.Code == "" || isNumber(a.Code) {
 		a.Code = apierr.CodeRejectedByEngine
@@ -302,7 +308,8 @@ func (f *Failure) ExplainOverflow(least, context int) {
 		return
 	}
 	if context > o.Max || o.Answer > 0 {
-		f.API.Message = fmt.Sprintf("This model's maximum context length is %d tokens. However, your request has %d input tokens, which leaves too few for an answer. "+
+		f.API.Message = fmt.Sprintf("This model's maximum context length is %d tokens. "+
+			"However, your request has %d input tokens, which leaves too few for an answer. "+
 			"Please reduce the length of the input messages.", context, o.Prompt)
 	}
 	if o.Prompt <= context {
@@ -314,7 +321,8 @@ func (f *Failure) ExplainOverflow(least, context int) {
 // Poisoned is the failure of a call whose body has cost two engines.
 func Poisoned() *Failure {
 	return &Failure{
-		API:     apierr.New(502, apierr.CodeUpstreamFailed, "Two engines were lost while they worked on this very request, so it is not sent again for now."),
+		API: apierr.New(502, apierr.CodeUpstreamFailed,
+			"Two engines were lost while they worked on this very request, so it is not sent again for now."),
 		Outcome: upstreams.OutcomeClientGone, Result: observe.UpstreamFail,
 	}
 }

@@ -3,8 +3,8 @@
 // The retry of such a request would kill a second engine, and the client's own retry more of them.
 // So a body that has cost two engines is not sent to a third while both are still down. An engine
 // counts as lost to a body when its connection ended before its stream had begun or its answer was
-// complete (package call), and its probes find it down now. An engine that only dropped a connection
-// is up again at once. A body that another engine has answered is cleared.
+// complete (package call), and its probes find it down now. An engine that only dropped a
+// connection is up again at once. A body that another engine has answered is cleared.
 //
 // What is kept is a hash of the body under a seed of this process, and nothing of the body itself.
 // As long as no engine is lost, Blocks costs one atomic load.
