@@ -69,7 +69,6 @@ func (b *body) consumed(n int64) {
 	case bodySized:
 		b.left -= n
 		b.done = b.left == 0
-	case bodyUnknown, bodyNone, bodyUntilClose:
 	}
 }
 
