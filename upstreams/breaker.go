@@ -75,7 +75,8 @@ func (b *CircuitBreaker) passes(now Moment) bool {
 	return until == breakerClosed || int64(now) >= until && !b.trial.Load()
 }
 
-// admit lets a call of a key in, perhaps as the trial. Compare-and-swap decides who that is.
+// admit lets a call of a key in, perhaps as the trial. A compare-and-swap decides which call that
+// is.
 func (b *CircuitBreaker) admit(key string, now time.Time) (trial, ok bool) {
 	until := b.openUntil.Load()
 	if until == breakerClosed {

@@ -82,8 +82,8 @@
 // load for some seconds, so that an engine which fails fast does not look idle. An upstream that
 // comes back gets its share of calls over three seconds.
 //
-// Slots that an engine works in for clients who left (reports.go) are taken off a shared limit
-// where the engine's reports prove them.
+// Slots in which an engine works for clients that have left (reports.go) are taken off a shared
+// limit where the engine's reports prove them.
 //
 // # Design
 //

@@ -42,3 +42,11 @@ func (u *Upstream) Tell(running, waiting int, now time.Time) {
 func (u *Upstream) book(r *Report, batch int, now time.Time) {
 	(&prober{up: u}).bookReport(r, batch, now)
 }
+
+// newest returns the newest report, and false when there is none or it has aged out.
+func (r *reports) newest(now time.Time) (Report, bool) {
+	if last := r.last.Load(); last.fresh(At(now)) {
+		return last.Report, true
+	}
+	return Report{}, false
+}

@@ -43,7 +43,7 @@ func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lea
 	if !u.slots.take(p) {
 		if trial {
 			u.Breaker.trial.Store(false)
-			u.hooks.room() // who looked meanwhile, for a pool that is not full, was kept out
+			u.hooks.room() // calls of a pool that is not full were kept out meanwhile
 		}
 		return nil, false
 	}

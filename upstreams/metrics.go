@@ -45,8 +45,8 @@ func (s *series) show(u *Upstream) {
 	gauge("admitted"+label+"}", func(time.Time) float64 { return truth(u.Mode() == ModeReady) })
 	reported := func(name string, read func(r *Report) float64) {
 		gauge(name+label+"}", func(now time.Time) float64 {
-			if r, ok := u.reports.newest(now); ok {
-				return read(&r)
+			if r := u.reports.last.Load(); r.fresh(At(now)) {
+				return read(&r.Report)
 			}
 			return -1
 		})

@@ -106,14 +106,6 @@ func (r *reports) set(
 	return r.ghosts.confirmed, fates
 }
 
-// newest returns the newest report, and false when there is none or it has aged out.
-func (r *reports) newest(now time.Time) (Report, bool) {
-	if last := r.last.Load(); last.fresh(At(now)) {
-		return last.Report, true
-	}
-	return Report{}, false
-}
-
 // others returns the work that other clients of the engine have there: now, and usually.
 func (r *reports) others(now Moment) (others int, usual float64) {
 	if last := r.last.Load(); last.fresh(now) {

@@ -16,9 +16,15 @@
 // # Reading pages
 //
 // A Reader reads what the profile describes: fields of JSON pages (json_fields.go) and samples of
-// Prometheus text (load.go). It gets pages from a http1.GetPage, which has no socket in tests.
+// Prometheus text (load.go). It gets pages from an http1.GetPage, which has no socket in tests.
 // Every number of an engine is bounded before it is believed, and a page that makes no sense is one
 // that is missing: these pages are advice, and calls decide.
+//
+// # Does it generate?
+//
+// A generation probe (generation.go) is the smallest work of a kind of model, with a judgement of
+// its answer: one token of chat, an embedding of one word, a second of silence to transcribe. Here
+// is what it sends and what an answer is worth; upstreams decides when one is due.
 //
 // # Who calls what
 //

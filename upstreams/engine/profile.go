@@ -168,7 +168,7 @@ func matches(all []config.EngineError, status int, errorType, message string) bo
 	})
 }
 
-// ReasoningForm says how the engine is told a reasoning effort: the member that takes the effort's
+// ReasoningForm is how a request states a reasoning effort: the member that takes the effort's
 // word (empty: none), the words it takes (empty: all), and the members to add when reasoning is
 // switched off ("none") or on.
 func (p *Profile) ReasoningForm() (member string, words []string, off, on []Member) {
