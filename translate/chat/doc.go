@@ -24,45 +24,35 @@
 // costs the engine its prefix cache. So the elements of messages are never written anew, and a test
 // compares everything that may not change byte by byte.
 //
+// A Request is made of parts, each of which decodes, checks and patches its own members: Prompt,
+// TokenLimit, Reasoning and ToolUse. Paths in errors are made of indexes and of our own names, and
+// the sentences are ours: errors are logged, and bodies are not.
+//
 // What the edge decides upon must be unambiguous. Of two equal member names some readers take the
 // first and some the last, and Go's decoder ignores case, so a member that is read here is refused
-// when it is there twice or in another case, at every level. Members that are not read pass as they
-// are, however often: engines have many of their own. The exceptions are those that steer an engine
-// (ModelRules.Refuse), and everything that begins with "x-".
+// when it occurs twice or in another case, at every level. Members that are not read pass as they
+// are, except those that steer an engine (RefusedMembers).
 //
 // An optional member that is null counts as absent, because SDKs send null for what was not set. An
-// integer may be written 1.0 or 1e2, as they are the same number in JSON; engines get it in digits.
-//
-// Errors hold paths made of indexes and of our own names, and sentences of ours. Nothing that a
-// client wrote is quoted, not even an unknown role: errors are logged, and bodies are not. The
-// codes are those of apierr: invalid_json, json_limit, missing_parameter, invalid_type,
-// invalid_value, duplicate_member, unsupported_parameter (which the model or this service does not
-// offer) and context_length_exceeded.
+// integer may be written 1.0 or 1e2; engines get it in digits.
 //
 // A prompt's length is not measured, because only the engine has the vocabulary, and no request is
-// refused for it. A token limit above the model's, or above what the context has room for beside
-// the prompt, is lowered, unless the edge is strict; in the place of one that is absent engines are
-// told the model's, unless it may not fit into the context beside the prompt (limit.go).
+// refused for it. A token limit that is too high is lowered, unless the edge is strict
+// (token_limit.go).
 //
-// Audio, video and files are taken where the model's entry names them among its input modalities;
-// nothing of them is read but where they are (parts.go). A refusal part of the assistant is a text
-// for engines, as few know it.
-//
-// Members that cost an engine far more than a client are bounded by one table, for all dialects
-// (bounds.go): how many stop sequences, banned words, biases and tools, how long a grammar, how
-// many choices and log probabilities. Schemas are bounded as a whole (schema_bounds.go): lists,
-// patterns, size.
+// Members that cost an engine far more than a client are bounded by one table for all dialects
+// (bounds.go), and schemas as a whole (schema_bounds.go).
 //
 // Nothing is fetched. An https URL of an image is checked for what could lead an engine astray:
 // addresses in any spelling, localhost, user names, anything that two parsers could read
 // differently. Of a data URL the alphabet is checked, the kind sniffed and the size read from the
-// image's header, within its first MiB; the pixels are never decoded.
+// image's header, within its first MiB; the pixels are never decoded. Audio, video and files are
+// taken where the model's entry names them, and not looked into (parts.go).
 //
-// reasoning and include_reasoning do not reach the engine. Each engine reads them in its own way or
-// not at all; the effort is sent in the words of the engine's profile, and reasoning is hidden from
-// the answer by the edge, so that all engines behave alike. The sub-budget reasoning.max_tokens is
-// checked and dropped: no engine shares a member for it, and without one it cannot raise the token
-// limit.
+// reasoning and include_reasoning do not reach the engine, because each engine reads them in its
+// own way or not at all. The effort is sent in the words of the engine's profile, and the edge
+// hides reasoning from the answer. reasoning.max_tokens is checked and dropped: no engine shares a
+// member for it.
 //
 // Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD in the
 // texts of the conversation (ParseHistory) and in the arguments of its tool calls (Arguments).

@@ -29,7 +29,7 @@ type EngineFormat struct {
 	Salt Salt
 }
 
-// Reasoning is the form in which an engine takes the reasoning effort.
+// ReasoningFormat is the form in which an engine takes the reasoning effort.
 type ReasoningFormat struct {
 	// Effort is the top-level member that takes the effort's word; empty: the engine reads none.
 	Effort string

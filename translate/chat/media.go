@@ -27,7 +27,7 @@ var placeNames = [...]string{"url", "uri", "href", "src", "path", "data", "file"
 // whatever has a scheme must be https with the name of a host (ModelRules.ImageHosts), or hold the
 // medium in base64. The error is an *apierr.Error.
 func CheckMedia(root jsonx.Value, rules *ModelRules) error {
-	return (&media{limits: rules}).walk(root).Err()
+	return (&media{rules: rules}).walk(root).Err()
 }
 
 // RefuseMediaText refuses a field of a form that names a medium by a URL. Media in forms are files.
@@ -39,7 +39,7 @@ func RefuseMediaText(name string, value []byte) error {
 }
 
 // media walks through a request.
-type media struct{ limits *ModelRules } // nil limits: no URL at all
+type media struct{ rules *ModelRules } // nil rules: no URL at all
 
 // open returns v with its children indexed, however deep it lies.
 func open(v jsonx.Value) (jsonx.Value, *Invalid) {
@@ -133,7 +133,7 @@ func (m *media) url(v jsonx.Value) *Invalid {
 	if !hasScheme(url) {
 		return nil
 	}
-	if m.limits == nil {
+	if m.rules == nil {
 		return WrongValue("", "must not be a URL: media are parts of the content")
 	}
 	var image Image
@@ -151,10 +151,10 @@ func (m *media) url(v jsonx.Value) *Invalid {
 	default:
 		return WrongValue("", wantMedium)
 	}
-	if image.Host != nil && len(m.limits.ImageHosts) > 0 && !hostAllowed(m.limits.ImageHosts, image.Host) {
+	if image.Host != nil && len(m.rules.ImageHosts) > 0 && !hostAllowed(m.rules.ImageHosts, image.Host) {
 		return WrongValue("", "names a host that media are not taken from; send it as a data URL")
 	}
-	if v := m.limits.Vision; v != nil && v.MaxPixels > 0 && image.Pixels() > int64(v.MaxPixels) {
+	if v := m.rules.Vision; v != nil && v.MaxPixels > 0 && image.Pixels() > int64(v.MaxPixels) {
 		return WrongValue("", "has more pixels than the model takes, "+strconv.Itoa(v.MaxPixels)+". Send a smaller image")
 	}
 	return nil

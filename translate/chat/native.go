@@ -10,7 +10,7 @@ import (
 // Responses itself is read as if it had spoken chat, so that whatever comes behind (the writers,
 // the counts, the end of a stream) is the same for all.
 
-// Native says what of a request in another dialect is changed for an engine that speaks that
+// NativeRequest says what of a request in another dialect is changed for an engine that speaks that
 // dialect itself.
 type NativeRequest struct {
 	Served    string          // the name that the engine knows the model by

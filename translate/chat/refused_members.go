@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Refusals are the names of top-level members that steer an engine and are not for clients. They
+// RefusedMembers are the names of top-level members that steer an engine and are not for clients. They
 // are compared without regard to case, as some engines read them. Names that begin with x- are
 // always among them: gateways and engines use those for headers in the clothes of a member.
 //
@@ -25,7 +25,7 @@ type insideRefusal struct{ pattern, outer, inner string }
 
 const controlMembers = "x-*"
 
-// NewRefusals returns the refusal of the names that the patterns match: a trailing * matches any
+// NewRefusedMembers returns the refusal of the names that the patterns match: a trailing * matches any
 // rest, and outer.inner is a member of the object that outer names.
 func NewRefusedMembers(patterns ...string) *RefusedMembers {
 	r := new(RefusedMembers)

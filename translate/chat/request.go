@@ -27,9 +27,8 @@ type Request struct {
 	ContinuousUsage bool
 	// StructuredOutput says that the answer must be JSON, with a schema or without.
 	StructuredOutput bool
-	// Prefilled says that the last message is the beginning of the answer. Decode does not know: in
-	// this dialect engines are told so by members that a client sends itself. A translator from one
-	// where it goes without saying sets it.
+	// Prefilled says that the last message is the beginning of the answer. A translator sets it from a
+	// dialect where that goes without saying; chat clients send engines' own members for it.
 	Prefilled bool
 	// N is the number of choices, 1 unless given.
 	N int
@@ -45,7 +44,7 @@ type Request struct {
 	members members
 	schema  bool   // response_format is json_schema
 	name    []byte // holds Model when it was written with escapes
-	text    []byte // what AppendUpstream splices in
+	text    []byte // of the changes that AppendUpstream makes
 }
 
 // MaxModelName is the length in bytes that the name of a model may have.
@@ -54,7 +53,7 @@ const MaxModelName = 256
 // keepName is up to what size the buffer of an escaped name is kept.
 const keepName = 1 << 10
 
-// Record stops at what the deepest rule reads, tool_choice.allowed_tools.tools[0].function: schemas
+// parseOptions record down to what the deepest rule reads, tool_choice.allowed_tools.tools[0].function: schemas
 // of tools are checked as JSON but not indexed.
 var parseOptions = jsonx.Options{Record: 6, Paired: true}
 

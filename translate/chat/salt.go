@@ -12,7 +12,7 @@ import (
 // beginning only for requests with the same salt. The zero value leaves requests as they are.
 type Salt struct {
 	Member string // the engine's name for it
-	Owner  string // whose prompts may share a cache; empty: everybody's
+	Owner  string // whose prompts may share a cache; empty: all clients share
 }
 
 // Wanted reports whether requests are salted.

@@ -144,7 +144,7 @@ func (e *Error) word(to *string, v jsonx.Value) {
 	*to = string(text)
 }
 
-// truthy reports whether v is what JavaScript and Python take for true.
+// Truthy reports whether v is what JavaScript and Python take for true.
 func Truthy(v jsonx.Value) bool {
 	switch v.Kind() {
 	case jsonx.True, jsonx.Object, jsonx.Array:

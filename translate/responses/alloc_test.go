@@ -3,9 +3,9 @@
 package responses
 
 import (
-	"penstock/translate/dialects"
 	"testing"
 
+	"penstock/translate/dialects"
 	"penstock/translate/sse"
 )
 

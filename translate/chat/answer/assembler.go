@@ -36,9 +36,9 @@ func (a *Assembler) Reset() {
 	*a = Assembler{chunk: a.chunk, tools: a.tools}
 }
 
-// Add adds one upstream event. The error is a *BadAnswer when the event is malformed or the answer
-// is too large, or an *engineerror.Error when the engine reports a failure; the answer has failed
-// then. Events behind the end are ignored. The event's data is not kept.
+// Add adds one upstream event. The error is a *translate.BadAnswer when the event is malformed or
+// the answer is too large, or an *engineerror.Error when the engine reports a failure; the answer
+// has failed then. Events behind the end are ignored. The event's data is not kept.
 func (a *Assembler) Add(ev sse.Event) error {
 	ok, err := a.state.parseEvent(&a.chunk, ev, 0)
 	if !ok {
@@ -362,7 +362,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// Whole reports whether every choice has its finish_reason, so that Append will succeed.
+// Finished reports whether every choice has its finish_reason, so that Append will succeed.
 func (a *Assembler) Finished() bool { return a.state.allFinished(0) }
 
 // Held is about how many bytes a keeps of the stream so far.

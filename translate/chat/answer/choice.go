@@ -38,8 +38,8 @@ func (c *Choice) ReadDelta(v jsonx.Value) error {
 	return badAnswer(noDelta)
 }
 
-// ReadMessage reads an element of a completion's choices. The error is a *BadAnswer, or an
-// *engineerror.Error for a choice that the engine gave up ("abort" of SGLang and vLLM, "error").
+// ReadMessage reads an element of a completion's choices. The error is a *translate.BadAnswer, or
+// an *engineerror.Error for a choice that the engine gave up ("abort" of SGLang and vLLM, "error").
 func (c *Choice) ReadMessage(v jsonx.Value) error {
 	err := c.read(v)
 	c.choose(c.message, c.piece)

@@ -137,7 +137,7 @@ func (c *Chunk) giveBack() {
 	chunkPool.Put(c)
 }
 
-// Parse reads the data of one event. The error is a *BadAnswer when it is no chunk, an
+// Parse reads the data of one event. The error is a *translate.BadAnswer when it is no chunk, an
 // *engineerror.Error when the engine reports a failure in place of one. A chunk without choices is
 // one if it has usage or prompt_progress.
 func (c *Chunk) Parse(data []byte) error {

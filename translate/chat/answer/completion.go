@@ -30,9 +30,9 @@ type Completion struct {
 	tools               toolcall.Assembler
 }
 
-// Parse reads the body of an answer with status 200. The error is a *BadAnswer when it is not a
-// chat completion with at least one choice, each with a message and with an end: Ollama sends a
-// finish_reason of null with the text so far when its runner died. One that is absent is merely
+// Parse reads the body of an answer with status 200. The error is a *translate.BadAnswer when it is
+// not a chat completion with at least one choice, each with a message and with an end: Ollama sends
+// a finish_reason of null with the text so far when its runner died. One that is absent is merely
 // forgotten. If the engine sent an error in place of a completion, or aborted a choice, the
 // *engineerror.Error is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {

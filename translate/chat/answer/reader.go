@@ -57,9 +57,9 @@ func (r *Reader) Reset(id string, promptTokens int) {
 }
 
 // Read reads one event of the engine's stream. It reports whether the event was a chunk of an
-// answer that has begun; if not, the event has nothing for the client. The error is a *BadAnswer
-// when the event is malformed or the answer too large, or an *engineerror.Error when the engine
-// reports a failure. Events behind the end are ignored.
+// answer that has begun; if not, the event has nothing for the client. The error is a
+// *translate.BadAnswer when the event is malformed or the answer too large, or an
+// *engineerror.Error when the engine reports a failure. Events behind the end are ignored.
 func (r *Reader) Read(ev sse.Event) (bool, error) {
 	r.Content, r.Refusal, r.Reasoning, r.Logprobs, r.ToolCalls.Touched = nil, nil, nil, nil, r.ToolCalls.Touched[:0]
 	if text, same := r.template.textOf(ev.Data); same && len(ev.Name) == 0 && len(r.halves) == 0 && !r.Done() {
@@ -252,8 +252,8 @@ func (r *Reader) endTexts() {
 }
 
 // ReadWhole takes a whole completion, which has been parsed: its first choice, as if it had come in
-// one event. Unlike a stream it may leave the finish_reason out. The error is a *BadAnswer. c must
-// stay as it is while the texts are in use.
+// one event. Unlike a stream it may leave the finish_reason out. The error is a
+// *translate.BadAnswer. c must stay as it is while the texts are in use.
 func (r *Reader) ReadWhole(c *Completion) error {
 	var (
 		choice, first Choice
@@ -277,7 +277,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 // TextSize is the number of bytes of text and of tool calls so far, without reasoning.
 func (r *Reader) TextSize() int { return r.size }
 
-// Whole reports whether the choice has its finish_reason: the stream may end well from here on.
+// Finished reports whether the choice has its finish_reason: the stream may end well from here on.
 func (r *Reader) Finished() bool { return r.state.allFinished(0) }
 
 // Done reports whether nothing more is wanted from upstream; see Stream.Done.

@@ -61,7 +61,10 @@ func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error
 		if !p.Read(it.Value()) {
 			return t.held - before, badAnswer(badToolCall)
 		}
-		part, ok := toolcall.Part{}, false
+		var (
+			part toolcall.Part
+			ok   bool
+		)
 		if whole {
 			part, ok = t.tools.AddWhole(0, &p)
 		} else {

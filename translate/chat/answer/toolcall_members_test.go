@@ -7,8 +7,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// Whole tool calls count from 0, have arguments that are JSON, and end the choice with the word that agents look for. What the token
-// limit has cut keeps what there is of it.
+// Whole tool calls count from 0, have arguments that are JSON, and end the choice with the word
+// that agents look for. What the token limit has cut keeps what there is of it.
 func TestToolCallsOfWholeAnswer(t *testing.T) {
 	const call = `"id":"a","type":"function"`
 	for name, c := range map[string]struct{ calls, finish, want, end string }{
@@ -136,7 +136,8 @@ func TestBlankPieces(t *testing.T) {
 	}
 }
 
-// What is empty counts as left out: an answer has one id, and its members are those that clients read.
+// What is empty counts as left out: an answer has one id, and its members are those that clients
+// read.
 func TestEmptyIdentity(t *testing.T) {
 	const head = `"id":"","object":"",`
 	var completion Completion

@@ -2,8 +2,8 @@ package toolcall
 
 import "bytes"
 
-// hasEscapes reports whether contents of a JSON string that are arguments may hold what
-// mendArguments looks for: an escape of their own, whose backslash is escaped, or the beginning of
+// HasEscapes reports whether contents of a JSON string that are arguments may hold what
+// MendEscapes looks for: an escape of their own, whose backslash is escaped, or the beginning of
 // one at their end.
 func HasEscapes(arguments []byte) bool {
 	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, ownUnicodeEscape)
@@ -14,9 +14,9 @@ var (
 	ownUnicodeEscape = []byte(`\\u`)
 )
 
-// mendArguments replaces the halves of surrogate pairs that arguments have as escapes of their own,
+// MendEscapes replaces the halves of surrogate pairs that arguments have as escapes of their own,
 // whose backslash is escaped once more, by \ufffd. Unless it is the last of them, what follows
-// decides on an escape at the end: mendArguments returns the offset of that escape, or the length
+// decides on an escape at the end: MendEscapes returns the offset of that escape, or the length
 // of the arguments.
 func MendEscapes(arguments []byte, last bool) int {
 	for i := 0; ; {
