@@ -2,20 +2,11 @@ package proxy
 
 import (
 	"errors"
-	"time"
 
 	"go.uber.org/zap"
 
 	"penstock/proxy/call"
 	"penstock/proxy/listen"
-)
-
-// errorFlushTime is how long calls that the drain has ended may take to write their error, and
-// clients to read it. hurriedFlushTime is that time after a second signal: the kernel has the
-// errors by then and sends them even when the process has ended.
-const (
-	errorFlushTime   = 2 * time.Second
-	hurriedFlushTime = 250 * time.Millisecond
 )
 
 // drain ends the public side in steps. /-/ready answers 503, and answers ask clients to close. The

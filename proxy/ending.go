@@ -10,6 +10,14 @@ import (
 	"penstock/proxy/guard"
 )
 
+// errorFlushTime is how long calls that the drain has ended may take to write their error, and
+// clients to read it. hurriedFlushTime is that time after a second signal: the kernel has the
+// errors by then and sends them even when the process has ended.
+const (
+	errorFlushTime   = 2 * time.Second
+	hurriedFlushTime = 250 * time.Millisecond
+)
+
 // ending is how far an edge's end has come: whether it drains, and whether the operator's second
 // signal (hurry) has cut that short. Its waits belong to the goroutine that drains; the atomic
 // members may be read by any.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"penstock/config"
 	"penstock/proxy/listen"
 )
 
@@ -17,24 +18,20 @@ type ports struct {
 }
 
 // openPorts opens what a service manager has not opened already.
-func openPorts(o *RunOptions) (ports, error) {
+func openPorts(f *config.File, how listen.PortOptions) (ports, error) {
 	sockets, err := listen.InheritSockets()
 	if err != nil {
 		return ports{}, err
 	}
 	p := ports{Sockets: sockets, inherited: sockets.Public != nil}
-	how := listen.PortOptions{ReusePort: o.SharePort}
-	if o.NextPort {
-		how.Tries = 64
-	}
 	if p.Public == nil {
-		if p.Public, err = listen.Listen(o.Config.Listen, how); err != nil {
-			return ports{}, openError("listen", o.Config.Listen, err)
+		if p.Public, err = listen.Listen(f.Listen, how); err != nil {
+			return ports{}, openError("listen", f.Listen, err)
 		}
 	}
-	if p.Admin == nil && o.Config.Admin.Listen != "" {
-		if p.Admin, err = listen.Listen(o.Config.Admin.Listen, how); err != nil {
-			return ports{}, openError("admin.listen", o.Config.Admin.Listen, err)
+	if p.Admin == nil && f.Admin.Listen != "" {
+		if p.Admin, err = listen.Listen(f.Admin.Listen, how); err != nil {
+			return ports{}, openError("admin.listen", f.Admin.Listen, err)
 		}
 	}
 	return p, nil

@@ -75,7 +75,11 @@ func Run(end *Shutdown, o RunOptions) error {
 		return err
 	}
 	defer zap.RedirectStdLog(log)() // libraries that use the standard logger write to this log, too
-	ports, err := openPorts(&o)
+	how := listen.PortOptions{ReusePort: o.SharePort}
+	if o.NextPort {
+		how.Tries = 64
+	}
+	ports, err := openPorts(c, how)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"penstock/config"
+	"penstock/proxy/listen"
 )
 
 // TestOpenPorts: a port that is taken, or that cannot be one, is told once, with its setting and a remedy.
@@ -25,7 +26,7 @@ func TestOpenPorts(t *testing.T) {
 	} {
 		f := config.Defaults()
 		f.Listen, f.Admin.Listen = c.public, c.admin
-		_, err := openPorts(&RunOptions{Config: f})
+		_, err := openPorts(f, listen.PortOptions{})
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}

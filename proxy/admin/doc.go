@@ -5,9 +5,9 @@
 //
 // It is a listener of its own, so that no path of it can be reached from the public side. A Server
 // gets the parts of the edge that an operator sees and steers (Options) and never the edge. The
-// files: server.go (routes, and what every request passes), token.go (the admin token and guesses
-// at it), handlers.go, page.go (the page and its events), state.go (what the page shows; package
-// status renders it).
+// files: routes.go (the route table, and what every request passes), token.go (the admin token and
+// guesses at it), handlers.go, page.go (the page and its events), state.go (what the page shows;
+// package status renders it).
 //
 // A web page must not reach it: requests of other origins are refused (browser.LocalRequest), and
 // upstreams are drained only where an admin token is set.

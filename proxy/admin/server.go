@@ -11,17 +11,12 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
-	"penstock/proxy/browser"
-	"penstock/proxy/endpoint"
-	"penstock/proxy/failure"
 	"penstock/proxy/guard"
-	"penstock/proxy/httpserver"
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
 	"penstock/proxy/reload"
 	"penstock/proxy/status"
-	"penstock/translate/apierr"
 	"penstock/upstreams"
 )
 
@@ -56,22 +51,6 @@ type Server struct {
 	shut     bool
 }
 
-// New makes the admin listener. Nothing is accepted before Serve.
-func New(o Options) (*Server, error) {
-	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), closing: make(chan struct{})}
-	var err error
-	if s.listener, err = listen.New(o.Listener, listen.Options{MaxConns: listen.AdminConns(), MakeRoom: true,
-		Guard: o.Guard, RequestID: endpoint.AppendRequestID}); err != nil {
-		return nil, err
-	}
-	f := o.Reloads.Running().Config
-	s.http = httpserver.New(f, o.Guard)
-	s.http.Handler = s.everyRequest(s.routes())
-	s.http.ErrorHandler = s.headError
-	s.http.WriteTimeout = f.Timeouts.Write.D()
-	return s, nil
-}
-
 // Listener is what the server accepts from.
 func (s *Server) Listener() *listen.Listener { return s.listener }
 
@@ -101,73 +80,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Release() error {
 	s.listener.CloseConns()
 	return s.listener.Release()
-}
-
-// routes is the admin listener's route table.
-func (s *Server) routes() fasthttp.RequestHandler {
-	r := httpserver.NewRouter()
-	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
-			"There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/ready, /-/reload and /-/mode."))
-	}
-	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
-		allow, err := httpserver.WrongMethod(ctx)
-		refuse(ctx, err)
-		ctx.Response.Header.Set("Allow", allow)
-	}
-	for path, h := range map[string]fasthttp.RequestHandler{
-		"/":        s.operator(s.statusPage),
-		"/metrics": s.operator(s.metrics),
-		"/status":  s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, s.status()) }),
-		"/-/usage": s.operator(s.usage),
-		"/-/ready": s.ready,
-	} {
-		r.GET(path, h)
-		r.HEAD(path, h)
-	}
-	r.GET("/status/events", s.operator(s.statusEvents)) // no HEAD: a head could not announce its end
-	r.POST("/-/reload", s.operator(s.reload))
-	r.POST("/-/mode", s.operator(s.mode))
-	return r.Handler
-}
-
-// everyRequest is what every request passes first.
-func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
-	return func(ctx *fasthttp.RequestCtx) {
-		defer s.opts.Guard.Catch(guard.Admin, func() { refuse(ctx, apierr.Internal(failure.ErrPanicked)) })
-		listen.RequestReceived(ctx.Conn())
-		if err := httpserver.Check(ctx); err != nil {
-			ctx.SetConnectionClose()
-			refuse(ctx, err)
-			return
-		}
-		if !browser.LocalRequest(&ctx.Request.Header, s.opts.Listener.Addr()) {
-			refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
-				"The admin listener answers its own pages only, and on loopback its own address."))
-			return
-		}
-		next(ctx)
-	}
-}
-
-// headError answers a request whose head did not parse.
-func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
-	defer s.opts.Guard.Catch(guard.Admin, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
-	refusal, _ := httpserver.Unparsed(ctx, err)
-	refuse(ctx, refusal)
-}
-
-// operator lets a request pass that carries the admin token, when there is one.
-func (s *Server) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
-	return func(ctx *fasthttp.RequestCtx) {
-		token := s.opts.Reloads.Running().Config.Admin.Token.Value()
-		if err := s.tokens.check(ctx, token, time.Now()); err != nil {
-			refuse(ctx, err)
-			if err.Status == fasthttp.StatusUnauthorized && acceptsHTML(&ctx.Request.Header) {
-				ctx.Response.Header.Set("WWW-Authenticate", `Basic realm="penstock admin", charset="UTF-8"`)
-			}
-			return
-		}
-		next(ctx)
-	}
 }

@@ -12,8 +12,8 @@
 //
 //	proxy/public_api.go publicAPI.everyRequest          handler      the request: 500 in its dialect's form
 //	proxy/call/handle.go Services.Handler               handler      the call: 500 in its dialect's form, and the connection
-//	proxy/admin/server.go Server.everyRequest           admin        the operator's request: 500
-//	proxy/admin/server.go Server.headError              admin        the text of an error: 500
+//	proxy/admin/routes.go Server.everyRequest           admin        the operator's request: 500
+//	proxy/admin/routes.go Server.headError              admin        the text of an error: 500
 //	proxy/precheck.go publicAPI.headReceived            connection   the check before the body; the request goes on
 //	proxy/precheck.go publicAPI.expectContinue          connection   the request: 500 before its body is asked for
 //	proxy/public_api.go publicAPI.headError             connection   the text of an error: an empty 500

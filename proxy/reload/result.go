@@ -2,6 +2,16 @@ package reload
 
 import "time"
 
+// The sources of reloads, as the log names them. SourceAddresses applies the same file over
+// upstreams whose resolved addresses have changed. SourceRequest is an operator who waits for the
+// result.
+const (
+	SourceAddresses = "addresses"
+	SourceRequest   = "request"
+	sourceFile      = "file"
+	sourceSignal    = "SIGHUP"
+)
+
 // Request says how to reload. A changed file and SIGHUP set the source alone.
 type Request struct {
 	Source string // for the log: file, SIGHUP, request

@@ -11,16 +11,6 @@ import (
 	"penstock/proxy/guard"
 )
 
-// The sources of reloads, as the log names them. SourceAddresses applies the same file over
-// upstreams whose resolved addresses have changed. SourceRequest is an operator who waits for the
-// result.
-const (
-	SourceAddresses = "addresses"
-	SourceRequest   = "request"
-	sourceFile      = "file"
-	sourceSignal    = "SIGHUP"
-)
-
 // Trigger asks for a reload and returns at once. Triggers that come while one is waiting are merged
 // with it; a trigger during a reload causes another one after it, so the newest file is always
 // read. It may be called from any goroutine.
