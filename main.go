@@ -197,8 +197,10 @@ func startSimulator() (config.LocalEngine, func(), error) {
 	if err := simulated.Start(); err != nil {
 		return config.LocalEngine{}, nil, err
 	}
-	return config.LocalEngine{URL: simulated.URL(), Engine: "sim",
-		Models: []config.LocalModel{{ID: "sim"}}}, simulated.Close, nil
+	return config.LocalEngine{
+		URL: simulated.URL(), Engine: "sim",
+		Models: []config.LocalModel{{ID: "sim"}},
+	}, simulated.Close, nil
 }
 
 type checkCmd struct {

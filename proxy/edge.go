@@ -80,8 +80,10 @@ func New(o Options) (*Edge, error) {
 	if err := e.reloads.Start(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
-	if e.listener, err = listen.New(o.Public, listen.Options{MaxConns: e.bound.of(c, o.Log),
-		TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: endpoint.AppendRequestID}); err != nil {
+	if e.listener, err = listen.New(o.Public, listen.Options{
+		MaxConns: e.bound.of(c, o.Log),
+		TLS:      o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: endpoint.AppendRequestID,
+	}); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if o.Admin != nil {

@@ -34,8 +34,10 @@ type Shutdown struct {
 func OnSignals(exit func(code int)) *Shutdown {
 	ctx, end := context.WithCancel(context.Background())
 	hurry := make(chan struct{})
-	s := &Shutdown{Context: ctx, Hurry: hurry, guard: guard.New(), signals: make(chan os.Signal, 2),
-		quit: make(chan os.Signal, 1), stopped: make(chan struct{})}
+	s := &Shutdown{
+		Context: ctx, Hurry: hurry, guard: guard.New(), signals: make(chan os.Signal, 2),
+		quit: make(chan os.Signal, 1), stopped: make(chan struct{}),
+	}
 	signal.Notify(s.signals, syscall.SIGTERM, os.Interrupt)
 	signal.Notify(s.quit, syscall.SIGQUIT, syscall.SIGABRT)
 	go s.guard.Once(guard.Shutdown, func() {

@@ -23,8 +23,10 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	if s.opts.Draining() {
 		answer.Status = "draining"
 	} else if where := s.opts.Guard.Storm(time.Now()); where != "" {
-		answer = Readiness{Status: "failing",
-			Reason: "it panics again and again (" + where + "); its log has the stacks"}
+		answer = Readiness{
+			Status: "failing",
+			Reason: "it panics again and again (" + where + "); its log has the stacks",
+		}
 	}
 	if answer.Status != "ready" {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)

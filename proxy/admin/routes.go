@@ -18,8 +18,10 @@ import (
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), closing: make(chan struct{})}
 	var err error
-	if s.listener, err = listen.New(o.Listener, listen.Options{MaxConns: listen.AdminConns(), MakeRoom: true,
-		Guard: o.Guard, RequestID: endpoint.AppendRequestID}); err != nil {
+	if s.listener, err = listen.New(o.Listener, listen.Options{
+		MaxConns: listen.AdminConns(), MakeRoom: true,
+		Guard: o.Guard, RequestID: endpoint.AppendRequestID,
+	}); err != nil {
 		return nil, err
 	}
 	f := o.Reloads.Running().Config

@@ -14,20 +14,26 @@ func (s *Server) status() *status.Status {
 	queues := map[string]*status.Queue{}
 	for i := range snap.Models {
 		if m := &snap.Models[i]; m.Queue != nil {
-			queues[m.Config.ID] = &status.Queue{Waiting: m.Queue.Waiting(), Depth: m.Config.Queue.Depth,
-				Wait: m.Config.Queue.Wait.D().Seconds()}
+			queues[m.Config.ID] = &status.Queue{
+				Waiting: m.Queue.Waiting(), Depth: m.Config.Queue.Depth,
+				Wait: m.Config.Queue.Wait.D().Seconds(),
+			}
 		}
 	}
-	out := status.Of(&status.Input{Routes: snap.Routes, Upstreams: s.opts.Set.All(), Calls: s.opts.Calls,
-		Flights: s.opts.InFlight(now), Queues: queues, Now: now})
+	out := status.Of(&status.Input{
+		Routes: snap.Routes, Upstreams: s.opts.Set.All(), Calls: s.opts.Calls,
+		Flights: s.opts.InFlight(now), Queues: queues, Now: now,
+	})
 	out.Build, out.Version, out.Since, out.Started = build.Version(), snap.Version, snap.Since, s.opts.Started
 	out.Panicking = s.opts.Guard.Storm(now)
 	out.Draining, out.Connections = s.opts.Draining(), s.opts.Connections()
 	out.Operable = snap.Config.Admin.Token != ""
 	out.Retries.Used, out.Retries.Allowed = s.opts.Retries.State(now, snap.Config.Retry.Budget)
 	for _, g := range s.opts.Reloads.Versions() {
-		out.Generations = append(out.Generations, status.Generation{Version: g.Version, Since: g.Since,
-			Calls: g.Calls()})
+		out.Generations = append(out.Generations, status.Generation{
+			Version: g.Version, Since: g.Since,
+			Calls: g.Calls(),
+		})
 	}
 	out.Certificate = status.CertificateOf(s.opts.Certificate.Valid())
 	out.LastReload = pageOf(s.opts.Reloads.Last())

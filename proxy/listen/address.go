@@ -27,8 +27,10 @@ func Listen(addr string, how PortOptions) (net.Listener, error) {
 	config.SetMultipathTCP(false)
 	// A waiting client whose host has vanished is noticed within a minute. Some lost probes do not
 	// mean that.
-	config.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second,
-		Count: 9}
+	config.KeepAliveConfig = net.KeepAliveConfig{
+		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second,
+		Count: 9,
+	}
 	if how.ReusePort {
 		config.Control = reusePortControl
 	}

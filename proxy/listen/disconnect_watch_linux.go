@@ -39,8 +39,10 @@ func newDisconnectWatchEvery(l *Listener, every time.Duration) (*disconnectWatch
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(epoll))
 	}
-	w := &disconnectWatch{ln: l, ackInterval: every, epoll: epoll, wake: wake, done: make(chan struct{}),
-		fds: map[int32]*Conn{}}
+	w := &disconnectWatch{
+		ln: l, ackInterval: every, epoll: epoll, wake: wake, done: make(chan struct{}),
+		fds: map[int32]*Conn{},
+	}
 	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake,
 		&unix.EpollEvent{Events: unix.EPOLLIN, Fd: -1}); err != nil {
 		return nil, errors.Join(err, unix.Close(epoll), unix.Close(wake))

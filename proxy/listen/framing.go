@@ -27,8 +27,10 @@ const keptLineBytes = 64
 
 // chunkRules are those of requests. A chunk of more than 15 digits is none; the extensions of all
 // chunks and the trailers share one bound, and a folded trailer is refused.
-var chunkRules = chunked.Rules{MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
-	BlankEnd: true}
+var chunkRules = chunked.Rules{
+	MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
+	BlankEnd: true,
+}
 
 // maxExtraBytes bounds the extensions of a body's chunks and its trailers together. Both are
 // skipped.

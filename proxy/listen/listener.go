@@ -57,8 +57,10 @@ type Listener struct {
 
 // New wraps ln, which must accept TCP connections.
 func New(ln net.Listener, o Options) (*Listener, error) {
-	l := &Listener{Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, requestID: o.RequestID,
-		guard: o.Guard, conns: map[*Conn]struct{}{}}
+	l := &Listener{
+		Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, requestID: o.RequestID,
+		guard: o.Guard, conns: map[*Conn]struct{}{},
+	}
 	l.SetMax(o.MaxConns)
 	var err error
 	if l.watch, err = newDisconnectWatch(l); err != nil {

@@ -29,8 +29,10 @@ type Calls struct {
 
 // NewCalls registers the edge's own metrics in set and logs access lines to log as l says.
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
-	c := &Calls{log: log, console: l.Format == config.LogFormatConsole, series: newSeries(set), Recent: new(Recent),
-		Usage: new(Usage)}
+	c := &Calls{
+		log: log, console: l.Format == config.LogFormatConsole, series: newSeries(set), Recent: new(Recent),
+		Usage: new(Usage),
+	}
 	c.access.Store(l.Access)
 	c.finished = set.NewCounter("penstock_calls_finished_total")
 	set.NewGauge("penstock_calls_inflight", func() float64 { return float64(c.inflight.Load()) })

@@ -32,8 +32,10 @@ type slot struct {
 }
 
 // historyBounds are the upper ends of the TTFT classes, in milliseconds.
-var historyBounds = [...]float64{1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1100, 1600, 2400,
-	3600, 5400, 8000, 12000, 18000, 27000, 40000, 60000, 120000}
+var historyBounds = [...]float64{
+	1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1100, 1600, 2400,
+	3600, 5400, 8000, 12000, 18000, 27000, 40000, 60000, 120000,
+}
 
 func stepOf(at time.Time) int64 { return at.UnixNano() / int64(historyStep) }
 
@@ -110,8 +112,10 @@ type History struct {
 func (c *Calls) History(upstream string, now time.Time) History {
 	u, ok := c.series.upstreams.get(upstream)
 	if !ok {
-		return History{StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{},
-			TTFTP50Millis: -1, TTFTP95Millis: -1}
+		return History{
+			StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{},
+			TTFTP50Millis: -1, TTFTP95Millis: -1,
+		}
 	}
 	return u.history.read(now)
 }

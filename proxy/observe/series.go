@@ -28,8 +28,10 @@ const (
 	familyBroken  = "penstock_stream_aborts_total"
 )
 
-var labelOf = map[string]string{familyAborts: "phase", familyErrors: "code", familyLimited: "limit",
-	familyBroken: "code"}
+var labelOf = map[string]string{
+	familyAborts: "phase", familyErrors: "code", familyLimited: "limit",
+	familyBroken: "code",
+}
 
 // series finds the handles of what is counted. Looking one up takes no lock and does not allocate;
 // making one does both.
@@ -87,8 +89,10 @@ func (t *table[K, V]) change(f func(map[K]V)) {
 // wordsKnown are the words of those families whose sets are small. They are there from the start,
 // at 0: a series that comes with its first event hides that event from increase and rate.
 var wordsKnown = map[string][]string{
-	familyAborts: {string(PhaseBody), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
-		string(PhaseStalled)},
+	familyAborts: {
+		string(PhaseBody), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
+		string(PhaseStalled),
+	},
 	familyLimited: {"requests_per_minute", "tokens_per_minute", "concurrency", limitPool, limitEngine},
 }
 
@@ -331,8 +335,10 @@ func (s *series) dropModel(m *modelSeries) {
 		s.set.UnregisterMetric(m.endName(e))
 	}
 	l := labels("dialect", m.key.dialect, "model", m.key.model)
-	for _, name := range []string{"penstock_call_duration_seconds", "penstock_ttft_seconds",
-		"penstock_queue_seconds", "penstock_itl_seconds", "penstock_calls_estimated_total"} {
+	for _, name := range []string{
+		"penstock_call_duration_seconds", "penstock_ttft_seconds",
+		"penstock_queue_seconds", "penstock_itl_seconds", "penstock_calls_estimated_total",
+	} {
 		s.set.UnregisterMetric(name + l)
 	}
 	for _, kind := range []string{"prompt", "completion", "cached"} {

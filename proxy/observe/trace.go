@@ -41,8 +41,10 @@ func NewTracer(endpoint, version string, g *guard.Guard) (*Tracer, error) {
 		u.Path = "/v1/traces"
 	}
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(u.String()),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond,
-			MaxInterval: 2 * time.Second, MaxElapsedTime: exportPatience}))
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
+			Enabled: true, InitialInterval: 500 * time.Millisecond,
+			MaxInterval: 2 * time.Second, MaxElapsedTime: exportPatience,
+		}))
 	if err != nil {
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
 	}
@@ -223,8 +225,10 @@ type spanQueue struct {
 }
 
 func newSpanQueue(e sdk.SpanExporter, g *guard.Guard) *spanQueue {
-	q := &spanQueue{exporter: e, guard: g, spans: make(chan sdk.ReadOnlySpan, spansQueued),
-		stop: make(chan struct{}), done: make(chan struct{})}
+	q := &spanQueue{
+		exporter: e, guard: g, spans: make(chan sdk.ReadOnlySpan, spansQueued),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
 	go g.Loop(q.done, guard.Spans, q.run)
 	return q
 }

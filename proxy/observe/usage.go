@@ -57,8 +57,10 @@ func (u *Usage) add(r *Record, now time.Time) {
 	if r.Model == "" || r.Attempts == 0 {
 		return
 	}
-	a := Amount{Calls: 1, Prompt: uint64(max(0, r.PromptTokens)), Cached: uint64(max(0, r.CachedTokens)),
-		Completion: uint64(max(0, r.CompletionTokens))}
+	a := Amount{
+		Calls: 1, Prompt: uint64(max(0, r.PromptTokens)), Cached: uint64(max(0, r.CachedTokens)),
+		Completion: uint64(max(0, r.CompletionTokens)),
+	}
 	if r.TokensEstimated {
 		a.Estimated = 1
 	}

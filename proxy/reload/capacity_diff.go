@@ -113,7 +113,8 @@ func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 // would have no slots, or no upstream that takes calls. It probes the upstreams that the plan adds
 // to such a model first, because they may be able to serve it.
 func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide,
-	plan *upstreams.Plan) []*routing.Route {
+	plan *upstreams.Plan,
+) []*routing.Route {
 	var risky []*routing.Route
 	var unknown []*upstreams.Upstream
 	for _, r := range next.routes.Routes() {

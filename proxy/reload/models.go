@@ -67,8 +67,10 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	if err != nil {
 		return err
 	}
-	next, err := snapshot.New(&snapshot.Source{File: f, Plan: plan, Credentials: c.keys, Running: old,
-		Queues: r.opts.Queues, Started: r.opts.Started, Now: time.Now()})
+	next, err := snapshot.New(&snapshot.Source{
+		File: f, Plan: plan, Credentials: c.keys, Running: old,
+		Queues: r.opts.Queues, Started: r.opts.Started, Now: time.Now(),
+	})
 	if err != nil {
 		return err
 	}

@@ -80,8 +80,10 @@ func New(o Options) *Reloader {
 	}
 	return &Reloader{
 		opts: o, triggers: make(chan string, 1),
-		counters: counters{ok: count("ok"), refused: count("bad"), keysOnly: count("keys_only"),
-			unchanged: count("unchanged")},
+		counters: counters{
+			ok: count("ok"), refused: count("bad"), keysOnly: count("keys_only"),
+			unchanged: count("unchanged"),
+		},
 	}
 }
 

@@ -37,8 +37,10 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *limit.
 		Refuse:          s.Refused,
 	}
 	if v := m.Vision; v != nil {
-		limits.Vision = &chat.VisionLimits{MaxPixels: v.MaxPixels, MaxTokens: v.MaxTokens,
-			ContextLength: v.ContextLength}
+		limits.Vision = &chat.VisionLimits{
+			MaxPixels: v.MaxPixels, MaxTokens: v.MaxTokens,
+			ContextLength: v.ContextLength,
+		}
 	}
 	lowered := limits
 	lowered.LowerEffort = true

@@ -122,8 +122,10 @@ func (s *Snapshot) QueueConfigs() []limit.QueueConfig {
 	uses := make([]limit.QueueConfig, 0, len(s.Models))
 	for i := range s.Models {
 		if m := &s.Models[i]; m.Queue != nil {
-			uses = append(uses, limit.QueueConfig{Model: m.Config.ID, Queue: m.Queue, Depth: m.Config.Queue.Depth,
-				Route: m.Route})
+			uses = append(uses, limit.QueueConfig{
+				Model: m.Config.ID, Queue: m.Queue, Depth: m.Config.Queue.Depth,
+				Route: m.Route,
+			})
 		}
 	}
 	return uses

@@ -110,8 +110,10 @@ type Refusal struct {
 func refusals(counts []observe.RefusalCount) []Refusal {
 	out := make([]Refusal, 0, len(counts))
 	for _, c := range counts {
-		out = append(out, Refusal{Code: c.Code, Status: c.Status, Limit: c.Limit, Model: c.Model, Key: c.Key,
-			Count: c.Count, Last: c.Last})
+		out = append(out, Refusal{
+			Code: c.Code, Status: c.Status, Limit: c.Limit, Model: c.Model, Key: c.Key,
+			Count: c.Count, Last: c.Last,
+		})
 	}
 	return out
 }

@@ -142,8 +142,10 @@ type Input struct {
 
 // Of describes the edge. The caller fills in what is the process's own, and then calls Judge.
 func Of(in *Input) *Status {
-	s := &Status{Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(),
-		InFlight: in.Calls.InFlight()}
+	s := &Status{
+		Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(),
+		InFlight: in.Calls.InFlight(),
+	}
 	for _, u := range in.Upstreams {
 		s.Upstreams = append(s.Upstreams, Upstream{u.Status(in.Now), in.Calls.History(u.Name(), in.Now)})
 	}
@@ -179,8 +181,10 @@ func modelOf(r *routing.Route, now time.Time) Model {
 	}
 	for _, t := range r.Targets() {
 		why := t.Upstream.Obstacle(t.Served, now)
-		m.Targets = append(m.Targets, Target{Upstream: t.Upstream.Label(), Served: t.Served, Eligible: why == "",
-			Why: why})
+		m.Targets = append(m.Targets, Target{
+			Upstream: t.Upstream.Label(), Served: t.Served, Eligible: why == "",
+			Why: why,
+		})
 	}
 	return m
 }
