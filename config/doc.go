@@ -19,16 +19,18 @@
 //	    deployments:
 //	      - { upstream: gpu-a, served: meta-llama/Llama-3.3-70B-Instruct } # the engine's name
 //
-// [Example] shows every key with its meaning; [Schema] describes them to editors. [Defaults] and the
-// SetDefaults of the entries of lists are the only places where a default stands, and files are
-// decoded over them: a key without a value keeps its default, and an empty list is empty, not absent.
+// [Example] shows every key with its meaning; [Schema] describes them to editors. [Defaults] and
+// the SetDefaults of the entries of lists are the only places where a default stands, and files are
+// decoded over them: a key without a value keeps its default, and an empty list is empty, not
+// absent.
 //
 // # From text to File
 //
 // [Load] reads a file in these steps, and [Parse] the same from memory:
 //
 //  1. strictyaml.Read: the text is parsed, and bound to the structs by their yaml tags,
-//     with ${VAR}, file: secrets, durations and sizes resolved. Each leaves its line under its path.
+//     with ${VAR}, file: secrets, durations and sizes resolved. Each leaves its line under its
+//     path.
 //  2. normalize: paths are joined with the file's folder, URLs lose a trailing slash, certificates
 //     must be readable.
 //  3. readKeys: the keys_file goes through the same steps, and its keys are appended.

@@ -404,7 +404,7 @@ func TestSecurity12_FuzzTargets(t *testing.T) {
 	for _, target := range []string{
 		"proxy/auth FuzzQuery", "proxy/auth FuzzAuthorization", "translate/jsonx FuzzParse", "translate/jsonx FuzzFields", "translate/chat FuzzRequestDecode", "translate/chat/answer FuzzCompletion",
 		"translate/chat/answer FuzzStream", "translate/messages FuzzDecode", "translate/messages FuzzStream", "translate/responses FuzzDecode", "translate/responses FuzzStream", "translate/forward FuzzRequest",
-		"translate/forward FuzzStream", "translate/sse FuzzReader", "proxy/multipart FuzzReader", "upstreams/http1 FuzzReply", "upstreams/engine FuzzScanMetrics", "config FuzzParse", "proxy FuzzRetryAfter", "proxy FuzzRoute", "proxy FuzzFraming",
+		"translate/forward FuzzStream", "translate/sse FuzzReader", "proxy/multipart FuzzReader", "upstreams/http1 FuzzReply", "upstreams/engine FuzzScanMetrics", "config FuzzParse", "proxy/failure FuzzRetryAfter", "proxy FuzzRoute", "proxy FuzzFraming",
 		"proxy/listen FuzzFraming",
 	} {
 		dir, name, _ := strings.Cut(target, " ")
