@@ -158,7 +158,8 @@ func (d dispatcher) tryOnce(lease *upstreams.Lease, target *routing.Target, x *h
 		return d.call.attempt.FailureOf(err)
 	}
 	if !d.call.record.Stream {
-		return newUnary(d.call).try()
+		u := unary{call: d.call}
+		return u.try()
 	}
 	return d.tryStream()
 }

@@ -36,7 +36,7 @@ type relay struct {
 
 	stream endpoint.Stream  // of formStream
 	passOn *endpoint.PassOn // of formPassedOn
-	unary  *unary           // of formWhitespace
+	unary  unary            // of formWhitespace
 }
 
 // answerForm is what a relay's bytes are.

@@ -17,7 +17,7 @@ const whitespace = ' '
 // commitWhitespace hands the answer over before it is there, as white space. Nothing is retried
 // from here on, unless the engine's host vanishes, and what goes wrong is said in the JSON that
 // follows.
-func commitWhitespace(u *unary) {
+func commitWhitespace(u unary) {
 	c := u.call
 	c.trace.keep(&c.client)
 	out := newOut()

@@ -18,8 +18,6 @@ type unary struct {
 	codec endpoint.Unary // nil until the reply's head has come
 }
 
-func newUnary(c *Call) *unary { return &unary{call: c} }
-
 // try reads the engine's whole reply and answers with it. If the engine was asked for a stream,
 // because it can cancel only streams, the reply is assembled first. A reply that takes longer than
 // stream.whole_keepalive, and a large one that is only passed on, become a relay.
@@ -29,7 +27,7 @@ func (u *unary) try() *failure.Failure {
 	switch {
 	case err == nil:
 	case errors.Is(err, http1.ErrNotYet):
-		commitWhitespace(u)
+		commitWhitespace(*u)
 		return nil
 	case errors.Is(err, attempt.ErrLarge):
 		passOn, out, err := u.beginPassOn()
