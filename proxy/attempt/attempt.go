@@ -115,7 +115,7 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	if r.x.Status() != 200 {
 		return a.refusal()
 	}
-	switch form := a.terms.Request.Reads(r.x, a.asked); form { //nolint:exhaustive // the others are usable
+	switch form := a.terms.Request.Reads(r.x, a.asked); form {
 	case endpoint.Complaint:
 		return a.complaint()
 	case endpoint.WrongType:

@@ -26,7 +26,7 @@ func (d dispatcher) run() *failure.Failure {
 	failingOver := false
 	for now := d.call.times.asked; ; now = time.Now() {
 		queued := d.call.record.Queue
-		lease, target, err := picker{d.call}.acquire(now)
+		lease, target, err := picker(d).acquire(now)
 		if err != nil {
 			return d.noTarget(err, first, now)
 		}
@@ -47,7 +47,7 @@ func (d dispatcher) run() *failure.Failure {
 			return failure.FromAbort(cause)
 		}
 		failingOver = d.mayFailOver(f)
-		if !failingOver && !d.mayRetry(f) && !(fitter{d.call}).roomElsewhere(f) {
+		if !failingOver && !d.mayRetry(f) && !fitter(d).roomElsewhere(f) {
 			return f
 		}
 		d.call.times.addAwaited(time.Now())
@@ -101,7 +101,7 @@ func (d dispatcher) mayFailOver(f *failure.Failure) bool {
 // to ask it for, or may answer otherwise in a moment. It returns nil when the answer was handed
 // over.
 func (d dispatcher) try(lease *upstreams.Lease, target *routing.Target) *failure.Failure {
-	fit := fitter{d.call}
+	fit := fitter(d)
 	fit.lower(target)
 	f := d.tryOnce(lease, target, lease.Exchange())
 	repeats := f != nil && d.mayRepeat(f)
@@ -130,7 +130,7 @@ func (d dispatcher) mayRepeat(f *failure.Failure) bool {
 	if !f.NotNow || d.call.ep.Form || d.call.tries.sentOften(d.call.attempt.Sends(), retry.Attempts) {
 		return false
 	}
-	if f.Retry && (picker{d.call}).otherTarget() {
+	if f.Retry && picker(d).otherTarget() {
 		return false
 	}
 	return d.call.shared.takeRetry(retry.Budget)

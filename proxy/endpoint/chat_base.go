@@ -174,7 +174,8 @@ func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 }
 
 // PassesOn implements Unary: too much of a completion is changed.
-func (a *chatAnswer) PassesOn(Reply) bool        { return false }
+func (a *chatAnswer) PassesOn(Reply) bool { return false }
+
 func (a *chatAnswer) PassOn(Reply) *PassOn       { panic("BUG: a chat completion is not passed on") }
 func (a *chatAnswer) Assembled() *answer.Options { return &a.options }
 func (a *chatAnswer) MediaType() string          { return jsonType }

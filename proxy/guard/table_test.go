@@ -79,7 +79,7 @@ func tableRows(t *testing.T) map[string]bool {
 	return rows
 }
 
-// function is one of the edge's, with its methods' receiver in its name: "proxy/relay.go relay.run".
+// function is one of the edge's, with its methods' receiver in its name: "proxy/call/relay.go relay.run".
 type function struct {
 	name, pkg string
 	decl      *ast.FuncDecl
