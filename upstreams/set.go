@@ -202,14 +202,10 @@ func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 // Retire takes out what the plan leaves out: no new lease, no probe, gone when the last lease is
 // back. Call it when no new request can pick one of them any more.
 func (s *Set) Retire(p *Plan) {
-	keep := make(map[*Upstream]bool, len(p.items))
-	for i := range p.items {
-		keep[p.items[i].up] = true
-	}
 	var out []*Upstream
 	s.mu.Lock()
 	for _, u := range s.byID {
-		if !keep[u] && !u.retiring.Swap(true) {
+		if _, kept := p.index[u]; !kept && !u.retiring.Swap(true) {
 			out = append(out, u)
 		}
 	}
