@@ -17,14 +17,20 @@
 //
 // Each of these knows those below it and none above. What calls share of the edge is call.Services.
 //
-// # Configuration
+// # The process
 //
-// A snapshot of the configuration is loaded once a request (package snapshot). Package reload
-// replaces it.
+//	run.go          from the command line to the end: ports, log, memory limit, certificate, edge
+//	edge.go         Edge: the parts and what connects them; nothing of it is on a request's path
+//	public_api.go   the HTTP server of clients; routes.go, catalog_pages.go, api_documents.go
+//	drain.go        the steps of the end; ending.go: how far it has come, and the operator's hurry
+//	signals.go      SIGTERM, SIGINT and those for a process that hangs
+//	watchdog.go     signs of life for a service manager
 //
-// # The end
+// Each part has a package: reload holds the running configuration (package snapshot) and replaces
+// it, admin is the operator's listener, listen accepts, observe counts. A part gets what it needs
+// as options and hooks and never the edge.
 //
-// A drain (drain.go) leaves the port first and the connections after it, each when its client has
-// been told or has nothing on its way (package listen). fasthttp's own shutdown comes last, because
-// it closes kept connections without a look.
+// A drain leaves the port first and the connections after it, each when its client has its answer
+// or has nothing on its way (package listen). fasthttp's own shutdown comes last, because it closes
+// kept connections without a look.
 package proxy

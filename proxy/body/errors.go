@@ -18,7 +18,7 @@ var ErrClientGone = errors.New("client gone")
 const CodeMemory = "no_body_memory"
 
 func memoryFull() *apierr.Error {
-	e := apierr.New(503, CodeMemory, "The edge holds as many request bytes as it may. Retry shortly.")
+	e := apierr.New(503, CodeMemory, "Request memory is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(time.Second)
 	return e
 }

@@ -18,7 +18,7 @@
 //	proxy/precheck.go publicAPI.expectContinue          connection   the request: 500 before its body is asked for
 //	proxy/public_api.go publicAPI.headError             connection   the text of an error: an empty 500
 //	proxy/httpserver/server.go connState                connection   nothing; a drain may wait longer for the connection
-//	proxy/listen/request.go Listener.checkFraming       connection   the connection
+//	proxy/listen/listener.go Listener.checkFraming      connection   the connection
 //	proxy/call/relay.go relay.run                       stream       the stream, which is cut
 //	proxy/call/relay.go relay.Close                     stream       nothing; the stream has ended
 //	proxy/call/stream_hijacked.go hijackedStream.takeConn  stream       the stream, before its first byte

@@ -2,6 +2,8 @@ package listen
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"penstock/proxy/guard"
 )
@@ -67,4 +69,18 @@ func (s *clientState) hasWaiter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waiter != nil
+}
+
+// idleState is whether a connection waits for its next request.
+type idleState struct {
+	since       atomic.Int64 // in nanoseconds since epoch; 0: it serves one
+	interrupted atomic.Bool  // CloseGracefully has interrupted a read
+}
+
+func (s *idleState) set(idle bool) {
+	since := int64(0)
+	if idle {
+		since = max(1, int64(time.Since(epoch)))
+	}
+	s.since.Store(since)
 }

@@ -87,7 +87,8 @@ func (c *Conn) Unread(from io.Reader) { c.unread.collect(from) }
 // first byte may take as long as on any connection that is kept alive.
 func (c *Conn) Resume(idle time.Duration) {
 	c.resumed = idle
-	SetIdle(c)
+	c.idle.set(true)
+	c.framing.enable()
 }
 
 // SetReadDeadline sets the deadline of reads; see Resume. On a closed connection only the read

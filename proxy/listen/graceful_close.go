@@ -2,7 +2,6 @@ package listen
 
 import (
 	"net"
-	"sync/atomic"
 	"time"
 )
 
@@ -59,18 +58,4 @@ func control(ln net.Listener, f func(fd uintptr)) {
 			_ = raw.Control(f) // fails only on a closed listener
 		}
 	}
-}
-
-// idleState is whether a connection waits for its next request.
-type idleState struct {
-	since       atomic.Int64 // in nanoseconds since epoch; 0: it serves one
-	interrupted atomic.Bool  // CloseGracefully has interrupted a read
-}
-
-func (s *idleState) set(idle bool) {
-	since := int64(0)
-	if idle {
-		since = max(1, int64(time.Since(epoch)))
-	}
-	s.since.Store(since)
 }

@@ -257,3 +257,14 @@ func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
 // Release ends the watch. Close closes the listener itself. Call Release when no connection is open
 // any more.
 func (l *Listener) Release() error { return l.watch.close() }
+
+// checkFraming passes the bytes and the error of a read to f. A panic in f, which parses untrusted
+// bytes, ends the connection.
+func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) {
+	defer l.guard.Catch(guard.Connection, func() { f.err = ErrFraming })
+	l.guard.Point("framing")
+	f.feed(p)
+	if err != nil {
+		f.readFailed(err)
+	}
+}

@@ -2,8 +2,6 @@ package listen
 
 import (
 	"net"
-
-	"penstock/proxy/guard"
 )
 
 // SetIdle marks a connection of Accept as waiting for a request.
@@ -110,15 +108,4 @@ func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.read(p)
 	c.ln.checkFraming(&c.framing, p[:n], err)
 	return n, err
-}
-
-// checkFraming passes the bytes and the error of a read to f. A panic in f, which parses untrusted
-// bytes, ends the connection.
-func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) {
-	defer l.guard.Catch(guard.Connection, func() { f.err = ErrFraming })
-	l.guard.Point("framing")
-	f.feed(p)
-	if err != nil {
-		f.readFailed(err)
-	}
 }
