@@ -17,7 +17,8 @@ func FromJSON(err error, prefix string) *Error {
 	)
 	switch {
 	case errors.As(err, &syntax):
-		return Invalid("", CodeInvalidJSON, "The request body is not valid JSON: %s at byte %d.", syntax.Reason, syntax.Offset)
+		return Invalid("", CodeInvalidJSON, "The request body is not valid JSON: %s at byte %d.",
+			syntax.Reason, syntax.Offset)
 	case errors.As(err, &limit):
 		return Invalid("", CodeJSONLimit, "The request body has more than the limit: %d %s.", limit.Max, limit.Limit)
 	case errors.As(err, &member):

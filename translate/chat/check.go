@@ -78,7 +78,8 @@ func (r *Request) checkTokenLimit(rules *ModelRules) *Invalid {
 		}
 	}
 	if rules.Strict && context > 0 && r.Tokens.Max > context {
-		return &Invalid{Param: param, Code: apierr.CodeContextLength, Text: "alone is larger than the context of the model: " +
+		text := "alone is larger than the context of the model: "
+		return &Invalid{Param: param, Code: apierr.CodeContextLength, Text: text +
 			strconv.Itoa(r.Tokens.Max) + " tokens > " + strconv.Itoa(context) + " maximum"}
 	}
 	return nil

@@ -1,6 +1,138 @@
 package chat
 
-import "penstock/translate/jsonx"
+import (
+	"bytes"
+	"errors"
+
+	"penstock/translate/jsonx"
+)
+
+// Arguments writes the arguments of the tool calls that a client sends back. Engines parse them
+// again to fill their templates, and refuse the whole request when they are not a JSON object. So
+// one malformed tool call, or one that the token limit has cut, would end a conversation for good,
+// although its tool message already reports the mistake to the model.
+//
+// The zero value is ready. Arguments belong to one request at a time.
+type Arguments struct {
+	doc           jsonx.Doc
+	text, wrapped []byte
+}
+
+// malformed is the member that holds, as text, arguments that are no JSON object.
+const malformed = `{"malformed_arguments":`
+
+// Append appends v as the string that a tool call holds in chat. A string that holds an object
+// stays as it is, but for halves of surrogate pairs, which become U+FFFD; anything else becomes
+// Object.
+func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
+	object, whole := a.read(v)
+	if whole {
+		return append(dst, v.Raw()...)
+	}
+	return jsonx.AppendString(dst, object)
+}
+
+// Object returns the object for a v that is not one: the object within a string, {} for an empty
+// string, and for anything else an object with the text in it, so that the model reads its own
+// words. The result is valid until the next use of a.
+//
+// It is one complete JSON value without halves of surrogate pairs, whatever the client wrote. The
+// engine's request contains it as it is, so an object that closed early would smuggle unchecked
+// members of the client into that request.
+func (a *Arguments) Object(v jsonx.Value) []byte {
+	object, whole := a.read(v)
+	if whole && a.doc.Parse(object, argumentOptions) != nil {
+		return a.wrap(object)
+	}
+	return object
+}
+
+// Sound reports whether v is a string that Append leaves as it is.
+func (a *Arguments) Sound(v jsonx.Value) bool {
+	_, whole := a.read(v)
+	return whole
+}
+
+// read returns the object, and whether it is all that a string holds. What is no string counts by
+// its JSON.
+func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
+	text := v.Raw()
+	if v.IsString() {
+		var plain bool
+		if text, plain = v.Text(); !plain {
+			a.text = v.AppendText(a.text[:0])
+			text = a.text
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			return noArguments, false
+		}
+		switch a.check(text) {
+		case argumentsObject:
+			return text, true
+		case argumentsHalved:
+			a.text = append(a.text[:0], text...)
+			jsonx.MendLone(a.text)
+			return a.text, false
+		case argumentsMalformed:
+		}
+	}
+	return a.wrap(text), false
+}
+
+// wrap makes text an object that holds it.
+func (a *Arguments) wrap(text []byte) []byte {
+	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformed...), text), '}')
+	return a.wrapped
+}
+
+var noArguments = []byte("{}")
+
+// argumentsKind says what the text of arguments is.
+type argumentsKind uint8
+
+const (
+	argumentsMalformed argumentsKind = iota
+	argumentsObject                  // or what might be one that is larger than is read here
+	argumentsHalved                  // an object with halves of surrogate pairs in its own escapes
+)
+
+var argumentOptions = jsonx.Options{Record: 1, Paired: true}
+
+func (a *Arguments) check(text []byte) argumentsKind {
+	err := a.doc.Parse(text, argumentOptions)
+	if err == nil {
+		return a.object(argumentsObject)
+	}
+	if jsonx.IsLone(err) {
+		if err = a.doc.Parse(text, jsonx.Options{Record: 1}); err == nil {
+			return a.object(argumentsHalved)
+		}
+	}
+	var limit *jsonx.LimitError
+	if errors.As(err, &limit) {
+		return argumentsObject
+	}
+	return argumentsMalformed
+}
+
+// object returns kind for what has been parsed if it is an object.
+func (a *Arguments) object(kind argumentsKind) argumentsKind {
+	if !a.doc.Root().IsObject() {
+		return argumentsMalformed
+	}
+	return kind
+}
+
+// Reset lets go of the text, and of buffers that have become large.
+func (a *Arguments) Reset() {
+	a.doc.Reset()
+	if cap(a.text)+cap(a.wrapped) > keepArguments {
+		a.text, a.wrapped = nil, nil
+	}
+}
+
+// keepArguments is up to what size the buffers are kept from one request to the next.
+const keepArguments = 64 << 10
 
 // ParseHistory is Doc.Parse for the body of a request. Where all that is wrong are halves of
 // surrogate pairs in the conversation, they are replaced by U+FFFD in body itself, which stays as

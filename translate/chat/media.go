@@ -14,9 +14,11 @@ import (
 
 // mediaNames are the members, and the types of parts, that engines take media from.
 var mediaNames = [...]string{
-	"image", "images", "image_url", "image_urls", "input_image", "ref_image", "reference_image", "image_file", "mask", "mask_image", "input_reference",
+	"image", "images", "image_url", "image_urls", "input_image", "ref_image", "reference_image", "image_file",
+	"mask", "mask_image", "input_reference",
 	"video", "videos", "video_url", "video_urls", "input_video", "ref_video",
-	"audio", "audios", "audio_url", "audio_urls", "input_audio", "ref_audio", "reference_audio", "prompt_audio", "audio_prompt", "speaker_wav",
+	"audio", "audios", "audio_url", "audio_urls", "input_audio", "ref_audio", "reference_audio",
+	"prompt_audio", "audio_prompt", "speaker_wav",
 	"file_url", "media", "media_url",
 }
 

@@ -64,7 +64,8 @@ const (
 
 // messageNames are the members of a message, and behind them those that some engine may take media
 // from.
-var messageNames = jsonx.NewNames(append([]string{"role", "content", "name", "tool_call_id", "tool_calls"}, messageMediaNames...)...)
+var messageNames = jsonx.NewNames(
+	append([]string{"role", "content", "name", "tool_call_id", "tool_calls"}, messageMediaNames...)...)
 
 var messageMediaNames = []string{
 	"image", "images", "image_url", "audio", "audios", "audio_url", "video", "videos", "video_url",

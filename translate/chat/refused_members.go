@@ -9,8 +9,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// RefusedMembers are the names of top-level members that steer an engine and are not for clients. They
-// are compared without regard to case, as some engines read them. Names that begin with x- are
+// RefusedMembers are the names of top-level members that steer an engine and are not for clients.
+// They are compared without regard to case, as some engines read them. Names that begin with x- are
 // always among them: gateways and engines use those for headers in the clothes of a member.
 //
 // Nil and the zero value refuse those alone. It is not changed once it is made, so it serves all
@@ -25,8 +25,8 @@ type insideRefusal struct{ pattern, outer, inner string }
 
 const controlMembers = "x-*"
 
-// NewRefusedMembers returns the refusal of the names that the patterns match: a trailing * matches any
-// rest, and outer.inner is a member of the object that outer names.
+// NewRefusedMembers returns the refusal of the names that the patterns match: a trailing * matches
+// any rest, and outer.inner is a member of the object that outer names.
 func NewRefusedMembers(patterns ...string) *RefusedMembers {
 	r := new(RefusedMembers)
 	for _, p := range patterns {

@@ -27,8 +27,8 @@ type Request struct {
 	ContinuousUsage bool
 	// StructuredOutput says that the answer must be JSON, with a schema or without.
 	StructuredOutput bool
-	// Prefilled says that the last message is the beginning of the answer. A translator sets it from a
-	// dialect where that goes without saying; chat clients send engines' own members for it.
+	// Prefilled says that the last message is the beginning of the answer. A translator sets it
+	// from a dialect where that goes without saying; chat clients send engines' own members for it.
 	Prefilled bool
 	// N is the number of choices, 1 unless given.
 	N int
@@ -53,8 +53,9 @@ const MaxModelName = 256
 // keepName is up to what size the buffer of an escaped name is kept.
 const keepName = 1 << 10
 
-// parseOptions record down to what the deepest rule reads, tool_choice.allowed_tools.tools[0].function: schemas
-// of tools are checked as JSON but not indexed.
+// parseOptions record down to what the deepest rule reads,
+// tool_choice.allowed_tools.tools[0].function: schemas of tools are checked as JSON but not
+// indexed.
 var parseOptions = jsonx.Options{Record: 6, Paired: true}
 
 // Reset forgets the request and lets go of the body. What has been allocated is kept for the next

@@ -180,7 +180,9 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 // AllowedTools reads the members of a list of allowed tools, which engines do not know: they get
 // the tools that are allowed, with the mode, auto unless it is given, as tool_choice. find checks
 // an element and returns its position in tools; all are appended to positions.
-func AllowedTools(positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid)) (word string, at []int, e *Invalid) {
+func AllowedTools(
+	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid),
+) (word string, at []int, e *Invalid) {
 	if e := OptionalString("mode", mode); e != nil {
 		return "", positions, e
 	}

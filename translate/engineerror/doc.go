@@ -2,9 +2,9 @@
 // edge decides by it: whether the request is to blame or the engine, whether another engine is
 // asked, whether a model is gone, and by how much a prompt exceeds the context.
 //
-//	e := engineerror.Parse(status, contentType, body) // of an answer, or of an error event (status 0)
-//	e.RedactSecret(key)                               // the edge's own, which the engine may repeat
-//	e.Rename(served, public)                          // the model, in the client's words
+//	e := engineerror.Parse(status, contentType, body) // status is 0 for an event of a stream
+//	e.RedactSecret(key)                               // the edge's own
+//	e.Rename(served, public)                          // the model
 //
 // What is known of single engines is data: phrases.go has one table for each meaning. A new wording
 // is one line there and one in the test.

@@ -83,18 +83,25 @@ var overflowTexts = []string{
 // parts, from engines that name both.
 var (
 	maxMarks = []string{
-		"maximum context length is only ", "maximum context length is ", "maximum context length of ", "context length is only ", "context length (",
-		"available context size (", "n_ctx: ", "maximum model length of ", "context length of only ", "context length of ", "must be <= ",
+		"maximum context length is only ", "maximum context length is ",
+		"maximum context length of ", "context length is only ", "context length (",
+		"available context size (", "n_ctx: ", "maximum model length of ",
+		"context length of only ", "context length of ", "must be <= ",
 		"must have less than ", "max_input_len ", "max_seq_len (", "max_num_tokens (", "tokens > ",
 	}
 	promptMarks = []string{
-		"request (", "your request has ", "requested a total of ", "you requested ", "(length ", "the input (", "given: ", "you passed ",
+		"request (", "your request has ", "requested a total of ", "you requested ",
+		"(length ", "the input (", "given: ", "you passed ",
 		"prompt length ", "keep the first ", "prompt contains at least ", "for a total of at least ", "too long: ",
 		"prompt length (", "n_keep: ", "splited_prompt_len` (",
 	}
-	inputMarks  = []string{"your request has ", lowerBound, "you passed ", "given: ", "prompt length (", "tokens: ", "tokens ("}
+	inputMarks = []string{
+		"your request has ", lowerBound, "you passed ",
+		"given: ", "prompt length (", "tokens: ", "tokens (",
+	}
 	answerMarks = []string{
-		"is too large: ", "input messages and ", "in the messages, ", "and requested ", "`inputs` tokens and ", "max_tokens (", "you requested ",
+		"is too large: ", "input messages and ", "in the messages, ",
+		"and requested ", "`inputs` tokens and ", "max_tokens (", "you requested ",
 	}
 )
 

@@ -70,7 +70,8 @@ func announces(name string) announcement {
 		return credentials
 	case "basic":
 		return basicScheme
-	case "apikey", "xapikey", "apitoken", "authtoken", "accesstoken", "accesskey", "secretkey", "clientsecret", "secret", "password":
+	case "apikey", "xapikey", "apitoken", "authtoken", "accesstoken", "accesskey", "secretkey",
+		"clientsecret", "secret", "password":
 		return secret
 	}
 	return noSecret

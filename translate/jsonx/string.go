@@ -190,7 +190,8 @@ func beginning(s []byte, i int) int {
 // paired reports whether the valid \u escape of a surrogate at i is the first half of a pair whose
 // second half follows.
 func paired(s []byte, i int) bool {
-	if c := s[i+3] | 0x20; c == 'c' || c == 'd' || c == 'e' || c == 'f' || len(s)-i < 12 || s[i+6] != '\\' || s[i+7] != 'u' {
+	c := s[i+3] | 0x20
+	if c == 'c' || c == 'd' || c == 'e' || c == 'f' || len(s)-i < 12 || s[i+6] != '\\' || s[i+7] != 'u' {
 		return false
 	}
 	for _, c := range s[i+8 : i+12] {
@@ -198,7 +199,7 @@ func paired(s []byte, i int) bool {
 			return false // the scan comes to it
 		}
 	}
-	c := s[i+9] | 0x20
+	c = s[i+9] | 0x20
 	return s[i+8]|0x20 == 'd' && c >= 'c' && c <= 'f'
 }
 

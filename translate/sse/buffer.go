@@ -2,6 +2,7 @@ package sse
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"sync"
 )
@@ -22,6 +23,9 @@ type Budget interface {
 	// returns the error.
 	Hold(n int) error
 }
+
+// errCount is the error for a source that breaks the contract of io.Reader.
+var errCount = errors.New("read event: invalid count from the source")
 
 // buffer is what a Reader has read of its source and not yet used.
 type buffer struct {

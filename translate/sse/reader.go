@@ -1,7 +1,6 @@
 package sse
 
 import (
-	"bytes"
 	"errors"
 	"io"
 )
@@ -12,27 +11,6 @@ const maxEmpty = 100
 // ErrTooLong is the error of Next for an event or a line that is longer than the reader's bound. It
 // is final.
 var ErrTooLong = errors.New("read event: longer than the limit")
-
-// errCount is the error for a source that breaks the contract of io.Reader.
-var errCount = errors.New("read event: invalid count from the source")
-
-// Event is one server-sent event. Its slices lie in the Reader's memory and are valid until the
-// next call of Next.
-type Event struct {
-	Name []byte // of the last "event" field; empty when there was none
-	Data []byte // of all "data" fields, joined by "\n"; never nil in an event that Next returns
-
-	// Raw is the event as it came, with its blank line, when that is byte for byte what AppendEvent
-	// writes for Name and Data; otherwise nil. It is for a relay that forwards events as they are.
-	Raw []byte
-}
-
-// Blank reports whether an event says nothing: it has no data, or JSON's null in its place.
-// llama.cpp begins the stream of a completion of several prompts with null.
-func (e Event) Blank() bool {
-	data := bytes.TrimSpace(e.Data)
-	return len(data) == 0 || string(data) == "null"
-}
 
 // Reader reads server-sent events from a source. It belongs to one goroutine. NewReader makes one;
 // a zero Reader becomes usable by Reset.

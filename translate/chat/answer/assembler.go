@@ -82,7 +82,8 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 		switch name := string(it.Key().Name()); {
 		case name == "id", name == "object", name == "created", name == "model", name == "choices", name == "error",
 			name == "prompt_progress", name == "usage" && !hasUsage:
-		case (name == "usage" || name == "timings") && BoundNumbers(it.Value().Raw()) != nil: // the counts that were read are bounded
+		case (name == "usage" || name == "timings") && BoundNumbers(it.Value().Raw()) != nil:
+			// the counts that were read are bounded, and written by Append
 		default:
 			if err := a.keepMember(&a.more, it.Key(), it.Value(), false); err != nil {
 				return err

@@ -3,7 +3,7 @@
 //	Chunk, Choice, Delta   views of one event of a stream
 //	Completion             a view of a whole answer, and its writer for the client
 //	Stream                 passes the events of an engine on to the client
-//	Assembler              makes one whole answer of a stream, for an engine that can only cancel streams
+//	Assembler              makes one whole answer of a stream, if only streams can be cancelled
 //	Reader                 reads either for a translator to another dialect
 //	Append…Chunk           write the chunks that a native reader makes of another dialect's events
 //

@@ -47,8 +47,8 @@ func (t *template) textOf(data []byte) (text []byte, ok bool) {
 		return nil, false
 	}
 	if t.toolCall {
-		if _, plain := t.text.Root().Text(); !plain && toolcall.HasEscapes(data[from:to]) { // it may be cut, or half of a pair
-			return nil, false
+		if _, plain := t.text.Root().Text(); !plain && toolcall.HasEscapes(data[from:to]) {
+			return nil, false // an escape may be cut, or half of a pair
 		}
 	}
 	t.sinceMatch = 0

@@ -1,5 +1,25 @@
 package sse
 
+import "bytes"
+
+// Event is one server-sent event. Its slices lie in the Reader's memory and are valid until the
+// next call of Next.
+type Event struct {
+	Name []byte // of the last "event" field; empty when there was none
+	Data []byte // of all "data" fields, joined by "\n"; never nil in an event that Next returns
+
+	// Raw is the event as it came, with its blank line, when that is byte for byte what AppendEvent
+	// writes for Name and Data; otherwise nil. It is for a relay that forwards events as they are.
+	Raw []byte
+}
+
+// Blank reports whether an event says nothing: it has no data, or JSON's null in its place.
+// llama.cpp begins the stream of a completion of several prompts with null.
+func (e Event) Blank() bool {
+	data := bytes.TrimSpace(e.Data)
+	return len(data) == 0 || string(data) == "null"
+}
+
 // fields are the name and the data of the event that is being read. Their offsets count from the
 // beginning of the event.
 type fields struct {
