@@ -69,9 +69,9 @@
 // # Hosts that vanish
 //
 // A host that has vanished (a cut cable, a NAT that has forgotten a kept connection) resets
-// nothing, and systems repeat unacknowledged bytes for a quarter of an hour. So Await and the writes
-// check at times that the request is acknowledged (ackWatch). TCP_USER_TIMEOUT would do it in the
-// kernel, but takes an engine that reads late for one that is gone. Once the request is
+// nothing, and systems repeat unacknowledged bytes for a quarter of an hour. So Await and the
+// writes check at times that the request is acknowledged (ackWatch). TCP_USER_TIMEOUT would do it
+// in the kernel, but takes an engine that reads late for one that is gone. Once the request is
 // acknowledged, HostWatch finds out. Keep-alives alone take 35 s.
 //
 // # What is held of the RFCs
