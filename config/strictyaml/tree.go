@@ -17,9 +17,6 @@ type Node struct {
 // In returns n under another path.
 func (n Node) In(path string) Node { return Node{n.ast, path, n.depth} }
 
-// Path is the name of the value.
-func (n Node) Path() string { return n.path }
-
 // IsMapping reports whether n has keys with values.
 func (n Node) IsMapping() bool {
 	switch n.ast.(type) {

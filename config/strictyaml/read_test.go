@@ -1,0 +1,51 @@
+package strictyaml
+
+import (
+	"strings"
+	"testing"
+)
+
+type server struct {
+	Name  string            `yaml:"name"`
+	Port  int               `yaml:"port"`
+	Tags  []string          `yaml:"tags"`
+	Extra map[string]string `yaml:"extra"`
+}
+
+// TestRead: what fits is bound, each mistake has its line, and checks know what they can rely on.
+func TestRead(t *testing.T) {
+	t.Setenv("STRICTYAML_TAG", "blue")
+	s := server{Port: 1}
+	d := Read("a.yaml", []byte("name: edge\nport: many\ntags: [\"${STRICTYAML_TAG}\", red]\nextra: {a.b: c}\ntgas: []\n"), &s, "write it")
+	if s.Name != "edge" || s.Port != 1 || strings.Join(s.Tags, " ") != "blue red" || s.Extra["a.b"] != "c" {
+		t.Errorf("%+v", s)
+	}
+	p := d.Places
+	if !p.Broken("port") || p.Broken("name") || !p.BrokenWithin("tags") || !p.Has(`extra."a.b"`) || p.Has("host") {
+		t.Error("what is broken, and what there is")
+	}
+	if got := p.Show("tags[0]", "blue"); got != `"${STRICTYAML_TAG}"` {
+		t.Errorf("a variable's value is shown: %s", got)
+	}
+	const want = "a.yaml:2:7: \"many\" is not a whole number (port)\n    2 | port: many\n      |       ^\n" +
+		"a.yaml:5:1: unknown key \"tgas\": did you mean \"tags\"? (tgas)\n    5 | tgas: []\n      | ^"
+	if got := d.Problems().Error(); got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestAppend: the entries of a second file stand there, and follow those of the first.
+func TestAppend(t *testing.T) {
+	var a, b struct {
+		Keys []server `yaml:"keys"`
+	}
+	first := Read("a.yaml", []byte("keys: [{name: x}]"), &a, "").Places
+	second := Read("b.yaml", []byte("\nkeys: [{name: y, port: z}]"), &b, "").Places
+	first.Append("keys", second, len(a.Keys))
+	if got := first.Line("keys[1].name", "keys[0]"); got != "on line 2 of b.yaml" {
+		t.Error(got)
+	}
+	if !first.Broken("keys[1].port") || first.Broken("keys[0]") {
+		t.Error("the second file's entry is broken, the first's is not")
+	}
+}
