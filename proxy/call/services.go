@@ -40,8 +40,8 @@ type Services struct {
 	// fasthttp, and closes the connection.
 	ServeNext func(net.Conn) error
 
-	formats  endpoint.Formats
-	unsalted sync.Map // *engine.Profile of engines that the log was told cannot keep keys' prompts apart
+	formats    endpoint.Formats
+	saltWarned sync.Map // *engine.Profile of engines without a salt, for which a warning was logged
 }
 
 // Counters count events of calls that their records do not have.
@@ -60,7 +60,7 @@ func NewCounters(set *metrics.Set) Counters {
 // Forget drops what is remembered of engines' profiles, which are others after a reload.
 func (s *Services) Forget() {
 	s.formats.Forget()
-	s.unsalted.Clear()
+	s.saltWarned.Clear()
 }
 
 // takeRetry takes a retry from the budget of all calls, and counts whether there was one.
@@ -102,7 +102,7 @@ func (s *Services) salt(owner string, m *snapshot.Model, u *upstreams.Upstream) 
 }
 
 func (s *Services) warnUnsalted(profile *engine.Profile, m *snapshot.Model, u *upstreams.Upstream) {
-	if _, logged := s.unsalted.LoadOrStore(profile, nil); !logged {
+	if _, logged := s.saltWarned.LoadOrStore(profile, nil); !logged {
 		s.Log.Warn("keys share the prompt cache of an engine that cannot keep them apart",
 			zap.String("model", m.Config.ID), zap.String("upstream", u.Label()), zap.String("engine", profile.Name()))
 	}
