@@ -303,6 +303,7 @@ func (c *conversation) writeToolCall(n int, b *block) *fault {
 	default: // what the model once wrote, as the client had it from us
 		out = c.arguments.Append(out, input)
 	}
-	c.w.Out = append(out, `}}`...)
+	c.w.Out = out
+	c.w.String(`}}`)
 	return nil
 }
