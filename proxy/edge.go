@@ -136,7 +136,6 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 		OnSwap: func(f *config.File, newProfiles bool) {
 			s := e.services
 			s.Calls.Configured(modelNames(f), upstreamNames(f))
-			s.Calls.LogAccess(f.Log.Access)
 			s.Calls.SetLog(f.Log)
 			s.Bodies.SetLimit(f.Limits.BodyMemory.Of(e.opts.MemoryLimit))
 			s.Replies.SetLimit(f.Limits.ReplyMemory.Of(e.opts.MemoryLimit))

@@ -36,7 +36,8 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 		body.ForgetCutOff(h)
 		return conf
 	}
-	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D() // until the body's first byte; then package body's
+	// Until the body's first byte; then package body has its own clock.
+	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D()
 	if n > precheckAbove && p.precheck(h, int64(n)) != nil {
 		body.CutOff(h)
 	}

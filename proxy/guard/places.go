@@ -28,7 +28,8 @@ const (
 )
 
 var places = []string{
-	Handler, Admin, Connection, Stream, End, StatusPage, Accept, Clients, Linger, Probe, Generation, Addresses, Names, Engines, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
+	Handler, Admin, Connection, Stream, End, StatusPage, Accept, Clients, Linger, Probe,
+	Generation, Addresses, Names, Engines, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
 }
 
 // Places returns every place, in a fixed order.

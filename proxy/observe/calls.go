@@ -13,9 +13,8 @@ import (
 // Calls counts finished calls, writes their access lines and remembers the newest. It is safe for
 // concurrent use.
 type Calls struct {
-	log     *zap.Logger
-	access  atomic.Bool
-	console bool
+	log    accessLog
+	access atomic.Bool // whether its lines are written
 
 	series   *series
 	finished *metrics.Counter
@@ -30,8 +29,8 @@ type Calls struct {
 // NewCalls registers the edge's own metrics in set and logs access lines to log as l says.
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 	c := &Calls{
-		log: log, console: l.Format == config.LogFormatConsole, series: newSeries(set), Recent: new(Recent),
-		Usage: new(Usage),
+		log: accessLog{log, l.Format == config.LogFormatConsole}, series: newSeries(set),
+		Recent: new(Recent), Usage: new(Usage),
 	}
 	c.access.Store(l.Access)
 	c.finished = set.NewCounter("penstock_calls_finished_total")
@@ -43,9 +42,7 @@ func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 // form of its lines stays.
 func (c *Calls) SetLog(l config.Log) {
 	c.access.Store(l.Access)
-	if core, ok := c.log.Core().(*leveled); ok {
-		_ = core.level.UnmarshalText([]byte(l.Level)) // one of the four that the configuration knows
-	}
+	c.log.setLevel(l.Level)
 }
 
 // Begin counts a call as in flight until Finish.
@@ -61,9 +58,6 @@ func (c *Calls) Finished() uint64 { return c.finished.Get() }
 // away, and a call that outlives its model is counted under "-".
 func (c *Calls) Configured(models, upstreams []string) { c.series.keep(models, upstreams) }
 
-// LogAccess switches the access lines on or off.
-func (c *Calls) LogAccess(on bool) { c.access.Store(on) }
-
 // Finish counts r, remembers it and writes its line. It is called exactly once per Begin.
 func (c *Calls) Finish(r *Record, now time.Time) {
 	c.inflight.Add(-1)
@@ -72,7 +66,7 @@ func (c *Calls) Finish(r *Record, now time.Time) {
 	c.Recent.add(r, now)
 	c.Usage.add(r, now)
 	if c.access.Load() {
-		c.writeLine(r, now)
+		c.log.write(r, now)
 	}
 }
 
@@ -140,3 +134,20 @@ func (m *Meter) Note(events int, at time.Time) {
 
 // End puts what was counted into the record of the stream.
 func (m *Meter) End(r *Record) { r.streamed = m.seen }
+
+// History returns what an upstream did in the last minutes.
+func (c *Calls) History(upstream string, now time.Time) History {
+	u, ok := c.series.upstreams.get(upstream)
+	if !ok {
+		return noHistory()
+	}
+	return u.history.read(now)
+}
+
+// Tick folds what running streams have brought into the history. Call it about every second; it is
+// what makes a stream visible while it runs.
+func (c *Calls) Tick(now time.Time) {
+	for _, u := range c.series.upstreams.all() {
+		u.history.fold(now)
+	}
+}

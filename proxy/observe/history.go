@@ -96,6 +96,14 @@ func classOf(d time.Duration) int {
 	return len(historyBounds)
 }
 
+// noHistory is the history of an upstream that no call has reached.
+func noHistory() History {
+	return History{
+		StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{},
+		TTFTP50Millis: -1, TTFTP95Millis: -1,
+	}
+}
+
 // History is the last five minutes of an upstream, oldest first, in steps of StepSeconds. Values
 // that are not known are -1.
 type History struct {
@@ -108,26 +116,7 @@ type History struct {
 	Failed          int       `json:"failed_5m"`
 }
 
-// History returns what an upstream did in the last minutes.
-func (c *Calls) History(upstream string, now time.Time) History {
-	u, ok := c.series.upstreams.get(upstream)
-	if !ok {
-		return History{
-			StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{},
-			TTFTP50Millis: -1, TTFTP95Millis: -1,
-		}
-	}
-	return u.history.read(now)
-}
-
-// Tick folds what running streams have brought into the history. Call it about every second; it is
-// what makes a stream visible while it runs.
-func (c *Calls) Tick(now time.Time) {
-	for _, u := range c.series.upstreams.all() {
-		u.history.fold(now)
-	}
-}
-
+// read returns what the upstream did in the last minutes.
 func (h *history) read(now time.Time) History {
 	h.fold(now)
 	h.mu.Lock()

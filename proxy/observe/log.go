@@ -46,16 +46,29 @@ const fieldsOf = 20
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
 
-// writeLine writes the access line of r: a fixed list of fields in a fixed order, or a short one
-// for eyes.
-func (c *Calls) writeLine(r *Record, now time.Time) {
-	if c.console {
-		if ce := c.log.Check(zapcore.InfoLevel, string(appendConsole(nil, r, now))); ce != nil {
+// accessLog writes the access lines.
+type accessLog struct {
+	log     *zap.Logger
+	console bool // for eyes
+}
+
+// setLevel sets the level of the whole log, one of the four that the configuration knows.
+func (a accessLog) setLevel(level string) {
+	if core, ok := a.log.Core().(*leveled); ok {
+		_ = core.level.UnmarshalText([]byte(level))
+	}
+}
+
+// write writes the access line of r: a fixed list of fields in a fixed order, or a short one for
+// eyes.
+func (a accessLog) write(r *Record, now time.Time) {
+	if a.console {
+		if ce := a.log.Check(zapcore.InfoLevel, string(appendConsole(nil, r, now))); ce != nil {
 			ce.Write()
 		}
 		return
 	}
-	ce := c.log.Check(zapcore.InfoLevel, "call")
+	ce := a.log.Check(zapcore.InfoLevel, "call")
 	if ce == nil {
 		return
 	}
@@ -119,11 +132,4 @@ func appendConsole(dst []byte, r *Record, now time.Time) []byte {
 
 func milliseconds(d time.Duration) float64 {
 	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

@@ -49,7 +49,9 @@ type Record struct {
 	Stream           bool
 	Status, Attempts int
 	Code             string // error code of the refusal or failure
-	Markup           string // a model's markup that the answer begins with and the engine should have read; from a closed set
+	// Markup is a model's markup that the answer begins with and the engine should have read; from a
+	// closed set.
+	Markup           string
 	Limit            string // which limit of its key refused it; empty otherwise
 	Outcome          Outcome
 	Phase            Phase // of a client that left
@@ -89,4 +91,12 @@ func (r *Record) limit() string {
 		return limitEngine
 	}
 	return dash(r.Code)
+}
+
+// dash is how the log writes what is empty.
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
 }

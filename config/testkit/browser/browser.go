@@ -50,7 +50,8 @@ func Open(t testing.TB, width, height int64, dark bool) context.Context {
 		t.Skip(text)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(60*time.Second))
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.WSURLReadTimeout(60*time.Second))
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(stop)
 	ctx, stopBrowser := chromedp.NewExecAllocator(ctx, options...)
