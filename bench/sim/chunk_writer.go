@@ -1,6 +1,10 @@
 package sim
 
-import "strconv"
+import (
+	"strconv"
+
+	"penstock/bench/sim/wire"
+)
 
 // chunkWriter writes chunks and answers the way one engine does; recordings of them say how, and
 // their sources.
@@ -31,7 +35,7 @@ func (s *chunkWriter) appendHead(dst []byte, object string) []byte {
 	dst = append(dst, `","created":`...)
 	dst = strconv.AppendInt(dst, s.created, 10)
 	dst = append(dst, `,"model":`...)
-	dst = appendString(dst, s.model)
+	dst = wire.AppendString(dst, s.model)
 	switch s.p.family {
 	case "openai":
 		dst = append(dst, `,"service_tier":"default","system_fingerprint":"fp_sim0000000"`...)
@@ -41,7 +45,7 @@ func (s *chunkWriter) appendHead(dst []byte, object string) []byte {
 		dst = append(dst, `,"system_fingerprint":"0.0.0-sim"`...)
 	case "lmstudio":
 		dst = append(dst, `,"system_fingerprint":`...)
-		dst = appendString(dst, s.model)
+		dst = wire.AppendString(dst, s.model)
 	}
 	return dst
 }
@@ -53,7 +57,7 @@ func (s *chunkWriter) appendTail(dst []byte, object string) []byte {
 	dst = append(dst, `,"id":"`...)
 	dst = append(dst, s.id...)
 	dst = append(dst, `","model":`...)
-	dst = appendString(dst, s.model)
+	dst = wire.AppendString(dst, s.model)
 	dst = append(dst, `,"system_fingerprint":"b11669-sim","object":"`...)
 	dst = append(dst, object...)
 	return append(dst, '"')
@@ -63,7 +67,7 @@ func appendFinish(dst []byte, finish string) []byte {
 	if finish == "" {
 		return append(dst, "null"...)
 	}
-	return appendString(dst, finish)
+	return wire.AppendString(dst, finish)
 }
 
 func (s *chunkWriter) chunkObject() string {
@@ -282,21 +286,21 @@ func (s *chunkWriter) appendCallPiece(dst []byte, p *piece, c *call) []byte {
 	}
 	if s.p.is("vllm ollama trtllm") {
 		dst = append(dst, `"id":`...)
-		dst = appendString(dst, c.id)
+		dst = wire.AppendString(dst, c.id)
 		dst = append(dst, ',')
 		index()
 	} else {
 		index()
 		dst = append(dst, `"id":`...)
-		dst = appendString(dst, c.id)
+		dst = wire.AppendString(dst, c.id)
 		dst = append(dst, ',')
 	}
 	dst = append(dst, `"type":"function","function":{"name":`...)
-	dst = appendString(dst, c.name)
+	dst = wire.AppendString(dst, c.name)
 	switch {
 	case p.kind == pieceWhole:
 		dst = append(dst, `,"arguments":`...)
-		dst = appendString(dst, c.args)
+		dst = wire.AppendString(dst, c.args)
 	case s.p.family != "vllm":
 		dst = append(dst, `,"arguments":"`...)
 		dst = append(dst, p.esc...)

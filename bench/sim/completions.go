@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/wire"
 )
 
 // completions answers POST /v1/completions: one choice for each prompt and n.
@@ -110,7 +112,7 @@ func (e *Engine) embeddings(x *exchange) {
 		more = `,"completion_tokens":0`
 	}
 	b = append(b, `,"model":`...)
-	b = appendString(b, q.model)
+	b = wire.AppendString(b, q.model)
 	b = append(b, `,"data":[`...)
 	for i, in := range inputs {
 		q.prompt.add(in)
@@ -124,7 +126,7 @@ func (e *Engine) embeddings(x *exchange) {
 			for _, f := range vec {
 				raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(f))
 			}
-			b = appendString(b, base64.StdEncoding.EncodeToString(raw))
+			b = wire.AppendString(b, base64.StdEncoding.EncodeToString(raw))
 		} else {
 			b = append(b, '[')
 			for j, f := range vec {
@@ -212,14 +214,14 @@ func (e *Engine) rerank(x *exchange) {
 	}
 	n := q.prompt.tokens()
 	b := []byte(`{"id":"rerank-` + hex32(e.nextID()) + `","model":`)
-	b = appendString(b, q.model)
+	b = wire.AppendString(b, q.model)
 	b = fmt.Appendf(b, `,"usage":{"prompt_tokens":%d,"total_tokens":%d},"results":[`, n, n)
 	for i, h := range hits {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = fmt.Appendf(b, `{"index":%d,"document":{"text":`, h.index)
-		b = appendString(b, string(h.text))
+		b = wire.AppendString(b, string(h.text))
 		b = fmt.Appendf(b, `},"relevance_score":%.6f}`, h.score)
 	}
 	e.small(x, &q.prompt, append(b, "]}"...))

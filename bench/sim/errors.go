@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"strconv"
+
+	"penstock/bench/sim/wire"
 )
 
 // apiError is an error answer before it is put in an engine's shape.
@@ -57,108 +59,82 @@ func (p *profile) kind(status int) string {
 	return strconv.Itoa(status)
 }
 
-// members writes JSON members one after the other.
-type members []byte
-
-func (o *members) raw(name, v string) {
-	if n := len(*o); n > 0 && (*o)[n-1] != '{' {
-		*o = append(*o, ',')
-	}
-	*o = append(append(append(append(*o, '"'), name...), `":`...), v...)
-}
-
-func (o *members) num(name string, n int) { o.raw(name, strconv.Itoa(n)) }
-
-func (o *members) str(name, v string) {
-	o.raw(name, "")
-	*o = appendString(*o, v)
-}
-
-// orNull writes null for an empty text.
-func (o *members) orNull(name, v string) {
-	if v == "" {
-		o.raw(name, "null")
-		return
-	}
-	o.str(name, v)
-}
-
 // appendError writes the error in the profile's shape. It is JSON for every family; fail knows who
 // answers in plain text.
 func (p *profile) appendError(dst []byte, a apiError) []byte {
 	if a.kind == "" {
 		a.kind = p.kind(a.status)
 	}
-	o := members(dst)
+	o := wire.Members(dst)
 	switch p.family {
 	case "sglang", "trtllm":
 		o = append(o, '{')
-		o.str("object", "error")
-		o.str("message", a.message)
-		o.str("type", a.kind)
-		o.orNull("param", a.param)
-		o.num("code", a.status)
+		o.Text("object", "error")
+		o.Text("message", a.message)
+		o.Text("type", a.kind)
+		o.OrNull("param", a.param)
+		o.Number("code", a.status)
 		return append(append(o, a.extra...), '}')
 	case "tgi":
 		o = append(o, '{')
-		o.str("error", a.message)
-		o.str("error_type", a.kind)
+		o.Text("error", a.message)
+		o.Text("error_type", a.kind)
 		return append(o, '}')
 	case "whisper":
 		o = append(o, '{')
-		o.str("error", a.message)
+		o.Text("error", a.message)
 		return append(o, '}')
 	case "speaches", "kokoro":
 		return p.appendDetail(o, a)
 	case "lmstudio":
 		if a.bare {
 			o = append(o, '{')
-			o.str("error", a.message)
+			o.Text("error", a.message)
 			return append(o, '}')
 		}
 	case "llamacpp":
 		o = append(o, `{"error":{`...)
-		o.num("code", a.status)
-		o.str("message", a.message)
-		o.str("type", a.kind)
+		o.Number("code", a.status)
+		o.Text("message", a.message)
+		o.Text("type", a.kind)
 		return append(append(o, a.extra...), "}}"...)
 	}
 	o = append(o, `{"error":{`...)
-	o.str("message", a.message)
-	o.str("type", a.kind)
+	o.Text("message", a.message)
+	o.Text("type", a.kind)
 	if p.family == "ollama" {
 		a.param = ""
 	}
-	o.orNull("param", a.param)
+	o.OrNull("param", a.param)
 	if p.family == "vllm" {
-		o.num("code", a.status)
+		o.Number("code", a.status)
 	} else {
-		o.orNull("code", a.code)
+		o.OrNull("code", a.code)
 	}
 	return append(append(o, a.extra...), "}}"...)
 }
 
 // appendDetail writes an error as FastAPI does: a list of what does not fit the declared request, a
 // text, or Kokoro's object.
-func (p *profile) appendDetail(o members, a apiError) []byte {
+func (p *profile) appendDetail(o wire.Members, a apiError) []byte {
 	o = append(o, '{')
 	switch {
 	case a.status == 422:
-		o.raw("detail", "[{")
-		o.str("type", "value_error")
-		o.raw("loc", `["body",`)
-		o = append(appendString(o, a.param), ']')
-		o.str("msg", a.message)
-		o.raw("input", "null")
+		o.Raw("detail", "[{")
+		o.Text("type", "value_error")
+		o.Raw("loc", `["body",`)
+		o = append(wire.AppendString(o, a.param), ']')
+		o.Text("msg", a.message)
+		o.Raw("input", "null")
 		return append(o, "}]}"...)
 	case p.family == "kokoro" && a.code != "":
-		o.raw("detail", "{")
-		o.str("error", a.code)
-		o.str("message", a.message)
-		o.str("type", a.kind)
+		o.Raw("detail", "{")
+		o.Text("error", a.code)
+		o.Text("message", a.message)
+		o.Text("type", a.kind)
 		return append(o, "}}"...)
 	}
-	o.str("detail", a.message)
+	o.Text("detail", a.message)
 	return append(o, '}')
 }
 
@@ -171,13 +147,13 @@ func (p *profile) appendStreamError(dst []byte, a apiError) []byte {
 		dst = p.appendError(dst, a)
 		return append(dst, '}')
 	case "tgi": // whatever it was, the number is 422
-		o := append(members(dst), `{"error":{`...)
-		o.str("message", a.message)
-		o.num("http_status_code", 422)
+		o := append(wire.Members(dst), `{"error":{`...)
+		o.Text("message", a.message)
+		o.Number("http_status_code", 422)
 		return append(o, "}}"...)
 	case "lmstudio":
-		o := append(members(dst), `{"error":{`...)
-		o.str("message", a.message)
+		o := append(wire.Members(dst), `{"error":{`...)
+		o.Text("message", a.message)
 		return append(o, "}}"...)
 	}
 	return p.appendError(dst, a)

@@ -498,7 +498,7 @@ func (x *exchange) sse() {
 		x.t.lines = append(x.t.lines, "Cache-Control: no-cache\r\n"...)
 	}
 	x.head(http.StatusOK, ctype, -1)
-	if x.t.form.bom {
+	if x.t.form.BOM {
 		x.put([]byte("\xef\xbb\xbf"))
 	}
 }
@@ -517,8 +517,8 @@ func (x *exchange) event(data []byte) bool {
 func (x *exchange) emit(data []byte) {
 	x.events++
 	f := x.t.form
-	f.nospace = f.nospace || x.p.nospace
-	x.unit = f.append(x.unit, x.events, x.name, data)
+	f.NoSpace = f.NoSpace || x.p.nospace
+	x.unit = f.Append(x.unit, x.events, x.name, data)
 	if !x.joined {
 		x.put(x.unit)
 		x.unit = x.unit[:0]

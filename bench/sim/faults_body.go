@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"time"
+
+	"penstock/bench/sim/wire"
 )
 
 // forgedReply is a whole answer that nobody asked for.
@@ -114,7 +116,7 @@ var bodyFaults = []fault{
 				for range 3 {
 					x.emit([]byte(`{"id":"chatcmpl-none","object":"chat.completion.chunk","created":1,"model":"sim"` + rest))
 				}
-				x.emit(doneMark)
+				x.emit(wire.Done)
 				x.finish()
 				return false
 			})

@@ -8,39 +8,39 @@ import (
 var formFaults = []fault{
 	{
 		name: "crlf", text: "events with CRLF (legal)",
-		twist: func(t *misbehaviour, _ *args) { t.form.eol = "\r\n" },
+		twist: func(t *misbehaviour, _ *args) { t.form.EOL = "\r\n" },
 	},
 	{
 		name: "cr", text: "events with lone CR (legal)",
-		twist: func(t *misbehaviour, _ *args) { t.form.eol = "\r" },
+		twist: func(t *misbehaviour, _ *args) { t.form.EOL = "\r" },
 	},
 	{
 		name: "nospace", text: "no blank after data: (legal)",
-		twist: func(t *misbehaviour, _ *args) { t.form.nospace = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.NoSpace = true },
 	},
 	{
 		name: "comments", text: "comments between events (legal)",
-		twist: func(t *misbehaviour, _ *args) { t.form.comments = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.Comments = true },
 	},
 	{
 		name: "multiline-data", text: "events in several data lines (legal)",
-		twist: func(t *misbehaviour, _ *args) { t.form.multiline = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.Multiline = true },
 	},
 	{
 		name: "fields", text: "event, id and retry lines (legal)",
-		twist: func(t *misbehaviour, _ *args) { t.form.fields = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.Fields = true },
 	},
 	{
 		name: "bom", text: "a byte order mark before the first event (legal)",
-		twist: func(t *misbehaviour, _ *args) { t.form.bom = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.BOM = true },
 	},
 	{
 		name: "escaped", text: "\\u escapes for all that is not ASCII, in surrogate pairs (legal)",
-		twist: func(t *misbehaviour, _ *args) { t.form.escaped = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.Escaped = true },
 	},
 	{
 		name: "open-end", text: "no blank line after [DONE]",
-		twist: func(t *misbehaviour, _ *args) { t.form.openEnd = true },
+		twist: func(t *misbehaviour, _ *args) { t.form.OpenEnd = true },
 	},
 	{
 		name: "byte-by-byte", usage: "[;gap=0s]", text: "every byte of the body in a chunk and a write of its own (legal)",

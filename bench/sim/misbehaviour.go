@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"penstock/bench/sim/wire"
 )
 
 // What faulty answers carry that must never reach a client. Tests look for them.
@@ -51,7 +53,7 @@ type misbehaviour struct {
 	padEnd bool // that member comes last
 
 	// A stream.
-	form      eventFormat
+	form      wire.EventFormat
 	acts      []incident
 	noDone    bool
 	noFinish  bool
@@ -206,7 +208,7 @@ func (x *exchange) streamError(a apiError, done bool) {
 	x.emit(body)
 	x.name = ""
 	if done {
-		x.emit(doneMark)
+		x.emit(wire.Done)
 	}
 	x.finish()
 }

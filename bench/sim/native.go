@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"strconv"
+
+	"penstock/bench/sim/wire"
 )
 
 // dialect is what an exchange is held in.
@@ -54,7 +56,7 @@ func (v *dialectWriter) event(name, format string, args ...any) bool {
 	return ok
 }
 
-func quoted(s string) []byte { return appendString(nil, s) }
+func quoted(s string) []byte { return wire.AppendString(nil, s) }
 
 // is reports whether the engine is of one of the named families: the dialects of llama.cpp and
 // Ollama were recorded, those of the others are as the dialect's own documentation has them.
@@ -136,7 +138,7 @@ func (v *dialectWriter) add(p *piece) int {
 func (v *dialectWriter) say(at int, p *piece) string {
 	text := p.esc
 	if p.kind == pieceWhole {
-		text = string(appendEscaped(nil, v.a.q.calls[p.call].args))
+		text = string(wire.AppendEscaped(nil, v.a.q.calls[p.call].args))
 	}
 	v.items[at].said = append(v.items[at].said, text...)
 	return text

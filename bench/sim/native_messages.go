@@ -4,15 +4,17 @@ import (
 	"fmt"
 
 	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/wire"
 )
 
 // What Messages says, as one engine and another says it.
 
 // message is a whole answer.
 func (v *dialectWriter) message() []byte {
-	o := members{'{'}
+	o := wire.Members{'{'}
 	v.envelope(&o)
-	o.raw("content", "[")
+	o.Raw("content", "[")
 	for at := range v.items {
 		if at > 0 {
 			o = append(o, ',')
@@ -21,41 +23,41 @@ func (v *dialectWriter) message() []byte {
 	}
 	o = append(o, ']')
 	v.stop(&o)
-	o.raw("usage", v.usage(false))
+	o.Raw("usage", v.usage(false))
 	return append(o, '}')
 }
 
 // opening is the message at the beginning of a stream.
 func (v *dialectWriter) opening() []byte {
-	o := members{'{'}
+	o := wire.Members{'{'}
 	v.envelope(&o)
-	o.raw("content", "[]")
+	o.Raw("content", "[]")
 	if !v.is("ollama") {
-		o.raw("stop_reason", "null")
-		o.raw("stop_sequence", "null")
+		o.Raw("stop_reason", "null")
+		o.Raw("stop_sequence", "null")
 	}
-	o.raw("usage", v.usage(false))
+	o.Raw("usage", v.usage(false))
 	return append(o, '}')
 }
 
-func (v *dialectWriter) envelope(o *members) {
-	o.str("id", v.a.s.id)
-	o.str("type", "message")
-	o.str("role", "assistant")
-	o.str("model", v.a.s.model)
+func (v *dialectWriter) envelope(o *wire.Members) {
+	o.Text("id", v.a.s.id)
+	o.Text("type", "message")
+	o.Text("role", "assistant")
+	o.Text("model", v.a.s.model)
 }
 
 // ending is the delta of the event before the last.
 func (v *dialectWriter) ending() []byte {
-	o := members{'{'}
+	o := wire.Members{'{'}
 	v.stop(&o)
 	return append(o, '}')
 }
 
-func (v *dialectWriter) stop(o *members) {
-	o.str("stop_reason", v.reason())
+func (v *dialectWriter) stop(o *wire.Members) {
+	o.Text("stop_reason", v.reason())
 	if !v.is("ollama") {
-		o.orNull("stop_sequence", v.stopped)
+		o.OrNull("stop_sequence", v.stopped)
 	}
 }
 

@@ -1,6 +1,10 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+
+	"penstock/bench/sim/wire"
+)
 
 // What Responses says, as one engine and another says it.
 
@@ -75,34 +79,34 @@ func (v *dialectWriter) item(at int, s stage) []byte {
 	if s == stageAdded {
 		said = nil
 	}
-	o := members{'{'}
-	o.str("id", fmt.Sprintf("item_%d", at))
+	o := wire.Members{'{'}
+	o.Text("id", fmt.Sprintf("item_%d", at))
 	if it.kind == pieceThought {
 		v.thought(&o, said, s)
 		return append(o, '}')
 	}
-	o.str("status", map[bool]string{true: "in_progress", false: "completed"}[s == stageAdded])
+	o.Text("status", map[bool]string{true: "in_progress", false: "completed"}[s == stageAdded])
 	if it.kind == pieceText {
-		o.str("type", "message")
-		o.str("role", "assistant")
-		o.raw("content", "[")
+		o.Text("type", "message")
+		o.Text("role", "assistant")
+		o.Raw("content", "[")
 		if s != stageAdded {
 			o = append(o, v.part(said, s)...)
 		}
 		return append(o, "]}"...)
 	}
 	c := &v.a.q.calls[it.call]
-	o.str("type", "function_call")
-	o.str("call_id", c.id)
-	o.str("name", c.name)
-	o.raw("arguments", `"`+string(said)+`"`)
+	o.Text("type", "function_call")
+	o.Text("call_id", c.id)
+	o.Text("name", c.name)
+	o.Raw("arguments", `"`+string(said)+`"`)
 	return append(o, '}')
 }
 
 // thought is the inside of a reasoning item: Ollama's thoughts are a summary, llama.cpp's are the
 // content.
-func (v *dialectWriter) thought(o *members, said []byte, s stage) {
-	o.str("type", "reasoning")
+func (v *dialectWriter) thought(o *wire.Members, said []byte, s stage) {
+	o.Text("type", "reasoning")
 	summary := fmt.Sprintf(`[{"type":"summary_text","text":"%s"}]`, said)
 	content := fmt.Sprintf(`[{"type":"reasoning_text","text":"%s"}]`, said)
 	if s == stageAdded {
@@ -110,23 +114,23 @@ func (v *dialectWriter) thought(o *members, said []byte, s stage) {
 	}
 	switch {
 	case v.is("ollama"):
-		o.raw("summary", summary)
+		o.Raw("summary", summary)
 		if s != stageAdded {
-			o.raw("encrypted_content", `"`+string(said)+`"`)
+			o.Raw("encrypted_content", `"`+string(said)+`"`)
 		}
 		return
 	case v.is("llamacpp"):
-		o.raw("summary", "[]")
-		o.str("encrypted_content", "")
+		o.Raw("summary", "[]")
+		o.Text("encrypted_content", "")
 	default:
-		o.raw("summary", summary)
+		o.Raw("summary", summary)
 	}
-	o.raw("content", content)
+	o.Raw("content", content)
 	switch {
 	case s == stageAdded:
-		o.str("status", "in_progress")
+		o.Text("status", "in_progress")
 	case s == stageWhole || !v.is("llamacpp"):
-		o.str("status", "completed")
+		o.Text("status", "completed")
 	}
 }
 
@@ -147,16 +151,16 @@ const ollamaEcho = `,"previous_response_id":null,"instructions":null,"tools":[],
 func (v *dialectWriter) response(status string) []byte {
 	a := v.a
 	begun := status == "in_progress"
-	o := members{'{'}
-	o.str("id", "resp_"+a.s.id)
-	o.str("object", "response")
-	o.str("status", status)
+	o := wire.Members{'{'}
+	o.Text("id", "resp_"+a.s.id)
+	o.Text("object", "response")
+	o.Text("status", status)
 	if begun && v.is("llamacpp") {
 		return append(o, '}')
 	}
-	o.num("created_at", int(a.s.created))
-	o.str("model", a.s.model)
-	o.raw("output", "[")
+	o.Number("created_at", int(a.s.created))
+	o.Text("model", a.s.model)
+	o.Raw("output", "[")
 	for at := range v.items {
 		if at > 0 {
 			o = append(o, ',')
@@ -172,10 +176,10 @@ func (v *dialectWriter) response(status string) []byte {
 	if begun {
 		counts = "null"
 	}
-	o.raw("usage", counts)
+	o.Raw("usage", counts)
 	if v.is("llamacpp") {
 		if !a.stream {
-			o.num("completed_at", int(a.x.now()))
+			o.Number("completed_at", int(a.x.now()))
 		}
 		return append(o, '}')
 	}
@@ -187,19 +191,19 @@ func (v *dialectWriter) response(status string) []byte {
 	default:
 		details = `{"reason":"content_filter"}`
 	}
-	o.raw("incomplete_details", details)
-	o.raw("error", "null")
+	o.Raw("incomplete_details", details)
+	o.Raw("error", "null")
 	if v.is("ollama") {
 		o = append(o, ollamaEcho...)
 		if begun {
-			o.raw("completed_at", "null")
+			o.Raw("completed_at", "null")
 		} else {
-			o.num("completed_at", int(a.x.now()))
+			o.Number("completed_at", int(a.x.now()))
 		}
 		if a.q.max < 0 {
-			o.raw("max_output_tokens", "null")
+			o.Raw("max_output_tokens", "null")
 		} else {
-			o.num("max_output_tokens", a.q.max)
+			o.Number("max_output_tokens", a.q.max)
 		}
 	}
 	return append(o, '}')

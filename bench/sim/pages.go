@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/wire"
 )
 
 // pageHealth: what /health says; SGLang takes a second, because it generates a token to find out.
@@ -66,9 +68,9 @@ func (e *Engine) pageModels(x *exchange) {
 				b = append(b, ',')
 			}
 			b = append(b, `{"name":`...)
-			b = appendString(b, n)
+			b = wire.AppendString(b, n)
 			b = append(b, `,"model":`...)
-			b = appendString(b, n)
+			b = wire.AppendString(b, n)
 			b = append(b,
 				`,"modified_at":"","size":"","digest":"","type":"model","description":"","tags":[""],"capabilities":["completion"],"parameters":"","details":{"parent_model":"","format":"gguf","family":"","families":[""],"parameter_size":"","quantization_level":""}}`...)
 		}
@@ -87,17 +89,17 @@ func (e *Engine) pageModels(x *exchange) {
 
 func (e *Engine) appendCard(b []byte, name string, created int64) []byte {
 	b = append(b, `{"id":`...)
-	b = appendString(b, name)
+	b = wire.AppendString(b, name)
 	b = fmt.Appendf(b, `,"object":"model","created":%d,"owned_by":`, created)
 	switch e.p.family {
 	case "llamacpp":
 		b = append(b, `"llamacpp","aliases":[`...)
-		b = appendString(b, name)
+		b = wire.AppendString(b, name)
 		return fmt.Appendf(b, `],"tags":[],"architecture":%s,"meta":%s}`, llamaArchitecture, e.llamaMeta())
 	case "vllm", "sglang":
-		b = appendString(b, e.p.family)
+		b = wire.AppendString(b, e.p.family)
 		b = append(b, `,"root":`...)
-		b = appendString(b, name)
+		b = wire.AppendString(b, name)
 		b = fmt.Appendf(b, `,"parent":null,"max_model_len":%d`, e.o.MaxModelLen)
 		if e.p.family == "vllm" {
 			b = fmt.Appendf(b,
@@ -106,13 +108,13 @@ func (e *Engine) appendCard(b []byte, name string, created int64) []byte {
 		return append(b, '}')
 	case "speaches":
 		owner, _, _ := strings.Cut(name, "/")
-		b = appendString(b, owner)
+		b = wire.AppendString(b, owner)
 		return append(b, `,"language":["en"],"task":"automatic-speech-recognition"}`...)
 	case "tgi":
-		b = appendString(b, name)
+		b = wire.AppendString(b, name)
 		return append(b, '}')
 	}
-	return append(appendString(b, owners[e.p.family]), '}')
+	return append(wire.AppendString(b, owners[e.p.family]), '}')
 }
 
 const llamaArchitecture = `{"input_modalities":["text"],"output_modalities":["text"]}`
@@ -170,9 +172,9 @@ func (e *Engine) pageTags(x *exchange) {
 			b = append(b, ',')
 		}
 		b = append(b, `{"name":`...)
-		b = appendString(b, n)
+		b = wire.AppendString(b, n)
 		b = append(b, `,"model":`...)
-		b = appendString(b, n)
+		b = wire.AppendString(b, n)
 		b = fmt.Appendf(b,
 			`,"size":21999123,"digest":"%s","details":{"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"3.32M","quantization_level":"F16"`, hex32(uint64(i)))
 		if x.req.path == "/api/ps" {
@@ -191,7 +193,7 @@ func (e *Engine) pageProps(x *exchange) {
 	model, _ := e.served("")
 	b := fmt.Appendf(nil,
 		`{"default_generation_settings":{"params":{"seed":4294967295,"temperature":0.8},"n_ctx":%d},"total_slots":%d,"model_alias":`, e.o.MaxModelLen, limit)
-	b = appendString(b, model)
+	b = wire.AppendString(b, model)
 	b = fmt.Appendf(b,
 		`,"model_path":"%s/model.gguf","model_ftype":"F16","modalities":{"vision":true,"video":false,"audio":false},"media_marker":"<__media__>","endpoint_slots":true,"endpoint_props":false,"endpoint_metrics":true,"ui":false,"ui_settings":{},"bos_token":"","eos_token":"","cors_proxy_enabled":false,"chat_template":"{%%- for message in messages %%}{{- message.content }}{%%- endfor %%}","build_info":"b11669-sim","is_sleeping":false}`, LeakedPath)
 	x.json(200, b)
@@ -235,14 +237,14 @@ func (e *Engine) pageServerInfo(x *exchange) {
 	_, limit := e.slots.room()
 	model, _ := e.served("sim")
 	b := []byte(`{"model_path":`)
-	b = appendString(b, LeakedPath+"/"+model)
+	b = wire.AppendString(b, LeakedPath+"/"+model)
 	if strings.Contains(x.req.path, "model_info") {
 		x.json(200, append(b,
 			`,"is_generation":true,"has_image_understanding":true,"has_audio_understanding":false,"weight_version":"default"}`...))
 		return
 	}
 	b = append(b, `,"served_model_name":`...)
-	b = appendString(b, model)
+	b = wire.AppendString(b, model)
 	b = fmt.Appendf(b,
 		`,"api_key":"%s","host":"%s","context_length":%d,"max_running_requests":%d,"max_total_num_tokens":%d,"version":"0.0.0+sim","internal_states":[{}]}`,
 		LeakedSecret, LeakedHost, e.o.MaxModelLen, limit, e.kvSize())

@@ -5,27 +5,29 @@ import (
 	"time"
 
 	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/wire"
 )
 
 // pageInfo is Text Generation Inference's description of itself.
 func (e *Engine) pageInfo(x *exchange) {
 	_, limit := e.slots.room()
 	model, _ := e.served("")
-	o := members{'{'}
-	o.str("model_id", model)
-	o.raw("model_sha", "null")
-	o.raw("model_pipeline_tag", `"text-generation"`)
-	o.num("max_concurrent_requests", limit)
-	o.num("max_best_of", 2)
-	o.num("max_stop_sequences", 4)
-	o.num("max_input_tokens", e.o.MaxModelLen-1)
-	o.num("max_total_tokens", e.o.MaxModelLen)
-	o.num("validation_workers", 2)
-	o.num("max_client_batch_size", 4)
-	o.str("router", "text-generation-router")
-	o.str("version", "0.0.0+sim")
-	o.raw("sha", "null")
-	o.raw("docker_label", "null")
+	o := wire.Members{'{'}
+	o.Text("model_id", model)
+	o.Raw("model_sha", "null")
+	o.Raw("model_pipeline_tag", `"text-generation"`)
+	o.Number("max_concurrent_requests", limit)
+	o.Number("max_best_of", 2)
+	o.Number("max_stop_sequences", 4)
+	o.Number("max_input_tokens", e.o.MaxModelLen-1)
+	o.Number("max_total_tokens", e.o.MaxModelLen)
+	o.Number("validation_workers", 2)
+	o.Number("max_client_batch_size", 4)
+	o.Text("router", "text-generation-router")
+	o.Text("version", "0.0.0+sim")
+	o.Raw("sha", "null")
+	o.Raw("docker_label", "null")
 	x.json(200, append(o, '}'))
 }
 
@@ -48,9 +50,9 @@ func (e *Engine) pageIterations(x *exchange) {
 // been asked for.
 func (e *Engine) pageStudioModels(x *exchange) {
 	old := x.req.path == "/api/v0/models"
-	o := members(`{"models":[`)
+	o := wire.Members(`{"models":[`)
 	if old {
-		o = members(`{"object":"list","data":[`)
+		o = wire.Members(`{"object":"list","data":[`)
 	}
 	for i, n := range *e.models.Load() {
 		if i > 0 {
@@ -59,32 +61,32 @@ func (e *Engine) pageStudioModels(x *exchange) {
 		loaded := e.loaded.has(n)
 		o = append(o, '{')
 		if old {
-			o.str("id", n)
-			o.str("object", "model")
-			o.str("type", "vlm")
-			o.str("publisher", "sim")
-			o.str("arch", "sim")
-			o.str("compatibility_type", "gguf")
-			o.str("quantization", "Q4_K_M")
-			o.str("state", map[bool]string{true: "loaded", false: "not-loaded"}[loaded])
-			o.num("max_context_length", e.o.MaxModelLen)
+			o.Text("id", n)
+			o.Text("object", "model")
+			o.Text("type", "vlm")
+			o.Text("publisher", "sim")
+			o.Text("arch", "sim")
+			o.Text("compatibility_type", "gguf")
+			o.Text("quantization", "Q4_K_M")
+			o.Text("state", map[bool]string{true: "loaded", false: "not-loaded"}[loaded])
+			o.Number("max_context_length", e.o.MaxModelLen)
 			if loaded {
-				o.num("loaded_context_length", e.o.MaxModelLen)
+				o.Number("loaded_context_length", e.o.MaxModelLen)
 			}
 		} else {
-			o.str("type", "llm")
-			o.str("key", n)
-			o.str("display_name", n)
-			o.raw("loaded_instances", "[")
+			o.Text("type", "llm")
+			o.Text("key", n)
+			o.Text("display_name", n)
+			o.Raw("loaded_instances", "[")
 			if loaded {
 				o = append(o, '{')
-				o.str("id", n)
-				o.raw("config", fmt.Sprintf(`{"context_length":%d}`, e.o.MaxModelLen))
+				o.Text("id", n)
+				o.Raw("config", fmt.Sprintf(`{"context_length":%d}`, e.o.MaxModelLen))
 				o = append(o, '}')
 			}
 			o = append(o, ']')
-			o.num("max_context_length", e.o.MaxModelLen)
-			o.raw("capabilities", `{"vision":true,"trained_for_tool_use":true}`)
+			o.Number("max_context_length", e.o.MaxModelLen)
+			o.Raw("capabilities", `{"vision":true,"trained_for_tool_use":true}`)
 		}
 		o = append(o, '}')
 	}
@@ -103,23 +105,23 @@ func (e *Engine) pageRouterModels(x *exchange) {
 		if e.loaded.has(n) {
 			state, meta = "loaded", `,"meta":`+e.llamaMeta()
 		}
-		o := append(members(b), '{')
-		o.str("id", n)
-		o.raw("aliases", "[]")
-		o.raw("tags", "[]")
-		o.str("object", "model")
-		o.str("owned_by", "llamacpp")
-		o.num("created", int(e.started.Unix()))
-		o.raw("status", "{")
-		o.str("value", state)
-		o.raw("args", `["/usr/bin/llama-server","--model",`)
-		o = append(appendString(o, LeakedPath+"/"+n+".gguf"), ']')
-		o.str("preset", "["+n+"]\nmodel = "+LeakedPath+"/"+n+".gguf\n\n")
+		o := append(wire.Members(b), '{')
+		o.Text("id", n)
+		o.Raw("aliases", "[]")
+		o.Raw("tags", "[]")
+		o.Text("object", "model")
+		o.Text("owned_by", "llamacpp")
+		o.Number("created", int(e.started.Unix()))
+		o.Raw("status", "{")
+		o.Text("value", state)
+		o.Raw("args", `["/usr/bin/llama-server","--model",`)
+		o = append(wire.AppendString(o, LeakedPath+"/"+n+".gguf"), ']')
+		o.Text("preset", "["+n+"]\nmodel = "+LeakedPath+"/"+n+".gguf\n\n")
 		o = append(o, '}')
-		o.raw("architecture", llamaArchitecture)
-		o.str("source", "models_dir")
-		o.raw("can_remove", "false")
-		o.num("context_length", e.o.MaxModelLen)
+		o.Raw("architecture", llamaArchitecture)
+		o.Text("source", "models_dir")
+		o.Raw("can_remove", "false")
+		o.Number("context_length", e.o.MaxModelLen)
 		b = append(append(o, meta...), '}')
 	}
 	x.json(200, append(b, `],"object":"list"}`...))

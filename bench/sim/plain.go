@@ -2,6 +2,8 @@ package sim
 
 import (
 	"strconv"
+
+	"penstock/bench/sim/wire"
 )
 
 // plain says everything at once, when it is time.
@@ -54,7 +56,7 @@ func (a *answer) collect(c *generationPlan) said {
 			}
 		case pieceWhole:
 			begun[p.call] = true
-			args[p.call] = appendEscaped(nil, a.q.calls[p.call].args)
+			args[p.call] = wire.AppendEscaped(nil, a.q.calls[p.call].args)
 		default:
 			begun[p.call] = true
 			args[p.call] = append(args[p.call], p.esc...)
@@ -75,13 +77,13 @@ func (a *answer) collect(c *generationPlan) said {
 func (a *answer) appendCall(dst []byte, i int, args []byte) []byte {
 	c := &a.q.calls[i]
 	dst = append(dst, `{"id":`...)
-	dst = appendString(dst, c.id)
+	dst = wire.AppendString(dst, c.id)
 	if a.x.p.family == "ollama" || a.x.p.family == "sglang" {
 		dst = append(dst, `,"index":`...)
 		dst = strconv.AppendInt(dst, int64(i), 10)
 	}
 	dst = append(dst, `,"type":"function","function":{"name":`...)
-	dst = appendString(dst, c.name)
+	dst = wire.AppendString(dst, c.name)
 	dst = append(dst, `,"arguments":"`...)
 	dst = append(dst, args...)
 	return append(dst, `"}}`...)

@@ -1,6 +1,10 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+
+	"penstock/bench/sim/wire"
+)
 
 // notFound answers a path that the engine does not have.
 func (x *exchange) notFound() {
@@ -16,8 +20,8 @@ func (x *exchange) notFound() {
 	case x.p.family == "tgi":
 		x.reply(404, "", nil)
 	case x.p.family == "lmstudio":
-		o := members{'{'}
-		o.str("error", "Unexpected endpoint or method. ("+x.req.method+" "+x.req.path+")")
+		o := wire.Members{'{'}
+		o.Text("error", "Unexpected endpoint or method. ("+x.req.method+" "+x.req.path+")")
 		x.json(200, append(o, '}'))
 	default:
 		x.fail(apiError{status: 404, message: "Invalid URL (" + x.req.method + " " + x.req.path + ")"})

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/wire"
 )
 
 // instance writes a small value that fits a JSON schema, as far as simulated tools need it: types,
@@ -120,7 +122,7 @@ func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte 
 			dst = append(dst, ',')
 		}
 		first = false
-		dst = appendString(dst, name)
+		dst = wire.AppendString(dst, name)
 		dst = append(dst, ':')
 		dst = instance(dst, v, root, mix(seed, uint64(len(dst))), depth+1)
 	}
@@ -149,5 +151,5 @@ func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte 
 // sampleString writes one plain ASCII word as a JSON string.
 func sampleString(dst []byte, seed uint64) []byte {
 	words := [...]string{"river", "gate", "Lima", "lamp", "harbour", "mill", "Oslo", "weir"}
-	return appendString(dst, words[seed%uint64(len(words))])
+	return wire.AppendString(dst, words[seed%uint64(len(words))])
 }

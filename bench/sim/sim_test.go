@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"penstock/bench/sim/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -137,7 +139,7 @@ func fetch(t testing.TB, e *Engine, method, path, body string, header ...string)
 
 // chatBody makes a request; more is further members, with a comma before each.
 func chatBody(text, more string) string {
-	return `{"model":"sim","messages":[{"role":"user","content":` + string(appendString(nil, text)) + `}]` + more + `}`
+	return `{"model":"sim","messages":[{"role":"user","content":` + string(wire.AppendString(nil, text)) + `}]` + more + `}`
 }
 
 // events takes a stream apart, in any of the forms. The last one may be unfinished.

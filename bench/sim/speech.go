@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/wire"
 )
 
 const (
@@ -196,7 +198,7 @@ func (e *Engine) pageVoices(x *exchange) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, v)
+		b = wire.AppendString(b, v)
 	}
 	x.json(200, append(b, "]}"...))
 }

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"time"
+
+	"penstock/bench/sim/wire"
 )
 
 // flushAt is how much a stream without a rate gathers before it writes.
@@ -192,7 +194,7 @@ func (a *answer) conclude() {
 	if x.p.family == "llamacpp" { // [DONE] has a chunk of its own there
 		x.join(false)
 	}
-	if !x.t.noDone && !x.event(doneMark) {
+	if !x.t.noDone && !x.event(wire.Done) {
 		return
 	}
 	x.join(false)

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"penstock/bench/sim/wire"
 )
 
 // transcribe answers POST /v1/audio/transcriptions, and whisper.cpp's own path in its own manner.
@@ -141,32 +143,32 @@ func (a *answer) chunks(t *transcript) {
 			return
 		}
 	}
-	if !x.t.noDone && !x.event(doneMark) || !x.incidents() {
+	if !x.t.noDone && !x.event(wire.Done) || !x.incidents() {
 		return
 	}
 	a.release()
 	x.finish()
 }
 
-func chunkHead(id string, created int64, model string) members {
-	o := members{'{'}
-	o.str("id", id)
-	o.str("object", "transcription.chunk")
-	o.num("created", int(created))
-	o.str("model", model)
+func chunkHead(id string, created int64, model string) wire.Members {
+	o := wire.Members{'{'}
+	o.Text("id", id)
+	o.Text("object", "transcription.chunk")
+	o.Number("created", int(created))
+	o.Text("model", model)
 	return o
 }
 
 func transcriptChunk(id string, created int64, model, text string, ends bool) []byte {
-	delta := members{'{'}
-	delta.str("content", text)
-	choice := members(`{"delta":` + string(delta) + "}")
+	delta := wire.Members{'{'}
+	delta.Text("content", text)
+	choice := wire.Members(`{"delta":` + string(delta) + "}")
 	if ends {
-		choice.str("finish_reason", "stop")
-		choice.raw("stop_reason", "null")
+		choice.Text("finish_reason", "stop")
+		choice.Raw("stop_reason", "null")
 	}
 	o := chunkHead(id, created, model)
-	o.raw("choices", "["+string(choice)+"}]")
+	o.Raw("choices", "["+string(choice)+"}]")
 	return append(o, '}')
 }
 
@@ -219,7 +221,7 @@ func (e *Engine) pageSpeaches(x *exchange) {
 		if b[len(b)-1] != '[' {
 			b = append(b, ',')
 		}
-		b = appendString(b, n)
+		b = wire.AppendString(b, n)
 	}
 	x.json(200, append(b, "]}"...))
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"penstock/bench/sim/wire"
 )
 
 // line is one segment of a transcript.
@@ -98,10 +100,10 @@ func (t *transcript) render(format string) (ctype string, body []byte) {
 		}
 		return "text/vtt", b
 	case "json":
-		o := members{'{'}
-		o.str("text", t.text())
+		o := wire.Members{'{'}
+		o.Text("text", t.text())
 		if !t.whisper {
-			o.raw("usage", fmt.Sprintf(`{"type":"duration","seconds":%d}`, int(math.Ceil(t.seconds))))
+			o.Raw("usage", fmt.Sprintf(`{"type":"duration","seconds":%d}`, int(math.Ceil(t.seconds))))
 		}
 		return "application/json", append(o, '}')
 	}
@@ -114,45 +116,45 @@ func (t *transcript) verbose() []byte {
 	if language == "" || language == "auto" {
 		language = "english"
 	}
-	o := members{'{'}
-	o.str("task", "transcribe")
-	o.str("language", language)
-	o.raw("duration", fmt.Sprintf("%.2f", t.seconds))
-	o.str("text", t.text())
-	o.raw("segments", "[")
+	o := wire.Members{'{'}
+	o.Text("task", "transcribe")
+	o.Text("language", language)
+	o.Raw("duration", fmt.Sprintf("%.2f", t.seconds))
+	o.Text("text", t.text())
+	o.Raw("segments", "[")
 	for i, l := range t.lines {
 		if i > 0 {
 			o = append(o, ',')
 		}
 		o = append(o, '{')
-		o.num("id", i)
+		o.Number("id", i)
 		if !t.whisper {
-			o.num("seek", 0)
+			o.Number("seek", 0)
 		}
-		o.str("text", t.lead()+l.text)
-		o.raw("start", fmt.Sprintf("%.2f", l.start))
-		o.raw("end", fmt.Sprintf("%.2f", l.end))
-		o.raw("tokens", "[1]")
+		o.Text("text", t.lead()+l.text)
+		o.Raw("start", fmt.Sprintf("%.2f", l.start))
+		o.Raw("end", fmt.Sprintf("%.2f", l.end))
+		o.Raw("tokens", "[1]")
 		if t.whisper {
-			o.raw("words", "[")
+			o.Raw("words", "[")
 			o = append(t.appendWords(o, l), ']')
 		}
-		o.raw("temperature", "0.0")
-		o.raw("avg_logprob", "-0.2")
+		o.Raw("temperature", "0.0")
+		o.Raw("avg_logprob", "-0.2")
 		if !t.whisper {
-			o.raw("compression_ratio", "1.2")
+			o.Raw("compression_ratio", "1.2")
 		}
-		o.raw("no_speech_prob", "0.01")
+		o.Raw("no_speech_prob", "0.01")
 		o = append(o, '}')
 	}
 	o = append(o, ']')
 	switch {
 	case t.whisper:
-		o.str("detected_language", "english")
-		o.raw("detected_language_probability", "0.9")
-		o.raw("language_probabilities", `{"en":0.9}`)
+		o.Text("detected_language", "english")
+		o.Raw("detected_language_probability", "0.9")
+		o.Raw("language_probabilities", `{"en":0.9}`)
 	case t.words:
-		o.raw("words", "[")
+		o.Raw("words", "[")
 		for i, l := range t.lines {
 			if i > 0 {
 				o = append(o, ',')
@@ -165,7 +167,7 @@ func (t *transcript) verbose() []byte {
 }
 
 // appendWords writes the words of a line with their times.
-func (t *transcript) appendWords(o members, l line) members {
+func (t *transcript) appendWords(o wire.Members, l line) wire.Members {
 	ws := strings.Fields(l.text)
 	each := (l.end - l.start) / float64(len(ws))
 	for i, w := range ws {
@@ -173,12 +175,12 @@ func (t *transcript) appendWords(o members, l line) members {
 			o = append(o, ',')
 		}
 		o = append(o, '{')
-		o.str("word", t.lead()+w)
-		o.raw("start", fmt.Sprintf("%.2f", l.start+float64(i)*each))
-		o.raw("end", fmt.Sprintf("%.2f", l.start+float64(i+1)*each))
+		o.Text("word", t.lead()+w)
+		o.Raw("start", fmt.Sprintf("%.2f", l.start+float64(i)*each))
+		o.Raw("end", fmt.Sprintf("%.2f", l.start+float64(i+1)*each))
 		if t.whisper {
-			o.num("t_dtw", -1)
-			o.raw("probability", "0.99")
+			o.Number("t_dtw", -1)
+			o.Raw("probability", "0.99")
 		}
 		o = append(o, '}')
 	}

@@ -3,6 +3,8 @@ package sim
 import (
 	"strings"
 	"unicode"
+
+	"penstock/bench/sim/wire"
 )
 
 // word is one token of text with its JSON form, made once.
@@ -70,7 +72,7 @@ func text(words ...string) []word {
 	return ws
 }
 
-func newWord(s string) word { return word{s, string(appendEscaped(nil, s))} }
+func newWord(s string) word { return word{s, string(wire.AppendEscaped(nil, s))} }
 
 // textGenerator says one word after another, the same ones for the same seed.
 type textGenerator struct {

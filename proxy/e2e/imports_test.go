@@ -57,7 +57,8 @@ var allowed = map[string]struct {
 	"translate/audio":     {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
 	"proxy":               {ours: "config routing upstreams upstreams/engine upstreams/http1 upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"bench":               {ours: "bench/compare bench/exit bench/load bench/overhead bench/report bench/result bench/scenario proxy/plaintext", never: "net log"},
-	"bench/sim":           {modules: "github.com/valyala/fastjson", never: "log"},
+	"bench/sim":           {ours: "bench/sim/...", modules: "github.com/valyala/fastjson", never: "log"},
+	"bench/sim/wire":      {never: "net os log time"},
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common

@@ -1,0 +1,107 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+)
+
+// EventFormat is the way events are written. The zero value is what every engine does; the rest is
+// legal too.
+type EventFormat struct {
+	EOL       string // "\n" when empty; "\r\n", "\r"
+	NoSpace   bool   // no blank after the colon
+	Comments  bool   // a comment before every event
+	Multiline bool   // data in several lines
+	Fields    bool   // event, id and retry lines
+	BOM       bool   // a byte order mark first
+	Escaped   bool   // \u escapes for everything beyond ASCII
+	OpenEnd   bool   // no blank line after the last event
+}
+
+// Append writes the n-th event (from 1), with a name unless that is empty.
+func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte {
+	if *f == (EventFormat{}) {
+		if name != "" {
+			dst = append(append(append(dst, "event: "...), name...), '\n')
+		}
+		dst = append(dst, "data: "...)
+		dst = append(dst, data...)
+		return append(dst, "\n\n"...)
+	}
+	eol := f.EOL
+	if eol == "" {
+		eol = "\n"
+	}
+	if f.Escaped {
+		data = escapeAll(data)
+	}
+	if f.Comments {
+		dst = append(dst, ": ping "...)
+		dst = strconv.AppendInt(dst, int64(n), 10)
+		dst = append(dst, eol...)
+		dst = append(dst, eol...)
+		dst = append(dst, ':')
+		dst = append(dst, eol...)
+	}
+	if name == "" && f.Fields {
+		name = "message"
+	}
+	if name != "" {
+		dst = append(append(append(dst, "event: "...), name...), eol...)
+	}
+	if f.Fields {
+		dst = append(dst, "id: "...)
+		dst = strconv.AppendInt(dst, int64(n), 10)
+		dst = append(dst, eol...)
+		dst = append(dst, "retry: 3000"...)
+		dst = append(dst, eol...)
+	}
+	line := func(p []byte) {
+		dst = append(dst, "data:"...)
+		if !f.NoSpace {
+			dst = append(dst, ' ')
+		}
+		dst = append(dst, p...)
+		dst = append(dst, eol...)
+	}
+	if f.Multiline && len(data) > 2 && data[0] == '{' && data[len(data)-1] == '}' {
+		// A line break next to an outer brace means nothing to JSON.
+		line(data[:1])
+		line(data[1 : len(data)-1])
+		line(data[len(data)-1:])
+	} else {
+		line(data)
+	}
+	if f.OpenEnd && bytes.Equal(data, Done) {
+		return dst
+	}
+	return append(dst, eol...)
+}
+
+var Done = []byte("[DONE]")
+
+// escapeAll writes every character beyond ASCII as \u escapes, in pairs where one is not enough.
+func escapeAll(p []byte) []byte {
+	dst := make([]byte, 0, len(p)+16)
+	for len(p) > 0 {
+		r, n := utf8.DecodeRune(p)
+		switch {
+		case r < utf8.RuneSelf:
+			dst = append(dst, byte(r))
+		case r > 0xffff:
+			r -= 0x10000
+			dst = appendU(dst, 0xd800+r>>10)
+			dst = appendU(dst, 0xdc00+r&0x3ff)
+		default:
+			dst = appendU(dst, r)
+		}
+		p = p[n:]
+	}
+	return dst
+}
+
+func appendU(dst []byte, r rune) []byte {
+	const hex = "0123456789abcdef"
+	return append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+}

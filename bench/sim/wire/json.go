@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// AppendString writes s as a JSON string.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	dst = AppendEscaped(dst, s)
+	return append(dst, '"')
+}
+
+// AppendEscaped writes s as the inside of a JSON string; what is not UTF-8 becomes U+FFFD.
+func AppendEscaped(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	start := 0
+	for i := 0; i < len(s); {
+		b := s[i]
+		if b >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				dst = append(dst, s[start:i]...)
+				dst = append(dst, "\ufffd"...)
+				start = i + 1
+			}
+			i += n
+			continue
+		}
+		if b >= 0x20 && b != '"' && b != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		switch b {
+		case '"', '\\':
+			dst = append(dst, '\\', b)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
+		}
+		i++
+		start = i
+	}
+	return append(dst, s[start:]...)
+}
+
+// Members writes JSON members one after the other.
+type Members []byte
+
+// Raw writes a member whose value is JSON already.
+func (o *Members) Raw(name, v string) {
+	if n := len(*o); n > 0 && (*o)[n-1] != '{' {
+		*o = append(*o, ',')
+	}
+	*o = append(append(append(append(*o, '"'), name...), `":`...), v...)
+}
+
+// Number writes a whole number.
+func (o *Members) Number(name string, n int) { o.Raw(name, strconv.Itoa(n)) }
+
+// Text writes a string.
+func (o *Members) Text(name, v string) {
+	o.Raw(name, "")
+	*o = AppendString(*o, v)
+}
+
+// OrNull writes null for an empty text.
+func (o *Members) OrNull(name, v string) {
+	if v == "" {
+		o.Raw(name, "null")
+		return
+	}
+	o.Text(name, v)
+}
