@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"penstock/bench/sim/textgen"
 )
 
 // reader is the prefill of an engine that reads one prompt at a time.
@@ -108,7 +110,7 @@ func (a *answer) gap() time.Duration {
 		d += o.BatchCost * time.Duration(max(0, a.e.slots.running.Load()-1))
 	}
 	if o.Jitter > 0 {
-		u := float64(mix(a.q.prompt.hash^o.Seed, uint64(a.spoken)+7)>>11) / (1 << 52)
+		u := float64(textgen.Mix(a.q.prompt.hash^o.Seed, uint64(a.spoken)+7)>>11) / (1 << 52)
 		d = time.Duration(float64(d) * (1 + o.Jitter*(u-1)))
 	}
 	return a.e.strain.scale(d)

@@ -2,8 +2,9 @@ package sim
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"sync"
+
+	"penstock/bench/sim/textgen"
 )
 
 const (
@@ -27,7 +28,7 @@ type prompt struct {
 }
 
 func (p *prompt) reset(seed uint64) {
-	*p = prompt{hash: mix(seed, 0x9e3779b97f4a7c15), blocks: p.blocks[:0]}
+	*p = prompt{hash: textgen.Mix(seed, 0x9e3779b97f4a7c15), blocks: p.blocks[:0]}
 }
 
 // add appends text.
@@ -54,7 +55,7 @@ func (p *prompt) addString(s string) { p.add([]byte(s)) }
 
 // image appends a picture: its identity counts, its bytes do not make the prompt longer.
 func (p *prompt) image(url []byte) {
-	h := hash64(uint64(len(url)), url)
+	h := textgen.Hash(uint64(len(url)), url)
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], h)
 	p.add(b[:])
@@ -63,7 +64,7 @@ func (p *prompt) image(url []byte) {
 }
 
 func (p *prompt) block(b []byte) {
-	p.hash = hash64(p.hash, b)
+	p.hash = textgen.Hash(p.hash, b)
 	p.blocks = append(p.blocks, p.hash^p.salt)
 }
 
@@ -71,7 +72,7 @@ func (p *prompt) block(b []byte) {
 func (p *prompt) tokens() int { return max(1, (p.bytes+bytesPerToken-1)/bytesPerToken+p.extra) }
 
 // sum is the hash of all of it.
-func (p *prompt) sum() uint64 { return hash64(p.hash, p.fill[:p.n]) }
+func (p *prompt) sum() uint64 { return textgen.Hash(p.hash, p.fill[:p.n]) }
 
 // prefixCache remembers the blocks of prompts that were read, and forgets the least recently used
 // ones, of a prompt the last ones first, as engines do. The list of uses is threaded through one
@@ -171,25 +172,4 @@ func (c *prefixCache) clear() {
 	defer c.mu.Unlock()
 	c.empty()
 	c.asked, c.in = 0, 0
-}
-
-// mix folds the 128-bit product: the whole of both arguments reaches every bit.
-func mix(a, b uint64) uint64 {
-	hi, lo := bits.Mul64(a^0x2d358dccaa6c78a5, b^0x8bb84b93962eacc9)
-	return hi ^ lo
-}
-
-// hash64 is fast, the same in every process, and not secure.
-func hash64(seed uint64, p []byte) uint64 {
-	h := mix(seed, uint64(len(p)))
-	for len(p) >= 16 {
-		h = mix(h^binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:]))
-		p = p[16:]
-	}
-	if len(p) > 0 {
-		var b [16]byte
-		copy(b[:], p)
-		h = mix(h^binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:]))
-	}
-	return mix(h, 0x1d8e4e27c47d124f)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/textgen"
 )
 
 // chat answers POST /v1/chat/completions.
@@ -228,7 +230,7 @@ func (a *answer) timings() []byte {
 type said struct {
 	text, thought []byte // as the insides of JSON strings
 	calls         []byte // elements of tool_calls
-	tokens        []word
+	tokens        []textgen.Word
 	finish        string
 	stopped       string
 }

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/textgen"
 )
 
 // chatRequest is what the simulator reads of a request for text. Nothing in it points into the
@@ -28,7 +30,7 @@ type chatRequest struct {
 	toolsReply bool // the last message is a tool's result
 	calls      []call
 	named      bool   // tool_choice names one
-	fixed      string // the text to say, when it is not a textGenerator's
+	fixed      string // the text to say, when it is not a generator's
 	hasFixed   bool
 	prompt     prompt
 }
@@ -120,7 +122,7 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 			return invalid("cache_salt", "cache_salt: should be a string of at least one character")
 		}
 		if len(s) > 0 {
-			q.prompt.salt = mix(hash64(0, s), 1)
+			q.prompt.salt = textgen.Mix(textgen.Hash(0, s), 1)
 		}
 	}
 	if s := v.Get("sim"); s != nil {
@@ -467,11 +469,11 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 		if t == nil {
 			t = tools[i%len(tools)]
 		}
-		h := mix(q.prompt.sum()^q.seed, uint64(i)+77)
+		h := textgen.Mix(q.prompt.sum()^q.seed, uint64(i)+77)
 		c := call{
 			id:   e.p.callID(e.nextID()),
 			name: string(t.GetStringBytes("function", "name")),
-			args: string(instance(nil, t.Get("function", "parameters"), t.Get("function", "parameters"), h, 0)),
+			args: string(textgen.AppendInstance(nil, t.Get("function", "parameters"), t.Get("function", "parameters"), h, 0)),
 		}
 		if x.t.badArgs {
 			c.args = `{"city": "Par` + "\n" + `is", "days": }`
@@ -487,22 +489,22 @@ func readFormat(v *fastjson.Value, q *chatRequest) *apiError {
 	if f == nil || f.Type() == fastjson.TypeNull || q.hasFixed {
 		return nil
 	}
-	seed := mix(q.prompt.sum()^q.seed, 5)
+	seed := textgen.Mix(q.prompt.sum()^q.seed, 5)
 	switch kind := string(f.GetStringBytes("type")); kind {
 	case "text":
 		return nil
 	case "json_object":
 		if s := f.Get("schema"); s != nil {
-			q.fixed = string(instance(nil, s, s, seed, 0))
+			q.fixed = string(textgen.AppendInstance(nil, s, s, seed, 0))
 		} else {
-			q.fixed = `{"answer":` + string(sampleString(nil, seed)) + `,"steps":[1,2,3],"sure":true}`
+			q.fixed = `{"answer":` + string(textgen.SampleString(nil, seed)) + `,"steps":[1,2,3],"sure":true}`
 		}
 	case "json_schema":
 		s := f.Get("json_schema", "schema")
 		if s == nil || s.Type() != fastjson.TypeObject {
 			return invalid("response_format", "Field required: response_format.json_schema.schema")
 		}
-		q.fixed = string(instance(nil, s, s, seed, 0))
+		q.fixed = string(textgen.AppendInstance(nil, s, s, seed, 0))
 	default:
 		return invalid("response_format", "Invalid response_format type: %s", kind)
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"strconv"
 
+	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
 
@@ -208,7 +209,7 @@ func (s *chunkWriter) appendEnd(dst []byte) []byte {
 func (s *chunkWriter) appendPiece(dst []byte, p *piece, c *call, first bool) []byte {
 	if s.legacy {
 		dst = append(dst, '"')
-		dst = append(dst, p.esc...)
+		dst = append(dst, p.Escaped...)
 		return append(dst, '"')
 	}
 	dst = append(dst, '{')
@@ -222,7 +223,7 @@ func (s *chunkWriter) appendPiece(dst []byte, p *piece, c *call, first bool) []b
 			dst = append(dst, `"role":null,`...)
 		}
 		dst = append(dst, `"content":"`...)
-		dst = append(dst, p.esc...)
+		dst = append(dst, p.Escaped...)
 		dst = append(dst, '"')
 		switch {
 		case sgl:
@@ -240,7 +241,7 @@ func (s *chunkWriter) appendPiece(dst []byte, p *piece, c *call, first bool) []b
 		dst = append(dst, '"')
 		dst = append(dst, s.p.reasoning...)
 		dst = append(dst, `":"`...)
-		dst = append(dst, p.esc...)
+		dst = append(dst, p.Escaped...)
 		dst = append(dst, '"')
 		if sgl {
 			dst = append(dst, `,"tool_calls":null`...)
@@ -281,7 +282,7 @@ func (s *chunkWriter) appendCallPiece(dst []byte, p *piece, c *call) []byte {
 			index()
 			dst = append(dst, `"function":{"arguments":"`...)
 		}
-		dst = append(dst, p.esc...)
+		dst = append(dst, p.Escaped...)
 		return append(dst, `"}}`...)
 	}
 	if s.p.is("vllm ollama trtllm") {
@@ -303,7 +304,7 @@ func (s *chunkWriter) appendCallPiece(dst []byte, p *piece, c *call) []byte {
 		dst = wire.AppendString(dst, c.args)
 	case s.p.family != "vllm":
 		dst = append(dst, `,"arguments":"`...)
-		dst = append(dst, p.esc...)
+		dst = append(dst, p.Escaped...)
 		dst = append(dst, '"')
 	}
 	return append(dst, "}}"...)
@@ -341,7 +342,7 @@ func (p *profile) appendUsage(dst []byte, prompt, completion, cached, reasoning 
 }
 
 // appendLogprobs writes the logprobs object of one or more tokens.
-func appendLogprobs(dst []byte, ws []word, tops int) []byte {
+func appendLogprobs(dst []byte, ws []textgen.Word, tops int) []byte {
 	dst = append(dst, `{"content":[`...)
 	for i, w := range ws {
 		if i > 0 {
@@ -358,15 +359,15 @@ func appendLogprobs(dst []byte, ws []word, tops int) []byte {
 	return append(dst, `]}`...)
 }
 
-func appendToken(dst []byte, w word) []byte {
+func appendToken(dst []byte, w textgen.Word) []byte {
 	dst = append(dst, `{"token":"`...)
-	dst = append(dst, w.esc...)
+	dst = append(dst, w.Escaped...)
 	dst = append(dst, `","logprob":-0.25,"bytes":[`...)
-	for i := range len(w.text) {
+	for i := range len(w.Text) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = strconv.AppendInt(dst, int64(w.text[i]), 10)
+		dst = strconv.AppendInt(dst, int64(w.Text[i]), 10)
 	}
 	return append(dst, ']')
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
 
@@ -148,9 +149,9 @@ func (e *Engine) embeddings(x *exchange) {
 func embed(text []byte, size int) []float32 {
 	sum := make([]float64, size)
 	for w := range strings.FieldsSeq(strings.ToLower(string(text))) {
-		h := hash64(7, []byte(w))
+		h := textgen.Hash(7, []byte(w))
 		for i := range sum {
-			sum[i] += float64(mix(h, uint64(i))>>11)/(1<<52) - 1
+			sum[i] += float64(textgen.Mix(h, uint64(i))>>11)/(1<<52) - 1
 		}
 	}
 	norm := 0.0

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"penstock/bench/sim/textgen"
 )
 
 // exchange is one request and its answer. Only the goroutine that answers touches it; the
@@ -561,7 +563,7 @@ func (x *exchange) now() int64 { return time.Now().Unix() }
 // random is a cheap source for cutting answers to pieces; the same for every run.
 func (x *exchange) random() uint64 {
 	x.rng++
-	return mix(x.rng, uint64(x.c.served))
+	return textgen.Mix(x.rng, uint64(x.c.served))
 }
 
 var dateCache atomic.Pointer[dateAt]

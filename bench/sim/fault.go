@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"penstock/bench/sim/textgen"
 )
 
 // Fault is injected misbehaviour and when it happens.
@@ -119,7 +121,7 @@ func (s *schedule) pick(applies func(*scheduled) bool) *plan {
 		if f.seen <= f.After {
 			continue
 		}
-		if f.Share > 0 && float64(mix(s.rng.Add(1), 3)>>11)/(1<<53) >= f.Share {
+		if f.Share > 0 && float64(textgen.Mix(s.rng.Add(1), 3)>>11)/(1<<53) >= f.Share {
 			continue
 		}
 		f.hits++

@@ -1,13 +1,17 @@
 package sim
 
-import "strings"
+import (
+	"strings"
 
-// generationPlan is what one choice will say, token by token. It holds no text that the
-// textGenerators can make when it is due.
+	"penstock/bench/sim/textgen"
+)
+
+// generationPlan is what one choice will say, token by token. It holds no text that its generators
+// can make when it is due.
 type generationPlan struct {
-	think    textGenerator
+	think    textgen.Generator
 	thinking int // tokens of reasoning left
-	say      textGenerator
+	say      textgen.Generator
 	saying   int     // words left
 	fixed    []piece // said in place of words
 	left     int     // tokens left in all
@@ -33,14 +37,14 @@ const (
 type piece struct {
 	kind pieceKind
 	call int
-	word
+	textgen.Word
 }
 
 // newScript plans the answer of one choice; limit is the most tokens that fit.
 func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
-	seed := mix(mix(q.prompt.sum(), q.seed), uint64(choice)+1)
+	seed := textgen.Mix(textgen.Mix(q.prompt.sum(), q.seed), uint64(choice)+1)
 	s := generationPlan{
-		think: newSpeaker(mix(seed, 11)), say: newSpeaker(mix(seed, 12)),
+		think: textgen.New(textgen.Mix(seed, 11)), say: textgen.New(textgen.Mix(seed, 12)),
 		thinking: q.reasoning, finish: "stop",
 	}
 	switch {
@@ -50,11 +54,11 @@ func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
 			s.finish = "stop"
 		}
 	case x.knobs.hasText:
-		s.fixed = textPieces(tokens(x.knobs.text))
+		s.fixed = textPieces(textgen.Tokens(x.knobs.text))
 	case q.hasFixed && x.knobs.echo:
-		s.fixed = textPieces(tokens(q.fixed))
+		s.fixed = textPieces(textgen.Tokens(q.fixed))
 	case q.hasFixed:
-		s.fixed = textPieces(fragments(q.fixed, 4))
+		s.fixed = textPieces(textgen.Fragments(q.fixed, 4))
 	default:
 		s.saying = max(24+int(seed%80), q.minimum)
 		switch {
@@ -82,10 +86,10 @@ func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
 	return s
 }
 
-func textPieces(ws []word) []piece {
+func textPieces(ws []textgen.Word) []piece {
 	ps := make([]piece, len(ws))
 	for i, w := range ws {
-		ps[i] = piece{kind: pieceText, word: w}
+		ps[i] = piece{kind: pieceText, Word: w}
 	}
 	return ps
 }
@@ -103,12 +107,12 @@ func callPieces(x *exchange, calls []call) []piece {
 	longest := 0
 	for i, c := range calls {
 		parts[i] = []piece{{kind: pieceCall, call: i}}
-		for j, w := range fragments(c.args, 5) {
+		for j, w := range textgen.Fragments(c.args, 5) {
 			if j == 0 && x.p.is("llamacpp tgi") { // the first fragment comes with the name
-				parts[i][0].word = w
+				parts[i][0].Word = w
 				continue
 			}
-			parts[i] = append(parts[i], piece{kind: pieceArgs, call: i, word: w})
+			parts[i] = append(parts[i], piece{kind: pieceArgs, call: i, Word: w})
 		}
 		longest = max(longest, len(parts[i]))
 	}
@@ -132,11 +136,11 @@ func callPieces(x *exchange, calls []call) []piece {
 // so it is made now.
 func (s *generationPlan) cutAt(stops []string, limit int) {
 	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
-		s.fixed = append(s.fixed, piece{kind: pieceText, word: s.say.next()})
+		s.fixed = append(s.fixed, piece{kind: pieceText, Word: s.say.Next()})
 	}
 	var b strings.Builder
 	for _, p := range s.fixed {
-		b.WriteString(p.text)
+		b.WriteString(p.Text)
 	}
 	all, at := b.String(), -1
 	for _, stop := range stops {
@@ -149,13 +153,13 @@ func (s *generationPlan) cutAt(stops []string, limit int) {
 	}
 	s.saying = 0
 	for i, n := 0, 0; i < len(s.fixed); i++ {
-		if n+len(s.fixed[i].text) >= at {
-			rest := s.fixed[i].text[:at-n]
-			s.fixed[i].word = newWord(rest)
+		if n+len(s.fixed[i].Text) >= at {
+			rest := s.fixed[i].Text[:at-n]
+			s.fixed[i].Word = textgen.NewWord(rest)
 			s.fixed = s.fixed[:i+1]
 			return
 		}
-		n += len(s.fixed[i].text)
+		n += len(s.fixed[i].Text)
 	}
 }
 
@@ -167,7 +171,7 @@ func (s *generationPlan) next() (piece, bool) {
 	s.left--
 	if s.thinking > 0 {
 		s.thinking--
-		return piece{kind: pieceThought, word: s.think.next()}, true
+		return piece{kind: pieceThought, Word: s.think.Next()}, true
 	}
 	if len(s.fixed) > 0 {
 		p := s.fixed[0]
@@ -175,5 +179,5 @@ func (s *generationPlan) next() (piece, bool) {
 		return p, true
 	}
 	s.saying--
-	return piece{kind: pieceText, word: s.say.next()}, true
+	return piece{kind: pieceText, Word: s.say.Next()}, true
 }

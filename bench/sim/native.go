@@ -136,7 +136,7 @@ func (v *dialectWriter) add(p *piece) int {
 
 // say adds a token to an item and returns what it says, as the inside of a JSON string.
 func (v *dialectWriter) say(at int, p *piece) string {
-	text := p.esc
+	text := p.Escaped
 	if p.kind == pieceWhole {
 		text = string(wire.AppendEscaped(nil, v.a.q.calls[p.call].args))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
 
@@ -299,7 +300,7 @@ func (e *Engine) tokenizeOf(x *exchange, v *fastjson.Value) {
 		if i > 0 {
 			ids = append(ids, ',')
 		}
-		ids = strconv.AppendUint(ids, mix(q.prompt.hash, uint64(i))%32000, 10)
+		ids = strconv.AppendUint(ids, textgen.Mix(q.prompt.hash, uint64(i))%32000, 10)
 	}
 	if x.p.family == "llamacpp" {
 		if v.GetBool("with_pieces") {

@@ -46,20 +46,20 @@ func (a *answer) collect(c *generationPlan) said {
 	for p, ok := c.next(); ok; p, ok = c.next() {
 		switch p.kind {
 		case pieceText:
-			m.text = append(m.text, p.esc...)
+			m.text = append(m.text, p.Escaped...)
 			if a.q.logprobs {
-				m.tokens = append(m.tokens, p.word)
+				m.tokens = append(m.tokens, p.Word)
 			}
 		case pieceThought:
 			if !a.q.hush {
-				m.thought = append(m.thought, p.esc...)
+				m.thought = append(m.thought, p.Escaped...)
 			}
 		case pieceWhole:
 			begun[p.call] = true
 			args[p.call] = wire.AppendEscaped(nil, a.q.calls[p.call].args)
 		default:
 			begun[p.call] = true
-			args[p.call] = append(args[p.call], p.esc...)
+			args[p.call] = append(args[p.call], p.Escaped...)
 		}
 	}
 	for i, is := range begun {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"penstock/bench/sim/textgen"
 )
 
 // profile is what tells one engine from another on the wire. Each value was seen on that engine, or
@@ -128,7 +130,7 @@ func profilesText() string {
 func hex32(n uint64) string {
 	const hex = "0123456789abcdef"
 	var b [32]byte
-	a, c := mix(n, 1), mix(n, 2)
+	a, c := textgen.Mix(n, 1), textgen.Mix(n, 2)
 	for i := range 16 {
 		b[i], b[i+16] = hex[a>>(4*i)&15], hex[c>>(4*i)&15]
 	}

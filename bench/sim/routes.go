@@ -3,6 +3,8 @@ package sim
 import (
 	"net"
 	"strings"
+
+	"penstock/bench/sim/textgen"
 )
 
 // inference are the paths whose requests are work: counted, recorded, and hit by faults that name
@@ -215,4 +217,6 @@ func localName(host string) bool {
 		strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
 }
 
-func (e *Engine) nextID() uint64 { return mix(e.o.Seed+uint64(e.started.UnixNano()), e.ids.Add(1)) }
+func (e *Engine) nextID() uint64 {
+	return textgen.Mix(e.o.Seed+uint64(e.started.UnixNano()), e.ids.Add(1))
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
 
@@ -37,7 +38,7 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *chat
 	}
 	s = spoken{
 		input: string(v.GetStringBytes("input")), format: string(v.GetStringBytes("response_format")),
-		speed: 1, voice: hash64(1, v.GetStringBytes("voice")),
+		speed: 1, voice: textgen.Hash(1, v.GetStringBytes("voice")),
 		whole: e.p.family == "kokoro" && v.Get("stream") != nil && !v.GetBool("stream"),
 		sse:   e.p.family != "kokoro" && string(v.GetStringBytes("stream_format")) == "sse",
 	}

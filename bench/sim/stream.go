@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
 
@@ -26,7 +27,7 @@ func (a *answer) streamed() {
 		if a.voice != nil {
 			return []byte(`{"type":"ping"}`)
 		}
-		p := piece{kind: pieceText, word: newWord(text)}
+		p := piece{kind: pieceText, Word: textgen.NewWord(text)}
 		return a.s.append(nil, &chunk{delta: a.s.appendPiece(nil, &p, nil, false)})
 	}
 	tick := a.first
@@ -108,7 +109,7 @@ func (a *answer) step(i int, c *generationPlan) bool {
 			c.opened = true
 			one := chunk{index: i, delta: x.delta}
 			if a.q.logprobs && p.kind == pieceText {
-				one.logprobs = a.logprobs([]word{p.word})
+				one.logprobs = a.logprobs([]textgen.Word{p.Word})
 			}
 			// no end of text, so no chunk of its own
 			if x.p.family == "tgi" && c.left == 0 && c.finish == "length" && !x.t.noFinish {
@@ -205,7 +206,7 @@ func (a *answer) conclude() {
 	x.finish()
 }
 
-func (a *answer) logprobs(ws []word) []byte {
+func (a *answer) logprobs(ws []textgen.Word) []byte {
 	if a.s.legacy {
 		b := []byte(`{"text_offset":[],"tokens":[`)
 		for i, w := range ws {
@@ -213,7 +214,7 @@ func (a *answer) logprobs(ws []word) []byte {
 				b = append(b, ',')
 			}
 			b = append(b, '"')
-			b = append(b, w.esc...)
+			b = append(b, w.Escaped...)
 			b = append(b, '"')
 		}
 		b = append(b, `],"token_logprobs":[`...)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
 
@@ -71,7 +72,7 @@ func (e *Engine) transcribe(x *exchange) {
 		return
 	}
 	t := transcript{
-		lines: transcribed(hash64(e.o.Seed, f.file), f.seconds()), seconds: f.seconds(),
+		lines: transcribed(textgen.Hash(e.o.Seed, f.file), f.seconds()), seconds: f.seconds(),
 		language: f.fields["language"], words: strings.Contains(f.words, "word"), whisper: whisper,
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
 
@@ -16,13 +17,13 @@ type line struct {
 
 // transcribed makes up what was said: about two words a second, a segment for each five seconds.
 func transcribed(seed uint64, seconds float64) []line {
-	s := newSpeaker(seed)
+	s := textgen.New(seed)
 	var lines []line
 	for at := 0.0; at < seconds || len(lines) == 0; at += 5 {
 		end := min(at+5, max(seconds, at+0.5))
 		l := line{start: at, end: end}
 		for range max(2, int(2*(end-at))) {
-			l.text += s.next().text
+			l.text += s.Next().Text
 		}
 		l.text = strings.TrimSpace(strings.ReplaceAll(l.text, "\n\n", ""))
 		lines = append(lines, l)

@@ -1,4 +1,4 @@
-package sim
+package textgen
 
 import (
 	"strconv"
@@ -9,10 +9,10 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// instance writes a small value that fits a JSON schema, as far as simulated tools need it: types,
-// enum, const, required and other properties, items, bounds, anyOf, local $ref. root is where $ref
-// starts.
-func instance(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
+// AppendInstance writes a small value that fits a JSON schema, as far as simulated tools need it:
+// types, enum, const, required and other properties, items, bounds, anyOf, local $ref. root is
+// where $ref starts.
+func AppendInstance(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
 	if s == nil || s.Type() != fastjson.TypeObject {
 		if depth == 0 {
 			return append(dst, "{}"...)
@@ -33,11 +33,11 @@ func instance(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byt
 		for step := range strings.SplitSeq(ref[2:], "/") {
 			to = to.Get(strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
 		}
-		return instance(dst, to, root, seed, depth+1)
+		return AppendInstance(dst, to, root, seed, depth+1)
 	}
 	for _, name := range []string{"anyOf", "oneOf", "allOf"} {
 		if any := s.GetArray(name); len(any) > 0 {
-			return instance(dst, any[0], root, seed, depth+1)
+			return AppendInstance(dst, any[0], root, seed, depth+1)
 		}
 	}
 	kind := string(s.GetStringBytes("type"))
@@ -70,10 +70,10 @@ func array(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
 		}
 		item := s.Get("items")
 		if item == nil {
-			dst = sampleString(dst, seed)
+			dst = SampleString(dst, seed)
 			continue
 		}
-		dst = instance(dst, item, root, mix(seed, uint64(i)), depth+1)
+		dst = AppendInstance(dst, item, root, Mix(seed, uint64(i)), depth+1)
 	}
 	return append(dst, ']')
 }
@@ -104,7 +104,7 @@ func sample(dst []byte, s *fastjson.Value, seed uint64) []byte {
 		return append(dst, `"keeper@example.com"`...)
 	}
 	start := len(dst)
-	dst = sampleString(dst, seed)
+	dst = SampleString(dst, seed)
 	for lo := s.GetInt("minLength"); len(dst)-start-2 < lo && lo < 1<<16; {
 		dst = append(dst[:len(dst)-1], `x"`...)
 	}
@@ -124,7 +124,7 @@ func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte 
 		first = false
 		dst = wire.AppendString(dst, name)
 		dst = append(dst, ':')
-		dst = instance(dst, v, root, mix(seed, uint64(len(dst))), depth+1)
+		dst = AppendInstance(dst, v, root, Mix(seed, uint64(len(dst))), depth+1)
 	}
 	required := map[string]bool{}
 	for _, r := range s.GetArray("required") {
@@ -148,8 +148,8 @@ func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte 
 	return append(dst, '}')
 }
 
-// sampleString writes one plain ASCII word as a JSON string.
-func sampleString(dst []byte, seed uint64) []byte {
+// SampleString writes one plain ASCII word as a JSON string.
+func SampleString(dst []byte, seed uint64) []byte {
 	words := [...]string{"river", "gate", "Lima", "lamp", "harbour", "mill", "Oslo", "weir"}
 	return wire.AppendString(dst, words[seed%uint64(len(words))])
 }

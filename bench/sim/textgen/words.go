@@ -1,4 +1,4 @@
-package sim
+package textgen
 
 import (
 	"strings"
@@ -7,8 +7,8 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// word is one token of text with its JSON form, made once.
-type word struct{ text, esc string }
+// Word is one token of text with its JSON form, made once.
+type Word struct{ Text, Escaped string }
 
 // state is a place in the chain of words: what may follow.
 type state uint8
@@ -28,7 +28,7 @@ const (
 // than once. A few words carry what text in the world carries and breaks careless code: umlauts,
 // three- and four-byte characters, quotes, a backslash.
 var chain = [states]struct {
-	words []word
+	words []Word
 	next  []state
 }{
 	atStart: {
@@ -59,23 +59,23 @@ var chain = [states]struct {
 		[]state{atStart},
 	},
 	atEnd: {
-		[]word{{".", "."}, {".", "."}, {".", "."}, {",", ","}, {".\n\n", `.\n\n`}, {";", ";"}, {" 🚲.", " 🚲."}},
+		[]Word{{".", "."}, {".", "."}, {".", "."}, {",", ","}, {".\n\n", `.\n\n`}, {";", ";"}, {" 🚲.", " 🚲."}},
 		[]state{atStart},
 	},
 }
 
-func text(words ...string) []word {
-	ws := make([]word, len(words))
+func text(words ...string) []Word {
+	ws := make([]Word, len(words))
 	for i, w := range words {
-		ws[i] = newWord(" " + w)
+		ws[i] = NewWord(" " + w)
 	}
 	return ws
 }
 
-func newWord(s string) word { return word{s, string(wire.AppendEscaped(nil, s))} }
+func NewWord(s string) Word { return Word{s, string(wire.AppendEscaped(nil, s))} }
 
-// textGenerator says one word after another, the same ones for the same seed.
-type textGenerator struct {
+// Generator says one word after another, the same ones for the same seed.
+type Generator struct {
 	rng  uint64
 	at   state
 	lead begin
@@ -91,15 +91,15 @@ const (
 	atNone
 )
 
-func newSpeaker(seed uint64) textGenerator { return textGenerator{rng: seed} }
+func New(seed uint64) Generator { return Generator{rng: seed} }
 
-func (s *textGenerator) random(n int) int {
+func (s *Generator) random(n int) int {
 	s.rng += 0x9e3779b97f4a7c15
-	return int(mix(s.rng, 0xd1342543de82ef95) % uint64(n))
+	return int(Mix(s.rng, 0xd1342543de82ef95) % uint64(n))
 }
 
-// next is the next word, blank before it included.
-func (s *textGenerator) next() word {
+// Next is the next word, blank before it included.
+func (s *Generator) Next() Word {
 	was, here := s.at, &chain[s.at]
 	i := s.random(len(here.words))
 	w := here.words[i]
@@ -108,9 +108,9 @@ func (s *textGenerator) next() word {
 	s.lead = atNone
 	if was == atEnd {
 		switch {
-		case strings.HasSuffix(w.text, "\n"):
+		case strings.HasSuffix(w.Text, "\n"):
 			s.lead = atParagraph
-		case strings.HasSuffix(w.text, "."):
+		case strings.HasSuffix(w.Text, "."):
 			s.lead = atSentence
 		}
 		return w
@@ -125,42 +125,42 @@ func (s *textGenerator) next() word {
 }
 
 // capitals holds the words as they stand at the head of a sentence, with and without a blank.
-var capitals = func() (all [states][][2]word) {
+var capitals = func() (all [states][][2]Word) {
 	for st := range all {
 		for _, w := range chain[st].words {
-			r := []rune(strings.TrimPrefix(w.text, " "))
+			r := []rune(strings.TrimPrefix(w.Text, " "))
 			r[0] = unicode.ToUpper(r[0])
-			all[st] = append(all[st], [2]word{newWord(" " + string(r)), newWord(string(r))})
+			all[st] = append(all[st], [2]Word{NewWord(" " + string(r)), NewWord(string(r))})
 		}
 	}
 	return all
 }()
 
-// tokens cuts a text the way the simulator counts: a blank begins a token, and none has more than
+// Tokens cuts a text the way the simulator counts: a blank begins a token, and none has more than
 // 12 characters.
-func tokens(s string) []word {
+func Tokens(s string) []Word {
 	return pieces(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }
 
-// fragments cuts a text into n-character pieces: how tool arguments and JSON arrive.
-func fragments(s string, n int) []word {
+// Fragments cuts a text into n-character pieces: how tool arguments and JSON arrive.
+func Fragments(s string, n int) []Word {
 	return pieces(s, func(_ rune, before int) bool { return before == n })
 }
 
 // pieces cuts a text before every character at which cut says so; before is how many the piece has
 // already.
-func pieces(s string, cut func(r rune, before int) bool) []word {
-	var ws []word
+func pieces(s string, cut func(r rune, before int) bool) []Word {
+	var ws []Word
 	start, runes := 0, 0
 	for i, r := range s {
 		if cut(r, runes) {
-			ws = append(ws, newWord(s[start:i]))
+			ws = append(ws, NewWord(s[start:i]))
 			start, runes = i, 0
 		}
 		runes++
 	}
 	if start < len(s) {
-		ws = append(ws, newWord(s[start:]))
+		ws = append(ws, NewWord(s[start:]))
 	}
 	return ws
 }
