@@ -2,41 +2,11 @@ package sim
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"penstock/bench/sim/textgen"
 )
-
-// reader is the prefill of an engine that reads one prompt at a time.
-type reader struct {
-	mu   sync.Mutex
-	free time.Time // when it has read all that it was given
-}
-
-// reserve puts a prompt that takes d at the end of the line and says when it will have been read.
-func (r *reader) reserve(now time.Time, d time.Duration) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.free.Before(now) {
-		r.free = now
-	}
-	r.free = r.free.Add(d)
-	return r.free
-}
-
-// forgo gives back what is left of a reservation of d that was to end at due. Who is in line
-// already keeps their time.
-func (r *reader) forgo(d time.Duration, due time.Time) {
-	left := min(d, time.Until(due))
-	if left <= 0 {
-		return
-	}
-	r.mu.Lock()
-	r.free = r.free.Add(-left)
-	r.mu.Unlock()
-}
 
 // slowdown is what an engine suffers from as a whole.
 type slowdown struct {
@@ -93,7 +63,7 @@ func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	if !e.o.SharedPrefill {
 		return now.Add(wait + read), 0
 	}
-	return e.reader.reserve(now, read).Add(wait), read
+	return e.reader.Reserve(now, read).Add(wait), read
 }
 
 // gap is the time until the next token: that of a batch of this size, under this slowdown.
@@ -107,10 +77,10 @@ func (a *answer) gap() time.Duration {
 		d = time.Duration(float64(time.Second) / o.TokenRate)
 	}
 	if o.BatchCost > 0 {
-		d += o.BatchCost * time.Duration(max(0, a.e.slots.running.Load()-1))
+		d += o.BatchCost * time.Duration(max(0, a.e.slots.Running()-1))
 	}
 	if o.Jitter > 0 {
-		u := float64(textgen.Mix(a.q.prompt.hash^o.Seed, uint64(a.spoken)+7)>>11) / (1 << 52)
+		u := float64(textgen.Mix(a.q.prompt.Hash^o.Seed, uint64(a.spoken)+7)>>11) / (1 << 52)
 		d = time.Duration(float64(d) * (1 + o.Jitter*(u-1)))
 	}
 	return a.e.strain.scale(d)
@@ -130,21 +100,21 @@ func (e *Engine) speed(running int) float64 {
 // evicted. What comes after is late by as much: tick moves. False: the client left.
 func (a *answer) keep(tick *time.Time) bool {
 	e, x := a.e, a.x
-	if !a.tenant.evicted.Load() && e.strain.stands() == 0 {
+	if !a.tenant.Evicted() && e.strain.stands() == 0 {
 		return true
 	}
 	if !x.flush() {
 		return false
 	}
-	if a.tenant.evicted.Load() {
+	if a.tenant.Evicted() {
 		e.counters.preempted.Add(1)
-		if err := e.slots.back(a.tenant, x.gone()); err != nil {
+		if err := e.slots.Requeue(a.tenant, x.gone()); err != nil {
 			a.tenant, x.lost = nil, true
 			return false
 		}
-		due, read := a.readyAt(a.prompt + a.spoken - e.cache.cached(a.q.prompt.blocks, a.prompt))
+		due, read := a.readyAt(a.prompt + a.spoken - e.cache.Lookup(a.q.prompt.Blocks, a.prompt))
 		if !x.pauseUntil(due) {
-			e.reader.forgo(read, due)
+			e.reader.Forgo(read, due)
 			return false
 		}
 	}
@@ -178,7 +148,7 @@ func (a *answer) think(steps int) bool {
 		if gap > 0 {
 			n = min(n, max(1, int(strideTime/gap)))
 		}
-		if gap <= 0 && a.e.strain.stands() == 0 && !a.tenant.evicted.Load() {
+		if gap <= 0 && a.e.strain.stands() == 0 && !a.tenant.Evicted() {
 			done += n
 			continue
 		}

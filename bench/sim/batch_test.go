@@ -97,7 +97,7 @@ func TestPreemption(t *testing.T) {
 				t.Errorf("stream %q: the younger one took %v", stream, second)
 			}
 			synctest.Wait()
-			used, _ := e.slots.room()
+			used, _ := e.slots.Room()
 			if s := e.Stats(); s.Preempted != 1 || s.Completed != 2 || s.Tokens != 120 || used != 0 || s.Running != 0 {
 				t.Errorf("stream %q: stats %+v, room %d", stream, s, used)
 			}
@@ -121,7 +121,7 @@ func TestPreemptedClientLeaves(t *testing.T) {
 		_ = c.Close()
 		<-took
 		synctest.Wait()
-		used, _ := e.slots.room()
+		used, _ := e.slots.Room()
 		if s := e.Stats(); s.Aborted != 1 || s.Waiting != 0 || used != 0 {
 			t.Errorf("stats %+v, room %d", s, used)
 		}
@@ -211,7 +211,7 @@ func TestEventsOfOptionsCrashAndRestart(t *testing.T) {
 	if resp, body := fetch(t, e, "POST", "/sim/event", `{"do":"slots=3"}`); resp.StatusCode != 200 {
 		t.Errorf("event: %d %s", resp.StatusCode, body)
 	}
-	eventually(t, "three slots", func() bool { _, n := e.slots.room(); return n == 3 })
+	eventually(t, "three slots", func() bool { _, n := e.slots.Room(); return n == 3 })
 	if resp, _ := fetch(t, e, "POST", "/sim/event", `{"do":"explode"}`); resp.StatusCode != 400 {
 		t.Errorf("unknown event: %d", resp.StatusCode)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
 )
 
@@ -63,12 +64,12 @@ type answer struct {
 	thought        int
 
 	arrived, admitted, first time.Time
-	tenant                   *slotHolder // nil: no slot
+	tenant                   *scheduler.SlotHolder // nil: no slot
 }
 
 // generate takes a request through the queue, the prefill and the decoding.
 func (e *Engine) generate(x *exchange, q *chatRequest, s chunkWriter) {
-	a := &answer{e: e, x: x, q: q, s: s, stream: q.stream, prompt: q.prompt.tokens()}
+	a := &answer{e: e, x: x, q: q, s: s, stream: q.stream, prompt: q.prompt.Tokens()}
 	switch x.t.flip {
 	case "sse":
 		a.stream = true
@@ -106,9 +107,9 @@ func (a *answer) enter() bool {
 	x, e := a.x, a.e
 	a.arrived = time.Now()
 	x.stubborn = e.o.CancelOnlyStreams && !a.q.stream
-	t, err := e.slots.enter(x.gone(), a.prompt)
+	t, err := e.slots.Enter(x.gone(), a.prompt)
 	if err != nil {
-		if errors.Is(err, errGone) {
+		if errors.Is(err, scheduler.ErrGone) {
 			x.lost = true
 		} else {
 			a.refuse(x.p.full(), x.p.fullInBand)
@@ -116,7 +117,7 @@ func (a *answer) enter() bool {
 		return false
 	}
 	a.tenant, a.admitted = t, time.Now()
-	if x.p.loads && e.loaded.add(a.q.model) && !x.pause(loadTime) {
+	if x.p.loads && e.loaded.Add(a.q.model) && !x.pause(loadTime) {
 		return false
 	}
 	e.times.queue.observe(a.admitted.Sub(a.arrived))
@@ -132,7 +133,7 @@ func (a *answer) release() {
 	if a.tenant == nil {
 		return
 	}
-	a.e.slots.leave(a.tenant)
+	a.e.slots.Leave(a.tenant)
 	a.tenant = nil
 	a.e.times.e2e.observe(time.Since(a.arrived))
 }
@@ -140,7 +141,7 @@ func (a *answer) release() {
 // say counts tokens.
 func (a *answer) say(n int) {
 	a.spoken += n
-	a.e.slots.grow(a.tenant, n)
+	a.e.slots.Grow(a.tenant, n)
 	a.e.counters.generated.Add(int64(n))
 }
 
@@ -178,7 +179,7 @@ func (a *answer) refuse(err apiError, inBand bool) {
 // prefill spends the time until the first token. False: the client left.
 func (a *answer) prefill() bool {
 	x, e := a.x, a.e
-	a.cached = e.cache.cached(a.q.prompt.blocks, a.prompt)
+	a.cached = e.cache.Lookup(a.q.prompt.Blocks, a.prompt)
 	due, read := a.readyAt(a.prompt - a.cached)
 	if a.stream && x.p.headFirst && (time.Until(due) > 0 || x.t.dripHead > 0) {
 		x.sse()
@@ -188,7 +189,7 @@ func (a *answer) prefill() bool {
 	}
 	for ping := x.p.ping; ping > 0 && x.headed && time.Until(due) > ping; {
 		if !x.pause(ping) {
-			e.reader.forgo(read, due)
+			e.reader.Forgo(read, due)
 			return false
 		}
 		x.comment()
@@ -197,10 +198,10 @@ func (a *answer) prefill() bool {
 		}
 	}
 	if !x.pauseUntil(due) || !e.strain.stand(x) {
-		e.reader.forgo(read, due)
+		e.reader.Forgo(read, due)
 		return false
 	}
-	e.cache.insert(a.q.prompt.blocks)
+	e.cache.Insert(a.q.prompt.Blocks)
 	e.counters.prompted.Add(int64(a.prompt))
 	e.counters.cached.Add(int64(a.cached))
 	return true

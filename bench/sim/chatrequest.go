@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
 )
 
@@ -32,7 +33,7 @@ type chatRequest struct {
 	named      bool   // tool_choice names one
 	fixed      string // the text to say, when it is not a generator's
 	hasFixed   bool
-	prompt     prompt
+	prompt     scheduler.Prompt
 }
 
 // call is a tool call to be made.
@@ -81,7 +82,7 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *api
 	}
 	for _, t := range tools {
 		var scratch [1024]byte
-		q.prompt.add(t.MarshalTo(scratch[:0]))
+		q.prompt.Add(t.MarshalTo(scratch[:0]))
 	}
 	lastUser := ""
 	for i, m := range list {
@@ -114,15 +115,15 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *api
 
 // decodeCommon reads the members that every text endpoint has.
 func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {
-	*q = chatRequest{n: 1, max: -1, prompt: prompt{blocks: q.prompt.blocks}}
-	q.prompt.reset(e.o.Seed)
+	*q = chatRequest{n: 1, max: -1, prompt: scheduler.Prompt{Blocks: q.prompt.Blocks}}
+	q.prompt.Reset(e.o.Seed)
 	if salt := v.Get("cache_salt"); salt != nil && e.p.is("vllm sglang trtllm openai") {
 		s := salt.GetStringBytes()
 		if len(s) == 0 && salt.Type() != fastjson.TypeNull {
 			return invalid("cache_salt", "cache_salt: should be a string of at least one character")
 		}
 		if len(s) > 0 {
-			q.prompt.salt = textgen.Mix(textgen.Hash(0, s), 1)
+			q.prompt.Salt = textgen.Mix(textgen.Hash(0, s), 1)
 		}
 	}
 	if s := v.Get("sim"); s != nil {
@@ -308,8 +309,8 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 	default:
 		return "", invalid(param(".role"), "Unexpected message role: %s", role)
 	}
-	q.prompt.addString(role + "\n")
-	q.prompt.extra += messageTokens
+	q.prompt.AddString(role + "\n")
+	q.prompt.Extra += scheduler.MessageTokens
 	said := ""
 	content := m.Get("content")
 	calls := m.Get("tool_calls")
@@ -320,7 +321,7 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 		}
 	case content.Type() == fastjson.TypeString:
 		b := content.GetStringBytes()
-		q.prompt.add(b)
+		q.prompt.Add(b)
 		if role == "user" {
 			said = string(b)
 		}
@@ -348,8 +349,8 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 				return "", invalid(param(".tool_calls"),
 					"Input should have id, function.name and function.arguments as strings: %s", param(".tool_calls"))
 			}
-			q.prompt.add(f.GetStringBytes("name"))
-			q.prompt.add(f.GetStringBytes("arguments"))
+			q.prompt.Add(f.GetStringBytes("name"))
+			q.prompt.Add(f.GetStringBytes("arguments"))
 		}
 	}
 	return said, nil
@@ -367,21 +368,21 @@ func readPart(q *chatRequest, part *fastjson.Value, param func() string) (string
 		if t == nil || t.Type() != fastjson.TypeString {
 			return "", invalid(param(), "Field required: %s.text", param())
 		}
-		q.prompt.add(t.GetStringBytes())
+		q.prompt.Add(t.GetStringBytes())
 		return string(t.GetStringBytes()), nil
 	case "image_url":
 		url := part.GetStringBytes("image_url", "url")
 		if len(url) == 0 {
 			return "", invalid(param(), "Field required: %s.image_url.url", param())
 		}
-		q.prompt.image(url)
+		q.prompt.Image(url)
 		return "", nil
 	case "input_audio":
 		data := part.GetStringBytes("input_audio", "data")
 		if len(data) == 0 {
 			return "", invalid(param(), "Field required: %s.input_audio.data", param())
 		}
-		q.prompt.image(data)
+		q.prompt.Image(data)
 		return "", nil
 	}
 	return "", invalid(param(), "Unknown part type: %s", kind)
@@ -469,7 +470,7 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 		if t == nil {
 			t = tools[i%len(tools)]
 		}
-		h := textgen.Mix(q.prompt.sum()^q.seed, uint64(i)+77)
+		h := textgen.Mix(q.prompt.Sum()^q.seed, uint64(i)+77)
 		c := call{
 			id:   e.p.callID(e.nextID()),
 			name: string(t.GetStringBytes("function", "name")),
@@ -489,7 +490,7 @@ func readFormat(v *fastjson.Value, q *chatRequest) *apiError {
 	if f == nil || f.Type() == fastjson.TypeNull || q.hasFixed {
 		return nil
 	}
-	seed := textgen.Mix(q.prompt.sum()^q.seed, 5)
+	seed := textgen.Mix(q.prompt.Sum()^q.seed, 5)
 	switch kind := string(f.GetStringBytes("type")); kind {
 	case "text":
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
@@ -31,7 +32,7 @@ func (e *Engine) decodeCompletion(x *exchange, v *fastjson.Value, q *chatRequest
 	case p == nil:
 		return invalid("prompt", "Field required: prompt")
 	case p.Type() == fastjson.TypeString:
-		q.prompt.add(p.GetStringBytes())
+		q.prompt.Add(p.GetStringBytes())
 		if x.knobs.echo {
 			q.fixed, q.hasFixed = string(p.GetStringBytes()), true
 		}
@@ -43,13 +44,13 @@ func (e *Engine) decodeCompletion(x *exchange, v *fastjson.Value, q *chatRequest
 		for _, one := range list {
 			switch one.Type() {
 			case fastjson.TypeString:
-				q.prompt.add(one.GetStringBytes())
+				q.prompt.Add(one.GetStringBytes())
 			case fastjson.TypeNumber: // a token
-				q.prompt.addString(strconv.Itoa(one.GetInt()))
-				q.prompt.bytes -= len(strconv.Itoa(one.GetInt()))
-				q.prompt.extra++
+				q.prompt.AddString(strconv.Itoa(one.GetInt()))
+				q.prompt.Bytes -= len(strconv.Itoa(one.GetInt()))
+				q.prompt.Extra++
 			case fastjson.TypeArray:
-				q.prompt.add(one.MarshalTo(nil))
+				q.prompt.Add(one.MarshalTo(nil))
 			default:
 				return invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
 			}
@@ -116,7 +117,7 @@ func (e *Engine) embeddings(x *exchange) {
 	b = wire.AppendString(b, q.model)
 	b = append(b, `,"data":[`...)
 	for i, in := range inputs {
-		q.prompt.add(in)
+		q.prompt.Add(in)
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -140,7 +141,7 @@ func (e *Engine) embeddings(x *exchange) {
 		}
 		b = append(b, '}')
 	}
-	n := q.prompt.tokens()
+	n := q.prompt.Tokens()
 	b = fmt.Appendf(b, `],"usage":{"prompt_tokens":%d,"total_tokens":%d%s}}`, n, n, more)
 	e.small(x, &q.prompt, b)
 }
@@ -181,7 +182,7 @@ func (e *Engine) rerank(x *exchange) {
 		x.fail(*invalid("documents", "query and documents are required"))
 		return
 	}
-	q.prompt.add(query)
+	q.prompt.Add(query)
 	type hit struct {
 		index int
 		text  []byte
@@ -194,7 +195,7 @@ func (e *Engine) rerank(x *exchange) {
 		if t == nil {
 			t = d.GetStringBytes("text")
 		}
-		q.prompt.add(t)
+		q.prompt.Add(t)
 		dot := 0.0
 		for j, f := range embed(t, 64) {
 			dot += float64(f) * float64(qv[j])
@@ -213,7 +214,7 @@ func (e *Engine) rerank(x *exchange) {
 	if top := v.GetInt("top_n"); top > 0 && top < len(hits) {
 		hits = hits[:top]
 	}
-	n := q.prompt.tokens()
+	n := q.prompt.Tokens()
 	b := []byte(`{"id":"rerank-` + hex32(e.nextID()) + `","model":`)
 	b = wire.AppendString(b, q.model)
 	b = fmt.Appendf(b, `,"usage":{"prompt_tokens":%d,"total_tokens":%d},"results":[`, n, n)
@@ -247,8 +248,8 @@ func (e *Engine) smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value,
 }
 
 // small runs work that is nothing but a prefill, and answers.
-func (e *Engine) small(x *exchange, p *prompt, body []byte) {
-	a := &answer{e: e, x: x, q: &chatRequest{}, prompt: p.tokens(), limit: 1}
+func (e *Engine) small(x *exchange, p *scheduler.Prompt, body []byte) {
+	a := &answer{e: e, x: x, q: &chatRequest{}, prompt: p.Tokens(), limit: 1}
 	a.q.prompt = *p
 	if !a.enter() || !a.prefill() {
 		a.release()

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"penstock/bench/sim/scheduler"
 )
 
 // defaultSlots is how many requests run at once when nobody says.
@@ -88,9 +90,9 @@ type Engine struct {
 	p   *profile
 	err error // what New found wrong; told by Start
 
-	slots    *slots
-	cache    *prefixCache
-	reader   reader
+	slots    *scheduler.Slots
+	cache    *scheduler.PrefixCache
+	reader   scheduler.PrefillLine
 	strain   slowdown
 	schedule schedule
 	counters counters
@@ -100,7 +102,7 @@ type Engine struct {
 	ids      atomic.Uint64
 	models   atomic.Pointer[[]string]
 	sick     atomic.Bool
-	loaded   loadedModels
+	loaded   scheduler.LoadedModels
 
 	iterations atomic.Int64 // tokens when trtllm's /metrics was last read
 
@@ -198,8 +200,8 @@ func New(o Options) *Engine {
 	case queue <= 0:
 		queue = -1
 	}
-	e.slots = newSlots(o.Slots, queue, o.KVTokens)
-	e.cache = newPrefixCache(o.CacheTokens)
+	e.slots = scheduler.NewSlots(o.Slots, queue, o.KVTokens)
+	e.cache = scheduler.NewPrefixCache(o.CacheTokens)
 	e.schedule.rng.Store(o.Seed)
 	e.record.on = o.Record
 	models := append([]string(nil), o.Models...)
@@ -325,7 +327,7 @@ func (e *Engine) URL() string {
 
 // Stats is a picture of the engine now. Each number is exact; they are not taken at one instant.
 func (e *Engine) Stats() Stats {
-	running, waiting, peak := e.slots.load()
+	running, waiting, peak := e.slots.Load()
 	e.mu.Lock()
 	conns := len(e.conns)
 	e.mu.Unlock()
@@ -350,7 +352,7 @@ func (e *Engine) SetModels(names ...string) {
 }
 
 // SetSlots changes how many requests run at once. Running ones are not stopped.
-func (e *Engine) SetSlots(n int) { e.slots.resize(n) }
+func (e *Engine) SetSlots(n int) { e.slots.Resize(n) }
 
 // Reset clears faults, sickness, slowness, the record, the prefix cache and every counter, as a
 // restart would; running requests and the model list stay.
@@ -359,10 +361,10 @@ func (e *Engine) Reset() {
 	e.sick.Store(false)
 	e.strain.clear()
 	e.record.clear()
-	e.cache.clear()
-	e.loaded.clear()
+	e.cache.Clear()
+	e.loaded.Clear()
 	e.iterations.Store(0)
-	e.slots.clearPeak()
+	e.slots.ClearPeak()
 	c := &e.counters
 	for _, n := range []*atomic.Int64{
 		&c.requests, &c.completed, &c.aborted, &c.rejected, &c.generated, &c.prompted, &c.cached,

@@ -110,7 +110,7 @@ func TestOwnDefaults(t *testing.T) {
 		{Options{Profile: "speaches"}, "Systran/faster-whisper-small", 2},
 	} {
 		e := New(c.o)
-		_, slots := e.slots.room()
+		_, slots := e.slots.Room()
 		if got := strings.Join(*e.models.Load(), " "); got != c.models || slots != c.slots {
 			t.Errorf("%+v: models %s, %d slots", c.o, got, slots)
 		}

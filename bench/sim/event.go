@@ -86,7 +86,7 @@ func actions() []actionRow {
 		{
 			"crash", "", "connections are reset and new ones refused, as when the process dies",
 			func(v string) (func(*Engine), error) {
-				return func(e *Engine) { e.Unlisten(); e.Drop(1, true); e.cache.clear() }, noValue(v)
+				return func(e *Engine) { e.Unlisten(); e.Drop(1, true); e.cache.Clear() }, noValue(v)
 			},
 		},
 		{

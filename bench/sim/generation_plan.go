@@ -42,7 +42,7 @@ type piece struct {
 
 // newScript plans the answer of one choice; limit is the most tokens that fit.
 func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
-	seed := textgen.Mix(textgen.Mix(q.prompt.sum(), q.seed), uint64(choice)+1)
+	seed := textgen.Mix(textgen.Mix(q.prompt.Sum(), q.seed), uint64(choice)+1)
 	s := generationPlan{
 		think: textgen.New(textgen.Mix(seed, 11)), say: textgen.New(textgen.Mix(seed, 12)),
 		thinking: q.reasoning, finish: "stop",

@@ -206,7 +206,7 @@ func TestManyClients(t *testing.T) {
 		if s.Running != 0 || s.Waiting != 0 || s.Peak > 8 || s.Completed+s.Aborted+s.Rejected != s.Requests || s.Aborted == 0 || s.Completed == 0 {
 			t.Errorf("%s: %+v", profile, s)
 		}
-		if used, _ := e.slots.room(); used != 0 {
+		if used, _ := e.slots.Room(); used != 0 {
 			t.Errorf("%s: room used %d", profile, used)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"penstock/bench/sim/scheduler"
 )
 
 // histograms are the latencies that engines report.
@@ -114,8 +116,8 @@ func (e *Engine) pageMetrics(x *exchange) {
 }
 
 func (e *Engine) metricsOfVLLM(m *metricsText) {
-	running, waiting, _ := e.slots.load()
-	asked, hit := e.cache.counts()
+	running, waiting, _ := e.slots.Load()
+	asked, hit := e.cache.Counts()
 	c := &e.counters
 	load := "vllm:"
 	if e.p.name == "vllm-omni" {
@@ -135,15 +137,15 @@ func (e *Engine) metricsOfVLLM(m *metricsText) {
 		float64(c.completed.Load()), `finished_reason="stop"`)
 	m.series("vllm:request_success_total", float64(c.aborted.Load()), `finished_reason="abort"`)
 	m.add("gauge", "vllm:cache_config_info", "Information of the LLMEngine CacheConfig", 1,
-		fmt.Sprintf(`block_size="%d",num_gpu_blocks="%d"`, blockTokens, e.kvSize()/blockTokens))
+		fmt.Sprintf(`block_size="%d",num_gpu_blocks="%d"`, scheduler.BlockTokens, e.kvSize()/scheduler.BlockTokens))
 	m.histogram(&e.times.ttft, "vllm:time_to_first_token_seconds")
 	m.histogram(&e.times.queue, "vllm:request_queue_time_seconds")
 	m.histogram(&e.times.e2e, "vllm:e2e_request_latency_seconds")
 }
 
 func (e *Engine) metricsOfSGLang(m *metricsText) {
-	running, waiting, _ := e.slots.load()
-	used, _ := e.slots.room()
+	running, waiting, _ := e.slots.Load()
+	used, _ := e.slots.Room()
 	c := &e.counters
 	m.gauge("sglang:num_running_reqs", "The number of running requests.", float64(running))
 	m.gauge("sglang:num_queue_reqs", "The number of requests in the waiting queue.", float64(waiting))
@@ -160,7 +162,7 @@ func (e *Engine) metricsOfSGLang(m *metricsText) {
 }
 
 func (e *Engine) metricsOfLlama(m *metricsText) {
-	running, waiting, _ := e.slots.load()
+	running, waiting, _ := e.slots.Load()
 	c := &e.counters
 	cached := float64(c.cached.Load())
 	m.counter("llamacpp:prompt_tokens_total", "Number of prompt tokens processed, excluding cached tokens",
@@ -186,7 +188,7 @@ func (e *Engine) metricsOfLlama(m *metricsText) {
 
 // metricsOfTGI: the names that its router registers; its counters carry no _total.
 func (e *Engine) metricsOfTGI(m *metricsText) {
-	running, waiting, _ := e.slots.load()
+	running, waiting, _ := e.slots.Load()
 	c := &e.counters
 	m.gauge("tgi_queue_size", "Current queue size", float64(waiting))
 	m.gauge("tgi_batch_current_size", "Current batch size", float64(running))
@@ -201,12 +203,12 @@ func (e *Engine) metricsOfTGI(m *metricsText) {
 // metricsOfTRT is trtllm-serve's Prometheus page, which is there when it returns performance
 // metrics.
 func (e *Engine) metricsOfTRT(m *metricsText) {
-	running, waiting, _ := e.slots.load()
+	running, waiting, _ := e.slots.Load()
 	m.gauge("trtllm_num_requests_running", "Number of requests currently running", float64(running))
 	m.gauge("trtllm_num_requests_waiting", "Number of requests waiting to be scheduled", float64(waiting))
 	m.gauge("trtllm_kv_cache_utilization", "KV cache utilization", e.kvUsage())
 	m.gauge("trtllm_kv_cache_hit_rate", "KV cache hit rate", e.hitRate())
-	m.gauge("trtllm_kv_cache_max_blocks", "Total number of KV cache blocks", float64(e.kvSize()/blockTokens))
+	m.gauge("trtllm_kv_cache_max_blocks", "Total number of KV cache blocks", float64(e.kvSize()/scheduler.BlockTokens))
 	m.add("counter", "trtllm_request_success_total", "Count of successfully processed requests",
 		float64(e.counters.completed.Load()), `finished_reason="stop"`)
 	m.histogram(&e.times.ttft, "trtllm_time_to_first_token_seconds")

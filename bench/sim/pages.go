@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
@@ -157,7 +158,7 @@ func (e *Engine) pageVersion(x *exchange) {
 }
 
 func (e *Engine) pageLoad(x *exchange) {
-	r, w, _ := e.slots.load()
+	r, w, _ := e.slots.Load()
 	x.json(200, fmt.Appendf(nil, `{"server_load":%d}`, r+w))
 }
 
@@ -190,7 +191,7 @@ func (e *Engine) pageTags(x *exchange) {
 }
 
 func (e *Engine) pageProps(x *exchange) {
-	_, limit := e.slots.room()
+	_, limit := e.slots.Room()
 	model, _ := e.served("")
 	b := fmt.Appendf(nil,
 		`{"default_generation_settings":{"params":{"seed":4294967295,"temperature":0.8},"n_ctx":%d},"total_slots":%d,"model_alias":`, e.o.MaxModelLen, limit)
@@ -201,8 +202,8 @@ func (e *Engine) pageProps(x *exchange) {
 }
 
 func (e *Engine) pageSlots(x *exchange) {
-	running, _, _ := e.slots.load()
-	_, limit := e.slots.room()
+	running, _, _ := e.slots.Load()
+	_, limit := e.slots.Room()
 	if strings.Contains(x.req.query, "fail_on_no_slot=1") && running >= limit {
 		x.fail(apiError{status: 503, message: "no slot available"})
 		return
@@ -219,8 +220,8 @@ func (e *Engine) pageSlots(x *exchange) {
 
 // pageLoads is SGLang's load report, new and old.
 func (e *Engine) pageLoads(x *exchange) {
-	running, waiting, _ := e.slots.load()
-	used, limit := e.slots.room()
+	running, waiting, _ := e.slots.Load()
+	used, limit := e.slots.Room()
 	size := e.kvSize()
 	row := fmt.Appendf(nil,
 		`{"dp_rank":0,"num_running_reqs":%d,"num_waiting_reqs":%d,"num_total_reqs":%d,"num_used_tokens":%d,"max_total_num_tokens":%d,"token_usage":%.4f,"gen_throughput":0.0,"cache_hit_rate":%.4f,"utilization":%.4f,"max_running_requests":%d}`,
@@ -235,7 +236,7 @@ func (e *Engine) pageLoads(x *exchange) {
 }
 
 func (e *Engine) pageServerInfo(x *exchange) {
-	_, limit := e.slots.room()
+	_, limit := e.slots.Room()
 	model, _ := e.served("sim")
 	b := []byte(`{"model_path":`)
 	b = wire.AppendString(b, LeakedPath+"/"+model)
@@ -257,18 +258,18 @@ func (e *Engine) kvSize() int {
 	if e.o.KVTokens > 0 {
 		return e.o.KVTokens
 	}
-	_, limit := e.slots.room()
+	_, limit := e.slots.Room()
 	return max(1, limit*e.o.MaxModelLen)
 }
 
 // kvUsage is how full the room for prompts and answers is, 0 to 1.
 func (e *Engine) kvUsage() float64 {
-	used, _ := e.slots.room()
+	used, _ := e.slots.Room()
 	return float64(used) / float64(e.kvSize())
 }
 
 func (e *Engine) hitRate() float64 {
-	asked, hit := e.cache.counts()
+	asked, hit := e.cache.Counts()
 	if asked == 0 {
 		return 0
 	}
@@ -281,9 +282,9 @@ func (e *Engine) tokenize(x *exchange) { x.withJSON(func(v *fastjson.Value) { e.
 
 func (e *Engine) tokenizeOf(x *exchange, v *fastjson.Value) {
 	var q chatRequest
-	q.prompt.reset(e.o.Seed)
+	q.prompt.Reset(e.o.Seed)
 	for _, name := range []string{"prompt", "content"} {
-		q.prompt.add(v.GetStringBytes(name))
+		q.prompt.Add(v.GetStringBytes(name))
 	}
 	for i, m := range v.GetArray("messages") {
 		if _, err := e.readMessage(&q, i, m); err != nil {
@@ -291,8 +292,8 @@ func (e *Engine) tokenizeOf(x *exchange, v *fastjson.Value) {
 			return
 		}
 	}
-	n := q.prompt.tokens()
-	if q.prompt.bytes == 0 {
+	n := q.prompt.Tokens()
+	if q.prompt.Bytes == 0 {
 		n = 0
 	}
 	ids := make([]byte, 0, 6*n)
@@ -300,7 +301,7 @@ func (e *Engine) tokenizeOf(x *exchange, v *fastjson.Value) {
 		if i > 0 {
 			ids = append(ids, ',')
 		}
-		ids = strconv.AppendUint(ids, textgen.Mix(q.prompt.hash, uint64(i))%32000, 10)
+		ids = strconv.AppendUint(ids, textgen.Mix(q.prompt.Hash, uint64(i))%32000, 10)
 	}
 	if x.p.family == "llamacpp" {
 		if v.GetBool("with_pieces") {
@@ -321,13 +322,13 @@ func (e *Engine) countTokens(x *exchange) {
 }
 
 func (e *Engine) countTokensOf(x *exchange, v *fastjson.Value) {
-	var all prompt
-	all.reset(e.o.Seed)
+	var all scheduler.Prompt
+	all.Reset(e.o.Seed)
 	var walk func(v *fastjson.Value)
 	walk = func(v *fastjson.Value) {
 		switch v.Type() {
 		case fastjson.TypeString:
-			all.add(v.GetStringBytes())
+			all.Add(v.GetStringBytes())
 		case fastjson.TypeArray:
 			for _, one := range v.GetArray() {
 				walk(one)
@@ -341,5 +342,5 @@ func (e *Engine) countTokensOf(x *exchange, v *fastjson.Value) {
 			walk(m)
 		}
 	}
-	x.json(http.StatusOK, fmt.Appendf(nil, `{"input_tokens":%d}`, all.tokens()))
+	x.json(http.StatusOK, fmt.Appendf(nil, `{"input_tokens":%d}`, all.Tokens()))
 }

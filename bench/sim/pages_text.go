@@ -6,12 +6,13 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/wire"
 )
 
 // pageInfo is Text Generation Inference's description of itself.
 func (e *Engine) pageInfo(x *exchange) {
-	_, limit := e.slots.room()
+	_, limit := e.slots.Room()
 	model, _ := e.served("")
 	o := wire.Members{'{'}
 	o.Text("model_id", model)
@@ -34,8 +35,8 @@ func (e *Engine) pageInfo(x *exchange) {
 // pageIterations is trtllm-serve's /metrics: what has happened since somebody last asked, and
 // nothing the second time.
 func (e *Engine) pageIterations(x *exchange) {
-	running, waiting, _ := e.slots.load()
-	used, _ := e.slots.room()
+	running, waiting, _ := e.slots.Load()
+	used, _ := e.slots.Room()
 	said := e.counters.generated.Load()
 	if said == e.iterations.Swap(said) && running == 0 {
 		x.json(200, []byte("[]"))
@@ -43,7 +44,8 @@ func (e *Engine) pageIterations(x *exchange) {
 	}
 	x.json(200, fmt.Appendf(nil,
 		`[{"iter":%d,"iterLatencyMS":7.0,"numActiveRequests":%d,"numQueuedRequests":%d,"kvCacheStats":{"maxNumBlocks":%d,"usedNumBlocks":%d,"tokensPerBlock":%d,"cacheHitRate":%.4f}}]`,
-		said, running, waiting, e.kvSize()/blockTokens, used/blockTokens, blockTokens, e.hitRate()))
+		said, running, waiting, e.kvSize()/scheduler.BlockTokens, used/scheduler.BlockTokens, scheduler.BlockTokens,
+		e.hitRate()))
 }
 
 // pageStudioModels is LM Studio's own list of models, old and new. A model is loaded once it has
@@ -58,7 +60,7 @@ func (e *Engine) pageStudioModels(x *exchange) {
 		if i > 0 {
 			o = append(o, ',')
 		}
-		loaded := e.loaded.has(n)
+		loaded := e.loaded.Has(n)
 		o = append(o, '{')
 		if old {
 			o.Text("id", n)
@@ -102,7 +104,7 @@ func (e *Engine) pageRouterModels(x *exchange) {
 			b = append(b, ',')
 		}
 		state, meta := "unloaded", ""
-		if e.loaded.has(n) {
+		if e.loaded.Has(n) {
 			state, meta = "loaded", `,"meta":`+e.llamaMeta()
 		}
 		o := append(wire.Members(b), '{')
@@ -166,7 +168,7 @@ func (e *Engine) loadOrUnload(x *exchange, v *fastjson.Value) {
 		x.fail(x.p.unknownModelError(name))
 		return
 	}
-	load, was := x.req.path == "/models/load", e.loaded.has(name)
+	load, was := x.req.path == "/models/load", e.loaded.Has(name)
 	switch {
 	case load && was:
 		x.fail(apiError{status: 400, message: "model is already running"})
@@ -175,9 +177,9 @@ func (e *Engine) loadOrUnload(x *exchange, v *fastjson.Value) {
 		x.fail(apiError{status: 400, message: "model is not running"})
 		return
 	case load:
-		e.loaded.add(name)
+		e.loaded.Add(name)
 	default:
-		e.loaded.drop(name)
+		e.loaded.Drop(name)
 	}
 	x.json(200, []byte(`{"success":true}`))
 }

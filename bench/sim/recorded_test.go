@@ -83,7 +83,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 	e := start(t, o)
 	for _, n := range []string{"beta", "alpha"} { // what was loaded when it was recorded
 		if profile == "llamacpp-router" && (name == "models" && n == "beta" || n == "alpha" && slices.Contains([]string{"load-again", "unload", "metrics-model", "slots-model"}, name)) {
-			e.loaded.add(n)
+			e.loaded.Add(n)
 		}
 	}
 	head, body, _ := strings.Cut(string(request), "\n\n")

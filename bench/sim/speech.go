@@ -98,11 +98,11 @@ func (e *Engine) speech(x *exchange) {
 			x.t.lines = append(x.t.lines, "x-accel-buffering: no\r\n"...)
 		}
 	}
-	q.prompt.addString(s.input)
+	q.prompt.AddString(s.input)
 	x.free()
 
 	q.stream = true // it is cancelled like one
-	a := &answer{e: e, x: x, q: q, prompt: q.prompt.tokens(), limit: 1}
+	a := &answer{e: e, x: x, q: q, prompt: q.prompt.Tokens(), limit: 1}
 	defer a.release()
 	if !a.enter() || !a.prefill() {
 		return

@@ -222,12 +222,12 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 		if s := e.Stats(); s.Running != 2 || s.Waiting != 1 {
 			t.Errorf("stats %+v", s)
 		}
-		used, _ := e.slots.room()
+		used, _ := e.slots.Room()
 		if used != 2*104+2 {
 			t.Errorf("room used %d", used)
 		}
 		time.Sleep(10 * time.Second)
-		used, _ = e.slots.room()
+		used, _ = e.slots.Room()
 		if s := e.Stats(); s.Completed != 3 || used != 0 {
 			t.Errorf("stats %+v, room %d", s, used)
 		}

@@ -64,9 +64,9 @@ func (e *Engine) transcribe(x *exchange) {
 		x.fail(*invalid("response_format", "%s format doesn't support streaming case", format))
 		return
 	}
-	q.prompt.reset(e.o.Seed)
-	q.prompt.image(f.file)
-	a := &answer{e: e, x: x, q: q, stream: q.stream, prompt: q.prompt.tokens(), limit: 1}
+	q.prompt.Reset(e.o.Seed)
+	q.prompt.Image(f.file)
+	a := &answer{e: e, x: x, q: q, stream: q.stream, prompt: q.prompt.Tokens(), limit: 1}
 	defer a.release()
 	if !a.enter() || !a.prefill() {
 		return
@@ -216,7 +216,7 @@ func (e *Engine) pageSpeaches(x *exchange) {
 	}
 	b := []byte(`{"models":[`)
 	for _, n := range *e.models.Load() {
-		if !e.loaded.has(n) {
+		if !e.loaded.Has(n) {
 			continue
 		}
 		if b[len(b)-1] != '[' {

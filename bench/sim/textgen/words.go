@@ -72,6 +72,7 @@ func text(words ...string) []Word {
 	return ws
 }
 
+// NewWord makes a token of any text.
 func NewWord(s string) Word { return Word{s, string(wire.AppendEscaped(nil, s))} }
 
 // Generator says one word after another, the same ones for the same seed.
@@ -91,6 +92,7 @@ const (
 	atNone
 )
 
+// New makes a generator for a seed.
 func New(seed uint64) Generator { return Generator{rng: seed} }
 
 func (s *Generator) random(n int) int {

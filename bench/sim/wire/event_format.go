@@ -79,6 +79,7 @@ func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte
 	return append(dst, eol...)
 }
 
+// Done is the data of the event that ends a stream.
 var Done = []byte("[DONE]")
 
 // escapeAll writes every character beyond ASCII as \u escapes, in pairs where one is not enough.

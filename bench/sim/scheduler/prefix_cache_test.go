@@ -1,4 +1,4 @@
-package sim
+package scheduler
 
 import (
 	"math/rand/v2"
@@ -9,7 +9,7 @@ import (
 // TestPrefixCacheForgetsTheLeastRecentlyUsed compares the cache with a list that is searched.
 func TestPrefixCacheForgetsTheLeastRecentlyUsed(t *testing.T) {
 	const room = 40
-	c := newPrefixCache(room * blockTokens)
+	c := NewPrefixCache(room * BlockTokens)
 	var list []uint64 // the newest first
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -22,10 +22,10 @@ func TestPrefixCacheForgetsTheLeastRecentlyUsed(t *testing.T) {
 		for want < len(blocks) && slices.Contains(list, blocks[want]) {
 			want++
 		}
-		if got := c.cached(blocks, 1<<20) / blockTokens; got != want {
+		if got := c.Lookup(blocks, 1<<20) / BlockTokens; got != want {
 			t.Fatalf("%d blocks cached, want %d", got, want)
 		}
-		c.insert(blocks)
+		c.Insert(blocks)
 		for i := len(blocks) - 1; i >= 0; i-- {
 			list = slices.DeleteFunc(list, func(b uint64) bool { return b == blocks[i] })
 			list = slices.Insert(list, 0, blocks[i])
@@ -35,8 +35,8 @@ func TestPrefixCacheForgetsTheLeastRecentlyUsed(t *testing.T) {
 			t.Fatalf("%d blocks are kept in %d places, want %d", len(c.at), len(c.uses), len(list))
 		}
 	}
-	c.clear()
-	if n := c.cached([]uint64{1}, 100); n != 0 {
+	c.Clear()
+	if n := c.Lookup([]uint64{1}, 100); n != 0 {
 		t.Errorf("%d tokens cached after clear", n)
 	}
 }

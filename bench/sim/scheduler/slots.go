@@ -1,4 +1,4 @@
-package sim
+package scheduler
 
 import (
 	"errors"
@@ -8,47 +8,52 @@ import (
 
 // Why a request got no slot.
 var (
-	errFull = errors.New("queue is full")
-	errGone = errors.New("client has left")
+	ErrFull = errors.New("queue is full")
+	ErrGone = errors.New("client has left")
 )
 
-// slots hands out the places of the running batch and the room in its cache, first come, first
+// Slots hands out the places of the running batch and the room in its cache, first come, first
 // served. It knows neither time nor sockets.
-type slots struct {
+type Slots struct {
 	mu           sync.Mutex
 	limit, queue int // queue below 0: no bound
 	kv           int // 0: not limited
 	peak         int
 	waiting      int
 	first, last  *waiter
-	youngest     *slotHolder
+	youngest     *SlotHolder
 	running      atomic.Int32
 	used         atomic.Int64 // tokens that running requests hold: what they came with and what they have said since
 }
 
 type waiter struct {
 	ready      chan struct{}
-	tenant     *slotHolder
+	tenant     *SlotHolder
 	granted    bool
 	prev, next *waiter
 }
 
-// slotHolder is a request that holds a slot. Its owner calls grow for the tokens it says and leave,
+// SlotHolder is a request that holds a slot. Its owner calls Grow for the tokens it says and Leave,
 // once, at the end.
-type slotHolder struct {
+type SlotHolder struct {
 	held         int // tokens
 	evicted      atomic.Bool
-	older, newer *slotHolder
+	older, newer *SlotHolder
 }
 
-func newSlots(limit, queue, kv int) *slots { return &slots{limit: limit, queue: queue, kv: kv} }
+// Evicted reports whether the slot has gone to others: the owner goes back.
+func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
 
-// enter waits for a slot and for need tokens of room. It returns errFull at once when the queue is
-// full, errGone when gone closes first. Without an error the caller must call leave exactly once
-// with the slotHolder.
-func (s *slots) enter(gone <-chan struct{}, need int) (*slotHolder, error) {
+// NewSlots makes slots with a queue (below 0: without a bound) and room for kv tokens (0: not
+// limited).
+func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
+
+// Enter waits for a slot and for need tokens of room. It returns ErrFull at once when the queue is
+// full, ErrGone when gone closes first. Without an error the caller must call Leave exactly once
+// with the SlotHolder.
+func (s *Slots) Enter(gone <-chan struct{}, need int) (*SlotHolder, error) {
 	s.mu.Lock()
-	t := &slotHolder{held: need}
+	t := &SlotHolder{held: need}
 	if s.first == nil && s.fits(need) {
 		s.take(t)
 		s.mu.Unlock()
@@ -56,7 +61,7 @@ func (s *slots) enter(gone <-chan struct{}, need int) (*slotHolder, error) {
 	}
 	if s.queue >= 0 && s.waiting >= s.queue {
 		s.mu.Unlock()
-		return nil, errFull
+		return nil, ErrFull
 	}
 	w := &waiter{ready: make(chan struct{}), tenant: t, prev: s.last}
 	if s.last != nil {
@@ -68,9 +73,9 @@ func (s *slots) enter(gone <-chan struct{}, need int) (*slotHolder, error) {
 	return t, s.await(w, gone)
 }
 
-// back takes an evicted slotHolder from its slot to the head of the queue, with all that it holds,
-// and waits for its return. After errGone it holds nothing.
-func (s *slots) back(t *slotHolder, gone <-chan struct{}) error {
+// Requeue takes an evicted SlotHolder from its slot to the head of the queue, with all that it
+// holds, and waits for its return. After ErrGone it holds nothing.
+func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
 	s.release(t)
 	t.evicted.Store(false)
@@ -85,7 +90,7 @@ func (s *slots) back(t *slotHolder, gone <-chan struct{}) error {
 }
 
 // await counts a waiter that has just been linked and waits; s.mu is held and given back.
-func (s *slots) await(w *waiter, gone <-chan struct{}) error {
+func (s *Slots) await(w *waiter, gone <-chan struct{}) error {
 	s.waiting++
 	s.grant()
 	s.mu.Unlock()
@@ -102,21 +107,21 @@ func (s *slots) await(w *waiter, gone <-chan struct{}) error {
 		s.unlink(w)
 	}
 	s.grant() // the head may have been what blocked the rest
-	return errGone
+	return ErrGone
 }
 
-// leave gives the slot and the room back.
-func (s *slots) leave(t *slotHolder) {
+// Leave gives the slot and the room back.
+func (s *Slots) Leave(t *SlotHolder) {
 	s.mu.Lock()
 	s.release(t)
 	s.grant()
 	s.mu.Unlock()
 }
 
-// grow counts tokens that a running request has said. When they do not fit any more, the request
+// Grow counts tokens that a running request has said. When they do not fit any more, the request
 // that came last is evicted: it finds out at its next token, goes back and reads everything again,
 // as in vLLM. A request that runs alone never is.
-func (s *slots) grow(t *slotHolder, n int) {
+func (s *Slots) Grow(t *SlotHolder, n int) {
 	t.held += n
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {
 		s.mu.Lock()
@@ -127,12 +132,12 @@ func (s *slots) grow(t *slotHolder, n int) {
 	}
 }
 
-func (s *slots) fits(need int) bool {
+func (s *Slots) fits(need int) bool {
 	n := int(s.running.Load())
 	return n < s.limit && (s.kv == 0 || n == 0 || int(s.used.Load())+need <= s.kv)
 }
 
-func (s *slots) take(t *slotHolder) {
+func (s *Slots) take(t *SlotHolder) {
 	s.used.Add(int64(t.held))
 	s.peak = max(s.peak, int(s.running.Add(1)))
 	if s.youngest != nil {
@@ -141,7 +146,7 @@ func (s *slots) take(t *slotHolder) {
 	t.older, s.youngest = s.youngest, t
 }
 
-func (s *slots) release(t *slotHolder) {
+func (s *Slots) release(t *SlotHolder) {
 	s.used.Add(-int64(t.held))
 	s.running.Add(-1)
 	if t.older != nil {
@@ -156,7 +161,7 @@ func (s *slots) release(t *slotHolder) {
 }
 
 // grant gives free slots to the head of the queue; nobody overtakes.
-func (s *slots) grant() {
+func (s *Slots) grant() {
 	for w := s.first; w != nil && s.fits(w.tenant.held); w = s.first {
 		s.unlink(w)
 		w.granted = true
@@ -165,7 +170,7 @@ func (s *slots) grant() {
 	}
 }
 
-func (s *slots) unlink(w *waiter) {
+func (s *Slots) unlink(w *waiter) {
 	if w.prev != nil {
 		w.prev.next = w.next
 	} else {
@@ -180,27 +185,33 @@ func (s *slots) unlink(w *waiter) {
 	s.waiting--
 }
 
-func (s *slots) resize(limit int) {
+// Running is how many requests run, without waiting for whoever holds the lock.
+func (s *Slots) Running() int { return int(s.running.Load()) }
+
+// Resize changes the number of slots; running requests stay.
+func (s *Slots) Resize(limit int) {
 	s.mu.Lock()
 	s.limit = limit
 	s.grant()
 	s.mu.Unlock()
 }
 
-func (s *slots) load() (running, waiting, peak int) {
+// Load is how many requests run and wait, and the most that have run at once.
+func (s *Slots) Load() (running, waiting, peak int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.running.Load()), s.waiting, s.peak
 }
 
-// room is how much of the cache running requests use, and the number of slots.
-func (s *slots) room() (used, limit int) {
+// Room is how much of the cache running requests use, and the number of slots.
+func (s *Slots) Room() (used, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.used.Load()), s.limit
 }
 
-func (s *slots) clearPeak() {
+// ClearPeak counts the peak from now on.
+func (s *Slots) ClearPeak() {
 	s.mu.Lock()
 	s.peak = int(s.running.Load())
 	s.mu.Unlock()

@@ -1,0 +1,106 @@
+package scheduler
+
+import "sync"
+
+// PrefixCache remembers the blocks of prompts that were read, and forgets the least recently used
+// ones, of a prompt the last ones first, as engines do. The list of uses is threaded through one
+// slice by positions: nothing is allocated once it has its size.
+type PrefixCache struct {
+	mu        sync.Mutex
+	max       int // blocks; 0: no cache
+	at        map[uint64]int32
+	uses      []cachedBlock // uses[0] is the list's head: next is the newest, before the oldest
+	asked, in int64
+}
+
+type cachedBlock struct {
+	block        uint64
+	next, before int32
+}
+
+// NewPrefixCache makes a cache for so many tokens; none for 0 and below.
+func NewPrefixCache(tokens int) *PrefixCache {
+	c := &PrefixCache{}
+	if tokens > 0 {
+		c.max = max(1, tokens/BlockTokens)
+		c.empty()
+	}
+	return c
+}
+
+func (c *PrefixCache) empty() { c.at, c.uses = map[uint64]int32{}, make([]cachedBlock, 1) }
+
+// Lookup is how many tokens at the start of a prompt of the given length need not be read again.
+// The last token always is, as in real engines.
+func (c *PrefixCache) Lookup(blocks []uint64, tokens int) int {
+	if c.max == 0 {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, b := range blocks {
+		if _, ok := c.at[b]; !ok {
+			break
+		}
+		n++
+	}
+	n = min(n*BlockTokens, tokens-1)
+	c.asked += int64(tokens)
+	c.in += int64(n)
+	return n
+}
+
+// Insert remembers blocks as just used.
+func (c *PrefixCache) Insert(blocks []uint64) {
+	if c.max == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := len(blocks) - 1; i >= 0; i-- {
+		c.touch(blocks[i])
+	}
+}
+
+func (c *PrefixCache) touch(block uint64) {
+	at, ok := c.at[block]
+	switch {
+	case ok:
+		c.unlink(at)
+	case len(c.uses) <= c.max:
+		at = int32(len(c.uses))
+		c.uses = append(c.uses, cachedBlock{})
+	default: // in place of the oldest
+		at = c.uses[0].before
+		c.unlink(at)
+		delete(c.at, c.uses[at].block)
+	}
+	c.at[block] = at
+	newest := c.uses[0].next
+	c.uses[at] = cachedBlock{block: block, next: newest}
+	c.uses[newest].before, c.uses[0].next = at, at
+}
+
+func (c *PrefixCache) unlink(at int32) {
+	u := c.uses[at]
+	c.uses[u.before].next, c.uses[u.next].before = u.next, u.before
+}
+
+// Counts is how many tokens were asked for, and how many of them were there.
+func (c *PrefixCache) Counts() (asked, hit int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked, c.in
+}
+
+// Clear forgets all blocks and counts.
+func (c *PrefixCache) Clear() {
+	if c.max == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.empty()
+	c.asked, c.in = 0, 0
+}

@@ -1,0 +1,77 @@
+package scheduler
+
+import (
+	"encoding/binary"
+
+	"penstock/bench/sim/textgen"
+)
+
+// How a prompt is counted, in bytes and in tokens.
+const (
+	bytesPerToken = 4
+	BlockTokens   = 16
+	blockBytes    = BlockTokens * bytesPerToken
+	imageTokens   = 256
+	MessageTokens = 3 // what a chat template adds around each message
+)
+
+// Prompt is what a request says, boiled down: its length, a hash that the answer depends on, and
+// the chained hashes of its whole blocks. The text itself is not kept.
+type Prompt struct {
+	Hash   uint64
+	Bytes  int
+	Extra  int // tokens that are not text: images, template
+	fill   [blockBytes]byte
+	n      int
+	Salt   uint64 // of the cache; 0: none
+	Blocks []uint64
+}
+
+// Reset begins a prompt; the memory of the last one is used again.
+func (p *Prompt) Reset(seed uint64) {
+	*p = Prompt{Hash: textgen.Mix(seed, 0x9e3779b97f4a7c15), Blocks: p.Blocks[:0]}
+}
+
+// Add appends text.
+func (p *Prompt) Add(b []byte) {
+	p.Bytes += len(b)
+	if p.n > 0 {
+		k := copy(p.fill[p.n:], b)
+		p.n += k
+		b = b[k:]
+		if p.n < blockBytes {
+			return
+		}
+		p.block(p.fill[:])
+		p.n = 0
+	}
+	for len(b) >= blockBytes {
+		p.block(b[:blockBytes])
+		b = b[blockBytes:]
+	}
+	p.n = copy(p.fill[:], b)
+}
+
+// AddString appends text.
+func (p *Prompt) AddString(s string) { p.Add([]byte(s)) }
+
+// Image appends a picture: its identity counts, its bytes do not make the prompt longer.
+func (p *Prompt) Image(url []byte) {
+	h := textgen.Hash(uint64(len(url)), url)
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], h)
+	p.Add(b[:])
+	p.Bytes -= len(b)
+	p.Extra += imageTokens
+}
+
+func (p *Prompt) block(b []byte) {
+	p.Hash = textgen.Hash(p.Hash, b)
+	p.Blocks = append(p.Blocks, p.Hash^p.Salt)
+}
+
+// Tokens is the length of the prompt, at least 1.
+func (p *Prompt) Tokens() int { return max(1, (p.Bytes+bytesPerToken-1)/bytesPerToken+p.Extra) }
+
+// Sum is the hash of all of it.
+func (p *Prompt) Sum() uint64 { return textgen.Hash(p.Hash, p.fill[:p.n]) }
