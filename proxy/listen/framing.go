@@ -3,6 +3,7 @@ package listen
 import (
 	"bytes"
 	"errors"
+	"math"
 	"net"
 	"os"
 	"strconv"
@@ -143,6 +144,10 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 		return p[n:]
 	}
 	n, err := f.chunks.SkipFraming(p, &chunkRules)
+	if err != nil && f.hasLength { // the head is refused, however much of its body has come with it
+		f.state, f.bodyLeft = stateBody, math.MaxUint64
+		return nil
+	}
 	if err != nil {
 		f.err = ErrFraming
 		return nil

@@ -69,6 +69,7 @@ func TestFraming(t *testing.T) {
 
 		{"POST / HTTP/1.1\r\nContent-Length: 2\r\ncontent-length: 2\r\n\r\n{}GET / HTTP/1.1\r\n\r\n", good, 2},
 		{"POST / HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n", good, 2},
+		{"POST / HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\nGET / HTTP/1.1\r\n\r\n", good, 1},
 		{"POST / HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n", framing, 1},
 		{"POST / HTTP/1.1\r\nContent-Length: 2, 2\r\n\r\n", framing, 1},
 		{"POST / HTTP/1.1\r\nContent-Length: +2\r\n\r\n", framing, 1},

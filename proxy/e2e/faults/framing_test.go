@@ -253,6 +253,22 @@ func TestFault44_Framing(t *testing.T) {
 	}
 }
 
+// TestFault44_TwoLengths: a head with two lengths is refused for the head, whatever of a body comes in the same segment.
+func TestFault44_TwoLengths(t *testing.T) {
+	t.Parallel()
+	e := start(t, rig.Setup{})
+	for _, w := range []rig.Way{rig.Chat, rig.Messages} {
+		for _, body := range []string{"", "z", "zz", "zz\r\n", "2\r\n{}\r\n0\r\n\r\n", w.Body("sim", rig.Prompt, "")} {
+			c := e.Dial()
+			_ = c.Send(e.Head("POST", w.Path, "Content-Type: application/json", "Content-Length: 4", "Transfer-Encoding: chunked") + body)
+			r := c.Reply("POST").WantStatus(400)
+			if !strings.Contains(r.Body, "The head has a Content-Length and a Transfer-Encoding.") {
+				t.Errorf("%s with %.20q: %s", w.Dialect, body, r.Body)
+			}
+		}
+	}
+}
+
 // TestFault44_StrictChunks: chunks that end otherwise than in CR LF, or whose extensions or trailers do not end, are refused,
 // and at once: the client has not closed its side.
 func TestFault44_StrictChunks(t *testing.T) {
