@@ -70,7 +70,10 @@ func (p *Local) run(f *config.File) {
 	}
 	e, err := proxy.New(proxy.Options{
 		Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: p.Setup.Lookup, Guard: p.Setup.Guard,
-		Load: func() (*config.File, config.Problems) { return p.Next, nil },
+		Load: func() (*config.File, config.Problems) {
+			next := *p.Next // each reading makes a file of its own, which a reload may complete
+			return &next, nil
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
