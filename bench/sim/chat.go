@@ -7,17 +7,18 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
 )
 
 // chat answers POST /v1/chat/completions.
 func (e *Engine) chat(x *exchange) {
-	e.text(x, chunkWriter{}, func(v *fastjson.Value, q *chatRequest) *apiError { return e.decodeChat(x, v, q) })
+	e.text(x, profile.ChunkWriter{}, func(v *fastjson.Value, q *chatRequest) *profile.APIError { return e.decodeChat(x, v, q) })
 }
 
 // text answers a request for text, whatever it looks like: decode makes a chat request of it.
-func (e *Engine) text(x *exchange, s chunkWriter, decode func(v *fastjson.Value, q *chatRequest) *apiError) {
+func (e *Engine) text(x *exchange, s profile.ChunkWriter, decode func(v *fastjson.Value, q *chatRequest) *profile.APIError) {
 	q := chatRequests.Get().(*chatRequest)
 	defer chatRequests.Put(q)
 	p := parsers.Get()
@@ -53,7 +54,7 @@ type answer struct {
 	e      *Engine
 	x      *exchange
 	q      *chatRequest
-	s      chunkWriter
+	s      profile.ChunkWriter
 	voice  *dialectWriter // in the place of s, in another dialect; nil: chat
 	stream bool
 
@@ -68,7 +69,7 @@ type answer struct {
 }
 
 // generate takes a request through the queue, the prefill and the decoding.
-func (e *Engine) generate(x *exchange, q *chatRequest, s chunkWriter) {
+func (e *Engine) generate(x *exchange, q *chatRequest, s profile.ChunkWriter) {
 	a := &answer{e: e, x: x, q: q, s: s, stream: q.stream, prompt: q.prompt.Tokens()}
 	switch x.t.flip {
 	case "sse":
@@ -77,12 +78,12 @@ func (e *Engine) generate(x *exchange, q *chatRequest, s chunkWriter) {
 		a.stream = false
 	}
 	if err := a.fit(); err != nil {
-		a.refuse(*err, x.p.longInBand)
+		a.refuse(*err, x.p.LongInBand)
 		return
 	}
-	a.s.p, a.s.model, a.s.created = x.p, q.model, x.now()
-	if a.s.id == "" {
-		a.s.id = x.p.answerID(e.nextID())
+	a.s.Profile, a.s.Model, a.s.Created = x.p, q.model, x.now()
+	if a.s.ID == "" {
+		a.s.ID = x.p.AnswerID(e.nextID())
 	}
 	a.voice = newVoice(a)
 	defer a.release()
@@ -112,12 +113,12 @@ func (a *answer) enter() bool {
 		if errors.Is(err, scheduler.ErrGone) {
 			x.lost = true
 		} else {
-			a.refuse(x.p.full(), x.p.fullInBand)
+			a.refuse(x.p.Full(), x.p.FullInBand)
 		}
 		return false
 	}
 	a.tenant, a.admitted = t, time.Now()
-	if x.p.loads && e.loaded.Add(a.q.model) && !x.pause(loadTime) {
+	if x.p.Loads && e.loaded.Add(a.q.model) && !x.pause(loadTime) {
 		return false
 	}
 	e.times.queue.observe(a.admitted.Sub(a.arrived))
@@ -146,7 +147,7 @@ func (a *answer) say(n int) {
 }
 
 // fit checks the request against the context and sets the limit.
-func (a *answer) fit() *apiError {
+func (a *answer) fit() *profile.APIError {
 	size, want := a.e.o.MaxModelLen, a.q.max
 	room := size - a.prompt
 	a.limit = room
@@ -154,26 +155,26 @@ func (a *answer) fit() *apiError {
 		a.limit = want
 	}
 	over := room <= 0 || want > room
-	if a.x.p.overrun {
+	if a.x.p.Overrun {
 		over = room <= 0
 		a.limit = min(a.limit, room)
 	}
 	if !over {
 		return nil
 	}
-	err := a.x.p.tooLong(a.prompt, want, size)
+	err := a.x.p.TooLong(a.prompt, want, size)
 	return &err
 }
 
 // refuse answers a request that is too long or found no place in the queue: a stream in 200, where
 // the engine opens it before it knows.
-func (a *answer) refuse(err apiError, inBand bool) {
+func (a *answer) refuse(err profile.APIError, inBand bool) {
 	if !inBand || !a.stream {
 		a.x.fail(err)
 		return
 	}
 	a.x.sse()
-	a.x.streamError(err, a.x.p.errorDone)
+	a.x.streamError(err, a.x.p.ErrorDone)
 }
 
 // prefill spends the time until the first token. False: the client left.
@@ -181,13 +182,13 @@ func (a *answer) prefill() bool {
 	x, e := a.x, a.e
 	a.cached = e.cache.Lookup(a.q.prompt.Blocks, a.prompt)
 	due, read := a.readyAt(a.prompt - a.cached)
-	if a.stream && x.p.headFirst && (time.Until(due) > 0 || x.t.dripHead > 0) {
+	if a.stream && x.p.HeadFirst && (time.Until(due) > 0 || x.t.dripHead > 0) {
 		x.sse()
 		if !x.flush() {
 			return false
 		}
 	}
-	for ping := x.p.ping; ping > 0 && x.headed && time.Until(due) > ping; {
+	for ping := x.p.Ping; ping > 0 && x.headed && time.Until(due) > ping; {
 		if !x.pause(ping) {
 			e.reader.Forgo(read, due)
 			return false
@@ -212,7 +213,7 @@ func (a *answer) usage() []byte {
 	for i := range a.choices {
 		thought += a.choices[i].thought
 	}
-	return a.x.p.appendUsage(nil, a.prompt, a.spoken, a.cached, min(thought, a.spoken))
+	return a.x.p.AppendUsage(nil, a.prompt, a.spoken, a.cached, min(thought, a.spoken))
 }
 
 func (a *answer) timings() []byte {
@@ -235,3 +236,7 @@ type said struct {
 	finish        string
 	stopped       string
 }
+
+// loadTime is how long an engine that loads on demand takes for a model that was not asked for
+// before. The recorded router took as long for a tiny one.
+const loadTime = 50 * time.Millisecond

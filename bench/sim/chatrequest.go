@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
 )
@@ -29,22 +30,19 @@ type chatRequest struct {
 	reasoning  int  // tokens of it
 	hush       bool // include_reasoning false
 	toolsReply bool // the last message is a tool's result
-	calls      []call
+	calls      []profile.ToolCall
 	named      bool   // tool_choice names one
 	fixed      string // the text to say, when it is not a generator's
 	hasFixed   bool
 	prompt     scheduler.Prompt
 }
 
-// call is a tool call to be made.
-type call struct{ id, name, args string }
-
 var parsers fastjson.ParserPool
 
 // parseJSON checks strictly and parses. The value is valid until the parser is put back.
-func parseJSON(p *fastjson.Parser, body []byte) (*fastjson.Value, *apiError) {
+func parseJSON(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIError) {
 	if !utf8.Valid(body) {
-		return nil, &apiError{status: 400, message: "There was an error parsing the body: not UTF-8", unread: true}
+		return nil, &profile.APIError{Status: 400, Message: "There was an error parsing the body: not UTF-8", Unread: true}
 	}
 	err := fastjson.ValidateBytes(body)
 	var v *fastjson.Value
@@ -52,10 +50,10 @@ func parseJSON(p *fastjson.Parser, body []byte) (*fastjson.Value, *apiError) {
 		v, err = p.ParseBytes(body)
 	}
 	if err != nil {
-		return nil, &apiError{status: 400, message: "JSON decode error: expecting a value", unread: true}
+		return nil, &profile.APIError{Status: 400, Message: "JSON decode error: expecting a value", Unread: true}
 	}
 	if v.Type() != fastjson.TypeObject {
-		return nil, &apiError{status: 400, message: "Input should be a valid object"}
+		return nil, &profile.APIError{Status: 400, Message: "Input should be a valid object"}
 	}
 	return v, nil
 }
@@ -64,17 +62,17 @@ var chatRequests = sync.Pool{New: func() any { return new(chatRequest) }}
 
 // decodeChat reads and checks a chat-completions body, the way engines check: strictly where they
 // do.
-func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {
+func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *profile.APIError {
 	if err := e.decodeCommon(x, v, q); err != nil {
 		return err
 	}
 	messages := v.Get("messages")
 	if messages == nil || messages.Type() != fastjson.TypeArray {
-		return invalid("messages", "'messages' is required")
+		return profile.Invalid("messages", "'messages' is required")
 	}
 	list := messages.GetArray()
-	if len(list) == 0 && e.p.family != "llamacpp" { // whose template makes something of it
-		return invalid("messages", "'messages' must not be empty")
+	if len(list) == 0 && e.p.Family != "llamacpp" { // whose template makes something of it
+		return profile.Invalid("messages", "'messages' must not be empty")
 	}
 	tools, err := e.checkTools(v)
 	if err != nil {
@@ -96,7 +94,7 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *api
 	}
 	if wanted := marked(lastUser); wanted != "" {
 		if err := x.knobs.body(x, wanted); err != nil {
-			return invalid("messages", "sim: %s", err)
+			return profile.Invalid("messages", "sim: %s", err)
 		}
 	}
 	q.toolsReply = len(list) > 0 && string(list[len(list)-1].GetStringBytes("role")) == "tool"
@@ -114,13 +112,13 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *api
 }
 
 // decodeCommon reads the members that every text endpoint has.
-func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {
+func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *profile.APIError {
 	*q = chatRequest{n: 1, max: -1, prompt: scheduler.Prompt{Blocks: q.prompt.Blocks}}
 	q.prompt.Reset(e.o.Seed)
-	if salt := v.Get("cache_salt"); salt != nil && e.p.is("vllm sglang trtllm openai") {
+	if salt := v.Get("cache_salt"); salt != nil && e.p.Is("vllm sglang trtllm openai") {
 		s := salt.GetStringBytes()
 		if len(s) == 0 && salt.Type() != fastjson.TypeNull {
-			return invalid("cache_salt", "cache_salt: should be a string of at least one character")
+			return profile.Invalid("cache_salt", "cache_salt: should be a string of at least one character")
 		}
 		if len(s) > 0 {
 			q.prompt.Salt = textgen.Mix(textgen.Hash(0, s), 1)
@@ -128,7 +126,7 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 	}
 	if s := v.Get("sim"); s != nil {
 		if err := x.knobs.value(x, s); err != nil {
-			return invalid("sim", "sim: %s", err)
+			return profile.Invalid("sim", "sim: %s", err)
 		}
 	}
 	if err := q.decodeModel(e, v); err != nil {
@@ -144,9 +142,9 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 		return err
 	}
 	if q.n > 128 {
-		return invalid("n", "n must be at most 128, got %d.", q.n)
+		return profile.Invalid("n", "n must be at most 128, got %d.", q.n)
 	}
-	if e.p.oneChoice {
+	if e.p.OneChoice {
 		q.n = 1
 	}
 	if s := v.Get("seed"); s != nil && s.Type() == fastjson.TypeNumber {
@@ -155,28 +153,28 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *a
 	return readStop(v, q)
 }
 
-func (q *chatRequest) decodeModel(e *Engine, v *fastjson.Value) *apiError {
+func (q *chatRequest) decodeModel(e *Engine, v *fastjson.Value) *profile.APIError {
 	m := v.Get("model")
 	switch {
-	case m == nil && e.p.unknown != unknownRefused:
-	case m == nil && e.p.name == "llamacpp-router":
-		return &apiError{status: 400, message: "model name is missing from the request"}
+	case m == nil && e.p.Unknown != profile.UnknownRefused:
+	case m == nil && e.p.Name == "llamacpp-router":
+		return &profile.APIError{Status: 400, Message: "model name is missing from the request"}
 	case m == nil:
-		return invalid("model", "model is required")
+		return profile.Invalid("model", "model is required")
 	case m.Type() != fastjson.TypeString:
-		return invalid("model", "Input should be a valid string: model")
+		return profile.Invalid("model", "Input should be a valid string: model")
 	}
 	asked := string(m.GetStringBytes())
 	name, ok := e.served(asked)
 	if !ok {
-		err := e.p.unknownModelError(asked)
+		err := e.p.UnknownModelError(asked)
 		return &err
 	}
 	q.model = name
 	return nil
 }
 
-func (q *chatRequest) decodeSwitches(v *fastjson.Value) *apiError {
+func (q *chatRequest) decodeSwitches(v *fastjson.Value) *profile.APIError {
 	for _, f := range []struct {
 		name string
 		to   *bool
@@ -190,23 +188,23 @@ func (q *chatRequest) decodeSwitches(v *fastjson.Value) *apiError {
 		case f.name == "logprobs" && b.Type() == fastjson.TypeNumber:
 			*f.to, q.tops = true, b.GetInt()
 		default:
-			return invalid(f.name, "Input should be a valid boolean: %s", f.name)
+			return profile.Invalid(f.name, "Input should be a valid boolean: %s", f.name)
 		}
 	}
 	return nil
 }
 
-func (q *chatRequest) decodeUsage(p *profile, v *fastjson.Value) *apiError {
+func (q *chatRequest) decodeUsage(p *profile.Profile, v *fastjson.Value) *profile.APIError {
 	q.usage = v.GetBool("stream_options", "include_usage")
 	q.usageEach = v.GetBool("stream_options", "continuous_usage_stats")
 	if so := v.Get("stream_options"); so != nil && so.Type() != fastjson.TypeNull && !q.stream &&
-		(p.family == "vllm" || p.family == "openai") {
-		return invalid("stream_options", "Stream options can only be defined when `stream=True`.")
+		(p.Family == "vllm" || p.Family == "openai") {
+		return profile.Invalid("stream_options", "Stream options can only be defined when `stream=True`.")
 	}
 	return nil
 }
 
-func (q *chatRequest) decodeNumbers(p *profile, v *fastjson.Value) *apiError {
+func (q *chatRequest) decodeNumbers(p *profile.Profile, v *fastjson.Value) *profile.APIError {
 	for _, f := range []struct {
 		name     string
 		min, max float64
@@ -232,32 +230,32 @@ func (q *chatRequest) decodeNumbers(p *profile, v *fastjson.Value) *apiError {
 		}
 		n, err := i.Int()
 		if err != nil {
-			return invalid(f.name, "Input should be a valid integer: %s", f.name)
+			return profile.Invalid(f.name, "Input should be a valid integer: %s", f.name)
 		}
-		if n < f.min || n < 0 && p.family != "llamacpp" {
-			return invalid(f.name, "%s must be at least %d, got %d.", f.name, max(f.min, 0), n)
+		if n < f.min || n < 0 && p.Family != "llamacpp" {
+			return profile.Invalid(f.name, "%s must be at least %d, got %d.", f.name, max(f.min, 0), n)
 		}
 		*f.to = n
 	}
 	return nil
 }
 
-func inRange(v *fastjson.Value, name string, lo, hi float64) *apiError {
+func inRange(v *fastjson.Value, name string, lo, hi float64) *profile.APIError {
 	f := v.Get(name)
 	if f == nil || f.Type() == fastjson.TypeNull {
 		return nil
 	}
 	n, err := f.Float64()
 	if err != nil {
-		return invalid(name, "Input should be a valid number: %s", name)
+		return profile.Invalid(name, "Input should be a valid number: %s", name)
 	}
 	if n < lo || n > hi {
-		return invalid(name, "%s must be in [%v, %v], got %v.", name, lo, hi, n)
+		return profile.Invalid(name, "%s must be in [%v, %v], got %v.", name, lo, hi, n)
 	}
 	return nil
 }
 
-func readStop(v *fastjson.Value, q *chatRequest) *apiError {
+func readStop(v *fastjson.Value, q *chatRequest) *profile.APIError {
 	s := v.Get("stop")
 	if s == nil || s.Type() == fastjson.TypeNull {
 		return nil
@@ -268,46 +266,46 @@ func readStop(v *fastjson.Value, q *chatRequest) *apiError {
 	case fastjson.TypeArray:
 		for _, one := range s.GetArray() {
 			if one.Type() != fastjson.TypeString {
-				return invalid("stop", "Input should be a valid string: stop")
+				return profile.Invalid("stop", "Input should be a valid string: stop")
 			}
 			q.stop = append(q.stop, string(one.GetStringBytes()))
 		}
 	default:
-		return invalid("stop", "Input should be a valid string or list: stop")
+		return profile.Invalid("stop", "Input should be a valid string or list: stop")
 	}
 	for _, one := range q.stop {
 		if one == "" {
-			return invalid("stop", "stop cannot contain an empty string.")
+			return profile.Invalid("stop", "stop cannot contain an empty string.")
 		}
 	}
 	return nil
 }
 
 // readMessage adds one message to the prompt and returns its text when it is the user's.
-func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, *apiError) {
+func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, *profile.APIError) {
 	param := func(rest string) string { return "messages[" + strconv.Itoa(i) + "]" + rest }
 	if m.Type() != fastjson.TypeObject {
-		return "", invalid(param(""), "Input should be a valid object: %s", param(""))
+		return "", profile.Invalid(param(""), "Input should be a valid object: %s", param(""))
 	}
 	role := string(m.GetStringBytes("role"))
 	switch role {
 	case "system", "developer":
 		if e.o.StrictSystem && i > 0 {
-			return "", invalid(param(""), "System message must be at the beginning.")
+			return "", profile.Invalid(param(""), "System message must be at the beginning.")
 		}
 	case "user", "assistant", "function":
 	case "tool":
 		if len(m.GetStringBytes("tool_call_id")) == 0 {
-			return "", invalid(param(".tool_call_id"),
+			return "", profile.Invalid(param(".tool_call_id"),
 				"Missing parameter 'tool_call_id': messages with role 'tool' must have one.")
 		}
 	case "":
-		if e.p.family == "llamacpp" { // the engine blames itself
-			return "", &apiError{status: 500, message: "Failed to parse messages: Missing 'role' in message"}
+		if e.p.Family == "llamacpp" { // the engine blames itself
+			return "", &profile.APIError{Status: 500, Message: "Failed to parse messages: Missing 'role' in message"}
 		}
-		return "", invalid(param(".role"), "Field required: %s", param(".role"))
+		return "", profile.Invalid(param(".role"), "Field required: %s", param(".role"))
 	default:
-		return "", invalid(param(".role"), "Unexpected message role: %s", role)
+		return "", profile.Invalid(param(".role"), "Unexpected message role: %s", role)
 	}
 	q.prompt.AddString(role + "\n")
 	q.prompt.Extra += scheduler.MessageTokens
@@ -317,7 +315,7 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 	switch {
 	case content == nil || content.Type() == fastjson.TypeNull:
 		if role != "assistant" {
-			return "", invalid(param(".content"), "Field required: %s", param(".content"))
+			return "", profile.Invalid(param(".content"), "Field required: %s", param(".content"))
 		}
 	case content.Type() == fastjson.TypeString:
 		b := content.GetStringBytes()
@@ -336,17 +334,17 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 			}
 		}
 	default:
-		return "", invalid(param(".content"), "Input should be a valid string or list: %s", param(".content"))
+		return "", profile.Invalid(param(".content"), "Input should be a valid string or list: %s", param(".content"))
 	}
 	if calls != nil && calls.Type() != fastjson.TypeNull {
 		if calls.Type() != fastjson.TypeArray || role != "assistant" {
-			return "", invalid(param(".tool_calls"), "Input should be a valid list: %s", param(".tool_calls"))
+			return "", profile.Invalid(param(".tool_calls"), "Input should be a valid list: %s", param(".tool_calls"))
 		}
 		for _, c := range calls.GetArray() {
 			f := c.Get("function")
 			if len(c.GetStringBytes("id")) == 0 || len(f.GetStringBytes("name")) == 0 ||
 				f.Get("arguments") == nil || f.Get("arguments").Type() != fastjson.TypeString {
-				return "", invalid(param(".tool_calls"),
+				return "", profile.Invalid(param(".tool_calls"),
 					"Input should have id, function.name and function.arguments as strings: %s", param(".tool_calls"))
 			}
 			q.prompt.Add(f.GetStringBytes("name"))
@@ -357,7 +355,7 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 }
 
 // readPart adds one part of a message's content to the prompt.
-func readPart(q *chatRequest, part *fastjson.Value, param func() string) (string, *apiError) {
+func readPart(q *chatRequest, part *fastjson.Value, param func() string) (string, *profile.APIError) {
 	kind := string(part.GetStringBytes("type"))
 	switch kind {
 	case "text", "input_text", "refusal":
@@ -366,54 +364,54 @@ func readPart(q *chatRequest, part *fastjson.Value, param func() string) (string
 			t = part.Get("refusal")
 		}
 		if t == nil || t.Type() != fastjson.TypeString {
-			return "", invalid(param(), "Field required: %s.text", param())
+			return "", profile.Invalid(param(), "Field required: %s.text", param())
 		}
 		q.prompt.Add(t.GetStringBytes())
 		return string(t.GetStringBytes()), nil
 	case "image_url":
 		url := part.GetStringBytes("image_url", "url")
 		if len(url) == 0 {
-			return "", invalid(param(), "Field required: %s.image_url.url", param())
+			return "", profile.Invalid(param(), "Field required: %s.image_url.url", param())
 		}
 		q.prompt.Image(url)
 		return "", nil
 	case "input_audio":
 		data := part.GetStringBytes("input_audio", "data")
 		if len(data) == 0 {
-			return "", invalid(param(), "Field required: %s.input_audio.data", param())
+			return "", profile.Invalid(param(), "Field required: %s.input_audio.data", param())
 		}
 		q.prompt.Image(data)
 		return "", nil
 	}
-	return "", invalid(param(), "Unknown part type: %s", kind)
+	return "", profile.Invalid(param(), "Unknown part type: %s", kind)
 }
 
 // checkTools reads the tool list.
-func (e *Engine) checkTools(v *fastjson.Value) ([]*fastjson.Value, *apiError) {
+func (e *Engine) checkTools(v *fastjson.Value) ([]*fastjson.Value, *profile.APIError) {
 	t := v.Get("tools")
 	if t == nil || t.Type() == fastjson.TypeNull {
 		return nil, nil
 	}
 	if t.Type() != fastjson.TypeArray {
-		if e.p.family == "llamacpp" {
-			return nil, &apiError{status: 500, message: "Failed to parse tools: Expected 'tools' to be an array"}
+		if e.p.Family == "llamacpp" {
+			return nil, &profile.APIError{Status: 500, Message: "Failed to parse tools: Expected 'tools' to be an array"}
 		}
-		return nil, invalid("tools", "Input should be a valid list: tools")
+		return nil, profile.Invalid("tools", "Input should be a valid list: tools")
 	}
 	list := t.GetArray()
 	for i, one := range list {
 		if string(one.GetStringBytes("type")) != "function" || len(one.GetStringBytes("function", "name")) == 0 {
-			if e.p.family == "llamacpp" {
-				return nil, &apiError{status: 500, message: "Failed to parse tools: missing function"}
+			if e.p.Family == "llamacpp" {
+				return nil, &profile.APIError{Status: 500, Message: "Failed to parse tools: missing function"}
 			}
-			return nil, invalid("tools", "Input should be a function with a name: tools[%d]", i)
+			return nil, profile.Invalid("tools", "Input should be a function with a name: tools[%d]", i)
 		}
 	}
 	return list, nil
 }
 
 // chooseTool decides whether the answer is a call, and of what.
-func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tools []*fastjson.Value) *apiError {
+func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tools []*fastjson.Value) *profile.APIError {
 	choice := v.Get("tool_choice")
 	want, name := "auto", ""
 	if choice != nil {
@@ -422,28 +420,28 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 		case fastjson.TypeString:
 			want = string(choice.GetStringBytes())
 			if want != "auto" && want != "none" && want != "required" {
-				if e.p.family == "llamacpp" {
-					return &apiError{status: 500, message: "Invalid tool_choice: " + want}
+				if e.p.Family == "llamacpp" {
+					return &profile.APIError{Status: 500, Message: "Invalid tool_choice: " + want}
 				}
-				return invalid("tool_choice", "Invalid value for `tool_choice`: %s", want)
+				return profile.Invalid("tool_choice", "Invalid value for `tool_choice`: %s", want)
 			}
 		case fastjson.TypeObject:
 			name = string(choice.GetStringBytes("function", "name"))
 			if name == "" {
-				return invalid("tool_choice", "Field required: tool_choice.function.name")
+				return profile.Invalid("tool_choice", "Field required: tool_choice.function.name")
 			}
 			want = "named"
 		default:
-			return invalid("tool_choice", "Invalid value for `tool_choice`.")
+			return profile.Invalid("tool_choice", "Invalid value for `tool_choice`.")
 		}
 	}
 	if len(tools) == 0 {
 		if want == "required" || want == "named" {
-			return invalid("tool_choice", "When using `tool_choice`, `tools` must be set.")
+			return profile.Invalid("tool_choice", "When using `tool_choice`, `tools` must be set.")
 		}
 		return nil
 	}
-	if e.p.firstTool {
+	if e.p.FirstTool {
 		want, name = "auto", ""
 	}
 	var tool *fastjson.Value
@@ -454,7 +452,7 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 			}
 		}
 		if tool == nil {
-			return invalid("tool_choice", "The tool specified in `tool_choice` does not match any of the specified `tools`")
+			return profile.Invalid("tool_choice", "The tool specified in `tool_choice` does not match any of the specified `tools`")
 		}
 		q.named = true
 	}
@@ -462,7 +460,7 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 		return nil
 	}
 	n := max(1, x.knobs.toolCalls, x.t.minCalls)
-	if p := v.Get("parallel_tool_calls"); p != nil && p.Type() == fastjson.TypeFalse || e.p.family == "tgi" {
+	if p := v.Get("parallel_tool_calls"); p != nil && p.Type() == fastjson.TypeFalse || e.p.Family == "tgi" {
 		n = 1
 	}
 	for i := range n {
@@ -471,13 +469,13 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 			t = tools[i%len(tools)]
 		}
 		h := textgen.Mix(q.prompt.Sum()^q.seed, uint64(i)+77)
-		c := call{
-			id:   e.p.callID(e.nextID()),
-			name: string(t.GetStringBytes("function", "name")),
-			args: string(textgen.AppendInstance(nil, t.Get("function", "parameters"), t.Get("function", "parameters"), h, 0)),
+		c := profile.ToolCall{
+			ID:   e.p.CallID(e.nextID()),
+			Name: string(t.GetStringBytes("function", "name")),
+			Args: string(textgen.AppendInstance(nil, t.Get("function", "parameters"), t.Get("function", "parameters"), h, 0)),
 		}
 		if x.t.badArgs {
-			c.args = `{"city": "Par` + "\n" + `is", "days": }`
+			c.Args = `{"city": "Par` + "\n" + `is", "days": }`
 		}
 		q.calls = append(q.calls, c)
 	}
@@ -485,7 +483,7 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 }
 
 // readFormat reads response_format and its relatives.
-func readFormat(v *fastjson.Value, q *chatRequest) *apiError {
+func readFormat(v *fastjson.Value, q *chatRequest) *profile.APIError {
 	f := v.Get("response_format")
 	if f == nil || f.Type() == fastjson.TypeNull || q.hasFixed {
 		return nil
@@ -503,11 +501,11 @@ func readFormat(v *fastjson.Value, q *chatRequest) *apiError {
 	case "json_schema":
 		s := f.Get("json_schema", "schema")
 		if s == nil || s.Type() != fastjson.TypeObject {
-			return invalid("response_format", "Field required: response_format.json_schema.schema")
+			return profile.Invalid("response_format", "Field required: response_format.json_schema.schema")
 		}
 		q.fixed = string(textgen.AppendInstance(nil, s, s, seed, 0))
 	default:
-		return invalid("response_format", "Invalid response_format type: %s", kind)
+		return profile.Invalid("response_format", "Invalid response_format type: %s", kind)
 	}
 	q.hasFixed = true
 	return nil
@@ -535,7 +533,7 @@ func readReasoning(x *exchange, v *fastjson.Value, q *chatRequest) {
 	if x.knobs.reasoning >= 0 {
 		q.reasoning = x.knobs.reasoning
 	}
-	if x.p.reasoning == "" { // it does not tell thoughts from text
+	if x.p.Reasoning == "" { // it does not tell thoughts from text
 		q.reasoning = 0
 	}
 	if r := v.Get("include_reasoning"); r != nil && r.Type() == fastjson.TypeFalse {

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"penstock/bench/sim/profile"
 )
 
 // each runs a test for every profile that writes text.
 func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	for _, p := range Profiles() {
-		if !profiles[p].does("chat") {
+		if !profile.ByName[p].Does("chat") {
 			continue
 		}
 		t.Run(p, func(t *testing.T) {
@@ -401,7 +403,7 @@ func TestAuth(t *testing.T) {
 	open := map[string]string{"vllm": "/metrics", "llamacpp": "/health", "sglang": "/health", "openai": "/health", "tgi": "/info"}
 	each(t, func(t *testing.T, _ *Engine, profile string) {
 		e := start(t, Options{Profile: profile, APIKey: "k"})
-		e.p.health = 0
+		e.p.Health = 0
 		resp, _ := ask(t, e, chatBody("hi", ""))
 		want := 401
 		if profile == "ollama" || profile == "trtllm" {

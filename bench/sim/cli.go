@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"penstock/bench/sim/profile"
 )
 
 // CLI is the grammar of `penstock sim`, in kong's struct tags.
@@ -43,7 +45,7 @@ type CLI struct {
 }
 
 // Help is what --help prints above the flags: the engines that it plays.
-func (c *CLI) Help() string { return profilesText() }
+func (c *CLI) Help() string { return profile.Text() }
 
 // Run runs the engine until SIGINT or SIGTERM.
 func (c *CLI) Run() error {
@@ -80,7 +82,7 @@ func (c *CLI) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer e.Close()
-	if _, err := fmt.Fprintf(out, "simulated %s engine listening on %s, models: %s\n", e.p.name, e.URL(),
+	if _, err := fmt.Fprintf(out, "simulated %s engine listening on %s, models: %s\n", e.p.Name, e.URL(),
 		strings.Join(*e.models.Load(), ", ")); err != nil {
 		return err
 	}

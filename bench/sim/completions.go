@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
@@ -18,11 +19,11 @@ import (
 
 // completions answers POST /v1/completions: one choice for each prompt and n.
 func (e *Engine) completions(x *exchange) {
-	e.text(x, chunkWriter{legacy: true, id: "cmpl-" + hex32(e.nextID())},
-		func(v *fastjson.Value, q *chatRequest) *apiError { return e.decodeCompletion(x, v, q) })
+	e.text(x, profile.ChunkWriter{Legacy: true, ID: "cmpl-" + profile.Hex32(e.nextID())},
+		func(v *fastjson.Value, q *chatRequest) *profile.APIError { return e.decodeCompletion(x, v, q) })
 }
 
-func (e *Engine) decodeCompletion(x *exchange, v *fastjson.Value, q *chatRequest) *apiError {
+func (e *Engine) decodeCompletion(x *exchange, v *fastjson.Value, q *chatRequest) *profile.APIError {
 	if err := e.decodeCommon(x, v, q); err != nil {
 		return err
 	}
@@ -30,7 +31,7 @@ func (e *Engine) decodeCompletion(x *exchange, v *fastjson.Value, q *chatRequest
 	p := v.Get("prompt")
 	switch {
 	case p == nil:
-		return invalid("prompt", "Field required: prompt")
+		return profile.Invalid("prompt", "Field required: prompt")
 	case p.Type() == fastjson.TypeString:
 		q.prompt.Add(p.GetStringBytes())
 		if x.knobs.echo {
@@ -52,21 +53,21 @@ func (e *Engine) decodeCompletion(x *exchange, v *fastjson.Value, q *chatRequest
 			case fastjson.TypeArray:
 				q.prompt.Add(one.MarshalTo(nil))
 			default:
-				return invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
+				return profile.Invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
 			}
 		}
 	default:
-		return invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
+		return profile.Invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
 	}
 	if q.max < 0 {
 		q.max = 16
 	}
 	if q.n *= prompts; q.n > 1024 {
-		return invalid("prompt", "too many choices: %d", q.n)
+		return profile.Invalid("prompt", "too many choices: %d", q.n)
 	}
 	if s := marked(string(v.GetStringBytes("prompt"))); s != "" {
 		if err := x.knobs.body(x, s); err != nil {
-			return invalid("prompt", "sim: %s", err)
+			return profile.Invalid("prompt", "sim: %s", err)
 		}
 	}
 	return nil
@@ -86,7 +87,7 @@ func (e *Engine) embeddings(x *exchange) {
 	in := v.Get("input")
 	switch {
 	case in == nil:
-		x.fail(*invalid("input", "Field required: input"))
+		x.fail(*profile.Invalid("input", "Field required: input"))
 		return
 	case in.Type() == fastjson.TypeString:
 		inputs = append(inputs, in.GetStringBytes())
@@ -100,7 +101,7 @@ func (e *Engine) embeddings(x *exchange) {
 		}
 	}
 	if len(inputs) == 0 || len(inputs[0]) == 0 {
-		x.fail(*invalid("input", "Input content cannot be empty"))
+		x.fail(*profile.Invalid("input", "Input content cannot be empty"))
 		return
 	}
 	size := dimensions
@@ -109,8 +110,8 @@ func (e *Engine) embeddings(x *exchange) {
 	}
 	b64 := string(v.GetStringBytes("encoding_format")) == "base64"
 	b, more := []byte(`{"object":"list"`), ""
-	if x.p.family != "llamacpp" {
-		b = fmt.Appendf(b, `,"id":"embd-%s","created":%d`, hex32(e.nextID()), x.now())
+	if x.p.Family != "llamacpp" {
+		b = fmt.Appendf(b, `,"id":"embd-%s","created":%d`, profile.Hex32(e.nextID()), x.now())
 		more = `,"completion_tokens":0`
 	}
 	b = append(b, `,"model":`...)
@@ -179,7 +180,7 @@ func (e *Engine) rerank(x *exchange) {
 	}
 	query, docs := v.GetStringBytes("query"), v.GetArray("documents")
 	if query == nil || len(docs) == 0 {
-		x.fail(*invalid("documents", "query and documents are required"))
+		x.fail(*profile.Invalid("documents", "query and documents are required"))
 		return
 	}
 	q.prompt.Add(query)
@@ -215,7 +216,7 @@ func (e *Engine) rerank(x *exchange) {
 		hits = hits[:top]
 	}
 	n := q.prompt.Tokens()
-	b := []byte(`{"id":"rerank-` + hex32(e.nextID()) + `","model":`)
+	b := []byte(`{"id":"rerank-` + profile.Hex32(e.nextID()) + `","model":`)
 	b = wire.AppendString(b, q.model)
 	b = fmt.Appendf(b, `,"usage":{"prompt_tokens":%d,"total_tokens":%d},"results":[`, n, n)
 	for i, h := range hits {

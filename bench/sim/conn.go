@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"penstock/bench/sim/profile"
 )
 
 const (
@@ -110,7 +112,7 @@ func (c *conn) serve() {
 				c.e.counters.malformed.Add(1)
 				c.x.begin()
 				c.x.closing = true
-				c.x.fail(apiError{status: bad.status, message: bad.text})
+				c.x.fail(profile.APIError{Status: bad.status, Message: bad.text})
 				c.x.flush()
 			}
 			return
@@ -138,8 +140,8 @@ func (c *conn) handle() {
 		c.close()
 	case c.early:
 		_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // the next request is here: wake the reader
-	case c.e.p.idle > 0:
-		_ = c.nc.SetReadDeadline(time.Now().Add(c.e.p.idle))
+	case c.e.p.Idle > 0:
+		_ = c.nc.SetReadDeadline(time.Now().Add(c.e.p.Idle))
 	}
 	c.mu.Unlock()
 	c.done <- struct{}{}

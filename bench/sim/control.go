@@ -3,6 +3,8 @@ package sim
 import (
 	"encoding/json"
 	"net/http"
+
+	"penstock/bench/sim/profile"
 )
 
 // control answers /sim/…: the simulator's own pages, open to everybody who can connect.
@@ -57,14 +59,14 @@ func (e *Engine) control(x *exchange) {
 	default:
 		if x.req.path == "/sim/redirected" {
 			e.counters.followed.Add(1)
-			x.fail(apiError{status: 400, message: "a redirect was followed"})
+			x.fail(profile.APIError{Status: 400, Message: "a redirect was followed"})
 			return
 		}
-		x.fail(apiError{status: 404, message: "no such control: " + what})
+		x.fail(profile.APIError{Status: 404, Message: "no such control: " + what})
 		return
 	}
 	if err != nil {
-		x.fail(apiError{status: 400, message: "sim: " + err.Error()})
+		x.fail(profile.APIError{Status: 400, Message: "sim: " + err.Error()})
 		return
 	}
 	b, err := json.Marshal(out)

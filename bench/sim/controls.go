@@ -129,13 +129,6 @@ func (x *exchange) fault(spec string) error {
 	return nil
 }
 
-func duration(s string) (time.Duration, error) {
-	if ms, err := strconv.ParseFloat(s, 64); err == nil {
-		return time.Duration(ms * float64(time.Millisecond)), nil
-	}
-	return time.ParseDuration(s)
-}
-
 func millis(v *fastjson.Value) (time.Duration, error) {
 	ms, err := v.Float64()
 	return max(0, time.Duration(ms*float64(time.Millisecond))), err

@@ -3,9 +3,13 @@
 //
 // It speaks the engines' HTTP and not ours, and it imports nothing of ours: it is the oracle of the
 // end-to-end tests, so it has to be wrong independently. What it says about each engine was seen on
-// the wire of that engine, read in its source or its documentation (profiles_text.go and
-// profiles_audio.go say which), and its habits go with it: how it tells errors and a full queue, in
-// the stream or before it, what its pages show, whether it loads models, how it cuts a tool call.
+// the wire of that engine, read in its source or its documentation (package profile says which),
+// and its habits go with it: how it tells errors and a full queue, in the stream or before it, what
+// its pages show, whether it loads models, how it cuts a tool call.
+//
+// Below it lie its parts, which know neither connections nor requests: profile (what tells one
+// engine from another), scheduler (slots, room, prefix cache), textgen (what a model makes up) and
+// wire (JSON and events as they are written).
 //
 // # The engine
 //

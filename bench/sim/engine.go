@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
+	"penstock/bench/sim/textgen"
 )
 
 // defaultSlots is how many requests run at once when nobody says.
@@ -84,10 +86,13 @@ type Options struct {
 	Record bool
 }
 
+// Profiles are the names that Options.Profile knows, sorted.
+func Profiles() []string { return profile.Names() }
+
 // Engine is one simulated engine. Its methods are safe for concurrent use.
 type Engine struct {
 	o   Options
-	p   *profile
+	p   *profile.Profile
 	err error // what New found wrong; told by Start
 
 	slots    *scheduler.Slots
@@ -150,10 +155,10 @@ type Stats struct {
 func (o Options) defaults() Options {
 	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
 	o.Profile = cmp.Or(o.Profile, "vllm")
-	if p := profiles[o.Profile]; p != nil {
-		o.Slots = cmp.Or(o.Slots, p.slots)
+	if p := profile.ByName[o.Profile]; p != nil {
+		o.Slots = cmp.Or(o.Slots, p.Slots)
 		if len(o.Models) == 0 {
-			o.Models = p.models
+			o.Models = p.Models
 		}
 	}
 	if len(o.Models) == 0 {
@@ -169,11 +174,11 @@ func (o Options) defaults() Options {
 func New(o Options) *Engine {
 	o = o.defaults()
 	e := &Engine{o: o, conns: map[*conn]struct{}{}, stop: make(chan struct{}), started: time.Now()}
-	e.p = profiles[o.Profile]
+	e.p = profile.ByName[o.Profile]
 	switch {
 	case e.p == nil:
 		e.err = fmt.Errorf("unknown engine profile %q: want one of %s", o.Profile, strings.Join(Profiles(), ", "))
-		e.p = profiles["vllm"]
+		e.p = profile.ByName["vllm"]
 	case o.Slots < 0 || o.MaxModelLen < 0 || o.PrefillRate < 0 || o.TokenRate < 0 || o.Latency < 0 || o.KVTokens < 0 ||
 		o.BatchCost < 0:
 		e.err = errors.New("slots, rates, latency and lengths of a simulated engine cannot be below 0")
@@ -184,13 +189,13 @@ func New(o Options) *Engine {
 	}
 	own := *e.p
 	if o.Reasoning != "" {
-		own.reasoning = o.Reasoning
+		own.Reasoning = o.Reasoning
 	}
 	if o.KeepAlive != 0 {
-		own.idle = max(o.KeepAlive, 0)
+		own.Idle = max(o.KeepAlive, 0)
 	}
 	if o.Ping != 0 {
-		own.ping = max(o.Ping, 0)
+		own.Ping = max(o.Ping, 0)
 	}
 	e.p = &own
 	queue := o.Queue
@@ -382,17 +387,17 @@ func (e *Engine) served(asked string) (string, bool) {
 		if n == asked {
 			return n, true
 		}
-		if e.p.latest && (n == asked+":latest" || n+":latest" == asked) {
+		if e.p.Latest && (n == asked+":latest" || n+":latest" == asked) {
 			return asked, true
 		}
 		if first == "" {
 			first = n
 		}
 	}
-	switch e.p.unknown {
-	case unknownEcho:
+	switch e.p.Unknown {
+	case profile.UnknownEcho:
 		return asked, true
-	case unknownServed:
+	case profile.UnknownServed:
 		return first, first != ""
 	default:
 		return "", false
@@ -434,4 +439,8 @@ func (e *Engine) serve(nc net.Conn) {
 		delete(e.conns, c)
 		e.mu.Unlock()
 	}()
+}
+
+func (e *Engine) nextID() uint64 {
+	return textgen.Mix(e.o.Seed+uint64(e.started.UnixNano()), e.ids.Add(1))
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/profile"
 )
 
 // TestEnginePages: pages that one engine alone has, and what it says where it has none.
@@ -316,7 +318,7 @@ func TestErrorCloses(t *testing.T) {
 func TestHelp(t *testing.T) {
 	help := (&CLI{}).Help()
 	for _, name := range Profiles() {
-		if p := profiles[name]; len(p.plays) < 20 || !strings.Contains(help, "\n  "+name+" ") || !strings.Contains(help, p.plays) {
+		if p := profile.ByName[name]; len(p.Plays) < 20 || !strings.Contains(help, "\n  "+name+" ") || !strings.Contains(help, p.Plays) {
 			t.Errorf("nothing is said of %s", name)
 		}
 	}

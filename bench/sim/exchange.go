@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 )
 
@@ -16,7 +17,7 @@ import (
 type exchange struct {
 	c    *conn
 	e    *Engine
-	p    *profile
+	p    *profile.Profile
 	req  request
 	body *[]byte // pooled memory behind req.body
 
@@ -179,7 +180,7 @@ func (x *exchange) hang() {
 
 // line appends one header line, in the letters that the engine's HTTP library uses.
 func (x *exchange) line(name, value string) {
-	if x.p.lower {
+	if x.p.Lower {
 		for i := range len(name) {
 			b := name[i]
 			if 'A' <= b && b <= 'Z' {
@@ -213,13 +214,13 @@ func (x *exchange) head(status int, ctype string, length int) {
 	x.out = append(x.out, ' ')
 	x.out = append(x.out, reason...)
 	x.out = append(x.out, "\r\n"...)
-	if x.p.dated {
+	if x.p.Dated {
 		x.line("Date", httpDate())
 	}
-	if x.p.server != "" {
-		x.line("Server", x.p.server)
+	if x.p.Server != "" {
+		x.line("Server", x.p.Server)
 	}
-	x.out = append(x.out, x.p.headers...)
+	x.out = append(x.out, x.p.Headers...)
 	if ctype != "" {
 		x.line("Content-Type", ctype)
 	}
@@ -227,7 +228,7 @@ func (x *exchange) head(status int, ctype string, length int) {
 		x.line("Content-Encoding", x.encoding)
 	}
 	x.out = append(x.out, t.lines...)
-	if x.req.method == "HEAD" && x.p.family == "llamacpp" {
+	if x.req.method == "HEAD" && x.p.Family == "llamacpp" {
 		x.line("Accept-Ranges", "bytes")
 	}
 	if t.filler != nil {
@@ -235,17 +236,17 @@ func (x *exchange) head(status int, ctype string, length int) {
 	}
 
 	announceLength(x, length)
-	if status >= 400 && x.p.errorClose {
+	if status >= 400 && x.p.ErrorClose {
 		x.closing = true
 	}
-	if !x.req.keep || x.p.perConn > 0 && x.c.served+1 >= x.p.perConn {
+	if !x.req.keep || x.p.PerConn > 0 && x.c.served+1 >= x.p.PerConn {
 		x.closing = true
 	}
 	switch {
 	case x.closing && t.framing != longLength:
 		x.line("Connection", "close")
-	case x.p.perConn > 0 && !x.closing:
-		x.line("Keep-Alive", "timeout="+strconv.Itoa(max(1, int(x.p.idle/time.Second)))+", max="+strconv.Itoa(x.p.perConn))
+	case x.p.PerConn > 0 && !x.closing:
+		x.line("Keep-Alive", "timeout="+strconv.Itoa(max(1, int(x.p.Idle/time.Second)))+", max="+strconv.Itoa(x.p.PerConn))
 	}
 	x.out = append(x.out, "\r\n"...)
 	if t.dripHead > 0 {
@@ -418,9 +419,9 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 	pad := t.padding(body)
 	length := len(body) + pad
 	// it passes on what its child says
-	if x.p.name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) {
+	if x.p.Name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) {
 		length = -1
-		t.lines = append(t.lines, x.p.sseHeaders...)
+		t.lines = append(t.lines, x.p.SSEHeaders...)
 	}
 	x.head(status, ctype, length)
 	if pad > 0 {
@@ -488,15 +489,15 @@ func (x *exchange) act(a incident) bool {
 
 // sse begins a stream.
 func (x *exchange) sse() {
-	ctype := x.p.sseType
+	ctype := x.p.SSEType
 	if x.t.sseCtype != "" {
 		ctype = x.t.sseCtype
 	}
 	if x.t.gzip {
 		x.gz, x.encoding = gzip.NewWriter(&x.gzOut), "gzip"
 	}
-	x.t.lines = append(x.t.lines, x.p.sseHeaders...)
-	if x.p.family == "ollama" && x.dialect != dialectChat {
+	x.t.lines = append(x.t.lines, x.p.SSEHeaders...)
+	if x.p.Family == "ollama" && x.dialect != dialectChat {
 		x.t.lines = append(x.t.lines, "Cache-Control: no-cache\r\n"...)
 	}
 	x.head(http.StatusOK, ctype, -1)
@@ -519,7 +520,7 @@ func (x *exchange) event(data []byte) bool {
 func (x *exchange) emit(data []byte) {
 	x.events++
 	f := x.t.form
-	f.NoSpace = f.NoSpace || x.p.nospace
+	f.NoSpace = f.NoSpace || x.p.NoSpace
 	x.unit = f.Append(x.unit, x.events, x.name, data)
 	if !x.joined {
 		x.put(x.unit)
@@ -555,7 +556,7 @@ func (x *exchange) comment() {
 }
 
 // json gives a JSON answer.
-func (x *exchange) json(status int, body []byte) { x.reply(status, x.p.jsonType, body) }
+func (x *exchange) json(status int, body []byte) { x.reply(status, x.p.JSONType, body) }
 
 // now is the time of the answer in whole seconds.
 func (x *exchange) now() int64 { return time.Now().Unix() }

@@ -351,3 +351,10 @@ func faultsText() string {
 		"or for all: POST /sim/fault {\"fault\":\"…\",\"count\":N,\"after\":N,\"share\":0.1,\"path\":\"…\"}; POST /sim/reset clears.\n")
 	return b.String()
 }
+
+func duration(s string) (time.Duration, error) {
+	if ms, err := strconv.ParseFloat(s, 64); err == nil {
+		return time.Duration(ms * float64(time.Millisecond)), nil
+	}
+	return time.ParseDuration(s)
+}

@@ -2,19 +2,10 @@ package sim
 
 import (
 	"bytes"
-	"fmt"
 	"time"
 
 	"penstock/bench/sim/wire"
 )
-
-// forgedReply is a whole answer that nobody asked for.
-func forgedReply() []byte {
-	const body = `{"id":"chatcmpl-forged","object":"chat.completion","created":1,"model":"sim","choices":[{"index":0,"message":{"role":"assistant","content":"` +
-		ForgedText + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
-	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body),
-		body)
-}
 
 // bodyFaults are of framing and of whole bodies: too short, too long, in the wrong form, with no
 // sense.
@@ -83,7 +74,7 @@ var bodyFaults = []fault{
 	{
 		name: "empty-body", text: "200 with nothing in it",
 		twist: func(t *misbehaviour, _ *args) {
-			t.take = func(x *exchange) { x.reply(200, x.p.jsonType, nil) }
+			t.take = func(x *exchange) { x.reply(200, x.p.JSONType, nil) }
 		},
 	},
 	{
@@ -145,7 +136,7 @@ var bodyFaults = []fault{
 		name: "endless-json", text: "JSON that never ends",
 		twist: func(t *misbehaviour, _ *args) {
 			t.take = func(x *exchange) {
-				x.head(200, x.p.jsonType, -1)
+				x.head(200, x.p.JSONType, -1)
 				x.put([]byte(`{"id":"chatcmpl-endless","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"`))
 				x.endless(bytes.Repeat([]byte("endless "), 4096), x.framing == byChunks)
 			}

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"penstock/bench/sim/profile"
 )
 
 // connectionFaults happen to connections and to time: nobody there, nobody reading, an answer that
@@ -43,7 +45,7 @@ var connectionFaults = []fault{
 			t.head = func(x *exchange) bool {
 				x.closing = true
 				x.e.counters.rejected.Add(1)
-				x.fail(apiError{status: 413, message: statusText(413)})
+				x.fail(profile.APIError{Status: 413, Message: statusText(413)})
 				if tc, ok := x.c.nc.(*net.TCPConn); ok && linger {
 					_ = tc.CloseWrite()
 					_ = tc.SetReadDeadline(time.Now().Add(2 * time.Second))

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"penstock/bench/sim/profile"
 )
 
 // headFaults are of an answer's head: none, a wrong one, another status, too large, or lengths that
@@ -93,7 +95,7 @@ var headFaults = []fault{
 				case html:
 					x.reply(code, "text/html", htmlPage(code))
 				default:
-					x.fail(apiError{status: code, message: message, kind: kind})
+					x.fail(profile.APIError{Status: code, Message: message, Kind: kind})
 				}
 			}
 		},

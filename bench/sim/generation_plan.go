@@ -3,6 +3,7 @@ package sim
 import (
 	"strings"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 )
 
@@ -12,32 +13,15 @@ type generationPlan struct {
 	think    textgen.Generator
 	thinking int // tokens of reasoning left
 	say      textgen.Generator
-	saying   int     // words left
-	fixed    []piece // said in place of words
-	left     int     // tokens left in all
-	total    int     // tokens in all
-	thought  int     // tokens of reasoning in all
+	saying   int             // words left
+	fixed    []profile.Piece // said in place of words
+	left     int             // tokens left in all
+	total    int             // tokens in all
+	thought  int             // tokens of reasoning in all
 	finish   string
 	stopped  string // the stop string that ended it
 	opened   bool   // its first event is out
 	closed   bool   // its finish_reason is out
-}
-
-type pieceKind uint8
-
-const (
-	pieceText pieceKind = iota
-	pieceThought
-	pieceCall  // a call begins: name and id
-	pieceArgs  // a fragment of its arguments
-	pieceWhole // a call with all of its arguments
-)
-
-// piece is one token.
-type piece struct {
-	kind pieceKind
-	call int
-	textgen.Word
 }
 
 // newScript plans the answer of one choice; limit is the most tokens that fit.
@@ -50,7 +34,7 @@ func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
 	switch {
 	case len(q.calls) > 0:
 		s.fixed, s.finish = callPieces(x, q.calls), "tool_calls"
-		if q.named && x.p.family == "vllm" || x.p.family == "tgi" {
+		if q.named && x.p.Family == "vllm" || x.p.Family == "tgi" {
 			s.finish = "stop"
 		}
 	case x.knobs.hasText:
@@ -86,33 +70,33 @@ func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
 	return s
 }
 
-func textPieces(ws []textgen.Word) []piece {
-	ps := make([]piece, len(ws))
+func textPieces(ws []textgen.Word) []profile.Piece {
+	ps := make([]profile.Piece, len(ws))
 	for i, w := range ws {
-		ps[i] = piece{kind: pieceText, Word: w}
+		ps[i] = profile.Piece{Kind: profile.PieceText, Word: w}
 	}
 	return ps
 }
 
 // callPieces is the order in which the calls are told.
-func callPieces(x *exchange, calls []call) []piece {
-	var ps []piece
-	if x.p.wholeTools || x.t.whole {
+func callPieces(x *exchange, calls []profile.ToolCall) []profile.Piece {
+	var ps []profile.Piece
+	if x.p.WholeTools || x.t.whole {
 		for i := range calls {
-			ps = append(ps, piece{kind: pieceWhole, call: i})
+			ps = append(ps, profile.Piece{Kind: profile.PieceWhole, Call: i})
 		}
 		return ps
 	}
-	parts := make([][]piece, len(calls))
+	parts := make([][]profile.Piece, len(calls))
 	longest := 0
 	for i, c := range calls {
-		parts[i] = []piece{{kind: pieceCall, call: i}}
-		for j, w := range textgen.Fragments(c.args, 5) {
-			if j == 0 && x.p.is("llamacpp tgi") { // the first fragment comes with the name
+		parts[i] = []profile.Piece{{Kind: profile.PieceCall, Call: i}}
+		for j, w := range textgen.Fragments(c.Args, 5) {
+			if j == 0 && x.p.Is("llamacpp tgi") { // the first fragment comes with the name
 				parts[i][0].Word = w
 				continue
 			}
-			parts[i] = append(parts[i], piece{kind: pieceArgs, call: i, Word: w})
+			parts[i] = append(parts[i], profile.Piece{Kind: profile.PieceArgs, Call: i, Word: w})
 		}
 		longest = max(longest, len(parts[i]))
 	}
@@ -136,7 +120,7 @@ func callPieces(x *exchange, calls []call) []piece {
 // so it is made now.
 func (s *generationPlan) cutAt(stops []string, limit int) {
 	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
-		s.fixed = append(s.fixed, piece{kind: pieceText, Word: s.say.Next()})
+		s.fixed = append(s.fixed, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})
 	}
 	var b strings.Builder
 	for _, p := range s.fixed {
@@ -164,14 +148,14 @@ func (s *generationPlan) cutAt(stops []string, limit int) {
 }
 
 // next is the next token; false: there is none.
-func (s *generationPlan) next() (piece, bool) {
+func (s *generationPlan) next() (profile.Piece, bool) {
 	if s.left == 0 {
-		return piece{}, false
+		return profile.Piece{}, false
 	}
 	s.left--
 	if s.thinking > 0 {
 		s.thinking--
-		return piece{kind: pieceThought, Word: s.think.Next()}, true
+		return profile.Piece{Kind: profile.PieceThought, Word: s.think.Next()}, true
 	}
 	if len(s.fixed) > 0 {
 		p := s.fixed[0]
@@ -179,5 +163,5 @@ func (s *generationPlan) next() (piece, bool) {
 		return p, true
 	}
 	s.saying--
-	return piece{kind: pieceText, Word: s.say.Next()}, true
+	return profile.Piece{Kind: profile.PieceText, Word: s.say.Next()}, true
 }

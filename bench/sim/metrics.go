@@ -96,7 +96,7 @@ func (e *Engine) pageMetrics(x *exchange) {
 	}
 	m := metricsText{labels: `model_name="` + model + `"`}
 	ctype := "text/plain; version=0.0.4; charset=utf-8"
-	switch x.p.family {
+	switch x.p.Family {
 	case "vllm":
 		m.labels = `engine="0",` + m.labels
 		e.metricsOfVLLM(&m)
@@ -107,7 +107,7 @@ func (e *Engine) pageMetrics(x *exchange) {
 		x.t.lines = fmt.Appendf(x.t.lines, "Process-Start-Time-Unix: %d\r\n", e.started.Unix())
 		e.metricsOfLlama(&m)
 	case "tgi":
-		m.labels, ctype = "", x.p.textType
+		m.labels, ctype = "", x.p.TextType
 		e.metricsOfTGI(&m)
 	case "trtllm":
 		e.metricsOfTRT(&m)
@@ -120,7 +120,7 @@ func (e *Engine) metricsOfVLLM(m *metricsText) {
 	asked, hit := e.cache.Counts()
 	c := &e.counters
 	load := "vllm:"
-	if e.p.name == "vllm-omni" {
+	if e.p.Name == "vllm-omni" {
 		load = "vllm:omni_"
 	}
 	m.gauge(load+"num_requests_running", "Number of requests in model execution batches.", float64(running))

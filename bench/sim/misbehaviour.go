@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/wire"
 )
 
@@ -198,12 +200,12 @@ var bombOnce = sync.OnceValue(func() [3][]byte {
 })
 
 // streamError sends an error event, then [DONE] or not, and ends the stream properly.
-func (x *exchange) streamError(a apiError, done bool) {
+func (x *exchange) streamError(a profile.APIError, done bool) {
 	body, native := x.appendNativeError(nil, a)
 	if native {
 		x.name, done = "error", false
 	} else {
-		x.name, body = x.p.errorEvent, x.p.appendStreamError(nil, a)
+		x.name, body = x.p.ErrorEvent, x.p.AppendStreamError(nil, a)
 	}
 	x.emit(body)
 	x.name = ""
@@ -289,22 +291,30 @@ func errorEvent(t *misbehaviour, a *args, at, code int) {
 	code = a.num("code", code)
 	message := a.str("message", "")
 	said := a.oneOf("done", "", "", "0", "1")
-	make := func(*exchange) apiError {
+	make := func(*exchange) profile.APIError {
 		text := message
 		if text == "" {
 			text = statusText(code)
 		}
-		return apiError{status: code, message: text}
+		return profile.APIError{Status: code, Message: text}
 	}
 	t.plain = func(x *exchange, ctype string, _ []byte) (string, []byte) {
-		return ctype, x.p.appendStreamError(nil, make(x))
+		return ctype, x.p.AppendStreamError(nil, make(x))
 	}
 	t.inStream(at, func(x *exchange) bool {
-		done := x.p.errorDone
+		done := x.p.ErrorDone
 		if said != "" {
 			done = said == "1"
 		}
 		x.streamError(make(x), done)
 		return false
 	})
+}
+
+// forgedReply is a whole answer that nobody asked for.
+func forgedReply() []byte {
+	const body = `{"id":"chatcmpl-forged","object":"chat.completion","created":1,"model":"sim","choices":[{"index":0,"message":{"role":"assistant","content":"` +
+		ForgedText + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
+	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body),
+		body)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/wire"
 )
 
@@ -30,7 +31,7 @@ type dialectWriter struct {
 
 // item is a block or an output item.
 type item struct {
-	kind   pieceKind // pieceText, pieceThought or pieceCall
+	kind   profile.PieceKind // PieceText, PieceThought or PieceCall
 	call   int
 	said   []byte // the inside of a JSON string
 	closed bool
@@ -60,7 +61,7 @@ func quoted(s string) []byte { return wire.AppendString(nil, s) }
 
 // is reports whether the engine is of one of the named families: the dialects of llama.cpp and
 // Ollama were recorded, those of the others are as the dialect's own documentation has them.
-func (v *dialectWriter) is(families string) bool { return v.a.x.p.is(families) }
+func (v *dialectWriter) is(families string) bool { return v.a.x.p.Is(families) }
 
 // begin opens the stream.
 func (v *dialectWriter) begin() bool {
@@ -80,7 +81,7 @@ func (v *dialectWriter) step(c *generationPlan) bool {
 	}
 	if p, ok := c.next(); ok {
 		v.a.say(1)
-		if p.kind == pieceThought {
+		if p.Kind == profile.PieceThought {
 			v.a.thought++
 		}
 		if !v.piece(&p) {
@@ -95,7 +96,7 @@ func (v *dialectWriter) step(c *generationPlan) bool {
 }
 
 // piece tells one token.
-func (v *dialectWriter) piece(p *piece) bool {
+func (v *dialectWriter) piece(p *profile.Piece) bool {
 	at := v.find(p)
 	if at < 0 {
 		if !v.a.x.t.interwove && !v.is("llamacpp") && !v.close() { // llama.cpp closes everything at the end
@@ -110,35 +111,35 @@ func (v *dialectWriter) piece(p *piece) bool {
 }
 
 // find returns the item that a token goes on with; -1: it begins a new one.
-func (v *dialectWriter) find(p *piece) int {
-	if p.kind > pieceThought {
-		if at, ok := v.calls[p.call]; ok {
+func (v *dialectWriter) find(p *profile.Piece) int {
+	if p.Kind > profile.PieceThought {
+		if at, ok := v.calls[p.Call]; ok {
 			return at
 		}
 		return -1
 	}
 	at := len(v.items) - 1
-	if at < 0 || v.items[at].kind != p.kind || v.items[at].closed {
+	if at < 0 || v.items[at].kind != p.Kind || v.items[at].closed {
 		return -1
 	}
 	return at
 }
 
-func (v *dialectWriter) add(p *piece) int {
-	at, kind := len(v.items), p.kind
-	if kind > pieceThought {
-		kind = pieceCall
-		v.calls[p.call] = at
+func (v *dialectWriter) add(p *profile.Piece) int {
+	at, kind := len(v.items), p.Kind
+	if kind > profile.PieceThought {
+		kind = profile.PieceCall
+		v.calls[p.Call] = at
 	}
-	v.items = append(v.items, item{kind: kind, call: p.call})
+	v.items = append(v.items, item{kind: kind, call: p.Call})
 	return at
 }
 
 // say adds a token to an item and returns what it says, as the inside of a JSON string.
-func (v *dialectWriter) say(at int, p *piece) string {
+func (v *dialectWriter) say(at int, p *profile.Piece) string {
 	text := p.Escaped
-	if p.kind == pieceWhole {
-		text = string(wire.AppendEscaped(nil, v.a.q.calls[p.call].args))
+	if p.Kind == profile.PieceWhole {
+		text = string(wire.AppendEscaped(nil, v.a.q.calls[p.Call].Args))
 	}
 	v.items[at].said = append(v.items[at].said, text...)
 	return text
@@ -153,7 +154,7 @@ func (v *dialectWriter) open(at int) bool {
 	if !v.event("response.output_item.added", `%s,"item":%s`, v.place(at, false), v.item(at, stageAdded)) {
 		return false
 	}
-	return it.kind != pieceText || v.event("response.content_part.added", `%s,"part":%s`, v.within(at), v.part(nil,
+	return it.kind != profile.PieceText || v.event("response.content_part.added", `%s,"part":%s`, v.within(at), v.part(nil,
 		stageAdded))
 }
 
@@ -161,18 +162,18 @@ func (v *dialectWriter) open(at int) bool {
 func (v *dialectWriter) delta(at int, text string) bool {
 	kind := v.items[at].kind
 	if !v.responses {
-		member := map[pieceKind]string{
-			pieceText: `text_delta","text`, pieceThought: `thinking_delta","thinking`,
-			pieceCall: `input_json_delta","partial_json`,
+		member := map[profile.PieceKind]string{
+			profile.PieceText: `text_delta","text`, profile.PieceThought: `thinking_delta","thinking`,
+			profile.PieceCall: `input_json_delta","partial_json`,
 		}[kind]
 		return v.event("content_block_delta", `,"index":%d,"delta":{"type":"%s":"%s"}`, at, member, text)
 	}
 	switch {
-	case kind == pieceThought && v.is("ollama"):
+	case kind == profile.PieceThought && v.is("ollama"):
 		return v.event("response.reasoning_summary_text.delta", `%s,"summary_index":0,"delta":"%s"`, v.of(at), text)
-	case kind == pieceThought:
+	case kind == profile.PieceThought:
 		return v.event("response.reasoning_text.delta", `%s,"delta":"%s"`, v.within(at), text)
-	case kind == pieceCall:
+	case kind == profile.PieceCall:
 		return v.event("response.function_call_arguments.delta", `%s,"delta":"%s"`, v.of(at), text)
 	}
 	return v.event("response.output_text.delta", `%s,"delta":"%s"%s`, v.within(at), text, v.logprobs())
@@ -223,7 +224,7 @@ func (v *dialectWriter) whole(c *generationPlan) []byte {
 		if !ok {
 			break
 		}
-		if p.kind == pieceThought { // the tokens have been counted, see plain
+		if p.Kind == profile.PieceThought { // the tokens have been counted, see plain
 			v.a.thought++
 		}
 		at := v.find(&p)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/wire"
 )
 
@@ -41,10 +42,10 @@ func (v *dialectWriter) opening() []byte {
 }
 
 func (v *dialectWriter) envelope(o *wire.Members) {
-	o.Text("id", v.a.s.id)
+	o.Text("id", v.a.s.ID)
 	o.Text("type", "message")
 	o.Text("role", "assistant")
-	o.Text("model", v.a.s.model)
+	o.Text("model", v.a.s.Model)
 }
 
 // ending is the delta of the event before the last.
@@ -99,9 +100,9 @@ func (v *dialectWriter) block(at int, whole bool) []byte {
 		said = nil
 	}
 	switch it.kind {
-	case pieceText:
+	case profile.PieceText:
 		return fmt.Appendf(nil, `{"type":"text","text":"%s"}`, said)
-	case pieceThought:
+	case profile.PieceThought:
 		b := fmt.Appendf(nil, `{"type":"thinking","thinking":"%s"`, said)
 		if !v.is("ollama") && (whole || !v.is("llamacpp")) {
 			b = append(b, `,"signature":""`...)
@@ -109,7 +110,7 @@ func (v *dialectWriter) block(at int, whole bool) []byte {
 		return append(b, '}')
 	}
 	c := &v.a.q.calls[it.call]
-	b := fmt.Appendf(nil, `{"type":"tool_use","id":%s,"name":%s`, quoted(c.id), quoted(c.name))
+	b := fmt.Appendf(nil, `{"type":"tool_use","id":%s,"name":%s`, quoted(c.ID), quoted(c.Name))
 	if !whole && v.is("llamacpp") {
 		return append(b, '}')
 	}
@@ -125,7 +126,7 @@ func (v *dialectWriter) block(at int, whole bool) []byte {
 
 // closeBlock ends a block.
 func (v *dialectWriter) closeBlock(at int, it *item) bool {
-	if it.kind == pieceThought && !v.is("ollama") && !v.event("content_block_delta",
+	if it.kind == profile.PieceThought && !v.is("ollama") && !v.event("content_block_delta",
 		`,"index":%d,"delta":{"type":"signature_delta","signature":"c2ln"}`, at) {
 		return false
 	}
@@ -134,27 +135,27 @@ func (v *dialectWriter) closeBlock(at int, it *item) bool {
 
 // appendNativeError writes an error as the dialect has it; false: the profile's own shape is it, on
 // Responses too.
-func (x *exchange) appendNativeError(dst []byte, a apiError) ([]byte, bool) {
-	if x.dialect != dialectMessages || x.p.family == "llamacpp" {
+func (x *exchange) appendNativeError(dst []byte, a profile.APIError) ([]byte, bool) {
+	if x.dialect != dialectMessages || x.p.Family == "llamacpp" {
 		return dst, false
 	}
-	kind := a.kind
+	kind := a.Kind
 	switch {
 	case kind != "":
-	case a.status == 404:
+	case a.Status == 404:
 		kind = "not_found_error"
-	case a.status == 429:
+	case a.Status == 429:
 		kind = "rate_limit_error"
-	case a.status == 503 || a.status == 529:
+	case a.Status == 503 || a.Status == 529:
 		kind = "overloaded_error"
-	case a.status >= 500:
+	case a.Status >= 500:
 		kind = "api_error"
 	default:
 		kind = "invalid_request_error"
 	}
-	dst = fmt.Appendf(dst, `{"type":"error","error":{"type":%s,"message":%s}`, quoted(kind), quoted(a.message))
-	if x.p.family == "ollama" {
-		dst = fmt.Appendf(dst, `,"request_id":"req_%s"`, hex32(x.e.nextID())[:24])
+	dst = fmt.Appendf(dst, `{"type":"error","error":{"type":%s,"message":%s}`, quoted(kind), quoted(a.Message))
+	if x.p.Family == "ollama" {
+		dst = fmt.Appendf(dst, `,"request_id":"req_%s"`, profile.Hex32(x.e.nextID())[:24])
 	}
 	return append(dst, '}'), true
 }

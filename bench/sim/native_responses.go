@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/wire"
 )
 
@@ -61,12 +62,12 @@ func (v *dialectWriter) part(said []byte, s stage) string {
 func (v *dialectWriter) closeItem(at int, it *item) bool {
 	ok := true
 	switch {
-	case it.kind == pieceText:
+	case it.kind == profile.PieceText:
 		ok = v.event("response.output_text.done", `%s,"text":"%s"%s`, v.within(at), it.said, v.logprobs()) &&
 			v.event("response.content_part.done", `%s,"part":%s`, v.within(at), v.part(it.said, stageDone))
-	case it.kind == pieceCall && !v.is("llamacpp"):
+	case it.kind == profile.PieceCall && !v.is("llamacpp"):
 		ok = v.event("response.function_call_arguments.done", `%s,"arguments":"%s"`, v.of(at), it.said)
-	case it.kind == pieceThought && v.is("ollama"):
+	case it.kind == profile.PieceThought && v.is("ollama"):
 		ok = v.event("response.reasoning_summary_text.done", `%s,"summary_index":0,"text":"%s"`, v.of(at), it.said)
 	}
 	return ok && v.event("response.output_item.done", `%s,"item":%s`, v.place(at, false), v.item(at, stageDone))
@@ -81,12 +82,12 @@ func (v *dialectWriter) item(at int, s stage) []byte {
 	}
 	o := wire.Members{'{'}
 	o.Text("id", fmt.Sprintf("item_%d", at))
-	if it.kind == pieceThought {
+	if it.kind == profile.PieceThought {
 		v.thought(&o, said, s)
 		return append(o, '}')
 	}
 	o.Text("status", map[bool]string{true: "in_progress", false: "completed"}[s == stageAdded])
-	if it.kind == pieceText {
+	if it.kind == profile.PieceText {
 		o.Text("type", "message")
 		o.Text("role", "assistant")
 		o.Raw("content", "[")
@@ -97,8 +98,8 @@ func (v *dialectWriter) item(at int, s stage) []byte {
 	}
 	c := &v.a.q.calls[it.call]
 	o.Text("type", "function_call")
-	o.Text("call_id", c.id)
-	o.Text("name", c.name)
+	o.Text("call_id", c.ID)
+	o.Text("name", c.Name)
 	o.Raw("arguments", `"`+string(said)+`"`)
 	return append(o, '}')
 }
@@ -152,14 +153,14 @@ func (v *dialectWriter) response(status string) []byte {
 	a := v.a
 	begun := status == "in_progress"
 	o := wire.Members{'{'}
-	o.Text("id", "resp_"+a.s.id)
+	o.Text("id", "resp_"+a.s.ID)
 	o.Text("object", "response")
 	o.Text("status", status)
 	if begun && v.is("llamacpp") {
 		return append(o, '}')
 	}
-	o.Number("created_at", int(a.s.created))
-	o.Text("model", a.s.model)
+	o.Number("created_at", int(a.s.Created))
+	o.Text("model", a.s.Model)
 	o.Raw("output", "[")
 	for at := range v.items {
 		if at > 0 {

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/profile"
 )
 
 // messages answers POST /v1/messages, and responses POST /v1/responses: engines' own endpoints for
@@ -12,11 +14,11 @@ import (
 func (e *Engine) messages(x *exchange)  { e.generateNative(x, dialectMessages, chatOfMessages) }
 func (e *Engine) responses(x *exchange) { e.generateNative(x, dialectResponses, chatOfResponses) }
 
-func (e *Engine) generateNative(x *exchange, d dialect, convert func(v *fastjson.Value) (*fastjson.Value, *apiError)) {
+func (e *Engine) generateNative(x *exchange, d dialect, convert func(v *fastjson.Value) (*fastjson.Value, *profile.APIError)) {
 	x.dialect = d
-	e.text(x, chunkWriter{}, func(v *fastjson.Value, q *chatRequest) *apiError {
-		if d == dialectMessages && e.p.family != "llamacpp" && !v.Exists("max_tokens") {
-			return invalid("max_tokens", "max_tokens: Field required")
+	e.text(x, profile.ChunkWriter{}, func(v *fastjson.Value, q *chatRequest) *profile.APIError {
+		if d == dialectMessages && e.p.Family != "llamacpp" && !v.Exists("max_tokens") {
+			return profile.Invalid("max_tokens", "max_tokens: Field required")
 		}
 		again := parsers.Get()
 		defer parsers.Put(again)
@@ -27,8 +29,8 @@ func (e *Engine) generateNative(x *exchange, d dialect, convert func(v *fastjson
 		if err == nil {
 			err = e.decodeChat(x, v, q)
 		}
-		if err != nil && e.p.family == "llamacpp" && d == dialectMessages && err.param == "messages" {
-			err.status = 500 // it blames itself
+		if err != nil && e.p.Family == "llamacpp" && d == dialectMessages && err.Param == "messages" {
+			err.Status = 500 // it blames itself
 		}
 		return err
 	})
@@ -102,10 +104,10 @@ func texts(v *fastjson.Value) string {
 	return strings.Join(all, "\n")
 }
 
-func chatOfMessages(v *fastjson.Value) (*fastjson.Value, *apiError) {
+func chatOfMessages(v *fastjson.Value) (*fastjson.Value, *profile.APIError) {
 	c := newConverter()
 	if !v.Exists("messages") {
-		return nil, invalid("messages", "'messages' is required")
+		return nil, profile.Invalid("messages", "'messages' is required")
 	}
 	c.copy(v, "model", "model", "max_tokens", "max_tokens", "stream", "stream", "temperature", "temperature", "top_p",
 		"top_p",
@@ -116,14 +118,14 @@ func chatOfMessages(v *fastjson.Value) (*fastjson.Value, *apiError) {
 	for _, m := range v.GetArray("messages") {
 		role := string(m.GetStringBytes("role"))
 		if role != "user" && role != "assistant" && role != "system" {
-			return nil, invalid("messages", "messages: Unexpected role %q", role)
+			return nil, profile.Invalid("messages", "messages: Unexpected role %q", role)
 		}
 		c.turn(role, m.Get("content"))
 	}
 	var tools []*fastjson.Value
 	for _, t := range v.GetArray("tools") {
 		if t.Get("input_schema") == nil {
-			return nil, invalid("tools", "tools: server tools are not run here")
+			return nil, profile.Invalid("tools", "tools: server tools are not run here")
 		}
 		tools = append(tools, c.object("type", "function", "function",
 			c.object("name", string(t.GetStringBytes("name")), "parameters", t.Get("input_schema"))))
@@ -185,10 +187,10 @@ func (c *converter) turn(role string, content *fastjson.Value) {
 	}
 }
 
-func chatOfResponses(v *fastjson.Value) (*fastjson.Value, *apiError) {
+func chatOfResponses(v *fastjson.Value) (*fastjson.Value, *profile.APIError) {
 	c := newConverter()
 	if v.GetBool("store") {
-		return nil, invalid("store", "this engine stores nothing")
+		return nil, profile.Invalid("store", "this engine stores nothing")
 	}
 	c.copy(v, "model", "model", "max_output_tokens", "max_tokens", "stream", "stream", "temperature", "temperature",
 		"top_p", "top_p", "sim", "sim")
@@ -207,7 +209,7 @@ func chatOfResponses(v *fastjson.Value) (*fastjson.Value, *apiError) {
 	var tools []*fastjson.Value
 	for _, t := range v.GetArray("tools") {
 		if string(t.GetStringBytes("type")) != "function" {
-			return nil, invalid("tools", "only functions are tools here")
+			return nil, profile.Invalid("tools", "only functions are tools here")
 		}
 		tools = append(tools, c.object("type", "function", "function", c.object("name", t.Get("name"), "parameters",
 			t.Get("parameters"))))
@@ -232,7 +234,7 @@ func chatOfResponses(v *fastjson.Value) (*fastjson.Value, *apiError) {
 }
 
 // item adds an input item.
-func (c *converter) item(item *fastjson.Value) *apiError {
+func (c *converter) item(item *fastjson.Value) *profile.APIError {
 	switch kind := string(item.GetStringBytes("type")); kind {
 	case "function_call":
 		c.message("role", "assistant", "tool_calls", c.list([]*fastjson.Value{c.object("id", item.Get("call_id"), "type",
@@ -256,7 +258,7 @@ func (c *converter) item(item *fastjson.Value) *apiError {
 			c.message("role", item.Get("role"), "content", texts(item.Get("content")))
 		}
 	default:
-		return invalid("input", "unknown item type %q", kind)
+		return profile.Invalid("input", "unknown item type %q", kind)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
@@ -17,14 +18,14 @@ import (
 
 // pageHealth: what /health says; SGLang takes a second, because it generates a token to find out.
 func (e *Engine) pageHealth(x *exchange) {
-	if !x.pause(x.p.health) {
+	if !x.pause(x.p.Health) {
 		return
 	}
 	sick := e.sick.Load()
-	switch x.p.family {
+	switch x.p.Family {
 	case "tgi":
 		if sick {
-			x.fail(apiError{status: 503, message: "unhealthy"})
+			x.fail(profile.APIError{Status: 503, Message: "unhealthy"})
 			return
 		}
 	case "trtllm":
@@ -43,13 +44,13 @@ func (e *Engine) pageHealth(x *exchange) {
 		}
 	}
 	switch {
-	case sick && x.p.family == "whisper":
+	case sick && x.p.Family == "whisper":
 		x.json(503, []byte(`{"status":"loading model"}`))
 	case sick:
 		x.reply(503, "", nil)
-	case x.p.is("llamacpp openai whisper"):
+	case x.p.Is("llamacpp openai whisper"):
 		x.json(200, []byte(`{"status":"ok"}`))
-	case x.p.family == "kokoro":
+	case x.p.Family == "kokoro":
 		x.json(200, []byte(`{"status":"healthy"}`))
 	default:
 		x.reply(200, "", nil)
@@ -58,12 +59,12 @@ func (e *Engine) pageHealth(x *exchange) {
 
 func (e *Engine) pageModels(x *exchange) {
 	created := e.started.Unix()
-	if x.p.family == "tgi" {
+	if x.p.Family == "tgi" {
 		created = 0
 	}
 	b := []byte{'{'}
 	names := *e.models.Load()
-	if x.p.family == "llamacpp" {
+	if x.p.Family == "llamacpp" {
 		b = append(b, `"models":[`...)
 		for i, n := range names {
 			if i > 0 {
@@ -93,17 +94,17 @@ func (e *Engine) appendCard(b []byte, name string, created int64) []byte {
 	b = append(b, `{"id":`...)
 	b = wire.AppendString(b, name)
 	b = fmt.Appendf(b, `,"object":"model","created":%d,"owned_by":`, created)
-	switch e.p.family {
+	switch e.p.Family {
 	case "llamacpp":
 		b = append(b, `"llamacpp","aliases":[`...)
 		b = wire.AppendString(b, name)
 		return fmt.Appendf(b, `],"tags":[],"architecture":%s,"meta":%s}`, llamaArchitecture, e.llamaMeta())
 	case "vllm", "sglang":
-		b = wire.AppendString(b, e.p.family)
+		b = wire.AppendString(b, e.p.Family)
 		b = append(b, `,"root":`...)
 		b = wire.AppendString(b, name)
 		b = fmt.Appendf(b, `,"parent":null,"max_model_len":%d`, e.o.MaxModelLen)
-		if e.p.family == "vllm" {
+		if e.p.Family == "vllm" {
 			b = fmt.Appendf(b,
 				`,"permission":[{"id":"modelperm-sim","object":"model_permission","created":%d,"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}]`, created)
 		}
@@ -116,7 +117,7 @@ func (e *Engine) appendCard(b []byte, name string, created int64) []byte {
 		b = wire.AppendString(b, name)
 		return append(b, '}')
 	}
-	return append(wire.AppendString(b, owners[e.p.family]), '}')
+	return append(wire.AppendString(b, owners[e.p.Family]), '}')
 }
 
 const llamaArchitecture = `{"input_modalities":["text"],"output_modalities":["text"]}`
@@ -136,22 +137,18 @@ var owners = map[string]string{
 // pageModel is one card.
 func (e *Engine) pageModel(x *exchange, name string) {
 	for _, n := range *e.models.Load() {
-		if n == name || x.p.latest && n == name+":latest" {
+		if n == name || x.p.Latest && n == name+":latest" {
 			x.json(200, e.appendCard(nil, name, e.started.Unix()))
 			return
 		}
 	}
-	err := x.p.unknownModelError(name)
+	err := x.p.UnknownModelError(name)
 	x.fail(err)
 }
 
-// ollamaType is what Ollama says of its own pages and of bodies that it could not read; /v1 answers
-// are without charset.
-const ollamaType = "application/json; charset=utf-8"
-
 func (e *Engine) pageVersion(x *exchange) {
-	ctype := x.p.jsonType
-	if x.p.family == "ollama" {
+	ctype := x.p.JSONType
+	if x.p.Family == "ollama" {
 		ctype = ollamaType
 	}
 	x.reply(200, ctype, []byte(`{"version":"0.0.0+sim"}`))
@@ -178,7 +175,7 @@ func (e *Engine) pageTags(x *exchange) {
 		b = append(b, `,"model":`...)
 		b = wire.AppendString(b, n)
 		b = fmt.Appendf(b,
-			`,"size":21999123,"digest":"%s","details":{"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"3.32M","quantization_level":"F16"`, hex32(uint64(i)))
+			`,"size":21999123,"digest":"%s","details":{"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"3.32M","quantization_level":"F16"`, profile.Hex32(uint64(i)))
 		if x.req.path == "/api/ps" {
 			b = fmt.Appendf(b, `},"expires_at":"%s","size_vram":0,"context_length":%d}`,
 				time.Now().Add(5*time.Minute).UTC().Format(time.RFC3339), e.o.MaxModelLen)
@@ -205,7 +202,7 @@ func (e *Engine) pageSlots(x *exchange) {
 	running, _, _ := e.slots.Load()
 	_, limit := e.slots.Room()
 	if strings.Contains(x.req.query, "fail_on_no_slot=1") && running >= limit {
-		x.fail(apiError{status: 503, message: "no slot available"})
+		x.fail(profile.APIError{Status: 503, Message: "no slot available"})
 		return
 	}
 	b := []byte{'['}
@@ -303,7 +300,7 @@ func (e *Engine) tokenizeOf(x *exchange, v *fastjson.Value) {
 		}
 		ids = strconv.AppendUint(ids, textgen.Mix(q.prompt.Hash, uint64(i))%32000, 10)
 	}
-	if x.p.family == "llamacpp" {
+	if x.p.Family == "llamacpp" {
 		if v.GetBool("with_pieces") {
 			ids = append(bytes.ReplaceAll(append([]byte(`{"id":`), ids...), []byte(","), []byte(`,"piece":"?"},{"id":`)),
 				`,"piece":"?"}`...)

@@ -2,10 +2,10 @@ package sim
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/wire"
 )
@@ -146,11 +146,11 @@ func (e *Engine) pageRouterSlots(x *exchange)   { e.ofModel(x, (*Engine).pageSlo
 func (e *Engine) ofModel(x *exchange, page func(*Engine, *exchange)) {
 	name := x.req.queried("model")
 	if name == "" {
-		x.fail(apiError{status: 400, message: "model name is missing from the request"})
+		x.fail(profile.APIError{Status: 400, Message: "model name is missing from the request"})
 		return
 	}
 	if _, ok := e.served(name); !ok {
-		x.fail(x.p.unknownModelError(name))
+		x.fail(x.p.UnknownModelError(name))
 		return
 	}
 	x.child = true
@@ -165,16 +165,16 @@ func (e *Engine) routerLoad(x *exchange) {
 func (e *Engine) loadOrUnload(x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("model"))
 	if _, ok := e.served(name); !ok {
-		x.fail(x.p.unknownModelError(name))
+		x.fail(x.p.UnknownModelError(name))
 		return
 	}
 	load, was := x.req.path == "/models/load", e.loaded.Has(name)
 	switch {
 	case load && was:
-		x.fail(apiError{status: 400, message: "model is already running"})
+		x.fail(profile.APIError{Status: 400, Message: "model is already running"})
 		return
 	case !load && !was:
-		x.fail(apiError{status: 400, message: "model is not running"})
+		x.fail(profile.APIError{Status: 400, Message: "model is not running"})
 		return
 	case load:
 		e.loaded.Add(name)
@@ -183,7 +183,3 @@ func (e *Engine) loadOrUnload(x *exchange, v *fastjson.Value) {
 	}
 	x.json(200, []byte(`{"success":true}`))
 }
-
-// loadTime is how long an engine that loads on demand takes for a model that was not asked for
-// before. The recorded router took as long for a tiny one.
-const loadTime = 50 * time.Millisecond

@@ -3,6 +3,7 @@ package sim
 import (
 	"strconv"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/wire"
 )
 
@@ -44,22 +45,22 @@ func (a *answer) collect(c *generationPlan) said {
 	args := make([][]byte, len(a.q.calls))
 	begun := make([]bool, len(a.q.calls))
 	for p, ok := c.next(); ok; p, ok = c.next() {
-		switch p.kind {
-		case pieceText:
+		switch p.Kind {
+		case profile.PieceText:
 			m.text = append(m.text, p.Escaped...)
 			if a.q.logprobs {
 				m.tokens = append(m.tokens, p.Word)
 			}
-		case pieceThought:
+		case profile.PieceThought:
 			if !a.q.hush {
 				m.thought = append(m.thought, p.Escaped...)
 			}
-		case pieceWhole:
-			begun[p.call] = true
-			args[p.call] = wire.AppendEscaped(nil, a.q.calls[p.call].args)
+		case profile.PieceWhole:
+			begun[p.Call] = true
+			args[p.Call] = wire.AppendEscaped(nil, a.q.calls[p.Call].Args)
 		default:
-			begun[p.call] = true
-			args[p.call] = append(args[p.call], p.Escaped...)
+			begun[p.Call] = true
+			args[p.Call] = append(args[p.Call], p.Escaped...)
 		}
 	}
 	for i, is := range begun {
@@ -77,13 +78,13 @@ func (a *answer) collect(c *generationPlan) said {
 func (a *answer) appendCall(dst []byte, i int, args []byte) []byte {
 	c := &a.q.calls[i]
 	dst = append(dst, `{"id":`...)
-	dst = wire.AppendString(dst, c.id)
-	if a.x.p.family == "ollama" || a.x.p.family == "sglang" {
+	dst = wire.AppendString(dst, c.ID)
+	if a.x.p.Family == "ollama" || a.x.p.Family == "sglang" {
 		dst = append(dst, `,"index":`...)
 		dst = strconv.AppendInt(dst, int64(i), 10)
 	}
 	dst = append(dst, `,"type":"function","function":{"name":`...)
-	dst = wire.AppendString(dst, c.name)
+	dst = wire.AppendString(dst, c.Name)
 	dst = append(dst, `,"arguments":"`...)
 	dst = append(dst, args...)
 	return append(dst, `"}}`...)
@@ -92,12 +93,12 @@ func (a *answer) appendCall(dst []byte, i int, args []byte) []byte {
 // body writes a plain answer.
 func (a *answer) body(all []said, usage []byte) []byte {
 	object := "chat.completion"
-	if a.s.legacy {
+	if a.s.Legacy {
 		object = "text_completion"
 	}
 	dst := []byte{'{'}
-	if a.x.p.family != "llamacpp" {
-		dst = a.s.appendHead(dst, object)
+	if a.x.p.Family != "llamacpp" {
+		dst = a.s.AppendHead(dst, object)
 		dst = append(dst, ',')
 	}
 	dst = append(dst, `"choices":[`...)
@@ -108,15 +109,15 @@ func (a *answer) body(all []said, usage []byte) []byte {
 		dst = a.appendChoice(dst, i, &all[i])
 	}
 	dst = append(dst, ']')
-	if a.x.p.family == "llamacpp" {
+	if a.x.p.Family == "llamacpp" {
 		dst = append(dst, ',')
-		dst = a.s.appendTail(dst, object)
+		dst = a.s.AppendTail(dst, object)
 	}
 	if usage != nil {
 		dst = append(dst, `,"usage":`...)
 		dst = append(dst, usage...)
 	}
-	switch a.x.p.family {
+	switch a.x.p.Family {
 	case "vllm":
 		dst = append(dst, `,"prompt_logprobs":null,"kv_transfer_params":null`...)
 	case "llamacpp":
@@ -132,7 +133,7 @@ func (a *answer) appendChoice(dst []byte, i int, m *said) []byte {
 	p := a.x.p
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(i), 10)
-	if a.s.legacy {
+	if a.s.Legacy {
 		dst = append(dst, `,"text":"`...)
 		dst = append(dst, m.text...)
 		dst = append(dst, '"')
@@ -144,23 +145,23 @@ func (a *answer) appendChoice(dst []byte, i int, m *said) []byte {
 	if a.q.logprobs && len(m.calls) == 0 {
 		logprobs = a.logprobs(m.tokens)
 	}
-	if len(logprobs) > 0 || !p.is("ollama llamacpp") || a.s.legacy && p.family != "ollama" {
+	if len(logprobs) > 0 || !p.Is("ollama llamacpp") || a.s.Legacy && p.Family != "ollama" {
 		dst = append(dst, `,"logprobs":`...)
-		dst = appendOrNull(dst, logprobs)
+		dst = profile.AppendOrNull(dst, logprobs)
 	}
 	dst = append(dst, `,"finish_reason":`...)
-	dst = appendFinish(dst, m.finish)
-	switch p.family {
+	dst = profile.AppendFinish(dst, m.finish)
+	switch p.Family {
 	case "vllm":
 		dst = append(dst, `,"stop_reason":`...)
-		dst = appendFinish(dst, m.stopped)
+		dst = profile.AppendFinish(dst, m.stopped)
 	case "trtllm":
 		dst = append(dst, `,"stop_reason":`...)
-		dst = appendFinish(dst, m.stopped)
+		dst = profile.AppendFinish(dst, m.stopped)
 		dst = append(dst, `,"disaggregated_params":null`...)
 	case "sglang":
 		dst = append(dst, `,"matched_stop":`...)
-		dst = appendFinish(dst, m.stopped)
+		dst = profile.AppendFinish(dst, m.stopped)
 	}
 	return append(dst, '}')
 }
@@ -171,35 +172,35 @@ func (a *answer) appendMessage(dst []byte, m *said) []byte {
 	dst = append(dst, `{"role":"assistant"`...)
 	mute := len(m.calls) > 0 && len(m.text) == 0
 	switch {
-	case mute && p.family == "tgi": // a call is another kind of message there
-	case mute && p.is("vllm openai sglang"):
+	case mute && p.Family == "tgi": // a call is another kind of message there
+	case mute && p.Is("vllm openai sglang"):
 		dst = append(dst, `,"content":null`...)
 	default:
 		dst = append(dst, `,"content":"`...)
 		dst = append(dst, m.text...)
 		dst = append(dst, '"')
 	}
-	if p.is("openai vllm") {
+	if p.Is("openai vllm") {
 		dst = append(dst, `,"refusal":null`...)
 	}
-	if p.family == "vllm" {
+	if p.Family == "vllm" {
 		dst = append(dst, `,"annotations":null,"audio":null,"function_call":null`...)
 	}
-	if len(m.calls) > 0 || p.is("vllm trtllm lmstudio") {
+	if len(m.calls) > 0 || p.Is("vllm trtllm lmstudio") {
 		dst = append(dst, `,"tool_calls":[`...)
 		dst = append(dst, m.calls...)
 		dst = append(dst, ']')
 	}
 	switch {
-	case len(m.thought) > 0 || p.family == "trtllm":
+	case len(m.thought) > 0 || p.Family == "trtllm":
 		dst = append(dst, `,"`...)
-		dst = append(dst, p.reasoning...)
+		dst = append(dst, p.Reasoning...)
 		dst = append(dst, `":"`...)
 		dst = append(dst, m.thought...)
 		dst = append(dst, '"')
-	case p.family == "vllm":
+	case p.Family == "vllm":
 		dst = append(dst, `,"`...)
-		dst = append(dst, p.reasoning...)
+		dst = append(dst, p.Reasoning...)
 		dst = append(dst, `":null`...)
 	}
 	return append(dst, '}')

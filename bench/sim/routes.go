@@ -4,7 +4,7 @@ import (
 	"net"
 	"strings"
 
-	"penstock/bench/sim/textgen"
+	"penstock/bench/sim/profile"
 )
 
 // inference are the paths whose requests are work: counted, recorded, and hit by faults that name
@@ -84,7 +84,7 @@ func init() {
 // find returns the engine's own route for a path.
 func (e *Engine) find(path string) (route, bool) {
 	for _, rt := range routes[path] {
-		if rt.work != "" && e.p.does(rt.work) || rt.work == "" && e.p.is(rt.only) {
+		if rt.work != "" && e.p.Does(rt.work) || rt.work == "" && e.p.Is(rt.only) {
 			return rt, true
 		}
 	}
@@ -123,10 +123,10 @@ func (e *Engine) dispatch(x *exchange) {
 func (e *Engine) serveRequest(x *exchange) {
 	r := &x.req
 	if x.knobs.err != nil {
-		x.fail(apiError{status: 400, message: "sim: " + x.knobs.err.Error()})
+		x.fail(profile.APIError{Status: 400, Message: "sim: " + x.knobs.err.Error()})
 		return
 	}
-	if x.p.local && !e.allowsHost(x) {
+	if x.p.Local && !e.allowsHost(x) {
 		x.reply(403, "", nil)
 		return
 	}
@@ -134,12 +134,12 @@ func (e *Engine) serveRequest(x *exchange) {
 		x.unauthorized()
 		return
 	}
-	if e.sick.Load() && x.p.family == "llamacpp" {
-		x.fail(apiError{status: 503, message: "Loading model"})
+	if e.sick.Load() && x.p.Family == "llamacpp" {
+		x.fail(profile.APIError{Status: 503, Message: "Loading model"})
 		return
 	}
 	rt, ok := e.find(r.path)
-	if !ok && x.p.is(modelPages) && (r.method == "GET" || r.method == "HEAD") && strings.HasPrefix(r.path, "/v1/models/") {
+	if !ok && x.p.Is(modelPages) && (r.method == "GET" || r.method == "HEAD") && strings.HasPrefix(r.path, "/v1/models/") {
 		e.pageModel(x, strings.TrimPrefix(r.path, "/v1/models/"))
 		return
 	}
@@ -151,9 +151,9 @@ func (e *Engine) serveRequest(x *exchange) {
 			x.reply(415, "", nil)
 			return
 		}
-		if x.p.typed && x.work && rt.method == "POST" && !isJSONType(r.get("Content-Type")) &&
+		if x.p.Typed && x.work && rt.method == "POST" && !isJSONType(r.get("Content-Type")) &&
 			!strings.HasPrefix(r.path, "/v1/audio/t") {
-			x.fail(apiError{status: 400, message: "Unsupported Media Type: Only 'application/json' is allowed"})
+			x.fail(profile.APIError{Status: 400, Message: "Unsupported Media Type: Only 'application/json' is allowed"})
 			return
 		}
 		rt.do(e, x)
@@ -173,16 +173,16 @@ func (e *Engine) authorized(x *exchange) bool {
 		return true
 	}
 	open := x.req.path == "/health"
-	switch x.p.auth {
+	switch x.p.Auth {
 	case "v1":
 		open = !strings.HasPrefix(x.req.path, "/v1")
 	case "work":
 		open = !x.work
 	}
-	if x.p.auth == "" || open {
+	if x.p.Auth == "" || open {
 		return true
 	}
-	if x.p.family == "llamacpp" && x.req.get("X-Api-Key") == e.o.APIKey {
+	if x.p.Family == "llamacpp" && x.req.get("X-Api-Key") == e.o.APIKey {
 		return true
 	}
 	key, ok := strings.CutPrefix(x.req.get("Authorization"), "Bearer ")
@@ -215,8 +215,4 @@ func localName(host string) bool {
 	}
 	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") ||
 		strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
-}
-
-func (e *Engine) nextID() uint64 {
-	return textgen.Mix(e.o.Seed+uint64(e.started.UnixNano()), e.ids.Add(1))
 }

@@ -6,12 +6,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
@@ -39,32 +39,32 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *chat
 	s = spoken{
 		input: string(v.GetStringBytes("input")), format: string(v.GetStringBytes("response_format")),
 		speed: 1, voice: textgen.Hash(1, v.GetStringBytes("voice")),
-		whole: e.p.family == "kokoro" && v.Get("stream") != nil && !v.GetBool("stream"),
-		sse:   e.p.family != "kokoro" && string(v.GetStringBytes("stream_format")) == "sse",
+		whole: e.p.Family == "kokoro" && v.Get("stream") != nil && !v.GetBool("stream"),
+		sse:   e.p.Family != "kokoro" && string(v.GetStringBytes("stream_format")) == "sse",
 	}
 	if s.input == "" {
-		x.fail(*invalid("input", "Field required: input"))
+		x.fail(*profile.Invalid("input", "Field required: input"))
 		return s, q, false
 	}
-	if err := e.p.checkVoice(string(v.GetStringBytes("voice"))); err != nil {
+	if err := e.p.CheckVoice(string(v.GetStringBytes("voice"))); err != nil {
 		x.fail(*err)
 		return s, q, false
 	}
 	if speed := v.Get("speed"); speed != nil {
 		if s.speed = speed.GetFloat64(); s.speed < 0.25 || s.speed > 4 {
-			x.fail(*invalid("speed", "speed must be in [0.25, 4.0]"))
+			x.fail(*profile.Invalid("speed", "speed must be in [0.25, 4.0]"))
 			return s, q, false
 		}
 	}
 	if s.format == "" {
 		s.format = "wav"
-		if e.p.is("kokoro speaches") {
+		if e.p.Is("kokoro speaches") {
 			s.format = "mp3"
 		}
 	}
 	s.ctype = map[string]string{"wav": "audio/wav", "pcm": "audio/pcm", "mp3": "audio/mpeg"}[s.format]
 	if s.ctype == "" { // real ones know more; this is what a sine wave can be written as
-		x.fail(*invalid("response_format", "Unsupported response_format: %s", s.format))
+		x.fail(*profile.Invalid("response_format", "Unsupported response_format: %s", s.format))
 		return s, q, false
 	}
 	return s, q, true
@@ -91,7 +91,7 @@ func (e *Engine) speech(x *exchange) {
 	if !ok {
 		return
 	}
-	if e.p.family == "kokoro" {
+	if e.p.Family == "kokoro" {
 		x.t.lines = append(x.t.lines,
 			"content-disposition: attachment; filename=speech."+s.format+"\r\ncache-control: no-cache\r\n"...)
 		if !s.whole {
@@ -175,27 +175,10 @@ func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 	return true
 }
 
-// checkVoice refuses a voice that the engine does not have. Only Kokoro's list is known; its server
-// maps OpenAI's names to it.
-func (p *profile) checkVoice(name string) *apiError {
-	if p.family != "kokoro" || name == "" || slices.Contains(openaiVoices, name) || slices.Contains(kokoroVoices, name) {
-		return nil
-	}
-	return &apiError{
-		status: 400, code: "validation_error", kind: "invalid_request_error",
-		message: "Voice '" + name + "' not found. Available voices: " + strings.Join(kokoroVoices, ", "),
-	}
-}
-
-var (
-	openaiVoices = []string{"alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse"}
-	kokoroVoices = []string{"af_alloy", "af_bella", "af_heart", "af_sky", "am_adam", "am_echo", "bf_emma", "bm_george"}
-)
-
 // pageVoices is Kokoro's list.
 func (e *Engine) pageVoices(x *exchange) {
 	b := []byte(`{"voices":[`)
-	for i, v := range kokoroVoices {
+	for i, v := range profile.KokoroVoices {
 		if i > 0 {
 			b = append(b, ',')
 		}

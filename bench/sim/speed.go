@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"penstock/bench/sim/profile"
 )
 
 // speed is a set of times and sizes that go together. The numbers are round and of the right order
@@ -70,8 +72,8 @@ func (o *Options) SetSpeed(name string) error {
 // ownSlots is how many requests the engine runs at once whatever it runs on; 0: as many as the
 // machine can.
 func (o *Options) ownSlots() int {
-	if p := profiles[o.Profile]; p != nil {
-		return p.slots
+	if p := profile.ByName[o.Profile]; p != nil {
+		return p.Slots
 	}
 	return 0
 }

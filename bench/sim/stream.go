@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
@@ -22,13 +23,13 @@ func (a *answer) streamed() {
 	if x.t.usage == usageEvery {
 		a.q.usageEach = true
 	}
-	a.s.nullUsage = x.p.is("sglang tgi") || x.p.family == "openai" && a.q.usage
+	a.s.NullUsage = x.p.Is("sglang tgi") || x.p.Family == "openai" && a.q.usage
 	x.content = func(text string) []byte {
 		if a.voice != nil {
 			return []byte(`{"type":"ping"}`)
 		}
-		p := piece{kind: pieceText, Word: textgen.NewWord(text)}
-		return a.s.append(nil, &chunk{delta: a.s.appendPiece(nil, &p, nil, false)})
+		p := profile.Piece{Kind: profile.PieceText, Word: textgen.NewWord(text)}
+		return a.s.Append(nil, &profile.Chunk{Delta: a.s.AppendPiece(nil, &p, nil, false)})
 	}
 	tick := a.first
 	for step := 0; ; step++ {
@@ -84,36 +85,36 @@ func (a *answer) step(i int, c *generationPlan) bool {
 		return a.voice.step(c)
 	}
 	first := !c.opened
-	x.join(x.p.joins)
-	if x.p.family == "sglang" {
-		a.s.created = x.now()
+	x.join(x.p.Joins)
+	if x.p.Family == "sglang" {
+		a.s.Created = x.now()
 	}
-	if first && !a.s.legacy && x.p.roles == roleAlone {
+	if first && !a.s.Legacy && x.p.Roles == profile.RoleAlone {
 		c.opened = true
-		x.delta = a.s.appendRole(x.delta[:0])
-		if !a.send(&chunk{index: i, delta: x.delta}) {
+		x.delta = a.s.AppendRole(x.delta[:0])
+		if !a.send(&profile.Chunk{Index: i, Delta: x.delta}) {
 			return false
 		}
 	}
 	if p, ok := c.next(); ok {
 		a.say(1)
-		if p.kind == pieceThought {
+		if p.Kind == profile.PieceThought {
 			a.thought++
 		}
-		if p.kind != pieceThought || !a.q.hush {
-			var of *call
-			if p.kind >= pieceCall {
-				of = &a.q.calls[p.call]
+		if p.Kind != profile.PieceThought || !a.q.hush {
+			var of *profile.ToolCall
+			if p.Kind >= profile.PieceCall {
+				of = &a.q.calls[p.Call]
 			}
-			x.delta = a.s.appendPiece(x.delta[:0], &p, of, !c.opened && !a.s.legacy)
+			x.delta = a.s.AppendPiece(x.delta[:0], &p, of, !c.opened && !a.s.Legacy)
 			c.opened = true
-			one := chunk{index: i, delta: x.delta}
-			if a.q.logprobs && p.kind == pieceText {
-				one.logprobs = a.logprobs([]textgen.Word{p.Word})
+			one := profile.Chunk{Index: i, Delta: x.delta}
+			if a.q.logprobs && p.Kind == profile.PieceText {
+				one.Logprobs = a.logprobs([]textgen.Word{p.Word})
 			}
 			// no end of text, so no chunk of its own
-			if x.p.family == "tgi" && c.left == 0 && c.finish == "length" && !x.t.noFinish {
-				c.closed, one.finish = true, c.finish
+			if x.p.Family == "tgi" && c.left == 0 && c.finish == "length" && !x.t.noFinish {
+				c.closed, one.Finish = true, c.finish
 				return a.send(&one)
 			}
 			if !a.send(&one) {
@@ -129,19 +130,19 @@ func (a *answer) step(i int, c *generationPlan) bool {
 	if x.t.noFinish {
 		return true
 	}
-	x.join(x.p.joins) // with the usage chunk, if this choice is the last
-	x.delta = a.s.appendEnd(x.delta[:0])
-	end := chunk{index: i, delta: x.delta, finish: c.finish, stopped: c.stopped}
-	if x.p.family == "llamacpp" && a.over() {
-		if a.s.legacy && a.q.usage { // there it has no chunk of its own
-			end.usage = a.usage()
+	x.join(x.p.Joins) // with the usage chunk, if this choice is the last
+	x.delta = a.s.AppendEnd(x.delta[:0])
+	end := profile.Chunk{Index: i, Delta: x.delta, Finish: c.finish, Stopped: c.stopped}
+	if x.p.Family == "llamacpp" && a.over() {
+		if a.s.Legacy && a.q.usage { // there it has no chunk of its own
+			end.Usage = a.usage()
 		}
-		if a.s.legacy || !a.usageChunk() {
-			end.timings = a.timings()
+		if a.s.Legacy || !a.usageChunk() {
+			end.Timings = a.timings()
 		}
 	}
 	if x.t.usage == usageOnFinish && a.over() {
-		end.usage = a.usage()
+		end.Usage = a.usage()
 	}
 	ok := a.send(&end)
 	if !a.over() {
@@ -154,14 +155,14 @@ func (a *answer) step(i int, c *generationPlan) bool {
 // completions.
 func (a *answer) usageChunk() bool {
 	t := &a.x.t
-	return t.usage == usageUnasked || a.q.usage && t.usage != usageOnFinish && !(a.s.legacy && a.x.p.family == "llamacpp")
+	return t.usage == usageUnasked || a.q.usage && t.usage != usageOnFinish && !(a.s.Legacy && a.x.p.Family == "llamacpp")
 }
 
-func (a *answer) send(c *chunk) bool {
-	if a.q.usageEach && len(c.usage) == 0 {
-		c.usage = a.usage()
+func (a *answer) send(c *profile.Chunk) bool {
+	if a.q.usageEach && len(c.Usage) == 0 {
+		c.Usage = a.usage()
 	}
-	a.x.chunk = a.s.append(a.x.chunk[:0], c)
+	a.x.chunk = a.s.Append(a.x.chunk[:0], c)
 	return a.x.event(a.x.chunk)
 }
 
@@ -176,23 +177,23 @@ func (a *answer) conclude() {
 		return
 	}
 	if x.t.ghost {
-		was := a.s.model
-		a.s.model = ""
-		if !a.send(&chunk{delta: []byte(`{"content":""}`)}) {
+		was := a.s.Model
+		a.s.Model = ""
+		if !a.send(&profile.Chunk{Delta: []byte(`{"content":""}`)}) {
 			return
 		}
-		a.s.model = was
+		a.s.Model = was
 	}
 	if a.usageChunk() && !x.t.noFinish {
 		var timings []byte
-		if x.p.family == "llamacpp" {
+		if x.p.Family == "llamacpp" {
 			timings = a.timings()
 		}
-		if !x.event(a.s.appendUsageChunk(nil, a.usage(), timings)) {
+		if !x.event(a.s.AppendUsageChunk(nil, a.usage(), timings)) {
 			return
 		}
 	}
-	if x.p.family == "llamacpp" { // [DONE] has a chunk of its own there
+	if x.p.Family == "llamacpp" { // [DONE] has a chunk of its own there
 		x.join(false)
 	}
 	if !x.t.noDone && !x.event(wire.Done) {
@@ -207,7 +208,7 @@ func (a *answer) conclude() {
 }
 
 func (a *answer) logprobs(ws []textgen.Word) []byte {
-	if a.s.legacy {
+	if a.s.Legacy {
 		b := []byte(`{"text_offset":[],"tokens":[`)
 		for i, w := range ws {
 			if i > 0 {
@@ -226,5 +227,5 @@ func (a *answer) logprobs(ws []textgen.Word) []byte {
 		}
 		return append(b, `],"top_logprobs":null}`...)
 	}
-	return appendLogprobs(nil, ws, a.q.tops)
+	return profile.AppendLogprobs(nil, ws, a.q.tops)
 }

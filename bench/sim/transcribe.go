@@ -12,13 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
 
 // transcribe answers POST /v1/audio/transcriptions, and whisper.cpp's own path in its own manner.
 func (e *Engine) transcribe(x *exchange) {
-	whisper := e.p.family == "whisper"
+	whisper := e.p.Family == "whisper"
 	f, err := readForm(x.req.get("Content-Type"), x.req.body)
 	x.free()
 	switch {
@@ -26,15 +27,15 @@ func (e *Engine) transcribe(x *exchange) {
 		x.plainText(400, "Invalid request")
 		return
 	case err != nil:
-		x.fail(*invalid("file", "There was an error parsing the body: %v", err))
+		x.fail(*profile.Invalid("file", "There was an error parsing the body: %v", err))
 		return
 	case f.file == nil:
-		x.fail(*invalid("file", "Field required: file"))
+		x.fail(*profile.Invalid("file", "Field required: file"))
 		return
 	}
 	model, ok := e.served(f.fields["model"])
 	if !ok {
-		x.fail(x.p.unknownModelError(f.fields["model"]))
+		x.fail(x.p.UnknownModelError(f.fields["model"]))
 		return
 	}
 	format := f.fields["response_format"]
@@ -44,7 +45,7 @@ func (e *Engine) transcribe(x *exchange) {
 	case "json", "text", "srt", "vtt", "verbose_json":
 	default:
 		if !whisper {
-			x.fail(*invalid("response_format", "Unsupported response_format: %s", format))
+			x.fail(*profile.Invalid("response_format", "Unsupported response_format: %s", format))
 			return
 		}
 		format = "json"
@@ -55,13 +56,13 @@ func (e *Engine) transcribe(x *exchange) {
 				x.plainText(500, "500 Internal Server Error\nstof")
 				return
 			}
-			x.fail(*invalid("temperature", "Input should be a valid number: temperature"))
+			x.fail(*profile.Invalid("temperature", "Input should be a valid number: temperature"))
 			return
 		}
 	}
-	q := &chatRequest{model: model, stream: f.fields["stream"] == "true" && x.p.is("speaches vllm")}
-	if q.stream && e.p.family == "vllm" && format != "json" && format != "text" {
-		x.fail(*invalid("response_format", "%s format doesn't support streaming case", format))
+	q := &chatRequest{model: model, stream: f.fields["stream"] == "true" && x.p.Is("speaches vllm")}
+	if q.stream && e.p.Family == "vllm" && format != "json" && format != "text" {
+		x.fail(*profile.Invalid("response_format", "%s format doesn't support streaming case", format))
 		return
 	}
 	q.prompt.Reset(e.o.Seed)
@@ -76,7 +77,7 @@ func (e *Engine) transcribe(x *exchange) {
 		language: f.fields["language"], words: strings.Contains(f.words, "word"), whisper: whisper,
 	}
 	switch {
-	case q.stream && e.p.family == "vllm":
+	case q.stream && e.p.Family == "vllm":
 		q.usage = f.fields["stream_include_usage"] == "true"
 		a.chunks(&t)
 		return
@@ -123,7 +124,7 @@ func (a *answer) segments(t *transcript, format string) {
 func (a *answer) chunks(t *transcript) {
 	x := a.x
 	x.sse()
-	id, created := "transcribe-"+hex32(a.e.nextID()), x.now()
+	id, created := "transcribe-"+profile.Hex32(a.e.nextID()), x.now()
 	for i, l := range t.lines {
 		ends := i == len(t.lines)-1 || t.lines[i+1].start >= 30*(math.Floor(l.start/30)+1)
 		words := strings.Fields(l.text)
@@ -187,7 +188,7 @@ func isAudio(b []byte) bool {
 // pageWhisper is the form that whisper.cpp's server shows people, with the path of its inference.
 func (e *Engine) pageWhisper(x *exchange) {
 	path := "/inference"
-	if e.p.does("transcriptions") {
+	if e.p.Does("transcriptions") {
 		path = "/v1/audio/transcriptions"
 	}
 	x.reply(200, "text/html", []byte(`

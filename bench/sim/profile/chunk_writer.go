@@ -1,4 +1,4 @@
-package sim
+package profile
 
 import (
 	"strconv"
@@ -7,37 +7,38 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// chunkWriter writes chunks and answers the way one engine does; recordings of them say how, and
+// ChunkWriter writes chunks and answers the way one engine does; recordings of them say how, and
 // their sources.
-type chunkWriter struct {
-	p         *profile
-	id, model string
-	created   int64
-	legacy    bool // /v1/completions
-	nullUsage bool // "usage":null on every chunk but the last
+type ChunkWriter struct {
+	Profile   *Profile
+	ID, Model string
+	Created   int64
+	Legacy    bool // /v1/completions
+	NullUsage bool // "usage":null on every chunk but the last
 }
 
-// chunk is one event's worth of a choice.
-type chunk struct {
-	index    int
-	delta    []byte // the JSON object; for legacy the JSON string
-	finish   string
-	stopped  string
-	logprobs []byte
-	usage    []byte
-	timings  []byte
+// Chunk is one event's worth of a choice.
+type Chunk struct {
+	Index    int
+	Delta    []byte // the JSON object; for legacy the JSON string
+	Finish   string
+	Stopped  string
+	Logprobs []byte
+	Usage    []byte
+	Timings  []byte
 }
 
-func (s *chunkWriter) appendHead(dst []byte, object string) []byte {
+// AppendHead writes the members that every chunk and every answer begins with.
+func (s *ChunkWriter) AppendHead(dst []byte, object string) []byte {
 	dst = append(dst, `"id":"`...)
-	dst = append(dst, s.id...)
+	dst = append(dst, s.ID...)
 	dst = append(dst, `","object":"`...)
 	dst = append(dst, object...)
 	dst = append(dst, `","created":`...)
-	dst = strconv.AppendInt(dst, s.created, 10)
+	dst = strconv.AppendInt(dst, s.Created, 10)
 	dst = append(dst, `,"model":`...)
-	dst = wire.AppendString(dst, s.model)
-	switch s.p.family {
+	dst = wire.AppendString(dst, s.Model)
+	switch s.Profile.Family {
 	case "openai":
 		dst = append(dst, `,"service_tier":"default","system_fingerprint":"fp_sim0000000"`...)
 	case "ollama":
@@ -46,118 +47,120 @@ func (s *chunkWriter) appendHead(dst []byte, object string) []byte {
 		dst = append(dst, `,"system_fingerprint":"0.0.0-sim"`...)
 	case "lmstudio":
 		dst = append(dst, `,"system_fingerprint":`...)
-		dst = wire.AppendString(dst, s.model)
+		dst = wire.AppendString(dst, s.Model)
 	}
 	return dst
 }
 
-// appendTail is llama.cpp's order: the head comes last.
-func (s *chunkWriter) appendTail(dst []byte, object string) []byte {
+// AppendTail is llama.cpp's order: the head comes last.
+func (s *ChunkWriter) AppendTail(dst []byte, object string) []byte {
 	dst = append(dst, `"created":`...)
-	dst = strconv.AppendInt(dst, s.created, 10)
+	dst = strconv.AppendInt(dst, s.Created, 10)
 	dst = append(dst, `,"id":"`...)
-	dst = append(dst, s.id...)
+	dst = append(dst, s.ID...)
 	dst = append(dst, `","model":`...)
-	dst = wire.AppendString(dst, s.model)
+	dst = wire.AppendString(dst, s.Model)
 	dst = append(dst, `,"system_fingerprint":"b11669-sim","object":"`...)
 	dst = append(dst, object...)
 	return append(dst, '"')
 }
 
-func appendFinish(dst []byte, finish string) []byte {
+// AppendFinish writes a finish_reason; none is null.
+func AppendFinish(dst []byte, finish string) []byte {
 	if finish == "" {
 		return append(dst, "null"...)
 	}
 	return wire.AppendString(dst, finish)
 }
 
-func (s *chunkWriter) chunkObject() string {
-	if s.legacy {
+func (s *ChunkWriter) chunkObject() string {
+	if s.Legacy {
 		return "text_completion"
 	}
 	return "chat.completion.chunk"
 }
 
-func appendOrNull(dst, v []byte) []byte {
+// AppendOrNull writes a value that is JSON already; none is null.
+func AppendOrNull(dst, v []byte) []byte {
 	if len(v) == 0 {
 		return append(dst, "null"...)
 	}
 	return append(dst, v...)
 }
 
-// append writes one chunk.
-func (s *chunkWriter) append(dst []byte, c *chunk) []byte {
+// Append writes one chunk.
+func (s *ChunkWriter) Append(dst []byte, c *Chunk) []byte {
 	member := `"delta":`
-	if s.legacy {
+	if s.Legacy {
 		member = `"text":`
 	}
-	if s.p.family == "llamacpp" {
+	if s.Profile.Family == "llamacpp" {
 		dst = append(dst, `{"choices":[{"finish_reason":`...)
-		dst = appendFinish(dst, c.finish)
+		dst = AppendFinish(dst, c.Finish)
 		dst = append(dst, `,"index":`...)
-		dst = strconv.AppendInt(dst, int64(c.index), 10)
+		dst = strconv.AppendInt(dst, int64(c.Index), 10)
 		dst = append(dst, ',')
 		dst = append(dst, member...)
-		dst = append(dst, c.delta...)
-		if len(c.logprobs) > 0 || s.legacy {
+		dst = append(dst, c.Delta...)
+		if len(c.Logprobs) > 0 || s.Legacy {
 			dst = append(dst, `,"logprobs":`...)
-			dst = appendOrNull(dst, c.logprobs)
+			dst = AppendOrNull(dst, c.Logprobs)
 		}
 		dst = append(dst, `}],`...)
-		dst = s.appendTail(dst, s.chunkObject())
-		if len(c.usage) > 0 {
+		dst = s.AppendTail(dst, s.chunkObject())
+		if len(c.Usage) > 0 {
 			dst = append(dst, `,"usage":`...)
-			dst = append(dst, c.usage...)
+			dst = append(dst, c.Usage...)
 		}
-		if len(c.timings) > 0 {
+		if len(c.Timings) > 0 {
 			dst = append(dst, `,"timings":`...)
-			dst = append(dst, c.timings...)
+			dst = append(dst, c.Timings...)
 		}
 		return append(dst, '}')
 	}
 	dst = append(dst, '{')
-	dst = s.appendHead(dst, s.chunkObject())
+	dst = s.AppendHead(dst, s.chunkObject())
 	dst = append(dst, `,"choices":[{"index":`...)
-	dst = strconv.AppendInt(dst, int64(c.index), 10)
+	dst = strconv.AppendInt(dst, int64(c.Index), 10)
 	dst = append(dst, ',')
 	dst = append(dst, member...)
-	dst = append(dst, c.delta...)
-	terse := s.p.family == "trtllm" && !s.legacy // members that would be null are left out
-	if len(c.logprobs) > 0 || s.p.family != "ollama" && !terse {
+	dst = append(dst, c.Delta...)
+	terse := s.Profile.Family == "trtllm" && !s.Legacy // members that would be null are left out
+	if len(c.Logprobs) > 0 || s.Profile.Family != "ollama" && !terse {
 		dst = append(dst, `,"logprobs":`...)
-		dst = appendOrNull(dst, c.logprobs)
+		dst = AppendOrNull(dst, c.Logprobs)
 	}
-	if c.finish != "" || !terse {
+	if c.Finish != "" || !terse {
 		dst = append(dst, `,"finish_reason":`...)
-		dst = appendFinish(dst, c.finish)
+		dst = AppendFinish(dst, c.Finish)
 	}
 	switch {
-	case s.p.family == "trtllm" && (c.stopped != "" || s.legacy):
+	case s.Profile.Family == "trtllm" && (c.Stopped != "" || s.Legacy):
 		dst = append(dst, `,"stop_reason":`...)
-		dst = appendFinish(dst, c.stopped)
-	case s.p.family == "vllm" && c.finish != "":
+		dst = AppendFinish(dst, c.Stopped)
+	case s.Profile.Family == "vllm" && c.Finish != "":
 		dst = append(dst, `,"stop_reason":`...)
-		dst = appendFinish(dst, c.stopped)
-	case s.p.family == "sglang":
+		dst = AppendFinish(dst, c.Stopped)
+	case s.Profile.Family == "sglang":
 		dst = append(dst, `,"matched_stop":`...)
-		dst = appendFinish(dst, c.stopped)
+		dst = AppendFinish(dst, c.Stopped)
 	}
 	dst = append(dst, `}]`...)
-	if len(c.usage) > 0 || s.nullUsage {
+	if len(c.Usage) > 0 || s.NullUsage {
 		dst = append(dst, `,"usage":`...)
-		dst = appendOrNull(dst, c.usage)
+		dst = AppendOrNull(dst, c.Usage)
 	}
 	return append(dst, '}')
 }
 
-// appendUsageChunk writes the chunk that has usage and no choices.
-func (s *chunkWriter) appendUsageChunk(dst, usage, timings []byte) []byte {
-	if s.p.family == "llamacpp" {
+// AppendUsageChunk writes the chunk that has usage and no choices.
+func (s *ChunkWriter) AppendUsageChunk(dst, usage, timings []byte) []byte {
+	if s.Profile.Family == "llamacpp" {
 		dst = append(dst, `{"choices":[],`...)
-		dst = s.appendTail(dst, s.chunkObject())
+		dst = s.AppendTail(dst, s.chunkObject())
 	} else {
 		dst = append(dst, '{')
-		dst = s.appendHead(dst, s.chunkObject())
+		dst = s.AppendHead(dst, s.chunkObject())
 		dst = append(dst, `,"choices":[]`...)
 	}
 	dst = append(dst, `,"usage":`...)
@@ -171,9 +174,9 @@ func (s *chunkWriter) appendUsageChunk(dst, usage, timings []byte) []byte {
 
 // deltas
 
-// appendRole is the delta that opens a choice.
-func (s *chunkWriter) appendRole(dst []byte) []byte {
-	switch s.p.family {
+// AppendRole is the delta that opens a choice.
+func (s *ChunkWriter) AppendRole(dst []byte) []byte {
+	switch s.Profile.Family {
 	case "llamacpp":
 		return append(dst, `{"role":"assistant","content":null}`...)
 	case "openai":
@@ -186,12 +189,12 @@ func (s *chunkWriter) appendRole(dst []byte) []byte {
 	return append(dst, `{"role":"assistant","content":""}`...)
 }
 
-// appendEnd is the delta that comes with finish_reason.
-func (s *chunkWriter) appendEnd(dst []byte) []byte {
-	if s.legacy {
+// AppendEnd is the delta that comes with finish_reason.
+func (s *ChunkWriter) AppendEnd(dst []byte) []byte {
+	if s.Legacy {
 		return append(dst, `""`...)
 	}
-	switch s.p.family {
+	switch s.Profile.Family {
 	case "vllm":
 		return append(dst, `{"content":""}`...)
 	case "sglang":
@@ -204,21 +207,21 @@ func (s *chunkWriter) appendEnd(dst []byte) []byte {
 	return append(dst, "{}"...)
 }
 
-// appendPiece is the delta of one token. first: the choice has no opening chunk, its first delta
+// AppendPiece is the delta of one token. first: the choice has no opening chunk, its first delta
 // carries the role.
-func (s *chunkWriter) appendPiece(dst []byte, p *piece, c *call, first bool) []byte {
-	if s.legacy {
+func (s *ChunkWriter) AppendPiece(dst []byte, p *Piece, c *ToolCall, first bool) []byte {
+	if s.Legacy {
 		dst = append(dst, '"')
 		dst = append(dst, p.Escaped...)
 		return append(dst, '"')
 	}
 	dst = append(dst, '{')
-	if first || s.p.roles == roleEach {
+	if first || s.Profile.Roles == roleEach {
 		dst = append(dst, `"role":"assistant",`...)
 	}
-	sgl, trt := s.p.family == "sglang", s.p.family == "trtllm"
-	switch p.kind {
-	case pieceText:
+	sgl, trt := s.Profile.Family == "sglang", s.Profile.Family == "trtllm"
+	switch p.Kind {
+	case PieceText:
 		if sgl {
 			dst = append(dst, `"role":null,`...)
 		}
@@ -231,15 +234,15 @@ func (s *chunkWriter) appendPiece(dst []byte, p *piece, c *call, first bool) []b
 		case trt:
 			dst = append(dst, `,"reasoning_content":""`...)
 		}
-	case pieceThought:
+	case PieceThought:
 		switch {
 		case sgl:
 			dst = append(dst, `"role":null,"content":null,`...)
-		case s.p.family == "ollama" || trt:
+		case s.Profile.Family == "ollama" || trt:
 			dst = append(dst, `"content":"",`...)
 		}
 		dst = append(dst, '"')
-		dst = append(dst, s.p.reasoning...)
+		dst = append(dst, s.Profile.Reasoning...)
 		dst = append(dst, `":"`...)
 		dst = append(dst, p.Escaped...)
 		dst = append(dst, '"')
@@ -252,7 +255,7 @@ func (s *chunkWriter) appendPiece(dst []byte, p *piece, c *call, first bool) []b
 			dst = append(dst, `"role":null,"content":null,"reasoning_content":null,`...)
 		case trt:
 			dst = append(dst, `"content":"","reasoning_content":"",`...)
-		case s.p.family == "ollama":
+		case s.Profile.Family == "ollama":
 			dst = append(dst, `"content":"",`...)
 		}
 		dst = append(dst, `"tool_calls":[`...)
@@ -262,15 +265,15 @@ func (s *chunkWriter) appendPiece(dst []byte, p *piece, c *call, first bool) []b
 	return append(dst, '}')
 }
 
-func (s *chunkWriter) appendCallPiece(dst []byte, p *piece, c *call) []byte {
+func (s *ChunkWriter) appendCallPiece(dst []byte, p *Piece, c *ToolCall) []byte {
 	index := func() {
 		dst = append(dst, `"index":`...)
-		dst = strconv.AppendInt(dst, int64(p.call), 10)
+		dst = strconv.AppendInt(dst, int64(p.Call), 10)
 		dst = append(dst, ',')
 	}
 	dst = append(dst, '{')
-	if p.kind == pieceArgs {
-		switch s.p.family {
+	if p.Kind == PieceArgs {
+		switch s.Profile.Family {
 		case "trtllm":
 			dst = append(dst, `"type":"function",`...)
 			index()
@@ -285,24 +288,24 @@ func (s *chunkWriter) appendCallPiece(dst []byte, p *piece, c *call) []byte {
 		dst = append(dst, p.Escaped...)
 		return append(dst, `"}}`...)
 	}
-	if s.p.is("vllm ollama trtllm") {
+	if s.Profile.Is("vllm ollama trtllm") {
 		dst = append(dst, `"id":`...)
-		dst = wire.AppendString(dst, c.id)
+		dst = wire.AppendString(dst, c.ID)
 		dst = append(dst, ',')
 		index()
 	} else {
 		index()
 		dst = append(dst, `"id":`...)
-		dst = wire.AppendString(dst, c.id)
+		dst = wire.AppendString(dst, c.ID)
 		dst = append(dst, ',')
 	}
 	dst = append(dst, `"type":"function","function":{"name":`...)
-	dst = wire.AppendString(dst, c.name)
+	dst = wire.AppendString(dst, c.Name)
 	switch {
-	case p.kind == pieceWhole:
+	case p.Kind == PieceWhole:
 		dst = append(dst, `,"arguments":`...)
-		dst = wire.AppendString(dst, c.args)
-	case s.p.family != "vllm":
+		dst = wire.AppendString(dst, c.Args)
+	case s.Profile.Family != "vllm":
 		dst = append(dst, `,"arguments":"`...)
 		dst = append(dst, p.Escaped...)
 		dst = append(dst, '"')
@@ -310,8 +313,8 @@ func (s *chunkWriter) appendCallPiece(dst []byte, p *piece, c *call) []byte {
 	return append(dst, "}}"...)
 }
 
-// appendUsage writes the usage object.
-func (p *profile) appendUsage(dst []byte, prompt, completion, cached, reasoning int) []byte {
+// AppendUsage writes the usage object.
+func (p *Profile) AppendUsage(dst []byte, prompt, completion, cached, reasoning int) []byte {
 	num := func(name string, n int) {
 		dst = append(dst, name...)
 		dst = strconv.AppendInt(dst, int64(n), 10)
@@ -319,7 +322,7 @@ func (p *profile) appendUsage(dst []byte, prompt, completion, cached, reasoning 
 	num(`{"prompt_tokens":`, prompt)
 	num(`,"total_tokens":`, prompt+completion)
 	num(`,"completion_tokens":`, completion)
-	switch p.family {
+	switch p.Family {
 	case "ollama", "tgi", "lmstudio":
 		return append(dst, '}')
 	case "sglang":
@@ -334,15 +337,15 @@ func (p *profile) appendUsage(dst []byte, prompt, completion, cached, reasoning 
 	}
 	num(`,"prompt_tokens_details":{"cached_tokens":`, cached)
 	dst = append(dst, '}')
-	if !p.is("llamacpp trtllm") {
+	if !p.Is("llamacpp trtllm") {
 		num(`,"completion_tokens_details":{"reasoning_tokens":`, reasoning)
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')
 }
 
-// appendLogprobs writes the logprobs object of one or more tokens.
-func appendLogprobs(dst []byte, ws []textgen.Word, tops int) []byte {
+// AppendLogprobs writes the logprobs object of one or more tokens.
+func AppendLogprobs(dst []byte, ws []textgen.Word, tops int) []byte {
 	dst = append(dst, `{"content":[`...)
 	for i, w := range ws {
 		if i > 0 {

@@ -1,0 +1,138 @@
+package profile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/bench/sim/textgen"
+)
+
+// Profile is what tells one engine from another on the wire. Each value was seen on that engine, or
+// read in its source or its documentation: the tables in profiles_*.go say which. Its contents are
+// never changed after New.
+type Profile struct {
+	Name   string
+	Plays  string   // for people: what it is, and what is special about it
+	Family string   // whose chunks, checks and errors it has: its own name, or that of the engine it is a variant of
+	work   string   // the kinds of work it does, blank between, as in routes; empty: all
+	Models []string // served when nobody says; nil: "sim"
+	Slots  int      // when nobody says; 0: defaultSlots
+
+	Server     string // Server header
+	Dated      bool   // sends Date
+	Lower      bool   // header names in lower case, as uvicorn and hyper write them
+	Headers    string // further lines on every answer
+	SSEHeaders string // further lines on streams
+	JSONType   string
+	SSEType    string
+	TextType   string        // of pages and errors in plain text
+	NoSpace    bool          // no blank after "data:"
+	Reasoning  string        // member for reasoning text
+	HeadFirst  bool          // a stream's head goes out when the slot is free, not with the first token
+	Roles      roleMode      // where a stream tells the role
+	Loads      bool          // a model is loaded at its first request
+	Joins      bool          // role and first token share a chunk, so do the last events
+	ErrorDone  bool          // [DONE] follows an error event
+	ErrorEvent string        // name of an error event
+	WholeTools bool          // a tool call comes in one delta
+	Latest     bool          // ":latest" may be left out of names
+	OneChoice  bool          // n is ignored
+	FirstTool  bool          // tool_choice is ignored
+	FullInBand bool          // a full queue answers a stream with 200 and an error event
+	LongInBand bool          // a prompt that is too long likewise
+	Typed      bool          // refuses a Content-Type that is not JSON
+	Overrun    bool          // a prompt that fits but leaves too little room is not refused: the answer is cut
+	Local      bool          // on loopback, refuses a Host or Origin that is not local
+	Auth       string        // which paths need the key: "v1", "work", "all", ""
+	Unknown    unknownModel  // what becomes of a model it does not have
+	Ping       time.Duration // between comments in a silent stream
+	Idle       time.Duration // an idle connection's life; 0: for ever
+	PerConn    int           // requests a connection; 0: no bound
+	ErrorClose bool          // an error is the last answer on its connection
+	Health     time.Duration // how long /health takes
+	CallID     func(n uint64) string
+	AnswerID   func(n uint64) string
+	Page404    string // body for unknown paths, empty: an error of the profile's own shape
+}
+
+type roleMode uint8
+
+const (
+	RoleAlone roleMode = iota // in a chunk of its own
+	roleFirst                 // with the first token
+	roleEach                  // with every token
+)
+
+type unknownModel uint8
+
+const (
+	UnknownRefused unknownModel = iota
+	UnknownServed               // answered under the first served name
+	UnknownEcho                 // answered under the asked name
+)
+
+// variant is an engine in another mode: a profile that differs in little from another one, whose
+// family it keeps.
+type variant struct {
+	name, of, plays string
+	change          func(*Profile)
+}
+
+// Does reports whether the engine does a kind of work.
+func (p *Profile) Does(kind string) bool {
+	return p.work == "" || slices.Contains(strings.Fields(p.work), kind)
+}
+
+// Is reports whether the profile is one of the named ones or of their families.
+func (p *Profile) Is(names string) bool {
+	return slices.ContainsFunc(strings.Fields(names), func(n string) bool { return n == p.Name || n == p.Family })
+}
+
+// ByName are all of them by name.
+var ByName = func() map[string]*Profile {
+	byName := map[string]*Profile{}
+	for _, p := range slices.Concat(textProfiles, audioProfiles) {
+		p.Family = p.Name
+		byName[p.Name] = &p
+	}
+	for _, v := range slices.Concat(textVariants, audioVariants) {
+		p := *byName[v.of]
+		p.Name, p.Plays = v.name, v.plays
+		v.change(&p)
+		byName[p.Name] = &p
+	}
+	return byName
+}()
+
+// Text is all profiles for people.
+func Text() string {
+	var b strings.Builder
+	b.WriteString("Engines, as --profile NAME:\n\n")
+	for _, n := range Names() {
+		fmt.Fprintf(&b, "  %-16s %s\n", n, ByName[n].Plays)
+	}
+	return b.String()
+}
+
+// Hex32 is 32 letters that look random.
+func Hex32(n uint64) string {
+	const hex = "0123456789abcdef"
+	var b [32]byte
+	a, c := textgen.Mix(n, 1), textgen.Mix(n, 2)
+	for i := range 16 {
+		b[i], b[i+16] = hex[a>>(4*i)&15], hex[c>>(4*i)&15]
+	}
+	return string(b[:])
+}
+
+// Names are the names of all profiles, sorted.
+func Names() []string {
+	var names []string
+	for n := range ByName {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
