@@ -5,6 +5,7 @@ import "penstock/bench/sim/textgen"
 // PieceKind is what a token is of: a text, a thought or a part of a tool call.
 type PieceKind uint8
 
+// The kinds of pieces.
 const (
 	PieceText PieceKind = iota
 	PieceThought

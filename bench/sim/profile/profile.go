@@ -59,6 +59,7 @@ type Profile struct {
 
 type roleMode uint8
 
+// Where a stream tells the role.
 const (
 	RoleAlone roleMode = iota // in a chunk of its own
 	roleFirst                 // with the first token
@@ -67,6 +68,7 @@ const (
 
 type unknownModel uint8
 
+// What becomes of a model that the engine does not have.
 const (
 	UnknownRefused unknownModel = iota
 	UnknownServed               // answered under the first served name

@@ -108,6 +108,7 @@ func (p *Profile) CheckVoice(name string) *APIError {
 	}
 }
 
+// The voices that Kokoro knows: KokoroVoices are its own, and it maps those of OpenAI to them.
 var (
 	openaiVoices = []string{"alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse"}
 	KokoroVoices = []string{"af_alloy", "af_bella", "af_heart", "af_sky", "am_adam", "am_echo", "bf_emma", "bm_george"}
