@@ -8,8 +8,8 @@
 // its pages show, whether it loads models, how it cuts a tool call.
 //
 // Below it lie its parts, which know neither connections nor requests: profile (what tells one
-// engine from another), scheduler (slots, room, prefix cache), textgen (what a model makes up) and
-// wire (JSON and events as they are written).
+// engine from another), scheduler (slots, room, prefix cache), textgen (what a model makes up),
+// audio (forms, transcripts and sound) and wire (JSON and events as they are written).
 //
 // # The engine
 //

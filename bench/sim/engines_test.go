@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/audio"
 	"penstock/bench/sim/profile"
 )
 
@@ -237,7 +238,7 @@ func TestWhisper(t *testing.T) {
 // vLLM hears half a minute at a time, and finishes each.
 func TestTranscriptionsVLLM(t *testing.T) {
 	e := start(t, Options{Profile: "vllm", Models: []string{"ears"}})
-	audio := append(wavHeader(), make([]byte, 2*sampleRate*70)...)
+	audio := append(audio.WAVHeader(), make([]byte, 2*audio.SampleRate*70)...)
 	ctype, body, _ := hear(t, e, "/v1/audio/transcriptions", audio, "model", "ears", "stream", "true", "stream_include_usage", "true")
 	_, whole, _ := hear(t, e, "/v1/audio/transcriptions", audio, "model", "ears")
 	evs := events(body)

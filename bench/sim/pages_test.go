@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"penstock/bench/sim/audio"
 )
 
 func TestPages(t *testing.T) {
@@ -360,7 +362,7 @@ func TestSpeech(t *testing.T) {
 		return resp.Header.Get("Content-Type"), body
 	}
 	ctype, wav := speak("")
-	samples := 3 * 2 * int(wordTime.Seconds()*sampleRate)
+	samples := 3 * 2 * int(audio.WordTime.Seconds()*audio.SampleRate)
 	if ctype != "audio/wav" || !strings.HasPrefix(wav, "RIFF") || len(wav) != 44+samples {
 		t.Error(ctype, len(wav))
 	}
@@ -402,7 +404,7 @@ func hear(t *testing.T, e *Engine, path string, audio []byte, fields ...string) 
 }
 
 // twelveSeconds is a sound file with nothing to hear.
-func twelveSeconds() []byte { return append(wavHeader(), make([]byte, 2*sampleRate*12)...) }
+func twelveSeconds() []byte { return append(audio.WAVHeader(), make([]byte, 2*audio.SampleRate*12)...) }
 
 func TestTranscriptions(t *testing.T) {
 	e := start(t, Options{})

@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"strings"
@@ -11,14 +9,10 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/audio"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
-)
-
-const (
-	sampleRate = 24000
-	wordTime   = 60 * time.Millisecond // of speech
 )
 
 // spoken is a request for speech.
@@ -72,13 +66,13 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *chat
 
 // pieces returns what writes the sound of one word after the other.
 func (s *spoken) pieces() func() []byte {
-	samples := int(wordTime.Seconds() * sampleRate / s.speed)
-	t := tone{step: 2 * math.Pi * float64(180+s.voice%240) / sampleRate}
+	samples := int(audio.WordTime.Seconds() * audio.SampleRate / s.speed)
+	t := audio.Tone{Step: 2 * math.Pi * float64(180+s.voice%240) / audio.SampleRate}
 	return func() []byte {
 		if s.format == "mp3" {
-			return silentFrames(max(1, samples/1152))
+			return audio.SilentFrames(max(1, samples/1152))
 		}
-		return t.next(samples)
+		return t.Next(samples)
 	}
 }
 
@@ -110,7 +104,7 @@ func (e *Engine) speech(x *exchange) {
 	words, piece := len(strings.Fields(s.input)), s.pieces()
 	var opening []byte
 	if s.format == "wav" && !s.sse {
-		opening = wavHeader()
+		opening = audio.WAVHeader()
 	}
 	switch {
 	case s.whole:
@@ -185,31 +179,4 @@ func (e *Engine) pageVoices(x *exchange) {
 		b = wire.AppendString(b, v)
 	}
 	x.json(200, append(b, "]}"...))
-}
-
-// wavHeader is the head of a WAV file whose length nobody knows yet: 16 bit, one channel.
-func wavHeader() []byte {
-	b := append([]byte(nil), "RIFF\xff\xff\xff\xffWAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00"...)
-	b = binary.LittleEndian.AppendUint32(b, sampleRate)
-	b = binary.LittleEndian.AppendUint32(b, 2*sampleRate)
-	return append(b, "\x02\x00\x10\x00data\xff\xff\xff\xff"...)
-}
-
-// tone is a sine wave that goes on from piece to piece.
-type tone struct{ phase, step float64 }
-
-func (t *tone) next(n int) []byte {
-	b := make([]byte, 0, 2*n)
-	for range n {
-		b = binary.LittleEndian.AppendUint16(b, uint16(int16(8000*math.Sin(t.phase))))
-		t.phase += t.step
-	}
-	return b
-}
-
-// silentFrames is MPEG-1 layer III at 128 kbit/s and 44.1 kHz with nothing in it.
-func silentFrames(n int) []byte {
-	frame := make([]byte, 417)
-	copy(frame, "\xff\xfb\x90\xc4")
-	return bytes.Repeat(frame, n)
 }

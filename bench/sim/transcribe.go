@@ -2,16 +2,13 @@ package sim
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"math"
-	"mime"
-	"mime/multipart"
 	"strconv"
 	"strings"
 	"time"
 
+	"penstock/bench/sim/audio"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
@@ -20,25 +17,25 @@ import (
 // transcribe answers POST /v1/audio/transcriptions, and whisper.cpp's own path in its own manner.
 func (e *Engine) transcribe(x *exchange) {
 	whisper := e.p.Family == "whisper"
-	f, err := readForm(x.req.get("Content-Type"), x.req.body)
+	f, err := audio.ReadForm(x.req.get("Content-Type"), x.req.body)
 	x.free()
 	switch {
-	case whisper && (err != nil || f.file == nil || !isAudio(f.file)):
+	case whisper && (err != nil || f.File == nil || !audio.IsAudio(f.File)):
 		x.plainText(400, "Invalid request")
 		return
 	case err != nil:
 		x.fail(*profile.Invalid("file", "There was an error parsing the body: %v", err))
 		return
-	case f.file == nil:
+	case f.File == nil:
 		x.fail(*profile.Invalid("file", "Field required: file"))
 		return
 	}
-	model, ok := e.served(f.fields["model"])
+	model, ok := e.served(f.Fields["model"])
 	if !ok {
-		x.fail(x.p.UnknownModelError(f.fields["model"]))
+		x.fail(x.p.UnknownModelError(f.Fields["model"]))
 		return
 	}
-	format := f.fields["response_format"]
+	format := f.Fields["response_format"]
 	switch format {
 	case "":
 		format = "json"
@@ -50,7 +47,7 @@ func (e *Engine) transcribe(x *exchange) {
 		}
 		format = "json"
 	}
-	if t := f.fields["temperature"]; t != "" {
+	if t := f.Fields["temperature"]; t != "" {
 		if _, err := strconv.ParseFloat(t, 64); err != nil {
 			if whisper {
 				x.plainText(500, "500 Internal Server Error\nstof")
@@ -60,53 +57,53 @@ func (e *Engine) transcribe(x *exchange) {
 			return
 		}
 	}
-	q := &chatRequest{model: model, stream: f.fields["stream"] == "true" && x.p.Is("speaches vllm")}
+	q := &chatRequest{model: model, stream: f.Fields["stream"] == "true" && x.p.Is("speaches vllm")}
 	if q.stream && e.p.Family == "vllm" && format != "json" && format != "text" {
 		x.fail(*profile.Invalid("response_format", "%s format doesn't support streaming case", format))
 		return
 	}
 	q.prompt.Reset(e.o.Seed)
-	q.prompt.Image(f.file)
+	q.prompt.Image(f.File)
 	a := &answer{e: e, x: x, q: q, stream: q.stream, prompt: q.prompt.Tokens(), limit: 1}
 	defer a.release()
 	if !a.enter() || !a.prefill() {
 		return
 	}
-	t := transcript{
-		lines: transcribed(textgen.Hash(e.o.Seed, f.file), f.seconds()), seconds: f.seconds(),
-		language: f.fields["language"], words: strings.Contains(f.words, "word"), whisper: whisper,
+	t := audio.Transcript{
+		Lines: audio.InventLines(textgen.Hash(e.o.Seed, f.File), f.Seconds()), Seconds: f.Seconds(),
+		Language: f.Fields["language"], Words: strings.Contains(f.Words, "word"), Whisper: whisper,
 	}
 	switch {
 	case q.stream && e.p.Family == "vllm":
-		q.usage = f.fields["stream_include_usage"] == "true"
+		q.usage = f.Fields["stream_include_usage"] == "true"
 		a.chunks(&t)
 		return
 	case q.stream:
 		a.segments(&t, format)
 		return
 	}
-	if gap := a.gap(); gap > 0 && !x.pause(time.Duration(t.count())*gap) {
+	if gap := a.gap(); gap > 0 && !x.pause(time.Duration(t.Count())*gap) {
 		return
 	}
-	a.say(t.count())
-	ctype, body := t.render(format)
+	a.say(t.Count())
+	ctype, body := t.Render(format)
 	a.release()
 	x.reply(200, ctype, body)
 }
 
 // segments streams a transcript as speaches does: an event a segment, in the asked format, and
 // nothing that marks the end.
-func (a *answer) segments(t *transcript, format string) {
+func (a *answer) segments(t *audio.Transcript, format string) {
 	x := a.x
 	x.sse()
-	for i := range t.lines {
+	for i := range t.Lines {
 		one := *t
-		one.lines = t.lines[i : i+1]
-		if gap := a.gap(); gap > 0 && (!x.flush() || !x.pause(time.Duration(one.count())*gap)) {
+		one.Lines = t.Lines[i : i+1]
+		if gap := a.gap(); gap > 0 && (!x.flush() || !x.pause(time.Duration(one.Count())*gap)) {
 			return
 		}
-		a.say(one.count())
-		_, body := one.render(format)
+		a.say(one.Count())
+		_, body := one.Render(format)
 		if !x.event(bytes.TrimSpace(body)) { // line breaks of srt and vtt go out as they are, as they do there
 			return
 		}
@@ -121,13 +118,13 @@ func (a *answer) segments(t *transcript, format string) {
 // chunks streams a transcript as vLLM does: a chunk a word, without an index and in one form
 // whatever the format; a finish reason at the end of each half minute of sound, because it hears
 // that much at a time; and [DONE].
-func (a *answer) chunks(t *transcript) {
+func (a *answer) chunks(t *audio.Transcript) {
 	x := a.x
 	x.sse()
 	id, created := "transcribe-"+profile.Hex32(a.e.nextID()), x.now()
-	for i, l := range t.lines {
-		ends := i == len(t.lines)-1 || t.lines[i+1].start >= 30*(math.Floor(l.start/30)+1)
-		words := strings.Fields(l.text)
+	for i, l := range t.Lines {
+		ends := i == len(t.Lines)-1 || t.Lines[i+1].Start >= 30*(math.Floor(l.Start/30)+1)
+		words := strings.Fields(l.Text)
 		for j, w := range words {
 			if gap := a.gap(); gap > 0 && (!x.flush() || !x.pause(gap)) {
 				return
@@ -139,8 +136,8 @@ func (a *answer) chunks(t *transcript) {
 		}
 	}
 	if a.q.usage {
-		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.prompt, t.count(),
-			a.prompt+t.count())
+		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.prompt, t.Count(),
+			a.prompt+t.Count())
 		if !x.event(append(append(chunkHead(id, created, a.q.model), `,"choices":[],"usage":`+u...), '}')) {
 			return
 		}
@@ -172,17 +169,6 @@ func transcriptChunk(id string, created int64, model, text string, ends bool) []
 	o := chunkHead(id, created, model)
 	o.Raw("choices", "["+string(choice)+"}]")
 	return append(o, '}')
-}
-
-// isAudio reports whether the first bytes are those of a sound file that whisper.cpp's server
-// decodes.
-func isAudio(b []byte) bool {
-	for _, magic := range []string{"RIFF", "ID3", "\xff\xfb", "\xff\xf3", "fLaC", "OggS"} {
-		if bytes.HasPrefix(b, []byte(magic)) {
-			return true
-		}
-	}
-	return false
 }
 
 // pageWhisper is the form that whisper.cpp's server shows people, with the path of its inference.
@@ -226,55 +212,4 @@ func (e *Engine) pageSpeaches(x *exchange) {
 		b = wire.AppendString(b, n)
 	}
 	x.json(200, append(b, "]}"...))
-}
-
-// audioForm is a multipart form with one file. It shares nothing with the body.
-type audioForm struct {
-	file   []byte
-	fields map[string]string
-	words  string // timestamp_granularities
-}
-
-func readForm(ctype string, body []byte) (*audioForm, error) {
-	kind, params, err := mime.ParseMediaType(ctype)
-	if err != nil {
-		return nil, err
-	}
-	if kind != "multipart/form-data" {
-		return nil, fmt.Errorf("want multipart/form-data, got %s", kind)
-	}
-	f := &audioForm{fields: map[string]string{}}
-	r := multipart.NewReader(bytes.NewReader(body), params["boundary"])
-	for {
-		p, err := r.NextRawPart()
-		if err == io.EOF { //nolint:errorlint // wrapped, it is a form that ends early
-			return f, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		b, err := io.ReadAll(p)
-		if err != nil {
-			return nil, err
-		}
-		switch name := p.FormName(); name {
-		case "file":
-			f.file = b
-		case "timestamp_granularities[]", "timestamp_granularities":
-			f.words += string(b) + " "
-		default:
-			f.fields[name] = string(b)
-		}
-	}
-}
-
-// seconds is how long the audio is: from a WAV head, else guessed at 16 KB a second.
-func (f *audioForm) seconds() float64 {
-	b := f.file
-	if len(b) > 44 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WAVE" {
-		if rate := binary.LittleEndian.Uint32(b[28:]); rate > 0 {
-			return float64(len(b)-44) / float64(rate)
-		}
-	}
-	return float64(len(b)) / 16000
 }

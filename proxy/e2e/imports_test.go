@@ -58,6 +58,7 @@ var allowed = map[string]struct {
 	"proxy":               {ours: "config routing upstreams upstreams/engine upstreams/http1 upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"bench":               {ours: "bench/compare bench/exit bench/load bench/overhead bench/report bench/result bench/scenario proxy/plaintext", never: "net log"},
 	"bench/sim":           {ours: "bench/sim/...", modules: "github.com/valyala/fastjson", never: "log"},
+	"bench/sim/audio":     {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/profile":   {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/scheduler": {ours: "bench/sim/textgen", never: "net os log"},
 	"bench/sim/textgen":   {ours: "bench/sim/wire", modules: "github.com/valyala/fastjson", never: "net os log time"},
