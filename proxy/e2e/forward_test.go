@@ -117,6 +117,16 @@ func TestWhole_GivenUp(t *testing.T) {
 	}
 }
 
+// TestCompletions_NoChoices: a whole completion without choices is a bad response, as it is on the other endpoints.
+func TestCompletions_NoChoices(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Upstream: rig.QuietProbes})
+	for _, fault := range []string{"no-choices", "no-choices;empty=1"} {
+		r := p.Post("/v1/completions", `{"model":"sim","prompt":"x [[sim {\"fault\":\"`+fault+`\"}]]","max_tokens":4}`)
+		r.WantRefused(rig.Chat, rig.BadResponse)
+	}
+}
+
 // No endpoint has an engine fetch what a client names inside of its network.
 func TestForward_Media(t *testing.T) {
 	t.Parallel()

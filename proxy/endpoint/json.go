@@ -117,6 +117,7 @@ var completions = &Endpoint{
 	CachesPrompts: true,
 	New: func() Request {
 		r := new(completionRequest)
+		r.answer.completion = true
 		r.begin(&r.own, engine.OpCompletions, upstreams.PoolText)
 		return r
 	},

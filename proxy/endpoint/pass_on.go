@@ -59,8 +59,9 @@ const noEstimate = -1
 type forwarded struct {
 	model string
 	// estimate is the prompt of an answer that says nothing of its tokens; or noEstimate.
-	estimate int
-	usage    translate.Usage
+	estimate   int
+	completion bool // it has to have choices
+	usage      translate.Usage
 }
 
 // begin prepares for the reply of one attempt.
@@ -78,6 +79,11 @@ func (f *forwarded) Append(dst, body []byte, _ Reply) ([]byte, error) {
 	var a forward.Answer
 	if err := a.Parse(body); err != nil {
 		return dst, err
+	}
+	if f.completion {
+		if err := a.NeedChoices(); err != nil {
+			return dst, err
+		}
 	}
 	f.usage = f.counted(a.Usage())
 	return a.Append(dst, f.model), nil

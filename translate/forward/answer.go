@@ -22,11 +22,9 @@ type Answer struct {
 
 // The reasons of a *translate.BadAnswer of this package: our own texts.
 const (
-	badJSON     = "invalid JSON"
-	notObject   = "not a JSON object"
-	twice       = "a member is given twice"
 	engineError = "an error in place of an answer"
 	notFinished = "a choice whose finish_reason is null"
+	noChoices   = "no choices"
 )
 
 // What is indexed of an answer: its members and theirs, for the usage; and of an event also the
@@ -45,15 +43,15 @@ func (a *Answer) Parse(body []byte) error {
 		return &translate.BadAnswer{Reason: translate.TooLarge}
 	}
 	if err := a.doc.Parse(body, jsonx.Options{Record: recordAnswer}); err != nil {
-		return &translate.BadAnswer{Reason: badJSON}
+		return &translate.BadAnswer{Reason: translate.BadJSON}
 	}
 	root := a.doc.Root()
 	if !root.IsObject() {
-		return &translate.BadAnswer{Reason: notObject}
+		return &translate.BadAnswer{Reason: translate.NotObject}
 	}
 	var out [5]jsonx.Value
 	if err := root.Fields([]string{"model", "usage", "error", "object", "created"}, out[:]); err != nil {
-		return &translate.BadAnswer{Reason: twice}
+		return &translate.BadAnswer{Reason: translate.DuplicateMember}
 	}
 	if chat.Given(out[2]) || out[3].EqualText("error") {
 		e := engineerror.Parse(200, "application/json", body)
@@ -66,6 +64,14 @@ func (a *Answer) Parse(body []byte) error {
 	}
 	a.model, a.usageValue, a.time = out[0], out[1], out[4]
 	a.usage, _ = readUsage(out[1])
+	return nil
+}
+
+// NeedChoices returns a *translate.BadAnswer for a completion without choices.
+func (a *Answer) NeedChoices() error {
+	if it := a.doc.Root().Get("choices").Iter(); !it.Next() {
+		return &translate.BadAnswer{Reason: noChoices}
+	}
 	return nil
 }
 

@@ -90,7 +90,7 @@ func (r *Relay) End() error {
 	return nil
 }
 
-var errBadJSON = &translate.BadAnswer{Reason: badJSON}
+var errBadJSON = &translate.BadAnswer{Reason: translate.BadJSON}
 
 // Append appends what the client is to see of the next piece. The error is a *translate.BadAnswer,
 // after which r is of no use.
@@ -158,7 +158,7 @@ func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 	switch c := p[i]; r.grammar.state { //nolint:exhaustive // the others are inside of a token
 	case wantRoot:
 		if c != '{' {
-			return dst, from, &translate.BadAnswer{Reason: notObject}
+			return dst, from, &translate.BadAnswer{Reason: translate.NotObject}
 		}
 		return r.open(dst, p, from, i)
 	case wantFirstName, wantName:
@@ -342,7 +342,7 @@ func (r *Relay) identify() (memberKind, error) {
 			continue
 		}
 		if r.seen[kind] || string(name) != watched[kind] {
-			return memberOther, &translate.BadAnswer{Reason: twice}
+			return memberOther, &translate.BadAnswer{Reason: translate.DuplicateMember}
 		}
 		r.seen[kind] = true
 		return kind, nil

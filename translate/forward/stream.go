@@ -58,16 +58,16 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		return s.transcript.appendSegment(dst, ev.Data)
 	}
 	if err != nil {
-		return dst, &translate.BadAnswer{Reason: badJSON}
+		return dst, &translate.BadAnswer{Reason: translate.BadJSON}
 	}
 	root := s.doc.Root()
 	if !root.IsObject() {
-		return dst, &translate.BadAnswer{Reason: notObject}
+		return dst, &translate.BadAnswer{Reason: translate.NotObject}
 	}
 	var out [7]jsonx.Value
 	err = root.Fields([]string{"model", "choices", "usage", "type", "error", "object", "created"}, out[:])
 	if err != nil {
-		return dst, &translate.BadAnswer{Reason: twice}
+		return dst, &translate.BadAnswer{Reason: translate.DuplicateMember}
 	}
 	if chat.Given(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") {
 		e := engineerror.Parse(0, "application/json", ev.Data)

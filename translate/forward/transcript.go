@@ -131,11 +131,11 @@ func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 		return s.transcript.appendDone(appendDeltaEvent(dst, body)), nil
 	}
 	if err := s.doc.Parse(body, jsonx.Options{Record: recordEvent}); err != nil {
-		return dst, &translate.BadAnswer{Reason: badJSON}
+		return dst, &translate.BadAnswer{Reason: translate.BadJSON}
 	}
 	root := s.doc.Root()
 	if !root.IsObject() {
-		return dst, &translate.BadAnswer{Reason: notObject}
+		return dst, &translate.BadAnswer{Reason: translate.NotObject}
 	}
 	if chat.Given(root.Get("error")) {
 		e := engineerror.Parse(0, "application/json", body)
