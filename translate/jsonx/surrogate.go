@@ -3,7 +3,7 @@ package jsonx
 import "bytes"
 
 // escapeLength is the length of a \u escape.
-const escapeLength = len(`\uXXXX`)
+const escapeLength = len(`\u0000`)
 
 // Lone reports whether v is a string with a \u escape of half a surrogate pair.
 func (v Value) Lone() bool { return v.IsString() && v.node().flags&flagLone != 0 }

@@ -66,7 +66,7 @@ const (
 
 // ownEscape reads the escape that text begins with: a backslash, escaped, and what is behind it.
 func ownEscape(text []byte) (size int, kind escapeKind) {
-	const begin, whole = len(`\\u`), len(`\\uXXXX`)
+	const begin, whole = len(`\\u`), len(`\\u0000`)
 	switch {
 	case !bytes.HasPrefix(text, escapedBackslash):
 		return 0, escapeOther
