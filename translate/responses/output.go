@@ -199,8 +199,8 @@ func (o *output) end(n int) {
 	if o.reason() != "" && n == len(o.parts)-1 && !(p.kind == kindToolCall && o.complete(p)) {
 		p.state = stateCut
 	}
-	if p.kind == kindToolCall && p.state == stateDone && len(o.textOf(p)) == 0 {
-		// Clients read the arguments as JSON, which nothing at all is not.
+	if p.kind == kindToolCall && p.state == stateDone && toolcall.Blank(o.textOf(p)) {
+		// Clients read the arguments as JSON, which nothing but space is not.
 		c := &o.reader.ToolCalls.List[p.toolCall]
 		c.Args = append(c.Args, "{}"...)
 	}
