@@ -35,6 +35,7 @@ func Defaults() *File {
 		},
 		Stream:   Stream{CommitAfter: seconds(10), Keepalive: seconds(15)},
 		Retry:    Retry{Attempts: 2, Budget: 20},
+		Fleet:    Fleet{Edges: 1},
 		Watch:    true,
 		OnRevoke: OnRevokeEnd,
 	}
@@ -84,8 +85,14 @@ func (m *Model) SetDefaults() {
 	*m = Model{Kind: KindChat, Policy: PolicyLeastLoaded, PromptCache: CacheShared}
 }
 
-// complete fills in the defaults that depend on other values of the same entry.
+// complete fills in what depends on other values: defaults, and what entries take from the file.
 func (f *File) complete() {
+	for i := range f.Keys {
+		f.Keys[i].Edges = f.Fleet.Edges
+	}
+	for i := range f.Upstreams {
+		f.Upstreams[i].Edges = f.Fleet.Edges
+	}
 	for i := range f.Models {
 		m := &f.Models[i]
 		for j := range m.Deployments {

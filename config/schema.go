@@ -20,6 +20,7 @@ type File struct {
 	OnRevoke  string     `yaml:"on_revoke"` // end | abort
 	CORS      CORS       `yaml:"cors"`
 	Images    Images     `yaml:"images"`
+	Fleet     Fleet      `yaml:"fleet"`
 	KeysFile  string     `yaml:"keys_file"` // its keys are appended to Keys; joined with the file's folder
 	Keys      []Key      `yaml:"keys"`
 	Engines   []Engine   `yaml:"engines"`
@@ -156,6 +157,7 @@ type Key struct {
 	// CacheGroup names keys that share cached prompts where a model's prompt_cache is per_key; empty:
 	// the key shares with none.
 	CacheGroup string `yaml:"cache_group"`
+	Edges      int    `yaml:"-"` // those that share the limits: Fleet.Edges
 }
 
 // Enabled reports whether the key may be used at all (Active is true unless the file says
@@ -194,6 +196,7 @@ type Upstream struct {
 	TLS         UpstreamTLS `yaml:"tls"`
 	Native      []string    `yaml:"native"` // messages, responses
 	Resolve     Duration    `yaml:"resolve"`
+	Edges       int         `yaml:"-"` // those that share its slots: Fleet.Edges
 }
 
 // Concurrency is written as one number (one shared pool) or as a map of separate pools; zero value:

@@ -34,6 +34,7 @@ type processChecks struct{ checks }
 func (c processChecks) all() {
 	c.server()
 	c.access()
+	c.fleet()
 }
 
 func (c processChecks) server() {

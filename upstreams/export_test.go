@@ -18,7 +18,7 @@ func (u *Upstream) SetConcurrency(c config.Concurrency) {
 	st := *u.settings.Load()
 	st.spec.Concurrency = c
 	u.settings.Store(&st)
-	u.slots.configure(c, st.weight, u.engine.Load())
+	u.slots.configure(&config.Upstream{Concurrency: c}, st.weight, u.engine.Load())
 }
 
 // SetGhosts makes n of the slots the engine's, as reports would.

@@ -31,6 +31,37 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
+// An edge of a fleet admits its share of the slots, wherever their number comes from, and weighs a
+// call by the whole: what the others have there is weighed, too.
+func TestSlotsOfAFleet(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		upstream         config.Upstream
+		reported, ghosts int
+		text, vision     int
+		source           string
+	}{
+		{"alone", config.Upstream{Edges: 1, Concurrency: config.Concurrency{Shared: 10}}, 0, 0, 10, 10, "config"},
+		{"one number", config.Upstream{Edges: 4, Concurrency: config.Concurrency{Shared: 10}}, 0, 0, 2, 2, "config / 4 edges"},
+		{"a map", config.Upstream{Edges: 4, Concurrency: config.Concurrency{Text: 8, Vision: 2}}, 0, 0, 2, 1, "config / 4 edges"},
+		{"what the engine says", config.Upstream{Edges: 2}, 8, 0, 4, 4, "engine / 2 edges"},
+		{"ghosts", config.Upstream{Edges: 2}, 8, 4, 2, 2, "engine / 2 edges"},
+	} {
+		u := newTestUpstream(t, config.Concurrency{Shared: 1})
+		u.slots.configure(&c.upstream, 1, mustProfile(t, "llamacpp"))
+		u.slots.setReported(c.reported)
+		u.slots.setGhosts(c.ghosts)
+		text, vision := u.Load(PoolText, time.Now()), u.Load(PoolVision, time.Now())
+		if text.Limit != c.text || vision.Limit != c.vision || u.Limits().Source != c.source {
+			t.Errorf("%s: %d text, %d vision, from %s", c.name, text.Limit, vision.Limit, u.Limits().Source)
+		}
+		whole := max(c.upstream.Concurrency.Shared, c.upstream.Concurrency.Text, c.reported-c.ghosts)
+		if got := 1 / text.Share; got != float64(whole) {
+			t.Errorf("%s: a call weighs 1/%v, want 1/%d", c.name, got, whole)
+		}
+	}
+}
+
 func TestSharedAndSeparatePools(t *testing.T) {
 	now := time.Now()
 	shared := newTestUpstream(t, config.Concurrency{Shared: 2})

@@ -156,7 +156,7 @@ func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *en
 	u.Breaker.openUntil.Store(breakerClosed)
 	u.Models.init(profile, st.expected, &u.hooks)
 	u.slots.hooks = &u.hooks
-	u.slots.configure(st.spec.Concurrency, st.weight, profile)
+	u.slots.configure(&st.spec, st.weight, profile)
 	u.probing.first = make(chan struct{})
 	u.generations.up = u
 	u.series.show(u)
@@ -182,7 +182,7 @@ func (p *Plan) Limits(u *Upstream) Limits {
 	if now := u.settings.Load(); now.spec.Engine != st.spec.Engine {
 		profile = p.profiles.Assumed(st.spec.Engine)
 	}
-	return u.slots.limitsWith(st.spec.Concurrency, profile)
+	return u.slots.limitsWith(&st.spec, profile)
 }
 
 // Has reports whether the plan keeps or adds the upstream of an identity.

@@ -133,7 +133,7 @@ func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool
 	if old.spec.Engine != st.spec.Engine || renewed {
 		u.engine.Store(s.profiles.Load().Successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
 	}
-	u.slots.configure(st.spec.Concurrency, st.weight, u.engine.Load())
+	u.slots.configure(&st.spec, st.weight, u.engine.Load())
 	u.Models.configure(u.engine.Load(), st.expected)
 	if old.probe != st.probe {
 		u.Health.setThresholds(st.probe.fall, st.probe.rise)

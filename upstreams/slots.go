@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -48,6 +49,7 @@ type slots struct {
 
 	mu         sync.Mutex
 	configured config.Concurrency
+	edges      int // that share the slots
 	weight     float64
 	profile    *engine.Profile
 	reported   int // by the engine; 0: not reported
@@ -76,10 +78,10 @@ func (s *slots) give(p Pool) { s.inUse.Add(-slotUnit(p)) }
 func (s *slots) inFlight() int { return inAll(s.inUse.Load()) }
 
 // configure takes over the settings and the engine that the limits follow from.
-func (s *slots) configure(c config.Concurrency, weight float64, profile *engine.Profile) {
+func (s *slots) configure(u *config.Upstream, weight float64, profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.configured, s.weight, s.profile = c, weight, profile
+	s.configured, s.edges, s.weight, s.profile = u.Concurrency, u.Edges, weight, profile
 	s.renew()
 }
 
@@ -118,27 +120,28 @@ func (s *slots) ghostCount() int {
 }
 
 // limitsWith returns the limits that other settings and another engine would have.
-func (s *slots) limitsWith(c config.Concurrency, profile *engine.Profile) Limits {
+func (s *slots) limitsWith(u *config.Upstream, profile *engine.Profile) Limits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return limitsOf(c, s.reported, profile)
+	return limitsOf(u.Concurrency, s.reported, profile).shareOf(u.Edges)
 }
 
 // renew recomputes the limits after a change of what they depend on. The caller holds mu.
 func (s *slots) renew() {
-	c := newCapacity(limitsOf(s.configured, s.reported, s.profile), s.ghosts, s.weight)
+	c := newCapacity(limitsOf(s.configured, s.reported, s.profile), s.edges, s.ghosts, s.weight)
 	if old := s.limits.Swap(c); old != nil && c.roomier(old) {
 		s.hooks.room()
 	}
 }
 
-// Limits are an upstream's slots and where the number comes from.
+// Limits are the slots that an upstream has for this edge, and where the number comes from.
 type Limits struct {
-	Shared bool   `json:"shared"` // every pool draws from one; the three numbers are that one
-	Text   int    `json:"text"`
-	Vision int    `json:"vision"`
-	Audio  int    `json:"audio"`
-	Source string `json:"source"` // LimitFromConfig, engine.SlotsReported, SlotsOfProfile or SlotsDefault
+	Shared bool `json:"shared"` // every pool draws from one; the three numbers are that one
+	Text   int  `json:"text"`
+	Vision int  `json:"vision"`
+	Audio  int  `json:"audio"`
+	// LimitFromConfig, engine.SlotsReported, SlotsOfProfile or SlotsDefault, and whether it is shared
+	Source string `json:"source"`
 }
 
 // LimitFromConfig is the source of limits that the file sets.
@@ -180,17 +183,27 @@ type capacity struct {
 	share [poolCount]float64 // see Load.Share
 }
 
-// newCapacity takes the ghosts off, but leaves at least one slot: an engine with nothing but ghosts
+// shareOf returns one edge's part of the limits.
+func (l Limits) shareOf(edges int) Limits {
+	if edges > 1 {
+		l.Text, l.Vision, l.Audio = config.ShareOf(l.Text, edges), config.ShareOf(l.Vision, edges), config.ShareOf(l.Audio, edges)
+		l.Source = fmt.Sprintf("%s / %d edges", l.Source, edges)
+	}
+	return l
+}
+
+// newCapacity takes this edge's part, and weighs a call by the whole of the slots: what other edges
+// have there is weighed, too. It takes the ghosts off, but leaves at least one slot: an engine with nothing but ghosts
 // is still asked. Only a shared pool is derated: with several, the pool that a ghost is in is not
 // known.
-func newCapacity(l Limits, ghosts int, weight float64) *capacity {
-	c := &capacity{Limits: l}
+func newCapacity(all Limits, edges, ghosts int, weight float64) *capacity {
+	c := &capacity{Limits: all.shareOf(edges)}
 	for p := range poolCount {
-		n := l.Of(p)
-		if ghosts > 0 && l.Shared && n > 0 {
+		n := all.Of(p)
+		if ghosts > 0 && all.Shared && n > 0 {
 			n = max(1, n-ghosts)
 		}
-		c.net[p], c.share[p] = n, 1/(float64(max(1, n))*weight)
+		c.net[p], c.share[p] = config.ShareOf(n, edges), 1/(float64(max(1, n))*weight)
 	}
 	return c
 }

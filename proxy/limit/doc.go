@@ -43,6 +43,6 @@
 // slot would pick the engine for another call, and a client that leaves at that moment would take
 // the slot along.
 //
-// There is no interface for a shared store: one edge counts for itself, and several edges divide
-// the limits.
+// There is no interface for a shared store: one edge counts for itself, and the edges of a fleet
+// divide the limits (config.Fleet).
 package limit

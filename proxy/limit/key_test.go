@@ -258,6 +258,28 @@ func TestReserveTwicePanics(t *testing.T) {
 	k.Reserve(&r, 0, now)
 }
 
+// An edge of a fleet allows its share.
+func TestShareOfAFleet(t *testing.T) {
+	now := time.Now()
+	keys := NewKeys(2, now)
+	specs := []config.Key{{ID: "a", Edges: 4, Limits: config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}}}
+	key, taken := keys.Bind(specs)["a"], 0
+	for key.Take(now).OK {
+		taken++
+	}
+	var first, second Reservation
+	if taken != 2 || !key.Reserve(&first, 900, now).OK {
+		t.Fatalf("%d of 2 requests, or no room for its tokens", taken)
+	}
+	if d := key.Reserve(&second, 1, now); d.OK || d.LimitName != Concurrency || d.Limit != 1 {
+		t.Errorf("a second call at once: %+v", d)
+	}
+	first.Settle(1000, now)
+	if d := key.Reserve(&second, 500, now); d.OK || d.LimitName != TokensPerMinute || d.Limit != 1000 {
+		t.Errorf("beyond its tokens: %+v", d)
+	}
+}
+
 func TestStateSurvivesReload(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(2, now)

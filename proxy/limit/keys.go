@@ -35,8 +35,8 @@ func NewKeys(retired int, now time.Time) *Keys {
 type Bound map[string]*Key
 
 // Bind returns the keys of a configuration with the state that they had before. It changes no limit
-// of an earlier Bound, whose calls keep their numbers over the same state. The configuration may
-// then remain unused.
+// of an earlier Bound, whose calls keep their numbers over the same state. Of limits that a fleet
+// shares a key has its share. The configuration may then remain unused.
 func (k *Keys) Bind(keys []config.Key) Bound {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -47,7 +47,7 @@ func (k *Keys) Bind(keys []config.Key) Bound {
 		if live[id] == nil {
 			live[id] = k.find(id)
 		}
-		bound[id] = &Key{state: live[id], epoch: k.epoch, limits: keys[i].Limits}
+		bound[id] = &Key{state: live[id], epoch: k.epoch, limits: keys[i].Share()}
 	}
 	for id, s := range k.live {
 		if live[id] == nil {

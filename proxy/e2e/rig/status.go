@@ -44,9 +44,10 @@ type State struct {
 
 // UpstreamState is one upstream of the state page.
 type UpstreamState struct {
-	Name    string `json:"name"`
-	State   string `json:"state"`
-	Breaker string `json:"breaker"`
+	Name    string                  `json:"name"`
+	State   string                  `json:"state"`
+	Breaker string                  `json:"breaker"`
+	Limits  struct{ Source string } `json:"limits"`
 	Pools   []struct {
 		Pool   string `json:"pool"`
 		Active int    `json:"active"`

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// The parts of a number add up to no more than it, but each edge has at least one.
+func TestShareOf(t *testing.T) {
+	for _, c := range []struct{ n, edges, want int }{
+		{0, 4, 0}, {600, 0, 600}, {600, 1, 600}, {600, 4, 150}, {10, 4, 2}, {4, 4, 1}, {3, 4, 1}, {-1, 4, -1},
+	} {
+		if got := ShareOf(c.n, c.edges); got != c.want {
+			t.Errorf("%d among %d: %d, want %d", c.n, c.edges, got, c.want)
+		}
+	}
+}
+
+func TestFleetChecks(t *testing.T) {
+	src := func(fleet string) string {
+		return fleet + `
+keys: [{ id: a, hash: "sha256:` + strings.Repeat("ab", 32) + `", limits: { requests_per_minute: 2, tokens_per_minute: 4000 } }]
+upstreams:
+  - { name: one, url: "http://127.0.0.1:1", concurrency: 3 }
+  - { name: two, url: "http://127.0.0.1:2", concurrency: { text: 8, vision: 1 } }
+models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
+`
+	}
+	for fleet, want := range map[string][]string{
+		"":                     nil,
+		"fleet: { edges: 1 }":  nil,
+		"fleet: { edges: 4 }":  {"keys[0].limits.requests_per_minute", "upstreams[0].concurrency", "upstreams[1].concurrency.vision"},
+		"fleet: { edges: 0 }":  {"fleet.edges"},
+		"fleet: { edges: -1 }": {"fleet.edges"},
+	} {
+		_, problems := ParseValid("edge.yaml", []byte(src(fleet)), Known{})
+		var got []string
+		for _, p := range problems {
+			got = append(got, p.Path)
+			if p.Warning != (p.Path != "fleet.edges") {
+				t.Errorf("%q: %s", fleet, p)
+			}
+		}
+		if strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%q: %q, want %q", fleet, got, want)
+		}
+	}
+	f, err := Parse("edge.yaml", []byte(src("fleet: { edges: 4 }")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Keys[0].Share(); got != (KeyLimits{RequestsPerMinute: 1, TokensPerMinute: 1000}) || f.Upstreams[1].Edges != 4 {
+		t.Errorf("%+v, %d edges", got, f.Upstreams[1].Edges)
+	}
+}
