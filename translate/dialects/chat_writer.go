@@ -68,13 +68,12 @@ func (w *ChatWriter) ChooseFunction(name jsonx.Value) {
 	w.String(`}}`)
 }
 
-// AppendToolCall appends the beginning of tool call n of a message, up to its arguments, which "}}"
-// follows.
-func AppendToolCall(dst []byte, n int, id, name jsonx.Value) []byte {
+// AppendToolCall appends the beginning of tool call n of a message, up to the name of its function.
+// The name, the arguments and "}}" follow.
+func AppendToolCall(dst []byte, n int, id jsonx.Value) []byte {
 	if n > 0 {
 		dst = append(dst, ',')
 	}
 	dst = append(append(dst, `{"id":`...), id.Raw()...)
-	dst = append(append(dst, `,"type":"function","function":{"name":`...), name.Raw()...)
-	return append(dst, `,"arguments":`...)
+	return append(dst, `,"type":"function","function":{"name":`...)
 }

@@ -308,8 +308,8 @@ func decodeRune(s []byte, i int) (rune, int) {
 	return utf8.RuneError, i
 }
 
-// appendDecoded appends the contents s of a valid string, without its escapes.
-func appendDecoded(dst, s []byte) []byte {
+// AppendDecoded appends the contents s of a valid string, without its escapes.
+func AppendDecoded(dst, s []byte) []byte {
 	for {
 		n := bytes.IndexByte(s, '\\')
 		if n < 0 {

@@ -196,7 +196,7 @@ func (k Key) AppendTo(dst []byte) []byte {
 	if k.flags&flagEscaped == 0 {
 		return append(dst, k.raw...)
 	}
-	return appendDecoded(dst, k.raw)
+	return AppendDecoded(dst, k.raw)
 }
 
 // Name returns the name, its escapes decoded. It borrows from the source where there are none, as
@@ -205,7 +205,7 @@ func (k Key) Name() []byte {
 	if k.flags&flagEscaped == 0 {
 		return k.raw
 	}
-	return appendDecoded(nil, k.raw)
+	return AppendDecoded(nil, k.raw)
 }
 
 // Get returns the value of the first member of v with exactly that name, or an absent Value. It
@@ -380,7 +380,7 @@ func (v Value) AppendText(dst []byte) []byte {
 	if flags&flagEscaped == 0 {
 		return append(dst, s...)
 	}
-	return appendDecoded(dst, s)
+	return AppendDecoded(dst, s)
 }
 
 // Text returns the contents of a string as they lie in the source, and true, when that is what they

@@ -294,7 +294,8 @@ func (c *conversation) writeToolCall(n int, b *block) *fault {
 	if f := requiredText("name", b.fields[fieldName]); f != nil {
 		return f
 	}
-	out := dialects.AppendToolCall(c.w.Out, n, b.fields[fieldID], b.fields[fieldName])
+	out := dialects.AppendToolCall(c.w.Out, n, b.fields[fieldID])
+	out = append(append(out, b.fields[fieldName].Raw()...), `,"arguments":`...)
 	switch input := b.fields[fieldInput]; {
 	case !chat.Given(input):
 		out = append(out, `"{}"`...)

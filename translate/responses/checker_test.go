@@ -154,6 +154,12 @@ func (c *checker) response(v any) (status string) {
 	c.object("response.reasoning", m["reasoning"], shape{"effort": orNull(aString), "summary": orNull(aString)})
 	c.text(m["text"])
 	for i, tool := range m["tools"].([]any) {
+		if m, _ := tool.(map[string]any); m["type"] != "function" { // as the client sent it
+			c.object(fmt.Sprintf("response.tools[%d]", i), tool, shape{
+				"type": exactly("namespace"), "name": aString, "description": aString, "tools": anArray,
+			}, "description", "tools")
+			continue
+		}
 		c.object(fmt.Sprintf("response.tools[%d]", i), tool, shape{
 			"type": exactly("function"), "name": aString, "description": orNull(aString), "parameters": orNull(anObject), "strict": orNull(aBool),
 		})
@@ -233,7 +239,8 @@ func (c *checker) item(at string, v any) string {
 	default:
 		c.object(at, v, shape{
 			"id": prefixed("fc_"), "type": exactly("function_call"), "status": statuses, "call_id": aString, "name": aString, "arguments": aString,
-		})
+			"namespace": aString,
+		}, "namespace")
 		if m["call_id"] == "" {
 			c.failf("%s.call_id is empty", at)
 		}

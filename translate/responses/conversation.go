@@ -15,6 +15,7 @@ type conversation struct {
 	inPlace   bool // system messages stay where they stand
 	turn      *assistantTurn
 	arguments *chat.Arguments
+	names     *shownNames
 	pending   []imagePart // of outputs, to follow them in a user message
 }
 
@@ -105,7 +106,7 @@ func (c *conversation) item(i *item, index int) {
 		}
 		c.turn.say(i.content())
 	case itemToolCall:
-		c.turn.toolCall(i, c.arguments)
+		c.turn.toolCall(i, c)
 	case itemOutput:
 		c.output(i, index)
 	case itemUser:
@@ -223,10 +224,12 @@ func (a *assistantTurn) say(v jsonx.Value) {
 }
 
 // toolCall takes a function call.
-func (a *assistantTurn) toolCall(i *item, arguments *chat.Arguments) {
+func (a *assistantTurn) toolCall(i *item, c *conversation) {
 	a.open = true
-	a.toolCalls = dialects.AppendToolCall(a.toolCalls, a.count, i.m[fieldCallID], i.m[fieldName])
-	a.toolCalls = append(arguments.Append(a.toolCalls, i.m[fieldArguments]), `}}`...)
+	a.toolCalls = dialects.AppendToolCall(a.toolCalls, a.count, i.m[fieldCallID])
+	a.toolCalls = c.names.append(a.toolCalls, i.m[fieldNamespace], i.m[fieldName])
+	a.toolCalls = c.arguments.Append(append(a.toolCalls, `,"arguments":`...), i.m[fieldArguments])
+	a.toolCalls = append(a.toolCalls, `}}`...)
 	a.count++
 }
 

@@ -14,6 +14,8 @@
 //	function_call_output    a tool message; its images in a user message behind the turn's outputs
 //	reasoning               dropped
 //	tools                   nested; hosted ones dropped beside functions, refused alone
+//	tools of a namespace    functions with the name namespace__tool; one that is too long or taken
+//	                        ends with a hash; the first tells what the namespace says of itself
 //	tool_choice             words, a function; allowed_tools becomes the tools and its mode
 //	text.format             response_format, which counts where there is no text.format
 //	reasoning.effort        reasoning_effort
@@ -62,6 +64,10 @@
 // An event is written straight into the output: no structure for events, no maps, no encoder. The
 // bytes of a delta event differ from the last in its number and its text, so the rest is kept
 // ready.
+//
+// A name that was joined is found again when the engine calls it, in the list that the request
+// leaves behind: the client gets name and namespace apart, as it has to send them back. Without
+// such tools there is no list.
 //
 // Ids of items are made of the response's id and the item's index. They are the same in every event
 // and in the last response, and mean nothing to the edge when they come back in input.

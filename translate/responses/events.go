@@ -91,8 +91,8 @@ func (w *eventWriter) close(dst []byte, o *output, n int) []byte {
 		dst = append(append(append(dst, `,"refusal":"`...), p.text...), "\"}\n\n"...)
 	case kindToolCall:
 		dst = o.appendPlace(w.begin(dst, "response.function_call_arguments.done"), p)
-		dst = append(append(dst, `,"name":"`...), o.reader.ToolCalls.List[p.toolCall].Name...)
-		dst = append(append(append(dst, `","arguments":"`...), o.textOf(p)...), "\"}\n\n"...)
+		dst = o.appendName(append(dst, `,"name":`...), p)
+		dst = append(append(append(dst, `,"arguments":"`...), o.textOf(p)...), "\"}\n\n"...)
 	}
 	if p.kind != kindToolCall {
 		dst = o.appendPlace(w.begin(dst, "response.content_part.done"), p)

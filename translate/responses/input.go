@@ -17,7 +17,8 @@ const (
 	itemReasoning
 )
 
-var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id")
+var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id",
+	"namespace")
 
 // The members of an item that are read, whatever its type. All others (ids, statuses, phases) are
 // left alone.
@@ -30,6 +31,7 @@ const (
 	fieldArguments
 	fieldOutput
 	fieldID
+	fieldNamespace
 	fieldCount
 )
 
@@ -138,7 +140,11 @@ func (i *item) classifyRole() *fault {
 }
 
 func (i *item) checkToolCall() *fault {
-	f := chat.First(chat.RequiredString("call_id", i.m[fieldCallID]), chat.RequiredFunctionName(i.m[fieldName]))
+	f := chat.First(
+		chat.RequiredString("call_id", i.m[fieldCallID]),
+		chat.RequiredFunctionName(i.m[fieldName]),
+		chat.OptionalString("namespace", i.m[fieldNamespace]),
+	)
 	if v := i.m[fieldArguments]; f == nil && chat.Given(v) && !v.IsString() {
 		f = chat.WrongType("arguments", "a string that holds JSON", v)
 	}

@@ -11,8 +11,8 @@ import (
 // itself: the client's bytes, with these changes and no others. The model has the engine's name;
 // the token limit and the effort are the checked ones; store is false; members that steer an engine
 // go, and so do prompt_cache_key, include (it asks for reasoning, which is not shown),
-// previous_input_messages (a second, unchecked conversation) and the tools that are
-// no functions or that tool_choice does not allow. Arguments of tool calls that are no JSON object
+// previous_input_messages (a second, unchecked conversation) and the tools that run
+// elsewhere or that tool_choice does not allow. Tools of a namespace become functions. Arguments of tool calls that are no JSON object
 // become one, as engines refuse others. body is one that Decode has accepted; the pieces borrow
 // from it.
 func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte {
@@ -35,45 +35,68 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte 
 			edits.Delete(v)
 		}
 	}
-	choice := root.Get("tool_choice")
-	limited := choice.Get("type").EqualText("allowed_tools")
-	for it := root.Get("tools").Iter(); it.Next(); {
-		t := it.Value()
-		if !t.Get("type").EqualText("function") || limited && !listed(choice.Get("tools"), t.Get("name")) {
-			edits.Delete(t)
-		}
+	var t tools
+	if t.decode(root.Get("tools")) != nil || t.checkChoice(root.Get("tool_choice")) != nil {
+		panic("BUG: tools that were decoded are not right")
 	}
-	if limited {
-		edits.Set(choice, modeOf(choice))
-	}
-	wrapArguments(&edits, root.Get("input"))
+	t.edit(&edits, root.Get("tools"))
+	editToolCalls(&edits, root.Get("input"), &t.shown)
 	return edits.Segments(segs, body)
 }
 
-// wrapArguments makes objects of the arguments of tool calls that hold none.
-func wrapArguments(edits *jsonx.Edits, input jsonx.Value) {
+// edit notes the changes to the list of tools, which v is, and to tool_choice: tools that the engine
+// is not shown go, and those of a namespace become functions.
+func (t *tools) edit(edits *jsonx.Edits, v jsonx.Value) {
+	entry := 0
+	for it := v.Iter(); it.Next(); {
+		x := it.Value()
+		if readTool(x)[toolType].EqualText("function") {
+			if !t.shows(entry) {
+				edits.Delete(x)
+			}
+			entry++
+			continue
+		}
+		var with []byte
+		for ; entry < len(t.entries) && t.entries[entry].element == it.Index(); entry++ {
+			if t.shows(entry) {
+				with = appendJoined(with, 0, ",", append(t.appendFunction([]byte(`{"type":"function",`), &t.entries[entry]), '}'))
+			}
+		}
+		if with != nil {
+			edits.Set(x, with)
+		} else {
+			edits.Delete(x)
+		}
+	}
+	switch choice := t.choice; {
+	case t.limited:
+		edits.Set(choice, modeOf(choice))
+	case choice.IsObject() && chat.Given(choice.Get("namespace")):
+		name := t.shown.append(nil, choice.Get("namespace"), choice.Get("name"))
+		edits.Set(choice, append(append([]byte(`{"type":"function","name":`), name...), '}'))
+	}
+}
+
+// editToolCalls notes the changes to the tool calls of the history: names, and arguments that are no
+// JSON object.
+func editToolCalls(edits *jsonx.Edits, input jsonx.Value, names *shownNames) {
 	if !input.IsArray() {
 		return
 	}
 	var args chat.Arguments
 	for it := input.Iter(); it.Next(); {
-		v := it.Value().Get("arguments")
-		if !it.Value().Get("type").EqualText("function_call") || !v.IsString() {
+		i := readItem(it.Value())
+		if i.kind != itemToolCall {
 			continue
 		}
+		if space := i.m[fieldNamespace]; space.Exists() {
+			edits.Set(i.m[fieldName], names.append(nil, space, i.m[fieldName]))
+			edits.Delete(space)
+		}
+		v := i.m[fieldArguments]
 		if with := args.Append(nil, v); !bytes.Equal(with, v.Raw()) {
 			edits.Set(v, with)
 		}
 	}
-}
-
-// listed reports whether a list of tools has one of that name.
-func listed(tools, name jsonx.Value) bool {
-	want := string(name.AppendText(nil))
-	for it := tools.Iter(); it.Next(); {
-		if it.Value().Get("name").EqualText(want) {
-			return true
-		}
-	}
-	return false
 }

@@ -4,6 +4,7 @@ import (
 	"penstock/translate"
 	"penstock/translate/chat/answer"
 	"penstock/translate/chat/toolcall"
+	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
 
@@ -27,6 +28,7 @@ type part struct {
 	state    state
 	text     []byte // of a text or a refusal, so far: contents of a JSON string
 	sent     int    // how much of the text or of the arguments has been sent
+	tool     *clientTool
 	logs     []byte // log probabilities of a text so far, elements with commas
 	logSent  int    // how much of them has been sent
 }
@@ -46,13 +48,14 @@ type output struct {
 	reader   answer.Reader
 	id       string // of the response, without a prefix
 	logprobs bool   // those of the text are in it
+	tools    clientTools
 	parts    []part // in the order of their first appearance
 }
 
 // keepParts is the number of parts whose memory is kept.
 const keepParts = 16
 
-func (o *output) reset(id string, promptTokens int, logprobs bool) {
+func (o *output) reset(id string, promptTokens int, info *RequestInfo) {
 	o.reader.Reset(id, promptTokens)
 	parts := o.parts[:cap(o.parts)]
 	if len(parts) > keepParts {
@@ -65,7 +68,7 @@ func (o *output) reset(id string, promptTokens int, logprobs bool) {
 		}
 		parts[n] = part{text: text} // log probabilities are rare: their memory is not kept
 	}
-	*o = output{reader: o.reader, id: id, logprobs: logprobs, parts: parts[:0]}
+	*o = output{reader: o.reader, id: id, logprobs: info.logprobs, tools: info.tools, parts: parts[:0]}
 }
 
 // take adds the contents of the reader's last event to the parts. The error is a
@@ -271,9 +274,25 @@ func (o *output) appendToolCall(dst []byte, p *part, args []byte, status string)
 	dst = o.appendItemID(dst, p)
 	dst = append(dst, `","type":"function_call","status":"`...)
 	dst = append(append(dst, status...), `","call_id":"`...)
-	dst = append(append(dst, o.reader.ToolCalls.ID(p.toolCall)...), `","name":"`...)
-	dst = append(append(dst, o.reader.ToolCalls.List[p.toolCall].Name...), `","arguments":"`...)
-	return append(append(dst, args...), `"}`...)
+	dst = append(append(dst, o.reader.ToolCalls.ID(p.toolCall)...), `","name":`...)
+	dst = o.appendName(dst, p)
+	if p.tool != nil {
+		dst = jsonx.AppendStringS(append(dst, `,"namespace":`...), p.tool.namespace)
+	}
+	dst = append(append(append(dst, `,"arguments":"`...), args...), `"}`...)
+	return dst
+}
+
+// appendName appends the name of a tool call as its client knows it, as JSON.
+func (o *output) appendName(dst []byte, p *part) []byte {
+	name := o.reader.ToolCalls.List[p.toolCall].Name
+	if p.tool == nil {
+		p.tool = o.tools.find(name)
+	}
+	if p.tool != nil {
+		return jsonx.AppendStringS(dst, p.tool.name)
+	}
+	return append(append(append(dst, '"'), name...), '"')
 }
 
 // appendItemID appends the id of the item that p is in.

@@ -71,7 +71,8 @@ func (c *drawnConversation) turn() {
 		case 1:
 			c.calls++
 			open = append(open, c.calls)
-			c.add(`{"type":"function_call","call_id":"call_%d","name":"f","arguments":%s}`, c.calls, c.arguments())
+			space := rapid.SampledFrom([]string{"null", `"s"`, `"gone"`}).Draw(c.T, "namespace")
+			c.add(`{"type":"function_call","call_id":"call_%d","name":"f","namespace":%s,"arguments":%s}`, c.calls, space, c.arguments())
 		case 2:
 			c.add(`{"type":"reasoning","summary":[]}`)
 		}
@@ -89,7 +90,7 @@ func (c *drawnConversation) turn() {
 
 // body is the request so far.
 func (c *drawnConversation) body() []byte {
-	return []byte(`{"model":"m","instructions":"Be brief.","tools":[{"type":"function","name":"f"},{"type":"web_search"},{"type":"function","name":"a"}],"input":[` +
+	return []byte(`{"model":"m","instructions":"Be brief.","tools":[{"type":"function","name":"f"},{"type":"web_search"},{"type":"namespace","name":"s","tools":[{"type":"function","name":"f"}]},{"type":"function","name":"a"}],"input":[` +
 		strings.Join(c.items, ",\n ") + `]}`)
 }
 

@@ -55,7 +55,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	r.w.Out = dst
 	r.w.Raw(`{"model":`, r.members[memberModel])
 	c := conversation{
-		w: &r.w, images: &info.images, inPlace: o.InPlace != nil && o.InPlace(r.model),
+		w: &r.w, names: &r.tools.shown, images: &info.images, inPlace: o.InPlace != nil && o.InPlace(r.model),
 		turn: &r.turn, arguments: &r.arguments,
 	}
 	c.write(r.members[memberInput], r.members[memberInstructions])
@@ -214,7 +214,7 @@ func (r *Request) checkStrict() error {
 			return refusal(chat.Unsupported(memberNames[m], "It has no effect here: leave it out"))
 		}
 	}
-	if i := r.tools.hosted; i >= 0 {
+	if i := r.tools.other; i >= 0 {
 		return refusal(chat.Unsupported(chat.Element("tools", i)+".type", "Only function tools are accepted"))
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 type RequestInfo struct {
 	members []byte // members of the response object, each with a comma before it
 	images  dialects.Images
+	tools   clientTools
 
 	logprobs   bool // the answer has log probabilities
 	chatFormat bool // the format was given in response_format

@@ -34,7 +34,7 @@ func (m *members) fillInfo(t *tools, info *RequestInfo) {
 	w.string(`}`)
 	w.text(m)
 	w.tools(m)
-	info.members = w.dst
+	info.members, info.tools = w.dst, t.shown.list
 	sse.Flatten(info.members)
 }
 
@@ -103,19 +103,24 @@ func (w *memberWriter) text(members *members) {
 	w.string(`}`)
 }
 
-// tools appends the functions; others were dropped.
+// tools appends the tools that the client runs; others were dropped.
 func (w *memberWriter) tools(members *members) {
 	w.string(`,"tools":[`)
 	n := 0
 	for it := members[memberTools].Iter(); it.Next(); {
-		m, function := readTool(it.Value())
-		if !function {
+		m := readTool(it.Value())
+		function := m[toolType].EqualText("function")
+		if !function && !m[toolType].EqualText("namespace") {
 			continue
 		}
 		if n > 0 {
 			w.dst = append(w.dst, ',')
 		}
 		n++
+		if !function {
+			w.dst = append(w.dst, it.Value().Raw()...)
+			continue
+		}
 		w.string(`{"type":"function"`)
 		w.member("name", m[toolName], "")
 		w.member("description", m[toolDescription], `null`)

@@ -39,7 +39,7 @@ const (
 // Reset makes s ready for an answer, to the request that RequestInfo is of.
 func (s *Stream) Reset(i *dialects.Identity) {
 	s.identity, s.phase, s.head = *i, phaseIdle, 0
-	s.output.reset(i.ID, i.PromptTokens, s.RequestInfo.logprobs)
+	s.output.reset(i.ID, i.PromptTokens, &s.RequestInfo)
 	s.events.seq = 0
 }
 

@@ -10,22 +10,42 @@ import (
 
 // tools is what the lists of tools amount to.
 type tools struct {
-	list      jsonx.Value
-	choice    jsonx.Value
-	functions int   // how many of the tools are functions
-	hosted    int   // the first tool that is none, -1 when there is no such
-	allowed   []int // the positions of the functions that tool_choice allows, when limited
-	limited   bool  // tool_choice is a list of allowed tools
+	choice  jsonx.Value
+	entries []tool // those that the client runs, in order
+	other   int    // the first element of the list that is no function, -1 when there is no such
+	allowed []int  // the positions of the entries that tool_choice allows, when limited
+	limited bool   // tool_choice is a list of allowed tools
+	shown   shownNames
 }
 
-func (t *tools) reset() { *t = tools{hosted: -1, allowed: t.allowed[:0]} }
+func (t *tools) reset() {
+	entries := t.entries[:0]
+	if cap(entries) > keepTools {
+		entries = nil
+	}
+	*t = tools{other: -1, allowed: t.allowed[:0], entries: entries}
+}
+
+// keepTools is up to how many tools the memory is kept from one request to the next.
+const keepTools = 64
 
 // any reports whether the engine is shown a tool.
 func (t *tools) any() bool {
-	return t.functions > 0 && (!t.limited || len(t.allowed) > 0)
+	return len(t.entries) > 0 && (!t.limited || len(t.allowed) > 0)
 }
 
-var toolNames = jsonx.NewNames("type", "name", "description", "parameters", "strict")
+// shows reports whether the engine is shown an entry.
+func (t *tools) shows(entry int) bool { return !t.limited || slices.Contains(t.allowed, entry) }
+
+// tool is one tool that the client runs.
+type tool struct {
+	m       [toolCount]jsonx.Value
+	element int         // of the client's list, that it is or that holds it
+	space   jsonx.Value // the name of its namespace
+	about   jsonx.Value // what the namespace says of itself, at the first of its tools
+}
+
+var toolNames = jsonx.NewNames("type", "name", "description", "parameters", "strict", "tools")
 
 // The members of a tool.
 const (
@@ -34,6 +54,7 @@ const (
 	toolDescription
 	toolParameters
 	toolStrict
+	toolTools
 	toolCount
 )
 
@@ -45,11 +66,10 @@ const (
 
 const onlyFunctions = "Only function tools run here, in the client"
 
-// decode checks the tools. Those that a host would run are dropped beside functions, because
-// agents offer them unasked; alone they are refused.
+// decode checks the tools. Those that a host would run are dropped beside others, because agents
+// offer them unasked; alone they are refused.
 func (t *tools) decode(v jsonx.Value) *fault {
 	t.reset()
-	t.list = v
 	if f := optional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
 		return f
 	}
@@ -57,62 +77,102 @@ func (t *tools) decode(v jsonx.Value) *fault {
 		if it.Index() == maxTools {
 			return chat.WrongValue("tools", tooMany)
 		}
-		function, f := checkTool(it.Value())
-		switch {
-		case f != nil:
+		if f := t.add(it.Value(), it.Index()); f != nil {
 			return f.At("tools", it.Index())
-		case function:
-			t.functions++
-		case t.hosted < 0:
-			t.hosted = it.Index()
 		}
 	}
-	if t.functions == 0 && t.hosted >= 0 {
+	if len(t.entries) == 0 && t.other >= 0 {
 		return chat.Unsupported("tools", onlyFunctions+", and the list holds none")
+	}
+	t.shown.assign(t.entries)
+	return nil
+}
+
+// add checks an element of the list and adds what it holds.
+func (t *tools) add(v jsonx.Value, index int) *fault {
+	x, f := checkTool(v)
+	if f != nil {
+		return f
+	}
+	x.element = index
+	if x.m[toolType].EqualText("function") {
+		t.entries = append(t.entries, x)
+		return nil
+	}
+	if t.other < 0 {
+		t.other = index
+	}
+	if x.m[toolType].EqualText("namespace") {
+		return t.addSpace(&x)
 	}
 	return nil
 }
 
-// checkTool checks one tool and reports whether it is a function.
-func checkTool(v jsonx.Value) (function bool, f *fault) {
-	var m [toolCount]jsonx.Value
+// addSpace adds the tools of a namespace.
+func (t *tools) addSpace(space *tool) *fault {
+	about := space.m[toolDescription]
+	for it := space.m[toolTools].Iter(); it.Next(); {
+		if len(t.entries) == maxTools {
+			return chat.WrongValue("tools", tooMany)
+		}
+		x, f := checkTool(it.Value())
+		switch {
+		case f != nil:
+			return f.At("tools", it.Index())
+		case x.m[toolType].EqualText("function"):
+			x.element, x.space, x.about = space.element, space.m[toolName], about
+			t.entries, about = append(t.entries, x), jsonx.Value{}
+		}
+	}
+	return nil
+}
+
+// checkTool checks one tool of those that the client runs. Of others nothing but the type is read.
+func checkTool(v jsonx.Value) (x tool, f *fault) {
+	m := &x.m
 	if f = chat.ReadElement("an object", v, toolNames, m[:]); f == nil {
 		f = chat.RequiredString("type", m[toolType])
 	}
 	switch {
 	case f != nil:
-		return false, f
 	case m[toolType].EqualText("custom"):
 		// Not dropped like the others: a model without its tool for patches writes them as prose.
-		return false, chat.Unsupported("type", "Custom tools take free text, which the engines do not: define a function")
-	case !m[toolType].EqualText("function"):
-		return false, nil
+		f = chat.Unsupported("type", "Custom tools take free text, which the engines do not: define a function")
+	case m[toolType].EqualText("namespace"):
+		f = chat.First(
+			chat.RequiredFunctionName(m[toolName]),
+			chat.OptionalString("description", m[toolDescription]),
+			optional("tools", "an array of tools", m[toolTools], jsonx.Value.IsArray),
+		)
+	case m[toolType].EqualText("function"):
+		f = chat.First(
+			chat.RequiredFunctionName(m[toolName]),
+			chat.OptionalString("description", m[toolDescription]),
+			chat.OptionalObject("parameters", m[toolParameters]),
+			optionalBool("strict", m[toolStrict]),
+		)
 	}
-	return true, chat.First(
-		chat.RequiredFunctionName(m[toolName]),
-		chat.OptionalString("description", m[toolDescription]),
-		chat.OptionalObject("parameters", m[toolParameters]),
-		optionalBool("strict", m[toolStrict]),
-	)
+	return x, f
 }
 
 // readTool returns the members of a tool that has been checked.
-func readTool(v jsonx.Value) (m [toolCount]jsonx.Value, function bool) {
+func readTool(v jsonx.Value) (m [toolCount]jsonx.Value) {
 	if toolNames.Fields(v, m[:]) != nil {
 		panic("BUG: a tool was not checked")
 	}
-	return m, m[toolType].EqualText("function")
+	return m
 }
 
 var (
-	choiceNames  = jsonx.NewNames("type", "name", "mode", "tools")
-	allowedNames = jsonx.NewNames("type", "name")
+	choiceNames  = jsonx.NewNames("type", "name", "namespace", "mode", "tools")
+	allowedNames = jsonx.NewNames("type", "name", "namespace")
 )
 
 // The members of tool_choice.
 const (
 	choiceType = iota
 	choiceName
+	choiceSpace
 	choiceMode
 	choiceTools
 	choiceCount
@@ -126,7 +186,7 @@ func (t *tools) checkChoice(v jsonx.Value) *fault {
 	case !chat.Given(v), v.EqualText("auto"), v.EqualText("none"):
 		return nil
 	case v.EqualText("required"):
-		if t.functions == 0 {
+		if len(t.entries) == 0 {
 			return chat.WrongValue("tool_choice", "must not be required without tools")
 		}
 		return nil
@@ -143,7 +203,7 @@ func (t *tools) checkChoice(v jsonx.Value) *fault {
 	switch {
 	case f != nil:
 	case m[choiceType].EqualText("function"):
-		_, f = t.find(m[choiceName])
+		_, f = t.find(m[choiceName], m[choiceSpace])
 	case m[choiceType].EqualText("allowed_tools"):
 		t.limited = true
 		_, t.allowed, f = chat.AllowedTools(t.allowed, m[choiceMode], m[choiceTools], t.findAllowed)
@@ -154,17 +214,18 @@ func (t *tools) checkChoice(v jsonx.Value) *fault {
 }
 
 // find returns the position of the function with that name.
-func (t *tools) find(name jsonx.Value) (int, *fault) {
-	if f := chat.RequiredFunctionName(name); f != nil {
+func (t *tools) find(name, space jsonx.Value) (int, *fault) {
+	if f := chat.First(chat.RequiredFunctionName(name), chat.OptionalString("namespace", space)); f != nil {
 		return 0, f
 	}
-	want, ok := name.Text()
-	if !ok {
-		want = name.AppendText(nil)
+	want, within := string(name.AppendText(nil)), ""
+	if chat.Given(space) {
+		within = string(space.AppendText(nil))
 	}
-	for it := t.list.Iter(); it.Next(); {
-		if m, function := readTool(it.Value()); function && m[toolName].EqualText(string(want)) {
-			return it.Index(), nil
+	for i := range t.entries {
+		x := &t.entries[i]
+		if x.m[toolName].EqualText(want) && (x.space.EqualText(within) || within == "" && !x.space.Exists()) {
+			return i, nil
 		}
 	}
 	return 0, chat.WrongValue("name", chat.NotDefined)
@@ -183,7 +244,7 @@ var modeAuto = []byte(`"auto"`)
 // findAllowed returns the position of the function that an element of a list of allowed tools
 // names.
 func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
-	var m [2]jsonx.Value
+	var m [3]jsonx.Value
 	f := chat.ReadElement("an object", v, allowedNames, m[:])
 	if f == nil {
 		f = chat.RequiredString("type", m[0])
@@ -194,7 +255,7 @@ func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 	if f != nil {
 		return 0, f
 	}
-	return t.find(m[1])
+	return t.find(m[1], m[2])
 }
 
 // write writes the functions that the engine is shown, and tool_choice. A list of allowed tools has
@@ -205,14 +266,14 @@ func (t *tools) write(w *dialects.ChatWriter) {
 	}
 	w.String(`,"tools":[`)
 	n := 0
-	for it := t.list.Iter(); it.Next(); {
-		m, function := readTool(it.Value())
-		if !function || t.limited && !slices.Contains(t.allowed, it.Index()) {
+	for i := range t.entries {
+		if !t.shows(i) {
 			continue
 		}
 		w.Comma(n)
 		n++
-		w.Function(m[toolName], m[toolDescription], m[toolParameters], m[toolStrict], "")
+		w.String(`{"type":"function","function":{`)
+		w.Out = append(t.appendFunction(w.Out, &t.entries[i]), `}}`...)
 	}
 	w.String(`]`)
 	switch v := t.choice; {
@@ -222,6 +283,21 @@ func (t *tools) write(w *dialects.ChatWriter) {
 		w.String(`,"tool_choice":`)
 		w.Out = append(w.Out, modeOf(v)...)
 	case v.IsObject():
-		w.ChooseFunction(v.Get("name"))
+		w.String(`,"tool_choice":{"type":"function","function":{"name":`)
+		w.Out = append(t.shown.append(w.Out, v.Get("namespace"), v.Get("name")), `}}`...)
 	}
+}
+
+// appendFunction appends the members of the function that a tool is to an engine.
+func (t *tools) appendFunction(dst []byte, x *tool) []byte {
+	w := dialects.ChatWriter{Out: append(dst, `"name":`...)}
+	w.Out = t.shown.append(w.Out, x.space, x.m[toolName])
+	if about, own := dialects.Text(x.about), dialects.Text(x.m[toolDescription]); len(about) > 0 {
+		w.Quoted(`,"description":`, appendJoined(slices.Clone(about), 0, blankLine, own))
+	} else {
+		w.Member(`,"description":`, x.m[toolDescription])
+	}
+	w.Member(`,"parameters":`, x.m[toolParameters])
+	w.Member(`,"strict":`, x.m[toolStrict])
+	return w.Out
 }

@@ -1,0 +1,131 @@
+package responses
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"unicode/utf8"
+
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// shownNames are the names by which an engine knows the tools of a request that it cannot be shown
+// as they are. An engine has no namespaces, so a tool in one has the name namespace__tool there. The
+// zero value has none.
+type shownNames struct {
+	list     []clientTool
+	byClient map[string]string // by the key of a tool
+	key      []byte            // room for one
+}
+
+// clientTool is a tool that its engine knows in another form than its client.
+type clientTool struct {
+	shown           string // the name that the engine knows
+	name, namespace string
+}
+
+// maxShownName is the length in bytes up to which names are put together: vendors' limits for a
+// name, which clients keep to, are found in engines, too.
+const maxShownName = 64
+
+// assign finds the names. They depend on nothing but the list of tools.
+func (s *shownNames) assign(tools []tool) {
+	if !slices.ContainsFunc(tools, tool.mapped) {
+		return
+	}
+	taken := make(map[string]bool, len(tools))
+	s.byClient = make(map[string]string, len(tools))
+	for i := range tools {
+		if x := &tools[i]; !x.mapped() {
+			taken[textOfName(x.m[toolName])] = true
+		}
+	}
+	for i := range tools {
+		if x := &tools[i]; x.mapped() {
+			t := clientTool{name: textOfName(x.m[toolName]), namespace: textOfName(x.space)}
+			t.shown = joinName(t.namespace, t.name)
+			if taken[t.shown] {
+				t.shown = hashName(t.namespace, t.name)
+			}
+			taken[t.shown] = true
+			s.list = append(s.list, t)
+			s.byClient[string(appendKey(nil, x.space, x.m[toolName]))] = t.shown
+		}
+	}
+}
+
+// mapped reports whether the engine knows the tool in another form.
+func (t tool) mapped() bool { return t.space.Exists() }
+
+func textOfName(v jsonx.Value) string {
+	if !chat.Given(v) {
+		return ""
+	}
+	return string(v.AppendText(nil))
+}
+
+// joinName is the name of a tool within its namespace, if it has one.
+func joinName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	if joined := namespace + "__" + name; len(joined) <= maxShownName {
+		return joined
+	}
+	return hashName(namespace, name)
+}
+
+// hashName is joinName for names that are too long together, or that another tool has.
+func hashName(namespace, name string) string {
+	h := fnv.New32a()
+	h.Write([]byte(namespace + "\x00" + name))
+	joined := name
+	if namespace != "" {
+		joined = namespace + "__" + name
+	}
+	cut := min(len(joined), maxShownName-len("_01234567"))
+	for cut > 0 && cut < len(joined) && !utf8.RuneStart(joined[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s_%08x", joined[:cut], h.Sum32())
+}
+
+// appendKey appends what a tool is found by: the texts of its namespace and its name.
+func appendKey(dst []byte, namespace, name jsonx.Value) []byte {
+	if chat.Given(namespace) {
+		dst = namespace.AppendText(dst)
+	}
+	return name.AppendText(append(dst, 0))
+}
+
+// append appends the name that the engine knows a tool by, as JSON. A tool of the history that is
+// not offered any more has the name that it would have alone.
+func (s *shownNames) append(dst []byte, namespace, name jsonx.Value) []byte {
+	if !chat.Given(namespace) || !namespace.HasText() {
+		return append(dst, name.Raw()...)
+	}
+	s.key = appendKey(s.key[:0], namespace, name)
+	if shown, ok := s.byClient[string(s.key)]; ok {
+		return jsonx.AppendStringS(dst, shown)
+	}
+	return jsonx.AppendStringS(dst, joinName(textOfName(namespace), textOfName(name)))
+}
+
+// clientTools are the tools of a request that its engine knows in another form.
+type clientTools []clientTool
+
+// find returns the tool that the engine calls by a name, the contents of a JSON string; nil: the
+// client knows it by that name, too.
+func (t clientTools) find(contents []byte) *clientTool {
+	if len(t) == 0 {
+		return nil
+	}
+	name := jsonx.AppendDecoded(nil, contents)
+	for i := range t {
+		if t[i].shown == string(name) {
+			return &t[i]
+		}
+	}
+	return nil
+}
