@@ -115,6 +115,9 @@ type EngineReasoning struct {
 	Off    map[string]any `yaml:"off"`    // members to add when the effort is "none"
 	On     map[string]any `yaml:"on"`     // members to add for any other effort
 	Words  []string       `yaml:"words"`  // effort words it takes, "none" among them or not; empty: any
+	// member of an assistant's message that it reads the reasoning of earlier turns from:
+	// reasoning_content | reasoning | none
+	History string `yaml:"history"`
 }
 
 // EngineError is the shape of an answer: status, and if given the error's type, a part of its
@@ -144,6 +147,13 @@ const (
 	TokenLimitMaxTokens           = "max_tokens"
 	TokenLimitMaxCompletionTokens = "max_completion_tokens"
 	TokenLimitAsSent              = "as_sent"
+)
+
+// Values of EngineReasoning.History.
+const (
+	HistoryReasoningContent = "reasoning_content"
+	HistoryReasoning        = "reasoning"
+	HistoryUnread           = "none"
 )
 
 // Formats of EngineLoad.
@@ -249,6 +259,7 @@ func (e *Engine) Problems() []string {
 		c.path("paths."+op, e.Paths[op], false)
 	}
 	c.oneOf("token_limit", e.TokenLimit, TokenLimitMaxTokens, TokenLimitMaxCompletionTokens, TokenLimitAsSent)
+	c.oneOf("reasoning.history", e.Reasoning.History, HistoryReasoningContent, HistoryReasoning, HistoryUnread)
 	c.oneOf("system_messages", e.SystemMessages, "fold", "in_place")
 	c.need(!strings.ContainsAny(e.CacheSalt, `.*"\ `), "cache_salt: give the name of one member of the request")
 	for i, n := range e.Native {

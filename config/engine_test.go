@@ -52,6 +52,7 @@ func TestEngineProblems(t *testing.T) {
 		{Engine{Name: "e", Concurrency: -1}, "concurrency:"},
 		{Engine{Name: "e", Paths: map[string]string{"talk": "/t"}}, "paths.talk: not an operation"},
 		{Engine{Name: "e", TokenLimit: "tokens"}, "token_limit:"},
+		{Engine{Name: "e", Reasoning: EngineReasoning{History: "thoughts"}}, "reasoning.history:"},
 		{Engine{Name: "e", SystemMessages: "drop"}, "system_messages:"},
 		{Engine{Name: "e", CacheSalt: "nvext.cache_salt"}, "cache_salt:"},
 		{Engine{Name: "e", Native: []string{"chat"}}, "native[0]:"},

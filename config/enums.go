@@ -23,6 +23,13 @@ const (
 	SystemInPlace = "in_place"
 )
 
+// Values of Model.ReasoningHistory.
+const (
+	ReasoningLoop = "loop"
+	ReasoningAll  = "all"
+	ReasoningNone = "none"
+)
+
 // Values of Log.Format.
 const (
 	LogFormatJSON    = "json"
@@ -42,9 +49,10 @@ var words = map[string][]string{
 		KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding,
 		KindRerank,
 	},
-	"models.policy":          {PolicyLeastLoaded, PolicyPrefixAffinity, PolicyTwoChoices, PolicyRoundRobin},
-	"models.prompt_cache":    {CacheShared, CachePerKey},
-	"models.system_messages": {SystemFold, SystemInPlace},
+	"models.policy":            {PolicyLeastLoaded, PolicyPrefixAffinity, PolicyTwoChoices, PolicyRoundRobin},
+	"models.prompt_cache":      {CacheShared, CachePerKey},
+	"models.system_messages":   {SystemFold, SystemInPlace},
+	"models.reasoning_history": {ReasoningLoop, ReasoningAll, ReasoningNone},
 	"models.supported_endpoints": {
 		"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
 		"/v1/audio/transcriptions", "/v1/audio/speech", "/v1/embeddings", "/v1/rerank",

@@ -243,6 +243,9 @@ type Model struct {
 	PromptCache string `yaml:"prompt_cache"`
 	// SystemMessages is fold or in_place; empty: by engine profile.
 	SystemMessages string `yaml:"system_messages"`
+	// ReasoningHistory says which reasoning of earlier turns an engine is sent: loop, that since the
+	// last text of the user; all; none. Empty: loop, but all that a client of chat completions sends.
+	ReasoningHistory string `yaml:"reasoning_history"`
 
 	// What follows is the catalog's, published as given.
 

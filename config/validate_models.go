@@ -35,6 +35,9 @@ func (c modelChecks) all() {
 		if m.SystemMessages != "" {
 			c.check.oneOf(at+".system_messages", "models.system_messages", "a choice", m.SystemMessages)
 		}
+		if m.ReasoningHistory != "" {
+			c.check.oneOf(at+".reasoning_history", "models.reasoning_history", "a choice", m.ReasoningHistory)
+		}
 		c.deployments(at+".deployments", m)
 		c.slots(at, m)
 		c.queue(at+".queue", m.Queue)

@@ -235,12 +235,14 @@ func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 	if t, ok := f.byProfile.Load(p); ok {
 		return *t.(*chat.EngineFormat)
 	}
-	effort, words, off, on := p.ReasoningForm()
+	r := p.Reasoning()
 	t := &chat.EngineFormat{
 		TokenMember:     p.TokenLimitMember(),
 		ContinuousUsage: p.Has(config.QuirkContinuousUsage),
-		Reasoning:       &chat.ReasoningFormat{Effort: effort, Words: words, Off: members(off), On: members(on)},
-		Prefill:         members(p.Prefill()),
+		Reasoning: &chat.ReasoningFormat{
+			Effort: r.Effort, Words: r.Words, Off: members(r.Off), On: members(r.On), History: r.History,
+		},
+		Prefill: members(p.Prefill()),
 
 		DeveloperAsSystem: p.Has(config.QuirkDeveloperAsSystem),
 	}

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -35,6 +36,8 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *limit.
 		InputModalities: m.InputModalities,
 		ImageHosts:      f.Images.Hosts,
 		Refuse:          s.Refused,
+
+		ReasoningHistory: m.ReasoningHistory,
 	}
 	if v := m.Vision; v != nil {
 		limits.Vision = &chat.VisionLimits{
@@ -44,6 +47,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *limit.
 	}
 	lowered := limits
 	lowered.LowerEffort = true
+	lowered.ReasoningHistory = cmp.Or(m.ReasoningHistory, config.ReasoningLoop)
 	return Model{
 		Config: m, Route: route, Rules: limits, lowered: lowered,
 		Clocks:    m.Timeouts.Over(f.Timeouts),

@@ -17,6 +17,7 @@ func (r *Request) Check(rules *ModelRules) error {
 	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
 		return err
 	}
+	r.Prompt.thoughts.keep = rules.ReasoningHistory
 	for _, rule := range checkRules {
 		if e := rule(r, rules); e != nil {
 			return e.Err()

@@ -40,6 +40,9 @@ type ReasoningFormat struct {
 	// sent an object of that name, what is missing in it is added; nothing that the client has set
 	// is overwritten.
 	Off, On []Member
+	// History is the member of an assistant's message from which the engine reads the reasoning of
+	// earlier turns: NameReasoningContent or NameReasoning; empty: it reads none.
+	History string
 }
 
 // Member is a member of a JSON object; Value is JSON text.
@@ -49,7 +52,15 @@ type Member struct {
 }
 
 // standardReasoningFormat is the contract's own way, which vLLM, SGLang and others share.
-var standardReasoningFormat = ReasoningFormat{Effort: "reasoning_effort"}
+var standardReasoningFormat = ReasoningFormat{Effort: "reasoning_effort", History: NameReasoningContent}
+
+// reasoningHistory is the name of the reasoning in a history; see ReasoningFormat.History.
+func (f *EngineFormat) reasoningHistory() string {
+	if f.Reasoning == nil {
+		return standardReasoningFormat.History
+	}
+	return f.Reasoning.History
+}
 
 // added are the members that an effort adds.
 func (how *ReasoningFormat) added(effort string) []Member {

@@ -17,6 +17,9 @@ type ModelRules struct {
 	// LowerEffort makes an effort that the model does not offer the nearest lower one, as the
 	// dialects other than chat want it, instead of an error.
 	LowerEffort bool
+	// ReasoningHistory is ReasoningLoop or ReasoningNone; any other word: an engine is sent all
+	// reasoning of the history.
+	ReasoningHistory string
 	// Features are the optional features that the model offers (FeatureTools and so on); nil: not
 	// known, none is refused.
 	Features []string

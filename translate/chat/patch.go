@@ -28,6 +28,7 @@ import (
 //   - arguments of tool calls that hold no JSON object become one (Arguments);
 //   - a refusal part of the assistant is a text;
 //   - messages of the role developer are system's where the format knows no other;
+//   - reasoning in the history has the format's name, and goes where the model's rules say so;
 //   - the salt of the prompt's cache is made of the format's and of the client's own.
 //
 // A member that is new stands right behind the opening brace. The request must have been decoded;
@@ -66,6 +67,7 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	}
 	r.ToolUse.patch(&p, &r.members)
 	r.Prompt.patch(&p, r.Messages(), format.DeveloperAsSystem)
+	r.Prompt.thoughts.patch(&p, format.reasoningHistory())
 	if format.Salt.Wanted() {
 		p.insertMember(format.Salt.Member, format.Salt.Take(p.edits, p.root))
 	}

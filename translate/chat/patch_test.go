@@ -15,6 +15,7 @@ type targetFile struct {
 		Effort  string
 		Words   []string
 		Off, On []memberFile
+		History string
 	}
 	Prefill []memberFile // the request is one whose last message is the beginning of the answer
 }
@@ -34,7 +35,7 @@ func membersOf(in []memberFile) (out []Member) {
 func (f *targetFile) target() *EngineFormat {
 	t := f.EngineFormat
 	if r := f.Reasoning; r != nil {
-		t.Reasoning = &ReasoningFormat{Effort: r.Effort, Words: r.Words, Off: membersOf(r.Off), On: membersOf(r.On)}
+		t.Reasoning = &ReasoningFormat{Effort: r.Effort, Words: r.Words, Off: membersOf(r.Off), On: membersOf(r.On), History: r.History}
 	}
 	t.Prefill = membersOf(f.Prefill)
 	return &t

@@ -16,7 +16,8 @@ type Prompt struct {
 	// tool definitions, without images.
 	Bytes int
 
-	messages  int  // how many
+	messages  int // how many
+	thoughts  thoughts
 	developer bool // a message has that role
 	refused   []refusalPart
 	arguments Arguments
@@ -29,9 +30,11 @@ func (p *Prompt) reset() {
 	clear(p.Media)
 	clear(p.refused)
 	clear(p.malformed)
+	clear(p.thoughts.list)
 	p.arguments.Reset()
 	*p = Prompt{
 		Images: p.Images[:0], Media: p.Media[:0], refused: p.refused[:0], malformed: p.malformed[:0], arguments: p.arguments,
+		thoughts: thoughts{list: p.thoughts.list[:0]},
 	}
 }
 
@@ -58,6 +61,8 @@ const (
 	messageName
 	messageToolCallID
 	messageToolCalls
+	messageReasoningContent
+	messageReasoning
 	messageMedia       // and what follows
 	messageMemberCount = messageMedia + 9
 )
@@ -65,7 +70,9 @@ const (
 // messageNames are the members of a message, and behind them those that some engine may take media
 // from.
 var messageNames = jsonx.NewNames(
-	append([]string{"role", "content", "name", "tool_call_id", "tool_calls"}, messageMediaNames...)...)
+	append([]string{
+		"role", "content", "name", "tool_call_id", "tool_calls", "reasoning_content", "reasoning",
+	}, messageMediaNames...)...)
 
 var messageMediaNames = []string{
 	"image", "images", "image_url", "audio", "audios", "audio_url", "video", "videos", "video_url",
@@ -87,6 +94,7 @@ func (p *Prompt) decode(messages jsonx.Value) *Invalid {
 	if p.messages == 0 {
 		return WrongValue("messages", "must hold at least one message")
 	}
+	p.Bytes += p.thoughts.inLoop
 	return nil
 }
 
@@ -99,8 +107,14 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 		return e
 	}
 	p.developer = p.developer || m[messageRole].EqualText("developer")
-	if e := p.decodeContent(i, m[messageContent], m[messageRole].EqualText("assistant")); e != nil {
+	before, assistant := p.Bytes, m[messageRole].EqualText("assistant")
+	if e := p.decodeContent(i, m[messageContent], assistant); e != nil {
 		return e
+	}
+	if assistant {
+		p.thoughts.add(i, m[messageReasoningContent], m[messageReasoning])
+	} else {
+		p.thoughts.pass(i, m[messageRole], p.Bytes > before)
 	}
 	if e := OptionalString("name", m[messageName]); e != nil {
 		return e

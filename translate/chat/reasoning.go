@@ -146,3 +146,83 @@ func LowerEffort(words []string, effort string) string {
 	}
 	return ""
 }
+
+// The reasoning of earlier turns comes back with the conversation, as reasoning_content or as
+// reasoning. Engines read one of the two names, and most templates print the reasoning of the
+// running tool loop: without it the prompt differs from what the engine has cached, and the model
+// has forgotten its plan.
+
+// What of it an engine is sent (ModelRules.ReasoningHistory).
+const (
+	ReasoningLoop = "loop" // that since the last text of the user
+	ReasoningNone = "none"
+)
+
+// The names of the member.
+const (
+	NameReasoningContent = "reasoning_content"
+	NameReasoning        = "reasoning"
+)
+
+// thoughts are the reasoning in a history.
+type thoughts struct {
+	list   []thought
+	keep   string // of ModelRules
+	loop   int    // the running tool loop begins behind this message
+	result bool   // the last message is the result of a tool
+	inLoop int    // bytes of reasoning since then
+}
+
+// thought is the reasoning of one message, in whose members one or both may be absent.
+type thought struct {
+	message            int
+	content, reasoning jsonx.Value // by the names of the members
+}
+
+// add notes the reasoning of message i, the assistant's.
+func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
+	t.result = false
+	switch {
+	case content.HasText():
+		t.inLoop += textLength(content)
+	case reasoning.HasText():
+		t.inLoop += textLength(reasoning)
+	default:
+		return
+	}
+	t.list = append(t.list, thought{i, content, reasoning})
+}
+
+// pass notes message i, of another role. A text of the user ends the tool loop, unless it comes
+// with the results of tools: agents put reminders there.
+func (t *thoughts) pass(i int, role jsonx.Value, text bool) {
+	if text && !t.result && role.EqualText("user") {
+		t.loop, t.inLoop = i, 0
+	}
+	t.result = role.EqualText("tool")
+}
+
+// patch gives the reasoning that the engine is sent the name that it reads, and removes the rest.
+// No name: it reads none.
+func (t *thoughts) patch(p *patch, name string) {
+	for i := range t.list {
+		h := &t.list[i]
+		own, other, to := h.content, h.reasoning, nameReasoningContent
+		if name == NameReasoning {
+			own, other, to = other, own, nameReasoning
+		}
+		switch {
+		case name == "", t.keep == ReasoningNone, t.keep == ReasoningLoop && h.message < t.loop:
+			p.delete(own)
+			p.delete(other)
+		case !own.HasText():
+			p.delete(own)
+			p.edits.Rename(other, to)
+		}
+	}
+}
+
+var (
+	nameReasoningContent = []byte(NameReasoningContent)
+	nameReasoning        = []byte(NameReasoning)
+)

@@ -10,10 +10,11 @@ func TestRequestAllocs(t *testing.T) {
 	limits := &ModelRules{
 		ContextLength: 131072, MaxOutputLength: 64, Efforts: []string{"none", "low"}, LowerEffort: true,
 		Features: []string{FeatureTools, FeatureReasoning}, Refuse: NewRefusedMembers("bootstrap_*", "kv_transfer_params"),
+		ReasoningHistory: ReasoningLoop,
 	}
 	target := &EngineFormat{
 		Served: "org/llama", Stream: true, TokenMember: "max_tokens", ContinuousUsage: true,
-		Reasoning: &ReasoningFormat{Effort: "reasoning_effort", On: []Member{{"think", []byte(`true`)}}},
+		Reasoning: &ReasoningFormat{Effort: "reasoning_effort", On: []Member{{"think", []byte(`true`)}}, History: NameReasoning},
 	}
 	bodies := map[string][]byte{
 		"1KB":   chatBody(1 << 10),
@@ -21,6 +22,8 @@ func TestRequestAllocs(t *testing.T) {
 		"tools": []byte(bodyWith(`"max_completion_tokens":100,"reasoning":{"effort":"high"},"include_reasoning":false,` +
 			`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"tool_choice":"auto","stop":["a"]`)),
 		"history": []byte(callBody(`{"id":"i","type":"function","function":{"name":"f","arguments":"{\"a\":\"b\"}"}}`)),
+		"thought": []byte(`{"model":"a",` + `"messages":[{"role":"assistant","content":"b","reasoning":"c"},{"role":"user","content":"d"},` +
+			`{"role":"assistant","content":"e","reasoning_content":"f"},{"role":"assistant","content":"e","reasoning":"f"}]}`),
 		"escapes": []byte(`{"model":"a\/b",` + hello + `,"x\u0020":1}`),
 		"url":     []byte(partBody(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`)),
 	}

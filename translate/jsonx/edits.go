@@ -102,6 +102,17 @@ func (e *Edits) Delete(v Value) {
 	e.add(x)
 }
 
+// Rename gives the member whose value is v another name, which JSON can write without escapes. v
+// must exist.
+func (e *Edits) Rename(v Value, name []byte) {
+	mustExist(v)
+	if skipped := skipSpaceBack(v.d.src, v.Start()); v.d.src[skipped-1] != ':' {
+		panic("BUG: jsonx: only a member has a name")
+	}
+	key := v.d.nodes[v.i-1]
+	e.Replace(int(key.start)+1, int(key.end)-1, name)
+}
+
 func mustExist(v Value) {
 	if v.d == nil {
 		panic("BUG: jsonx: edit of a value that does not exist")

@@ -51,6 +51,16 @@ func TestEdits(t *testing.T) {
 		{"add two, delete all", abc, all(add(`"e":5`), del("a", "b", "c"), add(`"f":6`)), ` { "e":5,"f":6} `},
 		{"add to empty", `{ }`, all(add(`"e":5`), add(`"f":6`)), `{"e":5,"f":6 }`},
 		{"add to empty array", `[]`, all(add(`5`), add(`6`)), `[5,6]`},
+		{"rename", abc, func(e *Edits, root Value) {
+			e.Rename(root.Get("b"), []byte("long name"))
+			e.Rename(root.Get("c").Get("d"), []byte(""))
+			e.Rename(root.Get("a"), []byte("x"))
+			e.Set(root.Get("a"), []byte("2"))
+		}, ` { "x" : 2 , "long name" : [2] ,"c":{"":3}} `},
+		{"delete a renamed one", abc, func(e *Edits, root Value) {
+			e.Rename(root.Get("b"), []byte("x"))
+			e.Delete(root.Get("b"))
+		}, ` { "a" : 1  ,"c":{"d":3}} `},
 		{"nested in a deleted one", abc, func(e *Edits, root Value) {
 			c := root.Get("c")
 			e.Delete(c.Get("d"))

@@ -235,9 +235,22 @@ func TestReasoningForm(t *testing.T) {
 		{"llamacpp", "reasoning_effort", `chat_template_kwargs={"enable_thinking":false}`, `chat_template_kwargs={"enable_thinking":true}`},
 		{"vllm", "reasoning_effort", `chat_template_kwargs={"enable_thinking":false,"thinking":false}`, ""},
 	} {
-		member, _, off, on := mustProfile(t, c.engine).ReasoningForm()
-		if member != c.member || membersText(off) != c.off || membersText(on) != c.on {
-			t.Errorf("%s: %s, off %s, on %s", c.engine, member, membersText(off), membersText(on))
+		r := mustProfile(t, c.engine).Reasoning()
+		if r.Effort != c.member || membersText(r.Off) != c.off || membersText(r.On) != c.on {
+			t.Errorf("%s: %s, off %s, on %s", c.engine, r.Effort, membersText(r.Off), membersText(r.On))
+		}
+	}
+}
+
+// TestReasoningHistory: where each engine reads the reasoning of earlier turns.
+func TestReasoningHistory(t *testing.T) {
+	for engine, want := range map[string]string{
+		"openai": "reasoning_content", "sglang": "reasoning_content", "llamacpp": "reasoning_content",
+		"llamacpp-router": "reasoning_content", "trtllm": "reasoning_content", "lmstudio": "reasoning_content",
+		"penstock": "reasoning_content", "vllm": "reasoning", "sim": "reasoning", "ollama": "reasoning", "tgi": "",
+	} {
+		if got := mustProfile(t, engine).Reasoning().History; got != want {
+			t.Errorf("%s: %q, want %q", engine, got, want)
 		}
 	}
 }

@@ -168,11 +168,23 @@ func matches(all []config.EngineError, status int, errorType, message string) bo
 	})
 }
 
-// ReasoningForm is how a request states a reasoning effort: the member that takes the effort's
-// word (empty: none), the words it takes (empty: all), and the members to add when reasoning is
-// switched off ("none") or on.
-func (p *Profile) ReasoningForm() (member string, words []string, off, on []Member) {
-	return p.spec.Reasoning.Effort, p.spec.Reasoning.Words, p.off, p.on
+// Reasoning is how a request states a reasoning effort, and where it has the reasoning of earlier
+// turns.
+type Reasoning struct {
+	Effort  string   // member that takes the effort's word; empty: none
+	Words   []string // words it takes; empty: all
+	Off, On []Member // to add when reasoning is switched off ("none") or on
+	History string   // member of an assistant's message; empty: the engine reads none
+}
+
+// Reasoning is how the engine is told of reasoning.
+func (p *Profile) Reasoning() Reasoning {
+	r := &p.spec.Reasoning
+	out := Reasoning{Effort: r.Effort, Words: r.Words, Off: p.off, On: p.on, History: r.History}
+	if out.History == config.HistoryUnread {
+		out.History = ""
+	}
+	return out
 }
 
 // Has reports whether the engine has a quirk (config.QuirkOwnHost and its neighbours).
