@@ -39,10 +39,14 @@ func (w *slowdown) stands() time.Duration {
 	return max(0, time.Duration(until-time.Now().UnixNano()))
 }
 
+// standTime is how often a request looks whether the engine goes on.
+const standTime = 50 * time.Millisecond
+
 // stand waits until the engine goes on. False: the client left.
 func (w *slowdown) stand(x *exchange) bool {
 	for d := w.stands(); d > 0; d = w.stands() {
-		if !x.flush() || !x.pause(d) {
+		if !x.flush() || !x.pause(min(d, standTime)) { // which Reset may end
+
 			return false
 		}
 	}

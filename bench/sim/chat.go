@@ -144,6 +144,7 @@ func (a *answer) say(n int) {
 	a.spoken += n
 	a.e.slots.Grow(a.tenant, n)
 	a.e.counters.generated.Add(int64(n))
+	a.e.counters.steps.Add(1)
 }
 
 // fit checks the request against the context and sets the limit.
@@ -180,8 +181,12 @@ func (a *answer) refuse(err profile.APIError, inBand bool) {
 // prefill spends the time until the first token. False: the client left.
 func (a *answer) prefill() bool {
 	x, e := a.x, a.e
+	x.t.free = a.release
 	a.cached = e.cache.Lookup(a.q.prompt.Blocks, a.prompt)
 	due, read := a.readyAt(a.prompt - a.cached)
+	if x.t.prefill > 0 {
+		due, read = time.Now().Add(x.t.prefill), 0
+	}
 	if a.stream && x.p.HeadFirst && (time.Until(due) > 0 || x.t.dripHead > 0) {
 		x.sse()
 		if !x.flush() {
@@ -198,13 +203,27 @@ func (a *answer) prefill() bool {
 			return false
 		}
 	}
-	if !x.pauseUntil(due) || !e.strain.stand(x) {
+	if !readChunks(a, due) || !x.pauseUntil(due) || !e.strain.stand(x) {
 		e.reader.Forgo(read, due)
 		return false
 	}
+	e.counters.steps.Add(1)
 	e.cache.Insert(a.q.prompt.Blocks)
 	e.counters.prompted.Add(int64(a.prompt))
 	e.counters.cached.Add(int64(a.cached))
+	return true
+}
+
+// readChunks reads a's prompt, which is due at a time, in all chunks but the last one. False: the
+// client left.
+func readChunks(a *answer, due time.Time) bool {
+	gap := time.Until(due) / time.Duration(max(1, a.x.t.chunks))
+	for i := a.x.t.chunks - 1; i > 0; i-- {
+		if !a.x.pauseUntil(due.Add(-time.Duration(i)*gap)) || !a.e.strain.stand(a.x) {
+			return false
+		}
+		a.e.counters.steps.Add(1)
+	}
 	return true
 }
 

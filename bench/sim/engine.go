@@ -126,6 +126,7 @@ type counters struct {
 	generated, prompted, cached            atomic.Int64
 	faults, probes, malformed, followed    atomic.Int64
 	accepted, preempted, tests             atomic.Int64
+	steps                                  atomic.Int64 // of work: a token, or a chunk of a prompt
 }
 
 // Stats is a picture of the engine at one moment.
@@ -373,7 +374,7 @@ func (e *Engine) Reset() {
 	c := &e.counters
 	for _, n := range []*atomic.Int64{
 		&c.requests, &c.completed, &c.aborted, &c.rejected, &c.generated, &c.prompted, &c.cached,
-		&c.faults, &c.probes, &c.malformed, &c.followed, &c.accepted, &c.preempted, &c.tests,
+		&c.faults, &c.probes, &c.malformed, &c.followed, &c.accepted, &c.preempted, &c.tests, &c.steps,
 	} {
 		n.Store(0)
 	}

@@ -101,7 +101,7 @@ func (s *schedule) take(path string) *plan {
 		case f.plan.atAccept(), strings.HasPrefix(path, "/sim/"):
 			return false
 		case f.Path == "":
-			return inference[path]
+			return inference[path] != f.plan.parts[0].f.pages
 		}
 		return f.Path == "*" || strings.HasPrefix(path, f.Path)
 	})
@@ -165,7 +165,7 @@ func parsePlan(spec string) (*plan, error) {
 		}
 		var t misbehaviour
 		f.twist(&t, &a)
-		t.delay = a.duration("delay", 0)
+		a.duration("delay", 0)
 		for k := range a.params {
 			if !slices.Contains(a.used, k) {
 				a.fail("unknown parameter %q", k)
@@ -227,6 +227,20 @@ func (a *args) number(def int) int {
 		return def
 	}
 	return a.atoi("value", a.value)
+}
+
+// span is the value after the name, as a duration.
+func (a *args) span(def time.Duration) time.Duration {
+	a.valued = true
+	if !a.has {
+		return def
+	}
+	d, err := duration(a.value)
+	if err != nil || d <= 0 {
+		a.fail("%q is not a duration above 0", a.value)
+		return def
+	}
+	return d
 }
 
 // word is the value after the name, as text.
@@ -311,6 +325,7 @@ func Faults() []FaultInfo {
 type fault struct {
 	name, usage, text string
 	accept            func(*conn) // set for what happens before a request is read
+	pages             bool        // hits pages, not inference, where no path is given
 	twist             func(*misbehaviour, *args)
 }
 

@@ -8,6 +8,9 @@ import (
 	"penstock/bench/sim/profile"
 )
 
+// forGood is longer than a run.
+const forGood = 24 * time.Hour
+
 // connectionFaults happen to connections and to time: nobody there, nobody reading, an answer that
 // never comes or drips.
 var connectionFaults = []fault{
@@ -37,6 +40,20 @@ var connectionFaults = []fault{
 	{
 		name: "blackhole", text: "reads the request, takes a slot, never answers",
 		twist: func(t *misbehaviour, _ *args) { t.hold = true },
+	},
+	{
+		name: "wedge", usage: "[=DURATION]", text: "from here on no token and no answer of the whole engine, for so long or until a reset; health is 200, counters stand still",
+		twist: func(t *misbehaviour, a *args) { t.wedge = a.span(forGood) },
+	},
+	{
+		name: "slow-health", usage: "[=3s]", text: "every page takes so long (health, models, metrics), inference does not", pages: true,
+		twist: func(t *misbehaviour, a *args) { t.delay = a.span(3 * time.Second) },
+	},
+	{
+		name: "long-prefill", usage: "[=150s][;chunks=1]", text: "the first token takes so long; counters move at the end of each of so many chunks of the prompt",
+		twist: func(t *misbehaviour, a *args) {
+			t.prefill, t.chunks = a.span(150*time.Second), max(1, a.num("chunks", 1))
+		},
 	},
 	{
 		name: "early-413", usage: "[;linger=1]", text: "answers 413 before the body is read and closes (RST if unread bytes came); linger: FIN, then discards for 2 s",

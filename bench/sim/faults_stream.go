@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// bufferedToken is the time of a token that is held back.
+const bufferedToken = 50 * time.Millisecond
+
 // streamFaults happen in the middle of an answer, or to its end.
 var streamFaults = []fault{
 	{
@@ -35,6 +38,32 @@ var streamFaults = []fault{
 					x.hang()
 				}
 				return false
+			})
+		},
+	},
+	{
+		name: "lost-after", usage: "[=2]", text: "the engine forgets the request after so many events: its slot is free, its stream open and silent",
+		twist: func(t *misbehaviour, a *args) {
+			t.at(a.number(2), func(x *exchange) bool {
+				x.flush()
+				x.t.free()
+				x.hang()
+				return false
+			})
+		},
+	},
+	{
+		name: "buffered-call", usage: "[=100s]", text: "silence for so long after the first event while tokens are made, then a tool call comes whole",
+		twist: func(t *misbehaviour, a *args) {
+			d := a.span(100 * time.Second)
+			t.whole = true
+			t.at(1, func(x *exchange) bool {
+				for end := time.Now().Add(d); time.Until(end) > 0; x.e.counters.steps.Add(1) {
+					if !x.flush() || !x.pause(min(bufferedToken, time.Until(end))) || !x.e.strain.stand(x) {
+						return false
+					}
+				}
+				return true
 			})
 		},
 	},

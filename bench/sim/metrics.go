@@ -133,6 +133,8 @@ func (e *Engine) metricsOfVLLM(m *metricsText) {
 		float64(c.preempted.Load()))
 	m.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", float64(c.prompted.Load()))
 	m.counter("vllm:generation_tokens_total", "Number of generation tokens processed.", float64(c.generated.Load()))
+	m.add("histogram", "vllm:iteration_tokens_total_count", "Histogram of number of tokens per engine_step.",
+		float64(c.steps.Load()))
 	m.add("counter", "vllm:request_success_total", "Count of successfully processed requests.",
 		float64(c.completed.Load()), `finished_reason="stop"`)
 	m.series("vllm:request_success_total", float64(c.aborted.Load()), `finished_reason="abort"`)
@@ -157,6 +159,8 @@ func (e *Engine) metricsOfSGLang(m *metricsText) {
 		float64(c.preempted.Load()))
 	m.counter("sglang:prompt_tokens_total", "Number of prefill tokens processed.", float64(c.prompted.Load()))
 	m.counter("sglang:generation_tokens_total", "Number of generation tokens processed.", float64(c.generated.Load()))
+	m.add("counter", "sglang:realtime_tokens_total", "Number of tokens processed, as they are.",
+		float64(c.steps.Load()), `mode="decode"`)
 	m.histogram(&e.times.ttft, "sglang:time_to_first_token_seconds")
 	m.histogram(&e.times.e2e, "sglang:e2e_request_latency_seconds")
 }
@@ -172,7 +176,7 @@ func (e *Engine) metricsOfLlama(m *metricsText) {
 	m.counter("llamacpp:tokens_predicted_total", "Number of generation tokens processed", float64(c.generated.Load()))
 	m.counter("llamacpp:tokens_predicted_seconds_total", "Total time spent generating tokens", e.times.e2e.total())
 	m.counter("llamacpp:n_decode_total",
-		"Total number of llama_decode() calls, excluding speculative decoding and multimodal decoding", float64(c.generated.Load()))
+		"Total number of llama_decode() calls, excluding speculative decoding and multimodal decoding", float64(c.steps.Load()))
 	m.counter("llamacpp:n_tokens_max", "Largest observed sequence length (prompt + generation)",
 		float64(c.prompted.Load()+c.generated.Load()))
 	m.counter("llamacpp:spec_decode_num_draft_tokens_total", "Speculative: Total draft tokens generated", 0)
@@ -194,6 +198,8 @@ func (e *Engine) metricsOfTGI(m *metricsText) {
 	m.gauge("tgi_batch_current_size", "Current batch size", float64(running))
 	m.gauge("tgi_batch_current_max_tokens", "Maximum tokens for the current batch", float64(e.kvSize()))
 	m.counter("tgi_request_count", "Total number of requests", float64(c.requests.Load()))
+	m.add("counter", "tgi_batch_inference_count", "Number of inferences of batches", float64(c.steps.Load()),
+		`method="next_token"`)
 	m.counter("tgi_request_success", "Number of successful requests", float64(c.completed.Load()))
 	m.add("counter", "tgi_request_failure", "Number of failed requests", float64(c.rejected.Load()), `err="validation"`)
 	m.histogram(&e.times.queue, "tgi_request_queue_duration")

@@ -32,6 +32,13 @@ type misbehaviour struct {
 	head func(*exchange) bool // before the body is read, in the reader's goroutine; true: the connection is done with
 	take func(*exchange)      // in place of the whole answer
 	hold bool                 // takes a slot and never answers
+	// wedge is how long the whole engine stands still from this request on.
+	wedge time.Duration
+
+	// Time without a byte.
+	prefill time.Duration // reading the prompt takes so long; 0: as usual
+	chunks  int           // of the prompt, each of which moves the counters
+	free    func()        // gives the slot back: set when there is one
 
 	// The answer's head and framing.
 	interim, interimCode int
@@ -104,6 +111,9 @@ func (x *exchange) misbehave() bool {
 		if !x.pause(d) {
 			return true
 		}
+	}
+	if t.wedge > 0 {
+		x.e.strain.stall(t.wedge)
 	}
 	switch {
 	case t.head != nil: // asked for by the body: the best that can still be done

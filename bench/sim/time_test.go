@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -231,5 +232,118 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 		if s := e.Stats(); s.Completed != 3 || used != 0 {
 			t.Errorf("stats %+v, room %d", s, used)
 		}
+	})
+}
+
+// TestTimeOfSilence: what an engine shows that is silent for a long time, because it works or because it does not.
+func TestTimeOfSilence(t *testing.T) {
+	metric := func(e *Engine, name string) (value string) {
+		c := pipeTo(t, e)
+		defer c.Close()
+		c.send("GET", "/metrics", "")
+		_, body, err := c.answer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(body) {
+			if strings.HasPrefix(line, name) {
+				value = line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:]
+			}
+		}
+		return strings.TrimSpace(value)
+	}
+	const steps = "vllm:iteration_tokens_total_count{"
+	for spec, want := range map[string]struct {
+		after  string // steps after 25 s
+		end    time.Duration
+		answer string // what comes with the end
+	}{
+		"long-prefill=60s;chunks=6": {"2", 60 * time.Second, `"content":"`},
+		"long-prefill=60s":          {"0", 60 * time.Second, `"content":"`},
+		"buffered-call=60s":         {"502", 60 * time.Second, `"arguments":"{`},
+		"wedge=60s":                 {"0", 60 * time.Second, `"content":"`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := New(Options{KeepAlive: -1})
+			defer e.Close()
+			more := `,"stream":true,"sim":{"fault":"` + spec + `"}`
+			if strings.HasPrefix(spec, "buffered-call") {
+				more += `,"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}}}]`
+			}
+			c := pipeTo(t, e)
+			c.post("/v1/chat/completions", chatBody("hi", more))
+			time.AfterFunc(25*time.Second+25*time.Millisecond, func() {
+				if got := metric(e, steps); got != want.after {
+					t.Errorf("%s: %s steps after 25 s, want %s", spec, got, want.after)
+				}
+			})
+			data, at := arrivals(t, c)
+			last := at[len(at)-1].Round(time.Second)
+			if all := strings.Join(data, "\n"); last != want.end || !strings.Contains(all, want.answer) {
+				t.Errorf("%s: it ends after %v, want %v: %q", spec, last, want.end, data)
+			}
+			_ = c.Close()
+			synctest.Wait()
+		})
+	}
+}
+
+// TestWedge: a reset ends it, and the pages go on all the time.
+func TestWedge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{KeepAlive: -1})
+		defer e.Close()
+		begin := time.Now()
+		e.SetFault(Fault{Spec: "wedge", Count: 1})
+		c, page := pipeTo(t, e), pipeTo(t, e)
+		c.post("/v1/chat/completions", chatBody("hi", ""))
+		time.Sleep(time.Minute)
+		page.send("GET", "/health", "")
+		if resp, _, err := page.answer(); err != nil || resp.StatusCode != 200 || time.Since(begin) > 61*time.Second {
+			t.Error(resp, err)
+		}
+		e.Reset()
+		if resp, _, err := c.answer(); err != nil || resp.StatusCode != 200 || time.Since(begin) > 61*time.Second {
+			t.Error(resp, err, time.Since(begin))
+		}
+		_, _ = c.Close(), page.Close()
+		synctest.Wait()
+	})
+}
+
+func TestSlowHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{KeepAlive: -1})
+		defer e.Close()
+		e.SetFault(Fault{Spec: "slow-health"})
+		for path, want := range map[string]time.Duration{"/health": 3 * time.Second, "/metrics": 3 * time.Second, "/v1/chat/completions": 0} {
+			begin, c := time.Now(), pipeTo(t, e)
+			if want == 0 {
+				c.post(path, chatBody("hi", ""))
+			} else {
+				c.send("GET", path, "")
+			}
+			if _, _, err := c.answer(); err != nil || time.Since(begin).Round(time.Second) != want {
+				t.Error(path, err, time.Since(begin))
+			}
+			_ = c.Close()
+		}
+		synctest.Wait()
+	})
+}
+
+func TestLostAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{KeepAlive: -1})
+		defer e.Close()
+		c := pipeTo(t, e)
+		c.post("/v1/chat/completions", chatBody("hi", `,"stream":true,"sim":{"fault":"lost-after=2"}`))
+		go func() { _, _ = io.Copy(io.Discard, c.r) }()
+		time.Sleep(time.Minute)
+		if s := e.Stats(); s.Running != 0 || s.Conns != 1 || s.Aborted != 0 {
+			t.Errorf("%+v", s)
+		}
+		_ = c.Close()
+		synctest.Wait()
 	})
 }
