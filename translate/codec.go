@@ -20,6 +20,12 @@ type Stream interface {
 	Fail(dst []byte, e *apierr.Error) []byte
 	// Keepalive adds a sign of life for a waiting client.
 	Keepalive(dst []byte) []byte
+	// Started reports whether a piece of the answer itself has been appended: text, a part of a tool
+	// call, an end. What only announces an answer is none.
+	Started() bool
+	// Restart prepares for another engine's events, before the answer has started. What has been
+	// announced stays so, and is not announced again.
+	Restart()
 	// Finished reports whether every choice has its finish reason, so that Finish will succeed.
 	Finished() bool
 	// Done reports whether nothing more is wanted from the engine. A finished stream that is not

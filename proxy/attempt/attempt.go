@@ -172,6 +172,9 @@ func (a *Attempt) AsksStream() bool { return a.asked }
 // Target is where it goes; nil: there was no attempt.
 func (a *Attempt) Target() *routing.Target { return a.target }
 
+// Lease is what it holds of its upstream; nil: none, or no more.
+func (a *Attempt) Lease() *upstreams.Lease { return a.lease }
+
 // FirstToken notes that the first token came, ttft after the request was sent.
 func (a *Attempt) FirstToken(ttft time.Duration) {
 	a.ttft = ttft
@@ -207,8 +210,11 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 }
 
 // Blame reports a failure to the upstream's status and, with its client, to its breaker, unless the
-// upstream is not to blame.
+// upstream is not to blame. An attempt that has ended has had its blame.
 func (a *Attempt) Blame(f *failure.Failure) {
+	if a.lease == nil {
+		return
+	}
 	switch f.Outcome {
 	case upstreams.OutcomeTimeout, upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused:
 	default:

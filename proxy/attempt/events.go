@@ -42,8 +42,8 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 			}
 			out, err = r.finish(dst, to)
 			return out, true, err
-		case errors.Is(err, http1.ErrNotYet) && r.clock.overdue():
-			out, err = r.finish(dst, to)
+		case errors.Is(err, http1.ErrNotYet) && r.clock.overdue(), to.Finished() && brokeOff(err):
+			out, err = r.finish(dst, to) // all has been said
 			return out, true, err
 		default:
 			return dst, false, err
@@ -75,6 +75,12 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 			return dst, false, nil
 		}
 	}
+}
+
+// brokeOff reports whether err is the engine's: its connection was lost, or makes no sense.
+func brokeOff(err error) bool {
+	var f *http1.Failure
+	return errors.As(err, &f) && (f.Kind == http1.BadResponse || f.Kind == http1.Unreachable)
 }
 
 // append appends what an event becomes. Memory for a large one is reserved before, by its size, and

@@ -22,46 +22,78 @@ func (d dispatcher) run() *failure.Failure {
 	if d.call.poison.blocked(d.call.record.Start) {
 		return failure.Poisoned()
 	}
-	var first *failure.Failure
-	failingOver := false
-	for now := d.call.times.asked; ; now = time.Now() {
-		queued := d.call.record.Queue
-		lease, target, err := picker(d).acquire(now)
-		if err != nil {
-			return d.noTarget(err, first, now)
+	f, asked := d.ask(d.call.times.asked)
+	for asked {
+		if f == nil {
+			f = d.await()
 		}
-		if failingOver {
-			d.call.shared.Counters.Moved.Inc()
-		}
-		d.beginTry(lease, now.Add(d.call.record.Queue-queued))
-		f := d.try(lease, target)
 		if f == nil {
 			d.call.clearPoison()
 			return nil
 		}
-		d.giveUp(f, now)
-		if first == nil {
-			first = f
-		}
-		if cause := d.call.abort.Cause(); cause != nil {
-			return failure.FromAbort(cause)
-		}
-		failingOver = d.mayFailOver(f)
-		if !failingOver && !d.mayRetry(f) && !fitter(d).roomElsewhere(f) {
-			return f
-		}
-		d.call.times.addAwaited(time.Now())
-		d.call.tries.exclude(lease.Upstream())
+		f, asked = d.recover(f)
 	}
+	return f
 }
 
-// noTarget is the end of a call for which no target was found. first is its first failure, or nil.
-func (d dispatcher) noTarget(err error, first *failure.Failure, now time.Time) *failure.Failure {
+// ask sends the call to an engine that it has not been sent to. The failure is that of the sending,
+// or nil; asked is false when there is no engine to ask, and the call ends with the failure.
+func (d dispatcher) ask(now time.Time) (f *failure.Failure, asked bool) {
+	queued := d.call.record.Queue
+	lease, target, err := picker(d).acquire(now)
+	if err != nil {
+		return d.noTarget(err, now), false
+	}
+	d.beginTry(lease, now.Add(d.call.record.Queue-queued))
+	fitter(d).lower(target)
+	return d.open(lease, target, lease.Exchange()), true
+}
+
+// recover asks once more after a failure, as long as the client has been shown nothing of the
+// answer: the same engine, where it says how much less to ask it for or may answer otherwise in a
+// moment, or else another one. Its results are those of ask.
+func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked bool) {
+	a, t := &d.call.attempt, &d.call.tries
+	again := !t.repeated && d.mayRepeat(f)
+	if again {
+		again = d.pause(notNowPause)
+	} else {
+		again = fitter(d).again(f) && !t.repeated // the engine is not asked a third time
+	}
+	if again {
+		now, lease, target := time.Now(), a.Lease(), a.Target()
+		t.repeated = true
+		a.Close(f.Outcome, now)
+		d.call.times.askAgain(now)
+		return d.open(lease, target, lease.Again()), true
+	}
+	now := time.Now()
+	d.giveUp(f, now)
+	if t.failure == nil {
+		t.failure = f
+	}
+	if cause := d.call.abort.Cause(); cause != nil {
+		return failure.FromAbort(cause), false
+	}
+	failsOver := d.mayFailOver(f)
+	if !failsOver && !d.mayRetry(f) && !fitter(d).roomElsewhere(f) {
+		return f, false
+	}
+	d.call.times.addAwaited(now)
+	t.exclude(t.upstream)
+	if after, asked = d.ask(now); asked && failsOver {
+		d.call.shared.Counters.Moved.Inc()
+	}
+	return after, asked
+}
+
+// noTarget is the end of a call for which no target was found.
+func (d dispatcher) noTarget(err error, now time.Time) *failure.Failure {
 	if cause := d.call.abort.Cause(); cause != nil {
 		return failure.FromAbort(cause)
 	}
 	var full *routing.FullError
-	if first != nil && !(d.call.tries.moves > 0 && errors.As(err, &full)) {
+	if first := d.call.tries.failure; first != nil && !(d.call.tries.moves > 0 && errors.As(err, &full)) {
 		return first // a retry that finds no room is not news to the client
 	}
 	m := d.call.config.model
@@ -97,29 +129,6 @@ func (d dispatcher) mayFailOver(f *failure.Failure) bool {
 	return !d.call.request.Form().Spent() && d.call.tries.failOver(f, d.call.config.snapshot.Config.Retry.Attempts)
 }
 
-// try makes one attempt, and another one under the same lease where the engine says how much less
-// to ask it for, or may answer otherwise in a moment. It returns nil when the answer was handed
-// over.
-func (d dispatcher) try(lease *upstreams.Lease, target *routing.Target) *failure.Failure {
-	fit := fitter(d)
-	fit.lower(target)
-	f := d.tryOnce(lease, target, lease.Exchange())
-	repeats := f != nil && d.mayRepeat(f)
-	if f == nil || !repeats && !fit.again(f) {
-		return f
-	}
-	if repeats && !d.pause(notNowPause) {
-		return f // aborted
-	}
-	now := time.Now()
-	d.call.attempt.Close(f.Outcome, now)
-	d.call.times.askAgain(now)
-	if f = d.tryOnce(lease, target, lease.Again()); f != nil {
-		fit.again(f) // it is not asked a third time: this only says what there would have been room for
-	}
-	return f
-}
-
 // notNowPause is how long an engine is given that cannot answer just now.
 const notNowPause = 300 * time.Millisecond
 
@@ -152,11 +161,8 @@ func (d dispatcher) pause(t time.Duration) bool {
 	}
 }
 
-// tryOnce makes one exchange under a lease. It returns nil when the answer was handed over.
-func (d dispatcher) tryOnce(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) *failure.Failure {
-	if err := d.open(lease, target, x); err != nil {
-		return d.call.attempt.FailureOf(err)
-	}
+// await waits for an answer that can be handed over. It returns nil when it was.
+func (d dispatcher) await() *failure.Failure {
 	if !d.call.record.Stream {
 		u := unary{call: d.call}
 		return u.try()
@@ -164,8 +170,15 @@ func (d dispatcher) tryOnce(lease *upstreams.Lease, target *routing.Target, x *h
 	return d.tryStream()
 }
 
-// open begins an attempt and sends the request.
-func (d dispatcher) open(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) error {
+// open makes one attempt under a lease: it sends the request.
+func (d dispatcher) open(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) *failure.Failure {
+	if err := d.send(lease, target, x); err != nil {
+		return d.call.attempt.FailureOf(err)
+	}
+	return nil
+}
+
+func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) error {
 	a, m, up := &d.call.attempt, d.call.config.model, lease.Upstream()
 	terms := attempt.Terms{
 		Request: d.call.request, Model: m, PromptTokens: d.call.tokens.prompt,

@@ -8,8 +8,9 @@
 //	4                resolve        the model, the key's right to it, the model's own rules
 //	5                admit          the key's concurrency and tokens
 //	6  pick.go       acquire        a target and a lease, or a wait in the model's queue
-//	7  dispatch.go   open, tryOnce  an attempt: send, await the head and the first event;
-//	                                another one elsewhere while nothing is committed
+//	7  dispatch.go   ask, await     an attempt: send, await the head and the first event
+//	                 recover        another one while the client has been shown nothing of the
+//	                                answer, from here or from the relay
 //	8  relay.go      commit         the handler returns; the hijackedStream, or under TLS
 //	                                fasthttp, pushes the relay's bytes
 //	9  call.go       finish         release, account, one log line
@@ -17,7 +18,7 @@
 // The order has reasons: a slow client must not hold a slot, so the body is read before any is
 // taken; a key without the right to a model must not learn about its pools; nothing is written to
 // the client before the engine's first event (or stream.commit_after), because until then a failure
-// can still be retried or become a clean status.
+// can become a clean status.
 //
 // # Parts
 //
@@ -51,9 +52,14 @@
 // once more under the same lease; where it has no room for any answer, one with a longer context is
 // asked. Neither is a retry, as nothing failed.
 //
-// A call whose engine's host has vanished goes to another engine as long as its client has been
-// shown nothing; keep-alives do not count, so the request is held until the first event. It moves
-// once, apart from the budget of retries (tries.failOver).
+// The commit of an answer is its first piece (translate.Stream.Started). Until then its request is
+// held, and another engine may give it, although the head, signs of life and the announcement of an
+// answer are out: what was announced is the edge's own (the ids and the model of Messages and
+// Responses), or is kept for the other engine's events (the id of chat). A final failure is then
+// told in the stream.
+//
+// A call whose engine's host has vanished moves once, apart from the budget of retries
+// (tries.failOver).
 //
 // A large answer that is only passed on is not held (relay_unary.go, endpoint.PassOn): it is
 // relayed in pieces, so that it can only be broken off when it turns out to be none, and a client

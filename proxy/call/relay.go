@@ -158,7 +158,7 @@ func (r *relay) fillStream() {
 	*r.out, r.done = out, done
 	progress := c.attempt.Reply.Progress()
 	c.noteFirst(&progress, progress.ReadAt)
-	if c.body.Held() && progress.Begun {
+	if c.body.Held() && r.stream.Started() {
 		c.clearPoison()
 		c.releaseRequest()
 	}
@@ -172,37 +172,24 @@ func (r *relay) fillStream() {
 	}
 }
 
-// failed ends the answer, or has another engine give it.
+// failed ends the answer, or has another engine give it: as long as the client has had no more than
+// signs of life, whatever may be tried again before the head is out may be tried now.
 func (r *relay) failed(err error) {
-	if f := r.call.attempt.FailureOf(err); !r.failOver(f) {
-		r.broken(f)
-	}
-}
-
-// failOver asks another engine in place of one whose host has vanished, if the client has had no
-// more than signs of life. It is false where that may not be, or no other has a slot.
-func (r *relay) failOver(f *failure.Failure) bool {
 	c := r.call
-	d := dispatcher{c}
-	if !c.body.Held() || !d.mayFailOver(f) {
-		return false
+	f, asked := c.attempt.FailureOf(err), c.body.Held()
+	for asked && f != nil {
+		f, asked = dispatcher{c}.recover(f)
 	}
-	c.tries.exclude(c.tries.upstream)
-	now, queued := time.Now(), c.record.Queue
-	lease, target, err := picker{c}.acquire(now)
-	c.setPhase(&phaseStreaming)
-	if err != nil {
-		return false
+	c.setPhase(&phaseStreaming) // it may have waited for a slot
+	if !asked {
+		r.broken(f)
+		return
 	}
-	d.giveUp(f, now)
-	c.shared.Counters.Moved.Inc()
-	d.beginTry(lease, now.Add(c.record.Queue-queued))
-	c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
-	fitter{c}.lower(target)
-	if err := d.open(lease, target, lease.Exchange()); err != nil {
-		r.broken(c.attempt.FailureOf(err))
+	c.record.TTFT = 0 // nothing of that answer was shown
+	if r.form == formStream {
+		r.stream.Restart()
+		c.shared.Calls.Move(&c.meter, c.record.Upstream)
 	}
-	return true
 }
 
 // broken ends the answer with an in-band error. A client that has left gets nothing.
@@ -304,8 +291,8 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 	}
 }
 
-// commitStream hands the answer over as a stream that begins with out. From here on nothing is
-// retried, unless the engine's host vanishes, and every failure is part of the stream.
+// commitStream hands the answer over as a stream that begins with out. From here on every failure
+// is part of the stream, and nothing is tried again once there is a piece of the answer in it.
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
 	progress := c.attempt.Reply.Progress()
@@ -316,7 +303,7 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 		c.meter.Note(progress.Events, now)
 	}
-	if progress.Begun || c.ep.Form {
+	if stream.Started() || c.ep.Form {
 		c.releaseRequest()
 	} else {
 		c.trace.keep(&c.client)

@@ -14,9 +14,8 @@ import (
 // whitespace is white space of JSON.
 const whitespace = ' '
 
-// commitWhitespace hands the answer over before it is there, as white space. Nothing is retried
-// from here on, unless the engine's host vanishes, and what goes wrong is said in the JSON that
-// follows.
+// commitWhitespace hands the answer over before it is there, as white space. What goes wrong from
+// here on is said in the JSON that follows.
 func commitWhitespace(u unary) {
 	c := u.call
 	c.trace.keep(&c.client)

@@ -16,11 +16,13 @@ type tries struct {
 	moves     int                 // engines that were left for one with more room
 	failovers int                 // likewise, engines whose host vanished
 	counts    int                 // requests for a count of the prompt
+	repeated  bool                // the upstream was asked a second time
+	failure   *failure.Failure    // of the first attempt that has failed; nil: none has
 }
 
 // begin notes the upstream of an attempt that begins.
 func (t *tries) begin(u *upstreams.Upstream) {
-	t.upstream = u
+	t.upstream, t.repeated = u, false
 	t.targets++
 }
 
@@ -30,8 +32,8 @@ func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded,
 // sentOften reports whether as many requests were sent as there may be attempts.
 func (t *tries) sentOften(sends, attempts int) bool { return sends-t.refits-t.failovers >= attempts }
 
-// allowsRetry reports whether a failure and the attempts of one call allow another engine. Nothing
-// has been committed when it is asked.
+// allowsRetry reports whether a failure and the attempts of one call allow another engine. The
+// client has been shown nothing of the answer when it is asked.
 func (t *tries) allowsRetry(f *failure.Failure, sends, attempts int) bool {
 	return f.Retry && !t.sentOften(sends, attempts) && t.targets-t.moves-t.failovers < attempts
 }

@@ -89,6 +89,8 @@ func (audioStream) AppendWhole(dst, _ []byte, _ Reply) ([]byte, error) { return 
 func (audioStream) Finish(dst []byte) ([]byte, error)                  { return dst, nil }
 func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte            { return dst }
 func (audioStream) Keepalive(dst []byte) []byte                        { return dst }
+func (audioStream) Started() bool                                      { return true } // it begins with sound
+func (audioStream) Restart()                                           {}
 func (audioStream) Finished() bool                                     { return false }
 func (audioStream) Done() bool                                         { return false }
 func (audioStream) Held() int                                          { return 0 }

@@ -112,11 +112,20 @@ type Meter struct {
 	up    *upstreamSeries
 	last  time.Time
 	seen  int
+	moved int // seen of other upstreams before
 }
 
 // Meter returns the meter of a stream that begins. Model and upstream are configured names.
 func (c *Calls) Meter(dialect, model, upstream string) Meter {
 	return Meter{model: c.series.model(dialect, model), up: c.series.upstream(upstream)}
+}
+
+// Move notes that another upstream goes on with the stream. Its events count from 0.
+func (c *Calls) Move(m *Meter, upstream string) {
+	if m.up != nil {
+		m.up = c.series.upstream(upstream)
+		m.moved, m.seen = m.moved+m.seen, 0
+	}
 }
 
 // Note is told how many events have come by now. Events that came together are one gap: how bytes
@@ -133,7 +142,7 @@ func (m *Meter) Note(events int, at time.Time) {
 }
 
 // End puts what was counted into the record of the stream.
-func (m *Meter) End(r *Record) { r.streamed = m.seen }
+func (m *Meter) End(r *Record) { r.streamed = m.moved + m.seen }
 
 // History returns what an upstream did in the last minutes.
 func (c *Calls) History(upstream string, now time.Time) History {

@@ -99,6 +99,12 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return sse.AppendEvent(dst, string(ev.Name), data), nil
 }
 
+// Started reports whether an event has been passed on: each has a piece of the answer.
+func (s *Stream) Started() bool { return s.events > 0 || s.closed }
+
+// Restart prepares for another engine's events.
+func (s *Stream) Restart() { s.mark = false }
+
 // Finished reports whether the stream may end well from here on.
 func (s *Stream) Finished() bool {
 	if s.choices == 0 { // chunks of a long sound are finished several times

@@ -52,10 +52,22 @@ type toolCallProgress struct {
 
 // Reset makes s ready for an answer, to the request that RequestInfo is of.
 func (s *Stream) Reset(i *dialects.Identity) {
-	s.reader.Reset(i.ID, i.PromptTokens)
-	s.input.reset()
-	s.identity, s.phase, s.toolCalls = *i, phaseIdle, s.toolCalls[:0]
+	s.identity, s.phase = *i, phaseIdle
 	s.block.index = 0
+	s.Restart()
+}
+
+// Started reports whether a block has begun.
+func (s *Stream) Started() bool {
+	return s.block.index > 0 || len(s.queue) > 0 || s.phase == phaseClosed
+}
+
+// Restart prepares for another engine's events behind message_start. Clients take the counts of
+// message_delta for those of message_start.
+func (s *Stream) Restart() {
+	s.reader.Reset(s.identity.ID, s.identity.PromptTokens)
+	s.input.reset()
+	s.toolCalls = s.toolCalls[:0]
 	s.queue.reset()
 }
 

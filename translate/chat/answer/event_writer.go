@@ -19,8 +19,8 @@ func (w *eventWriter) reset() {
 }
 
 // completeTopLevel notes the changes to the top level: the public model, and the members that the
-// SDKs need.
-func (w *eventWriter) completeTopLevel(c *Chunk, o *Options) {
+// SDKs need. Of a pinned chunk the identity is set already.
+func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 	if !c.choices.Exists() {
 		w.edits.Add(c.root, noChoicesMember)
 	} else if c.choices.IsNull() {
@@ -30,7 +30,9 @@ func (w *eventWriter) completeTopLevel(c *Chunk, o *Options) {
 	if c.private {
 		HidePrivate(&w.edits, c.root)
 	}
-	addIdentity(&w.edits, &c.topLevel, o)
+	if !pinned {
+		addIdentity(&w.edits, &c.topLevel, o)
+	}
 	if w.edits.Len() > 0 || !c.model.Exists() {
 		setModel(&w.edits, &c.topLevel, w.model)
 	} // otherwise see append

@@ -22,7 +22,8 @@ type Stream struct {
 	state    streamState
 	options  Options
 	out      eventWriter
-	identity identity // of the first chunk, for a usage chunk that we make
+	identity identity // of the first chunk, for a usage chunk that we make and for another engine's
+	handover handover
 	held     heldEvent
 	template eventTemplate
 	tools    toolcall.Assembler
@@ -84,9 +85,7 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 		return dst, err
 	}
 	hasUsage := (c.usage.Exists() || c.timings.Exists()) && s.state.noteUsage(c)
-	if s.options.IncludeUsage {
-		s.identity.note(c)
-	}
+	s.identity.note(c)
 	if s.held.awaitsTimings && summary.choices == 0 && c.timings.IsObject() {
 		s.held.addTimings(c.timings)
 		return s.held.release(dst), nil
@@ -102,12 +101,12 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	s.editUsage(c, usageChunk)
 	if usageChunk {
 		if hasUsage && s.options.IncludeUsage {
-			s.out.completeTopLevel(c, &s.options)
+			s.completeTopLevel(c)
 			s.held.event = s.out.append(s.held.event[:0], c, data)
 		}
 		return dst, nil
 	}
-	s.out.completeTopLevel(c, &s.options)
+	s.completeTopLevel(c)
 	s.started = s.started || summary.generated
 	dst = s.held.release(dst)
 	start := len(dst)
@@ -121,6 +120,14 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 		s.template.remember(data, v, dst[start:], s.out.offset(c, v.Start()+1))
 	}
 	return dst, nil
+}
+
+// completeTopLevel notes the changes to the top level of a chunk.
+func (s *Stream) completeTopLevel(c *Chunk) {
+	if s.handover.pinned {
+		s.identity.pin(&s.out.edits, &c.topLevel, &s.options)
+	}
+	s.out.completeTopLevel(c, &s.options, s.handover.pinned)
 }
 
 // editUsage notes the changes to the usage of a chunk: the client is shown it in the usage chunk,
@@ -184,9 +191,11 @@ func (s *Stream) Usage() translate.Usage { return s.state.usageSoFar() }
 // Markup returns the word of a model's markup that the text of the first choice begins with.
 func (s *Stream) Markup() translate.Markup { return s.opening.Markup }
 
-// Started reports whether generated output has been written for the client: text, reasoning, a
-// refusal or a tool call.
-func (s *Stream) Started() bool { return s.started }
+// Started reports whether a piece of the answer has been written for the client: text, reasoning, a
+// refusal, a tool call, or the end of a choice.
+func (s *Stream) Started() bool {
+	return s.started || s.state.unfinished < s.state.choicesSeen || s.closed
+}
 
 // Done reports whether the rest of the upstream's events is not needed: [DONE] came, or every
 // choice has ended and the usage is known. Finish reports whether the answer is whole.

@@ -74,6 +74,9 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	if choice.private {
 		HidePrivate(edits, v)
 	}
+	if delta.Role.Exists() && s.handover.knows(choice.Index) {
+		edits.Delete(delta.Role)
+	}
 	if choice.spare.Exists() {
 		edits.Delete(choice.spare)
 	}
@@ -92,7 +95,7 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) {
 	if s.options.StripReasoning && stripReasoning(&s.out.edits, c.Body) {
 		sum.stripped, reasoning = true, false
 	}
-	sum.generated = sum.generated || visible || reasoning
+	sum.generated = sum.generated || visible || reasoning || d.Content.IsArray()
 	if sum.onlyText = (jsonx.Value{}); sum.choices == 1 && !c.Finished() {
 		sum.onlyText, sum.toolCall = d.onlyText()
 	}

@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/responses"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// Streams that another engine goes on with. The official SDKs are the clients: what they put together must be one answer.
+
+// told is a streamed answer as its SDK has put it together.
+type told struct{ text, stop, usage string }
+
+// streamDialects ask for a stream in each dialect, with members for the simulator.
+var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls string) (told, error){
+	"chat": func(t *testing.T, p *penstock, prompt, controls string) (told, error) {
+		params := ask(prompt + " [[sim {" + controls + "}]]")
+		params.StreamOptions.IncludeUsage = openai.Bool(true)
+		client := p.sdk()
+		stream := client.Chat.Completions.NewStreaming(context.Background(), params)
+		var acc openai.ChatCompletionAccumulator
+		role := ""
+		for stream.Next() {
+			chunk := stream.Current()
+			if !acc.AddChunk(chunk) {
+				t.Errorf("the chunk does not fit: %s", chunk.RawJSON())
+			}
+			if len(chunk.Choices) > 0 {
+				role += chunk.Choices[0].Delta.Role // as the SDK of Python adds it up
+			}
+		}
+		if len(acc.Choices) == 0 {
+			return told{}, stream.Err()
+		}
+		if role != "assistant" {
+			t.Errorf("the role is %q", role)
+		}
+		c := acc.Choices[0]
+		return told{c.Message.Content, c.FinishReason, fmt.Sprint(acc.Usage.PromptTokens, acc.Usage.CompletionTokens)}, stream.Err()
+	},
+	"completions": func(t *testing.T, p *penstock, prompt, controls string) (got told, err error) {
+		client := p.sdk()
+		stream := client.Completions.NewStreaming(context.Background(), openai.CompletionNewParams{
+			Model: "sim", MaxTokens: openai.Int(512), Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String(prompt)},
+		}, option.WithJSONSet("sim", parsed(controls)))
+		for stream.Next() {
+			if c := stream.Current(); len(c.Choices) > 0 {
+				got.text += c.Choices[0].Text
+				got.stop += string(c.Choices[0].FinishReason)
+			}
+		}
+		return got, stream.Err()
+	},
+	"messages": func(t *testing.T, p *penstock, prompt, controls string) (told, error) {
+		params := say(prompt, controls)
+		params.MaxTokens = 512
+		m, err := streamed(t, p.claude(), params)
+		return told{messageText(m), string(m.StopReason), fmt.Sprint(m.Usage.InputTokens+m.Usage.CacheReadInputTokens, m.Usage.OutputTokens)}, err
+	},
+	"responses": func(t *testing.T, p *penstock, prompt, controls string) (got told, err error) {
+		client := p.sdk()
+		stream := client.Responses.NewStreaming(context.Background(), responses.ResponseNewParams{
+			Model: "sim", Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(prompt + " [[sim {" + controls + "}]]")},
+		})
+		deltas, next := "", int64(0)
+		for stream.Next() {
+			ev := stream.Current()
+			if ev.SequenceNumber != next || (next == 0) != (ev.Type == "response.created") {
+				t.Errorf("event %d is %s, number %d", next, ev.Type, ev.SequenceNumber)
+			}
+			next++
+			switch e := ev.AsAny().(type) {
+			case responses.ResponseTextDeltaEvent:
+				deltas += e.Delta
+			case responses.ResponseCompletedEvent:
+				got = told{e.Response.OutputText(), string(e.Response.Status), fmt.Sprint(e.Response.Usage.InputTokens, e.Response.Usage.OutputTokens)}
+				if deltas != got.text || len(e.Response.Output) != 1 {
+					t.Errorf("the deltas say %q, the end %q", deltas, got.text)
+				}
+			}
+		}
+		return got, stream.Err()
+	},
+}
+
+// parsed is controls as a value.
+func parsed(controls string) (m map[string]any) {
+	if err := json.Unmarshal([]byte("{"+controls+"}"), &m); err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// TestKeepaliveIsNoCommit: an engine that fails after signs of life, or after it has announced an answer, is replaced by another
+// one; what the first has announced fits what the second says.
+func TestKeepaliveIsNoCommit(t *testing.T) {
+	t.Parallel()
+	const controls = `"tokens":20,"ttft_ms":400`
+	setup := rig.Setup{
+		Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin", Stream: "commit_after: 50ms, keepalive: 50ms",
+	}
+	for dialect, ask := range streamDialects {
+		faults := []string{"reset-after=0", "cut-after=0", "error-first", "reset-after=1", "cut-after=1", "error-in-stream=1;code=503"}
+		if dialect == "completions" { // each of its events has text
+			faults = faults[:3]
+		}
+		for _, fault := range faults {
+			t.Run(dialect+"/"+fault, func(t *testing.T) {
+				t.Parallel()
+				p := start(t, setup)
+				want, err := ask(t, p, rig.Prompt, controls)
+				if err != nil || len(want.text) < 40 {
+					t.Fatalf("undisturbed: %+v, %v", want, err)
+				}
+				p.Engines[0].SetFault(sim.Fault{Spec: fault})
+				for range 2 { // the turns are taken in order, so one of the two meets the failing engine
+					if got, err := ask(t, p, rig.Prompt, controls); got != want || err != nil {
+						t.Errorf("%+v, %v; want %+v", got, err, want)
+					}
+				}
+				if n := p.Metric("penstock_retries_total"); n != 1 {
+					t.Errorf("%v retries", n)
+				}
+			})
+		}
+		t.Run(dialect+"/both", func(t *testing.T) { // the head is out, so the error is in the stream
+			t.Parallel()
+			p := start(t, setup)
+			for _, e := range p.Engines {
+				e.SetFault(sim.Fault{Spec: "reset-after=0"})
+			}
+			if _, err := ask(t, p, rig.Prompt, controls); err == nil || !strings.Contains(err.Error(), "connection to the engine was lost") {
+				t.Errorf("a stream that nobody can give: %v", err)
+			}
+			if l := p.LastCall(); l.Status != 200 || l.Outcome != "stream_broken" || l.Attempts != 2 {
+				t.Errorf("the log says %+v", l)
+			}
+		})
+	}
+}
+
+// Likewise an engine that fails behind the white space before a whole answer.
+func TestWhitespaceIsNoCommit(t *testing.T) {
+	t.Parallel()
+	for _, w := range rig.PlainWays {
+		t.Run(w.Dialect, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{
+				Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin", Stream: "whole_keepalive: 50ms",
+			})
+			p.Engines[0].SetFault(sim.Fault{Spec: "head-cut;delay=400ms"})
+			kept := 0
+			for range 2 {
+				r := p.Post(w.Path, w.Body("sim", rig.Prompt, "")).WantStatus(200)
+				if strings.Contains(r.Body, `"error":{`) {
+					t.Errorf("%s", r.Body)
+				}
+				kept += len(r.Body) - len(strings.TrimLeft(r.Body, " "))
+			}
+			if n := p.Metric("penstock_retries_total"); n != 1 || kept == 0 {
+				t.Errorf("%v retries, %d blanks", n, kept)
+			}
+		})
+	}
+}
