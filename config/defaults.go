@@ -36,6 +36,7 @@ func Defaults() *File {
 		Stream:   Stream{CommitAfter: seconds(10), Keepalive: seconds(15)},
 		Retry:    Retry{Attempts: 2, Budget: 20},
 		Fleet:    Fleet{Edges: 1},
+		Catalog:  Catalog{Public: true},
 		Watch:    true,
 		OnRevoke: OnRevokeEnd,
 	}

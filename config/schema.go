@@ -19,6 +19,7 @@ type File struct {
 	Retry     Retry      `yaml:"retry"`
 	OnRevoke  string     `yaml:"on_revoke"` // end | abort
 	CORS      CORS       `yaml:"cors"`
+	Catalog   Catalog    `yaml:"catalog"`
 	Images    Images     `yaml:"images"`
 	Fleet     Fleet      `yaml:"fleet"`
 	KeysFile  string     `yaml:"keys_file"` // its keys are appended to Keys; joined with the file's folder
@@ -56,6 +57,11 @@ type Log struct {
 	Access       bool   `yaml:"access"`
 	DebugHeaders bool   `yaml:"debug_headers"`
 	Client       bool   `yaml:"client"` // the peer's address in access lines
+}
+
+// Catalog says who may read the list of models.
+type Catalog struct {
+	Public bool `yaml:"public"` // false: only with a key
 }
 
 // Tracing holds the OTLP/HTTP endpoint; empty is off.

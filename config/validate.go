@@ -162,7 +162,13 @@ func (c processChecks) access() {
 				`there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)
 		}
 		keyChecks(c).inForce()
+		if !f.Catalog.Public {
+			c.check.warn("catalog.public", "GET /v1/models asks for a key, which clients that only list models may not send")
+		}
 		return
+	}
+	if !f.Catalog.Public {
+		c.check.fail("catalog.public", "auth: none knows no keys to ask for")
 	}
 	if !OnLoopback(f.Listen) {
 		c.check.fail("auth", "none is allowed on loopback only, and listen is %s", c.places.Show("listen", f.Listen))

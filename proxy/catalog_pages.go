@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,19 +20,48 @@ import (
 // The catalog and the health check are no calls: they hold nothing, reach no engine and are not
 // logged one by one.
 
-// models answers GET /v1/models. A key is not needed; one that is sent narrows the list, and a
-// wrong one is refused.
+// models answers GET /v1/models. A key is not needed, unless the file says so; one that is sent
+// narrows the list, and a wrong one is refused. Agents ask by a header or by the query for members
+// of their own, which are added.
 func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
 		return
 	}
-	scope, allow := catalog.Public, func(string) bool { return true }
-	if key != nil {
-		scope, allow = key.ID, key.Allows
+	v := catalog.View{
+		Scope: catalog.Public, Allow: func(string) bool { return true },
+		Messages: wantsMessages(ctx), Codex: ctx.QueryArgs().Has("client_version"),
 	}
-	page, err := snap.Catalog.List(scope, allow, time.Now())
+	if key != nil {
+		v.Scope, v.Allow = key.ID, key.Allows
+	}
+	if v.Messages {
+		if err := readPage(ctx.QueryArgs(), &v); err != nil {
+			p.respondError(ctx, endpoint.ModelsDialect, err)
+			return
+		}
+	}
+	page, err := snap.Catalog.List(&v, time.Now())
 	p.respondPage(ctx, key, page, err)
+}
+
+// wantsMessages reports whether a client of Anthropic's API asks for the catalog.
+func wantsMessages(ctx *fasthttp.RequestCtx) bool {
+	return len(ctx.Request.Header.Peek("Anthropic-Version")) > 0
+}
+
+// readPage reads which part of the list a client of Anthropic's API wants.
+func readPage(q *fasthttp.Args, v *catalog.View) *apierr.Error {
+	v.After, v.Before = string(q.Peek("after_id")), string(q.Peek("before_id"))
+	if !q.Has("limit") {
+		return nil
+	}
+	n, err := strconv.Atoi(string(q.Peek("limit")))
+	if err != nil || n < 1 || n > catalog.MaxLimit {
+		return apierr.Invalid("limit", apierr.CodeInvalidValue, "limit must be an integer from 1 to %d.", catalog.MaxLimit)
+	}
+	v.Limit = n
+	return nil
 }
 
 // modelByID answers GET /v1/models/{id}. Ids may hold slashes, escaped or not.
@@ -51,35 +81,43 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 		p.respondError(ctx, endpoint.ModelsDialect, apierr.ModelNotFound())
 		return
 	}
-	page, err := snap.Catalog.Model(m.Route.Index, time.Now())
+	page, err := snap.Catalog.Model(id, m.Route.Index, wantsMessages(ctx), time.Now())
 	p.respondPage(ctx, key, page, err)
 }
 
-// optionalKey checks a request's credential, if it has one. When ok is false, it has answered the
-// request.
+// optionalKey checks a request's credential, if it has one or needs one. When ok is false, it has
+// answered the request.
 func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
 	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), time.Now())
+	if err == nil && key == nil && !snap.Config.Catalog.Public && !snap.Open() {
+		err = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
+	}
 	if err != nil {
-		var a *apierr.Error
-		if !errors.As(err, &a) {
-			a = apierr.Internal(err)
-		}
-		p.respondError(ctx, endpoint.ModelsDialect, a)
+		p.respondError(ctx, endpoint.ModelsDialect, asAPIError(err))
 		return nil, nil, false
 	}
 	return snap, key, true
 }
 
+func asAPIError(err error) *apierr.Error {
+	var a *apierr.Error
+	if !errors.As(err, &a) {
+		a = apierr.Internal(err)
+	}
+	return a
+}
+
 func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *catalog.Page, err error) {
 	if err != nil {
-		p.respondError(ctx, endpoint.ModelsDialect, apierr.Internal(err))
+		p.respondError(ctx, endpoint.ModelsDialect, asAPIError(err))
 		return
 	}
 	h := &ctx.Response.Header
 	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
-	h.Set("Vary",
-		"Authorization, x-api-key") // of the public list, too: a cache is not to give it to a key that has a list of its own
+	// Of the public list, too: a cache is not to give it to a key that has a list of its own, or to a
+	// client that reads another form.
+	h.Set("Vary", "Authorization, x-api-key, anthropic-version")
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")
 	} else {

@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -25,9 +26,16 @@ type Catalog struct {
 	models []config.Model
 	routes []*routing.Route
 	static []entry
+	names  []listedName // see View.Messages
 
 	mu    sync.Mutex // one renderer at a time: pollers that come together get one page
-	pages *lru.Cache[string, *Page]
+	pages *lru.Cache[pageKey, *Page]
+}
+
+// pageKey is what a rendered list depends on. Only whole ones are kept.
+type pageKey struct {
+	scope           string
+	messages, codex bool
 }
 
 // Page is a rendered list. It is immutable and shared.
@@ -39,49 +47,89 @@ type Page struct {
 
 // New prepares the catalog of f over its routes.
 func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) {
-	pages, err := lru.New[string, *Page](maxScopes)
+	pages, err := lru.New[pageKey, *Page](maxScopes)
 	if err != nil {
 		return nil, err
 	}
-	c := &Catalog{models: f.Models, routes: t.Routes(), pages: pages}
+	c := &Catalog{models: f.Models, routes: t.Routes(), names: listedNames(f, t), pages: pages}
 	for i := range f.Models {
 		c.static = append(c.static, newEntry(&f.Models[i], started.Unix()))
 	}
 	return c, nil
 }
 
-// List returns the list of the models that allow admits. The page of a scope is rendered at most
-// once a second.
-func (c *Catalog) List(scope string, allow func(id string) bool, now time.Time) (*Page, error) {
-	second := now.Unix()
-	if p, ok := c.pages.Get(scope); ok && p.second == second {
+// List returns the list of the models that a view admits. The whole list of a scope is rendered at
+// most once a second in each form. It fails with an *apierr.Error if the view asks for a page that
+// does not exist.
+func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
+	if v.Messages && (v.After != "" || v.Before != "" || v.Limit > 0 && v.Limit < len(c.names)) {
+		return c.render(v, now)
+	}
+	key, second := pageKey{v.Scope, v.Messages, v.Codex}, now.Unix()
+	if p, ok := c.pages.Get(key); ok && p.second == second {
 		return p, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p, ok := c.pages.Get(scope); ok && p.second == second {
+	if p, ok := c.pages.Get(key); ok && p.second == second {
 		return p, nil
 	}
-	list := struct {
-		Object string  `json:"object"`
-		Data   []entry `json:"data"`
-	}{"list", []entry{}}
-	for i := range c.static {
-		if allow(c.static[i].ID) {
-			list.Data = append(list.Data, c.at(i, now))
-		}
+	p, err := c.render(v, now)
+	if err == nil {
+		c.pages.Add(key, p)
 	}
-	p, err := newPage(list, second)
-	if err != nil {
-		return nil, err
-	}
-	c.pages.Add(scope, p)
-	return p, nil
+	return p, err
 }
 
-// Model returns the entry of the model at a route's index.
-func (c *Catalog) Model(index int, now time.Time) (*Page, error) {
-	return newPage(c.at(index, now), now.Unix())
+func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
+	list := struct {
+		Object string `json:"object"`
+		Data   []any  `json:"data"` // of entry, or of namedEntry
+		*messagesPage
+		*codexPage
+	}{Object: "list", Data: []any{}}
+	shown := make(map[int]entry, len(c.static)) // by the model's index
+	for i := range c.static {
+		if v.Allow(c.static[i].ID) {
+			shown[i] = c.at(i, now)
+			if !v.Messages {
+				list.Data = append(list.Data, shown[i])
+			}
+		}
+	}
+	if v.Messages {
+		names := slices.DeleteFunc(slices.Clone(c.names), func(n listedName) bool { _, ok := shown[n.model]; return !ok })
+		names, more, err := v.cut(names)
+		if err != nil {
+			return nil, err
+		}
+		for i := range names {
+			list.Data = append(list.Data, shown[names[i].model].as(&names[i]))
+		}
+		list.messagesPage = pageOf(names, more)
+	}
+	if v.Codex {
+		list.codexPage = &codexPage{Models: []codexModel{}}
+		for i := range c.static {
+			if e, ok := shown[i]; ok && e.forCodex() {
+				list.Models = append(list.Models, codexModelOf(&e, i))
+			}
+		}
+	}
+	return newPage(list, now.Unix())
+}
+
+// Model returns the entry of the model at a route's index, which a client has asked for by name.
+func (c *Catalog) Model(name string, index int, messages bool, now time.Time) (*Page, error) {
+	e := c.at(index, now)
+	if messages {
+		i := slices.IndexFunc(c.names, func(n listedName) bool { return n.id == name })
+		if i < 0 { // by a pattern: it is told the model's own
+			i = slices.IndexFunc(c.names, func(n listedName) bool { return n.model == index })
+		}
+		return newPage(e.as(&c.names[i]), now.Unix())
+	}
+	return newPage(e, now.Unix())
 }
 
 func (c *Catalog) at(i int, now time.Time) entry {
@@ -91,13 +139,20 @@ func (c *Catalog) at(i int, now time.Time) entry {
 }
 
 func newPage(v any, second int64) (*Page, error) {
+	body, err := encode(v)
+	if err != nil {
+		return nil, err
+	}
+	return &Page{Body: body, ETag: tag(body, second), second: second}, nil
+}
+
+// encode returns v as JSON, with a line end behind it.
+func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return &Page{Body: b.Bytes(), ETag: tag(b.Bytes(), second), second: second}, nil
+	err := enc.Encode(v)
+	return b.Bytes(), err
 }
 
 // tag makes the ETag of a page: a hash of all but the time at which it was rendered. A client that

@@ -8,6 +8,11 @@
 // second the capacity may lag; when rendered it is exact. The tag is weak and leaves updated_at
 // out: a poller is told "not modified" for as long as nothing but the clock has moved.
 //
+// Agents read lists of their own, so a list has four forms (View): members for clients of
+// Anthropic's API, the list of Codex, both, or neither. What is added never changes what is there.
+// Clients of Anthropic's API choose among names that read like Anthropic's; therefore aliases have
+// entries in their form only.
+//
 // Scopes live in a bounded LRU, since there may be as many as keys. The scope's name is the key's
 // id, never the key.
 //

@@ -230,10 +230,10 @@ func TestCatalogCaching(t *testing.T) {
 	key := "x-api-key: " + p.Key
 	for _, target := range []string{"/v1/models", "/v1/models/sim"} {
 		open, own := p.Get(target), p.Get(target, key)
-		if got := open.Header.Get("Cache-Control") + ", " + open.Header.Get("Vary"); got != "public, max-age=15, Authorization, x-api-key" {
+		if got := open.Header.Get("Cache-Control") + ", " + open.Header.Get("Vary"); got != "public, max-age=15, Authorization, x-api-key, anthropic-version" {
 			t.Errorf("%s without a key: %q", target, got)
 		}
-		if got := own.Header.Get("Cache-Control") + ", " + own.Header.Get("Vary"); got != "private, max-age=15, Authorization, x-api-key" {
+		if got := own.Header.Get("Cache-Control") + ", " + own.Header.Get("Vary"); got != "private, max-age=15, Authorization, x-api-key, anthropic-version" {
 			t.Errorf("%s with a key: %q", target, got)
 		}
 		for _, match := range []string{"%s", "W/%s", `"x", %s`, "*"} {

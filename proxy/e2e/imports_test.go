@@ -31,7 +31,7 @@ var allowed = map[string]struct {
 	"proxy/guard":         {modules: "go.uber.org/zap/...", never: "net os log"},
 	"proxy/listen":        {ours: "upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket proxy/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
 	"proxy/observe":       {ours: "config proxy/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/...", never: "net log"},
-	"proxy/catalog":       {ours: "config routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
+	"proxy/catalog":       {ours: "config routing translate/apierr translate/chat upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
 	"proxy/browser":       {ours: "config translate/apierr upstreams/http1/httptoken", modules: "github.com/valyala/fasthttp", never: "log"},
 	"proxy/build":         {never: "net os log"},
 	"proxy/plaintext":     {never: "net os log time"},

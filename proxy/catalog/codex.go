@@ -1,0 +1,102 @@
+package catalog
+
+import (
+	_ "embed" // for the instructions
+	"slices"
+
+	"penstock/config"
+	"penstock/translate/chat"
+)
+
+// codexInstructions is what Codex tells a model of ours about its work. Its own text is chosen by
+// the names of OpenAI's models, and an entry without any is refused.
+//
+//go:embed codex_instructions.txt
+var codexInstructions string
+
+// codexPage is added to the list for Codex, which reads these entries and not data. What it does
+// not find there it takes for a model with a context of its own choice.
+type codexPage struct {
+	Models []codexModel `json:"models"`
+}
+
+// codexModel is an entry of Codex's own catalog. Members without omitempty are those that some
+// version of it cannot read an entry without: 0.169, or an earlier one.
+type codexModel struct {
+	Slug                      string          `json:"slug"`
+	DisplayName               string          `json:"display_name"`
+	DefaultReasoningLevel     string          `json:"default_reasoning_level,omitempty"`
+	SupportedReasoningLevels  []codexEffort   `json:"supported_reasoning_levels"`
+	ShellType                 string          `json:"shell_type"`
+	Visibility                string          `json:"visibility"`
+	SupportedInAPI            bool            `json:"supported_in_api"`
+	Priority                  int             `json:"priority"`
+	BaseInstructions          string          `json:"base_instructions"`
+	SupportsReasoningSummary  bool            `json:"supports_reasoning_summaries"`
+	SupportVerbosity          bool            `json:"support_verbosity"`
+	TruncationPolicy          codexTruncation `json:"truncation_policy"`
+	SupportsParallelToolCalls bool            `json:"supports_parallel_tool_calls"`
+	ContextWindow             int             `json:"context_window,omitempty"`
+	MaxContextWindow          int             `json:"max_context_window,omitempty"`
+	ExperimentalTools         []string        `json:"experimental_supported_tools"`
+	InputModalities           []string        `json:"input_modalities"`
+}
+
+type codexEffort struct {
+	Effort      string `json:"effort"`
+	Description string `json:"description"`
+}
+
+// codexTruncation bounds what Codex shows a model of a tool's output.
+type codexTruncation struct {
+	Mode  string `json:"mode"`
+	Limit int    `json:"limit"`
+}
+
+var effortTexts = map[string]string{
+	"none": "Answers without reasoning", "low": "Reasons briefly", "medium": "Balances speed and depth",
+	"high": "Reasons at length", "xhigh": "Reasons as long as it can",
+}
+
+// codexModelOf returns the entry for Codex of a model that answers Responses. rank is its place in
+// the list, first is preferred.
+func codexModelOf(e *entry, rank int) codexModel {
+	m := codexModel{
+		Slug: e.ID, DisplayName: e.Name, SupportedReasoningLevels: []codexEffort{},
+		ShellType: "default", Visibility: "list", SupportedInAPI: true, Priority: rank,
+		BaseInstructions: codexInstructions, TruncationPolicy: codexTruncation{"bytes", 10000},
+		SupportsParallelToolCalls: true, ContextWindow: e.ContextLength, MaxContextWindow: e.ContextLength,
+		ExperimentalTools: []string{}, InputModalities: []string{},
+	}
+	for _, modality := range e.InputModalities {
+		if modality == "text" || modality == "image" { // it knows no others
+			m.InputModalities = append(m.InputModalities, modality)
+		}
+	}
+	if e.ModelInfo == nil {
+		return m
+	}
+	for _, effort := range e.ModelInfo.SupportedReasoningEfforts {
+		m.SupportedReasoningLevels = append(m.SupportedReasoningLevels, codexEffort{effort, effortTexts[effort]})
+	}
+	m.DefaultReasoningLevel = defaultEffort(e.ModelInfo.SupportedReasoningEfforts)
+	m.SupportsReasoningSummary = m.DefaultReasoningLevel != ""
+	return m
+}
+
+// defaultEffort is medium, or else the first that is offered; empty if none is.
+func defaultEffort(efforts []string) string {
+	switch {
+	case len(efforts) == 0:
+		return ""
+	case slices.Contains(efforts, "medium"):
+		return "medium"
+	}
+	return efforts[0]
+}
+
+// forCodex reports whether Codex, which sends tools with every request, can use the model.
+func (e *entry) forCodex() bool {
+	tools := e.SupportedFeatures == nil || slices.Contains(e.SupportedFeatures, chat.FeatureTools)
+	return e.Kind == config.KindChat && tools && slices.Contains(e.SupportedEndpoints, "/v1/responses")
+}

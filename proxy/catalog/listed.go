@@ -1,0 +1,133 @@
+package catalog
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/config"
+	"penstock/routing"
+	"penstock/translate/apierr"
+)
+
+// View is what one client wants to see of the catalog.
+type View struct {
+	Scope string               // Public, or the id of the client's key
+	Allow func(id string) bool // the models of the scope
+	// Messages adds what clients of Anthropic's API read of a list, and an entry for each alias: they
+	// choose among names that read like Anthropic's.
+	Messages bool
+	Codex    bool // adds the list that Codex reads
+	// These count with Messages: at most Limit entries (0: all), those after one or before one.
+	Limit         int
+	After, Before string
+}
+
+// MaxLimit is the greatest Limit that clients may ask for.
+const MaxLimit = 1000
+
+// messagesPage are the members of Anthropic's list.
+type messagesPage struct {
+	HasMore bool    `json:"has_more"`
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+}
+
+// messagesEntry are the members of Anthropic's model that the entry has no other name for.
+type messagesEntry struct {
+	Type        string `json:"type"`
+	DisplayName string `json:"display_name"`
+	CreatedAt   string `json:"created_at"`
+}
+
+// listedName is a name under which the list of View.Messages shows a model.
+type listedName struct {
+	id, display string
+	model       int
+}
+
+// claudePattern is the alias by which every Claude name is a model's. Claude Code lists names that
+// begin so and leaves others out.
+const claudePattern = "claude-*"
+
+// listedNames are the models' ids, each followed by its aliases. An alias that is a pattern is no
+// name; claudePattern stands for one with the model's own id in it, unless that leads elsewhere.
+func listedNames(f *config.File, t *routing.Table) (names []listedName) {
+	listed := map[string]bool{}
+	for i := range f.Models {
+		m := &f.Models[i]
+		name := or(m.Name, m.ID)
+		names = append(names, listedName{m.ID, name, i})
+		for _, alias := range m.Aliases {
+			display := name + " (" + alias + ")"
+			if alias == claudePattern && !strings.HasPrefix(m.ID, "claude-") {
+				alias, display = "claude-"+m.ID, name
+			}
+			route, found := t.Lookup([]byte(alias))
+			if found && route.Index == i && !listed[alias] && !strings.HasSuffix(alias, "*") {
+				listed[alias] = true
+				names = append(names, listedName{alias, display, i})
+			}
+		}
+	}
+	return names
+}
+
+// namedEntry is an entry under one of its names, with the members for clients of Anthropic's API.
+type namedEntry struct {
+	entry entry
+	added messagesEntry
+}
+
+func (e entry) as(name *listedName) namedEntry {
+	e.ID = name.id
+	created := time.Unix(e.Created, 0).UTC().Format(time.RFC3339)
+	return namedEntry{e, messagesEntry{Type: "model", DisplayName: name.display, CreatedAt: created}}
+}
+
+// MarshalJSON writes the members of both into one object.
+func (e namedEntry) MarshalJSON() ([]byte, error) {
+	body, err := encode(e.entry)
+	if err != nil {
+		return nil, err
+	}
+	added, err := encode(e.added)
+	return append(append(bytes.TrimSuffix(body, []byte("}\n")), ','), added[1:]...), err
+}
+
+// cut takes from names those of the page that the view asks for.
+func (v *View) cut(names []listedName) (page []listedName, more bool, err error) {
+	at := func(param, id string) (int, error) {
+		i := slices.IndexFunc(names, func(n listedName) bool { return n.id == id })
+		if i < 0 {
+			return 0, apierr.Invalid(param, apierr.CodeInvalidValue, "%s is not the id of a model in this list.", param)
+		}
+		return i, nil
+	}
+	limit := v.Limit
+	if limit == 0 {
+		limit = len(names)
+	}
+	if v.Before != "" {
+		i, err := at("before_id", v.Before)
+		return names[max(0, i-limit):i], i > limit, err
+	}
+	if v.After != "" {
+		i, err := at("after_id", v.After)
+		if err != nil {
+			return nil, false, err
+		}
+		names = names[i+1:]
+	}
+	return names[:min(limit, len(names))], len(names) > limit, nil
+}
+
+// pageOf returns the members of a list's page that shows names.
+func pageOf(names []listedName, more bool) *messagesPage {
+	p := &messagesPage{HasMore: more}
+	if len(names) > 0 {
+		p.FirstID, p.LastID = &names[0].id, &names[len(names)-1].id
+	}
+	return p
+}
