@@ -90,7 +90,7 @@ var responsesRows = rows("Responses request", "/v1/responses", "ResponsesRequest
 		[]string{`[]`, `null`, `[{"type":"function","name":"f","parameters":{"type":"object"}}]`, `[{"type":"function","name":"f"},{"type":"web_search"}]`},
 		[]string{`{}`},
 		nil,
-		[]string{`[{"type":"web_search"}]`, `[{"type":"custom","name":"f"}]`},
+		[]string{`[{"type":"web_search"}]`, `[{"type":"mcp"}]`},
 	},
 	{"tool_choice", []string{`"auto"`, `"none"`, `null`}, []string{`5`, `"any"`}, nil, nil},
 	{"parallel_tool_calls", []string{`true`, `false`, `null`}, []string{`"yes"`}, nil, nil},

@@ -159,7 +159,7 @@ func TestNative_Reasoning(t *testing.T) {
 func TestNative_Refusals(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: bothNative})
-	for _, more := range []string{`"store":true`, `"previous_response_id":"resp_1"`, `"tools":[{"type":"custom","name":"x"}]`, `"kv_transfer_params":{}`} {
+	for _, more := range []string{`"store":true`, `"previous_response_id":"resp_1"`, `"tools":[{"type":"mcp"}]`, `"kv_transfer_params":{}`} {
 		p.Post("/v1/responses", `{"model":"sim","input":"x",`+more+`}`).WantError(400, "invalid_request_error", "unsupported_parameter")
 	}
 	p.Post("/v1/messages", `{"model":"sim","messages":[{"role":"user","content":"x"}]}`).WantStatus(400)

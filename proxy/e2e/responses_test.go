@@ -61,7 +61,7 @@ func answerOf(t *testing.T, c *openai.Client, streamed bool, params responses.Re
 		}
 		seq++
 		switch e.Type {
-		case "response.output_text.delta", "response.function_call_arguments.delta":
+		case "response.output_text.delta", "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
 			text[e.ItemID] += e.Delta
 		case "response.output_text.done":
 			if text[e.ItemID] != e.Text {
@@ -70,6 +70,10 @@ func answerOf(t *testing.T, c *openai.Client, streamed bool, params responses.Re
 		case "response.function_call_arguments.done":
 			if text[e.ItemID] != e.Arguments {
 				t.Errorf("the arguments are %q, their deltas %q", e.Arguments, text[e.ItemID])
+			}
+		case "response.custom_tool_call_input.done":
+			if text[e.ItemID] == "" || text[e.ItemID] != e.Input {
+				t.Errorf("the input is %q, its deltas %q", e.Input, text[e.ItemID])
 			}
 		case "response.output_item.done":
 			items++
@@ -221,6 +225,63 @@ func TestResponses_Tools(t *testing.T) {
 				t.Error("a hosted tool was sent to the engine")
 			}
 		})
+	}
+}
+
+// A tool in a namespace and a custom tool are functions to the engine; the client gets their calls as it knows the tools, and
+// sends them back so.
+func TestResponses_ClientTools(t *testing.T) {
+	t.Parallel()
+	for _, upstream := range []string{"", bothNative} {
+		p := start(t, rig.Setup{Engines: recording(), Upstream: upstream})
+		client := p.sdk()
+		bothWays(t, func(t *testing.T, streamed bool) {
+			params := respond(`"tool_calls":1`)
+			params.Tools = []responses.ToolUnionParam{{OfNamespace: &responses.NamespaceToolParam{
+				Name: "mcp__city", Description: "About cities.",
+				Tools: []responses.NamespaceToolToolUnionParam{{OfFunction: &responses.NamespaceToolToolFunctionParam{
+					Name: "weather", Parameters: map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []string{"city"}},
+				}}},
+			}}}
+			got := answerOf(t, &client, streamed, params)
+			if len(got.Output) != 1 || len(got.Tools) != 1 || got.Tools[0].Type != "namespace" {
+				t.Fatalf("%s", got.RawJSON())
+			}
+			call := got.Output[0].AsFunctionCall()
+			if call.Name != "weather" || call.Namespace != "mcp__city" || !strings.Contains(call.Arguments, "city") {
+				t.Errorf("call %s", call.RawJSON())
+			}
+			p.wantInHistory(t, &client, params, &got.Output[0], "function_call_output", "mcp__city__weather")
+
+			params = respond(`"tool_calls":1`)
+			params.Tools = []responses.ToolUnionParam{{OfCustom: &responses.CustomToolParam{Name: "apply_patch", Description: openai.String("Patches.")}}}
+			got = answerOf(t, &client, streamed, params)
+			if len(got.Output) != 1 || got.Output[0].Type != "custom_tool_call" {
+				t.Fatalf("%s", got.RawJSON())
+			}
+			custom := got.Output[0].AsCustomToolCall()
+			if custom.Name != "apply_patch" || custom.Input == "" || strings.Contains(custom.Input, "{") || custom.CallID == "" {
+				t.Errorf("call %s", custom.RawJSON())
+			}
+			p.wantInHistory(t, &client, params, &got.Output[0], "custom_tool_call_output", "apply_patch")
+		})
+	}
+}
+
+// wantInHistory sends a call back with its output, which the engine must get as one of the function with that name.
+func (p *penstock) wantInHistory(
+	t *testing.T, client *openai.Client, params responses.ResponseNewParams, call *responses.ResponseOutputItemUnion, output, name string,
+) {
+	t.Helper()
+	params.Input.OfInputItemList = append(params.Input.OfInputItemList,
+		param.Override[responses.ResponseInputItemUnionParam](json.RawMessage(call.RawJSON())),
+		param.Override[responses.ResponseInputItemUnionParam](json.RawMessage(`{"type":"`+output+`","call_id":"`+call.CallID+`","output":"It rains."}`)))
+	if got := answerOf(t, client, false, params); got.OutputText() == "" {
+		t.Errorf("after the tool: %s", got.RawJSON())
+	}
+	sent := string(p.Engines[0].Stats().LastRequest.Body)
+	if strings.Count(sent, `"name":"`+name+`"`) != 2 || strings.Count(sent, call.CallID) != 2 || strings.Contains(sent, "custom_tool") {
+		t.Errorf("the engine was sent %s", sent)
 	}
 }
 

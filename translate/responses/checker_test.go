@@ -156,8 +156,8 @@ func (c *checker) response(v any) (status string) {
 	for i, tool := range m["tools"].([]any) {
 		if m, _ := tool.(map[string]any); m["type"] != "function" { // as the client sent it
 			c.object(fmt.Sprintf("response.tools[%d]", i), tool, shape{
-				"type": exactly("namespace"), "name": aString, "description": aString, "tools": anArray,
-			}, "description", "tools")
+				"type": exactly("namespace", "custom"), "name": aString, "description": orNull(aString), "tools": anArray, "format": orNull(anObject),
+			}, "description", "tools", "format")
 			continue
 		}
 		c.object(fmt.Sprintf("response.tools[%d]", i), tool, shape{
@@ -235,6 +235,13 @@ func (c *checker) item(at string, v any) string {
 		content, _ := m["content"].([]any)
 		for i, p := range content {
 			c.part(fmt.Sprintf("%s.content[%d]", at, i), p)
+		}
+	case "custom_tool_call":
+		c.object(at, v, shape{
+			"id": prefixed("ctc_"), "type": aString, "status": statuses, "call_id": aString, "name": aString, "input": aString, "namespace": aString,
+		}, "namespace")
+		if m["call_id"] == "" {
+			c.failf("%s.call_id is empty", at)
 		}
 	default:
 		c.object(at, v, shape{
@@ -427,7 +434,7 @@ func (w *walk) added(e event) {
 	}
 	w.open, w.part, w.parts, w.sum = true, nil, []any{}, ""
 	w.item, _ = e.data["item"].(map[string]any)
-	if w.item["type"] == "function_call" && w.item["arguments"] != "" || w.item["type"] == "message" && emptyArray(w.item["content"]) != "" {
+	if text, call := callText(w.item); call && text != "" || w.item["type"] == "message" && emptyArray(w.item["content"]) != "" {
 		w.failf("an item is added that is not empty")
 	}
 }
@@ -444,8 +451,8 @@ func (w *walk) itemDone(e event) {
 	if item["type"] == "message" && !cmp.Equal(item["content"], any(w.parts)) {
 		w.failf("content of the item is %v, its parts were %v", item["content"], w.parts)
 	}
-	if item["type"] == "function_call" && (item["arguments"] != w.sum || w.item["done"] == nil) {
-		w.failf("arguments of the item are %v, its deltas were %v; done: %v", item["arguments"], w.sum, w.item["done"])
+	if text, call := callText(item); call && (text != w.sum || w.item["done"] == nil) {
+		w.failf("arguments of the item are %v, its deltas were %v; done: %v", text, w.sum, w.item["done"])
 	}
 	w.items = append(w.items, e.data["item"])
 	w.open = false
@@ -454,8 +461,10 @@ func (w *walk) itemDone(e event) {
 // inItem takes the events between added and done.
 func (w *walk) inItem(e event) {
 	at := shape{"item_id": exactly(w.item["id"]), "output_index": exactly(float64(len(w.items)))}
-	call := w.item["type"] == "function_call"
-	if !w.open || call != strings.HasPrefix(e.name, "response.function_call_arguments.") {
+	_, call := callText(w.item)
+	custom := w.item["type"] == "custom_tool_call"
+	if !w.open || custom != strings.HasPrefix(e.name, "response.custom_tool_call_input.") ||
+		(call && !custom) != strings.HasPrefix(e.name, "response.function_call_arguments.") {
 		w.failf("%s in an item of type %v, open: %v", e.name, w.item["type"], w.open)
 		return
 	}
@@ -489,7 +498,7 @@ func (w *walk) inItem(e event) {
 		}
 		w.part = nil
 		w.parts = append(w.parts, e.data["part"])
-	case "response." + text + ".delta", "response.function_call_arguments.delta":
+	case "response." + text + ".delta", "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
 		at["delta"] = aString
 		if text == "output_text" && !call {
 			at["logprobs"] = anArray
@@ -514,6 +523,11 @@ func (w *walk) inItem(e event) {
 		w.object(e.name, e.data, at)
 		w.pending(e.name, false)
 		w.part["done"] = true
+	case "response.custom_tool_call_input.done":
+		at["input"] = exactly(w.sum)
+		w.object(e.name, e.data, at)
+		w.pending(e.name, true)
+		w.item["done"] = true
 	case "response.function_call_arguments.done":
 		at["arguments"], at["name"] = exactly(w.sum), exactly(w.item["name"])
 		w.object(e.name, e.data, at)
@@ -522,6 +536,17 @@ func (w *walk) inItem(e event) {
 	default:
 		w.failf("unknown event %s", e.name)
 	}
+}
+
+// callText is what an item of a tool call holds.
+func callText(item map[string]any) (text any, call bool) {
+	switch item["type"] {
+	case "function_call":
+		return item["arguments"], true
+	case "custom_tool_call":
+		return item["input"], true
+	}
+	return nil, false
 }
 
 // pending checks that what gets a delta, or is done, is open and not done.

@@ -227,10 +227,19 @@ func (a *assistantTurn) say(v jsonx.Value) {
 func (a *assistantTurn) toolCall(i *item, c *conversation) {
 	a.open = true
 	a.toolCalls = dialects.AppendToolCall(a.toolCalls, a.count, i.m[fieldCallID])
-	a.toolCalls = c.names.append(a.toolCalls, i.m[fieldNamespace], i.m[fieldName])
-	a.toolCalls = c.arguments.Append(append(a.toolCalls, `,"arguments":`...), i.m[fieldArguments])
+	a.toolCalls = c.names.append(a.toolCalls, i.m[fieldNamespace], i.m[fieldName], i.custom)
+	a.toolCalls = i.appendArguments(append(a.toolCalls, `,"arguments":`...), c.arguments)
 	a.toolCalls = append(a.toolCalls, `}}`...)
 	a.count++
+}
+
+// appendArguments appends the arguments of a tool call, as the string that holds them.
+func (i *item) appendArguments(dst []byte, arguments *chat.Arguments) []byte {
+	if !i.custom {
+		return arguments.Append(dst, i.m[fieldArguments])
+	}
+	dst = append(dst, `"{\"input\":`...)
+	return append(jsonx.AppendEscaped(dst, i.m[fieldInput].Raw()), `}"`...)
 }
 
 // end writes the message, if there is one.

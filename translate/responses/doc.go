@@ -11,9 +11,11 @@
 //	input_image             image_url; detail original becomes high
 //	function_call           tool_calls of one assistant message, with the message before it;
 //	                        arguments that are no JSON object are put into one
+//	custom_tool_call        likewise, with {"input":"…"} as arguments
 //	function_call_output    a tool message; its images in a user message behind the turn's outputs
 //	reasoning               dropped
 //	tools                   nested; hosted ones dropped beside functions, refused alone
+//	custom tools            functions with one string, input; the grammar is in the description
 //	tools of a namespace    functions with the name namespace__tool; one that is too long or taken
 //	                        ends with a hash; the first tells what the namespace says of itself
 //	tool_choice             words, a function; allowed_tools becomes the tools and its mode
@@ -64,6 +66,10 @@
 // An event is written straight into the output: no structure for events, no maps, no encoder. The
 // bytes of a delta event differ from the last in its number and its text, so the rest is kept
 // ready.
+//
+// The input of a custom tool leaves the arguments as they come: the text of their string, escaped
+// once instead of twice. Models put it into other members, or around it a code fence, which a tool
+// with a grammar cannot take; arguments that do not begin as they should are held until their end.
 //
 // A name that was joined is found again when the engine calls it, in the list that the request
 // leaves behind: the client gets name and namespace apart, as it has to send them back. Without

@@ -29,6 +29,9 @@ var deltaEvents = [...]string{
 		`{"type":"response.function_call_arguments.delta","sequence_number":`,
 }
 
+const customDelta = "event: response.custom_tool_call_input.delta\ndata: " +
+	`{"type":"response.custom_tool_call_input.delta","sequence_number":`
+
 // open sends the beginning of p, and prepares its deltas.
 func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 	p.state = stateOpen
@@ -52,8 +55,11 @@ func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 	}
 	w.lead = append(o.appendPlace(w.lead[:0], p), `,"delta":"`...)
 	w.event, w.tail = deltaEvents[p.kind], "\"}\n\n"
-	if p.kind == kindText {
+	switch {
+	case p.kind == kindText:
 		w.tail = "\",\"logprobs\":[]}\n\n"
+	case p.custom():
+		w.event = customDelta
 	}
 	return dst
 }
@@ -90,6 +96,11 @@ func (w *eventWriter) close(dst []byte, o *output, n int) []byte {
 		dst = o.appendPlace(w.begin(dst, "response.refusal.done"), p)
 		dst = append(append(append(dst, `,"refusal":"`...), p.text...), "\"}\n\n"...)
 	case kindToolCall:
+		if p.custom() {
+			dst = o.appendPlace(w.begin(dst, "response.custom_tool_call_input.done"), p)
+			dst = append(append(append(dst, `,"input":"`...), p.text...), "\"}\n\n"...)
+			break
+		}
 		dst = o.appendPlace(w.begin(dst, "response.function_call_arguments.done"), p)
 		dst = o.appendName(append(dst, `,"name":`...), p)
 		dst = append(append(append(dst, `,"arguments":"`...), o.textOf(p)...), "\"}\n\n"...)

@@ -237,9 +237,12 @@ func contentsOf(response map[string]any) map[string]any {
 	texts, calls := map[string]string{}, []any{}
 	for _, item := range response["output"].([]any) {
 		item := item.(map[string]any)
-		if item["type"] == "function_call" {
-			args := strings.TrimRight(item["arguments"].(string), " \t\r\n") // space behind the end means nothing
-			call := []any{item["call_id"], item["name"], args, item["status"]}
+		if text, ok := callText(item); ok {
+			args := text
+			if item["type"] == "function_call" {
+				args = strings.TrimRight(text.(string), " \t\r\n") // space behind the end means nothing
+			}
+			call := []any{item["type"], item["call_id"], item["name"], item["namespace"], args, item["status"]}
 			calls = append(calls, call)
 			continue
 		}

@@ -18,7 +18,7 @@ const (
 )
 
 var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id",
-	"namespace")
+	"namespace", "input")
 
 // The members of an item that are read, whatever its type. All others (ids, statuses, phases) are
 // left alone.
@@ -32,13 +32,15 @@ const (
 	fieldOutput
 	fieldID
 	fieldNamespace
+	fieldInput
 	fieldCount
 )
 
 // item is one element of input.
 type item struct {
-	kind itemKind
-	m    [fieldCount]jsonx.Value
+	kind   itemKind
+	custom bool // of a custom tool
+	m      [fieldCount]jsonx.Value
 }
 
 // content returns the content of a message or the output of a tool call.
@@ -110,6 +112,10 @@ func (i *item) classify() *fault {
 		i.kind = itemToolCall
 	case t.EqualText("function_call_output"):
 		i.kind = itemOutput
+	case t.EqualText("custom_tool_call"):
+		i.kind, i.custom = itemToolCall, true
+	case t.EqualText("custom_tool_call_output"):
+		i.kind, i.custom = itemOutput, true
 	case t.EqualText("reasoning"):
 		i.kind = itemReasoning
 	case t.EqualText("item_reference"), !chat.Given(t):
@@ -145,6 +151,9 @@ func (i *item) checkToolCall() *fault {
 		chat.RequiredFunctionName(i.m[fieldName]),
 		chat.OptionalString("namespace", i.m[fieldNamespace]),
 	)
+	if f == nil && i.custom {
+		return chat.RequiredString("input", i.m[fieldInput])
+	}
 	if v := i.m[fieldArguments]; f == nil && chat.Given(v) && !v.IsString() {
 		f = chat.WrongType("arguments", "a string that holds JSON", v)
 	}

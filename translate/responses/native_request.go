@@ -72,8 +72,8 @@ func (t *tools) edit(edits *jsonx.Edits, v jsonx.Value) {
 	switch choice := t.choice; {
 	case t.limited:
 		edits.Set(choice, modeOf(choice))
-	case choice.IsObject() && chat.Given(choice.Get("namespace")):
-		name := t.shown.append(nil, choice.Get("namespace"), choice.Get("name"))
+	case choice.IsObject():
+		name := t.shown.append(nil, choice.Get("namespace"), choice.Get("name"), choice.Get("type").EqualText("custom"))
 		edits.Set(choice, append(append([]byte(`{"type":"function","name":`), name...), '}'))
 	}
 }
@@ -87,12 +87,24 @@ func editToolCalls(edits *jsonx.Edits, input jsonx.Value, names *shownNames) {
 	var args chat.Arguments
 	for it := input.Iter(); it.Next(); {
 		i := readItem(it.Value())
+		if i.kind == itemOutput && i.custom {
+			edits.Set(i.m[fieldType], []byte(`"function_call_output"`))
+		}
 		if i.kind != itemToolCall {
 			continue
 		}
-		if space := i.m[fieldNamespace]; space.Exists() {
-			edits.Set(i.m[fieldName], names.append(nil, space, i.m[fieldName]))
+		space := i.m[fieldNamespace]
+		if space.Exists() {
 			edits.Delete(space)
+		}
+		if space.Exists() || i.custom {
+			edits.Set(i.m[fieldName], names.append(nil, space, i.m[fieldName], i.custom))
+		}
+		if i.custom {
+			edits.Set(i.m[fieldType], []byte(`"function_call"`))
+			edits.Delete(i.m[fieldInput])
+			edits.Add(it.Value(), i.appendArguments([]byte(`"arguments":`), &args))
+			continue
 		}
 		v := i.m[fieldArguments]
 		if with := args.Append(nil, v); !bytes.Equal(with, v.Raw()) {

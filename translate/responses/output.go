@@ -26,11 +26,13 @@ type part struct {
 	content  int  // content_index, within a message
 	toolCall int  // position in reader.ToolCalls
 	state    state
-	text     []byte // of a text or a refusal, so far: contents of a JSON string
-	sent     int    // how much of the text or of the arguments has been sent
-	tool     *clientTool
-	logs     []byte // log probabilities of a text so far, elements with commas
-	logSent  int    // how much of them has been sent
+	text     []byte       // of a text or a refusal, so far: contents of a JSON string
+	sent     int          // how much of the text or of the arguments has been sent
+	named    bool         // tool is known
+	tool     *clientTool  // nil: the client knows the tool as the engine does
+	input    *customInput // of a custom tool; text has what it has found
+	logs     []byte       // log probabilities of a text so far, elements with commas
+	logSent  int          // how much of them has been sent
 }
 
 // state is how far a part has been sent.
@@ -49,6 +51,7 @@ type output struct {
 	id       string // of the response, without a prefix
 	logprobs bool   // those of the text are in it
 	tools    clientTools
+	inputs   int    // bytes of custom tools' inputs
 	parts    []part // in the order of their first appearance
 }
 
@@ -116,17 +119,44 @@ func (o *output) touchToolCall(i int) error {
 		if p.state == stateDone {
 			return o.late(p)
 		}
+		o.readInput(p)
 		return nil
 	}
-	o.add(kindToolCall).toolCall = i
+	p := o.add(kindToolCall)
+	p.toolCall = i
+	o.readInput(p)
 	return nil
 }
+
+// readInput finds out which of the client's tools a tool call is of, once it has a name. Of a custom
+// one it reads the input as far as that has come.
+func (o *output) readInput(p *part) {
+	c := &o.reader.ToolCalls.List[p.toolCall]
+	if !p.named && len(c.Name) > 0 {
+		p.named, p.tool = true, o.tools.find(c.Name)
+		if p.tool != nil && p.tool.custom {
+			p.input = &customInput{fence: fence{on: p.tool.grammar}}
+		}
+	}
+	if p.custom() {
+		before := len(p.text)
+		p.text = p.input.add(p.text, c.Args[p.input.read:])
+		o.inputs += len(p.text) - before
+	}
+}
+
+// custom reports whether p is a call of a custom tool.
+func (p *part) custom() bool { return p.input != nil }
 
 // late drops a piece of a tool call whose end the client already has. Only space is allowed there.
 func (o *output) late(p *part) error {
 	c := &o.reader.ToolCalls.List[p.toolCall]
-	more := c.Args[p.sent:]
-	c.Args = c.Args[:p.sent]
+	known := p.sent
+	if p.custom() {
+		known = p.input.read
+	}
+	more := c.Args[known:]
+	c.Args = c.Args[:known]
 	if !toolcall.Blank(more) {
 		return &translate.BadAnswer{Reason: "a call that goes on behind its end"}
 	}
@@ -155,7 +185,7 @@ func (o *output) add(k kind) *part {
 
 // textOf returns what p says: contents of a JSON string.
 func (o *output) textOf(p *part) []byte {
-	if p.kind == kindToolCall {
+	if p.kind == kindToolCall && !p.custom() {
 		return o.reader.ToolCalls.List[p.toolCall].Args
 	}
 	return p.text
@@ -201,6 +231,10 @@ func (o *output) end(n int) {
 	p.state = stateDone
 	if o.reason() != "" && n == len(o.parts)-1 && !(p.kind == kindToolCall && o.complete(p)) {
 		p.state = stateCut
+	}
+	if p.custom() {
+		p.text = p.input.finish(p.text)
+		return
 	}
 	if p.kind == kindToolCall && p.state == stateDone && toolcall.Blank(o.textOf(p)) {
 		// Clients read the arguments as JSON, which nothing but space is not.
@@ -268,27 +302,26 @@ func appendContent(dst []byte, p *part, text, logs []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-// appendToolCall appends the item of a tool call with those arguments.
+// appendToolCall appends the item of a tool call with those arguments, or that input.
 func (o *output) appendToolCall(dst []byte, p *part, args []byte, status string) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = o.appendItemID(dst, p)
-	dst = append(dst, `","type":"function_call","status":"`...)
-	dst = append(append(dst, status...), `","call_id":"`...)
+	kind, member := `","type":"function_call","status":"`, `,"arguments":"`
+	if p.custom() {
+		kind, member = `","type":"custom_tool_call","status":"`, `,"input":"`
+	}
+	dst = append(append(append(dst, kind...), status...), `","call_id":"`...)
 	dst = append(append(dst, o.reader.ToolCalls.ID(p.toolCall)...), `","name":`...)
 	dst = o.appendName(dst, p)
-	if p.tool != nil {
+	if p.tool != nil && p.tool.namespace != "" {
 		dst = jsonx.AppendStringS(append(dst, `,"namespace":`...), p.tool.namespace)
 	}
-	dst = append(append(append(dst, `,"arguments":"`...), args...), `"}`...)
-	return dst
+	return append(append(append(dst, member...), args...), `"}`...)
 }
 
 // appendName appends the name of a tool call as its client knows it, as JSON.
 func (o *output) appendName(dst []byte, p *part) []byte {
 	name := o.reader.ToolCalls.List[p.toolCall].Name
-	if p.tool == nil {
-		p.tool = o.tools.find(name)
-	}
 	if p.tool != nil {
 		return jsonx.AppendStringS(dst, p.tool.name)
 	}
@@ -298,7 +331,10 @@ func (o *output) appendName(dst []byte, p *part) []byte {
 // appendItemID appends the id of the item that p is in.
 func (o *output) appendItemID(dst []byte, p *part) []byte {
 	prefix := "msg_"
-	if p.kind == kindToolCall {
+	switch {
+	case p.custom():
+		prefix = "ctc_"
+	case p.kind == kindToolCall:
 		prefix = "fc_"
 	}
 	dst = append(append(append(dst, prefix...), o.id...), '_')

@@ -110,7 +110,7 @@ func (w *memberWriter) tools(members *members) {
 	for it := members[memberTools].Iter(); it.Next(); {
 		m := readTool(it.Value())
 		function := m[toolType].EqualText("function")
-		if !function && !m[toolType].EqualText("namespace") {
+		if !function && !m[toolType].EqualText("namespace") && !m[toolType].EqualText("custom") {
 			continue
 		}
 		if n > 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"penstock/translate/chat"
@@ -23,6 +24,8 @@ type shownNames struct {
 type clientTool struct {
 	shown           string // the name that the engine knows
 	name, namespace string
+	custom          bool // its input is text, which stands in a member of the function's arguments
+	grammar         bool // and has a grammar
 }
 
 // maxShownName is the length in bytes up to which names are put together: vendors' limits for a
@@ -43,20 +46,22 @@ func (s *shownNames) assign(tools []tool) {
 	}
 	for i := range tools {
 		if x := &tools[i]; x.mapped() {
-			t := clientTool{name: textOfName(x.m[toolName]), namespace: textOfName(x.space)}
+			t := clientTool{
+				name: textOfName(x.m[toolName]), namespace: textOfName(x.space), custom: x.custom(), grammar: x.grammar().Exists(),
+			}
 			t.shown = joinName(t.namespace, t.name)
 			if taken[t.shown] {
 				t.shown = hashName(t.namespace, t.name)
 			}
 			taken[t.shown] = true
 			s.list = append(s.list, t)
-			s.byClient[string(appendKey(nil, x.space, x.m[toolName]))] = t.shown
+			s.byClient[string(appendKey(nil, x.space, x.m[toolName], x.custom()))] = t.shown
 		}
 	}
 }
 
 // mapped reports whether the engine knows the tool in another form.
-func (t tool) mapped() bool { return t.space.Exists() }
+func (t tool) mapped() bool { return t.space.Exists() || t.custom() }
 
 func textOfName(v jsonx.Value) string {
 	if !chat.Given(v) {
@@ -91,8 +96,9 @@ func hashName(namespace, name string) string {
 	return fmt.Sprintf("%s_%08x", joined[:cut], h.Sum32())
 }
 
-// appendKey appends what a tool is found by: the texts of its namespace and its name.
-func appendKey(dst []byte, namespace, name jsonx.Value) []byte {
+// appendKey appends what a tool is found by: its kind, and the texts of its namespace and its name.
+func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
+	dst = strconv.AppendBool(dst, custom)
 	if chat.Given(namespace) {
 		dst = namespace.AppendText(dst)
 	}
@@ -101,11 +107,11 @@ func appendKey(dst []byte, namespace, name jsonx.Value) []byte {
 
 // append appends the name that the engine knows a tool by, as JSON. A tool of the history that is
 // not offered any more has the name that it would have alone.
-func (s *shownNames) append(dst []byte, namespace, name jsonx.Value) []byte {
-	if !chat.Given(namespace) || !namespace.HasText() {
+func (s *shownNames) append(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
+	if !namespace.HasText() && !custom {
 		return append(dst, name.Raw()...)
 	}
-	s.key = appendKey(s.key[:0], namespace, name)
+	s.key = appendKey(s.key[:0], namespace, name, custom)
 	if shown, ok := s.byClient[string(s.key)]; ok {
 		return jsonx.AppendStringS(dst, shown)
 	}

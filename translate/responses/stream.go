@@ -59,7 +59,7 @@ func (s *Stream) Release() {
 }
 
 // Held is about how many bytes s keeps of the stream so far: all of its text and tool calls.
-func (s *Stream) Held() int { return s.output.reader.TextSize() }
+func (s *Stream) Held() int { return s.output.reader.TextSize() + s.output.inputs }
 
 // Markup returns the word of a model's markup that the text begins with.
 func (s *Stream) Markup() translate.Markup { return s.output.reader.Markup() }

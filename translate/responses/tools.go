@@ -45,7 +45,7 @@ type tool struct {
 	about   jsonx.Value // what the namespace says of itself, at the first of its tools
 }
 
-var toolNames = jsonx.NewNames("type", "name", "description", "parameters", "strict", "tools")
+var toolNames = jsonx.NewNames("type", "name", "description", "parameters", "strict", "tools", "format")
 
 // The members of a tool.
 const (
@@ -55,6 +55,7 @@ const (
 	toolParameters
 	toolStrict
 	toolTools
+	toolFormat
 	toolCount
 )
 
@@ -95,14 +96,14 @@ func (t *tools) add(v jsonx.Value, index int) *fault {
 		return f
 	}
 	x.element = index
-	if x.m[toolType].EqualText("function") {
-		t.entries = append(t.entries, x)
-		return nil
-	}
-	if t.other < 0 {
+	function := x.m[toolType].EqualText("function")
+	if !function && t.other < 0 {
 		t.other = index
 	}
-	if x.m[toolType].EqualText("namespace") {
+	switch {
+	case function, x.custom():
+		t.entries = append(t.entries, x)
+	case x.m[toolType].EqualText("namespace"):
 		return t.addSpace(&x)
 	}
 	return nil
@@ -119,7 +120,7 @@ func (t *tools) addSpace(space *tool) *fault {
 		switch {
 		case f != nil:
 			return f.At("tools", it.Index())
-		case x.m[toolType].EqualText("function"):
+		case x.m[toolType].EqualText("function"), x.custom():
 			x.element, x.space, x.about = space.element, space.m[toolName], about
 			t.entries, about = append(t.entries, x), jsonx.Value{}
 		}
@@ -135,9 +136,12 @@ func checkTool(v jsonx.Value) (x tool, f *fault) {
 	}
 	switch {
 	case f != nil:
-	case m[toolType].EqualText("custom"):
-		// Not dropped like the others: a model without its tool for patches writes them as prose.
-		f = chat.Unsupported("type", "Custom tools take free text, which the engines do not: define a function")
+	case x.custom():
+		f = chat.First(
+			chat.RequiredFunctionName(m[toolName]),
+			chat.OptionalString("description", m[toolDescription]),
+			checkToolFormat(m[toolFormat]),
+		)
 	case m[toolType].EqualText("namespace"):
 		f = chat.First(
 			chat.RequiredFunctionName(m[toolName]),
@@ -153,6 +157,32 @@ func checkTool(v jsonx.Value) (x tool, f *fault) {
 		)
 	}
 	return x, f
+}
+
+var toolFormatNames = jsonx.NewNames("type", "syntax", "definition")
+
+// checkToolFormat checks what the input of a custom tool must look like.
+func checkToolFormat(v jsonx.Value) *fault {
+	var m [3]jsonx.Value
+	if f := chat.ReadObject("format", v, toolFormatNames, m[:]); f != nil || !chat.Given(v) {
+		return f
+	}
+	return chat.First(
+		chat.RequiredString("type", m[0]),
+		chat.OptionalString("syntax", m[1]),
+		chat.OptionalString("definition", m[2]),
+	).In("format")
+}
+
+// custom reports whether the input of the tool is text instead of arguments.
+func (t *tool) custom() bool { return t.m[toolType].EqualText("custom") }
+
+// grammar returns the text of the grammar of a custom tool, if it has one.
+func (t *tool) grammar() (text jsonx.Value) {
+	if v := t.m[toolFormat]; t.custom() && v.Get("type").EqualText("grammar") && v.Get("definition").HasText() {
+		text = v.Get("definition")
+	}
+	return text
 }
 
 // readTool returns the members of a tool that has been checked.
@@ -202,8 +232,8 @@ func (t *tools) checkChoice(v jsonx.Value) *fault {
 	}
 	switch {
 	case f != nil:
-	case m[choiceType].EqualText("function"):
-		_, f = t.find(m[choiceName], m[choiceSpace])
+	case clientRuns(m[choiceType]):
+		_, f = t.find(m[choiceType], m[choiceName], m[choiceSpace])
 	case m[choiceType].EqualText("allowed_tools"):
 		t.limited = true
 		_, t.allowed, f = chat.AllowedTools(t.allowed, m[choiceMode], m[choiceTools], t.findAllowed)
@@ -213,8 +243,11 @@ func (t *tools) checkChoice(v jsonx.Value) *fault {
 	return f.In("tool_choice")
 }
 
-// find returns the position of the function with that name.
-func (t *tools) find(name, space jsonx.Value) (int, *fault) {
+// clientRuns reports whether a tool of that type can be chosen.
+func clientRuns(kind jsonx.Value) bool { return kind.EqualText("function") || kind.EqualText("custom") }
+
+// find returns the position of the tool with that type and name.
+func (t *tools) find(kind, name, space jsonx.Value) (int, *fault) {
 	if f := chat.First(chat.RequiredFunctionName(name), chat.OptionalString("namespace", space)); f != nil {
 		return 0, f
 	}
@@ -224,7 +257,7 @@ func (t *tools) find(name, space jsonx.Value) (int, *fault) {
 	}
 	for i := range t.entries {
 		x := &t.entries[i]
-		if x.m[toolName].EqualText(want) && (x.space.EqualText(within) || within == "" && !x.space.Exists()) {
+		if x.custom() == kind.EqualText("custom") && x.m[toolName].EqualText(want) && (x.space.EqualText(within) || within == "" && !x.space.Exists()) {
 			return i, nil
 		}
 	}
@@ -249,13 +282,13 @@ func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 	if f == nil {
 		f = chat.RequiredString("type", m[0])
 	}
-	if f == nil && !m[0].EqualText("function") {
+	if f == nil && !clientRuns(m[0]) {
 		f = chat.Unsupported("type", onlyFunctions)
 	}
 	if f != nil {
 		return 0, f
 	}
-	return t.find(m[1], m[2])
+	return t.find(m[0], m[1], m[2])
 }
 
 // write writes the functions that the engine is shown, and tool_choice. A list of allowed tools has
@@ -284,20 +317,45 @@ func (t *tools) write(w *dialects.ChatWriter) {
 		w.Out = append(w.Out, modeOf(v)...)
 	case v.IsObject():
 		w.String(`,"tool_choice":{"type":"function","function":{"name":`)
-		w.Out = append(t.shown.append(w.Out, v.Get("namespace"), v.Get("name")), `}}`...)
+		w.Out = append(t.shown.append(w.Out, v.Get("namespace"), v.Get("name"), v.Get("type").EqualText("custom")), `}}`...)
 	}
 }
 
 // appendFunction appends the members of the function that a tool is to an engine.
 func (t *tools) appendFunction(dst []byte, x *tool) []byte {
 	w := dialects.ChatWriter{Out: append(dst, `"name":`...)}
-	w.Out = t.shown.append(w.Out, x.space, x.m[toolName])
-	if about, own := dialects.Text(x.about), dialects.Text(x.m[toolDescription]); len(about) > 0 {
-		w.Quoted(`,"description":`, appendJoined(slices.Clone(about), 0, blankLine, own))
+	w.Out = t.shown.append(w.Out, x.space, x.m[toolName], x.custom())
+	if about := dialects.Text(x.about); len(about) > 0 || x.custom() {
+		text := appendJoined(slices.Clone(about), 0, blankLine, dialects.Text(x.m[toolDescription]))
+		w.Quoted(`,"description":`, x.appendInputRule(text))
 	} else {
 		w.Member(`,"description":`, x.m[toolDescription])
+	}
+	if x.custom() {
+		w.String(customParameters)
+		return w.Out
 	}
 	w.Member(`,"parameters":`, x.m[toolParameters])
 	w.Member(`,"strict":`, x.m[toolStrict])
 	return w.Out
+}
+
+// customParameters are those of the function that stands for a custom tool.
+const customParameters = `,"parameters":{"type":"object","properties":{"input":{"type":"string"}},` +
+	`"required":["input"],"additionalProperties":false}`
+
+// appendInputRule appends to the description of a custom tool how its input is to be given, since
+// the description says that it is no JSON. The grammar is for the model to read: engines do not
+// know those of this dialect.
+func (t *tool) appendInputRule(dst []byte) []byte {
+	if !t.custom() {
+		return dst
+	}
+	dst = appendJoined(dst, 0, blankLine, []byte(`Give the whole text as the string \"input\", without a code fence.`))
+	if g := t.grammar(); g.Exists() {
+		dst = append(dst, ` It must follow this grammar (`...)
+		dst = append(append(dst, dialects.Text(t.m[toolFormat].Get("syntax"))...), `):`+lineEnd...)
+		dst = append(dst, g.Inside()...)
+	}
+	return dst
 }

@@ -1,0 +1,307 @@
+package responses
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"penstock/translate/chat/toolcall"
+	"penstock/translate/jsonx"
+)
+
+// customInput finds the input of a custom tool in the arguments of the function that stands for the
+// tool. The arguments should be {"input":"…"}, whose text leaves as it comes. Models also wrap the
+// input otherwise, or write it bare: such arguments are kept until they have ended.
+//
+// The zero value is ready. What is malformed is passed on as it stands, for the tool to refuse.
+type customInput struct {
+	read    int    // how much of the arguments has been read
+	pending []byte // of what was read: text of the arguments that is not decided on yet
+	room    []byte // for text without its escapes
+	phase   inputPhase
+	fence   fence
+}
+
+// inputPhase is where in the arguments a customInput is.
+type inputPhase uint8
+
+const (
+	inputBegins inputPhase = iota
+	inputText              // within the string
+	inputEnded             // behind it
+	inputHeld              // the arguments begin otherwise
+)
+
+// add reads a piece of the arguments, contents of a JSON string, and appends what it adds to the
+// input, likewise.
+func (c *customInput) add(dst, piece []byte) []byte {
+	c.pending = jsonx.AppendDecoded(c.pending, piece)
+	c.read += len(piece)
+	if c.phase == inputBegins {
+		c.begin()
+	}
+	if c.phase == inputText {
+		dst = c.text(dst)
+	}
+	return dst
+}
+
+// finish appends what is left of the input.
+func (c *customInput) finish(dst []byte) []byte {
+	switch c.phase {
+	case inputText: // cut; half an escape says nothing
+	case inputEnded:
+		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // the quote was none
+			dst = c.fence.add(dst, append([]byte{'"'}, c.pending...))
+		}
+	case inputBegins, inputHeld:
+		dst = c.fence.add(dst, unwrap(c.pending))
+	}
+	c.pending, c.phase = nil, inputEnded
+	return c.fence.finish(dst)
+}
+
+func isJSON(text []byte) bool {
+	var d jsonx.Doc
+	return d.Parse(text, jsonx.Options{}) == nil
+}
+
+// maxUndecided is how much is held back to see what it begins or ends: each piece has it read again.
+const maxUndecided = 512
+
+// inputTokens are what the arguments should begin with, with space between them.
+var inputTokens = [...]string{`{`, `"input"`, `:`, `"`}
+
+// begin looks at the beginning of the arguments.
+func (c *customInput) begin() {
+	rest := c.pending
+	for _, token := range inputTokens {
+		rest = bytes.TrimLeft(rest, " \t\r\n")
+		switch {
+		case bytes.HasPrefix(rest, []byte(token)):
+			rest = rest[len(token):]
+		case bytes.HasPrefix([]byte(token), rest) && len(c.pending) < maxUndecided: // more has to come
+			return
+		default:
+			c.phase = inputHeld
+			return
+		}
+	}
+	c.pending = append(c.pending[:0], rest...)
+	c.phase = inputText
+}
+
+// text reads the string as far as it has come.
+func (c *customInput) text(dst []byte) []byte {
+	in, out := c.pending, c.room[:0]
+	for len(in) > 0 {
+		n := bytes.IndexAny(in, "\"\\")
+		if n < 0 {
+			n = len(in)
+		}
+		out, in = append(out, in[:n]...), in[n:]
+		if len(in) == 0 {
+			break
+		}
+		if in[0] == '"' {
+			c.phase, in = inputEnded, in[1:]
+			break
+		}
+		size := 0
+		if out, size = appendEscape(out, in); size == 0 {
+			break
+		}
+		in = in[size:]
+	}
+	c.pending, c.room = append(c.pending[:0], in...), out
+	return c.fence.add(dst, out)
+}
+
+// plainEscapes are the escapes of one letter and what they mean.
+const plainEscapes = "\"\"\\\\//b\bf\fn\nr\rt\t"
+
+// appendEscape appends what the escape at the beginning of in means, and returns its length: 0
+// while it has not come to its end. What is no escape stands for itself.
+func appendEscape(dst, in []byte) ([]byte, int) {
+	if len(in) < 2 {
+		return dst, 0
+	}
+	for i := 0; i < len(plainEscapes); i += 2 {
+		if plainEscapes[i] == in[1] {
+			return append(dst, plainEscapes[i+1]), 2
+		}
+	}
+	const size = len(`\u0000`)
+	r, ok := hexEscape(in)
+	switch {
+	case !ok && len(in) < size && in[1] == 'u':
+		return dst, 0
+	case !ok:
+		return append(dst, in[0]), 1
+	case !utf16.IsSurrogate(r):
+		return utf8.AppendRune(dst, r), size
+	}
+	low, ok := hexEscape(in[size:])
+	if !ok && len(in) < 2*size && bytes.HasPrefix([]byte(`\u`), in[size:min(len(in), size+2)]) {
+		return dst, 0
+	}
+	if pair := utf16.DecodeRune(r, low); ok && pair != utf8.RuneError {
+		return utf8.AppendRune(dst, pair), 2 * size
+	}
+	return utf8.AppendRune(dst, utf8.RuneError), size
+}
+
+// hexEscape reads an escape \u0000.
+func hexEscape(in []byte) (r rune, ok bool) {
+	if len(in) < len(`\u0000`) || in[0] != '\\' || in[1] != 'u' {
+		return 0, false
+	}
+	for _, c := range in[2:6] {
+		r <<= 4
+		switch {
+		case '0' <= c && c <= '9':
+			r |= rune(c - '0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			r |= rune(c|0x20-'a') + 10
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}
+
+// wrappings are the members in which models put an input, beside the right one.
+var wrappings = [...]string{"input", "patch", "command", "cmd"}
+
+// unwrap returns the input that whole arguments hold: a string, in an object, or the last one of an
+// array in it, which is a command line. Anything else is the input itself.
+func unwrap(text []byte) []byte {
+	var d jsonx.Doc
+	if d.Parse(text, jsonx.Options{Record: 4}) != nil {
+		return text
+	}
+	v := d.Root()
+	for range 2 { // an input in an input has been seen
+		if !v.IsObject() {
+			break
+		}
+		inner := only(v)
+		for _, name := range wrappings {
+			if m := v.Get(name); !inner.Exists() && m.Exists() {
+				inner = m
+			}
+		}
+		v = inner
+	}
+	if n := v.Len(); v.IsArray() && n > 0 {
+		v = v.Index(n - 1)
+	}
+	switch {
+	case v.IsString():
+		return v.AppendText(nil)
+	case d.Root().IsObject() && d.Root().Len() == 0: // of a tool call without arguments
+		return nil
+	}
+	return text
+}
+
+// only returns the value of an object's only member.
+func only(v jsonx.Value) jsonx.Value {
+	it := v.Iter()
+	if !it.Next() {
+		return jsonx.Value{}
+	}
+	first := it.Value()
+	if it.Next() {
+		return jsonx.Value{}
+	}
+	return first
+}
+
+// fence takes away the code fence that models put around an input. It is on for a tool with a
+// grammar, whose input cannot begin with one. The zero value passes everything.
+type fence struct {
+	on    bool
+	phase fencePhase
+	held  []byte // what may be a part of a fence
+	line  bool   // a line has begun before held
+}
+
+type fencePhase uint8
+
+const (
+	fenceBegins fencePhase = iota
+	fenceOpens             // the first line is the fence
+	fenceInside
+	fenceNone
+)
+
+const fenceMark = "```"
+
+// add appends text that has been found to be no part of a fence, as contents of a JSON string.
+func (f *fence) add(dst, text []byte) []byte {
+	if !f.on || f.phase == fenceNone {
+		return jsonx.AppendEscaped(dst, text)
+	}
+	f.held = append(f.held, text...)
+	if f.phase == fenceBegins {
+		switch begin := bytes.TrimLeft(f.held, " \t\r\n"); {
+		case bytes.HasPrefix(begin, []byte(fenceMark)):
+			f.phase, f.held = fenceOpens, begin
+		case bytes.HasPrefix([]byte(fenceMark), begin) && len(f.held) < maxUndecided: // more has to come
+			return dst
+		default:
+			f.phase = fenceNone
+			return f.release(dst, len(f.held))
+		}
+	}
+	if f.phase == fenceOpens {
+		end := bytes.IndexByte(f.held, '\n')
+		if end < 0 && len(f.held) < maxUndecided {
+			return dst
+		}
+		if end < 0 { // no fence has so long a line
+			f.phase = fenceNone
+			return f.release(dst, len(f.held))
+		}
+		f.phase, f.held = fenceInside, f.held[end+1:]
+	}
+	return f.release(dst, f.closing())
+}
+
+// closing returns where in what is held a closing fence may begin: on a line of its own, with
+// nothing but space behind it.
+func (f *fence) closing() int {
+	text := f.held
+	n := len(bytes.TrimRight(text, " \t\r\n"))
+	marks := 0
+	for marks < len(fenceMark) && n > 0 && text[n-1] == '`' {
+		n, marks = n-1, marks+1
+	}
+	n = len(bytes.TrimRight(text[:n], " \t"))
+	switch {
+	case len(text)-n > maxUndecided, marks > 0 && (n > 0 || f.line) && (n == 0 || text[n-1] != '\n'):
+		return len(text)
+	case n > 0 && text[n-1] == '\n':
+		return n - 1
+	}
+	return n
+}
+
+// release lets go of n bytes of what was held.
+func (f *fence) release(dst []byte, n int) []byte {
+	dst = jsonx.AppendEscaped(dst, f.held[:n])
+	f.line = f.line || n > 0 // a line end at the end would be held
+	f.held = append(f.held[:0], f.held[n:]...)
+	return dst
+}
+
+// finish appends what turns out to be no fence.
+func (f *fence) finish(dst []byte) []byte {
+	rest := f.held
+	f.held = nil
+	if f.phase == fenceInside && bytes.Equal(bytes.TrimSpace(rest), []byte(fenceMark)) {
+		return dst
+	}
+	return jsonx.AppendEscaped(dst, rest)
+}
