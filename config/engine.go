@@ -37,6 +37,7 @@ type Engine struct {
 	// how many requests run at once; the sum of all matches, the first page that has it
 	Capacity    []EngineValue `yaml:"capacity"`
 	Concurrency int           `yaml:"concurrency"` // when neither the file nor the engine says
+	Residents   EngineValue   `yaml:"residents"`   // where it tells how many models it keeps in memory
 
 	// operation to path, for those that differ, "" for those it has not; see EngineOperations
 	Paths map[string]string `yaml:"paths"`
@@ -253,6 +254,7 @@ func (e *Engine) Problems() []string {
 		c.need(v.Path != "", element("capacity", i)+".path: missing")
 	}
 	c.need(e.Concurrency >= 0, "concurrency: must not be negative")
+	c.value("residents", e.Residents)
 	for _, op := range slices.Sorted(maps.Keys(e.Paths)) {
 		c.need(slices.Contains(EngineOperations, op), fmt.Sprintf("paths.%s: not an operation; use one of %s", op,
 			strings.Join(EngineOperations, ", ")))

@@ -202,7 +202,10 @@ type Upstream struct {
 	TLS         UpstreamTLS `yaml:"tls"`
 	Native      []string    `yaml:"native"` // messages, responses
 	Resolve     Duration    `yaml:"resolve"`
-	Edges       int         `yaml:"-"` // those that share its slots: Fleet.Edges
+	// how many models an engine that loads on demand keeps in memory: calls for others wait for their
+	// turn; the engine's own number, where it tells one, if that is smaller; 0: no turns
+	Residents int `yaml:"residents"`
+	Edges     int `yaml:"-"` // those that share its slots: Fleet.Edges
 }
 
 // Concurrency is written as one number (one shared pool) or as a map of separate pools; zero value:

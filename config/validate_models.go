@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,35 @@ func (c modelChecks) all() {
 		c.published(at, m)
 	}
 	c.promptCaches()
+	c.turns()
+}
+
+// turns warns of models that wait for their turn at an upstream and have no queue to do it in.
+func (c modelChecks) turns() {
+	models := map[string]map[string]bool{} // upstream to what is served there
+	for i := range c.file.Models {
+		for _, d := range c.file.Models[i].Deployments {
+			if models[d.Upstream] == nil {
+				models[d.Upstream] = map[string]bool{}
+			}
+			models[d.Upstream][cmp.Or(d.Served, c.file.Models[i].ID)] = true
+		}
+	}
+	for i := range c.file.Models {
+		m, at := &c.file.Models[i], element("models", i)
+		for _, d := range m.Deployments {
+			u, known := c.upstreams[d.Upstream]
+			if !known || m.Queue.Depth > 0 {
+				continue
+			}
+			if n := c.file.Upstreams[u].Residents; n > 0 && len(models[d.Upstream]) > n {
+				c.check.warn(at,
+					"its calls take turns with other models at %s (residents: %d), and without a queue they get a 429 until it is its turn: add queue: { depth: 50, wait: 60s }",
+					d.Upstream, n)
+				break
+			}
+		}
+	}
 }
 
 // promptCaches checks what keeps the cached prompts of keys apart. An engine has one cache for all

@@ -101,6 +101,7 @@ func (c upstreamChecks) all() {
 			c.check.fail(at+".weight",
 				"%v is out of range: above 0, up to 1000; to give an upstream no calls take it out of the deployments", u.Weight)
 		}
+		c.check.number(at+".residents", u.Residents, 0, 1e6)
 		if u.Resolve != 0 && u.Resolve < Duration(time.Second) {
 			c.check.fail(at+".resolve", "%s is too often: at least 1s, or 0 to resolve once", u.Resolve)
 		}

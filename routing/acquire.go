@@ -17,7 +17,7 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 		case best == nil:
 			return nil, nil, r.Full(q)
 		}
-		if lease, ok := best.Upstream.TryLease(q.Key, q.Pool, q.Tokens, q.Now); ok {
+		if lease, ok := best.model.TryLease(q.Key, q.Pool, q.Tokens, q.Now); ok {
 			if r.directory != nil {
 				r.directory.learn(q.Prefix, best.member)
 			}

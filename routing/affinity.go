@@ -82,7 +82,7 @@ func (c *choice) warmest() (best *Target, own []uint64) {
 			if !who.has(t.member) || !q.allows(t, c.state) {
 				continue
 			}
-			t.Upstream.ReadLoad(&l, q.Pool, q.at)
+			t.readLoad(&l, q)
 			if queues(&l) || l.Penalty >= doubt {
 				continue
 			}

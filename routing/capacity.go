@@ -82,18 +82,18 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 			return Room{None: true}
 		}
 	}
+	room := Room{Shared: u.Limits().Shared}
 	for i := range r.targets {
 		if t := &r.targets[i]; t.Upstream == u && q.allows(t, state) {
 			var l upstreams.Load
-			u.ReadLoad(&l, q.Pool, q.at)
-			room := Room{Slots: max(0, l.Limit-l.Active), Shared: u.Limits().Shared}
-			if u.Breaker.Position(q.Now) == upstreams.BreakerHalfOpen {
-				room.Slots = min(1, room.Slots)
-			}
-			return room
+			t.readLoad(&l, q)
+			room.Slots = max(room.Slots, l.Limit-l.Active) // it may not be the turn of each name
 		}
 	}
-	return Room{}
+	if u.Breaker.Position(q.Now) == upstreams.BreakerHalfOpen {
+		room.Slots = min(1, room.Slots)
+	}
+	return room
 }
 
 // anyAllowed reports whether a query may go to any target in a state.

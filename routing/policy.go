@@ -109,7 +109,7 @@ func (w *turn) next() *Target {
 			w.to = 0
 		}
 		if t := &w.c.r.targets[w.at]; w.c.q.allows(t, w.c.state) {
-			t.Upstream.ReadLoad(&w.load, w.c.q.Pool, w.c.q.at)
+			t.readLoad(&w.load, w.c.q)
 			w.met = true
 			return t
 		}
@@ -165,7 +165,7 @@ func (c *choice) betterOfTwo() *Target {
 		if t == first || !q.allows(t, c.state) {
 			continue
 		}
-		t.Upstream.ReadLoad(&l, q.Pool, q.at)
+		t.readLoad(&l, q)
 		switch {
 		case l.Active >= l.Limit:
 		case first == nil:

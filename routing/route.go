@@ -44,6 +44,12 @@ func (q *Query) allows(t *Target, s upstreams.State) bool {
 	return t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && (len(q.Exclude) == 0 || !q.excludes(t))
 }
 
+// readLoad sets l to the load that a query would meet at the target.
+func (t *Target) readLoad(l *upstreams.Load, q *Query) {
+	t.Upstream.ReadLoad(l, q.Pool, q.at)
+	t.model.Weigh(l, q.Now)
+}
+
 // Route is one model's way to its engines. It is safe for concurrent use.
 type Route struct {
 	ID      string // the model's canonical id
@@ -59,6 +65,24 @@ type Route struct {
 // Targets returns the route's targets in the order of the configuration. The slice is the route's
 // own.
 func (r *Route) Targets() []Target { return r.targets }
+
+// Wait counts a call that waits for a slot with the targets that keep few models in memory, so that
+// they come to load its model. quit ends that.
+func (r *Route) Wait(q *Query) (quit func()) {
+	var all []func()
+	for i := range r.targets {
+		if t := &r.targets[i]; t.model.Available() && !q.excludes(t) {
+			if quit := t.model.Wait(q.Now); quit != nil {
+				all = append(all, quit)
+			}
+		}
+	}
+	return func() {
+		for _, quit := range all {
+			quit()
+		}
+	}
+}
 
 // WantsPrefix reports whether the route's policy looks at Query.Prefix.
 func (r *Route) WantsPrefix() bool { return r.directory != nil }

@@ -436,3 +436,51 @@ func TestCapacity(t *testing.T) {
 		t.Error("a route whose upstream was never probed is called ready")
 	}
 }
+
+// Where engines keep few models, a call goes to one that has the model loaded as long as it has
+// room, by every policy, and a model whose turn it is nowhere finds its engines full, not away.
+func TestLoadedFirst(t *testing.T) {
+	for _, policy := range policies {
+		ups := []config.Upstream{upstream("u0", 2), upstream("u1", 2), upstream("u2", 2)}
+		for i := range ups {
+			ups[i].Residents = 1
+		}
+		p := plan(t, ups...)
+		tab := table(t, p, model("m", policy, "u0", "u1", "u2"), model("n", policy, "u0", "u1", "u2"))
+		m, n := lookup(t, tab, "m"), lookup(t, tab, "n")
+		var where []string
+		var leases []*upstreams.Lease
+		for i := range 6 {
+			l, _, err := m.Acquire(&Query{Now: time.Now(), Rand: uint64(i)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			where, leases = append(where, l.Upstream().Name()), append(leases, l)
+			var full *FullError
+			if _, _, err := n.Acquire(&Query{Now: time.Now(), Exclude: free(tab, "n")}); !errors.As(err, &full) {
+				t.Errorf("%s: beside calls of another model it gets %v", policy, err)
+			}
+		}
+		for i := 0; i < len(where); i += 2 {
+			if where[i] != where[i+1] {
+				t.Errorf("%s: a second engine loads the model although one has it and room: %v", policy, where)
+				break
+			}
+		}
+		for _, l := range leases {
+			l.Release(upstreams.OutcomeOK)
+		}
+	}
+}
+
+// free lists the upstreams of a model that have no call.
+func free(tab *Table, id string) (ids []upstreams.ID) {
+	r, _ := tab.Lookup([]byte(id))
+	var l upstreams.Load
+	for _, t := range r.targets {
+		if t.Upstream.ReadLoad(&l, upstreams.PoolText, upstreams.At(time.Now())); l.Active == 0 {
+			ids = append(ids, t.Upstream.ID())
+		}
+	}
+	return ids
+}

@@ -85,6 +85,15 @@
 // Slots in which an engine works for clients that have left (reports.go) are taken off a shared
 // limit where the engine's reports prove them.
 //
+// # Models that take turns
+//
+// An engine that loads models on demand keeps a few in memory and swaps for every other call. With
+// `residents` its models take turns (package residency): a lease is for a model, and the calls of
+// one whose turn it is not find the upstream full, so they wait in their model's queue or are
+// refused like calls of a full pool. The gate learns what is loaded from the list of models, and
+// how many fit where the engine says so. A clock that runs out while the engine may be loading the
+// model counts as no failure.
+//
 // # Design
 //
 // Probes and scrapes use the same exchange as calls, on a transport of their own: one HTTP
@@ -94,7 +103,8 @@
 //
 //	Health (health.go)            up or down; the liveness machine in it is pure
 //	CircuitBreaker (breaker.go)   closed, open, half-open; the circuit in it is pure (circuit.go)
-//	ServedModels (models.go)      which models it has: an immutable view, replaced as a whole
+//	ServedModels (models.go)      which models it has: an immutable view, replaced as a whole; and
+//	                              whose turn it is, where it keeps few of them loaded
 //	slots (slots.go)              calls in flight, and the limits
 //	reports (reports.go)          what the engine says of its work: others' work, ghosts
 //	penalty (load.go)             failures and refusals as load

@@ -80,6 +80,10 @@ func (g *generationProber) start(pool Pool, trial bool) bool {
 		u.Breaker.generation(engine.GenerationRejected, trial, "calls fail", now)
 		return false
 	}
+	turn, ok := u.Models.takeTurn(g.served, now)
+	if !ok {
+		return false
+	}
 	g.running, g.begun = true, now
 	limit := generationLimit
 	if profile.Has(config.QuirkLoadsOnDemand) {
@@ -88,7 +92,10 @@ func (g *generationProber) start(pool Pool, trial bool) bool {
 	if g.limit > 0 && !toEnd {
 		limit = min(limit, g.limit)
 	}
-	go u.hooks.guard.Once(guardGeneration, func() { g.run(p, profile, steps, limit, pool, trial) })
+	go u.hooks.guard.Once(guardGeneration, func() {
+		defer turn.Leave(time.Now())
+		g.run(p, profile, steps, limit, pool, trial)
+	})
 	return true
 }
 

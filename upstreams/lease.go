@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"penstock/upstreams/http1"
+	"penstock/upstreams/residency"
 )
 
 // Lease is one held slot of one upstream, and the only way to reach it. Its holder sends with
@@ -17,6 +18,8 @@ type Lease struct {
 	failedFor *FailureSource // of a call that failed
 	pool      Pool
 	up        *Upstream
+	model     *ServedModel     // nil: no model's turn was asked for
+	place     *residency.Model // that it has entered; nil: there are no turns
 	weight    int64
 	exchange  http1.Exchange // here and not behind a pointer, so that a call allocates once
 }
@@ -58,6 +61,39 @@ func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lea
 	return l, true
 }
 
+// enter takes the turn of the lease's model. It reports whether it is the model's; if not, the
+// lease is given back.
+func (l *Lease) enter(now time.Time) bool {
+	place := l.model.place.Load()
+	if place == nil {
+		return true
+	}
+	if ok, _ := place.Enter(now); ok {
+		l.place = place
+		return true
+	}
+	l.held.Store(false)
+	l.up.slots.tokens[l.pool].Add(-l.weight)
+	if l.trial.Swap(false) {
+		l.up.Breaker.trial.Store(false)
+		l.up.hooks.room()
+	}
+	l.up.set.freeSlot(l.up, l.pool)
+	return false
+}
+
+// leave ends the turn of the lease's model, where it has one.
+func (l *Lease) leave(o Outcome, now time.Time) {
+	if l.place == nil {
+		return
+	}
+	if o == OutcomeOK {
+		l.place.Loaded(0)
+	}
+	l.place.Leave(now)
+	l.up.Models.awaitTurn(now)
+}
+
 // Upstream returns where the lease is held.
 func (l *Lease) Upstream() *Upstream { return l.up }
 
@@ -90,7 +126,11 @@ const longTrial = 3 * time.Second
 // runs longer than longTrial from here on passes, so that a long stream does not keep everyone else
 // out.
 func (l *Lease) FirstToken(d time.Duration) {
-	l.up.Averages.ttft.learn(d.Seconds(), 0, 0.1)
+	if l.place == nil || !l.place.Cold() { // a load says nothing of how fast the engine is
+		l.up.Averages.ttft.learn(d.Seconds(), 0, 0.1)
+	} else {
+		l.place.Loaded(d)
+	}
 	if l.trial.Load() {
 		time.AfterFunc(longTrial, l.passLongTrial)
 	}
@@ -131,14 +171,19 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 			l.up.set.freeSlot(l.up, l.pool)
 		}
 	}()
+	l.up.series.attempts[o].Inc()
+	if o == OutcomeTimeout && l.model != nil && l.model.loads() {
+		o = OutcomeClientGone // that the engine was loading the model is no failure, and shows nothing else
+		l.up.probing.kick()
+	}
+	l.leave(o, now)
 	passedOn = l.book(o, by, l.trial.Swap(false), now) && l.up.generations.start(l.pool, false)
 }
 
-// book books the outcome: breaker, passive health, penalty, metrics. It reports whether a
-// generation probe is to confirm that the engine fails.
+// book books the outcome: breaker, passive health, penalty. It reports whether a generation probe
+// is to confirm that the engine fails.
 func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u := l.up
-	u.series.attempts[o].Inc()
 	if o.failed() || o == OutcomeRefused {
 		u.penalty.charge(At(now))
 	}

@@ -8,24 +8,58 @@ import (
 
 	"go.uber.org/zap"
 
+	"penstock/config"
 	"penstock/upstreams/engine"
+	"penstock/upstreams/residency"
 )
 
 // ServedModels are the models that an upstream has, by its engine's list and by 404s of calls.
 type ServedModels struct {
-	view atomic.Pointer[modelView]
+	view   atomic.Pointer[modelView]
+	places residency.Places // whose turn it is, where the engine keeps few of them in memory
+	up     *Upstream
 
 	mu       sync.Mutex
 	expected []string // served names that routes send here
 	entries  map[string]*ServedModel
 	flaps    map[string]flaps // by served name
+	turn     *time.Timer      // calls turnsChange; nil: it was never needed
 
 	hooks *hooks
 }
 
-func (s *ServedModels) init(profile *engine.Profile, expected []string, hooks *hooks) {
-	s.expected, s.hooks, s.entries, s.flaps = expected, hooks, map[string]*ServedModel{}, map[string]flaps{}
+func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) {
+	s.up, s.expected, s.hooks = u, st.expected, &u.hooks
+	s.entries, s.flaps = map[string]*ServedModel{}, map[string]flaps{}
 	s.view.Store(&modelView{profile: profile})
+	s.places.Configure(st.spec.Residents)
+}
+
+// awaitTurn has the calls that wait look again when those of another model may pass although no
+// call ends. It is called after a call has ended, and after one has begun to wait.
+func (s *ServedModels) awaitTurn(now time.Time) {
+	g := s.places.Gate()
+	if g == nil {
+		return
+	}
+	in, ok := g.NextChange(now)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn == nil {
+		s.turn = time.AfterFunc(in, s.turnsChange)
+	} else {
+		s.turn.Reset(in)
+	}
+}
+
+// turnsChange has the calls that wait look again.
+func (s *ServedModels) turnsChange() {
+	defer s.hooks.guard.Catch(guardRoom, nil)
+	s.hooks.room()
+	s.awaitTurn(time.Now())
 }
 
 // modelView is what decides whether a model is served. It never changes.
@@ -43,11 +77,110 @@ func (v *modelView) serves(served string) bool {
 }
 
 // ServedModel is one served name at one upstream. The upstream keeps it up to date, so that a pick
-// reads one atomic where Serves looks the name up. It lives as long as the upstream.
-type ServedModel struct{ unavailable atomic.Bool }
+// reads one atomic where Serves looks the name up. It lives as long as the upstream, and any
+// goroutine may call its methods.
+type ServedModel struct {
+	unavailable atomic.Bool
+	place       atomic.Pointer[residency.Model] // nil: its calls wait for no turn
+	served      string
+	all         *ServedModels
+}
 
-// Available is what Serves returns for the name. Any goroutine may call it.
+// Available is what Serves returns for the name.
 func (m *ServedModel) Available() bool { return !m.unavailable.Load() }
+
+// coldPenalty is how many times full an upstream looks that would have to load the model first:
+// where it is loaded, a call is faster, as long as there is room.
+const coldPenalty = 2
+
+// Weigh corrects a load of the upstream for calls of this model. There is no room while it is not
+// the model's turn.
+func (m *ServedModel) Weigh(l *Load, now time.Time) {
+	p := m.place.Load()
+	if p == nil {
+		return
+	}
+	switch passes, cold := p.Passes(now); {
+	case !passes:
+		l.Active = max(l.Active, l.Limit)
+	case cold:
+		l.Penalty += float64(coldPenalty * l.Limit)
+	}
+}
+
+// TryLease is Upstream.TryLease for a call of this model, whose turn it must be.
+func (m *ServedModel) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
+	l, ok := m.all.up.TryLease(key, p, tokens, now)
+	if !ok {
+		return nil, false
+	}
+	if l.model = m; !l.enter(now) {
+		return nil, false
+	}
+	return l, true
+}
+
+// Wait counts a call that waits for a slot, so that its model gets a turn. quit ends that; it is
+// nil where there are no turns.
+func (m *ServedModel) Wait(now time.Time) (quit func()) {
+	p := m.place.Load()
+	if p == nil {
+		return nil
+	}
+	p.Wait(now)
+	m.all.awaitTurn(now)
+	return func() {
+		if p.Quit() { // it may have kept others out
+			m.all.turnsChange()
+		}
+	}
+}
+
+// loads reports whether the engine has been asked for the model and may not have loaded it yet.
+func (m *ServedModel) loads() bool {
+	if p := m.place.Load(); p != nil {
+		return p.Cold()
+	}
+	v := m.all.view.Load()
+	info, ok := v.list.Find(v.profile, m.served)
+	return ok && info.LoadedKnown && !info.Loaded && v.profile.Has(config.QuirkLoadsOnDemand)
+}
+
+// takeTurn takes a turn of a model for a request of the edge's own. The turn is nil where there are
+// none.
+func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.Model, ok bool) {
+	if turn = s.Entry(served).place.Load(); turn == nil {
+		return nil, true
+	}
+	ok, _ = turn.Enter(now)
+	return turn, ok
+}
+
+// Loading reports whether the engine is loading a model, as far as the turns of its models show:
+// it may answer nothing meanwhile.
+func (s *ServedModels) Loading() bool {
+	g := s.places.Gate()
+	return g != nil && g.Loading()
+}
+
+// setPlaces changes how many models the engine keeps. The caller holds mu.
+func (s *ServedModels) setPlaces(change func(int) bool, n int) {
+	if !change(n) {
+		return
+	}
+	for _, m := range s.entries {
+		m.setPlace()
+	}
+	s.hooks.room()
+}
+
+func (m *ServedModel) setPlace() {
+	if g := m.all.places.Gate(); g != nil {
+		m.place.Store(g.Model(m.served))
+	} else {
+		m.place.Store(nil)
+	}
+}
 
 // Entry returns the entry of a served name, always the same one for the same name. The caller
 // passes configured names only, so the map is bounded.
@@ -56,8 +189,9 @@ func (s *ServedModels) Entry(served string) *ServedModel {
 	defer s.mu.Unlock()
 	m := s.entries[served]
 	if m == nil {
-		m = new(ServedModel)
+		m = &ServedModel{served: served, all: s}
 		m.unavailable.Store(!s.Serves(served))
+		m.setPlace()
 		s.entries[served] = m
 	}
 	return m
@@ -85,11 +219,12 @@ func (s *ServedModels) MaxContext(served string) int {
 	return m.Context
 }
 
-// configure takes over another engine and other expectations.
-func (s *ServedModels) configure(profile *engine.Profile, expected []string) {
+// configure takes over another engine and other settings.
+func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expected = expected
+	s.expected = st.expected
+	s.setPlaces(s.places.Configure, st.spec.Residents)
 	s.show(profile, s.view.Load().list, s.view.Load().missing)
 }
 
@@ -107,6 +242,24 @@ func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	defer s.mu.Unlock()
 	v := s.view.Load()
 	s.show(v.profile, list, v.missing.still(v.profile, list, begun))
+	if g := s.places.Gate(); g != nil && list != nil && g.Observe(s.loaded, begun) {
+		s.hooks.room()
+	}
+}
+
+// loaded reports whether the engine lists the name as loaded, and false for ok where it does not
+// say.
+func (s *ServedModels) loaded(served string) (loaded, ok bool) {
+	v := s.view.Load()
+	m, _ := v.list.Find(v.profile, served)
+	return m.Loaded, m.LoadedKnown
+}
+
+// told takes over how many models the engine says that it keeps.
+func (s *ServedModels) told(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setPlaces(s.places.Tell, n)
 }
 
 // list is what the engine listed last; nil: nothing.

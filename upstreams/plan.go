@@ -154,7 +154,7 @@ func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *en
 	u.Health.facts.machine.fall, u.Health.facts.machine.rise = st.probe.fall, st.probe.rise
 	u.Breaker.hooks, u.Breaker.missing = &u.hooks, u.generations.trialLater
 	u.Breaker.openUntil.Store(breakerClosed)
-	u.Models.init(profile, st.expected, &u.hooks)
+	u.Models.init(u, profile, st)
 	u.slots.hooks = &u.hooks
 	u.slots.configure(&st.spec, st.weight, profile)
 	u.probing.first = make(chan struct{})

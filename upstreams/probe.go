@@ -308,6 +308,11 @@ func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	if n, ok := r.Slots(ctx); ok {
 		p.up.slots.setReported(n)
 	}
+	if p.up.settings.Load().spec.Residents > 0 {
+		if n, ok := r.Residents(ctx); ok {
+			p.up.Models.told(n)
+		}
+	}
 }
 
 // readLoad scrapes the first source that answers, beginning with the one that did last time.

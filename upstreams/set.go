@@ -134,7 +134,7 @@ func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool
 		u.engine.Store(s.profiles.Load().Successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
 	}
 	u.slots.configure(&st.spec, st.weight, u.engine.Load())
-	u.Models.configure(u.engine.Load(), st.expected)
+	u.Models.configure(u.engine.Load(), st)
 	if old.probe != st.probe {
 		u.Health.setThresholds(st.probe.fall, st.probe.rise)
 	}

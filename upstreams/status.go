@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/upstreams/engine"
+	"penstock/upstreams/residency"
 )
 
 // Status is everything about an upstream at one moment, as plain data for the status page and for
@@ -42,6 +43,8 @@ type Status struct {
 
 	Attempts  map[string]uint64 `json:"attempts"`  // by result, since the start
 	Abandoned map[string]uint64 `json:"abandoned"` // calls given up, by what the engine did with their slots
+
+	Residency *residency.Snapshot `json:"residency,omitempty"` // whose turn it is, where models take turns
 
 	GenerationProbes map[string]uint64 `json:"generation_probes"` // the edge's own, by result, since the start
 	Generation       *LastGeneration   `json:"last_generation_probe,omitempty"`
@@ -114,6 +117,9 @@ func (u *Upstream) Status(now time.Time) Status {
 	if report := u.reports.last.Load(); report != nil {
 		r := report.Report
 		st.Report, st.ReportFresh, st.ReportAge = &r, report.fresh(At(now)), age(report.At, now)
+	}
+	if g := u.Models.places.Gate(); g != nil {
+		st.Residency = g.Snapshot(now)
 	}
 	if until := u.Breaker.openUntil.Load(); until != breakerClosed && until > ticks(now) {
 		st.BreakerOpens = time.Duration(until - ticks(now)).Seconds()

@@ -17,6 +17,7 @@ import (
 	"penstock/proxy/limit"
 	"penstock/routing"
 	"penstock/upstreams"
+	"penstock/upstreams/residency"
 )
 
 // world is an edge without requests: real upstreams that nobody probes, real routes, the queues
@@ -30,6 +31,7 @@ type world struct {
 	table   atomic.Pointer[routing.Table]
 	waiting []*waitingCall
 	running []*upstreams.Lease
+	turns   bool // models take turns at the upstreams
 
 	wakes, ended atomic.Int64 // since the step began
 	freed        int          // slots, likewise
@@ -47,8 +49,8 @@ type waitingCall struct {
 
 const worldModels, worldUpstreams = 4, 4
 
-func newWorld(t *rapid.T) *world {
-	w := &world{t: t, queues: limit.NewQueues()}
+func newWorld(t *rapid.T, turns bool) *world {
+	w := &world{t: t, queues: limit.NewQueues(), turns: turns}
 	var err error
 	if w.set, err = upstreams.NewSet(upstreams.Options{
 		OnFree:   w.queues.SlotFreed,
@@ -60,6 +62,9 @@ func newWorld(t *rapid.T) *world {
 	specs := make([]config.Upstream, worldUpstreams)
 	for i := range specs {
 		specs[i] = config.Upstream{Name: fmt.Sprint("up-", i), URL: fmt.Sprint("http://127.0.0.1:", i+1), Engine: "openai", Concurrency: w.concurrency()}
+		if turns {
+			specs[i].Residents = rapid.IntRange(0, 2).Draw(t, "residents")
+		}
 	}
 	if w.plan, err = w.set.Plan(specs, nil); err != nil {
 		t.Fatal(err)
@@ -94,8 +99,12 @@ func (w *world) reload() {
 		}
 		m := config.Model{ID: fmt.Sprint("m", i), Policy: rapid.SampledFrom(policies).Draw(w.t, "policy")}
 		names := rapid.SliceOfNDistinct(rapid.IntRange(0, worldUpstreams-1), 1, worldUpstreams, rapid.ID[int]).Draw(w.t, "upstreams")
+		served := "s"
+		if w.turns && i > 0 {
+			served = fmt.Sprint("s", i+1) // "s2" is the second name of others, too
+		}
 		for _, u := range names {
-			m.Deployments = append(m.Deployments, config.Deployment{Upstream: w.ups[u].Name(), Served: "s"})
+			m.Deployments = append(m.Deployments, config.Deployment{Upstream: w.ups[u].Name(), Served: served})
 		}
 		if rapid.Bool().Draw(w.t, "a second name there") {
 			m.Deployments = append(m.Deployments, config.Deployment{Upstream: w.ups[names[0]].Name(), Served: "s2"})
@@ -162,6 +171,7 @@ func (w *world) arrive() {
 	w.waiting = append(w.waiting, c)
 	go func() {
 		defer close(c.over)
+		defer r.Wait(&routing.Query{Exclude: c.need.Tried, Now: time.Now()})()
 		_ = c.q.Wait(c.done, &c.need, time.Now().Add(time.Hour), func() bool {
 			if newest := w.route(model); newest != nil {
 				r = newest
@@ -249,10 +259,16 @@ type timeless struct{ testing.TB }
 // TestNobodySleepsBesideAFreeSlot: whatever becomes of the upstreams, of the routes and of the
 // calls, nobody waits for a slot who could have one, and no more are woken than slots are there
 // for.
-func TestNobodySleepsBesideAFreeSlot(t *testing.T) {
+func TestNobodySleepsBesideAFreeSlot(t *testing.T) { nobodySleeps(t, false) }
+
+// TestNobodySleepsInItsTurn: likewise where engines keep few models and these take turns, and no
+// turn is left behind.
+func TestNobodySleepsInItsTurn(t *testing.T) { nobodySleeps(t, true) }
+
+func nobodySleeps(t *testing.T, turns bool) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(timeless{t}, func(rt *rapid.T) {
-			w := newWorld(rt)
+			w := newWorld(rt, turns)
 			defer w.end()
 			up := func() *upstreams.Upstream { return w.ups[rapid.IntRange(0, worldUpstreams-1).Draw(rt, "upstream")] }
 			actions := map[string]func(){
@@ -323,11 +339,16 @@ func TestNobodySleepsBesideAFreeSlot(t *testing.T) {
 				w.settle()
 				w.check()
 				came := max(0, len(w.waiting)-before)
-				if wakes, most := int(w.wakes.Load()), came+2*max(w.freed, int(w.ended.Load())); wakes > most {
+				if wakes, most := int(w.wakes.Load()), came+2*max(w.freed, int(w.ended.Load())); wakes > most && !turns {
 					rt.Fatalf("%s: %d looked for a slot, %d found one, %d were freed, %d came", name, wakes, w.ended.Load(), w.freed, came)
 				}
 			}
 			w.end()
+			for _, u := range w.ups {
+				if s := u.Status(time.Now()).Residency; s != nil && slices.ContainsFunc(s.Models, func(m residency.Resident) bool { return m.Running+m.Waiting != 0 }) {
+					rt.Fatalf("turns are left: %+v", s)
+				}
+			}
 			for i := range worldModels - 1 {
 				if n := w.queues.ForModel(fmt.Sprint("m", i)).Waiting(); n != 0 {
 					rt.Fatalf("%d wait", n)

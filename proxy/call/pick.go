@@ -57,7 +57,9 @@ func (p picker) waitForSlot(q *routing.Query, full error) (lease *upstreams.Leas
 		need.Key = p.call.rates.key.ID
 	}
 	begun := time.Now()
-	err = full
+	q.Now, err = begun, full
+	quit := m.Route.Wait(q)
+	defer quit()
 	waited := m.Queue.Wait(left, &need, begun.Add(m.Config.Queue.Wait.D()), func() bool {
 		q.Now = time.Now()
 		p.call.config.follow(p.call.shared.Current()) // a reload may have given the model other engines

@@ -59,6 +59,8 @@
 //	upstreams/http1/idle_pool.go idlePool.sweep         engines      one look at idle connections; the next comes with the next call
 //	upstreams/http1/conn.go conn.interruptUnacked       engines      the early end of one write under TLS to a host that vanished
 //	upstreams/http1/transport.go Transport.ExchangeWhile  engines    nothing; the exchange of a probe ends by its clock
+//	upstreams/models.go ServedModels.awaitTurn           room         starts ServedModels.turnsChange
+//	upstreams/models.go ServedModels.turnsChange         room         one waking of calls that wait; the next freed slot wakes them
 //	upstreams/breaker.go CircuitBreaker.publish          room         starts CircuitBreaker.halfOpen
 //	upstreams/breaker.go CircuitBreaker.halfOpen         room         one waking of calls that wait; the next freed slot wakes them
 //	upstreams/engine/detect.go Discover                 -            a command that is no serving edge: it ends with its stack

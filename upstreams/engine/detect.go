@@ -88,6 +88,7 @@ type Detection struct {
 	Healthy    bool
 	Models     []ModelInfo
 	Slots      int // how many requests it runs at once; 0: not reported
+	Residents  int // how many models it keeps in memory; 0: not reported
 	Load       *Load
 	LoadPath   string // where that stands
 }
@@ -140,6 +141,7 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 		}
 	}
 	d.Slots, _ = r.Slots(ctx)
+	d.Residents, _ = r.Residents(ctx)
 	if load, _, path, ok := r.Load(ctx, 0); ok {
 		d.Load, d.LoadPath = &load, path
 	}

@@ -82,6 +82,13 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 		n, _ := p.Slots(0)
 		fmt.Fprintf(b, "    concurrency: %d\n", n)
 	}
+	switch {
+	case !p.Has(config.QuirkLoadsOnDemand):
+	case d.Residents > 0:
+		fmt.Fprintf(b, "    residents: %d   # as it says; calls for other models wait in their queues for their turn\n", d.Residents)
+	default:
+		b.WriteString("    #residents: 1   # how many models it keeps in memory; give them a queue, in which calls wait for their turn\n")
+	}
 }
 
 // servedModel is a model with the engines that list it.
@@ -90,6 +97,7 @@ type servedModel struct {
 	kind      string
 	guessed   bool // the kind, from the name
 	vision    bool // on every engine: a request with an image may go to any of them
+	turns     bool // its calls wait for its turn at an engine that keeps fewer models
 	upstreams []string
 }
 
@@ -111,6 +119,7 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 				out = append(out, m)
 			}
 			m.vision = m.vision && models[j].Vision
+			m.turns = m.turns || d.Residents > 0 && d.Residents < len(models)
 			m.upstreams = append(m.upstreams, names[i])
 		}
 	}
@@ -127,6 +136,9 @@ func (m *servedModel) write(b *bytes.Buffer) {
 	}
 	if m.vision && m.kind == config.KindChat {
 		b.WriteString("    input_modalities: [text, image]\n")
+	}
+	if m.turns {
+		b.WriteString("    queue: { depth: 50, wait: 60s }\n")
 	}
 	deployments := make([]string, len(m.upstreams))
 	for i, u := range m.upstreams {

@@ -81,6 +81,20 @@ func (r *Reader) Slots(ctx context.Context) (n int, ok bool) {
 	return 0, false
 }
 
+// Residents reads how many models the engine keeps in memory. ok is false when it does not say.
+func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
+	v := r.Profile.spec.Residents
+	if v.Path == "" {
+		return 0, false
+	}
+	content, err := r.content(ctx, v.Path)
+	if err != nil {
+		return 0, false
+	}
+	n64, ok := sumField(content, v.Field)
+	return clampCount(n64), ok && n64 >= 1
+}
+
 // Load reads the engine's work from the first of its pages that answers, beginning with number
 // first. It returns the number and the path of that page, for the next time.
 func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path string, ok bool) {

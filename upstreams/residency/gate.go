@@ -1,0 +1,357 @@
+package residency
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// A fair share is shareLoads times as long as a load takes, so that loads take a tenth of the
+	// time at most, between shareMin and shareMax.
+	shareLoads = 10
+	shareMin   = 2 * time.Second
+	shareMax   = 2 * time.Minute
+	// holdMax bounds how long an idle model is kept for its next call while others wait.
+	holdMax = 2 * time.Second
+	// claimTime is how long a place is kept for the model whose turn it is.
+	claimTime = time.Second
+	// forfeitTime is how long a model that did not take its turn is passed over.
+	forfeitTime = 5 * time.Second
+)
+
+// Gate holds the places of one engine. Its methods may be called from any goroutine.
+type Gate struct {
+	mu     sync.Mutex
+	places int
+	models map[string]*Model
+	order  []*Model      // by name, so that ties are decided the same way each time
+	calls  uint64        // that have entered
+	load   time.Duration // how long a load usually takes; 0: none has been seen
+
+	// The following fields are made anew by renew.
+	waiting   []*Model // models without a place whose calls wait, the next one first
+	residents []*Model // models with a place, the least recently used one first
+	yielding  []*Model // residents that take no call, because others wait
+	idle      int      // residents at the front whose places may be taken
+}
+
+// New returns a gate of an engine that keeps so many models loaded. The models are those that calls
+// may ask for, and the only ones that it will ever hold.
+func New(places int) *Gate { return &Gate{places: max(1, places), models: map[string]*Model{}} }
+
+// Model is one model's state at a gate.
+type Model struct {
+	gate *Gate
+	name string
+
+	// The lock of the gate guards the following fields.
+	resident bool
+	cold     bool      // resident, but no call of it has shown yet that it is loaded
+	changed  time.Time // when it got or lost its place
+	used     uint64    // the number of its last call
+	endedAt  time.Time // when its last call ended
+	running  int
+	waiters  int
+	since    time.Time // the time from which it waits for its turn
+	offered  time.Time // when it could take a place first, in this turn; zero: not yet
+	forfeit  time.Time // its turn was not taken up; it is passed over until then
+}
+
+// Model returns the state of a model, always the same one for the same name.
+func (g *Gate) Model(name string) *Model {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.models[name]
+	if m == nil {
+		m = &Model{gate: g, name: name}
+		g.models[name] = m
+		i, _ := slices.BinarySearchFunc(g.order, name, func(o *Model, n string) int { return cmp.Compare(o.name, n) })
+		g.order = slices.Insert(g.order, i, m)
+	}
+	return m
+}
+
+// Passes reports whether a call of the model may be sent now, and whether the engine would have to
+// load the model for it.
+func (m *Model) Passes(now time.Time) (ok, cold bool) {
+	g := m.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.renew(now)
+	return g.passes(m), !m.resident
+}
+
+// Enter is Passes for a call that is sent if it may. Leave is to be called when it has ended.
+func (m *Model) Enter(now time.Time) (ok, cold bool) {
+	g := m.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.renew(now)
+	if !g.passes(m) {
+		return false, false
+	}
+	if !m.resident {
+		g.place(m, now)
+	}
+	m.running++
+	g.calls++
+	m.used, m.offered, m.forfeit = g.calls, time.Time{}, time.Time{}
+	return true, m.cold
+}
+
+// Leave ends a call that has entered. Of no model it does nothing.
+func (m *Model) Leave(now time.Time) {
+	if m == nil {
+		return
+	}
+	g := m.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m.running--
+	m.endedAt = now
+}
+
+// Cold reports whether no call has shown yet that the engine has loaded the model.
+func (m *Model) Cold() bool {
+	m.gate.mu.Lock()
+	defer m.gate.mu.Unlock()
+	return !m.resident || m.cold
+}
+
+// Loaded notes that a cold model has answered: so long after it was asked, or 0 if that is not
+// known.
+func (m *Model) Loaded(took time.Duration) {
+	g := m.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !m.cold {
+		return
+	}
+	m.cold = false
+	switch {
+	case took <= 0:
+	case g.load == 0:
+		g.load = took
+	default:
+		g.load = (g.load + took) / 2
+	}
+}
+
+// Wait counts a call that waits for the model. Quit is to be called when it waits no longer.
+func (m *Model) Wait(now time.Time) {
+	g := m.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m.waiters++; m.waiters == 1 {
+		m.since = now
+	}
+	m.forfeit = time.Time{}
+}
+
+// Quit ends a call's wait, and reports whether no other waits for the model.
+func (m *Model) Quit() (last bool) {
+	g := m.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m.waiters--; m.waiters == 0 {
+		m.offered = time.Time{}
+	}
+	return m.waiters == 0
+}
+
+// SetPlaces changes how many models the engine keeps. Models that have too many places keep them
+// until others want them.
+func (g *Gate) SetPlaces(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.places = max(1, n)
+}
+
+// Observe corrects which models are resident by what the engine says in a list that was read from
+// begun on: which it has loaded, where ok. A model that has a call is not judged, nor one that has
+// got or lost its place since. It reports whether a place has changed hands.
+func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	residents := 0
+	for _, m := range g.order {
+		if m.resident && m.running == 0 && m.endedAt.Before(begun) {
+			if is, ok := loaded(m.name); ok && !is {
+				m.evict(begun)
+				changed = true
+			}
+		}
+		if m.resident {
+			residents++
+		}
+	}
+	for _, m := range g.order {
+		if !m.resident && residents < g.places && m.changed.Before(begun) {
+			if is, ok := loaded(m.name); ok && is {
+				m.resident, m.changed, m.cold = true, begun, false
+				residents++
+				changed = true
+			}
+		}
+	}
+	return changed
+}
+
+// NextChange returns how long it is until what passes may change although nothing happens, and
+// false if it will not.
+func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.renew(now)
+	soonest := time.Time{}
+	at := func(t time.Time) {
+		if t.After(now) && (soonest.IsZero() || t.Before(soonest)) {
+			soonest = t
+		}
+	}
+	for _, m := range g.order {
+		switch {
+		case m.waiters == 0:
+		case m.forfeit.After(now):
+			at(m.forfeit)
+		case !m.offered.IsZero():
+			at(m.offered.Add(claimTime))
+		}
+	}
+	if len(g.waiting) > 0 {
+		for _, m := range g.order {
+			if m.resident && m.running == 0 {
+				at(m.endedAt.Add(g.hold()))
+				at(m.changed.Add(g.share()))
+			}
+		}
+	}
+	return soonest.Sub(now), !soonest.IsZero()
+}
+
+// Resident is one model that has a place, or waits for one.
+type Resident struct {
+	Model    string  `json:"model"`
+	Resident bool    `json:"resident"`
+	Loading  bool    `json:"loading"`
+	Running  int     `json:"running"`
+	Waiting  int     `json:"waiting"`
+	Seconds  float64 `json:"seconds"` // since it got or lost its place
+}
+
+// Snapshot is a gate at one moment.
+type Snapshot struct {
+	Places      int        `json:"places"`
+	LoadSeconds float64    `json:"load_seconds"` // how long a load usually takes; 0: none has been seen
+	Models      []Resident `json:"models"`
+}
+
+// Snapshot returns a copy of the gate's state.
+func (g *Gate) Snapshot(now time.Time) *Snapshot {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := &Snapshot{Places: g.places, LoadSeconds: g.load.Seconds()}
+	for _, m := range g.order {
+		if m.changed.IsZero() && m.waiters == 0 {
+			continue
+		}
+		r := Resident{Model: m.name, Resident: m.resident, Loading: m.loading(), Running: m.running, Waiting: m.waiters}
+		if !m.changed.IsZero() {
+			r.Seconds = now.Sub(m.changed).Seconds()
+		}
+		s.Models = append(s.Models, r)
+	}
+	return s
+}
+
+// Loading reports whether the engine has been asked for a model that has not shown yet that it is
+// loaded.
+func (g *Gate) Loading() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.order, (*Model).loading)
+}
+
+func (m *Model) loading() bool { return m.resident && m.cold && m.running > 0 }
+
+// share is a model's fair share.
+func (g *Gate) share() time.Duration { return min(max(shareLoads*g.load, shareMin), shareMax) }
+
+// hold is how long an idle model is kept for its next call.
+func (g *Gate) hold() time.Duration { return min(g.load, holdMax) }
+
+// renew brings the turns up to date. The caller holds mu.
+func (g *Gate) renew(now time.Time) {
+	g.waiting, g.residents, g.yielding = g.waiting[:0], g.residents[:0], g.yielding[:0]
+	for _, m := range g.order {
+		m.expire(now)
+		switch {
+		case m.resident:
+			g.residents = append(g.residents, m)
+		case m.waiters > 0 && !m.forfeit.After(now):
+			g.waiting = append(g.waiting, m)
+		}
+	}
+	slices.SortStableFunc(g.waiting, func(a, b *Model) int { return a.since.Compare(b.since) })
+	// Engines evict by least recent use, some of them also a model that has work. So a place is taken
+	// only when it is the next one by that order, and this edge's calls in it have ended.
+	slices.SortStableFunc(g.residents, func(a, b *Model) int { return cmp.Compare(a.used, b.used) })
+	g.idle = 0
+	for g.idle < len(g.residents) && g.evictable(g.residents[g.idle], now) {
+		g.idle++
+	}
+	wanted := len(g.waiting) - max(0, g.places-len(g.residents))
+	for i, m := range g.residents {
+		if len(g.yielding) < wanted && (i < g.idle || now.Sub(m.changed) >= g.share()) {
+			g.yielding = append(g.yielding, m)
+		}
+	}
+	for i, m := range g.waiting {
+		if i < g.available() && m.offered.IsZero() {
+			m.offered = now
+		}
+	}
+}
+
+// available is how many places models without one may take.
+func (g *Gate) available() int { return g.places - len(g.residents) + g.idle }
+
+// evictable reports whether a resident has no work and will get none soon, or has had its share.
+func (g *Gate) evictable(m *Model, now time.Time) bool {
+	return m.running == 0 &&
+		(now.Sub(m.changed) >= g.share() || m.waiters == 0 && now.Sub(m.endedAt) >= g.hold())
+}
+
+// expire takes a turn away that was not taken up.
+func (m *Model) expire(now time.Time) {
+	if !m.offered.IsZero() && now.Sub(m.offered) >= claimTime {
+		m.offered, m.forfeit, m.since = time.Time{}, now.Add(forfeitTime), now
+	}
+}
+
+// passes reports whether a call of m may be sent. renew was called.
+func (g *Gate) passes(m *Model) bool {
+	if m.resident {
+		return !slices.Contains(g.yielding, m)
+	}
+	turn := slices.Index(g.waiting, m)
+	if turn < 0 {
+		turn = len(g.waiting)
+	}
+	return turn < g.available()
+}
+
+// place gives m a place: a free one, or that of the least recently used model. passes was true.
+func (g *Gate) place(m *Model, now time.Time) {
+	for i := 0; i < g.idle && len(g.residents)-i >= g.places; i++ {
+		g.residents[i].evict(now)
+	}
+	m.resident, m.cold, m.changed = true, true, now
+}
+
+// evict takes the place away. Calls that wait for the model begin to wait for their turn.
+func (m *Model) evict(now time.Time) {
+	m.resident, m.cold, m.changed, m.since, m.offered = false, false, now, now, time.Time{}
+}

@@ -1,0 +1,326 @@
+package residency
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// engine is a simulated engine behind a gate: it runs calls in slots and takes time to load. The
+// waiting calls try for a slot after every event, and at the times that NextChange foretells.
+type engine struct {
+	t     rapid.TB
+	gate  *Gate
+	now   time.Time
+	slots int
+	load  time.Duration
+
+	running []*call
+	queue   []*call
+	loaded  []string // the engine's own memory, least recently used first
+	places  int
+	swaps   int
+	done    int
+	longest map[string]time.Duration // wait, by model
+}
+
+type call struct {
+	model      string
+	takes      time.Duration
+	asked, end time.Time
+	cold       bool
+	begun      time.Time
+	then       func() // when it has ended
+}
+
+func newEngine(t rapid.TB, places, slots int, load time.Duration) *engine {
+	return &engine{
+		t: t, gate: New(places), now: t0, slots: slots, load: load, places: places, longest: map[string]time.Duration{},
+	}
+}
+
+func (e *engine) ask(model string, takes time.Duration, then func()) {
+	c := &call{model: model, takes: takes, asked: e.now, then: then}
+	e.gate.Model(model).Wait(e.now)
+	e.queue = append(e.queue, c)
+	e.offer()
+}
+
+// offer has the waiting calls try, the oldest first.
+func (e *engine) offer() {
+	for i := 0; i < len(e.queue); {
+		c := e.queue[i]
+		if len(e.running) >= e.slots {
+			return
+		}
+		ok, cold := e.gate.Model(c.model).Enter(e.now)
+		if !ok {
+			i++
+			continue
+		}
+		e.queue = slices.Delete(e.queue, i, i+1)
+		e.gate.Model(c.model).Quit()
+		c.cold, c.begun, c.end = cold, e.now, e.now.Add(c.takes)
+		if cold {
+			c.end = c.end.Add(e.load)
+		}
+		e.touch(c.model)
+		e.longest[c.model] = max(e.longest[c.model], e.now.Sub(c.asked))
+		e.running = append(e.running, c)
+	}
+}
+
+// touch has the engine load a model, and evict as engines do: the least recently used one, whatever
+// runs in it.
+func (e *engine) touch(model string) {
+	if i := slices.Index(e.loaded, model); i >= 0 {
+		e.loaded = append(slices.Delete(e.loaded, i, i+1), model)
+		return
+	}
+	e.swaps++
+	if len(e.loaded) == e.places {
+		for _, c := range e.running {
+			if c.model == e.loaded[0] {
+				e.t.Fatalf("the engine is made to unload %s, which has work, for %s", c.model, model)
+			}
+		}
+		e.loaded = e.loaded[1:]
+	}
+	e.loaded = append(e.loaded, model)
+}
+
+// step moves to the next event and reports whether there was one.
+func (e *engine) step() bool {
+	var next *call
+	for _, c := range e.running {
+		if next == nil || c.end.Before(next.end) {
+			next = c
+		}
+	}
+	in, timed := e.gate.NextChange(e.now)
+	if timed && (next == nil || e.now.Add(in).Before(next.end)) {
+		e.now = e.now.Add(in)
+		e.offer()
+		return true
+	}
+	if next == nil {
+		return false
+	}
+	e.now = next.end
+	m := e.gate.Model(next.model)
+	if next.cold {
+		m.Loaded(e.load)
+	}
+	m.Leave(e.now)
+	e.running = slices.DeleteFunc(e.running, func(c *call) bool { return c == next })
+	e.done++
+	if next.then != nil {
+		next.then()
+	}
+	e.offer()
+	return true
+}
+
+// TestRandomModels holds the price of models asked at random: callers that ask one of three again
+// and again cost at most one swap for four calls.
+func TestRandomModels(t *testing.T) {
+	for _, callers := range []int{6, 12, 24} {
+		for _, load := range []time.Duration{50 * time.Millisecond, 8 * time.Second} {
+			t.Run(fmt.Sprint(callers, " callers, load ", load), func(t *testing.T) {
+				e := newEngine(t, 1, 4, load)
+				seed := uint32(callers)
+				var again func()
+				again = func() {
+					seed = seed*1664525 + 1013904223
+					if e.done < 2000 {
+						e.ask(string(rune('a'+seed>>16%3)), 200*time.Millisecond+time.Duration(seed>>20%300)*time.Millisecond, again)
+					}
+				}
+				for range callers {
+					again()
+				}
+				for e.step() {
+				}
+				if len(e.queue) > 0 || e.done < 2000 {
+					t.Fatalf("%d calls wait for ever, %d done", len(e.queue), e.done)
+				}
+				if e.swaps > e.done/4 {
+					t.Errorf("%d swaps for %d calls", e.swaps, e.done)
+				}
+				t.Logf("%d calls, %d swaps, longest waits %v", e.done, e.swaps, e.longest)
+			})
+		}
+	}
+}
+
+// TestTwoInTurn holds AABB for two clients that each ask for a model of their own as soon as they
+// have an answer.
+func TestTwoInTurn(t *testing.T) {
+	e := newEngine(t, 1, 4, 500*time.Millisecond)
+	for _, model := range []string{"a", "b"} {
+		var again func()
+		again = func() {
+			if e.done < 1000 {
+				e.ask(model, 100*time.Millisecond, again)
+			}
+		}
+		again()
+	}
+	for e.step() {
+	}
+	if e.swaps > e.done/20 {
+		t.Errorf("%d swaps for %d calls", e.swaps, e.done)
+	}
+}
+
+// TestFairShare holds the promise to a model that is asked once a minute beside a flood for
+// another: it waits for two fair shares at most.
+func TestFairShare(t *testing.T) {
+	e := newEngine(t, 1, 4, 2*time.Second)
+	flood := 0
+	var again func()
+	again = func() {
+		if e.now.Sub(t0) < 20*time.Minute {
+			flood++
+			e.ask("flood", 700*time.Millisecond, again)
+		}
+	}
+	for range 16 {
+		again()
+	}
+	rare, next := 0, t0.Add(time.Minute)
+	for e.step() {
+		if !e.now.Before(next) && e.now.Sub(t0) < 20*time.Minute {
+			rare++
+			e.ask("rare", time.Second, nil)
+			next = next.Add(time.Minute)
+		}
+	}
+	if bound := 2 * e.gate.share(); rare < 19 || e.longest["rare"] > bound {
+		t.Errorf("of %d calls the longest wait was %v, two shares are %v", rare, e.longest["rare"], bound)
+	}
+	if perMinute := flood / 20; perMinute < 4*60*1000/700/2 {
+		t.Errorf("the flood had %d calls a minute: it pays more than half of its time", perMinute)
+	}
+}
+
+// TestForfeit holds that a turn which is not taken up keeps nobody out.
+func TestForfeit(t *testing.T) {
+	g := New(1)
+	a, b := g.Model("a"), g.Model("b")
+	enter(t, a, t0, true)
+	b.Wait(t0)
+	a.Leave(t0.Add(time.Second))
+	now := t0.Add(time.Second)
+	enter(t, a, now, false) // b's turn
+	in, ok := g.NextChange(now)
+	if !ok || in > claimTime {
+		t.Fatalf("the next change is in %v, %v", in, ok)
+	}
+	now = now.Add(in)
+	enter(t, a, now, true)
+	a.Leave(now)
+	in, ok = g.NextChange(now)
+	if !ok || in > forfeitTime {
+		t.Fatalf("the next change is in %v, %v", in, ok)
+	}
+	enter(t, b, now.Add(in), true)
+	b.Quit()
+}
+
+// TestObserve holds what an engine's list corrects, and what it does not.
+func TestObserve(t *testing.T) {
+	g := New(1)
+	a, b := g.Model("a"), g.Model("b")
+	lists := func(names ...string) func(string) (bool, bool) {
+		return func(name string) (bool, bool) { return slices.Contains(names, name), true }
+	}
+	g.Observe(lists("b"), t0)
+	if ok, cold := b.Passes(t0); !ok || cold {
+		t.Error("a model that the engine lists as loaded is cold")
+	}
+	now := t0.Add(time.Minute)
+	enter(t, a, now, true)
+	g.Observe(lists("b"), now.Add(-time.Second)) // read before
+	g.Observe(lists("b"), now.Add(time.Second))  // a call runs
+	if _, cold := a.Passes(now); cold {
+		t.Error("a list took away the place of a model that has a call")
+	}
+	a.Leave(now.Add(2 * time.Second))
+	g.Observe(lists(), now.Add(time.Second))
+	if _, cold := a.Passes(now); cold {
+		t.Error("a list that was read before the call ended took the place away")
+	}
+	g.Observe(lists(), now.Add(3*time.Second))
+	if _, cold := a.Passes(now); !cold {
+		t.Error("a model that the engine has unloaded is not cold")
+	}
+}
+
+func enter(t *testing.T, m *Model, now time.Time, want bool) {
+	t.Helper()
+	if ok, _ := m.Enter(now); ok != want {
+		t.Fatalf("%s enters: %v", m.name, ok)
+	}
+}
+
+// TestGateProperties drives a gate at random: an engine that evicts by least recent use never loses
+// work, no more models have calls than there are places, nobody waits for ever, also beside waiters
+// that never come, and nothing is left behind.
+func TestGateProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		places := rapid.IntRange(1, 3).Draw(t, "places")
+		e := newEngine(t, places, rapid.IntRange(1, 6).Draw(t, "slots"),
+			time.Duration(rapid.IntRange(0, 5000).Draw(t, "load"))*time.Millisecond)
+		models := []string{"a", "b", "c", "d", "e"}
+		var absent []*Model // waiters that never come
+		for range rapid.IntRange(1, 60).Draw(t, "events") {
+			model := rapid.SampledFrom(models).Draw(t, "model")
+			switch rapid.IntRange(0, 5).Draw(t, "event") {
+			case 0, 1, 2:
+				e.ask(model, time.Duration(rapid.IntRange(1, 20_000).Draw(t, "takes"))*time.Millisecond, nil)
+			case 3:
+				e.step()
+			case 4:
+				if len(absent) < 2 {
+					absent = append(absent, e.gate.Model(model))
+					e.gate.Model(model).Wait(e.now)
+				}
+			case 5: // a client that waits leaves
+				if n := len(e.queue); n > 0 {
+					c := e.queue[n-1]
+					e.queue = e.queue[:n-1]
+					e.gate.Model(c.model).Quit()
+				}
+			}
+			busy := map[string]bool{}
+			for _, c := range e.running {
+				busy[c.model] = true
+			}
+			if len(busy) > places {
+				t.Fatalf("%d models have calls at %d places", len(busy), places)
+			}
+		}
+		for n := 0; len(e.queue)+len(e.running) > 0; n++ {
+			if !e.step() || n > 10_000 {
+				t.Fatalf("%d calls wait for ever", len(e.queue))
+			}
+		}
+		for _, m := range absent {
+			m.Quit()
+		}
+		for _, m := range e.gate.order {
+			if m.running != 0 || m.waiters != 0 {
+				t.Fatalf("%s is left with %d calls and %d waiters", m.name, m.running, m.waiters)
+			}
+		}
+		if len(e.loaded) > places {
+			t.Fatalf("%d models loaded", len(e.loaded))
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package residency
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Places is an upstream's gate while it has one: as many places as the configuration says, or as
+// the engine says, if those are fewer. Its methods may be called from any goroutine.
+type Places struct {
+	gate atomic.Pointer[Gate] // nil: calls of all models are sent at once
+
+	mu               sync.Mutex
+	configured, told int // 0: none
+}
+
+// Gate returns the gate, or nil where there is none.
+func (p *Places) Gate() *Gate { return p.gate.Load() }
+
+// Configure takes over how many models the configuration lets the engine keep; 0: there are no
+// turns. It reports whether that changes anything.
+func (p *Places) Configure(n int) (changed bool) { return p.renew(&p.configured, n) }
+
+// Tell takes over how many models the engine says that it keeps, 0 if it does not say, and reports
+// whether that changes anything.
+func (p *Places) Tell(n int) (changed bool) { return p.renew(&p.told, n) }
+
+func (p *Places) renew(which *int, n int) (changed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if *which == n {
+		return false
+	}
+	*which = n
+	g := p.gate.Load()
+	if n = p.configured; p.told > 0 {
+		n = min(n, p.told)
+	}
+	switch {
+	case n <= 0:
+		p.gate.Store(nil)
+	case g == nil:
+		p.gate.Store(New(n))
+	default:
+		g.SetPlaces(n)
+	}
+	return true
+}

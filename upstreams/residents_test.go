@@ -1,0 +1,135 @@
+package upstreams
+
+import (
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/config"
+	"penstock/upstreams/engine"
+	"penstock/upstreams/residency"
+)
+
+// planned returns an upstream that keeps one model, with two models of it.
+func onePlace(t *testing.T, o Options) (u *Upstream, a, b *ServedModel) {
+	t.Helper()
+	s := newTestSet(t, o)
+	p, err := s.Plan([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "ollama", Residents: 1}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u = p.Upstream("u")[0]
+	u.bring(StateUp)
+	return u, u.Models.Entry("a"), u.Models.Entry("b")
+}
+
+// Only calls of the resident model get a lease; another's waits for its turn, in which it is woken.
+func TestLeaseTakesTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var woken atomic.Int64
+		u, a, b := onePlace(t, Options{OnRoom: func(*Upstream) { woken.Add(1) }})
+		first, ok := a.TryLease("", PoolText, 5, time.Now())
+		if !ok {
+			t.Fatal("no lease for the first model")
+		}
+		if _, ok := b.TryLease("", PoolText, 5, time.Now()); ok || u.slots.inFlight() != 1 || u.slots.tokens[PoolText].Load() != 5 {
+			t.Fatalf("a lease out of turn; %d calls", u.slots.inFlight())
+		}
+		var l Load
+		u.ReadLoad(&l, PoolText, At(time.Now()))
+		if b.Weigh(&l, time.Now()); l.Active < l.Limit {
+			t.Error("there seems to be room out of turn")
+		}
+		time.Sleep(time.Second)
+		first.FirstToken(time.Second) // so long a load took
+		first.Release(OutcomeOK)
+		quit := b.Wait(time.Now())
+		if _, ok := b.TryLease("", PoolText, 0, time.Now()); ok {
+			t.Error("the place is given away in the first pause of its model")
+		}
+		before := woken.Load()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if woken.Load() == before {
+			t.Fatal("nobody was woken in his turn")
+		}
+		second, ok := b.TryLease("", PoolText, 0, time.Now())
+		if !ok {
+			t.Fatal("no lease in its turn")
+		}
+		quit()
+		second.Release(OutcomeOK)
+		if s := u.Status(time.Now()).Residency; s == nil || s.Places != 1 || slices.ContainsFunc(s.Models, func(m residency.Resident) bool { return m.Running+m.Waiting > 0 }) {
+			t.Errorf("the turns are %+v", s)
+		}
+	})
+}
+
+// A clock that runs out while the engine loads a model is no failure of the engine, and one that
+// runs out behind it is.
+func TestColdLoadIsNoFailure(t *testing.T) {
+	u, a, _ := onePlace(t, Options{})
+	timeouts := func() {
+		for i := range breakerRow {
+			if l, ok := a.TryLease("", PoolText, 0, time.Now()); ok {
+				l.FailedFor(FailureSource{Key: strconv.Itoa(i)})
+				l.Release(OutcomeTimeout)
+			}
+		}
+	}
+	timeouts()
+	if at := u.Breaker.Position(time.Now()); at != BreakerClosed {
+		t.Fatalf("the breaker is %v behind a slow load", at)
+	}
+	l, ok := a.TryLease("", PoolText, 0, time.Now())
+	if !ok {
+		t.Fatal("no lease")
+	}
+	l.Release(OutcomeOK)
+	timeouts()
+	if at := u.Breaker.Position(time.Now()); at == BreakerClosed {
+		t.Error("the breaker is closed behind timeouts of a loaded model")
+	}
+}
+
+// Likewise where models take no turns, and the engine lists the model as not loaded.
+func TestColdLoadByTheList(t *testing.T) {
+	for _, loaded := range []bool{false, true} {
+		s := newTestSet(t, Options{})
+		p, err := s.Plan([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "ollama"}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := p.Upstream("u")[0]
+		u.bring(StateUp)
+		u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "a", LoadedKnown: true, Loaded: loaded}}, nil), time.Now())
+		for i := range breakerRow {
+			if l, ok := u.Models.Entry("a").TryLease("", PoolText, 0, time.Now()); ok {
+				l.FailedFor(FailureSource{Key: strconv.Itoa(i)})
+				l.Release(OutcomeTimeout)
+			}
+		}
+		if closed := u.Breaker.Position(time.Now()) == BreakerClosed; closed == loaded {
+			t.Errorf("loaded %v: closed %v", loaded, closed)
+		}
+	}
+}
+
+// The configuration says how many places there are, or the engine, if those are fewer; and no
+// turns are left when it says none.
+func TestPlaces(t *testing.T) {
+	u, a, _ := onePlace(t, Options{})
+	st := *u.settings.Load()
+	for _, c := range []struct{ residents, told, want int }{{3, 0, 3}, {3, 2, 2}, {1, 2, 1}, {0, 2, 0}, {2, 2, 2}} {
+		st.spec.Residents = c.residents
+		u.Models.configure(u.engine.Load(), &st)
+		u.Models.told(c.told)
+		s := u.Status(time.Now()).Residency
+		if c.want == 0 && (s != nil || a.place.Load() != nil) || c.want > 0 && (s == nil || s.Places != c.want || a.place.Load() == nil) {
+			t.Errorf("%+v: %+v", c, s)
+		}
+	}
+}
