@@ -43,10 +43,9 @@ func (w *slowdown) stands() time.Duration {
 const standTime = 50 * time.Millisecond
 
 // stand waits until the engine goes on. False: the client left.
-func (w *slowdown) stand(x *exchange) bool {
+func (w *slowdown) stand(out *bodyWriter) bool {
 	for d := w.stands(); d > 0; d = w.stands() {
-		if !x.flush() || !x.pause(min(d, standTime)) { // which Reset may end
-
+		if !out.flush() || !out.client.pause(min(d, standTime)) { // which Reset may end
 			return false
 		}
 	}
@@ -107,22 +106,22 @@ func (a *answer) keep(tick *time.Time) bool {
 	if !a.tenant.Evicted() && e.strain.stands() == 0 {
 		return true
 	}
-	if !x.flush() {
+	if !x.out.flush() {
 		return false
 	}
 	if a.tenant.Evicted() {
 		e.counters.preempted.Add(1)
-		if err := e.slots.Requeue(a.tenant, x.gone()); err != nil {
-			a.tenant, x.lost = nil, true
+		if err := e.slots.Requeue(a.tenant, x.client.gone()); err != nil {
+			a.tenant, x.client.lost = nil, true
 			return false
 		}
 		due, read := a.readyAt(a.prompt + a.spoken - e.cache.Lookup(a.q.prompt.Blocks, a.prompt))
-		if !x.pauseUntil(due) {
+		if !x.client.pauseUntil(due) {
 			e.reader.Forgo(read, due)
 			return false
 		}
 	}
-	if !e.strain.stand(x) {
+	if !e.strain.stand(&x.out) {
 		return false
 	}
 	if now := time.Now(); tick.Before(now) {
@@ -157,7 +156,7 @@ func (a *answer) think(steps int) bool {
 			continue
 		}
 		tick = tick.Add(time.Duration(n) * gap)
-		if !a.x.pauseUntil(tick) || !a.keep(&tick) {
+		if !a.x.client.pauseUntil(tick) || !a.keep(&tick) {
 			if a.tenant != nil && gap > 0 { // the tokens made so far were work all the same
 				a.say(a.upTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.spoken)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/fault"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
@@ -17,8 +18,11 @@ func (e *Engine) chat(x *exchange) {
 	e.text(x, profile.ChunkWriter{}, func(v *fastjson.Value, q *chatRequest) *profile.APIError { return e.decodeChat(x, v, q) })
 }
 
+// decoder makes a chat request of a body.
+type decoder = func(v *fastjson.Value, q *chatRequest) *profile.APIError
+
 // text answers a request for text, whatever it looks like: decode makes a chat request of it.
-func (e *Engine) text(x *exchange, s profile.ChunkWriter, decode func(v *fastjson.Value, q *chatRequest) *profile.APIError) {
+func (e *Engine) text(x *exchange, s profile.ChunkWriter, decode decoder) {
 	q := chatRequests.Get().(*chatRequest)
 	defer chatRequests.Put(q)
 	p := parsers.Get()
@@ -71,17 +75,17 @@ type answer struct {
 // generate takes a request through the queue, the prefill and the decoding.
 func (e *Engine) generate(x *exchange, q *chatRequest, s profile.ChunkWriter) {
 	a := &answer{e: e, x: x, q: q, s: s, stream: q.stream, prompt: q.prompt.Tokens()}
-	switch x.t.flip {
-	case "sse":
+	switch x.t.Flip {
+	case fault.FlipStream:
 		a.stream = true
-	case "json":
+	case fault.FlipPlain:
 		a.stream = false
 	}
 	if err := a.fit(); err != nil {
 		a.refuse(*err, x.p.LongInBand)
 		return
 	}
-	a.s.Profile, a.s.Model, a.s.Created = x.p, q.model, x.now()
+	a.s.Profile, a.s.Model, a.s.Created = x.p, q.model, now()
 	if a.s.ID == "" {
 		a.s.ID = x.p.AnswerID(e.nextID())
 	}
@@ -107,23 +111,23 @@ func (e *Engine) generate(x *exchange, q *chatRequest, s profile.ChunkWriter) {
 func (a *answer) enter() bool {
 	x, e := a.x, a.e
 	a.arrived = time.Now()
-	x.stubborn = e.o.CancelOnlyStreams && !a.q.stream
-	t, err := e.slots.Enter(x.gone(), a.prompt)
+	x.client.stubborn = e.o.CancelOnlyStreams && !a.q.stream
+	t, err := e.slots.Enter(x.client.gone(), a.prompt)
 	if err != nil {
 		if errors.Is(err, scheduler.ErrGone) {
-			x.lost = true
+			x.client.lost = true
 		} else {
 			a.refuse(x.p.Full(), x.p.FullInBand)
 		}
 		return false
 	}
 	a.tenant, a.admitted = t, time.Now()
-	if x.p.Loads && e.loaded.Add(a.q.model) && !x.pause(loadTime) {
+	if x.p.Loads && e.loaded.Add(a.q.model) && !x.client.pause(loadTime) {
 		return false
 	}
 	e.times.queue.observe(a.admitted.Sub(a.arrived))
-	if x.t.hold {
-		x.hang()
+	if x.t.Hold {
+		x.client.hang()
 		return false
 	}
 	return true
@@ -181,29 +185,29 @@ func (a *answer) refuse(err profile.APIError, inBand bool) {
 // prefill spends the time until the first token. False: the client left.
 func (a *answer) prefill() bool {
 	x, e := a.x, a.e
-	x.t.free = a.release
+	x.forget = a.release
 	a.cached = e.cache.Lookup(a.q.prompt.Blocks, a.prompt)
 	due, read := a.readyAt(a.prompt - a.cached)
-	if x.t.prefill > 0 {
-		due, read = time.Now().Add(x.t.prefill), 0
+	if x.t.Prefill > 0 {
+		due, read = time.Now().Add(x.t.Prefill), 0
 	}
-	if a.stream && x.p.HeadFirst && (time.Until(due) > 0 || x.t.dripHead > 0) {
+	if a.stream && x.p.HeadFirst && (time.Until(due) > 0 || x.t.DripHead > 0) {
 		x.sse()
-		if !x.flush() {
+		if !x.out.flush() {
 			return false
 		}
 	}
-	for ping := x.p.Ping; ping > 0 && x.headed && time.Until(due) > ping; {
-		if !x.pause(ping) {
+	for ping := x.p.Ping; ping > 0 && x.out.headed && time.Until(due) > ping; {
+		if !x.client.pause(ping) {
 			e.reader.Forgo(read, due)
 			return false
 		}
-		x.comment()
-		if !x.flush() {
+		x.stream.comment()
+		if !x.out.flush() {
 			return false
 		}
 	}
-	if !readChunks(a, due) || !x.pauseUntil(due) || !e.strain.stand(x) {
+	if !readChunks(a, due) || !x.client.pauseUntil(due) || !e.strain.stand(&x.out) {
 		e.reader.Forgo(read, due)
 		return false
 	}
@@ -217,9 +221,9 @@ func (a *answer) prefill() bool {
 // readChunks reads a's prompt, which is due at a time, in all chunks but the last one. False: the
 // client left.
 func readChunks(a *answer, due time.Time) bool {
-	gap := time.Until(due) / time.Duration(max(1, a.x.t.chunks))
-	for i := a.x.t.chunks - 1; i > 0; i-- {
-		if !a.x.pauseUntil(due.Add(-time.Duration(i)*gap)) || !a.e.strain.stand(a.x) {
+	gap := time.Until(due) / time.Duration(max(1, a.x.t.Chunks))
+	for i := a.x.t.Chunks - 1; i > 0; i-- {
+		if !a.x.client.pauseUntil(due.Add(-time.Duration(i)*gap)) || !a.e.strain.stand(&a.x.out) {
 			return false
 		}
 		a.e.counters.steps.Add(1)

@@ -459,7 +459,7 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 	if want == "none" || x.knobs.speaks || want == "auto" && q.toolsReply || q.hasFixed {
 		return nil
 	}
-	n := max(1, x.knobs.toolCalls, x.t.minCalls)
+	n := max(1, x.knobs.toolCalls, x.t.MinCalls)
 	if p := v.Get("parallel_tool_calls"); p != nil && p.Type() == fastjson.TypeFalse || e.p.Family == "tgi" {
 		n = 1
 	}
@@ -474,7 +474,7 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 			Name: string(t.GetStringBytes("function", "name")),
 			Args: string(textgen.AppendInstance(nil, t.Get("function", "parameters"), t.Get("function", "parameters"), h, 0)),
 		}
-		if x.t.badArgs {
+		if x.t.BadArgs {
 			c.Args = `{"city": "Par` + "\n" + `is", "days": }`
 		}
 		q.calls = append(q.calls, c)

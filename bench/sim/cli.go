@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"penstock/bench/sim/fault"
 	"penstock/bench/sim/profile"
 )
 
@@ -57,7 +58,7 @@ func (c *CLI) Run() error {
 func (c *CLI) run(ctx context.Context, out io.Writer) error {
 	switch {
 	case c.Faults:
-		_, err := io.WriteString(out, faultsText())
+		_, err := io.WriteString(out, fault.Text())
 		return err
 	case c.Events:
 		_, err := io.WriteString(out, eventsText()+speedsText())
@@ -72,11 +73,9 @@ func (c *CLI) run(ctx context.Context, out io.Writer) error {
 		return usageError{e.err}
 	}
 	if c.Fault != "" {
-		f, err := ParseFault(c.Fault)
-		if err != nil {
+		if err := e.faults.Load(Fault{Spec: c.Fault}); err != nil {
 			return usageError{err}
 		}
-		e.SetFault(f)
 	}
 	if err := e.Start(); err != nil {
 		return err

@@ -111,7 +111,7 @@ func (e *Engine) embeddings(x *exchange) {
 	b64 := string(v.GetStringBytes("encoding_format")) == "base64"
 	b, more := []byte(`{"object":"list"`), ""
 	if x.p.Family != "llamacpp" {
-		b = fmt.Appendf(b, `,"id":"embd-%s","created":%d`, profile.Hex32(e.nextID()), x.now())
+		b = fmt.Appendf(b, `,"id":"embd-%s","created":%d`, profile.Hex32(e.nextID()), now())
 		more = `,"completion_tokens":0`
 	}
 	b = append(b, `,"model":`...)

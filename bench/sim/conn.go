@@ -83,9 +83,6 @@ func (c *conn) close() {
 	}
 }
 
-// park leaves the connection as it is until the engine closes it.
-func (c *conn) park() { <-c.ended }
-
 // reset ends the connection with a RST; any goroutine.
 func (c *conn) reset() {
 	if t, ok := c.nc.(*net.TCPConn); ok {
@@ -97,11 +94,8 @@ func (c *conn) reset() {
 // serve runs the connection to its end.
 func (c *conn) serve() {
 	defer c.close()
-	if plan := c.e.schedule.accept(); plan != nil {
-		c.e.counters.faults.Add(1)
-		if plan.accept(c) {
-			return
-		}
+	if c.acceptFault() {
+		return
 	}
 	c.buf = make([]byte, 4096)
 	for {
@@ -113,7 +107,7 @@ func (c *conn) serve() {
 				c.x.begin()
 				c.x.closing = true
 				c.x.fail(profile.APIError{Status: bad.status, Message: bad.text})
-				c.x.flush()
+				c.x.out.flush()
 			}
 			return
 		}
@@ -258,13 +252,14 @@ func (c *conn) readRequest() (bool, error) {
 		return false, err
 	}
 	if c.next != "" { // keepalive-close;when=next: this request comes too late
-		if c.next == "reset" {
+		if c.next == "next-reset" {
 			c.reset()
 		}
 		return false, nil
 	}
 	x.early() // faults by schedule or header are known from here on
-	if x.t.head != nil && x.pause(x.t.delay) && x.t.head(x) {
+	if x.t.Early && x.client.pause(x.t.Delay) {
+		refuseEarly(x)
 		return false, nil
 	}
 	if x.req.expect && (x.req.chunked || x.req.length > int64(c.w-c.r)) {

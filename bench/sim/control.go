@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"penstock/bench/sim/fault"
 	"penstock/bench/sim/profile"
 )
 
@@ -18,7 +19,7 @@ func (e *Engine) control(x *exchange) {
 	case "GET /sim/requests":
 		out = e.Recorded()
 	case "GET /sim/faults":
-		x.reply(http.StatusOK, "text/plain; charset=utf-8", []byte(faultsText()))
+		x.reply(http.StatusOK, "text/plain; charset=utf-8", []byte(fault.Text()))
 		return
 	case "POST /sim/fault":
 		// One fault or a list of them.
@@ -30,7 +31,7 @@ func (e *Engine) control(x *exchange) {
 			}
 		}
 		if err == nil {
-			err = e.schedule.load(list)
+			err = e.faults.Load(list...)
 		}
 	case "POST /sim/reset":
 		e.Reset()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/fault"
 )
 
 // controls are what a request itself may ask of the simulator: by X-Sim-… headers, by a member
@@ -35,16 +37,16 @@ func (k *controls) header(x *exchange, h Header) {
 	var err error
 	switch strings.ToLower(h.Name[6:]) {
 	case "fault":
-		err = x.fault(h.Value)
+		err = armSpec(x, h.Value)
 		x.armed = err == nil
 	case "tokens":
 		k.tokens, err = strconv.Atoi(h.Value)
 	case "reasoning":
 		k.reasoning, err = strconv.Atoi(h.Value)
 	case "ttft":
-		k.ttft, err = duration(h.Value)
+		k.ttft, err = fault.Duration(h.Value)
 	case "delay":
-		k.gap, err = duration(h.Value)
+		k.gap, err = fault.Duration(h.Value)
 	case "echo":
 		k.echo = h.Value == "true" || h.Value == "1"
 	default:
@@ -66,7 +68,7 @@ func (k *controls) value(x *exchange, v *fastjson.Value) error {
 		switch name := string(key); name {
 		case "fault":
 			if !x.armed {
-				e = x.fault(string(v.GetStringBytes()))
+				e = armSpec(x, string(v.GetStringBytes()))
 			}
 		case "tokens":
 			k.tokens, e = v.Int()
@@ -119,14 +121,13 @@ func marked(text string) string {
 	return s
 }
 
-// fault arms a fault that the request itself asked for.
-func (x *exchange) fault(spec string) error {
-	p, err := parsePlan(spec)
-	if err != nil {
-		return err
+// armSpec arms a fault that the request itself asked for.
+func armSpec(x *exchange, spec string) error {
+	f, err := fault.Parse(spec)
+	if err == nil {
+		arm(x, f)
 	}
-	x.arm(p)
-	return nil
+	return err
 }
 
 func millis(v *fastjson.Value) (time.Duration, error) {

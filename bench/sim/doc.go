@@ -8,8 +8,9 @@
 // its pages show, whether it loads models, how it cuts a tool call.
 //
 // Below it lie its parts, which know neither connections nor requests: profile (what tells one
-// engine from another), scheduler (slots, room, prefix cache), textgen (what a model makes up),
-// audio (forms, transcripts and sound) and wire (JSON and events as they are written).
+// engine from another), fault (what goes wrong, and when), scheduler (slots, room, prefix cache),
+// textgen (what a model makes up), audio (forms, transcripts and sound) and wire (JSON and events
+// as they are written).
 //
 // # The engine
 //
@@ -81,7 +82,7 @@
 // all of it the write, and a wheel would save little. net/http's server was too slow for load
 // tests, fasthttp's cannot see a client leave.
 //
-// Faults are data: a row of a table in faults_*.go sets members of a misbehaviour, and the
-// exchange, the stream and the framing look at them. So faults that touch different things can be
-// joined ("crlf+split+no-done") and no path has a copy of itself that misbehaves.
+// An exchange has parts of its own: clientWatch waits for a time and for the client's farewell,
+// bodyWriter frames, eventWriter puts events into it. Faults are data (package fault) that these
+// parts look at; misbehave.go acts out the rest.
 package sim

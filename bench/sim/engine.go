@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/bench/sim/fault"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
@@ -99,7 +100,7 @@ type Engine struct {
 	cache    *scheduler.PrefixCache
 	reader   scheduler.PrefillLine
 	strain   slowdown
-	schedule schedule
+	faults   fault.Schedule
 	counters counters
 	record   recorder
 	times    histograms
@@ -208,11 +209,31 @@ func New(o Options) *Engine {
 	}
 	e.slots = scheduler.NewSlots(o.Slots, queue, o.KVTokens)
 	e.cache = scheduler.NewPrefixCache(o.CacheTokens)
-	e.schedule.rng.Store(o.Seed)
+	e.faults.Seed(o.Seed)
 	e.record.on = o.Record
 	models := append([]string(nil), o.Models...)
 	e.models.Store(&models)
 	return e
+}
+
+// What pages and faulty answers carry that must never reach a client. Tests look for them.
+const (
+	LeakedHost   = profile.LeakedHost
+	LeakedPath   = profile.LeakedPath
+	LeakedSecret = profile.LeakedSecret
+	ForgedText   = fault.ForgedText
+)
+
+// Fault is injected misbehaviour and when it happens.
+type Fault = fault.Fault
+
+// SetFault replaces the faults: each request is hit by the first one that applies to it. No fault,
+// or one with an empty Spec, clears them. It panics on a Spec that fault.Parse refuses: that is a
+// mistake in a test.
+func (e *Engine) SetFault(faults ...Fault) {
+	if err := e.faults.Load(faults...); err != nil {
+		panic("sim: " + err.Error())
+	}
 }
 
 // Start listens and serves in the background until Close.
@@ -363,7 +384,7 @@ func (e *Engine) SetSlots(n int) { e.slots.Resize(n) }
 // Reset clears faults, sickness, slowness, the record, the prefix cache and every counter, as a
 // restart would; running requests and the model list stay.
 func (e *Engine) Reset() {
-	e.schedule.set(nil)
+	_ = e.faults.Load()
 	e.sick.Store(false)
 	e.strain.clear()
 	e.record.clear()

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"penstock/bench/sim/fault"
 )
 
 // Event is something that happens to an engine at a time.
@@ -72,8 +74,8 @@ func actions() []actionRow {
 				if v == "" {
 					return func(e *Engine) { e.SetFault() }, nil
 				}
-				f, err := ParseFault(v)
-				return func(e *Engine) { e.SetFault(f) }, err
+				_, err := fault.Parse(v)
+				return func(e *Engine) { e.SetFault(Fault{Spec: v}) }, err
 			},
 		},
 		{"drop", "=SHARE", "closes that part of the connections, 0 to 1", func(v string) (func(*Engine), error) {

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/bench/sim/fault"
 	"penstock/bench/sim/profile"
-	"penstock/bench/sim/textgen"
 )
 
 // exchange is one request and its answer. Only the goroutine that answers touches it; the
@@ -21,65 +21,37 @@ type exchange struct {
 	req  request
 	body *[]byte // pooled memory behind req.body
 
-	t      misbehaviour // how to misbehave; the zero value behaves
-	knobs  controls     // how long and how fast, from headers or body
-	armed  bool         // t came by header: the body cannot change it
-	timer  *time.Timer
-	out    []byte // bytes to write next
-	unit   []byte // events that share a chunk
-	delta  []byte // scratch for what the next event says
-	chunk  []byte // scratch for the next event
-	joined bool
-	name   string // of the event that is being written; most have none
+	t      fault.Effects // how to misbehave; the zero value behaves
+	knobs  controls      // how long and how fast, from headers or body
+	armed  bool          // t came by header: the body cannot change it
+	client clientWatch
+	out    bodyWriter
+	stream eventWriter
 
-	dialect dialect
-	gz      *gzip.Writer
-	gzOut   bytes.Buffer
-	rng     uint64
-
-	encoding string                   // Content-Encoding
-	content  func(text string) []byte // an event of this stream that says text
-	framing  framing
+	dialect  dialect
+	encoding string // Content-Encoding
 	status   int
-	events   int
-	work     bool // inference: counted
-	child    bool // a page of one of the router's children
-	headed   bool // the head has been built
-	finished bool // the answer is whole
-	broken   bool // a fault ended it
-	lost     bool // a write failed or a wait ended because the client left
-	deserted bool // nobody read the answer
-	closing  bool // close the connection after the answer
-	stubborn bool // go on without the client: CancelOnlyStreams
-	noBody   bool
+	work     bool   // inference: counted
+	forget   func() // gives the slot back: set when there is one
+	child    bool   // a page of one of the router's children
+	finished bool   // the answer is whole
+	closing  bool   // close the connection after the answer
 }
-
-// framing is how the end of an answer's body is told.
-type framing uint8
-
-const (
-	byDefault   framing = iota
-	byLength            // Content-Length
-	byChunks            // Transfer-Encoding: chunked
-	byClose             // FIN
-	twoLengths          // two that differ
-	sameLengths         // two that agree
-	teAndLength         // both
-	longLength          // Content-Length that promises too much
-)
 
 // begin makes x ready for the next request on its connection.
 func (x *exchange) begin() {
 	*x = exchange{
-		c: x.c, e: x.e, p: x.p, timer: x.timer, out: x.out[:0], unit: x.unit[:0],
-		delta: x.delta[:0], chunk: x.chunk[:0], req: request{header: x.req.header[:0]}, knobs: noControls,
+		c: x.c, e: x.e, p: x.p, req: request{header: x.req.header[:0]}, knobs: noControls,
+		client: clientWatch{left: x.c.gone, stop: x.e.stop, timer: x.client.timer},
+		out:    bodyWriter{nc: x.c.nc, client: &x.client, t: &x.t, out: x.out.out[:0], seed: uint64(x.c.served)},
+		stream: eventWriter{out: &x.out, unit: x.stream.unit[:0], delta: x.stream.delta[:0], chunk: x.stream.chunk[:0]},
 	}
 }
 
 // early finds out what is known before the body is read: faults by schedule or header.
 func (x *exchange) early() {
-	if p := x.e.schedule.take(x.req.path); p != nil {
-		x.arm(p)
+	if f := x.e.faults.Requested(x.req.path, inference[x.req.path]); f != nil {
+		arm(x, f)
 	}
 	for _, h := range x.req.header {
 		if len(h.Name) > 6 && is(h.Name[:6], "X-Sim-") {
@@ -104,136 +76,69 @@ func (x *exchange) free() {
 // end ends the exchange whatever happened.
 func (x *exchange) end() {
 	x.free()
-	if !x.headed && !x.broken && !x.lost {
+	if !x.out.headed && !x.out.over() {
 		panic("BUG: simulated engine gave no answer to " + x.req.path)
 	}
 	if !x.finished {
 		x.closing = true
 	}
-	if x.t.quit != "" && x.finished {
-		x.quit()
-	}
-	if cap(x.out) > 64<<10 {
-		x.out, x.unit = nil, nil
-	}
-}
-
-// quit acts keepalive-close out.
-func (x *exchange) quit() {
-	switch x.t.quit {
-	case "next":
-		x.c.next = "close"
-	case "next-reset":
-		x.c.next = "reset"
-	default:
-		if x.pause(x.t.quitDelay) {
-			x.closing = true
+	if x.t.Quit != "" && x.finished {
+		switch x.t.Quit {
+		case "next", "next-reset":
+			x.c.next = x.t.Quit
+		default:
+			x.closing = x.client.pause(x.t.QuitDelay) || x.closing
 		}
 	}
-}
-
-// gone is closed when the client has left, or when nobody is waited for any more.
-func (x *exchange) gone() <-chan struct{} {
-	if x.stubborn {
-		return x.e.stop
+	if cap(x.out.out) > 64<<10 {
+		x.out.out, x.stream.unit = nil, nil
 	}
-	return x.c.gone
-}
-
-func (x *exchange) hasLeft() bool {
-	select {
-	case <-x.gone():
-		x.lost = true
-		return true
-	default:
-		return false
-	}
-}
-
-// pause waits; false: the client left meanwhile.
-func (x *exchange) pause(d time.Duration) bool {
-	if d <= 0 {
-		return !x.hasLeft()
-	}
-	if x.timer == nil {
-		x.timer = time.NewTimer(d)
-	} else {
-		x.timer.Reset(d)
-	}
-	select {
-	case <-x.timer.C:
-		return true
-	case <-x.gone():
-		x.timer.Stop()
-		x.lost = true
-		return false
-	}
-}
-
-func (x *exchange) pauseUntil(t time.Time) bool { return x.pause(time.Until(t)) }
-
-// hang waits until the client leaves.
-func (x *exchange) hang() {
-	<-x.c.gone
-	x.lost = true
 }
 
 // line appends one header line, in the letters that the engine's HTTP library uses.
 func (x *exchange) line(name, value string) {
+	b := append(x.out.out, name...)
 	if x.p.Lower {
-		for i := range len(name) {
-			b := name[i]
-			if 'A' <= b && b <= 'Z' {
-				b += 'a' - 'A'
+		for i := len(x.out.out); i < len(b); i++ {
+			if 'A' <= b[i] && b[i] <= 'Z' {
+				b[i] += 'a' - 'A'
 			}
-			x.out = append(x.out, b)
 		}
-	} else {
-		x.out = append(x.out, name...)
 	}
-	x.out = append(x.out, ": "...)
-	x.out = append(x.out, value...)
-	x.out = append(x.out, "\r\n"...)
+	x.out.out = append(append(append(b, ": "...), value...), "\r\n"...)
 }
 
 // head builds the head of the answer. A length below 0 is one that is not known yet.
 func (x *exchange) head(status int, ctype string, length int) {
-	t := &x.t
-	for range t.interim {
-		x.out = append(x.out, "HTTP/1.1 "...)
-		x.out = strconv.AppendInt(x.out, int64(t.interimCode), 10)
-		x.out = append(x.out, " Interim\r\nlink: </style.css>; rel=preload\r\n\r\n"...)
+	t, w := &x.t, &x.out
+	for range t.Interim {
+		w.out = append(w.out, "HTTP/1.1 "+strconv.Itoa(t.InterimCode)+" Interim\r\nlink: </style.css>; rel=preload\r\n\r\n"...)
 	}
 	reason := http.StatusText(status)
-	if t.status != 0 {
-		status, reason = t.status, "Odd"
+	if t.Status != 0 {
+		status, reason = t.Status, "Odd"
 	}
-	x.status, x.headed = status, true
-	x.out = append(x.out, "HTTP/1.1 "...)
-	x.out = strconv.AppendInt(x.out, int64(status), 10)
-	x.out = append(x.out, ' ')
-	x.out = append(x.out, reason...)
-	x.out = append(x.out, "\r\n"...)
+	x.status, w.headed = status, true
+	w.out = strconv.AppendInt(append(w.out, "HTTP/1.1 "...), int64(status), 10)
+	w.out = append(append(append(w.out, ' '), reason...), "\r\n"...)
 	if x.p.Dated {
 		x.line("Date", httpDate())
 	}
 	if x.p.Server != "" {
 		x.line("Server", x.p.Server)
 	}
-	x.out = append(x.out, x.p.Headers...)
+	w.out = append(w.out, x.p.Headers...)
 	if ctype != "" {
 		x.line("Content-Type", ctype)
 	}
 	if x.encoding != "" {
 		x.line("Content-Encoding", x.encoding)
 	}
-	x.out = append(x.out, t.lines...)
+	w.out = append(w.out, t.Lines...)
 	if x.req.method == "HEAD" && x.p.Family == "llamacpp" {
 		x.line("Accept-Ranges", "bytes")
 	}
-	if t.filler != nil {
-		x.out = t.filler(x.out)
-	}
+	w.out = append(w.out, t.Filler...)
 
 	announceLength(x, length)
 	if status >= 400 && x.p.ErrorClose {
@@ -243,143 +148,69 @@ func (x *exchange) head(status int, ctype string, length int) {
 		x.closing = true
 	}
 	switch {
-	case x.closing && t.framing != longLength:
+	case x.closing && t.Framing != fault.LongLength:
 		x.line("Connection", "close")
 	case x.p.PerConn > 0 && !x.closing:
 		x.line("Keep-Alive", "timeout="+strconv.Itoa(max(1, int(x.p.Idle/time.Second)))+", max="+strconv.Itoa(x.p.PerConn))
 	}
-	x.out = append(x.out, "\r\n"...)
-	if t.dripHead > 0 {
-		x.drip(t.dripHead)
+	w.out = append(w.out, "\r\n"...)
+	if t.DripHead > 0 {
+		w.drip(t.DripHead)
 	}
 }
 
 // announceLength writes how the end of a body of this length is found, or what a fault says
 // instead.
 func announceLength(x *exchange, length int) {
-	x.noBody = x.req.method == "HEAD"
-	x.framing = x.t.framing
-	if x.framing == byDefault {
+	w := &x.out
+	w.noBody = x.req.method == "HEAD"
+	w.framing = x.t.Framing
+	if w.framing == fault.ByDefault {
 		switch {
 		case length >= 0:
-			x.framing = byLength
+			w.framing = fault.ByLength
 		case x.req.minor == 0:
-			x.framing = byClose
+			w.framing = fault.ByClose
 		default:
-			x.framing = byChunks
+			w.framing = fault.ByChunks
 		}
 	}
 	size := length
 	if size < 0 {
 		size = 1 << 20
 	}
-	switch x.framing {
-	case byLength:
-		x.line("Content-Length", strconv.Itoa(size))
-	case byChunks:
+	promise := func(n int) { x.line("Content-Length", strconv.Itoa(n)) }
+	if w.chunked() {
 		x.line("Transfer-Encoding", "chunked")
-	case byClose:
+	}
+	switch w.framing {
+	case fault.ByLength:
+		promise(size)
+	case fault.ByClose:
 		x.closing = true
-	case twoLengths:
-		x.line("Content-Length", strconv.Itoa(size))
-		x.line("Content-Length", strconv.Itoa(size+7))
-	case sameLengths:
-		x.line("Content-Length", strconv.Itoa(size))
-		x.line("Content-Length", strconv.Itoa(size))
-	case teAndLength:
-		x.line("Transfer-Encoding", "chunked")
-		x.line("Content-Length", "5")
-	case longLength:
-		x.line("Content-Length", strconv.Itoa(size+x.t.long))
+	case fault.TwoLengths:
+		promise(size)
+		promise(size + 7)
+	case fault.SameLengths:
+		promise(size)
+		promise(size)
+	case fault.TEAndLength:
+		promise(5)
+	case fault.LongLength:
+		promise(size + x.t.Long)
 	}
 	// A length that is only promised can be kept by nothing but closing.
-	if length < 0 && x.framing != byChunks && x.framing != teAndLength || x.framing == longLength {
+	if length < 0 && !w.chunked() || w.framing == fault.LongLength {
 		x.closing = true
 	}
-}
-
-// put appends bytes of the body, as one chunk where there are chunks.
-func (x *exchange) put(p []byte) {
-	if x.noBody || len(p) == 0 || x.lost || x.broken {
-		return
-	}
-	if x.gz != nil {
-		_, _ = x.gz.Write(p)
-		_ = x.gz.Flush()
-		p = bytes.Clone(x.gzOut.Bytes())
-		x.gzOut.Reset()
-	}
-	if x.t.piece == nil {
-		x.frame(p)
-		return
-	}
-	for len(p) > 0 && !x.lost {
-		n := min(len(p), x.t.piece(x))
-		x.frame(p[:n])
-		x.flush()
-		p = p[n:]
-		if x.t.pieceGap > 0 {
-			x.pause(x.t.pieceGap)
-		}
-	}
-}
-
-// frame appends bytes in the framing of this answer.
-func (x *exchange) frame(p []byte) {
-	if x.framing != byChunks && x.framing != teAndLength {
-		x.out = append(x.out, p...)
-		return
-	}
-	x.out = strconv.AppendUint(x.out, uint64(len(p)), 16)
-	x.out = append(x.out, "\r\n"...)
-	x.out = append(x.out, p...)
-	x.out = append(x.out, "\r\n"...)
-}
-
-// flush writes what has been built. False: the client is gone or the answer was broken off.
-func (x *exchange) flush() bool {
-	if len(x.out) > 0 && !x.lost {
-		if x.t.dripBody > 0 && x.headed {
-			x.drip(x.t.dripBody)
-		} else if _, err := x.c.nc.Write(x.out); err != nil {
-			x.deserted = true
-			x.lost = !x.stubborn
-		}
-	}
-	x.out = x.out[:0]
-	return !x.lost && !x.broken
-}
-
-// drip writes what has been built a byte at a time.
-func (x *exchange) drip(gap time.Duration) {
-	for i := range x.out {
-		if i > 0 && !x.pause(gap) {
-			break
-		}
-		if _, err := x.c.nc.Write(x.out[i : i+1]); err != nil {
-			x.lost = true
-			break
-		}
-	}
-	x.out = x.out[:0]
 }
 
 // finish ends the body and flushes.
 func (x *exchange) finish() {
-	if x.lost || x.broken {
-		return
+	if !x.out.over() {
+		x.out.end()
+		x.conclude()
 	}
-	if x.gz != nil {
-		_ = x.gz.Close()
-		if p := bytes.Clone(x.gzOut.Bytes()); len(p) > 0 && !x.noBody {
-			x.frame(p)
-		}
-	}
-	if (x.framing == byChunks || x.framing == teAndLength) && !x.noBody {
-		x.out = append(x.out, "0\r\n\r\n"...)
-	}
-	x.out = append(x.out, x.t.surplus...)
-	x.conclude()
 }
 
 // conclude flushes the end of an answer. Totals move before the last byte does: who has read it may
@@ -392,23 +223,23 @@ func (x *exchange) conclude() {
 	if x.work {
 		total.Add(1)
 	}
-	x.finished = x.flush()
-	if x.work && (!x.finished || x.deserted) {
+	x.finished = x.out.flush()
+	if x.work && (!x.finished || x.out.deserted) {
 		total.Add(-1)
-		x.finished, x.lost = false, true
+		x.finished, x.client.lost = false, true
 	}
-	if within := uint64(x.t.second); within > 0 && x.finished && x.pause(time.Duration(x.random()%within)) {
-		_, _ = x.c.nc.Write(forgedReply())
+	if within := uint64(x.t.Second); within > 0 && x.finished && x.client.pause(time.Duration(x.out.random()%within)) {
+		_, _ = x.c.nc.Write(fault.ForgedReply())
 	}
 }
 
 // reply gives a whole answer.
 func (x *exchange) reply(status int, ctype string, body []byte) {
 	t := &x.t
-	if status == http.StatusOK && t.plain != nil {
-		ctype, body = t.plain(x, ctype, body)
+	if status == http.StatusOK && t.Plain != nil {
+		body = t.Plain(x.p, body)
 	}
-	if t.gzip && len(body) > 0 {
+	if t.Gzip && len(body) > 0 {
 		var z bytes.Buffer
 		w := gzip.NewWriter(&z)
 		_, _ = w.Write(body)
@@ -416,156 +247,89 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 		body = z.Bytes()
 		x.encoding = "gzip"
 	}
-	pad := t.padding(body)
+	pad := x.out.padding(body)
 	length := len(body) + pad
 	// it passes on what its child says
 	if x.p.Name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) {
 		length = -1
-		t.lines = append(t.lines, x.p.SSEHeaders...)
+		t.Lines = append(t.Lines, x.p.SSEHeaders...)
 	}
 	x.head(status, ctype, length)
 	if pad > 0 {
-		x.putPadded(body, pad)
+		x.out.putPadded(body, pad)
+		x.finish()
 		return
 	}
-	for _, a := range t.acts {
-		if a.streamOnly || status != http.StatusOK {
+	for i := range t.Incidents {
+		if t.Incidents[i].StreamOnly || status != http.StatusOK {
 			continue
 		}
 		half := len(body) / 2
-		x.put(body[:half])
-		if !x.act(a) {
+		x.out.put(body[:half])
+		if !x.incident(&t.Incidents[i]) {
 			return
 		}
 		body = body[half:]
 	}
-	x.put(body)
+	x.out.put(body)
 	x.finish()
-}
-
-// The member that makes an answer large, around its filler.
-const padBegin, padEnd = `"padding":"`, `",`
-
-// padding is how many bytes are to be added to a JSON object of a body.
-func (t *misbehaviour) padding(body []byte) int {
-	if t.pad == 0 || len(body) < 3 || body[0] != '{' || t.gzip {
-		return 0
-	}
-	return max(t.pad-len(body), len(padBegin)+len(padEnd))
-}
-
-// putPadded puts a JSON object with n bytes more in it, and never holds them all.
-func (x *exchange) putPadded(body []byte, n int) {
-	filler := bytes.Repeat([]byte("w"), 64<<10)
-	fill := func() {
-		for left := n - len(padBegin) - len(padEnd); left > 0 && x.flush() && !x.hasLeft(); left -= len(filler) {
-			x.put(filler[:min(left, len(filler))])
-		}
-	}
-	if x.t.padEnd {
-		x.put(append(body[:len(body)-1:len(body)-1], ',')) // in place of the comma of padEnd
-		x.put([]byte(padBegin))
-		fill()
-		x.put([]byte(`"}`))
-	} else {
-		x.put([]byte("{" + padBegin))
-		fill()
-		x.put(append([]byte(padEnd), body[1:]...))
-	}
-	x.finish()
-}
-
-// act runs an incident in an answer; true: the answer goes on.
-func (x *exchange) act(a incident) bool {
-	if x.lost || x.broken {
-		return false
-	}
-	goOn := a.do(x)
-	if !goOn && !x.finished {
-		x.broken = true
-	}
-	return goOn
-}
-
-// sse begins a stream.
-func (x *exchange) sse() {
-	ctype := x.p.SSEType
-	if x.t.sseCtype != "" {
-		ctype = x.t.sseCtype
-	}
-	if x.t.gzip {
-		x.gz, x.encoding = gzip.NewWriter(&x.gzOut), "gzip"
-	}
-	x.t.lines = append(x.t.lines, x.p.SSEHeaders...)
-	if x.p.Family == "ollama" && x.dialect != dialectChat {
-		x.t.lines = append(x.t.lines, "Cache-Control: no-cache\r\n"...)
-	}
-	x.head(http.StatusOK, ctype, -1)
-	if x.t.form.BOM {
-		x.put([]byte("\xef\xbb\xbf"))
-	}
-}
-
-// event appends one event to the stream, or lets a fault happen in its place. False: there is no
-// stream any more.
-func (x *exchange) event(data []byte) bool {
-	if !x.incidents() {
-		return false
-	}
-	x.emit(data)
-	return !x.lost && !x.broken
-}
-
-// emit appends one event.
-func (x *exchange) emit(data []byte) {
-	x.events++
-	f := x.t.form
-	f.NoSpace = f.NoSpace || x.p.NoSpace
-	x.unit = f.Append(x.unit, x.events, x.name, data)
-	if !x.joined {
-		x.put(x.unit)
-		x.unit = x.unit[:0]
-	}
-}
-
-// incidents runs what is due before the next event.
-func (x *exchange) incidents() bool {
-	for _, a := range x.t.acts {
-		if a.at == x.events {
-			x.join(false)
-			if !x.act(a) {
-				return false
-			}
-		}
-	}
-	return !x.lost && !x.broken
-}
-
-// join makes the events that follow share one chunk, until join(false).
-func (x *exchange) join(on bool) {
-	if x.joined && !on {
-		x.put(x.unit)
-		x.unit = x.unit[:0]
-	}
-	x.joined = on
-}
-
-// comment appends a comment to the stream.
-func (x *exchange) comment() {
-	x.put([]byte(":\n\n"))
 }
 
 // json gives a JSON answer.
 func (x *exchange) json(status int, body []byte) { x.reply(status, x.p.JSONType, body) }
 
-// now is the time of the answer in whole seconds.
-func (x *exchange) now() int64 { return time.Now().Unix() }
-
-// random is a cheap source for cutting answers to pieces; the same for every run.
-func (x *exchange) random() uint64 {
-	x.rng++
-	return textgen.Mix(x.rng, uint64(x.c.served))
+// send gives an answer of the profile's.
+func (x *exchange) send(r profile.Reply) {
+	if r.Lines != "" {
+		x.t.Lines = append(x.t.Lines, r.Lines...)
+	}
+	x.reply(r.Status, r.Type, r.Body)
 }
+
+// fail answers with an error.
+func (x *exchange) fail(a profile.APIError) {
+	if body, ok := nativeError(x, a); ok {
+		x.json(a.Status, body)
+		return
+	}
+	x.send(x.p.Refuse(a))
+}
+
+// sse begins a stream.
+func (x *exchange) sse() {
+	ctype := x.p.SSEType
+	if x.t.StreamType != "" {
+		ctype = x.t.StreamType
+	}
+	if x.t.Gzip {
+		x.out.gz, x.encoding = gzip.NewWriter(&x.out.gzOut), "gzip"
+	}
+	x.t.Lines = append(x.t.Lines, x.p.SSEHeaders...)
+	if x.p.Family == "ollama" && x.dialect != dialectChat {
+		x.t.Lines = append(x.t.Lines, "Cache-Control: no-cache\r\n"...)
+	}
+	x.head(http.StatusOK, ctype, -1)
+	x.stream.form = x.t.Form
+	x.stream.form.NoSpace = x.t.Form.NoSpace || x.p.NoSpace
+	if x.t.Form.BOM {
+		x.out.put([]byte("\xef\xbb\xbf"))
+	}
+}
+
+// event appends one event to the stream, or lets a fault happen in its place. False: there is no
+// stream any more.
+func (x *exchange) event(name string, data []byte) bool {
+	x.stream.name = name
+	ok := x.incidents()
+	if ok {
+		x.stream.emit(name, data)
+	}
+	x.stream.name = ""
+	return ok && !x.out.over()
+}
+
+// now is the time of an answer in whole seconds.
+func now() int64 { return time.Now().Unix() }
 
 var dateCache atomic.Pointer[dateAt]
 

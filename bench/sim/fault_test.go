@@ -7,10 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"penstock/bench/sim/fault"
 )
 
 // exchangeRaw sends one request on a fresh connection, waits for its end and returns every byte that came.
@@ -139,12 +142,12 @@ func TestEveryFaultIsTested(t *testing.T) {
 	for _, n := range openEnded {
 		tested[n] = true
 	}
-	for _, f := range Faults() {
-		if !tested[f.Name] {
-			t.Errorf("fault %s has no test", f.Name)
+	for _, name := range fault.Names() {
+		if !tested[name] {
+			t.Errorf("fault %s has no test", name)
 		}
-		if f.Text == "" || !strings.Contains(faultsText(), f.Name) {
-			t.Errorf("fault %s is not described", f.Name)
+		if !regexp.MustCompile(`(?m)^` + name + `\W.*\s+\w`).MatchString(fault.Text()) {
+			t.Errorf("fault %s is not described", name)
 		}
 	}
 }

@@ -62,8 +62,8 @@ func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
 	if x.knobs.finish != "" {
 		s.finish = x.knobs.finish
 	}
-	if x.t.finish != "" {
-		s.finish = x.t.finish
+	if x.t.Finish != "" {
+		s.finish = x.t.Finish
 	}
 	s.left = s.total
 	s.thought = min(s.thinking, s.total)
@@ -81,7 +81,7 @@ func textPieces(ws []textgen.Word) []profile.Piece {
 // callPieces is the order in which the calls are told.
 func callPieces(x *exchange, calls []profile.ToolCall) []profile.Piece {
 	var ps []profile.Piece
-	if x.p.WholeTools || x.t.whole {
+	if x.p.WholeTools || x.t.WholeCalls {
 		for i := range calls {
 			ps = append(ps, profile.Piece{Kind: profile.PieceWhole, Call: i})
 		}
@@ -100,7 +100,7 @@ func callPieces(x *exchange, calls []profile.ToolCall) []profile.Piece {
 		}
 		longest = max(longest, len(parts[i]))
 	}
-	if !x.t.interwove {
+	if !x.t.Interwove {
 		for _, p := range parts {
 			ps = append(ps, p...)
 		}

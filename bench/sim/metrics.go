@@ -104,7 +104,7 @@ func (e *Engine) pageMetrics(x *exchange) {
 		e.metricsOfSGLang(&m)
 	case "llamacpp":
 		m.labels, ctype = "", "text/plain; version=0.0.4"
-		x.t.lines = fmt.Appendf(x.t.lines, "Process-Start-Time-Unix: %d\r\n", e.started.Unix())
+		x.t.Lines = fmt.Appendf(x.t.Lines, "Process-Start-Time-Unix: %d\r\n", e.started.Unix())
 		e.metricsOfLlama(&m)
 	case "tgi":
 		m.labels, ctype = "", x.p.TextType

@@ -51,10 +51,7 @@ func (v *dialectWriter) event(name, format string, args ...any) bool {
 		format += `,"sequence_number":` + strconv.Itoa(v.told)
 	}
 	v.told++
-	v.a.x.name = name
-	ok := v.a.x.event(fmt.Appendf(nil, `{"type":"`+name+`"`+format+`}`, args...))
-	v.a.x.name = ""
-	return ok
+	return v.a.x.event(name, fmt.Appendf(nil, `{"type":"`+name+`"`+format+`}`, args...))
 }
 
 func quoted(s string) []byte { return wire.AppendString(nil, s) }
@@ -92,14 +89,14 @@ func (v *dialectWriter) step(c *generationPlan) bool {
 		return true
 	}
 	c.closed = true
-	return v.a.x.t.noFinish || v.end(c.finish, c.stopped)
+	return v.a.x.t.NoFinish || v.end(c.finish, c.stopped)
 }
 
 // piece tells one token.
 func (v *dialectWriter) piece(p *profile.Piece) bool {
 	at := v.find(p)
 	if at < 0 {
-		if !v.a.x.t.interwove && !v.is("llamacpp") && !v.close() { // llama.cpp closes everything at the end
+		if !v.a.x.t.Interwove && !v.is("llamacpp") && !v.close() { // llama.cpp closes everything at the end
 			return false
 		}
 		if at = v.add(p); !v.open(at) {
@@ -205,7 +202,7 @@ func (v *dialectWriter) end(finish, stopped string) bool {
 
 func (v *dialectWriter) done() bool {
 	switch t := &v.a.x.t; {
-	case t.noFinish || t.noDone:
+	case t.NoFinish || t.NoDone:
 		return true
 	case !v.responses:
 		return v.event("message_stop", "")

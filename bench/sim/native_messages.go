@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/fault"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/wire"
 )
@@ -81,7 +82,7 @@ func (v *dialectWriter) reason() string {
 func (v *dialectWriter) usage(last bool) string {
 	a := v.a
 	switch {
-	case a.x.t.usage == usageNever:
+	case a.x.t.Usage == fault.UsageNever:
 		return "null"
 	case last && v.is("llamacpp"):
 		return fmt.Sprintf(`{"output_tokens":%d}`, a.spoken)
@@ -133,11 +134,11 @@ func (v *dialectWriter) closeBlock(at int, it *item) bool {
 	return v.event("content_block_stop", `,"index":%d`, at)
 }
 
-// appendNativeError writes an error as the dialect has it; false: the profile's own shape is it, on
+// nativeError writes an error as the dialect has it; false: the profile's own shape is it, on
 // Responses too.
-func (x *exchange) appendNativeError(dst []byte, a profile.APIError) ([]byte, bool) {
+func nativeError(x *exchange, a profile.APIError) ([]byte, bool) {
 	if x.dialect != dialectMessages || x.p.Family == "llamacpp" {
-		return dst, false
+		return nil, false
 	}
 	kind := a.Kind
 	switch {
@@ -153,7 +154,7 @@ func (x *exchange) appendNativeError(dst []byte, a profile.APIError) ([]byte, bo
 	default:
 		kind = "invalid_request_error"
 	}
-	dst = fmt.Appendf(dst, `{"type":"error","error":{"type":%s,"message":%s}`, quoted(kind), quoted(a.Message))
+	dst := fmt.Appendf(nil, `{"type":"error","error":{"type":%s,"message":%s}`, quoted(kind), quoted(a.Message))
 	if x.p.Family == "ollama" {
 		dst = fmt.Appendf(dst, `,"request_id":"req_%s"`, profile.Hex32(x.e.nextID())[:24])
 	}

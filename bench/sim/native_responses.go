@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 
+	"penstock/bench/sim/fault"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/wire"
 )
@@ -180,7 +181,7 @@ func (v *dialectWriter) response(status string) []byte {
 	o.Raw("usage", counts)
 	if v.is("llamacpp") {
 		if !a.stream {
-			o.Number("completed_at", int(a.x.now()))
+			o.Number("completed_at", int(now()))
 		}
 		return append(o, '}')
 	}
@@ -199,7 +200,7 @@ func (v *dialectWriter) response(status string) []byte {
 		if begun {
 			o.Raw("completed_at", "null")
 		} else {
-			o.Number("completed_at", int(a.x.now()))
+			o.Number("completed_at", int(now()))
 		}
 		if a.q.max < 0 {
 			o.Raw("max_output_tokens", "null")
@@ -213,7 +214,7 @@ func (v *dialectWriter) response(status string) []byte {
 // counts is the usage.
 func (v *dialectWriter) counts() string {
 	a := v.a
-	if a.x.t.usage == usageNever {
+	if a.x.t.Usage == fault.UsageNever {
 		return "null"
 	}
 	thoughts := ""

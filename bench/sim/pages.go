@@ -18,7 +18,7 @@ import (
 
 // pageHealth: what /health says; SGLang takes a second, because it generates a token to find out.
 func (e *Engine) pageHealth(x *exchange) {
-	if !x.pause(x.p.Health) {
+	if !x.client.pause(x.p.Health) {
 		return
 	}
 	sick := e.sick.Load()
@@ -31,15 +31,15 @@ func (e *Engine) pageHealth(x *exchange) {
 	case "trtllm":
 		switch {
 		case sick:
-			x.plainText(503, "LLM is unavailable. Please check the server logs for more details.")
+			x.send(x.p.PlainText(503, "LLM is unavailable. Please check the server logs for more details."))
 			return
 		case x.req.path == "/health_generate":
-			x.plainText(200, "Generation health check OK")
+			x.send(x.p.PlainText(200, "Generation health check OK"))
 			return
 		}
 	case "speaches":
 		if !sick {
-			x.plainText(200, "OK")
+			x.send(x.p.PlainText(200, "OK"))
 			return
 		}
 	}
@@ -149,7 +149,7 @@ func (e *Engine) pageModel(x *exchange, name string) {
 func (e *Engine) pageVersion(x *exchange) {
 	ctype := x.p.JSONType
 	if x.p.Family == "ollama" {
-		ctype = ollamaType
+		ctype = profile.OllamaType
 	}
 	x.reply(200, ctype, []byte(`{"version":"0.0.0+sim"}`))
 }
@@ -184,7 +184,7 @@ func (e *Engine) pageTags(x *exchange) {
 				e.o.MaxModelLen, e.started.UTC().Format(time.RFC3339Nano))
 		}
 	}
-	x.reply(200, ollamaType, append(b, "]}"...))
+	x.reply(200, profile.OllamaType, append(b, "]}"...))
 }
 
 func (e *Engine) pageProps(x *exchange) {
@@ -194,7 +194,7 @@ func (e *Engine) pageProps(x *exchange) {
 		`{"default_generation_settings":{"params":{"seed":4294967295,"temperature":0.8},"n_ctx":%d},"total_slots":%d,"model_alias":`, e.o.MaxModelLen, limit)
 	b = wire.AppendString(b, model)
 	b = fmt.Appendf(b,
-		`,"model_path":"%s/model.gguf","model_ftype":"F16","modalities":{"vision":true,"video":false,"audio":false},"media_marker":"<__media__>","endpoint_slots":true,"endpoint_props":false,"endpoint_metrics":true,"ui":false,"ui_settings":{},"bos_token":"","eos_token":"","cors_proxy_enabled":false,"chat_template":"{%%- for message in messages %%}{{- message.content }}{%%- endfor %%}","build_info":"b11669-sim","is_sleeping":false}`, LeakedPath)
+		`,"model_path":"%s/model.gguf","model_ftype":"F16","modalities":{"vision":true,"video":false,"audio":false},"media_marker":"<__media__>","endpoint_slots":true,"endpoint_props":false,"endpoint_metrics":true,"ui":false,"ui_settings":{},"bos_token":"","eos_token":"","cors_proxy_enabled":false,"chat_template":"{%%- for message in messages %%}{{- message.content }}{%%- endfor %%}","build_info":"b11669-sim","is_sleeping":false}`, profile.LeakedPath)
 	x.json(200, b)
 }
 
@@ -236,7 +236,7 @@ func (e *Engine) pageServerInfo(x *exchange) {
 	_, limit := e.slots.Room()
 	model, _ := e.served("sim")
 	b := []byte(`{"model_path":`)
-	b = wire.AppendString(b, LeakedPath+"/"+model)
+	b = wire.AppendString(b, profile.LeakedPath+"/"+model)
 	if strings.Contains(x.req.path, "model_info") {
 		x.json(200, append(b,
 			`,"is_generation":true,"has_image_understanding":true,"has_audio_understanding":false,"weight_version":"default"}`...))
@@ -246,7 +246,7 @@ func (e *Engine) pageServerInfo(x *exchange) {
 	b = wire.AppendString(b, model)
 	b = fmt.Appendf(b,
 		`,"api_key":"%s","host":"%s","context_length":%d,"max_running_requests":%d,"max_total_num_tokens":%d,"version":"0.0.0+sim","internal_states":[{}]}`,
-		LeakedSecret, LeakedHost, e.o.MaxModelLen, limit, e.kvSize())
+		profile.LeakedSecret, profile.LeakedHost, e.o.MaxModelLen, limit, e.kvSize())
 	x.json(200, b)
 }
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"strconv"
 
+	"penstock/bench/sim/fault"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/wire"
 )
@@ -14,7 +15,7 @@ func (a *answer) plain() {
 	for i := range a.choices {
 		steps = max(steps, a.choices[i].total)
 	}
-	if !a.think(steps) || x.hasLeft() {
+	if !a.think(steps) || x.client.hasLeft() {
 		return
 	}
 	if a.voice != nil {
@@ -28,7 +29,7 @@ func (a *answer) plain() {
 		all[i] = a.collect(&a.choices[i])
 	}
 	usage := a.usage()
-	if x.t.usage == usageNever {
+	if x.t.Usage == fault.UsageNever {
 		usage = nil
 	}
 	body := a.body(all, usage)
@@ -39,7 +40,7 @@ func (a *answer) plain() {
 // collect runs a script to its end.
 func (a *answer) collect(c *generationPlan) said {
 	m := said{finish: c.finish, stopped: c.stopped}
-	if a.x.t.noFinish {
+	if a.x.t.NoFinish {
 		m.finish = ""
 	}
 	args := make([][]byte, len(a.q.calls))

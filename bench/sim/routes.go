@@ -114,7 +114,7 @@ func (e *Engine) dispatch(x *exchange) {
 	if !x.misbehave() {
 		e.serveRequest(x)
 	}
-	if x.work && x.lost && !x.finished {
+	if x.work && x.client.lost && !x.finished {
 		e.counters.aborted.Add(1)
 	}
 }
@@ -131,7 +131,7 @@ func (e *Engine) serveRequest(x *exchange) {
 		return
 	}
 	if !e.authorized(x) {
-		x.unauthorized()
+		x.send(x.p.Unauthorized())
 		return
 	}
 	if e.sick.Load() && x.p.Family == "llamacpp" {
@@ -145,7 +145,7 @@ func (e *Engine) serveRequest(x *exchange) {
 	}
 	switch {
 	case !ok:
-		x.notFound()
+		x.send(x.p.NotFound(r.method, r.path))
 	case r.method == rt.method || r.method == "HEAD" && rt.method == "GET":
 		if enc := r.get("Content-Encoding"); enc != "" && enc != "identity" {
 			x.reply(415, "", nil)
@@ -158,7 +158,7 @@ func (e *Engine) serveRequest(x *exchange) {
 		}
 		rt.do(e, x)
 	default:
-		x.wrongMethod(rt.method)
+		x.send(x.p.WrongMethod(r.method, r.path, rt.method))
 	}
 }
 

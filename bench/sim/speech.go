@@ -86,10 +86,10 @@ func (e *Engine) speech(x *exchange) {
 		return
 	}
 	if e.p.Family == "kokoro" {
-		x.t.lines = append(x.t.lines,
+		x.t.Lines = append(x.t.Lines,
 			"content-disposition: attachment; filename=speech."+s.format+"\r\ncache-control: no-cache\r\n"...)
 		if !s.whole {
-			x.t.lines = append(x.t.lines, "x-accel-buffering: no\r\n"...)
+			x.t.Lines = append(x.t.Lines, "x-accel-buffering: no\r\n"...)
 		}
 	}
 	q.prompt.AddString(s.input)
@@ -108,7 +108,7 @@ func (e *Engine) speech(x *exchange) {
 	}
 	switch {
 	case s.whole:
-		if gap := a.gap(); gap > 0 && !x.pause(time.Duration(words)*gap) {
+		if gap := a.gap(); gap > 0 && !x.client.pause(time.Duration(words)*gap) {
 			return
 		}
 		for range words {
@@ -123,11 +123,11 @@ func (e *Engine) speech(x *exchange) {
 	default:
 		x.head(200, s.ctype, -1)
 	}
-	x.put(opening)
+	x.out.put(opening)
 	if !s.stream(a, words, piece) {
 		return
 	}
-	if s.sse && !x.event(fmt.Appendf(nil,
+	if s.sse && !x.event("", fmt.Appendf(nil,
 		`{"type":"speech.audio.done","usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}`, a.prompt, a.spoken, a.prompt+a.spoken)) {
 		return
 	}
@@ -146,13 +146,13 @@ func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 		if i > 0 {
 			gap := a.gap()
 			due = due.Add(gap)
-			if gap > 0 && (!x.flush() || !x.pauseUntil(due)) || !a.keep(&due) {
+			if gap > 0 && (!x.out.flush() || !x.client.pauseUntil(due)) || !a.keep(&due) {
 				return false
 			}
 		}
 		a.say(1)
 		if s.sse {
-			if !x.event([]byte(`{"type":"speech.audio.delta","audio":"` + base64.StdEncoding.EncodeToString(sound) + `"}`)) {
+			if !x.event("", []byte(`{"type":"speech.audio.delta","audio":"`+base64.StdEncoding.EncodeToString(sound)+`"}`)) {
 				return false
 			}
 			continue
@@ -160,9 +160,9 @@ func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 		if !x.incidents() {
 			return false
 		}
-		x.events++
-		x.put(sound)
-		if len(x.out) > 32<<10 && !x.flush() {
+		x.stream.events++
+		x.out.put(sound)
+		if len(x.out.out) > 32<<10 && !x.out.flush() {
 			return false
 		}
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"penstock/bench/sim/fault"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
@@ -14,17 +15,17 @@ const flushAt = 4096
 // streamed says the choices token by token, side by side.
 func (a *answer) streamed() {
 	x := a.x
-	if !x.headed {
+	if !x.out.headed {
 		x.sse()
 	}
-	if x.t.usage == usageNever {
+	if x.t.Usage == fault.UsageNever {
 		a.q.usage, a.q.usageEach = false, false
 	}
-	if x.t.usage == usageEvery {
+	if x.t.Usage == fault.UsageEvery {
 		a.q.usageEach = true
 	}
 	a.s.NullUsage = x.p.Is("sglang tgi") || x.p.Family == "openai" && a.q.usage
-	x.content = func(text string) []byte {
+	x.stream.content = func(text string) []byte {
 		if a.voice != nil {
 			return []byte(`{"type":"ping"}`)
 		}
@@ -37,12 +38,12 @@ func (a *answer) streamed() {
 		if step > 0 && gap > 0 {
 			tick = tick.Add(gap)
 			if d := time.Until(tick); d > 0 {
-				if !x.flush() || !x.pause(d) {
+				if !x.out.flush() || !x.client.pause(d) {
 					return
 				}
 			}
-		} else if step == 1 || len(x.out) >= flushAt {
-			if x.hasLeft() || !x.flush() {
+		} else if step == 1 || len(x.out.out) >= flushAt {
+			if x.client.hasLeft() || !x.out.flush() {
 				return
 			}
 		}
@@ -85,14 +86,14 @@ func (a *answer) step(i int, c *generationPlan) bool {
 		return a.voice.step(c)
 	}
 	first := !c.opened
-	x.join(x.p.Joins)
+	x.stream.join(x.p.Joins)
 	if x.p.Family == "sglang" {
-		a.s.Created = x.now()
+		a.s.Created = now()
 	}
 	if first && !a.s.Legacy && x.p.Roles == profile.RoleAlone {
 		c.opened = true
-		x.delta = a.s.AppendRole(x.delta[:0])
-		if !a.send(&profile.Chunk{Index: i, Delta: x.delta}) {
+		x.stream.delta = a.s.AppendRole(x.stream.delta[:0])
+		if !a.send(&profile.Chunk{Index: i, Delta: x.stream.delta}) {
 			return false
 		}
 	}
@@ -106,14 +107,14 @@ func (a *answer) step(i int, c *generationPlan) bool {
 			if p.Kind >= profile.PieceCall {
 				of = &a.q.calls[p.Call]
 			}
-			x.delta = a.s.AppendPiece(x.delta[:0], &p, of, !c.opened && !a.s.Legacy)
+			x.stream.delta = a.s.AppendPiece(x.stream.delta[:0], &p, of, !c.opened && !a.s.Legacy)
 			c.opened = true
-			one := profile.Chunk{Index: i, Delta: x.delta}
+			one := profile.Chunk{Index: i, Delta: x.stream.delta}
 			if a.q.logprobs && p.Kind == profile.PieceText {
 				one.Logprobs = a.logprobs([]textgen.Word{p.Word})
 			}
 			// no end of text, so no chunk of its own
-			if x.p.Family == "tgi" && c.left == 0 && c.finish == "length" && !x.t.noFinish {
+			if x.p.Family == "tgi" && c.left == 0 && c.finish == "length" && !x.t.NoFinish {
 				c.closed, one.Finish = true, c.finish
 				return a.send(&one)
 			}
@@ -122,17 +123,17 @@ func (a *answer) step(i int, c *generationPlan) bool {
 			}
 		}
 	}
-	x.join(false)
+	x.stream.join(false)
 	if c.left > 0 {
 		return true
 	}
 	c.closed = true
-	if x.t.noFinish {
+	if x.t.NoFinish {
 		return true
 	}
-	x.join(x.p.Joins) // with the usage chunk, if this choice is the last
-	x.delta = a.s.AppendEnd(x.delta[:0])
-	end := profile.Chunk{Index: i, Delta: x.delta, Finish: c.finish, Stopped: c.stopped}
+	x.stream.join(x.p.Joins) // with the usage chunk, if this choice is the last
+	x.stream.delta = a.s.AppendEnd(x.stream.delta[:0])
+	end := profile.Chunk{Index: i, Delta: x.stream.delta, Finish: c.finish, Stopped: c.stopped}
 	if x.p.Family == "llamacpp" && a.over() {
 		if a.s.Legacy && a.q.usage { // there it has no chunk of its own
 			end.Usage = a.usage()
@@ -141,12 +142,12 @@ func (a *answer) step(i int, c *generationPlan) bool {
 			end.Timings = a.timings()
 		}
 	}
-	if x.t.usage == usageOnFinish && a.over() {
+	if x.t.Usage == fault.UsageOnFinish && a.over() {
 		end.Usage = a.usage()
 	}
 	ok := a.send(&end)
 	if !a.over() {
-		x.join(false)
+		x.stream.join(false)
 	}
 	return ok
 }
@@ -155,15 +156,15 @@ func (a *answer) step(i int, c *generationPlan) bool {
 // completions.
 func (a *answer) usageChunk() bool {
 	t := &a.x.t
-	return t.usage == usageUnasked || a.q.usage && t.usage != usageOnFinish && !(a.s.Legacy && a.x.p.Family == "llamacpp")
+	return t.Usage == fault.UsageUnasked || a.q.usage && t.Usage != fault.UsageOnFinish && !(a.s.Legacy && a.x.p.Family == "llamacpp")
 }
 
 func (a *answer) send(c *profile.Chunk) bool {
 	if a.q.usageEach && len(c.Usage) == 0 {
 		c.Usage = a.usage()
 	}
-	a.x.chunk = a.s.Append(a.x.chunk[:0], c)
-	return a.x.event(a.x.chunk)
+	a.x.stream.chunk = a.s.Append(a.x.stream.chunk[:0], c)
+	return a.x.event("", a.x.stream.chunk)
 }
 
 // conclude ends a stream.
@@ -176,7 +177,7 @@ func (a *answer) conclude() {
 		}
 		return
 	}
-	if x.t.ghost {
+	if x.t.Ghost {
 		was := a.s.Model
 		a.s.Model = ""
 		if !a.send(&profile.Chunk{Delta: []byte(`{"content":""}`)}) {
@@ -184,22 +185,22 @@ func (a *answer) conclude() {
 		}
 		a.s.Model = was
 	}
-	if a.usageChunk() && !x.t.noFinish {
+	if a.usageChunk() && !x.t.NoFinish {
 		var timings []byte
 		if x.p.Family == "llamacpp" {
 			timings = a.timings()
 		}
-		if !x.event(a.s.AppendUsageChunk(nil, a.usage(), timings)) {
+		if !x.event("", a.s.AppendUsageChunk(nil, a.usage(), timings)) {
 			return
 		}
 	}
 	if x.p.Family == "llamacpp" { // [DONE] has a chunk of its own there
-		x.join(false)
+		x.stream.join(false)
 	}
-	if !x.t.noDone && !x.event(wire.Done) {
+	if !x.t.NoDone && !x.event("", wire.Done) {
 		return
 	}
-	x.join(false)
+	x.stream.join(false)
 	if !x.incidents() {
 		return
 	}

@@ -21,7 +21,7 @@ func (e *Engine) transcribe(x *exchange) {
 	x.free()
 	switch {
 	case whisper && (err != nil || f.File == nil || !audio.IsAudio(f.File)):
-		x.plainText(400, "Invalid request")
+		x.send(x.p.PlainText(400, "Invalid request"))
 		return
 	case err != nil:
 		x.fail(*profile.Invalid("file", "There was an error parsing the body: %v", err))
@@ -50,7 +50,7 @@ func (e *Engine) transcribe(x *exchange) {
 	if t := f.Fields["temperature"]; t != "" {
 		if _, err := strconv.ParseFloat(t, 64); err != nil {
 			if whisper {
-				x.plainText(500, "500 Internal Server Error\nstof")
+				x.send(x.p.PlainText(500, "500 Internal Server Error\nstof"))
 				return
 			}
 			x.fail(*profile.Invalid("temperature", "Input should be a valid number: temperature"))
@@ -82,7 +82,7 @@ func (e *Engine) transcribe(x *exchange) {
 		a.segments(&t, format)
 		return
 	}
-	if gap := a.gap(); gap > 0 && !x.pause(time.Duration(t.Count())*gap) {
+	if gap := a.gap(); gap > 0 && !x.client.pause(time.Duration(t.Count())*gap) {
 		return
 	}
 	a.say(t.Count())
@@ -99,12 +99,12 @@ func (a *answer) segments(t *audio.Transcript, format string) {
 	for i := range t.Lines {
 		one := *t
 		one.Lines = t.Lines[i : i+1]
-		if gap := a.gap(); gap > 0 && (!x.flush() || !x.pause(time.Duration(one.Count())*gap)) {
+		if gap := a.gap(); gap > 0 && (!x.out.flush() || !x.client.pause(time.Duration(one.Count())*gap)) {
 			return
 		}
 		a.say(one.Count())
 		_, body := one.Render(format)
-		if !x.event(bytes.TrimSpace(body)) { // line breaks of srt and vtt go out as they are, as they do there
+		if !x.event("", bytes.TrimSpace(body)) { // line breaks of srt and vtt go out as they are, as they do there
 			return
 		}
 	}
@@ -121,16 +121,16 @@ func (a *answer) segments(t *audio.Transcript, format string) {
 func (a *answer) chunks(t *audio.Transcript) {
 	x := a.x
 	x.sse()
-	id, created := "transcribe-"+profile.Hex32(a.e.nextID()), x.now()
+	id, created := "transcribe-"+profile.Hex32(a.e.nextID()), now()
 	for i, l := range t.Lines {
 		ends := i == len(t.Lines)-1 || t.Lines[i+1].Start >= 30*(math.Floor(l.Start/30)+1)
 		words := strings.Fields(l.Text)
 		for j, w := range words {
-			if gap := a.gap(); gap > 0 && (!x.flush() || !x.pause(gap)) {
+			if gap := a.gap(); gap > 0 && (!x.out.flush() || !x.client.pause(gap)) {
 				return
 			}
 			a.say(1)
-			if !x.event(transcriptChunk(id, created, a.q.model, " "+w, ends && j == len(words)-1)) {
+			if !x.event("", transcriptChunk(id, created, a.q.model, " "+w, ends && j == len(words)-1)) {
 				return
 			}
 		}
@@ -138,11 +138,11 @@ func (a *answer) chunks(t *audio.Transcript) {
 	if a.q.usage {
 		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.prompt, t.Count(),
 			a.prompt+t.Count())
-		if !x.event(append(append(chunkHead(id, created, a.q.model), `,"choices":[],"usage":`+u...), '}')) {
+		if !x.event("", append(append(chunkHead(id, created, a.q.model), `,"choices":[],"usage":`+u...), '}')) {
 			return
 		}
 	}
-	if !x.t.noDone && !x.event(wire.Done) || !x.incidents() {
+	if !x.t.NoDone && !x.event("", wire.Done) || !x.incidents() {
 		return
 	}
 	a.release()

@@ -59,6 +59,7 @@ var allowed = map[string]struct {
 	"bench":               {ours: "bench/compare bench/exit bench/load bench/overhead bench/report bench/result bench/scenario proxy/plaintext", never: "net log"},
 	"bench/sim":           {ours: "bench/sim/...", modules: "github.com/valyala/fastjson", never: "log"},
 	"bench/sim/audio":     {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
+	"bench/sim/fault":     {ours: "bench/sim/profile bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/profile":   {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/scheduler": {ours: "bench/sim/textgen", never: "net os log"},
 	"bench/sim/textgen":   {ours: "bench/sim/wire", modules: "github.com/valyala/fastjson", never: "net os log time"},

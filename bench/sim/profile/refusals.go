@@ -113,3 +113,10 @@ var (
 	openaiVoices = []string{"alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse"}
 	KokoroVoices = []string{"af_alloy", "af_bella", "af_heart", "af_sky", "am_adam", "am_echo", "bf_emma", "bm_george"}
 )
+
+// What pages and faulty answers carry that must never reach a client. Tests look for them.
+const (
+	LeakedHost   = "gpu-node-17.internal.example" // in HTML pages and 5xx texts
+	LeakedPath   = "/srv/models/secret-checkpoint"
+	LeakedSecret = "s3cr3t-from-the-engine" // in headers
+)

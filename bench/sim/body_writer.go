@@ -1,0 +1,167 @@
+package sim
+
+import (
+	"bytes"
+	"compress/gzip"
+	"net"
+	"strconv"
+	"time"
+
+	"penstock/bench/sim/fault"
+	"penstock/bench/sim/textgen"
+)
+
+// bodyWriter writes an answer to the socket: its head as it is built, its body in chunks,
+// compressed, in pieces or as faults have it.
+type bodyWriter struct {
+	nc       net.Conn
+	client   *clientWatch
+	t        *fault.Effects
+	out      []byte // bytes to write next
+	gz       *gzip.Writer
+	gzOut    bytes.Buffer
+	framing  fault.Framing
+	headed   bool // the head has been built
+	noBody   bool
+	broken   bool // a fault ended the answer
+	deserted bool // nobody read the answer
+	rng      uint64
+	seed     uint64
+}
+
+// over reports that nothing can be written any more.
+func (w *bodyWriter) over() bool { return w.client.lost || w.broken }
+
+// put appends bytes of the body, as one chunk where there are chunks.
+func (w *bodyWriter) put(p []byte) {
+	if w.noBody || len(p) == 0 || w.over() {
+		return
+	}
+	if w.gz != nil {
+		_, _ = w.gz.Write(p)
+		_ = w.gz.Flush()
+		p = bytes.Clone(w.gzOut.Bytes())
+		w.gzOut.Reset()
+	}
+	if w.t.Piece == 0 {
+		w.frame(p)
+		return
+	}
+	for len(p) > 0 && !w.client.lost {
+		n := min(len(p), 1+int(w.random()%uint64(w.t.Piece)))
+		w.frame(p[:n])
+		w.flush()
+		p = p[n:]
+		if w.t.PieceGap > 0 {
+			w.client.pause(w.t.PieceGap)
+		}
+	}
+}
+
+func (w *bodyWriter) chunked() bool {
+	return w.framing == fault.ByChunks || w.framing == fault.TEAndLength
+}
+
+// frame appends bytes in the framing of this answer.
+func (w *bodyWriter) frame(p []byte) {
+	if !w.chunked() {
+		w.out = append(w.out, p...)
+		return
+	}
+	w.out = strconv.AppendUint(w.out, uint64(len(p)), 16)
+	w.out = append(append(append(w.out, "\r\n"...), p...), "\r\n"...)
+}
+
+// flush writes what has been built. False: the client is gone or the answer was broken off.
+func (w *bodyWriter) flush() bool {
+	if len(w.out) > 0 && !w.client.lost {
+		if w.t.DripBody > 0 && w.headed {
+			w.drip(w.t.DripBody)
+		} else if _, err := w.nc.Write(w.out); err != nil {
+			w.deserted = true
+			w.client.lost = !w.client.stubborn
+		}
+	}
+	w.out = w.out[:0]
+	return !w.over()
+}
+
+// drip writes what has been built a byte at a time.
+func (w *bodyWriter) drip(gap time.Duration) {
+	for i := range w.out {
+		if i > 0 && !w.client.pause(gap) {
+			break
+		}
+		if _, err := w.nc.Write(w.out[i : i+1]); err != nil {
+			w.client.lost = true
+			break
+		}
+	}
+	w.out = w.out[:0]
+}
+
+// end appends what ends the body, and what a fault puts behind it.
+func (w *bodyWriter) end() {
+	if w.gz != nil {
+		_ = w.gz.Close()
+		if p := bytes.Clone(w.gzOut.Bytes()); len(p) > 0 && !w.noBody {
+			w.frame(p)
+		}
+	}
+	if w.chunked() && !w.noBody {
+		w.out = append(w.out, "0\r\n\r\n"...)
+	}
+	w.out = append(w.out, w.t.Surplus...)
+}
+
+// repeat writes the same bytes until the client leaves, or has taken a gigabyte: then it has
+// failed, and the machine is not filled.
+func (w *bodyWriter) repeat(p []byte) {
+	for sent := 0; sent < 1<<30 && !w.client.lost; sent += len(p) {
+		if w.framing == fault.ByChunks {
+			w.frame(p)
+		} else {
+			w.out = append(w.out, p...)
+		}
+		if w.client.hasLeft() || !w.flush() {
+			return
+		}
+	}
+}
+
+// The member that makes an answer large, around its filler.
+const padBegin, padEnd = `"padding":"`, `",`
+
+// padding is how many bytes are to be added to a JSON object of a body.
+func (w *bodyWriter) padding(body []byte) int {
+	if w.t.Pad == 0 || len(body) < 3 || body[0] != '{' || w.t.Gzip {
+		return 0
+	}
+	return max(w.t.Pad-len(body), len(padBegin)+len(padEnd))
+}
+
+// putPadded puts a JSON object with n bytes more in it, and never holds them all.
+func (w *bodyWriter) putPadded(body []byte, n int) {
+	filler := bytes.Repeat([]byte("w"), 64<<10)
+	fill := func() {
+		for left := n - len(padBegin) - len(padEnd); left > 0 && w.flush() && !w.client.hasLeft(); left -= len(filler) {
+			w.put(filler[:min(left, len(filler))])
+		}
+	}
+	if w.t.PadEnd {
+		w.put(append(body[:len(body)-1:len(body)-1], ',')) // in place of the comma of padEnd
+		w.put([]byte(padBegin))
+		fill()
+		w.put([]byte(`"}`))
+		return
+	}
+	w.put([]byte("{" + padBegin))
+	fill()
+	w.put(append([]byte(padEnd), body[1:]...))
+}
+
+// random is a cheap source for cutting answers to pieces; the same for every run.
+func (w *bodyWriter) random() uint64 {
+	w.rng++
+	return textgen.Mix(w.rng, w.seed)
+}

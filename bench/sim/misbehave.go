@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"penstock/bench/sim/fault"
+	"penstock/bench/sim/profile"
+	"penstock/bench/sim/wire"
+)
+
+// arm makes x misbehave.
+func arm(x *exchange, f *fault.Effects) {
+	x.e.counters.faults.Add(1)
+	x.t = *f
+}
+
+// acceptFault acts a fault out on a connection that has just been accepted. True: it is done with.
+func (c *conn) acceptFault() bool {
+	f := c.e.faults.Accepted()
+	if f == nil {
+		return false
+	}
+	c.e.counters.faults.Add(1)
+	if f.Accept == fault.AcceptReset {
+		c.reset()
+		return true
+	}
+	if tc, ok := c.nc.(*net.TCPConn); ok {
+		_ = tc.SetReadBuffer(4096)
+	}
+	<-c.ended // left as it is until the engine closes it
+	return true
+}
+
+// refuseEarly answers before the body is read, in the reader's goroutine.
+func refuseEarly(x *exchange) {
+	x.closing = true
+	x.e.counters.rejected.Add(1)
+	x.fail(profile.APIError{Status: 413, Message: fault.StatusText(413)})
+	if tc, ok := x.c.nc.(*net.TCPConn); ok && x.t.Linger {
+		_ = tc.CloseWrite()
+		_ = tc.SetReadDeadline(time.Now().Add(2 * time.Second))
+		_, _ = io.Copy(io.Discard, tc)
+	}
+	x.c.close()
+}
+
+// misbehave acts out what replaces the answer; true: it did.
+func (x *exchange) misbehave() bool {
+	t := &x.t
+	if d := t.Delay; d > 0 {
+		t.Delay = 0
+		if !x.client.pause(d) {
+			return true
+		}
+	}
+	if t.Wedge > 0 {
+		x.e.strain.stall(t.Wedge)
+	}
+	switch {
+	case t.Early: // asked for by the body: the best that can still be done
+		refuseEarly(x)
+		x.out.broken = true
+	case t.Take != nil:
+		x.perform(t.Take)
+	default:
+		return false
+	}
+	return true
+}
+
+// incidents runs what is due before the next event. False: there is no stream any more.
+func (x *exchange) incidents() bool {
+	for i := range x.t.Incidents {
+		if in := &x.t.Incidents[i]; in.At == x.stream.events {
+			x.stream.join(false)
+			if !x.incident(in) {
+				return false
+			}
+		}
+	}
+	return !x.out.over()
+}
+
+// incident runs one in an answer; true: the answer goes on.
+func (x *exchange) incident(in *fault.Incident) bool {
+	if x.out.over() {
+		return false
+	}
+	x.perform(in.Steps)
+	if in.GoOn && !x.out.over() {
+		return true
+	}
+	x.out.broken = x.out.broken || !x.finished
+	return false
+}
+
+// perform does what a fault says.
+func (x *exchange) perform(steps []fault.Step) {
+	w := &x.out
+	for _, s := range steps {
+		switch s.Op {
+		case fault.OpSend:
+			w.out = append(w.out, s.Text...)
+			w.flush()
+			w.broken = true
+		case fault.OpFlush:
+			w.flush()
+		case fault.OpWait:
+			x.client.pause(s.For)
+		case fault.OpReset:
+			w.broken = true
+			x.c.reset()
+		case fault.OpClose:
+			w.flush()
+			w.broken = true
+			x.c.close()
+		case fault.OpHang:
+			for w.flush() && s.For > 0 && x.client.pause(s.For) {
+				x.stream.comment()
+			}
+			if w.broken = true; !x.client.lost {
+				x.client.hang()
+			}
+		case fault.OpForget:
+			x.forget()
+		case fault.OpWork:
+			makeTokens(x, s.For)
+		case fault.OpReply:
+			x.t.Lines = bytes.ReplaceAll(x.t.Lines, []byte("{url}"), []byte(x.e.URL()))
+			x.reply(s.Status, strings.Replace(s.Type, "json", x.p.JSONType, 1), []byte(s.Text))
+		case fault.OpError:
+			x.fail(profile.APIError{Status: s.Status, Message: s.Text, Kind: s.Type})
+		case fault.OpNoContent:
+			x.status, w.headed, x.closing = 204, true, !x.req.keep
+			w.out = append(w.out, "HTTP/1.1 204 No Content\r\n\r\n"...)
+			x.conclude()
+		case fault.OpHead:
+			x.head(200, x.p.JSONType, -1)
+		case fault.OpBody:
+			w.put([]byte(s.Text))
+		case fault.OpRepeat:
+			if w.repeat([]byte(s.Text)); !x.client.lost {
+				x.c.close()
+			}
+			w.broken = true
+		case fault.OpBomb:
+			bomb(x, s.N)
+		case fault.OpEvent:
+			x.stream.emit(x.stream.name, []byte(s.Text))
+		case fault.OpContent:
+			if x.stream.content != nil {
+				x.stream.emit(x.stream.name, x.stream.content(strings.Repeat("w", s.N)))
+			}
+		case fault.OpStreamEnd:
+			x.streamError(profile.APIError{Status: s.Status, Message: s.Text}, s.N == 1 || s.N < 0 && x.p.ErrorDone)
+		case fault.OpFinish:
+			x.finish()
+		}
+	}
+}
+
+// bufferedToken is the time of a token that is held back.
+const bufferedToken = 50 * time.Millisecond
+
+// makeTokens lets the counters move for so long while nothing is told.
+func makeTokens(x *exchange, d time.Duration) {
+	for end := time.Now().Add(d); time.Until(end) > 0; x.e.counters.steps.Add(1) {
+		if !x.out.flush() || !x.client.pause(min(bufferedToken, time.Until(end))) || !x.e.strain.stand(&x.out) {
+			return
+		}
+	}
+}
+
+// streamError sends an error event, then [DONE] or not, and ends the stream properly.
+func (x *exchange) streamError(a profile.APIError, done bool) {
+	if body, native := nativeError(x, a); native {
+		x.stream.emit("error", body)
+		done = false
+	} else {
+		x.stream.emit(x.p.ErrorEvent, x.p.AppendStreamError(nil, a))
+	}
+	if done {
+		x.stream.emit("", wire.Done)
+	}
+	x.finish()
+}
+
+// bomb sends so many megabytes of zeros, compressed.
+func bomb(x *exchange, mb int) {
+	parts := bombParts()
+	x.encoding = "gzip"
+	x.head(http.StatusOK, "application/json", -1)
+	x.out.put(parts[0])
+	zeros := make([]byte, 1<<20)
+	sum := crc32.ChecksumIEEE([]byte(bombOpening))
+	for i := range mb {
+		sum = crc32.Update(sum, crc32.IEEETable, zeros)
+		x.out.put(parts[min(i, 1)+1])
+		if x.client.hasLeft() || !x.out.flush() {
+			return
+		}
+	}
+	end := []byte{3, 0} // the last block, empty
+	end = binary.LittleEndian.AppendUint32(end, sum)
+	x.out.put(binary.LittleEndian.AppendUint32(end, uint32(len(bombOpening)+mb<<20)))
+	x.finish()
+}
+
+const bombOpening = `{"id":"`
+
+// bombParts are a gzip head with the opening of some JSON, a first megabyte of zeros, and one that
+// follows zeros.
+var bombParts = sync.OnceValue(func() [3][]byte {
+	var out bytes.Buffer
+	out.WriteString("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff")
+	w, err := flate.NewWriter(&out, flate.BestCompression)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	part := func(p []byte) []byte {
+		_, _ = w.Write(p)
+		_ = w.Flush()
+		b := bytes.Clone(out.Bytes())
+		out.Reset()
+		return b
+	}
+	zeros := make([]byte, 1<<20)
+	return [3][]byte{part([]byte(bombOpening)), part(zeros), part(zeros)}
+})
