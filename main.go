@@ -23,6 +23,7 @@ import (
 	"penstock/config/suggest"
 	"penstock/proxy"
 	"penstock/proxy/admin"
+	"penstock/proxy/agent"
 	"penstock/proxy/auth"
 	"penstock/proxy/build"
 	"penstock/proxy/local"
@@ -48,6 +49,7 @@ type cli struct {
 	Top     topCmd     `cmd:"" help:"Show a running edge in the terminal: models, upstreams, calls. The status page in a browser shows more."`
 	Ready   readyCmd   `cmd:"" help:"Ask a running edge whether it takes new requests: exit code 0 when it does. For health checks of containers."`
 	Doctor  doctorCmd  `cmd:"" help:"Ask engines what they are: what they can do, their quirks, and the configuration lines to paste."`
+	Agent   agentCmd   `cmd:"" help:"Print or write the configuration with which a coding agent works through a running edge: claude, codex, opencode, copilot."`
 	Bench   bench.CLI  `cmd:"" help:"Load-test any such API, or compare and print the results."`
 	Sim     sim.CLI    `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
 	Key     keyCmd     `cmd:"" help:"Make or hash an API key."`
@@ -61,6 +63,7 @@ func main() {
 	parser := kong.Must(&c,
 		kong.Name("penstock"),
 		kong.Description("One dependable API in front of your inference engines: auth, routing, capacity, failure mapping."),
+		kong.Vars{"agents": strings.Join(agent.Names(), ",")},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) {
 			if code != 0 {
@@ -332,6 +335,40 @@ func (d *doctorCmd) Run() error {
 	defer stop()
 	return engine.Doctor(ctx, plaintext.Writer(os.Stdout), d.URLs, d.APIKey, own)
 }
+
+type agentCmd struct {
+	Name   string `arg:"" name:"agent" enum:"${agents}" help:"The agent: ${enum}."`
+	URL    string `name:"url" default:"http://127.0.0.1:4000" placeholder:"URL" help:"Address of the edge's API (default: ${default})."`
+	Model  string `short:"m" placeholder:"ID" help:"Model to work with; without it the first that the agent can use."`
+	KeyEnv string `name:"key-env" default:"PENSTOCK_API_KEY" placeholder:"NAME" help:"Environment variable that holds the API key (default: ${default}). Files name it; the key itself is in none."`
+	Write  bool   `help:"Write the files, after showing what changes. A file that differs is kept beside the new one."`
+}
+
+// Help is printed below the flags.
+func (a *agentCmd) Help() string {
+	return `The files are made from the edge's catalog: the context of the models, their longest answers, efforts and images. They stand beside the agent's
+own configuration, which is not touched: the agent is told of them by the command line that is printed at the end. Run it again when models change.`
+}
+
+// Run prints or writes the files.
+func (a *agentCmd) Run() error {
+	if !environmentName.MatchString(a.KeyEnv) {
+		return usageError("agent: --key-env is the name of an environment variable")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return agent.Run(ctx, &agent.Options{
+		Name: a.Name, URL: a.URL, Model: a.Model, KeyEnv: a.KeyEnv, Write: a.Write,
+		Out: os.Stdout, Notes: os.Stderr, Getenv: os.Getenv, Home: home, Now: time.Now(),
+	})
+}
+
+// environmentName is what shells take as the name of a variable.
+var environmentName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 type keyCmd struct {
 	New  keyNewCmd  `cmd:"" help:"Make a key: prints it once, and the lines for the configuration."`

@@ -40,6 +40,7 @@ var allowed = map[string]struct {
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/local":         {ours: "config proxy proxy/auth proxy/plaintext upstreams/engine", never: "net log"},
 	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
+	"proxy/agent":         {ours: "config config/suggest upstreams/http1 proxy/plaintext", never: "net log"},
 	"proxy/admin":         {ours: "translate/apierr upstreams proxy/browser proxy/build proxy/endpoint proxy/failure proxy/guard proxy/httpserver proxy/limit proxy/listen proxy/observe proxy/plaintext proxy/reload proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/reload":        {ours: "config config/filewatch routing upstreams upstreams/engine proxy/auth proxy/guard proxy/limit proxy/listen proxy/plaintext proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
 	"proxy/body":          {ours: "upstreams/http1/httptoken translate/apierr translate/forward proxy/limit proxy/listen proxy/multipart", modules: "github.com/valyala/fasthttp", never: "net/http log"},
@@ -67,7 +68,7 @@ var allowed = map[string]struct {
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
-	"":                    {ours: "config config/suggest proxy proxy/admin proxy/auth proxy/build proxy/local proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"":                    {ours: "config config/suggest proxy proxy/admin proxy/agent proxy/auth proxy/build proxy/local proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"bench/exit":          {never: "net os log time"},
 	"bench/result":        {ours: "bench/exit", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net log"},

@@ -1,0 +1,204 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"penstock/proxy/plaintext"
+)
+
+// Options are those of the command.
+type Options struct {
+	Name   string // of the agent, one of Names
+	URL    string // of the edge's API
+	Model  string // empty: the first that the agent can use
+	KeyEnv string // environment variable that holds the key
+	Write  bool
+
+	Out, Notes io.Writer // the files, and what is said beside them
+	Getenv     func(string) string
+	Home       string
+	Now        time.Time
+}
+
+// setup is what the files of an agent are made of.
+type setup struct {
+	base, key string // base: without /v1; key: the environment variable
+	models    []model
+	codex     []byte
+	folder    string // of the agent's configuration
+}
+
+// first is the model to work with.
+func (s *setup) first() *model { return &s.models[0] }
+
+// file is one that an agent reads.
+type file struct {
+	path, text string
+}
+
+// program is an agent.
+type program struct {
+	endpoint string // that it sends its calls to
+	folder   []string
+	// folderEnv names the environment variable by which users move its folder; below it is below.
+	folderEnv, below string
+	files            func(*setup) []file
+	run              func(*setup) string // the command line to start it with
+}
+
+// Names are the agents that there is a configuration for.
+func Names() []string { return []string{"claude", "codex", "opencode", "copilot"} }
+
+var programs = map[string]program{
+	"claude": {
+		endpoint: "/v1/messages", folder: []string{".claude"}, folderEnv: "CLAUDE_CONFIG_DIR",
+		files: claudeFiles, run: func(s *setup) string { return "claude --settings " + shellWord(s.at("penstock.json")) },
+	},
+	"codex": {
+		endpoint: "/v1/responses", folder: []string{".codex"}, folderEnv: "CODEX_HOME",
+		files: codexFiles, run: func(*setup) string { return "codex --profile penstock" },
+	},
+	"opencode": {
+		endpoint: "/v1/messages", folder: []string{".config", "opencode"},
+		folderEnv: "XDG_CONFIG_HOME", below: "opencode",
+		files: opencodeFiles, run: func(s *setup) string {
+			return "OPENCODE_CONFIG=" + shellWord(s.at("penstock.json")) + " opencode"
+		},
+	},
+	"copilot": {
+		endpoint: "/v1/chat/completions", folder: []string{".copilot"}, folderEnv: "COPILOT_HOME",
+		files: copilotFiles, run: func(s *setup) string { return "(. " + shellWord(s.at("penstock.env")) + " && copilot)" },
+	},
+}
+
+// at is a path within the agent's folder.
+func (s *setup) at(name string) string { return filepath.Join(s.folder, name) }
+
+// firstPrompt is about what agents send before the user has said much.
+const firstPrompt = 20000
+
+// Run prints or writes an agent's configuration for a running edge.
+func Run(ctx context.Context, o *Options) error {
+	p, known := programs[o.Name]
+	if !known {
+		return fmt.Errorf("there is no configuration for %q: the agents are %s", o.Name, strings.Join(Names(), ", "))
+	}
+	base, err := baseOf(o.URL)
+	if err != nil {
+		return err
+	}
+	c, err := readCatalog(ctx, base, o.Getenv(o.KeyEnv))
+	if err != nil {
+		return err
+	}
+	s := &setup{base: base, key: o.KeyEnv, codex: c.codex}
+	s.folder = filepath.Join(o.Home, filepath.Join(p.folder...))
+	if moved := o.Getenv(p.folderEnv); moved != "" {
+		s.folder = filepath.Join(moved, p.below)
+	}
+	if s.models, err = c.choose(p.endpoint, o.Model); err != nil {
+		return err
+	}
+	files := p.files(s)
+	for _, f := range files {
+		if o.Write {
+			err = f.write(o.Out, o.Now)
+		} else {
+			_, err = fmt.Fprintf(o.Out, "# %s\n%s\n", f.path, f.text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	note(o, s, p.run(s))
+	return nil
+}
+
+// note says what the user has to know beside the files.
+func note(o *Options, s *setup, run string) {
+	m := s.first()
+	id := plaintext.Line(m.ID)
+	if o.Model == "" && len(s.models) > 1 {
+		fmt.Fprintf(o.Notes, "model %s, the first of %d: --model takes another\n", id, len(s.models))
+	}
+	switch {
+	case m.ContextLength == 0:
+		fmt.Fprintf(o.Notes, "the context of %s is not known, so %s guesses it: "+
+			"set context_length in the edge's configuration\n", id, o.Name)
+	case m.ContextLength < firstPrompt*3/2:
+		fmt.Fprintf(o.Notes, "the context of %s is %d tokens, and an agent's first prompt is about %d: "+
+			"give the engine 32k or more for each slot\n", id, m.ContextLength, firstPrompt)
+	}
+	if !m.IsReady {
+		fmt.Fprintf(o.Notes, "no engine is ready for %s now\n", id)
+	}
+	if o.Getenv(o.KeyEnv) == "" {
+		fmt.Fprintf(o.Notes, "export %s=KEY first: the API key, or any word where the edge asks for none\n", o.KeyEnv)
+	}
+	if !o.Write {
+		fmt.Fprintf(o.Notes, "--write puts the files in place; then:\n")
+	}
+	fmt.Fprintf(o.Notes, "%s\n", run)
+}
+
+// stamp is in the name of a file that is kept.
+const stamp = "20060102-150405"
+
+// write puts the file in place, after it has said what changes. One that differs is kept.
+func (f *file) write(w io.Writer, now time.Time) error {
+	old, err := os.ReadFile(f.path)
+	switch {
+	case err == nil && string(old) == f.text:
+		fmt.Fprintf(w, "%s is as it should be\n", f.path)
+		return nil
+	case err != nil && !os.IsNotExist(err):
+		return err
+	}
+	path := f.path
+	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays one
+		path = target
+	}
+	if old != nil {
+		kept := f.path + "." + now.UTC().Format(stamp)
+		fmt.Fprintf(w, "--- %s\n+++ %s\n%s", kept, f.path, difference(string(old), f.text))
+		if err := os.WriteFile(kept, old, 0o600); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(w, "--- /dev/null\n+++ %s\n%s", f.path, difference("", f.text))
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	next := path + ".new"
+	if err := os.WriteFile(next, []byte(f.text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
+}
+
+// difference shows the lines between what two texts begin and end with alike.
+func difference(old, next string) string {
+	was, is := strings.SplitAfter(old, "\n"), strings.SplitAfter(next, "\n")
+	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {
+		was, is = was[1:], is[1:]
+	}
+	for len(was) > 0 && len(is) > 0 && was[len(was)-1] == is[len(is)-1] {
+		was, is = was[:len(was)-1], is[:len(is)-1]
+	}
+	var b strings.Builder
+	for i, lines := range [][]string{was, is} {
+		for _, line := range lines {
+			if line != "" {
+				b.WriteString("-+"[i:i+1] + plaintext.Line(strings.TrimSuffix(line, "\n")) + "\n")
+			}
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,185 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/golden"
+)
+
+// key must be in no file and in no word of the command.
+const key = "pstk_a_key_that_nobody_may_see"
+
+const twoModels = `{"object":"list","data":[
+ {"id":"tts","kind":"audio-speech","supported_endpoints":["/v1/audio/speech"],"is_ready":true},
+ {"id":"no-tools","kind":"chat","supported_features":["json"],"supported_endpoints":["/v1/messages"],"is_ready":true},
+ {"id":"qwen/it's <1>","name":"Qwen \"3\"","kind":"chat","supported_endpoints":["/v1/chat/completions","/v1/messages","/v1/responses"],
+  "input_modalities":["text","image"],"context_length":65536,"max_output_length":8192,"is_ready":true,"model_info":{"supported_reasoning_efforts":["none","low"]}},
+ {"id":"small","name":"small","kind":"chat","supported_features":["tools"],"supported_endpoints":["/v1/chat/completions","/v1/messages","/v1/responses"],
+  "input_modalities":["text"],"context_length":16384,"is_ready":false},
+ {"id":"unknown","name":"unknown","kind":"chat","supported_endpoints":["/v1/chat/completions","/v1/messages","/v1/responses"],"input_modalities":["text"],"is_ready":true}
+],"models":[{"slug":"qwen/it's <1>","context_window":65536}]}`
+
+// edge plays a running edge that asks for the key.
+func edge(t *testing.T, list string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method != "GET" || r.URL.Path != "/v1/models" || !r.URL.Query().Has("client_version"):
+			t.Errorf("the command asks for %s %s", r.Method, r.URL)
+		case r.Header.Get("Authorization") != "Bearer "+key:
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			fmt.Fprint(w, list)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// run runs the command and returns what it says.
+func run(t *testing.T, o Options, env map[string]string) (out, notes string, err error) {
+	t.Helper()
+	var written, said bytes.Buffer
+	o.Out, o.Notes, o.KeyEnv = &written, &said, "EDGE_KEY"
+	o.Getenv = func(name string) string { return env[name] }
+	o.Now = time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
+	err = Run(t.Context(), &o)
+	if all := written.String() + said.String() + fmt.Sprint(err); strings.Contains(all, key) {
+		t.Errorf("the key is told: %s", all)
+	}
+	return written.String(), said.String(), err
+}
+
+func TestFilesOfEachAgent(t *testing.T) {
+	url := edge(t, twoModels)
+	for _, name := range Names() {
+		for _, model := range []string{"", "small", "unknown"} {
+			t.Run(name+"_"+model, func(t *testing.T) {
+				out, notes, err := run(t, Options{Name: name, URL: url + "/v1/", Model: model, Home: "/home/u"}, map[string]string{"EDGE_KEY": key})
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := strings.ReplaceAll(out+"-- notes --\n"+notes, url, "http://edge:4000")
+				golden.File(t, filepath.Join("testdata", strings.Trim(name+"-"+model, "-")+".txt"), []byte(text))
+			})
+		}
+	}
+}
+
+// TestFoldersMoveWithTheirVariables: agents look where their own variables say.
+func TestFoldersMoveWithTheirVariables(t *testing.T) {
+	url := edge(t, twoModels)
+	for name, want := range map[string]string{
+		"claude": "/moved/penstock.json", "codex": "/moved/penstock.config.toml", "opencode": "/moved/opencode/penstock.json", "copilot": "/moved/penstock.env",
+	} {
+		env := map[string]string{"EDGE_KEY": key, programs[name].folderEnv: "/moved"}
+		if out, _, err := run(t, Options{Name: name, URL: url, Home: "/home/u"}, env); err != nil || !strings.HasPrefix(out, "# "+want+"\n") {
+			t.Errorf("%s: %.80s, %v", name, out, err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	url := edge(t, twoModels)
+	with := map[string]string{"EDGE_KEY": key}
+	older := edge(t, `{"object":"list","data":[]}`)
+	empty := edge(t, `{"object":"list","data":[],"models":[]}`)
+	for _, c := range []struct {
+		o    Options
+		env  map[string]string
+		want string
+	}{
+		{Options{Name: "emacs", URL: url}, with, "claude, codex"},
+		{Options{Name: "codex", URL: url, Model: "smal"}, with, `did you mean "small"?`},
+		{Options{Name: "codex", URL: url, Model: "tts"}, with, "no model"},
+		{Options{Name: "claude", URL: url, Model: "no-tools"}, with, "no model"},
+		{Options{Name: "codex", URL: url}, nil, "asks for a key"},
+		{Options{Name: "codex", URL: url}, map[string]string{"EDGE_KEY": "wrong"}, "refuses the key"},
+		{Options{Name: "codex", URL: older}, with, "older version"},
+		{Options{Name: "codex", URL: empty}, with, "no chat model"},
+		{Options{Name: "codex", URL: "http://127.0.0.1:1"}, with, "--url"},
+		{Options{Name: "codex", URL: "http://u:p@h"}, with, "--url"},
+		{Options{Name: "codex", URL: "::"}, with, "--url"},
+	} {
+		if out, _, err := run(t, c.o, c.env); err == nil || !strings.Contains(err.Error(), c.want) || out != "" {
+			t.Errorf("%+v: %v, %q", c.o, err, out)
+		}
+	}
+}
+
+// TestWrite: files are written for their owner alone, what differs is shown and kept, what is right is left alone, and a link
+// stays a link.
+func TestWrite(t *testing.T) {
+	url, home := edge(t, twoModels), t.TempDir()
+	env := map[string]string{"EDGE_KEY": key}
+	write := func(model string) string {
+		t.Helper()
+		out, _, err := run(t, Options{Name: "codex", URL: url, Model: model, Home: home, Write: true}, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	profile := filepath.Join(home, ".codex", "penstock.config.toml")
+	list := func() string {
+		names, err := filepath.Glob(filepath.Join(home, ".codex", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range names {
+			names[i] = filepath.Base(n)
+		}
+		return strings.Join(names, " ")
+	}
+	if out := write("small"); !strings.Contains(out, "--- /dev/null\n+++ "+profile+"\n+model = \"small\"\n") {
+		t.Errorf("the first time:\n%s", out)
+	}
+	info, err := os.Stat(profile)
+	if err != nil || info.Mode().Perm() != 0o600 || list() != "penstock-models.json penstock.config.toml" {
+		t.Errorf("%v, %v, %s", info.Mode(), err, list())
+	}
+	var models struct{ Models []struct{ Slug string } }
+	text, _ := os.ReadFile(filepath.Join(home, ".codex", "penstock-models.json"))
+	if err := json.Unmarshal(text, &models); err != nil || len(models.Models) != 1 || models.Models[0].Slug != "qwen/it's <1>" {
+		t.Errorf("Codex's catalog: %s, %v", text, err)
+	}
+	if out := write("small"); strings.Contains(out, "+++") || strings.Count(out, "as it should be") != 2 {
+		t.Errorf("again:\n%s", out)
+	}
+	target := filepath.Join(home, "elsewhere.toml")
+	if err := os.Rename(profile, target); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, profile); err != nil {
+		t.Fatal(err)
+	}
+	out := write("unknown")
+	if want := "\n-model = \"small\"\n+model = \"unknown\"\n"; !strings.Contains(out, want) || strings.Contains(out, "model_provider") {
+		t.Errorf("another model:\n%s", out)
+	}
+	kept, err := os.ReadFile(profile + ".20261122-180000")
+	if err != nil || !strings.Contains(string(kept), `"small"`) {
+		t.Errorf("the old one: %s, %v", kept, err)
+	}
+	if info, err := os.Lstat(profile); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link: %v, %v", info, err)
+	}
+	if text, err := os.ReadFile(target); err != nil || !strings.Contains(string(text), `"unknown"`) {
+		t.Errorf("behind the link: %s, %v", text, err)
+	}
+	_ = filepath.WalkDir(home, func(path string, d os.DirEntry, _ error) error {
+		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), key) {
+			t.Errorf("%s has the key", path)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/config"
+	"penstock/config/suggest"
+	"penstock/proxy/plaintext"
+	"penstock/upstreams/http1"
+)
+
+// model is what agents need to know of an entry of the catalog.
+type model struct {
+	ID                 string
+	Name               string
+	Kind               string
+	SupportedEndpoints []string `json:"supported_endpoints"`
+	InputModalities    []string `json:"input_modalities"`
+	SupportedFeatures  []string `json:"supported_features"`
+	ContextLength      int      `json:"context_length"`
+	MaxOutputLength    int      `json:"max_output_length"`
+	IsReady            bool     `json:"is_ready"`
+	ModelInfo          struct {
+		Efforts []string `json:"supported_reasoning_efforts"`
+	} `json:"model_info"`
+}
+
+// output is the longest answer to ask for: the model's, or else a quarter of its context.
+func (m *model) output() int {
+	if m.MaxOutputLength > 0 {
+		return m.MaxOutputLength
+	}
+	return min(m.ContextLength/4, 32000)
+}
+
+func (m *model) takesImages() bool { return slices.Contains(m.InputModalities, "image") }
+
+// reasons reports whether the model offers an effort but none.
+func (m *model) reasons() bool {
+	return slices.ContainsFunc(m.ModelInfo.Efforts, func(e string) bool { return e != "none" })
+}
+
+// serves reports whether the model can work for an agent that sends tools to an endpoint.
+func (m *model) serves(endpoint string) bool {
+	tools := m.SupportedFeatures == nil || slices.Contains(m.SupportedFeatures, "tools")
+	return m.Kind == config.KindChat && tools && slices.Contains(m.SupportedEndpoints, endpoint)
+}
+
+// catalog is the list of a running edge, as one key sees it.
+type catalog struct {
+	models []model
+	codex  json.RawMessage // the list that Codex reads, of all models
+}
+
+// catalogTimeout bounds the reading of the catalog.
+const catalogTimeout = 5 * time.Second
+
+// readCatalog asks the edge whose API is at base, without /v1. The key may be empty.
+func readCatalog(ctx context.Context, base, key string) (*catalog, error) {
+	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: key}.ForProbes())
+	if err != nil {
+		return nil, fmt.Errorf("reach the edge at %s: %w", base, err)
+	}
+	defer transport.Close()
+	page, err := transport.Pages()(ctx, "/v1/models?client_version=penstock", catalogTimeout)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("ask the edge at %s: %w; --url is the address of its API", base, err)
+	case page.Status == 401 && key == "":
+		return nil, fmt.Errorf("the edge at %s asks for a key: put one into the environment variable that --key-env names", base)
+	case page.Status == 401:
+		return nil, fmt.Errorf("the edge at %s refuses the key of the environment variable that --key-env names", base)
+	case page.Status != 200:
+		return nil, fmt.Errorf("GET %s/v1/models answers %d: --url is the address of an edge's API", base, page.Status)
+	}
+	var list struct {
+		Data   []model         `json:"data"`
+		Models json.RawMessage `json:"models"`
+	}
+	if json.Unmarshal(page.Body, &list) != nil || list.Models == nil {
+		return nil, fmt.Errorf("%s has no catalog for agents: it is no edge, or one of an older version", base)
+	}
+	return &catalog{list.Data, list.Models}, nil
+}
+
+// choose returns the models that can work for an agent, with the wanted one first; any may be, if
+// none is wanted.
+func (c *catalog) choose(endpoint, wanted string) ([]model, error) {
+	var fit []model
+	var names []string
+	for _, m := range c.models {
+		if m.serves(endpoint) {
+			fit = append(fit, m)
+			names = append(names, plaintext.Line(m.ID))
+		}
+	}
+	switch {
+	case len(fit) == 0:
+		return nil, errors.New("the edge has no chat model with tools for this agent")
+	case wanted == "":
+		return fit, nil
+	}
+	i := slices.IndexFunc(fit, func(m model) bool { return m.ID == wanted })
+	if i < 0 {
+		hint := suggest.Choice(wanted, names)
+		return nil, fmt.Errorf("the edge has no model %q for this agent%s", plaintext.Line(wanted), hint)
+	}
+	first := fit[i]
+	return slices.Insert(slices.Delete(fit, i, i+1), 0, first), nil
+}
+
+// baseOf is the address of the edge's API without /v1, which people write or leave out.
+func baseOf(address string) (string, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(strings.TrimSuffix(strings.TrimRight(address, "/"), "/v1"))
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return "", errors.New("--url is no address of an edge: write http://HOST:PORT")
+	}
+	return u.String(), nil
+}

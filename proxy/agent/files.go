@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// claudeFiles is a settings file for Claude Code. The helper is a command that prints the key. The
+// smaller models that Claude Code asks for by itself are this one, too.
+func claudeFiles(s *setup) []file {
+	m := s.first()
+	env := object{
+		{"ANTHROPIC_BASE_URL", s.base},
+		{"ANTHROPIC_MODEL", m.ID},
+		{"ANTHROPIC_DEFAULT_OPUS_MODEL", m.ID},
+		{"ANTHROPIC_DEFAULT_SONNET_MODEL", m.ID},
+		{"ANTHROPIC_DEFAULT_HAIKU_MODEL", m.ID},
+		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"}, // its picker lists the names that read like Anthropic's
+	}
+	if m.ContextLength > 0 {
+		env = append(env, member{"CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(m.ContextLength)},
+			member{"CLAUDE_CODE_MAX_OUTPUT_TOKENS", strconv.Itoa(m.output())})
+	}
+	return []file{{s.at("penstock.json"), indented(object{{"apiKeyHelper", "printenv " + s.key}, {"env", env}})}}
+}
+
+// codexFiles are a profile for Codex, which is laid over its own configuration, and the catalog,
+// without which it takes any other name than OpenAI's for a model with a context of its choice.
+func codexFiles(s *setup) []file {
+	catalog := s.at("penstock-models.json")
+	profile := fmt.Sprintf(`model = %s
+model_provider = "penstock"
+model_catalog_json = %s
+
+[model_providers.penstock]
+name = "Penstock"
+base_url = %s
+env_key = %s
+wire_api = "responses"
+`, quoted(s.first().ID), quoted(catalog), quoted(s.base+"/v1"), quoted(s.key))
+	models := indented(object{{"models", json.RawMessage(s.codex)}})
+	return []file{{s.at("penstock.config.toml"), profile}, {catalog, models}}
+}
+
+// opencodeFiles is a configuration for opencode with a provider of this name, which has all models.
+func opencodeFiles(s *setup) []file {
+	models := object{}
+	for i := range s.models {
+		m := &s.models[i]
+		input := []string{"text"}
+		if m.takesImages() {
+			input = append(input, "image")
+		}
+		entry := object{
+			{"name", m.Name},
+			{"tool_call", true},
+			{"reasoning", m.reasons()},
+			{"attachment", m.takesImages()},
+			{"modalities", object{{"input", input}, {"output", []string{"text"}}}},
+		}
+		if m.ContextLength > 0 {
+			entry = append(entry, member{"limit", object{{"context", m.ContextLength}, {"output", m.output()}}})
+		}
+		models = append(models, member{m.ID, entry})
+	}
+	name := "penstock/" + s.first().ID
+	return []file{{s.at("penstock.json"), indented(object{
+		{"$schema", "https://opencode.ai/config.json"},
+		{"model", name},
+		{"small_model", name},
+		{"provider", object{{"penstock", object{
+			{"npm", "@ai-sdk/anthropic"},
+			{"name", "Penstock"},
+			{"options", object{{"baseURL", s.base + "/v1"}, {"apiKey", "{env:" + s.key + "}"}}},
+			{"models", models},
+		}}}},
+	})}}
+}
+
+// copilotFiles is a file of environment variables: Copilot has no other configuration for a
+// provider.
+func copilotFiles(s *setup) []file {
+	m := s.first()
+	var b strings.Builder
+	set := func(name, value string) { fmt.Fprintf(&b, "export COPILOT_%s=%s\n", name, value) }
+	set("PROVIDER_TYPE", "openai")
+	set("PROVIDER_BASE_URL", shellWord(s.base+"/v1"))
+	set("PROVIDER_API_KEY", `"$`+s.key+`"`)
+	set("MODEL", shellWord(m.ID))
+	if m.ContextLength > 0 {
+		set("PROVIDER_MAX_PROMPT_TOKENS", strconv.Itoa(max(m.ContextLength-m.output(), m.ContextLength/2)))
+		set("PROVIDER_MAX_OUTPUT_TOKENS", strconv.Itoa(m.output()))
+	}
+	return []file{{s.at("penstock.env"), b.String()}}
+}
+
+// object is a JSON object whose members keep their order.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+// MarshalJSON writes the members in their order.
+func (o object) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, m := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, quoted(m.name)...), ':'), encoded(m.value, "")...)
+	}
+	return append(b, '}'), nil
+}
+
+// indented is v as JSON for people.
+func indented(v any) string { return encoded(v, "  ") }
+
+// encoded is v as JSON. What stands in v is text, numbers, and JSON that was read: it has a form.
+func encoded(v any, indent string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	_ = enc.Encode(v)
+	return b.String()
+}
+
+// quoted is a string of JSON, and of TOML.
+func quoted(s string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(encoded(s, ""), "\n"), "\x7f", `\u007f`)
+}
+
+// shellWord is s as one word of a shell's command line.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r < 'a' && !strings.ContainsRune("/._-:@%+=,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') || r > 'z'
+	}
+	if s != "" && !strings.ContainsFunc(s, plain) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,41 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"penstock/proxy/e2e/rig"
+)
+
+// TestAgentFiles: `penstock agent` reads a real edge. Whether the agents take the files is seen in .ci/agents.
+func TestAgentFiles(t *testing.T) {
+	p, _ := startShapes(t)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PENSTOCK_API_KEY", p.Key)
+	for _, name := range []string{"claude", "codex", "opencode", "copilot"} {
+		out, errs, code := rig.RunProgram(t, "", "agent", name, "--url", p.URL, "--write")
+		if code != 0 || !strings.Contains(out, "+++ "+home) || !strings.Contains(errs, "penstock") || strings.Contains(out+errs, p.Key) {
+			t.Errorf("%s: exit code %d\n%s%s", name, code, out, errs)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(home, ".codex", "penstock-models.json"))
+	var codex struct {
+		Models []struct {
+			Slug    string
+			Context int `json:"context_window"`
+		}
+	}
+	if err != nil || json.Unmarshal(text, &codex) != nil || len(codex.Models) != 1 || codex.Models[0].Context != 32768 {
+		t.Errorf("Codex's catalog: %s, %v", text, err)
+	}
+	if _, _, code := rig.RunProgram(t, "", "agent", "emacs"); code != 2 {
+		t.Errorf("an agent that is not known: exit code %d", code)
+	}
+	if _, _, code := rig.RunProgram(t, "", "agent", "codex", "--key-env", "$(id)"); code != 2 {
+		t.Errorf("a variable that is none: exit code %d", code)
+	}
+}
