@@ -2,6 +2,7 @@ package sim
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -30,9 +31,12 @@ type chatRequest struct {
 	reasoning  int  // tokens of it
 	hush       bool // include_reasoning false
 	toolsReply bool // the last message is a tool's result
+	toolUsed   bool // some message is
 	calls      []profile.ToolCall
-	named      bool   // tool_choice names one
-	fixed      string // the text to say, when it is not a generator's
+	named      bool           // tool_choice names one
+	thoughts   []textgen.Word // what is thought, when it is not a generator's
+	secret     string         // the number in the reasoning of the history
+	fixed      string         // the text to say, when it is not a generator's
 	hasFixed   bool
 	prompt     scheduler.Prompt
 }
@@ -101,6 +105,12 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *pro
 	if x.knobs.echo {
 		q.fixed, q.hasFixed = lastUser, true
 	}
+	if x.knobs.secret && q.toolUsed {
+		q.fixed, q.hasFixed = "I have forgotten the number.", true
+		if q.secret != "" {
+			q.fixed = secretBegins + q.secret + "."
+		}
+	}
 	if err := e.chooseTool(x, v, q, tools); err != nil {
 		return err
 	}
@@ -108,7 +118,23 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *pro
 		return err
 	}
 	readReasoning(x, v, q)
+	if x.knobs.secret && !q.toolUsed && x.p.Reasoning != "" {
+		number := strconv.FormatUint(100_000+textgen.Mix(e.o.Seed, e.nextID())%900_000, 10)
+		q.thoughts = textgen.Fragments(secretBegins+number+".", 4)
+		q.reasoning = len(q.thoughts)
+	}
 	return nil
+}
+
+// secretBegins is what a sentence with the number begins with.
+const secretBegins = "The number is "
+
+// recall adds the reasoning of an earlier turn to the prompt, as chat templates do.
+func (q *chatRequest) recall(text []byte) {
+	q.prompt.Add(text)
+	if _, rest, ok := strings.Cut(string(text), secretBegins); ok {
+		q.secret, _, _ = strings.Cut(rest, ".")
+	}
 }
 
 // decodeCommon reads the members that every text endpoint has.
@@ -295,6 +321,7 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 		}
 	case "user", "assistant", "function":
 	case "tool":
+		q.toolUsed = true
 		if len(m.GetStringBytes("tool_call_id")) == 0 {
 			return "", profile.Invalid(param(".tool_call_id"),
 				"Missing parameter 'tool_call_id': messages with role 'tool' must have one.")
@@ -310,6 +337,9 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 	q.prompt.AddString(role + "\n")
 	q.prompt.Extra += scheduler.MessageTokens
 	said := ""
+	if text := m.GetStringBytes(e.p.Reasoning); role == "assistant" && e.p.Reasoning != "" && len(text) > 0 {
+		q.recall(text)
+	}
 	content := m.Get("content")
 	calls := m.Get("tool_calls")
 	switch {

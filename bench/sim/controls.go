@@ -25,6 +25,7 @@ type controls struct {
 	hasText   bool
 	echo      bool // say what the last user message says
 	speaks    bool // no tool call although tools are offered
+	secret    bool // think of a number, use a tool, tell the number that the history's reasoning has
 	finish    string
 	err       error // what was wrong with a header
 }
@@ -85,6 +86,8 @@ func (k *controls) value(x *exchange, v *fastjson.Value) error {
 			k.text, k.hasText = string(v.GetStringBytes()), true
 		case "echo":
 			k.echo, e = v.Bool()
+		case "secret":
+			k.secret, e = v.Bool()
 		case "speak":
 			k.speaks, e = v.Bool()
 		case "finish":

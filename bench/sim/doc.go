@@ -67,11 +67,15 @@
 // X-Sim-TTFT, X-Sim-Delay, X-Sim-Echo), by a JSON member
 //
 //	"sim": {"fault":"…", "tokens":50, "reasoning":8, "ttft_ms":100, "delay_ms":20, "text":"say this", "echo":true,
-//	        "tool_calls":2, "speak":true, "finish":"length"}
+//	        "tool_calls":2, "speak":true, "secret":true, "finish":"length"}
 //
 // or, for dialects whose translation drops unknown members, by [[sim {"tokens":50}]] with the same
 // members in the text of the last user message. A fault by header wins over one by body, that one
 // over the schedule.
+//
+// With "secret" the model thinks of a number before it speaks or calls a tool. Behind a tool's
+// result it tells the number, if the history's reasoning has it under the name that the engine
+// reads, and that it has forgotten it otherwise.
 //
 // # Design
 //

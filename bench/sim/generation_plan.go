@@ -11,7 +11,8 @@ import (
 // can make when it is due.
 type generationPlan struct {
 	think    textgen.Generator
-	thinking int // tokens of reasoning left
+	thinking int            // tokens of reasoning left
+	thoughts []textgen.Word // said in place of words, before the answer
 	say      textgen.Generator
 	saying   int             // words left
 	fixed    []profile.Piece // said in place of words
@@ -29,7 +30,7 @@ func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
 	seed := textgen.Mix(textgen.Mix(q.prompt.Sum(), q.seed), uint64(choice)+1)
 	s := generationPlan{
 		think: textgen.New(textgen.Mix(seed, 11)), say: textgen.New(textgen.Mix(seed, 12)),
-		thinking: q.reasoning, finish: "stop",
+		thinking: q.reasoning, thoughts: q.thoughts, finish: "stop",
 	}
 	switch {
 	case len(q.calls) > 0:
@@ -155,6 +156,11 @@ func (s *generationPlan) next() (profile.Piece, bool) {
 	s.left--
 	if s.thinking > 0 {
 		s.thinking--
+		if len(s.thoughts) > 0 {
+			w := s.thoughts[0]
+			s.thoughts = s.thoughts[1:]
+			return profile.Piece{Kind: profile.PieceThought, Word: w}, true
+		}
 		return profile.Piece{Kind: profile.PieceThought, Word: s.think.Next()}, true
 	}
 	if len(s.fixed) > 0 {

@@ -157,6 +157,7 @@ func (c *converter) turn(role string, content *fastjson.Value) {
 		return
 	}
 	var parts, calls []*fastjson.Value
+	var thought any
 	for _, b := range content.GetArray() {
 		switch string(b.GetStringBytes("type")) {
 		case "text":
@@ -175,15 +176,18 @@ func (c *converter) turn(role string, content *fastjson.Value) {
 			}
 			calls = append(calls, c.object("id", b.Get("id"), "type", "function", "function", c.object("name", b.Get("name"),
 				"arguments", args)))
+		case "thinking":
+			thought = b.Get("thinking")
 		case "tool_result":
 			c.message("role", "tool", "tool_call_id", b.Get("tool_use_id"), "content", texts(b.Get("content")))
 		}
 	}
 	switch {
 	case calls != nil:
-		c.message("role", role, "content", c.list(parts), "tool_calls", c.list(calls))
+		c.message("role", role, "content", c.list(parts), "tool_calls", c.list(calls),
+			"reasoning", thought, "reasoning_content", thought)
 	case parts != nil:
-		c.message("role", role, "content", c.list(parts))
+		c.message("role", role, "content", c.list(parts), "reasoning", thought, "reasoning_content", thought)
 	}
 }
 
@@ -243,6 +247,8 @@ func (c *converter) item(item *fastjson.Value) *profile.APIError {
 	case "function_call_output":
 		c.message("role", "tool", "tool_call_id", item.Get("call_id"), "content", texts(item.Get("output")))
 	case "reasoning":
+		thought := texts(item.Get("content"))
+		c.message("role", "assistant", "reasoning", thought, "reasoning_content", thought)
 	case "", "message":
 		var parts []*fastjson.Value
 		for _, p := range item.GetArray("content") {
