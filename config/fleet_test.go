@@ -27,9 +27,10 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 `
 	}
 	for fleet, want := range map[string][]string{
-		"":                     nil,
-		"fleet: { edges: 1 }":  nil,
-		"fleet: { edges: 4 }":  {"keys[0].limits.requests_per_minute", "upstreams[0].concurrency", "upstreams[1].concurrency.vision"},
+		"":                    nil,
+		"fleet: { edges: 1 }": nil,
+		"fleet: { edges: 4 }": {"fleet", "keys[0].limits.requests_per_minute", "upstreams[0].concurrency", "upstreams[1].concurrency.vision"},
+		"seal: { keys: [" + strings.Repeat("s", 32) + "] }\nfleet: { edges: 2 }": {"upstreams[1].concurrency.vision"},
 		"fleet: { edges: 0 }":  {"fleet.edges"},
 		"fleet: { edges: -1 }": {"fleet.edges"},
 	} {

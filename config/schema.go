@@ -22,6 +22,7 @@ type File struct {
 	Catalog   Catalog    `yaml:"catalog"`
 	Images    Images     `yaml:"images"`
 	Fleet     Fleet      `yaml:"fleet"`
+	Seal      Seal       `yaml:"seal"`
 	KeysFile  string     `yaml:"keys_file"` // its keys are appended to Keys; joined with the file's folder
 	Keys      []Key      `yaml:"keys"`
 	Engines   []Engine   `yaml:"engines"`
@@ -149,6 +150,12 @@ type CORS struct {
 // Images is the allow-list of hosts for https image URLs; empty: any name, never an IP literal.
 type Images struct {
 	Hosts []string `yaml:"hosts"`
+}
+
+// Seal holds the keys by which reasoning is sealed that clients carry without reading it: the first
+// seals, all open. Without any, one is made at the start.
+type Seal struct {
+	Keys []Secret `yaml:"keys"`
 }
 
 // Key is one API key. Only its hash is known.

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -205,6 +206,11 @@ func TestExampleIsComplete(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", "a-token-of-enough-characters")
 	t.Setenv("GPU_KEY", "k")
+	for _, name := range []string{"seal.key", "seal-old.key"} {
+		if err := os.WriteFile(name, []byte(strings.Repeat("k", 44)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, name := range []string{"edge.pem", "edge.key", "ca.pem", "c.pem", "c.key"} {
 		write(t, name, []byte("-"))
 	}

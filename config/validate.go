@@ -35,6 +35,7 @@ func (c processChecks) all() {
 	c.server()
 	c.access()
 	c.fleet()
+	c.seal()
 }
 
 func (c processChecks) server() {
@@ -86,6 +87,22 @@ func (c processChecks) listeners() {
 	}
 	if n := len(f.Admin.Token); n > 0 && n < 16 && !OnLoopback(f.Admin.Listen) {
 		c.check.warn("admin.token", "the token is shorter than 16 characters and can be guessed")
+	}
+}
+
+// leastSealKey is the length of 24 random bytes in base64.
+const leastSealKey = 32
+
+func (c processChecks) seal() {
+	for i, key := range c.file.Seal.Keys {
+		if len(key) < leastSealKey {
+			c.check.fail(element("seal.keys", i),
+				"the key is shorter than %d characters: make one with head -c 32 /dev/urandom | base64", leastSealKey)
+		}
+	}
+	if c.file.Fleet.Edges > 1 && len(c.file.Seal.Keys) == 0 {
+		c.check.warn("fleet", "without seal.keys each edge seals reasoning by a key of its own, which the others cannot open: "+
+			"give all of them the same")
 	}
 }
 

@@ -100,6 +100,7 @@ func (g gate) decode() error {
 	c.request = c.ep.New()
 	err := c.request.Decode(endpoint.Input{
 		Body: &c.body, From: from, Memory: c.shared.Bodies, Snapshot: c.config.snapshot, Header: h,
+		Seal: c.config.snapshot.Seals.Of(c.record.Key, c.shared.Counters.Seals),
 	})
 	if err != nil {
 		if c.ep.Form { // it was being read

@@ -17,6 +17,7 @@ import (
 	"penstock/proxy/poison"
 	"penstock/proxy/snapshot"
 	"penstock/translate/chat"
+	"penstock/translate/seal"
 	"penstock/upstreams"
 	"penstock/upstreams/engine"
 )
@@ -45,11 +46,19 @@ type Services struct {
 }
 
 // Counters count events of calls that their records do not have.
-type Counters struct{ Retried, RetriesDenied, Refits, Moved *metrics.Counter }
+type Counters struct {
+	Retried, RetriesDenied, Refits, Moved *metrics.Counter
+	Seals                                 func(seal.Result) // counts one
+}
 
 // NewCounters registers the counters in set.
 func NewCounters(set *metrics.Set) Counters {
+	var seals [seal.Results]*metrics.Counter
+	for r := range seal.Results {
+		seals[r] = set.NewCounter(`penstock_reasoning_seals_total{result="` + r.String() + `"}`)
+	}
 	return Counters{
+		Seals:         func(r seal.Result) { seals[r].Inc() },
 		Retried:       set.NewCounter("penstock_retries_total"),
 		RetriesDenied: set.NewCounter("penstock_retries_denied_total"),
 		Moved:         set.NewCounter(`penstock_calls_moved_total{reason="vanished"}`),

@@ -14,6 +14,7 @@ import (
 	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/chat/answer"
+	"penstock/translate/seal"
 	"penstock/upstreams"
 	"penstock/upstreams/engine"
 )
@@ -64,6 +65,7 @@ type Input struct {
 	Memory   *limit.Memory
 	Snapshot *snapshot.Snapshot
 	Header   *fasthttp.RequestHeader
+	Seal     seal.Box // of the key
 }
 
 // Checked is what the model's rules have found.
@@ -116,7 +118,8 @@ type Answer struct {
 	RequestID    []byte
 	Created      time.Time
 	PromptTokens int
-	Streamed     bool // the engine was asked for a stream
+	Streamed     bool     // the engine was asked for a stream
+	Seal         seal.Box // of the key and the model, where the dialect has a use for it
 }
 
 // Reply is the head of an engine's reply.

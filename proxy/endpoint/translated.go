@@ -1,7 +1,10 @@
 package endpoint
 
 import (
+	"bytes"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/body"
 	"penstock/proxy/snapshot"
@@ -9,6 +12,7 @@ import (
 	"penstock/translate/chat"
 	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
+	"penstock/translate/seal"
 )
 
 // translatedRequest is the codec of the dialects that are translated to chat and back.
@@ -25,8 +29,11 @@ import (
 type translatedRequest struct {
 	chatBase
 	body    *body.Body // of the call
+	config  *snapshot.Snapshot
+	box     seal.Box // of the call's key
 	dialect translatedDialect
 	counts  bool // the prompt is only counted, by an engine that reads the client's own body
+	decoded bool
 }
 
 // translatedDialect is a dialect as its codec needs it. It belongs to one call at a time.
@@ -57,7 +64,11 @@ type nativeDialect struct {
 
 func (r *translatedRequest) Decode(in Input) error {
 	s := in.Snapshot
-	o := dialects.Options{InPlace: s.InPlace, Refuse: s.Refused, Strict: s.Config.Strict, Count: r.counts}
+	r.config, r.box = s, in.Seal
+	o := dialects.Options{
+		InPlace: s.InPlace, Refuse: s.Refused, Strict: s.Config.Strict, Count: r.counts, Opener: r,
+		RedactThinking: redactsThinking(in.Header),
+	}
 	if r.counts { // a count goes to engines without the members that they refuse
 		o.Refuse = nil
 	}
@@ -65,11 +76,35 @@ func (r *translatedRequest) Decode(in Input) error {
 	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
 		return r.dialect.Decode(dst, in.Body.Client(), r.chat, o)
 	})
-	r.wantsStream = r.chat.Stream
+	r.wantsStream, r.decoded = r.chat.Stream, true
 	if err == nil && !r.counts && !speaksNative(s, r.chat.Model, r.dialect.Native().operation) {
 		in.Body.DropClient()
 	}
 	return err
+}
+
+// redactsThinking reports whether a client has the beta by which answers of Messages have their
+// thinking redacted.
+func redactsThinking(h *fasthttp.RequestHeader) bool {
+	for _, v := range h.PeekAll("Anthropic-Beta") {
+		if bytes.Contains(v, []byte("redact-thinking-")) {
+			return true
+		}
+	}
+	return false
+}
+
+// Open implements chat.Opener.
+func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
+	m, ok := r.config.Lookup(model)
+	if !ok {
+		return dst, false
+	}
+	box := r.box.For(m.Config.ID)
+	if r.decoded { // for an engine that speaks the dialect, from the same body
+		box = box.Uncounted()
+	}
+	return box.Open(dst, blob)
 }
 
 // speaksNative reports whether an engine of a model may be sent the client's own bytes. The model
@@ -109,6 +144,7 @@ func (r *translatedRequest) Fill(to Target) (Sending, error) {
 	s := jsonSending(path, to.Stream, native.segments(nil, client, &chat.NativeRequest{
 		Served: to.Served, Stream: to.Stream && !r.wantsStream, Refuse: to.Model.Rules.Refuse,
 		MaxTokens: limit.TokenLimit(), Bound: limit.Bound(), Effort: r.chat.Reasoning.Effort,
+		Model: r.chat.Model, ReasoningHistory: to.Model.Rules.ReasoningHistory, Opener: r,
 	}))
 	s.Native = native.reader()
 	return s, nil
@@ -116,6 +152,7 @@ func (r *translatedRequest) Fill(to Target) (Sending, error) {
 
 func (r *translatedRequest) Unary(about Answer) Unary {
 	r.answer.begin(&about, r.chat)
+	about.Seal = r.box.For(about.Model.ID)
 	r.dialect.Describe(&about, &r.answer.options)
 	r.answer.writer = r.dialect
 	return &r.answer
@@ -123,6 +160,7 @@ func (r *translatedRequest) Unary(about Answer) Unary {
 
 func (r *translatedRequest) Stream(about Answer) Stream {
 	r.answer.begin(&about, r.chat)
+	about.Seal = r.box.For(about.Model.ID)
 	r.dialect.Describe(&about, &r.answer.options)
 	return r.stream(r.dialect)
 }
@@ -130,6 +168,6 @@ func (r *translatedRequest) Stream(about Answer) Stream {
 func (r *translatedRequest) Recycle() {
 	r.recycle()
 	r.dialect.Release()
-	r.body, r.counts = nil, false
+	r.body, r.counts, r.config, r.box, r.decoded = nil, false, nil, seal.Box{}, false
 	r.dialect.Recycle(r)
 }

@@ -51,6 +51,7 @@ var families = []Family{
 	{"penstock_retries_denied_total", Counter, "Calls that could have been sent again, had the retry budget not been used up."},
 	{"penstock_max_tokens_refits_total", Counter, "Requests that were sent again with what the engine said it has room for, or to an engine with a longer context."},
 	{"penstock_calls_moved_total", Counter, "Calls that were sent to another upstream because theirs was taken out before it had answered, by the reason: vanished (its host). The retry budget does not count them."},
+	{"penstock_reasoning_seals_total", Counter, "Reasoning that clients carry, by the result: sealed, too_long (not sealed), opened, and left out of a request: foreign (another provider's), stale (of an unknown key), forged (changed, cut, or of another key id or model)."},
 	{"penstock_retry_budget", Gauge, "Retries that the budget allows in ten seconds of the present traffic."},
 	{"penstock_retry_budget_used", Gauge, "Retries of the last ten seconds."},
 

@@ -11,6 +11,7 @@ import (
 	"penstock/proxy/limit"
 	"penstock/routing"
 	"penstock/translate/chat"
+	"penstock/translate/seal"
 	"penstock/upstreams"
 	"penstock/upstreams/engine"
 )
@@ -25,6 +26,7 @@ type Snapshot struct {
 	Catalog *catalog.Catalog
 	Models  []Model              // by routing.Route.Index
 	Refused *chat.RefusedMembers // request members that steer some engine
+	Seals   *seal.Keys           // of reasoning that clients carry
 }
 
 // Source is what a snapshot is built from.
@@ -56,8 +58,24 @@ func New(from *Source) (*Snapshot, error) {
 	for i, route := range s.Routes.Routes() {
 		s.Models = append(s.Models, newModel(s, &f.Models[i], route, from.Queues))
 	}
+	s.Seals = sealKeys(f, from.Running)
 	s.Catalog, err = catalog.New(f, s.Routes, from.Started)
 	return s, err
+}
+
+// sealKeys are the file's, or those that the process has made for itself.
+func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
+	secrets := make([]string, len(f.Seal.Keys))
+	for i, key := range f.Seal.Keys {
+		secrets[i] = key.Value()
+	}
+	switch {
+	case len(secrets) > 0:
+		return seal.NewKeys(secrets...)
+	case running != nil && running.Seals.Private():
+		return running.Seals
+	}
+	return seal.PrivateKeys()
 }
 
 // refusedMembers are the request members that steer any of the engines. They are refused whatever

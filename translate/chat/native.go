@@ -19,6 +19,17 @@ type NativeRequest struct {
 	Bound     int             // the model's own, that other names of it are lowered to; 0: none
 	Effort    string          // the checked effort; empty: not given
 	Refuse    *RefusedMembers // members that steer an engine; the request goes without them
+
+	Model            []byte // the name that the client wrote
+	ReasoningHistory string // see ModelRules
+	Opener           Opener // of the sealed reasoning in the history
+}
+
+// Opener opens sealed reasoning that a request for a model brings back.
+type Opener interface {
+	// Open appends the text, the contents of a JSON string, and reports whether blob is one that this
+	// client was given for the model.
+	Open(dst, model, blob []byte) ([]byte, bool)
 }
 
 // Edit notes the changes that are the same in every dialect: model and stream, and the members that

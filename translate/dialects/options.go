@@ -1,6 +1,9 @@
 package dialects
 
-import "penstock/translate/chat"
+import (
+	"penstock/translate/chat"
+	"penstock/translate/seal"
+)
 
 // Options says how a request is to be translated. The zero value folds system text into the message
 // that leads the conversation and tolerates what can be tolerated.
@@ -9,6 +12,10 @@ type Options struct {
 	// middle of a conversation; nil: none does. It is asked once, before anything is written, and
 	// must not keep the name.
 	InPlace func(model []byte) bool
+	// Opener opens the sealed reasoning of the history; nil: none is opened.
+	Opener chat.Opener
+	// RedactThinking seals the reasoning of a Messages answer unless the request asks for its text.
+	RedactThinking bool
 	// Refuse are the members that steer an engine. They are not passed on in any case; they are
 	// refused so that a request means the same on every endpoint.
 	Refuse *chat.RefusedMembers
@@ -28,6 +35,7 @@ type Identity struct {
 	Created int64        // Unix seconds
 	Now     func() int64 // Unix seconds, asked when the answer is complete
 
-	RequestID    string // for the errors of a stream
-	PromptTokens int    // our estimate of the prompt, for an engine that counts nothing
+	Seal         seal.Box // for reasoning that the client carries and may not read
+	RequestID    string   // for the errors of a stream
+	PromptTokens int      // our estimate of the prompt, for an engine that counts nothing
 }

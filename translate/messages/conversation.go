@@ -15,6 +15,7 @@ type conversation struct {
 	w         *dialects.ChatWriter
 	images    *dialects.Images
 	arguments *chat.Arguments
+	past      past
 	inPlace   bool // system messages stay where they stand
 	// begun: the last message of the client's so far is text of an assistant's, without tool calls.
 	begun bool
@@ -91,7 +92,7 @@ func (c *conversation) message(i int, v jsonx.Value) *fault {
 	case m[0].EqualText("user"):
 		return c.user(i, content)
 	case m[0].EqualText("assistant"):
-		return c.assistant(content)
+		return c.assistant(i, content)
 	case !m[0].EqualText("system"):
 		return chat.WrongValue("role", "must be user, assistant or system")
 	case !c.inPlace:
@@ -234,8 +235,9 @@ func (c *conversation) result(b *block) (images int, f *fault) {
 	return w.imagesSeen, nil
 }
 
-// assistant writes the message of an assistant's turn: its texts as one, and its tool calls.
-func (c *conversation) assistant(v jsonx.Value) *fault {
+// assistant writes the message of an assistant's turn, message i: its texts as one, its thinking,
+// and its tool calls.
+func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 	w := c.open("assistant")
 	switch {
 	case !chat.Given(v):
@@ -248,7 +250,7 @@ func (c *conversation) assistant(v jsonx.Value) *fault {
 	case !v.IsArray():
 		return chat.WrongType("content", "a string or an array of content blocks", v)
 	}
-	toolCalls := 0
+	toolCalls, thoughts := 0, 0
 	for it := v.Iter(); it.Next(); {
 		b, f := readBlock(it.Value())
 		switch {
@@ -257,7 +259,9 @@ func (c *conversation) assistant(v jsonx.Value) *fault {
 			f = b.visit(&w)
 		case b.kind == blockToolUse:
 			toolCalls++
-		case b.kind != blockIgnored:
+		case c.past.has(i, &b):
+			thoughts++
+		case b.kind < blockThinking:
 			f = chat.WrongValue("type", "is not a kind of block that an assistant's message has")
 		}
 		if f != nil {
@@ -265,11 +269,15 @@ func (c *conversation) assistant(v jsonx.Value) *fault {
 		}
 	}
 	c.begun = w.n > 0 && toolCalls == 0
+	c.w.String(`"`)
+	if thoughts > 0 {
+		c.thinking(v)
+	}
 	if toolCalls == 0 {
-		w.end()
+		c.w.String(`}`)
 		return nil
 	}
-	c.w.String(`","tool_calls":[`)
+	c.w.String(`,"tool_calls":[`)
 	n := 0
 	for it := v.Iter(); it.Next(); {
 		b, _ := readBlock(it.Value())
@@ -283,6 +291,24 @@ func (c *conversation) assistant(v jsonx.Value) *fault {
 	}
 	c.w.String(`]}`)
 	return nil
+}
+
+// thinking writes the thinking of an assistant's turn, which is in these blocks, if any can be
+// read.
+func (c *conversation) thinking(blocks jsonx.Value) {
+	start := len(c.w.Out)
+	c.w.String(`,"` + chat.NameReasoningContent + `":"`)
+	empty := len(c.w.Out)
+	for it := blocks.Iter(); it.Next(); {
+		if b, _ := readBlock(it.Value()); b.kind == blockThinking || b.kind == blockRedactedThinking {
+			c.w.Out = c.past.appendText(c.w.Out, &b)
+		}
+	}
+	if len(c.w.Out) == empty {
+		c.w.Out = c.w.Out[:start]
+		return
+	}
+	c.w.String(`"`)
 }
 
 // writeToolCall writes a tool_use as tool call n. An input that engines can read goes into the

@@ -10,7 +10,9 @@
 //	tool_use                tool_calls, the input as JSON in a string
 //	tool_result             tool messages first; their images in the user message that follows
 //	document, search_result their text; PDFs and files are refused, since no engine here reads them
-//	thinking, server tools  left out of the history
+//	thinking                reasoning_content of its message; sealed one is opened
+//	server tools            left out of the history
+//	context_management      clear_thinking edits are obeyed
 //	tools                   functions; server tools are dropped beside functions and refused alone
 //	tool_choice             auto, none, required, a function; parallel use as parallel_tool_calls
 //	stop_sequences          stop
@@ -18,16 +20,17 @@
 //	output_config           effort becomes reasoning_effort, format becomes response_format
 //	an assistant's at last  stays there (see chat.EngineFormat.Prefill)
 //
-// Everything else (metadata, cache_control, context_management, betas) is accepted and goes no
+// Everything else (metadata, cache_control, other edits, betas) is accepted and goes no
 // further, but for thread: it asks for a conversation that is kept here, and is refused in the
 // words that make the SDKs send the whole of it instead.
 //
 // # Answers
 //
 // The blocks of an answer are thinking (when the client asked for it), text, and tool_use, in the
-// engine's order. One block is open at a time. A delta goes out as it comes, except where that rule
-// forbids it: while a tool call is open its arguments may go on, so the deltas of other blocks wait
-// until it is complete.
+// engine's order. A client that wants thinking omitted, or has the beta that redacts it, carries it
+// sealed (package seal), so that the model has it again in the next turn. One block is open at a
+// time. A delta goes out as it comes, except where that rule forbids it: while a tool call is open
+// its arguments may go on, so the deltas of other blocks wait until it is complete.
 //
 // An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read
 // by a Native, which says in chat what it answers; the writers above do the rest. Lost on that way
@@ -40,8 +43,9 @@
 // conversation changes the leading message once; in_place is there for templates that can do
 // better.
 //
-// The signature of a thinking block is a constant. It is never checked, since thinking is left out
-// of the history, and a random one would make two equal answers differ.
+// The signature of thinking that is shown is a constant. It is never checked, since a client may
+// tell a model what it likes, and a random one would make two equal answers differ. What cannot be
+// opened is left out of the history, whoever has sealed it.
 //
 // The edge never repairs malformed arguments of a tool call into valid ones: the tool would run on
 // something that the model did not ask for. Clients get the model's own text, in a stream as it

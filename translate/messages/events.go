@@ -1,12 +1,17 @@
 package messages
 
-import "strconv"
+import (
+	"strconv"
+
+	"penstock/translate/seal"
+)
 
 // kind is a kind of content block.
 type kind uint8
 
 const (
 	kindThinking kind = iota
+	kindSealed        // thinking that the client may not read
 	kindText
 	kindToolCall
 )
@@ -16,7 +21,16 @@ type streamBlock struct {
 	kind     kind
 	open     bool
 	toolCall int    // of kindToolCall: its position in the reader's ToolCalls
-	text     []byte // of the others: what has not been sent
+	text     []byte // of the others: what has not been sent; of kindSealed: all of it
+}
+
+// keep takes a piece that is not sent yet; of what is to be sealed, no more than shows that it is
+// too long.
+func (b *streamBlock) keep(text []byte) {
+	if b.kind == kindSealed {
+		text = text[:min(len(text), seal.MaxText+1-len(b.text))]
+	}
+	b.text = append(b.text, text...)
 }
 
 // blockQueue are the blocks that are not sent whole. The first may be open; what is behind it waits
@@ -49,7 +63,7 @@ func (q *blockQueue) pop() {
 
 // held is about how many bytes of text wait.
 func (q blockQueue) held() (n int) {
-	if len(q) > 1 {
+	if len(q) > 1 || len(q) == 1 && q[0].kind == kindSealed {
 		for i := range q {
 			n += cap(q[i].text)
 		}
@@ -91,7 +105,7 @@ func (w *blockWriter) start(dst []byte, b *streamBlock, delta string) []byte {
 
 // begin appends content_block_start for thinking or text.
 func (w *blockWriter) begin(dst []byte, b *streamBlock) []byte {
-	if b.kind == kindThinking {
+	if b.kind <= kindSealed {
 		dst = w.start(dst, b, `,"delta":{"type":"thinking_delta","thinking":"`)
 		return append(dst, ",\"content_block\":{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}\n\n"...)
 	}
@@ -113,19 +127,42 @@ func (w *blockWriter) delta(dst, text []byte) []byte {
 	return append(dst, "\"}}\n\n"...)
 }
 
-// end appends content_block_stop, and the signature of thinking before it.
-func (w *blockWriter) end(dst []byte, k kind) []byte {
-	if k == kindThinking {
-		dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
-		dst = strconv.AppendInt(dst, int64(w.index), 10)
-		dst = append(dst, ",\"delta\":{\"type\":\"signature_delta\",\"signature\":\""+signature+"\"}}\n\n"...)
+// sign appends the signature of thinking.
+func (w *blockWriter) sign(dst, signature []byte) []byte {
+	dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+	dst = strconv.AppendInt(dst, int64(w.index), 10)
+	dst = append(append(dst, ",\"delta\":{\"type\":\"signature_delta\",\"signature\":\""...), signature...)
+	return append(dst, "\"}}\n\n"...)
+}
+
+// redacted appends content_block_start for thinking that is nothing but its blob.
+func (w *blockWriter) redacted(dst, blob []byte) []byte {
+	dst = append(dst, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":"...)
+	dst = strconv.AppendInt(dst, int64(w.index), 10)
+	dst = append(append(dst, ",\"content_block\":{\"type\":\"redacted_thinking\",\"data\":\""...), blob...)
+	return append(dst, "\"}}\n\n"...)
+}
+
+// endSealed appends the rest of thinking that the client may not read. Where it is too long to be
+// sealed the client gets a block that says nothing, or none.
+func (w *blockWriter) endSealed(dst []byte, b *streamBlock, how thinking, box seal.Box) []byte {
+	blob, ok := sealed(box, b.text)
+	switch {
+	case how == thinkingOmitted:
+		if !b.open {
+			dst = w.begin(dst, b)
+		}
+		return w.end(w.sign(dst, blob))
+	case ok:
+		return w.end(w.redacted(dst, blob))
 	}
+	return dst
+}
+
+// end appends content_block_stop.
+func (w *blockWriter) end(dst []byte) []byte {
 	dst = append(dst, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
 	dst = strconv.AppendInt(dst, int64(w.index), 10)
 	w.index++
 	return append(dst, "}\n\n"...)
 }
-
-// signature is what stands where a vendor proves that thinking is its own. Clients hand it back
-// unread.
-const signature = "cGVuc3RvY2s="

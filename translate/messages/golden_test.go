@@ -66,8 +66,8 @@ func TestRequests(t *testing.T) {
 		ar.Set("error", nil)
 		ar.Set("upstream-request", out)
 		var read []byte
-		if info.thinking || info.stops != nil {
-			read = fmt.Appendf(read, "thinking %v, stops %q\n", info.thinking, info.stops)
+		if shown := info.thinking == thinkingShown; shown || info.stops != nil {
+			read = fmt.Appendf(read, "thinking %v, stops %q\n", shown, info.stops)
 		}
 		if c.Prefilled {
 			read = append(read, "prefilled\n"...)
@@ -83,6 +83,8 @@ func optionsOf(t *testing.T, text []byte) (o dialects.Options) {
 			o.InPlace = func(model []byte) bool { return string(model) == "m" }
 		case "strict":
 			o.Strict = true
+		case "sealed":
+			o.Opener = fakeOpener{}
 		case "count":
 			o.Count = true
 		default:
@@ -92,6 +94,24 @@ func optionsOf(t *testing.T, text []byte) (o dialects.Options) {
 	return o
 }
 
+// fakeOpener opens the blobs of the golden files for the model m.
+type fakeOpener struct{}
+
+func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
+	text, ours := bytes.CutPrefix(blob, []byte("blob:"))
+	if !ours || string(model) != "m" {
+		return dst, false
+	}
+	return append(dst, text...), true
+}
+
+func shownIf(shown bool) thinking {
+	if shown {
+		return thinkingShown
+	}
+	return thinkingHidden
+}
+
 func echoOf(t testing.TB, text []byte) *echo {
 	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", RequestID: "req_1"}}
 	for line := range strings.Lines(string(text)) {
@@ -99,7 +119,7 @@ func echoOf(t testing.TB, text []byte) *echo {
 		if stop, ok := strings.CutPrefix(line, "stop "); ok {
 			e.stops = append(e.stops, stop)
 		} else if line == "thinking" {
-			e.thinking = true
+			e.thinking = thinkingShown
 		} else {
 			t.Fatalf("unknown line %q", line)
 		}

@@ -71,7 +71,7 @@ func grammar(t testing.TB, out []byte) bool {
 	events := eventsOf(t, out)
 	started, open, next, last := false, "", 0, ""
 	deltas := map[string][]string{
-		"text": {"text_delta"}, "tool_use": {"input_json_delta"}, "thinking": {"thinking_delta", "signature_delta"},
+		"text": {"text_delta"}, "redacted_thinking": {"none"}, "tool_use": {"input_json_delta"}, "thinking": {"thinking_delta", "signature_delta"},
 	}
 	for i, ev := range events {
 		if last == "message_stop" || last == "error" {

@@ -19,11 +19,14 @@ const (
 	fieldTitle
 	fieldContext
 	fieldToolName
+	fieldThinking
+	fieldSignature
+	fieldData
 	fieldCount
 )
 
 var blockNames = jsonx.NewNames("type", "text", "source", "id", "name", "input", "tool_use_id", "content", "is_error",
-	"title", "context", "tool_name")
+	"title", "context", "tool_name", "thinking", "signature", "data")
 
 const (
 	sourceType = iota
@@ -48,8 +51,10 @@ const (
 	blockToolReference
 	blockToolUse
 	blockToolResult
-	blockUpload  // a file that only the dialect's vendor holds
-	blockIgnored // thinking, and what servers of the dialect's vendor have done
+	blockUpload // a file that only the dialect's vendor holds
+	blockThinking
+	blockRedactedThinking
+	blockIgnored // what servers of the dialect's vendor have done
 )
 
 var blockKinds = map[string]blockKind{
@@ -61,8 +66,8 @@ var blockKinds = map[string]blockKind{
 	"tool_use":          blockToolUse,
 	"tool_result":       blockToolResult,
 	"container_upload":  blockUpload,
-	"thinking":          blockIgnored,
-	"redacted_thinking": blockIgnored,
+	"thinking":          blockThinking,
+	"redacted_thinking": blockRedactedThinking,
 
 	"server_tool_use":                        blockIgnored,
 	"web_search_tool_result":                 blockIgnored,
@@ -116,7 +121,7 @@ func (b block) visit(w *content) *fault {
 		return b.visitSearchResult(w)
 	case blockToolReference:
 		return said(w, requiredText("tool_name", b.fields[fieldToolName]), b.fields[fieldToolName])
-	case blockIgnored:
+	case blockThinking, blockRedactedThinking, blockIgnored:
 		return nil
 	case blockUpload:
 		return chat.Unsupported("type", "must not be container_upload; files are not kept here")

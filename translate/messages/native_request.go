@@ -11,8 +11,9 @@ import (
 // itself: the client's bytes, with these changes and no others. The model has the engine's name;
 // the token limit and the effort are the checked ones; members that steer an engine go, and so do
 // server tools, their servers and the billing block, which no engine of ours is to see. Inputs of
-// tool calls that are no objects become objects, as engines refuse others. body is one that Decode
-// has accepted; the pieces borrow from it.
+// tool calls that are no objects become objects, as engines refuse others. Sealed thinking is
+// opened, or goes where it cannot be; so does what the client or the model's rules clear. body is
+// one that Decode has accepted; the pieces borrow from it.
 func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte {
 	root := parseAgain(body)
 	var edits jsonx.Edits
@@ -27,6 +28,7 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte 
 		}
 	}
 	leaveOut(&edits, root)
+	openThinking(&edits, root, n)
 	return edits.Segments(segs, body)
 }
 

@@ -88,8 +88,9 @@ func nativeOf(t *testing.T, c *chat.Request, options []byte) *chat.NativeRequest
 	if err := c.Check(&limits); err != nil {
 		t.Fatal(err)
 	}
+	word := string(bytes.TrimSpace(options))
 	return &chat.NativeRequest{
-		Served: "served", Stream: string(bytes.TrimSpace(options)) == "stream",
+		Served: "served", Stream: word == "stream", ReasoningHistory: word, Model: c.Model, Opener: fakeOpener{},
 		MaxTokens: c.Tokens.Max, Effort: c.Reasoning.Effort, Refuse: chat.NewRefusedMembers("kv_transfer_params", "bootstrap_*"),
 	}
 }
@@ -192,7 +193,7 @@ func TestNativeRefuses(t *testing.T) {
 // TestNativeSplits: how the engine's bytes are cut makes no difference at whatever offset, and a
 // stream that is cut short never ends well.
 func TestNativeSplits(t *testing.T) {
-	e := &echo{RequestInfo{thinking: true, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: thinkingShown, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var s Stream
 	for _, upstream := range seeds(t, "native", "engine-stream") {
 		want, _ := throughNative(&s, e, bytes.NewReader(upstream))
@@ -217,7 +218,7 @@ func FuzzNative(f *testing.F) {
 	}
 	var s Stream
 	f.Fuzz(func(t *testing.T, upstream []byte, thinking bool) {
-		e := &echo{RequestInfo{thinking: thinking, stops: []string{"END"}}, dialects.Identity{Model: `pub"lic`, ID: "msg_1"}}
+		e := &echo{RequestInfo{thinking: shownIf(thinking), stops: []string{"END"}}, dialects.Identity{Model: `pub"lic`, ID: "msg_1"}}
 		out, err := throughNative(&s, e, bytes.NewReader(upstream))
 		if ended := grammar(t, out); ended != (err == nil) {
 			t.Fatalf("ended well: %v, error %v", ended, err)

@@ -142,7 +142,7 @@ func TestReuse(t *testing.T) {
 			t.Errorf("%s: %s", body, d)
 		}
 	}
-	e := &echo{RequestInfo{thinking: true, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: thinkingShown, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		var fresh Stream
 		got, _ := stream(&s, e, upstream)

@@ -12,7 +12,7 @@ import (
 // RequestInfo are the facts about a request that its answer, and errors about it, need. The zero
 // value is ready.
 type RequestInfo struct {
-	thinking bool     // the client asked to see the model's reasoning
+	thinking thinking
 	stops    []string // the stop sequences of the request
 	images   dialects.Images
 }
@@ -59,11 +59,13 @@ const (
 	memberOutputConfig
 	memberOutputFormat // what output_config.format was called before
 	memberThread
+	memberContextManagement
 	memberCount
 )
 
 var memberNames = jsonx.NewNames("model", "messages", "max_tokens", "system", "temperature", "top_p", "top_k",
-	"stop_sequences", "stream", "tools", "tool_choice", "metadata", "thinking", "output_config", "output_format", "thread")
+	"stop_sequences", "stream", "tools", "tool_choice", "metadata", "thinking", "output_config", "output_format", "thread",
+	"context_management")
 
 // Decode appends the chat request that body amounts to, and decodes that into the chat request: it
 // borrows what has been appended, which must not change before it is reset. info is filled with
@@ -163,12 +165,14 @@ func (r *Request) translate(o *dialects.Options) *fault {
 		r.w.String(`,`)
 	}
 	c := conversation{w: &r.w, images: &r.info.images, arguments: &r.arguments}
-	if o.InPlace != nil && model.IsString() {
+	c.past.from = keepThinkingFrom(r.members[memberContextManagement], r.members[memberMessages])
+	if model.IsString() {
 		name, plain := model.Text()
 		if !plain {
 			name = model.AppendText(nil)
 		}
-		c.inPlace = o.InPlace(name)
+		c.inPlace = o.InPlace != nil && o.InPlace(name)
+		c.past.opener, c.past.model = o.Opener, name
 	}
 	if f := c.write(r.members[memberMessages], r.members[memberSystem]); f != nil {
 		return f
@@ -192,7 +196,7 @@ func (r *Request) translate(o *dialects.Options) *fault {
 		f = chat.OptionalObject("metadata", r.members[memberMetadata])
 	}
 	if f == nil {
-		f = r.reasoning()
+		f = r.reasoning(o.RedactThinking)
 	}
 	if f == nil {
 		f = r.outputFormat()
@@ -233,7 +237,7 @@ var (
 
 // reasoning reads thinking and output_config.effort. A budget is no effort, so it is not read;
 // words that are not known yet are passed over, because clients send them to every model.
-func (r *Request) reasoning() *fault {
+func (r *Request) reasoning(redact bool) *fault {
 	var config, thinking [2]jsonx.Value
 	f := chat.ReadObject("output_config", r.members[memberOutputConfig], outputNames, config[:])
 	if f == nil {
@@ -257,13 +261,11 @@ func (r *Request) reasoning() *fault {
 			effort = word
 		}
 	}
-	switch kind := thinking[0]; {
-	case kind.EqualText("disabled"):
+	if thinking[0].EqualText("disabled") {
 		effort = "none"
-	case kind.EqualText("enabled"), kind.EqualText("adaptive"):
-		r.thinks = true
-		r.info.thinking = !thinking[1].EqualText("omitted")
 	}
+	r.info.thinking = thinkingOf(thinking[0], thinking[1], redact)
+	r.thinks = r.info.thinking != thinkingHidden
 	if effort != "" {
 		r.w.String(`,"reasoning_effort":"` + effort + `"`)
 	}

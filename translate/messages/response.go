@@ -22,9 +22,8 @@ func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	out = jsonx.AppendStringS(out, s.identity.Model)
 	out = append(out, `,"content":[`...)
 	start := len(out)
-	if s.RequestInfo.thinking && len(r.Reasoning) > 0 {
-		out = append(append(out, `{"type":"thinking","thinking":"`...), r.Reasoning...)
-		out = append(out, `","signature":"`+signature+`"}`...)
+	if len(r.Reasoning) > 0 {
+		out = s.RequestInfo.thinking.append(out, r.Reasoning, s.identity.Seal)
 	}
 	if len(r.Content)+len(r.Refusal) > 0 {
 		out = separate(out, start)

@@ -59,7 +59,7 @@ func (s *Stream) Reset(i *dialects.Identity) {
 
 // Started reports whether a block has begun.
 func (s *Stream) Started() bool {
-	return s.block.index > 0 || len(s.queue) > 0 || s.phase == phaseClosed
+	return s.block.index > 0 || len(s.queue) > 0 && s.queue[0].open || s.phase == phaseClosed
 }
 
 // Restart prepares for another engine's events behind message_start. Clients take the counts of
@@ -89,8 +89,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if s.phase == phaseIdle {
 		out = s.start(out)
 	}
-	if len(s.reader.Reasoning) > 0 && s.RequestInfo.thinking {
-		out = s.say(out, kindThinking, s.reader.Reasoning)
+	if how := s.RequestInfo.thinking; len(s.reader.Reasoning) > 0 && how != thinkingHidden {
+		out = s.say(out, how.kind(), s.reader.Reasoning)
 	}
 	if len(s.reader.Content) > 0 {
 		out = s.say(out, kindText, s.reader.Content)
@@ -131,19 +131,20 @@ func (s *Stream) start(dst []byte) []byte {
 // say takes a piece of thinking or text. It goes out at once when its block is the open one and
 // nothing waits.
 func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
-	if n := len(s.queue); n > 0 && s.queue[n-1].kind == k {
-		if last := &s.queue[n-1]; n > 1 || !last.open {
-			last.text = append(last.text, text...)
-			return dst
-		}
+	n := len(s.queue)
+	same := n > 0 && s.queue[n-1].kind == k
+	if !same {
+		s.queue.push(k)
+		n++
+	}
+	last := &s.queue[n-1]
+	if n == 1 && !same && s.RequestInfo.thinking.streams(k) {
+		dst = s.block.begin(dst, last)
+	}
+	if k != kindSealed && n == 1 && last.open {
 		return s.block.delta(dst, text)
 	}
-	p := s.queue.push(k)
-	if len(s.queue) == 1 {
-		dst = s.block.begin(dst, p)
-		return s.block.delta(dst, text)
-	}
-	p.text = append(p.text, text...)
+	last.keep(text)
 	return dst
 }
 
@@ -187,6 +188,9 @@ func (s *Stream) advance(dst []byte) ([]byte, error) {
 // flush appends what is there of the first block, and opens it if need be. A tool call without a
 // name cannot be opened.
 func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
+	if p.kind == kindSealed {
+		return dst
+	}
 	if p.kind != kindToolCall {
 		if !p.open {
 			dst = s.block.begin(dst, p)
@@ -236,13 +240,20 @@ func firstByte(args []byte) (byte, bool) {
 
 // endBlock appends what ends the first block, and takes it out of the queue.
 func (s *Stream) endBlock(dst []byte, p *streamBlock) ([]byte, error) {
-	if p.kind == kindToolCall {
+	switch p.kind {
+	case kindToolCall:
 		var err error
 		if dst, err = s.endToolCall(dst, p.toolCall); err != nil {
 			return dst, err
 		}
+		dst = s.block.end(dst)
+	case kindThinking:
+		dst = s.block.end(s.block.sign(dst, []byte(signature)))
+	case kindSealed:
+		dst = s.block.endSealed(dst, p, s.RequestInfo.thinking, s.identity.Seal)
+	case kindText:
+		dst = s.block.end(dst)
 	}
-	dst = s.block.end(dst, p.kind)
 	s.queue.pop()
 	return dst, nil
 }

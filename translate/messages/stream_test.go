@@ -41,7 +41,7 @@ func through(s *Stream, e *echo, src io.Reader) []byte {
 
 // TestSplits: how the engine's bytes are cut into reads makes no difference, at whatever offset.
 func TestSplits(t *testing.T) {
-	e := &echo{RequestInfo{thinking: true, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: thinkingShown, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var s Stream
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		want := through(&s, e, bytes.NewReader(upstream))
@@ -57,7 +57,7 @@ func TestSplits(t *testing.T) {
 // TestCuts: an engine that dies at whatever byte leaves a stream that is well formed, and that ends
 // well only when it had said why it stopped.
 func TestCuts(t *testing.T) {
-	e := &echo{RequestInfo{thinking: true}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: thinkingShown}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var s Stream
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		for at := range upstream {
@@ -76,25 +76,35 @@ func FuzzStream(f *testing.F) {
 		f.Add(s, true)
 	}
 	var s Stream
-	f.Fuzz(func(t *testing.T, upstream []byte, thinking bool) {
-		e := &echo{RequestInfo{thinking: thinking, stops: []string{"END"}}, dialects.Identity{Model: `pub"lic`, ID: "msg_1"}}
-		out := through(&s, e, bytes.NewReader(upstream))
-		ended := grammar(t, out)
-		if cut := through(&s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
-			t.Fatalf("byte by byte:\n%s\nat once:\n%s", cut, out)
-		}
-		if !ended || bytes.Contains(upstream, []byte(`\u`)) { // halves of pairs read differently apart and together
+	f.Fuzz(func(t *testing.T, upstream []byte, shown bool) {
+		if shown {
+			fuzzStream(t, &s, upstream, thinkingShown)
 			return
 		}
-		// A completion may be larger than what the assembler keeps of it, but may not be another
-		// one.
-		if whole, err := wholeOf(e, upstream); err == nil {
-			streamed := normal(t, collect(t, out))
-			if diff := cmp.Diff(told(normal(t, whole)), told(streamed)); diff != "" {
-				t.Fatalf("-whole +streamed\n%s", diff)
-			}
+		for _, how := range []thinking{thinkingHidden, thinkingOmitted, thinkingRedacted} {
+			fuzzStream(t, &s, upstream, how)
 		}
 	})
+}
+
+func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinking) {
+	e := &echo{RequestInfo{thinking: how, stops: []string{"END"}}, dialects.Identity{Model: `pub"lic`, ID: "msg_1"}}
+	out := through(s, e, bytes.NewReader(upstream))
+	ended := grammar(t, out)
+	if cut := through(s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
+		t.Fatalf("byte by byte:\n%s\nat once:\n%s", cut, out)
+	}
+	if !ended || bytes.Contains(upstream, []byte(`\u`)) { // halves of pairs read differently apart and together
+		return
+	}
+	// A completion may be larger than what the assembler keeps of it, but may not be another
+	// one.
+	if whole, err := wholeOf(e, upstream); err == nil {
+		streamed := normal(t, collect(t, out))
+		if diff := cmp.Diff(told(normal(t, whole)), told(streamed)); diff != "" {
+			t.Fatalf("-whole +streamed\n%s", diff)
+		}
+	}
 }
 
 // told is m without what the engine may have told too late for a stream, or not at all: counts, and

@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// "Think of a number, use a tool, tell the number": the simulator knows the number in the second turn only if the reasoning of
+// the first one has come back to it, under the name that the engine it plays reads.
+
+const thinkOfANumber = rig.Canary + ` [[sim {"secret":true}]]`
+
+var (
+	remembered   = regexp.MustCompile(`^The number is (\d{6})\.$`)
+	forgotten    = "I have forgotten the number."
+	theirNumber  = regexp.MustCompile(`\d{6}`)
+	readsHistory = []sim.Options{{Record: true}, {Profile: "llamacpp", CancelOnlyStreams: true, Record: true}, {Profile: "sglang", Record: true}, {Profile: "ollama", Record: true}}
+)
+
+// wantRemembered checks the answer of the second turn, and that what the client was shown in the first one has the number or not.
+func wantRemembered(t *testing.T, answer, first string, shown bool) {
+	t.Helper()
+	found := remembered.FindStringSubmatch(answer)
+	if found == nil {
+		t.Errorf("the model says %q", answer)
+		return
+	}
+	if strings.Contains(first, found[1]) != shown {
+		t.Errorf("the client is shown the reasoning: %t, want %t: %s", !shown, shown, first)
+	}
+}
+
+func TestReasoning_Chat(t *testing.T) {
+	t.Parallel()
+	for _, o := range readsHistory {
+		t.Run(o.Profile, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: []sim.Options{o}, Config: detected})
+			for _, sent := range []string{"reasoning", "reasoning_content"} { // whatever an SDK calls it
+				answer, first := p.numberByChat(t, sent)
+				wantRemembered(t, answer, first, true)
+			}
+			if answer, _ := p.numberByChat(t, "thoughts"); answer != forgotten {
+				t.Errorf("without reasoning in the history: %q", answer)
+			}
+		})
+	}
+}
+
+// numberByChat plays the game on chat, with the reasoning sent back under that name.
+func (p *penstock) numberByChat(t *testing.T, name string) (answer, first string) {
+	t.Helper()
+	client := p.sdk()
+	params := ask(thinkOfANumber)
+	params.Tools = weather()
+	got, err := client.Chat.Completions.New(context.Background(), params, option.WithJSONSet("reasoning_effort", "low"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := got.Choices[0].Message
+	if len(m.ToolCalls) != 1 {
+		t.Fatalf("no call: %s", got.RawJSON())
+	}
+	thought := ""
+	for _, member := range []string{"reasoning", "reasoning_content"} {
+		if raw := m.JSON.ExtraFields[member].Raw(); raw != "" {
+			if err := json.Unmarshal([]byte(raw), &thought); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	back := m.ToAssistantMessageParam()
+	back.SetExtraFields(map[string]any{name: thought})
+	params.Messages = append(params.Messages, openai.ChatCompletionMessageParamUnion{OfAssistant: &back},
+		openai.ToolMessage("21 °C", m.ToolCalls[0].ID))
+	second, err := client.Chat.Completions.New(context.Background(), params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return second.Choices[0].Message.Content, got.RawJSON()
+}
+
+// thinkingModes are the ways in which a client of Messages asks for reasoning.
+var thinkingModes = []struct {
+	name, block string
+	thinking    anthropic.ThinkingConfigParamUnion
+	options     []anthropicoption.RequestOption
+}{
+	{"shown", "thinking", anthropic.ThinkingConfigParamOfEnabled(1024), nil},
+	{"omitted", "thinking", anthropic.ThinkingConfigParamUnion{OfEnabled: &anthropic.ThinkingConfigEnabledParam{BudgetTokens: 1024, Display: "omitted"}}, nil},
+	{"redacted", "redacted_thinking", anthropic.ThinkingConfigParamOfEnabled(1024), []anthropicoption.RequestOption{
+		anthropicoption.WithHeader("anthropic-beta", "interleaved-thinking-2025-05-14,redact-thinking-2026-02-12"),
+	}},
+}
+
+func TestReasoning_Messages(t *testing.T) {
+	t.Parallel()
+	for _, o := range readsHistory {
+		t.Run(o.Profile, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: []sim.Options{o}, Config: detected})
+			for _, mode := range thinkingModes {
+				t.Run(mode.name, func(t *testing.T) {
+					wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
+						answer, m := p.numberByMessages(t, p.claude(mode.options...), mode.thinking, create)
+						if m.Content[0].Type != mode.block {
+							t.Errorf("the first block is %s", m.Content[0].RawJSON())
+						}
+						wantRemembered(t, answer, messageJSON(t, m), mode.name == "shown")
+					})
+				})
+			}
+		})
+	}
+}
+
+func messageJSON(t *testing.T, m *anthropic.Message) string {
+	t.Helper()
+	text, err := json.Marshal(m.ToParam())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// numberByMessages plays the game on Messages.
+func (p *penstock) numberByMessages(t *testing.T, client *anthropic.Client, thinking anthropic.ThinkingConfigParamUnion,
+	create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error),
+) (answer string, first *anthropic.Message) {
+	t.Helper()
+	params := say(thinkOfANumber, "")
+	params.MaxTokens, params.Thinking = 2048, thinking
+	params.Tools = []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{Name: "weather", InputSchema: anthropic.ToolInputSchemaParam{
+		Properties: map[string]any{"city": map[string]any{"type": "string"}},
+	}}}}
+	first, err := create(client, params)
+	if err != nil || first.StopReason != "tool_use" || len(first.Content) != 2 {
+		t.Fatalf("%v: %+v", err, first)
+	}
+	params.Messages = append(params.Messages, first.ToParam(), anthropic.NewUserMessage(
+		anthropic.NewToolResultBlock(first.Content[1].ID, "21 °C", false), anthropic.NewTextBlock("<system-reminder>Be brief.</system-reminder>"+thinkOfANumber)))
+	params.Messages = slices.Clip(params.Messages)
+	second, err := create(client, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return messageText(second), first
+}
+
+// TestReasoning_NativeMessages: an engine that is sent the client's own Messages reads what was sealed for the client.
+func TestReasoning_NativeMessages(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Engines: recording(), Upstream: bothNative})
+	for _, mode := range thinkingModes {
+		t.Run(mode.name, func(t *testing.T) {
+			wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
+				answer, m := p.numberByMessages(t, p.claude(mode.options...), mode.thinking, create)
+				wantRemembered(t, answer, messageJSON(t, m), mode.name == "shown")
+				if path, body := p.sent(0); path != "/v1/messages" || strings.Contains(body, "redacted") || strings.Contains(body, "pst1") {
+					t.Errorf("the engine was sent %s %s", path, body)
+				}
+			})
+		})
+	}
+}
+
+// TestReasoning_Forgotten: a model that gets no reasoning, in every dialect.
+func TestReasoning_Forgotten(t *testing.T) {
+	t.Parallel()
+	for _, upstream := range []string{"", bothNative} {
+		p := start(t, rig.Setup{Upstream: upstream, Model: "reasoning_history: none"})
+		if answer, _ := p.numberByChat(t, "reasoning"); answer != forgotten {
+			t.Errorf("chat: %q", answer)
+		}
+		for _, mode := range thinkingModes {
+			answer, _ := p.numberByMessages(t, p.claude(mode.options...), mode.thinking, func(c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
+				return c.Messages.New(context.Background(), params)
+			})
+			if answer != forgotten {
+				t.Errorf("messages, %s: %q", mode.name, answer)
+			}
+		}
+	}
+}

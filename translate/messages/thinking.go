@@ -1,0 +1,218 @@
+package messages
+
+import (
+	"bytes"
+
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+	"penstock/translate/seal"
+)
+
+// thinking is how the client is given the model's reasoning.
+type thinking uint8
+
+const (
+	thinkingHidden   thinking = iota // not at all: it did not ask for it
+	thinkingShown                    // as text
+	thinkingOmitted                  // sealed, in the signature of an empty block
+	thinkingRedacted                 // sealed, in a block that is nothing else
+)
+
+// kind is the kind of its blocks.
+func (t thinking) kind() kind {
+	if t == thinkingShown {
+		return kindThinking
+	}
+	return kindSealed
+}
+
+// streams reports whether a block of kind k can begin before all of it is there.
+func (t thinking) streams(k kind) bool { return k != kindSealed || t == thinkingOmitted }
+
+// sealed returns the blob of a text, or a signature that means nothing.
+func sealed(box seal.Box, text []byte) (blob []byte, ok bool) {
+	if blob, ok = box.Seal(nil, text); !ok {
+		blob = []byte(signature)
+	}
+	return blob, ok
+}
+
+// append appends the block of a whole answer.
+func (t thinking) append(dst, text []byte, box seal.Box) []byte {
+	switch t {
+	case thinkingHidden:
+	case thinkingShown:
+		dst = append(append(dst, `{"type":"thinking","thinking":"`...), text...)
+		dst = append(dst, `","signature":"`+signature+`"}`...)
+	case thinkingOmitted:
+		blob, _ := sealed(box, text)
+		dst = append(append(dst, `{"type":"thinking","thinking":"","signature":"`...), blob...)
+		dst = append(dst, `"}`...)
+	case thinkingRedacted:
+		if blob, ok := sealed(box, text); ok {
+			dst = append(append(dst, `{"type":"redacted_thinking","data":"`...), blob...)
+			dst = append(dst, `"}`...)
+		}
+	}
+	return dst
+}
+
+// signature is what stands where a vendor proves that thinking is its own, unless the thinking
+// itself is sealed there. Clients hand it back unread.
+const signature = "cGVuc3RvY2s="
+
+// thinkingOf returns how the thinking member, of that type and display, asks for reasoning. A
+// client whose beta has it redacted may still ask for the text.
+func thinkingOf(kind, display jsonx.Value, redact bool) thinking {
+	switch {
+	case !kind.EqualText("enabled") && !kind.EqualText("adaptive"):
+		return thinkingHidden
+	case display.EqualText("omitted"):
+		return thinkingOmitted
+	case redact && !chat.Given(display):
+		return thinkingRedacted
+	}
+	return thinkingShown
+}
+
+// past reads the thinking of a history.
+type past struct {
+	opener chat.Opener // nil: nothing is sealed
+	model  []byte      // as the client wrote it
+	from   int         // the client has cleared that of the messages before
+}
+
+// has reports whether message i has thinking that is not cleared.
+func (p *past) has(i int, b *block) bool {
+	return i >= p.from && (b.kind == blockThinking || b.kind == blockRedactedThinking)
+}
+
+// appendText appends the text of a block of thinking, the contents of a JSON string; nothing for
+// one that was sealed by somebody else.
+func (p *past) appendText(dst []byte, b *block) []byte {
+	blob := b.fields[fieldData]
+	if b.kind == blockThinking {
+		if text := b.fields[fieldThinking]; text.HasText() {
+			return append(dst, text.Inside()...)
+		}
+		blob = b.fields[fieldSignature]
+	}
+	if !blob.HasText() || blob.EqualText(signature) || p.opener == nil {
+		return dst
+	}
+	text, plain := blob.Text()
+	if !plain {
+		text = blob.AppendText(nil)
+	}
+	dst, _ = p.opener.Open(dst, p.model, text)
+	return dst
+}
+
+var clearThinking = []byte("clear_thinking_20251015")
+
+// keepThinkingFrom returns the first message whose thinking the request keeps, by its edit of the
+// kind clear_thinking. A turn is what the assistant says between two texts of the user. An edit
+// that cannot be read clears nothing.
+func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
+	turns := int64(-1)
+	for it := contextManagement.Get("edits").Iter(); it.Next(); {
+		if kind, _ := it.Value().Get("type").Text(); bytes.Equal(kind, clearThinking) {
+			turns = keptTurns(it.Value().Get("keep"))
+		}
+	}
+	if turns < 0 || !messages.IsArray() {
+		return 0
+	}
+	var begins []int // of the turns
+	begin := 0       // of one that the assistant has not answered yet; -1: it has
+	for it := messages.Iter(); it.Next(); {
+		switch role := it.Value().Get("role"); {
+		case role.EqualText("assistant") && begin >= 0:
+			begins, begin = append(begins, begin), -1
+		case role.EqualText("user") && begin < 0 && !hasResult(it.Value().Get("content")):
+			begin = it.Index()
+		}
+	}
+	if int64(len(begins)) <= turns {
+		return 0
+	}
+	return begins[int64(len(begins))-turns]
+}
+
+// keptTurns reads what an edit keeps: a number of turns, 1 unless it is given; -1: all.
+func keptTurns(keep jsonx.Value) int64 {
+	switch {
+	case !chat.Given(keep):
+		return 1
+	case keep.Get("type").EqualText("thinking_turns"):
+		if n, ok := keep.Get("value").Int(); ok && n > 0 {
+			return n
+		}
+	}
+	return -1
+}
+
+// hasResult reports whether the content of a user's message has a result of a tool.
+func hasResult(content jsonx.Value) bool {
+	if content.IsArray() {
+		for it := content.Iter(); it.Next(); {
+			if it.Value().Get("type").EqualText("tool_result") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// openThinking notes the changes by which an engine that speaks the dialect can read the thinking
+// of the history: sealed blocks become open ones, and what is not for it goes.
+func openThinking(edits *jsonx.Edits, root jsonx.Value, n *chat.NativeRequest) {
+	messages := root.Get("messages")
+	if !messages.IsArray() {
+		return
+	}
+	p := past{opener: n.Opener, model: n.Model, from: keepThinkingFrom(root.Get("context_management"), messages)}
+	if n.ReasoningHistory == chat.ReasoningLoop {
+		p.from = max(p.from, keepThinkingOfLoop(messages))
+	}
+	for it := messages.Iter(); it.Next(); {
+		if content := it.Value().Get("content"); content.IsArray() {
+			none := n.ReasoningHistory == chat.ReasoningNone
+			p.openBlocks(edits, content, it.Index(), none)
+		}
+	}
+}
+
+// keepThinkingOfLoop returns the message behind which the running tool loop begins.
+func keepThinkingOfLoop(messages jsonx.Value) (from int) {
+	for it := messages.Iter(); it.Next(); {
+		if it.Value().Get("role").EqualText("user") && !hasResult(it.Value().Get("content")) {
+			from = it.Index()
+		}
+	}
+	return from
+}
+
+// openBlocks is openThinking for message i.
+func (p *past) openBlocks(edits *jsonx.Edits, content jsonx.Value, i int, none bool) {
+	left := content.Len()
+	for it := content.Iter(); it.Next(); {
+		b, f := readBlock(it.Value())
+		if f != nil || b.kind != blockThinking && b.kind != blockRedactedThinking {
+			continue
+		}
+		open := b.kind == blockThinking && b.fields[fieldThinking].HasText()
+		var text []byte
+		if keeps := !none && p.has(i, &b); keeps && open {
+			continue
+		} else if keeps {
+			text = p.appendText(nil, &b)
+		}
+		if len(text) == 0 && left > 1 {
+			edits.Delete(it.Value())
+			left--
+			continue
+		}
+		edits.Set(it.Value(), thinkingShown.append(nil, text, seal.Box{}))
+	}
+}

@@ -1,0 +1,212 @@
+package messages
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"penstock/translate/chat"
+	"penstock/translate/dialects"
+	"penstock/translate/seal"
+	"penstock/translate/sse"
+)
+
+// thoughtful is an answer with reasoning in pieces, a tool call, and reasoning again.
+var thoughtful = []string{
+	`{"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"The number \u0037 "}}]}`,
+	`{"choices":[{"index":0,"delta":{"reasoning_content":"is SECRET."}}]}`,
+	`{"choices":[{"index":0,"delta":{"content":"I have one."}}]}`,
+	`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}`,
+	`{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`,
+	`[DONE]`,
+}
+
+const thoughtfulWhole = `{"choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"I have one.",` +
+	`"reasoning":"The number \u0037 is SECRET.","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}`
+
+var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("public")
+
+// requestOf is what a request with these members makes of its answer.
+func requestOf(t *testing.T, more string, redact bool) (e *echo) {
+	t.Helper()
+	e = &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", Seal: testBox}}
+	var r Request
+	var c chat.Request
+	body := []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]` + more + `}`)
+	if _, err := r.Decode(nil, body, &c, &e.RequestInfo, dialects.Options{RedactThinking: redact}); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func streamed(t *testing.T, e *echo, chunks ...string) []byte {
+	t.Helper()
+	var s Stream
+	e.reset(&s)
+	var out []byte
+	for _, c := range chunks {
+		var err error
+		if out, err = s.Append(out, sse.Event{Data: []byte(c)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := s.Finish(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !grammar(t, out) {
+		t.Errorf("no good end: %s", out)
+	}
+	return out
+}
+
+// blocksOf are the blocks of a message, as maps.
+func blocksOf(t *testing.T, whole []byte) []map[string]any {
+	t.Helper()
+	var m struct{ Content []map[string]any }
+	if err := json.Unmarshal(whole, &m); err != nil {
+		t.Fatalf("%v: %s", err, whole)
+	}
+	return m.Content
+}
+
+// TestSealedThinking: thinking that the client may not read stands sealed in its block, streamed and whole, and reaches the engine
+// again as the reasoning that it was.
+func TestSealedThinking(t *testing.T) {
+	for _, c := range []struct {
+		name, more, block string
+		redact            bool
+	}{
+		{"omitted", `,"thinking":{"type":"enabled","budget_tokens":9,"display":"omitted"}`, "thinking", false},
+		{"omitted in spite of the beta", `,"thinking":{"type":"adaptive","display":"omitted"}`, "thinking", true},
+		{"redacted", `,"thinking":{"type":"adaptive"}`, "redacted_thinking", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := requestOf(t, c.more, c.redact)
+			whole, err := answerTo(e, []byte(thoughtfulWhole))
+			if err != nil {
+				t.Fatal(err)
+			}
+			events := streamed(t, e, thoughtful...)
+			for way, out := range map[string][]byte{"whole": whole, "streamed": collect(t, events)} {
+				blocks := blocksOf(t, out)
+				if len(blocks) != 3 || blocks[0]["type"] != c.block || bytes.Contains(events, []byte("SECRET")) || bytes.Contains(out, []byte("SECRET")) {
+					t.Fatalf("%s: %s\n%s", way, out, events)
+				}
+				if c.block == "thinking" && blocks[0]["thinking"] != "" {
+					t.Errorf("%s: thinking %q", way, blocks[0]["thinking"])
+				}
+				history, err := json.Marshal(map[string]any{"model": "m", "max_tokens": 9, "messages": []any{
+					map[string]any{"role": "user", "content": "x"},
+					map[string]any{"role": "assistant", "content": blocks},
+					map[string]any{"role": "user", "content": []any{map[string]any{"type": "tool_result", "tool_use_id": "c", "content": "ok"}}},
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var r Request
+				var q chat.Request
+				chatBody, err := r.Decode(nil, history, &q, new(RequestInfo), dialects.Options{Opener: boxOpener{testBox}})
+				if err != nil || !bytes.Contains(chatBody, []byte(`"content":"I have one.","reasoning_content":"The number \u0037 is SECRET.","tool_calls"`)) {
+					t.Errorf("%s: %v, the engine gets %s", way, err, chatBody)
+				}
+			}
+		})
+	}
+}
+
+// boxOpener opens by a box whatever the model is called.
+type boxOpener struct{ seal.Box }
+
+func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
+
+// TestShownThinking: who asks for thinking is shown it, with the beta if it says so, and who does not ask gets no block.
+func TestShownThinking(t *testing.T) {
+	for more, blocks := range map[string]int{
+		``: 2, `,"thinking":{"type":"disabled"}`: 2, `,"thinking":{"type":"adaptive","display":"summarized"}`: 3,
+	} {
+		e := requestOf(t, more, true)
+		whole, err := answerTo(e, []byte(thoughtfulWhole))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, out := range [][]byte{whole, collect(t, streamed(t, e, thoughtful...))} {
+			if got := blocksOf(t, out); len(got) != blocks || bytes.Contains(out, []byte("SECRET")) != (blocks == 3) {
+				t.Errorf("%s: %s", more, out)
+			}
+		}
+	}
+}
+
+// TestLongThinking: more than can be sealed is left out, and not held meanwhile.
+func TestLongThinking(t *testing.T) {
+	piece := `{"choices":[{"index":0,"delta":{"reasoning":"` + strings.Repeat("r", 100_000) + `"}}]}`
+	for _, redact := range []bool{false, true} {
+		more := `,"thinking":{"type":"adaptive"}`
+		if !redact {
+			more = `,"thinking":{"type":"adaptive","display":"omitted"}`
+		}
+		e := requestOf(t, more, redact)
+		var s Stream
+		e.reset(&s)
+		for range 20 {
+			if _, err := s.Append(nil, sse.Event{Data: []byte(piece)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s.Held() < seal.MaxText || s.Held() > 2*seal.MaxText {
+			t.Errorf("holds %d bytes", s.Held())
+		}
+		out := collect(t, streamed(t, e, piece, piece, piece, `{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`))
+		blocks := blocksOf(t, out)
+		if redact && len(blocks) != 1 || !redact && (len(blocks) != 2 || blocks[0]["signature"] != signature) {
+			t.Errorf("redact %t: %.300s", redact, out)
+		}
+	}
+}
+
+// TestSealedThinkingBetween: thinking behind text is a block of its own, in its place.
+func TestSealedThinkingBetween(t *testing.T) {
+	e := requestOf(t, `,"thinking":{"type":"adaptive","display":"omitted"}`, false)
+	out := streamed(t, e, `{"choices":[{"index":0,"delta":{"content":"a"}}]}`, `{"choices":[{"index":0,"delta":{"reasoning":"b"}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"c"}}]}`, `{"choices":[{"index":0,"delta":{"reasoning":"d"},"finish_reason":"stop"}]}`)
+	var kinds []string
+	for _, b := range blocksOf(t, collect(t, out)) {
+		kinds = append(kinds, b["type"].(string))
+		if blob, sealed := b["signature"].(string); sealed {
+			text, ok := testBox.Open(nil, []byte(blob))
+			kinds = append(kinds, string(text))
+			if !ok {
+				t.Errorf("%q does not open", blob)
+			}
+		}
+	}
+	if got := strings.Join(kinds, " "); got != "text thinking b text thinking d" {
+		t.Errorf("%s: %s", got, out)
+	}
+}
+
+// TestSealedThinkingNotStarted: what is only being collected does not keep a stream from moving to another engine.
+func TestSealedThinkingNotStarted(t *testing.T) {
+	e := requestOf(t, `,"thinking":{"type":"adaptive"}`, true)
+	var s Stream
+	e.reset(&s)
+	out, err := s.Append(nil, sse.Event{Data: []byte(thoughtful[0])})
+	if err != nil || s.Started() {
+		t.Fatalf("%v, started %t: %s", err, s.Started(), out)
+	}
+	s.Restart()
+	for _, c := range thoughtful[1:] {
+		if out, err = s.Append(out, sse.Event{Data: []byte(c)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err = s.Finish(out); err != nil || !grammar(t, out) {
+		t.Fatal(err)
+	}
+	blob, _ := blocksOf(t, collect(t, out))[0]["data"].(string)
+	if text, _ := testBox.Open(nil, []byte(blob)); string(text) != "is SECRET." {
+		t.Errorf("the thinking of both engines: %q", text)
+	}
+}

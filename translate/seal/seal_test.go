@@ -1,0 +1,161 @@
+package seal_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"penstock/translate/seal"
+)
+
+const (
+	secretA = "a-secret-of-some-forty-characters-number-a"
+	secretB = "a-secret-of-some-forty-characters-number-b"
+)
+
+// counts is what the boxes of a test have counted.
+type counts [seal.Results]int
+
+func (c *counts) count(r seal.Result) { c[r]++ }
+
+// TestRoundTrip: any text comes back, to its owner and model alone, by any of the secrets, and cannot be read in the blob.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var n counts
+		text := rapid.SliceOfN(rapid.Byte(), 0, 2000).Draw(t, "text")
+		owner, model := rapid.String().Draw(t, "owner"), rapid.String().Draw(t, "model")
+		box := seal.NewKeys(secretA).Of(owner, n.count).For(model)
+		blob, ok := box.Seal([]byte("x"), text)
+		if !ok || blob[0] != 'x' {
+			t.Fatalf("not sealed: %q", blob)
+		}
+		blob = blob[1:]
+		if strings.ContainsAny(string(blob), "\"\\ \n") || len(text) > 8 && bytes.Contains(blob, text) {
+			t.Fatalf("a blob that JSON cannot hold, or that shows its text: %q", blob)
+		}
+		if again, _ := box.Seal(nil, text); bytes.Equal(again, blob) {
+			t.Fatal("two blobs are the same")
+		}
+		rotated := seal.NewKeys(secretB, secretA).Of(owner, n.count).For(model)
+		if got, ok := rotated.Open([]byte("y"), blob); !ok || string(got) != "y"+string(text) {
+			t.Fatalf("opened %q, %t", got, ok)
+		}
+		for what, other := range map[string]seal.Box{
+			"owner":  seal.NewKeys(secretA).Of(owner+"x", n.count).For(model),
+			"model":  box.For(model + "x"),
+			"border": seal.NewKeys(secretA).Of(owner+model, n.count).For(""),
+			"secret": seal.NewKeys(secretB).Of(owner, n.count).For(model),
+		} {
+			if what == "border" && model == "" {
+				continue
+			}
+			if got, ok := other.Open([]byte("y"), blob); ok || string(got) != "y" {
+				t.Fatalf("another %s opens it: %q", what, got)
+			}
+		}
+		if n[seal.Sealed] != 2 || n[seal.Opened] != 1 || n[seal.Stale] != 1 {
+			t.Fatalf("counted %v", n)
+		}
+	})
+}
+
+// TestForged: one changed or missing byte anywhere, and the blob does not open.
+func TestForged(t *testing.T) {
+	var n counts
+	box := seal.NewKeys(secretA, secretB).Of("team-a", n.count).For("m")
+	blob, _ := box.Seal(nil, []byte("the plan"))
+	raw, err := base64.StdEncoding.DecodeString(string(blob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range raw {
+		changed := bytes.Clone(raw)
+		changed[i] ^= 1
+		for _, b := range [][]byte{changed, raw[:i]} {
+			if got, ok := box.Open(nil, base64.StdEncoding.AppendEncode(nil, b)); ok || len(got) > 0 {
+				t.Fatalf("byte %d of %d: opened %q", i, len(raw), got)
+			}
+		}
+	}
+	if n[seal.Opened] != 0 || n[seal.Forged] == 0 || n[seal.Stale] == 0 || n[seal.Foreign] == 0 {
+		t.Errorf("counted %v", n)
+	}
+}
+
+// TestBounds: 256 KiB are sealed and opened, a byte more is neither; what is no blob of ours is foreign.
+func TestBounds(t *testing.T) {
+	var n counts
+	box := seal.PrivateKeys().Of("", n.count).For("m")
+	longest := bytes.Repeat([]byte("r"), seal.MaxText)
+	blob, ok := box.Seal(nil, longest)
+	if got, opened := box.Open(nil, blob); !ok || !opened || !bytes.Equal(got, longest) {
+		t.Errorf("the longest text: sealed %t, opened %t", ok, opened)
+	}
+	if blob, ok := box.Seal(nil, append(longest, 'r')); ok || len(blob) > 0 {
+		t.Error("a longer text was sealed")
+	}
+	for _, foreign := range []string{"", "pst", "cGVuc3RvY2s=", "EqQBCgIYAhIM1gbcDa9GJwZA2b3h", "pst1" + strings.Repeat("A", 400_000)} {
+		if _, ok := box.Open(nil, []byte(foreign)); ok {
+			t.Errorf("opened %.20s", foreign)
+		}
+	}
+	for _, forged := range []string{"pst1", "pst1!!!!", "pst1AAAA"} {
+		if _, ok := box.Open(nil, []byte(forged)); ok {
+			t.Errorf("opened %s", forged)
+		}
+	}
+	want := counts{seal.Sealed: 1, seal.Opened: 1, seal.TooLong: 1, seal.Foreign: 5, seal.Forged: 3}
+	if n != want {
+		t.Errorf("counted %v, want %v", n, want)
+	}
+}
+
+// TestZeroBox: without keys nothing is sealed, opened or counted.
+func TestZeroBox(t *testing.T) {
+	var box seal.Box
+	if got, ok := box.For("m").Seal(nil, []byte("text")); ok || got != nil {
+		t.Errorf("sealed %q", got)
+	}
+	if got, ok := box.Open(nil, []byte("pst1")); ok || got != nil {
+		t.Errorf("opened %q", got)
+	}
+}
+
+func TestPrivateKeys(t *testing.T) {
+	if a := seal.PrivateKeys(); !a.Private() || seal.NewKeys(secretA).Private() {
+		t.Error("private keys are not told from those of a file")
+	}
+	var n counts
+	blob, _ := seal.PrivateKeys().Of("", n.count).Seal(nil, []byte("text"))
+	if _, ok := seal.PrivateKeys().Of("", n.count).Open(nil, blob); ok || n[seal.Stale] != 1 {
+		t.Errorf("another process opens it, or counts it otherwise: %v", n)
+	}
+}
+
+// FuzzOpen: whatever a client sends as a blob, nothing panics, and what opens is what was sealed.
+func FuzzOpen(f *testing.F) {
+	var n counts
+	box := seal.NewKeys(secretA).Of("team-a", n.count).For("m")
+	known := map[string]bool{}
+	for _, text := range []string{"", "a", strings.Repeat("plan ", 100)} {
+		blob, _ := box.Seal(nil, []byte(text))
+		known[text] = true
+		f.Add(blob)
+		f.Add(blob[:len(blob)/2])
+	}
+	f.Add([]byte("pst1"))
+	f.Fuzz(func(t *testing.T, blob []byte) {
+		got, ok := box.Open([]byte("before"), blob)
+		switch {
+		case !bytes.HasPrefix(got, []byte("before")):
+			t.Errorf("what was there is lost: %q", got)
+		case ok && !known[string(got[6:])]:
+			t.Errorf("opened a text that was never sealed: %q", got)
+		case !ok && len(got) != 6:
+			t.Errorf("something of what did not open is there: %q", got)
+		}
+	})
+}
