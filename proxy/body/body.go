@@ -51,7 +51,7 @@ func (b *Body) Read(from *Source) *apierr.Error {
 		return nil
 	}
 	if !b.memory.reserve(max(n, 0)) {
-		return memoryFull()
+		return MemoryFull()
 	}
 	src := from.Ctx.RequestBodyStream()
 	if src == nil {
@@ -81,7 +81,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 			grown := int64(cap(buf))
 			if !b.memory.reserve(grown) {
 				*b.client = buf
-				return memoryFull()
+				return MemoryFull()
 			}
 			buf = append(make([]byte, 0, 2*grown), buf...)
 		}
@@ -168,7 +168,7 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 		n = int64(len(*b.client)) + translationMore
 	}
 	if !b.memory.reserve(n) {
-		return memoryFull()
+		return MemoryFull()
 	}
 	buf := newBuffer(n)
 	out, err := write((*buf)[:0])
@@ -177,7 +177,7 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 		if more := int64(len(out)) - n; more < 0 {
 			b.memory.release(-more)
 		} else if !b.memory.reserve(more) {
-			err = memoryFull()
+			err = MemoryFull()
 		}
 	}
 	if err != nil {

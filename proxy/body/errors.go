@@ -17,7 +17,8 @@ var ErrClientGone = errors.New("client gone")
 // CodeMemory is the code of a refusal for lack of memory; no engine causes it.
 const CodeMemory = "no_body_memory"
 
-func memoryFull() *apierr.Error {
+// MemoryFull is the answer where the memory of bodies has no room.
+func MemoryFull() *apierr.Error {
 	e := apierr.New(503, CodeMemory, "Request memory is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(time.Second)
 	return e

@@ -141,7 +141,7 @@ func (f *Form) room() ([]byte, error) {
 		size = int(min(n+formHeads, formWindow))
 	}
 	if !f.memory.reserve(int64(size)) {
-		return nil, memoryFull()
+		return nil, MemoryFull()
 	}
 	if size == formWindow {
 		b := windowPool.Get().(*[formWindow]byte)

@@ -35,6 +35,15 @@ func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error
 	return nil
 }
 
+// ForeignPage reports whether a request comes from a web page of another origin that origins
+// (cors.origins) does not list. For a WebSocket a browser asks no question before the request
+// proper.
+func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
+	origin := h.Peek(fasthttp.HeaderOrigin)
+	return foreignOrigin(origin, h.Host()) &&
+		!slices.Contains(origins, "*") && !slices.Contains(origins, string(origin))
+}
+
 // LocalRequest reports whether a request may reach the admin listener, which is at listening. It is
 // false for another page's Origin, for an image or a frame in another page, and, where the listener
 // is on loopback, for a Host that is not an address of this machine (DNS rebinding).

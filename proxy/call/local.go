@@ -30,8 +30,9 @@ func (l counter) answer() *failure.Failure {
 	if !ok {
 		n = c.tokens.prompt
 	}
-	out := attempt.NewBuffer()
-	answer{c}.whole(out, c.ep.Local.Append((*out)[:0], n), jsonType)
+	out, about := attempt.NewBuffer(), c.answerOf()
+	about.PromptTokens = n
+	answer{c}.whole(out, c.ep.Local.Append((*out)[:0], c.request, about), jsonType)
 	return nil
 }
 

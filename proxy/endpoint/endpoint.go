@@ -33,19 +33,20 @@ type Endpoint struct {
 // Local is how an endpoint answers a call by itself once it is admitted: with a count of its
 // prompt. The prompt is held against the key's tokens and not charged.
 type Local struct {
-	// Operation is that of an engine's own counter, which may be asked.
+	// Operation is that of an engine's own counter, which may be asked; empty: the estimate is good
+	// enough.
 	Operation string
 	// Segments appends the request to the counter; Read reads its answer.
 	Segments func(segs [][]byte, body []byte, served string) [][]byte
 	Read     func(answer []byte) (tokens int, ok bool)
-	// Append appends the client's answer.
-	Append func(dst []byte, tokens int) []byte
+	// Append appends the client's answer to r. about has the count.
+	Append func(dst []byte, r Request, about Answer) []byte
 }
 
 // All are the generation endpoints, each a POST.
 var All = []*Endpoint{
 	chatCompletions,
-	responsesEndpoint,
+	Responses,
 	messagesEndpoint,
 	countTokens,
 	transcriptions,

@@ -84,6 +84,8 @@ var countTokens = &Endpoint{
 		Operation: engine.OpCountTokens,
 		Segments:  messages.CountSegments,
 		Read:      messages.ReadCount,
-		Append:    messages.AppendCount,
+		Append: func(dst []byte, _ Request, about Answer) []byte {
+			return messages.AppendCount(dst, about.PromptTokens)
+		},
 	},
 }

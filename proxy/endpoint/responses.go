@@ -10,21 +10,51 @@ import (
 	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
 	"penstock/translate/responses"
+	"penstock/translate/sse"
 )
 
-// responsesEndpoint is POST /v1/responses: stateless, translated to chat and back.
-var responsesEndpoint = &Endpoint{
+// Responses is POST /v1/responses: stateless, translated to chat and back.
+var Responses = &Endpoint{
 	Path:          "/v1/responses",
 	Operation:     config.OpResponses,
 	Traced:        tracedChat,
 	Dialect:       responsesDialect,
 	CachesPrompts: true,
-	New: func() Request {
-		r := responsesCodecs.Get().(*translatedRequest)
-		r.chat = newChatRequest()
-		r.lowerEffort = true
-		return r
-	},
+	New:           newResponsesRequest,
+}
+
+// Preparation is Responses for a request of which nothing is generated: it is checked and counted
+// as any other, and its answer is a stream without output. It has no path of its own.
+var Preparation = &Endpoint{
+	Path:      Responses.Path,
+	Operation: config.OpResponses,
+	Traced:    tracedChat,
+	Dialect:   responsesDialect,
+	New:       newResponsesRequest,
+	Local:     &Local{Append: appendNoOutput},
+}
+
+func newResponsesRequest() Request {
+	r := responsesCodecs.Get().(*translatedRequest)
+	r.chat = newChatRequest()
+	r.lowerEffort = true
+	return r
+}
+
+// noOutput is what an engine would send that has nothing to say.
+const noOutput = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` +
+	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`
+
+func appendNoOutput(dst []byte, r Request, about Answer) []byte {
+	s := r.Stream(about)
+	out, err := s.Append(dst, sse.Event{Data: []byte(noOutput)})
+	if err == nil {
+		out, err = s.Finish(out)
+	}
+	if err != nil {
+		panic("BUG: a stream without output: " + err.Error())
+	}
+	return out
 }
 
 // responsesWriter is Responses as a codec needs it.

@@ -55,6 +55,10 @@ func (c *Conn) Watch(w Waiter) (gone bool) { return c.client.watch(w) }
 // watching.
 func (c *Conn) Unwatch(w Waiter) { c.client.unwatch(w) }
 
+// Leave records that the client has gone, where its protocol has a word for it. The waiter is
+// notified.
+func (c *Conn) Leave() { c.client.hasLeft(c.ln.guard) }
+
 // SetWriteTimeout gives each later write, and each piece of a large one, at least seven eighths of
 // d from its own start before it fails. The deadline of one answer thus never cuts the next answer
 // on the same connection. Zero d changes nothing.

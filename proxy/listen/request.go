@@ -83,6 +83,13 @@ func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	return nil, false
 }
 
+// Upgraded says that what comes on c from here on is no HTTP any more: its framing is not checked.
+func Upgraded(c net.Conn) {
+	if l := framingOf(c); l != nil {
+		l.state = stateOff
+	}
+}
+
 func framingOf(c net.Conn) *framingChecker {
 	switch c := c.(type) {
 	case *Conn:
