@@ -20,6 +20,7 @@ type File struct {
 	OnRevoke  string     `yaml:"on_revoke"` // end | abort
 	CORS      CORS       `yaml:"cors"`
 	Catalog   Catalog    `yaml:"catalog"`
+	Responses Responses  `yaml:"responses"`
 	Images    Images     `yaml:"images"`
 	Fleet     Fleet      `yaml:"fleet"`
 	Seal      Seal       `yaml:"seal"`
@@ -145,6 +146,11 @@ type Retry struct {
 // CORS lists the origins that browsers may call from; empty: none.
 type CORS struct {
 	Origins []string `yaml:"origins"`
+}
+
+// Responses are the settings of /v1/responses.
+type Responses struct {
+	WebSocket bool `yaml:"websocket"` // calls over WebSocket, beside POST; an extension of the contract
 }
 
 // Images is the allow-list of hosts for https image URLs; empty: any name, never an IP literal.

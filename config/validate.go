@@ -58,6 +58,9 @@ func (c processChecks) server() {
 	for i, o := range f.CORS.Origins {
 		c.origin(element("cors.origins", i), o)
 	}
+	if f.Responses.WebSocket {
+		c.check.warn("responses.websocket", "/v1/responses answers over WebSocket, too, which the contract does not have")
+	}
 	for i, h := range f.Images.Hosts {
 		if at := element("images.hosts", i); !hostName(strings.TrimPrefix(h, "*.")) {
 			c.check.fail(at, "%s is not a host name: write it without scheme, port and path", c.places.Show(at, h))

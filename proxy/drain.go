@@ -27,6 +27,7 @@ func (e *Edge) drain() {
 	end.draining.Store(true)
 	end.waitOrHurry(t.Linger.D(), func() bool { return false })
 	e.listener.CloseGracefully()
+	e.websockets.Review()
 	gone := func() bool { return e.listener.Open() == 0 }
 	if !end.waitOrHurry(t.Drain.D(), gone) {
 		if calls := end.calls(); calls > 0 && end.cut.Load() == 0 {

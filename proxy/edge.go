@@ -24,6 +24,7 @@ import (
 	"penstock/proxy/reload"
 	"penstock/proxy/snapshot"
 	"penstock/proxy/status"
+	"penstock/proxy/websocket"
 	"penstock/upstreams"
 )
 
@@ -43,6 +44,8 @@ type Edge struct {
 	server   *fasthttp.Server
 	admin    *admin.Server // nil without an admin listener
 	ending   *ending
+
+	websockets *websocket.Carrier
 }
 
 // retiredKeys is how many keys that are no longer configured have their limits' state remembered.
@@ -66,6 +69,7 @@ func New(o Options) (*Edge, error) {
 		return nil, err
 	}
 	e.ending = newEnding(&o, e.services.Calls.InFlight)
+	e.websockets = websocket.New(e.services, e.ending.draining.Load)
 	if e.set, err = upstreams.NewSet(upstreams.Options{
 		Log: o.Log, Guard: e.guard,
 		Register: e.registry.Add, Unregister: e.registry.Remove,
@@ -93,7 +97,9 @@ func New(o Options) (*Edge, error) {
 	}
 	warnOfCertificate(e.log, o.Certificate)
 	e.registerGauges()
-	e.server = (&publicAPI{services: e.services, draining: e.ending.draining.Load}).server(c)
+	e.server = (&publicAPI{
+		services: e.services, websockets: e.websockets, draining: e.ending.draining.Load,
+	}).server(c)
 	return e, nil
 }
 
@@ -142,9 +148,11 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 			if newProfiles {
 				s.Forget()
 			}
+			e.websockets.Review()
 		},
 		OnRevoke: func(keys *auth.Ring) {
 			e.listener.EachWaiter(func(w listen.Waiter) { w.(*call.Call).Revoke(keys) })
+			e.websockets.Review()
 		},
 	}
 	o.Public, o.Admin = e.opts.addresses()

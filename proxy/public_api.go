@@ -17,14 +17,16 @@ import (
 	"penstock/proxy/guard"
 	"penstock/proxy/httpserver"
 	"penstock/proxy/listen"
+	"penstock/proxy/websocket"
 	"penstock/translate/apierr"
 )
 
 // publicAPI answers what clients send: it refuses what is wrong as HTTP, hands calls to their
 // endpoints, and answers the requests that are no calls (routes.go).
 type publicAPI struct {
-	services *call.Services
-	draining func() bool
+	services   *call.Services
+	websockets *websocket.Carrier
+	draining   func() bool
 }
 
 // writeBuffer holds a small answer or an event whole, so that it is one write; every held stream

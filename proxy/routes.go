@@ -5,6 +5,7 @@ import (
 
 	"penstock/proxy/endpoint"
 	"penstock/proxy/httpserver"
+	"penstock/proxy/websocket"
 	"penstock/translate/apierr"
 )
 
@@ -48,8 +49,16 @@ func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 		"There is nothing at this path. The API is under /v1; see /v1/models."))
 }
 
-// methodNotAllowed answers with the Allow header that the router has set.
+// methodNotAllowed answers with the Allow header that the router has set. A GET that asks for
+// WebSocket is no route, so that without WebSocket there is none.
 func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
+	if websocket.Wants(ctx) {
+		ctx.Response.Header.Del("Allow")
+		if refused := p.websockets.Upgrade(ctx); refused != nil {
+			p.respondError(ctx, endpoint.Responses.Dialect, refused)
+		}
+		return
+	}
 	if string(ctx.URI().PathOriginal()) == "/*" { // to the router that is the server as a whole
 		ctx.Response.Header.Del("Allow")
 		p.notFound(ctx)

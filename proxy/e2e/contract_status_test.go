@@ -108,6 +108,10 @@ func TestStatuses(t *testing.T) {
 			t.Parallel()
 			publicStatuses(t, seen)
 		})
+		t.Run("websocket", func(t *testing.T) {
+			t.Parallel()
+			websocketStatuses(t, seen)
+		})
 	})
 	for _, op := range rig.Published(t).Operations {
 		name := op.Method + " " + op.Path
@@ -355,4 +359,35 @@ func publicStatuses(t *testing.T, seen *produced) {
 	} {
 		p.Do(c.method, c.target, "").WantStatus(c.status).Conforms(c.method, c.target)
 	}
+}
+
+// websocketStatuses produces those of a GET that asks for WebSocket, or does not.
+func websocketStatuses(t *testing.T, seen *produced) {
+	p := start(t, rig.Setup{Timeouts: "linger: 3s", Top: "responses: { websocket: true }", Untidy: true})
+	ask := func(p *penstock, want int, header ...string) {
+		t.Helper()
+		c := p.Dial()
+		_ = c.Send(p.Head("GET", "/v1/responses", append([]string{"Connection: Upgrade"}, header...)...))
+		r := c.Reply("GET").WantStatus(want)
+		if want != 101 {
+			r.Conforms("GET", "/v1/responses")
+		}
+		seen.add("GET", "/v1/responses", want)
+		c.Close()
+	}
+	const upgrade, version, key = "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+	ask(p, 101, upgrade, version, key)
+	ask(p, 400, upgrade, key)
+	ask(p, 401, upgrade, version, key, "x-api-key: wrong")
+	ask(p, 403, upgrade, version, key, "Origin: https://elsewhere.example")
+	ask(p, 405)
+	ask(start(t, rig.Setup{}), 426, upgrade, version, key)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.End()
+	}()
+	rig.WaitFor(t, rig.Patience, "the edge drains", func() bool { return p.Metric("penstock_draining") == 1 })
+	ask(p, 503, upgrade, version, key)
+	<-ended
 }

@@ -50,6 +50,7 @@ var allowed = map[string]struct {
 	"proxy/attempt":       {ours: "config routing upstreams upstreams/http1 translate/... proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/observe proxy/snapshot", never: "net log"},
 	"proxy/call":          {ours: "config routing upstreams upstreams/engine upstreams/http1 translate/... proxy/attempt proxy/auth proxy/body proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/listen proxy/observe proxy/poison proxy/snapshot proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/snapshot":      {ours: "config routing upstreams upstreams/engine translate/chat translate/seal proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
+	"proxy/websocket":     {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/auth proxy/body proxy/browser proxy/call proxy/endpoint proxy/guard proxy/limit proxy/listen proxy/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: what the library takes for a request
 	"proxy/status":        {ours: "routing upstreams proxy/observe proxy/plaintext", never: "net log"},
 	"translate/seal":      {never: "net os log time"},
 	"translate/dialects":  {ours: "translate translate/seal translate/chat translate/chat/answer translate/apierr translate/jsonx translate/sse", never: "net os log time"},
@@ -94,6 +95,7 @@ var allowed = map[string]struct {
 	"translate/chat/toolcall":   {ours: "translate/jsonx", never: "net os log time"},
 
 	"proxy/e2e/statuspage": {ours: "...", modules: "..."}, // the admin page in a browser
+	"proxy/e2e/websocket":  {ours: "...", modules: "..."}, // calls over WebSocket
 
 	// The test kits, for tests of any package: they import nothing of ours, so that the lowest can use them.
 	"config/testkit/browser":    {modules: "github.com/chromedp/..."},

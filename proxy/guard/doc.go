@@ -24,6 +24,13 @@
 //	proxy/call/stream_hijacked.go hijackedStream.takeConn  stream       the stream, before its first byte
 //	proxy/call/stream_hijacked.go hijackedStream.serve  stream       the stream and its connection
 //	proxy/listen/conn.go Conn.Close                     stream       starts hijackedStream.serve, which catches
+//	proxy/listen/conn.go Conn.Close                 websocket  starts session.serve
+//	proxy/websocket/session.go session.takeConn     websocket  the connection
+//	proxy/websocket/session.go session.serve        websocket  the connection: 1011
+//	proxy/websocket/session.go session.tick         websocket  later looks at one connection
+//	proxy/websocket/calls.go calls.enqueue          websocket  starts calls.work
+//	proxy/websocket/calls.go calls.runNext          websocket  a call and its connection: 1011
+//	proxy/websocket/carrier.go Carrier.Review       websocket  the close of one connection
 //	proxy/call/call.go Call.end                         end          what was left to do of the accounting; slot, key and memory are free
 //	proxy/admin/page.go Server.statusEvents             status_page  the page's connection; its script comes again
 //	proxy/edge.go Edge.Serve                            accept       one accept; accepting starts again

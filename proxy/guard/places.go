@@ -9,6 +9,7 @@ const (
 	Stream     = "stream"
 	End        = "end"
 	StatusPage = "status_page"
+	WebSocket  = "websocket"
 	Accept     = "accept"
 	Clients    = "clients"
 	Linger     = "linger"
@@ -28,7 +29,7 @@ const (
 )
 
 var places = []string{
-	Handler, Admin, Connection, Stream, End, StatusPage, Accept, Clients, Linger, Probe,
+	Handler, Admin, Connection, Stream, WebSocket, End, StatusPage, Accept, Clients, Linger, Probe,
 	Generation, Addresses, Names, Engines, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
 }
 

@@ -18,8 +18,8 @@ import (
 )
 
 // handedOver are the places that start what another one has guarded.
-var handedOver = map[string]string{
-	"proxy/listen/conn.go Conn.Close": "proxy/call/stream_hijacked.go hijackedStream.serve", // the only one that hands a function to Keep
+var handedOver = map[string][]string{ // those that hand a function to DetachOnClose
+	"proxy/listen/conn.go Conn.Close": {"proxy/call/stream_hijacked.go hijackedStream.serve", "proxy/websocket/session.go session.serve"},
 }
 
 // unserved are those of commands other than serve, and of serve before it serves. A panic there ends the command, with its stack.
@@ -163,8 +163,10 @@ func (s *sources) places(t *testing.T, f function) (found []string) {
 			found = append(found, place)
 		case unserved[f.name]:
 			found = append(found, "-")
-		case handedOver[f.name] != "":
-			found = append(found, s.handed(t, handedOver[f.name]))
+		case handedOver[f.name] != nil:
+			for _, name := range handedOver[f.name] {
+				found = append(found, s.handed(t, name))
+			}
 		default:
 			t.Errorf("%s: %s is not guarded", f.name, what)
 		}

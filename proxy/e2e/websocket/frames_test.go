@@ -1,0 +1,349 @@
+package websocket
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"penstock/proxy/e2e/rig"
+)
+
+// A client by hand, which no library would be: RFC 6455, 5.2.
+
+const (
+	opContinue = 0x0
+	opText     = 0x1
+	opBinary   = 0x2
+	opClose    = 0x8
+	opPing     = 0x9
+	opPong     = 0xa
+	fin        = 0x80
+)
+
+// handshake asks for the upgrade, with further header lines or others in place of the good ones.
+func handshake(p *rig.Local, lines ...string) string {
+	good := []string{"Connection: keep-alive, Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		for i, g := range good {
+			if strings.HasPrefix(g, name+": ") {
+				good[i], line = line, ""
+				if value == "" {
+					good[i] = "X-Left: out"
+				}
+			}
+		}
+		if line != "" {
+			good = append(good, line)
+		}
+	}
+	return p.Head("GET", path, good...)
+}
+
+// raw is a connection that has been upgraded.
+type raw struct {
+	*rig.Raw
+	t rapid.TB
+}
+
+func dialRaw(t *testing.T, p *rig.Local) *raw {
+	t.Helper()
+	c := p.Dial()
+	_ = c.Send(handshake(p))
+	r := c.Reply("GET")
+	if r.Status != 101 || r.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" || r.Header.Get("Sec-WebSocket-Extensions") != "" {
+		t.Fatalf("%d %v %s", r.Status, r.Header, r.Body)
+	}
+	return &raw{c, t}
+}
+
+// frame makes a masked frame.
+func frame(first byte, payload string) string { return frameOf(first, payload, true) }
+
+func frameOf(first byte, payload string, masked bool) string {
+	bit := byte(0)
+	if masked {
+		bit = 0x80
+	}
+	b := []byte{first}
+	switch n := len(payload); {
+	case n < 126:
+		b = append(b, bit|byte(n))
+	case n < 1<<16:
+		b = binary.BigEndian.AppendUint16(append(b, bit|126), uint16(n))
+	default:
+		b = binary.BigEndian.AppendUint64(append(b, bit|127), uint64(n))
+	}
+	if !masked {
+		return string(b) + payload
+	}
+	mask := [4]byte{0x5a, 0x00, 0xff, 0x13}
+	b = append(b, mask[:]...)
+	for i := range len(payload) {
+		b = append(b, payload[i]^mask[i&3])
+	}
+	return string(b)
+}
+
+// next reads a frame of the edge, which must be whole and must not be masked.
+func (c *raw) next() (op byte, payload string) {
+	c.t.Helper()
+	var head [2]byte
+	if _, err := io.ReadFull(c.In, head[:]); err != nil {
+		c.t.Fatal(err)
+	}
+	n := uint64(head[1])
+	if head[0]&0xf0 != fin || n&0x80 != 0 {
+		c.t.Fatalf("a frame begins with %x", head)
+	}
+	var long [8]byte
+	switch n {
+	case 126:
+		_, _ = io.ReadFull(c.In, long[6:])
+		n = binary.BigEndian.Uint64(long[:])
+	case 127:
+		_, _ = io.ReadFull(c.In, long[:])
+		n = binary.BigEndian.Uint64(long[:])
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(c.In, b); err != nil {
+		c.t.Fatal(err)
+	}
+	return head[0] & 0xf, string(b)
+}
+
+// until reads frames to one whose payload has text.
+func (c *raw) until(text string) {
+	c.t.Helper()
+	for {
+		op, payload := c.next()
+		if op == opClose {
+			c.t.Fatalf("closed: %q", payload)
+		}
+		if strings.Contains(payload, text) {
+			return
+		}
+	}
+}
+
+// closed reads to the close frame, and wants its code.
+func (c *raw) closed(code int) {
+	c.t.Helper()
+	for {
+		if op, payload := c.next(); op == opClose {
+			if len(payload) < 2 || int(binary.BigEndian.Uint16([]byte(payload))) != code {
+				c.t.Errorf("closed by %q, want %d", payload, code)
+			}
+			return
+		}
+	}
+}
+
+const hello = `{"type":"response.create","model":"sim","input":"` + rig.Canary + `"}`
+
+// TestFragments: a message may come in any pieces, with pings and pongs between them.
+func TestFragments(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	c := dialRaw(t, p)
+	rapid.Check(t, func(rt *rapid.T) {
+		c.t = rt
+		pieces := rapid.SliceOfN(rapid.IntRange(0, 60), 0, 6).Draw(rt, "pieces")
+		rest, first, pings := hello, byte(opText), 0
+		var all strings.Builder
+		for _, n := range pieces {
+			n = min(n, len(rest))
+			all.WriteString(frame(first, rest[:n]))
+			rest, first = rest[n:], opContinue
+			switch rapid.IntRange(0, 2).Draw(rt, "between") {
+			case 1:
+				all.WriteString(frame(fin|opPing, "between"))
+				pings++
+			case 2:
+				all.WriteString(frame(fin|opPong, "unasked"))
+			}
+		}
+		all.WriteString(frame(fin|first, rest))
+		_ = c.SetDeadline(time.Now().Add(rig.Patience))
+		text := all.String()
+		for len(text) > 0 { // and the frames in any pieces
+			n := min(rapid.IntRange(1, 400).Draw(rt, "written"), len(text))
+			_ = c.Send(text[:n])
+			text = text[n:]
+		}
+		for done := false; !done; {
+			op, payload := c.next()
+			switch op {
+			case opPong:
+				pings--
+				if payload != "between" {
+					rt.Errorf("a pong has %q", payload)
+				}
+			case opText:
+				done = strings.Contains(payload, `"type":"response.completed"`)
+			default:
+				rt.Fatalf("a frame of kind %d: %q", op, payload)
+			}
+		}
+		if pings != 0 {
+			rt.Errorf("%d pings were not answered", pings)
+		}
+	})
+}
+
+// TestWrongFrames: what the protocol forbids ends the connection with its code, and nothing else.
+func TestWrongFrames(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	for name, row := range map[string]struct {
+		bytes string
+		code  int
+	}{
+		"unmasked":                  {frameOf(fin|opText, hello, false), 1002},
+		"reserved bit":              {frame(fin|0x40|opText, hello), 1002},
+		"reserved kind":             {frame(fin|0x3, hello), 1002},
+		"reserved control":          {frame(fin|0xb, ""), 1002},
+		"continuation of nothing":   {frame(fin|opContinue, hello), 1002},
+		"a message within another":  {frame(opText, hello) + frame(fin|opText, hello), 1002},
+		"a ping in pieces":          {frame(opPing, "x"), 1002},
+		"a ping that is too long":   {frame(fin|opPing, strings.Repeat("x", 126)), 1002},
+		"a close of one byte":       {frame(fin|opClose, "x"), 1002},
+		"a close with a wrong code": {frame(fin|opClose, "\x03\xed"), 1002},
+		"bytes":                     {frame(fin|opBinary, hello), 1003},
+		"not UTF-8":                 {frame(fin|opText, "{\"type\":\"\xff\"}"), 1007},
+		"a close":                   {frame(fin|opClose, "\x03\xe8bye"), 1000},
+		"a close of the client's":   {frame(fin|opClose, "\x0f\xa0bye"), 4000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dialRaw(t, p)
+			_ = c.Send(row.bytes)
+			c.closed(row.code)
+			_ = c.Send(frame(fin|opClose, ""))
+			if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+				t.Errorf("not closed behind it: %q", rest)
+			}
+		})
+	}
+	c := dialRaw(t, p)
+	_ = c.Send(frame(fin|opText, hello))
+	c.until(`"type":"response.completed"`)
+}
+
+// TestLargeMessages: a message of 8 MiB is one request, whether it comes whole or in pieces; a larger one ends the connection
+// with 1009, as does one that only says so.
+func TestLargeMessages(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	const limit = 8 << 20
+	large := func(n int) string {
+		const begin, end = `{"type":"response.create","model":"none","input":"`, `"}`
+		return begin + strings.Repeat("a", n-len(begin)-len(end)) + end
+	}
+	c := dialRaw(t, p)
+	_ = c.Send(frame(fin|opText, large(limit)))
+	c.until(`"model_not_found"`)
+	message := large(limit)
+	_ = c.Send(frame(opText, message[:limit/2]) + frame(fin|opContinue, message[limit/2:]))
+	c.until(`"model_not_found"`)
+	go func() { _ = c.Send(frame(fin|opText, large(limit+1))) }()
+	c.closed(1009)
+	for _, length := range []uint64{limit + 1, 1 << 40, 1<<63 - 1} {
+		c = dialRaw(t, p)
+		_ = c.Send(string(binary.BigEndian.AppendUint64([]byte{fin | opText, 0x80 | 127}, length)) + "\x00\x00\x00\x00")
+		go func() { _ = c.Send(strings.Repeat("{", limit+2)) }()
+		c.closed(1009)
+	}
+}
+
+// TestSlowMessage: a message that is begun comes within the time for bodies.
+func TestSlowMessage(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Timeouts: "client_body: 500ms"})
+	c := dialRaw(t, p)
+	time.Sleep(time.Second) // between messages a client may be silent
+	_ = c.Send(frame(opText, hello[:10]))
+	c.closed(1008)
+}
+
+// TestHandshakes: what is no handshake is refused as HTTP, and the connection goes on.
+func TestHandshakes(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: "cors: { origins: [\"https://listed.example\"] }"})
+	c := p.Dial()
+	for _, row := range []struct {
+		lines  []string
+		status int
+		code   string
+	}{
+		{[]string{"Upgrade: "}, 405, "method_not_allowed"},
+		{[]string{"Upgrade: h2c"}, 405, "method_not_allowed"},
+		{[]string{"Connection: keep-alive"}, 426, "bad_request"},
+		{[]string{"Sec-WebSocket-Version: 8"}, 400, "bad_request"},
+		{[]string{"Sec-WebSocket-Key: "}, 400, "bad_request"},
+		{[]string{"Sec-WebSocket-Key: c2hvcnQ="}, 400, "bad_request"},
+		{[]string{"x-api-key: another"}, 401, "credential_conflict"},
+		{[]string{"Origin: https://elsewhere.example"}, 403, "operation_not_allowed"},
+	} {
+		_ = c.Send(handshake(p, row.lines...))
+		r := c.Reply("GET").WantStatus(row.status)
+		if !strings.Contains(r.Body, `"code":"`+row.code+`"`) {
+			t.Errorf("%q: %s", row.lines, r.Body)
+		}
+		r.Conforms("GET", path)
+	}
+	for _, origin := range []string{"Origin: https://listed.example", "Origin: http://edge", "Origin: vscode-webview://x"} {
+		c := p.Dial()
+		_ = c.Send(handshake(p, origin))
+		c.Reply("GET").WantStatus(101)
+	}
+}
+
+// TestEarlyFrames: frames that come with the request, which a client must not send, end the connection: to the checks of framing
+// they are a request that is none.
+func TestEarlyFrames(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Untidy: true})
+	c := p.Dial()
+	_ = c.Send(handshake(p) + frame(fin|opText, hello))
+	c.Reply("GET").WantStatus(101)
+	(&raw{c, t}).closed(1002)
+}
+
+// TestFuzzedFrames: whatever comes, the edge goes on for others and leaks nothing.
+func TestFuzzedFrames(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Untidy: true})
+	rapid.Check(t, func(rt *rapid.T) {
+		c := dialRaw(t, p)
+		defer c.Close()
+		n := rapid.IntRange(1, 5).Draw(rt, "frames")
+		var b strings.Builder
+		for range n {
+			first := byte(rapid.IntRange(0, 255).Draw(rt, "first"))
+			payload := rapid.SampledFrom([]string{"", hello, "{}", "\xff\xfe", strings.Repeat("x", 200)}).Draw(rt, "payload")
+			b.WriteString(frameOf(first, payload, rapid.IntRange(0, 9).Draw(rt, "masked") > 0))
+		}
+		text := b.String()
+		if cut := rapid.IntRange(0, len(text)).Draw(rt, "cut"); rapid.Bool().Draw(rt, "is cut") {
+			text = text[:cut]
+		}
+		_ = c.Send(text)
+	})
+	c := dialRaw(t, p)
+	_ = c.Send(frame(fin|opText, hello))
+	c.until(`"type":"response.completed"`)
+	c.Close()
+	rig.WaitFor(t, rig.Patience, "all are gone", func() bool {
+		return p.Metric("penstock_websocket_connections") == 0 && p.Metric("penstock_body_memory_bytes") == 0
+	})
+	for _, where := range []string{"websocket", "stream", "handler"} {
+		if n := p.Metric("penstock_panics_total", fmt.Sprintf("where=%q", where)); n > 0 {
+			t.Errorf("%v panics in %s", n, where)
+		}
+	}
+}

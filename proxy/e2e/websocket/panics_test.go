@@ -1,0 +1,46 @@
+//go:build testing
+
+package websocket
+
+import (
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"penstock/proxy/e2e/rig"
+	"penstock/proxy/guard"
+)
+
+// TestPanics: wherever a connection panics, its client is told 1011, or by an event that the call has failed, and nothing of it
+// is held any more; other connections go on.
+func TestPanics(t *testing.T) {
+	t.Parallel()
+	for point, place := range map[string]string{
+		"websocket.serve": guard.WebSocket, "websocket.turn": guard.WebSocket, "call.run": guard.Handler, "relay.run": guard.Stream,
+		"attempt.end": guard.Stream, "relay.close": guard.Stream,
+	} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			g := guard.New()
+			p := start(t, rig.Setup{Guard: g, Untidy: true, Upstream: "concurrency: 1"})
+			other := dial(t, p)
+			other.create("", "")
+			last, _ := other.completed()
+			g.Inject(point, 1)
+			c := dial(t, p)
+			if point != "websocket.serve" {
+				c.create("", "")
+			}
+			if point != "attempt.end" && point != "relay.close" { // there the answer is out
+				c.closed(websocket.StatusInternalError)
+			}
+			rig.WaitFor(t, rig.Patience, "the panic", func() bool { return g.Panics(place) == 1 })
+			other.create("", `,"previous_response_id":"`+last.Response.ID+`"`)
+			other.completed()
+			_, _ = c.ws.CloseNow(), other.ws.CloseNow()
+			rig.WaitFor(t, rig.Patience, "nothing is held", func() bool {
+				return p.Metric("penstock_websocket_connections") == 0 && p.Metric("penstock_body_memory_bytes") == 0
+			})
+		})
+	}
+}

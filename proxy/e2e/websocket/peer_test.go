@@ -1,0 +1,172 @@
+package websocket
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+const (
+	path = "/v1/responses"
+	on   = "responses: { websocket: true }"
+)
+
+// start runs an edge that answers over WebSocket, until the test ends.
+func start(t *testing.T, s rig.Setup) *rig.Local {
+	t.Helper()
+	s.Top += "\n" + on
+	return rig.Start(t, s)
+}
+
+// recording is one engine that keeps the requests it gets.
+func recording() []sim.Options { return []sim.Options{{Record: true}} }
+
+// peer is a client of one connection.
+type peer struct {
+	t  *testing.T
+	ws *websocket.Conn
+}
+
+// event is what is read of a message.
+type event struct {
+	Type     string `json:"type"`
+	Number   int    `json:"sequence_number"`
+	Status   int    `json:"status"`
+	StreamID string `json:"stream_id"`
+	Delta    string `json:"delta"`
+	Error    struct{ Type, Code, Message, Param string }
+	Headers  map[string]string
+	Response struct {
+		ID       string `json:"id"`
+		Previous string `json:"previous_response_id"`
+		Status   string
+		Output   []json.RawMessage
+		Usage    *struct {
+			Input int `json:"input_tokens"`
+		}
+	}
+	text string
+}
+
+// dial connects a client, by the key of the edge.
+func dial(t *testing.T, p *rig.Local) *peer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	defer cancel()
+	header := map[string][]string{"Authorization": {"Bearer " + p.Key}}
+	ws, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(p.URL, "http")+path, &websocket.DialOptions{HTTPHeader: header})
+	if err != nil {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	ws.SetReadLimit(64 << 20)
+	c := &peer{t, ws}
+	t.Cleanup(func() { _ = ws.CloseNow() })
+	return c
+}
+
+// say sends a message.
+func (c *peer) say(format string, args ...any) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	defer cancel()
+	if err := c.ws.Write(ctx, websocket.MessageText, fmt.Appendf(nil, format, args...)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// create asks for a response. The simulator is told what to do in the text of the user.
+func (c *peer) create(control, more string) {
+	c.t.Helper()
+	c.say(`{"type":"response.create","model":"sim","input":%s%s}`, said(control), more)
+}
+
+// said is the input of a user whose words have the canary.
+func said(control string) string {
+	text := rig.Canary
+	if control != "" {
+		text += " [[sim {" + control + "}]]"
+	}
+	words, _ := json.Marshal(text)
+	return `[{"type":"message","role":"user","content":` + string(words) + `}]`
+}
+
+// hear reads the next message.
+func (c *peer) hear() event {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	defer cancel()
+	_, data, err := c.ws.Read(ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var e event
+	if err := json.Unmarshal(data, &e); err != nil {
+		c.t.Fatalf("%v: %s", err, data)
+	}
+	e.text = string(data)
+	return e
+}
+
+// answer reads to the end of a response, and checks the order of its events.
+func (c *peer) answer() (last event, text string) {
+	c.t.Helper()
+	for n := 0; ; n++ {
+		e := c.hear()
+		if e.Type == "error" && e.Status != 0 {
+			return e, text
+		}
+		if e.Number != n {
+			c.t.Errorf("event %d has the number %d: %s", n, e.Number, e.text)
+		}
+		text += e.Delta
+		switch e.Type {
+		case "response.completed", "response.incomplete", "response.failed":
+			return e, text
+		}
+	}
+}
+
+// completed is answer for a response that ends well.
+func (c *peer) completed() (last event, text string) {
+	c.t.Helper()
+	e, text := c.answer()
+	if e.Type != "response.completed" {
+		c.t.Fatalf("%s", e.text)
+	}
+	return e, text
+}
+
+// refused reads an error about a message.
+func (c *peer) refused(status int, code string) event {
+	c.t.Helper()
+	e := c.hear()
+	if e.Type != "error" || e.Status != status || e.Error.Code != code {
+		c.t.Fatalf("not refused by %d %s: %s", status, code, e.text)
+	}
+	return e
+}
+
+// closed reads the close of the connection.
+func (c *peer) closed(code websocket.StatusCode) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	defer cancel()
+	for {
+		_, data, err := c.ws.Read(ctx)
+		if err == nil {
+			c.t.Logf("before the close: %s", data)
+			continue
+		}
+		if got := websocket.CloseStatus(err); got != code {
+			c.t.Errorf("closed with %d, want %d: %v", got, code, err)
+		}
+		return
+	}
+}

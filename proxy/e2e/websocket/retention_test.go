@@ -1,0 +1,76 @@
+package websocket
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestRetention: a word that goes in wherever a client of a connection may write, under every fault, is afterwards in nothing that
+// the edge writes or shows: not in the log, the metrics, the page, an error or a file; and the memory of the
+// connection is given back.
+func TestRetention(t *testing.T) {
+	fastset.LeaveOut(t, "every fault of a connection")
+	const word = "ZQWEBSOCKETCANARYQZ"
+	p := start(t, rig.Setup{Untidy: true, Top: "log: { level: debug, debug_headers: true }", Timeouts: "first_event: 500ms, idle: 500ms, answer: 500ms"})
+	var told strings.Builder
+	for _, fault := range []string{"", "status=400;message=no", "status=500", "reset-before", "error-in-stream", "reset-after", "blackhole"} {
+		for _, message := range []string{
+			`{"type":"response.create","model":"sim","stream_id":"{}","input":[{"role":"user","content":"{}"},{"type":"function_call","call_id":"{}","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"{}","output":"{}"}],"instructions":"{}","metadata":{"{}":"{}"}}`,
+			`{"type":"response.create","model":"{}","input":"{}"}`,
+			`{"type":"response.create","model":"sim","input":"{}","previous_response_id":"{}"}`,
+			`{"type":"response.create","model":"sim","generate":false,"input":"{}"}`,
+			`{"type":"{}","{}":"{}"}`,
+			`{"type":"response.create","{}":{}`,
+		} {
+			if fault != "" {
+				p.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
+			}
+			c := dial(t, p)
+			c.say("%s", strings.ReplaceAll(message, "{}", word))
+			for done := false; !done; {
+				e := c.hear()
+				if e.Type == "error" {
+					told.WriteString(e.text)
+				}
+				done = e.Status != 0 || e.Type == "response.completed" || e.Type == "response.failed" || e.Type == "response.incomplete"
+			}
+			_ = c.ws.Close(websocket.StatusNormalClosure, word)
+		}
+	}
+	bad := dialRaw(t, p)
+	_ = bad.Send(frame(fin|0x3, word) + frame(fin|opClose, word))
+	bad.closed(1002)
+	rig.WaitFor(t, rig.Patience, "nothing is held", func() bool {
+		return p.Metric("penstock_websocket_connections") == 0 && p.Metric("penstock_body_memory_bytes") == 0
+	})
+	page := p.Fetch("GET", p.Admin+"/status").Body
+	told.WriteString(page + p.MetricsText())
+	p.End()
+	// The lane's name is the client's own, and comes back in its events as the protocol has it.
+	text := strings.ReplaceAll(told.String(), `"stream_id":"`+word+`"`, "")
+	for where, text := range map[string]string{"an error, the page or the metrics": text, "the log": p.Log.String()} {
+		if i := strings.Index(text, word); i >= 0 {
+			t.Errorf("%s: %.200s", where, text[max(0, i-100):])
+		}
+	}
+	if !strings.Contains(p.Log.String(), `"dialect":"responses"`) {
+		t.Error("the log has no calls")
+	}
+	files, _ := os.ReadDir(os.TempDir())
+	for _, f := range files {
+		if info, err := f.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) < time.Minute && info.Size() < 1<<20 {
+			if b, err := os.ReadFile(os.TempDir() + "/" + f.Name()); err == nil && bytes.Contains(b, []byte(word)) {
+				t.Errorf("the file %s has the word", f.Name())
+			}
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package websocket
+
+import (
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/auth"
+	"penstock/proxy/endpoint"
+	"penstock/proxy/guard"
+	"penstock/proxy/listen"
+	"penstock/translate/apierr"
+)
+
+const (
+	// maxQueued is how many calls may wait for the one that runs.
+	maxQueued = 16
+	// longest is how long a connection lasts, by the protocol.
+	longest = 60 * time.Minute
+)
+
+// calls are the calls of one connection, which run one after the other on a goroutine that is there
+// while there are any. What others use, too, is below mu.
+type calls struct {
+	terms  *terms
+	peer   *peer
+	key    *auth.Key // nil: none was asked for
+	head   []header  // of each call's request
+	query  []byte
+	raw    net.Conn     // as the server knows it
+	client *listen.Conn // beneath raw; nil when the connection is not one of ours (tests)
+	until  time.Time    // which the connection lasts
+	lanes  lanes
+
+	mu      sync.Mutex
+	queue   []*turn
+	running bool      // there is a goroutine for calls
+	over    bool      // the connection is
+	heard   time.Time // when the last message came, or the last call ended
+}
+
+// header is one of the upgrade's request that counts for each call.
+type header struct{ name, value string }
+
+// callHeaders are those that a call reads.
+var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent"}
+
+// keepHead keeps what each call's request has of the upgrade's.
+func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
+	for _, name := range callHeaders {
+		for _, value := range ctx.Request.Header.PeekAll(name) {
+			c.head = append(c.head, header{name, string(value)})
+		}
+	}
+	c.query = append(c.query, ctx.URI().QueryString()...)
+}
+
+// enqueue has a turn run once those before it have, or refuses it.
+func (c *calls) enqueue(t *turn) *apierr.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.peer.ended.Load():
+		t.message.release()
+		return nil
+	case len(c.queue) >= maxQueued:
+		return errQueueFull
+	}
+	c.queue = append(c.queue, t)
+	if !c.running {
+		c.running = true
+		go c.terms.services.Guard.Once(guard.WebSocket, c.work)
+	}
+	return nil
+}
+
+// work runs turns until none waits.
+func (c *calls) work() {
+	for c.runNext() {
+	}
+}
+
+// runNext runs the turn that has waited longest. It is false when there is none, or none may run.
+func (c *calls) runNext() (more bool) {
+	t := c.dequeue()
+	if t == nil {
+		return false
+	}
+	defer t.message.release()
+	defer c.terms.services.Guard.Catch(guard.WebSocket, func() {
+		c.peer.panicked()
+		more = true // dequeue says what follows
+	})
+	c.terms.services.Guard.Point("websocket.turn")
+	if c.outlived() {
+		c.peer.refuse(t.lane, errOutlived)
+		c.peer.close(websocket.StatusNormalClosure, reasonOutlived)
+		return true
+	}
+	status := c.run(t)
+	if code, reason := c.terms.verdict(c.key); code != 0 {
+		c.peer.close(code, reason)
+	} else if status == 401 { // as will all others be
+		c.peer.close(websocket.StatusPolicyViolation, reasonKey)
+	} else if status == 500 {
+		c.peer.panicked()
+	}
+	return true
+}
+
+// dequeue takes the turn that has waited longest. Without one the connection is idle, or what it
+// uses is given back if it has ended.
+func (c *calls) dequeue() *turn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.peer.ended.Load() && len(c.queue) > 0 {
+		t := c.queue[0]
+		c.queue = c.queue[1:]
+		return t
+	}
+	c.running = false
+	c.heard = time.Now()
+	if c.over {
+		c.release()
+	}
+	return nil
+}
+
+// run runs a turn as a call, and writes its answer. It returns the status of the call; 0: there was
+// none.
+func (c *calls) run(t *turn) (status int) {
+	to := c.lanes.at(t.lane)
+	if to == nil {
+		c.peer.refuse(t.lane, errLanes)
+		return 0
+	}
+	from := c.lanes.holding(t.previous)
+	if t.previous != "" && from == nil {
+		c.peer.refuse(t.lane, errPrevious)
+		return 0
+	}
+	var before []byte
+	if from != nil {
+		before = from.items
+	}
+	ctx := c.request(t, before)
+	handle := c.terms.create
+	if t.warmUp {
+		handle = c.terms.prepare
+	}
+	handle(ctx)
+	events := &eventWriter{peer: c.peer, lanes: &c.lanes, turn: t, to: to, from: from}
+	if c.answer(ctx, events) != nil {
+		return fasthttp.StatusInternalServerError
+	}
+	if !events.kept && from != nil { // the protocol: a failed turn ends the chain that it goes on from
+		c.lanes.drop(from)
+	}
+	return ctx.Response.StatusCode()
+}
+
+// request makes the request that a turn amounts to: a POST with what counts of the upgrade's head.
+func (c *calls) request(t *turn, before []byte) *fasthttp.RequestCtx {
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Init2(callConn{Conn: c.raw, client: c.client}, nil, true)
+	h := &ctx.Request.Header
+	h.SetMethod(fasthttp.MethodPost)
+	uri := endpoint.Responses.Path
+	if len(c.query) > 0 {
+		uri += "?" + string(c.query)
+	}
+	h.SetRequestURI(uri)
+	h.SetContentType("application/json")
+	for _, x := range c.head {
+		h.Add(x.name, x.value)
+	}
+	pieces, size := t.body(before)
+	body := net.Buffers(pieces)
+	ctx.Request.SetBodyStream(&body, int(size))
+	return ctx
+}
+
+// outlived reports whether the connection has lasted as long as it may.
+func (c *calls) outlived() bool { return !time.Now().Before(c.until) }
+
+const reasonOutlived = "the connection has lasted 60 minutes"
+
+// answer writes the answer of a call: events of a stream, which may still have to be made, or an
+// error. It fails where the connection has, and where a stream breaks off.
+func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error) {
+	response := &ctx.Response
+	switch stream := response.BodyStream(); {
+	case stream != nil:
+		defer response.CloseBodyStream() //nolint:errcheck // it has none to give
+		_, err = stream.(io.WriterTo).WriteTo(events)
+	case ctx.Hijacked(): // the client has left
+	case response.StatusCode() == fasthttp.StatusOK:
+		_, err = events.Write(response.Body())
+	default:
+		err = c.peer.send(errorEvent(events.turn.lane, response))
+	}
+	return err
+}
+
+// callConn is the connection as a call sees it. Its body is not read from there.
+type callConn struct {
+	net.Conn
+	client net.Conn
+}
+
+// NetConn is what listen.ConnOf looks for.
+func (c callConn) NetConn() net.Conn { return c.client }
+
+// Read implements net.Conn.
+func (callConn) Read([]byte) (int, error) { return 0, io.EOF }
+
+// SetReadDeadline implements net.Conn: the message has come.
+func (callConn) SetReadDeadline(time.Time) error { return nil }
+
+// endIdle says that nothing is begun any more, and reports whether nothing runs and nobody else has
+// said so: the caller is to close the connection then.
+func (c *calls) endIdle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.running && c.peer.ended.CompareAndSwap(false, true)
+}
+
+// idle returns how long nothing was heard of the client; 0 while a call runs.
+func (c *calls) idle() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running {
+		return 0
+	}
+	return time.Since(c.heard)
+}
+
+// end follows the end of the connection. A running call ends: its client has left. What it uses is
+// given back when it has.
+func (c *calls) end() {
+	c.peer.ended.Store(true)
+	if c.client != nil {
+		c.client.Leave()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	if !c.running {
+		c.release()
+	}
+}
+
+// release gives back what the connection holds in memory.
+func (c *calls) release() {
+	for _, t := range c.queue {
+		t.message.release()
+	}
+	c.queue = nil
+	c.lanes.release()
+}

@@ -1,0 +1,84 @@
+package websocket
+
+import (
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+)
+
+// The codes that the protocol has for errors of a connection.
+const (
+	codePrevious   = "previous_response_not_found"
+	codeOutlived   = "websocket_connection_limit_reached"
+	codeLanes      = "websocket_stream_limit_reached"
+	codeLaneName   = "invalid_stream_id"
+	codeQueueFull  = "websocket_queue_full" // ours: the protocol has no bound
+	codeSteerFails = "steering_not_supported"
+)
+
+// Errors about a message that is no call.
+var (
+	errPrevious = apierr.Invalid("previous_response_id", codePrevious,
+		"This connection has no such response to go on from: it keeps the last one of each stream_id that has not failed. Send the whole conversation without previous_response_id.")
+	errOutlived = apierr.Invalid("", codeOutlived,
+		"The WebSocket connection has lasted 60 minutes, which is its limit. Connect again.")
+	errLanes = apierr.Invalid("stream_id", codeLanes,
+		"This connection has as many different stream_ids as it may (32). Use one of them, or connect again.")
+	errLaneName = apierr.Invalid("stream_id", codeLaneName,
+		"stream_id must be a string of 1 to 256 letters, digits, underscores, hyphens and periods.")
+	errQueueFull = apierr.New(fasthttp.StatusTooManyRequests, codeQueueFull,
+		"As many calls wait on this connection as may (16). Wait for a response.")
+)
+
+// errorEvent is the event for an error that a call was answered with.
+func errorEvent(lane string, from *fasthttp.Response) []byte {
+	var headers []byte
+	for _, name := range [...]string{"X-Request-Id", "Retry-After"} {
+		if value := from.Header.Peek(name); len(value) > 0 {
+			headers = append(append(append(headers, '"'), name...), `":`...)
+			headers = append(jsonx.AppendString(headers, value), ',')
+		}
+	}
+	return appendError(nil, lane, from.StatusCode(), from.Body(), headers)
+}
+
+// appendError appends the event for the error in body. headers are members with a comma each.
+func appendError(dst []byte, lane string, status int, body, headers []byte) []byte {
+	dst = strconv.AppendInt(append(dst, `{"type":"error","status":`...), int64(status), 10)
+	dst = appendLane(append(dst, ','), lane)
+	if len(headers) > 0 {
+		dst = append(append(dst, `"headers":{`...), headers[:len(headers)-1]...)
+		dst = append(dst, `},`...)
+	}
+	return append(dst, body[1:]...)
+}
+
+// steerFailed is the answer to an event that asks to change what an engine is told while it
+// answers. It gives the input back, for a call of its own.
+func steerFailed(d *jsonx.Doc) []byte {
+	dst := []byte(`{"type":"response.steer.failed","sequence_number":0,"error":{"type":"invalid_request_error","code":"`)
+	dst = append(dst, codeSteerFails+`","message":"Engines cannot be steered here. Send the input in a response.create."},"steer":{`...)
+	for i, name := range [...]string{"previous_response_id", "input"} {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), name...), `":`...)
+		if v := d.Root().Get(name); v.Exists() {
+			dst = append(dst, v.Raw()...)
+		} else {
+			dst = append(dst, `null`...)
+		}
+	}
+	return append(dst, `}}`...)
+}
+
+// appendLane appends the member by which a client knows the lane of an event, with a comma.
+func appendLane(dst []byte, lane string) []byte {
+	if lane == "" {
+		return dst
+	}
+	return append(append(append(dst, `"stream_id":"`...), lane...), `",`...)
+}

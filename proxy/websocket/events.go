@@ -1,0 +1,85 @@
+package websocket
+
+import (
+	"bytes"
+
+	"penstock/translate/jsonx"
+)
+
+// eventWriter turns the events of a stream into messages, and keeps the response that they end with
+// for the turns that go on from it.
+type eventWriter struct {
+	peer     *peer
+	lanes    *lanes
+	turn     *turn
+	to, from *lane
+	kept     bool // the response has ended well
+	buf      []byte
+}
+
+// The beginnings of lines of a stream.
+var (
+	eventLine = []byte("event: ")
+	dataLine  = []byte("data: ")
+	eventEnd  = []byte("\n\n")
+)
+
+// Write implements io.Writer: p has whole events, each of one line of data. A comment is a sign of
+// life for readers of streams, and nothing here; what ends a stream behind its last event has no
+// name.
+func (w *eventWriter) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		var event []byte
+		event, rest, _ = bytes.Cut(rest, eventEnd)
+		name, data, ok := bytes.Cut(event, []byte{'\n'})
+		if name, named := bytes.CutPrefix(name, eventLine); ok && named {
+			data, _ = bytes.CutPrefix(data, dataLine)
+			if err := w.peer.send(w.message(string(name), data)); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(p), nil
+}
+
+// message makes the message of an event.
+func (w *eventWriter) message(name string, data []byte) []byte {
+	switch name {
+	case "response.completed", "response.incomplete":
+		data = w.response(data, true)
+	case "response.created", "response.in_progress", "response.failed":
+		if w.turn.previous != "" {
+			data = w.response(data, false)
+		}
+	}
+	if w.turn.lane == "" {
+		return data
+	}
+	w.buf = append(appendLane(append(w.buf[:0], '{'), w.turn.lane), data[1:]...)
+	return w.buf
+}
+
+// response reads the response in an event's data, and returns the data with the id of the one that
+// it goes on from. At its end the response is kept.
+func (w *eventWriter) response(data []byte, ended bool) []byte {
+	p := parsers.Get().(*parser)
+	defer p.recycle()
+	if p.doc.Parse(data, eventOptions) != nil {
+		panic("BUG: an event is not JSON")
+	}
+	response := p.doc.Root().Get("response")
+	if ended {
+		output := response.Get("output").Raw()
+		w.lanes.keep(w.to, w.from, textOf(response.Get("id")), w.turn.input, output[1:len(output)-1])
+		w.kept = true
+	}
+	if w.turn.previous == "" {
+		return data
+	}
+	id := append(append([]byte{'"'}, w.turn.previous...), '"')
+	p.edits.Set(response.Get("previous_response_id"), id)
+	return p.edits.Append(nil, data)
+}
+
+// eventOptions are for events of our own, whatever they repeat of a request.
+var eventOptions = jsonx.Options{Record: 2, MaxDepth: jsonx.DefaultMaxDepth + 8}

@@ -1,0 +1,95 @@
+package websocket
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"penstock/proxy/observe"
+	"penstock/translate/apierr"
+)
+
+const (
+	// pingEvery is how often the peer is asked for a sign of life, which also keeps balancers before
+	// the edge from closing the connection. A peer that has not answered within it has gone.
+	pingEvery = 30 * time.Second
+	// pongPatience is how long the answer to a ping waits for the message that is being written.
+	pongPatience = 4 * time.Second
+)
+
+// peer is the client's side of a connection, for writing. Its methods may be called from any
+// goroutine.
+type peer struct {
+	ws      *websocket.Conn
+	late    *lateConn
+	writing chan struct{} // holds an element while a message is being written
+	ended   atomic.Bool   // nothing is begun any more
+	refused *observe.Calls
+}
+
+// lateConn is a connection that is there once fasthttp has sent the answer to its request.
+type lateConn struct {
+	net.Conn
+	raw net.Conn // what is to be closed
+}
+
+// Close implements net.Conn. A connection that was never there is fasthttp's.
+func (c *lateConn) Close() error {
+	if c.Conn == nil {
+		return nil
+	}
+	return c.raw.Close()
+}
+
+// close ends the connection with a code: nothing is begun any more, and the peer has some seconds
+// to confirm.
+func (p *peer) close(code websocket.StatusCode, reason string) {
+	p.ended.Store(true)
+	_ = p.ws.Close(code, reason) // it is closed either way
+}
+
+// panicked ends the connection after a panic.
+func (p *peer) panicked() { p.close(websocket.StatusInternalError, "internal error") }
+
+// refuse tells the client that its message is no call, and counts that.
+func (p *peer) refuse(lane string, e *apierr.Error) {
+	p.refused.Refused(e.Code)
+	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), nil)) // if it fails so does the reading
+}
+
+// ping reports whether the peer answers, or does not take what is being written just now.
+func (p *peer) ping() bool {
+	select {
+	case p.writing <- struct{}{}:
+		<-p.writing
+	default:
+		return true
+	}
+	limit, cancel := context.WithTimeout(context.Background(), pingEvery)
+	defer cancel()
+	return p.ws.Ping(limit) == nil
+}
+
+// mayPong reports whether a ping is answered: not while a message is being written that the peer
+// does not take, as it would not see the answer, and waiting for it ends the connection.
+func (p *peer) mayPong(ctx context.Context) bool {
+	limit, cancel := context.WithTimeout(ctx, pongPatience)
+	defer cancel()
+	select {
+	case p.writing <- struct{}{}:
+		<-p.writing
+		return true
+	case <-limit.Done():
+		return false
+	}
+}
+
+// send writes a message. Its bound is the time of listen.Conn.SetWriteTimeout.
+func (p *peer) send(message []byte) error {
+	p.writing <- struct{}{}
+	defer func() { <-p.writing }()
+	return p.ws.Write(context.Background(), websocket.MessageText, message)
+}

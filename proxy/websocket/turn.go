@@ -1,0 +1,155 @@
+package websocket
+
+import (
+	"bytes"
+	"sync"
+
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// turn is a call that a client has asked for, and waits its turn.
+type turn struct {
+	message  *message
+	lane     string // empty: the default one
+	previous string // the response that it goes on from; empty: none
+	warmUp   bool   // nothing is generated
+
+	// The body of its request is head, the conversation before it, input, tail. If the message has no
+	// input to which something could be joined, it is head alone.
+	head, tail [][]byte
+	input      []byte
+	joins      bool
+}
+
+// The members of a message that are the carrier's own.
+const (
+	memberType = iota
+	memberLane
+	memberPrevious
+	memberGenerate
+	memberStream
+	memberInput
+	memberCount
+)
+
+var memberNames = []string{"type", "stream_id", "previous_response_id", "generate", "stream", "input"}
+
+var messageMembers = jsonx.NewNames(memberNames...)
+
+// parser is what reading a message needs, for a pool.
+type parser struct {
+	doc   jsonx.Doc
+	edits jsonx.Edits
+}
+
+var parsers = sync.Pool{New: func() any { return new(parser) }}
+
+func (p *parser) recycle() {
+	p.doc.Reset()
+	p.edits.Reset()
+	parsers.Put(p)
+}
+
+// read reads the members of a message, and its type.
+func (p *parser) read(src []byte, v *[memberCount]jsonx.Value) (kind string, refused *apierr.Error) {
+	if err := p.doc.Parse(src, jsonx.Options{Record: 1}); err != nil {
+		return "", apierr.FromJSON(err, "")
+	}
+	root := p.doc.Root()
+	if !root.IsObject() {
+		return "", apierr.Invalid("", apierr.CodeInvalidType, "A message must be a JSON object.")
+	}
+	if err := messageMembers.Fields(root, v[:]); err != nil {
+		return "", apierr.FromJSON(err, "")
+	}
+	return textOf(v[memberType]), nil
+}
+
+// textOf is the text of a string; empty for anything else.
+func textOf(v jsonx.Value) string {
+	if !v.IsString() {
+		return ""
+	}
+	return string(v.AppendText(nil))
+}
+
+// turn makes a turn of a message, which it borrows.
+func (p *parser) turn(m *message, v *[memberCount]jsonx.Value) (*turn, *apierr.Error) {
+	t := &turn{message: m, lane: textOf(v[memberLane]), previous: textOf(v[memberPrevious])}
+	if l := v[memberLane]; chat.Given(l) && (!l.IsString() || !validLane(t.lane)) {
+		return nil, errLaneName
+	}
+	if given := v[memberPrevious]; chat.Given(given) && !given.IsString() {
+		return nil, apierr.Invalid("previous_response_id", apierr.CodeInvalidType,
+			"previous_response_id must be a string or null.")
+	}
+	generate, is := v[memberGenerate].Bool()
+	if chat.Given(v[memberGenerate]) && !is {
+		return nil, apierr.Invalid("generate", apierr.CodeInvalidType, "generate must be true or false.")
+	}
+	t.warmUp = is && !generate
+	t.split(p, m.bytes, v)
+	return t, nil
+}
+
+// The members that are added to the body of a turn's request.
+var (
+	streamMember = []byte(`"stream":true`)
+	inputMember  = []byte(`"stream":true,"input":[`)
+	inputEnd     = []byte{']'}
+)
+
+// split cuts a message into the pieces of its request's body.
+func (t *turn) split(p *parser, src []byte, v *[memberCount]jsonx.Value) {
+	for i, value := range v {
+		if i != memberInput && value.Exists() {
+			p.edits.Delete(value)
+		}
+	}
+	switch input := v[memberInput]; {
+	case input.IsString():
+		t.input = append(append([]byte(`{"type":"message","role":"user","content":`), input.Raw()...), '}')
+		t.joins = true
+	case input.IsArray():
+		raw := input.Raw()
+		t.input, t.joins = bytes.TrimSpace(raw[1:len(raw)-1]), true
+	case !chat.Given(input) && t.previous != "":
+		t.joins = true
+	}
+	if !t.joins {
+		p.edits.Add(p.doc.Root(), streamMember)
+		t.head = p.edits.Segments(nil, src)
+		return
+	}
+	if input := v[memberInput]; input.Exists() {
+		p.edits.Delete(input)
+	}
+	p.edits.Add(p.doc.Root(), inputMember)
+	pieces := p.edits.Segments(nil, src)
+	for i, piece := range pieces {
+		if &piece[0] == &inputMember[0] {
+			t.head, t.tail = pieces[:i+1:i+1], pieces[i+1:]
+		}
+	}
+}
+
+// body returns the pieces of the request's body, behind what went before it, and their length.
+func (t *turn) body(before []byte) (pieces [][]byte, size int64) {
+	pieces = append(pieces, t.head...)
+	if t.joins {
+		pieces = append(pieces, before)
+		if len(before) > 0 && len(t.input) > 0 {
+			pieces = append(pieces, comma)
+		}
+		pieces = append(pieces, t.input, inputEnd)
+		pieces = append(pieces, t.tail...)
+	}
+	for _, piece := range pieces {
+		size += int64(len(piece))
+	}
+	return pieces, size
+}
+
+var comma = []byte{','}
