@@ -196,14 +196,14 @@ func TestEventsOfOptionsCrashAndRestart(t *testing.T) {
 		return e.sick.Load()
 	})
 	eventually(t, "the listener is gone", func() bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return e.ln == nil
+		e.server.mu.Lock()
+		defer e.server.mu.Unlock()
+		return e.server.ln == nil
 	})
 	eventually(t, "it is back", func() bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return e.ln != nil
+		e.server.mu.Lock()
+		defer e.server.mu.Unlock()
+		return e.server.ln != nil
 	})
 	if resp, body := ask(t, e, chatBody("hi", "")); resp.StatusCode != 200 {
 		t.Errorf("after the restart: %d %s", resp.StatusCode, body)

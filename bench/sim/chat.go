@@ -42,7 +42,7 @@ func (e *Engine) text(x *exchange, s profile.ChunkWriter, decode decoder) {
 }
 
 // withJSON gives the request's body to do, or answers that it is none.
-func (x *exchange) withJSON(do func(v *fastjson.Value)) {
+func withJSON(x *exchange, do func(v *fastjson.Value)) {
 	p := parsers.Get()
 	defer parsers.Put(p)
 	v, err := parseJSON(p, x.req.body)
@@ -99,7 +99,7 @@ func (e *Engine) generate(x *exchange, q *chatRequest, s profile.ChunkWriter) {
 		a.choices[i] = newScript(x, q, i, a.limit)
 	}
 	a.first = time.Now()
-	e.times.ttft.observe(a.first.Sub(a.arrived))
+	e.times.ttft.Observe(a.first.Sub(a.arrived))
 	if a.stream {
 		a.streamed()
 	} else {
@@ -125,7 +125,7 @@ func (a *answer) enter() bool {
 	if x.p.Loads && e.loaded.Add(a.q.model) && !x.client.pause(loadTime) {
 		return false
 	}
-	e.times.queue.observe(a.admitted.Sub(a.arrived))
+	e.times.queue.Observe(a.admitted.Sub(a.arrived))
 	if x.t.Hold {
 		x.client.hang()
 		return false
@@ -140,7 +140,7 @@ func (a *answer) release() {
 	}
 	a.e.slots.Leave(a.tenant)
 	a.tenant = nil
-	a.e.times.e2e.observe(time.Since(a.arrived))
+	a.e.times.e2e.Observe(time.Since(a.arrived))
 }
 
 // say counts tokens.

@@ -55,7 +55,7 @@ func (e *Engine) control(x *exchange) {
 			Reset bool    `json:"reset"`
 		}{Share: 1}
 		if err = json.Unmarshal(x.req.body, &in); err == nil {
-			out = map[string]int{"dropped": e.drop(in.Share, in.Reset, x.c)}
+			out = map[string]int{"dropped": e.server.drop(in.Share, in.Reset, x.c)}
 		}
 	default:
 		if x.req.path == "/sim/redirected" {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"penstock/bench/sim/fault"
+	"penstock/bench/sim/pages"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
@@ -103,7 +103,8 @@ type Engine struct {
 	faults   fault.Schedule
 	counters counters
 	record   recorder
-	times    histograms
+	times    struct{ queue, ttft, e2e pages.Histogram }
+	pages    *pages.Set
 	started  time.Time
 	ids      atomic.Uint64
 	models   atomic.Pointer[[]string]
@@ -112,13 +113,7 @@ type Engine struct {
 
 	iterations atomic.Int64 // tokens when trtllm's /metrics was last read
 
-	mu     sync.Mutex
-	ln     net.Listener
-	addr   net.Addr // the address of the first listener: what Relisten takes again
-	conns  map[*conn]struct{}
-	closed bool
-	wg     sync.WaitGroup
-	stop   chan struct{} // closed by Close
+	server *server
 }
 
 // counters are the engine's totals since it was made or reset.
@@ -126,7 +121,7 @@ type counters struct {
 	requests, completed, aborted, rejected atomic.Int64
 	generated, prompted, cached            atomic.Int64
 	faults, probes, malformed, followed    atomic.Int64
-	accepted, preempted, tests             atomic.Int64
+	preempted, tests                       atomic.Int64
 	steps                                  atomic.Int64 // of work: a token, or a chunk of a prompt
 }
 
@@ -175,7 +170,7 @@ func (o Options) defaults() Options {
 // New makes an engine that is not yet listening. Mistakes in o are reported by Start.
 func New(o Options) *Engine {
 	o = o.defaults()
-	e := &Engine{o: o, conns: map[*conn]struct{}{}, stop: make(chan struct{}), started: time.Now()}
+	e := &Engine{o: o, started: time.Now(), server: newServer()}
 	e.p = profile.ByName[o.Profile]
 	switch {
 	case e.p == nil:
@@ -199,7 +194,7 @@ func New(o Options) *Engine {
 	if o.Ping != 0 {
 		own.Ping = max(o.Ping, 0)
 	}
-	e.p = &own
+	e.p, e.pages = &own, pages.Of(&own)
 	queue := o.Queue
 	switch {
 	case o.NoQueue:
@@ -241,107 +236,34 @@ func (e *Engine) Start() error {
 	if e.err != nil {
 		return e.err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.addr != nil || e.closed {
-		return errors.New("simulated engine was started before")
-	}
-	if err := e.listen(e.o.Listen); err != nil {
+	if err := e.server.start(e.o.Listen, e.serve); err != nil {
 		return err
 	}
 	if len(e.o.Events) > 0 {
-		e.wg.Go(e.events)
+		e.server.wg.Go(e.events)
 	}
 	return nil
 }
 
-// listen opens the listener; e.mu is held.
-func (e *Engine) listen(addr string) error {
-	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		return fmt.Errorf("listen for simulated engine: %w", err)
-	}
-	e.ln, e.addr = ln, ln.Addr()
-	e.wg.Go(func() { e.accept(ln) })
-	return nil
-}
+// serve runs a connection.
+func (e *Engine) serve(nc net.Conn) { e.server.serve(nc, newConn(e, nc)) }
 
 // Unlisten closes the listener so that new connections are refused by the kernel; open ones go on.
-func (e *Engine) Unlisten() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.ln != nil {
-		_ = e.ln.Close()
-		e.ln = nil
-	}
-}
+func (e *Engine) Unlisten() { e.server.unlisten() }
 
 // Relisten undoes Unlisten on the same address.
-func (e *Engine) Relisten() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed || e.addr == nil {
-		return errors.New("simulated engine is not running")
-	}
-	if e.ln != nil {
-		return nil
-	}
-	return e.listen(e.addr.String())
-}
+func (e *Engine) Relisten() error { return e.server.relisten() }
 
 // Drop closes a share (0 to 1) of the open connections at once, whatever they are doing, as an
 // engine does that restarts; with reset they get a RST, else a FIN. It returns how many.
-func (e *Engine) Drop(share float64, reset bool) int { return e.drop(share, reset, nil) }
-
-// drop spares one connection: the one that asked for it.
-func (e *Engine) drop(share float64, reset bool, spare *conn) int {
-	var victims []*conn
-	e.mu.Lock()
-	for c := range e.conns {
-		if c != spare {
-			victims = append(victims, c)
-		}
-	}
-	e.mu.Unlock()
-	victims = victims[:int(float64(len(victims))*min(max(share, 0), 1)+0.5)]
-	for _, c := range victims {
-		if reset {
-			c.reset()
-		} else {
-			c.close()
-		}
-	}
-	return len(victims)
-}
+func (e *Engine) Drop(share float64, reset bool) int { return e.server.drop(share, reset, nil) }
 
 // Close stops listening, closes every connection and waits until nothing of the engine runs any
 // more. It may be called twice.
-func (e *Engine) Close() {
-	e.mu.Lock()
-	if !e.closed {
-		e.closed = true
-		close(e.stop)
-	}
-	if e.ln != nil {
-		_ = e.ln.Close()
-		e.ln = nil
-	}
-	for c := range e.conns {
-		c.close()
-	}
-	e.mu.Unlock()
-	e.wg.Wait()
-}
+func (e *Engine) Close() { e.server.close() }
 
 // Addr is the address in host:port form; empty before Start.
-func (e *Engine) Addr() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.addr == nil {
-		return ""
-	}
-	return e.addr.String()
-}
+func (e *Engine) Addr() string { return e.server.address() }
 
 // URL is the base URL without a trailing slash and without /v1; empty before Start.
 func (e *Engine) URL() string {
@@ -355,13 +277,10 @@ func (e *Engine) URL() string {
 // Stats is a picture of the engine now. Each number is exact; they are not taken at one instant.
 func (e *Engine) Stats() Stats {
 	running, waiting, peak := e.slots.Load()
-	e.mu.Lock()
-	conns := len(e.conns)
-	e.mu.Unlock()
 	c := &e.counters
 	return Stats{
-		Running: running, Waiting: waiting, Peak: peak, Conns: conns,
-		Accepted: c.accepted.Load(), Requests: c.requests.Load(), Tests: c.tests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(),
+		Running: running, Waiting: waiting, Peak: peak, Conns: e.server.open(),
+		Accepted: e.server.accepted.Load(), Requests: c.requests.Load(), Tests: c.tests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(),
 		Rejected: c.rejected.Load(), Probes: c.probes.Load(), Faults: c.faults.Load(), Malformed: c.malformed.Load(),
 		Followed: c.followed.Load(), Preempted: c.preempted.Load(), Tokens: c.generated.Load(), PromptTokens: c.prompted.Load(), CachedTokens: c.cached.Load(),
 		LastRequest: e.record.last(),
@@ -395,7 +314,7 @@ func (e *Engine) Reset() {
 	c := &e.counters
 	for _, n := range []*atomic.Int64{
 		&c.requests, &c.completed, &c.aborted, &c.rejected, &c.generated, &c.prompted, &c.cached,
-		&c.faults, &c.probes, &c.malformed, &c.followed, &c.accepted, &c.preempted, &c.tests, &c.steps,
+		&c.faults, &c.probes, &c.malformed, &c.followed, &e.server.accepted, &c.preempted, &c.tests, &c.steps,
 	} {
 		n.Store(0)
 	}
@@ -424,43 +343,6 @@ func (e *Engine) served(asked string) (string, bool) {
 	default:
 		return "", false
 	}
-}
-
-// accept runs the listener.
-func (e *Engine) accept(ln net.Listener) {
-	for {
-		nc, err := ln.Accept()
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			time.Sleep(5 * time.Millisecond) // out of descriptors: wait for some to close
-			continue
-		}
-		e.serve(nc)
-	}
-}
-
-// serve takes over one connection and runs it in the background.
-func (e *Engine) serve(nc net.Conn) {
-	e.counters.accepted.Add(1)
-	c := newConn(e, nc)
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		_ = nc.Close()
-		return
-	}
-	e.conns[c] = struct{}{}
-	e.wg.Add(1)
-	e.mu.Unlock()
-	go func() {
-		defer e.wg.Done()
-		c.serve()
-		e.mu.Lock()
-		delete(e.conns, c)
-		e.mu.Unlock()
-	}()
 }
 
 func (e *Engine) nextID() uint64 {

@@ -155,7 +155,7 @@ func (e *Engine) events() {
 		select {
 		case <-t.C:
 			e.Do(ev.Do)
-		case <-e.stop:
+		case <-e.server.stop:
 			t.Stop()
 			return
 		}

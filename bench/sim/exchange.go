@@ -42,7 +42,7 @@ type exchange struct {
 func (x *exchange) begin() {
 	*x = exchange{
 		c: x.c, e: x.e, p: x.p, req: request{header: x.req.header[:0]}, knobs: noControls,
-		client: clientWatch{left: x.c.gone, stop: x.e.stop, timer: x.client.timer},
+		client: clientWatch{left: x.c.gone, stop: x.e.server.stop, timer: x.client.timer},
 		out:    bodyWriter{nc: x.c.nc, client: &x.client, t: &x.t, out: x.out.out[:0], seed: uint64(x.c.served)},
 		stream: eventWriter{out: &x.out, unit: x.stream.unit[:0], delta: x.stream.delta[:0], chunk: x.stream.chunk[:0]},
 	}
@@ -50,7 +50,7 @@ func (x *exchange) begin() {
 
 // early finds out what is known before the body is read: faults by schedule or header.
 func (x *exchange) early() {
-	if f := x.e.faults.Requested(x.req.path, inference[x.req.path]); f != nil {
+	if f := x.e.faults.Requested(x.req.path, inference[x.req.path] != ""); f != nil {
 		arm(x, f)
 	}
 	for _, h := range x.req.header {

@@ -12,7 +12,6 @@ import (
 	"penstock/bench/sim/audio"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
-	"penstock/bench/sim/wire"
 )
 
 // spoken is a request for speech.
@@ -167,16 +166,4 @@ func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 		}
 	}
 	return true
-}
-
-// pageVoices is Kokoro's list.
-func (e *Engine) pageVoices(x *exchange) {
-	b := []byte(`{"voices":[`)
-	for i, v := range profile.KokoroVoices {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = wire.AppendString(b, v)
-	}
-	x.json(200, append(b, "]}"...))
 }

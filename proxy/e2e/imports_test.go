@@ -63,6 +63,7 @@ var allowed = map[string]struct {
 	"bench/sim":           {ours: "bench/sim/...", modules: "github.com/valyala/fastjson", never: "log"},
 	"bench/sim/audio":     {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/fault":     {ours: "bench/sim/profile bench/sim/textgen bench/sim/wire", never: "net os log"},
+	"bench/sim/pages":     {ours: "bench/sim/profile bench/sim/wire", never: "net os log"},
 	"bench/sim/profile":   {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/scheduler": {ours: "bench/sim/textgen", never: "net os log"},
 	"bench/sim/textgen":   {ours: "bench/sim/wire", modules: "github.com/valyala/fastjson", never: "net os log time"},

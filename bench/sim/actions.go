@@ -1,0 +1,112 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/profile"
+	"penstock/bench/sim/scheduler"
+	"penstock/bench/sim/textgen"
+)
+
+// demands are what engines do when told that is no work: the profiles or families that have it,
+// and what it does.
+var demands = map[string]struct {
+	only string
+	do   func(*Engine, *exchange, *fastjson.Value)
+}{
+	"/tokenize":                 {"vllm llamacpp sglang", tokenize},
+	"/v1/messages/count_tokens": {"vllm llamacpp", countTokens},
+	"/models/load":              {"llamacpp-router", loadOrUnload},
+	"/models/unload":            {"llamacpp-router", loadOrUnload},
+}
+
+// tokenize answers vLLM's and llama.cpp's /tokenize with made-up token numbers, the right count of
+// them.
+func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
+	var q chatRequest
+	q.prompt.Reset(e.o.Seed)
+	for _, name := range []string{"prompt", "content"} {
+		q.prompt.Add(v.GetStringBytes(name))
+	}
+	for i, m := range v.GetArray("messages") {
+		if _, err := e.readMessage(&q, i, m); err != nil {
+			x.fail(*err)
+			return
+		}
+	}
+	n := q.prompt.Tokens()
+	if q.prompt.Bytes == 0 {
+		n = 0
+	}
+	ids := make([]byte, 0, 6*n)
+	for i := range n {
+		if i > 0 {
+			ids = append(ids, ',')
+		}
+		ids = strconv.AppendUint(ids, textgen.Mix(q.prompt.Hash, uint64(i))%32000, 10)
+	}
+	if x.p.Family == "llamacpp" {
+		if v.GetBool("with_pieces") {
+			ids = append(bytes.ReplaceAll(append([]byte(`{"id":`), ids...), []byte(","), []byte(`,"piece":"?"},{"id":`)),
+				`,"piece":"?"}`...)
+		}
+		x.json(200, fmt.Appendf(nil, `{"tokens":[%s]}`, ids))
+		return
+	}
+	x.json(200, fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":[%s],"token_strs":null}`, n, e.o.MaxModelLen,
+		ids))
+}
+
+// countTokens answers the Messages dialect's counter: every text below system, messages and tools
+// counts.
+func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
+	var all scheduler.Prompt
+	all.Reset(e.o.Seed)
+	var walk func(v *fastjson.Value)
+	walk = func(v *fastjson.Value) {
+		switch v.Type() {
+		case fastjson.TypeString:
+			all.Add(v.GetStringBytes())
+		case fastjson.TypeArray:
+			for _, one := range v.GetArray() {
+				walk(one)
+			}
+		case fastjson.TypeObject:
+			v.GetObject().Visit(func(_ []byte, v *fastjson.Value) { walk(v) })
+		}
+	}
+	for _, name := range []string{"system", "messages", "tools"} {
+		if m := v.Get(name); m != nil {
+			walk(m)
+		}
+	}
+	x.json(http.StatusOK, fmt.Appendf(nil, `{"input_tokens":%d}`, all.Tokens()))
+}
+
+// loadOrUnload loads or unloads a model by hand.
+func loadOrUnload(e *Engine, x *exchange, v *fastjson.Value) {
+	name := string(v.GetStringBytes("model"))
+	if _, ok := e.served(name); !ok {
+		x.fail(x.p.UnknownModelError(name))
+		return
+	}
+	load, was := x.req.path == "/models/load", e.loaded.Has(name)
+	switch {
+	case load && was:
+		x.fail(profile.APIError{Status: 400, Message: "model is already running"})
+		return
+	case !load && !was:
+		x.fail(profile.APIError{Status: 400, Message: "model is not running"})
+		return
+	case load:
+		e.loaded.Add(name)
+	default:
+		e.loaded.Drop(name)
+	}
+	x.json(200, []byte(`{"success":true}`))
+}

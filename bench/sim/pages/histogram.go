@@ -1,0 +1,59 @@
+package pages
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+var bounds = [...]float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
+
+// Histogram counts durations, as engines report them. The zero value is empty.
+type Histogram struct {
+	mu     sync.Mutex
+	counts [len(bounds) + 1]int64
+	sum    float64
+	n      int64
+}
+
+// Observe counts one.
+func (h *Histogram) Observe(d time.Duration) {
+	s := d.Seconds()
+	i := 0
+	for i < len(bounds) && s > bounds[i] {
+		i++
+	}
+	h.mu.Lock()
+	h.counts[i]++
+	h.sum += s
+	h.n++
+	h.mu.Unlock()
+}
+
+// Total is the sum of all that was observed, in seconds.
+func (h *Histogram) Total() float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sum
+}
+
+// Text is the histogram in Prometheus' form, without the last line break.
+func (h *Histogram) Text(name, labels string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "# HELP %s Histogram of %s.\n# TYPE %s histogram\n", name, strings.TrimPrefix(name, "vllm:"), name)
+	more, alone := "", ""
+	if labels != "" {
+		more, alone = labels+",", "{"+labels+"}"
+	}
+	sum := int64(0)
+	for i, le := range bounds {
+		sum += h.counts[i]
+		fmt.Fprintf(&b, "%s_bucket{%sle=\"%g\"} %d\n", name, more, le, sum)
+	}
+	fmt.Fprintf(&b, "%s_bucket{%sle=\"+Inf\"} %d\n", name, more, h.n)
+	fmt.Fprintf(&b, "%s_count%s %d\n%s_sum%s %g", name, alone, h.n, name, alone, h.sum)
+	return b.String()
+}

@@ -1,0 +1,170 @@
+package pages
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"penstock/bench/sim/profile"
+	"penstock/bench/sim/wire"
+)
+
+//go:embed *.txtar
+var files embed.FS
+
+// Set is the pages of one engine.
+type Set struct {
+	all   *template.Template
+	types map[string]string
+}
+
+// Of returns the pages of a profile.
+func Of(p *profile.Profile) *Set {
+	s := &Set{types: map[string]string{}}
+	s.all = template.New("").Delims("<<", ">>").Funcs(template.FuncMap{
+		"json": func(s string) string { return string(wire.AppendString(nil, s)) },
+		"path": constant(profile.LeakedPath), "host": constant(profile.LeakedHost),
+		"secret": constant(profile.LeakedSecret), "voices": func() []string { return profile.KokoroVoices },
+		"owner": func(model string) string { return strings.SplitN(model, "/", 2)[0] },
+	})
+	names := map[string]string{"json": p.JSONType, "text": p.TextType, "none": ""}
+	for _, name := range []string{"common", p.Family, p.Name} {
+		text, err := fs.ReadFile(files, name+".txtar")
+		if err != nil && name == p.Name {
+			continue // a variant without pages of its own
+		}
+		for _, one := range strings.Split("\n"+string(text), "\n-- ")[1:] {
+			head, body, _ := strings.Cut(one, " --\n")
+			paths := strings.Fields(head)
+			n := 1 + max(0, slices.IndexFunc(paths[1:], func(f string) bool { return f[0] != '/' }))
+			ctype, known := names[strings.Join(paths[n:], " ")]
+			if !known {
+				ctype = strings.Join(paths[n:], " ")
+			}
+			switch body = strings.TrimSuffix(body, "\n") + "\n"; {
+			case strings.Contains(ctype, "json"):
+				body = indent.ReplaceAllString(body, "")
+			case strings.Count(body, "\n") == 1:
+				body = strings.TrimSpace(body)
+			}
+			for _, path := range paths[:n] {
+				template.Must(s.all.New(path).Parse(body))
+				s.types[path] = ctype
+			}
+		}
+	}
+	return s
+}
+
+func constant(s string) func() string { return func() string { return s } }
+
+// indent is what does not count in JSON.
+var indent = regexp.MustCompile(`\n[ \t]*`)
+
+// Has reports whether the engine has a page.
+func (s *Set) Has(path string) bool { return path != "" && path[0] == '/' && s.all.Lookup(path) != nil }
+
+// Show renders a page.
+func (s *Set) Show(path string, st *State) profile.Reply {
+	st.reply = profile.Reply{Status: 200, Type: s.types[path]}
+	var b bytes.Buffer
+	if err := s.all.ExecuteTemplate(&b, path, st); err != nil {
+		panic("BUG: page " + path + ": " + err.Error())
+	}
+	st.reply.Body = b.Bytes()
+	return st.reply
+}
+
+// State is an engine as its pages show it.
+type State struct {
+	*profile.Profile
+	Variant    bool     // another mode of the family's engine
+	Models     []string // served names
+	Model      string   // the first of them, or empty
+	First, Sim string   // what requests without a name, and those for "sim", are answered as
+	Name       string   // of the model that is shown
+	Loaded     func(model string) bool
+	Sick       bool
+	Query      string
+	Addr       string
+
+	Created              int64  // when the engine was started
+	Started              string // the same, as a text
+	Context              int    // tokens
+	Slots                int
+	Running              int
+	Waiting              int
+	Used                 int // tokens that running requests hold
+	KVSize               int
+	KVBlocks, UsedBlocks int
+	HitRate              float64
+	Speed                float64 // tokens a second
+	Idle                 func() bool
+
+	PrefillRate, TokenRate                        float64
+	Requests, Completed, Aborted, Rejected        int64
+	Generated, Prompted, Cached, Preempted, Steps int64
+	CacheAsked, CacheHit                          int64
+	QueueTime, TTFT, Total                        *Histogram
+	reply                                         profile.Reply
+}
+
+// Of is the state with one model in view.
+func (s *State) Of(model string) *State {
+	one := *s
+	one.Name = model
+	return &one
+}
+
+// Reply changes what the page is sent as.
+func (s *State) Reply(status int, ctype string) string {
+	s.reply.Status, s.reply.Type = status, ctype
+	return ""
+}
+
+// Line adds a header line.
+func (s *State) Line(name string, v any) string {
+	s.reply.Lines += fmt.Sprintf("%s: %v\r\n", name, v)
+	return ""
+}
+
+// Time is the time in so many seconds.
+func (s *State) Time(in int) string {
+	return time.Now().Add(time.Duration(in) * time.Second).UTC().Format(time.RFC3339)
+}
+
+// Asks reports whether the query has a part.
+func (s *State) Asks(part string) bool { return strings.Contains(s.Query, part) }
+
+// Digest is one for the model in view.
+func (s *State) Digest() string {
+	for i, n := range s.Models {
+		if n == s.Name {
+			return profile.Hex32(uint64(i))
+		}
+	}
+	return ""
+}
+
+// Work is the path of the first kind of work that a sound engine does.
+func (s *State) Work() string {
+	if s.Does("transcriptions") {
+		return "/v1/audio/transcriptions"
+	}
+	return "/inference"
+}
+
+func (s *State) Full() bool           { return s.Running >= s.Slots }
+func (s *State) Busy() int            { return s.Running + s.Waiting }
+func (s *State) Prompt() int          { return s.Context - 1 }
+func (s *State) Uncached() int64      { return s.Prompted - s.Cached }
+func (s *State) AllTokens() int64     { return s.Prompted + s.Generated }
+func (s *State) KVUsage() float64     { return float64(s.Used) / float64(s.KVSize) }
+func (s *State) Utilization() float64 { return float64(s.Running) / float64(max(1, s.Slots)) }
+func (s *State) Labels() string       { return `model_name="` + s.Model + `"` }

@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// server is an engine's listener and its connections.
+type server struct {
+	mu       sync.Mutex
+	ln       net.Listener
+	addr     net.Addr // the address of the first listener: what relisten takes again
+	take     func(net.Conn)
+	conns    map[*conn]struct{}
+	accepted atomic.Int64
+	closed   bool
+	wg       sync.WaitGroup
+	stop     chan struct{} // closed by close
+}
+
+func newServer() *server { return &server{conns: map[*conn]struct{}{}, stop: make(chan struct{})} }
+
+// start listens, and gives each connection to take.
+func (s *server) start(addr string, take func(net.Conn)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.addr != nil || s.closed {
+		return errors.New("simulated engine was started before")
+	}
+	s.take = take
+	return s.listen(addr)
+}
+
+// listen opens the listener; mu is held.
+func (s *server) listen(addr string) error {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for simulated engine: %w", err)
+	}
+	s.ln, s.addr = ln, ln.Addr()
+	s.wg.Go(func() { s.accept(ln) })
+	return nil
+}
+
+func (s *server) unlisten() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ln != nil {
+		_ = s.ln.Close()
+		s.ln = nil
+	}
+}
+
+func (s *server) relisten() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.addr == nil {
+		return errors.New("simulated engine is not running")
+	}
+	if s.ln != nil {
+		return nil
+	}
+	return s.listen(s.addr.String())
+}
+
+// drop closes a share of the connections; it spares one: the one that asked for it.
+func (s *server) drop(share float64, reset bool, spare *conn) int {
+	var victims []*conn
+	s.mu.Lock()
+	for c := range s.conns {
+		if c != spare {
+			victims = append(victims, c)
+		}
+	}
+	s.mu.Unlock()
+	victims = victims[:int(float64(len(victims))*min(max(share, 0), 1)+0.5)]
+	for _, c := range victims {
+		if reset {
+			c.reset()
+		} else {
+			c.close()
+		}
+	}
+	return len(victims)
+}
+
+func (s *server) close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.stop)
+	}
+	if s.ln != nil {
+		_ = s.ln.Close()
+		s.ln = nil
+	}
+	for c := range s.conns {
+		c.close()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+func (s *server) address() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.addr == nil {
+		return ""
+	}
+	return s.addr.String()
+}
+
+// open is how many connections are.
+func (s *server) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// accept runs the listener.
+func (s *server) accept(ln net.Listener) {
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(5 * time.Millisecond) // out of descriptors: wait for some to close
+			continue
+		}
+		s.take(nc)
+	}
+}
+
+// serve runs a connection in the background.
+func (s *server) serve(nc net.Conn, c *conn) {
+	s.accepted.Add(1)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		_ = nc.Close()
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	go func() {
+		defer s.wg.Done()
+		c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	}()
+}
