@@ -78,7 +78,9 @@ func (k *Key) SetDefaults() {
 // timeout stay empty, because the engine's profile knows them; so does the concurrency, which the
 // engine may report.
 func (u *Upstream) SetDefaults() {
-	*u = Upstream{Engine: EngineAuto, Weight: 1, Probe: Probe{Interval: seconds(2), Fall: 3, Rise: 2}}
+	*u = Upstream{
+		Engine: EngineAuto, Weight: 1, Probe: Probe{Interval: seconds(2), Fall: 3, Rise: 2}, Wake: Wake{Method: "POST"},
+	}
 }
 
 // SetDefaults gives an entry of models its defaults before it is read.

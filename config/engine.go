@@ -38,6 +38,7 @@ type Engine struct {
 	Capacity    []EngineValue `yaml:"capacity"`
 	Concurrency int           `yaml:"concurrency"` // when neither the file nor the engine says
 	Residents   EngineValue   `yaml:"residents"`   // where it tells how many models it keeps in memory
+	Asleep      EngineValue   `yaml:"asleep"`      // where it tells that it sleeps, and answers nothing but pages
 
 	// operation to path, for those that differ, "" for those it has not; see EngineOperations
 	Paths map[string]string `yaml:"paths"`
@@ -255,6 +256,7 @@ func (e *Engine) Problems() []string {
 	}
 	c.need(e.Concurrency >= 0, "concurrency: must not be negative")
 	c.value("residents", e.Residents)
+	c.value("asleep", e.Asleep)
 	for _, op := range slices.Sorted(maps.Keys(e.Paths)) {
 		c.need(slices.Contains(EngineOperations, op), fmt.Sprintf("paths.%s: not an operation; use one of %s", op,
 			strings.Join(EngineOperations, ", ")))

@@ -45,6 +45,9 @@ var words = map[string][]string{
 	"log.format":       {LogFormatJSON, LogFormatConsole},
 	"keys.operations":  Operations(),
 	"upstreams.native": {OpMessages, OpResponses},
+
+	"upstreams.wake.method": {"GET", "POST", "PUT"},
+
 	"models.kind": {
 		KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding,
 		KindRerank,

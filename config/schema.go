@@ -218,7 +218,17 @@ type Upstream struct {
 	// how many models an engine that loads on demand keeps in memory: calls for others wait for their
 	// turn; the engine's own number, where it tells one, if that is smaller; 0: no turns
 	Residents int `yaml:"residents"`
-	Edges     int `yaml:"-"` // those that share its slots: Fleet.Edges
+	// a request that starts the engine when a call finds none of its model's engines
+	Wake  Wake `yaml:"wake"`
+	Edges int  `yaml:"-"` // those that share its slots: Fleet.Edges
+}
+
+// Wake is the request that wakes an engine which sleeps or was stopped: /wake_up of vLLM, or a
+// script of the operator's. It has no body, and nothing of a client's.
+type Wake struct {
+	URL    string   `yaml:"url"`    // empty: it is not woken
+	Method string   `yaml:"method"` // GET, POST or PUT; default POST
+	After  Duration `yaml:"after"`  // how long the engine must have been away
 }
 
 // Concurrency is written as one number (one shared pool) or as a map of separate pools; zero value:

@@ -96,6 +96,7 @@ func (c upstreamChecks) all() {
 		c.pools(at+".concurrency", u.Concurrency)
 		c.probe(at+".probe", u.Probe)
 		c.upstreamTLS(at+".tls", u)
+		c.wake(at+".wake", u.Wake)
 		c.check.eachOneOf(at+".native", "upstreams.native", "a dialect that can be passed through", u.Native)
 		if u.Weight <= 0 || u.Weight > 1000 {
 			c.check.fail(at+".weight",
@@ -135,6 +136,22 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 		return
 	}
 	seen[u.URL] = path
+}
+
+func (c upstreamChecks) wake(path string, w Wake) {
+	if w.URL == "" {
+		if w.After != 0 {
+			c.check.fail(path, "a wake needs a url, such as http://10.0.0.11:8000/wake_up")
+		}
+		return
+	}
+	address, query, _ := strings.Cut(w.URL, "?")
+	if _, err := checkHTTP(address); err != nil {
+		c.check.fail(path+".url", "%s", err)
+	} else if strings.ContainsFunc(query, func(r rune) bool { return r <= ' ' || r > '~' || r == '#' }) {
+		c.check.fail(path+".url", "the query holds blanks, a # or other characters that must be escaped")
+	}
+	c.check.oneOf(path+".method", "upstreams.wake.method", "a method", w.Method)
 }
 
 func (c upstreamChecks) engine(path, name string) {

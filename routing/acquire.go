@@ -3,7 +3,7 @@ package routing
 import "penstock/upstreams"
 
 // Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
-// must release it exactly once. The error is ErrNoUpstream or a *FullError.
+// must release it exactly once. The error is ErrNoUpstream, ErrStarting or a *FullError.
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
@@ -12,6 +12,8 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 	for range r.targets { // at most one lost race per target
 		best, eligible := r.pick(q, start)
 		switch {
+		case !eligible && starting(r, q):
+			return nil, nil, ErrStarting
 		case !eligible:
 			return nil, nil, ErrNoUpstream
 		case best == nil:

@@ -79,7 +79,7 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 	state := upstreams.StateUp
 	if !r.anyAllowed(q, state) {
 		if state = upstreams.StatePending; !r.anyAllowed(q, state) {
-			return Room{None: true}
+			return Room{None: !starting(r, q)}
 		}
 	}
 	room := Room{Shared: u.Limits().Shared}
@@ -188,7 +188,53 @@ func (r *Route) SeparatePools() bool {
 	return false
 }
 
-// Full is the refusal of a query for which every eligible target is at its limit.
+// Full is the refusal of a query for which every eligible target is at its limit, or is to be woken
+// first.
 func (r *Route) Full(q *Query) error {
+	if starting(r, q) {
+		return ErrStarting
+	}
 	return &FullError{Pool: q.Pool, Capacity: r.Capacity(q.Pool, q.Now)}
+}
+
+// starting reports whether none of the route's engines is there, and one may be woken or is being
+// woken.
+func starting(r *Route, q *Query) (starting bool) {
+	q.at = upstreams.At(q.Now)
+	for i := range r.targets {
+		t := &r.targets[i]
+		if u := t.Upstream; u.EligibleIn(upstreams.StateUp, q.at) || u.EligibleIn(upstreams.StatePending, q.at) {
+			return false
+		}
+		starting = starting || t.wakes(q)
+	}
+	return starting
+}
+
+// wakes reports whether the target's engine may be woken, or is being woken, for the query.
+func (t *Target) wakes(q *Query) bool {
+	u := t.Upstream
+	return u.State() == upstreams.StateDown && u.Mode() == upstreams.ModeReady && !q.excludes(t) &&
+		u.Health.Wake.Possible(q.Now)
+}
+
+// Wake asks for one of the route's engines, of those that may be woken the first in the
+// configuration, unless one is being woken already.
+func (r *Route) Wake(q *Query) {
+	var first *upstreams.Upstream
+	for i := range r.targets {
+		t := &r.targets[i]
+		if !t.wakes(q) {
+			continue
+		}
+		if t.Upstream.Health.Wake.Starting(q.Now) {
+			return
+		}
+		if first == nil {
+			first = t.Upstream
+		}
+	}
+	if first != nil {
+		first.Health.Wake.Ask(q.Now)
+	}
 }

@@ -11,6 +11,10 @@ import (
 // behind an open breaker, or were excluded by the query.
 var ErrNoUpstream = errors.New("no healthy upstream")
 
+// ErrStarting is an ErrNoUpstream of a route that has an engine which is being woken, or may be: it
+// is worth to wait.
+var ErrStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream)
+
 // FullError says that eligible targets exist and every one of them is at its limit. It carries the
 // capacity at that moment, for the refusal's metadata.
 type FullError struct {

@@ -94,6 +94,13 @@
 // how many fit where the engine says so. A clock that runs out while the engine may be loading the
 // model counts as no failure.
 //
+// # Engines that sleep
+//
+// An engine with `wake` is asked to start by the first call that finds none of its model's engines
+// up (package wake); what the others wait for is that one start. A vLLM that says it sleeps is down
+// although its health page is good. Probes come more often during a start, and decide when the
+// engine is back.
+//
 // # Design
 //
 // Probes and scrapes use the same exchange as calls, on a transport of their own: one HTTP

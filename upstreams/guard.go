@@ -19,6 +19,7 @@ const (
 	guardProbe      = "probe"      // a round of an upstream's prober
 	guardGeneration = "generation" // a generation probe
 	guardAddresses  = "addresses"  // a look-up of a name with `resolve`
+	guardWake       = "wake"       // a request that wakes an engine
 	guardRoom       = "room"       // the waking of calls that wait for room
 )
 

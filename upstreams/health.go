@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/upstreams/engine"
+	"penstock/upstreams/wake"
 )
 
 // State is where in its life an upstream is.
@@ -111,6 +112,8 @@ type Health struct {
 	state    atomic.Uint32 // a State, never retiring
 	suspect  atomic.Bool   // the machine is suspicious, so a call's answer means something to it
 	returned atomic.Int64  // when the upstream last came back from down (ticks); 0: never
+
+	Wake wake.Waker // of an engine that is away
 
 	mu    sync.Mutex // held for bookkeeping only, never over I/O
 	facts healthFacts
@@ -222,6 +225,11 @@ func (h *Health) publish(cause string, now time.Time) {
 	}
 	h.facts.changed = now
 	h.state.Store(uint32(state))
+	if state == StateUp {
+		h.Wake.Here(now)
+	} else {
+		h.Wake.Away(now)
+	}
 	h.hooks.log.Info("upstream changed state",
 		zap.Stringer("from", before), zap.Stringer("to", state), zap.String("cause", cause))
 	h.hooks.room()

@@ -14,10 +14,16 @@ type series struct {
 	attempts  [outcomeCount]*metrics.Counter
 	abandoned [fateCount]*metrics.Counter
 	generated [engine.GenerationCount]*metrics.Counter
+	wakes     [len(wakeResults)]*metrics.Counter
 
 	set        *metrics.Set // nil: it has been taken away
 	registered bool
 }
+
+// wakeResults are what becomes of requests that wake an engine.
+var wakeResults = [...]string{"asked", "failed"}
+
+const wakeAsked, wakeFailed = 0, 1
 
 // count books what has become of abandoned calls.
 func (s *series) count(fates [fateCount]int) {
@@ -72,6 +78,9 @@ func (s *series) show(u *Upstream) {
 	}
 	for f := range fateCount {
 		counter(set, &s.abandoned[f], "penstock_upstream_abandoned_total"+label+",slot="+strconv.Quote(f.String())+"}")
+	}
+	for i, result := range wakeResults {
+		counter(set, &s.wakes[i], "penstock_upstream_wakes_total"+label+",result="+strconv.Quote(result)+"}")
 	}
 	for g := range engine.GenerationCount {
 		name := "penstock_upstream_generation_probes_total" + label + ",result=" + strconv.Quote(g.String()) + "}"

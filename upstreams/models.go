@@ -76,6 +76,13 @@ func (v *modelView) serves(served string) bool {
 	return v.list.Serves(v.profile, served)
 }
 
+// loaded reports whether the engine lists the name as loaded, and false for ok where it does not
+// say.
+func (v *modelView) loaded(served string) (loaded, ok bool) {
+	m, _ := v.list.Find(v.profile, served)
+	return m.Loaded, m.LoadedKnown
+}
+
 // ServedModel is one served name at one upstream. The upstream keeps it up to date, so that a pick
 // reads one atomic where Serves looks the name up. It lives as long as the upstream, and any
 // goroutine may call its methods.
@@ -142,8 +149,8 @@ func (m *ServedModel) loads() bool {
 		return p.Cold()
 	}
 	v := m.all.view.Load()
-	info, ok := v.list.Find(v.profile, m.served)
-	return ok && info.LoadedKnown && !info.Loaded && v.profile.Has(config.QuirkLoadsOnDemand)
+	loaded, ok := v.loaded(m.served)
+	return ok && !loaded && v.profile.Has(config.QuirkLoadsOnDemand)
 }
 
 // takeTurn takes a turn of a model for a request of the edge's own. The turn is nil where there are
@@ -242,17 +249,9 @@ func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	defer s.mu.Unlock()
 	v := s.view.Load()
 	s.show(v.profile, list, v.missing.still(v.profile, list, begun))
-	if g := s.places.Gate(); g != nil && list != nil && g.Observe(s.loaded, begun) {
+	if g := s.places.Gate(); g != nil && list != nil && g.Observe(s.view.Load().loaded, begun) {
 		s.hooks.room()
 	}
-}
-
-// loaded reports whether the engine lists the name as loaded, and false for ok where it does not
-// say.
-func (s *ServedModels) loaded(served string) (loaded, ok bool) {
-	v := s.view.Load()
-	m, _ := v.list.Find(v.profile, served)
-	return m.Loaded, m.LoadedKnown
 }
 
 // told takes over how many models the engine says that it keeps.

@@ -14,6 +14,7 @@ import (
 	"penstock/config"
 	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
+	"penstock/upstreams/wake"
 )
 
 const (
@@ -68,6 +69,7 @@ type prober struct {
 	rand     func() float64
 	kicks    chan struct{}
 	ctx      context.Context // ends with the prober; generation probes run beside its loop
+	wakes    sync.WaitGroup
 	stop     context.CancelFunc
 	done     chan struct{}
 
@@ -93,6 +95,7 @@ func (p *prober) start(last func()) {
 	p.ctx, p.stop = ctx, cancel
 	go p.up.hooks.guard.Once(guardProbe, func() {
 		defer close(p.done)
+		defer p.wakes.Wait()
 		defer last()
 		p.up.hooks.guard.Loop(ctx.Done(), guardProbe, func() { p.run(ctx) })
 	})
@@ -149,7 +152,7 @@ func (p *prober) pause() time.Duration {
 	switch {
 	case state == StateUp && (row > 0 || p.up.Models.view.Load().missing.lately(time.Now())):
 		pause = min(interval, confirmPause)
-	case state == StateDown && row > 0:
+	case state == StateDown && (row > 0 || p.up.Health.Wake.Starting(time.Now())):
 		pause = min(interval, returnPause)
 	case state == StateDown:
 		p.backoff = min(max(p.backoff*2, returnPause), 2*interval, backoffMax)
@@ -181,6 +184,13 @@ func (p *prober) tick(ctx context.Context) {
 		health, err = p.get(ctx, path, timeout)
 	}
 	good := err == nil && alive(health.Status)
+	if good && u.Health.Wake.Configured() {
+		health.Body = bytes.Clone(health.Body)
+		if r := p.reader(timeout); r.Asleep(ctx) {
+			good, err = false, errAsleep
+			u.Health.distrust() // it says so itself
+		}
+	}
 	if good && !engine.IsAuto(s.spec.Engine) && !p.known {
 		health.Body = bytes.Clone(health.Body)
 		_ = p.recognise(ctx, s) // the named profile holds until a variant shows itself
@@ -201,6 +211,44 @@ func (p *prober) tick(ctx context.Context) {
 	if ctx.Err() == nil {
 		p.book(good, health.Status, err, time.Since(begun))
 		u.probing.verdict()
+	}
+}
+
+// errAsleep is the failure of a probe of an engine that says that it sleeps.
+var errAsleep = &http1.Failure{Kind: http1.Unreachable, Reason: "asleep"}
+
+// wake makes the request that wakes the engine, and has the calls that wait look again where that
+// has come to nothing.
+func (p *prober) wake(run wake.Run) {
+	u, last := p.up, time.NewTimer(run.Wait+run.Patience)
+	defer last.Stop()
+	defer u.hooks.room()
+	u.hooks.guard.Point(guardWake)
+	first := time.NewTimer(run.Wait)
+	defer first.Stop()
+	select {
+	case <-p.ctx.Done(): // a reload may have put another prober in the place of this one
+		u.Health.Wake.Cancel()
+		return
+	case <-run.Over: // back by itself
+		return
+	case <-first.C:
+	}
+	status, err := engine.Wake(p.ctx, run.Spec, string(u.identity.id), run.Patience)
+	if err != nil || status/100 != 2 {
+		u.hooks.log.Warn("upstream's engine could not be woken",
+			zap.Int("status", status), zap.String("reason", engine.ReasonOf(err)))
+		u.series.wakes[wakeFailed].Inc()
+		u.Health.Wake.Failed(time.Now())
+		return
+	}
+	u.hooks.log.Info("upstream's engine was asked to wake")
+	u.series.wakes[wakeAsked].Inc()
+	p.kick()
+	select {
+	case <-p.ctx.Done():
+	case <-run.Over:
+	case <-last.C:
 	}
 }
 
@@ -374,6 +422,21 @@ func (p *probing) stop() (done <-chan struct{}) {
 		return prober.done
 	}
 	return nil
+}
+
+// wake has the prober wake the engine.
+func (p *probing) wake(run wake.Run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	prober := p.prober
+	if prober == nil {
+		return
+	}
+	prober.wakes.Add(1)
+	go prober.up.hooks.guard.Once(guardWake, func() {
+		defer prober.wakes.Done()
+		prober.wake(run)
+	})
 }
 
 // kick has the prober look at once.

@@ -135,6 +135,7 @@ func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool
 	}
 	u.slots.configure(&st.spec, st.weight, u.engine.Load())
 	u.Models.configure(u.engine.Load(), st)
+	u.Health.Wake.Configure(st.spec.Wake)
 	if old.probe != st.probe {
 		u.Health.setThresholds(st.probe.fall, st.probe.rise)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"penstock/upstreams/engine"
 	"penstock/upstreams/residency"
+	"penstock/upstreams/wake"
 )
 
 // Status is everything about an upstream at one moment, as plain data for the status page and for
@@ -44,6 +45,7 @@ type Status struct {
 	Attempts  map[string]uint64 `json:"attempts"`  // by result, since the start
 	Abandoned map[string]uint64 `json:"abandoned"` // calls given up, by what the engine did with their slots
 
+	Wake      *wake.Status        `json:"wake,omitempty"`      // of an engine that can be woken
 	Residency *residency.Snapshot `json:"residency,omitempty"` // whose turn it is, where models take turns
 
 	GenerationProbes map[string]uint64 `json:"generation_probes"` // the edge's own, by result, since the start
@@ -68,6 +70,8 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 		return "upstream is retiring: the configuration has left it out"
 	case s == StatePending:
 		return "upstream has not been probed yet: it is used only while the route has none that is up"
+	case s == StateDown && u.Health.Wake.Starting(now):
+		return "upstream's engine is being woken"
 	case s == StateDown:
 		return "upstream is down: " + u.Health.lastFailure()
 	case u.Breaker.Position(now) == BreakerOpen:
@@ -112,7 +116,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		Attempts: map[string]uint64{}, Abandoned: map[string]uint64{}, GenerationProbes: map[string]uint64{},
 		ReportAge: -1, Models: u.Models.All(), Missing: u.Models.unserved(u.settings.Load().expected),
 		TTFT: u.Averages.TTFT().Seconds(), BytesPerToken: cmp.Or(u.Averages.BytesPerToken(), usualBytesPerToken),
-		Generation: u.generations.newest(),
+		Generation: u.generations.newest(), Wake: u.Health.Wake.Status(now),
 	}
 	if report := u.reports.last.Load(); report != nil {
 		r := report.Report

@@ -137,6 +137,9 @@ func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 	case s == StatePending, !u.Models.Serves(served):
 		until = u.probing.due.Load()
 	}
+	if u.Health.Wake.Possible(now) {
+		return u.Health.Wake.Expected(now)
+	}
 	if breaker := u.Breaker.openUntil.Load(); breaker != breakerClosed {
 		until = max(until, breaker)
 	}

@@ -34,6 +34,9 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	switch {
 	case errors.As(err, &full):
 		return p.waitForSlot(&q, err)
+	case errors.Is(err, routing.ErrStarting):
+		m.Route.Wake(&q)
+		return p.waitForSlot(&q, err)
 	case !errors.Is(err, routing.ErrNoUpstream), !p.call.config.follow(p.call.shared.Current()):
 		return nil, nil, err
 	}
@@ -57,21 +60,27 @@ func (p picker) waitForSlot(q *routing.Query, full error) (lease *upstreams.Leas
 		need.Key = p.call.rates.key.ID
 	}
 	begun := time.Now()
-	q.Now, err = begun, full
+	q.Now = begun
 	quit := m.Route.Wait(q)
 	defer quit()
 	waited := m.Queue.Wait(left, &need, begun.Add(m.Config.Queue.Wait.D()), func() bool {
 		q.Now = time.Now()
 		p.call.config.follow(p.call.shared.Current()) // a reload may have given the model other engines
-		lease, target, err = p.call.config.model.Route.Acquire(q)
+		route := p.call.config.model.Route
+		lease, target, err = route.Acquire(q)
+		if errors.Is(err, routing.ErrStarting) {
+			route.Wake(q)
+			return false
+		}
 		var stillFull *routing.FullError
 		return !errors.As(err, &stillFull)
 	})
 	p.call.record.Queue += time.Since(begun)
 	if waited == nil {
 		p.call.setPhase(&phaseWaiting)
-	} else if err == nil {
-		err = full
+	} else {
+		q.Now = time.Now()
+		err = p.call.config.model.Route.Full(q)
 	}
 	return lease, target, err
 }

@@ -23,7 +23,7 @@ var allowed = map[string]struct {
 	"translate/apierr":    {ours: "translate/jsonx", never: "net os log"},
 	"translate":           {ours: "translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/chat":      {ours: "translate translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
-	"upstreams":           {ours: "config upstreams/engine upstreams/http1 upstreams/residency", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"upstreams":           {ours: "config upstreams/engine upstreams/http1 upstreams/residency upstreams/wake", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/auth":          {ours: "config translate/apierr upstreams/http1/httptoken", never: "net log"},
 	"proxy/httpserver":    {ours: "config translate/apierr upstreams/http1/httptoken proxy/body proxy/guard proxy/listen", modules: "github.com/valyala/fasthttp github.com/fasthttp/router", never: "net/http log"},
@@ -87,6 +87,7 @@ var allowed = map[string]struct {
 
 	"upstreams/engine":          {ours: "config upstreams/http1", never: "net/http log"},
 	"upstreams/residency":       {never: "net os log"},
+	"upstreams/wake":            {ours: "config", never: "net os log"},
 	"upstreams/http1":           {ours: "upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket", never: "net/http log"},
 	"upstreams/http1/chunked":   {ours: "upstreams/http1/httptoken", never: "net os log time"}, // for proxy/listen, too
 	"upstreams/http1/httptoken": {never: "net os log time"},

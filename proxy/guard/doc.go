@@ -50,6 +50,7 @@
 //	proxy/observe/sink.go NewSink                       log          the lines of one write, counted as dropped; started again
 //	proxy/observe/trace.go newSpanQueue                 spans        one batch of spans, counted as dropped; started again
 //	upstreams/probe.go prober.start                     probe        one probe; started again
+//	upstreams/probe.go probing.wake                      wake         one request for an engine
 //	upstreams/plan.go Plan.Probe                         probe        a reload's look at one upstream, which then counts as unknown
 //	upstreams/generation_probe.go generationProber.start generation   one generation probe; its slot is freed, the breaker stays as it is
 //	upstreams/generation_probe.go generationProber.retrialLater room         starts CircuitBreaker.halfOpen
@@ -66,8 +67,8 @@
 //	upstreams/http1/idle_pool.go idlePool.sweep         engines      one look at idle connections; the next comes with the next call
 //	upstreams/http1/conn.go conn.interruptUnacked       engines      the early end of one write under TLS to a host that vanished
 //	upstreams/http1/transport.go Transport.ExchangeWhile  engines    nothing; the exchange of a probe ends by its clock
-//	upstreams/models.go ServedModels.awaitTurn           room         starts ServedModels.turnsChange
-//	upstreams/models.go ServedModels.turnsChange         room         one waking of calls that wait; the next freed slot wakes them
+//	upstreams/models.go ServedModels.awaitTurn           room         starts turnsChange
+//	upstreams/models.go ServedModels.turnsChange         room         one waking of those who wait
 //	upstreams/breaker.go CircuitBreaker.publish          room         starts CircuitBreaker.halfOpen
 //	upstreams/breaker.go CircuitBreaker.halfOpen         room         one waking of calls that wait; the next freed slot wakes them
 //	upstreams/engine/detect.go Discover                 -            a command that is no serving edge: it ends with its stack

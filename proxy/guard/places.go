@@ -18,6 +18,7 @@ const (
 	Addresses  = "addresses"
 	Names      = "names"
 	Engines    = "engines"
+	Wake       = "wake"
 	Room       = "room"
 	Reload     = "reload"
 	Files      = "files"
@@ -30,7 +31,7 @@ const (
 
 var places = []string{
 	Handler, Admin, Connection, Stream, WebSocket, End, StatusPage, Accept, Clients, Linger, Probe,
-	Generation, Addresses, Names, Engines, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
+	Generation, Addresses, Names, Engines, Wake, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
 }
 
 // Places returns every place, in a fixed order.

@@ -58,6 +58,7 @@ var families = []Family{
 	{"penstock_upstream_up", Gauge, "1 when the upstream's probes pass."},
 	{"penstock_upstream_state_seconds", Gauge, "How long the upstream has been in its state."},
 	{"penstock_upstream_admitted", Gauge, "1 when the operator lets calls go there; 0 while it is drained or in maintenance."},
+	{"penstock_upstream_wakes_total", Counter, "Requests that were to wake the upstream's engine, by result: asked, failed."},
 	{"penstock_upstream_breaker_open", Gauge, "1 when the breaker is open or half-open."},
 	{"penstock_upstream_inflight", Gauge, "Leases held, by pool."},
 	{"penstock_upstream_limit", Gauge, "Slots, by pool; less what ghosts hold."},

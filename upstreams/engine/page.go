@@ -95,6 +95,20 @@ func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	return clampCount(n64), ok && n64 >= 1
 }
 
+// Asleep reports whether the engine says that it sleeps.
+func (r *Reader) Asleep(ctx context.Context) bool {
+	v := r.Profile.spec.Asleep
+	if v.Path == "" {
+		return false
+	}
+	content, err := r.content(ctx, v.Path)
+	if err != nil {
+		return false
+	}
+	asleep, _ := fieldSays(content, v.Field)
+	return asleep
+}
+
 // Load reads the engine's work from the first of its pages that answers, beginning with number
 // first. It returns the number and the path of that page, for the next time.
 func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path string, ok bool) {

@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// script is what an operator's script behind wake.url would be: it starts an engine when it is asked to, which takes a moment.
+type script struct {
+	*httptest.Server
+	requests atomic.Int32
+	said     atomic.Pointer[string] // the last request, but for its Host
+	fail     atomic.Bool
+	once     sync.Once
+}
+
+func newScript(t *testing.T, start func()) *script {
+	s := &script{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		said := fmt.Sprint(r.Method, " ", r.URL, " ", r.ContentLength, " ", r.Header)
+		s.said.Store(&said)
+		if s.fail.Load() {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		s.once.Do(func() { time.AfterFunc(500*time.Millisecond, start) })
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// stopped returns an edge over one engine that does not run yet, and the script that starts it.
+func stopped(t *testing.T, model string, more rig.Setup) (*penstock, *script) {
+	ln := rig.Listen(t)
+	address := ln.Addr().String()
+	ln.Close()
+	s := newScript(t, func() { rig.StartEngine(t, sim.Options{Listen: address}) })
+	more.Fakes, more.Cold, more.Model = []string{"http://" + address}, true, model
+	more.Upstream = fmt.Sprintf("probe: { interval: 200ms }, wake: { url: %q }", s.URL+"/start?engine=a")
+	return start(t, more), s
+}
+
+// TestWakeOneForMany: calls that find no engine wait in their queue, one request starts the engine, and all of them are served.
+func TestWakeOneForMany(t *testing.T) {
+	t.Parallel()
+	p, s := stopped(t, "queue: { depth: 20, wait: 60s }", rig.Setup{})
+	p.wantDown()
+	var calls sync.WaitGroup
+	for i := range 12 {
+		calls.Go(func() {
+			stream := ""
+			if i%2 == 0 {
+				stream = `"stream":true`
+			}
+			p.Post(chatPath, p.Chat(stream)).WantStatus(200)
+		})
+	}
+	calls.Wait()
+	if n := s.requests.Load(); n != 1 {
+		t.Errorf("%d requests for the engine", n)
+	}
+	if said := *s.said.Load(); !strings.HasPrefix(said, "POST /start?engine=a 0 ") || strings.Contains(said, "Bearer") || strings.Contains(said, "Request") {
+		t.Errorf("it was asked with %s", said)
+	}
+	if n := p.Metric("penstock_upstream_wakes_total", `result="asked"`); n != 1 {
+		t.Errorf("%v are counted", n)
+	}
+}
+
+// TestWakeWithoutQueue: a call without a queue is refused with the time that the start is expected to take, and starts the engine
+// for the next.
+func TestWakeWithoutQueue(t *testing.T) {
+	t.Parallel()
+	p, s := stopped(t, "", rig.Setup{})
+	p.wantDown()
+	r := p.Post(chatPath, p.Chat("")).WantStatus(503)
+	if after := r.Header.Get("Retry-After"); len(after) != 2 { // 30 s and some jitter, while no start was seen
+		t.Errorf("Retry-After %s", after)
+	}
+	rig.WaitFor(t, rig.Patience, "the engine is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	if n := s.requests.Load(); n != 1 {
+		t.Errorf("%d requests for the engine", n)
+	}
+}
+
+// TestWakeFails: a request that fails ends the wait of all, with a Retry-After, and is not made again for each of them.
+func TestWakeFails(t *testing.T) {
+	t.Parallel()
+	p, s := stopped(t, "queue: { depth: 20, wait: 60s }", rig.Setup{})
+	s.fail.Store(true)
+	p.wantDown()
+	var calls sync.WaitGroup
+	for range 5 {
+		calls.Go(func() {
+			if r := p.Post(chatPath, p.Chat("")).WantStatus(503); r.Header.Get("Retry-After") == "" {
+				t.Error("no Retry-After")
+			}
+		})
+	}
+	calls.Wait()
+	if n := s.requests.Load(); n != 1 {
+		t.Errorf("%d requests for the engine", n)
+	}
+}
+
+// wantDown waits until the probes have seen that there is no engine.
+func (p *penstock) wantDown() {
+	rig.WaitFor(p.T, rig.Patience, "the upstream is down", func() bool {
+		s := p.Status()
+		return len(s.Upstreams) == 1 && s.Upstreams[0].State == "down"
+	})
+}

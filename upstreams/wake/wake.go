@@ -1,0 +1,189 @@
+// Package wake decides when an engine that is away is woken: by one request to an URL of the
+// operator's, for however many calls wait for it.
+//
+// An engine is away while its upstream is down, or says that it sleeps. A call that finds none of
+// its model's engines asks for a wake. The request is made once the engine has been away for
+// `after`, and not again before the start has had its time: three times as long as the last one
+// took, and two minutes at least. Where the request fails, the next may follow ten seconds later.
+//
+// The package does no I/O and has no goroutine, and the time is an argument.
+package wake
+
+import (
+	"sync"
+	"time"
+
+	"penstock/config"
+)
+
+const (
+	// assumedStart is how long a start is taken to last before one was seen.
+	assumedStart = 30 * time.Second
+	// A start has startsMax times as long as the last one took, and startMin at least.
+	startsMax = 3
+	startMin  = 2 * time.Minute
+	// failedPause is the time between a request that failed and the next.
+	failedPause = 10 * time.Second
+)
+
+// Waker is what is known of one engine's sleep. Its methods may be called from any goroutine.
+type Waker struct {
+	start func(Run)
+
+	mu     sync.Mutex
+	spec   config.Wake
+	away   time.Time     // since when the engine is away; zero: it is not
+	begun  time.Time     // when the start under way began; zero: none is
+	failed time.Time     // when a request failed last
+	took   time.Duration // the last start; 0: none was seen
+	over   chan struct{} // closed at the end of the start under way; nil: none is
+}
+
+// Run is one start, for who makes its request.
+type Run struct {
+	Spec     config.Wake
+	Wait     time.Duration   // before the request
+	Patience time.Duration   // how long the whole may take
+	Over     <-chan struct{} // closed when the engine is back, or the request has failed
+}
+
+// Init sets what makes the request. It must not block, and reports with Failed where it fails.
+func (w *Waker) Init(start func(Run)) { w.start = start }
+
+// Configure takes over the settings.
+func (w *Waker) Configure(spec config.Wake) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spec = spec
+}
+
+// Configured reports whether there is a request to be made.
+func (w *Waker) Configured() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.spec.URL != ""
+}
+
+// Away notes that the engine has gone.
+func (w *Waker) Away(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.away.IsZero() {
+		w.away = now
+	}
+}
+
+// Here notes that the engine is back.
+func (w *Waker) Here(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.begun.IsZero() {
+		w.took = now.Sub(w.begun)
+	}
+	w.away, w.failed = time.Time{}, time.Time{}
+	w.end()
+}
+
+// end ends the start under way, where there is one.
+func (w *Waker) end() {
+	if w.begun = (time.Time{}); w.over != nil {
+		close(w.over)
+		w.over = nil
+	}
+}
+
+// Possible reports whether the engine is away and a start is under way or may be asked for.
+func (w *Waker) Possible(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.starting(now) || w.startable(now)
+}
+
+// Starting reports whether a start is under way.
+func (w *Waker) Starting(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.starting(now)
+}
+
+// Ask asks for a start, unless one is under way or may not be asked for now.
+func (w *Waker) Ask(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.starting(now) || !w.startable(now) {
+		return
+	}
+	w.end()
+	w.begun, w.over = now, make(chan struct{})
+	wait := max(0, w.away.Add(w.spec.After.D()).Sub(now))
+	w.start(Run{Spec: w.spec, Wait: wait, Patience: w.patience(), Over: w.over})
+}
+
+// Failed notes that the request has failed.
+func (w *Waker) Failed(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.begun.IsZero() {
+		w.failed = now
+		w.end()
+	}
+}
+
+// Cancel notes that the request will not be made. The next call may ask for another start.
+func (w *Waker) Cancel() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end()
+}
+
+// Expected returns how long it will be until the engine is back, by its last start: 0 when it is
+// not away.
+func (w *Waker) Expected(now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	start := w.took
+	if start == 0 {
+		start = assumedStart
+	}
+	switch {
+	case w.away.IsZero():
+		return 0
+	case w.starting(now):
+		return max(time.Second, start-now.Sub(w.begun))
+	}
+	return start + max(0, w.failed.Add(failedPause).Sub(now))
+}
+
+// Status is a waker at one moment.
+type Status struct {
+	Away     float64 `json:"away_seconds"`     // -1: it is not
+	Starting float64 `json:"starting_seconds"` // -1: no start is under way
+	Took     float64 `json:"last_start_seconds"`
+}
+
+// Status returns the state, or nil where nothing is to be woken.
+func (w *Waker) Status(now time.Time) *Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.spec.URL == "" {
+		return nil
+	}
+	s := &Status{Away: -1, Starting: -1, Took: w.took.Seconds()}
+	if !w.away.IsZero() {
+		s.Away = now.Sub(w.away).Seconds()
+	}
+	if w.starting(now) {
+		s.Starting = now.Sub(w.begun).Seconds()
+	}
+	return s
+}
+
+func (w *Waker) patience() time.Duration { return max(startsMax*w.took, startMin) + w.spec.After.D() }
+
+func (w *Waker) starting(now time.Time) bool {
+	return !w.away.IsZero() && !w.begun.IsZero() && now.Sub(w.begun) < w.patience()
+}
+
+func (w *Waker) startable(now time.Time) bool {
+	return w.spec.URL != "" && !w.away.IsZero() && (w.failed.IsZero() || now.Sub(w.failed) >= failedPause)
+}

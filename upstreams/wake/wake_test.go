@@ -1,0 +1,79 @@
+package wake
+
+import (
+	"testing"
+	"time"
+
+	"penstock/config"
+)
+
+var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func at(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
+
+func over(r Run) bool {
+	select {
+	case <-r.Over:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestWaker follows one engine: many calls make one request, a start has its time, what failed is
+// asked again after a pause, and the length of a start is learned.
+func TestWaker(t *testing.T) {
+	var w Waker
+	var runs []Run
+	w.Init(func(r Run) { runs = append(runs, r) })
+	expect := func(now time.Time, requests int, possible, starting bool, expected time.Duration) {
+		t.Helper()
+		if len(runs) != requests || w.Possible(now) != possible || w.Starting(now) != starting || w.Expected(now) != expected {
+			t.Fatalf("after %v: %d requests, possible %v, starting %v, expected in %v", now.Sub(t0), len(runs), w.Possible(now), w.Starting(now), w.Expected(now))
+		}
+	}
+	w.Away(at(0))
+	w.Ask(at(0))
+	expect(at(0), 0, false, false, assumedStart) // there is nothing to be asked
+	w.Configure(config.Wake{URL: "http://h/wake", Method: "POST", After: config.Duration(3 * time.Second)})
+	expect(at(1), 0, true, false, assumedStart)
+	for range 5 {
+		w.Ask(at(1))
+	}
+	expect(at(1), 1, true, true, assumedStart)
+	if r := runs[0]; r.Wait != 2*time.Second || r.Patience != startMin+3*time.Second || over(r) || r.Spec.Method != "POST" {
+		t.Fatalf("%+v", r)
+	}
+	expect(at(11), 1, true, true, assumedStart-10*time.Second)
+	expect(at(100), 1, true, true, time.Second)
+	w.Ask(at(100))
+	w.Away(at(100)) // it is no news
+	w.Failed(at(101))
+	w.Failed(at(102)) // of a start that has ended
+	expect(at(102), 1, false, false, 9*time.Second+assumedStart)
+	w.Ask(at(102))
+	expect(at(111), 1, true, false, assumedStart)
+	w.Ask(at(111))
+	expect(at(111), 2, true, true, assumedStart)
+	w.Here(at(161))
+	w.Ask(at(161))
+	expect(at(161), 2, false, false, 0)
+	if !over(runs[0]) || !over(runs[1]) {
+		t.Error("a start is not over when the engine is back")
+	}
+	w.Away(at(200))
+	w.Ask(at(210))
+	expect(at(210), 3, true, true, 50*time.Second) // as the last one
+	if runs[2].Wait != 0 || runs[2].Patience != 153*time.Second {
+		t.Errorf("%+v", runs[2])
+	}
+	w.Cancel()
+	w.Ask(at(211))
+	expect(at(211), 4, true, true, 50*time.Second)
+	expect(at(211+153), 4, true, false, 50*time.Second) // it came to nothing
+	w.Ask(at(211 + 153))
+	expect(at(211+153), 5, true, true, 50*time.Second)
+	if s := w.Status(at(370)); s == nil || s.Away != 170 || s.Starting != 6 || s.Took != 50 {
+		t.Errorf("%+v", s)
+	}
+}
