@@ -62,6 +62,14 @@ type Engine struct {
 	// the others mean "full"
 	NotNow []EngineError `yaml:"not_now"`
 	Quirks []string      `yaml:"quirks"` // see EngineQuirks
+	Flags  EngineFlags   `yaml:"flags"`
+}
+
+// EngineFlags are what the engine has to be started with to read more than text out of what a model
+// writes, in words for the operator; `penstock doctor --try` names them where they are missing.
+type EngineFlags struct {
+	Tools     string `yaml:"tools"`
+	Reasoning string `yaml:"reasoning"`
 }
 
 // EngineSign is one way to recognise an engine by a page: everything that is given must hold.

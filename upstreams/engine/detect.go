@@ -78,19 +78,23 @@ func shows(sign *config.EngineSign, p *http1.Page) bool {
 
 // Detection is what an engine says about itself.
 type Detection struct {
-	URL        string
-	Profile    *Profile // never nil; the generic one when Recognised is false
-	Recognised bool
-	Version    string
-	Keyed      bool // a key was sent
-	Refused    int  // 401 or 403, if that was its answer for its models; otherwise 0
-	Health     int  // status of the profile's health page, 0 when it did not answer
-	Healthy    bool
-	Models     []ModelInfo
-	Slots      int // how many requests it runs at once; 0: not reported
-	Residents  int // how many models it keeps in memory; 0: not reported
-	Load       *Load
-	LoadPath   string // where that stands
+	URL        string      `json:"url"`
+	Profile    *Profile    `json:"-"`      // never nil; the generic one when Recognised is false
+	Engine     string      `json:"engine"` // the profile's name
+	Recognised bool        `json:"recognised"`
+	Version    string      `json:"version,omitempty"`
+	Keyed      bool        `json:"keyed"`             // a key was sent
+	Refused    int         `json:"refused,omitempty"` // 401 or 403, if that was its answer for its models; otherwise 0
+	Health     int         `json:"health"`            // status of the profile's health page, 0 when it did not answer
+	Healthy    bool        `json:"healthy"`
+	Models     []ModelInfo `json:"models"`
+	Slots      int         `json:"slots"`               // how many requests it runs at once; 0: not reported
+	Residents  int         `json:"residents,omitempty"` // how many models it keeps in memory; 0: not reported
+	Load       *Load       `json:"load,omitempty"`
+	LoadPath   string      `json:"load_path,omitempty"` // where that stands
+
+	TriedModel string  `json:"tried_model,omitempty"`
+	Tried      []Trial `json:"tried,omitempty"` // by Try
 }
 
 // detectTimeout bounds one page of Detect.
@@ -128,6 +132,7 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	if d.Recognised = d.Profile != nil; !d.Recognised {
 		d.Profile = profiles.generic()
 	}
+	d.Engine = d.Profile.Name()
 	r := Reader{get, d.Profile, timeout}
 	health := d.Profile.Health()
 	if answer, err := get(ctx, health.Path, timeout); err == nil {

@@ -26,6 +26,10 @@
 // its answer: one token of chat, an embedding of one word, a second of silence to transcribe. Here
 // is what it sends and what an answer is worth; upstreams decides when one is due.
 //
+// Trials (trial.go, trials.go) are what `penstock doctor --try` sends: tiny chat calls, each for one
+// thing that agents need, with the flag to start the engine with where it is missing. Nothing else
+// of the doctor generates.
+//
 // # Who calls what
 //
 // upstreams compiles the profiles of a configuration, recognises engines and reads their pages in

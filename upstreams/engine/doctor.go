@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,34 +26,73 @@ var quirkTexts = map[string]string{
 	config.QuirkDeveloperAsSystem:     "knows no role developer: chat messages of that role are sent as system",
 }
 
-// Doctor writes to w what the engines at urls are, and the configuration lines to paste. own are
-// the profiles of a configuration, which are tried as well. The error lists the URLs without an
-// answer.
-func Doctor(ctx context.Context, w io.Writer, urls []string, apiKey string, own []config.Engine) error {
-	profiles, err := LoadProfiles(own)
+// DoctorOptions say what Doctor is asked.
+type DoctorOptions struct {
+	URLs   []string
+	APIKey string
+	Own    []config.Engine // profiles of a configuration, which are tried as well
+	Try    bool            // also send tiny calls, see Detection.Try
+	Model  string          // for those calls
+	JSON   bool
+}
+
+var verdictTexts = map[TrialVerdict]string{
+	TrialBad: "BAD: ", TrialUnclear: "unclear: ", TrialSkipped: "not tried: ",
+}
+
+// Doctor writes to w what the engines at the URLs are, and the configuration lines to paste. The
+// error lists the URLs without an answer, and the engines that did not do what was tried.
+func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
+	profiles, err := LoadProfiles(o.Own)
 	if err != nil {
 		return err
 	}
-	var engines []Detection
-	var silent []error
-	for _, url := range urls {
-		found, err := Detect(ctx, url, apiKey, profiles)
+	engines := []Detection{}
+	var problems []error
+	for _, url := range o.URLs {
+		found, err := Detect(ctx, url, o.APIKey, profiles)
 		if err != nil {
-			silent = append(silent, fmt.Errorf("no engine answers: %w", err))
+			problems = append(problems, fmt.Errorf("no engine answers: %w", err))
+			continue
+		}
+		if o.Try {
+			problems = append(problems, found.tryAll(ctx, o))
+		}
+		engines = append(engines, found)
+		if o.JSON {
 			continue
 		}
 		if err := found.WriteReport(w); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)
-		engines = append(engines, found)
 	}
-	if len(engines) > 0 {
-		if err := WriteConfig(w, engines); err != nil {
-			return err
+	switch {
+	case o.JSON:
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		problems = append(problems, enc.Encode(engines))
+	case len(engines) > 0:
+		problems = append(problems, WriteConfig(w, engines))
+	}
+	return errors.Join(problems...)
+}
+
+// tryAll sends the calls and says how many of them show something to mend.
+func (d *Detection) tryAll(ctx context.Context, o *DoctorOptions) error {
+	if err := d.Try(ctx, o.APIKey, o.Model); err != nil {
+		return fmt.Errorf("%s: %w", d.URL, err)
+	}
+	bad := 0
+	for _, t := range d.Tried {
+		if t.Verdict == TrialBad {
+			bad++
 		}
 	}
-	return errors.Join(silent...)
+	if bad > 0 {
+		return fmt.Errorf("%s: there is something to mend in %d of %d things that were tried", d.URL, bad, len(d.Tried))
+	}
+	return nil
 }
 
 // WriteReport writes what a detection found, for a person. WriteConfig writes the lines of a
@@ -107,6 +147,12 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	}
 	for _, q := range p.Quirks() {
 		fmt.Fprintf(&b, "  quirk         %s: %s\n", q, quirkTexts[q])
+	}
+	if len(d.Tried) > 0 {
+		fmt.Fprintf(&b, "  tried with    %q\n", d.TriedModel)
+	}
+	for _, t := range d.Tried {
+		fmt.Fprintf(&b, "  %-13s %s%s\n", t.Name, verdictTexts[t.Verdict], t.Text)
 	}
 	_, err := w.Write(b.Bytes())
 	return err

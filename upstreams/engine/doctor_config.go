@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -77,6 +78,9 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 	if native := p.NativeDialects(); len(native) > 0 {
 		fmt.Fprintf(b, "    #native: [%s]   # sends it these requests as they are, in place of translating them\n",
 			strings.Join(native, ", "))
+	}
+	if slices.ContainsFunc(d.Tried, func(t Trial) bool { return t.Name == trialPrefill && t.Verdict == TrialOK }) {
+		b.WriteString("    #prefill: proven   # for models with retry.resume\n")
 	}
 	if d.Slots == 0 {
 		n, _ := p.Slots(0)

@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/golden"
+)
+
+// tryable is an engine that generates: the pages are those of an archive, the answers are made here.
+type tryable struct {
+	status        map[string]int // by what a request has: tools, response_format, reasoning, prefill, or "" for any
+	plainError    bool           // errors are no JSON
+	leaks         string         // markup in the text: tools, thinking
+	thinks        string         // asked (default), always, never
+	calls         int            // in an answer to tools
+	tool, args    string
+	shapeless     bool   // schemas are ignored
+	begun         string // continues, echoes, counts (in an answer of its own), restarts
+	deaf          bool   // goes on for a client that has left
+	posts, active atomic.Int64
+	mu            sync.Mutex
+	bodies        []string
+}
+
+// running are the engines' metrics of what they work on.
+var running = map[string]string{"vllm": "vllm:num_requests_running", "llamacpp": "llamacpp:requests_processing"}
+
+func (f *tryable) serve(t *testing.T, archive string) string {
+	t.Helper()
+	pages := fakeEngine(t, archive).Config.Handler
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			f.posts.Add(1)
+			f.answer(w, r)
+		case r.URL.Path == "/metrics" && running[archive] != "":
+			fmt.Fprintf(w, "%s %d\n", running[archive], f.active.Load())
+		default:
+			pages.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func (f *tryable) answer(w http.ResponseWriter, r *http.Request) {
+	text, _ := io.ReadAll(r.Body)
+	f.mu.Lock()
+	f.bodies = append(f.bodies, string(text))
+	f.mu.Unlock()
+	var q struct {
+		Stream   bool
+		Tools    []any
+		Messages []struct{ Role, Content string }
+		Format   any    `json:"response_format"`
+		Effort   string `json:"reasoning_effort"`
+		Parallel bool   `json:"parallel_tool_calls"`
+	}
+	if err := json.Unmarshal(text, &q); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	last := q.Messages[len(q.Messages)-1]
+	has := map[string]bool{"": true, "tools": q.Tools != nil, "response_format": q.Format != nil, "reasoning": q.Effort == "low", "none": q.Effort == "none", "prefill": last.Role == "assistant"}
+	for what, status := range f.status {
+		if has[what] {
+			w.WriteHeader(status)
+			if !f.plainError {
+				fmt.Fprint(w, `{"error":{"message":"secret words of the engine","type":"BadRequestError"}}`)
+			}
+			return
+		}
+	}
+	switch {
+	case has["prefill"]:
+		f.stream(w, f.goOn(last.Content))
+	case q.Stream:
+		f.endless(w, r)
+	case has["tools"] && f.leaks == "tools":
+		f.whole(w, `"content":"<tool_call>{\"name\":\"get_weather\"}</tool_call>"`)
+	case has["tools"]:
+		n := f.calls
+		if !q.Parallel {
+			n = min(n, 1)
+		}
+		call := fmt.Sprintf(`{"id":"c","type":"function","function":{"name":%q,"arguments":%q}}`, f.tool, f.args)
+		f.whole(w, `"content":"words","tool_calls":[`+strings.TrimSuffix(strings.Repeat(call+",", n), ",")+`]`)
+	case has["response_format"] && !f.shapeless:
+		f.whole(w, `"content":"{\"q7\":\"vo\"}"`)
+	case f.thinks != "never" && has["reasoning"] && f.leaks == "thinking":
+		f.whole(w, `"content":"17 and 25</think>42"`)
+	case f.thinks == "always" || f.thinks == "" && has["reasoning"]:
+		f.whole(w, `"reasoning_content":"17 and 25","content":"42"`)
+	default:
+		f.whole(w, `"content":"Hello"`)
+	}
+}
+
+func (f *tryable) goOn(begun string) string {
+	next := map[string]string{"1 2 3": " 4 5", "1 2 3 4 5 6 7 8 9 1": "0 11"}[begun]
+	switch f.begun {
+	case "echoes":
+		return begun + next
+	case "counts":
+		return map[string]string{"1 2 3": "4 5 6", "1 2 3 4 5 6 7 8 9 1": "10 11 12"}[begun]
+	case "restarts":
+		return "1 2 3 4"
+	}
+	return next
+}
+
+func (f *tryable) whole(w http.ResponseWriter, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant",%s}}]}`, message)
+}
+
+func (f *tryable) stream(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, r := range text {
+		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", string(r))
+	}
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+// endless streams until the client leaves, or longer.
+func (f *tryable) endless(w http.ResponseWriter, r *http.Request) {
+	f.active.Add(1)
+	leave := func() { f.active.Add(-1) }
+	w.Header().Set("Content-Type", "text/event-stream")
+	for {
+		fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"1 \"}}]}\n\n")
+		w.(http.Flusher).Flush()
+		select {
+		case <-r.Context().Done():
+			if !f.deaf {
+				leave()
+			}
+			return
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// good does all that is tried.
+func good() *tryable { return &tryable{calls: 2, tool: "get_weather", args: `{"city":"Paris"}`} }
+
+// TestTry plays engines that lack one thing each. What is not named in want is good.
+func TestTry(t *testing.T) {
+	for name, c := range map[string]struct {
+		engine  string
+		change  func(*tryable)
+		want    map[string]TrialVerdict
+		advises string // in the text of the first trial that is not good
+	}{
+		"all there":                {"vllm", func(*tryable) {}, nil, ""},
+		"vLLM without a parser":    {"vllm", func(f *tryable) { f.status = map[string]int{"tools": 400} }, map[string]TrialVerdict{"tool call": TrialBad, "two calls": TrialSkipped}, "--enable-auto-tool-choice --tool-call-parser"},
+		"llama.cpp without jinja":  {"llamacpp", func(f *tryable) { f.status = map[string]int{"tools": 500} }, map[string]TrialVerdict{"tool call": TrialBad, "two calls": TrialSkipped}, "--jinja"},
+		"SGLang without a parser":  {"sglang", func(f *tryable) { f.leaks = "tools" }, map[string]TrialVerdict{"tool call": TrialBad, "two calls": TrialSkipped, "abort": TrialUnclear}, "--tool-call-parser NAME"},
+		"thoughts in the text":     {"vllm", func(f *tryable) { f.leaks = "thinking" }, map[string]TrialVerdict{"reasoning on": TrialBad, "reasoning off": TrialSkipped}, "--reasoning-parser NAME"},
+		"no flag for it":           {"ollama", func(f *tryable) { f.leaks = "thinking" }, map[string]TrialVerdict{"reasoning on": TrialBad, "reasoning off": TrialSkipped, "abort": TrialSkipped}, "no parser"},
+		"does not reason":          {"vllm", func(f *tryable) { f.thinks = "never" }, map[string]TrialVerdict{"reasoning on": TrialUnclear, "reasoning off": TrialSkipped}, ""},
+		"cannot stop reasoning":    {"vllm", func(f *tryable) { f.thinks = "always" }, map[string]TrialVerdict{"reasoning off": TrialUnclear}, "leave none out"},
+		"refuses efforts":          {"vllm", func(f *tryable) { f.status = map[string]int{"reasoning": 422} }, map[string]TrialVerdict{"reasoning on": TrialUnclear, "reasoning off": TrialSkipped}, "422"},
+		"refuses effort none":      {"vllm", func(f *tryable) { f.status = map[string]int{"none": 400} }, map[string]TrialVerdict{"reasoning off": TrialUnclear}, "none is refused"},
+		"calls nothing":            {"vllm", func(f *tryable) { f.calls = 0 }, map[string]TrialVerdict{"tool call": TrialUnclear, "two calls": TrialSkipped}, ""},
+		"calls something else":     {"vllm", func(f *tryable) { f.tool = "x" }, map[string]TrialVerdict{"tool call": TrialUnclear, "two calls": TrialSkipped}, ""},
+		"arguments cut off":        {"vllm", func(f *tryable) { f.args = `{"city"` }, map[string]TrialVerdict{"tool call": TrialUnclear, "two calls": TrialSkipped}, ""},
+		"one call at a time":       {"vllm", func(f *tryable) { f.calls = 1 }, map[string]TrialVerdict{"two calls": TrialUnclear}, ""},
+		"schemas ignored":          {"vllm", func(f *tryable) { f.shapeless = true }, map[string]TrialVerdict{"schema": TrialBad}, "structured_outputs"},
+		"schemas refused":          {"vllm", func(f *tryable) { f.status = map[string]int{"response_format": 400} }, map[string]TrialVerdict{"schema": TrialBad}, "structured_outputs"},
+		"begins anew":              {"vllm", func(f *tryable) { f.begun = "restarts" }, map[string]TrialVerdict{"prefill": TrialUnclear}, ""},
+		"shows what was begun":     {"vllm", func(f *tryable) { f.begun = "echoes" }, map[string]TrialVerdict{"prefill": TrialUnclear}, ""},
+		"counts on by itself":      {"vllm", func(f *tryable) { f.begun = "counts" }, map[string]TrialVerdict{"prefill": TrialUnclear}, "8 9 1"},
+		"refuses what is begun":    {"vllm", func(f *tryable) { f.status = map[string]int{"prefill": 400} }, map[string]TrialVerdict{"prefill": TrialUnclear}, ""},
+		"works for the departed":   {"vllm", func(f *tryable) { f.deaf = true }, map[string]TrialVerdict{"abort": TrialBad}, "goes on"},
+		"fails everything":         {"vllm", func(f *tryable) { f.status = map[string]int{"": 500} }, map[string]TrialVerdict{"text": TrialBad, "": TrialSkipped}, "500"},
+		"fails without a word":     {"vllm", func(f *tryable) { f.status, f.plainError = map[string]int{"": 502}, true }, map[string]TrialVerdict{"text": TrialBad, "": TrialSkipped}, "502"},
+		"is full":                  {"vllm", func(f *tryable) { f.status = map[string]int{"": 503} }, map[string]TrialVerdict{"text": TrialUnclear, "": TrialSkipped}, "no room"},
+		"a key that is not enough": {"vllm", func(f *tryable) { f.status = map[string]int{"": 401} }, map[string]TrialVerdict{"text": TrialBad, "": TrialSkipped}, "401"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := good()
+			c.change(f)
+			d, err := Detect(t.Context(), f.serve(t, c.engine), "", mustProfiles(t))
+			if err != nil || f.posts.Load() != 0 {
+				t.Fatalf("%v, and %d calls before anything is tried", err, f.posts.Load())
+			}
+			if err := d.try(t.Context(), "", "", 200*time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+			advised := false
+			for _, r := range d.Tried {
+				want := c.want[r.Name]
+				if want == "" {
+					want = TrialOK
+				}
+				if r.Verdict != want || r.Text == "" || strings.Contains(r.Text, "secret") {
+					t.Errorf("%s: %s (%s), want %s", r.Name, r.Verdict, r.Text, want)
+				}
+				if r.Verdict != TrialOK && !advised {
+					if advised = true; !strings.Contains(r.Text, c.advises) {
+						t.Errorf("%s: %s, which does not say %q", r.Name, r.Text, c.advises)
+					}
+				}
+			}
+			if n := len(d.Tried); c.want[""] == TrialSkipped && n != 1 || c.want[""] == "" && n != 8 {
+				t.Errorf("%d things were tried", n)
+			}
+		})
+	}
+}
+
+// TestTriedReport: what was tried is in the report, as text and as JSON; what is bad is an error; a proven prefill is a line to
+// paste; and without --try nothing is sent.
+func TestTriedReport(t *testing.T) {
+	ask := func(f *tryable, o DoctorOptions) (string, error) {
+		url := f.serve(t, "vllm")
+		o.URLs = []string{url}
+		var b bytes.Buffer
+		err := Doctor(t.Context(), &b, &o)
+		port := url[strings.LastIndex(url, ":")+1:]
+		if err != nil {
+			err = fmt.Errorf("%s", strings.ReplaceAll(err.Error(), port, "8000"))
+		}
+		return strings.ReplaceAll(b.String(), port, "8000"), err
+	}
+	f := good()
+	if out, err := ask(f, DoctorOptions{}); err != nil || f.posts.Load() != 0 || strings.Contains(out, "tried") {
+		t.Errorf("without --try: %d calls, %v\n%s", f.posts.Load(), err, out)
+	}
+	f.leaks = "tools"
+	out, err := ask(f, DoctorOptions{Try: true, Model: "org/m"})
+	if err == nil || !strings.Contains(err.Error(), "in 1 of 8 things") {
+		t.Errorf("the error is %v", err)
+	}
+	out = out[strings.Index(out, "  tried with"):]
+	before, after, _ := strings.Cut(out, "slot is free after ")
+	_, after, _ = strings.Cut(after, " ms")
+	golden.File(t, filepath.Join("testdata", "doctor", "tried.txt"), []byte(before+"slot is free after N ms"+after))
+	for _, body := range f.bodies {
+		if !strings.Contains(body, `"model":"org/m"`) {
+			t.Errorf("another model is tried: %s", body)
+		}
+	}
+	out, err = ask(good(), DoctorOptions{Try: true, JSON: true})
+	var found []struct {
+		URL, Engine string
+		Tried       []Trial
+		TriedModel  string `json:"tried_model"`
+	}
+	if jsonErr := json.Unmarshal([]byte(out), &found); err != nil || jsonErr != nil || len(found) != 1 || found[0].Engine != "vllm" ||
+		found[0].TriedModel != "org/m" || len(found[0].Tried) != 8 || found[0].Tried[0].Verdict != TrialOK {
+		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	}
+}

@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What is tried, one by one. Texts are for the operator: they name the flag that is missing, and
+// repeat nothing of what the engine said.
+
+// thinkingMarkup and toolMarkup are models' own markup, which engines take out of the text if they
+// have the model's parser.
+var (
+	thinkingMarkup = []string{"<think>", "</think>", "<|channel|>", "[THINK]", "<seed:think>"}
+	toolMarkup     = []string{
+		"<tool_call", "<function=", "<function_call", "<|tool_call", "<|python_tag|>", "[TOOL_CALLS]",
+		"<minimax:tool_call>", "<｜tool", "<|channel|>", "<|tool▁",
+	}
+)
+
+func hasAny(text string, marks []string) bool {
+	return slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(text, m) })
+}
+
+// advice names the flags with which the engine does something, or the cause where it has none.
+func advice(flags, without string) string {
+	if flags == "" {
+		return without
+	}
+	return "start the engine with " + flags
+}
+
+func (t *trier) toolAdvice() string {
+	return advice(t.profile.spec.Flags.Tools, "its template for this model knows no tools, or its parser is another model's")
+}
+
+func (t *trier) reasoningAdvice() string {
+	return advice(t.profile.spec.Flags.Reasoning, "it has no parser for this model's reasoning")
+}
+
+// text asks for a word. Without an answer nothing else is tried.
+func (t *trier) text(ctx context.Context) {
+	a := t.ask(ctx, t.body(64, []any{userMessage("Say hello.")}))
+	switch p := a.problem(); {
+	case a.status == 429 || a.status == 503:
+		t.add("text", TrialUnclear, "it has no room now: "+p)
+	case p != "":
+		t.add("text", TrialBad, p)
+	case a.text == "" && a.thinking == "" && len(a.calls) == 0:
+		t.add("text", TrialBad, "the answer is empty")
+	default:
+		t.add("text", TrialOK, "it answers")
+	}
+}
+
+// reasoning asks for reasoning, and then for none.
+func (t *trier) reasoning(ctx context.Context) {
+	const off = "reasoning off"
+	form := t.profile.Reasoning()
+	effort := func(word string) object {
+		if form.Effort == "" || len(form.Words) > 0 && !slices.Contains(form.Words, word) {
+			return nil
+		}
+		return object{form.Effort: word}
+	}
+	question := []any{userMessage("How much is 17 + 25?")}
+	a := t.ask(ctx, t.body(400, question, effort("low"), memberValues(form.On)))
+	switch p := a.problem(); {
+	case p != "":
+		t.add(trialThinking, TrialUnclear, "a reasoning effort is refused: "+p)
+	case hasAny(a.text, thinkingMarkup):
+		t.add(trialThinking, TrialBad, "the reasoning is in the text: "+t.reasoningAdvice())
+	case a.thinking == "":
+		t.add(trialThinking, TrialUnclear, "the model did not reason")
+	default:
+		t.add(trialThinking, TrialOK, "apart from the text")
+	}
+	if !t.came(trialThinking) {
+		t.add(off, TrialSkipped, "there was none to switch off")
+		return
+	}
+	a = t.ask(ctx, t.body(400, question, effort("none"), memberValues(form.Off)))
+	switch p := a.problem(); {
+	case p != "":
+		t.add(off, TrialUnclear, "effort none is refused: "+p)
+	case a.thinking != "" || hasAny(a.text, thinkingMarkup):
+		t.add(off, TrialUnclear, "the model reasons all the same: leave none out of supported_reasoning_efforts")
+	default:
+		t.add(off, TrialOK, "it answers at once")
+	}
+}
+
+var weatherTool = object{"tools": []any{object{"type": "function", "function": object{
+	"name": "get_weather", "description": "Tells the weather of a city.",
+	"parameters": object{
+		"type": "object", "properties": object{"city": object{"type": "string"}}, "required": []string{"city"},
+	},
+}}}, "tool_choice": "auto"}
+
+// toolCalls asks for one call, and then for two at once.
+func (t *trier) toolCalls(ctx context.Context) {
+	const two = "two calls"
+	question := userMessage("What is the weather in Paris? Call get_weather to find out.")
+	off := memberValues(t.profile.Reasoning().Off) // a model that thinks long would come to no call
+	a := t.ask(ctx, t.body(400, []any{question}, weatherTool, off))
+	name, arguments := "", map[string]any{}
+	var badArguments error
+	if len(a.calls) > 0 {
+		name = a.calls[0].Function.Name
+		badArguments = json.Unmarshal([]byte(a.calls[0].Function.Arguments), &arguments)
+	}
+	switch p := a.problem(); {
+	case p != "" && a.err == nil:
+		t.add(trialToolCall, TrialBad, "a request with tools is "+p+": "+t.toolAdvice())
+	case p != "":
+		t.add(trialToolCall, TrialBad, p)
+	case len(a.calls) == 0 && hasAny(a.text, toolMarkup):
+		t.add(trialToolCall, TrialBad, "the call is in the text: "+t.toolAdvice())
+	case len(a.calls) == 0:
+		t.add(trialToolCall, TrialUnclear, "the model called nothing")
+	case name != "get_weather":
+		t.add(trialToolCall, TrialUnclear, "the model called a tool that there is not")
+	case badArguments != nil:
+		t.add(trialToolCall, TrialUnclear, "the arguments are no JSON object")
+	default:
+		t.add(trialToolCall, TrialOK, "a call with its arguments")
+	}
+	if !t.came(trialToolCall) {
+		t.add(two, TrialSkipped, "there was not even one call")
+		return
+	}
+	question = userMessage("What is the weather in Paris, and in Rome? Call get_weather for both at once.")
+	a = t.ask(ctx, t.body(600, []any{question}, weatherTool, off, object{"parallel_tool_calls": true}))
+	switch p := a.problem(); {
+	case p != "":
+		t.add(two, TrialUnclear, p)
+	case len(a.calls) < 2:
+		t.add(two, TrialUnclear, "the model makes one call at a time")
+	default:
+		t.add(two, TrialOK, fmt.Sprintf("%d calls in one answer", len(a.calls)))
+	}
+}
+
+// schema asks for JSON of a shape that nobody would write by chance.
+func (t *trier) schema(ctx context.Context) {
+	const name = "schema"
+	shape := object{
+		"type": "object", "additionalProperties": false, "required": []string{"q7"},
+		"properties": object{"q7": object{"type": "string", "enum": []string{"zu", "vo"}}},
+	}
+	format := object{"response_format": object{"type": "json_schema", "json_schema": object{
+		"name": "answer", "strict": true, "schema": shape,
+	}}}
+	a := t.ask(ctx, t.body(400, []any{userMessage("Say hello.")}, format, memberValues(t.profile.Reasoning().Off)))
+	var answer struct{ Q7 string }
+	err := json.Unmarshal([]byte(a.text), &answer)
+	switch p := a.problem(); {
+	case p != "":
+		t.add(name, TrialBad, "a JSON schema is refused: "+p+"; leave structured_outputs out of supported_features")
+	case err != nil || answer.Q7 != "zu" && answer.Q7 != "vo":
+		t.add(name, TrialBad, "the answer is not of the schema: leave structured_outputs out of supported_features")
+	default:
+		t.add(name, TrialOK, "the answer is of the schema")
+	}
+}
+
+// prefill begins an answer and looks whether the engine goes on with it. A model may continue a
+// count in an answer of its own as well, which the second beginning tells apart: it ends within a
+// number, and only the same answer goes on with a digit.
+func (t *trier) prefill(ctx context.Context) {
+	for _, c := range []struct{ begun, next string }{{"1 2 3", "4"}, {"1 2 3 4 5 6 7 8 9 1", "0"}} {
+		messages := []any{
+			userMessage("Count from 1 to 12, with digits and blanks and nothing else."),
+			object{"role": "assistant", "content": c.begun},
+		}
+		a := t.ask(ctx, t.body(16, messages, memberValues(t.profile.Prefill()), object{"stream": true}))
+		next := strings.TrimSpace(a.text)
+		if c.next == "0" {
+			next = a.text // a blank would begin another number
+		}
+		if p := a.problem(); p != "" {
+			t.add(trialPrefill, TrialUnclear, "an answer that is begun is refused: "+p)
+			return
+		}
+		if !strings.HasPrefix(next, c.next) {
+			t.add(trialPrefill, TrialUnclear, "it does not go on with "+strconv.Quote(c.begun)+", so nothing is proven")
+			return
+		}
+	}
+	t.add(trialPrefill, TrialOK, "proven, it goes on with an answer that is begun")
+}
+
+// abortWithin is how long an engine has to notice that its client has left.
+const abortWithin = 10 * time.Second
+
+// abort leaves in the midst of a stream, and looks whether the engine stops.
+func (t *trier) abort(ctx context.Context) {
+	const name = "abort"
+	before, _, _, known := t.reader.Load(ctx, 0)
+	if !known {
+		t.add(name, TrialSkipped, "it does not tell its load")
+		return
+	}
+	body := t.body(4000, []any{userMessage("Count from 1 to 1000.")}, object{"stream": true})
+	x, end, err := t.send(ctx, body, time.Now().Add(trialTimeout))
+	if end != nil {
+		defer end()
+	}
+	if err == nil {
+		_, err = x.Read(make([]byte, 64), time.Now().Add(trialTimeout))
+	}
+	if err != nil {
+		t.add(name, TrialUnclear, "there was no stream to leave")
+		return
+	}
+	if during, _, _, _ := t.reader.Load(ctx, 0); during.Running <= before.Running {
+		t.add(name, TrialUnclear, "it was done before it could be left")
+		return
+	}
+	x.Abort(context.Canceled)
+	left := time.Now()
+	for time.Since(left) < t.patience && ctx.Err() == nil {
+		if load, _, _, ok := t.reader.Load(ctx, 0); ok && load.Running <= before.Running {
+			t.add(name, TrialOK, fmt.Sprintf("the slot is free after %d ms", time.Since(left).Milliseconds()))
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(t.patience / 50):
+		}
+	}
+	t.add(name, TrialBad, "it goes on for a client that has left: others wait for the slot")
+}
