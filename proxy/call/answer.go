@@ -3,6 +3,7 @@ package call
 import (
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -27,6 +28,9 @@ func (a answer) setHeaders() {
 	endpoint.CommonHeaders(h, c.client.requestID)
 	if l := c.rates.limits; l != nil && l.Limited() {
 		setRateHeaders(h, l, c.ep.Dialect.AnthropicRates, time.Now())
+	}
+	if len(c.record.Dropped) > 0 {
+		h.Set(endpoint.HeaderDropped, strings.Join(c.record.Dropped, ", "))
 	}
 	if c.request != nil {
 		if form := c.request.Form(); form != nil && form.Ended() {

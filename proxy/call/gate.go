@@ -138,7 +138,7 @@ func (g gate) resolve() error {
 			"The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
 	}
 	checked, err := c.request.Check(m, c.record.Start)
-	c.record.Pool = checked.PoolName
+	c.record.Pool, c.record.Dropped = checked.PoolName, checked.Dropped
 	if err != nil {
 		return err
 	}

@@ -611,3 +611,31 @@ func TestResponses_ChatMembers(t *testing.T) {
 		}
 	}
 }
+
+// What is left out of a request is told: to the client in a header, to the operator in the log and in a counter.
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	const tools = `"tools":[{"type":"function","name":"f"},{"type":"web_search","name":"x"},{"type":"secret"}]`
+	items := `"input":[{"role":"user","content":"` + rig.Canary + `"},{"type":"compaction","encrypted_content":"x"}]`
+	for _, stream := range []string{"false", "true"} {
+		r := p.Post("/v1/responses", `{"model":"sim","stream":`+stream+`,`+items+`,`+tools+`}`).WantStatus(200)
+		if got := r.Header.Get("X-Penstock-Dropped"); got != "tool:web_search, tool:other, item:compaction" {
+			t.Errorf("stream %s: %q", stream, got)
+		}
+	}
+	r := p.Post("/v1/messages", `{"model":"sim","max_tokens":9,"messages":[{"role":"user","content":"`+rig.Canary+`"}],"tools":[{"type":"computer_20250124","name":"computer"},{"type":"bash_20250124","name":"bash"}]}`)
+	if got := r.WantStatus(200).Header.Get("X-Penstock-Dropped"); got != "tool:computer" {
+		t.Errorf("Messages: %q", got)
+	}
+	if got, told := p.Post("/v1/responses", `{"model":"sim","input":"`+rig.Canary+`"}`).WantStatus(200).Header["X-Penstock-Dropped"]; told {
+		t.Errorf("nothing was dropped, and told is %q", got)
+	}
+	p.Rest()
+	if n := strings.Count(p.Log.String(), `"dropped":"tool:web_search,tool:other,item:compaction"`); n != 2 {
+		t.Errorf("%d lines of the log tell it", n)
+	}
+	if n := p.Metric("penstock_dropped_total", `what="tool:web_search"`); n != 2 {
+		t.Errorf("counted %v times", n)
+	}
+}

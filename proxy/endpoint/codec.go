@@ -75,6 +75,8 @@ type Checked struct {
 	// PromptBytes is the length of a prompt that is text alone, from which the model's bytes per
 	// token are learned; 0 otherwise.
 	PromptBytes int
+	// Dropped are the names of what was left out of the request, from a fixed list.
+	Dropped []string
 	// Unfit are engines of the model that cannot answer the request.
 	Unfit []upstreams.ID
 }

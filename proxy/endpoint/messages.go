@@ -54,6 +54,7 @@ func (w *messagesWriter) Decode(dst, client []byte, into *chat.Request, o dialec
 }
 
 func (w *messagesWriter) Locate(err error) error { return w.RequestInfo.Locate(err) }
+func (w *messagesWriter) Dropped() []string      { return w.RequestInfo.Dropped() }
 
 func (w *messagesWriter) Describe(about *Answer, o *answer.Options) {
 	o.ID = answerID("msg_", about.RequestID)

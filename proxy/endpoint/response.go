@@ -36,6 +36,9 @@ var (
 	overloaded         = []byte("Overloaded")
 )
 
+// HeaderDropped tells what of a request was left out.
+const HeaderDropped = "X-Penstock-Dropped"
+
 // CommonHeaders sets the headers of every answer. The request id has two names because SDKs read
 // different ones.
 func CommonHeaders(h *fasthttp.ResponseHeader, id []byte) {

@@ -78,6 +78,7 @@ func (w *responsesWriter) Decode(dst, client []byte, into *chat.Request, o diale
 }
 
 func (w *responsesWriter) Locate(err error) error { return w.RequestInfo.Locate(err) }
+func (w *responsesWriter) Dropped() []string      { return w.RequestInfo.Dropped() }
 
 func (w *responsesWriter) Describe(about *Answer, o *answer.Options) {
 	id := answerID("", about.RequestID)

@@ -43,6 +43,8 @@ type translatedDialect interface {
 	Release()
 	// Decode appends the chat request that a client's body amounts to.
 	Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error)
+	// Dropped are the names of what was left out of the request.
+	Dropped() []string
 	// Locate puts an error about the chat request in the words of the dialect.
 	Locate(err error) error
 	// Describe prepares for the answer of one attempt. The options are for a stream of the engine
@@ -128,6 +130,7 @@ func (r *translatedRequest) Check(m *snapshot.Model, now time.Time) (Checked, er
 	if err != nil {
 		err = r.dialect.Locate(err)
 	}
+	out.Dropped = r.dialect.Dropped()
 	return out, err
 }
 

@@ -93,6 +93,9 @@ func (c *Calls) count(r *Record, now time.Time) {
 	if r.Committed && r.Outcome != OK {
 		c.series.word(familyBroken, dash(r.Code)).Inc()
 	}
+	for _, name := range r.Dropped {
+		c.series.word(familyDropped, name).Inc()
+	}
 	m.used(r)
 	if r.Markup != "" {
 		c.series.markup(r.Model, r.Markup)

@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,8 +42,9 @@ type leveled struct {
 	level zap.AtomicLevel
 }
 
-// fieldsOf is the number of fields of an access line.
-const fieldsOf = 20
+// fieldsOf is the number of fields that an access line may have. The last one is there if it has
+// something to tell.
+const fieldsOf = 21
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
 
@@ -95,7 +97,12 @@ func (a accessLog) write(r *Record, now time.Time) {
 		zap.Int64("bytes_out", r.BytesOut),
 		zap.String("client", dash(r.Client)),
 	}
-	ce.Write(f[:]...)
+	fields := f[:fieldsOf-1]
+	if len(r.Dropped) > 0 {
+		f[fieldsOf-1] = zap.String("dropped", strings.Join(r.Dropped, ","))
+		fields = f[:]
+	}
+	ce.Write(fields...)
 	*f = [fieldsOf]zap.Field{} // it must not hold on to the record
 	fieldPool.Put(f)
 }

@@ -52,7 +52,8 @@ type Record struct {
 	// Markup is a model's markup that the answer begins with and the engine should have read; from a
 	// closed set.
 	Markup           string
-	Limit            string // which limit of its key refused it; empty otherwise
+	Dropped          []string // what was left out of the request, from a closed set
+	Limit            string   // which limit of its key refused it; empty otherwise
 	Outcome          Outcome
 	Phase            Phase // of a client that left
 	PromptTokens     int

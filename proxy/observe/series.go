@@ -26,11 +26,12 @@ const (
 	familyErrors  = "penstock_errors_total"
 	familyLimited = "penstock_limit_refusals_total"
 	familyBroken  = "penstock_stream_aborts_total"
+	familyDropped = "penstock_dropped_total"
 )
 
 var labelOf = map[string]string{
 	familyAborts: "phase", familyErrors: "code", familyLimited: "limit",
-	familyBroken: "code",
+	familyBroken: "code", familyDropped: "what",
 }
 
 // series finds the handles of what is counted. Looking one up takes no lock and does not allocate;

@@ -5,6 +5,7 @@
 //	Identity      what the edge knows about an answer
 //	ChatWriter    the chat request that is written
 //	Images        where its images stand in the client's body, for errors about them (Locate)
+//	Dropped       what of a request goes no further, in names of a fixed list
 //	NativeReader  the answer of an engine that speaks the dialect itself
 //
 // A call goes through a dialect like this:

@@ -14,6 +14,8 @@
 //	server tools            left out of the history
 //	context_management      clear_thinking edits are obeyed
 //	tools                   functions; server tools are dropped beside functions and refused alone
+//	bash, text_editor,      functions with the schema that the vendor documents for the version;
+//	memory                  computer use is dropped like server tools
 //	tool_choice             auto, none, required, a function; parallel use as parallel_tool_calls
 //	stop_sequences          stop
 //	thinking disabled       reasoning_effort none

@@ -69,6 +69,9 @@ func TestRequests(t *testing.T) {
 		if shown := info.thinking == thinkingShown; shown || info.stops != nil {
 			read = fmt.Appendf(read, "thinking %v, stops %q\n", shown, info.stops)
 		}
+		if names := info.Dropped(); names != nil {
+			read = append(read, "dropped "+strings.Join(names, ", ")+"\n"...)
+		}
 		if c.Prefilled {
 			read = append(read, "prefilled\n"...)
 		}

@@ -44,7 +44,13 @@ func parseAgain(body []byte) jsonx.Value {
 // leaveOut notes what engines are not to see of the tools and the system prompt, and wraps inputs.
 func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	for it := root.Get("tools").Iter(); it.Next(); {
-		if t := it.Value().Get("type"); chat.Given(t) && !t.EqualText("custom") {
+		kind := it.Value().Get("type")
+		if !chat.Given(kind) || kind.EqualText("custom") {
+			continue
+		}
+		if t := clientToolOf(kind); t != nil {
+			edits.Set(it.Value(), t.definition(it.Value().Get("name")))
+		} else {
 			edits.Delete(it.Value())
 		}
 	}

@@ -15,7 +15,11 @@ type RequestInfo struct {
 	thinking thinking
 	stops    []string // the stop sequences of the request
 	images   dialects.Images
+	dropped  dialects.Dropped
 }
+
+// Dropped returns the names of what was left out of the request.
+func (i *RequestInfo) Dropped() []string { return i.dropped.Names() }
 
 func (i *RequestInfo) reset() {
 	i.images.Reset()

@@ -1,9 +1,6 @@
 package messages
 
 import (
-	"bytes"
-	"slices"
-
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 )
@@ -22,14 +19,14 @@ const (
 	toolMembers
 )
 
-// tools writes tools, tool_choice and parallel_tool_calls. Server tools run on the vendor's
-// servers; what is left when they are dropped are the functions.
+// tools writes tools, tool_choice and parallel_tool_calls. Server tools run on the vendor's servers
+// and are dropped; what is left are the functions and the tools that stand for one.
 func (r *Request) tools(strict bool) *fault {
 	v := r.members[memberTools]
 	if chat.Given(v) && !v.IsArray() {
 		return chat.WrongType("tools", "an array of tool definitions", v)
 	}
-	functions, dropped, clients := 0, 0, 0
+	functions, dropped := 0, 0
 	for it := v.Iter(); it.Next(); {
 		var t [toolMembers]jsonx.Value
 		f := readTool(it.Value(), &t)
@@ -37,20 +34,21 @@ func (r *Request) tools(strict bool) *fault {
 		case f != nil:
 		case isFunction(&t):
 			if f = checkFunction(&t); f == nil {
-				if functions == 0 {
-					r.w.String(`,"tools":[`)
-				}
-				r.w.Comma(functions)
+				r.beginTool(functions)
 				functions++
 				r.w.Function(t[toolName], t[toolDescription], t[toolSchema], t[toolStrict], noSchema)
 			}
 		case strict:
 			f = chat.Unsupported("type", "must be custom or absent; only function tools are supported")
+		case clientToolOf(t[toolType]) != nil:
+			if f = chat.RequiredFunctionName(t[toolName]); f == nil {
+				r.beginTool(functions)
+				functions++
+				clientToolOf(t[toolType]).write(&r.w, t[toolName])
+			}
 		default:
 			dropped++
-			if isClientTool(t[toolType]) {
-				clients++
-			}
+			r.info.dropped.Tool(t[toolType])
 		}
 		if f != nil {
 			return f.At("tools", it.Index())
@@ -59,13 +57,19 @@ func (r *Request) tools(strict bool) *fault {
 	switch {
 	case functions > 0:
 		r.w.String(`]`)
-	case clients > 0:
-		return chat.Unsupported("tools", "must hold at least one tool with an input_schema; "+
-			"bash, text_editor, memory and computer tools have none, and models here do not know them by name")
 	case dropped > 0:
-		return chat.Unsupported("tools", "must hold at least one function tool; server tools are not run here")
+		return chat.Unsupported("tools", "must hold at least one tool that you run, other than computer use; "+
+			"server tools are not run here")
 	}
 	return r.toolChoice(functions > 0)
+}
+
+// beginTool begins element n of the list of tools.
+func (r *Request) beginTool(n int) {
+	if n == 0 {
+		r.w.String(`,"tools":[`)
+	}
+	r.w.Comma(n)
 }
 
 func readTool(v jsonx.Value, t *[toolMembers]jsonx.Value) *fault {
@@ -78,15 +82,6 @@ func readTool(v jsonx.Value, t *[toolMembers]jsonx.Value) *fault {
 func isFunction(t *[toolMembers]jsonx.Value) bool {
 	return !chat.Given(t[toolType]) || t[toolType].EqualText("custom")
 }
-
-// isClientTool reports whether a type is one of Anthropic's tools that the client runs, and whose
-// schema is not sent. A date follows.
-func isClientTool(kind jsonx.Value) bool {
-	name := kind.AppendText(nil)
-	return slices.ContainsFunc(clientTools, func(prefix []byte) bool { return bytes.HasPrefix(name, prefix) })
-}
-
-var clientTools = [][]byte{[]byte("bash_"), []byte("text_editor_"), []byte("memory_"), []byte("computer_")}
 
 // noSchema is what templates read of a tool without one.
 const noSchema = `,"parameters":{"type":"object","properties":{}}`
@@ -147,12 +142,13 @@ func (r *Request) toolChoice(tools bool) *fault {
 	return nil
 }
 
-// defines reports whether a function tool has that name.
+// defines reports whether a tool that the engine is shown has that name.
 func (r *Request) defines(name jsonx.Value) bool {
 	want := string(name.AppendText(nil))
 	for it := r.members[memberTools].Iter(); it.Next(); {
 		var t [toolMembers]jsonx.Value
-		if readTool(it.Value(), &t) == nil && isFunction(&t) && t[toolName].EqualText(want) {
+		if readTool(it.Value(), &t) == nil && t[toolName].EqualText(want) &&
+			(isFunction(&t) || clientToolOf(t[toolType]) != nil) {
 			return true
 		}
 	}

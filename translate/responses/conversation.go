@@ -16,7 +16,8 @@ type conversation struct {
 	turn      *assistantTurn
 	arguments *chat.Arguments
 	names     *shownNames
-	pending   []imagePart // of outputs, to follow them in a user message
+	foreign   map[string]bool // ids of tool calls that were left out, whose outputs are, too
+	pending   []imagePart     // of outputs, to follow them in a user message
 }
 
 // imagePart is an image and where it stands.
@@ -89,8 +90,14 @@ func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
 
 // item writes one item, or keeps it for what follows.
 func (c *conversation) item(i *item, index int) {
+	if i.answers(c.foreign) {
+		return
+	}
 	switch i.kind {
 	case itemReasoning:
+		return
+	case itemForeign:
+		c.foreign = i.noteForeign(c.foreign)
 		return
 	case itemAssistant, itemToolCall:
 	default:
@@ -113,8 +120,24 @@ func (c *conversation) item(i *item, index int) {
 		c.user(i, index)
 	case itemSystem: // in place
 		c.text("system", i.content())
-	case itemReasoning:
+	case itemReasoning, itemForeign:
 	}
+}
+
+// noteForeign adds the id of a tool call that is left out to the set of them.
+func (i *item) noteForeign(ids map[string]bool) map[string]bool {
+	if id := i.m[fieldCallID]; id.IsString() {
+		if ids == nil {
+			ids = map[string]bool{}
+		}
+		ids[string(id.AppendText(nil))] = true
+	}
+	return ids
+}
+
+// answers reports whether the item is the output of one of the tool calls with those ids.
+func (i *item) answers(ids map[string]bool) bool {
+	return i.kind == itemOutput && len(ids) > 0 && ids[string(i.m[fieldCallID].AppendText(nil))]
 }
 
 // text writes a message that is text alone.

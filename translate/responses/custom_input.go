@@ -66,7 +66,8 @@ func isJSON(text []byte) bool {
 	return d.Parse(text, jsonx.Options{}) == nil
 }
 
-// maxUndecided is how much is held back to see what it begins or ends: each piece has it read again.
+// maxUndecided is how much is held back to see what it begins or ends, for each piece has it read
+// again.
 const maxUndecided = 512
 
 // inputTokens are what the arguments should begin with, with space between them.

@@ -29,6 +29,9 @@
 // chat_template_kwargs) is passed on as it stands and checked as on chat. The contract does not
 // list it here, so strict refuses it.
 //
+// Items that only another provider runs or reads (web_search_call, compaction, …) are left out, and
+// with a tool call its output; strict refuses them. Dropped tells what was left out.
+//
 // Refused, because nothing is kept from one request to the next: store, previous_response_id,
 // conversation, prompt, background, item_reference, file ids. Accepted without effect: the rest of
 // include, truncation, service_tier, user, stream_options, prompt_cache_key, client_metadata and

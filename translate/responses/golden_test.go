@@ -42,7 +42,7 @@ func inPlace([]byte) bool { return true }
 func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
-		var chatBody, echo, problem []byte
+		var chatBody, echo, problem, dropped []byte
 		o := dialects.Options{Strict: ar.Says("strict"), Refuse: chat.NewRefusedMembers("bootstrap_*")}
 		if ar.Says("in_place") {
 			o.InPlace = inPlace
@@ -65,9 +65,13 @@ func TestRequest(t *testing.T) {
 			checkWhole(t, &tr.answer)
 			echo = append([]byte{'{'}, tr.answer.RequestInfo.members[1:]...)
 			echo = append(echo, '}')
+			if names := tr.answer.RequestInfo.Dropped(); names != nil {
+				dropped = []byte(strings.Join(names, ", ") + "\n")
+			}
 		}
 		ar.Set("chat.json", chatBody)
 		ar.Set("echo.json", echo)
+		ar.Set("dropped", dropped)
 		ar.Set("error.json", problem)
 	})
 }

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
@@ -15,6 +16,7 @@ const (
 	itemToolCall
 	itemOutput
 	itemReasoning
+	itemForeign // what only another provider runs or reads
 )
 
 var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id",
@@ -52,7 +54,8 @@ func (i *item) content() jsonx.Value {
 }
 
 // checkInput checks the conversation.
-func checkInput(v jsonx.Value) *fault {
+func (r *Request) checkInput() *fault {
+	v := r.members[memberInput]
 	switch {
 	case !chat.Given(v):
 		return chat.Missing("input")
@@ -67,7 +70,13 @@ func checkInput(v jsonx.Value) *fault {
 		if f != nil {
 			return f.At("input", it.Index())
 		}
-		said = said || item.kind != itemReasoning
+		if item.kind == itemForeign {
+			r.dropped.Item(item.m[fieldType])
+		}
+		if r.extension < 0 && (item.kind == itemForeign || item.custom || chat.Given(item.m[fieldNamespace])) {
+			r.extension = it.Index()
+		}
+		said = said || item.kind != itemReasoning && item.kind != itemForeign
 	}
 	if !said {
 		return chat.WrongValue("input", "must hold at least one message or call")
@@ -94,7 +103,7 @@ func checkItem(v jsonx.Value) (item, *fault) {
 		if f = chat.RequiredString("call_id", i.m[fieldCallID]); f == nil {
 			f = i.checkContent("output", i.m[fieldOutput])
 		}
-	case itemReasoning: // whatever it holds, it goes no further
+	case itemReasoning, itemForeign: // whatever it holds, it goes no further
 	}
 	return i, f
 }
@@ -121,6 +130,8 @@ func (i *item) classify() *fault {
 	case t.EqualText("item_reference"), !chat.Given(t):
 		return chat.Unsupported("id", "Nothing is stored here that an item could refer to: "+
 			"set store to false, so that the client sends items in full")
+	case new(dialects.Dropped).Item(t):
+		i.kind = itemForeign
 	default:
 		return chat.Unsupported("type", "An item must be message, function_call, function_call_output or reasoning")
 	}

@@ -9,12 +9,12 @@ import (
 
 // NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect
 // itself: the client's bytes, with these changes and no others. The model has the engine's name;
-// the token limit and the effort are the checked ones; store is false; members that steer an engine
-// go, and so do prompt_cache_key, include (it asks for reasoning, which is not shown),
-// previous_input_messages (a second, unchecked conversation) and the tools that run
-// elsewhere or that tool_choice does not allow. Tools of a namespace become functions. Arguments of tool calls that are no JSON object
-// become one, as engines refuse others. body is one that Decode has accepted; the pieces borrow
-// from it.
+// the token limit and the effort are the checked ones; store is false; members that steer an
+// engine go, and so do prompt_cache_key, include (it asks for reasoning, which is not shown),
+// previous_input_messages (a second, unchecked conversation) and the tools that run elsewhere or
+// that tool_choice does not allow. Tools of a namespace become functions. Arguments of tool calls
+// that are no JSON object become one, as engines refuse others. body is one that Decode has
+// accepted; the pieces borrow from it.
 func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte {
 	var d jsonx.Doc
 	if d.Parse(body, parseOptions) != nil {
@@ -40,12 +40,12 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte 
 		panic("BUG: tools that were decoded are not right")
 	}
 	t.edit(&edits, root.Get("tools"))
-	editToolCalls(&edits, root.Get("input"), &t.shown)
+	editHistory(&edits, root.Get("input"), &t.shown)
 	return edits.Segments(segs, body)
 }
 
-// edit notes the changes to the list of tools, which v is, and to tool_choice: tools that the engine
-// is not shown go, and those of a namespace become functions.
+// edit notes the changes to the list of tools, which v is, and to tool_choice: tools that the
+// engine is not shown go, and those of a namespace become functions.
 func (t *tools) edit(edits *jsonx.Edits, v jsonx.Value) {
 	entry := 0
 	for it := v.Iter(); it.Next(); {
@@ -78,15 +78,25 @@ func (t *tools) edit(edits *jsonx.Edits, v jsonx.Value) {
 	}
 }
 
-// editToolCalls notes the changes to the tool calls of the history: names, and arguments that are no
-// JSON object.
-func editToolCalls(edits *jsonx.Edits, input jsonx.Value, names *shownNames) {
+// editHistory notes the changes to the history: items that are left out go, names of tools are
+// those that the engine knows, and arguments that are no JSON object become one.
+func editHistory(edits *jsonx.Edits, input jsonx.Value, names *shownNames) {
 	if !input.IsArray() {
 		return
 	}
-	var args chat.Arguments
+	var (
+		args    chat.Arguments
+		foreign map[string]bool
+	)
 	for it := input.Iter(); it.Next(); {
 		i := readItem(it.Value())
+		if i.kind == itemForeign {
+			foreign = i.noteForeign(foreign)
+		}
+		if i.kind == itemForeign || i.answers(foreign) {
+			edits.Delete(it.Value())
+			continue
+		}
 		if i.kind == itemOutput && i.custom {
 			edits.Set(i.m[fieldType], []byte(`"function_call_output"`))
 		}

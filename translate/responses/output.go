@@ -128,8 +128,8 @@ func (o *output) touchToolCall(i int) error {
 	return nil
 }
 
-// readInput finds out which of the client's tools a tool call is of, once it has a name. Of a custom
-// one it reads the input as far as that has come.
+// readInput finds out which of the client's tools a tool call is of, once it has a name. Of a
+// custom one it reads the input as far as that has come.
 func (o *output) readInput(p *part) {
 	c := &o.reader.ToolCalls.List[p.toolCall]
 	if !p.named && len(c.Name) > 0 {

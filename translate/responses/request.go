@@ -20,6 +20,8 @@ type Request struct {
 	w       dialects.ChatWriter
 
 	arguments chat.Arguments
+	dropped   dialects.Dropped
+	extension int // the first item that the contract does not have, -1 when there is no such
 }
 
 // parseOptions: Record stops at what the deepest rule reads, input[0].content[0].image_url; schemas
@@ -62,6 +64,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	r.members.settings(&r.w, &r.tools, info)
 	r.w.String(`}`)
 	r.members.fillInfo(&r.tools, info)
+	info.dropped = r.dropped | r.tools.dropped
 	if err := into.Decode(r.w.Out[len(dst):]); err != nil {
 		return r.w.Out, info.Locate(err)
 	}
@@ -80,6 +83,7 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 	if err := chat.ParseHistory(&r.doc, body, parseOptions, history...); err != nil {
 		return apierr.FromJSON(err, "")
 	}
+	r.extension = -1
 	root := r.doc.Root()
 	if !root.IsObject() {
 		f := chat.WrongType("", "a JSON object", root)
@@ -111,7 +115,7 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 var decodeSteps = [...]func(*Request) *fault{
 	(*Request).decodeModel,
 	(*Request).checkKept,
-	func(r *Request) *fault { return checkInput(r.members[memberInput]) },
+	(*Request).checkInput,
 	(*Request).checkPlain,
 	func(r *Request) *fault { return r.tools.decode(r.members[memberTools]) },
 	func(r *Request) *fault { return r.tools.checkChoice(r.members[memberToolChoice]) },
@@ -213,6 +217,10 @@ func (r *Request) checkStrict() error {
 		default:
 			return refusal(chat.Unsupported(memberNames[m], "It has no effect here: leave it out"))
 		}
+	}
+	if i := r.extension; i >= 0 {
+		return refusal(chat.Unsupported(chat.Element("input", i),
+			"An item must be a message, a function_call without a namespace, a function_call_output or reasoning"))
 	}
 	if i := r.tools.other; i >= 0 {
 		return refusal(chat.Unsupported(chat.Element("tools", i)+".type", "Only function tools are accepted"))

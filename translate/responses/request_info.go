@@ -12,6 +12,7 @@ type RequestInfo struct {
 	members []byte // members of the response object, each with a comma before it
 	images  dialects.Images
 	tools   clientTools
+	dropped dialects.Dropped
 
 	logprobs   bool // the answer has log probabilities
 	chatFormat bool // the format was given in response_format
@@ -19,6 +20,9 @@ type RequestInfo struct {
 
 // Logprobs reports whether the answer has the log probabilities of its text.
 func (e *RequestInfo) Logprobs() bool { return e.logprobs }
+
+// Dropped returns the names of what was left out of the request.
+func (e *RequestInfo) Dropped() []string { return e.dropped.Names() }
 
 func (e *RequestInfo) reset() {
 	if cap(e.members) > keepBuffer {

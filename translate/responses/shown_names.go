@@ -12,8 +12,8 @@ import (
 )
 
 // shownNames are the names by which an engine knows the tools of a request that it cannot be shown
-// as they are. An engine has no namespaces, so a tool in one has the name namespace__tool there. The
-// zero value has none.
+// as they are. An engine has no namespaces, so a tool in one has the name namespace__tool there.
+// The zero value has none.
 type shownNames struct {
 	list     []clientTool
 	byClient map[string]string // by the key of a tool

@@ -16,6 +16,7 @@ type tools struct {
 	allowed []int  // the positions of the entries that tool_choice allows, when limited
 	limited bool   // tool_choice is a list of allowed tools
 	shown   shownNames
+	dropped dialects.Dropped
 }
 
 func (t *tools) reset() {
@@ -105,6 +106,8 @@ func (t *tools) add(v jsonx.Value, index int) *fault {
 		t.entries = append(t.entries, x)
 	case x.m[toolType].EqualText("namespace"):
 		return t.addSpace(&x)
+	default:
+		t.dropped.Tool(x.m[toolType])
 	}
 	return nil
 }
@@ -123,6 +126,8 @@ func (t *tools) addSpace(space *tool) *fault {
 		case x.m[toolType].EqualText("function"), x.custom():
 			x.element, x.space, x.about = space.element, space.m[toolName], about
 			t.entries, about = append(t.entries, x), jsonx.Value{}
+		default:
+			t.dropped.Tool(x.m[toolType])
 		}
 	}
 	return nil
@@ -257,7 +262,8 @@ func (t *tools) find(kind, name, space jsonx.Value) (int, *fault) {
 	}
 	for i := range t.entries {
 		x := &t.entries[i]
-		if x.custom() == kind.EqualText("custom") && x.m[toolName].EqualText(want) && (x.space.EqualText(within) || within == "" && !x.space.Exists()) {
+		if x.custom() == kind.EqualText("custom") && x.m[toolName].EqualText(want) &&
+			(x.space.EqualText(within) || within == "" && !x.space.Exists()) {
 			return i, nil
 		}
 	}

@@ -1,0 +1,82 @@
+package dialects
+
+import (
+	"strings"
+
+	"penstock/translate/jsonx"
+)
+
+// Dropped is what of a request goes no further although its client may count on it. It is a set of
+// names of a fixed list, so it can be told anywhere without a client's word. The zero value is
+// empty.
+type Dropped uint64
+
+// The kinds of what is dropped. A name of the list begins with one.
+const (
+	droppedTool   = "tool:"
+	droppedItem   = "item:"
+	droppedMember = "member:"
+)
+
+// droppedNames is the list. A tool's name is the beginning of its type, which may have a version.
+var droppedNames = [...]string{
+	"tool:advisor", "tool:apply_patch", "tool:bash", "tool:code_execution", "tool:code_interpreter", "tool:computer",
+	"tool:file_search", "tool:image_generation", "tool:local_shell", "tool:mcp", "tool:memory", "tool:shell",
+	"tool:text_editor", "tool:tool_search", "tool:web_fetch", "tool:web_search", "tool:other",
+
+	"item:apply_patch_call", "item:apply_patch_call_output", "item:code_interpreter_call", "item:compaction",
+	"item:compaction_summary", "item:compaction_trigger", "item:computer_call", "item:computer_call_output",
+	"item:context_compaction", "item:file_search_call", "item:image_generation_call", "item:local_shell_call",
+	"item:local_shell_call_output", "item:mcp_approval_request", "item:mcp_approval_response", "item:mcp_call",
+	"item:mcp_list_tools", "item:shell_call", "item:shell_call_output", "item:tool_search_call",
+	"item:tool_search_output", "item:web_search_call",
+
+	"member:max_tool_calls", "member:max_tokens", "member:n", "member:service_tier", "member:truncation",
+}
+
+// Tool adds a tool of that type.
+func (d *Dropped) Tool(kind jsonx.Value) {
+	text := string(kind.AppendText(nil))
+	if !d.add(func(name string) bool {
+		word, ok := strings.CutPrefix(name, droppedTool)
+		return ok && strings.HasPrefix(text, word)
+	}) {
+		d.add(func(name string) bool { return name == "tool:other" })
+	}
+}
+
+// Item adds an item of that type. It reports false for a type that is not in the list, and so is no
+// item of the dialect.
+func (d *Dropped) Item(kind jsonx.Value) bool {
+	return d.add(func(name string) bool {
+		word, ok := strings.CutPrefix(name, droppedItem)
+		return ok && kind.EqualText(word)
+	})
+}
+
+// Member adds a member of the request.
+func (d *Dropped) Member(member string) {
+	if !d.add(func(name string) bool { return name == droppedMember+member }) {
+		panic("BUG: a member that is dropped is not in the list")
+	}
+}
+
+func (d *Dropped) add(is func(name string) bool) bool {
+	for i, name := range droppedNames {
+		if is(name) {
+			*d |= 1 << i
+			return true
+		}
+	}
+	return false
+}
+
+// Names returns the names in the set; nil when it is empty.
+func (d Dropped) Names() (names []string) {
+	for i, name := range droppedNames {
+		if d&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,96 @@
+package messages
+
+import (
+	"strings"
+
+	"penstock/translate/dialects"
+	"penstock/translate/jsonx"
+)
+
+// clientTool is one of the tools that the dialect's vendor has defined, clients run, and requests
+// name by type alone: what the vendor documents of its input, for models that do not know it.
+type clientTool struct {
+	kind   string // what the type begins with; a version follows
+	before string // the version that the definition is not for any more; empty: it is for all later ones
+	about  string
+	schema string
+}
+
+// The properties that the tools' inputs have in common.
+const (
+	pathProperty  = `"path":{"type":"string","description":"Path of the file or directory."}`
+	rangeProperty = `"view_range":{"type":"array","items":{"type":"integer"},` +
+		`"description":"view: first and last line, counted from 1; -1 is the last of the file."}`
+	textProperty = `"file_text":{"type":"string","description":"create: the content of the file."}`
+	oldProperty  = `"old_str":{"type":"string","description":"str_replace: the text to replace, which must occur exactly once."}`
+	lineProperty = `"insert_line":{"type":"integer","description":"insert: the line behind which to insert; 0 is the beginning."}`
+	newProperty  = `"new_str":{"type":"string","description":"str_replace: the text in its place."}`
+	newOrInsert  = `"new_str":{"type":"string","description":"str_replace: the text in its place. insert: the text to insert."}`
+	insertedText = `"insert_text":{"type":"string","description":"insert: the text to insert."}`
+
+	editorAbout = "Views, creates and edits text files."
+	object      = `{"type":"object","properties":{`
+	needsPath   = `},"required":["command","path"]}`
+)
+
+// clientTools are in the order in which a type is looked for.
+var clientTools = [...]clientTool{
+	{
+		kind: "bash_", about: "Runs commands in a bash shell that stays open from one call to the next.",
+		schema: object + `"command":{"type":"string","description":"The command to run; needed unless restart is true."},` +
+			`"restart":{"type":"boolean","description":"Starts the shell anew."}}}`,
+	},
+	{
+		kind: "text_editor_", before: "20250429", about: editorAbout,
+		schema: object + commands("view", "create", "str_replace", "insert", "undo_edit") + "," + pathProperty + "," +
+			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + needsPath,
+	},
+	{
+		kind: "text_editor_", before: "20250728", about: editorAbout,
+		schema: object + commands("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
+			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + needsPath,
+	},
+	{
+		// What the vendor's models send from this version on, whatever its page says of new_str.
+		kind: "text_editor_", about: editorAbout,
+		schema: object + commands("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
+			rangeProperty + "," + textProperty + "," + oldProperty + "," + newProperty + "," + lineProperty + "," +
+			insertedText + needsPath,
+	},
+	{
+		kind: "memory_", about: "Keeps notes across conversations, in files under /memories. View the directory before you begin.",
+		schema: object + commands("view", "create", "str_replace", "insert", "delete", "rename") + "," + pathProperty + "," +
+			rangeProperty + "," + textProperty + "," + oldProperty + "," + newProperty + "," + lineProperty + "," +
+			insertedText + `,"old_path":{"type":"string","description":"rename: the path that is."},` +
+			`"new_path":{"type":"string","description":"rename: the path to be."}},"required":["command"]}`,
+	},
+}
+
+// commands is the property that tells what such a tool is to do.
+func commands(words ...string) string {
+	return `"command":{"type":"string","enum":["` + strings.Join(words, `","`) + `"]}`
+}
+
+// clientToolOf returns the definition for a type of tool, or nil.
+func clientToolOf(kind jsonx.Value) *clientTool {
+	text := string(kind.AppendText(nil))
+	for i := range clientTools {
+		t := &clientTools[i]
+		if version, ok := strings.CutPrefix(text, t.kind); ok && (t.before == "" || version < t.before) {
+			return t
+		}
+	}
+	return nil
+}
+
+// write writes the function that stands for the tool.
+func (t *clientTool) write(w *dialects.ChatWriter, name jsonx.Value) {
+	w.Raw(`{"type":"function","function":{"name":`, name)
+	w.String(`,"description":"` + t.about + `","parameters":` + t.schema + `}}`)
+}
+
+// definition is the tool in this dialect, with a schema.
+func (t *clientTool) definition(name jsonx.Value) []byte {
+	dst := append([]byte(`{"name":`), name.Raw()...)
+	return append(dst, `,"description":"`+t.about+`","input_schema":`+t.schema+`}`...)
+}
