@@ -70,7 +70,7 @@ func (s *session) receive(r io.Reader) (*message, error) {
 		}
 		n, err := r.Read(m.bytes[len(m.bytes):cap(m.bytes)])
 		m.bytes = m.bytes[:len(m.bytes)+n]
-		if err != nil && err != io.EOF { //nolint:errorlint // only the bare value ends a message
+		if err != nil && err != io.EOF {
 			m.release()
 			return nil, slowOr(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -58,10 +59,16 @@ type event struct {
 // dial connects a client, by the key of the edge.
 func dial(t *testing.T, p *rig.Local) *peer {
 	t.Helper()
+	return dialBy(t, p.Edge, nil)
+}
+
+// dialBy connects a client by an HTTP client; nil: the usual one.
+func dialBy(t *testing.T, e *rig.Edge, by *http.Client) *peer {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 	defer cancel()
-	header := map[string][]string{"Authorization": {"Bearer " + p.Key}}
-	ws, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(p.URL, "http")+path, &websocket.DialOptions{HTTPHeader: header})
+	header := map[string][]string{"Authorization": {"Bearer " + e.Key}}
+	ws, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(e.URL, "http")+path, &websocket.DialOptions{HTTPHeader: header, HTTPClient: by})
 	if err != nil {
 		t.Fatalf("%v, %+v", err, res)
 	}

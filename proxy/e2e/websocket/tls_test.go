@@ -1,0 +1,70 @@
+package websocket
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"penstock/config/testkit/selfsigned"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestTLS: a connection under TLS, which stays in the server, does as one without: turns, a client that leaves, a wrong frame, a
+// message that is too large, and a drain.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	p := rig.Launch(t, rig.Setup{
+		Top: on + "\ntls: { cert: edge.pem, key: edge.key }", Untidy: true, Timeouts: "linger: 0s, drain: 5s",
+		Files: map[string]string{"edge.pem": cert, "edge.key": key},
+	})
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	p.URL = "https" + strings.TrimPrefix(strings.TrimPrefix(p.URL, "https"), "http")
+	by := &http.Client{Transport: transport}
+	c := dialBy(t, p.Edge, by)
+	c.create(`"tool_calls":1`, tools)
+	last, _ := c.completed()
+	c.create(`"text":"Guten Tag"`, fmt.Sprintf(`,"previous_response_id":%q`, last.Response.ID))
+	if _, text := c.completed(); text != "Guten Tag" {
+		t.Errorf("%q", text)
+	}
+	for name, leave := range map[string]func(c *peer){
+		"close": func(c *peer) { _ = c.ws.Close(websocket.StatusNormalClosure, "") },
+		"gone":  func(c *peer) { _ = c.ws.CloseNow() },
+	} {
+		c := dialBy(t, p.Edge, by)
+		c.create(`"ttft_ms":600000`, "")
+		rig.WaitFor(t, rig.Patience, name+": the call runs", func() bool { return p.Engines[0].Stats().Running == 1 })
+		leave(c)
+		rig.WaitFor(t, rig.Patience, name+": the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
+	}
+	large := dialBy(t, p.Edge, by)
+	go func() { _ = large.ws.Write(t.Context(), websocket.MessageText, make([]byte, 9<<20)) }()
+	large.closed(websocket.StatusMessageTooBig)
+	conn, err := tls.Dial("tcp", p.Addr, transport.TLSClientConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	wrong := &raw{rig.NewRaw(t, conn), t}
+	_ = wrong.SetDeadline(time.Now().Add(rig.Patience))
+	_ = wrong.Send(handshake(&rig.Local{Edge: p.Edge}))
+	wrong.Reply("GET").WantStatus(101)
+	_ = wrong.Send(frameOf(fin|opText, hello, false))
+	wrong.closed(1002)
+	rig.WaitFor(t, rig.Patience, "the others are gone", func() bool { return p.Metric("penstock_websocket_connections") == 1 })
+	c.create(`"text":"to the end","delay_ms":100`, "")
+	c.hear()
+	p.Signal(syscall.SIGTERM)
+	for e := c.hear(); e.Type != "response.completed"; e = c.hear() {
+	}
+	c.closed(websocket.StatusGoingAway)
+	p.Exits(rig.Patience, 0)
+}
