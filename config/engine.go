@@ -190,12 +190,15 @@ const (
 	// QuirkDeveloperAsSystem: chat templates there know no role developer, so its messages are sent as
 	// system.
 	QuirkDeveloperAsSystem = "developer_as_system"
+	// QuirkContinuesAnswers: a last message that is the assistant's is gone on with, without a member
+	// that asks for it.
+	QuirkContinuesAnswers = "continues_answers"
 )
 
 // EngineQuirks are the words that Engine.Quirks may hold.
 var EngineQuirks = []string{
 	QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand,
-	QuirkStreamsTranscriptions, QuirkDeveloperAsSystem,
+	QuirkStreamsTranscriptions, QuirkDeveloperAsSystem, QuirkContinuesAnswers,
 }
 
 // EngineOperations are the keys that Engine.Paths may hold.

@@ -30,6 +30,9 @@ const (
 	ReasoningNone = "none"
 )
 
+// PrefillProven is the value of Upstream.Prefill.
+const PrefillProven = "proven"
+
 // Values of Log.Format.
 const (
 	LogFormatJSON    = "json"
@@ -39,12 +42,13 @@ const (
 // The closed sets of words, by the path of the value in the schema. Validation and the JSON schema
 // read them here.
 var words = map[string][]string{
-	"auth":             {AuthNone},
-	"on_revoke":        {OnRevokeEnd, OnRevokeAbort},
-	"log.level":        {"debug", "info", "warn", "error"},
-	"log.format":       {LogFormatJSON, LogFormatConsole},
-	"keys.operations":  Operations(),
-	"upstreams.native": {OpMessages, OpResponses},
+	"auth":              {AuthNone},
+	"on_revoke":         {OnRevokeEnd, OnRevokeAbort},
+	"log.level":         {"debug", "info", "warn", "error"},
+	"log.format":        {LogFormatJSON, LogFormatConsole},
+	"keys.operations":   Operations(),
+	"upstreams.native":  {OpMessages, OpResponses},
+	"upstreams.prefill": {PrefillProven},
 
 	"upstreams.wake.method": {"GET", "POST", "PUT"},
 

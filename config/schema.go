@@ -214,7 +214,10 @@ type Upstream struct {
 	Probe       Probe       `yaml:"probe"`
 	TLS         UpstreamTLS `yaml:"tls"`
 	Native      []string    `yaml:"native"` // messages, responses
-	Resolve     Duration    `yaml:"resolve"`
+	// Prefill is proven where the engine, with its models' templates, goes on with an answer that the
+	// request has begun; empty: by engine.
+	Prefill string   `yaml:"prefill"`
+	Resolve Duration `yaml:"resolve"`
 	// how many models an engine that loads on demand keeps in memory: calls for others wait for their
 	// turn; the engine's own number, where it tells one, if that is smaller; 0: no turns
 	Residents int `yaml:"residents"`
@@ -270,6 +273,7 @@ type Model struct {
 	Policy      string        `yaml:"policy"`
 	Queue       Queue         `yaml:"queue"`
 	Timeouts    ModelTimeouts `yaml:"timeouts"`
+	Retry       ModelRetry    `yaml:"retry"`
 	// PromptCache says who may use what an engine has cached of a prompt: shared, everybody, or
 	// per_key, only the key that sent it and those of its cache_group.
 	PromptCache string `yaml:"prompt_cache"`
@@ -297,6 +301,13 @@ type Model struct {
 	SupportedFeatures      []string       `yaml:"supported_features"`
 	// SupportedReasoningEfforts is nil when the file is silent: then no effort is refused.
 	SupportedReasoningEfforts []string `yaml:"supported_reasoning_efforts"`
+}
+
+// ModelRetry is what else may be sent again for a model.
+type ModelRetry struct {
+	// Resume is how often another engine may go on with a stream whose engine was lost; 0: the stream
+	// ends with an error.
+	Resume int `yaml:"resume"`
 }
 
 // Deployment binds a model to an upstream under the name that the engine knows.

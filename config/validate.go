@@ -6,6 +6,8 @@ import "strings"
 type Known struct {
 	// Engines are the names of the bundled engine profiles. Nil: names of engines are not checked.
 	Engines []string
+	// Continuing are those whose engines go on with an answer that a request has begun.
+	Continuing []string
 }
 
 // Validate checks everything that the form of single values does not tell: names that must be
@@ -20,7 +22,7 @@ func (f *File) Validate(k Known) Problems {
 	keyChecks{c}.all()
 	profiles.all()
 	upstreamChecks{c, byName, profiles}.all()
-	modelChecks{c, byName}.all()
+	modelChecks{c, byName, k.Continuing}.all()
 	if f.origin != nil {
 		c.check.Keep(f.origin.notes)
 	}

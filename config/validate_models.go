@@ -13,6 +13,8 @@ import (
 type modelChecks struct {
 	checks
 	upstreams map[string]int // by name
+
+	continuing []string // see Known
 }
 
 func (c modelChecks) all() {
@@ -42,6 +44,7 @@ func (c modelChecks) all() {
 		c.deployments(at+".deployments", m)
 		c.slots(at, m)
 		c.queue(at+".queue", m.Queue)
+		c.resume(at+".retry.resume", m)
 		c.modelTimeouts(at+".timeouts", m.Timeouts)
 		c.published(at, m)
 	}
@@ -75,6 +78,43 @@ func (c modelChecks) turns() {
 			}
 		}
 	}
+}
+
+// maxResumes is how often a stream may be resumed. Each time costs its prompt anew.
+const maxResumes = 3
+
+// resume checks whether the streams of a model can be resumed as its file says.
+func (c modelChecks) resume(at string, m *Model) {
+	c.check.number(at, m.Retry.Resume, 0, maxResumes)
+	if m.Retry.Resume == 0 {
+		return
+	}
+	if m.Kind != KindChat {
+		c.check.fail(at, "only streams of models of the kind chat can be resumed")
+		return
+	}
+	for _, d := range m.Deployments {
+		n, ok := c.upstreams[d.Upstream]
+		if !ok || n >= len(c.file.Upstreams) || c.continues(&c.file.Upstreams[n]) {
+			continue
+		}
+		c.check.warn(at, "it is not known whether the engine of the upstream %s goes on with an answer that a request has begun, "+
+			"so no stream is resumed there: where it does, say prefill: proven", c.places.Show(at, d.Upstream))
+	}
+}
+
+// continues reports whether the engine of an upstream goes on with an answer, or may turn out to.
+func (c modelChecks) continues(u *Upstream) bool {
+	if u.Prefill != "" || u.Engine == EngineAuto || slices.Contains(c.continuing, u.Engine) {
+		return true
+	}
+	for i := range c.file.Engines {
+		if e := &c.file.Engines[i]; e.Name == u.Engine {
+			return len(e.Prefill) > 0 || slices.Contains(e.Quirks, QuirkContinuesAnswers) ||
+				e.Quirks == nil && slices.Contains(c.continuing, e.Like)
+		}
+	}
+	return false
 }
 
 // promptCaches checks what keeps the cached prompts of keys apart. An engine has one cache for all

@@ -97,6 +97,9 @@ func (c upstreamChecks) all() {
 		c.probe(at+".probe", u.Probe)
 		c.upstreamTLS(at+".tls", u)
 		c.wake(at+".wake", u.Wake)
+		if u.Prefill != "" {
+			c.check.oneOf(at+".prefill", "upstreams.prefill", "a choice", u.Prefill)
+		}
 		c.check.eachOneOf(at+".native", "upstreams.native", "a dialect that can be passed through", u.Native)
 		if u.Weight <= 0 || u.Weight > 1000 {
 			c.check.fail(at+".weight",

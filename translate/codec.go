@@ -23,9 +23,9 @@ type Stream interface {
 	// Started reports whether a piece of the answer itself has been appended: text, a part of a tool
 	// call, an end. What only announces an answer is none.
 	Started() bool
-	// Restart prepares for another engine's events, before the answer has started. What has been
-	// announced stays so, and is not announced again.
-	Restart()
+	// NextEngine prepares for the events of another engine, which goes on with an answer that has
+	// started, and otherwise begins. What has been announced stays so, and is not announced again.
+	NextEngine()
 	// Finished reports whether every choice has its finish reason, so that Finish will succeed.
 	Finished() bool
 	// Done reports whether nothing more is wanted from the engine. A finished stream that is not

@@ -14,6 +14,9 @@
 // own Messages or Responses into chat chunks. So usage, tool calls, finish reasons and errors have
 // one reader, and every client sees the same tool calls.
 //
+// A Stream may get the events of several engines: it is restarted before the answer has begun, and
+// resumed in its midst. What it has written stays true: ids, numbers, open blocks.
+//
 // The types here are what the edge reads of any answer: Usage, the counts; Markup, the sign that an
 // engine lacks a parser; BadAnswer, the error of an answer that breaks its dialect.
 package translate

@@ -1,6 +1,10 @@
 package translate
 
-import "penstock/translate/jsonx"
+import (
+	"strconv"
+
+	"penstock/translate/jsonx"
+)
 
 // MaxCount bounds a token count, so that sums of counts that an engine made up cannot overflow.
 const MaxCount = 1 << 31
@@ -11,6 +15,11 @@ type Usage struct {
 	Prompt, Completion, Total int
 	Cached                    int // of Prompt, taken from the prefix cache
 	Reasoning                 int // of Completion, not visible text
+
+	// Resumed is how often another engine went on with the answer; ResumedPrompt is what those
+	// engines had to read for that, the prompt and the beginning of the answer. None of it is in the
+	// other counts.
+	Resumed, ResumedPrompt int
 
 	// Known: the engine sent the counts, in `usage` or in llama.cpp's `timings`.
 	Known bool
@@ -27,6 +36,30 @@ func (u Usage) Plus(o Usage) Usage {
 	o.Total = 0
 	o.Reconcile()
 	return o
+}
+
+// GoOn returns the usage of an answer that an engine before has begun, of which u is known, where
+// next is that of the engine that goes on with it: the prompt counts once, and the completion is
+// what both have said.
+func (u Usage) GoOn(next Usage) Usage {
+	u.ResumedPrompt = min(u.ResumedPrompt+next.Prompt, MaxCount)
+	if !u.Known {
+		u.Prompt, u.Cached = max(next.Prompt-u.Completion, 0), 0
+	}
+	u.Completion = min(u.Completion+next.Completion, MaxCount)
+	u.Reasoning = min(u.Reasoning+next.Reasoning, MaxCount)
+	u.Known, u.Estimated, u.Total = true, false, 0
+	u.Reconcile()
+	return u
+}
+
+// AppendResumed appends the member of an answer's usage that says how often another engine went on
+// with it.
+func (u Usage) AppendResumed(dst []byte) []byte {
+	if u.Resumed == 0 {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, `,"penstock_resumed":`...), int64(u.Resumed), 10)
 }
 
 // EstimatedUsage returns the usage of an answer whose engine sent no counts.

@@ -100,6 +100,12 @@ func (u *Upstream) Native(dialect string) bool {
 	return slices.Contains(u.settings.Load().spec.Native, dialect)
 }
 
+// ContinuesAnswers reports whether the engine of an upstream is known to go on with an answer that
+// a request has begun.
+func ContinuesAnswers(u *Upstream) bool {
+	return u.settings.Load().spec.Prefill == config.PrefillProven || u.Engine().ContinuesAnswers()
+}
+
 // State returns where in its life the upstream is.
 func (u *Upstream) State() State {
 	if u.retiring.Load() {

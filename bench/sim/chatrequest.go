@@ -39,6 +39,8 @@ type chatRequest struct {
 	fixed      string         // the text to say, when it is not a generator's
 	hasFixed   bool
 	prompt     scheduler.Prompt
+	begun      string // the beginning of the answer, in a last message of the assistant's
+	sum        uint64 // of the prompt, without it
 }
 
 var parsers fastjson.ParserPool
@@ -88,6 +90,9 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *pro
 	}
 	lastUser := ""
 	for i, m := range list {
+		if q.sum = q.prompt.Sum(); i > 0 && i == len(list)-1 && string(m.GetStringBytes("role")) == "assistant" {
+			q.begun = string(m.GetStringBytes("content"))
+		}
 		text, err := e.readMessage(q, i, m)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"strings"
 
 	"penstock/bench/sim/profile"
@@ -25,9 +26,34 @@ type generationPlan struct {
 	closed   bool   // its finish_reason is out
 }
 
-// newScript plans the answer of one choice; limit is the most tokens that fit.
+// newScript plans the answer of one choice; limit is the most tokens that fit. An answer that the
+// request has begun with what would be said is gone on with, as models do.
 func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
-	seed := textgen.Mix(textgen.Mix(q.prompt.Sum(), q.seed), uint64(choice)+1)
+	if q.begun != "" {
+		if s := planAnswer(x, q, q.sum, choice, math.MaxInt); s.pass(q.begun) {
+			return s.within(x, limit)
+		}
+	}
+	return planAnswer(x, q, q.prompt.Sum(), choice, limit).within(x, limit)
+}
+
+// pass takes what has been said out of the plan; false: something else has.
+func (s *generationPlan) pass(said string) bool {
+	s.thinking, s.left = 0, s.saying+len(s.fixed)
+	for said != "" {
+		p, ok := s.next()
+		rest, begins := strings.CutPrefix(said, p.Text)
+		if !ok || p.Kind != profile.PieceText || !begins {
+			return false
+		}
+		said = rest
+	}
+	return true
+}
+
+// planAnswer plans an answer to the prompt with that sum.
+func planAnswer(x *exchange, q *chatRequest, sum uint64, choice, limit int) generationPlan {
+	seed := textgen.Mix(textgen.Mix(sum, q.seed), uint64(choice)+1)
 	s := generationPlan{
 		think: textgen.New(textgen.Mix(seed, 11)), say: textgen.New(textgen.Mix(seed, 12)),
 		thinking: q.reasoning, thoughts: q.thoughts, finish: "stop",
@@ -56,6 +82,11 @@ func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
 	if len(q.stop) > 0 && len(q.calls) == 0 {
 		s.cutAt(q.stop, limit)
 	}
+	return s
+}
+
+// within ends the plan where the limit is.
+func (s generationPlan) within(x *exchange, limit int) generationPlan {
 	s.total = s.thinking + s.saying + len(s.fixed)
 	if s.total > limit {
 		s.total, s.finish, s.stopped = limit, "length", ""

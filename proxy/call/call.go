@@ -172,6 +172,10 @@ func (c *Call) account() {
 	now := c.times.ended()
 	copy(c.record.RequestID[:], c.client.requestID)
 	c.record.Attempts = c.attempts()
+	if c.tries.resumes > 0 {
+		c.record.Resumed = c.tries.resumes
+		c.shared.Counters.ResumedPrompt.Add(c.tokens.usage.ResumedPrompt)
+	}
 	c.record.BytesIn = c.body.Came()
 	c.meter.End(&c.record)
 	if u := &c.tokens.usage; u.Known || u.Estimated {

@@ -68,7 +68,7 @@ func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked b
 		return d.open(lease, target, lease.Again()), true
 	}
 	now := time.Now()
-	d.giveUp(f, now)
+	d.giveUp(f, d.call.attempt.Reply.Progress().Begun, now)
 	if t.failure == nil {
 		t.failure = f
 	}
@@ -109,9 +109,10 @@ func (d dispatcher) beginTry(lease *upstreams.Lease, now time.Time) {
 	d.call.times.ask(now)
 }
 
-// giveUp ends an attempt that has failed.
-func (d dispatcher) giveUp(f *failure.Failure, now time.Time) {
-	d.call.poison.recordLoss(f, d.call.attempt.Reply.Progress().Begun, d.call.tries.upstream, now)
+// giveUp ends an attempt that has failed. begun: the engine had begun to answer, so that the
+// request is above suspicion.
+func (d dispatcher) giveUp(f *failure.Failure, begun bool, now time.Time) {
+	d.call.poison.recordLoss(f, begun, d.call.tries.upstream, now)
 	d.call.attempt.Blame(f)
 	d.call.endAttempt(f.Outcome)
 }
@@ -222,7 +223,7 @@ func (c *Call) answerOf() endpoint.Answer {
 // line.
 func (d dispatcher) tryStream() *failure.Failure {
 	a := &d.call.attempt
-	stream := d.call.request.Stream(d.call.answerOf())
+	stream, kept := keeping(d.call, d.call.request.Stream(d.call.answerOf()))
 	var commit time.Time
 	if after := d.call.config.snapshot.Config.Stream.CommitAfter.D(); after > 0 && stream.InBand() {
 		commit = a.Reply.Progress().SentAt.Add(after)
@@ -242,8 +243,11 @@ func (d dispatcher) tryStream() *failure.Failure {
 	default:
 		attempt.Recycle(out)
 		d.call.memory.Free(attempt.PartOut)
+		if kept != nil {
+			kept.Release()
+		}
 		return a.FailureOf(err)
 	}
-	commitStream(d.call, stream, out, done)
+	commitStream(d.call, stream, kept, out, done)
 	return nil
 }

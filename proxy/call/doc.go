@@ -58,6 +58,10 @@
 // Responses), or is kept for the other engine's events (the id of chat). A final failure is then
 // told in the stream.
 //
+// A stream that has been begun goes on at another engine where its model has retry.resume
+// (resume.go, package resume): the request is held beside what the client was shown, and the
+// attempt that takes over is one more, apart from the budget of retries.
+//
 // A call whose engine's host has vanished moves once, apart from the budget of retries
 // (tries.failOver).
 //

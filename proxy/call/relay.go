@@ -13,6 +13,7 @@ import (
 	"penstock/proxy/failure"
 	"penstock/proxy/guard"
 	"penstock/proxy/observe"
+	"penstock/proxy/resume"
 	"penstock/translate"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
@@ -35,6 +36,7 @@ type relay struct {
 	cut  bool    // and badly, in an answer that has no words for it
 
 	stream endpoint.Stream  // of formStream
+	kept   *resume.Stream   // the same where it may be resumed, otherwise nil
 	passOn *endpoint.PassOn // of formPassedOn
 	unary  unary            // of formWhitespace
 }
@@ -158,9 +160,10 @@ func (r *relay) fillStream() {
 	*r.out, r.done = out, done
 	progress := c.attempt.Reply.Progress()
 	c.noteFirst(&progress, progress.ReadAt)
-	if c.body.Held() && r.stream.Started() {
+	if c.body.Held() && r.stream.Started() && !(resumer{c, r.kept}).able() {
 		c.clearPoison()
 		c.releaseRequest()
+		r.forget()
 	}
 	switch {
 	case err == nil:
@@ -173,22 +176,39 @@ func (r *relay) fillStream() {
 }
 
 // failed ends the answer, or has another engine give it: as long as the client has had no more than
-// signs of life, whatever may be tried again before the head is out may be tried now.
+// signs of life, whatever may be tried again before the head is out may be tried now. What has been
+// shown may be gone on with.
 func (r *relay) failed(err error) {
 	c := r.call
 	f, asked := c.attempt.FailureOf(err), c.body.Held()
+	resumer := resumer{c, r.kept}
 	for asked && f != nil {
-		f, asked = dispatcher{c}.recover(f)
+		switch {
+		case r.form != formStream, !r.stream.Started(), r.kept != nil && r.kept.Awaits():
+			f, asked = dispatcher{c}.recover(f)
+		default:
+			if *r.out, r.done = resumer.finish(*r.out, f); r.done {
+				c.attempt.Blame(f)
+				c.endAttempt(f.Outcome)
+				return
+			}
+			f, asked = resumer.resume(f)
+		}
 	}
 	c.setPhase(&phaseStreaming) // it may have waited for a slot
 	if !asked {
 		r.broken(f)
 		return
 	}
+	if r.form == formStream {
+		c.shared.Calls.Move(&c.meter, c.record.Upstream)
+	}
+	if r.form == formStream && r.stream.Started() {
+		return
+	}
 	c.record.TTFT = 0 // nothing of that answer was shown
 	if r.form == formStream {
-		r.stream.Restart()
-		c.shared.Calls.Move(&c.meter, c.record.Upstream)
+		r.stream.NextEngine()
 	}
 }
 
@@ -236,6 +256,9 @@ func (r *relay) complete() {
 	}
 	r.noteUsage()
 	c.record.Outcome = observe.OK
+	if c.body.Held() {
+		c.clearPoison()
+	}
 	if c.attempt.Reply.Progress().Ended {
 		c.endAttempt(upstreams.OutcomeOK)
 	}
@@ -267,7 +290,15 @@ func (r *relay) Close() error {
 		c.fail(failure.FromAbort(failure.ErrClientGone))
 	}
 	r.recycleOut()
+	r.forget()
 	return nil
+}
+
+// forget lets go of what is kept of the stream, which is resumed no more.
+func (r *relay) forget() {
+	if r.kept != nil {
+		r.kept.Release()
+	}
 }
 
 // recycleOut returns the buffer, if there is one, to its pool.
@@ -293,7 +324,7 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 
 // commitStream hands the answer over as a stream that begins with out. From here on every failure
 // is part of the stream, and nothing is tried again once there is a piece of the answer in it.
-func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
+func commitStream(c *Call, stream endpoint.Stream, kept *resume.Stream, out *[]byte, done bool) {
 	now := time.Now()
 	progress := c.attempt.Reply.Progress()
 	c.noteFirst(&progress, now)
@@ -303,12 +334,12 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 		c.meter.Note(progress.Events, now)
 	}
-	if stream.Started() || c.ep.Form {
+	if c.ep.Form || stream.Started() && !(resumer{c, kept}).able() {
 		c.releaseRequest()
 	} else {
 		c.trace.keep(&c.client)
 	}
-	commit(relay{call: c, stream: stream, out: out, done: done}, stream.MediaType())
+	commit(relay{call: c, stream: stream, kept: kept, out: out, done: done}, stream.MediaType())
 }
 
 // commit gives an answer that is not complete to the connection, or to fasthttp.

@@ -47,8 +47,8 @@ type Services struct {
 
 // Counters count events of calls that their records do not have.
 type Counters struct {
-	Retried, RetriesDenied, Refits, Moved *metrics.Counter
-	Seals                                 func(seal.Result) // counts one
+	Retried, RetriesDenied, Refits, Moved, Resumed, ResumedPrompt *metrics.Counter
+	Seals                                                         func(seal.Result) // counts one
 }
 
 // NewCounters registers the counters in set.
@@ -62,6 +62,8 @@ func NewCounters(set *metrics.Set) Counters {
 		Retried:       set.NewCounter("penstock_retries_total"),
 		RetriesDenied: set.NewCounter("penstock_retries_denied_total"),
 		Moved:         set.NewCounter(`penstock_calls_moved_total{reason="vanished"}`),
+		Resumed:       set.NewCounter("penstock_streams_resumed_total"),
+		ResumedPrompt: set.NewCounter("penstock_resumed_prompt_tokens_total"),
 		Refits:        set.NewCounter("penstock_max_tokens_refits_total"),
 	}
 }

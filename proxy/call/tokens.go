@@ -37,7 +37,7 @@ func (t *tokens) estimate(streamed, leftEngine bool) {
 
 // learn keeps an engine's bytes per token up to date from what it has counted.
 func (t *tokens) learn(u *upstreams.Upstream) {
-	if t.usage.Known && t.promptBytes > 0 && u != nil {
+	if t.usage.Known && t.usage.Resumed == 0 && t.promptBytes > 0 && u != nil {
 		u.Averages.LearnTokens(t.promptBytes, t.usage.Prompt)
 	}
 }

@@ -15,6 +15,7 @@ type tries struct {
 	refits    int                 // requests that an engine had too little room for and that were sent again
 	moves     int                 // engines that were left for one with more room
 	failovers int                 // likewise, engines whose host vanished
+	resumes   int                 // engines that were to go on with what another had said
 	counts    int                 // requests for a count of the prompt
 	repeated  bool                // the upstream was asked a second time
 	failure   *failure.Failure    // of the first attempt that has failed; nil: none has
@@ -30,12 +31,14 @@ func (t *tries) begin(u *upstreams.Upstream) {
 func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
 
 // sentOften reports whether as many requests were sent as there may be attempts.
-func (t *tries) sentOften(sends, attempts int) bool { return sends-t.refits-t.failovers >= attempts }
+func (t *tries) sentOften(sends, attempts int) bool {
+	return sends-t.refits-t.failovers-t.resumes >= attempts
+}
 
 // allowsRetry reports whether a failure and the attempts of one call allow another engine. The
 // client has been shown nothing of the answer when it is asked.
 func (t *tries) allowsRetry(f *failure.Failure, sends, attempts int) bool {
-	return f.Retry && !t.sentOften(sends, attempts) && t.targets-t.moves-t.failovers < attempts
+	return f.Retry && !t.sentOften(sends, attempts) && t.targets-t.moves-t.failovers-t.resumes < attempts
 }
 
 // failOver takes the one failover of a call, where its failure allows that: it leaves an engine

@@ -172,3 +172,57 @@ func TestWhitespaceIsNoCommit(t *testing.T) {
 		})
 	}
 }
+
+// TestResume: an engine that is lost after k events of a stream is replaced by another one that goes on: the answer is that of
+// an undisturbed stream, and so is what is charged.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	const controls = `"tokens":44`
+	for dialect, ask := range streamDialects {
+		if dialect == "completions" {
+			continue
+		}
+		for _, k := range []int{1, 2, 3, 4, 7, 12, 20, 33, 40, 43} {
+			for _, fault := range []string{"reset-after=%d", "cut-after=%d", "error-in-stream=%d;code=500"} {
+				if k%2 == 1 && fault != "reset-after=%d" {
+					continue
+				}
+				fault = fmt.Sprintf(fault, k+1)
+				t.Run(dialect+"/"+fault, func(t *testing.T) {
+					t.Parallel()
+					p := start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin, retry: { resume: 1 }"})
+					want, err := ask(t, p, rig.Prompt, controls)
+					if err != nil || len(want.text) < 100 {
+						t.Fatalf("undisturbed: %+v, %v", want, err)
+					}
+					p.Engines[0].SetFault(sim.Fault{Spec: fault})
+					for range 2 { // the turns are taken in order, so one of the two meets the failing engine
+						got, err := ask(t, p, rig.Prompt, controls)
+						if got != want || err != nil {
+							t.Errorf("%+v, %v; want %+v", got, err, want)
+						}
+					}
+					resumed := 0
+					for _, l := range p.Calls() {
+						if l.Outcome != "ok" || l.CompletionTokens != 44 || l.Attempts != 1+l.Resumed {
+							t.Errorf("the log says %+v", l)
+						}
+						resumed += l.Resumed
+					}
+					if resumed != 1 {
+						t.Errorf("%d lines of the log say that a stream was resumed", resumed)
+					}
+					if n := p.Metric("penstock_streams_resumed_total"); n != 1 {
+						t.Errorf("%v streams were resumed", n)
+					}
+					if n := p.Metric("penstock_resumed_prompt_tokens_total"); n < 20 {
+						t.Errorf("%v tokens were read again", n)
+					}
+					if n := p.Metric("penstock_retries_total"); n != 0 {
+						t.Errorf("%v retries", n)
+					}
+				})
+			}
+		}
+	}
+}

@@ -46,8 +46,8 @@ func (r *chatRequest) Decode(in Input) (err error) {
 	return err
 }
 
-// describe notes what the client's answer is to have.
-func (r *chatRequest) describe(about *Answer) {
+// describeChat notes what the client's answer is to have.
+func describeChat(r *chatRequest, about *Answer) {
 	r.answer.begin(about, r.chat)
 	o := &r.answer.options
 	if about.Streamed { // a whole one goes by the engine's id, if it has one
@@ -60,7 +60,7 @@ func (r *chatRequest) describe(about *Answer) {
 const chatIDPrefix = "chatcmpl-"
 
 func (r *chatRequest) Unary(about Answer) Unary {
-	r.describe(&about)
+	describeChat(r, &about)
 	r.callID, r.answer.writer = about.RequestID, r
 	return &r.answer
 }
@@ -74,7 +74,7 @@ func (r *chatRequest) AppendWhole(dst []byte, c *answer.Completion) ([]byte, err
 }
 
 func (r *chatRequest) Stream(about Answer) Stream {
-	r.describe(&about)
+	describeChat(r, &about)
 	if r.writer == nil {
 		r.writer = chatStreams.Get().(*answer.Stream)
 	}

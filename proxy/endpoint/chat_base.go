@@ -39,6 +39,7 @@ func newChatRequest() *chat.Request { return chatRequests.Get().(*chat.Request) 
 
 func (b *chatBase) Model() []byte                           { return b.chat.Model }
 func (b *chatBase) Streams() bool                           { return b.wantsStream }
+func (b *chatBase) Chat() *chat.Request                     { return b.chat }
 func (b *chatBase) Form() *body.Form                        { return nil }
 func (b *chatBase) AnswersJSON() bool                       { return true }
 func (b *chatBase) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
@@ -83,7 +84,7 @@ func (l chatLimit) Context(rules *chat.ModelRules) int {
 	return rules.Context(len(l.chat.Prompt.Images) > 0)
 }
 
-func (l chatLimit) Prompt(_ float64, estimate int) int { return estimate }
+func (l chatLimit) Prompt(_ float64, estimate int) int { return estimate + l.chat.Tokens.Said() }
 
 // Prefix implements Request. The raw elements of `messages` of one turn are a byte prefix of the
 // next turn's, so they can be hashed as they stand.
@@ -100,8 +101,10 @@ func (b *chatBase) Fill(to Target) (Sending, error) {
 	p := to.Upstream.Engine()
 	format := to.Formats.of(p)
 	format.Served, format.Stream, format.Salt = to.Served, to.Stream, to.Salt
-	// Usage in every chunk costs a full parse of each.
-	format.ContinuousUsage = format.ContinuousUsage && b.countsAtStart
+	// Usage in every chunk costs a full parse of each. Who goes on with a stream has to know how many
+	// tokens there were.
+	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
+	format.ContinuousUsage = format.ContinuousUsage && (b.countsAtStart || resumes)
 	b.segments, b.room = b.chat.Segments(b.segments[:0], b.room[:0], &format)
 	return jsonSending(p.Path(config.OpChat), to.Stream, b.segments), nil
 }

@@ -50,6 +50,8 @@ type Request interface {
 	// Unary and Stream prepare for the reply of one attempt.
 	Unary(about Answer) Unary
 	Stream(about Answer) Stream
+	// Chat is the request as chat, while it is held; nil: it is none.
+	Chat() *chat.Request
 	// Form is the client's form; nil: the request is not one.
 	Form() *body.Form
 	// Release gives back what is held for sending: nothing is sent any more. Recycle gives back

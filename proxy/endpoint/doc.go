@@ -27,6 +27,9 @@
 // joins one of them to a call: to the body's memory, the model's snapshot, the target's engine. It
 // knows no attempt and no connection; of an engine's reply it sees the head (Reply).
 //
+// Where an answer goes on at another engine, the request underneath is told what was said
+// (Request.Chat, chat.Request.GoOn), and Fill writes it as a chat request, whatever the dialect.
+//
 // A request in the Messages or the Responses dialect is a chat request from its decoding on, and
 // can besides be sent as the client wrote it to an engine whose operator lists the dialect under
 // `native`. That is decided once the target is known, so the kinds may be mixed within a model and

@@ -7,6 +7,7 @@ import (
 	"penstock/proxy/body"
 	"penstock/proxy/snapshot"
 	"penstock/translate/apierr"
+	"penstock/translate/chat"
 	"penstock/translate/forward"
 	"penstock/upstreams"
 	"penstock/upstreams/engine"
@@ -134,6 +135,7 @@ func (r *formRequest) Fill(to Target) (Sending, error) {
 func (r *formRequest) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
 func (r *formRequest) AnswersJSON() bool                       { return r.form.Ended() }
 func (r *formRequest) Stream(Answer) Stream                    { panic("BUG: the endpoint has no streams") }
+func (r *formRequest) Chat() *chat.Request                     { return nil }
 func (r *formRequest) Form() *body.Form                        { return &r.form }
 func (r *formRequest) Release()                                { r.form.Release() }
 func (r *formRequest) Recycle()                                {}

@@ -104,6 +104,7 @@ func (r *jsonRequest) Unary(about Answer) Unary {
 }
 
 func (r *jsonRequest) Stream(Answer) Stream { panic("BUG: the endpoint has no streams") }
+func (r *jsonRequest) Chat() *chat.Request  { return nil }
 func (r *jsonRequest) Form() *body.Form     { return nil }
 func (r *jsonRequest) Release()             {}
 func (r *jsonRequest) Recycle()             {}

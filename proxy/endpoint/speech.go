@@ -90,7 +90,7 @@ func (audioStream) Finish(dst []byte) ([]byte, error)                  { return 
 func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte            { return dst }
 func (audioStream) Keepalive(dst []byte) []byte                        { return dst }
 func (audioStream) Started() bool                                      { return true } // it begins with sound
-func (audioStream) Restart()                                           {}
+func (audioStream) NextEngine()                                        {}
 func (audioStream) Finished() bool                                     { return false }
 func (audioStream) Done() bool                                         { return false }
 func (audioStream) Held() int                                          { return 0 }

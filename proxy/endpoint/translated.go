@@ -135,12 +135,12 @@ func (r *translatedRequest) Check(m *snapshot.Model, now time.Time) (Checked, er
 }
 
 // Fill implements Request. The client's own bytes are not there if the call began before a reload
-// let the engine speak the dialect. A salt is read from chat requests; not all engines read it from
-// those of other dialects.
+// let the engine speak the dialect. An answer that another engine has begun goes on in chat. A salt
+// is read from chat requests; not all engines read it from those of other dialects.
 func (r *translatedRequest) Fill(to Target) (Sending, error) {
 	native, client := r.dialect.Native(), r.body.Client()
 	path := to.Upstream.Engine().Path(native.operation)
-	if client == nil || path == "" || !to.Upstream.Native(native.operation) || to.Salt.Wanted() {
+	if client == nil || path == "" || chat.GoesOn(r.chat) || !to.Upstream.Native(native.operation) || to.Salt.Wanted() {
 		return r.chatBase.Fill(to)
 	}
 	limit := &r.chat.Tokens

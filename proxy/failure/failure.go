@@ -32,6 +32,16 @@ type Failure struct {
 // Error implements error, so that a failure can be returned where any error can.
 func (f *Failure) Error() string { return f.API.Error() }
 
+// EngineLost reports whether the engine has failed in the midst of an answer, so that another one
+// may go on with it.
+func (f *Failure) EngineLost() bool {
+	switch f.Outcome {
+	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout:
+		return true
+	}
+	return false
+}
+
 // Causes of an abort.
 var (
 	ErrClientGone = body.ErrClientGone // the client has closed its side

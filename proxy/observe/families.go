@@ -53,6 +53,8 @@ var families = []Family{
 	{"penstock_max_tokens_refits_total", Counter, "Requests that were sent again with what the engine said it has room for, or to an engine with a longer context."},
 	{"penstock_calls_moved_total", Counter, "Calls that were sent to another upstream because theirs was taken out before it had answered, by the reason: vanished (its host). The retry budget does not count them."},
 	{"penstock_reasoning_seals_total", Counter, "Reasoning that clients carry, by the result: sealed, too_long (not sealed), opened, and left out of a request: foreign (another provider's), stale (of an unknown key), forged (changed, cut, or of another key id or model)."},
+	{"penstock_streams_resumed_total", Counter, "Times that another upstream was asked to go on with a stream whose upstream was lost. The retry budget does not count them."},
+	{"penstock_resumed_prompt_tokens_total", Counter, "Prompt tokens that were read once more for that, with the beginning of the answer. No key is charged for them."},
 	{"penstock_retry_budget", Gauge, "Retries that the budget allows in ten seconds of the present traffic."},
 	{"penstock_retry_budget_used", Gauge, "Retries of the last ten seconds."},
 

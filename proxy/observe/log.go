@@ -42,9 +42,12 @@ type leveled struct {
 	level zap.AtomicLevel
 }
 
-// fieldsOf is the number of fields that an access line may have. The last one is there if it has
-// something to tell.
-const fieldsOf = 21
+// fieldsOf is the number of fields that an access line may have. Those behind the first ones are
+// there if they have something to tell.
+const (
+	fieldsAlways = 20
+	fieldsOf     = fieldsAlways + 2
+)
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
 
@@ -97,10 +100,12 @@ func (a accessLog) write(r *Record, now time.Time) {
 		zap.Int64("bytes_out", r.BytesOut),
 		zap.String("client", dash(r.Client)),
 	}
-	fields := f[:fieldsOf-1]
+	fields := f[:fieldsAlways]
 	if len(r.Dropped) > 0 {
-		f[fieldsOf-1] = zap.String("dropped", strings.Join(r.Dropped, ","))
-		fields = f[:]
+		fields = append(fields, zap.String("dropped", strings.Join(r.Dropped, ",")))
+	}
+	if r.Resumed > 0 {
+		fields = append(fields, zap.Int("resumed", r.Resumed))
 	}
 	ce.Write(fields...)
 	*f = [fieldsOf]zap.Field{} // it must not hold on to the record
@@ -116,6 +121,9 @@ func appendConsole(dst []byte, r *Record, now time.Time) []byte {
 	dst = append(dst, "  "+r.Dialect+"  "+dash(r.Model)+" → "+dash(r.Upstream)...)
 	if r.Attempts > 1 {
 		dst = append(dst, " (second attempt)"...)
+	}
+	if r.Resumed > 0 {
+		dst = append(dst, " (resumed)"...)
 	}
 	if r.Outcome != OK {
 		dst = append(dst, "  "+dash(r.Code)...)

@@ -48,6 +48,7 @@ type Record struct {
 	Start            time.Time
 	Stream           bool
 	Status, Attempts int
+	Resumed          int    // how often another upstream went on with the stream
 	Code             string // error code of the refusal or failure
 	// Markup is a model's markup that the answer begins with and the engine should have read; from a
 	// closed set.

@@ -23,6 +23,7 @@ import (
 //   - the effort is in the format's form; reasoning and include_reasoning go: engines do not share
 //     a reading of them, and the edge itself hides reasoning from a client that does not want it;
 //   - the format's Prefill, when the last message is the beginning of the answer;
+//   - what the client has of the answer (GoOn), for an engine that goes on with it;
 //   - the tool_choice "any" is "required";
 //   - of a tool_choice with a list of allowed tools there are those tools and its mode;
 //   - arguments of tool calls that hold no JSON object become one (Arguments);
@@ -62,8 +63,11 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 		}
 	}
 	added := r.Reasoning.patch(&p, &r.members, format.Reasoning)
-	if r.Prefilled {
+	if r.Prefilled || r.begun != nil {
 		p.addMembers(format.Prefill, added)
+	}
+	if r.begun != nil {
+		r.begun.patch(&p, r, format.reasoningHistory())
 	}
 	r.ToolUse.patch(&p, &r.members)
 	r.Prompt.patch(&p, r.Messages(), format.DeveloperAsSystem)

@@ -42,6 +42,7 @@ type Request struct {
 	edits   jsonx.Edits
 	body    []byte
 	members members
+	begun   *Begun // what the next engine is to go on with; nil: it begins
 	schema  bool   // response_format is json_schema
 	name    []byte // holds Model when it was written with escapes
 	text    []byte // of the changes that AppendUpstream makes

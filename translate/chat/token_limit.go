@@ -24,6 +24,7 @@ type TokenLimit struct {
 	bound    int // the model's; 0: none
 	fallback int // for engines when Max is -1; -1: none
 	fitted   int // the greatest that the next engine has room for; -1: not known
+	said     int // of the answer, by an engine before the next one
 }
 
 // noTokenLimit is the TokenLimit of a request that has not been decoded.
@@ -38,18 +39,30 @@ func (t *TokenLimit) Bound() int {
 	return t.bound
 }
 
-// TokenLimit is the limit for engines: Max, or the model's own where the client gave none; -1:
-// none. Check sets it, and Fit lowers it for one engine.
+// TokenLimit is the limit for engines: Max, or the model's own where the client gave none, less
+// what has been said; -1: none. Check sets it, and Fit lowers it for one engine.
 func (t *TokenLimit) TokenLimit() int {
-	limit := t.Max
-	if limit < 0 {
-		limit = t.fallback
-	}
+	limit := t.Left(t.said)
 	if t.fitted >= 0 {
 		return min(limit, t.fitted)
 	}
 	return limit
 }
+
+// Left is how many tokens are left of the limit after so many; -1: there is no limit.
+func (t *TokenLimit) Left(said int) int {
+	limit := t.Max
+	if limit < 0 {
+		limit = t.fallback
+	}
+	if limit < 0 {
+		return -1
+	}
+	return max(limit-said, 0)
+}
+
+// Said is how many tokens the next engine is to go on with.
+func (t *TokenLimit) Said() int { return t.said }
 
 // Fit lowers the limit for the next engine to its room; a negative limit undoes an earlier one.
 func (t *TokenLimit) Fit(limit int) { t.fitted = limit }

@@ -102,8 +102,9 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 // Started reports whether an event has been passed on: each has a piece of the answer.
 func (s *Stream) Started() bool { return s.events > 0 || s.closed }
 
-// Restart prepares for another engine's events.
-func (s *Stream) Restart() { s.mark = false }
+// NextEngine prepares for the events of another engine, which begins: none goes on here with what
+// another one has said.
+func (s *Stream) NextEngine() { s.mark = false }
 
 // Finished reports whether the stream may end well from here on.
 func (s *Stream) Finished() bool {

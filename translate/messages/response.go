@@ -68,7 +68,7 @@ func appendUsage(dst []byte, u translate.Usage) []byte {
 	dst = strconv.AppendInt(dst, int64(u.Cached), 10)
 	dst = append(dst, `,"output_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.Completion), 10)
-	return append(dst, '}')
+	return append(u.AppendResumed(dst), '}')
 }
 
 // appendStop appends the members stop_reason and stop_sequence.

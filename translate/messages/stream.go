@@ -54,7 +54,8 @@ type toolCallProgress struct {
 func (s *Stream) Reset(i *dialects.Identity) {
 	s.identity, s.phase = *i, phaseIdle
 	s.block.index = 0
-	s.Restart()
+	s.queue.reset()
+	s.NextEngine()
 }
 
 // Started reports whether a block has begun.
@@ -62,13 +63,17 @@ func (s *Stream) Started() bool {
 	return s.block.index > 0 || len(s.queue) > 0 && s.queue[0].open || s.phase == phaseClosed
 }
 
-// Restart prepares for another engine's events behind message_start. Clients take the counts of
-// message_delta for those of message_start.
-func (s *Stream) Restart() {
+// NextEngine prepares for another engine's events: behind message_start, of whose counts those of
+// message_delta take the place, or behind an open block of text.
+func (s *Stream) NextEngine() {
+	if s.Started() {
+		s.reader.Resume()
+		return
+	}
+	s.queue.reset()
 	s.reader.Reset(s.identity.ID, s.identity.PromptTokens)
 	s.input.reset()
 	s.toolCalls = s.toolCalls[:0]
-	s.queue.reset()
 }
 
 // Release lets go of the last call's data, for a pool.
@@ -87,7 +92,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	}
 	out := dst
 	if s.phase == phaseIdle {
-		out = s.start(out)
+		s.phase = phaseStarted
+		out = appendStart(out, &s.identity, s.reader.Usage())
 	}
 	if how := s.RequestInfo.thinking; len(s.reader.Reasoning) > 0 && how != thinkingHidden {
 		out = s.say(out, how.kind(), s.reader.Reasoning)
@@ -111,16 +117,14 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// start appends message_start. The counts are the engine's so far; clients
-// correct them later.
-func (s *Stream) start(dst []byte) []byte {
-	s.phase = phaseStarted
+// appendStart appends message_start. The counts are the engine's so far; clients correct them
+// later.
+func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []byte {
 	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":"...)
-	dst = jsonx.AppendStringS(dst, s.identity.ID)
+	dst = jsonx.AppendStringS(dst, identity.ID)
 	dst = append(dst, `,"type":"message","role":"assistant","model":`...)
-	dst = jsonx.AppendStringS(dst, s.identity.Model)
+	dst = jsonx.AppendStringS(dst, identity.Model)
 	dst = append(dst, `,"content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
-	u := s.reader.Usage()
 	if !u.Known {
 		u = translate.Usage{}
 	}

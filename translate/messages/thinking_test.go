@@ -196,7 +196,7 @@ func TestSealedThinkingNotStarted(t *testing.T) {
 	if err != nil || s.Started() {
 		t.Fatalf("%v, started %t: %s", err, s.Started(), out)
 	}
-	s.Restart()
+	s.NextEngine()
 	for _, c := range thoughtful[1:] {
 		if out, err = s.Append(out, sse.Event{Data: []byte(c)}); err != nil {
 			t.Fatal(err)

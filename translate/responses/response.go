@@ -55,5 +55,5 @@ func appendUsage(dst []byte, u translate.Usage) []byte {
 	dst = appendInt(append(dst, `},"output_tokens":`...), u.Completion)
 	dst = appendInt(append(dst, `,"output_tokens_details":{"reasoning_tokens":`...), u.Reasoning)
 	dst = appendInt(append(dst, `},"total_tokens":`...), u.Total)
-	return append(dst, '}')
+	return append(u.AppendResumed(dst), '}')
 }

@@ -39,16 +39,20 @@ const (
 // Reset makes s ready for an answer, to the request that RequestInfo is of.
 func (s *Stream) Reset(i *dialects.Identity) {
 	s.identity, s.phase = *i, phaseIdle
-	s.events.seq = 0
-	s.Restart()
+	s.events.seq, s.head = 0, 0
+	s.output.reset(i.ID, i.PromptTokens, &s.RequestInfo)
 }
 
 // Started reports whether an item of the output has begun.
 func (s *Stream) Started() bool { return len(s.output.parts) > 0 || s.phase == phaseEnded }
 
-// Restart prepares for another engine's events behind response.in_progress.
-func (s *Stream) Restart() {
-	s.head = 0
+// NextEngine prepares for another engine's events: behind response.in_progress, or behind an open
+// part of text.
+func (s *Stream) NextEngine() {
+	if s.Started() {
+		s.output.reader.Resume()
+		return
+	}
 	s.output.reset(s.identity.ID, s.identity.PromptTokens, &s.RequestInfo)
 }
 

@@ -122,6 +122,12 @@ func (p *Profile) TokenLimitMember() string {
 // none for an engine that goes on with it by itself, or never does.
 func (p *Profile) Prefill() []Member { return p.prefill }
 
+// ContinuesAnswers reports whether the engine is known to go on with an answer that a request has
+// begun: by itself, or asked by Prefill.
+func (p *Profile) ContinuesAnswers() bool {
+	return len(p.prefill) > 0 || p.Has(config.QuirkContinuesAnswers)
+}
+
 // CacheSalt is the request member that keeps cached prompts apart; empty for an engine that has
 // none.
 func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }

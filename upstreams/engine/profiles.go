@@ -96,8 +96,20 @@ func Names(user []config.Engine) []string {
 	return slices.Compact(names)
 }
 
-// Known returns the names that a configuration may use and does not define itself.
-func Known() config.Known { return config.Known{Engines: Names(nil)} }
+// Known returns what a configuration may name and does not define itself.
+func Known() config.Known {
+	k := config.Known{Engines: Names(nil)}
+	profiles, err := LoadProfiles(nil)
+	if err != nil {
+		panic("BUG: " + err.Error()) // the files are part of the program
+	}
+	for _, name := range k.Engines {
+		if p := profiles.byName[name]; p != nil && p.ContinuesAnswers() {
+			k.Continuing = append(k.Continuing, name)
+		}
+	}
+	return k
+}
 
 // bundledSpecs parses the embedded files. They are part of the program, so an error is a mistake
 // in it.

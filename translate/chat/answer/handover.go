@@ -14,17 +14,49 @@ type handover struct {
 	roles  [translate.MaxChoices / 64]uint64 // choices that have been announced
 }
 
-// Restart prepares for the events of another engine, before the answer has started.
-func (s *Stream) Restart() {
+// NextEngine prepares for the events of another engine, which goes on with an answer that has
+// started, and otherwise begins.
+func (s *Stream) NextEngine() {
 	for i, seen := range s.state.seen {
 		s.handover.roles[i] |= seen
 	}
 	s.handover.pinned = s.handover.pinned || s.state.choicesSeen > 0 || len(s.identity.id) > 0
-	s.state = streamState{promptEstimate: s.state.promptEstimate}
+	if s.Started() {
+		s.state.resume()
+	} else {
+		s.state = streamState{promptEstimate: s.state.promptEstimate}
+		s.tools.Reset()
+		s.opening = translate.Opening{}
+	}
 	s.template.reset()
-	s.tools.Reset()
 	s.held.reset()
-	s.halves, s.opening, s.started = nil, translate.Opening{}, false
+	s.halves = nil
+}
+
+// Resume prepares for the events of another engine, which goes on with the answer. It has no tool
+// calls yet.
+func (r *Reader) Resume() {
+	r.state.resume()
+	r.template.reset()
+	r.halves = nil
+}
+
+// resume has the counts of the next engine added to what there is.
+func (t *streamState) resume() {
+	u := t.usageSoFar()
+	u.Resumed++
+	*t = streamState{
+		seen: t.seen, choicesSeen: t.choicesSeen, unfinished: t.unfinished,
+		deltas: t.deltas, promptEstimate: t.promptEstimate, before: u,
+	}
+}
+
+// resumed reports whether an engine before has begun the answer.
+func (t *streamState) resumed() bool { return t.before.Resumed > 0 }
+
+// goOn returns the usage of a resumed answer, of which the engine has counted next.
+func (t *streamState) goOn(next translate.Usage) counts {
+	return counts{Usage: t.before.GoOn(next), summed: true}
 }
 
 // knows reports whether the client has been told of choice n by an engine before.

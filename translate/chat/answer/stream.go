@@ -135,7 +135,7 @@ func (s *Stream) completeTopLevel(c *Chunk) {
 func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 	switch edits := &s.out.edits; {
 	case !c.usage.Exists():
-	case usageChunk && s.state.usage.summed:
+	case s.state.usage.summed && (usageChunk || s.options.ContinuousUsage && s.state.resumed() && c.usage.IsObject()):
 		edits.Set(c.usage, appendUsage(nil, s.state.usage.Usage))
 	case usageChunk, s.options.ContinuousUsage:
 		BoundIn(edits, c.usage)

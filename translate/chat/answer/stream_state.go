@@ -18,7 +18,8 @@ type streamState struct {
 
 	deltas         int // with generated text or tool calls
 	usage          counts
-	promptEstimate int // in tokens
+	promptEstimate int             // in tokens
+	before         translate.Usage // of the engines before, in a resumed answer
 	perChoice      usagePerChoice
 	usageFinal     bool // every choice has ended, and a chunk without choices had the usage: [DONE] is next
 	ended          bool // [DONE] came, or an event behind a whole answer was unusable
@@ -56,7 +57,9 @@ func (t *streamState) noteChoice(c *Choice) (first bool) {
 func (t *streamState) noteUsage(c *Chunk) bool {
 	if u, ok := readUsage(c.usage); ok {
 		only := c.choices.Index(0)
-		if !only.Exists() {
+		if t.resumed() {
+			t.usage = t.goOn(u)
+		} else if !only.Exists() {
 			t.usage = t.perChoice.addChunk(u, t.choicesSeen-t.unfinished)
 		} else {
 			t.usage = t.perChoice.addChoice(u, c, only)
@@ -65,7 +68,10 @@ func (t *streamState) noteUsage(c *Chunk) bool {
 		return true
 	}
 	if u, ok := readTimings(c.timings); ok && (!t.usage.Known || t.usage.timed) {
-		t.usage = counts{Usage: u, timed: true}
+		if t.usage = (counts{Usage: u, timed: true}); t.resumed() {
+			t.usage = t.goOn(u)
+			t.usage.timed = true
+		}
 	}
 	return false
 }
@@ -140,7 +146,11 @@ func (t *streamState) usageSoFar() translate.Usage {
 	case u.Known:
 		return u.Usage
 	}
-	return translate.EstimatedUsage(t.deltas).WithPrompt(t.promptEstimate)
+	u := translate.EstimatedUsage(t.deltas).WithPrompt(t.promptEstimate)
+	if b := &t.before; b.Resumed > 0 { // the engine that goes on has read what was said, too
+		u.Resumed, u.ResumedPrompt = b.Resumed, min(b.ResumedPrompt+t.promptEstimate+b.Completion, translate.MaxCount)
+	}
+	return u
 }
 
 // eventKind is what an event is, before it is parsed.

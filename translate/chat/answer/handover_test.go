@@ -1,0 +1,77 @@
+package answer
+
+import (
+	"strings"
+	"testing"
+
+	"penstock/translate/sse"
+)
+
+func send(t *testing.T, s *Stream, data string) string {
+	t.Helper()
+	out, err := s.Append(nil, sse.Event{Data: []byte(data)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// A stream that has been announced keeps its id, its time and its roles when another engine gives it.
+func TestRestart(t *testing.T) {
+	var s Stream
+	s.Reset(&Options{Model: "m", ID: "ours", Created: 7, N: 2, IncludeUsage: true})
+	announced := send(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":90,"completion_tokens":0}}`)
+	if !strings.Contains(announced, `"id":"a","created":1`) || s.Started() {
+		t.Fatalf("started %v: %s", s.Started(), announced)
+	}
+	s.NextEngine()
+	first := send(t, &s, `{"id":"b","created":2,"model":"y","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"}},{"index":1,"delta":{"role":"assistant","content":"Ho"}}]}`)
+	if !strings.Contains(first, `"id":"a","created":1,"model":"m"`) || strings.Count(first, `"role"`) != 1 || !s.Started() {
+		t.Errorf("the other engine's first chunk is %s", first)
+	}
+	end := send(t, &s, `{"model":"y","choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`)
+	if !strings.Contains(end, `"id":"a"`) || !strings.Contains(end, `"created":1`) {
+		t.Errorf("its last chunk is %s", end)
+	}
+	if u := s.Usage(); u.Prompt != 5 || u.Completion != 2 || u.Resumed != 0 {
+		t.Errorf("usage %+v", u)
+	}
+}
+
+// One that had only signs of life is the other engine's from its id on.
+func TestRestart_Unannounced(t *testing.T) {
+	var s Stream
+	s.Reset(&Options{Model: "m", ID: "ours", Created: 7})
+	s.NextEngine()
+	if first := send(t, &s, `{"id":"b","created":2,"model":"y","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"}}]}`); !strings.Contains(first, `"id":"b","created":2,"model":"m"`) || !strings.Contains(first, `"role"`) {
+		t.Errorf("the first chunk is %s", first)
+	}
+}
+
+// The usage of a resumed answer has the first prompt, and what both engines have said.
+func TestResume(t *testing.T) {
+	for name, c := range map[string]struct{ each, want string }{
+		"counted by both":    {`,"usage":{"prompt_tokens":90,"completion_tokens":3}`, `"usage":{"prompt_tokens":90,"completion_tokens":8,"total_tokens":98,"penstock_resumed":1}`},
+		"counted by the end": {``, `"usage":{"prompt_tokens":91,"completion_tokens":7,"total_tokens":98,"penstock_resumed":1}`},
+	} {
+		var s Stream
+		s.Reset(&Options{Model: "m", ID: "ours", IncludeUsage: true, PromptTokens: 50})
+		for _, text := range []string{"Hi", " there"} {
+			send(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"content":"`+text+`"}}]`+c.each+`}`)
+		}
+		s.NextEngine()
+		out := send(t, &s, `{"id":"b","created":2,"model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"!"}}]}`)
+		out += send(t, &s, `{"id":"b","created":2,"model":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)
+		out += send(t, &s, `{"id":"b","created":2,"model":"x","choices":[],"usage":{"prompt_tokens":93,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":64}}}`)
+		tail, err := s.Finish(nil)
+		if out += string(tail); err != nil || !strings.Contains(out, c.want) || strings.Count(out, "penstock_resumed") != 1 {
+			t.Errorf("%s: %v: %s", name, err, out)
+		}
+		if strings.Contains(out, `"b"`) || strings.Contains(out, "role") {
+			t.Errorf("%s: the other engine shows: %s", name, out)
+		}
+		if u := s.Usage(); u.ResumedPrompt != 93 || u.Cached != 0 {
+			t.Errorf("%s: usage %+v", name, u)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package chat
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// Who goes on with an answer is sent what was said, and asked for the rest.
+func TestGoOn(t *testing.T) {
+	const asked = `{"role":"user","content":"x"}`
+	begun := Begun{Text: []byte(`Grüß \"Gott\"\n`), Tokens: 3}
+	thought := Begun{Text: []byte(`4`), Reasoning: []byte(`2+2`), Tokens: 5}
+	vllm := EngineFormat{Served: "m", Prefill: []Member{{Name: "continue_final_message", Value: []byte(`true`)}}}
+	for name, c := range map[string]struct {
+		body      string
+		prefilled bool
+		begun     *Begun
+		format    EngineFormat
+		want      string
+	}{
+		"alone": {
+			body: `{"model":"m","messages":[` + asked + `]}`, begun: &begun, format: EngineFormat{Served: "m"},
+			want: `{"model":"m","messages":[` + asked + `,{"role":"assistant","content":"Grüß \"Gott\"\n"}]}`,
+		},
+		"members of the engine, and the rest of the limit": {
+			body: `{"model":"m","messages":[` + asked + `],"max_tokens":10}`, begun: &begun, format: vllm,
+			want: `{"continue_final_message":true,"model":"m","messages":[` + asked +
+				`,{"role":"assistant","content":"Grüß \"Gott\"\n"}],"max_tokens":7}`,
+		},
+		"behind reasoning": {
+			body: `{"model":"m","messages":[` + asked + `],"max_completion_tokens":10}`, begun: &thought, format: EngineFormat{Served: "m"},
+			want: `{"model":"m","messages":[` + asked +
+				`,{"role":"assistant","reasoning_content":"2+2","content":"4"}],"max_completion_tokens":5}`,
+		},
+		"behind what the client has begun": {
+			body: `{"model":"m","messages":[` + asked + `,{"role":"assistant","content":"Well: "}]}`, prefilled: true, begun: &begun, format: vllm,
+			want: `{"continue_final_message":true,"model":"m","messages":[` + asked +
+				`,{"role":"assistant","content":"Well: Grüß \"Gott\"\n"}]}`,
+		},
+	} {
+		var r Request
+		if err := r.Decode([]byte(c.body)); err != nil {
+			t.Fatal(err)
+		}
+		r.Prefilled = c.prefilled
+		if !Continues(&r) {
+			t.Errorf("%s: cannot be gone on with", name)
+		}
+		c.begun.GoOn(&r)
+		got := string(r.AppendUpstream(nil, &c.format))
+		if got != c.want || !json.Valid([]byte(got)) {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		}
+		r.Reset()
+		if GoesOn(&r) || r.Tokens.Said() != 0 {
+			t.Errorf("%s: the next request goes on with it, too", name)
+		}
+	}
+}
+
+// What no engine can be handed a part of.
+func TestContinues(t *testing.T) {
+	for members, want := range map[string]bool{
+		``:                                     true,
+		`,"n":1,"logprobs":false,"echo":false`: true,
+		`,"tools":[{"type":"function","function":{"name":"f"}}]`: true,
+		`,"n":2`:           false,
+		`,"logprobs":true`: false,
+		`,"response_format":{"type":"json_object"}`: false,
+		`,"guided_regex":"a+"`:                      false,
+		`,"structured_outputs":{"choice":["a"]}`:    false,
+		`,"grammar":"root ::= [ab]"`:                false,
+		`,"echo":true`:                              false,
+	} {
+		var r Request
+		if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}]` + members + `}`)); err != nil {
+			t.Fatal(members, err)
+		}
+		if got := Continues(&r); got != want {
+			t.Errorf("%s: %v", members, got)
+		}
+	}
+	var r Request // a message of its own, or the beginning of the answer: the engine decides
+	if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]}`)); err != nil || Continues(&r) {
+		t.Error(err, "the last message is the assistant's")
+	}
+	if n := (&TokenLimit{Max: 10, fallback: -1, fitted: -1}).Left(12); n != 0 {
+		t.Errorf("%d tokens are left", n)
+	}
+}
