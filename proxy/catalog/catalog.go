@@ -27,6 +27,7 @@ type Catalog struct {
 	routes []*routing.Route
 	static []entry
 	names  []listedName // see View.Messages
+	strict bool
 
 	mu    sync.Mutex // one renderer at a time: pollers that come together get one page
 	pages *lru.Cache[pageKey, *Page]
@@ -51,7 +52,7 @@ func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) 
 	if err != nil {
 		return nil, err
 	}
-	c := &Catalog{models: f.Models, routes: t.Routes(), names: listedNames(f, t), pages: pages}
+	c := &Catalog{models: f.Models, routes: t.Routes(), names: listedNames(f, t), strict: f.Strict, pages: pages}
 	for i := range f.Models {
 		c.static = append(c.static, newEntry(&f.Models[i], started.Unix()))
 	}
@@ -112,7 +113,7 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 		list.codexPage = &codexPage{Models: []codexModel{}}
 		for i := range c.static {
 			if e, ok := shown[i]; ok && e.forCodex() {
-				list.Models = append(list.Models, codexModelOf(&e, i))
+				list.Models = append(list.Models, codexModelOf(&e, i, c.strict))
 			}
 		}
 	}

@@ -34,6 +34,7 @@ type codexModel struct {
 	BaseInstructions          string          `json:"base_instructions"`
 	SupportsReasoningSummary  bool            `json:"supports_reasoning_summaries"`
 	SupportVerbosity          bool            `json:"support_verbosity"`
+	ApplyPatchToolType        string          `json:"apply_patch_tool_type,omitempty"`
 	TruncationPolicy          codexTruncation `json:"truncation_policy"`
 	SupportsParallelToolCalls bool            `json:"supports_parallel_tool_calls"`
 	ContextWindow             int             `json:"context_window,omitempty"`
@@ -60,13 +61,16 @@ var effortTexts = map[string]string{
 
 // codexModelOf returns the entry for Codex of a model that answers Responses. rank is its place in
 // the list, first is preferred.
-func codexModelOf(e *entry, rank int) codexModel {
+func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	m := codexModel{
 		Slug: e.ID, DisplayName: e.Name, SupportedReasoningLevels: []codexEffort{},
 		ShellType: "default", Visibility: "list", SupportedInAPI: true, Priority: rank,
 		BaseInstructions: codexInstructions, TruncationPolicy: codexTruncation{"bytes", 10000},
 		SupportsParallelToolCalls: true, ContextWindow: e.ContextLength, MaxContextWindow: e.ContextLength,
 		ExperimentalTools: []string{}, InputModalities: []string{},
+	}
+	if !strict { // which refuses tools that are not functions
+		m.ApplyPatchToolType = "freeform"
 	}
 	for _, modality := range e.InputModalities {
 		if modality == "text" || modality == "image" { // it knows no others

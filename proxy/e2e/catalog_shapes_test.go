@@ -167,7 +167,7 @@ func TestCatalogForCodex(t *testing.T) {
 			t.Errorf("%s is missing, and Codex cannot read the list without it", member)
 		}
 	}
-	if m["slug"] != "llama" || m["display_name"] != "Llama" || m["context_window"] != 32768.0 || m["default_reasoning_level"] != "medium" ||
+	if m["slug"] != "llama" || m["display_name"] != "Llama" || m["context_window"] != 32768.0 || m["default_reasoning_level"] != "medium" || m["apply_patch_tool_type"] != "freeform" ||
 		fmt.Sprint(m["input_modalities"]) != "[text image]" || len(m["supported_reasoning_levels"].([]any)) != 4 {
 		t.Errorf("%v", m)
 	}
@@ -176,6 +176,10 @@ func TestCatalogForCodex(t *testing.T) {
 	}
 	if own, data := read("/v1/models?client_version=1", "x-api-key: "+narrow); len(own) != 0 || data != 1 {
 		t.Errorf("a key of a model without tools: %d and %d", len(own), data)
+	}
+	p = start(t, rig.Setup{Top: "strict: true"}) // which refuses tools that are not functions
+	if models, _ := read("/v1/models?client_version=1"); len(models) != 1 || models[0]["apply_patch_tool_type"] != nil {
+		t.Errorf("strict: %v", models)
 	}
 }
 

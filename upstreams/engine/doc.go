@@ -23,7 +23,7 @@
 // # Does it generate?
 //
 // A generation probe (generation.go) is the smallest work of a kind of model, with a judgement of
-// its answer: one token of chat, an embedding of one word, a second of silence to transcribe. Here
+// its answer: one token of chat, an embedding of one word, a second of silence to transcribe. This
 // is what it sends and what an answer is worth; upstreams decides when one is due.
 //
 // Trials (trial.go, trials.go) are what `penstock doctor --try` sends: tiny chat calls, each for one
