@@ -43,10 +43,7 @@ type calls struct {
 	heard   time.Time // when the last message came, or the last call ended
 }
 
-// header is one of the upgrade's request that counts for each call.
-type header struct{ name, value string }
-
-// callHeaders are those that a call reads.
+// callHeaders are those of the upgrade's request that a call reads.
 var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent"}
 
 // keepHead keeps what each call's request has of the upgrade's.
@@ -153,7 +150,13 @@ func (c *calls) run(t *turn) (status int) {
 		handle = c.terms.prepare
 	}
 	handle(ctx)
-	events := &eventWriter{peer: c.peer, lanes: &c.lanes, turn: t, to: to, from: from}
+	events := &eventWriter{
+		peer: c.peer, lanes: &c.lanes, turn: t, to: to, from: from,
+		dropped: headersOf(&ctx.Response, endpoint.HeaderDropped),
+	}
+	if t.lane != "" {
+		events.lead = appendLane([]byte{'{'}, t.lane)
+	}
 	if c.answer(ctx, events) != nil {
 		return fasthttp.StatusInternalServerError
 	}

@@ -31,6 +31,7 @@ func New(s *call.Services, draining func() bool) *Carrier {
 		terms: terms{
 			services: s, draining: draining,
 			create: s.Handler(endpoint.Responses), prepare: s.Handler(endpoint.Preparation),
+			memory: memory{bodies: s.Bodies},
 		},
 		sessions: map[*session]struct{}{},
 	}

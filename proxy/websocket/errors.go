@@ -33,25 +33,44 @@ var (
 		"As many calls wait on this connection as may (16). Wait for a response.")
 )
 
-// errorEvent is the event for an error that a call was answered with.
-func errorEvent(lane string, from *fasthttp.Response) []byte {
-	var headers []byte
-	for _, name := range [...]string{"X-Request-Id", "Retry-After"} {
+// header is one of a request, or of an answer.
+type header struct{ name, value string }
+
+// appendHeaders appends the headers that an event tells, with a comma.
+func appendHeaders(dst []byte, headers []header) []byte {
+	dst = append(dst, `"headers":{`...)
+	for i, h := range headers {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(jsonx.AppendStringS(dst, h.name), ':')
+		dst = jsonx.AppendStringS(dst, h.value)
+	}
+	return append(dst, `},`...)
+}
+
+// headersOf returns those of the named headers that an answer has.
+func headersOf(from *fasthttp.Response, names ...string) (headers []header) {
+	for _, name := range names {
 		if value := from.Header.Peek(name); len(value) > 0 {
-			headers = append(append(append(headers, '"'), name...), `":`...)
-			headers = append(jsonx.AppendString(headers, value), ',')
+			headers = append(headers, header{name, string(value)})
 		}
 	}
+	return headers
+}
+
+// errorEvent is the event for an error that a call was answered with.
+func errorEvent(lane string, from *fasthttp.Response) []byte {
+	headers := headersOf(from, "X-Request-Id", fasthttp.HeaderRetryAfter)
 	return appendError(nil, lane, from.StatusCode(), from.Body(), headers)
 }
 
-// appendError appends the event for the error in body. headers are members with a comma each.
-func appendError(dst []byte, lane string, status int, body, headers []byte) []byte {
+// appendError appends the event for the error in body.
+func appendError(dst []byte, lane string, status int, body []byte, headers []header) []byte {
 	dst = strconv.AppendInt(append(dst, `{"type":"error","status":`...), int64(status), 10)
 	dst = appendLane(append(dst, ','), lane)
 	if len(headers) > 0 {
-		dst = append(append(dst, `"headers":{`...), headers[:len(headers)-1]...)
-		dst = append(dst, `},`...)
+		dst = appendHeaders(dst, headers)
 	}
 	return append(dst, body[1:]...)
 }

@@ -14,7 +14,9 @@ type eventWriter struct {
 	turn     *turn
 	to, from *lane
 	kept     bool // the response has ended well
-	buf      []byte
+	dropped  []header
+	lead     []byte // the beginning of every message of a named lane
+	pieces   [][]byte
 }
 
 // The beginnings of lines of a stream.
@@ -34,7 +36,7 @@ func (w *eventWriter) Write(p []byte) (int, error) {
 		name, data, ok := bytes.Cut(event, []byte{'\n'})
 		if name, named := bytes.CutPrefix(name, eventLine); ok && named {
 			data, _ = bytes.CutPrefix(data, dataLine)
-			if err := w.peer.send(w.message(string(name), data)); err != nil {
+			if err := w.peer.send(w.message(string(name), data)...); err != nil {
 				return 0, err
 			}
 		}
@@ -42,26 +44,37 @@ func (w *eventWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// message makes the message of an event.
-func (w *eventWriter) message(name string, data []byte) []byte {
+// message makes the message of an event, in pieces.
+func (w *eventWriter) message(name string, data []byte) [][]byte {
+	w.pieces = w.pieces[:0]
+	if len(w.lead) > 0 {
+		w.pieces = append(w.pieces, w.lead)
+	}
+	if name == "response.created" && len(w.dropped) > 0 { // as the header of a POST's answer tells it
+		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.dropped))
+	}
+	before := len(w.pieces)
 	switch name {
 	case "response.completed", "response.incomplete":
-		data = w.response(data, true)
+		w.response(data, true)
 	case "response.created", "response.in_progress", "response.failed":
-		if w.turn.previous != "" {
-			data = w.response(data, false)
-		}
+		w.response(data, false)
+	default:
+		w.pieces = append(w.pieces, data)
 	}
-	if w.turn.lane == "" {
-		return data
+	for i := 1; i <= before; i++ { // one object of all
+		w.pieces[i] = w.pieces[i][1:]
 	}
-	w.buf = append(appendLane(append(w.buf[:0], '{'), w.turn.lane), data[1:]...)
-	return w.buf
+	return w.pieces
 }
 
-// response reads the response in an event's data, and returns the data with the id of the one that
+// response appends the pieces of an event's data that has a response, with the id of the one that
 // it goes on from. At its end the response is kept.
-func (w *eventWriter) response(data []byte, ended bool) []byte {
+func (w *eventWriter) response(data []byte, ended bool) {
+	if w.turn.previous == "" && !ended {
+		w.pieces = append(w.pieces, data)
+		return
+	}
 	p := parsers.Get().(*parser)
 	defer p.recycle()
 	if p.doc.Parse(data, eventOptions) != nil {
@@ -73,12 +86,10 @@ func (w *eventWriter) response(data []byte, ended bool) []byte {
 		w.lanes.keep(w.to, w.from, textOf(response.Get("id")), w.turn.input, output[1:len(output)-1])
 		w.kept = true
 	}
-	if w.turn.previous == "" {
-		return data
+	if w.turn.previous != "" {
+		p.edits.Set(response.Get("previous_response_id"), append(append([]byte{'"'}, w.turn.previous...), '"'))
 	}
-	id := append(append([]byte{'"'}, w.turn.previous...), '"')
-	p.edits.Set(response.Get("previous_response_id"), id)
-	return p.edits.Append(nil, data)
+	w.pieces = p.edits.Segments(w.pieces, data)
 }
 
 // eventOptions are for events of our own, whatever they repeat of a request.

@@ -3,19 +3,40 @@ package websocket
 import (
 	"bytes"
 	"slices"
+	"sync/atomic"
 
 	"penstock/proxy/limit"
 )
+
+// memory is what the conversations of all connections hold of the memory of bodies: half of it at
+// most, so that what waits between turns does not keep calls out.
+type memory struct {
+	bodies *limit.Memory
+	held   atomic.Int64
+}
+
+func (m *memory) reserve(n int64) bool {
+	if m.held.Add(n) > m.bodies.Limit()/2 || !m.bodies.Reserve(n) {
+		m.held.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (m *memory) discard(n int64) {
+	m.held.Add(-n)
+	m.bodies.Discard(n)
+}
 
 // maxLanes is how many named lanes a connection may have, by the protocol.
 const maxLanes = 32
 
 // lanes are the conversations of a connection: of each lane the last response, as what a request
-// would have in input that went on from it. They are counted into the memory of bodies. Where that
-// has no room, or they are longer together than one request may be, the lane that was used longest
-// ago loses its conversation first.
+// would have in input that went on from it. Where the memory for them has no room, or they are
+// longer together than one request may be, the lane that was used longest ago loses its
+// conversation first.
 type lanes struct {
-	budget *limit.Memory
+	memory *memory
 	limit  func() int64
 	list   []*lane // the last used one comes last
 	named  int
@@ -92,7 +113,7 @@ func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 				held += int64(len(other.items))
 			}
 		}
-		if held <= l.limit() && l.budget.Reserve(n) {
+		if held <= l.limit() && l.memory.reserve(n) {
 			return true
 		}
 		i := slices.IndexFunc(l.list, func(y *lane) bool { return y != x && y != from && len(y.items) > 0 })
@@ -105,7 +126,7 @@ func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 
 // drop forgets the conversation of a lane.
 func (l *lanes) drop(x *lane) {
-	l.budget.Discard(int64(len(x.items)))
+	l.memory.discard(int64(len(x.items)))
 	x.last, x.items = "", nil
 }
 

@@ -26,6 +26,7 @@ type peer struct {
 	ws      *websocket.Conn
 	late    *lateConn
 	writing chan struct{} // holds an element while a message is being written
+	joint   []byte        // of the one who writes
 	ended   atomic.Bool   // nothing is begun any more
 	refused *observe.Calls
 }
@@ -87,9 +88,43 @@ func (p *peer) mayPong(ctx context.Context) bool {
 	}
 }
 
-// send writes a message. Its bound is the time of listen.Conn.SetWriteTimeout.
-func (p *peer) send(message []byte) error {
+// joined is how long a message may be that is put together before it is written, as one frame. A
+// longer one is written piece by piece.
+const joined = 64 << 10
+
+// send writes a message, given in pieces. Its bound is the time of listen.Conn.SetWriteTimeout.
+func (p *peer) send(pieces ...[]byte) error {
 	p.writing <- struct{}{}
 	defer func() { <-p.writing }()
-	return p.ws.Write(context.Background(), websocket.MessageText, message)
+	size := 0
+	for _, piece := range pieces {
+		size += len(piece)
+	}
+	if len(pieces) == 1 || size <= joined {
+		message := pieces[0]
+		if len(pieces) > 1 {
+			message = p.join(pieces)
+		}
+		return p.ws.Write(context.Background(), websocket.MessageText, message)
+	}
+	w, err := p.ws.Writer(context.Background(), websocket.MessageText)
+	for i := 0; i < len(pieces) && err == nil; i++ {
+		_, err = w.Write(pieces[i])
+	}
+	if err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// join puts pieces together. The buffer of a small message is kept for the next one.
+func (p *peer) join(pieces [][]byte) []byte {
+	message := p.joint[:0]
+	for _, piece := range pieces {
+		message = append(message, piece...)
+	}
+	if cap(message) <= writeBuffer {
+		p.joint = message
+	}
+	return message
 }

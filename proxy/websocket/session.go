@@ -44,7 +44,7 @@ func newSession(
 	now := time.Now()
 	s.calls = calls{
 		terms: t, key: key, peer: p, raw: s.raw, client: s.client, until: now.Add(longest), heard: now,
-		lanes: lanes{budget: t.services.Bodies, limit: t.conversationLimit},
+		lanes: lanes{memory: &t.memory, limit: t.conversationLimit},
 	}
 	s.calls.keepHead(ctx)
 	return s

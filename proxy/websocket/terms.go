@@ -20,6 +20,7 @@ type terms struct {
 	draining func() bool
 	create   fasthttp.RequestHandler // of a call
 	prepare  fasthttp.RequestHandler // of one of which nothing is generated
+	memory   memory                  // of conversations
 }
 
 // verdict says with what code a connection of a key ends; 0: it may go on.

@@ -187,6 +187,52 @@ func TestLanes(t *testing.T) {
 	c.completed()
 }
 
+// TestLargeAnswer: an answer that is written in pieces is one message, whatever is told with it.
+func TestLargeAnswer(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 1 << 21}}})
+	c := dial(t, p)
+	previous := ""
+	for turn := range 3 {
+		text := strings.Repeat(fmt.Sprintf("turn-%d-", turn), 10_000)
+		more := `,"stream_id":"main"`
+		if previous != "" {
+			more += fmt.Sprintf(`,"previous_response_id":%q`, previous)
+		}
+		c.create(`"text":"`+text+`"`, more)
+		last, got := c.completed()
+		if got != text || len(last.text) < len(text) || last.StreamID != "main" || last.Response.Previous != previous {
+			t.Errorf("turn %d: %d bytes of %d: %.300s", turn, len(got), len(text), last.text)
+		}
+		previous = last.Response.ID
+	}
+}
+
+// TestLeftOut: what of a request does not reach an engine is told with the first event, as a header tells it to a POST.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	c := dial(t, p)
+	for _, lane := range []string{"", `,"stream_id":"main"`} {
+		c.create("", lane+strings.Replace(tools, "[", `[{"type":"web_search"},`, 1))
+		e := c.hear()
+		if e.Type != "response.created" || e.Headers["X-Penstock-Dropped"] != "tool:web_search" || (e.StreamID == "main") != (lane != "") {
+			t.Errorf("%.300s", e.text)
+		}
+		for e.Type != "response.completed" {
+			if e = c.hear(); e.Headers != nil {
+				t.Errorf("%.300s", e.text)
+			}
+		}
+		c.create("", lane+tools)
+		if e := c.hear(); e.Headers != nil {
+			t.Errorf("%.300s", e.text)
+		}
+		for e.Type = ""; e.Type != "response.completed"; e = c.hear() {
+		}
+	}
+}
+
 // TestWarmUp: generate: false checks a request and keeps its input, and no engine is asked.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
