@@ -149,6 +149,7 @@ func (c *Call) release() {
 	}()
 	defer c.body.Release()
 	defer c.tokens.learn(c.tries.upstream)
+	defer picker{c}.leaveQueue()
 	defer c.endAttempt(upstreams.OutcomeClientGone) // a no-op but after a panic
 	if c.client.conn != nil {
 		c.client.conn.Unwatch(c)

@@ -28,7 +28,9 @@ func (d dispatcher) run() *failure.Failure {
 			f = d.await()
 		}
 		if f == nil {
-			d.call.clearPoison()
+			if d.call.tries.wait == nil {
+				d.call.clearPoison()
+			}
 			return nil
 		}
 		f, asked = d.recover(f)
@@ -37,11 +39,15 @@ func (d dispatcher) run() *failure.Failure {
 }
 
 // ask sends the call to an engine that it has not been sent to. The failure is that of the sending,
-// or nil; asked is false when there is no engine to ask, and the call ends with the failure.
+// or nil; asked is false when there is no engine to ask, and the call ends with the failure. Where
+// it waits for a slot still (tries.wait), it is to be called again.
 func (d dispatcher) ask(now time.Time) (f *failure.Failure, asked bool) {
 	queued := d.call.record.Queue
 	lease, target, err := picker(d).acquire(now)
-	if err != nil {
+	switch {
+	case errors.Is(err, errWaiting):
+		return nil, true
+	case err != nil:
 		return d.noTarget(err, now), false
 	}
 	d.beginTry(lease, now.Add(d.call.record.Queue-queued))
@@ -164,6 +170,10 @@ func (d dispatcher) pause(t time.Duration) bool {
 
 // await waits for an answer that can be handed over. It returns nil when it was.
 func (d dispatcher) await() *failure.Failure {
+	if d.call.tries.wait != nil {
+		d.commitWaiting()
+		return nil
+	}
 	if !d.call.record.Stream {
 		u := unary{call: d.call}
 		return u.try()
@@ -250,4 +260,15 @@ func (d dispatcher) tryStream() *failure.Failure {
 	}
 	commitStream(d.call, stream, kept, out, done)
 	return nil
+}
+
+// commitWaiting hands the answer over as a stream before any engine was asked for it. The relay
+// goes on with the wait.
+func (d dispatcher) commitWaiting() {
+	c := d.call
+	c.times.ask(time.Now())
+	stream, kept := keeping(c, c.tries.wait.stream)
+	out := newOut()
+	*out = stream.Keepalive(*out)
+	commitStream(c, stream, kept, out, false)
 }

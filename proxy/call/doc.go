@@ -62,6 +62,9 @@
 // (resume.go, package resume): the request is held beside what the client was shown, and the
 // attempt that takes over is one more, apart from the budget of retries.
 //
+// A stream that waits long for a slot is committed before any engine was asked: its relay goes on
+// with the wait, which keeps its place in the queue (slotWait), between two signs of life.
+//
 // A call whose engine's host has vanished moves once, apart from the budget of retries
 // (tries.failOver).
 //

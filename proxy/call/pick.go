@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"penstock/proxy/endpoint"
 	"penstock/proxy/limit"
 	"penstock/routing"
 	"penstock/upstreams"
@@ -16,8 +17,12 @@ type picker struct{ call *Call }
 
 // acquire picks a target, and waits for one where the model has a queue. A reload may have retired
 // every target of the snapshot that this call began with; then the newest one is asked in the same
-// way, so that no reload causes a refusal.
+// way, so that no reload causes a refusal. The error is errWaiting while a wait goes on, which the
+// next acquire takes up.
 func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
+	if p.call.tries.wait != nil {
+		return p.await()
+	}
 	m := p.call.config.model
 	q := routing.Query{
 		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt, Prefix: p.prefixBlocks(),
@@ -43,46 +48,105 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	return p.acquire(now)
 }
 
+// slotWait is a call's wait in its model's queue. The client of a stream gets signs of life
+// meanwhile, so a wait is interrupted for each of them and keeps its place.
+type slotWait struct {
+	place    *limit.Waiting
+	quit     func() // ends what the wait counts for at engines that keep few models
+	query    routing.Query
+	left     <-chan struct{}
+	deadline time.Time
+	stream   endpoint.Stream // that will be committed if the wait is long; nil: none, the client waits in silence
+}
+
+// errWaiting says that a call waits for a slot still.
+var errWaiting = errors.New("the call waits for a slot")
+
 // waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire
 // would. limit.Queues, to which the upstreams report every change, wakes the call.
-func (p picker) waitForSlot(q *routing.Query, full error) (lease *upstreams.Lease, target *routing.Target, err error) {
-	m := p.call.config.model
+func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
+	c, m := p.call, p.call.config.model
 	if m.Queue == nil {
 		return nil, nil, full
 	}
-	left, ok := p.call.abort.Wait()
+	left, ok := c.abort.Wait()
 	if !ok {
 		return nil, nil, full // the dispatcher looks at the cause before anything else
 	}
-	p.call.setPhase(&phaseQueued)
 	need := limit.Need{Pool: q.Pool, Tried: q.Exclude}
-	if p.call.rates.key != nil {
-		need.Key = p.call.rates.key.ID
+	if c.rates.key != nil {
+		need.Key = c.rates.key.ID
 	}
+	place, err := m.Queue.Join(&need)
+	if err != nil {
+		return nil, nil, full
+	}
+	q.Now = time.Now()
+	c.tries.wait = &slotWait{
+		place: place, quit: m.Route.Wait(q), query: *q, left: left, deadline: q.Now.Add(m.Config.Queue.Wait.D()),
+	}
+	if c.relay == nil && c.record.Stream && !c.ep.Form {
+		if stream := c.request.Stream(c.answerOf()); stream.InBand() {
+			c.tries.wait.stream = stream
+		}
+	}
+	return p.await()
+}
+
+// await goes on with the wait for a slot.
+func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err error) {
+	c, w := p.call, p.call.tries.wait
 	begun := time.Now()
-	q.Now = begun
-	quit := m.Route.Wait(q)
-	defer quit()
-	waited := m.Queue.Wait(left, &need, begun.Add(m.Config.Queue.Wait.D()), func() bool {
-		q.Now = time.Now()
-		p.call.config.follow(p.call.shared.Current()) // a reload may have given the model other engines
-		route := p.call.config.model.Route
-		lease, target, err = route.Acquire(q)
+	c.setPhase(&phaseQueued)
+	waited := w.place.Await(w.left, p.patience(begun), w.deadline, func() bool {
+		w.query.Now = time.Now()
+		c.config.follow(c.shared.Current()) // a reload may have given the model other engines
+		route := c.config.model.Route
+		lease, target, err = route.Acquire(&w.query)
 		if errors.Is(err, routing.ErrStarting) {
-			route.Wake(q)
+			route.Wake(&w.query)
 			return false
 		}
 		var stillFull *routing.FullError
 		return !errors.As(err, &stillFull)
 	})
-	p.call.record.Queue += time.Since(begun)
-	if waited == nil {
-		p.call.setPhase(&phaseWaiting)
-	} else {
-		q.Now = time.Now()
-		err = p.call.config.model.Route.Full(q)
+	c.record.Queue += time.Since(begun)
+	if errors.Is(waited, limit.ErrQueueNotYet) {
+		return nil, nil, errWaiting
 	}
-	return lease, target, err
+	p.leaveQueue()
+	if waited == nil {
+		c.setPhase(&phaseWaiting)
+		return lease, target, err
+	}
+	w.query.Now = time.Now()
+	return nil, nil, c.config.model.Route.Full(&w.query)
+}
+
+// patience is until when the client of a call that waits is left without a sign of life.
+func (p picker) patience(now time.Time) time.Time {
+	c, w := p.call, p.call.tries.wait
+	clocks := &c.config.snapshot.Config.Stream
+	every := clocks.CommitAfter.D()
+	switch r := c.relay; {
+	case r == nil && w.stream == nil, r != nil && (r.form != formStream || r.stream.Started()):
+		return w.deadline
+	case r != nil:
+		every = clocks.Keepalive.D()
+	}
+	if every <= 0 {
+		return w.deadline
+	}
+	return now.Add(every)
+}
+
+// leaveQueue ends the wait for a slot, where there is one.
+func (p picker) leaveQueue() {
+	if w := p.call.tries.wait; w != nil {
+		p.call.tries.wait = nil
+		w.place.Leave()
+		w.quit()
+	}
 }
 
 // prefixBlocks hashes the beginning of the prompt for a route that picks by what an engine has

@@ -147,6 +147,10 @@ func (r *relay) fill() {
 // fillStream is fill for a stream.
 func (r *relay) fillStream() {
 	c := r.call
+	if c.tries.wait != nil {
+		fillWaiting(r)
+		return
+	}
 	var patience time.Time
 	if d := c.config.snapshot.Config.Stream.Keepalive.D(); d > 0 && r.stream.InBand() {
 		patience = time.Now().Add(d)
@@ -175,6 +179,20 @@ func (r *relay) fillStream() {
 	}
 }
 
+// fillWaiting is fill for a stream that waits for a slot.
+func fillWaiting(r *relay) {
+	c, first := r.call, r.call.tries.upstream == nil
+	r.recycleOut()
+	f, asked := dispatcher{c}.ask(time.Now())
+	r.out = newOut()
+	for asked && f != nil {
+		f, asked = dispatcher{c}.recover(f)
+	}
+	if goOn(r, f, asked); first && c.tries.upstream != nil {
+		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
+	}
+}
+
 // failed ends the answer, or has another engine give it: as long as the client has had no more than
 // signs of life, whatever may be tried again before the head is out may be tried now. What has been
 // shown may be gone on with.
@@ -194,6 +212,17 @@ func (r *relay) failed(err error) {
 			}
 			f, asked = resumer.resume(f)
 		}
+	}
+	goOn(r, f, asked)
+}
+
+// goOn goes on with the engine that was asked, or the wait for one, or ends the answer where there
+// is none to ask.
+func goOn(r *relay, f *failure.Failure, asked bool) {
+	c := r.call
+	if asked && c.tries.wait != nil {
+		*r.out = r.stream.Keepalive(*r.out)
+		return
 	}
 	c.setPhase(&phaseStreaming) // it may have waited for a slot
 	if !asked {
@@ -330,7 +359,7 @@ func commitStream(c *Call, stream endpoint.Stream, kept *resume.Stream, out *[]b
 	c.noteFirst(&progress, now)
 	c.setPhase(&phaseStreaming)
 	c.noteOverhead(now)
-	if stream.InBand() {
+	if stream.InBand() && c.tries.wait == nil {
 		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 		c.meter.Note(progress.Events, now)
 	}

@@ -18,6 +18,7 @@ type tries struct {
 	resumes   int                 // engines that were to go on with what another had said
 	counts    int                 // requests for a count of the prompt
 	repeated  bool                // the upstream was asked a second time
+	wait      *slotWait           // for a slot; nil: the call does not wait
 	failure   *failure.Failure    // of the first attempt that has failed; nil: none has
 }
 

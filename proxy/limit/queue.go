@@ -18,6 +18,8 @@ var (
 	ErrQueueFull = errors.New("queue is full")
 	// ErrQueueWait is returned at the deadline.
 	ErrQueueWait = errors.New("waited too long in the queue")
+	// ErrQueueNotYet is returned while the wait goes on.
+	ErrQueueNotYet = errors.New("no slot yet")
 	// ErrQueueLeft is returned if the waiting call has ended.
 	ErrQueueLeft = errors.New("left the queue")
 )
@@ -82,26 +84,57 @@ type waiter struct {
 // a slot directly would jump the queue.
 func (q *Queue) Waiting() int { return int(q.count.Load()) }
 
-// Wait joins the queue and returns nil once try has returned true. try takes a slot and reports
-// whether it got one. Wait calls it on the caller's goroutine: once at the start if no other call
-// waits, and then whenever a slot is offered to this waiter. No lock is held, so two waiters may
-// try at one time.
-//
-// The error is ErrQueueFull, ErrQueueWait at the deadline, or ErrQueueLeft when done is closed. If
-// the queue is full, the newest call of the key with the most waiting calls is evicted for this
-// one, unless that key would then wait with fewer calls than this one's: a key that floods the
-// queue cannot keep others out.
+// Wait joins the queue and returns nil once try has returned true: Join, Await and Leave in one.
 func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func() bool) error {
-	w, first, err := q.join(n)
+	w, err := q.Join(n)
 	if err != nil {
 		return err
 	}
-	defer q.leave(w) // also if try panics
-	if first {
+	defer w.Leave() // also if try panics
+	return w.Await(done, deadline, deadline, try)
+}
+
+// Waiting is a call's place in a queue. It belongs to the call's goroutine.
+type Waiting struct {
+	q     *Queue
+	w     *waiter
+	first bool // it tries once without being woken
+}
+
+// Join takes a place in the queue, which Leave gives back. The error is ErrQueueFull.
+//
+// If the queue is full, the newest call of the key with the most waiting calls is evicted for this
+// one, unless that key would then wait with fewer calls than this one's: a key that floods the
+// queue cannot keep others out.
+func (q *Queue) Join(n *Need) (*Waiting, error) {
+	w, first, err := q.join(n)
+	if err != nil {
+		return nil, err
+	}
+	return &Waiting{q, w, first}, nil
+}
+
+// Leave gives the place back, if it was not taken away before.
+func (p *Waiting) Leave() { p.q.leave(p.w) }
+
+// Await returns nil once try has returned true. try takes a slot and reports whether it got one.
+// Await calls it on the caller's goroutine: once at the start if no other call waits, and then
+// whenever a slot is offered to this waiter. No lock is held, so two waiters may try at one time.
+//
+// The error is ErrQueueWait at the deadline, ErrQueueLeft when done is closed, ErrQueueFull if the
+// call was evicted, and ErrQueueNotYet when until comes before all of them: then Await may be
+// called again, and the place in the queue stays.
+func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try func() bool) error {
+	if p.first {
+		p.first = false
 		if try() {
 			return nil
 		}
-		q.sleepAgain(w)
+		p.q.sleepAgain(p.w)
+	}
+	end := ErrQueueWait
+	if until.Before(deadline) {
+		deadline, end = until, ErrQueueNotYet
 	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -110,19 +143,19 @@ func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func
 		case <-done:
 			return ErrQueueLeft
 		case <-timer.C:
-			return ErrQueueWait
-		case <-w.wake:
+			return end
+		case <-p.w.wake:
 		}
 		if isClosed(done) {
 			return ErrQueueLeft // select takes any case that is ready, and an ended call must not take a slot
 		}
-		if q.evicted(w) {
+		if p.q.evicted(p.w) {
 			return ErrQueueFull
 		}
 		if try() {
 			return nil
 		}
-		q.sleepAgain(w)
+		p.q.sleepAgain(p.w)
 	}
 }
 

@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/proxy/e2e/rig"
+)
+
+// Streams that wait for a slot. Their clients get signs of life after commit_after, and the wait stays what it was.
+
+const (
+	oneSlot   = "concurrency: 1"
+	soonAlive = "commit_after: 50ms, keepalive: 50ms"
+)
+
+// TestWaitingStreamIsKeptAlive: behind the signs of life comes the answer, in each dialect and as its SDK reads it.
+func TestWaitingStreamIsKeptAlive(t *testing.T) {
+	t.Parallel()
+	for dialect, ask := range streamDialects {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 60s }", Stream: soonAlive})
+			want, err := ask(t, p, rig.Prompt, `"tokens":5`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			release := p.hold(1, p.Chat(endless))
+			time.AfterFunc(600*time.Millisecond, release)
+			got, err := ask(t, p, rig.Prompt, `"tokens":5`)
+			if err != nil || got != want || got.text == "" {
+				t.Errorf("it gets %+v, %v, and should get %+v", got, err, want)
+			}
+			p.Rest()
+			waited := 0
+			for _, l := range p.Calls() {
+				if l.Outcome == "ok" && l.QueueMS > 300 && l.Upstream == "up-0" && l.Attempts == 1 {
+					waited++
+				}
+			}
+			if waited != 1 {
+				t.Errorf("the log has %+v", p.Calls())
+			}
+		})
+	}
+}
+
+// TestWaitingStreamEnds: a wait that comes to nothing behind signs of life ends with the error of the dialect.
+func TestWaitingStreamEnds(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 400ms }", Stream: soonAlive})
+	defer p.hold(1, p.Chat(endless))()
+	for _, w := range rig.StreamWays {
+		r := p.Local.Edge.Ask(w, "").WantStatus(200)
+		events := r.Events()
+		if len(events) == 0 {
+			t.Fatalf("%v: %q", w, r.Body)
+		}
+		said, alive := r.Body, strings.Contains(r.Body, "event: ping") || strings.HasPrefix(r.Body, ":")
+		code := map[string]string{"chat": "capacity_full", "messages": "capacity_full", "responses": "rate_limit_exceeded"}[w.Dialect]
+		if !alive || !strings.Contains(said, code) || strings.Contains(said, "finish_reason\":\"") {
+			t.Errorf("%v ends with %q", w, said)
+		}
+	}
+}
+
+// TestWaitingStreamLeaves: a client that leaves behind signs of life gives its place in the queue back, and takes no slot.
+func TestWaitingStreamLeaves(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 1, wait: 60s }", Stream: soonAlive})
+	release := p.hold(1, p.Chat(endless))
+	ctx, leave := context.WithCancel(context.Background())
+	res := p.Open(ctx, "POST", chatPath, p.Chat(`"stream":true`)) // its head is out: it waits behind signs of life
+	if res.StatusCode != 200 || p.Metric("penstock_model_queue_waiting") != 1 {
+		t.Errorf("status %d, %v wait", res.StatusCode, p.Metric("penstock_model_queue_waiting"))
+	}
+	p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
+	leave()
+	res.Body.Close()
+	rig.WaitFor(t, rig.Patience, "it has left the queue", func() bool { return p.Metric("penstock_model_queue_waiting") == 0 })
+	release()
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+}
