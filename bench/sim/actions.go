@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/generate"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
@@ -28,19 +29,20 @@ var demands = map[string]struct {
 // tokenize answers vLLM's and llama.cpp's /tokenize with made-up token numbers, the right count of
 // them.
 func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
-	var q chatRequest
-	q.prompt.Reset(e.o.Seed)
+	var q generate.Request
+	d := decoderOf(x)
+	q.Prompt.Reset(e.o.Seed)
 	for _, name := range []string{"prompt", "content"} {
-		q.prompt.Add(v.GetStringBytes(name))
+		q.Prompt.Add(v.GetStringBytes(name))
 	}
 	for i, m := range v.GetArray("messages") {
-		if _, err := e.readMessage(&q, i, m); err != nil {
+		if _, err := d.Message(&q, i, m); err != nil {
 			x.fail(*err)
 			return
 		}
 	}
-	n := q.prompt.Tokens()
-	if q.prompt.Bytes == 0 {
+	n := q.Prompt.Tokens()
+	if q.Prompt.Bytes == 0 {
 		n = 0
 	}
 	ids := make([]byte, 0, 6*n)
@@ -48,7 +50,7 @@ func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 		if i > 0 {
 			ids = append(ids, ',')
 		}
-		ids = strconv.AppendUint(ids, textgen.Mix(q.prompt.Hash, uint64(i))%32000, 10)
+		ids = strconv.AppendUint(ids, textgen.Mix(q.Prompt.Hash, uint64(i))%32000, 10)
 	}
 	if x.p.Family == "llamacpp" {
 		if v.GetBool("with_pieces") {

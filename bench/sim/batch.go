@@ -56,8 +56,8 @@ func (w *slowdown) stand(out *bodyWriter) bool {
 // reader's time that takes.
 func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	e, now := a.e, time.Now()
-	if a.x.knobs.ttft >= 0 {
-		return now.Add(a.x.knobs.ttft), 0
+	if a.x.knobs.TTFT >= 0 {
+		return now.Add(a.x.knobs.TTFT), 0
 	}
 	if e.o.PrefillRate > 0 {
 		read = e.strain.scale(time.Duration(float64(tokens) / e.o.PrefillRate * float64(time.Second)))
@@ -71,8 +71,8 @@ func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 
 // gap is the time until the next token: that of a batch of this size, under this slowdown.
 func (a *answer) gap() time.Duration {
-	if a.x.knobs.gap >= 0 {
-		return a.x.knobs.gap
+	if a.x.knobs.Gap >= 0 {
+		return a.x.knobs.Gap
 	}
 	o := &a.e.o
 	var d time.Duration
@@ -83,15 +83,15 @@ func (a *answer) gap() time.Duration {
 		d += o.BatchCost * time.Duration(max(0, a.e.slots.Running()-1))
 	}
 	if o.Jitter > 0 {
-		u := float64(textgen.Mix(a.q.prompt.Hash^o.Seed, uint64(a.spoken)+7)>>11) / (1 << 52)
+		u := float64(textgen.Mix(a.q.Prompt.Hash^o.Seed, uint64(a.told.Spoken)+7)>>11) / (1 << 52)
 		d = time.Duration(float64(d) * (1 + o.Jitter*(u-1)))
 	}
 	return a.e.strain.scale(d)
 }
 
-// speed is how many tokens a second so many running requests write together; 0 when they take no
-// time.
-func (e *Engine) speed(running int) float64 {
+// throughput is how many tokens a second so many running requests write together; 0 when they take
+// no time.
+func throughput(e *Engine, running int) float64 {
 	if running == 0 || e.o.TokenRate == 0 {
 		return 0
 	}
@@ -115,7 +115,7 @@ func (a *answer) keep(tick *time.Time) bool {
 			a.tenant, x.client.lost = nil, true
 			return false
 		}
-		due, read := a.readyAt(a.prompt + a.spoken - e.cache.Lookup(a.q.prompt.Blocks, a.prompt))
+		due, read := a.readyAt(a.told.Prompt + a.told.Spoken - e.cache.Lookup(a.q.Prompt.Blocks, a.told.Prompt))
 		if !x.client.pauseUntil(due) {
 			e.reader.Forgo(read, due)
 			return false
@@ -142,7 +142,7 @@ const (
 func (a *answer) think(steps int) bool {
 	tick := a.first
 	for done := min(steps, 1); ; {
-		a.say(a.upTo(done) - a.spoken)
+		a.say(a.upTo(done) - a.told.Spoken)
 		if done == steps {
 			return true
 		}
@@ -158,7 +158,7 @@ func (a *answer) think(steps int) bool {
 		tick = tick.Add(time.Duration(n) * gap)
 		if !a.x.client.pauseUntil(tick) || !a.keep(&tick) {
 			if a.tenant != nil && gap > 0 { // the tokens made so far were work all the same
-				a.say(a.upTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.spoken)
+				a.say(a.upTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.told.Spoken)
 			}
 			return false
 		}
@@ -170,7 +170,7 @@ func (a *answer) think(steps int) bool {
 func (a *answer) upTo(steps int) int {
 	n := 0
 	for i := range a.choices {
-		n += min(a.choices[i].total, steps)
+		n += min(a.choices[i].Total, steps)
 	}
 	return n
 }

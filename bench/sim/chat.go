@@ -3,32 +3,46 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/dialect"
 	"penstock/bench/sim/fault"
+	"penstock/bench/sim/generate"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
-	"penstock/bench/sim/textgen"
 )
 
-// chat answers POST /v1/chat/completions.
-func (e *Engine) chat(x *exchange) {
-	e.text(x, profile.ChunkWriter{}, func(v *fastjson.Value, q *chatRequest) *profile.APIError { return e.decodeChat(x, v, q) })
+var (
+	parsers  fastjson.ParserPool
+	requests = sync.Pool{New: func() any { return new(generate.Request) }}
+)
+
+// decoderOf reads requests for text.
+func decoderOf(x *exchange) *generate.Decoder {
+	e := x.e
+	return &generate.Decoder{
+		Profile: x.p, Faults: &x.t, Controls: &x.knobs, Seed: e.o.Seed, StrictSystem: e.o.StrictSystem,
+		Served: e.served, NextID: e.nextID,
+	}
 }
 
-// decoder makes a chat request of a body.
-type decoder = func(v *fastjson.Value, q *chatRequest) *profile.APIError
+// chat answers POST /v1/chat/completions.
+func chat(x *exchange) { text(x, "", decoderOf(x).Chat) }
 
-// text answers a request for text, whatever it looks like: decode makes a chat request of it.
-func (e *Engine) text(x *exchange, s profile.ChunkWriter, decode decoder) {
-	q := chatRequests.Get().(*chatRequest)
-	defer chatRequests.Put(q)
+// decode makes a request for text of a body.
+type decode = func(*fastjson.Value, *generate.Request) *profile.APIError
+
+// text answers a request for text, whatever it looks like. A legacy completion comes with its id.
+func text(x *exchange, legacy string, read decode) {
+	q := requests.Get().(*generate.Request)
+	defer requests.Put(q)
 	p := parsers.Get()
-	v, err := parseJSON(p, x.req.body)
+	v, err := generate.Parse(p, x.req.body)
 	if err == nil {
-		err = decode(v, q)
+		err = read(v, q)
 	}
 	parsers.Put(p)
 	x.free()
@@ -37,7 +51,7 @@ func (e *Engine) text(x *exchange, s profile.ChunkWriter, decode decoder) {
 		return
 	}
 	if !x.misbehave() {
-		e.generate(x, q, s)
+		complete(x, q, legacy)
 	}
 }
 
@@ -45,7 +59,7 @@ func (e *Engine) text(x *exchange, s profile.ChunkWriter, decode decoder) {
 func withJSON(x *exchange, do func(v *fastjson.Value)) {
 	p := parsers.Get()
 	defer parsers.Put(p)
-	v, err := parseJSON(p, x.req.body)
+	v, err := generate.Parse(p, x.req.body)
 	if err != nil {
 		x.fail(*err)
 		return
@@ -57,62 +71,71 @@ func withJSON(x *exchange, do func(v *fastjson.Value)) {
 type answer struct {
 	e      *Engine
 	x      *exchange
-	q      *chatRequest
-	s      profile.ChunkWriter
-	voice  *dialectWriter // in the place of s, in another dialect; nil: chat
-	stream bool
+	q      *generate.Request
+	told   dialect.Answer
+	writer answerWriter
 
-	prompt, cached int
-	limit          int // most tokens a choice may have
-	choices        []generationPlan
-	spoken         int // tokens said by all choices so far
-	thought        int
+	limit   int // most tokens a choice may have
+	choices []generate.Plan
 
 	arrived, admitted, first time.Time
 	tenant                   *scheduler.SlotHolder // nil: no slot
 }
 
-// generate takes a request through the queue, the prefill and the decoding.
-func (e *Engine) generate(x *exchange, q *chatRequest, s profile.ChunkWriter) {
-	a := &answer{e: e, x: x, q: q, s: s, stream: q.stream, prompt: q.prompt.Tokens()}
+// complete takes a request through the queue, the prefill and the decoding.
+func complete(x *exchange, q *generate.Request, id string) {
+	e := x.e
+	legacy := id != ""
+	a := newAnswer(x, q)
 	switch x.t.Flip {
 	case fault.FlipStream:
-		a.stream = true
+		a.told.Stream = true
 	case fault.FlipPlain:
-		a.stream = false
+		a.told.Stream = false
 	}
 	if err := a.fit(); err != nil {
 		a.refuse(*err, x.p.LongInBand)
 		return
 	}
-	a.s.Profile, a.s.Model, a.s.Created = x.p, q.model, now()
-	if a.s.ID == "" {
-		a.s.ID = x.p.AnswerID(e.nextID())
+	a.told.ID = id
+	if id == "" {
+		a.told.ID = x.p.AnswerID(e.nextID())
 	}
-	a.voice = newVoice(a)
 	defer a.release()
 	if !a.enter() || !a.prefill() {
 		return
 	}
-	a.choices = make([]generationPlan, q.n)
+	d := decoderOf(x)
+	a.choices = make([]generate.Plan, q.N)
 	for i := range a.choices {
-		a.choices[i] = newScript(x, q, i, a.limit)
+		a.choices[i] = d.Plan(q, i, a.limit)
 	}
+	a.told.Calls, a.writer = q.Calls, newWriter(a, legacy)
 	a.first = time.Now()
 	e.times.ttft.Observe(a.first.Sub(a.arrived))
-	if a.stream {
+	if a.told.Stream {
 		a.streamed()
 	} else {
 		a.plain()
 	}
 }
 
+// newAnswer is the answer to a request whose prompt is known.
+func newAnswer(x *exchange, q *generate.Request) *answer {
+	a := &answer{e: x.e, x: x, q: q, limit: 1}
+	a.told = dialect.Answer{
+		Profile: x.p, Faults: &x.t, Model: q.Model, Created: now(), Now: now, Stream: q.Stream, Max: q.Max,
+		Prompt: q.Prompt.Tokens(), Timings: a.timings, Event: x.event,
+	}
+	return a
+}
+
 // enter waits for a slot. False: there is none, and what had to be said is said.
 func (a *answer) enter() bool {
 	x, e := a.x, a.e
 	a.arrived = time.Now()
-	x.client.stubborn = e.o.CancelOnlyStreams && !a.q.stream
-	t, err := e.slots.Enter(x.client.gone(), a.prompt)
+	x.client.stubborn = e.o.CancelOnlyStreams && !a.q.Stream
+	t, err := e.slots.Enter(x.client.gone(), a.told.Prompt)
 	if err != nil {
 		if errors.Is(err, scheduler.ErrGone) {
 			x.client.lost = true
@@ -122,7 +145,7 @@ func (a *answer) enter() bool {
 		return false
 	}
 	a.tenant, a.admitted = t, time.Now()
-	if x.p.Loads && e.loaded.Add(a.q.model) && !x.client.pause(loadTime) {
+	if x.p.Loads && e.loaded.Add(a.q.Model) && !x.client.pause(loadTime) {
 		return false
 	}
 	e.times.queue.Observe(a.admitted.Sub(a.arrived))
@@ -145,7 +168,7 @@ func (a *answer) release() {
 
 // say counts tokens.
 func (a *answer) say(n int) {
-	a.spoken += n
+	a.told.Spoken += n
 	a.e.slots.Grow(a.tenant, n)
 	a.e.counters.generated.Add(int64(n))
 	a.e.counters.steps.Add(1)
@@ -153,8 +176,8 @@ func (a *answer) say(n int) {
 
 // fit checks the request against the context and sets the limit.
 func (a *answer) fit() *profile.APIError {
-	size, want := a.e.o.MaxModelLen, a.q.max
-	room := size - a.prompt
+	size, want := a.e.o.MaxModelLen, a.q.Max
+	room := size - a.told.Prompt
 	a.limit = room
 	if want >= 0 {
 		a.limit = want
@@ -167,14 +190,14 @@ func (a *answer) fit() *profile.APIError {
 	if !over {
 		return nil
 	}
-	err := a.x.p.TooLong(a.prompt, want, size)
+	err := a.x.p.TooLong(a.told.Prompt, want, size)
 	return &err
 }
 
 // refuse answers a request that is too long or found no place in the queue: a stream in 200, where
 // the engine opens it before it knows.
 func (a *answer) refuse(err profile.APIError, inBand bool) {
-	if !inBand || !a.stream {
+	if !inBand || !a.told.Stream {
 		a.x.fail(err)
 		return
 	}
@@ -186,12 +209,12 @@ func (a *answer) refuse(err profile.APIError, inBand bool) {
 func (a *answer) prefill() bool {
 	x, e := a.x, a.e
 	x.forget = a.release
-	a.cached = e.cache.Lookup(a.q.prompt.Blocks, a.prompt)
-	due, read := a.readyAt(a.prompt - a.cached)
+	a.told.Cached = e.cache.Lookup(a.q.Prompt.Blocks, a.told.Prompt)
+	due, read := a.readyAt(a.told.Prompt - a.told.Cached)
 	if x.t.Prefill > 0 {
 		due, read = time.Now().Add(x.t.Prefill), 0
 	}
-	if a.stream && x.p.HeadFirst && (time.Until(due) > 0 || x.t.DripHead > 0) {
+	if a.told.Stream && x.p.HeadFirst && (time.Until(due) > 0 || x.t.DripHead > 0) {
 		x.sse()
 		if !x.out.flush() {
 			return false
@@ -212,9 +235,9 @@ func (a *answer) prefill() bool {
 		return false
 	}
 	e.counters.steps.Add(1)
-	e.cache.Insert(a.q.prompt.Blocks)
-	e.counters.prompted.Add(int64(a.prompt))
-	e.counters.cached.Add(int64(a.cached))
+	e.cache.Insert(a.q.Prompt.Blocks)
+	e.counters.prompted.Add(int64(a.told.Prompt))
+	e.counters.cached.Add(int64(a.told.Cached))
 	return true
 }
 
@@ -231,33 +254,16 @@ func readChunks(a *answer, due time.Time) bool {
 	return true
 }
 
-func (a *answer) usage() []byte {
-	thought := 0
-	for i := range a.choices {
-		thought += a.choices[i].thought
-	}
-	return a.x.p.AppendUsage(nil, a.prompt, a.spoken, a.cached, min(thought, a.spoken))
-}
-
 func (a *answer) timings() []byte {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	read, wrote := ms(a.first.Sub(a.admitted)), ms(time.Since(a.first))
-	n, m := max(1, a.prompt-a.cached), max(1, a.spoken)
-	b := fmt.Appendf(nil, `{"cache_n":%d,"prompt_n":%d,"prompt_ms":%.3f,"prompt_per_token_ms":%.4f`, a.cached,
-		a.prompt-a.cached, read, read/float64(n))
+	n, m := max(1, a.told.Prompt-a.told.Cached), max(1, a.told.Spoken)
+	b := fmt.Appendf(nil, `{"cache_n":%d,"prompt_n":%d,"prompt_ms":%.3f,"prompt_per_token_ms":%.4f`, a.told.Cached,
+		a.told.Prompt-a.told.Cached, read, read/float64(n))
 	b = fmt.Appendf(b, `,"prompt_per_second":%.3f,"predicted_n":%d,"predicted_ms":%.3f`, 1000*float64(n)/max(read, 0.001),
-		a.spoken, wrote)
+		a.told.Spoken, wrote)
 	return fmt.Appendf(b, `,"predicted_per_token_ms":%.4f,"predicted_per_second":%.3f}`, wrote/float64(m),
 		1000*float64(m)/max(wrote, 0.001))
-}
-
-// said is a choice's whole message.
-type said struct {
-	text, thought []byte // as the insides of JSON strings
-	calls         []byte // elements of tool_calls
-	tokens        []textgen.Word
-	finish        string
-	stopped       string
 }
 
 // loadTime is how long an engine that loads on demand takes for a model that was not asked for

@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/generate"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
@@ -18,68 +19,18 @@ import (
 )
 
 // completions answers POST /v1/completions: one choice for each prompt and n.
-func (e *Engine) completions(x *exchange) {
-	e.text(x, profile.ChunkWriter{Legacy: true, ID: "cmpl-" + profile.Hex32(e.nextID())},
-		func(v *fastjson.Value, q *chatRequest) *profile.APIError { return e.decodeCompletion(x, v, q) })
-}
-
-func (e *Engine) decodeCompletion(x *exchange, v *fastjson.Value, q *chatRequest) *profile.APIError {
-	if err := e.decodeCommon(x, v, q); err != nil {
-		return err
-	}
-	prompts := 1
-	p := v.Get("prompt")
-	switch {
-	case p == nil:
-		return profile.Invalid("prompt", "Field required: prompt")
-	case p.Type() == fastjson.TypeString:
-		q.prompt.Add(p.GetStringBytes())
-		if x.knobs.echo {
-			q.fixed, q.hasFixed = string(p.GetStringBytes()), true
-		}
-	case p.Type() == fastjson.TypeArray && len(p.GetArray()) > 0:
-		list := p.GetArray()
-		if list[0].Type() != fastjson.TypeNumber {
-			prompts = len(list)
-		}
-		for _, one := range list {
-			switch one.Type() {
-			case fastjson.TypeString:
-				q.prompt.Add(one.GetStringBytes())
-			case fastjson.TypeNumber: // a token
-				q.prompt.AddString(strconv.Itoa(one.GetInt()))
-				q.prompt.Bytes -= len(strconv.Itoa(one.GetInt()))
-				q.prompt.Extra++
-			case fastjson.TypeArray:
-				q.prompt.Add(one.MarshalTo(nil))
-			default:
-				return profile.Invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
-			}
-		}
-	default:
-		return profile.Invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
-	}
-	if q.max < 0 {
-		q.max = 16
-	}
-	if q.n *= prompts; q.n > 1024 {
-		return profile.Invalid("prompt", "too many choices: %d", q.n)
-	}
-	if s := marked(string(v.GetStringBytes("prompt"))); s != "" {
-		if err := x.knobs.body(x, s); err != nil {
-			return profile.Invalid("prompt", "sim: %s", err)
-		}
-	}
-	return nil
+func completions(x *exchange) {
+	text(x, "cmpl-"+profile.Hex32(x.e.nextID()), decoderOf(x).Completion)
 }
 
 const dimensions = 8
 
 // embeddings answers POST /v1/embeddings with short unit vectors that depend on the text.
-func (e *Engine) embeddings(x *exchange) {
+func embeddings(x *exchange) {
+	e := x.e
 	p := parsers.Get()
 	defer parsers.Put(p)
-	v, q, ok := e.smallRequest(x, p)
+	v, q, ok := smallRequest(x, p)
 	if !ok {
 		return
 	}
@@ -115,10 +66,10 @@ func (e *Engine) embeddings(x *exchange) {
 		more = `,"completion_tokens":0`
 	}
 	b = append(b, `,"model":`...)
-	b = wire.AppendString(b, q.model)
+	b = wire.AppendString(b, q.Model)
 	b = append(b, `,"data":[`...)
 	for i, in := range inputs {
-		q.prompt.Add(in)
+		q.Prompt.Add(in)
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -142,9 +93,9 @@ func (e *Engine) embeddings(x *exchange) {
 		}
 		b = append(b, '}')
 	}
-	n := q.prompt.Tokens()
+	n := q.Prompt.Tokens()
 	b = fmt.Appendf(b, `],"usage":{"prompt_tokens":%d,"total_tokens":%d%s}}`, n, n, more)
-	e.small(x, &q.prompt, b)
+	small(x, &q.Prompt, b)
 }
 
 // embed is a unit vector: near for texts that share words.
@@ -171,10 +122,11 @@ func embed(text []byte, size int) []float32 {
 }
 
 // rerank answers POST /v1/rerank: documents that share words with the query come first.
-func (e *Engine) rerank(x *exchange) {
+func rerank(x *exchange) {
+	e := x.e
 	p := parsers.Get()
 	defer parsers.Put(p)
-	v, q, ok := e.smallRequest(x, p)
+	v, q, ok := smallRequest(x, p)
 	if !ok {
 		return
 	}
@@ -183,7 +135,7 @@ func (e *Engine) rerank(x *exchange) {
 		x.fail(*profile.Invalid("documents", "query and documents are required"))
 		return
 	}
-	q.prompt.Add(query)
+	q.Prompt.Add(query)
 	type hit struct {
 		index int
 		text  []byte
@@ -196,7 +148,7 @@ func (e *Engine) rerank(x *exchange) {
 		if t == nil {
 			t = d.GetStringBytes("text")
 		}
-		q.prompt.Add(t)
+		q.Prompt.Add(t)
 		dot := 0.0
 		for j, f := range embed(t, 64) {
 			dot += float64(f) * float64(qv[j])
@@ -215,9 +167,9 @@ func (e *Engine) rerank(x *exchange) {
 	if top := v.GetInt("top_n"); top > 0 && top < len(hits) {
 		hits = hits[:top]
 	}
-	n := q.prompt.Tokens()
+	n := q.Prompt.Tokens()
 	b := []byte(`{"id":"rerank-` + profile.Hex32(e.nextID()) + `","model":`)
-	b = wire.AppendString(b, q.model)
+	b = wire.AppendString(b, q.Model)
 	b = fmt.Appendf(b, `,"usage":{"prompt_tokens":%d,"total_tokens":%d},"results":[`, n, n)
 	for i, h := range hits {
 		if i > 0 {
@@ -227,16 +179,16 @@ func (e *Engine) rerank(x *exchange) {
 		b = wire.AppendString(b, string(h.text))
 		b = fmt.Appendf(b, `},"relevance_score":%.6f}`, h.score)
 	}
-	e.small(x, &q.prompt, append(b, "]}"...))
+	small(x, &q.Prompt, append(b, "]}"...))
 }
 
 // smallRequest reads what the endpoints without decoding have in common. False: the answer has been
 // given.
-func (e *Engine) smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *chatRequest, bool) {
-	v, err := parseJSON(p, x.req.body)
-	q := new(chatRequest)
+func smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.Request, bool) {
+	v, err := generate.Parse(p, x.req.body)
+	q := new(generate.Request)
 	if err == nil {
-		err = e.decodeCommon(x, v, q)
+		err = decoderOf(x).Common(v, q)
 	}
 	if err != nil {
 		x.fail(*err)
@@ -249,9 +201,8 @@ func (e *Engine) smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value,
 }
 
 // small runs work that is nothing but a prefill, and answers.
-func (e *Engine) small(x *exchange, p *scheduler.Prompt, body []byte) {
-	a := &answer{e: e, x: x, q: &chatRequest{}, prompt: p.Tokens(), limit: 1}
-	a.q.prompt = *p
+func small(x *exchange, p *scheduler.Prompt, body []byte) {
+	a := newAnswer(x, &generate.Request{Prompt: *p, Max: -1})
 	if !a.enter() || !a.prefill() {
 		a.release()
 		return

@@ -124,7 +124,7 @@ func (c *conn) serve() {
 // handle answers the request in hand; it runs in a goroutine of its own.
 func (c *conn) handle() {
 	x := &c.x
-	c.e.dispatch(x)
+	dispatch(x)
 	x.end()
 	c.served++
 	c.mu.Lock()

@@ -9,7 +9,8 @@ import (
 )
 
 // control answers /sim/…: the simulator's own pages, open to everybody who can connect.
-func (e *Engine) control(x *exchange) {
+func control(x *exchange) {
+	e := x.e
 	what := x.req.method + " " + x.req.path
 	var err error
 	var out any = map[string]bool{"ok": true}

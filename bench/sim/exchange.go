@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/bench/sim/dialect"
 	"penstock/bench/sim/fault"
+	"penstock/bench/sim/generate"
 	"penstock/bench/sim/profile"
 )
 
@@ -21,14 +23,13 @@ type exchange struct {
 	req  request
 	body *[]byte // pooled memory behind req.body
 
-	t      fault.Effects // how to misbehave; the zero value behaves
-	knobs  controls      // how long and how fast, from headers or body
-	armed  bool          // t came by header: the body cannot change it
+	t      fault.Effects     // how to misbehave; the zero value behaves
+	knobs  generate.Controls // how long and how fast, from headers or body
 	client clientWatch
 	out    bodyWriter
 	stream eventWriter
 
-	dialect  dialect
+	dialect  dialect.Kind
 	encoding string // Content-Encoding
 	status   int
 	work     bool   // inference: counted
@@ -41,7 +42,7 @@ type exchange struct {
 // begin makes x ready for the next request on its connection.
 func (x *exchange) begin() {
 	*x = exchange{
-		c: x.c, e: x.e, p: x.p, req: request{header: x.req.header[:0]}, knobs: noControls,
+		c: x.c, e: x.e, p: x.p, req: request{header: x.req.header[:0]}, knobs: generate.NewControls(x.arm),
 		client: clientWatch{left: x.c.gone, stop: x.e.server.stop, timer: x.client.timer},
 		out:    bodyWriter{nc: x.c.nc, client: &x.client, t: &x.t, out: x.out.out[:0], seed: uint64(x.c.served)},
 		stream: eventWriter{out: &x.out, unit: x.stream.unit[:0], delta: x.stream.delta[:0], chunk: x.stream.chunk[:0]},
@@ -51,11 +52,11 @@ func (x *exchange) begin() {
 // early finds out what is known before the body is read: faults by schedule or header.
 func (x *exchange) early() {
 	if f := x.e.faults.Requested(x.req.path, inference[x.req.path] != ""); f != nil {
-		arm(x, f)
+		x.arm(f)
 	}
 	for _, h := range x.req.header {
 		if len(h.Name) > 6 && is(h.Name[:6], "X-Sim-") {
-			x.knobs.header(x, h)
+			x.knobs.Header(h.Name, h.Value)
 		}
 	}
 }
@@ -97,15 +98,16 @@ func (x *exchange) end() {
 
 // line appends one header line, in the letters that the engine's HTTP library uses.
 func (x *exchange) line(name, value string) {
-	b := append(x.out.out, name...)
+	from := len(x.out.out)
+	x.out.out = append(x.out.out, name...)
 	if x.p.Lower {
-		for i := len(x.out.out); i < len(b); i++ {
-			if 'A' <= b[i] && b[i] <= 'Z' {
-				b[i] += 'a' - 'A'
+		for i, b := range x.out.out[from:] {
+			if 'A' <= b && b <= 'Z' {
+				x.out.out[from+i] = b + 'a' - 'A'
 			}
 		}
 	}
-	x.out.out = append(append(append(b, ": "...), value...), "\r\n"...)
+	x.out.out = append(append(append(x.out.out, ": "...), value...), "\r\n"...)
 }
 
 // head builds the head of the answer. A length below 0 is one that is not known yet.
@@ -305,7 +307,7 @@ func (x *exchange) sse() {
 		x.out.gz, x.encoding = gzip.NewWriter(&x.out.gzOut), "gzip"
 	}
 	x.t.Lines = append(x.t.Lines, x.p.SSEHeaders...)
-	if x.p.Family == "ollama" && x.dialect != dialectChat {
+	if x.p.Family == "ollama" && x.dialect != dialect.Chat {
 		x.t.Lines = append(x.t.Lines, "Cache-Control: no-cache\r\n"...)
 	}
 	x.head(http.StatusOK, ctype, -1)

@@ -18,7 +18,7 @@ import (
 )
 
 // arm makes x misbehave.
-func arm(x *exchange, f *fault.Effects) {
+func (x *exchange) arm(f *fault.Effects) {
 	x.e.counters.faults.Add(1)
 	x.t = *f
 }

@@ -11,7 +11,8 @@ import (
 
 // page answers with a page of the engine's; SGLang takes a second for its health, because it
 // generates a token to find out.
-func page(e *Engine, x *exchange) {
+func page(x *exchange) {
+	e := x.e
 	path, model := x.req.path, x.req.queried("model")
 	if strings.Contains(path, "health") || path == "/ping" {
 		if !x.client.pause(x.p.Health) {
@@ -23,7 +24,7 @@ func page(e *Engine, x *exchange) {
 		_, known := e.served(model)
 		switch {
 		case model == "" && path == "/props":
-			x.send(e.pages.Show("router", e.state(x)))
+			x.send(e.pages.Show("router", state(x)))
 			return
 		case model == "":
 			x.fail(profile.APIError{Status: 400, Message: "model name is missing from the request"})
@@ -34,14 +35,14 @@ func page(e *Engine, x *exchange) {
 		}
 		x.child = true
 	}
-	x.send(e.pages.Show(path, e.state(x)))
+	x.send(e.pages.Show(path, state(x)))
 }
 
 // modelPage is the page of one model.
-func modelPage(e *Engine, x *exchange, name string) {
-	for _, n := range *e.models.Load() {
+func modelPage(x *exchange, name string) {
+	for _, n := range *x.e.models.Load() {
 		if n == name || x.p.Latest && n == name+":latest" {
-			x.send(e.pages.Show("/v1/models/", e.state(x).Of(name)))
+			x.send(x.e.pages.Show("/v1/models/", state(x).Of(name)))
 			return
 		}
 	}
@@ -49,7 +50,8 @@ func modelPage(e *Engine, x *exchange, name string) {
 }
 
 // state is what pages may show of the engine now.
-func (e *Engine) state(x *exchange) *pages.State {
+func state(x *exchange) *pages.State {
+	e := x.e
 	running, waiting, _ := e.slots.Load()
 	used, slots := e.slots.Room()
 	asked, hit := e.cache.Counts()
@@ -59,7 +61,7 @@ func (e *Engine) state(x *exchange) *pages.State {
 		Query: x.req.query, Addr: e.Addr(), Created: e.started.Unix(),
 		Started: e.started.UTC().Format(time.RFC3339Nano), Context: e.o.MaxModelLen, Slots: slots,
 		Running: running, Waiting: waiting, Used: used, UsedBlocks: used / scheduler.BlockTokens,
-		KVSize: e.o.KVTokens, PrefillRate: e.o.PrefillRate, TokenRate: e.o.TokenRate, Speed: e.speed(running),
+		KVSize: e.o.KVTokens, PrefillRate: e.o.PrefillRate, TokenRate: e.o.TokenRate, Speed: throughput(e, running),
 		Requests: c.requests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(), Rejected: c.rejected.Load(),
 		Generated: c.generated.Load(), Prompted: c.prompted.Load(), Cached: c.cached.Load(),
 		Preempted: c.preempted.Load(), Steps: c.steps.Load(), CacheAsked: asked, CacheHit: hit,

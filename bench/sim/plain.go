@@ -1,64 +1,57 @@
 package sim
 
 import (
-	"strconv"
-
 	"penstock/bench/sim/fault"
+	"penstock/bench/sim/generate"
 	"penstock/bench/sim/profile"
+	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
 
-// plain says everything at once, when it is time.
-func (a *answer) plain() {
-	x := a.x
-	steps := 0
-	for i := range a.choices {
-		steps = max(steps, a.choices[i].total)
+// said is a choice's whole message.
+type said struct {
+	text, thought []byte // as the insides of JSON strings
+	calls         []byte // elements of tool_calls
+	tokens        []textgen.Word
+	finish        string
+	stopped       string
+}
+
+// whole is a plain answer.
+func (w *chatWriter) whole(choices []generate.Plan) []byte {
+	all := make([]said, len(choices))
+	for i := range choices {
+		all[i] = w.collect(&choices[i])
 	}
-	if !a.think(steps) || x.client.hasLeft() {
-		return
-	}
-	if a.voice != nil {
-		body := a.voice.whole(&a.choices[0])
-		a.release()
-		x.json(200, body)
-		return
-	}
-	all := make([]said, len(a.choices))
-	for i := range a.choices {
-		all[i] = a.collect(&a.choices[i])
-	}
-	usage := a.usage()
-	if x.t.Usage == fault.UsageNever {
+	usage := w.usage()
+	if w.told.Faults.Usage == fault.UsageNever {
 		usage = nil
 	}
-	body := a.body(all, usage)
-	a.release()
-	x.json(200, body)
+	return w.body(all, usage)
 }
 
 // collect runs a script to its end.
-func (a *answer) collect(c *generationPlan) said {
-	m := said{finish: c.finish, stopped: c.stopped}
-	if a.x.t.NoFinish {
+func (w *chatWriter) collect(c *generate.Plan) said {
+	m := said{finish: c.Finish, stopped: c.Stopped}
+	if w.told.Faults.NoFinish {
 		m.finish = ""
 	}
-	args := make([][]byte, len(a.q.calls))
-	begun := make([]bool, len(a.q.calls))
-	for p, ok := c.next(); ok; p, ok = c.next() {
+	args := make([][]byte, len(w.told.Calls))
+	begun := make([]bool, len(w.told.Calls))
+	for p, ok := c.Next(); ok; p, ok = c.Next() {
 		switch p.Kind {
 		case profile.PieceText:
 			m.text = append(m.text, p.Escaped...)
-			if a.q.logprobs {
+			if w.q.Logprobs {
 				m.tokens = append(m.tokens, p.Word)
 			}
 		case profile.PieceThought:
-			if !a.q.hush {
+			if !w.q.Hush {
 				m.thought = append(m.thought, p.Escaped...)
 			}
 		case profile.PieceWhole:
 			begun[p.Call] = true
-			args[p.Call] = wire.AppendEscaped(nil, a.q.calls[p.Call].Args)
+			args[p.Call] = wire.AppendEscaped(nil, w.told.Calls[p.Call].Args)
 		default:
 			begun[p.Call] = true
 			args[p.Call] = append(args[p.Call], p.Escaped...)
@@ -71,138 +64,111 @@ func (a *answer) collect(c *generationPlan) said {
 		if len(m.calls) > 0 {
 			m.calls = append(m.calls, ',')
 		}
-		m.calls = a.appendCall(m.calls, i, args[i])
+		m.calls = w.appendCall(m.calls, i, args[i])
 	}
 	return m
 }
 
-func (a *answer) appendCall(dst []byte, i int, args []byte) []byte {
-	c := &a.q.calls[i]
-	dst = append(dst, `{"id":`...)
-	dst = wire.AppendString(dst, c.ID)
-	if a.x.p.Family == "ollama" || a.x.p.Family == "sglang" {
-		dst = append(dst, `,"index":`...)
-		dst = strconv.AppendInt(dst, int64(i), 10)
+func (w *chatWriter) appendCall(dst []byte, i int, args []byte) []byte {
+	c, o := &w.told.Calls[i], wire.Members(dst)
+	o.Add(`{"id":`).Quote(c.ID)
+	if w.Profile.Family == "ollama" || w.Profile.Family == "sglang" {
+		o.Add(`,"index":`).Int(i)
 	}
-	dst = append(dst, `,"type":"function","function":{"name":`...)
-	dst = wire.AppendString(dst, c.Name)
-	dst = append(dst, `,"arguments":"`...)
-	dst = append(dst, args...)
-	return append(dst, `"}}`...)
+	return *o.Add(`,"type":"function","function":{"name":`).Quote(c.Name).Add(`,"arguments":"`, string(args), `"}}`)
 }
 
 // body writes a plain answer.
-func (a *answer) body(all []said, usage []byte) []byte {
+func (w *chatWriter) body(all []said, usage []byte) []byte {
 	object := "chat.completion"
-	if a.s.Legacy {
+	if w.Legacy {
 		object = "text_completion"
 	}
-	dst := []byte{'{'}
-	if a.x.p.Family != "llamacpp" {
-		dst = a.s.AppendHead(dst, object)
-		dst = append(dst, ',')
+	o := wire.Members{'{'}
+	if w.Profile.Family != "llamacpp" {
+		w.Head(&o, object)
+		o.Add(`,`)
 	}
-	dst = append(dst, `"choices":[`...)
+	o.Add(`"choices":[`)
 	for i := range all {
 		if i > 0 {
-			dst = append(dst, ',')
+			o.Add(`,`)
 		}
-		dst = a.appendChoice(dst, i, &all[i])
+		w.appendChoice(&o, i, &all[i])
 	}
-	dst = append(dst, ']')
-	if a.x.p.Family == "llamacpp" {
-		dst = append(dst, ',')
-		dst = a.s.AppendTail(dst, object)
+	o.Add(`]`)
+	if w.Profile.Family == "llamacpp" {
+		o.Add(`,`)
+		w.Tail(&o, object)
 	}
 	if usage != nil {
-		dst = append(dst, `,"usage":`...)
-		dst = append(dst, usage...)
+		o.Add(`,"usage":`).JSON(usage)
 	}
-	switch a.x.p.Family {
+	switch w.Profile.Family {
 	case "vllm":
-		dst = append(dst, `,"prompt_logprobs":null,"kv_transfer_params":null`...)
+		o.Add(`,"prompt_logprobs":null,"kv_transfer_params":null`)
 	case "llamacpp":
-		dst = append(dst, `,"timings":`...)
-		dst = append(dst, a.timings()...)
+		o.Add(`,"timings":`).JSON(w.told.Timings())
 	case "lmstudio":
-		dst = append(dst, `,"stats":{}`...)
+		o.Add(`,"stats":{}`)
 	}
-	return append(dst, '}')
+	return append(o, '}')
 }
 
-func (a *answer) appendChoice(dst []byte, i int, m *said) []byte {
-	p := a.x.p
-	dst = append(dst, `{"index":`...)
-	dst = strconv.AppendInt(dst, int64(i), 10)
-	if a.s.Legacy {
-		dst = append(dst, `,"text":"`...)
-		dst = append(dst, m.text...)
-		dst = append(dst, '"')
+func (w *chatWriter) appendChoice(o *wire.Members, i int, m *said) {
+	p := w.Profile
+	o.Add(`{"index":`).Int(i)
+	if w.Legacy {
+		o.Add(`,"text":"`, string(m.text), `"`)
 	} else {
-		dst = append(dst, `,"message":`...)
-		dst = a.appendMessage(dst, m)
+		o.Add(`,"message":`)
+		w.appendMessage(o, m)
 	}
 	var logprobs []byte
-	if a.q.logprobs && len(m.calls) == 0 {
-		logprobs = a.logprobs(m.tokens)
+	if w.q.Logprobs && len(m.calls) == 0 {
+		logprobs = w.logprobs(m.tokens)
 	}
-	if len(logprobs) > 0 || !p.Is("ollama llamacpp") || a.s.Legacy && p.Family != "ollama" {
-		dst = append(dst, `,"logprobs":`...)
-		dst = profile.AppendOrNull(dst, logprobs)
+	if len(logprobs) > 0 || !p.Is("ollama llamacpp") || w.Legacy && p.Family != "ollama" {
+		o.Add(`,"logprobs":`).JSON(logprobs)
 	}
-	dst = append(dst, `,"finish_reason":`...)
-	dst = profile.AppendFinish(dst, m.finish)
+	o.Add(`,"finish_reason":`).QuoteOrNull(m.finish)
 	switch p.Family {
 	case "vllm":
-		dst = append(dst, `,"stop_reason":`...)
-		dst = profile.AppendFinish(dst, m.stopped)
+		o.Add(`,"stop_reason":`).QuoteOrNull(m.stopped)
 	case "trtllm":
-		dst = append(dst, `,"stop_reason":`...)
-		dst = profile.AppendFinish(dst, m.stopped)
-		dst = append(dst, `,"disaggregated_params":null`...)
+		o.Add(`,"stop_reason":`).QuoteOrNull(m.stopped).Add(`,"disaggregated_params":null`)
 	case "sglang":
-		dst = append(dst, `,"matched_stop":`...)
-		dst = profile.AppendFinish(dst, m.stopped)
+		o.Add(`,"matched_stop":`).QuoteOrNull(m.stopped)
 	}
-	return append(dst, '}')
+	o.Add(`}`)
 }
 
 // appendMessage writes the message of a plain answer.
-func (a *answer) appendMessage(dst []byte, m *said) []byte {
-	p := a.x.p
-	dst = append(dst, `{"role":"assistant"`...)
+func (w *chatWriter) appendMessage(o *wire.Members, m *said) {
+	p := w.Profile
+	o.Add(`{"role":"assistant"`)
 	mute := len(m.calls) > 0 && len(m.text) == 0
 	switch {
 	case mute && p.Family == "tgi": // a call is another kind of message there
 	case mute && p.Is("vllm openai sglang"):
-		dst = append(dst, `,"content":null`...)
+		o.Add(`,"content":null`)
 	default:
-		dst = append(dst, `,"content":"`...)
-		dst = append(dst, m.text...)
-		dst = append(dst, '"')
+		o.Add(`,"content":"`, string(m.text), `"`)
 	}
 	if p.Is("openai vllm") {
-		dst = append(dst, `,"refusal":null`...)
+		o.Add(`,"refusal":null`)
 	}
 	if p.Family == "vllm" {
-		dst = append(dst, `,"annotations":null,"audio":null,"function_call":null`...)
+		o.Add(`,"annotations":null,"audio":null,"function_call":null`)
 	}
 	if len(m.calls) > 0 || p.Is("vllm trtllm lmstudio") {
-		dst = append(dst, `,"tool_calls":[`...)
-		dst = append(dst, m.calls...)
-		dst = append(dst, ']')
+		o.Add(`,"tool_calls":[`, string(m.calls), `]`)
 	}
 	switch {
 	case len(m.thought) > 0 || p.Family == "trtllm":
-		dst = append(dst, `,"`...)
-		dst = append(dst, p.Reasoning...)
-		dst = append(dst, `":"`...)
-		dst = append(dst, m.thought...)
-		dst = append(dst, '"')
+		o.Add(`,"`, p.Reasoning, `":"`, string(m.thought), `"`)
 	case p.Family == "vllm":
-		dst = append(dst, `,"`...)
-		dst = append(dst, p.Reasoning...)
-		dst = append(dst, `":null`...)
+		o.Add(`,"`, p.Reasoning, `":null`)
 	}
-	return append(dst, '}')
+	o.Add(`}`)
 }

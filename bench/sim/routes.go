@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/dialect"
 	"penstock/bench/sim/profile"
 )
 
@@ -19,32 +20,33 @@ var inference = map[string]string{
 }
 
 // work does a kind of it.
-func (e *Engine) work(kind string, x *exchange) {
+func work(kind string, x *exchange) {
 	switch kind {
 	case "chat":
-		e.chat(x)
+		chat(x)
 	case "messages":
-		e.messages(x)
+		native(x, dialect.Messages)
 	case "responses":
-		e.responses(x)
+		native(x, dialect.Responses)
 	case "completions":
-		e.completions(x)
+		completions(x)
 	case "embeddings":
-		e.embeddings(x)
+		embeddings(x)
 	case "rerank":
-		e.rerank(x)
+		rerank(x)
 	case "speech":
-		e.speech(x)
+		speech(x)
 	default:
-		e.transcribe(x)
+		transcribe(x)
 	}
 }
 
 // dispatch answers the request in hand.
-func (e *Engine) dispatch(x *exchange) {
+func dispatch(x *exchange) {
+	e := x.e
 	r := &x.req
 	if strings.HasPrefix(r.path, "/sim/") {
-		e.control(x)
+		control(x)
 		return
 	}
 	x.work = inference[r.path] != "" && r.method == "POST"
@@ -58,7 +60,7 @@ func (e *Engine) dispatch(x *exchange) {
 		e.counters.probes.Add(1)
 	}
 	if !x.misbehave() {
-		e.serveRequest(x)
+		serveRequest(x)
 	}
 	if x.work && x.client.lost && !x.finished {
 		e.counters.aborted.Add(1)
@@ -66,17 +68,18 @@ func (e *Engine) dispatch(x *exchange) {
 }
 
 // serveRequest checks what does not depend on the path and finds the handler.
-func (e *Engine) serveRequest(x *exchange) {
+func serveRequest(x *exchange) {
+	e := x.e
 	r := &x.req
-	if x.knobs.err != nil {
-		x.fail(profile.APIError{Status: 400, Message: "sim: " + x.knobs.err.Error()})
+	if x.knobs.Err != nil {
+		x.fail(profile.APIError{Status: 400, Message: "sim: " + x.knobs.Err.Error()})
 		return
 	}
-	if x.p.Local && !e.allowsHost(x) {
+	if x.p.Local && !allowsHost(x) {
 		x.reply(403, "", nil)
 		return
 	}
-	if !e.authorized(x) {
+	if !authorized(x) {
 		x.send(x.p.Unauthorized())
 		return
 	}
@@ -86,7 +89,7 @@ func (e *Engine) serveRequest(x *exchange) {
 	}
 	read := r.method == "GET" || r.method == "HEAD"
 	if name, ok := strings.CutPrefix(r.path, "/v1/models/"); ok && read && e.pages.Has("/v1/models/") {
-		modelPage(e, x, name)
+		modelPage(x, name)
 		return
 	}
 	kind, action := inference[r.path], demands[r.path]
@@ -102,13 +105,13 @@ func (e *Engine) serveRequest(x *exchange) {
 	case r.get("Content-Encoding") != "" && r.get("Content-Encoding") != "identity":
 		x.reply(415, "", nil)
 	case shows:
-		page(e, x)
+		page(x)
 	case acts:
 		withJSON(x, func(v *fastjson.Value) { action.do(e, x, v) })
 	case x.p.Typed && !isJSONType(r.get("Content-Type")) && !strings.HasPrefix(r.path, "/v1/audio/t"):
 		x.fail(profile.APIError{Status: 400, Message: "Unsupported Media Type: Only 'application/json' is allowed"})
 	default:
-		e.work(kind, x)
+		work(kind, x)
 	}
 }
 
@@ -118,7 +121,8 @@ func isJSONType(v string) bool {
 }
 
 // authorized checks the API key where the profile's engine does.
-func (e *Engine) authorized(x *exchange) bool {
+func authorized(x *exchange) bool {
+	e := x.e
 	if e.o.APIKey == "" {
 		return true
 	}
@@ -141,7 +145,7 @@ func (e *Engine) authorized(x *exchange) bool {
 
 // allowsHost is Ollama's guard against DNS rebinding: on loopback, Host and Origin must be local
 // names.
-func (e *Engine) allowsHost(x *exchange) bool {
+func allowsHost(x *exchange) bool {
 	host := x.req.get("Host")
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

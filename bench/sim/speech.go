@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"penstock/bench/sim/audio"
+	"penstock/bench/sim/generate"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 )
@@ -24,8 +25,8 @@ type spoken struct {
 }
 
 // decodeSpoken reads a request for speech; an error has been told to the client.
-func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *chatRequest, ok bool) {
-	v, q, ok := e.smallRequest(x, p)
+func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *generate.Request, ok bool) {
+	v, q, ok := smallRequest(x, p)
 	if !ok {
 		return s, q, false
 	}
@@ -77,7 +78,8 @@ func (s *spoken) pieces() func() []byte {
 
 // speech answers POST /v1/audio/speech with a sine tone, a piece of it for every word, its pitch
 // depending on the voice.
-func (e *Engine) speech(x *exchange) {
+func speech(x *exchange) {
+	e := x.e
 	p := parsers.Get()
 	defer parsers.Put(p)
 	s, q, ok := decodeSpoken(e, x, p)
@@ -91,11 +93,11 @@ func (e *Engine) speech(x *exchange) {
 			x.t.Lines = append(x.t.Lines, "x-accel-buffering: no\r\n"...)
 		}
 	}
-	q.prompt.AddString(s.input)
+	q.Prompt.AddString(s.input)
 	x.free()
 
-	q.stream = true // it is cancelled like one
-	a := &answer{e: e, x: x, q: q, prompt: q.prompt.Tokens(), limit: 1}
+	a := newAnswer(x, q)
+	q.Stream = true // it is cancelled like one
 	defer a.release()
 	if !a.enter() || !a.prefill() {
 		return
@@ -127,7 +129,7 @@ func (e *Engine) speech(x *exchange) {
 		return
 	}
 	if s.sse && !x.event("", fmt.Appendf(nil,
-		`{"type":"speech.audio.done","usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}`, a.prompt, a.spoken, a.prompt+a.spoken)) {
+		`{"type":"speech.audio.done","usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}`, a.told.Prompt, a.told.Spoken, a.told.Prompt+a.told.Spoken)) {
 		return
 	}
 	if !x.incidents() {

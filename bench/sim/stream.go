@@ -3,11 +3,44 @@ package sim
 import (
 	"time"
 
-	"penstock/bench/sim/fault"
+	"penstock/bench/sim/dialect"
+	"penstock/bench/sim/generate"
 	"penstock/bench/sim/profile"
-	"penstock/bench/sim/textgen"
-	"penstock/bench/sim/wire"
 )
+
+// answerWriter tells an answer in a dialect. False: there is no stream any more.
+type answerWriter interface {
+	begin(i int, c *generate.Plan) bool
+	piece(i int, c *generate.Plan, p *profile.Piece) bool
+	end(i int, c *generate.Plan) bool
+	done() bool                       // what comes last
+	whole(all []generate.Plan) []byte // a plain answer
+	content(text string) []byte       // an event that says text
+}
+
+func newWriter(a *answer, legacy bool) answerWriter {
+	if w := dialect.NewWriter(a.x.dialect, &a.told); w != nil {
+		return nativeWriter{w}
+	}
+	return newChatWriter(a, legacy)
+}
+
+// nativeWriter is a writer of another dialect. It has one choice.
+type nativeWriter struct{ w *dialect.Writer }
+
+func (n nativeWriter) begin(int, *generate.Plan) bool { return n.w.Begin() }
+
+func (n nativeWriter) piece(_ int, _ *generate.Plan, p *profile.Piece) bool { return n.w.Piece(p) }
+
+func (n nativeWriter) end(_ int, c *generate.Plan) bool { return n.w.End(c.Finish, c.Stopped) }
+
+func (n nativeWriter) done() bool { return n.w.Done() }
+
+func (n nativeWriter) whole(all []generate.Plan) []byte {
+	return n.w.Whole(all[0].Next, all[0].Finish, all[0].Stopped)
+}
+
+func (n nativeWriter) content(string) []byte { return []byte(`{"type":"ping"}`) }
 
 // flushAt is how much a stream without a rate gathers before it writes.
 const flushAt = 4096
@@ -18,20 +51,7 @@ func (a *answer) streamed() {
 	if !x.out.headed {
 		x.sse()
 	}
-	if x.t.Usage == fault.UsageNever {
-		a.q.usage, a.q.usageEach = false, false
-	}
-	if x.t.Usage == fault.UsageEvery {
-		a.q.usageEach = true
-	}
-	a.s.NullUsage = x.p.Is("sglang tgi") || x.p.Family == "openai" && a.q.usage
-	x.stream.content = func(text string) []byte {
-		if a.voice != nil {
-			return []byte(`{"type":"ping"}`)
-		}
-		p := profile.Piece{Kind: profile.PieceText, Word: textgen.NewWord(text)}
-		return a.s.Append(nil, &profile.Chunk{Delta: a.s.AppendPiece(nil, &p, nil, false)})
-	}
+	x.stream.content = a.writer.content
 	tick := a.first
 	for step := 0; ; step++ {
 		gap := a.gap()
@@ -53,7 +73,7 @@ func (a *answer) streamed() {
 		live := false
 		for i := range a.choices {
 			c := &a.choices[i]
-			if c.closed {
+			if c.Closed {
 				continue
 			}
 			live = true
@@ -61,17 +81,20 @@ func (a *answer) streamed() {
 				return
 			}
 		}
-		if !live || a.over() {
+		if !live || over(a.choices) {
 			break
 		}
 	}
-	a.conclude()
+	if a.writer.done() && x.incidents() {
+		a.release()
+		x.finish()
+	}
 }
 
 // over reports that every choice has said all.
-func (a *answer) over() bool {
-	for i := range a.choices {
-		if !a.choices[i].closed {
+func over(choices []generate.Plan) bool {
+	for i := range choices {
+		if !choices[i].Closed {
 			return false
 		}
 	}
@@ -80,153 +103,37 @@ func (a *answer) over() bool {
 
 // step says the next token of a choice, and its end after the last one. False: the stream is over
 // before its time.
-func (a *answer) step(i int, c *generationPlan) bool {
-	x := a.x
-	if a.voice != nil {
-		return a.voice.step(c)
+func (a *answer) step(i int, c *generate.Plan) bool {
+	if !a.writer.begin(i, c) {
+		return false
 	}
-	first := !c.opened
-	x.stream.join(x.p.Joins)
-	if x.p.Family == "sglang" {
-		a.s.Created = now()
-	}
-	if first && !a.s.Legacy && x.p.Roles == profile.RoleAlone {
-		c.opened = true
-		x.stream.delta = a.s.AppendRole(x.stream.delta[:0])
-		if !a.send(&profile.Chunk{Index: i, Delta: x.stream.delta}) {
+	if p, ok := c.Next(); ok {
+		a.say(1)
+		if p.Kind == profile.PieceThought {
+			a.told.Thought++
+		}
+		if !a.writer.piece(i, c, &p) {
 			return false
 		}
 	}
-	if p, ok := c.next(); ok {
-		a.say(1)
-		if p.Kind == profile.PieceThought {
-			a.thought++
-		}
-		if p.Kind != profile.PieceThought || !a.q.hush {
-			var of *profile.ToolCall
-			if p.Kind >= profile.PieceCall {
-				of = &a.q.calls[p.Call]
-			}
-			x.stream.delta = a.s.AppendPiece(x.stream.delta[:0], &p, of, !c.opened && !a.s.Legacy)
-			c.opened = true
-			one := profile.Chunk{Index: i, Delta: x.stream.delta}
-			if a.q.logprobs && p.Kind == profile.PieceText {
-				one.Logprobs = a.logprobs([]textgen.Word{p.Word})
-			}
-			// no end of text, so no chunk of its own
-			if x.p.Family == "tgi" && c.left == 0 && c.finish == "length" && !x.t.NoFinish {
-				c.closed, one.Finish = true, c.finish
-				return a.send(&one)
-			}
-			if !a.send(&one) {
-				return false
-			}
-		}
-	}
-	x.stream.join(false)
-	if c.left > 0 {
+	a.x.stream.join(false)
+	if c.Left > 0 || c.Closed {
 		return true
 	}
-	c.closed = true
-	if x.t.NoFinish {
-		return true
-	}
-	x.stream.join(x.p.Joins) // with the usage chunk, if this choice is the last
-	x.stream.delta = a.s.AppendEnd(x.stream.delta[:0])
-	end := profile.Chunk{Index: i, Delta: x.stream.delta, Finish: c.finish, Stopped: c.stopped}
-	if x.p.Family == "llamacpp" && a.over() {
-		if a.s.Legacy && a.q.usage { // there it has no chunk of its own
-			end.Usage = a.usage()
-		}
-		if a.s.Legacy || !a.usageChunk() {
-			end.Timings = a.timings()
-		}
-	}
-	if x.t.Usage == fault.UsageOnFinish && a.over() {
-		end.Usage = a.usage()
-	}
-	ok := a.send(&end)
-	if !a.over() {
-		x.stream.join(false)
-	}
-	return ok
+	c.Closed = true
+	return a.x.t.NoFinish || a.writer.end(i, c)
 }
 
-// usageChunk reports whether a chunk with usage and no choices comes last. llama.cpp has none for
-// completions.
-func (a *answer) usageChunk() bool {
-	t := &a.x.t
-	return t.Usage == fault.UsageUnasked || a.q.usage && t.Usage != fault.UsageOnFinish && !(a.s.Legacy && a.x.p.Family == "llamacpp")
-}
-
-func (a *answer) send(c *profile.Chunk) bool {
-	if a.q.usageEach && len(c.Usage) == 0 {
-		c.Usage = a.usage()
+// plain says everything at once, when it is time.
+func (a *answer) plain() {
+	steps := 0
+	for i := range a.choices {
+		steps = max(steps, a.choices[i].Total)
 	}
-	a.x.stream.chunk = a.s.Append(a.x.stream.chunk[:0], c)
-	return a.x.event("", a.x.stream.chunk)
-}
-
-// conclude ends a stream.
-func (a *answer) conclude() {
-	x := a.x
-	if a.voice != nil {
-		if a.voice.done() && x.incidents() {
-			a.release()
-			x.finish()
-		}
+	if !a.think(steps) || a.x.client.hasLeft() {
 		return
 	}
-	if x.t.Ghost {
-		was := a.s.Model
-		a.s.Model = ""
-		if !a.send(&profile.Chunk{Delta: []byte(`{"content":""}`)}) {
-			return
-		}
-		a.s.Model = was
-	}
-	if a.usageChunk() && !x.t.NoFinish {
-		var timings []byte
-		if x.p.Family == "llamacpp" {
-			timings = a.timings()
-		}
-		if !x.event("", a.s.AppendUsageChunk(nil, a.usage(), timings)) {
-			return
-		}
-	}
-	if x.p.Family == "llamacpp" { // [DONE] has a chunk of its own there
-		x.stream.join(false)
-	}
-	if !x.t.NoDone && !x.event("", wire.Done) {
-		return
-	}
-	x.stream.join(false)
-	if !x.incidents() {
-		return
-	}
+	body := a.writer.whole(a.choices)
 	a.release()
-	x.finish()
-}
-
-func (a *answer) logprobs(ws []textgen.Word) []byte {
-	if a.s.Legacy {
-		b := []byte(`{"text_offset":[],"tokens":[`)
-		for i, w := range ws {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, '"')
-			b = append(b, w.Escaped...)
-			b = append(b, '"')
-		}
-		b = append(b, `],"token_logprobs":[`...)
-		for i := range ws {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, "-0.25"...)
-		}
-		return append(b, `],"top_logprobs":null}`...)
-	}
-	return profile.AppendLogprobs(nil, ws, a.q.tops)
+	a.x.json(200, body)
 }

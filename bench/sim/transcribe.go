@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"penstock/bench/sim/audio"
+	"penstock/bench/sim/generate"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
 
 // transcribe answers POST /v1/audio/transcriptions, and whisper.cpp's own path in its own manner.
-func (e *Engine) transcribe(x *exchange) {
+func transcribe(x *exchange) {
+	e := x.e
 	whisper := e.p.Family == "whisper"
 	f, err := audio.ReadForm(x.req.get("Content-Type"), x.req.body)
 	x.free()
@@ -57,14 +59,14 @@ func (e *Engine) transcribe(x *exchange) {
 			return
 		}
 	}
-	q := &chatRequest{model: model, stream: f.Fields["stream"] == "true" && x.p.Is("speaches vllm")}
-	if q.stream && e.p.Family == "vllm" && format != "json" && format != "text" {
+	q := &generate.Request{Model: model, Stream: f.Fields["stream"] == "true" && x.p.Is("speaches vllm")}
+	if q.Stream && e.p.Family == "vllm" && format != "json" && format != "text" {
 		x.fail(*profile.Invalid("response_format", "%s format doesn't support streaming case", format))
 		return
 	}
-	q.prompt.Reset(e.o.Seed)
-	q.prompt.Image(f.File)
-	a := &answer{e: e, x: x, q: q, stream: q.stream, prompt: q.prompt.Tokens(), limit: 1}
+	q.Prompt.Reset(e.o.Seed)
+	q.Prompt.Image(f.File)
+	a := newAnswer(x, q)
 	defer a.release()
 	if !a.enter() || !a.prefill() {
 		return
@@ -74,11 +76,11 @@ func (e *Engine) transcribe(x *exchange) {
 		Language: f.Fields["language"], Words: strings.Contains(f.Words, "word"), Whisper: whisper,
 	}
 	switch {
-	case q.stream && e.p.Family == "vllm":
-		q.usage = f.Fields["stream_include_usage"] == "true"
+	case q.Stream && e.p.Family == "vllm":
+		q.Usage.Last = f.Fields["stream_include_usage"] == "true"
 		a.chunks(&t)
 		return
-	case q.stream:
+	case q.Stream:
 		a.segments(&t, format)
 		return
 	}
@@ -130,15 +132,15 @@ func (a *answer) chunks(t *audio.Transcript) {
 				return
 			}
 			a.say(1)
-			if !x.event("", transcriptChunk(id, created, a.q.model, " "+w, ends && j == len(words)-1)) {
+			if !x.event("", transcriptChunk(id, created, a.q.Model, " "+w, ends && j == len(words)-1)) {
 				return
 			}
 		}
 	}
-	if a.q.usage {
-		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.prompt, t.Count(),
-			a.prompt+t.Count())
-		if !x.event("", append(append(chunkHead(id, created, a.q.model), `,"choices":[],"usage":`+u...), '}')) {
+	if a.q.Usage.Last {
+		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.told.Prompt, t.Count(),
+			a.told.Prompt+t.Count())
+		if !x.event("", append(append(chunkHead(id, created, a.q.Model), `,"choices":[],"usage":`+u...), '}')) {
 			return
 		}
 	}

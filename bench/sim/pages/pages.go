@@ -160,11 +160,26 @@ func (s *State) Work() string {
 	return "/inference"
 }
 
-func (s *State) Full() bool           { return s.Running >= s.Slots }
-func (s *State) Busy() int            { return s.Running + s.Waiting }
-func (s *State) Prompt() int          { return s.Context - 1 }
-func (s *State) Uncached() int64      { return s.Prompted - s.Cached }
-func (s *State) AllTokens() int64     { return s.Prompted + s.Generated }
-func (s *State) KVUsage() float64     { return float64(s.Used) / float64(s.KVSize) }
+// Full reports that no slot is free.
+func (s *State) Full() bool { return s.Running >= s.Slots }
+
+// Busy is how many requests there are.
+func (s *State) Busy() int { return s.Running + s.Waiting }
+
+// Prompt is the longest prompt.
+func (s *State) Prompt() int { return s.Context - 1 }
+
+// Uncached is how many tokens of prompts were read.
+func (s *State) Uncached() int64 { return s.Prompted - s.Cached }
+
+// AllTokens is how many tokens were read or made.
+func (s *State) AllTokens() int64 { return s.Prompted + s.Generated }
+
+// KVUsage is how full the room for prompts and answers is, 0 to 1.
+func (s *State) KVUsage() float64 { return float64(s.Used) / float64(s.KVSize) }
+
+// Utilization is the share of the slots that is taken.
 func (s *State) Utilization() float64 { return float64(s.Running) / float64(max(1, s.Slots)) }
-func (s *State) Labels() string       { return `model_name="` + s.Model + `"` }
+
+// Labels are those of a series.
+func (s *State) Labels() string { return `model_name="` + s.Model + `"` }

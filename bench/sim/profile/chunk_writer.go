@@ -1,8 +1,6 @@
 package profile
 
 import (
-	"strconv"
-
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
@@ -28,49 +26,25 @@ type Chunk struct {
 	Timings  []byte
 }
 
-// AppendHead writes the members that every chunk and every answer begins with.
-func (s *ChunkWriter) AppendHead(dst []byte, object string) []byte {
-	dst = append(dst, `"id":"`...)
-	dst = append(dst, s.ID...)
-	dst = append(dst, `","object":"`...)
-	dst = append(dst, object...)
-	dst = append(dst, `","created":`...)
-	dst = strconv.AppendInt(dst, s.Created, 10)
-	dst = append(dst, `,"model":`...)
-	dst = wire.AppendString(dst, s.Model)
+// Head writes the members that every chunk and every answer begins with.
+func (s *ChunkWriter) Head(o *wire.Members, object string) {
+	o.Add(`"id":"`, s.ID, `","object":"`, object, `","created":`).Int(int(s.Created)).Add(`,"model":`).Quote(s.Model)
 	switch s.Profile.Family {
 	case "openai":
-		dst = append(dst, `,"service_tier":"default","system_fingerprint":"fp_sim0000000"`...)
+		o.Add(`,"service_tier":"default","system_fingerprint":"fp_sim0000000"`)
 	case "ollama":
-		dst = append(dst, `,"system_fingerprint":"fp_ollama"`...)
+		o.Add(`,"system_fingerprint":"fp_ollama"`)
 	case "tgi":
-		dst = append(dst, `,"system_fingerprint":"0.0.0-sim"`...)
+		o.Add(`,"system_fingerprint":"0.0.0-sim"`)
 	case "lmstudio":
-		dst = append(dst, `,"system_fingerprint":`...)
-		dst = wire.AppendString(dst, s.Model)
+		o.Add(`,"system_fingerprint":`).Quote(s.Model)
 	}
-	return dst
 }
 
-// AppendTail is llama.cpp's order: the head comes last.
-func (s *ChunkWriter) AppendTail(dst []byte, object string) []byte {
-	dst = append(dst, `"created":`...)
-	dst = strconv.AppendInt(dst, s.Created, 10)
-	dst = append(dst, `,"id":"`...)
-	dst = append(dst, s.ID...)
-	dst = append(dst, `","model":`...)
-	dst = wire.AppendString(dst, s.Model)
-	dst = append(dst, `,"system_fingerprint":"b11669-sim","object":"`...)
-	dst = append(dst, object...)
-	return append(dst, '"')
-}
-
-// AppendFinish writes a finish_reason; none is null.
-func AppendFinish(dst []byte, finish string) []byte {
-	if finish == "" {
-		return append(dst, "null"...)
-	}
-	return wire.AppendString(dst, finish)
+// Tail is llama.cpp's order: the head comes last.
+func (s *ChunkWriter) Tail(o *wire.Members, object string) {
+	o.Add(`"created":`).Int(int(s.Created)).Add(`,"id":"`, s.ID, `","model":`).Quote(s.Model)
+	o.Add(`,"system_fingerprint":"b11669-sim","object":"`, object, `"`)
 }
 
 func (s *ChunkWriter) chunkObject() string {
@@ -80,99 +54,69 @@ func (s *ChunkWriter) chunkObject() string {
 	return "chat.completion.chunk"
 }
 
-// AppendOrNull writes a value that is JSON already; none is null.
-func AppendOrNull(dst, v []byte) []byte {
-	if len(v) == 0 {
-		return append(dst, "null"...)
-	}
-	return append(dst, v...)
-}
-
 // Append writes one chunk.
 func (s *ChunkWriter) Append(dst []byte, c *Chunk) []byte {
 	member := `"delta":`
 	if s.Legacy {
 		member = `"text":`
 	}
+	o := wire.Members(dst)
 	if s.Profile.Family == "llamacpp" {
-		dst = append(dst, `{"choices":[{"finish_reason":`...)
-		dst = AppendFinish(dst, c.Finish)
-		dst = append(dst, `,"index":`...)
-		dst = strconv.AppendInt(dst, int64(c.Index), 10)
-		dst = append(dst, ',')
-		dst = append(dst, member...)
-		dst = append(dst, c.Delta...)
+		o.Add(`{"choices":[{"finish_reason":`).QuoteOrNull(c.Finish).Add(`,"index":`).Int(c.Index)
+		o.Add(",", member).JSON(c.Delta)
 		if len(c.Logprobs) > 0 || s.Legacy {
-			dst = append(dst, `,"logprobs":`...)
-			dst = AppendOrNull(dst, c.Logprobs)
+			o.Add(`,"logprobs":`).JSON(c.Logprobs)
 		}
-		dst = append(dst, `}],`...)
-		dst = s.AppendTail(dst, s.chunkObject())
+		o.Add(`}],`)
+		s.Tail(&o, s.chunkObject())
 		if len(c.Usage) > 0 {
-			dst = append(dst, `,"usage":`...)
-			dst = append(dst, c.Usage...)
+			o.Add(`,"usage":`).JSON(c.Usage)
 		}
 		if len(c.Timings) > 0 {
-			dst = append(dst, `,"timings":`...)
-			dst = append(dst, c.Timings...)
+			o.Add(`,"timings":`).JSON(c.Timings)
 		}
-		return append(dst, '}')
+		return append(o, '}')
 	}
-	dst = append(dst, '{')
-	dst = s.AppendHead(dst, s.chunkObject())
-	dst = append(dst, `,"choices":[{"index":`...)
-	dst = strconv.AppendInt(dst, int64(c.Index), 10)
-	dst = append(dst, ',')
-	dst = append(dst, member...)
-	dst = append(dst, c.Delta...)
+	o.Add(`{`)
+	s.Head(&o, s.chunkObject())
+	o.Add(`,"choices":[{"index":`).Int(c.Index).Add(",", member).JSON(c.Delta)
 	terse := s.Profile.Family == "trtllm" && !s.Legacy // members that would be null are left out
 	if len(c.Logprobs) > 0 || s.Profile.Family != "ollama" && !terse {
-		dst = append(dst, `,"logprobs":`...)
-		dst = AppendOrNull(dst, c.Logprobs)
+		o.Add(`,"logprobs":`).JSON(c.Logprobs)
 	}
 	if c.Finish != "" || !terse {
-		dst = append(dst, `,"finish_reason":`...)
-		dst = AppendFinish(dst, c.Finish)
+		o.Add(`,"finish_reason":`).QuoteOrNull(c.Finish)
 	}
 	switch {
-	case s.Profile.Family == "trtllm" && (c.Stopped != "" || s.Legacy):
-		dst = append(dst, `,"stop_reason":`...)
-		dst = AppendFinish(dst, c.Stopped)
-	case s.Profile.Family == "vllm" && c.Finish != "":
-		dst = append(dst, `,"stop_reason":`...)
-		dst = AppendFinish(dst, c.Stopped)
+	case s.Profile.Family == "trtllm" && (c.Stopped != "" || s.Legacy), s.Profile.Family == "vllm" && c.Finish != "":
+		o.Add(`,"stop_reason":`).QuoteOrNull(c.Stopped)
 	case s.Profile.Family == "sglang":
-		dst = append(dst, `,"matched_stop":`...)
-		dst = AppendFinish(dst, c.Stopped)
+		o.Add(`,"matched_stop":`).QuoteOrNull(c.Stopped)
 	}
-	dst = append(dst, `}]`...)
+	o.Add(`}]`)
 	if len(c.Usage) > 0 || s.NullUsage {
-		dst = append(dst, `,"usage":`...)
-		dst = AppendOrNull(dst, c.Usage)
+		o.Add(`,"usage":`).JSON(c.Usage)
 	}
-	return append(dst, '}')
+	return append(o, '}')
 }
 
 // AppendUsageChunk writes the chunk that has usage and no choices.
 func (s *ChunkWriter) AppendUsageChunk(dst, usage, timings []byte) []byte {
+	o := wire.Members(dst)
 	if s.Profile.Family == "llamacpp" {
-		dst = append(dst, `{"choices":[],`...)
-		dst = s.AppendTail(dst, s.chunkObject())
+		o.Add(`{"choices":[],`)
+		s.Tail(&o, s.chunkObject())
 	} else {
-		dst = append(dst, '{')
-		dst = s.AppendHead(dst, s.chunkObject())
-		dst = append(dst, `,"choices":[]`...)
+		o.Add(`{`)
+		s.Head(&o, s.chunkObject())
+		o.Add(`,"choices":[]`)
 	}
-	dst = append(dst, `,"usage":`...)
-	dst = append(dst, usage...)
+	o.Add(`,"usage":`).JSON(usage)
 	if len(timings) > 0 {
-		dst = append(dst, `,"timings":`...)
-		dst = append(dst, timings...)
+		o.Add(`,"timings":`).JSON(timings)
 	}
-	return append(dst, '}')
+	return append(o, '}')
 }
-
-// deltas
 
 // AppendRole is the delta that opens a choice.
 func (s *ChunkWriter) AppendRole(dst []byte) []byte {
@@ -210,167 +154,126 @@ func (s *ChunkWriter) AppendEnd(dst []byte) []byte {
 // AppendPiece is the delta of one token. first: the choice has no opening chunk, its first delta
 // carries the role.
 func (s *ChunkWriter) AppendPiece(dst []byte, p *Piece, c *ToolCall, first bool) []byte {
+	o := wire.Members(dst)
 	if s.Legacy {
-		dst = append(dst, '"')
-		dst = append(dst, p.Escaped...)
-		return append(dst, '"')
+		return *o.Add(`"`, p.Escaped, `"`)
 	}
-	dst = append(dst, '{')
+	o.Add(`{`)
 	if first || s.Profile.Roles == roleEach {
-		dst = append(dst, `"role":"assistant",`...)
+		o.Add(`"role":"assistant",`)
 	}
-	sgl, trt := s.Profile.Family == "sglang", s.Profile.Family == "trtllm"
+	family := s.Profile.Family
+	before, after := "", ""
 	switch p.Kind {
 	case PieceText:
-		if sgl {
-			dst = append(dst, `"role":null,`...)
+		switch family {
+		case "sglang":
+			before, after = `"role":null,`, `,"reasoning_content":null,"tool_calls":null`
+		case "trtllm":
+			after = `,"reasoning_content":""`
 		}
-		dst = append(dst, `"content":"`...)
-		dst = append(dst, p.Escaped...)
-		dst = append(dst, '"')
-		switch {
-		case sgl:
-			dst = append(dst, `,"reasoning_content":null,"tool_calls":null`...)
-		case trt:
-			dst = append(dst, `,"reasoning_content":""`...)
-		}
+		o.Add(before, `"content":"`, p.Escaped, `"`)
 	case PieceThought:
-		switch {
-		case sgl:
-			dst = append(dst, `"role":null,"content":null,`...)
-		case s.Profile.Family == "ollama" || trt:
-			dst = append(dst, `"content":"",`...)
+		switch family {
+		case "sglang":
+			before, after = `"role":null,"content":null,`, `,"tool_calls":null`
+		case "ollama", "trtllm":
+			before = `"content":"",`
 		}
-		dst = append(dst, '"')
-		dst = append(dst, s.Profile.Reasoning...)
-		dst = append(dst, `":"`...)
-		dst = append(dst, p.Escaped...)
-		dst = append(dst, '"')
-		if sgl {
-			dst = append(dst, `,"tool_calls":null`...)
-		}
+		o.Add(before, `"`, s.Profile.Reasoning, `":"`, p.Escaped, `"`)
 	default:
-		switch {
-		case sgl:
-			dst = append(dst, `"role":null,"content":null,"reasoning_content":null,`...)
-		case trt:
-			dst = append(dst, `"content":"","reasoning_content":"",`...)
-		case s.Profile.Family == "ollama":
-			dst = append(dst, `"content":"",`...)
+		switch family {
+		case "sglang":
+			before = `"role":null,"content":null,"reasoning_content":null,`
+		case "trtllm":
+			before = `"content":"","reasoning_content":"",`
+		case "ollama":
+			before = `"content":"",`
 		}
-		dst = append(dst, `"tool_calls":[`...)
-		dst = s.appendCallPiece(dst, p, c)
-		dst = append(dst, ']')
+		s.callPiece(o.Add(before, `"tool_calls":[`), p, c)
+		after = `]`
 	}
-	return append(dst, '}')
+	return *o.Add(after, `}`)
 }
 
-func (s *ChunkWriter) appendCallPiece(dst []byte, p *Piece, c *ToolCall) []byte {
-	index := func() {
-		dst = append(dst, `"index":`...)
-		dst = strconv.AppendInt(dst, int64(p.Call), 10)
-		dst = append(dst, ',')
-	}
-	dst = append(dst, '{')
+func (s *ChunkWriter) callPiece(o *wire.Members, p *Piece, c *ToolCall) {
 	if p.Kind == PieceArgs {
+		before, after := "", ""
 		switch s.Profile.Family {
 		case "trtllm":
-			dst = append(dst, `"type":"function",`...)
-			index()
-			dst = append(dst, `"function":{"arguments":"`...)
+			before = `"type":"function",`
 		case "tgi":
-			index()
-			dst = append(dst, `"id":"0","type":"function","function":{"name":null,"arguments":"`...)
-		default:
-			index()
-			dst = append(dst, `"function":{"arguments":"`...)
+			after = `"id":"0","type":"function","function":{"name":null,"arguments":"`
 		}
-		dst = append(dst, p.Escaped...)
-		return append(dst, `"}}`...)
+		if after == "" {
+			after = `"function":{"arguments":"`
+		}
+		o.Add(`{`, before, `"index":`).Int(p.Call).Add(`,`, after, p.Escaped, `"}}`)
+		return
 	}
 	if s.Profile.Is("vllm ollama trtllm") {
-		dst = append(dst, `"id":`...)
-		dst = wire.AppendString(dst, c.ID)
-		dst = append(dst, ',')
-		index()
+		o.Add(`{"id":`).Quote(c.ID).Add(`,"index":`).Int(p.Call)
 	} else {
-		index()
-		dst = append(dst, `"id":`...)
-		dst = wire.AppendString(dst, c.ID)
-		dst = append(dst, ',')
+		o.Add(`{"index":`).Int(p.Call).Add(`,"id":`).Quote(c.ID)
 	}
-	dst = append(dst, `"type":"function","function":{"name":`...)
-	dst = wire.AppendString(dst, c.Name)
+	o.Add(`,"type":"function","function":{"name":`).Quote(c.Name)
 	switch {
 	case p.Kind == PieceWhole:
-		dst = append(dst, `,"arguments":`...)
-		dst = wire.AppendString(dst, c.Args)
+		o.Add(`,"arguments":`).Quote(c.Args)
 	case s.Profile.Family != "vllm":
-		dst = append(dst, `,"arguments":"`...)
-		dst = append(dst, p.Escaped...)
-		dst = append(dst, '"')
+		o.Add(`,"arguments":"`, p.Escaped, `"`)
 	}
-	return append(dst, "}}"...)
+	o.Add(`}}`)
 }
 
 // AppendUsage writes the usage object.
 func (p *Profile) AppendUsage(dst []byte, prompt, completion, cached, reasoning int) []byte {
-	num := func(name string, n int) {
-		dst = append(dst, name...)
-		dst = strconv.AppendInt(dst, int64(n), 10)
-	}
-	num(`{"prompt_tokens":`, prompt)
-	num(`,"total_tokens":`, prompt+completion)
-	num(`,"completion_tokens":`, completion)
+	o := wire.Members(dst)
+	o.Add(`{"prompt_tokens":`).Int(prompt).Add(`,"total_tokens":`).Int(prompt + completion)
+	o.Add(`,"completion_tokens":`).Int(completion)
 	switch p.Family {
 	case "ollama", "tgi", "lmstudio":
-		return append(dst, '}')
+		return append(o, '}')
 	case "sglang":
 		if cached > 0 {
-			num(`,"prompt_tokens_details":{"cached_tokens":`, cached)
-			dst = append(dst, '}')
+			o.Add(`,"prompt_tokens_details":{"cached_tokens":`).Int(cached).Add(`}`)
 		} else {
-			dst = append(dst, `,"prompt_tokens_details":null`...)
+			o.Add(`,"prompt_tokens_details":null`)
 		}
-		num(`,"reasoning_tokens":`, reasoning)
-		return append(dst, '}')
+		return *o.Add(`,"reasoning_tokens":`).Int(reasoning).Add(`}`)
 	}
-	num(`,"prompt_tokens_details":{"cached_tokens":`, cached)
-	dst = append(dst, '}')
+	o.Add(`,"prompt_tokens_details":{"cached_tokens":`).Int(cached).Add(`}`)
 	if !p.Is("llamacpp trtllm") {
-		num(`,"completion_tokens_details":{"reasoning_tokens":`, reasoning)
-		dst = append(dst, '}')
+		o.Add(`,"completion_tokens_details":{"reasoning_tokens":`).Int(reasoning).Add(`}`)
 	}
-	return append(dst, '}')
+	return append(o, '}')
 }
 
 // AppendLogprobs writes the logprobs object of one or more tokens.
 func AppendLogprobs(dst []byte, ws []textgen.Word, tops int) []byte {
-	dst = append(dst, `{"content":[`...)
+	o := wire.Members(dst)
+	o.Add(`{"content":[`)
 	for i, w := range ws {
 		if i > 0 {
-			dst = append(dst, ',')
+			o.Add(`,`)
 		}
-		dst = appendToken(dst, w)
-		dst = append(dst, `,"top_logprobs":[`...)
-		if tops > 0 {
-			dst = appendToken(dst, w)
-			dst = append(dst, '}')
+		token(&o, w)
+		if o.Add(`,"top_logprobs":[`); tops > 0 {
+			token(&o, w)
+			o.Add(`}`)
 		}
-		dst = append(dst, `]}`...)
+		o.Add(`]}`)
 	}
-	return append(dst, `]}`...)
+	return *o.Add(`]}`)
 }
 
-func appendToken(dst []byte, w textgen.Word) []byte {
-	dst = append(dst, `{"token":"`...)
-	dst = append(dst, w.Escaped...)
-	dst = append(dst, `","logprob":-0.25,"bytes":[`...)
+func token(o *wire.Members, w textgen.Word) {
+	o.Add(`{"token":"`, w.Escaped, `","logprob":-0.25,"bytes":[`)
 	for i := range len(w.Text) {
 		if i > 0 {
-			dst = append(dst, ',')
+			o.Add(`,`)
 		}
-		dst = strconv.AppendInt(dst, int64(w.Text[i]), 10)
+		o.Int(int(w.Text[i]))
 	}
-	return append(dst, ']')
+	o.Add(`]`)
 }

@@ -62,6 +62,43 @@ func (o *Members) Raw(name, v string) {
 	*o = append(append(append(append(*o, '"'), name...), `":`...), v...)
 }
 
+// Add appends JSON text as it is.
+func (o *Members) Add(texts ...string) *Members {
+	for _, t := range texts {
+		*o = append(*o, t...)
+	}
+	return o
+}
+
+// JSON appends a value that is written already; none is null.
+func (o *Members) JSON(v []byte) *Members {
+	if len(v) == 0 {
+		return o.Add("null")
+	}
+	*o = append(*o, v...)
+	return o
+}
+
+// Quote appends a text as a string.
+func (o *Members) Quote(v string) *Members {
+	*o = AppendString(*o, v)
+	return o
+}
+
+// QuoteOrNull appends a text as a string; none is null.
+func (o *Members) QuoteOrNull(v string) *Members {
+	if v == "" {
+		return o.Add("null")
+	}
+	return o.Quote(v)
+}
+
+// Int appends a number.
+func (o *Members) Int(n int) *Members {
+	*o = strconv.AppendInt(*o, int64(n), 10)
+	return o
+}
+
 // Number writes a whole number.
 func (o *Members) Number(name string, n int) { o.Raw(name, strconv.Itoa(n)) }
 

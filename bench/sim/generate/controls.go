@@ -1,4 +1,4 @@
-package sim
+package generate
 
 import (
 	"errors"
@@ -12,54 +12,60 @@ import (
 	"penstock/bench/sim/fault"
 )
 
-// controls are what a request itself may ask of the simulator: by X-Sim-… headers, by a member
+// Controls are what a request itself may ask of the simulator: by X-Sim-… headers, by a member
 // "sim" of its JSON body, or by [[sim {…}]] with the same members in the text of its last user
 // message (for dialects whose translation drops unknown members).
-type controls struct {
+type Controls struct {
 	tokens    int           // exactly so many tokens of text; -1: not said
 	reasoning int           // exactly so many of reasoning; -1: not said
 	toolCalls int           // how many calls, when one is made
-	ttft      time.Duration // from the slot to the first token, in place of latency and prefill; -1: not said
-	gap       time.Duration // between tokens, in place of the token rate; -1: not said
+	TTFT      time.Duration // from the slot to the first token, in place of latency and prefill; -1: not said
+	Gap       time.Duration // between tokens, in place of the token rate; -1: not said
 	text      string        // say this
 	hasText   bool
 	echo      bool // say what the last user message says
 	speaks    bool // no tool call although tools are offered
 	secret    bool // think of a number, use a tool, tell the number that the history's reasoning has
 	finish    string
-	err       error // what was wrong with a header
+	Err       error // what was wrong with a header
+
+	arm   func(*fault.Effects) // makes the answer misbehave
+	armed bool                 // by a header: the body cannot change it
 }
 
-var noControls = controls{tokens: -1, reasoning: -1, ttft: -1, gap: -1}
+// NewControls are none; arm makes the answer misbehave.
+func NewControls(arm func(*fault.Effects)) Controls {
+	return Controls{tokens: -1, reasoning: -1, TTFT: -1, Gap: -1, arm: arm}
+}
 
-// header reads one X-Sim- header. X-Sim-Delay and X-Sim-TTFT are durations ("250ms") or
+// Header reads one X-Sim- header. X-Sim-Delay and X-Sim-TTFT are durations ("250ms") or
 // milliseconds.
-func (k *controls) header(x *exchange, h Header) {
+func (k *Controls) Header(name, value string) {
 	var err error
-	switch strings.ToLower(h.Name[6:]) {
+	switch strings.ToLower(name[6:]) {
 	case "fault":
-		err = armSpec(x, h.Value)
-		x.armed = err == nil
+		err = k.armSpec(value)
+		k.armed = err == nil
 	case "tokens":
-		k.tokens, err = strconv.Atoi(h.Value)
+		k.tokens, err = strconv.Atoi(value)
 	case "reasoning":
-		k.reasoning, err = strconv.Atoi(h.Value)
+		k.reasoning, err = strconv.Atoi(value)
 	case "ttft":
-		k.ttft, err = fault.Duration(h.Value)
+		k.TTFT, err = fault.Duration(value)
 	case "delay":
-		k.gap, err = fault.Duration(h.Value)
+		k.Gap, err = fault.Duration(value)
 	case "echo":
-		k.echo = h.Value == "true" || h.Value == "1"
+		k.echo = value == "true" || value == "1"
 	default:
 		err = errors.New("no such control")
 	}
 	if err != nil {
-		k.err = fmt.Errorf("header %s: %w", h.Name, err)
+		k.Err = fmt.Errorf("header %s: %w", name, err)
 	}
 }
 
 // value reads the "sim" member.
-func (k *controls) value(x *exchange, v *fastjson.Value) error {
+func (k *Controls) value(v *fastjson.Value) error {
 	o, err := v.Object()
 	if err != nil {
 		return err
@@ -68,8 +74,8 @@ func (k *controls) value(x *exchange, v *fastjson.Value) error {
 		var e error
 		switch name := string(key); name {
 		case "fault":
-			if !x.armed {
-				e = armSpec(x, string(v.GetStringBytes()))
+			if !k.armed {
+				e = k.armSpec(string(v.GetStringBytes()))
 			}
 		case "tokens":
 			k.tokens, e = v.Int()
@@ -79,9 +85,9 @@ func (k *controls) value(x *exchange, v *fastjson.Value) error {
 			k.toolCalls, e = v.Int()
 			k.toolCalls = min(k.toolCalls, 64)
 		case "ttft_ms":
-			k.ttft, e = millis(v)
+			k.TTFT, e = millis(v)
 		case "delay_ms":
-			k.gap, e = millis(v)
+			k.Gap, e = millis(v)
 		case "text":
 			k.text, k.hasText = string(v.GetStringBytes()), true
 		case "echo":
@@ -103,12 +109,12 @@ func (k *controls) value(x *exchange, v *fastjson.Value) error {
 }
 
 // body reads controls found in a text.
-func (k *controls) body(x *exchange, s string) error {
+func (k *Controls) body(s string) error {
 	v, err := fastjson.Parse(s)
 	if err != nil {
 		return err
 	}
-	return k.value(x, v)
+	return k.value(v)
 }
 
 // marked is the JSON between "[[sim " and "]]" in a text, or empty.
@@ -125,10 +131,10 @@ func marked(text string) string {
 }
 
 // armSpec arms a fault that the request itself asked for.
-func armSpec(x *exchange, spec string) error {
+func (k *Controls) armSpec(spec string) error {
 	f, err := fault.Parse(spec)
 	if err == nil {
-		arm(x, f)
+		k.arm(f)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package sim
+package generate
 
 import (
 	"math"
@@ -8,40 +8,40 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// generationPlan is what one choice will say, token by token. It holds no text that its generators
+// Plan is what one choice will say, token by token. It holds no text that its generators
 // can make when it is due.
-type generationPlan struct {
+type Plan struct {
 	think    textgen.Generator
 	thinking int            // tokens of reasoning left
 	thoughts []textgen.Word // said in place of words, before the answer
 	say      textgen.Generator
 	saying   int             // words left
 	fixed    []profile.Piece // said in place of words
-	left     int             // tokens left in all
-	total    int             // tokens in all
-	thought  int             // tokens of reasoning in all
-	finish   string
-	stopped  string // the stop string that ended it
-	opened   bool   // its first event is out
-	closed   bool   // its finish_reason is out
+	Left     int             // tokens left in all
+	Total    int             // tokens in all
+	Thought  int             // tokens of reasoning in all
+	Finish   string
+	Stopped  string // the stop string that ended it
+	Opened   bool   // its first event is out
+	Closed   bool   // its finish_reason is out
 }
 
-// newScript plans the answer of one choice; limit is the most tokens that fit. An answer that the
+// Plan plans the answer of one choice; limit is the most tokens that fit. An answer that the
 // request has begun with what would be said is gone on with, as models do.
-func newScript(x *exchange, q *chatRequest, choice, limit int) generationPlan {
-	if q.begun != "" {
-		if s := planAnswer(x, q, q.sum, choice, math.MaxInt); s.pass(q.begun) {
-			return s.within(x, limit)
+func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
+	if q.memory.begun != "" {
+		if s := d.planAnswer(q, q.memory.sum, choice, math.MaxInt); s.pass(q.memory.begun) {
+			return d.within(s, limit)
 		}
 	}
-	return planAnswer(x, q, q.prompt.Sum(), choice, limit).within(x, limit)
+	return d.within(d.planAnswer(q, q.Prompt.Sum(), choice, limit), limit)
 }
 
 // pass takes what has been said out of the plan; false: something else has.
-func (s *generationPlan) pass(said string) bool {
-	s.thinking, s.left = 0, s.saying+len(s.fixed)
+func (s *Plan) pass(said string) bool {
+	s.thinking, s.Left = 0, s.saying+len(s.fixed)
 	for said != "" {
-		p, ok := s.next()
+		p, ok := s.Next()
 		rest, begins := strings.CutPrefix(said, p.Text)
 		if !ok || p.Kind != profile.PieceText || !begins {
 			return false
@@ -52,53 +52,53 @@ func (s *generationPlan) pass(said string) bool {
 }
 
 // planAnswer plans an answer to the prompt with that sum.
-func planAnswer(x *exchange, q *chatRequest, sum uint64, choice, limit int) generationPlan {
+func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) Plan {
 	seed := textgen.Mix(textgen.Mix(sum, q.seed), uint64(choice)+1)
-	s := generationPlan{
+	s := Plan{
 		think: textgen.New(textgen.Mix(seed, 11)), say: textgen.New(textgen.Mix(seed, 12)),
-		thinking: q.reasoning, thoughts: q.thoughts, finish: "stop",
+		thinking: q.reasoning, thoughts: q.memory.thoughts, Finish: "stop",
 	}
 	switch {
-	case len(q.calls) > 0:
-		s.fixed, s.finish = callPieces(x, q.calls), "tool_calls"
-		if q.named && x.p.Family == "vllm" || x.p.Family == "tgi" {
-			s.finish = "stop"
+	case len(q.Calls) > 0:
+		s.fixed, s.Finish = d.callPieces(q.Calls), "tool_calls"
+		if q.named && d.Profile.Family == "vllm" || d.Profile.Family == "tgi" {
+			s.Finish = "stop"
 		}
-	case x.knobs.hasText:
-		s.fixed = textPieces(textgen.Tokens(x.knobs.text))
-	case q.hasFixed && x.knobs.echo:
+	case d.Controls.hasText:
+		s.fixed = textPieces(textgen.Tokens(d.Controls.text))
+	case q.hasFixed && d.Controls.echo:
 		s.fixed = textPieces(textgen.Tokens(q.fixed))
 	case q.hasFixed:
 		s.fixed = textPieces(textgen.Fragments(q.fixed, 4))
 	default:
 		s.saying = max(24+int(seed%80), q.minimum)
 		switch {
-		case x.knobs.tokens >= 0:
-			s.saying = x.knobs.tokens
+		case d.Controls.tokens >= 0:
+			s.saying = d.Controls.tokens
 		case q.ignoreEnd:
 			s.saying = max(0, limit-s.thinking)
 		}
 	}
-	if len(q.stop) > 0 && len(q.calls) == 0 {
+	if len(q.stop) > 0 && len(q.Calls) == 0 {
 		s.cutAt(q.stop, limit)
 	}
 	return s
 }
 
 // within ends the plan where the limit is.
-func (s generationPlan) within(x *exchange, limit int) generationPlan {
-	s.total = s.thinking + s.saying + len(s.fixed)
-	if s.total > limit {
-		s.total, s.finish, s.stopped = limit, "length", ""
+func (d *Decoder) within(s Plan, limit int) Plan {
+	s.Total = s.thinking + s.saying + len(s.fixed)
+	if s.Total > limit {
+		s.Total, s.Finish, s.Stopped = limit, "length", ""
 	}
-	if x.knobs.finish != "" {
-		s.finish = x.knobs.finish
+	if d.Controls.finish != "" {
+		s.Finish = d.Controls.finish
 	}
-	if x.t.Finish != "" {
-		s.finish = x.t.Finish
+	if d.Faults.Finish != "" {
+		s.Finish = d.Faults.Finish
 	}
-	s.left = s.total
-	s.thought = min(s.thinking, s.total)
+	s.Left = s.Total
+	s.Thought = min(s.thinking, s.Total)
 	return s
 }
 
@@ -111,9 +111,9 @@ func textPieces(ws []textgen.Word) []profile.Piece {
 }
 
 // callPieces is the order in which the calls are told.
-func callPieces(x *exchange, calls []profile.ToolCall) []profile.Piece {
+func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	var ps []profile.Piece
-	if x.p.WholeTools || x.t.WholeCalls {
+	if d.Profile.WholeTools || d.Faults.WholeCalls {
 		for i := range calls {
 			ps = append(ps, profile.Piece{Kind: profile.PieceWhole, Call: i})
 		}
@@ -124,7 +124,7 @@ func callPieces(x *exchange, calls []profile.ToolCall) []profile.Piece {
 	for i, c := range calls {
 		parts[i] = []profile.Piece{{Kind: profile.PieceCall, Call: i}}
 		for j, w := range textgen.Fragments(c.Args, 5) {
-			if j == 0 && x.p.Is("llamacpp tgi") { // the first fragment comes with the name
+			if j == 0 && d.Profile.Is("llamacpp tgi") { // the first fragment comes with the name
 				parts[i][0].Word = w
 				continue
 			}
@@ -132,7 +132,7 @@ func callPieces(x *exchange, calls []profile.ToolCall) []profile.Piece {
 		}
 		longest = max(longest, len(parts[i]))
 	}
-	if !x.t.Interwove {
+	if !d.Faults.Interwove {
 		for _, p := range parts {
 			ps = append(ps, p...)
 		}
@@ -150,7 +150,7 @@ func callPieces(x *exchange, calls []profile.ToolCall) []profile.Piece {
 
 // cutAt ends the text before the first stop string in it. What comes before must be known for that,
 // so it is made now.
-func (s *generationPlan) cutAt(stops []string, limit int) {
+func (s *Plan) cutAt(stops []string, limit int) {
 	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
 		s.fixed = append(s.fixed, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})
 	}
@@ -161,7 +161,7 @@ func (s *generationPlan) cutAt(stops []string, limit int) {
 	all, at := b.String(), -1
 	for _, stop := range stops {
 		if i := strings.Index(all, stop); i >= 0 && (at < 0 || i < at) {
-			at, s.stopped = i, stop
+			at, s.Stopped = i, stop
 		}
 	}
 	if at < 0 {
@@ -179,12 +179,12 @@ func (s *generationPlan) cutAt(stops []string, limit int) {
 	}
 }
 
-// next is the next token; false: there is none.
-func (s *generationPlan) next() (profile.Piece, bool) {
-	if s.left == 0 {
+// Next is the next token; false: there is none.
+func (s *Plan) Next() (profile.Piece, bool) {
+	if s.Left == 0 {
 		return profile.Piece{}, false
 	}
-	s.left--
+	s.Left--
 	if s.thinking > 0 {
 		s.thinking--
 		if len(s.thoughts) > 0 {

@@ -1,52 +1,66 @@
-package sim
+package generate
 
 import (
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/valyala/fastjson"
 
+	"penstock/bench/sim/fault"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
 )
 
-// chatRequest is what the simulator reads of a request for text. Nothing in it points into the
-// body.
-type chatRequest struct {
-	model      string
-	stream     bool
-	usage      bool // stream_options.include_usage
-	usageEach  bool // stream_options.continuous_usage_stats
-	n          int
-	max        int // tokens to write at most; -1: not said
+// Request is what the simulator reads of a request for text. Nothing in it points into the body.
+type Request struct {
+	Model  string
+	Stream bool
+	Usage  struct{ Last, Each bool } // stream_options.include_usage, continuous_usage_stats
+	N      int
+	Max    int // tokens to write at most; -1: not said
+	Prompt scheduler.Prompt
+	Calls  []profile.ToolCall
+
+	Logprobs bool
+	Tops     int
+	Hush     bool // include_reasoning false
+
 	minimum    int
 	ignoreEnd  bool
 	stop       []string
 	seed       uint64
-	logprobs   bool
-	tops       int
 	reasoning  int  // tokens of it
-	hush       bool // include_reasoning false
 	toolsReply bool // the last message is a tool's result
-	toolUsed   bool // some message is
-	calls      []profile.ToolCall
-	named      bool           // tool_choice names one
-	thoughts   []textgen.Word // what is thought, when it is not a generator's
-	secret     string         // the number in the reasoning of the history
-	fixed      string         // the text to say, when it is not a generator's
-	hasFixed   bool
-	prompt     scheduler.Prompt
-	begun      string // the beginning of the answer, in a last message of the assistant's
-	sum        uint64 // of the prompt, without it
+	named      bool // tool_choice names one
+	fixed      string
+	hasFixed   bool // fixed is the text to say, in place of a generator's
+	memory     memory
 }
 
-var parsers fastjson.ParserPool
+// memory is what a model thinks of, and finds in the history.
+type memory struct {
+	begun    string         // the beginning of the answer, in a last message of the assistant's
+	sum      uint64         // of the prompt, without it
+	used     bool           // some message is a tool's result
+	secret   string         // the number in the reasoning of the history
+	thoughts []textgen.Word // what is thought, when it is not a generator's
+}
 
-// parseJSON checks strictly and parses. The value is valid until the parser is put back.
-func parseJSON(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIError) {
+// Decoder reads requests as one engine does.
+type Decoder struct {
+	Profile      *profile.Profile
+	Faults       *fault.Effects
+	Controls     *Controls
+	Seed         uint64
+	StrictSystem bool // a system message anywhere but first is refused
+	Served       func(asked string) (name string, ok bool)
+	NextID       func() uint64
+}
+
+// Parse checks strictly and parses. The value is valid until the parser is put back.
+func Parse(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIError) {
 	if !utf8.Valid(body) {
 		return nil, &profile.APIError{Status: 400, Message: "There was an error parsing the body: not UTF-8", Unread: true}
 	}
@@ -64,12 +78,10 @@ func parseJSON(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIEr
 	return v, nil
 }
 
-var chatRequests = sync.Pool{New: func() any { return new(chatRequest) }}
-
-// decodeChat reads and checks a chat-completions body, the way engines check: strictly where they
+// Chat reads and checks a chat-completions body, the way engines check: strictly where they
 // do.
-func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *profile.APIError {
-	if err := e.decodeCommon(x, v, q); err != nil {
+func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
+	if err := d.Common(v, q); err != nil {
 		return err
 	}
 	messages := v.Get("messages")
@@ -77,23 +89,23 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *pro
 		return profile.Invalid("messages", "'messages' is required")
 	}
 	list := messages.GetArray()
-	if len(list) == 0 && e.p.Family != "llamacpp" { // whose template makes something of it
+	if len(list) == 0 && d.Profile.Family != "llamacpp" { // whose template makes something of it
 		return profile.Invalid("messages", "'messages' must not be empty")
 	}
-	tools, err := e.checkTools(v)
+	tools, err := d.checkTools(v)
 	if err != nil {
 		return err
 	}
 	for _, t := range tools {
 		var scratch [1024]byte
-		q.prompt.Add(t.MarshalTo(scratch[:0]))
+		q.Prompt.Add(t.MarshalTo(scratch[:0]))
 	}
 	lastUser := ""
 	for i, m := range list {
-		if q.sum = q.prompt.Sum(); i > 0 && i == len(list)-1 && string(m.GetStringBytes("role")) == "assistant" {
-			q.begun = string(m.GetStringBytes("content"))
+		if q.memory.sum = q.Prompt.Sum(); i > 0 && i == len(list)-1 && string(m.GetStringBytes("role")) == "assistant" {
+			q.memory.begun = string(m.GetStringBytes("content"))
 		}
-		text, err := e.readMessage(q, i, m)
+		text, err := d.Message(q, i, m)
 		if err != nil {
 			return err
 		}
@@ -102,31 +114,31 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *pro
 		}
 	}
 	if wanted := marked(lastUser); wanted != "" {
-		if err := x.knobs.body(x, wanted); err != nil {
+		if err := d.Controls.body(wanted); err != nil {
 			return profile.Invalid("messages", "sim: %s", err)
 		}
 	}
 	q.toolsReply = len(list) > 0 && string(list[len(list)-1].GetStringBytes("role")) == "tool"
-	if x.knobs.echo {
+	if d.Controls.echo {
 		q.fixed, q.hasFixed = lastUser, true
 	}
-	if x.knobs.secret && q.toolUsed {
+	if d.Controls.secret && q.memory.used {
 		q.fixed, q.hasFixed = "I have forgotten the number.", true
-		if q.secret != "" {
-			q.fixed = secretBegins + q.secret + "."
+		if q.memory.secret != "" {
+			q.fixed = secretBegins + q.memory.secret + "."
 		}
 	}
-	if err := e.chooseTool(x, v, q, tools); err != nil {
+	if err := d.chooseTool(v, q, tools); err != nil {
 		return err
 	}
 	if err := readFormat(v, q); err != nil {
 		return err
 	}
-	readReasoning(x, v, q)
-	if x.knobs.secret && !q.toolUsed && x.p.Reasoning != "" {
-		number := strconv.FormatUint(100_000+textgen.Mix(e.o.Seed, e.nextID())%900_000, 10)
-		q.thoughts = textgen.Fragments(secretBegins+number+".", 4)
-		q.reasoning = len(q.thoughts)
+	d.readReasoning(v, q)
+	if d.Controls.secret && !q.memory.used && d.Profile.Reasoning != "" {
+		number := strconv.FormatUint(100_000+textgen.Mix(d.Seed, d.NextID())%900_000, 10)
+		q.memory.thoughts = textgen.Fragments(secretBegins+number+".", 4)
+		q.reasoning = len(q.memory.thoughts)
 	}
 	return nil
 }
@@ -135,48 +147,48 @@ func (e *Engine) decodeChat(x *exchange, v *fastjson.Value, q *chatRequest) *pro
 const secretBegins = "The number is "
 
 // recall adds the reasoning of an earlier turn to the prompt, as chat templates do.
-func (q *chatRequest) recall(text []byte) {
-	q.prompt.Add(text)
+func (q *Request) recall(text []byte) {
+	q.Prompt.Add(text)
 	if _, rest, ok := strings.Cut(string(text), secretBegins); ok {
-		q.secret, _, _ = strings.Cut(rest, ".")
+		q.memory.secret, _, _ = strings.Cut(rest, ".")
 	}
 }
 
-// decodeCommon reads the members that every text endpoint has.
-func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *profile.APIError {
-	*q = chatRequest{n: 1, max: -1, prompt: scheduler.Prompt{Blocks: q.prompt.Blocks}}
-	q.prompt.Reset(e.o.Seed)
-	if salt := v.Get("cache_salt"); salt != nil && e.p.Is("vllm sglang trtllm openai") {
+// Common reads the members that every text endpoint has.
+func (d *Decoder) Common(v *fastjson.Value, q *Request) *profile.APIError {
+	*q = Request{N: 1, Max: -1, Prompt: scheduler.Prompt{Blocks: q.Prompt.Blocks}}
+	q.Prompt.Reset(d.Seed)
+	if salt := v.Get("cache_salt"); salt != nil && d.Profile.Is("vllm sglang trtllm openai") {
 		s := salt.GetStringBytes()
 		if len(s) == 0 && salt.Type() != fastjson.TypeNull {
 			return profile.Invalid("cache_salt", "cache_salt: should be a string of at least one character")
 		}
 		if len(s) > 0 {
-			q.prompt.Salt = textgen.Mix(textgen.Hash(0, s), 1)
+			q.Prompt.Salt = textgen.Mix(textgen.Hash(0, s), 1)
 		}
 	}
 	if s := v.Get("sim"); s != nil {
-		if err := x.knobs.value(x, s); err != nil {
+		if err := d.Controls.value(s); err != nil {
 			return profile.Invalid("sim", "sim: %s", err)
 		}
 	}
-	if err := q.decodeModel(e, v); err != nil {
+	if err := q.decodeModel(d, v); err != nil {
 		return err
 	}
 	if err := q.decodeSwitches(v); err != nil {
 		return err
 	}
-	if err := q.decodeUsage(e.p, v); err != nil {
+	if err := q.decodeUsage(d.Profile, v); err != nil {
 		return err
 	}
-	if err := q.decodeNumbers(e.p, v); err != nil {
+	if err := q.decodeNumbers(d.Profile, v); err != nil {
 		return err
 	}
-	if q.n > 128 {
-		return profile.Invalid("n", "n must be at most 128, got %d.", q.n)
+	if q.N > 128 {
+		return profile.Invalid("n", "n must be at most 128, got %d.", q.N)
 	}
-	if e.p.OneChoice {
-		q.n = 1
+	if d.Profile.OneChoice {
+		q.N = 1
 	}
 	if s := v.Get("seed"); s != nil && s.Type() == fastjson.TypeNumber {
 		q.seed = uint64(int64(s.GetFloat64()))
@@ -184,11 +196,11 @@ func (e *Engine) decodeCommon(x *exchange, v *fastjson.Value, q *chatRequest) *p
 	return readStop(v, q)
 }
 
-func (q *chatRequest) decodeModel(e *Engine, v *fastjson.Value) *profile.APIError {
+func (q *Request) decodeModel(d *Decoder, v *fastjson.Value) *profile.APIError {
 	m := v.Get("model")
 	switch {
-	case m == nil && e.p.Unknown != profile.UnknownRefused:
-	case m == nil && e.p.Name == "llamacpp-router":
+	case m == nil && d.Profile.Unknown != profile.UnknownRefused:
+	case m == nil && d.Profile.Name == "llamacpp-router":
 		return &profile.APIError{Status: 400, Message: "model name is missing from the request"}
 	case m == nil:
 		return profile.Invalid("model", "model is required")
@@ -196,20 +208,20 @@ func (q *chatRequest) decodeModel(e *Engine, v *fastjson.Value) *profile.APIErro
 		return profile.Invalid("model", "Input should be a valid string: model")
 	}
 	asked := string(m.GetStringBytes())
-	name, ok := e.served(asked)
+	name, ok := d.Served(asked)
 	if !ok {
-		err := e.p.UnknownModelError(asked)
+		err := d.Profile.UnknownModelError(asked)
 		return &err
 	}
-	q.model = name
+	q.Model = name
 	return nil
 }
 
-func (q *chatRequest) decodeSwitches(v *fastjson.Value) *profile.APIError {
+func (q *Request) decodeSwitches(v *fastjson.Value) *profile.APIError {
 	for _, f := range []struct {
 		name string
 		to   *bool
-	}{{"stream", &q.stream}, {"ignore_eos", &q.ignoreEnd}, {"logprobs", &q.logprobs}} {
+	}{{"stream", &q.Stream}, {"ignore_eos", &q.ignoreEnd}, {"logprobs", &q.Logprobs}} {
 		b := v.Get(f.name)
 		switch {
 		case b == nil || b.Type() == fastjson.TypeNull:
@@ -217,7 +229,7 @@ func (q *chatRequest) decodeSwitches(v *fastjson.Value) *profile.APIError {
 			*f.to = true
 		case b.Type() == fastjson.TypeFalse:
 		case f.name == "logprobs" && b.Type() == fastjson.TypeNumber:
-			*f.to, q.tops = true, b.GetInt()
+			*f.to, q.Tops = true, b.GetInt()
 		default:
 			return profile.Invalid(f.name, "Input should be a valid boolean: %s", f.name)
 		}
@@ -225,17 +237,17 @@ func (q *chatRequest) decodeSwitches(v *fastjson.Value) *profile.APIError {
 	return nil
 }
 
-func (q *chatRequest) decodeUsage(p *profile.Profile, v *fastjson.Value) *profile.APIError {
-	q.usage = v.GetBool("stream_options", "include_usage")
-	q.usageEach = v.GetBool("stream_options", "continuous_usage_stats")
-	if so := v.Get("stream_options"); so != nil && so.Type() != fastjson.TypeNull && !q.stream &&
+func (q *Request) decodeUsage(p *profile.Profile, v *fastjson.Value) *profile.APIError {
+	q.Usage.Last = v.GetBool("stream_options", "include_usage")
+	q.Usage.Each = v.GetBool("stream_options", "continuous_usage_stats")
+	if so := v.Get("stream_options"); so != nil && so.Type() != fastjson.TypeNull && !q.Stream &&
 		(p.Family == "vllm" || p.Family == "openai") {
 		return profile.Invalid("stream_options", "Stream options can only be defined when `stream=True`.")
 	}
 	return nil
 }
 
-func (q *chatRequest) decodeNumbers(p *profile.Profile, v *fastjson.Value) *profile.APIError {
+func (q *Request) decodeNumbers(p *profile.Profile, v *fastjson.Value) *profile.APIError {
 	for _, f := range []struct {
 		name     string
 		min, max float64
@@ -249,11 +261,11 @@ func (q *chatRequest) decodeNumbers(p *profile.Profile, v *fastjson.Value) *prof
 		to   *int
 		min  int
 	}{
-		{"max_tokens", &q.max, -1},
-		{"max_completion_tokens", &q.max, -1},
+		{"max_tokens", &q.Max, -1},
+		{"max_completion_tokens", &q.Max, -1},
 		{"min_tokens", &q.minimum, 0},
-		{"n", &q.n, 1},
-		{"top_logprobs", &q.tops, 0},
+		{"n", &q.N, 1},
+		{"top_logprobs", &q.Tops, 0},
 	} {
 		i := v.Get(f.name)
 		if i == nil || i.Type() == fastjson.TypeNull {
@@ -286,7 +298,7 @@ func inRange(v *fastjson.Value, name string, lo, hi float64) *profile.APIError {
 	return nil
 }
 
-func readStop(v *fastjson.Value, q *chatRequest) *profile.APIError {
+func readStop(v *fastjson.Value, q *Request) *profile.APIError {
 	s := v.Get("stop")
 	if s == nil || s.Type() == fastjson.TypeNull {
 		return nil
@@ -312,8 +324,8 @@ func readStop(v *fastjson.Value, q *chatRequest) *profile.APIError {
 	return nil
 }
 
-// readMessage adds one message to the prompt and returns its text when it is the user's.
-func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, *profile.APIError) {
+// Message adds one message to the prompt and returns its text when it is the user's.
+func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profile.APIError) {
 	param := func(rest string) string { return "messages[" + strconv.Itoa(i) + "]" + rest }
 	if m.Type() != fastjson.TypeObject {
 		return "", profile.Invalid(param(""), "Input should be a valid object: %s", param(""))
@@ -321,28 +333,28 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 	role := string(m.GetStringBytes("role"))
 	switch role {
 	case "system", "developer":
-		if e.o.StrictSystem && i > 0 {
+		if d.StrictSystem && i > 0 {
 			return "", profile.Invalid(param(""), "System message must be at the beginning.")
 		}
 	case "user", "assistant", "function":
 	case "tool":
-		q.toolUsed = true
+		q.memory.used = true
 		if len(m.GetStringBytes("tool_call_id")) == 0 {
 			return "", profile.Invalid(param(".tool_call_id"),
 				"Missing parameter 'tool_call_id': messages with role 'tool' must have one.")
 		}
 	case "":
-		if e.p.Family == "llamacpp" { // the engine blames itself
+		if d.Profile.Family == "llamacpp" { // the engine blames itself
 			return "", &profile.APIError{Status: 500, Message: "Failed to parse messages: Missing 'role' in message"}
 		}
 		return "", profile.Invalid(param(".role"), "Field required: %s", param(".role"))
 	default:
 		return "", profile.Invalid(param(".role"), "Unexpected message role: %s", role)
 	}
-	q.prompt.AddString(role + "\n")
-	q.prompt.Extra += scheduler.MessageTokens
+	q.Prompt.AddString(role + "\n")
+	q.Prompt.Extra += scheduler.MessageTokens
 	said := ""
-	if text := m.GetStringBytes(e.p.Reasoning); role == "assistant" && e.p.Reasoning != "" && len(text) > 0 {
+	if text := m.GetStringBytes(d.Profile.Reasoning); role == "assistant" && d.Profile.Reasoning != "" && len(text) > 0 {
 		q.recall(text)
 	}
 	content := m.Get("content")
@@ -354,7 +366,7 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 		}
 	case content.Type() == fastjson.TypeString:
 		b := content.GetStringBytes()
-		q.prompt.Add(b)
+		q.Prompt.Add(b)
 		if role == "user" {
 			said = string(b)
 		}
@@ -382,15 +394,15 @@ func (e *Engine) readMessage(q *chatRequest, i int, m *fastjson.Value) (string, 
 				return "", profile.Invalid(param(".tool_calls"),
 					"Input should have id, function.name and function.arguments as strings: %s", param(".tool_calls"))
 			}
-			q.prompt.Add(f.GetStringBytes("name"))
-			q.prompt.Add(f.GetStringBytes("arguments"))
+			q.Prompt.Add(f.GetStringBytes("name"))
+			q.Prompt.Add(f.GetStringBytes("arguments"))
 		}
 	}
 	return said, nil
 }
 
 // readPart adds one part of a message's content to the prompt.
-func readPart(q *chatRequest, part *fastjson.Value, param func() string) (string, *profile.APIError) {
+func readPart(q *Request, part *fastjson.Value, param func() string) (string, *profile.APIError) {
 	kind := string(part.GetStringBytes("type"))
 	switch kind {
 	case "text", "input_text", "refusal":
@@ -401,34 +413,34 @@ func readPart(q *chatRequest, part *fastjson.Value, param func() string) (string
 		if t == nil || t.Type() != fastjson.TypeString {
 			return "", profile.Invalid(param(), "Field required: %s.text", param())
 		}
-		q.prompt.Add(t.GetStringBytes())
+		q.Prompt.Add(t.GetStringBytes())
 		return string(t.GetStringBytes()), nil
 	case "image_url":
 		url := part.GetStringBytes("image_url", "url")
 		if len(url) == 0 {
 			return "", profile.Invalid(param(), "Field required: %s.image_url.url", param())
 		}
-		q.prompt.Image(url)
+		q.Prompt.Image(url)
 		return "", nil
 	case "input_audio":
 		data := part.GetStringBytes("input_audio", "data")
 		if len(data) == 0 {
 			return "", profile.Invalid(param(), "Field required: %s.input_audio.data", param())
 		}
-		q.prompt.Image(data)
+		q.Prompt.Image(data)
 		return "", nil
 	}
 	return "", profile.Invalid(param(), "Unknown part type: %s", kind)
 }
 
 // checkTools reads the tool list.
-func (e *Engine) checkTools(v *fastjson.Value) ([]*fastjson.Value, *profile.APIError) {
+func (d *Decoder) checkTools(v *fastjson.Value) ([]*fastjson.Value, *profile.APIError) {
 	t := v.Get("tools")
 	if t == nil || t.Type() == fastjson.TypeNull {
 		return nil, nil
 	}
 	if t.Type() != fastjson.TypeArray {
-		if e.p.Family == "llamacpp" {
+		if d.Profile.Family == "llamacpp" {
 			return nil, &profile.APIError{Status: 500, Message: "Failed to parse tools: Expected 'tools' to be an array"}
 		}
 		return nil, profile.Invalid("tools", "Input should be a valid list: tools")
@@ -436,7 +448,7 @@ func (e *Engine) checkTools(v *fastjson.Value) ([]*fastjson.Value, *profile.APIE
 	list := t.GetArray()
 	for i, one := range list {
 		if string(one.GetStringBytes("type")) != "function" || len(one.GetStringBytes("function", "name")) == 0 {
-			if e.p.Family == "llamacpp" {
+			if d.Profile.Family == "llamacpp" {
 				return nil, &profile.APIError{Status: 500, Message: "Failed to parse tools: missing function"}
 			}
 			return nil, profile.Invalid("tools", "Input should be a function with a name: tools[%d]", i)
@@ -446,7 +458,7 @@ func (e *Engine) checkTools(v *fastjson.Value) ([]*fastjson.Value, *profile.APIE
 }
 
 // chooseTool decides whether the answer is a call, and of what.
-func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tools []*fastjson.Value) *profile.APIError {
+func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Value) *profile.APIError {
 	choice := v.Get("tool_choice")
 	want, name := "auto", ""
 	if choice != nil {
@@ -455,7 +467,7 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 		case fastjson.TypeString:
 			want = string(choice.GetStringBytes())
 			if want != "auto" && want != "none" && want != "required" {
-				if e.p.Family == "llamacpp" {
+				if d.Profile.Family == "llamacpp" {
 					return &profile.APIError{Status: 500, Message: "Invalid tool_choice: " + want}
 				}
 				return profile.Invalid("tool_choice", "Invalid value for `tool_choice`: %s", want)
@@ -476,7 +488,7 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 		}
 		return nil
 	}
-	if e.p.FirstTool {
+	if d.Profile.FirstTool {
 		want, name = "auto", ""
 	}
 	var tool *fastjson.Value
@@ -491,11 +503,11 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 		}
 		q.named = true
 	}
-	if want == "none" || x.knobs.speaks || want == "auto" && q.toolsReply || q.hasFixed {
+	if want == "none" || d.Controls.speaks || want == "auto" && q.toolsReply || q.hasFixed {
 		return nil
 	}
-	n := max(1, x.knobs.toolCalls, x.t.MinCalls)
-	if p := v.Get("parallel_tool_calls"); p != nil && p.Type() == fastjson.TypeFalse || e.p.Family == "tgi" {
+	n := max(1, d.Controls.toolCalls, d.Faults.MinCalls)
+	if p := v.Get("parallel_tool_calls"); p != nil && p.Type() == fastjson.TypeFalse || d.Profile.Family == "tgi" {
 		n = 1
 	}
 	for i := range n {
@@ -503,27 +515,27 @@ func (e *Engine) chooseTool(x *exchange, v *fastjson.Value, q *chatRequest, tool
 		if t == nil {
 			t = tools[i%len(tools)]
 		}
-		h := textgen.Mix(q.prompt.Sum()^q.seed, uint64(i)+77)
+		h := textgen.Mix(q.Prompt.Sum()^q.seed, uint64(i)+77)
 		c := profile.ToolCall{
-			ID:   e.p.CallID(e.nextID()),
+			ID:   d.Profile.CallID(d.NextID()),
 			Name: string(t.GetStringBytes("function", "name")),
 			Args: string(textgen.AppendInstance(nil, t.Get("function", "parameters"), t.Get("function", "parameters"), h, 0)),
 		}
-		if x.t.BadArgs {
+		if d.Faults.BadArgs {
 			c.Args = `{"city": "Par` + "\n" + `is", "days": }`
 		}
-		q.calls = append(q.calls, c)
+		q.Calls = append(q.Calls, c)
 	}
 	return nil
 }
 
 // readFormat reads response_format and its relatives.
-func readFormat(v *fastjson.Value, q *chatRequest) *profile.APIError {
+func readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 	f := v.Get("response_format")
 	if f == nil || f.Type() == fastjson.TypeNull || q.hasFixed {
 		return nil
 	}
-	seed := textgen.Mix(q.prompt.Sum()^q.seed, 5)
+	seed := textgen.Mix(q.Prompt.Sum()^q.seed, 5)
 	switch kind := string(f.GetStringBytes("type")); kind {
 	case "text":
 		return nil
@@ -547,7 +559,7 @@ func readFormat(v *fastjson.Value, q *chatRequest) *profile.APIError {
 }
 
 // readReasoning decides how much is thought before the answer.
-func readReasoning(x *exchange, v *fastjson.Value, q *chatRequest) {
+func (d *Decoder) readReasoning(v *fastjson.Value, q *Request) {
 	switch effort := string(v.GetStringBytes("reasoning_effort")); effort {
 	case "", "none":
 	case "minimal", "low":
@@ -565,13 +577,64 @@ func readReasoning(x *exchange, v *fastjson.Value, q *chatRequest) {
 			q.reasoning = 16
 		}
 	}
-	if x.knobs.reasoning >= 0 {
-		q.reasoning = x.knobs.reasoning
+	if d.Controls.reasoning >= 0 {
+		q.reasoning = d.Controls.reasoning
 	}
-	if x.p.Reasoning == "" { // it does not tell thoughts from text
+	if d.Profile.Reasoning == "" { // it does not tell thoughts from text
 		q.reasoning = 0
 	}
 	if r := v.Get("include_reasoning"); r != nil && r.Type() == fastjson.TypeFalse {
-		q.hush = true
+		q.Hush = true
 	}
+}
+
+// Completion reads a body of the older completions: one choice for each prompt and n.
+func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
+	if err := d.Common(v, q); err != nil {
+		return err
+	}
+	prompts := 1
+	p := v.Get("prompt")
+	switch {
+	case p == nil:
+		return profile.Invalid("prompt", "Field required: prompt")
+	case p.Type() == fastjson.TypeString:
+		q.Prompt.Add(p.GetStringBytes())
+		if d.Controls.echo {
+			q.fixed, q.hasFixed = string(p.GetStringBytes()), true
+		}
+	case p.Type() == fastjson.TypeArray && len(p.GetArray()) > 0:
+		list := p.GetArray()
+		if list[0].Type() != fastjson.TypeNumber {
+			prompts = len(list)
+		}
+		for _, one := range list {
+			switch one.Type() {
+			case fastjson.TypeString:
+				q.Prompt.Add(one.GetStringBytes())
+			case fastjson.TypeNumber: // a token
+				q.Prompt.AddString(strconv.Itoa(one.GetInt()))
+				q.Prompt.Bytes -= len(strconv.Itoa(one.GetInt()))
+				q.Prompt.Extra++
+			case fastjson.TypeArray:
+				q.Prompt.Add(one.MarshalTo(nil))
+			default:
+				return profile.Invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
+			}
+		}
+	default:
+		return profile.Invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
+	}
+	if q.Max < 0 {
+		q.Max = 16
+	}
+	if q.N *= prompts; q.N > 1024 {
+		return profile.Invalid("prompt", "too many choices: %d", q.N)
+	}
+	if s := marked(string(v.GetStringBytes("prompt"))); s != "" {
+		if err := d.Controls.body(s); err != nil {
+			return profile.Invalid("prompt", "sim: %s", err)
+		}
+	}
+	return nil
 }
