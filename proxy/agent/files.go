@@ -19,6 +19,7 @@ func claudeFiles(s *setup) []file {
 		{"ANTHROPIC_DEFAULT_SONNET_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_HAIKU_MODEL", m.ID},
 		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"}, // its picker lists the names that read like Anthropic's
+		{"ENABLE_TOOL_SEARCH", "false"},                     // it keeps the tools of MCP servers back otherwise
 	}
 	if m.ContextLength > 0 {
 		env = append(env, member{"CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(m.ContextLength)},
@@ -34,6 +35,7 @@ func codexFiles(s *setup) []file {
 	profile := fmt.Sprintf(`model = %s
 model_provider = "penstock"
 model_catalog_json = %s
+web_search = "disabled" # only OpenAI runs it
 
 [model_providers.penstock]
 name = "Penstock"

@@ -79,8 +79,9 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 		fmt.Fprintf(b, "    #native: [%s]   # sends it these requests as they are, in place of translating them\n",
 			strings.Join(native, ", "))
 	}
-	if slices.ContainsFunc(d.Tried, func(t Trial) bool { return t.Name == trialPrefill && t.Verdict == TrialOK }) {
-		b.WriteString("    #prefill: proven   # for models with retry.resume\n")
+	proven := func(t Trial) bool { return t.Name == trialPrefill && t.Verdict == TrialOK }
+	if slices.ContainsFunc(d.Tried, proven) && !p.ContinuesAnswers() {
+		b.WriteString("    prefill: proven   # models' retry.resume may use it\n")
 	}
 	if d.Slots == 0 {
 		n, _ := p.Slots(0)

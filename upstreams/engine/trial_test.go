@@ -225,8 +225,9 @@ func TestTry(t *testing.T) {
 // TestTriedReport: what was tried is in the report, as text and as JSON; what is bad is an error; a proven prefill is a line to
 // paste; and without --try nothing is sent.
 func TestTriedReport(t *testing.T) {
+	archive := "vllm"
 	ask := func(f *tryable, o DoctorOptions) (string, error) {
-		url := f.serve(t, "vllm")
+		url := f.serve(t, archive)
 		o.URLs = []string{url}
 		var b bytes.Buffer
 		err := Doctor(t.Context(), &b, &o)
@@ -263,5 +264,14 @@ func TestTriedReport(t *testing.T) {
 	if jsonErr := json.Unmarshal([]byte(out), &found); err != nil || jsonErr != nil || len(found) != 1 || found[0].Engine != "vllm" ||
 		found[0].TriedModel != "org/m" || len(found[0].Tried) != 8 || found[0].Tried[0].Verdict != TrialOK {
 		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	}
+	// Of an engine that is not known to go on with what is begun, it is a line to paste.
+	archive = "ollama"
+	for begun, want := range map[string]bool{"": true, "counts": false} {
+		f := good()
+		f.begun = begun
+		if out, _ := ask(f, DoctorOptions{Try: true}); strings.Contains(out, "\n    prefill: proven ") != want {
+			t.Errorf("an engine that %q what is begun:\n%s", begun, out)
+		}
 	}
 }
