@@ -108,6 +108,7 @@ log: { format: console }
 tracing: { otlp: "http://h:4318" }
 limits: { header: 1KiB }
 timeouts: { client_header: 1s, client_idle: 1s }
+fleet: { lost: open, store: { url: "redis://h" } }
 `)
 	got := Diff(old, next)
 	if len(got) != len(restartOnly) {

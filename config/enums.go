@@ -49,6 +49,7 @@ var words = map[string][]string{
 	"keys.operations":   Operations(),
 	"upstreams.native":  {OpMessages, OpResponses},
 	"upstreams.prefill": {PrefillProven},
+	"fleet.lost":        {LostDivide, LostOpen, LostClosed},
 
 	"upstreams.wake.method": {"GET", "POST", "PUT"},
 

@@ -1,14 +1,49 @@
 package config
 
+import (
+	"strings"
+	"time"
+)
+
 // Fleet says how many edges serve the same keys and engines. They share nothing, so each takes an
 // equal part of every number that they share: the limits of keys and the slots of engines.
 type Fleet struct {
-	Edges int `yaml:"edges"` // default 1
+	Edges int        `yaml:"edges"` // default 1
+	Store FleetStore `yaml:"store"`
+	Lost  string     `yaml:"lost"` // divide | open | closed: what holds while the store is lost
 }
 
+// FleetStore is the Valkey, or Redis from 7.0 on, by which the edges share the limits of keys.
+type FleetStore struct {
+	URL      string        `yaml:"url"` // redis://host:port, or rediss:// for TLS; empty: there is none
+	User     string        `yaml:"user"`
+	Password Secret        `yaml:"password"`
+	TLS      UpstreamTLS   `yaml:"tls"`
+	Cluster  bool          `yaml:"cluster"`
+	Sentinel FleetSentinel `yaml:"sentinel"`
+	Prefix   string        `yaml:"prefix"`  // of its keys in the store
+	Timeout  Duration      `yaml:"timeout"` // the most that a call waits for it
+}
+
+// FleetSentinel finds the store's primary by sentinels, in place of the address of its URL.
+type FleetSentinel struct {
+	Master    string   `yaml:"master"`
+	Addresses []string `yaml:"addresses"`
+}
+
+// Shared reports whether there is a store by which edges share.
+func (f *Fleet) Shared() bool { return f.Store.URL != "" }
+
+// Values of Fleet.Lost.
+const (
+	LostDivide = "divide"
+	LostOpen   = "open"
+	LostClosed = "closed"
+)
+
 // ShareOf returns one edge's part of a number that a fleet shares: rounded down, so that the parts
-// do not add up to more, but at least 1, or an edge would serve nothing. 0, which is no limit, stays
-// 0; a fleet of 0 or 1 edges leaves n as it is.
+// do not add up to more, but at least 1, or an edge would serve nothing. 0, which is no limit,
+// stays 0; a fleet of 0 or 1 edges leaves n as it is.
 func ShareOf(n, edges int) int {
 	if n <= 0 || edges <= 1 {
 		return n
@@ -26,11 +61,17 @@ func (k *Key) Share() KeyLimits {
 	}
 }
 
-// fleet checks the number of edges, and warns of numbers that are too small to be shared by them.
+// fleet checks how edges share, and warns of numbers that are too small to be divided among them.
 func (c processChecks) fleet() {
-	edges := c.file.Fleet.Edges
+	f := &c.file.Fleet
+	edges := f.Edges
 	c.check.number("fleet.edges", edges, 1, maxEdges)
+	c.check.oneOf("fleet.lost", "fleet.lost", "a choice", f.Lost)
+	c.store(&f.Store)
 	for i := range c.file.Keys {
+		if f.Shared() {
+			break // they are not divided
+		}
 		l, at := &c.file.Keys[i].Limits, element("keys", i)+".limits"
 		c.indivisible(at, edges, member{"requests_per_minute", l.RequestsPerMinute},
 			member{"tokens_per_minute", l.TokensPerMinute}, member{"concurrency", l.Concurrency})
@@ -40,6 +81,33 @@ func (c processChecks) fleet() {
 		c.indivisible(at, edges, member{"concurrency", p.Shared})
 		c.indivisible(at+".concurrency", edges, member{"text", p.Text}, member{"vision", p.Vision},
 			member{"audio", p.Audio})
+	}
+}
+
+// store checks where the store is and how long a call may wait for it.
+func (c processChecks) store(s *FleetStore) {
+	const path = "fleet.store"
+	rest, found := strings.CutPrefix(strings.Replace(s.URL, "rediss://", "redis://", 1), "redis://")
+	if _, err := checkHTTP("http://" + rest); s.URL != "" && (!found || err != nil) {
+		c.check.fail(path+".url", "%s is not a store's address: write redis://HOST:PORT, or rediss:// for TLS",
+			c.places.Show(path+".url", s.URL))
+	}
+	c.clientTLS(path+".tls", s.TLS, s.URL, "redis", "rediss")
+	if (s.Sentinel.Master == "") != (len(s.Sentinel.Addresses) == 0) {
+		c.check.fail(path+".sentinel", "master and addresses go together: give both or none")
+	}
+	if s.Cluster && s.Sentinel.Master != "" {
+		c.check.fail(path+".cluster", "a store is a cluster or has sentinels: take one of them out")
+	}
+	if s.URL == "" && (s.Cluster || s.Sentinel.Master != "" || s.User != "" || s.Password != "") {
+		c.check.fail(path, "a store needs a url: write redis://HOST:PORT, or rediss:// for TLS")
+	}
+	if s.Timeout < Duration(time.Millisecond) || s.Timeout > Duration(time.Second) {
+		c.check.fail(path+".timeout", "%s is out of range: 1ms to 1s, for calls may wait so long", s.Timeout)
+	}
+	c.check.visibleName(path+".prefix", s.Prefix)
+	if s.Prefix == "" || strings.ContainsAny(s.Prefix, "{}") {
+		c.check.fail(path+".prefix", "it must not be empty, nor hold braces, by which a cluster finds its parts")
 	}
 }
 

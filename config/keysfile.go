@@ -31,6 +31,7 @@ func (f *File) readKeys() Problems {
 		at.places.MarkBroken("keys_file")
 		return Problems{p}
 	}
+	at.content.Write(src)
 	var second keysFile
 	d := strictyaml.Read(f.KeysFile, src, &second,
 		"list the keys as in the main file, or write [] when there are to be none")

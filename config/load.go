@@ -2,7 +2,9 @@ package config
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"hash"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +28,8 @@ type origin struct {
 
 	keyless bool // the keys_file says that it has no keys
 	private bool // the file itself holds keys or a secret
+
+	content hash.Hash // of the file and the keys_file
 }
 
 // Load reads the configuration at path with everything it refers to: environment variables, secrets
@@ -143,7 +147,8 @@ func parse(name string, src []byte) (*File, Problems) {
 	if !d.HasContent {
 		return nil, d.Problems()
 	}
-	f.origin = &origin{places: d.Places, files: d.Files, private: d.HasSecret || len(f.Keys) > 0}
+	f.origin = &origin{places: d.Places, files: d.Files, private: d.HasSecret || len(f.Keys) > 0, content: sha256.New()}
+	f.origin.content.Write(src)
 	f.normalize(filepath.Dir(name))
 	f.readCertificates(d)
 	problems := d.Problems()
@@ -156,9 +161,18 @@ func parse(name string, src []byte) (*File, Problems) {
 	return f, problems
 }
 
+// Digest returns a few letters and digits that are the same for equal files, the keys_file included:
+// edges of a fleet compare what they run. It is empty for a File that was made by hand.
+func (f *File) Digest() string {
+	if f.origin == nil {
+		return ""
+	}
+	return hex.EncodeToString(f.origin.content.Sum(nil)[:6])
+}
+
 // normalize brings values to the one form that the rest of the program sees.
 func (f *File) normalize(dir string) {
-	for _, p := range []*string{&f.KeysFile, &f.TLS.Cert, &f.TLS.Key} {
+	for _, p := range []*string{&f.KeysFile, &f.TLS.Cert, &f.TLS.Key, &f.Fleet.Store.TLS.CA, &f.Fleet.Store.TLS.Cert, &f.Fleet.Store.TLS.Key} {
 		*p = strictyaml.ResolvePath(dir, *p)
 	}
 	for i := range f.Upstreams {
@@ -188,6 +202,9 @@ func (f *File) readCertificates(d *strictyaml.Document) {
 	}
 	check("tls.cert", "tls.cert", f.TLS.Cert)
 	check("tls.key", "tls.key", f.TLS.Key)
+	check("fleet.store.tls.ca", "fleet.store.tls.ca", f.Fleet.Store.TLS.CA)
+	check("fleet.store.tls.cert", "fleet.store.tls.cert", f.Fleet.Store.TLS.Cert)
+	check("fleet.store.tls.key", "fleet.store.tls.key", f.Fleet.Store.TLS.Key)
 	for i, u := range f.Upstreams {
 		at, called := element("upstreams", i)+".tls.", "upstreams["+u.Name+"].tls."
 		check(at+"ca", called+"ca", u.TLS.CA)

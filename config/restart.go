@@ -15,13 +15,15 @@ import (
 var restartOnly = []string{
 	"listen", "admin.listen", "log.format", "tracing.otlp",
 	"limits.header",
+	"fleet.lost", "fleet.store",
 	"timeouts.client_header", "timeouts.client_idle",
 }
 
 // needsRestart reports whether a change of the setting at path between old and next takes effect
 // only after a restart.
 func needsRestart(path string, old, next *File) bool {
-	return slices.Contains(restartOnly, path) || strings.HasPrefix(path, "tls.") && switchesTLS(old, next)
+	return slices.ContainsFunc(restartOnly, func(of string) bool { return path == of || strings.HasPrefix(path, of+".") }) ||
+		strings.HasPrefix(path, "tls.") && switchesTLS(old, next)
 }
 
 // switchesTLS reports whether TLS goes on or off. Another certificate needs no restart.

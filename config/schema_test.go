@@ -211,6 +211,7 @@ func TestExampleIsComplete(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Setenv("STORE_PASSWORD", "p")
 	for _, name := range []string{"edge.pem", "edge.key", "ca.pem", "c.pem", "c.key"} {
 		write(t, name, []byte("-"))
 	}

@@ -196,18 +196,23 @@ func (c upstreamChecks) probe(path string, p Probe) {
 }
 
 func (c upstreamChecks) upstreamTLS(path string, u *Upstream) {
-	if (u.TLS.Cert == "") != (u.TLS.Key == "") {
-		c.check.fail(path, "cert and key go together: give both or none")
-	}
-	if u.TLS != (UpstreamTLS{}) && strings.HasPrefix(u.URL, "http://") {
-		c.check.fail(path, "the url is http, so none of this is used: write https or take it out")
-	}
-	if u.TLS.Insecure && u.TLS.CA != "" {
-		c.check.fail(path+".insecure", "with insecure nothing is verified, so ca has no use: take one of them out")
-	}
+	c.clientTLS(path, u.TLS, u.URL, "http", "https")
 	if u.TLS.Insecure && strings.HasPrefix(u.URL, "https://") {
 		c.check.warn(path+".insecure",
 			"the engine's certificate is not verified: whoever is in between can read prompts and take the engine's key")
+	}
+}
+
+// clientTLS checks how what url names is verified; the schemes are those without and with TLS.
+func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string) {
+	if (t.Cert == "") != (t.Key == "") {
+		c.check.fail(path, "cert and key go together: give both or none")
+	}
+	if t != (UpstreamTLS{}) && strings.HasPrefix(url, plain+"://") {
+		c.check.fail(path, "the url is %s, so none of this is used: write %s or take it out", plain, secure)
+	}
+	if t.Insecure && t.CA != "" {
+		c.check.fail(path+".insecure", "with insecure nothing is verified, so ca has no use: take one of them out")
 	}
 }
 

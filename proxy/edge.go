@@ -16,6 +16,7 @@ import (
 	"penstock/proxy/build"
 	"penstock/proxy/call"
 	"penstock/proxy/endpoint"
+	"penstock/proxy/fleet"
 	"penstock/proxy/guard"
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
@@ -44,6 +45,7 @@ type Edge struct {
 	server   *fasthttp.Server
 	admin    *admin.Server // nil without an admin listener
 	ending   *ending
+	fleet    *fleet.Fleet // nil where it shares nothing with other edges
 
 	websockets *websocket.Carrier
 }
@@ -65,6 +67,9 @@ func New(o Options) (*Edge, error) {
 	e := &Edge{opts: o, log: o.Log, guard: o.Guard, metrics: metrics.NewSet()}
 	started, queues := time.Now(), limit.NewQueues()
 	var err error
+	if e.fleet, err = e.newFleet(c, started); err != nil {
+		return nil, err
+	}
 	if e.services, err = e.newServices(started); err != nil {
 		return nil, err
 	}
@@ -126,9 +131,13 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 
 // reloadOptions says what a reload works on, and what the edge changes with the configuration.
 func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Options {
+	keys := limit.NewKeys(retiredKeys, started)
+	if e.fleet != nil {
+		keys.ShareBy(e.fleet.Account)
+	}
 	o := reload.Options{
 		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.set, Queues: queues, Started: started,
-		Keys: limit.NewKeys(retiredKeys, started),
+		Keys: keys,
 		Load: e.opts.Load, Parse: e.opts.Parse, Certificate: e.opts.Certificate,
 		Draining: e.ending.draining.Load,
 		OnCommit: func(f *config.File, newCertificate bool) {
@@ -145,6 +154,9 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 			s.Calls.SetLog(f.Log)
 			s.Bodies.SetLimit(f.Limits.BodyMemory.Of(e.opts.MemoryLimit))
 			s.Replies.SetLimit(f.Limits.ReplyMemory.Of(e.opts.MemoryLimit))
+			if e.fleet != nil {
+				e.fleet.SetEdges(f.Fleet.Edges)
+			}
 			if newProfiles {
 				s.Forget()
 			}
@@ -164,7 +176,7 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 	return admin.Options{
 		Listener: e.opts.Admin, Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started,
 		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries, Certificate: e.opts.Certificate,
-		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
+		Fleet: e.fleet, Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
 		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
 	}
 }
@@ -182,6 +194,8 @@ func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
 	go e.guard.Loop(work.Done(), guard.Reload, func() { e.reloads.Run(work) })
+	leave := e.share()
+	defer leave()
 	go e.guard.Loop(work.Done(), guard.History, func() { e.tick(work) })
 	failed := make(chan error, 1)
 	go e.guard.Loop(work.Done(), guard.Accept, func() {

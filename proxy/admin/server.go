@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
+	"penstock/proxy/fleet"
 	"penstock/proxy/guard"
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
@@ -32,6 +33,7 @@ type Options struct {
 	Set         *upstreams.Set
 	Calls       *observe.Calls
 	Retries     *limit.Retries
+	Fleet       *fleet.Fleet        // nil where the edge shares nothing
 	Certificate *listen.Certificate // of the public listener; nil without TLS
 
 	Draining    func() bool

@@ -37,6 +37,7 @@ func (s *Server) status() *status.Status {
 	}
 	out.Certificate = status.CertificateOf(s.opts.Certificate.Valid())
 	out.LastReload = pageOf(s.opts.Reloads.Last())
+	out.Fleet = s.opts.Fleet.State()
 	out.Judge()
 	return out
 }

@@ -36,6 +36,9 @@ func (a *allowance) reserve(tokens int, now time.Time) limit.Decision {
 
 // rateLimited is the refusal of a call by a limit of its key.
 func rateLimited(d limit.Decision) *apierr.Error {
+	if d.Unavailable {
+		return apierr.LimitsUnavailable(d.RetryAfter)
+	}
 	return apierr.RateLimited(limitText(d), d.RetryAfter)
 }
 

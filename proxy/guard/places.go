@@ -27,11 +27,12 @@ const (
 	Spans      = "spans"
 	Watchdog   = "watchdog"
 	Shutdown   = "shutdown"
+	Fleet      = "fleet"
 )
 
 var places = []string{
 	Handler, Admin, Connection, Stream, WebSocket, End, StatusPage, Accept, Clients, Linger, Probe,
-	Generation, Addresses, Names, Engines, Wake, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
+	Generation, Addresses, Names, Engines, Wake, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown, Fleet,
 }
 
 // Places returns every place, in a fixed order.

@@ -16,10 +16,12 @@ const (
 
 // Decision is the result of a limit.
 type Decision struct {
-	OK         bool
-	LimitName  string        // the limit that refused, one of the constants above; "" if OK
-	RetryAfter time.Duration // if refused: the time until a retry makes sense, above zero
-	Limit      int64         // if refused: the number that the limit allows
+	OK        bool
+	LimitName string // the limit that refused, one of the constants above; "" if OK
+	// Unavailable: nobody can decide, because the fleet's store is lost and the file says to refuse.
+	Unavailable bool
+	RetryAfter  time.Duration // if refused: the time until a retry makes sense, above zero
+	Limit       int64         // if refused: the number that the limit allows
 }
 
 // allowed is the decision of a limit that has room or is not set.
@@ -34,6 +36,7 @@ type keyState struct {
 	requests gcra
 	tokens   tokenAccount
 	running  atomic.Int64
+	shared   Account // nil: this edge counts for itself
 }
 
 // Key is the state of one key under the limits of one configuration. Its methods may be called from
@@ -50,6 +53,9 @@ func (k *Key) since(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
 
 // Take takes one of the key's requests per minute. A refused request takes nothing.
 func (k *Key) Take(now time.Time) Decision {
+	if a := k.state.shared; a != nil {
+		return a.Take(k.limits, now)
+	}
 	limit := int64(k.limits.RequestsPerMinute)
 	if limit == 0 {
 		return allowed
@@ -63,6 +69,13 @@ func (k *Key) Take(now time.Time) Decision {
 //
 // r must be idle: new or settled. Reserve does not allocate.
 func (k *Key) Reserve(r *Reservation, estimate int64, now time.Time) Decision {
+	if a := k.state.shared; a != nil {
+		held, d := a.Reserve(k.limits, estimate, now)
+		if d.OK {
+			r.hold(k, held)
+		}
+		return d
+	}
 	if d := k.acquireConcurrency(); !d.OK {
 		return d
 	}

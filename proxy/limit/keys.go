@@ -13,7 +13,8 @@ import (
 // Keys holds the usage of every key, by id, for the life of the process. Its methods may be called
 // from any goroutine.
 type Keys struct {
-	epoch time.Time
+	epoch   time.Time
+	account func(id string) Account // nil: this edge counts for itself
 
 	mu      sync.Mutex
 	live    map[string]*keyState
@@ -35,8 +36,8 @@ func NewKeys(retired int, now time.Time) *Keys {
 type Bound map[string]*Key
 
 // Bind returns the keys of a configuration with the state that they had before. It changes no limit
-// of an earlier Bound, whose calls keep their numbers over the same state. Of limits that a fleet
-// shares a key has its share. The configuration may then remain unused.
+// of an earlier Bound, whose calls keep their numbers over the same state. A key has its
+// share of what a fleet shares, unless an account counts for all of it. The configuration may then remain unused.
 func (k *Keys) Bind(keys []config.Key) Bound {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -47,7 +48,11 @@ func (k *Keys) Bind(keys []config.Key) Bound {
 		if live[id] == nil {
 			live[id] = k.find(id)
 		}
-		bound[id] = &Key{state: live[id], epoch: k.epoch, limits: keys[i].Share()}
+		limits := keys[i].Share()
+		if k.account != nil {
+			limits = keys[i].Limits
+		}
+		bound[id] = &Key{state: live[id], epoch: k.epoch, limits: limits}
 	}
 	for id, s := range k.live {
 		if live[id] == nil {
@@ -67,5 +72,9 @@ func (k *Keys) find(id string) *keyState {
 		k.retired.Remove(id)
 		return s
 	}
-	return new(keyState)
+	s := new(keyState)
+	if k.account != nil {
+		s.shared = k.account(id)
+	}
+	return s
 }

@@ -21,6 +21,10 @@ func (k *Key) Requests(now time.Time) (Level, bool) {
 	if limit == 0 {
 		return Level{}, false
 	}
+	if a := k.state.shared; a != nil {
+		l, _ := a.Levels(k.limits, now)
+		return l, true
+	}
 	used := max(k.state.requests.tat.Load()-k.since(now), 0)
 	l := Level{Limit: limit, Remaining: limit, Reset: time.Duration(used)}
 	if one := cost(1, limit); one > 0 { // each request costs the same, rounded down
@@ -35,6 +39,10 @@ func (k *Key) Tokens(now time.Time) (Level, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
 		return Level{}, false
+	}
+	if a := k.state.shared; a != nil {
+		_, l := a.Levels(k.limits, now)
+		return l, true
 	}
 	used := k.state.tokens.used(k.since(now))
 	return Level{Limit: limit, Remaining: unitsFor(max(window-used, 0), limit), Reset: time.Duration(used)}, true

@@ -40,12 +40,21 @@ func (r *Reservation) Settle(used int64, now time.Time) bool {
 	}
 	k, held := r.key, r.held
 	r.key, r.held = nil, 0
+	if a := k.state.shared; a != nil {
+		a.Settle(held, used)
+	} else {
+		k.settle(held, used, now)
+	}
+	r.state.Store(reservationIdle)
+	return true
+}
+
+// settle charges used tokens in place of a held estimate, and frees a place.
+func (k *Key) settle(held, used int64, now time.Time) {
 	if limit := int64(k.limits.TokensPerMinute); limit != 0 {
 		k.state.tokens.charge(k.since(now), held, cost(used, limit))
 	}
 	k.state.running.Add(-1)
-	r.state.Store(reservationIdle)
-	return true
 }
 
 // Cancel ends the reservation of a call that has used no tokens, such as one that never reached an

@@ -44,6 +44,12 @@ var families = []Family{
 	{"penstock_stream_aborts_total", Counter, "Streams that did not come to their end after bytes had been sent, by the reason's code."},
 	{"penstock_panics_total", Counter, "Panics that were caught, by where: each lost one call, or one round of work in the background. A rise is a bug."},
 
+	{"penstock_fleet_store_up", Gauge, "1 while the fleet's store answers; 0 while limits are held without it."},
+	{"penstock_fleet_members", Gauge, "Edges of the fleet that were alive at the last heartbeat, this one included."},
+	{"penstock_fleet_wait_seconds", Histogram, "How long calls waited for the fleet's store, of those that had to."},
+	{"penstock_fleet_messages_total", Counter, "Messages to the fleet's store, by result."},
+	{"penstock_fleet_alone_total", Counter, "Decisions about a key's limits that were made without the fleet's store."},
+
 	{"penstock_model_ready", Gauge, "1 when some upstream that is up serves the model."},
 	{"penstock_model_queue_waiting", Gauge, "Calls that wait for a slot of the model."},
 	{"penstock_model_queue_limit", Gauge, "Calls that may wait for a slot of the model."},

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"penstock/proxy/fleet"
 	"penstock/proxy/observe"
 	"penstock/routing"
 	"penstock/upstreams"
@@ -31,6 +32,7 @@ type Status struct {
 	Models      []Model      `json:"models"`
 	Calls       []Call       `json:"calls"`    // in flight, oldest first, then ended, newest first
 	Refusals    []Refusal    `json:"refusals"` // before an engine was asked, of the last five minutes, by reason
+	Fleet       *fleet.State `json:"fleet,omitempty"`
 	Operable    bool         `json:"operable"` // upstreams can be drained: an admin token is set
 }
 

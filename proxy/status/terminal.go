@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"penstock/proxy/plaintext"
@@ -20,6 +21,7 @@ func (s *Status) Terminal(width int, ansi bool) []byte {
 			s.InFlight, s.Finished, s.Connections, s.Retries.Used, s.Retries.Allowed, Ago(s.Now.Sub(s.Started)), s.Version))
 	t.models(s)
 	t.upstreams(s)
+	t.fleet(s)
 	t.calls(s)
 	if len(s.Refusals) > 0 {
 		t.head("REFUSED (5 min)")
@@ -100,6 +102,24 @@ func (t *terminal) wrap(colour, text string) {
 func (t *terminal) head(text string) {
 	t.out.WriteByte('\n')
 	t.line(bold, text)
+}
+
+func (t *terminal) fleet(s *Status) {
+	if s.Fleet == nil {
+		return
+	}
+	t.head(fmt.Sprintf("%-28s %-16s %-14s %9s  %s", "EDGE", "BUILD", "CONFIGURATION", "IN FLIGHT", "UP"))
+	for _, m := range s.Fleet.Members {
+		mark := ""
+		if m.Self {
+			mark = " (this)"
+		}
+		t.line("", fmt.Sprintf("%-28s %-16s %-14s %9d  %s", m.Name+mark, m.Version, m.Config, m.InFlight,
+			Ago(s.Now.Sub(time.Unix(m.Started, 0)))))
+	}
+	if !s.Fleet.StoreAnswers {
+		t.line(yellow, "The store does not answer: limits are held without it ("+s.Fleet.WhenLost+").")
+	}
 }
 
 func (t *terminal) models(s *Status) {

@@ -59,6 +59,7 @@ const (
 	CodeUpstreamAuth        = "upstream_auth"
 	CodeGenerationTimeout   = "generation_timeout"
 	CodeShuttingDown        = "shutting_down" // the edge, not an engine
+	CodeLimitsUnavailable   = "limits_unavailable"
 )
 
 // DetailThread is the DetailCode of a Messages request that wants its conversation kept: the SDKs'
@@ -209,6 +210,14 @@ func RateLimited(limit string, retryAfter time.Duration) *Error {
 	e := New(429, CodeRateLimited, "")
 	e.RetryAfter = retryAfter
 	e.Message = "Rate limit reached: " + limit + ". Retry after " + strconv.Itoa(max(e.RetryAfterSeconds(), 1)) + " s."
+	return e
+}
+
+// LimitsUnavailable returns the 503 of a key whose limits nobody can look up, which the operator
+// wants to be refused then.
+func LimitsUnavailable(retryAfter time.Duration) *Error {
+	e := New(503, CodeLimitsUnavailable, "The limits of the key cannot be looked up now.")
+	e.RetryAfter = retryAfter
 	return e
 }
 

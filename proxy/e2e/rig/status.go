@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"penstock/proxy/fleet"
 )
 
 // AdminToken is sent with all that the rig asks the admin listener, for setups that have one.
@@ -36,6 +38,7 @@ type State struct {
 	Version   int64           `json:"version"`
 	InFlight  int64           `json:"in_flight"`
 	Upstreams []UpstreamState `json:"upstreams"`
+	Fleet     *fleet.State    `json:"fleet"`
 	Verdict   struct {
 		Level string `json:"level"`
 		Text  string `json:"text"`

@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"penstock/proxy/e2e/rig"
+	"penstock/proxy/observe"
+)
+
+// fleetMetrics begin the names of what is shown by edges that share.
+const fleetMetrics = "penstock_fleet_"
+
+// sharedFleet starts two edges before one engine, with one store.
+func sharedFleet(t *testing.T, address, lost, limits string) (a, b *penstock) {
+	t.Helper()
+	s := rig.Setup{Top: "fleet: { edges: 2, lost: " + lost + ", store: { url: \"redis://" + address + "\", timeout: 500ms } }", Key: "limits: " + limits}
+	a = start(t, s)
+	s.Fakes = []string{a.Engines[0].URL()}
+	b = start(t, s)
+	for _, edge := range []*penstock{a, b} {
+		rig.WaitFor(t, 10*time.Second, "both edges show themselves", func() bool { return edge.Metric("penstock_fleet_members") == 2 })
+	}
+	return a, b
+}
+
+// TestSharedLimits: two edges with one store allow together what one would, whichever of them is asked.
+func TestSharedLimits(t *testing.T) {
+	t.Parallel()
+	a, b := sharedFleet(t, miniredis.RunT(t).Addr(), "divide", "{ requests_per_minute: 9, tokens_per_minute: 100000, concurrency: 2 }")
+	release := a.hold(1, a.Chat(endless))
+	more := b.hold(1, b.Chat(endless))
+	if r := b.Post(chatPath, b.Chat("")).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
+		t.Errorf("%s", r.Body)
+	}
+	release()
+	more()
+	a.Rest()
+	b.Rest()
+	for i := range 6 { // 3 of 9 are taken
+		edge := []*penstock{a, b, b}[i%3]
+		edge.Post(chatPath, edge.Chat("")).WantStatus(200)
+	}
+	for _, edge := range []*penstock{a, b} {
+		if r := edge.Post(chatPath, edge.Chat("")).WantStatus(429); r.Header.Get("X-Ratelimit-Limit-Requests") != "9" || r.Header.Get("Retry-After") == "" {
+			t.Errorf("%v", r.Header)
+		}
+	}
+	for _, f := range observe.Families() {
+		if strings.HasPrefix(f.Name, fleetMetrics) && !strings.Contains(a.MetricsText(), "# TYPE "+f.Name+" "+string(f.Kind)+"\n") {
+			t.Errorf("%s is described and not shown", f.Name)
+		}
+	}
+	if s := a.Status(); !s.Fleet.StoreAnswers || len(s.Fleet.Members) != 2 {
+		t.Error("the status does not tell that the store answers")
+	}
+}
+
+// TestStoreLost: while the store is away nobody waits for it and no call fails, and an edge does what the file says.
+func TestStoreLost(t *testing.T) {
+	t.Parallel()
+	for lost, status := range map[string]int{"divide": 200, "open": 200, "closed": 503} {
+		t.Run(lost, func(t *testing.T) {
+			t.Parallel()
+			store := miniredis.RunT(t)
+			a, b := sharedFleet(t, store.Addr(), lost, "{ requests_per_minute: 600 }")
+			a.Post(chatPath, a.Chat("")).WantStatus(200)
+			store.Close()
+			rig.WaitFor(t, 10*time.Second, "the store is found lost", func() bool { return a.Metric("penstock_fleet_store_up") == 0 })
+			for _, edge := range []*penstock{a, b} { // b has not seen the key before
+				if r := edge.Post(chatPath, edge.Chat("")).WantStatus(status); status == 503 && !strings.Contains(r.Body, "limits_unavailable") {
+					t.Errorf("%s", r.Body)
+				}
+			}
+			if err := store.Restart(); err != nil {
+				t.Fatal(err)
+			}
+			rig.WaitFor(t, 10*time.Second, "the store is found again", func() bool { return a.Metric("penstock_fleet_store_up") == 1 })
+			a.Post(chatPath, a.Chat("")).WantStatus(200)
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/build"
+	"penstock/proxy/fleet"
+	"penstock/proxy/guard"
+	"penstock/upstreams/http1"
+)
+
+// newFleet makes the edge's place in the fleet of its configuration, nil where it shares nothing
+// with others.
+func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error) {
+	if !c.Fleet.Shared() {
+		return nil, nil
+	}
+	s := &c.Fleet.Store
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unnamed"
+	}
+	o := fleet.Options{
+		Store: fleet.StoreOptions{
+			Addresses: []string{u.Host}, Cluster: s.Cluster, SentinelMaster: s.Sentinel.Master,
+			User: s.User, Password: s.Password.Value(), Prefix: s.Prefix,
+		},
+		Timeout: s.Timeout.D(), Edges: c.Fleet.Edges, WhenLost: c.Fleet.Lost, Log: e.log, Metrics: e.metrics,
+		Self: func() fleet.Member {
+			return fleet.Member{
+				Name: host, Version: build.Version(), Config: e.reloads.Running().Config.Digest(),
+				Started: started.Unix(), InFlight: int(e.services.Calls.InFlight()),
+			}
+		},
+	}
+	if strings.HasPrefix(s.URL, "rediss:") {
+		files := http1.TLSFiles{CA: s.TLS.CA, Cert: s.TLS.Cert, Key: s.TLS.Key, Insecure: s.TLS.Insecure}
+		if o.Store.TLS, err = http1.LoadTLS(files, u.Hostname(), func([]byte) {}); err != nil {
+			return nil, fmt.Errorf("fleet.store.%w", err)
+		}
+	}
+	switch {
+	case s.Sentinel.Master != "":
+		o.Store.Addresses = s.Sentinel.Addresses
+	case u.Port() == "":
+		o.Store.Addresses[0] += ":6379"
+	}
+	return fleet.New(o), nil
+}
+
+// share keeps the edge in its fleet until the returned function is called. That gives back what the
+// edge holds of others' limits, as far as the store answers.
+func (e *Edge) share() (leave func()) {
+	if e.fleet == nil {
+		return func() {}
+	}
+	work, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{}, 2)
+	go e.guard.Loop(work.Done(), guard.Fleet, func() {
+		e.fleet.Heartbeats(work)
+		ended <- struct{}{}
+	})
+	go e.guard.Loop(work.Done(), guard.Fleet, func() {
+		e.fleet.Reports(work)
+		ended <- struct{}{}
+	})
+	return func() {
+		cancel()
+		late := time.After(leaveTime)
+		for range 2 {
+			select {
+			case <-ended:
+			case <-late:
+				return
+			}
+		}
+		e.fleet.Close()
+	}
+}
+
+// leaveTime bounds how long an edge that ends waits for the store.
+const leaveTime = 2 * time.Second

@@ -1,0 +1,133 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/limit"
+)
+
+// account is a key's usage as this edge knows it: a limit.Account. Its methods may be called from
+// any goroutine.
+type account struct {
+	terms *terms
+	id    string
+
+	mu     sync.Mutex
+	usage  usage
+	active time.Duration // the last time that a call took something
+	queued bool          // it is among those that have something to report
+
+	number       uint64  // of the last message
+	born         string  // the account's birth in the store, by the last answer
+	flying, next *flight // the message under way, and the one that will follow it
+	wanted       needs   // of those who wait for next
+	sent         time.Duration
+	answered     time.Duration
+}
+
+func newAccount(t *terms, id string) *account {
+	a := &account{terms: t, id: id, active: -time.Hour}
+	a.usage.cells[requests].paid, a.usage.cells[tokens].paid = true, true
+	return a
+}
+
+// Take takes one of the key's requests per minute.
+func (a *account) Take(l config.KeyLimits, now time.Time) limit.Decision {
+	return a.take(l, needs{requests: 1}, now)
+}
+
+// Reserve takes a place in the key's concurrency and holds an estimate of its tokens. held is what
+// Settle must be given back.
+func (a *account) Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d limit.Decision) {
+	held = min(max(estimate, 0), int64(l.TokensPerMinute))
+	return held, a.take(l, needs{tokens: held, slots: 1}, now)
+}
+
+// Settle frees the place and charges the used tokens in place of those that were held.
+func (a *account) Settle(held, used int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.usage.earn(a.terms.now(), a.terms.edges())
+	a.usage.settle(held, used)
+	a.queue()
+}
+
+// take takes what a call needs of each cell, or nothing. It waits for the store where this edge
+// does not hold enough.
+func (a *account) take(l config.KeyLimits, n needs, at time.Time) limit.Decision {
+	now := a.terms.since(at)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer a.queue()
+	a.usage.follow(l)
+	if now-a.answered > lease-fenceBefore {
+		a.usage.fence()
+	}
+	a.active = now
+	if d, ok := a.tryTake(n, now); ok {
+		return d
+	}
+	if a.terms.store.Available() {
+		return a.draw(n, now)
+	}
+	return a.takeAlone(n, now)
+}
+
+// fenceBefore the end of its lease an edge gives up what it holds.
+const fenceBefore = 2 * time.Second
+
+// patience is how long an answer's "none is free" is believed.
+const patience = 25 * time.Millisecond
+
+// tryTake takes what this edge holds, or refuses what the store has just said to be gone. ok is
+// false when only the store can decide. The caller holds mu.
+func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool) {
+	u := &a.usage
+	if u.lost {
+		return d, false
+	}
+	lacking := u.lacking(n)
+	if lacking < 0 {
+		u.hold(n)
+		return allowed, true
+	}
+	// Others may give back what they hold, so an answer is good for a moment. Slots come back by
+	// themselves, at any time.
+	if c := &u.cells[lacking]; c.paid && c.seen && now-a.answered < patience && u.missing(lacking, n, now) > 0 {
+		return u.refuse(lacking, n, now), true
+	}
+	return d, false
+}
+
+// takeAlone decides without the store. The caller holds mu.
+func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
+	u, edges := &a.usage, a.terms.edges()
+	if !u.lost {
+		u.leave(now, a.answered > 0 && now-a.answered < lease, edges)
+	}
+	u.earn(now, edges)
+	a.terms.metrics.alone.Inc()
+	switch a.terms.whenLost {
+	case config.LostOpen:
+	case config.LostClosed:
+		return limit.Decision{Unavailable: true, RetryAfter: time.Second}
+	default:
+		if d := u.refuseAlone(n, edges); !d.OK {
+			return d
+		}
+	}
+	u.hold(n)
+	return allowed
+}
+
+// Levels returns what is left of the requests and of the tokens: what this edge holds, and what was
+// free by the last answer.
+func (a *account) Levels(l config.KeyLimits, now time.Time) (r, t limit.Level) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.usage.follow(l)
+	at := a.terms.since(now)
+	return a.usage.level(requests, at), a.usage.level(tokens, at)
+}

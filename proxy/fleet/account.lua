@@ -1,0 +1,85 @@
+-- One message of an edge to an account, and its answer. See doc.go for what the numbers mean.
+--
+-- KEYS[1]  the account
+-- ARGV     edge, number of the message, lease in ms, the birth that the edge knows ('' at first), then of each cell:
+--          paid (1: time pays the debt, at limit a minute; 0: slots), limit (0: none), charged, base, own, min, want
+-- answer   birth, then of each cell: granted, debt, free; or 'old' for a message that a later one has overtaken
+local account, me, number, lease, born = KEYS[1], 'e:' .. ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local cells = (#ARGV - 4) / 7
+
+local function numbers(text)
+  local out = {}
+  if text then for word in string.gmatch(text, '%S+') do out[#out + 1] = tonumber(word) end end
+  return out
+end
+local function text(list)
+  for i = 1, #list do list[i] = string.format('%.16g', list[i]) end
+  return table.concat(list, ' ')
+end
+local function arg(cell, n) return tonumber(ARGV[4 + 7 * (cell - 1) + n]) end
+
+-- all: time, end of the first lease, then of each cell: debt, held by all edges, limit.
+-- mine: end of the lease, number of the last message, then of each cell: held, charged.
+local fields = redis.call('HMGET', account, 'b', 'all', me)
+local clock = redis.call('TIME')
+local birth = fields[1] or (clock[1] .. '-' .. clock[2])
+local all, mine = numbers(fields[2]), numbers(fields[3])
+local now = math.max(clock[1] * 1000 + math.floor(clock[2] / 1000), all[1] or 0) -- a new primary's clock may be behind
+if mine[2] and number <= mine[2] then return {'old'} end
+
+local passed = (now - (all[1] or now)) / 60000
+for cell = 1, cells do
+  local at, limit = 3 * cell, arg(cell, 2)
+  local debt, held, before = all[at] or 0, all[at + 1] or 0, all[at + 2] or 0
+  if arg(cell, 1) == 1 then
+    debt = math.max(0, debt - passed * before)
+    if before > 0 and limit > 0 then debt = debt * limit / before end -- a part that is used stays that part
+  end
+  all[at], all[at + 1], all[at + 2] = debt, held, limit > 0 and limit or before
+end
+
+if all[2] and all[2] < now then -- a lease has run out: what it held counts as used, and its slots are free
+  local list, first = redis.call('HGETALL', account), now + lease
+  for i = 1, #list, 2 do
+    if string.sub(list[i], 1, 2) == 'e:' and list[i] ~= me then
+      local other = numbers(list[i + 1])
+      if other[1] >= now then
+        first = math.min(first, other[1])
+      else
+        for cell = 1, cells do
+          local held = other[2 * cell + 1] or 0
+          all[3 * cell + 1] = all[3 * cell + 1] - held
+          if arg(cell, 1) == 1 then all[3 * cell] = all[3 * cell] + held end
+        end
+        redis.call('HDEL', account, list[i])
+      end
+    end
+  end
+  all[2] = first
+end
+
+local answer, kept = {birth}, {now + lease, number}
+for cell = 1, cells do
+  local at, limit, charged = 3 * cell, arg(cell, 2), arg(cell, 3)
+  local held, last = mine[2 * cell + 1] or 0, mine[2 * cell + 2] or arg(cell, 4)
+  if arg(cell, 1) == 1 then
+    if born ~= '' and born ~= birth then
+      all[at] = all[at] + arg(cell, 5) -- the store has forgotten: each edge remembers its own part
+    else
+      all[at] = all[at] + math.max(0, charged - last)
+    end
+  end
+  local granted = 0
+  if limit > 0 then
+    granted = math.max(arg(cell, 6), math.floor(math.min(arg(cell, 7), limit - all[at] - (all[at + 1] - held))))
+  end
+  all[at + 1] = all[at + 1] - held + granted
+  kept[2 * cell + 1], kept[2 * cell + 2] = granted, charged
+  answer[3 * cell - 1] = granted
+  answer[3 * cell] = string.format('%.16g', all[at])
+  answer[3 * cell + 1] = string.format('%.16g', limit - all[at] - all[at + 1])
+end
+all[1], all[2] = now, math.min(all[2] or (now + lease), now + lease)
+redis.call('HSET', account, 'b', birth, 'all', text(all), me, text(kept))
+redis.call('PEXPIRE', account, 600000)
+return answer

@@ -1,0 +1,187 @@
+package fleet
+
+import (
+	"time"
+
+	"penstock/config"
+)
+
+// The cells of an account, one for each limit of a key.
+const (
+	requests = iota
+	tokens
+	slots
+	cells
+)
+
+// needs is how much a call takes of each cell.
+type needs [cells]int64
+
+// cell is what an edge knows of one limit of a key, in units of the limit. The store grants what
+// may be used; what was used is told to it afterwards, in the message that asks for more.
+type cell struct {
+	paid  bool  // time pays what was charged, at limit a minute; otherwise they are slots
+	limit int64 // of the whole fleet; 0: none
+
+	spare   int64 // granted and not in use; below 0 after a call that used more than its estimate
+	running int64 // held by calls that run
+	charged int64 // used for good, since the edge began
+	told    int64 // of charged: what the last message with an answer told
+
+	// By the last answer, less what time has paid since.
+	at   time.Duration
+	seen bool    // there was an answer
+	free float64 // what no edge holds and nobody owes
+	debt float64 // of all edges
+	own  float64 // of debt: what this edge charged
+
+	// While the store is lost: what this edge may use on its own, by aloneAt, and whether one call
+	// is let in whatever it takes.
+	alone   float64
+	aloneAt time.Duration
+	grace   bool
+	owed    float64 // what time pays first: the debt that the store knows of
+	forgone float64 // of charged: less than one, that time has paid and that need not be told
+}
+
+// part is what a message says of one cell.
+type part struct {
+	paid    bool  // time pays the debt, at limit a minute; otherwise they are slots
+	limit   int64 // 0: there is none
+	charged int64 // since the edge began
+	base    int64 // of charged: what the store has surely been told
+	own     int64 // of the debt: what this edge has charged and time has not paid
+	least   int64 // what cannot be taken away
+	want    int64
+}
+
+// grant is what an answer says of one cell.
+type grant struct {
+	held int64
+	debt float64
+	free float64 // what nobody holds and nobody owes
+}
+
+// Prefetch: an edge holds a little more than it uses, so that most calls need no message. Far from
+// the limit all edges together hold a tenth of what is free, near it each a hundredth of the limit.
+const (
+	farPart  = 10
+	nearPart = 100
+)
+
+// target is the spare amount that an active edge likes to have.
+func (c *cell) target(edges int) int64 {
+	switch {
+	case c.limit == 0 || !c.seen:
+		return 0
+	case c.free > float64(c.limit)/2:
+		return int64(c.free) / int64(farPart*edges)
+	}
+	return c.limit / nearPart
+}
+
+// catchUp has time pay for what has passed since the cell's own time.
+func (c *cell) catchUp(now time.Duration) {
+	passed := (now - c.at).Seconds()
+	if c.at = now; !c.paid || passed <= 0 || !c.seen {
+		return
+	}
+	if paid := min(c.debt, passed*float64(c.limit)/60); paid > 0 {
+		c.own -= c.own * paid / c.debt
+		c.debt, c.free = c.debt-paid, c.free+paid
+	}
+}
+
+// need returns what a call takes: one that is above the limit takes all of it.
+func (c *cell) need(n int64) int64 { return min(n, c.limit) }
+
+// take has a call hold n, which spare, or alone, covers.
+func (c *cell) take(n int64, lost bool) {
+	c.running += n
+	c.grace = c.grace && n == 0
+	c.back(-n, lost)
+}
+
+// settle ends a call's hold and charges what it used.
+func (c *cell) settle(held, used int64, lost bool) {
+	c.running -= held
+	if !c.paid || c.limit == 0 {
+		used = 0
+	}
+	c.charged += used
+	c.own += float64(used)
+	c.debt += float64(used)
+	c.back(held-used, lost)
+}
+
+// back adds n to what can be used.
+func (c *cell) back(n int64, lost bool) {
+	switch {
+	case c.limit == 0:
+	case lost:
+		c.alone += float64(n)
+	default:
+		c.spare += n
+	}
+}
+
+// report returns what a message says, and gives what is spare beyond target back. From here to the
+// answer only the rest can be used: the message may have been heard although no answer comes.
+func (c *cell) report(target, wanted int64) part {
+	c.spare = min(c.spare, max(target, 0))
+	least := c.running + max(c.spare, 0)
+	return part{
+		paid: c.paid, limit: c.limit, charged: c.charged, base: c.told, own: int64(c.own),
+		least: least, want: c.running + max(c.spare+wanted, target, 0),
+	}
+}
+
+// granted takes over the answer to a message.
+func (c *cell) granted(said part, g grant, now time.Duration) {
+	if c.limit == said.limit && c.limit > 0 {
+		c.spare += g.held - said.least
+	}
+	c.told, c.at, c.seen = said.charged, now, true
+	c.free, c.debt = g.free, g.debt+float64(c.charged-said.charged)
+	c.own = min(c.own, c.debt)
+}
+
+// leave begins the time without the store: the edge goes on with what it holds and its part of what
+// was free. Where that is not fresh it begins with nothing, and lets one call in.
+func (c *cell) leave(now time.Duration, fresh bool, edges int) {
+	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, max(0, c.debt-float64(c.charged-c.told))
+	if c.seen && fresh {
+		c.alone += max(c.free, 0) / float64(edges)
+	}
+	c.spare = 0
+}
+
+// earn has time pay while the store is lost: each edge its part of the rate, up to its part of the
+// limit. What it has paid is not told to the store any more, or the time without the store would be
+// paid for once more after it.
+func (c *cell) earn(now time.Duration, edges int) {
+	passed := (now - c.aloneAt).Seconds()
+	c.aloneAt = now
+	if !c.paid || passed <= 0 {
+		return
+	}
+	part := float64(c.limit) / float64(edges)
+	c.alone = max(c.alone, min(c.alone+passed*part/60, max(part, 1)))
+	paid := passed * float64(c.limit) / 60
+	first := min(c.owed, paid)
+	c.owed -= first
+	c.forgone = min(c.forgone+(paid-first)/float64(edges), float64(c.charged-c.told))
+	whole := int64(c.forgone)
+	c.charged, c.forgone = c.charged-whole, c.forgone-float64(whole)
+}
+
+// has reports whether n can be taken while the store is lost.
+func (c *cell) has(n int64, edges int) bool {
+	switch {
+	case c.limit == 0 || n == 0 || c.paid && c.grace:
+		return true
+	case !c.paid:
+		return c.running+n <= int64(config.ShareOf(int(c.limit), edges))
+	}
+	return c.alone >= min(float64(n), max(float64(c.limit)/float64(edges), 1))
+}

@@ -1,0 +1,45 @@
+// Package fleet lets several edges hold the limits of keys together, by one store: a Valkey, or a
+// Redis from 7.0 on. It tells them of each other, too.
+//
+// # The account
+//
+// Each key has an account in the store: one hash, and one script that reads and writes it. The
+// script runs as a whole, so no two edges are ever granted the same. An account has a cell for each
+// limit: debt, what was used and time has not paid yet; and what each edge holds. Free is the limit
+// less both.
+//
+// An edge admits a call only from what it holds. So the fleet never admits more than one edge with
+// the whole limit would, whatever is late, lost or repeated on the way. Where an edge holds too
+// little it asks (account.draw), all calls of the key together in one message, and waits for at
+// most fleet.store.timeout. To have it wait seldom it holds a little more than it uses
+// (cell.target), and gives that back when no call has come for some seconds.
+//
+// Messages are made so that it does no harm to send them twice or to lose them: they are numbered,
+// an older one is not heard after a newer one, and what was charged is told as a sum since the
+// start of the process. While a message is under way the edge uses only what it said it would
+// keep, as the answer may be lost. Nothing is ever counted down, so nothing can leak: what a dead
+// edge held comes back after a lease of ten seconds, slots as free, tokens and requests as used.
+//
+// Alternatives that were not taken: counters with an expiry let twice the limit through at the
+// edges of their window, and stick when a decrement is lost; counts that are exchanged afterwards
+// let a third too much through; a division by the number of edges lets a fifth through when a
+// balancer sends all calls to one of them.
+//
+// # Without the store
+//
+// Three failures in a row open a breaker: then nobody waits, and the heartbeat alone asks again,
+// once a second. By `fleet.lost` an edge then refuses nothing (open), everything (closed), or goes
+// on with its part (divide): what it holds, its part of what was free by the last answer, and its
+// part of the rate. For a key without a fresh answer that begins at nothing, but for one call. What
+// was used meanwhile is told when the store is back, less what time has paid.
+//
+// A store that has forgotten everything gives another birth; then each edge tells what it has
+// charged itself and time has not paid.
+//
+// # Places
+//
+// cell.go is the arithmetic of one limit, account.go a key's decisions and messages, report.go
+// what is told without a call that asks, members.go the heartbeats, store.go the client with its
+// breaker, script.go and account.lua what is said. Properties run against a twin of the script in
+// Go.
+package fleet

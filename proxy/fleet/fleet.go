@@ -1,0 +1,83 @@
+package fleet
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/proxy/limit"
+)
+
+// Options of a fleet.
+type Options struct {
+	Store    StoreOptions
+	Timeout  time.Duration // the most that a call waits for the store
+	Edges    int           // that are expected; more may show themselves
+	WhenLost string        // config.LostDivide, LostOpen or LostClosed
+
+	Metrics *metrics.Set
+	Self    func() Member // what this edge says of itself
+	Log     *zap.Logger
+}
+
+// Fleet is this edge's place in a fleet. Its methods may be called from any goroutine.
+type Fleet struct {
+	terms terms
+	self  func() Member
+	log   *zap.Logger
+
+	members atomic.Pointer[[]Member]
+	up      atomic.Bool // what was told of the store last
+	told    atomic.Bool
+
+	mu        sync.Mutex
+	reporting map[*account]struct{} // those with something to report
+	wake      chan struct{}         // something is to be reported
+}
+
+// New returns the place of an edge in a fleet. Run reaches the store; until then it counts as lost.
+func New(o Options) *Fleet { return newFleet(&o, newRemote(o.Store)) }
+
+func newFleet(o *Options, s store) *Fleet {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	f := &Fleet{
+		terms: terms{
+			edge: hex.EncodeToString(id[:]), epoch: time.Now(), clock: time.Now,
+			timeout: o.Timeout, whenLost: o.WhenLost, store: s, metrics: newSeries(o.Metrics),
+		},
+		self: o.Self, log: o.Log, reporting: map[*account]struct{}{}, wake: make(chan struct{}, 1),
+	}
+	f.terms.report = f.queue
+	f.terms.expected.Store(int64(o.Edges))
+	f.show(o.Metrics)
+	return f
+}
+
+// Account returns a new account of a key. Two of one key would count against each other.
+func (f *Fleet) Account(id string) limit.Account { return newAccount(&f.terms, id) }
+
+// SetEdges changes how many edges are expected.
+func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }
+
+// Available reports whether the store can be asked.
+func (f *Fleet) Available() bool { return f.terms.store.Available() }
+
+// Close ends the connections to the store. Heartbeats and Reports must have ended.
+func (f *Fleet) Close() { f.terms.store.Close() }
+
+// show registers the gauges.
+func (f *Fleet) show(set *metrics.Set) {
+	set.NewGauge("penstock_fleet_store_up", func() float64 {
+		if f.Available() {
+			return 1
+		}
+		return 0
+	})
+	set.NewGauge("penstock_fleet_members", func() float64 { return float64(len(f.Members())) })
+}

@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"penstock/proxy/limit"
+)
+
+// flight is a message that calls wait for.
+type flight struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// draw asks the store, together with all calls of the key that wait, and decides by its answer. The
+// caller holds mu, which is free while the message is under way.
+func (a *account) draw(n needs, now time.Duration) limit.Decision {
+	f, leads := a.next, a.next == nil
+	if leads {
+		f = &flight{done: make(chan struct{})}
+		a.next = f
+	}
+	for i := range n {
+		a.wanted[i] += a.usage.cells[i].need(n[i])
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout)
+	defer cancel()
+	began := time.Now()
+	if leads {
+		a.lead(ctx, f)
+	} else {
+		a.waitFor(ctx, f)
+	}
+	waited := time.Since(began)
+	a.terms.metrics.waits.Update(waited.Seconds())
+	now += waited
+	if a.usage.lost || !f.answered() {
+		return a.takeAlone(n, now)
+	}
+	lacking := a.usage.lacking(n)
+	if lacking < 0 {
+		a.usage.hold(n)
+		return allowed
+	}
+	return a.usage.refuse(lacking, n, now)
+}
+
+// answered reports whether the flight has ended with an answer.
+func (f *flight) answered() bool {
+	select {
+	case <-f.done:
+		return f.err == nil
+	default:
+		return false
+	}
+}
+
+// waitFor waits for the end of a flight. The caller holds mu, which is free while it waits.
+func (a *account) waitFor(ctx context.Context, f *flight) {
+	a.mu.Unlock()
+	defer a.mu.Lock()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+	}
+}
+
+// lead sends the message that the calls of a flight wait for, once the one before has ended. The
+// caller holds mu, which is free while it waits.
+func (a *account) lead(ctx context.Context, f *flight) {
+	for a.flying != nil && ctx.Err() == nil {
+		a.waitFor(ctx, a.flying)
+	}
+	a.next = nil
+	if a.flying != nil { // it takes too long
+		a.wanted, f.err = needs{}, context.DeadlineExceeded
+		close(f.done)
+		return
+	}
+	a.send(ctx, f)
+}
+
+// send exchanges a message with the store. The caller holds mu, which is free while the message is
+// under way.
+func (a *account) send(ctx context.Context, f *flight) {
+	a.flying = f
+	a.sent = a.terms.now()
+	m := a.message(a.sent)
+	r, err := reply{}, errUnheard
+	defer func() { a.land(&m, r, err) }()
+	a.mu.Unlock()
+	defer a.mu.Lock()
+	r, err = a.terms.store.Exchange(ctx, a.id, &m)
+}
+
+// errUnheard is the outcome of a message that a panic has stopped.
+var errUnheard = errors.New("the message was not sent")
+
+// message returns the next message. From here to its answer only what it keeps can be used. The
+// caller holds mu, and has set flying.
+func (a *account) message(now time.Duration) message {
+	a.number++
+	m := message{edge: a.terms.edge, number: a.number, born: a.born}
+	a.usage.earn(now, a.terms.edges())
+	for i := range a.usage.cells {
+		c, target := &a.usage.cells[i], int64(0)
+		c.catchUp(now)
+		if now-a.active < keepSpare {
+			target = c.target(a.terms.edges())
+		}
+		m.parts[i] = c.report(target, a.wanted[i])
+	}
+	a.wanted = needs{}
+	return m
+}
+
+// keepSpare is how long after the last call an edge keeps what it does not use.
+const keepSpare = 4 * time.Second
+
+// land ends the flight of a message with its answer. The caller holds mu.
+func (a *account) land(m *message, r reply, err error) {
+	if err != nil {
+		a.terms.metrics.failed.Inc()
+	} else {
+		a.terms.metrics.sent.Inc()
+		now := a.terms.now()
+		a.born, a.answered, a.usage.lost = r.birth, now, false
+		for i := range a.usage.cells {
+			a.usage.cells[i].granted(m.parts[i], r.grants[i], now)
+		}
+	}
+	f := a.flying
+	a.flying = nil
+	f.err = err
+	close(f.done)
+}

@@ -1,0 +1,119 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Member is what an edge says of itself with every heartbeat.
+type Member struct {
+	Name     string `json:"name"` // of its machine
+	Version  string `json:"version"`
+	Config   string `json:"config"` // digest of the configuration in force
+	Started  int64  `json:"started"`
+	InFlight int    `json:"in_flight"`
+	Self     bool   `json:"self,omitempty"`
+	ID       string `json:"id"`
+}
+
+// heartbeat is how often an edge shows itself, and how long it waits for the answer.
+const heartbeat = time.Second
+
+// Heartbeats shows this edge to the others until ctx ends. Where the store does not answer this is
+// also the only thing that asks it again.
+func (f *Fleet) Heartbeats(ctx context.Context) {
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for {
+		f.beat(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (f *Fleet) beat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, heartbeat/2)
+	defer cancel()
+	m := f.self()
+	m.ID = f.terms.edge
+	said, err := json.Marshal(m)
+	if err != nil {
+		panic("BUG: a member cannot be written: " + err.Error())
+	}
+	all, err := f.terms.store.Heartbeat(ctx, f.terms.edge, string(said))
+	if err == nil {
+		f.meet(all)
+	}
+	if up := f.terms.store.Available(); f.up.Swap(up) != up || f.first(err) {
+		f.tell(up, err)
+	}
+}
+
+// first reports whether an error is that of the first heartbeat, which changes no state.
+func (f *Fleet) first(err error) bool { return !f.told.Swap(true) && err != nil }
+
+func (f *Fleet) tell(up bool, err error) {
+	if up {
+		f.log.Info("the fleet's store answers: limits are shared", zap.Int("members", len(f.Members())))
+		return
+	}
+	f.log.Warn("the fleet's store does not answer: limits are held without it", zap.String("lost", f.terms.whenLost), zap.Error(err))
+}
+
+// meet takes over who is alive. What another edge writes is read with care: it may be another
+// version.
+func (f *Fleet) meet(all []string) {
+	members := make([]Member, 0, len(all))
+	for _, said := range all {
+		var m Member
+		if json.Unmarshal([]byte(said), &m) == nil && m.ID != "" {
+			m.Self = m.ID == f.terms.edge
+			members = append(members, m)
+		}
+	}
+	slices.SortFunc(members, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+	f.members.Store(&members)
+	f.terms.seen.Store(int64(len(members)))
+}
+
+// Members returns the edges that were alive at the last heartbeat, by name.
+func (f *Fleet) Members() []Member {
+	if m := f.members.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// State is the fleet as this edge sees it.
+type State struct {
+	StoreAnswers bool     `json:"store_answers"`
+	WhenLost     string   `json:"when_lost"`
+	Members      []Member `json:"members"`
+}
+
+// State returns the state of the fleet; nil without one.
+func (f *Fleet) State() *State {
+	if f == nil {
+		return nil
+	}
+	return &State{StoreAnswers: f.Available(), WhenLost: f.terms.whenLost, Members: f.Members()}
+}
+
+// Configurations returns how many configurations the members have.
+func (s *State) Configurations() int {
+	seen := map[string]bool{}
+	for i := range s.Members {
+		seen[s.Members[i].Config] = true
+	}
+	return len(seen)
+}

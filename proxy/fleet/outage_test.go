@@ -1,0 +1,168 @@
+package fleet
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"penstock/config"
+)
+
+// TestOutage: while the store is lost the edges go on with their parts, and the fleet does not use
+// more than its limit and a hundredth of it. Once it is back, the limit is shared again.
+func TestOutage(t *testing.T) {
+	const edges, perMinute = 4, 600
+	for _, share := range []float64{0.3, 1.5} {
+		for _, skew := range []bool{false, true} {
+			limits := config.KeyLimits{RequestsPerMinute: perMinute}
+			w := newWorld(edges, limits, config.LostDivide)
+			random := rand.New(rand.NewPCG(3, 4))
+			owed, worst := 0.0, 0.0
+			admitted := [3]int{} // before, while and after the store is lost
+			calls := [3]int{}
+			for at := time.Duration(0); at < 6*time.Minute; {
+				phase := int(at / (2 * time.Minute))
+				for _, l := range w.lines {
+					l.cut = phase == 1
+				}
+				gap := time.Duration(random.ExpFloat64() * float64(time.Minute) / (share * perMinute))
+				for left := gap; left > 0; left -= reportTick {
+					w.pass(min(left, reportTick))
+				}
+				at += gap
+				owed = max(0, owed-gap.Minutes()*perMinute)
+				i := random.IntN(edges)
+				if skew && random.IntN(10) > 0 {
+					i = 0
+				}
+				calls[phase]++
+				if w.keys[i].Take(limits, w.now).OK {
+					admitted[phase]++
+					owed++
+				}
+				worst = max(worst, owed)
+			}
+			t.Logf("%.1f of the limit, skewed %v: %v of %v calls, at most %.0f owed", share, skew, admitted, calls, worst)
+			if worst > 1.01*perMinute {
+				t.Errorf("%.1f of the limit, skewed %v: the fleet owes %.0f at once", share, skew, worst)
+			}
+			for phase, n := range admitted {
+				least := min(0.98*float64(calls[phase]), 0.98*2*perMinute)
+				if phase == 1 && skew { // one edge's part is all that the edge has
+					least /= edges
+				}
+				if float64(n) < least {
+					t.Errorf("%.1f of the limit, skewed %v: %d of %d calls in phase %d", share, skew, n, calls[phase], phase)
+				}
+			}
+		}
+	}
+}
+
+// What each setting does with a call of a key when the store has never been reached.
+func TestLost(t *testing.T) {
+	limits := config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}
+	for lost, want := range map[string]int{config.LostDivide: 1, config.LostOpen: 20, config.LostClosed: 0} {
+		w := newWorld(4, limits, lost)
+		w.lines[0].cut = true
+		key, admitted := w.keys[0], 0
+		for range 20 {
+			d := key.Take(limits, w.now)
+			if !d.OK {
+				if d.Unavailable != (lost == config.LostClosed) || d.RetryAfter <= 0 {
+					t.Errorf("%s: %+v", lost, d)
+				}
+				break
+			}
+			if _, d = key.Reserve(limits, 900, w.now); !d.OK {
+				t.Errorf("%s: %+v", lost, d)
+				break
+			}
+			admitted++
+		}
+		if admitted != want {
+			t.Errorf("%s: %d calls, want %d", lost, admitted, want)
+		}
+	}
+}
+
+// A call that ended while the store was lost, and one that began then, leave nothing behind.
+func TestReturn(t *testing.T) {
+	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 8}
+	w := newWorld(2, limits, config.LostDivide)
+	key := w.keys[0]
+	var helds []int64
+	reserve := func() {
+		t.Helper()
+		key.Take(limits, w.now)
+		held, d := key.Reserve(limits, 500, w.now)
+		if !d.OK {
+			t.Fatalf("%+v", d)
+		}
+		helds = append(helds, held)
+	}
+	reserve()
+	w.lines[0].cut = true
+	reserve()
+	key.Settle(helds[0], 400)
+	w.pass(30 * time.Second)
+	w.lines[0].cut = false
+	reserve()
+	key.Settle(helds[1], 100)
+	key.Settle(helds[2], 100)
+	for range 100 {
+		w.pass(100 * time.Millisecond)
+	}
+	if a := w.twin.accounts["a"]; a.cells[slots].held != 0 || a.cells[tokens].held != 0 || a.cells[requests].held != 0 {
+		t.Errorf("the store still counts %+v", a.cells)
+	}
+	w.edges[0].mu.Lock()
+	defer w.edges[0].mu.Unlock()
+	if len(w.edges[0].reporting) != 0 {
+		t.Error("something is still to be reported")
+	}
+}
+
+// An edge that dies leaves no slot behind, and what it held of the rates counts as used.
+func TestDeadEdge(t *testing.T) {
+	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
+	w := newWorld(2, limits, config.LostDivide)
+	for range 4 {
+		if _, d := w.keys[0].Reserve(limits, 500, w.now); !d.OK {
+			t.Fatalf("%+v", d)
+		}
+	}
+	w.lines[0].cut = true
+	if _, d := w.keys[1].Reserve(limits, 500, w.now); d.OK || d.LimitName != names[slots] {
+		t.Fatalf("a fifth call: %+v", d)
+	}
+	w.pass(lease + time.Second)
+	for range 4 {
+		if _, d := w.keys[1].Reserve(limits, 400, w.now); !d.OK {
+			t.Fatalf("a slot of the dead edge: %+v", d)
+		}
+	}
+	if debt := w.twin.accounts["a"].cells[tokens].debt; debt < 1900 || debt > 2000 {
+		t.Errorf("%v tokens are owed, want 2000", debt)
+	}
+}
+
+// The store forgets everything: each edge remembers its part, and the fleet stays within its limit.
+func TestForgetfulStore(t *testing.T) {
+	limits := config.KeyLimits{RequestsPerMinute: 600}
+	w := newWorld(3, limits, config.LostDivide)
+	admitted := 0
+	for i := range 3000 {
+		if i == 300 {
+			w.pass(300 * time.Millisecond)
+			w.twin.forget()
+		}
+		if w.keys[i%3].Take(limits, w.now).OK {
+			admitted++
+		}
+		w.pass(time.Millisecond)
+	}
+	if most := 600 + 33 + 6; admitted > most || admitted < 600 {
+		t.Errorf("%d requests in 3.3 s at 600 a minute", admitted)
+	}
+}

@@ -1,0 +1,225 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/config"
+)
+
+// realStore is a redis-server of the machine.
+type realStore struct {
+	t    *testing.T
+	args []string
+	port string
+	cmd  *exec.Cmd
+}
+
+// newRealStore starts one. Where the machine has none the test is skipped, but never in CI.
+func newRealStore(t *testing.T, args ...string) *realStore {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	switch {
+	case err != nil && os.Getenv("CI") != "":
+		t.Fatal("CI needs redis-server")
+	case err != nil:
+		t.Skip("SKIPPED: there is no redis-server on this machine; apt-get install redis-server")
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	ln.Close()
+	s := &realStore{t: t, port: port}
+	s.args = append([]string{path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--loglevel", "warning"}, args...)
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *realStore) address() string { return "127.0.0.1:" + s.port }
+
+func (s *realStore) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(s.args[0], s.args[1:]...)
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	for range 200 {
+		if c, err := net.Dial("tcp", s.address()); err == nil {
+			c.Close()
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	s.t.Fatal("redis-server does not listen")
+}
+
+func (s *realStore) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *realStore) kill() {
+	_ = s.cmd.Process.Signal(syscall.SIGCONT)
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// say runs one command at the store.
+func (s *realStore) say(words ...string) string {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.address())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "%s\r\n", strings.Join(words, " "))
+	answer := make([]byte, 4096)
+	n, err := c.Read(answer)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(answer[:n])
+}
+
+// realEdges are edges of one fleet with one key, under load.
+type realEdges struct {
+	edges    []*Fleet
+	keys     []*account
+	admitted atomic.Int64
+	refused  atomic.Int64
+	longest  atomic.Int64 // wait for a decision
+}
+
+func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
+	t.Helper()
+	all := &realEdges{}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	s.Prefix = "ps"
+	for i := range n {
+		o := Options{Store: s}
+		o.Edges, o.WhenLost, o.Timeout = n, config.LostDivide, 25*time.Millisecond
+		o.Log, o.Metrics, o.Self = zap.NewNop(), metrics.NewSet(), func() Member { return Member{Name: fmt.Sprint("edge-", i)} }
+		f := New(o)
+		running.Go(func() { f.Heartbeats(ctx) })
+		running.Go(func() { f.Reports(ctx) })
+		all.edges, all.keys = append(all.edges, f), append(all.keys, newAccount(&f.terms, "a"))
+	}
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+		for _, f := range all.edges {
+			f.Close()
+		}
+	})
+	all.wait(t, "every edge knows all", func(f *Fleet) bool { return f.Available() && len(f.Members()) == n })
+	return all
+}
+
+func (a *realEdges) wait(t *testing.T, what string, holds func(*Fleet) bool) {
+	t.Helper()
+	for range 400 {
+		ok := true
+		for _, f := range a.edges {
+			ok = ok && holds(f)
+		}
+		if ok {
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Fatalf("not within 10 s: %s", what)
+}
+
+// load has every edge make calls for a time.
+func (a *realEdges) load(limits config.KeyLimits, pause, d time.Duration) {
+	var callers sync.WaitGroup
+	for _, key := range a.keys {
+		for range 4 {
+			callers.Go(func() {
+				for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(pause) {
+					began := time.Now()
+					if key.Take(limits, began).OK {
+						a.admitted.Add(1)
+					} else {
+						a.refused.Add(1)
+					}
+					a.longest.Store(max(a.longest.Load(), int64(time.Since(began))))
+				}
+			})
+		}
+	}
+	callers.Wait()
+}
+
+// TestRealStore: on a real store, while its scripts are flushed, its clients killed, it is stopped
+// and started again, empty: the fleet stays within its limit.
+func TestRealStore(t *testing.T) {
+	t.Parallel()
+	acl := filepath.Join(t.TempDir(), "acl")
+	rights := "user default on nopass ~* +@all\nuser penstock on >secret ~ps:* +evalsha +eval +script|load +hmget +hgetall +hset +hdel " +
+		"+pexpire +time +ping +hello +client|setname\n"
+	if err := os.WriteFile(acl, []byte(rights), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := newRealStore(t, "--aclfile", acl)
+	fleet := newRealEdges(t, 4, StoreOptions{Addresses: []string{store.address()}, User: "penstock", Password: "secret"})
+	limits := config.KeyLimits{RequestsPerMinute: 600}
+	began := time.Now()
+	most := func(share float64) int64 { // one edge's, and a share of a minute's limit
+		return int64(600 + time.Since(began).Seconds()*10 + share*600)
+	}
+	step := func(what string, share float64) {
+		t.Helper()
+		fleet.load(limits, 2*time.Millisecond, time.Second)
+		t.Logf("%s: %d of %d", what, fleet.admitted.Load(), most(0))
+		if n := fleet.admitted.Load(); n > most(share) {
+			t.Errorf("%s: %d requests, at most %d", what, n, most(share))
+		}
+	}
+	step("at rest", 0)
+	if n := fleet.admitted.Load(); n < 600 {
+		t.Errorf("%d requests of the first 600", n)
+	}
+	store.say("SCRIPT FLUSH")
+	step("scripts flushed", 0)
+	store.say("CLIENT KILL TYPE normal")
+	step("clients killed", 0.01)
+	fleet.wait(t, "the store is reached again", (*Fleet).Available)
+	store.signal(syscall.SIGSTOP)
+	step("stopped", 0.01)
+	step("stopped for long", 0.01)
+	fleet.wait(t, "the store is found lost", func(f *Fleet) bool { return !f.Available() })
+	store.signal(syscall.SIGCONT)
+	fleet.wait(t, "the store is back", (*Fleet).Available)
+	step("back", 0.01)
+	store.say("FLUSHALL")
+	step("flushed", 0.03)
+	store.kill()
+	step("killed", 0.04)
+	store.start()
+	fleet.wait(t, "the store is back, empty", (*Fleet).Available)
+	step("started again", 0.06)
+	if worst := time.Duration(fleet.longest.Load()); worst > 2*time.Second {
+		t.Errorf("a call waited %s", worst)
+	}
+	t.Logf("%d admitted of at most %d, %d refused; longest wait %s", fleet.admitted.Load(), most(0), fleet.refused.Load(), time.Duration(fleet.longest.Load()))
+}

@@ -1,0 +1,162 @@
+package fleet
+
+import (
+	"context"
+	"time"
+)
+
+// When an edge tells the store what was used: soon where the limit is near, for others wait for it.
+const (
+	reportFar   = 250 * time.Millisecond
+	reportNear  = 50 * time.Millisecond
+	renewAfter  = 5 * time.Second // holds of calls that run
+	reportTick  = 50 * time.Millisecond
+	reportsMost = 100 // in a tick: 2,000 messages a second
+)
+
+// queue has the account's report come by itself, if there is something to report. The caller holds
+// the account's mu.
+func (a *account) queue() {
+	if a.queued {
+		return
+	}
+	if _, something := a.nextReport(); something {
+		a.queued = true
+		a.terms.report(a)
+	}
+}
+
+func (f *Fleet) queue(a *account) {
+	f.mu.Lock()
+	f.reporting[a] = struct{}{}
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// nextReport returns when the account has something to report: what was used, what is not needed,
+// or that calls still run. The caller holds mu.
+func (a *account) nextReport() (at time.Duration, something bool) {
+	add := func(t time.Duration) {
+		if !something || t < at {
+			at, something = t, true
+		}
+	}
+	period := reportFar
+	for i := range a.usage.cells {
+		if c := &a.usage.cells[i]; c.limit > 0 && c.free < float64(c.limit)/2 {
+			period = reportNear
+		}
+	}
+	for i := range a.usage.cells {
+		c := &a.usage.cells[i]
+		switch {
+		case c.limit == 0:
+		case c.charged != c.told:
+			add(a.sent + period)
+		case c.spare > 0:
+			add(a.active + keepSpare)
+		case c.running > 0:
+			add(a.answered + renewAfter)
+		}
+	}
+	return at, something
+}
+
+// Reports tells the store what was used until ctx ends, and then gives back what this edge holds.
+func (f *Fleet) Reports(ctx context.Context) {
+	tick := time.NewTicker(reportTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.wake:
+		case <-ctx.Done():
+			f.giveBack()
+			return
+		}
+		for f.reportDue(f.terms.now()) > 0 && ctx.Err() == nil {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// queuedAccounts returns the accounts with something to report.
+func (f *Fleet) queuedAccounts() []*account {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make([]*account, 0, len(f.reporting))
+	for a := range f.reporting {
+		all = append(all, a)
+	}
+	return all
+}
+
+// forget takes an account out of those that have something to report, unless it has again.
+func (f *Fleet) forget(a *account) {
+	a.mu.Lock() // first, as where accounts queue themselves
+	defer a.mu.Unlock()
+	if !a.queued {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.reporting, a)
+	}
+}
+
+// reportDue sends the reports that are due, and returns how many accounts have something to report
+// now or later.
+func (f *Fleet) reportDue(now time.Duration) int {
+	all, sent := f.queuedAccounts(), 0
+	for _, a := range all {
+		if sent == reportsMost || !f.terms.store.Available() {
+			break
+		}
+		did, queued := a.reportIfDue(now)
+		if did {
+			sent++
+		}
+		if !queued {
+			f.forget(a)
+		}
+	}
+	return len(all)
+}
+
+// reportIfDue sends the account's report if it is due. queued is false when there is none.
+func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, something := a.nextReport()
+	switch {
+	case !something:
+		a.queued = false
+		return false, false
+	case now < at || a.flying != nil || a.next != nil: // a message of a call tells the same
+		return false, true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout)
+	defer cancel()
+	a.send(ctx, &flight{done: make(chan struct{})})
+	return true, true
+}
+
+// giveBack has every account give back what it does not use, for at most a second.
+func (f *Fleet) giveBack() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, a := range f.queuedAccounts() {
+		if !f.terms.store.Available() || ctx.Err() != nil {
+			return
+		}
+		a.mu.Lock()
+		if a.flying == nil {
+			a.active = -time.Hour
+			a.send(ctx, &flight{done: make(chan struct{})})
+		}
+		a.mu.Unlock()
+	}
+}

@@ -1,0 +1,85 @@
+package fleet
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+// The script of an account, which runs in the store. Its SHA is its version: edges of two versions
+// may share a store as long as the layout of the account stays.
+//
+//go:embed account.lua
+var source string
+
+var script = valkey.NewLuaScript(source)
+
+// lease is how long the store keeps what an edge holds after its last message.
+const lease = 10 * time.Second
+
+// message is one message to an account.
+type message struct {
+	edge   string
+	number uint64
+	born   string
+	parts  [cells]part
+}
+
+// args returns the arguments of the script.
+func (m *message) args() []string {
+	out := make([]string, 0, 4+7*cells)
+	out = append(out, m.edge, strconv.FormatUint(m.number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)
+	for i := range m.parts {
+		p := &m.parts[i]
+		paid := int64(0)
+		if p.paid {
+			paid = 1
+		}
+		for _, n := range [...]int64{paid, p.limit, p.charged, p.base, p.own, p.least, p.want} {
+			out = append(out, strconv.FormatInt(n, 10))
+		}
+	}
+	return out
+}
+
+// reply is an answer of the store.
+type reply struct {
+	birth  string
+	grants [cells]grant
+}
+
+var errOvertaken = errors.New("a later message was there first")
+
+// parseReply reads the answer of the script.
+func parseReply(result valkey.ValkeyResult) (r reply, err error) {
+	list, err := result.ToArray()
+	if err != nil {
+		return r, err
+	}
+	if len(list) == 1 {
+		return r, errOvertaken
+	}
+	if len(list) != 1+3*cells {
+		return r, fmt.Errorf("the store answers with %d values", len(list))
+	}
+	if r.birth, err = list[0].ToString(); err != nil {
+		return r, err
+	}
+	for i := range r.grants {
+		g := &r.grants[i]
+		if g.held, err = list[1+3*i].AsInt64(); err != nil {
+			return r, err
+		}
+		if g.debt, err = list[2+3*i].AsFloat64(); err != nil {
+			return r, err
+		}
+		if g.free, err = list[3+3*i].AsFloat64(); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}

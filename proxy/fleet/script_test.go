@@ -1,0 +1,67 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"pgregory.net/rapid"
+)
+
+// TestScript: the script and its twin in Go give the same answers to any messages.
+func TestScript(t *testing.T) {
+	server := miniredis.RunT(t)
+	r := newRemote(StoreOptions{Addresses: []string{server.Addr()}, Prefix: "ps"})
+	if err := r.connect(); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	run := 0
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+		id, began := fmt.Sprint("key-", run), time.UnixMilli(1e12)
+		other := &twin{now: began.UnixMilli()}
+		births := map[string]string{"": ""} // of the twin, by the script's
+		charged := map[string]int64{}
+		for range rapid.IntRange(1, 25).Draw(t, "messages") {
+			edge := rapid.SampledFrom([]string{"one", "two", "three"}).Draw(t, "edge")
+			m := message{edge: edge, number: uint64(rapid.IntRange(1, 20).Draw(t, "number"))}
+			m.born = rapid.SampledFrom([]string{"", "known", "another"}).Draw(t, "born")
+			for i := range m.parts {
+				n := func(most int64, what string) int64 { return rapid.Int64Range(0, most).Draw(t, what) }
+				p := &m.parts[i]
+				*p = part{paid: i != slots, limit: 10 * n(10, "limit"), base: n(50, "base"), own: n(50, "own"), least: n(20, "least")}
+				charged[edge] += n(20, "charged")
+				p.charged, p.want = charged[edge], p.least+n(40, "want")
+			}
+			sent, told := m, m
+			switch m.born {
+			case "known":
+				for script, twin := range births {
+					sent.born, told.born = script, twin
+				}
+			case "another":
+				sent.born, told.born = "1-1", "1-1"
+			}
+			server.SetTime(time.UnixMilli(other.now))
+			got, err := r.Exchange(context.Background(), id, &sent)
+			want, wantErr := other.answer(id, &told)
+			if (err == nil) != (wantErr == nil) {
+				t.Fatalf("%v, the twin: %v", err, wantErr)
+			}
+			if err == nil {
+				births = map[string]string{got.birth: want.birth}
+			}
+			for i := range got.grants {
+				g, w := got.grants[i], want.grants[i]
+				if g.held != w.held || math.Abs(g.debt-w.debt) > 1e-6 || math.Abs(g.free-w.free) > 1e-6 {
+					t.Fatalf("cell %d: %+v, the twin: %+v", i, g, w)
+				}
+			}
+			other.now += rapid.Int64Range(0, 9000).Draw(t, "ms")
+		}
+	})
+}

@@ -1,0 +1,25 @@
+package fleet
+
+import "github.com/VictoriaMetrics/metrics"
+
+// series are the fleet's metrics.
+type series struct {
+	waits  *metrics.PrometheusHistogram // of calls that waited for the store
+	sent   *metrics.Counter
+	failed *metrics.Counter
+	alone  *metrics.Counter // decisions without the store
+}
+
+func newSeries(set *metrics.Set) series {
+	messages := func(result string) *metrics.Counter {
+		return set.NewCounter(`penstock_fleet_messages_total{result="` + result + `"}`)
+	}
+	return series{
+		waits: set.NewPrometheusHistogramExt("penstock_fleet_wait_seconds", waitBounds),
+		sent:  messages("ok"), failed: messages("error"),
+		alone: set.NewCounter("penstock_fleet_alone_total"),
+	}
+}
+
+// waitBounds are the buckets of the waits, in seconds.
+var waitBounds = []float64{.0005, .001, .002, .005, .01, .025, .05, .1}

@@ -1,0 +1,135 @@
+package fleet
+
+import (
+	"context"
+	"crypto/tls"
+	_ "embed"
+	"errors"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+// store is where accounts live. Its methods may be called from any goroutine.
+type store interface {
+	// Exchange sends a message to an account and returns its answer.
+	Exchange(ctx context.Context, id string, m *message) (reply, error)
+	// Available reports whether a message is worth its wait.
+	Available() bool
+	// Heartbeat tells that this edge is alive, and returns what all say that are.
+	Heartbeat(ctx context.Context, edge, said string) ([]string, error)
+	Close()
+}
+
+// StoreOptions say where the store is.
+type StoreOptions struct {
+	Addresses      []string // of the store, or of the sentinels
+	SentinelMaster string
+	Cluster        bool
+	User, Password string
+	TLS            *tls.Config // nil: plain
+	Prefix         string      // of the store's keys
+}
+
+// clientOptions: no cache, no repeats by the client (a message may be repeated, but we decide
+// that), small buffers, and a silent peer is noticed within a second.
+func clientOptions(o *StoreOptions) valkey.ClientOption {
+	return valkey.ClientOption{
+		InitAddress: o.Addresses, Username: o.User, Password: o.Password, TLSConfig: o.TLS,
+		Sentinel: valkey.SentinelOption{
+			MasterSet: o.SentinelMaster, Username: o.User, Password: o.Password, TLSConfig: o.TLS,
+		},
+		ForceSingleClient: !o.Cluster && o.SentinelMaster == "",
+		DisableCache:      true, DisableRetry: true, AlwaysPipelining: true, PipelineMultiplex: -1,
+		ReadBufferEachConn: 16 << 10, WriteBufferEachConn: 16 << 10,
+		Dialer:           net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second},
+		ConnWriteTimeout: dialTimeout,
+		ClientName:       "penstock",
+	}
+}
+
+const dialTimeout = 500 * time.Millisecond
+
+//go:embed members.lua
+var membersSource string
+
+var membersScript = valkey.NewLuaScript(membersSource)
+
+// failuresToOpen in a row open the breaker: nobody waits for the store until it answers a
+// heartbeat.
+const failuresToOpen = 3
+
+// remote is the store behind a client, with a breaker.
+type remote struct {
+	options  StoreOptions
+	client   atomic.Pointer[valkey.Client] // nil until it was reached once
+	failures atomic.Int32                  // in a row; failuresToOpen and more: open
+}
+
+var errUnreached = errors.New("the store has not been reached yet")
+
+func newRemote(o StoreOptions) *remote {
+	r := &remote{options: o}
+	r.failures.Store(failuresToOpen)
+	return r
+}
+
+// Available reports whether the breaker is closed.
+func (r *remote) Available() bool { return r.failures.Load() < failuresToOpen }
+
+// connect makes the client. It is called by one goroutine, until it succeeds.
+func (r *remote) connect() error {
+	if r.client.Load() != nil {
+		return nil
+	}
+	c, err := valkey.NewClient(clientOptions(&r.options))
+	if err != nil {
+		return err
+	}
+	r.client.Store(&c)
+	return nil
+}
+
+// Exchange sends a message to an account.
+func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
+	c := r.client.Load()
+	if c == nil {
+		return reply{}, errUnreached
+	}
+	answer, err := parseReply(script.Exec(ctx, *c, []string{r.options.Prefix + ":{k:" + id + "}"}, m.args()))
+	r.note(err)
+	return answer, err
+}
+
+// note counts the outcome of a command. A message that was overtaken was heard.
+func (r *remote) note(err error) {
+	if err == nil || errors.Is(err, errOvertaken) {
+		r.failures.Store(0)
+		return
+	}
+	if r.failures.Load() < failuresToOpen {
+		r.failures.Add(1)
+	}
+}
+
+// Heartbeat tells that this edge is alive, and returns what all say that are. It closes the
+// breaker.
+func (r *remote) Heartbeat(ctx context.Context, edge, said string) ([]string, error) {
+	if err := r.connect(); err != nil {
+		return nil, err
+	}
+	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
+		[]string{edge, strconv.FormatInt(lease.Milliseconds(), 10), said})
+	all, err := result.AsStrSlice()
+	r.note(err)
+	return all, err
+}
+
+func (r *remote) Close() {
+	if c := r.client.Load(); c != nil {
+		(*c).Close()
+	}
+}

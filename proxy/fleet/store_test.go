@@ -1,0 +1,119 @@
+package fleet
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+
+	"penstock/config"
+)
+
+// startRemote is a client of a store.
+func startRemote(t *testing.T, address string) *remote {
+	t.Helper()
+	r := newRemote(StoreOptions{Addresses: []string{address}, Prefix: "ps"})
+	t.Cleanup(r.Close)
+	return r
+}
+
+func beat(t *testing.T, r *remote) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := r.Heartbeat(ctx, "one", `{"id":"one"}`)
+	return err
+}
+
+// The breaker is open until the first heartbeat, opens after three failures in a row, and closes
+// with a heartbeat.
+func TestBreaker(t *testing.T) {
+	store := miniredis.RunT(t)
+	r := startRemote(t, store.Addr())
+	if r.Available() {
+		t.Error("a store that was never reached is available")
+	}
+	if _, err := r.Exchange(t.Context(), "a", &message{edge: "one", number: 1}); err == nil {
+		t.Error("a message went out before the first heartbeat")
+	}
+	if err := beat(t, r); err != nil || !r.Available() {
+		t.Fatal(err)
+	}
+	if _, err := r.Exchange(t.Context(), "a", &message{edge: "one", number: 1}); err != nil {
+		t.Fatal(err)
+	}
+	store.SetError("LOADING the data set")
+	for i := range failuresToOpen {
+		if !r.Available() {
+			t.Fatalf("open after %d failures", i)
+		}
+		if _, err := r.Exchange(t.Context(), "a", &message{edge: "one", number: uint64(i + 2)}); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if r.Available() {
+		t.Error("three failures in a row, and calls still wait")
+	}
+	store.SetError("")
+	if err := beat(t, r); err != nil || !r.Available() {
+		t.Error(err)
+	}
+}
+
+// A store that takes connections and says nothing costs a call its deadline and no more.
+func TestSilentStore(t *testing.T) {
+	store := miniredis.RunT(t)
+	r := startRemote(t, store.Addr())
+	if err := beat(t, r); err != nil {
+		t.Fatal(err)
+	}
+	unlock := make(chan struct{})
+	store.Server().SetPreHook(func(*server.Peer, string, ...string) bool { <-unlock; return false })
+	defer close(unlock)
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := r.Exchange(ctx, "a", &message{edge: "one", number: 1}); err == nil {
+		t.Error("no error")
+	}
+	if waited := time.Since(began); waited > time.Second {
+		t.Errorf("it waited %s", waited)
+	}
+}
+
+// Members come and go, and what another edge writes cannot hurt.
+func TestMembers(t *testing.T) {
+	store := miniredis.RunT(t)
+	began := time.Unix(1e9, 0)
+	store.SetTime(began)
+	one, two := startRemote(t, store.Addr()), startRemote(t, store.Addr())
+	if err := beat(t, one); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
+	f := w.edges[0]
+	f.terms.edge = "two"
+	if err := two.connect(); err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []string{`{"id":"two","name":"b"}`, "", "{", `[1]`} {
+		if _, err := two.Heartbeat(t.Context(), "two"+said, said); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := two.Heartbeat(t.Context(), "two", `{"id":"two","name":"b","config":"x"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.meet(all)
+	m := f.Members()
+	if len(m) != 3 || f.terms.edges() != 3 || f.State().Configurations() != 2 {
+		t.Fatalf("%+v", m)
+	}
+	store.SetTime(began.Add(lease + time.Second))
+	if all, err = two.Heartbeat(t.Context(), "two", `{"id":"two"}`); err != nil || len(all) != 1 {
+		t.Errorf("%q, %v", all, err)
+	}
+}

@@ -1,0 +1,137 @@
+package fleet
+
+import (
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/limit"
+)
+
+// usage is the arithmetic of all limits of a key at this edge. Its account's mutex guards it.
+type usage struct {
+	cells  [cells]cell
+	limits config.KeyLimits
+	lost   bool // it goes on without the store
+}
+
+// names of the limits, by cell.
+var names = [cells]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.Concurrency}
+
+var allowed = limit.Decision{OK: true}
+
+// follow takes over limits that a reload has changed. What was granted under the old ones is given
+// up.
+func (u *usage) follow(l config.KeyLimits) {
+	if l == u.limits {
+		return
+	}
+	u.limits = l
+	for i, n := range [cells]int{l.RequestsPerMinute, l.TokensPerMinute, l.Concurrency} {
+		if c := &u.cells[i]; c.limit != int64(n) {
+			c.limit, c.spare, c.seen, c.alone = int64(n), 0, false, 0
+		}
+	}
+}
+
+// fence gives up what the store has given away by now: after a lease without an answer others may
+// hold it.
+func (u *usage) fence() {
+	for i := range u.cells {
+		u.cells[i].spare = min(u.cells[i].spare, 0)
+	}
+}
+
+// lacking returns the first cell of which this edge does not hold enough, -1 if there is none. The
+// caller holds mu.
+func (u *usage) lacking(n needs) int {
+	for i := range u.cells {
+		if c := &u.cells[i]; c.limit > 0 && n[i] > 0 && c.spare < c.need(n[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// hold takes what every cell covers.
+func (u *usage) hold(n needs) {
+	for i := range u.cells {
+		c := &u.cells[i]
+		taken := n[i]
+		if c.limit > 0 {
+			taken = c.need(taken)
+		}
+		c.take(taken, u.lost)
+	}
+	u.cells[requests].settle(n[requests], n[requests], u.lost) // is used for good at once
+}
+
+// missing returns how much of a cell the whole fleet lacks for a call.
+func (u *usage) missing(i int, n needs, now time.Duration) float64 {
+	c := &u.cells[i]
+	c.catchUp(now)
+	return float64(c.need(n[i])) - float64(c.spare) - c.free
+}
+
+// refuse returns the refusal of a call by a cell.
+func (u *usage) refuse(i int, n needs, now time.Duration) limit.Decision {
+	c := &u.cells[i]
+	d := limit.Decision{LimitName: names[i], Limit: c.limit, RetryAfter: time.Second}
+	if c.paid {
+		wait := max(u.missing(i, n, now), 0) / float64(c.limit) * float64(time.Minute)
+		d.RetryAfter = max(time.Duration(wait), time.Millisecond)
+	}
+	return d
+}
+
+// settle ends a call's hold of a slot and of tokens, and charges the tokens that it used.
+func (u *usage) settle(held, used int64) {
+	u.cells[tokens].settle(held, used, u.lost)
+	u.cells[slots].settle(1, 0, u.lost)
+}
+
+// leave begins the time without the store.
+func (u *usage) leave(now time.Duration, fresh bool, edges int) {
+	u.lost = true
+	for i := range u.cells {
+		u.cells[i].leave(now, fresh, edges)
+	}
+}
+
+// refuseAlone decides by the edge's part.
+func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
+	for i := range u.cells {
+		c := &u.cells[i]
+		if c.has(c.need(n[i]), edges) {
+			continue
+		}
+		d := limit.Decision{LimitName: names[i], Limit: c.limit, RetryAfter: time.Second}
+		if c.paid {
+			wait := (float64(c.need(n[i])) - c.alone) * float64(edges) / float64(c.limit) * float64(time.Minute)
+			d.RetryAfter = max(time.Duration(wait), time.Millisecond)
+		}
+		return d
+	}
+	return allowed
+}
+
+// earn has time pay in every cell while the store is lost.
+func (u *usage) earn(now time.Duration, edges int) {
+	for i := range u.cells {
+		if u.lost {
+			u.cells[i].earn(now, edges)
+		}
+	}
+}
+
+// level returns what is left of a limit, as far as this edge knows.
+func (u *usage) level(i int, now time.Duration) limit.Level {
+	c := &u.cells[i]
+	c.catchUp(now)
+	left := float64(c.spare) + c.free
+	if u.lost {
+		left = c.alone
+	}
+	left = min(max(left, 0), float64(c.limit))
+	used := time.Duration((float64(c.limit) - left) / max(float64(c.limit), 1) * float64(time.Minute))
+	return limit.Level{Limit: c.limit, Remaining: int64(left), Reset: used}
+}
