@@ -12,6 +12,9 @@ import (
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+	"github.com/openai/openai-go/v3/shared"
 
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
@@ -25,7 +28,6 @@ const thinkOfANumber = rig.Canary + ` [[sim {"secret":true}]]`
 var (
 	remembered   = regexp.MustCompile(`^The number is (\d{6})\.$`)
 	forgotten    = "I have forgotten the number."
-	theirNumber  = regexp.MustCompile(`\d{6}`)
 	readsHistory = []sim.Options{{Record: true}, {Profile: "llamacpp", CancelOnlyStreams: true, Record: true}, {Profile: "sglang", Record: true}, {Profile: "ollama", Record: true}}
 )
 
@@ -176,6 +178,77 @@ func TestReasoning_NativeMessages(t *testing.T) {
 	}
 }
 
+func TestReasoning_Responses(t *testing.T) {
+	t.Parallel()
+	for _, o := range readsHistory {
+		t.Run(o.Profile, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: []sim.Options{o}, Config: detected})
+			for _, w := range ways {
+				t.Run(w.name, func(t *testing.T) {
+					answer, first := p.numberByResponses(t, w.more != "", true)
+					wantRemembered(t, answer, first, false)
+					if answer, first := p.numberByResponses(t, w.more != "", false); answer != forgotten || strings.Contains(first, "rs_") {
+						t.Errorf("without include: %q, %s", answer, first)
+					}
+				})
+			}
+		})
+	}
+}
+
+// numberByResponses plays the game on Responses, with sealed reasoning or without.
+func (p *penstock) numberByResponses(t *testing.T, streamed, sealed bool) (answer, first string) {
+	t.Helper()
+	client := p.sdk()
+	params := respond("")
+	params.Input = responses.ResponseNewParamsInputUnion{OfInputItemList: []responses.ResponseInputItemUnionParam{
+		responses.ResponseInputItemParamOfMessage(thinkOfANumber, responses.EasyInputMessageRoleUser),
+	}}
+	params.Tools = []responses.ToolUnionParam{{OfFunction: &responses.FunctionToolParam{
+		Name: "weather", Parameters: map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}}, Strict: param.NewOpt(false),
+	}}}
+	params.Reasoning = shared.ReasoningParam{Effort: "low"}
+	if sealed {
+		params.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
+	}
+	got := answerOf(t, &client, streamed, params)
+	for _, item := range got.Output {
+		switch item.Type {
+		case "reasoning":
+			if r := item.AsReasoning(); len(r.Summary) > 0 || len(r.Content) > 0 || !strings.HasPrefix(r.EncryptedContent, "pst1") {
+				t.Errorf("reasoning is %s", item.RawJSON())
+			}
+			back := item.AsReasoning().ToParam()
+			params.Input.OfInputItemList = append(params.Input.OfInputItemList, responses.ResponseInputItemUnionParam{OfReasoning: &back})
+		case "function_call":
+			back := item.AsFunctionCall().ToParam()
+			out := responses.ResponseInputItemParamOfFunctionCallOutput("21 °C")
+			out.OfFunctionCallOutput.CallID = param.NewOpt(item.CallID)
+			params.Input.OfInputItemList = append(params.Input.OfInputItemList, responses.ResponseInputItemUnionParam{OfFunctionCall: &back}, out)
+		}
+	}
+	return answerOf(t, &client, streamed, params).OutputText(), got.RawJSON()
+}
+
+// TestReasoning_NativeResponses: an engine that is sent the client's own Responses reads what was sealed for the client.
+func TestReasoning_NativeResponses(t *testing.T) {
+	t.Parallel()
+	for _, o := range []sim.Options{{Record: true}, {Profile: "ollama", Record: true}} {
+		t.Run(o.Profile, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: []sim.Options{o}, Upstream: bothNative})
+			for _, w := range ways {
+				answer, first := p.numberByResponses(t, w.more != "", true)
+				wantRemembered(t, answer, first, false)
+				if path, body := p.sent(0); path != "/v1/responses" || strings.Contains(body, "encrypted_content") || strings.Contains(body, "pst1") {
+					t.Errorf("the engine was sent %s %s", path, body)
+				}
+			}
+		})
+	}
+}
+
 // TestReasoning_Forgotten: a model that gets no reasoning, in every dialect.
 func TestReasoning_Forgotten(t *testing.T) {
 	t.Parallel()
@@ -191,6 +264,9 @@ func TestReasoning_Forgotten(t *testing.T) {
 			if answer != forgotten {
 				t.Errorf("messages, %s: %q", mode.name, answer)
 			}
+		}
+		if answer, _ := p.numberByResponses(t, false, true); answer != forgotten {
+			t.Errorf("responses: %q", answer)
 		}
 	}
 }

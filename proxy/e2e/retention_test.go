@@ -38,6 +38,11 @@ func retainedCalls() (out []struct{ path, body string }) {
 		add("/v1/responses", `{"model":"talk","stream":`+stream+`,"instructions":"{}","metadata":{"k":"{}"},"input":[{"role":"user","content":[{"type":"input_text","text":"{}"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"{}"}]}`)
 		add("/v1/responses", `{"model":"talk","stream":`+stream+`,"input":[{"role":"user","content":"{}"},{"type":"custom_tool_call","call_id":"{}","name":"{}","input":"{}"},{"type":"custom_tool_call_output","call_id":"{}","output":"{}"},{"type":"function_call","call_id":"d","name":"{}","namespace":"{}","arguments":"{}"},{"type":"compaction","encrypted_content":"{}"}],"tools":[{"type":"custom","name":"{}","description":"{}","format":{"type":"grammar","syntax":"{}","definition":"{}"}},{"type":"namespace","name":"{}","description":"{}","tools":[{"type":"function","name":"{}"}]},{"type":"{}"}]}`)
 		add("/v1/messages", `{"model":"talk","stream":`+stream+`,"max_tokens":20,"messages":[{"role":"user","content":"{}"}],"tools":[{"type":"bash_{}","name":"{}"},{"type":"{}","name":"{}"}]}`)
+		add(chatPath, `{"model":"talk","stream":`+stream+`,"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"a","reasoning":"{}"},{"role":"assistant","content":"b","reasoning_content":"{}","reasoning":"{}"}]}`)
+		add("/v1/messages", `{"model":"talk","stream":`+stream+`,"max_tokens":20,"thinking":{"type":"adaptive","display":"omitted"},"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"{}","signature":"{}"},`+
+			`{"type":"thinking","thinking":"","signature":"pst1{}"},{"type":"redacted_thinking","data":"{}"},{"type":"text","text":"a"}]},{"role":"user","content":"b"}]}`)
+		add("/v1/responses", `{"model":"talk","stream":`+stream+`,"include":["reasoning.encrypted_content"],"reasoning":{"effort":"high"},"input":[{"role":"user","content":"Hi"},{"type":"reasoning","id":"{}","summary":[{"type":"summary_text","text":"{}"}],"encrypted_content":"pst1{}"},`+
+			`{"type":"reasoning","summary":[],"encrypted_content":"{}"},{"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"{}"}]},{"role":"assistant","content":"a"}]}`)
 		add("/v1/completions", `{"model":"talk","stream":`+stream+`,"prompt":"{}","suffix":"{}"}`)
 	}
 	add("/v1/messages/count_tokens", `{"model":"talk","messages":[{"role":"user","content":"{}"}]}`)
@@ -63,7 +68,7 @@ func TestZeroRetention(t *testing.T) {
 	r := startReceiver(t)
 	var console rig.Buffer
 	for _, format := range []string{config.LogFormatJSON, config.LogFormatConsole} {
-		s := rig.Setup{Engines: []sim.Options{{}, {}}, Config: strings.Replace(audioConfig, "upstreams: [{", "tracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+rig.AdminToken+" }\n"+
+		s := rig.Setup{Engines: []sim.Options{{}, {}}, Config: strings.Replace(audioConfig, "upstreams: [{", "seal: { keys: [\"a-key-that-seals-"+retained+"\"] }\ntracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+rig.AdminToken+" }\n"+
 			"stream: { commit_after: 300ms, keepalive: 100ms }\nupstreams: [{ name: up-1, url: \"{{up-1}}\", engine: sim, probe: { interval: 100ms } }, {", 1)}
 		s.Config = strings.ReplaceAll(s.Config, "drain: 5s,", "drain: 5s, first_event: 500ms, answer: 500ms, idle: 500ms,")
 		s.Config = strings.ReplaceAll(s.Config, "id: talk, deployments: [{ upstream: up-0", "id: talk, deployments: [{ upstream: up-1, served: sim }, { upstream: up-0")

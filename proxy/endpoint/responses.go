@@ -84,9 +84,9 @@ func (w *responsesWriter) Describe(about *Answer, o *answer.Options) {
 	id := answerID("", about.RequestID)
 	w.Reset(&dialects.Identity{
 		Model: o.Model, ID: id, Created: o.Created, Now: unixNow, PromptTokens: about.PromptTokens,
+		Seal: about.Seal,
 	})
-	// The log probabilities of reasoning are known by its text.
-	o.ID, o.N, o.PromptTokens, o.StripReasoning = id, 1, 0, !w.RequestInfo.Logprobs()
+	o.ID, o.N, o.PromptTokens, o.StripReasoning = id, 1, 0, !w.RequestInfo.ReadsReasoning()
 }
 
 func unixNow() int64 { return time.Now().Unix() }

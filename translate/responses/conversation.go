@@ -13,6 +13,8 @@ type conversation struct {
 	w         *dialects.ChatWriter
 	images    *dialects.Images
 	inPlace   bool // system messages stay where they stand
+	opener    chat.Opener
+	model     []byte // as the client wrote it, for the opener
 	turn      *assistantTurn
 	arguments *chat.Arguments
 	names     *shownNames
@@ -95,6 +97,7 @@ func (c *conversation) item(i *item, index int) {
 	}
 	switch i.kind {
 	case itemReasoning:
+		c.turn.reasoning = reasoningOf(c.turn.reasoning, i, c.opener, c.model)
 		return
 	case itemForeign:
 		c.foreign = i.noteForeign(c.foreign)
@@ -102,6 +105,7 @@ func (c *conversation) item(i *item, index int) {
 	case itemAssistant, itemToolCall:
 	default:
 		c.turn.end(c.w)
+		c.turn.reasoning = c.turn.reasoning[:0] // nothing was said with it
 	}
 	if i.kind != itemOutput {
 		c.endImages()
@@ -228,18 +232,20 @@ type assistantTurn struct {
 	text      []byte // contents of a JSON string
 	toolCalls []byte // elements of tool_calls
 	count     int    // of them
+	reasoning []byte // like text; what is behind own belongs to the next message
+	own       int
 }
 
 func (a *assistantTurn) reset() {
-	if cap(a.text)+cap(a.toolCalls) > keepBuffer {
+	if cap(a.text)+cap(a.toolCalls)+cap(a.reasoning) > keepBuffer {
 		*a = assistantTurn{}
 	}
-	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0]}
+	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0], reasoning: a.reasoning[:0]}
 }
 
 // say takes a text.
 func (a *assistantTurn) say(v jsonx.Value) {
-	a.open = true
+	a.open, a.own = true, len(a.reasoning)
 	if len(a.text) > 0 {
 		a.text = append(a.text, lineEnd...)
 	}
@@ -248,7 +254,7 @@ func (a *assistantTurn) say(v jsonx.Value) {
 
 // toolCall takes a function call.
 func (a *assistantTurn) toolCall(i *item, c *conversation) {
-	a.open = true
+	a.open, a.own = true, len(a.reasoning)
 	a.toolCalls = dialects.AppendToolCall(a.toolCalls, a.count, i.m[fieldCallID])
 	a.toolCalls = c.names.append(a.toolCalls, i.m[fieldNamespace], i.m[fieldName], i.custom)
 	a.toolCalls = i.appendArguments(append(a.toolCalls, `,"arguments":`...), c.arguments)
@@ -276,11 +282,16 @@ func (a *assistantTurn) end(w *dialects.ChatWriter) {
 	} else {
 		w.Quoted(`,"content":`, a.text)
 	}
+	if a.own > 0 {
+		w.Quoted(`,"`+chat.NameReasoningContent+`":`, a.reasoning[:a.own])
+	}
 	if a.count > 0 {
 		w.String(`,"tool_calls":[`)
 		w.Out = append(w.Out, a.toolCalls...)
 		w.String(`]`)
 	}
 	w.String(`}`)
-	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0]}
+	*a = assistantTurn{
+		text: a.text[:0], toolCalls: a.toolCalls[:0], reasoning: append(a.reasoning[:0], a.reasoning[a.own:]...),
+	}
 }

@@ -13,7 +13,8 @@
 //	                        arguments that are no JSON object are put into one
 //	custom_tool_call        likewise, with {"input":"…"} as arguments
 //	function_call_output    a tool message; its images in a user message behind the turn's outputs
-//	reasoning               dropped
+//	reasoning               reasoning_content of the message behind it; sealed one is opened, a
+//	                        summary dropped
 //	tools                   nested; hosted ones dropped beside functions, refused alone
 //	custom tools            functions with one string, input; the grammar is in the description
 //	tools of a namespace    functions with the name namespace__tool; one that is too long or taken
@@ -24,6 +25,7 @@
 //	max_output_tokens       max_completion_tokens
 //	top_logprobs, include   top_logprobs and logprobs, those of the text alone: reasoning is not
 //	                        shown (message.output_text.logprobs)
+//	include                 reasoning.encrypted_content: the answer has sealed reasoning
 //
 // What chat has under the same name (penalties, stop, seed, top_k, min_p, logit_bias,
 // chat_template_kwargs) is passed on as it stands and checked as on chat. The contract does not
@@ -41,7 +43,9 @@
 //
 // The response object always has all of its members. What it repeats of the request is written
 // once, when the request is translated, and kept as text; the body itself can go. Text and tool
-// calls become output items in the engine's order; reasoning is not shown at all.
+// calls become output items in the engine's order; reasoning is not shown at all. A client
+// that includes reasoning.encrypted_content carries it in items of its own, sealed (package seal),
+// which say nothing but that there is some.
 //
 // One item of a stream is open at a time: a delta goes out as it comes, but deltas of other items
 // wait until the arguments of a tool call are complete. The events carry indexes, so items could

@@ -39,15 +39,21 @@ func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 		dst = w.begin(dst, "response.output_item.added")
 		dst = appendInt(append(dst, `,"output_index":`...), p.item)
 		dst = append(dst, `,"item":`...)
-		if p.kind == kindToolCall {
+		switch p.kind {
+		case kindToolCall:
 			dst = o.appendToolCall(dst, p, nil, statusInProgress)
-		} else {
+		case kindReasoning:
+			dst = o.appendReasoning(dst, p)
+		case kindText, kindRefusal:
 			dst = o.appendItemID(append(dst, `{"id":"`...), p)
 			dst = append(dst, `","type":"message","status":"in_progress","role":"assistant","content":[]}`...)
 		}
 		dst = append(dst, "}\n\n"...)
 	}
-	if p.kind != kindToolCall {
+	if p.kind == kindReasoning {
+		return dst
+	}
+	if p.kind.inMessage() {
 		dst = w.begin(dst, "response.content_part.added")
 		dst = o.appendPlace(dst, p)
 		dst = appendContent(append(dst, `,"part":`...), p, nil, nil)
@@ -104,8 +110,9 @@ func (w *eventWriter) close(dst []byte, o *output, n int) []byte {
 		dst = o.appendPlace(w.begin(dst, "response.function_call_arguments.done"), p)
 		dst = o.appendName(append(dst, `,"name":`...), p)
 		dst = append(append(append(dst, `,"arguments":"`...), o.textOf(p)...), "\"}\n\n"...)
+	case kindReasoning:
 	}
-	if p.kind != kindToolCall {
+	if p.kind.inMessage() {
 		dst = o.appendPlace(w.begin(dst, "response.content_part.done"), p)
 		dst = appendContent(append(dst, `,"part":`...), p, p.text, p.logs)
 		dst = append(dst, "}\n\n"...)

@@ -36,8 +36,19 @@ func translateBody(body []byte, o dialects.Options) (tr *translated, err error) 
 // inPlace is an Options.InPlace.
 func inPlace([]byte) bool { return true }
 
+// fakeOpener opens the blobs of the golden files for the model "model".
+type fakeOpener struct{}
+
+func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
+	text, ours := bytes.CutPrefix(blob, []byte("blob:"))
+	if !ours || string(model) != "model" {
+		return dst, false
+	}
+	return append(dst, text...), true
+}
+
 // Requests: the body of the client, the chat body, and what the answer repeats; or the error. A
-// line "strict" or "in_place" in the comment switches it on. Under "limits" it is held to the rules
+// line "strict", "in_place" or "sealed" (blobs are opened) in the comment switches it on. Under "limits" it is held to the rules
 // of a model as well.
 func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
@@ -46,6 +57,9 @@ func TestRequest(t *testing.T) {
 		o := dialects.Options{Strict: ar.Says("strict"), Refuse: chat.NewRefusedMembers("bootstrap_*")}
 		if ar.Says("in_place") {
 			o.InPlace = inPlace
+		}
+		if ar.Says("sealed") {
+			o.Opener = fakeOpener{}
 		}
 		tr, err := translateBody(ar.Section("request.json"), o)
 		if err == nil {
@@ -192,7 +206,7 @@ func TestAnswer(t *testing.T) {
 		completion := ar.Section("completion.json")
 		if completion == nil && failure == nil {
 			var err error
-			if completion, err = assemble(bytes.NewReader(upstream), !newStream(t, request).RequestInfo.Logprobs()); err != nil {
+			if completion, err = assemble(bytes.NewReader(upstream), !newStream(t, request).RequestInfo.ReadsReasoning()); err != nil {
 				t.Fatal(err)
 			}
 		}

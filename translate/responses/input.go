@@ -20,7 +20,7 @@ const (
 )
 
 var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id",
-	"namespace", "input")
+	"namespace", "input", "encrypted_content")
 
 // The members of an item that are read, whatever its type. All others (ids, statuses, phases) are
 // left alone.
@@ -35,6 +35,7 @@ const (
 	fieldID
 	fieldNamespace
 	fieldInput
+	fieldEncryptedContent
 	fieldCount
 )
 
@@ -103,7 +104,7 @@ func checkItem(v jsonx.Value) (item, *fault) {
 		if f = chat.RequiredString("call_id", i.m[fieldCallID]); f == nil {
 			f = i.checkContent("output", i.m[fieldOutput])
 		}
-	case itemReasoning, itemForeign: // whatever it holds, it goes no further
+	case itemReasoning, itemForeign: // what cannot be read of it goes no further
 	}
 	return i, f
 }

@@ -102,6 +102,8 @@ func (n *Native) Read(ev sse.Event) (sse.Event, error) {
 	switch t := e[nativeType]; {
 	case t.EqualText("response.output_text.delta"):
 		n.text(answer.MemberContent, e[nativeDelta])
+	case t.EqualText("response.reasoning_text.delta"), t.EqualText("response.reasoning_summary_text.delta"):
+		n.reader.Text(answer.MemberReasoning, e[nativeDelta])
 	case t.EqualText("response.refusal.delta"):
 		n.text(answer.MemberRefusal, e[nativeDelta])
 	case t.EqualText("response.function_call_arguments.delta"):
@@ -297,6 +299,18 @@ func message(w *answer.CompletionBuilder, parts jsonx.Value) {
 	}
 }
 
+// appendReasoningTexts appends the text of reasoning, which some engines call its summary.
+func appendReasoningTexts(dst []byte, content, summary jsonx.Value) []byte {
+	parts := content
+	if !content.IsArray() || content.Len() == 0 {
+		parts = summary
+	}
+	for it := parts.Iter(); parts.IsArray() && it.Next(); {
+		dst = append(dst, dialects.Text(it.Value().Get("text"))...)
+	}
+	return dst
+}
+
 // finishOf says why a response ended, in the words of chat.
 func finishOf(response jsonx.Value, toolCalls bool) string {
 	switch reason := response.Get("incomplete_details").Get("reason"); {
@@ -344,6 +358,8 @@ func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 		switch {
 		case m[itemMemberType].EqualText("message"):
 			message(&w, m[itemMemberContent])
+		case m[itemMemberType].EqualText("reasoning"):
+			w.Reasoning = appendReasoningTexts(w.Reasoning, m[itemMemberContent], it.Value().Get("summary"))
 		case m[itemMemberType].EqualText("function_call"):
 			w.AddToolCall(dialects.Text(m[itemMemberCallID]), dialects.Text(m[itemMemberName]),
 				dialects.Text(m[itemMemberArguments]))

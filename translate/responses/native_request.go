@@ -10,7 +10,7 @@ import (
 // NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect
 // itself: the client's bytes, with these changes and no others. The model has the engine's name;
 // the token limit and the effort are the checked ones; store is false; members that steer an
-// engine go, and so do prompt_cache_key, include (it asks for reasoning, which is not shown),
+// engine go, and so do prompt_cache_key, include (engines seal no reasoning),
 // previous_input_messages (a second, unchecked conversation) and the tools that run elsewhere or
 // that tool_choice does not allow. Tools of a namespace become functions. Arguments of tool calls
 // that are no JSON object become one, as engines refuse others. body is one that Decode has
@@ -41,6 +41,7 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte 
 	}
 	t.edit(&edits, root.Get("tools"))
 	editHistory(&edits, root.Get("input"), &t.shown)
+	editReasoning(&edits, root.Get("input"), n)
 	return edits.Segments(segs, body)
 }
 

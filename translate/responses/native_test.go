@@ -81,7 +81,12 @@ func TestNative(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := chat.NativeRequest{Served: "served", Stream: ar.Says("stream"), MaxTokens: tr.chat.Tokens.Max, Effort: tr.chat.Reasoning.Effort, Refuse: chat.NewRefusedMembers("bootstrap_*")}
+			n := chat.NativeRequest{Served: "served", Stream: ar.Says("stream"), MaxTokens: tr.chat.Tokens.Max, Effort: tr.chat.Reasoning.Effort, Refuse: chat.NewRefusedMembers("bootstrap_*"), Model: tr.chat.Model, Opener: fakeOpener{}}
+			for _, word := range []string{chat.ReasoningLoop, chat.ReasoningNone} {
+				if ar.Says(word) {
+					n.ReasoningHistory = word
+				}
+			}
 			out := bytes.Join(NativeSegments(nil, body, &n), nil)
 			if !json.Valid(out) || bytes.Contains(out, []byte("SECRET")) {
 				t.Errorf("the engine is sent %s", out)

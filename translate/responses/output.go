@@ -4,7 +4,9 @@ import (
 	"penstock/translate"
 	"penstock/translate/chat/answer"
 	"penstock/translate/chat/toolcall"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
+	"penstock/translate/seal"
 	"penstock/translate/sse"
 )
 
@@ -15,10 +17,14 @@ const (
 	kindText kind = iota
 	kindRefusal
 	kindToolCall
+	kindReasoning // that the client has sealed
 )
 
-// part is a piece of the answer that streams by itself: a text or a refusal in a message, or a tool
-// call.
+// inMessage reports whether a part of the kind is one of a message.
+func (k kind) inMessage() bool { return k == kindText || k == kindRefusal }
+
+// part is a piece of the answer that streams by itself: a text or a refusal in a message, a tool
+// call, or reasoning.
 type part struct {
 	kind     kind
 	joins    bool // it is in the same message as the part before it
@@ -33,6 +39,8 @@ type part struct {
 	input    *customInput // of a custom tool; text has what it has found
 	logs     []byte       // log probabilities of a text so far, elements with commas
 	logSent  int          // how much of them has been sent
+
+	reasoning []byte // of kindReasoning, until it is sealed; text has the blob then
 }
 
 // state is how far a part has been sent.
@@ -51,15 +59,17 @@ type output struct {
 	id       string // of the response, without a prefix
 	logprobs bool   // those of the text are in it
 	tools    clientTools
-	inputs   int    // bytes of custom tools' inputs
-	parts    []part // in the order of their first appearance
+	sealed   bool     // reasoning is in it
+	box      seal.Box // for it
+	kept     int      // bytes of custom tools' inputs, and of reasoning
+	parts    []part   // in the order of their first appearance
 }
 
 // keepParts is the number of parts whose memory is kept.
 const keepParts = 16
 
-func (o *output) reset(id string, promptTokens int, info *RequestInfo) {
-	o.reader.Reset(id, promptTokens)
+func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
+	o.reader.Reset(i.ID, i.PromptTokens)
 	parts := o.parts[:cap(o.parts)]
 	if len(parts) > keepParts {
 		parts = nil
@@ -71,14 +81,20 @@ func (o *output) reset(id string, promptTokens int, info *RequestInfo) {
 		}
 		parts[n] = part{text: text} // log probabilities are rare: their memory is not kept
 	}
-	*o = output{reader: o.reader, id: id, logprobs: info.logprobs, tools: info.tools, parts: parts[:0]}
+	*o = output{
+		reader: o.reader, id: i.ID, logprobs: info.logprobs, tools: info.tools, sealed: info.reasoning, box: i.Seal,
+		parts: parts[:0],
+	}
 }
 
 // take adds the contents of the reader's last event to the parts. The error is a
 // *translate.BadAnswer.
 func (o *output) take() error {
+	if text := o.reader.Reasoning; o.sealed && len(text) > 0 {
+		o.kept += o.lastPart(kindReasoning).keep(text)
+	}
 	if text := o.reader.Content; len(text) > 0 {
-		p := o.textPart(kindText)
+		p := o.lastPart(kindText)
 		p.text = append(p.text, text...)
 		if o.logprobs && len(o.reader.Logprobs) > 0 {
 			if len(p.logs) > 0 {
@@ -89,7 +105,7 @@ func (o *output) take() error {
 		}
 	}
 	if text := o.reader.Refusal; len(text) > 0 {
-		p := o.textPart(kindRefusal)
+		p := o.lastPart(kindRefusal)
 		p.text = append(p.text, text...)
 	}
 	for _, i := range o.reader.ToolCalls.Touched {
@@ -100,9 +116,9 @@ func (o *output) take() error {
 	return nil
 }
 
-// textPart returns the part that a piece of text belongs to: the last one, or a new one. The last
+// lastPart returns the part that a piece of text or reasoning belongs to: the last one, or a new one. The last
 // part is never done.
-func (o *output) textPart(k kind) *part {
+func (o *output) lastPart(k kind) *part {
 	if n := len(o.parts); n > 0 && o.parts[n-1].kind == k {
 		return &o.parts[n-1]
 	}
@@ -141,7 +157,7 @@ func (o *output) readInput(p *part) {
 	if p.custom() {
 		before := len(p.text)
 		p.text = p.input.add(p.text, c.Args[p.input.read:])
-		o.inputs += len(p.text) - before
+		o.kept += len(p.text) - before
 	}
 }
 
@@ -176,15 +192,18 @@ func (o *output) add(k kind) *part {
 	if n > 0 {
 		before := &o.parts[n-1]
 		p.item = before.item + 1
-		if k != kindToolCall && before.kind != kindToolCall {
+		if k.inMessage() && before.kind.inMessage() {
 			p.joins, p.item, p.content = true, before.item, before.content+1
 		}
 	}
 	return p
 }
 
-// textOf returns what p says: contents of a JSON string.
+// textOf returns what p says: contents of a JSON string. Reasoning says nothing.
 func (o *output) textOf(p *part) []byte {
+	if p.kind == kindReasoning {
+		return nil
+	}
 	if p.kind == kindToolCall && !p.custom() {
 		return o.reader.ToolCalls.List[p.toolCall].Args
 	}
@@ -232,6 +251,9 @@ func (o *output) end(n int) {
 	if o.reason() != "" && n == len(o.parts)-1 && !(p.kind == kindToolCall && o.complete(p)) {
 		p.state = stateCut
 	}
+	if p.kind == kindReasoning {
+		p.seal(o.box)
+	}
 	if p.custom() {
 		p.text = p.input.finish(p.text)
 		return
@@ -272,6 +294,9 @@ func (o *output) itemEnd(n int) int {
 // appendItem appends the item that begins with part n as it is now.
 func (o *output) appendItem(dst []byte, n int) []byte {
 	p, end := &o.parts[n], o.itemEnd(n)
+	if p.kind == kindReasoning {
+		return o.appendReasoning(dst, p)
+	}
 	status := statusCompleted
 	if o.parts[end-1].state != stateDone {
 		status = statusIncomplete
@@ -336,6 +361,8 @@ func (o *output) appendItemID(dst []byte, p *part) []byte {
 		prefix = "ctc_"
 	case p.kind == kindToolCall:
 		prefix = "fc_"
+	case p.kind == kindReasoning:
+		prefix = "rs_"
 	}
 	dst = append(append(append(dst, prefix...), o.id...), '_')
 	return appendInt(dst, p.item)
@@ -345,7 +372,7 @@ func (o *output) appendItemID(dst []byte, p *part) []byte {
 func (o *output) appendPlace(dst []byte, p *part) []byte {
 	dst = o.appendItemID(append(dst, `,"item_id":"`...), p)
 	dst = appendInt(append(dst, `","output_index":`...), p.item)
-	if p.kind != kindToolCall {
+	if p.kind.inMessage() {
 		dst = appendInt(append(dst, `,"content_index":`...), p.content)
 	}
 	return dst

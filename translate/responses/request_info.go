@@ -15,11 +15,13 @@ type RequestInfo struct {
 	dropped dialects.Dropped
 
 	logprobs   bool // the answer has log probabilities
+	reasoning  bool // it has sealed reasoning
 	chatFormat bool // the format was given in response_format
 }
 
-// Logprobs reports whether the answer has the log probabilities of its text.
-func (e *RequestInfo) Logprobs() bool { return e.logprobs }
+// ReadsReasoning reports whether the engine's reasoning must be read to write the answer: to seal
+// it, or to tell its log probabilities from those of the text.
+func (e *RequestInfo) ReadsReasoning() bool { return e.reasoning || e.logprobs }
 
 // Dropped returns the names of what was left out of the request.
 func (e *RequestInfo) Dropped() []string { return e.dropped.Names() }

@@ -20,7 +20,7 @@ func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) 
 		w.Out = strconv.AppendInt(w.Out, n, 10)
 	}
 	w.Member(`,"reasoning_effort":`, m[memberReasoning].Get("effort"))
-	info.logprobs = m.wantsLogprobs()
+	info.logprobs, info.reasoning = m.wantsLogprobs(), m.includes(includeReasoning)
 	// What chat has under the same name, for chat to check.
 	for i := memberPresencePenalty; i < memberResponseFormat; i++ {
 		if v := m[i]; chat.Given(v) && (i != memberTopLogprobs || info.logprobs || !idle(i, v)) {
@@ -59,8 +59,8 @@ func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 	w.String(`}`)
 }
 
-// includeLogprobs is the element of include that asks for the log probabilities of the text; others
-// are without effect.
+// includeLogprobs is the element of include that asks for the log probabilities of the text. Others
+// but includeReasoning are without effect.
 const includeLogprobs = "message.output_text.logprobs"
 
 // wantsLogprobs reports whether the answer is to have log probabilities.
@@ -68,8 +68,13 @@ func (m *members) wantsLogprobs() bool {
 	if n, ok := m[memberTopLogprobs].Int(); ok && n > 0 {
 		return true
 	}
+	return m.includes(includeLogprobs)
+}
+
+// includes reports whether include has an element.
+func (m *members) includes(element string) bool {
 	for it := m[memberInclude].Iter(); it.Next(); {
-		if it.Value().EqualText(includeLogprobs) {
+		if it.Value().EqualText(element) {
 			return true
 		}
 	}

@@ -40,7 +40,7 @@ const (
 func (s *Stream) Reset(i *dialects.Identity) {
 	s.identity, s.phase = *i, phaseIdle
 	s.events.seq, s.head = 0, 0
-	s.output.reset(i.ID, i.PromptTokens, &s.RequestInfo)
+	s.output.reset(i, &s.RequestInfo)
 }
 
 // Started reports whether an item of the output has begun.
@@ -53,7 +53,7 @@ func (s *Stream) NextEngine() {
 		s.output.reader.Resume()
 		return
 	}
-	s.output.reset(s.identity.ID, s.identity.PromptTokens, &s.RequestInfo)
+	s.output.reset(&s.identity, &s.RequestInfo)
 }
 
 // Release lets go of the last call's data, for a pool.
@@ -63,7 +63,7 @@ func (s *Stream) Release() {
 }
 
 // Held is about how many bytes s keeps of the stream so far: all of its text and tool calls.
-func (s *Stream) Held() int { return s.output.reader.TextSize() + s.output.inputs }
+func (s *Stream) Held() int { return s.output.reader.TextSize() + s.output.kept }
 
 // Markup returns the word of a model's markup that the text begins with.
 func (s *Stream) Markup() translate.Markup { return s.output.reader.Markup() }

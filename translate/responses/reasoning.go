@@ -1,0 +1,105 @@
+package responses
+
+import (
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+	"penstock/translate/seal"
+)
+
+// The text of reasoning is never in a byte of a response. A client that includes
+// reasoning.encrypted_content carries it sealed from one request to the next.
+
+// includeReasoning is the element of include that asks for sealed reasoning.
+const includeReasoning = "reasoning.encrypted_content"
+
+// keep takes a piece of the reasoning that p is made of: no more than shows that it is too long to
+// be sealed. It returns how many bytes it has kept.
+func (p *part) keep(text []byte) int {
+	text = text[:min(len(text), seal.MaxText+1-len(p.reasoning))]
+	p.reasoning = append(p.reasoning, text...)
+	return len(text)
+}
+
+// seal puts the blob of the reasoning in the place of its text. Where it is too long there is none.
+func (p *part) seal(box seal.Box) {
+	p.text, _ = box.Seal(p.text[:0], p.reasoning)
+	p.reasoning = nil
+}
+
+// appendReasoning appends the item of reasoning, which has a blob once it has ended.
+func (o *output) appendReasoning(dst []byte, p *part) []byte {
+	dst = o.appendItemID(append(dst, `{"id":"`...), p)
+	dst = append(dst, `","type":"reasoning","summary":[],"encrypted_content":`...)
+	if len(p.text) == 0 {
+		return append(dst, "null}"...)
+	}
+	return append(append(append(dst, '"'), p.text...), `"}`...)
+}
+
+// reasoningOf appends the text of an item of reasoning: what is sealed in it, or what another
+// service has shown the client; the contents of a JSON string, and nothing for what was sealed
+// elsewhere.
+func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) []byte {
+	if blob := i.m[fieldEncryptedContent]; blob.HasText() {
+		text, plain := blob.Text()
+		if !plain {
+			text = blob.AppendText(nil)
+		}
+		if opener != nil {
+			dst, _ = opener.Open(dst, model, text)
+		}
+		return dst
+	}
+	if content := i.m[fieldContent]; content.IsArray() {
+		for it := content.Iter(); it.Next(); {
+			if text := it.Value().Get("text"); text.IsString() && it.Value().Get("type").EqualText("reasoning_text") {
+				dst = append(dst, text.Inside()...)
+			}
+		}
+	}
+	return dst
+}
+
+// editReasoning notes the changes by which an engine that speaks the dialect can read the reasoning
+// of the history: sealed items become open ones, and what is not for it goes.
+func editReasoning(edits *jsonx.Edits, input jsonx.Value, n *chat.NativeRequest) {
+	if !input.IsArray() {
+		return
+	}
+	loop, output := 0, false // where the running tool loop begins
+	for it := input.Iter(); it.Next() && n.ReasoningHistory == chat.ReasoningLoop; {
+		switch i := readItem(it.Value()); i.kind {
+		case itemUser:
+			if !output {
+				loop = it.Index()
+			}
+			output = false
+		case itemOutput:
+			output = true
+		default:
+			output = false
+		}
+	}
+	for it := input.Iter(); it.Next(); {
+		i := readItem(it.Value())
+		if i.kind != itemReasoning {
+			continue
+		}
+		wanted, sealed := n.ReasoningHistory != chat.ReasoningNone && it.Index() >= loop, i.m[fieldEncryptedContent].HasText()
+		var text []byte
+		if wanted && sealed {
+			text = reasoningOf(nil, &i, n.Opener, n.Model)
+		}
+		switch {
+		case !wanted, sealed && len(text) == 0:
+			edits.Delete(it.Value())
+		case sealed:
+			open := []byte(`{"type":"reasoning",`)
+			if id := i.m[fieldID]; id.IsString() {
+				open = append(append(append(open, `"id":`...), id.Raw()...), ',')
+			}
+			open = append(append(open, `"summary":[],"content":[{"type":"reasoning_text","text":"`...), text...)
+			edits.Set(it.Value(), append(open, `"}]}`...))
+		}
+	}
+}

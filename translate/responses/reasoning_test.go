@@ -1,0 +1,262 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"penstock/translate/apierr"
+	"penstock/translate/dialects"
+	"penstock/translate/seal"
+	"penstock/translate/sse"
+)
+
+// The sentinel text of these tests is in the reasoning of engines, in one piece and in halves, and must not be in a byte that a
+// client gets.
+const sentinel = "HIDDEN"
+
+var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("model")
+
+// includes is a request for sealed reasoning.
+const includes = `{"model":"model","input":"x","include":["reasoning.encrypted_content"]}`
+
+// sealing is a stream for an answer with sealed reasoning.
+func sealing(t *testing.T) *Stream {
+	t.Helper()
+	s := newStream(t, []byte(includes))
+	identity := testIdentity
+	identity.Seal = testBox
+	s.Reset(&identity)
+	return s
+}
+
+const thoughtful = `data: {"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"The number \u0037 is HID"}}]}
+
+data: {"choices":[{"index":0,"delta":{"reasoning_content":"DEN."}}]}
+
+data: {"choices":[{"index":0,"delta":{"content":"I have "}}]}
+
+data: {"choices":[{"index":0,"delta":{"content":"one."}}]}
+
+data: {"choices":[{"index":0,"delta":{"reasoning":"HIDDEN again"}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
+
+data: [DONE]
+
+`
+
+// itemsOf are the output of a response object.
+func itemsOf(t *testing.T, response []byte) (items []map[string]any) {
+	t.Helper()
+	var r struct{ Output []map[string]any }
+	if err := json.Unmarshal(response, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r.Output
+}
+
+// finalOf is the response object of the last event of a stream.
+func finalOf(t *testing.T, stream []byte) []byte {
+	t.Helper()
+	var c checker
+	events, _ := parseEvents(&c, stream)
+	response, err := json.Marshal(events[len(events)-1].data["response"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+// historyOf is the chat body for a request that sends the items of an answer back.
+func historyOf(t *testing.T, items []map[string]any) string {
+	t.Helper()
+	input := []any{map[string]any{"role": "user", "content": "x"}}
+	for _, i := range items {
+		input = append(input, i)
+	}
+	input = append(input, map[string]any{"type": "function_call_output", "call_id": "c", "output": "ok"})
+	body, err := json.Marshal(map[string]any{"model": "model", "input": input})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := translateBody(body, dialects.Options{Opener: boxOpener{testBox}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(tr.body)
+}
+
+// boxOpener opens by a box whatever the model is called.
+type boxOpener struct{ seal.Box }
+
+func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
+
+// TestSealedReasoning: reasoning is an item with nothing to read, streamed and whole, and reaches the engine again as it was.
+func TestSealedReasoning(t *testing.T) {
+	t.Parallel()
+	stream, failure := relay(sealing(t), strings.NewReader(thoughtful))
+	if failure != nil {
+		t.Fatal(failure)
+	}
+	checkEvents(t, stream, true)
+	completion, err := assemble(strings.NewReader(thoughtful), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := whole(sealing(t), completion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkResponse(t, answer)
+	for _, c := range []struct {
+		way       string
+		out       []byte
+		types     string
+		reasoning string // in the first message of the next request
+	}{
+		{"streamed", finalOf(t, stream), "reasoning message reasoning function_call", `The number \u0037 is HIDDEN.HIDDEN again`},
+		{"whole", answer, "reasoning message function_call", `The number \u0037 is HIDDEN.HIDDEN again`},
+	} {
+		var types []string
+		items := itemsOf(t, c.out)
+		for _, i := range items {
+			types = append(types, i["type"].(string))
+		}
+		if got := strings.Join(types, " "); got != c.types {
+			t.Errorf("%s: %s", c.way, got)
+		}
+		if got := historyOf(t, items); !strings.Contains(got, `"content":"I have one.","reasoning_content":"`+c.reasoning+`","tool_calls"`) {
+			t.Errorf("%s: the engine gets %s", c.way, got)
+		}
+	}
+}
+
+// TestReasoningIsNeverReadable: no byte of a response has the sentinel text, however the answer ends and whatever the client includes.
+func TestReasoningIsNeverReadable(t *testing.T) {
+	t.Parallel()
+	chunks := strings.SplitAfter(thoughtful, "\n\n")
+	requests := map[string]string{
+		"plain":    `{"model":"model","input":"x"}`,
+		"sealed":   includes,
+		"logprobs": `{"model":"model","input":"x","top_logprobs":2,"include":["message.output_text.logprobs","reasoning.encrypted_content"]}`,
+		"summary":  `{"model":"model","input":"x","reasoning":{"effort":"high","summary":"detailed"},"include":["reasoning.encrypted_content"]}`,
+	}
+	for name, request := range requests {
+		for cut := range len(chunks) {
+			for _, end := range []string{"", `data: {"error":{"message":"no","code":500}}` + "\n\n", `data: {"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}` + "\n\n"} {
+				s := newStream(t, []byte(request))
+				identity := testIdentity
+				identity.Seal = testBox
+				s.Reset(&identity)
+				src := strings.Join(chunks[:cut], "") + end
+				out, _ := relay(s, strings.NewReader(src))
+				if bytes.Contains(out, []byte(sentinel)) || bytes.Contains(out, []byte("DEN.")) || bytes.Contains(out, []byte("The number")) {
+					t.Errorf("%s, cut at %d, end %q: the client reads %s", name, cut, end, out)
+				}
+				checkEvents(t, out, true)
+				completion, err := assemble(strings.NewReader(src), false)
+				if err != nil {
+					continue
+				}
+				s.Reset(&identity)
+				if out, err = whole(s, completion); err != nil || bytes.Contains(out, []byte(sentinel)) || bytes.Contains(out, []byte("The number")) {
+					t.Errorf("%s, whole, cut at %d: %v, %s", name, cut, err, out)
+				}
+			}
+		}
+	}
+}
+
+// TestReasoningFails: what is open when a stream fails has no blob.
+func TestReasoningFails(t *testing.T) {
+	t.Parallel()
+	s := sealing(t)
+	out, err := s.Append(nil, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"reasoning":"HIDDEN"}}]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out = s.Fail(out, apierr.Internal(nil))
+	checkEvents(t, out, true)
+	items := itemsOf(t, finalOf(t, out))
+	if len(items) != 1 || items[0]["encrypted_content"] != nil || bytes.Contains(out, []byte(sentinel)) {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestLongReasoning: more than can be sealed is left out, and not held meanwhile.
+func TestLongReasoning(t *testing.T) {
+	t.Parallel()
+	s := sealing(t)
+	piece := []byte(`{"choices":[{"index":0,"delta":{"reasoning":"` + strings.Repeat("r", 100_000) + `"}}]}`)
+	var out []byte
+	var err error
+	for range 20 {
+		if out, err = s.Append(out, sse.Event{Data: piece}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Held() <= seal.MaxText || s.Held() > seal.MaxText+1 {
+		t.Errorf("holds %d bytes", s.Held())
+	}
+	if out, err = s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`)}); err == nil {
+		out, err = s.Finish(out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEvents(t, out, true)
+	if items := itemsOf(t, finalOf(t, out)); len(items) != 2 || items[0]["encrypted_content"] != nil {
+		t.Errorf("%.500s", out)
+	}
+}
+
+// TestNativeReasoning: reasoning that an engine tells in this dialect is sealed like any other.
+func TestNativeReasoning(t *testing.T) {
+	t.Parallel()
+	for _, member := range []string{"reasoning_text", "reasoning_summary_text"} {
+		events := `data: {"type":"response.created","response":{}}
+
+data: {"type":"response.output_item.added","output_index":0,"item":{"type":"reasoning","id":"r"}}
+
+data: {"type":"response.` + member + `.delta","delta":"HID"}
+
+data: {"type":"response.` + member + `.delta","delta":"DEN"}
+
+data: {"type":"response.output_text.delta","delta":"a"}
+
+data: {"type":"response.completed","response":{"status":"completed","output":[]}}
+
+`
+		out, failure := relayNative(sealing(t), strings.NewReader(events))
+		if failure != nil {
+			t.Fatal(failure)
+		}
+		checkEvents(t, out, true)
+		wantSealed(t, finalOf(t, out))
+	}
+	for _, reasoning := range []string{`"content":[{"type":"reasoning_text","text":"HIDDEN"}],"summary":[{"type":"summary_text","text":"x"}]`, `"content":[],"summary":[{"type":"summary_text","text":"HIDDEN"}]`} {
+		var n Native
+		completion, err := n.AppendCompletion(nil, []byte(`{"status":"completed","output":[{"type":"reasoning",`+reasoning+`},{"type":"message","content":[{"type":"output_text","text":"a"}]}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := whole(sealing(t), completion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantSealed(t, out)
+	}
+}
+
+func wantSealed(t *testing.T, response []byte) {
+	t.Helper()
+	items := itemsOf(t, response)
+	blob, _ := items[0]["encrypted_content"].(string)
+	if text, ok := testBox.Open(nil, []byte(blob)); !ok || string(text) != sentinel || len(items) != 2 || bytes.Contains(response, []byte(sentinel)) {
+		t.Errorf("sealed is %q: %s", text, response)
+	}
+}
