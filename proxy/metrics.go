@@ -23,7 +23,14 @@ func (e *Edge) registerGauges() {
 	gauge("penstock_reply_memory_limit_bytes", func() float64 { return float64(e.services.Replies.Limit()) })
 	gauge("penstock_client_connections", func() float64 { return float64(e.listener.Open()) })
 	gauge("penstock_client_connections_limit", func() float64 { return float64(e.listener.Max()) })
-	gauge("penstock_websocket_connections", func() float64 { return float64(e.websockets.Open()) })
+	gauge("penstock_websocket_connections", func() float64 {
+		open, _ := e.websockets.Connections()
+		return float64(open)
+	})
+	gauge("penstock_websocket_connections_total", func() float64 {
+		_, opened := e.websockets.Connections()
+		return float64(opened)
+	})
 	gauge("penstock_accept_errors_total", func() float64 {
 		n := e.listener.AcceptErrors()
 		if e.admin != nil {

@@ -100,6 +100,7 @@ var families = []Family{
 	{"penstock_reply_memory_limit_bytes", Gauge, "What engines' replies may hold together, beyond 64 KiB a call."},
 	{"penstock_client_connections", Gauge, "Open client connections."},
 	{"penstock_websocket_connections", Gauge, "Open client connections that speak WebSocket."},
+	{"penstock_websocket_connections_total", Counter, "Client connections that have spoken WebSocket. Many beside the calls of their clients: conversations are sent whole again and again."},
 	{"penstock_client_connections_limit", Gauge, "Client connections that may be open at once: limits.connections, or less where the process may not open as many descriptors."},
 	{"penstock_client_connections_rejected_total", Counter, "Connections beyond limits.connections."},
 	{"penstock_accept_errors_total", Counter, "Failures to accept a connection, at either listener."},

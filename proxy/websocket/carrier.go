@@ -23,6 +23,7 @@ type Carrier struct {
 
 	mu       sync.Mutex
 	sessions map[*session]struct{}
+	opened   uint64
 }
 
 // New makes a carrier of calls of s.
@@ -91,11 +92,11 @@ func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 		"WebSocket is not served here: send a POST.")
 }
 
-// Open returns how many connections there are.
-func (c *Carrier) Open() int {
+// Connections returns how many connections there are, and have been.
+func (c *Carrier) Connections() (open int, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.sessions)
+	return len(c.sessions), c.opened
 }
 
 // Review ends the connections that may not go on, each when its call has ended: the edge drains,
@@ -113,6 +114,7 @@ func (c *Carrier) Review() {
 func (c *Carrier) add(s *session) {
 	c.mu.Lock()
 	c.sessions[s] = struct{}{}
+	c.opened++
 	c.mu.Unlock()
 }
 

@@ -92,7 +92,7 @@ func TestSilentPeer(t *testing.T) {
 			t.Errorf("%s after %v", why, time.Since(begun))
 		}
 		synctest.Wait()
-		if c.Open() != 0 {
+		if open, _ := c.Connections(); open != 0 {
 			t.Error("it is still open")
 		}
 	})
@@ -119,7 +119,7 @@ func TestIdle(t *testing.T) {
 			t.Error(why)
 		}
 		synctest.Wait()
-		if c.Open() != 0 {
+		if open, _ := c.Connections(); open != 0 {
 			t.Error("it is still open")
 		}
 	})

@@ -33,6 +33,14 @@ var (
 		"As many calls wait on this connection as may (16). Wait for a response.")
 )
 
+// leadOf is the beginning of every message of a named lane; nil: it has none.
+func leadOf(lane string) []byte {
+	if lane == "" {
+		return nil
+	}
+	return appendLane([]byte{'{'}, lane)
+}
+
 // header is one of a request, or of an answer.
 type header struct{ name, value string }
 

@@ -36,7 +36,7 @@ func (w *eventWriter) Write(p []byte) (int, error) {
 		name, data, ok := bytes.Cut(event, []byte{'\n'})
 		if name, named := bytes.CutPrefix(name, eventLine); ok && named {
 			data, _ = bytes.CutPrefix(data, dataLine)
-			if err := w.peer.send(w.message(string(name), data)...); err != nil {
+			if err := w.peer.send(w.message(name, data)...); err != nil {
 				return 0, err
 			}
 		}
@@ -45,16 +45,16 @@ func (w *eventWriter) Write(p []byte) (int, error) {
 }
 
 // message makes the message of an event, in pieces.
-func (w *eventWriter) message(name string, data []byte) [][]byte {
+func (w *eventWriter) message(name, data []byte) [][]byte {
 	w.pieces = w.pieces[:0]
 	if len(w.lead) > 0 {
 		w.pieces = append(w.pieces, w.lead)
 	}
-	if name == "response.created" && len(w.dropped) > 0 { // as the header of a POST's answer tells it
+	if len(w.dropped) > 0 && string(name) == "response.created" { // as the header of a POST's answer tells it
 		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.dropped))
 	}
 	before := len(w.pieces)
-	switch name {
+	switch string(name) {
 	case "response.completed", "response.incomplete":
 		w.response(data, true)
 	case "response.created", "response.in_progress", "response.failed":

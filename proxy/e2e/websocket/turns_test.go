@@ -33,6 +33,9 @@ func TestCalls(t *testing.T) {
 	if n := p.Metric("penstock_websocket_connections"); n != 1 {
 		t.Errorf("%v connections", n)
 	}
+	if n := p.Metric("penstock_websocket_connections_total"); n != 1 {
+		t.Errorf("%v connections have been", n)
+	}
 	if n := p.Metric("penstock_calls_total", `dialect="responses"`, `outcome="ok"`); n != 3 {
 		t.Errorf("%v calls were counted", n)
 	}
