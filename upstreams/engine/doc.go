@@ -26,9 +26,9 @@
 // its answer: one token of chat, an embedding of one word, a second of silence to transcribe. This
 // is what it sends and what an answer is worth; upstreams decides when one is due.
 //
-// Trials (trial.go, trials.go) are what `penstock doctor --try` sends: tiny chat calls, each for one
-// thing that agents need, with the flag to start the engine with where it is missing. Nothing else
-// of the doctor generates.
+// Trials (trial.go, trials.go) are what `penstock doctor --try` sends: tiny chat calls, each for
+// one thing that agents need, with the flag to start the engine with where it is missing.
+// Nothing else of the doctor generates.
 //
 // # Who calls what
 //
