@@ -99,7 +99,7 @@ func complete(x *exchange, q *generate.Request, id string) {
 	}
 	a.told.ID = id
 	if id == "" {
-		a.told.ID = x.p.AnswerID(e.nextID())
+		a.told.ID = x.p.AnswerID.Make(e.nextID())
 	}
 	defer a.release()
 	if !a.enter() || !a.prefill() {

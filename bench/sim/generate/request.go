@@ -517,7 +517,7 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 		}
 		h := textgen.Mix(q.Prompt.Sum()^q.seed, uint64(i)+77)
 		c := profile.ToolCall{
-			ID:   d.Profile.CallID(d.NextID()),
+			ID:   d.Profile.CallID.Make(d.NextID()),
 			Name: string(t.GetStringBytes("function", "name")),
 			Args: string(textgen.AppendInstance(nil, t.Get("function", "parameters"), t.Get("function", "parameters"), h, 0)),
 		}

@@ -1,11 +1,12 @@
 // Package profile is what tells one engine from another on the wire: its headers and habits as
 // data, the shape and the words of its errors, and how it writes chunks and answers.
 //
-// Each value was seen on that engine, or read in its source or its documentation; profiles_text.go
-// and profiles_audio.go say which. A new engine is a row there, and a case in errors.go,
-// refusals.go and chunk_writer.go where it differs from the others. A variant is an engine in
-// another mode: it keeps the family, and with it chunks and errors, of the profile that it is made
-// from.
+// The data is engines.json. Each value was seen on that engine (llama.cpp's server, Ollama,
+// whisper.cpp's server), or read in its source (vLLM, SGLang, TensorRT-LLM, Text Generation
+// Inference, speaches, Kokoro-FastAPI), or in its documentation and reports about it (LM Studio).
+// A new engine is a row there, and a case in errors.go, refusals.go and chunk_writer.go where it
+// differs from the others. A variant is an engine in another mode: a row that says what it is Of;
+// it keeps the family, and with it chunks and errors.
 //
 // A profile decides no order of events and waits for nothing: who answers when is the engine's part
 // of the simulator. It appends bytes and returns errors as values, so that an error can be sent as

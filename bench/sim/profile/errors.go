@@ -24,38 +24,11 @@ func Invalid(param, format string, a ...any) *APIError {
 	return &APIError{Status: 400, Message: fmt.Sprintf(format, a...), Param: param}
 }
 
-// kinds are the names of errors by family and status; below 500 and from 500 on are told by 4 and
-// 5.
-var kinds = map[string]map[int]string{
-	"vllm": {
-		400: "BadRequestError", 401: "AuthenticationError", 403: "AuthenticationError", 404: "NotFoundError",
-		422: "UnprocessableEntityError",
-		429: "RateLimitError", 501: "NotImplementedError", 503: "ServiceUnavailableError",
-		4: "InternalServerError", 5: "InternalServerError",
-	},
-	"sglang": {400: "Bad Request", 500: "InternalServerError"}, // else the status
-	"trtllm": {404: "NotFoundError", 4: "BadRequestError", 5: "InternalServerError"},
-	"llamacpp": {
-		401: "authentication_error", 403: "permission_error", 404: "not_found_error",
-		501: "not_supported_error", 503: "unavailable_error",
-		4: "invalid_request_error", 5: "server_error",
-	},
-	"tgi": {424: "generation", 429: "overloaded", 503: "healthcheck", 4: "validation", 5: "incomplete_generation"},
-	"ollama": {
-		401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error",
-		4: "invalid_request_error", 5: "api_error",
-	},
-	"openai": {
-		401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error",
-		4: "invalid_request_error", 5: "server_error",
-	},
-}
-
 // kind is the profile's name for a status.
 func (p *Profile) kind(status int) string {
-	names, ok := kinds[p.Family]
-	if !ok {
-		names = kinds["openai"]
+	names := p.Kinds
+	if names == nil {
+		names = ByName["openai"].Kinds
 	}
 	for _, n := range []int{status, min(status/100, 5)} {
 		if name := names[n]; name != "" {

@@ -1,6 +1,8 @@
 package profile
 
 import (
+	_ "embed" // of engines.json
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,13 +12,13 @@ import (
 )
 
 // Profile is what tells one engine from another on the wire. Each value was seen on that engine, or
-// read in its source or its documentation: the tables in profiles_*.go say which. Its contents are
-// never changed after New.
+// read in its source or its documentation: doc.go says which. Its contents are never
+// changed after New.
 type Profile struct {
 	Name   string
 	Plays  string   // for people: what it is, and what is special about it
 	Family string   // whose chunks, checks and errors it has: its own name, or that of the engine it is a variant of
-	work   string   // the kinds of work it does, blank between, as in routes; empty: all
+	Work   string   // the kinds of work it does, blank between, as in routes; empty: all
 	Models []string // served when nobody says; nil: "sim"
 	Slots  int      // when nobody says; 0: defaultSlots
 
@@ -27,33 +29,36 @@ type Profile struct {
 	SSEHeaders string // further lines on streams
 	JSONType   string
 	SSEType    string
-	TextType   string        // of pages and errors in plain text
-	NoSpace    bool          // no blank after "data:"
-	Reasoning  string        // member for reasoning text
-	HeadFirst  bool          // a stream's head goes out when the slot is free, not with the first token
-	Roles      roleMode      // where a stream tells the role
-	Loads      bool          // a model is loaded at its first request
-	Joins      bool          // role and first token share a chunk, so do the last events
-	ErrorDone  bool          // [DONE] follows an error event
-	ErrorEvent string        // name of an error event
-	WholeTools bool          // a tool call comes in one delta
-	Latest     bool          // ":latest" may be left out of names
-	OneChoice  bool          // n is ignored
-	FirstTool  bool          // tool_choice is ignored
-	FullInBand bool          // a full queue answers a stream with 200 and an error event
-	LongInBand bool          // a prompt that is too long likewise
-	Typed      bool          // refuses a Content-Type that is not JSON
-	Overrun    bool          // a prompt that fits but leaves too little room is not refused: the answer is cut
-	Local      bool          // on loopback, refuses a Host or Origin that is not local
-	Auth       string        // which paths need the key: "v1", "work", "all", ""
-	Unknown    unknownModel  // what becomes of a model it does not have
-	Ping       time.Duration // between comments in a silent stream
-	Idle       time.Duration // an idle connection's life; 0: for ever
-	PerConn    int           // requests a connection; 0: no bound
-	ErrorClose bool          // an error is the last answer on its connection
-	Health     time.Duration // how long /health takes
-	CallID     func(n uint64) string
-	AnswerID   func(n uint64) string
+	TextType   string         // of pages and errors in plain text
+	NoSpace    bool           // no blank after "data:"
+	Reasoning  string         // member for reasoning text
+	HeadFirst  bool           // a stream's head goes out when the slot is free, not with the first token
+	Roles      roleMode       // where a stream tells the role
+	Loads      bool           // a model is loaded at its first request
+	Joins      bool           // role and first token share a chunk, so do the last events
+	ErrorDone  bool           // [DONE] follows an error event
+	ErrorEvent string         // name of an error event
+	WholeTools bool           // a tool call comes in one delta
+	Latest     bool           // ":latest" may be left out of names
+	OneChoice  bool           // n is ignored
+	FirstTool  bool           // tool_choice is ignored
+	FullInBand bool           // a full queue answers a stream with 200 and an error event
+	LongInBand bool           // a prompt that is too long likewise
+	Typed      bool           // refuses a Content-Type that is not JSON
+	Overrun    bool           // a prompt that fits but leaves too little room is not refused: the answer is cut
+	Local      bool           // on loopback, refuses a Host or Origin that is not local
+	Auth       string         // which paths need the key: "v1", "work", "all", ""
+	Unknown    unknownModel   // what becomes of a model it does not have
+	Ping       time.Duration  // between comments in a silent stream
+	Idle       time.Duration  // an idle connection's life; 0: for ever
+	PerConn    int            // requests a connection; 0: no bound
+	ErrorClose bool           // an error is the last answer on its connection
+	FullError  APIError       // of a full queue
+	NoModel    APIError       // of a model that it does not have, whose name is %s in it
+	Kinds      map[int]string // names of errors by status; those below 500 and from 500 on by 4 and 5
+	Health     time.Duration  // how long /health takes
+	CallID     IDForm
+	AnswerID   IDForm
 	Page404    string // body for unknown paths, empty: an error of the profile's own shape
 }
 
@@ -75,16 +80,45 @@ const (
 	UnknownEcho                 // answered under the asked name
 )
 
-// variant is an engine in another mode: a profile that differs in little from another one, whose
-// family it keeps.
-type variant struct {
-	name, of, plays string
-	change          func(*Profile)
+// UnmarshalText reads where a stream tells the role.
+func (m *roleMode) UnmarshalText(b []byte) error {
+	return oneOf((*uint8)(m), b, "alone", "first", "each")
+}
+
+// UnmarshalText reads what becomes of an unknown model.
+func (m *unknownModel) UnmarshalText(b []byte) error {
+	return oneOf((*uint8)(m), b, "refused", "served", "echo")
+}
+
+func oneOf(to *uint8, b []byte, names ...string) error {
+	i := slices.Index(names, string(b))
+	if i < 0 {
+		return fmt.Errorf("%q is none of %q", b, names)
+	}
+	*to = uint8(i)
+	return nil
+}
+
+// IDForm is how ids look: a form for 32 letters that look random, or for a number of so many.
+type IDForm struct {
+	Form          string
+	From, Numbers uint64
+}
+
+// Make makes the id of a number.
+func (f IDForm) Make(n uint64) string {
+	switch {
+	case f.Numbers > 0:
+		return fmt.Sprintf(f.Form, f.From+n%f.Numbers)
+	case strings.Contains(f.Form, "%"):
+		return fmt.Sprintf(f.Form, Hex32(n))
+	}
+	return f.Form
 }
 
 // Does reports whether the engine does a kind of work.
 func (p *Profile) Does(kind string) bool {
-	return p.work == "" || slices.Contains(strings.Fields(p.work), kind)
+	return p.Work == "" || slices.Contains(strings.Fields(p.Work), kind)
 }
 
 // Is reports whether the profile is one of the named ones or of their families.
@@ -92,21 +126,47 @@ func (p *Profile) Is(names string) bool {
 	return slices.ContainsFunc(strings.Fields(names), func(n string) bool { return n == p.Name || n == p.Family })
 }
 
-// ByName are all of them by name.
+//go:embed engines.json
+var engines []byte
+
+// ByName are all of them by name. A variant is an engine in another mode: it differs in little from
+// the one that it is Of, whose family it keeps.
 var ByName = func() map[string]*Profile {
+	var rows []json.RawMessage
+	must(json.Unmarshal(engines, &rows))
 	byName := map[string]*Profile{}
-	for _, p := range slices.Concat(textProfiles, audioProfiles) {
-		p.Family = p.Name
-		byName[p.Name] = &p
-	}
-	for _, v := range slices.Concat(textVariants, audioVariants) {
-		p := *byName[v.of]
-		p.Name, p.Plays = v.name, v.plays
-		v.change(&p)
-		byName[p.Name] = &p
+	for _, raw := range rows {
+		var row struct {
+			Profile
+			Of                 string
+			Idle, Ping, Health string
+		}
+		must(json.Unmarshal(raw, &row))
+		if base := byName[row.Of]; base != nil {
+			row.Profile = *base
+			must(json.Unmarshal(raw, &row))
+		} else {
+			row.Family = row.Name
+		}
+		for to, text := range map[*time.Duration]string{
+			&row.Profile.Idle: row.Idle, &row.Profile.Ping: row.Ping, &row.Profile.Health: row.Health,
+		} {
+			if text != "" {
+				d, err := time.ParseDuration(text)
+				must(err)
+				*to = d
+			}
+		}
+		byName[row.Name] = &row.Profile
 	}
 	return byName
 }()
+
+func must(err error) {
+	if err != nil {
+		panic("BUG: engines.json: " + err.Error())
+	}
+}
 
 // Text is all profiles for people.
 func Text() string {

@@ -56,43 +56,22 @@ func (p *Profile) TooLong(prompt, want, size int) APIError {
 // Full is how the profile refuses a request that found no place in its queue. Engines whose queue
 // has no bound never say it: then it is what the one in front of them would say.
 func (p *Profile) Full() APIError {
-	err := APIError{Status: 503}
-	switch p.Family {
-	case "sglang":
-		err.Message = "The request queue is full."
-	case "llamacpp":
-		err.Message = "no slot available"
-	case "ollama":
-		err.Message = "server busy, please try again.  maximum pending requests exceeded"
-	case "openai":
-		err.Message = "The engine is currently overloaded, please try again later"
-	case "tgi":
-		err.Status, err.Message = 429, "Model is overloaded"
-	default:
-		err.Message = "The server is overloaded: the maximum number of queued requests is reached. Please try again later."
+	if p.FullError.Message != "" {
+		return p.FullError
 	}
-	return err
+	return APIError{
+		Status:  503,
+		Message: "The server is overloaded: the maximum number of queued requests is reached. Please try again later.",
+	}
 }
 
 // UnknownModelError is how the profile refuses a model that it does not have.
 func (p *Profile) UnknownModelError(asked string) APIError {
-	err := APIError{Status: 404, Message: "The model `" + asked + "` does not exist.", Param: "model"}
-	switch p.Name {
-	case "ollama":
-		err.Message, err.Param = "model '"+asked+"' not found", ""
-	case "openai":
-		err.Message, err.Code = "The model `"+asked+"` does not exist or you do not have access to it.", "model_not_found"
-	case "lmstudio":
-		err.Message, err.Code, err.Kind = "Model \""+asked+"\" not found.", "model_not_found", "invalid_request_error"
-	case "llamacpp-router":
-		err.Status, err.Param = 400, ""
-		err.Message = fmt.Sprintf("model '%s' not found", asked)
-	case "speaches":
-		err.Message = "Model '" + asked + "' is not installed locally. You can download the model using `POST /v1/models`"
-	case "kokoro":
-		err.Status, err.Message = 400, "Unsupported model: "+asked
-		err.Code, err.Kind = "invalid_model", "invalid_request_error"
+	err := p.NoModel
+	if err.Message == "" {
+		err = APIError{Status: 404, Message: "The model `%s` does not exist.", Param: "model"}
 	}
+	err.Message = strings.Replace(err.Message, "%s", asked, 1)
 	return err
 }
 
