@@ -190,6 +190,8 @@ const (
 	// QuirkDeveloperAsSystem: chat templates there know no role developer, so its messages are sent as
 	// system.
 	QuirkDeveloperAsSystem = "developer_as_system"
+	// QuirkTokenTimings: timings_per_token puts timings, with the counts so far, on every chunk.
+	QuirkTokenTimings = "token_timings"
 	// QuirkContinuesAnswers: a last message that is the assistant's is gone on with, without a member
 	// that asks for it.
 	QuirkContinuesAnswers = "continues_answers"
@@ -199,6 +201,7 @@ const (
 var EngineQuirks = []string{
 	QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand,
 	QuirkStreamsTranscriptions, QuirkDeveloperAsSystem, QuirkContinuesAnswers,
+	QuirkTokenTimings,
 }
 
 // EngineOperations are the keys that Engine.Paths may hold.

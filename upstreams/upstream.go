@@ -103,7 +103,7 @@ func (u *Upstream) Native(dialect string) bool {
 // ContinuesAnswers reports whether the engine of an upstream is known to go on with an answer that
 // a request has begun.
 func ContinuesAnswers(u *Upstream) bool {
-	return u.settings.Load().spec.Prefill == config.PrefillProven || u.Engine().ContinuesAnswers()
+	return u.settings.Load().spec.Prefill == config.PrefillProven || engine.ContinuesAnswers(u.Engine())
 }
 
 // State returns where in its life the upstream is.

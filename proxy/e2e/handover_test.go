@@ -226,3 +226,49 @@ func TestResume(t *testing.T) {
 		}
 	}
 }
+
+// TestNotResumed: what no engine can be handed a part of, or no engine is known to go on with, ends with an error, as it does
+// where nothing is resumed.
+func TestNotResumed(t *testing.T) {
+	t.Parallel()
+	const proven = "openai, prefill: proven"
+	for name, c := range map[string]struct {
+		engine, model, members string
+		resumed                float64
+	}{
+		"a call":         {"sim", "retry: { resume: 1 }", `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}}],"sim":{"tool_calls":1}`, 0},
+		"two choices":    {"sim", "retry: { resume: 1 }", `"n":2`, 0},
+		"a schema":       {"sim", "retry: { resume: 1 }", `"response_format":{"type":"json_object"}`, 0},
+		"a grammar":      {"sim", "retry: { resume: 1 }", `"guided_regex":"[a-z ]+"`, 0},
+		"logprobs":       {"sim", "retry: { resume: 1 }", `"logprobs":true`, 0},
+		"reasoning":      {"sim", "retry: { resume: 1 }", `"reasoning_effort":"high","sim":{"reasoning":30}`, 0},
+		"not known to":   {"openai", "retry: { resume: 1 }", `"temperature":0`, 0},
+		"not asked for":  {"sim", "retry: { resume: 0 }", `"temperature":0`, 0},
+		"proven to":      {proven, "retry: { resume: 1 }", `"temperature":0`, 1},                   // and that engine is lost as well
+		"all of a limit": {"sim", "retry: { resume: 1 }", `"max_tokens":4,"sim":{"tokens":40}`, 0}, // nothing is left to say
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: rig.Two(), Config: fmt.Sprintf(`
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams:
+  - { name: up-0, url: "{{up-0}}", engine: %[1]s, %[2]s }
+  - { name: up-1, url: "{{up-1}}", engine: %[1]s, %[2]s }
+models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }], %[3]s }]
+`, c.engine, rig.QuietProbes, c.model)})
+			for _, e := range p.Engines {
+				e.SetFault(sim.Fault{Spec: "reset-after=5", Count: 1})
+			}
+			r := p.Post(chatPath, p.Chat(`"stream":true,`+c.members)).WantStatus(200)
+			broken := strings.Contains(r.Body, `"error":{`)
+			if n := p.Metric("penstock_streams_resumed_total"); n != c.resumed || broken == strings.HasSuffix(r.Body, "data: [DONE]\n\n") {
+				t.Errorf("%v streams were resumed: %s", n, r.Body)
+			}
+			l := p.LastCall()
+			if whole := name == "all of a limit"; broken == whole || l.Resumed != int(c.resumed) || l.Attempts != 1+l.Resumed {
+				t.Errorf("broken %v, the log says %+v", broken, l)
+			}
+		})
+	}
+}

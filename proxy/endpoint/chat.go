@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"penstock/config"
+	"penstock/translate/chat"
 	"penstock/translate/chat/answer"
 )
 
@@ -55,6 +56,7 @@ func describeChat(r *chatRequest, about *Answer) {
 	}
 	o.IncludeUsage, o.ContinuousUsage = r.chat.IncludeUsage, r.chat.ContinuousUsage
 	o.StripReasoning = !r.chat.Reasoning.Include
+	o.StripTimings = about.Model.Retry.Resume > 0 && !chat.AsksTimings(r.chat)
 }
 
 const chatIDPrefix = "chatcmpl-"

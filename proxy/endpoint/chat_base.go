@@ -105,6 +105,7 @@ func (b *chatBase) Fill(to Target) (Sending, error) {
 	// tokens there were.
 	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
 	format.ContinuousUsage = format.ContinuousUsage && (b.countsAtStart || resumes)
+	format.TokenTimings = format.TokenTimings && resumes
 	b.segments, b.room = b.chat.Segments(b.segments[:0], b.room[:0], &format)
 	return jsonSending(p.Path(config.OpChat), to.Stream, b.segments), nil
 }
@@ -242,6 +243,7 @@ func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 	t := &chat.EngineFormat{
 		TokenMember:     p.TokenLimitMember(),
 		ContinuousUsage: p.Has(config.QuirkContinuousUsage),
+		TokenTimings:    p.Has(config.QuirkTokenTimings),
 		Reasoning: &chat.ReasoningFormat{
 			Effort: r.Effort, Words: r.Words, Off: members(r.Off), On: members(r.On), History: r.History,
 		},

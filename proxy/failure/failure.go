@@ -38,8 +38,9 @@ func (f *Failure) EngineLost() bool {
 	switch f.Outcome {
 	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Causes of an abort.

@@ -27,6 +27,12 @@ func TestGoOn(t *testing.T) {
 			want: `{"continue_final_message":true,"model":"m","messages":[` + asked +
 				`,{"role":"assistant","content":"Grüß \"Gott\"\n"}],"max_tokens":7}`,
 		},
+		"counts of each token": {
+			body: `{"model":"m","messages":[` + asked + `],"stream":true,"stream_options":{"include_usage":true}}`, begun: &thought,
+			format: EngineFormat{Served: "m", TokenTimings: true},
+			want: `{"timings_per_token":true,"model":"m","messages":[` + asked +
+				`,{"role":"assistant","reasoning_content":"2+2","content":"4"}],"stream":true,"stream_options":{"include_usage":true}}`,
+		},
 		"behind reasoning": {
 			body: `{"model":"m","messages":[` + asked + `],"max_completion_tokens":10}`, begun: &thought, format: EngineFormat{Served: "m"},
 			want: `{"model":"m","messages":[` + asked +

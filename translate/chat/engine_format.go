@@ -23,6 +23,9 @@ type EngineFormat struct {
 	// ContinuousUsage asks for usage on every chunk of a stream, from engines that know
 	// continuous_usage_stats.
 	ContinuousUsage bool
+	// TokenTimings asks for timings on every chunk of a stream, from engines that know
+	// timings_per_token.
+	TokenTimings bool
 	// Reasoning is how the engine takes the effort; nil: the contract's own word in
 	// reasoning_effort.
 	Reasoning *ReasoningFormat

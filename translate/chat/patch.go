@@ -86,6 +86,12 @@ var (
 	usageOfEach = []byte(`{"include_usage":true,"continuous_usage_stats":true}`)
 )
 
+// eachTimings is llama.cpp's member for counts on every chunk.
+const eachTimings = "timings_per_token"
+
+// AsksTimings reports whether the client itself has asked for timings on every chunk.
+func AsksTimings(r *Request) bool { return r.doc.Root().Get(eachTimings).Kind() == jsonx.True }
+
 // patchStream asks for a stream with usage where the client or the format wants one.
 func (r *Request) patchStream(p *patch, format *EngineFormat) {
 	options := r.members[memberStreamOptions]
@@ -99,6 +105,9 @@ func (r *Request) patchStream(p *patch, format *EngineFormat) {
 		p.edits.Set(v, textTrue)
 	default:
 		p.insertMember("stream", textTrue)
+	}
+	if format.TokenTimings && !p.root.Get(eachTimings).Exists() {
+		p.insertMember(eachTimings, textTrue)
 	}
 	whole := usageOnly
 	if format.ContinuousUsage {

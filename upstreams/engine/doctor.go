@@ -23,6 +23,7 @@ var quirkTexts = map[string]string{
 	config.QuirkLoadsOnDemand: "loads a listed model at the first request for it, which is slow",
 
 	config.QuirkStreamsTranscriptions: "answers a transcription with events when asked for a stream",
+	config.QuirkTokenTimings:          "tells counts on every chunk of a stream when asked",
 	config.QuirkContinuesAnswers:      "goes on with a last message that is the assistant's",
 	config.QuirkDeveloperAsSystem:     "knows no role developer: chat messages of that role are sent as system",
 }

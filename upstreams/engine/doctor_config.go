@@ -80,7 +80,7 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 			strings.Join(native, ", "))
 	}
 	proven := func(t Trial) bool { return t.Name == trialPrefill && t.Verdict == TrialOK }
-	if slices.ContainsFunc(d.Tried, proven) && !p.ContinuesAnswers() {
+	if slices.ContainsFunc(d.Tried, proven) && !ContinuesAnswers(p) {
 		b.WriteString("    prefill: proven   # models' retry.resume may use it\n")
 	}
 	if d.Slots == 0 {

@@ -124,7 +124,7 @@ func (p *Profile) Prefill() []Member { return p.prefill }
 
 // ContinuesAnswers reports whether the engine is known to go on with an answer that a request has
 // begun: by itself, or asked by Prefill.
-func (p *Profile) ContinuesAnswers() bool {
+func ContinuesAnswers(p *Profile) bool {
 	return len(p.prefill) > 0 || p.Has(config.QuirkContinuesAnswers)
 }
 

@@ -104,7 +104,7 @@ func Known() config.Known {
 		panic("BUG: " + err.Error()) // the files are part of the program
 	}
 	for _, name := range k.Engines {
-		if p := profiles.byName[name]; p != nil && p.ContinuesAnswers() {
+		if p := profiles.byName[name]; p != nil && ContinuesAnswers(p) {
 			k.Continuing = append(k.Continuing, name)
 		}
 	}

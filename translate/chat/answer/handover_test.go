@@ -48,6 +48,20 @@ func TestRestart_Unannounced(t *testing.T) {
 	}
 }
 
+// Timings before the end, for which the client has not asked, count and are not shown.
+func TestStripTimings(t *testing.T) {
+	var s Stream
+	s.Reset(&Options{Model: "m", ID: "ours", StripTimings: true})
+	out := send(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"content":"Hi"}}],"timings":{"cache_n":3,"prompt_n":4,"predicted_n":5}}`)
+	if u := s.Usage(); strings.Contains(out, "timings") || !u.Known || u.Prompt != 7 || u.Completion != 5 {
+		t.Errorf("%+v: %s", u, out)
+	}
+	out = send(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"timings":{"cache_n":3,"prompt_n":4,"predicted_n":6}}`)
+	if !strings.Contains(out, `"predicted_n":6`) {
+		t.Errorf("the end: %s", out)
+	}
+}
+
 // The usage of a resumed answer has the first prompt, and what both engines have said.
 func TestResume(t *testing.T) {
 	for name, c := range map[string]struct{ each, want string }{

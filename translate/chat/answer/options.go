@@ -23,4 +23,6 @@ type Options struct {
 	// StripReasoning removes reasoning, reasoning_content and reasoning_details (include_reasoning:
 	// false).
 	StripReasoning bool
+	// StripTimings removes timings from chunks before the end, for which the client has not asked.
+	StripTimings bool
 }

@@ -96,7 +96,11 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // clients read choices[0] of any other chunk
 		return dst, nil
 	}
-	BoundIn(&s.out.edits, c.timings)
+	if s.options.StripTimings && c.timings.Exists() && !s.Finished() {
+		s.out.edits.Delete(c.timings)
+	} else {
+		BoundIn(&s.out.edits, c.timings)
+	}
 	usageChunk := summary.choices == 0 && c.usage.IsObject()
 	s.editUsage(c, usageChunk)
 	if usageChunk {

@@ -57,11 +57,12 @@ func (t *streamState) noteChoice(c *Choice) (first bool) {
 func (t *streamState) noteUsage(c *Chunk) bool {
 	if u, ok := readUsage(c.usage); ok {
 		only := c.choices.Index(0)
-		if t.resumed() {
+		switch {
+		case t.resumed():
 			t.usage = t.goOn(u)
-		} else if !only.Exists() {
+		case !only.Exists():
 			t.usage = t.perChoice.addChunk(u, t.choicesSeen-t.unfinished)
-		} else {
+		default:
 			t.usage = t.perChoice.addChoice(u, c, only)
 		}
 		t.usageFinal = t.allFinished(0) && !only.Exists()
