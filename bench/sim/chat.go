@@ -80,6 +80,7 @@ type answer struct {
 
 	arrived, admitted, first time.Time
 	tenant                   *scheduler.SlotHolder // nil: no slot
+	unuse                    func()                // of the model that was loaded for it; nil: none was
 }
 
 // complete takes a request through the queue, the prefill and the decoding.
@@ -145,8 +146,12 @@ func (a *answer) enter() bool {
 		return false
 	}
 	a.tenant, a.admitted = t, time.Now()
-	if x.p.Loads && e.loaded.Add(a.q.Model) && !x.client.pause(loadTime) {
-		return false
+	if x.p.Loads {
+		cold := e.loaded.Add(a.q.Model)
+		a.unuse = e.loaded.Use(a.q.Model, x.c.reset)
+		if cold && !x.client.pause(loadTime) {
+			return false
+		}
 	}
 	e.times.queue.Observe(a.admitted.Sub(a.arrived))
 	if x.t.Hold {
@@ -160,6 +165,9 @@ func (a *answer) enter() bool {
 func (a *answer) release() {
 	if a.tenant == nil {
 		return
+	}
+	if a.unuse != nil {
+		a.unuse()
 	}
 	a.e.slots.Leave(a.tenant)
 	a.tenant = nil

@@ -81,6 +81,9 @@ type Options struct {
 	CancelOnlyStreams bool
 	// StrictSystem refuses a system message anywhere but first, as many chat templates do.
 	StrictSystem bool
+	// Residents is how many models an engine that loads on demand keeps in memory: another one takes
+	// the place of the one that was not asked for the longest, and cuts what works with it. 0: all.
+	Residents int
 	// Events happen by themselves, counted from Start.
 	Events []Event
 	// Record keeps the last 256 inference requests, headers and bodies, for Stats and Recorded.
@@ -109,6 +112,7 @@ type Engine struct {
 	ids      atomic.Uint64
 	models   atomic.Pointer[[]string]
 	sick     atomic.Bool
+	asleep   atomic.Bool
 	loaded   scheduler.LoadedModels
 
 	iterations atomic.Int64 // tokens when trtllm's /metrics was last read
@@ -144,6 +148,7 @@ type Stats struct {
 	Tokens       int64    `json:"tokens"`                 // tokens generated
 	PromptTokens int64    `json:"prompt_tokens"`          // prompt tokens read, cached ones included
 	CachedTokens int64    `json:"cached_tokens"`          // prompt tokens found in the prefix cache
+	Loads        int64    `json:"loads"`                  // times that a model was loaded on demand
 	Preempted    int64    `json:"preempted"`              // times that a running request lost its place to make room
 	LastRequest  *Request `json:"last_request,omitempty"` // only with Options.Record; a copy, the caller's to keep
 }
@@ -171,6 +176,7 @@ func (o Options) defaults() Options {
 func New(o Options) *Engine {
 	o = o.defaults()
 	e := &Engine{o: o, started: time.Now(), server: newServer()}
+	e.loaded.Bound(o.Residents)
 	e.p = profile.ByName[o.Profile]
 	switch {
 	case e.p == nil:
@@ -283,7 +289,7 @@ func (e *Engine) Stats() Stats {
 		Accepted: e.server.accepted.Load(), Requests: c.requests.Load(), Tests: c.tests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(),
 		Rejected: c.rejected.Load(), Probes: c.probes.Load(), Faults: c.faults.Load(), Malformed: c.malformed.Load(),
 		Followed: c.followed.Load(), Preempted: c.preempted.Load(), Tokens: c.generated.Load(), PromptTokens: c.prompted.Load(), CachedTokens: c.cached.Load(),
-		LastRequest: e.record.last(),
+		LastRequest: e.record.last(), Loads: e.loaded.Loads(),
 	}
 }
 
@@ -305,6 +311,7 @@ func (e *Engine) SetSlots(n int) { e.slots.Resize(n) }
 func (e *Engine) Reset() {
 	_ = e.faults.Load()
 	e.sick.Store(false)
+	e.asleep.Store(false)
 	e.strain.clear()
 	e.record.clear()
 	e.cache.Clear()

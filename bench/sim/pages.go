@@ -57,10 +57,12 @@ func state(x *exchange) *pages.State {
 	asked, hit := e.cache.Counts()
 	c, names := &e.counters, *e.models.Load()
 	s := &pages.State{
-		Profile: e.p, Variant: e.p.Name != e.p.Family, Models: names, Loaded: e.loaded.Has, Sick: e.sick.Load(),
+		Profile: e.p, Variant: e.p.Name != e.p.Family, Models: names, Loaded: e.loaded.Has,
+		Sick: e.sick.Load(), Asleep: e.asleep.Load(),
 		Query: x.req.query, Addr: e.Addr(), Created: e.started.Unix(),
 		Started: e.started.UTC().Format(time.RFC3339Nano), Context: e.o.MaxModelLen, Slots: slots,
-		Running: running, Waiting: waiting, Used: used, UsedBlocks: used / scheduler.BlockTokens,
+		Residents: max(1, e.o.Residents),
+		Running:   running, Waiting: waiting, Used: used, UsedBlocks: used / scheduler.BlockTokens,
 		KVSize: e.o.KVTokens, PrefillRate: e.o.PrefillRate, TokenRate: e.o.TokenRate, Speed: throughput(e, running),
 		Requests: c.requests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(), Rejected: c.rejected.Load(),
 		Generated: c.generated.Load(), Prompted: c.prompted.Load(), Cached: c.cached.Load(),

@@ -87,6 +87,10 @@ func serveRequest(x *exchange) {
 		x.fail(profile.APIError{Status: 503, Message: "Loading model"})
 		return
 	}
+	if asleep, ok := sleeps[r.path]; ok && x.p.Family == "vllm" && r.method == "POST" {
+		e.sleep(x, asleep)
+		return
+	}
 	read := r.method == "GET" || r.method == "HEAD"
 	if name, ok := strings.CutPrefix(r.path, "/v1/models/"); ok && read && e.pages.Has("/v1/models/") {
 		modelPage(x, name)
@@ -110,9 +114,24 @@ func serveRequest(x *exchange) {
 		withJSON(x, func(v *fastjson.Value) { action.do(e, x, v) })
 	case x.p.Typed && !isJSONType(r.get("Content-Type")) && !strings.HasPrefix(r.path, "/v1/audio/t"):
 		x.fail(profile.APIError{Status: 400, Message: "Unsupported Media Type: Only 'application/json' is allowed"})
+	case e.asleep.Load():
+		x.client.hang()
 	default:
 		work(kind, x)
 	}
+}
+
+// sleeps are the paths by which a vLLM is put to sleep and woken.
+var sleeps = map[string]bool{"/sleep": true, "/wake_up": false}
+
+// sleep puts the engine to sleep, in which health is good and no request gets an answer, or wakes
+// it, which takes a while.
+func (e *Engine) sleep(x *exchange, asleep bool) {
+	if !asleep && !x.client.pause(loadTime) {
+		return
+	}
+	e.asleep.Store(asleep)
+	x.reply(200, "", nil)
 }
 
 func isJSONType(v string) bool {

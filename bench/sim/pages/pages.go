@@ -91,6 +91,7 @@ type State struct {
 	Name       string   // of the model that is shown
 	Loaded     func(model string) bool
 	Sick       bool
+	Asleep     bool
 	Query      string
 	Addr       string
 
@@ -98,6 +99,7 @@ type State struct {
 	Started              string // the same, as a text
 	Context              int    // tokens
 	Slots                int
+	Residents            int // models in memory
 	Running              int
 	Waiting              int
 	Used                 int // tokens that running requests hold

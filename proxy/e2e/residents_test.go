@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestResidents: three models asked at random of an engine that keeps one, and cuts what runs in a model that it unloads: no call is
+// lost, and at most one of four costs a load.
+func TestResidents(t *testing.T) {
+	t.Parallel()
+	const profile = "llamacpp-router"
+	config := "timeouts: { linger: 0s }\nretry: { attempts: 1 }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\nupstreams:\n" +
+		"  - { name: a, url: \"{{up-0}}\", engine: " + profile + ", concurrency: 4, residents: 1 }\nmodels:\n"
+	for _, id := range []string{"x", "y", "z"} {
+		config += "  - { id: " + id + ", deployments: [{ upstream: a }], queue: { depth: 40, wait: 60s } }\n"
+	}
+	p := start(t, rig.Setup{
+		Engines: []sim.Options{{Profile: profile, Models: []string{"x", "y", "z"}, Residents: 1, TokenRate: 400}}, Config: config,
+	})
+	const callers, each = 12, 10
+	var all sync.WaitGroup
+	for i := range callers {
+		random := rand.New(rand.NewPCG(uint64(i), 7))
+		all.Go(func() {
+			for range each {
+				body := rig.ChatBody([]string{"x", "y", "z"}[random.IntN(3)], fmt.Sprintf(`"max_tokens":%d,"stream":true`, 2+random.IntN(20)))
+				if r := p.Post(chatPath, body).WantStatus(200); !strings.Contains(r.Body, "[DONE]") || strings.Contains(r.Body, `"error"`) {
+					t.Errorf("a call is lost: %q", r.Body)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if loads := p.Engines[0].Stats().Loads; loads < 3 || loads > callers*each/4 {
+		t.Errorf("%d loads for %d calls", loads, callers*each)
+	} else {
+		t.Logf("%d loads for %d calls", loads, callers*each)
+	}
+}
+
+// TestSleepingEngine: a vLLM that sleeps, whose health page is good, gets no call, and the first call for its model wakes it.
+func TestSleepingEngine(t *testing.T) {
+	t.Parallel()
+	engine := rig.StartEngine(t, sim.Options{Profile: "vllm"})
+	p := start(t, rig.Setup{
+		Config: fmt.Sprintf("timeouts: { linger: 0s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\nupstreams:\n"+
+			"  - { name: a, url: %q, engine: vllm, probe: { interval: 200ms }, wake: { url: %q } }\n"+
+			"models:\n  - { id: sim, deployments: [{ upstream: a }], queue: { depth: 9, wait: 60s } }\n", engine.URL(), engine.URL()+"/wake_up"),
+	})
+	for range 2 { // a sleep after a start, too
+		p.Fetch("POST", engine.URL()+"/sleep?level=1").WantStatus(200)
+		p.wantDown()
+		begun := time.Now()
+		var calls sync.WaitGroup
+		for range 4 {
+			calls.Go(func() { p.Post(chatPath, p.Chat("")).WantStatus(200) })
+		}
+		calls.Wait()
+		t.Logf("awake after %v", time.Since(begun))
+	}
+	if n := p.Metric("penstock_upstream_wakes_total", `result="asked"`); n != 2 {
+		t.Errorf("%v requests woke it", n)
+	}
+}
