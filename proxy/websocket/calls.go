@@ -40,7 +40,7 @@ type calls struct {
 	queue   []*turn
 	running bool      // there is a goroutine for calls
 	over    bool      // the connection is
-	heard   time.Time // when the last message came, or the last call ended
+	heard   time.Time // when the last call ended
 }
 
 // callHeaders are those of the upgrade's request that a call reads.
@@ -229,7 +229,7 @@ func (c *calls) endIdle() bool {
 	return !c.running && c.peer.ended.CompareAndSwap(false, true)
 }
 
-// idle returns how long nothing was heard of the client; 0 while a call runs.
+// idle returns how long there was no call; 0 while one runs.
 func (c *calls) idle() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
