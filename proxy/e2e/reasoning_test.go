@@ -17,6 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"penstock/bench/sim"
+	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -268,5 +269,58 @@ func TestReasoning_Forgotten(t *testing.T) {
 		if answer, _ := p.numberByResponses(t, false, true); answer != forgotten {
 			t.Errorf("responses: %q", answer)
 		}
+	}
+}
+
+// TestReasoning_Keys: what one key sealed opens after a rotation as long as the key is there, for nobody else and nowhere else; what
+// does not open is left out and counted, and never an error.
+func TestReasoning_Keys(t *testing.T) {
+	t.Parallel()
+	const keyA, keyB = "a-key-that-seals-with-forty-characters-a", "a-key-that-seals-with-forty-characters-b"
+	otherKey, otherHash, _ := auth.NewKey()
+	with := func(keys string) rig.Setup {
+		return rig.Setup{
+			Engines: recording(), Top: "seal: { keys: [" + keys + "] }", Keys: `- { id: other, hash: "` + otherHash + `" }`,
+			Models: "- { id: second, deployments: [{ upstream: up-0, served: sim }] }",
+		}
+	}
+	p := start(t, with(keyA))
+	body := func(model, blob string) string {
+		return `{"model":"` + model + `","max_tokens":50,"thinking":{"type":"adaptive","display":"omitted"},"messages":[{"role":"user","content":"Hi"},` +
+			`{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"` + blob + `"},{"type":"text","text":"a"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"r"}]}]}`
+	}
+	first := p.Post("/v1/messages", `{"model":"sim","max_tokens":50,"thinking":{"type":"adaptive","display":"omitted"},"messages":[{"role":"user","content":"Hi [[sim {\"secret\":true}]]"}]}`).WantStatus(200)
+	var m struct {
+		Content []struct{ Type, Signature string }
+	}
+	if err := json.Unmarshal([]byte(first.Body), &m); err != nil || m.Content[0].Type != "thinking" {
+		t.Fatalf("%v: %s", err, first.Body)
+	}
+	blob := m.Content[0].Signature
+	try := func(what, result, model, blob string, header ...string) {
+		t.Helper()
+		series := `result="` + result + `"`
+		before := p.Metric("penstock_reasoning_seals_total", series)
+		p.Post("/v1/messages", body(model, blob), header...).WantStatus(200)
+		if got := p.Metric("penstock_reasoning_seals_total", series) - before; got != 1 {
+			t.Errorf("%s: %v more %s", what, got, result)
+		}
+		_, sent := p.sent(0)
+		if opened := strings.Contains(sent, "The number is"); opened != (result == "opened") {
+			t.Errorf("%s: the engine was sent %s", what, sent)
+		}
+	}
+	try("the same key", "opened", "sim", blob)
+	try("another model", "forged", "second", blob)
+	try("another client's key", "forged", "sim", blob, "Authorization: Bearer "+otherKey)
+	try("a byte changed", "forged", "sim", blob[:60]+"AAAA"+blob[64:])
+	try("cut", "forged", "sim", blob[:len(blob)-4])
+	try("of another provider", "foreign", "sim", "EqQBCgIYAhIM1gbcDa9GJwZA2b3h")
+	p.Reload(with(keyB + ", " + keyA))
+	try("rotated", "opened", "sim", blob)
+	p.Reload(with(keyB))
+	try("rotated out", "stale", "sim", blob)
+	if log := p.Log.String(); strings.Contains(log, blob[:40]) || strings.Contains(log, "a-key-that-seals") {
+		t.Error("a key or a blob is in the log")
 	}
 }
