@@ -282,6 +282,9 @@ type Model struct {
 	// ReasoningHistory says which reasoning of earlier turns an engine is sent: loop, that since the
 	// last text of the user; all; none. Empty: loop, but all that a client of chat completions sends.
 	ReasoningHistory string `yaml:"reasoning_history"`
+	// AllowMembers are members of requests that steer an engine and are refused otherwise: a name of
+	// the top level, such as priority, or outer.inner. Those of the list reach this model's engines.
+	AllowMembers []string `yaml:"allow_members"`
 
 	// What follows is the catalog's, published as given.
 

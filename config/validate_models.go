@@ -41,6 +41,11 @@ func (c modelChecks) all() {
 		if m.ReasoningHistory != "" {
 			c.check.oneOf(at+".reasoning_history", "models.reasoning_history", "a choice", m.ReasoningHistory)
 		}
+		for j, name := range m.AllowMembers {
+			if name == "" || strings.HasPrefix(strings.ToLower(name), "x-") || strings.Contains(name, "*") {
+				c.check.fail(element(at+".allow_members", j), "%q cannot be let through: write whole names, none that begins with x-", name)
+			}
+		}
 		c.deployments(at+".deployments", m)
 		c.slots(at, m)
 		c.queue(at+".queue", m.Queue)

@@ -10,6 +10,7 @@ import (
 	"penstock/proxy/multipart"
 	"penstock/translate/apierr"
 	"penstock/translate/forward"
+	"penstock/upstreams/http1/httptoken"
 )
 
 // Fields is what the fields of a form mean to its endpoint. Each is given as it comes, then End.
@@ -192,7 +193,7 @@ func (f *Form) next() error {
 		return f.end()
 	case err != nil:
 		return err
-	case p.File:
+	case p.File || isMedia(p.ContentType):
 		as, err := f.fields.File(p.Name)
 		if err != nil {
 			return err
@@ -209,6 +210,17 @@ func (f *Form) next() error {
 		f.made = appendField(f.made, f.boundary, as, f.value)
 	}
 	return err
+}
+
+// isMedia reports whether a part of that type is a file although it has no file name, which some
+// clients forget.
+func isMedia(contentType string) bool {
+	for _, kind := range [...]string{"audio/", "video/", "image/", "application/octet-stream"} {
+		if len(contentType) >= len(kind) && httptoken.EqualFold(contentType[:len(kind)], kind) {
+			return true
+		}
+	}
+	return false
 }
 
 // readText reads the value of a text field.

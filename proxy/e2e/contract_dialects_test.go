@@ -123,7 +123,7 @@ var speechRows = rows("Speech request", speech, "SpeechRequest", map[string]stri
 	{"model", []string{`"speaks"`}, []string{`5`, `""`, `null`}, nil, nil},
 	{"input", []string{`"a"`}, []string{`5`, `""`, `null`, `["a"]`}, nil, nil},
 	{"voice", []string{`"alloy"`, `null`}, []string{`5`}, nil, nil},
-	{"response_format", []string{`"wav"`, `"mp3"`, `"pcm"`, `null`}, []string{`"aac"`, `5`}, []string{`"flac"`, `"opus"`}, nil},
+	{"response_format", []string{`"wav"`, `"mp3"`, `"pcm"`, `null`}, []string{`"ogg"`, `5`}, []string{`"flac"`, `"opus"`}, nil},
 	{"speed", []string{`0.25`, `1`, `4`}, []string{`0.24`, `4.01`, `"1"`}, []string{`null`}, nil},
 })
 

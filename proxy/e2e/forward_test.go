@@ -183,6 +183,34 @@ func TestSteering_Inside(t *testing.T) {
 	}
 }
 
+// What an operator lets through reaches the engine in every dialect, of that model alone.
+func TestAllowMembers(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Engines: recording(), Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: vllm }]
+models:
+  - { id: open, deployments: [{ upstream: up-0, served: sim }], allow_members: [priority] }
+  - { id: shut, deployments: [{ upstream: up-0, served: sim }] }
+`})
+	for path, rest := range map[string]string{
+		"/v1/chat/completions": `"messages":[{"role":"user","content":"a"}]`,
+		"/v1/messages":         `"max_tokens":4,"messages":[{"role":"user","content":"a"}]`,
+		"/v1/responses":        `"input":"a"`,
+	} {
+		p.Post(path, `{"model":"open","priority":7,`+rest+`}`).WantStatus(200)
+		if sent := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"priority":7`) {
+			t.Errorf("%s: the engine was sent %s", path, sent)
+		}
+		for _, body := range []string{`{"model":"shut","priority":7,` + rest + `}`, `{"model":"open","kv_transfer_params":{},` + rest + `}`, `{"model":"open","x-priority":7,` + rest + `}`} {
+			if r := p.Post(path, body).WantStatus(400); !strings.Contains(r.Body, "steers the engine") {
+				t.Errorf("%s %s: %s", path, body, r.Body)
+			}
+		}
+	}
+}
+
 // startBare starts an edge with one model, talk, on an engine that lists it and leaves everything else to serve.
 func startBare(t *testing.T, serve http.HandlerFunc) *penstock {
 	t.Helper()

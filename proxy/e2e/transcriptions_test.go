@@ -332,3 +332,16 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 		}
 	}
 }
+
+// A part that says it is sound is the file, also without a file name; text that is sent in its place is a mistake.
+func TestTranscriptions_FileWithoutName(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	body := func(kind string) string {
+		return "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nears\r\n--b\r\nContent-Disposition: form-data; name=\"file\"\r\n" + kind + "\r\nRIFF sound\r\n--b--\r\n"
+	}
+	for _, kind := range []string{"Content-Type: audio/wav\r\n", "Content-Type: application/octet-stream\r\n"} {
+		p.Post(transcriptions, body(kind), "Content-Type: multipart/form-data; boundary=b").WantStatus(200)
+	}
+	p.Post(transcriptions, body(""), "Content-Type: multipart/form-data; boundary=b").WantError(400, "invalid_request_error", "invalid_type")
+}

@@ -35,7 +35,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *limit.
 		Features:        m.SupportedFeatures,
 		InputModalities: m.InputModalities,
 		ImageHosts:      f.Images.Hosts,
-		Refuse:          s.Refused,
+		Refuse:          s.Refused.Allow(m.AllowMembers...),
 
 		ReasoningHistory: m.ReasoningHistory,
 	}

@@ -26,7 +26,10 @@ type Snapshot struct {
 	Catalog *catalog.Catalog
 	Models  []Model              // by routing.Route.Index
 	Refused *chat.RefusedMembers // request members that steer some engine
-	Seals   *seal.Keys           // of reasoning that clients carry
+	// RefusedByAll are those of Refused that no model lets through, for a request whose model is not
+	// known yet.
+	RefusedByAll *chat.RefusedMembers
+	Seals        *seal.Keys // of reasoning that clients carry
 }
 
 // Source is what a snapshot is built from.
@@ -46,6 +49,10 @@ func New(from *Source) (*Snapshot, error) {
 	s := &Snapshot{
 		ConfigVersion: &ConfigVersion{Version: 1, Since: from.Now},
 		Config:        f, Credentials: from.Credentials, Refused: refusedMembers(from.Plan.Profiles()),
+	}
+	s.RefusedByAll = s.Refused
+	for i := range f.Models {
+		s.RefusedByAll = s.RefusedByAll.Allow(f.Models[i].AllowMembers...)
 	}
 	var old *routing.Table
 	if from.Running != nil {

@@ -20,6 +20,7 @@ var speechTypes = map[string]string{
 	"flac": "audio/flac",
 	"opus": "audio/ogg",
 	"pcm":  "audio/pcm",
+	"aac":  "audio/aac", // not the contract's; where the engine has it
 }
 
 const (
@@ -88,7 +89,7 @@ func checkFormat(v jsonx.Value) error {
 		return err
 	}
 	if _, ok := speechTypes[string(v.AppendText(nil))]; !ok {
-		return chat.WrongValue("response_format", "must be wav, mp3, flac, opus or pcm").Err()
+		return chat.WrongValue("response_format", "must be wav, mp3, flac, opus, pcm or aac").Err()
 	}
 	return nil
 }

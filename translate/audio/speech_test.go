@@ -51,7 +51,7 @@ func TestSpeechRefuses(t *testing.T) {
 		`{"model":"m","input":"hi","speed":4.01}`:              "speed invalid_value",
 		`{"model":"m","input":"hi","speed":1e999}`:             "speed invalid_value",
 		`{"model":"m","input":"hi","speed":"1"}`:               "speed invalid_type",
-		`{"model":"m","input":"hi","response_format":"aac"}`:   "response_format invalid_value",
+		`{"model":"m","input":"hi","response_format":"ogg"}`:   "response_format invalid_value",
 		`{"model":"m","input":"hi","response_format":["wav"]}`: "response_format invalid_type",
 		`{"model":"m","input":"hi","stream_format":"sse"}`:     "stream_format unsupported_parameter",
 	} {

@@ -43,11 +43,12 @@ var formFields = []string{
 
 // formTypes are the contract's content types of the formats.
 var formTypes = map[string]string{
-	"json":         "application/json",
-	"verbose_json": "application/json",
-	"text":         "text/plain",
-	"srt":          "text/srt",
-	"vtt":          "text/vtt",
+	"json":          "application/json",
+	"verbose_json":  "application/json",
+	"diarized_json": "application/json", // where the engine has it
+	"text":          "text/plain",
+	"srt":           "text/srt",
+	"vtt":           "text/vtt",
 }
 
 const defaultFormat = "json"
@@ -93,7 +94,7 @@ func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 
 func (t *Transcription) responseFormat(value string) error {
 	if formTypes[value] == "" {
-		return chat.WrongValue("response_format", "must be json, text, srt, verbose_json or vtt").Err()
+		return chat.WrongValue("response_format", "must be json, text, srt, verbose_json, diarized_json or vtt").Err()
 	}
 	t.format = value
 	return t.checkGranularities()
@@ -128,8 +129,8 @@ func checkTemperature(value string) error {
 	switch {
 	case err != nil && f == 0:
 		return chat.InvalidType("temperature", "must be a number").Err()
-	case err != nil || f < 0 || f > 1:
-		return chat.WrongValue("temperature", "must be between 0 and 1").Err()
+	case err != nil || f < 0:
+		return chat.WrongValue("temperature", "must be a number of 0 or more").Err() // how high is the engine's to say
 	}
 	return nil
 }

@@ -59,6 +59,7 @@ func TestTranscription(t *testing.T) {
 		{"model=w;stream=true;response_format=srt;file=@9", "response_format=srt file=@9", "text/srt"},
 		{"model=w;file=@9;temperature=1e-2;stream=False", "file=@9 temperature=1e-2 response_format=json", "application/json"},
 		{"model=w;file=@9;temperature=0;beam_size=", "file=@9 temperature=0 beam_size= response_format=json", "application/json"},
+		{"model=w;file=@9;temperature=1.5;response_format=diarized_json", "file=@9 temperature=1.5 response_format=diarized_json", "application/json"},
 		{"model=w;file=@9;temperature=+1E0", "file=@9 temperature=+1E0 response_format=json", "application/json"},
 	} {
 		var tr Transcription
@@ -93,7 +94,6 @@ func TestTranscriptionRefuses(t *testing.T) {
 		"model=w;file=@1;temperature=nan":      "temperature invalid_type",
 		"model=w;file=@1;temperature=0x1p-2":   "temperature invalid_type",
 		"model=w;file=@1;temperature=0.5.5":    "temperature invalid_type",
-		"model=w;file=@1;temperature=1.1":      "temperature invalid_value",
 		"model=w;file=@1;temperature=-1":       "temperature invalid_value",
 		"model=w;file=@1;temperature=1e999":    "temperature invalid_value",
 		"model=w;file=@1;stream=yes":           "stream invalid_type",

@@ -94,7 +94,7 @@ func readInputAudio(v jsonx.Value, _ string) ([]byte, *Invalid) {
 		return nil, e
 	}
 	if !isBase64(textBytes(m[0])) {
-		return nil, WrongValue("data", "must hold the audio in base64 with its padding and without spaces")
+		return nil, WrongValue("data", "must hold the audio in base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
 	if !isFormat(textBytes(m[1])) { // engines write it into a data URL
 		return nil, WrongValue("format", "must be a word such as wav or mp3")

@@ -20,6 +20,7 @@ import (
 //     lowered with it;
 //   - integers that were written 1.0 or 1e2 are written out in digits;
 //   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
+//     its detail original is high, as engines have no such word;
 //   - the effort is in the format's form; reasoning and include_reasoning go: engines do not share
 //     a reading of them, and the edge itself hides reasoning from a client that does not want it;
 //   - the format's Prefill, when the last message is the beginning of the answer;
@@ -223,15 +224,20 @@ var (
 	textPartBegin  = []byte(`{"type":"text","text":`)
 	objectEnd      = []byte(`}`)
 	textSystem     = []byte(`"system"`)
+	textHigh       = []byte(`"high"`)
 )
 
 // patch writes what engines read of the messages: the URL of an image in an object, arguments that
 // are an object, refusals as texts, and, where they know no developer, the system in its place.
 func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	for i := range r.Images {
-		if m := &r.Images[i]; !m.object {
+		m := &r.Images[i]
+		if !m.object {
 			p.edits.Insert(m.start, urlObjectBegin)
 			p.edits.Insert(m.end, objectEnd)
+		}
+		if m.original.Exists() {
+			p.edits.Set(m.original, textHigh)
 		}
 	}
 	for _, v := range r.malformed {

@@ -18,6 +18,7 @@ import (
 type RefusedMembers struct {
 	named  [32][]string // by the five bits of the first byte in which the cases of a letter agree
 	inside []insideRefusal
+	allow  []string // names that an operator lets through
 }
 
 // insideRefusal is a member of the object that a top-level member holds.
@@ -42,6 +43,25 @@ func NewRefusedMembers(patterns ...string) *RefusedMembers {
 		}
 	}
 	return r
+}
+
+// Allow returns r without the members of these names, which an operator lets through: a name of the
+// top level, or outer.inner. Control members stay refused.
+func (r *RefusedMembers) Allow(names ...string) *RefusedMembers {
+	if r == nil || len(names) == 0 {
+		return r
+	}
+	allowing := *r
+	allowing.allow = slices.Concat(r.allow, names)
+	allowing.inside = slices.DeleteFunc(slices.Clone(r.inside), func(in insideRefusal) bool {
+		return slices.Contains(names, in.pattern)
+	})
+	return &allowing
+}
+
+// allows reports whether an operator lets the name through.
+func (r *RefusedMembers) allows(name []byte) bool {
+	return slices.ContainsFunc(r.allow, func(allowed string) bool { return equalFold(name, allowed) })
 }
 
 // Members refuses an object with a member that is among r. The error, an *apierr.Error, names the
@@ -97,7 +117,7 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 		return "", false
 	}
 	for _, p := range r.named[first&31] {
-		if matches(name, p) {
+		if matches(name, p) && !r.allows(name) {
 			return p, true
 		}
 	}
@@ -145,4 +165,27 @@ func matches(name []byte, pattern string) bool {
 		return hasFoldPrefix(name, prefix)
 	}
 	return equalFold(name, pattern)
+}
+
+// engineMembers are members of chat requests that engines have and no dialect does. They mean the
+// same in every dialect, so the others pass them on, too. What would show reasoning or special
+// tokens in the text is not among them.
+var engineMembers = []string{
+	"bad_words", "dry_allowed_length", "dry_base", "dry_multiplier", "dry_penalty_last_n",
+	"dry_sequence_breakers", "dynatemp_exponent", "dynatemp_range", "ebnf", "grammar", "guided_choice",
+	"guided_grammar", "guided_json", "guided_regex", "ignore_eos", "include_stop_str_in_output",
+	"json_schema", "length_penalty", "min_keep", "min_tokens", "mirostat", "mirostat_eta",
+	"mirostat_tau", "regex", "repeat_last_n", "repeat_penalty", "samplers", "stop_token_ids",
+	"structured_outputs", "thinking_budget_tokens", "thinking_token_budget", "top_a", "top_n_sigma",
+	"typical", "typical_p", "xtc_probability", "xtc_threshold",
+}
+
+// Passes reports whether a member of a request in another dialect, that the dialect itself does not
+// have, goes to the engine as on chat: because engines are known for it, or because an operator
+// lets it through.
+func (r *RefusedMembers) Passes(k jsonx.Key) bool {
+	if _, known := slices.BinarySearch(engineMembers, string(k.Name())); known {
+		return true
+	}
+	return r != nil && len(r.allow) > 0 && r.allows(nameOf(k))
 }

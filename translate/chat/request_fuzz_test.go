@@ -74,8 +74,8 @@ func FuzzRequestDecode(f *testing.F) {
 				again.Prompt.Bytes != r.Prompt.Bytes && len(r.Prompt.malformed) == 0 && !r.ToolUse.allowed.limited || len(again.Prompt.Images) != len(r.Prompt.Images) || again.N != r.N {
 				t.Fatalf("another request: %s", out)
 			}
-			if n := plainImages(&r); n > 0 {
-				if got, want := len(again.Messages().Raw()), len(r.Messages().Raw())+n*len(`{"url":}`); got != want {
+			if n, grown := changedImages(&r); n > 0 {
+				if got, want := len(again.Messages().Raw()), len(r.Messages().Raw())+grown; got != want {
 					t.Fatalf("the messages are %d bytes long, want %d: %s", got, want, out)
 				}
 			} else if len(r.Prompt.malformed) == 0 && !bytes.Equal(again.Messages().Raw(), r.Messages().Raw()) {
@@ -88,15 +88,18 @@ func FuzzRequestDecode(f *testing.F) {
 	})
 }
 
-// plainImages counts the images whose URL is a plain string, which is put into an object for the
-// engine.
-func plainImages(r *Request) (n int) {
+// changedImages counts the images that are changed for the engine, and by how many bytes they grow:
+// a URL that is a plain string is put into an object, and the detail original becomes high.
+func changedImages(r *Request) (n, grown int) {
 	for i := range r.Prompt.Images {
-		if !r.Prompt.Images[i].object {
-			n++
+		switch m := &r.Prompt.Images[i]; {
+		case !m.object:
+			n, grown = n+1, grown+len(`{"url":}`)
+		case m.original.Exists():
+			n, grown = n+1, grown+len(`"high"`)-len(m.original.Raw())
 		}
 	}
-	return n
+	return n, grown
 }
 
 // requireOnlyIntended compares the bodies with the standard library's eyes.
@@ -113,7 +116,7 @@ func requireOnlyIntended(t *testing.T, body, out []byte, r *Request, target *Eng
 	if err := json.Unmarshal(after["model"], &served); err != nil || served != target.Served {
 		t.Fatalf("model is %s", after["model"])
 	}
-	if plainImages(r) > 0 || len(r.Prompt.malformed) > 0 {
+	if n, _ := changedImages(r); n > 0 || len(r.Prompt.malformed) > 0 {
 		delete(before, "messages")
 		delete(after, "messages")
 	}

@@ -342,6 +342,7 @@ var ruleCases = []ruleCase{
 	{"part.image_url.detail", partBody(`{"type":"image_url","image_url":{"url":"https://a.com","detail":"low"}}`), "", ""},
 	{"part.image_url.detail", partBody(`{"type":"image_url","image_url":{"url":"https://a.com","detail":"high"}}`), "", ""},
 	{"part.image_url.detail", partBody(`{"type":"image_url","image_url":{"url":"https://a.com","detail":null}}`), "", ""},
+	{"part.image_url.detail", partBody(`{"type":"image_url","image_url":{"url":"https://a.com","detail":"original"}}`), "", ""},
 	{"part.image_url.detail", partBody(`{"type":"image_url","image_url":{"url":"https://a.com","detail":"max"}}`), badValue, "messages[0].content[0].image_url.detail"},
 	{"part.image_url.detail", partBody(`{"type":"image_url","image_url":{"url":"https://a.com","detail":1}}`), badType, "messages[0].content[0].image_url.detail"},
 	{"part.image formats", partBody(`{"type":"image_url","image_url":"` + webpURL + `"}`), "", ""},

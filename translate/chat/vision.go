@@ -31,8 +31,9 @@ type Image struct {
 	// in base64.
 	Bytes int
 
-	object     bool // image_url is an object with the URL inside
-	start, end int  // of the URL in the body
+	object     bool        // image_url is an object with the URL inside
+	original   jsonx.Value // its detail, where that is original
+	start, end int         // of the URL in the body
 }
 
 // Param returns the path of the URL, as in messages[2].content[0].image_url.
@@ -86,6 +87,9 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 		if e := First(checkDetail(o[1]), RequiredString("url", o[0])); e != nil {
 			return e.In("image_url")
 		}
+		if o[1].EqualText(detailOriginal) {
+			m.original = o[1]
+		}
 		v = o[0]
 	default:
 		return WrongType("image_url", "a URL in a string or an object with url", v)
@@ -101,6 +105,9 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 	return nil
 }
 
+// detailOriginal asks for an image as it is. Engines have no such word; high comes nearest.
+const detailOriginal = "original"
+
 func checkDetail(v jsonx.Value) *Invalid {
 	if !Given(v) {
 		return nil
@@ -108,10 +115,10 @@ func checkDetail(v jsonx.Value) *Invalid {
 	if e := RequiredString("detail", v); e != nil {
 		return e
 	}
-	if v.EqualText("auto") || v.EqualText("low") || v.EqualText("high") {
+	if v.EqualText("auto") || v.EqualText("low") || v.EqualText("high") || v.EqualText(detailOriginal) {
 		return nil
 	}
-	return WrongValue("detail", "must be auto, low or high")
+	return WrongValue("detail", "must be auto, low, high or original")
 }
 
 const wantURL = "must be an https URL, or a data URL with a JPEG, PNG or WebP image in base64"
@@ -182,7 +189,7 @@ func (m *Image) readData(s []byte) *Invalid {
 	}
 	data := s[comma+1:]
 	if !isBase64(data) {
-		return WrongValue("", "must hold valid base64 with its padding and without spaces")
+		return WrongValue("", "must hold valid base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
 	var head [12]byte
 	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)]) // whatever fails here is no image

@@ -29,6 +29,16 @@ func (w *ChatWriter) Quoted(s string, contents []byte) {
 	w.Out = append(append(append(append(w.Out, s...), '"'), contents...), '"')
 }
 
+// Passed appends the members of a request that its dialect does not have and engines do.
+func (w *ChatWriter) Passed(root jsonx.Value, own *jsonx.Names, refused *chat.RefusedMembers) {
+	for it := root.Iter(); it.Next(); {
+		if k := it.Key(); own.Index(k) < 0 && refused.Passes(k) {
+			w.Out = append(append(w.Out, ",\""...), k.Name()...)
+			w.Raw(`":`, it.Value())
+		}
+	}
+}
+
 // Comma stands in front of element n of a list.
 func (w *ChatWriter) Comma(n int) {
 	if n > 0 {

@@ -64,12 +64,20 @@ const (
 	memberOutputFormat // what output_config.format was called before
 	memberThread
 	memberContextManagement
-	memberCount
+	// From here on: chat's, which this dialect does not have. They pass as they stand, for chat to
+	// check.
+	memberFrequencyPenalty
+	memberCount = memberFrequencyPenalty + 7
 )
 
-var memberNames = jsonx.NewNames("model", "messages", "max_tokens", "system", "temperature", "top_p", "top_k",
-	"stop_sequences", "stream", "tools", "tool_choice", "metadata", "thinking", "output_config", "output_format", "thread",
-	"context_management")
+var passedNames = []string{
+	"frequency_penalty", "presence_penalty", "repetition_penalty", "min_p", "seed", "logit_bias", "chat_template_kwargs",
+}
+
+var memberNames = jsonx.NewNames(append([]string{
+	"model", "messages", "max_tokens", "system", "temperature", "top_p", "top_k", "stop_sequences", "stream", "tools",
+	"tool_choice", "metadata", "thinking", "output_config", "output_format", "thread", "context_management",
+}, passedNames...)...)
 
 // Decode appends the chat request that body amounts to, and decodes that into the chat request: it
 // borrows what has been appended, which must not change before it is reset. info is filled with
@@ -204,6 +212,12 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	}
 	if f == nil {
 		f = r.outputFormat()
+	}
+	if !o.Count && !o.Strict {
+		for i, name := range passedNames {
+			r.w.Member(`,"`+name+`":`, r.members[memberFrequencyPenalty+i])
+		}
+		r.w.Passed(r.doc.Root(), memberNames, o.Refuse)
 	}
 	r.w.String(`}`)
 	return f

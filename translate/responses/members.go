@@ -46,6 +46,10 @@ const (
 	memberPromptCacheRetention
 	memberContextManagement
 	memberClientMetadata
+	memberMaxTokens // chat's names of max_output_tokens, which count where that is not given
+	memberMaxCompletionTokens
+	memberN
+	memberLogprobs
 	memberCount
 )
 
@@ -57,7 +61,7 @@ var memberNames = []string{
 	"safety_identifier", "presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p",
 	"repetition_penalty", "logit_bias", "chat_template_kwargs", "top_logprobs", "response_format",
 	"include", "truncation", "service_tier", "user", "stream_options", "prompt_cache_retention",
-	"context_management", "client_metadata",
+	"context_management", "client_metadata", "max_tokens", "max_completion_tokens", "n", "logprobs",
 }
 
 var requestMembers = jsonx.NewNames(memberNames...)

@@ -62,7 +62,11 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	}
 	c.write(r.members[memberInput], r.members[memberInstructions])
 	r.members.settings(&r.w, &r.tools, info)
+	if !o.Strict {
+		r.w.Passed(r.doc.Root(), requestMembers, o.Refuse)
+	}
 	r.w.String(`}`)
+	r.members.unmet(&r.dropped)
 	r.members.fillInfo(&r.tools, info)
 	info.dropped = r.dropped | r.tools.dropped
 	if err := into.Decode(r.w.Out[len(dst):]); err != nil {
@@ -171,12 +175,12 @@ func (r *Request) checkPlain() *fault {
 			return f
 		}
 	}
-	for _, m := range [...]int{memberStream, memberParallelToolCalls} {
+	for _, m := range [...]int{memberStream, memberParallelToolCalls, memberLogprobs} {
 		if f := optionalBool(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
 	}
-	for _, m := range [...]int{memberMaxOutputTokens, memberMaxToolCalls} {
+	for _, m := range [...]int{memberMaxOutputTokens, memberMaxToolCalls, memberMaxTokens, memberMaxCompletionTokens} {
 		if f := optionalCount(memberNames[m], r.members[m]); f != nil {
 			return f
 		}

@@ -19,6 +19,10 @@ func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) 
 		w.String(`,"max_completion_tokens":`)
 		w.Out = strconv.AppendInt(w.Out, n, 10)
 	}
+	if !chat.Given(m[memberMaxOutputTokens]) {
+		w.Member(`,"max_tokens":`, m[memberMaxTokens])
+		w.Member(`,"max_completion_tokens":`, m[memberMaxCompletionTokens])
+	}
 	w.Member(`,"reasoning_effort":`, m[memberReasoning].Get("effort"))
 	info.logprobs, info.reasoning = m.wantsLogprobs(), m.includes(includeReasoning)
 	// What chat has under the same name, for chat to check.
@@ -59,12 +63,31 @@ func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 	w.String(`}`)
 }
 
+// unmet adds the members that ask for what is not done here.
+func (m *members) unmet(d *dialects.Dropped) {
+	if chat.Given(m[memberMaxToolCalls]) {
+		d.Member("max_tool_calls")
+	}
+	chats := chat.Given(m[memberMaxTokens]) || chat.Given(m[memberMaxCompletionTokens])
+	if chats && chat.Given(m[memberMaxOutputTokens]) {
+		d.Member("max_tokens")
+	}
+	for _, i := range [...]int{memberN, memberServiceTier, memberTruncation} {
+		if v := m[i]; chat.Given(v) && !idle(i, v) {
+			d.Member(memberNames[i])
+		}
+	}
+}
+
 // includeLogprobs is the element of include that asks for the log probabilities of the text. Others
 // but includeReasoning are without effect.
 const includeLogprobs = "message.output_text.logprobs"
 
 // wantsLogprobs reports whether the answer is to have log probabilities.
 func (m *members) wantsLogprobs() bool {
+	if on, _ := m[memberLogprobs].Bool(); on {
+		return true
+	}
 	if n, ok := m[memberTopLogprobs].Int(); ok && n > 0 {
 		return true
 	}
@@ -182,6 +205,9 @@ func idle(member int, v jsonx.Value) bool {
 		return v.IsArray() && !v.Index(0).Exists()
 	case memberTruncation:
 		return v.EqualText("disabled")
+	case memberN:
+		n, ok := v.Int()
+		return ok && n == 1
 	case memberServiceTier:
 		return v.EqualText("auto") || v.EqualText("default")
 	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers have them, clients return them
