@@ -20,9 +20,7 @@ func Defaults() *File {
 		},
 		Timeouts: Timeouts{
 			Connect:      seconds(2),
-			FirstEvent:   seconds(120),
 			Answer:       seconds(600),
-			Idle:         seconds(60),
 			Total:        0,
 			ClientHeader: seconds(10),
 			ClientBody:   seconds(30),
@@ -45,6 +43,15 @@ func Defaults() *File {
 	}
 }
 
+// What first_event and idle are, where the file leaves them to the engine's progress and that
+// cannot be seen.
+const (
+	FirstEventUnseen = Duration(120 * time.Second)
+	IdleUnseen       = Duration(60 * time.Second)
+)
+
+const byProgress = "15m0s while its engine is seen to work"
+
 // changedDefaults are the settings whose defaults are not those of the first version, and what they
 // were.
 var changedDefaults = []struct {
@@ -52,6 +59,8 @@ var changedDefaults = []struct {
 	is        func(*File) string
 }{
 	{"limits.header", "8KiB", func(f *File) string { return f.Limits.Header.String() }},
+	{"timeouts.first_event", FirstEventUnseen.String(), func(*File) string { return byProgress }},
+	{"timeouts.idle", IdleUnseen.String(), func(*File) string { return byProgress }},
 	{"timeouts.client_idle", "1m0s", func(f *File) string { return f.Timeouts.ClientIdle.String() }},
 }
 

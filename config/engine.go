@@ -117,6 +117,8 @@ type EngineLoad struct {
 	Running []string `yaml:"running"`
 	Waiting []string `yaml:"waiting"`  // likewise
 	KVUsage []string `yaml:"kv_usage"` // 0 to 1; the mean of all matches
+	// counters that rise as long as the engine works; all that are there are added up
+	Progress []string `yaml:"progress"`
 }
 
 // EngineReasoning says how a reasoning effort is told to the engine.
@@ -195,13 +197,15 @@ const (
 	// QuirkContinuesAnswers: a last message that is the assistant's is gone on with, without a member
 	// that asks for it.
 	QuirkContinuesAnswers = "continues_answers"
+	// QuirkBuffersCalls: a tool call is held back until it is whole, which may take minutes.
+	QuirkBuffersCalls = "buffers_calls"
 )
 
 // EngineQuirks are the words that Engine.Quirks may hold.
 var EngineQuirks = []string{
 	QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand,
 	QuirkStreamsTranscriptions, QuirkDeveloperAsSystem, QuirkContinuesAnswers,
-	QuirkTokenTimings,
+	QuirkTokenTimings, QuirkBuffersCalls,
 }
 
 // EngineOperations are the keys that Engine.Paths may hold.
@@ -262,7 +266,8 @@ func (e *Engine) Problems() []string {
 		at := element("load", i)
 		c.path(at+".path", l.Path, true)
 		c.need(l.Format == LoadMetrics || l.Format == LoadJSON, at+".format: must be metrics or json")
-		c.need(len(l.Running)+len(l.Waiting) > 0, at+": name what tells the running or waiting requests")
+		c.need(len(l.Running)+len(l.Waiting)+len(l.Progress) > 0,
+			at+": name what tells the running or waiting requests, or the progress")
 	}
 	for i, v := range e.Capacity {
 		c.value(element("capacity", i), v)

@@ -83,13 +83,15 @@ type Limits struct {
 	Header Bytes `yaml:"header"`
 }
 
-// Timeouts are the clocks of a request. Zero is "no limit" for Total and "at once" for Linger and
-// Drain; it is refused elsewhere.
+// Timeouts are the clocks of a request. Zero is "no limit" for Total, "at once" for Linger and
+// Drain, and leaves FirstEvent and Idle to what the engine shows of its progress; it is refused
+// elsewhere.
 type Timeouts struct {
-	Connect      Duration `yaml:"connect"`
-	FirstEvent   Duration `yaml:"first_event"`   // request written to the first event of a stream, header included
+	Connect Duration `yaml:"connect"`
+	// request written to the first event of a stream, header included; 0: by the engine's progress
+	FirstEvent   Duration `yaml:"first_event"`
 	Answer       Duration `yaml:"answer"`        // request written to the whole of a non-stream reply
-	Idle         Duration `yaml:"idle"`          // silence between reads of a reply
+	Idle         Duration `yaml:"idle"`          // silence between reads of a reply; 0: likewise
 	Total        Duration `yaml:"total"`         // the whole call; 0: off
 	ClientHeader Duration `yaml:"client_header"` // whole request head
 	ClientBody   Duration `yaml:"client_body"`   // silence while a body comes

@@ -141,9 +141,7 @@ func (c processChecks) timeouts(t Timeouts) {
 		d    Duration
 	}{
 		{"connect", t.Connect},
-		{"first_event", t.FirstEvent},
 		{"answer", t.Answer},
-		{"idle", t.Idle},
 		{"client_header", t.ClientHeader},
 		{"client_body", t.ClientBody},
 		{"client_idle", t.ClientIdle},

@@ -229,7 +229,7 @@ func (c modelChecks) modelTimeouts(path string, t ModelTimeouts) {
 		path string
 		d    *Duration
 	}{
-		{"connect", t.Connect}, {"first_event", t.FirstEvent}, {"answer", t.Answer}, {"idle", t.Idle}, {"write", t.Write},
+		{"connect", t.Connect}, {"answer", t.Answer}, {"write", t.Write},
 	} {
 		if r.d != nil {
 			c.check.above0(path+"."+r.path, *r.d)

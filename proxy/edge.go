@@ -80,8 +80,11 @@ func New(o Options) (*Edge, error) {
 		Register: e.registry.Add, Unregister: e.registry.Remove,
 		Lookup:      o.Lookup,
 		OnAddresses: func() { e.reloads.Trigger(reload.SourceAddresses) },
-		OnFree:      queues.SlotFreed,
-		OnRoom:      queues.UpstreamChanged,
+		Stall: func(u *upstreams.Upstream, now time.Time) upstreams.Stall {
+			return e.services.Current().Routes.Stall(u, now)
+		},
+		OnFree: queues.SlotFreed,
+		OnRoom: queues.UpstreamChanged,
 	}); err != nil {
 		return nil, err
 	}

@@ -30,15 +30,16 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 }
 
 // pick chooses among the targets, from start on. Targets that were never probed are asked only when
-// none of the route is up.
+// none of the route is up, and stalled ones when there is no other.
 func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	q.at = upstreams.At(q.Now)
-	c := choice{r: r, q: q, start: start, state: upstreams.StateUp}
-	if best, eligible = r.choose(&c); eligible {
-		return best, true
+	c := choice{r: r, q: q, start: start}
+	for _, c.state = range states {
+		if best, eligible = r.choose(&c); eligible || q.UpOnly {
+			break
+		}
 	}
-	c.state = upstreams.StatePending
-	return r.choose(&c)
+	return best, eligible
 }
 
 // choose has the route's policy choose.

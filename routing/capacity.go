@@ -76,12 +76,11 @@ type Room struct {
 // count. A breaker that is half-open has one slot, for a trial.
 func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 	q.at = upstreams.At(q.Now)
-	state := upstreams.StateUp
-	if !r.anyAllowed(q, state) {
-		if state = upstreams.StatePending; !r.anyAllowed(q, state) {
-			return Room{None: !starting(r, q)}
-		}
+	at := slices.IndexFunc(states[:], func(s upstreams.State) bool { return r.anyAllowed(q, s) })
+	if at < 0 {
+		return Room{None: !starting(r, q)}
 	}
+	state := states[at]
 	room := Room{Shared: u.Limits().Shared}
 	for i := range r.targets {
 		if t := &r.targets[i]; t.Upstream == u && q.allows(t, state) {
@@ -107,10 +106,12 @@ func (r *Route) anyAllowed(q *Query, s upstreams.State) bool {
 }
 
 // eachEligible visits the distinct upstreams that a call could go to now, by the rule of pick:
-// those that are up, else those not yet probed.
+// those in the first of the states that has any.
 func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
-	if !r.visit(now, upstreams.StateUp, visit) {
-		r.visit(now, upstreams.StatePending, visit)
+	for _, s := range states {
+		if r.visit(now, s, visit) {
+			return
+		}
 	}
 }
 
@@ -203,7 +204,7 @@ func starting(r *Route, q *Query) (starting bool) {
 	q.at = upstreams.At(q.Now)
 	for i := range r.targets {
 		t := &r.targets[i]
-		if u := t.Upstream; u.EligibleIn(upstreams.StateUp, q.at) || u.EligibleIn(upstreams.StatePending, q.at) {
+		if slices.ContainsFunc(states[:], func(s upstreams.State) bool { return t.Upstream.EligibleIn(s, q.at) }) {
 			return false
 		}
 		starting = starting || t.wakes(q)

@@ -23,6 +23,7 @@ type Query struct {
 	Tokens  int            // estimated tokens of the call, charged to the lease
 	Prefix  []uint64       // HashBlocks of the prompt, for a route that WantsPrefix
 	Exclude []upstreams.ID // upstreams that this call has tried
+	UpOnly  bool           // no upstream that would be asked for want of a better one
 	Now     time.Time
 	Rand    uint64 // source of chance for ties
 
@@ -49,6 +50,9 @@ func (t *Target) readLoad(l *upstreams.Load, q *Query) {
 	t.Upstream.ReadLoad(l, q.Pool, q.at)
 	t.model.Weigh(l, q.Now)
 }
+
+// states are those in which targets take calls: of each one only if no target is in one before it.
+var states = [...]upstreams.State{upstreams.StateUp, upstreams.StatePending, upstreams.StateStalled}
 
 // Route is one model's way to its engines. It is safe for concurrent use.
 type Route struct {

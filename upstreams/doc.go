@@ -5,7 +5,7 @@
 //
 // # The life of an upstream
 //
-//	added → pending → up ⇄ down → retiring → gone
+//	added → pending → up ⇄ down, up ⇄ stalled → retiring → gone
 //
 // Set.Plan works out what a configuration asks for, Set.Commit adds it and starts a probe at once,
 // Set.Retire takes out what is no longer asked for. An upstream is known by its identity: name,
@@ -17,6 +17,17 @@
 //
 // Pending lasts until the first probe. A route falls back on pending upstreams while none of its
 // own is up, so a restarted edge serves its first requests.
+//
+// # Work that moves
+//
+// Probes ask whether an engine answers, not whether it works. An upstream that has work of ours in
+// which nothing moves, neither the engine's counters nor an answer, is stalled (stall.go, package
+// progress): it gets no new calls, those that have shown nothing to their clients leave it, and
+// generation probes try it until something moves. Routing has a say (Options.Stall): the last
+// target of a route stays, and where many would go at once a failed generation probe is needed.
+//
+// In the other direction answers that flow outrank probes: one that times out while they do counts
+// for nothing, and neither do those before it. An engine that refuses its probes is believed.
 //
 // # What is believed
 //
@@ -113,6 +124,7 @@
 //	ServedModels (models.go)      which models it has: an immutable view, replaced as a whole; and
 //	                              whose turn it is, where it keeps few of them loaded
 //	slots (slots.go)              calls in flight, and the limits
+//	progress.Watch (progress/)    whether work moves; stall.go feeds it and acts on it
 //	reports (reports.go)          what the engine says of its work: others' work, ghosts
 //	penalty (load.go)             failures and refusals as load
 //	Averages (averages.go)        what calls have shown: time to first token, bytes of a token

@@ -66,7 +66,7 @@ func (g *generationProber) failed(by FailureSource) {
 func (g *generationProber) start(pool Pool, trial bool) bool {
 	u, now := g.up, time.Now()
 	p, s := u.probing.current(), u.State()
-	if p == nil || p.generate == nil || u.Mode() != ModeReady || s != StateUp && s != StatePending {
+	if p == nil || p.generate == nil || u.Mode() != ModeReady || !s.takesCalls() {
 		return false
 	}
 	profile, toEnd := u.engine.Load(), u.Breaker.broken()
@@ -75,7 +75,11 @@ func (g *generationProber) start(pool Pool, trial bool) bool {
 	if g.running || now.Sub(g.begun) < generationPause {
 		return false
 	}
-	steps := engine.GenerationSteps(u.settings.Load().kinds[g.served], profile, g.served, toEnd)
+	served := g.served
+	if expected := u.settings.Load().expected; served == "" && len(expected) > 0 { // no call has failed
+		served = expected[0]
+	}
+	steps := engine.GenerationSteps(u.settings.Load().kinds[served], profile, served, toEnd)
 	if len(steps) == 0 {
 		u.Breaker.generation(engine.GenerationRejected, trial, "calls fail", now)
 		return false
@@ -113,10 +117,9 @@ func (g *generationProber) run(
 	defer func() { g.book(result, trial) }()
 	u.hooks.guard.Point(guardGeneration)
 	for i := range steps {
-		begun := time.Now()
-		u.client.answers.Begin()
+		begun, reads := time.Now(), u.client.answers.Reads()
 		result = p.generate(p.ctx, profile, &steps[i], limit)
-		progressed := u.client.answers.End()
+		progressed := u.client.answers.Reads() != reads || u.Progress.MovedSince(begun)
 		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
 		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
 			result.Verdict = engine.GenerationRefused // the probe waited its turn, as long as one client makes it
@@ -134,6 +137,9 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 		defer u.Breaker.trial.Store(false)
 	}
 	u.series.generated[result.Verdict].Inc()
+	if result.Verdict == engine.GenerationOK {
+		u.Progress.Moved(now)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running = false
@@ -142,6 +148,12 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 		Milliseconds: float64(now.Sub(g.begun).Microseconds()) / 1000,
 	}
 	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.last.Result, now)
+}
+
+// failsSince reports whether the newest probe since then has failed.
+func (g *generationProber) failsSince(then time.Time) bool {
+	last := g.newest()
+	return last != nil && last.At.After(then) && last.Result == engine.GenerationFailed.String()
 }
 
 // newest returns the newest result, or nil.
@@ -176,7 +188,7 @@ func (g *generationProber) lookAtDoubt() {
 	g.doubted = 0
 	g.mu.Unlock()
 	switch {
-	case !wanted || u.retiring.Load():
+	case !wanted || u.ending.retiring.Load():
 	case more:
 		g.lookLater()
 	case u.slots.take(PoolText) && !g.start(PoolText, false):
@@ -224,5 +236,5 @@ func (g *generationProber) retrialLater() {
 
 // trialMissing reports whether not every call may be the trial of the half-open breaker.
 func (g *generationProber) trialMissing() bool {
-	return g.up.Breaker.trialMissing() && !g.up.retiring.Load() && g.up.probing.current() != nil
+	return g.up.Breaker.trialMissing() && !g.up.ending.retiring.Load() && g.up.probing.current() != nil
 }

@@ -232,7 +232,7 @@ func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 		u, sent := generating(t, func(int64) engine.Generation { return engine.GenerationFailed })
 		u.failAlone(t, 5)
 		synctest.Wait()
-		u.retiring.Store(true)
+		u.ending.retiring.Store(true)
 		u.probing.stop()
 		synctest.Wait()
 		if sent.Load() != 1 || u.slots.inFlight() != 0 || u.series.generated[engine.GenerationAborted].Get() != 1 || u.Breaker.openUntil.Load() != breakerClosed {
@@ -272,7 +272,7 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 				u.probing.mu.Lock()
 				u.probing.prober.generate = func(_ context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
 					for range c.answers {
-						u.client.answers.BodyCame(c.status)
+						u.client.answers.Came(c.status, []byte("x"))
 					}
 					time.Sleep(limit)
 					return engine.GenerationResult{Verdict: engine.GenerationFailed, Reason: http1.ReasonTimeout}

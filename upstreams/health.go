@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -10,22 +11,30 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/upstreams/engine"
+	"penstock/upstreams/http1"
 	"penstock/upstreams/wake"
 )
 
 // State is where in its life an upstream is.
 type State uint8
 
-// The states. Pending lasts until the first probe; retiring until the last lease is back.
+// The states. Pending lasts until the first probe; retiring until the last lease is back. Stalled
+// is up by its probes, but nothing moves although it has work.
 const (
 	StatePending State = iota
 	StateUp
 	StateDown
 	StateRetiring
+	StateStalled
 )
 
-// String returns the state's name: pending, up, down or retiring.
-func (s State) String() string { return [...]string{"pending", "up", "down", "retiring"}[s] }
+// String returns the state's name: pending, up, down, retiring or stalled.
+func (s State) String() string {
+	return [...]string{"pending", "up", "down", "retiring", "stalled"}[s]
+}
+
+// takesCalls reports whether calls may be sent in this state, if only for want of a better one.
+func (s State) takesCalls() bool { return s == StateUp || s == StatePending || s == StateStalled }
 
 // unreachableRow is how many calls in a row that cannot reach the engine take it down without a
 // probe.
@@ -69,6 +78,14 @@ func (l *liveness) probe(good bool) {
 	}
 }
 
+// flowed takes answers of calls that came although a probe found no time: they outrank it, and
+// those before it.
+func (l *liveness) flowed() {
+	if l.state == StateUp {
+		l.bad, l.suspect, l.unreachable = 0, false, 0
+	}
+}
+
 func (l *liveness) become(s State) {
 	l.state, l.bad, l.suspect, l.unreachable = s, 0, false, 0
 }
@@ -82,7 +99,7 @@ func (l *liveness) outcome(o Outcome, by FailureSource) (look bool) {
 		return true
 	case OutcomeOK, OutcomeRefused, OutcomeRejected, OutcomeModelGone, OutcomeBadResponse:
 		l.unreachable, l.suspect = 0, false // the engine answered
-	case OutcomeClientGone:
+	case OutcomeClientGone, OutcomeStalled:
 	}
 	return false
 }
@@ -125,6 +142,7 @@ type Health struct {
 // healthFacts is what is known of an upstream's health.
 type healthFacts struct {
 	machine  liveness
+	stalled  bool      // no work moves; see stall.go
 	changed  time.Time // when the state last changed
 	probedAt time.Time
 	check    *LastCheck // never written again, as is failure
@@ -170,8 +188,25 @@ func (h *Health) outcome(o Outcome, by FailureSource, now time.Time) (look bool)
 	return look
 }
 
+// probeVerdict is how a probe went.
+type probeVerdict struct {
+	good   bool
+	flows  bool // answers of calls have come since the verdict before
+	status int
+	err    error
+	took   time.Duration
+}
+
+// outranked reports whether the verdict does not count: the engine had no time for the probe, and
+// works for calls.
+func (v *probeVerdict) outranked() bool {
+	var f *http1.Failure
+	return !v.good && v.flows && errors.As(v.err, &f) && f.Kind == http1.Timeout && f.Clock == http1.ClockAnswer
+}
+
 // probeEnded takes a probe's verdict over and reports whether the upstream is up now.
-func (h *Health) probeEnded(good bool, status int, err error, took time.Duration) (up bool) {
+func (h *Health) probeEnded(v probeVerdict) (up bool) {
+	good, status, err, took := v.good, v.status, v.err, v.took
 	now := time.Now()
 	cause := "probe answered"
 	h.mu.Lock()
@@ -185,9 +220,29 @@ func (h *Health) probeEnded(good bool, status int, err error, took time.Duration
 			cause = "probe failed: " + h.facts.check.Reason
 		}
 	}
-	h.facts.machine.probe(good)
+	if v.outranked() {
+		h.facts.machine.flowed()
+	} else {
+		h.facts.machine.probe(good)
+	}
 	h.publish(cause, now)
 	return h.facts.machine.state == StateUp
+}
+
+// StalledSince returns since when the upstream is out because no work moves.
+func (h *Health) StalledSince() (since time.Time, stalled bool) {
+	if h.now() != StateStalled {
+		return time.Time{}, false
+	}
+	return h.read().changed, true
+}
+
+// setStalled notes that no work moves, or that it does again.
+func (h *Health) setStalled(stalled bool, cause string, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.facts.stalled = stalled
+	h.publish(cause, now)
 }
 
 // distrust makes one bad probe enough to take the upstream down.
@@ -216,16 +271,19 @@ func (h *Health) read() healthFacts {
 func (h *Health) publish(cause string, now time.Time) {
 	h.suspect.Store(h.facts.machine.suspect || h.facts.machine.unreachable > 0)
 	before, state := h.now(), h.facts.machine.state
+	if state == StateUp && h.facts.stalled {
+		state = StateStalled
+	}
 	if state == before {
 		return
 	}
-	if state == StateUp && before == StateDown {
+	if state == StateUp && (before == StateDown || before == StateStalled) {
 		h.back()
 		h.returned.Store(ticks(now))
 	}
 	h.facts.changed = now
 	h.state.Store(uint32(state))
-	if state == StateUp {
+	if state == StateUp || state == StateStalled {
 		h.Wake.Here(now)
 	} else {
 		h.Wake.Away(now)

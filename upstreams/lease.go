@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/config"
 	"penstock/upstreams/http1"
 	"penstock/upstreams/residency"
 )
@@ -21,6 +22,9 @@ type Lease struct {
 	model     *ServedModel     // nil: no model's turn was asked for
 	place     *residency.Model // that it has entered; nil: there are no turns
 	weight    int64
+	unread    int64          // of the weight: the prompt, until it brings a first token
+	loading   bool           // it waits for its model to be loaded
+	buffers   bool           // see Buffers
 	exchange  http1.Exchange // here and not behind a pointer, so that a call allocates once
 }
 
@@ -36,7 +40,7 @@ func (*noCopy) Unlock() {}
 // check before the act: the limit and the single half-open trial are decided by compare-and-swap,
 // so the in-flight count never exceeds the limit.
 func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
-	if s := u.State(); s != StateUp && s != StatePending || u.Mode() != ModeReady {
+	if !u.State().takesCalls() || u.Mode() != ModeReady {
 		return nil, false
 	}
 	trial, ok := u.Breaker.admit(key, now)
@@ -50,7 +54,7 @@ func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lea
 		}
 		return nil, false
 	}
-	if u.retiring.Load() { // retired in between: Retire may have seen the slot, so give it back as a release would
+	if u.ending.retiring.Load() { // retired in between: Retire may have seen the slot, so give it back as a release would
 		u.set.giveBack(u, p, trial)
 		return nil, false
 	}
@@ -58,6 +62,8 @@ func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lea
 	l.held.Store(true)
 	l.trial.Store(trial)
 	u.slots.tokens[p].Add(l.weight)
+	u.Progress.Unread(l.weight)
+	l.unread = l.weight
 	return l, true
 }
 
@@ -74,6 +80,7 @@ func (l *Lease) enter(now time.Time) bool {
 	}
 	l.held.Store(false)
 	l.up.slots.tokens[l.pool].Add(-l.weight)
+	l.read()
 	if l.trial.Swap(false) {
 		l.up.Breaker.trial.Store(false)
 		l.up.hooks.room()
@@ -128,11 +135,42 @@ const longTrial = 3 * time.Second
 func (l *Lease) FirstToken(d time.Duration) {
 	if l.place == nil || !l.place.Cold() { // a load says nothing of how fast the engine is
 		l.up.Averages.ttft.learn(d.Seconds(), 0, 0.1)
+		if !l.loading {
+			l.up.Progress.FirstToken(d, l.weight)
+		}
 	} else {
 		l.place.Loaded(d)
 	}
+	l.read()
 	if l.trial.Load() {
 		time.AfterFunc(longTrial, l.passLongTrial)
+	}
+}
+
+// read notes that the prompt is read, or is not to be read any more.
+func (l *Lease) read() {
+	l.up.Progress.Unread(-l.unread)
+	l.unread = 0
+	if l.loading {
+		l.loading = false
+		l.up.Progress.Buffers(-1)
+	}
+}
+
+// load notes that the engine may have to load the model first: its silence shows nothing then.
+func (l *Lease) load() {
+	if l.up.engine.Load().Has(config.QuirkLoadsOnDemand) && l.model.loads() {
+		l.loading = true
+		l.up.Progress.Buffers(1)
+	}
+}
+
+// Buffers notes that the engine may hold the answer back until it is whole: its silence shows
+// nothing.
+func (l *Lease) Buffers() {
+	if !l.buffers {
+		l.buffers = true
+		l.up.Progress.Buffers(1)
 	}
 }
 
@@ -161,6 +199,10 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		return
 	}
 	l.up.slots.tokens[l.pool].Add(-l.weight)
+	l.read()
+	if l.buffers {
+		l.up.Progress.Buffers(-1)
+	}
 	var by FailureSource
 	if l.failedFor != nil {
 		by = *l.failedFor
@@ -187,7 +229,7 @@ func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (ge
 	if o.failed() || o == OutcomeRefused {
 		u.penalty.charge(At(now))
 	}
-	if o == OutcomeClientGone || o == OutcomeTimeout {
+	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled {
 		u.reports.abandon()
 	}
 	if o.failed() {

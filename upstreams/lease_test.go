@@ -313,7 +313,7 @@ func TestStatesAndLeases(t *testing.T) {
 		}
 	}
 	u.bring(StateUp)
-	u.retiring.Store(true)
+	u.ending.retiring.Store(true)
 	if _, ok := u.TryLease("", PoolText, 0, now); ok || u.State() != StateRetiring {
 		t.Error("a lease on a retiring upstream")
 	}
@@ -333,12 +333,12 @@ func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Retire(nobody)
-	if u.removed.Load() || len(s.All()) != 1 {
+	if u.ending.removed.Load() || len(s.All()) != 1 {
 		t.Fatal("gone with a slot taken")
 	}
 	s.giveBack(u, PoolText, true)
-	if u.slots.inFlight() != 0 || u.Breaker.trial.Load() || !u.removed.Load() || len(s.All()) != 0 {
-		t.Errorf("%d in flight, trial %t, gone %t, %d upstreams in the set", u.slots.inFlight(), u.Breaker.trial.Load(), u.removed.Load(), len(s.All()))
+	if u.slots.inFlight() != 0 || u.Breaker.trial.Load() || !u.ending.removed.Load() || len(s.All()) != 0 {
+		t.Errorf("%d in flight, trial %t, gone %t, %d upstreams in the set", u.slots.inFlight(), u.Breaker.trial.Load(), u.ending.removed.Load(), len(s.All()))
 	}
 }
 

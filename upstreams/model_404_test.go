@@ -195,7 +195,7 @@ func TestNextChance(t *testing.T) {
 		if d := u.NextChance("m", time.Now()); u.State() != StateDown || d <= 0 || d > 2*defaultInterval*11/10+returnPause {
 			t.Errorf("%v: %v", u.State(), d)
 		}
-		u.retiring.Store(true)
+		u.ending.retiring.Store(true)
 		if d := u.NextChance("m", time.Now()); d < time.Minute {
 			t.Errorf("retiring: %v", d)
 		}

@@ -124,6 +124,7 @@ func (m *ServedModel) TryLease(key string, p Pool, tokens int, now time.Time) (*
 	if l.model = m; !l.enter(now) {
 		return nil, false
 	}
+	l.load()
 	return l, true
 }
 

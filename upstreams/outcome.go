@@ -16,13 +16,14 @@ const (
 	OutcomeRefused             // the engine said it is full: 429, 503 with Retry-After, Profile.Overload
 	OutcomeRejected            // the engine refused the request itself: 400, 413, 422, Profile.ClientFault
 	OutcomeModelGone           // it answered 404 for a model that it is configured to serve
+	OutcomeStalled             // the call left an upstream that had stalled for another one
 	outcomeCount
 )
 
 // String returns the outcome as a metric label.
 func (o Outcome) String() string {
 	return [...]string{
-		"ok", "client_gone", "timeout", "unreachable", "bad_response", "refused", "rejected", "model_gone",
+		"ok", "client_gone", "timeout", "unreachable", "bad_response", "refused", "rejected", "model_gone", "stalled",
 	}[o]
 }
 

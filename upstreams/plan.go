@@ -122,7 +122,7 @@ func (p *Plan) place(base, address string, profile *engine.Profile, st *settings
 	}
 	st.transport.options.Hosts = item.up.client.hosts
 	// A retiring one gets a transport too: its own may be closed by the time it is revived.
-	if item.added || item.up.retiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
+	if item.added || item.up.ending.retiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
 		var err error
 		if item.transport, err = http1.NewTransport(st.transport.options); err != nil {
 			return err

@@ -63,6 +63,8 @@ func probeSettingsOf(p *config.Probe) probeSettings {
 type prober struct {
 	up  *Upstream
 	get http1.GetPage
+	// count is get for the counters alone, which are read beside the probes.
+	count http1.GetPage
 	// generate sends a generation probe; nil: there are none.
 	generate engine.Generate
 	refresh  func() // drops kept connections: a fresh one shows that the engine still accepts
@@ -78,13 +80,14 @@ type prober struct {
 	known        bool   // the engine has been recognised since it last came up
 	listFailures int
 	listsDue     bool
-	source       int // the load source that answered last
+	source       int    // the load source that answered last
+	reads        uint64 // of answers, at the last verdict
 	backoff      time.Duration
 }
 
 func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
 	return &prober{
-		up: u, get: get, refresh: refresh, rand: rand.Float64, listsDue: true,
+		up: u, get: get, count: get, refresh: refresh, rand: rand.Float64, listsDue: true,
 		kicks: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
@@ -97,6 +100,12 @@ func (p *prober) start(last func()) {
 		defer close(p.done)
 		defer p.wakes.Wait()
 		defer last()
+		looks := make(chan struct{})
+		defer func() { <-looks }()
+		go p.up.hooks.guard.Once(guardStall, func() {
+			defer close(looks)
+			p.up.hooks.guard.Loop(ctx.Done(), guardStall, func() { p.look(ctx) })
+		})
 		p.up.hooks.guard.Loop(ctx.Done(), guardProbe, func() { p.run(ctx) })
 	})
 }
@@ -272,7 +281,10 @@ func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, al
 
 // book feeds the verdict to the health machine.
 func (p *prober) book(good bool, status int, err error, took time.Duration) {
-	up := p.up.Health.probeEnded(good, status, err, took)
+	reads := p.up.client.answers.Reads()
+	flows := reads != p.reads
+	p.reads = reads
+	up := p.up.Health.probeEnded(probeVerdict{good, flows, status, err, took})
 	if !good && !up { // what comes back may be another engine, or show more of itself once it has loaded
 		p.known, p.listsDue = false, true
 		if n := p.up.client.hosts.EndVanished(); n > 0 {
@@ -374,9 +386,16 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 		return
 	}
 	p.source = at
+	if load.Counts {
+		u.Progress.Count(time.Now(), load.Progress)
+	}
 	// The engine counted at some moment of the exchange. Taking the greater own count errs toward
 	// an engine that is less busy with others' work.
-	report := &Report{Load: load, OwnAtScrape: max(before, u.slots.inFlight()), At: time.Now(), Source: path}
+	after := u.slots.inFlight()
+	report := &Report{Load: load, OwnAtScrape: max(before, after), At: time.Now(), Source: path}
+	if load.Queue {
+		u.Progress.Report(report.At, load.Running+load.Waiting, min(before, after))
+	}
 	p.bookReport(report, batch, report.At)
 }
 

@@ -20,6 +20,7 @@ type playedEngine struct {
 	pages map[string]string
 	code  int           // of /health; 0: refused
 	slow  time.Duration // before any answer
+	load  time.Duration // before /metrics
 	seen  []time.Time   // of /health
 	asked map[string]int
 }
@@ -36,7 +37,11 @@ func (e *playedEngine) get(ctx context.Context, path string, timeout time.Durati
 	if path == "/health" {
 		e.seen = append(e.seen, time.Now())
 	}
-	if slow := e.slow; slow > 0 {
+	slow := e.slow
+	if path == "/metrics" {
+		slow = max(slow, e.load)
+	}
+	if slow > 0 {
 		wait := min(slow, timeout)
 		e.mu.Unlock()
 		select {

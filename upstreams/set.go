@@ -33,6 +33,9 @@ type Options struct {
 	OnAddresses func()
 	// OnFree is called, from any goroutine, when a lease was given back. It must not block.
 	OnFree func(*Upstream)
+	// Stall decides what becomes of an upstream that has stalled. It is called from a goroutine of
+	// the set. Default: it gets no new calls.
+	Stall func(u *Upstream, now time.Time) Stall
 	// OnRoom is called, from any goroutine, after every other change of what calls an upstream
 	// takes: it came up or went down, its breaker or its mode let calls in or kept them out, it has
 	// a model again or no longer, or more slots. The upstream's lock may be held, so it must not
@@ -48,6 +51,8 @@ type Set struct {
 	profiles       atomic.Pointer[engine.Profiles] // of the plan in force
 	own            *metrics.Set
 	doubleReleases *metrics.Counter
+
+	stalls sync.Mutex // held while it is decided what becomes of a stalled upstream
 
 	mu      sync.Mutex
 	byID    map[ID]*Upstream
@@ -78,6 +83,9 @@ func NewSet(o Options) (*Set, error) {
 	}
 	if o.OnRoom == nil {
 		o.OnRoom = func(*Upstream) {}
+	}
+	if o.Stall == nil {
+		o.Stall = func(*Upstream, time.Time) Stall { return StallOut }
 	}
 	if o.Guard == nil {
 		o.Guard = unguarded{}
@@ -150,8 +158,8 @@ func (s *Set) enter(u *Upstream) {
 		}
 	}
 	s.byID[u.identity.id] = u
-	u.removed.Store(false)
-	u.retiring.Store(false)
+	u.ending.removed.Store(false)
+	u.ending.retiring.Store(false)
 	if !u.series.registered {
 		if u.series.set == nil {
 			u.series.show(u)
@@ -178,6 +186,7 @@ func (s *Set) reprobe(u *Upstream) {
 		return
 	}
 	p := newProber(u, transport.Pages(), transport.CloseIdle)
+	p.count = transport.Pages()
 	p.engine, p.generate = u.settings.Load().spec.Engine, engine.GenerateOver(transport)
 	p.start(transport.Close)
 	if before := u.probing.replace(p); before != nil {
@@ -206,7 +215,7 @@ func (s *Set) Retire(p *Plan) {
 	var out []*Upstream
 	s.mu.Lock()
 	for _, u := range s.byID {
-		if _, kept := p.index[u]; !kept && !u.retiring.Swap(true) {
+		if _, kept := p.index[u]; !kept && !u.ending.retiring.Swap(true) {
 			out = append(out, u)
 		}
 	}
@@ -242,13 +251,13 @@ func (s *Set) giveBack(u *Upstream, p Pool, trial bool) {
 // removeIdle removes a retiring upstream that holds no lease any more. Whoever gives back the last
 // slot gets here, and so does Retire, so none is missed.
 func (s *Set) removeIdle(u *Upstream) {
-	if !u.retiring.Load() || u.slots.inUse.Load() != 0 {
+	if !u.ending.retiring.Load() || u.slots.inUse.Load() != 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !u.retiring.Load() || u.slots.inUse.Load() != 0 || u.removed.Swap(true) { // revived or left in between
-		return
+	if !u.ending.retiring.Load() || u.slots.inUse.Load() != 0 || u.ending.removed.Swap(true) {
+		return // revived, or another has removed it, in between
 	}
 	if s.byID[u.identity.id] == u {
 		delete(s.byID, u.identity.id)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/upstreams/engine"
+	"penstock/upstreams/progress"
 	"penstock/upstreams/residency"
 	"penstock/upstreams/wake"
 )
@@ -35,7 +36,8 @@ type Status struct {
 	Report        *Report            `json:"report,omitempty"` // the newest, fresh or not
 	ReportFresh   bool               `json:"report_fresh"`
 	ReportAge     float64            `json:"report_age_seconds"` // -1: none
-	ProbeAge      float64            `json:"probe_age_seconds"`  // -1: none
+	Progress      ProgressStatus     `json:"progress"`
+	ProbeAge      float64            `json:"probe_age_seconds"` // -1: none
 	Models        []engine.ModelInfo `json:"models"`
 	Missing       []string           `json:"missing,omitempty"` // expected names that it does not serve now
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
@@ -50,6 +52,27 @@ type Status struct {
 
 	GenerationProbes map[string]uint64 `json:"generation_probes"` // the edge's own, by result, since the start
 	Generation       *LastGeneration   `json:"last_generation_probe,omitempty"`
+}
+
+// ProgressStatus is how the upstream is seen to work.
+type ProgressStatus struct {
+	By    string  `json:"by"`                      // ProgressByCounters or ProgressByAnswers
+	Still float64 `json:"still_seconds,omitempty"` // nothing has moved for so long, although there is work
+	Bound float64 `json:"bound_seconds"`           // after which that is a stall
+}
+
+// What an upstream's progress is seen by.
+const (
+	ProgressByCounters = "counters" // the engine's own
+	ProgressByAnswers  = "answers"  // of its calls
+)
+
+func progressStatus(f progress.Facts) ProgressStatus {
+	p := ProgressStatus{By: ProgressByAnswers, Still: f.Still.Seconds(), Bound: f.Bound.Seconds()}
+	if f.Counts {
+		p.By = ProgressByCounters
+	}
+	return p
 }
 
 // PoolStatus is one pool's load.
@@ -74,6 +97,8 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 		return "upstream's engine is being woken"
 	case s == StateDown:
 		return "upstream is down: " + u.Health.lastFailure()
+	case s == StateStalled:
+		return "upstream has stalled: it has work and nothing moves"
 	case u.Breaker.Position(now) == BreakerOpen:
 		return "breaker is open: " + u.Health.lastFailure()
 	case !u.Breaker.passes(At(now)):
@@ -93,7 +118,7 @@ func (u *Upstream) UnavailableReason(served string) string {
 		return fmt.Sprintf("upstream %s is down: %s", u.identity.label, u.Health.lastFailure())
 	case StatePending:
 		return fmt.Sprintf("upstream %s has not answered a probe yet", u.identity.label)
-	case StateUp, StateRetiring:
+	case StateUp, StateStalled, StateRetiring:
 	}
 	if !u.Models.Serves(served) {
 		return fmt.Sprintf("upstream %s: %s", u.identity.label, u.Models.whyNot(served))
@@ -117,6 +142,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		ReportAge: -1, Models: u.Models.All(), Missing: u.Models.unserved(u.settings.Load().expected),
 		TTFT: u.Averages.TTFT().Seconds(), BytesPerToken: cmp.Or(u.Averages.BytesPerToken(), usualBytesPerToken),
 		Generation: u.generations.newest(), Wake: u.Health.Wake.Status(now),
+		Progress: progressStatus(u.Progress.Facts(now)),
 	}
 	if report := u.reports.last.Load(); report != nil {
 		r := report.Report

@@ -9,6 +9,7 @@ import (
 	"penstock/config"
 	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
+	"penstock/upstreams/progress"
 )
 
 // Upstream is one engine process (one address of it, with `resolve`): its identity, its settings
@@ -25,13 +26,13 @@ type Upstream struct {
 	engine      atomic.Pointer[engine.Profile]
 	recognition sync.Mutex // held while the engine, and what follows from it, changes
 	mode        modeSwitch
-	retiring    atomic.Bool
-	removed     atomic.Bool
+	ending      ending
 
 	Health   Health
 	Breaker  CircuitBreaker
 	Models   ServedModels
 	Averages Averages
+	Progress progress.Watch
 	slots    slots
 	reports  reports
 	penalty  penalty
@@ -42,6 +43,9 @@ type Upstream struct {
 
 	client client
 }
+
+// ending is how far an upstream is on its way out.
+type ending struct{ retiring, removed atomic.Bool }
 
 // client is how an upstream is reached.
 type client struct {
@@ -108,7 +112,7 @@ func ContinuesAnswers(u *Upstream) bool {
 
 // State returns where in its life the upstream is.
 func (u *Upstream) State() State {
-	if u.retiring.Load() {
+	if u.ending.retiring.Load() {
 		return StateRetiring
 	}
 	return u.Health.now()
@@ -119,7 +123,7 @@ func (u *Upstream) State() State {
 // none of its upstreams is up, so that the first requests after a start are served. The upstream
 // must not be retiring, and the breaker be closed or free for a trial.
 func (u *Upstream) EligibleIn(s State, now Moment) bool {
-	return u.Health.now() == s && !u.retiring.Load() && u.mode.now() == ModeReady && u.Breaker.passes(now)
+	return u.Health.now() == s && !u.ending.retiring.Load() && u.mode.now() == ModeReady && u.Breaker.passes(now)
 }
 
 // EligibleFor is EligibleIn for a call of the key with that id, which may not be a half-open

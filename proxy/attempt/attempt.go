@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"penstock/config"
 	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
 	"penstock/proxy/guard"
@@ -31,6 +32,7 @@ type Terms struct {
 	Number       int               // of the attempt; the first is 1
 	Memory       *Memory
 	Abort        *Abort
+	Mover        Mover
 	Guard        *guard.Guard
 }
 
@@ -56,7 +58,7 @@ type Attempt struct {
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends}
 	a.Reply.x, a.Reply.memory = x, t.Memory
-	a.Reply.clock = clock{limits: &t.Model.Clocks, start: t.Start}
+	a.Reply.clock = clock{limits: &t.Model.Clocks, start: t.Start, up: lease.Upstream(), mover: t.Mover}
 	if t.Span != nil {
 		up := lease.Upstream()
 		a.span = t.Span.Attempt(t.Number, up.Name(), up.Engine().Name(), up.URL(), target.Served, time.Now())
@@ -73,7 +75,7 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 		ContentType: s.ContentType, Accept: s.Accept,
 		RequestID: a.terms.RequestID, Traceparent: a.traceparent(),
 		Body: s.Body, BodyReader: s.Reader, At: a.terms.Asked,
-		ConnectTimeout: clocks.Connect.D(), WriteTimeout: clocks.FirstEvent.D(),
+		ConnectTimeout: clocks.Connect.D(), WriteTimeout: a.Reply.clock.firstEvent(),
 		NoReplay: once,
 	}
 	err := x.Send(&r)
@@ -85,6 +87,12 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	c := &a.Reply.clock
 	c.sentAt, c.readAt = sentAt, sentAt
 	a.asked, c.streams = asksStream, a.terms.Request.Streams()
+	if tools, _ := a.terms.Request.Prefix(); tools != nil {
+		c.buffered = a.lease.Upstream().Engine().Has(config.QuirkBuffersCalls)
+	}
+	if c.buffered || !asksStream {
+		a.lease.Buffers()
+	}
 	if err == nil && a.terms.Request.Form() != nil { // its last field may have asked for events
 		a.asked = c.streams
 	}
@@ -234,7 +242,7 @@ func (a *Attempt) Blame(f *failure.Failure) {
 func (a *Attempt) source(sent bool) upstreams.FailureSource {
 	return upstreams.FailureSource{
 		Key: a.terms.Key, Body: a.terms.Body.BodyHash(), Served: a.target.Served,
-		Sent: sent, Begun: a.Reply.clock.headed, Limit: a.Reply.clock.limits.FirstEvent.D(),
+		Sent: sent, Begun: a.Reply.clock.headed, Limit: a.Reply.clock.firstEvent(),
 	}
 }
 

@@ -1,17 +1,27 @@
 package attempt
 
 import (
+	"errors"
 	"time"
 
 	"penstock/config"
+	"penstock/proxy/failure"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+	"penstock/upstreams/progress"
 )
 
 // afterFinish is how long a stream whose choices are all finished may still bring usage and [DONE].
 const afterFinish = 2 * time.Second
 
+// lookEvery is how often a call looks at its engine that has been silent for progress.Patience.
+const lookEvery = time.Second
+
 // clock is which of a model's clocks runs for a reply.
 type clock struct {
 	limits  *config.Timeouts
+	up      *upstreams.Upstream
+	mover   Mover
 	start   time.Time // of the call
 	streams bool      // the client gets its answer as it is made
 	headed  bool      // the reply's head has come, with a 200
@@ -22,6 +32,63 @@ type clock struct {
 	completeAt time.Time     // every choice had its finish reason
 	blocked    time.Duration // the client held up an answer that is passed on
 	until      time.Time     // the patience of who reads; zero: the limits decide
+	lookedAt   time.Time     // the last look at the engine
+
+	waits    bool // counted as a call that waits for its engine
+	excused  bool // the engine works, so silence is no failure
+	buffered bool // the answer has a tool call, which the engine may hold back
+}
+
+// limit returns a clock that the file leaves to the engine's progress when it is 0.
+func (c *clock) limit(given, unseen config.Duration) time.Duration {
+	switch {
+	case given > 0:
+		return given.D()
+	case c.excused || c.buffered:
+		return progress.Ceiling
+	}
+	return unseen.D()
+}
+
+func (c *clock) firstEvent() time.Duration {
+	return c.limit(c.limits.FirstEvent, config.FirstEventUnseen)
+}
+
+// look is when to look at the engine next; zero: not at all.
+func (c *clock) look() time.Time {
+	if !c.completeAt.IsZero() {
+		return time.Time{}
+	}
+	at := c.readAt.Add(progress.Patience)
+	if next := c.lookedAt.Add(lookEvery); next.After(at) {
+		return next
+	}
+	return at
+}
+
+// next is when the reply has to be judged, if nothing comes.
+func (c *clock) next() time.Time { return earlier(c.deadline(), c.look()) }
+
+// lookAt looks whether the engine works. lost says that it has forgotten the call.
+func (c *clock) lookAt(now time.Time) (lost bool) {
+	if at := c.look(); at.IsZero() || now.Before(at) {
+		return false
+	}
+	c.lookedAt = now
+	if !c.waits {
+		c.waits = true
+		c.up.Progress.Waits(1)
+	}
+	c.excused = c.up.Progress.Works(now)
+	return c.up.Progress.Lost(c.readAt, now)
+}
+
+// heard notes that the engine is not waited for any more.
+func (c *clock) heard() {
+	if c.waits {
+		c.waits = false
+		c.up.Progress.Waits(-1)
+	}
 }
 
 // deadline is when the engine's silence has lasted too long, by the limit that counts now; zero:
@@ -32,9 +99,9 @@ func (c *clock) deadline() time.Time {
 	case !c.completeAt.IsZero():
 		d = c.completeAt.Add(afterFinish)
 	case c.streams && !c.begun:
-		d = c.sentAt.Add(c.limits.FirstEvent.D())
+		d = c.sentAt.Add(c.firstEvent())
 	case c.headed:
-		d = c.readAt.Add(c.limits.Idle.D())
+		d = c.readAt.Add(c.limit(c.limits.Idle, config.IdleUnseen))
 	}
 	if !c.streams {
 		d = earlier(d, c.sentAt.Add(c.limits.Answer.D()+c.blocked))
@@ -55,6 +122,31 @@ func (c *clock) complete() {
 // overdue reports whether a complete reply has had its time for usage and [DONE].
 func (c *clock) overdue() bool {
 	return !c.completeAt.IsZero() && late(c.completeAt.Add(afterFinish))
+}
+
+// judge says what an engine's silence means: nothing yet, that it has been too long, or that the
+// call leaves an upstream which has stalled.
+func (c *clock) judge(now time.Time) error {
+	if lost := c.lookAt(now); lost {
+		return failure.GenerationTimeout(errLost)
+	}
+	if c.waits && c.up.State() == upstreams.StateStalled && c.mover.Leave() {
+		return failure.Stalled()
+	}
+	if late(c.deadline()) && c.completeAt.IsZero() {
+		return failure.GenerationTimeout(http1.ErrNotYet)
+	}
+	return nil
+}
+
+// errLost is the cause of the end of a call that the engine has forgotten.
+var errLost = errors.New("the engine works on fewer requests than it was given")
+
+// Mover moves a call.
+type Mover interface {
+	// Leave takes a slot at another engine for the call, which then leaves the one that it has. It is
+	// false where there is none, or the call may not leave any more.
+	Leave() bool
 }
 
 func late(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }

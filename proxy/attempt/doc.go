@@ -13,6 +13,13 @@
 // End releases the lease with the attempt's outcome, once; Close ends the exchange alone, for
 // another one under the same lease.
 //
+// # Silence
+//
+// A call whose engine has been silent for 10 s looks at its upstream each second (clock.lookAt). It
+// waits on as long as the engine is seen to work, up to a ceiling of 15 minutes; it leaves an
+// upstream that has stalled, if it may and another has a slot (Mover); it ends if the engine has
+// forgotten it. What the file says of first_event and idle is a limit whatever the engine does.
+//
 // # Design
 //
 // Nearly all of a stream's life is waiting, so what it holds then is what counts. Buffers are taken

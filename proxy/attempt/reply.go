@@ -1,13 +1,13 @@
 package attempt
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"sync"
 	"time"
 
 	"penstock/proxy/endpoint"
-	"penstock/proxy/failure"
 	"penstock/translate"
 	"penstock/translate/chat/answer"
 	"penstock/translate/engineerror"
@@ -47,30 +47,43 @@ type Reply struct {
 
 // await waits for the reply's head. It returns http1.ErrNotYet when until passes.
 func (r *Reply) await(until time.Time) error {
-	own := r.clock.deadline()
-	err := r.x.Await(earlier(until, own))
-	now := time.Now()
-	if errors.Is(err, http1.ErrNotYet) && !own.IsZero() && !now.Before(own) {
-		return failure.GenerationTimeout(err)
+	for {
+		err := r.x.Await(earlier(until, r.clock.next()))
+		now := time.Now()
+		switch {
+		case err == nil:
+			r.clock.readAt = now
+			r.clock.heard()
+			return nil
+		case !errors.Is(err, http1.ErrNotYet):
+			return err
+		}
+		if err := r.clock.judge(now); err != nil || late(until) {
+			return cmp.Or(err, error(http1.ErrNotYet))
+		}
 	}
-	if err == nil {
-		r.clock.readAt = now
-	}
-	return err
 }
 
 // Read implements io.Reader for the event reader: it waits as long as the caller of pull and the
 // clock allow.
 func (r *Reply) Read(p []byte) (int, error) {
-	own := r.clock.deadline()
-	n, err := r.x.Read(p, earlier(r.clock.until, own))
-	if n > 0 && r.x.Fresh() { // what came with the head came when it did
-		r.clock.readAt = time.Now()
+	for {
+		stop := earlier(r.clock.until, r.clock.next())
+		n, err := r.x.Read(p, stop)
+		if n > 0 && r.x.Fresh() { // what came with the head came when it did
+			r.clock.readAt = time.Now()
+			r.clock.heard()
+		}
+		if err == nil || !errors.Is(err, http1.ErrNotYet) {
+			return n, err
+		}
+		if bad := r.clock.judge(time.Now()); bad != nil {
+			return n, bad
+		}
+		if late(r.clock.until) || !r.clock.completeAt.IsZero() {
+			return n, err
+		}
 	}
-	if err != nil && errors.Is(err, http1.ErrNotYet) && r.clock.completeAt.IsZero() && late(own) {
-		return n, failure.GenerationTimeout(err)
-	}
-	return n, err
 }
 
 // Hold implements sse.Budget for the events.
@@ -85,9 +98,17 @@ func (r *Reply) Rests() bool {
 // Pull will return. While it waits the attempt holds no buffer; it is called with none of the
 // caller's, either.
 func (r *Reply) Rest(until time.Time) {
-	if r.Rests() {
-		r.events.Rest()
-		r.x.Wait(earlier(until, r.clock.deadline()))
+	if !r.Rests() {
+		return
+	}
+	r.events.Rest()
+	for r.bad == nil {
+		look := r.clock.look()
+		r.x.Wait(earlier(until, r.clock.next()))
+		if !late(look) || late(until) {
+			return
+		}
+		r.bad = r.clock.judge(time.Now())
 	}
 }
 
@@ -111,6 +132,7 @@ func (r *Reply) Progress() Progress {
 func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.blocked += now.Sub(since)
 	r.clock.readAt = now
+	r.clock.heard()
 }
 
 // Head is the head, which has come.
@@ -160,6 +182,7 @@ func (r *Reply) ReadTail() {
 
 // release returns buffers, reader and assembler to their pools.
 func (r *Reply) release() {
+	r.clock.heard()
 	if r.events != nil {
 		r.events.Reset(nil, maxEvent)
 		readerPool.Put(r.events)

@@ -151,6 +151,9 @@ func (c *Call) release() {
 	defer c.tokens.learn(c.tries.upstream)
 	defer picker{c}.leaveQueue()
 	defer c.endAttempt(upstreams.OutcomeClientGone) // a no-op but after a panic
+	if n := c.tries.takeNext(); n.lease != nil {    // the client left as the call was to move
+		n.lease.Release(upstreams.OutcomeClientGone)
+	}
 	if c.client.conn != nil {
 		c.client.conn.Unwatch(c)
 	}

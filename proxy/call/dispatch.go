@@ -88,7 +88,7 @@ func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked b
 	d.call.times.addAwaited(now)
 	t.exclude(t.upstream)
 	if after, asked = d.ask(now); asked && failsOver {
-		d.call.shared.Counters.Moved.Inc()
+		d.call.shared.Counters.moved(f).Inc()
 	}
 	return after, asked
 }
@@ -195,7 +195,7 @@ func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http
 		Request: d.call.request, Model: m, PromptTokens: d.call.tokens.prompt,
 		Start: d.call.record.Start, Asked: d.call.times.asked, RequestID: d.call.client.requestID,
 		Key: d.call.record.Key, Body: &d.call.poison, Span: d.call.trace.span, Number: d.call.tries.targets,
-		Memory: &d.call.memory, Abort: &d.call.abort, Guard: d.call.shared.Guard,
+		Memory: &d.call.memory, Abort: &d.call.abort, Guard: d.call.shared.Guard, Mover: picker(d),
 	}
 	if d.call.trace.span == nil {
 		terms.Traceparent = d.call.trace.context(&d.call.client)

@@ -20,14 +20,14 @@ type picker struct{ call *Call }
 // way, so that no reload causes a refusal. The error is errWaiting while a wait goes on, which the
 // next acquire takes up.
 func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
+	if n := p.call.tries.takeNext(); n.lease != nil {
+		return n.lease, n.target, nil
+	}
 	if p.call.tries.wait != nil {
 		return p.await()
 	}
 	m := p.call.config.model
-	q := routing.Query{
-		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt, Prefix: p.prefixBlocks(),
-		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
-	}
+	q := p.query(now)
 	if m.Crowded() {
 		return p.waitForSlot(&q, m.Route.Full(&q))
 	}
@@ -46,6 +46,37 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 		return nil, nil, err
 	}
 	return p.acquire(now)
+}
+
+// query is the call's question to its route.
+func (p picker) query(now time.Time) routing.Query {
+	return routing.Query{
+		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt, Prefix: p.prefixBlocks(),
+		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
+	}
+}
+
+// Leave implements attempt.Mover. The slot is taken before the engine is left, so that a call for
+// which there is none stays: its engine may go on. A call that waits in a queue has no slot either.
+func (p picker) Leave() bool {
+	c := p.call
+	switch {
+	case !c.tries.mayLeave(c.config.snapshot.Config.Retry.Attempts), c.request.Form().Spent():
+		return false
+	case c.record.Committed && !c.body.Held(): // the client has been shown a piece of the answer
+		return false
+	case c.config.model.Config.Retry.Resume > 0 && c.attempt.Reply.Progress().Begun: // likewise, and the body is kept
+		return false
+	}
+	q := p.query(time.Now())
+	q.UpOnly = true
+	q.Exclude = append(q.Exclude[:len(q.Exclude):len(q.Exclude)], c.tries.upstream.ID())
+	lease, target, err := c.config.model.Route.Acquire(&q)
+	if err != nil {
+		return false
+	}
+	c.tries.next = place{lease, target}
+	return true
 }
 
 // slotWait is a call's wait in its model's queue. The client of a stream gets signs of life

@@ -11,6 +11,7 @@ import (
 	"penstock/config"
 	"penstock/proxy/auth"
 	"penstock/proxy/endpoint"
+	"penstock/proxy/failure"
 	"penstock/proxy/guard"
 	"penstock/proxy/limit"
 	"penstock/proxy/observe"
@@ -47,8 +48,18 @@ type Services struct {
 
 // Counters count events of calls that their records do not have.
 type Counters struct {
-	Retried, RetriesDenied, Refits, Moved, Resumed, ResumedPrompt *metrics.Counter
-	Seals                                                         func(seal.Result) // counts one
+	Retried, RetriesDenied, Refits *metrics.Counter
+	Resumed, ResumedPrompt         *metrics.Counter
+	vanished, stalled              *metrics.Counter
+	Seals                          func(seal.Result) // counts one
+}
+
+// moved counts the calls that leave an engine for such a failure.
+func (c *Counters) moved(f *failure.Failure) *metrics.Counter {
+	if f.Outcome == upstreams.OutcomeStalled {
+		return c.stalled
+	}
+	return c.vanished
 }
 
 // NewCounters registers the counters in set.
@@ -61,7 +72,8 @@ func NewCounters(set *metrics.Set) Counters {
 		Seals:         func(r seal.Result) { seals[r].Inc() },
 		Retried:       set.NewCounter("penstock_retries_total"),
 		RetriesDenied: set.NewCounter("penstock_retries_denied_total"),
-		Moved:         set.NewCounter(`penstock_calls_moved_total{reason="vanished"}`),
+		vanished:      set.NewCounter(`penstock_calls_moved_total{reason="vanished"}`),
+		stalled:       set.NewCounter(`penstock_calls_moved_total{reason="stalled"}`),
 		Resumed:       set.NewCounter("penstock_streams_resumed_total"),
 		ResumedPrompt: set.NewCounter("penstock_resumed_prompt_tokens_total"),
 		Refits:        set.NewCounter("penstock_max_tokens_refits_total"),

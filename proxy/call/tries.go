@@ -2,6 +2,7 @@ package call
 
 import (
 	"penstock/proxy/failure"
+	"penstock/routing"
 	"penstock/upstreams"
 )
 
@@ -14,7 +15,8 @@ type tries struct {
 	targets   int                 // engines that were tried
 	refits    int                 // requests that an engine had too little room for and that were sent again
 	moves     int                 // engines that were left for one with more room
-	failovers int                 // likewise, engines whose host vanished
+	failovers int                 // likewise, engines that had vanished or stalled
+	next      place               // that the call leaves such an engine for
 	resumes   int                 // engines that were to go on with what another had said
 	counts    int                 // requests for a count of the prompt
 	repeated  bool                // the upstream was asked a second time
@@ -42,12 +44,27 @@ func (t *tries) allowsRetry(f *failure.Failure, sends, attempts int) bool {
 	return f.Retry && !t.sentOften(sends, attempts) && t.targets-t.moves-t.failovers-t.resumes < attempts
 }
 
+// place is a slot at an engine, for a call that has not been sent there yet.
+type place struct {
+	lease  *upstreams.Lease // nil: there is none
+	target *routing.Target
+}
+
+// takeNext returns the slot that was taken for the call.
+func (t *tries) takeNext() (p place) {
+	p, t.next = t.next, p
+	return p
+}
+
+// mayLeave reports whether the call has its one failover.
+func (t *tries) mayLeave(attempts int) bool { return t.failovers == 0 && attempts >= 2 }
+
 // failOver takes the one failover of a call, where its failure allows that: it leaves an engine
-// whose host has vanished, while its client has been shown nothing. It is apart from the budget of
-// retries: an engine is lost with all of its calls at a time, and there is no load of retries from
-// one that is taken out.
+// whose host has vanished, or that has stalled, while its client has been shown nothing. It is
+// apart from the budget of retries: an engine is lost with all of its calls at a time, and there is
+// no load of retries from one that is taken out.
 func (t *tries) failOver(f *failure.Failure, attempts int) bool {
-	if !f.Gone || t.failovers > 0 || attempts < 2 {
+	if !f.Gone || !t.mayLeave(attempts) {
 		return false
 	}
 	t.failovers++

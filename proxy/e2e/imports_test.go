@@ -23,7 +23,7 @@ var allowed = map[string]struct {
 	"translate/apierr":    {ours: "translate/jsonx", never: "net os log"},
 	"translate":           {ours: "translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/chat":      {ours: "translate translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
-	"upstreams":           {ours: "config upstreams/engine upstreams/http1 upstreams/residency upstreams/wake", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"upstreams":           {ours: "config upstreams/engine upstreams/http1 upstreams/progress upstreams/residency upstreams/wake", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/auth":          {ours: "config translate/apierr upstreams/http1/httptoken", never: "net log"},
 	"proxy/httpserver":    {ours: "config translate/apierr upstreams/http1/httptoken proxy/body proxy/guard proxy/listen", modules: "github.com/valyala/fasthttp github.com/fasthttp/router", never: "net/http log"},
@@ -48,7 +48,7 @@ var allowed = map[string]struct {
 	"proxy/endpoint":      {ours: "config upstreams upstreams/engine upstreams/http1/httptoken translate/... proxy/body proxy/limit proxy/snapshot", modules: "github.com/valyala/fasthttp", never: "net/http log"},
 	"proxy/failure":       {ours: "routing upstreams upstreams/http1 translate/... proxy/body proxy/limit proxy/observe proxy/snapshot", never: "net os log"},
 	"proxy/poison":        {ours: "upstreams", never: "net os log"},
-	"proxy/attempt":       {ours: "config routing upstreams upstreams/http1 translate/... proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/observe proxy/snapshot", never: "net log"},
+	"proxy/attempt":       {ours: "config routing upstreams upstreams/http1 upstreams/progress translate/... proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/observe proxy/snapshot", never: "net log"},
 	"proxy/call":          {ours: "config routing upstreams upstreams/engine upstreams/http1 translate/... proxy/attempt proxy/auth proxy/body proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/listen proxy/observe proxy/poison proxy/resume proxy/snapshot proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/resume":        {ours: "translate/... proxy/endpoint proxy/limit", never: "net os log time"},
 	"proxy/snapshot":      {ours: "config routing upstreams upstreams/engine translate/chat translate/seal proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
@@ -90,6 +90,7 @@ var allowed = map[string]struct {
 	"bench/benchtest":     {ours: "...", modules: "..."}, // what the load tester's tests have in common
 
 	"upstreams/engine":          {ours: "config upstreams/http1", never: "net/http log"},
+	"upstreams/progress":        {never: "net os log"},
 	"upstreams/residency":       {never: "net os log"},
 	"upstreams/wake":            {ours: "config", never: "net os log"},
 	"upstreams/http1":           {ours: "upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket", never: "net/http log"},

@@ -24,7 +24,7 @@ type Failure struct {
 	Result  observe.Outcome   // what the call's record says when this failure is final
 	Retry   bool              // another target may be asked, when nothing was committed
 	NotNow  bool              // the same engine may say otherwise in a moment; see call.dispatch
-	Gone    bool              // the engine's host has vanished
+	Gone    bool              // the engine's host has vanished, or the engine has stalled
 	Status  int               // what the engine answered, where it did
 	Label   string            // the error's code in metrics and log, where it is not the error's own
 }
@@ -91,6 +91,13 @@ func GenerationTimeout(cause error) *Failure {
 		},
 		Outcome: upstreams.OutcomeTimeout, Result: observe.Timeout,
 	}
+}
+
+// Stalled is the failure of a call that leaves an engine in which nothing moves.
+func Stalled() *Failure {
+	f := GenerationTimeout(nil)
+	f.Outcome, f.Gone = upstreams.OutcomeStalled, true
+	return f
 }
 
 func noHealthyRoute(after time.Duration) *apierr.Error {

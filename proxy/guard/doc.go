@@ -52,6 +52,8 @@
 //	proxy/observe/trace.go newSpanQueue                 spans        one batch of spans, counted as dropped; started again
 //	upstreams/probe.go prober.start                     probe        one probe; started again
 //	upstreams/probe.go probing.wake                      wake         one request for an engine
+//	upstreams/probe.go prober.start                     stall        one look; started again
+//	upstreams/stall.go prober.look                      stall        one reading of counters
 //	upstreams/plan.go Plan.Probe                         probe        a reload's look at one upstream, which then counts as unknown
 //	upstreams/generation_probe.go generationProber.start generation   one generation probe; its slot is freed, the breaker stays as it is
 //	upstreams/generation_probe.go generationProber.retrialLater room         starts CircuitBreaker.halfOpen

@@ -14,6 +14,7 @@ const (
 	Clients    = "clients"
 	Linger     = "linger"
 	Probe      = "probe"
+	Stall      = "stall"
 	Generation = "generation"
 	Addresses  = "addresses"
 	Names      = "names"
@@ -31,7 +32,7 @@ const (
 )
 
 var places = []string{
-	Handler, Admin, Connection, Stream, WebSocket, End, StatusPage, Accept, Clients, Linger, Probe,
+	Handler, Admin, Connection, Stream, WebSocket, End, StatusPage, Accept, Clients, Linger, Probe, Stall,
 	Generation, Addresses, Names, Engines, Wake, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown, Fleet,
 }
 

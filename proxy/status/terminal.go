@@ -174,7 +174,7 @@ func (t *terminal) upstreams(s *Status) {
 		switch {
 		case u.Mode != "ready":
 			state, colour = u.Mode+since, yellow
-		case u.State == "down":
+		case u.State == "down", u.State == "stalled":
 			colour = red
 		case u.Breaker != "closed":
 			state, colour = "breaker "+u.Breaker, yellow

@@ -108,6 +108,8 @@ func (u *Upstream) trouble() string {
 		return u.Label + " has not been probed yet"
 	case u.State == "down" && u.LastFailure != nil:
 		return u.Label + " is down" + since + " (" + reason(u.LastFailure.Reason, u.LastFailure.Status) + ")"
+	case u.State == "stalled":
+		return u.Label + " has stalled" + since + ": it has work and nothing moves"
 	case u.State != "up":
 		return u.Label + " is " + u.State + since
 	case u.Breaker != "closed" && u.LastFailure != nil && u.LastFailure.During == "call":

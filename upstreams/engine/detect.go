@@ -91,7 +91,8 @@ type Detection struct {
 	Slots      int         `json:"slots"`               // how many requests it runs at once; 0: not reported
 	Residents  int         `json:"residents,omitempty"` // how many models it keeps in memory; 0: not reported
 	Load       *Load       `json:"load,omitempty"`
-	LoadPath   string      `json:"load_path,omitempty"` // where that stands
+	LoadPath   string      `json:"load_path,omitempty"`     // where that stands
+	CountsPath string      `json:"progress_path,omitempty"` // of the page that counts its work
 
 	TriedModel string  `json:"tried_model,omitempty"`
 	Tried      []Trial `json:"tried,omitempty"` // by Try
@@ -149,6 +150,9 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	d.Residents, _ = r.Residents(ctx)
 	if load, _, path, ok := r.Load(ctx, 0); ok {
 		d.Load, d.LoadPath = &load, path
+	}
+	if _, path, ok := r.Progress(ctx); ok {
+		d.CountsPath = path
 	}
 	return d, ctx.Err()
 }

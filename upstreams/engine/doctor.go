@@ -25,6 +25,7 @@ var quirkTexts = map[string]string{
 	config.QuirkStreamsTranscriptions: "answers a transcription with events when asked for a stream",
 	config.QuirkTokenTimings:          "tells counts on every chunk of a stream when asked",
 	config.QuirkContinuesAnswers:      "goes on with a last message that is the assistant's",
+	config.QuirkBuffersCalls:          "holds a tool call back until it is whole: it may be silent for minutes while it works",
 	config.QuirkDeveloperAsSystem:     "knows no role developer: chat messages of that role are sent as system",
 }
 
@@ -182,9 +183,15 @@ func (d *Detection) writeCapacity(b *bytes.Buffer) {
 	fmt.Fprintf(b, "  capacity      %d at once (%s)\n", n, advice)
 	if d.Load == nil {
 		b.WriteString("  load          it does not tell; others' work on it stays unseen\n")
-		return
+	} else {
+		fmt.Fprintf(b, "  load          %d running, %d waiting (GET %s)\n", d.Load.Running, d.Load.Waiting, d.LoadPath)
 	}
-	fmt.Fprintf(b, "  load          %d running, %d waiting (GET %s)\n", d.Load.Running, d.Load.Waiting, d.LoadPath)
+	switch {
+	case d.CountsPath != "":
+		fmt.Fprintf(b, "  progress      by its counters (GET %s): it may be silent for as long as they move\n", d.CountsPath)
+	case d.Profile.Path(config.OpChat) != "":
+		b.WriteString("  progress      by the answers it gives: its silence is a failure after a minute or two\n")
+	}
 }
 
 func describeModel(m *ModelInfo) string {

@@ -13,10 +13,17 @@ type Load struct {
 	Running int     `json:"running"`
 	Waiting int     `json:"waiting"`
 	KVUsage float64 `json:"kv_usage"` // 0 to 1
+
+	Queue    bool    `json:"-"` // Waiting is known
+	Counts   bool    `json:"-"` // Progress is known
+	Progress float64 `json:"-"` // sum of the counters that rise while the engine works
 }
 
+// known reports whether the page had a number of requests.
+func (l *Load) known(running bool) bool { return running || l.Queue }
+
 // readLoad reads a page about the engine's work as the source says. It is false when the page has
-// no such number.
+// no number of requests.
 func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	if source.Format == config.LoadMetrics {
 		return scanMetrics(source, body)
@@ -28,13 +35,20 @@ func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	running, a := firstField(page, source.Running, sumField)
 	waiting, b := firstField(page, source.Waiting, sumField)
 	usage, _ := firstField(page, source.KVUsage, meanField)
-	return Load{Running: clampCount(running), Waiting: clampCount(waiting), KVUsage: min(1, max(0, usage))}, a || b
+	l := Load{Running: clampCount(running), Waiting: clampCount(waiting), KVUsage: min(1, max(0, usage)), Queue: b}
+	for _, field := range source.Progress {
+		if v, ok := sumField(page, field); ok {
+			l.Progress, l.Counts = l.Progress+v, true
+		}
+	}
+	return l, l.known(a)
 }
 
 // scanMetrics reads the few samples it wants out of a page of Prometheus text, 100 KB and more
 // every few seconds, without copying or allocating. Series of one name (labels) are added up. Lines
 // that do not parse are skipped: a report is advice.
 func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
+	var r Load
 	var totals [3]total
 	for len(body) > 0 {
 		line := body
@@ -47,6 +61,13 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 			continue
 		}
 		name := metricName(line)
+		for _, want := range source.Progress {
+			if string(name) == want {
+				if v, ok := sampleValue(line[len(name):]); ok {
+					r.Progress, r.Counts = r.Progress+v, true
+				}
+			}
+		}
 		for i, names := range [...][]string{source.Running, source.Waiting, source.KVUsage} {
 			for rank, want := range names {
 				if string(name) == want {
@@ -57,11 +78,11 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 			}
 		}
 	}
-	r := Load{Running: clampCount(totals[0].sum), Waiting: clampCount(totals[1].sum)}
+	r.Running, r.Waiting, r.Queue = clampCount(totals[0].sum), clampCount(totals[1].sum), totals[1].n > 0
 	if totals[2].n > 0 {
 		r.KVUsage = min(1, totals[2].sum/float64(totals[2].n))
 	}
-	return r, totals[0].n > 0 || totals[1].n > 0
+	return r, r.known(totals[0].n > 0)
 }
 
 // total adds up the samples of the best-ranked name seen: the first of a list of aliases counts,

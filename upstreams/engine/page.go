@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"penstock/config"
 	"penstock/upstreams/http1"
 )
 
@@ -124,6 +126,30 @@ func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path stri
 		}
 	}
 	return Load{}, first, "", false
+}
+
+// Counts reports whether any of the engine's pages may have counters of its work.
+func (r *Reader) Counts() bool {
+	return slices.ContainsFunc(r.Profile.spec.Load, func(l config.EngineLoad) bool { return len(l.Progress) > 0 })
+}
+
+// Progress reads the sum of the engine's counters of work from the first of its pages that has
+// them, and that page's path. counts is false where none has, or none answers.
+func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts bool) {
+	sources := r.Profile.spec.Load
+	for i := range sources {
+		if len(sources[i].Progress) == 0 {
+			continue
+		}
+		page, err := r.Get(ctx, sources[i].Path, r.Timeout)
+		if err != nil || page.Status != 200 {
+			continue
+		}
+		if l, _ := readLoad(&sources[i], page.Body); l.Counts {
+			return l.Progress, sources[i].Path, true
+		}
+	}
+	return 0, "", false
 }
 
 // ReasonOf says in a word why a page or a generation probe is none: "status" where there was an

@@ -2,27 +2,17 @@ package http1
 
 import "sync/atomic"
 
-// AnswerWatch notes whether an engine answers calls during a time, such as that of a generation
-// probe. Exchanges that read an answer store once in it; otherwise they load a word that nearly
-// never changes. The zero value is ready for use.
-type AnswerWatch struct{ state atomic.Uint32 }
+// AnswerWatch counts the reads of answers, by which it shows whether an engine works. The zero
+// value is ready for use.
+type AnswerWatch struct{ reads atomic.Uint64 }
 
-const (
-	answersUnwatched uint32 = iota
-	answersAwaited
-	answersSeen
-)
+// Reads returns how many there were.
+func (w *AnswerWatch) Reads() uint64 { return w.reads.Load() }
 
-// Begin begins the watch.
-func (w *AnswerWatch) Begin() { w.state.Store(answersAwaited) }
-
-// End ends the watch, and reports whether an answer went on in its time.
-func (w *AnswerWatch) End() bool { return w.state.Swap(answersUnwatched) == answersSeen }
-
-// BodyCame is called when bytes of a reply's body have come. Those of an error do not show that the
-// engine does its work.
-func (w *AnswerWatch) BodyCame(status int) {
-	if w.state.Load() == answersAwaited && status == 200 {
-		w.state.CompareAndSwap(answersAwaited, answersSeen)
+// Came is called with bytes of a reply's body. Those of an error do not show that the engine does
+// its work, nor do comments of a stream, with which an engine that has stalled may go on.
+func (w *AnswerWatch) Came(status int, p []byte) {
+	if status == 200 && p[0] != ':' {
+		w.reads.Add(1)
 	}
 }

@@ -135,7 +135,7 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	switch {
 	case n > 0:
 		if x.answers != nil {
-			x.answers.BodyCame(x.reply.head.status)
+			x.answers.Came(x.reply.head.status, p[:n])
 		}
 		return n, nil
 	case err == nil:

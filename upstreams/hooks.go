@@ -1,6 +1,8 @@
 package upstreams
 
 import (
+	"time"
+
 	"go.uber.org/zap"
 
 	"penstock/upstreams/http1"
@@ -20,6 +22,7 @@ const (
 	guardGeneration = "generation" // a generation probe
 	guardAddresses  = "addresses"  // a look-up of a name with `resolve`
 	guardWake       = "wake"       // a request that wakes an engine
+	guardStall      = "stall"      // a look whether work moves
 	guardRoom       = "room"       // the waking of calls that wait for room
 )
 
@@ -33,4 +36,23 @@ type hooks struct {
 	log   *zap.Logger // names the upstream
 	guard Guard
 	room  func() // calls that wait for room should look again; a part's lock may be held
+}
+
+// Moment is a time as a pick compares it: nanoseconds on the monotonic clock since the program
+// began, so that a step of the wall clock holds no breaker open.
+type Moment int64
+
+var epoch = time.Now()
+
+// At returns the moment of a time.
+func At(t time.Time) Moment { return Moment(t.Sub(epoch)) }
+
+func ticks(t time.Time) int64 { return int64(At(t)) }
+
+// age is the seconds since at, or -1 when it never was.
+func age(at, now time.Time) float64 {
+	if at.IsZero() {
+		return -1
+	}
+	return now.Sub(at).Seconds()
 }

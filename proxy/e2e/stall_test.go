@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
+	"penstock/proxy/e2e/rig"
+)
+
+// The stall rule's shortest bound is 10 s, so these tests take that long; they wait side by side.
+
+// stallTime is what a stall may take until it is noticed: 15 s, and some for a busy machine.
+const stallTime = 20 * time.Second
+
+// stallRig is two engines, of which the first can be wedged, with a call on each before: its step is known then.
+func stallRig(t *testing.T, more string) *penstock {
+	fastset.LeaveOut(t, "stalls of ten seconds and more")
+	t.Parallel()
+	p := start(t, rig.Setup{
+		Engines: []sim.Options{{TokenRate: 20}, {TokenRate: 20}}, Model: "policy: round_robin", Stream: "commit_after: 1s, keepalive: 1s", Upstream: more,
+	})
+	var warm sync.WaitGroup
+	for range 4 {
+		warm.Go(func() {
+			p.Post("/v1/chat/completions", p.Chat(`"stream":true,"max_tokens":120,"sim":{"tokens":100}`)).WantStatus(200)
+		})
+	}
+	warm.Wait()
+	return p
+}
+
+// wedge stops the first engine.
+func wedge(p *penstock) {
+	stop, _ := sim.ParseAction("stall=1h")
+	p.Engines[0].Do(stop)
+}
+
+// goOn lets it go on.
+func goOn(p *penstock) { p.Engines[0].Reset() }
+
+// TestStalledEngine: an engine answers its probes and makes no token. It is out in time, no call fails that another engine can
+// take, an answer that has begun goes on when the engine does, and then it is back.
+func TestStalledEngine(t *testing.T) {
+	p := stallRig(t, "")
+	var calls sync.WaitGroup
+	const tokens = `"max_tokens":64,"sim":{"tokens":40}`
+	begun := p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
+	if p.Engines[1].Stats().Running > 0 { // the turn was the other one's
+		begun.Leave()
+		begun = p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
+	}
+	for range 3 {
+		if _, ok := begun.Next(); !ok {
+			t.Fatal("no answer")
+		}
+	}
+	wedge(p)
+	at := time.Now()
+	for _, w := range rig.StreamWays {
+		calls.Go(func() {
+			if r := p.Say(w, "hi", `"tokens":40`); r.Status != 200 || rig.IsError(r.Events()[len(r.Events())-1]) {
+				t.Errorf("%s: %d %s", w, r.Status, r.Body)
+			}
+		})
+	}
+	for _, w := range rig.PlainWays {
+		calls.Go(func() { p.Say(w, "hi", `"tokens":40`).WantStatus(200) })
+	}
+	took := rig.WaitFor(t, stallTime, "the engine is out", func() bool { return p.Upstream("up-0").State == "stalled" })
+	t.Logf("out after %v", took.Round(time.Second))
+	calls.Wait()
+	if d := time.Since(at); d > stallTime+15*time.Second {
+		t.Errorf("the calls took %v", d)
+	}
+	if n := p.Metric("penstock_calls_moved_total", `reason="stalled"`); n == 0 {
+		t.Error("no call was moved")
+	}
+	for range 4 {
+		p.Post("/v1/chat/completions", p.Chat(tokens)).WantStatus(200).Within(10 * time.Second)
+	}
+	if n := p.Metric("penstock_retries_total"); n != 0 {
+		t.Errorf("%v retries: moves are apart from them", n)
+	}
+	goOn(p)
+	for ev, ok := begun.Next(); ok; ev, ok = begun.Next() {
+		if rig.IsError(ev) {
+			t.Errorf("the answer that had begun: %s", ev.Data)
+		}
+	}
+	rig.WaitFor(t, 10*time.Second, "the engine is back", func() bool { return p.Upstream("up-0").State == "up" })
+}
+
+// TestLastEngineStays: a stall takes no engine from a route that has no other.
+func TestLastEngineStays(t *testing.T) {
+	p := stallRig(t, "")
+	p.Engines[1].Unlisten()
+	p.Engines[1].Drop(1, true)
+	rig.WaitFor(t, stallTime, "the other engine is down", func() bool { return p.Upstream("up-1").State == "down" })
+	wedge(p)
+	done := make(chan *rig.Reply)
+	go func() { done <- p.Post("/v1/chat/completions", p.Chat(`"stream":true,"sim":{"tokens":5}`)) }()
+	for end := time.Now().Add(stallTime); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if u := p.Upstream("up-0"); u.State != "up" || u.Breaker != "closed" {
+			t.Fatalf("%+v", u)
+		}
+	}
+	goOn(p)
+	if r := <-done; r.Status != 200 || strings.Contains(r.Body, `"error"`) {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+}
+
+// TestSilentAndWorking: engines that are silent and work are left alone, also when all of them are, whatever their clocks
+// without progress would say.
+func TestSilentAndWorking(t *testing.T) {
+	for fault, more := range map[string]string{
+		"long-prefill=30s;chunks=5": "",
+		"buffered-call=30s":         `"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}}],`,
+	} {
+		t.Run(fault, func(t *testing.T) {
+			p := stallRig(t, "")
+			var calls sync.WaitGroup
+			for i := range 6 {
+				calls.Go(func() {
+					body := p.Chat(more + fmt.Sprintf(`"stream":%v,"sim":{"fault":%q}`, i%2 == 0, fault))
+					if i%2 != 0 && strings.HasPrefix(fault, "buffered") {
+						return // which is a fault of streams
+					}
+					if r := p.Post("/v1/chat/completions", body).WantStatus(200); strings.Contains(r.Body, `"error"`) {
+						t.Errorf("%s", r.Body)
+					}
+				})
+			}
+			for end := time.Now().Add(28 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
+				for _, name := range []string{"up-0", "up-1"} {
+					if u := p.Upstream(name); u.State != "up" || u.Breaker != "closed" {
+						t.Fatalf("%s: %+v", name, u)
+					}
+				}
+			}
+			calls.Wait()
+			if n := p.Metric("penstock_calls_moved_total", `reason="stalled"`); n != 0 {
+				t.Errorf("%v calls were moved", n)
+			}
+		})
+	}
+}
+
+// TestLostCall: an engine that works for others has forgotten a call, which ends.
+func TestLostCall(t *testing.T) {
+	p := stallRig(t, "")
+	var busy sync.WaitGroup
+	for range 6 {
+		busy.Go(func() {
+			p.Post("/v1/chat/completions", p.Chat(`"stream":true,"max_tokens":900,"sim":{"tokens":800}`)).WantStatus(200)
+		})
+	}
+	rig.WaitFor(t, stallTime, "the engines are busy", func() bool {
+		return p.Engines[0].Stats().Running == 3 && p.Engines[1].Stats().Running == 3
+	})
+	at := time.Now()
+	r := p.Post("/v1/chat/completions", p.Chat(`"stream":true,"sim":{"fault":"lost-after=3"}`)).WantStatus(200)
+	if d := time.Since(at); !strings.Contains(r.Body, "generation_timeout") || d < 10*time.Second || d > stallTime+5*time.Second {
+		t.Errorf("after %v: %s", d, r.Body)
+	}
+	busy.Wait()
+}
+
+// TestSlowHealth: an engine that has no time for its health page stays, as long as its answers come.
+func TestSlowHealth(t *testing.T) {
+	p := stallRig(t, "concurrency: 64, probe: { timeout: 1s }")
+	p.Engines[0].SetFault(sim.Fault{Spec: "slow-health"})
+	var calls sync.WaitGroup
+	for range 64 {
+		calls.Go(func() {
+			p.Post("/v1/chat/completions", p.Chat(`"stream":true,"max_tokens":400,"sim":{"tokens":300}`)).WantStatus(200)
+		})
+	}
+	for range 12 {
+		time.Sleep(time.Second)
+		if u := p.Upstream("up-0"); u.State != "up" {
+			t.Fatalf("%+v", u)
+		}
+	}
+	calls.Wait()
+}

@@ -1,0 +1,45 @@
+package routing
+
+import (
+	"testing"
+
+	"penstock/upstreams"
+)
+
+func TestStallOf(t *testing.T) {
+	for _, c := range []struct {
+		all, others, lately int
+		want                upstreams.Stall
+	}{
+		{1, 0, 0, upstreams.StallStay},
+		{2, 1, 0, upstreams.StallOut},
+		{2, 0, 1, upstreams.StallStay},
+		{3, 2, 0, upstreams.StallOut},
+		{3, 1, 1, upstreams.StallConfirm},
+		{4, 2, 1, upstreams.StallOut},
+		{4, 1, 2, upstreams.StallConfirm},
+		{4, 0, 0, upstreams.StallStay}, // the others are down
+		{10, 5, 4, upstreams.StallOut},
+		{10, 4, 5, upstreams.StallConfirm},
+	} {
+		if got := stallOf(c.all, c.others, c.lately); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestStallOfRoutes: each route of the upstream counts, those of others do not.
+func TestStallOfRoutes(t *testing.T) {
+	r := probed(t, `{"id":"m"},{"id":"n"}`, `{"id":"m"},{"id":"n"}`, "")
+	a, b := r.targets[0].Upstream, r.targets[2].Upstream
+	if got := (&Table{routes: []*Route{r}}).Stall(a, t0); got != upstreams.StallOut {
+		t.Errorf("one of two that take calls: %v", got)
+	}
+	alone := &Route{targets: []Target{r.targets[0], r.targets[4]}}
+	if got := (&Table{routes: []*Route{r, alone}}).Stall(a, t0); got != upstreams.StallStay {
+		t.Errorf("the last one of a route: %v", got)
+	}
+	if got := (&Table{routes: []*Route{r, alone}}).Stall(b, t0); got != upstreams.StallOut {
+		t.Errorf("the last one of another's route: %v", got)
+	}
+}

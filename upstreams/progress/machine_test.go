@@ -1,0 +1,253 @@
+package progress
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// play is an engine with calls, second by second.
+type play struct {
+	m   machine
+	now time.Time
+	s   Sample
+}
+
+func newPlay() *play { return &play{now: time.Unix(1000, 0)} }
+
+// seconds lets time pass, with calls that are held and whether answers and counters move. sum below 0: the engine does
+// not count.
+func (p *play) seconds(n int, moves bool, sum *float64) (stalledAt int) {
+	for i := range n {
+		p.now = p.now.Add(time.Second)
+		p.s.At = p.now
+		if moves {
+			p.s.Reads++
+		}
+		p.m.sample(p.s)
+		if sum != nil && i%2 == 0 {
+			p.m.count(p.now, *sum)
+		}
+		if p.m.stalled(p.now) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// learned is an engine that has worked for some seconds, for one call.
+func learned() *play {
+	p := newPlay()
+	p.seconds(1, false, nil)
+	p.s.Held = 1
+	p.seconds(10, true, nil)
+	p.s.Waiting = 1 // from here on it is silent
+	return p
+}
+
+func TestStall(t *testing.T) {
+	fixed := 100.0
+	for name, c := range map[string]struct {
+		play func() int
+		want int // second at which it is stalled; 0: never
+	}{
+		"known step": {func() int { return learned().seconds(60, false, nil) }, 10},
+		"unknown step": {func() int {
+			p := newPlay()
+			p.s.Held, p.s.Waiting = 1, 1
+			return p.seconds(60, false, nil)
+		}, 31},
+		"counters stand still": {func() int { return learned().seconds(60, false, &fixed) }, 10},
+		"counters move": {func() int {
+			p, sum := learned(), 100.0
+			for range 100 {
+				sum++
+				if at := p.seconds(4, false, &sum); at != 0 {
+					return at
+				}
+			}
+			return 0
+		}, 0},
+		"counters move at the end of a chunk of 20 s": {func() int {
+			p, sum := learned(), 100.0
+			p.s.Unread = 30000
+			for range 20 {
+				if at := p.seconds(20, false, &sum); at != 0 {
+					return at
+				}
+				sum += 2048
+			}
+			return 0
+		}, 0},
+		"a prompt of 3,000 tokens": {func() int {
+			p := learned()
+			p.s.Unread = 3000
+			return p.seconds(100, false, nil)
+		}, 40},
+		"the same, read fast before": {func() int {
+			p := learned()
+			p.m.firstToken(time.Second, 1000)
+			p.s.Unread = 3000
+			return p.seconds(100, false, nil)
+		}, 19},
+		"30,000 tokens, of which a chunk counts": {func() int {
+			p := learned()
+			p.m.firstToken(time.Second, 1000)
+			p.s.Unread = 30000
+			return p.seconds(100, false, &fixed)
+		}, 35},
+		"slow steps": {func() int {
+			p := learned()
+			for range 5 {
+				p.s.Waiting = 0
+				p.seconds(9, false, nil)
+				p.seconds(1, true, nil)
+			}
+			p.s.Waiting = 1
+			return p.seconds(100, false, nil)
+		}, 30},
+		"nobody waits": {func() int {
+			p := learned()
+			p.s.Waiting = 0 // a client takes its time with the answer
+			return p.seconds(100, false, nil)
+		}, 0},
+		"no work": {func() int {
+			p := learned()
+			p.s.Held, p.s.Waiting = 0, 0
+			return p.seconds(100, false, nil)
+		}, 0},
+		"a call that is held back": {func() int {
+			p := learned()
+			p.s.Buffers = 1
+			return p.seconds(1000, false, nil)
+		}, 900},
+		"a call that is held back, by an engine that counts": {func() int {
+			p := learned()
+			p.s.Buffers = 1
+			return p.seconds(100, false, &fixed)
+		}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.play(); got != c.want {
+				t.Errorf("stalled at second %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// TestRestart: a fall of the counters is no move, and no stall for 10 s.
+func TestRestart(t *testing.T) {
+	p, high, low := learned(), 100.0, 1.0
+	if p.seconds(8, false, &high) != 0 {
+		t.Fatal("too early")
+	}
+	since := p.m.since
+	if at := p.seconds(20, false, &low); at != 11 || p.m.since != since { // read in the first of these seconds
+		t.Errorf("stalled at second %d, moved %v", at, p.m.since != since)
+	}
+}
+
+// TestOldCount: a number that is read for the first time since something moved may be older than the stall.
+func TestOldCount(t *testing.T) {
+	p, sum := newPlay(), 100.0
+	p.seconds(2, false, &sum)
+	p.s.Held = 1
+	p.seconds(10, true, nil)
+	p.s.Waiting = 1
+	p.seconds(5, false, nil)
+	sum = 900
+	if at := p.seconds(20, false, &sum); at != 5 {
+		t.Errorf("stalled at second %d, want 5", at)
+	}
+}
+
+// TestBack: what is out comes back with a move alone, and its stall is no usual step.
+func TestBack(t *testing.T) {
+	p := learned()
+	p.seconds(10, false, nil)
+	p.m.out = true
+	p.s.Held, p.s.Waiting = 0, 0
+	if p.seconds(100, false, nil) != 1 {
+		t.Error("it is back without a sign of work")
+	}
+	p.m.move(p.now, 0)
+	if p.m.stalled(p.now) || p.m.step > 2*time.Second {
+		t.Errorf("stalled %v, step %v", p.m.stalled(p.now), p.m.step)
+	}
+}
+
+// TestLost: an engine that works on fewer calls than move has lost those that wait.
+func TestLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		requests, held, waiting, young int
+		moves                          bool
+		want                           bool
+	}{
+		"one of eight":                      {7, 8, 1, 0, true, true},
+		"all are there":                     {8, 8, 1, 0, true, false},
+		"others' work hides it":             {9, 8, 1, 0, true, false},
+		"two wait, one is missing":          {7, 8, 2, 0, true, false},
+		"two wait and are missing":          {6, 8, 2, 0, true, true},
+		"one is on its way":                 {7, 8, 1, 1, true, false},
+		"nothing moves: a stall, no loss":   {0, 8, 8, 0, false, false},
+		"the only one, on an idle engine":   {0, 1, 1, 0, true, true},
+		"it shows in one report only":       {7, 8, 1, -1, true, false},
+		"two that wait, all others on them": {2, 2, 2, 0, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, silent := newPlay(), time.Time{}
+			p.s.Held = c.held
+			p.seconds(5, true, nil)
+			silent, p.s.Waiting = p.now, c.waiting
+			lost := false
+			for i := range 14 {
+				if c.young > 0 {
+					p.s.Ended += uint64(c.young) // one ends and another begins
+				}
+				p.seconds(1, c.moves, nil)
+				if i%2 == 0 {
+					requests := c.requests
+					if c.young < 0 && i == 8 {
+						requests = c.held
+					}
+					p.m.report(p.now, requests, c.held)
+				}
+				if at := p.m.lost(silent, c.waiting, p.now); at && i < 10 {
+					t.Errorf("lost after %d s", i+1)
+				} else {
+					lost = at
+				}
+			}
+			if lost != c.want {
+				t.Errorf("lost %v, want %v", lost, c.want)
+			}
+			if p.m.lost(p.now, c.waiting, p.now) {
+				t.Error("a call that has just moved is lost")
+			}
+		})
+	}
+}
+
+// TestNeverStalledWhileMoving: whatever happens, an engine that moves every nine seconds never stalls, nor does one
+// without work.
+func TestNeverStalledWhileMoving(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, quiet, sum := newPlay(), 0, 0.0
+		for range rapid.IntRange(1, 300).Draw(t, "seconds") {
+			p.s.Held = rapid.IntRange(0, 3).Draw(t, "held")
+			p.s.Waiting = rapid.IntRange(0, p.s.Held).Draw(t, "waiting")
+			p.s.Unread = rapid.Int64Range(0, 50000).Draw(t, "unread")
+			if rapid.Bool().Draw(t, "falls") && sum > 0 {
+				sum = 0
+			}
+			moves := quiet >= 8 || rapid.Bool().Draw(t, "moves")
+			if quiet++; moves {
+				quiet = 0
+			}
+			if p.seconds(1, moves, &sum) != 0 {
+				t.Fatal("stalled")
+			}
+		}
+	})
+}

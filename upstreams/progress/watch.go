@@ -1,0 +1,147 @@
+package progress
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Watch knows whether one upstream's engine works. Calls tell it by atomics what they do; the one
+// that watches hands in samples and counters. The zero value is ready for use.
+type Watch struct {
+	waiting atomic.Int64
+	buffers atomic.Int64
+	unread  atomic.Int64
+
+	mu sync.Mutex // held for bookkeeping only
+	m  machine
+}
+
+// Waits counts calls that have begun (1) or ceased (-1) to wait for the engine after Patience.
+func (w *Watch) Waits(n int64) { w.waiting.Add(n) }
+
+// Buffers counts calls whose answers the engine may hold back until they are whole.
+func (w *Watch) Buffers(n int64) { w.buffers.Add(n) }
+
+// Unread counts the prompt tokens of calls that have had no first token.
+func (w *Watch) Unread(tokens int64) { w.unread.Add(tokens) }
+
+// FirstToken takes the time to a call's first token.
+func (w *Watch) FirstToken(took time.Duration, tokens int64) {
+	if tokens < learnFrom {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m.firstToken(took, tokens)
+}
+
+// Sample takes a sample, of which it adds what the calls have told.
+func (w *Watch) Sample(s Sample) {
+	s.Waiting, s.Buffers, s.Unread = int(w.waiting.Load()), int(w.buffers.Load()), w.unread.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m.sample(s)
+}
+
+// Count takes the sum of the engine's counters.
+func (w *Watch) Count(at time.Time, sum float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m.count(at, sum)
+}
+
+// Uncounted notes that the engine has no counters.
+func (w *Watch) Uncounted() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m.counts = false
+}
+
+// Moved takes a sign of work that is none of a call or a counter.
+func (w *Watch) Moved(at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m.move(at, w.m.last.Unread)
+}
+
+// Report takes how many requests the engine says that it has, and how many of ours were there.
+func (w *Watch) Report(at time.Time, requests, held int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m.report(at, requests, held)
+}
+
+// WantsCount reports whether to read the counters now.
+func (w *Watch) WantsCount(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m.wantsCount(now)
+}
+
+// Stalled reports whether the engine has stalled.
+func (w *Watch) Stalled(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m.stalled(now)
+}
+
+// TakeOut notes that the upstream gets no new calls: from here on it is stalled until something
+// moves.
+func (w *Watch) TakeOut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m.out = true
+}
+
+// Forget begins anew, with an engine that may be another one.
+func (w *Watch) Forget(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m = machine{last: w.m.last, since: now, ours: now}
+}
+
+// MovedSince reports whether something has moved since then.
+func (w *Watch) MovedSince(then time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m.moved.After(then)
+}
+
+// Works reports whether the engine is seen to work: it counts, and what it counts, or an answer of
+// ours, has moved lately enough.
+func (w *Watch) Works(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m.counts && !w.m.out && !w.m.still(now)
+}
+
+// Lost reports whether a call that has been silent since then is lost.
+func (w *Watch) Lost(silentSince, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m.lost(silentSince, int(w.waiting.Load()), now)
+}
+
+// Facts are what is known, for the status page.
+type Facts struct {
+	Counts bool          // the engine has counters that are read
+	Held   bool          // it has work of ours
+	Still  time.Duration // nothing has moved for so long, while there was work
+	Bound  time.Duration // of that
+	Step   time.Duration // usual; 0: not known yet
+}
+
+// Facts returns what is known.
+func (w *Watch) Facts(now time.Time) Facts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := Facts{Counts: w.m.counts, Held: w.m.last.Held > 0, Bound: w.m.bound()}
+	if f.Held || w.m.out {
+		f.Still = max(0, now.Sub(w.m.since))
+	}
+	if w.m.moves >= stepsNeeded {
+		f.Step = w.m.step
+	}
+	return f
+}

@@ -1,0 +1,154 @@
+package upstreams
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/upstreams/engine"
+	"penstock/upstreams/progress"
+)
+
+// An upstream that has work and in which nothing moves has stalled (package progress). It gets no
+// new calls then, and those that have shown nothing to their clients leave it. A look each second
+// finds that, beside the prober, whose probes an engine may answer that has stalled. While nothing
+// of ours moves, the look reads the engine's counters more often than the prober does.
+
+const (
+	// lookEvery is the time between two looks.
+	lookEvery = time.Second
+	// countTimeout is how long counters are waited for: llama.cpp answers between two batches.
+	countTimeout = time.Minute
+	// trialAfter is how long an upstream without work is out, which no generation probe can bring
+	// back: its next call shows whether it works.
+	trialAfter = 30 * time.Second
+)
+
+// Stall is what becomes of an upstream that has stalled.
+type Stall uint8
+
+// The answers of Options.Stall.
+const (
+	StallOut     Stall = iota // it gets no new calls
+	StallConfirm              // a generation probe decides, by way of the breaker
+	StallStay                 // it is the last one of a route
+)
+
+// looker is the state of the looks.
+type looker struct {
+	counting chan counters // the counters that are being read; nil: none are
+	outSince time.Time     // zero: it is not out
+}
+
+// counters are the engine's, as they were read.
+type counters struct {
+	sum    float64
+	counts bool
+}
+
+// look looks each second whether work moves, until ctx ends.
+func (p *prober) look(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var l looker
+	for {
+		select {
+		case <-ctx.Done():
+			if l.counting != nil {
+				<-l.counting // it uses the transport
+			}
+			return
+		case c := <-l.counting:
+			l.counting = nil
+			if c.counts {
+				p.up.Progress.Count(time.Now(), c.sum)
+			}
+		case now := <-tick.C:
+			p.up.hooks.guard.Point(guardStall)
+			p.sample(now)
+			p.judge(&l, now)
+			if r := p.reader(countTimeout); l.counting == nil && r.Counts() && p.up.Progress.WantsCount(now) {
+				l.counting, r.Get = make(chan counters, 1), p.count
+				go p.up.hooks.guard.Once(guardStall, func() { readCounters(ctx, r, l.counting) })
+			}
+		}
+	}
+}
+
+// sample hands in what is known of the upstream's calls.
+func (p *prober) sample(now time.Time) {
+	u := p.up
+	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answers.Reads()}
+	for o := range outcomeCount {
+		s.Ended += u.series.attempts[o].Get()
+	}
+	u.Progress.Sample(s)
+}
+
+// readCounters reads the engine's counters, for as long as it takes.
+func readCounters(ctx context.Context, r engine.Reader, to chan<- counters) {
+	var c counters
+	defer func() { to <- c }()
+	c.sum, _, c.counts = r.Progress(ctx)
+}
+
+// judge takes the upstream out when it has stalled, and back when something moves.
+func (p *prober) judge(l *looker, now time.Time) {
+	u, state := p.up, p.up.Health.now()
+	stalled := u.Progress.Stalled(now)
+	switch {
+	case state == StateDown, state == StatePending:
+		l.outSince = time.Time{}
+		u.Progress.Forget(now)
+		u.Health.setStalled(false, "", now)
+	case stalled && state == StateStalled:
+		if l.outSince.IsZero() { // a look has panicked
+			l.outSince = now
+		}
+		p.try(l, now)
+	case stalled:
+		p.stalls(l, now)
+	case state == StateStalled:
+		l.outSince = time.Time{}
+		u.Health.setStalled(false, "work moves again", now)
+	}
+}
+
+// stalls decides what becomes of an upstream that has just stalled.
+func (p *prober) stalls(l *looker, now time.Time) {
+	u := p.up
+	if u.Mode() != ModeReady {
+		return // it gets no calls, and those that are there may wait
+	}
+	facts := u.Progress.Facts(now)
+	u.set.stalls.Lock() // one after the other, or the last two of a route would go
+	defer u.set.stalls.Unlock()
+	switch u.set.o.Stall(u, now) {
+	case StallOut:
+		u.hooks.log.Warn("upstream has stalled: nothing moves although it has work", zap.Duration("for", facts.Still),
+			zap.Int("calls", u.slots.inFlight()), zap.Bool("counters", facts.Counts))
+		l.outSince = now
+		u.Progress.TakeOut()
+		u.Health.setStalled(true, "nothing moves", now)
+	case StallConfirm:
+		p.try(l, now)
+	case StallStay:
+	}
+}
+
+// try sends a generation probe: what it brings is a sign of work.
+func (p *prober) try(l *looker, now time.Time) {
+	u := p.up
+	if u.slots.take(PoolText) && !u.generations.start(PoolText, false) {
+		u.set.freeSlot(u, PoolText)
+	}
+	if l.outSince.IsZero() || u.slots.inFlight() > 0 {
+		return
+	}
+	if now.Sub(l.outSince) >= trialAfter && !u.generations.failsSince(l.outSince) {
+		l.outSince = time.Time{}
+		u.Progress.Forget(now)
+		u.Health.setStalled(false, "the next call is its trial", now)
+	}
+}

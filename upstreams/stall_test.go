@@ -1,0 +1,253 @@
+package upstreams
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/upstreams/engine"
+	"penstock/upstreams/http1"
+)
+
+// stallRig is an upstream with calls, whose engine's counters and probes a test plays.
+type stallRig struct {
+	*Upstream
+	played *playedEngine
+	works  atomic.Bool // generation probes succeed
+	leases []*Lease
+}
+
+// newStallRig makes one of an engine that is known, with calls in flight.
+func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRig {
+	r := &stallRig{played: &playedEngine{code: http.StatusOK, pages: map[string]string{}}}
+	r.Upstream = watchedBy(t, newTestSet(t, o), r.played, engineName, "m")
+	r.probing.mu.Lock()
+	r.probing.prober.generate = func(ctx context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
+		for end := time.Now().Add(limit); time.Now().Before(end); {
+			if r.works.Load() {
+				return engine.GenerationResult{Verdict: engine.GenerationOK, Status: http.StatusOK}
+			}
+			select {
+			case <-ctx.Done():
+				return engine.GenerationResult{Verdict: engine.GenerationAborted}
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		return engine.GenerationResult{Verdict: engine.GenerationFailed, Reason: http1.ReasonTimeout}
+	}
+	r.probing.mu.Unlock()
+	synctest.Wait()
+	for range calls {
+		l, ok := r.TryLease("", PoolText, 10, time.Now())
+		if !ok {
+			t.Fatal("no lease")
+		}
+		l.FirstToken(time.Second)
+		r.leases = append(r.leases, l)
+	}
+	return r
+}
+
+// answers lets answers move for some seconds.
+func (r *stallRig) answers(seconds int) {
+	for range seconds * 2 {
+		time.Sleep(500 * time.Millisecond)
+		r.client.answers.Came(http.StatusOK, []byte("x"))
+	}
+}
+
+// counts sets the engine's counter, and what it says of its calls.
+func (r *stallRig) counts(steps int) {
+	r.played.mu.Lock()
+	defer r.played.mu.Unlock()
+	r.played.pages["/metrics"] = fmt.Sprintf("vllm:num_requests_running %d\nvllm:num_requests_waiting 0\nvllm:iteration_tokens_total_count{engine=\"0\"} %d\n",
+		len(r.leases), steps)
+}
+
+// silent lets all calls wait for their engine, and returns after how many seconds the upstream has another state; 0:
+// it keeps it.
+func (r *stallRig) silent(seconds int, each func(second int)) int {
+	was := r.State()
+	for i := range seconds {
+		if i == 10 {
+			r.Progress.Waits(int64(len(r.leases)))
+			defer r.Progress.Waits(-int64(len(r.leases)))
+		}
+		if each != nil {
+			each(i)
+		}
+		time.Sleep(time.Second)
+		if r.State() != was {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+func (r *stallRig) end() {
+	for _, l := range r.leases {
+		l.Release(OutcomeOK)
+	}
+	r.leases = nil
+}
+
+// TestStalledOut: an engine that stands still is out within 15 s, tried by generation probes, and back as soon as one
+// of them succeeds.
+func TestStalledOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newStallRig(t, Options{}, "vllm", 4)
+		r.counts(100)
+		r.answers(20)
+		if at := r.silent(60, nil); at < 10 || at > 15 || r.State() != StateStalled {
+			t.Fatalf("%v after %d s", r.State(), at)
+		}
+		if r.EligibleIn(StateUp, At(time.Now())) || !r.EligibleIn(StateStalled, At(time.Now())) {
+			t.Error("a stalled upstream is picked as one that is up")
+		}
+		r.end()
+		time.Sleep(40 * time.Second)
+		if n := r.Status(time.Now()).GenerationProbes["failed"]; r.State() != StateStalled || n < 2 {
+			t.Errorf("%v after %d failed probes", r.State(), n)
+		}
+		r.works.Store(true)
+		time.Sleep(3 * time.Second)
+		if r.State() != StateUp {
+			t.Errorf("%v although a generation probe succeeds", r.State())
+		}
+	})
+}
+
+// TestStalledBack: an answer of ours that moves brings it back, and so does a counter.
+func TestStalledBack(t *testing.T) {
+	for name, move := range map[string]func(r *stallRig){
+		"answer":  func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
+		"counter": func(r *stallRig) { r.counts(101) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newStallRig(t, Options{}, "vllm", 2)
+				r.counts(100)
+				r.answers(5)
+				if r.silent(60, nil) == 0 {
+					t.Fatal("not stalled")
+				}
+				time.Sleep(20 * time.Second)
+				move(r)
+				if at := r.silent(5, nil); at == 0 || r.State() != StateUp {
+					t.Errorf("%v", r.State())
+				}
+				r.end()
+			})
+		})
+	}
+}
+
+// TestCountersKeepIn: an engine is silent for minutes, and its counters move.
+func TestCountersKeepIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newStallRig(t, Options{}, "vllm", 2)
+		r.counts(100)
+		r.answers(5)
+		if at := r.silent(150, func(i int) { r.counts(100 + i/4) }); at != 0 {
+			t.Errorf("%v after %d s", r.State(), at)
+		}
+		if !r.Progress.Works(time.Now()) {
+			t.Error("it is not seen to work")
+		}
+		r.end()
+	})
+}
+
+// TestSlowCounters: counters that are answered late, between two batches, are waited for beside the probes.
+func TestSlowCounters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newStallRig(t, Options{}, "llamacpp", 1)
+		page := func(n int) {
+			r.played.mu.Lock()
+			defer r.played.mu.Unlock()
+			r.played.pages["/metrics"] = "llamacpp:requests_processing 1\nllamacpp:n_decode_total " + strconv.Itoa(n) + "\n"
+		}
+		page(1)
+		r.answers(5)
+		r.played.mu.Lock()
+		r.played.load = 7 * time.Second
+		r.played.mu.Unlock()
+		if at := r.silent(100, func(i int) { page(1 + i/8) }); at != 0 {
+			t.Errorf("%v after %d s", r.State(), at)
+		}
+		r.end()
+	})
+}
+
+// TestStallNotAllowed: the last target of a route stays, and where too many go at once a generation probe decides.
+func TestStallNotAllowed(t *testing.T) {
+	for answer, want := range map[Stall]Breaker{StallStay: BreakerClosed, StallConfirm: BreakerOpen} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newStallRig(t, Options{Stall: func(*Upstream, time.Time) Stall { return answer }}, "vllm", 2)
+			r.counts(100)
+			r.answers(5)
+			if at := r.silent(30, nil); at != 0 {
+				t.Errorf("%v after %d s", r.State(), at)
+			}
+			if got := r.Breaker.Position(time.Now()); (got == BreakerClosed) != (want == BreakerClosed) {
+				t.Errorf("breaker %v, want %v", got, want)
+			}
+			r.end()
+		})
+	}
+}
+
+// TestStalledUnprobed: an upstream that no generation probe can bring back gets a call after half a minute.
+func TestStalledUnprobed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newStallRig(t, Options{}, "vllm", 1)
+		r.probing.mu.Lock()
+		r.probing.prober.generate = nil
+		r.probing.mu.Unlock()
+		r.counts(100)
+		r.answers(5)
+		if r.silent(60, nil) == 0 {
+			t.Fatal("not stalled")
+		}
+		r.end()
+		time.Sleep(32 * time.Second)
+		if r.State() != StateUp {
+			t.Error(r.State())
+		}
+	})
+}
+
+// TestTrafficOutranksProbes: an engine whose answers come is not taken down by probes that it has no time for; one
+// whose answers have ceased is, as fast as one without calls.
+func TestTrafficOutranksProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newStallRig(t, Options{}, "vllm", 32)
+		r.played.set(http.StatusOK, 3*time.Second)
+		r.answers(120)
+		if r.State() != StateUp {
+			t.Fatalf("%v while answers come", r.State())
+		}
+		begin := time.Now()
+		for r.State() == StateUp && time.Since(begin) < time.Minute {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if d := time.Since(begin); d > 10*time.Second || r.State() != StateDown {
+			t.Errorf("%v after %v", r.State(), d)
+		}
+		r.end()
+	})
+	synctest.Test(t, func(t *testing.T) { // a refusal is an answer
+		r := newStallRig(t, Options{}, "vllm", 32)
+		r.played.set(http.StatusServiceUnavailable, 0)
+		r.answers(15)
+		if r.State() != StateDown {
+			t.Errorf("%v although its page says that it is sick", r.State())
+		}
+		r.end()
+	})
+}
