@@ -116,8 +116,8 @@ func (o *output) take() error {
 	return nil
 }
 
-// lastPart returns the part that a piece of text or reasoning belongs to: the last one, or a new one. The last
-// part is never done.
+// lastPart returns the part that a piece of text or reasoning belongs to: the last one, or a new
+// one. The last part is never done.
 func (o *output) lastPart(k kind) *part {
 	if n := len(o.parts); n > 0 && o.parts[n-1].kind == k {
 		return &o.parts[n-1]
