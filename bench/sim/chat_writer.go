@@ -57,7 +57,7 @@ func (w *chatWriter) begin(i int, c *generate.Plan) bool {
 	return w.send(&profile.Chunk{Index: i, Delta: w.stream.delta})
 }
 
-func (w *chatWriter) piece(i int, c *generate.Plan, p *profile.Piece) bool {
+func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 	if p.Kind == profile.PieceThought && w.q.Hush {
 		return true
 	}
@@ -65,7 +65,7 @@ func (w *chatWriter) piece(i int, c *generate.Plan, p *profile.Piece) bool {
 	if p.Kind >= profile.PieceCall {
 		of = &w.told.Calls[p.Call]
 	}
-	w.stream.delta = w.AppendPiece(w.stream.delta[:0], p, of, !c.Opened && !w.Legacy)
+	w.stream.delta = w.AppendPiece(w.stream.delta[:0], &p, of, !c.Opened && !w.Legacy)
 	c.Opened = true
 	one := profile.Chunk{Index: i, Delta: w.stream.delta}
 	if w.q.Logprobs && p.Kind == profile.PieceText {

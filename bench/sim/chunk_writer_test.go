@@ -434,3 +434,16 @@ func TestInstanceEnds(t *testing.T) {
 		t.Error(body)
 	}
 }
+
+// TestTokenAllocations: a token of a chat stream allocates nothing, or the simulator is what a load test measures.
+func TestTokenAllocations(t *testing.T) {
+	e := start(t, Options{})
+	per := func(tokens int) float64 {
+		return testing.AllocsPerRun(5, func() {
+			exchangeRaw(t, e, chatBody("hi", fmt.Sprintf(`,"stream":true,"sim":{"tokens":%d}`, tokens)))
+		})
+	}
+	if few, many := per(500), per(4500); many-few > 1000 { // buffers of the test's reader grow
+		t.Errorf("%.0f allocations for 500 tokens, %.0f for 4500", few, many)
+	}
+}

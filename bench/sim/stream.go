@@ -11,7 +11,7 @@ import (
 // answerWriter tells an answer in a dialect. False: there is no stream any more.
 type answerWriter interface {
 	begin(i int, c *generate.Plan) bool
-	piece(i int, c *generate.Plan, p *profile.Piece) bool
+	piece(i int, c *generate.Plan, p profile.Piece) bool
 	end(i int, c *generate.Plan) bool
 	done() bool                       // what comes last
 	whole(all []generate.Plan) []byte // a plain answer
@@ -30,7 +30,7 @@ type nativeWriter struct{ w *dialect.Writer }
 
 func (n nativeWriter) begin(int, *generate.Plan) bool { return n.w.Begin() }
 
-func (n nativeWriter) piece(_ int, _ *generate.Plan, p *profile.Piece) bool { return n.w.Piece(p) }
+func (n nativeWriter) piece(_ int, _ *generate.Plan, p profile.Piece) bool { return n.w.Piece(&p) }
 
 func (n nativeWriter) end(_ int, c *generate.Plan) bool { return n.w.End(c.Finish, c.Stopped) }
 
@@ -112,7 +112,7 @@ func (a *answer) step(i int, c *generate.Plan) bool {
 		if p.Kind == profile.PieceThought {
 			a.told.Thought++
 		}
-		if !a.writer.piece(i, c, &p) {
+		if !a.writer.piece(i, c, p) {
 			return false
 		}
 	}

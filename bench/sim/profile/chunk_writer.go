@@ -13,6 +13,10 @@ type ChunkWriter struct {
 	Created   int64
 	Legacy    bool // /v1/completions
 	NullUsage bool // "usage":null on every chunk but the last
+
+	frame   string // Head or Tail of every chunk, for
+	created int64
+	model   string
 }
 
 // Chunk is one event's worth of a choice.
@@ -47,11 +51,23 @@ func (s *ChunkWriter) Tail(o *wire.Members, object string) {
 	o.Add(`,"system_fingerprint":"b11669-sim","object":"`, object, `"`)
 }
 
-func (s *ChunkWriter) chunkObject() string {
-	if s.Legacy {
-		return "text_completion"
+// chunkFrame is what all chunks have in common: written once, not for each token.
+func (s *ChunkWriter) chunkFrame() string {
+	if s.frame != "" && s.created == s.Created && s.model == s.Model {
+		return s.frame
 	}
-	return "chat.completion.chunk"
+	object := "chat.completion.chunk"
+	if s.Legacy {
+		object = "text_completion"
+	}
+	var o wire.Members
+	if s.Profile.Family == "llamacpp" {
+		s.Tail(&o, object)
+	} else {
+		s.Head(&o, object)
+	}
+	s.frame, s.created, s.model = string(o), s.Created, s.Model
+	return s.frame
 }
 
 // Append writes one chunk.
@@ -67,8 +83,7 @@ func (s *ChunkWriter) Append(dst []byte, c *Chunk) []byte {
 		if len(c.Logprobs) > 0 || s.Legacy {
 			o.Add(`,"logprobs":`).JSON(c.Logprobs)
 		}
-		o.Add(`}],`)
-		s.Tail(&o, s.chunkObject())
+		o.Add(`}],`, s.chunkFrame())
 		if len(c.Usage) > 0 {
 			o.Add(`,"usage":`).JSON(c.Usage)
 		}
@@ -77,9 +92,7 @@ func (s *ChunkWriter) Append(dst []byte, c *Chunk) []byte {
 		}
 		return append(o, '}')
 	}
-	o.Add(`{`)
-	s.Head(&o, s.chunkObject())
-	o.Add(`,"choices":[{"index":`).Int(c.Index).Add(",", member).JSON(c.Delta)
+	o.Add(`{`, s.chunkFrame(), `,"choices":[{"index":`).Int(c.Index).Add(",", member).JSON(c.Delta)
 	terse := s.Profile.Family == "trtllm" && !s.Legacy // members that would be null are left out
 	if len(c.Logprobs) > 0 || s.Profile.Family != "ollama" && !terse {
 		o.Add(`,"logprobs":`).JSON(c.Logprobs)
@@ -104,12 +117,9 @@ func (s *ChunkWriter) Append(dst []byte, c *Chunk) []byte {
 func (s *ChunkWriter) AppendUsageChunk(dst, usage, timings []byte) []byte {
 	o := wire.Members(dst)
 	if s.Profile.Family == "llamacpp" {
-		o.Add(`{"choices":[],`)
-		s.Tail(&o, s.chunkObject())
+		o.Add(`{"choices":[],`, s.chunkFrame())
 	} else {
-		o.Add(`{`)
-		s.Head(&o, s.chunkObject())
-		o.Add(`,"choices":[]`)
+		o.Add(`{`, s.chunkFrame(), `,"choices":[]`)
 	}
 	o.Add(`,"usage":`).JSON(usage)
 	if len(timings) > 0 {
