@@ -161,8 +161,8 @@ func parse(name string, src []byte) (*File, Problems) {
 	return f, problems
 }
 
-// Digest returns a few letters and digits that are the same for equal files, the keys_file included:
-// edges of a fleet compare what they run. It is empty for a File that was made by hand.
+// Digest returns a few letters and digits that are the same for equal files, the keys_file
+// included: edges of a fleet compare what they run. It is empty for a File that was made by hand.
 func (f *File) Digest() string {
 	if f.origin == nil {
 		return ""
@@ -172,7 +172,8 @@ func (f *File) Digest() string {
 
 // normalize brings values to the one form that the rest of the program sees.
 func (f *File) normalize(dir string) {
-	for _, p := range []*string{&f.KeysFile, &f.TLS.Cert, &f.TLS.Key, &f.Fleet.Store.TLS.CA, &f.Fleet.Store.TLS.Cert, &f.Fleet.Store.TLS.Key} {
+	store := &f.Fleet.Store.TLS
+	for _, p := range []*string{&f.KeysFile, &f.TLS.Cert, &f.TLS.Key, &store.CA, &store.Cert, &store.Key} {
 		*p = strictyaml.ResolvePath(dir, *p)
 	}
 	for i := range f.Upstreams {

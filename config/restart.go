@@ -22,7 +22,8 @@ var restartOnly = []string{
 // needsRestart reports whether a change of the setting at path between old and next takes effect
 // only after a restart.
 func needsRestart(path string, old, next *File) bool {
-	return slices.ContainsFunc(restartOnly, func(of string) bool { return path == of || strings.HasPrefix(path, of+".") }) ||
+	within := func(setting string) bool { return path == setting || strings.HasPrefix(path, setting+".") }
+	return slices.ContainsFunc(restartOnly, within) ||
 		strings.HasPrefix(path, "tls.") && switchesTLS(old, next)
 }
 

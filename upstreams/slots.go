@@ -140,7 +140,8 @@ type Limits struct {
 	Text   int  `json:"text"`
 	Vision int  `json:"vision"`
 	Audio  int  `json:"audio"`
-	// LimitFromConfig, engine.SlotsReported, SlotsOfProfile or SlotsDefault, and whether it is shared
+	// LimitFromConfig, engine.SlotsReported, SlotsOfProfile or SlotsDefault, and whether it is
+	// shared
 	Source string `json:"source"`
 }
 
@@ -186,16 +187,18 @@ type capacity struct {
 // shareOf returns one edge's part of the limits.
 func (l Limits) shareOf(edges int) Limits {
 	if edges > 1 {
-		l.Text, l.Vision, l.Audio = config.ShareOf(l.Text, edges), config.ShareOf(l.Vision, edges), config.ShareOf(l.Audio, edges)
+		for _, n := range []*int{&l.Text, &l.Vision, &l.Audio} {
+			*n = config.ShareOf(*n, edges)
+		}
 		l.Source = fmt.Sprintf("%s / %d edges", l.Source, edges)
 	}
 	return l
 }
 
-// newCapacity takes this edge's part, and weighs a call by the whole of the slots: what other edges
-// have there is weighed, too. It takes the ghosts off, but leaves at least one slot: an engine with nothing but ghosts
-// is still asked. Only a shared pool is derated: with several, the pool that a ghost is in is not
-// known.
+// newCapacity takes this edge's part, and weighs a call by the whole of the slots: what other
+// edges have there is weighed, too. It takes the ghosts off, but leaves at least one slot: an
+// engine with nothing but ghosts is still asked. Only a shared pool is derated: with several, the
+// pool that a ghost is in is not known.
 func newCapacity(all Limits, edges, ghosts int, weight float64) *capacity {
 	c := &capacity{Limits: all.shareOf(edges)}
 	for p := range poolCount {

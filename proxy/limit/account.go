@@ -7,8 +7,8 @@ import (
 )
 
 // Account counts the usage of one key together with the other edges of a fleet. The limits are the
-// fleet's, and may change from call to call. Its methods may be called from any goroutine; the first
-// two may wait for others.
+// fleet's, and may change from call to call. Its methods may be called from any goroutine; the
+// first two may wait for others.
 type Account interface {
 	// Take takes one of the key's requests per minute.
 	Take(l config.KeyLimits, now time.Time) Decision
@@ -20,6 +20,3 @@ type Account interface {
 	// Levels returns what is left of the requests and of the tokens, as far as this edge knows.
 	Levels(l config.KeyLimits, now time.Time) (requests, tokens Level)
 }
-
-// ShareBy has the usage of every key counted by an account of its own. It must be called before Bind.
-func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }

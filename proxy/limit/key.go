@@ -7,30 +7,6 @@ import (
 	"penstock/config"
 )
 
-// The names of a key's limits in messages and metrics.
-const (
-	RequestsPerMinute = "requests per minute"
-	TokensPerMinute   = "tokens per minute"
-	Concurrency       = "concurrent requests"
-)
-
-// Decision is the result of a limit.
-type Decision struct {
-	OK        bool
-	LimitName string // the limit that refused, one of the constants above; "" if OK
-	// Unavailable: nobody can decide, because the fleet's store is lost and the file says to refuse.
-	Unavailable bool
-	RetryAfter  time.Duration // if refused: the time until a retry makes sense, above zero
-	Limit       int64         // if refused: the number that the limit allows
-}
-
-// allowed is the decision of a limit that has room or is not set.
-var allowed = Decision{OK: true}
-
-// concurrencyRetry is the Retry-After of a call that needs the end of another one, whose time is
-// unknown.
-const concurrencyRetry = time.Second
-
 // keyState is the usage of a key. It belongs to the id and outlives every configuration.
 type keyState struct {
 	requests gcra

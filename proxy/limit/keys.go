@@ -32,12 +32,17 @@ func NewKeys(retired int, now time.Time) *Keys {
 	return &Keys{epoch: now, live: make(map[string]*keyState), retired: cache}
 }
 
+// ShareBy has the usage of every key counted by an account of its own. It must be called before
+// Bind.
+func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
+
 // Bound holds the limits of the keys of one configuration, by id. It is not changed after Bind.
 type Bound map[string]*Key
 
-// Bind returns the keys of a configuration with the state that they had before. It changes no limit
-// of an earlier Bound, whose calls keep their numbers over the same state. A key has its
-// share of what a fleet shares, unless an account counts for all of it. The configuration may then remain unused.
+// Bind returns the keys of a configuration with the state that they had before. It changes no
+// limit of an earlier Bound, whose calls keep their numbers over the same state. A key has its
+// share of what a fleet shares, unless an account counts for all of it. The configuration may then
+// remain unused.
 func (k *Keys) Bind(keys []config.Key) Bound {
 	k.mu.Lock()
 	defer k.mu.Unlock()
