@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"penstock/proxy/build"
+	"penstock/proxy/call"
 	"penstock/proxy/guard"
 	"penstock/proxy/observe"
 )
@@ -99,8 +100,17 @@ func (e *Edge) writePassing(w io.Writer) {
 			"generation", strconv.FormatUint(g.Version, 10))
 	}
 	s, now := e.reloads.Running(), time.Now()
+	busy := map[string]bool{}
+	for _, c := range call.InFlight(e.listener, now) {
+		busy[c.Model] = true
+	}
 	for i := range s.Models {
 		m := &s.Models[i]
+		idle := 0.0
+		if id := m.Config.ID; !busy[id] {
+			idle = now.Sub(e.services.Calls.LastEnd(id)).Seconds()
+		}
+		observe.AppendSample(&b, "penstock_model_idle_seconds", strconv.FormatFloat(idle, 'f', 3, 64), "model", m.Config.ID)
 		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(truth(m.Route.Ready(now)))), "model",
 			m.Config.ID)
 		if m.Queue != nil {

@@ -288,3 +288,23 @@ func TestDashboards(t *testing.T) {
 		}
 	}
 }
+
+// TestIdleModel: what a scaler goes by is 0 while a call of the model runs, and grows behind its end.
+func TestIdleModel(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	idle := func() float64 { return p.Metric("penstock_model_idle_seconds", `model="sim"`) }
+	release := p.hold(1, p.Chat(endless))
+	if got := idle(); got != 0 {
+		t.Errorf("%v s beside a call", got)
+	}
+	release()
+	p.Rest()
+	begun := idle()
+	rig.WaitFor(t, rig.Patience, "it grows", func() bool { return idle() > begun+0.2 })
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Rest()
+	if got := idle(); got >= begun+0.2 {
+		t.Errorf("%v s behind another call", got)
+	}
+}

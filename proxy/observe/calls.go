@@ -19,6 +19,7 @@ type Calls struct {
 	series   *series
 	finished *metrics.Counter
 	inflight atomic.Int64
+	begun    time.Time
 
 	// Recent holds the newest calls and refusals, for the status page.
 	Recent *Recent
@@ -30,7 +31,7 @@ type Calls struct {
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 	c := &Calls{
 		log: accessLog{log, l.Format == config.LogFormatConsole}, series: newSeries(set),
-		Recent: new(Recent), Usage: new(Usage),
+		Recent: new(Recent), Usage: new(Usage), begun: time.Now(),
 	}
 	c.access.Store(l.Access)
 	c.finished = set.NewCounter("penstock_calls_finished_total")
@@ -70,6 +71,17 @@ func (c *Calls) Finish(r *Record, now time.Time) {
 	}
 }
 
+// LastEnd returns when the last call of a model ended, and the start where none has.
+func (c *Calls) LastEnd(model string) time.Time {
+	last := c.begun
+	for k, m := range c.series.models.all() {
+		if at := m.lastAt.Load(); k.model == model && at > 0 && time.Unix(0, at).After(last) {
+			last = time.Unix(0, at)
+		}
+	}
+	return last
+}
+
 // Refused counts a request that was refused before it was a call, by the code of the refusal.
 func (c *Calls) Refused(code string) { c.series.word(familyErrors, dash(code)).Inc() }
 
@@ -79,6 +91,7 @@ func (c *Calls) Left() { c.series.word(familyAborts, string(PhaseBody)).Inc() }
 func (c *Calls) count(r *Record, now time.Time) {
 	m := c.series.model(r.Dialect, r.Model)
 	m.ended(c.series, r.Upstream, r.Outcome).Inc()
+	m.lastAt.Store(now.UnixNano())
 	switch r.Outcome {
 	case OK:
 		m.observe(r, now)

@@ -51,6 +51,7 @@ var families = []Family{
 	{"penstock_fleet_alone_total", Counter, "Decisions about a key's limits that were made without the fleet's store."},
 
 	{"penstock_model_ready", Gauge, "1 when some upstream that is up serves the model."},
+	{"penstock_model_idle_seconds", Gauge, "How long the model has had no call, since the start where it had none: what a scaler that stops engines goes by. 0 while one runs or waits."},
 	{"penstock_model_queue_waiting", Gauge, "Calls that wait for a slot of the model."},
 	{"penstock_model_queue_limit", Gauge, "Calls that may wait for a slot of the model."},
 

@@ -116,6 +116,7 @@ type modelSeries struct {
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
 	estimated                  *metrics.Counter
+	lastAt                     atomic.Int64 // when its last call ended, Unix nanoseconds; 0: none has
 }
 
 // upstreamSeries are the series and the short history of one upstream.
