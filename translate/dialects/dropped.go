@@ -62,7 +62,7 @@ func (d *Dropped) Member(member string) {
 }
 
 func (d *Dropped) add(is func(name string) bool) bool {
-	for i, name := range droppedNames {
+	for i, name := range &droppedNames {
 		if is(name) {
 			*d |= 1 << i
 			return true
@@ -73,7 +73,7 @@ func (d *Dropped) add(is func(name string) bool) bool {
 
 // Names returns the names in the set; nil when it is empty.
 func (d Dropped) Names() (names []string) {
-	for i, name := range droppedNames {
+	for i, name := range &droppedNames {
 		if d&(1<<i) != 0 {
 			names = append(names, name)
 		}

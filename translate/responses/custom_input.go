@@ -108,7 +108,7 @@ func (c *customInput) text(dst []byte) []byte {
 			c.phase, in = inputEnded, in[1:]
 			break
 		}
-		size := 0
+		var size int
 		if out, size = appendEscape(out, in); size == 0 {
 			break
 		}
@@ -143,7 +143,7 @@ func appendEscape(dst, in []byte) ([]byte, int) {
 		return utf8.AppendRune(dst, r), size
 	}
 	low, ok := hexEscape(in[size:])
-	if !ok && len(in) < 2*size && bytes.HasPrefix([]byte(`\u`), in[size:min(len(in), size+2)]) {
+	if begun := in[size:min(len(in), size+2)]; !ok && len(in) < 2*size && string(begun) == `\u`[:len(begun)] {
 		return dst, 0
 	}
 	if pair := utf16.DecodeRune(r, low); ok && pair != utf8.RuneError {
