@@ -96,6 +96,9 @@ func readCounters(ctx context.Context, r engine.Reader, to chan<- counters) {
 // judge takes the upstream out when it has stalled, and back when something moves.
 func (p *prober) judge(l *looker, now time.Time) {
 	u, state := p.up, p.up.Health.now()
+	if u.Models.Loading() { // it may answer nothing meanwhile
+		u.Progress.Forget(now)
+	}
 	stalled := u.Progress.Stalled(now)
 	switch {
 	case state == StateDown, state == StatePending:

@@ -122,6 +122,30 @@ func TestStalledOut(t *testing.T) {
 	})
 }
 
+// TestLoadIsNoStall: nothing moves while an engine loads a model, however long that takes; behind it, things must.
+func TestLoadIsNoStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newStallRig(t, Options{}, "vllm", 0)
+		r.Models.mu.Lock()
+		r.Models.setPlaces(r.Models.places.Configure, 1)
+		r.Models.mu.Unlock()
+		r.counts(100)
+		l, ok := r.Models.Entry("m").TryLease("", PoolText, 10, time.Now())
+		if !ok {
+			t.Fatal("no lease")
+		}
+		r.leases = append(r.leases, l)
+		if at := r.silent(300, nil); at != 0 {
+			t.Errorf("%v after %d s of a load", r.State(), at)
+		}
+		l.FirstToken(300 * time.Second)
+		if at := r.silent(60, nil); at == 0 || r.State() != StateStalled {
+			t.Errorf("%v after %d s behind the load", r.State(), at)
+		}
+		r.end()
+	})
+}
+
 // TestStalledBack: an answer of ours that moves brings it back, and so does a counter.
 func TestStalledBack(t *testing.T) {
 	for name, move := range map[string]func(r *stallRig){

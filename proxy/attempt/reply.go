@@ -59,7 +59,7 @@ func (r *Reply) await(until time.Time) error {
 			return err
 		}
 		if err := r.clock.judge(now); err != nil || late(until) {
-			return cmp.Or(err, error(http1.ErrNotYet))
+			return cmp.Or(err, http1.ErrNotYet)
 		}
 	}
 }

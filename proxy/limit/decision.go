@@ -5,7 +5,7 @@ import "time"
 // The names of a key's limits in messages and metrics.
 const (
 	RequestsPerMinute = "requests per minute"
-	TokensPerMinute   = "tokens per minute"
+	TokensPerMinute   = "tokens per minute" //nolint:gosec // tokens of text
 	Concurrency       = "concurrent requests"
 )
 

@@ -196,10 +196,11 @@ func TestLost(t *testing.T) {
 		"two that wait, all others on them": {2, 2, 2, 0, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, silent := newPlay(), time.Time{}
+			p := newPlay()
 			p.s.Held = c.held
 			p.seconds(5, true, nil)
-			silent, p.s.Waiting = p.now, c.waiting
+			silent := p.now
+			p.s.Waiting = c.waiting
 			lost := false
 			for i := range 14 {
 				if c.young > 0 {
