@@ -15,6 +15,7 @@ type Dropped uint64
 const (
 	droppedTool   = "tool:"
 	droppedItem   = "item:"
+	droppedBlock  = "block:"
 	droppedMember = "member:"
 )
 
@@ -26,13 +27,21 @@ var droppedNames = [...]string{
 
 	"item:apply_patch_call", "item:apply_patch_call_output", "item:code_interpreter_call", "item:compaction",
 	"item:compaction_summary", "item:compaction_trigger", "item:computer_call", "item:computer_call_output",
-	"item:context_compaction", "item:file_search_call", "item:image_generation_call", "item:local_shell_call",
-	"item:local_shell_call_output", "item:mcp_approval_request", "item:mcp_approval_response", "item:mcp_call",
-	"item:mcp_list_tools", "item:shell_call", "item:shell_call_output", "item:tool_search_call",
-	"item:tool_search_output", "item:web_search_call",
+	"item:context_compaction", "item:custom_tool_call_output", "item:file_search_call", "item:function_call_output",
+	"item:image_generation_call", "item:local_shell_call", "item:local_shell_call_output",
+	"item:mcp_approval_request", "item:mcp_approval_response", "item:mcp_call", "item:mcp_list_tools",
+	"item:shell_call", "item:shell_call_output", "item:tool_search_call", "item:tool_search_output",
+	"item:web_search_call",
 
-	"member:max_tool_calls", "member:max_tokens", "member:n", "member:service_tier", "member:truncation",
+	"block:bash_code_execution_tool_result", "block:code_execution_tool_result", "block:mcp_tool_result",
+	"block:mcp_tool_use", "block:server_tool_use", "block:text_editor_code_execution_tool_result",
+	"block:tool_search_tool_result", "block:web_fetch_tool_result", "block:web_search_tool_result",
+
+	"member:container", "member:context_management", "member:max_tool_calls", "member:max_tokens",
+	"member:mcp_servers", "member:n", "member:service_tier", "member:truncation",
 }
+
+var _ [64 - len(droppedNames)]struct{} // the set has a bit for each
 
 // Tool adds a tool of that type.
 func (d *Dropped) Tool(kind jsonx.Value) {
@@ -47,9 +56,14 @@ func (d *Dropped) Tool(kind jsonx.Value) {
 
 // Item adds an item of that type. It reports false for a type that is not in the list, and so is no
 // item of the dialect.
-func (d *Dropped) Item(kind jsonx.Value) bool {
+func (d *Dropped) Item(kind jsonx.Value) bool { return d.kind(droppedItem, kind) }
+
+// Block is Item for a content block.
+func (d *Dropped) Block(kind jsonx.Value) bool { return d.kind(droppedBlock, kind) }
+
+func (d *Dropped) kind(prefix string, kind jsonx.Value) bool {
 	return d.add(func(name string) bool {
-		word, ok := strings.CutPrefix(name, droppedItem)
+		word, ok := strings.CutPrefix(name, prefix)
 		return ok && kind.EqualText(word)
 	})
 }

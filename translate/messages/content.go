@@ -12,6 +12,8 @@ type content struct {
 	parts  bool             // an array of parts, not a string
 	n      int              // texts or parts written
 
+	dropped *dialects.Dropped // of the request
+
 	skipText, skipImages bool
 
 	textsSeen, imagesSeen int // written or not

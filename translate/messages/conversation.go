@@ -14,6 +14,7 @@ var messageNames = jsonx.NewNames("role", "content")
 type conversation struct {
 	w         *dialects.ChatWriter
 	images    *dialects.Images
+	dropped   *dialects.Dropped
 	arguments *chat.Arguments
 	past      past
 	inPlace   bool // system messages stay where they stand
@@ -48,7 +49,7 @@ func (c *conversation) write(v, system jsonx.Value) *fault {
 
 // open begins a message of a role, up to its content.
 func (c *conversation) open(role string) content {
-	w := content{w: c.w, images: c.images, start: len(c.w.Out)}
+	w := content{w: c.w, images: c.images, start: len(c.w.Out), dropped: c.dropped}
 	c.w.Message(role)
 	w.begin()
 	return w
@@ -161,7 +162,7 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 		return chat.WrongType("content", "a string or an array of content blocks", v)
 	}
 	results := 0
-	said := content{}
+	said := content{dropped: c.dropped}
 	shown := 0 // images in results
 	for it := v.Iter(); it.Next(); {
 		b, f := readBlock(it.Value())
@@ -223,7 +224,7 @@ func (c *conversation) result(b *block) (images int, f *fault) {
 	}
 	c.w.Message("tool")
 	c.w.Raw(`,"tool_call_id":`, b.fields[fieldToolUseID])
-	w := content{w: c.w, skipImages: true}
+	w := content{w: c.w, skipImages: true, dropped: c.dropped}
 	w.begin()
 	if failed {
 		c.w.String("Error: ")
@@ -255,7 +256,7 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 		b, f := readBlock(it.Value())
 		switch {
 		case f != nil:
-		case b.kind == blockText:
+		case b.kind == blockText, b.kind == blockIgnored:
 			f = b.visit(&w)
 		case b.kind == blockToolUse:
 			toolCalls++

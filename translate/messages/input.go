@@ -2,6 +2,7 @@ package messages
 
 import (
 	"penstock/translate/chat"
+	"penstock/translate/dialects"
 	"penstock/translate/jsonx"
 )
 
@@ -68,16 +69,6 @@ var blockKinds = map[string]blockKind{
 	"container_upload":  blockUpload,
 	"thinking":          blockThinking,
 	"redacted_thinking": blockRedactedThinking,
-
-	"server_tool_use":                        blockIgnored,
-	"web_search_tool_result":                 blockIgnored,
-	"web_fetch_tool_result":                  blockIgnored,
-	"code_execution_tool_result":             blockIgnored,
-	"bash_code_execution_tool_result":        blockIgnored,
-	"text_editor_code_execution_tool_result": blockIgnored,
-	"tool_search_tool_result":                blockIgnored,
-	"mcp_tool_use":                           blockIgnored,
-	"mcp_tool_result":                        blockIgnored,
 }
 
 // block is a content block.
@@ -101,6 +92,9 @@ func readBlock(v jsonx.Value) (b block, f *fault) {
 		name = b.fields[fieldType].AppendText(nil)
 	}
 	b.kind = blockKinds[string(name)]
+	if b.kind == blockUnknown && new(dialects.Dropped).Block(b.fields[fieldType]) {
+		b.kind = blockIgnored
+	}
 	return b, nil
 }
 
@@ -121,7 +115,10 @@ func (b block) visit(w *content) *fault {
 		return b.visitSearchResult(w)
 	case blockToolReference:
 		return said(w, requiredText("tool_name", b.fields[fieldToolName]), b.fields[fieldToolName])
-	case blockThinking, blockRedactedThinking, blockIgnored:
+	case blockIgnored:
+		w.dropped.Block(b.fields[fieldType])
+		return nil
+	case blockThinking, blockRedactedThinking:
 		return nil
 	case blockUpload:
 		return chat.Unsupported("type", "must not be container_upload; files are not kept here")

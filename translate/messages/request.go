@@ -64,6 +64,8 @@ const (
 	memberOutputFormat // what output_config.format was called before
 	memberThread
 	memberContextManagement
+	memberMCPServers
+	memberContainer
 	// From here on: chat's, which this dialect does not have. They pass as they stand, for chat to
 	// check.
 	memberFrequencyPenalty
@@ -77,6 +79,7 @@ var passedNames = []string{
 var memberNames = jsonx.NewNames(append([]string{
 	"model", "messages", "max_tokens", "system", "temperature", "top_p", "top_k", "stop_sequences", "stream", "tools",
 	"tool_choice", "metadata", "thinking", "output_config", "output_format", "thread", "context_management",
+	"mcp_servers", "container",
 }, passedNames...)...)
 
 // Decode appends the chat request that body amounts to, and decodes that into the chat request: it
@@ -176,7 +179,7 @@ func (r *Request) translate(o *dialects.Options) *fault {
 		r.w.Raw(`"model":`, model)
 		r.w.String(`,`)
 	}
-	c := conversation{w: &r.w, images: &r.info.images, arguments: &r.arguments}
+	c := conversation{w: &r.w, images: &r.info.images, dropped: &r.info.dropped, arguments: &r.arguments}
 	c.past.from = keepThinkingFrom(r.members[memberContextManagement], r.members[memberMessages])
 	if model.IsString() {
 		name, plain := model.Text()
@@ -220,7 +223,21 @@ func (r *Request) translate(o *dialects.Options) *fault {
 		r.w.Passed(r.doc.Root(), memberNames, o.Refuse)
 	}
 	r.w.String(`}`)
+	r.unmet()
 	return f
+}
+
+// unmet adds the members that ask for what is not done here to what is dropped.
+func (r *Request) unmet() {
+	if servers := r.members[memberMCPServers]; chat.Given(servers) && !(servers.IsArray() && servers.Len() == 0) {
+		r.info.dropped.Member("mcp_servers")
+	}
+	if chat.Given(r.members[memberContainer]) {
+		r.info.dropped.Member("container")
+	}
+	if !obeys(r.members[memberContextManagement]) {
+		r.info.dropped.Member("context_management")
+	}
 }
 
 func (r *Request) stopSequences() *fault {

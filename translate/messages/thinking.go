@@ -1,8 +1,6 @@
 package messages
 
 import (
-	"bytes"
-
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 	"penstock/translate/seal"
@@ -108,7 +106,7 @@ func (p *past) appendText(dst []byte, b *block) []byte {
 	return dst
 }
 
-var clearThinking = []byte("clear_thinking_20251015")
+const clearThinking = "clear_thinking_20251015"
 
 // keepThinkingFrom returns the first message whose thinking the request keeps, by its edit of the
 // kind clear_thinking. A turn is what the assistant says between two texts of the user. An edit
@@ -116,7 +114,7 @@ var clearThinking = []byte("clear_thinking_20251015")
 func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 	turns := int64(-1)
 	for it := contextManagement.Get("edits").Iter(); it.Next(); {
-		if kind, _ := it.Value().Get("type").Text(); bytes.Equal(kind, clearThinking) {
+		if it.Value().Get("type").EqualText(clearThinking) {
 			turns = keptTurns(it.Value().Get("keep"))
 		}
 	}
@@ -137,6 +135,18 @@ func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 		return 0
 	}
 	return begins[int64(len(begins))-turns]
+}
+
+// obeys reports whether all that context_management asks for is done: edits of the kind
+// clear_thinking.
+func obeys(contextManagement jsonx.Value) bool {
+	edits := contextManagement.Get("edits")
+	for it := edits.Iter(); it.Next(); {
+		if kind := it.Value().Get("type"); !edits.IsArray() || !kind.EqualText(clearThinking) {
+			return false
+		}
+	}
+	return true
 }
 
 // keptTurns reads what an edit keeps: a number of turns, 1 unless it is given; -1: all.

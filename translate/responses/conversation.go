@@ -19,7 +19,8 @@ type conversation struct {
 	arguments *chat.Arguments
 	names     *shownNames
 	foreign   map[string]bool // ids of tool calls that were left out, whose outputs are, too
-	pending   []imagePart     // of outputs, to follow them in a user message
+	dropped   *dialects.Dropped
+	pending   []imagePart // of outputs, to follow them in a user message
 }
 
 // imagePart is an image and where it stands.
@@ -93,6 +94,7 @@ func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
 // item writes one item, or keeps it for what follows.
 func (c *conversation) item(i *item, index int) {
 	if i.answers(c.foreign) {
+		c.dropped.Item(i.m[fieldType])
 		return
 	}
 	switch i.kind {

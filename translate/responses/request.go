@@ -59,6 +59,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	c := conversation{
 		w: &r.w, names: &r.tools.shown, images: &info.images, inPlace: o.InPlace != nil && o.InPlace(r.model),
 		turn: &r.turn, arguments: &r.arguments, opener: o.Opener, model: r.model,
+		dropped: &r.dropped,
 	}
 	c.write(r.members[memberInput], r.members[memberInstructions])
 	r.members.settings(&r.w, &r.tools, info)

@@ -65,17 +65,14 @@ func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 
 // unmet adds the members that ask for what is not done here.
 func (m *members) unmet(d *dialects.Dropped) {
-	if chat.Given(m[memberMaxToolCalls]) {
-		d.Member("max_tool_calls")
+	for _, i := range [...]int{memberMaxToolCalls, memberN, memberServiceTier, memberTruncation, memberContextManagement} {
+		if v := m[i]; chat.Given(v) && !idle(i, v) {
+			d.Member(memberNames[i])
+		}
 	}
 	chats := chat.Given(m[memberMaxTokens]) || chat.Given(m[memberMaxCompletionTokens])
 	if chats && chat.Given(m[memberMaxOutputTokens]) {
 		d.Member("max_tokens")
-	}
-	for _, i := range [...]int{memberN, memberServiceTier, memberTruncation} {
-		if v := m[i]; chat.Given(v) && !idle(i, v) {
-			d.Member(memberNames[i])
-		}
 	}
 }
 
@@ -201,7 +198,7 @@ func (m *members) checkReasoning() *fault {
 // idle reports whether a member asks for nothing but what is done anyway.
 func idle(member int, v jsonx.Value) bool {
 	switch member {
-	case memberInclude:
+	case memberInclude, memberContextManagement:
 		return v.IsArray() && !v.Index(0).Exists()
 	case memberTruncation:
 		return v.EqualText("disabled")
