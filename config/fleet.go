@@ -68,6 +68,9 @@ func (c processChecks) fleet() {
 	c.check.number("fleet.edges", edges, 1, maxEdges)
 	c.check.oneOf("fleet.lost", "fleet.lost", "a choice", f.Lost)
 	c.store(&f.Store)
+	if edges > maxEdges {
+		return
+	}
 	for i := range c.file.Keys {
 		if f.Shared() {
 			break // they are not divided
@@ -88,9 +91,13 @@ func (c processChecks) fleet() {
 func (c processChecks) store(s *FleetStore) {
 	const path = "fleet.store"
 	rest, found := strings.CutPrefix(strings.Replace(s.URL, "rediss://", "redis://", 1), "redis://")
-	if _, err := checkHTTP("http://" + rest); s.URL != "" && (!found || err != nil) {
-		c.check.fail(path+".url", "%s is not a store's address: write redis://HOST:PORT, or rediss:// for TLS",
-			c.places.Show(path+".url", s.URL))
+	u, err := checkHTTP("http://" + rest)
+	switch { // nothing of it is shown, since a password may stand there
+	case s.URL == "":
+	case strings.Contains(s.URL, "@"):
+		c.check.fail(path+".url", "it must not hold a user or a password: write them as user and password, beside the url")
+	case !found || err != nil || strings.Trim(u.Path, "/") != "":
+		c.check.fail(path+".url", "this is not a store's address: write redis://HOST:PORT, or rediss:// for TLS")
 	}
 	c.clientTLS(path+".tls", s.TLS, s.URL, "redis", "rediss")
 	if (s.Sentinel.Master == "") != (len(s.Sentinel.Addresses) == 0) {
@@ -106,8 +113,8 @@ func (c processChecks) store(s *FleetStore) {
 		c.check.fail(path+".timeout", "%s is out of range: 1ms to 1s, for calls may wait so long", s.Timeout)
 	}
 	c.check.visibleName(path+".prefix", s.Prefix)
-	if s.Prefix == "" || strings.ContainsAny(s.Prefix, "{}") {
-		c.check.fail(path+".prefix", "it must not be empty, nor hold braces, by which a cluster finds its parts")
+	if n := len(s.Prefix); n == 0 || n > 64 || strings.ContainsAny(s.Prefix, "{}") {
+		c.check.fail(path+".prefix", "it must have 1 to 64 characters and no braces, by which a cluster finds its parts")
 	}
 }
 

@@ -46,6 +46,20 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 			t.Errorf("%q: %q, want %q", fleet, got, want)
 		}
 	}
+	for _, store := range []string{
+		`{ url: "redis://me:sentinel-words@h" }`, `{ url: "redis://:sentinel-words@h:99999" }`, `{ url: "redis://h?password=sentinel-words" }`,
+		`{ url: "http://h" }`, `{ url: "redis://h/5" }`, `{ url: "redis://" }`, `{ user: u }`, `{ cluster: true }`,
+		`{ url: "redis://h", tls: { insecure: true } }`, `{ url: "redis://h", timeout: 2s }`, `{ url: "redis://h", prefix: "a{b" }`,
+		`{ url: "redis://h", sentinel: { master: m } }`, `{ url: "redis://h", cluster: true, sentinel: { master: m, addresses: ["h:1"] } }`,
+	} {
+		_, problems := ParseValid("edge.yaml", []byte(src("fleet: { store: "+store+" }")), Known{})
+		if problems.Err() == nil || strings.Contains(problems.Err().Error(), "sentinel-words") || !strings.Contains(problems.Err().Error(), "fleet.store") {
+			t.Errorf("%s: %s", store, problems)
+		}
+	}
+	if _, problems := ParseValid("edge.yaml", []byte(src(`fleet: { edges: 4, store: { url: "rediss://h:1", user: u, password: p } }`)), Known{}); problems.Err() != nil {
+		t.Errorf("%s", problems)
+	}
 	f, err := Parse("edge.yaml", []byte(src("fleet: { edges: 4 }")))
 	if err != nil {
 		t.Fatal(err)

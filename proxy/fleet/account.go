@@ -24,6 +24,7 @@ type account struct {
 	flying, next *flight // the message under way, and the one that will follow it
 	wanted       needs   // of those who wait for next
 	sent         time.Duration
+	unheard      bool // the store may have forgotten what calls hold
 	answered     time.Duration
 }
 
@@ -66,13 +67,13 @@ func (a *account) take(l config.KeyLimits, n needs, at time.Time) limit.Decision
 		a.usage.fence()
 	}
 	a.active = now
+	if !a.terms.store.Available() {
+		return a.takeAlone(n, now)
+	}
 	if d, ok := a.tryTake(n, now); ok {
 		return d
 	}
-	if a.terms.store.Available() {
-		return a.draw(n, now)
-	}
-	return a.takeAlone(n, now)
+	return a.draw(n, now)
 }
 
 // fenceBefore the end of its lease an edge gives up what it holds.

@@ -126,7 +126,7 @@ func (a *account) land(m *message, r reply, err error) {
 	} else {
 		a.terms.metrics.sent.Inc()
 		now := a.terms.now()
-		a.born, a.answered, a.usage.lost = r.birth, now, false
+		a.born, a.answered, a.usage.lost, a.unheard = r.birth, now, false, false
 		for i := range a.usage.cells {
 			a.usage.cells[i].granted(m.parts[i], r.grants[i], now)
 		}

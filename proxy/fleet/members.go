@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"penstock/config"
 )
 
 // Member is what an edge says of itself with every heartbeat.
@@ -48,9 +50,12 @@ func (f *Fleet) beat(ctx context.Context) {
 	if err != nil {
 		panic("BUG: a member cannot be written: " + err.Error())
 	}
-	all, err := f.terms.store.Heartbeat(ctx, f.terms.edge, string(said))
+	all, known, err := f.terms.store.Heartbeat(ctx, f.terms.edge, string(said))
 	if err == nil {
 		f.meet(all)
+		if !known {
+			f.remind()
+		}
 	}
 	if up := f.terms.store.Available(); f.up.Swap(up) != up || f.first(err) {
 		f.tell(up, err)
@@ -116,4 +121,15 @@ func (s *State) Configurations() int {
 		seen[s.Members[i].Config] = true
 	}
 	return len(seen)
+}
+
+// Trouble says what is wrong with the fleet, or nothing.
+func (s *State) Trouble() string {
+	if s == nil || s.StoreAnswers {
+		return ""
+	}
+	return "the fleet's store does not answer, so " + map[string]string{
+		config.LostDivide: "each edge allows its part of the limits", config.LostOpen: "no limits of keys are held",
+		config.LostClosed: "calls of all keys are refused",
+	}[s.WhenLost]
 }

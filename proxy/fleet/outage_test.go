@@ -166,3 +166,60 @@ func TestForgetfulStore(t *testing.T) {
 		t.Errorf("%d requests in 3.3 s at 600 a minute", admitted)
 	}
 }
+
+// The slots of calls that have ended are free at every edge at once, and while the store is lost
+// no edge has more than its part.
+func TestSlotsMove(t *testing.T) {
+	limits := config.KeyLimits{Concurrency: 6}
+	w := newWorld(3, limits, config.LostDivide)
+	all := func(i int) (n int) {
+		for {
+			if _, d := w.keys[i].Reserve(limits, 1, w.now); !d.OK {
+				return n
+			}
+			n++
+		}
+	}
+	end := func(i, n int) {
+		for range n {
+			w.keys[i].Settle(0, 0)
+		}
+		w.pass(time.Millisecond)
+	}
+	for round := range 6 {
+		n := all(round % 3)
+		if n != 6 {
+			t.Fatalf("%d calls of 6 in round %d", n, round)
+		}
+		if other := all((round + 1) % 3); other != 0 {
+			t.Fatalf("%d calls beside them", other)
+		}
+		end(round%3, n)
+	}
+	for _, l := range w.lines {
+		l.cut = true
+	}
+	for i := range w.keys {
+		if n := all(i); n != 2 {
+			t.Errorf("%d calls at edge %d without the store, want 2", n, i)
+		}
+	}
+}
+
+// A store that was emptied hears again of the calls that run as soon as a heartbeat finds that it
+// has forgotten.
+func TestRemind(t *testing.T) {
+	limits := config.KeyLimits{Concurrency: 4}
+	w := newWorld(2, limits, config.LostDivide)
+	for range 4 {
+		if _, d := w.keys[0].Reserve(limits, 1, w.now); !d.OK {
+			t.Fatalf("%+v", d)
+		}
+	}
+	w.twin.forget()
+	w.edges[0].remind()
+	w.pass(time.Millisecond)
+	if _, d := w.keys[1].Reserve(limits, 1, w.now); d.OK {
+		t.Error("a fifth call")
+	}
+}

@@ -42,7 +42,8 @@ func (w *world) pass(d time.Duration) {
 	w.twin.now = 1e6 + w.now.Sub(w.began).Milliseconds()
 	for i, f := range w.edges {
 		if !w.lines[i].cut {
-			f.reportDue(f.terms.now())
+			left := reportsMost
+			f.reportDue(f.terms.now(), &left)
 		}
 	}
 }

@@ -17,10 +17,8 @@ const (
 // queue has the account's report come by itself, if there is something to report. The caller holds
 // the account's mu.
 func (a *account) queue() {
-	if a.queued {
-		return
-	}
-	if _, something := a.nextReport(); something {
+	at, something := a.nextReport()
+	if something && (!a.queued || at <= a.terms.now()) {
 		a.queued = true
 		a.terms.report(a)
 	}
@@ -56,13 +54,30 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 		case c.limit == 0:
 		case c.charged != c.told:
 			add(a.sent + period)
+		case c.spare > c.target(a.terms.edges()): // others may wait for it
+			add(a.sent)
 		case c.spare > 0:
 			add(a.active + keepSpare)
+		case c.running > 0 && a.unheard:
+			add(a.sent)
 		case c.running > 0:
 			add(a.answered + renewAfter)
 		}
 	}
 	return at, something
+}
+
+// remind has every account tell the store again what its calls hold: the store has forgotten it.
+func (f *Fleet) remind() {
+	for _, a := range f.queuedAccounts() {
+		a.mu.Lock()
+		a.unheard = true
+		a.mu.Unlock()
+	}
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Reports tells the store what was used until ctx ends, and then gives back what this edge holds.
@@ -76,9 +91,12 @@ func (f *Fleet) Reports(ctx context.Context) {
 			f.giveBack()
 			return
 		}
-		for f.reportDue(f.terms.now()) > 0 && ctx.Err() == nil {
+		left := reportsMost
+		for f.reportDue(f.terms.now(), &left) > 0 && ctx.Err() == nil {
 			select {
 			case <-tick.C:
+				left = reportsMost
+			case <-f.wake:
 			case <-ctx.Done():
 			}
 		}
@@ -107,17 +125,17 @@ func (f *Fleet) forget(a *account) {
 	}
 }
 
-// reportDue sends the reports that are due, and returns how many accounts have something to report
-// now or later.
-func (f *Fleet) reportDue(now time.Duration) int {
-	all, sent := f.queuedAccounts(), 0
+// reportDue sends the reports that are due, as many as are left of this tick, and returns how many
+// accounts have something to report now or later.
+func (f *Fleet) reportDue(now time.Duration, left *int) int {
+	all := f.queuedAccounts()
 	for _, a := range all {
-		if sent == reportsMost || !f.terms.store.Available() {
+		if *left == 0 || !f.terms.store.Available() {
 			break
 		}
 		did, queued := a.reportIfDue(now)
 		if did {
-			sent++
+			*left--
 		}
 		if !queued {
 			f.forget(a)

@@ -19,8 +19,9 @@ type store interface {
 	Exchange(ctx context.Context, id string, m *message) (reply, error)
 	// Available reports whether a message is worth its wait.
 	Available() bool
-	// Heartbeat tells that this edge is alive, and returns what all say that are.
-	Heartbeat(ctx context.Context, edge, said string) ([]string, error)
+	// Heartbeat tells that this edge is alive, and returns what all say that are, and whether the
+	// store had heard of this edge.
+	Heartbeat(ctx context.Context, edge, said string) (all []string, known bool, err error)
 	Close()
 }
 
@@ -115,17 +116,22 @@ func (r *remote) note(err error) {
 	}
 }
 
-// Heartbeat tells that this edge is alive, and returns what all say that are. It closes the
-// breaker.
-func (r *remote) Heartbeat(ctx context.Context, edge, said string) ([]string, error) {
+// Heartbeat tells that this edge is alive. It closes the breaker.
+func (r *remote) Heartbeat(ctx context.Context, edge, said string) (all []string, known bool, err error) {
 	if err := r.connect(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
 		[]string{edge, strconv.FormatInt(lease.Milliseconds(), 10), said})
-	all, err := result.AsStrSlice()
+	all, err = result.AsStrSlice()
+	if err == nil && len(all) == 0 {
+		err = errors.New("the store answers nothing")
+	}
 	r.note(err)
-	return all, err
+	if err != nil {
+		return nil, false, err
+	}
+	return all[1:], all[0] == "known", nil
 }
 
 func (r *remote) Close() {

@@ -23,7 +23,7 @@ func beat(t *testing.T, r *remote) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err := r.Heartbeat(ctx, "one", `{"id":"one"}`)
+	_, _, err := r.Heartbeat(ctx, "one", `{"id":"one"}`)
 	return err
 }
 
@@ -99,13 +99,16 @@ func TestMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, said := range []string{`{"id":"two","name":"b"}`, "", "{", `[1]`} {
-		if _, err := two.Heartbeat(t.Context(), "two"+said, said); err != nil {
+		if _, _, err := two.Heartbeat(t.Context(), "two"+said, said); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, err := two.Heartbeat(t.Context(), "two", `{"id":"two","name":"b","config":"x"}`)
+	all, known, err := two.Heartbeat(t.Context(), "two", `{"id":"two","name":"b","config":"x"}`)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !known {
+		t.Error("the store does not know an edge after its second heartbeat")
 	}
 	f.meet(all)
 	m := f.Members()
@@ -113,7 +116,7 @@ func TestMembers(t *testing.T) {
 		t.Fatalf("%+v", m)
 	}
 	store.SetTime(began.Add(lease + time.Second))
-	if all, err = two.Heartbeat(t.Context(), "two", `{"id":"two"}`); err != nil || len(all) != 1 {
+	if all, _, err = two.Heartbeat(t.Context(), "two", `{"id":"two"}`); err != nil || len(all) != 1 {
 		t.Errorf("%q, %v", all, err)
 	}
 }

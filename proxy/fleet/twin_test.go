@@ -136,6 +136,8 @@ func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error)
 
 func (l *line) Available() bool { return !l.cut }
 
-func (l *line) Heartbeat(context.Context, string, string) ([]string, error) { return nil, nil }
+func (l *line) Heartbeat(context.Context, string, string) ([]string, bool, error) {
+	return nil, true, nil
+}
 
 func (l *line) Close() {}

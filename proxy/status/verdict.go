@@ -47,6 +47,9 @@ func (s *Status) Judge() {
 	if s.Panicking != "" {
 		troubles = append([]string{"the edge panics again and again (" + s.Panicking + "), so it is not ready; its log has the stacks"}, troubles...)
 	}
+	if t := s.Fleet.Trouble(); t != "" {
+		troubles = append(troubles, t)
+	}
 	if r := s.LastReload; r != nil && r.KeysInForce {
 		troubles = append(troubles, "the configuration on disk was refused: its keys are in force, its models are not")
 	} else if r != nil && !r.OK {

@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"math"
 	"strings"
 
 	"penstock/bench/sim/profile"
@@ -30,7 +29,8 @@ type Plan struct {
 // request has begun with what would be said is gone on with, as models do.
 func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	if q.memory.begun != "" {
-		if s := d.planAnswer(q, q.memory.sum, choice, math.MaxInt); s.pass(q.memory.begun) {
+		whole := limit + len(q.memory.begun) // a token has a byte at least
+		if s := d.planAnswer(q, q.memory.sum, choice, whole); s.pass(q.memory.begun) {
 			return d.within(s, limit)
 		}
 	}
