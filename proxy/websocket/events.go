@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"bytes"
+	"strconv"
 
 	"penstock/translate/jsonx"
 )
@@ -14,6 +15,7 @@ type eventWriter struct {
 	turn     *turn
 	to, from *lane
 	kept     bool // the response has ended well
+	leftOut  int  // how many events were
 	dropped  []header
 	lead     []byte // the beginning of every message of a named lane
 	pieces   [][]byte
@@ -28,13 +30,18 @@ var (
 
 // Write implements io.Writer: p has whole events, each of one line of data. A comment is a sign of
 // life for readers of streams, and nothing here; what ends a stream behind its last event has no
-// name.
+// name. A stream that fails has an error and then the failed response. Here each of them would end
+// a turn, so the response comes alone, with the number that the error had.
 func (w *eventWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		var event []byte
 		event, rest, _ = bytes.Cut(rest, eventEnd)
 		name, data, ok := bytes.Cut(event, []byte{'\n'})
 		if name, named := bytes.CutPrefix(name, eventLine); ok && named {
+			if string(name) == "error" {
+				w.leftOut++
+				continue
+			}
 			data, _ = bytes.CutPrefix(data, dataLine)
 			if err := w.peer.send(w.message(name, data)...); err != nil {
 				return 0, err
@@ -71,7 +78,7 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 // response appends the pieces of an event's data that has a response, with the id of the one that
 // it goes on from. At its end the response is kept.
 func (w *eventWriter) response(data []byte, ended bool) {
-	if w.turn.previous == "" && !ended {
+	if w.turn.previous == "" && !ended && w.leftOut == 0 {
 		w.pieces = append(w.pieces, data)
 		return
 	}
@@ -85,6 +92,10 @@ func (w *eventWriter) response(data []byte, ended bool) {
 		output := response.Get("output").Raw()
 		w.lanes.keep(w.to, w.from, textOf(response.Get("id")), w.turn.input, output[1:len(output)-1])
 		w.kept = true
+	}
+	if number := p.doc.Root().Get("sequence_number"); w.leftOut > 0 {
+		n, _ := number.Int()
+		p.edits.Set(number, strconv.AppendInt(nil, n-int64(w.leftOut), 10))
 	}
 	if w.turn.previous != "" {
 		p.edits.Set(response.Get("previous_response_id"), append(append([]byte{'"'}, w.turn.previous...), '"'))

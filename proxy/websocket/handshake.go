@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/body"
 	"penstock/translate/apierr"
 )
 
@@ -39,6 +40,10 @@ func (h *handshake) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // accept checks the handshake of a request and prepares its answer, or returns what is wrong.
 func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
 	from := &ctx.Request.Header
+	if n := body.Announced(from); n > 0 || n == -1 { // -2: a GET has none
+		ctx.SetConnectionClose()
+		return nil, apierr.BadRequest("A request for WebSocket has no body: messages follow the answer.")
+	}
 	request := http.Request{Method: http.MethodGet, ProtoMajor: 1, Header: http.Header{}}
 	if from.IsHTTP11() {
 		request.ProtoMinor = 1

@@ -303,6 +303,36 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
+// TestHandshakeWithBody: a request for the upgrade that has a body is refused, and what follows is neither frames nor a request.
+func TestHandshakeWithBody(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	early := frame(fin|opText, hello)
+	for name, row := range map[string]struct{ line, body string }{
+		"chunked":           {"Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(early), early)},
+		"chunked and empty": {"Transfer-Encoding: chunked", "0\r\n\r\n" + early},
+		"of a length":       {fmt.Sprintf("Content-Length: %d", len(early)), early},
+		"not yet sent":      {"Content-Length: 100000", ""},
+	} {
+		c := p.Dial()
+		_ = c.Send(handshake(p, row.line) + row.body)
+		r := c.Reply("GET").WantStatus(400)
+		if !strings.Contains(r.Body, `"code":"bad_request"`) || r.Header.Get("Upgrade") != "" {
+			t.Errorf("%s: %v %s", name, r.Header, r.Body)
+		}
+		r.Conforms("GET", path)
+		if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+			t.Errorf("%s: not closed behind it: %q", name, rest)
+		}
+	}
+	if n := p.Metric("penstock_websocket_connections_total"); n != 0 {
+		t.Errorf("%v connections have been", n)
+	}
+	c := p.Dial()
+	_ = c.Send(handshake(p, "Content-Length: 0"))
+	c.Reply("GET").WantStatus(101)
+}
+
 // TestEarlyFrames: frames that come with the request, which a client must not send, end the connection: to the checks of framing
 // they are a request that is none.
 func TestEarlyFrames(t *testing.T) {

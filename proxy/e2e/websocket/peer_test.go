@@ -126,7 +126,7 @@ func (c *peer) answer() (last event, text string) {
 	c.t.Helper()
 	for n := 0; ; n++ {
 		e := c.hear()
-		if e.Type == "error" && e.Status != 0 {
+		if e.Type == "error" { // as clients do, whether it has a status or not
 			return e, text
 		}
 		if e.Number != n {

@@ -236,6 +236,44 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
+// TestOneEnd: an answer that breaks off ends its turn with one event, and the next turn begins with its own.
+func TestOneEnd(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	c := dial(t, p)
+	for _, fault := range []string{"reset-after=2", "error-in-stream=2", "cut-after=2", "no-finish;done=1", "no-finish"} {
+		for _, lane := range []string{"", "main"} {
+			for _, goesOn := range []bool{false, true} {
+				more := ""
+				if lane != "" {
+					more = fmt.Sprintf(`,"stream_id":%q`, lane)
+				}
+				previous := ""
+				if goesOn {
+					c.create("", more)
+					last, _ := c.completed()
+					previous = last.Response.ID
+					more += fmt.Sprintf(`,"previous_response_id":%q`, previous)
+				}
+				p.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
+				c.create(`"tokens":20`, more)
+				last, text := c.answer() // with events numbered one after the other
+				if last.Type != "response.failed" || last.Response.Status != "failed" || last.StreamID != lane ||
+					last.Response.Previous != previous || !strings.Contains(last.text, `"code":"`) || text == "" {
+					t.Errorf("%s in %q: %q, %s", fault, lane, text, last.text)
+				}
+				p.Engines[0].SetFault()
+				c.create("", "")
+				if first := c.hear(); first.Type != "response.created" || first.Response.ID == last.Response.ID {
+					t.Fatalf("%s in %q: the next turn begins with %s", fault, lane, first.text)
+				}
+				for e := c.hear(); e.Type != "response.completed"; e = c.hear() {
+				}
+			}
+		}
+	}
+}
+
 // TestWarmUp: generate: false checks a request and keeps its input, and no engine is asked.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
