@@ -35,10 +35,11 @@
 // with a tool call its output; strict refuses them. Dropped tells what was left out.
 //
 // Refused, because nothing is kept from one request to the next: store, previous_response_id,
-// conversation, prompt, background, item_reference, file ids. Members that engines have on chat and
-// this dialect does not (chat's token limits and logprobs, ignore_eos, what an operator lets
-// through) pass. Accepted without effect: the rest of include, truncation, service_tier, user,
-// stream_options, prompt_cache_key, client_metadata and unknown members; strict refuses these.
+// conversation, prompt, background, generate: false, item_reference, file ids. Members that engines
+// have on chat and this dialect does not (chat's token limits and logprobs, ignore_eos, what an
+// operator lets through) pass. Accepted without effect: the rest of include, truncation,
+// service_tier, user, stream_options, prompt_cache_key, client_metadata and unknown members; strict
+// refuses these.
 //
 // # Answers
 //

@@ -50,6 +50,7 @@ const (
 	memberMaxCompletionTokens
 	memberN
 	memberLogprobs
+	memberGenerate // of messages over WebSocket
 	memberCount
 )
 
@@ -62,6 +63,7 @@ var memberNames = []string{
 	"repetition_penalty", "logit_bias", "chat_template_kwargs", "top_logprobs", "response_format",
 	"include", "truncation", "service_tier", "user", "stream_options", "prompt_cache_retention",
 	"context_management", "client_metadata", "max_tokens", "max_completion_tokens", "n", "logprobs",
+	"generate",
 }
 
 var requestMembers = jsonx.NewNames(memberNames...)

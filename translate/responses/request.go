@@ -145,7 +145,7 @@ func (r *Request) decodeModel() *fault {
 // checkKept refuses what would need something to be kept from one request to the next, or after the
 // answer. It comes before the input: a client that relies on it sends half a conversation.
 func (r *Request) checkKept() *fault {
-	for _, m := range [...]int{memberStore, memberBackground} {
+	for _, m := range [...]int{memberStore, memberBackground, memberGenerate} {
 		if f := optionalBool(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
@@ -165,6 +165,9 @@ func (r *Request) checkKept() *fault {
 	if on, _ := r.members[memberBackground].Bool(); on {
 		return chat.Unsupported("background",
 			"Nothing is stored here, so an answer must be waited for: leave it out or send false")
+	}
+	if on, is := r.members[memberGenerate].Bool(); is && !on {
+		return chat.Unsupported("generate", "Nothing is stored here for a later request, but over WebSocket: leave it out")
 	}
 	return nil
 }

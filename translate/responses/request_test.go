@@ -80,6 +80,7 @@ func TestRequestsRefused(t *testing.T) {
 		{other, `"reasoning":{"effort":"low","effort":"high"}`, "reasoning.effort duplicate_member"},
 		{other, `"background":"no"`, "background invalid_type"},
 		{other, `"store":1`, "store invalid_type"},
+		{other, `"generate":"no"`, "generate invalid_type"},
 	} {
 		body := `{"model":"m",` + strings.Replace(c.in, "%", c.with, 1) + `}`
 		_, err := translateBody([]byte(body), dialects.Options{})
