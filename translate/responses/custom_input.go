@@ -15,6 +15,7 @@ import (
 //
 // The zero value is ready. What is malformed is passed on as it stands, for the tool to refuse.
 type customInput struct {
+	tool    string // its name, which models put in front of an input, as in a command line
 	read    int    // how much of the arguments has been read
 	pending []byte // of what was read: text of the arguments that is not decided on yet
 	room    []byte // for text without its escapes
@@ -55,7 +56,7 @@ func (c *customInput) finish(dst []byte) []byte {
 			dst = c.fence.add(dst, append([]byte{'"'}, c.pending...))
 		}
 	case inputBegins, inputHeld:
-		dst = c.fence.add(dst, unwrap(c.pending))
+		dst = c.fence.add(dst, c.unwrap(c.pending))
 	}
 	c.pending, c.phase = nil, inputEnded
 	return c.fence.finish(dst)
@@ -174,9 +175,10 @@ func hexEscape(in []byte) (r rune, ok bool) {
 // wrappings are the members in which models put an input, beside the right one.
 var wrappings = [...]string{"input", "patch", "command", "cmd"}
 
-// unwrap returns the input that whole arguments hold: a string, in an object, or the last one of an
-// array in it, which is a command line. Anything else is the input itself.
-func unwrap(text []byte) []byte {
+// unwrap returns the input that whole arguments hold: a string, in an object, or in an array in it,
+// alone or behind the name of the tool. Anything else is the input itself: of a longer array some
+// would be lost.
+func (c *customInput) unwrap(text []byte) []byte {
 	var d jsonx.Doc
 	if d.Parse(text, jsonx.Options{Record: 4}) != nil {
 		return text
@@ -194,7 +196,7 @@ func unwrap(text []byte) []byte {
 		}
 		v = inner
 	}
-	if n := v.Len(); v.IsArray() && n > 0 {
+	if n := v.Len(); v.IsArray() && (n == 1 || n == 2 && v.Index(0).EqualText(c.tool)) {
 		v = v.Index(n - 1)
 	}
 	switch {

@@ -12,7 +12,7 @@ import (
 // readPieces reads arguments that come in pieces of at most size runes, and returns the input.
 func readPieces(t *testing.T, args string, size int, grammar bool) (input string, deltas int) {
 	t.Helper()
-	in := customInput{fence: fence{on: grammar}}
+	in := customInput{tool: "apply_patch", fence: fence{on: grammar}}
 	var out []byte
 	add := func(piece string) {
 		before := len(out)
@@ -50,7 +50,12 @@ func TestCustomInput(t *testing.T) {
 		{args: `{"input":"a","why":"b"}`, want: "a"},
 		{args: `{"why":"b","input":"a"}`, want: "a"},
 		{args: `{"input":"a "b" c"}`, want: `a "b" c"}`},
-		{args: `{"input":["run","a"]}`, want: "a"},
+		{args: `["a"]`, want: "a"},
+		{args: `["a","b"]`, want: `["a","b"]`},
+		{args: `{"input":["a","b"]}`, want: `{"input":["a","b"]}`},
+		{args: `{"input":["bash","-c","a"]}`, want: `{"input":["bash","-c","a"]}`},
+		{args: `{"input":["apply_patch","a","b"]}`, want: `{"input":["apply_patch","a","b"]}`},
+		{args: `{"input":["apply_patch",5]}`, want: `{"input":["apply_patch",5]}`},
 		{args: `{"input":{"input":"a"}}`, want: "a"},
 		{args: `{"cmd":"a","timeout":1}`, want: "a"},
 		{args: `{"command":["apply_patch","a"]}`, want: "a"},

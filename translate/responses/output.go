@@ -151,7 +151,7 @@ func (o *output) readInput(p *part) {
 	if !p.named && len(c.Name) > 0 {
 		p.named, p.tool = true, o.tools.find(c.Name)
 		if p.tool != nil && p.tool.custom {
-			p.input = &customInput{fence: fence{on: p.tool.grammar}}
+			p.input = &customInput{tool: p.tool.name, fence: fence{on: p.tool.grammar}}
 		}
 	}
 	if p.custom() {
