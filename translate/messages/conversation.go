@@ -295,14 +295,26 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 }
 
 // thinking writes the thinking of an assistant's turn, which is in these blocks, if any can be
-// read.
+// read. A blank line parts blocks in a row, but not what the model has thought before and after it
+// spoke: so its own answer comes back as it was.
 func (c *conversation) thinking(blocks jsonx.Value) {
 	start := len(c.w.Out)
 	c.w.String(`,"` + chat.NameReasoningContent + `":"`)
 	empty := len(c.w.Out)
+	run := empty // where the text of the blocks right before begins
 	for it := blocks.Iter(); it.Next(); {
-		if b, _ := readBlock(it.Value()); b.kind == blockThinking || b.kind == blockRedactedThinking {
-			c.w.Out = c.past.appendText(c.w.Out, &b)
+		b, _ := readBlock(it.Value())
+		before := len(c.w.Out)
+		if b.kind != blockThinking && b.kind != blockRedactedThinking {
+			run = before
+			continue
+		}
+		if before > run {
+			c.w.String(`\n\n`)
+		}
+		begin := len(c.w.Out)
+		if c.w.Out = c.past.appendText(c.w.Out, &b); len(c.w.Out) == begin {
+			c.w.Out = c.w.Out[:before]
 		}
 	}
 	if len(c.w.Out) == empty {

@@ -51,7 +51,7 @@ func (c *conversation) write(input, instructions jsonx.Value) {
 	c.w.String(`]`)
 }
 
-// blankLine joins system texts of different origin, inside of a JSON string.
+// blankLine joins texts of different origin, inside of a JSON string.
 const blankLine = `\n\n`
 
 // leading writes the leading system message: the instructions, then the text of system and
@@ -99,7 +99,7 @@ func (c *conversation) item(i *item, index int) {
 	}
 	switch i.kind {
 	case itemReasoning:
-		c.turn.reasoning = reasoningOf(c.turn.reasoning, i, c.opener, c.model)
+		c.turn.think(i, c)
 		return
 	case itemForeign:
 		c.foreign = i.noteForeign(c.foreign)
@@ -243,6 +243,19 @@ func (a *assistantTurn) reset() {
 		*a = assistantTurn{}
 	}
 	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0], reasoning: a.reasoning[:0]}
+}
+
+// think takes an item of reasoning. A blank line parts it from an item right before it. What the
+// model has said in between parts two without one: so its own answer comes back as it was.
+func (a *assistantTurn) think(i *item, c *conversation) {
+	before := len(a.reasoning)
+	if before > a.own {
+		a.reasoning = append(a.reasoning, blankLine...)
+	}
+	begin := len(a.reasoning)
+	if a.reasoning = reasoningOf(a.reasoning, i, c.opener, c.model); len(a.reasoning) == begin {
+		a.reasoning = a.reasoning[:before]
+	}
 }
 
 // say takes a text.
