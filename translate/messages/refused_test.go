@@ -88,6 +88,8 @@ func TestRequestsRefused(t *testing.T) {
 		{users, `"thinking":5`, "thinking invalid_type"},
 		{users, `"thinking":{}`, "thinking.type missing_parameter"},
 		{users, `"thinking":{"type":"enabled","type":"disabled"}`, "thinking.type duplicate_member"},
+		{users, `"thinking":{"type":"enabled","display":"bogus"}`, "thinking.display invalid_value"},
+		{users, `"thinking":{"type":"enabled","display":5}`, "thinking.display invalid_type"},
 		{users, `"top_p":"x"`, "top_p invalid_type"},
 		{users, `"system":"x","system":"y"`, "system duplicate_member"},
 		{tool, `5`, "tools[0] invalid_type"},

@@ -282,7 +282,7 @@ func (r *Request) reasoning(redact bool) *fault {
 		f = chat.ReadObject("thinking", r.members[memberThinking], thinkingNames, thinking[:])
 	}
 	if f == nil && chat.Given(r.members[memberThinking]) {
-		f = chat.RequiredString("type", thinking[0]).In("thinking")
+		f = chat.First(chat.RequiredString("type", thinking[0]), checkDisplay(thinking[1])).In("thinking")
 	}
 	if f != nil {
 		return f
@@ -305,6 +305,16 @@ func (r *Request) reasoning(redact bool) *fault {
 		r.w.String(`,"reasoning_effort":"` + effort + `"`)
 	}
 	return nil
+}
+
+// checkDisplay checks how thinking is to be shown. A client that has asked for another way than
+// these would get its text in one that it does not expect.
+func checkDisplay(v jsonx.Value) *fault {
+	f := chat.OptionalString("display", v)
+	if f == nil && chat.Given(v) && !v.EqualText("summarized") && !v.EqualText("omitted") {
+		f = chat.WrongValue("display", "must be summarized or omitted")
+	}
+	return f
 }
 
 // outputFormat turns the schema that the answer must follow into a response_format.
