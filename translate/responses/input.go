@@ -134,7 +134,8 @@ func (i *item) classify() *fault {
 	case new(dialects.Dropped).Item(t):
 		i.kind = itemForeign
 	default:
-		return chat.Unsupported("type", "An item must be message, function_call, function_call_output or reasoning")
+		return chat.Unsupported("type", "An item must be message, function_call, "+
+			"function_call_output, custom_tool_call, custom_tool_call_output or reasoning")
 	}
 	return nil
 }

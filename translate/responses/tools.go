@@ -66,7 +66,7 @@ const (
 	tooMany  = "must hold at most 1024 tools"
 )
 
-const onlyFunctions = "Only function tools run here, in the client"
+const onlyClientTools = "Only function and custom tools run here, in the client"
 
 // decode checks the tools. Those that a host would run are dropped beside others, because agents
 // offer them unasked; alone they are refused.
@@ -83,8 +83,8 @@ func (t *tools) decode(v jsonx.Value) *fault {
 			return f.At("tools", it.Index())
 		}
 	}
-	if len(t.entries) == 0 && t.other >= 0 {
-		return chat.Unsupported("tools", onlyFunctions+", and the list holds none")
+	if len(t.entries) == 0 && t.dropped != 0 { // a namespace may well be empty
+		return chat.Unsupported("tools", onlyClientTools+", and the list holds none")
 	}
 	t.shown.assign(t.entries)
 	return nil
@@ -172,11 +172,19 @@ func checkToolFormat(v jsonx.Value) *fault {
 	if f := chat.ReadObject("format", v, toolFormatNames, m[:]); f != nil || !chat.Given(v) {
 		return f
 	}
-	return chat.First(
+	f := chat.First(
 		chat.RequiredString("type", m[0]),
 		chat.OptionalString("syntax", m[1]),
 		chat.OptionalString("definition", m[2]),
-	).In("format")
+	)
+	switch {
+	case f != nil, m[0].EqualText("text"):
+	case !m[0].EqualText("grammar"):
+		f = chat.WrongValue("type", "must be text or grammar")
+	default:
+		f = chat.RequiredString("definition", m[2])
+	}
+	return f.In("format")
 }
 
 // custom reports whether the input of the tool is text instead of arguments.
@@ -243,7 +251,7 @@ func (t *tools) checkChoice(v jsonx.Value) *fault {
 		t.limited = true
 		_, t.allowed, f = chat.AllowedTools(t.allowed, m[choiceMode], m[choiceTools], t.findAllowed)
 	default:
-		f = chat.Unsupported("type", onlyFunctions)
+		f = chat.Unsupported("type", onlyClientTools)
 	}
 	return f.In("tool_choice")
 }
@@ -267,6 +275,9 @@ func (t *tools) find(kind, name, space jsonx.Value) (int, *fault) {
 			return i, nil
 		}
 	}
+	if kind.EqualText("custom") {
+		return 0, chat.WrongValue("name", "names a custom tool that is not in tools")
+	}
 	return 0, chat.WrongValue("name", chat.NotDefined)
 }
 
@@ -289,7 +300,7 @@ func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 		f = chat.RequiredString("type", m[0])
 	}
 	if f == nil && !clientRuns(m[0]) {
-		f = chat.Unsupported("type", onlyFunctions)
+		f = chat.Unsupported("type", onlyClientTools)
 	}
 	if f != nil {
 		return 0, f
