@@ -372,9 +372,7 @@ func (a *agentCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	return agent.Run(ctx, &agent.Options{
+	return agent.Run(context.Background(), &agent.Options{ // a signal ends it where it stands: nothing is half written
 		Name: a.Name, URL: a.URL, Model: a.Model, KeyEnv: a.KeyEnv, Write: a.Write,
 		Out: os.Stdout, Notes: os.Stderr, Getenv: os.Getenv, Home: home, Now: time.Now(),
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -145,60 +144,4 @@ func note(o *Options, s *setup, run string) {
 		fmt.Fprintf(o.Notes, "--write puts the files in place; then:\n")
 	}
 	fmt.Fprintf(o.Notes, "%s\n", run)
-}
-
-// stamp is in the name of a file that is kept.
-const stamp = "20060102-150405"
-
-// write puts the file in place, after it has said what changes. One that differs is kept.
-func (f *file) write(w io.Writer, now time.Time) error {
-	old, err := os.ReadFile(f.path)
-	switch {
-	case err == nil && string(old) == f.text:
-		fmt.Fprintf(w, "%s is as it should be\n", f.path)
-		return nil
-	case err != nil && !os.IsNotExist(err):
-		return err
-	}
-	path := f.path
-	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays one
-		path = target
-	}
-	if old != nil {
-		kept := f.path + "." + now.UTC().Format(stamp)
-		fmt.Fprintf(w, "--- %s\n+++ %s\n%s", kept, f.path, difference(string(old), f.text))
-		if err := os.WriteFile(kept, old, 0o600); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintf(w, "--- /dev/null\n+++ %s\n%s", f.path, difference("", f.text))
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	next := path + ".new"
-	if err := os.WriteFile(next, []byte(f.text), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, path)
-}
-
-// difference shows the lines between what two texts begin and end with alike.
-func difference(old, next string) string {
-	was, is := strings.SplitAfter(old, "\n"), strings.SplitAfter(next, "\n")
-	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {
-		was, is = was[1:], is[1:]
-	}
-	for len(was) > 0 && len(is) > 0 && was[len(was)-1] == is[len(is)-1] {
-		was, is = was[:len(was)-1], is[:len(is)-1]
-	}
-	var b strings.Builder
-	for i, lines := range [][]string{was, is} {
-		for _, line := range lines {
-			if line != "" {
-				b.WriteString("-+"[i:i+1] + plaintext.Line(strings.TrimSuffix(line, "\n")) + "\n")
-			}
-		}
-	}
-	return b.String()
 }

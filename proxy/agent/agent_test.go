@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -170,6 +171,13 @@ func TestWrite(t *testing.T) {
 	if err != nil || !strings.Contains(string(kept), `"small"`) {
 		t.Errorf("the old one: %s, %v", kept, err)
 	}
+	write("small") // within the same second
+	write("unknown")
+	for name, want := range map[string]string{"": "small", "-2": "unknown", "-3": "small"} {
+		if kept, err := os.ReadFile(profile + ".20261122-180000" + name); err != nil || !strings.HasPrefix(string(kept), `model = "`+want+`"`) {
+			t.Errorf("kept as %q: %s, %v", name, kept, err)
+		}
+	}
 	if info, err := os.Lstat(profile); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link: %v, %v", info, err)
 	}
@@ -182,4 +190,29 @@ func TestWrite(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestWriteWaitsForNobody: what is no regular file is neither read nor replaced.
+func TestWriteWaitsForNobody(t *testing.T) {
+	url, home := edge(t, twoModels), t.TempDir()
+	for _, name := range []string{"pipe", "folder"} {
+		path := filepath.Join(home, name, ".codex", "penstock.config.toml")
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil && name == "pipe" {
+			err = syscall.Mkfifo(path, 0o600)
+		} else if err == nil {
+			err = os.Mkdir(path, 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _ := os.Lstat(path)
+		out, _, err := run(t, Options{Name: "codex", URL: url, Home: filepath.Join(home, name), Write: true}, map[string]string{"EDGE_KEY": key})
+		if err == nil || !strings.Contains(err.Error(), path+" is no regular file") || out != "" {
+			t.Errorf("%s: %v, %q", name, err, out)
+		}
+		if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
+			t.Errorf("%s is %v, %v", name, after, err)
+		}
+	}
 }

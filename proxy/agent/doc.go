@@ -10,7 +10,8 @@
 // Each agent gets files of its own beside its own configuration, which stays as it is: every one of
 // these programs can be started with a further file. So there is nothing to merge, and whoever
 // starts it as before has what they had before. A file that is there and differs is kept beside the
-// new one.
+// new one, under a name that nothing has yet. What is no regular file is left alone: to read a pipe
+// would be to wait.
 //
 // A key is never written. The files name the environment variable that holds it.
 package agent

@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"penstock/proxy/e2e/rig"
@@ -37,5 +40,24 @@ func TestAgentFiles(t *testing.T) {
 	}
 	if _, _, code := rig.RunProgram(t, "", "agent", "codex", "--key-env", "$(id)"); code != 2 {
 		t.Errorf("a variable that is none: exit code %d", code)
+	}
+}
+
+// TestAgentEndsBySignal: whatever the command waits for.
+func TestAgentEndsBySignal(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		asked := make(chan bool, 1)
+		silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked <- true
+			<-r.Context().Done()
+		}))
+		defer silent.Close()
+		p := rig.StartProcess(t, "agent", "codex", "--url", silent.URL)
+		<-asked
+		p.Signal(s)
+		p.Exits(rig.Patience, -1)
+		if w, _ := p.Cmd.ProcessState.Sys().(syscall.WaitStatus); w.Signal() != s {
+			t.Errorf("%v: %v", s, p.Cmd.ProcessState)
+		}
 	}
 }
