@@ -99,16 +99,18 @@ func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, er
 	return dst, r.memory.holdState(to.Held())
 }
 
-// finish appends what ends the stream well, which in some dialects is all of it once more.
+// finish appends what ends the stream well, which in Responses is all of it four times more: the
+// text, its part, its item and the response. Without memory for that nothing is appended, so that
+// the stream can still be ended badly; behind it there is no way back.
 func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
-	if err := r.memory.HoldOut(max(cap(dst), len(dst)+to.Held())); err != nil {
+	if err := r.memory.HoldOut(max(cap(dst), len(dst)+4*to.Held())); err != nil {
 		return dst, err
 	}
 	dst, err := to.Finish(dst)
-	if err != nil {
-		return dst, err
+	if err == nil {
+		_ = r.memory.HoldOut(cap(dst)) // it is there already
 	}
-	return dst, r.memory.HoldOut(cap(dst))
+	return dst, err
 }
 
 // undeliverable ends pull at an event that cannot be delivered. What came before it goes out first,

@@ -80,6 +80,29 @@ func TestFault87_ReplyAnnounced(t *testing.T) {
 	e.wantPeak(64 << 20)
 }
 
+// TestFault87_StreamEnd: a stream of Responses ends with all of its text again. Where there is no memory for that it ends
+// with a failure that the client sees.
+func TestFault87_StreamEnd(t *testing.T) {
+	piece := "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"sim\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" +
+		strings.Repeat("a", 60_000) + "\"},\"finish_reason\":null}]}\n\n"
+	f := fake(t, func(c *fakeCall) {
+		c.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+		for range 200 {
+			c.send(piece)
+		}
+		c.send("data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+		c.Close()
+	})
+	e := start(t, rig.Setup{Fakes: []string{f.url}, Limits: "reply_memory: 1%", Under: gibi, Untidy: true})
+	r := e.Post("/v1/responses", `{"model":"sim","input":"a","stream":true}`)
+	if !strings.Contains(r.Body, "event: response.failed") && !strings.Contains(r.Body, `"type":"response.failed"`) || !strings.HasSuffix(r.Body, "data: [DONE]\n\n") {
+		t.Errorf("the stream ends with %.300q", r.Body[max(0, len(r.Body)-300):])
+	}
+	if n := e.Metric("penstock_stream_aborts_total", `code="no_reply_memory"`); n != 1 {
+		t.Errorf("%v streams count as broken for it", n)
+	}
+}
+
 // TestFault87_ErrorBodies: what engines complain is read up to a bound, and understood as far as it was.
 func TestFault87_ErrorBodies(t *testing.T) {
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: gibi})
