@@ -37,7 +37,7 @@ func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	}
 	if v.Messages {
 		if err := readPage(ctx.QueryArgs(), &v); err != nil {
-			p.respondError(ctx, endpoint.ModelsDialect, err)
+			p.refusePage(ctx, err)
 			return
 		}
 	}
@@ -48,6 +48,15 @@ func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 // wantsMessages reports whether a client of Anthropic's API asks for the catalog.
 func wantsMessages(ctx *fasthttp.RequestCtx) bool {
 	return len(ctx.Request.Header.Peek("Anthropic-Version")) > 0
+}
+
+// refusePage answers a request for the catalog with an error, in the form of the list it asks for.
+func (p *publicAPI) refusePage(ctx *fasthttp.RequestCtx, err *apierr.Error) {
+	d := endpoint.ModelsDialect
+	if wantsMessages(ctx) {
+		d = endpoint.ModelsForMessages
+	}
+	p.respondError(ctx, d, err)
 }
 
 // readPage reads which part of the list a client of Anthropic's API wants.
@@ -73,12 +82,12 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	path := ctx.URI().PathOriginal()
 	id, err := url.PathUnescape(string(path[len("/v1/models/"):]))
 	if err != nil {
-		p.respondError(ctx, endpoint.ModelsDialect, apierr.ModelNotFound())
+		p.refusePage(ctx, apierr.ModelNotFound())
 		return
 	}
 	m, found := snap.Lookup([]byte(id))
 	if !found || key != nil && !key.Allows(m.Config.ID) {
-		p.respondError(ctx, endpoint.ModelsDialect, apierr.ModelNotFound())
+		p.refusePage(ctx, apierr.ModelNotFound())
 		return
 	}
 	page, err := snap.Catalog.Model(id, m.Route.Index, wantsMessages(ctx), time.Now())
@@ -94,7 +103,7 @@ func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapsh
 		err = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	}
 	if err != nil {
-		p.respondError(ctx, endpoint.ModelsDialect, asAPIError(err))
+		p.refusePage(ctx, asAPIError(err))
 		return nil, nil, false
 	}
 	return snap, key, true
@@ -110,7 +119,7 @@ func asAPIError(err error) *apierr.Error {
 
 func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *catalog.Page, err error) {
 	if err != nil {
-		p.respondError(ctx, endpoint.ModelsDialect, asAPIError(err))
+		p.refusePage(ctx, asAPIError(err))
 		return
 	}
 	h := &ctx.Response.Header

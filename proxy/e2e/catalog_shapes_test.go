@@ -93,9 +93,17 @@ func TestCatalogForMessages(t *testing.T) {
 			header = append(header, "x-api-key: "+narrow)
 			query = "after_id=llama"
 		}
-		p.Get("/v1/models?"+query, header...).WantError(400, "invalid_request_error", "invalid_value")
+		p.Get("/v1/models?"+query, header...).WantRefused(inMessages, rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "invalid_value"})
 	}
+	unknown := rig.Refusal{Status: 404, Kind: "not_found_error", Code: "model_not_found"}
+	p.Get("/v1/models/nope", anthropicVersion).Conforms("GET", "/v1/models/{id}").WantRefused(inMessages, unknown)
+	p.Get("/v1/models/nope").Conforms("GET", "/v1/models/{id}").WantRefused(rig.Way{}, unknown)
+	wrong := rig.Refusal{Status: 401, Kind: "authentication_error", Code: "invalid_api_key"}
+	p.Get("/v1/models", anthropicVersion, "x-api-key: wrong").Conforms("GET", "/v1/models").WantRefused(inMessages, wrong)
 }
+
+// inMessages is how a client of Messages reads an error.
+var inMessages = rig.Way{Dialect: "messages"}
 
 // TestCatalogPages reads the list page by page with the official SDKs, forwards and backwards.
 func TestCatalogPages(t *testing.T) {

@@ -48,10 +48,12 @@ func withChatErrors(name, prompt string) *Dialect {
 }
 
 // ChatDialect is also the shape of errors that belong to no endpoint: a head that did not parse, an
-// unknown path. ModelsDialect is the catalog's.
+// unknown path. ModelsDialect is the catalog's, ModelsForMessages that of its readers in Messages.
 var (
 	ChatDialect   = withChatErrors("chat", "")
 	ModelsDialect = withChatErrors("models", "")
+
+	ModelsForMessages = &Dialect{Name: ModelsDialect.Name, appendError: messagesDialect.appendError, mapError: messages.MapError}
 )
 
 // responsesDialect has the shape of chat's errors outside of a stream; what an engine says of
