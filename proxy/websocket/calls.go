@@ -116,7 +116,7 @@ func (c *calls) dequeue() *turn {
 	defer c.mu.Unlock()
 	if !c.peer.ended.Load() && len(c.queue) > 0 {
 		t := c.queue[0]
-		c.queue = c.queue[1:]
+		c.queue[0], c.queue = nil, c.queue[1:] // what is idle holds no message
 		return t
 	}
 	c.running = false

@@ -77,14 +77,21 @@ func (l *lanes) holding(id string) *lane {
 }
 
 // keep makes a response the last one of a lane: what went before it, which from has (nil: nothing),
-// the input of its request and its output.
-func (l *lanes) keep(x, from *lane, id string, input, output []byte) {
-	parts := [][]byte{input, output}
-	if from != nil {
-		parts = [][]byte{from.items, input, output}
+// the input of its request, in pieces, and its output.
+func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
+	var parts [][]byte
+	if from != nil && len(from.items) > 0 {
+		parts = append(parts, from.items)
 	}
-	parts = slices.DeleteFunc(parts, func(p []byte) bool { return len(p) == 0 })
-	size := int64(max(len(parts)-1, 0))
+	if len(input) > 0 && len(parts) > 0 {
+		parts = append(parts, comma)
+	}
+	parts = append(parts, input...)
+	if len(output) > 0 && len(parts) > 0 {
+		parts = append(parts, comma)
+	}
+	parts = append(parts, output)
+	size := int64(0)
 	for _, p := range parts {
 		size += int64(len(p))
 	}
@@ -92,13 +99,7 @@ func (l *lanes) keep(x, from *lane, id string, input, output []byte) {
 		l.drop(x)
 		return
 	}
-	items := make([]byte, 0, size)
-	for i, p := range parts {
-		if i > 0 {
-			items = append(items, ',')
-		}
-		items = append(items, p...)
-	}
+	items := slices.Concat(parts...)
 	l.drop(x)
 	x.last, x.items = id, items
 }

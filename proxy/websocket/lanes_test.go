@@ -41,7 +41,11 @@ func TestLanes(t *testing.T) {
 				}
 			}
 			chains[id] = strings.Join(parts, ",")
-			l.keep(to, from, id, []byte(input), []byte(output))
+			var pieces [][]byte
+			if input != "" {
+				pieces = [][]byte{[]byte(input[:1]), []byte(input[1:])}
+			}
+			l.keep(to, from, id, pieces, []byte(output))
 			if fits := int64(len(chains[id])) <= most; to.last != "" && !fits {
 				t.Fatalf("%d bytes are kept of %d", len(to.items), most)
 			}
@@ -75,18 +79,18 @@ func TestOldestLeavesFirst(t *testing.T) {
 	l := lanes{memory: &memory{bodies: limit.NewMemory(1 << 20)}, limit: func() int64 { return 30 }}
 	ten := []byte("0123456789")
 	for _, name := range []string{"a", "b", "c"} {
-		l.keep(l.at(name), nil, name, ten, nil)
+		l.keep(l.at(name), nil, name, [][]byte{ten}, nil)
 	}
 	l.at("a") // used again
-	l.keep(l.at("d"), nil, "d", ten, nil)
+	l.keep(l.at("d"), nil, "d", [][]byte{ten}, nil)
 	if got := strings.Join(held(&l), " "); got != "c a d" {
 		t.Errorf("kept: %s", got)
 	}
-	l.keep(l.at("e"), l.holding("c"), "e", ten[:8], nil) // 19 bytes, made of c's
+	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // 19 bytes, made of c's
 	if got := strings.Join(held(&l), " "); got != "c e" {
 		t.Errorf("kept: %s", got)
 	}
-	l.keep(l.at("e"), l.holding("e"), "f", ten, ten)
+	l.keep(l.at("e"), l.holding("e"), "f", [][]byte{ten}, ten)
 	if got := strings.Join(held(&l), " "); got != "" && got != "c" {
 		t.Errorf("kept: %s", got)
 	}

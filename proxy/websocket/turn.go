@@ -18,9 +18,8 @@ type turn struct {
 
 	// The body of its request is head, the conversation before it, input, tail. If the message has no
 	// input to which something could be joined, it is head alone.
-	head, tail [][]byte
-	input      []byte
-	joins      bool
+	head, input, tail [][]byte
+	joins             bool
 }
 
 // The members of a message that are the carrier's own.
@@ -99,6 +98,8 @@ var (
 	streamMember = []byte(`"stream":true`)
 	inputMember  = []byte(`"stream":true,"input":[`)
 	inputEnd     = []byte{']'}
+	userStart    = []byte(`{"type":"message","role":"user","content":`)
+	userEnd      = []byte{'}'}
 )
 
 // split cuts a message into the pieces of its request's body.
@@ -110,11 +111,13 @@ func (t *turn) split(p *parser, src []byte, v *[memberCount]jsonx.Value) {
 	}
 	switch input := v[memberInput]; {
 	case input.IsString():
-		t.input = append(append([]byte(`{"type":"message","role":"user","content":`), input.Raw()...), '}')
-		t.joins = true
+		t.input, t.joins = [][]byte{userStart, input.Raw(), userEnd}, true
 	case input.IsArray():
 		raw := input.Raw()
-		t.input, t.joins = bytes.TrimSpace(raw[1:len(raw)-1]), true
+		if items := bytes.TrimSpace(raw[1 : len(raw)-1]); len(items) > 0 {
+			t.input = [][]byte{items}
+		}
+		t.joins = true
 	case !chat.Given(input) && t.previous != "":
 		t.joins = true
 	}
@@ -143,7 +146,7 @@ func (t *turn) body(before []byte) (pieces [][]byte, size int64) {
 		if len(before) > 0 && len(t.input) > 0 {
 			pieces = append(pieces, comma)
 		}
-		pieces = append(pieces, t.input, inputEnd)
+		pieces = append(append(pieces, t.input...), inputEnd)
 		pieces = append(pieces, t.tail...)
 	}
 	for _, piece := range pieces {

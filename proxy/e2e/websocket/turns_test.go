@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -410,6 +411,33 @@ func TestMemory(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
 	if n := p.Metric("penstock_websocket_connections"); n != 0 {
 		t.Errorf("%v connections", n)
+	}
+}
+
+// TestIdleMemory: a connection that is idle holds what is counted, not its last messages. It runs alone: it measures the heap.
+func TestIdleMemory(t *testing.T) {
+	const conns, size = 6, 4 << 20
+	p := start(t, rig.Setup{})
+	heap := func() float64 {
+		runtime.GC()
+		runtime.GC() // what pools had
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc) - p.Metric("penstock_body_memory_bytes")
+	}
+	text, before := strings.Repeat("a", size), heap()
+	for _, form := range []string{`"%s"`, `[{"type":"message","role":"user","content":"%s"}]`} {
+		var open []*peer
+		for range conns {
+			c := dial(t, p)
+			open = append(open, c)
+			c.say(`{"type":"response.create","model":"sim","generate":false,"input":`+form+`}`, text)
+			c.completed()
+		}
+		rig.WaitFor(t, rig.Patience, "they hold what is counted", func() bool { return heap() < before+conns*size/4 })
+		for _, c := range open {
+			_ = c.ws.CloseNow()
+		}
 	}
 }
 
