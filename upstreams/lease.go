@@ -74,7 +74,7 @@ func (l *Lease) enter(now time.Time) bool {
 	if place == nil {
 		return true
 	}
-	if ok, _ := place.Enter(now); ok {
+	if l.up.Models.enter(place, now) {
 		l.place = place
 		return true
 	}

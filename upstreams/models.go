@@ -160,8 +160,17 @@ func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.M
 	if turn = s.Entry(served).place.Load(); turn == nil {
 		return nil, true
 	}
-	ok, _ = turn.Enter(now)
-	return turn, ok
+	return turn, s.enter(turn, now)
+}
+
+// enter takes a turn of a model, if it is the model's, and has the calls that wait look again where
+// that makes room for another.
+func (s *ServedModels) enter(turn *residency.Model, now time.Time) bool {
+	ok, opens := turn.Enter(now)
+	if opens {
+		s.hooks.room()
+	}
+	return ok
 }
 
 // Loading reports whether the engine is loading a model, as far as the turns of its models show:

@@ -13,17 +13,23 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// planned returns an upstream that keeps one model, with two models of it.
+// onePlace returns an upstream that keeps one model, with two models of it.
 func onePlace(t *testing.T, o Options) (u *Upstream, a, b *ServedModel) {
 	t.Helper()
+	u = withPlaces(t, 1, o)
+	return u, u.Models.Entry("a"), u.Models.Entry("b")
+}
+
+func withPlaces(t *testing.T, n int, o Options) *Upstream {
+	t.Helper()
 	s := newTestSet(t, o)
-	p, err := s.Plan([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "ollama", Residents: 1}}, nil)
+	p, err := s.Plan([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "ollama", Residents: n}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u = p.Upstream("u")[0]
+	u := p.Upstream("u")[0]
 	u.bring(StateUp)
-	return u, u.Models.Entry("a"), u.Models.Entry("b")
+	return u
 }
 
 // Only calls of the resident model get a lease; another's waits for its turn, in which it is woken.
@@ -64,6 +70,35 @@ func TestLeaseTakesTurns(t *testing.T) {
 		second.Release(OutcomeOK)
 		if s := u.Status(time.Now()).Residency; s == nil || s.Places != 1 || slices.ContainsFunc(s.Models, func(m residency.Resident) bool { return m.Running+m.Waiting > 0 }) {
 			t.Errorf("the turns are %+v", s)
+		}
+	})
+}
+
+// A call may make room for another model as it begins: those who wait for it are woken then.
+func TestBeginWakesTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var woken atomic.Int64
+		u := withPlaces(t, 2, Options{OnRoom: func(*Upstream) { woken.Add(1) }})
+		lease := func(model string, want bool) *Lease {
+			l, ok := u.Models.Entry(model).TryLease("", PoolText, 0, time.Now())
+			if ok != want {
+				t.Fatalf("a lease of %s: %v", model, ok)
+			}
+			return l
+		}
+		busy := []*Lease{lease("busy", true)}
+		lease("idle", true).Release(OutcomeOK)
+		quit := u.Models.Entry("waits").Wait(time.Now())
+		lease("waits", false) // the engine would unload the busy one for it
+		before := woken.Load()
+		busy = append(busy, lease("busy", true))
+		if woken.Load() == before {
+			t.Error("nobody was woken, and the idle model's place may be taken")
+		}
+		busy = append(busy, lease("waits", true))
+		quit()
+		for _, l := range busy {
+			l.Release(OutcomeOK)
 		}
 	})
 }

@@ -233,6 +233,9 @@ func (w *world) check() {
 			continue
 		}
 		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Tried, Now: time.Now()})
+		if err == nil { // allowed below, then it is a call that has pushed in, and ends as others do
+			w.running = append(w.running, l)
+		}
 		var full *routing.FullError
 		if !errors.As(err, &full) && !((onTrial(r) || bars(r, c.need.Key)) && (errors.Is(err, routing.ErrNoUpstream) || err == nil && l.Upstream().State() == upstreams.StatePending)) {
 			w.t.Fatalf("a call of %s for the pool %v that has tried %v sleeps, and could have: %v", c.model, c.need.Pool, c.need.Tried, err)

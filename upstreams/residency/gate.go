@@ -83,8 +83,10 @@ func (m *Model) Passes(now time.Time) (ok, cold bool) {
 	return g.passes(m), !m.resident
 }
 
-// Enter is Passes for a call that is sent if it may. Leave is to be called when it has ended.
-func (m *Model) Enter(now time.Time) (ok, cold bool) {
+// Enter sends a call of the model if it may be sent: ok. Leave is to be called when it has ended.
+// It reports as well whether calls of another model, which wait, may be sent from now on: the
+// engine uses this model now, so an idle one is the next that it evicts.
+func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,7 +100,12 @@ func (m *Model) Enter(now time.Time) (ok, cold bool) {
 	m.running++
 	g.calls++
 	m.used, m.offered, m.forfeit = g.calls, time.Time{}, time.Time{}
-	return true, m.cold
+	if len(g.waiting) == 0 {
+		return true, false
+	}
+	before := g.available()
+	g.renew(now)
+	return true, g.available() > before
 }
 
 // Leave ends a call that has entered. Of no model it does nothing.

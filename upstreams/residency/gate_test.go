@@ -58,15 +58,16 @@ func (e *engine) offer() {
 		if len(e.running) >= e.slots {
 			return
 		}
-		ok, cold := e.gate.Model(c.model).Enter(e.now)
+		m := e.gate.Model(c.model)
+		ok, _ := m.Enter(e.now)
 		if !ok {
 			i++
 			continue
 		}
 		e.queue = slices.Delete(e.queue, i, i+1)
-		e.gate.Model(c.model).Quit()
-		c.cold, c.begun, c.end = cold, e.now, e.now.Add(c.takes)
-		if cold {
+		m.Quit()
+		c.cold, c.begun, c.end = m.Cold(), e.now, e.now.Add(c.takes)
+		if c.cold {
 			c.end = c.end.Add(e.load)
 		}
 		e.touch(c.model)
@@ -231,6 +232,22 @@ func TestForfeit(t *testing.T) {
 	}
 	enter(t, b, now.Add(in), true)
 	b.Quit()
+}
+
+// TestEnterOpens holds that a call is told when it makes room for another model: an idle one is the
+// next to be evicted once the engine has used the busy one again.
+func TestEnterOpens(t *testing.T) {
+	g := New(2)
+	busy, idle, waits := g.Model("busy"), g.Model("idle"), g.Model("waits")
+	enter(t, busy, t0, true)
+	enter(t, idle, t0, true)
+	idle.Leave(t0)
+	waits.Wait(t0)
+	enter(t, waits, t0, false) // the engine would evict the busy one
+	if ok, opens := busy.Enter(t0); !ok || !opens {
+		t.Errorf("it enters: %v, and opens: %v", ok, opens)
+	}
+	enter(t, waits, t0, true)
 }
 
 // TestObserve holds what an engine's list corrects, and what it does not.
