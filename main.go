@@ -352,7 +352,7 @@ func (d *doctorCmd) Run() error {
 type agentCmd struct {
 	Name   string `arg:"" name:"agent" enum:"${agents}" help:"The agent: ${enum}."`
 	URL    string `name:"url" default:"http://127.0.0.1:4000" placeholder:"URL" help:"Address of the edge's API (default: ${default})."`
-	Model  string `short:"m" placeholder:"ID" help:"Model to work with; without it the first that the agent can use."`
+	Model  string `short:"m" placeholder:"ID" help:"Model to work with, by its id or an alias; without it the first ready one that the agent can use."`
 	KeyEnv string `name:"key-env" default:"PENSTOCK_API_KEY" placeholder:"NAME" help:"Environment variable that holds the API key (default: ${default}). Files name it; the key itself is in none."`
 	Write  bool   `help:"Write the files, after showing what changes. A file that differs is kept beside the new one."`
 }
@@ -365,8 +365,8 @@ own configuration, which is not touched: the agent is told of them by the comman
 
 // Run prints or writes the files.
 func (a *agentCmd) Run() error {
-	if !environmentName.MatchString(a.KeyEnv) {
-		return usageError("agent: --key-env is the name of an environment variable")
+	if !agent.IsVariable(a.KeyEnv, os.Environ()) { // not echoed: it may be the key
+		return usageError("agent: --key-env is the name of the environment variable that holds the key, not the key")
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -377,9 +377,6 @@ func (a *agentCmd) Run() error {
 		Out: os.Stdout, Notes: os.Stderr, Getenv: os.Getenv, Home: home, Now: time.Now(),
 	})
 }
-
-// environmentName is what shells take as the name of a variable.
-var environmentName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 type keyCmd struct {
 	New  keyNewCmd  `cmd:"" help:"Make a key: prints it once, and the lines for the configuration."`

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"penstock/proxy/auth"
 	"penstock/proxy/plaintext"
 )
 
@@ -15,7 +18,7 @@ import (
 type Options struct {
 	Name   string // of the agent, one of Names
 	URL    string // of the edge's API
-	Model  string // empty: the first that the agent can use
+	Model  string // id or alias; empty: the first ready one that the agent can use
 	KeyEnv string // environment variable that holds the key
 	Write  bool
 
@@ -53,6 +56,26 @@ type program struct {
 
 // Names are the agents that there is a configuration for.
 func Names() []string { return []string{"claude", "codex", "opencode", "copilot"} }
+
+// longestName is more than names of variables have, and less than most keys.
+const longestName = 40
+
+// variable is what shells take as the name of a variable.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// IsVariable reports whether a word can be the name of the variable with the key, and is not the
+// key itself, given by mistake. The environment is of the form of os.Environ.
+func IsVariable(word string, environment []string) bool {
+	if !variable.MatchString(word) || len(word) > longestName || strings.HasPrefix(word, auth.Prefix) {
+		return false
+	}
+	holds := func(v string) bool {
+		_, value, _ := strings.Cut(v, "=")
+		return value == word
+	}
+	isSet := func(v string) bool { return strings.HasPrefix(v, word+"=") }
+	return !slices.ContainsFunc(environment, holds) || slices.ContainsFunc(environment, isSet)
+}
 
 var programs = map[string]program{
 	"claude": {
@@ -92,7 +115,7 @@ func Run(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	c, err := readCatalog(ctx, base, o.Getenv(o.KeyEnv))
+	c, err := readCatalog(ctx, base, o.Getenv(o.KeyEnv), o.Model)
 	if err != nil {
 		return err
 	}
@@ -123,8 +146,15 @@ func Run(ctx context.Context, o *Options) error {
 func note(o *Options, s *setup, run string) {
 	m := s.first()
 	id := plaintext.Line(m.ID)
-	if o.Model == "" && len(s.models) > 1 {
-		fmt.Fprintf(o.Notes, "model %s, the first of %d: --model takes another\n", id, len(s.models))
+	switch {
+	case o.Model != "" || len(s.models) == 1:
+	case m.IsReady:
+		fmt.Fprintf(o.Notes, "model %s, the first ready one of %d: --model takes another\n", id, len(s.models))
+	default:
+		fmt.Fprintf(o.Notes, "model %s, the first of %d, of which none is ready: --model takes another\n", id, len(s.models))
+	}
+	if o.Name == "codex" && m.aliasOf != "" {
+		fmt.Fprintf(o.Notes, "%s is an alias: Codex gets the id, %s, as its catalog has ids alone\n", id, plaintext.Line(m.aliasOf))
 	}
 	switch {
 	case m.ContextLength == 0:

@@ -33,11 +33,16 @@ const twoModels = `{"object":"list","data":[
 func edge(t *testing.T, list string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		alias := strings.HasPrefix(r.URL.Path, "/v1/models/")
 		switch {
-		case r.Method != "GET" || r.URL.Path != "/v1/models" || !r.URL.Query().Has("client_version"):
+		case r.Method != "GET" || !alias && (r.URL.Path != "/v1/models" || !r.URL.Query().Has("client_version")):
 			t.Errorf("the command asks for %s %s", r.Method, r.URL)
 		case r.Header.Get("Authorization") != "Bearer "+key:
 			w.WriteHeader(http.StatusUnauthorized)
+		case alias && r.URL.Path == "/v1/models/claude-it's/1":
+			fmt.Fprint(w, `{"id":"small","name":"small","kind":"chat","supported_endpoints":["/v1/messages","/v1/responses"],"context_length":16384,"is_ready":true}`)
+		case alias:
+			w.WriteHeader(http.StatusNotFound)
 		default:
 			fmt.Fprint(w, list)
 		}
@@ -72,6 +77,57 @@ func TestFilesOfEachAgent(t *testing.T) {
 				text := strings.ReplaceAll(out+"-- notes --\n"+notes, url, "http://edge:4000")
 				golden.File(t, filepath.Join("testdata", strings.Trim(name+"-"+model, "-")+".txt"), []byte(text))
 			})
+		}
+	}
+}
+
+// TestAlias: what the edge resolves is what the agent asks for, with what is known of the model; Codex asks by the id.
+func TestAlias(t *testing.T) {
+	url := edge(t, twoModels)
+	const alias = "claude-it's/1"
+	for name, want := range map[string]string{
+		"claude":   `"ANTHROPIC_MODEL": "claude-it's/1",`,
+		"opencode": `"model": "penstock/claude-it's/1",`,
+		"codex":    `model = "small"`,
+	} {
+		out, notes, err := run(t, Options{Name: name, URL: url, Model: alias, Home: "/home/u"}, map[string]string{"EDGE_KEY": key})
+		if err != nil || !strings.Contains(out, want) || strings.Contains(notes, "an alias: Codex gets the id, small,") != (name == "codex") {
+			t.Errorf("%s: %v\n%s%s", name, err, out, notes)
+		}
+		if !strings.Contains(notes, "the context of claude-it's/1 is 16384 tokens") {
+			t.Errorf("%s: %s", name, notes)
+		}
+	}
+}
+
+// TestReadyFirst: without a wanted model a ready one is taken, and it is said if there is none.
+func TestReadyFirst(t *testing.T) {
+	const entry = `{"id":%q,"kind":"chat","supported_endpoints":["/v1/messages"],"context_length":65536,"is_ready":%t}`
+	for ready, want := range map[string][2]string{
+		"":  {"a", "model a, the first of 3, of which none is ready: --model takes another"},
+		"b": {"b", "model b, the first ready one of 3: --model takes another"},
+	} {
+		var list []string
+		for _, id := range []string{"a", "b", "c"} {
+			list = append(list, fmt.Sprintf(entry, id, ready != "" && id >= ready))
+		}
+		url := edge(t, `{"data":[`+strings.Join(list, ",")+`],"models":[]}`)
+		out, notes, err := run(t, Options{Name: "claude", URL: url, Home: "/home/u"}, map[string]string{"EDGE_KEY": key})
+		if err != nil || !strings.Contains(out, `"ANTHROPIC_MODEL": "`+want[0]+`"`) || !strings.Contains(notes, want[1]) {
+			t.Errorf("%v, %v\n%s%s", want, err, out, notes)
+		}
+	}
+}
+
+func TestKeyInPlaceOfItsName(t *testing.T) {
+	environment := []string{"HOME=/home/u", "MINE=hf_abcdefgh", "NAME_OF_KEY=EDGE_KEY", "EDGE_KEY=" + key, "EMPTY="}
+	for word, want := range map[string]bool{
+		"PENSTOCK_API_KEY": true, "EDGE_KEY": true, "_k1": true, "NOT_SET": true,
+		"": false, "1K": false, "sk-abc": false, "A B": false,
+		"hf_abcdefgh": false, key: false, "pstk_another": false, strings.Repeat("a", 41): false,
+	} {
+		if got := IsVariable(word, environment); got != want {
+			t.Errorf("%q: %v", word, got)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // model is what agents need to know of an entry of the catalog.
 type model struct {
-	ID                 string
+	ID                 string // or the alias that is asked for
 	Name               string
 	Kind               string
 	SupportedEndpoints []string `json:"supported_endpoints"`
@@ -30,6 +30,15 @@ type model struct {
 	ModelInfo          struct {
 		Efforts []string `json:"supported_reasoning_efforts"`
 	} `json:"model_info"`
+	aliasOf string // the id, if ID is an alias
+}
+
+// listed is the id by which the catalog lists the model.
+func (m *model) listed() string {
+	if m.aliasOf != "" {
+		return m.aliasOf
+	}
+	return m.ID
 }
 
 // output is the longest answer to ask for: the model's, or else a quarter of its context.
@@ -62,14 +71,16 @@ type catalog struct {
 // catalogTimeout bounds the reading of the catalog.
 const catalogTimeout = 5 * time.Second
 
-// readCatalog asks the edge whose API is at base, without /v1. The key may be empty.
-func readCatalog(ctx context.Context, base, key string) (*catalog, error) {
+// readCatalog asks the edge whose API is at base, without /v1. The key may be empty. A wanted model
+// that is not in the list is one more entry, if the edge knows the name.
+func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error) {
 	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: key}.ForProbes())
 	if err != nil {
 		return nil, fmt.Errorf("reach the edge at %s: %w", base, err)
 	}
 	defer transport.Close()
-	page, err := transport.Pages()(ctx, "/v1/models?client_version=penstock", catalogTimeout)
+	get := transport.Pages()
+	page, err := get(ctx, "/v1/models?client_version=penstock", catalogTimeout)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("ask the edge at %s: %w; --url is the address of its API", base, err)
@@ -87,11 +98,24 @@ func readCatalog(ctx context.Context, base, key string) (*catalog, error) {
 	if json.Unmarshal(page.Body, &list) != nil || list.Models == nil {
 		return nil, fmt.Errorf("%s has no catalog for agents: it is no edge, or one of an older version", base)
 	}
-	return &catalog{list.Data, list.Models}, nil
+	c := &catalog{list.Data, list.Models}
+	if wanted == "" || slices.ContainsFunc(c.models, func(m model) bool { return m.ID == wanted }) {
+		return c, nil
+	}
+	page, err = get(ctx, "/v1/models/"+url.PathEscape(wanted), catalogTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("ask the edge at %s: %w", base, err)
+	}
+	var m model
+	if page.Status == 200 && json.Unmarshal(page.Body, &m) == nil && m.ID != "" {
+		m.aliasOf, m.ID, m.Name = m.ID, wanted, m.Name+" ("+wanted+")"
+		c.models = append(c.models, m)
+	}
+	return c, nil
 }
 
-// choose returns the models that can work for an agent, with the wanted one first; any may be, if
-// none is wanted.
+// choose returns the models that can work for an agent, with the wanted one first. If none is
+// wanted, that is the first ready one.
 func (c *catalog) choose(endpoint, wanted string) ([]model, error) {
 	var fit []model
 	var names []string
@@ -105,15 +129,20 @@ func (c *catalog) choose(endpoint, wanted string) ([]model, error) {
 	case len(fit) == 0:
 		return nil, errors.New("the edge has no chat model with tools for this agent")
 	case wanted == "":
-		return fit, nil
+		return first(fit, max(0, slices.IndexFunc(fit, func(m model) bool { return m.IsReady }))), nil
 	}
 	i := slices.IndexFunc(fit, func(m model) bool { return m.ID == wanted })
 	if i < 0 {
 		hint := suggest.Choice(wanted, names)
 		return nil, fmt.Errorf("the edge has no model %q for this agent%s", plaintext.Line(wanted), hint)
 	}
-	first := fit[i]
-	return slices.Insert(slices.Delete(fit, i, i+1), 0, first), nil
+	return first(fit, i), nil
+}
+
+// first moves the i-th model to the front.
+func first(models []model, i int) []model {
+	m := models[i]
+	return slices.Insert(slices.Delete(models, i, i+1), 0, m)
 }
 
 // baseOf is the address of the edge's API without /v1, which people write or leave out.

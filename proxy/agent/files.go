@@ -42,7 +42,7 @@ name = "Penstock"
 base_url = %s
 env_key = %s
 wire_api = "responses"
-`, quoted(s.first().ID), quoted(catalog), quoted(s.base+"/v1"), quoted(s.key))
+`, quoted(s.first().listed()), quoted(catalog), quoted(s.base+"/v1"), quoted(s.key))
 	models := indented(object{{"models", json.RawMessage(s.codex)}})
 	return []file{{s.at("penstock.config.toml"), profile}, {catalog, models}}
 }

@@ -38,8 +38,15 @@ func TestAgentFiles(t *testing.T) {
 	if _, _, code := rig.RunProgram(t, "", "agent", "emacs"); code != 2 {
 		t.Errorf("an agent that is not known: exit code %d", code)
 	}
-	if _, _, code := rig.RunProgram(t, "", "agent", "codex", "--key-env", "$(id)"); code != 2 {
-		t.Errorf("a variable that is none: exit code %d", code)
+	for _, key := range []string{"$(id)", p.Key} {
+		if out, errs, code := rig.RunProgram(t, "", "agent", "codex", "--url", p.URL, "--key-env", key); code != 2 || strings.Contains(out+errs, key) {
+			t.Errorf("a variable that is none: exit code %d\n%s%s", code, out, errs)
+		}
+	}
+	for alias, want := range map[string]string{"gpt-fast": `"ANTHROPIC_MODEL": "gpt-fast"`, "claude-anything": `"ANTHROPIC_MODEL": "claude-anything"`} {
+		if out, errs, code := rig.RunProgram(t, "", "agent", "claude", "--url", p.URL, "-m", alias); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("an alias: exit code %d\n%s%s", code, out, errs)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ var allowed = map[string]struct {
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/local":         {ours: "config proxy proxy/auth proxy/plaintext upstreams/engine", never: "net log"},
 	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
-	"proxy/agent":         {ours: "config config/suggest upstreams/http1 proxy/plaintext", never: "net log"},
+	"proxy/agent":         {ours: "config config/suggest upstreams/http1 proxy/auth proxy/plaintext", never: "net log"},
 	"proxy/admin":         {ours: "translate/apierr upstreams proxy/browser proxy/build proxy/endpoint proxy/failure proxy/fleet proxy/guard proxy/httpserver proxy/limit proxy/listen proxy/observe proxy/plaintext proxy/reload proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/reload":        {ours: "config config/filewatch routing upstreams upstreams/engine proxy/auth proxy/guard proxy/limit proxy/listen proxy/plaintext proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
 	"proxy/body":          {ours: "upstreams/http1/httptoken translate/apierr translate/forward proxy/limit proxy/listen proxy/multipart", modules: "github.com/valyala/fasthttp", never: "net/http log"},
