@@ -23,6 +23,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 )
 
 // MaxText is the length in bytes of the longest text that is sealed.
@@ -171,6 +172,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 		}
 		known = true
 		salt, nonce, sealed := rest[:saltLen], rest[saltLen:saltLen+nonceLen], rest[saltLen+nonceLen:]
+		dst = slices.Grow(dst, len(sealed)) // the cipher would grow it by just what it needs
 		if out, err := b.cipher(s, salt).Open(dst, nonce, sealed, nil); err == nil {
 			return out, Opened
 		}

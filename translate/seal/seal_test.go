@@ -113,6 +113,24 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestOpenGrows: a buffer that blobs in a row are opened into grows as append lets it, not by each of them: copying it each time
+// would be quadratic.
+func TestOpenGrows(t *testing.T) {
+	box := seal.PrivateKeys().Of("", func(seal.Result) {}).For("m")
+	blob, _ := box.Seal(nil, bytes.Repeat([]byte("r"), 1000))
+	var out []byte
+	grown := 0
+	for range 1000 {
+		before := cap(out)
+		if out, _ = box.Open(out, blob); cap(out) != before {
+			grown++
+		}
+	}
+	if len(out) != 1000*1000 || grown > 50 {
+		t.Errorf("%d bytes, copied %d times", len(out), grown)
+	}
+}
+
 // TestZeroBox: without keys nothing is sealed, opened or counted.
 func TestZeroBox(t *testing.T) {
 	var box seal.Box
