@@ -17,8 +17,9 @@
 //	                        summary dropped
 //	tools                   nested; hosted ones dropped beside functions, refused alone
 //	custom tools            functions with one string, input; the grammar is in the description
-//	tools of a namespace    functions with the name namespace__tool; one that is too long or taken
-//	                        ends with a hash; the first tells what the namespace says of itself
+//	tools of a namespace    functions with the name namespace__tool; one that is too long or taken,
+//	                        or has more than letters, digits, _ and -, ends with a hash; the
+//	                        first tells what the namespace says of itself
 //	tool_choice             words, a function; allowed_tools becomes the tools and its mode
 //	text.format             response_format, which counts where there is no text.format
 //	reasoning.effort        reasoning_effort

@@ -61,7 +61,7 @@ func (t *tools) edit(edits *jsonx.Edits, v jsonx.Value) {
 		var with []byte
 		for ; entry < len(t.entries) && t.entries[entry].element == it.Index(); entry++ {
 			if t.shows(entry) {
-				with = appendJoined(with, 0, ",", append(t.appendFunction([]byte(`{"type":"function",`), &t.entries[entry]), '}'))
+				with = appendJoined(with, 0, ",", append(t.entries[entry].appendFunction([]byte(`{"type":"function",`)), '}'))
 			}
 		}
 		if with != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -222,4 +223,109 @@ func said(t *rapid.T, arguments string) string {
 		return text
 	}
 	return arguments
+}
+
+// anyTools draws a list of tools: own functions, and, within namespaces and beside them, tools whose names clash with those, with
+// what is made of them, and with each other.
+func anyTools(t *rapid.T) (list []map[string]any) {
+	long := strings.Repeat("n", 60)
+	name := rapid.OneOf(
+		rapid.SampledFrom([]string{"a", "b", "a__b", "a__b_10f3abd2", hashName("a", "b", "\x000"), "a b", "a.b", "a\r\nX: y", `a"b`, "\x00", "b\x00b", long, long + "1", "é"}),
+		rapid.StringN(1, 5, -1),
+	)
+	for range rapid.IntRange(1, 8).Draw(t, "tools") {
+		tool := map[string]any{"type": rapid.SampledFrom([]string{"function", "namespace", "custom"}).Draw(t, "type"), "name": name.Draw(t, "name")}
+		if tool["type"] == "namespace" {
+			var within []any
+			for range rapid.IntRange(0, 4).Draw(t, "tools within") {
+				within = append(within, map[string]any{"type": rapid.SampledFrom([]string{"function", "custom"}).Draw(t, "type"), "name": name.Draw(t, "name")})
+			}
+			tool["tools"] = within
+		}
+		list = append(list, tool)
+	}
+	return list
+}
+
+// Each tool that is not shown to the engine as it is has a name there that engines take and that no other tool has; the name is
+// the same in the history, and leads back to what the client calls the tool.
+func TestShownNames(t *testing.T) {
+	form := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	rapid.Check(t, func(t *rapid.T) {
+		list := anyTools(t)
+		var want []clientTool // as the client knows them, in order
+		var items []any
+		for _, tool := range list {
+			within, space := []any{tool}, ""
+			if tool["type"] == "namespace" {
+				within, space = tool["tools"].([]any), tool["name"].(string)
+			}
+			for _, x := range within {
+				x := x.(map[string]any)
+				c := clientTool{name: x["name"].(string), namespace: space, custom: x["type"] == "custom"}
+				want = append(want, c)
+				call := map[string]any{"type": "function_call", "call_id": "c", "name": c.name, "arguments": "{}"}
+				if c.custom {
+					call = map[string]any{"type": "custom_tool_call", "call_id": "c", "name": c.name, "input": ""}
+				}
+				if space != "" {
+					call["namespace"] = space
+				}
+				items = append(items, call)
+			}
+		}
+		body, err := json.Marshal(map[string]any{"model": "m", "tools": list, "input": append([]any{map[string]any{"role": "user", "content": "x"}}, items...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, err := translateBody(body, dialects.Options{})
+		if err != nil {
+			if len(want) == 0 {
+				return // nothing but empty namespaces
+			}
+			t.Fatal(err)
+		}
+		type function struct{ Function struct{ Name string } }
+		var sent struct {
+			Tools    []function
+			Messages []struct {
+				ToolCalls []function `json:"tool_calls"`
+			}
+		}
+		if err := json.Unmarshal(tr.body, &sent); err != nil || len(sent.Tools) != len(want) {
+			t.Fatalf("%v: %s", err, tr.body)
+		}
+		own, first, calls := map[string]bool{}, map[clientTool]string{}, []function(nil)
+		for _, m := range sent.Messages {
+			calls = append(calls, m.ToolCalls...)
+		}
+		for _, c := range want {
+			own[c.name] = own[c.name] || c.namespace == "" && !c.custom
+		}
+		used := map[string]bool{}
+		for i, c := range want {
+			name := sent.Tools[i].Function.Name
+			contents, _ := json.Marshal(name)
+			found := tr.answer.RequestInfo.tools.find(contents[1 : len(contents)-1])
+			if c.namespace == "" && !c.custom {
+				if name != c.name || found != nil {
+					t.Errorf("the client's own %q is shown as %q, and found as %v", c.name, name, found)
+				}
+			} else {
+				if found == nil || found.name != c.name || found.namespace != c.namespace || found.custom != c.custom {
+					t.Errorf("%+v is shown as %q, which is %+v", c, name, found)
+				}
+				if !form.MatchString(name) || own[name] || used[name] {
+					t.Errorf("%+v is shown as %q; taken by its like: %t", c, name, used[name])
+				}
+				used[name] = true
+			}
+			if _, again := first[c]; !again {
+				first[c] = name
+			}
+			if got := calls[i].Function.Name; got != first[c] {
+				t.Errorf("%+v is shown as %q, and in the history as %q", c, first[c], got)
+			}
+		}
+	})
 }

@@ -5,7 +5,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"unicode/utf8"
+	"strings"
 
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
@@ -13,7 +13,8 @@ import (
 
 // shownNames are the names by which an engine knows the tools of a request that it cannot be shown
 // as they are. An engine has no namespaces, so a tool in one has the name namespace__tool there.
-// The zero value has none.
+// Each is of letters, digits, _ and -, and no other tool of the request has it. The zero value has
+// none.
 type shownNames struct {
 	list     []clientTool
 	byClient map[string]string // by the key of a tool
@@ -32,7 +33,8 @@ type clientTool struct {
 // name, which clients keep to, are found in engines, too.
 const maxShownName = 64
 
-// assign finds the names. They depend on nothing but the list of tools.
+// assign finds the names. They depend on nothing but the list of tools. Those that the engine is
+// shown as they are have theirs first.
 func (s *shownNames) assign(tools []tool) {
 	if !slices.ContainsFunc(tools, tool.mapped) {
 		return
@@ -44,18 +46,24 @@ func (s *shownNames) assign(tools []tool) {
 			taken[textOfName(x.m[toolName])] = true
 		}
 	}
+	clashes := 0 // of hashes; each is told apart by its number, which no other has
 	for i := range tools {
-		if x := &tools[i]; x.mapped() {
-			t := clientTool{
-				name: textOfName(x.m[toolName]), namespace: textOfName(x.space), custom: x.custom(), grammar: x.grammar().Exists(),
-			}
-			t.shown = joinName(t.namespace, t.name)
-			if taken[t.shown] {
-				t.shown = hashName(t.namespace, t.name)
-			}
-			taken[t.shown] = true
-			s.list = append(s.list, t)
-			s.byClient[string(appendKey(nil, x.space, x.m[toolName], x.custom()))] = t.shown
+		x := &tools[i]
+		if !x.mapped() {
+			continue
+		}
+		t := clientTool{
+			name: textOfName(x.m[toolName]), namespace: textOfName(x.space), custom: x.custom(), grammar: x.grammar().Exists(),
+		}
+		t.shown = joinName(t.namespace, t.name)
+		for apart := ""; taken[t.shown]; clashes++ {
+			t.shown = hashName(t.namespace, t.name, apart)
+			apart = "\x00" + strconv.Itoa(clashes)
+		}
+		taken[t.shown], x.shown = true, t.shown
+		s.list = append(s.list, t)
+		if key := string(appendKey(nil, x.space, x.m[toolName], x.custom())); s.byClient[key] == "" {
+			s.byClient[key] = t.shown
 		}
 	}
 }
@@ -72,37 +80,48 @@ func textOfName(v jsonx.Value) string {
 
 // joinName is the name of a tool within its namespace, if it has one.
 func joinName(namespace, name string) string {
+	if joined := joinNames(namespace, name); joined != "" && len(joined) <= maxShownName && !strings.ContainsFunc(joined, notShown) {
+		return joined
+	}
+	return hashName(namespace, name, "")
+}
+
+func joinNames(namespace, name string) string {
 	if namespace == "" {
 		return name
 	}
-	if joined := namespace + "__" + name; len(joined) <= maxShownName {
-		return joined
-	}
-	return hashName(namespace, name)
+	return namespace + "__" + name
 }
 
-// hashName is joinName for names that are too long together, or that another tool has.
-func hashName(namespace, name string) string {
+// notShown reports whether a character is none that vendors allow in a name. Engines put names into
+// templates and grammars.
+func notShown(r rune) bool {
+	return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}
+
+// hashName is joinName for names that are too long together, that hold other characters, or that
+// another tool has. What else is hashed tells tools apart that have all that in common.
+func hashName(namespace, name, apart string) string {
 	h := fnv.New32a()
-	h.Write([]byte(namespace + "\x00" + name))
-	joined := name
-	if namespace != "" {
-		joined = namespace + "__" + name
-	}
-	cut := min(len(joined), maxShownName-len("_01234567"))
-	for cut > 0 && cut < len(joined) && !utf8.RuneStart(joined[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s_%08x", joined[:cut], h.Sum32())
+	h.Write([]byte(namespace + "\x00" + name + apart))
+	joined := strings.Map(func(r rune) rune {
+		if notShown(r) {
+			return '_'
+		}
+		return r
+	}, joinNames(namespace, name))
+	return fmt.Sprintf("%s_%08x", joined[:min(len(joined), maxShownName-len("_01234567"))], h.Sum32())
 }
 
-// appendKey appends what a tool is found by: its kind, and the texts of its namespace and its name.
+// appendKey appends to nothing what a tool is found by: the texts of its namespace and its name,
+// where the one ends, and its kind.
 func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
-	dst = strconv.AppendBool(dst, custom)
 	if chat.Given(namespace) {
 		dst = namespace.AppendText(dst)
 	}
-	return name.AppendText(append(dst, 0))
+	end := int64(len(dst))
+	dst = append(name.AppendText(dst), 0)
+	return strconv.AppendBool(strconv.AppendInt(dst, end, 10), custom)
 }
 
 // append appends the name that the engine knows a tool by, as JSON. A tool of the history that is

@@ -44,6 +44,7 @@ type tool struct {
 	element int         // of the client's list, that it is or that holds it
 	space   jsonx.Value // the name of its namespace
 	about   jsonx.Value // what the namespace says of itself, at the first of its tools
+	shown   string      // the name that the engine knows, of a tool that is mapped
 }
 
 var toolNames = jsonx.NewNames("type", "name", "description", "parameters", "strict", "tools", "format")
@@ -323,7 +324,7 @@ func (t *tools) write(w *dialects.ChatWriter) {
 		w.Comma(n)
 		n++
 		w.String(`{"type":"function","function":{`)
-		w.Out = append(t.appendFunction(w.Out, &t.entries[i]), `}}`...)
+		w.Out = append(t.entries[i].appendFunction(w.Out), `}}`...)
 	}
 	w.String(`]`)
 	switch v := t.choice; {
@@ -339,21 +340,25 @@ func (t *tools) write(w *dialects.ChatWriter) {
 }
 
 // appendFunction appends the members of the function that a tool is to an engine.
-func (t *tools) appendFunction(dst []byte, x *tool) []byte {
+func (t *tool) appendFunction(dst []byte) []byte {
 	w := dialects.ChatWriter{Out: append(dst, `"name":`...)}
-	w.Out = t.shown.append(w.Out, x.space, x.m[toolName], x.custom())
-	if about := dialects.Text(x.about); len(about) > 0 || x.custom() {
-		text := appendJoined(slices.Clone(about), 0, blankLine, dialects.Text(x.m[toolDescription]))
-		w.Quoted(`,"description":`, x.appendInputRule(text))
+	if t.mapped() {
+		w.Out = jsonx.AppendStringS(w.Out, t.shown)
 	} else {
-		w.Member(`,"description":`, x.m[toolDescription])
+		w.Out = append(w.Out, t.m[toolName].Raw()...)
 	}
-	if x.custom() {
+	if about := dialects.Text(t.about); len(about) > 0 || t.custom() {
+		text := appendJoined(slices.Clone(about), 0, blankLine, dialects.Text(t.m[toolDescription]))
+		w.Quoted(`,"description":`, t.appendInputRule(text))
+	} else {
+		w.Member(`,"description":`, t.m[toolDescription])
+	}
+	if t.custom() {
 		w.String(customParameters)
 		return w.Out
 	}
-	w.Member(`,"parameters":`, x.m[toolParameters])
-	w.Member(`,"strict":`, x.m[toolStrict])
+	w.Member(`,"parameters":`, t.m[toolParameters])
+	w.Member(`,"strict":`, t.m[toolStrict])
 	return w.Out
 }
 
