@@ -260,7 +260,9 @@ func TestTrafficOutranksProbes(t *testing.T) {
 		for r.State() == StateUp && time.Since(begin) < time.Minute {
 			time.Sleep(100 * time.Millisecond)
 		}
-		if d := time.Since(begin); d > 10*time.Second || r.State() != StateDown {
+		// At most: a probe that the last answer outranks, two intervals, two pauses to confirm, each
+		// ten percent longer, and a second of waiting for each of the four.
+		if d := time.Since(begin); d > 10700*time.Millisecond || r.State() != StateDown {
 			t.Errorf("%v after %v", r.State(), d)
 		}
 		r.end()
