@@ -53,7 +53,9 @@ var (
 	ChatDialect   = withChatErrors("chat", "")
 	ModelsDialect = withChatErrors("models", "")
 
-	ModelsForMessages = &Dialect{Name: ModelsDialect.Name, appendError: messagesDialect.appendError, mapError: messages.MapError}
+	ModelsForMessages = &Dialect{
+		Name: ModelsDialect.Name, appendError: messagesDialect.appendError, mapError: messages.MapError,
+	}
 )
 
 // responsesDialect has the shape of chat's errors outside of a stream; what an engine says of

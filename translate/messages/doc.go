@@ -22,9 +22,10 @@
 //	output_config           effort becomes reasoning_effort, format becomes response_format
 //	an assistant's at last  stays there (see chat.EngineFormat.Prefill)
 //
-// Everything else (metadata, cache_control, other edits, betas, mcp_servers, container) is accepted
-// and goes no further; RequestInfo.Dropped names what a client may count on. Only thread is refused:
-// it asks for a conversation that is kept here. The words make the SDKs send the whole of it instead.
+// Everything else (metadata, cache_control, other edits, betas, mcp_servers, container) is
+// accepted and goes no further; RequestInfo.Dropped names what a client may count on. Only thread
+// is refused: it asks for a conversation that is kept here. The words make the SDKs send the whole
+// of it instead.
 //
 // # Answers
 //
