@@ -271,9 +271,6 @@ func (s *ServedModels) told(n int) {
 	s.setPlaces(s.places.Tell, n)
 }
 
-// list is what the engine listed last; nil: nothing.
-func (s *ServedModels) list() *engine.ModelList { return s.view.Load().list }
-
 // show puts another view in place and brings every ServedModel up to date. It logs each model that
 // left its route or came back to it. The caller holds mu.
 func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, missing missingModels) {

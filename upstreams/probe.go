@@ -353,7 +353,7 @@ func (p *prober) readModels(
 		return
 	}
 	p.listFailures = 0
-	u.Models.setList(engine.NewModelList(infos, u.Models.list()), begun)
+	u.Models.setList(engine.NewModelList(infos, u.Models.view.Load().list), begun)
 }
 
 // reader reads the pages of the engine that the upstream is taken for.

@@ -13,9 +13,9 @@
 // new one, under a name that nothing has yet. What is no regular file is left alone: to read a pipe
 // would be to wait.
 //
-// A key is never written. The files name the environment variable that holds it, and a name that may
-// be the key itself is refused.
+// A key is never written. The files name the environment variable that holds it, and a name that
+// may be the key itself is refused.
 //
-// A model may be wanted by an alias, which the edge resolves. Codex alone gets the id then: it works
-// from its catalog, which lists ids.
+// A model may be wanted by an alias, which the edge resolves. Codex alone gets the id then: it
+// works from its catalog, which lists ids.
 package agent
