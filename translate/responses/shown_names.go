@@ -80,10 +80,11 @@ func textOfName(v jsonx.Value) string {
 
 // joinName is the name of a tool within its namespace, if it has one.
 func joinName(namespace, name string) string {
-	if joined := joinNames(namespace, name); joined != "" && len(joined) <= maxShownName && !strings.ContainsFunc(joined, notShown) {
-		return joined
+	joined := joinNames(namespace, name)
+	if joined == "" || len(joined) > maxShownName || strings.ContainsFunc(joined, notShown) {
+		return hashName(namespace, name, "")
 	}
-	return hashName(namespace, name, "")
+	return joined
 }
 
 func joinNames(namespace, name string) string {
