@@ -30,6 +30,8 @@
 //	proxy/websocket/session.go session.tick         websocket  later looks at one connection
 //	proxy/websocket/calls.go calls.enqueue          websocket  starts calls.work
 //	proxy/websocket/calls.go calls.runNext          websocket  a call and its connection: 1011
+//	proxy/websocket/peer.go peer.close              websocket  later closes one connection
+//	proxy/websocket/peer.go peer.cut                websocket  the same
 //	proxy/websocket/carrier.go Carrier.Review       websocket  the close of one connection
 //	proxy/call/call.go Call.end                         end          what was left to do of the accounting; slot, key and memory are free
 //	proxy/admin/page.go Server.statusEvents             status_page  the page's connection; its script comes again

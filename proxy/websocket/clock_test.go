@@ -125,6 +125,44 @@ func TestIdle(t *testing.T) {
 	})
 }
 
+// TestSilentAfterClose: a client that does not confirm a close within a message, silent or sending, is left after five seconds.
+func TestSilentAfterClose(t *testing.T) {
+	for _, sends := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			client, c := open(t)
+			_, _ = client.Write([]byte{0x80 | opText, 0x80 | 127, 0, 0, 0, 0, 0, 0xf, 0, 0, 0, 0, 0, 0, '{'})
+			op, payload := next(t, client)
+			for op == opPing {
+				op, payload = next(t, client)
+			}
+			if op != opClose || payload[:2] != "\x03\xf0" {
+				t.Fatalf("%d %q", op, payload)
+			}
+			begun, sent := time.Now(), make(chan struct{})
+			if !sends {
+				close(sent)
+			} else {
+				go func() {
+					defer close(sent)
+					for err := error(nil); err == nil; time.Sleep(time.Second) {
+						_, err = client.Write([]byte{' '})
+					}
+				}()
+			}
+			_ = client.SetReadDeadline(time.Now().Add(time.Minute))
+			if _, why := next(t, client); why != io.EOF.Error() || time.Since(begun) > closeTime {
+				t.Errorf("sends: %v: %s after %v", sends, why, time.Since(begun))
+			}
+			time.Sleep(time.Second)
+			if open, _ := c.Connections(); open != 0 {
+				t.Error("it is still open")
+			}
+			client.Close()
+			<-sent
+		})
+	}
+}
+
 // TestLongest: after an hour a connection is told so, in the protocol's words, and closed, however busy it is.
 func TestLongest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

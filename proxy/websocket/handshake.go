@@ -53,6 +53,9 @@ func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
 			request.Header.Add(name, string(value))
 		}
 	}
+	if len(request.Header["Sec-Websocket-Version"]) > 1 { // the library reads the first
+		request.Header.Del("Sec-Websocket-Version")
+	}
 	h := &handshake{header: http.Header{}, conn: &lateConn{raw: ctx.Conn()}}
 	p := &peer{late: h.conn, writing: make(chan struct{}, 1)}
 	ws, err := websocket.Accept(h, &request, &websocket.AcceptOptions{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"penstock/proxy/guard"
 	"penstock/proxy/observe"
 	"penstock/translate/apierr"
 )
@@ -18,6 +19,9 @@ const (
 	pingEvery = 30 * time.Second
 	// pongPatience is how long the answer to a ping waits for the message that is being written.
 	pongPatience = 4 * time.Second
+	// closeTime is how long the peer has to confirm a close. The library would read the rest of a
+	// message without a bound.
+	closeTime = 5 * time.Second
 )
 
 // peer is the client's side of a connection, for writing. Its methods may be called from any
@@ -29,6 +33,7 @@ type peer struct {
 	joint   []byte        // of the one who writes
 	ended   atomic.Bool   // nothing is begun any more
 	refused *observe.Calls
+	guard   *guard.Guard
 }
 
 // lateConn is a connection that is there once fasthttp has sent the answer to its request.
@@ -49,7 +54,14 @@ func (c *lateConn) Close() error {
 // to confirm.
 func (p *peer) close(code websocket.StatusCode, reason string) {
 	p.ended.Store(true)
+	defer time.AfterFunc(closeTime, p.cut).Stop()
 	_ = p.ws.Close(code, reason) // it is closed either way
+}
+
+// cut closes the socket.
+func (p *peer) cut() {
+	defer p.guard.Catch(guard.WebSocket, nil)
+	_ = p.late.Close()
 }
 
 // panicked ends the connection after a panic.

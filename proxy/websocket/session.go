@@ -40,7 +40,7 @@ func newSession(
 	s := &session{
 		terms: t, key: key, raw: ctx.Conn(), client: listen.ConnOf(ctx.Conn()), peer: p, opened: opened, closed: closed,
 	}
-	p.refused = t.services.Calls
+	p.refused, p.guard = t.services.Calls, t.services.Guard
 	now := time.Now()
 	s.calls = calls{
 		terms: t, key: key, peer: p, raw: s.raw, client: s.client, until: now.Add(longest), heard: now,

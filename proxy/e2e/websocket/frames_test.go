@@ -284,6 +284,7 @@ func TestHandshakes(t *testing.T) {
 		{[]string{"Upgrade: h2c"}, 405, "method_not_allowed"},
 		{[]string{"Connection: keep-alive"}, 426, "bad_request"},
 		{[]string{"Sec-WebSocket-Version: 8"}, 400, "bad_request"},
+		{[]string{"sec-websocket-version: 8"}, 400, "bad_request"},
 		{[]string{"Sec-WebSocket-Key: "}, 400, "bad_request"},
 		{[]string{"Sec-WebSocket-Key: c2hvcnQ="}, 400, "bad_request"},
 		{[]string{"x-api-key: another"}, 401, "credential_conflict"},
