@@ -89,8 +89,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 			now := time.Now()
 			if now.Sub(armed) > min(time.Second, from.Silence/8) {
 				// Moved now and then only: a deadline costs more than a read.
-				late := now.Sub(from.Start) - slowGrace
-				if late > 0 && int64(len(buf)) < int64(late.Seconds())*b.pace(from) {
+				if Drips(now.Sub(from.Start), int64(len(buf)), b.memory.held, from.Rate) {
 					*b.client = buf
 					return slowClient(nil)
 				}
@@ -123,9 +122,11 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	return nil
 }
 
-// pace is how many bytes a second of a JSON body must come.
-func (b *Body) pace(from *Source) int64 {
-	return max(slowBody, min(b.memory.held/int64(slowFill/time.Second), from.Rate))
+// Drips reports whether a JSON body comes too slowly, of which came bytes are there after a time,
+// and for which held bytes of memory are reserved. rate is that of Source.
+func Drips(after time.Duration, came, held, rate int64) bool {
+	late := after - slowGrace
+	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
 }
 
 // Came is the length of the body as it was read.

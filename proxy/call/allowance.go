@@ -7,6 +7,7 @@ import (
 
 	"penstock/proxy/auth"
 	"penstock/proxy/limit"
+	"penstock/proxy/snapshot"
 	"penstock/translate/apierr"
 )
 
@@ -24,6 +25,18 @@ func (a *allowance) takeRequest(of limit.Bound, now time.Time) limit.Decision {
 	}
 	a.limits = of[a.key.ID]
 	return a.limits.Take(now)
+}
+
+// TakeRequest takes a request of a key's requests per minute for what is refused before it is a
+// call. It returns why the key has none left.
+func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
+	if key == nil || s.KeyLimits[key.ID] == nil { // the configuration may have lost it by now
+		return nil
+	}
+	if d := s.KeyLimits[key.ID].Take(now); !d.OK {
+		return rateLimited(d)
+	}
+	return nil
 }
 
 // reserve takes one of the key's concurrent calls and holds an estimate of its tokens.

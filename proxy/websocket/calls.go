@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/auth"
+	"penstock/proxy/call"
 	"penstock/proxy/endpoint"
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
@@ -132,12 +133,12 @@ func (c *calls) dequeue() *turn {
 func (c *calls) run(t *turn) (status int) {
 	to := c.lanes.at(t.lane)
 	if to == nil {
-		c.peer.refuse(t.lane, errLanes)
+		c.refuse(t.lane, errLanes)
 		return 0
 	}
 	from := c.lanes.holding(t.previous)
 	if t.previous != "" && from == nil {
-		c.peer.refuse(t.lane, errPrevious)
+		c.refuse(t.lane, errPrevious)
 		return 0
 	}
 	var before []byte
@@ -161,6 +162,15 @@ func (c *calls) run(t *turn) (status int) {
 		c.lanes.drop(from)
 	}
 	return ctx.Response.StatusCode()
+}
+
+// refuse tells the client that its message is no call. It counts as a request of the key's, and is
+// told of that limit instead when it is above it.
+func (c *calls) refuse(lane string, e *apierr.Error) {
+	if limited := call.TakeRequest(c.terms.services.Current(), c.key, time.Now()); limited != nil {
+		e = limited
+	}
+	c.peer.refuse(lane, e)
 }
 
 // request makes the request that a turn amounts to: a POST with what counts of the upgrade's head.

@@ -34,12 +34,14 @@
 // side by side, and lets more calls wait than run. 16 may wait. A connection keeps the last
 // response of each of 32 lanes and of the default one. A turn that fails drops the response that it
 // goes on from, as the protocol has it. What is not kept is previous_response_not_found, upon which
-// clients send the whole conversation. A connection lasts 60 minutes, and 10 without a call.
+// clients send the whole conversation. A message that never becomes a call counts as a request of
+// the key's, too. A turn ends with one event: where a stream of a POST has an error and then the
+// failed response, it is the response alone. A connection lasts 60 minutes, and 10 without a call.
 //
 // A connection is closed with 1000 at these ends, 1001 when the edge drains or WebSocket is
-// switched off, 1008 when its key is gone or a message drips, 1009 for a message above 8 MiB or
-// limits.request_body, 1011 after a fault of ours, and 1002, 1003 or 1007 for what is not the
-// protocol. Ends that the edge wants wait for the running call.
+// switched off, 1008 when its key is gone or a message drips, 1009 for a message above
+// limits.request_body, behind an error with status 413, 1011 after a fault of ours, and 1002, 1003
+// or 1007 for what is not the protocol. Ends that the edge wants wait for the running call.
 //
 // # Design
 //

@@ -7,15 +7,11 @@ import (
 
 	"penstock/proxy/body"
 	"penstock/proxy/limit"
+	"penstock/translate/apierr"
 )
 
-const (
-	// firstPiece is what is reserved for a message before its size is known.
-	firstPiece = 4 << 10
-	// slowMessage is the rate in bytes per second that a message must keep after its first slowGrace.
-	slowMessage = 1 << 10
-	slowGrace   = 10 * time.Second
-)
+// firstPiece is what is reserved for a message before its size is known.
+const firstPiece = 4 << 10
 
 // errSlow ends the reading of a message that drips.
 var errSlow = errors.New("the message came too slowly")
@@ -27,15 +23,15 @@ type message struct {
 	reserved int64
 }
 
-// grow makes room for more bytes, as many as there are already.
-func (m *message) grow() bool {
-	size := max(2*cap(m.bytes), firstPiece)
-	if !m.budget.Reserve(int64(size)) {
+// grow makes room for more bytes, as many as there are already, up to the first one above most.
+func (m *message) grow(most int64) bool {
+	size := min(max(2*int64(cap(m.bytes)), firstPiece), most+1)
+	if !m.budget.Reserve(size) {
 		return false
 	}
 	m.bytes = append(make([]byte, 0, size), m.bytes...)
 	m.budget.Discard(m.reserved)
-	m.reserved = int64(size)
+	m.reserved = size
 	return true
 }
 
@@ -45,15 +41,17 @@ func (m *message) release() {
 	m.bytes, m.reserved = nil, 0
 }
 
-// receive reads a message to its end. The error is an *apierr.Error if there is no memory for it:
-// it has been skipped then.
+// receive reads a message to its end, or to where it is too large. The error is an *apierr.Error
+// for that, and if there is no memory for it: it has been skipped then.
 func (s *session) receive(r io.Reader) (*message, error) {
 	m := &message{budget: s.terms.services.Bodies}
+	most, rate := s.terms.bodyLimit(), int64(s.terms.services.Current().Config.Limits.UploadRate)
 	begun, armed := time.Now(), time.Time{}
 	defer s.disarm()
+	came, full := int64(0), false
 	for {
 		now := time.Now()
-		if late := now.Sub(begun) - slowGrace; late > 0 && len(m.bytes) < int(late.Seconds())*slowMessage {
+		if body.Drips(now.Sub(begun), came, m.reserved, rate) {
 			m.release()
 			return nil, errSlow
 		}
@@ -61,22 +59,29 @@ func (s *session) receive(r io.Reader) (*message, error) {
 			s.arm(now)
 			armed = now
 		}
-		if len(m.bytes) == cap(m.bytes) && !m.grow() {
+		if len(m.bytes) == cap(m.bytes) && !m.grow(most) {
 			m.release()
-			if _, err := io.Copy(io.Discard, r); err != nil {
-				return nil, slowOr(err)
-			}
-			return nil, body.MemoryFull()
+			m.bytes, full = make([]byte, 0, firstPiece), true
 		}
 		n, err := r.Read(m.bytes[len(m.bytes):cap(m.bytes)])
-		m.bytes = m.bytes[:len(m.bytes)+n]
-		if err != nil && err != io.EOF {
-			m.release()
-			return nil, slowOr(err)
+		came += int64(n)
+		if !full {
+			m.bytes = m.bytes[:len(m.bytes)+n]
 		}
-		if err != nil {
+		switch {
+		case came > most:
+			err = apierr.TooLarge(most)
+		case err == nil:
+			continue
+		case !errors.Is(err, io.EOF):
+			err = slowOr(err)
+		case full:
+			err = body.MemoryFull()
+		default:
 			return m, nil
 		}
+		m.release()
+		return nil, err
 	}
 }
 

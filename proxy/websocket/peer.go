@@ -3,10 +3,12 @@ package websocket
 import (
 	"context"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/guard"
 	"penstock/proxy/observe"
@@ -70,7 +72,11 @@ func (p *peer) panicked() { p.close(websocket.StatusInternalError, "internal err
 // refuse tells the client that its message is no call, and counts that.
 func (p *peer) refuse(lane string, e *apierr.Error) {
 	p.refused.Refused(e.Code)
-	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), nil)) // if it fails so does the reading
+	var headers []header
+	if n := e.RetryAfterSeconds(); n > 0 {
+		headers = []header{{fasthttp.HeaderRetryAfter, strconv.Itoa(n)}}
+	}
+	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // if it fails so does the reading
 }
 
 // ping reports whether the peer answers, or does not take what is being written just now.

@@ -44,7 +44,7 @@ func newSession(
 	now := time.Now()
 	s.calls = calls{
 		terms: t, key: key, peer: p, raw: s.raw, client: s.client, until: now.Add(longest), heard: now,
-		lanes: lanes{memory: &t.memory, limit: t.conversationLimit},
+		lanes: lanes{memory: &t.memory, limit: t.bodyLimit},
 	}
 	s.calls.keepHead(ctx)
 	return s
@@ -76,6 +76,7 @@ func (s *session) serve() {
 	if s.client != nil {
 		s.client.SetWriteTimeout(s.terms.services.Current().Config.Timeouts.Write.D())
 	}
+	s.peer.ws.SetReadLimit(-1) // receive has one
 	s.opened(s)
 	if code, reason := s.terms.verdict(s.key); code != 0 {
 		s.peer.close(code, reason)
@@ -89,7 +90,6 @@ func (s *session) serve() {
 
 // next reads a message and does what it asks for. It is false at the end of the connection.
 func (s *session) next() bool {
-	s.peer.ws.SetReadLimit(s.terms.messageLimit())
 	kind, r, err := s.peer.ws.Reader(context.Background())
 	if err != nil {
 		s.readFailed(err)
@@ -101,8 +101,15 @@ func (s *session) next() bool {
 	}
 	m, err := s.receive(r)
 	if refused := (*apierr.Error)(nil); errors.As(err, &refused) {
-		s.peer.refuse("", refused)
-		return true
+		s.calls.refuse("", refused)
+		if refused.Code != apierr.CodeRequestTooLarge {
+			return true
+		}
+		if s.client != nil {
+			s.client.Linger() // the client is still sending
+		}
+		s.peer.close(websocket.StatusMessageTooBig, refused.Message)
+		return false
 	}
 	if err != nil {
 		s.readFailed(err)
@@ -138,7 +145,7 @@ func (s *session) take(m *message) bool {
 				return true
 			}
 			m.release()
-			s.peer.refuse(t.lane, refused)
+			s.calls.refuse(t.lane, refused)
 			return true
 		}
 	case kind == typeSteer:
@@ -149,7 +156,7 @@ func (s *session) take(m *message) bool {
 	}
 	m.release()
 	if refused != nil {
-		s.peer.refuse("", refused)
+		s.calls.refuse("", refused)
 	}
 	return true
 }
@@ -161,11 +168,6 @@ func (s *session) readFailed(err error) {
 	switch {
 	case errors.Is(err, errSlow):
 		s.peer.close(websocket.StatusPolicyViolation, "the message came too slowly")
-	case errors.Is(err, websocket.ErrMessageTooBig):
-		if s.client != nil {
-			s.client.Linger() // the client is still sending
-		}
-		s.peer.close(websocket.StatusMessageTooBig, "")
 	case websocket.CloseStatus(err) >= 0, errors.Is(err, net.ErrClosed), errors.As(err, &failed),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 	default:

@@ -11,9 +11,6 @@ import (
 	"penstock/proxy/endpoint"
 )
 
-// maxMessage is the limit on a message, where limits.request_body is not less.
-const maxMessage = 8 << 20
-
 // terms are what all connections share.
 type terms struct {
 	services *call.Services
@@ -39,10 +36,8 @@ func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string
 
 const reasonKey = "the key is not valid any more"
 
-// messageLimit is the limit on a message, in bytes.
-func (t *terms) messageLimit() int64 { return min(maxMessage, t.conversationLimit()) }
-
-// conversationLimit is how long the conversations of a connection may be together: as one request.
-func (t *terms) conversationLimit() int64 {
+// bodyLimit is how long a message may be, and the conversations of a connection together: as the
+// body of a request.
+func (t *terms) bodyLimit() int64 {
 	return endpoint.Responses.BodyLimit(t.services.Current().Config)
 }

@@ -234,30 +234,54 @@ func TestWrongFrames(t *testing.T) {
 	c.until(`"type":"response.completed"`)
 }
 
-// TestLargeMessages: a message of 8 MiB is one request, whether it comes whole or in pieces; a larger one ends the connection
-// with 1009, as does one that only says so.
+// large is a message of n bytes that no engine gets.
+func large(n int) string {
+	const begin, end = `{"type":"response.create","model":"none","input":"`, `"}`
+	return begin + strings.Repeat("a", n-len(begin)-len(end)) + end
+}
+
+// TestLargeMessages: a message as large as the body of a request is one, whether it comes whole or in pieces; a larger one is told
+// so and ends the connection with 1009, as does one that only says so.
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{})
-	const limit = 8 << 20
-	large := func(n int) string {
-		const begin, end = `{"type":"response.create","model":"none","input":"`, `"}`
-		return begin + strings.Repeat("a", n-len(begin)-len(end)) + end
-	}
+	p := start(t, rig.Setup{Limits: "request_body: 9MiB"})
+	const limit = 9 << 20
 	c := dialRaw(t, p)
-	_ = c.Send(frame(fin|opText, large(limit)))
+	message := large(limit - 100) // its input becomes an item, which is longer
+	_ = c.Send(frame(fin|opText, message))
 	c.until(`"model_not_found"`)
-	message := large(limit)
 	_ = c.Send(frame(opText, message[:limit/2]) + frame(fin|opContinue, message[limit/2:]))
 	c.until(`"model_not_found"`)
 	go func() { _ = c.Send(frame(fin|opText, large(limit+1))) }()
+	c.until(`{"type":"error","status":413,"error":{`)
 	c.closed(1009)
 	for _, length := range []uint64{limit + 1, 1 << 40, 1<<63 - 1} {
 		c = dialRaw(t, p)
 		_ = c.Send(string(binary.BigEndian.AppendUint64([]byte{fin | opText, 0x80 | 127}, length)) + "\x00\x00\x00\x00")
 		go func() { _ = c.Send(strings.Repeat("{", limit+2)) }()
+		c.until(`"request_too_large"`)
 		c.closed(1009)
 	}
+}
+
+// TestMessageMemory: a message for which there is no memory is told so, and the connection goes on; one that is too large for a
+// message is told that.
+func TestMessageMemory(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Limits: "request_body: 9MiB, body_memory: 1%"}) // 10 MiB
+	c := dialRaw(t, p)
+	for range 3 {
+		_ = c.Send(frame(fin|opText, large(8<<20)))
+		c.until(`{"type":"error","status":503,"headers":{"Retry-After":"`)
+		if n := p.Metric("penstock_body_memory_bytes"); n > 1<<20 { // a conversation
+			t.Errorf("%v bytes are held", n)
+		}
+		_ = c.Send(frame(fin|opText, hello))
+		c.until(`"type":"response.completed"`)
+	}
+	go func() { _ = c.Send(frame(fin|opText, large(9<<20+1))) }()
+	c.until(`"request_too_large"`)
+	c.closed(1009)
 }
 
 // TestSlowMessage: a message that is begun comes within the time for bodies.

@@ -21,7 +21,7 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	p := rig.Launch(t, rig.Setup{
-		Top: on + "\ntls: { cert: edge.pem, key: edge.key }", Untidy: true, Timeouts: "linger: 0s, drain: 5s",
+		Top: on + "\ntls: { cert: edge.pem, key: edge.key }", Untidy: true, Timeouts: "linger: 0s, drain: 5s", Limits: "request_body: 8MiB",
 		Files: map[string]string{"edge.pem": cert, "edge.key": key},
 	})
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}

@@ -388,6 +388,27 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestRefusedMessagesCount: a message that never becomes a call is one of the key's requests.
+func TestRefusedMessagesCount(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 3 }"})
+	c := dial(t, p)
+	for _, row := range [...]struct{ message, code string }{
+		{`{`, "invalid_json"},
+		{`{"type":"response.create","model":"sim","input":"x","previous_response_id":"x"}`, "previous_response_not_found"},
+		{`{"type":"response.create","model":"sim","input":"x","stream_id":7}`, "invalid_stream_id"},
+	} {
+		c.say("%s", row.message)
+		c.refused(400, row.code)
+	}
+	for _, message := range [...]string{`{`, `{"type":"response.create","model":"sim","input":"x"}`} {
+		c.say("%s", message)
+		if e := c.refused(429, "rate_limited"); e.Headers["Retry-After"] == "" {
+			t.Errorf("%s", e.text)
+		}
+	}
+}
+
 // TestMemory: what a connection keeps is counted as bodies are, loses what was used longest ago first, and is given back.
 func TestMemory(t *testing.T) {
 	t.Parallel()
