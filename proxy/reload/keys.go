@@ -25,6 +25,7 @@ var errSuperseded = errors.New("the files have changed again meanwhile")
 func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
+	r.awaited.Store(false)
 	if r.opts.Load == nil {
 		return nil, errors.New("this edge was started without a configuration file")
 	}

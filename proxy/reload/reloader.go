@@ -65,6 +65,7 @@ type Reloader struct {
 	profiles *engine.Profiles // of the running configuration; held by reloading
 
 	reading   sync.Mutex    // held while a file is read and its keys come into force
+	awaited   atomic.Bool   // a triggered reload waits to read the files
 	filesRead atomic.Uint64 // valid files that were read
 	reloading sync.Mutex    // held while the rest of a file is judged and comes into force
 	swapping  sync.Mutex    // held while one snapshot replaces another

@@ -22,12 +22,20 @@ func (r *Reloader) Trigger(source string) {
 }
 
 // Run takes triggers until ctx ends. Each reload has its own goroutine: the keys of a file must not
-// wait for another reload that waits for names or engines.
+// wait for another reload that waits for names or engines. A trigger that finds a reload which has
+// not read the files yet is merged with it, or signals that come faster than files are read would
+// pile up.
 func (r *Reloader) Run(ctx context.Context) {
 	for {
 		select {
 		case source := <-r.triggers:
-			go r.opts.Guard.Once(guard.Reload, func() { r.Reload(Request{Source: source}) })
+			if source != SourceAddresses && r.awaited.Swap(true) {
+				continue
+			}
+			go r.opts.Guard.Once(guard.Reload, func() {
+				defer r.awaited.Store(false)
+				r.Reload(Request{Source: source})
+			})
 		case <-ctx.Done():
 			return
 		}
