@@ -60,6 +60,7 @@ func TestPanicOfACall(t *testing.T) {
 			g := guard.New()
 			p := start(t, rig.Setup{Guard: g, Untidy: true, Upstream: "concurrency: 1", Key: "limits: { concurrency: 1 }"})
 			p.Post(chatPath, p.Chat(test.more)).WantStatus(200)
+			p.Rest() // its slot is free a moment after its last byte
 			g.Inject(test.point, 1)
 			c := p.Dial()
 			if err := c.Send(p.Request(chatPath, p.Chat(test.more))); err != nil {
