@@ -1,32 +1,44 @@
 package routing
 
-import "penstock/upstreams"
+import (
+	"time"
+
+	"penstock/upstreams"
+)
 
 // Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
 // must release it exactly once. The error is ErrNoUpstream, ErrStarting or a *FullError.
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
+	return r.acquire(q, (*upstreams.ServedModel).TryLease)
+}
+
+// take is ServedModel.TryLease. A test has something happen between a pick and the lease on it.
+type take func(*upstreams.ServedModel, string, upstreams.Pool, int, time.Time) (*upstreams.Lease, bool)
+
+// acquire is Acquire. A call that loses the race for what it has picked looks again, and is told
+// what it meets then: a slot that is gone is a full pool, a trial that is gone is no upstream.
+func (r *Route) acquire(q *Query, take take) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
 		start = int(r.rotor.Add(1) % uint32(n))
 	}
-	for range r.targets { // at most one lost race per target
+	for lost := 0; ; lost++ {
 		best, eligible := r.pick(q, start)
 		switch {
 		case !eligible && starting(r, q):
 			return nil, nil, ErrStarting
 		case !eligible:
 			return nil, nil, ErrNoUpstream
-		case best == nil:
+		case best == nil, lost > len(r.targets):
 			return nil, nil, r.Full(q)
 		}
-		if lease, ok := best.model.TryLease(q.Key, q.Pool, q.Tokens, q.Now); ok {
+		if lease, ok := take(best.model, q.Key, q.Pool, q.Tokens, q.Now); ok {
 			if r.directory != nil {
 				r.directory.learn(q.Prefix, best.member)
 			}
 			return lease, best, nil
 		}
 	}
-	return nil, nil, r.Full(q)
 }
 
 // pick chooses among the targets, from start on. Targets that were never probed are asked only when

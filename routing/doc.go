@@ -12,7 +12,8 @@
 // Filter, score, lease. A full scan over the targets (tens of them at most) costs less than any
 // index that would have to be kept right. The score is computed from a moment's facts, but the
 // limit is enforced by Upstream.TryLease, a compare-and-swap: there is no check-then-act, so a
-// limit is never exceeded by one. Losing that race means scanning again, at most once per target.
+// limit is never exceeded by one. Losing that race means scanning again, at most once per target
+// and once more: what is found then is the answer.
 //
 // Equal scores are decided by a reservoir choice. A fixed order would send every first request of a
 // burst to the same engine, and a rotating start alone favours the target behind an excluded one.

@@ -1,0 +1,162 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// after is when the breakers of broken are half-open.
+var after = t0.Add(time.Minute)
+
+// broken opens the breakers of a route's engines: calls of as many keys fail as that takes.
+func broken(t *testing.T, r *Route) *Route {
+	t.Helper()
+	for _, target := range r.targets {
+		u := target.Upstream
+		for i := 0; u.Breaker.Position(t0) == upstreams.BreakerClosed; i++ {
+			l, ok := u.TryLease("", upstreams.PoolText, 0, t0)
+			if !ok {
+				t.Fatalf("no lease after %d failures", i)
+			}
+			l.FailedFor(upstreams.FailureSource{Key: fmt.Sprint("key", i)})
+			l.ReleaseAt(upstreams.OutcomeBadResponse, t0)
+		}
+		if p := u.Breaker.Position(after); p != upstreams.BreakerHalfOpen {
+			t.Fatalf("the breaker of %s is %v", u.Name(), p)
+		}
+	}
+	return r
+}
+
+// A call that has picked an engine, and finds that another call was faster, is answered as it would
+// be if it came only now.
+func TestLostRace(t *testing.T) {
+	// Each function is what happens at the engine that was picked, before the lease on it.
+	wins := func(t *testing.T, u *upstreams.Upstream) *upstreams.Lease {
+		l, ok := u.TryLease("", upstreams.PoolText, 0, after)
+		if !ok {
+			t.Fatal("the other call gets no lease")
+		}
+		t.Cleanup(func() { l.Release(upstreams.OutcomeClientGone) })
+		return l
+	}
+	another := func(t *testing.T, u *upstreams.Upstream) { wins(t, u) }
+	drained := func(_ *testing.T, u *upstreams.Upstream) { u.SetMode(upstreams.ModeDrain) }
+	full := new(FullError)
+	for name, c := range map[string]struct {
+		engines  []string
+		slots    int
+		halfOpen bool
+		meets    func(*testing.T, *upstreams.Upstream)
+		races    int // that are lost; after them nobody comes
+		want     error
+	}{
+		"the trial":                       {[]string{"a"}, 4, true, another, 1, ErrNoUpstream},
+		"every trial":                     {[]string{"a", "b", "c"}, 4, true, another, 3, ErrNoUpstream},
+		"a trial, and there are others":   {[]string{"a", "b", "c"}, 4, true, another, 2, nil},
+		"the last slot":                   {[]string{"a"}, 1, false, another, 1, full},
+		"every last slot":                 {[]string{"a", "b"}, 1, false, another, 2, full},
+		"a last slot, and there are more": {[]string{"a", "b"}, 1, false, another, 1, nil},
+		"the engine":                      {[]string{"a"}, 1, false, drained, 1, ErrNoUpstream},
+		"an engine, and there is one":     {[]string{"a", "b"}, 1, false, drained, 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ups []config.Upstream
+			for _, engine := range c.engines {
+				ups = append(ups, upstream(engine, c.slots))
+			}
+			r := lookup(t, table(t, plan(t, ups...), model("m", "", c.engines...)), "m")
+			if c.halfOpen {
+				broken(t, r)
+			}
+			races := c.races
+			l, _, err := r.acquire(&Query{Now: after}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, tokens int, now time.Time) (*upstreams.Lease, bool) {
+				if races > 0 {
+					races--
+					for i := range r.targets {
+						if r.targets[i].model == m {
+							c.meets(t, r.targets[i].Upstream)
+						}
+					}
+				}
+				return m.TryLease(key, p, tokens, now)
+			})
+			if l != nil {
+				t.Cleanup(func() { l.Release(upstreams.OutcomeOK) })
+			}
+			switch asFull, isFull := errors.AsType[*FullError](err); {
+			case races > 0:
+				t.Errorf("%d races were not run", races)
+			case c.want == full && isFull:
+				if asFull.Capacity.Available != 0 {
+					t.Errorf("full, with %+v", asFull.Capacity)
+				}
+			case !errors.Is(err, c.want):
+				t.Errorf("the answer is %v, want %v", err, c.want)
+			}
+		})
+	}
+	// The winner leaves at once and has decided nothing: the trial is free again.
+	t.Run("a trial that is given back", func(t *testing.T) {
+		r := broken(t, lookup(t, table(t, plan(t, upstream("a", 4)), model("m", "", "a")), "m"))
+		tries := 0
+		l, _, err := r.acquire(&Query{Now: after}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, tokens int, now time.Time) (*upstreams.Lease, bool) {
+			if tries++; tries > 1 {
+				return m.TryLease(key, p, tokens, now)
+			}
+			winner, _ := r.targets[0].Upstream.TryLease("", upstreams.PoolText, 0, after)
+			l, ok := m.TryLease(key, p, tokens, now)
+			winner.Release(upstreams.OutcomeClientGone)
+			return l, ok
+		})
+		if err != nil || tries != 2 {
+			t.Fatalf("after %d tries: %v", tries, err)
+		}
+		l.Release(upstreams.OutcomeOK)
+	})
+}
+
+// Calls that come at once to half-open breakers: one a breaker gets a lease, and each other one
+// hears that there is no upstream.
+func TestOneTrialOfMany(t *testing.T) {
+	for _, engines := range [][]string{{"a"}, {"a", "b"}} {
+		var ups []config.Upstream
+		for _, engine := range engines {
+			ups = append(ups, upstream(engine, 64))
+		}
+		r := broken(t, lookup(t, table(t, plan(t, ups...), model("m", "", engines...)), "m"))
+		for round := range 2000 {
+			var leases []*upstreams.Lease
+			var mu sync.Mutex
+			var ready, done sync.WaitGroup
+			ready.Add(4)
+			for range 4 {
+				done.Go(func() {
+					ready.Done()
+					ready.Wait()
+					l, _, err := r.Acquire(&Query{Now: after})
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil {
+						leases = append(leases, l)
+					} else if !errors.Is(err, ErrNoUpstream) {
+						t.Errorf("round %d: %v", round, err)
+					}
+				})
+			}
+			done.Wait()
+			if len(leases) != len(engines) {
+				t.Fatalf("round %d: %d trials of %d engines", round, len(leases), len(engines))
+			}
+			for _, l := range leases {
+				l.Release(upstreams.OutcomeClientGone) // decides nothing
+			}
+		}
+	}
+}
