@@ -21,19 +21,25 @@ func (f *File) CheckCertificates() Problems {
 	}
 	c.pair("tls", f.TLS.Cert, f.TLS.Key)
 	for i := range f.Upstreams {
-		t, at := &f.Upstreams[i].TLS, element("upstreams", i)+".tls"
-		c.pair(at, t.Cert, t.Key)
-		if t.CA != "" {
-			pem, err := os.ReadFile(t.CA)
-			switch {
-			case err != nil:
-				c.fail(at+".ca", "%s", strictyaml.FileError(t.CA, err))
-			case !x509.NewCertPool().AppendCertsFromPEM(pem):
-				c.fail(at+".ca", "%s holds no certificate in PEM form: give the one that signed the engine's", t.CA)
-			}
-		}
+		c.client(element("upstreams", i)+".tls", &f.Upstreams[i].TLS, "engine")
 	}
+	c.client("fleet.store.tls", &f.Fleet.Store.TLS, "store")
 	return c.Problems()
+}
+
+// client checks the files by which we connect to a server.
+func (c *checker) client(path string, t *UpstreamTLS, server string) {
+	c.pair(path, t.Cert, t.Key)
+	if t.CA == "" {
+		return
+	}
+	pem, err := os.ReadFile(t.CA)
+	switch {
+	case err != nil:
+		c.fail(path+".ca", "%s", strictyaml.FileError(t.CA, err))
+	case !x509.NewCertPool().AppendCertsFromPEM(pem):
+		c.fail(path+".ca", "%s holds no certificate in PEM form: give the one that signed the %s's", t.CA, server)
+	}
 }
 
 // pair reports a certificate and a key that cannot be loaded together, or should not be used.

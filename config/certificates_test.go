@@ -42,6 +42,7 @@ func TestCheckCertificates(t *testing.T) {
 		{"a key for all to read", "cert: wide.pem, key: wide.key", "", []string{":1:", "warning", "has mode 0644"}},
 		{"an upstream's that expired", "", "cert: old.pem, key: old.key", []string{":4:", "warning", "expired on"}},
 		{"an upstream's", "", "ca: junk.pem, cert: junk.pem, key: a.key", []string{":4:", "holds no certificate", "cannot be used"}},
+		{"the store's", "", " }, api_key: x }\nfleet: { store: { url: \"rediss://h\", tls: { ca: junk.pem, cert: junk.pem, key: a.key } } }\n#", []string{":5:", "junk.pem holds no certificate", "the store's", "cannot be used"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(dir, "edge.yaml")

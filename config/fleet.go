@@ -29,6 +29,8 @@ type FleetStore struct {
 type FleetSentinel struct {
 	Master    string   `yaml:"master"`
 	Addresses []string `yaml:"addresses"`
+	User      string   `yaml:"user"` // of the sentinels, which have users of their own
+	Password  Secret   `yaml:"password"`
 }
 
 // Shared reports whether there is a store by which edges share.
@@ -102,6 +104,9 @@ func (c processChecks) store(s *FleetStore) {
 	c.clientTLS(path+".tls", s.TLS, s.URL, "redis", "rediss")
 	if (s.Sentinel.Master == "") != (len(s.Sentinel.Addresses) == 0) {
 		c.check.fail(path+".sentinel", "master and addresses go together: give both or none")
+	}
+	if s.Sentinel.Master == "" && (s.Sentinel.User != "" || s.Sentinel.Password != "") {
+		c.check.fail(path+".sentinel", "user and password are for sentinels: name their master and addresses, or take them out")
 	}
 	if s.Cluster && s.Sentinel.Master != "" {
 		c.check.fail(path+".cluster", "a store is a cluster or has sentinels: take one of them out")

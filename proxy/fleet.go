@@ -34,6 +34,7 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 		Store: fleet.StoreOptions{
 			Addresses: []string{u.Host}, Cluster: s.Cluster, SentinelMaster: s.Sentinel.Master,
 			User: s.User, Password: s.Password.Value(), Prefix: s.Prefix,
+			SentinelUser: s.Sentinel.User, SentinelPassword: s.Sentinel.Password.Value(),
 		},
 		Timeout: s.Timeout.D(), Edges: c.Fleet.Edges, WhenLost: c.Fleet.Lost, Log: e.log, Metrics: e.metrics,
 		Self: func() fleet.Member {

@@ -26,10 +26,11 @@ type account struct {
 	sent         time.Duration
 	unheard      bool // the store may have forgotten what calls hold
 	answered     time.Duration
+	unanswered   time.Duration // the last time that calls waited for nothing
 }
 
 func newAccount(t *terms, id string) *account {
-	a := &account{terms: t, id: id, active: -time.Hour}
+	a := &account{terms: t, id: id, active: -time.Hour, unanswered: -time.Hour}
 	a.usage.cells[requests].paid, a.usage.cells[tokens].paid = true, true
 	return a
 }
@@ -67,7 +68,7 @@ func (a *account) take(l config.KeyLimits, n needs, at time.Time) limit.Decision
 		a.usage.fence()
 	}
 	a.active = now
-	if !a.terms.store.Available() {
+	if !a.terms.store.Available() || a.usage.lost && now-a.unanswered < pause {
 		return a.takeAlone(n, now)
 	}
 	if d, ok := a.tryTake(n, now); ok {
@@ -78,6 +79,10 @@ func (a *account) take(l config.KeyLimits, n needs, at time.Time) limit.Decision
 
 // fenceBefore the end of its lease an edge gives up what it holds.
 const fenceBefore = 2 * time.Second
+
+// pause is how long after a message without an answer calls of a key go on alone, so that no call
+// waits twice. A report may end it sooner.
+const pause = 250 * time.Millisecond
 
 // patience is how long an answer's "none is free" is believed.
 const patience = 25 * time.Millisecond

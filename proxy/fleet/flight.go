@@ -25,7 +25,7 @@ func (a *account) draw(n needs, now time.Duration) limit.Decision {
 	for i := range n {
 		a.wanted[i] += a.usage.cells[i].need(n[i])
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout-a.terms.timeout/10) // a timer fires late
 	defer cancel()
 	began := time.Now()
 	if leads {
@@ -37,6 +37,7 @@ func (a *account) draw(n needs, now time.Duration) limit.Decision {
 	a.terms.metrics.waits.Update(waited.Seconds())
 	now += waited
 	if a.usage.lost || !f.answered() {
+		a.unanswered = now
 		return a.takeAlone(n, now)
 	}
 	lacking := a.usage.lacking(n)

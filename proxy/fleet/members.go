@@ -59,6 +59,18 @@ func (f *Fleet) beat(ctx context.Context) {
 	}
 	if up := f.terms.store.Available(); f.up.Swap(up) != up || f.first(err) {
 		f.tell(up, err)
+		if up {
+			f.checkEviction(ctx)
+		}
+	}
+}
+
+// checkEviction warns of a store that may drop accounts when its memory is full: a limit would
+// begin anew.
+func (f *Fleet) checkEviction(ctx context.Context) {
+	if p := f.terms.store.Eviction(ctx); p != "" && p != "noeviction" {
+		f.log.Warn("the fleet's store may forget limits when its memory is full",
+			zap.String("maxmemory-policy", p), zap.String("remedy", "set maxmemory-policy to noeviction"))
 	}
 }
 

@@ -20,6 +20,9 @@ import (
 	"penstock/config"
 )
 
+// storeRights are those that the documents name for the store's user.
+const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +ping +hello +client|setname"
+
 // realStore is a redis-server of the machine.
 type realStore struct {
 	t    *testing.T
@@ -28,8 +31,17 @@ type realStore struct {
 	cmd  *exec.Cmd
 }
 
-// newRealStore starts one. Where the machine has none the test is skipped, but never in CI.
+// newRealStore starts one with its data in memory only.
 func newRealStore(t *testing.T, args ...string) *realStore {
+	t.Helper()
+	return newRealProgram(t, func(port string) []string {
+		return append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--loglevel", "warning"}, args...)
+	})
+}
+
+// newRealProgram starts a redis-server with these arguments for its port. Where the machine has none
+// the test is skipped, but never in CI.
+func newRealProgram(t *testing.T, args func(port string) []string) *realStore {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	switch {
@@ -38,14 +50,8 @@ func newRealStore(t *testing.T, args ...string) *realStore {
 	case err != nil:
 		t.Skip("SKIPPED: there is no redis-server on this machine; apt-get install redis-server")
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	ln.Close()
-	s := &realStore{t: t, port: port}
-	s.args = append([]string{path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--loglevel", "warning"}, args...)
+	s := &realStore{t: t, port: freePort(t)}
+	s.args = append([]string{path}, args(s.port)...)
 	s.start()
 	t.Cleanup(s.kill)
 	return s
@@ -175,8 +181,7 @@ func (a *realEdges) load(limits config.KeyLimits, pause, d time.Duration) {
 func TestRealStore(t *testing.T) {
 	t.Parallel()
 	acl := filepath.Join(t.TempDir(), "acl")
-	rights := "user default on nopass ~* +@all\nuser penstock on >secret ~ps:* +evalsha +eval +script|load +hmget +hgetall +hset +hdel " +
-		"+pexpire +time +ping +hello +client|setname\n"
+	rights := "user default on nopass ~* +@all\nuser penstock on >secret ~ps:* &ps:* " + storeRights + "\n"
 	if err := os.WriteFile(acl, []byte(rights), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,8 @@ type store interface {
 	// Heartbeat tells that this edge is alive, and returns what all say that are, and whether the
 	// store had heard of this edge.
 	Heartbeat(ctx context.Context, edge, said string) (all []string, known bool, err error)
+	// Eviction returns the store's maxmemory-policy; "" where it may not be asked.
+	Eviction(ctx context.Context) string
 	Close()
 }
 
@@ -31,8 +33,11 @@ type StoreOptions struct {
 	SentinelMaster string
 	Cluster        bool
 	User, Password string
-	TLS            *tls.Config // nil: plain
-	Prefix         string      // of the store's keys
+
+	SentinelUser, SentinelPassword string
+
+	TLS    *tls.Config // nil: plain
+	Prefix string      // of the store's keys
 }
 
 // clientOptions: no cache, no repeats by the client (a message may be repeated, but we decide
@@ -41,7 +46,8 @@ func clientOptions(o *StoreOptions) valkey.ClientOption {
 	return valkey.ClientOption{
 		InitAddress: o.Addresses, Username: o.User, Password: o.Password, TLSConfig: o.TLS,
 		Sentinel: valkey.SentinelOption{
-			MasterSet: o.SentinelMaster, Username: o.User, Password: o.Password, TLSConfig: o.TLS,
+			MasterSet: o.SentinelMaster, Username: o.SentinelUser, Password: o.SentinelPassword, TLSConfig: o.TLS,
+			ClientName: "penstock",
 		},
 		ForceSingleClient: !o.Cluster && o.SentinelMaster == "",
 		DisableCache:      true, DisableRetry: true, AlwaysPipelining: true, PipelineMultiplex: -1,
@@ -132,6 +138,16 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (all []string
 		return nil, false, err
 	}
 	return all[1:], all[0] == "known", nil
+}
+
+// Eviction returns what the store does when its memory is full.
+func (r *remote) Eviction(ctx context.Context) string {
+	c := *r.client.Load()
+	policy, err := c.Do(ctx, c.B().ConfigGet().Parameter("maxmemory-policy").Build()).AsStrMap()
+	if err != nil { // most users of a store may not ask
+		return ""
+	}
+	return policy["maxmemory-policy"]
 }
 
 func (r *remote) Close() {

@@ -140,4 +140,6 @@ func (l *line) Heartbeat(context.Context, string, string) ([]string, bool, error
 	return nil, true, nil
 }
 
+func (l *line) Eviction(context.Context) string { return "" }
+
 func (l *line) Close() {}

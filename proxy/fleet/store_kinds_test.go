@@ -1,0 +1,270 @@
+package fleet
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"penstock/config"
+	"penstock/config/testkit/selfsigned"
+)
+
+// TestRealStoreSentinel: a sentinel promotes the replica of a primary that is killed. The edges find it
+// by themselves, and what the replica knew still counts.
+func TestRealStoreSentinel(t *testing.T) {
+	t.Parallel()
+	primary := newRealStore(t)
+	replica := newRealStore(t, "--replicaof", "127.0.0.1 "+primary.port)
+	rigged := filepath.Join(t.TempDir(), "sentinel.conf")
+	if err := os.WriteFile(rigged, []byte("sentinel monitor penstock 127.0.0.1 "+primary.port+" 1\n"+
+		"sentinel down-after-milliseconds penstock 500\nsentinel failover-timeout penstock 2000\n"+
+		"requirepass watcher\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel := newRealProgram(t, func(port string) []string {
+		return []string{rigged, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir()}
+	})
+	waitSaid(t, "the replica follows", func() bool {
+		return strings.Contains(replica.say("INFO replication"), "master_link_status:up")
+	})
+	waitSaid(t, "the sentinel knows the replica", func() bool {
+		return strings.Contains(sentinel.say("AUTH watcher\r\nINFO sentinel"), "slaves=1")
+	})
+	fleet := newRealEdges(t, 4, StoreOptions{
+		Addresses: []string{sentinel.address()}, SentinelMaster: "penstock", SentinelPassword: "watcher",
+	})
+	limits := config.KeyLimits{RequestsPerMinute: 600}
+	began := time.Now()
+	fleet.load(limits, 2*time.Millisecond, time.Second)
+	waitSaid(t, "the replica has what was written", func() bool {
+		return strings.Contains(replica.say("INFO replication"), "master_link_status:up") && replica.say("EXISTS ps:{k:a}") == ":1\r\n"
+	})
+	primary.signal(syscall.SIGKILL)
+	fleet.load(limits, 2*time.Millisecond, 2*time.Second)
+	fleet.wait(t, "the promoted replica is found", (*Fleet).Available)
+	if !strings.Contains(replica.say("INFO replication"), "role:master") {
+		t.Error("the replica is not promoted")
+	}
+	fleet.load(limits, 2*time.Millisecond, time.Second)
+	// the parts of an edge without the store, and a hundredth of a minute for what the replica lacked
+	most := int64(600 + 10*time.Since(began).Seconds() + 0.02*600)
+	if n := fleet.admitted.Load(); n < 600 || n > most {
+		t.Errorf("%d requests of at most %d", n, most)
+	}
+	t.Logf("%d of at most %d requests", fleet.admitted.Load(), most)
+}
+
+// TestRealStoreCluster: the accounts of a cluster live on all of its nodes, and one whose slot moves to another
+// node is followed there.
+func TestRealStoreCluster(t *testing.T) {
+	t.Parallel()
+	var nodes []*realStore
+	for i := range 3 {
+		n := newRealStore(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", fmt.Sprintf("nodes-%d.conf", i))
+		n.say(fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", i*5461, min((i+1)*5461-1, 16383)+i/2))
+		nodes = append(nodes, n)
+	}
+	for _, n := range nodes[1:] {
+		nodes[0].say("CLUSTER MEET 127.0.0.1 " + n.port)
+	}
+	for _, n := range nodes {
+		waitSaid(t, "the cluster is whole", func() bool {
+			return strings.Contains(n.say("CLUSTER INFO"), "cluster_state:ok") && strings.Contains(n.say("CLUSTER INFO"), "cluster_known_nodes:3")
+		})
+	}
+	fleet := newRealEdges(t, 3, StoreOptions{Addresses: []string{nodes[0].address()}, Cluster: true})
+	limits := config.KeyLimits{RequestsPerMinute: 600}
+	began := time.Now()
+	for _, id := range []string{"b", "c", "d", "e"} { // beside a, so that each node has some
+		for _, f := range fleet.edges {
+			if d := newAccount(&f.terms, id).Take(limits, time.Now()); !d.OK {
+				t.Errorf("key %s: %+v", id, d)
+			}
+		}
+	}
+	held := 0
+	for _, n := range nodes {
+		if n.say("DBSIZE") != ":0\r\n" {
+			held++
+		}
+	}
+	if held < 2 {
+		t.Errorf("%d nodes hold something", held)
+	}
+	fleet.load(limits, 2*time.Millisecond, time.Second)
+	nodes[0].moveSlot(t, "ps:{k:a}", nodes)
+	fleet.load(limits, 2*time.Millisecond, time.Second)
+	fleet.wait(t, "the store is available", (*Fleet).Available)
+	most := int64(600 + 10*time.Since(began).Seconds() + 0.02*600)
+	if n := fleet.admitted.Load(); n < 600 || n > most {
+		t.Errorf("%d requests of at most %d", n, most)
+	}
+	for i, key := range fleet.keys {
+		if key.born == "" {
+			t.Errorf("edge %d has had no answer of the account", i)
+		}
+	}
+}
+
+// moveSlot moves a key's slot to another node, as an operator does who adds one.
+func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
+	t.Helper()
+	slot := strings.Trim(s.say("CLUSTER KEYSLOT "+key), ":\r\n")
+	from := 0
+	for i, n := range nodes {
+		if !strings.HasPrefix(n.say("EXISTS "+key), "-MOVED") {
+			from = i
+		}
+	}
+	source, target := nodes[from], nodes[(from+1)%len(nodes)]
+	id := func(n *realStore) string { return strings.TrimSpace(strings.SplitN(n.say("CLUSTER MYID"), "\n", 2)[1]) }
+	target.say("CLUSTER SETSLOT " + slot + " IMPORTING " + id(source))
+	source.say("CLUSTER SETSLOT " + slot + " MIGRATING " + id(target))
+	if got := source.say("MIGRATE 127.0.0.1 " + target.port + " " + key + " 0 1000"); got != "+OK\r\n" {
+		t.Fatalf("MIGRATE: %s", got)
+	}
+	for _, n := range []*realStore{target, source} {
+		if got := n.say("CLUSTER SETSLOT " + slot + " NODE " + id(target)); got != "+OK\r\n" {
+			t.Fatalf("SETSLOT: %s", got)
+		}
+	}
+}
+
+// TestRealStoreTLS: a store that speaks TLS only, asks for a certificate and knows users.
+func TestRealStoreTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := selfsigned.Write(t, dir, "store", time.Time{}, time.Now().Add(time.Hour))
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acl := aclFile(t)
+	store := newRealProgram(t, func(port string) []string {
+		return []string{
+			"--port", "0", "--tls-port", port, "--bind", "127.0.0.1", "--save", "", "--aclfile", acl, "--dir", dir,
+			"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert,
+		}
+	})
+	roots := x509.NewCertPool()
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots.AddCert(leaf)
+	o := StoreOptions{Addresses: []string{store.address()}, User: "penstock", Password: "secret", Prefix: "ps"}
+	bare := newRemote(o)
+	o.TLS = &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
+	anonymous := newRemote(o)
+	o.TLS = o.TLS.Clone()
+	o.TLS.Certificates = []tls.Certificate{pair}
+	stranger := o
+	stranger.Password = "wrong"
+	for what, r := range map[string]*remote{
+		"without TLS": bare, "without a certificate": anonymous, "of a wrong password": newRemote(stranger),
+	} {
+		if err := beat(t, r); err == nil {
+			t.Errorf("a connection %s is taken", what)
+		}
+		r.Close()
+	}
+	fleet := newRealEdges(t, 2, o)
+	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 5000, Concurrency: 3}
+	var held []int64
+	for i := range 4 {
+		h, d := fleet.keys[i%2].Reserve(limits, 100, time.Now())
+		if d.OK != (i < 3) {
+			t.Fatalf("call %d: %+v", i, d)
+		}
+		held = append(held, h)
+	}
+	fleet.keys[0].Settle(held[0], 50)
+	fleet.keys[1].Settle(held[1], 50)
+	fleet.keys[0].Settle(held[2], 50)
+}
+
+// aclFile holds a user with the rights that the documents name, and no others.
+func aclFile(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "acl")
+	text := "user default off\nuser penstock on >secret resetkeys ~ps:* resetchannels &ps:* " + storeRights + "\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestRealStorePaused: while the store lets all clients wait, no call waits for longer than the timeout
+// more than a few times, and the limit holds.
+func TestRealStorePaused(t *testing.T) {
+	t.Parallel()
+	store := newRealStore(t)
+	fleet := newRealEdges(t, 4, StoreOptions{Addresses: []string{store.address()}})
+	limits := config.KeyLimits{RequestsPerMinute: 600}
+	began := time.Now()
+	fleet.load(limits, 2*time.Millisecond, time.Second)
+	store.say("CLIENT PAUSE 3000 ALL")
+	fleet.load(limits, 2*time.Millisecond, time.Second)
+	alone := uint64(0)
+	for _, f := range fleet.edges {
+		alone += f.terms.metrics.alone.Get()
+	}
+	if alone == 0 {
+		t.Error("no edge went on without the store")
+	}
+	fleet.wait(t, "the store is back", (*Fleet).Available)
+	fleet.load(limits, 2*time.Millisecond, time.Second)
+	if n, most := fleet.admitted.Load(), int64(600+10*time.Since(began).Seconds()+0.01*600); n < 600 || n > most {
+		t.Errorf("%d requests of at most %d", n, most)
+	}
+}
+
+// TestRealStoreEviction: of a store that may drop accounts the log warns, and of no other.
+func TestRealStoreEviction(t *testing.T) {
+	t.Parallel()
+	for policy, warned := range map[string]int{"noeviction": 0, "allkeys-lru": 1} {
+		store := newRealStore(t, "--maxmemory-policy", policy)
+		core, logs := observer.New(zap.WarnLevel)
+		fleet := newRealEdges(t, 1, StoreOptions{Addresses: []string{store.address()}})
+		f := fleet.edges[0]
+		f.log = zap.New(core)
+		f.checkEviction(t.Context())
+		if n := logs.FilterField(zap.String("maxmemory-policy", policy)).Len(); n != warned {
+			t.Errorf("%s: %d warnings", policy, n)
+		}
+	}
+}
+
+// waitSaid waits until a server says what it should.
+func waitSaid(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for range 800 {
+		if holds() {
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Fatalf("not within 20 s: %s", what)
+}
+
+// freePort returns a port that nothing listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	return port
+}
