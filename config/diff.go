@@ -120,7 +120,8 @@ func (f *File) served(m *Model) []string {
 		if at < 0 {
 			continue
 		}
-		out = append(out, d.Upstream+" "+f.Upstreams[at].URL+" "+d.Served)
+		u := &f.Upstreams[at]
+		out = append(out, strings.Join([]string{u.Name, u.URL, u.Resolve.SRV, d.Served}, " "))
 	}
 	slices.Sort(out)
 	return out
@@ -238,7 +239,7 @@ func identity(t reflect.Type) int {
 
 // indivisible reports whether values of t are compared as one: their parts make no sense alone.
 func indivisible(t reflect.Type) bool {
-	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[Concurrency]()
+	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[Concurrency]() || t == reflect.TypeFor[Resolve]()
 }
 
 func empty(v reflect.Value) bool {

@@ -218,8 +218,8 @@ type Upstream struct {
 	Native      []string    `yaml:"native"` // messages, responses
 	// Prefill is proven where the engine, with its models' templates, goes on with an answer that the
 	// request has begun; empty: by engine.
-	Prefill string   `yaml:"prefill"`
-	Resolve Duration `yaml:"resolve"`
+	Prefill string  `yaml:"prefill"`
+	Resolve Resolve `yaml:"resolve"` // such as 30s: every address of the url's name is an upstream; srv:NAME: every SRV record
 	// how many models an engine that loads on demand keeps in memory: calls for others wait for their
 	// turn; the engine's own number, where it tells one, if that is smaller; 0: no turns
 	Residents int `yaml:"residents"`

@@ -104,6 +104,9 @@ func (g generator) value(v reflect.Value, path string) map[string]any {
 	switch v.Interface().(type) {
 	case Duration:
 		return map[string]any{"anyOf": []any{map[string]any{"const": 0}, text(`^([0-9.]+(ns|us|µs|ms|s|m|h))+$|` + reference)}}
+	case Resolve:
+		srv := map[string]any{"type": "string", "pattern": `^srv:[A-Za-z0-9_.-]+( +([0-9.]+(ns|us|µs|ms|s|m|h))+)?$`}
+		return map[string]any{"anyOf": []any{map[string]any{"const": 0}, text(`^([0-9.]+(ns|us|µs|ms|s|m|h))+$|` + reference), srv}}
 	case Bytes:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 0}, text(`^[0-9.]+ *([KMGT]i?)?B?$|` + reference)}}
 	case Percent:

@@ -110,6 +110,56 @@ func (b *Bytes) UnmarshalYAML(src []byte) error { return parseScalar(src, ParseB
 // UnmarshalYAML implements the decoder's interface.
 func (p *Percent) UnmarshalYAML(b []byte) error { return parseScalar(b, ParsePercent, p) }
 
+// Resolve says how often the addresses of an upstream's name are looked up, and whether they come
+// from SRV records. It is written as a Duration, or as "srv:NAME", with a Duration behind a blank
+// where 30 s will not do.
+type Resolve struct {
+	Every Duration // 0: the name is one upstream
+	SRV   string   // the records' name; empty: addresses of the URL's host
+}
+
+// resolveSRV is how often SRV records are looked up where the file does not say.
+const resolveSRV = Duration(30 * time.Second)
+
+// ParseResolve parses the text form of a Resolve.
+func ParseResolve(s string) (r Resolve, err error) {
+	name, isSRV := strings.CutPrefix(s, "srv:")
+	if !isSRV {
+		if r.Every, err = ParseDuration(s); err != nil {
+			err = fmt.Errorf("%w, or srv:NAME for SRV records", err)
+		}
+		return r, err
+	}
+	name, every, given := strings.Cut(name, " ")
+	r = Resolve{Every: resolveSRV, SRV: strings.TrimSuffix(strings.ToLower(name), ".")}
+	if r.SRV == "" || len(r.SRV) > maxName || strings.Trim(r.SRV, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+		return Resolve{}, fmt.Errorf("%q names no service: write srv:_http._tcp.vllm", s)
+	}
+	if given {
+		if r.Every, err = ParseDuration(strings.TrimSpace(every)); err != nil {
+			return Resolve{}, err
+		}
+	}
+	return r, nil
+}
+
+// maxName is how long a name may be in DNS.
+const maxName = 253
+
+// String returns r as it is written in the file.
+func (r Resolve) String() string {
+	switch {
+	case r.SRV == "":
+		return r.Every.String()
+	case r.Every == resolveSRV:
+		return "srv:" + r.SRV
+	}
+	return "srv:" + r.SRV + " " + r.Every.String()
+}
+
+// UnmarshalYAML implements the decoder's interface.
+func (r *Resolve) UnmarshalYAML(b []byte) error { return parseScalar(b, ParseResolve, r) }
+
 func parseScalar[T any](src []byte, parse func(string) (T, error), into *T) error {
 	v, err := parse(strings.Trim(strings.TrimSpace(string(src)), `"'`))
 	if err == nil {

@@ -65,3 +65,26 @@ func FuzzUnits(f *testing.F) {
 		}
 	})
 }
+
+func TestParseResolve(t *testing.T) {
+	for in, want := range map[string]Resolve{
+		"0":                       {},
+		"30s":                     {Every: Duration(30 * time.Second)},
+		"srv:_http._tcp.vllm":     {Every: Duration(30 * time.Second), SRV: "_http._tcp.vllm"},
+		"srv:_HTTP._tcp.vllm. 5s": {Every: Duration(5 * time.Second), SRV: "_http._tcp.vllm"},
+		"srv:vllm.service.consul": {Every: Duration(30 * time.Second), SRV: "vllm.service.consul"},
+		"srv:":                    {},
+		"srv:a b":                 {},
+		"srv:a/b":                 {},
+		"a":                       {},
+		"srv:a -5s":               {},
+	} {
+		got, err := ParseResolve(in)
+		if got != want || (err != nil) != (want == Resolve{} && in != "0") {
+			t.Errorf("%s: %+v, %v", in, got, err)
+		}
+		if again, err := ParseResolve(got.String()); want != (Resolve{}) && (err != nil || again != got) {
+			t.Errorf("%s is written as %s: %v", in, got, err)
+		}
+	}
+}

@@ -106,8 +106,8 @@ func (c upstreamChecks) all() {
 				"%v is out of range: above 0, up to 1000; to give an upstream no calls take it out of the deployments", u.Weight)
 		}
 		c.check.number(at+".residents", u.Residents, 0, 1e6)
-		if u.Resolve != 0 && u.Resolve < Duration(time.Second) {
-			c.check.fail(at+".resolve", "%s is too often: at least 1s, or 0 to resolve once", u.Resolve)
+		if r := u.Resolve; r != (Resolve{}) && r.Every < Duration(time.Second) {
+			c.check.fail(at+".resolve", "%s is too often: at least 1s, or 0 to resolve once", r.Every)
 		}
 		if sure && u.Name != "" && !used[u.Name] {
 			c.check.warn(at, "no model uses the upstream %s", c.places.Show(at+".name", u.Name))

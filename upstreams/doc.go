@@ -9,11 +9,12 @@
 //
 // Set.Plan works out what a configuration asks for, Set.Commit adds it and starts a probe at once,
 // Set.Retire takes out what is no longer asked for. An upstream is known by its identity: name,
-// normalised URL and, with `resolve`, the address. As long as a configuration has the identity, the
-// same *Upstream goes on, with its health, its breaker, its in-flight calls, its averages and its
-// connections; a reload swaps its settings and nothing else. Retired, it takes no new lease, and
-// the last one that comes back closes the door: the connections, the metrics and its place in the
-// set. A configuration that asks for it again before that revives it.
+// normalised URL and, where endpoints are discovered (discovery.go), which of them it is. As long
+// as a configuration has the identity, the same *Upstream goes on, with its health, its breaker,
+// its in-flight calls, its averages and its connections; a reload swaps its settings and nothing
+// else. Retired, it takes no new lease, and the last one that comes back closes the door: the
+// connections, the metrics and its place in the set. A configuration that asks for it again before
+// that revives it.
 //
 // Pending lasts until the first probe. A route falls back on pending upstreams while none of its
 // own is up, so a restarted edge serves its first requests.

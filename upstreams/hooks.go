@@ -20,7 +20,7 @@ type Guard interface {
 const (
 	guardProbe      = "probe"      // a round of an upstream's prober
 	guardGeneration = "generation" // a generation probe
-	guardAddresses  = "addresses"  // a look-up of a name with `resolve`
+	guardAddresses  = "addresses"  // a discovery of endpoints
 	guardWake       = "wake"       // a request that wakes an engine
 	guardStall      = "stall"      // a look whether work moves
 	guardRoom       = "room"       // the waking of calls that wait for room

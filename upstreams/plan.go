@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"sync"
@@ -20,12 +21,12 @@ import (
 
 // Plan is what one configuration asks of a set, ready to be committed.
 type Plan struct {
-	set       *Set
-	profiles  *engine.Profiles
-	items     []planned
-	index     map[*Upstream]int // into items
-	byName    map[string][]*Upstream
-	resolving map[string]*addressWatch
+	set         *Set
+	profiles    *engine.Profiles
+	items       []planned
+	index       map[*Upstream]int // into items
+	byName      map[string][]*Upstream
+	discoveries map[string]*discovery
 }
 
 type planned struct {
@@ -37,16 +38,16 @@ type planned struct {
 
 // Plan works out which upstreams a configuration keeps, changes and adds; models say which served
 // names are expected where, and engines are profiles of the user's own beside the bundled ones. It
-// changes nothing in the set, but it reads certificate files, and names with `resolve` that are
-// seen for the first time are looked up, all at the same time (2 s at most; where that fails, one
-// upstream stands for the name until it resolves).
+// changes nothing in the set, but it reads certificate files, and endpoints that are to be
+// discovered for the first time are looked up, all at the same time (2 s at most; where that fails,
+// one upstream stands for them until they are found).
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
 	profiles, err := s.profiles.Load().With(engines)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plan{
-		set: s, profiles: profiles, resolving: map[string]*addressWatch{},
+		set: s, profiles: profiles, discoveries: map[string]*discovery{},
 		index: make(map[*Upstream]int, len(specs)), byName: make(map[string][]*Upstream, len(specs)),
 	}
 	p.lookUp(specs)
@@ -87,19 +88,16 @@ func (p *Plan) add(spec *config.Upstream, expected []string, kinds map[string]st
 	if err != nil {
 		return err
 	}
-	addresses := []string{""}
-	if spec.Resolve > 0 {
-		addresses = p.addresses(base, spec.Resolve.D())
-	}
-	for _, address := range addresses {
+	for _, e := range p.endpoints(spec, base) {
 		st := &settings{
-			spec: *spec, weight: cmp.Or(spec.Weight, 1), probe: probeSettingsOf(&spec.Probe), expected: expected, kinds: kinds,
+			spec: *spec, weight: cmp.Or(spec.Weight, 1) * cmp.Or(e.weight, 1), probe: probeSettingsOf(&spec.Probe),
+			expected: expected, kinds: kinds,
 		}
-		if st.transport, err = newTransportConfig(spec, base, address, profile); err != nil {
+		if st.transport, err = newTransportConfig(spec, base, e.address, profile); err != nil {
 			return err
 		}
 		st.transport.options.Guard = p.set.o.Guard
-		if err = p.place(base, address, profile, st); err != nil {
+		if err = p.place(base, e, profile, st); err != nil {
 			return err
 		}
 	}
@@ -107,10 +105,10 @@ func (p *Plan) add(spec *config.Upstream, expected []string, kinds map[string]st
 }
 
 // place finds the upstream of an identity or makes one.
-func (p *Plan) place(base, address string, profile *engine.Profile, st *settings) error {
+func (p *Plan) place(base string, e endpoint, profile *engine.Profile, st *settings) error {
 	id := ID(st.spec.Name + " " + base)
-	if address != "" {
-		id += ID(" " + address)
+	if e.key != "" {
+		id += ID(" " + e.key)
 	}
 	st.transport.options.Upstream = string(id)
 	item := planned{settings: st}
@@ -118,7 +116,7 @@ func (p *Plan) place(base, address string, profile *engine.Profile, st *settings
 	item.up = p.set.byID[id]
 	p.set.mu.Unlock()
 	if item.added = item.up == nil; item.added {
-		item.up = p.set.newUpstream(id, st, base, address, profile)
+		item.up = p.set.newUpstream(id, st, base, e, profile)
 	}
 	st.transport.options.Hosts = item.up.client.hosts
 	// A retiring one gets a transport too: its own may be closed by the time it is revived.
@@ -137,12 +135,12 @@ func (p *Plan) place(base, address string, profile *engine.Profile, st *settings
 	return nil
 }
 
-func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *engine.Profile) *Upstream {
+func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile *engine.Profile) *Upstream {
 	label := st.spec.Name
-	if address != "" {
-		label += "@" + address
+	if e.label != "" {
+		label += "@" + e.label
 	}
-	u := &Upstream{identity: identity{id, st.spec.Name, label, base, address}, set: s}
+	u := &Upstream{identity: identity{id, st.spec.Name, label, base, e.address}, set: s}
 	u.hooks = hooks{log: s.o.Log.With(zap.String("upstream", label)), guard: s.o.Guard, room: func() { s.o.OnRoom(u) }}
 	u.client.hosts = http1.NewHostWatch(func(noReuse time.Duration) {
 		u.hooks.log.Warn("upstream sends what nobody asked for, so each of its connections is used for one request",
@@ -165,8 +163,8 @@ func (s *Set) newUpstream(id ID, st *settings, base, address string, profile *en
 	return u
 }
 
-// Upstream returns the upstreams of a configured name, kept or about to be added: one, or with
-// `resolve` one for each address. Nil when the name is not in the plan.
+// Upstream returns the upstreams of a configured name, kept or about to be added: one, or one
+// for each endpoint that is discovered. Nil when the name is not in the plan.
 func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 
 // Profiles returns the engine profiles of the plan.
@@ -252,11 +250,20 @@ func newTransportConfig(spec *config.Upstream, base, address string, profile *en
 		if !profile.Has(config.QuirkOwnHost) {
 			o.Host = u.Host
 		}
-		u.Host = net.JoinHostPort(address, cmp.Or(u.Port(), http1.DefaultPort(u.Scheme)))
+		if !hasPort(address) {
+			address = net.JoinHostPort(address, cmp.Or(u.Port(), http1.DefaultPort(u.Scheme)))
+		}
+		u.Host = address
 		o.URL = u.String()
 	}
 	fmt.Fprintf(sum, "%q %q %d %q %t", o.URL, o.Host, o.IdleTimeout, o.APIKey, spec.TLS.Insecure)
 	l := transportConfig{options: o}
 	sum.Sum(l.digest[:0])
 	return l, nil
+}
+
+// hasPort reports whether an address, which is that of a host, has a port behind it.
+func hasPort(address string) bool {
+	_, err := netip.ParseAddrPort(address)
+	return err == nil
 }

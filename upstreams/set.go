@@ -28,8 +28,11 @@ type Options struct {
 
 	// Lookup resolves the names of upstreams with `resolve`. Default: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
-	// OnAddresses is called, from a goroutine of the set, when a name with `resolve` has got other
-	// addresses: plan again.
+	// LookupSRV returns the records of a name with `resolve: srv:NAME`. Default: the system's
+	// resolver.
+	LookupSRV func(ctx context.Context, name string) ([]*net.SRV, error)
+	// OnAddresses is called, from a goroutine of the set, when a discovery has found other
+	// endpoints: plan again.
 	OnAddresses func()
 	// OnFree is called, from any goroutine, when a lease was given back. It must not block.
 	OnFree func(*Upstream)
@@ -54,10 +57,10 @@ type Set struct {
 
 	stalls sync.Mutex // held while it is decided what becomes of a stalled upstream
 
-	mu      sync.Mutex
-	byID    map[ID]*Upstream
-	watches map[string]*addressWatch // by base URL
-	closed  bool
+	mu          sync.Mutex
+	byID        map[ID]*Upstream
+	discoveries map[string]*discovery // by discoveryKey
+	closed      bool
 }
 
 // NewSet makes an empty set with the bundled profiles.
@@ -78,6 +81,12 @@ func NewSet(o Options) (*Set, error) {
 	if o.Lookup == nil {
 		o.Lookup = net.DefaultResolver.LookupHost
 	}
+	if o.LookupSRV == nil {
+		o.LookupSRV = func(ctx context.Context, name string) ([]*net.SRV, error) {
+			_, records, err := net.DefaultResolver.LookupSRV(ctx, "", "", name)
+			return records, err
+		}
+	}
 	if o.OnFree == nil {
 		o.OnFree = func(*Upstream) {}
 	}
@@ -90,7 +99,7 @@ func NewSet(o Options) (*Set, error) {
 	if o.Guard == nil {
 		o.Guard = unguarded{}
 	}
-	s := &Set{o: o, own: metrics.NewSet(), byID: map[ID]*Upstream{}, watches: map[string]*addressWatch{}}
+	s := &Set{o: o, own: metrics.NewSet(), byID: map[ID]*Upstream{}, discoveries: map[string]*discovery{}}
 	s.profiles.Store(profiles)
 	s.doubleReleases = s.own.NewCounter("penstock_lease_double_release_total")
 	o.Register(s.own)
@@ -105,10 +114,10 @@ func (s *Set) Commit(p *Plan) {
 	if s.closed {
 		return
 	}
-	for base, r := range p.resolving {
-		if s.watches[base] == nil {
-			s.watches[base] = r
-			r.start(s)
+	for key, d := range p.discoveries {
+		if s.discoveries[key] == nil {
+			s.discoveries[key] = d
+			d.start(s)
 		}
 	}
 	renewed := s.profiles.Swap(p.profiles) != p.profiles
@@ -219,10 +228,10 @@ func (s *Set) Retire(p *Plan) {
 			out = append(out, u)
 		}
 	}
-	for base, r := range s.watches {
-		if p.resolving[base] == nil {
-			r.stop()
-			delete(s.watches, base)
+	for key, d := range s.discoveries {
+		if p.discoveries[key] == nil {
+			d.stop()
+			delete(s.discoveries, key)
 		}
 	}
 	s.mu.Unlock()
@@ -283,9 +292,9 @@ func (s *Set) All() []*Upstream {
 func (s *Set) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
-	for base, r := range s.watches {
-		r.stop()
-		delete(s.watches, base)
+	for key, d := range s.discoveries {
+		d.stop()
+		delete(s.discoveries, key)
 	}
 	s.mu.Unlock()
 	all := s.All()

@@ -252,7 +252,7 @@ func TestResolve(t *testing.T) {
 		OnAddresses: func() { changed <- struct{}{} },
 	})
 	defer s.Close(t.Context())
-	spec := config.Upstream{Name: "a", URL: "http://engines.test:" + port, Resolve: config.Duration(20 * time.Millisecond)}
+	spec := config.Upstream{Name: "a", URL: "http://engines.test:" + port, Resolve: config.Resolve{Every: config.Duration(20 * time.Millisecond)}}
 	ups := apply(t, s, spec).Upstream("a")
 	if len(ups) != 2 || ups[0].Label() != "a@127.0.0.1" || ups[1].Label() != "a@127.0.0.2" || ups[0].ID() == ups[1].ID() {
 		t.Fatalf("%d upstreams", len(ups))
@@ -274,7 +274,7 @@ func TestResolve(t *testing.T) {
 	if left := apply(t, s, spec).Upstream("a"); len(left) != 1 || left[0] != ups[0] || len(s.All()) != 1 {
 		t.Error("the address that went away stays")
 	}
-	unknown, err := s.Plan([]config.Upstream{{Name: "b", URL: "http://nowhere.test", Resolve: config.Duration(time.Minute)}}, nil)
+	unknown, err := s.Plan([]config.Upstream{{Name: "b", URL: "http://nowhere.test", Resolve: config.Resolve{Every: config.Duration(time.Minute)}}}, nil)
 	if err != nil || len(unknown.Upstream("b")) != 1 || unknown.Upstream("b")[0].Label() != "b" {
 		t.Errorf("a name that does not resolve yet: %v", err)
 	}

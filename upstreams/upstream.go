@@ -12,7 +12,7 @@ import (
 	"penstock/upstreams/progress"
 )
 
-// Upstream is one engine process (one address of it, with `resolve`): its identity, its settings
+// Upstream is one engine process (one of those that a discovery finds): its identity, its settings
 // and everything that is known about it. It survives reloads for as long as its ID is configured,
 // is used by pointer, never copied, and all of its methods are safe for concurrent use. What is
 // known is in parts with locks of their own, which do not know each other. The methods that a pick
@@ -78,7 +78,7 @@ type settings struct {
 // parses it.
 type ID string
 
-// ID returns the upstream's identity: name, normalised URL and, with `resolve`, the address.
+// ID returns the upstream's identity: name, normalised URL and the discovered endpoint.
 func (u *Upstream) ID() ID { return u.identity.id }
 
 // Name returns the configured name. Upstreams that differ only in their resolved address share it.

@@ -258,7 +258,7 @@ func TestDeployKubernetes(t *testing.T) {
 	}
 	for _, u := range f.Upstreams {
 		name, port, _ := strings.Cut(strings.TrimPrefix(u.URL, "http://"), ":")
-		if u.Resolve == 0 || fmt.Sprint(services[name]) != port {
+		if u.Resolve.Every == 0 || fmt.Sprint(services[name]) != port {
 			t.Errorf("the upstream %s does not resolve a headless service: %v", u.URL, services)
 		}
 	}

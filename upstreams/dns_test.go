@@ -1,0 +1,151 @@
+package upstreams
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"penstock/config"
+)
+
+// fakeDNS answers with what a test sets.
+type fakeDNS struct {
+	records []*net.SRV
+	hosts   map[string][]string
+	err     error            // of the records
+	errs    map[string]error // of hosts
+}
+
+func (d *fakeDNS) options() *Options {
+	return &Options{
+		LookupSRV: func(context.Context, string) ([]*net.SRV, error) { return slices.Clone(d.records), d.err },
+		Lookup: func(_ context.Context, host string) ([]string, error) {
+			if err := d.errs[host]; err != nil {
+				return nil, err
+			}
+			if found := d.hosts[host]; found != nil {
+				return slices.Clone(found), nil
+			}
+			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		},
+	}
+}
+
+func TestLookupSRV(t *testing.T) {
+	twoHosts := map[string][]string{"a.test.": {"10.0.0.2", "10.0.0.1"}, "b.test.": {"::1"}}
+	for _, c := range []struct {
+		name    string
+		records []*net.SRV
+		want    map[string]float64 // of addresses
+	}{
+		{"ports and equal weights", []*net.SRV{{Target: "a.test.", Port: 8000, Weight: 50}, {Target: "b.test.", Port: 9000, Weight: 50}},
+			map[string]float64{"10.0.0.1:8000": 1, "10.0.0.2:8000": 1, "[::1]:9000": 1}},
+		{"weights are relative to their mean", []*net.SRV{{Target: "a.test.", Port: 1, Weight: 30}, {Target: "b.test.", Port: 2, Weight: 10}},
+			map[string]float64{"10.0.0.1:1": 1.5, "10.0.0.2:1": 1.5, "[::1]:2": 0.5}},
+		{"no weights", []*net.SRV{{Target: "b.test.", Port: 2}}, map[string]float64{"[::1]:2": 0}},
+		{"weight 0 beside others", []*net.SRV{{Target: "b.test.", Port: 2}, {Target: "b.test.", Port: 3, Weight: 8}},
+			map[string]float64{"[::1]:2": least, "[::1]:3": 2}},
+		{"the best priority", []*net.SRV{{Target: "a.test.", Port: 1, Priority: 5}, {Target: "b.test.", Port: 2, Priority: 1}},
+			map[string]float64{"[::1]:2": 0}},
+		{"two ports of one host", []*net.SRV{{Target: "b.test.", Port: 2}, {Target: "b.test.", Port: 3}, {Target: "b.test.", Port: 3}},
+			map[string]float64{"[::1]:2": 0, "[::1]:3": 0}},
+		{"a host that does not exist", []*net.SRV{{Target: "gone.test.", Port: 1}, {Target: "b.test.", Port: 2}},
+			map[string]float64{"[::1]:2": 0}},
+		{"no service there", []*net.SRV{{Target: ".", Port: 1}}, nil},
+		{"port 0", []*net.SRV{{Target: "b.test."}}, nil},
+		{"too many", slices.Repeat([]*net.SRV{{Target: "b.test.", Port: 2}}, maxSRVRecords+1), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dns := &fakeDNS{records: c.records, hosts: twoHosts}
+			found, err := (&srvName{name: "_http._tcp.test"}).lookup(t.Context(), dns.options())
+			if (err == nil) != (c.want != nil) || len(found) != len(c.want) {
+				t.Fatalf("%+v, %v", found, err)
+			}
+			for _, e := range found {
+				if want, known := c.want[e.address]; !known || math.Abs(e.weight-want) > 1e-9 || e.key != e.address {
+					t.Errorf("%+v", e)
+				}
+			}
+		})
+	}
+}
+
+// A host whose look-up fails keeps its addresses, for as long as the records name it.
+func TestLookupSRVHostFails(t *testing.T) {
+	dns := &fakeDNS{
+		records: []*net.SRV{{Target: "a.test.", Port: 1}, {Target: "b.test.", Port: 1}},
+		hosts:   map[string][]string{"a.test.": {"10.0.0.1"}, "b.test.": {"10.0.0.2"}}, errs: map[string]error{},
+	}
+	name, o := &srvName{name: "_http._tcp.test"}, dns.options()
+	addresses := func() (out []string) {
+		t.Helper()
+		found, err := name.lookup(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range found {
+			out = append(out, e.address)
+		}
+		return out
+	}
+	both := []string{"10.0.0.1:1", "10.0.0.2:1"}
+	if got := addresses(); !slices.Equal(got, both) {
+		t.Fatal(got)
+	}
+	dns.errs["a.test."] = errors.New("the server does not answer")
+	dns.hosts["b.test."] = []string{"10.0.0.3"}
+	if got := addresses(); !slices.Equal(got, []string{"10.0.0.1:1", "10.0.0.3:1"}) {
+		t.Errorf("a host failed: %q", got)
+	}
+	dns.records = dns.records[1:]
+	if got := addresses(); !slices.Equal(got, []string{"10.0.0.3:1"}) {
+		t.Errorf("a record went away: %q", got)
+	}
+}
+
+// Every record is an upstream of its own, and the name keeps them while it does not resolve.
+func TestResolveSRV(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	dns := &fakeDNS{
+		records: []*net.SRV{{Target: "a.test.", Port: 8001, Weight: 1}, {Target: "a.test.", Port: 8002, Weight: 3}},
+		hosts:   map[string][]string{"a.test.": {"127.0.0.1"}},
+	}
+	s := newTestSet(t, *dns.options())
+	defer s.Close(t.Context())
+	resolve, err := config.ParseResolve("srv:_http._tcp.vllm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := config.Upstream{Name: "a", URL: "http://vllm:7", Resolve: resolve, Weight: 4}
+	plan, err := s.Plan([]config.Upstream{spec}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ups := plan.Upstream("a")
+	if len(ups) != 2 || ups[0].Label() != "a@127.0.0.1:8001" || ups[1].Label() != "a@127.0.0.1:8002" {
+		t.Fatalf("%d upstreams", len(ups))
+	}
+	for i, u := range ups {
+		st := u.settings.Load()
+		if o := st.transport.options; o.URL != "http://127.0.0.1:800"+string('1'+rune(i)) || o.Host != "vllm:7" {
+			t.Errorf("%s is asked at %s as %s", u.Label(), o.URL, o.Host)
+		}
+		if want := []float64{2, 6}[i]; st.weight != want {
+			t.Errorf("%s has the weight %v", u.Label(), st.weight)
+		}
+	}
+	d := plan.discoveries["srv _http._tcp.vllm"]
+	dns.records[0].Weight = 3
+	if !d.lookup(t.Context(), s) {
+		t.Error("another weight is no change")
+	}
+	dns.err = errors.New("no such name")
+	if d.lookup(t.Context(), s) || len(d.current) != 2 {
+		t.Error("a name that does not resolve changed the endpoints")
+	}
+}
