@@ -38,7 +38,7 @@
 //	proxy/edge.go Edge.Serve                            accept       one accept; accepting starts again
 //	proxy/edge.go Edge.Serve                            reload       one reload; started again
 //	proxy/edge.go Edge.Serve                            history      one second of the page's history; started again
-//	proxy/reload/triggers.go Reloader.Run               reload       one reload
+//	proxy/reload/triggers.go Reloader.start             reload       one reload
 //	proxy/reload/reloader.go Reloader.attempt           reload       one reload, which says so
 //	proxy/reload/triggers.go Reloader.OnChange          reload       one SIGHUP; started again
 //	proxy/reload/triggers.go Reloader.OnChange          files        one look at the files; started again

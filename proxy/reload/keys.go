@@ -25,7 +25,9 @@ var errSuperseded = errors.New("the files have changed again meanwhile")
 func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
-	r.awaited.Store(false)
+	if q.onRead != nil {
+		q.onRead()
+	}
 	if r.opts.Load == nil {
 		return nil, errors.New("this edge was started without a configuration file")
 	}
@@ -58,7 +60,11 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	if q.DryRun {
 		return f, nil
 	}
-	f.keys.FileNumber = r.filesRead.Add(1)
+	if r.newest == nil || !r.newest.Same(next) {
+		r.newest = next
+		r.filesRead.Add(1)
+	}
+	f.keys.FileNumber = r.filesRead.Load()
 	if res.KeysInForce {
 		r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
 			ahead, bad := f.keys.AheadOf(running, next)

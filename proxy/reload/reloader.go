@@ -59,14 +59,16 @@ type Reloader struct {
 	opts     Options
 	current  atomic.Pointer[snapshot.Snapshot]
 	versions versions
-	triggers chan string // at most one trigger that waits
-	last     atomic.Pointer[Result]
-	counters counters
-	profiles *engine.Profiles // of the running configuration; held by reloading
+	triggers chan string // at most one trigger that waits to read the files
+	// newAddresses holds at most one trigger of SourceAddresses.
+	newAddresses chan string
+	last         atomic.Pointer[Result]
+	counters     counters
+	profiles     *engine.Profiles // of the running configuration; held by reloading
 
 	reading   sync.Mutex    // held while a file is read and its keys come into force
-	awaited   atomic.Bool   // a triggered reload waits to read the files
-	filesRead atomic.Uint64 // valid files that were read
+	newest    *config.File  // of the valid files that were read; held by reading
+	filesRead atomic.Uint64 // valid files that were read and differ from the one before
 	reloading sync.Mutex    // held while the rest of a file is judged and comes into force
 	swapping  sync.Mutex    // held while one snapshot replaces another
 }
@@ -80,7 +82,7 @@ func New(o Options) *Reloader {
 		return o.Metrics.NewCounter(`penstock_reloads_total{result="` + result + `"}`)
 	}
 	return &Reloader{
-		opts: o, triggers: make(chan string, 1),
+		opts: o, triggers: make(chan string, 1), newAddresses: make(chan string, 1),
 		counters: counters{
 			ok: count("ok"), refused: count("bad"), keysOnly: count("keys_only"),
 			unchanged: count("unchanged"),

@@ -20,6 +20,8 @@ type Request struct {
 	// Candidate is the text of another file, for a dry run; nil: the file that the edge was started
 	// with.
 	Candidate []byte
+
+	onRead func() // called when it begins to read the files; may be nil
 }
 
 // Result is how one reload ended. It holds names of settings and problems of the file, and no

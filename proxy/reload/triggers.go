@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -12,34 +13,51 @@ import (
 )
 
 // Trigger asks for a reload and returns at once. Triggers that come while one is waiting are merged
-// with it; a trigger during a reload causes another one after it, so the newest file is always
+// with it; a trigger after the files were read causes another reload, so the newest file is always
 // read. It may be called from any goroutine.
 func (r *Reloader) Trigger(source string) {
+	waiting := r.triggers
+	if source == SourceAddresses { // it reads no file, so it cannot stand for one that does
+		waiting = r.newAddresses
+	}
 	select {
-	case r.triggers <- source:
-	default: // one waits already, and its reload will read the newest file
+	case waiting <- source:
+	default: // one waits already, and its reload will see what this one would
 	}
 }
 
 // Run takes triggers until ctx ends. Each reload has its own goroutine: the keys of a file must not
-// wait for another reload that waits for names or engines. A trigger that finds a reload which has
-// not read the files yet is merged with it, or signals that come faster than files are read would
-// pile up.
+// wait for another reload that waits for names or engines. The next trigger is taken when the
+// reload of the one before begins to read the files, so at most one waits for them, however fast
+// signals come.
 func (r *Reloader) Run(ctx context.Context) {
 	for {
 		select {
 		case source := <-r.triggers:
-			if source != SourceAddresses && r.awaited.Swap(true) {
-				continue
-			}
-			go r.opts.Guard.Once(guard.Reload, func() {
-				defer r.awaited.Store(false)
-				r.Reload(Request{Source: source})
-			})
+			reads := make(chan struct{})
+			begins := sync.OnceFunc(func() { close(reads) })
+			r.start(Request{Source: source, onRead: func() {
+				select {
+				case <-r.triggers: // it came before the files are read, so this reload is its own
+				default:
+				}
+				begins()
+			}}, begins)
+			<-reads
+		case source := <-r.newAddresses:
+			r.start(Request{Source: source}, func() {})
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// start runs one reload and then ended, which is called after a panic of it, too.
+func (r *Reloader) start(q Request, ended func()) {
+	go r.opts.Guard.Once(guard.Reload, func() {
+		defer ended()
+		r.Reload(q)
+	})
 }
 
 // watchInterval is how often files are looked at when no event reports a change, as for a file that

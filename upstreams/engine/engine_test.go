@@ -330,3 +330,11 @@ func TestBundledProfiles(t *testing.T) {
 		}
 	}
 }
+
+// TestKnownIsReadOnce: each reload asks what profiles there are, and must not read them again.
+func TestKnownIsReadOnce(t *testing.T) {
+	Known()
+	if n := testing.AllocsPerRun(10, func() { Known() }); n > 0 {
+		t.Errorf("Known allocates %v times", n)
+	}
+}

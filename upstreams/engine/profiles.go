@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"penstock/config"
 )
@@ -96,8 +97,9 @@ func Names(user []config.Engine) []string {
 	return slices.Compact(names)
 }
 
-// Known returns what a configuration may name and does not define itself.
-func Known() config.Known {
+// Known returns what a configuration may name and does not define itself. Each reading of the
+// configuration asks for it, so it is made once.
+var Known = sync.OnceValue(func() config.Known {
 	k := config.Known{Engines: Names(nil)}
 	profiles, err := LoadProfiles(nil)
 	if err != nil {
@@ -109,7 +111,7 @@ func Known() config.Known {
 		}
 	}
 	return k
-}
+})
 
 // bundledSpecs parses the embedded files. They are part of the program, so an error is a mistake
 // in it.

@@ -1,0 +1,195 @@
+package reload
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/auth"
+	"penstock/proxy/guard"
+	"penstock/proxy/limit"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// reloads is a Reloader whose steps the test holds up: each receives from its channel, which is
+// closed where the test lets it pass.
+type reloads struct {
+	*Reloader
+	t      *testing.T
+	texts  chan string   // what the file says, one a reading
+	read   chan struct{} // gets one for each reading that has begun
+	commit chan struct{} // gets one for each commit that has begun
+	goOn   chan struct{} // a commit waits for it
+}
+
+// variant is the text of file n. They differ in a setting that is neither a key nor a model.
+func variant(n int) string {
+	return fmt.Sprintf(`
+auth: none
+cors: { origins: ["https://%d.example"] }
+upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim }]
+models: [{ id: m, deployments: [{ upstream: up }] }]
+`, n)
+}
+
+func parse(t *testing.T, text string) *config.File {
+	t.Helper()
+	f, problems := config.ParseValid("penstock.yaml", []byte(text), engine.Known())
+	if f == nil {
+		t.Fatal(problems)
+	}
+	return f
+}
+
+func newReloads(t *testing.T) *reloads {
+	t.Helper()
+	set, err := upstreams.NewSet(upstreams.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := set.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &reloads{
+		t: t, texts: make(chan string, 100), read: make(chan struct{}, 100), commit: make(chan struct{}, 100),
+		goOn: make(chan struct{}),
+	}
+	begun := time.Now()
+	started := false
+	r.Reloader = New(Options{
+		Log: zap.NewNop(), Guard: guard.New(), Metrics: metrics.NewSet(), Set: set, Started: begun,
+		Keys: limit.NewKeys(16, begun), Queues: limit.NewQueues(), Public: "127.0.0.1:1",
+		Draining: func() bool { return false },
+		Load: func() (*config.File, config.Problems) {
+			r.read <- struct{}{}
+			return config.ParseValid("penstock.yaml", []byte(<-r.texts), engine.Known())
+		},
+		OnCommit: func(*config.File, bool) {
+			if started {
+				r.commit <- struct{}{}
+				<-r.goOn
+			}
+		},
+		OnSwap: func(*config.File, bool) {}, OnRevoke: func(*auth.Ring) {},
+	})
+	if err := r.Start(parse(t, variant(0))); err != nil {
+		t.Fatal(err)
+	}
+	started = true
+	return r
+}
+
+// run takes triggers until the test ends.
+func (r *reloads) run() {
+	ctx, stop := context.WithCancel(r.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Run(ctx)
+	}()
+	r.t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+}
+
+// TestSameFileReadAgain: an operator's reload is not put off by other reloads that read the same
+// file, or signals that come as fast as files are read would put it off without an end.
+func TestSameFileReadAgain(t *testing.T) {
+	r := newReloads(t)
+	results := make(chan *Result, 4)
+	begin := func(source, text string) {
+		go func() { results <- r.Reload(Request{Source: source}) }()
+		<-r.read
+		r.texts <- text
+	}
+	begin(sourceFile, variant(1))
+	<-r.commit // the others wait for it, and have read their file when the next begins to read its own
+	begin(SourceRequest, variant(2))
+	begin(sourceSignal, variant(2))
+	begin(sourceFile, variant(2))
+	close(r.goOn)
+	for range 4 {
+		select {
+		case res := <-results:
+			if !res.OK {
+				t.Errorf("the reload by %s: %v", res.Source, res.Problems)
+			}
+		case <-r.read:
+			t.Fatal("the files were read again, although they had not changed")
+		}
+	}
+	if got := r.Running().Version; got != 3 {
+		t.Errorf("version %d runs, want 3", got)
+	}
+}
+
+// TestNewerFileReadMeanwhile: an operator's reload that waits while a newer file is read gives the
+// result of the newest one.
+func TestNewerFileReadMeanwhile(t *testing.T) {
+	r := newReloads(t)
+	results := make(chan *Result, 4)
+	begin := func(source, text string) {
+		go func() { results <- r.Reload(Request{Source: source}) }()
+		<-r.read
+		r.texts <- text
+	}
+	begin(sourceFile, variant(1))
+	<-r.commit
+	begin(SourceRequest, variant(2))
+	begin(sourceSignal, variant(3))
+	begin(sourceSignal, variant(3)) // the one before has read its file now
+	close(r.goOn)
+	<-r.read // the operator's
+	r.texts <- variant(3)
+	for (<-results).Source != SourceRequest {
+	}
+	if got := r.Running().Config.CORS.Origins[0]; got != "https://3.example" {
+		t.Errorf("%s runs when the operator's reload has ended", got)
+	}
+}
+
+// TestTriggersMerge: however many triggers come while the files are read, one more reading follows.
+func TestTriggersMerge(t *testing.T) {
+	r := newReloads(t)
+	close(r.goOn)
+	r.run()
+	r.Trigger(sourceSignal)
+	<-r.read
+	for range 50 {
+		r.Trigger(sourceSignal)
+		time.Sleep(time.Millisecond) // time to take each one, which must not happen
+	}
+	r.texts <- variant(1)
+	<-r.read // has taken all 50
+	for range cap(r.texts) - 1 {
+		r.texts <- variant(2)
+	}
+	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // readings are served in their order
+		t.Error(res.Problems)
+	}
+	if further := len(r.read); further != 1 {
+		t.Errorf("the files were read %d times after 50 triggers, want once, and once for the operator", 1+further)
+	}
+}
+
+// TestAddressesBesideFile: new addresses come into use although a reload of the file, which has not
+// changed, was triggered at the same time.
+func TestAddressesBesideFile(t *testing.T) {
+	r := newReloads(t)
+	r.texts <- variant(0)
+	r.Trigger(sourceSignal)
+	r.Trigger(SourceAddresses)
+	close(r.goOn)
+	r.run()
+	<-r.read
+	<-r.commit
+}
