@@ -109,6 +109,7 @@ tracing: { otlp: "http://h:4318" }
 limits: { header: 1KiB }
 timeouts: { client_header: 1s, client_idle: 1s }
 fleet: { lost: open, store: { url: "redis://h" } }
+ledger: usage.ledger
 `)
 	got := Diff(old, next)
 	if len(got) != len(restartOnly) {

@@ -23,6 +23,7 @@ type File struct {
 	Responses Responses  `yaml:"responses"`
 	Images    Images     `yaml:"images"`
 	Fleet     Fleet      `yaml:"fleet"`
+	Ledger    Ledger     `yaml:"ledger"`
 	Seal      Seal       `yaml:"seal"`
 	KeysFile  string     `yaml:"keys_file"` // its keys are appended to Keys; joined with the file's folder
 	Keys      []Key      `yaml:"keys"`

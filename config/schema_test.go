@@ -119,6 +119,8 @@ func (g generator) value(v reflect.Value, path string) map[string]any {
 		one := map[string]any{"type": "string", "pattern": `^sha256:[0-9A-Fa-f]{64}$|` + reference}
 		entry := g.structure(reflect.ValueOf(KeyHash{}), path)
 		return map[string]any{"anyOf": []any{one, map[string]any{"type": "array", "items": map[string]any{"anyOf": []any{one, entry}}}}}
+	case Ledger:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "string"}, g.structure(v, path)}}
 	case Concurrency:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 1}, g.structure(v, path)}}
 	}
@@ -173,7 +175,7 @@ func (g generator) scalar(v reflect.Value, path string) map[string]any {
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, name := range []string{"schema.go", "engine.go"} {
+	for _, name := range []string{"schema.go", "engine.go", "ledger.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -37,6 +37,7 @@ func (c processChecks) all() {
 	c.server()
 	c.access()
 	c.fleet()
+	c.ledger()
 	c.seal()
 }
 

@@ -18,6 +18,7 @@ import (
 	"penstock/proxy/endpoint"
 	"penstock/proxy/fleet"
 	"penstock/proxy/guard"
+	"penstock/proxy/ledger"
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
@@ -45,7 +46,8 @@ type Edge struct {
 	server   *fasthttp.Server
 	admin    *admin.Server // nil without an admin listener
 	ending   *ending
-	fleet    *fleet.Fleet // nil where it shares nothing with other edges
+	fleet    *fleet.Fleet   // nil where it shares nothing with other edges
+	ledger   *ledger.Ledger // nil without one
 
 	websockets *websocket.Carrier
 }
@@ -71,6 +73,9 @@ func New(o Options) (*Edge, error) {
 		return nil, err
 	}
 	if e.services, err = e.newServices(started); err != nil {
+		return nil, err
+	}
+	if e.ledger, err = e.openLedger(c); err != nil {
 		return nil, err
 	}
 	e.ending = newEnding(&o, e.services.Calls.InFlight)
@@ -197,8 +202,9 @@ func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
 	go e.guard.Loop(work.Done(), guard.Reload, func() { e.reloads.Run(work) })
-	leave := e.share()
+	leave, endLedger := e.share(), e.keepLedger()
 	defer leave()
+	defer endLedger()
 	go e.guard.Loop(work.Done(), guard.History, func() { e.tick(work) })
 	failed := make(chan error, 1)
 	go e.guard.Loop(work.Done(), guard.Accept, func() {

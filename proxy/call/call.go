@@ -168,7 +168,11 @@ func (c *Call) charge() {
 	if c.ep.Local == nil { // a count of a prompt is none of its tokens
 		c.tokens.estimate(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attempts() > 0)
 	}
-	c.rates.held.Settle(int64(c.tokens.usage.Prompt+c.tokens.usage.Completion), c.times.ended())
+	u := &c.tokens.usage
+	if m := c.config.model; m != nil {
+		c.record.Spend = m.Price.Of(u.Prompt, u.Cached, u.Completion)
+	}
+	c.rates.held.Settle(int64(u.Prompt+u.Completion), c.times.ended())
 }
 
 // account counts and logs the call.

@@ -15,6 +15,7 @@ var allowed = map[string]struct {
 	never         string
 }{
 	"config":              {ours: "config/strictyaml config/suggest", never: "net/http log"},
+	"config/money":        {never: "net os log time"},
 	"config/filewatch":    {modules: "github.com/fsnotify/fsnotify", never: "net log"},
 	"config/strictyaml":   {ours: "config/suggest", modules: "github.com/goccy/go-yaml/...", never: "net log"},
 	"config/suggest":      {never: "net os log time"},
@@ -31,7 +32,8 @@ var allowed = map[string]struct {
 	"proxy/limit":         {ours: "config routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
 	"proxy/guard":         {modules: "go.uber.org/zap/...", never: "net os log"},
 	"proxy/listen":        {ours: "upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket proxy/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
-	"proxy/observe":       {ours: "config proxy/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/...", never: "net log"},
+	"proxy/ledger":        {ours: "proxy/observe", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net/http log"},
+	"proxy/observe":       {ours: "config config/money proxy/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/...", never: "net log"},
 	"proxy/catalog":       {ours: "config routing translate/apierr translate/chat upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
 	"proxy/browser":       {ours: "config translate/apierr upstreams/http1/httptoken", modules: "github.com/valyala/fasthttp", never: "log"},
 	"proxy/build":         {never: "net os log"},
@@ -51,7 +53,7 @@ var allowed = map[string]struct {
 	"proxy/attempt":       {ours: "config routing upstreams upstreams/http1 upstreams/progress translate/... proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/observe proxy/snapshot", never: "net log"},
 	"proxy/call":          {ours: "config routing upstreams upstreams/engine upstreams/http1 translate/... proxy/attempt proxy/auth proxy/body proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/listen proxy/observe proxy/poison proxy/resume proxy/snapshot proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/resume":        {ours: "translate/... proxy/endpoint proxy/limit", never: "net os log time"},
-	"proxy/snapshot":      {ours: "config routing upstreams upstreams/engine translate/chat translate/seal proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
+	"proxy/snapshot":      {ours: "config config/money routing upstreams upstreams/engine translate/chat translate/seal proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/websocket":     {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/auth proxy/body proxy/browser proxy/call proxy/endpoint proxy/guard proxy/limit proxy/listen proxy/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: what the library takes for a request
 	"proxy/status":        {ours: "routing upstreams proxy/fleet proxy/observe proxy/plaintext", never: "net log"},
 	"translate/seal":      {never: "net os log time"},

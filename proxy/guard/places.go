@@ -29,11 +29,13 @@ const (
 	Watchdog   = "watchdog"
 	Shutdown   = "shutdown"
 	Fleet      = "fleet"
+	Ledger     = "ledger"
 )
 
 var places = []string{
 	Handler, Admin, Connection, Stream, WebSocket, End, StatusPage, Accept, Clients, Linger, Probe, Stall,
-	Generation, Addresses, Names, Engines, Wake, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown, Fleet,
+	Generation, Addresses, Names, Engines, Wake, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
+	Fleet, Ledger,
 }
 
 // Places returns every place, in a fixed order.

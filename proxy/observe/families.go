@@ -50,6 +50,10 @@ var families = []Family{
 	{"penstock_fleet_messages_total", Counter, "Messages to the fleet's store, by result."},
 	{"penstock_fleet_alone_total", Counter, "Decisions about a key's limits that were made without the fleet's store."},
 
+	{"penstock_ledger_writes_total", Counter, "Rounds in which usage was written to the ledger, by result: ok, error. With an error it waits in memory and is written later."},
+	{"penstock_ledger_unsaved_seconds", Gauge, "How long usage has been waiting to be written to the ledger: what a killed edge would lose."},
+	{"penstock_ledger_bad_lines_total", Counter, "Lines of the ledger that did not fit their checksum when it was read, and were left out."},
+
 	{"penstock_model_ready", Gauge, "1 when some upstream that is up serves the model."},
 	{"penstock_model_idle_seconds", Gauge, "How long the model has had no call, since the start where it had none: what a scaler that stops engines goes by. 0 while one runs or waits."},
 	{"penstock_model_queue_waiting", Gauge, "Calls that wait for a slot of the model."},

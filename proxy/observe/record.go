@@ -1,6 +1,10 @@
 package observe
 
-import "time"
+import (
+	"time"
+
+	"penstock/config/money"
+)
 
 // Outcome is how a call ended, for the metrics' label and the log.
 type Outcome string
@@ -61,6 +65,7 @@ type Record struct {
 	CompletionTokens int
 	CachedTokens     int  // of PromptTokens
 	TokensEstimated  bool // the engine reported none
+	Spend            money.Amount
 	Committed        bool // bytes of a stream had been sent
 
 	Queue        time.Duration // waiting for a slot

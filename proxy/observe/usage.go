@@ -5,33 +5,39 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"penstock/config/money"
 )
 
 // What usage keeps: as many pairs of a key and a model as usagePairs, each with its last usageDays
-// days. What does not fit is booked under usageOther, so that the sums stay right.
+// days: this month and the one before. What does not fit is booked under usageOther, so that the
+// sums stay right.
 const (
 	usagePairs = 10_000
-	usageDays  = 31
+	usageDays  = 62
 	usageOther = "(other)"
 )
 
 // Usage counts calls and tokens by key and model, since the start and by day (UTC), for chargeback.
 // Its methods may be called from any goroutine.
 type Usage struct {
-	mu    sync.Mutex // held to add a pair
+	mu    sync.Mutex // held to add a pair, and for since
+	since time.Time
 	pairs table[usagePair, *usageCell]
 }
 
 type usagePair struct{ key, model string }
 
 type usageCell struct {
-	mu    sync.Mutex
-	total Amount
-	days  []usageDay // ascending
+	mu      sync.Mutex
+	total   Amount
+	changed bool       // one of the days has
+	days    []usageDay // ascending
 }
 
 type usageDay struct {
-	day int64 // since 1970
+	day     int64 // since 1970
+	changed bool  // since the last Changed
 	Amount
 }
 
@@ -42,14 +48,21 @@ type Amount struct {
 	Cached     uint64 `json:"cached_tokens"` // of prompt_tokens
 	Completion uint64 `json:"completion_tokens"`
 	Estimated  uint64 `json:"estimated_calls"` // calls whose tokens the engine did not report
+	// Spend is what they cost by the models' pricing.
+	Spend money.Amount `json:"spend,omitzero"`
 }
 
-func (a *Amount) add(b Amount) {
+// Tokens returns what budgets count.
+func (a *Amount) Tokens() int64 { return int64(a.Prompt + a.Completion) }
+
+// Add adds b.
+func (a *Amount) Add(b Amount) {
 	a.Calls += b.Calls
 	a.Prompt += b.Prompt
 	a.Cached += b.Cached
 	a.Completion += b.Completion
 	a.Estimated += b.Estimated
+	a.Spend = a.Spend.Plus(b.Spend)
 }
 
 // add books a call that an engine worked on. Refusals are nobody's usage.
@@ -59,12 +72,12 @@ func (u *Usage) add(r *Record, now time.Time) {
 	}
 	a := Amount{
 		Calls: 1, Prompt: uint64(max(0, r.PromptTokens)), Cached: uint64(max(0, r.CachedTokens)),
-		Completion: uint64(max(0, r.CompletionTokens)),
+		Completion: uint64(max(0, r.CompletionTokens)), Spend: r.Spend,
 	}
 	if r.TokensEstimated {
 		a.Estimated = 1
 	}
-	u.cell(usagePair{r.Key, r.Model}).add(a, now.Unix()/(24*3600))
+	u.cell(usagePair{r.Key, r.Model}).add(a, DayOf(now))
 }
 
 func (u *Usage) cell(p usagePair) *usageCell {
@@ -87,14 +100,16 @@ func (u *Usage) cell(p usagePair) *usageCell {
 func (c *usageCell) add(a Amount, day int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.total.add(a)
+	c.total.Add(a)
 	if n := len(c.days); n == 0 || c.days[n-1].day < day {
 		if n == usageDays {
 			c.days = slices.Delete(c.days, 0, 1)
 		}
 		c.days = append(c.days, usageDay{day: day})
 	}
-	c.days[len(c.days)-1].Amount.add(a) // a clock that was set back books on the newest day
+	d := &c.days[len(c.days)-1] // a clock that was set back books on the newest day
+	d.Amount.Add(a)
+	c.changed, d.changed = true, true
 }
 
 // UsageReport is the whole account.
@@ -116,7 +131,7 @@ type KeyUsage struct {
 type ModelUsage struct {
 	Model string `json:"model"`
 	Total Amount `json:"total"`
-	Days  []Day  `json:"days"` // oldest first, days without calls left out, 31 at most
+	Days  []Day  `json:"days"` // oldest first, days without calls left out, 62 at most
 }
 
 // Day is what was used on one day, in UTC.
@@ -125,25 +140,39 @@ type Day struct {
 	Amount
 }
 
-// Report returns the account, ordered by key and model.
+// Report returns the account, ordered by key and model. It begins at since, or with the ledger that
+// was restored.
 func (u *Usage) Report(since, now time.Time) *UsageReport {
+	u.mu.Lock()
+	if !u.since.IsZero() && u.since.Before(since) {
+		since = u.since
+	}
+	u.mu.Unlock()
 	out := &UsageReport{Since: since, Now: now, Keys: []KeyUsage{}}
 	for p, c := range u.pairs.all() {
-		at := slices.IndexFunc(out.Keys, func(k KeyUsage) bool { return k.Key == p.key })
-		if at < 0 {
-			out.Keys = append(out.Keys, KeyUsage{Key: p.key})
-			at = len(out.Keys) - 1
-		}
-		k, m := &out.Keys[at], c.read(p.model)
-		k.Models = append(k.Models, m)
-		k.Total.add(m.Total)
-		out.Total.add(m.Total)
+		out.add(p.key, c.read(p.model))
 	}
-	slices.SortFunc(out.Keys, func(a, b KeyUsage) int { return cmp.Compare(a.Key, b.Key) })
-	for i := range out.Keys {
-		slices.SortFunc(out.Keys[i].Models, func(a, b ModelUsage) int { return cmp.Compare(a.Model, b.Model) })
-	}
+	out.sort()
 	return out
+}
+
+func (r *UsageReport) add(key string, m ModelUsage) {
+	at := slices.IndexFunc(r.Keys, func(k KeyUsage) bool { return k.Key == key })
+	if at < 0 {
+		r.Keys = append(r.Keys, KeyUsage{Key: key})
+		at = len(r.Keys) - 1
+	}
+	k := &r.Keys[at]
+	k.Models = append(k.Models, m)
+	k.Total.Add(m.Total)
+	r.Total.Add(m.Total)
+}
+
+func (r *UsageReport) sort() {
+	slices.SortFunc(r.Keys, func(a, b KeyUsage) int { return cmp.Compare(a.Key, b.Key) })
+	for i := range r.Keys {
+		slices.SortFunc(r.Keys[i].Models, func(a, b ModelUsage) int { return cmp.Compare(a.Model, b.Model) })
+	}
 }
 
 func (c *usageCell) read(model string) ModelUsage {
@@ -151,7 +180,7 @@ func (c *usageCell) read(model string) ModelUsage {
 	defer c.mu.Unlock()
 	m := ModelUsage{Model: model, Total: c.total}
 	for _, d := range c.days {
-		m.Days = append(m.Days, Day{time.Unix(d.day*24*3600, 0).UTC().Format(time.DateOnly), d.Amount})
+		m.Days = append(m.Days, Day{FormatDay(d.day), d.Amount})
 	}
 	return m
 }

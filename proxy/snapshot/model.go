@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/config/money"
 	"penstock/proxy/limit"
 	"penstock/routing"
 	"penstock/translate/chat"
@@ -20,6 +21,7 @@ type Model struct {
 	lowered   chat.ModelRules // Rules, for the dialects that lower an effort
 	endpoints []string
 	Queue     *limit.Queue // nil: a full pool is refused at once
+	Price     money.Price
 }
 
 // Crowded reports whether calls wait for the model already: a new call must not overtake them.
@@ -52,6 +54,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *limit.
 		Config: m, Route: route, Rules: limits, lowered: lowered,
 		Clocks:    m.Timeouts.Over(f.Timeouts),
 		Queue:     queueOf(m, queues),
+		Price:     money.PriceOf(m.Pricing),
 		endpoints: m.Endpoints(),
 	}
 }

@@ -1,0 +1,123 @@
+// Package money counts exact decimal amounts: prices, and what calls cost.
+package money
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// Amount is an exact decimal amount of the currency that the file's prices are in: Micros
+// millionths of it, and Picos millionths of one of those, below a million.
+type Amount struct {
+	Micros int64
+	Picos  int32
+}
+
+const million = 1_000_000
+
+// most bounds amounts in a file, far above any budget.
+const most = 1e12
+
+// Parse parses a decimal amount such as 100, 100.00 or 0.075, of at most six decimals.
+func Parse(s string) (Amount, error) {
+	whole, rest, _ := strings.Cut(s, ".")
+	digits := func(s string) bool { return strings.Trim(s, "0123456789") == "" }
+	switch {
+	case whole == "" || !digits(whole) || !digits(rest) || strings.HasSuffix(s, "."):
+		return Amount{}, fmt.Errorf("%q is not an amount: write a decimal number such as 100.00", s)
+	case len(rest) > 6:
+		return Amount{}, fmt.Errorf("%q has more than six decimals", s)
+	}
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || n > most {
+		return Amount{}, fmt.Errorf("%q is too much: at most %d", s, int64(most))
+	}
+	part, _ := strconv.ParseInt((rest + "000000")[:6], 10, 64)
+	return Amount{Micros: n*million + part}, nil
+}
+
+// Zero reports whether it is nothing.
+func (a Amount) Zero() bool { return a == Amount{} }
+
+// Plus returns the sum.
+func (a Amount) Plus(n Amount) Amount {
+	picos := a.Picos + n.Picos
+	return Amount{a.Micros + n.Micros + int64(picos/million), picos % million}
+}
+
+// Minus returns the difference; n is not more than a.
+func (a Amount) Minus(n Amount) Amount {
+	if a.Picos < n.Picos {
+		a.Micros, a.Picos = a.Micros-1, a.Picos+million
+	}
+	return Amount{a.Micros - n.Micros, a.Picos - n.Picos}
+}
+
+// String returns the shortest decimal form: 12, 12.5, 0.000000123456.
+func (a Amount) String() string {
+	s := fmt.Sprintf("%d.%06d%06d", a.Micros/million, a.Micros%million, a.Picos)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// MarshalText writes it as String does.
+func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (a *Amount) UnmarshalText(b []byte) error {
+	whole, rest, _ := strings.Cut(string(b), ".")
+	if len(rest) > 12 {
+		return fmt.Errorf("%q has more than twelve decimals", b)
+	}
+	rest = (rest + "000000000000")[:12]
+	above, err := Parse(whole + "." + rest[:6])
+	if err != nil {
+		return err
+	}
+	picos, err := strconv.ParseUint(rest[6:], 10, 31)
+	*a = Amount{above.Micros, int32(picos)}
+	return err
+}
+
+// UnmarshalYAML implements the decoder's interface.
+func (a *Amount) UnmarshalYAML(b []byte) (err error) {
+	*a, err = Parse(strings.Trim(strings.TrimSpace(string(b)), `"'`))
+	return err
+}
+
+// Price is what the tokens of a model cost, in millionths of the currency for a million tokens.
+type Price struct{ Input, Cached, Output int64 }
+
+// PriceOf reads what a model's pricing says of tokens: input, cached_input (by default as input)
+// and output, for a million of them. What says nothing of it is free.
+func PriceOf(pricing map[string]any) (p Price) {
+	read := func(name string, otherwise int64) int64 {
+		if amount, err := Parse(fmt.Sprint(pricing[name])); err == nil {
+			return amount.Micros
+		}
+		return otherwise
+	}
+	p.Input = read("input", 0)
+	p.Cached, p.Output = read("cached_input", p.Input), read("output", 0)
+	return p
+}
+
+// Of returns what a call costs; cached are part of prompt.
+func (p Price) Of(prompt, cached, completion int) Amount {
+	cached = min(max(cached, 0), max(prompt, 0))
+	return cost(p.Input, prompt-cached).Plus(cost(p.Cached, cached)).Plus(cost(p.Output, completion))
+}
+
+// cost is the price of n tokens.
+func cost(price int64, n int) Amount {
+	if price <= 0 || n <= 0 {
+		return Amount{}
+	}
+	hi, lo := bits.Mul64(uint64(price), uint64(n))
+	if hi >= million {
+		return Amount{Micros: most} // no engine counts so many
+	}
+	micros, picos := bits.Div64(hi, lo, million)
+	return Amount{int64(min(micros, most*1000)), int32(picos)}
+}

@@ -1,0 +1,26 @@
+// Package ledger makes the usage of keys and models durable, and hands it on.
+//
+// Usage counts in memory (proxy/observe). Once a second the ledger takes the rows that have changed
+// and writes them down. A row is what one key used of one model on one day, all of it and not a
+// difference. So a row may be written twice, lost or overtaken: the next one of its day says the
+// same and more, nothing is counted twice, and sums are made by who reads.
+//
+// # The file
+//
+// Lines of a checksum and a JSON object: first who wrote it, then rows. Of the rows of one day the
+// last one counts. They are appended and synced off the path of requests. When the file has grown
+// much, at the start and when the day changes, it is written anew beside itself with one row each
+// and put in its place. A start reads all of it. A last line that was cut is cut off; a line that
+// does not fit its checksum is left out and reported.
+//
+// A disk that is full or cannot be written costs no call anything: rows wait in memory, the state
+// is logged once, counted and shown, and the rows are written when that is possible again.
+//
+// One edge writes a ledger: a lock beside it refuses a second one. An edge that takes over the
+// ports of another (--share-port) waits for the lock instead, and adds what is in the file to what
+// it has counted itself.
+//
+// # Retention
+//
+// A row holds configured names and numbers. Nothing that a client has sent is in it.
+package ledger

@@ -1,0 +1,157 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"penstock/proxy/observe"
+)
+
+// LockedError is the error of a ledger that another edge writes.
+type LockedError struct{ Path string }
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("ledger: another edge writes %s: give each edge a ledger of its own", e.Path)
+}
+
+// file is the ledger on the disk. One goroutine uses it.
+type file struct {
+	path   string
+	lock   *os.File
+	f      *os.File // nil until it was opened
+	header header
+	size   int64 // all of it whole lines
+	small  int64 // the size after it was last written anew
+}
+
+// growth is how much a file may grow before it is written anew: this, and to four times its size.
+const growth = 16 << 20
+
+// open takes the lock and reads the ledger. It makes nothing but the lock.
+func (f *file) open() (content, error) {
+	if err := f.takeLock(); err != nil {
+		return content{}, err
+	}
+	in, err := os.Open(f.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return content{}, nil
+	}
+	if err != nil {
+		return content{}, err
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() {
+		return content{}, errors.Join(err, errForeign)
+	}
+	return read(in)
+}
+
+func (f *file) takeLock() error {
+	if f.lock != nil {
+		return nil
+	}
+	name := f.path + ".lock"
+	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		if lock, err = os.Open(name); err != nil { // a disk that is read-only
+			return err
+		}
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return &LockedError{f.path}
+		}
+		return err
+	}
+	f.lock = lock
+	return nil
+}
+
+// rewrite puts a file with these rows in the place of the ledger.
+func (f *file) rewrite(rows func(func(observe.UsageRow))) (err error) {
+	name := f.path + ".new"
+	next, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = next.Close()
+			_ = os.Remove(name)
+		}
+	}()
+	buffer, size := appendLine(nil, f.header), int64(0)
+	flush := func() {
+		if err == nil {
+			_, err = next.Write(buffer)
+		}
+		size, buffer = size+int64(len(buffer)), buffer[:0]
+	}
+	rows(func(r observe.UsageRow) {
+		if buffer = appendLine(buffer, rowOf(&r)); len(buffer) >= maxLine {
+			flush()
+		}
+	})
+	if flush(); err != nil {
+		return err
+	}
+	if err := next.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(name, f.path); err != nil {
+		return err
+	}
+	syncFolder(filepath.Dir(f.path))
+	if f.f != nil {
+		_ = f.f.Close()
+	}
+	f.f, f.size, f.small = next, size, size
+	return nil
+}
+
+// syncFolder makes a new name durable, where the system can.
+func syncFolder(path string) {
+	if dir, err := os.Open(path); err == nil {
+		_ = dir.Sync()
+		_ = dir.Close()
+	}
+}
+
+// grown reports whether the file is worth to be written anew.
+func (f *file) grown() bool { return f.size > growth+4*f.small }
+
+// write appends lines and syncs them. What a write that failed has left behind is cut off, or the
+// next one begins a line.
+func (f *file) write(lines []byte) error {
+	_, err := f.f.WriteAt(lines, f.size)
+	if err == nil {
+		err = f.f.Sync()
+	}
+	if err != nil {
+		_ = f.f.Truncate(f.size)
+		return err
+	}
+	f.size += int64(len(lines))
+	return nil
+}
+
+func (f *file) close() error {
+	var closers []io.Closer
+	if f.f != nil {
+		closers = append(closers, f.f)
+	}
+	if f.lock != nil {
+		closers = append(closers, f.lock)
+	}
+	var err error
+	for _, c := range closers {
+		err = errors.Join(err, c.Close())
+	}
+	f.f, f.lock = nil, nil
+	return err
+}

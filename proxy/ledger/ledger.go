@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/proxy/observe"
+)
+
+// Options of a ledger.
+type Options struct {
+	Path  string
+	Usage *observe.Usage
+	// Wait has a ledger that another edge still writes waited for, and not refused.
+	Wait bool
+	// Restored is called with what was used before, once it was read.
+	Restored func(rows []observe.UsageRow)
+
+	Metrics *metrics.Set
+	Log     *zap.Logger
+	Now     func() time.Time // nil: time.Now
+}
+
+// Ledger keeps usage on the disk. Run and Close are for one goroutine.
+type Ledger struct {
+	o       Options
+	file    file
+	opened  bool                       // read, and its rows added to usage
+	pending map[rowID]observe.UsageRow // not on the disk yet
+	day     int64                      // of the last round
+	failing bool                       // what was logged last
+
+	rounds, failed, bad *metrics.Counter
+	behind              atomic.Int64 // since when rows wait, Unix nanoseconds; 0: none does
+}
+
+// period is how often rows are written: what a killed edge may lose.
+const period = time.Second
+
+// Open opens the ledger of an edge and adds what it holds to usage. A ledger that another edge
+// writes, or a file that is none, is an error. A disk that cannot be used now is not: Run tries
+// again.
+func Open(o Options) (*Ledger, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	l := &Ledger{
+		o: o, file: file{path: o.Path}, pending: map[rowID]observe.UsageRow{},
+		rounds: o.Metrics.NewCounter(`penstock_ledger_writes_total{result="ok"}`),
+		failed: o.Metrics.NewCounter(`penstock_ledger_writes_total{result="error"}`),
+		bad:    o.Metrics.NewCounter("penstock_ledger_bad_lines_total"),
+	}
+	o.Metrics.NewGauge("penstock_ledger_unsaved_seconds", func() float64 { return l.Unsaved().Seconds() })
+	l.behind.Store(o.Now().UnixNano())
+	err := l.open()
+	var locked *LockedError
+	switch {
+	case err == nil, errors.As(err, &locked) && o.Wait:
+	case errors.As(err, &locked), errors.Is(err, errForeign):
+		return nil, errors.Join(err, l.file.close())
+	}
+	l.note(err)
+	return l, nil
+}
+
+// Edge returns the name under which this ledger's rows are known to others; empty while it is not
+// open.
+func (l *Ledger) Edge() string { return l.file.header.Edge }
+
+// Unsaved returns how long rows have been waiting for the disk.
+func (l *Ledger) Unsaved() time.Duration {
+	at := l.behind.Load()
+	if at == 0 {
+		return 0
+	}
+	return max(0, l.o.Now().Sub(time.Unix(0, at)))
+}
+
+// open reads the ledger and writes it anew.
+func (l *Ledger) open() error {
+	if !l.opened {
+		c, err := l.file.open()
+		if err != nil {
+			return err
+		}
+		l.take(&c)
+	}
+	return l.rewrite()
+}
+
+// take takes over what the file holds.
+func (l *Ledger) take(c *content) {
+	l.opened = true
+	if c.torn || c.bad > 0 {
+		l.bad.Add(c.bad)
+		l.o.Log.Warn("the ledger was not written to its end, or has been changed: usage of at most the last second is lost for a cut line, "+
+			"and until the next line of its row for another one", zap.Bool("cut", c.torn), zap.Int("left_out", c.bad))
+	}
+	if l.file.header = c.header; c.header.Format == "" {
+		var id [8]byte
+		_, _ = rand.Read(id[:]) // it never fails
+		l.file.header = header{format, version, hex.EncodeToString(id[:]), l.o.Now().UTC().Truncate(time.Second)}
+	}
+	l.o.Usage.Restore(l.file.header.Since, c.rows)
+	if l.o.Restored != nil {
+		l.o.Restored(c.rows)
+	}
+}
+
+// rewrite writes all there is anew.
+func (l *Ledger) rewrite() error {
+	l.collect()
+	if err := l.file.rewrite(l.o.Usage.Rows); err != nil {
+		return err
+	}
+	clear(l.pending)
+	l.day = observe.DayOf(l.o.Now())
+	return nil
+}
+
+// collect takes the rows that have changed.
+func (l *Ledger) collect() {
+	l.o.Usage.Changed(func(r observe.UsageRow) { l.pending[idOf(&r)] = r })
+}
+
+// Run writes what has changed, once a second, until ctx ends.
+func (l *Ledger) Run(ctx context.Context) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.note(l.round())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// round writes what has changed since the last one.
+func (l *Ledger) round() error {
+	l.collect()
+	if len(l.pending) > 0 {
+		l.behind.CompareAndSwap(0, l.o.Now().UnixNano())
+	}
+	switch {
+	case l.file.f == nil:
+		return l.open()
+	case l.day != observe.DayOf(l.o.Now()) || l.file.grown():
+		return l.rewrite()
+	case len(l.pending) == 0:
+		return nil
+	}
+	var lines []byte
+	for _, r := range l.pending {
+		lines = appendLine(lines, rowOf(&r))
+	}
+	if err := l.file.write(lines); err != nil {
+		return err
+	}
+	clear(l.pending)
+	return nil
+}
+
+// note counts the outcome of a round, and logs it where it is another one than before.
+func (l *Ledger) note(err error) {
+	if err == nil {
+		l.rounds.Inc()
+		l.behind.Store(0)
+	} else {
+		l.failed.Inc()
+	}
+	if failing := err != nil; failing != l.failing {
+		l.failing = failing
+		if failing {
+			l.o.Log.Error("the ledger cannot be written: usage is kept in memory until it can", zap.Error(err))
+			return
+		}
+		l.o.Log.Info("the ledger is written again")
+	}
+}
+
+// Close writes what has changed and gives the ledger up. Run must have ended.
+func (l *Ledger) Close() error {
+	err := l.round()
+	l.note(err)
+	return errors.Join(err, l.file.close())
+}

@@ -1,0 +1,154 @@
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"penstock/proxy/observe"
+)
+
+// header is the first line of a ledger.
+type header struct {
+	Format  string    `json:"format"`
+	Version int       `json:"version"`
+	Edge    string    `json:"edge"` // who counts: the name under which rows of this ledger are known to others
+	Since   time.Time `json:"since"`
+}
+
+const (
+	format  = "penstock ledger"
+	version = 1
+)
+
+// Row is a row as it is written.
+type Row struct {
+	Day   string `json:"day"` // 2026-01-31, in UTC; empty: all days before those that are kept
+	Key   string `json:"key"`
+	Model string `json:"model"`
+	observe.Amount
+}
+
+// rowOf returns the written form of a row.
+func rowOf(r *observe.UsageRow) Row {
+	out := Row{Key: r.Key, Model: r.Model, Amount: r.Amount}
+	if r.Day != observe.DayBefore {
+		out.Day = observe.FormatDay(r.Day)
+	}
+	return out
+}
+
+// usage returns the row as usage counts it.
+func (r *Row) usage() (observe.UsageRow, error) {
+	out := observe.UsageRow{Key: r.Key, Model: r.Model, Day: observe.DayBefore, Amount: r.Amount}
+	var err error
+	if r.Day != "" {
+		out.Day, err = observe.ParseDay(r.Day)
+	}
+	return out, err
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// appendLine appends a line with its checksum.
+func appendLine(dst []byte, v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: a line of the ledger cannot be written: " + err.Error())
+	}
+	dst = fmt.Appendf(dst, "%08x ", crc32.Checksum(text, castagnoli))
+	return append(append(dst, text...), '\n')
+}
+
+var errLine = errors.New("the line does not fit its checksum")
+
+// parseLine reads what appendLine writes, without the line's end.
+func parseLine(line []byte, into any) error {
+	sum, text, found := bytes.Cut(line, []byte(" "))
+	var want [4]byte
+	if n, err := hex.Decode(want[:], sum[:min(len(sum), 8)]); !found || len(sum) != 8 || err != nil || n != 4 {
+		return errLine
+	}
+	got := crc32.Checksum(text, castagnoli)
+	if [4]byte{byte(got >> 24), byte(got >> 16), byte(got >> 8), byte(got)} != want {
+		return errLine
+	}
+	return json.Unmarshal(text, into)
+}
+
+// maxLine is far above any line of ours.
+const maxLine = 64 << 10
+
+// content is what a file holds.
+type content struct {
+	header header
+	rows   []observe.UsageRow // one a day
+	good   int64              // bytes up to the end of the last whole line
+	torn   bool               // a cut line follows
+	bad    int                // lines that were left out
+}
+
+// errForeign is the error of a file that no edge has written.
+var errForeign = errors.New("the file is no ledger of a penstock")
+
+// read reads a ledger. A file that does not begin as one is refused, so that nothing else is ever
+// written over.
+func read(from io.Reader) (c content, err error) {
+	in, at := bufio.NewReaderSize(from, maxLine), map[rowID]int{}
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			c.torn = len(line) > 0
+			if c.header.Format == "" && c.torn {
+				return c, errForeign
+			}
+			return c, nil
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return c, err
+		}
+		first := c.good == 0
+		c.good += int64(len(line))
+		switch {
+		case first:
+			if parseLine(bytes.TrimSuffix(line, []byte("\n")), &c.header) != nil || c.header.Format != format {
+				return c, errForeign
+			}
+			if c.header.Version != version {
+				return c, fmt.Errorf("%w of this version, but of version %d", errForeign, c.header.Version)
+			}
+		default:
+			c.add(line, at)
+		}
+	}
+}
+
+func (c *content) add(line []byte, at map[rowID]int) {
+	var r Row
+	err := parseLine(bytes.TrimSuffix(line, []byte("\n")), &r)
+	row, wrongDay := r.usage()
+	if err != nil || wrongDay != nil {
+		c.bad++
+		return
+	}
+	if i, known := at[idOf(&row)]; known {
+		c.rows[i] = row
+		return
+	}
+	at[idOf(&row)] = len(c.rows)
+	c.rows = append(c.rows, row)
+}
+
+// rowID says which row it is.
+type rowID struct {
+	key, model string
+	day        int64
+}
+
+func idOf(r *observe.UsageRow) rowID { return rowID{r.Key, r.Model, r.Day} }
