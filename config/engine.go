@@ -189,6 +189,8 @@ const (
 	QuirkLoadsOnDemand = "loads_on_demand"
 	// QuirkStreamsTranscriptions: a transcription with stream=true is answered with events.
 	QuirkStreamsTranscriptions = "streams_transcriptions"
+	// QuirkStreamsSpeech: speech with stream_format=sse is answered with events.
+	QuirkStreamsSpeech = "streams_speech"
 	// QuirkDeveloperAsSystem: chat templates there know no role developer, so its messages are sent as
 	// system.
 	QuirkDeveloperAsSystem = "developer_as_system"
@@ -205,7 +207,7 @@ const (
 var EngineQuirks = []string{
 	QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand,
 	QuirkStreamsTranscriptions, QuirkDeveloperAsSystem, QuirkContinuesAnswers,
-	QuirkTokenTimings, QuirkBuffersCalls,
+	QuirkTokenTimings, QuirkBuffersCalls, QuirkStreamsSpeech,
 }
 
 // EngineOperations are the keys that Engine.Paths may hold.

@@ -23,6 +23,8 @@ func (r *Reply) pull(dst []byte, to endpoint.Stream) (out []byte, done bool, err
 	switch r.form { //nolint:exhaustive // the others are no streams
 	case endpoint.Bytes:
 		return r.pullBytes(dst)
+	case endpoint.BytesOfStream:
+		return pullIntoEvents(r, dst, to)
 	case endpoint.WholeOfStream:
 		return r.pullWhole(dst, to)
 	}
@@ -143,6 +145,32 @@ func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	return dst, false, endpoint.ErrNoAudio
 }
 
+// pullIntoEvents is pull for an answer of bytes to a client that wants events.
+func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
+	for before := len(dst); len(dst) == before; {
+		if err := r.memory.HoldOut(max(cap(dst), len(dst)+2*rawPiece)); err != nil {
+			return dst, false, err
+		}
+		r.whole.begin()
+		piece, done, err := r.pullBytes((*r.whole.body)[:0])
+		if *r.whole.body = piece; err != nil {
+			return dst, false, err
+		}
+		if dst, err = to.AppendBody(dst, piece, r.x); err != nil {
+			return dst, false, err
+		}
+		if len(piece) > 0 {
+			r.count++
+		}
+		if done {
+			to.Ended()
+			out, err = r.finish(dst, to)
+			return out, true, err
+		}
+	}
+	return dst, false, r.memory.HoldOut(cap(dst))
+}
+
 // unsuited is the error of an engine that cannot answer as it was asked to. It is not faulty:
 // otherwise one client's option could take the engine from all others.
 type unsuited struct{ error }
@@ -161,7 +189,7 @@ func (r *Reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool
 	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // a delta and the end, which repeats it
 		return dst, false, err
 	}
-	if dst, err = to.AppendWhole(dst, body, r.x); err == nil {
+	if dst, err = to.AppendBody(dst, body, r.x); err == nil {
 		err = r.memory.HoldOut(cap(dst))
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -476,5 +477,19 @@ models: [{ id: voice, kind: audio-speech, deployments: [{ upstream: tts, served:
 	}
 	if len(r.Body) < 1000 || !strings.HasPrefix(r.Body, "RIFF") || r.Body[8:12] != "WAVE" {
 		t.Errorf("%d bytes that begin with %q", len(r.Body), r.Body[:min(len(r.Body), 12)])
+	}
+	var sound []byte
+	for _, event := range p.Post(speech, `{"model":"voice","voice":"alloy","input":"Mail and oranges.","stream_format":"sse"}`).WantStatus(200).Events() {
+		var ev speechEvent
+		piece, err := []byte(nil), json.Unmarshal([]byte(event.Data), &ev)
+		if err == nil {
+			piece, err = base64.StdEncoding.DecodeString(ev.Audio)
+		}
+		if sound = append(sound, piece...); err != nil {
+			t.Errorf("%+v: %v", event, err)
+		}
+	}
+	if string(sound) != r.Body {
+		t.Errorf("%d bytes in events, %d without", len(sound), len(r.Body))
 	}
 }

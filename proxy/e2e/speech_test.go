@@ -2,12 +2,16 @@ package e2e
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
@@ -41,12 +45,106 @@ func TestSpeech(t *testing.T) {
 	for _, bad := range []string{
 		`{"model":"voice"}`, `{"model":"voice","input":""}`, `{"model":"voice","input":["x"]}`, `{"model":"voice","input":"x","speed":5}`, `{"model":"voice","input":"x","speed":"1"}`,
 		`{"model":"voice","input":"x","response_format":"aac"}`, `{"model":"voice","input":"x","voice":3}`, `{"input":"x"}`, `{"model":"voice","input":"x","input":"y"}`, `[]`, ``,
-		`{"model":"voice","input":"x","stream_format":"sse"}`, `{"model":"talk","input":"x"}`,
+		`{"model":"voice","input":"x","stream_format":"event"}`, `{"model":"talk","input":"x"}`,
 	} {
 		if r := p.Post(speech, bad, "Content-Type: application/json"); r.Status != 400 {
 			t.Errorf("%s: %d %s", bad, r.Status, r.Body)
 		}
 	}
+}
+
+// spokenEvents asks for events with OpenAI's SDK and joins the sound of the deltas.
+func spokenEvents(p *penstock, format string) (sound []byte, last speechEvent, err error) {
+	client := p.sdk()
+	res, err := client.Audio.Speech.New(context.Background(), openai.AudioSpeechNewParams{
+		Model: "voice", Input: rig.Canary + strings.Repeat(" word", 30), Voice: openai.AudioSpeechNewParamsVoiceUnion{OfString: openai.String("af_sky")},
+		ResponseFormat: openai.AudioSpeechNewParamsResponseFormat(format), StreamFormat: openai.AudioSpeechNewParamsStreamFormatSSE,
+	})
+	if err != nil {
+		return nil, last, err
+	}
+	events := ssestream.NewStream[speechEvent](ssestream.NewDecoder(res), nil)
+	defer events.Close()
+	for events.Next() {
+		last = events.Current()
+		piece, err := base64.StdEncoding.DecodeString(last.Audio)
+		if err != nil || (last.Type == "speech.audio.delta") != (len(piece) > 0) {
+			return nil, last, fmt.Errorf("%q with %d bytes: %w", last.Type, len(piece), err)
+		}
+		sound = append(sound, piece...)
+	}
+	return sound, last, events.Err()
+}
+
+type speechEvent struct {
+	Type, Audio string
+	Usage       *struct {
+		Total int `json:"total_tokens"`
+	}
+}
+
+// A client that wants events has them from every engine, with the bytes of the format that it asked for.
+func TestSpeech_Events(t *testing.T) {
+	t.Parallel()
+	for profile, formats := range map[string]map[string]bool{ // and whether the engine has events of it
+		"openai": {"wav": false, "pcm": false, "mp3": false},
+		"kokoro": {"wav": false, "mp3": false},
+		"vllm":   {"wav": true, "pcm": true, "mp3": false},
+	} {
+		p := start(t, rig.Setup{Engines: []sim.Options{{Record: true, Profile: profile, Models: []string{"kokoro"}}}, Config: strings.NewReplacer("engine: sim,", "engine: "+profile+",", "served: sim", "served: kokoro").Replace(audioConfig)})
+		for format, own := range formats {
+			raw := p.Post(speech, `{"model":"voice","input":"`+rig.Canary+strings.Repeat(" word", 30)+`","voice":"af_sky","response_format":"`+format+`"}`).WantStatus(200)
+			sound, last, err := spokenEvents(p, format)
+			want := raw.Body
+			if own && format == "wav" {
+				want = want[44:] // the simulator's events have no header
+			}
+			if err != nil || string(sound) != want || last.Type != "speech.audio.done" || last.Usage == nil || (last.Usage.Total > 0) != own {
+				t.Errorf("%s, %s: %d bytes of %d, the end %+v, %v", profile, format, len(sound), len(want), last, err)
+			}
+			if sent := string(p.Engines[0].Stats().LastRequest.Body); strings.Contains(sent, `"stream_format":"sse"`) != own {
+				t.Errorf("%s, %s: the engine got %s", profile, format, sent)
+			}
+			if l := p.LastCall(); l.Outcome != "ok" || !l.Stream {
+				t.Errorf("%s, %s: %+v", profile, format, l)
+			}
+		}
+	}
+}
+
+// What fails before the first sound is a status, and behind it an event.
+func TestSpeech_EventsBroken(t *testing.T) {
+	t.Parallel()
+	for fault, status := range map[string]int{
+		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200,
+		"reset-before": 502, "html-200": 502, "empty-body": 502, "status=500": 502, "status=503": 503,
+	} {
+		for _, engine := range []string{"sim", "openai"} { // with events of its own, and without
+			p := start(t, rig.Setup{Engines: []sim.Options{{}}, Config: strings.ReplaceAll(audioConfig, "engine: sim,", "engine: "+engine+",")})
+			p.Engines[0].SetFault(sim.Fault{Spec: fault})
+			r := p.Post(speech, `{"model":"voice","input":"`+strings.Repeat("word ", 50)+`","stream_format":"sse"}`)
+			inBand := strings.Count(r.Body, `data: {"error":`)
+			if r.Err != nil || r.Status != status || status == 200 && (inBand != 1 || strings.Contains(r.Body, "speech.audio.done")) {
+				t.Errorf("%s, %s: status %d, %v, %d errors in %d bytes", fault, engine, r.Status, r.Err, inBand, len(r.Body))
+			}
+			if l := p.LastCall(); status == 200 && l.Outcome != "stream_broken" {
+				t.Errorf("%s, %s: %+v", fault, engine, l)
+			}
+		}
+	}
+}
+
+// Events need a client that can tell where they end, and are not the contract's.
+func TestSpeech_EventsRefused(t *testing.T) {
+	t.Parallel()
+	const body = `{"model":"voice","input":"one two","stream_format":"sse"}`
+	p := startAudio(t)
+	c := p.Dial()
+	_ = c.Send(strings.Replace(p.Head("POST", speech, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))), "HTTP/1.1", "HTTP/1.0", 1) + body)
+	c.Reply("POST").WantStatus(505)
+	p = start(t, rig.Setup{Engines: []sim.Options{{}}, Config: "strict: true" + audioConfig})
+	p.Post(speech, body).WantError(400, "invalid_request_error", "unsupported_parameter")
+	p.Post(speech, strings.Replace(body, `"stream_format":"sse"`, `"response_format":"aac"`, 1)).WantError(400, "invalid_request_error", "invalid_value")
 }
 
 // Half of an audio file must not look like a whole one, and nothing is committed before the first bytes.

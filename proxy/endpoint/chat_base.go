@@ -221,8 +221,8 @@ type dialectEvents struct {
 func (e *dialectEvents) Markup() translate.Markup { return suspect(e.Stream.Markup(), e.offered) }
 func (*dialectEvents) Ended()                     {}
 
-// AppendWhole implements Stream. No reply of these dialects has the form WholeOfStream.
-func (*dialectEvents) AppendWhole([]byte, []byte, Reply) ([]byte, error) {
+// AppendBody implements Stream. Every reply of these dialects is a stream where one was asked for.
+func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 	panic("BUG: a document in place of a stream")
 }
 

@@ -143,6 +143,7 @@ const (
 	Events                         // a stream
 	Bytes                          // passed on as they come
 	WholeOfStream                  // one document in place of the stream that was asked for
+	BytesOfStream                  // bytes likewise, put into events as they come
 	Complaint                      // likewise, from an endpoint that has no use for it: an error, or nonsense
 	WrongType
 )
@@ -169,8 +170,9 @@ type Stream interface {
 	translate.Stream
 	// Ended notes that the reply has come to its framed end.
 	Ended()
-	// AppendWhole appends the stream that a reply of the form WholeOfStream amounts to.
-	AppendWhole(dst, body []byte, reply Reply) ([]byte, error)
+	// AppendBody appends the events that a reply of the form WholeOfStream amounts to, or a piece of
+	// one of the form BytesOfStream.
+	AppendBody(dst, body []byte, reply Reply) ([]byte, error)
 	MediaType() string
 	// InBand reports whether errors and signs of life have a place in the stream. Bytes have none.
 	InBand() bool

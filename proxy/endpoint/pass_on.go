@@ -113,7 +113,7 @@ func (f *forwarded) Markup() translate.Markup { return 0 }
 // forwardedEvents is the Stream of events that are passed on.
 type forwardedEvents struct{ forward.Stream }
 
-func (*forwardedEvents) AppendWhole([]byte, []byte, Reply) ([]byte, error) {
+func (*forwardedEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 	panic("BUG: a document in place of a stream")
 }
 

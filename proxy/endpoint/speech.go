@@ -3,8 +3,10 @@ package endpoint
 import (
 	"bytes"
 	"errors"
+	"time"
 
 	"penstock/config"
+	"penstock/proxy/snapshot"
 	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/audio"
@@ -14,8 +16,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// speech is POST /v1/audio/speech: JSON in, audio out. The audio is passed on as it is made; only a
-// client of HTTP/1.0, which could not tell where it ends, gets it whole.
+// speech is POST /v1/audio/speech: JSON in, audio out, or events that hold it. The audio is passed
+// on as it is made; only a client of HTTP/1.0, which could not tell where it ends, gets it whole.
 var speech = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,
@@ -31,25 +33,45 @@ var speech = &Endpoint{
 // speechRequest is the codec of a speech request.
 type speechRequest struct {
 	jsonRequest
-	own     audio.Speech
-	streams bool
+	own    audio.Speech
+	http11 bool
 }
 
 func (r *speechRequest) Decode(in Input) error {
-	r.streams = in.Header.IsHTTP11()
+	r.http11 = in.Header.IsHTTP11()
 	return r.own.Decode(in.Body.Bytes())
 }
 
-func (r *speechRequest) Streams() bool { return r.streams }
+func (r *speechRequest) Streams() bool { return r.http11 || r.own.Events() }
+
+func (r *speechRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
+	out := Checked{Pool: r.pool, PoolName: r.pool.String()}
+	return out, r.own.Check(m.ChatRules(now, false, &r.rules))
+}
 
 // AsksStream implements Request: audio is no stream of events.
-func (r *speechRequest) AsksStream(*engine.Profile) bool { return false }
+func (r *speechRequest) AsksStream(p *engine.Profile) bool {
+	return r.own.EventsFrom() && p.Has(config.QuirkStreamsSpeech)
+}
 
-func (r *speechRequest) Reads(reply Reply, _ bool) ReplyForm {
-	if !audioType(reply.Header("Content-Type")) {
-		return WrongType
+func (r *speechRequest) Fill(to Target) (Sending, error) {
+	r.own.AskEvents(to.Stream)
+	return r.jsonRequest.Fill(to)
+}
+
+// Reads implements Request: an engine may answer with audio although events were asked for.
+func (r *speechRequest) Reads(reply Reply, asked bool) ReplyForm {
+	switch isAudio := audioType(reply.Header("Content-Type")); {
+	case asked && isEventStream(reply):
+		return Events
+	case isAudio && r.own.Events():
+		return BytesOfStream
+	case isAudio:
+		return Bytes
+	case asked:
+		return Complaint
 	}
-	return Bytes
+	return WrongType
 }
 
 func (r *speechRequest) AnswersJSON() bool { return false }
@@ -59,7 +81,23 @@ func (r *speechRequest) Unary(about Answer) Unary {
 	return &speechAnswer{forwarded: &r.answer, mediaType: r.own.ContentType()}
 }
 
-func (r *speechRequest) Stream(Answer) Stream { return audioStream{mediaType: r.own.ContentType()} }
+func (r *speechRequest) Stream(about Answer) Stream {
+	if !r.own.Events() {
+		return audioStream{mediaType: r.own.ContentType()}
+	}
+	s := new(speechEvents)
+	s.Reset(about.Model.ID, 0)
+	s.Speech()
+	return s
+}
+
+// speechEvents is the Stream of events that hold audio.
+type speechEvents struct{ forwardedEvents }
+
+// AppendBody implements Stream: the engine's reply is the audio itself.
+func (s *speechEvents) AppendBody(dst, piece []byte, _ Reply) ([]byte, error) {
+	return s.AppendSound(dst, piece), nil
+}
 
 // ErrNoAudio is the error of a reply of bytes that has none, or whose end is not certain: half of
 // an audio file cannot be told from a whole one.
@@ -84,21 +122,21 @@ func (a *speechAnswer) MediaType() string   { return a.mediaType }
 // audioStream is the Stream of audio, whose bytes are passed on without it.
 type audioStream struct{ mediaType string }
 
-func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)     { return dst, nil }
-func (audioStream) AppendWhole(dst, _ []byte, _ Reply) ([]byte, error) { return dst, nil }
-func (audioStream) Finish(dst []byte) ([]byte, error)                  { return dst, nil }
-func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte            { return dst }
-func (audioStream) Keepalive(dst []byte) []byte                        { return dst }
-func (audioStream) Started() bool                                      { return true } // it begins with sound
-func (audioStream) NextEngine()                                        {}
-func (audioStream) Finished() bool                                     { return false }
-func (audioStream) Done() bool                                         { return false }
-func (audioStream) Held() int                                          { return 0 }
-func (audioStream) Markup() translate.Markup                           { return 0 }
-func (audioStream) Usage() translate.Usage                             { return translate.Usage{} }
-func (audioStream) Ended()                                             {}
-func (audioStream) InBand() bool                                       { return false }
-func (s audioStream) MediaType() string                                { return s.mediaType }
+func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)    { return dst, nil }
+func (audioStream) AppendBody(dst, _ []byte, _ Reply) ([]byte, error) { return dst, nil }
+func (audioStream) Finish(dst []byte) ([]byte, error)                 { return dst, nil }
+func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte           { return dst }
+func (audioStream) Keepalive(dst []byte) []byte                       { return dst }
+func (audioStream) Started() bool                                     { return true } // it begins with sound
+func (audioStream) NextEngine()                                       {}
+func (audioStream) Finished() bool                                    { return false }
+func (audioStream) Done() bool                                        { return false }
+func (audioStream) Held() int                                         { return 0 }
+func (audioStream) Markup() translate.Markup                          { return 0 }
+func (audioStream) Usage() translate.Usage                            { return translate.Usage{} }
+func (audioStream) Ended()                                            {}
+func (audioStream) InBand() bool                                      { return false }
+func (s audioStream) MediaType() string                               { return s.mediaType }
 
 // audioType reports whether a 200 of that type may be audio: anything but what is certain to be
 // something else. Engines call audio by many names, and by none.

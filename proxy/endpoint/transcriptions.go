@@ -130,8 +130,8 @@ type transcriptStream struct {
 	request *transcriptionRequest
 }
 
-// AppendWhole implements Stream: the edge writes the stream that a whole transcript amounts to.
-func (s *transcriptStream) AppendWhole(dst, body []byte, reply Reply) ([]byte, error) {
+// AppendBody implements Stream: the edge writes the stream that a whole transcript amounts to.
+func (s *transcriptStream) AppendBody(dst, body []byte, reply Reply) ([]byte, error) {
 	structured := isJSONReply(reply)
 	switch {
 	case !structured && (!s.request.form.Ended() || s.request.own.JSON()):

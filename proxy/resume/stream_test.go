@@ -16,10 +16,10 @@ type chatCodec struct {
 	*answer.Stream
 }
 
-func (chatCodec) Ended()                                                      {}
-func (chatCodec) AppendWhole(dst, _ []byte, _ endpoint.Reply) ([]byte, error) { return dst, nil }
-func (chatCodec) MediaType() string                                           { return "" }
-func (chatCodec) InBand() bool                                                { return true }
+func (chatCodec) Ended()                                                     {}
+func (chatCodec) AppendBody(dst, _ []byte, _ endpoint.Reply) ([]byte, error) { return dst, nil }
+func (chatCodec) MediaType() string                                          { return "" }
+func (chatCodec) InBand() bool                                               { return true }
 func wrap(m *limit.Memory) *Stream {
 	s := new(answer.Stream)
 	s.Reset(&answer.Options{Model: "m", ID: "c", IncludeUsage: true, PromptTokens: 9})

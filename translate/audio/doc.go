@@ -5,10 +5,12 @@
 // # Speech
 //
 // Speech is a JSON request. Beside the model, input must be a string with something in it, voice a
-// string, speed between 0.25 and 4, response_format one of wav, mp3, flac, opus and pcm. Engines
-// differ in what they make without a response_format, so wav is sent when the client names none.
-// Everything else is passed on untouched, except stream_format, which may not ask for events: the
-// answer of this endpoint is audio.
+// string, speed between 0.25 and 4, response_format one of wav, mp3, flac, opus, pcm and aac (which
+// is not the contract's, and refused under strict). Engines differ in what they make without a
+// response_format, so wav is sent when the client names none. Everything else is passed on
+// untouched, except a stream_format of sse: engines that have the events are asked for them, and
+// the member is left out for the others, whose sound is put into events here (see forward.Stream).
+// It is not the contract's either.
 //
 // # Transcriptions
 //

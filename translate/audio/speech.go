@@ -10,7 +10,10 @@ import (
 // is ready.
 type Speech struct {
 	forward.Request
-	format string
+	format  string
+	events  bool        // the client wants events
+	plain   bool        // at the usual speed
+	streams jsonx.Value // the member stream_format
 }
 
 // speechTypes are the contract's content types of the formats.
@@ -58,8 +61,42 @@ func (s *Speech) Decode(body []byte) error {
 	if chat.Given(m[speechFormat]) {
 		s.format = string(m[speechFormat].AppendText(nil))
 	}
+	s.events, s.streams = m[speechStreamFormat].EqualText("sse"), m[speechStreamFormat]
+	speed, ok := m[speechSpeed].Float()
+	s.plain = !ok || speed == 1
 	s.Default("response_format", m[speechFormat], []byte(`"wav"`))
 	return nil
+}
+
+// Check applies the rules that depend on the model. What the contract does not have is refused
+// where it is to be kept strictly.
+func (s *Speech) Check(rules *chat.ModelRules) error {
+	switch {
+	case rules.Strict && s.events:
+		return chat.Unsupported("stream_format", "must be audio or absent").Err()
+	case rules.Strict && s.format == "aac":
+		return chat.WrongValue("response_format", "must be wav, mp3, flac, opus or pcm").Err()
+	}
+	return s.Request.Check(rules)
+}
+
+// Events reports whether the client wants events.
+func (s *Speech) Events() bool { return s.events }
+
+// EventsFrom reports whether an engine that has events has them for this request: engines refuse
+// them for what is encoded, or made faster, as a whole.
+func (s *Speech) EventsFrom() bool {
+	return s.events && s.plain && (s.format == "wav" || s.format == "pcm")
+}
+
+// AskEvents says whether the next engine is asked for the events that the client wants, or for
+// sound alone.
+func (s *Speech) AskEvents(on bool) {
+	if !s.events || on {
+		s.Omit(jsonx.Value{})
+		return
+	}
+	s.Omit(s.streams)
 }
 
 // ContentType is the media type of the answer, whatever the engine calls it.
@@ -108,9 +145,8 @@ func checkSpeed(v jsonx.Value) error {
 }
 
 func checkStreamFormat(v jsonx.Value) error {
-	if !chat.Given(v) || v.EqualText("audio") {
+	if !chat.Given(v) || v.EqualText("audio") || v.EqualText("sse") {
 		return nil
 	}
-	return chat.Unsupported("stream_format",
-		"must be audio or absent: the answer is always audio, sent as it is made").Err()
+	return chat.WrongValue("stream_format", "must be audio or sse").Err()
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"penstock/translate/apierr"
+	"penstock/translate/chat"
 )
 
 func TestSpeech(t *testing.T) {
@@ -33,6 +34,43 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
+// Events are asked for where an engine has them for the request; the others are asked for sound.
+func TestSpeechEvents(t *testing.T) {
+	t.Parallel()
+	const head, format = `{"model":"served","input":"hi"`, `,"response_format":`
+	for more, from := range map[string]bool{
+		`,"response_format":"wav"`:               true,
+		`,"response_format":"pcm","speed":1.0`:   true,
+		`,"response_format":"pcm","speed":null`:  true,
+		`,"response_format":"pcm","speed":1.5`:   false,
+		`,"response_format":"mp3"`:               false,
+		`,"response_format":"aac","voice":"one"`: false,
+	} {
+		var s Speech
+		body := head + `,"stream_format":"sse"` + more + `}`
+		if err := s.Decode([]byte(body)); err != nil || !s.Events() || s.EventsFrom() != from {
+			t.Errorf("%s: %v, events %v, from the engine %v", body, err, s.Events(), s.EventsFrom())
+			continue
+		}
+		for _, on := range []bool{false, true, false} { // one engine after another
+			want := body
+			if !on {
+				want = head + more + `}`
+			}
+			if s.AskEvents(on); string(bytes.Join(s.Segments(nil, "served"), nil)) != want {
+				t.Errorf("%s: %v: %s", body, on, bytes.Join(s.Segments(nil, "served"), nil))
+			}
+		}
+		if e := (*apierr.Error)(nil); s.Check(&chat.ModelRules{}) != nil || !errors.As(s.Check(&chat.ModelRules{Strict: true}), &e) || e.Param != "stream_format" {
+			t.Errorf("%s: strict: %v", body, e)
+		}
+	}
+	var s Speech
+	if err := s.Decode([]byte(head + format + `"aac"}`)); err != nil || s.Check(&chat.ModelRules{}) != nil || s.Check(&chat.ModelRules{Strict: true}) == nil {
+		t.Errorf("aac: %v", err)
+	}
+}
+
 func TestSpeechRefuses(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -53,7 +91,8 @@ func TestSpeechRefuses(t *testing.T) {
 		`{"model":"m","input":"hi","speed":"1"}`:               "speed invalid_type",
 		`{"model":"m","input":"hi","response_format":"ogg"}`:   "response_format invalid_value",
 		`{"model":"m","input":"hi","response_format":["wav"]}`: "response_format invalid_type",
-		`{"model":"m","input":"hi","stream_format":"sse"}`:     "stream_format unsupported_parameter",
+		`{"model":"m","input":"hi","stream_format":"events"}`:  "stream_format invalid_value",
+		`{"model":"m","input":"hi","stream_format":1}`:         "stream_format invalid_value",
 	} {
 		err := new(Speech).Decode([]byte(in))
 		var e *apierr.Error

@@ -6,7 +6,7 @@
 //	Edit      the fields of a form (images/edits)
 //	Answer    a whole JSON answer: the public model spliced in, the usage read
 //	Relay     one that is too large to be held, in pieces: the same
-//	Stream    a streamed answer, event by event (completions, transcriptions)
+//	Stream    a streamed answer, event by event (completions, transcriptions, speech)
 //
 // Bytes in, bytes out; nothing here knows HTTP.
 //
@@ -23,5 +23,6 @@
 // every choice has its finish_reason, and [DONE] alone is no end. A transcription's stream has
 // events instead of choices; its end is transcript.text.done. Engines that mark no end, or that
 // give the transcript as a whole although a stream was asked for, get the marks from here: a client
-// that asks for a stream has one, whichever engine serves it.
+// that asks for a stream has one, whichever engine serves it. Speech whose engine has no events is
+// put into them as it comes, base64 in pieces that neither cut a sample nor need padding.
 package forward

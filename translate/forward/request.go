@@ -37,8 +37,14 @@ type Request struct {
 
 	salt chat.Salt
 
-	absent        jsonx.Value // of Default: null, or not there
-	member, value []byte
+	absent  absentMember
+	omitted jsonx.Value // of Omit
+}
+
+// absentMember is a member that is sent although the client has not given it.
+type absentMember struct {
+	client      jsonx.Value // the client's: null, or not there
+	name, value []byte      // value is nil: there is no such member
 }
 
 // What is indexed: the members of the request, and the elements of those that are arrays.
@@ -56,7 +62,7 @@ func (r *Request) Decode(body []byte) error {
 	r.Choices, r.MaxTokens, r.Stream = 1, -1, false
 	r.completion, r.limit, r.unlimited, r.bound, r.engineLimit, r.fitted = false, jsonx.Value{}, false, 0, -1, -1
 	r.prompt, r.salt = jsonx.Value{}, chat.Salt{}
-	r.absent, r.member, r.value = jsonx.Value{}, nil, nil
+	r.absent, r.omitted = absentMember{}, jsonx.Value{}
 	if !r.doc.Root().IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
 	}
@@ -308,8 +314,12 @@ func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 	if chat.Given(v) {
 		return
 	}
-	r.absent, r.member, r.value = v, jsonx.AppendStringS(nil, name), value
+	r.absent = absentMember{v, jsonx.AppendStringS(nil, name), value}
 }
+
+// Omit has a member left out of what the next engine is sent; one that does not exist undoes an
+// earlier Omit.
+func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 
 // Segments appends to segs the pieces of the body for an engine that knows the model as served: the
 // client's body, byte for byte, with model replaced, the Default added and the token limit that
@@ -317,12 +327,15 @@ func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.named, jsonx.AppendStringS(nil, served))
-	switch {
-	case r.value == nil:
-	case r.absent.Exists():
-		r.edits.Set(r.absent, r.value)
+	switch m := &r.absent; {
+	case m.value == nil:
+	case m.client.Exists():
+		r.edits.Set(m.client, m.value)
 	default:
-		r.edits.Add(r.doc.Root(), append(append(r.member[:len(r.member):len(r.member)], ':'), r.value...))
+		r.edits.Add(r.doc.Root(), append(append(m.name[:len(m.name):len(m.name)], ':'), m.value...))
+	}
+	if r.omitted.Exists() {
+		r.edits.Delete(r.omitted)
 	}
 	bound, limit := r.bound, r.TokenLimit()
 	if limit >= 0 && limit < r.MaxTokens {

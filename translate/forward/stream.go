@@ -16,7 +16,7 @@ import (
 // Finish or Fail.
 type Stream struct {
 	model   string
-	choices int // that must finish; 0: a transcription
+	choices int // that must finish; 0: a transcription, or speech
 
 	doc        jsonx.Doc
 	edits      jsonx.Edits
@@ -26,12 +26,13 @@ type Stream struct {
 	events     int
 	usage      usageTotal
 	transcript transcript
+	sound      sound
 }
 
 var _ translate.Stream = (*Stream)(nil)
 
 // Reset makes s ready for a call: model is the public id, choices as many as the client asked for;
-// 0 for a transcription.
+// 0 for a transcription, and for speech.
 func (s *Stream) Reset(model string, choices int) {
 	s.doc.Reset()
 	*s = Stream{model: model, choices: choices, doc: s.doc}
@@ -69,13 +70,16 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if err != nil {
 		return dst, &translate.BadAnswer{Reason: translate.DuplicateMember}
 	}
-	if chat.Given(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") {
+	if chat.Given(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") || out[3].EqualText(speechError) {
 		e := engineerror.Parse(0, "application/json", ev.Data)
 		return dst, &e
 	}
 	s.events++
 	s.edits.Reset()
-	if s.choices == 0 {
+	switch {
+	case s.sound.wanted:
+		s.sound.note(root, out[3])
+	case s.choices == 0:
 		if err := s.transcript.note(&s.edits, root, out[3]); err != nil {
 			return dst, err
 		}
@@ -104,12 +108,12 @@ func (s *Stream) Started() bool { return s.events > 0 || s.closed }
 
 // NextEngine prepares for the events of another engine, which begins: none goes on here with what
 // another one has said.
-func (s *Stream) NextEngine() { s.mark = false }
+func (s *Stream) NextEngine() { s.mark, s.sound.rest = false, nil }
 
 // Finished reports whether the stream may end well from here on.
 func (s *Stream) Finished() bool {
 	if s.choices == 0 { // chunks of a long sound are finished several times
-		return s.transcript.doneSent
+		return s.transcript.doneSent || s.sound.doneSent
 	}
 	// Some engines give one choice whatever n is.
 	return s.ends.all() && (len(s.ends.seen) >= s.choices || s.mark)
@@ -121,10 +125,18 @@ func (s *Stream) Held() int { return cap(s.transcript.said) }
 // Done reports whether nothing more is wanted from the engine.
 func (s *Stream) Done() bool { return s.mark }
 
-// Finish appends what ends the stream well: [DONE] for completions, and for a transcription whose
-// engine sent it; for one in segments transcript.text.done.
+// Finish appends what ends the stream well: [DONE] for completions, and for a transcription or
+// speech whose engine sent it; for a transcription in segments transcript.text.done, and for speech
+// without events speech.audio.done.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	switch {
+	case s.sound.wanted:
+		dst, err := s.sound.appendEnd(dst, s.mark)
+		if err == nil && s.mark && !s.closed {
+			dst = sse.AppendEvent(dst, "", doneMark)
+		}
+		s.closed = s.closed || err == nil
+		return dst, err
 	case !s.Finished() && (s.choices > 0 || !s.transcript.mayEnd(s.mark) && !s.ends.all()):
 		return dst, translate.ErrNoFinish
 	case s.closed:

@@ -120,8 +120,8 @@ func (t *transcript) mayEnd(mark bool) bool {
 func (s *Stream) PlainText() { s.transcript.plain = true }
 
 // Ended notes that the engine's body came to the end of its framing. With it a stream of segments
-// is whole: nothing else marks its end.
-func (s *Stream) Ended() { s.transcript.framed = true }
+// or of sound is whole: nothing else marks its end.
+func (s *Stream) Ended() { s.transcript.framed, s.sound.framed = true, true }
 
 // AppendWhole appends the stream that a whole transcript amounts to: one delta and the end. What a
 // JSON answer has beside the text comes with the end. The errors are those of Append.

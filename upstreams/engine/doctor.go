@@ -23,6 +23,7 @@ var quirkTexts = map[string]string{
 	config.QuirkLoadsOnDemand: "loads a listed model at the first request for it, which is slow",
 
 	config.QuirkStreamsTranscriptions: "answers a transcription with events when asked for a stream",
+	config.QuirkStreamsSpeech:         "answers speech with events when asked for them",
 	config.QuirkTokenTimings:          "tells counts on every chunk of a stream when asked",
 	config.QuirkContinuesAnswers:      "goes on with a last message that is the assistant's",
 	config.QuirkBuffersCalls:          "holds a tool call back until it is whole: it may be silent for minutes while it works",

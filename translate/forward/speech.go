@@ -1,0 +1,99 @@
+package forward
+
+import (
+	"encoding/base64"
+
+	"penstock/translate"
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// This file is what a Stream does for speech alone. Some engines have the events of OpenAI's API
+// (speech.audio.delta, and .done at the end), which are passed on. The sound of all others becomes
+// such events here.
+
+// sound is what a Stream knows of speech.
+type sound struct {
+	wanted   bool
+	pieces   bool   // there has been some
+	doneSent bool   // speech.audio.done has gone out
+	framed   bool   // the body has come to its end, and was not cut
+	rest     []byte // of the last piece, which goes out with the next one
+}
+
+const (
+	speechDelta = "speech.audio.delta"
+	speechDone  = "speech.audio.done"
+	speechError = "speech.audio.error" // vLLM-Omni's
+
+	// noSpeechUsage stands for counts that nobody has: the member is required.
+	noSpeechUsage = `{"input_tokens":0,"output_tokens":0,"total_tokens":0}`
+
+	// deltaUnit divides the length of every delta but the last: then no delta ends with half a sample
+	// of 16 bits, and none but the last is padded.
+	deltaUnit = 6
+
+	noSound = "no sound"
+)
+
+// Speech says that the answer is speech. It follows Reset.
+func (s *Stream) Speech() { s.sound.wanted = true }
+
+// note takes down what an event says of speech.
+func (a *sound) note(root, kind jsonx.Value) {
+	switch {
+	case kind.EqualText(speechDone):
+		a.doneSent = true
+	case kind.EqualText(speechDelta):
+		a.pieces = a.pieces || root.Get("audio").IsString()
+	}
+}
+
+// AppendSound appends the event for a piece of an engine's sound.
+func (s *Stream) AppendSound(dst, piece []byte) []byte {
+	a := &s.sound
+	a.pieces = a.pieces || len(piece) > 0
+	n := len(a.rest) + len(piece)
+	n -= n % deltaUnit
+	if n == 0 {
+		a.rest = append(a.rest, piece...)
+		return dst
+	}
+	s.events++
+	fresh := piece[:n-len(a.rest)]
+	dst = appendSoundEvent(dst, a.rest, fresh)
+	a.rest = append(a.rest[:0], piece[len(fresh):]...)
+	return dst
+}
+
+// appendSoundEvent appends the delta of head and tail. head is shorter than a unit, and tail long
+// enough to fill it up.
+func appendSoundEvent(dst, head, tail []byte) []byte {
+	dst = append(dst, `data: {"type":"`+speechDelta+`","audio":"`...)
+	if len(head) > 0 {
+		var unit [deltaUnit]byte
+		n := copy(unit[:], head)
+		m := copy(unit[n:], tail)
+		dst, tail = base64.StdEncoding.AppendEncode(dst, unit[:n+m]), tail[m:]
+	}
+	dst = base64.StdEncoding.AppendEncode(dst, tail)
+	return append(dst, "\"}\n\n"...)
+}
+
+// appendEnd appends what is left of the sound and the event that ends it, or fails when the engine
+// ended too early: half of an audio file cannot be told from a whole one.
+func (a *sound) appendEnd(dst []byte, mark bool) ([]byte, error) {
+	switch {
+	case a.doneSent:
+		return dst, nil
+	case !a.pieces:
+		return dst, &translate.BadAnswer{Reason: noSound}
+	case !a.framed && !mark:
+		return dst, translate.ErrNoFinish
+	}
+	a.doneSent = true
+	if len(a.rest) > 0 {
+		dst = appendSoundEvent(dst, nil, a.rest)
+	}
+	return sse.AppendEvent(dst, "", []byte(`{"type":"`+speechDone+`","usage":`+noSpeechUsage+`}`)), nil
+}

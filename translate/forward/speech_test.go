@@ -1,0 +1,159 @@
+package forward
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"penstock/translate"
+	"penstock/translate/apierr"
+	"penstock/translate/engineerror"
+	"penstock/translate/sse"
+)
+
+// speechStream returns a Stream of speech.
+func speechStream() *Stream {
+	s := new(Stream)
+	s.Reset("public", 0)
+	s.Speech()
+	return s
+}
+
+// However an engine's sound is cut, its bytes come through, in deltas that can be decoded one by one
+// and joined as text, and that hold whole samples.
+func TestSound(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 40), 1, 20).Draw(t, "pieces")
+		s, all := speechStream(), bytes.Join(pieces, nil)
+		var out []byte
+		for _, p := range pieces {
+			before := s.events
+			if out = s.AppendSound(out, p); s.Started() != (len(out) > 0) || s.events-before > 1 {
+				t.Fatalf("%d events, started %v", s.events, s.Started())
+			}
+		}
+		s.Ended()
+		out, err := s.Finish(out)
+		if len(all) == 0 {
+			if err == nil {
+				t.Fatal("silence was taken for sound")
+			}
+			return
+		}
+		if err != nil || !s.Finished() {
+			t.Fatal(err)
+		}
+		var sound, text []byte
+		events := strings.Split(strings.TrimSuffix(string(out), "\n\n"), "\n\n")
+		for i, ev := range events {
+			var e struct {
+				Type, Audio string
+				Usage       *struct {
+					Total *int `json:"total_tokens"`
+				}
+			}
+			if err := json.Unmarshal([]byte(strings.TrimPrefix(ev, "data: ")), &e); err != nil {
+				t.Fatal(err)
+			}
+			if i == len(events)-1 {
+				if e.Type != speechDone || e.Usage == nil || e.Usage.Total == nil {
+					t.Fatalf("the end is %s", ev)
+				}
+				continue
+			}
+			b, err := base64.StdEncoding.DecodeString(e.Audio)
+			if err != nil || e.Type != speechDelta || len(b) == 0 || i < len(events)-2 && len(b)%deltaUnit != 0 {
+				t.Fatalf("%s: %v", ev, err)
+			}
+			sound, text = append(sound, b...), append(text, e.Audio...)
+		}
+		joined, err := base64.StdEncoding.DecodeString(string(text))
+		if err != nil || !bytes.Equal(sound, all) || !bytes.Equal(joined, all) {
+			t.Fatalf("%x became %x, joined %x, %v", all, sound, joined, err)
+		}
+	})
+}
+
+// An engine's own events are passed on. What ends them decides whether they are whole.
+func TestSpeechEvents(t *testing.T) {
+	t.Parallel()
+	const (
+		delta = `{"type":"speech.audio.delta","audio":"AAAA","model":"inner"}`
+		done  = `{"type":"speech.audio.done","usage":{"input_tokens":3,"output_tokens":2,"total_tokens":5}}`
+		shown = `data: {"type":"speech.audio.delta","audio":"AAAA","model":"public"}` + "\n\n"
+		end   = `data: {"type":"speech.audio.done","usage":` + noSpeechUsage + `}` + "\n\n"
+	)
+	for name, c := range map[string]struct {
+		events []string
+		framed bool
+		want   string
+		err    error
+	}{
+		"by the book":          {[]string{delta, done}, false, shown + "data: " + done + "\n\n", nil},
+		"with a mark":          {[]string{delta, done, "[DONE]"}, false, shown + "data: " + done + "\n\ndata: [DONE]\n\n", nil},
+		"without an end":       {[]string{delta}, true, shown + end, nil},
+		"a mark for an end":    {[]string{delta, "[DONE]"}, false, shown + end + "data: [DONE]\n\n", nil},
+		"cut":                  {[]string{delta}, false, shown, translate.ErrNoFinish},
+		"nothing but a mark":   {[]string{"[DONE]"}, true, "", new(translate.BadAnswer)},
+		"an error":             {[]string{delta, `{"error":{"message":"out of memory"}}`}, true, shown, new(engineerror.Error)},
+		"an error of its own":  {[]string{`{"type":"speech.audio.error","message":"out of memory"}`}, true, "", new(engineerror.Error)},
+		"bytes and not events": {[]string{"RIFF"}, true, "", new(translate.BadAnswer)},
+	} {
+		s := speechStream()
+		var out []byte
+		var err error
+		for _, ev := range c.events {
+			if out, err = s.Append(out, sse.Event{Data: []byte(ev)}); err != nil {
+				break
+			}
+		}
+		if c.framed {
+			s.Ended()
+		}
+		if err == nil {
+			out, err = s.Finish(out)
+		}
+		if string(out) != c.want || !sameKind(err, c.err) {
+			t.Errorf("%s: %v\n%s, want\n%s", name, err, out, c.want)
+		}
+		if again, err := s.Finish(nil); c.err == nil && (len(again) > 0 || err != nil) {
+			t.Errorf("%s: a second end: %s, %v", name, again, err)
+		}
+		if u := s.Usage(); name == "by the book" && (u.Prompt != 3 || u.Completion != 2) {
+			t.Errorf("usage %+v", u)
+		}
+	}
+	s := speechStream()
+	if out := s.Fail(s.AppendSound(nil, []byte("RIFF....")), apierr.Internal(nil)); strings.Count(string(out), "data: ") != 2 || !strings.Contains(string(out), `"error"`) {
+		t.Errorf("%s", out)
+	}
+}
+
+// sameKind reports whether err is of the type of want, or want itself.
+func sameKind(err, want error) bool {
+	var bad *translate.BadAnswer
+	var engine *engineerror.Error
+	switch want.(type) {
+	case *translate.BadAnswer:
+		return errors.As(err, &bad)
+	case *engineerror.Error:
+		return errors.As(err, &engine)
+	}
+	return errors.Is(err, want)
+}
+
+// A word of sound more costs no memory of its own.
+func TestSoundAllocs(t *testing.T) {
+	s, piece := speechStream(), make([]byte, 16<<10+1)
+	out := make([]byte, 0, 32<<10)
+	s.AppendSound(out, piece)
+	if n := testing.AllocsPerRun(50, func() { s.AppendSound(out, piece) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
