@@ -34,10 +34,9 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 			synctest.Wait()
 		}
 		fail(true)
-		time.Sleep(coolDown)
+		pass(coolDown)
 		fail(false) // the trial
-		time.Sleep(2*coolDown + 2*trialHeadStart)
-		synctest.Wait()
+		pass(2*coolDown + 2*trialHeadStart)
 		if len(sent) != 2 {
 			t.Fatalf("%d probes", len(sent))
 		}
@@ -51,7 +50,7 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 			t.Fatal("no trial")
 		}
 		l.Release(OutcomeOK)
-		time.Sleep(generationPause)
+		pass(generationPause)
 		fail(false)
 		if len(sent) != 3 || !strings.Contains(sent[2], `"max_tokens":1,`) || !strings.HasSuffix(sent[2], " 2s") {
 			t.Error(sent[2:])
@@ -101,7 +100,7 @@ func TestProbeGeneration(t *testing.T) {
 		if sent.Load() != 1 || u.slots.inFlight() != 1 {
 			t.Fatalf("%d probes under way in %d slots", sent.Load(), u.slots.inFlight())
 		}
-		time.Sleep(200 * time.Millisecond)
+		pass(200 * time.Millisecond)
 		if u.slots.inFlight() != 0 || u.Breaker.Doubted() {
 			t.Errorf("%d slots are held, doubted %t", u.slots.inFlight(), u.Breaker.Doubted())
 		}
@@ -110,13 +109,13 @@ func TestProbeGeneration(t *testing.T) {
 		if sent.Load() != 1 {
 			t.Error("a second probe within a second")
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		u.failAlone(t, 1)
 		synctest.Wait()
 		if sent.Load() != 2 {
 			t.Error("no probe after a second, with the row still there")
 		}
-		time.Sleep(200 * time.Millisecond)
+		pass(200 * time.Millisecond)
 		if u.Breaker.Position(time.Now()) != BreakerClosed {
 			t.Error("one client has opened the breaker")
 		}
@@ -134,41 +133,38 @@ func TestProbeDoubt(t *testing.T) {
 			return []engine.Generation{engine.GenerationOK, engine.GenerationFailed}[n-1]
 		})
 		u.failAlone(t, 1)
-		time.Sleep(10 * doubtPause)
+		pass(10 * doubtPause)
 		if sent.Load() != 0 {
 			t.Fatal("a probe after one failure")
 		}
 		u.failAlone(t, 1)
-		time.Sleep(doubtPause - time.Millisecond)
+		pass(doubtPause - time.Millisecond)
 		u.failAlone(t, 1)
-		time.Sleep(2 * time.Millisecond)
-		synctest.Wait()
+		pass(2 * time.Millisecond)
 		if sent.Load() != 0 {
 			t.Fatal("a probe while calls come")
 		}
-		time.Sleep(doubtPause - 2*time.Millisecond)
-		synctest.Wait()
+		pass(doubtPause - 2*time.Millisecond)
 		if sent.Load() != 0 {
 			t.Fatal("a probe before its time")
 		}
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
+		pass(time.Millisecond)
 		if sent.Load() != 1 || u.slots.inFlight() != 1 {
 			t.Fatalf("%d probes in %d slots", sent.Load(), u.slots.inFlight())
 		}
-		time.Sleep(generationPause)
+		pass(generationPause)
 		if u.Breaker.Position(time.Now()) != BreakerClosed || u.Breaker.Doubted() || u.slots.inFlight() != 0 {
 			t.Fatal("the probe passed, and the engine is in doubt")
 		}
 		u.failAlone(t, 2)
 		l, _ := u.TryLease("", PoolText, 0, time.Now())
 		l.Release(OutcomeOK)
-		time.Sleep(2 * doubtPause)
+		pass(2 * doubtPause)
 		if sent.Load() != 1 {
 			t.Fatal("a probe after a success")
 		}
 		u.failAlone(t, 2)
-		time.Sleep(2 * doubtPause)
+		pass(2 * doubtPause)
 		if sent.Load() != 2 || u.Breaker.Position(time.Now()) != BreakerOpen {
 			t.Errorf("%d probes, breaker %v", sent.Load(), u.Breaker.Position(time.Now()))
 		}
@@ -183,11 +179,11 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 			return []engine.Generation{engine.GenerationFailed, engine.GenerationFailed, engine.GenerationRefused, engine.GenerationOK}[n-1]
 		})
 		u.failAlone(t, 5)
-		time.Sleep(200 * time.Millisecond)
+		pass(200 * time.Millisecond)
 		if u.Breaker.Position(time.Now()) != BreakerOpen {
 			t.Fatal("the probe has failed, but the breaker is not open")
 		}
-		time.Sleep(coolDown)
+		pass(coolDown)
 		if sent.Load() != 1 {
 			t.Fatal("a probe where any call may be the trial")
 		}
@@ -195,19 +191,19 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 		if u.Breaker.Position(time.Now()) != BreakerOpen {
 			t.Fatal("the trial has failed, but the breaker is not open")
 		}
-		time.Sleep(2*coolDown + trialHeadStart/2)
+		pass(2*coolDown + trialHeadStart/2)
 		if sent.Load() != 1 {
 			t.Fatal("other clients' calls have no time to be the trial")
 		}
-		time.Sleep(trialHeadStart)
+		pass(trialHeadStart)
 		if sent.Load() != 2 || u.slots.inFlight() != 1 {
 			t.Fatalf("%d probes, %d in flight", sent.Load(), u.slots.inFlight())
 		}
-		time.Sleep(time.Second) // has failed, too
+		pass(time.Second) // has failed, too
 		if u.Breaker.Position(time.Now()) != BreakerOpen {
 			t.Fatal("the second trial has failed, but the breaker is not open")
 		}
-		time.Sleep(4*coolDown - 500*time.Millisecond) // no room
+		pass(4*coolDown - 500*time.Millisecond) // no room
 		if sent.Load() != 3 || u.Breaker.Position(time.Now()) != BreakerHalfOpen {
 			t.Fatalf("%d probes, breaker %v", sent.Load(), u.Breaker.Position(time.Now()))
 		}
@@ -215,11 +211,11 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 		if _, ok := u.TryLease("client1", PoolText, 0, now); ok || u.EligibleFor("client1", StateUp, At(now)) || !u.EligibleFor("client2", StateUp, At(now)) {
 			t.Error("the client whose trial failed may be the next one, or another may not")
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if sent.Load() != 4 || u.Breaker.Position(time.Now()) != BreakerClosed || u.Breaker.trial.Load() || u.slots.inFlight() != 0 {
 			t.Errorf("%d probes, breaker %v, trial %t, %d in flight", sent.Load(), u.Breaker.Position(time.Now()), u.Breaker.trial.Load(), u.slots.inFlight())
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if sent.Load() != 4 {
 			t.Error("probes go on behind a closed breaker")
 		}
@@ -279,7 +275,7 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 				}
 				u.probing.mu.Unlock()
 				u.failAlone(t, 5)
-				time.Sleep(generationLimit + 100*time.Millisecond)
+				pass(generationLimit + 100*time.Millisecond)
 				if got := u.Breaker.Position(time.Now()); got != c.want {
 					t.Errorf("breaker %v, want %v; the probe: %+v", got, c.want, u.Status(time.Now()).Generation)
 				}

@@ -237,11 +237,11 @@ func TestTrialEndsWell(t *testing.T) {
 		}
 		trial := func(open time.Duration) *Lease {
 			t.Helper()
-			time.Sleep(open - time.Millisecond)
+			pass(open - time.Millisecond)
 			if u.Breaker.Position(time.Now()) != BreakerOpen {
 				t.Fatalf("not open for %v", open)
 			}
-			time.Sleep(time.Millisecond)
+			pass(time.Millisecond)
 			l, ok := u.TryLease("another", PoolText, 0, time.Now())
 			if !ok {
 				t.Fatal("no trial")
@@ -254,11 +254,10 @@ func TestTrialEndsWell(t *testing.T) {
 		}
 		trial(coolDown).Release(OutcomeBadResponse)
 		l := trial(2 * coolDown)
-		time.Sleep(longTrial - time.Millisecond)
+		pass(longTrial - time.Millisecond)
 		l.Release(OutcomeBadResponse)
 		l = trial(4 * coolDown)
-		time.Sleep(longTrial)
-		synctest.Wait()
+		pass(longTrial)
 		if u.Breaker.Position(time.Now()) != BreakerClosed || !u.EligibleIn(StateUp, At(time.Now())) {
 			t.Error("a long stream keeps everyone else out")
 		}

@@ -80,7 +80,7 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 				t.Errorf("404 number %d: the next look is said to be %v away", i+1, next)
 			}
 			for !serves(t, u, "m") {
-				time.Sleep(10 * time.Millisecond)
+				pass(10 * time.Millisecond)
 			}
 			if took := time.Since(gone); !within(took, bounds[0], bounds[1]) {
 				t.Errorf("404 number %d: back after %v, want %v", i+1, took, bounds)
@@ -95,10 +95,9 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 		if f := u.Status(time.Now()).LastFailure; f == nil || f.Reason != "model_gone" || f.Status != 404 {
 			t.Errorf("last failure %+v", f)
 		}
-		time.Sleep(flapsForgotten + time.Second)
+		pass(flapsForgotten + time.Second)
 		u.ModelGone(FailureSource{Served: "m"})
-		time.Sleep(200 * time.Millisecond)
-		synctest.Wait()
+		pass(200 * time.Millisecond)
 		if !serves(t, u, "m") {
 			t.Error("a 404 of long ago still counts")
 		}
@@ -126,8 +125,7 @@ func TestModelGoneByOneClient(t *testing.T) {
 					if !serves(t, u, "m") {
 						away++
 					}
-					time.Sleep(100 * time.Millisecond)
-					synctest.Wait()
+					pass(100 * time.Millisecond)
 				}
 				if away > 2 {
 					t.Errorf("away for %d of 600 moments", away)
@@ -156,7 +154,7 @@ func TestModelGoneForGood(t *testing.T) {
 		list(`{"data":[{"id":"n"}]}`)
 		u.ModelGone(FailureSource{Served: "m"})
 		for range 10 {
-			time.Sleep(500 * time.Millisecond)
+			pass(500 * time.Millisecond)
 			if serves(t, u, "m") {
 				t.Fatal("back, although the engine does not list it")
 			}
@@ -165,8 +163,7 @@ func TestModelGoneForGood(t *testing.T) {
 			}
 		}
 		list(`{"data":[{"id":"m"}]}`)
-		time.Sleep(1200 * time.Millisecond)
-		synctest.Wait()
+		pass(1200 * time.Millisecond)
 		if !serves(t, u, "m") {
 			t.Error("not back")
 		}
@@ -190,8 +187,7 @@ func TestNextChance(t *testing.T) {
 			t.Errorf("breaker open: %v", d)
 		}
 		e.set(0, 0)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		if d := u.NextChance("m", time.Now()); u.State() != StateDown || d <= 0 || d > 2*defaultInterval*11/10+returnPause {
 			t.Errorf("%v: %v", u.State(), d)
 		}

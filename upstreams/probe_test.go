@@ -106,6 +106,13 @@ func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...s
 	return u
 }
 
+// pass lets time go by in a bubble of synctest, and what was due in it be done: a goroutine that
+// wakes at the same moment may come before or after the test otherwise.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func within(d, low, high time.Duration) bool { return d >= low && d <= high }
 
 func TestProbeSchedule(t *testing.T) {
@@ -124,8 +131,7 @@ func TestProbeSchedule(t *testing.T) {
 		if r, ok := u.reports.newest(time.Now()); !ok || r.Running != 3 || r.Source != "/metrics" {
 			t.Errorf("report %+v %t", r, ok)
 		}
-		time.Sleep(60 * time.Second)
-		synctest.Wait()
+		pass(60 * time.Second)
 		pauses := e.pauses()
 		if len(pauses) < 27 || len(pauses) > 34 {
 			t.Errorf("%d probes in a minute", len(pauses))
@@ -155,13 +161,12 @@ func TestProbeFreezeAndReturn(t *testing.T) {
 		e.set(200, time.Hour)
 		frozen := time.Now()
 		for u.State() == StateUp {
-			time.Sleep(50 * time.Millisecond)
+			pass(50 * time.Millisecond)
 		}
 		if took := time.Since(frozen); took > 8*time.Second {
 			t.Errorf("down after %v", took)
 		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		for _, p := range e.pauses()[8:] {
 			if p > 5500*time.Millisecond || p < 3*time.Second {
 				t.Errorf("pause %v while down", p)
@@ -170,7 +175,7 @@ func TestProbeFreezeAndReturn(t *testing.T) {
 		e.set(200, 0)
 		thawed := time.Now()
 		for u.State() != StateUp {
-			time.Sleep(50 * time.Millisecond)
+			pass(50 * time.Millisecond)
 		}
 		if took := time.Since(thawed); took > 6*time.Second {
 			t.Errorf("back after %v", took)
@@ -188,15 +193,14 @@ func TestProbeOnPassiveEvidence(t *testing.T) {
 		e := &playedEngine{code: 200}
 		u := watched(t, e, "vllm")
 		synctest.Wait()
-		time.Sleep(500 * time.Millisecond)
+		pass(500 * time.Millisecond)
 		e.set(0, 0)
 		l, _ := u.TryLease("", PoolText, 0, time.Now())
 		l.Release(OutcomeUnreachable)
 		if u.State() != StateUp {
 			t.Error("down by a single call")
 		}
-		time.Sleep(2 * kickPause)
-		synctest.Wait()
+		pass(2 * kickPause)
 		if u.State() != StateDown {
 			t.Errorf("state %v after the probe that the call asked for", u.State())
 		}
@@ -213,8 +217,7 @@ func TestKicksAreOne(t *testing.T) {
 		for range 20 {
 			u.probing.prober.kick()
 		}
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if n := len(e.seen); n < 1 || n > 2 {
@@ -240,8 +243,7 @@ func TestProbeModels(t *testing.T) {
 			e.pages["/v1/models"] = s
 		}
 		page(`{"data":[{"id":"n"}]}`)
-		time.Sleep((modelsEvery + 1) * 2200 * time.Millisecond)
-		synctest.Wait()
+		pass((modelsEvery + 1) * 2200 * time.Millisecond)
 		if serves(t, u, "m") || !serves(t, u, "n") || u.State() != StateUp {
 			t.Error("m, n, state:", serves(t, u, "m"), serves(t, u, "n"), u.State())
 		}
@@ -249,14 +251,12 @@ func TestProbeModels(t *testing.T) {
 			t.Errorf("missing %v", got)
 		}
 		page(both)
-		time.Sleep(2200 * time.Millisecond)
-		synctest.Wait()
+		pass(2200 * time.Millisecond)
 		if !serves(t, u, "m") {
 			t.Error("not found with the next probe")
 		}
 		page("<html>")
-		time.Sleep((listFailuresMax + 1) * (modelsEvery + 1) * 2200 * time.Millisecond)
-		synctest.Wait()
+		pass((listFailuresMax + 1) * (modelsEvery + 1) * 2200 * time.Millisecond)
 		if !serves(t, u, "anything") {
 			t.Error("a list that cannot be read any more still counts")
 		}
@@ -293,14 +293,12 @@ func TestProbeRecognises(t *testing.T) {
 			t.Fatalf("%s %+v", u.Engine().Name(), u.Limits())
 		}
 		e.set(0, 0)
-		time.Sleep(20 * time.Second)
-		synctest.Wait()
+		pass(20 * time.Second)
 		e.mu.Lock()
 		e.pages = map[string]string{"/v1/models": `{"data":[{"id":"m","owned_by":"vllm"}]}`}
 		e.mu.Unlock()
 		e.set(200, 0)
-		time.Sleep(20 * time.Second)
-		synctest.Wait()
+		pass(20 * time.Second)
 		if u.State() != StateUp || u.Engine().Name() != "vllm" || u.Limits().Source != engine.SlotsOfProfile {
 			t.Errorf("%v %s %+v", u.State(), u.Engine().Name(), u.Limits())
 		}

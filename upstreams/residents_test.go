@@ -49,7 +49,7 @@ func TestLeaseTakesTurns(t *testing.T) {
 		if b.Weigh(&l, time.Now()); l.Active < l.Limit {
 			t.Error("there seems to be room out of turn")
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		first.FirstToken(time.Second) // so long a load took
 		first.Release(OutcomeOK)
 		quit := b.Wait(time.Now())
@@ -57,8 +57,7 @@ func TestLeaseTakesTurns(t *testing.T) {
 			t.Error("the place is given away in the first pause of its model")
 		}
 		before := woken.Load()
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		if woken.Load() == before {
 			t.Fatal("nobody was woken in his turn")
 		}

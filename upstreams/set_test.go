@@ -480,7 +480,7 @@ func TestOnRoom(t *testing.T) {
 		step("drained", func() { u.SetMode(ModeDrain) })
 		step("ready", func() { u.SetMode(ModeReady) })
 		step("more slots", func() { spec.Concurrency.Shared = 3; plan() })
-		step("a model again", func() { u.ModelGone(FailureSource{Served: "m"}); time.Sleep(time.Second) })
+		step("a model again", func() { u.ModelGone(FailureSource{Served: "m"}); pass(time.Second) })
 		step("a model gone", func() {
 			u.Models.mu.Lock()
 			defer u.Models.mu.Unlock()
@@ -494,8 +494,7 @@ func TestOnRoom(t *testing.T) {
 			}
 			synctest.Wait()
 			before := told.Load()
-			time.Sleep(coolDown)
-			synctest.Wait()
+			pass(coolDown)
 			if told.Load() == before {
 				t.Error("the breaker has cooled down: nobody was told")
 			}
@@ -513,12 +512,12 @@ func TestOnRoom(t *testing.T) {
 		step("up again", func() {
 			before := told.Load()
 			e.set(0, 0)
-			time.Sleep(20 * time.Second)
+			pass(20 * time.Second)
 			if told.Load() == before {
 				t.Error("down: nobody was told")
 			}
 			e.set(200, 0)
-			time.Sleep(20 * time.Second)
+			pass(20 * time.Second)
 		})
 	})
 }

@@ -56,7 +56,7 @@ func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRi
 // answers lets answers move for some seconds.
 func (r *stallRig) answers(seconds int) {
 	for range seconds * 2 {
-		time.Sleep(500 * time.Millisecond)
+		pass(500 * time.Millisecond)
 		r.client.answers.Came(http.StatusOK, []byte("x"))
 	}
 }
@@ -81,7 +81,7 @@ func (r *stallRig) silent(seconds int, each func(second int)) int {
 		if each != nil {
 			each(i)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if r.State() != was {
 			return i + 1
 		}
@@ -110,12 +110,12 @@ func TestStalledOut(t *testing.T) {
 			t.Error("a stalled upstream is picked as one that is up")
 		}
 		r.end()
-		time.Sleep(40 * time.Second)
+		pass(40 * time.Second)
 		if n := r.Status(time.Now()).GenerationProbes["failed"]; r.State() != StateStalled || n < 2 {
 			t.Errorf("%v after %d failed probes", r.State(), n)
 		}
 		r.works.Store(true)
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		if r.State() != StateUp {
 			t.Errorf("%v although a generation probe succeeds", r.State())
 		}
@@ -160,7 +160,7 @@ func TestStalledBack(t *testing.T) {
 				if r.silent(60, nil) == 0 {
 					t.Fatal("not stalled")
 				}
-				time.Sleep(20 * time.Second)
+				pass(20 * time.Second)
 				move(r)
 				if at := r.silent(5, nil); at == 0 || r.State() != StateUp {
 					t.Errorf("%v", r.State())
@@ -239,7 +239,7 @@ func TestStalledUnprobed(t *testing.T) {
 			t.Fatal("not stalled")
 		}
 		r.end()
-		time.Sleep(32 * time.Second)
+		pass(32 * time.Second)
 		if r.State() != StateUp {
 			t.Error(r.State())
 		}
@@ -258,7 +258,7 @@ func TestTrafficOutranksProbes(t *testing.T) {
 		}
 		begin := time.Now()
 		for r.State() == StateUp && time.Since(begin) < time.Minute {
-			time.Sleep(100 * time.Millisecond)
+			pass(100 * time.Millisecond)
 		}
 		// At most: a probe that the last answer outranks, two intervals, two pauses to confirm, each
 		// ten percent longer, and a second of waiting for each of the four.
