@@ -203,13 +203,13 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 func TestGhosts(t *testing.T) {
 	fastset.LeaveOut(t, "requests that an engine has forgotten")
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: []sim.Options{{Slots: 4, CancelOnlyStreams: true}}, Upstream: "concurrency: 4, probe: { interval: 200ms }"})
+	p := start(t, rig.Setup{Engines: []sim.Options{{Slots: 4, TokenRate: 1, CancelOnlyStreams: true}}, Upstream: "concurrency: 4, probe: { interval: 200ms }"})
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			res, err := p.Try(ctx, "POST", chatPath, p.Chat(`"sim":{"tokens":8,"delay_ms":1000}`))
+			res, err := p.Try(ctx, "POST", chatPath, p.Chat(`"sim":{"tokens":120}`))
 			if err == nil {
 				res.Body.Close()
 			}
@@ -248,6 +248,11 @@ func TestGhosts(t *testing.T) {
 	if n := p.Engines[0].Stats().Waiting; n != 0 {
 		t.Errorf("%d calls queue in the engine", n)
 	}
-	rig.WaitFor(t, 3*rig.Patience, "the ghosts have gone", func() bool { s := read(); return s.Ghosts == 0 && s.Pools[0].Limit == 4 })
+	hurry, err := sim.ParseAction("slow=0.01") // so their work ends
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Engines[0].Do(hurry)
+	rig.WaitFor(t, rig.Patience, "the ghosts have gone", func() bool { s := read(); return s.Ghosts == 0 && s.Pools[0].Limit == 4 })
 	release()
 }
