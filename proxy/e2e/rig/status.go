@@ -38,8 +38,11 @@ type State struct {
 	Version   int64           `json:"version"`
 	InFlight  int64           `json:"in_flight"`
 	Upstreams []UpstreamState `json:"upstreams"`
-	Fleet     *fleet.State    `json:"fleet"`
-	Verdict   struct {
+	Calls     []struct {
+		State string `json:"state"`
+	} `json:"calls"`
+	Fleet   *fleet.State `json:"fleet"`
+	Verdict struct {
 		Level string `json:"level"`
 		Text  string `json:"text"`
 	} `json:"verdict"`
@@ -83,6 +86,17 @@ func (e *Edge) Status() *State {
 		e.T.Fatalf("the state page: %v\n%s", err, r.Body)
 	}
 	return s
+}
+
+// CallsIn counts the calls of the state page that are in a state: body, queued, waiting ...
+func (e *Edge) CallsIn(state string) (n int) {
+	e.T.Helper()
+	for _, c := range e.Status().Calls {
+		if c.State == state {
+			n++
+		}
+	}
+	return n
 }
 
 // Model is what the tests read of a catalog entry.
