@@ -55,6 +55,13 @@ func (s *clientState) hasLeft(g *guard.Guard) {
 	}
 }
 
+// isGone reports whether the client has left.
+func (s *clientState) isGone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
+}
+
 // withWaiter calls f with the current waiter, if any.
 func (s *clientState) withWaiter(f func(Waiter)) {
 	s.mu.Lock()

@@ -55,6 +55,9 @@ func (c *Conn) Watch(w Waiter) (gone bool) { return c.client.watch(w) }
 // watching.
 func (c *Conn) Unwatch(w Waiter) { c.client.unwatch(w) }
 
+// Gone reports whether the client is known to have left.
+func (c *Conn) Gone() bool { return c.client.isGone() }
+
 // Leave records that the client has gone, where its protocol has a word for it. The waiter is
 // notified.
 func (c *Conn) Leave() { c.client.hasLeft(c.ln.guard) }

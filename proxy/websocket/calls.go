@@ -62,7 +62,7 @@ func (c *calls) enqueue(t *turn) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.peer.ended.Load():
+	case c.ended():
 		t.message.release()
 		return nil
 	case len(c.queue) >= maxQueued:
@@ -115,7 +115,7 @@ func (c *calls) runNext() (more bool) {
 func (c *calls) dequeue() *turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.peer.ended.Load() && len(c.queue) > 0 {
+	if !c.ended() && len(c.queue) > 0 {
 		t := c.queue[0]
 		c.queue[0], c.queue = nil, c.queue[1:] // what is idle holds no message
 		return t
@@ -126,6 +126,12 @@ func (c *calls) dequeue() *turn {
 		c.release()
 	}
 	return nil
+}
+
+// ended reports whether nothing may begin any more. A client that goes without a word is known to
+// be gone before the reading of the connection fails: that is what ends the running call.
+func (c *calls) ended() bool {
+	return c.peer.ended.Load() || c.client != nil && c.client.Gone()
 }
 
 // run runs a turn as a call, and writes its answer. It returns the status of the call; 0: there was
