@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"penstock/config/money"
 	"penstock/config/strictyaml"
 )
 
@@ -239,7 +240,8 @@ func identity(t reflect.Type) int {
 
 // indivisible reports whether values of t are compared as one: their parts make no sense alone.
 func indivisible(t reflect.Type) bool {
-	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[Concurrency]() || t == reflect.TypeFor[Resolve]()
+	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[money.Amount]() ||
+		t == reflect.TypeFor[Concurrency]() || t == reflect.TypeFor[Resolve]()
 }
 
 func empty(v reflect.Value) bool {

@@ -60,6 +60,10 @@ func (k *Key) Share() KeyLimits {
 		RequestsPerMinute: ShareOf(l.RequestsPerMinute, k.Edges),
 		TokensPerMinute:   ShareOf(l.TokensPerMinute, k.Edges),
 		Concurrency:       ShareOf(l.Concurrency, k.Edges),
+		TokensPerDay:      ShareOf(l.TokensPerDay, k.Edges),
+		TokensPerMonth:    ShareOf(l.TokensPerMonth, k.Edges),
+		SpendPerDay:       l.SpendPerDay.Over(k.Edges),
+		SpendPerMonth:     l.SpendPerMonth.Over(k.Edges),
 	}
 }
 
@@ -79,7 +83,8 @@ func (c processChecks) fleet() {
 		}
 		l, at := &c.file.Keys[i].Limits, element("keys", i)+".limits"
 		c.indivisible(at, edges, member{"requests_per_minute", l.RequestsPerMinute},
-			member{"tokens_per_minute", l.TokensPerMinute}, member{"concurrency", l.Concurrency})
+			member{"tokens_per_minute", l.TokensPerMinute}, member{"concurrency", l.Concurrency},
+			member{"tokens_per_day", l.TokensPerDay}, member{"tokens_per_month", l.TokensPerMonth})
 	}
 	for i := range c.file.Upstreams {
 		p, at := c.file.Upstreams[i].Concurrency, element("upstreams", i)

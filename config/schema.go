@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"penstock/config/money"
+)
 
 // File is one configuration, defaults filled in and references resolved. It is read-only once Load
 // or Parse has returned it; everything that serves requests is built from it.
@@ -204,6 +208,18 @@ type KeyLimits struct {
 	RequestsPerMinute int `yaml:"requests_per_minute"`
 	TokensPerMinute   int `yaml:"tokens_per_minute"`
 	Concurrency       int `yaml:"concurrency"`
+
+	// Budgets of days and months, in UTC. Money is by the models' pricing, in its currency.
+	TokensPerDay   int          `yaml:"tokens_per_day"`
+	TokensPerMonth int          `yaml:"tokens_per_month"`
+	SpendPerDay    money.Amount `yaml:"spend_per_day"`
+	SpendPerMonth  money.Amount `yaml:"spend_per_month"`
+}
+
+// Budgeted reports whether there is a budget of a day or a month.
+func (l *KeyLimits) Budgeted() bool {
+	return l.TokensPerDay != 0 || l.TokensPerMonth != 0 ||
+		!l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero()
 }
 
 // Upstream is one engine process, or one name that resolves to several.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"penstock/config/money"
 	"penstock/config/strictyaml"
 	"penstock/config/testkit/golden"
 )
@@ -119,6 +120,8 @@ func (g generator) value(v reflect.Value, path string) map[string]any {
 		one := map[string]any{"type": "string", "pattern": `^sha256:[0-9A-Fa-f]{64}$|` + reference}
 		entry := g.structure(reflect.ValueOf(KeyHash{}), path)
 		return map[string]any{"anyOf": []any{one, map[string]any{"type": "array", "items": map[string]any{"anyOf": []any{one, entry}}}}}
+	case money.Amount:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "number", "minimum": 0}, map[string]any{"type": "string", "pattern": `^[0-9]+(\.[0-9]{1,6})?$|` + reference}}}
 	case Ledger:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "string"}, g.structure(v, path)}}
 	case Concurrency:

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"penstock/config/money"
 )
 
 // keyChecks are about keys, those of the keys_file included.
@@ -19,8 +21,26 @@ func (c keyChecks) all() {
 		c.scopes(at, k)
 		c.check.visibleName(at+".cache_group", k.CacheGroup)
 		c.check.atLeast0(at+".limits", member{"requests_per_minute", k.Limits.RequestsPerMinute},
-			member{"tokens_per_minute", k.Limits.TokensPerMinute})
+			member{"tokens_per_minute", k.Limits.TokensPerMinute},
+			member{"tokens_per_day", k.Limits.TokensPerDay}, member{"tokens_per_month", k.Limits.TokensPerMonth})
+		c.spend(at, k)
 		c.check.number(at+".limits.concurrency", k.Limits.Concurrency, 0, 1e6)
+	}
+}
+
+// spend warns of a budget of money that models without a price do not use up.
+func (c keyChecks) spend(at string, k *Key) {
+	if k.Limits.SpendPerDay.Zero() && k.Limits.SpendPerMonth.Zero() {
+		return
+	}
+	for i := range c.file.Models {
+		m := &c.file.Models[i]
+		allows := slices.ContainsFunc(k.Models, func(pattern string) bool { return matches(pattern, m.ID) })
+		if allows && money.PriceOf(m.Pricing) == (money.Price{}) {
+			c.check.warn(at+".limits", "the key may use %s, which costs nothing: its pricing has neither input nor output as decimal numbers",
+				c.places.Show(element("models", i)+".id", m.ID))
+			return
+		}
 	}
 }
 
@@ -106,16 +126,20 @@ func (c keyChecks) scopes(path string, k *Key) {
 
 // anyModel reports whether a key's pattern matches the id or an alias of a model.
 func (c keyChecks) anyModel(pattern string) bool {
-	prefix, open := strings.CutSuffix(pattern, "*")
-	matches := func(name string) bool {
-		return name == pattern || open && strings.HasPrefix(strings.TrimSuffix(name, "*"), prefix)
-	}
 	for i := range c.file.Models {
-		if m := &c.file.Models[i]; matches(m.ID) || slices.ContainsFunc(m.Aliases, matches) {
+		m := &c.file.Models[i]
+		named := func(name string) bool { return matches(pattern, name) }
+		if named(m.ID) || slices.ContainsFunc(m.Aliases, named) {
 			return true
 		}
 	}
 	return false
+}
+
+// matches reports whether a key's pattern matches a name.
+func matches(pattern, name string) bool {
+	prefix, open := strings.CutSuffix(pattern, "*")
+	return name == pattern || open && strings.HasPrefix(strings.TrimSuffix(name, "*"), prefix)
 }
 
 func (c keyChecks) modelIDs() []string {

@@ -48,6 +48,7 @@ type Edge struct {
 	ending   *ending
 	fleet    *fleet.Fleet   // nil where it shares nothing with other edges
 	ledger   *ledger.Ledger // nil without one
+	keys     *limit.Keys
 
 	websockets *websocket.Carrier
 }
@@ -78,6 +79,7 @@ func New(o Options) (*Edge, error) {
 	if e.ledger, err = e.openLedger(c); err != nil {
 		return nil, err
 	}
+	e.keys = limit.NewKeys(retiredKeys, started)
 	e.ending = newEnding(&o, e.services.Calls.InFlight)
 	e.websockets = websocket.New(e.services, e.ending.draining.Load)
 	if e.set, err = upstreams.NewSet(upstreams.Options{
@@ -139,13 +141,13 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 
 // reloadOptions says what a reload works on, and what the edge changes with the configuration.
 func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Options {
-	keys := limit.NewKeys(retiredKeys, started)
 	if e.fleet != nil {
-		keys.ShareBy(e.fleet.Account)
+		e.keys.ShareBy(e.fleet.Account)
 	}
+	e.keys.BeginWith(e.usedBy)
 	o := reload.Options{
 		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.set, Queues: queues, Started: started,
-		Keys: keys,
+		Keys: e.keys,
 		Load: e.opts.Load, Parse: e.opts.Parse, Certificate: e.opts.Certificate,
 		Draining: e.ending.draining.Load,
 		OnCommit: func(f *config.File, newCertificate bool) {

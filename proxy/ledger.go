@@ -9,6 +9,8 @@ import (
 	"penstock/config"
 	"penstock/proxy/guard"
 	"penstock/proxy/ledger"
+	"penstock/proxy/limit"
+	"penstock/proxy/observe"
 )
 
 // openLedger opens the edge's ledger, nil where it has none. An edge that takes over the ports of
@@ -19,7 +21,22 @@ func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	}
 	return ledger.Open(ledger.Options{
 		Path: c.Ledger.Path, Usage: e.services.Calls.Usage, Wait: e.opts.SharedPort, Metrics: e.metrics, Log: e.log,
+		Restored: func() {
+			if e.keys != nil { // otherwise budgets begin with it
+				e.keys.Recount()
+			}
+		},
 	})
+}
+
+// usedBy returns what a key has used in the day and the month that run now.
+func (e *Edge) usedBy(key string, now time.Time) (used [limit.Periods]limit.Cost) {
+	today := observe.DayOf(now)
+	for p, from := range [limit.Periods]int64{today, today - int64(now.UTC().Day()-1)} {
+		a := e.services.Calls.Usage.Of(key, from, today)
+		used[p] = limit.Cost{Tokens: a.Tokens(), Spend: a.Spend}
+	}
+	return used
 }
 
 // keepLedger writes the ledger until the returned function is called, when all calls have ended.

@@ -55,6 +55,19 @@ func (a Amount) Minus(n Amount) Amount {
 	return Amount{a.Micros - n.Micros, a.Picos - n.Picos}
 }
 
+// Less reports whether it is less than n.
+func (a Amount) Less(n Amount) bool {
+	return a.Micros < n.Micros || a.Micros == n.Micros && a.Picos < n.Picos
+}
+
+// Over returns one of n equal parts, rounded down to a millionth; n below 2 leaves it as it is.
+func (a Amount) Over(n int) Amount {
+	if n < 2 || a.Zero() {
+		return a
+	}
+	return Amount{Micros: max(1, a.Micros/int64(n))}
+}
+
 // String returns the shortest decimal form: 12, 12.5, 0.000000123456.
 func (a Amount) String() string {
 	s := fmt.Sprintf("%d.%06d%06d", a.Micros/million, a.Micros%million, a.Picos)

@@ -39,18 +39,22 @@ func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Err
 	return nil
 }
 
-// reserve takes one of the key's concurrent calls and holds an estimate of its tokens.
-func (a *allowance) reserve(tokens int, now time.Time) limit.Decision {
+// reserve takes one of the key's concurrent calls and holds what the call is expected to use.
+func (a *allowance) reserve(expected limit.Cost, now time.Time) limit.Decision {
 	if a.key == nil {
 		return limit.Decision{OK: true}
 	}
-	return a.limits.Reserve(&a.held, int64(tokens), now)
+	return a.limits.Reserve(&a.held, expected, now)
 }
 
 // rateLimited is the refusal of a call by a limit of its key.
 func rateLimited(d limit.Decision) *apierr.Error {
 	if d.Unavailable {
 		return apierr.LimitsUnavailable(d.RetryAfter)
+	}
+	if q := d.Quota; q != nil {
+		used := apierr.Quota{Name: d.LimitName, Limit: q.Limit, Used: q.Used, Renews: q.Renews}
+		return apierr.QuotaExceeded(used, d.RetryAfter)
 	}
 	return apierr.RateLimited(limitText(d), d.RetryAfter)
 }
@@ -69,4 +73,8 @@ var limitLabels = map[string]string{
 	limit.RequestsPerMinute: "requests_per_minute",
 	limit.TokensPerMinute:   "tokens_per_minute",
 	limit.Concurrency:       "concurrency",
+	limit.TokensPerDay:      "tokens_per_day",
+	limit.TokensPerMonth:    "tokens_per_month",
+	limit.SpendPerDay:       "spend_per_day",
+	limit.SpendPerMonth:     "spend_per_month",
 }

@@ -12,6 +12,7 @@ import (
 	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
 	"penstock/proxy/guard"
+	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
 	"penstock/upstreams"
@@ -172,7 +173,7 @@ func (c *Call) charge() {
 	if m := c.config.model; m != nil {
 		c.record.Spend = m.Price.Of(u.Prompt, u.Cached, u.Completion)
 	}
-	c.rates.held.Settle(int64(u.Prompt+u.Completion), c.times.ended())
+	c.rates.held.Settle(limit.Cost{Tokens: int64(u.Prompt + u.Completion), Spend: c.record.Spend}, c.times.ended())
 }
 
 // account counts and logs the call.

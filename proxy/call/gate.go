@@ -156,7 +156,8 @@ func (g gate) admit() error {
 	if c.ep.Local != nil { // nothing is generated
 		t.output = 0
 	}
-	if d := c.rates.reserve(t.prompt+t.output, c.times.asked); !d.OK {
+	expected := limit.Cost{Tokens: int64(t.prompt + t.output), Spend: c.config.model.Price.Of(t.prompt, 0, t.output)}
+	if d := c.rates.reserve(expected, c.times.asked); !d.OK {
 		return g.limited(d)
 	}
 	return nil

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"penstock/proxy/e2e/rig"
+	"penstock/proxy/limit"
 	"penstock/proxy/observe"
 )
 
@@ -84,4 +86,70 @@ func TestLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	rig.WantNoLeak(t, "the ledger", string(text), p.Key)
+}
+
+// TestBudget: a key that has used up its budget is refused in every dialect until the next day, after a kill and a restart,
+// too. A reload that raises the budget lets it in again.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	p := rig.Launch(t, rig.Setup{
+		Top: "ledger: usage.ledger", Model: `pricing: { input: "1", output: "2" }`,
+		Key: `limits: { spend_per_month: "0.000200", tokens_per_day: 100000 }`,
+	})
+	body := p.Chat(`"max_tokens":60,"sim":{"tokens":60}`) // 120 millionths, and the prompt
+	p.Post(chatPath, body).WantStatus(200)
+	p.Rest()
+	refused := func() {
+		t.Helper()
+		for path, body := range map[string]string{
+			chatPath: body, "/v1/messages": `{"model":"sim","max_tokens":60,"messages":[{"role":"user","content":"hi"}]}`,
+			"/v1/responses": `{"model":"sim","max_output_tokens":60,"input":"hi"}`,
+		} {
+			r := p.Post(path, body).WantStatus(429)
+			var answer struct {
+				Error struct {
+					Code, Type, Message string
+					Metadata            struct {
+						RetryAfter         int `json:"retry_after"`
+						Quota, Limit, Used string
+						Renews             int64 `json:"renews_at"`
+					}
+				}
+			}
+			if err := json.Unmarshal([]byte(r.Body), &answer); err != nil {
+				t.Fatal(err)
+			}
+			e, m := answer.Error, answer.Error.Metadata
+			_, next := limit.PeriodOf(limit.Month, time.Now())
+			wait := time.Until(next)
+			if e.Code != "quota_exceeded" || e.Type != "rate_limit_error" || m.Quota != "spend per month" || m.Limit != "0.0002" || m.Used < "0.00012" ||
+				time.Unix(m.Renews, 0).Before(next.Add(-time.Minute)) || !strings.Contains(e.Message, next.Format(time.RFC3339)) && wait > time.Minute {
+				t.Errorf("%s: %s", path, r.Body)
+			}
+			if after := r.Header.Get("Retry-After"); after != strconv.Itoa(m.RetryAfter) || m.RetryAfter < 1 || r.Header.Get("X-Should-Retry") != "false" {
+				t.Errorf("%s: %v", path, r.Header)
+			}
+		}
+	}
+	refused()
+	rig.WaitFor(t, rig.Patience, "the call is on the disk", func() bool {
+		text, err := os.ReadFile(filepath.Join(p.Dir, "usage.ledger"))
+		return err == nil && strings.Contains(string(text), `"calls":1,`)
+	})
+	p.Signal(syscall.SIGKILL)
+	<-p.Done
+	p.Relaunch()
+	refused()
+	if n := p.Metric("penstock_limit_refusals_total", `limit="spend_per_month"`); n != 3 {
+		t.Errorf("%v refusals are counted", n)
+	}
+	text, err := os.ReadFile(p.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Write("penstock.yaml", strings.Replace(string(text), `"0.000200"`, `"0.5"`, 1))
+	if status, answer := p.Reload(); status != 200 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	p.Post(chatPath, body).WantStatus(200)
 }

@@ -69,6 +69,9 @@ func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if n := e.RetryAfterSeconds(); n > 0 {
 		h.Set("Retry-After", strconv.Itoa(n))
 	}
+	if e.Code == apierr.CodeQuotaExceeded { // SDKs would try again within seconds
+		h.Set("X-Should-Retry", "false")
+	}
 }
 
 func isEventStream(reply Reply) bool {

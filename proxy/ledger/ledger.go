@@ -21,7 +21,7 @@ type Options struct {
 	// Wait has a ledger that another edge still writes waited for, and not refused.
 	Wait bool
 	// Restored is called with what was used before, once it was read.
-	Restored func(rows []observe.UsageRow)
+	Restored func()
 
 	Metrics *metrics.Set
 	Log     *zap.Logger
@@ -110,7 +110,7 @@ func (l *Ledger) take(c *content) {
 	}
 	l.o.Usage.Restore(l.file.header.Since, c.rows)
 	if l.o.Restored != nil {
-		l.o.Restored(c.rows)
+		l.o.Restored()
 	}
 }
 

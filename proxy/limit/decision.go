@@ -7,6 +7,10 @@ const (
 	RequestsPerMinute = "requests per minute"
 	TokensPerMinute   = "tokens per minute" //nolint:gosec // tokens of text
 	Concurrency       = "concurrent requests"
+	TokensPerDay      = "tokens per day"   //nolint:gosec // tokens of text
+	TokensPerMonth    = "tokens per month" //nolint:gosec // tokens of text
+	SpendPerDay       = "spend per day"
+	SpendPerMonth     = "spend per month"
 )
 
 // Decision is the result of a limit.
@@ -16,7 +20,14 @@ type Decision struct {
 	// Unavailable: nobody can decide, because the fleet's store is lost and the file says to refuse.
 	Unavailable bool
 	RetryAfter  time.Duration // if refused: the time until a retry makes sense, above zero
-	Limit       int64         // if refused: the number that the limit allows
+	Limit       int64         // if refused: the number that the limit allows; 0 for money
+	Quota       *Quota        // if a budget refused
+}
+
+// Quota says what is left of a budget that has refused a call.
+type Quota struct {
+	Limit, Used string    // numbers of tokens, or decimal amounts
+	Renews      time.Time // when the next period begins
 }
 
 // allowed is the decision of a limit that has room or is not set.

@@ -1,10 +1,11 @@
 // Package limit bounds keys, bodies, retries, waiting calls and guesses. It decides and counts. It
 // does no I/O, and time is a parameter wherever it matters.
 //
-// Five limits live here:
+// Six limits live here:
 //
 //   - Keys: requests per minute, tokens per minute and concurrency of every API key (key.go,
 //     rate.go, tokens.go). Answers show the rest of the first two (level.go).
+//   - Budgets: what a key may use in a day and a month, in tokens and in money (budget.go).
 //   - Memory: the bytes of request bodies (memory.go).
 //   - Retries: the share of second attempts in the traffic (retries.go).
 //   - Guesses: how often an address may be wrong about the admin token (guesses.go).
@@ -28,6 +29,9 @@
 // An estimate above the limit is held as the whole limit. Such a call is admitted when no other
 // call of its key runs, and charged in full at its end, so the next call waits. The alternative, to
 // refuse it for ever, would answer with a Retry-After that no wait can satisfy.
+//
+// A budget does not refill. What it counts is what usage counts (proxy/observe), so it begins with
+// that: after a restart by the ledger, and when a reload gives a budget to a key.
 //
 // State belongs to the id of a key and survives reloads; the numbers belong to the configuration.
 // Keys.Bind puts the two together without changing either, so a reload that fails has changed

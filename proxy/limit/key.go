@@ -13,6 +13,7 @@ type keyState struct {
 	tokens   tokenAccount
 	running  atomic.Int64
 	shared   Account // nil: this edge counts for itself
+	budget   Budget  // nil while the key has none
 }
 
 // Key is the state of one key under the limits of one configuration. Its methods may be called from
@@ -21,6 +22,7 @@ type Key struct {
 	state  *keyState
 	epoch  time.Time
 	limits config.KeyLimits
+	budget Budget // nil without one
 }
 
 // since returns now on the clock of keyState. In the program both times carry a monotonic reading,
@@ -39,12 +41,30 @@ func (k *Key) Take(now time.Time) Decision {
 	return decide(RequestsPerMinute, k.state.requests.admit(k.since(now), limit), limit)
 }
 
-// Reserve admits one call of the key: it takes a place in its concurrency and holds estimate of its
-// tokens per minute, or neither. On success r holds both until Settle or Cancel. Calls are counted
-// even without a limit, so that a limit of a later reload is exact from the start.
+// Reserve admits one call of the key: it takes a place in its concurrency and holds what it is
+// expected to use of its tokens per minute and its budgets, or nothing. On success r holds it until
+// Settle or Cancel. Calls are counted even without a limit, so that a limit of a later reload is
+// exact from the start.
 //
 // r must be idle: new or settled. Reserve does not allocate.
-func (k *Key) Reserve(r *Reservation, estimate int64, now time.Time) Decision {
+func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
+	if k.budget == nil {
+		return k.reserve(r, expected.Tokens, now)
+	}
+	held, d := k.budget.Hold(&k.limits, expected, now)
+	if !d.OK {
+		return d
+	}
+	if d = k.reserve(r, expected.Tokens, now); !d.OK {
+		k.budget.Settle(held, Cost{}, now)
+		return d
+	}
+	r.expected = held
+	return d
+}
+
+// reserve takes a place in the concurrency and holds an estimate of tokens per minute.
+func (k *Key) reserve(r *Reservation, estimate int64, now time.Time) Decision {
 	if a := k.state.shared; a != nil {
 		held, d := a.Reserve(k.limits, estimate, now)
 		if d.OK {

@@ -45,10 +45,10 @@ func TestNoLimits(t *testing.T) {
 			t.Fatalf("%+v", d)
 		}
 	}
-	if d := k.Reserve(&r, 1<<60, time.Now()); d != (Decision{OK: true}) {
+	if d := k.Reserve(&r, Cost{Tokens: 1 << 60}, time.Now()); d != (Decision{OK: true}) {
 		t.Fatalf("%+v", d)
 	}
-	if k.state.running.Load() != 1 || !r.Settle(1<<60, time.Now()) || k.state.running.Load() != 0 {
+	if k.state.running.Load() != 1 || !r.Settle(Cost{Tokens: 1 << 60}, time.Now()) || k.state.running.Load() != 0 {
 		t.Errorf("running %d", k.state.running.Load())
 	}
 }
@@ -61,7 +61,7 @@ func TestConcurrency(t *testing.T) {
 		{OK: true},
 		{LimitName: Concurrency, RetryAfter: concurrencyRetry, Limit: 2},
 	} {
-		if got := k.Reserve(&held[i], 0, now); got != want {
+		if got := k.Reserve(&held[i], Cost{Tokens: 0}, now); got != want {
 			t.Errorf("call %d: %+v, want %+v", i, got, want)
 		}
 	}
@@ -69,7 +69,7 @@ func TestConcurrency(t *testing.T) {
 		t.Errorf("%d run, or the refused call holds something", k.state.running.Load())
 	}
 	held[0].Cancel()
-	if got := k.Reserve(&held[2], 0, now); !got.OK {
+	if got := k.Reserve(&held[2], Cost{Tokens: 0}, now); !got.OK {
 		t.Errorf("a place that was given back: %+v", got)
 	}
 }
@@ -82,7 +82,7 @@ func TestConcurrencyIsExact(t *testing.T) {
 		wg.Go(func() {
 			for range 2000 {
 				var r Reservation
-				d := k.Reserve(&r, 0, now)
+				d := k.Reserve(&r, Cost{Tokens: 0}, now)
 				if !d.OK {
 					if d.LimitName != Concurrency || d.RetryAfter <= 0 || d.Limit != 4 {
 						t.Errorf("%+v", d)
@@ -106,39 +106,39 @@ func TestConcurrencyIsExact(t *testing.T) {
 func TestTokens(t *testing.T) {
 	k, now := bind(config.KeyLimits{TokensPerMinute: 6000}) // 100 a second
 	var a, b, c Reservation
-	if d := k.Reserve(&a, 4000, now); !d.OK {
+	if d := k.Reserve(&a, Cost{Tokens: 4000}, now); !d.OK {
 		t.Fatalf("%+v", d)
 	}
-	if d := k.Reserve(&b, 3000, now); d.OK || d.LimitName != TokensPerMinute || d.RetryAfter != 10*time.Second || d.Limit != 6000 {
+	if d := k.Reserve(&b, Cost{Tokens: 3000}, now); d.OK || d.LimitName != TokensPerMinute || d.RetryAfter != 10*time.Second || d.Limit != 6000 {
 		t.Fatalf("%+v", d)
 	}
 	if k.state.running.Load() != 1 {
 		t.Fatalf("a refused call stays counted: %d", k.state.running.Load())
 	}
 	// What is held does not decay.
-	if d := k.Reserve(&b, 3000, now.Add(time.Minute)); d.OK {
+	if d := k.Reserve(&b, Cost{Tokens: 3000}, now.Add(time.Minute)); d.OK {
 		t.Fatalf("%+v", d)
 	}
 	// Settled with 1000: 3000 come back at once.
 	now = now.Add(time.Minute)
-	if !a.Settle(1000, now) || a.Settle(1000, now) || a.Cancel() {
+	if !a.Settle(Cost{Tokens: 1000}, now) || a.Settle(Cost{Tokens: 1000}, now) || a.Cancel() {
 		t.Fatal("a reservation settles once")
 	}
-	if d := k.Reserve(&b, 5000, now); !d.OK {
+	if d := k.Reserve(&b, Cost{Tokens: 5000}, now); !d.OK {
 		t.Fatalf("%+v", d)
 	}
 	// Cancelled: everything but the 1000 is back, which time pays for at 100 a second.
 	b.Cancel()
-	if d := k.Reserve(&b, 6000, now.Add(4*time.Second)); d.OK || d.RetryAfter != 6*time.Second {
+	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(4*time.Second)); d.OK || d.RetryAfter != 6*time.Second {
 		t.Fatalf("%+v", d)
 	}
-	if d := k.Reserve(&b, 6000, now.Add(10*time.Second)); !d.OK {
+	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(10*time.Second)); !d.OK {
 		t.Fatalf("%+v", d)
 	}
 	// More used than held: the rest is charged and makes the next wait.
 	now = now.Add(10 * time.Second)
-	b.Settle(9000, now)
-	if d := k.Reserve(&c, 1, now); d.OK || d.RetryAfter != 30*time.Second+10*time.Millisecond {
+	b.Settle(Cost{Tokens: 9000}, now)
+	if d := k.Reserve(&c, Cost{Tokens: 1}, now); d.OK || d.RetryAfter != 30*time.Second+10*time.Millisecond {
 		t.Fatalf("%+v", d)
 	}
 }
@@ -146,14 +146,14 @@ func TestTokens(t *testing.T) {
 func TestEstimateAboveTheLimit(t *testing.T) {
 	k, now := bind(config.KeyLimits{TokensPerMinute: 60})
 	var a, b Reservation
-	if d := k.Reserve(&a, 1000, now); !d.OK {
+	if d := k.Reserve(&a, Cost{Tokens: 1000}, now); !d.OK {
 		t.Fatalf("an idle key must admit any estimate: %+v", d)
 	}
-	if d := k.Reserve(&b, 1, now); d.OK {
+	if d := k.Reserve(&b, Cost{Tokens: 1}, now); d.OK {
 		t.Fatalf("%+v", d)
 	}
-	a.Settle(120, now)
-	if d := k.Reserve(&b, 1000, now); d.OK || d.RetryAfter != 2*time.Minute {
+	a.Settle(Cost{Tokens: 120}, now)
+	if d := k.Reserve(&b, Cost{Tokens: 1000}, now); d.OK || d.RetryAfter != 2*time.Minute {
 		t.Fatalf("%+v", d)
 	}
 }
@@ -162,13 +162,13 @@ func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
 	k, now := bind(config.KeyLimits{TokensPerMinute: 1})
 	var r Reservation
 	for range 3 {
-		k.Reserve(&r, 1, now)
-		r.Settle(1<<62, now)
+		k.Reserve(&r, Cost{Tokens: 1}, now)
+		r.Settle(Cost{Tokens: 1 << 62}, now)
 	}
-	if d := k.Reserve(&r, 1, now); d.OK || d.RetryAfter > 24*time.Hour+time.Minute {
+	if d := k.Reserve(&r, Cost{Tokens: 1}, now); d.OK || d.RetryAfter > 24*time.Hour+time.Minute {
 		t.Fatalf("%+v", d)
 	}
-	if d := k.Reserve(&r, 1, now.Add(25*time.Hour)); !d.OK {
+	if d := k.Reserve(&r, Cost{Tokens: 1}, now.Add(25*time.Hour)); !d.OK {
 		t.Fatalf("%+v", d)
 	}
 }
@@ -192,7 +192,7 @@ func TestTokensNeverExceedRate(t *testing.T) {
 				i := rapid.IntRange(0, len(running)-1).Draw(t, "which")
 				r := running[i]
 				n := rapid.Int64Range(0, estimates[r]).Draw(t, "used")
-				if !r.Settle(n, now) {
+				if !r.Settle(Cost{Tokens: n}, now) {
 					t.Fatal("settle does not count")
 				}
 				uses = append(uses, use{now, n})
@@ -200,7 +200,7 @@ func TestTokensNeverExceedRate(t *testing.T) {
 				continue
 			}
 			r, n := new(Reservation), rapid.Int64Range(0, int64(limit)).Draw(t, "estimate")
-			if k.Reserve(r, n, now).OK {
+			if k.Reserve(r, Cost{Tokens: n}, now).OK {
 				running, estimates[r] = append(running, r), n
 			}
 		}
@@ -227,14 +227,14 @@ func TestReservationSettlesOnceUnderConcurrency(t *testing.T) {
 	k, now := bind(config.KeyLimits{TokensPerMinute: 1000, Concurrency: 1})
 	for range 500 {
 		var r Reservation
-		if d := k.Reserve(&r, 100, now); !d.OK {
+		if d := k.Reserve(&r, Cost{Tokens: 100}, now); !d.OK {
 			t.Fatalf("%+v", d)
 		}
 		var won atomic.Int64
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				if r.Settle(0, now) {
+				if r.Settle(Cost{Tokens: 0}, now) {
 					won.Add(1)
 				}
 			})
@@ -249,13 +249,13 @@ func TestReservationSettlesOnceUnderConcurrency(t *testing.T) {
 func TestReserveTwicePanics(t *testing.T) {
 	k, now := bind(config.KeyLimits{})
 	var r Reservation
-	k.Reserve(&r, 0, now)
+	k.Reserve(&r, Cost{Tokens: 0}, now)
 	defer func() {
 		if recover() == nil {
 			t.Error("a held reservation was filled again")
 		}
 	}()
-	k.Reserve(&r, 0, now)
+	k.Reserve(&r, Cost{Tokens: 0}, now)
 }
 
 // An edge of a fleet allows its share.
@@ -268,14 +268,14 @@ func TestShareOfAFleet(t *testing.T) {
 		taken++
 	}
 	var first, second Reservation
-	if taken != 2 || !key.Reserve(&first, 900, now).OK {
+	if taken != 2 || !key.Reserve(&first, Cost{Tokens: 900}, now).OK {
 		t.Fatalf("%d of 2 requests, or no room for its tokens", taken)
 	}
-	if d := key.Reserve(&second, 1, now); d.OK || d.LimitName != Concurrency || d.Limit != 1 {
+	if d := key.Reserve(&second, Cost{Tokens: 1}, now); d.OK || d.LimitName != Concurrency || d.Limit != 1 {
 		t.Errorf("a second call at once: %+v", d)
 	}
-	first.Settle(1000, now)
-	if d := key.Reserve(&second, 500, now); d.OK || d.LimitName != TokensPerMinute || d.Limit != 1000 {
+	first.Settle(Cost{Tokens: 1000}, now)
+	if d := key.Reserve(&second, Cost{Tokens: 500}, now); d.OK || d.LimitName != TokensPerMinute || d.Limit != 1000 {
 		t.Errorf("beyond its tokens: %+v", d)
 	}
 }
@@ -288,7 +288,7 @@ func TestStateSurvivesReload(t *testing.T) {
 	first := keys.Bind(a)["a"]
 	first.Take(now)
 	first.Take(now)
-	first.Reserve(&r, 0, now)
+	first.Reserve(&r, Cost{Tokens: 0}, now)
 
 	check := func(name string, k *Key) {
 		t.Helper()
@@ -335,8 +335,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		k := bound["a"]
 		k.Take(now)
-		k.Reserve(&r, 100, now)
-		r.Settle(50, now)
+		k.Reserve(&r, Cost{Tokens: 100}, now)
+		r.Settle(Cost{Tokens: 50}, now)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -355,8 +355,8 @@ func BenchmarkKey(b *testing.B) {
 		b.ReportAllocs()
 		var r Reservation
 		for b.Loop() {
-			bound["a"].Reserve(&r, 100, now)
-			r.Settle(50, now)
+			bound["a"].Reserve(&r, Cost{Tokens: 100}, now)
+			r.Settle(Cost{Tokens: 50}, now)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 type Keys struct {
 	epoch   time.Time
 	account func(id string) Account // nil: this edge counts for itself
+	used    Used                    // nil: budgets begin at nothing
 
 	mu      sync.Mutex
 	live    map[string]*keyState
@@ -35,6 +36,9 @@ func NewKeys(retired int, now time.Time) *Keys {
 // ShareBy has the usage of every key counted by an account of its own. It must be called before
 // Bind.
 func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
+
+// BeginWith has budgets begin with what their keys have used before. It must be called before Bind.
+func (k *Keys) BeginWith(used Used) { k.used = used }
 
 // Bound holds the limits of the keys of one configuration, by id. It is not changed after Bind.
 type Bound map[string]*Key
@@ -57,7 +61,7 @@ func (k *Keys) Bind(keys []config.Key) Bound {
 		if k.account != nil {
 			limits = keys[i].Limits
 		}
-		bound[id] = &Key{state: live[id], epoch: k.epoch, limits: limits}
+		bound[id] = &Key{state: live[id], epoch: k.epoch, limits: limits, budget: k.budgetOf(id, live[id], &limits)}
 	}
 	for id, s := range k.live {
 		if live[id] == nil {
@@ -66,6 +70,40 @@ func (k *Keys) Bind(keys []config.Key) Bound {
 	}
 	k.live = live
 	return bound
+}
+
+// budgetOf returns the budget of a key, nil where it has none. A key that gets one begins with what
+// it has used, so calls without a budget need not count for one.
+func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
+	if !l.Budgeted() {
+		s.budget = nil
+		return nil
+	}
+	if s.budget == nil {
+		now, used := time.Now(), [Periods]Cost{}
+		if k.used != nil {
+			used = k.used(id, now)
+		}
+		s.budget = newLocalBudget(used, now)
+	}
+	return s.budget
+}
+
+// Recount has the budgets of this edge go on with what is told to have been used by now. It is for
+// what becomes known after Bind.
+func (k *Keys) Recount() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	for id, s := range k.live {
+		if b, ok := s.budget.(*localBudget); ok {
+			used := k.used(id, now)
+			b.mu.Lock()
+			b.begin(now)
+			b.used = used
+			b.mu.Unlock()
+		}
+	}
 }
 
 // find returns the state of id: in use, remembered, or new.

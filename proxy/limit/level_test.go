@@ -22,8 +22,8 @@ func TestLevels(t *testing.T) {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "gap")))
 			k.Take(now)
 			var r Reservation
-			if used := rapid.Int64Range(0, 20_000).Draw(t, "used"); k.Reserve(&r, used, now).OK {
-				r.Settle(used, now)
+			if used := rapid.Int64Range(0, 20_000).Draw(t, "used"); k.Reserve(&r, Cost{Tokens: used}, now).OK {
+				r.Settle(Cost{Tokens: used}, now)
 			}
 		}
 		requests, ok := k.Requests(now)
@@ -36,17 +36,17 @@ func TestLevels(t *testing.T) {
 		}
 		var r Reservation
 		if tokens.Remaining < tokens.Limit {
-			if k.Reserve(&r, tokens.Remaining+1, now).OK {
+			if k.Reserve(&r, Cost{Tokens: tokens.Remaining + 1}, now).OK {
 				t.Fatalf("%+v, and one more is taken", tokens)
 			}
 		}
-		if indebted := tokens.Reset > time.Minute; k.Reserve(&r, tokens.Remaining, now).OK == indebted {
+		if indebted := tokens.Reset > time.Minute; k.Reserve(&r, Cost{Tokens: tokens.Remaining}, now).OK == indebted {
 			t.Fatalf("%+v, and they are not taken, or by one in debt", tokens)
 		}
 		if held, _ := k.Tokens(now); tokens.Remaining > 0 && held.Remaining > 0 {
 			t.Fatalf("%+v while all of it is held", held)
 		}
-		r.Settle(0, now)
+		r.Settle(Cost{Tokens: 0}, now)
 		for range requests.Remaining {
 			if !k.Take(now).OK {
 				t.Fatalf("%+v, and they are not taken", requests)

@@ -15,6 +15,8 @@ type Reservation struct {
 	state atomic.Uint32
 	key   *Key
 	held  int64
+
+	expected Cost // held of the key's budgets
 }
 
 const (
@@ -34,16 +36,19 @@ func (r *Reservation) hold(k *Key, held int64) {
 
 // Settle ends the reservation: it frees the place, and charges the used tokens at now in place of
 // the held estimate. It reports whether it was the first to do so.
-func (r *Reservation) Settle(used int64, now time.Time) bool {
+func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	if !r.state.CompareAndSwap(reservationHeld, reservationChanging) {
 		return false
 	}
-	k, held := r.key, r.held
-	r.key, r.held = nil, 0
+	k, held, expected := r.key, r.held, r.expected
+	r.key, r.held, r.expected = nil, 0, Cost{}
 	if a := k.state.shared; a != nil {
-		a.Settle(held, used)
+		a.Settle(held, used.Tokens)
 	} else {
-		k.settle(held, used, now)
+		k.settle(held, used.Tokens, now)
+	}
+	if k.budget != nil {
+		k.budget.Settle(expected, used, now)
 	}
 	r.state.Store(reservationIdle)
 	return true
@@ -59,4 +64,4 @@ func (k *Key) settle(held, used int64, now time.Time) {
 
 // Cancel ends the reservation of a call that has used no tokens, such as one that never reached an
 // engine.
-func (r *Reservation) Cancel() bool { return r.Settle(0, time.Time{}) }
+func (r *Reservation) Cancel() bool { return r.Settle(Cost{}, time.Time{}) }

@@ -39,7 +39,7 @@ var families = []Family{
 	{"penstock_suspect_markup_total", Counter, "Answers whose text begins with a model's own markup of tool calls or reasoning although the request offered either: the engine has no parser for the model, or the wrong one."},
 	{"penstock_dropped_total", Counter, "Calls whose request went to the engine without something, by what was left out: tool:NAME (the engine's side cannot run it), item:NAME (of a Responses history), block:NAME (of a Messages history), member:NAME. The answer's X-Penstock-Dropped tells the client."},
 	{"penstock_errors_total", Counter, "Requests to the API that were refused or failed, by the error's code; clients that left apart."},
-	{"penstock_limit_refusals_total", Counter, "Calls refused for want of room, by what refused: requests_per_minute, tokens_per_minute, concurrency (of the key), pool, engine, or the error's code."},
+	{"penstock_limit_refusals_total", Counter, "Calls refused for want of room, by what refused: requests_per_minute, tokens_per_minute, concurrency, tokens_per_day, tokens_per_month, spend_per_day, spend_per_month (of the key), pool, engine, or the error's code."},
 	{"penstock_client_aborts_total", Counter, "Clients that left, by the phase in which: body, queued, waiting (for the first token), streaming, stalled (stopped reading)."},
 	{"penstock_stream_aborts_total", Counter, "Streams that did not come to their end after bytes had been sent, by the reason's code."},
 	{"penstock_panics_total", Counter, "Panics that were caught, by where: each lost one call, or one round of work in the background. A rise is a bug."},

@@ -49,6 +49,7 @@ const (
 	CodeRequestTooLarge      = "request_too_large"
 	CodeUnsupportedMediaType = "unsupported_media_type"
 	CodeRateLimited          = "rate_limited"
+	CodeQuotaExceeded        = "quota_exceeded" // a budget of a day or a month
 	CodeCapacityFull         = "capacity_full"
 	// 500 and above.
 	CodeInternal            = "internal"
@@ -82,6 +83,7 @@ type Error struct {
 	Param      string        // the parameter at fault, a path in our spelling as in messages[2].content; may be empty
 	RetryAfter time.Duration // when to try again; 0: nothing is said about it
 	Metadata   *Metadata     // only when vision capacity is full
+	Quota      *Quota        // only when a budget is used up
 	DetailCode string        // what a Messages client reads in details.error_code; empty: no details
 	Overflow   Overflow      // of a prompt that is too long; never rendered as such
 	Image      bool          // the model does not take an image of the request, or not so many; never rendered
@@ -96,6 +98,13 @@ type Metadata struct {
 	ActiveRequests       int
 	TotalConcurrency     int
 	AvailableConcurrency int
+}
+
+// Quota says what a budget is. All of its members are rendered, as metadata.
+type Quota struct {
+	Name        string // such as tokens per day
+	Limit, Used string // decimal numbers
+	Renews      time.Time
 }
 
 // Overflow says by how much a request is too long, for the dialect that has a sentence with the
@@ -213,6 +222,14 @@ func RateLimited(limit string, retryAfter time.Duration) *Error {
 	return e
 }
 
+// QuotaExceeded returns the 429 for a budget of the key that is used up.
+func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
+	e := New(429, CodeQuotaExceeded, "The key's budget is used up: %s of %s %s. It renews at %s.",
+		q.Used, q.Limit, q.Name, q.Renews.UTC().Format(time.RFC3339))
+	e.RetryAfter, e.Quota = retryAfter, &q
+	return e
+}
+
 // LimitsUnavailable returns the 503 of a key whose limits nobody can look up, which the operator
 // wants to be refused then.
 func LimitsUnavailable(retryAfter time.Duration) *Error {
@@ -302,6 +319,19 @@ func (e *Error) AppendObject(dst []byte) []byte {
 		dst = strconv.AppendInt(dst, int64(m.TotalConcurrency), 10)
 		dst = append(dst, `,"available_concurrency":`...)
 		dst = strconv.AppendInt(dst, int64(m.AvailableConcurrency), 10)
+		dst = append(dst, '}')
+	}
+	if q := e.Quota; q != nil {
+		dst = append(dst, `,"metadata":{"retry_after":`...)
+		dst = strconv.AppendInt(dst, int64(e.RetryAfterSeconds()), 10)
+		dst = append(dst, `,"quota":`...)
+		dst = jsonx.AppendStringS(dst, q.Name)
+		dst = append(dst, `,"limit":`...)
+		dst = jsonx.AppendStringS(dst, q.Limit)
+		dst = append(dst, `,"used":`...)
+		dst = jsonx.AppendStringS(dst, q.Used)
+		dst = append(dst, `,"renews_at":`...)
+		dst = strconv.AppendInt(dst, q.Renews.Unix(), 10)
 		dst = append(dst, '}')
 	}
 	if e.DetailCode != "" {

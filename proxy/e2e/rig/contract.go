@@ -116,7 +116,7 @@ func Published(t testing.TB) *Contract {
 func closeAnswers(root map[string]any) {
 	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
 	for _, name := range []string{
-		"Health", "Error", "MessagesError", "ErrorDetail", "ErrorMetadata", "ModelList", "Model", "Capacity", "Pool", "VisionPolicy",
+		"Health", "Error", "MessagesError", "ErrorDetail", "ErrorMetadata", "QuotaMetadata", "ModelList", "Model", "Capacity", "Pool", "VisionPolicy",
 		"Message", "OutputBlock", "MessagesUsage", "TokenCount", "MessageEvent", "Response", "OutputItem", "OutputPart", "ResponseEvent",
 	} {
 		closeObject(schemas[name], false)

@@ -1,0 +1,152 @@
+package limit
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"penstock/config"
+	"penstock/config/money"
+)
+
+// Cost is what calls use of a key: tokens, and what they cost by the models' pricing.
+type Cost struct {
+	Tokens int64
+	Spend  money.Amount
+}
+
+// Plus returns the sum.
+func (c Cost) Plus(d Cost) Cost { return Cost{c.Tokens + d.Tokens, c.Spend.Plus(d.Spend)} }
+
+func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minus(d.Spend)} }
+
+// Budget counts what a key uses in each day and month, in UTC. What calls that run are expected to
+// use is held. The limits may change from call to call. Its methods may be called from any
+// goroutine.
+type Budget interface {
+	// Hold holds what a call is expected to use; held is what Settle must be given back.
+	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Cost, d Decision)
+	// Settle counts what a call has used in place of what was held for it.
+	Settle(held, used Cost, now time.Time)
+}
+
+// Periods of budgets.
+const (
+	Day = iota
+	Month
+	Periods
+)
+
+// PeriodOf returns the number of a period, and when the next one begins.
+func PeriodOf(period int, now time.Time) (number int64, renews time.Time) {
+	now = now.UTC()
+	y, m, d := now.Date()
+	if period == Month {
+		return int64(y)*12 + int64(m), time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	renews = time.Date(y, m, d+1, 0, 0, 0, 0, time.UTC)
+	return renews.Unix() / (24 * 3600), renews
+}
+
+// OfPeriod returns the budget of a period: of tokens and of money, each 0 without one.
+func OfPeriod(l *config.KeyLimits, period int) Cost {
+	if period == Month {
+		return Cost{int64(l.TokensPerMonth), l.SpendPerMonth}
+	}
+	return Cost{int64(l.TokensPerDay), l.SpendPerDay}
+}
+
+// Used says what a key has used in the days and months that run now.
+type Used func(id string, now time.Time) [Periods]Cost
+
+// localBudget is a key's budget at this edge.
+type localBudget struct {
+	mu   sync.Mutex
+	held Cost
+	used [Periods]Cost
+	at   [Periods]int64 // the numbers of the periods
+}
+
+func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
+	b := &localBudget{used: used}
+	for p := range b.at {
+		b.at[p], _ = PeriodOf(p, now)
+	}
+	return b
+}
+
+// begin begins the periods of now, where they are later ones. A clock that is set back stays in the
+// later period until it is there again.
+func (b *localBudget) begin(now time.Time) {
+	for p := range b.at {
+		if at, _ := PeriodOf(p, now); at > b.at[p] {
+			b.at[p], b.used[p] = at, Cost{}
+		}
+	}
+}
+
+// Hold implements Budget.
+func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Cost, d Decision) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begin(now)
+	for p := range b.used {
+		budget := OfPeriod(l, p)
+		if budget.Tokens > 0 && over(b.used[p].Tokens, b.held.Tokens, expected.Tokens, budget.Tokens) {
+			return Cost{}, Exhausted(p, false, budget, b.used[p], b.freed(p, budget, expected), now)
+		}
+		if !budget.Spend.Zero() && overSpent(b.used[p].Spend, b.held.Spend, expected.Spend, budget.Spend) {
+			return Cost{}, Exhausted(p, true, budget, b.used[p], b.freed(p, budget, expected), now)
+		}
+	}
+	b.held = b.held.Plus(expected)
+	return expected, allowed
+}
+
+// freed reports whether the call would be let in once those that run have ended and used nothing.
+func (b *localBudget) freed(p int, budget, expected Cost) bool {
+	return (budget.Tokens == 0 || !over(b.used[p].Tokens, 0, expected.Tokens, budget.Tokens)) &&
+		(budget.Spend.Zero() || !overSpent(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
+}
+
+// over reports whether a call is too much for a budget. One that is expected to use more than all
+// of it is let in when nothing of it is used or held.
+func over(used, held, expected, budget int64) bool {
+	return used >= budget || used+held+min(expected, budget) > budget
+}
+
+func overSpent(used, held, expected, budget money.Amount) bool {
+	if budget.Less(expected) {
+		expected = budget
+	}
+	return !used.Less(budget) || budget.Less(used.Plus(held).Plus(expected))
+}
+
+// Settle implements Budget.
+func (b *localBudget) Settle(held, used Cost, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begin(now)
+	b.held = b.held.minus(held)
+	for p := range b.used {
+		b.used[p] = b.used[p].Plus(used)
+	}
+}
+
+// Exhausted is the refusal by a budget. freed says that calls that run hold what is missing, and
+// may give it back any moment.
+func Exhausted(period int, spend bool, budget, used Cost, freed bool, now time.Time) Decision {
+	_, renews := PeriodOf(period, now)
+	d := Decision{RetryAfter: max(renews.Sub(now), time.Second), Limit: budget.Tokens}
+	if freed {
+		d.RetryAfter = concurrencyRetry
+	}
+	q := &Quota{Limit: strconv.FormatInt(budget.Tokens, 10), Used: strconv.FormatInt(used.Tokens, 10), Renews: renews}
+	d.LimitName = [Periods]string{TokensPerDay, TokensPerMonth}[period]
+	if spend {
+		d.LimitName, d.Limit = [Periods]string{SpendPerDay, SpendPerMonth}[period], 0
+		q.Limit, q.Used = budget.Spend.String(), used.Spend.String()
+	}
+	d.Quota = q
+	return d
+}

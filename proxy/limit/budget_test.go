@@ -1,0 +1,187 @@
+package limit
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"penstock/config"
+	"penstock/config/money"
+)
+
+var evening = time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC)
+
+func boundKey(limits config.KeyLimits, used Used, now time.Time) *Key {
+	keys := NewKeys(1, now)
+	keys.BeginWith(used)
+	return keys.Bind([]config.Key{{ID: "a", Limits: limits}})["a"]
+}
+
+func spend(t testing.TB, s string) money.Amount {
+	t.Helper()
+	a, err := money.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestBudgets: each budget refuses with its name, what it is, what was used, and when it renews.
+func TestBudgets(t *testing.T) {
+	now := time.Now()
+	_, tomorrow := PeriodOf(Day, now)
+	_, next := PeriodOf(Month, now)
+	call := Cost{Tokens: 60, Spend: spend(t, "0.6")}
+	for _, c := range []struct {
+		limits             config.KeyLimits
+		name, limit, spent string
+		renews             time.Time
+	}{
+		{config.KeyLimits{TokensPerDay: 100}, TokensPerDay, "100", "60", tomorrow},
+		{config.KeyLimits{TokensPerMonth: 100, TokensPerDay: 1000}, TokensPerMonth, "100", "60", next},
+		{config.KeyLimits{SpendPerDay: spend(t, "1.00")}, SpendPerDay, "1", "0.6", tomorrow},
+		{config.KeyLimits{SpendPerMonth: spend(t, "1")}, SpendPerMonth, "1", "0.6", next},
+	} {
+		k := boundKey(c.limits, nil, now)
+		var first, second Reservation
+		if d := k.Reserve(&first, call, now); !d.OK {
+			t.Fatalf("%s: the first call is refused: %+v", c.name, d)
+		}
+		if d := k.Reserve(&second, call, now); d.OK || d.RetryAfter != concurrencyRetry { // held, and not used yet
+			t.Errorf("%s: beside a call that runs: %+v", c.name, d)
+		}
+		first.Settle(call, now)
+		d := k.Reserve(&second, call, now)
+		if d.OK || d.LimitName != c.name || *d.Quota != (Quota{c.limit, c.spent, c.renews}) || d.RetryAfter != c.renews.Sub(now) {
+			t.Errorf("%s: %+v %+v", c.name, d, d.Quota)
+		}
+		if d := k.Reserve(&second, Cost{Tokens: 40, Spend: spend(t, "0.4")}, now); !d.OK {
+			t.Errorf("%s: what is left is refused: %+v", c.name, d)
+		}
+		second.Cancel()
+		later := c.renews
+		if d := k.Reserve(&second, call, later); !d.OK {
+			t.Errorf("%s: after it has renewed: %+v", c.name, d)
+		}
+	}
+}
+
+// TestPeriods: days and months are those of UTC, whatever zone a time is in.
+func TestPeriods(t *testing.T) {
+	day, renews := PeriodOf(Day, evening)
+	month, renewsMonth := PeriodOf(Month, evening.In(time.FixedZone("", 5*3600))) // December there
+	if want := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC); renews != want || renewsMonth != want {
+		t.Errorf("%s, %s", renews, renewsMonth)
+	}
+	nextDay, _ := PeriodOf(Day, renews)
+	nextMonth, _ := PeriodOf(Month, renews)
+	if nextDay != day+1 || nextMonth != month+1 {
+		t.Errorf("%d after %d, %d after %d", nextDay, day, nextMonth, month)
+	}
+}
+
+// TestBudgetBegins: a budget begins with what was used before, a reload that brings it later, too, and one that takes it away
+// and back.
+func TestBudgetBegins(t *testing.T) {
+	now := time.Now()
+	used := Cost{Tokens: 90}
+	keys := NewKeys(1, now)
+	keys.BeginWith(func(id string, _ time.Time) [Periods]Cost { return [Periods]Cost{used, used} })
+	bind := func(limits config.KeyLimits) *Key {
+		return keys.Bind([]config.Key{{ID: "a", Limits: limits}})["a"]
+	}
+	admits := func(k *Key, tokens int64) bool {
+		var r Reservation
+		ok := k.Reserve(&r, Cost{Tokens: tokens}, now).OK
+		r.Cancel()
+		return ok
+	}
+	k := bind(config.KeyLimits{TokensPerDay: 100})
+	if admits(k, 11) || !admits(k, 10) {
+		t.Error("the budget does not begin with what was used")
+	}
+	free := bind(config.KeyLimits{})
+	if !admits(free, 1e9) {
+		t.Error("without a budget it is held")
+	}
+	used.Tokens = 95
+	if k = bind(config.KeyLimits{TokensPerDay: 100}); admits(k, 6) || !admits(k, 5) {
+		t.Error("the budget that came back does not begin with what was used meanwhile")
+	}
+	used.Tokens = 99
+	if keys.Recount(); admits(k, 2) || !admits(k, 1) {
+		t.Error("it does not go on with what became known")
+	}
+}
+
+// Whatever calls come, end and use: what was used, and what calls that run are expected to use, is never more than the budget
+// when a call is let in; and a call that fits is let in.
+func TestBudgetIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := evening
+		limits := config.KeyLimits{
+			TokensPerDay: rapid.SampledFrom([]int{0, 100, 1000}).Draw(t, "day"), TokensPerMonth: rapid.SampledFrom([]int{0, 150, 3000}).Draw(t, "month"),
+			SpendPerDay: money.Amount{Micros: rapid.SampledFrom([]int64{0, 500}).Draw(t, "money")},
+		}
+		b := newLocalBudget([Periods]Cost{}, now)
+		var used [Periods]Cost
+		var running []Cost
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			switch what := rapid.IntRange(0, 9).Draw(t, "what"); {
+			case what == 0:
+				before := now
+				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)
+				if now.YearDay() != before.YearDay() {
+					used[Day] = Cost{}
+				}
+				if now.Month() != before.Month() {
+					used[Month] = Cost{}
+				}
+			case what < 5 && len(running) > 0:
+				held := running[0]
+				running = running[1:]
+				cost := Cost{rapid.Int64Range(0, 2*held.Tokens+1).Draw(t, "used"), held.Spend}
+				b.Settle(held, cost, now)
+				for p := range used {
+					used[p] = used[p].Plus(cost)
+				}
+			default:
+				expected := Cost{rapid.Int64Range(0, 200).Draw(t, "tokens"), money.Amount{Micros: rapid.Int64Range(0, 100).Draw(t, "spend")}}
+				var held Cost
+				for _, r := range running {
+					held = held.Plus(r)
+				}
+				fits := true
+				for p := range used {
+					budget := OfPeriod(&limits, p)
+					sum := used[p].Plus(held)
+					fits = fits && (budget.Tokens == 0 || used[p].Tokens < budget.Tokens && sum.Tokens+min(expected.Tokens, budget.Tokens) <= budget.Tokens) &&
+						(budget.Spend.Zero() || used[p].Spend.Micros < budget.Spend.Micros && sum.Spend.Micros+expected.Spend.Micros <= budget.Spend.Micros)
+				}
+				got, d := b.Hold(&limits, expected, now)
+				if d.OK != fits {
+					t.Fatalf("%+v at %+v, held %+v: %+v", expected, used, held, d)
+				}
+				if d.OK {
+					running = append(running, got)
+				} else if d.Quota == nil || d.RetryAfter <= 0 || !strings.HasPrefix(d.LimitName, "tokens") && !strings.HasPrefix(d.LimitName, "spend") {
+					t.Fatalf("%+v", d)
+				}
+			}
+		}
+	})
+}
+
+func TestBudgetAllocatesNothing(t *testing.T) {
+	now := time.Now()
+	k := boundKey(config.KeyLimits{TokensPerDay: 1e9, SpendPerMonth: spend(t, "1000000")}, nil, now)
+	var r Reservation
+	if n := testing.AllocsPerRun(100, func() {
+		k.Reserve(&r, Cost{Tokens: 10, Spend: money.Amount{Micros: 1}}, now)
+		r.Settle(Cost{Tokens: 5}, now)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
