@@ -25,6 +25,7 @@
 //     and only with verbose_json (both spellings go out with brackets, the one engines read).
 //   - temperature is a number from 0 to 1. language and prompt are text. Empty optional fields
 //     count as absent: web forms send them.
+//   - known_speaker_references are data URLs: an engine would fetch any other.
 //   - stream is true or false; whether the engine can do it is not for this package to know.
 //   - Unknown fields are passed on untouched, like unknown members of a JSON request: engines have
 //     options of their own. Those that would steer an engine are refused.

@@ -1,6 +1,7 @@
 package audio
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -59,10 +60,30 @@ const (
 	granularities2 = "timestamp_granularities"
 )
 
+// The two spellings of the samples by which an engine knows speakers.
+const (
+	speakerReferences  = "known_speaker_references[]"
+	speakerReferences2 = "known_speaker_references"
+)
+
+// checkReference accepts a sample that is in the field itself: an engine would fetch it from
+// anywhere else.
+func checkReference(value []byte) error {
+	head, _, ok := bytes.Cut(value, []byte{','})
+	head = bytes.ToLower(head)
+	if !ok || !bytes.HasPrefix(head, []byte("data:")) || !bytes.HasSuffix(head, []byte(";base64")) {
+		return chat.WrongValue(speakerReferences2, "must be a data URL with base64").Err()
+	}
+	return nil
+}
+
 // Text takes a text field. It returns the name under which it is passed on, "" for one that is not.
 func (t *Transcription) Text(name string, value []byte) (as string, err error) {
-	if name == granularities || name == granularities2 {
+	switch name {
+	case granularities, granularities2:
 		return granularities, t.granularity(value)
+	case speakerReferences, speakerReferences2:
+		return name, checkReference(value)
 	}
 	which, err := t.seen.Note(name, formFields)
 	if err != nil {

@@ -114,3 +114,24 @@ func TestTranscriptionRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A sample of a speaker is in the field itself. An engine would fetch any other, or open it.
+func TestSpeakerReferences(t *testing.T) {
+	t.Parallel()
+	for value, good := range map[string]bool{
+		"data:audio/wav;base64,UklGRg==": true, "DATA:audio/mpeg;codecs=x;BASE64,SUQz": true,
+		"": false, "http://10.0.0.1/a.wav": false, "https://example.com/a.wav": false, "file:///etc/passwd": false, "/etc/passwd": false,
+		"data:audio/wav,x": false, "UklGRg==": false, " http://10.0.0.1/data:;base64,": false, "data:audio/wav;base64": false,
+	} {
+		for _, name := range []string{"known_speaker_references[]", "known_speaker_references"} {
+			as, err := new(Transcription).Text(name, []byte(value))
+			if (err == nil) != good || good && as != name {
+				t.Errorf("%s=%q: %q, %v", name, value, as, err)
+			}
+			var e *apierr.Error
+			if !good && (!errors.As(err, &e) || e.Status != 400 || e.Param != "known_speaker_references") {
+				t.Errorf("%s=%q: %v", name, value, err)
+			}
+		}
+	}
+}

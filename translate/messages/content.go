@@ -12,7 +12,7 @@ type content struct {
 	parts  bool             // an array of parts, not a string
 	n      int              // texts or parts written
 
-	dropped *dialects.Dropped // of the request
+	dropped *dialects.Dropped // of the request; nil: nothing may be left out
 
 	skipText, skipImages bool
 

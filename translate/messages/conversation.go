@@ -91,6 +91,7 @@ func (c *conversation) message(i int, v jsonx.Value) *fault {
 	c.begun = false
 	switch {
 	case m[0].EqualText("user"):
+		c.past.user(content)
 		return c.user(i, content)
 	case m[0].EqualText("assistant"):
 		return c.assistant(i, content)
@@ -262,7 +263,9 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 			toolCalls++
 		case c.past.has(i, &b):
 			thoughts++
-		case b.kind < blockThinking:
+		case b.kind >= blockThinking:
+			c.past.clear(&b)
+		default:
 			f = chat.WrongValue("type", "is not a kind of block that an assistant's message has")
 		}
 		if f != nil {

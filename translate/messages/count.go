@@ -13,19 +13,21 @@ var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinkin
 // CountSegments appends to segs the pieces of a count_tokens request for an engine that speaks this
 // dialect itself: the client's own members that matter, as NativeSegments would send them, under
 // the name that the engine has for the model. Nothing else of the client's goes along, as it might
-// steer the engine. body is one that Decode has accepted; the pieces borrow from it.
-func CountSegments(segs [][]byte, body []byte, served string) [][]byte {
+// steer the engine; nor does thinking that is sealed, which is opened. body is one that Decode has
+// accepted; the pieces borrow from it.
+func CountSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte {
 	root := parseAgain(body)
 	var edits jsonx.Edits
 	for it := root.Iter(); it.Next(); {
 		switch {
 		case it.Key().Is("model"):
-			edits.Set(it.Value(), jsonx.AppendStringS(nil, served))
+			edits.Set(it.Value(), jsonx.AppendStringS(nil, n.Served))
 		case !isCounted(it.Key()) || !chat.Given(it.Value()):
 			edits.Delete(it.Value())
 		}
 	}
 	leaveOut(&edits, root)
+	editHistory(&edits, root, n)
 	return edits.Segments(segs, body)
 }
 

@@ -20,10 +20,27 @@ func TestCountSegments(t *testing.T) {
 	if _, err := r.Decode(nil, body, &c, new(RequestInfo), dialects.Options{Count: true}); err != nil {
 		t.Fatal(err)
 	}
-	got := bytes.Join(CountSegments(nil, body, `org/"served"`), nil)
+	got := bytes.Join(CountSegments(nil, body, &chat.NativeRequest{Served: `org/"served"`}), nil)
 	want := `{"tools":[{"name":"f","input_schema":{"z":1.0}}],"mod\u0065l":"org/\"served\"","system":[{"type":"text","text":"rules"}],` +
 		`"messages":[{"role":"user","content":"é\n"},{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":{}}]}],"thinking":{"type":"disabled"}}`
 	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// A counter counts what the engine would be sent: thinking opened or gone, and nothing sealed.
+func TestCountSegments_History(t *testing.T) {
+	body := []byte(`{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
+		`{"type":"thinking","thinking":"","signature":"blob:open"},{"type":"redacted_thinking","data":"SECRET"},{"type":"server_tool_use","id":"SECRET"},` +
+		`{"type":"compaction","content":"SECRET"},{"type":"text","text":"b"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"web_search_tool_result","content":"SECRET"}]}]}]}`)
+	if _, err := new(Request).Decode(nil, body, new(chat.Request), new(RequestInfo), dialects.Options{Count: true, Opener: fakeOpener{}}); err != nil {
+		t.Fatal(err)
+	}
+	got := string(bytes.Join(CountSegments(nil, body, &chat.NativeRequest{Served: "s", Model: []byte("m"), Opener: fakeOpener{}}), nil))
+	want := `{"model":"s","messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
+		`{"type":"thinking","thinking":"open","signature":"` + signature + `"},{"type":"text","text":"b"}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":""}]}]}]}`
+	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -12,7 +12,7 @@
 //	document, search_result their text; PDFs and files are refused, since no engine here reads them
 //	thinking                reasoning_content of its message; sealed one is opened
 //	server tools            left out of the history
-//	context_management      clear_thinking edits are obeyed
+//	context_management      clear_thinking edits are obeyed, and told in the answer
 //	tools                   functions; server tools are dropped beside functions and refused alone
 //	bash, text_editor,      functions with the schema that the vendor documents for the version;
 //	memory                  computer use is dropped like server tools

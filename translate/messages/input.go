@@ -55,7 +55,7 @@ const (
 	blockUpload // a file that only the dialect's vendor holds
 	blockThinking
 	blockRedactedThinking
-	blockIgnored // what servers of the dialect's vendor have done
+	blockIgnored // what servers of the dialect's vendor have made
 )
 
 var blockKinds = map[string]blockKind{
@@ -116,6 +116,9 @@ func (b block) visit(w *content) *fault {
 	case blockToolReference:
 		return said(w, requiredText("tool_name", b.fields[fieldToolName]), b.fields[fieldToolName])
 	case blockIgnored:
+		if w.dropped == nil {
+			return chat.Unsupported("type", "must not be a block that only its vendor's servers make")
+		}
 		w.dropped.Block(b.fields[fieldType])
 		return nil
 	case blockThinking, blockRedactedThinking:

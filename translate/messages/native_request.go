@@ -10,10 +10,10 @@ import (
 // NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect
 // itself: the client's bytes, with these changes and no others. The model has the engine's name;
 // the token limit and the effort are the checked ones; members that steer an engine go, and so do
-// server tools, their servers and the billing block, which no engine of ours is to see. Inputs of
-// tool calls that are no objects become objects, as engines refuse others. Sealed thinking is
-// opened, or goes where it cannot be; so does what the client or the model's rules clear. body is
-// one that Decode has accepted; the pieces borrow from it.
+// server tools, their servers, their blocks in the history and the billing block, which no engine
+// of ours is to see. Inputs of tool calls that are no objects become objects, as engines refuse
+// others. Sealed thinking is opened, or goes where it cannot be; so does what the client or the
+// model's rules clear. body is one that Decode has accepted; the pieces borrow from it.
 func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte {
 	root := parseAgain(body)
 	var edits jsonx.Edits
@@ -28,14 +28,14 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte 
 		}
 	}
 	leaveOut(&edits, root)
-	openThinking(&edits, root, n)
+	editHistory(&edits, root, n)
 	return edits.Segments(segs, body)
 }
 
 // parseAgain returns the root of a body that Decode has accepted.
 func parseAgain(body []byte) jsonx.Value {
 	var d jsonx.Doc
-	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, MaxNodes: parseOptions.MaxNodes, Record: 5}) != nil {
+	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, MaxNodes: parseOptions.MaxNodes, Record: 7}) != nil {
 		panic("BUG: a body that was decoded is not JSON")
 	}
 	return d.Root()

@@ -16,6 +16,7 @@ type RequestInfo struct {
 	stops    []string // the stop sequences of the request
 	images   dialects.Images
 	dropped  dialects.Dropped
+	cleared  cleared // thinking of the history
 }
 
 // Dropped returns the names of what was left out of the request.
@@ -179,7 +180,10 @@ func (r *Request) translate(o *dialects.Options) *fault {
 		r.w.Raw(`"model":`, model)
 		r.w.String(`,`)
 	}
-	c := conversation{w: &r.w, images: &r.info.images, dropped: &r.info.dropped, arguments: &r.arguments}
+	c := conversation{w: &r.w, images: &r.info.images, arguments: &r.arguments}
+	if !o.Strict {
+		c.dropped = &r.info.dropped
+	}
 	c.past.from = keepThinkingFrom(r.members[memberContextManagement], r.members[memberMessages])
 	if model.IsString() {
 		name, plain := model.Text()
@@ -192,7 +196,7 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	if f := c.write(r.members[memberMessages], r.members[memberSystem]); f != nil {
 		return f
 	}
-	r.begun = c.begun
+	r.begun, r.info.cleared = c.begun, c.past.cleared
 	if !o.Count {
 		if !chat.Given(r.members[memberMaxTokens]) {
 			return chat.Missing("max_tokens")

@@ -49,7 +49,7 @@ func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	out = appendStop(out, r, s.RequestInfo.stops)
 	out = append(out, `,"usage":`...)
 	out = appendUsage(out, r.Usage())
-	return append(out, '}'), nil
+	return append(s.RequestInfo.cleared.appendEdits(out), '}'), nil
 }
 
 // separate appends a comma unless nothing was written since start.

@@ -307,7 +307,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	out = append(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
 	out = appendStop(out, &s.reader, s.RequestInfo.stops)
 	out = append(out, `},"usage":`...)
-	out = appendUsage(out, s.reader.Usage())
+	out = s.RequestInfo.cleared.appendEdits(appendUsage(out, s.reader.Usage()))
 	return append(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil
 }
 

@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"strconv"
+
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 	"penstock/translate/seal"
@@ -78,6 +80,45 @@ type past struct {
 	opener chat.Opener // nil: nothing is sealed
 	model  []byte      // as the client wrote it
 	from   int         // the client has cleared that of the messages before
+
+	cleared cleared
+	inTurn  bool // the turn that is read has had thinking cleared
+}
+
+// cleared is how much of a history's thinking its client has cleared.
+type cleared struct{ turns, bytes int }
+
+// user notes a message of the user: unless it has results of tools a turn begins.
+func (p *past) user(content jsonx.Value) { p.inTurn = p.inTurn && hasResult(content) }
+
+// clear notes a block of thinking that the client has cleared.
+func (p *past) clear(b *block) {
+	text := b.fields[fieldData]
+	if b.kind == blockThinking {
+		if text = b.fields[fieldThinking]; !text.HasText() {
+			text = b.fields[fieldSignature]
+		}
+	}
+	if text.IsString() {
+		p.cleared.bytes += len(text.Inside())
+	}
+	if !p.inTurn {
+		p.inTurn = true
+		p.cleared.turns++
+	}
+}
+
+// appendEdits appends the member that says which edits were applied. The tokens are an estimate: no
+// engine has seen them.
+func (c cleared) appendEdits(dst []byte) []byte {
+	if c.turns == 0 {
+		return dst
+	}
+	dst = append(dst, `,"context_management":{"applied_edits":[{"type":"`+clearThinking+`","cleared_thinking_turns":`...)
+	dst = strconv.AppendInt(dst, int64(c.turns), 10)
+	dst = append(dst, `,"cleared_input_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(c.bytes/4), 10)
+	return append(dst, `}]}`...)
 }
 
 // has reports whether message i has thinking that is not cleared.
@@ -174,9 +215,9 @@ func hasResult(content jsonx.Value) bool {
 	return false
 }
 
-// openThinking notes the changes by which an engine that speaks the dialect can read the thinking
-// of the history: sealed blocks become open ones, and what is not for it goes.
-func openThinking(edits *jsonx.Edits, root jsonx.Value, n *chat.NativeRequest) {
+// editHistory notes the changes by which an engine that speaks the dialect can read the history:
+// sealed thinking becomes open, and what is not for it goes.
+func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.NativeRequest) {
 	messages := root.Get("messages")
 	if !messages.IsArray() {
 		return
@@ -203,12 +244,25 @@ func keepThinkingOfLoop(messages jsonx.Value) (from int) {
 	return from
 }
 
-// openBlocks is openThinking for message i.
+// openBlocks is editHistory for message i, or for a tool's result in it.
 func (p *past) openBlocks(edits *jsonx.Edits, content jsonx.Value, i int, none bool) {
 	left := content.Len()
 	for it := content.Iter(); it.Next(); {
 		b, f := readBlock(it.Value())
-		if f != nil || b.kind != blockThinking && b.kind != blockRedactedThinking {
+		switch {
+		case f != nil:
+			continue
+		case b.kind == blockToolResult && b.fields[fieldContent].IsArray():
+			p.openBlocks(edits, b.fields[fieldContent], i, none)
+			continue
+		case b.kind == blockIgnored && left > 1:
+			edits.Delete(it.Value())
+			left--
+			continue
+		case b.kind == blockIgnored:
+			edits.Set(it.Value(), []byte(`{"type":"text","text":""}`)) // engines want a block
+			continue
+		case b.kind != blockThinking && b.kind != blockRedactedThinking:
 			continue
 		}
 		open := b.kind == blockThinking && b.fields[fieldThinking].HasText()

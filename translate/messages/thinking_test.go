@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
 	"penstock/translate/seal"
 	"penstock/translate/sse"
@@ -208,5 +209,54 @@ func TestSealedThinkingNotStarted(t *testing.T) {
 	blob, _ := blocksOf(t, collect(t, out))[0]["data"].(string)
 	if text, _ := testBox.Open(nil, []byte(blob)); string(text) != "is SECRET." {
 		t.Errorf("the thinking of both engines: %q", text)
+	}
+}
+
+// What a client's edit has cleared is told at the end of the answer, and nothing without one.
+func TestAppliedEdits(t *testing.T) {
+	t.Parallel()
+	const history = `"messages":[{"role":"user","content":"a"},` +
+		`{"role":"assistant","content":[{"type":"thinking","thinking":"12345678","signature":"s"},{"type":"tool_use","id":"t","name":"f","input":{}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"r"}]},` +
+		`{"role":"assistant","content":[{"type":"redacted_thinking","data":"1234"},{"type":"text","text":"b"}]},{"role":"user","content":"c"},` +
+		`{"role":"assistant","content":"no thought"},{"role":"user","content":"d"},` +
+		`{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"1234"},{"type":"text","text":"e"}]},{"role":"user","content":"f"}]`
+	const chunk = `{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`
+	for edit, want := range map[string]string{
+		``:                                   "",
+		`,"context_management":{"edits":[]}`: "",
+		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}`:                                              "",
+		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":9}}]}`:                "",
+		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}}]}`:                `"cleared_thinking_turns":1,"cleared_input_tokens":3`,
+		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":2}}]}`:                `"cleared_thinking_turns":1,"cleared_input_tokens":3`,
+		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}},{"type":"odd"}]}`: `"cleared_thinking_turns":1,"cleared_input_tokens":3`,
+	} {
+		var s Stream
+		body := `{"model":"m","max_tokens":9,` + history + edit + `}`
+		if _, err := new(Request).Decode(nil, []byte(body), new(chat.Request), &s.RequestInfo, dialects.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if want != "" {
+			want = `,"context_management":{"applied_edits":[{"type":"clear_thinking_20251015",` + want + `}]}`
+		}
+		info := s.RequestInfo
+		s.Reset(&dialects.Identity{Model: "m", ID: "msg_1"})
+		out, err := s.Append(nil, sse.Event{Data: []byte(chunk)})
+		if err == nil {
+			out, err = s.Finish(out)
+		}
+		_, end, _ := strings.Cut(string(out), `"output_tokens":1}`)
+		if err != nil || !strings.HasPrefix(end, want+"}\n\n") || want == "" && strings.Contains(end, "context_management") {
+			t.Errorf("%s: %v\n%s", edit, err, out)
+		}
+		s.RequestInfo = info
+		s.Reset(&dialects.Identity{Model: "m", ID: "msg_1"})
+		var c answer.Completion
+		if err = c.Parse([]byte(strings.Replace(chunk, "delta", "message", 1))); err == nil {
+			out, err = s.AppendWhole(nil, &c)
+		}
+		if err != nil || !strings.HasSuffix(string(out), `"output_tokens":1}`+want+`}`) {
+			t.Errorf("%s: %v\n%s", edit, err, out)
+		}
 	}
 }
