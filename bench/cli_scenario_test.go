@@ -78,7 +78,7 @@ func TestScenarioArguments(t *testing.T) {
 }
 
 func TestScenariosAreTold(t *testing.T) {
-	for _, name := range []string{"", "agent", "failover", "overload"} {
+	for _, name := range []string{"", "agent", "failover", "overload", "wedge"} {
 		var b bytes.Buffer
 		if err := (&ScenariosCmd{Name: name}).run(&b); err != nil {
 			t.Fatal(err)

@@ -26,10 +26,11 @@ type eventSpec struct {
 
 // Fleet is what an event of a scenario acts on.
 type Fleet interface {
-	Do(ctx context.Context, what string) error
+	// Do returns what was seen of the edge, where the event waits for that.
+	Do(ctx context.Context, what string) (seen string, err error)
 }
 
-// recovery is how long after an event failures are put down to it.
+// recovery is how long after the end of an event failures are put down to it.
 const recovery = 10 * time.Second
 
 // parseEvent reads TIME:VERB[=ARG].
@@ -70,7 +71,7 @@ func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) 
 				return
 			}
 			out[i].StartS, out[i].Error = float64(c.Now())/1e9, ""
-			if err := s.act(ctx, e); err != nil {
+			if err := s.act(ctx, e, &out[i]); err != nil {
 				out[i].Error = err.Error()
 			}
 			out[i].EndS = float64(c.Now()) / 1e9
@@ -81,13 +82,14 @@ func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) 
 }
 
 // act does what an event says.
-func (s *settings) act(ctx context.Context, e eventSpec) error {
+func (s *settings) act(ctx context.Context, e eventSpec, out *result.Event) (err error) {
 	switch e.verb {
 	case "fleet":
 		if s.Fleet == nil {
 			return errors.New("there is no fleet: only a scenario without a target has one")
 		}
-		return s.Fleet.Do(ctx, e.arg)
+		out.Seen, err = s.Fleet.Do(ctx, e.arg)
+		return err
 	case "reload":
 		return client.Post(ctx, s.Admin, "/-/reload", nil, s.AdminToken, s.Insecure)
 	case "post":
@@ -110,7 +112,7 @@ func (s *settings) act(ctx context.Context, e eventSpec) error {
 	return process.Signal(syscall.SIGTERM)
 }
 
-// blame counts for each event the failures that came within ten seconds of it.
+// blame counts for each event the failures that came while it ran or within ten seconds after it.
 func blame(events []result.Event, samples []client.Sample) {
 	for i := range events {
 		e := &events[i]
@@ -124,6 +126,31 @@ func blame(events []result.Event, samples []client.Sample) {
 		}
 		if e.Lost > 0 {
 			e.RecoveryS = new(last - e.StartS)
+		}
+	}
+}
+
+// moved counts for each event the calls that the edge moved to another engine while it ran or
+// within ten seconds after it, as its metrics say.
+func moved(events []result.Event, scrapers []*scraper) {
+	for _, s := range scrapers {
+		if s.source != "edge" {
+			continue
+		}
+		for i := range events {
+			e := &events[i]
+			var before, after *reading
+			for _, r := range s.answered() {
+				switch at := float64(r.at) / 1e9; {
+				case at < e.StartS:
+					before = &r
+				case after == nil || blames(e, at):
+					after = &r
+				}
+			}
+			if before != nil && after != nil && e.EndS > 0 {
+				e.Moved = new(int(after.moved() - before.moved()))
+			}
 		}
 	}
 }

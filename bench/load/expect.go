@@ -14,7 +14,7 @@ import (
 // make the result not valid.
 type expectation struct {
 	words []string // all of them are words of the failure's label
-	event bool     // only within `recovery` after an event
+	event bool     // only from the start of an event until `recovery` after its end
 }
 
 // nearEvent is the ending of an expectation that holds only after events.
@@ -45,5 +45,5 @@ func (f *findings) expected(failure result.ErrorCount, at int64) bool {
 // the event.
 func blames(e *result.Event, at float64) bool {
 	ran := e.Error == "" || e.EndS != 0
-	return ran && at >= e.StartS && at < e.StartS+recovery.Seconds()
+	return ran && at >= e.StartS && at < e.EndS+recovery.Seconds()
 }

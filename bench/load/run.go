@@ -151,6 +151,7 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	})
 	lostTokens(r.rec.samples)
 	blame(happened, r.rec.samples)
+	moved(happened, scrapers)
 	f := d.findings()
 	f.happened = happened
 	p := f.penstock(r.work)

@@ -25,9 +25,16 @@ var sampled = []string{
 	"llamacpp:requests_processing", "llamacpp:requests_deferred", "llamacpp:kv_cache_usage_ratio",
 	"penstock_calls_inflight", "penstock_calls_total", "penstock_client_aborts_total", "penstock_client_connections",
 	"penstock_upstream_inflight", "penstock_upstream_attempts_total", "penstock_upstream_up",
-	"penstock_upstream_breaker_open",
+	"penstock_upstream_breaker_open", "penstock_upstream_stalled", callsMoved, streamsResumed,
 	"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
 }
+
+// Counters of the calls that an edge has sent to another engine: those that had shown nothing, and
+// streams that another engine went on with.
+const (
+	callsMoved     = "penstock_calls_moved_total"
+	streamsResumed = "penstock_streams_resumed_total"
+)
 
 // inFlightGauges are the sums of gauges that say how many requests a server has in hand, by the
 // name of the first.
@@ -56,6 +63,9 @@ type reading struct {
 	values  map[string]float64
 	surplus int // requests that the server has beyond those that the client has open
 }
+
+// moved is how many calls the edge has moved so far.
+func (r *reading) moved() float64 { return r.values[callsMoved] + r.values[streamsResumed] }
 
 // newScrapers returns a scraper for each page of metrics that answers: of the target, the engines
 // and the edge.

@@ -38,6 +38,11 @@ func judge(r *result.Result, s *settings) result.Verdict {
 	judgeClient(p, add)
 	judgeDelivery(p, s, add)
 	judgeFailures(p, add)
+	for _, e := range p.Events {
+		if e.Error != "" && e.EndS > 0 { // it ran
+			add(true, "event_failed", "the event %q failed: %s", e.Action, e.Error)
+		}
+	}
 	if n := total.Completed; n < minSamples {
 		add(true, "few_samples", "%d requests are too few for any percentile (at least %d)", n, minSamples)
 	} else if n < 100 {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -354,17 +355,20 @@ func checkTable(all []result.Assertion) table {
 }
 
 func eventTable(events []result.Event) table {
-	t := table{Title: "Events", Note: "Lost: requests that failed within 10 s after the event. Recovery: from the event to the last of them.", Head: []string{"event", "at", "took", "lost", "recovery"}, Words: 1}
+	t := table{Title: "Events", Note: "Took: until the edge did what the event waits for, where it waits. Moved: calls that the edge sent to another engine until 10 s after the event. Lost: requests that failed until 10 s after the event. Recovery: from the event to the last of them.", Head: []string{"event", "seen", "at", "took", "moved", "lost", "recovery"}, Words: 2}
 	for _, e := range events {
-		class, recovery := "", "–"
+		class, recovery, moved := "", "–", "–"
+		if e.Moved != nil {
+			moved = strconv.Itoa(*e.Moved)
+		}
 		if e.RecoveryS != nil {
 			recovery = secondsText(*e.RecoveryS)
 		}
 		if e.Error != "" {
 			class = "bad"
 		}
-		t.add(class, cell{eventText(&e), e.Error}, secondsText(e.StartS), secondsText(e.EndS-e.StartS),
-			strconv.Itoa(e.Lost), recovery)
+		t.add(class, cell{eventText(&e), e.Error}, cmp.Or(e.Seen, "–"), secondsText(e.StartS),
+			secondsText(e.EndS-e.StartS), moved, strconv.Itoa(e.Lost), recovery)
 	}
 	return t
 }

@@ -261,10 +261,16 @@ func (w *writer) details(p *result.Penstock) {
 		if e.Error != "" {
 			text = e.Error
 		}
+		if e.Seen != "" {
+			text = fmt.Sprintf("%s after %.1f s", e.Seen, e.EndS-e.StartS)
+		}
+		if e.Moved != nil && *e.Moved > 0 {
+			text += fmt.Sprintf("; %d calls moved", *e.Moved)
+		}
 		if e.RecoveryS != nil {
 			text += fmt.Sprintf("; %d requests failed within %.1f s", e.Lost, *e.RecoveryS)
 		}
-		w.line("Event at %.0f s: %s: %s", e.AtS, e.Action, text)
+		w.line("Event at %.0f s: %s: %s", e.AtS, eventText(&e), text)
 	}
 }
 

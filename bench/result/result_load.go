@@ -127,10 +127,16 @@ type Event struct {
 	StartS float64 `json:"start_s"`
 	EndS   float64 `json:"end_s"`
 	Error  string  `json:"error"` // empty when it worked
-	// Lost is the number of requests that failed within 10 s after it.
+	// Seen is what an event of a scenario waits for, such as "gpu-b is out": it was seen at EndS.
+	// Empty for events that wait for nothing.
+	Seen string `json:"seen"`
+	// Moved is the number of calls that the edge of --admin sent to another engine while it ran and
+	// within 10 s after it, also in the middle of a stream; null without an edge.
+	Moved *int `json:"moved"`
+	// Lost is the number of requests that failed while it ran and within 10 s after it.
 	Lost int `json:"lost"`
-	// RecoveryS is the time from the event to the last failure within that time; null when there
-	// was none.
+	// RecoveryS is the time from the event's start to the last failure within that time; null when
+	// there was none.
 	RecoveryS *float64 `json:"recovery_s"`
 }
 

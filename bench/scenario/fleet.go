@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"penstock/bench/load/client"
 	"penstock/bench/process"
@@ -17,8 +18,8 @@ import (
 type fleetSpec struct {
 	// Engines are started as `penstock sim` with these flags.
 	Engines []engineSpec `yaml:"engines"`
-	// Models are entries of the edge's configuration without their deployments: every engine serves
-	// each of them.
+	// Models are entries of the edge's configuration without their deployments: each goes to every
+	// engine that serves it.
 	Models []modelSpec `yaml:"models"`
 	// Required is true when the scenario makes no sense against somebody else's engines.
 	Required bool `yaml:"required"`
@@ -29,6 +30,13 @@ type engineSpec struct {
 	Sim  []string `yaml:"sim"`
 	// Concurrency is what the edge is told; 0: nothing.
 	Concurrency int `yaml:"concurrency"`
+	// Models are those that the engine serves; none given: all.
+	Models []string `yaml:"models"`
+}
+
+// serves reports whether the engine serves a model.
+func (e *engineSpec) serves(model string) bool {
+	return len(e.Models) == 0 || slices.Contains(e.Models, model)
 }
 
 type modelSpec struct {
@@ -36,6 +44,7 @@ type modelSpec struct {
 	Kind   string `yaml:"kind"`
 	Policy string `yaml:"policy"`
 	Queue  string `yaml:"queue"`
+	Retry  string `yaml:"retry"`
 }
 
 // fleet is a running one. Its processes end with close.
@@ -86,7 +95,9 @@ func StartFleet(ctx context.Context, spec fleetSpec) (f *fleet, err error) {
 func (f *fleet) startEngine(ctx context.Context, e *fleetEngine) (err error) {
 	var models []string
 	for _, m := range f.spec.Models {
-		models = append(models, m.ID)
+		if e.spec.serves(m.ID) {
+			models = append(models, m.ID)
+		}
 	}
 	flags := append([]string{"--listen", e.addr, "--models", strings.Join(models, ",")}, e.spec.Sim...)
 	c, addr, err := process.StartSim(ctx, "engine "+e.spec.Name, nil, flags...)
@@ -102,12 +113,10 @@ func (f *fleet) config() string { return filepath.Join(f.dir, "edge.yaml") }
 func (f *fleet) writeConfig() error {
 	var b strings.Builder
 	b.WriteString("listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nauth: none\nlog: { access: false, debug_headers: true }\nupstreams:\n")
-	var names []string
 	for i, e := range f.spec.Engines {
 		if f.out[e.Name] {
 			continue
 		}
-		names = append(names, e.Name)
 		weight := 1
 		if i%2 == 1 {
 			weight = f.weight
@@ -121,9 +130,15 @@ func (f *fleet) writeConfig() error {
 	b.WriteString("models:\n")
 	for _, m := range f.spec.Models {
 		fmt.Fprintf(&b, "  - id: %s\n", m.ID)
-		for _, kv := range [][2]string{{"kind", m.Kind}, {"policy", m.Policy}, {"queue", m.Queue}} {
+		for _, kv := range [][2]string{{"kind", m.Kind}, {"policy", m.Policy}, {"queue", m.Queue}, {"retry", m.Retry}} {
 			if kv[1] != "" {
 				fmt.Fprintf(&b, "    %s: %s\n", kv[0], kv[1])
+			}
+		}
+		var names []string
+		for _, e := range f.spec.Engines {
+			if !f.out[e.Name] && e.serves(m.ID) {
+				names = append(names, e.Name)
 			}
 		}
 		fmt.Fprintf(&b, "    deployments: [{ upstream: %s }]\n", strings.Join(names, " }, { upstream: "))
@@ -135,23 +150,61 @@ func (f *fleet) writeConfig() error {
 	return os.Rename(tmp, f.config())
 }
 
-// Do makes something happen to the fleet: "crash ENGINE" kills its process, "restart ENGINE" starts
-// it again on the same address, "remove ENGINE" and "add ENGINE" rewrite the configuration,
-// "reload" changes weights in it; after these three the edge is asked to read it again.
-func (f *fleet) Do(ctx context.Context, what string) error {
+// verbs are what may happen to an engine, and in words.
+var verbs = []string{"crash", "restart", "remove", "add", "wedge", "recover"}
+
+const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an engine, " +
+	"busy with a model and a duration, or reload"
+
+// Do makes something happen to the fleet. "crash ENGINE" kills its process, "restart ENGINE" starts
+// it again on the same address. "remove ENGINE" and "add ENGINE" rewrite the configuration,
+// "reload" changes weights in it; after these three the edge is asked to read it again. "wedge
+// ENGINE" stops an engine that goes on to answer its probes, and ends when the edge has taken it
+// out; "recover ENGINE" lets it go on, and ends when the edge has it back. "busy MODEL DURATION"
+// sends calls to a model's engines that are silent for so long, and ends with them: it fails where
+// the edge took an engine for stalled.
+//
+// It returns what was seen of the edge, where it was watched.
+func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
+	if err := f.act(ctx, what); err != nil {
+		return "", err
+	}
+	switch verb, name, _ := strings.Cut(what, " "); verb {
+	case "wedge":
+		seen, err = name+" is out", f.await(ctx, name, false)
+	case "recover":
+		seen, err = name+" is back", f.await(ctx, name, true)
+	case "busy":
+		model, silence, _ := strings.Cut(name, " ")
+		seen, err = f.busy(ctx, model, silence)
+	}
+	if err != nil {
+		return "", err
+	}
+	return seen, nil
+}
+
+// act is what Do does to engines and the configuration.
+func (f *fleet) act(ctx context.Context, what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.spec.checkDo(what); err != nil {
+		return err
+	}
 	verb, name, _ := strings.Cut(what, " ")
 	e := f.engines[name]
-	if e == nil && verb != "reload" {
-		return fmt.Errorf("%q: there is no engine %q in the fleet", what, name)
-	}
 	switch verb {
 	case "crash":
 		e.process.Kill() // KILL: no farewell, as when the machine dies
 		return nil
 	case "restart":
 		return f.startEngine(ctx, e)
+	case "wedge":
+		return client.Post(ctx, "http://"+e.addr, "/sim/event", []byte(`{"do":"stall=24h"}`), "", false)
+	case "recover":
+		return client.Post(ctx, "http://"+e.addr, "/sim/reset", nil, "", false)
+	case "busy":
+		return nil
 	case "remove":
 		if len(f.out) == len(f.spec.Engines)-1 {
 			return fmt.Errorf("%q: it is the last engine", what)
@@ -161,8 +214,6 @@ func (f *fleet) Do(ctx context.Context, what string) error {
 		delete(f.out, name)
 	case "reload":
 		f.weight = 3 - f.weight
-	default:
-		return fmt.Errorf("%q: want crash, restart, remove or add with an engine, or reload", what)
 	}
 	if err := f.writeConfig(); err != nil {
 		return err
@@ -170,13 +221,21 @@ func (f *fleet) Do(ctx context.Context, what string) error {
 	return f.reload(ctx)
 }
 
-// checkDo says what is wrong with an event before the run, for engines of the spec.
+// checkDo says what is wrong with an event, for engines and models of the spec.
 func (s *fleetSpec) checkDo(what string) error {
 	verb, name, _ := strings.Cut(what, " ")
 	switch {
 	case what == "reload":
-	case !slices.Contains([]string{"crash", "restart", "remove", "add"}, verb):
-		return fmt.Errorf("%q: want crash, restart, remove or add with an engine, or reload", what)
+	case verb == "busy":
+		model, silence, _ := strings.Cut(name, " ")
+		if d, err := time.ParseDuration(silence); err != nil || d <= 0 {
+			return fmt.Errorf(wantVerb, what)
+		}
+		if !slices.ContainsFunc(s.Models, func(m modelSpec) bool { return m.ID == model }) {
+			return fmt.Errorf("%q: there is no model %q", what, model)
+		}
+	case !slices.Contains(verbs, verb):
+		return fmt.Errorf(wantVerb, what)
 	case !slices.ContainsFunc(s.Engines, func(e engineSpec) bool { return e.Name == name }):
 		return fmt.Errorf("%q: there is no engine %q", what, name)
 	}

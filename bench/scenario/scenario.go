@@ -33,7 +33,7 @@ type Scenario struct {
 }
 
 // Names is the order in which they are told.
-var Names = []string{"chat", "agent", "rag", "batch", "vision", "audio", "overload", "failover", "reload"}
+var Names = []string{"chat", "agent", "rag", "batch", "vision", "audio", "overload", "failover", "wedge", "reload"}
 
 // Find reads one of the bundled scenarios.
 func Find(name string) (*Scenario, error) {

@@ -20,7 +20,7 @@ func TestScenarioFilesAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{
-		"", "name: a", good + "more: 1\n", good + "at: [crash x]\n", good + "at: ['1s:crash y']\n", good + "at: ['1s:explode x']\n", strings.Replace(good, "duration: 1s", "", 1),
+		"", "name: a", good + "more: 1\n", good + "at: [crash x]\n", good + "at: ['1s:crash y']\n", good + "at: ['1s:explode x']\n", good + "at: ['1s:busy m']\n", good + "at: ['1s:busy x 1s']\n", strings.Replace(good, "duration: 1s", "", 1),
 	} {
 		if s, err := parseScenario([]byte(bad)); err == nil {
 			t.Errorf("%q is read as %+v", bad, s)
@@ -71,20 +71,78 @@ func TestFleet(t *testing.T) {
 		t.Errorf("crash: %d failed, %d completed, event %+v", lost.Total.Failed, lost.Total.Completed, lost.Events[0])
 	}
 	for _, bad := range []string{"crash x", "explode a", ""} {
-		if err := f.Do(context.Background(), bad); err == nil {
+		if _, err := f.Do(context.Background(), bad); err == nil {
 			t.Errorf("%q happened", bad)
 		}
 	}
-	if err := errors.Join(f.Do(context.Background(), "remove a"), f.Do(context.Background(), "remove b")); err != nil {
+	if err := errors.Join(f.act(context.Background(), "remove a"), f.act(context.Background(), "remove b")); err != nil {
 		t.Error(err)
 	}
-	if err := f.Do(context.Background(), "remove c"); err == nil || f.out["c"] {
+	if err := f.act(context.Background(), "remove c"); err == nil || f.out["c"] {
 		t.Errorf("the last engine was removed: %v", err)
 	}
 	dir := f.dir
 	f.Close()
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the fleet left files: %v", err)
+	}
+}
+
+// TestWedge: an engine that stops is seen to be out and to be back, no call is lost by it, and no silent one is mistaken for it.
+func TestWedge(t *testing.T) {
+	fastset.LeaveOut(t, "a stall takes ten seconds and more to be seen")
+	t.Parallel()
+	benchtest.OwnProgram(t)
+	sim := []string{"--token-rate=40", "--slots=64"}
+	f, err := StartFleet(context.Background(), fleetSpec{
+		Engines: []engineSpec{
+			{Name: "a", Sim: sim, Models: []string{"sim"}}, {Name: "b", Sim: sim, Models: []string{"sim"}},
+			{Name: "c", Sim: sim, Models: []string{"slow"}}, {Name: "d", Sim: sim, Models: []string{"slow"}},
+		},
+		Models: []modelSpec{{ID: "sim", Policy: "round_robin", Retry: "{ resume: 1 }"}, {ID: "slow", Policy: "round_robin"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, _, err := load.Run(context.Background(), load.Options{
+		BaseURL: f.URL, Admin: f.Admin, Model: "sim", RequestRate: []string{"5"}, Duration: load.Span(45 * time.Second), InputLen: "20", OutputLen: "60",
+		At: []string{"3s:fleet=wedge b", "4s:fleet=busy slow 8s", "40s:fleet=recover b"}, NoFloor: true, ReadyCheck: 20, Fleet: f,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Penstock
+	for i, want := range []string{"b is out", "4 silent calls answered, no engine out", "b is back"} {
+		if e := p.Events[i]; e.Seen != want || e.Error != "" {
+			t.Errorf("event %+v, want %q", e, want)
+		}
+	}
+	if e := p.Events[0]; e.EndS-e.StartS < 9 || e.Moved == nil || *e.Moved == 0 {
+		t.Errorf("the engine was out after %v s, moved %v", e.EndS-e.StartS, e.Moved)
+	}
+	if p.Total.Failed != 0 || p.Total.Completed < 100 {
+		t.Errorf("%d failed, %d completed: %+v", p.Total.Failed, p.Total.Completed, p.Total.Errors)
+	}
+	ended, end := context.WithTimeout(context.Background(), time.Second)
+	defer end()
+	if _, err := f.Do(ended, "wedge a"); err == nil || !strings.Contains(err.Error(), "ended before a was out") {
+		t.Errorf("an engine that is not out yet: %v", err)
+	}
+}
+
+// TestMetricsPage reads from the edge's metrics whether it sends calls to an engine.
+func TestMetricsPage(t *testing.T) {
+	const good = "penstock_upstream_up{upstream=\"a\"} 1\npenstock_upstream_up{upstream=\"ab\"} 0\npenstock_upstream_stalled{upstream=\"a\"} 0\n"
+	for page, want := range map[string]bool{
+		good: true, "": false,
+		strings.Replace(good, "} 1", "} 0", 1):                                             false,
+		strings.Replace(good, "stalled{upstream=\"a\"} 0", "stalled{upstream=\"a\"} 1", 1): false,
+		good + "penstock_upstream_breaker_open{upstream=\"a\"} 1\n":                        false,
+	} {
+		if got := metricsPage(page).takesCalls("a"); got != want {
+			t.Errorf("%v, want %v:\n%s", got, want, page)
+		}
 	}
 }
 

@@ -26,6 +26,11 @@ type page struct {
 func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	return t.Ask(ctx, path, body, headers)
+}
+
+// Ask is Fetch for an answer that may take as long as ctx allows.
+func (t *Target) Ask(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
 	c, err := t.open(ctx, true)
 	if err != nil {
 		return nil, err

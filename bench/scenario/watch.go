@@ -1,0 +1,151 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"penstock/bench/load/client"
+)
+
+// watchEvery is how often the edge's metrics are read while an event waits for what the edge does.
+const watchEvery = 100 * time.Millisecond
+
+// metrics reads from the edge what it makes of its engines.
+func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
+	edge, err := client.NewTarget(f.Admin, false, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := edge.Fetch(ctx, edge.Path+"/metrics", nil, edge.Headers)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the edge's metrics: %s", client.Reason(err))
+	case p.Status != 200:
+		return nil, fmt.Errorf("the edge's metrics: status %d", p.Status)
+	}
+	return p.Body, nil
+}
+
+// metricsPage is Prometheus text.
+type metricsPage []byte
+
+// sum adds the values of all series whose text begins so.
+func (p metricsPage) sum(series string) (sum float64) {
+	for line := range bytes.Lines(p) {
+		if !bytes.HasPrefix(line, []byte(series)) {
+			continue
+		}
+		if i := bytes.LastIndexByte(line, ' '); i >= 0 {
+			v, err := strconv.ParseFloat(string(bytes.TrimSpace(line[i:])), 64)
+			if err == nil {
+				sum += v
+			}
+		}
+	}
+	return sum
+}
+
+// takesCalls reports whether the edge sends calls to an engine.
+func (p metricsPage) takesCalls(engine string) bool {
+	label := "{upstream=" + strconv.Quote(engine) + "}"
+	return p.sum("penstock_upstream_up"+label) == 1 && p.sum("penstock_upstream_stalled"+label) == 0 &&
+		p.sum("penstock_upstream_breaker_open"+label) == 0
+}
+
+// await waits until the edge sends calls to the engine, or none any more.
+func (f *fleet) await(ctx context.Context, engine string, calls bool) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		page, err := f.metrics(ctx)
+		switch {
+		case ctx.Err() != nil && calls:
+			return fmt.Errorf("the run ended before %s was back", engine)
+		case ctx.Err() != nil:
+			return fmt.Errorf("the run ended before %s was out", engine)
+		case err != nil:
+			return err
+		case page.takesCalls(engine) == calls:
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// silentCalls are a prompt that is read for long, in three chunks, and a tool call that is held
+// back until it is whole. The simulator reads their faults.
+var silentCalls = [...]string{
+	`"sim":{"tokens":20,"fault":"long-prefill=%s;chunks=3"}`,
+	`"tool_choice":"required","tools":[{"type":"function","function":{"name":"lookup",` +
+		`"parameters":{"type":"object","properties":{"key":{"type":"string"}}}}}],"sim":{"fault":"buffered-call=%s"}`,
+}
+
+// busy sends each of the silent calls twice, all at once, and watches the model's engines until
+// they are answered. It fails when one of them is taken out, or a call is not answered well.
+func (f *fleet) busy(ctx context.Context, model, silence string) (seen string, err error) {
+	watching, done := context.WithCancel(ctx)
+	defer done()
+	var calls, watchers sync.WaitGroup
+	var alarm error
+	watchers.Go(func() {
+		defer done()
+		alarm = f.awaitAlarm(watching, model)
+	})
+	failed := make([]error, 2*len(silentCalls))
+	for i := range failed {
+		calls.Go(func() { failed[i] = f.call(ctx, model, fmt.Sprintf(silentCalls[i%len(silentCalls)], silence)) })
+	}
+	calls.Wait()
+	done()
+	watchers.Wait()
+	return fmt.Sprintf("%d silent calls answered, no engine out", len(failed)), errors.Join(append(failed, alarm)...)
+}
+
+// awaitAlarm returns an error when an engine of the model is taken out before ctx ends.
+func (f *fleet) awaitAlarm(ctx context.Context, model string) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		page, err := f.metrics(ctx)
+		if err != nil {
+			continue
+		}
+		for _, e := range f.spec.Engines {
+			if e.serves(model) && !page.takesCalls(e.Name) {
+				return fmt.Errorf("false alarm: %s is out, and it works", e.Name)
+			}
+		}
+	}
+}
+
+// call makes a call of a stream, and reads it to its end.
+func (f *fleet) call(ctx context.Context, model, more string) error {
+	body := fmt.Sprintf(`{"model":%q,"stream":true,"messages":[{"role":"user","content":"Are you there?"}],%s}`, model, more)
+	t, err := client.NewTarget(f.URL, false, nil)
+	if err != nil {
+		return err
+	}
+	p, err := t.Ask(ctx, t.Path+"/v1/chat/completions", []byte(body), t.Headers)
+	switch {
+	case err != nil:
+		return fmt.Errorf("a silent call: %s", client.Reason(err))
+	case p.Status != 200:
+		return fmt.Errorf("a silent call: status %d", p.Status)
+	case bytes.Contains(p.Body, []byte(`"error"`)), !bytes.HasSuffix(p.Body, []byte("data: [DONE]\n\n")):
+		return errors.New("a silent call: the stream did not end well")
+	}
+	return nil
+}
