@@ -327,8 +327,8 @@ type Model struct {
 
 // ModelRetry is what else may be sent again for a model.
 type ModelRetry struct {
-	// Resume is how often another engine may go on with a stream whose engine was lost; 0: the stream
-	// ends with an error.
+	// Resume is how often another engine may go on with a stream whose engine was lost, has stalled or
+	// was drained for timeouts.drain; 0: the stream ends with an error where its engine was lost.
 	Resume int `yaml:"resume"`
 }
 

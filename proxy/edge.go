@@ -90,8 +90,9 @@ func New(o Options) (*Edge, error) {
 		Stall: func(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 			return e.services.Current().Routes.Stall(u, now)
 		},
-		OnFree: queues.SlotFreed,
-		OnRoom: queues.UpstreamChanged,
+		DrainTime: func() time.Duration { return e.reloads.Running().Config.Timeouts.Drain.D() },
+		OnFree:    queues.SlotFreed,
+		OnRoom:    queues.UpstreamChanged,
 	}); err != nil {
 		return nil, err
 	}

@@ -51,6 +51,9 @@
 // what it has. Where an address of several is gone and the name has no `resolve`, the upstream is
 // not down, and the system's half a minute counts.
 //
+// An upstream that is drained, in maintenance or retired gets no new calls. Those that it has run
+// on; after Options.DrainTime they are to leave it, where another can take them (HandsOver).
+//
 // A model that vanishes takes out its own target only. The engine's list shows it: the prober reads
 // the list with every fifth probe, and with every one while a model that a route wants is missing.
 // A 404 that is about a model takes it out at once and starts a probe (model_404.go); one client

@@ -99,7 +99,7 @@ func (l *liveness) outcome(o Outcome, by FailureSource) (look bool) {
 		return true
 	case OutcomeOK, OutcomeRefused, OutcomeRejected, OutcomeModelGone, OutcomeBadResponse:
 		l.unreachable, l.suspect = 0, false // the engine answered
-	case OutcomeClientGone, OutcomeStalled:
+	case OutcomeClientGone, OutcomeStalled, OutcomeHandedOver:
 	}
 	return false
 }

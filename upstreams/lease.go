@@ -229,7 +229,7 @@ func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (ge
 	if o.failed() || o == OutcomeRefused {
 		u.penalty.charge(At(now))
 	}
-	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled {
+	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled || o == OutcomeHandedOver {
 		u.reports.abandon()
 	}
 	if o.failed() {

@@ -14,8 +14,8 @@ import (
 type Mode uint8
 
 // The modes. In either of the last two no new call goes to the upstream and those that run there
-// end by themselves; in maintenance it is not probed either, so that nothing is logged about an
-// engine that is being worked on.
+// end by themselves, or go on elsewhere when the drain time is over (HandsOver); in maintenance it
+// is not probed either, so that nothing is logged about an engine that is being worked on.
 const (
 	ModeReady Mode = iota
 	ModeDrain
@@ -43,6 +43,55 @@ type modeSwitch struct {
 
 	mu      sync.Mutex
 	changed time.Time // zero: never
+}
+
+// handover says when the calls of an upstream that gets no new ones are to leave it: when the drain
+// time of the configuration is over. Those that no other upstream can take stay.
+type handover struct {
+	due atomic.Bool
+
+	mu    sync.Mutex
+	timer *time.Timer // nil: the upstream gets calls
+}
+
+// begin has calls leave after a time.
+func (h *handover) begin(after time.Duration, hooks *hooks) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer == nil {
+		var own *time.Timer
+		own = time.AfterFunc(after, func() {
+			defer hooks.guard.Catch(guardRoom, nil)
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.due.Store(h.timer == own)
+		})
+		h.timer = own
+	}
+}
+
+// end has calls stay.
+func (h *handover) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer != nil {
+		h.timer.Stop()
+		h.timer = nil
+	}
+	h.due.Store(false)
+}
+
+// HandsOver reports whether the calls of the upstream are to leave it, where another one can take
+// them: it is drained or removed, and the drain time is over.
+func HandsOver(u *Upstream) bool { return u.ending.handover.due.Load() }
+
+// reviewHandover begins or ends the drain time after a change of mode or configuration.
+func reviewHandover(u *Upstream) {
+	if after := u.set.o.DrainTime; u.mode.now() == ModeReady && !u.ending.retiring.Load() {
+		u.ending.handover.end()
+	} else if after != nil {
+		u.ending.handover.begin(after(), &u.hooks)
+	}
 }
 
 func (m *modeSwitch) now() Mode { return Mode(m.mode.Load()) }
@@ -73,6 +122,7 @@ func (u *Upstream) SetMode(m Mode) {
 	if before == m {
 		return
 	}
+	reviewHandover(u)
 	u.hooks.log.Info("upstream's mode set", zap.Stringer("from", before), zap.Stringer("to", m))
 	u.hooks.room()
 	if before == ModeMaintenance {

@@ -17,6 +17,7 @@ const (
 	OutcomeRejected            // the engine refused the request itself: 400, 413, 422, Profile.ClientFault
 	OutcomeModelGone           // it answered 404 for a model that it is configured to serve
 	OutcomeStalled             // the call left an upstream that had stalled for another one
+	OutcomeHandedOver          // the call left an upstream whose drain time was over for another one
 	outcomeCount
 )
 
@@ -24,6 +25,7 @@ const (
 func (o Outcome) String() string {
 	return [...]string{
 		"ok", "client_gone", "timeout", "unreachable", "bad_response", "refused", "rejected", "model_gone", "stalled",
+		"handed_over",
 	}[o]
 }
 

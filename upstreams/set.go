@@ -39,6 +39,9 @@ type Options struct {
 	// Stall decides what becomes of an upstream that has stalled. It is called from a goroutine of
 	// the set. Default: it gets no new calls.
 	Stall func(u *Upstream, now time.Time) Stall
+	// DrainTime is how long the calls of an upstream that gets no new ones may run before they are to
+	// leave it. Default: for ever.
+	DrainTime func() time.Duration
 	// OnRoom is called, from any goroutine, after every other change of what calls an upstream
 	// takes: it came up or went down, its breaker or its mode let calls in or kept them out, it has
 	// a model again or no longer, or more slots. The upstream's lock may be held, so it must not
@@ -169,6 +172,7 @@ func (s *Set) enter(u *Upstream) {
 	s.byID[u.identity.id] = u
 	u.ending.removed.Store(false)
 	u.ending.retiring.Store(false)
+	reviewHandover(u)
 	if !u.series.registered {
 		if u.series.set == nil {
 			u.series.show(u)
@@ -236,6 +240,7 @@ func (s *Set) Retire(p *Plan) {
 	}
 	s.mu.Unlock()
 	for _, u := range out {
+		reviewHandover(u)
 		u.probing.stop()
 		s.removeIdle(u)
 	}

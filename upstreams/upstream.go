@@ -45,7 +45,10 @@ type Upstream struct {
 }
 
 // ending is how far an upstream is on its way out.
-type ending struct{ retiring, removed atomic.Bool }
+type ending struct {
+	retiring, removed atomic.Bool
+	handover          handover
+}
 
 // client is how an upstream is reached.
 type client struct {

@@ -125,13 +125,17 @@ func (c *clock) overdue() bool {
 }
 
 // judge says what an engine's silence means: nothing yet, that it has been too long, or that the
-// call leaves an upstream which has stalled.
+// call leaves an upstream which has stalled or whose drain time is over.
 func (c *clock) judge(now time.Time) error {
 	if lost := c.lookAt(now); lost {
 		return failure.GenerationTimeout(errLost)
 	}
-	if c.waits && c.up.State() == upstreams.StateStalled && c.mover.Leave() {
+	switch {
+	case !c.waits:
+	case c.up.State() == upstreams.StateStalled && c.mover.Leave():
 		return failure.Stalled()
+	case upstreams.HandsOver(c.up) && c.mover.Leave():
+		return failure.HandedOver()
 	}
 	if late(c.deadline()) && c.completeAt.IsZero() {
 		return failure.GenerationTimeout(http1.ErrNotYet)
@@ -144,8 +148,9 @@ var errLost = errors.New("the engine works on fewer requests than it was given")
 
 // Mover moves a call.
 type Mover interface {
-	// Leave takes a slot at another engine for the call, which then leaves the one that it has. It is
-	// false where there is none, or the call may not leave any more.
+	// Leave takes a slot at another engine for the call, which then leaves the one that it has. That
+	// engine begins anew, or goes on with what the client has been shown. It is false where there is
+	// no slot, or the call may not leave any more.
 	Leave() bool
 }
 

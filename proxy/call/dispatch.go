@@ -233,7 +233,7 @@ func (c *Call) answerOf() endpoint.Answer {
 // line.
 func (d dispatcher) tryStream() *failure.Failure {
 	a := &d.call.attempt
-	stream, kept := keeping(d.call, d.call.request.Stream(d.call.answerOf()))
+	stream := keeping(d.call, d.call.request.Stream(d.call.answerOf()))
 	var commit time.Time
 	if after := d.call.config.snapshot.Config.Stream.CommitAfter.D(); after > 0 && stream.InBand() {
 		commit = a.Reply.Progress().SentAt.Add(after)
@@ -253,12 +253,10 @@ func (d dispatcher) tryStream() *failure.Failure {
 	default:
 		attempt.Recycle(out)
 		d.call.memory.Free(attempt.PartOut)
-		if kept != nil {
-			kept.Release()
-		}
+		resumer(d).forget()
 		return a.FailureOf(err)
 	}
-	commitStream(d.call, stream, kept, out, done)
+	commitStream(d.call, stream, out, done)
 	return nil
 }
 
@@ -267,8 +265,8 @@ func (d dispatcher) tryStream() *failure.Failure {
 func (d dispatcher) commitWaiting() {
 	c := d.call
 	c.times.ask(time.Now())
-	stream, kept := keeping(c, c.tries.wait.stream)
+	stream := keeping(c, c.tries.wait.stream)
 	out := newOut()
 	*out = stream.Keepalive(*out)
-	commitStream(c, stream, kept, out, false)
+	commitStream(c, stream, out, false)
 }

@@ -60,7 +60,9 @@
 //
 // A stream that has been begun goes on at another engine where its model has retry.resume
 // (resume.go, package resume): the request is held beside what the client was shown, and the
-// attempt that takes over is one more, apart from the budget of retries.
+// attempt that takes over is one more, apart from the budget of retries. It leaves an engine that
+// has stalled (attempt.Mover) and one whose drain time is over (resumer.leaves) as it leaves one
+// that was lost, but only when a slot has been taken elsewhere: otherwise it stays.
 //
 // A stream that waits long for a slot is committed before any engine was asked: its relay goes on
 // with the wait, which keeps its place in the queue (slotWait), between two signs of life.

@@ -59,18 +59,24 @@ func (p picker) query(now time.Time) routing.Query {
 // Leave implements attempt.Mover. The slot is taken before the engine is left, so that a call for
 // which there is none stays: its engine may go on. A call that waits in a queue has no slot either.
 func (p picker) Leave() bool {
-	c := p.call
-	switch {
-	case !c.tries.mayLeave(c.config.snapshot.Config.Retry.Attempts), c.request.Form().Spent():
-		return false
-	case c.record.Committed && !c.body.Held(): // the client has been shown a piece of the answer
-		return false
-	case c.config.model.Config.Retry.Resume > 0 && c.attempt.Reply.Progress().Begun: // likewise, and the body is kept
-		return false
+	c, now := p.call, time.Now()
+	if upstreams.HandsOver(c.tries.upstream) {
+		c.config.follow(c.shared.Current()) // which may have other engines
 	}
-	q := p.query(time.Now())
+	q := p.query(now)
 	q.UpOnly = true
 	q.Exclude = append(q.Exclude[:len(q.Exclude):len(q.Exclude)], c.tries.upstream.ID())
+	switch {
+	case c.record.Committed && !c.body.Held(): // the client has been shown what no engine can go on with
+		return false
+	case c.tries.goesOn():
+		if !(resumer{c}).allows(now) {
+			return false
+		}
+		q.Exclude = resumer{c}.unfit(q.Exclude)
+	case !c.tries.mayLeave(c.config.snapshot.Config.Retry.Attempts), c.request.Form().Spent():
+		return false
+	}
 	lease, target, err := c.config.model.Route.Acquire(&q)
 	if err != nil {
 		return false

@@ -13,7 +13,6 @@ import (
 	"penstock/proxy/failure"
 	"penstock/proxy/guard"
 	"penstock/proxy/observe"
-	"penstock/proxy/resume"
 	"penstock/translate"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
@@ -36,7 +35,6 @@ type relay struct {
 	cut  bool    // and badly, in an answer that has no words for it
 
 	stream endpoint.Stream  // of formStream
-	kept   *resume.Stream   // the same where it may be resumed, otherwise nil
 	passOn *endpoint.PassOn // of formPassedOn
 	unary  unary            // of formWhitespace
 }
@@ -151,6 +149,10 @@ func (r *relay) fillStream() {
 		fillWaiting(r)
 		return
 	}
+	if (resumer{c}).leaves() {
+		r.failed(failure.HandedOver())
+		return
+	}
 	var patience time.Time
 	if d := c.config.snapshot.Config.Stream.Keepalive.D(); d > 0 && r.stream.InBand() {
 		patience = time.Now().Add(d)
@@ -164,10 +166,10 @@ func (r *relay) fillStream() {
 	*r.out, r.done = out, done
 	progress := c.attempt.Reply.Progress()
 	c.noteFirst(&progress, progress.ReadAt)
-	if c.body.Held() && r.stream.Started() && !(resumer{c, r.kept}).able() {
+	if c.body.Held() && r.stream.Started() && !(resumer{c}).able() {
 		c.clearPoison()
 		c.releaseRequest()
-		r.forget()
+		resumer{c}.forget()
 	}
 	switch {
 	case err == nil:
@@ -199,10 +201,10 @@ func fillWaiting(r *relay) {
 func (r *relay) failed(err error) {
 	c := r.call
 	f, asked := c.attempt.FailureOf(err), c.body.Held()
-	resumer := resumer{c, r.kept}
+	resumer := resumer{c}
 	for asked && f != nil {
 		switch {
-		case r.form != formStream, !r.stream.Started(), r.kept != nil && r.kept.Awaits():
+		case r.form != formStream, !r.stream.Started(), c.tries.kept != nil && c.tries.kept.Awaits():
 			f, asked = dispatcher{c}.recover(f)
 		default:
 			if *r.out, r.done = resumer.finish(*r.out, f); r.done {
@@ -319,15 +321,8 @@ func (r *relay) Close() error {
 		c.fail(failure.FromAbort(failure.ErrClientGone))
 	}
 	r.recycleOut()
-	r.forget()
+	resumer{c}.forget()
 	return nil
-}
-
-// forget lets go of what is kept of the stream, which is resumed no more.
-func (r *relay) forget() {
-	if r.kept != nil {
-		r.kept.Release()
-	}
 }
 
 // recycleOut returns the buffer, if there is one, to its pool.
@@ -353,7 +348,7 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 
 // commitStream hands the answer over as a stream that begins with out. From here on every failure
 // is part of the stream, and nothing is tried again once there is a piece of the answer in it.
-func commitStream(c *Call, stream endpoint.Stream, kept *resume.Stream, out *[]byte, done bool) {
+func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
 	progress := c.attempt.Reply.Progress()
 	c.noteFirst(&progress, now)
@@ -363,12 +358,12 @@ func commitStream(c *Call, stream endpoint.Stream, kept *resume.Stream, out *[]b
 		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 		c.meter.Note(progress.Events, now)
 	}
-	if c.ep.Form || stream.Started() && !(resumer{c, kept}).able() {
+	if c.ep.Form || stream.Started() && !(resumer{c}).able() {
 		c.releaseRequest()
 	} else {
 		c.trace.keep(&c.client)
 	}
-	commit(relay{call: c, stream: stream, kept: kept, out: out, done: done}, stream.MediaType())
+	commit(relay{call: c, stream: stream, out: out, done: done}, stream.MediaType())
 }
 
 // commit gives an answer that is not complete to the connection, or to fasthttp.

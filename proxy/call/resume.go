@@ -14,69 +14,94 @@ import (
 // resumer has another engine go on with a stream whose engine was lost after a part of the answer
 // was shown. Like a call that leaves a vanished host it is apart from the budget of retries: an
 // engine is lost with all of its streams at a time.
-type resumer struct {
-	call *Call
-	kept *resume.Stream // nil: the stream is not one that can be resumed
-}
+type resumer struct{ call *Call }
 
-// keeping returns the codec of a stream, and what is kept of it where it may be resumed.
-func keeping(c *Call, codec endpoint.Stream) (endpoint.Stream, *resume.Stream) {
+// keeping returns the codec of a stream. Where the stream may be resumed it keeps what it is given.
+func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	if c.config.model.Config.Retry.Resume == 0 {
-		return codec, nil
+		return codec
 	}
 	if r := c.request.Chat(); r == nil || !chat.Continues(r) {
-		return codec, nil
+		return codec
 	}
-	kept := resume.Wrap(codec, c.shared.Bodies)
-	return kept, kept
+	c.tries.kept = resume.Wrap(codec, c.shared.Bodies)
+	return c.tries.kept
 }
 
 // able reports whether the stream could be resumed as far as it has come, so that its request is
 // still needed.
 func (r resumer) able() bool {
-	if r.kept == nil || !r.kept.Keeps() || r.call.tries.resumes >= r.call.config.model.Config.Retry.Resume {
+	t := &r.call.tries
+	if t.kept == nil || !t.kept.Keeps() || t.resumes >= r.call.config.model.Config.Retry.Resume {
 		return false
 	}
-	r.kept.Yields()
-	return r.kept.Keeps()
+	t.kept.Yields()
+	return t.kept.Keeps()
 }
 
-// allows reports whether the stream may be resumed after a failure.
-func (r resumer) allows(f *failure.Failure, now time.Time) bool {
+// forget lets go of what is kept of the stream, which is resumed no more.
+func (r resumer) forget() {
+	if kept := r.call.tries.kept; kept != nil {
+		kept.Release()
+	}
+}
+
+// allows reports whether the stream may be resumed now.
+func (r resumer) allows(now time.Time) bool {
 	c := r.call
 	total := c.config.model.Clocks.Total.D()
-	return f.EngineLost() && r.able() && r.kept.Said() && !r.kept.Finished() && !c.poison.blocked(now) &&
+	return r.able() && c.tries.kept.Said() && !c.tries.kept.Finished() && !c.poison.blocked(now) &&
 		(total == 0 || now.Before(c.record.Start.Add(total)))
 }
 
 // resume asks another engine to go on. Its results are those of dispatcher.ask.
 func (r resumer) resume(f *failure.Failure) (after *failure.Failure, asked bool) {
 	c, d, now := r.call, dispatcher{r.call}, time.Now()
-	if !r.allows(f, now) {
+	if !f.EngineLost() || !r.allows(now) {
 		return f, false
 	}
 	d.giveUp(f, false, now)
 	c.tries.exclude(c.tries.upstream)
-	targets := c.config.model.Route.Targets()
-	for i := range targets {
-		if !r.fits(targets[i].Upstream) {
-			c.tries.exclude(targets[i].Upstream)
-		}
-	}
-	r.kept.Begun().GoOn(c.request.Chat())
+	c.tries.excluded = r.unfit(c.tries.excluded)
+	c.tries.kept.Begun().GoOn(c.request.Chat())
 	c.times.addAwaited(now)
 	if after, asked = d.ask(now); !asked {
 		return f, false // that there is no room elsewhere is not news to the client
 	}
 	c.tries.resumes++
-	r.kept.NextEngine()
+	c.tries.kept.NextEngine()
 	c.shared.Counters.Resumed.Inc()
 	return after, true
 }
 
-// fits reports whether an engine can go on with what is kept.
-func (r resumer) fits(u *upstreams.Upstream) bool {
-	return upstreams.ContinuesAnswers(u) && !(r.kept.Thought() && u.Engine().Reasoning().History == "")
+// unfit appends the engines that cannot go on with what is kept.
+func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
+	targets := r.call.config.model.Route.Targets()
+	for i := range targets {
+		u := targets[i].Upstream
+		if !upstreams.ContinuesAnswers(u) || r.call.tries.kept.Thought() && u.Engine().Reasoning().History == "" {
+			to = append(to, u.ID())
+		}
+	}
+	return to
+}
+
+// leaveEvery is how often a stream looks for a slot beside a drained engine.
+const leaveEvery = time.Second
+
+// leaves reports whether a stream that goes on leaves its engine, whose drain time is over, for one
+// that goes on with it and for which a slot has been taken.
+func (r resumer) leaves() bool {
+	t := &r.call.tries
+	if t.kept == nil || !upstreams.HandsOver(t.upstream) {
+		return false
+	}
+	now := time.Now()
+	if now.Sub(t.lookedAt) < leaveEvery {
+		return false
+	}
+	t.lookedAt = now
+	return picker(r).Leave()
 }
 
 // fullLength is the end of an answer whose tokens had all come when its engine was lost.
@@ -85,16 +110,17 @@ var fullLength = sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"fini
 // finish ends a stream well whose engine was lost when it had only the end left to say: as many
 // tokens have come as there may be.
 func (r resumer) finish(dst []byte, f *failure.Failure) (out []byte, ok bool) {
-	if !r.allows(f, time.Now()) {
+	kept := r.call.tries.kept
+	if !f.EngineLost() || !r.allows(time.Now()) {
 		return dst, false
 	}
-	limit := r.call.request.Chat().Tokens.Left(r.kept.Usage().Completion)
+	limit := r.call.request.Chat().Tokens.Left(kept.Usage().Completion)
 	if limit != 0 {
 		return dst, false
 	}
-	out, err := r.kept.Append(dst, fullLength)
+	out, err := kept.Append(dst, fullLength)
 	if err == nil {
-		out, err = r.kept.Finish(out)
+		out, err = kept.Finish(out)
 	}
 	return out, err == nil
 }

@@ -50,16 +50,20 @@ type Services struct {
 type Counters struct {
 	Retried, RetriesDenied, Refits *metrics.Counter
 	Resumed, ResumedPrompt         *metrics.Counter
-	vanished, stalled              *metrics.Counter
+	vanished, stalled, drained     *metrics.Counter
 	Seals                          func(seal.Result) // counts one
 }
 
 // moved counts the calls that leave an engine for such a failure.
 func (c *Counters) moved(f *failure.Failure) *metrics.Counter {
-	if f.Outcome == upstreams.OutcomeStalled {
+	switch f.Outcome {
+	case upstreams.OutcomeStalled:
 		return c.stalled
+	case upstreams.OutcomeHandedOver:
+		return c.drained
+	default:
+		return c.vanished
 	}
-	return c.vanished
 }
 
 // NewCounters registers the counters in set.
@@ -74,6 +78,7 @@ func NewCounters(set *metrics.Set) Counters {
 		RetriesDenied: set.NewCounter("penstock_retries_denied_total"),
 		vanished:      set.NewCounter(`penstock_calls_moved_total{reason="vanished"}`),
 		stalled:       set.NewCounter(`penstock_calls_moved_total{reason="stalled"}`),
+		drained:       set.NewCounter(`penstock_calls_moved_total{reason="drained"}`),
 		Resumed:       set.NewCounter("penstock_streams_resumed_total"),
 		ResumedPrompt: set.NewCounter("penstock_resumed_prompt_tokens_total"),
 		Refits:        set.NewCounter("penstock_max_tokens_refits_total"),

@@ -1,7 +1,10 @@
 package call
 
 import (
+	"time"
+
 	"penstock/proxy/failure"
+	"penstock/proxy/resume"
 	"penstock/routing"
 	"penstock/upstreams"
 )
@@ -15,9 +18,11 @@ type tries struct {
 	targets   int                 // engines that were tried
 	refits    int                 // requests that an engine had too little room for and that were sent again
 	moves     int                 // engines that were left for one with more room
-	failovers int                 // likewise, engines that had vanished or stalled
+	failovers int                 // likewise, engines that had vanished or stalled, or were drained
 	next      place               // that the call leaves such an engine for
 	resumes   int                 // engines that were to go on with what another had said
+	kept      *resume.Stream      // what is kept for that; nil: the call is no stream that can be resumed
+	lookedAt  time.Time           // when the call last looked for a slot beside a drained engine
 	counts    int                 // requests for a count of the prompt
 	repeated  bool                // the upstream was asked a second time
 	wait      *slotWait           // for a slot; nil: the call does not wait
@@ -59,10 +64,14 @@ func (t *tries) takeNext() (p place) {
 // mayLeave reports whether the call has its one failover.
 func (t *tries) mayLeave(attempts int) bool { return t.failovers == 0 && attempts >= 2 }
 
+// goesOn reports whether the client has been shown a part of the answer, with which the next engine
+// has to go on.
+func (t *tries) goesOn() bool { return t.kept != nil && t.kept.Started() && !t.kept.Awaits() }
+
 // failOver takes the one failover of a call, where its failure allows that: it leaves an engine
-// whose host has vanished, or that has stalled, while its client has been shown nothing. It is
-// apart from the budget of retries: an engine is lost with all of its calls at a time, and there is
-// no load of retries from one that is taken out.
+// whose host has vanished, that has stalled or is drained, while its client has been shown nothing.
+// It is apart from the budget of retries: an engine is lost with all of its calls at a time, and
+// there is no load of retries from one that is taken out.
 func (t *tries) failOver(f *failure.Failure, attempts int) bool {
 	if !f.Gone || !t.mayLeave(attempts) {
 		return false

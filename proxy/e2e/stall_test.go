@@ -19,11 +19,15 @@ const stallTime = 20 * time.Second
 
 // stallRig is two engines, of which the first can be wedged, with a call on each before: its step is known then.
 func stallRig(t *testing.T, more string) *penstock {
+	return stallRigOf(t, rig.Setup{Model: "policy: round_robin", Upstream: more})
+}
+
+// stallRigOf is stallRig for a model of the test's own.
+func stallRigOf(t *testing.T, setup rig.Setup) *penstock {
 	fastset.LeaveOut(t, "stalls of ten seconds and more")
 	t.Parallel()
-	p := start(t, rig.Setup{
-		Engines: []sim.Options{{TokenRate: 20}, {TokenRate: 20}}, Model: "policy: round_robin", Stream: "commit_after: 1s, keepalive: 1s", Upstream: more,
-	})
+	setup.Engines, setup.Stream = []sim.Options{{TokenRate: 20}, {TokenRate: 20}}, "commit_after: 1s, keepalive: 1s"
+	p := start(t, setup)
 	var warm sync.WaitGroup
 	for range 4 {
 		warm.Go(func() {

@@ -24,7 +24,7 @@ type Failure struct {
 	Result  observe.Outcome   // what the call's record says when this failure is final
 	Retry   bool              // another target may be asked, when nothing was committed
 	NotNow  bool              // the same engine may say otherwise in a moment; see call.dispatch
-	Gone    bool              // the engine's host has vanished, or the engine has stalled
+	Gone    bool              // the call leaves its engine: vanished, stalled, or drained for long enough
 	Status  int               // what the engine answered, where it did
 	Label   string            // the error's code in metrics and log, where it is not the error's own
 }
@@ -32,11 +32,12 @@ type Failure struct {
 // Error implements error, so that a failure can be returned where any error can.
 func (f *Failure) Error() string { return f.API.Error() }
 
-// EngineLost reports whether the engine has failed in the midst of an answer, so that another one
-// may go on with it.
+// EngineLost reports whether the engine has failed in the midst of an answer, or is left then, so
+// that another one may go on with it.
 func (f *Failure) EngineLost() bool {
 	switch f.Outcome {
-	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout:
+	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,
+		upstreams.OutcomeStalled, upstreams.OutcomeHandedOver:
 		return true
 	default:
 		return false
@@ -98,6 +99,14 @@ func Stalled() *Failure {
 	f := GenerationTimeout(nil)
 	f.Outcome, f.Gone = upstreams.OutcomeStalled, true
 	return f
+}
+
+// HandedOver is the failure of a call that leaves an engine whose drain time is over.
+func HandedOver() *Failure {
+	return &Failure{
+		API:     noHealthyRoute(RetrySoon),
+		Outcome: upstreams.OutcomeHandedOver, Result: observe.NoRoute, Gone: true,
+	}
 }
 
 func noHealthyRoute(after time.Duration) *apierr.Error {

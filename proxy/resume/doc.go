@@ -3,7 +3,7 @@
 //
 // A Stream stands between an attempt and the endpoint's codec. It reads each event for its text
 // beside the codec, which costs a stream that may be resumed a second look at each event and all
-// others nothing. When the engine is lost, Begun is the beginning of the answer for
+// others nothing. When the engine is lost or left, Begun is the beginning of the answer for
 // chat.Request, and translate.Stream.NextEngine prepares the codec for another engine's events.
 //
 // # What can be resumed

@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
+	"penstock/proxy/e2e/rig"
+)
+
+// Streams that leave an engine in their midst which has not failed: it is drained, or nothing moves in it. TestResume has those
+// whose engine is lost.
+
+const resumes = "retry: { resume: 1 }"
+
+// handedOver is a setup of two engines behind a short drain time. Without the first it leaves that one out of the file.
+func handedOver(model string, without bool) rig.Setup {
+	config := `
+timeouts: { linger: 0s, drain: 1s, connect: 10s }
+admin: { token: ` + rig.AdminToken + ` }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams:
+  - { name: up-0, url: "{{up-0}}", engine: sim, probe: { timeout: 15s } }
+  - { name: up-1, url: "{{up-1}}", engine: sim, probe: { timeout: 15s } }
+models: [{ id: sim, policy: round_robin, deployments: [{ upstream: up-0 }, { upstream: up-1 }], ` + model + ` }]
+`
+	if without {
+		config = strings.Replace(config, "  - { name: up-0,", "  # {", 1)
+		config = strings.Replace(config, "{ upstream: up-0 }, ", "", 1)
+	}
+	return rig.Setup{Engines: rig.Two(), Config: config, Forgets: true}
+}
+
+// drained has the first engine take no calls.
+func drained(p *penstock) {
+	if status := p.mode("up-0", "drain", rig.AdminToken); status != 303 {
+		p.T.Errorf("draining: %d", status)
+	}
+}
+
+// TestDrainHandsOver: a stream on an engine that is drained or left out of the file runs there until the drain time is over, and
+// goes on at another engine then: the answer is that of an undisturbed stream, and so is what is charged.
+func TestDrainHandsOver(t *testing.T) {
+	t.Parallel()
+	for way, leave := range map[string]func(p *penstock){
+		"mode":    drained,
+		"removed": func(p *penstock) { p.Reload(handedOver(resumes, true)) },
+	} {
+		for dialect, ask := range streamDialects {
+			if dialect == "completions" {
+				continue
+			}
+			t.Run(way+"/"+dialect, func(t *testing.T) {
+				t.Parallel()
+				p := start(t, handedOver(resumes, false))
+				const controls = `"tokens":60,"delay_ms":60`
+				want, err := ask(t, p, rig.Prompt, controls)
+				if err != nil || len(want.text) < 100 {
+					t.Fatalf("undisturbed: %+v, %v", want, err)
+				}
+				p.mode("up-1", "drain", rig.AdminToken)
+				before := p.Engines[0].Stats().Tokens
+				answered := make(chan told, 1)
+				go func() {
+					got, err := ask(t, p, rig.Prompt, controls)
+					if err != nil {
+						t.Error(err)
+					}
+					answered <- got
+				}()
+				rig.WaitFor(t, rig.Patience, "the engine answers", func() bool { return p.Engines[0].Stats().Tokens > before+3 })
+				p.mode("up-1", "ready", rig.AdminToken)
+				at := time.Now()
+				leave(p)
+				rig.WaitFor(t, rig.Patience, "another engine goes on", func() bool { return p.Metric("penstock_streams_resumed_total") == 1 })
+				if d := time.Since(at); d < time.Second {
+					t.Errorf("the stream left after %v, before the drain time was over", d)
+				}
+				if got := <-answered; got != want {
+					t.Errorf("%+v; want %+v", got, want)
+				}
+				if l := p.LastCall(); l.Outcome != "ok" || l.CompletionTokens != 60 || l.Attempts != 2 || l.Resumed != 1 || l.Upstream != "up-1" {
+					t.Errorf("the log says %+v", l)
+				}
+				if n := p.Metric("penstock_retries_total"); n != 0 {
+					t.Errorf("%v retries", n)
+				}
+			})
+		}
+	}
+}
+
+// TestDrainCutsNothing: a stream that no other engine can go on with stays on the drained engine and ends well.
+func TestDrainCutsNothing(t *testing.T) {
+	t.Parallel()
+	for name, model := range map[string]string{"not asked for": "retry: { resume: 0 }", "nowhere to go": resumes} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, handedOver(model, false))
+			p.mode("up-1", "drain", rig.AdminToken)
+			s := p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,"max_tokens":64,"sim":{"tokens":40,"delay_ms":100}`))
+			s.Next()
+			if name == "not asked for" {
+				p.mode("up-1", "ready", rig.AdminToken)
+			}
+			drained(p)
+			last := ""
+			for ev, ok := s.Next(); ok; ev, ok = s.Next() {
+				last = ev.Data
+			}
+			if last != "[DONE]" {
+				t.Errorf("the stream ends with %s", last)
+			}
+			rig.WaitFor(t, rig.Patience, "the call is logged", func() bool { return len(p.Calls()) > 0 })
+			if l := p.LastCall(); l.Outcome != "ok" || l.Attempts != 1 || l.Upstream != "up-0" {
+				t.Errorf("the log says %+v", l)
+			}
+		})
+	}
+}
+
+// TestDrainMovesSilentCalls: a call that has been shown nothing leaves a drained engine that is silent, too.
+func TestDrainMovesSilentCalls(t *testing.T) {
+	fastset.LeaveOut(t, "a call is silent for ten seconds")
+	t.Parallel()
+	p := start(t, handedOver(resumes, false))
+	p.Engines[0].SetFault(sim.Fault{Spec: "blackhole", Count: 1})
+	p.mode("up-1", "drain", rig.AdminToken)
+	answered := make(chan *rig.Reply, 1)
+	go func() { answered <- p.Post("/v1/chat/completions", p.Chat(`"stream":true,"sim":{"tokens":5}`)) }()
+	rig.WaitFor(t, rig.Patience, "the engine has the call", func() bool { return p.Engines[0].Stats().Running == 1 })
+	p.mode("up-1", "ready", rig.AdminToken)
+	drained(p)
+	if r := <-answered; r.Status != 200 || rig.IsError(r.Events()[len(r.Events())-1]) {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+	if n := p.Metric("penstock_calls_moved_total", `reason="drained"`); n != 1 {
+		t.Errorf("%v calls were moved", n)
+	}
+}
+
+// TestStalledStreamGoesOn: a stream in the midst of which its engine stalls goes on at another engine, where it may be resumed.
+func TestStalledStreamGoesOn(t *testing.T) {
+	p := stallRigOf(t, rig.Setup{Model: "policy: round_robin, " + resumes})
+	ask := streamDialects["chat"]
+	want, err := ask(t, p, rig.Prompt, `"tokens":80`)
+	if err != nil || len(want.text) < 100 {
+		t.Fatalf("undisturbed: %+v, %v", want, err)
+	}
+	const calls = 4 // two on each engine
+	answered := make(chan told, calls)
+	before := p.Engines[0].Stats().Tokens
+	for range calls {
+		go func() {
+			got, err := ask(t, p, rig.Prompt, `"tokens":80`)
+			if err != nil {
+				t.Error(err)
+			}
+			answered <- got
+		}()
+	}
+	rig.WaitFor(t, stallTime, "both streams of the engine run", func() bool {
+		s := p.Engines[0].Stats()
+		return s.Running == 2 && s.Tokens > before+6
+	})
+	wedge(p)
+	for range calls {
+		if got := <-answered; got != want {
+			t.Errorf("%+v; want %+v", got, want)
+		}
+	}
+	if n := p.Metric("penstock_streams_resumed_total"); n != 2 {
+		t.Errorf("%v streams were resumed", n)
+	}
+	if s := p.Upstream("up-0").State; s != "stalled" {
+		t.Errorf("the engine is %s", s)
+	}
+	goOn(p)
+	rig.WaitFor(t, stallTime, "the engine is back", func() bool { return p.Upstream("up-0").State == "up" })
+}

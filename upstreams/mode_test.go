@@ -1,0 +1,60 @@
+package upstreams
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/config"
+)
+
+// TestHandover: calls are to leave an upstream when it has got no new ones for the drain time, in whichever mode, or out of the
+// file; one that gets calls again keeps what it has.
+func TestHandover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := NewSet(Options{DrainTime: func() time.Duration { return time.Minute }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := p.Upstream("a")[0]
+		at := func(what string, want bool) {
+			t.Helper()
+			synctest.Wait()
+			if got := HandsOver(u); got != want {
+				t.Errorf("%s: %v", what, got)
+			}
+		}
+		u.SetMode(ModeDrain)
+		time.Sleep(40 * time.Second)
+		u.SetMode(ModeMaintenance)
+		at("in the drain time", false)
+		time.Sleep(20 * time.Second)
+		at("after it", true)
+		u.SetMode(ModeReady)
+		at("ready", false)
+		u.SetMode(ModeDrain)
+		time.Sleep(30 * time.Second)
+		u.SetMode(ModeReady)
+		u.SetMode(ModeDrain)
+		time.Sleep(59 * time.Second)
+		at("drained anew", false)
+		u.SetMode(ModeReady)
+		time.Sleep(time.Hour)
+		at("long ready", false)
+		u.ending.retiring.Store(true)
+		reviewHandover(u)
+		at("retired", false)
+		time.Sleep(time.Minute)
+		at("retired for long", true)
+		u.SetMode(ModeDrain)
+		u.SetMode(ModeReady)
+		at("still retired", true)
+		u.ending.retiring.Store(false)
+		reviewHandover(u)
+		at("revived", false)
+	})
+}
