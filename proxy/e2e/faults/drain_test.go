@@ -217,6 +217,7 @@ type manager struct {
 	files  []*os.File
 	notify *net.UnixConn
 	path   string
+	marks  int // of catchUp
 	mu     sync.Mutex
 	told   []string
 }
@@ -278,6 +279,19 @@ func (m *manager) hears(part string, atLeast int) int {
 	return n
 }
 
+// catchUp returns when all that was notified before has been read.
+func (m *manager) catchUp() {
+	m.t.Helper()
+	m.marks++
+	mark := fmt.Sprintf("MARK=%d;", m.marks)
+	c, err := net.Dial("unixgram", m.path)
+	must(m.t, err)
+	defer c.Close()
+	_, err = c.Write([]byte(mark))
+	must(m.t, err)
+	m.hears(mark, 1)
+}
+
 // TestSocketActivation: the program serves on sockets that it was given, tells the manager how it is, and a restart loses no
 // connection, not even those that come while nobody runs.
 func TestSocketActivation(t *testing.T) {
@@ -311,6 +325,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		e.Signal(syscall.SIGTERM)
 		m.hears("STOPPING=1", before+1)
 		e.Exits(30*time.Second, 0)
+		m.catchUp()
 		ready := m.hears("READY=1", 2)     // the file's change may have been another reload of the one that is gone
 		time.Sleep(200 * time.Millisecond) // nobody runs, and clients come
 		e.Adopt(m.run("admin:public", e.Path))
