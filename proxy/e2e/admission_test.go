@@ -229,7 +229,7 @@ func TestQueue(t *testing.T) {
 			(<-got).WantStatus(200)
 		}
 		waited := 0
-		for _, l := range p.Calls() {
+		for _, l := range p.Told() {
 			if l.Status == 200 && l.QueueMS > 0 {
 				waited++
 			}
@@ -469,7 +469,7 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
 		t.Error("the clients' leaving opened a breaker")
 	}
-	lines, counted := len(p.Calls()), p.Metric("penstock_calls_total")
+	lines, counted := len(p.Told()), p.Metric("penstock_calls_total")
 	if float64(lines) != counted {
 		t.Errorf("%d lines, %v calls counted", lines, counted)
 	}

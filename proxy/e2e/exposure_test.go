@@ -233,14 +233,14 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	s := p.OpenStream(chatPath, strings.TrimSuffix(prompt, "}")+","+endless+"}")
 	s.Next()
 	s.Leave()
-	p.Rest()
+	told := len(p.Told())
 	for what, text := range map[string]string{"the log": p.Log.String(), "the metrics": p.MetricsText(), "an answer": shown.String()} {
 		if i := strings.Index(text, word); i >= 0 {
 			t.Errorf("%s holds a client's word: …%s…", what, text[max(0, i-200):min(len(text), i+100)])
 		}
 	}
-	if len(p.Calls()) < 40 {
-		t.Errorf("only %d access lines: the test has not reached what it is about", len(p.Calls()))
+	if told < 40 {
+		t.Errorf("only %d access lines: the test has not reached what it is about", told)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestTwoTenants(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for _, l := range p.Calls() {
+	for _, l := range p.Told() {
 		if l.Key != "tester" && l.Key != "other" {
 			t.Errorf("a call of the key %q", l.Key)
 		}

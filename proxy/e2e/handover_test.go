@@ -203,7 +203,7 @@ func TestResume(t *testing.T) {
 						}
 					}
 					resumed := 0
-					for _, l := range p.Calls() {
+					for _, l := range p.Told() {
 						if l.Outcome != "ok" || l.CompletionTokens != 44 || l.Attempts != 1+l.Resumed {
 							t.Errorf("the log says %+v", l)
 						}

@@ -117,7 +117,7 @@ func TestSDK_Streaming(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		for _, l := range p.Calls() {
+		for _, l := range p.Told() {
 			if l.CompletionTokens == 0 || l.TokensEstimated {
 				t.Errorf("the usage was not counted: %+v", l)
 			}
@@ -373,7 +373,7 @@ func TestSDK_RetriesByRetryAfter(t *testing.T) {
 		t.Errorf("came back after %v", took)
 	}
 	statuses := []int{}
-	for _, l := range p.Calls() {
+	for _, l := range p.Told() {
 		statuses = append(statuses, l.Status)
 	}
 	if !slices.Equal(statuses, []int{429, 200}) {

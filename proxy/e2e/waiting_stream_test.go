@@ -33,9 +33,8 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 			if err != nil || got != want || got.text == "" {
 				t.Errorf("it gets %+v, %v, and should get %+v", got, err, want)
 			}
-			p.Rest()
 			waited := 0
-			for _, l := range p.Calls() {
+			for _, l := range p.Told() {
 				if l.Outcome == "ok" && l.QueueMS > 300 && l.Upstream == "up-0" && l.Attempts == 1 {
 					waited++
 				}

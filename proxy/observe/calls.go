@@ -59,9 +59,10 @@ func (c *Calls) Finished() uint64 { return c.finished.Get() }
 // away, and a call that outlives its model is counted under "-".
 func (c *Calls) Configured(models, upstreams []string) { c.series.keep(models, upstreams) }
 
-// Finish counts r, remembers it and writes its line. It is called exactly once per Begin.
+// Finish counts r, remembers it and writes its line. It is called exactly once per Begin. The call
+// is in flight until all of that is done, so that what waits for the last one misses none of it.
 func (c *Calls) Finish(r *Record, now time.Time) {
-	c.inflight.Add(-1)
+	defer c.inflight.Add(-1)
 	c.finished.Inc()
 	c.count(r, now)
 	c.Recent.add(r, now)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"penstock/config"
 	"penstock/config/testkit/raced"
@@ -326,5 +327,21 @@ func TestTTFTOfStreams(t *testing.T) {
 	}
 	if h := c.History("a", time.Now()); h.TTFTP95Millis != -1 || h.Ended != 1 {
 		t.Errorf("history: %+v", h)
+	}
+}
+
+// A call is in flight until its line is written: who waits for the last one may end the log then.
+func TestInFlightUntilTold(t *testing.T) {
+	var c *Calls
+	var atLine, counted int64
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zap.InfoLevel), zap.Hooks(func(zapcore.Entry) error {
+		atLine, counted = c.InFlight(), int64(c.Finished())
+		return nil
+	}))
+	c = NewCalls(metrics.NewSet(), log, config.Log{Access: true, Level: "info"})
+	c.Begin()
+	c.Finish(&Record{Start: time.Now(), Outcome: OK}, time.Now())
+	if atLine != 1 || counted != 1 || c.InFlight() != 0 {
+		t.Errorf("at its line %d are in flight and %d have finished; behind it %d are in flight", atLine, counted, c.InFlight())
 	}
 }

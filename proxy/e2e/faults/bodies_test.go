@@ -127,7 +127,7 @@ func TestFault58_BadModel(t *testing.T) {
 			})
 		}
 	}
-	for _, l := range e.Calls() {
+	for _, l := range e.Told() {
 		if l.Model != "-" {
 			t.Errorf("the log has the model %q", l.Model)
 		}

@@ -86,7 +86,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: a }] }]
 	if e.Engines[1].Stats().Requests == 0 {
 		t.Error("the new upstream got no call")
 	}
-	for _, l := range e.Calls() {
+	for _, l := range e.Told() {
 		if l.Attempts != 1 {
 			t.Errorf("a call was sent to the dead one: %+v", l)
 		}

@@ -84,9 +84,7 @@ func (e *edge) wantElsewhere(w rig.Way, n int) {
 	for range n {
 		e.Ask(w, "").Text(w)
 	}
-	e.Rest()
-	e.CheckBooks()
-	for _, l := range e.Calls() {
+	for _, l := range e.Told() {
 		if l.Attempts > 2 {
 			e.T.Errorf("%d attempts", l.Attempts)
 		}

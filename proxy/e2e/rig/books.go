@@ -140,13 +140,19 @@ func (e *Edge) Calls() []CallLine {
 	return out
 }
 
-// LastCall waits until the edge is at rest and all calls are told of, and returns the newest access
-// line.
-func (e *Edge) LastCall() CallLine {
+// Told waits until the edge is at rest and all calls are told of, and returns the access lines. A
+// line comes after the last byte that its client got.
+func (e *Edge) Told() []CallLine {
 	e.T.Helper()
 	e.Rest()
 	WaitFor(e.T, Patience, "there is an access line", func() bool { return len(e.Calls()) > 0 }) // without one the books take the log for off
 	e.CheckBooks()
-	all := e.Calls()
+	return e.Calls()
+}
+
+// LastCall is the newest line of Told.
+func (e *Edge) LastCall() CallLine {
+	e.T.Helper()
+	all := e.Told()
 	return all[len(all)-1]
 }
