@@ -129,6 +129,25 @@ func (c *conn) leftover(size int) (yes bool) {
 	return yes
 }
 
+// sendHead writes the head of a request on a kept connection that fetches, between two looks. It
+// returns how much was sent: less than all where the socket does not take more, or is not quiet. The
+// error is errLeftover.
+func (c *conn) sendHead(b []byte) (int, error) {
+	p := &c.poll
+	p.head = b
+	err := c.raw.Control(p.begin)
+	p.head = nil
+	switch {
+	case err != nil: // the socket is closed, which the next write reports
+		return 0, nil
+	case errors.Is(p.err, errUnsent) && p.found == peekedData:
+		return 0, errLeftover
+	case errors.Is(p.err, errUnsent):
+		return max(p.left, 0), nil
+	}
+	return len(b), p.err
+}
+
 // armRead makes the next read return at until, or earlier.
 func (c *conn) armRead(until time.Time) {
 	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {

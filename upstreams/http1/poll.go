@@ -17,6 +17,7 @@ const (
 type poll struct {
 	probe func(fd uintptr)      // look, for peek
 	grab  func(fd uintptr) bool // tryFetch, for conn.fetch; nil where there is none
+	begin func(fd uintptr)      // sendHead, for conn.sendHead
 
 	found   peeked            // by the last look
 	err     error             // of the last look or fetch
@@ -24,11 +25,13 @@ type poll struct {
 	fetched *[readBuffer]byte // what tryFetch has read: the first count bytes of it
 	count   int
 	unsent  *outgoing // a whole request for tryFetch to write first, which gives its memory back
-	left    int       // how much of it went, where err is errUnsent
+	head    []byte    // for sendHead
+	left    int       // how much of either went, where err is errUnsent
 }
 
-// errUnsent is returned by fetch when it could not write all of poll.unsent. If poll.found is not
-// peekedQuiet, the connection is unusable. Otherwise poll.left is the number of bytes that it took.
+// errUnsent is returned by fetch when it could not write all of poll.unsent, and by sendHead. If
+// poll.found is not peekedQuiet, the connection is unusable. Otherwise poll.left is the number of
+// bytes that it took.
 var errUnsent = errors.New("the request has yet to be written")
 
 // errLeftover is returned when bytes were there before the engine's host had any of the request:

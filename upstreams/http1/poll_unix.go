@@ -18,7 +18,7 @@ const canPeek = true
 // has passed makes the read look into the TLS buffers and no further.
 const stalePatience = -time.Second
 
-func (p *poll) bind() { p.probe, p.grab = p.look, p.tryFetch }
+func (p *poll) bind() { p.probe, p.grab, p.begin = p.look, p.tryFetch, p.sendHead }
 
 func (p *poll) peek(raw syscall.RawConn) peeked {
 	if err := raw.Control(p.probe); err != nil {
@@ -44,22 +44,35 @@ func (p *poll) look(fd uintptr) {
 
 // sendUnsent writes unsent and reports whether all that is left to do is to wait for the reply.
 func (p *poll) sendUnsent(fd uintptr) bool {
-	p.look(fd)
-	p.count, p.err = 0, errUnsent
-	if p.found != peekedQuiet {
-		return false
-	}
-	if p.left, _ = socket.Send(fd, p.unsent.b); p.left < len(p.unsent.b) {
+	p.sendQuiet(fd, p.unsent.b)
+	if errors.Is(p.err, errUnsent) {
 		return false // the next write returns the error
 	}
-	size := len(p.unsent.b)
 	p.unsent.release()
 	p.unsent = nil
-	if p.look(fd); p.found == peekedData && socket.UnackedBytes(fd) >= size {
-		p.err = errLeftover
-		return false
+	return p.err == nil
+}
+
+// sendHead writes head.
+func (p *poll) sendHead(fd uintptr) { p.sendQuiet(fd, p.head) }
+
+// sendQuiet writes b, with which a request begins, if nothing has come. It looks right before and
+// right after that: what comes in between, while the peer's host has acknowledged nothing, cannot
+// be the answer.
+func (p *poll) sendQuiet(fd uintptr, b []byte) {
+	p.look(fd)
+	p.count, p.left, p.err = 0, 0, errUnsent
+	if p.found != peekedQuiet {
+		return
 	}
-	return true
+	if p.left, _ = socket.Send(fd, b); p.left < len(b) {
+		return
+	}
+	p.look(fd)
+	p.err = nil // the reading finds out what has broken
+	if p.found == peekedData && socket.UnackedBytes(fd) >= len(b) {
+		p.err = errLeftover
+	}
 }
 
 // tryFetch reads what has come and reports whether that was anything: bytes, the end or an error.

@@ -102,7 +102,16 @@ func (w *requestWriter) writePieces(o *outgoing) error {
 // first writes o.b, with which the request begins, and looks whether bytes are there that cannot be
 // an answer to it.
 func (w *requestWriter) first(o *outgoing) error {
-	if err := w.push(o.one(o.b), false); err != nil {
+	rest := o.b
+	if w.kept && w.c.fetches() {
+		*w.sent = true
+		n, err := w.c.sendHead(o.b)
+		if err != nil || n == len(o.b) {
+			return err
+		}
+		rest = o.b[n:]
+	}
+	if err := w.push(o.one(rest), false); err != nil {
 		return err
 	}
 	if w.kept && w.c.leftover(len(o.b)) {

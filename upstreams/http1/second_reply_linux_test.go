@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"penstock/config/testkit/fastset"
+	"penstock/config/testkit/raced"
 	"penstock/config/testkit/rawserver"
 	"penstock/upstreams/http1/socket"
 )
@@ -60,7 +61,7 @@ func requested(p *rawserver.Peer) (yes bool) {
 	return yes
 }
 
-// TestSecondReply: 20,000 calls, 64 at a time. What has come when a request begins is not taken
+// TestSecondReply: 20,000 calls, 64 at a time. What has come when a request begins is never taken
 // for its answer.
 func TestSecondReply(t *testing.T) {
 	fastset.LeaveOut(t, "replies that nobody asked for")
@@ -116,7 +117,11 @@ func TestSecondReply(t *testing.T) {
 				}
 			}
 			t.Logf("%d calls, %d on kept connections; %d replies to something else were taken that came when the request was there already", c.calls, reused.Load(), late)
-			if early > c.calls/2000 { // one that comes between the last look and the first byte sent cannot be told; without the look a tenth
+			unseen := 0
+			if raced.On && c.size > smallRequest { // one that the system hands over between the last look and the acknowledgement
+				unseen = c.calls / 2000
+			}
+			if early > unseen {
 				t.Errorf("%d replies were taken that had come before the request began", early)
 			}
 			if c.reuse && reused.Load() < int64(c.calls)/20 {
