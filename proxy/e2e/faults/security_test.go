@@ -292,8 +292,8 @@ func TestSecurity7_InsecureIsTold(t *testing.T) {
 	}
 }
 
-// TestSecurity8_NoneUnlimited: every limit has a default, and none can be switched off by a zero. (first_event and idle
-// are by progress with it, and by ceilings.)
+// TestSecurity8_NoneUnlimited: every limit has a default, and none can be switched off by a zero or less. A zero of first_event
+// and idle leaves them to the engine's progress, with ceilings: TestSilenceHasACeiling in package attempt.
 func TestSecurity8_NoneUnlimited(t *testing.T) {
 	t.Parallel()
 	example, _, code := rig.RunProgram(t, "", "check", "--example")
@@ -305,6 +305,7 @@ func TestSecurity8_NoneUnlimited(t *testing.T) {
 	for _, line := range []string{
 		"limits: { request_body: 0 }", "limits: { upload_body: 0 }", "limits: { body_memory: 0% }", "limits: { connections: 0 }", "limits: { header: 0 }", "limits: { connections: -1 }",
 		"timeouts: { connect: 0s }", "timeouts: { answer: 0s }", "timeouts: { client_header: 0s }", "timeouts: { client_body: 0s }", "timeouts: { client_idle: 0s }", "timeouts: { write: 0s }",
+		"timeouts: { first_event: -1s }", "timeouts: { idle: -1s }", "timeouts: { answer: -1s }", "timeouts: { total: -1s }",
 	} {
 		text := line + "\nkeys: [{ id: a, hash: \"" + auth.Hash("x") + "\" }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
 		must(t, os.WriteFile(path, []byte(text), 0o600))

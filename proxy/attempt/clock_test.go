@@ -1,0 +1,42 @@
+package attempt
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"penstock/config"
+)
+
+// TestSilenceHasACeiling: with clocks that the file leaves to the engine's progress, which is what 0s asks for, every reply that
+// stays silent has an end: the usual one where nothing is seen of its engine, and 15 minutes after its last bytes at most.
+func TestSilenceHasACeiling(t *testing.T) {
+	limits := config.Defaults().Timeouts
+	limits.FirstEvent, limits.Idle = 0, 0
+	sent := time.Now()
+	for bits := range 1 << 5 {
+		c := clock{
+			limits: &limits, start: sent, sentAt: sent, readAt: sent,
+			streams: bits&1 != 0, headed: bits&2 != 0, begun: bits&4 != 0, excused: bits&8 != 0, buffered: bits&16 != 0,
+		}
+		seen := c.excused || c.buffered
+		want := limits.Answer.D() // of an answer that comes whole
+		switch {
+		case c.streams && !c.headed && c.begun:
+			continue // there is no such reply
+		case c.streams && seen:
+			want = 15 * time.Minute
+		case c.streams && c.begun:
+			want = 60 * time.Second
+		case c.streams:
+			want = 120 * time.Second
+		case c.headed && !seen:
+			want = 60 * time.Second
+		}
+		t.Run(fmt.Sprintf("streams %t, head %t, begun %t, works %t, buffers %t", c.streams, c.headed, c.begun, c.excused, c.buffered), func(t *testing.T) {
+			if got := c.deadline().Sub(sent); got != want {
+				t.Errorf("ends after %v, want %v", got, want)
+			}
+		})
+	}
+}
