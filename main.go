@@ -47,6 +47,7 @@ type cli struct {
 	Check   checkCmd   `cmd:"" help:"Validate configuration files and print every problem with its line."`
 	Reload  reloadCmd  `cmd:"" help:"Make a running edge read its configuration again; prints what changed, or what is wrong."`
 	Top     topCmd     `cmd:"" help:"Show a running edge in the terminal: models, upstreams, calls. The status page in a browser shows more."`
+	Usage   usageCmd   `cmd:"" help:"Print what keys have used of models: calls, tokens and spend, of an edge or of its fleet."`
 	Ready   readyCmd   `cmd:"" help:"Ask a running edge whether it takes new requests: exit code 0 when it does. For health checks of containers."`
 	Doctor  doctorCmd  `cmd:"" help:"Ask engines what they are: what they can do, their quirks, and the configuration lines to paste."`
 	Agent   agentCmd   `cmd:"" help:"Print or write the configuration with which a coding agent works through a running edge: claude, codex, opencode, copilot."`
@@ -306,6 +307,31 @@ func (t *topCmd) Run() error {
 			!screen, Interval: t.Interval, Width: cmp.Or(width, 80),
 		Colour: screen && os.Getenv("NO_COLOR") == "",
 	})
+}
+
+type usageCmd struct {
+	Fleet bool   `help:"Of all edges that share the store (fleet.store), in place of one edge."`
+	Day   string `placeholder:"DAY" help:"Of one day alone, such as 2026-01-31, in UTC. 62 days are kept."`
+	Month string `placeholder:"MONTH" help:"Of one month alone, such as 2026-01, in UTC."`
+	JSON  bool   `name:"json" help:"Print JSON, with each day."`
+	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
+	Token string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, where it has one. Arguments can be seen by other users of the machine, the variable cannot."`
+}
+
+// Help is printed below the flags.
+func (u *usageCmd) Help() string {
+	return `Prompt tokens include cached ones. Spend is by the models' pricing. Without 'ledger:' in the configuration an edge's usage begins with its process.`
+}
+
+// Run asks the edge.
+func (u *usageCmd) Run() error {
+	period, err := admin.ParsePeriod(u.Day, u.Month)
+	if err != nil {
+		return usageError("usage: " + err.Error())
+	}
+	return admin.RequestUsage(admin.UsageOptions{
+		Admin: u.Admin, Token: u.Token, Fleet: u.Fleet, JSON: u.JSON, Period: period,
+	}, os.Stdout)
 }
 
 type readyCmd struct {

@@ -50,6 +50,8 @@ type Edge struct {
 	ledger   *ledger.Ledger // nil without one
 	keys     *limit.Keys
 
+	fleetUsage *fleet.Rows // nil where it shares nothing
+
 	websockets *websocket.Carrier
 }
 
@@ -187,7 +189,8 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 	return admin.Options{
 		Listener: e.opts.Admin, Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started,
 		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries, Certificate: e.opts.Certificate,
-		Fleet: e.fleet, Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
+		Fleet: e.fleet, FleetUsage: e.fleetUsage,
+		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
 		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
 	}
 }

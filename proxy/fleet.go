@@ -66,19 +66,18 @@ func (e *Edge) share() (leave func()) {
 		return func() {}
 	}
 	work, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{}, 2)
-	go e.guard.Loop(work.Done(), guard.Fleet, func() {
-		e.fleet.Heartbeats(work)
-		ended <- struct{}{}
-	})
-	go e.guard.Loop(work.Done(), guard.Fleet, func() {
-		e.fleet.Reports(work)
-		ended <- struct{}{}
-	})
+	parts := []func(context.Context){e.fleet.Heartbeats, e.fleet.Reports, e.fleetUsage.Run}
+	ended := make(chan struct{}, len(parts))
+	for _, run := range parts {
+		go e.guard.Loop(work.Done(), guard.Fleet, func() {
+			run(work)
+			ended <- struct{}{}
+		})
+	}
 	return func() {
 		cancel()
 		late := time.After(leaveTime)
-		for range 2 {
+		for range parts {
 			select {
 			case <-ended:
 			case <-late:

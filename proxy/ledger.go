@@ -7,20 +7,27 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/fleet"
 	"penstock/proxy/guard"
 	"penstock/proxy/ledger"
 	"penstock/proxy/limit"
 	"penstock/proxy/observe"
 )
 
-// openLedger opens the edge's ledger, nil where it has none. An edge that takes over the ports of
-// another waits for the ledger of that one.
+// openLedger opens what makes the edge's usage last, nil where nothing does. An edge that takes
+// over the ports of another waits for the ledger of that one.
 func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
-	if c.Ledger.Path == "" {
+	var sinks []func(string, []observe.UsageRow)
+	if e.fleet != nil {
+		e.fleetUsage = fleet.NewRows(e.fleet, e.services.Calls.Usage)
+		sinks = append(sinks, e.fleetUsage.Add)
+	}
+	if c.Ledger.Path == "" && len(sinks) == 0 {
 		return nil, nil
 	}
 	return ledger.Open(ledger.Options{
-		Path: c.Ledger.Path, Usage: e.services.Calls.Usage, Wait: e.opts.SharedPort, Metrics: e.metrics, Log: e.log,
+		Sinks: sinks,
+		Path:  c.Ledger.Path, Usage: e.services.Calls.Usage, Wait: e.opts.SharedPort, Metrics: e.metrics, Log: e.log,
 		Restored: func() {
 			if e.keys != nil { // otherwise budgets begin with it
 				e.keys.Recount()

@@ -2,13 +2,16 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
 
+	"penstock/proxy/observe"
 	"penstock/proxy/reload"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
@@ -67,10 +70,35 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, r)
 }
 
-// usage answers with the account of keys and models since the start.
+// usage answers with the account of keys and models: of this edge, or with ?fleet=true of all that
+// share its store.
 func (s *Server) usage(ctx *fasthttp.RequestCtx) {
-	respondJSON(ctx, s.opts.Calls.Usage.Report(s.opts.Started, time.Now()))
+	now := time.Now()
+	if !ctx.QueryArgs().GetBool("fleet") {
+		respondJSON(ctx, s.opts.Calls.Usage.Report(s.opts.Started, now))
+		return
+	}
+	if s.opts.FleetUsage == nil {
+		refuse(ctx, apierr.Invalid("fleet", apierr.CodeInvalidValue,
+			"The edge has no fleet.store: its own usage is at /-/usage."))
+		return
+	}
+	limit, cancel := context.WithTimeout(context.Background(), fleetUsageTimeout)
+	defer cancel()
+	rows, err := s.opts.FleetUsage.Read(limit, now)
+	if err != nil {
+		s.opts.Log.Warn("the fleet's usage cannot be read", zap.Error(err))
+		refuse(ctx, apierr.New(fasthttp.StatusBadGateway, apierr.CodeUpstreamUnreachable,
+			"The fleet's store does not answer with its usage. The edge's own usage is at /-/usage."))
+		return
+	}
+	var all observe.Usage
+	all.Restore(now, rows)
+	respondJSON(ctx, all.Report(now, now))
 }
+
+// fleetUsageTimeout bounds how long an operator waits for the store.
+const fleetUsageTimeout = 5 * time.Second
 
 // metrics answers with the metrics in the text format.
 func (s *Server) metrics(ctx *fasthttp.RequestCtx) {

@@ -34,6 +34,7 @@ type Options struct {
 	Calls       *observe.Calls
 	Retries     *limit.Retries
 	Fleet       *fleet.Fleet        // nil where the edge shares nothing
+	FleetUsage  *fleet.Rows         // the same
 	Certificate *listen.Certificate // of the public listener; nil without TLS
 
 	Draining    func() bool

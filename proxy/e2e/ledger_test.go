@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"penstock/proxy/e2e/rig"
 	"penstock/proxy/limit"
 	"penstock/proxy/observe"
@@ -152,4 +154,62 @@ func TestBudget(t *testing.T) {
 		t.Fatalf("%d %s", status, answer)
 	}
 	p.Post(chatPath, body).WantStatus(200)
+}
+
+// TestFleetUsage: the usage of a fleet is the sum over its edges, by the API and by the command; what was used while the
+// store was away, or before it lost all it had, is in it.
+func TestFleetUsage(t *testing.T) {
+	t.Parallel()
+	store := miniredis.RunT(t)
+	a, b := sharedFleet(t, store.Addr(), "open", "{ requests_per_minute: 1000 }")
+	calls := uint64(0)
+	call := func(edges ...*penstock) {
+		t.Helper()
+		for _, e := range edges {
+			e.Post(chatPath, e.Chat("")).WantStatus(200)
+			calls++
+		}
+	}
+	sum := func(why string) {
+		t.Helper()
+		for _, e := range []*penstock{a, b} {
+			rig.WaitFor(t, rig.Patience, why, func() bool {
+				var all observe.UsageReport
+				r := e.Fetch("GET", e.Admin+"/-/usage?fleet=true")
+				return r.Status == 200 && json.Unmarshal([]byte(r.Body), &all) == nil && all.Total.Calls == calls
+			})
+		}
+	}
+	call(a, b, b, a, b)
+	sum("both edges tell the sum")
+	if own := usageOf(t, a.Edge).Total.Calls; own != 2 {
+		t.Errorf("the edge's own usage has %d calls", own)
+	}
+	out, _ := command(t, 0, "usage", "--fleet", "--admin", a.Admin, "--month", time.Now().UTC().Format("2006-01"))
+	if !strings.Contains(out, "tester") || !strings.Contains(out, "sim") {
+		t.Errorf("%s", out)
+	}
+	store.SetError("LOADING the store is away")
+	call(a, b)
+	store.SetError("")
+	sum("what was used while the store was away is in the sum")
+	store.FlushAll()
+	call(a)
+	sum("all that was used is told to a store that has forgotten")
+	for _, key := range store.Keys() {
+		if strings.Contains(key, "usage") {
+			fields, err := store.HKeys(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, field := range fields {
+				var names []string
+				if json.Unmarshal([]byte(field), &names) != nil || len(names) != 3 || names[0] != "tester" || names[1] != "sim" {
+					t.Errorf("the store holds %q", field)
+				}
+			}
+		}
+	}
+	command(t, 2, "usage", "--day", "yesterday")
+	command(t, 2, "usage", "--day", "2026-01-31", "--month", "2026-01")
 }

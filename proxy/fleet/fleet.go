@@ -35,6 +35,8 @@ type Fleet struct {
 	up      atomic.Bool // what was told of the store last
 	told    atomic.Bool
 
+	forgotten atomic.Int64 // how often the store had not heard of this edge
+
 	mu        sync.Mutex
 	reporting map[*account]struct{} // those with something to report
 	wake      chan struct{}         // something is to be reported

@@ -55,6 +55,7 @@ func (f *Fleet) beat(ctx context.Context) {
 		f.meet(all)
 		if !known {
 			f.remind()
+			f.forgotten.Add(1)
 		}
 	}
 	if up := f.terms.store.Available(); f.up.Swap(up) != up || f.first(err) {

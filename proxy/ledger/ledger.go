@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,12 +18,16 @@ import (
 
 // Options of a ledger.
 type Options struct {
-	Path  string
+	Path  string // empty: rows are only handed on
 	Usage *observe.Usage
 	// Wait has a ledger that another edge still writes waited for, and not refused.
 	Wait bool
 	// Restored is called with what was used before, once it was read.
 	Restored func()
+
+	// Sinks are handed the rows that have changed, once a second, with the name of who counts them.
+	// They must not block.
+	Sinks []func(edge string, rows []observe.UsageRow)
 
 	Metrics *metrics.Set
 	Log     *zap.Logger
@@ -33,6 +39,7 @@ type Ledger struct {
 	o       Options
 	file    file
 	opened  bool                       // read, and its rows added to usage
+	handed  bool                       // all that was pending then to the sinks
 	pending map[rowID]observe.UsageRow // not on the disk yet
 	day     int64                      // of the last round
 	failing bool                       // what was logged last
@@ -50,6 +57,11 @@ const period = time.Second
 func Open(o Options) (*Ledger, error) {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Path == "" {
+		l := &Ledger{o: o, pending: map[rowID]observe.UsageRow{}}
+		l.take(&content{})
+		return l, nil
 	}
 	l := &Ledger{
 		o: o, file: file{path: o.Path}, pending: map[rowID]observe.UsageRow{},
@@ -108,6 +120,9 @@ func (l *Ledger) take(c *content) {
 		_, _ = rand.Read(id[:]) // it never fails
 		l.file.header = header{format, version, hex.EncodeToString(id[:]), l.o.Now().UTC().Truncate(time.Second)}
 	}
+	if l.o.Path == "" {
+		return
+	}
 	l.o.Usage.Restore(l.file.header.Since, c.rows)
 	if l.o.Restored != nil {
 		l.o.Restored()
@@ -125,9 +140,23 @@ func (l *Ledger) rewrite() error {
 	return nil
 }
 
-// collect takes the rows that have changed.
+// collect takes the rows that have changed. Sinks get them once the ledger is open, for then they
+// are all that is known of their days.
 func (l *Ledger) collect() {
-	l.o.Usage.Changed(func(r observe.UsageRow) { l.pending[idOf(&r)] = r })
+	var rows []observe.UsageRow
+	l.o.Usage.Changed(func(r observe.UsageRow) {
+		l.pending[idOf(&r)] = r
+		rows = append(rows, r)
+	})
+	if !l.handed && l.opened {
+		rows, l.handed = slices.Collect(maps.Values(l.pending)), true
+	}
+	if len(rows) == 0 || !l.opened {
+		return
+	}
+	for _, sink := range l.o.Sinks {
+		sink(l.Edge(), rows)
+	}
 }
 
 // Run writes what has changed, once a second, until ctx ends.
@@ -147,6 +176,10 @@ func (l *Ledger) Run(ctx context.Context) {
 // round writes what has changed since the last one.
 func (l *Ledger) round() error {
 	l.collect()
+	if l.o.Path == "" {
+		clear(l.pending)
+		return nil
+	}
 	if len(l.pending) > 0 {
 		l.behind.CompareAndSwap(0, l.o.Now().UnixNano())
 	}
@@ -171,6 +204,9 @@ func (l *Ledger) round() error {
 
 // note counts the outcome of a round, and logs it where it is another one than before.
 func (l *Ledger) note(err error) {
+	if l.o.Path == "" {
+		return
+	}
 	if err == nil {
 		l.rounds.Inc()
 		l.behind.Store(0)

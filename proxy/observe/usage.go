@@ -3,18 +3,20 @@ package observe
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"penstock/config/money"
 )
 
-// What usage keeps: as many pairs of a key and a model as usagePairs, each with its last usageDays
-// days: this month and the one before. What does not fit is booked under usageOther, so that the
-// sums stay right.
+// UsageDays is how many days usage keeps one by one: this month and the one before.
+const UsageDays = 62
+
+// What usage keeps: as many pairs of a key and a model as usagePairs. What does not fit is booked
+// under usageOther, so that the sums stay right.
 const (
 	usagePairs = 10_000
-	usageDays  = 62
 	usageOther = "(other)"
 )
 
@@ -102,7 +104,7 @@ func (c *usageCell) add(a Amount, day int64) {
 	defer c.mu.Unlock()
 	c.total.Add(a)
 	if n := len(c.days); n == 0 || c.days[n-1].day < day {
-		if n == usageDays {
+		if n == UsageDays {
 			c.days = slices.Delete(c.days, 0, 1)
 		}
 		c.days = append(c.days, usageDay{day: day})
@@ -183,4 +185,24 @@ func (c *usageCell) read(model string) ModelUsage {
 		m.Days = append(m.Days, Day{FormatDay(d.day), d.Amount})
 	}
 	return m
+}
+
+// Of returns the account of a day (2026-01-31) or a month (2026-01) alone.
+func (r *UsageReport) Of(period string) *UsageReport {
+	out := &UsageReport{Since: r.Since, Now: r.Now, Keys: []KeyUsage{}}
+	for i := range r.Keys {
+		for _, m := range r.Keys[i].Models {
+			of := ModelUsage{Model: m.Model}
+			for _, d := range m.Days {
+				if strings.HasPrefix(d.Day, period) {
+					of.Days = append(of.Days, d)
+					of.Total.Add(d.Amount)
+				}
+			}
+			if of.Days != nil {
+				out.add(r.Keys[i].Key, of)
+			}
+		}
+	}
+	return out
 }

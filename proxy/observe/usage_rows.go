@@ -94,8 +94,8 @@ func (c *usageCell) restore(day int64, a Amount) {
 	d := &c.days[at]
 	d.Amount.Add(a)
 	c.changed, d.changed = true, true
-	if len(c.days) > usageDays {
-		c.days = slices.Delete(c.days, 0, len(c.days)-usageDays)
+	if len(c.days) > UsageDays {
+		c.days = slices.Delete(c.days, 0, len(c.days)-UsageDays)
 	}
 }
 

@@ -41,8 +41,8 @@ func TestUsage(t *testing.T) {
 	}
 	book("k", "m", first, nil) // the clock was set back
 	m := u.Report(first, first).Keys[1].Models[0]
-	if len(m.Days) != usageDays || m.Total.Calls != 103 || m.Days[usageDays-1].Calls != 2 {
-		t.Errorf("%d days, %d calls, %d on the last", len(m.Days), m.Total.Calls, m.Days[usageDays-1].Calls)
+	if len(m.Days) != UsageDays || m.Total.Calls != 103 || m.Days[UsageDays-1].Calls != 2 {
+		t.Errorf("%d days, %d calls, %d on the last", len(m.Days), m.Total.Calls, m.Days[UsageDays-1].Calls)
 	}
 }
 

@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/observe"
+	"penstock/proxy/plaintext"
+)
+
+// UsageOptions says what RequestUsage prints.
+type UsageOptions struct {
+	Admin, Token string // of the edge's admin listener
+	Fleet        bool   // of all edges that share its store
+	JSON         bool
+	// Period is a day (2026-01-31) or a month (2026-01) in UTC; empty: all there is.
+	Period string
+}
+
+const usageTimeout = 15 * time.Second
+
+// RequestUsage writes what keys have used of models, by a running edge.
+func RequestUsage(o UsageOptions, w io.Writer) error {
+	path := "/-/usage"
+	if o.Fleet {
+		path += "?fleet=true"
+	}
+	body, err := ask(fasthttp.MethodGet, o.Admin, path, o.Token, nil, usageTimeout)
+	if err != nil {
+		return err
+	}
+	var r observe.UsageReport
+	if err := json.Unmarshal(body, &r); err != nil {
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", o.Admin)
+	}
+	if o.Period != "" {
+		r = *r.Of(o.Period)
+	}
+	if o.JSON {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(append(plaintext.JSON(text), '\n'))
+		return err
+	}
+	return writeUsage(&r, w)
+}
+
+// ParsePeriod checks a day, or a month.
+func ParsePeriod(day, month string) (string, error) {
+	if day != "" && month != "" {
+		return "", errors.New("--day and --month exclude each other")
+	}
+	if _, err := time.Parse(time.DateOnly, day); day != "" && err != nil {
+		return "", errors.New("--day is a day such as 2026-01-31")
+	}
+	if _, err := time.Parse("2006-01", month); month != "" && err != nil {
+		return "", errors.New("--month is a month such as 2026-01")
+	}
+	return day + month, nil
+}
+
+// writeUsage writes a table, with the sum as its last line.
+func writeUsage(r *observe.UsageReport, w io.Writer) error {
+	var out bytes.Buffer
+	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	line := func(key, model string, a *observe.Amount) {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t\n", key, model, a.Calls, a.Prompt, a.Cached, a.Completion, a.Spend)
+	}
+	fmt.Fprint(t, "key\tmodel\tcalls\tprompt\tcached\tcompletion\tspend\t\n")
+	for i := range r.Keys {
+		k := &r.Keys[i]
+		name := k.Key
+		if name == "" {
+			name = "(no key)"
+		}
+		for j := range k.Models {
+			line(name, k.Models[j].Model, &k.Models[j].Total)
+		}
+	}
+	line("total", "", &r.Total)
+	_ = t.Flush() // a buffer takes everything
+	for text := range strings.Lines(out.String()) {
+		if _, err := io.WriteString(w, strings.TrimRight(text, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
