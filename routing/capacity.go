@@ -9,7 +9,7 @@ import (
 )
 
 // Capacity is a pool's slots at one moment. Available is what this edge may still admit: max(0,
-// Total − Active).
+// Total − Active), and nothing of an upstream where it is another model's turn.
 type Capacity struct {
 	Active, Total, Available int
 	Utilization              float64 // percent, 0 to 100
@@ -36,10 +36,17 @@ func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 			u.ReadLoad(&l, p, upstreams.At(now))
 			c.Active += l.Active
 			c.Total += l.Limit
-			c.Available += max(0, l.Limit-l.Active)
+			if hasTurn(r, u, now) {
+				c.Available += max(0, l.Limit-l.Active)
+			}
 		}
 	})
 	return c.withUtilization()
+}
+
+// hasTurn reports whether it is the turn of any of the route's names at u.
+func hasTurn(r *Route, u *upstreams.Upstream, now time.Time) bool {
+	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.Upstream == u && t.model.HasTurn(now) })
 }
 
 func (c Capacity) withUtilization() Capacity {

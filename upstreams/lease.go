@@ -133,6 +133,9 @@ const longTrial = 3 * time.Second
 // runs longer than longTrial from here on passes, so that a long stream does not keep everyone else
 // out.
 func (l *Lease) FirstToken(d time.Duration) {
+	if l.loading {
+		l.model.answered.Store(time.Now().UnixNano())
+	}
 	if l.place == nil || !l.place.Cold() { // a load says nothing of how fast the engine is
 		l.up.Averages.ttft.learn(d.Seconds(), 0, 0.1)
 		if !l.loading {
@@ -164,6 +167,9 @@ func (l *Lease) load() {
 		l.up.Progress.Buffers(1)
 	}
 }
+
+// Loads reports whether the engine is still loading the model for this call, as far as is known.
+func (l *Lease) Loads() bool { return l.loading && l.model.loads() }
 
 // Buffers notes that the engine may hold the answer back until it is whole: its silence shows
 // nothing.
@@ -199,6 +205,9 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		return
 	}
 	l.up.slots.tokens[l.pool].Add(-l.weight)
+	if l.loading && o == OutcomeOK {
+		l.model.answered.Store(now.UnixNano())
+	}
 	l.read()
 	if l.buffers {
 		l.up.Progress.Buffers(-1)

@@ -84,7 +84,7 @@ func (s *ServedModels) gone(f FailureSource, now time.Time) {
 				next[name] = old
 			}
 		}
-		s.show(v.profile, v.list, next)
+		s.show(v.profile, v.list, v.listed, next)
 	}
 }
 

@@ -66,6 +66,7 @@ func (s *ServedModels) turnsChange() {
 type modelView struct {
 	profile *engine.Profile
 	list    *engine.ModelList // nil: the engine lists nothing
+	listed  time.Time         // the list was read from then on
 	missing missingModels
 }
 
@@ -89,6 +90,7 @@ func (v *modelView) loaded(served string) (loaded, ok bool) {
 type ServedModel struct {
 	unavailable atomic.Bool
 	place       atomic.Pointer[residency.Model] // nil: its calls wait for no turn
+	answered    atomic.Int64                    // when a call found it loaded, Unix nanoseconds
 	served      string
 	all         *ServedModels
 }
@@ -144,14 +146,26 @@ func (m *ServedModel) Wait(now time.Time) (quit func()) {
 	}
 }
 
-// loads reports whether the engine has been asked for the model and may not have loaded it yet.
+// loads reports whether the engine has been asked for the model and may not have loaded it yet. A
+// call that was answered knows more than a list that was read before.
 func (m *ServedModel) loads() bool {
 	if p := m.place.Load(); p != nil {
 		return p.Cold()
 	}
 	v := m.all.view.Load()
 	loaded, ok := v.loaded(m.served)
-	return ok && !loaded && v.profile.Has(config.QuirkLoadsOnDemand)
+	return ok && !loaded && v.profile.Has(config.QuirkLoadsOnDemand) && m.answered.Load() <= v.listed.UnixNano()
+}
+
+// HasTurn reports whether a call of the model could go to the upstream now, as far as turns of
+// models decide.
+func (m *ServedModel) HasTurn(now time.Time) bool {
+	p := m.place.Load()
+	if p == nil {
+		return true
+	}
+	ok, _ := p.Passes(now)
+	return ok
 }
 
 // takeTurn takes a turn of a model for a request of the edge's own. The turn is nil where there are
@@ -242,14 +256,16 @@ func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	defer s.mu.Unlock()
 	s.expected = st.expected
 	s.setPlaces(s.places.Configure, st.spec.Residents)
-	s.show(profile, s.view.Load().list, s.view.Load().missing)
+	v := s.view.Load()
+	s.show(profile, v.list, v.listed, v.missing)
 }
 
 // recognise takes over another engine.
 func (s *ServedModels) recognise(profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.show(profile, s.view.Load().list, s.view.Load().missing)
+	v := s.view.Load()
+	s.show(profile, v.list, v.listed, v.missing)
 }
 
 // setList stores a list that was read from begun on. A nil list forgets the last one: an engine
@@ -258,7 +274,7 @@ func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.view.Load()
-	s.show(v.profile, list, v.missing.still(v.profile, list, begun))
+	s.show(v.profile, list, begun, v.missing.still(v.profile, list, begun))
 	if g := s.places.Gate(); g != nil && list != nil && g.Observe(s.view.Load().loaded, begun) {
 		s.hooks.room()
 	}
@@ -273,8 +289,8 @@ func (s *ServedModels) told(n int) {
 
 // show puts another view in place and brings every ServedModel up to date. It logs each model that
 // left its route or came back to it. The caller holds mu.
-func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, missing missingModels) {
-	v := &modelView{profile, list, missing}
+func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, listed time.Time, missing missingModels) {
+	v := &modelView{profile, list, listed, missing}
 	s.view.Store(v)
 	for served, m := range s.entries {
 		unavailable := !v.serves(served)

@@ -129,6 +129,41 @@ func TestColdLoadIsNoFailure(t *testing.T) {
 	}
 }
 
+// A model that has answered a call is loaded, whatever a list says that was read before: otherwise
+// its engine's silence would be taken for a load until the next list.
+func TestAnsweredIsLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestSet(t, Options{})
+		p, err := s.Plan([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "llamacpp-router"}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := p.Upstream("u")[0]
+		u.bring(StateUp)
+		unloaded := func() {
+			u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "a", LoadedKnown: true}}, nil), time.Now())
+		}
+		lease := func(loads bool, outcome func(l *Lease)) {
+			t.Helper()
+			l, ok := u.Models.Entry("a").TryLease("", PoolText, 0, time.Now())
+			if !ok || l.Loads() != loads {
+				t.Fatalf("a lease %v, loads %v", ok, l.Loads())
+			}
+			pass(time.Second)
+			outcome(l)
+		}
+		ok := func(l *Lease) { l.Release(OutcomeOK) }
+		unloaded()
+		lease(true, func(l *Lease) { l.Release(OutcomeClientGone) })
+		lease(true, func(l *Lease) { l.FirstToken(time.Second); l.Release(OutcomeClientGone) })
+		lease(false, ok)
+		pass(time.Second)
+		unloaded() // it is, again
+		lease(true, ok)
+		lease(false, ok)
+	})
+}
+
 // Likewise where models take no turns, and the engine lists the model as not loaded.
 func TestColdLoadByTheList(t *testing.T) {
 	for _, loaded := range []bool{false, true} {

@@ -485,7 +485,7 @@ func TestOnRoom(t *testing.T) {
 			u.Models.mu.Lock()
 			defer u.Models.mu.Unlock()
 			v := u.Models.view.Load()
-			u.Models.show(v.profile, v.list, missingModels{"m": {}})
+			u.Models.show(v.profile, v.list, v.listed, missingModels{"m": {}})
 			u.Models.view.Store(v)
 		})
 		step("a trial may pass", func() {

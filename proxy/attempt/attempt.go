@@ -58,7 +58,7 @@ type Attempt struct {
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends}
 	a.Reply.x, a.Reply.memory = x, t.Memory
-	a.Reply.clock = clock{limits: &t.Model.Clocks, start: t.Start, up: lease.Upstream(), mover: t.Mover}
+	a.Reply.clock = clock{limits: &t.Model.Clocks, start: t.Start, up: lease.Upstream(), lease: lease, mover: t.Mover}
 	if t.Span != nil {
 		up := lease.Upstream()
 		a.span = t.Span.Attempt(t.Number, up.Name(), up.Engine().Name(), up.URL(), target.Served, time.Now())

@@ -21,6 +21,7 @@ const lookEvery = time.Second
 type clock struct {
 	limits  *config.Timeouts
 	up      *upstreams.Upstream
+	lease   *upstreams.Lease
 	mover   Mover
 	start   time.Time // of the call
 	streams bool      // the client gets its answer as it is made
@@ -28,6 +29,7 @@ type clock struct {
 	begun   bool      // its first event has
 
 	sentAt     time.Time     // request written
+	loadedAt   time.Time     // until then the engine was seen to load the model; zero: it was not
 	readAt     time.Time     // last bytes of the reply
 	completeAt time.Time     // every choice had its finish reason
 	blocked    time.Duration // the client held up an answer that is passed on
@@ -66,6 +68,17 @@ func (c *clock) look() time.Time {
 	return at
 }
 
+// from is when the engine could begin to work on the request.
+func (c *clock) from() time.Time { return latest(c.sentAt, c.loadedAt) }
+
+// lookAtLoad notes that the engine is still loading the model for this call, as far as is known.
+// The clocks of the answer run from then on. A load has progress.Ceiling as well.
+func (c *clock) lookAtLoad(now time.Time) {
+	if !c.begun && now.Sub(c.sentAt) < progress.Ceiling && c.lease.Loads() {
+		c.loadedAt = now
+	}
+}
+
 // next is when the reply has to be judged, if nothing comes.
 func (c *clock) next() time.Time { return earlier(c.deadline(), c.look()) }
 
@@ -99,12 +112,12 @@ func (c *clock) deadline() time.Time {
 	case !c.completeAt.IsZero():
 		d = c.completeAt.Add(afterFinish)
 	case c.streams && !c.begun:
-		d = c.sentAt.Add(c.firstEvent())
+		d = c.from().Add(c.firstEvent())
 	case c.headed:
-		d = c.readAt.Add(c.limit(c.limits.Idle, config.IdleUnseen))
+		d = latest(c.readAt, c.loadedAt).Add(c.limit(c.limits.Idle, config.IdleUnseen))
 	}
 	if !c.streams {
-		d = earlier(d, c.sentAt.Add(c.limits.Answer.D()+c.blocked))
+		d = earlier(d, c.from().Add(c.limits.Answer.D()+c.blocked))
 	}
 	if total := c.limits.Total.D(); total > 0 {
 		d = earlier(d, c.start.Add(total))
@@ -127,6 +140,7 @@ func (c *clock) overdue() bool {
 // judge says what an engine's silence means: nothing yet, that it has been too long, or that the
 // call leaves an upstream which has stalled or whose drain time is over.
 func (c *clock) judge(now time.Time) error {
+	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
 		return failure.GenerationTimeout(errLost)
 	}
@@ -159,6 +173,13 @@ func late(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Be
 // earlier returns the earlier of two deadlines, where zero is none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
 		return b
 	}
 	return a

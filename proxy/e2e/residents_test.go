@@ -46,6 +46,63 @@ func TestResidents(t *testing.T) {
 	}
 }
 
+// TestColdLoadOutlastsFirstEvent: the clock of the first event does not run while the engine loads the model, and does behind it.
+func TestColdLoadOutlastsFirstEvent(t *testing.T) {
+	t.Parallel()
+	for name, turns := range map[string]string{"turns": ", residents: 1", "list": ""} {
+		for _, members := range []string{`"stream":true,`, ""} {
+			t.Run(name+members, func(t *testing.T) {
+				t.Parallel()
+				const profile = "llamacpp-router"
+				p := start(t, rig.Setup{
+					Engines: []sim.Options{{Profile: profile, Models: []string{"x"}, Residents: 1}},
+					Config: "timeouts: { linger: 0s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\nupstreams:\n" +
+						"  - { name: a, url: \"{{up-0}}\", engine: " + profile + ", probe: { timeout: 15s, interval: 1h }" + turns + " }\n" +
+						"models:\n  - { id: x, deployments: [{ upstream: a }], timeouts: { first_event: 1s, answer: 1s } }\n",
+				})
+				ask := func() *rig.Reply {
+					return p.Post(chatPath, rig.ChatBody("x", members+`"max_tokens":3,"sim":{"ttft_ms":3000}`))
+				}
+				if r := ask().WantStatus(200); strings.Contains(r.Body, `"error"`) {
+					t.Errorf("behind a load: %s", r.Body)
+				}
+				ask().WantStatus(504)
+			})
+		}
+	}
+}
+
+// TestTurnInCatalog: a model whose turn it is not has no room, however many slots the engine has.
+func TestTurnInCatalog(t *testing.T) {
+	t.Parallel()
+	const profile = "llamacpp-router"
+	p := start(t, rig.Setup{
+		Engines: []sim.Options{{Profile: profile, Models: []string{"x", "y"}, Residents: 1}},
+		Config: "timeouts: { linger: 0s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\nupstreams:\n" +
+			"  - { name: a, url: \"{{up-0}}\", engine: " + profile + ", concurrency: 4, residents: 1, probe: { timeout: 15s } }\n" +
+			"models: [{ id: x, deployments: [{ upstream: a }] }, { id: y, deployments: [{ upstream: a }] }]\n",
+	})
+	available := func() (x, y int) {
+		for _, m := range p.Catalog() {
+			if m.ID == "x" {
+				x = m.Capacity.Available
+			} else {
+				y = m.Capacity.Available
+			}
+		}
+		return x, y
+	}
+	held := p.OpenStream(chatPath, rig.ChatBody("x", `"stream":true,"max_tokens":500,"sim":{"tokens":400,"delay_ms":20}`))
+	held.Next()
+	rig.WaitFor(t, rig.Patience, "the catalog shows the call", func() bool { x, _ := available(); return x == 3 })
+	if _, y := available(); y != 0 {
+		t.Errorf("the catalog says that %d calls of the other model may come", y)
+	}
+	p.Post(chatPath, rig.ChatBody("y", "")).WantStatus(429)
+	held.Leave()
+	rig.WaitFor(t, rig.Patience, "the place is free", func() bool { _, y := available(); return y == 4 })
+}
+
 // TestSleepingEngine: a vLLM that sleeps, whose health page is good, gets no call, and the first call for its model wakes it.
 func TestSleepingEngine(t *testing.T) {
 	t.Parallel()

@@ -157,14 +157,14 @@ func (m *Model) Wait(now time.Time) {
 	m.forfeit = time.Time{}
 }
 
-// Quit ends a call's wait, and reports whether no other waits for the model.
+// Quit ends a call's wait, and reports whether no other waits for the model. It may have been the
+// one whose turn it was, so that the next has claimTime anew.
 func (m *Model) Quit() (last bool) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if m.waiters--; m.waiters == 0 {
-		m.offered = time.Time{}
-	}
+	m.waiters--
+	m.offered = time.Time{}
 	return m.waiters == 0
 }
 

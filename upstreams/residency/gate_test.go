@@ -234,6 +234,43 @@ func TestForfeit(t *testing.T) {
 	b.Quit()
 }
 
+// TestVanishedWaiters holds that a turn is not forfeited while those who wait for it come one after
+// the other, each within the time that a turn is kept: the first ones may all have vanished.
+func TestVanishedWaiters(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g, now := New(1), t0
+		a, b, rival := g.Model("a"), g.Model("b"), g.Model("rival")
+		if ok, _ := a.Enter(now); !ok {
+			t.Fatal("the first call does not enter")
+		}
+		waiters := rapid.IntRange(1, 8).Draw(t, "waiters")
+		for range waiters {
+			b.Wait(now)
+		}
+		rival.Wait(now.Add(time.Millisecond))
+		a.Leave(now.Add(time.Second))
+		now = now.Add(time.Hour)
+		for ; waiters > 0; waiters-- {
+			g.NextChange(now) // they are woken, and the first in line is the one who looks
+			for left := claimTime - time.Millisecond; left > 0 && rapid.Bool().Draw(t, "looks"); {
+				step := min(left, time.Duration(rapid.IntRange(0, 999).Draw(t, "step"))*time.Millisecond)
+				now, left = now.Add(step), left-step
+				if ok, _ := rival.Passes(now); ok {
+					t.Fatalf("the turn is another's with %d waiters left", waiters)
+				}
+			}
+			if waiters > 1 && rapid.Bool().Draw(t, "vanishes") {
+				b.Quit()
+				continue
+			}
+			if ok, _ := b.Enter(now); !ok {
+				t.Fatalf("the turn is forfeited with %d waiters left", waiters)
+			}
+			return
+		}
+	})
+}
+
 // TestEnterOpens holds that a call is told when it makes room for another model: an idle one is the
 // next to be evicted once the engine has used the busy one again.
 func TestEnterOpens(t *testing.T) {
