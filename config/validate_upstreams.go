@@ -143,7 +143,7 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 
 func (c upstreamChecks) wake(path string, w Wake) {
 	if w.URL == "" {
-		if w.After != 0 {
+		if w.After != 0 || c.places.Has(path) {
 			c.check.fail(path, "a wake needs a url, such as http://10.0.0.11:8000/wake_up")
 		}
 		return
