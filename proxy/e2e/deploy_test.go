@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"penstock/config"
 	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
+	"penstock/proxy/observe"
 	"penstock/upstreams/engine"
 )
 
@@ -143,6 +145,41 @@ func TestDeployImage(t *testing.T) {
 	gomod.version = regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
 	if !strings.Contains(text, "FROM golang:"+gomod.version+" ") {
 		t.Errorf("the image is built with another Go than %s", gomod.version)
+	}
+}
+
+// TestDeployKEDA: what scales the engines asks for metrics that there are, of a model and an upstream of the manifests.
+func TestDeployKEDA(t *testing.T) {
+	var scaled struct {
+		Kind string
+		Spec struct {
+			Triggers []struct {
+				Type     string
+				Metadata struct{ Query, Threshold string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(deployFile(t, "keda.yaml")), &scaled); err != nil || scaled.Kind != "ScaledObject" || len(scaled.Spec.Triggers) < 2 {
+		t.Fatalf("%v: %+v", err, scaled)
+	}
+	manifests := deployFile(t, "kubernetes.yaml")
+	for _, trigger := range scaled.Spec.Triggers {
+		query := trigger.Metadata.Query
+		names := regexp.MustCompile(`penstock_\w+`).FindAllString(query, -1)
+		for _, name := range names {
+			if !slices.ContainsFunc(observe.Families(), func(f observe.Family) bool { return f.Name == name }) {
+				t.Errorf("there is no metric %s", name)
+			}
+		}
+		models := regexp.MustCompile(`model="([^"]+)"`).FindAllStringSubmatch(query, -1)
+		for _, m := range models {
+			if !strings.Contains(manifests, "- id: "+m[1]+"\n") {
+				t.Errorf("there is no model %s", m[1])
+			}
+		}
+		if len(names) == 0 || len(models) == 0 || trigger.Type != "prometheus" || trigger.Metadata.Threshold == "" {
+			t.Errorf("a trigger is %+v", trigger)
+		}
 	}
 }
 

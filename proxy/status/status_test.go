@@ -10,6 +10,8 @@ import (
 	"penstock/proxy/plaintext"
 	"penstock/upstreams"
 	"penstock/upstreams/engine"
+	"penstock/upstreams/residency"
+	"penstock/upstreams/wake"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -52,6 +54,14 @@ func sample() *Status {
 
 func TestPage(t *testing.T) {
 	s := sample()
+	starting, asleep, stalled := s.Upstreams[1], s.Upstreams[1], s.Upstreams[0]
+	starting.Wake = &wake.Status{Away: 300, Starting: 42, Took: 90}
+	asleep.Wake = &wake.Status{Away: 600, Starting: -1}
+	stalled.State, stalled.Progress = "stalled", upstreams.ProgressStatus{By: upstreams.ProgressByCounters}
+	stalled.Residency = &residency.Snapshot{Places: 1, Models: []residency.Resident{
+		{Model: "small", Resident: true, Seconds: 61}, {Model: "big", Waiting: 3}, {Model: s.Models[0].ID, Resident: true, Loading: true, Seconds: 9},
+	}}
+	s.Upstreams = append(s.Upstreams, starting, asleep, stalled)
 	s.Judge()
 	body, err := s.Page()
 	if err != nil {
@@ -61,6 +71,8 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{
 		"<!doctype html>", `id="upstreams"`, "8 <small>of 8</small>", "limit from config, engine", "2</b> waiting of 5", "vision", "200 in 3.2 ms", "5 running, 1 waiting", "cache 42 %", "2 by other clients",
 		"for 2 min", "connect", "25 ms", "p95 29 ms", ">Drain<", ">Maintenance<", "▸ queued", "✕ 502", "second attempt", "client left", "stalled", "1000", "42</td>", "rate_limited", "429, concurrency",
+		"▸ waking", "for 42 s, last time " + Ago(90*time.Second), "away for 10 min: a call wakes it", "✕ stalled", "progress by its counters", "progress by its answers",
+		"small: in memory for " + Ago(61*time.Second), "big: not in memory, <b>3</b> wait", ": loads for 9 s", "1 at a time",
 		"#3", "#2", "not loaded, #3 stays in force", "edge.yaml:3:1",
 	} {
 		if !strings.Contains(page, want) {
