@@ -73,7 +73,7 @@
 //	upstreams/http1/idle_pool.go idlePool.sweep         engines      one look at idle connections; the next comes with the next call
 //	upstreams/http1/conn.go conn.interruptUnacked       engines      the early end of one write under TLS to a host that vanished
 //	upstreams/http1/transport.go Transport.ExchangeWhile  engines    nothing; the exchange of a probe ends by its clock
-//	upstreams/mode.go handover.begin                     room         the calls of one drained upstream stay there
+//	upstreams/mode.go handover.begin                     room         one hand-over
 //	upstreams/models.go ServedModels.awaitTurn           room         starts turnsChange
 //	upstreams/models.go ServedModels.turnsChange         room         one waking of those who wait
 //	upstreams/breaker.go CircuitBreaker.publish          room         starts CircuitBreaker.halfOpen
