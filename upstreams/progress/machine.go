@@ -47,6 +47,7 @@ type machine struct {
 	out   bool             // it is taken out: nothing held is no sign of life
 
 	step  time.Duration // usual
+	chunk time.Duration // longest between two moves while prompts were read, lately
 	moves int           // that were seen, up to stepsNeeded
 	token time.Duration // slowest of a prompt, lately; 0: none was seen
 
@@ -91,8 +92,11 @@ func (m *machine) count(at time.Time, sum float64) {
 
 // move takes a sign of work. unread are the prompt tokens that were to be read until then.
 func (m *machine) move(at time.Time, unread int64) {
-	if gap := at.Sub(m.since) - m.prefill(unread); m.last.Held > 0 && !m.out && !m.since.IsZero() {
-		m.step = max(m.step-m.step/fade, gap)
+	if gap := at.Sub(m.since); m.last.Held > 0 && !m.out && !m.since.IsZero() {
+		m.step = max(m.step-m.step/fade, gap-m.prefill(unread))
+		if m.chunk -= m.chunk / fade; unread > 0 {
+			m.chunk = max(m.chunk, gap)
+		}
 		m.moves = min(stepsNeeded, m.moves+1)
 	}
 	m.since, m.moved, m.out = at, at, false
@@ -105,8 +109,13 @@ func (m *machine) firstToken(took time.Duration, tokens int64) {
 	}
 }
 
-// prefill is how long prompts of so many tokens may take that have brought nothing yet.
+// prefill is how long prompts of so many tokens may take that have brought nothing yet: by the
+// tokens of which an engine may make one step, and no less than its steps have taken lately. Those
+// of a long prompt take ever longer.
 func (m *machine) prefill(unread int64) time.Duration {
+	if unread <= 0 {
+		return 0
+	}
 	token := prefillToken
 	if m.token > 0 {
 		token = min(mostToken, max(leastToken, boundSteps*m.token))
@@ -114,7 +123,7 @@ func (m *machine) prefill(unread int64) time.Duration {
 	if m.counts {
 		unread = min(unread, chunkTokens)
 	}
-	return time.Duration(max(0, unread)) * token
+	return min(Ceiling, max(time.Duration(unread)*token, boundSteps*m.chunk))
 }
 
 // bound is how long nothing may move.

@@ -46,6 +46,24 @@ func learned() *play {
 	return p
 }
 
+// TestSlowChunks: the steps of a long prompt take ever longer, on a machine that is slow and busy; the last one of all does not
+// come.
+func TestSlowChunks(t *testing.T) {
+	p, sum := newPlay(), 100.0
+	p.seconds(1, false, &sum)
+	p.s.Held, p.s.Waiting, p.s.Unread = 1, 1, 30_000
+	for gap := 10; gap <= 300; gap += gap / 2 {
+		if at := p.seconds(gap, false, &sum); at != 0 {
+			t.Fatalf("stalled after %d s of a step of %d s", at, gap)
+		}
+		sum++
+		p.seconds(2, false, &sum)
+	}
+	if at := p.seconds(1200, false, &sum); at == 0 || at > 1000 {
+		t.Errorf("stalled after %d s of a step that does not come", at)
+	}
+}
+
 func TestStall(t *testing.T) {
 	fixed := 100.0
 	for name, c := range map[string]struct {
