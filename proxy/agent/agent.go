@@ -33,6 +33,7 @@ type setup struct {
 	base, key string // base: without /v1; key: the environment variable
 	models    []model
 	codex     []byte
+	websocket bool   // the edge takes calls over WebSocket; asked for Codex alone
 	folder    string // of the agent's configuration
 }
 
@@ -127,6 +128,7 @@ func Run(ctx context.Context, o *Options) error {
 	if s.models, err = c.choose(p.endpoint, o.Model); err != nil {
 		return err
 	}
+	s.websocket = o.Name == "codex" && speaksWebSocket(ctx, base, o.Getenv(o.KeyEnv))
 	files := p.files(s)
 	for _, f := range files {
 		if o.Write {

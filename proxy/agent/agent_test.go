@@ -32,9 +32,17 @@ const twoModels = `{"object":"list","data":[
 // edge plays a running edge that asks for the key.
 func edge(t *testing.T, list string) string {
 	t.Helper()
+	return edgeOf(t, list, http.StatusUpgradeRequired)
+}
+
+// edgeOf is an edge that answers attempts at WebSocket by a status.
+func edgeOf(t *testing.T, list string, upgrade int) string {
+	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		alias := strings.HasPrefix(r.URL.Path, "/v1/models/")
 		switch {
+		case r.Method == "GET" && r.URL.Path == "/v1/responses" && r.Header.Get("Upgrade") == "websocket" && r.Header.Get("Authorization") == "Bearer "+key:
+			w.WriteHeader(upgrade)
 		case r.Method != "GET" || !alias && (r.URL.Path != "/v1/models" || !r.URL.Query().Has("client_version")):
 			t.Errorf("the command asks for %s %s", r.Method, r.URL)
 		case r.Header.Get("Authorization") != "Bearer "+key:
@@ -63,6 +71,20 @@ func run(t *testing.T, o Options, env map[string]string) (out, notes string, err
 		t.Errorf("the key is told: %s", all)
 	}
 	return written.String(), said.String(), err
+}
+
+// Codex is told of WebSocket where the edge has it, and no other agent is.
+func TestWebSocket(t *testing.T) {
+	for status, on := range map[int]bool{101: true, 426: false, 405: false, 403: false, 200: false} {
+		url := edgeOf(t, twoModels, status)
+		for _, name := range Names() {
+			out, _, err := run(t, Options{Name: name, URL: url, Home: "/home/u"}, map[string]string{"EDGE_KEY": key})
+			want := on && name == "codex"
+			if err != nil || strings.Contains(out, "wire_api = \"responses\"\nsupports_websockets = true\n") != want || strings.Contains(out, "websockets") != want {
+				t.Errorf("%d: %s: %v\n%s", status, name, err, out)
+			}
+		}
+	}
 }
 
 func TestFilesOfEachAgent(t *testing.T) {

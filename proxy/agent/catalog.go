@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -112,6 +113,32 @@ func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error
 		c.models = append(c.models, m)
 	}
 	return c, nil
+}
+
+// speaksWebSocket reports whether the edge takes calls over WebSocket: it is asked to.
+func speaksWebSocket(ctx context.Context, base, key string) bool {
+	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/responses", http.NoBody)
+	if err != nil {
+		return false
+	}
+	for name, value := range map[string]string{
+		"Connection": "Upgrade", "Upgrade": "websocket",
+		"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+	} {
+		r.Header.Set(name, value)
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	transport := http.Transport{DisableKeepAlives: true} // and no proxy, as for the catalog
+	res, err := transport.RoundTrip(r)
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	return res.StatusCode == http.StatusSwitchingProtocols
 }
 
 // choose returns the models that can work for an agent, with the wanted one first. If none is

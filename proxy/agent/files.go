@@ -31,7 +31,10 @@ func claudeFiles(s *setup) []file {
 // codexFiles are a profile for Codex, which is laid over its own configuration, and the catalog,
 // without which it takes any other name than OpenAI's for a model with a context of its choice.
 func codexFiles(s *setup) []file {
-	catalog := s.at("penstock-models.json")
+	catalog, websocket := s.at("penstock-models.json"), ""
+	if s.websocket {
+		websocket = "supports_websockets = true\n"
+	}
 	profile := fmt.Sprintf(`model = %s
 model_provider = "penstock"
 model_catalog_json = %s
@@ -42,7 +45,7 @@ name = "Penstock"
 base_url = %s
 env_key = %s
 wire_api = "responses"
-`, quoted(s.first().listed()), quoted(catalog), quoted(s.base+"/v1"), quoted(s.key))
+%s`, quoted(s.first().listed()), quoted(catalog), quoted(s.base+"/v1"), quoted(s.key), websocket)
 	models := indented(object{{"models", json.RawMessage(s.codex)}})
 	return []file{{s.at("penstock.config.toml"), profile}, {catalog, models}}
 }

@@ -50,6 +50,18 @@ func TestAgentFiles(t *testing.T) {
 	}
 }
 
+// TestAgentWebSocket: Codex is told of WebSocket where the edge has it.
+func TestAgentWebSocket(t *testing.T) {
+	for _, on := range []string{"true", "false"} {
+		p := start(t, rig.Setup{Config: "responses: { websocket: " + on + " }" + audioConfig})
+		t.Setenv("PENSTOCK_API_KEY", p.Key)
+		out, errs, code := rig.RunProgram(t, "", "agent", "codex", "--url", p.URL)
+		if code != 0 || strings.Contains(out, "supports_websockets = true") != (on == "true") {
+			t.Errorf("websocket: %s: exit code %d\n%s%s", on, code, out, errs)
+		}
+	}
+}
+
 // TestAgentEndsBySignal: whatever the command waits for.
 func TestAgentEndsBySignal(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {

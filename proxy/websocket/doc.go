@@ -16,6 +16,7 @@
 //	events.go     the events of a call as messages
 //	turn.go       what a message asks for, and the request that it amounts to
 //	message.go    reading a message, within the memory of bodies
+//	heads.go      what a client announces, which the library does not show
 //	terms.go      what all connections share
 //	peer.go       writing: messages, pings, the close
 //	lanes.go      the responses that a turn may go on from
@@ -39,8 +40,8 @@
 // failed response, it is the response alone. A connection lasts 60 minutes, and 10 without a call.
 //
 // A connection is closed with 1000 at these ends, 1001 when the edge drains or WebSocket is
-// switched off, 1008 when its key is gone or a message drips, 1009 for a message above
-// limits.request_body, behind an error with status 413, 1011 after a fault of ours, and 1002, 1003
+// switched off, 1008 when its key is gone or a message drips, 1009 for a message that is or
+// announces to be above limits.request_body, behind an error with status 413, 1011 after a fault of ours, and 1002, 1003
 // or 1007 for what is not the protocol. Ends that the edge wants wait for the running call.
 //
 // # Design

@@ -69,7 +69,7 @@ func (s *session) receive(r io.Reader) (*message, error) {
 			m.bytes = m.bytes[:len(m.bytes)+n]
 		}
 		switch {
-		case came > most:
+		case came > most, errors.Is(err, errAnnounced):
 			err = apierr.TooLarge(most)
 		case err == nil:
 			continue

@@ -41,7 +41,18 @@ type peer struct {
 // lateConn is a connection that is there once fasthttp has sent the answer to its request.
 type lateConn struct {
 	net.Conn
-	raw net.Conn // what is to be closed
+	raw   net.Conn // what is to be closed
+	heads frameHeads
+}
+
+// Read implements net.Conn. Behind the head of a frame that is too large nothing is read.
+func (c *lateConn) Read(p []byte) (int, error) {
+	if c.heads.tooLong {
+		return 0, errAnnounced
+	}
+	n, err := c.Conn.Read(p)
+	c.heads.scan(p[:n])
+	return n, err
 }
 
 // Close implements net.Conn. A connection that was never there is fasthttp's.

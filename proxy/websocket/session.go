@@ -41,6 +41,7 @@ func newSession(
 		terms: t, key: key, raw: ctx.Conn(), client: listen.ConnOf(ctx.Conn()), peer: p, opened: opened, closed: closed,
 	}
 	p.refused, p.guard = t.services.Calls, t.services.Guard
+	p.late.heads.most = t.bodyLimit
 	now := time.Now()
 	s.calls = calls{
 		terms: t, key: key, peer: p, raw: s.raw, client: s.client, until: now.Add(longest), heard: now,
@@ -91,31 +92,40 @@ func (s *session) serve() {
 // next reads a message and does what it asks for. It is false at the end of the connection.
 func (s *session) next() bool {
 	kind, r, err := s.peer.ws.Reader(context.Background())
-	if err != nil {
+	switch {
+	case errors.Is(err, errAnnounced):
+		s.tooLarge(apierr.TooLarge(s.terms.bodyLimit()))
+		return false
+	case err != nil:
 		s.readFailed(err)
 		return false
-	}
-	if kind != websocket.MessageText {
+	case kind != websocket.MessageText:
 		s.peer.close(websocket.StatusUnsupportedData, "messages are JSON, as text")
 		return false
 	}
 	m, err := s.receive(r)
 	if refused := (*apierr.Error)(nil); errors.As(err, &refused) {
+		if refused.Code == apierr.CodeRequestTooLarge {
+			s.tooLarge(refused)
+			return false
+		}
 		s.calls.refuse("", refused)
-		if refused.Code != apierr.CodeRequestTooLarge {
-			return true
-		}
-		if s.client != nil {
-			s.client.Linger() // the client is still sending
-		}
-		s.peer.close(websocket.StatusMessageTooBig, refused.Message)
-		return false
+		return true
 	}
 	if err != nil {
 		s.readFailed(err)
 		return false
 	}
 	return s.take(m)
+}
+
+// tooLarge ends the connection of a client that sends, or announces, too much.
+func (s *session) tooLarge(refused *apierr.Error) {
+	s.calls.refuse("", refused)
+	if s.client != nil {
+		s.client.Linger() // the client is still sending
+	}
+	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
 }
 
 // The types of messages.

@@ -264,6 +264,28 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
+// TestAnnounced: a message that is announced to be too large is refused although nothing of it comes, whichever of its frames says so.
+func TestAnnounced(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Limits: "request_body: 1MiB", Timeouts: "client_body: 1h"})
+	head := func(first byte, n uint64) string {
+		return string(binary.BigEndian.AppendUint64([]byte{first, 0x80 | 127}, n)) + "\x00\x00\x00\x00"
+	}
+	for name, bytes := range map[string]string{
+		"at once":                head(fin|opText, 1<<20+1),
+		"behind another message": frame(fin|opText, hello) + head(fin|opText, 1<<40),
+		"in a second frame":      frame(opText, hello[:20]) + head(fin|opContinue, 1<<20),
+		"in pieces with a ping":  frame(opText, large(1<<19)) + frame(fin|opPing, "x") + frame(opContinue, large(1<<19)) + head(opContinue, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dialRaw(t, p)
+			_ = c.Send(bytes)
+			c.until(`{"type":"error","status":413,"error":{`)
+			c.closed(1009)
+		})
+	}
+}
+
 // TestMessageMemory: a message for which there is no memory is told so, and the connection goes on; one that is too large for a
 // message is told that.
 func TestMessageMemory(t *testing.T) {

@@ -1,0 +1,65 @@
+package websocket
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// errAnnounced ends the reading of a message whose frames announce more than a message may have.
+var errAnnounced = errors.New("a message is announced that is too large")
+
+// frameHeads follows the heads of frames (RFC 6455, 5.2) in what a client sends. The library shows
+// no length, so a message that is too large could otherwise be refused no sooner than its bytes
+// have come. It judges nothing but lengths; what is no protocol is the library's to find.
+type frameHeads struct {
+	most    func() int64 // of a message
+	tooLong bool
+
+	head    [14]byte
+	n       int    // bytes of head that have come
+	rest    uint64 // of the frame's payload
+	message uint64 // announced so far, of the message
+}
+
+// scan takes bytes as they come.
+func (f *frameHeads) scan(p []byte) {
+	for len(p) > 0 && !f.tooLong {
+		if f.rest > 0 {
+			n := min(f.rest, uint64(len(p)))
+			f.rest, p = f.rest-n, p[n:]
+			continue
+		}
+		f.head[f.n], p = p[0], p[1:]
+		if f.n++; f.n >= 2 {
+			f.next()
+		}
+	}
+}
+
+// next begins the payload if the head is whole.
+func (f *frameHeads) next() {
+	size, length := 2, uint64(f.head[1]&0x7f)
+	switch length {
+	case 126:
+		size, length = 4, uint64(binary.BigEndian.Uint16(f.head[2:]))
+	case 127:
+		size, length = 10, binary.BigEndian.Uint64(f.head[2:])
+	}
+	if f.head[1]&0x80 != 0 {
+		size += 4
+	}
+	if f.n < size {
+		return
+	}
+	f.n, f.rest = 0, length
+	const control, continuation = 0x8, 0x0
+	switch kind := f.head[0] & 0xf; {
+	case kind >= control:
+		return
+	case kind != continuation:
+		f.message = 0
+	}
+	f.message += min(length, math.MaxUint64-f.message)
+	f.tooLong = f.message > uint64(f.most())
+}

@@ -1,0 +1,59 @@
+package websocket
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// However the bytes come, a message is found too large at the head that says so, and no sooner.
+func TestFrameHeads(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const most = 300
+		f := frameHeads{most: func() int64 { return most }}
+		var wire []byte
+		message, at := uint64(0), -1 // where in wire the head that is too much ends
+		for range rapid.IntRange(1, 8).Draw(t, "frames") {
+			op := rapid.SampledFrom([]byte{0, 1, 2, 8, 9, 10}).Draw(t, "op")
+			n := rapid.SampledFrom([]uint64{0, 1, 100, 125, 126, 200, 300, 301, 65535, 65536, 1 << 40, 1<<64 - 1}).Draw(t, "length")
+			masked := rapid.Bool().Draw(t, "masked")
+			bit := byte(0)
+			if masked {
+				bit = 0x80
+			}
+			wire = append(wire, op)
+			switch wide := rapid.Bool().Draw(t, "wider than it need be"); {
+			case n < 126 && !wide:
+				wire = append(wire, bit|byte(n))
+			case n < 1<<16:
+				wire = binary.BigEndian.AppendUint16(append(wire, bit|126), uint16(n))
+			default:
+				wire = binary.BigEndian.AppendUint64(append(wire, bit|127), n)
+			}
+			if masked {
+				wire = append(wire, 1, 2, 3, 4)
+			}
+			if op == 1 || op == 2 {
+				message = 0
+			}
+			if op < 8 && n > most-min(message, most) && at < 0 {
+				at = len(wire)
+			}
+			if op < 8 {
+				message += n
+			}
+			if at >= 0 || n > 1<<16 { // of a control frame, which the library refuses
+				break
+			}
+			wire = append(wire, make([]byte, n)...)
+		}
+		for done := 0; done < len(wire); {
+			n := rapid.IntRange(1, len(wire)-done).Draw(t, "read")
+			f.scan(wire[done : done+n])
+			if done += n; f.tooLong != (at >= 0 && done >= at) {
+				t.Fatalf("too long is %v behind %d of %d bytes, want it at %d", f.tooLong, done, len(wire), at)
+			}
+		}
+	})
+}
