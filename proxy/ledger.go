@@ -36,14 +36,16 @@ func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	})
 }
 
-// usedBy returns what a key has used in the day and the month that run now.
-func (e *Edge) usedBy(key string, now time.Time) (used [limit.Periods]limit.Cost) {
-	today := observe.DayOf(now)
-	for p, from := range [limit.Periods]int64{today, today - int64(now.UTC().Day()-1)} {
-		a := e.services.Calls.Usage.Of(key, from, today)
-		used[p] = limit.Cost{Tokens: a.Tokens(), Spend: a.Spend}
+// usedBy returns what says what a key has used in the day and the month that run now.
+func usedBy(u *observe.Usage) limit.Used {
+	return func(key string, now time.Time) (used [limit.Periods]limit.Cost) {
+		today := observe.DayOf(now)
+		for p, from := range [limit.Periods]int64{today, today - int64(now.UTC().Day()-1)} {
+			a := u.Of(key, from, today)
+			used[p] = limit.Cost{Tokens: a.Tokens(), Spend: a.Spend}
+		}
+		return used
 	}
-	return used
 }
 
 // keepLedger writes the ledger until the returned function is called, when all calls have ended.

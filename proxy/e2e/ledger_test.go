@@ -213,3 +213,57 @@ func TestFleetUsage(t *testing.T) {
 	command(t, 2, "usage", "--day", "yesterday")
 	command(t, 2, "usage", "--day", "2026-01-31", "--month", "2026-01")
 }
+
+// TestFleetBudget: the edges of a fleet use up one budget together. A store that loses all it had learns of it again, and an
+// edge that goes on without the store does not allow it anew.
+func TestFleetBudget(t *testing.T) {
+	t.Parallel()
+	store := miniredis.RunT(t)
+	a, b := sharedFleet(t, store.Addr(), "divide", "{ tokens_per_month: 700 }")
+	used := 0
+	for i := range 12 { // of some 70 tokens
+		edge := []*penstock{a, b}[i%2]
+		r := edge.Post(chatPath, edge.Chat(`"max_tokens":60,"sim":{"tokens":60}`))
+		if r.Status == 429 {
+			if !strings.Contains(r.Body, "quota_exceeded") || !strings.Contains(r.Body, "tokens per month") {
+				t.Errorf("%s", r.Body)
+			}
+			continue
+		}
+		var answer struct {
+			Usage struct {
+				Total int `json:"total_tokens"`
+			}
+		}
+		if err := json.Unmarshal([]byte(r.WantStatus(200).Body), &answer); err != nil {
+			t.Fatal(err)
+		}
+		used += answer.Usage.Total
+		edge.Rest()
+	}
+	if used > 700 || used < 700-2*140 {
+		t.Errorf("%d of 700 tokens are used", used)
+	}
+	refused := func(why string) {
+		t.Helper()
+		for _, edge := range []*penstock{a, b} {
+			rig.WaitFor(t, rig.Patience, why, func() bool {
+				return edge.Post(chatPath, edge.Chat(`"max_tokens":300,"sim":{"tokens":1}`)).Status == 429
+			})
+		}
+	}
+	refused("the budget is used up")
+	store.FlushAll()
+	rig.WaitFor(t, rig.Patience, "the store learns again what was used", func() bool {
+		a.Post(chatPath, a.Chat(`"max_tokens":300,"sim":{"tokens":1}`))
+		b.Post(chatPath, b.Chat(`"max_tokens":300,"sim":{"tokens":1}`))
+		for _, key := range store.Keys() {
+			if strings.Contains(key, time.Now().UTC().Format(" 2006-01")) {
+				fields, err := store.HKeys(key)
+				return err == nil && len(fields) == 4 // two edges, the birth and the sums
+			}
+		}
+		return false
+	})
+	refused("the budget is used up after the store has lost all")
+}

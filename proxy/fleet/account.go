@@ -13,6 +13,7 @@ import (
 type account struct {
 	terms *terms
 	id    string
+	edge  string // who tells what was used
 
 	mu     sync.Mutex
 	usage  usage
@@ -30,25 +31,31 @@ type account struct {
 }
 
 func newAccount(t *terms, id string) *account {
-	a := &account{terms: t, id: id, active: -time.Hour, unanswered: -time.Hour}
-	a.usage.cells[requests].paid, a.usage.cells[tokens].paid = true, true
+	a := &account{terms: t, id: id, edge: t.edge, active: -time.Hour, unanswered: -time.Hour}
+	a.usage.names = names
+	a.usage.cells[requests].kind, a.usage.cells[tokens].kind = paid, paid
 	return a
 }
 
 // Take takes one of the key's requests per minute.
 func (a *account) Take(l config.KeyLimits, now time.Time) limit.Decision {
-	return a.take(l, needs{requests: 1}, now)
+	return a.take(limitsOf(l), needs{requests: 1}, now)
 }
 
 // Reserve takes a place in the key's concurrency and holds an estimate of its tokens. held is what
 // Settle must be given back.
 func (a *account) Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d limit.Decision) {
 	held = min(max(estimate, 0), int64(l.TokensPerMinute))
-	return held, a.take(l, needs{tokens: held, slots: 1}, now)
+	return held, a.take(limitsOf(l), needs{tokens: held, slots: 1}, now)
 }
 
 // Settle frees the place and charges the used tokens in place of those that were held.
 func (a *account) Settle(held, used int64) {
+	a.settle(needs{tokens: held, slots: 1}, needs{tokens: used})
+}
+
+// settle charges what a call has used in place of what it held.
+func (a *account) settle(held, used needs) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.usage.earn(a.terms.now(), a.terms.edges())
@@ -58,7 +65,7 @@ func (a *account) Settle(held, used int64) {
 
 // take takes what a call needs of each cell, or nothing. It waits for the store where this edge
 // does not hold enough.
-func (a *account) take(l config.KeyLimits, n needs, at time.Time) limit.Decision {
+func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	now := a.terms.since(at)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,7 +108,7 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 	}
 	// Others may give back what they hold, so an answer is good for a moment. Slots come back by
 	// themselves, at any time.
-	if c := &u.cells[lacking]; c.paid && c.seen && now-a.answered < patience && u.missing(lacking, n, now) > 0 {
+	if c := &u.cells[lacking]; c.kind != slot && c.seen && now-a.answered < patience && u.missing(lacking, n, now) > 0 {
 		return u.refuse(lacking, n, now), true
 	}
 	return d, false
@@ -133,7 +140,7 @@ func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
 func (a *account) Levels(l config.KeyLimits, now time.Time) (r, t limit.Level) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.usage.follow(l)
+	a.usage.follow(limitsOf(l))
 	at := a.terms.since(now)
 	return a.usage.level(requests, at), a.usage.level(tokens, at)
 }

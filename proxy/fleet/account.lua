@@ -2,10 +2,10 @@
 --
 -- KEYS[1]  the account
 -- ARGV     edge, number of the message, lease in ms, the birth that the edge knows ('' at first), then of each cell:
---          paid (1: time pays the debt, at limit a minute; 0: slots), limit (0: none), charged, base, own, min, want
+--          kind (0: slots; 1: time pays the debt, at limit a minute; 2: a budget, which nothing pays), limit (0: none), charged, base, own, min, want
 -- answer   birth, then of each cell: granted, debt, free; or 'old' for a message that a later one has overtaken
 local account, me, number, lease, born = KEYS[1], 'e:' .. ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-local cells = (#ARGV - 4) / 7
+local cells, kept_for = (#ARGV - 4) / 7, 600000
 
 local function numbers(text)
   local out = {}
@@ -26,6 +26,10 @@ local birth = fields[1] or (clock[1] .. '-' .. clock[2])
 local all, mine = numbers(fields[2]), numbers(fields[3])
 local now = math.max(clock[1] * 1000 + math.floor(clock[2] / 1000), all[1] or 0) -- a new primary's clock may be behind
 if mine[2] and number <= mine[2] then return {'old'} end
+
+for cell = 1, cells do
+  if ARGV[7 * cell - 2] == '2' then kept_for = 3456000000 end -- a budget is kept for 40 days
+end
 
 local passed = (now - (all[1] or now)) / 60000
 for cell = 1, cells do
@@ -51,7 +55,13 @@ if all[2] and all[2] < now then -- a lease has run out: what it held counts as u
           all[3 * cell + 1] = all[3 * cell + 1] - held
           if arg(cell, 1) == 1 then all[3 * cell] = all[3 * cell] + held end
         end
-        redis.call('HDEL', account, list[i])
+        if kept_for == 600000 then
+          redis.call('HDEL', account, list[i])
+        else -- it may come back, with what it has charged since the period began
+          for cell = 1, cells do other[2 * cell + 1] = 0 end
+          other[1] = 9e15
+          redis.call('HSET', account, list[i], text(other))
+        end
       end
     end
   end
@@ -62,6 +72,11 @@ local answer, kept = {birth}, {now + lease, number}
 for cell = 1, cells do
   local at, limit, charged = 3 * cell, arg(cell, 2), arg(cell, 3)
   local held, last = mine[2 * cell + 1] or 0, mine[2 * cell + 2] or arg(cell, 4)
+  if arg(cell, 1) == 2 then
+    last = mine[2 * cell + 2] or 0
+    all[at] = all[at] + math.max(0, charged - last)
+    charged = math.max(charged, last)
+  end
   if arg(cell, 1) == 1 then
     if born ~= '' and born ~= birth then
       all[at] = all[at] + arg(cell, 5) -- the store has forgotten: each edge remembers its own part
@@ -81,5 +96,5 @@ for cell = 1, cells do
 end
 all[1], all[2] = now, math.min(all[2] or (now + lease), now + lease)
 redis.call('HSET', account, 'b', birth, 'all', text(all), me, text(kept))
-redis.call('PEXPIRE', account, 600000)
+redis.call('PEXPIRE', account, kept_for)
 return answer

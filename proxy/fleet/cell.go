@@ -20,7 +20,7 @@ type needs [cells]int64
 // cell is what an edge knows of one limit of a key, in units of the limit. The store grants what
 // may be used; what was used is told to it afterwards, in the message that asks for more.
 type cell struct {
-	paid  bool  // time pays what was charged, at limit a minute; otherwise they are slots
+	kind  kind
 	limit int64 // of the whole fleet; 0: none
 
 	spare   int64 // granted and not in use; below 0 after a call that used more than its estimate
@@ -44,9 +44,18 @@ type cell struct {
 	forgone float64 // of charged: less than one, that time has paid and that need not be told
 }
 
+// kind says what becomes of what is used of a cell.
+type kind uint8
+
+const (
+	slot   kind = iota // it comes back when the call ends
+	paid               // it is charged, and time pays it, at limit a minute
+	budget             // it is charged
+)
+
 // part is what a message says of one cell.
 type part struct {
-	paid    bool  // time pays the debt, at limit a minute; otherwise they are slots
+	kind    kind
 	limit   int64 // 0: there is none
 	charged int64 // since the edge began
 	base    int64 // of charged: what the store has surely been told
@@ -83,7 +92,7 @@ func (c *cell) target(edges int) int64 {
 // catchUp has time pay for what has passed since the cell's own time.
 func (c *cell) catchUp(now time.Duration) {
 	passed := (now - c.at).Seconds()
-	if c.at = now; !c.paid || passed <= 0 || !c.seen {
+	if c.at = now; c.kind != paid || passed <= 0 || !c.seen {
 		return
 	}
 	if paid := min(c.debt, passed*float64(c.limit)/60); paid > 0 {
@@ -105,7 +114,7 @@ func (c *cell) take(n int64, lost bool) {
 // settle ends a call's hold and charges what it used.
 func (c *cell) settle(held, used int64, lost bool) {
 	c.running -= held
-	if !c.paid || c.limit == 0 {
+	if c.kind == slot || c.limit == 0 && c.kind == paid {
 		used = 0
 	}
 	c.charged += used
@@ -131,7 +140,7 @@ func (c *cell) report(target, wanted int64) part {
 	c.spare = min(c.spare, max(target, 0))
 	least := c.running + max(c.spare, 0)
 	return part{
-		paid: c.paid, limit: c.limit, charged: c.charged, base: c.told, own: int64(c.own),
+		kind: c.kind, limit: c.limit, charged: c.charged, base: c.told, own: int64(c.own),
 		least: least, want: c.running + max(c.spare+wanted, target, 0),
 	}
 }
@@ -150,9 +159,13 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 // was free. Where that is not fresh it begins with nothing, and lets one call in.
 func (c *cell) leave(now time.Duration, fresh bool, edges int) {
 	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, max(0, c.debt-float64(c.charged-c.told))
-	if c.seen && fresh {
+	switch {
+	case c.seen && (fresh || c.kind == budget):
 		c.alone += max(c.free, 0) / float64(edges)
+	case c.kind == budget: // all that this edge knows to be used is its own
+		c.alone = max(0, float64(c.limit)/float64(edges)-float64(c.charged+c.running))
 	}
+	c.grace = c.grace && c.kind == paid
 	c.spare = 0
 }
 
@@ -162,7 +175,7 @@ func (c *cell) leave(now time.Duration, fresh bool, edges int) {
 func (c *cell) earn(now time.Duration, edges int) {
 	passed := (now - c.aloneAt).Seconds()
 	c.aloneAt = now
-	if !c.paid || passed <= 0 {
+	if c.kind != paid || passed <= 0 {
 		return
 	}
 	part := float64(c.limit) / float64(edges)
@@ -178,9 +191,9 @@ func (c *cell) earn(now time.Duration, edges int) {
 // has reports whether n can be taken while the store is lost.
 func (c *cell) has(n int64, edges int) bool {
 	switch {
-	case c.limit == 0 || n == 0 || c.paid && c.grace:
+	case c.limit == 0 || n == 0 || c.grace:
 		return true
-	case !c.paid:
+	case c.kind == slot:
 		return c.running+n <= int64(config.ShareOf(int(c.limit), edges))
 	}
 	return c.alone >= min(float64(n), max(float64(c.limit)/float64(edges), 1))

@@ -20,6 +20,10 @@
 // keep, as the answer may be lost. Nothing is ever counted down, so nothing can leak: what a dead
 // edge held comes back after a lease of ten seconds, slots as free, tokens and requests as used.
 //
+// Budgets of days and months are accounts of their own, named by the period (budget.go). Nothing
+// pays what they were charged, and the store keeps what each edge has told of its use as long as
+// the period lasts. An edge with a ledger keeps its name over restarts and tells the sum of all.
+//
 // Alternatives that were not taken: counters with an expiry let twice the limit through at the
 // edges of their window, and stick when a decrement is lost; counts that are exchanged afterwards
 // let a third too much through; a division by the number of edges lets a fifth through when a

@@ -103,7 +103,7 @@ var errUnheard = errors.New("the message was not sent")
 // caller holds mu, and has set flying.
 func (a *account) message(now time.Duration) message {
 	a.number++
-	m := message{edge: a.terms.edge, number: a.number, born: a.born}
+	m := message{edge: a.edge, number: a.number, born: a.born}
 	a.usage.earn(now, a.terms.edges())
 	for i := range a.usage.cells {
 		c, target := &a.usage.cells[i], int64(0)

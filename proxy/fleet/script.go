@@ -35,11 +35,7 @@ func (m *message) args() []string {
 	out = append(out, m.edge, strconv.FormatUint(m.number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)
 	for i := range m.parts {
 		p := &m.parts[i]
-		paid := int64(0)
-		if p.paid {
-			paid = 1
-		}
-		for _, n := range [...]int64{paid, p.limit, p.charged, p.base, p.own, p.least, p.want} {
+		for _, n := range [...]int64{int64(p.kind), p.limit, p.charged, p.base, p.own, p.least, p.want} {
 			out = append(out, strconv.FormatInt(n, 10))
 		}
 	}

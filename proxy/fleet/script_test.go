@@ -26,6 +26,10 @@ func TestScript(t *testing.T) {
 		other := &twin{now: began.UnixMilli()}
 		births := map[string]string{"": ""} // of the twin, by the script's
 		charged := map[string]int64{}
+		kinds := [cells]kind{paid, paid, slot}
+		if rapid.Bool().Draw(t, "a budget") {
+			kinds = budgetKinds
+		}
 		for range rapid.IntRange(1, 25).Draw(t, "messages") {
 			edge := rapid.SampledFrom([]string{"one", "two", "three"}).Draw(t, "edge")
 			m := message{edge: edge, number: uint64(rapid.IntRange(1, 20).Draw(t, "number"))}
@@ -33,7 +37,7 @@ func TestScript(t *testing.T) {
 			for i := range m.parts {
 				n := func(most int64, what string) int64 { return rapid.Int64Range(0, most).Draw(t, what) }
 				p := &m.parts[i]
-				*p = part{paid: i != slots, limit: 10 * n(10, "limit"), base: n(50, "base"), own: n(50, "own"), least: n(20, "least")}
+				*p = part{kind: kinds[i], limit: 10 * n(10, "limit"), base: n(50, "base"), own: n(50, "own"), least: n(20, "least")}
 				charged[edge] += n(20, "charged")
 				p.charged, p.want = charged[edge], p.least+n(40, "want")
 			}

@@ -30,6 +30,9 @@ type twinEdge struct {
 
 func (t *twin) forget() { t.accounts = nil }
 
+// budget reports whether a message is to a budget.
+func (m *message) budget() bool { return m.parts[tokens].kind == budget }
+
 func (t *twin) answer(id string, m *message) (r reply, err error) {
 	ms := lease.Milliseconds()
 	a := t.accounts[id]
@@ -47,7 +50,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 	}
 	for i := range m.parts {
 		c, p := &a.cells[i], &m.parts[i]
-		if p.paid {
+		if p.kind == paid {
 			c.debt = max(0, c.debt-float64(now-a.at)/60000*c.limit)
 			if c.limit > 0 && p.limit > 0 {
 				c.debt *= float64(p.limit) / c.limit
@@ -67,11 +70,15 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 			default:
 				for i := range a.cells {
 					a.cells[i].held -= float64(o.held[i])
-					if m.parts[i].paid {
+					if m.parts[i].kind == paid {
 						a.cells[i].debt += float64(o.held[i])
 					}
 				}
-				delete(a.edges, name)
+				if !m.budget() {
+					delete(a.edges, name)
+					continue
+				}
+				o.ends, o.held = math.MaxInt64, [cells]int64{}
 			}
 		}
 	}
@@ -88,7 +95,9 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 			last = me.charged[i]
 		}
 		switch {
-		case !p.paid:
+		case p.kind == slot:
+		case p.kind == budget:
+			c.debt += float64(max(0, p.charged-me.charged[i]))
 		case m.born != "" && m.born != a.birth:
 			c.debt += float64(p.own)
 		default:
@@ -100,7 +109,10 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 			granted = max(p.least, int64(math.Floor(min(float64(p.want), free))))
 		}
 		c.held += float64(granted - me.held[i])
-		me.held[i], me.charged[i] = granted, p.charged
+		if me.held[i] = granted; p.kind == budget {
+			p.charged = max(p.charged, me.charged[i])
+		}
+		me.charged[i] = p.charged
 		r.grants[i] = grant{held: granted, debt: c.debt, free: float64(p.limit) - c.debt - c.held}
 	}
 	a.at, a.ends = now, min(a.ends, now+ms)

@@ -10,27 +10,33 @@ import (
 // usage is the arithmetic of all limits of a key at this edge. Its account's mutex guards it.
 type usage struct {
 	cells  [cells]cell
-	limits config.KeyLimits
+	names  [cells]string
+	limits needs
 	lost   bool // it goes on without the store
 }
 
-// names of the limits, by cell.
+// names of the limits of a key, by cell.
 var names = [cells]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.Concurrency}
 
 var allowed = limit.Decision{OK: true}
 
 // follow takes over limits that a reload has changed. What was granted under the old ones is given
 // up.
-func (u *usage) follow(l config.KeyLimits) {
+func (u *usage) follow(l needs) {
 	if l == u.limits {
 		return
 	}
 	u.limits = l
-	for i, n := range [cells]int{l.RequestsPerMinute, l.TokensPerMinute, l.Concurrency} {
-		if c := &u.cells[i]; c.limit != int64(n) {
-			c.limit, c.spare, c.seen, c.alone = int64(n), 0, false, 0
+	for i, n := range l {
+		if c := &u.cells[i]; c.limit != n {
+			c.limit, c.spare, c.seen, c.alone = n, 0, false, 0
 		}
 	}
+}
+
+// limitsOf returns the limits of a key by cell.
+func limitsOf(l config.KeyLimits) needs {
+	return needs{int64(l.RequestsPerMinute), int64(l.TokensPerMinute), int64(l.Concurrency)}
 }
 
 // fence gives up what the store has given away by now: after a lease without an answer others may
@@ -75,18 +81,19 @@ func (u *usage) missing(i int, n needs, now time.Duration) float64 {
 // refuse returns the refusal of a call by a cell.
 func (u *usage) refuse(i int, n needs, now time.Duration) limit.Decision {
 	c := &u.cells[i]
-	d := limit.Decision{LimitName: names[i], Limit: c.limit, RetryAfter: time.Second}
-	if c.paid {
+	d := limit.Decision{LimitName: u.names[i], Limit: c.limit, RetryAfter: time.Second}
+	if c.kind == paid {
 		wait := max(u.missing(i, n, now), 0) / float64(c.limit) * float64(time.Minute)
 		d.RetryAfter = max(time.Duration(wait), time.Millisecond)
 	}
 	return d
 }
 
-// settle ends a call's hold of a slot and of tokens, and charges the tokens that it used.
-func (u *usage) settle(held, used int64) {
-	u.cells[tokens].settle(held, used, u.lost)
-	u.cells[slots].settle(1, 0, u.lost)
+// settle ends a call's holds, and charges what it used.
+func (u *usage) settle(held, used needs) {
+	for i := range u.cells {
+		u.cells[i].settle(held[i], used[i], u.lost)
+	}
 }
 
 // leave begins the time without the store.
@@ -104,8 +111,8 @@ func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 		if c.has(c.need(n[i]), edges) {
 			continue
 		}
-		d := limit.Decision{LimitName: names[i], Limit: c.limit, RetryAfter: time.Second}
-		if c.paid {
+		d := limit.Decision{LimitName: u.names[i], Limit: c.limit, RetryAfter: time.Second}
+		if c.kind == paid {
 			wait := (float64(c.need(n[i])) - c.alone) * float64(edges) / float64(c.limit) * float64(time.Minute)
 			d.RetryAfter = max(time.Duration(wait), time.Millisecond)
 		}

@@ -25,9 +25,15 @@ func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minu
 // goroutine.
 type Budget interface {
 	// Hold holds what a call is expected to use; held is what Settle must be given back.
-	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Cost, d Decision)
+	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision)
 	// Settle counts what a call has used in place of what was held for it.
-	Settle(held, used Cost, now time.Time)
+	Settle(held Held, used Cost, now time.Time)
+}
+
+// Held is what a call holds of a budget.
+type Held struct {
+	In [Periods]Cost
+	At [Periods]int64 // the numbers of the periods, where they matter; 0: nothing is held
 }
 
 // Periods of budgets.
@@ -86,21 +92,21 @@ func (b *localBudget) begin(now time.Time) {
 }
 
 // Hold implements Budget.
-func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Cost, d Decision) {
+func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.begin(now)
 	for p := range b.used {
 		budget := OfPeriod(l, p)
 		if budget.Tokens > 0 && over(b.used[p].Tokens, b.held.Tokens, expected.Tokens, budget.Tokens) {
-			return Cost{}, Exhausted(p, false, budget, b.used[p], b.freed(p, budget, expected), now)
+			return held, Exhausted(p, false, budget, b.used[p], b.freed(p, budget, expected), now)
 		}
 		if !budget.Spend.Zero() && overSpent(b.used[p].Spend, b.held.Spend, expected.Spend, budget.Spend) {
-			return Cost{}, Exhausted(p, true, budget, b.used[p], b.freed(p, budget, expected), now)
+			return held, Exhausted(p, true, budget, b.used[p], b.freed(p, budget, expected), now)
 		}
 	}
 	b.held = b.held.Plus(expected)
-	return expected, allowed
+	return Held{In: [Periods]Cost{Day: expected}}, allowed
 }
 
 // freed reports whether the call would be let in once those that run have ended and used nothing.
@@ -123,11 +129,11 @@ func overSpent(used, held, expected, budget money.Amount) bool {
 }
 
 // Settle implements Budget.
-func (b *localBudget) Settle(held, used Cost, now time.Time) {
+func (b *localBudget) Settle(held Held, used Cost, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.begin(now)
-	b.held = b.held.minus(held)
+	b.held = b.held.minus(held.In[Day])
 	for p := range b.used {
 		b.used[p] = b.used[p].Plus(used)
 	}

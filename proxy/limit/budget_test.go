@@ -143,7 +143,7 @@ func TestBudgetIsExact(t *testing.T) {
 				held := running[0]
 				running = running[1:]
 				cost := Cost{rapid.Int64Range(0, 2*held.Tokens+1).Draw(t, "used"), held.Spend}
-				b.Settle(held, cost, now)
+				b.Settle(Held{In: [Periods]Cost{Day: held}}, cost, now)
 				for p := range used {
 					used[p] = used[p].Plus(cost)
 				}
@@ -165,7 +165,7 @@ func TestBudgetIsExact(t *testing.T) {
 					t.Fatalf("%+v at %+v, held %+v: %+v", expected, used, held, d)
 				}
 				if d.OK {
-					running = append(running, got)
+					running = append(running, got.In[Day])
 				} else if d.Quota == nil || d.RetryAfter <= 0 || !strings.HasPrefix(d.LimitName, "tokens") && !strings.HasPrefix(d.LimitName, "spend") {
 					t.Fatalf("%+v", d)
 				}

@@ -16,6 +16,7 @@ type Keys struct {
 	epoch   time.Time
 	account func(id string) Account // nil: this edge counts for itself
 	used    Used                    // nil: budgets begin at nothing
+	budget  func(id string) Budget  // nil: this edge counts for itself
 
 	mu      sync.Mutex
 	live    map[string]*keyState
@@ -39,6 +40,10 @@ func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
 
 // BeginWith has budgets begin with what their keys have used before. It must be called before Bind.
 func (k *Keys) BeginWith(used Used) { k.used = used }
+
+// ShareBudgetsBy has what keys use of their budgets counted by others. It must be called before
+// Bind.
+func (k *Keys) ShareBudgetsBy(budget func(id string) Budget) { k.budget = budget }
 
 // Bound holds the limits of the keys of one configuration, by id. It is not changed after Bind.
 type Bound map[string]*Key
@@ -78,6 +83,9 @@ func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	if !l.Budgeted() {
 		s.budget = nil
 		return nil
+	}
+	if s.budget == nil && k.budget != nil {
+		s.budget = k.budget(id)
 	}
 	if s.budget == nil {
 		now, used := time.Now(), [Periods]Cost{}

@@ -16,7 +16,7 @@ type Reservation struct {
 	key   *Key
 	held  int64
 
-	expected Cost // held of the key's budgets
+	expected Held // held of the key's budgets
 }
 
 const (
@@ -41,7 +41,7 @@ func (r *Reservation) Settle(used Cost, now time.Time) bool {
 		return false
 	}
 	k, held, expected := r.key, r.held, r.expected
-	r.key, r.held, r.expected = nil, 0, Cost{}
+	r.key, r.held, r.expected = nil, 0, Held{}
 	if a := k.state.shared; a != nil {
 		a.Settle(held, used.Tokens)
 	} else {

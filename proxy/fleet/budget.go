@@ -1,0 +1,181 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+
+	"penstock/config"
+	"penstock/config/money"
+	"penstock/proxy/limit"
+)
+
+// Budgets are accounts, too: one for each key and period, named by the period, so that a new one
+// begins with nothing. Nothing pays what was charged. An edge tells what it has used since the
+// period began, over restarts under the name of its ledger. So the store can forget all, and an
+// edge can end in any way: what it has told is counted once, and what it has not told it tells
+// later. What a dead edge held is free again, as nobody knows that it was used.
+
+// budgetKinds are the cells of a budget: none of requests, tokens, and millionths of money.
+var budgetKinds = [cells]kind{slot, budget, budget}
+
+const spent = slots // the cell of money
+
+var budgetNames = [limit.Periods][cells]string{
+	limit.Day:   {tokens: limit.TokensPerDay, spent: limit.SpendPerDay},
+	limit.Month: {tokens: limit.TokensPerMonth, spent: limit.SpendPerMonth},
+}
+
+// keyBudget is a key's budgets as this edge knows them: a limit.Budget.
+type keyBudget struct {
+	terms    *terms
+	id, edge string
+	used     limit.Used
+
+	mu      sync.Mutex
+	current [limit.Periods]*periodBudget
+	before  [limit.Periods]*periodBudget // for calls that began then
+}
+
+// periodBudget is a budget in one period.
+type periodBudget struct {
+	number  int64
+	account *account
+
+	mu    sync.Mutex
+	spent money.Amount // by this edge, exactly; the account counts its millionths
+}
+
+// NewBudget returns what counts the budgets of a key over the whole fleet. used says what this edge
+// has used of them; edge is the name under which it has told that before, empty if it has none.
+func NewBudget(f *Fleet, id, edge string, used limit.Used) limit.Budget {
+	return newKeyBudget(&f.terms, id, edge, used)
+}
+
+func newKeyBudget(t *terms, id, edge string, used limit.Used) *keyBudget {
+	return &keyBudget{terms: t, id: id, edge: edge, used: used}
+}
+
+// of returns the budget of a period at now, which begins with what this edge has used of it.
+func (b *keyBudget) of(period int, now time.Time) *periodBudget {
+	number, _ := limit.PeriodOf(period, now)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.current[period]
+	if p != nil && p.number >= number { // a clock that was set back stays in the later period
+		return p
+	}
+	name := now.UTC().Format([limit.Periods]string{limit.Day: "2006-01-02", limit.Month: "2006-01"}[period])
+	next := &periodBudget{number: number, account: newAccount(b.terms, b.id+" "+name)}
+	a := next.account
+	a.usage.names = budgetNames[period]
+	for i := range a.usage.cells {
+		a.usage.cells[i].kind = budgetKinds[i]
+	}
+	if b.edge != "" {
+		a.edge = b.edge
+		a.number = uint64(max(0, now.UnixMilli())) // above those of the process before
+	}
+	used := b.used(b.id, now)[period]
+	next.spent = used.Spend
+	a.usage.cells[tokens].charged, a.usage.cells[spent].charged = used.Tokens, used.Spend.Micros
+	b.before[period], b.current[period] = p, next
+	return next
+}
+
+// heldIn returns the budget in which a call holds something; nil if it holds nothing there.
+func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range []*periodBudget{b.current[period], b.before[period]} {
+		if p != nil && p.number == number {
+			return p
+		}
+	}
+	return nil
+}
+
+// millionths is what a call that is expected to cost a holds.
+func millionths(a money.Amount) int64 {
+	if a.Picos > 0 {
+		return a.Micros + 1
+	}
+	return a.Micros
+}
+
+// needsOf is what is held of a budget's cells.
+func needsOf(c limit.Cost) needs { return needs{tokens: c.Tokens, spent: millionths(c.Spend)} }
+
+// Hold implements limit.Budget.
+func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time) (held limit.Held, d limit.Decision) {
+	for period := range b.current {
+		of := limit.OfPeriod(l, period)
+		if of.Tokens == 0 && of.Spend.Zero() {
+			continue
+		}
+		p, n := b.of(period, now), atMost(expected, of)
+		if d = p.account.take(needsOf(of), needsOf(n), now); d.OK {
+			held.At[period], held.In[period] = p.number, n
+			continue
+		}
+		b.Settle(held, limit.Cost{}, now)
+		if d.Unavailable {
+			return limit.Held{}, d
+		}
+		used, freed := p.account.usedUp(needsOf(of), needsOf(n))
+		cost := limit.Cost{Tokens: used[tokens], Spend: money.Amount{Micros: used[spent]}}
+		return limit.Held{}, limit.Exhausted(period, d.LimitName == budgetNames[period][spent], of, cost, freed, now)
+	}
+	return held, allowed
+}
+
+// atMost returns what a call holds: one that is expected to use more than a whole budget holds all
+// of it.
+func atMost(c, budget limit.Cost) limit.Cost {
+	if budget.Tokens > 0 {
+		c.Tokens = min(c.Tokens, budget.Tokens)
+	}
+	if !budget.Spend.Zero() && budget.Spend.Less(c.Spend) {
+		c.Spend = budget.Spend
+	}
+	return c
+}
+
+// usedUp returns what the fleet has used, as far as this edge knows, and whether a call would be
+// let in once those that run have ended and used nothing.
+func (a *account) usedUp(limits, n needs) (used needs, freed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	freed = true
+	for i := range a.usage.cells {
+		c := &a.usage.cells[i]
+		used[i] = max(int64(c.debt), c.charged)
+		if limits[i] > 0 && n[i] > 0 && used[i]+n[i] > limits[i] {
+			freed = false
+		}
+	}
+	return used, freed
+}
+
+// Settle implements limit.Budget. What a call has used counts in the period in which it ends.
+func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {
+	for period, number := range held.At {
+		if number == 0 {
+			continue
+		}
+		if from := b.heldIn(period, number); from != nil {
+			from.account.settle(needsOf(held.In[period]), needs{})
+		}
+		if used != (limit.Cost{}) {
+			b.of(period, now).charge(used)
+		}
+	}
+}
+
+// charge counts what a call has used.
+func (p *periodBudget) charge(used limit.Cost) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.spent.Micros
+	p.spent = p.spent.Plus(used.Spend)
+	p.account.settle(needs{}, needs{tokens: used.Tokens, spent: p.spent.Micros - before})
+}
