@@ -130,7 +130,7 @@ func (c *conn) leftover(size int) (yes bool) {
 }
 
 // sendHead writes the head of a request on a kept connection that fetches, between two looks. It
-// returns how much was sent: less than all where the socket does not take more, or is not quiet. The
+// returns how much was sent: less than all where the socket takes no more, or is not quiet. The
 // error is errLeftover.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
