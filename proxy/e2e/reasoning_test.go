@@ -45,21 +45,27 @@ func wantRemembered(t *testing.T, answer, first string, shown bool) {
 	}
 }
 
-func TestReasoning_Chat(t *testing.T) {
+// eachThatReadsHistory runs f with an edge before each engine that reads the reasoning of earlier turns.
+func eachThatReadsHistory(t *testing.T, f func(t *testing.T, p *penstock)) {
 	t.Parallel()
 	for _, o := range readsHistory {
 		t.Run(o.Profile, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{o}, Config: detected})
-			for _, sent := range []string{"reasoning", "reasoning_content"} { // whatever an SDK calls it
-				answer, first := p.numberByChat(t, sent)
-				wantRemembered(t, answer, first, true)
-			}
-			if answer, _ := p.numberByChat(t, "thoughts"); answer != forgotten {
-				t.Errorf("without reasoning in the history: %q", answer)
-			}
+			f(t, start(t, rig.Setup{Engines: []sim.Options{o}, Config: detected}))
 		})
 	}
+}
+
+func TestReasoning_Chat(t *testing.T) {
+	eachThatReadsHistory(t, func(t *testing.T, p *penstock) {
+		for _, sent := range []string{"reasoning", "reasoning_content"} { // whatever an SDK calls it
+			answer, first := p.numberByChat(t, sent)
+			wantRemembered(t, answer, first, true)
+		}
+		if answer, _ := p.numberByChat(t, "thoughts"); answer != forgotten {
+			t.Errorf("without reasoning in the history: %q", answer)
+		}
+	})
 }
 
 // numberByChat plays the game on chat, with the reasoning sent back under that name.
@@ -109,24 +115,19 @@ var thinkingModes = []struct {
 }
 
 func TestReasoning_Messages(t *testing.T) {
-	t.Parallel()
-	for _, o := range readsHistory {
-		t.Run(o.Profile, func(t *testing.T) {
-			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{o}, Config: detected})
-			for _, mode := range thinkingModes {
-				t.Run(mode.name, func(t *testing.T) {
-					wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
-						answer, m := p.numberByMessages(t, p.claude(mode.options...), mode.thinking, create)
-						if m.Content[0].Type != mode.block {
-							t.Errorf("the first block is %s", m.Content[0].RawJSON())
-						}
-						wantRemembered(t, answer, messageJSON(t, m), mode.name == "shown")
-					})
+	eachThatReadsHistory(t, func(t *testing.T, p *penstock) {
+		for _, mode := range thinkingModes {
+			t.Run(mode.name, func(t *testing.T) {
+				wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
+					answer, m := p.numberByMessages(t, p.claude(mode.options...), mode.thinking, create)
+					if m.Content[0].Type != mode.block {
+						t.Errorf("the first block is %s", m.Content[0].RawJSON())
+					}
+					wantRemembered(t, answer, messageJSON(t, m), mode.name == "shown")
 				})
-			}
-		})
-	}
+			})
+		}
+	})
 }
 
 func messageJSON(t *testing.T, m *anthropic.Message) string {
@@ -180,22 +181,17 @@ func TestReasoning_NativeMessages(t *testing.T) {
 }
 
 func TestReasoning_Responses(t *testing.T) {
-	t.Parallel()
-	for _, o := range readsHistory {
-		t.Run(o.Profile, func(t *testing.T) {
-			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{o}, Config: detected})
-			for _, w := range ways {
-				t.Run(w.name, func(t *testing.T) {
-					answer, first := p.numberByResponses(t, w.more != "", true)
-					wantRemembered(t, answer, first, false)
-					if answer, first := p.numberByResponses(t, w.more != "", false); answer != forgotten || strings.Contains(first, "rs_") {
-						t.Errorf("without include: %q, %s", answer, first)
-					}
-				})
-			}
-		})
-	}
+	eachThatReadsHistory(t, func(t *testing.T, p *penstock) {
+		for _, w := range ways {
+			t.Run(w.name, func(t *testing.T) {
+				answer, first := p.numberByResponses(t, w.more != "", true)
+				wantRemembered(t, answer, first, false)
+				if answer, first := p.numberByResponses(t, w.more != "", false); answer != forgotten || strings.Contains(first, "rs_") {
+					t.Errorf("without include: %q, %s", answer, first)
+				}
+			})
+		}
+	})
 }
 
 // numberByResponses plays the game on Responses, with sealed reasoning or without.

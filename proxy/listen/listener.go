@@ -2,8 +2,10 @@ package listen
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -222,11 +224,7 @@ func (l *Listener) CloseConns() {
 func (l *Listener) snapshot() []*Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	conns := make([]*Conn, 0, len(l.conns))
-	for c := range l.conns {
-		conns = append(conns, c)
-	}
-	return conns
+	return slices.Collect(maps.Keys(l.conns))
 }
 
 // Max returns how many connections may be open at once; 0: no bound.

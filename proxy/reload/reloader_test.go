@@ -26,6 +26,8 @@ type reloads struct {
 	read   chan struct{} // gets one for each reading that has begun
 	commit chan struct{} // gets one for each commit that has begun
 	goOn   chan struct{} // a commit waits for it
+
+	results chan *Result // of begin
 }
 
 // variant is the text of file n. They differ in a setting that is neither a key nor a model.
@@ -60,7 +62,7 @@ func newReloads(t *testing.T) *reloads {
 	})
 	r := &reloads{
 		t: t, texts: make(chan string, 100), read: make(chan struct{}, 100), commit: make(chan struct{}, 100),
-		goOn: make(chan struct{}),
+		goOn: make(chan struct{}), results: make(chan *Result, 4),
 	}
 	begun := time.Now()
 	started := false
@@ -87,6 +89,13 @@ func newReloads(t *testing.T) *reloads {
 	return r
 }
 
+// begin has a reload read text. When the next one reads its own, this one waits for the models.
+func (r *reloads) begin(source, text string) {
+	go func() { r.results <- r.Reload(Request{Source: source}) }()
+	<-r.read
+	r.texts <- text
+}
+
 // run takes triggers until the test ends.
 func (r *reloads) run() {
 	ctx, stop := context.WithCancel(r.t.Context())
@@ -105,21 +114,15 @@ func (r *reloads) run() {
 // file, or signals that come as fast as files are read would put it off without an end.
 func TestSameFileReadAgain(t *testing.T) {
 	r := newReloads(t)
-	results := make(chan *Result, 4)
-	begin := func(source, text string) {
-		go func() { results <- r.Reload(Request{Source: source}) }()
-		<-r.read
-		r.texts <- text
-	}
-	begin(sourceFile, variant(1))
+	r.begin(sourceFile, variant(1))
 	<-r.commit // the others wait for it, and have read their file when the next begins to read its own
-	begin(SourceRequest, variant(2))
-	begin(sourceSignal, variant(2))
-	begin(sourceFile, variant(2))
+	r.begin(SourceRequest, variant(2))
+	r.begin(sourceSignal, variant(2))
+	r.begin(sourceFile, variant(2))
 	close(r.goOn)
 	for range 4 {
 		select {
-		case res := <-results:
+		case res := <-r.results:
 			if !res.OK {
 				t.Errorf("the reload by %s: %v", res.Source, res.Problems)
 			}
@@ -136,21 +139,15 @@ func TestSameFileReadAgain(t *testing.T) {
 // result of the newest one.
 func TestNewerFileReadMeanwhile(t *testing.T) {
 	r := newReloads(t)
-	results := make(chan *Result, 4)
-	begin := func(source, text string) {
-		go func() { results <- r.Reload(Request{Source: source}) }()
-		<-r.read
-		r.texts <- text
-	}
-	begin(sourceFile, variant(1))
+	r.begin(sourceFile, variant(1))
 	<-r.commit
-	begin(SourceRequest, variant(2))
-	begin(sourceSignal, variant(3))
-	begin(sourceSignal, variant(3)) // the one before has read its file now
+	r.begin(SourceRequest, variant(2))
+	r.begin(sourceSignal, variant(3))
+	r.begin(sourceSignal, variant(3)) // the one before has read its file now
 	close(r.goOn)
 	<-r.read // the operator's
 	r.texts <- variant(3)
-	for (<-results).Source != SourceRequest {
+	for (<-r.results).Source != SourceRequest {
 	}
 	if got := r.Running().Config.CORS.Origins[0]; got != "https://3.example" {
 		t.Errorf("%s runs when the operator's reload has ended", got)
