@@ -195,6 +195,7 @@ func TestMetricsPage(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	p.Post(chatPath, rig.ChatBody(`odd \"name\" \\ of ünïcode`, "")).WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("none", "")).WantStatus(404)
+	p.Post("/v1/responses", `{"model":"sim","input":"x","tools":[{"type":"function","name":"f"},{"type":"web_search"}]}`).WantStatus(200)
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=503"})
 	for range 6 {
 		p.Post(chatPath, p.Chat(""))
@@ -224,7 +225,7 @@ func TestMetricsPage(t *testing.T) {
 	for _, problem := range lint(page) {
 		t.Error(problem)
 	}
-	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_suspect_markup_total", "penstock_dropped_total"} // a log of its own; no traces, no TLS
+	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_suspect_markup_total"} // a log of its own; no traces, no TLS
 	for _, f := range observe.Families() {
 		if !strings.Contains(page, "# TYPE "+f.Name+" "+string(f.Kind)+"\n") && !slices.Contains(missing, f.Name) && !strings.HasPrefix(f.Name, fleetMetrics) && !strings.HasPrefix(f.Name, ledgerMetrics) {
 			t.Errorf("%s is described and not shown", f.Name)
