@@ -24,17 +24,17 @@ func TestGoneClientBeginsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close() //nolint:errcheck // the test is over
+	defer ln.Close()
 	there, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer there.Close() //nolint:errcheck // the test is over
+	defer there.Close()
 	conn, err := ln.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // the test is over
+	defer conn.Close()
 
 	bodies := limit.NewMemory(1 << 20)
 	c := &calls{raw: conn, until: time.Now().Add(time.Hour), client: conn.(*listen.Conn), peer: &peer{}}

@@ -134,12 +134,10 @@ func (c *conn) leftover(size int) (yes bool) {
 // error is errLeftover.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
-	p.head = b
-	err := c.raw.Control(p.begin)
+	p.head, p.left, p.found, p.err = b, 0, peekedQuiet, errUnsent
+	_ = c.raw.Control(p.begin) // fails on a closed socket only, which the next write reports
 	p.head = nil
 	switch {
-	case err != nil: // the socket is closed, which the next write reports
-		return 0, nil
 	case errors.Is(p.err, errUnsent) && p.found == peekedData:
 		return 0, errLeftover
 	case errors.Is(p.err, errUnsent):
