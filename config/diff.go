@@ -122,7 +122,7 @@ func (f *File) served(m *Model) []string {
 			continue
 		}
 		u := &f.Upstreams[at]
-		out = append(out, strings.Join([]string{u.Name, u.URL, u.Resolve.SRV, d.Served}, " "))
+		out = append(out, strings.Join([]string{u.Name, u.URL, u.Resolve.SRV, u.Kubernetes.String(), d.Served}, " "))
 	}
 	slices.Sort(out)
 	return out

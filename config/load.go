@@ -179,7 +179,7 @@ func (f *File) normalize(dir string) {
 	for i := range f.Upstreams {
 		u := &f.Upstreams[i]
 		u.URL = strings.TrimRight(u.URL, "/")
-		for _, p := range []*string{&u.TLS.CA, &u.TLS.Cert, &u.TLS.Key} {
+		for _, p := range []*string{&u.TLS.CA, &u.TLS.Cert, &u.TLS.Key, &u.Kubernetes.Account} {
 			*p = strictyaml.ResolvePath(dir, *p)
 		}
 	}

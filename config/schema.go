@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"penstock/config/money"
@@ -235,14 +236,42 @@ type Upstream struct {
 	Native      []string    `yaml:"native"` // messages, responses
 	// Prefill is proven where the engine, with its models' templates, goes on with an answer that the
 	// request has begun; empty: by engine.
-	Prefill string  `yaml:"prefill"`
-	Resolve Resolve `yaml:"resolve"` // such as 30s: every address of the url's name is an upstream; srv:NAME: every SRV record
+	Prefill string `yaml:"prefill"`
+	// such as 30s: every address of the url's name is an upstream of its own; srv:NAME: every SRV
+	// record
+	Resolve Resolve `yaml:"resolve"`
+	// which pods of a cluster are its engines, in place of what the url's name resolves to
+	Kubernetes Kubernetes `yaml:"kubernetes"`
 	// how many models an engine that loads on demand keeps in memory: calls for others wait for their
 	// turn; the engine's own number, where it tells one, if that is smaller; 0: no turns
 	Residents int `yaml:"residents"`
 	// a request that starts the engine when a call finds none of its model's engines
 	Wake  Wake `yaml:"wake"`
 	Edges int  `yaml:"-"` // those that share its slots: Fleet.Edges
+}
+
+// Kubernetes says which pods are an upstream's engines. The upstream's url says by which scheme,
+// name and port they are asked.
+type Kubernetes struct {
+	Selector  string `yaml:"selector"`  // of labels, as kubectl takes it: app=vllm,tier!=test
+	Pool      string `yaml:"pool"`      // in its place the name of an InferencePool, which has a selector and ports
+	Namespace string `yaml:"namespace"` // default: the edge's own
+	Ports     []int  `yaml:"ports"`     // on which the pods' engines listen; default: the url's port
+	Server    string `yaml:"server"`    // of the API; default: that of the cluster in which the edge runs
+	Account   string `yaml:"account"`   // folder with token, ca.crt and namespace; default: the mounted service account's
+}
+
+// Set reports whether the file says anything of Kubernetes.
+func (k *Kubernetes) Set() bool {
+	return k.Selector != "" || k.Pool != "" || k.Namespace != "" || len(k.Ports) > 0 || k.Server != "" || k.Account != ""
+}
+
+// String names what is asked for, and where; two that differ ask for other pods.
+func (k *Kubernetes) String() string {
+	if !k.Set() {
+		return ""
+	}
+	return fmt.Sprintf("%q", []string{k.Selector, k.Pool, k.Namespace, fmt.Sprint(k.Ports), k.Server, k.Account})
 }
 
 // Wake is the request that wakes an engine which sleeps or was stopped: /wake_up of vLLM, or a

@@ -97,6 +97,7 @@ func (c upstreamChecks) all() {
 		c.probe(at+".probe", u.Probe)
 		c.upstreamTLS(at+".tls", u)
 		c.wake(at+".wake", u.Wake)
+		c.kubernetes(at+".kubernetes", u)
 		if u.Prefill != "" {
 			c.check.oneOf(at+".prefill", "upstreams.prefill", "a choice", u.Prefill)
 		}
@@ -229,4 +230,54 @@ func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 		}
 	}
 	return used, sure
+}
+
+// kubernetes checks what names the pods of an upstream. Whether the cluster has them is for the
+// edge to find out.
+func (c upstreamChecks) kubernetes(path string, u *Upstream) {
+	k := &u.Kubernetes
+	if !k.Set() {
+		return
+	}
+	if (k.Selector == "") == (k.Pool == "") {
+		c.check.fail(path, "which pods? give a selector, such as app=vllm, or the name of a pool, and not both")
+	}
+	if u.Resolve != (Resolve{}) {
+		c.check.fail(path, "the engines are found by resolve or in Kubernetes: take one of them out")
+	}
+	if strings.ContainsFunc(k.Selector, func(r rune) bool { return !visible(r) }) || len(k.Selector) > 4096 {
+		c.check.fail(path+".selector", "%s is no selector: write app=vllm", c.places.Show(path+".selector", k.Selector))
+	}
+	for _, name := range []struct{ key, value string }{{"pool", k.Pool}, {"namespace", k.Namespace}} {
+		if name.value != "" && !IsObjectName(name.value) {
+			c.check.fail(path+"."+name.key, "%s is no name of Kubernetes: small letters, digits, dots and -",
+				c.places.Show(path+"."+name.key, name.value))
+		}
+	}
+	if k.Pool != "" && len(k.Ports) > 0 {
+		c.check.fail(path+".ports", "the pool says which ports there are: take this out")
+	}
+	if len(k.Ports) > 8 {
+		c.check.fail(path+".ports", "there are %d ports, and a pod may have 8", len(k.Ports))
+	}
+	for i, port := range k.Ports {
+		c.check.number(element(path+".ports", i), port, 1, 65535)
+		if slices.Contains(k.Ports[:i], port) {
+			c.check.fail(element(path+".ports", i), "%d is there twice", port)
+		}
+	}
+	if k.Server == "" {
+		return
+	}
+	if _, err := checkHTTP(k.Server); err != nil {
+		c.check.fail(path+".server", "%s", err)
+	} else if strings.HasPrefix(k.Server, "http://") && k.Account != "" {
+		c.check.warn(path+".account", "the server is http, so no token is sent and this is not used")
+	}
+}
+
+// IsObjectName reports whether Kubernetes may have an object of that name.
+func IsObjectName(s string) bool {
+	return s != "" && len(s) <= maxName && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" &&
+		!strings.Contains(s, "..") && strings.Trim(s, "-.") == s
 }

@@ -1,16 +1,21 @@
 package upstreams
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/upstreams/dns"
 	"penstock/upstreams/http1"
+	"penstock/upstreams/kubernetes"
 )
 
 // lookupTimeout bounds what a plan waits for the first answer of a discovery, and one look-up of a
@@ -20,29 +25,60 @@ const lookupTimeout = 2 * time.Second
 // endpoint is one engine process that a discovery has found. The zero endpoint stands for what has
 // not been found yet: it is dialled by the name in its URL.
 type endpoint struct {
-	key     string  // what makes it this one, beside the upstream's name and URL
-	label   string  // what it is called behind the upstream's name
-	address string  // what is dialled: an address, with a port if that is not the URL's
-	weight  float64 // of the upstream's weight; 0: all of it
+	key         string  // what makes it this one, beside the upstream's name and URL
+	label       string  // what it is called behind the upstream's name
+	address     string  // what is dialled: an address, with a port if that is not the URL's
+	origin      string  // where it comes from, for the operator
+	weight      float64 // of the upstream's weight; 0: all of it
+	engine      string  // which profile it has, if the configuration leaves that open; empty: not known
+	concurrency int     // in place of the configured one; 0: not known
 }
 
-// discovery keeps the endpoints of one base URL, or of what else they are looked up by. No request
-// ever waits for it: it looks up in the background, keeps the last good answer, and asks for a new
-// plan when the answer changes.
-type discovery struct {
-	host string   // whose addresses are looked up
-	srv  *srvName // in place of host; nil: none
+// settings returns what the endpoint makes of its upstream's configuration.
+func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
+	st := &settings{
+		spec: *spec, weight: cmp.Or(spec.Weight, 1) * cmp.Or(e.weight, 1), probe: probeSettingsOf(&spec.Probe),
+		found: *e,
+	}
+	if e.concurrency > 0 {
+		st.spec.Concurrency = config.Concurrency{Shared: e.concurrency}
+	}
+	open := cmp.Or(spec.Engine, config.EngineAuto) == config.EngineAuto
+	if _, err := p.profiles.Initial(e.engine); open && err == nil && e.engine != "" {
+		st.spec.Engine = e.engine
+	}
+	return st
+}
 
-	mu      sync.Mutex
-	every   time.Duration
-	current []endpoint // sorted; empty until the first good answer
-	cancel  context.CancelFunc
+// discovery keeps the endpoints of one base URL, or of what else they are found by. No request ever
+// waits for it: it looks up in the background, keeps the last good answer, and asks for a new plan
+// when the answer changes.
+type discovery struct {
+	name string              // of what it asks for, for the operator
+	find dns.Name            // nil: pods are followed
+	pods *kubernetes.Watcher // nil: names are looked up
+
+	mu       sync.Mutex
+	every    time.Duration
+	current  []endpoint      // in a fixed order
+	keys     map[string]bool // of current, and whether the endpoint says that it is ready
+	answered bool            // there was a good answer
+	failing  time.Time       // since when there is none; zero: the last one was good
+	good     time.Time       // when there was a good one; zero: never
+	trouble  string          // why there is none
+	failed   uint64          // answers that were none
+	cancel   context.CancelFunc
+
+	series *metrics.Set // the set's mutex guards it
+	shown  string       // by which name; likewise
 }
 
 // discoveryKey is what upstreams have in common that share a discovery; empty: the upstream has
 // none.
 func discoveryKey(spec *config.Upstream, base string) string {
 	switch r := spec.Resolve; {
+	case spec.Kubernetes.Set():
+		return "kubernetes " + portOf(base) + " " + spec.Kubernetes.String()
 	case r.SRV != "":
 		return "srv " + r.SRV
 	case r.Every > 0:
@@ -51,13 +87,28 @@ func discoveryKey(spec *config.Upstream, base string) string {
 	return ""
 }
 
+// portOf returns the port of a normalised URL.
+func portOf(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return ""
+	}
+	return cmp.Or(u.Port(), http1.DefaultPort(u.Scheme))
+}
+
 // newDiscovery makes the discovery of an upstream that has one.
-func newDiscovery(spec *config.Upstream, base string) *discovery {
+func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 	d := &discovery{every: spec.Resolve.Every.D()}
-	if name := spec.Resolve.SRV; name != "" {
-		d.host, d.srv = name, &srvName{name: name}
+	if spec.Kubernetes.Set() {
+		port, _ := strconv.Atoi(portOf(base))
+		d.pods = kubernetes.New(&spec.Kubernetes, port, kubernetes.Options{Log: s.o.Log, Guard: s.o.Guard})
+		d.name = d.pods.String()
+	} else if name := spec.Resolve.SRV; name != "" {
+		d.find = dns.NewService(name)
+		d.name = d.find.String()
 	} else if u, err := url.Parse(base); err == nil { // base is normalised
-		d.host = u.Hostname()
+		d.find = dns.Host(u.Hostname())
+		d.name = d.find.String()
 	}
 	return d
 }
@@ -79,7 +130,7 @@ func (p *Plan) lookUp(specs []config.Upstream) {
 		d := p.set.discoveries[key]
 		p.set.mu.Unlock()
 		if d == nil {
-			d = newDiscovery(&specs[i], base)
+			d = p.set.newDiscovery(&specs[i], base)
 			all.Go(func() {
 				defer p.set.o.Guard.Catch(guardAddresses, nil)
 				d.lookup(context.Background(), p.set)
@@ -91,55 +142,99 @@ func (p *Plan) lookUp(specs []config.Upstream) {
 
 // endpoints returns what is known to belong to an upstream, which lookUp has asked for: one, or
 // several by a discovery. While that has found none, one without an address stands for them.
-func (p *Plan) endpoints(spec *config.Upstream, base string) []endpoint {
+func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *discovery) {
 	d := p.discoveries[discoveryKey(spec, base)]
 	if d == nil {
-		return []endpoint{{}}
+		return []endpoint{{}}, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.every = spec.Resolve.Every.D()
 	if len(d.current) == 0 {
-		return []endpoint{{}}
+		return []endpoint{{origin: d.name}}, d
 	}
-	return slices.Clone(d.current)
+	return slices.Clone(d.current), d
 }
 
-// lookup asks once and reports whether the answer is another one. A failed or empty answer changes
-// nothing.
+// lookup asks once and reports whether the answer is another one. A failed answer changes nothing,
+// and neither does an empty one of a name server.
 func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	s.o.Guard.Point(guardAddresses)
-	var found []endpoint
-	var err error
-	if d.srv != nil {
-		found, err = d.srv.lookup(ctx, &s.o)
-	} else {
-		found, err = lookupHost(ctx, &s.o, d.host)
+	if d.pods != nil {
+		return d.pods.Sync(ctx) == nil && d.take(d.podEndpoints())
 	}
+	found, err := d.find.Find(ctx, &dns.Resolver{Host: s.o.Lookup, SRV: s.o.LookupSRV})
 	if err != nil || len(found) == 0 {
 		if ctx.Err() != context.Canceled {
 			s.o.Log.Warn("upstream's name does not resolve: the addresses that it had, if any, stay in use",
-				zap.String("host", d.host))
+				zap.String("source", d.name))
+			d.fail("the name does not resolve")
 		}
 		return false
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if slices.Equal(found, d.current) {
-		return false
+	out := make([]endpoint, 0, len(found))
+	for _, e := range found {
+		out = append(out, endpoint{key: e.Address, label: e.Address, address: e.Address, origin: d.name, weight: e.Weight})
 	}
-	d.current = found
-	return true
+	return d.take(out, nil)
 }
 
+// fail notes that there was no good answer.
+func (d *discovery) fail(trouble string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed++
+	if d.trouble = trouble; d.failing.IsZero() {
+		d.failing = time.Now()
+	}
+}
+
+// take takes over a good answer, and reports whether it is another one than before. ready are the
+// keys of the endpoints that say they are; nil: none says anything.
+func (d *discovery) take(found []endpoint, ready map[string]bool) (changed bool) {
+	keys := make(map[string]bool, len(found))
+	for i := range found {
+		keys[found[i].key] = ready[found[i].key]
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed = !slices.Equal(found, d.current) || d.pods != nil && !d.answered
+	d.current, d.keys, d.answered = found, keys, true
+	d.good, d.failing, d.trouble = time.Now(), time.Time{}, ""
+	return changed
+}
+
+// podEndpoints returns the pods that take calls.
+func (d *discovery) podEndpoints() (out []endpoint, ready map[string]bool) {
+	pods, _ := d.pods.Endpoints()
+	ready = make(map[string]bool, len(pods))
+	for _, p := range pods {
+		out = append(out, endpoint{
+			key: p.Key, label: p.Pod, address: p.Address, origin: d.pods.PodName(p.Pod),
+			weight: p.Weight, engine: p.Engine, concurrency: p.Concurrency,
+		})
+		ready[p.Key] = p.Ready
+	}
+	return out, ready
+}
+
+// start has the discovery go on in the background. Called with the set's mutex held.
 func (d *discovery) start(s *Set) {
+	d.show(s)
 	ctx, cancel := context.WithCancel(context.Background())
 	d.mu.Lock()
 	d.cancel = cancel
 	d.mu.Unlock()
-	go s.o.Guard.Loop(ctx.Done(), guardAddresses, func() { d.run(ctx, s) })
+	if d.pods == nil {
+		go s.o.Guard.Loop(ctx.Done(), guardAddresses, func() { d.run(ctx, s) })
+		return
+	}
+	go s.o.Guard.Loop(ctx.Done(), guardAddresses, func() { d.pods.Run(ctx, func() { d.podsChanged(ctx, s) }) })
+	if d.pods.Pooled() {
+		go s.o.Guard.Loop(ctx.Done(), guardAddresses, func() { d.pods.RunPool(ctx) })
+	}
 }
 
 func (d *discovery) run(ctx context.Context, s *Set) {
@@ -163,10 +258,133 @@ func (d *discovery) run(ctx context.Context, s *Set) {
 	}
 }
 
-func (d *discovery) stop() {
+// podsChanged acts on an event of the cluster. Pods that are gone get no call from here on, before
+// there is a plan without them, and those whose readiness has changed are probed at once.
+func (d *discovery) podsChanged(ctx context.Context, s *Set) {
+	s.o.Guard.Point(guardAddresses)
+	d.mu.Lock()
+	before := d.keys
+	d.mu.Unlock()
+	found, ready := d.podEndpoints()
+	changed := d.take(found, ready)
+	s.mu.Lock()
+	for _, u := range s.byID {
+		st := u.settings.Load()
+		if st.source != d {
+			continue
+		}
+		follow(u, st)
+		now, here := ready[st.found.key]
+		if was, known := before[st.found.key]; here && known && was != now {
+			if !now {
+				u.Health.distrust()
+			}
+			u.probing.kick()
+		}
+	}
+	s.mu.Unlock()
+	if changed && ctx.Err() == nil && s.o.OnAddresses != nil {
+		s.o.OnAddresses()
+	}
+}
+
+// follow has an upstream take calls for as long as its discovery has its pod.
+func follow(u *Upstream, st *settings) {
+	d := st.source
+	leaving := d != nil && d.pods != nil && d.lacks(st.found.key)
+	if u.ending.leaving.Swap(leaving) && !leaving {
+		u.hooks.room()
+	}
+}
+
+// lacks reports whether the pod of a key is known to be gone. The endpoint that stands for pods
+// which are not known is gone if there are none.
+func (d *discovery) lacks(key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if key == "" {
+		return d.answered && len(d.current) == 0
+	}
+	_, here := d.keys[key]
+	return !here
+}
+
+// stop ends what start has begun. Called with the set's mutex held.
+func (d *discovery) stop(s *Set) {
+	d.mu.Lock()
 	if d.cancel != nil {
 		d.cancel()
 	}
+	d.mu.Unlock()
+	s.o.Unregister(d.series)
+}
+
+// Discovery is how well the endpoints of an upstream are known that are found in DNS or Kubernetes.
+type Discovery struct {
+	Source  string  `json:"source"`             // what is asked for: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
+	Targets int     `json:"targets"`            // endpoints of the last good answer
+	Age     float64 `json:"age_seconds"`        // of the last good answer, or list of pods; -1: there was none
+	Stale   float64 `json:"stale_seconds"`      // how long there has been no good answer; 0: the last one was good
+	Trouble string  `json:"trouble,omitempty"`  // why
+	Failed  uint64  `json:"failed_since_start"` // answers that were none
+}
+
+// Discoveries returns what is discovered, ordered by source.
+func (s *Set) Discoveries(now time.Time) []Discovery {
+	s.mu.Lock()
+	all := make([]*discovery, 0, len(s.discoveries))
+	for _, d := range s.discoveries {
+		all = append(all, d)
+	}
+	s.mu.Unlock()
+	out := make([]Discovery, 0, len(all))
+	for _, d := range all {
+		out = append(out, d.status(now))
+	}
+	slices.SortFunc(out, func(a, b Discovery) int { return cmp.Compare(a.Source, b.Source) })
+	return out
+}
+
+func (d *discovery) status(now time.Time) Discovery {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	st := Discovery{Source: d.name, Targets: len(d.current), Age: age(d.good, now), Trouble: d.trouble, Failed: d.failed}
+	if !d.failing.IsZero() {
+		st.Stale = now.Sub(d.failing).Seconds()
+	}
+	if d.pods != nil {
+		p := d.pods.Status()
+		st.Age, st.Trouble, st.Failed = age(p.Listed, now), p.Trouble, p.Failed
+		if p.Trouble != "" {
+			st.Stale = now.Sub(p.Failing).Seconds()
+		}
+	}
+	return st
+}
+
+// show registers the metrics of the discovery. Called with the set's mutex held.
+func (d *discovery) show(s *Set) {
+	name := d.name
+	for n := 2; s.shows(name); n++ { // they ask for the same by other ports or accounts
+		name = d.name + " #" + strconv.Itoa(n)
+	}
+	d.shown, d.series = name, metrics.NewSet()
+	for metric, read := range map[string]func(Discovery) float64{
+		"penstock_discovery_targets":       func(d Discovery) float64 { return float64(d.Targets) },
+		"penstock_discovery_stale_seconds": func(d Discovery) float64 { return d.Stale },
+		"penstock_discovery_failed_total":  func(d Discovery) float64 { return float64(d.Failed) },
+	} {
+		d.series.NewGauge(metric+"{source="+strconv.Quote(name)+"}", func() float64 { return read(d.status(time.Now())) })
+	}
+	s.o.Register(d.series)
+}
+
+// shows reports whether there are metrics of a source.
+func (s *Set) shows(name string) bool {
+	for _, d := range s.discoveries {
+		if d.shown == name {
+			return true
+		}
+	}
+	return false
 }

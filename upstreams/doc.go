@@ -16,6 +16,11 @@
 // connections, the metrics and its place in the set. A configuration that asks for it again before
 // that revives it.
 //
+// Endpoints come from the configuration, DNS or Kubernetes (discovery.go). What is found is an
+// upstream of its own; a plan is made anew when it changes. A pod that is being deleted takes no
+// new call from the event on, before there is such a plan. The alternative was to wait for the
+// plan, which probes what it adds for up to two seconds.
+//
 // Pending lasts until the first probe. A route falls back on pending upstreams while none of its
 // own is up, so a restarted edge serves its first requests.
 //

@@ -54,7 +54,7 @@ func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lea
 		}
 		return nil, false
 	}
-	if u.ending.retiring.Load() { // retired in between: Retire may have seen the slot, so give it back as a release would
+	if u.State() == StateRetiring { // in between: Retire may have seen the slot, so give it back as a release would
 		u.set.giveBack(u, p, trial)
 		return nil, false
 	}

@@ -84,16 +84,15 @@ func (p *Plan) add(spec *config.Upstream, expected []string, kinds map[string]st
 	if err != nil {
 		return err
 	}
-	profile, err := p.profiles.Initial(spec.Engine)
-	if err != nil {
-		return err
-	}
-	for _, e := range p.endpoints(spec, base) {
-		st := &settings{
-			spec: *spec, weight: cmp.Or(spec.Weight, 1) * cmp.Or(e.weight, 1), probe: probeSettingsOf(&spec.Probe),
-			expected: expected, kinds: kinds,
+	endpoints, source := p.endpoints(spec, base)
+	for _, e := range endpoints {
+		st := e.settings(spec, p)
+		st.source, st.expected, st.kinds = source, expected, kinds
+		profile, err := p.profiles.Initial(st.spec.Engine)
+		if err != nil {
+			return err
 		}
-		if st.transport, err = newTransportConfig(spec, base, e.address, profile); err != nil {
+		if st.transport, err = newTransportConfig(&st.spec, base, e.address, profile); err != nil {
 			return err
 		}
 		st.transport.options.Guard = p.set.o.Guard

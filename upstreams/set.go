@@ -133,6 +133,7 @@ func (s *Set) Commit(p *Plan) {
 func (s *Set) commit(item *planned, renewed bool) {
 	u, st := item.up, item.settings
 	old := u.settings.Swap(st)
+	follow(u, st) // the plan may be older than an event
 	if item.transport != nil {
 		if before := u.client.transport.Swap(item.transport); before != nil && before != item.transport {
 			before.CloseIdle() // exchanges under way keep their connections
@@ -234,7 +235,7 @@ func (s *Set) Retire(p *Plan) {
 	}
 	for key, d := range s.discoveries {
 		if p.discoveries[key] == nil {
-			d.stop()
+			d.stop(s)
 			delete(s.discoveries, key)
 		}
 	}
@@ -298,7 +299,7 @@ func (s *Set) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	for key, d := range s.discoveries {
-		d.stop()
+		d.stop(s)
 		delete(s.discoveries, key)
 	}
 	s.mu.Unlock()

@@ -18,6 +18,7 @@ type Status struct {
 	Label         string             `json:"label"`
 	URL           string             `json:"url"`
 	Address       string             `json:"address,omitempty"`
+	Origin        string             `json:"origin,omitempty"` // of one that was discovered: DNS vllm, pod default/vllm-0
 	Engine        string             `json:"engine"`
 	EngineTitle   string             `json:"engine_title"`
 	Quirks        []string           `json:"quirks,omitempty"`
@@ -89,6 +90,8 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:
 		return "upstream is out by the operator's hand: " + u.Mode().String()
+	case s == StateRetiring && u.ending.leaving.Load():
+		return "upstream is retiring: Kubernetes has no pod for it that takes calls"
 	case s == StateRetiring:
 		return "upstream is retiring: the configuration has left it out"
 	case s == StatePending:
@@ -131,7 +134,7 @@ func (u *Upstream) Status(now time.Time) Status {
 	profile, id, health := u.engine.Load(), &u.identity, u.Health.read()
 	others, _ := u.reports.others(At(now))
 	st := Status{
-		Name: id.name, Label: id.label, URL: id.url, Address: id.address,
+		Name: id.name, Label: id.label, URL: id.url, Address: id.address, Origin: u.settings.Load().found.origin,
 		Engine: profile.Name(), EngineTitle: profile.Title(), Quirks: profile.Quirks(),
 		State: u.State().String(), StateSeconds: now.Sub(health.changed).Seconds(), Suspect: health.machine.suspect,
 		Check: health.check, LastFailure: health.failure, ProbeAge: age(health.probedAt, now),

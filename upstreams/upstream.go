@@ -46,6 +46,7 @@ type Upstream struct {
 
 // ending is how far an upstream is on its way out.
 type ending struct {
+	leaving           atomic.Bool // its pod is gone: no new calls, although routes still have it
 	retiring, removed atomic.Bool
 	handover          handover
 }
@@ -72,6 +73,8 @@ type settings struct {
 	weight    float64
 	transport transportConfig // what the transports are made from
 	probe     probeSettings
+	source    *discovery // that has found it; nil: none
+	found     endpoint
 	expected  []string          // served names that routes send here
 	kinds     map[string]string // their models' kinds
 }
@@ -115,7 +118,7 @@ func ContinuesAnswers(u *Upstream) bool {
 
 // State returns where in its life the upstream is.
 func (u *Upstream) State() State {
-	if u.ending.retiring.Load() {
+	if u.ending.retiring.Load() || u.ending.leaving.Load() {
 		return StateRetiring
 	}
 	return u.Health.now()
@@ -126,7 +129,8 @@ func (u *Upstream) State() State {
 // none of its upstreams is up, so that the first requests after a start are served. The upstream
 // must not be retiring, and the breaker be closed or free for a trial.
 func (u *Upstream) EligibleIn(s State, now Moment) bool {
-	return u.Health.now() == s && !u.ending.retiring.Load() && u.mode.now() == ModeReady && u.Breaker.passes(now)
+	return u.Health.now() == s && !u.ending.retiring.Load() && !u.ending.leaving.Load() &&
+		u.mode.now() == ModeReady && u.Breaker.passes(now)
 }
 
 // EligibleFor is EligibleIn for a call of the key with that id, which may not be a half-open

@@ -38,6 +38,9 @@ func (s *Server) status() *status.Status {
 	out.Certificate = status.CertificateOf(s.opts.Certificate.Valid())
 	out.LastReload = pageOf(s.opts.Reloads.Last())
 	out.Fleet = s.opts.Fleet.State()
+	for _, d := range s.opts.Set.Discoveries(now) {
+		out.Discoveries = append(out.Discoveries, status.Discovery{Discovery: d})
+	}
 	out.Judge()
 	return out
 }

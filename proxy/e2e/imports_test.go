@@ -24,7 +24,7 @@ var allowed = map[string]struct {
 	"translate/apierr":    {ours: "translate/jsonx", never: "net os log"},
 	"translate":           {ours: "translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/chat":      {ours: "translate translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
-	"upstreams":           {ours: "config upstreams/engine upstreams/http1 upstreams/progress upstreams/residency upstreams/wake", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"upstreams":           {ours: "config upstreams/dns upstreams/engine upstreams/http1 upstreams/kubernetes upstreams/progress upstreams/residency upstreams/wake", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/auth":          {ours: "config translate/apierr upstreams/http1/httptoken", never: "net log"},
 	"proxy/httpserver":    {ours: "config translate/apierr upstreams/http1/httptoken proxy/body proxy/guard proxy/listen", modules: "github.com/valyala/fasthttp github.com/fasthttp/router", never: "net/http log"},
@@ -92,6 +92,8 @@ var allowed = map[string]struct {
 	"bench/benchtest":     {ours: "...", modules: "..."}, // what the load tester's tests have in common
 
 	"upstreams/engine":          {ours: "config upstreams/http1", never: "net/http log"},
+	"upstreams/dns":             {never: "net/http os log"},
+	"upstreams/kubernetes":      {ours: "config upstreams/http1", modules: "go.uber.org/zap/...", never: "net/http log"},
 	"upstreams/progress":        {never: "net os log"},
 	"upstreams/residency":       {never: "net os log"},
 	"upstreams/wake":            {ours: "config", never: "net os log"},
@@ -110,6 +112,7 @@ var allowed = map[string]struct {
 	"config/testkit/browser":    {modules: "github.com/chromedp/..."},
 	"config/testkit/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"},
 	"config/testkit/fastset":    {},
+	"config/testkit/kubeapi":    {},
 	"config/testkit/pages":      {modules: "golang.org/x/tools/txtar"},
 	"config/testkit/raced":      {},
 	"config/testkit/rawserver":  {modules: "golang.org/x/sys/unix"},

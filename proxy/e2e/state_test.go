@@ -24,12 +24,17 @@ import (
 // state is what the tests read of the admin listener's /status.
 type state struct {
 	Upstreams []struct {
-		Name        string
-		Label       string
-		State       string
-		Breaker     string
-		Engine      string
-		Limits      struct{ Source string }
+		Name    string
+		Label   string
+		State   string
+		Breaker string
+		Engine  string
+		Origin  string
+		Limits  struct {
+			Source string
+			Text   int
+		}
+		Pools       []struct{ Active int }
 		Report      *struct{ Source string }
 		ReportFresh bool    `json:"report_fresh"`
 		ReportAge   float64 `json:"report_age_seconds"`
@@ -48,6 +53,10 @@ type state struct {
 			Upstream, Served, Why string
 			Eligible              bool
 		}
+	}
+	Discoveries []struct {
+		Source, Trouble string
+		Targets         int
 	}
 }
 

@@ -66,8 +66,8 @@
 //	upstreams/generation_probe.go generationProber.lookAtDoubt room         one generation probe of an engine in doubt; the next failure asks for another
 //	upstreams/lease.go Lease.FirstToken                 room         starts Lease.passLongTrial
 //	upstreams/lease.go Lease.passLongTrial              room         one early pass of a trial; it passes at its end
-//	upstreams/discovery.go Plan.lookUp                    addresses    one look-up; the name is dialled as it is
-//	upstreams/discovery.go discovery.start             addresses    one look-up; the last addresses stay, started again
+//	upstreams/discovery.go Plan.lookUp                  addresses    one look-up; the name is dialled as it is
+//	upstreams/discovery.go discovery.start              addresses    the answers stay, started again
 //	upstreams/http1/dns.go dnsCache.addresses           names        one look-up; the last addresses stay
 //	upstreams/http1/idle_pool.go idlePool.put           engines      starts idlePool.sweep
 //	upstreams/http1/idle_pool.go idlePool.sweep         engines      one look at idle connections; the next comes with the next call

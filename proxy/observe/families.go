@@ -91,6 +91,9 @@ var families = []Family{
 	{"penstock_upstream_generation_probes_total", Counter, "Generation probes: requests of the edge's own, of one token, that confirm whether an engine fails; by result: ok, failed, refused (full), rejected (the probe), aborted. They are no calls."},
 	{"penstock_upstream_abandoned_total", Counter, "Calls given up at the engine (the client left, a clock ran out) by what its running count did then: freed (it fell), held (it did not), unknown (the engine does not say)."},
 	{"penstock_upstream_ttft_seconds", Histogram, "Time from sending to the engine's first event. Streams only."},
+	{"penstock_discovery_targets", Gauge, "Endpoints of the last good answer of DNS, or pods' of the last list and the events since; by source."},
+	{"penstock_discovery_stale_seconds", Gauge, "How long there has been no good answer, and no watch; 0: the last one was good. What is known stays in use."},
+	{"penstock_discovery_failed_total", Counter, "Look-ups, lists and watches that have failed."},
 	{"penstock_lease_double_release_total", Counter, "Leases released twice. A rise is a bug."},
 
 	{"penstock_config_generation", Gauge, "Number of the running configuration since the start."},

@@ -61,10 +61,11 @@ type Reloader struct {
 	versions versions
 	triggers chan string // at most one trigger that waits to read the files
 	// newAddresses holds at most one trigger of SourceAddresses.
-	newAddresses chan string
-	last         atomic.Pointer[Result]
-	counters     counters
-	profiles     *engine.Profiles // of the running configuration; held by reloading
+	newAddresses     chan string
+	addressesAwaited atomic.Bool // a reload for them waits to look at them
+	last             atomic.Pointer[Result]
+	counters         counters
+	profiles         *engine.Profiles // of the running configuration; held by reloading
 
 	reading   sync.Mutex    // held while a file is read and its keys come into force
 	newest    *config.File  // of the valid files that were read; held by reading
@@ -165,6 +166,7 @@ func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) 
 func (r *Reloader) reapply(res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
+	r.addressesAwaited.Store(false)
 	old := r.Running()
 	return r.apply(candidate{file: old.Config, keys: old.Credentials, force: true}, res)
 }

@@ -45,7 +45,9 @@ func (r *Reloader) Run(ctx context.Context) {
 			}}, begins)
 			<-reads
 		case source := <-r.newAddresses:
-			r.start(Request{Source: source}, func() {})
+			if !r.addressesAwaited.Swap(true) { // or those that come faster than reloads end would pile up
+				r.start(Request{Source: source}, func() { r.addressesAwaited.Store(false) })
+			}
 		case <-ctx.Done():
 			return
 		}

@@ -33,7 +33,10 @@ type Status struct {
 	Calls       []Call       `json:"calls"`    // in flight, oldest first, then ended, newest first
 	Refusals    []Refusal    `json:"refusals"` // before an engine was asked, of the last five minutes, by reason
 	Fleet       *fleet.State `json:"fleet,omitempty"`
-	Operable    bool         `json:"operable"` // upstreams can be drained: an admin token is set
+
+	Discoveries []Discovery `json:"discoveries,omitempty"` // where upstreams come from that are not written down
+
+	Operable bool `json:"operable"` // upstreams can be drained: an admin token is set
 }
 
 // Certificate says when the edge's own certificate is valid.
@@ -61,6 +64,32 @@ func (c *Certificate) Trouble(now time.Time) string {
 		return "the certificate is not valid before " + c.NotBefore.UTC().Format(time.RFC3339)
 	}
 	return ""
+}
+
+// Discovery is where upstreams come from that are not written down: DNS or Kubernetes.
+type Discovery struct{ upstreams.Discovery }
+
+// Text describes it in one line.
+func (d Discovery) Text() string {
+	if t := d.Problem(); t != "" {
+		return t
+	}
+	known := "nothing known yet"
+	if d.Age >= 0 {
+		known = "known for " + Ago(secondsOf(d.Age))
+	}
+	return d.Source + ": " + count(d.Targets, "endpoint") + ", " + known
+}
+
+// staleAfter is how long nothing is said of a discovery that fails: it mostly comes back at once.
+const staleAfter = 10
+
+// Problem says since when nobody knows what has become of the endpoints, or nothing.
+func (d Discovery) Problem() string {
+	if d.Stale < staleAfter {
+		return ""
+	}
+	return d.Source + ": " + count(d.Targets, "endpoint") + " as of " + Ago(secondsOf(d.Stale)) + " ago: " + d.Trouble
 }
 
 // Generation is one configuration that has calls, or the running one.

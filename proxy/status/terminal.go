@@ -22,6 +22,7 @@ func (s *Status) Terminal(width int, ansi bool) []byte {
 	t.models(s)
 	t.upstreams(s)
 	t.fleet(s)
+	t.discoveries(s)
 	t.calls(s)
 	if len(s.Refusals) > 0 {
 		t.head("REFUSED (5 min)")
@@ -102,6 +103,16 @@ func (t *terminal) wrap(colour, text string) {
 func (t *terminal) head(text string) {
 	t.out.WriteByte('\n')
 	t.line(bold, text)
+}
+
+func (t *terminal) discoveries(s *Status) {
+	for _, d := range s.Discoveries {
+		colour := ""
+		if d.Problem() != "" {
+			colour = yellow
+		}
+		t.line(colour, d.Text())
+	}
 }
 
 func (t *terminal) fleet(s *Status) {

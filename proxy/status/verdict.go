@@ -47,6 +47,11 @@ func (s *Status) Judge() {
 	if s.Panicking != "" {
 		troubles = append([]string{"the edge panics again and again (" + s.Panicking + "), so it is not ready; its log has the stacks"}, troubles...)
 	}
+	for _, d := range s.Discoveries {
+		if t := d.Problem(); t != "" {
+			troubles = append(troubles, t)
+		}
+	}
 	if t := s.Fleet.Trouble(); t != "" {
 		troubles = append(troubles, t)
 	}

@@ -1,4 +1,4 @@
-package upstreams
+package dns
 
 import (
 	"context"
@@ -7,10 +7,6 @@ import (
 	"net"
 	"slices"
 	"testing"
-
-	"go.uber.org/goleak"
-
-	"penstock/config"
 )
 
 // fakeDNS answers with what a test sets.
@@ -21,10 +17,10 @@ type fakeDNS struct {
 	errs    map[string]error // of hosts
 }
 
-func (d *fakeDNS) options() *Options {
-	return &Options{
-		LookupSRV: func(context.Context, string) ([]*net.SRV, error) { return slices.Clone(d.records), d.err },
-		Lookup: func(_ context.Context, host string) ([]string, error) {
+func (d *fakeDNS) resolver() *Resolver {
+	return &Resolver{
+		SRV: func(context.Context, string) ([]*net.SRV, error) { return slices.Clone(d.records), d.err },
+		Host: func(_ context.Context, host string) ([]string, error) {
 			if err := d.errs[host]; err != nil {
 				return nil, err
 			}
@@ -58,16 +54,16 @@ func TestLookupSRV(t *testing.T) {
 			map[string]float64{"[::1]:2": 0}},
 		{"no service there", []*net.SRV{{Target: ".", Port: 1}}, nil},
 		{"port 0", []*net.SRV{{Target: "b.test."}}, nil},
-		{"too many", slices.Repeat([]*net.SRV{{Target: "b.test.", Port: 2}}, maxSRVRecords+1), nil},
+		{"too many", slices.Repeat([]*net.SRV{{Target: "b.test.", Port: 2}}, maxRecords+1), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dns := &fakeDNS{records: c.records, hosts: twoHosts}
-			found, err := (&srvName{name: "_http._tcp.test"}).lookup(t.Context(), dns.options())
+			found, err := NewService("_http._tcp.test").Find(t.Context(), dns.resolver())
 			if (err == nil) != (c.want != nil) || len(found) != len(c.want) {
 				t.Fatalf("%+v, %v", found, err)
 			}
 			for _, e := range found {
-				if want, known := c.want[e.address]; !known || math.Abs(e.weight-want) > 1e-9 || e.key != e.address {
+				if want, known := c.want[e.Address]; !known || math.Abs(e.Weight-want) > 1e-9 {
 					t.Errorf("%+v", e)
 				}
 			}
@@ -81,15 +77,15 @@ func TestLookupSRVHostFails(t *testing.T) {
 		records: []*net.SRV{{Target: "a.test.", Port: 1}, {Target: "b.test.", Port: 1}},
 		hosts:   map[string][]string{"a.test.": {"10.0.0.1"}, "b.test.": {"10.0.0.2"}}, errs: map[string]error{},
 	}
-	name, o := &srvName{name: "_http._tcp.test"}, dns.options()
+	name, o := NewService("_http._tcp.test"), dns.resolver()
 	addresses := func() (out []string) {
 		t.Helper()
-		found, err := name.lookup(t.Context(), o)
+		found, err := name.Find(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range found {
-			out = append(out, e.address)
+			out = append(out, e.Address)
 		}
 		return out
 	}
@@ -105,47 +101,5 @@ func TestLookupSRVHostFails(t *testing.T) {
 	dns.records = dns.records[1:]
 	if got := addresses(); !slices.Equal(got, []string{"10.0.0.3:1"}) {
 		t.Errorf("a record went away: %q", got)
-	}
-}
-
-// Every record is an upstream of its own, and the name keeps them while it does not resolve.
-func TestResolveSRV(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	dns := &fakeDNS{
-		records: []*net.SRV{{Target: "a.test.", Port: 8001, Weight: 1}, {Target: "a.test.", Port: 8002, Weight: 3}},
-		hosts:   map[string][]string{"a.test.": {"127.0.0.1"}},
-	}
-	s := newTestSet(t, *dns.options())
-	defer s.Close(t.Context())
-	resolve, err := config.ParseResolve("srv:_http._tcp.vllm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := config.Upstream{Name: "a", URL: "http://vllm:7", Resolve: resolve, Weight: 4}
-	plan, err := s.Plan([]config.Upstream{spec}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ups := plan.Upstream("a")
-	if len(ups) != 2 || ups[0].Label() != "a@127.0.0.1:8001" || ups[1].Label() != "a@127.0.0.1:8002" {
-		t.Fatalf("%d upstreams", len(ups))
-	}
-	for i, u := range ups {
-		st := u.settings.Load()
-		if o := st.transport.options; o.URL != "http://127.0.0.1:800"+string('1'+rune(i)) || o.Host != "vllm:7" {
-			t.Errorf("%s is asked at %s as %s", u.Label(), o.URL, o.Host)
-		}
-		if want := []float64{2, 6}[i]; st.weight != want {
-			t.Errorf("%s has the weight %v", u.Label(), st.weight)
-		}
-	}
-	d := plan.discoveries["srv _http._tcp.vllm"]
-	dns.records[0].Weight = 3
-	if !d.lookup(t.Context(), s) {
-		t.Error("another weight is no change")
-	}
-	dns.err = errors.New("no such name")
-	if d.lookup(t.Context(), s) || len(d.current) != 2 {
-		t.Error("a name that does not resolve changed the endpoints")
 	}
 }

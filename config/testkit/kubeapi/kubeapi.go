@@ -1,0 +1,351 @@
+// Package kubeapi plays an API server of Kubernetes to tests: lists in pages, and watches with
+// bookmarks, of pods and InferencePools. It misbehaves on demand. .ci/apiserver holds it to a real
+// one.
+package kubeapi
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The paths of collections, in the namespace that tests use.
+const (
+	Pods  = "/api/v1/namespaces/llm/pods"
+	Pools = "/apis/inference.networking.k8s.io/v1/namespaces/llm/inferencepools"
+)
+
+// Object is an object of the API.
+type Object = map[string]any
+
+// Server is the API server. Its methods may be called from any goroutine.
+type Server struct {
+	*httptest.Server
+	t       testing.TB
+	Account string // folder with its token, ca.crt and namespace
+
+	mu        sync.Mutex
+	wake      chan struct{} // closed at every change
+	version   int
+	compacted int                          // versions up to here have no events any more
+	objects   map[string]map[string]Object // by collection and name
+	events    []event
+	token     string
+	away      bool                                          // connections are closed without an answer
+	answer    func(http.ResponseWriter, *http.Request) bool // in place of the server, if it returns true
+	requests  []string
+}
+
+type event struct {
+	version    int
+	collection string
+	kind       string
+	object     Object
+}
+
+// Start starts a server with TLS and a token.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{
+		t: t, Account: t.TempDir(), wake: make(chan struct{}), version: 100,
+		objects: map[string]map[string]Object{Pods: {}, Pools: {}},
+	}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients leave in the middle of a handshake
+	s.StartTLS()
+	s.write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	s.write("namespace", "llm")
+	s.RotateToken("first", true)
+	t.Cleanup(func() {
+		s.Away(true)
+		s.Close()
+	})
+	return s
+}
+
+func (s *Server) write(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.Account, name), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// RotateToken makes another token the only good one, and writes it to the account if told so.
+func (s *Server) RotateToken(token string, write bool) {
+	s.mu.Lock()
+	s.token = token
+	s.mu.Unlock()
+	if write {
+		s.write("token", token+"\n")
+	}
+}
+
+// Pod returns a pod that is ready, with labels like app=vllm and annotations like
+// penstock/weight=2.
+func Pod(name, uid, ip string, marks ...string) Object {
+	labels, annotations := Object{"app": "vllm"}, Object{}
+	for _, mark := range marks {
+		key, value, _ := strings.Cut(mark, "=")
+		into := labels
+		if strings.Contains(key, "active-ports") || strings.HasPrefix(key, "penstock/") {
+			into = annotations
+		}
+		into[key] = value
+	}
+	return Object{
+		"kind": "Pod", "apiVersion": "v1",
+		"metadata": Object{"name": name, "namespace": "llm", "uid": uid, "labels": labels, "annotations": annotations},
+		"status":   Object{"phase": "Running", "podIP": ip, "conditions": []Object{{"type": "Ready", "status": "True"}}},
+	}
+}
+
+// Unready returns the pod with its condition Ready at False.
+func Unready(pod Object) Object {
+	status := maps.Clone(pod["status"].(Object))
+	status["conditions"] = []Object{{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": "False"}}
+	return with(pod, "status", status)
+}
+
+// Deleting returns the pod as it is while it ends.
+func Deleting(pod Object) Object {
+	metadata := maps.Clone(pod["metadata"].(Object))
+	metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = "2026-01-02T03:04:05Z", 30
+	return with(pod, "metadata", metadata)
+}
+
+// Pool returns an InferencePool.
+func Pool(name, label, value string, ports ...int) Object {
+	var targets []Object
+	for _, port := range ports {
+		targets = append(targets, Object{"number": port})
+	}
+	return Object{
+		"kind": "InferencePool", "apiVersion": "inference.networking.k8s.io/v1",
+		"metadata": Object{"name": name, "namespace": "llm", "uid": "pool-" + name},
+		"spec":     Object{"selector": Object{"matchLabels": Object{label: value}}, "targetPorts": targets},
+	}
+}
+
+func with(o Object, key string, value any) Object {
+	o = maps.Clone(o)
+	o[key] = value
+	return o
+}
+
+// Put creates or changes an object.
+func (s *Server) Put(collection string, o Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, kind := o["metadata"].(Object)["name"].(string), "ADDED"
+	if s.objects[collection][name] != nil {
+		kind = "MODIFIED"
+	}
+	s.change(collection, kind, o)
+	s.objects[collection][name] = s.events[len(s.events)-1].object
+}
+
+// Delete takes an object away.
+func (s *Server) Delete(collection, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.objects[collection][name]
+	delete(s.objects[collection], name)
+	s.change(collection, "DELETED", o)
+}
+
+// change appends an event. The caller holds mu.
+func (s *Server) change(collection, kind string, o Object) {
+	s.version++
+	metadata := maps.Clone(o["metadata"].(Object))
+	metadata["resourceVersion"] = strconv.Itoa(s.version)
+	s.events = append(s.events, event{s.version, collection, kind, with(o, "metadata", metadata)})
+	close(s.wake)
+	s.wake = make(chan struct{})
+}
+
+// Bookmark sends a bookmark to every watch.
+func (s *Server) Bookmark() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, collection := range []string{Pods, Pools} {
+		s.change(collection, "BOOKMARK", Object{"metadata": Object{}})
+	}
+}
+
+// Compact forgets the events so far: a watch from before gets 410.
+func (s *Server) Compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.compacted, s.events = s.version, nil
+}
+
+// Away closes all connections and lets none in, or lets them in again.
+func (s *Server) Away(away bool) {
+	s.mu.Lock()
+	s.away = away
+	close(s.wake)
+	s.wake = make(chan struct{})
+	s.mu.Unlock()
+	if away {
+		s.CloseClientConnections()
+	}
+}
+
+// Answer has f answer in place of the server, where it returns true; nil: no more.
+func (s *Server) Answer(f func(http.ResponseWriter, *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = f
+}
+
+// Requests returns the paths and queries that were asked for and contain a text.
+func (s *Server) Requests(text string) (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		if strings.Contains(r, text) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.requests = append(s.requests, r.URL.RequestURI())
+	away, token, answer, known := s.away, s.token, s.answer, s.objects[r.URL.Path] != nil
+	s.mu.Unlock()
+	q := r.URL.Query()
+	switch {
+	case away:
+		panic(http.ErrAbortHandler)
+	case answer != nil && answer(w, r):
+	case r.Header.Get("Authorization") != "Bearer "+token:
+		refuse(w, 401, "Unauthorized")
+	case !known:
+		refuse(w, 404, "NotFound")
+	case q.Get("watch") != "":
+		s.watch(w, r, q)
+	default:
+		s.list(w, r.URL.Path, q)
+	}
+}
+
+func refuse(w http.ResponseWriter, code int, reason string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(status(code, reason))
+}
+
+func status(code int, reason string) Object {
+	return Object{
+		"kind": "Status", "apiVersion": "v1", "metadata": Object{},
+		"status": "Failure", "reason": reason, "code": code,
+	}
+}
+
+// list answers with a page. Its continue token says what comes next, and at which version the list
+// is.
+func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from, version := 0, s.version
+	if token := q.Get("continue"); token != "" {
+		if n, _ := fmt.Sscanf(token, "%d-%d", &version, &from); n != 2 || version < s.compacted {
+			refuse(w, 410, "Expired")
+			return
+		}
+	}
+	var items []Object
+	for _, name := range slices.Sorted(maps.Keys(s.objects[path])) {
+		if o := s.objects[path][name]; matches(o, q) {
+			items = append(items, o)
+		}
+	}
+	metadata := Object{"resourceVersion": strconv.Itoa(version)}
+	items = items[min(from, len(items)):]
+	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && len(items) > limit {
+		metadata["continue"], metadata["remainingItemCount"] = fmt.Sprintf("%d-%d", version, from+limit), len(items)-limit
+		items = items[:limit]
+	}
+	w.Header().Set("Content-Type", "application/json")
+	list := Object{"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": append([]Object{}, items...)}
+	json.NewEncoder(w).Encode(list)
+}
+
+// matches reports whether an object is one of a selector's, or has the name of a field selector.
+func matches(o Object, q url.Values) bool {
+	metadata := o["metadata"].(Object)
+	if name, ok := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name="); ok && metadata["name"] != name {
+		return false
+	}
+	labels, _ := metadata["labels"].(Object)
+	for term := range strings.SplitSeq(q.Get("labelSelector"), ",") {
+		if key, value, found := strings.Cut(term, "="); found && labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// watch sends the events after a version. An object that matches no longer is DELETED for it.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, q url.Values) {
+	version, _ := strconv.Atoi(q.Get("resourceVersion"))
+	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
+	over := time.After(time.Duration(seconds) * time.Second)
+	w.Header().Set("Content-Type", "application/json")
+	w.(http.Flusher).Flush()
+	out := json.NewEncoder(w)
+	for {
+		s.mu.Lock()
+		away, wake, expired := s.away, s.wake, version < s.compacted
+		var send []Object
+		for _, e := range s.events {
+			if e.version <= version || e.collection != r.URL.Path {
+				continue
+			}
+			kind := e.kind
+			if kind == "BOOKMARK" && q.Get("allowWatchBookmarks") == "" {
+				continue
+			}
+			if kind != "BOOKMARK" && !matches(e.object, q) {
+				kind = "DELETED"
+			}
+			send = append(send, Object{"type": kind, "object": e.object})
+		}
+		version = max(version, s.version)
+		s.mu.Unlock()
+		if away {
+			panic(http.ErrAbortHandler)
+		}
+		if expired {
+			out.Encode(Object{"type": "ERROR", "object": status(410, "Expired")})
+			return
+		}
+		for _, o := range send {
+			out.Encode(o)
+		}
+		w.(http.Flusher).Flush()
+		select {
+		case <-wake:
+		case <-over:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/config/testkit/kubeapi"
+	"penstock/proxy/e2e/rig"
+)
+
+// cluster is an edge whose engines are the pods of a fake API server. Pod i listens on a port of its own.
+type cluster struct {
+	*penstock
+	t       *testing.T
+	api     *kubeapi.Server
+	engines []*sim.Engine
+	ports   []string
+}
+
+// startCluster starts n engines, and an edge that finds those of them that are pods.
+func startCluster(t *testing.T, n int, by string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, api: kubeapi.Start(t)}
+	for range n {
+		e := rig.StartEngine(t, sim.Options{})
+		_, port, _ := net.SplitHostPort(e.Addr())
+		c.engines, c.ports = append(c.engines, e), append(c.ports, port)
+	}
+	c.api.Put(kubeapi.Pods, c.pod(0))
+	c.api.Put(kubeapi.Pods, c.pod(1))
+	if by == "" {
+		by = "selector: app=vllm, ports: [" + strings.Join(c.ports, ", ") + "]"
+	}
+	c.penstock = start(t, rig.Setup{Cold: true, Forgets: true, Config: fmt.Sprintf(`
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams:
+  - { name: vllm, url: "http://vllm.test", engine: sim, probe: { interval: 200ms }, kubernetes: { %s, server: "%s", account: "%s" } }
+models: [{ id: sim, policy: round_robin, deployments: [{ upstream: vllm }] }]
+`, by, c.api.URL, c.api.Account)})
+	c.waitUp(2)
+	return c
+}
+
+// pod is the pod of an engine; another one each time, in the eyes of the cluster, if its name is.
+func (c *cluster) pod(i int, marks ...string) kubeapi.Object {
+	marks = append(marks, "llm-d.ai/active-ports="+c.ports[i])
+	return kubeapi.Pod(fmt.Sprintf("vllm-%d", i), fmt.Sprintf("uid-%d", i), "127.0.0.1", marks...)
+}
+
+func (c *cluster) waitUp(n float64) {
+	c.t.Helper()
+	rig.WaitFor(c.t, rig.Patience, fmt.Sprintf("%v pods are up", n), func() bool {
+		return c.Metric("penstock_upstream_up", "vllm@") == n
+	})
+}
+
+// TestPodsComeAndGo: under load pods are added, replaced, deleted with and without notice of the watch, and the API server
+// goes away. No call fails, and an engine whose pod is being deleted gets none.
+func TestPodsComeAndGo(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, "")
+	ctx, stop := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	var calls, failed atomic.Int64
+	for range 4 {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				res, err := c.Try(context.WithoutCancel(ctx), "POST", chatPath, c.Chat(`"sim":{"tokens":3,"delay_ms":2}`))
+				if calls.Add(1); err != nil || res.StatusCode != 200 {
+					failed.Add(1)
+				}
+				if err == nil {
+					res.Body.Close()
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { stop(); load.Wait() })
+	served := func(i int) int64 { return c.engines[i].Stats().Requests }
+	works := func(i int) {
+		t.Helper()
+		so := served(i)
+		rig.WaitFor(t, rig.Patience, fmt.Sprintf("pod %d gets calls", i), func() bool { return served(i) > so })
+	}
+	// gone waits until the edge knows that a pod is, and holds that its engine gets nothing from then on: it can be killed.
+	gone := func(i int) {
+		t.Helper()
+		label := fmt.Sprintf("vllm@vllm-%d:%s", i, c.ports[i])
+		rig.WaitFor(t, rig.Patience, "the edge knows that "+label+" is gone", func() bool {
+			s, _ := c.state()
+			for _, u := range s.Upstreams {
+				if u.Label == label && (u.State != "retiring" || u.Pools[0].Active > 0) {
+					return false
+				}
+			}
+			return true
+		})
+		so, all := served(i), calls.Load()
+		rig.WaitFor(t, rig.Patience, "100 calls more", func() bool { return calls.Load() >= all+100 })
+		if n := served(i) - so; n != 0 {
+			t.Errorf("a pod that is being deleted got %d calls", n)
+		}
+	}
+	works(0)
+	c.api.Put(kubeapi.Pods, c.pod(2))
+	c.waitUp(3)
+	works(2)
+	c.api.Put(kubeapi.Pods, kubeapi.Deleting(c.pod(0)))
+	gone(0)
+	c.engines[0].Unlisten()
+	c.engines[0].Drop(1, true)
+	c.api.Delete(kubeapi.Pods, "vllm-0")
+
+	c.api.Away(true)
+	rig.WaitFor(t, rig.Patience, "the edge knows that the API server is away", func() bool {
+		s, _ := c.state()
+		return len(s.Discoveries) == 1 && s.Discoveries[0].Trouble != "" && s.Discoveries[0].Targets == 2
+	})
+	works(1)
+	works(2)
+	c.api.Delete(kubeapi.Pods, "vllm-1") // nobody hears of it
+	if err := c.engines[0].Relisten(); err != nil {
+		t.Fatal(err)
+	}
+	again := c.pod(0)
+	again["metadata"].(kubeapi.Object)["uid"] = "uid-0-again"
+	c.api.Put(kubeapi.Pods, again)
+	c.api.Away(false)
+	gone(1)
+	works(0)
+	stop()
+	load.Wait()
+	if n := failed.Load(); n > 0 {
+		t.Errorf("%d of %d calls failed", n, calls.Load())
+	}
+	if stale := c.Metric("penstock_discovery_stale_seconds", "pods llm/app=vllm"); stale != 0 {
+		t.Errorf("the pods are stale for %v s", stale)
+	}
+}
+
+// TestNoPods: without a pod a call has no route, and finds one again with the next pod.
+func TestNoPods(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 2, "")
+	c.api.Delete(kubeapi.Pods, "vllm-0")
+	c.api.Put(kubeapi.Pods, kubeapi.Deleting(c.pod(1)))
+	rig.WaitFor(t, rig.Patience, "no route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 503 })
+	if n := c.engines[1].Stats().Requests; c.Post(chatPath, c.Chat("")).Status != 503 || c.engines[1].Stats().Requests != n {
+		t.Error("a pod that is being deleted is called")
+	}
+	c.api.Put(kubeapi.Pods, c.pod(0))
+	c.waitUp(1)
+	rig.WaitFor(t, rig.Patience, "a route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 200 })
+}
+
+// TestInferencePool: the pods and ports are those of the pool, and pods that only prefill are left out.
+func TestInferencePool(t *testing.T) {
+	t.Parallel()
+	api := func(c *cluster) *rig.Reply { return c.Post(chatPath, c.Chat("")) }
+	c := &cluster{t: t, api: kubeapi.Start(t)}
+	e := rig.StartEngine(t, sim.Options{})
+	_, port, _ := net.SplitHostPort(e.Addr())
+	c.ports = []string{port}
+	number := 0
+	fmt.Sscan(port, &number)
+	c.api.Put(kubeapi.Pools, kubeapi.Pool("llama", "app", "vllm", number))
+	c.api.Put(kubeapi.Pods, c.pod(0, "llm-d.ai/engine-type=sim", "penstock/concurrency=3"))
+	c.api.Put(kubeapi.Pods, kubeapi.Pod("prefill-0", "uid-p", "127.0.0.1", "llm-d.ai/role=prefill"))
+	c.penstock = start(t, rig.Setup{Cold: true, Config: fmt.Sprintf(`
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: vllm, url: "http://vllm.test", probe: { interval: 200ms }, kubernetes: { pool: llama, server: "%s", account: "%s" } }]
+models: [{ id: sim, deployments: [{ upstream: vllm }] }]
+`, c.api.URL, c.api.Account)})
+	c.waitUp(1)
+	api(c).WantStatus(200)
+	s, _ := c.state()
+	if len(s.Upstreams) != 1 || s.Upstreams[0].Engine != "sim" || s.Upstreams[0].Limits.Text != 3 || s.Upstreams[0].Origin != "pod llm/vllm-0" ||
+		s.Discoveries[0].Source != "InferencePool llm/llama" {
+		t.Errorf("%+v of %+v", s.Upstreams, s.Discoveries)
+	}
+}

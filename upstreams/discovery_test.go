@@ -1,0 +1,224 @@
+package upstreams
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"penstock/config"
+	"penstock/config/testkit/kubeapi"
+)
+
+// kubeTest is a set whose upstream "a" is the pods of a fake cluster.
+type kubeTest struct {
+	t       *testing.T
+	api     *kubeapi.Server
+	set     *Set
+	spec    config.Upstream
+	changed chan struct{}
+}
+
+func startKube(t *testing.T, pods ...kubeapi.Object) *kubeTest {
+	t.Helper()
+	known := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, known) }) // after all that is cleaned up below
+	k := &kubeTest{t: t, api: kubeapi.Start(t), changed: make(chan struct{}, 100)}
+	for _, p := range pods {
+		k.api.Put(kubeapi.Pods, p)
+	}
+	engine := fakeEngine(t, "vllm")
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(engine.URL, "http://"))
+	k.spec = config.Upstream{
+		Name: "a", URL: "http://vllm.test:" + port,
+		Kubernetes: config.Kubernetes{Selector: "app=vllm", Server: k.api.URL, Account: k.api.Account},
+	}
+	k.set = newTestSet(t, Options{OnAddresses: func() { k.changed <- struct{}{} }})
+	t.Cleanup(func() { k.set.Close(t.Context()) })
+	return k
+}
+
+// named returns the upstream of a pod, in the plan or not.
+func (k *kubeTest) named(label string) *Upstream {
+	k.t.Helper()
+	for _, u := range k.set.All() {
+		if u.Label() == label {
+			return u
+		}
+	}
+	k.t.Fatalf("there is no upstream %s", label)
+	return nil
+}
+
+// takes reports whether a pick finds the upstream, and a lease is to be had.
+func takes(u *Upstream) bool {
+	now := time.Now()
+	l, leased := u.TryLease("", PoolText, 1, now)
+	if leased {
+		l.Release(OutcomeOK)
+	}
+	return leased && u.EligibleIn(StateUp, At(now))
+}
+
+// A pod that is being deleted takes no new call from the event on, before there is another plan;
+// those that run go on.
+func TestPodIsDeleted(t *testing.T) {
+	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
+	k := startKube(t, a)
+	if ups := apply(t, k.set, k.spec).Upstream("a"); len(ups) != 1 {
+		t.Fatalf("%d upstreams", len(ups))
+	}
+	u := k.named("a@vllm-0")
+	eventually(t, "up", func() bool { return takes(u) })
+	st := u.Status(time.Now())
+	if st.Origin != "pod llm/vllm-0" || u.Limits().Text != 7 || u.settings.Load().weight != 3 || u.settings.Load().spec.Engine != "vllm" {
+		t.Errorf("%s has %+v, weight %v, engine %s", st.Origin, u.Limits(), u.settings.Load().weight, u.settings.Load().spec.Engine)
+	}
+	running, ok := u.TryLease("", PoolText, 1, time.Now())
+	if !ok {
+		t.Fatal("no lease")
+	}
+	k.api.Put(kubeapi.Pods, kubeapi.Deleting(a))
+	eventually(t, "no new call", func() bool { return !takes(u) && u.State() == StateRetiring })
+	if why := u.Obstacle("x", time.Now()); !strings.Contains(why, "Kubernetes") || u.slots.inFlight() != 1 {
+		t.Errorf("%s, %d calls", why, u.slots.inFlight())
+	}
+	<-k.changed
+	after := apply(t, k.set, k.spec).Upstream("a")
+	if len(after) != 1 || after[0].Label() != "a" || takes(after[0]) {
+		t.Errorf("without pods there is %s, which takes calls: %v", after[0].Label(), takes(after[0]))
+	}
+	if len(k.set.All()) != 2 {
+		t.Error("the upstream is gone before its call")
+	}
+	running.Release(OutcomeOK)
+	eventually(t, "the upstream is gone", func() bool { return len(k.set.All()) == 1 })
+	k.api.Put(kubeapi.Pods, kubeapi.Pod("vllm-0", "u1", "127.0.0.1"))
+	<-k.changed
+	apply(t, k.set, k.spec)
+	if u = k.named("a@vllm-0"); !strings.Contains(string(u.ID()), "u1:") {
+		t.Errorf("the pod that was replaced is %s", u.ID())
+	}
+	eventually(t, "up again", func() bool { return takes(u) })
+}
+
+// An event that comes between a plan and its commit counts.
+func TestPodIsDeletedDuringAPlan(t *testing.T) {
+	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
+	k := startKube(t, a)
+	apply(t, k.set, k.spec)
+	u := k.named("a@vllm-0")
+	eventually(t, "up", func() bool { return takes(u) })
+	plan, err := k.set.Plan([]config.Upstream{k.spec}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.api.Delete(kubeapi.Pods, "vllm-0")
+	eventually(t, "no new call", func() bool { return !takes(u) })
+	k.set.Commit(plan)
+	if takes(u) {
+		t.Error("an older plan brings the pod back")
+	}
+	k.spec.Kubernetes = config.Kubernetes{}
+	apply(t, k.set, k.spec)
+	if plain := k.named("a"); plain.ending.leaving.Load() {
+		t.Error("an upstream without Kubernetes waits for pods")
+	}
+}
+
+// While the API server has not answered, the name of the URL is dialled; an API server that is away
+// changes nothing.
+func TestKubernetesIsAway(t *testing.T) {
+	k := startKube(t, kubeapi.Pod("vllm-0", "u0", "127.0.0.1"))
+	k.spec.URL = strings.Replace(k.spec.URL, "vllm.test", "127.0.0.1", 1)
+	k.api.Away(true)
+	apply(t, k.set, k.spec)
+	byName := k.named("a")
+	eventually(t, "up by its name", func() bool { return takes(byName) })
+	if d := k.set.Discoveries(time.Now()); len(d) != 1 || d[0].Age != -1 || d[0].Trouble == "" || d[0].Stale <= 0 || d[0].Failed == 0 {
+		t.Errorf("%+v", d)
+	}
+	k.api.Away(false)
+	<-k.changed
+	if !takes(byName) {
+		t.Error("the name takes no calls before the pods do")
+	}
+	apply(t, k.set, k.spec)
+	u := k.named("a@vllm-0")
+	eventually(t, "up", func() bool { return takes(u) })
+	eventually(t, "no trouble", func() bool { return k.set.Discoveries(time.Now())[0].Trouble == "" })
+	k.api.Away(true)
+	eventually(t, "trouble", func() bool { return k.set.Discoveries(time.Now())[0].Trouble != "" })
+	apply(t, k.set, k.spec)
+	if d := k.set.Discoveries(time.Now())[0]; !takes(u) || d.Targets != 1 || d.Age < 0 || d.Source != "pods llm/app=vllm:"+portOf(k.spec.URL) {
+		t.Errorf("without an API server: %+v", d)
+	}
+}
+
+// Readiness is a hint: an engine that answers its probes takes calls, whatever its pod says, and a
+// pod that says otherwise than before is probed at once.
+func TestPodReadiness(t *testing.T) {
+	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
+	k := startKube(t, kubeapi.Unready(a))
+	k.spec.Probe.Interval = config.Duration(time.Hour)
+	apply(t, k.set, k.spec)
+	u := k.named("a@vllm-0")
+	eventually(t, "up although it is not ready", func() bool { return takes(u) })
+	probed := func() time.Time { return u.Health.read().probedAt }
+	for _, p := range []kubeapi.Object{a, kubeapi.Unready(a)} {
+		before := probed()
+		k.api.Put(kubeapi.Pods, p)
+		eventually(t, "a probe", func() bool { return probed().After(before) })
+	}
+	if !takes(u) || len(k.changed) != 0 {
+		t.Errorf("it takes calls: %v, %d plans", takes(u), len(k.changed))
+	}
+}
+
+// Every record is an upstream of its own, and the name keeps them while it does not resolve.
+func TestResolveSRV(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	records := []*net.SRV{{Target: "a.test.", Port: 8001, Weight: 1}, {Target: "a.test.", Port: 8002, Weight: 3}}
+	var failure error
+	s := newTestSet(t, Options{
+		LookupSRV: func(context.Context, string) ([]*net.SRV, error) { return slices.Clone(records), failure },
+		Lookup:    func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil },
+	})
+	defer s.Close(t.Context())
+	resolve, err := config.ParseResolve("srv:_http._tcp.vllm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := config.Upstream{Name: "a", URL: "http://vllm:7", Resolve: resolve, Weight: 4}
+	plan, err := s.Plan([]config.Upstream{spec}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ups := plan.Upstream("a")
+	if len(ups) != 2 || ups[0].Label() != "a@127.0.0.1:8001" || ups[1].Label() != "a@127.0.0.1:8002" {
+		t.Fatalf("%d upstreams", len(ups))
+	}
+	for i, u := range ups {
+		st := u.settings.Load()
+		if o := st.transport.options; o.URL != "http://127.0.0.1:800"+string('1'+rune(i)) || o.Host != "vllm:7" {
+			t.Errorf("%s is asked at %s as %s", u.Label(), o.URL, o.Host)
+		}
+		if want := []float64{2, 6}[i]; st.weight != want {
+			t.Errorf("%s has the weight %v", u.Label(), st.weight)
+		}
+	}
+	d := plan.discoveries["srv _http._tcp.vllm"]
+	records[0] = &net.SRV{Target: "a.test.", Port: 8001, Weight: 3}
+	if !d.lookup(t.Context(), s) {
+		t.Error("another weight is no change")
+	}
+	failure = errors.New("no such name")
+	if d.lookup(t.Context(), s) || len(d.current) != 2 {
+		t.Error("a name that does not resolve changed the endpoints")
+	}
+}

@@ -1,0 +1,133 @@
+// Package dns finds the engines of a name: its addresses, or those of its SRV records with their
+// ports and weights.
+package dns
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bounds of an SRV answer, whatever a name server sends.
+const (
+	maxRecords = 1000
+	maxHosts   = 100 // distinct names
+)
+
+// least is what a record of weight 0 counts beside others, of the mean: RFC 2782 gives it a very
+// small chance.
+const least = 0.01
+
+// Resolver asks name servers.
+type Resolver struct {
+	Host func(ctx context.Context, name string) ([]string, error)
+	SRV  func(ctx context.Context, name string) ([]*net.SRV, error)
+}
+
+// Endpoint is where a service is.
+type Endpoint struct {
+	Address string  // of an SRV record with its port
+	Weight  float64 // 1 is the mean of the records; 0: the name gives none
+}
+
+// Name is a name that is looked up again and again.
+type Name interface {
+	// Find asks once. The endpoints are sorted by address.
+	Find(ctx context.Context, r *Resolver) ([]Endpoint, error)
+	// String says what is asked for.
+	String() string
+}
+
+// Host is a name that has addresses.
+type Host string
+
+// Find implements Name.
+func (n Host) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
+	found, err := r.Host(ctx, string(n))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(found)
+	out := make([]Endpoint, 0, len(found))
+	for _, address := range slices.Compact(found) {
+		out = append(out, Endpoint{Address: address})
+	}
+	return out, nil
+}
+
+// String implements Name.
+func (n Host) String() string { return "DNS " + string(n) }
+
+// Service is a name that has SRV records, whose hosts are looked up, too. It is for one goroutine
+// at a time.
+type Service struct {
+	name  string
+	hosts map[string][]string // the last addresses of the hosts of the last answer
+}
+
+// NewService returns a name with SRV records.
+func NewService(name string) *Service { return &Service{name: name} }
+
+// String implements Name.
+func (n *Service) String() string { return "SRV " + n.name }
+
+// Find returns every address of the records of the best priority. A host whose look-up fails keeps
+// the addresses that it had. One that does not exist is left out.
+func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
+	records, err := r.SRV(ctx, n.name)
+	if err != nil {
+		return nil, err
+	}
+	records = slices.DeleteFunc(records, func(r *net.SRV) bool { return r.Port == 0 || r.Target == "." })
+	if len(records) == 0 || len(records) > maxRecords {
+		return nil, errors.New("the name has no service, or too many")
+	}
+	best := slices.MinFunc(records, func(a, b *net.SRV) int { return cmp.Compare(a.Priority, b.Priority) }).Priority
+	records = slices.DeleteFunc(records, func(r *net.SRV) bool { return r.Priority != best })
+	if err := n.lookupHosts(ctx, r, records); err != nil {
+		return nil, err
+	}
+	mean := 0.0
+	for _, r := range records {
+		mean += float64(r.Weight) / float64(len(records))
+	}
+	var out []Endpoint
+	for _, r := range records {
+		weight := 0.0 // the same for all
+		if mean > 0 {
+			weight = max(least, float64(r.Weight)/mean)
+		}
+		for _, ip := range n.hosts[r.Target] {
+			out = append(out, Endpoint{net.JoinHostPort(ip, strconv.Itoa(int(r.Port))), weight})
+		}
+	}
+	slices.SortFunc(out, func(a, b Endpoint) int {
+		return cmp.Or(strings.Compare(a.Address, b.Address), cmp.Compare(b.Weight, a.Weight))
+	})
+	return slices.CompactFunc(out, func(a, b Endpoint) bool { return a.Address == b.Address }), nil
+}
+
+// lookupHosts renews the addresses of the hosts that the records name.
+func (n *Service) lookupHosts(ctx context.Context, resolver *Resolver, records []*net.SRV) error {
+	hosts := map[string][]string{}
+	for _, r := range records {
+		if _, done := hosts[r.Target]; done {
+			continue
+		}
+		if len(hosts) == maxHosts {
+			return errors.New("the name has services on too many hosts")
+		}
+		found, err := resolver.Host(ctx, r.Target)
+		gone, notFound := errors.AsType[*net.DNSError](err)
+		if err != nil && !(notFound && gone.IsNotFound) {
+			found = n.hosts[r.Target]
+		}
+		hosts[r.Target] = found
+	}
+	n.hosts = hosts
+	return nil
+}

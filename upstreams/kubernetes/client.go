@@ -1,0 +1,176 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"penstock/upstreams/http1"
+)
+
+// mountedAccount is where Kubernetes mounts the service account of a pod.
+const mountedAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// Clocks of the API.
+const (
+	connectTimeout = 5 * time.Second
+	pageTimeout    = 30 * time.Second // for a page, and for a watch to begin
+)
+
+const (
+	maxSecret = 64 << 10 // of a file of the account's folder
+	maxPage   = 16 << 20 // of a list
+)
+
+// account is how an API server is reached, and who asks.
+type account struct {
+	server string // empty: that of the cluster in which the edge runs
+	folder string // with token, ca.crt and namespace
+	guard  http1.Guard
+}
+
+// client asks one API server with one token.
+type client struct{ transport *http1.Transport }
+
+// open reads the account's folder anew. Nothing is dialled yet.
+func (a *account) open() (*client, error) {
+	server := a.server
+	if server == "" {
+		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+		if host == "" || port == "" {
+			return nil, errors.New("the edge runs in no cluster: set kubernetes.server")
+		}
+		server = "https://" + net.JoinHostPort(host, port)
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return nil, errors.New("kubernetes.server is no URL")
+	}
+	o := http1.TransportOptions{
+		Upstream: "kubernetes", URL: server, MaxIdle: 1, IdleTimeout: connectTimeout, Guard: a.guard,
+	}
+	if u.Scheme == "https" { // a token never goes over a connection in the clear
+		if o.APIKey, err = a.read("token"); err != nil {
+			return nil, errors.New("the token of the service account cannot be read")
+		}
+		files := http1.TLSFiles{CA: filepath.Join(a.folder, "ca.crt")}
+		if _, err := os.Stat(files.CA); errors.Is(err, os.ErrNotExist) {
+			files.CA = ""
+		}
+		if o.TLS, err = http1.LoadTLS(files, u.Hostname(), func([]byte) {}); err != nil {
+			return nil, errors.New("ca.crt of the service account cannot be used")
+		}
+	}
+	t, err := http1.NewTransport(o)
+	if err != nil {
+		return nil, errors.New("kubernetes.server or the token cannot be used")
+	}
+	return &client{t}, nil
+}
+
+// read returns a file of the account's folder.
+func (a *account) read(name string) (string, error) {
+	f, err := os.Open(filepath.Join(a.folder, name))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret))
+	return strings.TrimSpace(string(text)), err
+}
+
+func (c *client) close() { c.transport.Close() }
+
+// errStatus is an answer that is none: a status other than 200.
+type errStatus int
+
+// Error says what to do about it. The server's own text is not repeated.
+func (e errStatus) Error() string {
+	switch e {
+	case 401:
+		return "the API server refuses the token (401)"
+	case 403:
+		return "the service account may not read this (403): its Role needs get, list and watch"
+	case 404:
+		return "the API server has no such object (404)"
+	case 410:
+		return "the version has expired (410)"
+	}
+	return fmt.Sprintf("the API server answers with %d", int(e))
+}
+
+// body is the body of an answer.
+type body struct {
+	exchange *http1.Exchange
+	end      func()
+	until    time.Time
+	left     int // bytes that may still come; a watch allows more with every event
+}
+
+// get asks for a path. What is to be read of the body, and the head, has to come until the given
+// time.
+func (c *client) get(ctx context.Context, path string, until time.Time) (*body, error) {
+	x, end := c.transport.ExchangeWhile(ctx)
+	err := x.Send(&http1.Request{
+		Method: "GET", Path: path, Accept: "application/json",
+		ConnectTimeout: connectTimeout, WriteTimeout: connectTimeout,
+	})
+	if err == nil {
+		err = x.Await(time.Now().Add(pageTimeout))
+	}
+	if err == nil && x.Status() != 200 {
+		err = errStatus(x.Status())
+	}
+	if err != nil {
+		end()
+		return nil, plain(err)
+	}
+	return &body{exchange: x, end: end, until: until, left: maxPage}, nil
+}
+
+// plain returns an error that says as much as an operator needs. Those of http1 name addresses and
+// causes of the system; none holds a token.
+func plain(err error) error {
+	failure, ok := errors.AsType[*http1.Failure](err)
+	switch {
+	case errors.Is(err, http1.ErrNotYet):
+		return errors.New("the API server does not answer in time")
+	case !ok:
+		return err
+	case errors.Is(failure.Err, context.Canceled), errors.Is(failure.Err, context.DeadlineExceeded):
+		return failure.Err
+	}
+	return fmt.Errorf("the API server cannot be read: %s", failure.Reason)
+}
+
+// errTooLarge ends what sends more than it may.
+var errTooLarge = errors.New("the API server sends more than the edge takes")
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	if len(p) > b.left {
+		p = p[:b.left]
+	}
+	if len(p) == 0 {
+		return 0, errTooLarge
+	}
+	for {
+		n, err := b.exchange.Read(p, b.until)
+		b.left -= n
+		if n > 0 || errors.Is(err, io.EOF) {
+			return n, err
+		}
+		if err != nil {
+			return 0, plain(err)
+		}
+	}
+}
+
+func (b *body) close() { b.end() }

@@ -1,0 +1,90 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+)
+
+// pods is the collection of an upstream's pods.
+type pods struct{ w *Watcher }
+
+func (c pods) request() (string, url.Values, error) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	if c.w.wanted == nil {
+		return "", nil, errNoPool
+	}
+	return "/api/v1/namespaces/" + c.w.namespace + "/pods", url.Values{"labelSelector": {c.w.wanted.selector}}, nil
+}
+
+func (c pods) replace(items []json.RawMessage) error {
+	if len(items) > maxPods {
+		return errTooMany
+	}
+	next := make(map[string]known, len(items))
+	ports := c.w.ports()
+	for _, item := range items {
+		p, err := readPod(item)
+		if err != nil {
+			return err
+		}
+		next[p.Metadata.UID] = c.w.derive(p, ports)
+	}
+	c.w.replacePods(next)
+	return nil
+}
+
+func (c pods) apply(event string, object json.RawMessage) error {
+	p, err := readPod(object)
+	if err != nil {
+		return err
+	}
+	if event == "DELETED" {
+		c.w.setPod(p.Metadata.UID, known{}, true)
+		return nil
+	}
+	if n := c.w.setPod(p.Metadata.UID, c.w.derive(p, c.w.ports()), false); n > maxPods {
+		return errTooMany
+	}
+	return nil
+}
+
+// errNoPool says that the pods of a pool are not known before the pool is.
+var errNoPool = errors.New("the InferencePool is not known yet")
+
+// pools is the collection of the one InferencePool that an upstream names.
+type pools struct{ w *Watcher }
+
+func (c pools) request() (string, url.Values, error) {
+	return "/apis/inference.networking.k8s.io/v1/namespaces/" + c.w.namespace + "/inferencepools",
+		url.Values{"fieldSelector": {"metadata.name=" + c.w.spec.Pool}}, nil
+}
+
+// replace takes over the pool. One that is not there, or no longer, leaves what is known.
+func (c pools) replace(items []json.RawMessage) error {
+	for _, item := range items {
+		if err := c.apply("MODIFIED", item); err != nil {
+			return err
+		}
+	}
+	if !c.w.wants() {
+		return errors.New("there is no InferencePool of that name")
+	}
+	return nil
+}
+
+func (c pools) apply(event string, object json.RawMessage) error {
+	var p pool
+	if json.Unmarshal(object, &p) != nil {
+		return errNotAPI
+	}
+	if event == "DELETED" || p.Metadata.Name != c.w.spec.Pool {
+		return nil
+	}
+	next, err := p.wanted()
+	if err == nil {
+		c.w.want(next)
+	}
+	return err
+}

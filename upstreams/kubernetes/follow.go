@@ -1,0 +1,272 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// maxPods is how many pods an upstream may have.
+const maxPods = 2000
+
+// Bounds of what an API server may send.
+const (
+	pageItems = 100
+	maxPages  = maxPods/pageItems + 1
+	maxEvent  = 4 << 20 // etcd holds no object above 1.5 MiB
+
+	maxEventsPerSecond = 500
+)
+
+// How long a watch goes on before the server ends it, in seconds, and how much longer it may stay
+// silent.
+const (
+	watchSeconds, watchSpread = 290, 300
+	watchGrace                = 30 * time.Second
+)
+
+// Pauses between the end of a watch and the next list.
+const (
+	firstPause   = 200 * time.Millisecond
+	maxPause     = 10 * time.Second
+	steadyBeyond = 5 * time.Second // a watch that has lasted so long was none of a server that fails
+)
+
+// collection is what is listed and watched, and where it is kept.
+type collection interface {
+	// request returns the path of the list and its selectors.
+	request() (path string, query url.Values, err error)
+	// replace takes over a whole list.
+	replace(items []json.RawMessage) error
+	// apply takes over one event: ADDED, MODIFIED or DELETED.
+	apply(event string, object json.RawMessage) error
+}
+
+// follower follows one collection.
+type follower struct {
+	name    fmt.Stringer // of what is followed, for the log
+	account *account
+	log     *zap.Logger
+	again   chan struct{} // something else is to be listed
+
+	mu      sync.Mutex
+	contact time.Time          // when the API server sent something of use, or when this began
+	trouble string             // why it is not followed now; empty: it is
+	failed  uint64             // sessions that have failed
+	end     context.CancelFunc // of the session; nil: none has begun
+}
+
+func newFollower(name fmt.Stringer, a *account, log *zap.Logger) *follower {
+	return &follower{name: name, account: a, log: log, again: make(chan struct{}, 1), contact: time.Now()}
+}
+
+// run lists and watches until ctx ends.
+func (f *follower) run(ctx context.Context, c collection) {
+	for pause := firstPause; ctx.Err() == nil; {
+		session, end := context.WithCancel(ctx)
+		f.mu.Lock()
+		f.end = end
+		f.mu.Unlock()
+		began := time.Now()
+		f.ended(f.session(session, c))
+		end()
+		if time.Since(began) > steadyBeyond {
+			pause = firstPause
+		}
+		wait := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-ctx.Done():
+		case <-f.again:
+		case <-wait.C:
+			pause = min(2*pause, maxPause)
+		}
+		wait.Stop()
+	}
+}
+
+// restart ends the session and has another one begin at once.
+func (f *follower) restart() {
+	f.mu.Lock()
+	if f.end != nil {
+		f.end()
+	}
+	f.mu.Unlock()
+	select {
+	case f.again <- struct{}{}:
+	default:
+	}
+}
+
+// heard notes that the API server has sent something of use.
+func (f *follower) heard() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.contact, f.trouble = time.Now(), ""
+}
+
+// ended notes why a session has ended. It is logged when it is another reason than the last.
+func (f *follower) ended(err error) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	f.mu.Lock()
+	before := f.trouble
+	f.trouble = err.Error()
+	f.failed++
+	f.mu.Unlock()
+	if before != err.Error() {
+		f.log.Warn("Kubernetes is not followed: the pods that are known, if any, stay in use",
+			zap.Stringer("source", f.name), zap.Error(err))
+	}
+}
+
+// state returns why the collection is not followed, since when, and how many sessions have failed.
+func (f *follower) state() (trouble string, since time.Time, failed uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.trouble, f.contact, f.failed
+}
+
+// session is one list and the watch that begins there. It returns why that has ended: nil, if the
+// server has ended it in order.
+func (f *follower) session(ctx context.Context, c collection) error {
+	api, err := f.account.open()
+	if err != nil {
+		return err
+	}
+	defer api.close()
+	version, err := f.list(ctx, api, c)
+	if err != nil {
+		return err
+	}
+	return f.watch(ctx, api, c, version)
+}
+
+// list reads all pages and hands them over as one. It returns the version that they are of.
+func (f *follower) list(ctx context.Context, api *client, c collection) (version string, err error) {
+	path, query, err := c.request()
+	if err != nil {
+		return "", err
+	}
+	query.Set("limit", strconv.Itoa(pageItems))
+	var items []json.RawMessage
+	for page := 0; ; page++ {
+		if page == maxPages {
+			return "", errTooMany
+		}
+		var l struct {
+			Metadata struct{ ResourceVersion, Continue string }
+			Items    []json.RawMessage
+		}
+		if err := getJSON(ctx, api, path+"?"+query.Encode(), &l); err != nil {
+			return "", err
+		}
+		items = append(items, l.Items...)
+		if l.Metadata.Continue == "" {
+			if l.Metadata.ResourceVersion == "" {
+				return "", errors.New("the API server's list has no version")
+			}
+			if err := c.replace(items); err != nil {
+				return "", err
+			}
+			f.heard()
+			return l.Metadata.ResourceVersion, nil
+		}
+		query.Set("continue", l.Metadata.Continue)
+	}
+}
+
+func getJSON(ctx context.Context, api *client, path string, into any) error {
+	b, err := api.get(ctx, path, time.Now().Add(pageTimeout))
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	text, err := io.ReadAll(b)
+	if err == nil && json.Unmarshal(text, into) != nil {
+		err = errNotAPI
+	}
+	return err
+}
+
+var (
+	errNotAPI  = errors.New("what answers is no API server of Kubernetes")
+	errTooMany = fmt.Errorf("more than %d pods: narrow the selector", maxPods)
+)
+
+// watch takes events until the watch ends.
+func (f *follower) watch(ctx context.Context, api *client, c collection, version string) error {
+	path, query, err := c.request()
+	if err != nil {
+		return err
+	}
+	seconds := watchSeconds + rand.IntN(watchSpread)
+	query.Set("watch", "1")
+	query.Set("allowWatchBookmarks", "true")
+	query.Set("resourceVersion", version)
+	query.Set("timeoutSeconds", strconv.Itoa(seconds))
+	b, err := api.get(ctx, path+"?"+query.Encode(), time.Now().Add(time.Duration(seconds)*time.Second+watchGrace))
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	events, began, taken := json.NewDecoder(b), time.Now(), 0
+	for {
+		var e struct {
+			Type   string
+			Object json.RawMessage
+		}
+		b.left = maxEvent
+		if err := events.Decode(&e); errors.Is(err, io.EOF) {
+			return nil
+		} else if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && syntax != nil {
+			return errNotAPI
+		} else if err != nil {
+			return err
+		}
+		if err := take(c, e.Type, e.Object); err != nil {
+			return err
+		}
+		f.heard()
+		if taken++; taken == maxEventsPerSecond {
+			sleep(ctx, time.Second-time.Since(began))
+			began, taken = time.Now(), 0
+		}
+	}
+}
+
+// take hands one event over.
+func take(c collection, event string, object json.RawMessage) error {
+	switch event {
+	case "ADDED", "MODIFIED", "DELETED":
+		return c.apply(event, object)
+	case "BOOKMARK":
+		return nil
+	case "ERROR":
+		var status struct{ Code int }
+		if json.Unmarshal(object, &status) != nil || status.Code == 0 {
+			return errNotAPI
+		}
+		return errStatus(status.Code)
+	}
+	return errNotAPI
+}
+
+// sleep waits, but not beyond the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(max(0, d))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,129 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Labels and annotations of pods that count.
+const (
+	labelRole             = "llm-d.ai/role"
+	labelEngine           = "llm-d.ai/engine-type"
+	annotationPorts       = "llm-d.ai/active-ports"
+	annotationPortsBefore = "inference.networking.k8s.io/active-ports"
+	annotationWeight      = "penstock/weight"
+	annotationConcurrency = "penstock/concurrency"
+)
+
+// noDecode are the roles of pods that answer no call by themselves.
+var noDecode = []string{"prefill", "encode", "encode-prefill"}
+
+// Endpoint is one port of one pod.
+type Endpoint struct {
+	Key         string // never that of another pod's, also if that has its name or its address
+	Pod         string // its name, and the port where there are several
+	Address     string // with the port
+	Ready       bool
+	Engine      string  // which engine a label says it is; empty: none
+	Weight      float64 // 0: not given
+	Concurrency int     // 0: not given
+}
+
+// pod is what counts of a pod's object.
+type pod struct {
+	Metadata podMetadata
+	Status   struct {
+		Phase, PodIP string
+		Conditions   []struct{ Type, Status string }
+	}
+}
+
+type podMetadata struct {
+	Name, UID           string
+	DeletionTimestamp   string
+	Labels, Annotations map[string]string
+}
+
+// known is what is kept of a pod.
+type known struct {
+	endpoints []Endpoint
+	problem   string // of its annotations
+}
+
+// readPod reads a pod's object.
+func readPod(object json.RawMessage) (*pod, error) {
+	p := new(pod)
+	if json.Unmarshal(object, p) != nil || p.Metadata.UID == "" {
+		return nil, errNotAPI
+	}
+	return p, nil
+}
+
+// endpoints returns where calls may go, by the ports that its upstream names.
+func (p *pod) endpoints(ports []int) known {
+	m, s := &p.Metadata, &p.Status
+	ip, err := netip.ParseAddr(s.PodIP)
+	if err != nil || ip.IsUnspecified() || ip.IsMulticast() || m.DeletionTimestamp != "" ||
+		s.Phase == "Succeeded" || s.Phase == "Failed" || slices.Contains(noDecode, m.Labels[labelRole]) {
+		return known{}
+	}
+	var k known
+	e := Endpoint{Engine: m.Labels[labelEngine], Ready: p.ready()}
+	if text, given := m.Annotations[annotationWeight]; given {
+		weight, err := strconv.ParseFloat(text, 64)
+		if err == nil && weight > 0 && weight <= 1000 {
+			e.Weight = weight
+		} else {
+			k.problem = annotationWeight + " is no number above 0, up to 1000"
+		}
+	}
+	if text, given := m.Annotations[annotationConcurrency]; given {
+		n, err := strconv.Atoi(text)
+		if err == nil && n >= 1 && n <= 1e6 {
+			e.Concurrency = n
+		} else {
+			k.problem = annotationConcurrency + " is no whole number above 0, up to 1000000"
+		}
+	}
+	active, all := m.activePorts()
+	for _, port := range ports {
+		if !all && !slices.Contains(active, port) {
+			continue
+		}
+		e.Key, e.Pod = m.UID+":"+strconv.Itoa(port), m.Name
+		if len(ports) > 1 {
+			e.Pod += ":" + strconv.Itoa(port)
+		}
+		e.Address = net.JoinHostPort(ip.String(), strconv.Itoa(port))
+		k.endpoints = append(k.endpoints, e)
+	}
+	return k
+}
+
+// ready reports whether the pod's condition says so.
+func (p *pod) ready() bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == "Ready" {
+			return c.Status == "True"
+		}
+	}
+	return false
+}
+
+// activePorts returns those of the annotation. all says that there is none.
+func (m *podMetadata) activePorts() (ports []int, all bool) {
+	text, given := m.Annotations[annotationPorts]
+	if !given {
+		text, given = m.Annotations[annotationPortsBefore]
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		if port, err := strconv.Atoi(strings.TrimSpace(word)); err == nil {
+			ports = append(ports, port)
+		}
+	}
+	return ports, !given
+}

@@ -1,0 +1,100 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"penstock/config/testkit/kubeapi"
+)
+
+func TestPodEndpoints(t *testing.T) {
+	running := kubeapi.Pod("vllm-0", "uid-0", "10.0.0.1")
+	status := func(phase, ip string) kubeapi.Object {
+		p := kubeapi.Pod("vllm-0", "uid-0", ip)
+		p["status"].(kubeapi.Object)["phase"] = phase
+		return p
+	}
+	pod := func(marks ...string) kubeapi.Object { return kubeapi.Pod("vllm-0", "uid-0", "10.0.0.1", marks...) }
+	at := func(port string) Endpoint {
+		return Endpoint{Key: "uid-0:" + port, Pod: "vllm-0:" + port, Address: "10.0.0.1:" + port, Ready: true}
+	}
+	one := Endpoint{Key: "uid-0:8000", Pod: "vllm-0", Address: "10.0.0.1:8000", Ready: true}
+	but := func(change func(*Endpoint)) []Endpoint {
+		e := one
+		change(&e)
+		return []Endpoint{e}
+	}
+	for _, c := range []struct {
+		name    string
+		pod     kubeapi.Object
+		ports   []int
+		want    []Endpoint
+		problem bool
+	}{
+		{"one port", running, []int{8000}, []Endpoint{one}, false},
+		{"several ports", running, []int{8000, 8001}, []Endpoint{at("8000"), at("8001")}, false},
+		{"not ready: still an endpoint, for probes judge", kubeapi.Unready(running), []int{8000}, but(func(e *Endpoint) { e.Ready = false }), false},
+		{"being deleted", kubeapi.Deleting(running), []int{8000}, nil, false},
+		{"IPv6", status("Running", "fd00::1"), []int{8000}, but(func(e *Endpoint) { e.Address = "[fd00::1]:8000" }), false},
+		{"no address yet", status("Pending", ""), []int{8000}, nil, false},
+		{"no address", status("Running", "10.0.0.1:80"), []int{8000}, nil, false},
+		{"everywhere is no address", status("Running", "0.0.0.0"), []int{8000}, nil, false},
+		{"ended", status("Succeeded", "10.0.0.1"), []int{8000}, nil, false},
+		{"failed", status("Failed", "10.0.0.1"), []int{8000}, nil, false},
+		{"prefill", pod("llm-d.ai/role=prefill"), []int{8000}, nil, false},
+		{"encode", pod("llm-d.ai/role=encode"), []int{8000}, nil, false},
+		{"decode", pod("llm-d.ai/role=decode"), []int{8000}, []Endpoint{one}, false},
+		{"prefill and decode", pod("llm-d.ai/role=prefill-decode"), []int{8000}, []Endpoint{one}, false},
+		{"engine", pod("llm-d.ai/engine-type=sglang"), []int{8000}, but(func(e *Endpoint) { e.Engine = "sglang" }), false},
+		{"active ports", pod("llm-d.ai/active-ports=8001, 9000"), []int{8000, 8001}, []Endpoint{at("8001")}, false},
+		{"active ports, by the older name", pod("inference.networking.k8s.io/active-ports=8000"), []int{8000, 8001}, []Endpoint{at("8000")}, false},
+		{"no port is active", pod("llm-d.ai/active-ports="), []int{8000}, nil, false},
+		{"weight", pod("penstock/weight=2.5"), []int{8000}, but(func(e *Endpoint) { e.Weight = 2.5 }), false},
+		{"concurrency", pod("penstock/concurrency=48"), []int{8000}, but(func(e *Endpoint) { e.Concurrency = 48 }), false},
+		{"weight 0", pod("penstock/weight=0"), []int{8000}, []Endpoint{one}, true},
+		{"weight that is no number", pod("penstock/weight=NaN"), []int{8000}, []Endpoint{one}, true},
+		{"concurrency that is none", pod("penstock/concurrency=many"), []int{8000}, []Endpoint{one}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text, err := json.Marshal(c.pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := readPod(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := p.endpoints(c.ports)
+			if !slices.Equal(got.endpoints, c.want) || (got.problem != "") != c.problem {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// FuzzRead: whatever an API server sends for a pod or a pool is read or refused.
+func FuzzRead(f *testing.F) {
+	for _, o := range []any{kubeapi.Pod("a", "b", "::1", "penstock/weight=1"), kubeapi.Pool("p", "app", "vllm", 8000), []int{1}, nil} {
+		text, err := json.Marshal(o)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if p, err := readPod(text); err == nil {
+			for _, e := range p.endpoints([]int{8000, 8001}).endpoints {
+				if e.Address == "" || e.Key == "" || e.Weight < 0 || e.Concurrency < 0 {
+					t.Errorf("%+v", e)
+				}
+			}
+		}
+		var p pool
+		if json.Unmarshal(text, &p) == nil {
+			if w, err := p.wanted(); err == nil && (w.selector == "" || len(w.ports) == 0) {
+				t.Errorf("%+v", w)
+			}
+		}
+	})
+}

@@ -1,0 +1,44 @@
+package kubernetes
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxPorts is how many ports a pool may name, as its schema has it.
+const maxPorts = 8
+
+// wanted is which pods an upstream asks for.
+type wanted struct {
+	selector string
+	ports    []int
+}
+
+// pool is what counts of an InferencePool's object.
+type pool struct {
+	Metadata struct{ Name, DeletionTimestamp string }
+	Spec     struct {
+		Selector    struct{ MatchLabels map[string]string }
+		TargetPorts []struct{ Number int }
+	}
+}
+
+// wanted returns the pods of the pool.
+func (p *pool) wanted() (*wanted, error) {
+	var out wanted
+	for _, name := range slices.Sorted(maps.Keys(p.Spec.Selector.MatchLabels)) {
+		out.selector += "," + name + "=" + p.Spec.Selector.MatchLabels[name]
+	}
+	out.selector = strings.TrimPrefix(out.selector, ",")
+	for _, port := range p.Spec.TargetPorts {
+		if port.Number >= 1 && port.Number <= 65535 && !slices.Contains(out.ports, port.Number) {
+			out.ports = append(out.ports, port.Number)
+		}
+	}
+	if out.selector == "" || len(out.ports) == 0 || len(out.ports) > maxPorts {
+		return nil, errors.New("the InferencePool has no selector or no ports")
+	}
+	return &out, nil
+}

@@ -1,0 +1,209 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/upstreams/http1"
+)
+
+// Options are what a Watcher needs from its surroundings.
+type Options struct {
+	Log   *zap.Logger
+	Guard http1.Guard
+}
+
+// Watcher follows the pods of one upstream. It is safe for concurrent use.
+type Watcher struct {
+	log       *zap.Logger
+	spec      config.Kubernetes
+	account   *account
+	namespace string
+	podFeed   *follower
+	poolFeed  *follower
+
+	mu      sync.Mutex
+	wanted  *wanted          // nil: the pool is not known yet
+	pods    map[string]known // by UID
+	listed  time.Time        // when the last whole list of pods was read; zero: never
+	changed func()           // set by Run
+}
+
+// Status is how well the pods are known.
+type Status struct {
+	Listed  time.Time // when the last whole list was read; zero: never
+	Trouble string    // why nothing is followed now; empty: it is
+	Failing time.Time // since when, if there is trouble: the API server's last word of use
+	Failed  uint64    // sessions that have failed
+}
+
+// New makes a Watcher of the pods that a file asks for; port is where their engines listen, unless
+// the file or a pool says so. Nothing is asked yet.
+func New(spec *config.Kubernetes, port int, o Options) *Watcher {
+	w := &Watcher{
+		log: o.Log, spec: *spec, pods: map[string]known{}, changed: func() {},
+		account: &account{spec.Server, cmp.Or(spec.Account, mountedAccount), o.Guard},
+	}
+	w.podFeed, w.poolFeed = newFollower(w, w.account, o.Log), newFollower(w, w.account, o.Log)
+	w.namespace = spec.Namespace
+	if w.namespace == "" {
+		own, err := w.account.read("namespace")
+		if w.namespace = own; err != nil || !config.IsObjectName(own) {
+			w.namespace = "default"
+		}
+	}
+	if spec.Pool == "" {
+		w.wanted = &wanted{selector: spec.Selector, ports: spec.Ports}
+		if len(spec.Ports) == 0 {
+			w.wanted.ports = []int{port}
+		}
+	}
+	return w
+}
+
+// String names what is followed.
+func (w *Watcher) String() string {
+	if w.spec.Pool != "" {
+		return "InferencePool " + w.namespace + "/" + w.spec.Pool
+	}
+	ports := strings.Trim(strings.ReplaceAll(fmt.Sprint(w.ports()), " ", ","), "[]")
+	return "pods " + w.namespace + "/" + w.spec.Selector + ":" + ports
+}
+
+// PodName returns the name of an endpoint's pod, with its namespace.
+func (w *Watcher) PodName(pod string) string { return "pod " + w.namespace + "/" + pod }
+
+// Sync lists once.
+func (w *Watcher) Sync(ctx context.Context) error {
+	api, err := w.account.open()
+	if err == nil {
+		defer api.close()
+		if w.spec.Pool != "" {
+			_, err = w.poolFeed.list(ctx, api, pools{w})
+		}
+		if err == nil {
+			_, err = w.podFeed.list(ctx, api, pods{w})
+		}
+	}
+	w.podFeed.ended(err)
+	return err
+}
+
+// Run follows the pods until ctx ends, and calls changed after every change of the endpoints.
+func (w *Watcher) Run(ctx context.Context, changed func()) {
+	w.mu.Lock()
+	w.changed = changed
+	w.mu.Unlock()
+	w.podFeed.run(ctx, pods{w})
+}
+
+// Pooled reports whether there is a pool to follow.
+func (w *Watcher) Pooled() bool { return w.spec.Pool != "" }
+
+// RunPool follows the pool until ctx ends, beside Run.
+func (w *Watcher) RunPool(ctx context.Context) { w.poolFeed.run(ctx, pools{w}) }
+
+// Endpoints returns the endpoints of the last good list and the events since, ordered by pod and
+// port. listed is false before there was one.
+func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range w.pods {
+		out = append(out, k.endpoints...)
+	}
+	slices.SortFunc(out, func(a, b Endpoint) int {
+		return cmp.Or(strings.Compare(a.Pod, b.Pod), strings.Compare(a.Key, b.Key))
+	})
+	return out, !w.listed.IsZero()
+}
+
+// Status returns how well the pods are known.
+func (w *Watcher) Status() Status {
+	trouble, since, failed := w.podFeed.state()
+	pools, poolsSince, poolsFailed := w.poolFeed.state()
+	if trouble == "" {
+		trouble, since = pools, poolsSince
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Status{Listed: w.listed, Trouble: trouble, Failing: since, Failed: failed + poolsFailed}
+}
+
+// ports returns where the pods' engines listen.
+func (w *Watcher) ports() []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wanted == nil {
+		return nil
+	}
+	return w.wanted.ports
+}
+
+// wants reports whether it is known which pods are asked for.
+func (w *Watcher) wants() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wanted != nil
+}
+
+// want asks for the pods of a pool, and has them listed again if they are others.
+func (w *Watcher) want(next *wanted) {
+	w.mu.Lock()
+	same := w.wanted != nil && w.wanted.selector == next.selector && slices.Equal(w.wanted.ports, next.ports)
+	w.wanted = next
+	w.mu.Unlock()
+	if !same {
+		w.podFeed.restart()
+	}
+}
+
+// derive returns the endpoints of a pod, and logs once what is wrong with its annotations.
+func (w *Watcher) derive(p *pod, ports []int) known {
+	next := p.endpoints(ports)
+	w.mu.Lock()
+	before := w.pods[p.Metadata.UID].problem
+	w.mu.Unlock()
+	if next.problem != "" && next.problem != before {
+		w.log.Warn("pod's annotation is not used", zap.String("pod", p.Metadata.Name),
+			zap.String("problem", next.problem))
+	}
+	return next
+}
+
+// replacePods takes over a whole list.
+func (w *Watcher) replacePods(next map[string]known) {
+	w.mu.Lock()
+	same := !w.listed.IsZero() && maps.EqualFunc(w.pods, next, known.same)
+	w.pods, w.listed = next, time.Now()
+	changed := w.changed
+	w.mu.Unlock()
+	if !same {
+		changed()
+	}
+}
+
+// setPod takes over one pod, or that it is gone. It returns how many there are.
+func (w *Watcher) setPod(uid string, next known, gone bool) (count int) {
+	w.mu.Lock()
+	same := w.pods[uid].same(next)
+	if w.pods[uid] = next; gone {
+		delete(w.pods, uid)
+	}
+	changed, count := w.changed, len(w.pods)
+	w.mu.Unlock()
+	if !same {
+		changed()
+	}
+	return count
+}
+
+func (k known) same(other known) bool { return slices.Equal(k.endpoints, other.endpoints) }
