@@ -96,8 +96,10 @@ func TestWedge(t *testing.T) {
 	sim := []string{"--token-rate=40", "--slots=64"}
 	f, err := StartFleet(context.Background(), fleetSpec{
 		Engines: []engineSpec{
-			{Name: "a", Sim: sim, Models: []string{"sim"}}, {Name: "b", Sim: sim, Models: []string{"sim"}},
-			{Name: "c", Sim: sim, Models: []string{"slow"}}, {Name: "d", Sim: sim, Models: []string{"slow"}},
+			{Name: "a", Sim: sim, Models: []string{"sim"}},
+			{Name: "b", Sim: sim, Models: []string{"sim"}},
+			{Name: "c", Sim: sim, Models: []string{"slow"}},
+			{Name: "d", Sim: sim, Models: []string{"slow"}},
 		},
 		Models: []modelSpec{{ID: "sim", Policy: "round_robin", Retry: "{ resume: 1 }"}, {ID: "slow", Policy: "round_robin"}},
 	})

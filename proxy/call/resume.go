@@ -56,7 +56,7 @@ func (r resumer) allows(now time.Time) bool {
 
 // resume asks another engine to go on. Its results are those of dispatcher.ask.
 func (r resumer) resume(f *failure.Failure) (after *failure.Failure, asked bool) {
-	c, d, now := r.call, dispatcher{r.call}, time.Now()
+	c, d, now := r.call, dispatcher(r), time.Now()
 	if !f.EngineLost() || !r.allows(now) {
 		return f, false
 	}
