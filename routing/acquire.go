@@ -9,7 +9,7 @@ import (
 // Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
 // must release it exactly once. The error is ErrNoUpstream, ErrStarting or a *FullError.
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
-	return r.acquire(q, (*upstreams.ServedModel).TryLease)
+	return acquire(r, q, (*upstreams.ServedModel).TryLease)
 }
 
 // take is ServedModel.TryLease. A test has something happen between a pick and the lease on it.
@@ -17,7 +17,7 @@ type take func(*upstreams.ServedModel, string, upstreams.Pool, int, time.Time) (
 
 // acquire is Acquire. A call that loses the race for what it has picked looks again, and is told
 // what it meets then: a slot that is gone is a full pool, a trial that is gone is no upstream.
-func (r *Route) acquire(q *Query, take take) (*upstreams.Lease, *Target, error) {
+func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
 		start = int(r.rotor.Add(1) % uint32(n))

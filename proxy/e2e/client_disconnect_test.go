@@ -76,7 +76,7 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 				holder.Next()
 				c := p.Dial()
 				_ = c.Send(p.Request(chatPath, body))
-				rig.WaitFor(t, rig.Patience, "the call is in the queue", func() bool { return p.CallsIn("queued") == 1 })
+				rig.WaitFor(t, rig.Patience, "the call is in the queue", func() bool { return p.Status().CallsIn("queued") == 1 })
 				how.do(c)
 				rig.WaitFor(t, freedWithin, "the queue is left", func() bool { return p.Metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
 				holder.Leave()

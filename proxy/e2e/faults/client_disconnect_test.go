@@ -139,7 +139,7 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 				holder.Next()
 				c := e.Dial()
 				_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, "")))
-				rig.WaitFor(e.T, rig.Patience, "the call is in the queue", func() bool { return e.CallsIn("queued") == 1 })
+				rig.WaitFor(e.T, rig.Patience, "the call is in the queue", func() bool { return e.Status().CallsIn("queued") == 1 })
 				bye.say(c)
 				rig.WaitFor(e.T, freeTime, "the queue is left", func() bool { return e.Metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
 				holder.Leave()

@@ -58,9 +58,9 @@ func (e *Edge) busy() string {
 	return ""
 }
 
-// CheckBooks checks the numbers of an edge at rest: no panic was recovered and no lease released
+// checkBooks checks the numbers of an edge at rest: no panic was recovered and no lease released
 // twice, nothing secret is in the metrics, and as many calls are counted as are told of in the log.
-func (e *Edge) CheckBooks() {
+func checkBooks(e *Edge) {
 	e.T.Helper()
 	text := e.MetricsText()
 	WantNoLeak(e.T, "the metrics", text, e.Key)
@@ -145,8 +145,9 @@ func (e *Edge) Calls() []CallLine {
 func (e *Edge) Told() []CallLine {
 	e.T.Helper()
 	e.Rest()
-	WaitFor(e.T, Patience, "there is an access line", func() bool { return len(e.Calls()) > 0 }) // without one the books take the log for off
-	e.CheckBooks()
+	// Without any line the books take the log for off.
+	WaitFor(e.T, Patience, "there is an access line", func() bool { return len(e.Calls()) > 0 })
+	checkBooks(e)
 	return e.Calls()
 }
 

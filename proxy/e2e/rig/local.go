@@ -131,7 +131,7 @@ func (p *Local) End() {
 	p.Client.CloseIdleConnections()
 	if !p.Setup.Untidy {
 		p.Rest()
-		p.CheckBooks()
+		checkBooks(p.Edge)
 		p.Client.CloseIdleConnections()
 	}
 	p.stop()

@@ -113,7 +113,7 @@ func (p *Program) End() {
 	if !p.Ended() { // the test may have ended it itself
 		if !p.Setup.Untidy {
 			p.Rest()
-			p.CheckBooks()
+			checkBooks(p.Edge)
 		}
 		p.Client.CloseIdleConnections() // one that is kept has a second to say whether it goes on
 		p.Signal(syscall.SIGTERM)

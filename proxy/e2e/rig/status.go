@@ -88,10 +88,9 @@ func (e *Edge) Status() *State {
 	return s
 }
 
-// CallsIn counts the calls of the state page that are in a state: body, queued, waiting ...
-func (e *Edge) CallsIn(state string) (n int) {
-	e.T.Helper()
-	for _, c := range e.Status().Calls {
+// CallsIn counts the calls that are in a state: body, queued, waiting ...
+func (s *State) CallsIn(state string) (n int) {
+	for _, c := range s.Calls {
 		if c.State == state {
 			n++
 		}

@@ -21,8 +21,8 @@ const AtOnce = 5 * time.Second
 
 // WaitFor polls until cond holds, and fails the test when it does not within limit. It returns how
 // long it took. The limit Patience is for a busy machine: what came late although the machine was
-// not busy has failed, too. A shorter limit is what the product may take, and a machine that is busy
-// meanwhile adds to it, up to Patience.
+// not busy has failed, too. A shorter limit is what the product may take, and a machine that is
+// busy meanwhile adds to it, up to Patience.
 func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
 	t.Helper()
 	begun := StartWatch()
