@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -62,8 +63,12 @@ func TestAgentWebSocket(t *testing.T) {
 	}
 }
 
-// TestAgentEndsBySignal: whatever the command waits for.
+// TestAgentEndsBySignal: whatever the command waits for. A shell has what it runs in the background
+// ignore an interrupt, and a program inherits that; it does not inherit that somebody listens.
 func TestAgentEndsBySignal(t *testing.T) {
+	listens := make(chan os.Signal, 1)
+	signal.Notify(listens, syscall.SIGINT)
+	defer signal.Stop(listens)
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		asked := make(chan bool, 1)
 		silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
