@@ -51,6 +51,8 @@ var words = map[string][]string{
 	"upstreams.prefill": {PrefillProven},
 	"fleet.lost":        {LostDivide, LostOpen, LostClosed},
 
+	"upstreams.concurrency.fleet": {FleetExact},
+
 	"upstreams.wake.method": {"GET", "POST", "PUT"},
 
 	"models.kind": {

@@ -88,6 +88,9 @@ func (c processChecks) fleet() {
 	}
 	for i := range c.file.Upstreams {
 		p, at := c.file.Upstreams[i].Concurrency, element("upstreams", i)
+		if p.Exact() {
+			continue
+		}
 		c.indivisible(at, edges, member{"concurrency", p.Shared})
 		c.indivisible(at+".concurrency", edges, member{"text", p.Text}, member{"vision", p.Vision},
 			member{"audio", p.Audio})

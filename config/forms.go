@@ -31,14 +31,19 @@ func (h *KeyHash) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	h.Hash = strings.ToLower(h.Hash)
 }
 
-// BindNode accepts one number, or a mapping of pools.
+// BindNode accepts one number, or a mapping: of that number and how a fleet holds it, or of pools.
 func (c *Concurrency) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	var read Concurrency
 	switch {
 	case n.IsMapping():
 		b.Fields(n, &read)
-		if read.Text <= 0 && read.Vision <= 0 && read.Audio <= 0 && !b.BrokenBelow(n) {
+		pools := read.Text > 0 || read.Vision > 0 || read.Audio > 0
+		switch {
+		case b.BrokenBelow(n):
+		case read.Shared < 0 || !pools && read.Shared == 0:
 			b.Fail(n, "no pool has a place: give text, vision or audio a number above 0")
+		case pools && read.Shared > 0:
+			b.Fail(n, "shared is one number for all pools: give it, or text, vision and audio numbers of their own")
 		}
 	case n.IsList():
 		b.Fail(n, "want one number, or text, vision and audio with a number each, not a list")

@@ -282,14 +282,22 @@ type Wake struct {
 	After  Duration `yaml:"after"`  // how long the engine must have been away
 }
 
-// Concurrency is written as one number (one shared pool) or as a map of separate pools; zero value:
-// what the engine reports.
+// Concurrency is written as one number (one shared pool), as {shared, fleet}, or as a map of
+// separate pools; zero value: what the engine reports.
 type Concurrency struct {
-	Shared int `yaml:"-"` // one number: every pool draws from it; 0 when separate or unset
+	Shared int `yaml:"shared"` // one number: every pool draws from it; 0 when separate or unset
 	Text   int `yaml:"text"`
 	Vision int `yaml:"vision"`
 	Audio  int `yaml:"audio"`
+	// Fleet is exact where the edges of a fleet hold the one shared number together, by its store
+	Fleet string `yaml:"fleet"`
 }
+
+// Exact reports whether the edges of a fleet hold the number together to the last one.
+func (c Concurrency) Exact() bool { return c.Fleet == FleetExact && c.Shared > 0 }
+
+// FleetExact is the value of Concurrency.Fleet.
+const FleetExact = "exact"
 
 // Set reports whether the file gives a concurrency at all.
 func (c Concurrency) Set() bool { return c != Concurrency{} }

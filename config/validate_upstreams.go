@@ -94,6 +94,7 @@ func (c upstreamChecks) all() {
 		c.url(at+".url", u, urls)
 		c.engine(at+".engine", u.Engine)
 		c.pools(at+".concurrency", u.Concurrency)
+		c.exact(at+".concurrency", u.Concurrency)
 		c.probe(at+".probe", u.Probe)
 		c.upstreamTLS(at+".tls", u)
 		c.wake(at+".wake", u.Wake)
@@ -182,6 +183,19 @@ func (c upstreamChecks) pools(path string, p Concurrency) {
 	c.check.number(path+".text", p.Text, 0, most)
 	c.check.number(path+".vision", p.Vision, 0, most)
 	c.check.number(path+".audio", p.Audio, 0, most)
+}
+
+// exact checks slots that a fleet holds exactly: its store counts them.
+func (c upstreamChecks) exact(path string, p Concurrency) {
+	switch {
+	case p.Fleet == "":
+	case p.Fleet != FleetExact:
+		c.check.oneOf(path+".fleet", "upstreams.concurrency.fleet", "a choice", p.Fleet)
+	case p.Shared == 0:
+		c.check.fail(path+".fleet", "exact slots are one number: give shared, in place of text, vision and audio")
+	case !c.file.Fleet.Shared():
+		c.check.fail(path+".fleet", "only a store can count the slots of all edges: give fleet.store a url")
+	}
 }
 
 func (c upstreamChecks) probe(path string, p Probe) {

@@ -22,6 +22,7 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 	if n := len(r.targets); n > 1 {
 		start = int(r.rotor.Add(1) % uint32(n))
 	}
+	q.full = q.full[:0]
 	for lost := 0; ; lost++ {
 		best, eligible := r.pick(q, start)
 		switch {
@@ -37,6 +38,9 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 				r.directory.learn(q.Prefix, best.member)
 			}
 			return lease, best, nil
+		}
+		if best.Upstream.Limits().Exact {
+			q.full = append(q.full, best.Upstream.ID())
 		}
 	}
 }

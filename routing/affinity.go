@@ -141,7 +141,7 @@ func (c *choice) next(key uint64, mean float64) (best *Target, eligible bool) {
 	w := c.turn(c.start)
 	for t := w.next(); t != nil; t = w.next() {
 		switch load := loadOf(&w.load); {
-		case w.load.Active >= w.load.Limit:
+		case w.load.Taken >= w.load.Limit:
 		case queues(&w.load) || overloaded(load, mean, w.load.Limit):
 			m.show(w.at, 1+load)
 		default:

@@ -93,7 +93,7 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 		if t := &r.targets[i]; t.Upstream == u && q.allows(t, state) {
 			var l upstreams.Load
 			t.readLoad(&l, q)
-			room.Slots = max(room.Slots, l.Limit-l.Active) // it may not be the turn of each name
+			room.Slots = max(room.Slots, l.Limit-l.Taken) // it may not be the turn of each name
 		}
 	}
 	if u.Breaker.Position(q.Now) == upstreams.BreakerHalfOpen {

@@ -34,7 +34,8 @@ func policyOf(name string) policy {
 const tokensPerSlot = 4096
 
 // loadOf is the share of the upstream's weighted limit that would be in use with one more call on
-// it: own leases, others' usual work by its reports, recent failures, and the tokens in flight.
+// it: leases of this edge and of its fleet, others' usual work by its reports, recent failures, and
+// the tokens in flight.
 func loadOf(l *upstreams.Load) float64 {
 	return (float64(l.Active+1) + l.Usual + l.Penalty + float64(l.Tokens)*(1.0/tokensPerSlot)) * l.Share
 }
@@ -125,7 +126,7 @@ func (c *choice) leastLoaded() (best *Target, eligible bool) {
 	var m lowest
 	w := c.turn(c.start)
 	for t := w.next(); t != nil; t = w.next() {
-		if w.load.Active < w.load.Limit {
+		if w.load.Taken < w.load.Limit {
 			m.show(w.at, loadOf(&w.load))
 		}
 	}
@@ -142,7 +143,7 @@ func (c *choice) nextInTurn() (best *Target, eligible bool) {
 		if m.n > 0 && turns > m.score {
 			break // no target from here on can have a lower one
 		}
-		if w.load.Active < w.load.Limit {
+		if w.load.Taken < w.load.Limit {
 			m.show(w.at, turns+w.load.Penalty*float64(w.load.Limit))
 		}
 	}
@@ -167,7 +168,7 @@ func (c *choice) betterOfTwo() *Target {
 		}
 		t.readLoad(&l, q)
 		switch {
-		case l.Active >= l.Limit:
+		case l.Taken >= l.Limit:
 		case first == nil:
 			first, load = t, loadOf(&l)
 		case loadOf(&l) < load:

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,8 @@ type Query struct {
 	Now     time.Time
 	Rand    uint64 // source of chance for ties
 
-	at upstreams.Moment // Now, once a pick has begun
+	at   upstreams.Moment // Now, once a pick has begun
+	full []upstreams.ID   // upstreams whose slots other edges of the fleet have turned out to hold
 }
 
 func (q *Query) excludes(t *Target) bool {
@@ -49,6 +51,9 @@ func (q *Query) allows(t *Target, s upstreams.State) bool {
 func (t *Target) readLoad(l *upstreams.Load, q *Query) {
 	t.Upstream.ReadLoad(l, q.Pool, q.at)
 	t.model.Weigh(l, q.Now)
+	if len(q.full) > 0 && slices.Contains(q.full, t.Upstream.ID()) {
+		l.Active, l.Taken = max(l.Active, l.Limit), max(l.Taken, l.Limit)
+	}
 }
 
 // states are those in which targets take calls: of each one only if no target is in one before it.

@@ -35,7 +35,7 @@ func (u *Upstream) ModelBack() { u.Models.setList(nil, time.Now().Add(time.Hour)
 
 // Tell books what an engine says of its work, as a probe would.
 func (u *Upstream) Tell(running, waiting int, now time.Time) {
-	u.book(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.slots.inFlight(), At: now}, 0, now)
+	u.book(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.slots.inFlight(), Elsewhere: u.slots.fleet.elsewhere.Load().inFlight(PoolText, true), At: now}, 0, now)
 }
 
 // book books a report, as a probe would.
@@ -49,4 +49,13 @@ func (r *reports) newest(now time.Time) (Report, bool) {
 		return last.Report, true
 	}
 	return Report{}, false
+}
+
+// Adopt has the plan's upstreams enter their set, as Commit does, but without probes.
+func (p *Plan) Adopt() {
+	p.set.mu.Lock()
+	defer p.set.mu.Unlock()
+	for i := range p.items {
+		p.set.byID[p.items[i].up.identity.id] = p.items[i].up
+	}
 }

@@ -36,6 +36,8 @@ type hooks struct {
 	log   *zap.Logger // names the upstream
 	guard Guard
 	room  func() // calls that wait for room should look again; a part's lock may be held
+	// account counts the slots exactly over a fleet; nil: there is no fleet
+	account func() SlotAccount
 }
 
 // Moment is a time as a pick compares it: nanoseconds on the monotonic clock since the program

@@ -8,13 +8,16 @@ import (
 
 // Load is the load of one pool of one upstream at one moment, as a pick weighs it.
 type Load struct {
-	Active  int     // own leases, exactly; with a shared pool those of every pool
-	Others  int     // work that other clients of the engine have there, by its last fresh report
-	Usual   float64 // Others on average over othersTime, which is what a pick weighs
-	Limit   int     // slots, less those that ghosts hold
-	Tokens  int64   // estimated tokens of the own leases
-	Penalty float64 // recent failures and the slow start after a return, in calls
-	Share   float64 // of the weighted limit that one call takes: 1/(Limit × weight)
+	Active int     // own leases, exactly, and Elsewhere; with a shared pool those of every pool
+	Taken  int     // of Limit, as far as a pick can tell: Active, but without Elsewhere where an account decides
+	Others int     // work that other clients of the engine have there, by its last fresh report
+	Usual  float64 // Others on average over othersTime, which is what a pick weighs
+	// Elsewhere are the calls of the other edges of a fleet, as they have told them.
+	Elsewhere int
+	Limit     int     // slots, less those that ghosts hold
+	Tokens    int64   // estimated tokens of the own leases
+	Penalty   float64 // recent failures and the slow start after a return, in calls
+	Share     float64 // of the weighted limit that one call takes: 1/(Limit × weight)
 }
 
 // ReadLoad sets l to a pool's load. It reads atomics only and does not allocate. It writes into the
@@ -22,12 +25,16 @@ type Load struct {
 // the cost of each.
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.slots.limits.Load(), u.slots.inUse.Load()
-	l.Active, l.Limit, l.Share = c.active(word, p), c.net[p], c.share[p]
+	l.Active, l.Limit, l.Share, l.Elsewhere = c.active(word, p), c.net[p], c.share[p], 0
+	l.Taken = l.Active
 	l.Tokens = u.slots.tokens[p].Load()
 	if c.Shared {
 		l.Tokens = u.slots.tokens[PoolText].Load() + u.slots.tokens[PoolVision].Load() + u.slots.tokens[PoolAudio].Load()
 	}
 	l.Others, l.Usual = u.reports.others(now)
+	if v := u.slots.fleet.elsewhere.Load(); v != nil {
+		v.weigh(l, c, p, u.slots.fleet.placed.Load())
+	}
 	l.Penalty = u.penalty.at(now)
 	if at := u.Health.returned.Load(); at != 0 {
 		l.Penalty += slowStart(int64(now)-at, l.Limit)
@@ -91,4 +98,174 @@ const (
 func slowStart(since int64, limit int) float64 {
 	left := 1 - float64(since)/float64(slowStartTime)
 	return min(1, max(0, left)) * slowStartShare * float64(limit)
+}
+
+// Work is what one edge, or several, have at an upstream.
+type Work struct {
+	InFlight [poolCount]int // calls, by pool
+	Down     bool           // it was found down
+}
+
+// Here is this edge's work at an upstream.
+type Here struct {
+	ID       ID
+	Upstream *Upstream
+	Work     Work
+	// Placed counts the calls that this edge has sent there since it began to share.
+	Placed int64
+}
+
+// Here appends this edge's work at every upstream to dst, for the other edges of a fleet.
+func (s *Set) Here(dst []Here) []Here {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, u := range s.byID {
+		h := Here{ID: u.identity.id, Upstream: u, Placed: u.slots.fleet.placed.Load()}
+		h.Work.Down = u.Health.now() == StateDown
+		word := u.slots.inUse.Load()
+		for p := range poolCount {
+			h.Work.InFlight[p] = inPool(word, p)
+		}
+		dst = append(dst, h)
+	}
+	return dst
+}
+
+// Elsewhere is the work of the other edges of a fleet, as they have told it.
+type Elsewhere struct {
+	Edges int // that are alive, this one included
+	Works map[ID]Work
+	// Placed is Here.Placed, by upstream, of the moment that the works are of.
+	Placed map[ID]int64
+}
+
+// Share has every upstream weigh the work of other edges, and hold the limits together with them.
+// With nil each edge has its own part of the limits again. An upstream that another edge has found
+// down since is probed at once: that is a hint, and its own probes decide.
+func (s *Set) Share(e *Elsewhere) {
+	for _, u := range s.All() {
+		var v *elsewhere
+		if e != nil {
+			v = &elsewhere{Work: e.Works[u.identity.id], edges: e.Edges, placed: e.Placed[u.identity.id]}
+		}
+		before := u.slots.setElsewhere(v)
+		if v == nil {
+			continue
+		}
+		if v.Down && (before == nil || !before.Down) && u.Health.now() == StateUp && u.Mode() != ModeMaintenance {
+			u.probing.kick()
+		}
+		if before != nil && v.fewer(before) {
+			u.hooks.room()
+		}
+	}
+}
+
+// DownElsewhere reports whether another edge of the fleet says that an upstream is down.
+func DownElsewhere(u *Upstream) bool {
+	v := u.slots.fleet.elsewhere.Load()
+	return v != nil && v.Down
+}
+
+// elsewhere is what is known of other edges' work at one upstream. It never changes.
+type elsewhere struct {
+	Work
+	edges  int
+	placed int64 // fleetSlots.placed of the moment that it is of
+}
+
+// inFlight is the count that the pool's limit bounds.
+func (v *elsewhere) inFlight(p Pool, shared bool) int {
+	if v == nil {
+		return 0
+	}
+	if shared {
+		return v.InFlight[PoolText] + v.InFlight[PoolVision] + v.InFlight[PoolAudio]
+	}
+	return v.InFlight[p]
+}
+
+// fewer reports whether there are fewer calls of any pool than before.
+func (v *elsewhere) fewer(before *elsewhere) bool {
+	for p := range poolCount {
+		if v.InFlight[p] < before.InFlight[p] {
+			return true
+		}
+	}
+	return false
+}
+
+// SlotAccount counts the calls at an upstream together with the other edges of a fleet, exactly.
+// Its methods may be called from any goroutine.
+type SlotAccount interface {
+	// Take takes one of limit slots, if one is free. It may wait for the other edges' store.
+	Take(limit int, now time.Time) bool
+	Give()
+}
+
+// fleetSlots is what an upstream's slots have to do with other edges.
+type fleetSlots struct {
+	elsewhere atomic.Pointer[elsewhere] // nil: nothing is known, and each edge has its part
+	placed    atomic.Int64              // calls, while others' work is known
+	drawn     atomic.Int64              // slots in use that the account counts
+	account   atomic.Pointer[SlotAccount]
+}
+
+// draw takes a slot from the account, where there is one: that no slot is taken twice is decided
+// there.
+func (f *fleetSlots) draw(c *capacity) bool {
+	a := f.account.Load()
+	if a == nil {
+		return true
+	}
+	if !(*a).Take(c.Text, time.Now()) {
+		return false
+	}
+	f.drawn.Add(1)
+	return true
+}
+
+// giveBack gives a slot back to the account. A reload may have begun or ended that slots are drawn,
+// so those that were are counted.
+func (f *fleetSlots) giveBack() {
+	for n := f.drawn.Load(); n > 0; n = f.drawn.Load() {
+		if f.drawn.CompareAndSwap(n, n-1) {
+			(*f.account.Load()).Give()
+			return
+		}
+	}
+}
+
+// setElsewhere takes over what is known of other edges' work, and returns what was before.
+func (s *slots) setElsewhere(v *elsewhere) (before *elsewhere) {
+	before = s.fleet.elsewhere.Swap(v)
+	if (before == nil) != (v == nil) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.renew()
+	}
+	return before
+}
+
+// parts is into how many the slots are divided. Where the work of the other edges is known, or an
+// account counts, each edge may use all that others leave. The caller holds mu.
+func (s *slots) parts(l Limits, edges int) int {
+	if l.Exact || s.fleet.elsewhere.Load() != nil {
+		return 1
+	}
+	return edges
+}
+
+// weigh adds the work of other edges to a load.
+func (v *elsewhere) weigh(l *Load, c *capacity, p Pool, placed int64) {
+	if v == nil {
+		return
+	}
+	l.Elsewhere = v.inFlight(p, c.Shared)
+	l.Active += l.Elsewhere
+	if !c.Exact {
+		l.Taken = l.Active
+	}
+	// Until they tell it, others are taken to have sent as much as this edge.
+	l.Usual += float64(placed-v.placed) * float64(v.edges-1)
 }

@@ -18,12 +18,12 @@ func TestLimitsOf(t *testing.T) {
 		profile  *engine.Profile
 		want     Limits
 	}{
-		{"one number", config.Concurrency{Shared: 5}, 9, llama, Limits{true, 5, 5, 5, "config"}},
-		{"a map", config.Concurrency{Text: 5, Vision: 2}, 9, llama, Limits{false, 5, 2, 0, "config"}},
-		{"what the engine says", config.Concurrency{}, 9, llama, Limits{true, 9, 9, 9, "engine"}},
-		{"the profile's", config.Concurrency{}, 0, whisper, Limits{true, 1, 1, 1, "profile"}},
-		{"nobody knows", config.Concurrency{}, 0, generic, Limits{true, 16, 16, 16, "default"}},
-		{"absurd", config.Concurrency{Shared: 1 << 30}, 0, generic, Limits{true, slotMax, slotMax, slotMax, "config"}},
+		{"one number", config.Concurrency{Shared: 5}, 9, llama, Limits{true, 5, 5, 5, "config", false}},
+		{"a map", config.Concurrency{Text: 5, Vision: 2}, 9, llama, Limits{false, 5, 2, 0, "config", false}},
+		{"what the engine says", config.Concurrency{}, 9, llama, Limits{true, 9, 9, 9, "engine", false}},
+		{"the profile's", config.Concurrency{}, 0, whisper, Limits{true, 1, 1, 1, "profile", false}},
+		{"nobody knows", config.Concurrency{}, 0, generic, Limits{true, 16, 16, 16, "default", false}},
+		{"absurd", config.Concurrency{Shared: 1 << 30}, 0, generic, Limits{true, slotMax, slotMax, slotMax, "config", false}},
 	} {
 		if got := limitsOf(c.conf, c.reported, c.profile); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)

@@ -111,7 +111,7 @@ func (m *ServedModel) Weigh(l *Load, now time.Time) {
 	}
 	switch passes, cold := p.Passes(now); {
 	case !passes:
-		l.Active = max(l.Active, l.Limit)
+		l.Active, l.Taken = max(l.Active, l.Limit), max(l.Taken, l.Limit)
 	case cold:
 		l.Penalty += float64(coldPenalty * l.Limit)
 	}

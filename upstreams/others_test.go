@@ -24,10 +24,13 @@ type fleet struct {
 	events  fleetEvents
 	engines []fleetEngine
 	edges   []*routing.Route
+	sets    []*upstreams.Set
+	board   map[*upstreams.Set][]upstreams.Here // what each edge has told last; nil: edges do not share
 	slots   int
 	anyEdge bool // calls come to the edges by chance, and not in turn
 
 	calls, misplaced int // misplaced: sent to an engine that was full while another was not
+	refused          int // while an engine had a free slot
 }
 
 type fleetEngine struct {
@@ -79,13 +82,47 @@ func newFleet(t *testing.T, edges, engines, slots int, seed uint64) *fleet {
 			t.Fatal(err)
 		}
 		r := table.Routes()[0]
-		f.edges = append(f.edges, r)
+		plan.Adopt()
+		f.edges, f.sets = append(f.edges, r), append(f.sets, set)
 		for i, target := range r.Targets() {
 			target.Upstream.Bring(upstreams.StateUp)
 			f.probe(&f.engines[i], target.Upstream, time.Duration(f.chance.Float64()*float64(fleetProbe)))
 		}
 	}
 	return f
+}
+
+// fleetBoard is how often edges that share tell each other what they have at the engines.
+const fleetBoard = 50 * time.Millisecond
+
+// share has the edges tell each other of their calls, each at its own times.
+func (f *fleet) share() {
+	f.board = map[*upstreams.Set][]upstreams.Here{}
+	var tell func(s *upstreams.Set)
+	tell = func(s *upstreams.Set) {
+		f.board[s] = s.Here(nil)
+		e := upstreams.Elsewhere{Edges: len(f.sets), Works: map[upstreams.ID]upstreams.Work{}, Placed: map[upstreams.ID]int64{}}
+		for _, h := range f.board[s] {
+			e.Placed[h.ID] = h.Placed
+		}
+		for _, other := range f.sets {
+			if other == s {
+				continue
+			}
+			for _, h := range f.board[other] {
+				w := e.Works[h.ID]
+				for p, n := range h.Work.InFlight {
+					w.InFlight[p] += n
+				}
+				e.Works[h.ID] = w
+			}
+		}
+		s.Share(&e)
+		f.in(fleetBoard, func() { tell(s) })
+	}
+	for _, s := range f.sets {
+		f.in(time.Duration(f.chance.Float64()*float64(fleetBoard)), func() { tell(s) })
+	}
 }
 
 func (f *fleet) in(d time.Duration, do func()) { heap.Push(&f.events, fleetEvent{f.now.Add(d), do}) }
@@ -115,7 +152,8 @@ func (f *fleet) call() {
 	r := f.edges[edge]
 	lease, target, err := r.Acquire(&routing.Query{Now: f.now, Rand: f.chance.Uint64()})
 	if err != nil {
-		f.t.Fatal(err)
+		f.refuse(err)
+		return
 	}
 	at, free := 0, false
 	for i := range f.engines {
@@ -146,6 +184,21 @@ func (f *fleet) call() {
 		e.waiting = append(e.waiting, begin)
 	} else {
 		begin()
+	}
+}
+
+// refuse counts a call that an edge which shares has refused.
+func (f *fleet) refuse(err error) {
+	f.t.Helper()
+	if f.board == nil {
+		f.t.Fatal(err)
+	}
+	f.calls++
+	for i := range f.engines {
+		if f.engines[i].inside < f.slots {
+			f.refused++
+			return
+		}
 	}
 }
 
@@ -183,6 +236,32 @@ func TestEdgesDoNotHerd(t *testing.T) {
 			f.run(15 * time.Minute)
 			share := float64(f.misplaced) / float64(f.calls)
 			t.Logf("%d calls, %.1f %% misplaced", f.calls, 100*share)
+			if share > c.most {
+				t.Errorf("%.1f %% of the calls went to a full engine while another had a free slot, want %.1f %% at most", 100*share, 100*c.most)
+			}
+		})
+	}
+}
+
+// TestEdgesShare: edges that tell each other of their calls send few to a full engine while another
+// has a free slot: goals 10 and 14 of the fleet.
+func TestEdgesShare(t *testing.T) {
+	for _, c := range []struct {
+		edges, engines, slots int
+		busy, most            float64
+	}{
+		{2, 8, 32, 0.9, 0.02}, {4, 8, 32, 0.9, 0.02}, {16, 8, 32, 0.9, 0.04}, {4, 8, 4, 0.8, 0.04}, {4, 8, 32, 0.6, 0.001},
+	} {
+		t.Run(fmt.Sprintf("%d edges, %d x %d, %g", c.edges, c.engines, c.slots, c.busy), func(t *testing.T) {
+			f := newFleet(t, c.edges, c.engines, c.slots, 7)
+			f.anyEdge = true
+			f.share()
+			f.arrivals(c.busy)
+			f.run(2 * time.Minute)
+			f.calls, f.misplaced, f.refused = 0, 0, 0
+			f.run(8 * time.Minute)
+			share, refused := float64(f.misplaced)/float64(f.calls), float64(f.refused)/float64(f.calls)
+			t.Logf("%d calls, %.2f %% misplaced, %.2f %% refused beside a free slot", f.calls, 100*share, 100*refused)
 			if share > c.most {
 				t.Errorf("%.1f %% of the calls went to a full engine while another had a free slot, want %.1f %% at most", 100*share, 100*c.most)
 			}

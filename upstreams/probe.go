@@ -378,7 +378,7 @@ func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 // readLoad scrapes the first source that answers, beginning with the one that did last time.
 func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	u, r := p.up, p.reader(timeout)
-	now, before := time.Now(), u.slots.inFlight()
+	now, before, elsewhere := time.Now(), u.slots.inFlight(), u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)
 	batch := u.reports.begin(now)
 	load, at, path, ok := r.Load(ctx, p.source)
 	if !ok {
@@ -392,7 +392,8 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	// The engine counted at some moment of the exchange. Taking the greater own count errs toward
 	// an engine that is less busy with others' work.
 	after := u.slots.inFlight()
-	report := &Report{Load: load, OwnAtScrape: max(before, after), At: time.Now(), Source: path}
+	elsewhere = max(elsewhere, u.slots.fleet.elsewhere.Load().inFlight(PoolText, true))
+	report := &Report{Load: load, OwnAtScrape: max(before, after), Elsewhere: elsewhere, At: time.Now(), Source: path}
 	if load.Queue {
 		u.Progress.Report(report.At, load.Running+load.Waiting, min(before, after))
 	}

@@ -289,7 +289,7 @@ func TestProbeRecognises(t *testing.T) {
 		}}
 		u := watched(t, e, "auto")
 		synctest.Wait()
-		if u.Engine().Name() != "llamacpp" || u.Limits() != (Limits{true, 3, 3, 3, engine.SlotsReported}) {
+		if u.Engine().Name() != "llamacpp" || u.Limits() != (Limits{true, 3, 3, 3, engine.SlotsReported, false}) {
 			t.Fatalf("%s %+v", u.Engine().Name(), u.Limits())
 		}
 		e.set(0, 0)

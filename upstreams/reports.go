@@ -13,12 +13,13 @@ import (
 type Report struct {
 	engine.Load
 	OwnAtScrape int       `json:"own_at_scrape"`
+	Elsewhere   int       `json:"elsewhere_at_scrape,omitempty"` // calls of the fleet's other edges
 	At          time.Time `json:"at"`
 	Source      string    `json:"source"` // the page's path
 }
 
-// unexplained is the engine's work that own leases do not explain.
-func (r *Report) unexplained() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape) }
+// unexplained is the engine's work that the leases of this edge and of its fleet do not explain.
+func (r *Report) unexplained() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape-r.Elsewhere) }
 
 // judgedReport is a report with what follows from it. It never changes.
 type judgedReport struct {

@@ -34,6 +34,9 @@ type Options struct {
 	// OnAddresses is called, from a goroutine of the set, when a discovery has found other
 	// endpoints: plan again.
 	OnAddresses func()
+	// SlotAccount returns an account of the slots of an upstream, for those whose slots are held
+	// exactly over a fleet. Default: this edge alone counts them.
+	SlotAccount func(ID) SlotAccount
 	// OnFree is called, from any goroutine, when a lease was given back. It must not block.
 	OnFree func(*Upstream)
 	// Stall decides what becomes of an upstream that has stalled. It is called from a goroutine of

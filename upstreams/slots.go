@@ -55,25 +55,42 @@ type slots struct {
 	reported   int // by the engine; 0: not reported
 	ghosts     int // slots that ghosts hold; see ghostTracker
 
+	fleet fleetSlots
 	hooks *hooks
 }
 
 // take takes a slot of the pool, if there is one.
 func (s *slots) take(p Pool) bool {
-	c := s.limits.Load()
-	unit := slotUnit(p)
+	c, others := s.limits.Load(), s.fleet.elsewhere.Load()
+	unit, most := slotUnit(p), c.net[p]
+	if !c.Exact {
+		most -= others.inFlight(p, c.Shared)
+	}
 	for {
 		word := s.inUse.Load()
-		if c.active(word, p) >= c.net[p] || inPool(word, p) == slotMax {
+		if c.active(word, p) >= most || inPool(word, p) == slotMax {
 			return false
 		}
 		if s.inUse.CompareAndSwap(word, word+unit) {
-			return true
+			break
 		}
 	}
+	if c.Exact && !s.fleet.draw(c) {
+		s.inUse.Add(-unit)
+		return false
+	}
+	if others != nil {
+		s.fleet.placed.Add(1)
+	}
+	return true
 }
 
-func (s *slots) give(p Pool) { s.inUse.Add(-slotUnit(p)) }
+func (s *slots) give(p Pool) {
+	s.inUse.Add(-slotUnit(p))
+	if s.fleet.drawn.Load() > 0 {
+		s.fleet.giveBack()
+	}
+}
 
 func (s *slots) inFlight() int { return inAll(s.inUse.Load()) }
 
@@ -123,12 +140,18 @@ func (s *slots) ghostCount() int {
 func (s *slots) limitsWith(u *config.Upstream, profile *engine.Profile) Limits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return limitsOf(u.Concurrency, s.reported, profile).shareOf(u.Edges)
+	limits := limitsOf(u.Concurrency, s.reported, profile)
+	return limits.shareOf(s.parts(limits, u.Edges))
 }
 
 // renew recomputes the limits after a change of what they depend on. The caller holds mu.
 func (s *slots) renew() {
-	c := newCapacity(limitsOf(s.configured, s.reported, s.profile), s.edges, s.ghosts, s.weight)
+	limits := limitsOf(s.configured, s.reported, s.profile)
+	if limits.Exact && s.fleet.account.Load() == nil && s.hooks.account != nil {
+		a := s.hooks.account()
+		s.fleet.account.Store(&a)
+	}
+	c := newCapacity(limits, s.parts(limits, s.edges), s.ghosts, s.weight)
 	if old := s.limits.Swap(c); old != nil && c.roomier(old) {
 		s.hooks.room()
 	}
@@ -143,6 +166,7 @@ type Limits struct {
 	// LimitFromConfig, engine.SlotsReported, SlotsOfProfile or SlotsDefault, and whether it is
 	// shared
 	Source string `json:"source"`
+	Exact  bool   `json:"exact,omitempty"` // the edges of a fleet hold it together, to the last slot
 }
 
 // LimitFromConfig is the source of limits that the file sets.
@@ -164,7 +188,9 @@ func (l *Limits) active(word uint64, p Pool) int {
 func limitsOf(c config.Concurrency, reported int, p *engine.Profile) Limits {
 	switch {
 	case c.Shared > 0:
-		return sharedLimits(c.Shared, LimitFromConfig)
+		l := sharedLimits(c.Shared, LimitFromConfig)
+		l.Exact = c.Exact()
+		return l
 	case c.Set():
 		text, vision, audio := min(c.Text, slotMax), min(c.Vision, slotMax), min(c.Audio, slotMax)
 		return Limits{Text: text, Vision: vision, Audio: audio, Source: LimitFromConfig}

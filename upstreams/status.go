@@ -79,10 +79,12 @@ func progressStatus(f progress.Facts) ProgressStatus {
 // PoolStatus is one pool's load.
 type PoolStatus struct {
 	Pool    string  `json:"pool"`
-	Active  int     `json:"active"`
+	Active  int     `json:"active"` // calls of this edge
 	Limit   int     `json:"limit"`
 	Tokens  int64   `json:"tokens"`
 	Penalty float64 `json:"penalty"`
+
+	Elsewhere int `json:"elsewhere,omitempty"` // calls of the fleet's other edges
 }
 
 // Obstacle says why no call for a served name may go here now, for an operator; empty when one may.
@@ -169,7 +171,7 @@ func (u *Upstream) Status(now time.Time) Status {
 	for p := range poolCount {
 		var l Load
 		u.ReadLoad(&l, p, At(now))
-		st.Pools = append(st.Pools, PoolStatus{p.String(), l.Active, l.Limit, l.Tokens, l.Penalty})
+		st.Pools = append(st.Pools, PoolStatus{p.String(), l.Active - l.Elsewhere, l.Limit, l.Tokens, l.Penalty, l.Elsewhere})
 	}
 	return st
 }
