@@ -48,6 +48,7 @@ type cli struct {
 	Reload  reloadCmd  `cmd:"" help:"Make a running edge read its configuration again; prints what changed, or what is wrong."`
 	Top     topCmd     `cmd:"" help:"Show a running edge in the terminal: models, upstreams, calls. The status page in a browser shows more."`
 	Usage   usageCmd   `cmd:"" help:"Print what keys have used of models: calls, tokens and spend, of an edge or of its fleet."`
+	Mode    modeCmd    `cmd:"" help:"Drain an upstream, put it into maintenance or let calls in again; in a fleet with a store at every edge."`
 	Ready   readyCmd   `cmd:"" help:"Ask a running edge whether it takes new requests: exit code 0 when it does. For health checks of containers."`
 	Doctor  doctorCmd  `cmd:"" help:"Ask engines what they are: what they can do, their quirks, and the configuration lines to paste."`
 	Agent   agentCmd   `cmd:"" help:"Print or write the configuration with which a coding agent works through a running edge: claude, codex, opencode, copilot."`
@@ -332,6 +333,19 @@ func (u *usageCmd) Run() error {
 	return admin.RequestUsage(admin.UsageOptions{
 		Admin: u.Admin, Token: u.Token, Fleet: u.Fleet, JSON: u.JSON, Period: period,
 	}, os.Stdout)
+}
+
+type modeCmd struct {
+	Upstream string `arg:"" help:"Name of the upstream, as penstock top shows it."`
+	Mode     string `arg:"" enum:"ready,drain,maintenance" help:"drain: no new calls. maintenance: no probes either. ready: calls again."`
+	Who      string `placeholder:"NAME" env:"USER" help:"Who asks for it: every edge of a fleet shows it."`
+	Admin    string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
+	Token    string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, which this needs. Arguments can be seen by other users of the machine, the variable cannot."`
+}
+
+// Run asks for the mode.
+func (m *modeCmd) Run() error {
+	return admin.RequestMode(m.Admin, m.Token, admin.ModeRequest{Upstream: m.Upstream, Mode: m.Mode, Who: m.Who})
 }
 
 type readyCmd struct {

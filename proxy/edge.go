@@ -17,6 +17,7 @@ import (
 	"penstock/proxy/call"
 	"penstock/proxy/endpoint"
 	"penstock/proxy/fleet"
+	"penstock/proxy/fleet/board"
 	"penstock/proxy/guard"
 	"penstock/proxy/ledger"
 	"penstock/proxy/limit"
@@ -47,6 +48,7 @@ type Edge struct {
 	admin    *admin.Server // nil without an admin listener
 	ending   *ending
 	fleet    *fleet.Fleet   // nil where it shares nothing with other edges
+	board    *board.Board   // likewise
 	ledger   *ledger.Ledger // nil without one
 	keys     *limit.Keys
 
@@ -92,12 +94,14 @@ func New(o Options) (*Edge, error) {
 		Stall: func(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 			return e.services.Current().Routes.Stall(u, now)
 		},
-		DrainTime: func() time.Duration { return e.reloads.Running().Config.Timeouts.Drain.D() },
-		OnFree:    queues.SlotFreed,
-		OnRoom:    queues.UpstreamChanged,
+		DrainTime:   func() time.Duration { return e.reloads.Running().Config.Timeouts.Drain.D() },
+		SlotAccount: slotAccount(e.fleet),
+		OnFree:      queues.SlotFreed,
+		OnRoom:      queues.UpstreamChanged,
 	}); err != nil {
 		return nil, err
 	}
+	e.board = newBoard(e)
 	e.reloads = reload.New(e.reloadOptions(started, queues))
 	if err := e.reloads.Start(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
@@ -190,9 +194,9 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 // adminOptions are the parts of the edge that its operator sees and steers.
 func (e *Edge) adminOptions(started time.Time) admin.Options {
 	return admin.Options{
-		Listener: e.opts.Admin, Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started,
+		Listener: e.opts.Admin, Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started, Name: hostName(),
 		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries, Certificate: e.opts.Certificate,
-		Fleet: e.fleet, FleetUsage: e.fleetUsage,
+		Fleet: e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
 		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
 		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
 	}

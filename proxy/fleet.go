@@ -11,7 +11,9 @@ import (
 	"penstock/config"
 	"penstock/proxy/build"
 	"penstock/proxy/fleet"
+	"penstock/proxy/fleet/board"
 	"penstock/proxy/guard"
+	"penstock/upstreams"
 	"penstock/upstreams/http1"
 )
 
@@ -26,10 +28,6 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 	if err != nil {
 		return nil, err
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unnamed"
-	}
 	o := fleet.Options{
 		Store: fleet.StoreOptions{
 			Addresses: []string{u.Host}, Cluster: s.Cluster, SentinelMaster: s.Sentinel.Master,
@@ -39,7 +37,7 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 		Timeout: s.Timeout.D(), Edges: c.Fleet.Edges, WhenLost: c.Fleet.Lost, Log: e.log, Metrics: e.metrics,
 		Self: func() fleet.Member {
 			return fleet.Member{
-				Name: host, Version: build.Version(), Config: e.reloads.Running().Config.Digest(),
+				Name: hostName(), Version: build.Version(), Config: e.reloads.Running().Config.Digest(),
 				Started: started.Unix(), InFlight: int(e.services.Calls.InFlight()),
 			}
 		},
@@ -59,6 +57,37 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 	return fleet.New(o), nil
 }
 
+// hostName is the name of the machine.
+func hostName() string {
+	if host, err := os.Hostname(); err == nil {
+		return host
+	}
+	return "unnamed"
+}
+
+// newBoard makes the edge's side of the board, by which the edges of a fleet know of each other's
+// work; nil where it shares nothing.
+func newBoard(e *Edge) *board.Board {
+	if e.fleet == nil {
+		return nil
+	}
+	link := fleet.NewLink(e.fleet)
+	b := board.New(board.Options{
+		Edge: link.Edge, Link: link, Upstreams: e.set, Poison: e.services.Poison, Metrics: e.metrics,
+	})
+	e.services.Poison.ShareBy(b)
+	return b
+}
+
+// slotAccount returns what counts the slots of an upstream over the whole fleet; nil where the edge
+// is alone.
+func slotAccount(f *fleet.Fleet) func(upstreams.ID) upstreams.SlotAccount {
+	if f == nil {
+		return nil
+	}
+	return func(id upstreams.ID) upstreams.SlotAccount { return fleet.NewSlots(f, board.Name(id)) }
+}
+
 // share keeps the edge in its fleet until the returned function is called. That gives back what the
 // edge holds of others' limits, as far as the store answers.
 func (e *Edge) share() (leave func()) {
@@ -66,7 +95,7 @@ func (e *Edge) share() (leave func()) {
 		return func() {}
 	}
 	work, cancel := context.WithCancel(context.Background())
-	parts := []func(context.Context){e.fleet.Heartbeats, e.fleet.Reports, e.fleetUsage.Run}
+	parts := []func(context.Context){e.fleet.Heartbeats, e.fleet.Reports, e.fleetUsage.Run, e.board.Run}
 	ended := make(chan struct{}, len(parts))
 	for _, run := range parts {
 		go e.guard.Loop(work.Done(), guard.Fleet, func() {

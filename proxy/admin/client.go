@@ -29,6 +29,17 @@ func RequestReady(edge string) error {
 	return err
 }
 
+// RequestMode asks a running edge for an upstream's mode. edge is the base URL or the address of
+// its admin listener; token is the admin token.
+func RequestMode(edge, token string, q ModeRequest) error {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	_, err = ask(fasthttp.MethodPost, edge, "/-/mode", token, body, readyTimeout)
+	return err
+}
+
 // notReady says why an edge takes no new requests.
 func notReady(body []byte) error {
 	var answer Readiness

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/proxy/observe"
+	"penstock/proxy/plaintext"
 	"penstock/proxy/reload"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
@@ -107,9 +109,9 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	_ = s.opts.Exposition(ctx.Response.BodyWriter()) // a buffer takes everything
 }
 
-// mode takes POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls
-// in again. It wants an admin token to be set, so that a client which merely reaches the port
-// cannot take capacity away.
+// mode takes POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls in again,
+// at every edge of a fleet with a store. It wants an admin token to be set, so that a client which
+// merely reaches the port cannot take capacity away.
 func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	if s.opts.Reloads.Running().Config.Admin.Token == "" {
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
@@ -134,6 +136,9 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	all[i].SetMode(mode)
+	if s.opts.Board != nil {
+		s.opts.Board.SetMode(all[i].ID(), mode, cmp.Or(plaintext.Line(asked.Who), "the operator of "+s.opts.Name), time.Now())
+	}
 	if isJSON {
 		respondJSON(ctx, asked)
 		return
@@ -143,20 +148,26 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
-// modeRequest asks for an upstream's mode.
-type modeRequest struct {
+// ModeRequest asks for an upstream's mode.
+type ModeRequest struct {
 	Upstream string `json:"upstream"`
 	Mode     string `json:"mode"`
+	Who      string `json:"who,omitempty"` // asks for it: in a fleet every edge shows it
 }
+
+// maxWho bounds the name of who asks for a mode.
+const maxWho = 64
 
 // modeAsked reads the page's form, or a JSON object, whatever Content-Type it is sent with: curl -d
 // calls everything a form.
-func modeAsked(ctx *fasthttp.RequestCtx) (q modeRequest, isJSON bool, err error) {
+func modeAsked(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error) {
 	body := bytes.TrimSpace(ctx.PostBody())
 	if !bytes.HasPrefix(body, []byte("{")) {
 		form := ctx.PostArgs()
-		return modeRequest{string(form.Peek("upstream")), string(form.Peek("mode"))}, false, nil
+		q = ModeRequest{string(form.Peek("upstream")), string(form.Peek("mode")), string(form.Peek("who"))}
+	} else {
+		isJSON, err = true, json.Unmarshal(body, &q)
 	}
-	err = json.Unmarshal(body, &q)
-	return q, true, err
+	q.Who = q.Who[:min(len(q.Who), maxWho)]
+	return q, isJSON, err
 }

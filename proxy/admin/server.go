@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/proxy/fleet"
+	"penstock/proxy/fleet/board"
 	"penstock/proxy/guard"
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
@@ -28,6 +29,7 @@ type Options struct {
 	Guard    *guard.Guard
 	Metrics  *metrics.Set // for the counters of refused tokens
 	Started  time.Time    // when the process was
+	Name     string       // of the machine
 
 	Reloads     *reload.Reloader
 	Set         *upstreams.Set
@@ -35,6 +37,7 @@ type Options struct {
 	Retries     *limit.Retries
 	Fleet       *fleet.Fleet        // nil where the edge shares nothing
 	FleetUsage  *fleet.Rows         // the same
+	Board       *board.Board        // likewise
 	Certificate *listen.Certificate // of the public listener; nil without TLS
 
 	Draining    func() bool

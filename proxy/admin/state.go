@@ -6,11 +6,12 @@ import (
 	"penstock/proxy/build"
 	"penstock/proxy/reload"
 	"penstock/proxy/status"
+	"penstock/upstreams"
 )
 
 // status gathers what the status page shows.
 func (s *Server) status() *status.Status {
-	snap, now := s.opts.Reloads.Running(), time.Now()
+	snap, now, all := s.opts.Reloads.Running(), time.Now(), s.opts.Set.All()
 	queues := map[string]*status.Queue{}
 	for i := range snap.Models {
 		if m := &snap.Models[i]; m.Queue != nil {
@@ -21,7 +22,7 @@ func (s *Server) status() *status.Status {
 		}
 	}
 	out := status.Of(&status.Input{
-		Routes: snap.Routes, Upstreams: s.opts.Set.All(), Calls: s.opts.Calls,
+		Routes: snap.Routes, Upstreams: all, Calls: s.opts.Calls,
 		Flights: s.opts.InFlight(now), Queues: queues, Now: now,
 	})
 	out.Build, out.Version, out.Since, out.Started = build.Version(), snap.Version, snap.Since, s.opts.Started
@@ -40,6 +41,12 @@ func (s *Server) status() *status.Status {
 	out.Fleet = s.opts.Fleet.State()
 	for _, d := range s.opts.Set.Discoveries(now) {
 		out.Discoveries = append(out.Discoveries, status.Discovery{Discovery: d})
+	}
+	for i, u := range all {
+		if s.opts.Board != nil && u.Mode() != upstreams.ModeReady {
+			setting, _ := s.opts.Board.Mode(u.ID())
+			out.Upstreams[i].ModeWho = setting.Who
+		}
 	}
 	out.Judge()
 	return out

@@ -62,7 +62,7 @@ func newFleet(o *Options, s store) *Fleet {
 }
 
 // Account returns a new account of a key. Two of one key would count against each other.
-func (f *Fleet) Account(id string) limit.Account { return newAccount(&f.terms, id) }
+func (f *Fleet) Account(id string) limit.Account { return newAccount(&f.terms, "k:"+id) }
 
 // SetEdges changes how many edges are expected.
 func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }

@@ -127,7 +127,7 @@ func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
 		f := New(o)
 		running.Go(func() { f.Heartbeats(ctx) })
 		running.Go(func() { f.Reports(ctx) })
-		all.edges, all.keys = append(all.edges, f), append(all.keys, newAccount(&f.terms, "a"))
+		all.edges, all.keys = append(all.edges, f), append(all.keys, newAccount(&f.terms, "k:a"))
 	}
 	t.Cleanup(func() {
 		stop()

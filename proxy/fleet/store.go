@@ -106,7 +106,7 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	if c == nil {
 		return reply{}, errUnreached
 	}
-	answer, err := parseReply(script.Exec(ctx, *c, []string{r.options.Prefix + ":{k:" + id + "}"}, m.args()))
+	answer, err := parseReply(script.Exec(ctx, *c, []string{r.options.Prefix + ":{" + id + "}"}, m.args()))
 	r.note(err)
 	return answer, err
 }

@@ -7,5 +7,7 @@
 // connection is up again at once. A body that another engine has answered is cleared.
 //
 // What is kept is a hash of the body under a seed of this process, and nothing of the body itself.
-// As long as no engine is lost, Blocks costs one atomic load.
+// In a fleet the edges have one seed, and know of each other's losses: a body that has cost two
+// engines is refused by all of them.
+// As long as no engine is lost, Blocks costs two atomic loads.
 package poison

@@ -1,7 +1,11 @@
 package poison
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,11 +22,23 @@ const (
 // Requests remembers which engines were lost to which bodies. Its methods may be called from any
 // goroutine.
 type Requests struct {
-	seed  maphash.Seed
-	until atomic.Int64 // Unix nanoseconds of the end of the newest entry
+	seed   maphash.Seed
+	common atomic.Pointer[string] // the fleet's seed; nil: there is none
+	until  atomic.Int64           // Unix nanoseconds of the end of the newest entry
+	some   atomic.Bool            // shared has entries
+	fleet  Fleet                  // nil: this edge is alone
 
 	mu     sync.Mutex
 	bodies map[uint64]*lostEngines
+	shared map[uint64][]*upstreams.Upstream // what the fleet knows
+}
+
+// Fleet tells the other edges what this one has found.
+type Fleet interface {
+	// Lost tells for a while that an engine was lost to a body of that hash.
+	Lost(hash uint64, engine upstreams.ID, life time.Duration)
+	// Cleared tells that a body of that hash was answered.
+	Cleared(hash uint64)
 }
 
 // lostEngines are the engines that were lost to one body.
@@ -34,6 +50,29 @@ type lostEngines struct {
 // New makes an empty memory.
 func New() *Requests {
 	return &Requests{seed: maphash.MakeSeed(), bodies: map[uint64]*lostEngines{}}
+}
+
+// ShareBy has the fleet know what this edge records. It must be called before any other method.
+func (r *Requests) ShareBy(f Fleet) { r.fleet = f }
+
+// Seed has bodies hashed under the fleet's seed. What was hashed under another is forgotten.
+func (r *Requests) Seed(seed string) {
+	if before := r.common.Load(); before != nil && *before == seed {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.common.Store(&seed)
+	clear(r.bodies)
+}
+
+// Learn takes over which engines the edges of the fleet have lost to which bodies, in place of what
+// they knew before.
+func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shared = maps.Clone(lost)
+	r.some.Store(len(lost) > 0)
 }
 
 // Record notes that u was lost to body. It returns the hash that Clear takes.
@@ -60,35 +99,51 @@ func (r *Requests) Record(body []byte, u *upstreams.Upstream, now time.Time) (ha
 		of.engines = append(of.engines, u)
 	}
 	r.until.Store(until.UnixNano())
+	if r.fleet != nil && r.common.Load() != nil {
+		r.fleet.Lost(hash, u.ID(), memory)
+	}
 	return hash
 }
 
 // Hash returns a body's hash, never 0.
-func (r *Requests) Hash(body []byte) uint64 { return max(1, maphash.Bytes(r.seed, body)) }
+func (r *Requests) Hash(body []byte) uint64 {
+	seed := r.common.Load()
+	if seed == nil {
+		return max(1, maphash.Bytes(r.seed, body))
+	}
+	h := hmac.New(sha256.New, []byte(*seed))
+	h.Write(body)
+	return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
+}
 
 // Clear forgets a body that was answered.
 func (r *Requests) Clear(hash uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.bodies, hash)
+	if r.fleet != nil {
+		delete(r.shared, hash)
+		r.fleet.Cleared(hash)
+	}
 }
 
 // Blocks reports whether two engines that were lost to body are still down.
 func (r *Requests) Blocks(body []byte, now time.Time) bool {
-	if now.UnixNano() >= r.until.Load() {
+	if now.UnixNano() >= r.until.Load() && !r.some.Load() {
 		return false
 	}
+	hash := r.Hash(body)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := r.bodies[r.Hash(body)]
-	if of == nil || !now.Before(of.until) {
-		return false
+	lost := r.shared[hash]
+	if of := r.bodies[hash]; of != nil && now.Before(of.until) {
+		lost = append(lost[:len(lost):len(lost)], of.engines...)
 	}
-	down := 0
-	for _, u := range of.engines {
-		if u.State() == upstreams.StateDown {
-			down++
+	down := map[*upstreams.Upstream]bool{}
+	for _, u := range lost {
+		if u.State() == upstreams.StateDown || upstreams.DownElsewhere(u) {
+			down[u] = true
 		}
 	}
-	return down >= 2
+	return len(down) >= 2
 }

@@ -179,9 +179,9 @@ func ownPools(u *Upstream) (out []namedPool) {
 	for _, p := range u.Pools {
 		switch {
 		case u.Limits.Shared && p.Pool == "text":
-			return []namedPool{{"", p.Active, p.Limit, u.Others, nil}}
+			return []namedPool{{"", p.Active, p.Limit, u.Others + p.Elsewhere, nil}}
 		case !u.Limits.Shared && p.Limit+p.Active > 0:
-			out = append(out, namedPool{p.Pool, p.Active, p.Limit, 0, nil})
+			out = append(out, namedPool{p.Pool, p.Active, p.Limit, p.Elsewhere, nil})
 		}
 	}
 	return out

@@ -124,6 +124,7 @@ type Retries struct {
 // Upstream is one upstream with its last minutes.
 type Upstream struct {
 	upstreams.Status
+	ModeWho string          `json:"mode_who,omitempty"` // asked for the mode, in a fleet
 	History observe.History `json:"history"`
 }
 
@@ -178,7 +179,7 @@ func Of(in *Input) *Status {
 		InFlight: in.Calls.InFlight(),
 	}
 	for _, u := range in.Upstreams {
-		s.Upstreams = append(s.Upstreams, Upstream{u.Status(in.Now), in.Calls.History(u.Name(), in.Now)})
+		s.Upstreams = append(s.Upstreams, Upstream{Status: u.Status(in.Now), History: in.Calls.History(u.Name(), in.Now)})
 	}
 	for _, r := range in.Routes.Routes() {
 		m := modelOf(r, in.Now)

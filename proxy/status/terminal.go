@@ -185,6 +185,9 @@ func (t *terminal) upstreams(s *Status) {
 		switch {
 		case u.Mode != "ready":
 			state, colour = u.Mode+since, yellow
+			if u.ModeWho != "" {
+				state += " by " + plaintext.Line(u.ModeWho)
+			}
 		case u.State == "down", u.State == "stalled":
 			colour = red
 		case u.Breaker != "closed":

@@ -53,6 +53,8 @@ type UpstreamState struct {
 	Name    string                  `json:"name"`
 	State   string                  `json:"state"`
 	Breaker string                  `json:"breaker"`
+	Mode    string                  `json:"mode"`
+	ModeWho string                  `json:"mode_who"`
 	Limits  struct{ Source string } `json:"limits"`
 	Pools   []struct {
 		Pool   string `json:"pool"`

@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// twoEdges starts two edges with one file before one engine, with one store.
+func twoEdges(t *testing.T, upstream string) (a, b *penstock) {
+	t.Helper()
+	engine := start(t, rig.Setup{}).Engines[0].URL() // an edge of its own, which only has the engine
+	config := fmt.Sprintf(`
+auth: none
+fleet: { edges: 2, store: { url: "redis://%s", timeout: 500ms } }
+upstreams: [{ name: gpu, url: %q, %s }]
+models: [{ id: sim, deployments: [{ upstream: gpu }] }]
+admin: { token: %s }
+`, miniredis.RunT(t).Addr(), engine, upstream, rig.AdminToken)
+	a, b = start(t, rig.Setup{Config: config, Engines: []sim.Options{}}), start(t, rig.Setup{Config: config, Engines: []sim.Options{}})
+	for _, edge := range []*penstock{a, b} {
+		rig.WaitFor(t, rig.Patience, "the edges know of each other's work", func() bool { return edge.Metric("penstock_fleet_board_edges") == 2 })
+	}
+	return a, b
+}
+
+// TestFleetBoard: the edges of a fleet share all slots of an engine, tell the same capacity, and have the modes that an
+// operator asks one of them for.
+func TestFleetBoard(t *testing.T) {
+	t.Parallel()
+	a, b := twoEdges(t, "concurrency: 5")
+	both := func(what string, holds func(edge *penstock) bool) {
+		t.Helper()
+		rig.WaitFor(t, rig.Patience, what, func() bool { return holds(a) && holds(b) })
+	}
+	capacity := func(active int) func(*penstock) bool {
+		return func(edge *penstock) bool {
+			c := edge.catalog("sim").Capacity
+			return c.Total == 5 && c.Active == active && c.Available == 5-active
+		}
+	}
+	both("the catalog tells the fleet's slots", capacity(0))
+	release := a.hold(4, a.Chat(endless)) // more than its half
+	both("the catalog tells the fleet's calls", capacity(4))
+	more := b.hold(1, b.Chat(endless))
+	both("the catalog tells the calls of both", capacity(5))
+	for _, edge := range []*penstock{a, b} {
+		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
+	}
+	release()
+	more()
+	both("the slots are free at both", capacity(0))
+	if res := a.adminDo("POST", "/-/mode", `{"upstream":"gpu","mode":"drain","who":"ann"}`, rig.AdminToken); res.StatusCode != 200 {
+		t.Fatal(res.StatusCode)
+	}
+	both("both are drained", func(edge *penstock) bool { u := edge.Upstream("gpu"); return u.Mode == "drain" })
+	if u := b.Upstream("gpu"); u.ModeWho != "ann" {
+		t.Errorf("%q has asked for it", u.ModeWho)
+	}
+	b.Post(chatPath, b.Chat("")).WantStatus(503)
+	if res := b.adminDo("POST", "/-/mode", `{"upstream":"gpu","mode":"ready"}`, rig.AdminToken); res.StatusCode != 200 {
+		t.Fatal(res.StatusCode)
+	}
+	both("both are back", func(edge *penstock) bool { return edge.Upstream("gpu").Mode == "ready" })
+	a.Post(chatPath, a.Chat("")).WantStatus(200)
+}
+
+// TestExactSlots: two edges never have more calls at an engine than its slots, and a slot that comes free at one of them can
+// be used by the other.
+func TestExactSlots(t *testing.T) {
+	t.Parallel()
+	a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }")
+	release := a.hold(3, a.Chat(endless))
+	more := b.hold(1, b.Chat(endless)) // at once, whatever the board says
+	for _, edge := range []*penstock{a, b} {
+		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
+	}
+	release()
+	a.Rest()
+	rig.WaitFor(t, rig.Patience, "the slots are told to be free", func() bool { return b.catalog("sim").Capacity.Active == 1 })
+	all := b.hold(3, b.Chat(endless))
+	b.Post(chatPath, b.Chat("")).WantStatus(429)
+	a.Post(chatPath, a.Chat("")).WantStatus(429)
+	all()
+	more()
+	b.Rest()
+	a.Post(chatPath, a.Chat("")).WantStatus(200)
+}

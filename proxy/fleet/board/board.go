@@ -1,0 +1,280 @@
+package board
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valkey-io/valkey-go"
+
+	"penstock/upstreams"
+)
+
+// How often an edge sends its work.
+const (
+	busyPeriod = 50 * time.Millisecond  // while it has calls, or others have
+	idlePeriod = 250 * time.Millisecond // otherwise
+	wholeEvery = time.Second            // all of its work, changed or not
+	freshFor   = 2 * time.Second        // how long an answer counts without another
+	patience   = 200 * time.Millisecond // with one message
+	factsMost  = 64                     // in one message
+)
+
+// Link is the way to the store. *fleet.Link implements it.
+type Link interface {
+	Available() bool
+	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
+}
+
+// Upstreams are what the board is about. *upstreams.Set implements it.
+type Upstreams interface {
+	Here(dst []upstreams.Here) []upstreams.Here
+	Share(e *upstreams.Elsewhere)
+}
+
+// Options of a board.
+type Options struct {
+	Edge      string // this edge's id, new with every start
+	Link      Link
+	Upstreams Upstreams
+	Poison    Poison
+	Metrics   *metrics.Set
+}
+
+// Board is this edge's side of the board. Its methods may be called from any goroutine.
+type Board struct {
+	o        Options
+	exchange func(ctx context.Context, m *message) (reply, error)
+	clock    func() time.Time
+	seed     string // of a new board, with the number of the message that makes it
+	wake     chan struct{}
+	answered atomic.Int64 // Unix nanoseconds of the last answer; 0: none
+	edges    atomic.Int64
+
+	// Of Run alone.
+	number uint64
+	told   string    // work that the board has; sameWork: not known
+	whole  time.Time // when all of the work was sent last
+	here   []upstreams.Here
+	shared bool // others' work is weighed
+	busy   bool // some edge has work
+
+	mu      sync.Mutex
+	facts   map[string]string // of the whole fleet
+	version string
+	pending []fact // that the board has not heard of
+	numbers uint64 // of facts
+	applied map[string]string
+}
+
+// New returns an edge's side of the board. Run exchanges.
+func New(o Options) *Board {
+	var seed [16]byte
+	_, _ = rand.Read(seed[:]) // it never fails
+	b := &Board{
+		o: o, clock: time.Now, seed: hex.EncodeToString(seed[:]), wake: make(chan struct{}, 1), told: sameWork,
+		facts: map[string]string{}, applied: map[string]string{},
+	}
+	b.exchange = func(ctx context.Context, m *message) (reply, error) {
+		list, err := o.Link.Run(ctx, script, "board", m.args())
+		if err != nil {
+			return reply{}, err
+		}
+		return parseReply(list, m.version)
+	}
+	o.Metrics.NewGauge("penstock_fleet_board_edges", func() float64 { return float64(b.edges.Load()) })
+	return b
+}
+
+// Run exchanges with the board until ctx ends.
+func (b *Board) Run(ctx context.Context) {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	defer b.o.Upstreams.Share(nil)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		case <-b.wake:
+		}
+		b.step(ctx)
+		t.Reset(b.period())
+	}
+}
+
+// period is how long it is until the next message.
+func (b *Board) period() time.Duration {
+	if b.busy {
+		return busyPeriod
+	}
+	return idlePeriod
+}
+
+// step exchanges one message.
+func (b *Board) step(ctx context.Context) {
+	now := b.clock()
+	b.here = b.o.Upstreams.Here(b.here[:0])
+	b.applyModes()
+	if !b.o.Link.Available() {
+		b.lose(now)
+		return
+	}
+	own := ownWork(b.here)
+	text := own.String()
+	m := b.message(text, now)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r, err := b.exchange(ctx, m)
+	if err != nil {
+		b.told = sameWork
+		b.lose(now)
+		return
+	}
+	b.told = text
+	if !r.known {
+		b.told = sameWork
+	}
+	b.answered.Store(now.UnixNano())
+	b.edges.Store(int64(r.edges))
+	b.shared, b.busy = true, text != "" || len(r.works) > 0
+	b.o.Upstreams.Share(b.elsewhere(&r, own))
+	b.learn(m, &r)
+}
+
+// message returns the next message.
+func (b *Board) message(text string, now time.Time) *message {
+	b.number++
+	m := &message{edge: b.o.Edge, number: b.number, work: text, seed: b.seed + "." + strconv.FormatUint(b.number, 16)}
+	if text == b.told && now.Sub(b.whole) < wholeEvery {
+		m.work = sameWork
+	} else {
+		b.whole = now
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m.version = b.version
+	m.facts = append(m.facts, b.pending[:min(len(b.pending), factsMost)]...)
+	return m
+}
+
+// lose goes on without the board, once its last answer is too old.
+func (b *Board) lose(now time.Time) {
+	b.busy = false
+	if b.shared && now.Sub(time.Unix(0, b.answered.Load())) >= freshFor {
+		b.shared = false
+		b.edges.Store(0)
+		b.o.Upstreams.Share(nil)
+	}
+}
+
+// ownWork is what this edge has at its upstreams.
+func ownWork(here []upstreams.Here) works {
+	w := make(works, len(here))
+	for i := range here {
+		one := work{calls: here[i].Work.InFlight}
+		if here[i].Work.Down {
+			one.down = 1
+		}
+		w[Name(here[i].ID)] = one
+	}
+	return w
+}
+
+// elsewhere is the work of all less that of this edge.
+func (b *Board) elsewhere(r *reply, own works) *upstreams.Elsewhere {
+	e := &upstreams.Elsewhere{
+		Edges: r.edges, Works: make(map[upstreams.ID]upstreams.Work, len(b.here)),
+		Placed: make(map[upstreams.ID]int64, len(b.here)),
+	}
+	for i := range b.here {
+		id := b.here[i].ID
+		name := Name(id)
+		sum, mine := r.works[name], own[name]
+		var w upstreams.Work
+		for p := range w.InFlight {
+			w.InFlight[p] = max(0, sum.calls[p]-mine.calls[p])
+		}
+		w.Down = sum.down > mine.down
+		e.Works[id], e.Placed[id] = w, b.here[i].Placed
+	}
+	return e
+}
+
+// put has the fleet know a fact, or with an empty value forget it.
+func (b *Board) put(name, value string, life time.Duration) {
+	b.mu.Lock()
+	b.putLocked(name, value, life)
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// putLocked is put for a caller that holds mu. A later fact of the same name takes the place of one
+// that waits.
+func (b *Board) putLocked(name, value string, life time.Duration) {
+	b.numbers++
+	next := b.pending[:0:0]
+	for _, f := range b.pending {
+		if f.name != name {
+			next = append(next, f)
+		}
+	}
+	if len(next) >= pendingMost {
+		next = next[1:] // the store has been away for long
+	}
+	next = append(next, fact{b.numbers, name, value, life})
+	b.pending = next
+}
+
+// pendingMost bounds the facts that wait for the store.
+const pendingMost = 1024
+
+// learn takes over the facts of an answer, and forgets those that the board has heard.
+func (b *Board) learn(m *message, r *reply) {
+	b.mu.Lock()
+	if n := len(m.facts); n > 0 {
+		last := m.facts[n-1].number
+		for len(b.pending) > 0 && b.pending[0].number <= last {
+			b.pending = b.pending[1:]
+		}
+	}
+	before, known := b.facts, b.version
+	b.version = r.version
+	if r.facts != nil {
+		b.facts = r.facts
+		if anew := seedOf(known); anew != "" && anew != seedOf(r.version) {
+			b.remember(before)
+		}
+	}
+	b.mu.Unlock()
+	if r.facts != nil {
+		b.applyModes()
+		b.applyPoison(seedOf(r.version), r.facts)
+	}
+}
+
+// seedOf is the random value of the board whose facts have a version.
+func seedOf(version string) string {
+	seed, _, _ := strings.Cut(version, ":")
+	return seed
+}
+
+// remember tells a board that has forgotten everything what stays until it is over. The caller
+// holds mu.
+func (b *Board) remember(before map[string]string) {
+	for name, value := range before {
+		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modePrefix) {
+			b.facts[name] = value
+			b.putLocked(name, value, 0)
+		}
+	}
+}

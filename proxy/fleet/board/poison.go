@@ -1,0 +1,72 @@
+package board
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"penstock/upstreams"
+)
+
+// Poison remembers which engines were lost to which bodies. *poison.Requests implements it.
+type Poison interface {
+	// Seed has bodies hashed as at every other edge.
+	Seed(seed string)
+	// Learn takes over what the whole fleet knows, in place of what it knew before: engines, by the
+	// hash of the body that they were lost to.
+	Learn(lost map[uint64][]*upstreams.Upstream)
+}
+
+// poisonPrefix begins the names of facts about requests that kill engines.
+const poisonPrefix = "p:"
+
+func poisonName(hash uint64, id upstreams.ID) string {
+	return poisonPrefix + strconv.FormatUint(hash, 16) + ":" + Name(id)
+}
+
+// Lost has every edge know for a while that an upstream was lost to a body of that hash.
+func (b *Board) Lost(hash uint64, id upstreams.ID, life time.Duration) {
+	b.put(poisonName(hash, id), "1", life)
+}
+
+// Cleared has every edge forget what was lost to a body of that hash.
+func (b *Board) Cleared(hash uint64) {
+	prefix := poisonPrefix + strconv.FormatUint(hash, 16) + ":"
+	b.mu.Lock()
+	var names []string
+	for name := range b.facts {
+		if strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	for _, f := range b.pending {
+		if strings.HasPrefix(f.name, prefix) && f.value != "" {
+			names = append(names, f.name)
+		}
+	}
+	b.mu.Unlock()
+	for _, name := range names {
+		b.put(name, "", 0)
+	}
+}
+
+// applyPoison hands over what the fleet knows of requests that kill engines.
+func (b *Board) applyPoison(seed string, facts map[string]string) {
+	b.o.Poison.Seed(seed)
+	byName := make(map[string]*upstreams.Upstream, len(b.here))
+	for i := range b.here {
+		byName[Name(b.here[i].ID)] = b.here[i].Upstream
+	}
+	lost := map[uint64][]*upstreams.Upstream{}
+	for name := range facts {
+		rest, ok := strings.CutPrefix(name, poisonPrefix)
+		if !ok {
+			continue
+		}
+		hex, engine, _ := strings.Cut(rest, ":")
+		if hash, err := strconv.ParseUint(hex, 16, 64); err == nil && byName[engine] != nil {
+			lost[hash] = append(lost[hash], byName[engine])
+		}
+	}
+	b.o.Poison.Learn(lost)
+}

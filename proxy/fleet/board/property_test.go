@@ -1,0 +1,293 @@
+package board
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valkey-io/valkey-go"
+	"pgregory.net/rapid"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// edge is an edge of a fleet in virtual time. It is the Upstreams and the Poison of its board.
+type edge struct {
+	board     *Board
+	line      *line
+	ups       []*upstreams.Upstream
+	calls     []int // by upstream
+	down      []bool
+	elsewhere *upstreams.Elsewhere
+	seed      string
+	lost      map[uint64][]*upstreams.Upstream
+}
+
+func (e *edge) Here(dst []upstreams.Here) []upstreams.Here {
+	for i, u := range e.ups {
+		h := upstreams.Here{ID: u.ID(), Upstream: u, Work: upstreams.Work{Down: e.down[i]}}
+		h.Work.InFlight[0] = e.calls[i]
+		dst = append(dst, h)
+	}
+	return dst
+}
+
+func (e *edge) Share(s *upstreams.Elsewhere)                { e.elsewhere = s }
+func (e *edge) Seed(seed string)                            { e.seed = seed }
+func (e *edge) Learn(lost map[uint64][]*upstreams.Upstream) { e.lost = lost }
+
+// Available and Run make a line a Link.
+func (l *line) Available() bool { return !l.cut }
+
+func (l *line) Run(context.Context, *valkey.Lua, string, []string) ([]valkey.ValkeyMessage, error) {
+	panic("the board has an exchange of its own")
+}
+
+type world struct {
+	began, now time.Time
+	twin       *twin
+	edges      []*edge
+	started    int
+}
+
+func never() bool { return false }
+
+func newWorld(t require, edges, ups int) *world {
+	now := time.Now()
+	w := &world{began: now, now: now, twin: &twin{now: 1e12}}
+	for range edges {
+		w.add(t, ups)
+	}
+	return w
+}
+
+type require interface{ Fatal(...any) }
+
+// add starts an edge before a number of upstreams.
+func (w *world) add(t require, n int) *edge {
+	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &edge{line: &line{twin: w.twin, lose: never, mute: never, repeat: never}, calls: make([]int, n), down: make([]bool, n)}
+	specs := make([]config.Upstream, n)
+	for i := range specs {
+		specs[i] = config.Upstream{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://127.0.0.1:", i+1), Engine: "openai"}
+	}
+	plan, err := set.Plan(specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range specs {
+		e.ups = append(e.ups, plan.Upstream(specs[i].Name)[0])
+	}
+	w.started++
+	e.board = New(Options{Edge: fmt.Sprint("edge-", w.started), Link: e.line, Upstreams: e, Poison: e, Metrics: metrics.NewSet()})
+	e.board.clock, e.board.exchange = func() time.Time { return w.now }, e.line.exchange
+	w.edges = append(w.edges, e)
+	return e
+}
+
+func (w *world) pass(d time.Duration) {
+	w.now = w.now.Add(d)
+	w.twin.now = 1e12 + w.now.Sub(w.began).Milliseconds()
+}
+
+// round has every edge send a message.
+func (w *world) round() {
+	for _, e := range w.edges {
+		e.board.step(context.Background())
+	}
+}
+
+// check compares what every edge knows of the others with what they have.
+func (w *world) check(t interface{ Fatalf(string, ...any) }) {
+	for i, e := range w.edges {
+		if e.elsewhere == nil || e.elsewhere.Edges != len(w.edges) {
+			t.Fatalf("edge %d knows of %+v, of %d edges", i, e.elsewhere, len(w.edges))
+		}
+		for k, u := range e.ups {
+			want := upstreams.Work{}
+			for _, other := range w.edges {
+				if other != e {
+					want.InFlight[0] += other.calls[k]
+					want.Down = want.Down || other.down[k]
+				}
+			}
+			if got := e.elsewhere.Works[u.ID()]; got != want {
+				t.Fatalf("edge %d knows of %+v at upstream %d, it is %+v", i, got, k, want)
+			}
+		}
+	}
+}
+
+// TestBoard: whatever is lost, repeated or overtaken, whichever edge dies and whatever the store
+// forgets: two rounds after that, every edge knows exactly what the others have, their modes and
+// what was lost to which body.
+func TestBoard(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const ups = 3
+		w := newWorld(t, rapid.IntRange(1, 4).Draw(t, "edges"), ups)
+		chance := rapid.IntRange(0, 40).Draw(t, "faults in a hundred")
+		fault := func() bool { return rapid.IntRange(1, 100).Draw(t, "fault") <= chance }
+		faulty := func(e *edge) { e.line.lose, e.line.mute, e.line.repeat = fault, fault, fault }
+		for _, e := range w.edges {
+			faulty(e)
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			i, u := rapid.IntRange(0, len(w.edges)-1).Draw(t, "edge"), rapid.IntRange(0, ups-1).Draw(t, "upstream")
+			e := w.edges[i]
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			case 0:
+				w.pass(time.Duration(rapid.IntRange(1, 1500).Draw(t, "ms")) * time.Millisecond)
+			case 1:
+				for _, late := range e.line.late {
+					late()
+				}
+				e.line.late = nil
+			case 2:
+				e.calls[u] = rapid.IntRange(0, 9).Draw(t, "calls")
+			case 3:
+				e.down[u] = rapid.Bool().Draw(t, "down")
+			case 4:
+				m := rapid.SampledFrom([]upstreams.Mode{upstreams.ModeReady, upstreams.ModeDrain, upstreams.ModeMaintenance}).Draw(t, "mode")
+				e.ups[u].SetMode(m)
+				e.board.SetMode(e.ups[u].ID(), m, "ann", w.now)
+			case 5:
+				e.board.Lost(uint64(1+u), e.ups[u].ID(), time.Minute)
+			case 6:
+				e.board.Cleared(uint64(1 + u))
+			case 7:
+				if rapid.IntRange(0, 5).Draw(t, "who") == 0 {
+					w.edges = append(w.edges[:i], w.edges[i+1:]...) // dead
+					faulty(w.add(t, ups))
+				}
+			case 8:
+				e.line.cut = !e.line.cut
+			default:
+				e.board.step(context.Background())
+			}
+		}
+		for _, e := range w.edges { // what is late comes now or never
+			for _, late := range e.line.late {
+				late()
+			}
+			e.line.lose, e.line.mute, e.line.repeat, e.line.late, e.line.cut = never, never, never, nil, false
+		}
+		w.round()
+		for range 4 { // the leases of those that are dead
+			w.pass(lease / 3)
+			w.round()
+		}
+		w.round()
+		w.check(t)
+		first := w.edges[0]
+		for i, e := range w.edges {
+			if !reflect.DeepEqual(e.board.facts, first.board.facts) || len(e.board.pending) > 0 || e.seed != first.seed {
+				t.Fatalf("edge %d knows %v, the first %v", i, e.board.facts, first.board.facts)
+			}
+			for k, u := range e.ups {
+				if got, want := u.Mode(), first.ups[k].Mode(); got != want {
+					t.Fatalf("edge %d has upstream %d in mode %s, the first in %s", i, k, got, want)
+				}
+			}
+			if len(e.lost) != len(first.lost) {
+				t.Fatalf("edge %d knows of %d lethal bodies, the first of %d", i, len(e.lost), len(first.lost))
+			}
+		}
+	})
+}
+
+// The work of an edge that is dead goes with its lease, and an edge that is cut off weighs the
+// others' work no longer, from two seconds on.
+func TestDeadEdge(t *testing.T) {
+	w := newWorld(t, 2, 1)
+	one, two := w.edges[0], w.edges[1]
+	one.calls[0], two.calls[0] = 3, 5
+	w.round()
+	w.round()
+	w.check(t)
+	two.line.cut = true
+	for passed := time.Duration(0); passed <= lease+busyPeriod; passed += busyPeriod {
+		w.pass(busyPeriod)
+		w.round()
+		if fresh := passed+busyPeriod < freshFor; (two.elsewhere != nil) != fresh {
+			t.Fatalf("after %s the edge that is cut off knows %v", passed, two.elsewhere)
+		}
+	}
+	if got := one.elsewhere; got.Edges != 1 || got.Works[one.ups[0].ID()] != (upstreams.Work{}) {
+		t.Errorf("the dead edge is still counted: %+v", got)
+	}
+}
+
+// A mode reaches every edge, one that starts later too, and outlives a store that forgets. What
+// was lost to a body is forgotten after a minute.
+func TestFacts(t *testing.T) {
+	w := newWorld(t, 2, 2)
+	one, two := w.edges[0], w.edges[1]
+	w.round()
+	one.ups[1].SetMode(upstreams.ModeDrain)
+	one.board.SetMode(one.ups[1].ID(), upstreams.ModeDrain, "ann", w.now)
+	two.board.Lost(77, two.ups[0].ID(), time.Minute)
+	w.round()
+	w.round()
+	if two.ups[1].Mode() != upstreams.ModeDrain || two.ups[0].Mode() != upstreams.ModeReady || len(one.lost[77]) != 1 {
+		t.Fatalf("%s, %v", two.ups[1].Mode(), one.lost)
+	}
+	if s, ok := two.board.Mode(two.ups[1].ID()); !ok || s.Who != "ann" || s.When != w.now.Unix() {
+		t.Errorf("%+v", s)
+	}
+	w.twin.forget()
+	w.round()
+	w.round()
+	late := w.add(t, 2)
+	w.round()
+	if late.ups[1].Mode() != upstreams.ModeDrain {
+		t.Error("an edge that starts late does not know the mode")
+	}
+	two.board.Lost(78, two.ups[0].ID(), time.Minute)
+	w.round()
+	w.round()
+	if len(one.lost) != 1 || len(one.lost[78]) != 1 || one.seed != two.seed {
+		t.Fatalf("%v", one.lost)
+	}
+	for range 61 {
+		w.pass(time.Second)
+		w.round()
+	}
+	w.round()
+	if len(one.lost) != 0 || len(two.lost) != 0 {
+		t.Errorf("%v", one.lost)
+	}
+	late.ups[1].SetMode(upstreams.ModeReady)
+	late.board.SetMode(late.ups[1].ID(), upstreams.ModeReady, "bob", w.now)
+	w.round()
+	w.round()
+	if one.ups[1].Mode() != upstreams.ModeReady {
+		t.Error("the upstream stays drained")
+	}
+}
+
+// What goes to the store is numbers, and hashes of ids.
+func TestRetention(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	e := w.edges[0]
+	e.calls[0] = 1
+	e.board.Lost(77, e.ups[0].ID(), time.Minute)
+	own := ownWork(e.Here(nil))
+	m := e.board.message(own.String(), w.now)
+	for _, word := range m.args() {
+		for _, u := range e.ups {
+			if word == string(u.ID()) || word == u.Name() {
+				t.Errorf("an upstream's name is sent: %q", word)
+			}
+		}
+	}
+	if len(Name(e.ups[0].ID())) != 16 || Name(e.ups[0].ID()) == Name(e.ups[1].ID()) {
+		t.Error(Name(e.ups[0].ID()))
+	}
+}

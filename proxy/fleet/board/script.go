@@ -1,0 +1,143 @@
+package board
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/valkey-io/valkey-go"
+
+	"penstock/upstreams"
+)
+
+//go:embed board.lua
+var source string
+
+var script = valkey.NewLuaScript(source)
+
+// lease is how long the board keeps an edge's work after its last message. It is short: the calls
+// of an edge that is dead end at the engines, too.
+const lease = 3 * time.Second
+
+// Name is what the store calls an upstream: a hash of its id.
+func Name(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
+
+// works is the work at upstreams, by their names. down counts the edges that have it down.
+type works map[string]work
+
+type work struct {
+	calls [3]int
+	down  int
+}
+
+func (w works) String() string {
+	names := make([]string, 0, len(w))
+	for name, one := range w {
+		if one != (work{}) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var b strings.Builder
+	for _, name := range names {
+		one := w[name]
+		fmt.Fprintf(&b, "%s %d %d %d %d ", name, one.calls[0], one.calls[1], one.calls[2], one.down)
+	}
+	return strings.TrimSuffix(b.String(), " ")
+}
+
+func parseWorks(text string) (works, error) {
+	words := strings.Fields(text)
+	if len(words)%5 != 0 {
+		return nil, errors.New("the board's work is cut")
+	}
+	w := make(works, len(words)/5)
+	for i := 0; i < len(words); i += 5 {
+		var n [4]int
+		for k := range n {
+			var err error
+			if n[k], err = strconv.Atoi(words[i+1+k]); err != nil {
+				return nil, errors.New("the board's work has no numbers")
+			}
+		}
+		w[words[i]] = work{[3]int(n[:3]), n[3]}
+	}
+	return w, nil
+}
+
+// fact is one fact on its way to the board.
+type fact struct {
+	number      uint64
+	name, value string // "": it is over
+	life        time.Duration
+}
+
+// message is one message to the board.
+type message struct {
+	edge    string
+	number  uint64
+	work    string // sameWork: as before
+	version string // of the facts that the edge knows
+	seed    string // for a new board
+	facts   []fact
+}
+
+const sameWork = "="
+
+func (m *message) args() []string {
+	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+	out := []string{m.edge, strconv.FormatUint(m.number, 10), ms(lease), m.work, m.version, m.seed}
+	for _, f := range m.facts {
+		out = append(out, strconv.FormatUint(f.number, 10), f.name, f.value, ms(f.life))
+	}
+	return out
+}
+
+// reply is an answer of the board.
+type reply struct {
+	known   bool // the board has this edge's work
+	edges   int
+	works   works
+	version string
+	facts   map[string]string // nil: as before
+}
+
+var errOvertaken = errors.New("a later message was there first")
+
+// parseReply reads the answer to a message. version is that of the facts that the edge knew.
+func parseReply(list []valkey.ValkeyMessage, version string) (r reply, err error) {
+	if len(list) == 1 {
+		return r, errOvertaken
+	}
+	if len(list) < 4 || len(list)%2 != 0 {
+		return r, fmt.Errorf("the board answers with %d values", len(list))
+	}
+	words := make([]string, len(list))
+	for i := range list {
+		if i == 1 {
+			n, err := list[i].AsInt64()
+			if err != nil {
+				return r, err
+			}
+			r.edges = int(n)
+			continue
+		}
+		if words[i], err = list[i].ToString(); err != nil {
+			return r, err
+		}
+	}
+	r.known, r.version = words[0] == "ok", words[3]
+	if r.works, err = parseWorks(words[2]); err != nil || r.version == version {
+		return r, err
+	}
+	r.facts = make(map[string]string, (len(words)-4)/2)
+	for i := 4; i < len(words); i += 2 {
+		r.facts[words[i]] = words[i+1]
+	}
+	return r, nil
+}

@@ -1,0 +1,150 @@
+package board
+
+import (
+	"context"
+	"fmt"
+	"maps"
+)
+
+// twin is the script of the board, written again in Go: what the properties run on. TestScript
+// holds the two together.
+type twin struct {
+	now    int64 // ms
+	seed   string
+	first  int64
+	newest int
+	sum    works
+	edges  map[string]*twinEdge
+	work   map[string]works
+	facts  map[string]twinFact
+}
+
+type twinEdge struct {
+	ends   int64
+	number uint64
+	fact   uint64
+}
+
+type twinFact struct {
+	ends  int64
+	value string
+}
+
+func (t *twin) forget() { *t = twin{now: t.now} }
+
+func (w works) add(more works, sign int) {
+	for name, m := range more {
+		one := w[name]
+		for i := range m.calls {
+			one.calls[i] += sign * m.calls[i]
+		}
+		one.down += sign * m.down
+		if w[name] = one; one == (work{}) {
+			delete(w, name)
+		}
+	}
+}
+
+func (t *twin) answer(m *message) (reply, error) {
+	ms := lease.Milliseconds()
+	if t.edges == nil {
+		t.seed, t.first = m.seed, t.now+ms
+		t.sum, t.edges, t.work, t.facts = works{}, map[string]*twinEdge{}, map[string]works{}, map[string]twinFact{}
+	}
+	me := t.edges[m.edge]
+	if me != nil && m.number <= me.number {
+		return reply{}, errOvertaken
+	}
+	if me == nil {
+		me = &twinEdge{}
+		t.edges[m.edge] = me
+	}
+	known := true
+	if m.work != sameWork {
+		now, err := parseWorks(m.work)
+		if err != nil {
+			panic(err)
+		}
+		t.sum.add(t.work[m.edge], -1)
+		t.sum.add(now, 1)
+		t.work[m.edge] = now
+	} else {
+		_, known = t.work[m.edge]
+	}
+	for _, f := range m.facts {
+		if f.number <= me.fact {
+			continue
+		}
+		me.fact = f.number
+		t.newest++
+		if f.value == "" {
+			delete(t.facts, f.name)
+			continue
+		}
+		fact := twinFact{value: f.value}
+		if f.life > 0 {
+			fact.ends = t.now + f.life.Milliseconds()
+			t.first = min(t.first, fact.ends)
+		}
+		t.facts[f.name] = fact
+	}
+	me.ends, me.number = t.now+ms, m.number
+	if t.first = min(t.first, me.ends); t.first <= t.now {
+		t.reap()
+	}
+	r := reply{known: known, edges: len(t.edges), works: maps.Clone(t.sum), version: fmt.Sprintf("%s:%d", t.seed, t.newest)}
+	if r.version != m.version {
+		r.facts = map[string]string{}
+		for name, f := range t.facts {
+			r.facts[name] = f.value
+		}
+	}
+	return r, nil
+}
+
+// reap takes out what has ended.
+func (t *twin) reap() {
+	t.first = t.now + lease.Milliseconds()
+	for name, e := range t.edges {
+		if e.ends <= t.now {
+			delete(t.edges, name)
+			t.sum.add(t.work[name], -1)
+			delete(t.work, name)
+		} else {
+			t.first = min(t.first, e.ends)
+		}
+	}
+	for name, f := range t.facts {
+		switch {
+		case f.ends == 0:
+		case f.ends <= t.now:
+			delete(t.facts, name)
+			t.newest++
+		default:
+			t.first = min(t.first, f.ends)
+		}
+	}
+}
+
+// line is the way of one edge to the twin, which can lose what it carries.
+type line struct {
+	twin               *twin
+	cut                bool
+	lose, mute, repeat func() bool
+	late               []func() // messages that will be heard again, later
+}
+
+func (l *line) exchange(_ context.Context, m *message) (reply, error) {
+	if l.lose() {
+		return reply{}, context.DeadlineExceeded
+	}
+	if l.repeat() {
+		again := *m
+		l.late = append(l.late, func() { _, _ = l.twin.answer(&again) })
+	}
+	r, err := l.twin.answer(m)
+	if l.mute() {
+		return reply{}, context.DeadlineExceeded
+	}
+	return r, err
+}

@@ -1,0 +1,58 @@
+package fleet
+
+import (
+	"context"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+
+	"penstock/config"
+)
+
+// Link is the way to the store for the parts of a fleet beside the limits. Its outcomes count for
+// the breaker, too. Its methods may be called from any goroutine.
+type Link struct {
+	Edge   string // this edge's id, which is new with every start
+	remote *remote
+}
+
+// NewLink returns the link of an edge's fleet.
+func NewLink(f *Fleet) *Link {
+	r, _ := f.terms.store.(*remote)
+	return &Link{Edge: f.terms.edge, remote: r}
+}
+
+// Available reports whether the store can be asked.
+func (l *Link) Available() bool { return l.remote.Available() }
+
+// Run runs a script on one key, which gets the fleet's prefix.
+func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {
+	c := l.remote.client.Load()
+	if c == nil {
+		return nil, errUnreached
+	}
+	answer, err := script.Exec(ctx, *c, []string{l.key(key)}, args).ToArray()
+	l.remote.note(err)
+	return answer, err
+}
+
+func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + key + "}" }
+
+// Slots are the slots of one upstream, which the edges of a fleet count together: an account with
+// nothing but a concurrency.
+type Slots struct{ account *account }
+
+// NewSlots returns the account of an upstream's slots. Two of one upstream would count against each
+// other.
+func NewSlots(f *Fleet, upstream string) *Slots {
+	return &Slots{newAccount(&f.terms, "u:"+upstream)}
+}
+
+// Take takes one of limit slots, if one is free in the whole fleet.
+func (s *Slots) Take(limit int, now time.Time) bool {
+	_, d := s.account.Reserve(config.KeyLimits{Concurrency: limit}, 0, now)
+	return d.OK
+}
+
+// Give gives a slot back.
+func (s *Slots) Give() { s.account.Settle(0, 0) }

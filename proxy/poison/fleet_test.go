@@ -1,0 +1,81 @@
+package poison
+
+import (
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// told is the fleet of a test: what its edges tell reaches all of them at once.
+type told struct {
+	edges []*Requests
+	lost  map[uint64][]*upstreams.Upstream
+	ups   map[upstreams.ID]*upstreams.Upstream
+}
+
+func (f *told) Lost(hash uint64, id upstreams.ID, _ time.Duration) {
+	f.lost[hash] = append(f.lost[hash], f.ups[id])
+}
+
+func (f *told) Cleared(hash uint64) { delete(f.lost, hash) }
+
+func (f *told) tell() {
+	for _, r := range f.edges {
+		r.Learn(f.lost)
+	}
+}
+
+// A body that cost one engine at each of two edges is refused by a third, while both are down for
+// some edge, until one has answered it. The edges hash it alike.
+func TestFleetKnows(t *testing.T) {
+	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := set.Plan([]config.Upstream{{Name: "one", URL: "http://127.0.0.1:1", Weight: 1}, {Name: "two", URL: "http://127.0.0.1:2", Weight: 1}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Commit(plan)
+	defer set.Close(t.Context())
+	one, two := plan.Upstream("one")[0], plan.Upstream("two")[0]
+	f := &told{lost: map[uint64][]*upstreams.Upstream{}, ups: map[upstreams.ID]*upstreams.Upstream{one.ID(): one, two.ID(): two}}
+	for range 3 {
+		r := New()
+		r.ShareBy(f)
+		r.Seed("of the fleet")
+		f.edges = append(f.edges, r)
+	}
+	a, b, c := f.edges[0], f.edges[1], f.edges[2]
+	body, now := []byte("a body"), time.Now()
+	if a.Hash(body) != b.Hash(body) || a.Hash(body) == New().Hash(body) {
+		t.Fatal("the edges hash a body differently, or by no seed of theirs")
+	}
+	down := func(yes bool) {
+		w := upstreams.Work{Down: yes}
+		set.Share(&upstreams.Elsewhere{Edges: 3, Works: map[upstreams.ID]upstreams.Work{one.ID(): w, two.ID(): w}})
+	}
+	a.Record(body, one, now)
+	f.tell()
+	down(true)
+	if c.Blocks(body, now) {
+		t.Error("one engine is no proof")
+	}
+	hash := b.Record(body, two, now)
+	f.tell()
+	if !c.Blocks(body, now) || c.Blocks([]byte("another"), now) {
+		t.Error("a body that has cost two engines goes to a third edge's")
+	}
+	b.Clear(hash)
+	f.tell()
+	if c.Blocks(body, now) {
+		t.Error("the body was answered")
+	}
+	if c.Seed("another"); a.Hash(body) == c.Hash(body) {
+		t.Error("the seed does not count")
+	}
+}
