@@ -12,7 +12,9 @@ import (
 	"penstock/proxy/build"
 	"penstock/proxy/fleet"
 	"penstock/proxy/fleet/board"
+	"penstock/proxy/fleet/places"
 	"penstock/proxy/guard"
+	"penstock/routing"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
 )
@@ -95,7 +97,11 @@ func (e *Edge) share() (leave func()) {
 		return func() {}
 	}
 	work, cancel := context.WithCancel(context.Background())
-	parts := []func(context.Context){e.fleet.Heartbeats, e.fleet.Reports, e.fleetUsage.Run, e.board.Run}
+	conversations := places.New(places.Options{
+		Link: fleet.NewLink(e.fleet), Secret: e.opts.Config.Fleet.Store.Password.Value(), Metrics: e.metrics,
+		Routes: func() []*routing.Route { return e.services.Current().Routes.Routes() },
+	})
+	parts := []func(context.Context){e.fleet.Heartbeats, e.fleet.Reports, e.fleetUsage.Run, e.board.Run, conversations.Run}
 	ended := make(chan struct{}, len(parts))
 	for _, run := range parts {
 		go e.guard.Loop(work.Done(), guard.Fleet, func() {

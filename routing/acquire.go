@@ -35,6 +35,9 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 		}
 		if lease, ok := take(best.model, q.Key, q.Pool, q.Tokens, q.Now); ok {
 			if r.directory != nil {
+				if r.directory.places != nil {
+					r.directory.tell(q.Prefix, best)
+				}
 				r.directory.learn(q.Prefix, best.member)
 			}
 			return lease, best, nil

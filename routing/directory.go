@@ -20,6 +20,8 @@ type directory struct {
 	// numbers are the members' places in holders, the same for as long as a name of an upstream is
 	// used. Not changed after Build: a reload makes another map over the same blocks.
 	numbers map[upstreams.ID]member
+	ranks   map[uint64]member // the same by Target.rank
+	places  *Places           // what the edges of a fleet tell each other; nil: there is no store
 }
 
 const (
@@ -112,8 +114,8 @@ func (h *holders) without(not *members) (left members, some bool) {
 
 // newDirectory makes the directory of targets, or goes on with the one that the route had before,
 // which may be nil.
-func newDirectory(targets []Target, before *directory) (*directory, error) {
-	d := &directory{numbers: map[upstreams.ID]member{}}
+func newDirectory(targets []Target, before *directory, shared bool) (*directory, error) {
+	d := &directory{numbers: map[upstreams.ID]member{}, ranks: map[uint64]member{}}
 	taken := make([]bool, maxMembers)
 	if before != nil {
 		for i := range targets {
@@ -137,6 +139,12 @@ func newDirectory(targets []Target, before *directory) (*directory, error) {
 			d.numbers[t.Upstream.ID()], taken[m] = m, true
 		}
 		t.member, t.rank = m, xxhash.Sum64String(string(t.Upstream.ID()))
+		d.ranks[t.rank] = m
+	}
+	if shared {
+		if err := d.share(before); err != nil {
+			return nil, err
+		}
 	}
 	size := directoryBlocks * max(1, len(d.numbers))
 	if before != nil {
@@ -147,6 +155,16 @@ func newDirectory(targets []Target, before *directory) (*directory, error) {
 	var err error
 	d.blocks, err = lru.New[uint64, *holders](size)
 	return d, err
+}
+
+// share goes on with the places that the route had before, or makes some.
+func (d *directory) share(before *directory) (err error) {
+	if before != nil && before.places != nil {
+		d.places = before.places
+		return nil
+	}
+	d.places, err = newPlaces()
+	return err
 }
 
 // deepest returns how many leading blocks of a prompt some upstream outside of a set knows, who
@@ -168,6 +186,11 @@ func (d *directory) deepest(blocks []uint64, not *members) (known int, who membe
 			low = at + 1
 		} else {
 			high = at
+		}
+	}
+	if d.places != nil {
+		if deeper, at, ok := d.placed(blocks, low, not); ok {
+			return deeper, at, alone
 		}
 	}
 	if last != nil {

@@ -36,7 +36,7 @@ func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{exact: make(map[string]*Route, len(f.Models))}
 	for i := range f.Models {
 		m := &f.Models[i]
-		route, err := newRoute(m, r, keep.before(m.ID))
+		route, err := newRoute(m, r, keep.before(m.ID), f.Fleet.Shared())
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func (t *Table) before(id string) *Route {
 	return &Route{rotor: new(atomic.Uint32)}
 }
 
-func newRoute(m *config.Model, r Resolver, before *Route) (*Route, error) {
+func newRoute(m *config.Model, r Resolver, before *Route, shared bool) (*Route, error) {
 	route := &Route{ID: m.ID, policy: policyOf(m.Policy), rotor: before.rotor}
 	for _, d := range m.Deployments {
 		ups := r.Upstream(d.Upstream)
@@ -84,7 +84,7 @@ func newRoute(m *config.Model, r Resolver, before *Route) (*Route, error) {
 		return route, nil
 	}
 	var err error
-	route.directory, err = newDirectory(route.targets, before.directory)
+	route.directory, err = newDirectory(route.targets, before.directory, shared)
 	return route, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type fleet struct {
 	edges   []*routing.Route
 	sets    []*upstreams.Set
 	board   map[*upstreams.Set][]upstreams.Here // what each edge has told last; nil: edges do not share
+	join    func(*upstreams.Set)                // has an edge share
 	slots   int
 	anyEdge bool // calls come to the edges by chance, and not in turn
 
@@ -63,33 +65,41 @@ const (
 func newFleet(t *testing.T, edges, engines, slots int, seed uint64) *fleet {
 	f := &fleet{t: t, chance: rand.New(rand.NewPCG(seed, 1)), now: time.Now(), engines: make([]fleetEngine, engines), slots: slots}
 	for range edges {
-		set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := config.Model{ID: "m", Policy: config.PolicyLeastLoaded}
-		specs := make([]config.Upstream, engines)
-		for i := range specs {
-			specs[i] = config.Upstream{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://127.0.0.1:", i+1), Engine: "openai", Concurrency: config.Concurrency{Shared: slots}}
-			m.Deployments = append(m.Deployments, config.Deployment{Upstream: specs[i].Name})
-		}
-		plan, err := set.Plan(specs, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		table, err := routing.Build(&config.File{Models: []config.Model{m}}, plan, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := table.Routes()[0]
-		plan.Adopt()
-		f.edges, f.sets = append(f.edges, r), append(f.sets, set)
-		for i, target := range r.Targets() {
-			target.Upstream.Bring(upstreams.StateUp)
-			f.probe(&f.engines[i], target.Upstream, time.Duration(f.chance.Float64()*float64(fleetProbe)))
-		}
+		f.addEdge(config.PolicyLeastLoaded)
 	}
 	return f
+}
+
+// addEdge starts an edge.
+func (f *fleet) addEdge(policy string) {
+	t, engines, slots := f.t, len(f.engines), f.slots
+	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := config.Model{ID: "m", Policy: policy}
+	specs := make([]config.Upstream, engines)
+	for i := range specs {
+		specs[i] = config.Upstream{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://127.0.0.1:", i+1), Engine: "openai", Concurrency: config.Concurrency{Shared: slots}}
+		m.Deployments = append(m.Deployments, config.Deployment{Upstream: specs[i].Name})
+	}
+	plan, err := set.Plan(specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := config.File{Models: []config.Model{m}}
+	file.Fleet.Store.URL = "redis://store"
+	table, err := routing.Build(&file, plan, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := table.Routes()[0]
+	plan.Adopt()
+	f.edges, f.sets = append(f.edges, r), append(f.sets, set)
+	for i, target := range r.Targets() {
+		target.Upstream.Bring(upstreams.StateUp)
+		f.probe(&f.engines[i], target.Upstream, time.Duration(f.chance.Float64()*float64(fleetProbe)))
+	}
 }
 
 // fleetBoard is how often edges that share tell each other what they have at the engines.
@@ -100,6 +110,9 @@ func (f *fleet) share() {
 	f.board = map[*upstreams.Set][]upstreams.Here{}
 	var tell func(s *upstreams.Set)
 	tell = func(s *upstreams.Set) {
+		if !slices.Contains(f.sets, s) { // it was started again
+			return
+		}
 		f.board[s] = s.Here(nil)
 		e := upstreams.Elsewhere{Edges: len(f.sets), Works: map[upstreams.ID]upstreams.Work{}, Placed: map[upstreams.ID]int64{}}
 		for _, h := range f.board[s] {
@@ -120,8 +133,11 @@ func (f *fleet) share() {
 		s.Share(&e)
 		f.in(fleetBoard, func() { tell(s) })
 	}
-	for _, s := range f.sets {
+	f.join = func(s *upstreams.Set) {
 		f.in(time.Duration(f.chance.Float64()*float64(fleetBoard)), func() { tell(s) })
+	}
+	for _, s := range f.sets {
+		f.join(s)
 	}
 }
 
@@ -155,7 +171,12 @@ func (f *fleet) call() {
 		f.refuse(err)
 		return
 	}
-	at, free := 0, false
+	f.begin(r, lease, target, func() {})
+}
+
+// begin has a call run at the engine of its target, and returns which that is.
+func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.Target, ended func()) (at int) {
+	free := false
 	for i := range f.engines {
 		if r.Targets()[i].Upstream == target.Upstream {
 			at = i
@@ -173,6 +194,7 @@ func (f *fleet) call() {
 		f.in(took, func() {
 			lease.ReleaseAt(upstreams.OutcomeOK, f.now)
 			e.inside--
+			ended()
 			if len(e.waiting) > 0 {
 				next := e.waiting[0]
 				e.waiting = e.waiting[1:]
@@ -185,6 +207,7 @@ func (f *fleet) call() {
 	} else {
 		begin()
 	}
+	return at
 }
 
 // refuse counts a call that an edge which shares has refused.

@@ -65,7 +65,7 @@ func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 		return p
 	}
 	name := now.UTC().Format([limit.Periods]string{limit.Day: "2006-01-02", limit.Month: "2006-01"}[period])
-	next := &periodBudget{number: number, account: newAccount(b.terms, b.id+" "+name)}
+	next := &periodBudget{number: number, account: newAccount(b.terms, "k:"+b.id+" "+name)}
 	a := next.account
 	a.usage.names = budgetNames[period]
 	for i := range a.usage.cells {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -34,6 +35,36 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 	answer, err := script.Exec(ctx, *c, []string{l.key(key)}, args).ToArray()
 	l.remote.note(err)
 	return answer, err
+}
+
+// Append adds an entry to a stream, which keeps about the newest most.
+func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) error {
+	c := l.remote.client.Load()
+	if c == nil {
+		return errUnreached
+	}
+	add := (*c).B().Xadd().Key(l.key(key)).Maxlen().Almost().Threshold(strconv.Itoa(most)).Id("*")
+	err := (*c).Do(ctx, add.FieldValue().FieldValue("p", valkey.BinaryString(entry)).Build()).Error()
+	l.remote.note(err)
+	return err
+}
+
+// Read returns up to count entries of a stream after the one with an id, and the id of the last.
+func (l *Link) Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error) {
+	c := l.remote.client.Load()
+	if c == nil {
+		return nil, after, errUnreached
+	}
+	key = l.key(key)
+	read, err := (*c).Do(ctx, (*c).B().Xread().Count(int64(count)).Streams().Key(key).Id(after).Build()).AsXRead()
+	if valkey.IsValkeyNil(err) { // there is nothing new
+		err = nil
+	}
+	l.remote.note(err)
+	for _, e := range read[key] {
+		entries, after = append(entries, []byte(e.FieldValues["p"])), e.ID
+	}
+	return entries, after, err
 }
 
 func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + key + "}" }

@@ -47,6 +47,7 @@ var families = []Family{
 	{"penstock_fleet_store_up", Gauge, "1 while the fleet's store answers; 0 while limits are held without it."},
 	{"penstock_fleet_members", Gauge, "Edges of the fleet that were alive at the last heartbeat, this one included."},
 	{"penstock_fleet_board_edges", Gauge, "Edges whose calls at the engines this edge knows, itself included; 0 while each edge has its own part of the slots."},
+	{"penstock_fleet_placements_total", Counter, "Placements of conversations by edges of the fleet: told by this edge, learned, and unread because they were sealed by another secret."},
 	{"penstock_fleet_wait_seconds", Histogram, "How long calls waited for the fleet's store, of those that had to."},
 	{"penstock_fleet_messages_total", Counter, "Messages to the fleet's store, by result."},
 	{"penstock_fleet_alone_total", Counter, "Decisions about a key's limits that were made without the fleet's store."},

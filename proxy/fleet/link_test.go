@@ -1,0 +1,92 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"penstock/config"
+)
+
+// A stream is read from any entry on, keeps about as many as it is told to, and does not exist
+// before the first.
+func TestStream(t *testing.T) {
+	server := miniredis.RunT(t)
+	l := &Link{remote: startRemote(t, server.Addr())}
+	if _, _, err := l.Read(t.Context(), "r:a", "0", 10); err == nil || l.Append(t.Context(), "r:a", 10, nil) == nil {
+		t.Error("something was said before the first heartbeat")
+	}
+	if err := beat(t, l.remote); err != nil {
+		t.Fatal(err)
+	}
+	ctx, last := context.Background(), "0"
+	read := func(want ...string) {
+		t.Helper()
+		entries, to, err := l.Read(ctx, "r:a", last, 2)
+		if err != nil || fmt.Sprintf("%s", entries) != fmt.Sprint(want) {
+			t.Fatalf("%q, %v; want %q", entries, err, want)
+		}
+		last = to
+	}
+	read()
+	for _, entry := range []string{"one\x00", "two", "three"} {
+		if err := l.Append(ctx, "r:a", 100, []byte(entry)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read("one\x00", "two")
+	read("three")
+	read()
+	for range 50 {
+		if err := l.Append(ctx, "r:a", 10, []byte("more")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entries, _, err := l.Read(ctx, "r:a", "0", 1000); err != nil || len(entries) > 20 {
+		t.Errorf("%d entries, %v", len(entries), err)
+	}
+	server.SetError("LOADING the data set")
+	for range failuresToOpen {
+		_, _, _ = l.Read(ctx, "r:a", "0", 1)
+	}
+	if l.Available() {
+		t.Error("three failures in a row, and the breaker is closed")
+	}
+}
+
+// The slots of an upstream: never one too many over the fleet, those of a dead edge come back after
+// its lease, and without the store each edge has its part.
+func TestSlots(t *testing.T) {
+	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
+	slots := []*Slots{NewSlots(w.edges[0], "e"), NewSlots(w.edges[1], "e")}
+	all := func(i int) (n int) {
+		for slots[i].Take(4, w.now) {
+			n++
+		}
+		return n
+	}
+	if a, b := all(0), all(1); a != 4 || b != 0 {
+		t.Fatalf("%d and %d of 4 slots", a, b)
+	}
+	slots[0].Give()
+	w.pass(time.Millisecond)
+	if n := all(1); n != 1 {
+		t.Fatalf("%d of the one that came free", n)
+	}
+	w.lines[0].cut = true // dead
+	w.pass(lease + time.Second)
+	if n := all(1); n != 3 {
+		t.Errorf("%d slots of the dead edge came back", n)
+	}
+	for range 4 {
+		slots[1].Give()
+	}
+	w.lines[1].cut = true
+	w.pass(lease)
+	if n := all(1); n != 2 {
+		t.Errorf("%d slots without the store, want half", n)
+	}
+}

@@ -1,0 +1,176 @@
+package places
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/cespare/xxhash/v2"
+
+	"penstock/routing"
+)
+
+const (
+	period    = 100 * time.Millisecond
+	patience  = 500 * time.Millisecond // with all exchanges of one period
+	entryMost = 64                     // placements in an entry
+	keptMost  = 60_000                 // entries of a route, in the store
+	readMost  = 1000                   // entries, at once
+)
+
+// Link is the way to the store. *fleet.Link implements it.
+type Link interface {
+	Available() bool
+	Append(ctx context.Context, key string, most int, entry []byte) error
+	Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error)
+}
+
+// Options of an edge's side of the streams.
+type Options struct {
+	Link    Link
+	Secret  string // that all edges have: the store's password
+	Routes  func() []*routing.Route
+	Metrics *metrics.Set
+}
+
+// Exchange tells the other edges where conversations live, and learns it from them.
+type Exchange struct {
+	o    Options
+	seal cipher.AEAD
+	last map[string]string // the entry that was read last, by model
+
+	told, learned, unread *metrics.Counter
+	fresh                 []routing.Placement
+}
+
+// New returns an edge's side. Run exchanges.
+func New(o Options) *Exchange {
+	key := sha256.Sum256([]byte("placements of conversations\x00" + o.Secret))
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic("BUG: the key of placements: " + err.Error())
+	}
+	seal, err := cipher.NewGCM(block)
+	if err != nil {
+		panic("BUG: the seal of placements: " + err.Error())
+	}
+	count := func(what string) *metrics.Counter {
+		return o.Metrics.NewCounter(`penstock_fleet_placements_total{result="` + what + `"}`)
+	}
+	return &Exchange{
+		o: o, seal: seal, last: map[string]string{},
+		told: count("told"), learned: count("learned"), unread: count("unread"),
+	}
+}
+
+// Run exchanges until ctx ends.
+func (e *Exchange) Run(ctx context.Context) {
+	t := time.NewTicker(period)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			e.step(ctx)
+		}
+	}
+}
+
+// step exchanges what there is.
+func (e *Exchange) step(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, r := range e.o.Routes() {
+		p := routing.PlacesOf(r)
+		if p == nil || !e.o.Link.Available() {
+			continue
+		}
+		if e.tell(ctx, r.ID, p) == nil {
+			e.learn(ctx, r.ID, p)
+		}
+	}
+}
+
+// stream is the name of a model's stream.
+func stream(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
+
+// tell appends what this edge has placed. What cannot be told is given up: it is advice.
+func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) error {
+	e.fresh = p.TakeFresh(e.fresh[:0])
+	for rest := e.fresh; len(rest) > 0; {
+		n := min(len(rest), entryMost)
+		if err := e.o.Link.Append(ctx, stream(model), keptMost, e.sealed(model, rest[:n])); err != nil {
+			return err
+		}
+		e.told.Add(n)
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// learn reads what was appended since the last time, at first all that is kept.
+func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
+	after, known := e.last[model]
+	if !known {
+		after = "0"
+	}
+	for {
+		entries, last, err := e.o.Link.Read(ctx, stream(model), after, readMost)
+		if err != nil {
+			return
+		}
+		after = last
+		e.last[model] = last
+		for _, entry := range entries {
+			told, ok := e.opened(model, entry)
+			if !ok {
+				e.unread.Inc()
+				continue
+			}
+			p.Learn(told)
+			e.learned.Add(len(told))
+		}
+		if len(entries) < readMost {
+			return
+		}
+	}
+}
+
+const placementSize = 16
+
+// sealed is an entry of a model's stream.
+func (e *Exchange) sealed(model string, told []routing.Placement) []byte {
+	plain := make([]byte, 0, len(told)*placementSize)
+	for _, t := range told {
+		plain = binary.LittleEndian.AppendUint64(plain, t.Block)
+		plain = binary.LittleEndian.AppendUint64(plain, t.Upstream)
+	}
+	out := make([]byte, e.seal.NonceSize(), e.seal.NonceSize()+len(plain)+e.seal.Overhead())
+	_, _ = rand.Read(out) // it never fails
+	return e.seal.Seal(out, out, plain, []byte(model))
+}
+
+// opened reads an entry; ok is false for one that no edge with this secret has written.
+func (e *Exchange) opened(model string, entry []byte) (told []routing.Placement, ok bool) {
+	n := e.seal.NonceSize()
+	if len(entry) < n {
+		return nil, false
+	}
+	plain, err := e.seal.Open(nil, entry[:n], entry[n:], []byte(model))
+	if err != nil || len(plain)%placementSize != 0 {
+		return nil, false
+	}
+	for ; len(plain) > 0; plain = plain[placementSize:] {
+		told = append(told, routing.Placement{
+			Block: binary.LittleEndian.Uint64(plain), Upstream: binary.LittleEndian.Uint64(plain[8:]),
+		})
+	}
+	return told, true
+}

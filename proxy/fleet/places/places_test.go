@@ -1,0 +1,158 @@
+package places
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"penstock/config"
+	"penstock/routing"
+	"penstock/upstreams"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// streams are the store of a test, which can fail.
+type streams struct {
+	kept map[string][][]byte
+	fail func() bool
+	cut  bool
+}
+
+var errLost = errors.New("the store is lost")
+
+func (s *streams) Available() bool { return !s.cut }
+
+func (s *streams) Append(_ context.Context, key string, most int, entry []byte) error {
+	if s.fail() {
+		return errLost
+	}
+	s.kept[key] = append(s.kept[key], bytes.Clone(entry))
+	return nil
+}
+
+func (s *streams) Read(_ context.Context, key, after string, count int) ([][]byte, string, error) {
+	if s.fail() {
+		return nil, after, errLost
+	}
+	from, _ := strconv.Atoi(after)
+	all := s.kept[key]
+	to := min(len(all), from+count)
+	return all[from:to], strconv.Itoa(to), nil
+}
+
+// route is the route of an edge that shares, with an engine.
+func route(t require) *routing.Route {
+	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := set.Plan([]config.Upstream{{Name: "e", URL: "http://127.0.0.1:1", Weight: 1}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &config.File{Models: []config.Model{{ID: "model-words", Policy: config.PolicyPrefixAffinity, Deployments: []config.Deployment{{Upstream: "e"}}}}}
+	f.Fleet.Store.URL = "redis://store"
+	tab, err := routing.Build(f, plan, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tab.Routes()[0]
+}
+
+type require interface{ Fatal(...any) }
+
+func newExchange(t require, s *streams, secret string) (*Exchange, *routing.Route) {
+	r := route(t)
+	return New(Options{Link: s, Secret: secret, Routes: func() []*routing.Route { return []*routing.Route{r} }, Metrics: metrics.NewSet()}), r
+}
+
+func never() bool { return false }
+
+// Whatever the store fails to do now and then, an edge learns every placement that was appended, in
+// the order of the stream and once; an edge that starts late learns all of them.
+func TestExchange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		chance := rapid.IntRange(0, 40).Draw(t, "faults in a hundred")
+		s := &streams{kept: map[string][][]byte{}, fail: never}
+		one, _ := newExchange(t, s, "secret")
+		two, _ := newExchange(t, s, "secret")
+		appended := 0
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			s.fail = func() bool { return rapid.IntRange(1, 100).Draw(t, "fault") <= chance }
+			told := make([]routing.Placement, rapid.IntRange(1, entryMost).Draw(t, "placements"))
+			for i := range told {
+				told[i] = routing.Placement{Block: rand.Uint64(), Upstream: 7}
+			}
+			if one.o.Link.Append(context.Background(), stream("model-words"), keptMost, one.sealed("model-words", told)) == nil {
+				appended += len(told)
+			}
+			two.step(context.Background())
+		}
+		s.fail = never
+		late, _ := newExchange(t, s, "secret")
+		for _, e := range []*Exchange{two, late} {
+			e.step(context.Background())
+			if got := int(e.learned.Get()); got != appended || e.unread.Get() != 0 {
+				t.Fatalf("%d placements of %d, %d unread", got, appended, e.unread.Get())
+			}
+		}
+	})
+}
+
+// An edge with another secret understands nothing and counts it; an entry of another model's stream,
+// a cut one and one that was tampered with count for nothing, too.
+func TestForeignEntries(t *testing.T) {
+	s := &streams{kept: map[string][][]byte{}, fail: never}
+	one, _ := newExchange(t, s, "secret")
+	entry := one.sealed("model-words", []routing.Placement{{Block: 1, Upstream: 2}})
+	bad := bytes.Clone(entry)
+	bad[20] ^= 1
+	key := stream("model-words")
+	s.kept[key] = [][]byte{entry, one.sealed("another", nil), entry[:5], {}, bad}
+	one.step(t.Context())
+	if one.learned.Get() != 1 || one.unread.Get() != 4 {
+		t.Errorf("%d learned, %d unread", one.learned.Get(), one.unread.Get())
+	}
+	other, _ := newExchange(t, s, "another")
+	other.step(t.Context())
+	if other.learned.Get() != 0 || other.unread.Get() != 5 {
+		t.Errorf("%d learned, %d unread", other.learned.Get(), other.unread.Get())
+	}
+}
+
+// Neither a prompt, nor its hashes, nor a model's name is in the store.
+func TestRetention(t *testing.T) {
+	s := &streams{kept: map[string][][]byte{}, fail: never}
+	e, _ := newExchange(t, s, "secret")
+	blocks := routing.HashBlocks(nil, routing.Seed("model-words", "", nil), bytes.Repeat([]byte("sentinel words of a prompt "), 100))
+	told := make([]routing.Placement, len(blocks))
+	for i, b := range blocks {
+		told[i] = routing.Placement{Block: b, Upstream: 7}
+	}
+	if err := e.o.Link.Append(t.Context(), stream("model-words"), keptMost, e.sealed("model-words", told)); err != nil {
+		t.Fatal(err)
+	}
+	all := fmt.Sprintf("%s", s.kept)
+	for _, entries := range s.kept {
+		for _, b := range blocks {
+			if bytes.Contains(entries[0], binary.LittleEndian.AppendUint64(nil, b)) {
+				t.Error("a hash can be read")
+			}
+		}
+	}
+	for _, word := range []string{"sentinel", "model-words"} {
+		if bytes.Contains([]byte(all), []byte(word)) {
+			t.Errorf("%q is in the store", word)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package routing
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// sharing builds the route of an edge that tells others of placements.
+func sharing(t *testing.T, keep *Table, names ...string) *Table {
+	t.Helper()
+	var ups []config.Upstream
+	for _, name := range names {
+		ups = append(ups, upstream(name, 8))
+	}
+	f := &config.File{Models: []config.Model{model("m", config.PolicyPrefixAffinity, names...)}}
+	f.Fleet.Store.URL = "redis://store"
+	tab, err := Build(f, plan(t, ups...), keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tab
+}
+
+func randomBlocks(n int) (all []uint64) {
+	for range n {
+		all = append(all, rand.Uint64())
+	}
+	return all
+}
+
+// send sends a prompt and returns where it went.
+func send(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstreams.ID {
+	t.Helper()
+	l, _, err := tab.Routes()[0].Acquire(&Query{Prefix: prompt, Exclude: not, Now: time.Now(), Rand: rand.Uint64()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Release(upstreams.OutcomeOK)
+	return l.Upstream().ID()
+}
+
+// A conversation that one edge placed, and moved, goes to where it is through another edge, which
+// has never seen it. Its next turns there are not told again.
+func TestPlaces(t *testing.T) {
+	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
+	placesA, placesB := PlacesOf(a.Routes()[0]), PlacesOf(b.Routes()[0])
+	exchange := func() (told int) {
+		fresh := placesA.TakeFresh(nil)
+		fresh = placesB.TakeFresh(fresh)
+		placesA.Learn(fresh)
+		placesB.Learn(fresh)
+		return len(fresh)
+	}
+	for range 50 {
+		prompt := randomBlocks(9)
+		home := send(t, a, prompt)
+		moved := send(t, a, prompt, home) // home fails
+		if moved == home {
+			t.Fatal("it was excluded")
+		}
+		if n := exchange(); n != 2 {
+			t.Fatalf("%d placements of a first turn and a move", n)
+		}
+		for turn := range 3 {
+			prompt = append(prompt, randomBlocks(2)...)
+			if at := send(t, []*Table{b, a, b}[turn], prompt); at != moved {
+				t.Fatalf("turn %d goes to %s, the conversation is at %s", turn, at, moved)
+			}
+			if n := exchange(); n != 0 {
+				t.Fatalf("turn %d is told %d times, although it stays", turn, n)
+			}
+		}
+	}
+}
+
+// A beginning that many conversations share is nobody's place: they are spread.
+func TestPlacesOfSharedPrompts(t *testing.T) {
+	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
+	system := randomBlocks(20)
+	p := PlacesOf(b.Routes()[0])
+	for range manyPlaced {
+		p.Learn([]Placement{{system[19], a.Routes()[0].targets[1].rank}})
+	}
+	seen := map[upstreams.ID]bool{}
+	for range 60 {
+		seen[send(t, b, append(system[:20:20], randomBlocks(2)...))] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("they go to %v", seen)
+	}
+}
+
+// Places outlive reloads, an upstream that is unknown here is passed over, and what cannot be told
+// is bounded. Without a store there are none.
+func TestPlacesAreBounded(t *testing.T) {
+	a := sharing(t, nil, "e0", "e1")
+	p := PlacesOf(a.Routes()[0])
+	prompt := randomBlocks(5)
+	p.Learn([]Placement{{prompt[4], 12345}})
+	send(t, a, prompt)
+	p.TakeFresh(nil)
+	for range 2 * freshMost {
+		p.add(Placement{rand.Uint64(), 1})
+	}
+	if n := len(p.TakeFresh(nil)); n != freshMost {
+		t.Errorf("%d wait to be told", n)
+	}
+	if again := sharing(t, a, "e0", "e1"); PlacesOf(again.Routes()[0]) != p {
+		t.Error("a reload has lost the places")
+	}
+	f := &config.File{Models: []config.Model{model("m", config.PolicyPrefixAffinity, "e0")}}
+	tab, err := Build(f, plan(t, upstream("e0", 8)), nil)
+	if err != nil || PlacesOf(tab.Routes()[0]) != nil {
+		t.Errorf("an edge alone tells placements: %v", err)
+	}
+}

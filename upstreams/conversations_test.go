@@ -1,0 +1,160 @@
+package upstreams_test
+
+import (
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/routing"
+)
+
+// conversations are calls whose prompts grow turn by turn, and come to any edge.
+type conversations struct {
+	*fleet
+	systems [][]uint64          // the prompts' common beginnings
+	stream  []routing.Placement // what the edges have told each other
+	read    []int               // of stream, by edge
+	started []time.Time         // by edge
+
+	follows, same int // turns after the first, and those that went where the one before did
+	young, stayed int // of them, through an edge that was started less than five seconds ago
+
+}
+
+const (
+	fleetTurns  = 6
+	fleetThinks = 4 * time.Second // on average
+	fleetTold   = 100 * time.Millisecond
+)
+
+func newConversations(t *testing.T, edges int, seed uint64) *conversations {
+	c := &conversations{fleet: newFleet(t, 0, 8, 32, seed)}
+	for range 3 {
+		c.systems = append(c.systems, c.blocks(48))
+	}
+	for range edges {
+		c.start()
+	}
+	return c
+}
+
+func (c *conversations) blocks(n int) (all []uint64) {
+	for range n {
+		all = append(all, c.chance.Uint64())
+	}
+	return all
+}
+
+func (c *conversations) start() {
+	c.addEdge(config.PolicyPrefixAffinity)
+	c.read, c.started = append(c.read, 0), append(c.started, c.now)
+}
+
+// tell has the edges tell each other of placements, as long as the test runs.
+func (c *conversations) tell() {
+	for i, r := range c.edges {
+		p := routing.PlacesOf(r)
+		c.stream = p.TakeFresh(c.stream)
+		p.Learn(c.stream[c.read[i]:])
+		c.read[i] = len(c.stream)
+	}
+	c.in(fleetTold, c.tell)
+}
+
+// restart has one edge after the other begin with nothing.
+func (c *conversations) restart(every time.Duration) {
+	c.in(every, func() {
+		c.start()
+		c.join(c.sets[len(c.sets)-1])
+		c.edges, c.sets, c.read, c.started = c.edges[1:], c.sets[1:], c.read[1:], c.started[1:]
+		c.restart(every)
+	})
+}
+
+// begin starts conversations, so that the engines are busy to a given share.
+func (c *conversations) begin(busy float64) {
+	between := float64(fleetCall) * fleetTurns / (busy * float64(c.slots*len(c.engines)))
+	c.in(time.Duration(c.chance.ExpFloat64()*between), func() {
+		prompt := append([]uint64{}, c.systems[c.chance.IntN(len(c.systems))]...)
+		c.turn(append(prompt, c.blocks(2+c.chance.IntN(6))...), 1, -1)
+		c.begin(busy)
+	})
+}
+
+func (c *conversations) turn(prompt []uint64, n, before int) {
+	i := c.chance.IntN(len(c.edges))
+	r := c.edges[i]
+	lease, target, err := r.Acquire(&routing.Query{Now: c.now, Rand: c.chance.Uint64(), Prefix: prompt})
+	if err != nil {
+		return // the client gives up
+	}
+	at := c.fleet.begin(r, lease, target, func() {
+		if n < fleetTurns {
+			c.in(time.Duration(c.chance.ExpFloat64()*float64(fleetThinks)), func() {
+				more := append(append([]uint64{}, prompt...), c.blocks(1+c.chance.IntN(4))...)
+				c.turn(more, n+1, c.engineOf(r, target))
+			})
+		}
+	})
+	if before < 0 {
+		return
+	}
+	c.follows++
+	young := c.now.Sub(c.started[i]) < 5*time.Second
+	if young {
+		c.young++
+	}
+	if at == before {
+		c.same++
+		if young {
+			c.stayed++
+		}
+	}
+}
+
+func (c *conversations) engineOf(r *routing.Route, target *routing.Target) int {
+	for i := range r.Targets() {
+		if r.Targets()[i].Upstream == target.Upstream {
+			return i
+		}
+	}
+	return -1
+}
+
+// watch runs conversations for a while, and returns the share of the follow-ups that went where the
+// turn before did, of all and of those through an edge that was started less than five seconds ago.
+func (c *conversations) watch(t *testing.T, busy float64) (share, young float64) {
+	t.Helper()
+	c.share()
+	c.tell()
+	c.begin(busy)
+	c.run(2 * time.Minute)
+	c.follows, c.same, c.young, c.stayed = 0, 0, 0, 0
+	c.run(5 * time.Minute)
+	share, young = float64(c.same)/float64(c.follows), float64(c.stayed)/float64(max(1, c.young))
+	t.Logf("%d follow-ups, %.2f %% where the one before went; of %d through a fresh edge %.1f %%", c.follows, 100*share, c.young, 100*young)
+	return share, young
+}
+
+// TestConversationsStay: goal 11 of the fleet. With the load and the placements shared, a
+// conversation's turns go to the engine that has its past, whichever edge they come to, and an edge
+// that was started again is as good at once.
+func TestConversationsStay(t *testing.T) {
+	c := newConversations(t, 4, 7)
+	c.restart(10 * time.Second)
+	if share, young := c.watch(t, 0.6); share < 0.99 || young < 0.98 {
+		t.Errorf("%.2f %% of the follow-ups went where the one before did, %.1f %% through a fresh edge; want 99 and 98 %%", 100*share, 100*young)
+	}
+	if share, _ := newConversations(t, 16, 7).watch(t, 0.6); share < 0.99 {
+		t.Errorf("16 edges: %.2f %% of the follow-ups went where the one before did", 100*share)
+	}
+}
+
+// TestConversationsOfOneEdge: where engines are so full that conversations have to leave, four edges
+// keep as many where they were as one edge does.
+func TestConversationsOfOneEdge(t *testing.T) {
+	one, _ := newConversations(t, 1, 7).watch(t, 0.8)
+	if four, _ := newConversations(t, 4, 7).watch(t, 0.8); four < one-0.01 {
+		t.Errorf("%.2f %% of the follow-ups went where the one before did, %.2f %% with one edge", 100*four, 100*one)
+	}
+}
