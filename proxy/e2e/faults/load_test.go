@@ -130,7 +130,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			e := start(t, rig.Setup{
-				Engines:  []sim.Options{{Slots: 2, Latency: 150 * time.Millisecond}, {Slots: 16, Latency: 15 * time.Millisecond}},
+				Engines:  []sim.Options{{Slots: 2, Latency: time.Second}, {Slots: 16, Latency: 15 * time.Millisecond}},
 				Upstream: "concurrency: 16, " + rig.QuietProbes, Timeouts: "first_event: 8s, answer: 8s",
 			})
 			const clients, each = 8, 10
