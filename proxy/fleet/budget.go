@@ -73,7 +73,7 @@ func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	}
 	if b.edge != "" {
 		a.edge = b.edge
-		a.number = uint64(max(0, now.UnixMilli())) // above those of the process before
+		a.number = uint64(max(0, now.UnixMicro())) // above those of the process before, late ones too
 	}
 	used := b.used(b.id, now)[period]
 	next.spent = used.Spend
