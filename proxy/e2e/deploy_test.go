@@ -300,3 +300,60 @@ func TestDeployKubernetes(t *testing.T) {
 		}
 	}
 }
+
+// TestDeployPods reads the manifests of an edge that finds its engines as pods: it may ask what it asks and no more, and the
+// configuration inside is valid.
+func TestDeployPods(t *testing.T) {
+	type manifest struct {
+		Kind  string
+		Data  map[string]string
+		Rules []struct {
+			APIGroups        []string `yaml:"apiGroups"`
+			Resources, Verbs []string
+		}
+		RoleRef  struct{ Kind, Name string } `yaml:"roleRef"`
+		Subjects []struct{ Kind, Name string }
+		Metadata struct{ Name string }
+	}
+	byKind := map[string]manifest{}
+	for dec := yaml.NewDecoder(strings.NewReader(deployFile(t, "kubernetes/pods.yaml"))); ; {
+		var m manifest
+		if err := dec.Decode(&m); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		byKind[m.Kind] = m
+	}
+	role, binding := byKind["Role"], byKind["RoleBinding"]
+	var may []string
+	for _, r := range role.Rules {
+		may = append(may, fmt.Sprint(r.APIGroups, r.Resources, r.Verbs))
+	}
+	want := "[] [pods] [get list watch];[inference.networking.k8s.io] [inferencepools] [get list watch]"
+	if got := strings.Join(may, ";"); got != want {
+		t.Errorf("the Role allows %s", got)
+	}
+	if binding.RoleRef.Kind != "Role" || binding.RoleRef.Name != role.Metadata.Name || len(binding.Subjects) != 1 ||
+		binding.Subjects[0].Name != byKind["ServiceAccount"].Metadata.Name {
+		t.Errorf("the binding is %+v", binding)
+	}
+	t.Setenv("PENSTOCK_ADMIN_TOKEN", "the-operators-long-secret")
+	dir := t.TempDir()
+	_, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"keys.yaml":     "keys: [{ id: team-a, hash: \"" + hash + "\" }]\n",
+		"penstock.yaml": strings.ReplaceAll(byKind["ConfigMap"].Data["penstock.yaml"], "/etc/penstock-keys", dir),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, problems := config.LoadValid(filepath.Join(dir, "penstock.yaml"), config.Known{Engines: engine.Names(nil)})
+	if len(problems) > 0 || f.Upstreams[0].Kubernetes.Selector == "" {
+		t.Fatal(problems)
+	}
+}

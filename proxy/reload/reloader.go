@@ -153,7 +153,7 @@ func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) 
 	})
 	r.opts.Guard.Point(guard.Reload)
 	if q.Source == SourceAddresses {
-		return res, r.reapply(res)
+		return res, r.reapply(q, res)
 	}
 	next, err := r.readKeys(q, res)
 	if err != nil || len(res.Problems) > 0 {
@@ -163,10 +163,12 @@ func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) 
 }
 
 // reapply applies the running file again, over upstreams at other addresses.
-func (r *Reloader) reapply(res *Result) error {
+func (r *Reloader) reapply(q Request, res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
-	r.addressesAwaited.Store(false)
+	if q.onRead != nil {
+		q.onRead()
+	}
 	old := r.Running()
 	return r.apply(candidate{file: old.Config, keys: old.Credentials, force: true}, res)
 }

@@ -190,3 +190,32 @@ func TestAddressesBesideFile(t *testing.T) {
 	<-r.read
 	<-r.commit
 }
+
+// TestAddressesMerge: however many addresses change while reloads for them wait behind a slow one, one more reload follows,
+// and a change after it has begun gets another.
+func TestAddressesMerge(t *testing.T) {
+	r := newReloads(t)
+	r.run()
+	r.Trigger(SourceAddresses)
+	<-r.commit // and it is slow
+	trigger := func() {
+		r.Trigger(SourceAddresses)
+		for len(r.newAddresses) > 0 { // until it is taken
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for range 50 {
+		trigger()
+	}
+	r.goOn <- struct{}{}
+	<-r.commit // has taken all 50, but for the last one, if that was not looked at yet
+	trigger()
+	close(r.goOn)
+	<-r.commit
+	if res := r.Reload(Request{Source: SourceAddresses}); !res.OK { // reloads are served in their order
+		t.Error(res.Problems)
+	}
+	if further := len(r.commit) - 1; further > 1 {
+		t.Errorf("%d reloads more than two after 50 changes and one", further)
+	}
+}

@@ -21,7 +21,7 @@ type Request struct {
 	// with.
 	Candidate []byte
 
-	onRead func() // called when it begins to read the files; may be nil
+	onRead func() // called when it begins to read the files, or to look at the addresses; may be nil
 }
 
 // Result is how one reload ended. It holds names of settings and problems of the file, and no

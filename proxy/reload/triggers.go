@@ -46,7 +46,8 @@ func (r *Reloader) Run(ctx context.Context) {
 			<-reads
 		case source := <-r.newAddresses:
 			if !r.addressesAwaited.Swap(true) { // or those that come faster than reloads end would pile up
-				r.start(Request{Source: source}, func() { r.addressesAwaited.Store(false) })
+				begins := sync.OnceFunc(func() { r.addressesAwaited.Store(false) })
+				r.start(Request{Source: source, onRead: begins}, begins)
 			}
 		case <-ctx.Done():
 			return

@@ -153,6 +153,47 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// TestDiscoveries: the page and the terminal say where upstreams come from and how old that is; of one that nobody answers
+// for, since when and why, and that is a trouble.
+func TestDiscoveries(t *testing.T) {
+	s := sample()
+	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
+	s.Upstreams[0].Origin = "pod llm/vllm-0"
+	s.Discoveries = []Discovery{
+		{upstreams.Discovery{Source: "DNS vllm", Targets: 1, Age: 70}},
+		{upstreams.Discovery{Source: "InferencePool llm/llama", Age: -1, Stale: 2, Trouble: "not said so soon"}},
+		{upstreams.Discovery{Source: "pods llm/app=<b>:8000", Targets: 2, Age: 700, Stale: 600, Trouble: "the API server refuses the token (401)"}},
+	}
+	s.Judge()
+	const stale = "2 endpoints as of 10 min ago: the API server refuses the token (401)"
+	if v := s.Verdict; v.Level != LevelDegraded || !strings.Contains(v.Text, stale) || strings.Contains(v.Text, "DNS") || strings.Contains(v.Text, "InferencePool") {
+		t.Errorf("%+v", v)
+	}
+	body, err := s.Page()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, text := range map[string]string{
+		"page":     strings.NewReplacer("&lt;b&gt;", "<b>").Replace(string(body)),
+		"terminal": string(s.Terminal(120, false)),
+	} {
+		for _, want := range []string{
+			"DNS vllm: 1 endpoint, known for 1 min", "InferencePool llm/llama: 0 endpoints, nothing known yet", "pods llm/app=<b>:8000: " + stale,
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the %s lacks %q:\n%s", what, want, text)
+			}
+		}
+	}
+	if page := string(body); !strings.Contains(page, "pod llm/vllm-0") || strings.Contains(page, "app=<b>") {
+		t.Error("the page does not say where an upstream comes from, or as markup")
+	}
+	s.Discoveries = s.Discoveries[:2]
+	if s.Judge(); s.Verdict.Level != LevelOK {
+		t.Errorf("a discovery that has just failed is a trouble: %+v", s.Verdict)
+	}
+}
+
 func TestRows(t *testing.T) {
 	ended := func(o observe.Outcome, stream bool) observe.Ended {
 		return observe.Ended{Record: observe.Record{

@@ -39,19 +39,37 @@ func TestLookupSRV(t *testing.T) {
 		records []*net.SRV
 		want    map[string]float64 // of addresses
 	}{
-		{"ports and equal weights", []*net.SRV{{Target: "a.test.", Port: 8000, Weight: 50}, {Target: "b.test.", Port: 9000, Weight: 50}},
-			map[string]float64{"10.0.0.1:8000": 1, "10.0.0.2:8000": 1, "[::1]:9000": 1}},
-		{"weights are relative to their mean", []*net.SRV{{Target: "a.test.", Port: 1, Weight: 30}, {Target: "b.test.", Port: 2, Weight: 10}},
-			map[string]float64{"10.0.0.1:1": 1.5, "10.0.0.2:1": 1.5, "[::1]:2": 0.5}},
+		{
+			"ports and equal weights",
+			[]*net.SRV{{Target: "a.test.", Port: 8000, Weight: 50}, {Target: "b.test.", Port: 9000, Weight: 50}},
+			map[string]float64{"10.0.0.1:8000": 1, "10.0.0.2:8000": 1, "[::1]:9000": 1},
+		},
+		{
+			"weights are relative to their mean",
+			[]*net.SRV{{Target: "a.test.", Port: 1, Weight: 30}, {Target: "b.test.", Port: 2, Weight: 10}},
+			map[string]float64{"10.0.0.1:1": 1.5, "10.0.0.2:1": 1.5, "[::1]:2": 0.5},
+		},
 		{"no weights", []*net.SRV{{Target: "b.test.", Port: 2}}, map[string]float64{"[::1]:2": 0}},
-		{"weight 0 beside others", []*net.SRV{{Target: "b.test.", Port: 2}, {Target: "b.test.", Port: 3, Weight: 8}},
-			map[string]float64{"[::1]:2": least, "[::1]:3": 2}},
-		{"the best priority", []*net.SRV{{Target: "a.test.", Port: 1, Priority: 5}, {Target: "b.test.", Port: 2, Priority: 1}},
-			map[string]float64{"[::1]:2": 0}},
-		{"two ports of one host", []*net.SRV{{Target: "b.test.", Port: 2}, {Target: "b.test.", Port: 3}, {Target: "b.test.", Port: 3}},
-			map[string]float64{"[::1]:2": 0, "[::1]:3": 0}},
-		{"a host that does not exist", []*net.SRV{{Target: "gone.test.", Port: 1}, {Target: "b.test.", Port: 2}},
-			map[string]float64{"[::1]:2": 0}},
+		{
+			"weight 0 beside others",
+			[]*net.SRV{{Target: "b.test.", Port: 2}, {Target: "b.test.", Port: 3, Weight: 8}},
+			map[string]float64{"[::1]:2": least, "[::1]:3": 2},
+		},
+		{
+			"the best priority",
+			[]*net.SRV{{Target: "a.test.", Port: 1, Priority: 5}, {Target: "b.test.", Port: 2, Priority: 1}},
+			map[string]float64{"[::1]:2": 0},
+		},
+		{
+			"two ports of one host",
+			[]*net.SRV{{Target: "b.test.", Port: 2}, {Target: "b.test.", Port: 3}, {Target: "b.test.", Port: 3}},
+			map[string]float64{"[::1]:2": 0, "[::1]:3": 0},
+		},
+		{
+			"a host that does not exist",
+			[]*net.SRV{{Target: "gone.test.", Port: 1}, {Target: "b.test.", Port: 2}},
+			map[string]float64{"[::1]:2": 0},
+		},
 		{"no service there", []*net.SRV{{Target: ".", Port: 1}}, nil},
 		{"port 0", []*net.SRV{{Target: "b.test."}}, nil},
 		{"too many", slices.Repeat([]*net.SRV{{Target: "b.test.", Port: 2}}, maxRecords+1), nil},

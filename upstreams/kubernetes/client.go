@@ -88,11 +88,11 @@ func (a *account) read(name string) (string, error) {
 
 func (c *client) close() { c.transport.Close() }
 
-// errStatus is an answer that is none: a status other than 200.
-type errStatus int
+// statusError is an answer that is none: a status other than 200.
+type statusError int
 
 // Error says what to do about it. The server's own text is not repeated.
-func (e errStatus) Error() string {
+func (e statusError) Error() string {
 	switch e {
 	case 401:
 		return "the API server refuses the token (401)"
@@ -126,7 +126,7 @@ func (c *client) get(ctx context.Context, path string, until time.Time) (*body, 
 		err = x.Await(time.Now().Add(pageTimeout))
 	}
 	if err == nil && x.Status() != 200 {
-		err = errStatus(x.Status())
+		err = statusError(x.Status())
 	}
 	if err != nil {
 		end()

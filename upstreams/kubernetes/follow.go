@@ -256,7 +256,7 @@ func take(c collection, event string, object json.RawMessage) error {
 		if json.Unmarshal(object, &status) != nil || status.Code == 0 {
 			return errNotAPI
 		}
-		return errStatus(status.Code)
+		return statusError(status.Code)
 	}
 	return errNotAPI
 }

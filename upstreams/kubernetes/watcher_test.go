@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -223,7 +224,7 @@ func TestTokenRotates(t *testing.T) {
 	api.RotateToken("second", false)
 	api.Away(true)
 	api.Away(false)
-	waitFor(t, "the token is refused", func() bool { return w.Status().Trouble == errStatus(401).Error() })
+	waitFor(t, "the token is refused", func() bool { return w.Status().Trouble == statusError(401).Error() })
 	api.RotateToken("second", true)
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
 	waitKeys(t, w, "ua:8000")
@@ -260,7 +261,7 @@ func TestHostileServer(t *testing.T) {
 		"too many pods":            text(`{"metadata":{"resourceVersion":"1"},"items":[{"metadata":{"uid":"a"}}` + strings.Repeat(`,{"metadata":{"uid":"a"}}`, maxPods) + `]}`),
 		"another status":           func(rw http.ResponseWriter, _ *http.Request) bool { rw.WriteHeader(500); return true },
 		"a redirect": func(rw http.ResponseWriter, r *http.Request) bool {
-			http.Redirect(rw, r, "http://127.0.0.1:1/", 302)
+			http.Redirect(rw, r, "http://127.0.0.1:1/", http.StatusFound)
 			return true
 		},
 		"a watch of garbage":                            onWatch(text("}{")),
@@ -291,6 +292,35 @@ func TestHostileServer(t *testing.T) {
 	api.Answer(nil)
 	api.Put(kubeapi.Pods, kubeapi.Deleting(a))
 	waitKeys(t, w, "")
+}
+
+// Events that come faster than any cluster has them are taken in their time: the one after a second's worth not before the
+// second is over.
+func TestFastEvents(t *testing.T) {
+	api := kubeapi.Start(t)
+	a, b := kubeapi.Pod("a", "ua", "10.0.0.1"), kubeapi.Pod("b", "ub", "10.0.0.2")
+	api.Put(kubeapi.Pods, a)
+	began := make(chan time.Time, 100)
+	api.Answer(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("watch") == "" {
+			return false
+		}
+		began <- time.Now()
+		out := json.NewEncoder(rw)
+		for range maxEventsPerSecond {
+			out.Encode(kubeapi.Object{"type": "MODIFIED", "object": a})
+		}
+		out.Encode(kubeapi.Object{"type": "ADDED", "object": b})
+		rw.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return true
+	})
+	w := newWatcher(api, config.Kubernetes{})
+	run(t, w)
+	waitKeys(t, w, "ua:8000 ub:8000")
+	if took := time.Since(<-began); took < time.Second {
+		t.Errorf("%d events were taken in %v", maxEventsPerSecond+1, took)
+	}
 }
 
 // A server that does not answer holds nobody: a first answer ends with its deadline, and Run at once.

@@ -1,14 +1,12 @@
 // Package kubeapi plays an API server of Kubernetes to tests: lists in pages, and watches with
-// bookmarks, of pods and InferencePools. It misbehaves on demand. .ci/apiserver holds it to a real
-// one.
+// bookmarks, of pods and InferencePools. It misbehaves on demand.
 package kubeapi
 
 import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -65,7 +63,7 @@ func Start(t testing.TB) *Server {
 		objects: map[string]map[string]Object{Pods: {}, Pools: {}},
 	}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients leave in the middle of a handshake
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // clients leave in the middle of a handshake
 	s.StartTLS()
 	s.write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 	s.write("namespace", "llm")
