@@ -26,6 +26,7 @@ import (
 	"penstock/proxy/agent"
 	"penstock/proxy/auth"
 	"penstock/proxy/build"
+	"penstock/proxy/fleet/keystore"
 	"penstock/proxy/local"
 	"penstock/proxy/openapi"
 	"penstock/proxy/plaintext"
@@ -54,7 +55,7 @@ type cli struct {
 	Agent   agentCmd   `cmd:"" help:"Print or write the configuration with which a coding agent works through a running edge: claude, codex, opencode, copilot."`
 	Bench   bench.CLI  `cmd:"" help:"Load-test any such API, or compare and print the results."`
 	Sim     sim.CLI    `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
-	Key     keyCmd     `cmd:"" help:"Make or hash an API key."`
+	Key     keyCmd     `cmd:"" help:"Make, hash, list or revoke API keys."`
 	Openapi openapiCmd `cmd:"" help:"Print the description of the API that the edge serves (OpenAPI 3.1)."`
 	Version versionCmd `cmd:"" help:"Print the version and how it was built."`
 }
@@ -419,14 +420,46 @@ func (a *agentCmd) Run() error {
 }
 
 type keyCmd struct {
-	New  keyNewCmd  `cmd:"" help:"Make a key: prints it once, and the lines for the configuration."`
-	Hash keyHashCmd `cmd:"" help:"Hash a key that you have; it is read from standard input."`
+	New    keyNewCmd    `cmd:"" help:"Make a key: prints it once, and the lines for the configuration; with --store it is in force at all edges."`
+	Revoke keyRevokeCmd `cmd:"" help:"Revoke a key of the fleet's store, at all edges within a second."`
+	List   keyListCmd   `cmd:"" help:"List the keys of the fleet's store."`
+	Hash   keyHashCmd   `cmd:"" help:"Hash a key that you have; it is read from standard input."`
+}
+
+// keyStore says which store a command is about.
+type keyStore struct {
+	Store  bool   `help:"Of the fleet's store, which --config names. Keys of files are changed in the files."`
+	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration with fleet.store and fleet.keys."`
+}
+
+// storePatience bounds a command on the store.
+const storePatience = 10 * time.Second
+
+// open connects to the store. The caller must call done.
+func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(), err error) {
+	switch {
+	case !k.Store:
+		return nil, nil, nil, usageError("key: say --store; keys of files are changed in the files")
+	case k.Config == "":
+		return nil, nil, nil, usageError("key: --store needs the --config that names the store")
+	}
+	f, problems := config.LoadValid(k.Config, engine.Known())
+	if f == nil {
+		return nil, nil, nil, problems
+	}
+	if w, err = proxy.OpenKeys(f); err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	return w, ctx, func() { cancel(); w.Close() }, nil
 }
 
 type keyNewCmd struct {
-	Name    string   `help:"Id of the key in the configuration and the log." default:"new-key"`
-	Models  []string `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
-	Expires string   `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
+	keyStore
+	Name    string            `help:"Id of the key in the configuration and the log." default:"new-key"`
+	Models  []string          `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
+	Expires string            `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
+	Limits  map[string]string `placeholder:"LIMIT=N" help:"Limits of the key, such as requests_per_minute=600; can be repeated."`
 }
 
 // Run prints a fresh key, unless the configuration would refuse its lines.
@@ -435,11 +468,81 @@ func (k *keyNewCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	lines, err := auth.ConfigLines(k.Name, hash, k.Models, k.Expires, engine.Known())
+	lines, err := auth.ConfigLines(k.Name, hash, k.Models, k.Expires, k.Limits, engine.Known())
 	if err != nil {
 		return usageError("--" + err.Error())
 	}
-	fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. Lines for `keys:` in the configuration:\n%s", plain, lines)
+	if !k.Store {
+		fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. Lines for `keys:` in the configuration:\n%s", plain, lines)
+		return nil
+	}
+	w, ctx, done, err := k.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	fields := map[string]any{"id": k.Name, "hash": hash, "models": k.Models}
+	if k.Expires != "" {
+		fields["expires"] = k.Expires
+	}
+	if len(k.Limits) > 0 {
+		fields["limits"] = k.limits()
+	}
+	if err := w.Add(ctx, fields); err != nil {
+		return fmt.Errorf("key new: %w", err)
+	}
+	fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. It is in force at all edges within a second.\n", plain)
+	return nil
+}
+
+// limits are the limits as JSON has them: numbers, and money as text.
+func (k *keyNewCmd) limits() map[string]any {
+	out := map[string]any{}
+	for name, text := range k.Limits {
+		if n, err := strconv.Atoi(text); err == nil {
+			out[name] = n
+		} else {
+			out[name] = text
+		}
+	}
+	return out
+}
+
+type keyRevokeCmd struct {
+	keyStore
+	ID string `arg:"" name:"id" help:"Id of the key."`
+}
+
+// Run revokes the key.
+func (k *keyRevokeCmd) Run() error {
+	w, ctx, done, err := k.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := w.Revoke(ctx, k.ID); err != nil {
+		return fmt.Errorf("key revoke: %w", err)
+	}
+	fmt.Println("revoked: edges refuse it within a second; what runs ends as on_revoke says")
+	return nil
+}
+
+type keyListCmd struct{ keyStore }
+
+// Run prints a line for each key.
+func (k *keyListCmd) Run() error {
+	w, ctx, done, err := k.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	all, err := w.List(ctx)
+	if err != nil {
+		return fmt.Errorf("key list: %w", err)
+	}
+	for i := range all {
+		fmt.Println(plaintext.Text(all[i].String()))
+	}
 	return nil
 }
 

@@ -36,6 +36,7 @@ func Defaults() *File {
 		Fleet: Fleet{
 			Edges: 1, Lost: LostDivide,
 			Store: FleetStore{Prefix: "ps", Timeout: Duration(25 * time.Millisecond)},
+			Keys:  FleetKeys{Store: KeysRequired},
 		},
 		Catalog:  Catalog{Public: true},
 		Watch:    true,

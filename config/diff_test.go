@@ -108,7 +108,7 @@ log: { format: console }
 tracing: { otlp: "http://h:4318" }
 limits: { header: 1KiB }
 timeouts: { client_header: 1s, client_idle: 1s }
-fleet: { lost: open, store: { url: "redis://h" } }
+fleet: { lost: open, store: { url: "redis://h" }, keys: { secrets: [0123456789abcdef0123456789abcdef] } }
 ledger: usage.ledger
 `)
 	got := Diff(old, next)

@@ -50,6 +50,7 @@ var words = map[string][]string{
 	"upstreams.native":  {OpMessages, OpResponses},
 	"upstreams.prefill": {PrefillProven},
 	"fleet.lost":        {LostDivide, LostOpen, LostClosed},
+	"fleet.keys.store":  {KeysRequired, KeysCached},
 
 	"upstreams.concurrency.fleet": {FleetExact},
 

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -11,6 +14,41 @@ type Fleet struct {
 	Edges int        `yaml:"edges"` // default 1
 	Store FleetStore `yaml:"store"`
 	Lost  string     `yaml:"lost"` // divide | open | closed: what holds while the store is lost
+	Keys  FleetKeys  `yaml:"keys"`
+}
+
+// FleetKeys are keys in the store, beside those of the file.
+type FleetKeys struct {
+	Secrets []Secret `yaml:"secrets"` // the first signs the entries, all are good for reading
+	Store   string   `yaml:"store"`   // required | cached: what an edge needs to start
+	Cache   string   `yaml:"cache"`   // the file with its copy
+}
+
+// Values of FleetKeys.Store.
+const (
+	KeysRequired = "required" // the store
+	KeysCached   = "cached"   // the store or a copy
+)
+
+// Enabled reports whether keys are in the store.
+func (k *FleetKeys) Enabled() bool { return len(k.Secrets) > 0 }
+
+// ReadKey reads one entry of a keys_file that stands alone, as JSON. The error shows nothing of it.
+func ReadKey(entry string) (Key, error) {
+	if strings.ContainsAny(entry, "\n\r$") { // it is one line, and names no variables
+		return Key{}, errors.New("it is not a key in one line")
+	}
+	const rest = "\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"
+	f, problems := ParseValid("entry", []byte("keys:\n- "+entry+rest), Known{Engines: []string{EngineAuto}})
+	if f == nil {
+		bad := problems.Errors()[0]
+		_, member, _ := strings.Cut(bad.Path, ".")
+		return Key{}, fmt.Errorf("%s: %s", cmp.Or(member, "entry"), bad.Message)
+	}
+	if len(f.Keys) != 1 {
+		return Key{}, errors.New("it is not one key")
+	}
+	return f.Keys[0], nil
 }
 
 // FleetStore is the Valkey, or Redis from 7.0 on, by which the edges share the limits of keys.
@@ -74,6 +112,7 @@ func (c processChecks) fleet() {
 	c.check.number("fleet.edges", edges, 1, maxEdges)
 	c.check.oneOf("fleet.lost", "fleet.lost", "a choice", f.Lost)
 	c.store(&f.Store)
+	c.storeKeys(f)
 	if edges > maxEdges {
 		return
 	}
@@ -128,6 +167,29 @@ func (c processChecks) store(s *FleetStore) {
 	c.check.visibleName(path+".prefix", s.Prefix)
 	if n := len(s.Prefix); n == 0 || n > 64 || strings.ContainsAny(s.Prefix, "{}") {
 		c.check.fail(path+".prefix", "it must have 1 to 64 characters and no braces, by which a cluster finds its parts")
+	}
+}
+
+// storeKeys checks how entries of keys are signed and what an edge needs to start.
+func (c processChecks) storeKeys(f *Fleet) {
+	const path = "fleet.keys"
+	k := &f.Keys
+	for i, secret := range k.Secrets {
+		if len(secret) < leastSealKey {
+			c.check.fail(element(path+".secrets", i),
+				"the secret is shorter than %d characters: make one with head -c 32 /dev/urandom | base64", leastSealKey)
+		}
+	}
+	c.check.oneOf(path+".store", "fleet.keys.store", "a choice", k.Store)
+	switch {
+	case k.Enabled() && !f.Shared():
+		c.check.fail(path, "keys in the store need a store: give fleet.store.url, or take keys out")
+	case !k.Enabled() && (k.Store != KeysRequired || k.Cache != ""):
+		c.check.fail(path+".secrets", "keys in the store are signed: give secrets, or take keys out")
+	case (k.Store == KeysCached) != (k.Cache != ""):
+		c.check.fail(path+".cache", "store: cached and the file of the copy go together: give both or none")
+	case k.Enabled() && c.file.Auth == AuthNone && len(c.file.Keys) == 0:
+		c.check.warn(path, "the keys of the store are not asked for (auth)")
 	}
 }
 

@@ -68,3 +68,41 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 		t.Errorf("%+v, %d edges", got, f.Upstreams[1].Edges)
 	}
 }
+
+// What is needed for keys in the store, and an entry of one.
+func TestStoreKeys(t *testing.T) {
+	secret := strings.Repeat("s", 32)
+	for keys, want := range map[string]string{
+		"{ secrets: [" + secret + "] }":                             "",
+		"{ secrets: [" + secret + "], store: cached, cache: copy }": "",
+		"{ secrets: [short] }":                                      "fleet.keys.secrets",
+		"{ secrets: [" + secret + "], store: cached }":              "fleet.keys.cache",
+		"{ secrets: [" + secret + "], cache: copy }":                "fleet.keys.cache",
+		"{ secrets: [" + secret + "], store: other }":               "fleet.keys.store",
+		"{ store: cached, cache: copy }":                            "fleet.keys.secrets",
+		"{ secrets: [" + secret + "] } }\n#":                        "fleet.keys", // without a store
+	} {
+		store := "store: { url: \"redis://h\" }, "
+		if want == "fleet.keys" {
+			store = ""
+		}
+		_, problems := ParseValid("edge.yaml", []byte("fleet: { "+store+"keys: "+keys+" }\n"+
+			"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), Known{})
+		if err := problems.Err(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", keys, err)
+		}
+	}
+	hash := "sha256:" + strings.Repeat("ab", 32)
+	k, err := ReadKey(`{"id":"a","hash":"` + hash + `","models":["m*"],"limits":{"concurrency":3}}`)
+	if err != nil || k.ID != "a" || k.Limits.Concurrency != 3 || len(k.Operations) == 0 || k.Hash[0].Hash != hash {
+		t.Errorf("%+v, %v", k, err)
+	}
+	for _, entry := range []string{
+		``, `{}`, `[]`, `{"id":"a"}`, `{"id":"a","hash":"sentinel-words"}`, `{"id":"a","hash":"` + hash + `","limit":{}}`,
+		`{"id":"a","hash":"` + hash + `"}` + "\n- { id: b }", `{"id":"${HOME}","hash":"` + hash + `"}`,
+	} {
+		if k, err := ReadKey(entry); err == nil || strings.Contains(err.Error(), "sentinel-words") {
+			t.Errorf("%s: %+v, %v", entry, k, err)
+		}
+	}
+}

@@ -173,7 +173,9 @@ func (f *File) Digest() string {
 // normalize brings values to the one form that the rest of the program sees.
 func (f *File) normalize(dir string) {
 	store := &f.Fleet.Store.TLS
-	for _, p := range []*string{&f.KeysFile, &f.Ledger.Path, &f.TLS.Cert, &f.TLS.Key, &store.CA, &store.Cert, &store.Key} {
+	for _, p := range []*string{
+		&f.KeysFile, &f.Ledger.Path, &f.TLS.Cert, &f.TLS.Key, &store.CA, &store.Cert, &store.Key, &f.Fleet.Keys.Cache,
+	} {
 		*p = strictyaml.ResolvePath(dir, *p)
 	}
 	for i := range f.Upstreams {

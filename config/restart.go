@@ -15,7 +15,7 @@ import (
 var restartOnly = []string{
 	"listen", "admin.listen", "log.format", "tracing.otlp",
 	"limits.header",
-	"fleet.lost", "fleet.store", "ledger",
+	"fleet.lost", "fleet.store", "fleet.keys", "ledger",
 	"timeouts.client_header", "timeouts.client_idle",
 }
 

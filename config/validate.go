@@ -178,7 +178,8 @@ func (c processChecks) access() {
 	if f.Auth == "" {
 		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless { // the last one may be revoked
 			c.check.warn("keys_file", "there are no keys, so every call is refused")
-		} else if len(f.Keys) == 0 && !c.places.Broken("keys") && !c.places.Broken("keys_file") && !c.places.Broken("auth") {
+		} else if len(f.Keys) == 0 && !f.Fleet.Keys.Enabled() && !c.places.Broken("keys") &&
+			!c.places.Broken("keys_file") && !c.places.Broken("auth") {
 			c.check.fail("keys",
 				`there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)
 		}

@@ -18,6 +18,7 @@ import (
 	"penstock/proxy/endpoint"
 	"penstock/proxy/fleet"
 	"penstock/proxy/fleet/board"
+	"penstock/proxy/fleet/keystore"
 	"penstock/proxy/guard"
 	"penstock/proxy/ledger"
 	"penstock/proxy/limit"
@@ -51,6 +52,7 @@ type Edge struct {
 	board    *board.Board   // likewise
 	ledger   *ledger.Ledger // nil without one
 	keys     *limit.Keys
+	shared   *keystore.Keys // nil where no keys are in the store
 
 	fleetUsage *fleet.Rows // nil where it shares nothing
 
@@ -103,6 +105,7 @@ func New(o Options) (*Edge, error) {
 	}
 	e.board = newBoard(e)
 	e.reloads = reload.New(e.reloadOptions(started, queues))
+	e.shared = newSharedKeys(e)
 	if err := e.reloads.Start(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
@@ -187,6 +190,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 			e.websockets.Review()
 		},
 	}
+	o.OnKeys = e.websockets.Review
 	o.Public, o.Admin = e.opts.addresses()
 	return o
 }
@@ -198,6 +202,7 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries, Certificate: e.opts.Certificate,
 		Fleet: e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
 		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
+		Starting: e.shared.Starting,
 		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
 	}
 }
@@ -221,6 +226,9 @@ func (e *Edge) Serve(ctx context.Context) error {
 	go e.guard.Loop(work.Done(), guard.History, func() { e.tick(work) })
 	failed := make(chan error, 1)
 	go e.guard.Loop(work.Done(), guard.Accept, func() {
+		if !e.shared.Wait(work) {
+			return
+		}
 		e.guard.Point("accept.public")
 		failed <- e.server.Serve(e.opts.secure(e.listener))
 	})

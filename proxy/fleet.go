@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"penstock/proxy/build"
 	"penstock/proxy/fleet"
 	"penstock/proxy/fleet/board"
+	"penstock/proxy/fleet/keystore"
 	"penstock/proxy/fleet/places"
 	"penstock/proxy/guard"
 	"penstock/routing"
@@ -25,38 +27,82 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 	if !c.Fleet.Shared() {
 		return nil, nil
 	}
-	s := &c.Fleet.Store
-	u, err := url.Parse(s.URL)
+	store, err := storeOptions(&c.Fleet.Store)
 	if err != nil {
 		return nil, err
 	}
-	o := fleet.Options{
-		Store: fleet.StoreOptions{
-			Addresses: []string{u.Host}, Cluster: s.Cluster, SentinelMaster: s.Sentinel.Master,
-			User: s.User, Password: s.Password.Value(), Prefix: s.Prefix,
-			SentinelUser: s.Sentinel.User, SentinelPassword: s.Sentinel.Password.Value(),
-		},
-		Timeout: s.Timeout.D(), Edges: c.Fleet.Edges, WhenLost: c.Fleet.Lost, Log: e.log, Metrics: e.metrics,
+	return fleet.New(fleet.Options{
+		Store: store, Timeout: c.Fleet.Store.Timeout.D(), Edges: c.Fleet.Edges, WhenLost: c.Fleet.Lost,
+		Log: e.log, Metrics: e.metrics,
 		Self: func() fleet.Member {
 			return fleet.Member{
 				Name: hostName(), Version: build.Version(), Config: e.reloads.Running().Config.Digest(),
 				Started: started.Unix(), InFlight: int(e.services.Calls.InFlight()),
 			}
 		},
+	}), nil
+}
+
+// storeOptions say where the store of a configuration is.
+func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return o, err
+	}
+	o = fleet.StoreOptions{
+		Addresses: []string{u.Host}, Cluster: s.Cluster, SentinelMaster: s.Sentinel.Master,
+		User: s.User, Password: s.Password.Value(), Prefix: s.Prefix,
+		SentinelUser: s.Sentinel.User, SentinelPassword: s.Sentinel.Password.Value(),
 	}
 	if strings.HasPrefix(s.URL, "rediss:") {
 		files := http1.TLSFiles{CA: s.TLS.CA, Cert: s.TLS.Cert, Key: s.TLS.Key, Insecure: s.TLS.Insecure}
-		if o.Store.TLS, err = http1.LoadTLS(files, u.Hostname(), func([]byte) {}); err != nil {
-			return nil, fmt.Errorf("fleet.store.%w", err)
+		if o.TLS, err = http1.LoadTLS(files, u.Hostname(), func([]byte) {}); err != nil {
+			return o, fmt.Errorf("fleet.store.%w", err)
 		}
 	}
 	switch {
 	case s.Sentinel.Master != "":
-		o.Store.Addresses = s.Sentinel.Addresses
+		o.Addresses = s.Sentinel.Addresses
 	case u.Port() == "":
-		o.Store.Addresses[0] += ":6379"
+		o.Addresses[0] += ":6379"
 	}
-	return fleet.New(o), nil
+	return o, nil
+}
+
+// newSharedKeys makes what follows the keys in the store, nil where the configuration has none.
+// With a copy of them they are in force from the first snapshot on.
+func newSharedKeys(e *Edge) *keystore.Keys {
+	c := e.opts.Config
+	if e.fleet == nil || !c.Fleet.Keys.Enabled() {
+		return nil
+	}
+	return keystore.New(keystore.Options{
+		Secrets: secretsOf(c), Client: e.fleet.Client, Prefix: c.Fleet.Store.Prefix, Cache: c.Fleet.Keys.Cache,
+		Use: e.reloads.UseShared, Log: e.log, Metrics: e.metrics,
+	})
+}
+
+func secretsOf(c *config.File) (all []string) {
+	for _, s := range c.Fleet.Keys.Secrets {
+		all = append(all, s.Value())
+	}
+	return all
+}
+
+// OpenKeys returns what changes the keys in the store of a configuration.
+func OpenKeys(c *config.File) (*keystore.Writer, error) {
+	if !c.Fleet.Keys.Enabled() {
+		return nil, errors.New("the configuration has no keys in a store: give it fleet.keys.secrets")
+	}
+	o, err := storeOptions(&c.Fleet.Store)
+	if err != nil {
+		return nil, err
+	}
+	client, err := fleet.Dial(o)
+	if err != nil {
+		return nil, fmt.Errorf("the store cannot be reached: %w", err)
+	}
+	return keystore.NewWriter(client, o.Prefix, secretsOf(c)), nil
 }
 
 // hostName is the name of the machine.
@@ -101,18 +147,21 @@ func (e *Edge) share() (leave func()) {
 		Link: fleet.NewLink(e.fleet), Secret: e.opts.Config.Fleet.Store.Password.Value(), Metrics: e.metrics,
 		Routes: func() []*routing.Route { return e.services.Current().Routes.Routes() },
 	})
-	parts := []func(context.Context){e.fleet.Heartbeats, e.fleet.Reports, e.fleetUsage.Run, e.board.Run, conversations.Run}
-	ended := make(chan struct{}, len(parts))
-	for _, run := range parts {
+	loops := []func(context.Context){e.fleet.Heartbeats, e.fleet.Reports, e.fleetUsage.Run, e.board.Run, conversations.Run}
+	if e.shared != nil {
+		loops = append(loops, e.shared.Run, e.shared.Listen)
+	}
+	ended := make(chan struct{}, len(loops))
+	for _, loop := range loops {
 		go e.guard.Loop(work.Done(), guard.Fleet, func() {
-			run(work)
+			loop(work)
 			ended <- struct{}{}
 		})
 	}
 	return func() {
 		cancel()
 		late := time.After(leaveTime)
-		for range parts {
+		for range loops {
 			select {
 			case <-ended:
 			case <-late:

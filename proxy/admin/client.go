@@ -15,7 +15,7 @@ import (
 
 // Readiness is the answer of /-/ready.
 type Readiness struct {
-	Status string `json:"status"` // ready, draining, failing
+	Status string `json:"status"` // ready, starting, draining, failing
 	Reason string `json:"reason,omitempty"`
 }
 

@@ -27,6 +27,8 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	answer := Readiness{Status: "ready"}
 	if s.opts.Draining() {
 		answer.Status = "draining"
+	} else if why := s.opts.Starting(); why != "" {
+		answer = Readiness{Status: "starting", Reason: why}
 	} else if where := s.opts.Guard.Storm(time.Now()); where != "" {
 		answer = Readiness{
 			Status: "failing",

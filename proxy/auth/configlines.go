@@ -2,7 +2,9 @@ package auth
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,7 +13,7 @@ import (
 
 // LineError is a value that the configuration would refuse in a key's lines.
 type LineError struct {
-	Value   string // name, models or expires
+	Value   string // name, models, expires or limits
 	Message string
 }
 
@@ -19,10 +21,19 @@ func (e *LineError) Error() string { return e.Value + ": " + e.Message }
 
 // ConfigLines returns the lines of a configuration that admit a key by its hash. Empty expires: it
 // has no end. The error is a *LineError.
-func ConfigLines(name, hash string, models []string, expires string, known config.Known) (string, error) {
+func ConfigLines(
+	name, hash string, models []string, expires string, limits map[string]string, known config.Known,
+) (string, error) {
 	lines := fmt.Sprintf("  - id: %s\n    hash: %s\n    models: [%s]\n", scalar(name), hash, quoted(models))
 	if expires != "" {
 		lines += fmt.Sprintf("    expires: %s\n", scalar(expires))
+	}
+	if len(limits) > 0 {
+		var each []string
+		for _, l := range slices.Sorted(maps.Keys(limits)) {
+			each = append(each, scalar(l)+": "+scalar(limits[l]))
+		}
+		lines += "    limits: { " + strings.Join(each, ", ") + " }\n"
 	}
 	_, problems := config.ParseValid("key new",
 		[]byte("keys:\n"+lines+"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), known)
@@ -32,8 +43,9 @@ func ConfigLines(name, hash string, models []string, expires string, known confi
 		case strings.HasPrefix(member, "expires") && p.Warning: // of a key that is the only one
 			return "", &LineError{"expires", expires + " is past"}
 		case p.Warning:
-		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"):
+		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"), strings.HasPrefix(member, "limits"):
 			value, _, _ := strings.Cut(member, "[")
+			value, _, _ = strings.Cut(value, ".")
 			return "", &LineError{value, p.Message}
 		default:
 			return "", &LineError{"name", p.Message}

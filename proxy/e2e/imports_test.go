@@ -79,7 +79,9 @@ var allowed = map[string]struct {
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
-	"":                    {ours: "config config/suggest proxy proxy/admin proxy/agent proxy/auth proxy/build proxy/local proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"":                    {ours: "config config/suggest proxy proxy/admin proxy/agent proxy/auth proxy/build proxy/fleet/keystore proxy/local proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+
+	"proxy/fleet/keystore": {ours: "config", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
 
 	"bench/exit":          {never: "net os log time"},
 	"bench/result":        {ours: "bench/exit", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net log"},

@@ -17,12 +17,13 @@ const fleetMetrics = "penstock_fleet_"
 // sharedFleet starts two edges before one engine, with one store.
 func sharedFleet(t *testing.T, address, lost, limits string) (a, b *penstock) {
 	t.Helper()
-	s := rig.Setup{Top: "fleet: { edges: 2, lost: " + lost + ", store: { url: \"redis://" + address + "\", timeout: 1s } }", Key: "limits: " + limits}
+	s := rig.Setup{Top: "fleet: { edges: 2, lost: " + lost + ", store: { url: \"redis://" + address + "\", timeout: 1s }, keys: { secrets: [\"0123456789abcdef0123456789abcdef\"] } }", Key: "limits: " + limits}
 	a = start(t, s)
 	s.Fakes = []string{a.Engines[0].URL()}
 	b = start(t, s)
 	for _, edge := range []*penstock{a, b} {
 		rig.WaitFor(t, 10*time.Second, "both edges show themselves", func() bool { return edge.Metric("penstock_fleet_members") == 2 })
+		rig.WaitFor(t, 10*time.Second, "the edge has read the store's keys", func() bool { return edge.Fetch("GET", edge.Admin+"/-/ready").Status == 200 })
 	}
 	return a, b
 }

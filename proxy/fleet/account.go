@@ -27,11 +27,11 @@ type account struct {
 	sent         time.Duration
 	unheard      bool // the store may have forgotten what calls hold
 	answered     time.Duration
-	unanswered   time.Duration // the last time that calls waited for nothing
+	unanswered   int // requests that have waited for nothing, since the last answer
 }
 
 func newAccount(t *terms, id string) *account {
-	a := &account{terms: t, id: id, edge: t.edge, active: -time.Hour, unanswered: -time.Hour}
+	a := &account{terms: t, id: id, edge: t.edge, active: -time.Hour}
 	a.usage.names = names
 	a.usage.cells[requests].kind, a.usage.cells[tokens].kind = paid, paid
 	return a
@@ -75,7 +75,7 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 		a.usage.fence()
 	}
 	a.active = now
-	if !a.terms.store.Available() || a.usage.lost && now-a.unanswered < pause {
+	if !a.terms.store.Available() || a.waitedBefore(n) {
 		return a.takeAlone(n, now)
 	}
 	if d, ok := a.tryTake(n, now); ok {
@@ -87,9 +87,15 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 // fenceBefore the end of its lease an edge gives up what it holds.
 const fenceBefore = 2 * time.Second
 
-// pause is how long after a message without an answer calls of a key go on alone, so that no call
-// waits twice. A report may end it sooner.
-const pause = 250 * time.Millisecond
+// waitedBefore reports whether the call that reserves has waited for its request already, for
+// nothing: no call waits twice. The caller holds mu.
+func (a *account) waitedBefore(n needs) bool {
+	if !a.usage.lost || n[slots] == 0 || a.unanswered == 0 {
+		return false
+	}
+	a.unanswered--
+	return true
+}
 
 // patience is how long an answer's "none is free" is believed.
 const patience = 25 * time.Millisecond

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+	"github.com/valkey-io/valkey-go"
 	"go.uber.org/zap"
 
 	"penstock/proxy/limit"
@@ -31,6 +32,7 @@ type Fleet struct {
 	self  func() Member
 	log   *zap.Logger
 
+	client  *atomic.Pointer[valkey.Client]
 	members atomic.Pointer[[]Member]
 	up      atomic.Bool // what was told of the store last
 	told    atomic.Bool
@@ -43,7 +45,12 @@ type Fleet struct {
 }
 
 // New returns the place of an edge in a fleet. Run reaches the store; until then it counts as lost.
-func New(o Options) *Fleet { return newFleet(&o, newRemote(o.Store)) }
+func New(o Options) *Fleet {
+	r := newRemote(o.Store)
+	f := newFleet(&o, r)
+	f.client = &r.client
+	return f
+}
 
 func newFleet(o *Options, s store) *Fleet {
 	var id [8]byte
@@ -69,6 +76,15 @@ func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }
 
 // Available reports whether the store can be asked.
 func (f *Fleet) Available() bool { return f.terms.store.Available() }
+
+// Client returns the connection to the store for what else lives there. It is an error until the
+// store was reached once.
+func (f *Fleet) Client() (valkey.Client, error) {
+	if c := f.client.Load(); c != nil {
+		return *c, nil
+	}
+	return nil, errUnreached
+}
 
 // Close ends the connections to the store. Heartbeats and Reports must have ended.
 func (f *Fleet) Close() { f.terms.store.Close() }

@@ -37,7 +37,7 @@ func (a *account) draw(n needs, now time.Duration) limit.Decision {
 	a.terms.metrics.waits.Update(waited.Seconds())
 	now += waited
 	if a.usage.lost || !f.answered() {
-		a.unanswered = now
+		a.unanswered += int(n[requests])
 		return a.takeAlone(n, now)
 	}
 	lacking := a.usage.lacking(n)
@@ -127,7 +127,7 @@ func (a *account) land(m *message, r reply, err error) {
 	} else {
 		a.terms.metrics.sent.Inc()
 		now := a.terms.now()
-		a.born, a.answered, a.usage.lost, a.unheard = r.birth, now, false, false
+		a.born, a.answered, a.usage.lost, a.unheard, a.unanswered = r.birth, now, false, false, 0
 		for i := range a.usage.cells {
 			a.usage.cells[i].granted(m.parts[i], r.grants[i], now)
 		}

@@ -58,7 +58,8 @@ func (f *Fleet) beat(ctx context.Context) {
 			f.forgotten.Add(1)
 		}
 	}
-	if up := f.terms.store.Available(); f.up.Swap(up) != up || f.first(err) {
+	// the first heartbeat is told of when it fails, although it changes nothing
+	if up := f.terms.store.Available(); f.up.Swap(up) != up || !f.told.Swap(true) && err != nil {
 		f.tell(up, err)
 		if up {
 			f.checkEviction(ctx)
@@ -74,9 +75,6 @@ func (f *Fleet) checkEviction(ctx context.Context) {
 			zap.String("maxmemory-policy", p), zap.String("remedy", "set maxmemory-policy to noeviction"))
 	}
 }
-
-// first reports whether an error is that of the first heartbeat, which changes no state.
-func (f *Fleet) first(err error) bool { return !f.told.Swap(true) && err != nil }
 
 func (f *Fleet) tell(up bool, err error) {
 	if up {

@@ -223,3 +223,28 @@ func TestRemind(t *testing.T) {
 		t.Error("a fifth call")
 	}
 }
+
+// A call that has waited for its request in vain does not wait again for its tokens, and the next
+// call asks again.
+func TestWaitsOnce(t *testing.T) {
+	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
+	w := newWorld(2, limits, config.LostOpen)
+	w.lines[0].lose = func() bool { return true }
+	asked := func() uint64 {
+		m := w.edges[0].terms.metrics
+		return m.sent.Get() + m.failed.Get()
+	}
+	for call := range uint64(3) {
+		w.keys[0].Take(limits, w.now)
+		w.keys[0].Reserve(limits, 100, w.now)
+		if n := asked(); n != call+1 {
+			t.Errorf("%d messages of %d calls", n, call+1)
+		}
+	}
+	w.lines[0].lose = never
+	w.keys[0].Take(limits, w.now)
+	w.keys[0].Reserve(limits, 3000, w.now)
+	if n := asked(); n != 5 {
+		t.Errorf("%d messages; the answered call asks for its tokens, too", n)
+	}
+}

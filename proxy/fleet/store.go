@@ -92,13 +92,16 @@ func (r *remote) connect() error {
 	if r.client.Load() != nil {
 		return nil
 	}
-	c, err := valkey.NewClient(clientOptions(&r.options))
+	c, err := Dial(r.options)
 	if err != nil {
 		return err
 	}
 	r.client.Store(&c)
 	return nil
 }
+
+// Dial connects to a store.
+func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clientOptions(&o)) }
 
 // Exchange sends a message to an account.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {

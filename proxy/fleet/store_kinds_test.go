@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -235,10 +236,12 @@ func TestRealStoreEviction(t *testing.T) {
 	for policy, warned := range map[string]int{"noeviction": 0, "allkeys-lru": 1} {
 		store := newRealStore(t, "--maxmemory-policy", policy)
 		core, logs := observer.New(zap.WarnLevel)
-		fleet := newRealEdges(t, 1, StoreOptions{Addresses: []string{store.address()}})
-		f := fleet.edges[0]
-		f.log = zap.New(core)
-		f.checkEviction(t.Context())
+		f := New(Options{
+			Store: StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"}, Timeout: 25 * time.Millisecond,
+			WhenLost: config.LostDivide, Log: zap.New(core), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
+		})
+		waitSaid(t, "the store is reached", func() bool { f.beat(t.Context()); return f.Available() })
+		f.Close()
 		if n := logs.FilterField(zap.String("maxmemory-policy", policy)).Len(); n != warned {
 			t.Errorf("%s: %d warnings", policy, n)
 		}

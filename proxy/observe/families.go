@@ -50,6 +50,8 @@ var families = []Family{
 	{"penstock_fleet_placements_total", Counter, "Placements of conversations by edges of the fleet: told by this edge, learned, and unread because they were sealed by another secret."},
 	{"penstock_fleet_wait_seconds", Histogram, "How long calls waited for the fleet's store, of those that had to."},
 	{"penstock_fleet_messages_total", Counter, "Messages to the fleet's store, by result."},
+	{"penstock_fleet_keys", Gauge, "Keys of the fleet's store that are in force, those of the configuration apart."},
+	{"penstock_fleet_keys_refused_total", Counter, "Entries of keys in the fleet's store that were refused, by reason: forged (nobody with the secret has signed it, or it is cut), older (than one that was read before), broken."},
 	{"penstock_fleet_alone_total", Counter, "Decisions about a key's limits that were made without the fleet's store."},
 
 	{"penstock_ledger_writes_total", Counter, "Rounds in which usage was written to the ledger, by result: ok, error. With an error it waits in memory and is written later."},

@@ -7,6 +7,7 @@
 //	Reload         one reload from its Request to its Result; an operator waits for it
 //	readKeys       the file is read; if it is valid, its keys are in force from here on (keys.go)
 //	judge          what else does the file change, and does a model lose its capacity (models.go)
+//	UseShared      keys of the fleet's store, beside those of the file
 //	apply, commit  upstreams, queues, models: all of the rest or nothing
 //
 // # Design

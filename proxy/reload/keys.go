@@ -53,7 +53,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 		return nil, exposed
 	}
 	var err error
-	if f.keys, err = snapshot.NewCredentials(next, r.opts.Keys); err != nil {
+	if f.keys, err = snapshot.NewCredentials(next, r.shared.Load(), r.opts.Keys); err != nil {
 		res.KeysInForce = false
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	f.keys.FileNumber = r.filesRead.Load()
 	if res.KeysInForce {
 		r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
-			ahead, bad := f.keys.AheadOf(running, next)
+			ahead, bad := f.keys.AheadOf(running, next, r.shared.Load())
 			if bad != nil { // NewCredentials has made the same ring
 				err = bad
 				return running
@@ -88,4 +88,18 @@ func (o *Options) load(candidate []byte) (*config.File, config.Problems) {
 		return o.Parse(candidate)
 	}
 	return o.Load()
+}
+
+// UseShared puts keys of the fleet's store into force beside those of the file, in place of the
+// ones before. They wait neither for files nor for models. One goroutine calls it.
+func (r *Reloader) UseShared(keys []config.Key) {
+	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
+	if r.Running() == nil { // Start takes them
+		return
+	}
+	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot { return running })
+	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
+		r.opts.OnRevoke(s.Keys)
+	}
+	r.opts.OnKeys()
 }

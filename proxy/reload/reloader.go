@@ -52,6 +52,8 @@ type Options struct {
 	// OnRevoke is called when keys were removed, or their hashes, and on_revoke is abort: calls
 	// that began with one that the ring does not hold are to end.
 	OnRevoke func(*auth.Ring)
+	// OnKeys is called when keys of the fleet's store have changed.
+	OnKeys func()
 }
 
 // Reloader holds the running configuration and replaces it. It is safe for concurrent use.
@@ -72,6 +74,7 @@ type Reloader struct {
 	filesRead atomic.Uint64 // valid files that were read and differ from the one before
 	reloading sync.Mutex    // held while the rest of a file is judged and comes into force
 	swapping  sync.Mutex    // held while one snapshot replaces another
+	shared    atomic.Pointer[snapshot.SharedKeys]
 }
 
 // counters count reloads by how they ended.
@@ -82,18 +85,20 @@ func New(o Options) *Reloader {
 	count := func(result string) *metrics.Counter {
 		return o.Metrics.NewCounter(`penstock_reloads_total{result="` + result + `"}`)
 	}
-	return &Reloader{
+	r := &Reloader{
 		opts: o, triggers: make(chan string, 1), newAddresses: make(chan string, 1),
 		counters: counters{
 			ok: count("ok"), refused: count("bad"), keysOnly: count("keys_only"),
 			unchanged: count("unchanged"),
 		},
 	}
+	r.shared.Store(new(snapshot.SharedKeys))
+	return r
 }
 
 // Start makes the first configuration the running one.
 func (r *Reloader) Start(f *config.File) error {
-	keys, err := snapshot.NewCredentials(f, r.opts.Keys)
+	keys, err := snapshot.NewCredentials(f, r.shared.Load(), r.opts.Keys)
 	if err != nil {
 		return err
 	}
@@ -178,7 +183,15 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 	r.swapping.Lock()
 	defer r.swapping.Unlock()
-	r.current.Store(next(r.current.Load()))
+	s := next(r.current.Load())
+	if shared := r.shared.Load(); s.SharedNumber != shared.Number { // they have changed meanwhile
+		other, err := s.WithShared(shared, r.opts.Keys)
+		if err != nil { // each of them was checked
+			panic("BUG: keys of the store that make no ring: " + err.Error())
+		}
+		s = other
+	}
+	r.current.Store(s)
 }
 
 // record keeps, counts and logs how a reload ended. A reload for other addresses does not replace

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"penstock/proxy/e2e/rig"
+)
+
+const storeSecret = "0123456789abcdef0123456789abcdef"
+
+// storeKeys is the fleet of a configuration with keys in a store.
+func storeKeys(address, more string) string {
+	return "on_revoke: abort\nfleet: { edges: 2, store: { url: \"redis://" + address + "\", timeout: 500ms }, keys: { secrets: [" + storeSecret + "]" + more + " } }"
+}
+
+// keyCommand runs penstock key on the store and returns its first line.
+func keyCommand(t *testing.T, address string, args ...string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "edge.yaml")
+	text := storeKeys(address, "") + "\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := rig.RunProgram(t, "", append(append([]string{"key"}, args...), "--store", "--config", name)...)
+	if code != 0 {
+		t.Fatalf("key %v: %d %s", args, code, errs)
+	}
+	line, _, _ := strings.Cut(out, "\n")
+	return line
+}
+
+// TestKeysInTheStore: a key that is made in the store is good at every edge, with its limits, and one that is revoked is
+// refused at every edge and its streams end; a reload of the file between brings nothing back.
+func TestKeysInTheStore(t *testing.T) {
+	t.Parallel()
+	store := miniredis.RunT(t)
+	setup := rig.Setup{Top: storeKeys(store.Addr(), "")}
+	a := start(t, setup)
+	setup.Fakes = []string{a.Engines[0].URL()}
+	b := start(t, setup)
+	key := "Authorization: Bearer " + keyCommand(t, store.Addr(), "new", "--name", "guest", "--limits", "concurrency=2", "--models", "sim")
+	for _, edge := range []*penstock{a, b} {
+		rig.WaitFor(t, rig.Patience, "the key is known", func() bool { return edge.Post(chatPath, edge.Chat(""), key).Status == 200 })
+		if n := edge.Metric("penstock_fleet_keys"); n != 1 {
+			t.Errorf("%v keys are shown", n)
+		}
+	}
+	if line := keyCommand(t, store.Addr(), "list"); line != "guest  in force  models sim" {
+		t.Errorf("the list: %q", line)
+	}
+	first, second := a.OpenStream(chatPath, a.Chat(endless), key), b.OpenStream(chatPath, b.Chat(endless), key)
+	first.Next()
+	second.Next()
+	if r := a.Post(chatPath, a.Chat(""), key).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
+		t.Errorf("a third call of the key: %s", r.Body)
+	}
+	keyCommand(t, store.Addr(), "revoke", "guest")
+	for _, stream := range []*rig.Stream{first, second} {
+		for ok := true; ok; {
+			_, ok = stream.Next()
+		}
+	}
+	for _, edge := range []*penstock{a, b} {
+		edge.Post(chatPath, edge.Chat(""), key).WantStatus(401)
+		edge.Post(chatPath, edge.Chat("")).WantStatus(200) // the file's
+	}
+	setup.Fakes = nil
+	setup.Top += "\nstrict: true"
+	a.Reload(setup)
+	a.Post(chatPath, a.Chat(""), key).WantStatus(401)
+	again := "Authorization: Bearer " + keyCommand(t, store.Addr(), "new", "--name", "guest")
+	rig.WaitFor(t, rig.Patience, "the new key of the id is known", func() bool { return a.Post(chatPath, a.Chat(""), again).Status == 200 })
+	a.Post(chatPath, a.Chat(""), key).WantStatus(401)
+	a.Reload(rig.Setup{Top: strings.TrimSuffix(setup.Top, "\nstrict: true")})
+	a.Post(chatPath, a.Chat(""), again).WantStatus(200) // a file leaves the store's keys
+	store.Close()
+	rig.WaitFor(t, rig.Patience, "the store is found lost", func() bool { return a.Metric("penstock_fleet_store_up") == 0 })
+	a.Post(chatPath, a.Chat(""), again).WantStatus(200) // the last keys stay
+	if text := a.Log.String() + b.Log.String(); strings.Contains(text, storeSecret) || strings.Contains(text, strings.TrimPrefix(key, "Authorization: Bearer ")) {
+		t.Error("the log has the secret or a key")
+	}
+}
+
+// TestStartWithoutTheStore: an edge that needs the store's keys is not ready and takes no call before it has read them;
+// one that has a copy of them starts.
+func TestStartWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	store := miniredis.RunT(t)
+	address, copyFile := store.Addr(), filepath.Join(t.TempDir(), "keys.copy")
+	key := "Authorization: Bearer " + keyCommand(t, address, "new", "--name", "guest")
+	cached := rig.Setup{Top: storeKeys(address, fmt.Sprintf(", store: cached, cache: %q", copyFile))}
+	first := start(t, cached)
+	rig.WaitFor(t, rig.Patience, "the key is known", func() bool { return first.Post(chatPath, first.Chat(""), key).Status == 200 })
+	store.Close()
+	second := start(t, cached)
+	second.Post(chatPath, second.Chat(""), key).WantStatus(200)
+	waits := start(t, rig.Setup{Top: storeKeys(address, "")})
+	if r := waits.Fetch("GET", waits.Admin+"/-/ready").WantStatus(503); !strings.Contains(r.Body, `"starting"`) || !strings.Contains(r.Body, "have not been read") {
+		t.Errorf("%s", r.Body)
+	}
+	if err := store.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	rig.WaitFor(t, rig.Patience, "the edge is ready", func() bool { return waits.Fetch("GET", waits.Admin+"/-/ready").Status == 200 })
+	waits.Post(chatPath, waits.Chat(""), key).WantStatus(200)
+}

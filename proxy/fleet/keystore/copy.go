@@ -1,0 +1,44 @@
+package keystore
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// readCopy reads the entries of a file, by id.
+func readCopy(name string) (all map[string]string, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("%s is no copy of keys: %w", name, err)
+	}
+	return all, nil
+}
+
+// writeCopy replaces the file whole: a process that is killed leaves the old one or the new one.
+func writeCopy(name string, all map[string]string) error {
+	text, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) //nolint:errcheck // it is there only if something else has failed
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	if bad := file.Close(); err == nil {
+		err = bad
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}

@@ -1,0 +1,101 @@
+package keystore
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"penstock/config"
+)
+
+// entry is a key, or that it is revoked, as it stands in the store.
+type entry struct {
+	id      string
+	version uint64
+	raw     string // as the store has it
+	body    string // JSON
+	revoked bool
+	key     config.Key
+}
+
+// What can be wrong with an entry, as the label of a metric.
+const (
+	forged = "forged" // signed by nobody who has the secret, or cut
+	older  = "older"  // than one that this edge has read before
+	broken = "broken" // signed, but no key of this version of the program
+)
+
+// refusal is why an entry is not taken.
+type refusal struct {
+	reason string
+	err    error
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+
+// layout begins every entry. Another form begins with another number.
+const layout = "1 "
+
+// mac is what signs an entry.
+func mac(secret, id string, version uint64, body string) []byte {
+	h := hmac.New(sha256.New, []byte(secret))
+	fmt.Fprintf(h, "penstock key %q %d %s", id, version, body)
+	return h.Sum(nil)
+}
+
+// seal signs the body of an entry.
+func seal(secret, id string, version uint64, body string) string {
+	return layout + strconv.FormatUint(version, 10) + " " + hex.EncodeToString(mac(secret, id, version, body)) + " " + body
+}
+
+// maxEntry is the longest entry that is looked at, in bytes.
+const maxEntry = 64 << 10
+
+// verify reads the version and the body of an entry that one of the secrets has signed.
+func verify(secrets []string, id, raw string) (e entry, err error) {
+	text, known := strings.CutPrefix(raw, layout)
+	number, rest, _ := strings.Cut(text, " ")
+	digits, body, whole := strings.Cut(rest, " ")
+	version, bad := strconv.ParseUint(number, 10, 64)
+	if !known || !whole || digits == "" || bad != nil || len(raw) > maxEntry {
+		return e, &refusal{forged, errors.New("it has not the form of an entry")}
+	}
+	for _, secret := range secrets {
+		if hmac.Equal([]byte(raw), []byte(seal(secret, id, version, body))) { // as it was written, to the letter
+			return entry{id: id, version: version, raw: raw, body: body}, nil
+		}
+	}
+	return e, &refusal{forged, errors.New("none of fleet.keys.secrets has signed it")}
+}
+
+// open reads an entry that one of the secrets has signed.
+func open(secrets []string, id, raw string) (entry, error) {
+	e, err := verify(secrets, id, raw)
+	if err != nil {
+		return e, err
+	}
+	var kind struct {
+		Revoked bool `json:"revoked"`
+	}
+	if err := json.Unmarshal([]byte(e.body), &kind); err != nil {
+		return e, &refusal{broken, errors.New("its text is no JSON")}
+	}
+	if e.revoked = kind.Revoked; e.revoked {
+		return e, nil
+	}
+	if e.key, err = config.ReadKey(e.body); err != nil {
+		return e, &refusal{broken, err}
+	}
+	if e.key.ID != id {
+		return e, &refusal{broken, errors.New("it is of another id")}
+	}
+	return e, nil
+}
+
+// revokedBody is the body of a revoked key's entry.
+const revokedBody = `{"revoked":true}`

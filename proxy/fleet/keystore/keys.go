@@ -1,0 +1,296 @@
+package keystore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valkey-io/valkey-go"
+	"go.uber.org/zap"
+
+	"penstock/config"
+)
+
+// Options of an edge's keys.
+type Options struct {
+	Secrets []string                      // the first signs, all are good for reading
+	Client  func() (valkey.Client, error) // of the store; an error until it was reached once
+	Prefix  string                        // of the store's keys
+	Cache   string                        // file with a copy of the entries; "": there is none
+
+	Use     func([]config.Key) // is given the keys whenever they change, sorted by id
+	Log     *zap.Logger
+	Metrics *metrics.Set
+}
+
+// Keys are the keys of the store as an edge has read them. Run and Listen run once each; Wait and
+// Starting may be called from any goroutine, and of a nil *Keys.
+type Keys struct {
+	opts    Options
+	nudge   chan struct{}
+	ready   chan struct{}
+	refused map[string]*metrics.Counter // by reason
+	count   atomic.Int64                // keys that are not revoked
+
+	// Run alone has these.
+	held     map[string]entry
+	told     map[string]string // entries that were refused, by id
+	change   string            // the change number that was read last
+	looks    int
+	failures int // of looks, in a row
+}
+
+// period is how often the change number is read: what a revocation takes at most, where the
+// message of it is lost.
+const period = 500 * time.Millisecond
+
+// wholeEach so many looks everything is read, whether something has changed or not: an entry that
+// was put back or taken away behind the change number is put right.
+const wholeEach = 20
+
+// New returns the keys of an edge, with those of the copy if there is one.
+func New(o Options) *Keys {
+	k := &Keys{
+		opts: o, nudge: make(chan struct{}, 1), ready: make(chan struct{}), held: map[string]entry{},
+		told: map[string]string{}, refused: map[string]*metrics.Counter{},
+	}
+	for _, reason := range []string{forged, older, broken} {
+		k.refused[reason] = o.Metrics.NewCounter(`penstock_fleet_keys_refused_total{reason="` + reason + `"}`)
+	}
+	o.Metrics.NewGauge("penstock_fleet_keys", func() float64 { return float64(k.count.Load()) })
+	if o.Cache == "" {
+		return k
+	}
+	all, err := readCopy(o.Cache)
+	if err != nil {
+		o.Log.Warn("there is no copy of the store's keys to start with", zap.Error(err))
+		return k
+	}
+	if k.take(all, nil) {
+		k.use()
+	}
+	close(k.ready)
+	return k
+}
+
+// Wait waits until the keys were read, and reports whether they were. Without keys there is nothing
+// to wait for.
+func (k *Keys) Wait(ctx context.Context) bool {
+	if k.Starting() == "" {
+		return true
+	}
+	k.opts.Log.Info("no calls are accepted before the keys in the store have been read")
+	select {
+	case <-k.ready:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Starting says what the edge waits for before it accepts calls.
+func (k *Keys) Starting() string {
+	if k == nil || k.isReady() {
+		return ""
+	}
+	return "the keys in the fleet's store have not been read yet"
+}
+
+// Run follows the keys of the store until ctx ends.
+func (k *Keys) Run(ctx context.Context) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		k.look(ctx)
+		select {
+		case <-tick.C:
+		case <-k.nudge:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Listen has Run look whenever the store publishes a change, until ctx ends.
+func (k *Keys) Listen(ctx context.Context) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if c, err := k.opts.Client(); err == nil {
+			own, release := c.Dedicate() // a connection of its own: some stores take no commands beside a subscription
+			// it returns when the connection is lost
+			changes := own.B().Subscribe().Channel(hashName(k.opts.Prefix)).Build()
+			_ = own.Receive(ctx, changes, func(valkey.PubSubMessage) { k.hurry() })
+			release()
+			k.hurry() // something may have been missed
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (k *Keys) hurry() {
+	select {
+	case k.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// look reads the change number, and the entries if it is another one.
+func (k *Keys) look(ctx context.Context) {
+	client, err := k.opts.Client()
+	if err == nil {
+		err = k.read(ctx, client)
+	}
+	switch {
+	case err == nil:
+		if k.failures >= tellAfter {
+			k.opts.Log.Info("the keys in the store are read again")
+		}
+		k.failures = 0
+	case ctx.Err() == nil:
+		if k.failures++; k.failures == tellAfter {
+			k.opts.Log.Warn("the keys in the store cannot be read: those that were read last stay", zap.Error(err))
+		}
+	}
+}
+
+// tellAfter so many looks that failed in a row the log has it: at the start the store is reached a
+// moment later.
+const tellAfter = 3
+
+func (k *Keys) read(ctx context.Context, c valkey.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, period)
+	defer cancel()
+	name := hashName(k.opts.Prefix)
+	numbers, err := c.Do(ctx, c.B().Hmget().Key(name).Field(changeField).Build()).ToArray()
+	if err != nil {
+		return err
+	}
+	if len(numbers) != 1 {
+		return errors.New("the store gives no change number")
+	}
+	change, _ := numbers[0].ToString() // nil: nobody has written a key yet
+	if k.looks++; change == k.change && k.isReady() && k.looks%wholeEach != 0 {
+		return nil
+	}
+	fields, err := c.Do(ctx, c.B().Hgetall().Key(name).Build()).AsStrMap()
+	if err != nil {
+		return err
+	}
+	all := map[string]string{}
+	for field, raw := range fields {
+		if id, ok := strings.CutPrefix(field, keyField); ok {
+			all[id] = raw
+		}
+	}
+	changed := k.take(all, func(id, expected, raw string) { k.restore(ctx, c, id, expected, raw) })
+	k.change = change
+	if changed || !k.isReady() {
+		k.use()
+		k.keep()
+	}
+	if !k.isReady() {
+		close(k.ready)
+	}
+	return nil
+}
+
+func (k *Keys) isReady() bool {
+	select {
+	case <-k.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// take takes over entries and reports whether the keys have changed. Of those that are older than
+// what is held, or gone, restore is called; nil: nothing can be put right.
+func (k *Keys) take(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
+	for id, raw := range all {
+		held, has := k.held[id]
+		if has && held.raw == raw {
+			delete(k.told, id)
+			continue
+		}
+		e, err := open(k.opts.Secrets, id, raw)
+		if err == nil && has && e.version <= held.version {
+			err = &refusal{older, errors.New("it is older than one that was read before")}
+			if restore != nil {
+				restore(id, raw, held.raw)
+			}
+		}
+		if err != nil {
+			k.refuse(id, raw, err)
+			continue
+		}
+		delete(k.told, id)
+		k.held[id], changed = e, true
+	}
+	for id, held := range k.held {
+		if _, there := all[id]; !there && restore != nil {
+			restore(id, "", held.raw)
+		}
+	}
+	return changed
+}
+
+// refuse counts and logs an entry that is not taken, once.
+func (k *Keys) refuse(id, raw string, err error) {
+	if last, before := k.told[id]; before && last == raw {
+		return
+	}
+	k.told[id] = raw
+	reason := broken
+	var r *refusal
+	if errors.As(err, &r) {
+		reason = r.reason
+	}
+	k.refused[reason].Inc()
+	k.opts.Log.Error("a key's entry in the store is refused",
+		zap.String("reason", reason), zap.String("key", id), zap.Error(err))
+}
+
+// restore puts an entry back into the store, unless another edge or an operator has been faster.
+func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw string) {
+	if done, err := put(ctx, c, k.opts.Prefix, id, expected, raw); err == nil && done {
+		k.opts.Log.Warn("a key's entry was gone from the store, or older than it was: the last one is put back",
+			zap.String("key", id))
+	}
+}
+
+// use puts the keys that are not revoked into force.
+func (k *Keys) use() {
+	var keys []config.Key
+	for _, e := range k.held {
+		if !e.revoked {
+			keys = append(keys, e.key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b config.Key) int { return cmp.Compare(a.ID, b.ID) })
+	k.count.Store(int64(len(keys)))
+	k.opts.Use(keys)
+	k.opts.Log.Info("the keys of the store are in force", zap.Int("keys", len(keys)))
+}
+
+// keep writes the copy.
+func (k *Keys) keep() {
+	if k.opts.Cache == "" {
+		return
+	}
+	all := make(map[string]string, len(k.held))
+	for id, e := range k.held {
+		all[id] = e.raw
+	}
+	if err := writeCopy(k.opts.Cache, all); err != nil {
+		k.opts.Log.Error("the copy of the store's keys cannot be written: the edge goes on without", zap.Error(err))
+	}
+}

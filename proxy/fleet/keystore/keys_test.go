@@ -1,0 +1,309 @@
+package keystore
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/alicebob/miniredis/v2"
+	"github.com/valkey-io/valkey-go"
+	"go.uber.org/zap"
+	"pgregory.net/rapid"
+
+	"penstock/config"
+)
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+func dial(t testing.TB, address string) valkey.Client {
+	t.Helper()
+	c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true, DisableRetry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// edge is an edge's keys over a store, without its loops.
+type edge struct {
+	*Keys
+	mu     sync.Mutex
+	inUse  []string
+	client valkey.Client
+}
+
+func newEdge(t testing.TB, client valkey.Client, copyFile string) *edge {
+	t.Helper()
+	e := &edge{client: client}
+	e.Keys = New(Options{
+		Secrets: []string{secret}, Client: func() (valkey.Client, error) { return client, nil }, Prefix: "ps", Cache: copyFile,
+		Use: func(keys []config.Key) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.inUse = nil
+			for i := range keys {
+				e.inUse = append(e.inUse, keys[i].ID)
+			}
+		},
+		Log: zap.NewNop(), Metrics: metrics.NewSet(),
+	})
+	return e
+}
+
+func (e *edge) ids() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.Join(e.inUse, " ")
+}
+
+// whole has the next look read everything.
+func (e *edge) whole(t testing.TB) {
+	t.Helper()
+	e.change = "unknown"
+	if err := e.read(t.Context(), e.client); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fields(id string) map[string]any {
+	return map[string]any{"id": id, "hash": "sha256:" + fmt.Sprintf("%064x", id), "limits": map[string]int{"concurrency": 3}}
+}
+
+func add(t testing.TB, w *Writer, id string) {
+	t.Helper()
+	if err := w.Add(t.Context(), fields(id)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A key that is made is in force, one that is revoked is not, and its id can be used again.
+func TestKeys(t *testing.T) {
+	store := miniredis.RunT(t)
+	client := dial(t, store.Addr())
+	defer client.Close()
+	w, e := NewWriter(client, "ps", []string{secret}), newEdge(t, client, "")
+	e.look(t.Context())
+	if e.ids() != "" || !e.isReady() {
+		t.Errorf("an empty store gives %q, ready %v", e.ids(), e.isReady())
+	}
+	add(t, w, "b")
+	add(t, w, "a")
+	if e.look(t.Context()); e.ids() != "a b" {
+		t.Errorf("in force: %q", e.ids())
+	}
+	if err := w.Add(t.Context(), fields("a")); err == nil || !strings.Contains(err.Error(), "revoke it first") {
+		t.Errorf("a second key of one id: %v", err)
+	}
+	if err := w.Revoke(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if e.look(t.Context()); e.ids() != "b" {
+		t.Errorf("in force after the revocation: %q", e.ids())
+	}
+	for id, want := range map[string]string{"a": "already", "c": "no key"} {
+		if err := w.Revoke(t.Context(), id); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("revoke %s: %v", id, err)
+		}
+	}
+	add(t, w, "a")
+	if e.look(t.Context()); e.ids() != "a b" {
+		t.Errorf("in force after a new key of the id: %q", e.ids())
+	}
+	if err := w.Add(t.Context(), map[string]any{"id": "x", "hash": "plain"}); err == nil {
+		t.Error("what is no key is put into the store")
+	}
+	all, err := w.List(t.Context())
+	if err != nil || len(all) != 2 || !strings.HasPrefix(all[0].String(), "a  in force") {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// What somebody writes who has not the secret is not taken, and the last keys stay.
+func TestForged(t *testing.T) {
+	store := miniredis.RunT(t)
+	client := dial(t, store.Addr())
+	defer client.Close()
+	w, e := NewWriter(client, "ps", []string{secret}), newEdge(t, client, "")
+	add(t, w, "a")
+	first := store.HGet("ps:{keys}", "k:a")
+	if err := w.Revoke(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	add(t, w, "a")
+	last := store.HGet("ps:{keys}", "k:a")
+	add(t, w, "b")
+	e.whole(t)
+	stranger := NewWriter(client, "ps", []string{strings.Repeat("x", 32)})
+	refused := func(reason string) uint64 { return e.refused[reason].Get() }
+	for what, c := range map[string]struct{ id, raw, reason string }{
+		"another secret's":  {"c", seal(strings.Repeat("x", 32), "c", 1e18, `{"id":"c"}`), forged},
+		"cut":               {"a", last[:len(last)-1], forged},
+		"empty":             {"a", "", forged},
+		"of another id":     {"d", last, forged},
+		"a raised limit":    {"a", strings.Replace(last, `"concurrency":3`, `"concurrency":9`, 1), forged},
+		"a raised version":  {"a", strings.Replace(last, "1 1", "1 9", 1), forged},
+		"an older one":      {"a", first, older},
+		"signed, but wrong": {"e", seal(secret, "e", 5, `{"id":"f"}`), broken},
+		"signed, no JSON":   {"g", seal(secret, "g", 5, `{`), broken},
+	} {
+		before := refused(c.reason)
+		store.HSet("ps:{keys}", "k:"+c.id, c.raw)
+		e.whole(t)
+		e.whole(t)
+		if got := refused(c.reason) - before; got != 1 {
+			t.Errorf("%s: counted %d times as %s", what, got, c.reason)
+		}
+		if e.ids() != "a b" || e.held["a"].raw != last {
+			t.Errorf("%s: in force: %q", what, e.ids())
+		}
+		store.HDel("ps:{keys}", "k:"+c.id)
+		e.whole(t) // an entry that is gone is put right
+		if store.HGet("ps:{keys}", "k:a") != last {
+			t.Errorf("%s: the store has not the last entry again", what)
+		}
+	}
+	store.HSet("ps:{keys}", "k:a", first) // an older one, beside the change number
+	e.whole(t)
+	if store.HGet("ps:{keys}", "k:a") != last {
+		t.Error("an older entry stays in the store")
+	}
+	store.FlushAll()
+	e.whole(t)
+	if store.HGet("ps:{keys}", "k:a") != last || e.ids() != "a b" {
+		t.Errorf("after the store was emptied: %q", e.ids())
+	}
+	if err := stranger.Revoke(t.Context(), "b"); err != nil { // it cannot read that b is in force
+		t.Fatal(err)
+	}
+	if e.whole(t); e.ids() != "a b" {
+		t.Errorf("a stranger has revoked a key: %q", e.ids())
+	}
+	if err := w.Revoke(t.Context(), "b"); err != nil { // over what the stranger has written
+		t.Fatal(err)
+	}
+	if e.whole(t); e.ids() != "a" {
+		t.Errorf("in force: %q", e.ids())
+	}
+}
+
+// An edge with a copy starts without the store, and the copy is read by the same rules.
+func TestCopy(t *testing.T) {
+	store := miniredis.RunT(t)
+	client := dial(t, store.Addr())
+	defer client.Close()
+	name := filepath.Join(t.TempDir(), "keys.copy")
+	w, first := NewWriter(client, "ps", []string{secret}), newEdge(t, client, name)
+	if first.isReady() {
+		t.Error("an edge without a copy is ready before it has read the store")
+	}
+	add(t, w, "a")
+	add(t, w, "b")
+	first.look(t.Context())
+	if again := newEdge(t, client, name); !again.isReady() || again.ids() != "a b" {
+		t.Errorf("with the copy: %q, ready %v", again.ids(), again.isReady())
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(strings.Replace(string(text), `concurrency\":3`, `concurrency\":9`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := newEdge(t, client, name); again.ids() != "a" && again.ids() != "b" {
+		t.Errorf("with a changed copy: %q", again.ids())
+	}
+	if err := os.WriteFile(name, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := newEdge(t, client, name); again.isReady() {
+		t.Error("an edge with half a copy is ready")
+	}
+}
+
+// Whatever the store shows, an edge takes over nothing that was not signed, and never goes back.
+func TestNeverBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := New(Options{Secrets: []string{secret}, Use: func([]config.Key) {}, Log: zap.NewNop(), Metrics: metrics.NewSet()})
+		signed := map[string]bool{} // every entry that the operator has signed
+		var history []entry
+		version := uint64(0)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			id := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id")
+			body := revokedBody
+			if rapid.Bool().Draw(t, "in force") {
+				body = `{"id":"` + id + `","hash":"sha256:` + fmt.Sprintf("%064x", id) + `"}`
+			}
+			version++
+			raw := seal(secret, id, version, body)
+			signed[id+raw] = true
+			history = append(history, entry{id: id, version: version, raw: raw})
+			shown := map[string]string{}
+			for range rapid.IntRange(0, 3).Draw(t, "shown") {
+				e := history[rapid.IntRange(0, len(history)-1).Draw(t, "entry")]
+				raw := e.raw
+				if rapid.IntRange(0, 3).Draw(t, "damage") == 0 {
+					at := rapid.IntRange(0, len(raw)-1).Draw(t, "at")
+					raw = raw[:at] + string(rapid.Byte().Draw(t, "byte")) + raw[at+1:]
+				}
+				shown[rapid.SampledFrom([]string{"a", "b"}).Draw(t, "as")] = raw
+			}
+			before := map[string]uint64{}
+			for id, e := range k.held {
+				before[id] = e.version
+			}
+			k.take(shown, func(id, expected, raw string) {
+				if raw != k.held[id].raw || expected != shown[id] {
+					t.Fatalf("an entry is put right by another one")
+				}
+			})
+			for id, e := range k.held {
+				if e.version < before[id] {
+					t.Fatalf("%s went back from %d to %d", id, before[id], e.version)
+				}
+				if !signed[id+e.raw] {
+					t.Fatalf("%s is taken and was not signed: %q", id, e.raw)
+				}
+			}
+		}
+	})
+}
+
+// A revocation reaches an edge by the message, and without it within a second; while the store is
+// away the keys stay.
+func TestNudge(t *testing.T) {
+	store := miniredis.RunT(t)
+	client, other := dial(t, store.Addr()), dial(t, store.Addr())
+	defer client.Close()
+	defer other.Close()
+	w, e := NewWriter(other, "ps", []string{secret}), newEdge(t, client, "")
+	ctx, stop := context.WithCancel(t.Context())
+	var loops sync.WaitGroup
+	loops.Go(func() { e.Listen(ctx) })
+	defer func() { stop(); loops.Wait() }()
+	for i := range 400 { // until it listens
+		store.Publish("ps:{keys}", "0")
+		if len(e.nudge) > 0 {
+			break
+		}
+		if i == 399 {
+			t.Fatal("a message is not heard")
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	<-e.nudge
+	add(t, w, "a")
+	select {
+	case <-e.nudge:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a change is not published")
+	}
+}

@@ -1,0 +1,170 @@
+package keystore
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+
+	"penstock/config"
+)
+
+//go:embed put.lua
+var putSource string
+
+var putScript = valkey.NewLuaScript(putSource)
+
+// Fields of the hash.
+const (
+	keyField    = "k:" // and the id
+	changeField = "n"
+)
+
+// hashName is the name of the hash with the keys, and of the channel for changes.
+func hashName(prefix string) string { return prefix + ":{keys}" }
+
+// put writes an entry if the one that is expected is there; "" expects none.
+func put(ctx context.Context, c valkey.Client, prefix, id, expected, raw string) (bool, error) {
+	done, err := putScript.Exec(ctx, c, []string{hashName(prefix)}, []string{id, expected, raw}).AsInt64()
+	return done == 1, err
+}
+
+// Writer changes the keys in the store.
+type Writer struct {
+	client  valkey.Client
+	secrets []string
+	prefix  string
+}
+
+// NewWriter returns a Writer that signs with the first of the secrets.
+func NewWriter(c valkey.Client, prefix string, secrets []string) *Writer {
+	return &Writer{client: c, secrets: secrets, prefix: prefix}
+}
+
+// Close ends the connection.
+func (w *Writer) Close() { w.client.Close() }
+
+// Listed is a key of the store.
+type Listed struct {
+	Key     config.Key
+	Revoked bool
+	Trouble string // why edges refuse the entry
+}
+
+// String is the key in one line, without its hash.
+func (l *Listed) String() string {
+	state := "in force"
+	switch {
+	case l.Trouble != "":
+		state = "REFUSED: " + l.Trouble
+	case l.Revoked:
+		state = "revoked"
+	case !l.Key.Enabled():
+		state = "off"
+	case !l.Key.Expires.IsZero():
+		state = "until " + l.Key.Expires.UTC().Format(time.RFC3339)
+	}
+	text := l.Key.ID + "  " + state
+	if l.Trouble == "" && !l.Revoked {
+		text += "  models " + strings.Join(l.Key.Models, ",")
+	}
+	return text
+}
+
+// List returns the entries of the store by id.
+func (w *Writer) List(ctx context.Context) ([]Listed, error) {
+	fields, err := w.client.Do(ctx, w.client.B().Hgetall().Key(hashName(w.prefix)).Build()).AsStrMap()
+	if err != nil {
+		return nil, err
+	}
+	var all []Listed
+	for field, raw := range fields {
+		id, ok := strings.CutPrefix(field, keyField)
+		if !ok {
+			continue
+		}
+		e, err := open(w.secrets, id, raw)
+		l := Listed{Key: e.key, Revoked: e.revoked}
+		l.Key.ID = id
+		if err != nil {
+			l.Trouble = err.Error()
+		}
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(a, b Listed) int { return strings.Compare(a.Key.ID, b.Key.ID) })
+	return all, nil
+}
+
+// Add puts a new key into the store: an entry of a keys_file. A key that was revoked makes room for
+// a new one of its id.
+func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	key, err := config.ReadKey(string(body))
+	if err != nil {
+		return err
+	}
+	return w.change(ctx, key.ID, string(body), func(e entry, there bool) error {
+		if there && !e.revoked {
+			return fmt.Errorf("the store has a key %q: revoke it first, or take another name", key.ID)
+		}
+		return nil
+	})
+}
+
+// Revoke revokes a key of the store.
+func (w *Writer) Revoke(ctx context.Context, id string) error {
+	return w.change(ctx, id, revokedBody, func(e entry, there bool) error {
+		switch {
+		case !there:
+			return fmt.Errorf("the store has no key %q", id)
+		case e.revoked:
+			return fmt.Errorf("key %q is revoked already", id)
+		}
+		return nil
+	})
+}
+
+// errBusy says that others have changed the entry as often as we have tried.
+var errBusy = errors.New("others change this key at the same time: try again")
+
+// change replaces the entry of a key, unless may objects to the one that is there. One that is
+// forged is replaced like any other.
+func (w *Writer) change(ctx context.Context, id, body string, may func(e entry, there bool) error) error {
+	name := hashName(w.prefix)
+	for range 10 {
+		now, err := w.client.Do(ctx, w.client.B().Time().Build()).AsIntSlice()
+		if err != nil {
+			return err
+		}
+		if len(now) != 2 {
+			return errors.New("the store does not tell the time")
+		}
+		found, err := w.client.Do(ctx, w.client.B().Hmget().Key(name).Field(keyField+id).Build()).ToArray()
+		if err != nil {
+			return err
+		}
+		raw := ""
+		if len(found) == 1 {
+			raw, _ = found[0].ToString() // nil: there is none
+		}
+		e, _ := open(w.secrets, id, raw) // of one that cannot be read nothing is known
+		if err := may(e, raw != ""); err != nil {
+			return err
+		}
+		version := max(uint64(now[0])*1e6+uint64(now[1]), e.version+1) //nolint:gosec // a time since 1970
+		done, err := put(ctx, w.client, w.prefix, id, raw, seal(w.secrets[0], id, version, body))
+		if err != nil || done {
+			return err
+		}
+	}
+	return errBusy
+}
