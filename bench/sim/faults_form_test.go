@@ -77,6 +77,12 @@ var formCases = []faultCase{
 			t.Errorf("%q", r.raw)
 		}
 	}},
+	{spec: "tool-split-name", more: weather, check: func(t *testing.T, r result) {
+		pieces := strings.Count(r.body, `"name":"get_"`) + strings.Count(r.body, `"name":"time"`)
+		if c := r.good(t); len(c.Calls) != 1 || r.stream == (pieces != 2) {
+			t.Errorf("%q", r.raw)
+		}
+	}},
 	{spec: "tool-bad-args", more: weather, check: func(t *testing.T, r result) {
 		if c := r.good(t); json.Valid([]byte(c.Calls[0].Args)) {
 			t.Errorf("%q", r.raw)

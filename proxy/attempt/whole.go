@@ -96,6 +96,7 @@ func (w *whole) assemble(r *Reply, options *answer.Options) error {
 	if w.assembler == nil {
 		w.assembler = assemblerPool.Get().(*answer.Assembler)
 		w.assembler.Reset()
+		w.assembler.Offer(options.Tools)
 	}
 	if err := w.readEvents(r); err != nil {
 		return err

@@ -26,7 +26,7 @@ func weatherTools() []anthropic.ToolUnionParam {
 func TestMessages_ToolLoop(t *testing.T) {
 	t.Parallel()
 	for _, o := range []sim.Options{{Record: true}, {Record: true, Profile: "ollama"}} {
-		for _, fault := range []string{"", "tool-interleaved", "tool-whole", "split+crlf+usage-every-chunk"} {
+		for _, fault := range []string{"", "tool-interleaved", "tool-whole", "tool-split-name", "split+crlf+usage-every-chunk"} {
 			t.Run(o.Profile+"/"+fault, func(t *testing.T) {
 				t.Parallel()
 				p := start(t, rig.Setup{Engines: []sim.Options{o}})

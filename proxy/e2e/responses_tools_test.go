@@ -16,7 +16,7 @@ import (
 // TestResponses_Tools goes round the loop: the model calls, the client answers, the model speaks.
 func TestResponses_Tools(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []string{"", "tool-interleaved", "tool-whole"} {
+	for _, fault := range []string{"", "tool-interleaved", "tool-whole", "tool-split-name"} {
 		p := start(t, rig.Setup{Engines: recording()})
 		client := p.sdk()
 		bothWays(t, func(t *testing.T, streamed bool) {

@@ -137,13 +137,18 @@ func TestSDK_Tools(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
 	client := p.sdk()
-	for _, streamed := range []bool{false, true} {
-		t.Run(map[bool]string{true: "stream", false: "json"}[streamed], func(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		streamed bool
+		fault    string
+	}{{"json", false, ""}, {"stream", true, ""}, {"name in two pieces", true, "tool-split-name"}} {
+		t.Run(c.name, func(t *testing.T) {
+			p.Engines[0].SetFault(sim.Fault{Spec: c.fault})
 			params := ask("What is the weather in " + rig.Canary + "?")
 			params.Tools = weather()
 			run := func(more ...option.RequestOption) openai.ChatCompletion {
 				t.Helper()
-				if !streamed {
+				if !c.streamed {
 					got, err := client.Chat.Completions.New(context.Background(), params, more...)
 					if err != nil {
 						t.Fatal(err)
@@ -153,6 +158,13 @@ func TestSDK_Tools(t *testing.T) {
 				var acc openai.ChatCompletionAccumulator
 				s := client.Chat.Completions.NewStreaming(context.Background(), params, more...)
 				for s.Next() {
+					for _, choice := range s.Current().Choices {
+						for _, piece := range choice.Delta.ToolCalls { // not all clients add names up
+							if name := piece.Function.Name; name != "" && name != "get_weather" {
+								t.Errorf("a piece of the name: %q", name)
+							}
+						}
+					}
 					acc.AddChunk(s.Current())
 				}
 				if s.Err() != nil {

@@ -137,7 +137,7 @@ func (b *chatBase) recycle() {
 	b.Release()
 	b.answer.release()
 	clear(b.segments[:cap(b.segments)]) // they point into requests
-	*b = chatBase{segments: b.segments[:0], room: b.room[:0]}
+	*b = chatBase{segments: b.segments[:0], room: b.room[:0], answer: chatAnswer{tools: b.answer.tools[:0]}}
 }
 
 // chatAnswer is the Unary of the dialects that are chat underneath.
@@ -145,6 +145,7 @@ type chatAnswer struct {
 	completion *answer.Completion
 	options    answer.Options
 	offered    translate.Offered
+	tools      []byte          // their names
 	usage      translate.Usage // of a completion that was read
 	writer     completionWriter
 }
@@ -158,6 +159,10 @@ type completionWriter interface {
 func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
 	m, effort := about.Model, r.Reasoning.Effort
 	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
+	if r.ToolUse.Offered && len(a.tools) == 0 { // the same for each attempt
+		a.tools = chat.AppendToolNames(a.tools, r)
+	}
+	a.options.Tools = a.tools
 	a.offered = translate.Offered{
 		Tools: r.ToolUse.Offered,
 		Reasoning: effort != "" && effort != "none" || len(m.SupportedReasoningEfforts) > 0 ||

@@ -60,7 +60,7 @@ func (w *messagesWriter) Describe(about *Answer, o *answer.Options) {
 	o.ID = answerID("msg_", about.RequestID)
 	w.Reset(&dialects.Identity{
 		Model: o.Model, ID: o.ID, RequestID: string(about.RequestID), PromptTokens: about.PromptTokens,
-		Seal: about.Seal,
+		Tools: o.Tools, Seal: about.Seal,
 	})
 }
 

@@ -211,3 +211,11 @@ func (r *Request) Messages() jsonx.Value { return r.members[memberMessages] }
 
 // Tools returns the `tools` array, which may be absent.
 func (r *Request) Tools() jsonx.Value { return r.members[memberTools] }
+
+// AppendToolNames appends the names of r's tools, each with a 0 behind it.
+func AppendToolNames(dst []byte, r *Request) []byte {
+	for it := r.Tools().Iter(); it.Next(); {
+		dst = append(it.Value().Get("function").Get("name").AppendText(dst), 0)
+	}
+	return dst
+}

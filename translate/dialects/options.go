@@ -37,5 +37,6 @@ type Identity struct {
 
 	Seal         seal.Box // for reasoning that the client carries and may not read
 	RequestID    string   // for the errors of a stream
+	Tools        []byte   // the names on offer to the engine, as in answer.Options
 	PromptTokens int      // our estimate of the prompt, for an engine that counts nothing
 }

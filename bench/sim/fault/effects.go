@@ -56,6 +56,7 @@ type Effects struct {
 	MinCalls   int
 	Interwove  bool
 	WholeCalls bool
+	SplitNames bool
 	BadArgs    bool
 }
 

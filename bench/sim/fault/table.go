@@ -322,6 +322,10 @@ var table = []row{
 		func(e *Effects, _ *args) { e.MinCalls, e.Interwove = 2, true },
 	},
 	{"tool-whole", "", "each call in one delta, as Ollama sends it", func(e *Effects, _ *args) { e.WholeCalls = true }},
+	{
+		"tool-split-name", "", "the name of each call in two pieces, as engines have it that pass on each token",
+		func(e *Effects, _ *args) { e.SplitNames = true },
+	},
 	{"tool-bad-args", "", "arguments that are not JSON", func(e *Effects, _ *args) { e.BadArgs = true }},
 }
 

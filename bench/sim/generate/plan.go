@@ -123,8 +123,11 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	longest := 0
 	for i, c := range calls {
 		parts[i] = []profile.Piece{{Kind: profile.PieceCall, Call: i}}
+		if c.Head > 0 {
+			parts[i] = append(parts[i], profile.Piece{Kind: profile.PieceName, Call: i})
+		}
 		for j, w := range textgen.Fragments(c.Args, 5) {
-			if j == 0 && d.Profile.Is("llamacpp tgi") { // the first fragment comes with the name
+			if j == 0 && c.Head == 0 && d.Profile.Is("llamacpp tgi") { // the first fragment comes with the name
 				parts[i][0].Word = w
 				continue
 			}

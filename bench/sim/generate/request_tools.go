@@ -95,6 +95,9 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 			Name: string(t.GetStringBytes("function", "name")),
 			Args: string(textgen.AppendInstance(nil, t.Get("function", "parameters"), t.Get("function", "parameters"), h, 0)),
 		}
+		if d.Faults.SplitNames {
+			c.Head = len(c.Name) / 2
+		}
 		if d.Faults.BadArgs {
 			c.Args = `{"city": "Par` + "\n" + `is", "days": }`
 		}

@@ -207,6 +207,14 @@ func (s *ChunkWriter) AppendPiece(dst []byte, p *Piece, c *ToolCall, first bool)
 }
 
 func (s *ChunkWriter) callPiece(o *wire.Members, p *Piece, c *ToolCall) {
+	name := c.Name
+	switch {
+	case p.Kind == PieceName:
+		o.Add(`{"index":`).Int(p.Call).Add(`,"function":{"name":`).Quote(name[c.Head:]).Add(`}}`)
+		return
+	case c.Head > 0 && p.Kind == PieceCall:
+		name = name[:c.Head]
+	}
 	if p.Kind == PieceArgs {
 		before, after := "", ""
 		switch s.Profile.Family {
@@ -226,7 +234,7 @@ func (s *ChunkWriter) callPiece(o *wire.Members, p *Piece, c *ToolCall) {
 	} else {
 		o.Add(`{"index":`).Int(p.Call).Add(`,"id":`).Quote(c.ID)
 	}
-	o.Add(`,"type":"function","function":{"name":`).Quote(c.Name)
+	o.Add(`,"type":"function","function":{"name":`).Quote(name)
 	switch {
 	case p.Kind == PieceWhole:
 		o.Add(`,"arguments":`).Quote(c.Args)

@@ -12,6 +12,7 @@ const (
 	PieceCall  // a call begins: name and id
 	PieceArgs  // a fragment of its arguments
 	PieceWhole // a call with all of its arguments
+	PieceName  // the rest of its name
 )
 
 // Piece is one token.
@@ -22,4 +23,7 @@ type Piece struct {
 }
 
 // ToolCall is a tool call to be made.
-type ToolCall struct{ ID, Name, Args string }
+type ToolCall struct {
+	ID, Name, Args string
+	Head           int // the length of the name's first piece; 0: it comes in one
+}

@@ -36,6 +36,9 @@ func (a *Assembler) Reset() {
 	*a = Assembler{chunk: a.chunk, tools: a.tools}
 }
 
+// Offer names the tools of the request; see toolcall.Assembler.
+func (a *Assembler) Offer(names toolcall.Names) { a.tools.Offer(names) }
+
 // Add adds one upstream event. The error is a *translate.BadAnswer when the event is malformed or
 // the answer is too large, or an *engineerror.Error when the engine reports a failure; the answer
 // has failed then. Events behind the end are ignored. The event's data is not kept.
@@ -165,7 +168,10 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 	if err := a.addLogprobs(to, c.Logprobs); err != nil {
 		return err
 	}
-	return a.addDelta(to, c.Body)
+	if err := a.addDelta(to, c.Body); err != nil || !c.Finished() {
+		return err
+	}
+	return a.take(to, a.tools.Release(c.Index)...)
 }
 
 // addLogprobs adds the log probabilities of some tokens.
@@ -251,18 +257,24 @@ func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
 		if !ok {
 			return badAnswer(tooManyToolCalls)
 		}
+		if err := a.take(to, part.Before...); err != nil {
+			return err
+		}
 		if part.Position == len(to.toolCalls) {
 			to.toolCalls = append(to.toolCalls, assembledToolCall{})
 		}
-		if err := a.addPiece(&to.toolCalls[part.Position], &p, &part); err != nil {
+		if err := a.take(to, part); err != nil {
+			return err
+		}
+		if err := a.addPiece(&to.toolCalls[part.Position], &p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addPiece adds a piece of a tool call.
-func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece, part *toolcall.Part) error {
+// addPiece adds a piece of a tool call, but for its id and name.
+func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece) error {
 	for it := p.Object.Iter(); it.Next(); {
 		switch string(it.Key().Name()) {
 		case "index", "id", "type", "function":
@@ -281,23 +293,30 @@ func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece, part *too
 			}
 		}
 	}
-	for _, m := range [...]struct {
-		to   *[]byte
-		from jsonx.Value
-		take bool
-	}{
-		{&to.id, p.ID, part.TakeID},
-		{&to.kind, p.Type, len(to.kind) == 0 && p.Type.HasText()},
-		{&to.name, p.Name, part.TakeName},
-	} {
-		if !m.take {
-			continue
-		}
-		if err := a.keep(m.to, m.from.Inside()); err != nil {
+	if len(to.kind) == 0 && p.Type.HasText() {
+		if err := a.keep(&to.kind, p.Type.Inside()); err != nil {
 			return err
 		}
 	}
 	return a.addArguments(&to.args, p.Args)
+}
+
+// take takes the ids and the names of parts.
+func (a *Assembler) take(choice *assembledChoice, parts ...toolcall.Part) error {
+	for i := range parts {
+		part, to := &parts[i], &choice.toolCalls[parts[i].Position]
+		if part.TakeID {
+			if err := a.keep(&to.id, part.ID); err != nil {
+				return err
+			}
+		}
+		if part.TakeName {
+			if err := a.keep(&to.name, part.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // addArguments adds a piece of the arguments. An object in place of a string is Ollama's native

@@ -1,5 +1,7 @@
 package answer
 
+import "penstock/translate/chat/toolcall"
+
 // Options are the options of one answer for the client. The proxy fills them from the request
 // and the route; this package only reads them. The zero value leaves out all optional parts.
 type Options struct {
@@ -13,6 +15,8 @@ type Options struct {
 	// off before that many were seen is not whole; one that the engine ended with [DONE] is, as
 	// some engines ignore n.
 	N int
+	// Tools are the names of the tools that the request offers.
+	Tools toolcall.Names
 	// PromptTokens is our estimate of the prompt, for an engine that counts nothing.
 	PromptTokens int
 	// IncludeUsage: the client asked for the usage chunk of a stream. Whole completions always keep

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"penstock/translate"
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -55,6 +56,9 @@ func (r *Reader) Reset(id string, promptTokens int) {
 	r.ToolCalls.reset(id)
 	r.state.promptEstimate = promptTokens
 }
+
+// Offer names the tools of the request; see toolcall.Assembler.
+func (r *Reader) Offer(names toolcall.Names) { r.ToolCalls.tools.Offer(names) }
 
 // Read reads one event of the engine's stream. It reports whether the event was a chunk of an
 // answer that has begun; if not, the event has nothing for the client. The error is a
@@ -131,7 +135,8 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 		r.state.noteUsage(c)
 	}
 	counts := c.usage.IsObject() || c.timings.Exists()
-	if n == 1 && text.Exists() && !r.lone && len(r.halves) == 0 && !counts && len(r.Logprobs) == 0 {
+	waits := r.lone || len(r.halves) > 0 || r.ToolCalls.tools.Holds()
+	if n == 1 && text.Exists() && !waits && !counts && len(r.Logprobs) == 0 {
 		r.rememberChunk(data, text, toolCall, &delta)
 	}
 	return nil
@@ -195,6 +200,9 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	}
 	if err != nil {
 		return err
+	}
+	if end {
+		r.ToolCalls.takeReleased(r.ToolCalls.tools.Release(0))
 	}
 	if end && len(r.halves) > 0 {
 		r.endTexts()

@@ -73,6 +73,7 @@ func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error
 		if !ok {
 			return t.held - before, badAnswer(tooManyToolCalls)
 		}
+		t.takeReleased(part.Before)
 		if t.last = part.Position; t.last == len(t.List) {
 			t.add()
 		}
@@ -95,17 +96,7 @@ func (t *ToolCalls) add() {
 
 // readPiece adds a piece to its tool call.
 func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool, h *halves) error {
-	to := &t.List[part.Position]
-	before := len(to.ID) + len(to.Name)
-	if part.TakeID {
-		to.ID = append(to.ID, p.ID.Inside()...)
-		jsonx.MendLone(to.ID)
-	}
-	if part.TakeName {
-		to.Name = append(to.Name, p.Name.Inside()...)
-		jsonx.MendLone(to.Name)
-	}
-	t.held += len(to.ID) + len(to.Name) - before
+	t.take(part)
 	switch args := p.Args; {
 	case args.IsString() && (lone || len(*h) > 0 || toolcall.HasEscapes(args.Inside())):
 		t.addArgs(part.Position, h.piece(textPlace{toolCall: part.Position}, args.Inside(), false))
@@ -117,6 +108,29 @@ func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool,
 		return badAnswer(badToolCall)
 	}
 	return nil
+}
+
+// take takes the id and the name of a part.
+func (t *ToolCalls) take(part *toolcall.Part) {
+	to := &t.List[part.Position]
+	before := len(to.ID) + len(to.Name)
+	if part.TakeID {
+		to.ID = append(to.ID, part.ID...)
+		jsonx.MendLone(to.ID)
+	}
+	if part.TakeName {
+		to.Name = append(to.Name, part.Name...)
+		jsonx.MendLone(to.Name)
+	}
+	t.held += len(to.ID) + len(to.Name) - before
+}
+
+// takeReleased takes names that have waited in vain for their rest.
+func (t *ToolCalls) takeReleased(parts []toolcall.Part) {
+	for i := range parts {
+		t.take(&parts[i])
+		t.Touched = append(t.Touched, parts[i].Position)
+	}
 }
 
 // addArgs adds a piece of the arguments of tool call i.

@@ -48,6 +48,7 @@ func (s *Stream) Reset(o *Options) {
 	s.tools.Reset()
 	if o != nil {
 		s.options, s.state.promptEstimate = *o, o.PromptTokens
+		s.tools.Offer(o.Tools)
 		s.out.model = jsonx.AppendStringS(s.out.model, o.Model)
 	}
 }

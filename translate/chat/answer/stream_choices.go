@@ -59,16 +59,16 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		}
 	}
 	var (
-		blank []int  // tool calls
-		rest  []byte // members that the delta gets
+		pieces [][]byte // of tool calls, and
+		rest   []byte   // members that the delta gets
 	)
 	if choice.Finished() {
-		blank = endToolCalls(edits, &s.tools, &choice)
+		pieces = endToolCalls(edits, &s.tools, &choice, s.options.ID)
 	}
-	if mends || len(s.halves) > 0 || len(blank) > 0 {
+	if mends || len(s.halves) > 0 || len(pieces) > 0 {
 		s.halves.editTexts(edits, &choice)
 		if sum.onlyText = (jsonx.Value{}); choice.Finished() {
-			rest = s.halves.end(edits, &choice, blank, s.options.StripReasoning)
+			rest = s.halves.end(edits, &choice, pieces, s.options.StripReasoning)
 		}
 	}
 	if choice.private {
@@ -120,6 +120,10 @@ func (s *Stream) editToolCalls(choice int, v jsonx.Value, mends bool) (unique bo
 		if !ok {
 			return false, badAnswer(tooManyToolCalls)
 		}
+		if s.holdPiece(choice, &p, &part) {
+			unique = true
+			continue
+		}
 		if index, given := p.Index.Int(); !given || index != int64(part.Position) {
 			setMember(edits, p.Object, p.Index, "index", strconv.AppendInt(nil, int64(part.Position), 10))
 		}
@@ -134,12 +138,34 @@ func (s *Stream) editToolCalls(choice int, v jsonx.Value, mends bool) (unique bo
 			unique = true
 		}
 		addToolCallMembers(edits, &p, &part, s.options.ID, choice)
+		if part.Joined {
+			addJoined(edits, &p, &part)
+		}
 		if part.TakeName && !p.Args.IsString() && !p.Args.IsObject() { // clients add the pieces up
 			setMember(edits, p.Function, p.Args, "arguments", emptyText)
 		}
 		unique = unique || part.Unique() || s.tools.Blank()
 	}
 	return unique, nil
+}
+
+// holdPiece notes the change to a piece whose name waits, and reports whether it does. A name that
+// has waited in vain goes before the piece.
+func (s *Stream) holdPiece(choice int, p *toolcall.Piece, part *toolcall.Part) bool {
+	edits := &s.out.edits
+	var before []byte
+	for i := range part.Before { // one: each that follows would have released it
+		before = namePiece(&part.Before[i], s.options.ID, choice)
+	}
+	switch {
+	case part.Hold && before != nil:
+		edits.Set(p.Object, before)
+	case part.Hold:
+		edits.Delete(p.Object)
+	case before != nil:
+		edits.Insert(p.Object.Start(), append(before, ','))
+	}
+	return part.Hold
 }
 
 var (

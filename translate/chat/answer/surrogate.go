@@ -92,13 +92,10 @@ func (h *halves) edit(edits *jsonx.Edits, at textPlace, v jsonx.Value, last bool
 	}
 }
 
-// end ends the texts of a choice that still wait: with a replacement character, mostly. The blank
-// tool calls get arguments. It returns the members that its delta gets.
-func (h *halves) end(edits *jsonx.Edits, c *Choice, blank []int, strip bool) []byte {
-	var members, pieces [][]byte
-	for _, position := range blank {
-		pieces = append(pieces, argumentsPiece(position, []byte(`"{}"`)))
-	}
+// end ends the texts of a choice that still wait: with a replacement character, mostly. It returns
+// the members that its delta gets, pieces of tool calls among them.
+func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
+	var members [][]byte
 	for i := 0; i < len(*h); {
 		at := (*h)[i].textPlace
 		if at.choice != c.Index {

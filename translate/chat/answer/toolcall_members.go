@@ -3,6 +3,7 @@ package answer
 import (
 	"bytes"
 	"slices"
+	"strconv"
 
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
@@ -21,20 +22,47 @@ var (
 // arguments stay as they are, because a tool must not run without those that the model meant.
 func (f Finish) isCut() bool { return f == FinishLength || f == FinishContentFilter }
 
-// endToolCalls notes the end of a choice's tool calls. It returns the positions of those that get
-// the arguments of an empty object, because clients read arguments as JSON.
-func endToolCalls(edits *jsonx.Edits, tools *toolcall.Assembler, c *Choice) []int {
+// endToolCalls notes the end of a choice's tool calls. It returns the pieces that clients still
+// need: names that have waited, and the arguments of an empty object, because clients read
+// arguments as JSON.
+func endToolCalls(edits *jsonx.Edits, tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
 	if !tools.Any(c.Index) {
 		return nil
+	}
+	for _, part := range tools.Release(c.Index) {
+		pieces = append(pieces, namePiece(&part, answer, c.Index))
 	}
 	finish := finishOf(c.Finish)
 	if finish == FinishStop { // agents run tools only for the word
 		edits.Set(c.Finish, toolCallsWord)
 	}
 	if finish.isCut() {
-		return nil
+		return pieces
 	}
-	return tools.Fill(nil, c.Index)
+	for _, position := range tools.Fill(nil, c.Index) {
+		pieces = append(pieces, argumentsPiece(position, []byte(`"{}"`)))
+	}
+	return pieces
+}
+
+// namePiece is the first piece of a tool call whose name has waited to the end.
+func namePiece(part *toolcall.Part, answer string, choice int) []byte {
+	id := part.ID
+	if part.MakeID {
+		id = toolcall.AppendID(nil, answer, choice, part.Position)
+	}
+	piece := strconv.AppendInt([]byte(`{"index":`), int64(part.Position), 10)
+	piece = appendQuoted(append(piece, `,"id":`...), id)
+	piece = appendQuoted(append(piece, `,"type":"function","function":{"name":`...), part.Name)
+	return append(piece, `,"arguments":""}}`...)
+}
+
+// addJoined notes that a piece gets a name that has waited for it, and the id that came with it.
+func addJoined(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part) {
+	if part.TakeID {
+		setMember(edits, p.Object, p.ID, "id", appendQuoted(nil, part.ID))
+	}
+	setMember(edits, p.Function, p.Name, "name", appendQuoted(nil, part.Name))
 }
 
 // completeArguments returns what a whole tool call has in place of its arguments; nil: they stay.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"penstock/translate/chat/toolcall"
 	"penstock/translate/sse"
 )
 
@@ -54,7 +55,7 @@ type concatenated struct {
 func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var s Stream
-	s.Reset(&Options{Model: "m", ID: "fallback"})
+	s.Reset(&Options{Model: "m", ID: "fallback", Tools: offeredNames})
 	var out []byte
 	for _, chunk := range chunks {
 		var err error
@@ -124,6 +125,7 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 func whole(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var a Assembler
+	a.Offer(offeredNames)
 	for _, chunk := range chunks {
 		if err := a.Add(sse.Event{Data: []byte(chunk)}); err != nil {
 			t.Fatalf("whole: %v", err)
@@ -161,6 +163,7 @@ func translated(t *rapid.T, chunks []string) (out []heardToolCall) {
 	t.Helper()
 	var s Reader
 	s.Reset("fallback", 0)
+	s.Offer(offeredNames)
 	for _, chunk := range chunks {
 		if _, err := s.Read(sse.Event{Data: []byte(chunk)}); err != nil {
 			t.Fatalf("source: %v", err)
@@ -218,8 +221,32 @@ func chunkOf(choice int, pieces []toolCallPiece) string {
 var (
 	indexHabits = []string{"right", "absent", "zero", "anew"}
 	idHabits    = []string{"none", "first", "each"}
-	nameHabits  = []string{"once", "each"}
+	nameHabits  = []string{"once", "each", "pieces", "growing"}
 )
+
+// offeredNames are the tools that the engine may call. It calls look_ besides, which is none.
+var offeredNames = toolcall.Names("f\x00g\x00look_up\x00look_at\x00look_up_all\x00")
+
+// split returns what an engine says of a name before the arguments.
+func (h engineHabits) split(t *rapid.T, name string) []string {
+	if h.names != "pieces" && h.names != "growing" || len(name) < 2 {
+		return []string{name}
+	}
+	var out []string
+	for rest := name; rest != ""; {
+		n := rapid.IntRange(1, len(rest)).Draw(t, "cut of the name")
+		if whole := name[:len(name)-len(rest)+n]; whole == "look_up" {
+			n = len(rest) // it is a tool, and passes at once
+		}
+		out, rest = append(out, rest[:n]), rest[n:]
+	}
+	if h.names == "growing" {
+		for i := 1; i < len(out); i++ {
+			out[i] = out[i-1] + out[i]
+		}
+	}
+	return out
+}
 
 // engineHabits is how a generated engine tells its tool calls.
 type engineHabits struct{ index, ids, names string }
@@ -232,12 +259,22 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 	}
 	var queues [][]toolCallPiece
 	for n := range rapid.IntRange(1, 4).Draw(t, "tool calls") {
-		c := heardToolCall{Name: rapid.SampledFrom([]string{"f", "g"}).Draw(t, "name"), Args: rapid.SampledFrom(objects).Draw(t, "args")}
+		c := heardToolCall{Name: rapid.SampledFrom([]string{"f", "g", "look_up", "look_up_all", "look_"}).Draw(t, "name"), Args: rapid.SampledFrom(objects).Draw(t, "args")}
 		if h.ids != "none" {
 			c.ID = fmt.Sprintf("id%d-%d", choice, n)
 		}
 		meant = append(meant, heardToolCall{c.ID, c.Name, argumentsOr(strings.TrimSpace(c.Args))})
 		var queue []toolCallPiece
+		names := h.split(t, c.Name)
+		for _, name := range names[:len(names)-1] {
+			queue = append(queue, toolCallPiece{of: n, id: c.ID, name: name})
+		}
+		begun := len(queue)
+		for i := range queue {
+			if h.ids == "first" && i > 0 {
+				queue[i].id = ""
+			}
+		}
 		rest := c.Args
 		for i, pieces := 0, rapid.IntRange(1, 4).Draw(t, "pieces"); i < pieces; i++ {
 			p := toolCallPiece{of: n}
@@ -251,7 +288,10 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 			default:
 				continue
 			}
-			if len(queue) == 0 || h.names == "each" {
+			switch {
+			case len(queue) == begun:
+				p.name = names[len(names)-1]
+			case h.names == "each":
 				p.name = c.Name
 			}
 			if len(queue) == 0 && h.ids == "first" || h.ids == "each" {
@@ -262,8 +302,9 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 		queues = append(queues, queue)
 	}
 	// Two tool calls at once whose pieces all have index 0 look like one with a new id for every
-	// piece.
-	mixed := (h.index == "right" || h.index == "absent" && h.ids == "each") && rapid.Bool().Draw(t, "interleaved")
+	// piece. And the beginning of a name waits no longer than until another tool call begins.
+	mixed := (h.index == "right" || h.index == "absent" && h.ids == "each") && (h.names == "once" || h.names == "each") &&
+		rapid.Bool().Draw(t, "interleaved")
 	for len(queues) > 0 {
 		var delta []toolCallPiece
 		for range rapid.IntRange(1, 3).Draw(t, "pieces in a delta") {
@@ -395,7 +436,7 @@ func TestToolCallsOfNoEngine(t *testing.T) {
 				delta[i] = toolCallPiece{
 					index: rapid.IntRange(-1, 2).Draw(t, "index"),
 					id:    rapid.SampledFrom([]string{"", "", "a", "b", "0"}).Draw(t, "id"),
-					name:  rapid.SampledFrom([]string{"", "", "f", "g"}).Draw(t, "name"),
+					name:  rapid.SampledFrom([]string{"", "", "f", "g", "loo", "look_", "k_", "up", "look_at"}).Draw(t, "name"),
 					args:  rapid.SampledFrom([]string{"", " ", "{", "}", "{}", `"a"`, ":1", `{"a":`, `"\`, `"`}).Draw(t, "args"),
 				}
 			}

@@ -12,6 +12,9 @@ type Assembler struct {
 	toolCalls []toolCall // of all choices, in order of appearance
 	last      int        // the one that the last piece was of
 	clock     uint32     // counts pieces
+
+	names Names      // of the tools on offer
+	held  []heldName // hardly ever any
 }
 
 // toolCall is the state of one tool call.
@@ -39,6 +42,15 @@ type Part struct {
 	MakeID   bool // the tool call gets an id of ours, see AppendID
 	TakeName bool // the piece's name is the tool call's
 	NeedType bool // the tool call has no type yet and is named here
+	Hold     bool // the piece says nothing yet: its name waits for the rest
+	Joined   bool // the name has waited
+
+	// ID and Name are those that are taken, as the contents of JSON strings: the piece's own,
+	// unless they have waited.
+	ID, Name []byte
+
+	// Before are names that have waited in vain: the piece begins another tool call behind theirs.
+	Before []Part
 }
 
 // Unique reports whether the part has something that no later piece of its tool call has, so that a
@@ -64,11 +76,17 @@ func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 	id, name := hashOf(p.ID), hashOf(p.Name)
 	index, indexed := p.Index.Int()
 	if at := a.find(choice, index, indexed, id, name); at >= 0 {
-		if t := &a.toolCalls[at]; !t.startsNewToolCall(a, p, id, name, indexed) {
+		if !a.startsNewToolCall(at, p, id, name, indexed) {
 			return a.add(at, p, id, name), true
 		}
 	}
-	return a.begin(choice, p, id, name)
+	var before []Part
+	if len(a.held) > 0 { // clients count on the order of tool calls
+		before = a.Release(choice)
+	}
+	part, ok := a.begin(choice, p, id, name)
+	part.Before = before
+	return part, ok
 }
 
 // AddWhole adds a tool call of a message, which is whole. It reports false when it is one too many.
@@ -121,17 +139,19 @@ func (a *Assembler) later(i, j int) int {
 
 func (t *toolCall) is(choice int) bool { return int(t.choice) == choice }
 
-// startsNewToolCall reports whether a piece that would continue t begins a tool call of its own.
-func (t *toolCall) startsNewToolCall(a *Assembler, p *Piece, id, name uint64, indexed bool) bool {
+// startsNewToolCall reports whether a piece that would continue tool call at begins one of its own.
+func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed bool) bool {
 	if name == 0 {
 		return false
 	}
+	t := &a.toolCalls[at]
 	var args scanner
 	args.add(p.Args)
 	differ := id != 0 && t.id != 0 && id != t.id
 	switch {
-	case t.name == 0: // it comes late
-		return differ
+	case t.name == 0: // it comes late, or in pieces
+		h := a.heldOf(at)
+		return differ || h != nil && a.join(h.name, p.Name.Inside()) == nil
 	case t.name != name:
 		return true
 	case t.args.whole() && args.begun():
@@ -184,10 +204,22 @@ func (a *Assembler) begin(choice int, p *Piece, id, name uint64) (Part, bool) {
 // add adds a piece to the tool call at.
 func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	t := &a.toolCalls[at]
-	part := Part{Position: int(t.position)}
+	part := Part{Position: int(t.position), ID: textOf(p.ID), Name: textOf(p.Name)}
 	a.last, t.touched = at, a.clock
 	if index, indexed := p.Index.Int(); indexed {
 		t.index, t.indexed = index, true
+	}
+	if len(a.names) > 0 && t.name == 0 {
+		if part.Hold = a.hold(at, p, &part); part.Hold {
+			if t.id == 0 {
+				t.id = id
+			}
+			return part
+		}
+		if part.Joined {
+			id, name = hash(part.ID), hash(part.Name)
+			t.nameless = !p.Named() && p.Args.IsString()
+		}
 	}
 	switch {
 	case name == 0:
@@ -202,14 +234,7 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	if !t.nameless { // otherwise the arguments decide nothing, and readers with a template do not pass them
 		t.args.add(p.Args)
 	}
-	if !t.identified && (id != 0 || part.TakeName) {
-		t.identified = true
-		part.TakeID = id != 0 && !isCount(p.ID.Inside()) && !a.idTaken(at, id)
-		part.MakeID = !part.TakeID
-	}
-	if t.id == 0 {
-		t.id = id
-	}
+	a.identify(at, &part, id)
 	switch {
 	case p.Type.HasText():
 		t.typed = true
@@ -217,6 +242,19 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 		t.typed, part.NeedType = true, true
 	}
 	return part
+}
+
+// identify says whether tool call at gets the id of part, or one of ours.
+func (a *Assembler) identify(at int, part *Part, id uint64) {
+	t := &a.toolCalls[at]
+	if !t.identified && (id != 0 || part.TakeName) {
+		t.identified = true
+		part.TakeID = id != 0 && !isCount(part.ID) && !a.idTaken(at, id)
+		part.MakeID = !part.TakeID
+	}
+	if t.id == 0 {
+		t.id = id
+	}
 }
 
 // Any reports whether a choice has tool calls.

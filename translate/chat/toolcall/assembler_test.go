@@ -22,7 +22,7 @@ func read(t testing.TB, text string) *Piece {
 }
 
 // Each case is the pieces of one choice: index (- for none), id, name, arguments. What follows is
-// the position of each, and what is taken of it: i id, I an id of ours, n name, t a type of ours.
+// the position of each, and what is taken of it: h nothing yet, i id, I an id of ours, n name, t a type of ours.
 func TestPiece(t *testing.T) {
 	for name, c := range map[string]struct {
 		pieces []string
@@ -46,10 +46,21 @@ func TestPiece(t *testing.T) {
 		"an id that comes first":            {[]string{"0 a . .", "0 . f {}"}, "0i 0nt"},
 		"indexes with holes, out of order":  {[]string{"7 a f {}", "3 b g {}", "7 . . ."}, "0int 1int 0"},
 		"an index that no position is":      {[]string{"-5 a f {", "-5 . . }", "99999999999 b g {}"}, "0int 0 1int"},
+		"a name in two pieces":              {[]string{"0 a look_ .", "0 . up .", "0 . . {}"}, "0h 0int 0"},
+		"a name that grows":                 {[]string{"0 a look_ .", "0 a look_up ."}, "0h 0int"},
+		"a name in two, id in each":         {[]string{"0 a lo .", "0 a ok_ .", "0 a up {"}, "0h 0h 0int"},
+		"a name in two, without ids":        {[]string{"- . look_ .", "- . at {}"}, "0h 0Int"},
+		"a beginning that is a tool":        {[]string{"0 a look_up .", "0 . _all ."}, "0int 1Int"},
+		"a beginning that is meant":         {[]string{"0 a look_ .", "0 . . {}"}, "0h 0int"},
+		"a beginning with arguments":        {[]string{"0 a look_ {}", "0 . up {}"}, "0int 1Int"},
+		"a beginning, another id":           {[]string{"0 a look_ .", "0 b up ."}, "0h <0in 1int"},
+		"a beginning, another name":         {[]string{"0 a look_ .", "0 . f ."}, "0h <0in 1Int"},
+		"a beginning, another index":        {[]string{"0 a look_ .", "1 b f ."}, "0h <0in 1int"},
 		"a nameless piece of another index": {[]string{"0 a f {}", "1 . . {}"}, "0int 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a Assembler
+			a.Offer(Names("f\x00look_up\x00look_at\x00look_up_all\x00"))
 			var got []string
 			for _, text := range c.pieces {
 				f := strings.Fields(strings.ReplaceAll(text, ".", "\x00"))
@@ -64,16 +75,21 @@ func TestPiece(t *testing.T) {
 				if !ok {
 					t.Fatal("refused")
 				}
+				for _, b := range part.Before {
+					if got = append(got, fmt.Sprintf("<%din", b.Position)); !b.TakeID || !b.TakeName {
+						t.Errorf("%+v", b)
+					}
+				}
 				said := fmt.Sprint(part.Position)
 				for _, m := range []struct {
 					on   bool
 					text string
-				}{{part.TakeID, "i"}, {part.MakeID, "I"}, {part.TakeName, "n"}, {part.NeedType, "t"}} {
+				}{{part.Hold, "h"}, {part.TakeID, "i"}, {part.MakeID, "I"}, {part.TakeName, "n"}, {part.NeedType, "t"}} {
 					if m.on {
 						said += m.text
 					}
 				}
-				if part.Unique() != (len(said) > 1) {
+				if part.Unique() != (len(said) > 1 && !part.Hold) {
 					t.Errorf("%s: news %v", said, part.Unique())
 				}
 				got = append(got, said)

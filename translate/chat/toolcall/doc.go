@@ -18,8 +18,9 @@
 // By the book a piece has the index of its tool call, and the first piece has id and name besides.
 // Engines leave the index out, give 0 to every tool call (those that send whole ones), or count
 // anew in each delta. They leave the id out, repeat it, give one to two tool calls, or make up a
-// new one for every piece (old vLLM). They repeat the name in each piece. So the index that clients
-// get is the position in order of appearance, and a piece belongs to
+// new one for every piece (old vLLM). They repeat the name in each piece, or pass it on in pieces
+// as its tokens come. So the index that clients get is the position in order of appearance, and a
+// piece belongs to
 //
 //   - the tool call that last had its index, or without an index the last one of its choice; but
 //   - the one that has its id, where the id is that of another.
@@ -36,6 +37,13 @@
 // A piece without a name begins a tool call only if nothing else has its index. The rule needs no
 // more of a piece than that it has no name to know that it changes nothing, so readers with a short
 // cut for pieces that differ in their arguments alone need not ask: see answer.Stream.
+//
+// A name in pieces has no mark of its own, so the names of the request's tools decide (Offer). One
+// that is none of them and begins one waits (Part.Hold) for the next piece of the same tool call:
+// if both together begin a tool's name, or are one, they are one name, and so is a piece that has
+// the beginning once more. The wait ends with a tool's name, with the arguments, with the next tool
+// call or with the choice. A name that is a tool's passes at once: a tool whose name begins
+// another's is not told from a piece of that.
 //
 // # What clients get
 //

@@ -12,11 +12,21 @@ import (
 var seed = maphash.MakeSeed()
 
 // hashOf returns a hash of a string, 0 for one that is empty or none.
-func hashOf(v jsonx.Value) uint64 {
-	if !v.HasText() {
+func hashOf(v jsonx.Value) uint64 { return hash(textOf(v)) }
+
+func hash(text []byte) uint64 {
+	if len(text) == 0 {
 		return 0
 	}
-	return max(maphash.Bytes(seed, v.Inside()), 1)
+	return max(maphash.Bytes(seed, text), 1)
+}
+
+// textOf returns the contents of a string, nil if v is none.
+func textOf(v jsonx.Value) []byte {
+	if !v.HasText() {
+		return nil
+	}
+	return v.Inside()
 }
 
 // scanner follows arguments as far as it takes to see where an object begins and ends. It checks

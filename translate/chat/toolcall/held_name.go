@@ -1,0 +1,110 @@
+package toolcall
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Names are the names of the tools that a request offers, each with a 0 behind it.
+type Names []byte
+
+// find reports whether a tool has the name, and whether it is the beginning of a tool's longer one.
+func (n Names) find(name []byte) (whole, begins bool) {
+	for rest := []byte(n); len(rest) > 0 && !whole; {
+		var tool []byte
+		tool, rest, _ = bytes.Cut(rest, []byte{0})
+		if bytes.HasPrefix(tool, name) {
+			whole = len(tool) == len(name)
+			begins = begins || !whole
+		}
+	}
+	return whole, begins
+}
+
+// heldName is a name that waits for its rest, and the id that came with it.
+type heldName struct {
+	at       int // of the tool call
+	id, name []byte
+}
+
+// maxHeldID is the length of an id that may be kept.
+const maxHeldID = 256
+
+// Offer names the tools of the request that a's answer is for: a name of which a tool's is longer
+// waits for its rest. names is borrowed until Reset.
+func (a *Assembler) Offer(names Names) { a.names = names }
+
+// Holds reports whether the name of a tool call waits for its rest.
+func (a *Assembler) Holds() bool { return len(a.held) > 0 }
+
+// heldOf returns the name of a tool call that waits, nil if none does.
+func (a *Assembler) heldOf(at int) *heldName {
+	for i := range a.held {
+		if a.held[i].at == at {
+			return &a.held[i]
+		}
+	}
+	return nil
+}
+
+// join returns what a name is with a piece more: the next part of it, or the same from its
+// beginning, as engines have it that repeat what came. nil: the piece is another name.
+func (a *Assembler) join(name, piece []byte) []byte {
+	joined := slices.Concat(name, piece)
+	if whole, begins := a.names.find(joined); whole || begins {
+		return joined
+	}
+	if whole, begins := a.names.find(piece); (whole || begins) && bytes.HasPrefix(piece, name) {
+		return slices.Clone(piece)
+	}
+	return nil
+}
+
+// hold reports whether the name of tool call at waits for its rest behind this piece. Otherwise
+// part gets the name if it has waited, and the id that came with it.
+func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
+	h := a.heldOf(at)
+	if h == nil {
+		if len(part.Name) == 0 || p.hasArgs() || len(part.ID) > maxHeldID {
+			return false
+		}
+		if whole, begins := a.names.find(part.Name); whole || !begins {
+			return false
+		}
+		a.held = append(a.held, heldName{at: at, id: bytes.Clone(part.ID), name: bytes.Clone(part.Name)})
+		return true
+	}
+	if p.Named() {
+		h.name = a.join(h.name, part.Name)
+	}
+	if len(h.id) == 0 && len(part.ID) <= maxHeldID {
+		h.id = bytes.Clone(part.ID)
+	}
+	if whole, _ := a.names.find(h.name); !whole && !p.hasArgs() {
+		return true
+	}
+	part.ID, part.Name, part.Joined = h.id, h.name, true
+	a.held = slices.DeleteFunc(a.held, func(h heldName) bool { return h.at == at })
+	return false
+}
+
+// hasArgs reports whether the piece says something of the arguments, before which the name ends.
+func (p *Piece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
+
+// Release ends the wait of the names of a choice that has ended: they are what has come of them.
+func (a *Assembler) Release(choice int) (released []Part) {
+	for i := 0; i < len(a.held); {
+		h := a.held[i]
+		t := &a.toolCalls[h.at]
+		if !t.is(choice) {
+			i++
+			continue
+		}
+		part := Part{Position: int(t.position), ID: h.id, Name: h.name, Joined: true, TakeName: true}
+		t.name = hash(h.name)
+		a.identify(h.at, &part, t.id)
+		released = append(released, part)
+		a.held = slices.Delete(a.held, i, i+1)
+	}
+	return released
+}
