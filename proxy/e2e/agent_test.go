@@ -55,8 +55,8 @@ func TestAgentFiles(t *testing.T) {
 func TestAgentWebSocket(t *testing.T) {
 	for _, on := range []string{"true", "false"} {
 		p := start(t, rig.Setup{Config: "responses: { websocket: " + on + " }" + audioConfig})
-		t.Setenv("PENSTOCK_API_KEY", p.Key)
-		out, errs, code := rig.RunProgram(t, "", "agent", "codex", "--url", p.URL)
+		t.Setenv("EDGE_KEY", p.Key) // the program is started without variables of its own
+		out, errs, code := rig.RunProgram(t, "", "agent", "codex", "--url", p.URL, "--key-env", "EDGE_KEY")
 		if code != 0 || strings.Contains(out, "supports_websockets = true") != (on == "true") {
 			t.Errorf("websocket: %s: exit code %d\n%s%s", on, code, out, errs)
 		}
