@@ -33,7 +33,7 @@ var droppedNames = [...]string{
 	"item:shell_call", "item:shell_call_output", "item:tool_search_call", "item:tool_search_output",
 	"item:web_search_call",
 
-	"block:bash_code_execution_tool_result", "block:code_execution_tool_result", "block:compaction",
+	"block:bash_code_execution_tool_result", "block:code_execution_tool_result",
 	"block:mcp_tool_result", "block:mcp_tool_use", "block:server_tool_use", "block:text_editor_code_execution_tool_result",
 	"block:tool_search_tool_result", "block:web_fetch_tool_result", "block:web_search_tool_result",
 

@@ -257,7 +257,7 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 		b, f := readBlock(it.Value())
 		switch {
 		case f != nil:
-		case b.kind == blockText, b.kind == blockIgnored:
+		case b.kind == blockText, b.kind == blockCompaction, b.kind == blockIgnored:
 			f = b.visit(&w)
 		case b.kind == blockToolUse:
 			toolCalls++

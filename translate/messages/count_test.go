@@ -32,13 +32,13 @@ func TestCountSegments(t *testing.T) {
 func TestCountSegments_History(t *testing.T) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
 		`{"type":"thinking","thinking":"","signature":"blob:open"},{"type":"redacted_thinking","data":"SECRET"},{"type":"server_tool_use","id":"SECRET"},` +
-		`{"type":"compaction","content":"SECRET"},{"type":"text","text":"b"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"web_search_tool_result","content":"SECRET"}]}]}]}`)
+		`{"type":"compaction","content":"so far"},{"type":"compaction","content":null},{"type":"text","text":"b"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"web_search_tool_result","content":"SECRET"}]}]}]}`)
 	if _, err := new(Request).Decode(nil, body, new(chat.Request), new(RequestInfo), dialects.Options{Count: true, Opener: fakeOpener{}}); err != nil {
 		t.Fatal(err)
 	}
 	got := string(bytes.Join(CountSegments(nil, body, &chat.NativeRequest{Served: "s", Model: []byte("m"), Opener: fakeOpener{}}), nil))
 	want := `{"model":"s","messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
-		`{"type":"thinking","thinking":"open","signature":"` + signature + `"},{"type":"text","text":"b"}]},` +
+		`{"type":"thinking","thinking":"open","signature":"` + signature + `"},{"type":"text","text":"so far"},{"type":"text","text":"b"}]},` +
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":""}]}]}]}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -12,6 +12,7 @@
 //	document, search_result their text; PDFs and files are refused, since no engine here reads them
 //	thinking                reasoning_content of its message; sealed one is opened
 //	server tools            left out of the history
+//	compaction              its summary is text of the turn that it stands in
 //	context_management      clear_thinking edits are obeyed, and told in the answer
 //	tools                   functions; server tools are dropped beside functions and refused alone
 //	bash, text_editor,      functions with the schema that the vendor documents for the version;

@@ -52,7 +52,8 @@ const (
 	blockToolReference
 	blockToolUse
 	blockToolResult
-	blockUpload // a file that only the dialect's vendor holds
+	blockCompaction // a summary in place of what came before
+	blockUpload     // a file that only the dialect's vendor holds
 	blockThinking
 	blockRedactedThinking
 	blockIgnored // what servers of the dialect's vendor have made
@@ -66,6 +67,7 @@ var blockKinds = map[string]blockKind{
 	"tool_reference":    blockToolReference,
 	"tool_use":          blockToolUse,
 	"tool_result":       blockToolResult,
+	"compaction":        blockCompaction,
 	"container_upload":  blockUpload,
 	"thinking":          blockThinking,
 	"redacted_thinking": blockRedactedThinking,
@@ -115,6 +117,8 @@ func (b block) visit(w *content) *fault {
 		return b.visitSearchResult(w)
 	case blockToolReference:
 		return said(w, requiredText("tool_name", b.fields[fieldToolName]), b.fields[fieldToolName])
+	case blockCompaction:
+		return said(w, chat.OptionalString("content", b.fields[fieldContent]), b.fields[fieldContent])
 	case blockIgnored:
 		if w.dropped == nil {
 			return chat.Unsupported("type", "must not be a block that only its vendor's servers make")

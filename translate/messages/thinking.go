@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"slices"
 	"strconv"
 
 	"penstock/translate/chat"
@@ -255,11 +256,14 @@ func (p *past) openBlocks(edits *jsonx.Edits, content jsonx.Value, i int, none b
 		case b.kind == blockToolResult && b.fields[fieldContent].IsArray():
 			p.openBlocks(edits, b.fields[fieldContent], i, none)
 			continue
-		case b.kind == blockIgnored && left > 1:
+		case b.kind == blockCompaction && b.fields[fieldContent].HasText():
+			edits.Set(it.Value(), slices.Concat([]byte(`{"type":"text","text":`), b.fields[fieldContent].Raw(), []byte{'}'}))
+			continue
+		case (b.kind == blockIgnored || b.kind == blockCompaction) && left > 1:
 			edits.Delete(it.Value())
 			left--
 			continue
-		case b.kind == blockIgnored:
+		case b.kind == blockIgnored, b.kind == blockCompaction:
 			edits.Set(it.Value(), []byte(`{"type":"text","text":""}`)) // engines want a block
 			continue
 		case b.kind != blockThinking && b.kind != blockRedactedThinking:
