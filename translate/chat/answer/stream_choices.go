@@ -50,7 +50,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	}
 	mends := c.lone || len(s.halves) > 0
 	if delta.ToolCalls.Exists() {
-		unique, err := s.editToolCalls(choice.Index, delta.ToolCalls, mends)
+		unique, err := s.editToolCalls(&choice, delta.ToolCalls, mends)
 		if err != nil {
 			return err
 		}
@@ -108,9 +108,9 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) {
 
 // editToolCalls notes the changes to the pieces of tool calls in a delta of a choice. unique: the
 // next chunk of the same form may need other changes.
-func (s *Stream) editToolCalls(choice int, v jsonx.Value, mends bool) (unique bool, err error) {
+func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique bool, err error) {
 	s.template.forget() // its chunk may be of another tool call
-	edits := &s.out.edits
+	edits, choice, shown := &s.out.edits, c.Index, 0
 	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {
 		if !p.Read(it.Value()) {
@@ -120,10 +120,12 @@ func (s *Stream) editToolCalls(choice int, v jsonx.Value, mends bool) (unique bo
 		if !ok {
 			return false, badAnswer(tooManyToolCalls)
 		}
+		shown += len(part.Before)
 		if s.holdPiece(choice, &p, &part) {
 			unique = true
 			continue
 		}
+		shown++
 		if index, given := p.Index.Int(); !given || index != int64(part.Position) {
 			setMember(edits, p.Object, p.Index, "index", strconv.AppendInt(nil, int64(part.Position), 10))
 		}
@@ -145,6 +147,9 @@ func (s *Stream) editToolCalls(choice int, v jsonx.Value, mends bool) (unique bo
 			setMember(edits, p.Function, p.Args, "arguments", emptyText)
 		}
 		unique = unique || part.Unique() || s.tools.Blank()
+	}
+	if unique && shown == 0 && !c.Finished() { // clients look at the first element
+		edits.Delete(v)
 	}
 	return unique, nil
 }

@@ -69,6 +69,9 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	}
 	var choices [][]concatenated
 	for event := range strings.SplitSeq(string(out), "\n\n") {
+		if strings.Contains(event, `"tool_calls":[]`) {
+			t.Fatalf("no tool call: %s", event)
+		}
 		data, ok := strings.CutPrefix(event, "data: {")
 		if !ok {
 			continue
