@@ -1,5 +1,6 @@
 // Package kubeapi plays an API server of Kubernetes to tests: lists in pages, and watches with
-// bookmarks, of pods and InferencePools. It misbehaves on demand.
+// bookmarks, of pods and InferencePools. It misbehaves on demand. .ci/apiserver holds it to a real
+// one.
 package kubeapi
 
 import (
@@ -51,8 +52,29 @@ type Server struct {
 type event struct {
 	version    int
 	collection string
-	kind       string
-	object     Object
+	bookmark   bool
+	before     Object // nil: it is new
+	object     Object // as it is now, or was when it went
+	gone       bool
+}
+
+// kind returns what the event is to a watch with selectors: an object that matches no longer is
+// DELETED, one that begins to is ADDED, and of others nothing is said.
+func (e *event) kind(q url.Values) string {
+	was, is := e.before != nil && matches(e.before, q), !e.gone && matches(e.object, q)
+	switch {
+	case e.bookmark && q.Get("allowWatchBookmarks") != "":
+		return "BOOKMARK"
+	case e.bookmark:
+		return ""
+	case was && is:
+		return "MODIFIED"
+	case is:
+		return "ADDED"
+	case was:
+		return "DELETED"
+	}
+	return ""
 }
 
 // Start starts a server with TLS and a token.
@@ -148,12 +170,8 @@ func with(o Object, key string, value any) Object {
 func (s *Server) Put(collection string, o Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name, kind := o["metadata"].(Object)["name"].(string), "ADDED"
-	if s.objects[collection][name] != nil {
-		kind = "MODIFIED"
-	}
-	s.change(collection, kind, o)
-	s.objects[collection][name] = s.events[len(s.events)-1].object
+	name := o["metadata"].(Object)["name"].(string)
+	s.objects[collection][name] = s.change(event{collection: collection, before: s.objects[collection][name], object: o})
 }
 
 // Delete takes an object away.
@@ -162,17 +180,19 @@ func (s *Server) Delete(collection, name string) {
 	defer s.mu.Unlock()
 	o := s.objects[collection][name]
 	delete(s.objects[collection], name)
-	s.change(collection, "DELETED", o)
+	s.change(event{collection: collection, before: o, object: o, gone: true})
 }
 
-// change appends an event. The caller holds mu.
-func (s *Server) change(collection, kind string, o Object) {
+// change appends an event, and returns its object with the version. The caller holds mu.
+func (s *Server) change(e event) Object {
 	s.version++
-	metadata := maps.Clone(o["metadata"].(Object))
+	metadata := maps.Clone(e.object["metadata"].(Object))
 	metadata["resourceVersion"] = strconv.Itoa(s.version)
-	s.events = append(s.events, event{s.version, collection, kind, with(o, "metadata", metadata)})
+	e.version, e.object = s.version, with(e.object, "metadata", metadata)
+	s.events = append(s.events, e)
 	close(s.wake)
 	s.wake = make(chan struct{})
+	return e.object
 }
 
 // Bookmark sends a bookmark to every watch.
@@ -180,7 +200,7 @@ func (s *Server) Bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, collection := range []string{Pods, Pools} {
-		s.change(collection, "BOOKMARK", Object{"metadata": Object{}})
+		s.change(event{collection: collection, bookmark: true, object: Object{"metadata": Object{}}})
 	}
 }
 
@@ -277,7 +297,10 @@ func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	metadata := Object{"resourceVersion": strconv.Itoa(version)}
 	items = items[min(from, len(items)):]
 	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && len(items) > limit {
-		metadata["continue"], metadata["remainingItemCount"] = fmt.Sprintf("%d-%d", version, from+limit), len(items)-limit
+		metadata["continue"] = fmt.Sprintf("%d-%d", version, from+limit)
+		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" { // else it is not known
+			metadata["remainingItemCount"] = len(items) - limit
+		}
 		items = items[:limit]
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -300,7 +323,7 @@ func matches(o Object, q url.Values) bool {
 	return true
 }
 
-// watch sends the events after a version. An object that matches no longer is DELETED for it.
+// watch sends the events after a version.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, q url.Values) {
 	version, _ := strconv.Atoi(q.Get("resourceVersion"))
 	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
@@ -316,14 +339,9 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q url.Values) {
 			if e.version <= version || e.collection != r.URL.Path {
 				continue
 			}
-			kind := e.kind
-			if kind == "BOOKMARK" && q.Get("allowWatchBookmarks") == "" {
-				continue
+			if kind := e.kind(q); kind != "" {
+				send = append(send, Object{"type": kind, "object": e.object})
 			}
-			if kind != "BOOKMARK" && !matches(e.object, q) {
-				kind = "DELETED"
-			}
-			send = append(send, Object{"type": kind, "object": e.object})
 		}
 		version = max(version, s.version)
 		s.mu.Unlock()
