@@ -1,9 +1,13 @@
 package config
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"penstock/config/strictyaml"
@@ -11,7 +15,8 @@ import (
 
 // CheckCertificates loads every certificate pair and every CA file that f names, as serving would,
 // and says which of them do not load. It warns of pairs that are not valid now, which everybody who
-// connects refuses, and of private keys that every user of the machine can read. It is for a look
+// connects refuses, of private keys that every user of the machine can read, and of an account of
+// Kubernetes without its token, which the cluster may put there later. It is for a look
 // before a start or a reload; Validate, which is done at every reload, leaves files alone. f must
 // have been read from a file.
 func (f *File) CheckCertificates() Problems {
@@ -22,6 +27,7 @@ func (f *File) CheckCertificates() Problems {
 	c.pair("tls", f.TLS.Cert, f.TLS.Key)
 	for i := range f.Upstreams {
 		c.client(element("upstreams", i)+".tls", &f.Upstreams[i].TLS, "engine")
+		c.account(element("upstreams", i)+".kubernetes", &f.Upstreams[i].Kubernetes)
 	}
 	c.client("fleet.store.tls", &f.Fleet.Store.TLS, "store")
 	return c.Problems()
@@ -39,6 +45,29 @@ func (c *checker) client(path string, t *UpstreamTLS, server string) {
 		c.fail(path+".ca", "%s", strictyaml.FileError(t.CA, err))
 	case !x509.NewCertPool().AppendCertsFromPEM(pem):
 		c.fail(path+".ca", "%s holds no certificate in PEM form: give the one that signed the %s's", t.CA, server)
+	}
+}
+
+// account warns of a service account that cannot be used here. Outside of a cluster the one that
+// would be mounted there says nothing.
+func (c *checker) account(path string, k *Kubernetes) {
+	if !k.Set() || strings.HasPrefix(k.Server, "http://") || k.Account == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return
+	}
+	folder := cmp.Or(k.Account, MountedAccount)
+	token := filepath.Join(folder, "token")
+	if text, err := os.ReadFile(token); err != nil {
+		c.warn(path, "%s, so the pods are not found: give the edge's pod a service account that is mounted",
+			strictyaml.FileError(token, err))
+	} else if len(bytes.TrimSpace(text)) == 0 {
+		c.warn(path, "%s is empty, so the pods are not found", token)
+	}
+	ca := filepath.Join(folder, "ca.crt")
+	pem, err := os.ReadFile(ca)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		c.warn(path, "%s holds no certificate in PEM form, so the API server is not trusted", ca)
+	} else if err != nil && !os.IsNotExist(err) { // without one those of the system count
+		c.warn(path, "%s, so the API server is not trusted", strictyaml.FileError(ca, err))
 	}
 }
 

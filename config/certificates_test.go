@@ -66,3 +66,58 @@ func TestCheckCertificates(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckAccount: an account whose token cannot be read is warned of where it would be used.
+func TestCheckAccount(t *testing.T) {
+	dir := t.TempDir()
+	writePair(t, dir, "a")
+	folder := func(name, token, ca string) string {
+		path := filepath.Join(dir, name)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string]string{"token": token, "ca.crt": ca} {
+			if text == "" {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(path, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return path
+	}
+	pem, err := os.ReadFile(filepath.Join(dir, "a.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, cluster, kubernetes, want string }{
+		{"good", "", "account: " + folder("good", "secret", string(pem)), ""},
+		{"the system's authorities", "", "account: " + folder("system", "secret", ""), ""},
+		{"no token", "", "account: " + folder("none", "", string(pem)), "token"},
+		{"an empty token", "", "account: " + folder("empty", "\n", string(pem)), "token is empty"},
+		{"an authority that is none", "", "account: " + folder("junk", "secret", "junk"), "ca.crt holds no certificate"},
+		{"nothing is sent", "", "server: \"http://127.0.0.1:8001\"", ""},
+		{"outside of a cluster", "", "namespace: llm", ""},
+		{"a pod without an account", "10.0.0.1", "namespace: llm", MountedAccount},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("KUBERNETES_SERVICE_HOST", c.cluster)
+			path := filepath.Join(dir, "edge.yaml")
+			text := "auth: none\nupstreams:\n  - { name: up, url: \"http://vllm:1\", kubernetes: { selector: app=vllm, " + c.kubernetes + " } }\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, problems := LoadValid(path, Known{Engines: []string{"auto"}})
+			if f == nil {
+				t.Fatal(problems)
+			}
+			got := f.CheckCertificates()
+			if c.want == "" && got != nil {
+				t.Fatal(got)
+			}
+			if c.want != "" && (len(got) != 1 || len(got.Errors()) > 0 || !strings.Contains(got.Error(), c.want)) {
+				t.Errorf("%v does not warn of %q", got, c.want)
+			}
+		})
+	}
+}

@@ -250,6 +250,9 @@ type Upstream struct {
 	Edges int  `yaml:"-"` // those that share its slots: Fleet.Edges
 }
 
+// MountedAccount is where Kubernetes mounts the service account of a pod.
+const MountedAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+
 // Kubernetes says which pods are an upstream's engines. The upstream's url says by which scheme,
 // name and port they are asked.
 type Kubernetes struct {

@@ -15,9 +15,6 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// mountedAccount is where Kubernetes mounts the service account of a pod.
-const mountedAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
-
 // Clocks of the API.
 const (
 	connectTimeout = 5 * time.Second

@@ -51,7 +51,7 @@ type Status struct {
 func New(spec *config.Kubernetes, port int, o Options) *Watcher {
 	w := &Watcher{
 		log: o.Log, spec: *spec, pods: map[string]known{}, changed: func() {},
-		account: &account{spec.Server, cmp.Or(spec.Account, mountedAccount), o.Guard},
+		account: &account{spec.Server, cmp.Or(spec.Account, config.MountedAccount), o.Guard},
 	}
 	w.podFeed, w.poolFeed = newFollower(w, w.account, o.Log), newFollower(w, w.account, o.Log)
 	w.namespace = spec.Namespace
