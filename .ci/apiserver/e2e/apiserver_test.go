@@ -302,7 +302,11 @@ func (r *transcript) watch(what, path, query, version string, n int, change func
 			r.note("  end: %v", err)
 			return
 		}
-		r.note("  %s %s", e.Type, &e.Object)
+		line := fmt.Sprintf("  %s %s", e.Type, &e.Object)
+		if e.Type == "BOOKMARK" && r.lines[len(r.lines)-1] == line {
+			continue // how many there are is the server's choice, by its clock
+		}
+		r.note("%s", line)
 	}
 }
 
