@@ -47,12 +47,13 @@ func endToolCalls(edits *jsonx.Edits, tools *toolcall.Assembler, c *Choice, answ
 
 // namePiece is the first piece of a tool call whose name has waited to the end.
 func namePiece(part *toolcall.Part, answer string, choice int) []byte {
-	id := part.ID
-	if part.MakeID {
-		id = toolcall.AppendID(nil, answer, choice, part.Position)
-	}
 	piece := strconv.AppendInt([]byte(`{"index":`), int64(part.Position), 10)
-	piece = appendQuoted(append(piece, `,"id":`...), id)
+	switch { // neither: an earlier piece had the id
+	case part.TakeID:
+		piece = appendQuoted(append(piece, `,"id":`...), part.ID)
+	case part.MakeID:
+		piece = appendQuoted(append(piece, `,"id":`...), toolcall.AppendID(nil, answer, choice, part.Position))
+	}
 	piece = appendQuoted(append(piece, `,"type":"function","function":{"name":`...), part.Name)
 	return append(piece, `,"arguments":""}}`...)
 }
