@@ -51,7 +51,8 @@ func (c *checker) client(path string, t *UpstreamTLS, server string) {
 // account warns of a service account that cannot be used here. Outside of a cluster the one that
 // would be mounted there says nothing.
 func (c *checker) account(path string, k *Kubernetes) {
-	if !k.Set() || strings.HasPrefix(k.Server, "http://") || k.Account == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+	outside := k.Account == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == ""
+	if !k.Set() || outside || strings.HasPrefix(k.Server, "http://") {
 		return
 	}
 	folder := cmp.Or(k.Account, MountedAccount)
