@@ -189,7 +189,7 @@ const (
 	QuirkLoadsOnDemand = "loads_on_demand"
 	// QuirkStreamsTranscriptions: a transcription with stream=true is answered with events.
 	QuirkStreamsTranscriptions = "streams_transcriptions"
-	// QuirkStreamsSpeech: speech with stream_format=sse is answered with events.
+	// QuirkStreamsSpeech: speech as pcm with stream_format=sse is answered with events.
 	QuirkStreamsSpeech = "streams_speech"
 	// QuirkDeveloperAsSystem: chat templates there know no role developer, so its messages are sent as
 	// system.

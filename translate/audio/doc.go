@@ -8,9 +8,10 @@
 // string, speed between 0.25 and 4, response_format one of wav, mp3, flac, opus, pcm and aac (which
 // is not the contract's, and refused under strict). Engines differ in what they make without a
 // response_format, so wav is sent when the client names none. Everything else is passed on
-// untouched, except a stream_format of sse: engines that have the events are asked for them, and
-// the member is left out for the others, whose sound is put into events here (see forward.Stream).
-// It is not the contract's either.
+// untouched, except a stream_format of sse: engines that have the events are asked for them where
+// the client wants pcm, and the member is left out otherwise: the sound is put into events here
+// then (see forward.Stream). Events of wav that engines make lack the header of the file. The
+// member is not the contract's either.
 //
 // # Transcriptions
 //

@@ -84,9 +84,10 @@ func (s *Speech) Check(rules *chat.ModelRules) error {
 func (s *Speech) Events() bool { return s.events }
 
 // EventsFrom reports whether an engine that has events has them for this request: engines refuse
-// them for what is encoded, or made faster, as a whole.
+// them for what is encoded, or made faster, as a whole. Those for wav hold samples without the
+// header of a file, which no player can play, so wav comes from the engine as a file.
 func (s *Speech) EventsFrom() bool {
-	return s.events && s.plain && (s.format == "wav" || s.format == "pcm")
+	return s.events && s.plain && s.format == "pcm"
 }
 
 // AskEvents says whether the next engine is asked for the events that the client wants, or for

@@ -39,7 +39,7 @@ func TestSpeechEvents(t *testing.T) {
 	t.Parallel()
 	const head, format = `{"model":"served","input":"hi"`, `,"response_format":`
 	for more, from := range map[string]bool{
-		`,"response_format":"wav"`:               true,
+		`,"response_format":"wav"`:               false, // the events of engines have no header
 		`,"response_format":"pcm","speed":1.0`:   true,
 		`,"response_format":"pcm","speed":null`:  true,
 		`,"response_format":"pcm","speed":1.5`:   false,
