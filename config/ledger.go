@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"penstock/config/strictyaml"
 )
@@ -16,15 +17,33 @@ type Ledger struct {
 func (l *Ledger) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if n.IsMapping() {
 		b.Fields(n, l)
-		return
+	} else {
+		b.Scalar(n, &l.Path)
 	}
-	b.Scalar(n, &l.Path)
+	if _, err := strconv.ParseInt(l.Path, 10, 64); err == nil {
+		b.Fail(n, l.Path+" is a number, and the ledger is a file: write its path, such as usage.ledger")
+	}
+}
+
+// CheckLedger says what is wrong with what is at the ledger's path, by who reads ledgers. Like
+// CheckCertificates it is for a look before a start.
+func (f *File) CheckLedger(check func(path string) error) Problems {
+	c := f.checks().check
+	if f.Ledger.Path != "" {
+		if err := check(f.Ledger.Path); err != nil {
+			c.fail("ledger", "%s", err)
+		}
+	}
+	return c.Problems()
 }
 
 // ledger checks where usage is kept.
 func (c processChecks) ledger() {
 	l := &c.file.Ledger
 	if l.Path == "" {
+		if c.places.Has("ledger") {
+			c.check.fail("ledger", "the ledger needs a path, such as usage.ledger; without one leave it out")
+		}
 		return
 	}
 	if info, err := os.Stat(filepath.Dir(l.Path)); err != nil || !info.IsDir() {

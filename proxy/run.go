@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/ledger"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
 	"penstock/proxy/process"
@@ -35,18 +36,18 @@ type RunOptions struct {
 	Ready func(public, admin string)
 }
 
-// Load reads a configuration and the certificates that it names. The file is nil if a problem is
+// Load reads a configuration, the certificates that it names and the beginning of its ledger. The file is nil if a problem is
 // more than a warning.
 func Load(name string) (*config.File, config.Problems) {
 	f, problems := config.LoadValid(name, engine.Known())
 	if f == nil {
 		return nil, problems
 	}
-	certificates := f.CheckCertificates()
-	if bad := certificates.Errors(); len(bad) > 0 {
+	files := append(f.CheckCertificates(), f.CheckLedger(ledger.Check)...)
+	if bad := files.Errors(); len(bad) > 0 {
 		return nil, bad
 	}
-	return f, append(problems, certificates...)
+	return f, append(problems, files...)
 }
 
 // LoadAgain returns what reads the file again for a reload.

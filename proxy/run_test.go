@@ -3,6 +3,7 @@ package proxy
 import (
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,5 +35,20 @@ func TestOpenPorts(t *testing.T) {
 	denied := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)} // not for a test that root runs
 	if err := openError("listen", "0.0.0.0:443", denied); !strings.Contains(err.Error(), "listen: this user may not open 0.0.0.0:443: choose a port") {
 		t.Error(err)
+	}
+}
+
+// TestLoadOtherFileAsLedger: check and serve refuse the same ledgers, by the line that names them.
+func TestLoadOtherFileAsLedger(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "edge.yaml")
+	for ledger, good := range map[string]bool{"usage.ledger": true, "edge.yaml": false, ".": false, os.DevNull: false} {
+		text := "ledger: " + ledger + "\nauth: none\nupstreams:\n  - { name: up, url: \"http://127.0.0.1:1\" }\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, problems := Load(name)
+		if good != (f != nil) || !good && !strings.Contains(problems.Error(), "edge.yaml:1:9: ") {
+			t.Errorf("%s: %v", ledger, problems)
+		}
 	}
 }

@@ -16,6 +16,7 @@
 // A disk that is full or cannot be written costs no call anything: rows wait in memory, the state
 // is logged once, counted and shown, and the rows are written when that is possible again.
 //
+// A path at which there is something else than a ledger is refused before anything is made there.
 // One edge writes a ledger: a lock beside it refuses a second one. An edge that takes over the
 // ports of another (--share-port) waits for the lock instead, and adds what is in the file to what
 // it has counted itself.

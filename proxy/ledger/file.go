@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -31,8 +32,55 @@ type file struct {
 // growth is how much a file may grow before it is written anew: this, and to four times its size.
 const growth = 16 << 20
 
-// open takes the lock and reads the ledger. It makes nothing but the lock.
+// Check returns an error if there is something at a path that no edge has written as its ledger.
+// Where nothing is, or nothing can be read now, Run finds out.
+func Check(path string) error {
+	info, _ := os.Stat(path)
+	if info == nil {
+		return nil
+	}
+	if !info.Mode().IsRegular() {
+		return foreign(path, fmt.Errorf("%w: it is a folder or a device", errForeign))
+	}
+	in, err := os.Open(path)
+	if err == nil {
+		defer in.Close() //nolint:errcheck // it was only read
+		_, err = read(&firstLine{from: in})
+	}
+	return foreign(path, err)
+}
+
+// foreign names the path of what is no ledger, and says what to do. Other errors are none here.
+func foreign(path string, err error) error {
+	if !errors.Is(err, errForeign) {
+		return nil
+	}
+	return fmt.Errorf("%s is %w; name a file that is not there yet, or move this one away", path, err)
+}
+
+// firstLine reads up to the end of a first line.
+type firstLine struct {
+	from  io.Reader
+	ended bool
+}
+
+func (r *firstLine) Read(into []byte) (int, error) {
+	if r.ended {
+		return 0, io.EOF
+	}
+	n, err := r.from.Read(into)
+	if end := bytes.IndexByte(into[:n], '\n'); end >= 0 {
+		n, r.ended = end+1, true
+	}
+	return n, err
+}
+
+// open takes the lock and reads the ledger. It makes nothing but the lock, and not that beside a
+// file of others.
 func (f *file) open() (content, error) {
+	if err := Check(f.path); err != nil {
+		return content{}, fmt.Errorf("ledger: %w", err)
+	}
 	if err := f.takeLock(); err != nil {
 		return content{}, err
 	}
@@ -44,9 +92,6 @@ func (f *file) open() (content, error) {
 		return content{}, err
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() {
-		return content{}, errors.Join(err, errForeign)
-	}
 	return read(in)
 }
 

@@ -113,7 +113,8 @@ func (l *Ledger) take(c *content) {
 	if c.torn || c.bad > 0 {
 		l.bad.Add(c.bad)
 		l.o.Log.Warn("the ledger was not written to its end, or has been changed: usage of at most the last second is lost for a cut line, "+
-			"and until the next line of its row for another one", zap.Bool("cut", c.torn), zap.Int("left_out", c.bad))
+			"and until the next line of its row for another one",
+			zap.String("ledger", l.o.Path), zap.Bool("cut", c.torn), zap.Int("left_out", c.bad))
 	}
 	if l.file.header = c.header; c.header.Format == "" {
 		var id [8]byte

@@ -241,6 +241,7 @@ func TestForeignFile(t *testing.T) {
 	for name, text := range map[string]string{
 		"text": "keys:\n  - id: a\n", "no line": "x", "other lines": string(appendLine(nil, Row{Key: "a"})),
 		"a later version": string(appendLine(nil, header{Format: format, Version: 99})),
+		"cut":             string(appendLine(nil, header{Format: format, Version: version, Edge: "e"}))[:60],
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := tempLedger(t)
@@ -252,11 +253,43 @@ func TestForeignFile(t *testing.T) {
 				e.call("a", "m", 1)
 				_ = e.Close()
 				t.Error("it is taken")
+			} else if !strings.Contains(err.Error(), path) || Check(path) == nil {
+				t.Errorf("%v, and a look says %v", err, Check(path))
+			}
+			if _, err := os.Stat(path + ".lock"); err == nil {
+				t.Error("a lock was left beside it")
 			}
 			if got, _ := os.ReadFile(path); string(got) != text {
 				t.Errorf("it was changed to %q", got)
 			}
 		})
+	}
+}
+
+// TestCheck: a look refuses what is no file, and takes a ledger, an empty file and none, without making anything.
+func TestCheck(t *testing.T) {
+	path := tempLedger(t)
+	for _, other := range []string{filepath.Dir(path), os.DevNull} {
+		if err := Check(other); err == nil || !strings.Contains(err.Error(), other) {
+			t.Errorf("%s: %v", other, err)
+		}
+	}
+	if err := Check(path); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(path); err != nil {
+		t.Error(err)
+	}
+	e := mustOpen(t, path, noon)
+	e.call("a", "m", 1)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(path); err != nil {
+		t.Error(err)
 	}
 }
 

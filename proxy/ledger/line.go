@@ -95,7 +95,7 @@ type content struct {
 }
 
 // errForeign is the error of a file that no edge has written.
-var errForeign = errors.New("the file is no ledger of a penstock")
+var errForeign = errors.New("no ledger of a penstock")
 
 // read reads a ledger. A file that does not begin as one is refused, so that nothing else is ever
 // written over.
@@ -106,7 +106,7 @@ func read(from io.Reader) (c content, err error) {
 		if errors.Is(err, io.EOF) {
 			c.torn = len(line) > 0
 			if c.header.Format == "" && c.torn {
-				return c, errForeign
+				return c, fmt.Errorf("%w: its first line is cut", errForeign)
 			}
 			return c, nil
 		}
