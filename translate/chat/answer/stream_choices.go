@@ -159,16 +159,16 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 func (s *Stream) holdPiece(choice int, p *toolcall.Piece, part *toolcall.Part) bool {
 	edits := &s.out.edits
 	var before []byte
-	for i := range part.Before { // one: each that follows would have released it
-		before = namePiece(&part.Before[i], s.options.ID, choice)
+	for i := range part.Before {
+		before = append(append(before, namePiece(&part.Before[i], s.options.ID, choice)...), ',')
 	}
 	switch {
 	case part.Hold && before != nil:
-		edits.Set(p.Object, before)
+		edits.Set(p.Object, before[:len(before)-1])
 	case part.Hold:
 		edits.Delete(p.Object)
 	case before != nil:
-		edits.Insert(p.Object.Start(), append(before, ','))
+		edits.Insert(p.Object.Start(), before)
 	}
 	return part.Hold
 }
