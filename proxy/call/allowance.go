@@ -53,8 +53,10 @@ func rateLimited(d limit.Decision) *apierr.Error {
 		return apierr.LimitsUnavailable(d.RetryAfter)
 	}
 	if q := d.Quota; q != nil {
-		used := apierr.Quota{Name: d.LimitName, Limit: q.Limit, Used: q.Used, Renews: q.Renews}
-		return apierr.QuotaExceeded(used, d.RetryAfter)
+		return apierr.QuotaExceeded(apierr.Quota{
+			Name: d.LimitName, Limit: q.Limit, Used: q.Used,
+			Remaining: q.Remaining, Needed: q.Needed, Held: q.Held, Renews: q.Renews,
+		}, d.RetryAfter)
 	}
 	return apierr.RateLimited(limitText(d), d.RetryAfter)
 }

@@ -114,6 +114,7 @@ func TestBudget(t *testing.T) {
 					Metadata            struct {
 						RetryAfter         int `json:"retry_after"`
 						Quota, Limit, Used string
+						Remaining, Needed  string
 						Renews             int64 `json:"renews_at"`
 					}
 				}
@@ -124,7 +125,8 @@ func TestBudget(t *testing.T) {
 			e, m := answer.Error, answer.Error.Metadata
 			_, next := limit.PeriodOf(limit.Month, time.Now())
 			wait := time.Until(next)
-			if e.Code != "quota_exceeded" || e.Type != "rate_limit_error" || m.Quota != "spend per month" || m.Limit != "0.0002" || m.Used < "0.00012" ||
+			if e.Code != "quota_exceeded" || e.Type != "rate_limit_error" || m.Quota != "spend per month" || m.Limit != "0.0002" || m.Used < "0.00012" || m.Remaining > "0.00008" || m.Needed < "0.00012" ||
+				!strings.Contains(e.Message, "leaves "+m.Remaining+" of 0.0002 spend per month, and this call may need "+m.Needed+": a smaller max_tokens may fit.") ||
 				time.Unix(m.Renews, 0).Before(next.Add(-time.Minute)) || !strings.Contains(e.Message, next.Format(time.RFC3339)) && wait > time.Minute {
 				t.Errorf("%s: %s", path, r.Body)
 			}

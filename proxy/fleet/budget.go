@@ -123,7 +123,8 @@ func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time
 		}
 		used, freed := p.account.usedUp(needsOf(of), needsOf(n))
 		cost := limit.Cost{Tokens: used[tokens], Spend: money.Amount{Micros: used[spent]}}
-		return limit.Held{}, limit.Exhausted(period, d.LimitName == budgetNames[period][spent], of, cost, freed, now)
+		return limit.Held{}, limit.Exhausted(period, d.LimitName == budgetNames[period][spent],
+			limit.Refused{Budget: of, Used: cost, Expected: expected, Freed: freed}, now)
 	}
 	return held, allowed
 }

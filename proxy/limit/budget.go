@@ -99,10 +99,10 @@ func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (h
 	for p := range b.used {
 		budget := OfPeriod(l, p)
 		if budget.Tokens > 0 && over(b.used[p].Tokens, b.held.Tokens, expected.Tokens, budget.Tokens) {
-			return held, Exhausted(p, false, budget, b.used[p], b.freed(p, budget, expected), now)
+			return held, Exhausted(p, false, Refused{budget, b.used[p], expected, b.freed(p, budget, expected)}, now)
 		}
 		if !budget.Spend.Zero() && overSpent(b.used[p].Spend, b.held.Spend, expected.Spend, budget.Spend) {
-			return held, Exhausted(p, true, budget, b.used[p], b.freed(p, budget, expected), now)
+			return held, Exhausted(p, true, Refused{budget, b.used[p], expected, b.freed(p, budget, expected)}, now)
 		}
 	}
 	b.held = b.held.Plus(expected)
@@ -139,19 +139,30 @@ func (b *localBudget) Settle(held Held, used Cost, now time.Time) {
 	}
 }
 
-// Exhausted is the refusal by a budget. freed says that calls that run hold what is missing, and
-// may give it back any moment.
-func Exhausted(period int, spend bool, budget, used Cost, freed bool, now time.Time) Decision {
+// Refused is why a budget refuses a call.
+type Refused struct {
+	Budget, Used, Expected Cost
+	Freed                  bool // calls that run hold what is missing, and may give it back any moment
+}
+
+// Exhausted is the refusal by a budget, of tokens or of money.
+func Exhausted(period int, spend bool, r Refused, now time.Time) Decision {
 	_, renews := PeriodOf(period, now)
-	d := Decision{RetryAfter: max(renews.Sub(now), time.Second), Limit: budget.Tokens}
-	if freed {
+	d := Decision{RetryAfter: max(renews.Sub(now), time.Second), Limit: r.Budget.Tokens}
+	if r.Freed {
 		d.RetryAfter = concurrencyRetry
 	}
-	q := &Quota{Limit: strconv.FormatInt(budget.Tokens, 10), Used: strconv.FormatInt(used.Tokens, 10), Renews: renews}
+	text := func(c Cost) string { return strconv.FormatInt(c.Tokens, 10) }
 	d.LimitName = [Periods]string{TokensPerDay, TokensPerMonth}[period]
+	left := r.Used.Tokens < r.Budget.Tokens
 	if spend {
+		text = func(c Cost) string { return c.Spend.String() }
 		d.LimitName, d.Limit = [Periods]string{SpendPerDay, SpendPerMonth}[period], 0
-		q.Limit, q.Used = budget.Spend.String(), used.Spend.String()
+		left = r.Used.Spend.Less(r.Budget.Spend)
+	}
+	q := &Quota{Limit: text(r.Budget), Used: text(r.Used), Held: r.Freed, Renews: renews}
+	if left {
+		q.Remaining, q.Needed = text(r.Budget.minus(r.Used)), text(r.Expected)
 	}
 	d.Quota = q
 	return d

@@ -35,32 +35,36 @@ func TestBudgets(t *testing.T) {
 	_, next := PeriodOf(Month, now)
 	call := Cost{Tokens: 60, Spend: spend(t, "0.6")}
 	for _, c := range []struct {
-		limits             config.KeyLimits
-		name, limit, spent string
-		renews             time.Time
+		limits                   config.KeyLimits
+		name, limit, spent, left string
+		renews                   time.Time
 	}{
-		{config.KeyLimits{TokensPerDay: 100}, TokensPerDay, "100", "60", tomorrow},
-		{config.KeyLimits{TokensPerMonth: 100, TokensPerDay: 1000}, TokensPerMonth, "100", "60", next},
-		{config.KeyLimits{SpendPerDay: spend(t, "1.00")}, SpendPerDay, "1", "0.6", tomorrow},
-		{config.KeyLimits{SpendPerMonth: spend(t, "1")}, SpendPerMonth, "1", "0.6", next},
+		{config.KeyLimits{TokensPerDay: 100}, TokensPerDay, "100", "60", "40", tomorrow},
+		{config.KeyLimits{TokensPerMonth: 100, TokensPerDay: 1000}, TokensPerMonth, "100", "60", "40", next},
+		{config.KeyLimits{SpendPerDay: spend(t, "1.00")}, SpendPerDay, "1", "0.6", "0.4", tomorrow},
+		{config.KeyLimits{SpendPerMonth: spend(t, "1")}, SpendPerMonth, "1", "0.6", "0.4", next},
 	} {
 		k := boundKey(c.limits, nil, now)
 		var first, second Reservation
 		if d := k.Reserve(&first, call, now); !d.OK {
 			t.Fatalf("%s: the first call is refused: %+v", c.name, d)
 		}
-		if d := k.Reserve(&second, call, now); d.OK || d.RetryAfter != concurrencyRetry { // held, and not used yet
-			t.Errorf("%s: beside a call that runs: %+v", c.name, d)
+		if d := k.Reserve(&second, call, now); d.OK || d.RetryAfter != concurrencyRetry || // held, and not used yet
+			*d.Quota != (Quota{c.limit, "0", c.limit, c.spent, true, c.renews}) {
+			t.Errorf("%s: beside a call that runs: %+v %+v", c.name, d, d.Quota)
 		}
 		first.Settle(call, now)
 		d := k.Reserve(&second, call, now)
-		if d.OK || d.LimitName != c.name || *d.Quota != (Quota{c.limit, c.spent, c.renews}) || d.RetryAfter != c.renews.Sub(now) {
+		if d.OK || d.LimitName != c.name || *d.Quota != (Quota{c.limit, c.spent, c.left, c.spent, false, c.renews}) || d.RetryAfter != c.renews.Sub(now) {
 			t.Errorf("%s: %+v %+v", c.name, d, d.Quota)
 		}
 		if d := k.Reserve(&second, Cost{Tokens: 40, Spend: spend(t, "0.4")}, now); !d.OK {
 			t.Errorf("%s: what is left is refused: %+v", c.name, d)
 		}
-		second.Cancel()
+		second.Settle(Cost{Tokens: 40, Spend: spend(t, "0.4")}, now)
+		if d := k.Reserve(&second, call, now); d.OK || *d.Quota != (Quota{c.limit, c.limit, "", "", false, c.renews}) {
+			t.Errorf("%s: used up: %+v %+v", c.name, d, d.Quota)
+		}
 		later := c.renews
 		if d := k.Reserve(&second, call, later); !d.OK {
 			t.Errorf("%s: after it has renewed: %+v", c.name, d)

@@ -24,10 +24,14 @@ type Decision struct {
 	Quota       *Quota        // if a budget refused
 }
 
-// Quota says what is left of a budget that has refused a call.
+// Quota says what is left of a budget that has refused a call, in numbers of tokens or decimal
+// amounts.
 type Quota struct {
-	Limit, Used string    // numbers of tokens, or decimal amounts
-	Renews      time.Time // when the next period begins
+	Limit, Used string
+	// What is left, and what the call may need of it; empty if the budget is used up.
+	Remaining, Needed string
+	Held              bool      // calls that run hold what is missing
+	Renews            time.Time // when the next period begins
 }
 
 // allowed is the decision of a limit that has room or is not set.

@@ -69,7 +69,7 @@ func headersOf(from *fasthttp.Response, names ...string) (headers []header) {
 
 // errorEvent is the event for an error that a call was answered with.
 func errorEvent(lane string, from *fasthttp.Response) []byte {
-	headers := headersOf(from, "X-Request-Id", fasthttp.HeaderRetryAfter)
+	headers := headersOf(from, "X-Request-Id", fasthttp.HeaderRetryAfter, "X-Should-Retry")
 	return appendError(nil, lane, from.StatusCode(), from.Body(), headers)
 }
 

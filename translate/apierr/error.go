@@ -83,7 +83,7 @@ type Error struct {
 	Param      string        // the parameter at fault, a path in our spelling as in messages[2].content; may be empty
 	RetryAfter time.Duration // when to try again; 0: nothing is said about it
 	Metadata   *Metadata     // only when vision capacity is full
-	Quota      *Quota        // only when a budget is used up
+	Quota      *Quota        // only when a budget refuses the call
 	DetailCode string        // what a Messages client reads in details.error_code; empty: no details
 	Overflow   Overflow      // of a prompt that is too long; never rendered as such
 	Image      bool          // the model does not take an image of the request, or not so many; never rendered
@@ -100,11 +100,14 @@ type Metadata struct {
 	AvailableConcurrency int
 }
 
-// Quota says what a budget is. All of its members are rendered, as metadata.
+// Quota says what a budget is. All of its members but Held are rendered, as metadata.
 type Quota struct {
 	Name        string // such as tokens per day
 	Limit, Used string // decimal numbers
-	Renews      time.Time
+	// What is left, and what the call may need of it: decimal numbers. Empty if it is used up.
+	Remaining, Needed string
+	Held              bool // calls that run hold what is missing
+	Renews            time.Time
 }
 
 // Overflow says by how much a request is too long, for the dialect that has a sentence with the
@@ -222,10 +225,20 @@ func RateLimited(limit string, retryAfter time.Duration) *Error {
 	return e
 }
 
-// QuotaExceeded returns the 429 for a budget of the key that is used up.
+// QuotaExceeded returns the 429 for a budget of the key that is used up, or has too little left for
+// the call.
 func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 	e := New(429, CodeQuotaExceeded, "The key's budget is used up: %s of %s %s. It renews at %s.",
 		q.Used, q.Limit, q.Name, q.Renews.UTC().Format(time.RFC3339))
+	if q.Remaining != "" {
+		running := ""
+		if q.Held {
+			running = " less what running calls may need"
+		}
+		e.Message = fmt.Sprintf("The key's budget leaves %s of %s %s%s, and this call may need %s: "+
+			"a smaller max_tokens may fit. It renews at %s.",
+			q.Remaining, q.Limit, q.Name, running, q.Needed, q.Renews.UTC().Format(time.RFC3339))
+	}
 	e.RetryAfter, e.Quota = retryAfter, &q
 	return e
 }
@@ -330,6 +343,12 @@ func (e *Error) AppendObject(dst []byte) []byte {
 		dst = jsonx.AppendStringS(dst, q.Limit)
 		dst = append(dst, `,"used":`...)
 		dst = jsonx.AppendStringS(dst, q.Used)
+		if q.Remaining != "" {
+			dst = append(dst, `,"remaining":`...)
+			dst = jsonx.AppendStringS(dst, q.Remaining)
+			dst = append(dst, `,"needed":`...)
+			dst = jsonx.AppendStringS(dst, q.Needed)
+		}
 		dst = append(dst, `,"renews_at":`...)
 		dst = strconv.AppendInt(dst, q.Renews.Unix(), 10)
 		dst = append(dst, '}')

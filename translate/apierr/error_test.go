@@ -161,3 +161,24 @@ func BenchmarkAppend(b *testing.B) {
 		dst = e.Append(dst[:0])
 	}
 }
+
+// TestQuotaExceeded: a budget that is used up says so; one with too little left says how much, and what the call may need.
+func TestQuotaExceeded(t *testing.T) {
+	t.Parallel()
+	renews := time.Unix(86400, 0)
+	const end = ` It renews at 1970-01-02T00:00:00Z.","type":"rate_limit_error","code":"quota_exceeded","param":null,"metadata":{"retry_after":1,"quota":"tokens per day","limit":"300","used":`
+	for _, row := range [...]struct {
+		quota Quota
+		want  string
+	}{
+		{Quota{Used: "300"}, `used up: 300 of 300 tokens per day.` + end + `"300","renews_at":86400}`},
+		{Quota{Used: "244", Remaining: "56", Needed: "90"}, `leaves 56 of 300 tokens per day, and this call may need 90: a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"90","renews_at":86400}`},
+		{Quota{Used: "244", Remaining: "56", Needed: "50", Held: true}, `leaves 56 of 300 tokens per day less what running calls may need, and this call may need 50: a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"50","renews_at":86400}`},
+	} {
+		row.quota.Name, row.quota.Limit, row.quota.Renews = "tokens per day", "300", renews
+		e := QuotaExceeded(row.quota, time.Second)
+		if got := string(e.AppendObject(nil)); !strings.HasSuffix(got, row.want+"}") {
+			t.Errorf("%s\nwant …%s}", got, row.want)
+		}
+	}
+}

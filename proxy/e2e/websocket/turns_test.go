@@ -388,6 +388,19 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestBudgetRefusal: the error of a budget has the headers by which a client knows that a retry is of no use.
+func TestBudgetRefusal(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Key: "limits: { tokens_per_day: 100 }"})
+	c := dial(t, p)
+	c.create("", "")
+	c.completed()
+	c.create("", `,"max_output_tokens":100`)
+	if e := c.refused(429, "quota_exceeded"); e.Headers["X-Should-Retry"] != "false" || e.Headers["Retry-After"] == "" {
+		t.Errorf("%s", e.text)
+	}
+}
+
 // TestRefusedMessagesCount: a message that never becomes a call is one of the key's requests.
 func TestRefusedMessagesCount(t *testing.T) {
 	t.Parallel()
