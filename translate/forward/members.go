@@ -81,17 +81,18 @@ func checkTexts(name string, v jsonx.Value) error {
 	return nil
 }
 
-// checkCompletion checks the prompt of a completion, and best_of, which costs as much as n does.
-func checkCompletion(prompt, bestOf jsonx.Value, n int) error {
+// checkCompletion checks the prompt of a completion, and returns best_of, which costs as much as n
+// does.
+func checkCompletion(prompt, bestOf jsonx.Value, n int) (best int, err error) {
 	if !chat.Given(prompt) {
-		return chat.Missing("prompt").Err()
+		return 0, chat.Missing("prompt").Err()
 	}
 	if err := checkTexts("prompt", prompt); err != nil {
-		return err
+		return 0, err
 	}
-	best, err := atLeast(bestOf, "best_of", 1, n)
+	best, err = atLeast(bestOf, "best_of", 1, n)
 	if err == nil && best > translate.MaxChoices {
 		err = apierr.Invalid("best_of", apierr.CodeInvalidValue, "best_of must be at most %d.", translate.MaxChoices)
 	}
-	return err
+	return best, err
 }

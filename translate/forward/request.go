@@ -17,8 +17,9 @@ type Request struct {
 	Model  []byte // the name that the client wrote, decoded: 1 to chat.MaxModelName bytes without control characters
 	Stream bool   // the client wants events
 	// Choices is how many choices a completion will have: n for every prompt.
-	Choices int
-	Prompts int // of a completion
+	Choices   int
+	Prompts   int // of a completion
+	Generated int // choices that the engine generates for it: best_of for every prompt
 	// MaxTokens bounds the tokens of each completion; -1: not given.
 	MaxTokens int
 
@@ -127,10 +128,11 @@ func (r *Request) DecodeCompletion(body []byte) error {
 		return apierr.Invalid("n", apierr.CodeInvalidValue, "n must be at most %d, and %d for all prompts together.",
 			translate.MaxChoices, maxChoices)
 	}
-	if err := checkCompletion(out[0], out[3], n); err != nil {
+	best, err := checkCompletion(out[0], out[3], n)
+	if err != nil {
 		return err
 	}
-	r.Choices, r.Prompts = prompts*n, prompts
+	r.Choices, r.Prompts, r.Generated = prompts*n, prompts, prompts*max(n, best)
 	r.completion, r.limit, r.prompt = true, out[2], out[0]
 	r.MaxTokens, err = atLeast(out[2], "max_tokens", -1, -1)
 	r.unlimited = chat.Given(out[2]) && r.MaxTokens < 0
