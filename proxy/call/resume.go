@@ -114,7 +114,7 @@ func (r resumer) finish(dst []byte, f *failure.Failure) (out []byte, ok bool) {
 	if !f.EngineLost() || !r.allows(time.Now()) {
 		return dst, false
 	}
-	limit := r.call.request.Chat().Tokens.Left(kept.Usage().Completion)
+	limit := r.call.request.Chat().Tokens.Left(kept.Tokens())
 	if limit != 0 {
 		return dst, false
 	}

@@ -16,6 +16,8 @@ type Stream struct {
 	memory *limit.Memory
 	held   int64
 	sent   int  // of begun, when an engine was last to go on with it
+	tokens int  // of begun: no more than an engine says, and than can have been shown
+	told   int  // the most tokens that engines have said so far
 	over   bool // nothing is kept any more
 }
 
@@ -41,9 +43,23 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	default:
 		s.keep(&s.begun.Reasoning, r.Reasoning)
 		s.keep(&s.begun.Text, r.Content)
+		s.count(len(r.Reasoning) + len(r.Content))
 	}
 	return out, nil
 }
+
+// count counts the tokens of an event that had so many bytes for the client: what the engine says,
+// but one at most for each byte, or for an event without any. An engine's count decides how much
+// another one is to say, and whether an answer that broke off was at its end.
+func (s *Stream) count(bytes int) {
+	if told := s.Usage().Completion; told > s.told {
+		s.tokens += min(told-s.told, max(bytes, 1))
+		s.told = told
+	}
+}
+
+// Tokens is how many tokens the client has been shown, as far as they are kept.
+func (s *Stream) Tokens() int { return s.tokens }
 
 const (
 	leastKept = 4 << 10  // what is reserved at least
@@ -88,7 +104,7 @@ func (s *Stream) Thought() bool { return len(s.begun.Reasoning) > 0 }
 
 // Begun returns the beginning of the answer, which is valid until the next event.
 func (s *Stream) Begun() *chat.Begun {
-	s.begun.Tokens = s.Usage().Completion
+	s.begun.Tokens = s.tokens
 	s.sent = len(s.begun.Text)
 	return &s.begun
 }
@@ -97,8 +113,10 @@ func (s *Stream) Begun() *chat.Begun {
 func (s *Stream) NextEngine() {
 	if !s.Started() {
 		s.begun = chat.Begun{Text: s.begun.Text[:0], Reasoning: s.begun.Reasoning[:0]}
+		s.tokens = 0
 	}
 	s.Stream.NextEngine()
+	s.told = s.Usage().Completion
 	s.reader.Reset("", 0)
 }
 

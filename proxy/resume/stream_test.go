@@ -125,3 +125,32 @@ func TestKeptGrows(t *testing.T) {
 		t.Errorf("%d bytes are left", m.Used())
 	}
 }
+
+// What an engine says of its tokens counts as far as the client can have been shown them.
+func TestTokens(t *testing.T) {
+	counted := func(text string, tokens int) sse.Event {
+		return sse.Event{Data: fmt.Appendf(nil, `{"id":"c","object":"chat.completion.chunk","created":1,"model":"x",`+
+			`"choices":[{"index":0,"delta":{"content":"%s"}}],"usage":{"prompt_tokens":9,"completion_tokens":%d,"total_tokens":%d}}`, text, tokens, 9+tokens)}
+	}
+	for name, c := range map[string]struct {
+		text   string
+		counts []int
+		want   int
+	}{
+		"one an event":             {"word", []int{1, 2, 3, 4}, 4},
+		"several an event":         {"four words", []int{3, 7, 8}, 8},
+		"more than was shown":      {"one", []int{1_000_000, 1_000_000, 1_000_000}, 3},
+		"more and more than shown": {"one", []int{1000, 2000, 3000}, 9},
+		"up and down":              {"one", []int{1000, 0, 1000, 0}, 3},
+	} {
+		s := wrap(limit.NewMemory(1 << 20))
+		for _, n := range c.counts {
+			if _, err := s.Append(nil, counted(c.text, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := s.Tokens(); got != c.want || s.Begun().Tokens != c.want {
+			t.Errorf("%s: %d tokens, want %d", name, got, c.want)
+		}
+	}
+}
