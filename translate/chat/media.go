@@ -142,7 +142,7 @@ func (m *media) url(v jsonx.Value) *Invalid {
 	switch {
 	case hasFoldPrefix(url, "data:audio/"), hasFoldPrefix(url, "data:video/"):
 		comma := bytes.IndexByte(url, ',')
-		if comma < 0 || !bytes.HasSuffix(url[:comma], []byte(";base64")) || !isBase64(url[comma+1:]) {
+		if comma < 0 || !bytes.HasSuffix(url[:comma], []byte(";base64")) || !IsBase64(url[comma+1:]) {
 			return WrongValue("", wantMedium)
 		}
 		return nil

@@ -93,7 +93,7 @@ func readInputAudio(v jsonx.Value, _ string) ([]byte, *Invalid) {
 	if e := RequiredString("format", m[1]); e != nil {
 		return nil, e
 	}
-	if !isBase64(textBytes(m[0])) {
+	if !IsBase64(textBytes(m[0])) {
 		return nil, WrongValue("data", "must hold the audio in base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
 	if !isFormat(textBytes(m[1])) { // engines write it into a data URL
@@ -143,7 +143,7 @@ func readFile(v jsonx.Value, _ string) ([]byte, *Invalid) {
 	if e := RequiredString("file_data", m[0]); e != nil {
 		return nil, e
 	}
-	if data := textBytes(m[0]); !isBase64(data) && !isDataURL(data, "") {
+	if data := textBytes(m[0]); !IsBase64(data) && !isDataURL(data, "") {
 		return nil, WrongValue("file_data", "must hold the file in base64, or be a data URL with it")
 	}
 	return nil, nil
@@ -157,7 +157,7 @@ func isDataURL(s []byte, mediaType string) bool {
 	}
 	comma := bytes.IndexByte(s[:min(len(s), 128)], ',')
 	return comma >= len(scheme)+len(mediaType)+len(encoding) &&
-		equalFold(s[comma-len(encoding):comma], encoding) && isBase64(s[comma+1:])
+		equalFold(s[comma-len(encoding):comma], encoding) && IsBase64(s[comma+1:])
 }
 
 // textBytes is a string's text, which borrows from the body where there are no escapes.

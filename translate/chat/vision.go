@@ -188,7 +188,7 @@ func (m *Image) readData(s []byte) *Invalid {
 		return notImage(wantURL)
 	}
 	data := s[comma+1:]
-	if !isBase64(data) {
+	if !IsBase64(data) {
 		return WrongValue("", "must hold valid base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
 	var head [12]byte

@@ -176,7 +176,7 @@ func TestIsBase64(t *testing.T) {
 
 func testIsBase64(t *testing.T) {
 	base := []byte(strings.Repeat("ABCDwxyz0189+/Zz", 5) + "abcdefgh")
-	if !isBase64(base) {
+	if !IsBase64(base) {
 		t.Fatal("refused")
 	}
 	for i := range base {
@@ -185,13 +185,13 @@ func testIsBase64(t *testing.T) {
 			s[i] = byte(c)
 			_, err := base64.StdEncoding.DecodeString(string(s))
 			want := err == nil && c != '\n' && c != '\r'
-			if got := isBase64(s); got != want {
+			if got := IsBase64(s); got != want {
 				t.Fatalf("byte %#x at %d: %v, want %v", c, i, got, want)
 			}
 		}
 	}
 	for s, want := range map[string]bool{"": false, "A": false, "AAAA": true, "AAA=": true, "AA==": true, "A===": false, "====": false, "AA=A": false, "AAAAA": false} {
-		if got := isBase64([]byte(s)); got != want {
+		if got := IsBase64([]byte(s)); got != want {
 			t.Errorf("%q: %v", s, got)
 		}
 	}

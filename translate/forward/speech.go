@@ -2,8 +2,10 @@ package forward
 
 import (
 	"encoding/base64"
+	"fmt"
 
 	"penstock/translate"
+	"penstock/translate/chat"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
 )
@@ -29,24 +31,52 @@ const (
 	// noSpeechUsage stands for counts that nobody has: the member is required.
 	noSpeechUsage = `{"input_tokens":0,"output_tokens":0,"total_tokens":0}`
 
+	speechUsage = `{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`
+
 	// deltaUnit divides the length of every delta but the last: then no delta ends with half a sample
 	// of 16 bits, and none but the last is padded.
 	deltaUnit = 6
 
-	noSound = "no sound"
+	noSound  = "no sound"
+	badSound = "sound that is not base64"
 )
 
 // Speech says that the answer is speech. It follows Reset.
 func (s *Stream) Speech() { s.sound.wanted = true }
 
-// note takes down what an event says of speech.
-func (a *sound) note(root, kind jsonx.Value) {
+// note takes down what an event says of speech. Its sound must be base64, which may be of nothing,
+// and counts that cannot be are replaced.
+func (a *sound) note(edits *jsonx.Edits, root, kind jsonx.Value, usage *jsonx.Value) error {
 	switch {
 	case kind.EqualText(speechDone):
 		a.doneSent = true
+		if chat.Given(*usage) && !countsIn(*usage) {
+			u, _ := readUsage(*usage)
+			edits.Set(*usage, fmt.Appendf(nil, speechUsage, u.Prompt, u.Completion, u.Total))
+			*usage = jsonx.Value{}
+		}
 	case kind.EqualText(speechDelta):
-		a.pieces = a.pieces || root.Get("audio").IsString()
+		audio := root.Get("audio")
+		text, plain := audio.Text()
+		if !plain {
+			text = audio.AppendText(nil)
+		}
+		if !audio.IsString() || len(text) > 0 && !chat.IsBase64(text) {
+			return &translate.BadAnswer{Reason: badSound}
+		}
+		a.pieces = true
 	}
+	return nil
+}
+
+// countsIn reports whether an event's usage has the three counts.
+func countsIn(usage jsonx.Value) bool {
+	for _, name := range [...]string{"input_tokens", "output_tokens", "total_tokens"} {
+		if n, ok := usage.Get(name).Int(); !ok || n < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // AppendSound appends the event for a piece of an engine's sound.

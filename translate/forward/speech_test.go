@@ -95,14 +95,23 @@ func TestSpeechEvents(t *testing.T) {
 		want   string
 		err    error
 	}{
-		"by the book":          {[]string{delta, done}, false, shown + "data: " + done + "\n\n", nil},
-		"with a mark":          {[]string{delta, done, "[DONE]"}, false, shown + "data: " + done + "\n\ndata: [DONE]\n\n", nil},
-		"without an end":       {[]string{delta}, true, shown + end, nil},
-		"a mark for an end":    {[]string{delta, "[DONE]"}, false, shown + end + "data: [DONE]\n\n", nil},
-		"cut":                  {[]string{delta}, false, shown, translate.ErrNoFinish},
-		"nothing but a mark":   {[]string{"[DONE]"}, true, "", new(translate.BadAnswer)},
-		"an error":             {[]string{delta, `{"error":{"message":"out of memory"}}`}, true, shown, new(engineerror.Error)},
-		"an error of its own":  {[]string{`{"type":"speech.audio.error","message":"out of memory"}`}, true, "", new(engineerror.Error)},
+		"by the book":         {[]string{delta, done}, false, shown + "data: " + done + "\n\n", nil},
+		"with a mark":         {[]string{delta, done, "[DONE]"}, false, shown + "data: " + done + "\n\ndata: [DONE]\n\n", nil},
+		"without an end":      {[]string{delta}, true, shown + end, nil},
+		"a mark for an end":   {[]string{delta, "[DONE]"}, false, shown + end + "data: [DONE]\n\n", nil},
+		"cut":                 {[]string{delta}, false, shown, translate.ErrNoFinish},
+		"nothing but a mark":  {[]string{"[DONE]"}, true, "", new(translate.BadAnswer)},
+		"an error":            {[]string{delta, `{"error":{"message":"out of memory"}}`}, true, shown, new(engineerror.Error)},
+		"an error of its own": {[]string{`{"type":"speech.audio.error","message":"out of memory"}`}, true, "", new(engineerror.Error)},
+		"no base64":           {[]string{delta, `{"type":"speech.audio.delta","audio":"!!!notb64"}`}, true, shown, new(translate.BadAnswer)},
+		"half of base64":      {[]string{delta, `{"type":"speech.audio.delta","audio":"AAA"}`}, true, shown, new(translate.BadAnswer)},
+		"no text":             {[]string{`{"type":"speech.audio.delta","audio":7}`, done}, true, "", new(translate.BadAnswer)},
+		"no sound in a piece": {[]string{`{"type":"speech.audio.delta","audio":""}`, done}, true, `data: {"type":"speech.audio.delta","audio":""}` + "\n\ndata: " + done + "\n\n", nil},
+		"an escape":           {[]string{`{"type":"speech.audio.delta","audio":"AA\/A"}`, done}, true, `data: {"type":"speech.audio.delta","audio":"AA\/A"}` + "\n\ndata: " + done + "\n\n", nil},
+		"absurd counts": {
+			[]string{delta, `{"type":"speech.audio.done","usage":{"input_tokens":-5,"output_tokens":1e300,"total_tokens":99999999999999999999}}`},
+			true, shown + `data: {"type":"speech.audio.done","usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0}}` + "\n\n", nil,
+		},
 		"bytes and not events": {[]string{"RIFF"}, true, "", new(translate.BadAnswer)},
 	} {
 		s := speechStream()

@@ -74,16 +74,19 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		e := engineerror.Parse(0, "application/json", ev.Data)
 		return dst, &e
 	}
-	s.events++
 	s.edits.Reset()
+	usage := out[2]
 	switch {
 	case s.sound.wanted:
-		s.sound.note(root, out[3])
+		if err := s.sound.note(&s.edits, root, out[3], &usage); err != nil {
+			return dst, err
+		}
 	case s.choices == 0:
 		if err := s.transcript.note(&s.edits, root, out[3]); err != nil {
 			return dst, err
 		}
 	}
+	s.events++
 	s.ends.note(out[1])
 	if u, ok := readUsage(out[2]); ok {
 		s.usage.note(u, out[1], s.choices)
@@ -92,7 +95,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if v := out[0]; v.IsString() {
 		s.edits.Set(v, jsonx.AppendStringS(nil, s.model))
 	}
-	boundNumbers(&s.edits, out[2], out[6])
+	boundNumbers(&s.edits, usage, out[6])
 	if hidePrivate(&s.edits, root); s.edits.Len() > 0 {
 		data = s.edits.Append(make([]byte, 0, len(data)+len(s.model)), data)
 	}
