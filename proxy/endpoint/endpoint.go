@@ -24,6 +24,8 @@ type Endpoint struct {
 	CachesPrompts bool
 	// New makes the codec of one call.
 	New func() Request
+	// Wrapping is how many bytes the edge may add to what the client sent before it is a body.
+	Wrapping int64
 	// Local answers without an engine's generation; nil: the call goes to an engine.
 	Local *Local
 
@@ -78,7 +80,7 @@ func (ep *Endpoint) BodyLimit(f *config.File) int64 {
 	if ep.Form {
 		return int64(f.Limits.UploadBody)
 	}
-	return int64(f.Limits.RequestBody)
+	return int64(f.Limits.RequestBody) + ep.Wrapping
 }
 
 // DialectAt returns the dialect that a path is meant for: that of the endpoint there, or above it.

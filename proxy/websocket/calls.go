@@ -151,6 +151,11 @@ func (c *calls) run(t *turn) (status int) {
 	if from != nil {
 		before = from.items
 	}
+	if most := c.terms.bodyLimit(); from != nil && int64(len(before)+len(t.message.bytes)) > most {
+		c.refuse(t.lane, conversationTooLarge(most))
+		c.lanes.drop(from)
+		return 0
+	}
 	ctx := c.request(t, before)
 	handle := c.terms.create
 	if t.warmUp {

@@ -31,11 +31,18 @@ func New(s *call.Services, draining func() bool) *Carrier {
 	return &Carrier{
 		terms: terms{
 			services: s, draining: draining,
-			create: s.Handler(endpoint.Responses), prepare: s.Handler(endpoint.Preparation),
+			create: s.Handler(carried(endpoint.Responses)), prepare: s.Handler(carried(endpoint.Preparation)),
 			memory: memory{bodies: s.Bodies},
 		},
 		sessions: map[*session]struct{}{},
 	}
+}
+
+// carried is an endpoint whose bodies are made of messages: the limit is that of what clients send.
+func carried(ep *endpoint.Endpoint) *endpoint.Endpoint {
+	made := *ep
+	made.Wrapping = int64(len(inputMember) + len(userStart) + len(userEnd) + len(inputEnd) + 2*len(comma))
+	return &made
 }
 
 // Wants reports whether a request is one for Upgrade.

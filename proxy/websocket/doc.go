@@ -29,6 +29,7 @@
 //	  stream_id               the lane: its events have the id; absent: the default lane
 //	  generate: false         the request is checked, its input kept, and there is no output
 //	response.steer            answered by response.steer.failed: engines cannot be steered
+//	response.cancel           refused: a client closes the connection to cancel what runs
 //	response.processed        accepted without an answer; Codex sends it and expects none
 //
 // Calls of a connection run one after the other, whatever their lanes: the protocol lets lanes run

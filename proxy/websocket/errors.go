@@ -17,21 +17,30 @@ const (
 	codeLaneName   = "invalid_stream_id"
 	codeQueueFull  = "websocket_queue_full" // ours: the protocol has no bound
 	codeSteerFails = "steering_not_supported"
+	codeCancel     = "cancel_not_supported"
 )
 
 // Errors about a message that is no call.
 var (
 	errPrevious = apierr.Invalid("previous_response_id", codePrevious,
-		"This connection has no such response to go on from: it keeps the last one of each stream_id that has not failed. Send the whole conversation without previous_response_id.")
+		"This connection has no such response to go on from: it keeps the last one of each stream_id that has not failed, as far as they are together no larger than a request may be. Send the whole conversation without previous_response_id.")
 	errOutlived = apierr.Invalid("", codeOutlived,
 		"The WebSocket connection has lasted 60 minutes, which is its limit. Connect again.")
 	errLanes = apierr.Invalid("stream_id", codeLanes,
 		"This connection has as many different stream_ids as it may (32). Use one of them, or connect again.")
 	errLaneName = apierr.Invalid("stream_id", codeLaneName,
 		"stream_id must be a string of 1 to 256 letters, digits, underscores, hyphens and periods.")
+	errCancel = apierr.Invalid("type", codeCancel,
+		"A response cannot be cancelled by a message. Close the connection: that cancels what runs.")
 	errQueueFull = apierr.New(fasthttp.StatusTooManyRequests, codeQueueFull,
 		"As many calls wait on this connection as may (16). Wait for a response.")
 )
+
+// conversationTooLarge is about a turn that is too much with what it goes on from.
+func conversationTooLarge(limit int64) *apierr.Error {
+	return apierr.New(fasthttp.StatusRequestEntityTooLarge, apierr.CodeRequestTooLarge,
+		"The conversation of this connection is larger than the limit of %d bytes: begin a new one, or compact it and send it without previous_response_id.", limit)
+}
 
 // leadOf is the beginning of every message of a named lane; nil: it has none.
 func leadOf(lane string) []byte {

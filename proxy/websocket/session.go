@@ -133,6 +133,7 @@ const (
 	typeCreate    = "response.create"
 	typeSteer     = "response.steer"
 	typeProcessed = "response.processed"
+	typeCancel    = "response.cancel" // of other APIs
 )
 
 // take does what a message asks for. It is false at the end of the connection.
@@ -161,6 +162,8 @@ func (s *session) take(m *message) bool {
 	case kind == typeSteer:
 		_ = s.peer.send(steerFailed(&p.doc)) // if it fails so does the reading
 	case kind == typeProcessed: // tells that a response has been read, and wants no answer
+	case kind == typeCancel:
+		refused = errCancel
 	default:
 		refused = apierr.Invalid("type", apierr.CodeInvalidValue, "type must be response.create.")
 	}

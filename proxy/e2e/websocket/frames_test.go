@@ -247,7 +247,7 @@ func TestLargeMessages(t *testing.T) {
 	p := start(t, rig.Setup{Limits: "request_body: 9MiB"})
 	const limit = 9 << 20
 	c := dialRaw(t, p)
-	message := large(limit - 100) // its input becomes an item, which is longer
+	message := large(limit) // its input becomes an item, which is longer
 	_ = c.Send(frame(fin|opText, message))
 	c.until(`"model_not_found"`)
 	_ = c.Send(frame(opText, message[:limit/2]) + frame(fin|opContinue, message[limit/2:]))

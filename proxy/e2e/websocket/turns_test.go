@@ -313,6 +313,7 @@ func TestMessagesThatAreNoCalls(t *testing.T) {
 		{`[]`, 400, "invalid_type"},
 		{`{"type":"response.create","type":"x"}`, 400, "duplicate_member"},
 		{`{"type":"session.update"}`, 400, "invalid_value"},
+		{`{"type":"response.cancel"}`, 400, "cancel_not_supported"},
 		{`{}`, 400, "invalid_value"},
 		{`{"type":"response.create","model":"sim"}`, 400, "missing_parameter"},
 		{`{"type":"response.create","model":"sim","input":5}`, 400, "invalid_type"},
@@ -381,7 +382,9 @@ func TestLimits(t *testing.T) {
 	c.create("", "")
 	last, _ := c.completed()
 	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q,"input":[{"role":"user","content":%q}]}`, last.Response.ID, strings.Repeat("a", 1700))
-	c.refused(413, "request_too_large")
+	if e := c.refused(413, "request_too_large"); !strings.Contains(e.text, "The conversation of this connection is larger than the limit of 2048 bytes") {
+		t.Errorf("%s", e.text)
+	}
 	c.create("", "")
 	if e := c.refused(429, "rate_limited"); e.Headers["Retry-After"] == "" {
 		t.Errorf("%s", e.text)
