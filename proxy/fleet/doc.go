@@ -40,6 +40,9 @@
 // A store that has forgotten everything gives another birth; then each edge tells what it has
 // charged itself and time has not paid.
 //
+// What the store sends is not trusted either: a reply that announces more than any of ours can be,
+// or has no form, ends its connection before room is made for it (bound.go).
+//
 // # Places
 //
 // cell.go is the arithmetic of one limit, account.go a key's decisions and messages, report.go

@@ -41,7 +41,7 @@ type StoreOptions struct {
 }
 
 // clientOptions: no cache, no repeats by the client (a message may be repeated, but we decide
-// that), small buffers, and a silent peer is noticed within a second.
+// that), small buffers, a silent peer is noticed within a second, and replies are bounded.
 func clientOptions(o *StoreOptions) valkey.ClientOption {
 	return valkey.ClientOption{
 		InitAddress: o.Addresses, Username: o.User, Password: o.Password, TLSConfig: o.TLS,
@@ -53,6 +53,7 @@ func clientOptions(o *StoreOptions) valkey.ClientOption {
 		DisableCache:      true, DisableRetry: true, AlwaysPipelining: true, PipelineMultiplex: -1,
 		ReadBufferEachConn: 16 << 10, WriteBufferEachConn: 16 << 10,
 		Dialer:           net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second},
+		DialCtxFn:        dialBounded,
 		ConnWriteTimeout: dialTimeout,
 		ClientName:       "penstock",
 	}

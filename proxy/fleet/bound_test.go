@@ -1,0 +1,207 @@
+package fleet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"pgregory.net/rapid"
+)
+
+// fromStore is a connection of which only what the store sends matters.
+type fromStore struct {
+	net.Conn
+	sent io.Reader
+}
+
+func (c fromStore) Read(p []byte) (int, error) { return c.sent.Read(p) }
+
+// bounded returns what passes of what a store sends.
+func bounded(sent io.Reader) (string, error) {
+	passed, err := io.ReadAll(&boundedConn{Conn: fromStore{sent: sent}})
+	return string(passed), err
+}
+
+var goodReplies = []string{
+	"+OK\r\n", "+a\rb\r\n", "-ERR no\r\n", ":-12\r\n", ",1.5\r\n", "(1234567890123456789012345678901\r\n", "#t\r\n", "_\r\n",
+	"$0\r\n\r\n", "$00\r\n\r\n", "$5\r\na\r\nb$\r\n", "=7\r\ntxt:abc\r\n", "!3\r\nERR\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "%0\r\n",
+	"*2\r\n$-1\r\n*-1\r\n", "%1\r\n+a\r\n*1\r\n:1\r\n", "~1\r\n#f\r\n", ">2\r\n+a\r\n+b\r\n",
+	"|1\r\n+ttl\r\n:1\r\n$1\r\na\r\n", "*2\r\n|0\r\n:1\r\n|1\r\n+a\r\n*0\r\n:2\r\n",
+	"$?\r\n;4\r\nabcd\r\n;1\r\n;\r\n;0\r\n", "*?\r\n+a\r\n*1\r\n%?\r\n+a\r\n:1\r\n.\r\n.\r\n", "|?\r\n+a\r\n:1\r\n.\r\n+b\r\n",
+	strings.Repeat("*1\r\n", maxNesting) + ":1\r\n",
+}
+
+var largestReplies = []string{
+	"+" + strings.Repeat("a", maxLine-1) + "\r\n",
+	"$8388608\r\n" + strings.Repeat("a", maxBulk) + "\r\n",
+	"*262144\r\n" + strings.Repeat(":1\r\n", maxElements),
+	"%131072\r\n" + strings.Repeat(":1\r\n", maxElements),
+}
+
+// All that was sent passes, and the next reply of the connection is one of its own.
+func TestGoodReplies(t *testing.T) {
+	for _, reply := range append(largestReplies, goodReplies...) {
+		sent := reply + reply + "*262144\r\n"
+		if passed, err := bounded(strings.NewReader(sent)); err != nil || passed != sent {
+			t.Errorf("%.60q: %d bytes of %d, %v", reply, len(passed), len(sent), err)
+		}
+	}
+}
+
+var badReplies = []struct {
+	passes, rest string
+	want         error
+}{
+	{"*214748", "3647\r\n", errReplyCount},
+	{"*26214", "5\r\n", errReplyCount},
+	{"%131073\r", "\n", errReplyCount},
+	{"|131073\r", "\n", errReplyCount},
+	{"*2\r\n*262143\r", "\n", errReplyCount},
+	{"*?\r\n" + strings.Repeat("_\r\n", maxElements) + "_\r", "\n", errReplyCount},
+	{"$2147483", "647\r\n", errReplyBulk},
+	{"!838860", "9\r\n", errReplyBulk},
+	{"$?\r\n;838860", "9\r\n", errReplyBulk},
+	{strings.Repeat("*1\r\n", maxNesting) + "*1\r", "\n", errReplyNesting},
+	{"+" + strings.Repeat("a", maxLine), "a\r\n", errReplyLine},
+	{"$-2\r", "\n", errReplyForm},
+	{"%-1\r", "\n", errReplyForm},
+	{"|-1\r", "\n", errReplyForm},
+	{"$?\r\n;-1\r", "\n", errReplyForm},
+	{"$?\r\n;?\r", "\n", errReplyForm},
+	{"$?\r\n", "$1\r\na\r\n", errReplyForm},
+	{"$", "\r\n", errReplyForm},
+	{"$-", "\r\n", errReplyForm},
+	{"$1", "a\r\n", errReplyForm},
+	{"*?", "1\r\n", errReplyForm},
+	{"$1\r", "a", errReplyForm},
+	{"$1\r\na", "bc", errReplyForm},
+	{"$1\r\na\r", "b", errReplyForm},
+	{"+a", "\n", errReplyForm},
+	{"*1\r\n", ".\r\n", errReplyForm},
+	{"", ".\r\n", errReplyForm},
+	{"", ";0\r\n", errReplyForm},
+	{"", "HTTP/1.1 400 Bad Request\r\n", errReplyForm},
+	{"$0000000000000000000", "0\r\n", errReplyForm},
+}
+
+// What is good before a bad byte passes, and no more of the connection does.
+func TestBadReplies(t *testing.T) {
+	for _, test := range badReplies {
+		for _, before := range []string{"", "+OK\r\n%1\r\n+a\r\n:1\r\n"} {
+			passed, err := bounded(strings.NewReader(before + test.passes + test.rest))
+			if !errors.Is(err, test.want) || passed != before+test.passes {
+				t.Errorf("%.40q: %.40q, %v; want %v", test.passes+test.rest, passed, err, test.want)
+			}
+		}
+	}
+}
+
+// Strings that are short enough each are too long together.
+func TestLongReply(t *testing.T) {
+	one := "$8388608\r\n" + strings.Repeat("a", maxBulk) + "\r\n"
+	sent := "*?\r\n" + strings.Repeat(one, maxReply/maxBulk)
+	passed, err := bounded(strings.NewReader(sent))
+	if want := len(sent) - len(one) + len("$8388608\r"); !errors.Is(err, errReplySize) || len(passed) != want {
+		t.Errorf("%d bytes, %v; want %d", len(passed), err, want)
+	}
+}
+
+// However the bytes come, the same of them pass, and nothing is allocated for it.
+func TestSplitReplies(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		replies := slices.Clone(goodReplies)
+		for _, test := range badReplies[6:] {
+			replies = append(replies, test.passes+test.rest)
+		}
+		sent := strings.Join(rapid.SliceOfN(rapid.SampledFrom(replies), 1, 5).Draw(t, "replies"), "")
+		want, wantErr := bounded(strings.NewReader(sent))
+		got, err := bounded(iotest.OneByteReader(strings.NewReader(sent)))
+		if got != want || !errors.Is(err, wantErr) {
+			t.Fatalf("byte by byte: %.40q, %v; want %.40q, %v", got, err, want, wantErr)
+		}
+		var parts []io.Reader
+		for at := 0; at < len(sent); {
+			n := rapid.IntRange(1, min(40, len(sent)-at)).Draw(t, "bytes")
+			if at > 200 {
+				n = len(sent) - at
+			}
+			parts = append(parts, strings.NewReader(sent[at:at+n]))
+			at += n
+		}
+		if got, err = bounded(io.MultiReader(parts...)); got != want || !errors.Is(err, wantErr) {
+			t.Fatalf("split: %.40q, %v; want %.40q, %v", got, err, want, wantErr)
+		}
+	})
+	var f replyForm
+	reply := []byte(strings.Join(goodReplies, ""))
+	if n := testing.AllocsPerRun(10, func() { _, _ = f.scan(reply) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// What passes is the beginning of what was sent, and all of it if there is no error.
+func FuzzReplies(f *testing.F) {
+	for _, reply := range goodReplies {
+		f.Add(reply)
+	}
+	for _, test := range badReplies[6:] {
+		f.Add(test.passes + test.rest)
+	}
+	f.Fuzz(func(t *testing.T, sent string) {
+		passed, err := bounded(strings.NewReader(sent))
+		if !strings.HasPrefix(sent, passed) || (err == nil) != (passed == sent) {
+			t.Fatalf("%q: %q, %v", sent, passed, err)
+		}
+		again, bad := bounded(iotest.OneByteReader(strings.NewReader(sent)))
+		if again != passed || !errors.Is(bad, err) {
+			t.Fatalf("%q: %q, %v; byte by byte %q, %v", sent, passed, err, again, bad)
+		}
+	})
+}
+
+// A store that announces more than there can be costs an error and no memory: at its first reply
+// and later. Once it answers as it should the edge goes on with it.
+func TestHugeReplies(t *testing.T) {
+	for _, reply := range []string{"*2147483647\r\n", "$2147483647\r\nabc", "%-1\r\n"} {
+		store := miniredis.RunT(t)
+		var sends atomic.Pointer[string]
+		store.Server().SetPreHook(func(c *server.Peer, _ string, _ ...string) bool {
+			s := sends.Load()
+			if s != nil {
+				c.WriteRaw(*s)
+			}
+			return s != nil
+		})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := startRemote(t, store.Addr())
+		for _, stage := range []string{"first", "later"} {
+			sends.Store(&reply)
+			if err := beat(t, r); err == nil {
+				t.Fatalf("%q, %s: no error", reply, stage)
+			}
+			if _, err := r.Exchange(t.Context(), "a", &message{edge: "one", number: 1}); err == nil {
+				t.Fatalf("%q, %s: a message has an answer", reply, stage)
+			}
+			sends.Store(nil)
+			for end := time.Now().Add(20 * time.Second); beat(t, r) != nil; {
+				if time.Now().After(end) {
+					t.Fatalf("%q, %s: the edge does not find its store again", reply, stage)
+				}
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 64 {
+			t.Errorf("%q: %d MiB were allocated", reply, n)
+		}
+	}
+}
