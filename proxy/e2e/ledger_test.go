@@ -262,7 +262,7 @@ func TestFleetBudget(t *testing.T) {
 		for _, key := range store.Keys() {
 			if strings.Contains(key, time.Now().UTC().Format(" 2006-01")) {
 				fields, err := store.HKeys(key)
-				return err == nil && len(fields) == 4 // two edges, the birth and the sums
+				return err == nil && len(fields) == 5 // two edges, the birth, the sums and what the edges knew
 			}
 		}
 		return false

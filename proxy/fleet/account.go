@@ -107,7 +107,7 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 	if u.lost {
 		return d, false
 	}
-	lacking := u.lacking(n)
+	lacking := u.lacking(n, now, a.terms.edges())
 	if lacking < 0 {
 		u.hold(n)
 		return allowed, true

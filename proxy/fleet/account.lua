@@ -20,10 +20,11 @@ local function arg(cell, n) return tonumber(ARGV[4 + 7 * (cell - 1) + n]) end
 
 -- all: time, end of the first lease, then of each cell: debt, held by all edges, limit.
 -- mine: end of the lease, number of the last message, then of each cell: held, charged.
-local fields = redis.call('HMGET', account, 'b', 'all', me)
+-- known, of a budget's cells: what edges knew to be used in an earlier birth, and what was used since.
+local fields = redis.call('HMGET', account, 'b', 'all', me, 'known')
 local clock = redis.call('TIME')
 local birth = fields[1] or (clock[1] .. '-' .. clock[2])
-local all, mine = numbers(fields[2]), numbers(fields[3])
+local all, mine, known = numbers(fields[2]), numbers(fields[3]), numbers(fields[4])
 local now = math.max(clock[1] * 1000 + math.floor(clock[2] / 1000), all[1] or 0) -- a new primary's clock may be behind
 if mine[2] and number <= mine[2] then return {'old'} end
 
@@ -72,10 +73,19 @@ local answer, kept = {birth}, {now + lease, number}
 for cell = 1, cells do
   local at, limit, charged = 3 * cell, arg(cell, 2), arg(cell, 3)
   local held, last = mine[2 * cell + 1] or 0, mine[2 * cell + 2] or arg(cell, 4)
+  known[2 * cell - 1], known[2 * cell] = known[2 * cell - 1] or 0, known[2 * cell] or 0
   if arg(cell, 1) == 2 then
     last = mine[2 * cell + 2] or 0
-    all[at] = all[at] + math.max(0, charged - last)
+    local more = math.max(0, charged - last)
+    all[at] = all[at] + more
     charged = math.max(charged, last)
+    if born ~= '' and born ~= birth then -- the store has forgotten: what this edge heard of all counts until they tell
+      known[2 * cell - 1] = math.max(known[2 * cell - 1], arg(cell, 5))
+      if #mine == 0 then more = math.max(0, charged - arg(cell, 4)) end
+    elseif #mine == 0 then
+      more = 0 -- it may be told already, in the birth before
+    end
+    known[2 * cell] = known[2 * cell] + more
   end
   if arg(cell, 1) == 1 then
     if born ~= '' and born ~= birth then
@@ -84,17 +94,19 @@ for cell = 1, cells do
       all[at] = all[at] + math.max(0, charged - last)
     end
   end
-  local granted = 0
+  local used, granted = all[at], 0
+  if arg(cell, 1) == 2 then used = math.max(used, known[2 * cell - 1] + known[2 * cell]) end
   if limit > 0 then
-    granted = math.max(arg(cell, 6), math.floor(math.min(arg(cell, 7), limit - all[at] - (all[at + 1] - held))))
+    granted = math.max(arg(cell, 6), math.floor(math.min(arg(cell, 7), limit - used - (all[at + 1] - held))))
   end
   all[at + 1] = all[at + 1] - held + granted
   kept[2 * cell + 1], kept[2 * cell + 2] = granted, charged
   answer[3 * cell - 1] = granted
-  answer[3 * cell] = string.format('%.16g', all[at])
-  answer[3 * cell + 1] = string.format('%.16g', limit - all[at] - all[at + 1])
+  answer[3 * cell] = string.format('%.16g', used)
+  answer[3 * cell + 1] = string.format('%.16g', limit - used - all[at + 1])
 end
 all[1], all[2] = now, math.min(all[2] or (now + lease), now + lease)
 redis.call('HSET', account, 'b', birth, 'all', text(all), me, text(kept))
+if kept_for > 600000 then redis.call('HSET', account, 'known', text(known)) end
 redis.call('PEXPIRE', account, kept_for)
 return answer

@@ -166,3 +166,50 @@ func TestBudgetOfAFleet(t *testing.T) {
 		}
 	})
 }
+
+// A store that forgets gives no budget anew, whichever edges ask first: what was left by their last
+// answers is all there is.
+func TestForgottenBudget(t *testing.T) {
+	limits := config.KeyLimits{TokensPerDay: 5000}
+	w := newWorld(3, config.KeyLimits{}, config.LostDivide)
+	w.now, w.began = budgetDay, budgetDay
+	edges := make([]*budgetEdge, 3)
+	used := int64(0)
+	call := func(i int, n int64) bool {
+		held, d := edges[i].budget.Hold(&limits, limit.Cost{Tokens: n}, w.now)
+		if d.OK {
+			edges[i].budget.Settle(held, limit.Cost{Tokens: n}, w.now)
+			used += n
+		}
+		return d.OK
+	}
+	for i := range edges {
+		edges[i] = &budgetEdge{line: w.lines[i]}
+		w.start(string(rune('a'+i)), edges[i], i)
+		edges[i].fleet.SetEdges(len(edges))
+		if !call(i, 1500) {
+			t.Fatal("a budget that is not used up refuses")
+		}
+		w.pass(time.Second)
+	}
+	for i := range edges { // each has asked since the last one told
+		call(i, 20)
+	}
+	w.pass(time.Second)
+	for round := range 6 {
+		w.twin.forget()
+		for range 30 {
+			call(round%3, 25)
+			call((round+1)%3, 25)
+		}
+		if used > 5000 {
+			t.Fatalf("%d of 5000 tokens were used in round %d", used, round)
+		}
+		if round%2 == 0 { // else they are forgotten before all have told
+			w.pass(time.Second)
+		}
+	}
+	if used < 4900 {
+		t.Errorf("%d of 5000 tokens: what was left is to be used", used)
+	}
+}

@@ -42,6 +42,11 @@ type cell struct {
 	grace   bool
 	owed    float64 // what time pays first: the debt that the store knows of
 	forgone float64 // of charged: less than one, that time has paid and that need not be told
+
+	// After the store has lost its data others may hold what it does not know of: until then this
+	// edge takes no more than its part of the slots, and of a budget no more than part.
+	doubtful time.Duration
+	part     float64
 }
 
 // kind says what becomes of what is used of a cell.
@@ -59,7 +64,7 @@ type part struct {
 	limit   int64 // 0: there is none
 	charged int64 // since the edge began
 	base    int64 // of charged: what the store has surely been told
-	own     int64 // of the debt: what this edge has charged and time has not paid
+	own     int64 // of the debt: what this edge has charged and time has not paid; of a budget: what all had told
 	least   int64 // what cannot be taken away
 	want    int64
 }
@@ -125,6 +130,7 @@ func (c *cell) settle(held, used int64, lost bool) {
 
 // back adds n to what can be used.
 func (c *cell) back(n int64, lost bool) {
+	c.part += float64(n)
 	switch {
 	case c.limit == 0:
 	case lost:
@@ -138,9 +144,12 @@ func (c *cell) back(n int64, lost bool) {
 // answer only the rest can be used: the message may have been heard although no answer comes.
 func (c *cell) report(target, wanted int64) part {
 	c.spare = min(c.spare, max(target, 0))
-	least := c.running + max(c.spare, 0)
+	least, own := c.running+max(c.spare, 0), c.own
+	if c.kind == budget {
+		own = c.known()
+	}
 	return part{
-		kind: c.kind, limit: c.limit, charged: c.charged, base: c.told, own: int64(c.own),
+		kind: c.kind, limit: c.limit, charged: c.charged, base: c.told, own: int64(own),
 		least: least, want: c.running + max(c.spare+wanted, target, 0),
 	}
 }
@@ -155,15 +164,42 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 	c.own = min(c.own, c.debt)
 }
 
+// doubt begins the time in which the store, as it has lost its data, may not know what others hold.
+// What this edge held is still its own, and so is its part of what was free by the last answer.
+func (c *cell) doubt(now time.Duration, edges int) {
+	part := float64(max(c.spare, 0)) + max(c.free, 0)/float64(edges)
+	if now < c.doubtful {
+		part = min(part, c.part)
+	}
+	c.part, c.doubtful = part, now+lease
+}
+
+// withheld reports whether n may be held by others, although the store grants it.
+func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
+	switch {
+	case now >= c.doubtful:
+		return false
+	case c.kind == slot:
+		return c.running+n > int64(config.ShareOf(int(c.limit), edges))
+	}
+	return c.kind == budget && c.part < float64(n)
+}
+
+// known returns the debt that the store knew of at the last answer, less what time has paid.
+func (c *cell) known() float64 { return max(0, c.debt-float64(c.charged-c.told)) }
+
 // leave begins the time without the store: the edge goes on with what it holds and its part of what
 // was free. Where that is not fresh it begins with nothing, and lets one call in.
 func (c *cell) leave(now time.Duration, fresh bool, edges int) {
-	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, max(0, c.debt-float64(c.charged-c.told))
+	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, c.known()
 	switch {
 	case c.seen && (fresh || c.kind == budget):
 		c.alone += max(c.free, 0) / float64(edges)
 	case c.kind == budget: // all that this edge knows to be used is its own
 		c.alone = max(0, float64(c.limit)/float64(edges)-float64(c.charged+c.running))
+	}
+	if c.kind == budget && now < c.doubtful {
+		c.alone = min(c.alone, c.part)
 	}
 	c.grace = c.grace && c.kind == paid
 	c.spare = 0

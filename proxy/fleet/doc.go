@@ -38,7 +38,9 @@
 // was used meanwhile is told when the store is back, less what time has paid.
 //
 // A store that has forgotten everything gives another birth; then each edge tells what it has
-// charged itself and time has not paid.
+// charged itself and time has not paid. Of a budget it tells what all had told, too, which counts
+// until they tell again. What others hold is not known then: for a lease an edge takes no more than
+// its part of the slots and of what was left of a budget (cell.doubt).
 //
 // What the store sends is not trusted either: a reply that announces more than any of ours can be,
 // or has no form, ends its connection before room is made for it (bound.go).

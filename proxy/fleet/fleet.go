@@ -39,6 +39,9 @@ type Fleet struct {
 
 	forgotten atomic.Int64 // how often the store had not heard of this edge
 
+	edgesBefore int64 // how many edges were seen before the store forgot them, which counts until
+	edgesUntil  time.Duration
+
 	mu        sync.Mutex
 	reporting map[*account]struct{} // those with something to report
 	wake      chan struct{}         // something is to be reported

@@ -40,7 +40,7 @@ func (a *account) draw(n needs, now time.Duration) limit.Decision {
 		a.unanswered += int(n[requests])
 		return a.takeAlone(n, now)
 	}
-	lacking := a.usage.lacking(n)
+	lacking := a.usage.lacking(n, now, a.terms.edges())
 	if lacking < 0 {
 		a.usage.hold(n)
 		return allowed
@@ -120,6 +120,16 @@ func (a *account) message(now time.Duration) message {
 // keepSpare is how long after the last call an edge keeps what it does not use.
 const keepSpare = 4 * time.Second
 
+// idleKept is how long the store keeps an account that no edge sends a message to, a budget apart.
+const idleKept = 10 * time.Minute
+
+// lostAt reports whether an answer with this birth shows that the store has lost the account. One
+// that was idle for long has only run out, and no call holds anything of it. The caller holds mu.
+func (a *account) lostAt(now time.Duration, birth string) bool {
+	kept := now-a.answered < idleKept || a.usage.cells[tokens].kind == budget
+	return kept && a.born != "" && a.born != birth
+}
+
 // land ends the flight of a message with its answer. The caller holds mu.
 func (a *account) land(m *message, r reply, err error) {
 	if err != nil {
@@ -127,6 +137,11 @@ func (a *account) land(m *message, r reply, err error) {
 	} else {
 		a.terms.metrics.sent.Inc()
 		now := a.terms.now()
+		if a.lostAt(now, r.birth) {
+			for i := range a.usage.cells {
+				a.usage.cells[i].doubt(now, a.terms.edges())
+			}
+		}
 		a.born, a.answered, a.usage.lost, a.unheard, a.unanswered = r.birth, now, false, false, 0
 		for i := range a.usage.cells {
 			a.usage.cells[i].granted(m.parts[i], r.grants[i], now)

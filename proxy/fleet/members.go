@@ -52,7 +52,15 @@ func (f *Fleet) beat(ctx context.Context) {
 	}
 	all, known, err := f.terms.store.Heartbeat(ctx, f.terms.edge, string(said))
 	if err == nil {
+		before := f.terms.seen.Load()
 		f.meet(all)
+		now := f.terms.now()
+		if !known && before > 0 { // the store has lost the others, too: they show themselves again
+			f.edgesBefore, f.edgesUntil = before, now+lease
+		}
+		if now < f.edgesUntil {
+			f.terms.seen.Store(max(f.terms.seen.Load(), f.edgesBefore))
+		}
 		if !known {
 			f.remind()
 			f.forgotten.Add(1)

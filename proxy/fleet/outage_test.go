@@ -224,6 +224,51 @@ func TestRemind(t *testing.T) {
 	}
 }
 
+// After the store has lost its data no edge takes more than its part of the slots for a lease: calls
+// run that the store has not heard of. Then all slots are anybody's again. An account that has only
+// run out is not divided.
+func TestForgottenSlots(t *testing.T) {
+	limits := config.KeyLimits{Concurrency: 4}
+	w := newWorld(2, limits, config.LostDivide)
+	fill := func(i int) (n int) {
+		for {
+			if _, d := w.keys[i].Reserve(limits, 1, w.now); !d.OK {
+				return n
+			}
+			n++
+		}
+	}
+	end := func(i, n int) {
+		for range n {
+			w.keys[i].Settle(0, 0)
+		}
+		w.pass(time.Millisecond)
+	}
+	end(0, fill(0)) // both know the account
+	for range 2 {
+		if _, d := w.keys[1].Reserve(limits, 1, w.now); !d.OK {
+			t.Fatalf("%+v", d)
+		}
+	}
+	w.twin.forget()
+	if n := fill(0); n != 2 {
+		t.Errorf("%d calls beside two that the store has forgotten, want 2", n)
+	}
+	end(1, 2)
+	for range 12 {
+		w.pass(time.Second)
+	}
+	if n := fill(0); n != 2 {
+		t.Errorf("%d more calls after a lease, want 2", n)
+	}
+	end(0, 4)
+	w.pass(time.Hour)
+	w.twin.forget()
+	if n := fill(0); n != 4 {
+		t.Errorf("%d calls of an account that was idle for an hour, want 4", n)
+	}
+}
+
 // A call that has waited for its request in vain does not wait again for its tokens, and the next
 // call asks again.
 func TestWaitsOnce(t *testing.T) {

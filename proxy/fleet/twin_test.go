@@ -18,6 +18,7 @@ type twinAccount struct {
 	birth    string
 	at, ends int64
 	cells    [cells]struct{ debt, held, limit float64 }
+	known    [cells]struct{ before, since float64 }
 	edges    map[string]*twinEdge
 }
 
@@ -97,15 +98,28 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 		switch {
 		case p.kind == slot:
 		case p.kind == budget:
-			c.debt += float64(max(0, p.charged-me.charged[i]))
+			more, of := max(0, p.charged-me.charged[i]), &a.known[i]
+			c.debt += float64(more)
+			if m.born != "" && m.born != a.birth {
+				of.before = max(of.before, float64(p.own))
+				if !known {
+					more = max(0, p.charged-p.base)
+				}
+			} else if !known {
+				more = 0
+			}
+			of.since += float64(more)
 		case m.born != "" && m.born != a.birth:
 			c.debt += float64(p.own)
 		default:
 			c.debt += float64(max(0, p.charged-last))
 		}
-		granted := int64(0)
+		granted, used := int64(0), c.debt
+		if p.kind == budget {
+			used = max(used, a.known[i].before+a.known[i].since)
+		}
 		if p.limit > 0 {
-			free := float64(p.limit) - c.debt - (c.held - float64(me.held[i]))
+			free := float64(p.limit) - used - (c.held - float64(me.held[i]))
 			granted = max(p.least, int64(math.Floor(min(float64(p.want), free))))
 		}
 		c.held += float64(granted - me.held[i])
@@ -113,7 +127,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 			p.charged = max(p.charged, me.charged[i])
 		}
 		me.charged[i] = p.charged
-		r.grants[i] = grant{held: granted, debt: c.debt, free: float64(p.limit) - c.debt - c.held}
+		r.grants[i] = grant{held: granted, debt: used, free: float64(p.limit) - used - c.held}
 	}
 	a.at, a.ends = now, min(a.ends, now+ms)
 	return r, nil

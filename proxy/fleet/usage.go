@@ -49,9 +49,13 @@ func (u *usage) fence() {
 
 // lacking returns the first cell of which this edge does not hold enough, -1 if there is none. The
 // caller holds mu.
-func (u *usage) lacking(n needs) int {
+func (u *usage) lacking(n needs, now time.Duration, edges int) int {
 	for i := range u.cells {
-		if c := &u.cells[i]; c.limit > 0 && n[i] > 0 && c.spare < c.need(n[i]) {
+		c := &u.cells[i]
+		if c.limit == 0 || n[i] == 0 {
+			continue
+		}
+		if need := c.need(n[i]); c.spare < need || c.withheld(need, now, edges) {
 			return i
 		}
 	}
