@@ -252,13 +252,13 @@ func TestLargeMessages(t *testing.T) {
 	c.until(`"model_not_found"`)
 	_ = c.Send(frame(opText, message[:limit/2]) + frame(fin|opContinue, message[limit/2:]))
 	c.until(`"model_not_found"`)
-	go func() { _ = c.Send(frame(fin|opText, large(limit+1))) }()
+	go func(c *raw) { _ = c.Send(frame(fin|opText, large(limit+1))) }(c)
 	c.until(`{"type":"error","status":413,"error":{`)
 	c.closed(1009)
 	for _, length := range []uint64{limit + 1, 1 << 40, 1<<63 - 1} {
 		c = dialRaw(t, p)
 		_ = c.Send(string(binary.BigEndian.AppendUint64([]byte{fin | opText, 0x80 | 127}, length)) + "\x00\x00\x00\x00")
-		go func() { _ = c.Send(strings.Repeat("{", limit+2)) }()
+		go func(c *raw) { _ = c.Send(strings.Repeat("{", limit+2)) }(c)
 		c.until(`"request_too_large"`)
 		c.closed(1009)
 	}
@@ -301,7 +301,7 @@ func TestMessageMemory(t *testing.T) {
 		_ = c.Send(frame(fin|opText, hello))
 		c.until(`"type":"response.completed"`)
 	}
-	go func() { _ = c.Send(frame(fin|opText, large(9<<20+1))) }()
+	go func(c *raw) { _ = c.Send(frame(fin|opText, large(9<<20+1))) }(c)
 	c.until(`"request_too_large"`)
 	c.closed(1009)
 }
