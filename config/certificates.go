@@ -51,8 +51,13 @@ func (c *checker) client(path string, t *UpstreamTLS, server string) {
 // account warns of a service account that cannot be used here. Outside of a cluster the one that
 // would be mounted there says nothing.
 func (c *checker) account(path string, k *Kubernetes) {
-	outside := k.Account == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == ""
-	if !k.Set() || outside || strings.HasPrefix(k.Server, "http://") {
+	if !k.Set() || strings.HasPrefix(k.Server, "http://") {
+		return
+	}
+	if k.Account == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		if k.Server == "" {
+			c.warn(path, "this is no pod of a cluster: an edge that runs here finds no pods without server and account")
+		}
 		return
 	}
 	folder := cmp.Or(k.Account, MountedAccount)

@@ -97,7 +97,8 @@ func TestCheckAccount(t *testing.T) {
 		{"an empty token", "", "account: " + folder("empty", "\n", string(pem)), "token is empty"},
 		{"an authority that is none", "", "account: " + folder("junk", "secret", "junk"), "ca.crt holds no certificate"},
 		{"nothing is sent", "", "server: \"http://127.0.0.1:8001\"", ""},
-		{"outside of a cluster", "", "namespace: llm", ""},
+		{"outside of a cluster", "", "namespace: llm", "no pod of a cluster"},
+		{"a server from outside", "", "server: \"https://127.0.0.1:1\"", ""},
 		{"a pod without an account", "10.0.0.1", "namespace: llm", MountedAccount},
 	} {
 		t.Run(c.name, func(t *testing.T) {

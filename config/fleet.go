@@ -151,6 +151,8 @@ func (c processChecks) store(s *FleetStore) {
 	c.clientTLS(path+".tls", s.TLS, s.URL, "redis", "rediss")
 	if (s.Sentinel.Master == "") != (len(s.Sentinel.Addresses) == 0) {
 		c.check.fail(path+".sentinel", "master and addresses go together: give both or none")
+	} else if s.Sentinel.Master == "" && c.places.Has(path+".sentinel") {
+		c.check.fail(path+".sentinel", "it names no sentinels: give master and addresses, or take it out")
 	}
 	if s.Sentinel.Master == "" && (s.Sentinel.User != "" || s.Sentinel.Password != "") {
 		c.check.fail(path+".sentinel", "user and password are for sentinels: name their master and addresses, or take them out")

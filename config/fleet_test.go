@@ -106,3 +106,20 @@ func TestStoreKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestSelector: what Kubernetes takes as a selector is one, and nothing else.
+func TestSelector(t *testing.T) {
+	for _, good := range []string{
+		"app=vllm", "app==vllm,tier!=test", "app", "!canary", "app in (a, b),tier notin (test)", "llm.example.com/pool=a_b.c",
+		"empty=", "app = vllm , gen > 5",
+	} {
+		if !selector.MatchString(good) {
+			t.Errorf("%q is refused", good)
+		}
+	}
+	for _, bad := range []string{"a b", "app in (b", "app in", "=vllm", "app=,,b", "app=a=b", "app=-a", "App/x/y", "app=\"x\"", ",app", "app=" + strings.Repeat("a", 64)} {
+		if selector.MatchString(bad) {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}

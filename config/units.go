@@ -125,7 +125,7 @@ const resolveSRV = Duration(30 * time.Second)
 func ParseResolve(s string) (r Resolve, err error) {
 	name, isSRV := strings.CutPrefix(s, "srv:")
 	if !isSRV {
-		if r.Every, err = ParseDuration(s); err != nil {
+		if r.Every, err = ParseDuration(s); err != nil && !strings.HasPrefix(s, "-") {
 			err = fmt.Errorf("%w, or srv:NAME for SRV records", err)
 		}
 		return r, err

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -246,11 +247,22 @@ func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	return used, sure
 }
 
+// selector is what Kubernetes takes as a selector of labels: requirements with commas in between.
+var selector = func() *regexp.Regexp {
+	const (
+		value       = `([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)`
+		label       = `([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?` + value
+		oneOf       = `\s+(in|notin)\s*\(\s*` + value + `?(\s*,\s*` + value + `?)*\s*\)`
+		requirement = `\s*(!\s*` + label + `|` + label + `(\s*(=|==|!=)\s*` + value + `?|\s*[<>]\s*[0-9]+|` + oneOf + `)?)\s*`
+	)
+	return regexp.MustCompile(`^` + requirement + `(,` + requirement + `)*$`)
+}()
+
 // kubernetes checks what names the pods of an upstream. Whether the cluster has them is for the
 // edge to find out.
 func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 	k := &u.Kubernetes
-	if !k.Set() {
+	if !k.Set() && !c.places.Has(path) {
 		return
 	}
 	if (k.Selector == "") == (k.Pool == "") {
@@ -259,7 +271,7 @@ func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 	if u.Resolve != (Resolve{}) {
 		c.check.fail(path, "the engines are found by resolve or in Kubernetes: take one of them out")
 	}
-	if strings.ContainsFunc(k.Selector, func(r rune) bool { return !visible(r) }) || len(k.Selector) > 4096 {
+	if k.Selector != "" && (len(k.Selector) > 4096 || !selector.MatchString(k.Selector)) {
 		c.check.fail(path+".selector", "%s is no selector: write app=vllm", c.places.Show(path+".selector", k.Selector))
 	}
 	for _, name := range []struct{ key, value string }{{"pool", k.Pool}, {"namespace", k.Namespace}} {

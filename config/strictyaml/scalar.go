@@ -1,6 +1,8 @@
 package strictyaml
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"strconv"
@@ -80,6 +82,10 @@ func (b *Binder) scalar(n Node, v reflect.Value) {
 		}
 	case reflect.Int, reflect.Int64:
 		i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, v.Type().Bits())
+		if errors.Is(err, strconv.ErrRange) {
+			b.Fail(n, fmt.Sprintf("%s is out of range: at most %d in size", b.report.places.Show(n.path, text), i))
+			return
+		}
 		if err != nil {
 			wrong()
 			return

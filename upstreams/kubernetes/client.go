@@ -55,7 +55,7 @@ func (a *account) open() (*client, error) {
 	}
 	if u.Scheme == "https" { // a token never goes over a connection in the clear
 		if o.APIKey, err = a.read("token"); err != nil {
-			return nil, errors.New("the token of the service account cannot be read")
+			return nil, fmt.Errorf("the token of the service account cannot be read: %s", filepath.Join(a.folder, "token"))
 		}
 		files := http1.TLSFiles{CA: filepath.Join(a.folder, "ca.crt")}
 		if _, err := os.Stat(files.CA); errors.Is(err, os.ErrNotExist) {
