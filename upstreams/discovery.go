@@ -168,9 +168,10 @@ func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
 	found, err := d.find.Find(ctx, &dns.Resolver{Host: s.o.Lookup, SRV: s.o.LookupSRV})
 	if err != nil || len(found) == 0 {
 		if ctx.Err() != context.Canceled {
-			s.o.Log.Warn("upstream's name does not resolve: the addresses that it had, if any, stay in use",
-				zap.String("source", d.name))
-			d.fail("the name does not resolve")
+			if d.fail("the name does not resolve") {
+				s.o.Log.Warn("upstream's name does not resolve: the addresses that it had, if any, stay in use",
+					zap.String("source", d.name))
+			}
 		}
 		return false
 	}
@@ -181,14 +182,15 @@ func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
 	return d.take(out, nil)
 }
 
-// fail notes that there was no good answer.
-func (d *discovery) fail(trouble string) {
+// fail notes that there was no good answer, and reports whether that is new.
+func (d *discovery) fail(trouble string) (first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failed++
-	if d.trouble = trouble; d.failing.IsZero() {
+	if d.trouble, first = trouble, d.failing.IsZero(); first {
 		d.failing = time.Now()
 	}
+	return first
 }
 
 // take takes over a good answer, and reports whether it is another one than before. ready are the

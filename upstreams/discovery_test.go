@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"penstock/config"
 	"penstock/config/testkit/kubeapi"
@@ -185,7 +187,9 @@ func TestResolveSRV(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	records := []*net.SRV{{Target: "a.test.", Port: 8001, Weight: 1}, {Target: "a.test.", Port: 8002, Weight: 3}}
 	var failure error
+	core, lines := observer.New(zap.WarnLevel)
 	s := newTestSet(t, Options{
+		Log:       zap.New(core),
 		LookupSRV: func(context.Context, string) ([]*net.SRV, error) { return slices.Clone(records), failure },
 		Lookup:    func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil },
 	})
@@ -220,5 +224,16 @@ func TestResolveSRV(t *testing.T) {
 	failure = errors.New("no such name")
 	if d.lookup(t.Context(), s) || len(d.current) != 2 {
 		t.Error("a name that does not resolve changed the endpoints")
+	}
+	d.lookup(t.Context(), s)
+	if n := lines.Len(); n != 1 {
+		t.Errorf("%d lines of two look-ups that failed", n)
+	}
+	failure = nil
+	d.lookup(t.Context(), s)
+	failure = errors.New("no such name")
+	d.lookup(t.Context(), s)
+	if n := lines.Len(); n != 2 {
+		t.Errorf("%d lines once it has failed again", n)
 	}
 }
