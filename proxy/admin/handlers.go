@@ -78,7 +78,17 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 // share its store.
 func (s *Server) usage(ctx *fasthttp.RequestCtx) {
 	now := time.Now()
-	if !ctx.QueryArgs().GetBool("fleet") {
+	fleet, named := false, false
+	for name, value := range ctx.QueryArgs().All() {
+		on, err := strconv.ParseBool(string(value))
+		if string(name) != "fleet" || err != nil || named {
+			refuse(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue,
+				"Usage takes fleet=true and nothing else; its answer has all days."))
+			return
+		}
+		fleet, named = on, true
+	}
+	if !fleet {
 		respondJSON(ctx, s.opts.Calls.Usage.Report(s.opts.Started, now))
 		return
 	}
@@ -97,8 +107,14 @@ func (s *Server) usage(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	var all observe.Usage
-	all.Restore(now, rows)
-	respondJSON(ctx, all.Report(now, now))
+	since := now
+	for i := range rows {
+		if day := rows[i].Day; day != observe.DayBefore {
+			since = time.Unix(min(since.Unix(), day*24*3600), 0).UTC()
+		}
+	}
+	all.Restore(since, rows)
+	respondJSON(ctx, all.Report(since, now))
 }
 
 // fleetUsageTimeout bounds how long an operator waits for the store.

@@ -212,6 +212,15 @@ func TestFleetUsage(t *testing.T) {
 			}
 		}
 	}
+	for _, query := range []string{"fleet=bogus", "day=x", "fleet=true&fleet=false", "fleet"} {
+		if r := a.Fetch("GET", a.Admin+"/-/usage?"+query); r.Status != 400 || !strings.Contains(r.Body, "fleet=true") {
+			t.Errorf("%s: %d %s", query, r.Status, r.Body)
+		}
+	}
+	var all observe.UsageReport
+	if r := a.Fetch("GET", a.Admin+"/-/usage?fleet=true"); json.Unmarshal([]byte(r.Body), &all) != nil || all.Since.Sub(all.Since.Truncate(24*time.Hour)) != 0 {
+		t.Errorf("it does not begin with the first day that is known: %s", r.Body)
+	}
 	command(t, 2, "usage", "--day", "yesterday")
 	command(t, 2, "usage", "--day", "2026-01-31", "--month", "2026-01")
 }

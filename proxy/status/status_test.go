@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"penstock/proxy/fleet"
 	"penstock/proxy/observe"
 	"penstock/proxy/plaintext"
 	"penstock/upstreams"
@@ -255,6 +256,8 @@ func TestTerminal(t *testing.T) {
 	s := sample()
 	s.Upstreams[1].Label = "evil\x1b[2J\nname"
 	s.LastReload.Problems = []string{"/etc/" + strings.Repeat("long/", 20) + "edge.yaml:3:1: something is wrong with what stands here, and that is the reason (models[0].id)\n  3 | excerpt"}
+	long := strings.Repeat("0123456789", 5)
+	s.Fleet = &fleet.State{StoreAnswers: true, Members: []fleet.Member{{Name: long, Version: long, Config: "a1b2c3d4e5f6", InFlight: 7, Started: now.Add(-3 * time.Hour).Unix(), Self: true}}}
 	s.Judge()
 	text := string(s.Terminal(80, false))
 	if strings.ContainsAny(text, "\x1b\r") {
@@ -265,7 +268,7 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("%d wide: %s", n, line)
 		}
 	}
-	for _, want := range []string{"Degraded:", "MODEL", "[##########] 8/8", "2 of 5", "gpu-a", "up 2 min", "evil?[2J?name", "queued", "502", "rate_limited", "RELOAD FAILED", "edge.yaml:3:1"} {
+	for _, want := range []string{"Degraded:", "MODEL", "[##########] 8/8", "2 of 5", "gpu-a", "up 2 min", "evil?[2J?name", "queued", "502", "rate_limited", "RELOAD FAILED", "edge.yaml:3:1", "(this)", "7  3 h 0 min\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -119,13 +119,14 @@ func (t *terminal) fleet(s *Status) {
 	if s.Fleet == nil {
 		return
 	}
-	t.head(fmt.Sprintf("%-28s %-16s %-14s %9s  %s", "EDGE", "BUILD", "CONFIGURATION", "IN FLIGHT", "UP"))
+	t.head(fmt.Sprintf("%-24s %-14s %-14s %9s  %s", "EDGE", "BUILD", "CONFIGURATION", "IN FLIGHT", "UP"))
 	for _, m := range s.Fleet.Members {
 		mark := ""
 		if m.Self {
 			mark = " (this)"
 		}
-		t.line("", fmt.Sprintf("%-28s %-16s %-14s %9d  %s", m.Name+mark, m.Version, m.Config, m.InFlight,
+		t.line("", fmt.Sprintf("%-24s %-14s %-14s %9d  %s", fit(m.Name, 24-len(mark))+mark,
+			fit(m.Version, 14), fit(m.Config, 14), m.InFlight,
 			Ago(s.Now.Sub(time.Unix(m.Started, 0)))))
 	}
 	if !s.Fleet.StoreAnswers {
