@@ -33,6 +33,18 @@ func (f *File) CheckCertificates() Problems {
 	return c.Problems()
 }
 
+// CheckLedger says what is wrong with what is at the ledger's path, by who reads ledgers. Like
+// CheckCertificates it is for a look before a start.
+func CheckLedger(f *File, check func(path string) error) Problems {
+	c := f.checks().check
+	if f.Ledger.Path != "" {
+		if err := check(f.Ledger.Path); err != nil {
+			c.fail("ledger", "%s", err)
+		}
+	}
+	return c.Problems()
+}
+
 // client checks the files by which we connect to a server.
 func (c *checker) client(path string, t *UpstreamTLS, server string) {
 	c.pair(path, t.Cert, t.Key)

@@ -25,18 +25,6 @@ func (l *Ledger) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	}
 }
 
-// CheckLedger says what is wrong with what is at the ledger's path, by who reads ledgers. Like
-// CheckCertificates it is for a look before a start.
-func (f *File) CheckLedger(check func(path string) error) Problems {
-	c := f.checks().check
-	if f.Ledger.Path != "" {
-		if err := check(f.Ledger.Path); err != nil {
-			c.fail("ledger", "%s", err)
-		}
-	}
-	return c.Problems()
-}
-
 // ledger checks where usage is kept.
 func (c processChecks) ledger() {
 	l := &c.file.Ledger

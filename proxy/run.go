@@ -36,14 +36,14 @@ type RunOptions struct {
 	Ready func(public, admin string)
 }
 
-// Load reads a configuration, the certificates that it names and the beginning of its ledger. The file is nil if a problem is
-// more than a warning.
+// Load reads a configuration, the certificates that it names and the beginning of its ledger. The
+// file is nil if a problem is more than a warning.
 func Load(name string) (*config.File, config.Problems) {
 	f, problems := config.LoadValid(name, engine.Known())
 	if f == nil {
 		return nil, problems
 	}
-	files := append(f.CheckCertificates(), f.CheckLedger(ledger.Check)...)
+	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.Check)...)
 	if bad := files.Errors(); len(bad) > 0 {
 		return nil, bad
 	}
