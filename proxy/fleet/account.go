@@ -71,9 +71,7 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	defer a.mu.Unlock()
 	defer a.queue()
 	a.usage.follow(l)
-	if now-a.answered > lease-fenceBefore {
-		a.usage.fence()
-	}
+	a.fence(now)
 	a.active = now
 	if !a.terms.store.Available() || a.waitedBefore(n) {
 		return a.takeAlone(n, now)
@@ -95,6 +93,13 @@ func (a *account) waitedBefore(n needs) bool {
 	}
 	a.unanswered--
 	return true
+}
+
+// fence gives up what others may hold by now. The caller holds mu.
+func (a *account) fence(now time.Duration) {
+	if now-a.answered > lease-fenceBefore {
+		a.usage.fence()
+	}
 }
 
 // patience is how long an answer's "none is free" is believed.
