@@ -9,15 +9,20 @@ import (
 // TestEstimate: what is held of a key's limits is what all of an answer's choices may come to.
 func TestEstimate(t *testing.T) {
 	for body, want := range map[string]int{
-		`"prompt":"a"`:                                                      usualOutput,
-		`"prompt":"a","max_tokens":10`:                                      10,
-		`"prompt":"a","max_tokens":10,"n":4`:                                40,
-		`"prompt":"a","max_tokens":10,"n":2,"best_of":6`:                    60,
-		`"prompt":["a","b"],"max_tokens":10,"n":2`:                          40,
-		`"prompt":["a","b"],"max_tokens":10,"best_of":3`:                    60,
-		`"messages":[{"role":"user","content":"a"}],"max_tokens":5`:         5,
-		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"n":128`: 640,
-		`"messages":[{"role":"user","content":"a"}],"n":2`:                  2 * usualOutput,
+		`"prompt":"a"`:                                                               usualOutput,
+		`"prompt":"a","max_tokens":10`:                                               10,
+		`"prompt":"a","max_tokens":10,"n":4`:                                         40,
+		`"prompt":"a","max_tokens":10,"n":2,"best_of":6`:                             60,
+		`"prompt":["a","b"],"max_tokens":10,"n":2`:                                   40,
+		`"prompt":["a","b"],"max_tokens":10,"best_of":3`:                             60,
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":5`:                  5,
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"n":128`:          640,
+		`"prompt":"a","n_predict":7`:                                                 7,
+		`"prompt":"a","max_tokens":10,"n_predict":7`:                                 7,
+		`"prompt":"a","max_tokens":1,"n_predict":3000`:                               1,
+		`"messages":[{"role":"user","content":"a"}],"n_predict":7`:                   7,
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":1,"n_predict":3000`: 1,
+		`"messages":[{"role":"user","content":"a"}],"n":2`:                           2 * usualOutput,
 	} {
 		body = `{"model":"m",` + body + `}`
 		var c completionRequest
@@ -25,8 +30,14 @@ func TestEstimate(t *testing.T) {
 		b := chatBase{chat: new(chat.Request)}
 		var got int
 		if err := c.own.DecodeCompletion([]byte(body)); err == nil {
+			if err := c.own.Check(new(chat.ModelRules)); err != nil {
+				t.Fatal(err)
+			}
 			_, got = c.Estimate(4)
 		} else if err := b.chat.Decode([]byte(body)); err == nil {
+			if err := b.chat.Check(new(chat.ModelRules)); err != nil {
+				t.Fatal(err)
+			}
 			_, got = b.Estimate(4)
 		} else {
 			t.Fatal(body, err)

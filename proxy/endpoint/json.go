@@ -134,7 +134,7 @@ func (r *completionRequest) Decode(in Input) error { return r.own.DecodeCompleti
 
 func (r *completionRequest) Estimate(bytesPerToken float64) (prompt, output int) {
 	prompt, _ = r.jsonRequest.Estimate(bytesPerToken)
-	return prompt, expectedOutput(r.own.MaxTokens) * r.own.Generated
+	return prompt, expectedOutput(r.own.Asked()) * r.own.Generated
 }
 
 // Fill implements Request. Engines report cached tokens for completions, and for no other requests

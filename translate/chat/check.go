@@ -59,6 +59,8 @@ func (r *Request) checkTokenLimit(rules *ModelRules) *Invalid {
 	if v := rules.Vision; v != nil && len(r.Prompt.Images) > 0 {
 		bound = smaller(bound, v.MaxTokens)
 	}
+	r.Tokens.named = ReadLimits(r.doc.Root(), "")
+	r.Tokens.Max = r.Tokens.named.Lower(r.Tokens.Max)
 	param := "max_tokens"
 	if Given(r.members[memberMaxCompletionTokens]) {
 		param = "max_completion_tokens"
@@ -68,6 +70,13 @@ func (r *Request) checkTokenLimit(rules *ModelRules) *Invalid {
 			return WrongValue(param, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
 		}
 		r.Tokens.Max = bound
+	}
+	most := bound
+	if r.Tokens.Max >= 0 {
+		most = max(r.Tokens.Max, 1)
+	}
+	if e := r.Tokens.named.Check(most); e != nil {
+		return e
 	}
 	r.Tokens.bound, r.Tokens.fallback = bound, -1
 	if r.Tokens.Max < 0 && bound > 0 {

@@ -56,10 +56,13 @@ func (n *NativeRequest) Edit(edits *jsonx.Edits, root jsonx.Value) {
 // Limit notes that the member name of root, the token limit, is the checked one, in digits, and
 // lowers its other names. own is the one that the dialect has for it.
 func (n *NativeRequest) Limit(edits *jsonx.Edits, root jsonx.Value, own string) {
-	if n.Bound > 0 {
-		overBound(root, n.Bound, "", func(name string, v jsonx.Value) {
+	if bound := n.Bound; bound > 0 || n.MaxTokens >= 0 {
+		if n.MaxTokens >= 0 {
+			bound = smaller(bound, max(n.MaxTokens, 1))
+		}
+		overBound(root, bound, "", func(name string, v jsonx.Value) {
 			if name != own {
-				edits.Set(v, strconv.AppendInt(nil, int64(n.Bound), 10))
+				edits.Set(v, strconv.AppendInt(nil, int64(bound), 10))
 			}
 		})
 	}

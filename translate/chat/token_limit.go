@@ -25,18 +25,108 @@ type TokenLimit struct {
 	fallback int // for engines when Max is -1; -1: none
 	fitted   int // the greatest that the next engine has room for; -1: not known
 	said     int // of the answer, by an engine before the next one
+	named    NamedLimits
+}
+
+// NamedLimits is what a request asks for under the names that are not the dialect's own.
+type NamedLimits struct {
+	Given bool // some name is
+	Least int  // the smallest number that is a limit; 0: none
+	atMin int  // how many tokens an engine is to generate at least; 0: it may stop
+	param string
+}
+
+// limitNamesOfLeast are the object of options, and the names of the fewest tokens that an engine is
+// to generate.
+var limitNamesOfLeast = [...]string{limitOptions, "min_tokens", "min_new_tokens"}
+
+// limitNames are those and limitAliases.
+var limitNames = jsonx.NewNames(append(limitNamesOfLeast[:], limitAliases[:]...)...)
+
+// ReadLimits reads the limits of root under other names, of which more is one; or empty.
+func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
+	for it := root.Iter(); it.Next(); {
+		switch i := limitNames.Index(it.Key()); {
+		case i == 0:
+			for in := it.Value().Iter(); in.Next(); {
+				n.note(limitNames.Index(in.Key()), in.Value())
+			}
+		case i > 0:
+			n.note(i, it.Value())
+		case more != "" && it.Key().Fold(more):
+			n.note(len(limitNamesOfLeast), it.Value())
+		}
+	}
+	return n
+}
+
+func (n *NamedLimits) note(i int, v jsonx.Value) {
+	if i <= 0 || !Given(v) {
+		return
+	}
+	count, ok := v.Int()
+	count = min(count, 1<<40)
+	switch {
+	case i < len(limitNamesOfLeast):
+		if ok && count > int64(n.atMin) {
+			n.atMin, n.param = int(count), limitNamesOfLeast[i]
+		}
+	default:
+		n.Given = true
+		if ok && count > 0 {
+			n.Least = smaller(n.Least, int(count))
+		}
+	}
+}
+
+// Check refuses more tokens at least than most, the limit of the answer; 0: there is none.
+func (n *NamedLimits) Check(most int) *Invalid {
+	if most = smaller(most, n.Least); most > 0 && n.atMin > most {
+		return WrongValue(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
+	}
+	return nil
+}
+
+// Bound is what other names are lowered to beside limit, the one for the engine, or -1, and the
+// model's; 0: they stay. A request that has no other name stays as it is.
+func (n *NamedLimits) Bound(limit, model int) int {
+	if !n.Given {
+		return model
+	}
+	if limit >= 0 {
+		model = smaller(model, max(limit, 1))
+	}
+	return smaller(model, n.Least)
+}
+
+// Lower returns limit, or the smallest under another name.
+func (n *NamedLimits) Lower(limit int) int {
+	if n.Least > 0 {
+		return min(limit, n.Least)
+	}
+	return limit
 }
 
 // noTokenLimit is the TokenLimit of a request that has not been decoded.
 var noTokenLimit = TokenLimit{Max: -1, fallback: -1, fitted: -1}
 
-// Bound is what the limit's other names are lowered to: the model's limit, as the last Check found
-// it, or the room that the engine has where the client asks for more; 0: they stay.
+// Bound is what the limit's other names are lowered to: the smallest of all, the model's limit, as
+// the last Check found it, or the room that the engine has where the client asks for more; 0: they
+// stay.
 func (t *TokenLimit) Bound() int {
+	bound := t.named.Bound(t.TokenLimit(), t.bound)
 	if t.fitted > 0 && t.fitted < t.Max {
-		return smaller(t.bound, t.fitted)
+		return smaller(bound, t.fitted)
 	}
-	return t.bound
+	return bound
+}
+
+// Asked is the limit that the client gave, under any name; -1: none.
+func (t *TokenLimit) Asked() int {
+	if t.Max < 0 && t.named.Least > 0 {
+		return smaller(t.named.Least, t.bound)
+	}
+	return t.Max
 }
 
 // TokenLimit is the limit for engines: Max, or the model's own where the client gave none, less

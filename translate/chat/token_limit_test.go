@@ -32,11 +32,15 @@ func TestTokenLimit(t *testing.T) {
 			"other names",
 			ModelRules{MaxOutputLength: 64},
 			"", `{"max_tokens":9,"n_predict":-1,"max_new_tokens":65,"num\u005fpredict":"x",` + leastBody + `}`,
-			`{"max_tokens":9,"n_predict":64,"max_new_tokens":64,"num\u005fpredict":64,`,
+			`{"max_tokens":9,"n_predict":9,"max_new_tokens":9,"num\u005fpredict":9,`,
 		},
-		{"low ones stay", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":9,"n_predict":3,` + leastBody + `}`, `{"max_tokens":9,"n_predict":3,`},
-		{"twice", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":9,"n_predict":3,"n_predict":99,` + leastBody + `}`, `{"max_tokens":9,"n_predict":3,"n_predict":64,`},
-		{"in an object", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":9,"options":{"num_ctx":1,"num_predict":-1},` + leastBody + `}`, `{"max_tokens":9,"options":{"num_ctx":1,"num_predict":64},`},
+		{"the smallest of all", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":9,"n_predict":3,` + leastBody + `}`, `{"max_tokens":3,"n_predict":3,`},
+		{"no model's limit", ModelRules{}, "", `{"max_tokens":1,"n_predict":3000,"options":{"num_predict":-1},` + leastBody + `}`, `{"max_tokens":1,"n_predict":1,"options":{"num_predict":1},`},
+		{"none of the contract's", ModelRules{}, "", `{"n_predict":3000,"Max_New_Tokens":20,` + leastBody + `}`, `{"n_predict":20,"Max_New_Tokens":20,`},
+		{"one alone", ModelRules{}, "", `{"n_predict":3000,` + leastBody + `}`, `{"n_predict":3000,`},
+		{"nothing", ModelRules{}, "", `{"max_tokens":0,"n_predict":3000,` + leastBody + `}`, `{"max_tokens":0,"n_predict":1,`},
+		{"twice", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":9,"n_predict":3,"n_predict":99,` + leastBody + `}`, `{"max_tokens":3,"n_predict":3,"n_predict":3,`},
+		{"in an object", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":9,"options":{"num_ctx":1,"num_predict":-1},` + leastBody + `}`, `{"max_tokens":9,"options":{"num_ctx":1,"num_predict":9},`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r Request
@@ -117,7 +121,7 @@ func TestFit(t *testing.T) {
 		{"above the model's", ModelRules{MaxOutputLength: 64}, 300, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":64,"n_predict":64,`},
 		{"what the model is told", ModelRules{MaxOutputLength: 4096}, 300, `{` + leastBody + `}`, `{"max_tokens":300,`},
 		{"nothing is said", ModelRules{}, 300, `{` + leastBody + `}`, `{"messages"`},
-		{"taken back", ModelRules{}, -1, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":32000,"n_predict":400,`},
+		{"taken back", ModelRules{}, -1, `{"max_tokens":32000,"n_predict":400,` + leastBody + `}`, `{"max_tokens":400,"n_predict":400,`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r Request

@@ -28,18 +28,24 @@ type Request struct {
 	edits jsonx.Edits
 	named jsonx.Value // the member model
 
-	completion  bool        // the token limits hold for it
-	limit       jsonx.Value // the member max_tokens
-	unlimited   bool        // it is -1: as many tokens as there is room for
-	bound       int         // the model's limit on tokens; 0: none
-	engineLimit int         // the token limit for the engine; -1: as the client wrote it
-	fitted      int         // the greatest token limit that the next engine has room for; -1: not known
-	prompt      jsonx.Value // the member prompt
+	completion  bool // the token limits hold for it
+	limit       limitMember
+	bound       int              // the model's limit on tokens; 0: none
+	engineLimit int              // the token limit for the engine; -1: as the client wrote it
+	limits      chat.NamedLimits // under other names
+	fitted      int              // the greatest token limit that the next engine has room for; -1: not known
+	prompt      jsonx.Value      // the member prompt
 
 	salt chat.Salt
 
 	absent  absentMember
 	omitted jsonx.Value // of Omit
+}
+
+// limitMember is the member max_tokens.
+type limitMember struct {
+	jsonx.Value
+	unlimited bool // it is -1: as many tokens as there is room for
 }
 
 // absentMember is a member that is sent although the client has not given it.
@@ -61,8 +67,8 @@ func (r *Request) Decode(body []byte) error {
 	}
 	r.body = body
 	r.Choices, r.MaxTokens, r.Stream = 1, -1, false
-	r.completion, r.limit, r.unlimited, r.bound, r.engineLimit, r.fitted = false, jsonx.Value{}, false, 0, -1, -1
-	r.prompt, r.salt = jsonx.Value{}, chat.Salt{}
+	r.completion, r.limit, r.bound, r.engineLimit, r.fitted = false, limitMember{}, 0, -1, -1
+	r.prompt, r.salt, r.limits = jsonx.Value{}, chat.Salt{}, chat.NamedLimits{}
 	r.absent, r.omitted = absentMember{}, jsonx.Value{}
 	if !r.doc.Root().IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
@@ -133,9 +139,9 @@ func (r *Request) DecodeCompletion(body []byte) error {
 		return err
 	}
 	r.Choices, r.Prompts, r.Generated = prompts*n, prompts, prompts*max(n, best)
-	r.completion, r.limit, r.prompt = true, out[2], out[0]
+	r.completion, r.limit.Value, r.prompt = true, out[2], out[0]
 	r.MaxTokens, err = atLeast(out[2], "max_tokens", -1, -1)
-	r.unlimited = chat.Given(out[2]) && r.MaxTokens < 0
+	r.limit.unlimited = chat.Given(out[2]) && r.MaxTokens < 0
 	return err
 }
 
@@ -222,7 +228,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 	if !r.completion {
 		return nil
 	}
-	if r.unlimited {
+	if r.limit.unlimited {
 		if rules.Strict {
 			return chat.WrongValue("max_tokens", "must be at least 0").Err()
 		}
@@ -234,10 +240,21 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 			r.MaxTokens, r.engineLimit = most, most
 		}
 	}
+	r.limits = chat.ReadLimits(r.doc.Root(), completionLimit)
+	if limit := r.limits.Lower(r.MaxTokens); limit < r.MaxTokens {
+		r.MaxTokens, r.engineLimit = limit, limit
+	}
 	if rules.MaxOutputLength > 0 {
 		if err := r.checkTokenLimit(rules); err != nil {
 			return err
 		}
+	}
+	most := rules.MaxOutputLength
+	if r.MaxTokens >= 0 {
+		most = max(r.MaxTokens, 1)
+	}
+	if e := r.limits.Check(most); e != nil {
+		return e.Err()
 	}
 	if rules.Strict && rules.ContextLength > 0 && r.MaxTokens > rules.ContextLength {
 		return apierr.Invalid("max_tokens", apierr.CodeContextLength,
@@ -257,6 +274,14 @@ func (r *Request) TokenLimit() int {
 		return min(limit, r.fitted)
 	}
 	return limit
+}
+
+// Asked is the limit that the client gave, under any name; -1: none.
+func (r *Request) Asked() int {
+	if r.MaxTokens < 0 && r.limits.Least > 0 {
+		return r.limits.Bound(-1, r.bound)
+	}
+	return r.MaxTokens
 }
 
 // Fit lowers the limit for the next engine to its room; a negative limit undoes an earlier one.
@@ -339,17 +364,18 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	if r.omitted.Exists() {
 		r.edits.Delete(r.omitted)
 	}
-	bound, limit := r.bound, r.TokenLimit()
+	limit := r.TokenLimit()
+	bound := r.limits.Bound(limit, r.bound)
 	if limit >= 0 && limit < r.MaxTokens {
 		bound = limit
 	}
 	chat.LowerAliases(&r.edits, r.doc.Root(), bound, completionLimit)
-	if r.unlimited && limit < 0 {
-		r.edits.Delete(r.limit) // engines do not agree on what it means
+	if r.limit.unlimited && limit < 0 {
+		r.edits.Delete(r.limit.Value) // engines do not agree on what it means
 	} else if r.engineLimit >= 0 || limit < r.MaxTokens {
 		digits := strconv.AppendInt(nil, int64(limit), 10)
 		if r.limit.Exists() {
-			r.edits.Set(r.limit, digits)
+			r.edits.Set(r.limit.Value, digits)
 		} else {
 			r.edits.Add(r.doc.Root(), append([]byte(`"max_tokens":`), digits...))
 		}
