@@ -80,7 +80,7 @@ func TestExactSlots(t *testing.T) {
 		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
 	}
 	release()
-	a.Rest()
+	rig.WaitFor(t, rig.Patience, "a knows that its calls have ended", func() bool { return a.catalog("sim").Capacity.Active == 1 })
 	rig.WaitFor(t, rig.Patience, "the slots are told to be free", func() bool { return b.catalog("sim").Capacity.Active == 1 })
 	all := b.hold(3, b.Chat(endless))
 	b.Post(chatPath, b.Chat("")).WantStatus(429)
