@@ -18,7 +18,6 @@ type conversations struct {
 
 	follows, same int // turns after the first, and those that went where the one before did
 	young, stayed int // of them, through an edge that was started less than five seconds ago
-
 }
 
 const (

@@ -71,7 +71,7 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	defer a.mu.Unlock()
 	defer a.queue()
 	a.usage.follow(l)
-	a.fence(now)
+	a.usage.fenceAfter(now - a.answered)
 	a.active = now
 	if !a.terms.store.Available() || a.waitedBefore(n) {
 		return a.takeAlone(n, now)
@@ -93,13 +93,6 @@ func (a *account) waitedBefore(n needs) bool {
 	}
 	a.unanswered--
 	return true
-}
-
-// fence gives up what others may hold by now. The caller holds mu.
-func (a *account) fence(now time.Duration) {
-	if now-a.answered > lease-fenceBefore {
-		a.usage.fence()
-	}
 }
 
 // patience is how long an answer's "none is free" is believed.

@@ -39,9 +39,12 @@ func limitsOf(l config.KeyLimits) needs {
 	return needs{int64(l.RequestsPerMinute), int64(l.TokensPerMinute), int64(l.Concurrency)}
 }
 
-// fence gives up what the store has given away by now: after a lease without an answer others may
-// hold it.
-func (u *usage) fence() {
+// fenceAfter gives up what the store gives away soon: after a lease without an answer others may
+// hold it. silence is the time since the last answer. The caller holds mu.
+func (u *usage) fenceAfter(silence time.Duration) {
+	if silence <= lease-fenceBefore {
+		return
+	}
 	for i := range u.cells {
 		u.cells[i].spare = min(u.cells[i].spare, 0)
 	}

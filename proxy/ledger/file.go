@@ -44,7 +44,7 @@ func Check(path string) error {
 	}
 	in, err := os.Open(path)
 	if err == nil {
-		defer in.Close() //nolint:errcheck // it was only read
+		defer in.Close()
 		_, err = read(&firstLine{from: in})
 	}
 	return foreign(path, err)
@@ -91,7 +91,7 @@ func (f *file) open() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close()
 	return read(in)
 }
 

@@ -350,14 +350,9 @@ func TestFailedWrite(t *testing.T) {
 
 // Whatever way edges end and begin, in whatever order their rounds come, and whatever is cut from the end of the file: what
 // the ledger says is what was counted up to a round, and after an orderly end all of it.
-func TestSumIsWhatWasCounted(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "ledger")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		path, now := filepath.Join(dir, "l"), noon
+func TestSumIsWhatWasCounted(test *testing.T) {
+	rapid.Check(test, func(t *rapid.T) {
+		path, now := filepath.Join(test.TempDir(), "l"), noon
 		e, err := openEdge(path, now, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -94,8 +94,10 @@ var wordsKnown = map[string][]string{
 		string(PhaseBody), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
 		string(PhaseStalled),
 	},
-	familyLimited: {"requests_per_minute", "tokens_per_minute", "concurrency", "tokens_per_day", "tokens_per_month",
-		"spend_per_day", "spend_per_month", limitPool, limitEngine},
+	familyLimited: {
+		"requests_per_minute", "tokens_per_minute", "concurrency", "tokens_per_day", "tokens_per_month",
+		"spend_per_day", "spend_per_month", limitPool, limitEngine,
+	},
 }
 
 func newSeries(set *metrics.Set) *series {

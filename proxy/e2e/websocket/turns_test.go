@@ -37,11 +37,11 @@ func TestCalls(t *testing.T) {
 	if n := p.Metric("penstock_websocket_connections_total"); n != 1 {
 		t.Errorf("%v connections have been", n)
 	}
+	_ = c.ws.Close(websocket.StatusNormalClosure, "") // with it goes what its conversation holds
 	p.Rest()
 	if n := p.Metric("penstock_calls_total", `dialect="responses"`, `outcome="ok"`); n != 3 {
 		t.Errorf("%v calls were counted", n)
 	}
-	_ = c.ws.Close(websocket.StatusNormalClosure, "")
 	if n := len(p.Told()); n != 3 {
 		t.Errorf("%d calls are in the log", n)
 	}

@@ -160,7 +160,7 @@ func (w *Writer) change(ctx context.Context, id, body string, may func(e entry, 
 		if err := may(e, raw != ""); err != nil {
 			return err
 		}
-		version := max(uint64(now[0])*1e6+uint64(now[1]), e.version+1) //nolint:gosec // a time since 1970
+		version := max(uint64(now[0])*1e6+uint64(now[1]), e.version+1)
 		done, err := put(ctx, w.client, w.prefix, id, raw, seal(w.secrets[0], id, version, body))
 		if err != nil || done {
 			return err
