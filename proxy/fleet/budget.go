@@ -73,10 +73,11 @@ func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	}
 	if b.edge != "" {
 		a.edge = b.edge
+		a.number = uint64(max(0, now.UnixMicro())) // above those of the process before, late ones too
 	}
 	used := b.used(b.id, now)[period]
 	next.spent = used.Spend
-	a.usage.cells[tokens].charged, a.usage.cells[spent].charged = used.Tokens, millionths(used.Spend)
+	a.usage.cells[tokens].charged, a.usage.cells[spent].charged = used.Tokens, used.Spend.Micros
 	b.before[period], b.current[period] = p, next
 	return next
 }
@@ -93,8 +94,7 @@ func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	return nil
 }
 
-// millionths is what an account holds or counts for a: the next whole one, or edges could spend a
-// part of one each beyond the limit.
+// millionths is what a call that is expected to cost a holds.
 func millionths(a money.Amount) int64 {
 	if a.Picos > 0 {
 		return a.Micros + 1
@@ -176,7 +176,7 @@ func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {
 func (p *periodBudget) charge(used limit.Cost) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := millionths(p.spent)
+	before := p.spent.Micros
 	p.spent = p.spent.Plus(used.Spend)
-	p.account.settle(needs{}, needs{tokens: used.Tokens, spent: millionths(p.spent) - before})
+	p.account.settle(needs{}, needs{tokens: used.Tokens, spent: p.spent.Micros - before})
 }

@@ -105,7 +105,6 @@ func (a *account) message(now time.Duration) message {
 	a.number++
 	m := message{edge: a.edge, number: a.number, born: a.born}
 	a.usage.earn(now, a.terms.edges())
-	a.usage.fenceAfter(now - a.answered)
 	for i := range a.usage.cells {
 		c, target := &a.usage.cells[i], int64(0)
 		c.catchUp(now)

@@ -27,7 +27,7 @@ func newWorld(edges int, limits config.KeyLimits, lost string) *world {
 	now := time.Now()
 	w := &world{now: now, began: now, twin: &twin{now: 1e6}, limits: limits}
 	for range edges {
-		l := &line{twin: w.twin, lose: never, mute: never, repeat: never, delay: never}
+		l := &line{twin: w.twin, lose: never, mute: never, repeat: never}
 		f := newFleet(&Options{Edges: edges, WhenLost: lost, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}, l)
 		f.terms.epoch, f.terms.clock = w.now, func() time.Time { return w.now }
 		w.edges, w.lines = append(w.edges, f), append(w.lines, l)
@@ -36,15 +36,10 @@ func newWorld(edges int, limits config.KeyLimits, lost string) *world {
 	return w
 }
 
-// tick lets time pass.
-func (w *world) tick(d time.Duration) {
-	w.now = w.now.Add(d)
-	w.twin.now = 1e6 + w.now.Sub(w.began).Milliseconds()
-}
-
 // pass lets time pass, and the edges report.
 func (w *world) pass(d time.Duration) {
-	w.tick(d)
+	w.now = w.now.Add(d)
+	w.twin.now = 1e6 + w.now.Sub(w.began).Milliseconds()
 	for i, f := range w.edges {
 		if !w.lines[i].cut {
 			left := reportsMost
@@ -83,7 +78,7 @@ func TestNeverMoreThanOneEdge(t *testing.T) {
 		chance := rapid.IntRange(0, 30).Draw(t, "faults in a hundred")
 		fault := func() bool { return rapid.IntRange(1, 100).Draw(t, "fault") <= chance }
 		for _, l := range w.lines {
-			l.lose, l.mute, l.repeat, l.delay = fault, fault, fault, fault
+			l.lose, l.mute, l.repeat = fault, fault, fault
 		}
 		e := exact{at: w.now, limits: limits}
 		type running struct {

@@ -12,8 +12,6 @@ type twin struct {
 	now      int64 // ms
 	births   int64
 	accounts map[string]*twinAccount
-
-	lapsed func(id, edge string, e *twinEdge) // the lease of an edge in a budget has run out
 }
 
 type twinAccount struct {
@@ -49,7 +47,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 	}
 	now, me := max(t.now, a.at), a.edges[m.edge]
 	if me != nil && m.number <= me.number {
-		return reply{later: me.number}, errOvertaken
+		return r, errOvertaken
 	}
 	for i := range m.parts {
 		c, p := &a.cells[i], &m.parts[i]
@@ -82,9 +80,6 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 					continue
 				}
 				o.ends, o.held = math.MaxInt64, [cells]int64{}
-				if t.lapsed != nil {
-					t.lapsed(id, name, o)
-				}
 			}
 		}
 	}
@@ -140,26 +135,18 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 
 // line is the way of one edge to the twin, which can lose what it carries.
 type line struct {
-	twin  *twin
-	cut   bool   // the store is known to be lost
-	began uint64 // what messages are numbered from
+	twin *twin
+	cut  bool // the store is known to be lost
 
 	lose, mute func() bool // the next message is not heard; its answer is not
 	late       []func()    // messages that will be heard again, later
 	repeat     func() bool
-	delay      func() bool // a message that is not heard is heard later
 }
 
 func never() bool { return false }
 
 func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error) {
-	again := *m
-	again.number += l.began
-	m = &again
 	if l.lose() {
-		if l.delay() { // it is heard for the first time when the edge has long given up on it
-			l.late = append(l.late, func() { _, _ = l.twin.answer(id, &again) })
-		}
 		return reply{}, context.DeadlineExceeded
 	}
 	if l.repeat() {
