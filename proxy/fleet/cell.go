@@ -44,7 +44,8 @@ type cell struct {
 	forgone float64 // of charged: less than one, that time has paid and that need not be told
 
 	// After the store has lost its data others may hold what it does not know of: until then this
-	// edge takes no more than its part of the slots, and of a budget no more than part.
+	// edge takes no more than its part of the slots, of a budget no more than part, and of a rate
+	// its part of what time pays besides.
 	doubtful time.Duration
 	part     float64
 }
@@ -181,8 +182,11 @@ func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 		return false
 	case c.kind == slot:
 		return c.running+n > int64(config.ShareOf(int(c.limit), edges))
+	case c.kind == paid:
+		paid := (now - c.doubtful + lease).Seconds() * float64(c.limit) / 60
+		return c.part+paid/float64(edges) < float64(n)
 	}
-	return c.kind == budget && c.part < float64(n)
+	return c.part < float64(n)
 }
 
 // known returns the debt that the store knew of at the last answer, less what time has paid.
