@@ -14,6 +14,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
+// discoveryMetrics begin the names of what an edge shows that follows a service or pods.
+const discoveryMetrics = "penstock_discovery_"
+
 // cluster is an edge whose engines are the pods of a fake API server. Pod i listens on a port of its own.
 type cluster struct {
 	*penstock
@@ -186,4 +189,5 @@ models: [{ id: sim, deployments: [{ upstream: vllm }] }]
 		s.Discoveries[0].Source != "InferencePool llm/llama" {
 		t.Errorf("%+v of %+v", s.Upstreams, s.Discoveries)
 	}
+	wantShown(t, c.MetricsText(), func(name string) bool { return strings.HasPrefix(name, discoveryMetrics) })
 }

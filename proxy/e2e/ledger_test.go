@@ -65,11 +65,7 @@ func TestLedger(t *testing.T) {
 		text, err := os.ReadFile(path)
 		return err == nil && strings.Contains(string(text), `"calls":3,`)
 	})
-	for _, f := range observe.Families() {
-		if strings.HasPrefix(f.Name, ledgerMetrics) && !strings.Contains(p.MetricsText(), "# TYPE "+f.Name+" "+string(f.Kind)+"\n") {
-			t.Errorf("%s is described and not shown", f.Name)
-		}
-	}
+	wantShown(t, p.MetricsText(), func(name string) bool { return strings.HasPrefix(name, ledgerMetrics) })
 	if _, errs := command(t, 1, "serve", "--config", p.Path); !strings.Contains(errs, "another edge writes "+path) {
 		t.Errorf("a second edge: %s", errs)
 	}

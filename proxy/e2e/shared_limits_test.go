@@ -8,7 +8,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/observe"
 )
 
 // fleetMetrics begin the names of what is shown by edges that share.
@@ -50,11 +49,7 @@ func TestSharedLimits(t *testing.T) {
 			t.Errorf("%v", r.Header)
 		}
 	}
-	for _, f := range observe.Families() {
-		if strings.HasPrefix(f.Name, fleetMetrics) && !strings.Contains(a.MetricsText(), "# TYPE "+f.Name+" "+string(f.Kind)+"\n") {
-			t.Errorf("%s is described and not shown", f.Name)
-		}
-	}
+	wantShown(t, a.MetricsText(), func(name string) bool { return strings.HasPrefix(name, fleetMetrics) })
 	// A store that a busy machine holds up for longer than its timeout counts as lost for a moment.
 	rig.WaitFor(t, rig.Patience, "the status tells that the store answers", func() bool {
 		s := a.Status()
