@@ -280,6 +280,7 @@ func (s *Set) removeIdle(u *Upstream) {
 	if s.byID[u.identity.id] == u {
 		delete(s.byID, u.identity.id)
 	}
+	u.ending.handover.end() // its timer would hold the upstream for the drain time
 	s.dropMetrics(u)
 	u.client.transport.Load().Close()
 }
