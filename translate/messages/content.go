@@ -17,6 +17,7 @@ type content struct {
 	skipText, skipImages bool
 
 	textsSeen, imagesSeen int // written or not
+	leftOut               int // blocks
 	from, at, item        int // where in the client's body the walk is: see dialects.Image
 }
 

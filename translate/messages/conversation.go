@@ -18,6 +18,8 @@ type conversation struct {
 	arguments *chat.Arguments
 	past      past
 	inPlace   bool // system messages stay where they stand
+	kept      bool // a message has stayed of which nothing, or not all, was left out
+	emptied   bool // one was left out whole
 	// begun: the last message of the client's so far is text of an assistant's, without tool calls.
 	begun bool
 }
@@ -42,6 +44,9 @@ func (c *conversation) write(v, system jsonx.Value) *fault {
 	}
 	if c.w.Messages == 0 {
 		return chat.WrongValue("messages", "must hold at least one message")
+	}
+	if c.emptied && !c.kept {
+		return chat.WrongValue("messages", "must hold more than blocks that only their vendor's servers read")
 	}
 	c.w.String(`]`)
 	return nil
@@ -154,6 +159,7 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 		w := c.open("user")
 		w.text(v.Inside())
 		w.end()
+		c.kept = true
 		return nil
 	}
 	if !v.IsArray() {
@@ -183,6 +189,7 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 			return f.At("content", it.Index())
 		}
 	}
+	c.note(&said, results)
 	if said.textsSeen+said.imagesSeen+shown == 0 && results > 0 {
 		return nil
 	}
@@ -194,6 +201,12 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 	putBlocks(v, &w, false)
 	w.end()
 	return nil
+}
+
+// note notes whether anything stays of a message's blocks, of which more are calls or results.
+func (c *conversation) note(w *content, more int) {
+	stays := w.textsSeen+w.imagesSeen+more > 0 || w.leftOut == 0
+	c.kept, c.emptied = c.kept || stays, c.emptied || !stays
 }
 
 // putBlocks adds the blocks of a user's turn, which have been found good, to w: the images of its
@@ -246,7 +259,7 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 		return chat.Missing("content")
 	case v.IsString():
 		w.text(v.Inside())
-		c.begun = w.n > 0
+		c.begun, c.kept = w.n > 0, true
 		w.end()
 		return nil
 	case !v.IsArray():
@@ -273,6 +286,7 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 		}
 	}
 	c.begun = w.n > 0 && toolCalls == 0
+	c.note(&w, toolCalls)
 	c.w.String(`"`)
 	if thoughts > 0 {
 		c.thinking(v)

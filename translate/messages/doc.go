@@ -13,7 +13,7 @@
 //	thinking                reasoning_content of its message; sealed one is opened
 //	server tools            left out of the history
 //	compaction              its summary is text of the turn that it stands in
-//	context_management      clear_thinking edits are obeyed, and told in the answer
+//	context_management      clear_thinking edits are obeyed; the answer says which edits were
 //	tools                   functions; server tools are dropped beside functions and refused alone
 //	bash, text_editor,      functions with the schema that the vendor documents for the version;
 //	memory                  computer use is dropped like server tools

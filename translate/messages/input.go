@@ -118,12 +118,16 @@ func (b block) visit(w *content) *fault {
 	case blockToolReference:
 		return said(w, requiredText("tool_name", b.fields[fieldToolName]), b.fields[fieldToolName])
 	case blockCompaction:
+		if !b.fields[fieldContent].HasText() {
+			w.leftOut++ // one that has failed
+		}
 		return said(w, chat.OptionalString("content", b.fields[fieldContent]), b.fields[fieldContent])
 	case blockIgnored:
 		if w.dropped == nil {
 			return chat.Unsupported("type", "must not be a block that only its vendor's servers make")
 		}
 		w.dropped.Block(b.fields[fieldType])
+		w.leftOut++
 		return nil
 	case blockThinking, blockRedactedThinking:
 		return nil

@@ -28,6 +28,11 @@ func TestRequestsRefused(t *testing.T) {
 		users   = `"messages":[{"role":"user","content":"x"}],%`
 		system  = `"messages":[{"role":"user","content":"x"},{"role":"system",%}]`
 		tool    = `"messages":[{"role":"user","content":"x"}],"tools":[%]`
+
+		edits      = `"messages":[{"role":"user","content":"x"}],"context_management":{"edits":[{"type":"not known yet","keep":5},%]}`
+		thinking   = `"messages":[{"role":"user","content":"x"}],"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"all"}},{"type":"clear_thinking_20251015","keep":%}]}`
+		toolUses   = `"messages":[{"role":"user","content":"x"}],"context_management":{"edits":[{"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":0},"keep":null,"clear_at_least":{"type":"input_tokens","value":5},"exclude_tools":["f"],"clear_tool_inputs":true},{"type":"clear_tool_uses_20250919",%}]}`
+		compaction = `"messages":[{"role":"user","content":"x"}],"context_management":{"edits":[{"type":"compact_20260112","trigger":{"type":"input_tokens","value":50000},"instructions":"short","pause_after_compaction":true},{"type":"compact_20260112",%}]}`
 	)
 	for _, c := range []struct{ in, with, want string }{
 		{content, `{"type":5}`, "messages[0].content[0].type invalid_type"},
@@ -53,6 +58,9 @@ func TestRequestsRefused(t *testing.T) {
 		{content, `{"type":"tool_reference","tool_name":""}`, "messages[0].content[0].tool_name invalid_value"},
 		{content, `{"type":"tool_result","tool_use_id":""}`, "messages[0].content[0].tool_use_id invalid_value"},
 		{content, `{"type":"tool_result","tool_use_id":5}`, "messages[0].content[0].tool_use_id invalid_type"},
+		{content, `{"type":"server_tool_use","id":"a","name":"f","input":{}},{"type":"text","text":""}`, "messages invalid_value"},
+		{content, `{"type":"compaction","content":null}`, "messages invalid_value"},
+		{said, `[{"type":"web_search_tool_result","tool_use_id":"a","content":[]},{"type":"thinking","thinking":"x","signature":""}]`, "messages invalid_value"},
 		{result, `"content":5`, "messages[0].content[0].content invalid_type"},
 		{result, `"content":[5]`, "messages[0].content[0].content[0] invalid_type"},
 		{result, `"content":[{"type":"tool_use","id":"a","name":"f"}]`, "messages[0].content[0].content[0].type invalid_value"},
@@ -91,6 +99,35 @@ func TestRequestsRefused(t *testing.T) {
 		{users, `"thinking":{"type":"enabled","display":"bogus"}`, "thinking.display invalid_value"},
 		{users, `"thinking":{"type":"enabled","display":5}`, "thinking.display invalid_type"},
 		{users, `"top_p":"x"`, "top_p invalid_type"},
+		{users, `"context_management":5`, "context_management invalid_type"},
+		{users, `"context_management":[]`, "context_management invalid_type"},
+		{users, `"context_management":{"edits":{}}`, "context_management.edits invalid_type"},
+		{users, `"context_management":{"edits":[],"edits":[]}`, "context_management.edits duplicate_member"},
+		{edits, `5`, "context_management.edits[1] invalid_type"},
+		{edits, `{}`, "context_management.edits[1].type missing_parameter"},
+		{edits, `{"type":5}`, "context_management.edits[1].type invalid_type"},
+		{thinking, `"some"`, "context_management.edits[1].keep invalid_value"},
+		{thinking, `5`, "context_management.edits[1].keep invalid_type"},
+		{thinking, `{}`, "context_management.edits[1].keep.type missing_parameter"},
+		{thinking, `{"type":"tool_uses","value":1}`, "context_management.edits[1].keep.type invalid_value"},
+		{thinking, `{"type":"thinking_turns"}`, "context_management.edits[1].keep.value missing_parameter"},
+		{thinking, `{"type":"thinking_turns","value":"x"}`, "context_management.edits[1].keep.value invalid_type"},
+		{thinking, `{"type":"thinking_turns","value":0}`, "context_management.edits[1].keep.value invalid_value"},
+		{thinking, `{"type":"thinking_turns","value":-1}`, "context_management.edits[1].keep.value invalid_value"},
+		{thinking, `{"type":"thinking_turns","value":1.5}`, "context_management.edits[1].keep.value invalid_value"},
+		{toolUses, `"trigger":"now"`, "context_management.edits[1].trigger invalid_type"},
+		{toolUses, `"trigger":{"type":"minutes","value":1}`, "context_management.edits[1].trigger.type invalid_value"},
+		{toolUses, `"trigger":{"type":"input_tokens","value":null}`, "context_management.edits[1].trigger.value missing_parameter"},
+		{toolUses, `"trigger":{"type":"tool_uses","type":"tool_uses","value":1}`, "context_management.edits[1].trigger.type duplicate_member"},
+		{toolUses, `"keep":{"type":"thinking_turns","value":1}`, "context_management.edits[1].keep.type invalid_value"},
+		{toolUses, `"clear_at_least":{"type":"tool_uses","value":1}`, "context_management.edits[1].clear_at_least.type invalid_value"},
+		{toolUses, `"exclude_tools":"f"`, "context_management.edits[1].exclude_tools invalid_type"},
+		{toolUses, `"exclude_tools":["f",5]`, "context_management.edits[1].exclude_tools[1] invalid_type"},
+		{toolUses, `"clear_tool_inputs":"f"`, "context_management.edits[1].clear_tool_inputs invalid_type"},
+		{toolUses, `"clear_tool_inputs":[null]`, "context_management.edits[1].clear_tool_inputs[0] invalid_type"},
+		{compaction, `"trigger":{"type":"tool_uses","value":1}`, "context_management.edits[1].trigger.type invalid_value"},
+		{compaction, `"instructions":5`, "context_management.edits[1].instructions invalid_type"},
+		{compaction, `"pause_after_compaction":"no"`, "context_management.edits[1].pause_after_compaction invalid_type"},
 		{users, `"system":"x","system":"y"`, "system duplicate_member"},
 		{tool, `5`, "tools[0] invalid_type"},
 		{tool, `{}`, "tools[0].name missing_parameter"},

@@ -174,6 +174,9 @@ func (r *Request) parse(body []byte, strict bool) error {
 // translate writes the chat body. Members that have the same name and the same rules in chat are
 // copied unread: chat's own decoding refuses them under that name.
 func (r *Request) translate(o *dialects.Options) *fault {
+	if f := r.contextEdits(); f != nil {
+		return f
+	}
 	r.w.String(`{`)
 	model := r.members[memberModel]
 	if chat.Given(model) {
@@ -196,7 +199,8 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	if f := c.write(r.members[memberMessages], r.members[memberSystem]); f != nil {
 		return f
 	}
-	r.begun, r.info.cleared = c.begun, c.past.cleared
+	r.begun = c.begun
+	r.info.cleared.turns, r.info.cleared.bytes = c.past.cleared.turns, c.past.cleared.bytes
 	if !o.Count {
 		if !chat.Given(r.members[memberMaxTokens]) {
 			return chat.Missing("max_tokens")

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"slices"
-	"strconv"
 
 	"penstock/translate/chat"
 	"penstock/translate/jsonx"
@@ -87,7 +86,10 @@ type past struct {
 }
 
 // cleared is how much of a history's thinking its client has cleared.
-type cleared struct{ turns, bytes int }
+type cleared struct {
+	edits        bool // it has asked for edits, if only for none
+	turns, bytes int
+}
 
 // user notes a message of the user: unless it has results of tools a turn begins.
 func (p *past) user(content jsonx.Value) { p.inTurn = p.inTurn && hasResult(content) }
@@ -107,19 +109,6 @@ func (p *past) clear(b *block) {
 		p.inTurn = true
 		p.cleared.turns++
 	}
-}
-
-// appendEdits appends the member that says which edits were applied. The tokens are an estimate: no
-// engine has seen them.
-func (c cleared) appendEdits(dst []byte) []byte {
-	if c.turns == 0 {
-		return dst
-	}
-	dst = append(dst, `,"context_management":{"applied_edits":[{"type":"`+clearThinking+`","cleared_thinking_turns":`...)
-	dst = strconv.AppendInt(dst, int64(c.turns), 10)
-	dst = append(dst, `,"cleared_input_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(c.bytes/4), 10)
-	return append(dst, `}]}`...)
 }
 
 // has reports whether message i has thinking that is not cleared.
@@ -146,62 +135,6 @@ func (p *past) appendText(dst []byte, b *block) []byte {
 	}
 	dst, _ = p.opener.Open(dst, p.model, text)
 	return dst
-}
-
-const clearThinking = "clear_thinking_20251015"
-
-// keepThinkingFrom returns the first message whose thinking the request keeps, by its edit of the
-// kind clear_thinking. A turn is what the assistant says between two texts of the user. An edit
-// that cannot be read clears nothing.
-func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
-	turns := int64(-1)
-	for it := contextManagement.Get("edits").Iter(); it.Next(); {
-		if it.Value().Get("type").EqualText(clearThinking) {
-			turns = keptTurns(it.Value().Get("keep"))
-		}
-	}
-	if turns < 0 || !messages.IsArray() {
-		return 0
-	}
-	var begins []int // of the turns
-	begin := 0       // of one that the assistant has not answered yet; -1: it has
-	for it := messages.Iter(); it.Next(); {
-		switch role := it.Value().Get("role"); {
-		case role.EqualText("assistant") && begin >= 0:
-			begins, begin = append(begins, begin), -1
-		case role.EqualText("user") && begin < 0 && !hasResult(it.Value().Get("content")):
-			begin = it.Index()
-		}
-	}
-	if int64(len(begins)) <= turns {
-		return 0
-	}
-	return begins[int64(len(begins))-turns]
-}
-
-// obeys reports whether all that context_management asks for is done: edits of the kind
-// clear_thinking.
-func obeys(contextManagement jsonx.Value) bool {
-	edits := contextManagement.Get("edits")
-	for it := edits.Iter(); it.Next(); {
-		if kind := it.Value().Get("type"); !edits.IsArray() || !kind.EqualText(clearThinking) {
-			return false
-		}
-	}
-	return true
-}
-
-// keptTurns reads what an edit keeps: a number of turns, 1 unless it is given; -1: all.
-func keptTurns(keep jsonx.Value) int64 {
-	switch {
-	case !chat.Given(keep):
-		return 1
-	case keep.Get("type").EqualText("thinking_turns"):
-		if n, ok := keep.Get("value").Int(); ok && n > 0 {
-			return n
-		}
-	}
-	return -1
 }
 
 // hasResult reports whether the content of a user's message has a result of a tool.

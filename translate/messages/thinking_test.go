@@ -212,7 +212,7 @@ func TestSealedThinkingNotStarted(t *testing.T) {
 	}
 }
 
-// What a client's edit has cleared is told at the end of the answer, and nothing without one.
+// What a client's edits have cleared is told at the end of the answer, and that they have cleared nothing.
 func TestAppliedEdits(t *testing.T) {
 	t.Parallel()
 	const history = `"messages":[{"role":"user","content":"a"},` +
@@ -222,21 +222,30 @@ func TestAppliedEdits(t *testing.T) {
 		`{"role":"assistant","content":"no thought"},{"role":"user","content":"d"},` +
 		`{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"1234"},{"type":"text","text":"e"}]},{"role":"user","content":"f"}]`
 	const chunk = `{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`
+	const none = "[]"
 	for edit, want := range map[string]string{
-		``:                                   "",
-		`,"context_management":{"edits":[]}`: "",
-		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}`:                                              "",
-		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":9}}]}`:                "",
-		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}}]}`:                `"cleared_thinking_turns":1,"cleared_input_tokens":3`,
-		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":2}}]}`:                `"cleared_thinking_turns":1,"cleared_input_tokens":3`,
-		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}},{"type":"odd"}]}`: `"cleared_thinking_turns":1,"cleared_input_tokens":3`,
+		``:                                     "",
+		`,"context_management":null`:           "",
+		`,"context_management":{}`:             none,
+		`,"context_management":{"edits":null}`: none,
+		`,"context_management":{"edits":[]}`:   none,
+		`,"context_management":{"edits":[{"type":"clear_tool_uses_20250919","clear_tool_inputs":["f"],"trigger":{"type":"input_tokens","value":1}}]}`: none,
+		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}`:                                                           none,
+		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":9}}]}`:                             none,
+		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}}]}`:                             `"cleared_thinking_turns":1,"cleared_input_tokens":3`,
+		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":2}}]}`:                             `"cleared_thinking_turns":1,"cleared_input_tokens":3`,
+		`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}},{"type":"odd"}]}`:              `"cleared_thinking_turns":1,"cleared_input_tokens":3`,
 	} {
 		var s Stream
 		body := `{"model":"m","max_tokens":9,` + history + edit + `}`
 		if _, err := new(Request).Decode(nil, []byte(body), new(chat.Request), &s.RequestInfo, dialects.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if want != "" {
+		switch want {
+		case "":
+		case none:
+			want = `,"context_management":{"applied_edits":[]}`
+		default:
 			want = `,"context_management":{"applied_edits":[{"type":"clear_thinking_20251015",` + want + `}]}`
 		}
 		info := s.RequestInfo

@@ -66,6 +66,7 @@ func (r *Request) checkInput() *fault {
 		return chat.WrongType("input", "a string or an array of items", v)
 	}
 	said := false
+	var foreign map[string]bool // as in conversation
 	for it := v.Iter(); it.Next(); {
 		item, f := checkItem(it.Value())
 		if f != nil {
@@ -73,11 +74,12 @@ func (r *Request) checkInput() *fault {
 		}
 		if item.kind == itemForeign {
 			r.dropped.Item(item.m[fieldType])
+			foreign = item.noteForeign(foreign)
 		}
 		if r.extension < 0 && (item.kind == itemForeign || item.custom || chat.Given(item.m[fieldNamespace])) {
 			r.extension = it.Index()
 		}
-		said = said || item.kind != itemReasoning && item.kind != itemForeign
+		said = said || item.kind != itemReasoning && item.kind != itemForeign && !item.answers(foreign)
 	}
 	if !said {
 		return chat.WrongValue("input", "must hold at least one message or call")

@@ -1,0 +1,217 @@
+package messages
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// The edits of a conversation that context_management may ask for. The first is done here; the
+// others, and kinds that are not known yet, go no further.
+const (
+	clearThinking = "clear_thinking_20251015"
+	clearToolUses = "clear_tool_uses_20250919"
+	compact       = "compact_20260112"
+)
+
+const (
+	editType = iota
+	editKeep
+	editTrigger
+	editClearAtLeast
+	editExcludeTools
+	editClearToolInputs
+	editInstructions
+	editPause
+	editMembers
+)
+
+var (
+	managementNames = jsonx.NewNames("edits")
+	editNames       = jsonx.NewNames("type", "keep", "trigger", "clear_at_least", "exclude_tools", "clear_tool_inputs",
+		"instructions", "pause_after_compaction")
+	amountNames = jsonx.NewNames("type", "value")
+)
+
+// contextEdits checks context_management: a client whose edits cannot be read would count on a
+// conversation that the model does not see.
+func (r *Request) contextEdits() *fault {
+	v := r.members[memberContextManagement]
+	r.info.cleared.edits = chat.Given(v)
+	var edits [1]jsonx.Value
+	f := chat.ReadObject("context_management", v, managementNames, edits[:])
+	if f == nil && chat.Given(edits[0]) && !edits[0].IsArray() {
+		f = chat.WrongType("context_management.edits", "an array of edits", edits[0])
+	}
+	if f != nil || !edits[0].IsArray() {
+		return f
+	}
+	for it := edits[0].Iter(); it.Next(); {
+		if f = checkEdit(it.Value()); f != nil {
+			return f.At("edits", it.Index()).In("context_management")
+		}
+	}
+	return nil
+}
+
+// checkEdit checks one edit. Of a kind that is not known nothing else is read.
+func checkEdit(v jsonx.Value) *fault {
+	var m [editMembers]jsonx.Value
+	f := chat.ReadElement("an object with a type", v, editNames, m[:])
+	if f == nil {
+		f = chat.RequiredString("type", m[editType])
+	}
+	switch kind := m[editType]; {
+	case f != nil:
+		return f
+	case kind.EqualText(clearThinking):
+		return checkKept(m[editKeep])
+	case kind.EqualText(clearToolUses):
+		return chat.First(amount("keep", m[editKeep], "tool_uses"), amount("trigger", m[editTrigger], "input_tokens", "tool_uses"),
+			amount("clear_at_least", m[editClearAtLeast], "input_tokens"),
+			optionalStrings("exclude_tools", m[editExcludeTools], "an array of strings"), clearedInputs(m[editClearToolInputs]))
+	case kind.EqualText(compact):
+		_, f = chat.OptionalBool("pause_after_compaction", m[editPause], false)
+		return chat.First(amount("trigger", m[editTrigger], "input_tokens"), chat.OptionalString("instructions", m[editInstructions]), f)
+	}
+	return nil
+}
+
+// checkKept checks which turns keep their thinking: "all", in a string or as a type, or a number.
+func checkKept(v jsonx.Value) *fault {
+	switch {
+	case v.EqualText("all"), v.IsObject() && v.Get("type").EqualText("all"):
+		return nil
+	case v.IsString():
+		return chat.WrongValue("keep", `must be "all" or an object with type and value`)
+	}
+	f := amount("keep", v, "thinking_turns")
+	if n, _ := v.Get("value").Int(); f == nil && chat.Given(v) && n == 0 {
+		f = chat.WrongValue("value", "must be at least 1").In("keep")
+	}
+	return f
+}
+
+// amount checks an optional object with a type, which is one of kinds, and a whole number.
+func amount(name string, v jsonx.Value, kinds ...string) *fault {
+	if !chat.Given(v) {
+		return nil
+	}
+	var m [2]jsonx.Value
+	f := chat.ReadObject(name, v, amountNames, m[:])
+	if f != nil {
+		return f
+	}
+	if f = chat.RequiredString("type", m[0]); f != nil {
+		return f.In(name)
+	}
+	if !slices.ContainsFunc(kinds, func(kind string) bool { return m[0].EqualText(kind) }) {
+		return chat.WrongValue("type", "must be "+strings.Join(kinds, " or ")).In(name)
+	}
+	switch n, whole := m[1].Int(); {
+	case !chat.Given(m[1]):
+		f = chat.Missing("value")
+	case !m[1].IsNumber():
+		f = chat.WrongType("value", "an integer", m[1])
+	case !whole || n < 0:
+		f = chat.WrongValue("value", "must be an integer of at least 0")
+	}
+	return f.In(name)
+}
+
+// optionalStrings checks an optional list of strings; want says what it may be.
+func optionalStrings(name string, v jsonx.Value, want string) *fault {
+	if !chat.Given(v) {
+		return nil
+	}
+	if !v.IsArray() {
+		return chat.WrongType(name, want, v)
+	}
+	for it := v.Iter(); it.Next(); {
+		if !it.Value().IsString() {
+			return chat.WrongType("", "a string", it.Value()).At(name, it.Index())
+		}
+	}
+	return nil
+}
+
+// clearedInputs checks whose inputs are to be cleared: all tools' or none's, or those of some.
+func clearedInputs(v jsonx.Value) *fault {
+	if _, is := v.Bool(); is {
+		return nil
+	}
+	return optionalStrings("clear_tool_inputs", v, "true, false or an array of strings")
+}
+
+// keepThinkingFrom returns the first message whose thinking the request keeps, by its edit of the
+// kind clear_thinking. A turn is what the assistant says between two texts of the user.
+func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
+	turns := int64(-1)
+	for it := contextManagement.Get("edits").Iter(); it.Next(); {
+		if it.Value().Get("type").EqualText(clearThinking) {
+			turns = keptTurns(it.Value().Get("keep"))
+		}
+	}
+	if turns < 0 || !messages.IsArray() {
+		return 0
+	}
+	var begins []int // of the turns
+	begin := 0       // of one that the assistant has not answered yet; -1: it has
+	for it := messages.Iter(); it.Next(); {
+		switch role := it.Value().Get("role"); {
+		case role.EqualText("assistant") && begin >= 0:
+			begins, begin = append(begins, begin), -1
+		case role.EqualText("user") && begin < 0 && !hasResult(it.Value().Get("content")):
+			begin = it.Index()
+		}
+	}
+	if int64(len(begins)) <= turns {
+		return 0
+	}
+	return begins[int64(len(begins))-turns]
+}
+
+// obeys reports whether all that context_management asks for is done: edits of the kind
+// clear_thinking.
+func obeys(contextManagement jsonx.Value) bool {
+	edits := contextManagement.Get("edits")
+	for it := edits.Iter(); it.Next(); {
+		if kind := it.Value().Get("type"); !edits.IsArray() || !kind.EqualText(clearThinking) {
+			return false
+		}
+	}
+	return true
+}
+
+// keptTurns reads what an edit keeps: a number of turns, 1 unless it is given; -1: all.
+func keptTurns(keep jsonx.Value) int64 {
+	switch {
+	case !chat.Given(keep):
+		return 1
+	case keep.Get("type").EqualText("thinking_turns"):
+		if n, ok := keep.Get("value").Int(); ok && n > 0 {
+			return n
+		}
+	}
+	return -1
+}
+
+// appendEdits appends the member that says which edits were applied, to a request that has asked
+// for edits. The tokens are an estimate: no engine has seen them.
+func (c cleared) appendEdits(dst []byte) []byte {
+	if !c.edits {
+		return dst
+	}
+	dst = append(dst, `,"context_management":{"applied_edits":[`...)
+	if c.turns > 0 {
+		dst = append(dst, `{"type":"`+clearThinking+`","cleared_thinking_turns":`...)
+		dst = strconv.AppendInt(dst, int64(c.turns), 10)
+		dst = append(dst, `,"cleared_input_tokens":`...)
+		dst = strconv.AppendInt(dst, int64(c.bytes/4), 10)
+		dst = append(dst, '}')
+	}
+	return append(dst, `]}`...)
+}
