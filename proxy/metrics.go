@@ -13,6 +13,7 @@ import (
 	"penstock/proxy/call"
 	"penstock/proxy/guard"
 	"penstock/proxy/observe"
+	"penstock/proxy/process"
 )
 
 // registerGauges registers the metrics of the edge's own state.
@@ -70,6 +71,7 @@ func (e *Edge) registerGauges() {
 		}
 		return 0
 	})
+	gauge("go_gc_cycles_total", func() float64 { return float64(process.Collections()) })
 	if cert := e.opts.Certificate; cert != nil { // a zero timestamp would fire expiry alerts
 		gauge("penstock_certificate_expiry_timestamp_seconds",
 			func() float64 { return float64(cert.NotAfter().Unix()) })

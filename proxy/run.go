@@ -92,8 +92,8 @@ func Run(end *Shutdown, o RunOptions) error {
 			return fmt.Errorf("tls: %w", err)
 		}
 	}
-	process.PaceGC()
 	memory, source := process.ApplyMemoryLimit()
+	process.PaceGC(memory)
 	e, err := New(Options{
 		Config: c, Log: log, MemoryLimit: memory, Guard: end.guard,
 		Public: public, Admin: admin, InheritedPublic: ports.inherited, SharedPort: o.SharePort, Hurry: end.Hurry,

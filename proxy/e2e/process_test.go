@@ -493,3 +493,32 @@ func TestVersionAndHelp(t *testing.T) {
 		}
 	}
 }
+
+// TestHeapFloor: a busy edge with memory to spare collects its small heap seldom. One that has little memory collects it
+// more often, and one whose operator set the collector's pace as often as that asks for.
+func TestHeapFloor(t *testing.T) {
+	t.Parallel()
+	collections := func(env ...string) float64 {
+		p := rig.Launch(t, rig.Setup{Under: append([]string{"env"}, env...)})
+		work := func(n int) {
+			for range n {
+				p.Ask(rig.Chat, "").WantStatus(200)
+				p.MetricsText() // makes as much garbage as some dozens of calls
+			}
+		}
+		work(250)
+		begin := p.Metric("go_gc_cycles_total")
+		work(500)
+		return p.Metric("go_gc_cycles_total") - begin
+	}
+	roomy := collections("GOMEMLIMIT=4GiB")
+	small := collections("GOMEMLIMIT=256MiB")
+	own := collections("GOMEMLIMIT=4GiB", "GOGC=100")
+	t.Logf("collections: %v, %v with little memory, %v with GOGC=100", roomy, small, own)
+	if roomy*2 > small {
+		t.Errorf("%v collections with memory to spare, %v without", roomy, small)
+	}
+	if small*3 > own {
+		t.Errorf("%v collections with GOGC=100, %v without it", own, small)
+	}
+}

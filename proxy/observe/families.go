@@ -129,6 +129,7 @@ var families = []Family{
 	{"go_goroutines", Gauge, "Goroutines."},
 	{"go_threads", Gauge, "Operating system threads of the Go runtime."},
 	{"go_gc_cpu_seconds_total", Counter, "Processor time of the garbage collector."},
+	{"go_gc_cycles_total", Counter, "Collections of the heap."},
 	{"go_memstats_alloc_bytes", Gauge, "Bytes of live and not yet collected objects."},
 	{"go_memstats_heap_inuse_bytes", Gauge, "Bytes in spans of the heap that are in use."},
 	{"go_memstats_sys_bytes", Gauge, "Bytes taken from the operating system."},

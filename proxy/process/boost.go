@@ -20,10 +20,10 @@ func Boost() (done func()) {
 	if !gcPace.adaptive.Load() {
 		return spareProcessor.release
 	}
-	gcPace.beginBoost(liveHeap())
+	gcPace.beginBoost(readHeap())
 	return func() {
 		spareProcessor.release() // first: the collector uses a share of the processors
-		gcPace.endBoost(usedHeap(), liveHeap())
+		gcPace.endBoost(usedHeap(), readHeap())
 	}
 }
 

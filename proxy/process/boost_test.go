@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 )
 
 // A boost gives room that does not depend on the size of the heap, and the pace chosen meanwhile
@@ -12,19 +13,21 @@ import (
 func TestPacerBoosts(t *testing.T) {
 	const collection = -1
 	var did []int
+	bytes := func(live uint64) heap { return heap{live: live, counted: live} }
 	p := pacer{
 		pace:    usualPace,
+		usual:   usualPace,
 		set:     func(percent int) { did = append(did, percent) },
 		collect: func() { did = append(did, collection) },
 	}
-	p.beginBoost(16 << 20)
-	p.beginBoost(32 << 20)
-	p.adapt(tightAbove)
-	p.endBoost(1<<40, 1<<20) // another one goes on
-	p.endBoost(tightAbove+tightAbove*tightPace/100, tightAbove)
-	p.beginBoost(1 << 40)
-	p.endBoost(tightAbove+tightAbove*tightPace/100+1, tightAbove)
-	p.adapt(tightUntil - 1)
+	p.beginBoost(bytes(16 << 20))
+	p.beginBoost(bytes(32 << 20))
+	p.adapt(bytes(tightAbove), time.Time{})
+	p.endBoost(1<<40, bytes(1<<20)) // another one goes on
+	p.endBoost(tightAbove+tightAbove*tightPace/100, bytes(tightAbove))
+	p.beginBoost(bytes(1 << 40))
+	p.endBoost(tightAbove+tightAbove*tightPace/100+1, bytes(tightAbove))
+	p.adapt(bytes(tightUntil-1), time.Time{})
 	if want := []int{400, tightPace, tightPace, collection, tightPace, usualPace}; !slices.Equal(did, want) {
 		t.Errorf("got %v, want %v", did, want)
 	}
@@ -70,7 +73,7 @@ func TestBoostCollects(t *testing.T) {
 	if os.Getenv("GOGC") != "" {
 		t.Skip("GOGC rules, not PaceGC")
 	}
-	PaceGC()
+	PaceGC(0) // without a floor
 	var before, within, after runtime.MemStats
 	done := Boost()
 	runtime.ReadMemStats(&before)

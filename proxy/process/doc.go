@@ -11,7 +11,12 @@
 // The collector's pace. By default a process with many held streams would reserve half of its
 // memory for garbage that the streams do not make: PaceGC gives that up once the live heap is
 // large. While the heap is tiny, the default leaves next to no room, and a collection would come
-// every few hundred requests: PaceGC then gives more.
+// every few hundred requests. Each one delays what runs beside it: collections made most of the
+// slowest hundredth of short streams. PaceGC then gives more, and while the process is busy it lets
+// a heap grow to 64 MiB before it collects (512 MiB of memory are needed for that). A ballast, an
+// object that is never used, does the same, but for an operator who looks at the process's memory
+// it is a leak. An idle process gives the room back at the collection that the runtime makes every
+// two minutes.
 //
 // A reload is the one thing that computes for long and makes much garbage at once. Boost keeps both
 // from the requests. On one core, requests during a reload of 1,000 keys waited 24 ms in the

@@ -7,13 +7,13 @@ import (
 	"runtime/metrics"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // The sizes of the live heap, in bytes, at which the pace changes. A tiny heap would be collected
-// after every few megabytes of small requests, each time for next to nothing: a few megabytes more
-// of room make a quarter as many collections. With a large heap, memory is worth more than time.
-// Held streams own nearly all of it and allocate next to nothing, so collections are rare at any
-// pace, and a percentage less saves that much memory per stream.
+// after every few megabytes of small requests, each time for next to nothing. With a large heap,
+// memory is worth more than time. Held streams own nearly all of it and allocate next to nothing,
+// so collections are rare at any pace, and a percentage less saves that much memory per stream.
 const (
 	tightAbove = 48 << 20
 	tightUntil = 32 << 20 // the usual pace comes back below it
@@ -27,61 +27,127 @@ const (
 	boostRoom = 64 << 20 // what a boost may allocate without a collection
 )
 
+// While the process is busy, a heap below the floor is not collected. Where the process may use
+// less than floorFrom in all, there is no floor. Busy begins with two collections within busyBelow
+// and ends with none for idleAfter: then the memory that the floor took goes back to the system.
+// Between the two times neither pace asks for the other one, whose collections are a few times as
+// rare or as many.
+const (
+	heapFloor = 64 << 20
+	floorFrom = 8 * heapFloor
+
+	busyBelow = 10 * time.Second
+	idleAfter = time.Minute
+)
+
+// runtimeFloor is the size below which the runtime does not collect at 100 percent. It grows with
+// the percentage.
+const runtimeFloor = 4 << 20
+
 // PaceGC adapts the garbage collector's pace to the size of the live heap, after each collection,
-// for the rest of the process's life. It does not change a pace of the environment (GOGC). Further
-// calls do nothing.
-var PaceGC = sync.OnceFunc(func() {
-	if os.Getenv("GOGC") == "" {
-		afterEachGC(func() { gcPace.adapt(liveHeap()) })
-		gcPace.adapt(liveHeap())
+// for the rest of the life of a process that may use the given bytes of memory. It does not change
+// a pace of the environment (GOGC). Further calls do nothing.
+func PaceGC(memory int64) {
+	paceOnce.Do(func() {
+		if os.Getenv("GOGC") != "" {
+			return
+		}
+		if memory >= floorFrom {
+			gcPace.floor = heapFloor
+		}
+		afterEachGC(func() { gcPace.adapt(readHeap(), time.Now()) })
+		gcPace.adapt(readHeap(), time.Now())
 		gcPace.adaptive.Store(true)
-	}
-})
+	})
+}
+
+var paceOnce sync.Once
 
 // gcPace is the pace of the process's garbage collector.
-var gcPace = pacer{pace: usualPace, set: func(percent int) { debug.SetGCPercent(percent) }, collect: runtime.GC}
+var gcPace = pacer{
+	pace: usualPace, usual: usualPace,
+	set: func(percent int) { debug.SetGCPercent(percent) }, collect: runtime.GC,
+}
 
 type pacer struct {
 	adaptive atomic.Bool
+	floor    uint64 // 0 for none
 	set      func(percent int)
 	collect  func()
 
 	mu     sync.Mutex
-	pace   int // the last of paceOf
+	pace   int // that is in force while no boost runs
+	usual  int // the last of paceOf
 	boosts int // that run
+	last   time.Time
+	busy   bool
 }
 
-// adapt chooses the pace for a heap of live bytes. It takes effect once no boost runs.
-func (p *pacer) adapt(live uint64) {
+// heap is what a collection has left, in bytes.
+type heap struct {
+	live    uint64
+	counted uint64 // live, stacks and globals: the pace is a percentage of them
+}
+
+// goal is the size at which the next collection begins.
+func (h heap) goal(pace int) uint64 {
+	return max(h.live+h.counted*uint64(pace)/100, runtimeFloor*uint64(pace)/100)
+}
+
+// paceTo returns the percentage with which the goal is at most the floor, and next to it.
+func (h heap) paceTo(floor uint64) int {
+	if floor <= h.live {
+		return 0
+	}
+	return int(min((floor-h.live)*100/max(h.counted, 1), floor*100/runtimeFloor))
+}
+
+// adapt chooses the pace after a collection, which left h. It takes effect once no boost runs. A
+// change stops the process for a moment, so a goal that differs little stays.
+func (p *pacer) adapt(h heap, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	next := paceOf(live, p.pace)
-	if next != p.pace && p.boosts == 0 {
-		p.set(next)
+	switch since := now.Sub(p.last); {
+	case since < busyBelow:
+		p.busy = true
+	case since > idleAfter:
+		p.busy = false
+	}
+	p.last = now
+	p.usual = paceOf(h.live, p.usual)
+	next := p.usual
+	if p.busy {
+		next = max(next, h.paceTo(p.floor))
+	}
+	if was, will := h.goal(p.pace), h.goal(next); will > was-was/8 && will < was+was/8 {
+		return
 	}
 	p.pace = next
+	if p.boosts == 0 {
+		p.set(next)
+	}
 }
 
-// beginBoost counts a boost. The first one gives room beyond a heap of live bytes.
-func (p *pacer) beginBoost(live uint64) {
+// beginBoost counts a boost. The first one gives room beyond the heap.
+func (p *pacer) beginBoost(h heap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.boosts++; p.boosts == 1 {
-		p.set(max(p.pace, int(boostRoom*100/max(live, 1<<20))))
+		p.set(max(p.pace, int(boostRoom*100/max(h.counted, 1<<20))))
 	}
 }
 
-// endBoost ends a boost. The last one takes the room back from a heap of the given size, of which
-// live bytes were found alive. If the heap exceeds the pace, it is collected first: a collection
+// endBoost ends a boost. The last one takes the room back from a heap that has grown to the given
+// size since a collection left h. If that exceeds the pace, it is collected first: a collection
 // that begins behind its goal makes the next allocation do all of the marking at once, and with one
 // processor all other goroutines wait for that time.
-func (p *pacer) endBoost(heap, live uint64) {
+func (p *pacer) endBoost(size uint64, h heap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.boosts--; p.boosts > 0 {
 		return
 	}
-	if heap > live+live*uint64(p.pace)/100 {
+	if size > h.goal(p.pace) {
 		p.collect()
 	}
 	p.set(p.pace)
@@ -98,11 +164,17 @@ func paceOf(live uint64, pace int) int {
 	return usualPace
 }
 
-// liveHeap returns the bytes that the last collection found alive.
-func liveHeap() uint64 { return readMetric("/gc/heap/live:bytes") }
+// readHeap returns what the last collection has left.
+func readHeap() heap {
+	live := readMetric("/gc/heap/live:bytes")
+	return heap{live: live, counted: live + readMetric("/gc/scan/stack:bytes") + readMetric("/gc/scan/globals:bytes")}
+}
 
 // usedHeap returns the bytes of live and of uncollected objects.
 func usedHeap() uint64 { return readMetric("/memory/classes/heap/objects:bytes") }
+
+// Collections returns how often the heap has been collected.
+func Collections() uint64 { return readMetric("/gc/cycles/total:gc-cycles") }
 
 func readMetric(name string) uint64 {
 	sample := [1]metrics.Sample{{Name: name}}

@@ -31,10 +31,61 @@ func TestPaceOf(t *testing.T) {
 	}
 }
 
+// A busy process collects at the floor, whatever lives below it, and an idle one as without a floor.
+func TestPacerFloor(t *testing.T) {
+	const mib = 1 << 20
+	var set int
+	p := pacer{floor: heapFloor, pace: usualPace, usual: usualPace, set: func(percent int) { set = percent }}
+	now := time.Now()
+	for _, c := range []struct {
+		since         time.Duration
+		live, counted uint64
+		goal          uint64 // of the pace then in force, in MiB, to within an eighth
+	}{
+		{time.Hour, 2 * mib, 3 * mib, 16},
+		{busyBelow, 2 * mib, 3 * mib, 16},
+		{busyBelow - 1, 0, 0, 64},
+		{idleAfter, 2 * mib, 3 * mib, 64},
+		{time.Second, 3 * mib, 5 * mib, 64},
+		{time.Second, 10 * mib, 25 * mib, 64},
+		{time.Second, 40 * mib, 42 * mib, 82}, // the usual pace gives more
+		{time.Second, 60 * mib, 62 * mib, 85}, // the tight one does
+		{time.Second, 40 * mib, 42 * mib, 64},
+		{time.Second, 5 * mib, 6 * mib, 64},
+		{idleAfter + 1, 5 * mib, 6 * mib, 11},
+		{idleAfter + 1, 3 * mib, 4 * mib, 19},
+		{time.Second, 3 * mib, 4 * mib, 64},
+	} {
+		now = now.Add(c.since)
+		h := heap{live: c.live, counted: c.counted}
+		p.adapt(h, now)
+		if goal, want := h.goal(p.pace), c.goal*mib; goal < want-want/8 || goal > want+want/8 {
+			t.Errorf("%+v: %d %%, which is a heap of %.1f MiB", c, p.pace, float64(goal)/mib)
+		}
+		if set != p.pace {
+			t.Errorf("%+v: %d %% is in force, want %d %%", c, set, p.pace)
+		}
+	}
+}
+
+// A change of the goal by less than an eighth is not worth the stop of the process.
+func TestPacerKeeps(t *testing.T) {
+	sets := 0
+	p := pacer{floor: heapFloor, pace: usualPace, usual: usualPace, set: func(int) { sets++ }}
+	now := time.Now()
+	for live := uint64(8 << 20); live < 9<<20; live += 64 << 10 {
+		now = now.Add(time.Second)
+		p.adapt(heap{live: live, counted: live}, now)
+	}
+	if sets > 3 {
+		t.Errorf("%d changes for a heap that grows by an eighth", sets)
+	}
+}
+
 func TestAfterEachGC(t *testing.T) {
 	var calls atomic.Int64
 	afterEachGC(func() {
-		if liveHeap() > 0 {
+		if readHeap().live > 0 {
 			calls.Add(1)
 		}
 	})
