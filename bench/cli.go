@@ -61,7 +61,7 @@ func Arguments(args []string) []string {
 
 // RunCmd is `penstock bench run`.
 type RunCmd struct {
-	Scenario string `placeholder:"NAME" help:"Play a bundled scenario: its flags, and without a target its own fleet of simulated engines behind an edge. 'bench scenarios' tells them; flags beside it win."`
+	Scenario string `placeholder:"NAME" help:"Play a bundled scenario (see 'bench scenarios'), without a target on a fleet of its own; flags beside it win."`
 	load.Options
 	compare.Checks
 	// Refused is put here by Arguments.
@@ -81,6 +81,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	if c.Refused != "" {
 		return exit.Usagef("%s", c.Refused)
 	}
+	c.AdminToken, c.CompareKey = os.Getenv("PENSTOCK_ADMIN_TOKEN"), os.Getenv("PENSTOCK_COMPARE_KEY")
 	if c.Scenario != "" {
 		end, err := c.play(ctx, progress)
 		if err != nil {

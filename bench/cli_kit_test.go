@@ -23,24 +23,28 @@ func grammar(t *testing.T) (*CLI, *kong.Kong) {
 	c := new(struct {
 		Bench CLI `cmd:""`
 	})
-	parser, err := kong.New(c, kong.Exit(func(int) { t.Fatal("the parser ended the process") }))
+	parser, err := kong.New(c, kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Exit(func(int) { t.Fatal("the parser ended the process") }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &c.Bench, parser
 }
 
-// runFlags are the flags of `bench run`.
-func runFlags(t *testing.T) []*kong.Flag {
+// flagsOf are the flags of a command of `bench`.
+func flagsOf(t *testing.T, command string) (names []string) {
 	t.Helper()
 	_, parser := grammar(t)
-	for _, command := range parser.Model.Children[0].Children {
-		if command.Name == "run" {
-			return command.Flags
+	for _, c := range parser.Model.Children[0].Children {
+		if c.Name == command {
+			for _, f := range c.Flags {
+				names = append(names, "--"+f.Name)
+			}
 		}
 	}
-	t.Fatal("there is no bench run")
-	return nil
+	if names == nil {
+		t.Fatalf("there is no bench %s, or it has no flags", command)
+	}
+	return names
 }
 
 func TestMain(m *testing.M) { benchtest.Main(m) }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"penstock/bench/exit"
 	"penstock/bench/scenario"
@@ -87,9 +88,7 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 		when, what, _ := strings.Cut(at, ":")
 		c.At = append(c.At, when+":fleet="+what)
 	}
-	if c.ReadyCheck == 0 {
-		c.ReadyCheck = 10
-	}
+	c.ReadyCheck = 10 * time.Second
 	return f.Close, nil
 }
 

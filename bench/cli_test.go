@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"penstock/bench/benchtest"
 	"penstock/bench/exit"
@@ -31,14 +32,65 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// TestHelpFitsScreens holds that each group of flags fits a screen of 24 lines and 80 columns.
+func TestHelpFitsScreens(t *testing.T) {
+	_, parser := grammar(t)
+	parser.Exit = func(int) {}
+	var help bytes.Buffer
+	parser.Stdout = &help
+	_, _ = parser.Parse([]string{"bench", "run", "--help"})
+	groups := strings.Split(help.String(), "\n\n")
+	if len(groups) < 8 {
+		t.Fatalf("%d groups:\n%s", len(groups), help.String())
+	}
+	for _, group := range groups {
+		if n := strings.Count(group, "\n") + 1; n > 24 {
+			t.Errorf("%d lines:\n%s", n, group)
+		}
+		for line := range strings.Lines(group) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+	}
+	if n := len(flagsOf(t, "run")); n > 50 {
+		t.Errorf("%d flags: which of them would nobody miss?", n)
+	}
+}
+
+// TestKeysInTheEnvironment sends the second target its key, and no other.
+func TestKeysInTheEnvironment(t *testing.T) {
+	first, second := benchtest.StartEngine(t, sim.Options{Record: true}), benchtest.StartEngine(t, sim.Options{Record: true})
+	t.Setenv("PENSTOCK_COMPARE_KEY", "the-second-key")
+	c := RunCmd{Options: load.Options{BaseURL: first.URL(), CompareURL: second.URL(), APIKey: "the-first-key", NumPrompts: 4, InputLen: "10", OutputLen: "2", NoFloor: true}}
+	c.AllowInvalid = true // four requests are too few
+	if err := c.run(t.Context(), io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		of  *sim.Engine
+		key string
+	}{{first, "the-first-key"}, {second, "the-second-key"}} {
+		seen := x.of.Recorded()
+		if len(seen) < 3 {
+			t.Errorf("%s: %d requests", x.key, len(seen))
+		}
+		for _, r := range seen {
+			if !slices.Contains(r.Header, sim.Header{Name: "Authorization", Value: "Bearer " + x.key}) {
+				t.Errorf("%s: %v", x.key, r.Header)
+			}
+		}
+	}
+}
+
 // TestFiles writes all kinds of files, and prints the block.
 func TestFiles(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
 	dir := t.TempDir()
 	c := RunCmd{Options: load.Options{
 		BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{3}, InputLen: "10", OutputLen: "3", NoFloor: true,
-		SaveDetailed: true, Metadata: []string{"gpu=none"},
-		Output: []string{filepath.Join(dir, "r.json"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")},
+		Metadata: []string{"gpu=none"},
+		Output:   []string{filepath.Join(dir, "r.json"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")},
 	}}
 	c.AllowInvalid = true // the machine of the tests is busy
 	var out bytes.Buffer
@@ -51,18 +103,18 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	r, err := result.ReadResult(filepath.Join(dir, "r.json"))
-	if err != nil || r.Metadata["gpu"] != "none" || len(r.Detailed.ITLs) != 30 || r.Completed != 30 {
+	if err != nil || r.Metadata["gpu"] != "none" || r.Completed != 30 {
 		t.Errorf("result %+v, %v", r, err)
 	}
-	lines := func(name string) int {
+	count := func(name, text string) int {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Error(err)
 		}
-		return bytes.Count(b, []byte("\n"))
+		return bytes.Count(b, []byte(text))
 	}
-	if lines("q.jsonl") != 30 || lines("p.html") == 0 {
-		t.Errorf("jsonl: %d lines", lines("q.jsonl"))
+	if count("q.jsonl", "\n") != 30 || count("q.jsonl", `"gaps_ns":[`) != 30 || count("p.html", "\n") == 0 {
+		t.Errorf("jsonl: %d lines, %d of them with gaps", count("q.jsonl", "\n"), count("q.jsonl", `"gaps_ns":[`))
 	}
 }
 

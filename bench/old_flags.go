@@ -10,9 +10,12 @@ import (
 // oldFlags are the flags of `bench run` that are gone, and what to say instead of them. README.md
 // has them as a table.
 var oldFlags = []struct{ names, instead string }{
+	{"admin-token", "PENSTOCK_ADMIN_TOKEN in the environment"},
 	{"append-result label result-dir result-filename save-result", "-o FILE.json, whatever its name; --metadata K=V for words of yours"},
 	{"arrival", "--burstiness 1 for Poisson, inf for constant gaps"},
 	{"audio-seconds", "--audio-file FILE"},
+	{"baseline max-regress", "bench compare BASE.json NEW.json --max-regress 5%"},
+	{"compare-key", "PENSTOCK_COMPARE_KEY in the environment"},
 	{"concurrency", "--max-concurrency or -c"},
 	{"custom-output-len gsp-output-len osl output-len prefix-repetition-output-len sharegpt-output-len", "--random-output-len"},
 	{"disable-stream", "--no-stream"},
@@ -26,7 +29,9 @@ var oldFlags = []struct{ names, instead string }{
 	{"gsp-question-len input-len isl prefix-repetition-suffix-len", "--random-input-len"},
 	{"gsp-system-prompt-len prefix-repetition-prefix-len", "--random-prefix-len"},
 	{"host port target", "the base URL as argument, or --base-url"},
+	{"image-size", ""},
 	{"junit", "the exit code: 99 for a check that fails, 98 for a result that is not valid"},
+	{"leave-phase", "--leave-share, such as 0.1@prefill"},
 	{"num-warmups warmup-requests", "--warmup"},
 	{"metric-percentiles percentile-metrics", "--assert 'p99.9_ttft_ms<500'; the JSON and the HTML have every measure"},
 	{"prefix-share", ""},
@@ -34,9 +39,12 @@ var oldFlags = []struct{ names, instead string }{
 	{"ramp-up-end-rps ramp-up-start-rps ramp-up-strategy", "--ramp, such as 4-24"},
 	{"random-range-ratio", "--random-input-len uniform:A-B"},
 	{"random-seed", "--seed"},
+	{"ready-check-timeout-sec", "until curl -sf URL/health; do sleep 1; done"},
 	{"request-count", "--num-prompts or -n"},
+	{"save-detailed", "-o FILE.jsonl, a line for each request with its gaps"},
 	{"served-model-name", "--model"},
 	{"sweep-size", ""},
+	{"voice", `--extra-body '{"voice":"NAME"}'`},
 }
 
 // refuseOldFlag returns the line that says what became of the first old flag of a command line;

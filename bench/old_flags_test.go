@@ -24,6 +24,7 @@ func TestOldFlags(t *testing.T) {
 		"run --temperature 0 --scenario chat": "--extra-body",
 		"--junit x.xml":                       "exit code",
 		"http://h:1 --endpoint /x":            "--endpoint is gone",
+		"http://h:1 --baseline old.json":      "bench compare",
 	} {
 		err := parse(t, strings.Fields(line)...).Run.run(context.Background(), io.Discard, io.Discard)
 		if benchtest.ExitCode(err) != exit.Usage || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -35,10 +36,7 @@ func TestOldFlags(t *testing.T) {
 			t.Errorf("%s: %s", line, text)
 		}
 	}
-	var own []string
-	for _, f := range runFlags(t) {
-		own = append(own, "--"+f.Name)
-	}
+	own, known := flagsOf(t, "run"), append(flagsOf(t, "run"), flagsOf(t, "compare")...)
 	for _, old := range oldFlags {
 		for _, name := range strings.Fields(old.names) {
 			if slices.Contains(own, "--"+name) {
@@ -46,7 +44,7 @@ func TestOldFlags(t *testing.T) {
 			}
 		}
 		for _, word := range strings.FieldsFunc(old.instead, func(r rune) bool { return strings.ContainsRune(" ,;", r) }) {
-			if strings.HasPrefix(word, "--") && !slices.Contains(own, word) {
+			if strings.HasPrefix(word, "--") && !slices.Contains(known, word) {
 				t.Errorf("%s: %s is no flag", old.names, word)
 			}
 		}

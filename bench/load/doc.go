@@ -21,7 +21,7 @@
 //     the schedule.
 //   - Samples are kept, one for each request (some 300 bytes), because groups, comparisons and
 //     events are looked at afterwards. Gaps are not: they go into an HdrHistogram for each stage,
-//     dialect and upstream at once, unless --save-detailed asks for them.
+//     dialect and upstream at once, unless a file has a line for each request.
 //   - The verdict reads the finished result and little else, so that every finding can be checked
 //     against the file.
 //   - The client is saturated when its processor time and the time in which it waited for a

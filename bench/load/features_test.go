@@ -42,12 +42,12 @@ func TestMix(t *testing.T) {
 func TestTurns(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Record: true})
 	for _, d := range []string{"messages", "responses"} {
-		r, _ := bench(t, Options{BaseURL: e.URL(), Backend: d, NumPrompts: 4, MaxConcurrency: []int{1}, NumTurns: 3, Tools: 2, Images: 1, ImageSize: "16x16", InputLen: "20", OutputLen: "40"})
+		r, _ := bench(t, Options{BaseURL: e.URL(), Backend: d, NumPrompts: 4, MaxConcurrency: []int{1}, NumTurns: 3, Tools: 2, Images: 1, InputLen: "20", OutputLen: "40"})
 		if r.Completed != 12 || len(r.Penstock.Total.StreamFaults) > 0 {
 			t.Errorf("%s: completed %d, errors %v, faults %v", d, r.Completed, r.Penstock.Total.Errors, r.Penstock.Total.StreamFaults)
 		}
 	}
-	_, records := bench(t, Options{BaseURL: e.URL(), NumPrompts: 4, MaxConcurrency: []int{1}, NumTurns: 3, Tools: 2, Images: 1, ImageSize: "16x16", InputLen: "20", OutputLen: "40"})
+	_, records := bench(t, Options{BaseURL: e.URL(), NumPrompts: 4, MaxConcurrency: []int{1}, NumTurns: 3, Tools: 2, Images: 1, InputLen: "20", OutputLen: "40"})
 	if len(records) != 12 {
 		t.Fatalf("%d requests of 4 conversations of 3 turns", len(records))
 	}
@@ -216,7 +216,7 @@ func TestLeave(t *testing.T) {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			e := benchtest.StartEngine(t, sim.Options{TokenRate: 4, Latency: time.Second, Slots: 32})
-			r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{30}, InputLen: "10", OutputLen: "8", LeaveShare: 0.5, LeavePhase: phase})
+			r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{30}, InputLen: "10", OutputLen: "8", LeaveShare: "0.5@" + phase})
 			l := r.Penstock.Leave
 			if l == nil || l.Left < 5 || l.Verified == nil || !*l.Verified || *l.Leaked != 0 || l.Source != "vllm:num_requests_running" {
 				t.Errorf("%s: %+v", phase, l)

@@ -62,7 +62,7 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int,
 	gap time.Duration,
 ) (samples []client.Sample, cpuSeconds float64, err error) {
-	o := Options{BaseURL: server.url(), SaveDetailed: true, RequestTimeout: Span(5 * time.Second), Header: []string{
+	o := Options{BaseURL: server.url(), RequestTimeout: Span(5 * time.Second), Header: []string{
 		fmt.Sprintf("X-Null-Tokens: %d", tokens), "X-Null-Gap: " + gap.String(),
 	}}
 	s, err := o.Validate()
@@ -74,6 +74,7 @@ func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int
 		return nil, 0, err
 	}
 	defer r.send.Targets[0].Close()
+	r.send.Gaps = true
 	d, cpu := r.driver(), cpuSpan{}
 	cpu.begin()
 	var all sync.WaitGroup

@@ -35,10 +35,10 @@ func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge str
 // leaving says whether the server noticed that clients had left. It is called when all requests
 // have ended.
 func leaving(ctx context.Context, set *settings, samples []client.Sample, all []*scraper) *result.Leaving {
-	if set.LeaveShare == 0 {
+	if set.work.LeaveShare == 0 {
 		return nil
 	}
-	out := &result.Leaving{Share: set.LeaveShare, Phase: set.leaveText}
+	out := &result.Leaving{Share: set.work.LeaveShare, Phase: set.leaveText}
 	var left []int64
 	for i := range samples {
 		if samples[i].Left {

@@ -191,9 +191,6 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 			}
 		}
 	}
-	if s.SaveDetailed {
-		out.Detailed = f.detailed()
-	}
 	return out
 }
 
@@ -210,44 +207,13 @@ func (f *findings) audio(out *result.Result) {
 	}
 }
 
-// detailed makes vLLM's arrays.
-func (f *findings) detailed() *result.Detailed {
-	d := &result.Detailed{
-		InputLens: []*int{}, OutputLens: []*int{}, TTFTs: []*float64{}, ITLs: [][]float64{},
-		StartTimes: []float64{}, Latencies: []*float64{}, Errors: []string{},
-	}
-	secs := func(ns int64) *float64 {
-		if ns == client.None {
-			return nil
-		}
-		return new(float64(ns) / 1e9)
-	}
-	for i := range f.samples {
-		x := &f.samples[i]
-		if x.Stage == warm || x.Target != 0 {
-			continue
-		}
-		gaps := make([]float64, len(x.Flow.Gaps))
-		for j, g := range x.Flow.Gaps {
-			gaps[j] = float64(g) / 1e9
-		}
-		d.InputLens, d.OutputLens = append(d.InputLens, client.Some(x.Tokens.In)),
-			append(d.OutputLens, client.Some(x.Tokens.Out))
-		d.TTFTs, d.ITLs = append(d.TTFTs, secs(x.Latency(result.TTFT))), append(d.ITLs, gaps)
-		d.StartTimes, d.Latencies = append(d.StartTimes, float64(x.At.Sent)/1e9),
-			append(d.Latencies, secs(x.Latency(result.E2EL)))
-		d.Errors = append(d.Errors, x.Err)
-	}
-	return d
-}
-
 // commandLine is the command without values of secrets.
 func commandLine(args []string) []string {
 	out := slices.Clone(args)
 	for i, a := range out {
 		name, _, joined := strings.Cut(a, "=")
 		switch name {
-		case "--api-key", "--compare-key", "--admin-token", "--header", "-H":
+		case "--api-key", "--header", "-H":
 		default:
 			continue
 		}

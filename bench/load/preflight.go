@@ -51,7 +51,7 @@ type preflight struct {
 
 func (f *preflight) run(ctx context.Context) error {
 	for i, t := range f.send.Targets {
-		list, err := t.Models(ctx, time.Duration(f.s.ReadyCheck)*time.Second)
+		list, err := t.Models(ctx, f.s.ReadyCheck)
 		if err != nil {
 			return err
 		}

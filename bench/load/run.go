@@ -27,8 +27,8 @@ type run struct {
 func newRun(s *settings) (*run, error) {
 	r := &run{s: s, rec: newRecorder()}
 	r.send = &client.Sender{
-		Clock: &client.Clock{Start: time.Now()}, Timeout: time.Duration(s.RequestTimeout),
-		Detailed: s.SaveDetailed, Watch: r.rec,
+		Clock: &client.Clock{Start: time.Now()}, Timeout: time.Duration(s.RequestTimeout), Watch: r.rec,
+		Gaps: slices.ContainsFunc(s.Output, func(name string) bool { return strings.HasSuffix(name, ".jsonl") }),
 	}
 	var err error
 	if r.work, err = workload.New(&s.work); err != nil {
@@ -117,7 +117,7 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 		return nil, err
 	}
 	every := time.Second
-	if r.s.LeaveShare > 0 {
+	if r.s.work.LeaveShare > 0 {
 		every = leaveEvery
 	}
 	started := time.Now()

@@ -147,6 +147,9 @@ func TestUsageErrors(t *testing.T) {
 		"search":      {Options{BaseURL: e.URL(), Profile: "search"}, "--goodput"},
 		"event":       {Options{BaseURL: e.URL(), At: []string{"5s:dance"}}, "--at"},
 		"expectation": {Options{BaseURL: e.URL(), ExpectErrors: []string{"@event"}}, "--expect-errors"},
+		"share":       {Options{BaseURL: e.URL(), LeaveShare: "1.5"}, "--leave-share"},
+		"no time":     {Options{BaseURL: e.URL(), LeaveShare: "0.1@after=0s"}, "above 0"},
+		"no phase":    {Options{BaseURL: e.URL(), LeaveShare: "0.1@breakfast"}, "--leave-share"},
 		"header":      {Options{BaseURL: e.URL(), Header: []string{"x"}}, "--header"},
 	} {
 		_, _, err := Run(t.Context(), c.o, nil)

@@ -57,7 +57,7 @@ func (o Options) Validate() (*settings, error) {
 	s.work.Dataset, s.work.Path, s.work.TimeScale, s.work.AudioFile = s.DatasetName, s.DatasetPath, s.TimeScale,
 		s.AudioFile
 	s.work.PrefixLen, s.work.NumPrefixes, s.work.NumTurns = s.PrefixLen, s.NumPrefixes, s.NumTurns
-	s.work.Tools, s.work.Images, s.work.Voice, s.work.LeaveShare = s.Tools, s.Images, s.Voice, s.LeaveShare
+	s.work.Tools, s.work.Images = s.Tools, s.Images
 	s.work.OwnOut = s.OutputLen != ""
 	return s, nil
 }
@@ -99,7 +99,6 @@ func (s *settings) bounds() error {
 			s.NumPrompts < 0 || s.Duration < 0 || s.Warmup < 0 || s.Cooldown < 0 || s.Spread < 0 || s.TurnDelay < 0,
 			"numbers and times of the load cannot be below 0", nil,
 		},
-		{s.LeaveShare < 0 || s.LeaveShare > 1, "--leave-share %v: want 0 to 1", s.LeaveShare},
 		{s.Burstiness < 0 || math.IsNaN(s.Burstiness), "--burstiness %v: want a number above 0", s.Burstiness},
 		{s.Profile != "" && s.Profile != "sweep" && s.Profile != "search", "--profile %q: want sweep or search", s.Profile},
 		{
@@ -194,13 +193,6 @@ func (s *settings) workload() (err error) {
 		s.NumPrefixes, s.PrefixLen = cmp.Or(s.NumPrefixes, 10), cmp.Or(s.PrefixLen, 256)
 	}
 	s.NumPrefixes, s.NumTurns, s.TimeScale = cmp.Or(s.NumPrefixes, 1), cmp.Or(s.NumTurns, 1), cmp.Or(s.TimeScale, 1)
-	s.Voice = cmp.Or(s.Voice, "alloy")
-	w, h, ok := strings.Cut(cmp.Or(s.ImageSize, "512x512"), "x")
-	s.work.ImageW, _ = strconv.Atoi(w)
-	s.work.ImageH, _ = strconv.Atoi(h)
-	if !ok || min(s.work.ImageW, s.work.ImageH) < 1 || max(s.work.ImageW, s.work.ImageH) > 8192 {
-		return exit.Usagef("--image-size %q: want WIDTHxHEIGHT, at most 8192x8192", s.ImageSize)
-	}
 	return nil
 }
 
@@ -209,6 +201,7 @@ func (s *settings) body() error {
 	if s.IgnoreEOS {
 		s.work.Extra = append(s.work.Extra, `,"ignore_eos":true`...)
 	}
+	s.work.Voice = "alloy"
 	if s.ExtraBody == "" {
 		return nil
 	}
@@ -223,6 +216,9 @@ func (s *settings) body() error {
 		if members[own] != nil {
 			return exit.Usagef("--extra-body: %s is set by the workload", own)
 		}
+	}
+	if members["voice"] != nil {
+		s.work.Voice = ""
 	}
 	text := strings.TrimSpace(s.ExtraBody)
 	if len(members) > 0 {
@@ -272,23 +268,34 @@ func (s *settings) result() error {
 	return nil
 }
 
-// timeline settles departures and events.
-func (s *settings) timeline() error {
-	s.leaveText = cmp.Or(s.LeavePhase, "tokens=5")
+// departures reads which clients leave, and when.
+func (s *settings) departures() (err error) {
+	share, when, _ := strings.Cut(s.LeaveShare, "@")
+	s.work.LeaveShare, err = strconv.ParseFloat(cmp.Or(share, "0"), 64)
+	if err != nil || !(s.work.LeaveShare >= 0 && s.work.LeaveShare <= 1) {
+		return exit.Usagef("--leave-share %q: want 0 to 1, and perhaps @prefill, @tokens=N or @after=DURATION", s.LeaveShare)
+	}
+	s.leaveText = cmp.Or(when, "tokens=5")
 	kind, arg, _ := strings.Cut(s.leaveText, "=")
-	var err error
-	s.work.Leave = client.Departure{}
+	leave := &s.work.Leave
 	switch kind {
 	case "prefill":
+		return nil
 	case "tokens":
-		s.work.Leave.Tokens, err = strconv.Atoi(arg)
+		leave.Tokens, err = strconv.Atoi(arg)
 	case "after":
-		s.work.Leave.After, err = time.ParseDuration(arg)
-	default:
-		return exit.Usagef("--leave-phase %q: want prefill, tokens=N or after=DURATION", s.LeavePhase)
+		leave.After, err = time.ParseDuration(arg)
 	}
-	if err != nil || kind != "prefill" && s.work.Leave.Tokens <= 0 && s.work.Leave.After <= 0 {
-		return exit.Usagef("--leave-phase %q: want a number or time above 0", s.LeavePhase)
+	if err != nil || leave.Tokens <= 0 && leave.After <= 0 {
+		return exit.Usagef("--leave-share %q: want behind the @ prefill, tokens=N or after=DURATION, above 0", s.LeaveShare)
+	}
+	return nil
+}
+
+// timeline reads departures, events and the failures that belong to the test.
+func (s *settings) timeline() error {
+	if err := s.departures(); err != nil {
+		return err
 	}
 	for _, text := range s.At {
 		e, err := parseEvent(text)

@@ -95,7 +95,7 @@ func (l *lab) run(ctx context.Context, target string, t *measurement) (*trial, e
 		defer proxy.Kill()
 	}
 	o := t.options
-	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = url, l.key, "sim", true, 10, true
+	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = url, l.key, "sim", true, 10*time.Second, true
 	m := &trial{streams: max(1, int(o.NumPrompts))}
 	var watch sync.WaitGroup
 	defer watch.Wait()

@@ -84,7 +84,7 @@ type Record struct {
 	Chunks    int   `json:"chunks"`
 	Coalesced int   `json:"coalesced"`
 	BytesIn   int64 `json:"bytes_in"` // of the answer, head included
-	// GapsNS are the gaps between reads that brought tokens; only with --save-detailed.
+	// GapsNS are the gaps between reads that brought tokens; kept for this file alone.
 	GapsNS []int64 `json:"gaps_ns,omitempty"`
 
 	// Upstream, Attempts and QueueNS are what the edge said of itself (log.debug_headers); empty

@@ -76,23 +76,9 @@ type Result struct {
 	Measures map[string]*float64 `json:"-"`
 	// Metadata are the pairs of --metadata. They stand at the top level of the file.
 	Metadata map[string]string `json:"-"`
-	// Detailed are the arrays of --save-detailed, at the top level of the file; nil without.
-	Detailed *Detailed `json:"-"`
 
 	// Penstock is everything that vLLM's file lacks. It is absent from files of other tools.
 	Penstock *Penstock `json:"penstock"`
-}
-
-// Detailed are vLLM's parallel arrays, one element per measured request in order of schedule, in
-// seconds.
-type Detailed struct {
-	InputLens  []*int      `json:"input_lens"`
-	OutputLens []*int      `json:"output_lens"`
-	TTFTs      []*float64  `json:"ttfts"`
-	ITLs       [][]float64 `json:"itls"`
-	StartTimes []float64   `json:"start_times"` // of sending, since the start of the run
-	Latencies  []*float64  `json:"latencies"`   // end to end
-	Errors     []string    `json:"errors"`      // kind, empty for none
 }
 
 // Penstock is our own part of the result.
@@ -147,7 +133,7 @@ type Penstock struct {
 	Nonce string `json:"nonce"`
 	// Environment is where it ran.
 	Environment Environment `json:"environment"`
-	// Assertions are the checks of --assert and --max-regress, filled by them.
+	// Assertions are the checks of --assert, filled by them.
 	Assertions []Assertion `json:"assertions,omitempty"`
 }
 

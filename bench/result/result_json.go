@@ -41,8 +41,8 @@ type flatResult Result
 // Statistic matches the keys that belong into Result.Measures.
 var Statistic = regexp.MustCompile(`^(mean|median|std|p[0-9]+(\.[0-9]+)?)_.+_ms$`)
 
-// MarshalJSON writes the flat object: fixed members, metadata, statistics in order of name, arrays,
-// then "penstock".
+// MarshalJSON writes the flat object: fixed members, metadata, statistics in order of name, then
+// "penstock".
 func (r *Result) MarshalJSON() ([]byte, error) {
 	fixed, err := json.Marshal((*flatResult)(r))
 	if err != nil {
@@ -65,14 +65,6 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	for _, k := range slices.Sorted(maps.Keys(r.Measures)) {
 		add(k, r.Measures[k])
 	}
-	if r.Detailed != nil {
-		arrays, e := json.Marshal(r.Detailed)
-		if e != nil {
-			return nil, e
-		}
-		b.WriteByte(',')
-		b.Write(arrays[1 : len(arrays)-1])
-	}
 	b.Write(fixed[tail:])
 	return b.Bytes(), err
 }
@@ -87,12 +79,6 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(b, &all); err != nil {
 		return err
-	}
-	if _, ok := all["itls"]; ok {
-		r.Detailed = new(Detailed)
-		if err := json.Unmarshal(b, r.Detailed); err != nil {
-			return err
-		}
 	}
 	for k, raw := range all {
 		if FixedMembers[k] {

@@ -45,7 +45,7 @@ func TestFleet(t *testing.T) {
 	run := func(tokens string, at ...string) *result.Penstock {
 		t.Helper()
 		r, _, err := load.Run(context.Background(), load.Options{
-			BaseURL: f.URL, Admin: f.Admin, RequestRate: []string{"20"}, Duration: load.Span(4 * time.Second), InputLen: "20", OutputLen: tokens, At: at, NoFloor: true, ReadyCheck: 20, Fleet: f,
+			BaseURL: f.URL, Admin: f.Admin, RequestRate: []string{"20"}, Duration: load.Span(4 * time.Second), InputLen: "20", OutputLen: tokens, At: at, NoFloor: true, ReadyCheck: 20 * time.Second, Fleet: f,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestWedge(t *testing.T) {
 	defer f.Close()
 	r, _, err := load.Run(context.Background(), load.Options{
 		BaseURL: f.URL, Admin: f.Admin, Model: "sim", RequestRate: []string{"5"}, Duration: load.Span(45 * time.Second), InputLen: "20", OutputLen: "60",
-		At: []string{"3s:fleet=wedge b", "4s:fleet=busy slow 8s", "40s:fleet=recover b"}, NoFloor: true, ReadyCheck: 20, Fleet: f,
+		At: []string{"3s:fleet=wedge b", "4s:fleet=busy slow 8s", "40s:fleet=recover b"}, NoFloor: true, ReadyCheck: 20 * time.Second, Fleet: f,
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

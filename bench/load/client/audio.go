@@ -66,7 +66,11 @@ func transcriptionWhole(p *Reply, body []byte) bool {
 }
 
 func speechBody(dst []byte, q *Request) []byte {
-	return put(q.appendModel(dst), `,"voice":%s,"input":%s%r}`, []byte(q.Voice), q.Prompt(), q.Extra)
+	dst = q.appendModel(dst)
+	if q.Voice != "" {
+		dst = put(dst, `,"voice":%s`, []byte(q.Voice))
+	}
+	return put(dst, `,"input":%s%r}`, q.Prompt(), q.Extra)
 }
 
 func embeddingsBody(dst []byte, q *Request) []byte {

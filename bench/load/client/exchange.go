@@ -20,11 +20,11 @@ import (
 
 // Sender sends requests and reads their answers. It is safe for concurrent use.
 type Sender struct {
-	Clock    *Clock
-	Targets  []*Target
-	Timeout  time.Duration
-	Detailed bool // keep every gap
-	Watch    observer
+	Clock   *Clock
+	Targets []*Target
+	Timeout time.Duration
+	Gaps    bool // keep every one
+	Watch   observer
 
 	heads sync.Map // headKey to []byte
 	mu    sync.Mutex
@@ -366,7 +366,7 @@ func (x *transfer) token(got pieces) {
 		gap = at - s.At.lastToken
 		s.Flow.gapSum += gap
 		x.cell.record(gap)
-		if x.sender.Detailed {
+		if x.sender.Gaps {
 			s.Flow.Gaps = append(s.Flow.Gaps, gap)
 		}
 	}

@@ -34,7 +34,7 @@ type Request struct {
 	Tools     []byte      // rendered for the dialect
 	Extra     []byte      // further members, each with its comma before it
 	Form      []FormField // further fields of a form
-	Voice     string
+	Voice     string      // empty: in Extra
 	Audio     []byte
 	AudioS    float64
 

@@ -46,7 +46,7 @@ type tokenCounts struct {
 type flow struct {
 	Chunks, Coalesced int // events with tokens; those that came in one read with an earlier one
 	bytes             int64
-	Gaps              []int64 // only with --save-detailed
+	Gaps              []int64 // only where a file has a line for each request
 	gapSum            int64
 }
 

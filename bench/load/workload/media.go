@@ -30,7 +30,7 @@ func newMedia(s *Spec) (*media, error) {
 	m := &media{}
 	if s.Images > 0 {
 		for i := range imageKinds {
-			url, err := dataURL(rand.New(rand.NewPCG(s.Seed, uint64(i))), s.ImageW, s.ImageH)
+			url, err := dataURL(rand.New(rand.NewPCG(s.Seed, uint64(i))))
 			if err != nil {
 				return nil, err
 			}
@@ -68,7 +68,8 @@ func (m *media) pick(rng *rand.Rand, n int) [][]byte {
 
 // dataURL returns a picture of soft colours with some grain, which is about as large as a
 // photograph of that size.
-func dataURL(rng *rand.Rand, w, h int) ([]byte, error) {
+func dataURL(rng *rand.Rand) ([]byte, error) {
+	const w, h = 512, 512
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	a, b := rng.Float64()*6, rng.Float64()*6
 	for y := range h {

@@ -28,8 +28,6 @@ type Spec struct {
 	NumTurns    int
 	Tools       int
 	Images      int
-	ImageW      int
-	ImageH      int
 	AudioFile   string
 	Voice       string
 	Extra       []byte             // members of every body, each with its comma before it
