@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"embed"
-	"fmt"
 	"html/template"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,33 +96,6 @@ var plotGroups = []plotGroup{
 	{"engine", "What engine and edge say", "Their own metrics, sampled during the run."},
 }
 
-// table is rows of text; Words is how many of the first columns are words and not numbers.
-type table struct {
-	Title, Note string
-	Head        []string
-	Words       int
-	Rows        []row
-}
-
-type row struct {
-	Class string // good, bad, none or empty
-	Cells []cell
-}
-
-type cell struct{ Text, Note string }
-
-// Narrow says that the table has too few columns to fill the page.
-func (t *table) Narrow() bool { return len(t.Head) <= 5 }
-
-// add appends a row; behind its first cell are texts alone.
-func (t *table) add(class string, first cell, texts ...string) {
-	all := []cell{first}
-	for _, text := range texts {
-		all = append(all, cell{Text: text})
-	}
-	t.Rows = append(t.Rows, row{class, all})
-}
-
 func newPage(r *result.Result) *page {
 	p := r.Penstock
 	g := &page{
@@ -149,11 +120,10 @@ func newPage(r *result.Result) *page {
 			g.Tables = append(g.Tables, t)
 		}
 	}
-	if len(p.ByDialect) > 1 {
-		g.Parts = append(g.Parts, partTable("By dialect", p.ByDialect))
-	}
-	if len(p.ByUpstream) > 0 {
-		g.Parts = append(g.Parts, partTable("By upstream", p.ByUpstream))
+	for _, t := range []table{partTable("By dialect", p.ByDialect), partTable("By upstream", p.ByUpstream)} {
+		if len(t.Rows) > 0 {
+			g.Parts = append(g.Parts, t)
+		}
 	}
 	for _, s := range plotGroups {
 		if slices.ContainsFunc(g.Plots, func(c plot) bool { return c.Group == s.ID }) {
@@ -168,36 +138,6 @@ func secondsText(s float64) string {
 		return result.NumberText(s) + " s"
 	}
 	return strconv.FormatFloat(s/60, 'f', 1, 64) + " min"
-}
-
-func opt(v *float64) string {
-	if v == nil {
-		return "–"
-	}
-	return result.NumberText(*v)
-}
-
-func shareText(v *float64) string {
-	if v == nil {
-		return "–"
-	}
-	return strconv.FormatFloat(100**v, 'f', 2, 64) + " %"
-}
-
-func whole(v *int64) string {
-	if v == nil {
-		return "–"
-	}
-	return thousands(*v)
-}
-
-// thousands groups digits with thin spaces.
-func thousands[N int | int64](n N) string {
-	s := strconv.FormatInt(int64(n), 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
-	}
-	return s
 }
 
 func p99Text(d *result.Distribution) string {
@@ -267,54 +207,6 @@ func latencyTable(s *result.Summary) table {
 	return t
 }
 
-// summaryTable is one with a line for each of several summaries.
-func summaryTable(title, note, first string) table {
-	return table{Title: title, Note: note, Words: 1, Head: []string{
-		first, "requests", "errors", "req/s", "tok/s",
-		"TTFT p50", "p99", "ITL p50", "p99", "E2E p50", "p99",
-	}}
-}
-
-func (t *table) addSummary(first cell, s *result.Summary) {
-	texts := []string{thousands(s.Requests), shareText(s.ErrorRate), opt(s.RequestThroughput), opt(s.OutputThroughput)}
-	for _, m := range []string{result.TTFT, result.ITL, result.E2EL} {
-		for _, p := range []float64{50, 99} {
-			v := math.NaN()
-			if d := s.Latency[m]; d != nil && d.Count > 0 {
-				v = d.Quantile(p)
-			}
-			texts = append(texts, result.NumberText(v))
-		}
-	}
-	t.add("", first, texts...)
-}
-
-func stageTable(p *result.Penstock) table {
-	t := summaryTable("Stages", "Latencies in milliseconds, from sending.", "stage")
-	if len(p.Stages) < 2 {
-		return t
-	}
-	for i := range p.Stages {
-		s := &p.Stages[i]
-		first := cell{Text: s.Name}
-		if s.Met != nil && !*s.Met {
-			first.Note = "objectives not met: " + strings.Join(s.Broke, ", ")
-		} else if s.Met != nil {
-			first.Note = "objectives met"
-		}
-		t.addSummary(first, &s.Summary)
-	}
-	return t
-}
-
-func partTable(title string, of map[string]*result.Summary) table {
-	t := summaryTable(title, "", "name")
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		t.addSummary(cell{Text: name}, of[name])
-	}
-	return t
-}
-
 func errorTable(s *result.Summary) table {
 	t := table{Title: "Failed requests", Head: []string{"kind", "status", "code", "requests", "share"}, Words: 3}
 	for _, e := range s.Errors {
@@ -375,30 +267,6 @@ func eventTable(events []result.Event) table {
 
 // eventText is what happened, without the word that says to whom.
 func eventText(e *result.Event) string { return strings.TrimPrefix(e.Action, "fleet=") }
-
-// secondTable is the comparison with --compare-url.
-func secondTable(p *result.Penstock) table {
-	c := p.Compare
-	if c == nil {
-		return table{}
-	}
-	t := table{
-		Title: "Beside a second target",
-		Note:  fmt.Sprintf("%s and %s, interleaved: %s pairs of requests. Milliseconds; the difference is what the first adds.", p.Target.BaseURL, c.Target.BaseURL, thousands(c.Pairs)),
-		Head:  []string{"measure", "first", "second", "difference", "interval", "verdict"}, Words: 1,
-	}
-	for _, d := range c.Differences {
-		word := "no difference"
-		if d.Significant {
-			word = "differs"
-		}
-		t.add("", cell{Text: measureWords[d.Measure].label + ", " + d.Statistic}, result.NumberText(d.First),
-			result.NumberText(d.Second), result.NumberText(d.Delta),
-			result.NumberText(d.Low)+" to "+result.NumberText(d.High), word)
-		t.Rows[len(t.Rows)-1].Cells[4].Note = strconv.FormatFloat(100*d.Confidence, 'f', -1, 64) + " %"
-	}
-	return t
-}
 
 // list is a table of names and values; pairs without a value are left out.
 func list(title, note string, pairs ...string) table {

@@ -118,6 +118,15 @@ func TestReportReadsWithoutScript(t *testing.T) {
 	}
 }
 
+// TestReportInTheTerminal holds the words of the report that a run prints.
+func TestReportInTheTerminal(t *testing.T) {
+	var text bytes.Buffer
+	if err := WriteText(&text, benchtest.FullResult(t)); err != nil {
+		t.Fatal(err)
+	}
+	golden.File(t, "testdata/terminal.txt", text.Bytes())
+}
+
 // TestReportInBrowser opens the page and looks at what is drawn.
 func TestReportInBrowser(t *testing.T) {
 	fastset.LeaveOut(t, "the report in a browser")

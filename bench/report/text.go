@@ -3,13 +3,9 @@ package report
 import (
 	"fmt"
 	"io"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
-
-	pretty "github.com/jedib0t/go-pretty/v6/table"
 
 	"penstock/bench/result"
 	"penstock/proxy/plaintext"
@@ -57,11 +53,11 @@ func WriteText(w io.Writer, r *result.Result) error {
 	b.block(r)
 	p := r.Penstock
 	b.schedule(p)
-	b.stages(p)
+	b.table(stageTable(p))
 	b.search(p)
-	b.parts("dialect", p.ByDialect)
-	b.parts("upstream", p.ByUpstream)
-	b.comparison(p.Compare)
+	b.table(partTable("By dialect", p.ByDialect))
+	b.table(partTable("By upstream", p.ByUpstream))
+	b.table(secondTable(p))
 	b.details(p)
 	b.verdict(p)
 	_, err := io.WriteString(w, plaintext.Text(b.String()))
@@ -136,41 +132,6 @@ func (w *writer) schedule(p *result.Penstock) {
 		fixed(b.Percentile(50)), fixed(b.Percentile(99)), fixed(a.Percentile(50)), fixed(a.Percentile(99)))
 }
 
-// stages prints a line for each, when there are several.
-func (w *writer) stages(p *result.Penstock) {
-	if len(p.Stages) < 2 {
-		return
-	}
-	t := plain()
-	t.AppendHeader(slices.Concat(pretty.Row{"stage", "sent/s", "done/s", "tok/s"}, latencyHead,
-		pretty.Row{"errors", "objectives"}))
-	for i := range p.Stages {
-		s := &p.Stages[i]
-		met := ""
-		if s.Met != nil && *s.Met {
-			met = "met"
-		} else if s.Met != nil {
-			met = "not: " + strings.Join(s.Broke, ", ")
-		}
-		t.AppendRow(slices.Concat(pretty.Row{
-			s.Name, maybe(s.AchievedRate), maybe(s.RequestThroughput),
-			maybe(s.OutputThroughput),
-		}, latencyRow(&s.Summary), pretty.Row{s.Failed, met}))
-	}
-	w.line("\n%s", t.Render())
-}
-
-// latencyHead and latencyRow are the columns of latencies in a line about a summary.
-var latencyHead = pretty.Row{"TTFT p50", "p99", "ITL p50", "p99", "E2EL p50", "p99"}
-
-func latencyRow(s *result.Summary) pretty.Row {
-	var out pretty.Row
-	for _, m := range []string{result.TTFT, result.ITL, result.E2EL} {
-		out = append(out, at(s.Latency[m], 50), at(s.Latency[m], 99))
-	}
-	return out
-}
-
 // search prints how a sweep or a search ended.
 func (w *writer) search(p *result.Penstock) {
 	if s := p.Search; s != nil {
@@ -198,38 +159,11 @@ func brokenAlone(p *result.Penstock) string {
 	return ""
 }
 
-// parts prints a line for each dialect or upstream, when there are several.
-func (w *writer) parts(what string, parts map[string]*result.Summary) {
-	if len(parts) < 2 {
-		return
+// table prints a table that has rows.
+func (w *writer) table(t table) {
+	if len(t.Rows) > 0 {
+		w.line("\n%s", strings.TrimRight(t.text(), "\n"))
 	}
-	t := plain()
-	t.AppendHeader(append(pretty.Row{what, "done", "failed", "req/s", "tok/s"}, latencyHead...))
-	for _, n := range slices.Sorted(maps.Keys(parts)) {
-		s := parts[n]
-		t.AppendRow(append(pretty.Row{n, s.Completed, s.Failed, maybe(s.RequestThroughput), maybe(s.OutputThroughput)},
-			latencyRow(s)...))
-	}
-	w.line("\n%s", t.Render())
-}
-
-func (w *writer) comparison(c *result.Comparison) {
-	if c == nil {
-		return
-	}
-	t := plain()
-	t.AppendHeader(pretty.Row{"difference", "first", "second", "first - second", "95 % interval", ""})
-	for _, d := range c.Differences {
-		word := "not distinguishable"
-		if d.Significant {
-			word = "differs"
-		}
-		t.AppendRow(pretty.Row{
-			metricTitles[d.Measure][1] + " " + d.Statistic + " (ms)", fine(d.First), fine(d.Second),
-			fine(d.Delta), fine(d.Low) + " to " + fine(d.High), word,
-		})
-	}
-	w.line("\nSecond target: %s, %d pairs, interleaved\n%s", c.Target.BaseURL, c.Pairs, t.Render())
 }
 
 // details prints what else is worth a line.
@@ -287,15 +221,6 @@ func (w *writer) verdict(p *result.Penstock) {
 		}
 		w.line("  %s: %s.", mark, r.Text)
 	}
-}
-
-// plain is a table without lines but that below the head.
-func plain() pretty.Writer {
-	t := pretty.NewWriter()
-	style := pretty.StyleDefault
-	style.Options = pretty.OptionsNoBordersAndSeparators
-	t.SetStyle(style)
-	return t
 }
 
 func fixed(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }

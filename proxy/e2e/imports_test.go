@@ -85,7 +85,7 @@ var allowed = map[string]struct {
 
 	"bench/exit":          {never: "net os log time"},
 	"bench/result":        {ours: "bench/exit", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net log"},
-	"bench/report":        {ours: "bench/result proxy/plaintext", modules: "github.com/jedib0t/go-pretty/v6/...", never: "net os log"},
+	"bench/report":        {ours: "bench/result proxy/plaintext", never: "net os log"},
 	"bench/compare":       {ours: "bench/exit bench/result proxy/plaintext", never: "net os log"},
 	"bench/process":       {modules: "golang.org/x/sys/...", never: "net log"}, // x/sys: binds processes to processors
 	"bench/load/client":   {ours: "bench/exit bench/result upstreams/http1/chunked translate/jsonx translate/sse", modules: "github.com/valyala/fasthttp", never: "net/http log"},

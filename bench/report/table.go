@@ -1,0 +1,184 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"penstock/bench/result"
+)
+
+// table is rows of text; Words is how many of the first columns are words and not numbers.
+type table struct {
+	Title, Note string
+	Head        []string
+	Words       int
+	Rows        []row
+}
+
+type row struct {
+	Class string // good, bad, none or empty
+	Cells []cell
+}
+
+type cell struct{ Text, Note string }
+
+// Narrow says that the table has too few columns to fill the page.
+func (t *table) Narrow() bool { return len(t.Head) <= 5 }
+
+// add appends a row; behind its first cell are texts alone.
+func (t *table) add(class string, first cell, texts ...string) {
+	all := []cell{first}
+	for _, text := range texts {
+		all = append(all, cell{Text: text})
+	}
+	t.Rows = append(t.Rows, row{class, all})
+}
+
+// text is the table for a terminal: columns of equal width, words at the left, numbers at the
+// right, and behind them the notes of the cells.
+func (t *table) text() string {
+	width := make([]int, len(t.Head))
+	lines := [][]string{t.Head}
+	for _, r := range t.Rows {
+		line, notes := make([]string, len(r.Cells)), []string{}
+		for i, c := range r.Cells {
+			if line[i] = c.Text; c.Note != "" {
+				notes = append(notes, c.Note)
+			}
+		}
+		lines = append(lines, append(line, strings.Join(notes, ", ")))
+	}
+	for _, line := range lines {
+		for i := range width {
+			width[i] = max(width[i], utf8.RuneCountInString(line[i]))
+		}
+	}
+	var b strings.Builder
+	b.WriteString(strings.TrimSuffix(t.Title+": "+t.Note, ": ") + "\n")
+	for _, line := range lines {
+		out := ""
+		for i, cell := range line {
+			switch {
+			case i >= len(width):
+				out += cell
+			case i < t.Words:
+				out += fmt.Sprintf("%-*s  ", width[i], cell)
+			default:
+				out += fmt.Sprintf("%*s  ", width[i], cell)
+			}
+		}
+		b.WriteString(strings.TrimRight(out, " ") + "\n")
+	}
+	return b.String()
+}
+
+// summaryTable is one with a line for each of several summaries.
+func summaryTable(title, note, first string) table {
+	return table{Title: title, Note: note, Words: 1, Head: []string{
+		first, "requests", "errors", "req/s", "tok/s",
+		"TTFT p50", "p99", "ITL p50", "p99", "E2E p50", "p99",
+	}}
+}
+
+func (t *table) addSummary(first cell, s *result.Summary) {
+	texts := []string{thousands(s.Requests), shareText(s.ErrorRate), opt(s.RequestThroughput), opt(s.OutputThroughput)}
+	for _, m := range []string{result.TTFT, result.ITL, result.E2EL} {
+		for _, p := range []float64{50, 99} {
+			v := math.NaN()
+			if d := s.Latency[m]; d != nil && d.Count > 0 {
+				v = d.Quantile(p)
+			}
+			texts = append(texts, result.NumberText(v))
+		}
+	}
+	t.add("", first, texts...)
+}
+
+func stageTable(p *result.Penstock) table {
+	t := summaryTable("Stages", "Latencies in milliseconds, from sending.", "stage")
+	if len(p.Stages) < 2 {
+		return t
+	}
+	for i := range p.Stages {
+		s := &p.Stages[i]
+		first := cell{Text: s.Name}
+		if s.Met != nil && !*s.Met {
+			first.Note = "objectives not met: " + strings.Join(s.Broke, ", ")
+		} else if s.Met != nil {
+			first.Note = "objectives met"
+		}
+		t.addSummary(first, &s.Summary)
+	}
+	return t
+}
+
+// partTable has a line for each dialect or upstream, when there are several.
+func partTable(title string, of map[string]*result.Summary) table {
+	t := summaryTable(title, "", "name")
+	if len(of) < 2 {
+		return t
+	}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		t.addSummary(cell{Text: name}, of[name])
+	}
+	return t
+}
+
+// secondTable is the comparison with --compare-url.
+func secondTable(p *result.Penstock) table {
+	c := p.Compare
+	if c == nil {
+		return table{}
+	}
+	t := table{
+		Title: "Beside a second target",
+		Note:  fmt.Sprintf("%s and %s, interleaved: %s pairs of requests. Milliseconds; the difference is what the first adds.", p.Target.BaseURL, c.Target.BaseURL, thousands(c.Pairs)),
+		Head:  []string{"measure", "first", "second", "difference", "interval", "verdict"}, Words: 1,
+	}
+	for _, d := range c.Differences {
+		word := "no difference"
+		if d.Significant {
+			word = "differs"
+		}
+		t.add("", cell{Text: measureWords[d.Measure].label + ", " + d.Statistic}, result.NumberText(d.First),
+			result.NumberText(d.Second), result.NumberText(d.Delta),
+			result.NumberText(d.Low)+" to "+result.NumberText(d.High), word)
+		t.Rows[len(t.Rows)-1].Cells[4].Note = strconv.FormatFloat(100*d.Confidence, 'f', -1, 64) + " %"
+	}
+	return t
+}
+
+func opt(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return result.NumberText(*v)
+}
+
+func shareText(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return strconv.FormatFloat(100**v, 'f', 2, 64) + " %"
+}
+
+func whole(v *int64) string {
+	if v == nil {
+		return "–"
+	}
+	return thousands(*v)
+}
+
+// thousands groups digits with thin spaces.
+func thousands[N int | int64](n N) string {
+	s := strconv.FormatInt(int64(n), 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return s
+}
