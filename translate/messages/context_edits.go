@@ -36,11 +36,9 @@ var (
 	amountNames = jsonx.NewNames("type", "value")
 )
 
-// contextEdits checks context_management: a client whose edits cannot be read would count on a
+// checkEdits checks context_management: a client whose edits cannot be read would count on a
 // conversation that the model does not see.
-func (r *Request) contextEdits() *fault {
-	v := r.members[memberContextManagement]
-	r.info.cleared.edits = chat.Given(v)
+func checkEdits(v jsonx.Value) *fault {
 	var edits [1]jsonx.Value
 	f := chat.ReadObject("context_management", v, managementNames, edits[:])
 	if f == nil && chat.Given(edits[0]) && !edits[0].IsArray() {
@@ -70,12 +68,19 @@ func checkEdit(v jsonx.Value) *fault {
 	case kind.EqualText(clearThinking):
 		return checkKept(m[editKeep])
 	case kind.EqualText(clearToolUses):
-		return chat.First(amount("keep", m[editKeep], "tool_uses"), amount("trigger", m[editTrigger], "input_tokens", "tool_uses"),
+		return chat.First(
+			amount("keep", m[editKeep], "tool_uses"),
+			amount("trigger", m[editTrigger], "input_tokens", "tool_uses"),
 			amount("clear_at_least", m[editClearAtLeast], "input_tokens"),
-			optionalStrings("exclude_tools", m[editExcludeTools], "an array of strings"), clearedInputs(m[editClearToolInputs]))
+			optionalStrings("exclude_tools", m[editExcludeTools], "an array of strings"),
+			clearedInputs(m[editClearToolInputs]),
+		)
 	case kind.EqualText(compact):
 		_, f = chat.OptionalBool("pause_after_compaction", m[editPause], false)
-		return chat.First(amount("trigger", m[editTrigger], "input_tokens"), chat.OptionalString("instructions", m[editInstructions]), f)
+		return chat.First(
+			amount("trigger", m[editTrigger], "input_tokens"),
+			chat.OptionalString("instructions", m[editInstructions]), f,
+		)
 	}
 	return nil
 }
@@ -197,6 +202,24 @@ func keptTurns(keep jsonx.Value) int64 {
 		}
 	}
 	return -1
+}
+
+// hasResult reports whether the content of a user's message has a result of a tool.
+func hasResult(content jsonx.Value) bool {
+	if content.IsArray() {
+		for it := content.Iter(); it.Next(); {
+			if it.Value().Get("type").EqualText("tool_result") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// cleared is how much of a history's thinking its client has cleared.
+type cleared struct {
+	edits        bool // it has asked for edits, if only for none
+	turns, bytes int
 }
 
 // appendEdits appends the member that says which edits were applied, to a request that has asked

@@ -174,7 +174,7 @@ func (r *Request) parse(body []byte, strict bool) error {
 // translate writes the chat body. Members that have the same name and the same rules in chat are
 // copied unread: chat's own decoding refuses them under that name.
 func (r *Request) translate(o *dialects.Options) *fault {
-	if f := r.contextEdits(); f != nil {
+	if f := checkEdits(r.members[memberContextManagement]); f != nil {
 		return f
 	}
 	r.w.String(`{`)
@@ -187,6 +187,7 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	if !o.Strict {
 		c.dropped = &r.info.dropped
 	}
+	c.past.cleared.edits = chat.Given(r.members[memberContextManagement])
 	c.past.from = keepThinkingFrom(r.members[memberContextManagement], r.members[memberMessages])
 	if model.IsString() {
 		name, plain := model.Text()
@@ -200,7 +201,7 @@ func (r *Request) translate(o *dialects.Options) *fault {
 		return f
 	}
 	r.begun = c.begun
-	r.info.cleared.turns, r.info.cleared.bytes = c.past.cleared.turns, c.past.cleared.bytes
+	r.info.cleared = c.past.cleared
 	if !o.Count {
 		if !chat.Given(r.members[memberMaxTokens]) {
 			return chat.Missing("max_tokens")

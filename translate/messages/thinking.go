@@ -85,12 +85,6 @@ type past struct {
 	inTurn  bool // the turn that is read has had thinking cleared
 }
 
-// cleared is how much of a history's thinking its client has cleared.
-type cleared struct {
-	edits        bool // it has asked for edits, if only for none
-	turns, bytes int
-}
-
 // user notes a message of the user: unless it has results of tools a turn begins.
 func (p *past) user(content jsonx.Value) { p.inTurn = p.inTurn && hasResult(content) }
 
@@ -135,18 +129,6 @@ func (p *past) appendText(dst []byte, b *block) []byte {
 	}
 	dst, _ = p.opener.Open(dst, p.model, text)
 	return dst
-}
-
-// hasResult reports whether the content of a user's message has a result of a tool.
-func hasResult(content jsonx.Value) bool {
-	if content.IsArray() {
-		for it := content.Iter(); it.Next(); {
-			if it.Value().Get("type").EqualText("tool_result") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // editHistory notes the changes by which an engine that speaks the dialect can read the history:
