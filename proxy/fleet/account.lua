@@ -72,7 +72,7 @@ end
 local answer, kept = {birth}, {now + lease, number}
 for cell = 1, cells do
   local at, limit, charged = 3 * cell, arg(cell, 2), arg(cell, 3)
-  local held, last = mine[2 * cell + 1] or 0, mine[2 * cell + 2] or arg(cell, 4)
+  local held, last = mine[2 * cell + 1] or 0, math.max(mine[2 * cell + 2] or 0, arg(cell, 4))
   known[2 * cell - 1], known[2 * cell] = known[2 * cell - 1] or 0, known[2 * cell] or 0
   if arg(cell, 1) == 2 then
     last = mine[2 * cell + 2] or 0

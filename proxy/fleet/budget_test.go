@@ -22,13 +22,11 @@ type budgetEdge struct {
 
 var budgetDay = time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
 
-// start begins the edge's process anew.
-func (w *world) start(name string, e *budgetEdge, i int) {
-	fresh := newWorld(1, config.KeyLimits{}, config.LostClosed)
-	f := fresh.edges[0]
-	f.terms.epoch, f.terms.clock = w.now, func() time.Time { return w.now }
-	f.terms.store = e.line
-	w.edges[i], e.fleet, e.held = f, f, nil
+// startBudget begins the process of an edge with a ledger anew.
+func (w *world) startBudget(name string, e *budgetEdge, i int) {
+	w.start(i)
+	f := w.edges[i]
+	e.fleet, e.held = f, nil
 	e.budget = newKeyBudget(&f.terms, "a", name, func(string, time.Time) [limit.Periods]limit.Cost {
 		return [limit.Periods]limit.Cost{e.used, e.used}
 	})
@@ -76,7 +74,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 				return lost
 			}
 			l.repeat = fault
-			w.start(string(rune('a'+i)), all[i], i)
+			w.startBudget(string(rune('a'+i)), all[i], i)
 		}
 		untold, kills := limit.Cost{}, 0
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
@@ -88,10 +86,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 					w.pass(time.Duration(min(left, 500)) * time.Millisecond)
 				}
 			case 1:
-				for _, late := range w.lines[i].late {
-					late()
-				}
-				w.lines[i].late = nil
+				w.lines[i].hearLate()
 			case 2:
 				kills++
 				for _, p := range e.budget.current {
@@ -100,7 +95,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 						untold = untold.Plus(limit.Cost{Tokens: c[tokens].charged - c[tokens].told, Spend: money.Amount{Micros: c[spent].charged - c[spent].told}})
 					}
 				}
-				w.start(string(rune('a'+i)), e, i)
+				w.startBudget(string(rune('a'+i)), e, i)
 				w.pass(time.Millisecond) // a process takes longer to start than any message that was sent
 			case 3, 4, 5:
 				if len(e.held) > 0 {
@@ -185,7 +180,7 @@ func TestForgottenBudget(t *testing.T) {
 	}
 	for i := range edges {
 		edges[i] = &budgetEdge{line: w.lines[i]}
-		w.start(string(rune('a'+i)), edges[i], i)
+		w.startBudget(string(rune('a'+i)), edges[i], i)
 		edges[i].fleet.SetEdges(len(edges))
 		if !call(i, 1500) {
 			t.Fatal("a budget that is not used up refuses")

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"math"
 	"time"
 
 	"penstock/config"
@@ -41,7 +42,7 @@ type cell struct {
 	aloneAt time.Duration
 	grace   bool
 	owed    float64 // what time pays first: the debt that the store knows of
-	forgone float64 // of charged: less than one, that time has paid and that need not be told
+	forgone float64 // of what is not told: what time has paid, so that the store need not count it
 
 	// After the store has lost its data others may hold what it does not know of: until then this
 	// edge takes no more than its part of the slots, of a budget no more than part, and of a rate
@@ -64,7 +65,7 @@ type part struct {
 	kind    kind
 	limit   int64 // 0: there is none
 	charged int64 // since the edge began
-	base    int64 // of charged: what the store has surely been told
+	base    int64 // of charged: what the store has surely been told, or need not count
 	own     int64 // of the debt: what this edge has charged and time has not paid; of a budget: what all had told
 	least   int64 // what cannot be taken away
 	want    int64
@@ -129,7 +130,7 @@ func (c *cell) settle(held, used int64, lost bool) {
 	c.back(held-used, lost)
 }
 
-// back adds n to what can be used.
+// back adds n to what can be used. While all edges hold more than there is, it is not used again.
 func (c *cell) back(n int64, lost bool) {
 	c.part += float64(n)
 	switch {
@@ -137,9 +138,18 @@ func (c *cell) back(n int64, lost bool) {
 	case lost:
 		c.alone += float64(n)
 	default:
+		if over := min(n, int64(math.Ceil(-c.free))); over > 0 {
+			n, c.free = n-over, c.free+float64(over)
+		}
 		c.spare += n
 	}
 }
+
+// untold is what the store is to count of what was charged.
+func (c *cell) untold() int64 { return c.charged - c.base() }
+
+// base is what the store need not count of what was charged: the first of it.
+func (c *cell) base() int64 { return c.told + int64(c.forgone) }
 
 // report returns what a message says, and gives what is spare beyond target back. From here to the
 // answer only the rest can be used: the message may have been heard although no answer comes.
@@ -150,7 +160,7 @@ func (c *cell) report(target, wanted int64) part {
 		own = c.known()
 	}
 	return part{
-		kind: c.kind, limit: c.limit, charged: c.charged, base: c.told, own: int64(own),
+		kind: c.kind, limit: c.limit, charged: c.charged, base: c.base(), own: int64(own),
 		least: least, want: c.running + max(c.spare+wanted, target, 0),
 	}
 }
@@ -160,6 +170,7 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 	if c.limit == said.limit && c.limit > 0 {
 		c.spare += g.held - said.least
 	}
+	c.forgone = max(0, c.forgone-float64(said.charged-c.told))
 	c.told, c.at, c.seen = said.charged, now, true
 	c.free, c.debt = g.free, g.debt+float64(c.charged-said.charged)
 	c.own = min(c.own, c.debt)
@@ -210,7 +221,7 @@ func (c *cell) leave(now time.Duration, fresh bool, edges int) {
 }
 
 // earn has time pay while the store is lost: each edge its part of the rate, up to its part of the
-// limit. What it has paid is not told to the store any more, or the time without the store would be
+// limit. What it has paid the store need not count any more, or the time without the store would be
 // paid for once more after it.
 func (c *cell) earn(now time.Duration, edges int) {
 	passed := (now - c.aloneAt).Seconds()
@@ -224,8 +235,6 @@ func (c *cell) earn(now time.Duration, edges int) {
 	first := min(c.owed, paid)
 	c.owed -= first
 	c.forgone = min(c.forgone+(paid-first)/float64(edges), float64(c.charged-c.told))
-	whole := int64(c.forgone)
-	c.charged, c.forgone = c.charged-whole, c.forgone-float64(whole)
 }
 
 // has reports whether n can be taken while the store is lost.

@@ -35,7 +35,7 @@
 // once a second. By `fleet.lost` an edge then refuses nothing (open), everything (closed), or goes
 // on with its part (divide): what it holds, its part of what was free by the last answer, and its
 // part of the rate. For a key without a fresh answer that begins at nothing, but for one call. What
-// was used meanwhile is told when the store is back, less what time has paid.
+// was used meanwhile is told when the store is back, with how much of it time has paid.
 //
 // A store that has forgotten everything gives another birth; then each edge tells what it has
 // charged itself and time has not paid. Of a budget it tells what all had told, too, which counts

@@ -104,7 +104,8 @@ var errUnheard = errors.New("the message was not sent")
 func (a *account) message(now time.Duration) message {
 	a.number++
 	m := message{edge: a.edge, number: a.number, born: a.born}
-	a.usage.earn(now, a.terms.edges())
+	a.earn(now)
+	a.usage.fenceAfter(now - a.answered)
 	for i := range a.usage.cells {
 		c, target := &a.usage.cells[i], int64(0)
 		c.catchUp(now)

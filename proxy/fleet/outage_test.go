@@ -123,6 +123,32 @@ func TestReturn(t *testing.T) {
 	}
 }
 
+// What the store has heard without its answer being heard is paid by time there, and not once more
+// by the edge that goes on without it.
+func TestUnheardAnswer(t *testing.T) {
+	limits := config.KeyLimits{TokensPerMinute: 600}
+	w := newWorld(1, limits, config.LostDivide)
+	key, l := w.keys[0], w.lines[0]
+	for range 3 {
+		if _, d := key.Reserve(limits, 100, w.now); !d.OK {
+			t.Fatalf("%+v", d)
+		}
+	}
+	key.Settle(100, 100)
+	l.mute = func() bool { return true }
+	w.pass(time.Second)
+	l.cut, l.mute = true, never
+	key.Settle(100, 0)
+	key.Reserve(limits, 10, w.now) // is decided without the store
+	w.pass(5 * time.Second)
+	key.Settle(100, 100)
+	l.cut = false
+	w.pass(0)
+	if debt := w.twin.accounts["a"].cells[tokens].debt; debt != 150 {
+		t.Errorf("%v tokens are owed; of 200 time has paid 50", debt)
+	}
+}
+
 // An edge that dies leaves no slot behind, and what it held of the rates counts as used.
 func TestDeadEdge(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/zap"
-	"pgregory.net/rapid"
 
 	"penstock/config"
 )
@@ -21,19 +20,26 @@ type world struct {
 	lines  []*line
 	keys   []*account
 	limits config.KeyLimits
+	lost   string
 }
 
 func newWorld(edges int, limits config.KeyLimits, lost string) *world {
 	now := time.Now()
-	w := &world{now: now, began: now, twin: &twin{now: 1e6}, limits: limits}
-	for range edges {
-		l := &line{twin: w.twin, lose: never, mute: never, repeat: never}
-		f := newFleet(&Options{Edges: edges, WhenLost: lost, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}, l)
-		f.terms.epoch, f.terms.clock = w.now, func() time.Time { return w.now }
-		w.edges, w.lines = append(w.edges, f), append(w.lines, l)
-		w.keys = append(w.keys, newAccount(&f.terms, "a"))
+	w := &world{now: now, began: now, twin: &twin{now: 1e6}, limits: limits, lost: lost}
+	w.edges, w.keys = make([]*Fleet, edges), make([]*account, edges)
+	for i := range edges {
+		w.lines = append(w.lines, &line{twin: w.twin, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}})
+		w.start(i)
 	}
 	return w
+}
+
+// start begins an edge's process, which is another one each time.
+func (w *world) start(i int) {
+	o := Options{Edges: len(w.edges), WhenLost: w.lost, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
+	f := newFleet(&o, w.lines[i])
+	f.terms.epoch, f.terms.clock = w.now, func() time.Time { return w.now }
+	w.edges[i], w.keys[i] = f, newAccount(&f.terms, "a")
 }
 
 // pass lets time pass, and the edges report.
@@ -46,89 +52,6 @@ func (w *world) pass(d time.Duration) {
 			f.reportDue(f.terms.now(), &left)
 		}
 	}
-}
-
-// exact is one account of all that the fleet admits: what is owed, what is held and what runs.
-type exact struct {
-	at      time.Time
-	owed    [cells]float64
-	held    int64
-	running int
-	limits  config.KeyLimits
-}
-
-func (e *exact) pay(now time.Time) {
-	passed := now.Sub(e.at).Minutes()
-	e.at = now
-	for i, l := range [...]int{e.limits.RequestsPerMinute, e.limits.TokensPerMinute} {
-		e.owed[i] = max(0, e.owed[i]-passed*float64(l))
-	}
-}
-
-// Whatever is lost, repeated or overtaken, and however calls of several edges interleave: the fleet
-// never admits a request, a token or a call at once more than one edge with the whole limit would.
-func TestNeverMoreThanOneEdge(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		limits := config.KeyLimits{
-			RequestsPerMinute: rapid.SampledFrom([]int{0, 3, 60, 6000}).Draw(t, "requests"),
-			TokensPerMinute:   rapid.SampledFrom([]int{0, 500, 36_000}).Draw(t, "tokens"),
-			Concurrency:       rapid.SampledFrom([]int{0, 1, 4, 200}).Draw(t, "concurrency"),
-		}
-		w := newWorld(rapid.IntRange(1, 5).Draw(t, "edges"), limits, config.LostClosed)
-		chance := rapid.IntRange(0, 30).Draw(t, "faults in a hundred")
-		fault := func() bool { return rapid.IntRange(1, 100).Draw(t, "fault") <= chance }
-		for _, l := range w.lines {
-			l.lose, l.mute, l.repeat = fault, fault, fault
-		}
-		e := exact{at: w.now, limits: limits}
-		type running struct {
-			edge int
-			held int64
-		}
-		var calls []running
-		for range rapid.IntRange(1, 150).Draw(t, "steps") {
-			e.pay(w.now)
-			i := rapid.IntRange(0, len(w.keys)-1).Draw(t, "edge")
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
-			case 0:
-				w.pass(time.Duration(rapid.IntRange(1, 3000).Draw(t, "ms")) * time.Millisecond)
-			case 1:
-				for _, late := range w.lines[i].late {
-					late()
-				}
-				w.lines[i].late = nil
-			case 2, 3:
-				if len(calls) > 0 {
-					n := rapid.IntRange(0, len(calls)-1).Draw(t, "call")
-					c := calls[n]
-					calls = append(calls[:n], calls[n+1:]...)
-					used := rapid.Int64Range(0, c.held).Draw(t, "used")
-					w.keys[c.edge].Settle(c.held, used)
-					e.held, e.running = e.held-c.held, e.running-1
-					e.owed[tokens] += float64(used)
-				}
-			default:
-				if !w.keys[i].Take(limits, w.now).OK {
-					continue
-				}
-				if e.owed[requests]++; limits.RequestsPerMinute > 0 && e.owed[requests] > float64(limits.RequestsPerMinute)+1e-3 {
-					t.Fatalf("%v requests are owed", e.owed[requests])
-				}
-				held, d := w.keys[i].Reserve(limits, rapid.Int64Range(1, 400).Draw(t, "estimate"), w.now)
-				if !d.OK {
-					continue
-				}
-				calls = append(calls, running{i, held})
-				e.held, e.running = e.held+held, e.running+1
-				if sum := e.owed[tokens] + float64(e.held); limits.TokensPerMinute > 0 && sum > float64(limits.TokensPerMinute)+1e-3 {
-					t.Fatalf("%v tokens are owed or held", sum)
-				}
-				if limits.Concurrency > 0 && e.running > limits.Concurrency {
-					t.Fatalf("%d calls at once", e.running)
-				}
-			}
-		}
-	})
 }
 
 // TestUse: what the fleet admits of a load is what one edge would admit, however the load is

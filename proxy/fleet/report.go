@@ -52,7 +52,7 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 		c := &a.usage.cells[i]
 		switch {
 		case c.limit == 0:
-		case c.charged != c.told:
+		case c.untold() != 0:
 			add(a.sent + period)
 		case c.spare > c.target(a.terms.edges()): // others may wait for it
 			add(a.sent)

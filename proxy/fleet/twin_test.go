@@ -12,6 +12,8 @@ type twin struct {
 	now      int64 // ms
 	births   int64
 	accounts map[string]*twinAccount
+
+	lapsed func(id, edge string) // the lease of an edge has run out; may be nil
 }
 
 type twinAccount struct {
@@ -69,6 +71,9 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 			case o.ends >= now:
 				a.ends = min(a.ends, o.ends)
 			default:
+				if t.lapsed != nil {
+					t.lapsed(id, name)
+				}
 				for i := range a.cells {
 					a.cells[i].held -= float64(o.held[i])
 					if m.parts[i].kind == paid {
@@ -93,7 +98,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 		c, p := &a.cells[i], &m.parts[i]
 		last := p.base
 		if known {
-			last = me.charged[i]
+			last = max(last, me.charged[i])
 		}
 		switch {
 		case p.kind == slot:
@@ -141,23 +146,38 @@ type line struct {
 	lose, mute func() bool // the next message is not heard; its answer is not
 	late       []func()    // messages that will be heard again, later
 	repeat     func() bool
+	delay      func() bool // a message that is not heard is heard later
+	meanwhile  func()      // happens while an answer is on its way
 }
 
 func never() bool { return false }
 
 func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error) {
+	again := *m
+	hear := func() { _, _ = l.twin.answer(id, &again) }
 	if l.lose() {
+		if l.delay() { // it is heard for the first time when the edge has long given up on it
+			l.late = append(l.late, hear)
+		}
 		return reply{}, context.DeadlineExceeded
 	}
 	if l.repeat() {
-		again := *m
-		l.late = append(l.late, func() { _, _ = l.twin.answer(id, &again) })
+		l.late = append(l.late, hear)
 	}
 	r, err := l.twin.answer(id, m)
+	l.meanwhile()
 	if l.mute() {
 		return reply{}, context.DeadlineExceeded
 	}
 	return r, err
+}
+
+// hearLate has the store hear what was held back.
+func (l *line) hearLate() {
+	for _, late := range l.late {
+		late()
+	}
+	l.late = nil
 }
 
 func (l *line) Available() bool { return !l.cut }

@@ -1,0 +1,204 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"penstock/config"
+)
+
+// exact is one account of all that the fleet admits: what is owed, what is held and what runs.
+type exact struct {
+	*rapid.T
+	*world
+
+	at     time.Time
+	owed   [cells]float64
+	calls  []runningCall
+	beyond [cells]float64 // what the store had granted when it lost its data
+
+	held, running int64 // by calls whose edge's lease has not run out
+}
+
+type runningCall struct {
+	edge  int
+	held  int64
+	freed bool // its edge's lease ran out: what it held is used, and its slot is free
+}
+
+// pay has time pay.
+func (e *exact) pay() {
+	passed := e.now.Sub(e.at).Minutes()
+	e.at = e.now
+	for i, l := range [...]int{e.limits.RequestsPerMinute, e.limits.TokensPerMinute} {
+		e.owed[i] = max(0, e.owed[i]-passed*float64(l))
+	}
+}
+
+// admit has a call ask at an edge, and fails if one edge would refuse what the fleet admits.
+func (e *exact) admit(i int) {
+	if !e.keys[i].Take(e.limits, e.now).OK {
+		return
+	}
+	e.pay()
+	e.owed[requests]++
+	e.check(requests, e.owed[requests], e.limits.RequestsPerMinute)
+	held, d := e.keys[i].Reserve(e.limits, rapid.Int64Range(1, 400).Draw(e.T, "estimate"), e.now)
+	if !d.OK {
+		return
+	}
+	e.pay()
+	e.calls = append(e.calls, runningCall{edge: i, held: held})
+	e.held, e.running = e.held+held, e.running+1
+	e.check(tokens, e.owed[tokens]+float64(e.held), e.limits.TokensPerMinute)
+	e.check(slots, float64(e.running), e.limits.Concurrency)
+}
+
+func (e *exact) check(cell int, used float64, most int) {
+	if most > 0 && used > float64(most)+e.beyond[cell]+1e-3 {
+		e.Fatalf("%v of %d %s are used or held", used, most, names[cell])
+	}
+}
+
+// end ends a call.
+func (e *exact) end(n int) {
+	c := e.calls[n]
+	e.calls = append(e.calls[:n:n], e.calls[n+1:]...)
+	used := rapid.Int64Range(0, c.held).Draw(e.T, "used")
+	e.keys[c.edge].Settle(c.held, used)
+	if !c.freed {
+		e.done(&c, used)
+	}
+}
+
+// done counts what a call has used, and its end.
+func (e *exact) done(c *runningCall, used int64) {
+	e.pay()
+	e.owed[tokens] += float64(used)
+	e.held, e.running = e.held-c.held, e.running-1
+}
+
+// kill ends an edge's process, with its calls, and begins another one.
+func (e *exact) kill(i int) {
+	for n := len(e.calls) - 1; n >= 0; n-- {
+		if e.calls[n].edge == i {
+			e.end(n)
+		}
+	}
+	e.start(i)
+}
+
+// used is all that is owed or held of each cell, with what edges hold for calls to come.
+func (e *exact) used() [cells]float64 {
+	e.pay()
+	all := [cells]float64{e.owed[requests], e.owed[tokens] + float64(e.held), float64(e.running)}
+	for _, k := range e.keys {
+		if e.now.Sub(k.terms.epoch)-k.answered > lease-fenceBefore {
+			continue
+		}
+		for i := range all {
+			all[i] += float64(max(0, k.usage.cells[i].spare))
+		}
+	}
+	return all
+}
+
+// covered fails if the store does not know of all that is used: it would grant it once more.
+func (e *exact) covered() {
+	a := e.twin.accounts["a"]
+	for i, used := range e.used() {
+		known := e.beyond[i]
+		if a != nil {
+			c := &a.cells[i]
+			known += c.held + max(0, c.debt-float64(e.twin.now-a.at)/60000*c.limit)
+		}
+		if limitsOf(e.limits)[i] > 0 && used > known+1e-3 {
+			e.Fatalf("%v %s are used or held, and the store knows of %v", used, names[i], known)
+		}
+	}
+}
+
+// forget has the store lose its data. What all have used and hold it does not know then.
+func (e *exact) forget() {
+	e.beyond = e.used()
+	for _, c := range e.calls {
+		if c.freed { // its edge has told of it once more since
+			e.beyond[tokens] += float64(c.held)
+			e.beyond[slots]++
+		}
+	}
+	e.twin.forget()
+}
+
+// lapsed has the store give away what an edge's calls hold.
+func (e *exact) lapsed(id string) {
+	for n := range e.calls {
+		if c := &e.calls[n]; e.edges[c.edge].terms.edge == id && !c.freed {
+			c.freed = true
+			e.done(c, c.held)
+		}
+	}
+}
+
+// meanwhile is what happens while an answer is on its way to an edge.
+func (e *exact) meanwhile(i int) {
+	l := e.lines[i]
+	was := l.meanwhile
+	l.meanwhile = func() {}
+	defer func() { l.meanwhile = was }()
+	for range rapid.IntRange(0, 2).Draw(e.T, "meanwhile") {
+		if n := rapid.IntRange(0, len(e.calls)+1).Draw(e.T, "what"); n < len(e.calls) {
+			e.end(n)
+		} else if other := rapid.IntRange(0, len(e.keys)-1).Draw(e.T, "edge"); e.keys[other].flying == nil {
+			e.admit(other)
+		}
+	}
+}
+
+// Whatever is lost, late, repeated or overtaken, however calls of several edges interleave, and
+// whatever edges are killed: the fleet never admits a request, a token or a call at once more than
+// one edge with the whole limit would. Two things add to it: calls that go on although the lease of
+// their edge has run out, and what was granted when the store lost its data.
+func TestNeverMoreThanOneEdge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := config.KeyLimits{
+			RequestsPerMinute: rapid.SampledFrom([]int{0, 3, 60, 6000}).Draw(t, "requests"),
+			TokensPerMinute:   rapid.SampledFrom([]int{0, 500, 36_000}).Draw(t, "tokens"),
+			Concurrency:       rapid.SampledFrom([]int{0, 1, 4, 200}).Draw(t, "concurrency"),
+		}
+		w := newWorld(rapid.IntRange(1, 5).Draw(t, "edges"), limits, config.LostClosed)
+		chance := rapid.IntRange(0, 30).Draw(t, "faults in a hundred")
+		kinds := 9 + rapid.IntRange(0, 2).Draw(t, "kinds of events")
+		fault := func() bool { return rapid.IntRange(1, 100).Draw(t, "fault") <= chance }
+		e := &exact{T: t, world: w, at: w.now}
+		w.twin.lapsed = func(_, edge string) { e.lapsed(edge) }
+		for i, l := range w.lines {
+			l.lose, l.mute, l.repeat, l.delay = fault, fault, fault, fault
+			if kinds > 9 {
+				l.meanwhile = func() { e.meanwhile(i) }
+			}
+		}
+		for range rapid.IntRange(1, 150).Draw(t, "steps") {
+			i := rapid.IntRange(0, len(w.keys)-1).Draw(t, "edge")
+			switch rapid.IntRange(0, kinds).Draw(t, "what") {
+			case 0:
+				w.pass(time.Duration(rapid.IntRange(1, rapid.SampledFrom([]int{10, 300, 3000, 12_000}).Draw(t, "at most")).Draw(t, "ms")) * time.Millisecond)
+			case 1:
+				w.lines[i].hearLate()
+			case 2, 3:
+				if len(e.calls) > 0 {
+					e.end(rapid.IntRange(0, len(e.calls)-1).Draw(t, "call"))
+				}
+			case 10:
+				e.kill(i)
+			case 11:
+				e.forget()
+			default:
+				e.admit(i)
+			}
+			e.covered()
+		}
+	})
+}
