@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,11 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"penstock/bench/compare"
 	"penstock/bench/exit"
+	"penstock/bench/fleet"
 	"penstock/bench/load"
 	"penstock/bench/overhead"
 	"penstock/bench/report"
@@ -36,7 +39,7 @@ func Arguments(args []string) []string {
 	if len(args) == 0 || args[0] != "bench" {
 		return args
 	}
-	if text := refuseOldFlag(args); text != "" {
+	if text := cmp.Or(refuseOldFlag(args), refuseBesideFleet(args)); text != "" {
 		return []string{"bench", "run", "--refused=" + text}
 	}
 	args = withScenario(args)
@@ -66,6 +69,8 @@ type RunCmd struct {
 	compare.Checks
 	// Refused is put here by Arguments.
 	Refused string `hidden:""`
+
+	edges int // of the scenario's fleet, where they share a store
 }
 
 // Run measures, prints and writes the result. The first interrupt ends the run and prints what it
@@ -88,6 +93,9 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			return err
 		}
 		defer end()
+		if c.edges > 0 {
+			return fleet.Run(ctx, time.Duration(c.Duration), out, progress)
+		}
 	}
 	if _, err := c.Validate(); err != nil {
 		return err

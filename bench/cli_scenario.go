@@ -33,25 +33,7 @@ func withScenario(args []string) []string {
 	if !ok {
 		return args
 	}
-	name, given := "", map[string]bool{}
-	for i, a := range args[at:] {
-		if a == "--" {
-			break
-		}
-		long, isLong := strings.CutPrefix(a, "--")
-		switch {
-		case isLong:
-			flag, value, has := strings.Cut(long, "=")
-			given[flag] = true
-			if flag == "scenario" {
-				if name = value; !has && at+i+1 < len(args) {
-					name = args[at+i+1]
-				}
-			}
-		case len(a) > 1 && a[0] == '-':
-			given[shortFlags[a[1]]] = true
-		}
-	}
+	name, given := givenFlags(args[at:])
 	s, err := scenario.Find(name)
 	if err != nil {
 		return args
@@ -62,6 +44,51 @@ func withScenario(args []string) []string {
 		}
 	}
 	return slices.Concat(args[:at], s.Flags(given), args[at:])
+}
+
+// givenFlags returns the scenario that flags name, and which flags are given, by their long names.
+func givenFlags(args []string) (name string, given map[string]bool) {
+	given = map[string]bool{}
+	for i, a := range args {
+		if a == "--" {
+			break
+		}
+		long, isLong := strings.CutPrefix(a, "--")
+		switch {
+		case isLong:
+			flag, value, has := strings.Cut(long, "=")
+			given[flag] = true
+			if flag == "scenario" {
+				if name = value; !has && i+1 < len(args) {
+					name = args[i+1]
+				}
+			}
+		case len(a) > 1 && a[0] == '-':
+			given[shortFlags[a[1]]] = true
+		}
+	}
+	return name, given
+}
+
+// refuseBesideFleet returns what is wrong with a command line that plays a fleet of edges: most
+// flags are those of a load of one target, which it has not. It is empty for other command lines.
+func refuseBesideFleet(args []string) string {
+	at, ok := isRun(args)
+	if !ok {
+		return ""
+	}
+	name, given := givenFlags(args[at:])
+	s, err := scenario.Find(name)
+	if err != nil || s.Fleet.Edges == 0 {
+		return ""
+	}
+	delete(given, "scenario")
+	delete(given, "duration")
+	if len(given) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("scenario %s has clients and a fleet of its own: it takes --duration and no other flag",
+		name)
 }
 
 // play prepares the command for its scenario: it starts the fleet unless a target is given. The
@@ -75,6 +102,9 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 		if s.Fleet.Required {
 			return nil, exit.Usagef("scenario %s plays on a fleet of its own: leave the target out", s.Name)
 		}
+		return func() {}, nil
+	}
+	if c.edges = s.Fleet.Edges; c.edges > 0 {
 		return func() {}, nil
 	}
 	fmt.Fprintf(notes, "Scenario %s: starting %d simulated engines and an edge\n", s.Name, len(s.Fleet.Engines))

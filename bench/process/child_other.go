@@ -3,6 +3,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 )
@@ -12,3 +13,11 @@ func bindChild(*exec.Cmd) {}
 
 // killChild kills the child.
 func killChild(p *os.Process) { _ = p.Kill() }
+
+var errNoStop = errors.New("this system cannot have a process stand still")
+
+// Stop cannot have the process stand still here.
+func (c *Child) Stop() error { return errNoStop }
+
+// Continue has nothing to do.
+func (c *Child) Continue() error { return errNoStop }

@@ -13,3 +13,9 @@ func killChild(p *os.Process) {
 	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
 	_ = p.Kill()
 }
+
+// Stop has the process stand still, as one does that hangs.
+func (c *Child) Stop() error { return c.Cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Continue has a process go on that was stopped.
+func (c *Child) Continue() error { return c.Cmd.Process.Signal(syscall.SIGCONT) }

@@ -33,7 +33,9 @@ type Scenario struct {
 }
 
 // Names is the order in which they are told.
-var Names = []string{"chat", "agent", "rag", "batch", "vision", "audio", "overload", "failover", "wedge", "reload"}
+var Names = []string{
+	"chat", "agent", "rag", "batch", "vision", "audio", "overload", "failover", "wedge", "reload", "fleet",
+}
 
 // Find reads one of the bundled scenarios.
 func Find(name string) (*Scenario, error) {
@@ -107,7 +109,11 @@ func (s *Scenario) Explanation() string {
 	for _, e := range s.Fleet.Engines {
 		fmt.Fprintf(&b, "  %-8s penstock sim %s\n", e.Name, strings.Join(e.Sim, " "))
 	}
-	b.WriteString("  edge     in front of them")
+	if n := s.Fleet.Edges; n > 0 {
+		fmt.Fprintf(&b, "  %d edges  with one store, in front of them", n)
+	} else {
+		b.WriteString("  edge     in front of them")
+	}
 	for _, m := range s.Fleet.Models {
 		fmt.Fprintf(&b, "; model %s", m.ID)
 		if m.Policy != "" {

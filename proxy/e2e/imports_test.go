@@ -65,7 +65,7 @@ var allowed = map[string]struct {
 	"translate/forward":   {ours: "translate translate/chat/answer translate/engineerror translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/audio":     {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
 	"proxy":               {ours: "config routing upstreams upstreams/engine upstreams/http1 upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
-	"bench":               {ours: "bench/compare bench/exit bench/load bench/overhead bench/report bench/result bench/scenario proxy/plaintext", never: "net log"},
+	"bench":               {ours: "bench/compare bench/exit bench/fleet bench/load bench/overhead bench/report bench/result bench/scenario proxy/plaintext", never: "net log"},
 	"bench/sim":           {ours: "bench/sim/...", modules: "github.com/valyala/fastjson", never: "log"},
 	"bench/sim/audio":     {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/dialect":   {ours: "bench/sim/fault bench/sim/profile bench/sim/wire", modules: "github.com/valyala/fastjson", never: "net os log"},
@@ -92,6 +92,7 @@ var allowed = map[string]struct {
 	"bench/load/workload": {ours: "bench/exit bench/load/client", never: "net log"},
 	"bench/load":          {ours: "bench/exit bench/load/client bench/load/workload bench/process bench/result proxy/build", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net/http log"},
 	"bench/scenario":      {ours: "bench/exit bench/load/client bench/process", modules: "github.com/goccy/go-yaml/...", never: "net log"},
+	"bench/fleet":         {ours: "bench/exit bench/load/client bench/process", never: "net/http log"},
 	"bench/overhead":      {ours: "bench/exit bench/load bench/process bench/result", never: "net/http log"},
 	"bench/benchtest":     {ours: "...", modules: "..."}, // what the load tester's tests have in common
 

@@ -17,8 +17,9 @@ import (
 
 // page is the answer to a small request outside the load.
 type page struct {
-	Status int
-	Body   []byte
+	Status   int
+	Body     []byte
+	Upstream string // that has answered, where an edge says so
 }
 
 // Fetch gets or, with a body, posts a page of a target, whatever its path. It is for what happens
@@ -56,7 +57,7 @@ func (t *Target) Ask(ctx context.Context, path string, body []byte, headers []by
 	if err != nil {
 		return nil, err
 	}
-	return &page{c.head.StatusCode(), bytes.Clone(text)}, nil
+	return &page{c.head.StatusCode(), bytes.Clone(text), string(c.head.Peek("X-Penstock-Upstream"))}, nil
 }
 
 // Models lists the models of a target. An error says what to do.

@@ -1,0 +1,368 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"penstock/bench/load/client"
+	"penstock/bench/process"
+)
+
+// outageTime is how long the store hangs, and how long it is dead.
+const outageTime = 5 * time.Second
+
+// outage has the store hang, die and forget, while keys are at their limits.
+func (r *run) outage(ctx context.Context) error {
+	for _, l := range r.loads {
+		r.exhaust(ctx, l)
+	}
+	playing, end := context.WithCancel(ctx)
+	var calls sync.WaitGroup
+	calls.Go(func() { r.atLimit(playing, 1.5, even, time.Hour) })
+	defer calls.Wait()
+	defer end()
+	owedBefore := r.excess(time.Since(r.began))
+	time.Sleep(time.Second)
+	var late float64 // of one edge, in one outage
+	var tooLong float64
+	away := func(what string, begin, finish func() error) error {
+		r.note("the store %s for %s", what, outageTime)
+		before := r.read(ctx)
+		if err := begin(); err != nil {
+			return err
+		}
+		time.Sleep(outageTime)
+		during := r.read(ctx)
+		for i := range edges {
+			late = max(late, during.late[i]-before.late[i])
+		}
+		tooLong += during.waits.since(before.waits).longer(0.025)
+		if err := finish(); err != nil {
+			return err
+		}
+		back := time.Now()
+		if err := until(ctx, 10*time.Second, "every edge has the store again",
+			func() bool { return r.read(ctx).available == edges }); err != nil {
+			return err
+		}
+		again := time.Since(back)
+		r.table.add(5, "store "+what+": shared again after it is back", "<= 1 s", holds(again <= time.Second),
+			"%.2f s", again.Seconds())
+		time.Sleep(2 * time.Second)
+		return nil
+	}
+	s := &r.world.store
+	if err := away("hangs", func() error { return s.process.Stop() },
+		func() error { return s.process.Continue() }); err != nil {
+		return err
+	}
+	kill := func() error { s.process.Kill(); return nil }
+	if err := away("is dead", kill, func() error { return s.start(ctx) }); err != nil {
+		return err
+	}
+	owedAfter := r.excess(time.Since(r.began))
+	for _, command := range []string{"FLUSHALL", "SCRIPT FLUSH"} {
+		r.note("the store forgets: %s", command)
+		if _, err := s.say(command); err != nil {
+			return err
+		}
+		time.Sleep(2 * time.Second)
+	}
+	end()
+	calls.Wait()
+	r.table.add(5, "store hangs, is dead: waits longer than 25 ms", "0", holds(tooLong == 0), "%.0f", tooLong)
+	r.table.add(5, "store hangs, is dead: calls of an edge that wait in vain", "<= 3", holds(late <= 3), "%.0f",
+		late)
+	errs := 0
+	for _, l := range r.loads {
+		errs += failed(l.all())
+	}
+	r.table.add(5, "store hangs, is dead, forgets: errors", "0", holds(errs == 0), "%d", errs)
+	part := owedAfter - owedBefore
+	r.table.add(5, "store hangs, is dead: beyond the limit", "<= 1 %", holds(part <= 0.01),
+		"%.2f %% of a minute's limit", 100*part)
+	part = r.excess(time.Since(r.began)) - owedAfter
+	r.table.add(6, "FLUSHALL, SCRIPT FLUSH: beyond the limit", "<= 1 %", holds(part <= 0.01),
+		"%.2f %% of a minute's limit", 100*part)
+	return nil
+}
+
+// excess returns the most that a key has surely got beyond its limit by then, as a part of a
+// minute's limit.
+func (r *run) excess(by time.Duration) (most float64) {
+	for _, l := range r.loads {
+		most = max(most, over(before(l.all(), by), l.limit)/float64(l.limit))
+	}
+	return most
+}
+
+// revoke has keys made and revoked in the store.
+func (r *run) revoke(ctx context.Context) error {
+	r.note("five keys are made in the store, and revoked")
+	var all []time.Duration
+	for i := range 5 {
+		id := fmt.Sprint("guest", i)
+		key, err := r.world.key(ctx, "new", "--name", id)
+		if err != nil {
+			return err
+		}
+		r.world.keys[id] = key
+		l := &load{key: id, model: "sim", more: instant}
+		each := func(status int) func() bool {
+			return func() bool {
+				for edge := range edges {
+					if r.do(ctx, l, edge).status != status {
+						return false
+					}
+				}
+				return true
+			}
+		}
+		if err := until(ctx, 10*time.Second, "a key of the store is good at every edge", each(200)); err != nil {
+			return err
+		}
+		var took [edges]time.Duration
+		var revoked time.Duration
+		var polls sync.WaitGroup
+		for edge := range edges {
+			polls.Go(func() {
+				_ = until(ctx, 10*time.Second, "the key is refused", func() bool {
+					c := r.do(ctx, l, edge)
+					took[edge] = c.sent
+					return c.status == 401
+				})
+			})
+		}
+		_, err = r.world.key(ctx, "revoke", id)
+		revoked = time.Since(r.began)
+		polls.Wait()
+		if err != nil {
+			return err
+		}
+		for _, t := range took {
+			all = append(all, max(0, t-revoked))
+		}
+	}
+	slices.Sort(all)
+	half, last := all[len(all)/2], all[len(all)-1]
+	r.table.add(8, "a revoked key is refused at every edge", "<= 1 s, p50 <= 50 ms",
+		holds(last <= time.Second && half <= 50*time.Millisecond),
+		"%d ms, p50 %d ms", last.Milliseconds(), half.Milliseconds())
+	return nil
+}
+
+// key runs `penstock key` on the store and returns the first line of what it prints.
+func (w *world) key(ctx context.Context, args ...string) (string, error) {
+	program, err := process.Executable()
+	if err != nil {
+		return "", err
+	}
+	first := ""
+	c, err := process.Start(ctx, "penstock key", slices.Concat([]string{program, "key"}, args,
+		[]string{"--store", "--config", w.config()}), nil,
+		func(line string) bool { first = line; return true })
+	if err != nil {
+		return "", err
+	}
+	<-c.Done
+	return first, nil
+}
+
+// conversation is one whose turns go to any edge.
+type conversation struct {
+	text     string
+	upstream string // that has answered the last turn
+}
+
+// follow has conversations go on at other edges than where they were before.
+func (r *run) follow(ctx context.Context) error {
+	const conversations, turns = 48, 6
+	r.note("%d conversations of %d turns, each turn at any edge", conversations, turns)
+	all := make([]conversation, conversations)
+	l := &load{key: "free", model: "chat"}
+	chance := rand.New(rand.NewPCG(1, 2))
+	system := words(chance, 1000)
+	followed, calls := 0, 0
+	var mu sync.Mutex
+	for turn := range turns {
+		var talking sync.WaitGroup
+		for i := range all {
+			c, edge, said := &all[i], chance.IntN(edges), words(chance, 120)
+			talking.Go(func() {
+				was := c.upstream
+				r.turn(ctx, l, c, edge, system, said)
+				mu.Lock()
+				defer mu.Unlock()
+				if turn > 0 {
+					calls++
+					if was == c.upstream {
+						followed++
+					}
+				}
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		talking.Wait()
+	}
+	r.table.add(11, "follow-ups on the engine of the turn before", ">= 99 %", holds(share(followed, calls) >= 0.99),
+		"%.1f %% of %d, engines not busy", 100*share(followed, calls), calls)
+	return r.warm(ctx, l, all, system, chance)
+}
+
+// warm restarts an edge, which then gets a turn of every conversation.
+func (r *run) warm(ctx context.Context, l *load, all []conversation, system string, chance *rand.Rand) error {
+	last := edges - 1
+	r.world.edges[last].process.Kill()
+	if err := r.world.startEdge(ctx, last); err != nil {
+		return err
+	}
+	time.Sleep(5 * time.Second)
+	followed := 0
+	for i := range all {
+		was := all[i].upstream
+		if r.turn(ctx, l, &all[i], last, system, words(chance, 120)); was == all[i].upstream {
+			followed++
+		}
+	}
+	r.table.add(11, "the same at an edge 5 s after its start", ">= 98 %", holds(share(followed, len(all)) >= 0.98),
+		"%.1f %% of %d", 100*share(followed, len(all)), len(all))
+	return r.world.joined(ctx)
+}
+
+// turn makes the next turn of a conversation.
+func (r *run) turn(ctx context.Context, l *load, c *conversation, edge int, system, said string) {
+	c.text += fmt.Sprintf(`,{"role":"user","content":%q}`, said)
+	c.upstream = r.ask(ctx, l, edge,
+		fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"system","content":%q}%s],%s}`,
+			l.model, system, c.text, instant)).upstream
+	c.text += `,{"role":"assistant","content":"Yes."}`
+}
+
+// words makes up a text.
+func words(chance *rand.Rand, n int) string {
+	var b strings.Builder
+	for range n {
+		fmt.Fprintf(&b, "%x ", chance.IntN(1<<20))
+	}
+	return b.String()
+}
+
+// booked is what was used, as edges or engines have counted it.
+type booked struct{ calls, prompt, completion int64 }
+
+func (b booked) less(other booked) booked {
+	return booked{b.calls - other.calls, b.prompt - other.prompt, b.completion - other.completion}
+}
+
+// engineBooks is what the engines have counted.
+func (w *world) engineBooks(ctx context.Context) (b booked) {
+	for _, e := range w.engines {
+		s := e.stats(ctx)
+		b.calls, b.prompt, b.completion = b.calls+s.Completed-s.Tests, b.prompt+s.Prompted, b.completion+s.Tokens
+	}
+	return b
+}
+
+// fleetBooks is what the fleet tells at an edge.
+func (w *world) fleetBooks(ctx context.Context) (booked, error) {
+	t, err := client.NewTarget(w.edges[0].admin, false, nil)
+	if err != nil {
+		return booked{}, err
+	}
+	p, err := t.Fetch(ctx, t.Path+"/-/usage?fleet=true", nil, nil)
+	var told struct {
+		Total struct {
+			Calls      int64 `json:"calls"`
+			Prompt     int64 `json:"prompt_tokens"`
+			Completion int64 `json:"completion_tokens"`
+		} `json:"total"`
+	}
+	switch {
+	case err != nil:
+		return booked{}, errors.New("the fleet's usage: " + client.Reason(err))
+	case p.Status != 200:
+		return booked{}, fmt.Errorf("the fleet's usage: status %d", p.Status)
+	}
+	err = json.Unmarshal(p.Body, &told)
+	return booked{told.Total.Calls, told.Total.Prompt, told.Total.Completion}, err
+}
+
+// rowsTold is longer than it takes an edge to tell its usage.
+const rowsTold = 2500 * time.Millisecond
+
+// usage compares what the fleet has counted with what the engines have.
+func (r *run) usage(ctx context.Context) error {
+	time.Sleep(rowsTold)
+	fleet, err := r.world.fleetBooks(ctx)
+	if err != nil {
+		return err
+	}
+	d := r.world.engineBooks(ctx).less(fleet)
+	r.table.add(9, "usage of the fleet and of the engines", "the same", holds(d == booked{}),
+		"%d calls, %d prompt and %d completion tokens; the engines %+d, %+d, %+d", fleet.calls, fleet.prompt,
+		fleet.completion, d.calls, d.prompt, d.completion)
+	return nil
+}
+
+// kill kills an edge that has all slots of a key, and makes calls.
+func (r *run) kill(ctx context.Context) error {
+	const victim, rate = edges - 1, 50
+	r.note("an edge is killed with all %d slots of a key", slotCount)
+	fleet, err := r.world.fleetBooks(ctx)
+	if err != nil {
+		return err
+	}
+	before := r.world.engineBooks(ctx).less(fleet)
+	r.play(ctx, &load{key: "free", model: "sim", more: instant, limit: 1}, rate, func(time.Duration,
+		float64,
+	) int {
+		return victim
+	}, 3*time.Second)
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	holding, end := context.WithCancel(ctx)
+	defer end()
+	long := &load{key: "slots", model: "keyed", more: `"sim":{"tokens":1,"ttft_ms":60000}`}
+	hold := func(edge int) {
+		for range slotCount {
+			calls.Go(func() {
+				for holding.Err() == nil && r.do(holding, long, edge).status != 0 {
+					time.Sleep(50 * time.Millisecond)
+				}
+			})
+		}
+	}
+	all := func() bool { return r.world.engines["keyed"].stats(ctx).Running == slotCount }
+	hold(victim)
+	if err := until(ctx, 10*time.Second, "an edge has all slots of a key", all); err != nil {
+		return err
+	}
+	r.world.edges[victim].process.Kill()
+	killed := time.Now()
+	none := func() bool { return r.world.engines["keyed"].stats(ctx).Running == 0 }
+	if err := until(ctx, 10*time.Second, "the calls of the edge that was killed are over", none); err != nil {
+		return err
+	}
+	hold(0)
+	err = until(ctx, 30*time.Second, "the slots are free", all)
+	took := time.Since(killed)
+	r.table.add(7, "an edge is killed: its slots are free", "<= 10 s",
+		holds(err == nil && took <= 10*time.Second), "%.1f s", took.Seconds())
+	end()
+	calls.Wait()
+	time.Sleep(rowsTold)
+	if fleet, err = r.world.fleetBooks(ctx); err != nil {
+		return err
+	}
+	lost := r.world.engineBooks(ctx).less(fleet).less(before).calls
+	r.table.add(9, "an edge is killed: its usage lost", "<= 1 s of calls", holds(lost >= 0 && lost <= rate),
+		"%d calls at %d a second", lost, rate)
+	return nil
+}

@@ -1,0 +1,98 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// call is what a client knows of one call, by the clock of the run.
+type call struct {
+	edge        int
+	sent, ended time.Duration
+	status      int    // 0: there was no answer
+	upstream    string // that has answered
+}
+
+// admitted returns the calls that were.
+func admitted(calls []call) []call {
+	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.status != 200 })
+}
+
+// before returns the calls that had ended by then.
+func before(calls []call, end time.Duration) []call {
+	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.ended > end })
+}
+
+// bySending returns the calls in the order in which they were sent.
+func bySending(calls []call) []call {
+	return slices.SortedFunc(slices.Values(calls), func(a, b call) int { return cmp.Compare(a.sent, b.sent) })
+}
+
+// over returns by how many calls at least more were admitted in some span than a limit a minute
+// allows: a minute's worth at once, and what time refills. It is 0 where none surely was.
+func over(calls []call, limit int) float64 {
+	list := bySending(admitted(calls))
+	ends := slices.Clone(list)
+	slices.SortFunc(ends, func(a, b call) int { return cmp.Compare(a.ended, b.ended) })
+	rate, most := float64(limit)/60, 0.0
+	for i := range list {
+		first, n := list[i].sent, 0
+		for _, c := range ends {
+			if c.sent < first {
+				continue
+			}
+			n++
+			most = max(most, float64(n-limit)-rate*(c.ended-first).Seconds())
+		}
+	}
+	return most
+}
+
+// one returns how many of the calls one edge with a limit a minute admits.
+func one(calls []call, limit int) (n int) {
+	owed, at := 0.0, time.Duration(0)
+	for _, c := range bySending(calls) {
+		owed = max(0, owed-(c.sent-at).Minutes()*float64(limit))
+		if at = c.sent; owed+1 <= float64(limit) {
+			owed++
+			n++
+		}
+	}
+	return n
+}
+
+// divided returns how many of the calls edges admit that have a part of the limit each.
+func divided(calls []call, limit, edges int) (n int) {
+	for edge := range edges {
+		own := slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.edge != edge })
+		n += one(own, limit/edges)
+	}
+	return n
+}
+
+// oneWithSlots returns how many of the calls one edge with a number of slots admits, when each
+// holds one for a time.
+func oneWithSlots(calls []call, slots int, held time.Duration) (n int) {
+	var ends []time.Duration // in order, as each call takes as long
+	for _, c := range bySending(calls) {
+		for len(ends) > 0 && ends[0] <= c.sent {
+			ends = ends[1:]
+		}
+		if len(ends) < slots {
+			ends = append(ends, c.sent+held)
+			n++
+		}
+	}
+	return n
+}
+
+// failed counts the calls that were neither answered nor refused for a limit.
+func failed(calls []call) (n int) {
+	for _, c := range calls {
+		if c.status != 200 && c.status != 429 {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,160 @@
+package fleet
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// at is a call that is sent at a second and answered at once, or later.
+func at(sent, ended float64, status int) call {
+	s := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+	return call{sent: s(sent), ended: s(ended), status: status}
+}
+
+// times is n calls at a second.
+func times(n int, second float64) []call {
+	return slices.Repeat([]call{at(second, second, 200)}, n)
+}
+
+// TestOver: a minute's worth at once and what time refills is within the limit, and each call
+// beyond is counted; one that may have been admitted later is not.
+func TestOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		calls []call
+		want  float64
+	}{
+		"none":                           {nil, 0},
+		"the limit":                      {times(60, 5), 0},
+		"one more":                       {times(61, 5), 1},
+		"refilled":                       {slices.Concat(times(60, 5), times(10, 15)), 0},
+		"two more than refilled":         {slices.Concat(times(60, 5), times(12, 15)), 2},
+		"the worst span counts":          {slices.Concat(times(63, 5), times(1, 60)), 3},
+		"after a pause it begins anew":   {slices.Concat(times(60, 0), times(61, 600)), 1},
+		"refused":                        {slices.Concat(times(60, 5), []call{at(5, 5, 429), at(5, 5, 0)}), 0},
+		"one that may have come later":   {slices.Concat(times(60, 5), []call{at(5, 6, 200)}), 0},
+		"half of it surely came earlier": {slices.Concat(times(60, 5), []call{at(5, 5.5, 200)}), 0.5},
+	} {
+		if got := over(c.calls, 60); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestOneEdge(t *testing.T) {
+	calls := slices.Concat(times(80, 5), times(10, 15))
+	for i := range calls {
+		calls[i].edge = i % 2
+	}
+	if n := one(calls, 60); n != 70 {
+		t.Errorf("one edge admits %d, want 70", n)
+	}
+	if n := divided(calls, 60, 2); n != 70 {
+		t.Errorf("two edges with half of it each admit %d, want 70", n)
+	}
+	for i := range calls {
+		calls[i].edge = 0
+	}
+	if n := divided(calls, 60, 2); n != 35 {
+		t.Errorf("two edges of which one gets all admit %d, want 35", n)
+	}
+	slots := []call{
+		at(0, 0, 200), at(0.5, 0.5, 200), at(0.9, 0.9, 429), at(1, 1, 200), at(1.4, 1.4, 429),
+		at(1.5, 1.5, 429),
+	}
+	if n := oneWithSlots(slots, 2, time.Second); n != 4 {
+		t.Errorf("two slots take %d, want 4", n)
+	}
+	if n := failed([]call{at(0, 0, 200), at(0, 0, 429), at(0, 0, 503), at(0, 0, 0)}); n != 2 {
+		t.Errorf("%d have failed, want 2", n)
+	}
+	if n := len(before(slots, time.Second)); n != 4 {
+		t.Errorf("%d had ended, want 4", n)
+	}
+}
+
+// What one edge admits of any calls is never judged to be too much, and one call more at its full
+// moment is.
+func TestOneEdgeIsNeverOver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 40).Draw(t, "limit")
+		var calls []call
+		now, owed := 0.0, 0.0
+		for range rapid.IntRange(1, 120).Draw(t, "calls") {
+			gap := rapid.Float64Range(0, 3).Draw(t, "gap")
+			now += gap
+			if owed = max(0, owed-gap/60*float64(limit)); owed+1 > float64(limit) {
+				calls = append(calls, at(now, now, 429))
+				continue
+			}
+			owed++
+			calls = append(calls, at(now, now, 200))
+		}
+		if most := over(calls, limit); most > 1e-6 {
+			t.Fatalf("%v too many", most)
+		}
+		if n, want := one(calls, limit), len(admitted(calls)); n != want {
+			t.Fatalf("one edge admits %d, not %d", n, want)
+		}
+		if more := over(append(calls, times(limit+1, now)...), limit); more < 1-1e-6 {
+			t.Fatalf("%v too many, not 1", more)
+		}
+	})
+}
+
+const waitsPage = `penstock_fleet_wait_seconds_bucket{le="0.001"} 10
+penstock_fleet_wait_seconds_bucket{le="0.002"} 30
+penstock_fleet_wait_seconds_bucket{le="0.025"} 39
+penstock_fleet_wait_seconds_bucket{le="+Inf"} 40
+penstock_fleet_wait_seconds_sum 1
+penstock_fleet_messages_total{result="ok"} 7
+penstock_fleet_messages_total{result="error"} 2
+`
+
+func TestWaits(t *testing.T) {
+	w := waits{}
+	w.add([]byte(waitsPage))
+	w.add([]byte(waitsPage)) // of another edge
+	if w.all() != 80 || w.longer(0.025) != 2 || w.longer(0.002) != 20 {
+		t.Errorf("%v", w)
+	}
+	for q, want := range map[float64]float64{0.125: 0.0005, 0.5: 0.0015, 0.75: 0.002, 1: 0.025} {
+		if got := w.quantile(q); math.Abs(got-want) > 1e-9 {
+			t.Errorf("the %v quantile is %v, want %v", q, got, want)
+		}
+	}
+	half := waits{}
+	half.add([]byte(waitsPage))
+	if since := w.since(half); since.all() != 40 || since.longer(0.025) != 1 {
+		t.Errorf("since: %v", since)
+	}
+	if q := (waits{}).quantile(0.5); q != 0 {
+		t.Errorf("of none: %v", q)
+	}
+	if n := sum([]byte(waitsPage), `penstock_fleet_messages_total{result="ok"} `); n != 7 {
+		t.Errorf("%v messages", n)
+	}
+}
+
+func TestTable(t *testing.T) {
+	all := table{
+		{5, "errors", "0", "3", holds(false)},
+		{1, "over-admission", "0", "0", holds(true)},
+		{10, "misplaced", "<= 2 %", "go test", elsewhere},
+	}
+	all.sort()
+	const want = `#   goal            bound   measured
+1   over-admission  0       0         held
+5   errors          0       3         MISSED
+10  misplaced       <= 2 %  go test   not measured here
+`
+	if got := all.String(); got != want {
+		t.Errorf("\n%s", got)
+	}
+	if missed := all.missed(); !slices.Equal(missed, []string{"5 (errors)"}) {
+		t.Errorf("%v", missed)
+	}
+}

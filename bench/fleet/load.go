@@ -1,0 +1,104 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"penstock/bench/load/client"
+)
+
+// load is a key's calls over the whole run.
+type load struct {
+	key, model string
+	more       string // members of the request
+	limit      int
+
+	mu    sync.Mutex
+	calls []call
+}
+
+// spread chooses the edge of a call that is due at a time, by a chance of 0 to 1; -1: there is no
+// call.
+type spread func(at time.Duration, chance float64) int
+
+// spreads are how calls reach the edges.
+var spreads = []struct {
+	name string
+	to   spread
+}{
+	{"even", even},
+	{"90/10", func(_ time.Duration, chance float64) int { return max(0, int((chance*10-9)*edges)) }},
+	{"moving", func(at time.Duration, _ float64) int { return int(at/time.Second) % edges }},
+	{"waves", func(at time.Duration, chance float64) int {
+		if at%(2*time.Second) < time.Second {
+			return -1
+		}
+		return even(at, chance)
+	}},
+}
+
+func even(_ time.Duration, chance float64) int { return int(chance * edges) }
+
+// do makes one call and notes it.
+func (r *run) do(ctx context.Context, l *load, edge int) call {
+	c := r.ask(ctx, l, edge,
+		fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"user","content":"Hello"}],%s}`, l.model,
+			l.more))
+	l.mu.Lock()
+	l.calls = append(l.calls, c)
+	l.mu.Unlock()
+	return c
+}
+
+// ask makes one call.
+func (r *run) ask(ctx context.Context, l *load, edge int, body string) call {
+	c := call{edge: edge, sent: time.Since(r.began)}
+	if t, err := client.NewTarget(r.world.edges[edge].url, false, client.Bearer(r.world.keys[l.key])); err == nil {
+		if p, err := t.Ask(ctx, t.Path+"/v1/chat/completions", []byte(body), t.Headers); err == nil {
+			c.status, c.upstream = p.Status, p.Upstream
+		}
+	}
+	c.ended = time.Since(r.began)
+	return c
+}
+
+// play makes calls at a rate a second, at moments of chance, for a time or until ctx ends, and
+// waits for their ends.
+func (r *run) play(ctx context.Context, l *load, rate float64, to spread, d time.Duration) {
+	var calls sync.WaitGroup
+	chance := rand.New(rand.NewPCG(1, uint64(l.limit)))
+	began := time.Now()
+	for at := time.Duration(0); ctx.Err() == nil; {
+		at += time.Duration(chance.ExpFloat64() / rate * float64(time.Second))
+		if at >= d {
+			break
+		}
+		time.Sleep(time.Until(began.Add(at)))
+		if edge := to(at, chance.Float64()); edge >= 0 {
+			calls.Go(func() { r.do(context.WithoutCancel(ctx), l, edge) })
+		}
+	}
+	calls.Wait()
+}
+
+// exhaust makes calls as fast as they are answered, until the key's limit is reached at every edge.
+func (r *run) exhaust(ctx context.Context, l *load) {
+	var callers sync.WaitGroup
+	for i := range 4 * edges {
+		callers.Go(func() {
+			for ctx.Err() == nil && r.do(ctx, l, i%edges).status == 200 {
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// all returns the calls so far.
+func (l *load) all() []call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]call(nil), l.calls...)
+}

@@ -1,0 +1,225 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"penstock/bench/exit"
+)
+
+// run is one run of the scenario.
+type run struct {
+	world world
+	began time.Time
+	load  time.Duration // how long calls come, in all
+	notes io.Writer
+	loads map[string]*load // of keys with a limit of requests
+	table table
+}
+
+// Run plays the scenario: calls come for about the given time, and the events take half a minute
+// more. It prints the table to out, and what it does to notes. A goal that does not hold is an
+// error.
+func Run(ctx context.Context, d time.Duration, out, notes io.Writer) error {
+	r := &run{load: d, notes: notes, loads: map[string]*load{}}
+	defer r.world.close()
+	r.note("starting a store, %d engines and %d edges", len(engineNames), edges)
+	if err := r.world.start(ctx); err != nil {
+		return err
+	}
+	r.began = time.Now()
+	for _, step := range []func(context.Context) error{
+		r.limits, r.calm, r.slots, r.outage, r.usage, r.revoke, r.follow, r.kill,
+	} {
+		if err := step(ctx); err != nil {
+			return exit.With(exit.Failed, err.Error())
+		}
+		if ctx.Err() != nil {
+			return exit.With(exit.Failed, "stopped before all was measured")
+		}
+	}
+	r.table = append(r.table, notHere...)
+	r.table.sort()
+	fmt.Fprint(out, r.table)
+	if missed := r.table.missed(); len(missed) > 0 {
+		return exit.With(exit.Threshold, "goals that do not hold: "+strings.Join(missed, ", "))
+	}
+	return nil
+}
+
+func (r *run) note(format string, v ...any) { fmt.Fprintf(r.notes, "fleet: "+format+"\n", v...) }
+
+// reading is what the edges say of their messages to the store.
+type reading struct {
+	waits     waits
+	late      [edges]float64 // waits of each edge that were longer than an answer of the store takes
+	messages  float64
+	available int // edges that reach the store
+}
+
+// lateWait is a bound of the histogram: what waits longer has waited for nothing.
+const lateWait = 0.01
+
+func (r *run) read(ctx context.Context) reading {
+	out := reading{waits: waits{}}
+	for i, e := range r.world.edges {
+		page := e.metrics(ctx)
+		own := waits{}
+		own.add(page)
+		out.waits.add(page)
+		out.late[i] = own.longer(lateWait)
+		out.messages += sum(page, `penstock_fleet_messages_total{result="ok"} `)
+		out.available += int(sum(page, "penstock_fleet_store_up "))
+	}
+	return out
+}
+
+// limits has keys at their limits, in all spreads.
+func (r *run) limits(ctx context.Context) error {
+	for _, perMinute := range []int{60, 600, 6000} {
+		key := fmt.Sprint("r", perMinute)
+		l := &load{key: key, model: "sim", more: instant, limit: perMinute}
+		r.loads[key] = l
+		r.note("key %s: up to its limit", key)
+		r.exhaust(ctx, l)
+	}
+	before, calls := r.read(ctx), r.count()
+	for _, s := range spreads {
+		r.note("half as much again as three limits allow, spread %s", s.name)
+		rate := 1.5
+		if s.name == "waves" {
+			rate = 3 // in every other second
+		}
+		r.atLimit(ctx, rate, s.to, r.load/8)
+	}
+	after := r.read(ctx)
+	w := after.waits.since(before.waits)
+	for _, key := range []string{"r60", "r600", "r6000"} {
+		l := r.loads[key]
+		list := l.all()
+		most := over(list, l.limit)
+		r.table.add(1, fmt.Sprintf("%d requests a minute: over-admission", l.limit), "0", holds(most == 0),
+			"%.1f in any span of %.0f s, %d admitted", most, time.Since(r.began).Seconds(), len(admitted(list)))
+		alone, least := one(list, l.limit), 0.99
+		if len(list) < 300 {
+			least = 0.98
+		}
+		use := share(len(admitted(list)), alone)
+		r.table.add(2, fmt.Sprintf("%d requests a minute: use", l.limit), fmt.Sprintf(">= %.0f %%", 100*least),
+			holds(use >= least),
+			"%.1f %% of what one edge admits; divided by %d: %.1f %%", 100*use, edges, 100*share(divided(list,
+				l.limit, edges), alone))
+	}
+	p50, p99 := w.quantile(0.5), w.quantile(0.99)
+	r.table.add(3, "wait for the store at the limit", "p50 <= 0.6 ms, p99 <= 2 ms",
+		holds(p50 <= 0.0006 && p99 <= 0.002),
+		"p50 %.2f ms, p99 %.1f ms, of %.0f waits", 1e3*p50, 1e3*p99, w.all())
+	perCall := (after.messages - before.messages) / float64(r.count()-calls)
+	r.table.add(4, "messages a call at the limit", "<= 2.5", holds(perCall <= 2.5), "%.2f", perCall)
+	return nil
+}
+
+// instant has an engine answer at once.
+const instant = `"sim":{"tokens":4}`
+
+// atLimit has every key with a limit get that many times as much for a time.
+func (r *run) atLimit(ctx context.Context, rate float64, to spread, d time.Duration) {
+	var all sync.WaitGroup
+	for _, l := range r.loads {
+		all.Go(func() { r.play(ctx, l, rate*float64(l.limit)/60, to, d) })
+	}
+	all.Wait()
+}
+
+// count returns how many calls there were of keys with a limit.
+func (r *run) count() (n int) {
+	for _, l := range r.loads {
+		n += len(l.all())
+	}
+	return n
+}
+
+// calm has a key at a third of its limit.
+func (r *run) calm(ctx context.Context) error {
+	l := &load{key: "calm", model: "sim", more: instant, limit: 600}
+	r.note("a key at 30 %% of its limit")
+	r.play(ctx, l, 3, even, r.load/24) // the first calls of a key have to ask
+	before, n := r.read(ctx), len(l.all())
+	r.play(ctx, l, 3, even, r.load/4)
+	after := r.read(ctx)
+	calls := float64(max(1, len(l.all())-n))
+	waited := after.waits.since(before.waits).all() / calls
+	r.table.add(3, "calls at 30 % of 600 a minute that wait for the store", "<= 5 %", holds(waited <= 0.05),
+		"%.1f %% of %.0f", 100*waited, calls)
+	perCall := (after.messages - before.messages) / calls
+	r.table.add(4, "messages a call at 30 % of 600 a minute", "<= 1.2", holds(perCall <= 1.2), "%.2f", perCall)
+	each, err := r.world.store.scriptCost()
+	if err != nil {
+		return err
+	}
+	r.table.add(4, "a script at the store, of all that edges run", "<= 45 us", holds(each <= 45), "%.0f us", each)
+	return nil
+}
+
+// slots has a key, and an engine whose slots are held exactly, get more calls than they have slots
+// for.
+func (r *run) slots(ctx context.Context) error {
+	const held = time.Second
+	key := &load{key: "slots", model: "keyed", more: `"sim":{"tokens":1,"ttft_ms":1000}`, limit: slotCount}
+	exact := &load{key: "free", model: "exact", more: key.more, limit: slotCount}
+	r.note("a key and an engine of %d slots with 1.3 times the calls", slotCount)
+	var both sync.WaitGroup
+	for _, l := range []*load{key, exact} {
+		both.Go(func() { r.play(ctx, l, 1.3*slotCount/held.Seconds(), even, r.load/8) })
+	}
+	both.Wait()
+	for _, l := range []*load{key, exact} {
+		what := fmt.Sprintf("%d slots of a key", slotCount)
+		if l == exact {
+			what = fmt.Sprintf("%d slots of an engine, fleet: exact", slotCount)
+		}
+		peak := r.world.engines[l.model].stats(ctx).Peak
+		r.table.add(1, what+": over-admission", "0", holds(peak <= slotCount), "%d, at most %d at once", max(0,
+			peak-slotCount), peak)
+		list := l.all()
+		use := share(len(admitted(list)), oneWithSlots(list, slotCount, held))
+		r.table.add(2, what+": use", ">= 98 %", holds(use >= 0.98), "%.1f %% of what one edge admits, %d calls",
+			100*use, len(list))
+	}
+	return nil
+}
+
+func share(n, of int) float64 { return float64(n) / float64(max(1, of)) }
+
+// notHere are the goals that one short run cannot show.
+var notHere = table{
+	{3, "added at 30 % of a limit", "p50 <= 20 us", "go test -bench 'Take' ./proxy/fleet", elsewhere},
+	{6, "fail-over to a replica", "<= 1 %", "go test -run TestRealStore ./proxy/fleet", elsewhere},
+	{7, "slots leaked after an hour of kills", "0", ".ci/soak fleet 60m", elsewhere},
+	{8, "revoked with pub/sub cut", "<= 1 s", "go test ./proxy/fleet/keystore", elsewhere},
+	{
+		10, "misplaced calls at 90 % busy", "<= 2 %", "go test -v -run TestEdgesShare ./upstreams, in simulated time",
+		elsewhere,
+	},
+	{12, "cost without fleet:", "<= 1 %", "penstock bench overhead", elsewhere},
+	{13, "a pod that is deleted", "<= 200 ms", "go test ./upstreams/kubernetes, .ci/apiserver/run", elsewhere},
+	{14, "16 edges", "twice the numbers", "go test -v -run TestUse ./proxy/fleet, in simulated time", elsewhere},
+}
+
+// sum adds up the series of a metrics page whose text begins so.
+func sum(page []byte, series string) (total float64) {
+	for line := range strings.Lines(string(page)) {
+		if rest, ok := strings.CutPrefix(line, series); ok {
+			var v float64
+			if _, err := fmt.Sscan(rest, &v); err == nil && !math.IsNaN(v) {
+				total += v
+			}
+		}
+	}
+	return total
+}

@@ -1,0 +1,60 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/exit"
+)
+
+func TestMain(m *testing.M) { benchtest.Main(m) }
+
+// TestNoStore: without a store the scenario says what is missing, and starts nothing.
+func TestNoStore(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	err := Run(context.Background(), time.Second, io.Discard, io.Discard)
+	var e *exit.Error
+	if !errors.As(err, &e) || e.Code != exit.Failed || !strings.Contains(e.Text,
+		"valkey-server") || !strings.Contains(e.Text, "redis-server") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRun plays the scenario in short. What depends on how busy the machine is need not hold here.
+func TestRun(t *testing.T) {
+	if os.Getenv("PENSTOCK_FULL") == "" {
+		t.Skip("SKIPPED: a minute of load from eleven processes is for .ci/full")
+	}
+	if _, err := findStore(); err != nil {
+		t.Skip("SKIPPED: ", err)
+	}
+	benchtest.OwnProgram(t)
+	var out, notes bytes.Buffer
+	err := Run(context.Background(), 24*time.Second, &out, &notes)
+	t.Logf("%v\n%s", err, &out)
+	var e *exit.Error
+	if err != nil && (!errors.As(err, &e) || e.Code != exit.Threshold) {
+		t.Fatalf("%v\n%s", err, &notes)
+	}
+	surely := 0
+	for line := range strings.Lines(out.String()) {
+		for _, what := range []string{"over-admission", "errors", "usage of the fleet", "follow-ups"} {
+			if strings.Contains(line, what) {
+				surely++
+				if !strings.HasSuffix(strings.TrimSpace(line), " held") {
+					t.Errorf("%s", line)
+				}
+			}
+		}
+	}
+	if surely != 8 {
+		t.Errorf("%d rows that hold on any machine, want 8", surely)
+	}
+}

@@ -1,0 +1,69 @@
+package fleet
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// waits are the buckets of the edges' histogram of waits for the store: how many were at most so
+// long, in seconds.
+type waits map[float64]float64
+
+const waitSeries = `penstock_fleet_wait_seconds_bucket{le="`
+
+// add adds those of an edge's metrics.
+func (w waits) add(page []byte) {
+	for line := range bytes.Lines(page) {
+		rest, ok := bytes.CutPrefix(line, []byte(waitSeries))
+		if !ok {
+			continue
+		}
+		bound, count, ok := strings.Cut(string(bytes.TrimSpace(rest)), `"} `)
+		if !ok {
+			continue
+		}
+		le, err := strconv.ParseFloat(bound, 64) // +Inf is a number, too
+		n, bad := strconv.ParseFloat(count, 64)
+		if err == nil && bad == nil {
+			w[le] += n
+		}
+	}
+}
+
+// since returns what came after an earlier reading.
+func (w waits) since(earlier waits) waits {
+	out := waits{}
+	for le, n := range w {
+		out[le] = n - earlier[le]
+	}
+	return out
+}
+
+func (w waits) all() float64 { return w[math.Inf(1)] }
+
+// longer returns how many were longer than a bound of the histogram.
+func (w waits) longer(bound float64) float64 { return w.all() - w[bound] }
+
+// quantile returns a quantile in seconds, between the bounds of its bucket by the place in it; of
+// the last bucket, the bound that it begins at.
+func (w waits) quantile(q float64) float64 {
+	rank, low, below := q*w.all(), 0.0, 0.0
+	for {
+		next := math.Inf(1)
+		for le := range w {
+			if le > low {
+				next = min(next, le)
+			}
+		}
+		switch n := w[next]; {
+		case math.IsInf(next, 1):
+			return low
+		case n >= rank && n > below:
+			return low + (next-low)*(rank-below)/(n-below)
+		default:
+			low, below = next, n
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"penstock/bench/exit"
+	"penstock/bench/load/client"
+	"penstock/bench/process"
+)
+
+// edges is how many there are.
+const edges = 4
+
+// The keys of the run: with a limit a minute each, with slots, and without a limit.
+var limits = map[string]string{
+	"r60": "requests_per_minute: 60", "r600": "requests_per_minute: 600", "r6000": "requests_per_minute: 6000",
+	"calm": "requests_per_minute: 600", "slots": "concurrency: 20", "free": "",
+}
+
+// slotCount is that of the key "slots", and of the engine whose slots are held exactly.
+const slotCount = 20
+
+// The engines by what they are for.
+var engineNames = []string{"gpu-a", "gpu-b", "gpu-c", "keyed", "exact"}
+
+// world is the fleet with its store and engines. close ends all of it.
+type world struct {
+	dir     string
+	keys    map[string]string // by id
+	secret  string
+	engines map[string]*engine
+	store   store
+	edges   [edges]*edge
+}
+
+type engine struct {
+	process *process.Child
+	url     string
+}
+
+type edge struct {
+	process    *process.Child
+	url, admin string
+}
+
+// store is a Valkey or Redis with its data in memory only.
+type store struct {
+	program string
+	dir     string
+	port    int
+	process *process.Child
+}
+
+// findStore returns the program that can be one.
+func findStore() (string, error) {
+	for _, name := range []string{"valkey-server", "redis-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", exit.With(exit.Failed,
+		"scenario fleet needs a store: there is neither a valkey-server nor a redis-server in PATH. "+
+			"Install one, such as by apt-get install redis-server")
+}
+
+// start starts store, engines and edges, and waits until all edges know of each other.
+func (w *world) start(ctx context.Context) (err error) {
+	program, err := findStore()
+	if err != nil {
+		return err
+	}
+	if w.dir, err = os.MkdirTemp("", "penstock-fleet-"); err != nil {
+		return err
+	}
+	w.store = store{program: program, dir: w.dir}
+	if w.store.port, err = freePort(); err != nil {
+		return err
+	}
+	if err = w.store.start(ctx); err != nil {
+		return err
+	}
+	w.engines = map[string]*engine{}
+	for i, name := range engineNames {
+		e := &engine{}
+		e.process, e.url, err = process.StartSim(ctx, "engine "+name, nil, "--listen=127.0.0.1:0", "--slots=256",
+			"--seed="+strconv.Itoa(i))
+		if err != nil {
+			return err
+		}
+		e.url = "http://" + e.url
+		w.engines[name] = e
+	}
+	if err = w.writeConfig(); err != nil {
+		return err
+	}
+	for i := range w.edges {
+		if err = w.startEdge(ctx, i); err != nil {
+			return err
+		}
+	}
+	return w.joined(ctx)
+}
+
+func (w *world) startEdge(ctx context.Context, i int) (err error) {
+	e := &edge{}
+	e.process, e.url, e.admin, err = process.StartEdge(ctx, "edge "+strconv.Itoa(i+1), nil, w.config())
+	if err == nil {
+		w.edges[i] = e
+	}
+	return err
+}
+
+// joined waits until every edge knows of all.
+func (w *world) joined(ctx context.Context) error {
+	return until(ctx, process.Patience, "every edge knows of all", func() bool {
+		ok := true
+		for _, e := range w.edges {
+			page := string(e.metrics(ctx))
+			ok = ok && strings.Contains(page, "penstock_fleet_members "+strconv.Itoa(edges)+"\n") &&
+				strings.Contains(page, "penstock_fleet_board_edges "+strconv.Itoa(edges)+"\n")
+		}
+		return ok
+	})
+}
+
+func (w *world) config() string { return filepath.Join(w.dir, "edge.yaml") }
+
+// writeConfig writes the one file of all edges.
+func (w *world) writeConfig() error {
+	var b strings.Builder
+	w.secret, w.keys = random(), map[string]string{}
+	fmt.Fprintf(&b,
+		"listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nlog: { access: false, debug_headers: true }\n"+
+			"fleet: { edges: %d, store: { url: \"redis://127.0.0.1:%d\" }, keys: { secrets: [%s] } }\nkeys:\n",
+		edges, w.store.port, w.secret)
+	for id, limit := range limits {
+		w.keys[id] = random()
+		hash := sha256.Sum256([]byte(w.keys[id]))
+		fmt.Fprintf(&b, "  - { id: %s, hash: \"sha256:%x\", models: [\"*\"], limits: { %s } }\n", id, hash, limit)
+	}
+	b.WriteString("upstreams:\n")
+	for _, name := range engineNames {
+		concurrency := "256"
+		if name == "exact" {
+			concurrency = fmt.Sprintf("{ shared: %d, fleet: exact }", slotCount)
+		}
+		fmt.Fprintf(&b, "  - { name: %s, url: %q, engine: sim, concurrency: %s }\n", name, w.engines[name].url,
+			concurrency)
+	}
+	gpus := " deployments: ["
+	for _, name := range engineNames[:3] {
+		gpus += "{ upstream: " + name + ", served: sim },"
+	}
+	b.WriteString("models:\n  - { id: sim," + gpus + "] }\n  - { id: chat, policy: prefix_affinity," + gpus + "] }\n")
+	for _, name := range engineNames[3:] {
+		fmt.Fprintf(&b, "  - { id: %s, deployments: [{ upstream: %s, served: sim }] }\n", name, name)
+	}
+	return os.WriteFile(w.config(), []byte(b.String()), 0o600)
+}
+
+// random returns a value that nobody can guess.
+func random() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// close ends all processes.
+func (w *world) close() {
+	for _, e := range w.edges {
+		if e != nil {
+			e.process.Kill()
+		}
+	}
+	for _, e := range w.engines {
+		if e.process != nil {
+			e.process.Kill()
+		}
+	}
+	if w.store.process != nil {
+		w.store.process.Kill()
+	}
+	if w.dir != "" {
+		_ = os.RemoveAll(w.dir)
+	}
+}
+
+func (s *store) start(ctx context.Context) (err error) {
+	s.process, err = process.Start(ctx, "the store", []string{
+		s.program, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--dir", s.dir,
+		"--maxmemory-policy", "noeviction",
+	}, nil, func(line string) bool { return strings.Contains(line, "Ready to accept connections") })
+	return err
+}
+
+// scriptCost returns how many microseconds the store takes for a script.
+func (s *store) scriptCost() (each float64, err error) {
+	text, err := s.say("INFO commandstats")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(text, "cmdstat_evalsha:")
+	_, rest, _ = strings.Cut(rest, "usec_per_call=")
+	rest, _, _ = strings.Cut(rest, ",")
+	_, err = fmt.Sscan(rest, &each)
+	return each, err
+}
+
+// say runs a command at the store and returns its answer: of INFO its text, of others their line.
+func (s *store) say(command string) (string, error) {
+	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(c, "%s\r\n", command)
+	r := bufio.NewReader(c)
+	line, err := r.ReadString('\n')
+	switch {
+	case err != nil:
+		return "", err
+	case strings.HasPrefix(line, "-"):
+		return "", errors.New(strings.TrimSpace(line))
+	case !strings.HasPrefix(line, "$"):
+		return line, nil
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
+	if err != nil {
+		return "", err
+	}
+	text := make([]byte, n)
+	for read := 0; read < n && err == nil; {
+		var more int
+		more, err = r.Read(text[read:])
+		read += more
+	}
+	return string(text), err
+}
+
+// fetch gets a page as text; nothing where it cannot be had.
+func fetch(ctx context.Context, base, path string) []byte {
+	t, err := client.NewTarget(base, false, nil)
+	if err != nil {
+		return nil
+	}
+	p, err := t.Fetch(ctx, t.Path+path, nil, nil)
+	if err != nil || p.Status != 200 {
+		return nil
+	}
+	return p.Body
+}
+
+func (e *edge) metrics(ctx context.Context) []byte { return fetch(ctx, e.admin, "/metrics") }
+
+// engineStats are what an engine says of itself.
+type engineStats struct {
+	Running   int   `json:"running"`
+	Peak      int   `json:"peak"`
+	Completed int64 `json:"completed"`
+	Tests     int64 `json:"tests"`
+	Tokens    int64 `json:"tokens"`
+	Prompted  int64 `json:"prompt_tokens"`
+}
+
+func (e *engine) stats(ctx context.Context) (s engineStats) {
+	_ = json.Unmarshal(fetch(ctx, e.url, "/sim/stats"), &s) // what is not there is nothing
+	return s
+}
+
+// until waits for a condition.
+func until(ctx context.Context, most time.Duration, what string, ok func() bool) error {
+	for end := time.Now().Add(most); ; {
+		switch {
+		case ok():
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case time.Now().After(end):
+			return fmt.Errorf("not within %s: %s", most, what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
