@@ -112,8 +112,12 @@ func (f *File) complete() {
 	for i := range f.Models {
 		m := &f.Models[i]
 		for j := range m.Deployments {
-			if m.Deployments[j].Served == "" {
-				m.Deployments[j].Served = m.ID
+			d := &m.Deployments[j]
+			if d.Served == "" {
+				d.Served = m.ID
+			}
+			if d.Tier > 0 && d.When == "" {
+				d.When = WhenFull
 			}
 		}
 	}

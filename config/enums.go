@@ -30,6 +30,15 @@ const (
 	ReasoningNone = "none"
 )
 
+// Values of Deployment.When.
+const (
+	WhenFull = "full"
+	WhenDown = "down"
+)
+
+// MaxTier is the highest tier that a deployment may have.
+const MaxTier = 7
+
 // PrefillProven is the value of Upstream.Prefill.
 const PrefillProven = "proven"
 
@@ -55,6 +64,8 @@ var words = map[string][]string{
 	"upstreams.concurrency.fleet": {FleetExact},
 
 	"upstreams.wake.method": {"GET", "POST", "PUT"},
+
+	"models.deployments.when": {WhenFull, WhenDown},
 
 	"models.kind": {
 		KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding,

@@ -114,7 +114,7 @@ models:
 	check("one pool", f.Upstreams[0].Concurrency, Concurrency{Shared: 16})
 	check("pools", f.Upstreams[1].Concurrency, Concurrency{Text: 32, Vision: 4})
 	check("weight", f.Upstreams[1].Weight, 0.5)
-	check("served", f.Models[0].Deployments, []Deployment{{"a", "x"}, {"b", "m"}})
+	check("served", f.Models[0].Deployments, []Deployment{{Upstream: "a", Served: "x"}, {Upstream: "b", Served: "m"}})
 	check("efforts", f.Models[0].SupportedReasoningEfforts, []string{})
 	check("vision", f.Models[0].Vision.MaxPixels, 4194304)
 	check("pricing", f.Models[0].Pricing, map[string]any{

@@ -376,6 +376,12 @@ type ModelRetry struct {
 type Deployment struct {
 	Upstream string `yaml:"upstream"`
 	Served   string `yaml:"served"` // default: the model's id
+	// Tier says when it serves: those of tier 0 always, those of a higher one while no target of the
+	// tiers before it takes calls.
+	Tier int `yaml:"tier"`
+	// When says what that means, one for the whole tier: full, they are full (with a queue: for as
+	// long as a call waits there) or out; down, they are out. Default above tier 0: full.
+	When string `yaml:"when"`
 }
 
 // Queue is the short wait for a full pool; zero depth: a full pool answers 429 at once.

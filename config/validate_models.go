@@ -184,6 +184,7 @@ func (c modelChecks) deployments(path string, m *Model) {
 	}
 	unsure := c.places.NamesBroken("upstreams", "name") || c.exists("")
 	seen := make(map[Deployment]int, len(m.Deployments))
+	c.tiers(path, m)
 	for i, d := range m.Deployments {
 		at := element(path, i)
 		switch {
@@ -193,11 +194,46 @@ func (c modelChecks) deployments(path string, m *Model) {
 			c.check.fail(at+".upstream", "there is no upstream %s%s", c.places.Show(at+".upstream", d.Upstream),
 				c.check.didYouMean(d.Upstream, c.upstreamNames))
 		}
+		d.Tier, d.When = 0, ""
 		if first, twice := seen[d]; !twice {
 			seen[d] = i
 		} else if d.Upstream != "" {
 			c.check.fail(at, "the deployment is listed twice: first %s", c.places.Line(element(path, first), at))
 		}
+	}
+}
+
+// tiers checks the tiers of a model's deployments.
+func (c modelChecks) tiers(path string, m *Model) {
+	lowest, first := MaxTier+1, 0
+	of, when := map[string]int{}, map[int]int{} // upstream and tier to the first deployment with it
+	for i, d := range m.Deployments {
+		at := element(path, i)
+		c.check.number(at+".tier", d.Tier, 0, MaxTier)
+		if d.Tier < lowest {
+			lowest, first = d.Tier, i
+		}
+		if d.When != "" {
+			c.check.oneOf(at+".when", "models.deployments.when", "a choice", d.When)
+		}
+		if d.Tier == 0 && d.When != "" {
+			c.check.fail(at+".when", "tier 0 always serves: take when out, or write a tier above 0")
+		}
+		if j, known := of[d.Upstream]; !known {
+			of[d.Upstream] = i
+		} else if m.Deployments[j].Tier != d.Tier {
+			c.check.fail(at+".tier", "the upstream %s is in another tier already: first %s",
+				c.places.Show(at+".upstream", d.Upstream), c.places.Line(element(path, j), at))
+		}
+		if j, known := when[d.Tier]; !known {
+			when[d.Tier] = i
+		} else if m.Deployments[j].When != d.When {
+			c.check.fail(at, "tier %d opens when %s by the deployment %s, and when %s by this one: a tier opens as a whole",
+				d.Tier, m.Deployments[j].When, c.places.Line(element(path, j), at), d.When)
+		}
+	}
+	if len(m.Deployments) > 0 && lowest > 0 && lowest <= MaxTier {
+		c.check.fail(element(path, first)+".tier", "no deployment has tier 0, which comes first: number the tiers from 0")
 	}
 }
 

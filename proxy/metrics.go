@@ -14,6 +14,8 @@ import (
 	"penstock/proxy/guard"
 	"penstock/proxy/observe"
 	"penstock/proxy/process"
+	"penstock/proxy/snapshot"
+	"penstock/routing"
 )
 
 // registerGauges registers the metrics of the edge's own state.
@@ -115,6 +117,7 @@ func (e *Edge) writePassing(w io.Writer) {
 		observe.AppendSample(&b, "penstock_model_idle_seconds", strconv.FormatFloat(idle, 'f', 3, 64), "model", m.Config.ID)
 		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(truth(m.Route.Ready(now)))), "model",
 			m.Config.ID)
+		e.appendTiers(&b, m, now)
 		if m.Queue != nil {
 			observe.AppendSample(&b, "penstock_model_queue_waiting", strconv.Itoa(m.Queue.Waiting()), "model",
 				m.Config.ID)
@@ -123,6 +126,23 @@ func (e *Edge) writePassing(w io.Writer) {
 		}
 	}
 	_, _ = w.Write(b.Bytes())
+}
+
+// appendTiers writes the metrics of a model with tiers.
+func (e *Edge) appendTiers(b *bytes.Buffer, m *snapshot.Model, now time.Time) {
+	tiers, id, serving := m.Route.Tiers, m.Config.ID, -1
+	if tiers == nil {
+		return
+	}
+	if t := routing.Serving(m.Route, now); t != nil {
+		serving = t.Targets()[0].Tier
+	}
+	observe.AppendSample(b, "penstock_model_tier", strconv.Itoa(serving), "model", id)
+	for _, t := range tiers[1:] {
+		tier := t.Targets()[0].Tier
+		observe.AppendSample(b, "penstock_overflow_calls_total", strconv.FormatInt(e.services.Calls.Overflowed(id, tier), 10),
+			"model", id, "tier", strconv.Itoa(tier))
+	}
 }
 
 func truth(b bool) float64 {

@@ -1,14 +1,20 @@
 package routing
 
 import (
+	"cmp"
+	"errors"
 	"time"
 
+	"penstock/config"
 	"penstock/upstreams"
 )
 
 // Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
 // must release it exactly once. The error is ErrNoUpstream, ErrStarting or a *FullError.
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
+	if r.Tiers != nil {
+		return descend(r, q)
+	}
 	return acquire(r, q, (*upstreams.ServedModel).TryLease)
 }
 
@@ -54,7 +60,7 @@ func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	q.at = upstreams.At(q.Now)
 	c := choice{r: r, q: q, start: start}
 	for _, c.state = range states {
-		if best, eligible = r.choose(&c); eligible || q.UpOnly {
+		if best, eligible = r.choose(&c); eligible || q.UpOnly || q.notStalled && c.state == upstreams.StatePending {
 			break
 		}
 	}
@@ -79,4 +85,38 @@ func (r *Route) choose(c *choice) (best *Target, eligible bool) {
 	case policyLeastLoaded:
 	}
 	return c.leastLoaded()
+}
+
+// A tier is a part of a route's targets that takes calls only while no target of the tiers before
+// it does: they are out, or, where the tier is for that, full. That is found out anew for each
+// call, so traffic is back with the first slot that is free there. A target that a call has tried,
+// or that cannot answer it, does not count for that call. Stalled targets are asked when no tier
+// has another one.
+
+// descend is Acquire of a route with tiers. An engine that may be woken is, also if another tier
+// takes the call. The error is that of the first tier which is full.
+func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
+	defer func() { q.notStalled = false }()
+	var full, starting error
+	for _, q.notStalled = range [...]bool{true, false} {
+		for _, tier := range r.Tiers {
+			if full != nil && !(q.Overflow && tier.When == config.WhenFull) {
+				break
+			}
+			lease, target, err := acquire(tier, q, (*upstreams.ServedModel).TryLease)
+			switch {
+			case err == nil:
+				return lease, target, nil
+			case errors.Is(err, ErrStarting):
+				tier.Wake(q)
+				starting = err
+			case !errors.Is(err, ErrNoUpstream):
+				full = cmp.Or(full, err)
+			}
+		}
+		if full != nil || q.UpOnly {
+			break
+		}
+	}
+	return nil, nil, cmp.Or(full, starting, ErrNoUpstream)
 }

@@ -15,8 +15,8 @@ type Capacity struct {
 	Utilization              float64 // percent, 0 to 100
 }
 
-// Capacity sums the pool over the targets that may take calls now. An upstream with two targets of
-// the route counts once.
+// Capacity sums the pool over the targets that may take calls now, of several tiers over those of
+// the first one. An upstream with two targets of the route counts once.
 func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 	return r.Sum([]upstreams.Pool{p}, now)
 }
@@ -27,6 +27,7 @@ func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
 	var l upstreams.Load
+	r = First(r)
 	r.eachEligible(now, func(u *upstreams.Upstream) {
 		own := pools
 		if u.Limits().Shared {
@@ -62,6 +63,20 @@ func (r *Route) Ready(now time.Time) bool {
 	return r.visit(now, upstreams.StateUp, func(*upstreams.Upstream) {})
 }
 
+// Serving is the first tier that has an upstream which takes calls now, full or not, and the route
+// where there are no tiers. It is nil if none has.
+func Serving(r *Route, now time.Time) *Route {
+	if r.Tiers == nil {
+		return r
+	}
+	for _, tier := range r.Tiers {
+		if tier.Ready(now) {
+			return tier
+		}
+	}
+	return nil
+}
+
 // NextChance returns how long it will be, as far as can be foreseen, until one of the targets may
 // take a call: 0 when one may now.
 func (r *Route) NextChance(now time.Time) time.Duration {
@@ -83,14 +98,14 @@ type Room struct {
 // count. A breaker that is half-open has one slot, for a trial.
 func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 	q.at = upstreams.At(q.Now)
-	at := slices.IndexFunc(states[:], func(s upstreams.State) bool { return r.anyAllowed(q, s) })
+	tier, at := opening(r, q)
 	if at < 0 {
 		return Room{None: !starting(r, q)}
 	}
 	state := states[at]
 	room := Room{Shared: u.Limits().Shared}
-	for i := range r.targets {
-		if t := &r.targets[i]; t.Upstream == u && q.allows(t, state) {
+	for i := range tier.targets {
+		if t := &tier.targets[i]; t.Upstream == u && q.allows(t, state) {
 			var l upstreams.Load
 			t.readLoad(&l, q)
 			room.Slots = max(room.Slots, l.Limit-l.Taken) // it may not be the turn of each name
@@ -100,6 +115,31 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 		room.Slots = min(1, room.Slots)
 	}
 	return room
+}
+
+// opening returns the tier that a query may go to, or wait for, and the state of its targets, of
+// which some may be full. at is negative if there is none.
+func opening(r *Route, q *Query) (tier *Route, at int) {
+	allowed := func(t *Route, from, to int) int {
+		for i := from; i < to; i++ {
+			if t.anyAllowed(q, states[i]) {
+				return i
+			}
+		}
+		return -1
+	}
+	if r.Tiers == nil {
+		return r, allowed(r, 0, len(states))
+	}
+	const stalled = len(states) - 1
+	for _, from := range [...]int{0, stalled} {
+		for _, tier = range r.Tiers {
+			if at = allowed(tier, from, max(stalled, from+1)); at >= 0 {
+				return tier, at
+			}
+		}
+	}
+	return First(r), -1
 }
 
 // anyAllowed reports whether a query may go to any target in a state.
@@ -185,9 +225,10 @@ func (r *Route) TextOnly() bool {
 	return some
 }
 
-// SeparatePools reports whether any of the route's upstreams has separate pools for text, vision
-// and audio.
+// SeparatePools reports whether any of the route's upstreams, of several tiers any of the first,
+// has separate pools for text, vision and audio.
 func (r *Route) SeparatePools() bool {
+	r = First(r)
 	for i := range r.targets {
 		if !r.targets[i].Upstream.Limits().Shared {
 			return true
@@ -202,7 +243,8 @@ func (r *Route) Full(q *Query) error {
 	if starting(r, q) {
 		return ErrStarting
 	}
-	return &FullError{Pool: q.Pool, Capacity: r.Capacity(q.Pool, q.Now)}
+	tier, _ := opening(r, q)
+	return &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now)}
 }
 
 // starting reports whether none of the route's engines is there, and one may be woken or is being

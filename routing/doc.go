@@ -45,6 +45,9 @@
 // (upstreams.ServedModel), what limits and reports come to is worked out when they change, loads
 // are read into one variable, and chance is a multiplication. BenchmarkPick measures it.
 //
+// A tier is a route of its own over a part of the targets, asked when those before it have no slot
+// for the call. Nothing is remembered of that, so there is nothing to switch back.
+//
 // A Table is immutable but for what its routes remember, which outlives reloads: the round robin's
 // position and the directory. Live counters belong to the upstreams, and a reload builds a new
 // Table over the same ones.

@@ -12,6 +12,7 @@ import (
 type Target struct {
 	Upstream *upstreams.Upstream
 	Served   string
+	Tier     int                    // of its deployment
 	model    *upstreams.ServedModel // of the served name
 	member   member                 // its place in the route's directory, where there is one
 	rank     uint64                 // hash of the upstream's id, the same at every edge; where there is a directory
@@ -25,11 +26,16 @@ type Query struct {
 	Prefix  []uint64       // HashBlocks of the prompt, for a route that WantsPrefix
 	Exclude []upstreams.ID // upstreams that this call has tried
 	UpOnly  bool           // no upstream that would be asked for want of a better one
-	Now     time.Time
-	Rand    uint64 // source of chance for ties
+	// Overflow says that the call waits for no slot, or no longer: while the targets before a tier
+	// that serves then are full, that one does.
+	Overflow bool
+	Now      time.Time
+	Rand     uint64 // source of chance for ties
 
-	at   upstreams.Moment // Now, once a pick has begun
-	full []upstreams.ID   // upstreams whose slots other edges of the fleet have turned out to hold
+	at         upstreams.Moment // Now, once a pick has begun
+	notStalled bool             // a stalled upstream is not asked yet
+
+	full []upstreams.ID // upstreams whose slots other edges of the fleet have turned out to hold
 }
 
 func (q *Query) excludes(t *Target) bool {
@@ -61,8 +67,13 @@ var states = [...]upstreams.State{upstreams.StateUp, upstreams.StatePending, ups
 
 // Route is one model's way to its engines. It is safe for concurrent use.
 type Route struct {
-	ID      string // the model's canonical id
-	Index   int    // position in Table.Routes
+	ID    string // the model's canonical id
+	Index int    // position in Table.Routes
+	// Tiers are the route's tiers in their order, each a route of its own over a part of the targets;
+	// nil where there are no several. When is a tier's: what has it serve, config.WhenFull or
+	// config.WhenDown, and empty for the first.
+	Tiers   []*Route
+	When    string
 	targets []Target
 	policy  policy
 	rotor   *atomic.Uint32
@@ -71,8 +82,16 @@ type Route struct {
 	directory *directory
 }
 
-// Targets returns the route's targets in the order of the configuration. The slice is the route's
-// own.
+// First is the tier that always serves, and the route where there are no several.
+func First(r *Route) *Route {
+	if r.Tiers != nil {
+		return r.Tiers[0]
+	}
+	return r
+}
+
+// Targets returns the route's targets by their tiers, in the order of the configuration. The slice
+// is the route's own.
 func (r *Route) Targets() []Target { return r.targets }
 
 // Wait counts a call that waits for a slot with the targets that keep few models in memory, so that

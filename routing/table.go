@@ -1,7 +1,9 @@
 package routing
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"sync/atomic"
@@ -36,11 +38,10 @@ func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{exact: make(map[string]*Route, len(f.Models))}
 	for i := range f.Models {
 		m := &f.Models[i]
-		route, err := newRoute(m, r, keep.before(m.ID), f.Fleet.Shared())
+		route, err := newRoute(m, i, r, keep.before(m.ID), f.Fleet.Shared())
 		if err != nil {
 			return nil, err
 		}
-		route.Index = i
 		t.routes = append(t.routes, route)
 		t.exact[m.ID] = route
 		for _, alias := range m.Aliases {
@@ -65,8 +66,9 @@ func (t *Table) before(id string) *Route {
 	return &Route{rotor: new(atomic.Uint32)}
 }
 
-func newRoute(m *config.Model, r Resolver, before *Route, shared bool) (*Route, error) {
-	route := &Route{ID: m.ID, policy: policyOf(m.Policy), rotor: before.rotor}
+func newRoute(m *config.Model, index int, r Resolver, before *Route, shared bool) (*Route, error) {
+	route := &Route{ID: m.ID, Index: index, policy: policyOf(m.Policy), rotor: before.rotor}
+	when := map[int]string{}
 	for _, d := range m.Deployments {
 		ups := r.Upstream(d.Upstream)
 		if len(ups) == 0 {
@@ -77,15 +79,38 @@ func newRoute(m *config.Model, r Resolver, before *Route, shared bool) (*Route, 
 			served = m.ID
 		}
 		for _, u := range ups {
-			route.targets = append(route.targets, Target{Upstream: u, Served: served, model: u.Models.Entry(served)})
+			t := Target{Upstream: u, Served: served, Tier: d.Tier, model: u.Models.Entry(served)}
+			route.targets = append(route.targets, t)
+		}
+		when[d.Tier] = d.When
+	}
+	if route.policy == policyPrefixAffinity {
+		var err error
+		if route.directory, err = newDirectory(route.targets, before.directory, shared); err != nil {
+			return nil, err
 		}
 	}
-	if route.policy != policyPrefixAffinity {
-		return route, nil
+	split(route, when)
+	return route, nil
+}
+
+// split makes a route's tiers, where its targets are of several, and brings these in their order.
+func split(r *Route, when map[int]string) {
+	slices.SortStableFunc(r.targets, func(a, b Target) int { return cmp.Compare(a.Tier, b.Tier) })
+	if r.targets[len(r.targets)-1].Tier == r.targets[0].Tier {
+		return
 	}
-	var err error
-	route.directory, err = newDirectory(route.targets, before.directory, shared)
-	return route, err
+	for rest := r.targets; len(rest) > 0; {
+		tier := rest[0].Tier
+		n := slices.IndexFunc(rest, func(t Target) bool { return t.Tier != tier })
+		if n < 0 {
+			n = len(rest)
+		}
+		own := *r
+		own.targets, own.Tiers, own.When = rest[:n:n], nil, when[tier]
+		r.Tiers = append(r.Tiers, &own)
+		rest = rest[n:]
+	}
 }
 
 // Lookup finds the route of a model's id or alias. An exact name wins over one with a variant in

@@ -50,7 +50,7 @@ func (d dispatcher) ask(now time.Time) (f *failure.Failure, asked bool) {
 	case err != nil:
 		return d.noTarget(err, now), false
 	}
-	d.beginTry(lease, now.Add(d.call.record.Queue-queued))
+	d.beginTry(lease, target, now.Add(d.call.record.Queue-queued))
 	fitter(d).lower(target)
 	return d.open(lease, target, lease.Exchange()), true
 }
@@ -107,10 +107,10 @@ func (d dispatcher) noTarget(err error, now time.Time) *failure.Failure {
 }
 
 // beginTry notes the upstream of the attempt that begins.
-func (d dispatcher) beginTry(lease *upstreams.Lease, now time.Time) {
+func (d dispatcher) beginTry(lease *upstreams.Lease, target *routing.Target, now time.Time) {
 	u := lease.Upstream()
 	d.call.tries.begin(u)
-	d.call.record.Upstream = u.Name()
+	d.call.record.Upstream, d.call.record.Tier = u.Name(), target.Tier
 	d.call.public.target.Store(u)
 	d.call.times.ask(now)
 }

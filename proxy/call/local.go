@@ -44,7 +44,8 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	c := l.call
 	local, m := c.ep.Local, c.config.model
 	q := routing.Query{Pool: c.tries.pool, Key: c.record.Key, Now: time.Now(), Rand: rand.Uint64()}
-	targets := m.Route.Targets()
+	route := routing.First(m.Route) // a count is not worth another tier
+	targets := route.Targets()
 	for i := range targets {
 		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" {
 			q.Exclude = append(q.Exclude, u.ID())
@@ -53,7 +54,7 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	if len(q.Exclude) == len(targets) || m.Crowded() {
 		return 0, false
 	}
-	lease, target, err := m.Route.Acquire(&q)
+	lease, target, err := route.Acquire(&q)
 	if err != nil {
 		return 0, false
 	}

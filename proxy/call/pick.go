@@ -28,7 +28,7 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	}
 	m := p.call.config.model
 	q := p.query(now)
-	if m.Crowded() {
+	if m.Crowded() && !q.Overflow {
 		return p.waitForSlot(&q, m.Route.Full(&q))
 	}
 	lease, target, err := m.Route.Acquire(&q)
@@ -53,6 +53,7 @@ func (p picker) query(now time.Time) routing.Query {
 	return routing.Query{
 		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt, Prefix: p.prefixBlocks(),
 		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
+		Overflow: p.call.tries.overflow || p.call.config.model.Queue == nil,
 	}
 }
 
@@ -103,7 +104,7 @@ var errWaiting = errors.New("the call waits for a slot")
 // would. limit.Queues, to which the upstreams report every change, wakes the call.
 func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c, m := p.call, p.call.config.model
-	if m.Queue == nil {
+	if m.Queue == nil || q.Overflow {
 		return nil, nil, full
 	}
 	left, ok := c.abort.Wait()
@@ -116,7 +117,7 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	}
 	place, err := m.Queue.Join(&need)
 	if err != nil {
-		return nil, nil, full
+		return p.overflow(q, full)
 	}
 	q.Now = time.Now()
 	c.tries.wait = &slotWait{
@@ -157,7 +158,27 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 		return lease, target, err
 	}
 	w.query.Now = time.Now()
-	return nil, nil, c.config.model.Route.Full(&w.query)
+	full := c.config.model.Route.Full(&w.query)
+	if errors.Is(waited, limit.ErrQueueLeft) {
+		return nil, nil, full
+	}
+	return p.overflow(&w.query, full)
+}
+
+// overflow asks the tiers that take what has waited in vain, or found no room in the queue. The
+// call waits no more after that.
+func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
+	c := p.call
+	route := c.config.model.Route
+	if route.Tiers == nil {
+		return nil, nil, full
+	}
+	q.Overflow, c.tries.overflow = true, true
+	lease, target, err := route.Acquire(q)
+	if err == nil {
+		c.setPhase(&phaseWaiting)
+	}
+	return lease, target, err
 }
 
 // patience is until when the client of a call that waits is left without a sign of life.

@@ -25,6 +25,7 @@ type tries struct {
 	lookedAt  time.Time           // when the call last looked for a slot beside a drained engine
 	counts    int                 // requests for a count of the prompt
 	repeated  bool                // the upstream was asked a second time
+	overflow  bool                // the call has waited for a slot in vain
 	wait      *slotWait           // for a slot; nil: the call does not wait
 	failure   *failure.Failure    // of the first attempt that has failed; nil: none has
 }

@@ -83,6 +83,14 @@ func (c *Calls) LastEnd(model string) time.Time {
 	return last
 }
 
+// Overflowed returns how many calls of a model ended at an upstream of a tier above 0.
+func (c *Calls) Overflowed(model string, tier int) int64 {
+	if n, ok := c.series.overflow.get(tierKey{model, tier}); ok {
+		return n.Load()
+	}
+	return 0
+}
+
 // Refused counts a request that was refused before it was a call, by the code of the refusal.
 func (c *Calls) Refused(code string) { c.series.word(familyErrors, dash(code)).Inc() }
 
@@ -113,6 +121,9 @@ func (c *Calls) count(r *Record, now time.Time) {
 	m.used(r)
 	if r.Markup != "" {
 		c.series.markup(r.Model, r.Markup)
+	}
+	if r.Tier > 0 {
+		c.series.overflowed(tierKey{r.Model, r.Tier})
 	}
 	if r.Overhead > 0 {
 		c.series.overhead(r.Dialect).Update(r.Overhead.Seconds())

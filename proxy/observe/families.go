@@ -59,6 +59,8 @@ var families = []Family{
 	{"penstock_ledger_bad_lines_total", Counter, "Lines of the ledger that did not fit their checksum when it was read, and were left out."},
 
 	{"penstock_model_ready", Gauge, "1 when some upstream that is up serves the model."},
+	{"penstock_model_tier", Gauge, "First tier of the model that has an upstream which is up and serves it, full or not; -1 when none has. Of models with tiers."},
+	{"penstock_overflow_calls_total", Counter, "Calls that ended at an upstream of a tier above 0, by model and tier: overflow while the tiers before it were full or out."},
 	{"penstock_model_idle_seconds", Gauge, "How long the model has had no call, since the start where it had none: what a scaler that stops engines goes by. 0 while one runs or waits."},
 	{"penstock_model_queue_waiting", Gauge, "Calls that wait for a slot of the model."},
 	{"penstock_model_queue_limit", Gauge, "Calls that may wait for a slot of the model."},

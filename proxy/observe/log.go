@@ -46,7 +46,7 @@ type leveled struct {
 // there if they have something to tell.
 const (
 	fieldsAlways = 20
-	fieldsOf     = fieldsAlways + 2
+	fieldsOf     = fieldsAlways + 3
 )
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
@@ -107,6 +107,9 @@ func (a accessLog) write(r *Record, now time.Time) {
 	if r.Resumed > 0 {
 		fields = append(fields, zap.Int("resumed", r.Resumed))
 	}
+	if r.Tier > 0 {
+		fields = append(fields, zap.Int("tier", r.Tier))
+	}
 	ce.Write(fields...)
 	*f = [fieldsOf]zap.Field{} // it must not hold on to the record
 	fieldPool.Put(f)
@@ -124,6 +127,9 @@ func appendConsole(dst []byte, r *Record, now time.Time) []byte {
 	}
 	if r.Resumed > 0 {
 		dst = append(dst, " (resumed)"...)
+	}
+	if r.Tier > 0 {
+		dst = append(dst, " (tier "+strconv.Itoa(r.Tier)+")"...)
 	}
 	if r.Outcome != OK {
 		dst = append(dst, "  "+dash(r.Code)...)

@@ -53,6 +53,7 @@ type Record struct {
 	Stream           bool
 	Status, Attempts int
 	Resumed          int    // how often another upstream went on with the stream
+	Tier             int    // of the upstream that was asked last; 0: it has no tiers, or it is the first
 	Code             string // error code of the refusal or failure
 	// Markup is a model's markup that the answer begins with and the engine should have read; from a
 	// closed set.

@@ -47,14 +47,19 @@ type series struct {
 	upstreams table[string, *upstreamSeries]
 	words     table[wordKey, *metrics.Counter]
 	markups   table[markupKey, *metrics.Counter]
+	overflow  table[tierKey, *atomic.Int64]
 	overheads table[string, *metrics.PrometheusHistogram]
 }
 
 type (
 	modelKey  struct{ dialect, model string }
 	markupKey struct{ model, markup string }
-	wordKey   struct{ family, value string }
-	endKey    struct {
+	tierKey   struct {
+		model string
+		tier  int
+	}
+	wordKey struct{ family, value string }
+	endKey  struct {
 		upstream string
 		outcome  Outcome
 	}
@@ -279,6 +284,22 @@ func (s *series) markup(model, markup string) {
 	s.markups.change(func(all map[markupKey]*metrics.Counter) { all[k] = c })
 }
 
+// overflowed counts a call of a higher tier, if its model is configured.
+func (s *series) overflowed(k tierKey) {
+	n, ok := s.overflow.get(k)
+	if !ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if n, ok = s.overflow.get(k); !ok {
+			n = new(atomic.Int64)
+			if s.configured[k.model] {
+				s.overflow.change(func(all map[tierKey]*atomic.Int64) { all[k] = n })
+			}
+		}
+	}
+	n.Add(1)
+}
+
 func (k markupKey) name() string {
 	return "penstock_suspect_markup_total" + labels("model", k.model, "markup", k.markup)
 }
@@ -323,6 +344,9 @@ func (s *series) keep(models, upstreams []string) {
 				s.set.UnregisterMetric(k.name())
 			}
 		}
+	})
+	s.overflow.change(func(all map[tierKey]*atomic.Int64) {
+		maps.DeleteFunc(all, func(k tierKey, _ *atomic.Int64) bool { return !s.configured[k.model] })
 	})
 	s.upstreams.change(func(all map[string]*upstreamSeries) {
 		for name := range all {

@@ -31,6 +31,9 @@ func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID,
 			continue
 		}
 		ids = append(ids, t.Upstream.ID())
+		if t.Tier != r.Targets()[0].Tier { // the catalog counts the first one
+			continue
+		}
 		l := s.limits(t.Upstream)
 		slots += slotsFor(kind, l)
 		assumed = assumed || l.Source == engine.SlotsOfProfile || l.Source == engine.SlotsDefault

@@ -161,15 +161,31 @@ type namedPool struct {
 }
 
 // poolsOf are the pools of a model as they are shown: one where they are shared, else those that
-// have slots.
-func poolsOf(m Model) (out []namedPool) {
-	if !m.Separate {
-		p := m.Pools["text"]
-		return []namedPool{{"shared by all requests", p.Active, p.Total, p.Others, p.Sources}}
+// have slots, and behind them those of its higher tiers.
+func poolsOf(m Model) []namedPool {
+	out := shownPools(m.Pools, m.Separate, "shared by all requests", "")
+	for i := range m.Tiers {
+		t := &m.Tiers[i]
+		name := "tier " + strconv.Itoa(t.Tier)
+		if t.Serving {
+			name += " serves"
+		}
+		if i > 0 {
+			out = append(out, shownPools(t.Pools, t.Separate, name, name+", ")...)
+		}
+	}
+	return out
+}
+
+// shownPools names the pools of a tier: the one that is shared, or each behind a prefix.
+func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
+	if !separate {
+		p := pools["text"]
+		return []namedPool{{shared, p.Active, p.Total, p.Others, p.Sources}}
 	}
 	for _, name := range []string{"text", "vision", "audio"} {
-		if p := m.Pools[name]; p.Total+p.Active > 0 {
-			out = append(out, namedPool{name, p.Active, p.Total, p.Others, p.Sources})
+		if p := pools[name]; p.Total+p.Active > 0 {
+			out = append(out, namedPool{prefix + name, p.Active, p.Total, p.Others, p.Sources})
 		}
 	}
 	return out

@@ -136,6 +136,16 @@ type Model struct {
 	Pools    map[string]Pool `json:"pools"`
 	Queue    *Queue          `json:"queue"`
 	Targets  []Target        `json:"targets"`
+	Tiers    []Tier          `json:"tiers,omitempty"` // where there are several; Pools are the first one's
+}
+
+// Tier is a part of a model's targets.
+type Tier struct {
+	Tier     int             `json:"tier"`
+	When     string          `json:"when,omitempty"` // it serves while those before it are full, or down
+	Serving  bool            `json:"serving"`        // it is the first that has an upstream which takes calls
+	Separate bool            `json:"separate_pools"`
+	Pools    map[string]Pool `json:"pools"`
 }
 
 // Pool is the capacity of one pool over the targets that may take calls.
@@ -158,6 +168,7 @@ type Queue struct {
 type Target struct {
 	Upstream string `json:"upstream"`
 	Served   string `json:"served"`
+	Tier     int    `json:"tier,omitempty"`
 	Eligible bool   `json:"eligible"`
 	Why      string `json:"why,omitempty"` // why it is not eligible
 }
@@ -192,7 +203,24 @@ func Of(in *Input) *Status {
 }
 
 func modelOf(r *routing.Route, now time.Time) Model {
-	m := Model{ID: r.ID, Ready: r.Ready(now), Separate: r.SeparatePools(), Pools: map[string]Pool{}}
+	m := Model{ID: r.ID, Ready: r.Ready(now), Separate: r.SeparatePools(), Pools: poolsNow(routing.First(r), now)}
+	for _, t := range r.Targets() {
+		why := t.Upstream.Obstacle(t.Served, now)
+		m.Targets = append(m.Targets, Target{
+			Upstream: t.Upstream.Label(), Served: t.Served, Tier: t.Tier, Eligible: why == "",
+			Why: why,
+		})
+	}
+	serving := routing.Serving(r, now)
+	for _, t := range r.Tiers {
+		m.Tiers = append(m.Tiers, Tier{t.Targets()[0].Tier, t.When, t == serving, t.SeparatePools(), poolsNow(t, now)})
+	}
+	return m
+}
+
+// poolsNow are the pools of a route, or of a tier.
+func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
+	pools := map[string]Pool{}
 	for _, p := range []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision, upstreams.PoolAudio} {
 		c := r.Capacity(p, now)
 		pool := Pool{Active: c.Active, Total: c.Total, Available: c.Available}
@@ -209,14 +237,7 @@ func modelOf(r *routing.Route, now time.Time) Model {
 				pool.Sources = append(pool.Sources, source)
 			}
 		}
-		m.Pools[p.String()] = pool
+		pools[p.String()] = pool
 	}
-	for _, t := range r.Targets() {
-		why := t.Upstream.Obstacle(t.Served, now)
-		m.Targets = append(m.Targets, Target{
-			Upstream: t.Upstream.Label(), Served: t.Served, Eligible: why == "",
-			Why: why,
-		})
-	}
-	return m
+	return pools
 }

@@ -120,6 +120,7 @@ type CallLine struct {
 	Code             string  `json:"code"`
 	Outcome          string  `json:"outcome"`
 	Attempts         int     `json:"attempts"`
+	Tier             int     `json:"tier"`
 	Resumed          int     `json:"resumed"`
 	PromptTokens     int     `json:"prompt_tokens"`
 	CompletionTokens int     `json:"completion_tokens"`

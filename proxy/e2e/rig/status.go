@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/proxy/fleet"
+	"penstock/proxy/status"
 )
 
 // AdminToken is sent with all that the rig asks the admin listener, for setups that have one.
@@ -41,7 +42,8 @@ type State struct {
 	Calls     []struct {
 		State string `json:"state"`
 	} `json:"calls"`
-	Fleet   *fleet.State `json:"fleet"`
+	Models  []status.Model `json:"models"`
+	Fleet   *fleet.State   `json:"fleet"`
 	Verdict struct {
 		Level string `json:"level"`
 		Text  string `json:"text"`

@@ -1,0 +1,227 @@
+package tiers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+const (
+	chatPath = "/v1/chat/completions"
+	held     = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
+)
+
+// hosted puts a simulated engine behind what a hosted API is: TLS, a path before /v1 and a key.
+func hosted(t *testing.T, e *sim.Engine) string {
+	t.Helper()
+	to, err := url.Parse(e.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	s := httptest.NewTLSServer(http.StripPrefix("/openai", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer the-hosted-key" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		engine.ServeHTTP(w, r)
+	})))
+	t.Cleanup(s.Close)
+	return s.URL + "/openai"
+}
+
+// pair is an engine of the house, two slots of it, and a hosted one behind it.
+type pair struct {
+	*rig.Local
+	house, cloud *sim.Engine
+}
+
+// start runs an edge whose model overflows from the house to the cloud.
+func start(t *testing.T, when, model, upstreams string) *pair {
+	t.Helper()
+	cloud := rig.StartEngine(t, sim.Options{Models: []string{"hosted-model"}, Slots: 64, Record: true})
+	p := &pair{cloud: cloud, Local: rig.Start(t, rig.Setup{
+		Engines: []sim.Options{{Slots: 64, Record: true}},
+		Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
+retry: { budget: 100%% }
+keys:
+  - { id: tester, hash: "{{hash}}" }
+upstreams:
+  - { name: house, url: "{{up-0}}", engine: sim, concurrency: 2, probe: { interval: 200ms, timeout: 15s, fall: 1, rise: 1 } }
+  - { name: cloud, url: %q, engine: openai, concurrency: 64, api_key: the-hosted-key, tls: { insecure: true }%s }
+models:
+  - id: sim
+    deployments: [{ upstream: house }, { upstream: cloud, served: hosted-model, tier: 1, when: %s }]
+    %s
+`, hosted(t, cloud), upstreams, when, model),
+	})}
+	p.house = p.Engines[0]
+	return p
+}
+
+// hold fills the house's slots until release is called.
+func (p *pair) hold() (release func()) {
+	p.T.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var streams []*http.Response
+	for range 2 {
+		streams = append(streams, p.Open(ctx, "POST", chatPath, p.Chat(held)))
+	}
+	return sync.OnceFunc(func() {
+		cancel()
+		for _, s := range streams {
+			_ = s.Body.Close()
+		}
+		rig.WaitFor(p.T, rig.Patience, "the slots are free", func() bool { return p.active() == 0 })
+	})
+}
+
+func (p *pair) active() (n int) {
+	for _, pool := range p.Upstream("house").Pools {
+		n += pool.Active
+	}
+	return n
+}
+
+// TestOverflow: what finds the house full is answered by the hosted API, under its own name, and the next call after that by the
+// house again.
+func TestOverflow(t *testing.T) {
+	t.Parallel()
+	p := start(t, "full", "", "")
+	release := p.hold()
+	defer release()
+	for _, body := range []string{p.Chat(""), p.Chat(`"stream":true`)} {
+		if r := p.Post(chatPath, body).WantStatus(200); !strings.Contains(r.Body, `"model":"sim"`) {
+			t.Errorf("the model is %s", r.Body)
+		}
+	}
+	if last := p.cloud.Stats().LastRequest; !strings.Contains(string(last.Body), `"hosted-model"`) || strings.Contains(string(last.Body), `"sim"`) {
+		t.Errorf("the hosted API got %s", last.Body)
+	}
+	if n := p.Metric("penstock_overflow_calls_total", "model", "sim", "tier", "1"); n != 2 {
+		t.Errorf("%v calls have overflowed", n)
+	}
+	if tier := p.Metric("penstock_model_tier", "model", "sim"); tier != 0 {
+		t.Errorf("tier %v serves", tier)
+	}
+	if m := p.Catalog()[0]; m.Capacity.Total != 2 || !m.IsReady {
+		t.Errorf("the catalog has %+v", m)
+	}
+	m := p.Status().Models[0]
+	if len(m.Tiers) != 2 || !m.Tiers[0].Serving || m.Tiers[1].When != "full" || m.Tiers[1].Pools["text"].Total != 64 || m.Pools["text"].Total != 2 {
+		t.Errorf("the state page has %+v", m)
+	}
+	release()
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	got := p.Told()
+	if n := 0; len(got) == 5 {
+		for _, c := range got {
+			if n += c.Tier; (c.Tier == 1) != (c.Upstream == "cloud") {
+				t.Errorf("the log has %+v", c)
+			}
+		}
+		if n != 2 || got[4].Upstream != "house" {
+			t.Errorf("%d calls of tier 1, and at last %+v", n, got[4])
+		}
+	} else {
+		t.Errorf("%d calls", len(got))
+	}
+}
+
+// TestOverflowWaits: with a queue a call overflows when it has waited in vain, or when the queue is full.
+func TestOverflowWaits(t *testing.T) {
+	t.Parallel()
+	p := start(t, "full", "queue: { depth: 1, wait: 2s }", "")
+	release := p.hold()
+	defer release()
+	var waits sync.WaitGroup
+	waits.Go(func() { p.Post(chatPath, p.Chat(`"stream":true`)).WantStatus(200) })
+	rig.WaitFor(t, rig.Patience, "one waits", func() bool { return p.Metric("penstock_model_queue_waiting", "model", "sim") == 1 })
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	waits.Wait()
+	release()
+	var waited []bool
+	for _, c := range p.Told() {
+		if c.Tier == 1 {
+			waited = append(waited, c.QueueMS >= 2000)
+		}
+	}
+	if !slices.Equal(waited, []bool{false, true}) {
+		t.Errorf("overflowed, and after the wait: %v", waited)
+	}
+}
+
+// TestSpareTier: a tier for the house's fall does not take what is too much for it.
+func TestSpareTier(t *testing.T) {
+	t.Parallel()
+	p := start(t, "down", "queue: { depth: 8, wait: 60s }", "")
+	release := p.hold()
+	var waits sync.WaitGroup
+	waits.Go(func() { p.Post(chatPath, p.Chat("")).WantStatus(200) })
+	rig.WaitFor(t, rig.Patience, "one waits", func() bool { return p.Metric("penstock_model_queue_waiting", "model", "sim") == 1 })
+	if n := p.cloud.Stats().Requests; n != 0 {
+		t.Errorf("%d calls overflowed", n)
+	}
+	// It takes the one that waits when the house falls.
+	p.house.Unlisten()
+	p.house.Drop(1, true)
+	waits.Wait()
+	if got := p.LastCall(); got.Upstream != "cloud" || got.QueueMS == 0 {
+		t.Errorf("the log has %+v", got)
+	}
+	release()
+	if err := p.house.Relisten(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHouseFalls: under load the house is lost and comes back. Nobody notices, and the cloud has calls only meanwhile.
+func TestHouseFalls(t *testing.T) {
+	t.Parallel()
+	p := start(t, "down", "queue: { depth: 64, wait: 60s }", "")
+	var clients sync.WaitGroup
+	var ended atomic.Bool
+	for range 6 {
+		clients.Go(func() {
+			for !ended.Load() {
+				p.Post(chatPath, p.Chat(`"sim":{"tokens":3,"delay_ms":5}`)).WantStatus(200)
+			}
+		})
+	}
+	completed := func(e *sim.Engine, n int64) func() bool {
+		n += e.Stats().Completed
+		return func() bool { return e.Stats().Completed >= n }
+	}
+	rig.WaitFor(t, rig.Patience, "the house works", completed(p.house, 20))
+	if n := p.cloud.Stats().Requests; n != 0 {
+		t.Errorf("the cloud has %d calls while the house works", n)
+	}
+	p.house.Unlisten()
+	p.house.Drop(1, true)
+	rig.WaitFor(t, rig.Patience, "the cloud works", completed(p.cloud, 20))
+	rig.WaitFor(t, rig.Patience, "the house is out", func() bool { return p.Metric("penstock_model_tier", "model", "sim") == 1 })
+	if err := p.house.Relisten(); err != nil {
+		t.Fatal(err)
+	}
+	rig.WaitFor(t, rig.Patience, "the house is back", func() bool { return p.Metric("penstock_model_tier", "model", "sim") == 0 })
+	overflowed, done := p.cloud.Stats().Requests, p.house.Stats().Completed
+	rig.WaitFor(t, rig.Patience, "only the house works", func() bool {
+		if n := p.cloud.Stats().Requests; n != overflowed { // the first call to the house may be a breaker's trial
+			overflowed, done = n, p.house.Stats().Completed
+		}
+		return p.house.Stats().Completed >= done+20
+	})
+	ended.Store(true)
+	clients.Wait()
+}

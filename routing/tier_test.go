@@ -1,0 +1,250 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// tiered is a model with a deployment for each word: an upstream, its tier, and what that serves at.
+func tiered(id string, deployments ...config.Deployment) config.Model {
+	m := config.Model{ID: id, Deployments: deployments}
+	for i := range m.Deployments {
+		d := &m.Deployments[i]
+		if d.Served = "served-" + id; d.Tier > 0 && d.When == "" {
+			d.When = config.WhenFull
+		}
+	}
+	return m
+}
+
+// What each tier's targets are like, and where a call goes then.
+func TestTiers(t *testing.T) {
+	const (
+		free = "free"
+		full = "full"
+		out  = "out"
+	)
+	at := func(tier int, when string) config.Deployment { return config.Deployment{Tier: tier, When: when} }
+	two := []config.Deployment{at(0, ""), at(0, ""), at(1, "full")}
+	spare := []config.Deployment{at(0, ""), at(1, "down")}
+	three := []config.Deployment{at(0, ""), at(1, "full"), at(2, "full")}
+	mixed := []config.Deployment{at(0, ""), at(1, "down"), at(2, "full")}
+	for name, c := range map[string]struct {
+		deployments []config.Deployment
+		state       []string
+		tried       []int
+		queue       bool // the call waits for a slot first
+		want        string
+	}{
+		"free":                            {two, []string{free, free, free}, nil, false, "0"},
+		"one of two is full":              {two, []string{full, free, free}, nil, false, "1"},
+		"both are full":                   {two, []string{full, full, free}, nil, false, "2"},
+		"both are full, and it may wait":  {two, []string{full, full, free}, nil, true, "full"},
+		"one is full and one out":         {two, []string{full, out, free}, nil, false, "2"},
+		"both are out":                    {two, []string{out, out, free}, nil, true, "2"},
+		"one is out and one was tried":    {two, []string{out, free, free}, []int{1}, true, "2"},
+		"one was tried":                   {two, []string{free, free, free}, []int{0}, false, "1"},
+		"all are full":                    {two, []string{full, full, full}, nil, false, "full"},
+		"out, and the next full":          {two, []string{out, out, full}, nil, false, "full"},
+		"all are out":                     {two, []string{out, out, out}, nil, false, "none"},
+		"full, and the next out":          {two, []string{full, full, out}, nil, false, "full"},
+		"a spare tier beside a full one":  {spare, []string{full, free}, nil, false, "full"},
+		"a spare tier beside none":        {spare, []string{out, free}, nil, true, "1"},
+		"a third tier":                    {three, []string{full, full, free}, nil, false, "2"},
+		"a third behind one that is out":  {three, []string{full, out, free}, nil, false, "2"},
+		"a third behind a spare one":      {mixed, []string{full, free, free}, nil, false, "full"},
+		"a third behind a spare one, out": {mixed, []string{out, full, free}, nil, false, "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ups []config.Upstream
+			deployments := slices.Clone(c.deployments)
+			for i := range deployments {
+				deployments[i].Upstream = fmt.Sprint(i)
+				ups = append(ups, upstream(fmt.Sprint(i), 1))
+			}
+			p := plan(t, ups...)
+			r := lookup(t, table(t, p, tiered("m", deployments...)), "m")
+			q := Query{Now: t0, Overflow: !c.queue}
+			for i, s := range c.state {
+				u := p.Upstream(fmt.Sprint(i))[0]
+				switch s {
+				case full:
+					l, ok := u.TryLease("", upstreams.PoolText, 0, t0)
+					if !ok {
+						t.Fatal("no lease")
+					}
+					defer l.Release(upstreams.OutcomeOK)
+				case out:
+					u.SetMode(upstreams.ModeDrain)
+				}
+				if slices.Contains(c.tried, i) {
+					q.Exclude = append(q.Exclude, u.ID())
+				}
+			}
+			l, target, err := r.Acquire(&q)
+			got := "none"
+			if _, isFull := errors.AsType[*FullError](err); isFull {
+				got = "full"
+			} else if err == nil {
+				got = target.Upstream.Name()
+				l.Release(upstreams.OutcomeOK)
+			} else if !errors.Is(err, ErrNoUpstream) {
+				t.Errorf("error %v", err)
+			}
+			if got != c.want {
+				t.Errorf("the call goes to %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// The catalog's capacity is the first tier's; a refusal's is that of the tier which was full.
+func TestCapacityOfTiers(t *testing.T) {
+	p := plan(t, upstream("a", 3), upstream("cloud", 5))
+	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "cloud", Tier: 1}, config.Deployment{Upstream: "a"})), "m")
+	if got := r.Targets()[0].Upstream.Name(); got != "a" || len(r.Tiers) != 2 || r.Tiers[1].When != config.WhenFull {
+		t.Fatalf("first %s, %d tiers", got, len(r.Tiers))
+	}
+	want := func(tier int) {
+		t.Helper()
+		full, ok := errors.AsType[*FullError](r.Full(&Query{Now: t0}))
+		if total := r.Tiers[tier].Capacity(upstreams.PoolText, t0).Total; !ok || full.Capacity.Total != total {
+			t.Errorf("%+v, want %d", full, total)
+		}
+	}
+	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 3 {
+		t.Errorf("%+v", c)
+	}
+	want(0)
+	p.Upstream("a")[0].SetMode(upstreams.ModeDrain)
+	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 0 {
+		t.Errorf("%+v", c)
+	}
+	want(1)
+}
+
+// Whatever happens to the targets, a call goes to the lowest tier that is open to it and has a slot,
+// and one that would wait does so beside no slot that is open to it.
+func TestTiersHold(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var ups []config.Upstream
+		var deployments []config.Deployment
+		tiers := rapid.IntRange(2, 4).Draw(rt, "tiers")
+		for tier := range tiers {
+			when := ""
+			if tier > 0 {
+				when = rapid.SampledFrom([]string{config.WhenFull, config.WhenDown}).Draw(rt, "when")
+			}
+			for range rapid.IntRange(1, 3).Draw(rt, "targets") {
+				name := fmt.Sprint("u", len(ups))
+				ups = append(ups, upstream(name, rapid.IntRange(1, 3).Draw(rt, "slots")))
+				deployments = append(deployments, config.Deployment{Upstream: name, Tier: tier, When: when})
+			}
+		}
+		m := tiered("m", deployments...)
+		m.Policy = rapid.SampledFrom(policies).Draw(rt, "policy")
+		p := plan(t, ups...)
+		r := lookup(t, table(t, p, m), "m")
+		var leases []*upstreams.Lease
+		defer func() {
+			for _, l := range leases {
+				l.Release(upstreams.OutcomeOK)
+			}
+		}()
+		any := func() *upstreams.Upstream {
+			return r.targets[rapid.IntRange(0, len(r.targets)-1).Draw(rt, "target")].Upstream
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"release": func(rt *rapid.T) {
+				if len(leases) > 0 {
+					i := rapid.IntRange(0, len(leases)-1).Draw(rt, "lease")
+					leases[i].Release(upstreams.OutcomeOK)
+					leases = slices.Delete(leases, i, i+1)
+				}
+			},
+			"mode": func(rt *rapid.T) {
+				any().SetMode(rapid.SampledFrom([]upstreams.Mode{upstreams.ModeReady, upstreams.ModeReady, upstreams.ModeDrain}).Draw(rt, "mode"))
+			},
+			"call": func(rt *rapid.T) {
+				q := Query{Now: t0, Overflow: rapid.Bool().Draw(rt, "overflow"), Rand: rapid.Uint64().Draw(rt, "chance")}
+				if rapid.Bool().Draw(rt, "again") {
+					q.Exclude = append(q.Exclude, any().ID())
+				}
+				want := expected(r, &q)
+				wait := q
+				wait.Overflow = false
+				open := expected(r, &wait)
+				for i := range r.targets {
+					t := &r.targets[i]
+					room := r.Room(t.Upstream, &wait)
+					if room.None != (open == none) || (room.Slots > 0) != (open == t.Tier && slotsFree(t, &q) > 0) {
+						rt.Fatalf("%s, tier %d: %+v while a call that waits may go to %d", t.Upstream.Name(), t.Tier, room, open)
+					}
+				}
+				l, target, err := r.Acquire(&q)
+				got := none
+				if err == nil {
+					got = target.Tier
+					leases = append(leases, l)
+				} else if _, full := errors.AsType[*FullError](err); full {
+					got = allFull
+				}
+				if got != want {
+					rt.Fatalf("the call went to tier %d, want %d: %v", got, want, err)
+				}
+			},
+		})
+	})
+}
+
+// What expected returns beside a tier.
+const (
+	none    = -1
+	allFull = -2
+)
+
+// expected is the rule by which a call finds its tier, in the words of the documentation.
+func expected(r *Route, q *Query) int {
+	full := false
+	for tier := range config.MaxTier {
+		takes, slots, when := false, 0, ""
+		for i := range r.targets {
+			if t := &r.targets[i]; t.Tier == tier && t.Upstream.Mode() == upstreams.ModeReady && !q.excludes(t) {
+				takes, slots = true, slots+slotsFree(t, q)
+			}
+		}
+		for _, sub := range r.Tiers {
+			if sub.targets[0].Tier == tier {
+				when = sub.When
+			}
+		}
+		switch {
+		case full && (!q.Overflow || when == config.WhenDown):
+			return allFull
+		case slots > 0:
+			return tier
+		case takes:
+			full = true
+		}
+	}
+	if full {
+		return allFull
+	}
+	return none
+}
+
+func slotsFree(t *Target, q *Query) int {
+	if t.Upstream.Mode() != upstreams.ModeReady || q.excludes(t) {
+		return 0
+	}
+	var l upstreams.Load
+	t.Upstream.ReadLoad(&l, q.Pool, upstreams.At(q.Now))
+	return l.Limit - l.Taken
+}
