@@ -3,7 +3,7 @@
 -- KEYS[1]  the account
 -- ARGV     edge, number of the message, lease in ms, the birth that the edge knows ('' at first), then of each cell:
 --          kind (0: slots; 1: time pays the debt, at limit a minute; 2: a budget, which nothing pays), limit (0: none), charged, base, own, min, want
--- answer   birth, then of each cell: granted, debt, free; or 'old' for a message that a later one has overtaken
+-- answer   birth, then of each cell: granted, debt, free; or, for a message that a later one has overtaken, 'old' and that one's number
 local account, me, number, lease, born = KEYS[1], 'e:' .. ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local cells, kept_for = (#ARGV - 4) / 7, 600000
 
@@ -26,7 +26,7 @@ local clock = redis.call('TIME')
 local birth = fields[1] or (clock[1] .. '-' .. clock[2])
 local all, mine, known = numbers(fields[2]), numbers(fields[3]), numbers(fields[4])
 local now = math.max(clock[1] * 1000 + math.floor(clock[2] / 1000), all[1] or 0) -- a new primary's clock may be behind
-if mine[2] and number <= mine[2] then return {'old'} end
+if mine[2] and number <= mine[2] then return {'old', string.format('%.16g', mine[2])} end
 
 for cell = 1, cells do
   if ARGV[7 * cell - 2] == '2' then kept_for = 3456000000 end -- a budget is kept for 40 days

@@ -73,11 +73,10 @@ func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	}
 	if b.edge != "" {
 		a.edge = b.edge
-		a.number = uint64(max(0, now.UnixMicro())) // above those of the process before, late ones too
 	}
 	used := b.used(b.id, now)[period]
 	next.spent = used.Spend
-	a.usage.cells[tokens].charged, a.usage.cells[spent].charged = used.Tokens, used.Spend.Micros
+	a.usage.cells[tokens].charged, a.usage.cells[spent].charged = used.Tokens, millionths(used.Spend)
 	b.before[period], b.current[period] = p, next
 	return next
 }
@@ -94,7 +93,8 @@ func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	return nil
 }
 
-// millionths is what a call that is expected to cost a holds.
+// millionths is what an account holds or counts for a: the next whole one, or edges could spend a
+// part of one each beyond the limit.
 func millionths(a money.Amount) int64 {
 	if a.Picos > 0 {
 		return a.Micros + 1
@@ -118,6 +118,7 @@ func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time
 			continue
 		}
 		b.Settle(held, limit.Cost{}, now)
+		b.tell(l, period+1, now)
 		if d.Unavailable {
 			return limit.Held{}, d
 		}
@@ -127,6 +128,20 @@ func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time
 			limit.Refused{Budget: of, Used: cost, Expected: expected, Freed: freed}, now)
 	}
 	return held, allowed
+}
+
+// tell has the store hear of the budgets from a period on, which a call that is refused before does
+// not ask: a process that has started may have to tell what the one before has used of them.
+func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
+	for period := from; period < limit.Periods; period++ {
+		if of := limit.OfPeriod(l, period); of.Tokens > 0 || !of.Spend.Zero() {
+			a := b.of(period, now).account
+			a.mu.Lock()
+			a.usage.follow(needsOf(of))
+			a.queue()
+			a.mu.Unlock()
+		}
+	}
 }
 
 // atMost returns what a call holds: one that is expected to use more than a whole budget holds all
@@ -176,7 +191,7 @@ func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {
 func (p *periodBudget) charge(used limit.Cost) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := p.spent.Micros
+	before := millionths(p.spent)
 	p.spent = p.spent.Plus(used.Spend)
-	p.account.settle(needs{}, needs{tokens: used.Tokens, spent: p.spent.Micros - before})
+	p.account.settle(needs{}, needs{tokens: used.Tokens, spent: millionths(p.spent) - before})
 }

@@ -26,7 +26,7 @@ var budgetDay = time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
 func (w *world) startBudget(name string, e *budgetEdge, i int) {
 	w.start(i)
 	f := w.edges[i]
-	e.fleet, e.held = f, nil
+	e.fleet, e.held, e.line.began = f, nil, uint64(w.twin.now)*1000
 	e.budget = newKeyBudget(&f.terms, "a", name, func(string, time.Time) [limit.Periods]limit.Cost {
 		return [limit.Periods]limit.Cost{e.used, e.used}
 	})
@@ -35,16 +35,30 @@ func (w *world) startBudget(name string, e *budgetEdge, i int) {
 // settleAll has all faults end and all edges tell what they have to tell.
 func (w *world) settleAll() {
 	for _, l := range w.lines {
-		l.lose, l.mute, l.repeat, l.cut = never, never, never, false
+		l.lose, l.mute, l.repeat, l.delay, l.cut = never, never, never, never, false
 	}
 	for range 10 {
 		w.pass(time.Second)
 	}
 }
 
-// Whatever is lost, repeated or overtaken, whatever edges are killed and start again, and if the store forgets all: what the
-// store knows to be used is in the end what all edges have used. No call is let in that does not fit into the budget with what
-// is used and held; a killed edge's untold use apart, until it is back.
+// unknown is what the edge has used and what its calls hold beyond what it has told.
+func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
+	c = e.used
+	for _, h := range e.held {
+		c = c.Plus(limit.Cost{Tokens: h.In[limit.Day].Tokens, Spend: h.In[limit.Month].Spend})
+	}
+	c.Tokens = max(0, c.Tokens-told.charged[tokens])
+	if c.Spend.Micros -= told.charged[spent]; c.Spend.Micros < 0 {
+		c.Spend = money.Amount{}
+	}
+	return c
+}
+
+// Whatever is lost, late, repeated or overtaken, whatever edges are killed and start again, and if
+// the store forgets all: what the store knows to be used is in the end what all edges have used. No
+// call is let in that does not fit into the budget with what is used and held. One thing adds to
+// it: whenever the lease of an edge runs out, what that edge has used and holds and has not told.
 func TestBudgetOfAFleet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{
@@ -58,45 +72,31 @@ func TestBudgetOfAFleet(t *testing.T) {
 		fault := func() bool { return rapid.IntRange(1, 100).Draw(t, "fault") <= chance }
 		for i := range all {
 			all[i] = &budgetEdge{line: w.lines[i]}
-			l, row := w.lines[i], 0 // three failures in a row at most: a lease that runs out frees what calls hold
-			l.lose = func() bool {
-				lost := fault() && row < 3
-				if lost {
-					row++
-				}
-				return lost
-			}
-			l.mute = func() bool {
-				lost := fault() && row < 3
-				if row++; !lost {
-					row = 0
-				}
-				return lost
-			}
-			l.repeat = fault
+			w.lines[i].lose, w.lines[i].mute, w.lines[i].repeat, w.lines[i].delay = fault, fault, fault, fault
 			w.startBudget(string(rune('a'+i)), all[i], i)
 		}
-		untold, kills := limit.Cost{}, 0
+		beyond, lapses := map[string]limit.Cost{}, 0
+		w.twin.lapsed = func(id, name string, told *twinEdge) {
+			lapses++
+			beyond[id] = beyond[id].Plus(all[name[0]-'a'].unknown(told))
+		}
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			i := rapid.IntRange(0, edges-1).Draw(t, "edge")
 			e := all[i]
 			switch rapid.IntRange(0, 11).Draw(t, "what") {
 			case 0:
-				for left := rapid.IntRange(1, 20_000).Draw(t, "ms"); left > 0; left -= 500 { // edges renew their leases
-					w.pass(time.Duration(min(left, 500)) * time.Millisecond)
+				ms, step := rapid.IntRange(1, 20_000).Draw(t, "ms"), 500
+				if rapid.IntRange(0, 3).Draw(t, "stands still") == 0 {
+					step = ms
+				}
+				for left := ms; left > 0; left -= step {
+					w.pass(time.Duration(min(left, step)) * time.Millisecond)
 				}
 			case 1:
 				w.lines[i].hearLate()
 			case 2:
-				kills++
-				for _, p := range e.budget.current {
-					if p != nil {
-						c := &p.account.usage.cells
-						untold = untold.Plus(limit.Cost{Tokens: c[tokens].charged - c[tokens].told, Spend: money.Amount{Micros: c[spent].charged - c[spent].told}})
-					}
-				}
+				w.tick(time.Millisecond) // a start takes longer than a message for each millionth of a second
 				w.startBudget(string(rune('a'+i)), e, i)
-				w.pass(time.Millisecond) // a process takes longer to start than any message that was sent
 			case 3, 4, 5:
 				if len(e.held) > 0 {
 					h := e.held[0]
@@ -123,11 +123,14 @@ func TestBudgetOfAFleet(t *testing.T) {
 						sum = sum.Plus(limit.Cost{Tokens: h.In[limit.Day].Tokens, Spend: h.In[limit.Month].Spend})
 					}
 				}
-				if limits.TokensPerDay > 0 && sum.Tokens > int64(limits.TokensPerDay)+untold.Tokens {
-					t.Fatalf("%d tokens are used or held, %d were untold in %d kills", sum.Tokens, untold.Tokens, kills)
+				most := limit.Cost{Tokens: int64(limits.TokensPerDay), Spend: limits.SpendPerMonth}
+				most.Tokens += beyond["k:a 2026-11-22"].Tokens
+				most.Spend = most.Spend.Plus(beyond["k:a 2026-11"].Spend)
+				if limits.TokensPerDay > 0 && sum.Tokens > most.Tokens {
+					t.Fatalf("%d tokens are used or held, of %d (%d leases ran out)", sum.Tokens, most.Tokens, lapses)
 				}
-				if most := limits.SpendPerMonth.Plus(untold.Spend); !limits.SpendPerMonth.Zero() && most.Less(sum.Spend) {
-					t.Fatalf("%s is spent or held, %s was untold in %d kills", sum.Spend, untold.Spend, kills)
+				if !limits.SpendPerMonth.Zero() && most.Spend.Less(sum.Spend) {
+					t.Fatalf("%s is spent or held, of %s (%d leases ran out)", sum.Spend, most.Spend, lapses)
 				}
 			}
 		}
@@ -143,7 +146,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 			}
 			_, _ = e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now) // whoever has forgotten looks again
 			sum.Tokens += e.used.Tokens
-			sum.Spend.Micros += e.used.Spend.Micros // each edge tells whole millionths
+			sum.Spend.Micros += millionths(e.used.Spend) // each edge tells whole millionths
 		}
 		for _, e := range all {
 			for _, p := range e.budget.current {
@@ -160,6 +163,23 @@ func TestBudgetOfAFleet(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A day that is used up does not keep an edge that has started from telling what it had used of the
+// month.
+func TestRefusedDayTellsMonth(t *testing.T) {
+	limits := config.KeyLimits{TokensPerDay: 500, SpendPerMonth: money.Amount{Micros: 3000}}
+	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
+	w.now, w.began = budgetDay, budgetDay
+	e := &budgetEdge{line: w.lines[0], used: limit.Cost{Tokens: 500, Spend: money.Amount{Micros: 250}}}
+	w.startBudget("a", e, 0)
+	if _, d := e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now); d.OK {
+		t.Fatal("a day that is used up admits a call")
+	}
+	w.pass(time.Second)
+	if a := w.twin.accounts["k:a 2026-11"]; a == nil || a.cells[spent].debt != 250 {
+		t.Errorf("the month's account: %+v", a)
+	}
 }
 
 // A store that forgets gives no budget anew, whichever edges ask first: what was left by their last

@@ -42,10 +42,15 @@ func (w *world) start(i int) {
 	w.edges[i], w.keys[i] = f, newAccount(&f.terms, "a")
 }
 
-// pass lets time pass, and the edges report.
-func (w *world) pass(d time.Duration) {
+// tick lets time pass.
+func (w *world) tick(d time.Duration) {
 	w.now = w.now.Add(d)
 	w.twin.now = 1e6 + w.now.Sub(w.began).Milliseconds()
+}
+
+// pass lets time pass, and the edges report.
+func (w *world) pass(d time.Duration) {
+	w.tick(d)
 	for i, f := range w.edges {
 		if !w.lines[i].cut {
 			left := reportsMost

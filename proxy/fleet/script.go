@@ -24,15 +24,15 @@ const lease = 10 * time.Second
 // message is one message to an account.
 type message struct {
 	edge   string
-	number uint64
+	number uint64 // from 1, of this process
 	born   string
 	parts  [cells]part
 }
 
-// args returns the arguments of the script.
-func (m *message) args() []string {
+// args returns the arguments of the script, for an edge whose messages are numbered from began.
+func (m *message) args(began uint64) []string {
 	out := make([]string, 0, 4+7*cells)
-	out = append(out, m.edge, strconv.FormatUint(m.number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)
+	out = append(out, m.edge, strconv.FormatUint(began+m.number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)
 	for i := range m.parts {
 		p := &m.parts[i]
 		for _, n := range [...]int64{int64(p.kind), p.limit, p.charged, p.base, p.own, p.least, p.want} {
@@ -46,6 +46,7 @@ func (m *message) args() []string {
 type reply struct {
 	birth  string
 	grants [cells]grant
+	later  uint64 // the number of the message that has overtaken this one
 }
 
 var errOvertaken = errors.New("a later message was there first")
@@ -56,7 +57,10 @@ func parseReply(result valkey.ValkeyResult) (r reply, err error) {
 	if err != nil {
 		return r, err
 	}
-	if len(list) == 1 {
+	if len(list) == 2 {
+		if later, err := list[1].AsUint64(); err == nil {
+			r.later = later
+		}
 		return r, errOvertaken
 	}
 	if len(list) != 1+3*cells {

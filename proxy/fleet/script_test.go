@@ -51,10 +51,14 @@ func TestScript(t *testing.T) {
 				sent.born, told.born = "1-1", "1-1"
 			}
 			server.SetTime(time.UnixMilli(other.now))
+			r.began.Store(1)
 			got, err := r.Exchange(context.Background(), id, &sent)
 			want, wantErr := other.answer(id, &told)
 			if (err == nil) != (wantErr == nil) {
 				t.Fatalf("%v, the twin: %v", err, wantErr)
+			}
+			if err != nil && got.later != want.later+1 {
+				t.Fatalf("message %d is later, the twin: %d", got.later-1, want.later)
 			}
 			if err == nil {
 				births = map[string]string{got.birth: want.birth}

@@ -75,6 +75,8 @@ type remote struct {
 	options  StoreOptions
 	client   atomic.Pointer[valkey.Client] // nil until it was reached once
 	failures atomic.Int32                  // in a row; failuresToOpen and more: open
+
+	began atomic.Uint64 // what messages are numbered from; 0: there was no heartbeat yet
 }
 
 var errUnreached = errors.New("the store has not been reached yet")
@@ -104,16 +106,24 @@ func (r *remote) connect() error {
 // Dial connects to a store.
 func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clientOptions(&o)) }
 
-// Exchange sends a message to an account.
+// Exchange sends a message to an account. Messages are numbered from the store's time, in
+// millionths of a second, at the first heartbeat of this process: above all that a process of the
+// same name has sent before, which ended before that.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
-	c := r.client.Load()
-	if c == nil {
+	c, began := r.client.Load(), r.began.Load()
+	if c == nil || began == 0 {
 		return reply{}, errUnreached
 	}
-	answer, err := parseReply(script.Exec(ctx, *c, []string{r.options.Prefix + ":{" + id + "}"}, m.args()))
+	answer, err := parseReply(script.Exec(ctx, *c, []string{r.options.Prefix + ":{" + id + "}"}, m.args(began)))
 	r.note(err)
+	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process began
+		r.began.CompareAndSwap(began, max(began, answer.later+unheardMost))
+	}
 	return answer, err
 }
+
+// unheardMost is how many messages of a process the store may hear after its end.
+const unheardMost = 1000
 
 // note counts the outcome of a command. A message that was overtaken was heard.
 func (r *remote) note(err error) {
@@ -134,14 +144,21 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (all []string
 	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
 		[]string{edge, strconv.FormatInt(lease.Milliseconds(), 10), said})
 	all, err = result.AsStrSlice()
-	if err == nil && len(all) == 0 {
-		err = errors.New("the store answers nothing")
+	if err == nil && len(all) < 2 {
+		err = errors.New("the store does not answer as asked")
+	}
+	now := uint64(0)
+	if err == nil {
+		now, err = strconv.ParseUint(all[1], 10, 64)
+	}
+	if err == nil {
+		r.began.CompareAndSwap(0, now) // before the breaker closes
 	}
 	r.note(err)
 	if err != nil {
 		return nil, false, err
 	}
-	return all[1:], all[0] == "known", nil
+	return all[2:], all[0] == "known", nil
 }
 
 // Eviction returns what the store does when its memory is full.

@@ -13,7 +13,7 @@ type twin struct {
 	births   int64
 	accounts map[string]*twinAccount
 
-	lapsed func(id, edge string) // the lease of an edge has run out; may be nil
+	lapsed func(id, edge string, e *twinEdge) // the lease of an edge has run out; may be nil
 }
 
 type twinAccount struct {
@@ -49,7 +49,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 	}
 	now, me := max(t.now, a.at), a.edges[m.edge]
 	if me != nil && m.number <= me.number {
-		return r, errOvertaken
+		return reply{later: me.number}, errOvertaken
 	}
 	for i := range m.parts {
 		c, p := &a.cells[i], &m.parts[i]
@@ -72,7 +72,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 				a.ends = min(a.ends, o.ends)
 			default:
 				if t.lapsed != nil {
-					t.lapsed(id, name)
+					t.lapsed(id, name, o)
 				}
 				for i := range a.cells {
 					a.cells[i].held -= float64(o.held[i])
@@ -140,8 +140,9 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 
 // line is the way of one edge to the twin, which can lose what it carries.
 type line struct {
-	twin *twin
-	cut  bool // the store is known to be lost
+	twin  *twin
+	cut   bool   // the store is known to be lost
+	began uint64 // what messages are numbered from
 
 	lose, mute func() bool // the next message is not heard; its answer is not
 	late       []func()    // messages that will be heard again, later
@@ -153,7 +154,9 @@ type line struct {
 func never() bool { return false }
 
 func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error) {
-	again := *m
+	sent := *m
+	sent.number += l.began
+	again := sent
 	hear := func() { _, _ = l.twin.answer(id, &again) }
 	if l.lose() {
 		if l.delay() { // it is heard for the first time when the edge has long given up on it
@@ -164,7 +167,7 @@ func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error)
 	if l.repeat() {
 		l.late = append(l.late, hear)
 	}
-	r, err := l.twin.answer(id, m)
+	r, err := l.twin.answer(id, &sent)
 	l.meanwhile()
 	if l.mute() {
 		return reply{}, context.DeadlineExceeded
