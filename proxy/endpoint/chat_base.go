@@ -69,7 +69,8 @@ func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 }
 
 func (b *chatBase) Estimate(bytesPerToken float64) (prompt, output int) {
-	return b.chat.Prompt.EstimateTokens(bytesPerToken), expectedOutput(b.chat.Tokens.Asked()) * b.chat.N
+	tokens := &b.chat.Tokens
+	return b.chat.Prompt.EstimateTokens(bytesPerToken), expectedOutput(tokens.Asked()) * tokens.Generated(b.chat.N)
 }
 
 func (b *chatBase) Limit() TokenLimit { return chatLimit{b.chat} }

@@ -22,7 +22,24 @@ func TestEstimate(t *testing.T) {
 		`"prompt":"a","max_tokens":1,"n_predict":3000`:                               1,
 		`"messages":[{"role":"user","content":"a"}],"n_predict":7`:                   7,
 		`"messages":[{"role":"user","content":"a"}],"max_tokens":1,"n_predict":3000`: 1,
-		`"messages":[{"role":"user","content":"a"}],"n":2`:                           2 * usualOutput,
+		// llama.cpp
+		`"prompt":"a","max_tokens":10,"n_cmpl":4`:                                    40,
+		`"prompt":["a","b"],"max_tokens":10,"n_cmpl":2,"n":2`:                        40,
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"n_cmpl":4`:       20,
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"n":2,"n_cmpl":2`: 10,
+		// vLLM and TensorRT-LLM
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"n":2,"best_of":6`:                                   30,
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"best_of":6,"use_beam_search":true`:                  30,
+		`"messages":[{"role":"user","content":"a"}],"sampling_params_list":[{"max_tokens":9},5,{"max_tokens":7,"n":2}]`: 14,
+		// SGLang
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"sampling_params":{"n":3}`:                 15,
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"sampling_params":{"max_new_tokens":3000}`: 5,
+		`"messages":[{"role":"user","content":"a"}],"sampling_params":{"max_new_tokens":7,"N":2}`:             14,
+		`"prompt":["a","b"],"max_tokens":10,"sampling_params":{"n":3,"max_tokens":7}`:                         42,
+		// Ollama
+		`"messages":[{"role":"user","content":"a"}],"options":{"num_predict":7}`: 7,
+
+		`"messages":[{"role":"user","content":"a"}],"n":2`: 2 * usualOutput,
 	} {
 		body = `{"model":"m",` + body + `}`
 		var c completionRequest

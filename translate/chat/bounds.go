@@ -62,7 +62,7 @@ var bounds = [...]bound{
 	{name: "functions", elements: mostTools, of: "tools", bytes: longestTools, schema: toolSchemas},
 	{name: "tool_choice", bytes: longestChoice},
 	{name: "n", value: translate.MaxChoices},
-	{name: "n_cmpl", value: translate.MaxChoices}, // llama.cpp's name for n
+	{name: nameOfChoices, value: translate.MaxChoices},
 	{name: "best_of", value: translate.MaxChoices},
 	{name: "logprobs", value: mostTop}, // of the legacy completions; in chat it is no number
 	{name: "top_logprobs", value: mostTop},

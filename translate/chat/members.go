@@ -39,6 +39,7 @@ const (
 	memberUser
 	memberParallelToolCalls
 	memberN // the answer has as many choices: a stream is whole only when each has ended
+	memberNCmpl
 	memberCount
 )
 
@@ -52,8 +53,8 @@ var memberNames = []string{
 	memberFrequencyPenalty:    "frequency_penalty",
 	memberPresencePenalty:     "presence_penalty",
 	memberRepetitionPenalty:   "repetition_penalty",
-	memberMaxTokens:           "max_tokens",
-	memberMaxCompletionTokens: "max_completion_tokens",
+	memberMaxTokens:           nameMaxTokens,
+	memberMaxCompletionTokens: nameMaxCompletionTokens,
 	memberStop:                "stop",
 	memberSeed:                "seed",
 	memberLogitBias:           "logit_bias",
@@ -70,7 +71,11 @@ var memberNames = []string{
 	memberUser:                "user",
 	memberParallelToolCalls:   "parallel_tool_calls",
 	memberN:                   "n",
+	memberNCmpl:               nameOfChoices,
 }
+
+// nameOfChoices is what llama.cpp reads before n.
+const nameOfChoices = "n_cmpl"
 
 var requestMembers = jsonx.NewNames(memberNames...)
 

@@ -33,13 +33,15 @@ type Opener interface {
 }
 
 // Edit notes the changes that are the same in every dialect: model and stream, and the members that
-// steer an engine.
+// steer an engine, or would have it generate answers that nobody sees.
 func (n *NativeRequest) Edit(edits *jsonx.Edits, root jsonx.Value) {
 	edits.Set(root.Get("model"), jsonx.AppendStringS(nil, n.Served))
 	for it := root.Iter(); it.Next(); {
 		if _, found := n.Refuse.find(it.Key()); found {
 			edits.Delete(it.Value())
 		} else if pattern := n.Refuse.findInside(it.Key(), it.Value()); pattern != "" {
+			edits.Delete(it.Value())
+		} else if i := limitIndex.Index(it.Key()); i >= 0 && limitNames[i].is == limitChoices {
 			edits.Delete(it.Value())
 		}
 	}
@@ -60,8 +62,8 @@ func (n *NativeRequest) Limit(edits *jsonx.Edits, root jsonx.Value, own string) 
 		if n.MaxTokens >= 0 {
 			bound = smaller(bound, max(n.MaxTokens, 1))
 		}
-		overBound(root, bound, "", func(name string, v jsonx.Value) {
-			if name != own {
+		overBound(root, bound, "", func(path string, v jsonx.Value) {
+			if path != own {
 				edits.Set(v, strconv.AppendInt(nil, int64(bound), 10))
 			}
 		})

@@ -18,6 +18,7 @@ import (
 //   - the token limit is the checked one, or what Fit has lowered it to, under the format's name
 //     for it, and the model's own where the client gave none; what engines read beside it is
 //     lowered with it;
+//   - n_cmpl, llama.cpp's name of n, stands beside n for engines that do not know it;
 //   - integers that were written 1.0 or 1e2 are written out in digits;
 //   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
 //     its detail original is high, as engines have no such word;
@@ -58,10 +59,15 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	}
 	r.patchStream(&p, format)
 	r.Tokens.patch(&p, &r.members, format.TokenMember)
-	for _, m := range [...]int{memberTopK, memberSeed, memberTopLogprobs, memberN} {
+	for _, m := range [...]int{memberTopK, memberSeed, memberTopLogprobs, memberN, memberNCmpl} {
 		if n, ok := r.members[m].Int(); ok { // 1.0 and 1e2 are written out, for engines that take nothing but digits
 			p.setInt(r.members[m], n)
 		}
+	}
+	if n := r.members[memberN]; Given(r.members[memberNCmpl]) && n.IsNull() {
+		p.setInt(n, int64(r.N))
+	} else if Given(r.members[memberNCmpl]) && !n.Exists() {
+		p.insertMember("n", strconv.AppendInt(nil, int64(r.N), 10))
 	}
 	added := r.Reasoning.patch(&p, &r.members, format.Reasoning)
 	if r.Prefilled || r.begun != nil {

@@ -157,19 +157,24 @@ func (r *Request) decodeModel() *Invalid {
 	return nil
 }
 
+// decodeChoices reads the two spellings of the number of choices.
 func (r *Request) decodeChoices() *Invalid {
-	v := r.members[memberN]
-	if !Given(v) {
-		return nil
+	for _, m := range [...]int{memberN, memberNCmpl} {
+		v := r.members[m]
+		if !Given(v) {
+			continue
+		}
+		n, e := integer(memberNames[m], v)
+		switch {
+		case e != nil:
+			return e
+		case n < 1 || n > translate.MaxChoices:
+			return WrongValue(memberNames[m], "must be between 1 and "+strconv.Itoa(translate.MaxChoices))
+		case m == memberNCmpl && Given(r.members[memberN]) && int(n) != r.N:
+			return WrongValue(memberNames[m], "must be the same as n when both are given; send one of them")
+		}
+		r.N = int(n)
 	}
-	n, e := integer("n", v)
-	if e != nil {
-		return e
-	}
-	if n < 1 || n > translate.MaxChoices {
-		return WrongValue("n", "must be between 1 and "+strconv.Itoa(translate.MaxChoices))
-	}
-	r.N = int(n)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package chat
 import (
 	"strconv"
 
+	"penstock/translate"
 	"penstock/translate/jsonx"
 )
 
@@ -10,11 +11,80 @@ import (
 // engine's context has room for, or the model's where the client gave none. It has one name in the
 // contract and several more in engines, which read them first; so those are lowered with it.
 
-// limitAliases are the members that engines read a token limit from beside the contract's.
-var limitAliases = [...]string{"n_predict", "num_predict", "max_new_tokens", "max_output_tokens", "max_predict"}
+// limitName is a name under which some engine reads how much it is to generate.
+type limitName uint8
 
-// limitOptions is the object that some engines read the same from.
-const limitOptions = "options"
+const (
+	limitMost    limitName = iota // the most tokens
+	limitInside                   // likewise, but the contract's own at the top
+	limitLeast                    // the fewest
+	limitChoices                  // how many choices it generates
+	limitObject                   // an object, or a list of them, with any of those
+)
+
+var limitNames = [...]struct {
+	name string
+	is   limitName
+}{
+	{"n_predict", limitMost}, // llama.cpp
+	{"num_predict", limitMost},
+	{"max_new_tokens", limitMost},
+	{"max_output_tokens", limitMost},
+	{"max_predict", limitMost},
+	{nameMaxTokens, limitInside},
+	{nameMaxCompletionTokens, limitInside},
+	{"min_tokens", limitLeast},
+	{"min_new_tokens", limitLeast},
+	{"n", limitChoices},
+	{nameOfChoices, limitChoices},
+	{"best_of", limitChoices}, // vLLM's of old, and the beams of TensorRT-LLM
+	{"options", limitObject},  // Ollama
+	{samplingParams, limitObject},
+	{samplingParams + "_list", limitObject}, // vLLM-Omni: of each stage
+}
+
+const (
+	nameMaxTokens           = "max_tokens"
+	nameMaxCompletionTokens = "max_completion_tokens"
+)
+
+var limitIndex = func() *jsonx.Names {
+	var names []string
+	for _, n := range &limitNames {
+		names = append(names, n.name)
+	}
+	return jsonx.NewNames(names...)
+}()
+
+// eachLimit calls f for each member of root under one of limitNames, or more, which is another name
+// of the most tokens, or empty; outer is the object in root that it stands in, if any.
+func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limitName, v jsonx.Value)) {
+	inside := func(outer string, v jsonx.Value) {
+		for it := v.Iter(); it.Next(); {
+			if i := limitIndex.Index(it.Key()); i >= 0 && limitNames[i].is != limitObject {
+				f(outer, limitNames[i].name, limitNames[i].is, it.Value())
+			}
+		}
+	}
+	for it := root.Iter(); it.Next(); {
+		i, v := limitIndex.Index(it.Key()), it.Value()
+		switch {
+		case more != "" && it.Key().Fold(more):
+			f("", more, limitMost, v)
+		case i < 0 || limitNames[i].is == limitInside:
+		case limitNames[i].is != limitObject:
+			f("", limitNames[i].name, limitNames[i].is, v)
+		case v.IsArray():
+			for of := v.Iter(); of.Next(); {
+				if of.Value().IsObject() {
+					inside(limitNames[i].name, of.Value())
+				}
+			}
+		case v.IsObject():
+			inside(limitNames[i].name, v)
+		}
+	}
+}
 
 // TokenLimit is the limit on a completion's tokens, reasoning included.
 type TokenLimit struct {
@@ -32,51 +102,45 @@ type TokenLimit struct {
 type NamedLimits struct {
 	Given bool // some name is
 	Least int  // the smallest number that is a limit; 0: none
-	atMin int  // how many tokens an engine is to generate at least; 0: it may stop
-	param string
+	// Choices is the greatest number of choices, or of beams, that some engine generates for it.
+	Choices int
+	atMin   int // how many tokens an engine is to generate at least; 0: it may stop
+	param   string
 }
-
-// limitNamesOfLeast are the object of options, and the names of the fewest tokens that an engine is
-// to generate.
-var limitNamesOfLeast = [...]string{limitOptions, "min_tokens", "min_new_tokens"}
-
-// limitNames are those and limitAliases.
-var limitNames = jsonx.NewNames(append(limitNamesOfLeast[:], limitAliases[:]...)...)
 
 // ReadLimits reads the limits of root under other names, of which more is one; or empty.
 func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
-	for it := root.Iter(); it.Next(); {
-		switch i := limitNames.Index(it.Key()); {
-		case i == 0:
-			for in := it.Value().Iter(); in.Next(); {
-				n.note(limitNames.Index(in.Key()), in.Value())
-			}
-		case i > 0:
-			n.note(i, it.Value())
-		case more != "" && it.Key().Fold(more):
-			n.note(len(limitNamesOfLeast), it.Value())
+	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
+		if !Given(v) {
+			return
 		}
-	}
+		count, ok := v.Int()
+		if count = min(count, 1<<40); !ok {
+			count = 0
+		}
+		switch is {
+		case limitMost, limitInside:
+			n.Given = true
+			if count > 0 {
+				n.Least = smaller(n.Least, int(count))
+			}
+		case limitLeast:
+			if int(count) > n.atMin {
+				n.atMin, n.param = int(count), pathOf(outer, name)
+			}
+		case limitChoices:
+			n.Choices = max(n.Choices, int(min(count, translate.MaxChoices)))
+		case limitObject:
+		}
+	})
 	return n
 }
 
-func (n *NamedLimits) note(i int, v jsonx.Value) {
-	if i <= 0 || !Given(v) {
-		return
+func pathOf(outer, name string) string {
+	if outer == "" {
+		return name
 	}
-	count, ok := v.Int()
-	count = min(count, 1<<40)
-	switch {
-	case i < len(limitNamesOfLeast):
-		if ok && count > int64(n.atMin) {
-			n.atMin, n.param = int(count), limitNamesOfLeast[i]
-		}
-	default:
-		n.Given = true
-		if ok && count > 0 {
-			n.Least = smaller(n.Least, int(count))
-		}
-	}
+	return outer + "." + name
 }
 
 // Check refuses more tokens at least than most, the limit of the answer; 0: there is none.
@@ -128,6 +192,10 @@ func (t *TokenLimit) Asked() int {
 	}
 	return t.Max
 }
+
+// Generated is how many completions engines generate for a request of so many choices: those, or
+// what it asks for under other names.
+func (t *TokenLimit) Generated(choices int) int { return max(choices, t.named.Choices) }
 
 // TokenLimit is the limit for engines: Max, or the model's own where the client gave none, less
 // what has been said; -1: none. Check sets it, and Fit lowers it for one engine.
@@ -237,33 +305,17 @@ func DefaultLimit(bound, context, prompt int) int {
 // scripts, in numbers. Prose has four and more.
 const DenseText = 2
 
-// overBound calls f with the name of each member of root that an engine could take for a higher
+// overBound calls f with the path of each member of root that an engine could take for a higher
 // token limit than bound. more is another alias, or empty.
-func overBound(root jsonx.Value, bound int, more string, f func(name string, v jsonx.Value)) {
-	for it := root.Iter(); it.Next(); {
-		if !it.Key().Fold(limitOptions) {
-			overMember(it.Key(), it.Value(), bound, more, f)
-			continue
+func overBound(root jsonx.Value, bound int, more string, f func(path string, v jsonx.Value)) {
+	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
+		if is != limitMost && is != limitInside {
+			return
 		}
-		for in := it.Value().Iter(); in.Next(); {
-			overMember(in.Key(), in.Value(), bound, "", f)
+		if n, ok := v.Int(); Given(v) && (!ok || n < 0 || n > int64(bound)) {
+			f(pathOf(outer, name), v)
 		}
-	}
-}
-
-func overMember(name jsonx.Key, v jsonx.Value, bound int, more string, f func(name string, v jsonx.Value)) {
-	if n, ok := v.Int(); !Given(v) || ok && n >= 0 && n <= int64(bound) {
-		return
-	}
-	if more != "" && name.Fold(more) {
-		f(more, v)
-		return
-	}
-	for _, alias := range limitAliases {
-		if name.Fold(alias) {
-			f(alias, v)
-		}
-	}
+	})
 }
 
 // LowerAliases notes that members which engines read a token limit from, beside the contract's own,
@@ -284,8 +336,8 @@ func RefuseAliases(root jsonx.Value, bound int, more string) *Invalid {
 		return nil
 	}
 	var e *Invalid
-	overBound(root, bound, more, func(name string, _ jsonx.Value) {
-		e = WrongValue(name, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
+	overBound(root, bound, more, func(path string, _ jsonx.Value) {
+		e = WrongValue(path, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
 	})
 	return e
 }

@@ -41,6 +41,23 @@ func TestTokenLimit(t *testing.T) {
 		{"nothing", ModelRules{}, "", `{"max_tokens":0,"n_predict":3000,` + leastBody + `}`, `{"max_tokens":0,"n_predict":1,`},
 		{"twice", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":9,"n_predict":3,"n_predict":99,` + leastBody + `}`, `{"max_tokens":3,"n_predict":3,"n_predict":3,`},
 		{"in an object", ModelRules{MaxOutputLength: 64}, "", `{"max_tokens":9,"options":{"num_ctx":1,"num_predict":-1},` + leastBody + `}`, `{"max_tokens":9,"options":{"num_ctx":1,"num_predict":9},`},
+		{
+			"SGLang's object",
+			ModelRules{MaxOutputLength: 64},
+			"",
+			`{"max_tokens":9,"sampling_params":{"max_new_tokens":3000,"max_tokens":9,"n":2},` + leastBody + `}`,
+			`{"max_tokens":9,"sampling_params":{"max_new_tokens":9,"max_tokens":9,"n":2},`,
+		},
+		{
+			"a list of objects",
+			ModelRules{MaxOutputLength: 64},
+			"",
+			`{"max_tokens":9,"sampling_params_list":[{"max_tokens":10},null,{"max_tokens":-1}],` + leastBody + `}`,
+			`{"max_tokens":9,"sampling_params_list":[{"max_tokens":9},null,{"max_tokens":9}],`,
+		},
+		{"another name of n", ModelRules{}, "", `{"n_cmpl":2,` + leastBody + `}`, `{"n":2,"n_cmpl":2,`},
+		{"another name, and no n", ModelRules{}, "", `{"n_cmpl":2.0,"n":null,` + leastBody + `}`, `{"n_cmpl":2,"n":2,`},
+		{"both names", ModelRules{}, "", `{"n_cmpl":2,"n":2,` + leastBody + `}`, `{"n_cmpl":2,"n":2,`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r Request

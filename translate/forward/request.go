@@ -118,15 +118,15 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	if e := chat.CheckBounds(r.doc.Root()); e != nil {
 		return e.Err()
 	}
-	var out [4]jsonx.Value
-	if err := r.Fields([]string{"prompt", "n", "max_tokens", "best_of"}, out[:]); err != nil {
+	var out [5]jsonx.Value
+	if err := r.Fields([]string{"prompt", "n", "max_tokens", "best_of", nameOfChoices}, out[:]); err != nil {
 		return err
 	}
 	prompts := 1
 	if isList(out[0]) {
 		prompts = out[0].Len()
 	}
-	n, err := atLeast(out[1], "n", 1, 1)
+	n, err := r.choices(out[1], out[4])
 	if err != nil {
 		return err
 	}
@@ -143,6 +143,26 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	r.MaxTokens, err = atLeast(out[2], "max_tokens", -1, -1)
 	r.limit.unlimited = chat.Given(out[2]) && r.MaxTokens < 0
 	return err
+}
+
+// nameOfChoices is what llama.cpp reads before n.
+const nameOfChoices = "n_cmpl"
+
+// choices returns the number of choices for each prompt, which an engine is told as n.
+func (r *Request) choices(n, other jsonx.Value) (int, error) {
+	if !chat.Given(other) {
+		return atLeast(n, "n", 1, 1)
+	}
+	count, err := atLeast(other, nameOfChoices, 1, 1)
+	if err != nil {
+		return 0, err
+	}
+	own, err := atLeast(n, "n", 1, count)
+	if err == nil && own != count {
+		err = chat.WrongValue(nameOfChoices, "must be the same as n when both are given; send one of them").Err()
+	}
+	r.Default("n", n, strconv.AppendInt(nil, int64(count), 10))
+	return count, err
 }
 
 // isList reports whether a prompt is several: an array of numbers is one.
@@ -241,6 +261,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 		}
 	}
 	r.limits = chat.ReadLimits(r.doc.Root(), completionLimit)
+	r.Generated = max(r.Generated, r.Prompts*r.limits.Choices)
 	if limit := r.limits.Lower(r.MaxTokens); limit < r.MaxTokens {
 		r.MaxTokens, r.engineLimit = limit, limit
 	}

@@ -72,6 +72,8 @@ func TestDecodeCompletion(t *testing.T) {
 		{`"prompt":[[1,2],[3]],"max_tokens":7`, 2, 7, false},
 		{`"prompt":"x","max_tokens":-1`, 1, -1, false},
 		{`"prompt":"x","best_of":2`, 1, -1, false},
+		{`"prompt":"x","n_cmpl":2`, 2, -1, false},
+		{`"prompt":["x","y"],"n_cmpl":2,"n":2`, 4, -1, false},
 		{`"prompt":"x","best_of":128,"n":128`, 128, -1, false},
 		{`"prompt":"x","n":null,"max_tokens":null,"stream":null`, 1, -1, false},
 		{`"prompt":[` + strings.Repeat(`"x",`, 31) + `"x"],"n":128`, maxChoices, -1, false},
@@ -84,6 +86,7 @@ func TestDecodeCompletion(t *testing.T) {
 	}
 	for members, param := range map[string]string{
 		`"prompt":[]`: "prompt", `"a":1`: "prompt", `"prompt":{}`: "prompt", `"prompt":["a",5]`: "prompt", `"prompt":"x","prompt":"y"`: "prompt",
+		`"prompt":"x","n_cmpl":2,"n":1`: "n_cmpl", `"prompt":"x","n_cmpl":0`: "n_cmpl", `"prompt":"x","n_cmpl":2,"n":"2"`: "n",
 		`"prompt":"x","best_of":129`: "best_of", `"prompt":"x","best_of":0`: "best_of", `"prompt":"x","best_of":"2"`: "best_of",
 		`"prompt":"x","n":0`: "n", `"prompt":"x","n":129`: "n", `"prompt":"x","n":1.5`: "n",
 		`"prompt":[` + strings.Repeat(`"x",`, 32) + `"x"],"n":128`: "n",
