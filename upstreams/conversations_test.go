@@ -139,6 +139,7 @@ func (c *conversations) watch(t *testing.T, busy float64) (share, young float64)
 // conversation's turns go to the engine that has its past, whichever edge they come to, and an edge
 // that was started again is as good at once.
 func TestConversationsStay(t *testing.T) {
+	t.Parallel()
 	c := newConversations(t, 4, 7)
 	c.restart(10 * time.Second)
 	if share, young := c.watch(t, 0.6); share < 0.99 || young < 0.98 {
@@ -152,6 +153,7 @@ func TestConversationsStay(t *testing.T) {
 // TestConversationsOfOneEdge: where engines are so full that conversations have to leave, four edges
 // keep as many where they were as one edge does.
 func TestConversationsOfOneEdge(t *testing.T) {
+	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.8)
 	if four, _ := newConversations(t, 4, 7).watch(t, 0.8); four < one-0.01 {
 		t.Errorf("%.2f %% of the follow-ups went where the one before did, %.2f %% with one edge", 100*four, 100*one)

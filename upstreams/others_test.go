@@ -269,6 +269,7 @@ func TestEdgesDoNotHerd(t *testing.T) {
 // TestEdgesShare: edges that tell each other of their calls send few to a full engine while another
 // has a free slot: goals 10 and 14 of the fleet.
 func TestEdgesShare(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		edges, engines, slots int
 		busy, most            float64

@@ -43,7 +43,8 @@ func TestIntervalsHoldWhatTheyPromise(t *testing.T) {
 		a := benchtest.Synth{Seed: 10 + i, Requests: 300, Seconds: 30, TTFT: 100, ITL: 20}
 		same := benchtest.Synth{Seed: 1000 + i, Requests: 300, Seconds: 30, TTFT: 100, ITL: 20}
 		worse := benchtest.Synth{Seed: 2000 + i, Requests: 300, Seconds: 30, TTFT: 120, ITL: 20}
-		for _, r := range Results(a.Result(t), same.Result(t), 0.95).Rows {
+		base := a.Result(t)
+		for _, r := range Results(base, same.Result(t), 0.95).Rows {
 			if r.Outcome == RowBetter || r.Outcome == RowWorse {
 				differs++
 			}
@@ -51,7 +52,7 @@ func TestIntervalsHoldWhatTheyPromise(t *testing.T) {
 				rows++
 			}
 		}
-		for _, r := range Results(a.Result(t), worse.Result(t), 0.95).Rows {
+		for _, r := range Results(base, worse.Result(t), 0.95).Rows {
 			if r.Key == "median_ttft_ms" && r.Outcome == RowWorse {
 				finds++
 			}
@@ -79,6 +80,7 @@ func TestPoissonDrawsHaveTheirMean(t *testing.T) {
 }
 
 func TestRegressions(t *testing.T) {
+	t.Parallel()
 	base := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}
 	for _, c := range []struct {
 		next   benchtest.Synth

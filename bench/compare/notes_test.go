@@ -53,6 +53,7 @@ func TestNotesOfOtherLoads(t *testing.T) {
 // TestFloorBoundsClaims compares two servers that differ by 1 ms between tokens and 15 ms to the
 // first: by what the clients can tell.
 func TestFloorBoundsClaims(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		gaps float64 // what the client of one run was off by, at p99
 		want string

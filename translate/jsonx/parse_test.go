@@ -252,6 +252,9 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
+// scanned are the documents of sameWithoutVectors, used again: new ones cost more than the scans.
+var scanned [2]Doc
+
 // sameWithoutVectors compares the two ways of scanning strings, over src and over strings in which
 // it stands at the edges of their blocks.
 func sameWithoutVectors(t *testing.T, src []byte) {
@@ -264,8 +267,8 @@ func sameWithoutVectors(t *testing.T, src []byte) {
 		pad := strings.Repeat("a", n)
 		texts = append(texts, []byte(`["`+pad+string(src)+pad+`"]`))
 	}
+	with, without := &scanned[0], &scanned[1]
 	for _, text := range texts {
-		var with, without Doc
 		err := with.Parse(text, Options{Record: 64})
 		hasVector = false
 		werr := without.Parse(text, Options{Record: 64})

@@ -119,6 +119,7 @@ func (c *cutReader) Read(p []byte) (int, error) {
 // However the engine's bytes are cut into reads, the client gets the same: at every offset of every
 // golden stream.
 func TestFramingIsNotObservable(t *testing.T) {
+	t.Parallel()
 	for name, src := range files(t, "answer", "upstream") {
 		a := newStream(t, nil)
 		want, _ := relay(a, bytes.NewReader(src))

@@ -138,6 +138,7 @@ func hides(t *testing.T, out []byte) {
 // However the engine's bytes are cut into reads the client gets the same, and a stream that is cut
 // short never ends well.
 func TestNativeFraming(t *testing.T) {
+	t.Parallel()
 	for name, src := range files(t, "native", "engine-stream") {
 		a := newStream(t, nil)
 		want, _ := relayNative(a, bytes.NewReader(src))
