@@ -36,6 +36,8 @@ type Fleet struct {
 	members atomic.Pointer[[]Member]
 	up      atomic.Bool // what was told of the store last
 	told    atomic.Bool
+	refused atomic.Bool // by the store, at the last heartbeat
+	prefix  string      // of the store's keys
 
 	forgotten atomic.Int64 // how often the store had not heard of this edge
 
@@ -50,6 +52,7 @@ type Fleet struct {
 // New returns the place of an edge in a fleet. Run reaches the store; until then it counts as lost.
 func New(o Options) *Fleet {
 	r := newRemote(o.Store)
+	r.refused.log = o.Log
 	f := newFleet(&o, r)
 	f.client = &r.client
 	return f
@@ -63,7 +66,7 @@ func newFleet(o *Options, s store) *Fleet {
 			edge: hex.EncodeToString(id[:]), epoch: time.Now(), clock: time.Now,
 			timeout: o.Timeout, whenLost: o.WhenLost, store: s, metrics: newSeries(o.Metrics),
 		},
-		self: o.Self, log: o.Log, reporting: map[*account]struct{}{}, wake: make(chan struct{}, 1),
+		self: o.Self, log: o.Log, prefix: o.Store.Prefix, reporting: map[*account]struct{}{}, wake: make(chan struct{}, 1),
 	}
 	f.terms.report = f.queue
 	f.terms.expected.Store(int64(o.Edges))

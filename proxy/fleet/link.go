@@ -33,7 +33,7 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 		return nil, errUnreached
 	}
 	answer, err := script.Exec(ctx, *c, []string{l.key(key)}, args).ToArray()
-	l.remote.note(err)
+	l.remote.note(key, err)
 	return answer, err
 }
 
@@ -45,7 +45,7 @@ func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) e
 	}
 	add := (*c).B().Xadd().Key(l.key(key)).Maxlen().Almost().Threshold(strconv.Itoa(most)).Id("*")
 	err := (*c).Do(ctx, add.FieldValue().FieldValue("p", valkey.BinaryString(entry)).Build()).Error()
-	l.remote.note(err)
+	l.remote.note(key, err)
 	return err
 }
 
@@ -60,7 +60,7 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 	if valkey.IsValkeyNil(err) { // there is nothing new
 		err = nil
 	}
-	l.remote.note(err)
+	l.remote.note(key, err)
 	for _, e := range read[key] {
 		entries, after = append(entries, []byte(e.FieldValues["p"])), e.ID
 	}

@@ -51,6 +51,7 @@ func (f *Fleet) beat(ctx context.Context) {
 		panic("BUG: a member cannot be written: " + err.Error())
 	}
 	all, known, err := f.terms.store.Heartbeat(ctx, f.terms.edge, string(said))
+	f.refused.Store(refusalOf(err) != "")
 	if err == nil {
 		before := f.terms.seen.Load()
 		f.meet(all)
@@ -89,7 +90,12 @@ func (f *Fleet) tell(up bool, err error) {
 		f.log.Info("the fleet's store answers: limits are shared", zap.Int("members", len(f.Members())))
 		return
 	}
-	f.log.Warn("the fleet's store does not answer: limits are held without it", zap.String("lost", f.terms.whenLost), zap.Error(err))
+	lost := zap.String("lost", f.terms.whenLost)
+	if code := refusalOf(err); code != "" {
+		f.log.Warn("the fleet's store refuses this edge: limits are held without it", lost, zap.Error(err), zap.String("remedy", remedyOf(code, f.prefix)))
+		return
+	}
+	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
 }
 
 // meet takes over who is alive. What another edge writes is read with care: it may be another
@@ -121,6 +127,7 @@ func (f *Fleet) Members() []Member {
 // State is the fleet as this edge sees it.
 type State struct {
 	StoreAnswers bool     `json:"store_answers"`
+	StoreRefuses bool     `json:"store_refuses,omitempty"` // it is there, and refuses this edge
 	WhenLost     string   `json:"when_lost"`
 	Members      []Member `json:"members"`
 }
@@ -130,7 +137,7 @@ func (f *Fleet) State() *State {
 	if f == nil {
 		return nil
 	}
-	return &State{StoreAnswers: f.Available(), WhenLost: f.terms.whenLost, Members: f.Members()}
+	return &State{StoreAnswers: f.Available(), StoreRefuses: f.refused.Load(), WhenLost: f.terms.whenLost, Members: f.Members()}
 }
 
 // Configurations returns how many configurations the members have.
@@ -147,7 +154,11 @@ func (s *State) Trouble() string {
 	if s == nil || s.StoreAnswers {
 		return ""
 	}
-	return "the fleet's store does not answer, so " + map[string]string{
+	does := "does not answer"
+	if s.StoreRefuses {
+		does = "refuses this edge (the log names the remedy)"
+	}
+	return "the fleet's store " + does + ", so " + map[string]string{
 		config.LostDivide: "each edge allows its part of the limits", config.LostOpen: "no limits of keys are held",
 		config.LostClosed: "calls of all keys are refused",
 	}[s.WhenLost]

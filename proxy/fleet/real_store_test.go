@@ -20,9 +20,6 @@ import (
 	"penstock/config"
 )
 
-// storeRights are those that the documents name for the store's user.
-const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +client|setname"
-
 // realStore is a redis-server of the machine.
 type realStore struct {
 	t    *testing.T
@@ -231,4 +228,31 @@ func TestRealStore(t *testing.T) {
 		t.Errorf("a call waited %s", worst)
 	}
 	t.Logf("%d admitted of at most %d, %d refused; longest wait %s", fleet.admitted.Load(), most(0), fleet.refused.Load(), time.Duration(fleet.longest.Load()))
+}
+
+// TestRealStoreRefuses: what a real store answers about a right that is missing, to a command and
+// within a script, and about a key of another program, is taken for that.
+func TestRealStoreRefuses(t *testing.T) {
+	t.Parallel()
+	store := newRealStore(t)
+	r := newRemote(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})
+	defer r.Close()
+	for deadline := time.Now().Add(20 * time.Second); beat(t, r) != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("the store is not reached")
+		}
+	}
+	for _, test := range []struct{ before, want string }{
+		{"SET ps:{a} text", "WRONGTYPE"}, {"ACL SETUSER default -hset", "NOPERM"}, {"ACL SETUSER default -evalsha -eval", "NOPERM"},
+		{"ACL SETUSER default +evalsha +eval resetkeys ~other:*", "NOPERM"},
+	} {
+		store.say(test.before)
+		_, err := r.Exchange(t.Context(), "a", &message{edge: "one", number: 1})
+		if got := refusalOf(err); got != test.want || !r.Available() {
+			t.Errorf("%s: %q, want %q; available: %v; %v", test.before, got, test.want, r.Available(), err)
+		}
+		if test.want == "WRONGTYPE" {
+			store.say("DEL ps:{a}")
+		}
+	}
 }

@@ -172,7 +172,7 @@ func (r *Rows) write(ctx context.Context, day int64, rows map[string]observe.Amo
 	expire := (*c).B().Pexpire().Key(key).Milliseconds(usageKept.Milliseconds())
 	for _, answer := range (*c).DoMulti(ctx, set.Build(), expire.Build()) {
 		if err := answer.Error(); err != nil {
-			r.remote.note(err)
+			r.remote.note(key, err)
 			return err
 		}
 	}

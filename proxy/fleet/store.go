@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/valkey-io/valkey-go"
+	"go.uber.org/zap"
 )
 
 // store is where accounts live. Its methods may be called from any goroutine.
@@ -75,6 +76,7 @@ type remote struct {
 	options  StoreOptions
 	client   atomic.Pointer[valkey.Client] // nil until it was reached once
 	failures atomic.Int32                  // in a row; failuresToOpen and more: open
+	refused  refusals
 
 	began atomic.Uint64 // what messages are numbered from; 0: there was no heartbeat yet
 }
@@ -82,7 +84,7 @@ type remote struct {
 var errUnreached = errors.New("the store has not been reached yet")
 
 func newRemote(o StoreOptions) *remote {
-	r := &remote{options: o}
+	r := &remote{options: o, refused: refusals{log: zap.NewNop(), prefix: o.Prefix}}
 	r.failures.Store(failuresToOpen)
 	return r
 }
@@ -115,7 +117,7 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 		return reply{}, errUnreached
 	}
 	answer, err := parseReply(script.Exec(ctx, *c, []string{r.options.Prefix + ":{" + id + "}"}, m.args(began)))
-	r.note(err)
+	r.note(id, err)
 	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process began
 		r.began.CompareAndSwap(began, max(began, answer.later+unheardMost))
 	}
@@ -125,8 +127,18 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 // unheardMost is how many messages of a process the store may hear after its end.
 const unheardMost = 1000
 
-// note counts the outcome of a command. A message that was overtaken was heard.
-func (r *remote) note(err error) {
+// note counts the outcome of a command on a key. A message that was overtaken was heard; one that
+// was refused says nothing of other keys.
+func (r *remote) note(key string, err error) {
+	if code := refusalOf(err); code != "" {
+		r.refused.tell(key, code, err)
+		return
+	}
+	r.outcome(err)
+}
+
+// outcome counts for the breaker.
+func (r *remote) outcome(err error) {
 	if err == nil || errors.Is(err, errOvertaken) {
 		r.failures.Store(0)
 		return
@@ -154,7 +166,7 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (all []string
 	if err == nil {
 		r.began.CompareAndSwap(0, now) // before the breaker closes
 	}
-	r.note(err)
+	r.outcome(err)
 	if err != nil {
 		return nil, false, err
 	}

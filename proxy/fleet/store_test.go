@@ -2,11 +2,17 @@ package fleet
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"penstock/config"
 )
@@ -59,6 +65,73 @@ func TestBreaker(t *testing.T) {
 	store.SetError("")
 	if err := beat(t, r); err != nil || !r.Available() {
 		t.Error(err)
+	}
+}
+
+// A key that the store refuses is that key's: it is told of with its remedy, others go on, and no
+// breaker opens.
+func TestRefusedKey(t *testing.T) {
+	store := miniredis.RunT(t)
+	log, lines := observer.New(zap.WarnLevel)
+	f := New(Options{
+		Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"}, Edges: 1, WhenLost: config.LostDivide,
+		Timeout: time.Second, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{} },
+	})
+	defer f.Close()
+	f.beat(t.Context())
+	lines.TakeAll()
+	store.Server().SetPreHook(func(c *server.Peer, _ string, args ...string) bool {
+		if slices.Contains(args, "ps:{k:a}") {
+			c.WriteError("WRONGTYPE Operation against a key holding the wrong kind of value")
+			return true
+		}
+		return false
+	})
+	bad, good := f.Account("a"), f.Account("b")
+	limits := config.KeyLimits{RequestsPerMinute: 4}
+	admitted := 0
+	for range 2 * failuresToOpen {
+		if bad.Take(limits, time.Now()).OK {
+			admitted++
+		}
+	}
+	if admitted != 1 || !f.Available() {
+		t.Errorf("%d calls of a key that begins without the store, want 1; the store is available: %v", admitted, f.Available())
+	}
+	if !good.Take(limits, time.Now()).OK || f.terms.metrics.alone.Get() != 2*failuresToOpen {
+		t.Errorf("%d decisions without the store", f.terms.metrics.alone.Get())
+	}
+	told := lines.TakeAll()
+	if len(told) != 1 || told[0].ContextMap()["store_key"] != "k:a" || !strings.Contains(fmt.Sprint(told[0].ContextMap()), "delete it") {
+		t.Errorf("%+v", told)
+	}
+}
+
+// A store whose user may not do what an edge needs is not said to be silent, and the rights are
+// named.
+func TestRefusedEdge(t *testing.T) {
+	store := miniredis.RunT(t)
+	log, lines := observer.New(zap.WarnLevel)
+	f := New(Options{
+		Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "mine"}, Edges: 1, WhenLost: config.LostDivide,
+		Timeout: time.Second, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{} },
+	})
+	defer f.Close()
+	f.beat(t.Context())
+	store.SetError("NOPERM this user has no permissions to run the 'evalsha' command")
+	for range failuresToOpen {
+		f.beat(t.Context())
+	}
+	told := lines.TakeAll()
+	if len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), "~mine:* &mine:* +evalsha") || strings.Contains(told[0].Message, "not answer") {
+		t.Errorf("%+v", told)
+	}
+	if trouble := f.State().Trouble(); !strings.Contains(trouble, "refuses") {
+		t.Error(trouble)
+	}
+	store.SetError("")
+	if f.beat(t.Context()); f.State().Trouble() != "" {
+		t.Error(f.State().Trouble())
 	}
 }
 
