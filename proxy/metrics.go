@@ -49,6 +49,7 @@ func (e *Edge) registerGauges() {
 		gauge("penstock_admin_connections_dropped_total", func() float64 { return float64(operators.Rejected()) })
 	}
 	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.listener.Rejected()) })
+	gauge("penstock_calls_yielded_total", func() float64 { return float64(e.reloads.Running().Routes.Claims.Yielded()) })
 	gauge("penstock_draining", func() float64 { return truth(e.ending.draining.Load()) })
 	for _, where := range guard.Places() {
 		gauge("penstock_panics_total{where="+strconv.Quote(where)+"}",

@@ -12,6 +12,15 @@ import (
 // Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
 // must release it exactly once. The error is ErrNoUpstream, ErrStarting or a *FullError.
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
+	q.full = q.full[:0]
+	if q.RetryAfter > 0 && q.Key != "" {
+		return r.claims.acquire(r, q, acquireAny)
+	}
+	return acquireAny(r, q)
+}
+
+// acquireAny is Acquire without regard to claims.
+func acquireAny(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	if r.Tiers != nil {
 		return descend(r, q)
 	}
@@ -28,7 +37,6 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 	if n := len(r.targets); n > 1 {
 		start = int(r.rotor.Add(1) % uint32(n))
 	}
-	q.full = q.full[:0]
 	for lost := 0; ; lost++ {
 		best, eligible := r.pick(q, start)
 		switch {

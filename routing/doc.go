@@ -45,10 +45,15 @@
 // (upstreams.ServedModel), what limits and reports come to is worked out when they change, loads
 // are read into one variable, and chance is a multiplication. BenchmarkPick measures it.
 //
+// At a model without a queue a refused key holds a claim on the next slot (Claims). The queue's
+// turns are for calls that wait; here nothing waits, and a client that does as Retry-After says
+// would lose to one that does not. What each key holds is counted beside the slots by a hash of its
+// id, so that a call which finds a free slot and no claim pays for an addition and one load.
+//
 // A tier is a route of its own over a part of the targets, asked when those before it have no slot
 // for the call. Nothing is remembered of that, so there is nothing to switch back.
 //
 // A Table is immutable but for what its routes remember, which outlives reloads: the round robin's
-// position and the directory. Live counters belong to the upstreams, and a reload builds a new
-// Table over the same ones.
+// position, the directory and the claims. Live counters belong to the upstreams, and a reload
+// builds a new Table over the same ones.
 package routing

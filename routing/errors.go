@@ -22,6 +22,15 @@ type FullError struct {
 	Capacity Capacity
 }
 
+// isFull reports whether an error is a FullError.
+func isFull(err error) bool {
+	if err == nil {
+		return false
+	}
+	var full *FullError
+	return errors.As(err, &full)
+}
+
 // Error implements error.
 func (e *FullError) Error() string {
 	return fmt.Sprintf("all %d slots are in use", e.Capacity.Total)

@@ -31,11 +31,14 @@ type Query struct {
 	Overflow bool
 	Now      time.Time
 	Rand     uint64 // source of chance for ties
+	// RetryAfter is when a client is told to come back for which no slot is free. It then has a
+	// claim on one (Claims). 0: the call heeds no claims and makes none.
+	RetryAfter time.Duration
 
 	at         upstreams.Moment // Now, once a pick has begun
 	notStalled bool             // a stalled upstream is not asked yet
 
-	full []upstreams.ID // upstreams whose slots other edges of the fleet have turned out to hold
+	full []upstreams.ID // upstreams whose slots other edges of the fleet have turned out to hold, or claims do
 }
 
 func (q *Query) excludes(t *Target) bool {
@@ -77,6 +80,7 @@ type Route struct {
 	targets []Target
 	policy  policy
 	rotor   *atomic.Uint32
+	claims  *Claims // of all routes of the table
 	// directory knows the prompts that were sent to the targets. It is nil where the policy needs
 	// none.
 	directory *directory

@@ -24,6 +24,7 @@ type Table struct {
 	exact    map[string]*Route
 	patterns []pattern // longest prefix first
 	routes   []*Route  // in the order of the file
+	Claims   *Claims   // on slots of the routes
 }
 
 // pattern is an alias that ends in "*".
@@ -33,15 +34,20 @@ type pattern struct {
 }
 
 // Build compiles the models of f. What a route remembers (the rotor's position, the directory of
-// prompts) is taken over from keep, which may be nil. An error means that f was not validated.
+// prompts, the claims) is taken over from keep, which may be nil. An error means that f was not
+// validated.
 func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
-	t := &Table{exact: make(map[string]*Route, len(f.Models))}
+	t := &Table{exact: make(map[string]*Route, len(f.Models)), Claims: &Claims{}}
+	if keep != nil {
+		t.Claims = keep.Claims
+	}
 	for i := range f.Models {
 		m := &f.Models[i]
 		route, err := newRoute(m, i, r, keep.before(m.ID), f.Fleet.Shared())
 		if err != nil {
 			return nil, err
 		}
+		route.claims = t.Claims
 		t.routes = append(t.routes, route)
 		t.exact[m.ID] = route
 		for _, alias := range m.Aliases {

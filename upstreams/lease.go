@@ -18,6 +18,7 @@ type Lease struct {
 	trial     atomic.Bool    // decides a half-open breaker; false again once it has
 	failedFor *FailureSource // of a call that failed
 	pool      Pool
+	holder    uint8 // see slots.holders
 	up        *Upstream
 	model     *ServedModel     // nil: no model's turn was asked for
 	place     *residency.Model // that it has entered; nil: there are no turns
@@ -58,7 +59,8 @@ func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lea
 		u.set.giveBack(u, p, trial)
 		return nil, false
 	}
-	l := &Lease{up: u, pool: p, weight: int64(max(0, tokens))}
+	l := &Lease{up: u, pool: p, holder: holderOf(key), weight: int64(max(0, tokens))}
+	u.slots.holders[l.holder].Add(1)
 	l.held.Store(true)
 	l.trial.Store(trial)
 	u.slots.tokens[p].Add(l.weight)
@@ -79,6 +81,7 @@ func (l *Lease) enter(now time.Time) bool {
 		return true
 	}
 	l.held.Store(false)
+	l.up.slots.holders[l.holder].Add(-1)
 	l.up.slots.tokens[l.pool].Add(-l.weight)
 	l.read()
 	if l.trial.Swap(false) {
@@ -204,6 +207,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		bug("lease released twice")
 		return
 	}
+	l.up.slots.holders[l.holder].Add(-1)
 	l.up.slots.tokens[l.pool].Add(-l.weight)
 	if l.loading && o == OutcomeOK {
 		l.model.answered.Store(now.UnixNano())

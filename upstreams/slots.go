@@ -2,6 +2,7 @@ package upstreams
 
 import (
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 
@@ -45,7 +46,10 @@ func inAll(word uint64) int {
 type slots struct {
 	inUse  atomic.Uint64 // of every pool in one word, see slotUnit
 	tokens [poolCount]atomic.Int64
-	limits atomic.Pointer[capacity]
+	// holders counts the leases by a hash of their key: without a lock or an allocation for each
+	// call, and whatever keys there are. Two keys in 256 that share a counter count as one.
+	holders [256]atomic.Int32
+	limits  atomic.Pointer[capacity]
 
 	mu         sync.Mutex
 	configured config.Concurrency
@@ -91,6 +95,14 @@ func (s *slots) give(p Pool) {
 		s.fleet.giveBack()
 	}
 }
+
+// holderSeed is for this process alone: which keys share a counter is not for clients to choose.
+var holderSeed = maphash.MakeSeed()
+
+func holderOf(key string) uint8 { return uint8(maphash.String(holderSeed, key)) }
+
+// HeldBy returns how many slots of an upstream the key with an id holds.
+func HeldBy(u *Upstream, key string) int { return int(u.slots.holders[holderOf(key)].Load()) }
 
 func (s *slots) inFlight() int { return inAll(s.inUse.Load()) }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"penstock/proxy/endpoint"
+	"penstock/proxy/failure"
 	"penstock/proxy/limit"
 	"penstock/routing"
 	"penstock/upstreams"
@@ -28,6 +29,9 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	}
 	m := p.call.config.model
 	q := p.query(now)
+	if m.Queue == nil && p.call.tries.targets == 0 {
+		q.RetryAfter = failure.FullRetryAfter(m, q.Pool)
+	}
 	if m.Crowded() && !q.Overflow {
 		return p.waitForSlot(&q, m.Route.Full(&q))
 	}

@@ -69,6 +69,7 @@ var families = []Family{
 	{"penstock_retries_denied_total", Counter, "Calls that could have been sent again, had the retry budget not been used up."},
 	{"penstock_max_tokens_refits_total", Counter, "Requests that were sent again with what the engine said it has room for, or to an engine with a longer context."},
 	{"penstock_calls_moved_total", Counter, "Calls that were sent to another upstream because theirs was taken out before it had answered, by the reason: vanished (its host), stalled (nothing in it moved), drained (its drain time was over). The retry budget does not count them."},
+	{"penstock_calls_yielded_total", Counter, "Calls that were refused although a slot was free, because it was kept for a client of another key that was refused before and is due to come back."},
 	{"penstock_reasoning_seals_total", Counter, "Reasoning that clients carry, by the result: sealed, too_long (not sealed), opened, and left out of a request: foreign (another provider's), stale (of an unknown key), forged (changed, cut, or of another key id or model)."},
 	{"penstock_streams_resumed_total", Counter, "Times that another upstream was asked to go on with a stream whose upstream was lost, had stalled or was drained for timeouts.drain. The retry budget does not count them."},
 	{"penstock_resumed_prompt_tokens_total", Counter, "Prompt tokens that were read once more for that, with the beginning of the answer. No key is charged for them."},

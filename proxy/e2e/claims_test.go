@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestFloodLeavesOthersTheirPart: beside 64 closed loops of one key, at a model of four slots and without a queue, a
+// client of another key that comes back when Retry-After says gets at least two of five slots that it asks for. The
+// flood alone is refused nothing for it.
+func TestFloodLeavesOthersTheirPart(t *testing.T) {
+	t.Parallel()
+	const loops, wanted = 64, 6
+	other, hash, _ := auth.NewKey()
+	p := start(t, rig.Setup{Keys: `- { id: other, hash: "` + hash + `" }`, Upstream: "concurrency: 4"})
+	body := p.Chat(`"sim":{"tokens":2,"delay_ms":50}`)
+	var flood sync.WaitGroup
+	var served, refused atomic.Int64
+	over := make(chan struct{})
+	for range loops {
+		flood.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if p.Post(chatPath, body).Status == 200 {
+					served.Add(1)
+					continue
+				}
+				refused.Add(1)
+				time.Sleep(250 * time.Millisecond) // it does not do as it is told
+			}
+		})
+	}
+	defer flood.Wait()
+	defer sync.OnceFunc(func() { close(over) })()
+	rig.WaitFor(t, rig.Patience, "the flood has the slots", func() bool { return served.Load() > 40 && refused.Load() > 40 })
+	if n := p.Metric("penstock_calls_yielded_total"); n != 0 {
+		t.Errorf("%v calls yielded while the flood was alone", n)
+	}
+	asked, got := 0, 0
+	for got < wanted && asked < wanted*5/2 {
+		asked++
+		r := p.Post(chatPath, body, "Authorization: Bearer "+other)
+		if r.Status == 200 {
+			got++
+			time.Sleep(100 * time.Millisecond) // in which the flood takes the slot
+			continue
+		}
+		after, err := strconv.Atoi(r.WantStatus(429).Header.Get("Retry-After"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(after) * time.Second)
+	}
+	t.Logf("the client got %d of %d, the flood %d of %d", got, asked, served.Load(), served.Load()+refused.Load())
+	if got < wanted {
+		t.Errorf("%d of %d calls were served", got, asked)
+	}
+	if p.Metric("penstock_calls_yielded_total") == 0 {
+		t.Error("no call yielded")
+	}
+}

@@ -1,0 +1,251 @@
+package routing
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"penstock/upstreams"
+)
+
+// longestHold bounds how long before a client is due a slot is kept for it.
+const longestHold = 2 * time.Second
+
+// mostClaims bounds the claims on one model. A key that is refused beyond it holds none.
+const mostClaims = 1024
+
+// servedFor is how long it counts for the order of claims when a key was served last.
+const servedFor = time.Minute
+
+// Claims are what keys that were refused for want of a slot hold on the next one, at models without
+// a queue: a client that comes back when its Retry-After says so would otherwise meet a pool that
+// another key's flood, which never waits, has filled in between.
+//
+// A key has one claim on a model. It lasts from the refusal until a quarter of its hold behind the
+// moment at which the client is due. While it does, a call of another key may not take the last
+// free slots if that key has more slots there than the claim's. Keys with as many take turns, as
+// they do in a queue: who was served last goes behind. There the claim counts only around the
+// moment at which its client is due, unless the other key floods, that is calls before it was told
+// to. So no slot is idle for long among keys with one call each, and a key that is alone is never
+// refused.
+//
+// Without a live claim an Acquire costs one atomic load more.
+type Claims struct {
+	live    atomic.Int64  // claims, with those that have ended since the last look
+	yielded atomic.Uint64 // calls that were refused although a slot was free
+
+	mu     sync.Mutex
+	groups []*claimGroup
+}
+
+// claimGroup are the keys that claim one model's slots of one pool, and those that have got one
+// beside them.
+type claimGroup struct {
+	route *Route
+	pool  upstreams.Pool
+	keys  []claimant
+}
+
+// claimant is a key at one model's slots.
+type claimant struct {
+	key    string
+	served time.Time     // when it last got a slot; zero: not while there were claims
+	due    time.Time     // when its client comes back; zero: it has no claim
+	hold   time.Duration // how long before that the claim counts
+	floods bool          // it has called before it was due
+}
+
+// grace is how long the claim counts behind the time at which its client is due.
+func (c *claimant) grace() time.Duration { return c.hold / 4 }
+
+// claims reports whether the key has a claim.
+func (c *claimant) claims() bool { return !c.due.IsZero() }
+
+// hasTurn reports whether it is the claimant's turn, whose client is due after a wait, rather than
+// that of a key with as many slots; nil: one that is not known here. A client that comes when it
+// was told to does not wait for others that are late.
+func (c *claimant) hasTurn(o *claimant, wait time.Duration) bool {
+	soon := wait <= c.grace()/4
+	switch {
+	case o == nil:
+		return soon && c.served.IsZero()
+	case o.claims() && !o.floods:
+		return false
+	case c.served.Equal(o.served) && o.claims():
+		return c.due.Before(o.due)
+	}
+	return (soon || o.floods) && !c.served.After(o.served)
+}
+
+// Yielded returns how many calls were refused although a slot was free.
+func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
+
+// acquirer gets a slot, whatever claims there are.
+type acquirer func(*Route, *Query) (*upstreams.Lease, *Target, error)
+
+// acquire is Route.Acquire for a call of a key that heeds claims and makes one if it is refused.
+func (c *Claims) acquire(r *Route, q *Query, get acquirer) (*upstreams.Lease, *Target, error) {
+	if c.live.Load() == 0 {
+		lease, target, err := get(r, q)
+		if isFull(err) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.claim(r, q)
+		}
+		return lease, target, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sweep(q.Now)
+	for _, g := range c.groups {
+		if g.keeps(r, q) {
+			for i := range g.route.targets {
+				if t := &g.route.targets[i]; t.Tier == g.route.targets[0].Tier {
+					q.full = append(q.full, t.Upstream.ID())
+				}
+			}
+		}
+	}
+	kept := len(q.full) > 0
+	lease, target, err := get(r, q)
+	switch {
+	case err == nil:
+		c.serve(r, q)
+	case isFull(err):
+		c.claim(r, q)
+		if kept {
+			c.yielded.Add(1)
+		}
+	}
+	return lease, target, err
+}
+
+// sweep forgets the claims whose clients have not come back, and what nothing depends on.
+func (c *Claims) sweep(now time.Time) {
+	for _, g := range c.groups {
+		for i := range g.keys {
+			if k := &g.keys[i]; k.claims() && now.Sub(k.due) > k.grace() {
+				c.end(k)
+			}
+		}
+		g.keys = slices.DeleteFunc(g.keys, func(k claimant) bool {
+			return !k.claims() && now.Sub(k.served) > servedFor
+		})
+	}
+	c.groups = slices.DeleteFunc(c.groups, func(g *claimGroup) bool { return len(g.keys) == 0 })
+}
+
+// end ends a key's claim.
+func (c *Claims) end(k *claimant) {
+	k.due, k.floods = time.Time{}, false
+	c.live.Add(-1)
+}
+
+// group returns the keys at what a query asks for, or nil.
+func (c *Claims) group(r *Route, q *Query) *claimGroup {
+	for _, g := range c.groups {
+		if g.route.ID == r.ID && g.pool == q.Pool {
+			return g
+		}
+	}
+	return nil
+}
+
+// claim has the key hold a claim, or renews one whose client was due and has met a full pool again.
+func (c *Claims) claim(r *Route, q *Query) {
+	g := c.group(r, q)
+	if g == nil {
+		g = &claimGroup{pool: q.Pool}
+		c.groups = append(c.groups, g)
+	}
+	g.route = r // of the newest configuration
+	k := g.of(q.Key)
+	switch {
+	case k == nil && len(g.keys) >= mostClaims:
+		return
+	case k == nil:
+		g.keys = append(g.keys, claimant{key: q.Key})
+		k = &g.keys[len(g.keys)-1]
+	case k.claims() && q.Now.Before(k.due):
+		k.floods = true
+		return
+	}
+	if !k.claims() {
+		c.live.Add(1)
+	}
+	k.due, k.hold = q.Now.Add(q.RetryAfter), min(q.RetryAfter, longestHold)
+}
+
+// serve ends the claim of a key that has got a slot, and puts it behind the others.
+func (c *Claims) serve(r *Route, q *Query) {
+	g := c.group(r, q)
+	if g == nil {
+		return
+	}
+	k := g.of(q.Key)
+	switch {
+	case k == nil && len(g.keys) >= mostClaims:
+		return
+	case k == nil:
+		g.keys = append(g.keys, claimant{key: q.Key})
+		k = &g.keys[len(g.keys)-1]
+	case k.claims():
+		c.end(k)
+	}
+	k.served = q.Now
+}
+
+// of returns a key, or nil when it is not known here.
+func (g *claimGroup) of(key string) *claimant {
+	for i := range g.keys {
+		if g.keys[i].key == key {
+			return &g.keys[i]
+		}
+	}
+	return nil
+}
+
+// keeps reports whether the free slots of the group's model are kept for claims that go before the
+// query of a route.
+func (g *claimGroup) keeps(r *Route, q *Query) bool {
+	if !g.shares(r, q) {
+		return false
+	}
+	var own *claimant
+	if g.route.ID == r.ID {
+		own = g.of(q.Key)
+	}
+	before, held := 0, heldBy(g.route, q.Key)
+	for i := range g.keys {
+		c := &g.keys[i]
+		wait := c.due.Sub(q.Now)
+		if !c.claims() || c.key == q.Key || wait > c.hold {
+			continue
+		}
+		theirs := heldBy(g.route, c.key)
+		if theirs < held || theirs == held && c.hasTurn(own, wait) {
+			before++
+		}
+	}
+	return before > 0 && g.route.Capacity(g.pool, q.Now).Available <= before
+}
+
+// shares reports whether a query of a route may take a slot that the group's claims are for.
+func (g *claimGroup) shares(r *Route, q *Query) bool {
+	return slices.ContainsFunc(g.route.targets, func(t Target) bool {
+		return (g.pool == q.Pool || t.Upstream.Limits().Shared) &&
+			(g.route.ID == r.ID || slices.ContainsFunc(r.targets, func(o Target) bool { return o.Upstream == t.Upstream }))
+	})
+}
+
+// heldBy returns how many slots of the route's upstreams a key holds.
+func heldBy(r *Route, key string) (n int) {
+	for i := range r.targets {
+		u := r.targets[i].Upstream
+		if !slices.ContainsFunc(r.targets[:i], func(t Target) bool { return t.Upstream == u }) {
+			n += upstreams.HeldBy(u, key)
+		}
+	}
+	return n
+}

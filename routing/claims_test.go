@@ -1,0 +1,264 @@
+package routing
+
+import (
+	"container/heap"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"penstock/upstreams"
+)
+
+// market is closed loops of calls at one model, in a time of its own.
+type market struct {
+	t      testing.TB
+	route  *Route
+	loops  []*loop
+	events loopEvents
+	busy   time.Duration // that slots were held for
+	refuse bool          // calls claim nothing, as where there are no claims
+}
+
+// loop is one client: it calls, and calls again once it has been served or its pause is over.
+type loop struct {
+	key           string
+	call, pause   time.Duration // how long a call takes; how long a refused client waits
+	next          time.Time
+	lease         *upstreams.Lease
+	asked, served int
+}
+
+type loopEvents []*loop
+
+func (e loopEvents) Len() int           { return len(e) }
+func (e loopEvents) Less(i, j int) bool { return e[i].next.Before(e[j].next) }
+func (e loopEvents) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *loopEvents) Push(x any)        { *e = append(*e, x.(*loop)) }
+func (e *loopEvents) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+func newMarket(t testing.TB, slots int) *market {
+	return &market{t: t, route: lookup(t, table(t, plan(t, upstream("a", slots)), model("m", "", "a")), "m")}
+}
+
+// add has n loops of a key begin, one after the other.
+func (c *market) add(n int, key string, call, pause time.Duration) *loop {
+	var first *loop
+	for range n {
+		l := &loop{key: key, call: call, pause: pause, next: t0.Add(time.Duration(len(c.loops)) * time.Millisecond)}
+		c.loops = append(c.loops, l)
+		heap.Push(&c.events, l)
+		if first == nil {
+			first = l
+		}
+	}
+	return first
+}
+
+// retryAfter is what the refused are told.
+const retryAfter = time.Second
+
+func (c *market) run(d time.Duration) {
+	for len(c.events) > 0 && c.events[0].next.Sub(t0) < d {
+		l := c.events[0]
+		now := l.next
+		if l.lease != nil {
+			l.lease.ReleaseAt(upstreams.OutcomeOK, now)
+			l.lease = nil
+			c.busy += l.call
+			l.next = now.Add(time.Millisecond) // the way of the next call
+		} else {
+			c.ask(l, now)
+		}
+		heap.Fix(&c.events, 0)
+	}
+	for _, l := range c.loops {
+		if l.lease != nil {
+			l.lease.ReleaseAt(upstreams.OutcomeOK, t0.Add(d))
+		}
+	}
+}
+
+func (c *market) ask(l *loop, now time.Time) {
+	q := Query{Key: l.key, Now: now, RetryAfter: retryAfter}
+	if c.refuse {
+		q.RetryAfter = 0
+	}
+	l.asked++
+	lease, _, err := c.route.Acquire(&q)
+	switch {
+	case err == nil:
+		l.lease, l.next = lease, now.Add(l.call)
+		l.served++
+	case isFull(err):
+		l.next = now.Add(l.pause)
+	default:
+		c.t.Fatal(err)
+	}
+}
+
+// A client that comes back when it was told to gets at least two of five slots that it asks for
+// beside another key's flood, whose clients come back at once.
+func TestFloodLeavesOthersTheirPart(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		slots := rapid.IntRange(2, 8).Draw(rt, "slots")
+		each := time.Duration(rapid.IntRange(20, 300*slots).Draw(rt, "a call of the flood, ms")) * time.Millisecond
+		own := time.Duration(rapid.IntRange(20, 2000).Draw(rt, "a call of the client, ms")) * time.Millisecond
+		way := time.Duration(rapid.IntRange(0, 200).Draw(rt, "to the client and back, ms")) * time.Millisecond
+		c := newMarket(t, slots)
+		c.add(rapid.IntRange(slots+1, slots+8).Draw(rt, "loops"), "flood", each, time.Duration(rapid.IntRange(10, 100).Draw(rt, "pause, ms"))*time.Millisecond)
+		client := c.add(1, "client", own, retryAfter+way)
+		c.run(30 * time.Second)
+		if client.asked < 6 || client.served*5 < client.asked*2 {
+			rt.Fatalf("%d of %d were served", client.served, client.asked)
+		}
+	})
+}
+
+// The same client got nothing before there were claims: the test above can fail.
+func TestFloodWithoutClaims(t *testing.T) {
+	c := newMarket(t, 4)
+	c.refuse = true
+	c.add(64, "flood", 100*time.Millisecond, 20*time.Millisecond)
+	client := c.add(1, "client", 100*time.Millisecond, retryAfter)
+	c.run(72 * time.Second)
+	if client.served > client.asked/10 {
+		t.Errorf("%d of %d were served", client.served, client.asked)
+	}
+}
+
+// At a single slot two keys take turns, whatever one of them does.
+func TestSingleSlotIsShared(t *testing.T) {
+	for _, loops := range []int{1, 64} {
+		c := newMarket(t, 1)
+		c.add(loops, "flood", 100*time.Millisecond, 20*time.Millisecond)
+		client := c.add(1, "client", 100*time.Millisecond, retryAfter+20*time.Millisecond)
+		c.run(100 * time.Second)
+		if client.served*5 < client.asked*2 {
+			t.Errorf("%d loops: %d of %d were served", loops, client.served, client.asked)
+		}
+	}
+}
+
+// A key that is alone gets what it got without claims, to the call.
+func TestFloodAloneLosesNothing(t *testing.T) {
+	served := map[bool]int{}
+	for _, refuse := range []bool{false, true} {
+		c := newMarket(t, 4)
+		c.refuse = refuse
+		c.add(64, "flood", 70*time.Millisecond, 20*time.Millisecond)
+		c.run(20 * time.Second)
+		for _, l := range c.loops {
+			served[refuse] += l.served
+		}
+		if n := c.route.claims.Yielded(); n != 0 {
+			t.Errorf("%d calls yielded to nobody", n)
+		}
+	}
+	if served[false] != served[true] {
+		t.Errorf("%d calls were served with claims, %d without", served[false], served[true])
+	}
+}
+
+// Many keys that share a full model keep its slots busy, and each of them is served.
+func TestManyKeysKeepSlotsBusy(t *testing.T) {
+	for _, keys := range []int{6, 20, 100} {
+		busy := map[bool]time.Duration{}
+		for _, refuse := range []bool{false, true} {
+			c := newMarket(t, 4)
+			c.refuse = refuse
+			for k := range keys {
+				c.add(1, fmt.Sprint("key-", k), 200*time.Millisecond, retryAfter+time.Duration(k)*time.Millisecond)
+			}
+			c.run(200 * time.Second)
+			busy[refuse] = c.busy
+			for _, l := range c.loops {
+				if !refuse && l.served < 5 {
+					t.Errorf("%d keys: %s was served %d times of %d", keys, l.key, l.served, l.asked)
+				}
+			}
+		}
+		t.Logf("%d keys: slots were busy for %v, and for %v without claims", keys, busy[false], busy[true])
+		if busy[false] < busy[true]*3/4 {
+			t.Errorf("%d keys: slots were busy for %v, and for %v without claims", keys, busy[false], busy[true])
+		}
+	}
+}
+
+// Claims end by themselves, and with the slot that they were for.
+func TestClaimsEnd(t *testing.T) {
+	c := newMarket(t, 1)
+	claims := c.route.claims
+	ask := func(key string, at time.Duration) *upstreams.Lease {
+		lease, _, _ := c.route.Acquire(&Query{Key: key, Now: t0.Add(at), RetryAfter: retryAfter})
+		return lease
+	}
+	held := ask("a", 0)
+	ask("b", 0)
+	ask("b", 100*time.Millisecond) // is no second claim
+	if n := claims.live.Load(); n != 1 {
+		t.Fatalf("%d claims", n)
+	}
+	held.ReleaseAt(upstreams.OutcomeOK, t0)
+	if ask("c", time.Second) != nil || claims.Yielded() != 1 {
+		t.Error("a slot that b has a claim on went to c")
+	}
+	got := ask("b", time.Second)
+	if got == nil {
+		t.Fatal("b's own claim kept it out")
+	}
+	got.ReleaseAt(upstreams.OutcomeOK, t0)
+	if held = ask("a", time.Minute); held == nil || claims.live.Load() != 0 || len(claims.groups) != 1 {
+		t.Errorf("%d claims are left", claims.live.Load())
+	}
+	held.ReleaseAt(upstreams.OutcomeOK, t0)
+}
+
+// A claim on a shared upstream holds against the calls of another model, which may still go to
+// upstreams of its own.
+func TestClaimsOfSharedUpstreams(t *testing.T) {
+	tab := table(t, plan(t, upstream("a", 1), upstream("b", 1)), model("m", "", "a"), model("n", "", "a", "b"))
+	m, n := lookup(t, tab, "m"), lookup(t, tab, "n")
+	ask := func(r *Route, key string) (*upstreams.Lease, *Target) {
+		lease, target, _ := r.Acquire(&Query{Key: key, Now: t0.Add(time.Second), RetryAfter: retryAfter})
+		return lease, target
+	}
+	held, _, _ := m.Acquire(&Query{Key: "flood", Now: t0, RetryAfter: retryAfter})
+	_, _, _ = m.Acquire(&Query{Key: "client", Now: t0, RetryAfter: retryAfter})
+	held.ReleaseAt(upstreams.OutcomeOK, t0)
+	other, target := ask(n, "flood")
+	if other == nil || target.Upstream.Name() != "b" {
+		t.Fatal("the claim on a keeps the call from b")
+	}
+	if l, _ := ask(n, "flood"); l != nil {
+		t.Error("the other model's call took the slot")
+	}
+	own, _ := ask(m, "client")
+	if own == nil {
+		t.Fatal("the slot was not kept")
+	}
+	own.ReleaseAt(upstreams.OutcomeOK, t0)
+	other.ReleaseAt(upstreams.OutcomeOK, t0)
+}
+
+// A call that no claim concerns allocates what it did without claims.
+func TestClaimsCostNothing(t *testing.T) {
+	c := newMarket(t, 4)
+	allocs := func(after time.Duration) float64 {
+		return testing.AllocsPerRun(100, func() {
+			lease, _, err := c.route.Acquire(&Query{Key: "a", Now: t0, RetryAfter: after})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease.ReleaseAt(upstreams.OutcomeOK, t0)
+		})
+	}
+	if with, without := allocs(retryAfter), allocs(0); with != without {
+		t.Errorf("%v allocations with claims, %v without", with, without)
+	}
+}
