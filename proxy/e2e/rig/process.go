@@ -17,6 +17,10 @@ import (
 	"penstock/config/testkit/raced"
 )
 
+// ownEnv is the environment of the tests before one of them changes it: with another HOME the build
+// would begin with an empty cache, and fetch its modules anew.
+var ownEnv = os.Environ()
+
 // built is the folder with the program, once a test has asked for it.
 var built struct {
 	sync.Once
@@ -37,6 +41,7 @@ func Binary(t testing.TB) string {
 			args = append(args, "-race", "-tags", "testing") // "testing": a lease that is released twice ends the program
 		}
 		build := exec.Command("go", append(args, "penstock")...)
+		build.Env = ownEnv
 		if out, err := build.CombinedOutput(); err != nil {
 			built.err = fmt.Errorf("%w\n%s", err, out)
 		}
