@@ -1,6 +1,8 @@
 package profile
 
 import (
+	"strings"
+
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
 )
@@ -33,15 +35,10 @@ type Chunk struct {
 // Head writes the members that every chunk and every answer begins with.
 func (s *ChunkWriter) Head(o *wire.Members, object string) {
 	o.Add(`"id":"`, s.ID, `","object":"`, object, `","created":`).Int(int(s.Created)).Add(`,"model":`).Quote(s.Model)
-	switch s.Profile.Family {
-	case "openai":
-		o.Add(`,"service_tier":"default","system_fingerprint":"fp_sim0000000"`)
-	case "ollama":
-		o.Add(`,"system_fingerprint":"fp_ollama"`)
-	case "tgi":
-		o.Add(`,"system_fingerprint":"0.0.0-sim"`)
-	case "lmstudio":
-		o.Add(`,"system_fingerprint":`).Quote(s.Model)
+	if before, after, named := strings.Cut(s.Profile.Extra, "%s"); named {
+		o.Add(before).Quote(s.Model).Add(after)
+	} else {
+		o.Add(before)
 	}
 }
 
@@ -130,17 +127,7 @@ func (s *ChunkWriter) AppendUsageChunk(dst, usage, timings []byte) []byte {
 
 // AppendRole is the delta that opens a choice.
 func (s *ChunkWriter) AppendRole(dst []byte) []byte {
-	switch s.Profile.Family {
-	case "llamacpp":
-		return append(dst, `{"role":"assistant","content":null}`...)
-	case "openai":
-		return append(dst, `{"role":"assistant","content":"","refusal":null}`...)
-	case "sglang":
-		return append(dst, `{"role":"assistant","content":"","reasoning_content":null,"tool_calls":null}`...)
-	case "trtllm":
-		return append(dst, `{"role":"assistant"}`...)
-	}
-	return append(dst, `{"role":"assistant","content":""}`...)
+	return append(dst, s.Profile.RoleDelta...)
 }
 
 // AppendEnd is the delta that comes with finish_reason.
@@ -148,17 +135,7 @@ func (s *ChunkWriter) AppendEnd(dst []byte) []byte {
 	if s.Legacy {
 		return append(dst, `""`...)
 	}
-	switch s.Profile.Family {
-	case "vllm":
-		return append(dst, `{"content":""}`...)
-	case "sglang":
-		return append(dst, `{"role":null,"content":null,"reasoning_content":null,"tool_calls":null}`...)
-	case "tgi":
-		return append(dst, `{"role":"assistant","content":""}`...)
-	case "trtllm":
-		return append(dst, `{"content":"","reasoning_content":""}`...)
-	}
-	return append(dst, "{}"...)
+	return append(dst, s.Profile.EndDelta...)
 }
 
 // AppendPiece is the delta of one token. first: the choice has no opening chunk, its first delta
@@ -172,38 +149,18 @@ func (s *ChunkWriter) AppendPiece(dst []byte, p *Piece, c *ToolCall, first bool)
 	if first || s.Profile.Roles == roleEach {
 		o.Add(`"role":"assistant",`)
 	}
-	family := s.Profile.Family
-	before, after := "", ""
 	switch p.Kind {
 	case PieceText:
-		switch family {
-		case "sglang":
-			before, after = `"role":null,`, `,"reasoning_content":null,"tool_calls":null`
-		case "trtllm":
-			after = `,"reasoning_content":""`
-		}
-		o.Add(before, `"content":"`, p.Escaped, `"`)
+		around := s.Profile.Around["text"]
+		o.Add(around[0], `"content":"`, p.Escaped, `"`, around[1])
 	case PieceThought:
-		switch family {
-		case "sglang":
-			before, after = `"role":null,"content":null,`, `,"tool_calls":null`
-		case "ollama", "trtllm":
-			before = `"content":"",`
-		}
-		o.Add(before, `"`, s.Profile.Reasoning, `":"`, p.Escaped, `"`)
+		around := s.Profile.Around["thought"]
+		o.Add(around[0], `"`, s.Profile.Reasoning, `":"`, p.Escaped, `"`, around[1])
 	default:
-		switch family {
-		case "sglang":
-			before = `"role":null,"content":null,"reasoning_content":null,`
-		case "trtllm":
-			before = `"content":"","reasoning_content":"",`
-		case "ollama":
-			before = `"content":"",`
-		}
-		s.callPiece(o.Add(before, `"tool_calls":[`), p, c)
-		after = `]`
+		s.callPiece(o.Add(s.Profile.Around["call"][0], `"tool_calls":[`), p, c)
+		o.Add(`]`)
 	}
-	return *o.Add(after, `}`)
+	return *o.Add(`}`)
 }
 
 func (s *ChunkWriter) callPiece(o *wire.Members, p *Piece, c *ToolCall) {

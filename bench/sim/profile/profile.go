@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	_ "embed" // of engines.json
 	"encoding/json"
 	"fmt"
@@ -59,7 +60,19 @@ type Profile struct {
 	Health     time.Duration  // how long /health takes
 	CallID     IDForm
 	AnswerID   IDForm
-	Page404    string // body for unknown paths, empty: an error of the profile's own shape
+	NoPage     fixedReply           // of a path that it does not have; empty: an error of its own shape
+	NoMethod   fixedReply           // of a method that a path does not have; empty: FastAPI's
+	NoKey      fixedReply           // without the key; empty: an error of its own shape
+	Extra      string               // members of every chunk and answer behind the model, whose name is %s in it
+	RoleDelta  string               // the delta that opens a choice
+	EndDelta   string               // the delta that comes with finish_reason
+	Around     map[string][2]string // what stands before and behind the member of a token: text, thought or call
+}
+
+// fixedReply is an answer that is always the same, but for the method %m and the path %p.
+type fixedReply struct {
+	Status     int
+	Type, Body string
 }
 
 type roleMode uint8
@@ -147,6 +160,8 @@ var ByName = func() map[string]*Profile {
 			must(json.Unmarshal(raw, &row))
 		} else {
 			row.Family = row.Name
+			row.RoleDelta = cmp.Or(row.RoleDelta, `{"role":"assistant","content":""}`)
+			row.EndDelta = cmp.Or(row.EndDelta, "{}")
 		}
 		for to, text := range map[*time.Duration]string{
 			&row.Profile.Idle: row.Idle, &row.Profile.Ping: row.Ping, &row.Profile.Health: row.Health,
