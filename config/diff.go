@@ -37,7 +37,7 @@ func (c Change) OfKeys() bool {
 	case "auth", "keys", "keys_file", "on_revoke", "admin.token":
 		return true
 	}
-	return strings.HasPrefix(c.Path, "keys[")
+	return strings.HasPrefix(c.Path, "keys[") || strings.HasPrefix(c.Path, "issuers")
 }
 
 // String returns the change in words.
@@ -79,10 +79,11 @@ func (f *File) Same(next *File) bool {
 }
 
 // WithKeys returns f with the settings of next that decide who may call: auth, keys, keys_file,
-// on_revoke and the admin token. Its Paths are those of both.
+// issuers, on_revoke and the admin token. Its Paths are those of both.
 func (f *File) WithKeys(next *File) *File {
 	out := *f
 	out.Auth, out.Keys, out.KeysFile = next.Auth, next.Keys, next.KeysFile
+	out.Issuers = next.Issuers
 	out.OnRevoke, out.Admin.Token = next.OnRevoke, next.Admin.Token
 	if f.origin != nil {
 		from := *f.origin
@@ -230,6 +231,8 @@ func identity(t reflect.Type) int {
 	switch t {
 	case reflect.TypeFor[Key](), reflect.TypeFor[Model]():
 		name = "id"
+	case reflect.TypeFor[Issuer]():
+		name = "issuer"
 	case reflect.TypeFor[Upstream](), reflect.TypeFor[Engine]():
 		name = "name"
 	default:

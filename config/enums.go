@@ -51,15 +51,16 @@ const (
 // The closed sets of words, by the path of the value in the schema. Validation and the JSON schema
 // read them here.
 var words = map[string][]string{
-	"auth":              {AuthNone},
-	"on_revoke":         {OnRevokeEnd, OnRevokeAbort},
-	"log.level":         {"debug", "info", "warn", "error"},
-	"log.format":        {LogFormatJSON, LogFormatConsole},
-	"keys.operations":   Operations(),
-	"upstreams.native":  {OpMessages, OpResponses},
-	"upstreams.prefill": {PrefillProven},
-	"fleet.lost":        {LostDivide, LostOpen, LostClosed},
-	"fleet.keys.store":  {KeysRequired, KeysCached},
+	"auth":               {AuthNone},
+	"on_revoke":          {OnRevokeEnd, OnRevokeAbort},
+	"log.level":          {"debug", "info", "warn", "error"},
+	"log.format":         {LogFormatJSON, LogFormatConsole},
+	"keys.operations":    Operations(),
+	"issuers.algorithms": Algorithms(),
+	"upstreams.native":   {OpMessages, OpResponses},
+	"upstreams.prefill":  {PrefillProven},
+	"fleet.lost":         {LostDivide, LostOpen, LostClosed},
+	"fleet.keys.store":   {KeysRequired, KeysCached},
 
 	"upstreams.concurrency.fleet": {FleetExact},
 
@@ -82,6 +83,9 @@ var words = map[string][]string{
 	},
 	"models.supported_reasoning_efforts": {"none", "low", "medium", "high", "xhigh"},
 }
+
+// Algorithms returns every algorithm that a token may be signed with, in a list of its own.
+func Algorithms() []string { return []string{"ES256", "RS256", "EdDSA"} }
 
 // Operations returns every operation a key can be scoped to, in a list of the caller's own.
 func Operations() []string {

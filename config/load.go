@@ -1,10 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -178,6 +180,15 @@ func (f *File) normalize(dir string) {
 	} {
 		*p = strictyaml.ResolvePath(dir, *p)
 	}
+	for i := range f.Issuers {
+		is := &f.Issuers[i]
+		if name := is.file(); name != "" {
+			is.JWKS = keysFilePrefix + strictyaml.ResolvePath(dir, name)
+		}
+		if u, err := url.Parse(is.Issuer); is.Name == "" && err == nil {
+			is.Name = cmp.Or(u.Hostname(), is.Issuer)
+		}
+	}
 	for i := range f.Upstreams {
 		u := &f.Upstreams[i]
 		u.URL = strings.TrimRight(u.URL, "/")
@@ -187,27 +198,32 @@ func (f *File) normalize(dir string) {
 	}
 }
 
-// readCertificates checks that the certificates that f names can be read, and remembers them by
-// hash for Same and Diff. What they hold is for those who use them.
+// readCertificates checks that the certificates and key sets that f names can be read, and
+// remembers them by hash for Same and Diff. What they hold is for those who use them.
 func (f *File) readCertificates(d *strictyaml.Document) {
 	f.origin.certificates = map[string][sha256.Size]byte{}
-	check := func(path, called, name string) {
+	check := func(path, called, name string) (content []byte) {
 		if name == "" {
-			return
+			return nil
 		}
 		f.origin.files = append(f.origin.files, name)
 		content, err := strictyaml.ReadRegular(name, 1<<20)
 		if err != nil {
 			d.Fail(path, err.Error())
-			return
+			return nil
 		}
 		f.origin.certificates[called] = sha256.Sum256(content)
+		return content
 	}
 	check("tls.cert", "tls.cert", f.TLS.Cert)
 	check("tls.key", "tls.key", f.TLS.Key)
 	check("fleet.store.tls.ca", "fleet.store.tls.ca", f.Fleet.Store.TLS.CA)
 	check("fleet.store.tls.cert", "fleet.store.tls.cert", f.Fleet.Store.TLS.Cert)
 	check("fleet.store.tls.key", "fleet.store.tls.key", f.Fleet.Store.TLS.Key)
+	for i := range f.Issuers {
+		is := &f.Issuers[i]
+		is.Set = check(element("issuers", i)+".jwks", "issuers["+is.Issuer+"].jwks", is.file())
+	}
 	for i, u := range f.Upstreams {
 		at, called := element("upstreams", i)+".tls.", "upstreams["+u.Name+"].tls."
 		check(at+"ca", called+"ca", u.TLS.CA)

@@ -32,6 +32,7 @@ type File struct {
 	Seal      Seal       `yaml:"seal"`
 	KeysFile  string     `yaml:"keys_file"` // its keys are appended to Keys; joined with the file's folder
 	Keys      []Key      `yaml:"keys"`
+	Issuers   []Issuer   `yaml:"issuers"`
 	Engines   []Engine   `yaml:"engines"`
 	Upstreams []Upstream `yaml:"upstreams"`
 	Models    []Model    `yaml:"models"`

@@ -122,6 +122,8 @@ func (g generator) value(v reflect.Value, path string) map[string]any {
 		return map[string]any{"anyOf": []any{one, map[string]any{"type": "array", "items": map[string]any{"anyOf": []any{one, entry}}}}}
 	case money.Amount:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "number", "minimum": 0}, map[string]any{"type": "string", "pattern": `^[0-9]+(\.[0-9]{1,6})?$|` + reference}}}
+	case Audiences:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "array", "items": map[string]any{"type": "string"}}}}
 	case Ledger:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "string"}, g.structure(v, path)}}
 	case Concurrency:
@@ -178,7 +180,7 @@ func (g generator) scalar(v reflect.Value, path string) map[string]any {
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, name := range []string{"schema.go", "engine.go", "ledger.go"} {
+	for _, name := range []string{"schema.go", "engine.go", "issuers.go", "ledger.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -220,7 +222,7 @@ func TestExampleIsComplete(t *testing.T) {
 		}
 	}
 	t.Setenv("STORE_PASSWORD", "p")
-	for _, name := range []string{"edge.pem", "edge.key", "ca.pem", "c.pem", "c.key"} {
+	for _, name := range []string{"edge.pem", "edge.key", "ca.pem", "c.pem", "c.key", "issuer-keys.json"} {
 		write(t, name, []byte("-"))
 	}
 	write(t, "keys.yaml", []byte("keys: []\n"))

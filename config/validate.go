@@ -20,6 +20,7 @@ func (f *File) Validate(k Known) Problems {
 	byName := f.upstreamsByName()
 	processChecks{c}.all()
 	keyChecks{c}.all()
+	issuerChecks{c}.all()
 	profiles.all()
 	upstreamChecks{c, byName, profiles}.all()
 	modelChecks{c, byName, k.Continuing}.all()

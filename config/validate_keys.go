@@ -73,7 +73,7 @@ func (c keyChecks) inForce() {
 // hashes checks the hashes of one key against their form and against all others: a hash that stands
 // twice would leave open whose call it is. No message holds one.
 func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
-	if len(k.Hash) == 0 {
+	if len(k.Hash) == 0 && !isTemplate(c.file.Issuers, k.ID) {
 		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it`)
 	}
 	for i, h := range k.Hash {

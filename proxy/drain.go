@@ -50,6 +50,7 @@ func (e *Edge) drain() {
 // close ends what is left: the admin listener, the probes and the watch.
 func (e *Edge) close() error {
 	err := e.shutAdmin()
+	e.reloads.Running().Issued.Close()
 	limit, cancel := e.ending.shutdownContext()
 	defer cancel()
 	err = errors.Join(err, e.set.Close(limit), e.listener.Release())

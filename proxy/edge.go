@@ -13,6 +13,7 @@ import (
 	"penstock/config"
 	"penstock/proxy/admin"
 	"penstock/proxy/auth"
+	"penstock/proxy/auth/jwks"
 	"penstock/proxy/build"
 	"penstock/proxy/call"
 	"penstock/proxy/endpoint"
@@ -113,11 +114,11 @@ func New(o Options) (*Edge, error) {
 		MaxConns: e.bound.of(c, o.Log),
 		TLS:      o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: endpoint.AppendRequestID,
 	}); err != nil {
-		return nil, errors.Join(err, e.set.Close(context.Background()))
+		return nil, errors.Join(err, abandon(e))
 	}
 	if o.Admin != nil {
 		if e.admin, err = admin.New(e.adminOptions(started)); err != nil {
-			return nil, errors.Join(err, e.listener.Release(), e.set.Close(context.Background()))
+			return nil, errors.Join(err, e.listener.Release(), abandon(e))
 		}
 	}
 	warnOfCertificate(e.log, o.Certificate)
@@ -126,6 +127,12 @@ func New(o Options) (*Edge, error) {
 		services: e.services, websockets: e.websockets, draining: e.ending.draining.Load,
 	}).server(c)
 	return e, nil
+}
+
+// abandon ends what an edge that does not come to be has started.
+func abandon(e *Edge) error {
+	e.reloads.Running().Issued.Close()
+	return e.set.Close(context.Background())
 }
 
 // newServices makes what calls share.
@@ -160,7 +167,9 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 	e.keys.BeginWith(used)
 	o := reload.Options{
 		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.set, Queues: queues, Started: started,
-		Keys: e.keys,
+		Keys: &snapshot.Sources{Limits: e.keys, Issued: jwks.New(jwks.Options{
+			Log: e.log, Guard: e.guard, OnLoss: func() { e.reloads.ReviewKeys() },
+		})},
 		Load: e.opts.Load, Parse: e.opts.Parse, Certificate: e.opts.Certificate,
 		Draining: e.ending.draining.Load,
 		OnCommit: func(f *config.File, newCertificate bool) {
@@ -202,7 +211,7 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries, Certificate: e.opts.Certificate,
 		Fleet: e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
 		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
-		Starting: e.shared.Starting,
+		Starting: e.shared.Starting, Issuers: issuersOf(e.reloads),
 		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
 	}
 }

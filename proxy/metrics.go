@@ -126,6 +126,14 @@ func (e *Edge) writePassing(w io.Writer) {
 				m.Config.ID)
 		}
 	}
+	for _, i := range issuersOf(e.reloads)(now) {
+		observe.AppendSample(&b, "penstock_issuer_keys", strconv.Itoa(i.Keys), "issuer", i.Name)
+		if i.Age >= 0 {
+			observe.AppendSample(&b, "penstock_issuer_fetched_timestamp_seconds",
+				strconv.FormatFloat(float64(now.UnixMilli())/1000-i.Age, 'f', 0, 64), "issuer", i.Name)
+		}
+		observe.AppendSample(&b, "penstock_issuer_fetch_failures_total", strconv.FormatUint(i.Failures, 10), "issuer", i.Name)
+	}
 	_, _ = w.Write(b.Bytes())
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/auth/jwt"
 	"penstock/proxy/ledger"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
@@ -44,6 +45,7 @@ func Load(name string) (*config.File, config.Problems) {
 		return nil, problems
 	}
 	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.Check)...)
+	files = append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 	if bad := files.Errors(); len(bad) > 0 {
 		return nil, bad
 	}

@@ -41,8 +41,9 @@ type Options struct {
 	Certificate *listen.Certificate // of the public listener; nil without TLS
 
 	Draining    func() bool
-	Starting    func() string                     // what no call is accepted before, or nothing
-	Connections func() int64                      // of clients
+	Starting    func() string // what no call is accepted before, or nothing
+	Connections func() int64  // of clients
+	Issuers     func(now time.Time) []status.Issuer
 	InFlight    func(now time.Time) []status.Call // calls that run
 	Exposition  func(w io.Writer) error           // writes the metrics
 }

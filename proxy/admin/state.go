@@ -42,6 +42,7 @@ func (s *Server) status() *status.Status {
 	for _, d := range s.opts.Set.Discoveries(now) {
 		out.Discoveries = append(out.Discoveries, status.Discovery{Discovery: d})
 	}
+	out.Issuers = s.opts.Issuers(now)
 	for i, u := range all {
 		if s.opts.Board != nil && u.Mode() != upstreams.ModeReady {
 			setting, _ := s.opts.Board.Mode(u.ID())

@@ -26,6 +26,12 @@
 // two credentials is refused, because whichever of them we chose, something else on the way may
 // have chosen the other.
 //
+// A credential that is no key and has the form of a token (package jwt) is judged by the issuers of
+// the configuration. It becomes a Key of its own: the rights are those of a template, which is an
+// entry of the keys, and the id is made of a claim. What the signature has proved is remembered by
+// the token's hash; that it has not expired, and that its public key and its template are in force,
+// is looked at each time. Keys are looked up first, so tokens cost them nothing.
+//
 // Credential borrows the bytes of the request. It lives as long as the request's headers, is never
 // stored, and has no method that shows the key.
 package auth

@@ -1,12 +1,14 @@
 package auth
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"slices"
 	"strings"
 	"time"
 
 	"penstock/config"
+	"penstock/proxy/auth/jwt"
 )
 
 // Key is what a configured key may use: all that the configuration does not narrow. It is immutable
@@ -16,6 +18,8 @@ type Key struct {
 	// CacheOwner tells whose cached prompts the key may use, where keys are kept apart: its own, or
 	// its group's.
 	CacheOwner string
+	// Template is the entry that a token has its rights and limits from; nil for a key.
+	Template *config.Key
 
 	active     bool
 	all        bool // every model
@@ -25,16 +29,22 @@ type Key struct {
 	expires    []time.Time       // the ends of its hashes
 	sum        [sha256.Size]byte // the hash that this one was found by
 
+	token *token // nil for a key
+
 	withheld map[string]struct{} // models that it may not use until those of its file are in force; see Ring.Withhold
+}
+
+// token is what a Key knows of the token that it was found by.
+type token struct {
+	issuer *config.Issuer
+	print  jwt.Print // of the public key that verified it
+	times  jwt.Times
 }
 
 func newConfigured(c *config.Key) *Key {
 	k := &Key{
-		ID: c.ID, CacheOwner: "key " + c.ID, active: c.Enabled(), all: c.Models == nil,
+		ID: c.ID, CacheOwner: cmp.Or(groupOf(c), "key "+c.ID), active: c.Enabled(), all: c.Models == nil,
 		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations),
-	}
-	if c.CacheGroup != "" {
-		k.CacheOwner = "group " + c.CacheGroup
 	}
 	for _, m := range c.Models {
 		prefix, pattern := strings.CutSuffix(m, "*")
@@ -48,6 +58,14 @@ func newConfigured(c *config.Key) *Key {
 		}
 	}
 	return k
+}
+
+// groupOf names the group in which a key shares cached prompts; empty: none.
+func groupOf(c *config.Key) string {
+	if c.CacheGroup == "" {
+		return ""
+	}
+	return "group " + c.CacheGroup
 }
 
 // Allows reports whether the key may use the model, given by its canonical id. A key names models
@@ -80,3 +98,5 @@ func (k *Key) Allows(model string) bool {
 func (k *Key) AllowsOp(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
 }
+
+func expired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }

@@ -17,6 +17,8 @@ import (
 type Ring struct {
 	byHash map[[sha256.Size]byte]entry
 	ids    map[string]struct{}
+
+	issuers *issuers // nil without any
 }
 
 // entry is one hash of a key. A key has several while it is being rotated.
@@ -26,9 +28,9 @@ type entry struct {
 	expires time.Time // zero: never
 }
 
-// NewRing compiles the keys of a configuration. The error names the key and says what to correct;
-// it never holds a hash.
-func NewRing(keys []config.Key) (*Ring, error) {
+// NewRing compiles the keys of a configuration and its issuers of tokens. The error names the key
+// or the issuer and says what to correct; it never holds a hash.
+func NewRing(keys []config.Key, from *Issuers) (*Ring, error) {
 	r := &Ring{
 		byHash: make(map[[sha256.Size]byte]entry, len(keys)),
 		ids:    make(map[string]struct{}, len(keys)),
@@ -37,8 +39,13 @@ func NewRing(keys []config.Key) (*Ring, error) {
 		if err := r.add(&keys[i]); err != nil {
 			return nil, err
 		}
+		if id := keys[i].ID; len(keys[i].Hash) == 0 && !from.names(id) {
+			return nil, fmt.Errorf("key %q has no hash: make one with \"penstock key hash\"", id)
+		}
 	}
-	return r, nil
+	var err error
+	r.issuers, err = newIssuers(from, keys, r.ids)
+	return r, err
 }
 
 func (r *Ring) add(c *config.Key) error {
@@ -47,9 +54,6 @@ func (r *Ring) add(c *config.Key) error {
 	}
 	if _, twice := r.ids[c.ID]; twice {
 		return fmt.Errorf("key %q is there twice: to rotate a key, list both hashes under one id", c.ID)
-	}
-	if len(c.Hash) == 0 {
-		return fmt.Errorf("key %q has no hash: make one with \"penstock key hash\"", c.ID)
 	}
 	key := newConfigured(c)
 	r.ids[c.ID] = struct{}{}
@@ -72,9 +76,10 @@ func (r *Ring) add(c *config.Key) error {
 	return nil
 }
 
-// Find returns the key that c is. The error is one and the same 401, shared and read-only, for a
-// key that is unknown, expired or inactive. now is compared by the wall clock. It does not
-// allocate.
+// Find returns the key that c is, or that a token stands for. The error is one and the same 401,
+// shared and read-only, for a key that is unknown, expired or inactive, and for a token without a
+// good signature. now is compared by the wall clock. It does not allocate, but for a token that is
+// new to the ring.
 func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	if len(c.key) >= len(Prefix) && string(c.key[:len(Prefix)]) == Prefix && !checksum(c.key) {
 		return nil, errInvalid
@@ -82,6 +87,9 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	sum := sha256.Sum256(c.key)
 	e := r.byHash[sum] // an unknown key is compared with zeros: the same work
 	if subtle.ConstantTimeCompare(e.sum[:], sum[:]) != 1 || e.key == nil {
+		if r.issuers != nil {
+			return r.issuers.find(c.key, sum, now)
+		}
 		return nil, errInvalid
 	}
 	if !e.key.active || expired(e.expires, now) {
@@ -93,8 +101,13 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 // Holds reports whether a key that this or another ring found may go on: one of its id is in the
 // ring and active, still has the hash that it was found by, and not all of its hashes have expired.
 // It tells what a reload means for the streams that a key has running: a hash that is taken away is
-// revoked, and so is what was begun with it; one that expired beside a newer one lets it end.
+// revoked, and so is what was begun with it; one that expired beside a newer one lets it end. A
+// token may go on past its end while its issuer, the public key that verified it and the template
+// of its rights are there.
 func (r *Ring) Holds(found *Key, now time.Time) bool {
+	if found.token != nil {
+		return r.issuers != nil && r.issuers.holds(found, now)
+	}
 	k := r.byHash[found.sum].key
 	if k == nil || k.ID != found.ID || !k.active {
 		return false
@@ -118,8 +131,6 @@ func parseHash(s string) (sum [sha256.Size]byte, err error) {
 	}
 	return sum, nil
 }
-
-func expired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
 // earlier returns the earlier of two ends; a zero one is "never".
 func earlier(a, b time.Time) time.Time {

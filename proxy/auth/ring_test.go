@@ -22,7 +22,7 @@ func hashes(plain ...string) config.KeyHashes {
 
 func mustRing(t testing.TB, keys ...config.Key) *Ring {
 	t.Helper()
-	r, err := NewRing(keys)
+	r, err := NewRing(keys, new(Issuers))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestNewRingRefuses(t *testing.T) {
 		"no hexadecimal digit": {{ID: "a", Hash: config.KeyHashes{{Hash: "sha256:" + strings.Repeat("zz", 32)}}}},
 		"is not \"sha256:\"":   {{ID: "a", Hash: config.KeyHashes{{Hash: "sha1:" + strings.Repeat("00", 32)}}}},
 	} {
-		if _, err := NewRing(keys); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewRing(keys, new(Issuers)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -251,7 +251,7 @@ func BenchmarkNewRing(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := NewRing(keys); err != nil {
+		if _, err := NewRing(keys, new(Issuers)); err != nil {
 			b.Fatal(err)
 		}
 	}

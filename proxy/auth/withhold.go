@@ -1,5 +1,7 @@
 package auth
 
+import "iter"
+
 // Withhold takes rights to models from the keys of r: a key whose id has no right to one of the
 // models in before loses it here. A reload calls it for keys that come into force while the models
 // of their file do not, or not yet: a right that was written for the next file's model is no right
@@ -7,18 +9,39 @@ package auth
 // be called before r is shared.
 func (r *Ring) Withhold(models []string, before *Ring) {
 	old := make(map[string]*Key, len(before.byHash))
-	for _, e := range before.byHash {
-		old[e.key.ID] = e.key
+	for k := range before.all() {
+		old[k.ID] = k
 	}
-	for _, e := range r.byHash {
+	for k := range r.all() {
 		for _, m := range models {
-			if !e.key.Allows(m) || old[e.key.ID].Allows(m) {
+			if !k.Allows(m) || old[k.ID].Allows(m) {
 				continue
 			}
-			if e.key.withheld == nil {
-				e.key.withheld = map[string]struct{}{}
+			if k.withheld == nil {
+				k.withheld = map[string]struct{}{}
 			}
-			e.key.withheld[m] = struct{}{}
+			k.withheld[m] = struct{}{}
+		}
+	}
+}
+
+// all yields every key of r, one for each hash, and those that tokens have their rights from.
+func (r *Ring) all() iter.Seq[*Key] {
+	return func(yield func(*Key) bool) {
+		for _, e := range r.byHash {
+			if !yield(e.key) {
+				return
+			}
+		}
+		if r.issuers == nil {
+			return
+		}
+		for _, is := range r.issuers.byName {
+			for i := range is.templates {
+				if !yield(is.templates[i].key) {
+					return
+				}
+			}
 		}
 	}
 }

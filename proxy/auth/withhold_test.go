@@ -13,7 +13,7 @@ func TestWithhold(t *testing.T) {
 		r, err := NewRing([]config.Key{
 			{ID: "guest", Hash: []config.KeyHash{{Hash: Hash("guest-key-of-the-test")}}, Models: guest},
 			{ID: "team", Hash: []config.KeyHash{{Hash: Hash("team-key-of-the-test")}}, Models: team},
-		})
+		}, new(Issuers))
 		if err != nil {
 			t.Fatal(err)
 		}

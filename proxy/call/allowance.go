@@ -19,21 +19,25 @@ type allowance struct {
 }
 
 // takeRequest takes one request of the key's requests per minute.
-func (a *allowance) takeRequest(of limit.Bound, now time.Time) limit.Decision {
+func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.Decision {
 	if a.key == nil {
 		return limit.Decision{OK: true}
 	}
-	a.limits = of[a.key.ID]
+	a.limits = of.LimitsOf(a.key)
 	return a.limits.Take(now)
 }
 
 // TakeRequest takes a request of a key's requests per minute for what is refused before it is a
 // call. It returns why the key has none left.
 func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
-	if key == nil || s.KeyLimits[key.ID] == nil { // the configuration may have lost it by now
+	if key == nil {
 		return nil
 	}
-	if d := s.KeyLimits[key.ID].Take(now); !d.OK {
+	limits := s.LimitsOf(key)
+	if limits == nil { // the configuration may have lost it by now
+		return nil
+	}
+	if d := limits.Take(now); !d.OK {
 		return rateLimited(d)
 	}
 	return nil

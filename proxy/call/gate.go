@@ -31,7 +31,7 @@ func (g gate) pass() error {
 	if err != nil {
 		return g.refuseUnread(err)
 	}
-	if d := c.rates.takeRequest(snap.KeyLimits, c.record.Start); !d.OK {
+	if d := c.rates.takeRequest(&snap.Credentials, c.record.Start); !d.OK {
 		return g.refuseUnread(g.limited(d))
 	}
 	if err := g.decode(); err != nil {

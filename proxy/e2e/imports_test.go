@@ -26,7 +26,9 @@ var allowed = map[string]struct {
 	"translate/chat":      {ours: "translate translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
 	"upstreams":           {ours: "config upstreams/dns upstreams/engine upstreams/http1 upstreams/kubernetes upstreams/progress upstreams/residency upstreams/wake", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
-	"proxy/auth":          {ours: "config translate/apierr upstreams/http1/httptoken", never: "net log"},
+	"proxy/auth":          {ours: "config translate/apierr upstreams/http1/httptoken proxy/auth/jwt", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
+	"proxy/auth/jwt":      {modules: "github.com/go-jose/go-jose/v4/...", never: "net log"},
+	"proxy/auth/jwks":     {ours: "proxy/auth/jwt proxy/guard", modules: "go.uber.org/zap/...", never: "log"}, // net/http: it fetches
 	"proxy/httpserver":    {ours: "config translate/apierr upstreams/http1/httptoken proxy/body proxy/guard proxy/listen", modules: "github.com/valyala/fasthttp github.com/fasthttp/router", never: "net/http log"},
 	"proxy/fleet":         {ours: "config config/money proxy/limit proxy/observe", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
 	"proxy/fleet/board":   {ours: "upstreams", modules: "github.com/VictoriaMetrics/metrics github.com/cespare/xxhash/v2 github.com/valkey-io/valkey-go", never: "net os log"},
@@ -55,7 +57,7 @@ var allowed = map[string]struct {
 	"proxy/attempt":       {ours: "config routing upstreams upstreams/http1 upstreams/progress translate/... proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/observe proxy/snapshot", never: "net log"},
 	"proxy/call":          {ours: "config routing upstreams upstreams/engine upstreams/http1 translate/... proxy/attempt proxy/auth proxy/body proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/listen proxy/observe proxy/poison proxy/resume proxy/snapshot proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/resume":        {ours: "translate/... proxy/endpoint proxy/limit", never: "net os log time"},
-	"proxy/snapshot":      {ours: "config config/money routing upstreams upstreams/engine translate/chat translate/seal proxy/auth proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
+	"proxy/snapshot":      {ours: "config config/money routing upstreams upstreams/engine translate/chat translate/seal proxy/auth proxy/auth/jwks proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/websocket":     {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/auth proxy/body proxy/browser proxy/call proxy/endpoint proxy/guard proxy/limit proxy/listen proxy/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: what the library takes for a request
 	"proxy/status":        {ours: "routing upstreams proxy/fleet proxy/observe proxy/plaintext", never: "net log"},
 	"translate/seal":      {never: "net os log time"},

@@ -44,6 +44,7 @@
 //	proxy/reload/triggers.go Reloader.OnChange          files        one look at the files; started again
 //	proxy/fleet.go Edge.share                           fleet        one round; started again
 //	proxy/ledger.go Edge.keepLedger                     ledger       one round; started again
+//	proxy/auth/jwks/keeper.go Source.begin              issuers      one fetch; started again
 //	proxy/watchdog.go Edge.stayWatched                  watchdog     one sign of life; started again
 //	proxy/ending.go ending.shutdownContext              shutdown     the hurry of a drain, which has its own end
 //	proxy/signals.go OnSignals                          shutdown     one signal; SIGQUIT ends the process all the same

@@ -30,12 +30,13 @@ const (
 	Shutdown   = "shutdown"
 	Fleet      = "fleet"
 	Ledger     = "ledger"
+	Issuers    = "issuers"
 )
 
 var places = []string{
 	Handler, Admin, Connection, Stream, WebSocket, End, StatusPage, Accept, Clients, Linger, Probe, Stall,
 	Generation, Addresses, Names, Engines, Wake, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
-	Fleet, Ledger,
+	Fleet, Ledger, Issuers,
 }
 
 // Places returns every place, in a fixed order.

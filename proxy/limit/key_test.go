@@ -360,3 +360,34 @@ func BenchmarkKey(b *testing.B) {
 		}
 	})
 }
+
+// TestOfToken: callers with tokens have the limits of their template one by one, over reloads that change it, too.
+func TestOfToken(t *testing.T) {
+	now := time.Now()
+	keys := NewKeys(4, now)
+	from := config.Key{ID: "template", Limits: config.KeyLimits{RequestsPerMinute: 60, Concurrency: 1}}
+	alice, bob := keys.OfToken("corp/alice", &from), keys.OfToken("corp/bob", &from)
+	if alice == bob || alice != keys.OfToken("corp/alice", &from) {
+		t.Fatal("callers do not have limits of their own, or anew each time")
+	}
+	var held, more Reservation
+	if d := alice.Reserve(&held, Cost{}, now); !d.OK {
+		t.Fatal("refused at once")
+	}
+	if d := bob.Reserve(&more, Cost{}, now); !d.OK {
+		t.Error("one caller has used another's concurrency")
+	}
+	from.Limits.RequestsPerMinute = 30
+	again := keys.OfToken("corp/alice", &from)
+	if d := again.Reserve(new(Reservation), Cost{}, now); d.OK || again == alice {
+		t.Error("a reload has forgotten what runs")
+	}
+	held.Settle(Cost{}, now)
+	if d := again.Reserve(new(Reservation), Cost{}, now); !d.OK {
+		t.Error("a call that began before a reload is not given back")
+	}
+	from.Edges = 2
+	if keys.OfToken("corp/bob", &from).limits.RequestsPerMinute != 15 {
+		t.Error("an edge of a fleet has no share")
+	}
+}

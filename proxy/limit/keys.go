@@ -21,6 +21,7 @@ type Keys struct {
 	mu      sync.Mutex
 	live    map[string]*keyState
 	retired *lru.Cache[string, *keyState]
+	tokens  *lru.Cache[string, *Key] // of callers without a key of their own
 }
 
 // NewKeys returns an empty set. now is the start of its clock and must not be after any later time.
@@ -31,7 +32,41 @@ func NewKeys(retired int, now time.Time) *Keys {
 	if err != nil {
 		panic(fmt.Sprintf("BUG: limit.NewKeys(%d): %v", retired, err))
 	}
-	return &Keys{epoch: now, live: make(map[string]*keyState), retired: cache}
+	tokens, err := lru.New[string, *Key](rememberedTokens)
+	if err != nil {
+		panic("BUG: limit.NewKeys: " + err.Error())
+	}
+	return &Keys{epoch: now, live: make(map[string]*keyState), retired: cache, tokens: tokens}
+}
+
+// rememberedTokens is of how many callers with tokens the usage is remembered, the latest first.
+const rememberedTokens = 8192
+
+// OfToken returns the limits of a caller by its id, whom a token gives the rights of a key of the
+// configuration. Each caller has those limits alone. Its usage is remembered over reloads.
+func (k *Keys) OfToken(id string, from *config.Key) *Key {
+	limits := from.Share()
+	if k.account != nil {
+		limits = from.Limits
+	}
+	if known, ok := k.tokens.Get(id); ok && known.limits == limits {
+		return known
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, ok := k.tokens.Get(id)
+	if ok && known.limits == limits {
+		return known
+	}
+	s := new(keyState)
+	if ok {
+		s = known.state
+	} else if k.account != nil {
+		s.shared = k.account(id)
+	}
+	next := &Key{state: s, epoch: k.epoch, limits: limits, budget: k.budgetOf(id, s, &limits)}
+	k.tokens.Add(id, next)
+	return next
 }
 
 // ShareBy has the usage of every key counted by an account of its own. It must be called before
@@ -103,13 +138,21 @@ func (k *Keys) Recount() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	for id, s := range k.live {
+	recount := func(id string, s *keyState) {
 		if b, ok := s.budget.(*localBudget); ok {
 			used := k.used(id, now)
 			b.mu.Lock()
 			b.begin(now)
 			b.used = used
 			b.mu.Unlock()
+		}
+	}
+	for id, s := range k.live {
+		recount(id, s)
+	}
+	for _, id := range k.tokens.Keys() {
+		if known, ok := k.tokens.Peek(id); ok {
+			recount(id, known.state)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	f.keys.FileNumber = r.filesRead.Load()
 	if res.KeysInForce {
 		r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
-			ahead, bad := f.keys.AheadOf(running, next, r.shared.Load())
+			ahead, bad := f.keys.AheadOf(running, next, r.shared.Load(), r.opts.Keys)
 			if bad != nil { // NewCredentials has made the same ring
 				err = bad
 				return running
@@ -98,6 +98,12 @@ func (r *Reloader) UseShared(keys []config.Key) {
 		return
 	}
 	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot { return running })
+	r.ReviewKeys()
+}
+
+// ReviewKeys has what began with a key or a token that is not in force any more end, as on_revoke
+// says.
+func (r *Reloader) ReviewKeys() {
 	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
 		r.opts.OnRevoke(s.Keys)
 	}

@@ -27,7 +27,7 @@ type Options struct {
 	Guard   *guard.Guard
 	Metrics *metrics.Set // for the reloads' counters
 	Set     *upstreams.Set
-	Keys    *limit.Keys
+	Keys    *snapshot.Sources
 	Queues  *limit.Queues
 	Started time.Time // when the process was
 
@@ -192,6 +192,7 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 		s = other
 	}
 	r.current.Store(s)
+	r.opts.Keys.Issued.Follow(config.IssuerURLs(s.Config))
 }
 
 // record keeps, counts and logs how a reload ended. A reload for other addresses does not replace

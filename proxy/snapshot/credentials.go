@@ -5,6 +5,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/auth"
+	"penstock/proxy/auth/jwks"
 	"penstock/proxy/browser"
 	"penstock/proxy/limit"
 )
@@ -14,6 +15,7 @@ import (
 type Credentials struct {
 	Keys       *auth.Ring
 	KeyLimits  limit.Bound
+	*Sources            // that they were made of
 	Hosts      []string // see browser.OwnHosts
 	FileNumber uint64   // of the file that they are of, in the order of reading
 	Ahead      bool     // the models of their file are not in force
@@ -29,15 +31,29 @@ type SharedKeys struct {
 	Number uint64
 }
 
+// Sources are what credentials are made of beside a file, over all reloads.
+type Sources struct {
+	Limits *limit.Keys
+	Issued *jwks.Keeper
+}
+
+func (o *Sources) ring(f *config.File, all []config.Key) (*auth.Ring, error) {
+	return auth.NewRing(all, &auth.Issuers{
+		Config: f.Issuers, Source: func(url string) auth.KeySet { return o.Issued.Source(url) },
+	})
+}
+
 // NewCredentials makes the credentials of a file that was just read, and of keys beside it. They
 // keep the limits' state of the keys that stay.
-func NewCredentials(f *config.File, shared *SharedKeys, keys *limit.Keys) (Credentials, error) {
+func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	all := withShared(f, shared.Keys)
-	ring, err := auth.NewRing(all)
+	ring, err := o.ring(f, all)
 	if err != nil {
 		return Credentials{}, err
 	}
-	return Credentials{Keys: ring, KeyLimits: keys.Bind(all), Hosts: browser.OwnHosts(f), SharedNumber: shared.Number}, nil
+	return Credentials{
+		Keys: ring, KeyLimits: o.Limits.Bind(all), Sources: o, Hosts: browser.OwnHosts(f), SharedNumber: shared.Number,
+	}, nil
 }
 
 // withShared returns the keys of the file and those beside it. Where an id or a hash is there twice
@@ -68,8 +84,8 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 
 // AheadOf are the credentials of the file next while the models of s stay in force: what next takes
 // from its keys counts, and what it gives them for models that it changes does not.
-func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys) (Credentials, error) {
-	ring, err := auth.NewRing(withShared(next, shared.Keys))
+func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
+	ring, err := o.ring(next, withShared(next, shared.Keys))
 	if err != nil {
 		return c, err
 	}
@@ -82,12 +98,21 @@ func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys)
 }
 
 // WithShared returns the snapshot with other keys beside those of its file.
-func (s *Snapshot) WithShared(shared *SharedKeys, keys *limit.Keys) (*Snapshot, error) {
-	c, err := NewCredentials(s.Config, shared, keys)
+func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error) {
+	c, err := NewCredentials(s.Config, shared, o)
 	if err != nil {
 		return nil, err
 	}
 	c.Keys.Withhold(s.changing, s.Keys)
 	c.FileNumber, c.Ahead, c.changing = s.FileNumber, s.Ahead, s.changing
 	return s.WithCredentials(c, s.Config), nil
+}
+
+// LimitsOf returns the limits of a key in force, or of a token; nil where the configuration has
+// lost the key.
+func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
+	if key.Template != nil {
+		return c.Limits.OfToken(key.ID, key.Template)
+	}
+	return c.KeyLimits[key.ID]
 }

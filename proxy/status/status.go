@@ -36,6 +36,8 @@ type Status struct {
 
 	Discoveries []Discovery `json:"discoveries,omitempty"` // where upstreams come from that are not written down
 
+	Issuers []Issuer `json:"issuers,omitempty"` // of tokens
+
 	Operable bool `json:"operable"` // upstreams can be drained: an admin token is set
 }
 
@@ -90,6 +92,37 @@ func (d Discovery) Problem() string {
 		return ""
 	}
 	return d.Source + ": " + count(d.Targets, "endpoint") + " as of " + Ago(secondsOf(d.Stale)) + " ago: " + d.Trouble
+}
+
+// Issuer is an identity provider whose tokens are taken, by the keys that it publishes.
+type Issuer struct {
+	Name     string  `json:"name"`
+	Keys     int     `json:"keys"`
+	Age      float64 `json:"fetched_seconds_ago"` // -1: never, or the keys are in a file
+	Failures uint64  `json:"failures"`            // of fetches, since the start
+	Trouble  string  `json:"trouble,omitempty"`   // why the last fetch failed
+}
+
+// Text describes it in one line.
+func (i Issuer) Text() string {
+	if t := i.Problem(); t != "" {
+		return t
+	}
+	if i.Age < 0 {
+		return "issuer " + i.Name + ": " + count(i.Keys, "key") + " of a file"
+	}
+	return "issuer " + i.Name + ": " + count(i.Keys, "key") + ", fetched " + Ago(secondsOf(i.Age)) + " ago"
+}
+
+// Problem says why keys of the issuer may be missing, or nothing.
+func (i Issuer) Problem() string {
+	switch {
+	case i.Trouble == "":
+		return ""
+	case i.Keys == 0:
+		return "issuer " + i.Name + ": its tokens are refused, for its keys have not been fetched yet: " + i.Trouble
+	}
+	return "issuer " + i.Name + ": " + count(i.Keys, "key") + " as of " + Ago(secondsOf(i.Age)) + " ago: " + i.Trouble
 }
 
 // Generation is one configuration that has calls, or the running one.

@@ -292,3 +292,21 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("after JSON:\n%s\nbefore:\n%s", got, text)
 	}
 }
+
+// TestIssuers: the page, the terminal and the verdict say of which issuers keys are missing.
+func TestIssuers(t *testing.T) {
+	for _, c := range []struct {
+		issuer  Issuer
+		text    string
+		trouble bool
+	}{
+		{Issuer{Name: "corp", Keys: 2, Age: 70}, "issuer corp: 2 keys, fetched 1 min ago", false},
+		{Issuer{Name: "corp", Keys: 1, Age: -1}, "issuer corp: 1 key of a file", false},
+		{Issuer{Name: "corp", Keys: 2, Age: 70, Trouble: "it answers 503"}, "issuer corp: 2 keys as of 1 min ago: it answers 503", true},
+		{Issuer{Name: "corp", Age: -1, Trouble: "refused"}, "issuer corp: its tokens are refused, for its keys have not been fetched yet: refused", true},
+	} {
+		if got := c.issuer.Text(); got != c.text || (c.issuer.Problem() != "") != c.trouble {
+			t.Errorf("%+v: %q, want %q", c.issuer, got, c.text)
+		}
+	}
+}

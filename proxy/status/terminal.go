@@ -113,6 +113,13 @@ func (t *terminal) discoveries(s *Status) {
 		}
 		t.line(colour, d.Text())
 	}
+	for _, i := range s.Issuers {
+		colour := ""
+		if i.Problem() != "" {
+			colour = yellow
+		}
+		t.line(colour, i.Text())
+	}
 }
 
 func (t *terminal) fleet(s *Status) {

@@ -52,6 +52,11 @@ func (s *Status) Judge() {
 			troubles = append(troubles, t)
 		}
 	}
+	for _, i := range s.Issuers {
+		if t := i.Problem(); t != "" {
+			troubles = append(troubles, t)
+		}
+	}
 	if t := s.Fleet.Trouble(); t != "" {
 		troubles = append(troubles, t)
 	}

@@ -61,6 +61,7 @@ const (
 	CodeGenerationTimeout   = "generation_timeout"
 	CodeShuttingDown        = "shutting_down" // the edge, not an engine
 	CodeLimitsUnavailable   = "limits_unavailable"
+	CodeIssuerUnavailable   = "issuer_unavailable"
 )
 
 // DetailThread is the DetailCode of a Messages request that wants its conversation kept: the SDKs'
@@ -247,6 +248,14 @@ func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 // wants to be refused then.
 func LimitsUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeLimitsUnavailable, "The limits of the key cannot be looked up now.")
+	e.RetryAfter = retryAfter
+	return e
+}
+
+// IssuerUnavailable returns the 503 of a token that cannot be judged, because the keys of its
+// issuer have not been fetched yet.
+func IssuerUnavailable(retryAfter time.Duration) *Error {
+	e := New(503, CodeIssuerUnavailable, "The keys of the token's issuer are not known yet.")
 	e.RetryAfter = retryAfter
 	return e
 }

@@ -42,8 +42,9 @@ type State struct {
 	Calls     []struct {
 		State string `json:"state"`
 	} `json:"calls"`
-	Models  []status.Model `json:"models"`
-	Fleet   *fleet.State   `json:"fleet"`
+	Models  []status.Model  `json:"models"`
+	Issuers []status.Issuer `json:"issuers"`
+	Fleet   *fleet.State    `json:"fleet"`
 	Verdict struct {
 		Level string `json:"level"`
 		Text  string `json:"text"`

@@ -1,0 +1,203 @@
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"penstock/config/strictyaml"
+)
+
+// Issuer is an identity provider whose tokens (JWT) are taken beside keys.
+type Issuer struct {
+	Issuer string `yaml:"issuer"` // the iss of its tokens, to the letter
+	// Name begins the ids of its callers, as in NAME/alice; default: the host of issuer
+	Name       string       `yaml:"name"`
+	Audience   Audiences    `yaml:"audience"`   // the aud of its tokens, one or a list of which one is enough
+	JWKS       string       `yaml:"jwks"`       // its public keys: file:PATH, or an https URL
+	Algorithms []string     `yaml:"algorithms"` // which it may sign with; default all
+	Claims     IssuerClaims `yaml:"claims"`
+
+	Set []byte `yaml:"-"` // the content of a file with its keys
+}
+
+// IssuerClaims say what the claims of a token mean. A claim within another is written with a dot:
+// realm_access.roles.
+type IssuerClaims struct {
+	Key string `yaml:"key"` // the claim that tells callers apart: limits and usage are by it; default sub
+	// the first that fits gives a token its rights; without any it is refused
+	Templates []IssuerTemplate `yaml:"templates"`
+}
+
+// IssuerTemplate gives tokens the rights and limits of an entry of the keys.
+type IssuerTemplate struct {
+	Claim string `yaml:"claim"` // a text, or a list of some; left out: every token
+	Value string `yaml:"value"` // of the claim, or of an entry of its list; a trailing * matches
+	Key   string `yaml:"key"`   // the id of the entry, which may have no hash; each caller has its limits alone
+}
+
+// Audiences is written as one text or as a list.
+type Audiences []string
+
+// BindNode accepts one text, or a list of them.
+func (a *Audiences) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
+	all := make([]string, 1)
+	if n.IsList() {
+		b.List(n, &all)
+	} else {
+		b.Scalar(n, &all[0])
+	}
+	*a = all
+}
+
+// SetDefaults sets what an issuer leaves out.
+func (i *Issuer) SetDefaults() {
+	i.Algorithms = Algorithms()
+	i.Claims.Key = "sub"
+}
+
+const keysFilePrefix = "file:"
+
+// URL returns where the issuer publishes its keys; false when they are in a file.
+func (i *Issuer) URL() (string, bool) { return i.JWKS, !strings.HasPrefix(i.JWKS, keysFilePrefix) }
+
+// file returns the file that the issuer's keys are in, "" when they are at a URL.
+func (i *Issuer) file() string {
+	name, ok := strings.CutPrefix(i.JWKS, keysFilePrefix)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// IssuerURLs are where the issuers of f publish their keys, as far as anybody is asked for one.
+func IssuerURLs(f *File) (all []string) {
+	if f.Auth == AuthNone {
+		return nil
+	}
+	for i := range f.Issuers {
+		if at, ok := f.Issuers[i].URL(); ok {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// CheckIssuers says what is wrong with the key sets in files, by who reads them.
+func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
+	c := f.checks().check
+	for i := range f.Issuers {
+		if is := &f.Issuers[i]; is.file() != "" {
+			if err := check(is.Set); err != nil {
+				c.fail(element("issuers", i)+".jwks", "%s: %s", is.file(), err)
+			}
+		}
+	}
+	return c.Problems()
+}
+
+// isTemplate reports whether tokens have the rights of the key.
+func isTemplate(all []Issuer, id string) bool {
+	return slices.ContainsFunc(all, func(is Issuer) bool {
+		return slices.ContainsFunc(is.Claims.Templates, func(t IssuerTemplate) bool { return t.Key == id })
+	})
+}
+
+// issuerChecks are about issuers of tokens.
+type issuerChecks struct{ checks }
+
+func (c issuerChecks) all() {
+	issuers, names := map[string]string{}, map[string]string{}
+	for i := range c.file.Issuers {
+		is, at := &c.file.Issuers[i], element("issuers", i)
+		c.check.unique(at+".issuer", "an issuer needs the iss of its tokens, such as https://login.example.com", "issuer", is.Issuer, issuers)
+		if is.Issuer != "" {
+			c.check.name(at+".name", "give the issuer a name, which begins the ids of its callers", "name", is.Name, names)
+		}
+		c.source(at, is)
+		if len(is.Audience) == 0 || is.Audience[0] == "" {
+			c.check.fail(at+".audience", "without an audience tokens for others would be taken: give the aud of the tokens for this API")
+		}
+		if len(is.Algorithms) == 0 {
+			c.check.fail(at+".algorithms", "the issuer may sign with none: list some, or leave algorithms out for all")
+		}
+		c.check.eachOneOf(at+".algorithms", "issuers.algorithms", "an algorithm", is.Algorithms)
+		if is.Claims.Key == "" {
+			c.check.fail(at+".claims.key", "name the claim that tells callers apart, or leave it out for sub")
+		}
+		c.templates(at+".claims.templates", is)
+	}
+}
+
+// source checks where an issuer's keys are.
+func (c issuerChecks) source(at string, is *Issuer) {
+	path := at + ".jwks"
+	if is.JWKS == "" {
+		c.check.fail(path, "an issuer needs its public keys: write file:PATH, or the https URL at which it publishes them (jwks_uri)")
+		return
+	}
+	address, ok := is.URL()
+	if !ok {
+		return
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http":
+		c.check.fail(path, "this is neither file:PATH nor an https URL without a user and a fragment")
+	case u.Scheme == "http" && !loopbackHost(u.Hostname()):
+		c.check.fail(path, "whoever is between could put keys of their own there: write https (http is for loopback)")
+	}
+}
+
+func loopbackHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// templates checks which rights the tokens of an issuer have.
+func (c issuerChecks) templates(path string, is *Issuer) {
+	if len(is.Claims.Templates) == 0 {
+		c.check.fail(path, "the issuer's tokens have no rights: add { key: ID }, an entry of the keys, for all of them, or by a claim")
+	}
+	unsure := c.places.NamesBroken("keys", "id")
+	for i, t := range is.Claims.Templates {
+		at := element(path, i)
+		switch {
+		case t.Key == "":
+			c.check.fail(at+".key", "name the entry of the keys that gives the rights")
+		case !unsure && !c.key(t.Key):
+			c.check.fail(at+".key", "there is no key %s%s", c.places.Show(at+".key", t.Key), c.check.didYouMean(t.Key, c.keyIDs))
+		}
+		switch {
+		case (t.Claim == "") != (t.Value == ""):
+			c.check.fail(at, "claim and value go together: give both, or none for every token")
+		case t.Claim == "" && i < len(is.Claims.Templates)-1:
+			c.check.fail(at, "it fits every token, so those after it are never reached: put it last")
+		case strings.Contains(strings.TrimSuffix(t.Value, "*"), "*"):
+			c.check.fail(at+".value", "%s: a * is allowed at the end only", c.places.Show(at+".value", t.Value))
+		}
+	}
+	for i := range c.file.Keys {
+		if id := c.file.Keys[i].ID; is.Name != "" && strings.HasPrefix(id, is.Name+"/") {
+			c.check.fail(element("keys", i)+".id", "%s could be the id of a caller of issuer %s: choose another one",
+				c.places.Show(element("keys", i)+".id", id), is.Name)
+		}
+	}
+}
+
+func (c issuerChecks) key(id string) bool {
+	for i := range c.file.Keys {
+		if c.file.Keys[i].ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (c issuerChecks) keyIDs() (ids []string) {
+	for i := range c.file.Keys {
+		ids = append(ids, c.file.Keys[i].ID)
+	}
+	return ids
+}

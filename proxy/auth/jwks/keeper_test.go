@@ -1,0 +1,202 @@
+package jwks
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"penstock/proxy/auth/jwt"
+	"penstock/proxy/guard"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	first   = `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":"1"}]}`
+	second  = `{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0","kid":"2"}]}`
+	address = "https://issuer.test/jwks"
+)
+
+// issuer answers fetches from memory.
+type issuer struct {
+	fetches, lost atomic.Int64
+	answer        atomic.Pointer[answer]
+}
+
+type answer struct {
+	text string
+	err  error
+}
+
+func answering(text string, err error) *issuer {
+	i := new(issuer)
+	i.answer.Store(&answer{text, err})
+	return i
+}
+
+func (i *issuer) keeper() *Keeper {
+	k := New(Options{Log: zap.NewNop(), Guard: guard.New(), OnLoss: func() { i.lost.Add(1) }})
+	k.fetch = func(context.Context, string) (*jwt.Set, error) {
+		i.fetches.Add(1)
+		a := i.answer.Load()
+		if a.err != nil {
+			return nil, a.err
+		}
+		return jwt.ParseSet([]byte(a.text))
+	}
+	return k
+}
+
+// later lets time pass, and then whatever is due.
+func later(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestRefresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := answering(first, nil)
+		k := i.keeper()
+		s := k.Source(address)
+		if later(time.Hour); i.fetches.Load() != 0 || s.Keys() != nil {
+			t.Fatal("a source is fetched that nobody follows")
+		}
+		k.Follow([]string{address})
+		if later(0); i.fetches.Load() != 1 || s.Keys().Len() != 1 || k.Source(address) != s {
+			t.Fatalf("%d fetches at the start", i.fetches.Load())
+		}
+		k.Follow([]string{address})
+		if later(refreshEvery); i.fetches.Load() != 2 {
+			t.Fatalf("%d fetches after the period", i.fetches.Load())
+		}
+		// Tokens of unknown keys have it fetched once, however many they are, and no sooner than the pause.
+		for range 100 {
+			s.Missing()
+		}
+		if later(leastPause - 1); i.fetches.Load() != 2 {
+			t.Fatalf("%d fetches before the pause was over", i.fetches.Load())
+		}
+		if later(1); i.fetches.Load() != 3 {
+			t.Fatalf("%d fetches after the pause", i.fetches.Load())
+		}
+		if later(leastPause); i.fetches.Load() != 3 {
+			t.Fatalf("%d fetches without another unknown key", i.fetches.Load())
+		}
+		s.Missing()
+		if later(0); i.fetches.Load() != 4 {
+			t.Fatal("an unknown key long after the last fetch waits")
+		}
+		k.Follow(nil)
+		if later(time.Hour); i.fetches.Load() != 4 {
+			t.Fatal("it is fetched after its end")
+		}
+		k.Close()
+	})
+}
+
+func TestDeadIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := answering("", errors.New("refused"))
+		k := i.keeper()
+		s := k.Source(address)
+		k.Follow([]string{address})
+		if later(7 * time.Second); i.fetches.Load() != 4 { // at 0, 1, 3 and 7 s
+			t.Errorf("%d fetches in the first seconds", i.fetches.Load())
+		}
+		if st := s.State(); st.Failures != 4 || st.Trouble != "refused" || st.Keys != 0 || !st.Fetched.IsZero() {
+			t.Errorf("state %+v", st)
+		}
+		i.answer.Store(&answer{text: first})
+		later(mostBackoff)
+		if st := s.State(); st.Keys != 1 || st.Trouble != "" || st.Fetched.IsZero() {
+			t.Errorf("state %+v", st)
+		}
+		i.answer.Store(&answer{err: errors.New("dead")})
+		if later(24 * time.Hour); s.Keys() == nil || s.State().Trouble != "dead" {
+			t.Error("the last good set has not stayed")
+		}
+		before := i.fetches.Load()
+		if later(time.Hour); i.fetches.Load()-before > 61 {
+			t.Errorf("%d fetches of a dead issuer in an hour", i.fetches.Load()-before)
+		}
+		k.Close()
+	})
+}
+
+func TestWithdrawnKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := answering(first, nil)
+		k := i.keeper()
+		k.Follow(nil)
+		s := k.Source(address)
+		k.Follow([]string{address})
+		later(0)
+		both := strings.Replace(first, "]}", ","+strings.TrimPrefix(second, `{"keys":[`), 1)
+		i.answer.Store(&answer{text: both})
+		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
+			t.Errorf("a key more: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
+		}
+		i.answer.Store(&answer{text: "{}"}) // not a set: it takes nothing away
+		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
+			t.Errorf("a page that is no set: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
+		}
+		i.answer.Store(&answer{text: second})
+		if later(2 * refreshEvery); i.lost.Load() != 1 || s.Keys().Len() != 1 {
+			t.Errorf("a key withdrawn: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
+		}
+		k.Close()
+		k.Follow([]string{address}) // a reload that comes late starts nothing
+	})
+}
+
+// TestFetch asks a real server, whose answers are what they should not be.
+func TestFetch(t *testing.T) {
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	elsewhere := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/good":
+			_, _ = w.Write([]byte(first))
+		case "/moved":
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		case "/elsewhere":
+			elsewhere++
+			_, _ = w.Write([]byte(first))
+		case "/empty":
+		case "/large":
+			_, _ = w.Write([]byte(strings.Repeat(" ", jwt.MaxSet) + first))
+		case "/broken":
+			w.Header().Set("Content-Length", "1000")
+			_, _ = w.Write([]byte(first))
+		default:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	if set, err := fetch(t.Context(), server.URL+"/good"); err != nil || set.Len() != 1 {
+		t.Errorf("a good set: %v", err)
+	}
+	for path, want := range map[string]string{
+		"/moved": "302", "/empty": "not JSON", "/large": "longer than", "/broken": "breaks off", "/down": "503",
+	} {
+		if _, err := fetch(t.Context(), server.URL+path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+	if elsewhere != 0 {
+		t.Error("a redirect was followed")
+	}
+	server.Close()
+	if _, err := fetch(t.Context(), server.URL); err == nil || strings.Contains(err.Error(), server.URL) {
+		t.Errorf("a dead server: %v", err)
+	}
+}

@@ -1,0 +1,222 @@
+package jwt
+
+import (
+	"bytes"
+	"encoding/base64"
+	stdjson "encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json"
+)
+
+// MaxToken is how long a token may be. Its header and claims come to a few KiB.
+const MaxToken = 16 << 10
+
+// Leeway is how far the clocks of the issuer and the edge may differ.
+const Leeway = 60 * time.Second
+
+// What is wrong with a token.
+var (
+	ErrMalformed  = errors.New("it is no token of a form that is taken")
+	ErrUnknownKey = errors.New("its key is not among the issuer's")
+	ErrSignature  = errors.New("its signature is not good")
+	ErrAudience   = errors.New("it is for another audience")
+	ErrExpired    = errors.New("it has expired")
+	ErrNotYet     = errors.New("it is not valid yet")
+)
+
+// Looks reports whether a credential has the form of a token: three parts with dots between them.
+func Looks(credential []byte) bool { return bytes.Count(credential, []byte{'.'}) == 2 }
+
+// Token is a token that was taken apart. Nothing of it is to be believed before Verify.
+type Token struct {
+	Issuer    string // by the token's own word
+	Algorithm string
+	keyID     string
+	jws       *jose.JSONWebSignature
+	claims    map[string]any
+}
+
+// Parse takes a token apart. The error is ErrMalformed.
+func Parse(credential []byte) (*Token, error) {
+	if len(credential) > MaxToken {
+		return nil, ErrMalformed
+	}
+	text := string(credential)
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return nil, ErrMalformed
+	}
+	var decoded [3][]byte
+	for i, part := range parts {
+		var err error
+		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil || len(decoded[i]) == 0 ||
+			strings.ContainsAny(part, "\r\n") {
+			return nil, ErrMalformed
+		}
+	}
+	if !plainHeader(decoded[0]) {
+		return nil, ErrMalformed
+	}
+	t := &Token{}
+	if t.claims = object(decoded[1]); t.claims == nil {
+		return nil, ErrMalformed
+	}
+	var err error
+	t.jws, err = jose.ParseSignedCompact(text, []jose.SignatureAlgorithm{jose.ES256, jose.RS256, jose.EdDSA})
+	if err != nil || len(t.jws.Signatures) != 1 {
+		return nil, ErrMalformed
+	}
+	h := t.jws.Signatures[0].Protected
+	t.Algorithm, t.keyID = h.Algorithm, h.KeyID
+	t.Issuer, _ = t.claims["iss"].(string)
+	return t, nil
+}
+
+// plainHeader reports whether a header asks for nothing that changes what the token means.
+func plainHeader(text []byte) bool {
+	header := object(text)
+	if header == nil {
+		return false
+	}
+	for _, name := range []string{"crit", "b64", "zip", "enc"} {
+		if _, ok := header[name]; ok {
+			return false
+		}
+	}
+	typ, ok := header["typ"]
+	if !ok {
+		return true
+	}
+	word, _ := typ.(string)
+	switch strings.TrimPrefix(strings.ToLower(word), "application/") {
+	case "jwt", "at+jwt":
+		return true
+	}
+	return false
+}
+
+// object reads a JSON object; nil if it is none, or a member of it is there twice.
+func object(text []byte) (members map[string]any) {
+	if !stdjson.Valid(text) || json.Unmarshal(text, &members) != nil {
+		return nil
+	}
+	return members
+}
+
+// Verify checks the signature by the keys of the issuer, and returns what the token states and by
+// which key. algorithms are those that the issuer may use. The error is ErrUnknownKey or
+// ErrSignature.
+func (t *Token) Verify(s *Set, algorithms []string) (Claims, Print, error) {
+	if !slices.Contains(algorithms, t.Algorithm) {
+		return Claims{}, Print{}, ErrSignature
+	}
+	k := s.find(t.keyID, jose.SignatureAlgorithm(t.Algorithm))
+	if k == nil {
+		return Claims{}, Print{}, ErrUnknownKey
+	}
+	if _, err := t.jws.Verify(k.public); err != nil {
+		return Claims{}, Print{}, ErrSignature
+	}
+	return Claims{t.claims}, k.print, nil
+}
+
+// Claims are what a verified token states.
+type Claims struct{ members map[string]any }
+
+// Times are those between which a token holds, the leeway included.
+type Times struct{ From, To time.Time }
+
+// Check says whether the token is for one of the audiences, and returns when it holds. The error is
+// ErrAudience or ErrMalformed.
+func (c Claims) Check(audiences []string) (Times, error) {
+	if !slices.ContainsFunc(c.texts("aud"), func(a string) bool { return slices.Contains(audiences, a) }) {
+		return Times{}, ErrAudience
+	}
+	var at Times
+	for _, name := range []string{"exp", "nbf", "iat"} {
+		value, ok := c.members[name]
+		if !ok {
+			continue
+		}
+		seconds, ok := value.(float64)
+		if !ok || seconds < 0 || seconds > math.MaxInt32*100 {
+			return Times{}, ErrMalformed
+		}
+		switch moment := time.Unix(int64(seconds), 0); {
+		case name == "exp":
+			at.To = moment.Add(Leeway)
+		case moment.Add(-Leeway).After(at.From):
+			at.From = moment.Add(-Leeway)
+		}
+	}
+	if at.To.IsZero() {
+		return Times{}, ErrMalformed
+	}
+	return at, nil
+}
+
+// Hold says whether the token holds at a time, by the wall clock. The error is ErrExpired or
+// ErrNotYet.
+func (t Times) Hold(now time.Time) error {
+	switch now = now.Round(0); {
+	case !now.Before(t.To):
+		return ErrExpired
+	case now.Before(t.From):
+		return ErrNotYet
+	}
+	return nil
+}
+
+// Text returns the text of a claim, and "" where there is none. A name with dots is that of a claim
+// or the way to one: realm_access.roles.
+func (c Claims) Text(name string) string {
+	text, _ := find(c.members, name).(string)
+	return text
+}
+
+// Any reports whether a claim has a text for which is true: it is one, or lists some. Scopes are a
+// list with blanks between them (RFC 8693).
+func (c Claims) Any(name string, is func(string) bool) bool {
+	return slices.ContainsFunc(c.texts(name), is)
+}
+
+func (c Claims) texts(name string) (out []string) {
+	switch value := find(c.members, name).(type) {
+	case string:
+		if name == "scope" || name == "scp" {
+			return strings.Fields(value)
+		}
+		return []string{value}
+	case []any:
+		for _, v := range value {
+			if text, ok := v.(string); ok {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}
+
+// find follows a name through objects. A member of the whole name goes before the way by its dots.
+func find(members map[string]any, name string) any {
+	if value, ok := members[name]; ok {
+		return value
+	}
+	for i := range len(name) {
+		if name[i] != '.' {
+			continue
+		}
+		if inner, ok := members[name[:i]].(map[string]any); ok {
+			if value := find(inner, name[i+1:]); value != nil {
+				return value
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package e2e
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/proxy/e2e/rig"
+)
+
+// idp is an identity provider on loopback. It signs with its newest key and publishes those that it has not withdrawn.
+type idp struct {
+	*httptest.Server
+	mu      sync.Mutex
+	keys    map[string]ed25519.PrivateKey // published
+	newest  string
+	asked   int
+	offline bool
+}
+
+func newIDP(t *testing.T) *idp {
+	p := &idp{keys: map[string]ed25519.PrivateKey{}}
+	p.add(t, "1")
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.asked++; p.offline || r.URL.Path != "/jwks" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write(p.set())
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *idp) add(t *testing.T, id string) {
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys[id], p.newest = private, id
+}
+
+func (p *idp) set() []byte {
+	var out struct {
+		Keys []map[string]string `json:"keys"`
+	}
+	for id, k := range p.keys {
+		x := base64.RawURLEncoding.EncodeToString(k.Public().(ed25519.PublicKey))
+		out.Keys = append(out.Keys, map[string]string{"kty": "OKP", "crv": "Ed25519", "kid": id, "x": x})
+	}
+	text, _ := json.Marshal(out)
+	return text
+}
+
+// sign returns a token for an hour in an Authorization header. more are further claims.
+func (p *idp) sign(sub, more string) string { return p.signUntil(time.Now().Add(time.Hour), sub, more) }
+
+func (p *idp) signUntil(end time.Time, sub, more string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	encode := base64.RawURLEncoding.EncodeToString
+	input := encode(fmt.Appendf(nil, `{"alg":"EdDSA","kid":%q}`, p.newest)) + "." +
+		encode(fmt.Appendf(nil, `{"iss":"https://idp.test","aud":"penstock","exp":%d,"sub":%q%s}`, end.Unix(), sub, more))
+	return "Authorization: Bearer " + input + "." + encode(ed25519.Sign(p.keys[p.newest], []byte(input)))
+}
+
+const staff = `,"groups":["staff"]`
+
+// issuers is the section of a configuration with the provider.
+func (p *idp) issuers(jwks string) string {
+	return fmt.Sprintf(`issuers: [{ issuer: "https://idp.test", name: corp, audience: penstock, jwks: %q, claims: { templates: [{ claim: groups, value: staff, key: person }] } }]`, jwks)
+}
+
+const person = "- { id: person, models: [sim], limits: { requests_per_minute: 10 } }\n"
+
+// ready waits until the edge takes the provider's tokens.
+func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) {
+	t.Helper()
+	rig.WaitFor(t, rig.Patience, "the issuer's keys are there", func() bool {
+		all := e.Status().Issuers
+		return len(all) == 1 && all[0].Keys == keys
+	})
+}
+
+// TestTokensOfAnIssuer: a token that an issuer has signed is a key, in every header and dialect; others are refused in the
+// dialect, without a word of theirs; limits, usage and log go by the caller.
+func TestTokensOfAnIssuer(t *testing.T) {
+	t.Parallel()
+	idp := newIDP(t)
+	p := start(t, rig.Setup{Top: idp.issuers(idp.URL + "/jwks"), Keys: person})
+	idp.ready(t, p, 1)
+	alice := idp.sign("alice", staff)
+	p.Post(chatPath, p.Chat(""), alice).WantStatus(200)
+	p.Post("/v1/messages", p.Chat(`"max_tokens":5`), alice, strings.Replace(alice, "Authorization: Bearer ", "x-api-key: ", 1)).WantStatus(200)
+	p.Post(chatPath, p.Chat("")).WantStatus(200) // a key, as before
+	for name, c := range map[string]struct {
+		credential, says string
+		status           int
+	}{
+		"expired":         {idp.signUntil(time.Now().Add(-time.Hour), "sentinel-sub", staff), "expired", 401},
+		"not of the role": {idp.sign("sentinel-sub", ""), "no access", 403},
+		"cut":             {alice[:len(alice)-8], "invalid API key", 401},
+		"another's":       {newIDP(t).sign("sentinel-sub", staff), "invalid API key", 401},
+		"unsigned":        {alice[:strings.LastIndexByte(alice, '.')+1], "invalid API key", 401},
+	} {
+		for _, path := range []string{chatPath, "/v1/messages"} {
+			a := p.Post(path, p.Chat(""), c.credential)
+			if a.WantStatus(c.status); !strings.Contains(a.Body, c.says) || strings.Contains(a.Body, "sentinel") {
+				t.Errorf("%s at %s is answered %s", name, path, a.Body)
+			}
+			if path == "/v1/messages" && !strings.HasPrefix(a.Body, `{"type":"error"`) {
+				t.Errorf("%s: %s is not of the dialect", name, a.Body)
+			}
+		}
+	}
+	// Each caller has the limits of the template alone: another one has all of them while alice has none left.
+	for i := 0; p.Post(chatPath, p.Chat(""), alice).Status == 200 && i < 1000; i++ { // until the minute's are used up
+	}
+	p.Post(chatPath, p.Chat(""), alice).WantStatus(429)
+	p.Post(chatPath, p.Chat(""), idp.sign("alice", staff+`,"jti":"2"`)).WantStatus(429)
+	p.Post(chatPath, p.Chat(""), idp.sign("bob", staff)).WantStatus(200)
+	if n := p.Metric("penstock_issuer_keys", `issuer="corp"`); n != 1 {
+		t.Errorf("penstock_issuer_keys is %v", n)
+	}
+	rig.WaitFor(t, rig.Patience, "the log has the caller", func() bool {
+		return slices.ContainsFunc(p.Calls(), func(l rig.CallLine) bool { return l.Key == "corp/bob" && l.Status == 200 })
+	})
+	if log := p.Log.String(); !strings.Contains(log, `"key":"corp/alice"`) || strings.Contains(log, "sentinel") ||
+		strings.Contains(log, alice[len(alice)-20:]) {
+		t.Error("the log has not the caller's id, or more than that")
+	}
+}
+
+// TestIssuerRotatesItsKeys: a new key is fetched when the first token of it comes; what a withdrawn one has signed is refused,
+// and its streams end where the operator wants that; a dead issuer changes nothing.
+func TestIssuerRotatesItsKeys(t *testing.T) {
+	t.Parallel()
+	idp := newIDP(t)
+	top := "on_revoke: abort\n" + idp.issuers(idp.URL+"/jwks")
+	p := start(t, rig.Setup{Top: top, Keys: person, Forgets: true})
+	idp.ready(t, p, 1)
+	old := idp.sign("alice", staff)
+	s := p.OpenStream(chatPath, p.Chat(endless), old)
+	s.Next()
+	idp.add(t, "2")
+	next := idp.sign("alice", staff)
+	rig.WaitFor(t, rig.Patience, "the new key is known", func() bool { return p.Post(chatPath, p.Chat(""), next).Status == 200 })
+	p.Post(chatPath, p.Chat(""), old).WantStatus(200)
+	idp.mu.Lock()
+	delete(idp.keys, "1")
+	idp.mu.Unlock()
+	idp.add(t, "3") // a token of it has the set fetched
+	newest := idp.sign("alice", staff)
+	rig.WaitFor(t, rig.Patience, "the newest key is known", func() bool { return p.Post(chatPath, p.Chat(""), newest).Status == 200 })
+	p.Post(chatPath, p.Chat(""), old).WantStatus(401)
+	for ok := true; ok; {
+		_, ok = s.Next()
+	}
+	idp.mu.Lock()
+	idp.offline = true
+	idp.mu.Unlock()
+	idp.add(t, "4")
+	unknown := idp.sign("alice", staff)
+	rig.WaitFor(t, rig.Patience, "the edge has noticed that the issuer is dead", func() bool {
+		p.Post(chatPath, p.Chat(""), unknown).WantStatus(401)
+		all := p.Status().Issuers
+		return len(all) == 1 && all[0].Trouble != ""
+	})
+	p.Post(chatPath, p.Chat(""), newest).WantStatus(200)
+
+	// An issuer that a reload takes away is revoked with all its tokens.
+	s = p.OpenStream(chatPath, p.Chat(endless), newest)
+	s.Next()
+	p.Reload(rig.Setup{Top: "on_revoke: abort"})
+	p.Post(chatPath, p.Chat(""), newest).WantStatus(401)
+	for ok := true; ok; {
+		_, ok = s.Next()
+	}
+}
+
+// TestIssuerNotReachable: before its keys were fetched once a token is answered 503 with a time, since it may be good; keys work.
+func TestIssuerNotReachable(t *testing.T) {
+	t.Parallel()
+	idp := newIDP(t)
+	idp.offline = true
+	p := start(t, rig.Setup{Top: idp.issuers(idp.URL + "/jwks"), Keys: person})
+	token := idp.sign("alice", staff)
+	a := p.Post(chatPath, p.Chat(""), token)
+	a.WantStatus(503)
+	if a.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	p.Post("/v1/messages", p.Chat(""), token).WantStatus(529)
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	idp.mu.Lock()
+	idp.offline = false
+	idp.mu.Unlock()
+	rig.WaitFor(t, rig.Patience, "the token is taken", func() bool { return p.Post(chatPath, p.Chat(""), token).Status == 200 })
+}

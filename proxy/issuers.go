@@ -1,0 +1,39 @@
+package proxy
+
+import (
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/auth/jwks"
+	"penstock/proxy/auth/jwt"
+	"penstock/proxy/reload"
+	"penstock/proxy/status"
+)
+
+// issuersOf returns what lists the issuers of tokens in the running configuration, for operators.
+func issuersOf(r *reload.Reloader) func(now time.Time) []status.Issuer {
+	return func(now time.Time) (all []status.Issuer) {
+		s := r.Running()
+		for i := range s.Config.Issuers {
+			all = append(all, issuerState(&s.Config.Issuers[i], s.Issued, now))
+		}
+		return all
+	}
+}
+
+func issuerState(is *config.Issuer, issued *jwks.Keeper, now time.Time) status.Issuer {
+	out := status.Issuer{Name: is.Name, Age: -1}
+	url, ok := is.URL()
+	if !ok {
+		if set, err := jwt.ParseSet(is.Set); err == nil {
+			out.Keys = set.Len()
+		}
+		return out
+	}
+	st := issued.Source(url).State()
+	out.Keys, out.Failures, out.Trouble = st.Keys, st.Failures, st.Trouble
+	if !st.Fetched.IsZero() {
+		out.Age = now.Sub(st.Fetched).Seconds()
+	}
+	return out
+}
