@@ -46,6 +46,7 @@ var allowed = map[string]struct {
 	"proxy/quietlog":      {never: "net"}, // its subject is log
 	"proxy/openapi":       {never: "net os log time"},
 	"proxy/local":         {ours: "config proxy proxy/auth proxy/plaintext upstreams/engine", never: "net log"},
+	"proxy/command":       {ours: "config config/suggest proxy proxy/admin proxy/agent proxy/auth proxy/build proxy/fleet/keystore proxy/local proxy/openapi proxy/plaintext proxy/reload upstreams/engine", modules: "github.com/alecthomas/kong", never: "net/http log"},
 	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
 	"proxy/agent":         {ours: "config config/suggest upstreams/http1 proxy/auth proxy/plaintext", never: "net log"},
 	"proxy/admin":         {ours: "translate/apierr upstreams proxy/browser proxy/build proxy/endpoint proxy/failure proxy/fleet proxy/fleet/board proxy/guard proxy/httpserver proxy/limit proxy/listen proxy/observe proxy/plaintext proxy/reload proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
@@ -81,7 +82,7 @@ var allowed = map[string]struct {
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
-	"":                    {ours: "config config/suggest proxy proxy/admin proxy/agent proxy/auth proxy/build proxy/fleet/keystore proxy/local proxy/openapi proxy/plaintext proxy/quietlog proxy/reload upstreams/engine bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"":                    {ours: "config proxy/agent proxy/command proxy/quietlog bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"proxy/fleet/keystore": {ours: "config", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
 

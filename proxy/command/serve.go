@@ -1,0 +1,54 @@
+package command
+
+import (
+	"fmt"
+	"os"
+
+	"penstock/config"
+	"penstock/proxy"
+	"penstock/proxy/local"
+	"penstock/proxy/plaintext"
+)
+
+// Serve runs the edge.
+type Serve struct {
+	Config    *string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration file (YAML). See 'penstock check --example'."`
+	SharePort bool    `env:"PENSTOCK_SHARE_PORT" help:"Let a second penstock listen on the same ports (SO_REUSEPORT), for an upgrade without a gap. Both need it."`
+
+	Simulator func() (config.LocalEngine, func(), error) `kong:"-"` // starts an engine, for a machine without one
+}
+
+// Help is printed below the flags.
+func (s *Serve) Help() string {
+	return `SIGTERM and SIGINT drain: new requests are accepted for timeouts.linger; running requests get timeouts.drain to finish; then they receive
+an error event. That is an orderly end, exit code 0, also when calls had to be cut: service managers and Kubernetes take any other code for a
+crash. The log says how many were cut ("drain time is over"). A second signal ends what runs at once, with an error event and the exit code 130
+or 143; with 0 if nothing ran. SIGHUP reads the configuration again, and drains an edge that has none. SIGQUIT and SIGABRT are for a process that hangs: they print where it is, functions and
+lines without anything of memory, and end it at once, with 131 or 134. Exit code 1: failed, or wrong configuration; 2: wrong usage.`
+}
+
+// Run serves until SIGTERM or SIGINT, then drains; a second signal ends what still runs.
+func (s *Serve) Run() error {
+	if s.Config != nil && *s.Config == "" { // a script's unset variable: serving anything else would hide it
+		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
+	}
+	end := proxy.OnSignals(os.Exit)
+	defer end.Stop()
+	if s.Config == nil {
+		return local.Serve(end, os.Stdout, s.Simulator)
+	}
+	name := *s.Config
+	f, problems := proxy.Load(name)
+	if f == nil {
+		return problems
+	}
+	for _, p := range problems {
+		fmt.Fprintln(os.Stderr, plaintext.Text(p.String()))
+	}
+	return proxy.Run(end, proxy.RunOptions{
+		Config: f, SharePort: s.SharePort, Load: proxy.LoadAgain(name), Parse: proxy.ParseBeside(name),
+		Ready: func(public, admin string) {
+			fmt.Printf("penstock: serving %s/v1 (admin: %s)\n", public, admin)
+		},
+	})
+}
