@@ -171,7 +171,6 @@ func (w *world) arrive() {
 	w.waiting = append(w.waiting, c)
 	go func() {
 		defer close(c.over)
-		defer r.Wait(&routing.Query{Exclude: c.need.Tried, Now: time.Now()})()
 		_ = c.q.Wait(c.done, &c.need, time.Now().Add(time.Hour), func() bool {
 			if newest := w.route(model); newest != nil {
 				r = newest

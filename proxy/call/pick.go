@@ -94,7 +94,6 @@ func (p picker) Leave() bool {
 // meanwhile, so a wait is interrupted for each of them and keeps its place.
 type slotWait struct {
 	place    *limit.Waiting
-	quit     func() // ends what the wait counts for at engines that keep few models
 	query    routing.Query
 	left     <-chan struct{}
 	deadline time.Time
@@ -125,7 +124,7 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	}
 	q.Now = time.Now()
 	c.tries.wait = &slotWait{
-		place: place, quit: m.Route.Wait(q), query: *q, left: left, deadline: q.Now.Add(m.Config.Queue.Wait.D()),
+		place: place, query: *q, left: left, deadline: q.Now.Add(m.Config.Queue.Wait.D()),
 	}
 	if c.relay == nil && c.record.Stream && !c.ep.Form {
 		if stream := c.request.Stream(c.answerOf()); stream.InBand() {
@@ -207,7 +206,6 @@ func (p picker) leaveQueue() {
 	if w := p.call.tries.wait; w != nil {
 		p.call.tries.wait = nil
 		w.place.Leave()
-		w.quit()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,9 @@ var (
 type Route interface {
 	Targets() []routing.Target
 	Room(u *upstreams.Upstream, q *routing.Query) routing.Room
+	// Wait counts a waiting call at the upstreams whose models take turns. quit ends that. Both may
+	// report a change of an upstream, so no lock may be held.
+	Wait(q *routing.Query) (quit func())
 }
 
 // Need is what a waiting call needs, and the key that it counts for.
@@ -78,6 +82,14 @@ type waiter struct {
 	lastEvent uint64          // the event of its last wake-up
 	wake      chan struct{}   // holds one token while offered or evicted is set
 	evicted   bool            // evicted
+	turns     turns
+}
+
+// turns is where a waiter counts among the calls that wait for the turns of their models.
+type turns struct {
+	mu    sync.Mutex // is taken before that of queues
+	quit  func()     // nil: it counts nowhere
+	ended bool
 }
 
 // Waiting returns the number of waiting calls. If there are some, a new call must wait, too: taking
@@ -111,11 +123,44 @@ func (q *Queue) Join(n *Need) (*Waiting, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.awaitTurns(w)
 	return &Waiting{q, w, first}, nil
 }
 
 // Leave gives the place back, if it was not taken away before.
-func (p *Waiting) Leave() { p.q.leave(p.w) }
+func (p *Waiting) Leave() {
+	p.q.leave(p.w)
+	p.w.turns.end()
+}
+
+// awaitTurns counts a waiter where the route of its queue leads now.
+func (q *Queue) awaitTurns(w *waiter) {
+	t := &w.turns
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q.queues.mu.Lock()
+	route := q.route
+	q.queues.mu.Unlock()
+	if t.ended || route == nil {
+		return
+	}
+	before := t.quit
+	t.quit = route.Wait(&routing.Query{Exclude: w.class.tried, Now: time.Now()})
+	if before != nil { // after it counts at the next route: its turn at an engine of both stays
+		before()
+	}
+}
+
+// end has the waiter count nowhere any more.
+func (t *turns) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	if t.quit != nil {
+		t.quit()
+		t.quit = nil
+	}
+}
 
 // Await returns nil once try has returned true. try takes a slot and reports whether it got one.
 // Await calls it on the caller's goroutine: once at the start if no other call waits, and then
@@ -200,6 +245,18 @@ func (q *Queue) class(n *Need) *waiterClass {
 	c := &waiterClass{pool: n.Pool, tried: slices.Clone(n.Tried)}
 	q.classes = append(q.classes, c)
 	return c
+}
+
+// all returns the waiters.
+func (q *Queue) all() (all []*waiter) {
+	q.queues.mu.Lock()
+	defer q.queues.mu.Unlock()
+	for e := q.order.Front(); e != nil; e = e.Next() {
+		for w := e.Value.(*queueKey).waiters.Front(); w != nil; w = w.Next() {
+			all = append(all, w.Value.(*waiter))
+		}
+	}
+	return all
 }
 
 // makeRoom evicts the newest waiter of the key with the most waiters, unless that key would then

@@ -36,6 +36,9 @@ func newPlaces(depth int) *places {
 func (p *places) use(depth int) { p.set.Apply([]QueueConfig{{"m", p.q, depth, p}}) }
 
 // Targets implements Route.
+// Wait counts nothing: no model takes turns.
+func (p *places) Wait(*routing.Query) (quit func()) { return func() {} }
+
 func (p *places) Targets() []routing.Target { return []routing.Target{{Upstream: p.at}} }
 
 // Room implements Route.

@@ -81,6 +81,15 @@ type QueueConfig struct {
 // Apply puts the queues of a configuration into use. Calls that wait in another queue stay there,
 // on its last route. Call OfferAll once the configuration is in force.
 func (s *Queues) Apply(uses []QueueConfig) {
+	s.apply(uses)
+	for _, u := range uses {
+		for _, w := range u.Queue.all() {
+			u.Queue.awaitTurns(w)
+		}
+	}
+}
+
+func (s *Queues) apply(uses []QueueConfig) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := s.byModel // also without waiters: a call on the last configuration may be about to join

@@ -100,9 +100,6 @@ func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	m.running++
 	g.calls++
 	m.used, m.offered, m.forfeit = g.calls, time.Time{}, time.Time{}
-	if len(g.waiting) == 0 {
-		return true, false
-	}
 	before := g.available()
 	g.renew(now)
 	return true, g.available() > before
