@@ -103,7 +103,7 @@ func (r *Route) Targets() []Target { return r.targets }
 func (r *Route) Wait(q *Query) (quit func()) {
 	var all []func()
 	for i := range r.targets {
-		if t := &r.targets[i]; t.model.Available() && !q.excludes(t) {
+		if t := &r.targets[i]; !q.excludes(t) {
 			if quit := t.model.Wait(q.Now); quit != nil {
 				all = append(all, quit)
 			}

@@ -42,12 +42,15 @@ func (s *ServedModels) awaitTurn(now time.Time) {
 	if g == nil {
 		return
 	}
-	in, ok := g.NextChange(now)
-	if !ok {
-		return
+	if in, ok := g.NextChange(now); ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.changeTurns(in)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+}
+
+// changeTurns calls turnsChange in that time. The caller holds mu.
+func (s *ServedModels) changeTurns(in time.Duration) {
 	if s.turn == nil {
 		s.turn = time.AfterFunc(in, s.turnsChange)
 	} else {
@@ -207,7 +210,9 @@ func (s *ServedModels) setPlaces(change func(int) bool, n int) {
 
 func (m *ServedModel) setPlace() {
 	if g := m.all.places.Gate(); g != nil {
-		m.place.Store(g.Model(m.served))
+		p := g.Model(m.served)
+		p.SetAbsent(m.unavailable.Load())
+		m.place.Store(p)
 	} else {
 		m.place.Store(nil)
 	}
@@ -297,6 +302,7 @@ func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, lis
 		if m.unavailable.Swap(unavailable) == unavailable {
 			continue
 		}
+		m.setPlace()
 		s.hooks.room()
 		switch {
 		case !slices.Contains(s.expected, served):
@@ -305,6 +311,11 @@ func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, lis
 				zap.String("served", served), zap.String("cause", s.whyNot(served)))
 		default:
 			s.hooks.log.Info("upstream serves the model again", zap.String("served", served))
+		}
+	}
+	if g := s.places.Gate(); g != nil {
+		if in, ok := g.NextChange(time.Now()); ok {
+			s.changeTurns(in)
 		}
 	}
 }

@@ -47,6 +47,7 @@ type Model struct {
 	name string
 
 	// The lock of the gate guards the following fields.
+	absent   bool // the engine does not have it now, so its calls wait for no turn here
 	resident bool
 	cold     bool      // resident, but no call of it has shown yet that it is loaded
 	changed  time.Time // when it got or lost its place
@@ -165,6 +166,13 @@ func (m *Model) Quit() (last bool) {
 	return m.waiters == 0
 }
 
+// SetAbsent says whether the engine lacks the model, whose calls have no turn then.
+func (m *Model) SetAbsent(absent bool) {
+	m.gate.mu.Lock()
+	defer m.gate.mu.Unlock()
+	m.absent = absent
+}
+
 // SetPlaces changes how many models the engine keeps. Models that have too many places keep them
 // until others want them.
 func (g *Gate) SetPlaces(n int) {
@@ -217,7 +225,7 @@ func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 	}
 	for _, m := range g.order {
 		switch {
-		case m.waiters == 0:
+		case m.waiters == 0, m.absent:
 		case m.forfeit.After(now):
 			at(m.forfeit)
 		case !m.offered.IsZero():
@@ -294,7 +302,7 @@ func (g *Gate) renew(now time.Time) {
 		switch {
 		case m.resident:
 			g.residents = append(g.residents, m)
-		case m.waiters > 0 && !m.forfeit.After(now):
+		case m.waiters > 0 && !m.absent && !m.forfeit.After(now):
 			g.waiting = append(g.waiting, m)
 		}
 	}
