@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -439,4 +440,29 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%+v, %v", again, err)
 		}
 	})
+}
+
+// TestForgedLines: what no edge can have counted is left out, whatever its checksum says.
+func TestForgedLines(t *testing.T) {
+	var text []byte
+	text = appendLine(text, header{Format: format, Version: version})
+	text = appendLine(text, Row{Key: "a", Model: "m", Amount: observe.Amount{Calls: 3, Prompt: 5}})
+	for _, row := range []string{
+		`{"day":"","key":"a","model":"m","calls":-1}`,
+		`{"day":"","key":"a","model":"m","calls":18446744073709551615}`,
+		`{"day":"","key":"a","model":"m","calls":4,"prompt_tokens":9223372036854775808}`,
+		`{"day":"","key":"a","model":"m","calls":4,"prompt_tokens":99999999999999999999999}`,
+		`{"day":"","key":"a","model":"m","calls":4,"completion_tokens":9223372036854775807,"prompt_tokens":9223372036854775807}`,
+		`{"day":"","key":"a","model":"m","calls":4,"prompt_tokens":1e3}`,
+		`{"day":"","key":"a","model":"m","calls":4,"spend":"-1.00"}`,
+		`{"day":"","key":"a","model":"m","calls":4,"spend":"1e400"}`,
+		`{"day":"2026-13-01","key":"a","model":"m","calls":4}`,
+		`[]`,
+		`{"key":"` + strings.Repeat("a", 2*maxLine) + `"}`,
+	} {
+		c, err := read(bytes.NewReader(appendLine(slices.Clone(text), json.RawMessage(row))))
+		if err != nil || c.bad == 0 || c.torn || len(c.rows) != 1 || c.rows[0].Calls != 3 || c.rows[0].Tokens() != 5 {
+			t.Errorf("%.90s: %v, %d lines left out, rows %v", row, err, c.bad, c.rows)
+		}
+	}
 }

@@ -44,9 +44,16 @@ func rowOf(r *observe.UsageRow) Row {
 	return out
 }
 
+// mostCounted is above what an edge can count in all its life. Sums of larger numbers would overflow,
+// and a key whose use is below zero would have all of its budget again.
+const mostCounted = 1 << 53
+
 // usage returns the row as usage counts it.
 func (r *Row) usage() (observe.UsageRow, error) {
 	out := observe.UsageRow{Key: r.Key, Model: r.Model, Day: observe.DayBefore, Amount: r.Amount}
+	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > mostCounted {
+		return out, errLine
+	}
 	var err error
 	if r.Day != "" {
 		out.Day, err = observe.ParseDay(r.Day)
