@@ -44,8 +44,8 @@ func rowOf(r *observe.UsageRow) Row {
 	return out
 }
 
-// mostCounted is above what an edge can count in all its life. Sums of larger numbers would overflow,
-// and a key whose use is below zero would have all of its budget again.
+// mostCounted is above what an edge can count in all its life. Sums of larger numbers would
+// overflow, and a key whose use is below zero would have all of its budget again.
 const mostCounted = 1 << 53
 
 // usage returns the row as usage counts it.
