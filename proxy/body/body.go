@@ -2,6 +2,7 @@ package body
 
 import (
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -32,6 +33,7 @@ type Source struct {
 	Limit   int64         // on the body's bytes
 	Silence time.Duration // that the client may keep
 	Rate    int64         // bytes a second that a large body must come with; 0: any
+	Reading *atomic.Int64 // what bodies of the client's key hold that are still read; nil: nobody counts
 }
 
 const (
@@ -49,6 +51,10 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	n := Announced(&from.Ctx.Request.Header)
 	if n == 0 {
 		return nil
+	}
+	if n < 0 || !listen.RequestComplete(from.Ctx.Conn()) {
+		b.memory.reading = from.Reading
+		defer b.memory.read()
 	}
 	if !b.memory.reserve(max(n, 0)) {
 		return MemoryFull()

@@ -67,7 +67,7 @@ var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
 	*f = Form{
 		fields: fields, boundary: "penstock" + rand.Text(),
-		source: newPacedReader(from), memory: reservation{budget: budget},
+		source: newPacedReader(from), memory: reservation{budget: budget, reading: from.Reading},
 	}
 }
 
@@ -301,6 +301,7 @@ func (f *Form) Release() {
 		}
 	}
 	f.held = nil
+	f.memory.read()
 	f.memory.release(f.memory.held)
 }
 

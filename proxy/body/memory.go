@@ -2,6 +2,7 @@ package body
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"penstock/proxy/limit"
 )
@@ -45,15 +46,44 @@ func recycle(buf *[]byte) {
 type reservation struct {
 	budget *limit.Memory
 	held   int64
+
+	reading *atomic.Int64 // what bodies of its key hold that are still read; nil: nobody counts
+	counted int64         // of that, for this one
 }
+
+// readingShare is the part of the budget that bodies of one key may hold while they are read, 1/2:
+// a client that leaves its bodies unfinished keeps no others out. A single body may have more.
+const readingShare = 2
 
 // reserve takes n more bytes.
 func (r *reservation) reserve(n int64) bool {
+	if r.reading != nil {
+		sum := r.reading.Add(n)
+		r.counted += n
+		if sum > r.counted && sum > r.budget.Limit()/readingShare {
+			r.uncount(n)
+			return false
+		}
+	}
 	if !r.budget.Reserve(n) {
+		r.uncount(n)
 		return false
 	}
 	r.held += n
 	return true
+}
+
+// read is called when all of the body is there.
+func (r *reservation) read() {
+	r.uncount(r.counted)
+	r.reading = nil
+}
+
+func (r *reservation) uncount(n int64) {
+	if r.reading != nil {
+		r.reading.Add(-n)
+		r.counted -= n
+	}
 }
 
 // release gives n bytes back.

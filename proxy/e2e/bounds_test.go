@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -72,5 +73,51 @@ func TestCostlyMembers(t *testing.T) {
 				t.Errorf("%s: %s reached the engine", path, c.member)
 			}
 		}
+	}
+}
+
+// TestUnfinishedBodies: bodies that a key leaves unfinished hold half of the memory for bodies at most, however they come, so
+// others' find room. A key that is alone, and a single body, may have all of it.
+func TestUnfinishedBodies(t *testing.T) {
+	t.Parallel()
+	other, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, rig.Setup{Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 9MiB"}) // 10 MiB
+	begin := func(p *penstock, announced int) *rig.Raw {
+		c := p.Dial()
+		_ = c.Send(p.Head("POST", chatPath, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", announced)) + "{")
+		return c
+	}
+	held := func(p *penstock, mib float64) func() bool {
+		return func() bool { return p.Metric("penstock_body_memory_bytes") == mib*(1<<20) }
+	}
+	for i := range 2 {
+		begin(p, 2<<20)
+		rig.WaitFor(t, rig.Patience, "the body has its memory", held(p, float64(2*i+2)))
+	}
+	if r := begin(p, 2<<20).Reply("POST"); r.Status != 503 || !strings.Contains(r.Body, "no_body_memory") {
+		t.Errorf("a third body of the key: %d %s", r.Status, r.Body)
+	}
+	chunked := p.Dial()
+	_ = chunked.Send(p.Head("POST", chatPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "200000\r\n" + strings.Repeat(" ", 2<<20) + "\r\n")
+	if r := chunked.Reply("POST"); r.Status != 503 {
+		t.Errorf("a body without a length: %d %s", r.Status, r.Body)
+	}
+	large := `{"model":"sim","max_tokens":1,"user":"` + strings.Repeat("x", 4<<20) + `","messages":[{"role":"user","content":"a"}]}`
+	mine := p.Key
+	p.Key = other
+	p.Post(chatPath, large).WantStatus(200)
+	whole := begin(p, 6<<20) // more than its half, but alone
+	rig.WaitFor(t, rig.Patience, "a single body has its memory", held(p, 10))
+	whole.Reset()
+	p.Key = mine
+	rig.WaitFor(t, rig.Patience, "a single body has given its memory back", held(p, 4))
+
+	lone := start(t, rig.Setup{Limits: "body_memory: 1%"})
+	for i := range 5 {
+		begin(lone, 2<<20)
+		rig.WaitFor(t, rig.Patience, "the body of a lone key has its memory", held(lone, float64(2*i+2)))
 	}
 }

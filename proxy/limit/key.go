@@ -12,8 +12,9 @@ type keyState struct {
 	requests gcra
 	tokens   tokenAccount
 	running  atomic.Int64
-	shared   Account // nil: this edge counts for itself
-	budget   Budget  // nil while the key has none
+	reading  atomic.Int64 // bytes
+	shared   Account      // nil: this edge counts for itself
+	budget   Budget       // nil while the key has none
 }
 
 // Key is the state of one key under the limits of one configuration. Its methods may be called from
@@ -28,6 +29,9 @@ type Key struct {
 // since returns now on the clock of keyState. In the program both times carry a monotonic reading,
 // so a step of the wall clock changes nothing.
 func (k *Key) since(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
+
+// Reading counts the bytes of memory that the key's bodies hold of which more is to come.
+func (k *Key) Reading() *atomic.Int64 { return &k.state.reading }
 
 // Take takes one of the key's requests per minute. A refused request takes nothing.
 func (k *Key) Take(now time.Time) Decision {
