@@ -2,7 +2,7 @@
 
 package jsonx
 
-// Elsewhere strings are scanned eight bytes at a time.
+// Elsewhere strings are scanned by words: see passPlain.
 var hasVector = false
 
 func vectorText(*byte, int) (block int, mask, escapes, wide, open uint64) {

@@ -12,14 +12,40 @@ const (
 	highs  = 0x8080808080808080
 	quotes = ones * '"'
 	backs  = ones * '\\'
-	spaces = ones * ' '
 )
 
 // special marks with its high bit each byte of x that a string scan must look at: quote, backslash,
-// control, or above 0x7f. A borrow can mark a byte wrongly only above one that is marked rightly,
+// control, or above 0x7f. Turning a bit over puts the quote behind the controls, so that one
+// subtraction finds both. A borrow can mark a byte wrongly only above one that is marked rightly,
 // so the lowest mark is always true.
 func special(x uint64) uint64 {
-	return (x | ((x ^ quotes) - ones) | ((x ^ backs) - ones) | (x - spaces)) & highs
+	return (x | ((x ^ 2*ones) - ('"'-1)*ones) | ((x ^ backs) - ones)) & highs
+}
+
+// specialMask has a bit for each special byte of x, the lowest for the first. All are true.
+func specialMask(x uint64) uint64 {
+	y := x &^ highs // so that nothing is carried into the next byte
+	plain := (y ^ quotes + 0x7f*ones) & (y ^ backs + 0x7f*ones) & (y + (0x80-' ')*ones)
+	return ((x | ^plain) & highs >> 7) * 0x0102040810204080 >> 56
+}
+
+// passPlain passes over blocks of 64 plain bytes from i on. It returns where it ends, and a mask
+// with a bit for each special byte of the 64 there, which is 0 if there are fewer.
+func passPlain(s []byte, i int) (base int, mask uint64) {
+	for ; len(s)-i >= 64; i += 64 {
+		w := s[i : i+64 : i+64]
+		if special(binary.LittleEndian.Uint64(w))|special(binary.LittleEndian.Uint64(w[8:]))|
+			special(binary.LittleEndian.Uint64(w[16:]))|special(binary.LittleEndian.Uint64(w[24:]))|
+			special(binary.LittleEndian.Uint64(w[32:]))|special(binary.LittleEndian.Uint64(w[40:]))|
+			special(binary.LittleEndian.Uint64(w[48:]))|special(binary.LittleEndian.Uint64(w[56:])) == 0 {
+			continue
+		}
+		for at := 0; at < 64; at += 8 {
+			mask |= specialMask(binary.LittleEndian.Uint64(w[at:])) << at
+		}
+		return i, mask
+	}
+	return i, 0
 }
 
 // plain returns the offset of the first special byte at or behind i. When there is none it returns
@@ -85,7 +111,7 @@ func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 // scanLong is scanString from the middle of a string on.
 func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 	var (
-		base int    // the vectors have looked at the 64 bytes from here
+		base int    // the 64 bytes from here have been looked at
 		mask uint64 // and found these special
 	)
 	for {
@@ -95,6 +121,10 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 		case len(s)-i >= 8:
 			if mask != 0 { // the rest of the block is plain
 				i, mask = max(i, base+64), 0
+				if !hasVector {
+					i, mask = passPlain(s, i)
+					base = i
+				}
 				continue
 			}
 			if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
@@ -103,6 +133,9 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 				var seen uint8
 				i, base, mask, seen = passText(s, i)
 				flags |= seen
+				continue
+			} else if i, mask = passPlain(s, i); mask != 0 {
+				base = i
 				continue
 			} else if i = plain(s, i); i >= len(s) {
 				return len(s), 0, reasonEnd
@@ -151,6 +184,10 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 				var seen uint8
 				i, base, mask, seen = passText(s, i)
 				flags |= seen
+				continue
+			}
+			if c >= 0xc2 && c < 0xe0 && len(s)-i >= 2 && s[i+1]&0xc0 == 0x80 {
+				i += 2 // most are single ones of two bytes
 				continue
 			}
 			if i, reason = scanWide(s, i); reason != "" {
