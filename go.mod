@@ -2,9 +2,8 @@ module penstock
 
 go 1.26.8
 
-// fasthttp asks for v1.3.0, which the module proxy does not serve (403). Nothing here speaks brotli, so any version that compiles
-// will do. Remove this once fasthttp asks for one that is served.
-replace github.com/molecule-man/go-brrr => github.com/molecule-man/go-brrr v1.0.1
+// fasthttp imports a brotli coder, which nothing here uses and whose v1.3.0 the module proxy does not serve (403).
+replace github.com/molecule-man/go-brrr => ./.tools/nobrotli
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0

@@ -143,6 +143,14 @@ func TestDeployImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	gomod.version = regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
+	// modules within the tree are needed before the rest of it is copied
+	ignored := deployFile(t, "Dockerfile.dockerignore")
+	for _, m := range regexp.MustCompile(`(?m)=> \./(\S+)$`).FindAllStringSubmatch(string(mod), -1) {
+		copied := strings.Index(text, "COPY "+m[1]+" ")
+		if copied < 0 || copied > strings.Index(text, "go mod download") || !strings.Contains(ignored, "!"+m[1]+"\n") {
+			t.Errorf("the image is built without %s", m[1])
+		}
+	}
 	if !strings.Contains(text, "FROM golang:"+gomod.version+" ") {
 		t.Errorf("the image is built with another Go than %s", gomod.version)
 	}
