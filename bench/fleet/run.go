@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"sync"
 	"time"
 
 	"penstock/bench/exit"
+	"penstock/bench/load/client"
 )
 
 // run is one run of the scenario.
@@ -73,8 +73,8 @@ func (r *run) read(ctx context.Context) reading {
 		own.add(page)
 		out.waits.add(page)
 		out.late[i] = own.longer(lateWait)
-		out.messages += sum(page, `penstock_fleet_messages_total{result="ok"} `)
-		out.available += int(sum(page, "penstock_fleet_store_up "))
+		out.messages += client.MetricOf(page, `penstock_fleet_messages_total{result="ok"}`)
+		out.available += int(client.MetricOf(page, "penstock_fleet_store_up"))
 	}
 	return out
 }
@@ -209,17 +209,4 @@ var notHere = table{
 	{12, "cost without fleet:", "<= 1 %", "penstock bench overhead", elsewhere},
 	{13, "a pod that is deleted", "<= 200 ms", "go test ./upstreams/kubernetes, .ci/apiserver/run", elsewhere},
 	{14, "16 edges", "twice the numbers", "go test -v -run TestUse ./proxy/fleet, in simulated time", elsewhere},
-}
-
-// sum adds up the series of a metrics page whose text begins so.
-func sum(page []byte, series string) (total float64) {
-	for line := range strings.Lines(string(page)) {
-		if rest, ok := strings.CutPrefix(line, series); ok {
-			var v float64
-			if _, err := fmt.Sscan(rest, &v); err == nil && !math.IsNaN(v) {
-				total += v
-			}
-		}
-	}
-	return total
 }

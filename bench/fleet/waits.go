@@ -1,10 +1,11 @@
 package fleet
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 	"strings"
+
+	"penstock/bench/load/client"
 )
 
 // waits are the buckets of the edges' histogram of waits for the store: how many were at most so
@@ -15,18 +16,12 @@ const waitSeries = `penstock_fleet_wait_seconds_bucket{le="`
 
 // add adds those of an edge's metrics.
 func (w waits) add(page []byte) {
-	for line := range bytes.Lines(page) {
-		rest, ok := bytes.CutPrefix(line, []byte(waitSeries))
+	for series, n := range client.Metrics(page) {
+		bound, ok := strings.CutPrefix(string(series), waitSeries)
 		if !ok {
 			continue
 		}
-		bound, count, ok := strings.Cut(string(bytes.TrimSpace(rest)), `"} `)
-		if !ok {
-			continue
-		}
-		le, err := strconv.ParseFloat(bound, 64) // +Inf is a number, too
-		n, bad := strconv.ParseFloat(count, 64)
-		if err == nil && bad == nil {
+		if le, err := strconv.ParseFloat(strings.TrimSuffix(bound, `"}`), 64); err == nil { // +Inf is a number, too
 			w[le] += n
 		}
 	}

@@ -1,11 +1,9 @@
 package load
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -124,24 +122,9 @@ func (s *scraper) read(ctx context.Context) (map[string]float64, error) {
 // parseMetrics takes the sampled metrics from Prometheus text.
 func parseMetrics(page []byte) map[string]float64 {
 	out := map[string]float64{}
-	for line := range bytes.Lines(page) {
-		end := bytes.IndexAny(line, "{ \t")
-		if end <= 0 || line[0] == '#' {
-			continue
-		}
-		name := string(line[:end])
-		if !slices.Contains(sampled, name) {
-			continue
-		}
-		rest := line[end:]
-		if i := bytes.LastIndexByte(rest, '}'); i >= 0 {
-			rest = rest[i+1:]
-		}
-		fields := bytes.Fields(rest)
-		if len(fields) == 0 {
-			continue
-		}
-		if v, err := strconv.ParseFloat(string(fields[0]), 64); err == nil {
+	for series, v := range client.Metrics(page) {
+		name, _, _ := strings.Cut(string(series), "{")
+		if slices.Contains(sampled, name) {
 			out[name] += v
 		}
 	}

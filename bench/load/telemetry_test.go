@@ -6,9 +6,12 @@ import (
 	"penstock/bench/load/client"
 )
 
-func FuzzMetrics(f *testing.F) {
-	f.Add([]byte("vllm:num_requests_running{a=\"b\"} 3\n# x\npenstock_calls_inflight 2 17\nvllm:num_requests_running{} NaN"))
-	f.Fuzz(func(_ *testing.T, page []byte) { parseMetrics(page) })
+// TestParseMetrics adds up the series of a name that is sampled.
+func TestParseMetrics(t *testing.T) {
+	got := parseMetrics([]byte("vllm:num_requests_running{a=\"b\"} 3\nvllm:num_requests_running{a=\"c\"} 4 17\nvllm:num_requests_running_x 9\nother 1\nvllm:num_requests_running{} NaN"))
+	if len(got) != 1 || got["vllm:num_requests_running"] != 7 {
+		t.Errorf("%v", got)
+	}
 }
 
 // TestTelemetryGap: the time in which an engine's page is not answered is a gap in its columns, and

@@ -34,27 +34,12 @@ func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
 // metricsPage is Prometheus text.
 type metricsPage []byte
 
-// sum adds the values of all series whose text begins so.
-func (p metricsPage) sum(series string) (sum float64) {
-	for line := range bytes.Lines(p) {
-		if !bytes.HasPrefix(line, []byte(series)) {
-			continue
-		}
-		if i := bytes.LastIndexByte(line, ' '); i >= 0 {
-			v, err := strconv.ParseFloat(string(bytes.TrimSpace(line[i:])), 64)
-			if err == nil {
-				sum += v
-			}
-		}
-	}
-	return sum
-}
-
 // takesCalls reports whether the edge sends calls to an engine.
 func (p metricsPage) takesCalls(engine string) bool {
 	label := "{upstream=" + strconv.Quote(engine) + "}"
-	return p.sum("penstock_upstream_up"+label) == 1 && p.sum("penstock_upstream_stalled"+label) == 0 &&
-		p.sum("penstock_upstream_breaker_open"+label) == 0
+	return client.MetricOf(p, "penstock_upstream_up"+label) == 1 &&
+		client.MetricOf(p, "penstock_upstream_stalled"+label) == 0 &&
+		client.MetricOf(p, "penstock_upstream_breaker_open"+label) == 0
 }
 
 // await waits until the edge sends calls to the engine, or none any more.

@@ -1,0 +1,42 @@
+package client
+
+import (
+	"bytes"
+	"iter"
+	"math"
+	"strconv"
+)
+
+// Metrics reads Prometheus text: each series as it is written, labels and all, and its value.
+// Series without a number are left out.
+func Metrics(page []byte) iter.Seq2[[]byte, float64] {
+	return func(yield func([]byte, float64) bool) {
+		for line := range bytes.Lines(page) {
+			end := bytes.LastIndexByte(line, '}') + 1
+			if end == 0 {
+				end = bytes.IndexAny(line, " \t")
+			}
+			if end <= 0 || line[0] == '#' {
+				continue
+			}
+			fields := bytes.Fields(line[end:]) // a time may follow
+			if len(fields) == 0 {
+				continue
+			}
+			v, err := strconv.ParseFloat(string(fields[0]), 64)
+			if err == nil && !math.IsNaN(v) && !yield(line[:end], v) {
+				return
+			}
+		}
+	}
+}
+
+// MetricOf returns the value of a series, 0 without it.
+func MetricOf(page []byte, series string) float64 {
+	for name, v := range Metrics(page) {
+		if string(name) == series {
+			return v
+		}
+	}
+	return 0
+}
