@@ -236,7 +236,7 @@ func TestMetricsPage(t *testing.T) {
 		t.Error(problem)
 	}
 	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total"} // a log of its own; no traces, no TLS
-	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics}                                                                                                                                                                                        // tests of their own look at these
+	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics}                                                                                                                                                                         // tests of their own look at these
 	wantShown(t, page, func(name string) bool {
 		return !slices.Contains(missing, name) && !slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})

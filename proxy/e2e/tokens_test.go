@@ -94,6 +94,9 @@ func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) 
 	})
 }
 
+// issuerMetrics are shown where there are issuers.
+const issuerMetrics = "penstock_issuer_"
+
 // TestTokensOfAnIssuer: a token that an issuer has signed is a key, in every header and dialect; others are refused in the
 // dialect, without a word of theirs; limits, usage and log go by the caller.
 func TestTokensOfAnIssuer(t *testing.T) {
@@ -131,6 +134,11 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(429)
 	p.Post(chatPath, p.Chat(""), idp.sign("alice", staff+`,"jti":"2"`)).WantStatus(429)
 	p.Post(chatPath, p.Chat(""), idp.sign("bob", staff)).WantStatus(200)
+	page := p.MetricsText()
+	wantShown(t, page, func(name string) bool { return strings.HasPrefix(name, issuerMetrics) })
+	for _, problem := range lint(page) {
+		t.Error(problem)
+	}
 	if n := p.Metric("penstock_issuer_keys", `issuer="corp"`); n != 1 {
 		t.Errorf("penstock_issuer_keys is %v", n)
 	}
