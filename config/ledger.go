@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,7 +11,15 @@ import (
 
 // Ledger says where the usage of keys and models is kept over restarts: a path, or a mapping.
 type Ledger struct {
-	Path string `yaml:"path"` // of a file that this edge alone writes; joined with the file's folder
+	Path   string       `yaml:"path"`   // of a file that this edge alone writes; joined with the file's folder
+	Export []LedgerSink `yaml:"export"` // who gets its rows as JSON lines
+}
+
+// LedgerSink is one who gets the ledger's rows: a file, or a URL.
+type LedgerSink struct {
+	File  string `yaml:"file"`  // that they are appended to; joined with the file's folder
+	URL   string `yaml:"url"`   // that they are posted to
+	Token Secret `yaml:"token"` // sent to the URL as Authorization: Bearer
 }
 
 // BindNode accepts the path alone, or a mapping with the members of Ledger.
@@ -34,7 +43,24 @@ func (c processChecks) ledger() {
 		}
 		return
 	}
+	for i := range l.Export {
+		c.ledgerSink(element("ledger.export", i), &l.Export[i])
+	}
 	if info, err := os.Stat(filepath.Dir(l.Path)); err != nil || !info.IsDir() {
 		c.check.warn("ledger", "its folder does not exist: the ledger is begun once it does")
+	}
+}
+
+func (c processChecks) ledgerSink(path string, s *LedgerSink) {
+	switch u, err := url.Parse(s.URL); {
+	case (s.File == "") == (s.URL == ""):
+		c.check.fail(path, "give either a file or a url")
+	case s.URL == "" && s.Token != "":
+		c.check.fail(path+".token", "a token is for a url")
+	case s.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == ""):
+		c.check.fail(path+".url", "it begins with http:// or https:// and a host, such as https://billing.example/usage")
+	}
+	if s.File != "" && s.File == c.file.Ledger.Path {
+		c.check.fail(path+".file", "this is the ledger itself: give the export another file")
 	}
 }

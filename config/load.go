@@ -189,6 +189,10 @@ func (f *File) normalize(dir string) {
 			is.Name = cmp.Or(u.Hostname(), is.Issuer)
 		}
 	}
+	for i := range f.Ledger.Export {
+		to := &f.Ledger.Export[i]
+		to.File = strictyaml.ResolvePath(dir, to.File)
+	}
 	for i := range f.Upstreams {
 		u := &f.Upstreams[i]
 		u.URL = strings.TrimRight(u.URL, "/")

@@ -25,9 +25,13 @@ func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	if c.Ledger.Path == "" && len(sinks) == 0 {
 		return nil, nil
 	}
+	exports := make([]ledger.Sink, 0, len(c.Ledger.Export))
+	for _, to := range c.Ledger.Export {
+		exports = append(exports, ledger.Sink{File: to.File, URL: to.URL, Token: to.Token.Value()})
+	}
 	return ledger.Open(ledger.Options{
-		Sinks: sinks,
-		Path:  c.Ledger.Path, Usage: e.services.Calls.Usage, Wait: e.opts.SharedPort, Metrics: e.metrics, Log: e.log,
+		Sinks: sinks, Exports: exports,
+		Path: c.Ledger.Path, Usage: e.services.Calls.Usage, Wait: e.opts.SharedPort, Metrics: e.metrics, Log: e.log,
 		Restored: func() {
 			if e.keys != nil { // otherwise budgets begin with it
 				e.keys.Recount()
@@ -59,15 +63,36 @@ func (e *Edge) keepLedger() (end func()) {
 		e.ledger.Run(work)
 		ended <- struct{}{}
 	})
+	exports := e.ledger.Exports()
+	handedOn := make(chan struct{}, len(exports))
+	for _, x := range exports {
+		go e.guard.Loop(work.Done(), guard.Ledger, func() {
+			x.Run(work)
+			handedOn <- struct{}{}
+		})
+	}
 	return func() {
 		cancel()
+		late := time.After(leaveTime)
 		select {
 		case <-ended:
-		case <-time.After(leaveTime): // the disk hangs
+		case <-late: // the disk hangs
 			return
 		}
 		if err := e.ledger.Close(); err != nil {
 			e.log.Error("the last second of usage is not in the ledger", zap.Error(err))
+		}
+		for range exports {
+			select {
+			case <-handedOn:
+			case <-late: // a sink hangs: it gets the rest after the next start
+				return
+			}
+		}
+		for _, x := range exports {
+			if err := x.Close(); err != nil {
+				e.log.Warn("what an export was acknowledged is not all on the disk: it is sent again", zap.Error(err))
+			}
 		}
 	}
 }

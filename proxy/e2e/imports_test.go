@@ -36,7 +36,7 @@ var allowed = map[string]struct {
 	"proxy/limit":         {ours: "config config/money routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
 	"proxy/guard":         {modules: "go.uber.org/zap/...", never: "net os log"},
 	"proxy/listen":        {ours: "upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket proxy/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
-	"proxy/ledger":        {ours: "proxy/observe", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net/http log"},
+	"proxy/ledger":        {ours: "proxy/observe", modules: "github.com/VictoriaMetrics/metrics github.com/valyala/fasthttp go.uber.org/zap/...", never: "net/http log"},
 	"proxy/observe":       {ours: "config config/money proxy/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/...", never: "net log"},
 	"proxy/catalog":       {ours: "config routing translate/apierr translate/chat upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
 	"proxy/browser":       {ours: "config translate/apierr upstreams/http1/httptoken", modules: "github.com/valyala/fasthttp", never: "log"},

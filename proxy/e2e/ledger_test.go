@@ -33,7 +33,9 @@ func usageOf(t *testing.T, e *rig.Edge) (r observe.UsageReport) {
 // same ledger does not start.
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	p := rig.Launch(t, rig.Setup{Top: "ledger: usage.ledger", Model: `pricing: { input: "1", output: "2.5" }`})
+	p := rig.Launch(t, rig.Setup{
+		Top: "ledger: { path: usage.ledger, export: [{ file: usage.jsonl }] }", Model: `pricing: { input: "1", output: "2.5" }`,
+	})
 	path := filepath.Join(p.Dir, "usage.ledger")
 	prompt, completion := uint64(0), uint64(0)
 	call := func(body string) {
@@ -84,6 +86,27 @@ func TestLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	rig.WantNoLeak(t, "the ledger", string(text), p.Key)
+	if text, err = os.ReadFile(filepath.Join(p.Dir, "usage.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	rig.WantNoLeak(t, "the export", string(text), p.Key)
+	rows, sum := map[string]observe.Amount{}, observe.Amount{}
+	for line := range strings.Lines(string(text)) {
+		var row struct {
+			ID string
+			observe.Amount
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		rows[row.ID] = row.Amount
+	}
+	for _, a := range rows {
+		sum.Add(a)
+	}
+	if got := usageOf(t, p.Edge).Total; sum != got {
+		t.Errorf("the export says %+v, usage %+v", sum, got)
+	}
 }
 
 // TestBudget: a key that has used up its budget is refused in every dialect until the next day, after a kill and a restart,

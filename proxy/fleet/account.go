@@ -58,7 +58,7 @@ func (a *account) Settle(held, used int64) {
 func (a *account) settle(held, used needs) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.earn(a.terms.now())
+	a.usage.earn(a.terms.now(), a.terms)
 	a.usage.settle(held, used)
 	a.queue()
 }
@@ -124,7 +124,7 @@ func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
 	if !u.lost {
 		u.leave(now, a.answered > 0 && now-a.answered < lease, edges)
 	}
-	a.earn(now)
+	a.usage.earn(now, a.terms)
 	a.terms.metrics.alone.Inc()
 	switch a.terms.whenLost {
 	case config.LostOpen:
@@ -137,14 +137,6 @@ func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
 	}
 	u.hold(n)
 	return allowed
-}
-
-// earn has time pay while the store is lost. An edge that admits nothing then has no part of it:
-// others may have used it all. The caller holds mu.
-func (a *account) earn(now time.Duration) {
-	if a.terms.whenLost != config.LostClosed {
-		a.usage.earn(now, a.terms.edges())
-	}
 }
 
 // Levels returns what is left of the requests and of the tokens: what this edge holds, and what was

@@ -32,10 +32,11 @@
 // # Without the store
 //
 // Three failures in a row open a breaker: then nobody waits, and the heartbeat alone asks again,
-// once a second. An answer that refuses what was asked of a key is that key's alone (refusal.go). By `fleet.lost` an edge then refuses nothing (open), everything (closed), or goes
+// once a second. By `fleet.lost` an edge then refuses nothing (open), everything (closed), or goes
 // on with its part (divide): what it holds, its part of what was free by the last answer, and its
 // part of the rate. For a key without a fresh answer that begins at nothing, but for one call. What
-// was used meanwhile is told when the store is back, with how much of it time has paid.
+// was used meanwhile is told when the store is back, with how much of it time has paid. An answer
+// that refuses what was asked of a key is no such failure, and that key's alone (refusal.go).
 //
 // A store that has forgotten everything gives another birth; then each edge tells what it has
 // charged itself and time has not paid. Of a budget it tells what all had told, too, which counts

@@ -104,7 +104,7 @@ var errUnheard = errors.New("the message was not sent")
 func (a *account) message(now time.Duration) message {
 	a.number++
 	m := message{edge: a.edge, number: a.number, born: a.born}
-	a.earn(now)
+	a.usage.earn(now, a.terms)
 	a.usage.fenceAfter(now - a.answered)
 	for i := range a.usage.cells {
 		c, target := &a.usage.cells[i], int64(0)

@@ -137,7 +137,10 @@ func (f *Fleet) State() *State {
 	if f == nil {
 		return nil
 	}
-	return &State{StoreAnswers: f.Available(), StoreRefuses: f.refused.Load(), WhenLost: f.terms.whenLost, Members: f.Members()}
+	return &State{
+		StoreAnswers: f.Available(), StoreRefuses: f.refused.Load(),
+		WhenLost: f.terms.whenLost, Members: f.Members(),
+	}
 }
 
 // Configurations returns how many configurations the members have.

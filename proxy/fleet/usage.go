@@ -128,12 +128,14 @@ func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	return allowed
 }
 
-// earn has time pay in every cell while the store is lost.
-func (u *usage) earn(now time.Duration, edges int) {
+// earn has time pay in every cell while the store is lost. An edge that admits nothing then has no
+// part of it: others may have used it all.
+func (u *usage) earn(now time.Duration, t *terms) {
+	if !u.lost || t.whenLost == config.LostClosed {
+		return
+	}
 	for i := range u.cells {
-		if u.lost {
-			u.cells[i].earn(now, edges)
-		}
+		u.cells[i].earn(now, t.edges())
 	}
 }
 

@@ -21,6 +21,12 @@
 // ports of another (--share-port) waits for the lock instead, and adds what is in the file to what
 // it has counted itself.
 //
+// # Export
+//
+// A sink gets the rows that have changed, all of their day each (export.go). What it has
+// acknowledged is a file of the ledger's own form, so an export resumes by comparing two sets of
+// rows, and rows that wait for a sink take no more room than there are rows.
+//
 // # Retention
 //
 // A row holds configured names and numbers. Nothing that a client has sent is in it.

@@ -28,6 +28,8 @@ type Options struct {
 	// Sinks are handed the rows that have changed, once a second, with the name of who counts them.
 	// They must not block.
 	Sinks []func(edge string, rows []observe.UsageRow)
+	// Exports get them, too, and go on where they were acknowledged. They need a path.
+	Exports []Sink
 
 	Metrics *metrics.Set
 	Log     *zap.Logger
@@ -43,6 +45,7 @@ type Ledger struct {
 	pending map[rowID]observe.UsageRow // not on the disk yet
 	day     int64                      // of the last round
 	failing bool                       // what was logged last
+	exports []*Export
 
 	rounds, failed, bad *metrics.Counter
 	behind              atomic.Int64 // since when rows wait, Unix nanoseconds; 0: none does
@@ -69,6 +72,9 @@ func Open(o Options) (*Ledger, error) {
 		failed: o.Metrics.NewCounter(`penstock_ledger_writes_total{result="error"}`),
 		bad:    o.Metrics.NewCounter("penstock_ledger_bad_lines_total"),
 	}
+	for n := range o.Exports {
+		l.exports = append(l.exports, newExport(&l.o, n))
+	}
 	o.Metrics.NewGauge("penstock_ledger_unsaved_seconds", func() float64 { return l.Unsaved().Seconds() })
 	l.behind.Store(o.Now().UnixNano())
 	err := l.open()
@@ -85,6 +91,9 @@ func Open(o Options) (*Ledger, error) {
 // Edge returns the name under which this ledger's rows are known to others; empty while it is not
 // open.
 func (l *Ledger) Edge() string { return l.file.header.Edge }
+
+// Exports returns what hands rows on, each for a goroutine of its own.
+func (l *Ledger) Exports() []*Export { return l.exports }
 
 // Unsaved returns how long rows have been waiting for the disk.
 func (l *Ledger) Unsaved() time.Duration {
@@ -128,6 +137,9 @@ func (l *Ledger) take(c *content) {
 	if l.o.Restored != nil {
 		l.o.Restored()
 	}
+	for _, x := range l.exports {
+		x.add(l.file.header, nil)
+	}
 }
 
 // rewrite writes all there is anew.
@@ -157,6 +169,9 @@ func (l *Ledger) collect() {
 	}
 	for _, sink := range l.o.Sinks {
 		sink(l.Edge(), rows)
+	}
+	for _, x := range l.exports {
+		x.add(l.file.header, rows)
 	}
 }
 

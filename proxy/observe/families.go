@@ -59,6 +59,8 @@ var families = []Family{
 
 	{"penstock_ledger_writes_total", Counter, "Rounds in which usage was written to the ledger, by result: ok, error. With an error it waits in memory and is written later."},
 	{"penstock_ledger_unsaved_seconds", Gauge, "How long usage has been waiting to be written to the ledger: what a killed edge would lose."},
+	{"penstock_ledger_export_total", Counter, "Deliveries of the ledger's rows to a sink, by its place in ledger.export and result: ok, error. After an error they wait and go again."},
+	{"penstock_ledger_export_behind_seconds", Gauge, "How long rows of the ledger have been waiting for a sink of ledger.export, by its place."},
 	{"penstock_ledger_bad_lines_total", Counter, "Lines of the ledger that did not fit their checksum when it was read, and were left out."},
 
 	{"penstock_model_ready", Gauge, "1 when some upstream that is up serves the model."},

@@ -1,0 +1,96 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// deliverer takes JSON lines to a sink. An error says that they may not have been taken.
+type deliverer interface {
+	deliver(lines []byte, within time.Duration) error
+}
+
+// deliveryTime bounds one delivery.
+const deliveryTime = 5 * time.Second
+
+func newDeliverer(s *Sink) deliverer {
+	if s.File != "" {
+		return toFile(s.File)
+	}
+	to, err := url.Parse(s.URL)
+	if err != nil {
+		panic("BUG: the configuration takes no such URL")
+	}
+	secure := to.Scheme == "https"
+	return &toURL{sink: s, client: fasthttp.HostClient{
+		Addr: fasthttp.AddMissingPort(to.Host, secure), IsTLS: secure,
+		Name: "penstock", MaxResponseBodySize: 64 << 10, MaxIdemponentCallAttempts: 1, DialTimeout: dial,
+	}}
+}
+
+func dial(address string, within time.Duration) (net.Conn, error) {
+	return net.DialTimeout("tcp", address, min(within, deliveryTime))
+}
+
+// toFile appends to a file, which is opened each time: it may be moved away.
+type toFile string
+
+func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {
+	f, err := os.OpenFile(string(path), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if bad := f.Close(); err == nil {
+			err = bad
+		}
+	}()
+	var last [1]byte
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		if _, err := f.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' { // a write that failed has left it
+			lines = append([]byte("\n"), lines...)
+		}
+	}
+	if _, err := f.Write(lines); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// toURL posts to a URL.
+type toURL struct {
+	sink   *Sink
+	client fasthttp.HostClient
+}
+
+func (u *toURL) deliver(lines []byte, within time.Duration) error {
+	request, answer := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	request.SetRequestURI(u.sink.URL)
+	request.Header.SetMethod(fasthttp.MethodPost)
+	request.Header.SetContentType("application/x-ndjson")
+	if u.sink.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+u.sink.Token)
+	}
+	sum := sha256.Sum256(lines)
+	request.Header.Set("Idempotency-Key", hex.EncodeToString(sum[:16]))
+	request.SetBodyRaw(lines)
+	request.SetConnectionClose() // the next delivery may be hours away
+	err := u.client.DoTimeout(request, answer, within)
+	if err != nil {
+		return err // both may still be in use
+	}
+	status := answer.StatusCode()
+	fasthttp.ReleaseRequest(request)
+	fasthttp.ReleaseResponse(answer)
+	if status/100 != 2 {
+		return fmt.Errorf("the sink answers with %d", status)
+	}
+	return nil
+}
