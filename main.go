@@ -12,6 +12,7 @@ import (
 	"penstock/bench/sim"
 	"penstock/config"
 	"penstock/proxy/agent"
+	"penstock/proxy/batch"
 	"penstock/proxy/command"
 	"penstock/proxy/quietlog"
 )
@@ -26,6 +27,7 @@ type cli struct {
 	Ready   command.Ready   `cmd:"" help:"Ask a running edge whether it takes new requests: exit code 0 when it does. For health checks of containers."`
 	Doctor  command.Doctor  `cmd:"" help:"Ask engines what they are: what they can do, their quirks, and the configuration lines to paste."`
 	Agent   command.Agent   `cmd:"" help:"Print or write the configuration with which a coding agent works through a running edge: claude, codex, opencode, copilot."`
+	Batch   batch.CLI       `cmd:"" help:"Send the requests of a file of OpenAI's Batch API to a running edge, and write the answers to another one."`
 	Bench   bench.CLI       `cmd:"" help:"Load-test any such API, or compare and print the results."`
 	Sim     sim.CLI         `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
 	Key     command.Key     `cmd:"" help:"Make, hash, list or revoke API keys."`

@@ -49,6 +49,7 @@ var allowed = map[string]struct {
 	"proxy/command":       {ours: "config config/suggest proxy proxy/admin proxy/agent proxy/auth proxy/build proxy/fleet/keystore proxy/local proxy/openapi proxy/plaintext proxy/reload upstreams/engine", modules: "github.com/alecthomas/kong", never: "net/http log"},
 	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
 	"proxy/agent":         {ours: "config config/suggest upstreams/http1 proxy/auth proxy/plaintext", never: "net log"},
+	"proxy/batch":         {never: "log"},
 	"proxy/admin":         {ours: "translate/apierr upstreams proxy/browser proxy/build proxy/endpoint proxy/failure proxy/fleet proxy/fleet/board proxy/guard proxy/httpserver proxy/limit proxy/listen proxy/observe proxy/plaintext proxy/reload proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/reload":        {ours: "config config/filewatch routing upstreams upstreams/engine proxy/auth proxy/guard proxy/limit proxy/listen proxy/plaintext proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
 	"proxy/body":          {ours: "upstreams/http1/httptoken translate/apierr translate/forward proxy/limit proxy/listen proxy/multipart", modules: "github.com/valyala/fasthttp", never: "net/http log"},
@@ -82,7 +83,7 @@ var allowed = map[string]struct {
 	"proxy/e2e":           {ours: "...", modules: "..."},
 	"proxy/e2e/faults":    {ours: "...", modules: "..."}, // the fault matrix, against the built program
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
-	"":                    {ours: "config proxy/agent proxy/command proxy/quietlog bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"":                    {ours: "config proxy/agent proxy/batch proxy/command proxy/quietlog bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"proxy/fleet/keystore": {ours: "config", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
 

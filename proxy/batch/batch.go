@@ -1,0 +1,167 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options are those of the command.
+type Options struct {
+	In, Out     string // paths
+	URL         string // of the edge's API
+	Key         string // empty: none is sent
+	Concurrency int    // ceiling
+	Notes       io.Writer
+}
+
+// Exit codes besides 0 for a batch whose every line was answered, and 1 for one that could not go
+// on.
+const (
+	exitUsage       = 2
+	exitLines       = 3   // some lines were refused, or had no answer
+	exitInterrupted = 130 // by a signal; start it again to go on
+)
+
+// Error ends the command with an exit code.
+type Error struct {
+	Code int
+	err  error
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.err }
+
+// ExitCode is the code.
+func (e *Error) ExitCode() int { return e.Code }
+
+// run is one run of the command.
+type run struct {
+	o         *Options
+	base      string
+	gate      *gate
+	out       *output
+	transport *http.Transport
+
+	failures    atomic.Int64 // attempts in a row that had no answer
+	ok, refused atomic.Int64 // lines
+}
+
+// Run does what is missing of a batch. ctx ends it early; what runs then is asked for again by the
+// next run.
+func Run(ctx context.Context, o *Options) error {
+	lines, err := check(o.In)
+	if err != nil {
+		return &Error{exitUsage, err}
+	}
+	if a, err := os.Stat(o.In); err == nil {
+		if b, err := os.Stat(o.Out); err == nil && os.SameFile(a, b) {
+			return &Error{exitUsage, errors.New("the output is the input")}
+		}
+	}
+	r := &run{o: o, base: strings.TrimSuffix(strings.TrimRight(o.URL, "/"), "/v1"), gate: newGate(o.Concurrency)}
+	r.transport = &http.Transport{MaxIdleConnsPerHost: o.Concurrency, IdleConnTimeout: time.Minute} // and no proxy
+	defer r.transport.CloseIdleConnections()
+	if r.out, err = openOutput(o.Out); err != nil {
+		return err
+	}
+	had := len(r.out.done)
+	stop := r.report(lines - had)
+	err = errors.Join(r.all(ctx), r.out.close())
+	stop()
+	fmt.Fprintf(o.Notes, "%d lines: %d answered before, %d answered now, %d without success\n",
+		lines, had, r.ok.Load(), r.refused.Load())
+	switch {
+	case ctx.Err() != nil:
+		return &Error{exitInterrupted, errors.New("interrupted: start the batch again to go on with it")}
+	case err == nil && r.refused.Load() > 0:
+		return &Error{exitLines, fmt.Errorf("%d lines have an error: the output says which; those that were not refused for "+
+			"what they say are asked for again by another start", r.refused.Load())}
+	}
+	return err
+}
+
+// all does every line that the output does not have.
+func (r *run) all(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	todo := make(chan *request)
+	var workers sync.WaitGroup
+	for range r.o.Concurrency {
+		workers.Go(func() {
+			for line := range todo {
+				if err := r.do(ctx, line); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	err := eachLine(r.o.In, func(_ int, text []byte) error {
+		line := &request{}
+		if err := json.Unmarshal(text, line); err != nil || r.out.done[line.CustomID] {
+			return err
+		}
+		select {
+		case todo <- line:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	close(todo)
+	workers.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// do does one line.
+func (r *run) do(ctx context.Context, line *request) error {
+	a, err := r.work(ctx, line)
+	if err != nil {
+		return err
+	}
+	if a.ok() {
+		r.ok.Add(1)
+	} else {
+		r.refused.Add(1)
+	}
+	return r.out.add(a)
+}
+
+// reportEvery is how often a run says how far it is.
+const reportEvery = 10 * time.Second
+
+// report says how far the run is until it is stopped.
+func (r *run) report(todo int) (stop func()) {
+	over := make(chan struct{})
+	var said sync.WaitGroup
+	said.Go(func() {
+		t := time.NewTicker(reportEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-t.C:
+				fmt.Fprintf(r.o.Notes, "%d of %d lines, %d at once\n", r.ok.Load()+r.refused.Load(), todo, r.gate.atOnce())
+			}
+		}
+	})
+	return func() {
+		close(over)
+		said.Wait()
+	}
+}

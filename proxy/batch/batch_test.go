@@ -1,0 +1,150 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Mistakes are told by line, all of them, and without a word of the line.
+func TestCheck(t *testing.T) {
+	good := `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}`
+	path := write(t, "in.jsonl", strings.Join([]string{
+		good,
+		``,
+		`{"custom_id":"secret"`,
+		strings.Replace(good, `"a"`, `""`, 1),
+		strings.Replace(good, "POST", "GET", 1),
+		strings.Replace(good, "/v1/chat/completions", "http://elsewhere/v1/secret", 1),
+		strings.Replace(good, `{"model":"m"}`, `["secret"]`, 1),
+		strings.Replace(good, `"m"`, `"m","stream":true`, 1),
+		good,
+		strings.Replace(good, `"a"`, `"b"`, 1),
+	}, "\r\n"))
+	lines, err := check(path)
+	if lines != 2 || err == nil {
+		t.Fatalf("%d lines, %v", lines, err)
+	}
+	for _, want := range []string{":3: it is not JSON", ":4: it has no custom_id", ":5: its method", ":6: its url", ":7: its body is not", ":8: its body asks for a stream", ":9: its custom_id is that of line 1"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in\n%v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), ":10:") {
+		t.Errorf("too much in\n%v", err)
+	}
+}
+
+// An output keeps what is final, and loses what a kill has cut and what is to be asked for again.
+func TestOutputIsMended(t *testing.T) {
+	line := func(id string, status int) string {
+		return fmt.Sprintf(`{"id":"x","custom_id":%q,"response":{"status_code":%d,"request_id":"","body":{}},"error":null}`, id, status)
+	}
+	lost := `{"id":"x","custom_id":"lost","response":null,"error":{"code":"no_answer","message":""}}`
+	kept := line("a", 200) + "\n" + line("b", 400) + "\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"whole":          {kept, kept},
+		"empty":          {"", ""},
+		"cut":            {kept + line("c", 200)[:40], kept},
+		"cut at its end": {strings.TrimSuffix(kept, "\n"), kept},
+		"to be repeated": {lost + "\n" + line("c", 503) + "\n" + kept + line("d", 429) + "\n", kept},
+		"there twice":    {kept + line("a", 200) + "\n", kept},
+	} {
+		path := write(t, "out.jsonl", c.text)
+		o, err := openOutput(path)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if err := o.close(); err != nil {
+			t.Error(err)
+		}
+		text, _ := os.ReadFile(path)
+		if string(text) != c.want || len(o.done) != strings.Count(c.want, "\n") {
+			t.Errorf("%s: %d done\n%s", name, len(o.done), text)
+		}
+		if left, _ := filepath.Glob(path + ".*"); left != nil {
+			t.Errorf("%s: %v is left", name, left)
+		}
+	}
+}
+
+// The number of requests at once finds the room that there is, and stays about there.
+func TestGateFindsTheRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slots, ceiling = 12, 64
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		g := newGate(ceiling)
+		var mu sync.Mutex
+		busy, most, refused, answered := 0, 0, 0, 0
+		take := func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if busy == slots {
+				refused++
+				return false
+			}
+			busy++
+			most = max(most, busy)
+			return true
+		}
+		give := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			busy--
+			answered++
+		}
+		for range ceiling {
+			go func() {
+				for g.enter(ctx) == nil {
+					if !take() {
+						g.leaveRefused(time.Second)
+						_ = sleep(ctx, time.Second)
+					} else if sleep(ctx, 100*time.Millisecond) == nil {
+						give()
+						g.leave()
+					}
+				}
+			}()
+		}
+		time.Sleep(100 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if most != slots || answered < 1000*slots*9/10 || refused > answered/5 {
+			t.Errorf("%d at once, %d answered, %d refused", most, answered, refused)
+		}
+	})
+}
+
+// When nothing runs, a refusal holds everything until its Retry-After.
+func TestGateWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, begun := newGate(1), time.Now()
+		for i := range 3 {
+			if err := g.enter(t.Context()); err != nil || time.Since(begun) != time.Duration(i)*7*time.Second {
+				t.Errorf("request %d after %v, %v", i, time.Since(begun), err)
+			}
+			g.leaveRefused(7 * time.Second)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if g.enter(ctx) == nil {
+			t.Error("an ended run began a request")
+		}
+	})
+}

@@ -1,0 +1,47 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// CLI is the command's flags.
+type CLI struct {
+	In          string `arg:"" name:"in.jsonl" help:"File of requests: one JSON object a line with custom_id, method, url and body, as OpenAI's Batch API has it."`
+	Out         string `short:"o" name:"out" required:"" placeholder:"FILE" help:"File of answers. What it has is not asked for again."`
+	URL         string `name:"url" default:"http://127.0.0.1:4000" placeholder:"URL" help:"Address of the edge's API (default: ${default})."`
+	KeyFile     string `name:"key-file" placeholder:"FILE" help:"File with the API key; without it the environment variable PENSTOCK_API_KEY."`
+	Concurrency int    `short:"c" default:"64" placeholder:"N" help:"Most requests at once (default: ${default}). How many there are follows from the edge's answers."`
+}
+
+// Help is printed below the flags.
+func (c *CLI) Help() string {
+	return `Every line of the input gets one line in the output: {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"}. The order is that
+of the answers. A batch that was interrupted, or killed, goes on when it is started again; lines that failed for want of an engine are asked for again.
+Refusals with 429 are waited for as Retry-After says. An answer that is not JSON, such as speech, is its bytes in base64.
+Exit codes: 0 when every line was answered, 1 when the batch could not go on, 2 for a wrong input, 3 when lines have errors, 130 after SIGINT or SIGTERM.`
+}
+
+// Run runs the command.
+func (c *CLI) Run() error {
+	if c.Concurrency < 1 {
+		return &Error{exitUsage, errors.New("--concurrency has to be 1 at least")}
+	}
+	key := os.Getenv("PENSTOCK_API_KEY")
+	if c.KeyFile != "" {
+		text, err := os.ReadFile(c.KeyFile)
+		if err != nil {
+			return &Error{exitUsage, err}
+		}
+		key = string(text)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return Run(ctx, &Options{
+		In: c.In, Out: c.Out, URL: c.URL, Key: strings.TrimSpace(key), Concurrency: c.Concurrency, Notes: os.Stderr,
+	})
+}

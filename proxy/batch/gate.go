@@ -1,0 +1,105 @@
+package batch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// gate holds the number of requests at once to what the edge has room for.
+type gate struct {
+	ceiling int
+
+	mu        sync.Mutex
+	changed   chan struct{} // closed when a request may have become free to begin
+	running   int
+	limit     float64
+	refused   bool      // there has been a refusal: it grows slowly
+	notBefore time.Time // nothing begins before
+}
+
+// firstLimit is how many requests a run begins with.
+const firstLimit = 4
+
+func newGate(ceiling int) *gate {
+	return &gate{ceiling: ceiling, changed: make(chan struct{}), limit: float64(min(firstLimit, ceiling))}
+}
+
+// enter waits until a request may begin. The error is ctx's.
+func (g *gate) enter(ctx context.Context) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		g.mu.Lock()
+		wait := time.Until(g.notBefore)
+		if wait <= 0 && g.running < int(g.limit) {
+			g.running++
+			g.mu.Unlock()
+			return nil
+		}
+		changed := g.changed
+		g.mu.Unlock()
+		if wait <= 0 {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			continue
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// leave ends a request that was answered.
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	more := 1.0
+	if g.refused {
+		more = 1 / g.limit
+	}
+	g.limit = min(g.limit+more, float64(g.ceiling))
+	g.end()
+}
+
+// leaveRefused ends one that there was no room for, or no engine. after is when to ask again.
+func (g *gate) leaveRefused(after time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused = true
+	if g.running == 1 {
+		g.notBefore = time.Now().Add(after)
+	}
+	g.limit = float64(max(1, g.running-1))
+	g.end()
+}
+
+// end counts a request that has ended, with the lock held.
+func (g *gate) end() {
+	g.running--
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// sleep waits, at most until ctx ends; the error is its.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// atOnce returns how many requests run.
+func (g *gate) atOnce() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.running
+}

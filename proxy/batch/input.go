@@ -1,0 +1,105 @@
+package batch
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// longestLine bounds a line of a file: that of a request with images, or of an answer to it.
+const longestLine = 64 << 20
+
+// request is a line of the input.
+type request struct {
+	CustomID string          `json:"custom_id"`
+	Method   string          `json:"method"`
+	URL      string          `json:"url"`
+	Body     json.RawMessage `json:"body"`
+}
+
+// problem is what is wrong with a line, without a word of it; empty: nothing.
+func (r *request) problem() string {
+	var body struct {
+		Stream json.RawMessage `json:"stream"`
+	}
+	switch {
+	case r.CustomID == "":
+		return "it has no custom_id"
+	case r.Method != "POST":
+		return "its method is not POST"
+	case !strings.HasPrefix(r.URL, "/v1/") || strings.ContainsAny(r.URL, "?#\\ \r\n") || strings.Contains(r.URL, ".."):
+		return "its url is not the path of an endpoint, such as /v1/chat/completions"
+	case len(r.Body) == 0 || r.Body[0] != '{' || json.Unmarshal(r.Body, &body) != nil:
+		return "its body is not an object"
+	case string(body.Stream) == "true":
+		return "its body asks for a stream, and a batch has whole answers"
+	}
+	return ""
+}
+
+// mostProblems is how many mistakes of an input are told.
+const mostProblems = 20
+
+// check reads the whole input and returns how many lines it has. The error names each line that is
+// wrong.
+func check(path string) (lines int, err error) {
+	seen := map[string]int{}
+	var problems []error
+	err = eachLine(path, func(number int, line []byte) error {
+		var r request
+		what := "it is not JSON"
+		if json.Unmarshal(line, &r) == nil {
+			if what = r.problem(); what == "" && seen[r.CustomID] > 0 {
+				what = fmt.Sprintf("its custom_id is that of line %d", seen[r.CustomID])
+			}
+		}
+		if what != "" {
+			if problems = append(problems, fmt.Errorf("%s:%d: %s", path, number, what)); len(problems) == mostProblems {
+				return errors.Join(problems...)
+			}
+			return nil
+		}
+		seen[r.CustomID] = number
+		lines++
+		return nil
+	})
+	if err == nil {
+		err = errors.Join(problems...)
+	}
+	return lines, err
+}
+
+// eachLine calls f with every line of a file that is not blank, without its end.
+func eachLine(path string, f func(number int, line []byte) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return scan(file, path, f)
+}
+
+func scan(from io.Reader, path string, f func(number int, line []byte) error) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(make([]byte, 64<<10), longestLine)
+	for number := 1; lines.Scan(); number++ {
+		line := lines.Bytes()
+		if number == 1 {
+			line = []byte(strings.TrimPrefix(string(line), "\ufeff"))
+		}
+		if len(strings.TrimSpace(string(line))) == 0 {
+			continue
+		}
+		if err := f(number, line); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// answer is a line of the output. One of the last two is there.
+type answer struct {
+	ID       string    `json:"id"`
+	CustomID string    `json:"custom_id"`
+	Response *response `json:"response"`
+	Error    *failure  `json:"error"`
+}
+
+type response struct {
+	Status    int             `json:"status_code"`
+	RequestID string          `json:"request_id"`
+	Body      json.RawMessage `json:"body"`
+}
+
+// failure is why there is no response.
+type failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// final reports whether the line would be the same if it were asked for again, as far as is known:
+// it was answered, or refused for what it says.
+func (a *answer) final() bool {
+	return a.Response != nil && !retryable(a.Response.Status) && a.Response.Status != 401
+}
+
+// ok reports whether the line has what it asked for.
+func (a *answer) ok() bool { return a.Response != nil && a.Response.Status/100 == 2 }
+
+// output is the file of answers.
+type output struct {
+	mu   sync.Mutex
+	file *os.File
+	done map[string]bool // custom_ids that it has
+}
+
+// openOutput opens the output, which may be there from an earlier run: what is not final is taken
+// out of it, and a line that was cut.
+func openOutput(path string) (*output, error) {
+	o := &output{done: map[string]bool{}}
+	if err := o.mend(path); err != nil {
+		return nil, err
+	}
+	var err error
+	o.file, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	return o, err
+}
+
+// mend learns what an output has, and writes it anew if that is not all that is in it.
+func (o *output) mend(path string) error {
+	old, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(next.Name()) }()
+	defer next.Close()
+	kept, write := int64(0), bufio.NewWriter(next)
+	err = scan(old, path, func(_ int, line []byte) error {
+		id := finalID(line)
+		if id == "" || o.done[id] {
+			return nil
+		}
+		o.done[id] = true
+		kept += int64(len(line)) + 1
+		_, err := write.Write(append(bytes.Clone(line), '\n'))
+		return err
+	})
+	size, seekErr := old.Seek(0, io.SeekEnd)
+	if err = errors.Join(err, seekErr, write.Flush()); err != nil || size == kept {
+		return err
+	}
+	if err := errors.Join(next.Sync(), next.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next.Name(), path)
+}
+
+// finalID returns the custom_id of an output's line; empty: the line was cut, or is not final.
+func finalID(line []byte) string {
+	var a answer
+	if json.Unmarshal(line, &a) != nil || !a.final() {
+		return ""
+	}
+	return a.CustomID
+}
+
+// add writes a line, in one piece: a kill cuts the last one at most.
+func (o *output) add(a *answer) error {
+	line, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, err = o.file.Write(append(line, '\n'))
+	return err
+}
+
+// close writes everything to the disk.
+func (o *output) close() error { return errors.Join(o.file.Sync(), o.file.Close()) }

@@ -1,0 +1,130 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	// mostAttempts is how often a line is sent that gets no answer. Refusals for want of a slot do
+	// not count: they say nothing about the line.
+	mostAttempts = 8
+	// mostFailures is how many attempts in a row may get no answer, of any line, until the run ends.
+	mostFailures = 3 * mostAttempts
+	// longestPause bounds the pause between two attempts, and shortestRetry is for a refusal that
+	// does not say when to come back.
+	longestPause  = time.Minute
+	shortestRetry = time.Second
+	// longestWait is the longest Retry-After that a line waits for: beyond it a budget is used up.
+	longestWait = 10 * time.Minute
+)
+
+// retryable reports whether a status says that another attempt may be answered.
+func retryable(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout, 529:
+		return true
+	}
+	return false
+}
+
+// errKey says that going on would be in vain.
+var errKey = errors.New("the edge refuses the key")
+
+// errNoAnswer likewise.
+var errNoAnswer = errors.New("nothing is answered any more: start the batch again to go on with it")
+
+// work asks for one line until it has an answer or is given up. An error ends the run, and the line
+// is still to do.
+func (r *run) work(ctx context.Context, line *request) (*answer, error) {
+	for attempt := 1; ; {
+		if err := r.gate.enter(ctx); err != nil {
+			return nil, err
+		}
+		res, after, err := r.send(ctx, line)
+		if ctx.Err() != nil {
+			r.gate.leaveRefused(0)
+			return nil, ctx.Err()
+		}
+		a := &answer{ID: "batch_req_" + newID(), CustomID: line.CustomID, Response: res}
+		switch {
+		case err != nil:
+			a.Error = &failure{Code: "no_answer", Message: "The connection failed, or broke off within the answer."}
+		case res.Status == http.StatusUnauthorized:
+			r.gate.leaveRefused(0)
+			return nil, errKey
+		case !retryable(res.Status):
+			r.gate.leave()
+			r.failures.Store(0)
+			return a, nil
+		}
+		full := res != nil && res.Status == http.StatusTooManyRequests
+		if after == 0 {
+			after = min(shortestRetry<<min(attempt-1, 10), longestPause)
+		}
+		r.gate.leaveRefused(min(after, longestPause))
+		switch {
+		case full && after > longestWait:
+			return a, nil
+		case full:
+		case attempt == mostAttempts:
+			return a, nil
+		case r.failures.Add(1) >= mostFailures:
+			return nil, errNoAnswer
+		default:
+			attempt++
+		}
+		if err := sleep(ctx, after); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// send sends a line once. An error means that there is no answer.
+func (r *run) send(ctx context.Context, line *request) (res *response, after time.Duration, err error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+line.URL, bytes.NewReader(line.Body))
+	if err != nil {
+		return nil, 0, err
+	}
+	q.Header.Set("Content-Type", "application/json")
+	if r.o.Key != "" {
+		q.Header.Set("Authorization", "Bearer "+r.o.Key)
+	}
+	got, err := r.transport.RoundTrip(q)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer got.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(got.Body, longestLine))
+	if err != nil {
+		return nil, 0, err
+	}
+	var one bytes.Buffer
+	if json.Compact(&one, body) != nil { // no JSON: sound, or the page of another server
+		one.Reset()
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, 0, err
+		}
+		one.Write(text)
+	}
+	if n, err := strconv.Atoi(got.Header.Get("Retry-After")); err == nil && n > 0 {
+		after = time.Duration(n) * time.Second
+	}
+	return &response{Status: got.StatusCode, RequestID: got.Header.Get("X-Request-Id"), Body: one.Bytes()}, after, nil
+}
+
+func newID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

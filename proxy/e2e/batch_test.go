@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// batchOf writes a batch of n chats; more is further members of their bodies.
+func batchOf(t *testing.T, p *penstock, n int, more string) (in string, args []string) {
+	t.Helper()
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `{"custom_id":"call-%d","method":"POST","url":"/v1/chat/completions","body":%s}`+"\n", i, p.Chat(more))
+	}
+	dir := t.TempDir()
+	in, out, key := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "key")
+	for path, text := range map[string]string{in: text.String(), key: p.Key + "\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out, []string{"batch", in, "-o", out, "--url", p.URL, "--key-file", key}
+}
+
+// answers reads an output: each line has to be whole, and an id may be there once.
+func answers(t *testing.T, out string) (status map[string]int) {
+	t.Helper()
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status = map[string]int{}
+	for line := range bytes.Lines(text) {
+		var a struct {
+			ID       string
+			CustomID string `json:"custom_id"`
+			Response *struct {
+				Status    int    `json:"status_code"`
+				RequestID string `json:"request_id"`
+				Body      json.RawMessage
+			}
+			Error *struct{ Code, Message string }
+		}
+		if err := json.Unmarshal(line, &a); err != nil || a.ID == "" || (a.Response == nil) == (a.Error == nil) {
+			t.Fatalf("line %q, %v", line, err)
+		}
+		if _, there := status[a.CustomID]; there {
+			t.Errorf("%s is there twice", a.CustomID)
+		}
+		if status[a.CustomID] = 0; a.Response != nil {
+			status[a.CustomID] = a.Response.Status
+			var c openai.ChatCompletion
+			if err := json.Unmarshal(a.Response.Body, &c); a.Response.RequestID == "" || a.Response.Status == 200 && (err != nil || len(c.Choices) != 1) {
+				t.Errorf("answer %s, %v", line, err)
+			}
+		}
+	}
+	return status
+}
+
+// TestBatch: a batch finds the room of an edge without a queue, whose refusals it waits for. Another start has nothing
+// to do.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Upstream: "concurrency: 3"})
+	out, args := batchOf(t, p, 60, `"sim":{"tokens":2,"delay_ms":20}`)
+	for range 2 {
+		if _, errs, code := rig.RunProgram(t, "", args...); code != 0 {
+			t.Fatalf("exit code %d: %s", code, errs)
+		}
+		if got := answers(t, out); len(got) != 60 {
+			t.Errorf("%d lines", len(got))
+		}
+	}
+	if s := p.Engines[0].Stats(); s.Requests != 60 || s.Peak > 3 {
+		t.Errorf("%d requests at the engine, %d at once", s.Requests, s.Peak)
+	}
+}
+
+// TestBatchLineErrors: what is wrong with one line is said in its answer, an outage of the engine is waited for, and a
+// wrong key or input ends the batch before it begins.
+func TestBatchLineErrors(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Retry: "attempts: 1"})
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=503;retry-after=1", Count: 2}, sim.Fault{Spec: "reset-before", Count: 1})
+	out, args := batchOf(t, p, 9, "")
+	text, err := os.ReadFile(args[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := strings.Replace(string(text), `"model":"sim"`, `"model":"none"`, 1)
+	if err := os.WriteFile(args[1], []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := rig.RunProgram(t, "", args...); code != 3 || !strings.Contains(errs, "1 lines have an error") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	got := answers(t, out)
+	for i := range 9 {
+		if want := map[bool]int{true: 404, false: 200}[i == 0]; got[fmt.Sprint("call-", i)] != want {
+			t.Errorf("call-%d: %d, want %d", i, got[fmt.Sprint("call-", i)], want)
+		}
+	}
+	served := p.Engines[0].Stats().Requests
+	for code, change := range map[int][2]string{1: {p.Key, "wrong"}, 2: {"POST", "GET"}} {
+		_, args := batchOf(t, p, 3, "")
+		path := args[1]
+		if code == 1 {
+			path = args[len(args)-1]
+		}
+		text, _ := os.ReadFile(path)
+		if err := os.WriteFile(path, bytes.Replace(text, []byte(change[0]), []byte(change[1]), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, errs, got := rig.RunProgram(t, "", args...); got != code || strings.Contains(errs, p.Key) {
+			t.Errorf("exit code %d, want %d: %s", got, code, errs)
+		}
+	}
+	if n := p.Engines[0].Stats().Requests; n != served {
+		t.Errorf("the engine got %d requests more", n-served)
+	}
+}
+
+// TestBatchGoesOn: a batch that is killed in the middle, or interrupted, goes on where it was.
+func TestBatchGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
+		p := start(t, rig.Setup{Upstream: "concurrency: 4"})
+		out, args := batchOf(t, p, 40, `"sim":{"tokens":2,"delay_ms":150}`)
+		cmd := rig.StartProcess(t, args...)
+		lines := func() int {
+			text, _ := os.ReadFile(out)
+			return bytes.Count(text, []byte("\n"))
+		}
+		rig.WaitFor(t, rig.Patience, "a part of the batch is done", func() bool { return lines() >= 8 })
+		cmd.Signal(signal)
+		<-cmd.Done
+		had := lines()
+		if code := cmd.Cmd.ProcessState.ExitCode(); had >= 40 || signal == syscall.SIGINT && code != 130 {
+			t.Fatalf("%v: %d lines, exit code %d", signal, had, code)
+		}
+		rig.WaitFor(t, rig.Patience, "the engine is at rest", func() bool { return p.Engines[0].Stats().Running == 0 })
+		before := p.Engines[0].Stats().Requests
+		whole, _ := os.ReadFile(out)
+		if err := os.WriteFile(out, append(whole, `{"id":"x","custom_id":"call-3`...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, errs, code := rig.RunProgram(t, "", args...); code != 0 {
+			t.Fatalf("%v: exit code %d: %s", signal, code, errs)
+		}
+		if n := p.Engines[0].Stats().Requests - before; n != int64(40-had) || len(answers(t, out)) != 40 {
+			t.Errorf("%v: %d were done, and %d asked for after it", signal, had, n)
+		}
+	}
+}
