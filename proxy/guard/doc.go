@@ -80,6 +80,8 @@
 //	upstreams/breaker.go CircuitBreaker.publish          room         starts CircuitBreaker.halfOpen
 //	upstreams/breaker.go CircuitBreaker.halfOpen         room         one waking of calls that wait; the next freed slot wakes them
 //	upstreams/engine/detect.go Discover                 -            a command that is no serving edge: it ends with its stack
+//	proxy/batch/batch.go run.all                         -            likewise
+//	proxy/batch/batch.go run.report                      -            likewise
 //
 // # What is told
 //

@@ -23,7 +23,11 @@ var handedOver = map[string][]string{ // those that hand a function to DetachOnC
 }
 
 // unserved are those of commands other than serve, and of serve before it serves. A panic there ends the command, with its stack.
-var unserved = map[string]bool{"upstreams/engine/detect.go Discover": true}
+var unserved = map[string]bool{
+	"upstreams/engine/detect.go Discover": true,
+	"proxy/batch/batch.go run.all":        true,
+	"proxy/batch/batch.go run.report":     true,
+}
 
 // TestTable compares the table of doc.go with the sources: whatever of the edge starts a goroutine, or has one started, is in
 // the table with the place under which its panics are caught, and so is whatever else catches.
