@@ -26,7 +26,7 @@ func (s *Server) status() *status.Status {
 		Flights: s.opts.InFlight(now), Queues: queues, Now: now,
 	})
 	out.Build, out.Version, out.Since, out.Started = build.Version(), snap.Version, snap.Since, s.opts.Started
-	out.Panicking = s.opts.Guard.Storm(now)
+	out.Panicking, out.Unsaved = s.opts.Guard.Storm(now), s.opts.Calls.Usage.Unsaved().Seconds()
 	out.Draining, out.Connections = s.opts.Draining(), s.opts.Connections()
 	out.Operable = snap.Config.Admin.Token != ""
 	out.Retries.Used, out.Retries.Allowed = s.opts.Retries.State(now, snap.Config.Retry.Budget)

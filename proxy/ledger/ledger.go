@@ -76,6 +76,7 @@ func Open(o Options) (*Ledger, error) {
 		l.exports = append(l.exports, newExport(&l.o, n))
 	}
 	o.Metrics.NewGauge("penstock_ledger_unsaved_seconds", func() float64 { return l.Unsaved().Seconds() })
+	o.Usage.SavedBy(l.Unsaved)
 	l.behind.Store(o.Now().UnixNano())
 	err := l.open()
 	var locked *LockedError

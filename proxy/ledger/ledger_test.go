@@ -303,7 +303,7 @@ func TestNoDisk(t *testing.T) {
 		e.now = e.now.Add(time.Second)
 		e.note(e.round())
 	}
-	if e.Unsaved() != 3*time.Second || e.failed.Get() != 4 {
+	if e.Unsaved() != 3*time.Second || e.calls.Usage.Unsaved() != e.Unsaved() || e.failed.Get() != 4 {
 		t.Errorf("%s unsaved, %d failures", e.Unsaved(), e.failed.Get())
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

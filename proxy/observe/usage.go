@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"penstock/config/money"
@@ -26,6 +27,8 @@ type Usage struct {
 	mu    sync.Mutex // held to add a pair, and for since
 	since time.Time
 	pairs table[usagePair, *usageCell]
+
+	unsaved atomic.Pointer[func() time.Duration]
 }
 
 type usagePair struct{ key, model string }
@@ -205,4 +208,15 @@ func (r *UsageReport) Of(period string) *UsageReport {
 		}
 	}
 	return out
+}
+
+// SavedBy takes what says for how long usage has been waiting for the disk.
+func (u *Usage) SavedBy(unsaved func() time.Duration) { u.unsaved.Store(&unsaved) }
+
+// Unsaved returns for how long usage has been waiting for the disk; 0 where it is not saved at all.
+func (u *Usage) Unsaved() time.Duration {
+	if f := u.unsaved.Load(); f != nil {
+		return (*f)()
+	}
+	return 0
 }

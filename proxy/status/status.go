@@ -13,16 +13,16 @@ import (
 // Status is the state of the edge at one moment: what the page shows, and its JSON twin. Times are
 // absolute, durations have their unit in the name, and what is not known is null or -1, never zero.
 type Status struct {
-	Verdict     Verdict      `json:"verdict"`
-	Build       string       `json:"build"`
-	Version     uint64       `json:"version"` // of the running configuration
-	Since       time.Time    `json:"version_since"`
-	Started     time.Time    `json:"started"`
-	Now         time.Time    `json:"now"`
-	Draining    bool         `json:"draining"`
-	Panicking   string       `json:"panicking,omitempty"` // where panics do not stop, for which the edge is not ready
-	InFlight    int64        `json:"in_flight"`           // calls
-	Finished    uint64       `json:"finished"`            // calls since the start
+	Verdict  Verdict   `json:"verdict"`
+	Build    string    `json:"build"`
+	Version  uint64    `json:"version"` // of the running configuration
+	Since    time.Time `json:"version_since"`
+	Started  time.Time `json:"started"`
+	Now      time.Time `json:"now"`
+	Draining bool      `json:"draining"`
+	Faults
+	InFlight    int64        `json:"in_flight"` // calls
+	Finished    uint64       `json:"finished"`  // calls since the start
 	Connections int64        `json:"connections"`
 	Certificate *Certificate `json:"certificate"` // the edge's own; null without TLS
 	Generations []Generation `json:"generations"`
@@ -40,6 +40,15 @@ type Status struct {
 
 	Operable bool `json:"operable"` // upstreams can be drained: an admin token is set
 }
+
+// Faults are what is wrong with the edge itself.
+type Faults struct {
+	Panicking string  `json:"panicking,omitempty"`             // where panics do not stop, for which the edge is not ready
+	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for its ledger
+}
+
+// unsavedMost is how long usage waits for its ledger, in seconds, before it is trouble.
+const unsavedMost = 5
 
 // Certificate says when the edge's own certificate is valid.
 type Certificate struct {

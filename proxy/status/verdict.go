@@ -47,6 +47,9 @@ func (s *Status) Judge() {
 	if s.Panicking != "" {
 		troubles = append([]string{"the edge panics again and again (" + s.Panicking + "), so it is not ready; its log has the stacks"}, troubles...)
 	}
+	if s.Unsaved > unsavedMost {
+		troubles = append(troubles, fmt.Sprintf("the ledger cannot be written for %.0f s, so usage is in memory alone; the log says why", s.Unsaved))
+	}
 	for _, d := range s.Discoveries {
 		if t := d.Problem(); t != "" {
 			troubles = append(troubles, t)
