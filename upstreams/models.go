@@ -38,22 +38,27 @@ func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) 
 // awaitTurn has the calls that wait look again when those of another model may pass although no
 // call ends. It is called after a call has ended, and after one has begun to wait.
 func (s *ServedModels) awaitTurn(now time.Time) {
+	if s.places.Gate() == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changeTurns(s, now)
+}
+
+// changeTurns sees to it that turnsChange is called when the turns may change next. The caller
+// holds mu.
+func changeTurns(s *ServedModels, now time.Time) {
 	g := s.places.Gate()
 	if g == nil {
 		return
 	}
-	if in, ok := g.NextChange(now); ok {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.changeTurns(in)
-	}
-}
-
-// changeTurns calls turnsChange in that time. The caller holds mu.
-func (s *ServedModels) changeTurns(in time.Duration) {
-	if s.turn == nil {
+	in, ok := g.NextChange(now)
+	switch {
+	case !ok:
+	case s.turn == nil:
 		s.turn = time.AfterFunc(in, s.turnsChange)
-	} else {
+	default:
 		s.turn.Reset(in)
 	}
 }
@@ -313,11 +318,7 @@ func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, lis
 			s.hooks.log.Info("upstream serves the model again", zap.String("served", served))
 		}
 	}
-	if g := s.places.Gate(); g != nil {
-		if in, ok := g.NextChange(time.Now()); ok {
-			s.changeTurns(in)
-		}
-	}
+	changeTurns(s, time.Now())
 }
 
 // whyNot says why a name is not served.

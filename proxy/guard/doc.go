@@ -75,7 +75,7 @@
 //	upstreams/http1/conn.go conn.interruptUnacked       engines      the early end of one write under TLS to a host that vanished
 //	upstreams/http1/transport.go Transport.ExchangeWhile  engines    nothing; the exchange of a probe ends by its clock
 //	upstreams/mode.go handover.begin                     room         one hand-over
-//	upstreams/models.go ServedModels.changeTurns           room         starts turnsChange
+//	upstreams/models.go changeTurns                       room         starts turnsChange
 //	upstreams/models.go ServedModels.turnsChange         room         one waking of those who wait
 //	upstreams/breaker.go CircuitBreaker.publish          room         starts CircuitBreaker.halfOpen
 //	upstreams/breaker.go CircuitBreaker.halfOpen         room         one waking of calls that wait; the next freed slot wakes them

@@ -151,29 +151,17 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 			if i+1 >= len(s) {
 				return len(s), 0, reasonEnd
 			}
-			if c = s[i+1]; simple[c] {
+			if simple[s[i+1]] {
 				i += 2
 				continue
 			}
-			if c != 'u' {
-				return i + 1, 0, reasonEscape
+			var lone bool
+			if i, lone, reason = scanUnicodeEscape(s, i); reason != "" {
+				return i, 0, reason
 			}
-			for j := i + 2; j < i+6; j++ {
-				if j >= len(s) {
-					return len(s), 0, reasonEnd
-				}
-				if unhex(s[j]) < 0 {
-					return j, 0, reasonEscape
-				}
+			if lone {
+				flags |= flagLone
 			}
-			if s[i+2]|0x20 == 'd' && s[i+3] >= '8' { // D800 to DFFF, in whatever case
-				if !paired(s, i) {
-					flags |= flagLone
-				} else {
-					i += 6
-				}
-			}
-			i += 6
 		case c < ' ':
 			return i, 0, reasonControl
 		case c < 0x80:
@@ -195,6 +183,29 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 			}
 		}
 	}
+}
+
+// scanUnicodeEscape validates the escape at i, which is none of the simple ones. It returns the
+// offset behind it, or behind both halves of a surrogate pair; lone says that it is one half alone.
+func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
+	if s[i+1] != 'u' {
+		return i + 1, false, reasonEscape
+	}
+	for j := i + 2; j < i+6; j++ {
+		if j >= len(s) {
+			return len(s), false, reasonEnd
+		}
+		if unhex(s[j]) < 0 {
+			return j, false, reasonEscape
+		}
+	}
+	if s[i+2]|0x20 == 'd' && s[i+3] >= '8' { // D800 to DFFF, in whatever case
+		if !paired(s, i) {
+			return i + 6, true, ""
+		}
+		i += 6
+	}
+	return i + 6, false, ""
 }
 
 // passText passes over text from i on, where a character or an escape begins, as far as the vectors
