@@ -243,7 +243,9 @@ func TestRealStoreRefuses(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ before, want string }{
-		{"SET ps:{a} text", "WRONGTYPE"}, {"ACL SETUSER default -hset", "NOPERM"}, {"ACL SETUSER default -evalsha -eval", "NOPERM"},
+		{"SET ps:{a} text", "WRONGTYPE"},
+		{"ACL SETUSER default -hset", "NOPERM"},
+		{"ACL SETUSER default -evalsha -eval", "NOPERM"},
 		{"ACL SETUSER default +evalsha +eval resetkeys ~other:*", "NOPERM"},
 	} {
 		store.say(test.before)
