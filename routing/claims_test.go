@@ -111,9 +111,9 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		own := time.Duration(rapid.IntRange(20, 2000).Draw(rt, "a call of the client, ms")) * time.Millisecond
 		way := time.Duration(rapid.IntRange(0, 200).Draw(rt, "to the client and back, ms")) * time.Millisecond
 		c := newMarket(t, slots)
-		c.add(rapid.IntRange(slots+1, slots+8).Draw(rt, "loops"), "flood", each, time.Duration(rapid.IntRange(10, 100).Draw(rt, "pause, ms"))*time.Millisecond)
+		c.add(rapid.IntRange(slots+1, slots+8).Draw(rt, "loops"), "flood", each, time.Duration(rapid.IntRange(20, 100).Draw(rt, "pause, ms"))*time.Millisecond)
 		client := c.add(1, "client", own, retryAfter+way)
-		c.run(30 * time.Second)
+		c.run(20 * time.Second)
 		if client.asked < 6 || client.served*5 < client.asked*2 {
 			rt.Fatalf("%d of %d were served", client.served, client.asked)
 		}

@@ -47,11 +47,14 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		t.Errorf("%v calls yielded while the flood was alone", n)
 	}
 	asked, got := 0, 0
+	var lastAsk time.Time // that was refused; zero: none, or it is answered
 	for got < wanted && asked < wanted*5/2 {
 		asked++
+		begun := time.Now()
 		r := p.Post(chatPath, body, "Authorization: Bearer "+other)
 		if r.Status == 200 {
 			got++
+			lastAsk = time.Time{}
 			time.Sleep(100 * time.Millisecond) // in which the flood takes the slot
 			continue
 		}
@@ -59,7 +62,12 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(after) * time.Second)
+		wait := time.Duration(after) * time.Second
+		if !lastAsk.IsZero() && time.Since(lastAsk) > wait+wait/4 {
+			asked-- // a busy machine has held it up: the claim may have ended before it came
+		}
+		lastAsk = begun
+		time.Sleep(wait)
 	}
 	t.Logf("the client got %d of %d, the flood %d of %d", got, asked, served.Load(), served.Load()+refused.Load())
 	if got < wanted {
