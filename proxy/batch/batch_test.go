@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -76,6 +77,38 @@ func TestOutputIsMended(t *testing.T) {
 		text, _ := os.ReadFile(path)
 		if string(text) != c.want || len(o.done) != strings.Count(c.want, "\n") {
 			t.Errorf("%s: %d done\n%s", name, len(o.done), text)
+		}
+		if left, _ := filepath.Glob(path + ".*"); left != nil {
+			t.Errorf("%s: %v is left", name, left)
+		}
+	}
+}
+
+// A file that is no output of a batch stays as it is.
+func TestOutputOfSomethingElse(t *testing.T) {
+	ours := `{"id":"x","custom_id":"a","response":{"status_code":200,"request_id":"","body":{}},"error":null}` + "\n"
+	for name, text := range map[string]string{
+		"text":             "line one\nline two\n",
+		"one line":         "line one",
+		"an input":         `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}` + "\n",
+		"yaml":             "keys:\n- id: a\n",
+		"no custom_id":     `{"id":"x","response":{"status_code":200},"error":null}`,
+		"both":             `{"id":"x","custom_id":"a","response":{"status_code":200},"error":{"code":"x"}}` + "\n",
+		"at its end":       ours + "more",
+		"in the middle":    ours + "more\n" + ours,
+		"cut, and more":    `{"id":"x","cus` + "\n" + ours,
+		"cut, with an end": ours + `{"id":"x","cus` + "\n",
+		"JSON":             "{}",
+		"JSON over lines":  "{\n  \"id\": 1\n}\n",
+	} {
+		path := write(t, "doc.txt", text)
+		_, err := openOutput(path)
+		var e *Error
+		if !errors.As(err, &e) || e.Code != exitUsage || !strings.Contains(err.Error(), path+":") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, _ := os.ReadFile(path); string(got) != text {
+			t.Errorf("%s: it is now %q", name, got)
 		}
 		if left, _ := filepath.Glob(path + ".*"); left != nil {
 			t.Errorf("%s: %v is left", name, left)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -60,7 +61,8 @@ func openOutput(path string) (*output, error) {
 	return o, err
 }
 
-// mend learns what an output has, and writes it anew if that is not all that is in it.
+// mend learns what an output has, and writes it anew if that is not all that is in it. A file that is
+// something else stays as it is: the error says so.
 func (o *output) mend(path string) error {
 	old, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,18 +79,38 @@ func (o *output) mend(path string) error {
 	defer func() { _ = os.Remove(next.Name()) }()
 	defer next.Close()
 	kept, write := int64(0), bufio.NewWriter(next)
-	err = scan(old, path, func(_ int, line []byte) error {
-		id := finalID(line)
-		if id == "" || o.done[id] {
+	var foreign error // the line before was not ours
+	err = scan(old, path, func(number int, line []byte) error {
+		a := parseAnswer(line)
+		switch {
+		case foreign != nil:
+			return foreign
+		case a == nil:
+			foreign = &Error{exitUsage, fmt.Errorf("%s:%d: this is no line of a batch's output: "+
+				"the file was left as it is; name another one", path, number)}
+			if !json.Valid(line) && bytes.HasPrefix(line, []byte(cutStart[:min(len(line), len(cutStart))])) {
+				return nil // a kill has cut it, if it is the last one
+			}
+			return foreign
+		case !a.final() || o.done[a.CustomID]:
 			return nil
 		}
-		o.done[id] = true
+		o.done[a.CustomID] = true
 		kept += int64(len(line)) + 1
 		_, err := write.Write(append(bytes.Clone(line), '\n'))
 		return err
 	})
-	size, seekErr := old.Seek(0, io.SeekEnd)
-	if err = errors.Join(err, seekErr, write.Flush()); err != nil || size == kept {
+	if err != nil {
+		return err
+	}
+	size, err := old.Seek(0, io.SeekEnd)
+	if err == nil && foreign != nil {
+		var end [1]byte
+		if _, err = old.ReadAt(end[:], size-1); err == nil && end[0] == '\n' {
+			err = foreign
+		}
+	}
+	if err = errors.Join(err, write.Flush()); err != nil || size == kept {
 		return err
 	}
 	if err := errors.Join(next.Sync(), next.Close()); err != nil {
@@ -97,13 +119,16 @@ func (o *output) mend(path string) error {
 	return os.Rename(next.Name(), path)
 }
 
-// finalID returns the custom_id of an output's line; empty: the line was cut, or is not final.
-func finalID(line []byte) string {
-	var a answer
-	if json.Unmarshal(line, &a) != nil || !a.final() {
-		return ""
+// cutStart is how each line begins, so that one that was cut is told from another file's text.
+const cutStart = `{"id":"`
+
+// parseAnswer returns a line of an output; nil: it is none, or was cut.
+func parseAnswer(line []byte) *answer {
+	a := &answer{}
+	if json.Unmarshal(line, a) != nil || a.ID == "" || a.CustomID == "" || (a.Response == nil) == (a.Error == nil) {
+		return nil
 	}
-	return a.CustomID
+	return a
 }
 
 // add writes a line, in one piece: a kill cuts the last one at most.
