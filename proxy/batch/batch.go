@@ -80,14 +80,15 @@ func Run(ctx context.Context, o *Options) error {
 	stop := r.report(lines - had)
 	err = errors.Join(r.all(ctx), r.out.close())
 	stop()
+	refused := r.out.refused + int(r.refused.Load())
 	fmt.Fprintf(o.Notes, "%d lines: %d answered before, %d answered now, %d without success\n",
-		lines, had, r.ok.Load(), r.refused.Load())
+		lines, had-r.out.refused, r.ok.Load(), refused)
 	switch {
 	case ctx.Err() != nil:
 		return &Error{exitInterrupted, errors.New("interrupted: start the batch again to go on with it")}
-	case err == nil && r.refused.Load() > 0:
+	case err == nil && refused > 0:
 		return &Error{exitLines, fmt.Errorf("%d lines have an error: the output says which; those that were not refused for "+
-			"what they say are asked for again by another start", r.refused.Load())}
+			"what they say are asked for again by another start", refused)}
 	}
 	return err
 }
@@ -107,8 +108,8 @@ func (r *run) all(ctx context.Context) error {
 			}
 		})
 	}
-	err := eachLine(r.o.In, func(_ int, text []byte) error {
-		line := &request{}
+	err := eachLine(r.o.In, func(number int, text []byte) error {
+		line := &request{number: number}
 		if err := json.Unmarshal(text, line); err != nil || r.out.done[line.CustomID] {
 			return err
 		}

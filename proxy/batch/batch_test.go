@@ -63,6 +63,7 @@ func TestOutputIsMended(t *testing.T) {
 		"empty":          {"", ""},
 		"cut":            {kept + line("c", 200)[:40], kept},
 		"cut at its end": {strings.TrimSuffix(kept, "\n"), kept},
+		"may be now":     {line("c", 401) + "\n" + line("d", 403) + "\n" + line("e", 404) + "\n" + kept, kept},
 		"to be repeated": {lost + "\n" + line("c", 503) + "\n" + kept + line("d", 429) + "\n", kept},
 		"there twice":    {kept + line("a", 200) + "\n", kept},
 	} {
@@ -75,7 +76,7 @@ func TestOutputIsMended(t *testing.T) {
 			t.Error(err)
 		}
 		text, _ := os.ReadFile(path)
-		if string(text) != c.want || len(o.done) != strings.Count(c.want, "\n") {
+		if string(text) != c.want || len(o.done) != strings.Count(c.want, "\n") || o.refused != strings.Count(c.want, ":400") {
 			t.Errorf("%s: %d done\n%s", name, len(o.done), text)
 		}
 		if left, _ := filepath.Glob(path + ".*"); left != nil {

@@ -19,6 +19,7 @@ type request struct {
 	Method   string          `json:"method"`
 	URL      string          `json:"url"`
 	Body     json.RawMessage `json:"body"`
+	number   int             // of the line
 }
 
 // problem is what is wrong with a line, without a word of it; empty: nothing.

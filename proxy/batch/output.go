@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -36,7 +37,14 @@ type failure struct {
 // final reports whether the line would be the same if it were asked for again, as far as is known:
 // it was answered, or refused for what it says.
 func (a *answer) final() bool {
-	return a.Response != nil && !retryable(a.Response.Status) && a.Response.Status != 401
+	if a.Response == nil || retryable(a.Response.Status) {
+		return false
+	}
+	switch a.Response.Status { // what the key may do and which models there are may have changed
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		return false
+	}
+	return true
 }
 
 // ok reports whether the line has what it asked for.
@@ -47,6 +55,8 @@ type output struct {
 	mu   sync.Mutex
 	file *os.File
 	done map[string]bool // custom_ids that it has
+
+	refused int // of those, without success
 }
 
 // openOutput opens the output, which may be there from an earlier run: what is not final is taken
@@ -95,7 +105,9 @@ func (o *output) mend(path string) error {
 		case !a.final() || o.done[a.CustomID]:
 			return nil
 		}
-		o.done[a.CustomID] = true
+		if o.done[a.CustomID] = true; !a.ok() {
+			o.refused++
+		}
 		kept += int64(len(line)) + 1
 		_, err := write.Write(append(bytes.Clone(line), '\n'))
 		return err

@@ -7,9 +7,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -40,6 +42,9 @@ func retryable(status int) bool {
 // errKey says that going on would be in vain.
 var errKey = errors.New("the edge refuses the key")
 
+// errPath likewise. That a model is not there is a 404, too, and its line's alone.
+var errPath = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
+
 // errNoAnswer likewise.
 var errNoAnswer = errors.New("nothing is answered any more: start the batch again to go on with it")
 
@@ -62,6 +67,9 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 		case res.Status == http.StatusUnauthorized:
 			r.gate.leaveRefused(0)
 			return nil, errKey
+		case res.Status == http.StatusNotFound && res.code() != "model_not_found":
+			r.gate.leaveRefused(0)
+			return nil, fmt.Errorf("%s:%d: the answer is 404: %w", r.o.In, line.number, errPath)
 		case !retryable(res.Status):
 			r.gate.leave()
 			r.failures.Store(0)
@@ -121,6 +129,19 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		after = time.Duration(n) * time.Second
 	}
 	return &response{Status: got.StatusCode, RequestID: got.Header.Get("X-Request-Id"), Body: one.Bytes()}, after, nil
+}
+
+// code is what the answer, an error, says that it is: a name of ours, or empty.
+func (r *response) code() string {
+	var body struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(r.Body, &body) != nil || strings.Trim(body.Error.Code, "abcdefghijklmnopqrstuvwxyz_") != "" {
+		return ""
+	}
+	return body.Error.Code
 }
 
 func newID() string {

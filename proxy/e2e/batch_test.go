@@ -112,6 +112,19 @@ func TestBatchLineErrors(t *testing.T) {
 			t.Errorf("call-%d: %d, want %d", i, got[fmt.Sprint("call-", i)], want)
 		}
 	}
+	invalid := strings.Replace(wrong, `"model":"none"`, `"model":5`, 1)
+	for _, text := range []string{wrong, invalid, invalid} { // a model may be there now; the last start asks for nothing
+		if err := os.WriteFile(args[1], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, errs, code := rig.RunProgram(t, "", args...)
+		if code != 3 || !strings.Contains(errs, "8 answered before, 0 answered now, 1 without") {
+			t.Errorf("exit code %d: %s", code, errs)
+		}
+	}
+	if got := answers(t, out); got["call-0"] != 400 || len(got) != 9 {
+		t.Errorf("call-0: %d of %d lines", got["call-0"], len(got))
+	}
 	served := p.Engines[0].Stats().Requests
 	for code, change := range map[int][2]string{1: {p.Key, "wrong"}, 2: {"POST", "GET"}} {
 		_, args := batchOf(t, p, 3, "")
@@ -129,6 +142,17 @@ func TestBatchLineErrors(t *testing.T) {
 	}
 	if n := p.Engines[0].Stats().Requests; n != served {
 		t.Errorf("the engine got %d requests more", n-served)
+	}
+}
+
+// TestBatchAtTheWrongAddress: where there is no endpoint the batch ends, and nothing is an answer.
+func TestBatchAtTheWrongAddress(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	out, args := batchOf(t, p, 5, "")
+	_, errs, code := rig.RunProgram(t, "", append(args, "--url", p.URL+"/elsewhere")...)
+	if code != 1 || !strings.Contains(errs, "the answer is 404") || len(answers(t, out)) != 0 {
+		t.Errorf("exit code %d, %d lines: %s", code, len(answers(t, out)), errs)
 	}
 }
 
