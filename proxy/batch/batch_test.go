@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +118,40 @@ func TestOutputOfSomethingElse(t *testing.T) {
 		if left, _ := filepath.Glob(path + ".*"); left != nil {
 			t.Errorf("%s: %v is left", name, left)
 		}
+	}
+}
+
+// A used-up budget ends the run, which says until when, and its refusal is nobody's answer.
+func TestUsedUpBudget(t *testing.T) {
+	var asked atomic.Int64
+	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) > 1 {
+			w.Header().Set("Retry-After", "7200")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, `{"error":{"code":"quota_exceeded"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	defer edge.Close()
+	var lines strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&lines, `{"custom_id":"%d","method":"POST","url":"/v1/chat/completions","body":{}}`+"\n", i)
+	}
+	in, out, begun := write(t, "in.jsonl", lines.String()), write(t, "out.jsonl", ""), time.Now()
+	var notes strings.Builder
+	err := Run(t.Context(), &Options{In: in, Out: out, URL: edge.URL, Concurrency: 1, Notes: &notes})
+	var coded *Error
+	if err == nil || errors.As(err, &coded) || !strings.Contains(err.Error(), in+":2: the edge answers 429 quota_exceeded until ") {
+		t.Fatalf("%v", err)
+	}
+	_, until, _ := strings.Cut(err.Error(), "until ")
+	until, _, _ = strings.Cut(until, "Z")
+	if at, err := time.Parse(time.RFC3339, until+"Z"); err != nil || at.Before(begun.Add(2*time.Hour-2*time.Second)) {
+		t.Errorf("%q, %v", until, err)
+	}
+	if text, _ := os.ReadFile(out); strings.Count(string(text), "\n") != 1 || asked.Load() != 2 {
+		t.Errorf("%d calls, and the output is %q", asked.Load(), text)
 	}
 }
 

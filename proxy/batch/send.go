@@ -25,7 +25,8 @@ const (
 	// does not say when to come back.
 	longestPause  = time.Minute
 	shortestRetry = time.Second
-	// longestWait is the longest Retry-After that a line waits for: beyond it a budget is used up.
+	// longestWait is the longest Retry-After that a line waits for: beyond it a budget is used
+	// up, and the run ends.
 	longestWait = 10 * time.Minute
 )
 
@@ -82,7 +83,8 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 		r.gate.leaveRefused(min(after, longestPause))
 		switch {
 		case full && after > longestWait:
-			return a, nil
+			return nil, fmt.Errorf("%s:%d: the edge answers 429 %s until %s: start the batch again then to go on with it",
+				r.o.In, line.number, res.code(), time.Now().Add(after).UTC().Format(time.RFC3339))
 		case full:
 		case attempt == mostAttempts:
 			return a, nil
