@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -54,13 +55,29 @@ type run struct {
 	out       *output
 	transport *http.Transport
 
-	failures    atomic.Int64 // attempts in a row that had no answer
-	ok, refused atomic.Int64 // lines
+	failures    atomic.Int64           // attempts in a row that had no answer
+	why         atomic.Pointer[string] // the last attempt had none; nil: it had one
+	ok, refused atomic.Int64           // lines
+}
+
+// check says what is wrong with the options, without a word of the key.
+func (o *Options) check() error {
+	if at, err := url.Parse(o.URL); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Hostname() == "" {
+		return errors.New("--url is no address of an edge, such as http://127.0.0.1:4000")
+	}
+	if strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the API key has a blank, a line break or another character that no key has: " +
+			"the key is the file's first line, and what follows it comes after a blank line")
+	}
+	return nil
 }
 
 // Run does what is missing of a batch. ctx ends it early; what runs then is asked for again by the
 // next run.
 func Run(ctx context.Context, o *Options) error {
+	if err := o.check(); err != nil {
+		return &Error{exitUsage, err}
+	}
 	lines, err := check(o.In)
 	if err != nil {
 		return &Error{exitUsage, err}
@@ -157,7 +174,7 @@ func (r *run) report(todo int) (stop func()) {
 			case <-over:
 				return
 			case <-t.C:
-				fmt.Fprintf(r.o.Notes, "%d of %d lines, %d at once\n", r.ok.Load()+r.refused.Load(), todo, r.gate.atOnce())
+				fmt.Fprintln(r.o.Notes, r.progress(todo))
 			}
 		}
 	})
@@ -165,4 +182,13 @@ func (r *run) report(todo int) (stop func()) {
 		close(over)
 		said.Wait()
 	}
+}
+
+// progress says how far the run is, and what it waits for.
+func (r *run) progress(todo int) string {
+	text := fmt.Sprintf("%d of %d lines, %d at once", r.ok.Load()+r.refused.Load(), todo, r.gate.atOnce())
+	if why := r.why.Load(); why != nil {
+		text += ": " + *why + ", trying again"
+	}
+	return text
 }

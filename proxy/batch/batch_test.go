@@ -155,6 +155,58 @@ func TestUsedUpBudget(t *testing.T) {
 	}
 }
 
+// An address that is none, and a key that no edge takes, are told at once, without a word of the key.
+func TestWrongOptions(t *testing.T) {
+	for name, o := range map[string]Options{
+		"no address":  {},
+		"a word":      {URL: "nonsense:foo"},
+		"another way": {URL: "ftp://127.0.0.1"},
+		"no host":     {URL: "http:///v1"},
+		"a blank":     {URL: "http://127.0.0.1", Key: "sk secret"},
+		"two lines":   {URL: "http://127.0.0.1", Key: "sk\nsecret"},
+		"not ASCII":   {URL: "http://127.0.0.1", Key: "secret\u00e4"},
+	} {
+		o.In, o.Out, o.Notes = "none.jsonl", "none.out", io.Discard
+		var e *Error
+		if err := Run(t.Context(), &o); !errors.As(err, &e) || e.Code != exitUsage || strings.Contains(err.Error(), "secret") ||
+			strings.Contains(err.Error(), "none.jsonl") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"sk":                                  "sk",
+		"sk\n":                                "sk",
+		"\r\nsk \r\n\r\n# Keep it\r\n- id: a": "sk",
+		"sk\n\n# Keep the key\n- id: a\n":     "sk",
+		"sk\n- id: a\n":                       "sk\n- id: a",
+	} {
+		if got := keyOf(text); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+// The progress says what a run waits for, until there is an answer.
+func TestProgressSaysWhy(t *testing.T) {
+	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"error":{"code":"no_healthy_route"}}`)
+	}))
+	r := &run{o: &Options{}, base: edge.URL, transport: &http.Transport{}, gate: newGate(1)}
+	line := &request{URL: "/v1/chat/completions", Body: []byte("{}")}
+	for _, want := range []string{"the edge answers 503 no_healthy_route", "connection refused"} {
+		r.failures.Store(mostFailures - 1)
+		if _, err := r.work(t.Context(), line); !errors.Is(err, errNoAnswer) || !strings.HasPrefix(err.Error(), want+": ") {
+			t.Errorf("%v", err)
+		}
+		if got := r.progress(3); got != "0 of 3 lines, 0 at once: "+want+", trying again" {
+			t.Errorf("%q", got)
+		}
+		r.transport.CloseIdleConnections()
+		edge.Close()
+	}
+}
+
 // The number of requests at once finds the room that there is, and stays about there.
 func TestGateFindsTheRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ type CLI struct {
 	In          string `arg:"" name:"in.jsonl" help:"File of requests: one JSON object a line with custom_id, method, url and body, as OpenAI's Batch API has it."`
 	Out         string `short:"o" name:"out" required:"" placeholder:"FILE" help:"File of answers. What it has is not asked for again."`
 	URL         string `name:"url" default:"http://127.0.0.1:4000" placeholder:"URL" help:"Address of the edge's API (default: ${default})."`
-	KeyFile     string `name:"key-file" placeholder:"FILE" help:"File with the API key; without it the environment variable PENSTOCK_API_KEY."`
+	KeyFile     string `name:"key-file" placeholder:"FILE" help:"File whose first line is the API key; without it the environment variable PENSTOCK_API_KEY."`
 	Concurrency int    `short:"c" default:"64" placeholder:"N" help:"Most requests at once (default: ${default}). How many there are follows from the edge's answers."`
 }
 
@@ -38,11 +38,22 @@ func (c *CLI) Run() error {
 		if err != nil {
 			return &Error{exitUsage, err}
 		}
-		key = string(text)
+		key = keyOf(string(text))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	return Run(ctx, &Options{
 		In: c.In, Out: c.Out, URL: c.URL, Key: strings.TrimSpace(key), Concurrency: c.Concurrency, Notes: os.Stderr,
 	})
+}
+
+// keyOf returns the key of a file's text: its first line, if there is nothing else or a blank line
+// follows, as `penstock key new` writes it. Another text is no key, and is returned for what it is.
+func keyOf(text string) string {
+	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
+	first, rest, _ := strings.Cut(text, "\n")
+	if next, _, _ := strings.Cut(rest, "\n"); strings.TrimSpace(next) == "" {
+		return strings.TrimSpace(first)
+	}
+	return text
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -74,8 +75,11 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 		case !retryable(res.Status):
 			r.gate.leave()
 			r.failures.Store(0)
+			r.why.Store(nil)
 			return a, nil
 		}
+		why := res.words(err)
+		r.why.Store(&why)
 		full := res != nil && res.Status == http.StatusTooManyRequests
 		if after == 0 {
 			after = min(shortestRetry<<min(attempt-1, 10), longestPause)
@@ -89,7 +93,7 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 		case attempt == mostAttempts:
 			return a, nil
 		case r.failures.Add(1) >= mostFailures:
-			return nil, errNoAnswer
+			return nil, fmt.Errorf("%s: %w", why, errNoAnswer)
 		default:
 			attempt++
 		}
@@ -131,6 +135,18 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		after = time.Duration(n) * time.Second
 	}
 	return &response{Status: got.StatusCode, RequestID: got.Header.Get("X-Request-Id"), Body: one.Bytes()}, after, nil
+}
+
+// words say why there is no answer yet: err, or the edge's refusal.
+func (r *response) words(err error) string {
+	if err == nil {
+		return strings.TrimSpace(fmt.Sprintf("the edge answers %d %s", r.Status, r.code()))
+	}
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		return call.Err.Error()
+	}
+	return err.Error()
 }
 
 // code is what the answer, an error, says that it is: a name of ours, or empty.
