@@ -62,6 +62,9 @@ type run struct {
 
 // check says what is wrong with the options, without a word of the key.
 func (o *Options) check() error {
+	if o.In == "-" || o.Out == "-" {
+		return errors.New("the input and the output are files: what they hold is how a batch goes on, so that - is none")
+	}
 	if at, err := url.Parse(o.URL); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Hostname() == "" {
 		return errors.New("--url is no address of an edge, such as http://127.0.0.1:4000")
 	}

@@ -40,12 +40,16 @@ func TestCheck(t *testing.T) {
 		strings.Replace(good, `"m"`, `"m","stream":true`, 1),
 		good,
 		strings.Replace(good, `"a"`, `"b"`, 1),
+		` []`,
+		`null`,
+		strings.Replace(good, `"a"`, `5`, 1),
 	}, "\r\n"))
 	lines, err := check(path)
 	if lines != 2 || err == nil {
 		t.Fatalf("%d lines, %v", lines, err)
 	}
-	for _, want := range []string{":3: it is not JSON", ":4: it has no custom_id", ":5: its method", ":6: its url", ":7: its body is not", ":8: its body asks for a stream", ":9: its custom_id is that of line 1"} {
+	for _, want := range []string{":3: it is not JSON", ":4: it has no custom_id", ":5: its method", ":6: its url", ":7: its body is not", ":8: its body asks for a stream", ":9: its custom_id is that of line 1",
+		":11: it is JSON, but not an object", ":12: it is JSON, but not", ":13: its custom_id, method or url is not a string"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
 		}
@@ -159,6 +163,8 @@ func TestUsedUpBudget(t *testing.T) {
 func TestWrongOptions(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no address":  {},
+		"input -":     {URL: "http://127.0.0.1", In: "-", Out: "none.out"},
+		"output -":    {URL: "http://127.0.0.1", In: "none.jsonl", Out: "-"},
 		"a word":      {URL: "nonsense:foo"},
 		"another way": {URL: "ftp://127.0.0.1"},
 		"no host":     {URL: "http:///v1"},
@@ -166,7 +172,9 @@ func TestWrongOptions(t *testing.T) {
 		"two lines":   {URL: "http://127.0.0.1", Key: "sk\nsecret"},
 		"not ASCII":   {URL: "http://127.0.0.1", Key: "secret\u00e4"},
 	} {
-		o.In, o.Out, o.Notes = "none.jsonl", "none.out", io.Discard
+		if o.Notes = io.Discard; o.In == "" {
+			o.In, o.Out = "none.jsonl", "none.out"
+		}
 		var e *Error
 		if err := Run(t.Context(), &o); !errors.As(err, &e) || e.Code != exitUsage || strings.Contains(err.Error(), "secret") ||
 			strings.Contains(err.Error(), "none.jsonl") {

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +54,12 @@ func check(path string) (lines int, err error) {
 	err = eachLine(path, func(number int, line []byte) error {
 		var r request
 		what := "it is not JSON"
-		if json.Unmarshal(line, &r) == nil {
+		switch err := json.Unmarshal(line, &r); {
+		case json.Valid(line) && bytes.TrimSpace(line)[0] != '{':
+			what = "it is JSON, but not an object"
+		case json.Valid(line) && err != nil:
+			what = "its custom_id, method or url is not a string"
+		case err == nil:
 			if what = r.problem(); what == "" && seen[r.CustomID] > 0 {
 				what = fmt.Sprintf("its custom_id is that of line %d", seen[r.CustomID])
 			}
