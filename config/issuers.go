@@ -114,6 +114,9 @@ func (c issuerChecks) all() {
 		c.check.unique(at+".issuer", "an issuer needs the iss of its tokens, such as https://login.example.com", "issuer", is.Issuer, issuers)
 		if is.Issuer != "" {
 			c.check.name(at+".name", "give the issuer a name, which begins the ids of its callers", "name", is.Name, names)
+			if strings.Contains(is.Name, "/") {
+				c.check.fail(at+".name", "%s: a / ends the name in the ids of callers, which another issuer's could then be like", c.places.Show(at+".name", is.Name))
+			}
 		}
 		c.source(at, is)
 		if len(is.Audience) == 0 || is.Audience[0] == "" {

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"penstock/config/strictyaml"
@@ -45,6 +46,10 @@ func (c processChecks) ledger() {
 	}
 	for i := range l.Export {
 		c.ledgerSink(element("ledger.export", i), &l.Export[i])
+		same := func(s LedgerSink) bool { return s.File == l.Export[i].File && s.URL == l.Export[i].URL }
+		if slices.ContainsFunc(l.Export[:i], same) {
+			c.check.fail(element("ledger.export", i), "it gets the rows already: leave it out")
+		}
 	}
 	if info, err := os.Stat(filepath.Dir(l.Path)); err != nil || !info.IsDir() {
 		c.check.warn("ledger", "its folder does not exist: the ledger is begun once it does")
@@ -60,7 +65,22 @@ func (c processChecks) ledgerSink(path string, s *LedgerSink) {
 	case s.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == ""):
 		c.check.fail(path+".url", "it begins with http:// or https:// and a host, such as https://billing.example/usage")
 	}
-	if s.File != "" && s.File == c.file.Ledger.Path {
-		c.check.fail(path+".file", "this is the ledger itself: give the export another file")
+	if u, err := url.Parse(s.URL); err == nil && u.User != nil {
+		c.check.fail(path+".url", "a URL must not hold a user or a password: write what lets in as token, beside the url")
+	} else if err == nil && u.Scheme == "http" && s.Token != "" && !loopbackHost(u.Hostname()) {
+		c.check.warn(path+".token", "it is sent over http, where whoever is between can read it: write https")
 	}
+	switch {
+	case s.File == "":
+	case s.File == c.file.Ledger.Path:
+		c.check.fail(path+".file", "this is the ledger itself: give the export another file")
+	case slices.ContainsFunc(c.file.origin.files, func(name string) bool { return sameFile(name, s.File) }):
+		c.check.fail(path+".file", "this is a file of the configuration, which the rows would be appended to: give the export another file")
+	}
+}
+
+func sameFile(a, b string) bool {
+	one, err1 := os.Stat(a)
+	other, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(one, other)
 }

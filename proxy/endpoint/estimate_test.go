@@ -29,6 +29,9 @@ func TestEstimate(t *testing.T) {
 		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"n":2,"n_cmpl":2`: 10,
 		// vLLM and TensorRT-LLM
 		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"n":2,"best_of":6`:                                   30,
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"best_of":"6"`:                                       30,
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"sampling_params":{"n":" 6.0"}`:                      30,
+		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"sampling_params":{"best_of":true}`:                  5,
 		`"messages":[{"role":"user","content":"a"}],"max_tokens":5,"best_of":6,"use_beam_search":true`:                  30,
 		`"messages":[{"role":"user","content":"a"}],"sampling_params_list":[{"max_tokens":9},5,{"max_tokens":7,"n":2}]`: 14,
 		// SGLang

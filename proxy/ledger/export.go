@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -50,6 +51,15 @@ func (s *Sink) place() string {
 		return s.File
 	}
 	return s.URL
+}
+
+// shown is the place without what may be a secret in it.
+func (s *Sink) shown() string {
+	u, err := url.Parse(s.URL)
+	if s.File != "" || err != nil {
+		return s.File
+	}
+	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
 // exportedRow is a row as a sink gets it.
@@ -146,9 +156,9 @@ func (x *Export) round(ctx context.Context, within time.Duration) error {
 	if failing := err != nil; failing != x.failing {
 		x.failing = failing
 		if failing {
-			x.log.Warn("the export of the ledger waits: its rows are kept until they are taken", zap.String("sink", x.sink.place()), zap.Error(err))
+			x.log.Warn("the export of the ledger waits: its rows are kept until they are taken", zap.String("sink", x.sink.shown()), zap.Error(err))
 		} else {
-			x.log.Info("the export of the ledger goes on", zap.String("sink", x.sink.place()))
+			x.log.Info("the export of the ledger goes on", zap.String("sink", x.sink.shown()))
 		}
 	}
 	return err

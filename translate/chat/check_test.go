@@ -39,6 +39,7 @@ func TestCheck(t *testing.T) {
 		{"more at least than most in it", ModelRules{MaxOutputLength: 100}, bodyWith(`"sampling_params":{"min_new_tokens":101}`), badValue, "sampling_params.min_new_tokens", 0, ""},
 		{"fewer tokens at most than at least", ModelRules{}, bodyWith(`"max_tokens":4,"min_tokens":5`), badValue, "min_tokens", 0, ""},
 		{"than under an engine's name", ModelRules{}, bodyWith(`"n_predict":4,"min_new_tokens":5`), badValue, "min_new_tokens", 0, ""},
+		{"than in text", ModelRules{}, bodyWith(`"max_tokens":4,"min_tokens":"5"`), badValue, "min_tokens", 0, ""},
 		{"than the model's", ModelRules{MaxOutputLength: 4}, bodyWith(`"min_tokens":5`), badValue, "min_tokens", 0, ""},
 		{"as many", ModelRules{}, bodyWith(`"max_tokens":5,"min_tokens":5`), "", "", 5, ""},
 		{"strict takes a low one", ModelRules{MaxOutputLength: 100, Strict: true}, bodyWith(`"n_predict":100,"max_new_tokens":null`), "", "", -1, ""},

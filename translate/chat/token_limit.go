@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"math"
 	"strconv"
+	"strings"
 
 	"penstock/translate"
 	"penstock/translate/jsonx"
@@ -125,15 +127,32 @@ func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 				n.Least = smaller(n.Least, int(count))
 			}
 		case limitLeast:
-			if int(count) > n.atMin {
-				n.atMin, n.param = int(count), pathOf(outer, name)
+			if count := leniently(v); count > n.atMin {
+				n.atMin, n.param = count, pathOf(outer, name)
 			}
 		case limitChoices:
-			n.Choices = max(n.Choices, int(min(count, translate.MaxChoices)))
+			n.Choices = max(n.Choices, min(leniently(v), translate.MaxChoices))
 		case limitObject:
 		}
 	})
 	return n
+}
+
+// leniently is the number that an engine may take v for: vLLM's reader, pydantic, takes text that
+// is a number for one, a number with a fraction of nothing, and true for 1. It is 0 for others.
+func leniently(v jsonx.Value) int {
+	if v.Kind() == jsonx.True {
+		return 1
+	}
+	text := v.Raw()
+	if v.IsString() {
+		text, _ = v.Text()
+	}
+	f, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+	if err != nil || f < 0 || math.IsNaN(f) {
+		return 0
+	}
+	return int(min(f, 1<<40))
 }
 
 func pathOf(outer, name string) string {

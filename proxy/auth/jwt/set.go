@@ -47,7 +47,7 @@ type key struct {
 
 // ParseSet reads a JWK Set. Keys that sign nothing we take (for encryption, of other types, too
 // short) are left out; a set without any other is an error, because no token could be verified by
-// it.
+// it. An empty list is none: so an issuer withdraws all of its keys.
 func ParseSet(text []byte) (*Set, error) {
 	if len(text) > MaxSet {
 		return nil, fmt.Errorf("the key set is longer than %d KiB", MaxSet>>10)
@@ -75,7 +75,7 @@ func ParseSet(text []byte) (*Set, error) {
 		}
 		s.keys, s.prints[k.print] = append(s.keys, k), struct{}{}
 	}
-	if len(s.keys) == 0 {
+	if len(s.keys) == 0 && len(raw.Keys) > 0 {
 		return nil, errors.New("the key set has no key for ES256, RS256 (of 2048 bits or more) or EdDSA (Ed25519)")
 	}
 	return s, nil
