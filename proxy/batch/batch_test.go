@@ -215,6 +215,33 @@ func TestProgressSaysWhy(t *testing.T) {
 	}
 }
 
+// An output is one run's, also when it was mended, until that one has ended.
+func TestOutputIsOneRuns(t *testing.T) {
+	for name, text := range map[string]string{
+		"new":    "",
+		"mended": `{"id":"x","custom_id":"a","response":null,"error":{"code":"no_answer","message":""}}` + "\n",
+	} {
+		path := write(t, "out.jsonl", text)
+		first, err := openOutput(path)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if _, err := openOutput(path); err == nil || !strings.Contains(err.Error(), "another batch writes "+path) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := errors.Join(first.add(&answer{ID: "x", CustomID: "b", Response: &response{Status: 200, Body: []byte("{}")}}), first.close()); err != nil {
+			t.Error(name, err)
+		}
+		next, err := openOutput(path)
+		if err != nil || len(next.done) != 1 || !next.done["b"] {
+			t.Fatalf("%s: %v, %v", name, next, err)
+		}
+		if err := next.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The number of requests at once finds the room that there is, and stays about there.
 func TestGateFindsTheRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ func (c *CLI) Help() string {
 of the answers. A batch that was interrupted, or killed, goes on when it is started again; lines that failed for want of an engine are asked for again, and so are those
 whose model was not there, or not the key's. A wrong key or address ends the batch.
 Refusals with 429 are waited for as Retry-After says, up to 10 minutes: a used-up budget ends the batch. An answer that is not JSON, such as speech, is its bytes in base64.
-Exit codes: 0 when every line was answered, 1 when the batch could not go on, 2 for a wrong input, or an output that is another file, 3 when lines of the output have errors, 130 after SIGINT or SIGTERM.`
+Exit codes: 0 when every line was answered, 1 when the batch could not go on, or another one writes the output, 2 for a wrong input, or an output that is another file, 3 when lines of the output have errors, 130 after SIGINT or SIGTERM.`
 }
 
 // Run runs the command.

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 )
 
 // answer is a line of the output. One of the last two is there.
@@ -60,34 +60,62 @@ type output struct {
 }
 
 // openOutput opens the output, which may be there from an earlier run: what is not final is taken
-// out of it, and a line that was cut.
+// out of it, and a line that was cut. Until it is closed it is this run's alone.
 func openOutput(path string) (*output, error) {
-	o := &output{done: map[string]bool{}}
-	if err := o.mend(path); err != nil {
+	file, err := openLocked(path)
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	o.file, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	return o, err
+	o := &output{done: map[string]bool{}, file: file}
+	if err := o.mend(path); err != nil {
+		return nil, errors.Join(err, o.file.Close())
+	}
+	return o, nil
+}
+
+// openLocked opens a file that only one run writes. The lock is the file's own, so that none is left
+// after a kill.
+func openLocked(path string) (*os.File, error) {
+	for {
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err = lock(file, path); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		mine, err := file.Stat()
+		if err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
+			return file, nil
+		}
+		_ = file.Close() // another run has just put a mended one in its place
+	}
+}
+
+func lock(file *os.File, path string) error {
+	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return fmt.Errorf("another batch writes %s: give each batch an output of its own", path)
+	}
+	return err
 }
 
 // mend learns what an output has, and writes it anew if that is not all that is in it. A file that is
 // something else stays as it is: the error says so.
 func (o *output) mend(path string) error {
-	old, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer old.Close()
+	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(next.Name()) }()
-	defer next.Close()
+	defer func() {
+		if o.file != next {
+			_ = errors.Join(next.Close(), os.Remove(next.Name()))
+		}
+	}()
 	kept, write := int64(0), bufio.NewWriter(next)
 	var foreign error // the line before was not ours
 	err = scan(old, path, func(number int, line []byte) error {
@@ -125,10 +153,14 @@ func (o *output) mend(path string) error {
 	if err = errors.Join(err, write.Flush()); err != nil || size == kept {
 		return err
 	}
-	if err := errors.Join(next.Sync(), next.Close()); err != nil {
+	if err := errors.Join(next.Sync(), lock(next, path)); err != nil {
 		return err
 	}
-	return os.Rename(next.Name(), path)
+	if err := os.Rename(next.Name(), path); err != nil {
+		return err
+	}
+	o.file = next // at its end
+	return old.Close()
 }
 
 // cutStart is how each line begins, so that one that was cut is told from another file's text.
