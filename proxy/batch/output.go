@@ -47,6 +47,16 @@ func (a *answer) final() bool {
 	return true
 }
 
+// retryable reports whether a status says that another attempt may be answered.
+func retryable(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout, 529:
+		return true
+	}
+	return false
+}
+
 // ok reports whether the line has what it asked for.
 func (a *answer) ok() bool { return a.Response != nil && a.Response.Status/100 == 2 }
 
@@ -73,8 +83,8 @@ func openOutput(path string) (*output, error) {
 	return o, nil
 }
 
-// openLocked opens a file that only one run writes. The lock is the file's own, so that none is left
-// after a kill.
+// openLocked opens a file that only one run writes. The lock is the file's own, so that none is
+// left after a kill.
 func openLocked(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -103,8 +113,8 @@ func lock(file *os.File, path string) error {
 	return err
 }
 
-// mend learns what an output has, and writes it anew if that is not all that is in it. A file that is
-// something else stays as it is: the error says so.
+// mend learns what an output has, and writes it anew if that is not all that is in it. A file that
+// is something else stays as it is: the error says so.
 func (o *output) mend(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")

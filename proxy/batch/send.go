@@ -31,16 +31,6 @@ const (
 	longestWait = 10 * time.Minute
 )
 
-// retryable reports whether a status says that another attempt may be answered.
-func retryable(status int) bool {
-	switch status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
-		http.StatusGatewayTimeout, 529:
-		return true
-	}
-	return false
-}
-
 // errKey says that going on would be in vain.
 var errKey = errors.New("the edge refuses the key")
 
