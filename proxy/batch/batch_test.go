@@ -48,8 +48,10 @@ func TestCheck(t *testing.T) {
 	if lines != 2 || err == nil {
 		t.Fatalf("%d lines, %v", lines, err)
 	}
-	for _, want := range []string{":3: it is not JSON", ":4: it has no custom_id", ":5: its method", ":6: its url", ":7: its body is not", ":8: its body asks for a stream", ":9: its custom_id is that of line 1",
-		":11: it is JSON, but not an object", ":12: it is JSON, but not", ":13: its custom_id, method or url is not a string"} {
+	for _, want := range []string{
+		":3: it is not JSON", ":4: it has no custom_id", ":5: its method", ":6: its url", ":7: its body is not", ":8: its body asks for a stream", ":9: its custom_id is that of line 1",
+		":11: it is JSON, but not an object", ":12: it is JSON, but not", ":13: its custom_id, method or url is not a string",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
 		}
