@@ -11,7 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
+
+	"penstock/proxy/process"
 )
 
 // answer is a line of the output. One of the last two is there.
@@ -106,8 +107,8 @@ func openLocked(path string) (*os.File, error) {
 }
 
 func lock(file *os.File, path string) error {
-	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	err := process.Lock(file)
+	if errors.Is(err, process.ErrLocked) {
 		return fmt.Errorf("another batch writes %s: give each batch an output of its own", path)
 	}
 	return err

@@ -7,9 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"penstock/proxy/observe"
+	"penstock/proxy/process"
 )
 
 // LockedError is the error of a ledger that another edge writes.
@@ -106,9 +106,9 @@ func (f *file) takeLock() error {
 			return err
 		}
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := process.Lock(lock); err != nil {
 		_ = lock.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+		if errors.Is(err, process.ErrLocked) {
 			return &LockedError{f.path}
 		}
 		return err

@@ -1,0 +1,6 @@
+package process
+
+import "errors"
+
+// ErrLocked says that another process has the lock of a file.
+var ErrLocked = errors.New("another process has locked the file")

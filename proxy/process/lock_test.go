@@ -1,0 +1,30 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestLock: a file has one who locks it at a time, and the next one once it is closed.
+func TestLock(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	var files [3]*os.File
+	for i := range files {
+		var err error
+		if files[i], err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Lock(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := Lock(files[1]); !errors.Is(err, ErrLocked) {
+		t.Errorf("locked twice: %v", err)
+	}
+	_ = files[0].Close()
+	if err := Lock(files[2]); err != nil {
+		t.Errorf("after the first one: %v", err)
+	}
+}

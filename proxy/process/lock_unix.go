@@ -1,0 +1,19 @@
+//go:build unix
+
+package process
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// Lock takes the lock of a file for this process, until the file is closed. It does not wait: the
+// error is ErrLocked while another one has it.
+func Lock(f *os.File) error {
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return ErrLocked
+	}
+	return err
+}
