@@ -1,0 +1,109 @@
+package websocket
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestClientLeaves: an engine stops when the client closes, with or without a word, and so do the calls that wait.
+func TestClientLeaves(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Untidy: true})
+	for name, leave := range map[string]func(c *peer){
+		"close": func(c *peer) { _ = c.ws.Close(websocket.StatusNormalClosure, "") },
+		"gone":  func(c *peer) { _ = c.ws.CloseNow() },
+	} {
+		c := dial(t, p)
+		c.create(`"ttft_ms":600000`, "")
+		c.create("", "")
+		rig.WaitFor(t, rig.Patience, name+": the call runs", func() bool { return p.Engines[0].Stats().Running == 1 })
+		leave(c)
+		rig.WaitFor(t, rig.Patience, name+": the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
+	}
+	rig.WaitFor(t, rig.Patience, "the connections are gone", func() bool { return p.Metric("penstock_websocket_connections") == 0 })
+	if n := p.Metric("penstock_calls_total", `outcome="client_gone"`); n != 2 {
+		t.Errorf("%v calls of clients that left, want the two that ran", n)
+	}
+}
+
+// TestDrain: an edge that drains lets the running call end and closes, and a connection without one at once.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Untidy: true})
+	idle, busy := dial(t, p), dial(t, p)
+	idle.create("", "")
+	idle.completed()
+	busy.create(`"text":"to the end","delay_ms":100`, "")
+	busy.hear()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.End()
+	}()
+	idle.closed(websocket.StatusGoingAway)
+	for e := busy.hear(); e.Type != "response.completed"; e = busy.hear() {
+	}
+	busy.closed(websocket.StatusGoingAway)
+	<-ended
+}
+
+// TestReload: connections outlive a reload, and end with the setting.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	c := dial(t, p)
+	c.create("", "")
+	last, _ := c.completed()
+	p.Reload(rig.Setup{Top: on, Model: "queue: { depth: 2, wait: 1s }"})
+	c.create("", fmt.Sprintf(`,"previous_response_id":%q`, last.Response.ID))
+	c.completed()
+	p.Reload(rig.Setup{})
+	c.closed(websocket.StatusGoingAway)
+	if r := p.Get(path, "Connection: Upgrade", "Upgrade: websocket"); r.Status != 426 {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+}
+
+// TestRevoked: the connection of a key that is taken away ends, and with on_revoke: abort its call, too.
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	_, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, abort := range []bool{false, true} {
+		top := on
+		if abort {
+			top += "\non_revoke: abort"
+		}
+		p := rig.Start(t, rig.Setup{Top: top})
+		idle, busy := dial(t, p), dial(t, p)
+		busy.create(`"tokens":20,"delay_ms":100`, "")
+		busy.hear()
+		next := rig.Setup{Config: strings.ReplaceAll(`
+timeouts: { linger: 0s, drain: 5s }
+`+top+`
+keys: [{ id: another, hash: "HASH" }]
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
+models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
+`, "HASH", hash)}
+		p.Reload(next)
+		idle.closed(websocket.StatusPolicyViolation)
+		for {
+			e := busy.hear()
+			if e.Type == "response.failed" && !abort || e.Type == "response.completed" && abort {
+				t.Errorf("abort %t: %s", abort, e.text)
+			}
+			if strings.HasPrefix(e.Type, "response.failed") || e.Type == "response.completed" {
+				break
+			}
+		}
+		busy.closed(websocket.StatusPolicyViolation)
+	}
+}

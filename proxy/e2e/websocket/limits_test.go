@@ -1,0 +1,146 @@
+package websocket
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"penstock/proxy/e2e/rig"
+)
+
+// TestLimits: a call is refused as a POST is: by the limits of its key, for its size, for want of a slot; and the connection goes on.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 2 }", Limits: "request_body: 2KiB"})
+	c := dial(t, p)
+	c.create("", "")
+	last, _ := c.completed()
+	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q,"input":[{"role":"user","content":%q}]}`, last.Response.ID, strings.Repeat("a", 1700))
+	if e := c.refused(413, "request_too_large"); !strings.Contains(e.text, "The conversation of this connection is larger than the limit of 2048 bytes") {
+		t.Errorf("%s", e.text)
+	}
+	c.create("", "")
+	if e := c.refused(429, "rate_limited"); e.Headers["Retry-After"] == "" {
+		t.Errorf("%s", e.text)
+	}
+}
+
+// TestBudgetRefusal: the error of a budget has the headers by which a client knows that a retry is of no use.
+func TestBudgetRefusal(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Key: "limits: { tokens_per_day: 100 }"})
+	c := dial(t, p)
+	c.create("", "")
+	c.completed()
+	c.create("", `,"max_output_tokens":100`)
+	if e := c.refused(429, "quota_exceeded"); e.Headers["X-Should-Retry"] != "false" || e.Headers["Retry-After"] == "" {
+		t.Errorf("%s", e.text)
+	}
+}
+
+// TestRefusedMessagesCount: a message that never becomes a call is one of the key's requests.
+func TestRefusedMessagesCount(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 3 }"})
+	c := dial(t, p)
+	for _, row := range [...]struct{ message, code string }{
+		{`{`, "invalid_json"},
+		{`{"type":"response.create","model":"sim","input":"x","previous_response_id":"x"}`, "previous_response_not_found"},
+		{`{"type":"response.create","model":"sim","input":"x","stream_id":7}`, "invalid_stream_id"},
+	} {
+		c.say("%s", row.message)
+		c.refused(400, row.code)
+	}
+	for _, message := range [...]string{`{`, `{"type":"response.create","model":"sim","input":"x"}`} {
+		c.say("%s", message)
+		if e := c.refused(429, "rate_limited"); e.Headers["Retry-After"] == "" {
+			t.Errorf("%s", e.text)
+		}
+	}
+}
+
+// TestMemory: what a connection keeps is counted as bodies are, loses what was used longest ago first, and is given back.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Limits: "request_body: 64KiB"})
+	c := dial(t, p)
+	var ids []string
+	for i := range 4 {
+		c.create(`"text":"`+strings.Repeat("a", 20_000)+`"`, fmt.Sprintf(`,"stream_id":"lane-%d"`, i))
+		last, _ := c.completed()
+		ids = append(ids, last.Response.ID)
+	}
+	held := p.Metric("penstock_body_memory_bytes")
+	if held < 20_000 || held > 64<<10 {
+		t.Errorf("%v bytes are held", held)
+	}
+	c.create("", fmt.Sprintf(`,"stream_id":"lane-0","previous_response_id":%q`, ids[0]))
+	c.refused(400, "previous_response_not_found")
+	c.create("", fmt.Sprintf(`,"stream_id":"lane-3","previous_response_id":%q`, ids[3]))
+	c.answer()
+	_ = c.ws.Close(websocket.StatusNormalClosure, "")
+	rig.WaitFor(t, rig.Patience, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
+	if n := p.Metric("penstock_websocket_connections"); n != 0 {
+		t.Errorf("%v connections", n)
+	}
+}
+
+// TestIdleMemory: a connection that is idle holds what is counted, not its last messages. It runs alone: it measures the heap.
+func TestIdleMemory(t *testing.T) {
+	const conns, size = 6, 4 << 20
+	p := start(t, rig.Setup{})
+	heap := func() float64 {
+		runtime.GC()
+		runtime.GC() // what pools had
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc) - p.Metric("penstock_body_memory_bytes")
+	}
+	text, before := strings.Repeat("a", size), heap()
+	for _, form := range []string{`"%s"`, `[{"type":"message","role":"user","content":"%s"}]`} {
+		var open []*peer
+		for range conns {
+			c := dial(t, p)
+			open = append(open, c)
+			c.say(`{"type":"response.create","model":"sim","generate":false,"input":`+form+`}`, text)
+			c.completed()
+		}
+		rig.WaitFor(t, rig.Patience, "they hold what is counted", func() bool { return heap() < before+conns*size/4 })
+		for _, c := range open {
+			_ = c.ws.CloseNow()
+		}
+	}
+}
+
+// TestQueueBound: as many calls wait as may, and one more is refused.
+func TestQueueBound(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Untidy: true})
+	c := dial(t, p)
+	c.create(`"ttft_ms":600000`, `,"stream_id":"first"`)
+	rig.WaitFor(t, rig.Patience, "the call runs", func() bool { return p.Engines[0].Stats().Running == 1 })
+	for range 17 {
+		c.create("", "")
+	}
+	c.refused(429, "websocket_queue_full")
+}
+
+// TestSlowReader: a client that does not read stops its engine, and is cut when the time of a write is over.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Untidy: true, Timeouts: "write: 2s"})
+	c := dial(t, p)
+	c.create(`"tokens":200000`, "")
+	begun := time.Now()
+	rig.WaitFor(t, 30*time.Second, "the client is cut", func() bool { return p.Metric("penstock_websocket_connections") == 0 })
+	if time.Since(begun) < time.Second {
+		t.Error("before it could be slow")
+	}
+	if held := p.Metric("penstock_reply_memory_bytes"); held > 32<<20 {
+		t.Errorf("%v bytes of the reply are held", held)
+	}
+}
