@@ -138,18 +138,24 @@ func TestTable(t *testing.T) {
 	all := table{
 		{5, "errors", "0", "3", holds(false)},
 		{1, "over-admission", "0", "0", holds(true)},
+		{2, "use", ">= 98 %", "100 %", holdsIf(false, true)},
+		{3, "waits", "0", "9", holdsIf(false, false)},
+		{4, "messages", "0", "9", holdsIf(true, false)},
 		{10, "misplaced", "<= 2 %", "go test", elsewhere},
 	}
 	all.sort()
-	const want = `#   goal            bound   measured
-1   over-admission  0       0         held
-5   errors          0       3         MISSED
-10  misplaced       <= 2 %  go test   not measured here
+	const want = `#   goal            bound    measured
+1   over-admission  0        0         held
+2   use             >= 98 %  100 %     not exercised
+3   waits           0        9         not exercised
+4   messages        0        9         MISSED
+5   errors          0        3         MISSED
+10  misplaced       <= 2 %   go test   not measured here
 `
 	if got := all.String(); got != want {
 		t.Errorf("\n%s", got)
 	}
-	if missed := all.missed(); !slices.Equal(missed, []string{"5 (errors)"}) {
+	if missed := all.missed(); !slices.Equal(missed, []string{"4 (messages)", "5 (errors)"}) {
 		t.Errorf("%v", missed)
 	}
 }

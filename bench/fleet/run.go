@@ -102,30 +102,38 @@ func (r *run) limits(ctx context.Context) error {
 	for _, key := range []string{"r60", "r600", "r6000"} {
 		l := r.loads[key]
 		list := l.all()
-		most := over(list, l.limit)
-		r.table.add(1, fmt.Sprintf("%d requests a minute: over-admission", l.limit), "0", holds(most == 0),
+		most, alone := over(list, l.limit), one(list, l.limit)
+		full := alone < len(list) // one edge would have refused some
+		r.table.add(1, fmt.Sprintf("%d requests a minute: over-admission", l.limit), "0", holdsIf(full, most == 0),
 			"%.1f in any span of %.0f s, %d admitted", most, time.Since(r.began).Seconds(), len(admitted(list)))
-		alone, least := one(list, l.limit), 0.99
+		least := 0.99
 		if len(list) < 300 {
 			least = 0.98
 		}
 		use := share(len(admitted(list)), alone)
 		r.table.add(2, fmt.Sprintf("%d requests a minute: use", l.limit), fmt.Sprintf(">= %.0f %%", 100*least),
-			holds(use >= least),
+			holdsIf(full, use >= least),
 			"%.1f %% of what one edge admits; divided by %d: %.1f %%", 100*use, edges, 100*share(divided(list,
 				l.limit, edges), alone))
 	}
 	p50, p99 := w.quantile(0.5), w.quantile(0.99)
 	r.table.add(3, "wait for the store at the limit", "p50 <= 0.6 ms, p99 <= 2 ms",
-		holds(p50 <= 0.0006 && p99 <= 0.002),
+		holdsIf(w.all() >= judgeable, p50 <= 0.0006 && p99 <= 0.002),
 		"p50 %.2f ms, p99 %.1f ms, of %.0f waits", 1e3*p50, 1e3*p99, w.all())
-	perCall := (after.messages - before.messages) / float64(r.count()-calls)
-	r.table.add(4, "messages a call at the limit", "<= 2.5", holds(perCall <= 2.5), "%.2f", perCall)
+	n := float64(r.count() - calls)
+	perCall := (after.messages - before.messages) / max(1, n)
+	r.table.add(4, "messages a call at the limit", "<= 2.5", holdsIf(n >= judgeable, perCall <= 2.5), "%.2f", perCall)
 	return nil
 }
 
+// judgeable is how many calls or waits a share or a mean of them needs to say something.
+const judgeable = 20
+
 // instant has an engine answer at once.
-const instant = `"sim":{"tokens":4}`
+const (
+	instant       = `"sim":{"tokens":4}`
+	instantTokens = 4
+)
 
 // atLimit has every key with a limit get that many times as much for a time.
 func (r *run) atLimit(ctx context.Context, rate float64, to spread, d time.Duration) {
@@ -154,15 +162,18 @@ func (r *run) calm(ctx context.Context) error {
 	after := r.read(ctx)
 	calls := float64(max(1, len(l.all())-n))
 	waited := after.waits.since(before.waits).all() / calls
-	r.table.add(3, "calls at 30 % of 600 a minute that wait for the store", "<= 5 %", holds(waited <= 0.05),
+	r.table.add(3, "calls at 30 % of 600 a minute that wait for the store", "<= 5 %",
+		holdsIf(calls >= judgeable, waited <= 0.05),
 		"%.1f %% of %.0f", 100*waited, calls)
 	perCall := (after.messages - before.messages) / calls
-	r.table.add(4, "messages a call at 30 % of 600 a minute", "<= 1.2", holds(perCall <= 1.2), "%.2f", perCall)
+	r.table.add(4, "messages a call at 30 % of 600 a minute", "<= 1.2", holdsIf(calls >= judgeable, perCall <= 1.2),
+		"%.2f", perCall)
 	each, err := r.world.store.scriptCost()
 	if err != nil {
 		return err
 	}
-	r.table.add(4, "a script at the store, of all that edges run", "<= 45 us", holds(each <= 45), "%.0f us", each)
+	r.table.add(4, "a script at the store", "<= 45 us", holds(each <= 45),
+		"%.0f us, most after a pause; back to back: go test -bench Script ./proxy/fleet", each)
 	return nil
 }
 
@@ -184,11 +195,13 @@ func (r *run) slots(ctx context.Context) error {
 			what = fmt.Sprintf("%d slots of an engine, fleet: exact", slotCount)
 		}
 		peak := r.world.engines[l.model].stats(ctx).Peak
-		r.table.add(1, what+": over-admission", "0", holds(peak <= slotCount), "%d, at most %d at once", max(0,
-			peak-slotCount), peak)
 		list := l.all()
-		use := share(len(admitted(list)), oneWithSlots(list, slotCount, held))
-		r.table.add(2, what+": use", ">= 98 %", holds(use >= 0.98), "%.1f %% of what one edge admits, %d calls",
+		alone := oneWithSlots(list, slotCount, held)
+		full := alone < len(list)
+		r.table.add(1, what+": over-admission", "0", holdsIf(full, peak <= slotCount), "%d, at most %d at once",
+			max(0, peak-slotCount), peak)
+		use := share(len(admitted(list)), alone)
+		r.table.add(2, what+": use", ">= 98 %", holdsIf(full, use >= 0.98), "%.1f %% of what one edge admits, %d calls",
 			100*use, len(list))
 	}
 	return nil

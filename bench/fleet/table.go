@@ -12,12 +12,15 @@ import (
 type verdict uint8
 
 const (
-	elsewhere verdict = iota // this run does not measure it
+	elsewhere   verdict = iota // this run does not measure it
+	unexercised                // it was too short for that
 	held
 	missed
 )
 
-func (v verdict) String() string { return [...]string{"not measured here", "held", "MISSED"}[v] }
+func (v verdict) String() string {
+	return [...]string{"not measured here", "not exercised", "held", "MISSED"}[v]
+}
 
 // holds is the verdict of a condition.
 func holds(ok bool) verdict {
@@ -25,6 +28,14 @@ func holds(ok bool) verdict {
 		return held
 	}
 	return missed
+}
+
+// holdsIf is the verdict of a condition that says something only where the run has come to it.
+func holdsIf(exercised, ok bool) verdict {
+	if !exercised {
+		return unexercised
+	}
+	return holds(ok)
 }
 
 // row is one line of the table.

@@ -115,6 +115,39 @@ func TestTrace(t *testing.T) {
 	if share := *r.Penstock.Total.CachedShare; share < 0.5 {
 		t.Errorf("cached share %.2f, although hash ids repeat", share)
 	}
+	if p := r.Penstock.Phases; len(p) != 1 || p[0].Requests != 30 || p[0].Failed != 0 || p[0].OutputTokens != 90 ||
+		*p[0].CachedShare != *r.Penstock.Total.CachedShare || p[0].TTFT.Count != 30 || p[0].Imbalance != nil {
+		t.Errorf("phases %+v", p)
+	}
+}
+
+// TestTimeScale refuses what cannot be meant.
+func TestTimeScale(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	text := `{"timestamp":0,"input_length":1,"output_length":1}` + "\n" + `{"timestamp":1e9,"input_length":1,"output_length":1}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var f Factor
+	for _, bad := range []string{"0", "-1", "NaN", "inf", "0.0001", "1001", "fast", ""} {
+		if err := f.UnmarshalText([]byte(bad)); err == nil || !strings.Contains(err.Error(), "0.001") {
+			t.Errorf("--time-scale %q: %v", bad, err)
+		}
+	}
+	if err := f.UnmarshalText([]byte("0.25")); err != nil || f != 0.25 {
+		t.Errorf("%v, %v", f, err)
+	}
+	trace := Options{BaseURL: "http://127.0.0.1:1", DatasetName: "trace", DatasetPath: path}
+	for want, o := range map[string]Options{
+		"--dataset-name trace":    {TimeScale: 2},
+		"0.001":                   {DatasetName: "trace", DatasetPath: path, TimeScale: Factor(math.NaN())},
+		"last longer than a year": {DatasetName: "trace", DatasetPath: path, TimeScale: 1000},
+	} {
+		o.BaseURL = trace.BaseURL
+		if _, _, err := Run(t.Context(), o, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", o.TimeScale, err, want)
+		}
+	}
 }
 
 // TestStages runs a list, and a sweep.

@@ -2,6 +2,7 @@ package load
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -13,6 +14,27 @@ type Count int
 // Span is a time above 0. Its zero value is as Count's: a run of no time at all would else be one
 // of 20 seconds.
 type Span time.Duration
+
+// Factor stretches the times of a trace. Its zero value is as Count's.
+type Factor float64
+
+// The bounds of a Factor: a day in a minute and a half, and a minute in most of a day.
+const (
+	leastFactor = 0.001
+	mostFactor  = 1000
+)
+
+var errFactor = fmt.Errorf("want a number from %v (a thousand times as fast) to %v; 2 is half as fast", leastFactor, mostFactor)
+
+// UnmarshalText implements encoding.TextUnmarshaler, by which flags are read.
+func (f *Factor) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || !(v >= leastFactor && v <= mostFactor) {
+		return errFactor
+	}
+	*f = Factor(v)
+	return nil
+}
 
 var errNotPositive = errors.New("want more than 0")
 

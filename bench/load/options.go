@@ -26,20 +26,20 @@ type Options struct {
 	MaxConcurrency []int         `name:"max-concurrency" short:"c" placeholder:"N" group:"Load" help:"Requests in flight at most; without a rate a closed loop (default: 8). A list makes stages."`
 	Ramp           string        `placeholder:"R-R" group:"Load" help:"From one rate to another over the run, such as 4-24."`
 	Warmup         time.Duration `placeholder:"D" group:"Load" help:"First part of each stage that is not measured."`
-	Cooldown       time.Duration `placeholder:"D" group:"Load" help:"Last part of each that is not measured."`
+	IgnoreRetry    bool          `name:"ignore-retry-after" group:"Load" help:"Closed loop: send again at once after a refusal. Without it each client waits as Retry-After says."`
 	Profile        string        `placeholder:"NAME" group:"Load" help:"sweep: one by one, all at once, and rates between. search: the highest rate that meets --goodput."`
 	RequestTimeout Span          `name:"request-timeout" placeholder:"D" group:"Load" help:"Time for one request (default: 10m)."`
 
-	DatasetName string  `name:"dataset-name" placeholder:"NAME" group:"Prompts" help:"random (default), prefix_repetition, sharegpt, custom or trace; bench/README.md has their lines."`
-	DatasetPath string  `name:"dataset-path" placeholder:"FILE" group:"Prompts" help:"File of sharegpt, custom or trace."`
-	TimeScale   float64 `name:"time-scale" placeholder:"X" group:"Prompts" help:"Trace: factor on its times (default: 1)."`
-	InputLen    string  `name:"random-input-len" placeholder:"N" group:"Prompts" help:"Prompt tokens (default: 1024): N, uniform:A-B or lognormal:MEDIAN,SIGMA."`
-	OutputLen   string  `name:"random-output-len" placeholder:"N" group:"Prompts" help:"Answer tokens (default: 128), likewise."`
-	PrefixLen   int     `name:"random-prefix-len" placeholder:"N" group:"Prompts" help:"Tokens of a prefix that requests share."`
-	NumPrefixes int     `name:"num-prefixes" placeholder:"N" group:"Prompts" help:"Different prefixes (default: 1; prefix_repetition: 10)."`
-	Seed        uint64  `placeholder:"N" group:"Prompts" help:"Lengths, arrivals and texts (default: 0)."`
-	AllowCache  bool    `name:"allow-cache" group:"Prompts" help:"No nonce before prompts: caches of earlier runs count."`
-	IgnoreEOS   bool    `name:"ignore-eos" group:"Prompts" help:"Ask the engine to write to the wanted length."`
+	DatasetName string `name:"dataset-name" placeholder:"NAME" group:"Prompts" help:"random (default), prefix_repetition, sharegpt, custom or trace; bench/README.md has their lines."`
+	DatasetPath string `name:"dataset-path" placeholder:"FILE" group:"Prompts" help:"File of sharegpt, custom or trace."`
+	TimeScale   Factor `name:"time-scale" placeholder:"X" group:"Prompts" help:"Trace: factor on its times, 0.001 to 1000 (default: 1); 2 is half as fast."`
+	InputLen    string `name:"random-input-len" placeholder:"N" group:"Prompts" help:"Prompt tokens (default: 1024): N, uniform:A-B or lognormal:MEDIAN,SIGMA."`
+	OutputLen   string `name:"random-output-len" placeholder:"N" group:"Prompts" help:"Answer tokens (default: 128), likewise."`
+	PrefixLen   int    `name:"random-prefix-len" placeholder:"N" group:"Prompts" help:"Tokens of a prefix that requests share."`
+	NumPrefixes int    `name:"num-prefixes" placeholder:"N" group:"Prompts" help:"Different prefixes (default: 1; prefix_repetition: 10)."`
+	Seed        uint64 `placeholder:"N" group:"Prompts" help:"Lengths, arrivals and texts (default: 0)."`
+	AllowCache  bool   `name:"allow-cache" group:"Prompts" help:"No nonce before prompts: caches of earlier runs count."`
+	IgnoreEOS   bool   `name:"ignore-eos" group:"Prompts" help:"Ask the engine to write to the wanted length."`
 
 	NumTurns  int           `name:"num-turns" placeholder:"N" group:"Conversations and contents" help:"Turns of each conversation, with the real replies (default: 1)."`
 	TurnDelay time.Duration `name:"turn-delay" placeholder:"D" group:"Conversations and contents" help:"Time between an answer and the next turn."`

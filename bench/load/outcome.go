@@ -107,9 +107,6 @@ func (f *findings) load(work *workload.Workload) result.LoadSummary {
 			out.Unstreamed = append(out.Unstreamed, m.D.Name)
 		}
 	}
-	for i := range f.spans {
-		out.CooldownRequests += f.spans[i].cooled
-	}
 	switch {
 	case f.s.closed:
 		out.Mode, out.Arrival = "closed", ""
@@ -123,7 +120,6 @@ func (f *findings) load(work *workload.Workload) result.LoadSummary {
 		out.Arrival = "gamma"
 	}
 	var asked, got, wall float64
-	out.WarmupRequests = -out.CooldownRequests
 	for i := range f.spans {
 		sp := &f.spans[i]
 		d := float64(sp.sendEnd-sp.start) / 1e9

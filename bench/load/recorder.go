@@ -12,6 +12,7 @@ import (
 // recorder takes down what happens while it happens. It is safe for concurrent use.
 type recorder struct {
 	series *series
+	waited atomic.Int64 // ns that clients of closed loops have spent on Retry-After
 
 	mu      sync.Mutex
 	samples []client.Sample

@@ -122,7 +122,8 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	}
 	started := time.Now()
 	r.send.Clock.Start = started // the run begins now
-	*r.rec = recorder{series: newSeries(), gaps: map[gapKey]*client.GapCell{}}
+	r.rec = newRecorder()
+	r.send.Watch = r.rec
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var beside sync.WaitGroup
@@ -165,6 +166,8 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	for _, s := range scrapers {
 		p.Telemetry = append(p.Telemetry, s.report())
 	}
+	p.Load.RetryWaitS = float64(r.rec.waited.Load()) / 1e9
+	p.Phases = f.phases(p.Telemetry)
 	p.Client = r.meter.report(d.spans, r.send.Targets[0].Connections())
 	out := f.flat(p)
 	out.Date, out.ModelID, out.MaxConcurrentRequests = started.Format("20060102-150405"), r.work.Model,

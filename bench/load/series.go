@@ -96,7 +96,7 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 		IntervalS: float64(s.interval) / 1e9, TS: make([]float64, n), Stage: make([]int, n), InFlight: make([]int, n),
 		OutputTokens: s.tokens,
 		Scheduled:    make([]int, n), Sent: make([]int, n), Completed: make([]int, n), Failed: make([]int, n),
-		Left: make([]int, n),
+		Left: make([]int, n), Upstreams: map[string][]int{},
 		Latency: map[string]map[string][]*float64{result.ITL: percentiles(n,
 			func(i int) (*hdrhistogram.Histogram, float64) { return s.gaps[i], math.Inf(1) })},
 	}
@@ -147,6 +147,12 @@ func countRequests(out *result.Series, samples []client.Sample, index func(int64
 			out.Failed[end]++
 		case x.Completed():
 			out.Completed[end]++
+			if up := x.Edge.Upstream; up != "" {
+				if out.Upstreams[up] == nil {
+					out.Upstreams[up] = make([]int, n)
+				}
+				out.Upstreams[up][end]++
+			}
 			record(result.E2EL, x, x.At.End)
 			if !x.Stream {
 				unary[end] += float64(max(x.Tokens.Out, 0))

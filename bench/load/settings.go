@@ -54,7 +54,7 @@ func (o Options) Validate() (*settings, error) {
 		}
 	}
 	s.work.Seed, s.work.AllowCache, s.work.NoStream, s.work.Pairs = s.Seed, s.AllowCache, s.NoStream, s.CompareURL != ""
-	s.work.Dataset, s.work.Path, s.work.TimeScale, s.work.AudioFile = s.DatasetName, s.DatasetPath, s.TimeScale,
+	s.work.Dataset, s.work.Path, s.work.TimeScale, s.work.AudioFile = s.DatasetName, s.DatasetPath, float64(s.TimeScale),
 		s.AudioFile
 	s.work.PrefixLen, s.work.NumPrefixes, s.work.NumTurns = s.PrefixLen, s.NumPrefixes, s.NumTurns
 	s.work.Tools, s.work.Images = s.Tools, s.Images
@@ -96,7 +96,7 @@ func (s *settings) bounds() error {
 		value  any
 	}{
 		{
-			s.NumPrompts < 0 || s.Duration < 0 || s.Warmup < 0 || s.Cooldown < 0 || s.Spread < 0 || s.TurnDelay < 0,
+			s.NumPrompts < 0 || s.Duration < 0 || s.Warmup < 0 || s.Spread < 0 || s.TurnDelay < 0,
 			"numbers and times of the load cannot be below 0", nil,
 		},
 		{s.Burstiness < 0 || math.IsNaN(s.Burstiness), "--burstiness %v: want a number above 0", s.Burstiness},
@@ -110,8 +110,16 @@ func (s *settings) bounds() error {
 			s.MaxConcurrency,
 		},
 		{
-			s.PrefixLen < 0 || s.NumPrefixes < 0 || s.NumTurns < 0 || s.Tools < 0 || s.Images < 0 || s.TimeScale < 0,
+			s.PrefixLen < 0 || s.NumPrefixes < 0 || s.NumTurns < 0 || s.Tools < 0 || s.Images < 0,
 			"numbers of the workload cannot be below 0", nil,
+		},
+		{
+			s.TimeScale != 0 && !(s.TimeScale >= leastFactor && s.TimeScale <= mostFactor),
+			"--time-scale %v: " + errFactor.Error(), s.TimeScale,
+		},
+		{
+			s.TimeScale != 0 && s.DatasetName != "trace",
+			"--time-scale stretches the times of a trace: add --dataset-name trace and --dataset-path FILE", nil,
 		},
 	} {
 		if rule.broken && rule.value != nil {
@@ -240,18 +248,26 @@ func (s *settings) body() error {
 // objectiveNames are what --goodput can be about.
 var objectiveNames = []string{result.TTFT, result.TPOT, result.ITL, result.E2EL, "error_rate"}
 
-func (s *settings) result() error {
-	for _, g := range s.Goodput {
+// ParseObjectives reads values of --goodput.
+func ParseObjectives(goodput []string) (out []result.Objective, err error) {
+	for _, g := range goodput {
 		m := Objective.FindStringSubmatch(g)
 		if m == nil || !slices.Contains(objectiveNames, m[1]) {
-			return exit.Usagef("--goodput %q: want MEASURE:LIMIT, such as ttft:200, of %s", g,
+			return nil, exit.Usagef("--goodput %q: want MEASURE:LIMIT, such as ttft:200, of %s", g,
 				strings.Join(objectiveNames, ", "))
 		}
 		limit, err := strconv.ParseFloat(m[2], 64)
 		if err != nil {
-			return exit.Usagef("--goodput %q: %q is not a number", g, m[2])
+			return nil, exit.Usagef("--goodput %q: %q is not a number", g, m[2])
 		}
-		s.objectives = append(s.objectives, result.Objective{Measure: m[1], Limit: limit})
+		out = append(out, result.Objective{Measure: m[1], Limit: limit})
+	}
+	return out, nil
+}
+
+func (s *settings) result() (err error) {
+	if s.objectives, err = ParseObjectives(s.Goodput); err != nil {
+		return err
 	}
 	for _, kv := range s.Metadata {
 		k, v, ok := strings.Cut(kv, "=")

@@ -30,7 +30,6 @@ type span struct {
 	sendEnd    int64 // end of sending in the measured part
 	scheduled  int   // arrivals at the first target that an open loop's schedule holds in the measured part
 	cpu        cpuSpan
-	cooled     int
 }
 
 // seconds is the wall time of the measured part.
@@ -53,14 +52,15 @@ func newPendingRequest(q *client.Request, stage int) pendingRequest {
 }
 
 // perform sends the requests of a session, the first of which is due at scheduled. Where slots is
-// not nil, each takes a slot and gives it back; waiting for one counts from the schedule on.
-func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) {
+// not nil, each takes a slot and gives it back; waiting for one counts from the schedule on. It
+// returns for how long the last answer asks to wait.
+func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) time.Duration {
 	for {
 		if slots != nil {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
-				return
+				return 0
 			}
 		}
 		if l := j.q.Leave; l != nil && l.After == 0 && l.Tokens == 0 {
@@ -82,7 +82,7 @@ func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64,
 		}
 		d.rec.add(s)
 		if next == nil || !sleep(ctx, d.s.TurnDelay) {
-			return
+			return s.Retry
 		}
 		scheduled = d.send.Clock.Now()
 		j = newPendingRequest(next, j.stage)
@@ -123,11 +123,8 @@ func (d *driver) stage(ctx context.Context, spec stageSpec) {
 	sp.cpu.finish()
 	sp.end = sp.start
 	for i := range d.rec.samples {
-		switch s := &d.rec.samples[i]; {
-		case s.Stage == index:
+		if s := &d.rec.samples[i]; s.Stage == index {
 			sp.end = max(sp.end, s.At.End)
-		case s.Stage == warm && s.At.Scheduled >= sp.start:
-			sp.cooled++
 		}
 	}
 	d.spans = append(d.spans, sp)
@@ -165,7 +162,7 @@ func (d *driver) length(spec stageSpec) time.Duration {
 	if spec.duration == 0 {
 		return math.MaxInt64
 	}
-	return d.s.Warmup + spec.duration + d.s.Cooldown
+	return d.s.Warmup + spec.duration
 }
 
 // open runs an open loop: requests are sent when the pacer says so, whatever became of those
@@ -246,7 +243,11 @@ func (d *driver) closed(ctx context.Context, begin int64, index int, sp *span) {
 					return
 				}
 				j := newPendingRequest(d.work.Take(), stage)
-				d.perform(ctx, j, now(), nil)
+				if wait := d.perform(ctx, j, now(), nil); wait > 0 && !d.s.IgnoreRetry {
+					wait = min(wait, time.Duration(end-now()))
+					d.rec.waited.Add(int64(max(0, wait)))
+					sleep(ctx, wait)
+				}
 			}
 		})
 	}

@@ -39,7 +39,7 @@ func Faults() []string {
 // start of the run; null means that it did not come to that. It holds no text of prompt or reply.
 type Record struct {
 	ID      int    `json:"id"`      // in order of schedule, from 0
-	Stage   int    `json:"stage"`   // index in Penstock.Stages; -1 in warm-up and cool-down
+	Stage   int    `json:"stage"`   // index in Penstock.Stages; -1 in the warm-up
 	Dialect string `json:"dialect"` // chat, messages, …
 	Stream  bool   `json:"stream"`
 	// Target is 0 for the base URL, 1 for --compare-url.

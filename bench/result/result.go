@@ -6,7 +6,7 @@ import "strings"
 
 // SchemaVersion is the version of the "penstock" object. It grows when a member changes its meaning
 // or goes; new members do not change it.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // Result is the outcome of one run: the file that -o FILE.json writes. Its top level is what vLLM's
 // serving benchmark writes; all that is ours is in Penstock. Times are milliseconds unless the name
@@ -92,12 +92,17 @@ type Penstock struct {
 	Interrupted bool `json:"interrupted"`
 	// Target is what was measured.
 	Target Target `json:"target"`
+	// Scenario is what --scenario played; null without.
+	Scenario *Scenario `json:"scenario"`
 	// Load is the load that was asked for and the one that was delivered.
 	Load LoadSummary `json:"load"`
 	// Total is every measured request of all stages.
 	Total Summary `json:"total"`
 	// Stages are the parts of the run with a load of their own, in order; at least one.
 	Stages []Stage `json:"stages"`
+	// Phases are the parts of a trace's time, of a length that makes at most 12; empty without a
+	// trace.
+	Phases []Phase `json:"phases"`
 	// ByDialect has an entry for each dialect of a mix, or the only one.
 	ByDialect map[string]*Summary `json:"by_dialect"`
 	// ByUpstream has an entry for each upstream that the edge named in X-Penstock-Upstream; empty
@@ -135,6 +140,16 @@ type Penstock struct {
 	Environment Environment `json:"environment"`
 	// Assertions are the checks of --assert, filled by them.
 	Assertions []Assertion `json:"assertions,omitempty"`
+}
+
+// Scenario is a bundled workload with a name.
+type Scenario struct {
+	Name string `json:"name"`
+	Text string `json:"text"` // one line
+	// Explain is what it is like, and what to look at: paragraphs with an empty line between them.
+	Explain string `json:"explain"`
+	// OwnFleet is true when simulated engines and an edge were started for it.
+	OwnFleet bool `json:"own_fleet"`
 }
 
 // Verdict says whether a result can be trusted.

@@ -23,10 +23,11 @@ type LoadSummary struct {
 	RequestedRate *float64 `json:"requested_rate"`
 	// AchievedRate is what was sent.
 	AchievedRate *float64 `json:"achieved_rate"`
+	// RetryWaitS is how many seconds the clients of a closed loop waited in all because a refusal's
+	// Retry-After asked for it.
+	RetryWaitS float64 `json:"retry_wait_s"`
 	// WarmupRequests were sent before the measured part, and are in no number.
 	WarmupRequests int `json:"warmup_requests"`
-	// CooldownRequests came after it.
-	CooldownRequests int `json:"cooldown_requests"`
 }
 
 // Stage is a part of the run with a load of its own.
@@ -53,6 +54,35 @@ type Stage struct {
 	// Broke names the objectives that were not met.
 	Broke []string `json:"broke"`
 	Summary
+}
+
+// Phase is a part of a trace's time, and what the fleet did in it. It is about the requests that
+// were due in it.
+type Phase struct {
+	// StartS and EndS are seconds since the start of the run.
+	StartS float64 `json:"start_s"`
+	EndS   float64 `json:"end_s"`
+	// Requests were due; Failed of them were not answered whole.
+	Requests int `json:"requests"`
+	Failed   int `json:"failed"`
+	// InputTokens and OutputTokens are those of the requests that were answered whole.
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	// CachedShare is the part of their input tokens that an engine had in its cache; null where
+	// none says it.
+	CachedShare *float64 `json:"cached_share"`
+	// TTFT is from the schedule; Queue is the wait in the edge. Null where not measured.
+	TTFT  *Distribution `json:"ttft"`
+	Queue *Distribution `json:"queue"`
+	// Waiting is how many requests the engines of --engine-url had in their queues, as a mean over
+	// the phase; null where none says it.
+	Waiting *float64 `json:"waiting"`
+	// Engines is how many requests each upstream had in hand, as a mean over the phase; empty when
+	// the edge names none.
+	Engines map[string]float64 `json:"engines"`
+	// Imbalance is the busiest engine's number over the mean of all: 1 where they have the same,
+	// the number of engines where one has everything. Null with fewer than two engines.
+	Imbalance *float64 `json:"imbalance"`
 }
 
 // Search is how a sweep or a search for the highest load went.

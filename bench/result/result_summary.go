@@ -155,6 +155,9 @@ type Series struct {
 	Completed []int `json:"completed"`
 	Failed    []int `json:"failed"`
 	Left      []int `json:"left"`
+	// Upstreams are the answers that were whole, by the upstream that the edge named and the interval
+	// in which they ended; empty when it named none.
+	Upstreams map[string][]int `json:"upstreams"`
 	// InFlight is the highest number of requests in flight in the interval.
 	InFlight []int `json:"in_flight"`
 	// OutputTokens came in the interval.
@@ -163,7 +166,7 @@ type Series struct {
 	// ms; null without samples. Keys: ttft, ttft_from_schedule, itl, e2el; below them "50", "90",
 	// "99", "max".
 	Latency map[string]map[string][]*float64 `json:"latency"`
-	// Stage is the index of the stage of each interval's start; -1 in warm-up and cool-down.
+	// Stage is the index of the stage of each interval's start; -1 in the warm-up.
 	Stage []int `json:"stage"`
 }
 

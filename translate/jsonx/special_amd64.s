@@ -90,6 +90,7 @@ TEXT ·vectorText(SB), NOSPLIT, $0-56
 	VBROADCASTI128 simpleHigh<>(SB), Y5
 	MOVQ $0x5555555555555555, R12
 
+	PCALIGN $64 // else its cost is up to a sixth higher by chance
 next:
 	CMPQ AX, CX
 	JGE  none

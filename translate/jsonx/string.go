@@ -22,32 +22,6 @@ func special(x uint64) uint64 {
 	return (x | ((x ^ 2*ones) - ('"'-1)*ones) | ((x ^ backs) - ones)) & highs
 }
 
-// specialMask has a bit for each special byte of x, the lowest for the first. All are true.
-func specialMask(x uint64) uint64 {
-	y := x &^ highs // so that nothing is carried into the next byte
-	plain := (y ^ quotes + 0x7f*ones) & (y ^ backs + 0x7f*ones) & (y + (0x80-' ')*ones)
-	return ((x | ^plain) & highs >> 7) * 0x0102040810204080 >> 56
-}
-
-// passPlain passes over blocks of 64 plain bytes from i on. It returns where it ends, and a mask
-// with a bit for each special byte of the 64 there, which is 0 if there are fewer.
-func passPlain(s []byte, i int) (base int, mask uint64) {
-	for ; len(s)-i >= 64; i += 64 {
-		w := s[i : i+64 : i+64]
-		if special(binary.LittleEndian.Uint64(w))|special(binary.LittleEndian.Uint64(w[8:]))|
-			special(binary.LittleEndian.Uint64(w[16:]))|special(binary.LittleEndian.Uint64(w[24:]))|
-			special(binary.LittleEndian.Uint64(w[32:]))|special(binary.LittleEndian.Uint64(w[40:]))|
-			special(binary.LittleEndian.Uint64(w[48:]))|special(binary.LittleEndian.Uint64(w[56:])) == 0 {
-			continue
-		}
-		for at := 0; at < 64; at += 8 {
-			mask |= specialMask(binary.LittleEndian.Uint64(w[at:])) << at
-		}
-		return i, mask
-	}
-	return i, 0
-}
-
 // plain returns the offset of the first special byte at or behind i. When there is none it returns
 // len(s), or the start of the last bytes, fewer than eight.
 func plain(s []byte, i int) int {
@@ -113,6 +87,7 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 	var (
 		base int    // the 64 bytes from here have been looked at
 		mask uint64 // and found these special
+		seen uint8
 	)
 	for {
 		switch {
@@ -122,20 +97,16 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 			if mask != 0 { // the rest of the block is plain
 				i, mask = max(i, base+64), 0
 				if !hasVector {
-					i, mask = passPlain(s, i)
-					base = i
+					i, base, mask, seen = passText(s, i)
+					flags |= seen
 				}
 				continue
 			}
 			if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
-			} else if i += 8; hasVector && len(s)-i >= 64 {
-				var seen uint8
+			} else if i += 8; len(s)-i >= 64 {
 				i, base, mask, seen = passText(s, i)
 				flags |= seen
-				continue
-			} else if i, mask = passPlain(s, i); mask != 0 {
-				base = i
 				continue
 			} else if i = plain(s, i); i >= len(s) {
 				return len(s), 0, reasonEnd
@@ -169,7 +140,6 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 		default:
 			flags |= flagWide
 			if mask == 0 && hasVector && i >= 3 && len(s)-i >= 64 {
-				var seen uint8
 				i, base, mask, seen = passText(s, i)
 				flags |= seen
 				continue
@@ -209,9 +179,13 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 }
 
 // passText passes over text from i on, where a character or an escape begins, as far as the vectors
-// do. It returns where to go on and the flags of what was passed. If mask is not 0, it has the
-// special bytes of the 64 from base on, at which next is then.
+// do, or the words where there are none. It returns where to go on and the flags of what was
+// passed. If mask is not 0, it has the special bytes of the 64 from base on, at which next is then.
 func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
+	if !hasVector {
+		base, mask, flags = passWords(s, i)
+		return base, base, mask, flags
+	}
 	block, mask, escapes, wide, open := vectorText(&s[i], (len(s)-i)/64)
 	base = i + 64*block
 	if escapes != 0 {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"penstock/bench/result"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -235,6 +237,23 @@ func (x *transfer) headers() {
 			s.Edge.queue = n * int64(time.Millisecond)
 		}
 	}
+	if s.Status >= 400 {
+		s.Retry = retryAfter(h.Peek("Retry-After"), time.Now())
+	}
+}
+
+// maxRetry bounds what is heeded of Retry-After.
+const maxRetry = 10 * time.Minute
+
+// retryAfter reads seconds or a date; 0: neither, or past.
+func retryAfter(v []byte, now time.Time) time.Duration {
+	if n, err := strconv.ParseUint(string(v), 10, 31); err == nil {
+		return min(time.Duration(n)*time.Second, maxRetry)
+	}
+	if at, err := fasthttp.ParseHTTPDate(v); err == nil {
+		return min(max(0, at.Sub(now)), maxRetry)
+	}
+	return 0
 }
 
 // refused reads the error object of an answer that is none.

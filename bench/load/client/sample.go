@@ -2,6 +2,7 @@ package client
 
 import (
 	"slices"
+	"time"
 
 	"penstock/bench/result"
 )
@@ -27,7 +28,8 @@ type Sample struct {
 	Tokens tokenCounts
 	Flow   flow
 	Edge   edgeReport
-	Audio  float64 // seconds of sound sent
+	Audio  float64       // seconds of sound sent
+	Retry  time.Duration // how long a refusal asks to wait (Retry-After); 0: it does not say
 }
 
 // moments are nanoseconds since the start of the run, or none.

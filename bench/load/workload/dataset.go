@@ -12,8 +12,8 @@ import (
 	"penstock/bench/exit"
 )
 
-// traceBlock is how many tokens a hash id of a trace stands for.
-const traceBlock = 512
+// TraceBlock is how many tokens a hash id of a trace stands for.
+const TraceBlock = 512
 
 // dataset is a file of prompts or lengths.
 type dataset struct{ entries []entry }
@@ -27,11 +27,31 @@ type entry struct {
 	hashes []int64
 }
 
+// Call is a request of a trace.
+type Call struct {
+	At      time.Duration // since the first one
+	In, Out int           // tokens
+	Blocks  []int64       // of the prompt, TraceBlock tokens each; empty: it shares nothing
+}
+
+// ReadTrace reads a trace. Errors are usage errors.
+func ReadTrace(path string) ([]Call, error) {
+	d, err := readDataset("trace", path)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Call, len(d.entries))
+	for i, e := range d.entries {
+		out[i] = Call{At: e.at, In: e.in, Out: e.out, Blocks: e.hashes}
+	}
+	return out, nil
+}
+
 // readDataset reads a file. Mistakes are reported with their line.
 func readDataset(kind, path string) (*dataset, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, exit.Usagef("--dataset-path: %v", err)
+		return nil, exit.Usagef("%v", err)
 	}
 	d, err := parseDataset(kind, text)
 	if err != nil {
@@ -137,6 +157,12 @@ func parseCustom(raw json.RawMessage) (e entry, use bool, err error) {
 	return entry{human: [][]byte{[]byte(*in.Prompt)}, out: in.OutputLen}, true, nil
 }
 
+// maxTraceTime bounds the time that a replay takes.
+const maxTraceTime = 366 * 24 * time.Hour
+
+// maxTraceStamp bounds timestamps, in ms: Unix time is one, too.
+const maxTraceStamp = 9e12
+
 // maxTraceTokens bounds the lengths of a file: a prompt of that many tokens is some 50 MB.
 const maxTraceTokens = 10_000_000
 
@@ -155,7 +181,7 @@ func parseTrace(raw json.RawMessage) (e entry, use bool, err error) {
 	switch {
 	case in.Timestamp == nil || in.InputLength == nil || in.OutputLength == nil:
 		return e, false, errors.New("want timestamp (ms), input_length and output_length")
-	case *in.Timestamp < 0 || *in.Timestamp > 1e12 || *in.InputLength < 1 || *in.InputLength > maxTraceTokens ||
+	case *in.Timestamp < 0 || *in.Timestamp > maxTraceStamp || *in.InputLength < 1 || *in.InputLength > maxTraceTokens ||
 		*in.OutputLength < 0 || *in.OutputLength > maxTraceTokens:
 		return e, false, fmt.Errorf("want a timestamp from 0 and lengths of 1 to %d tokens", maxTraceTokens)
 	}

@@ -22,6 +22,9 @@ func TestDatasets(t *testing.T) {
 	if err != nil || len(d.entries) != 2 || d.entries[1].at != 1500*time.Millisecond || d.entries[1].hashes[0] != 1 {
 		t.Errorf("trace: %+v, %v", d, err)
 	}
+	if _, err = parseDataset("trace", []byte(`{"timestamp":1700158546680,"input_length":1,"output_length":1}`)); err != nil {
+		t.Errorf("Unix time: %v", err)
+	}
 }
 
 func TestDatasetErrors(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"penstock/bench/exit"
 	"penstock/bench/load/client"
 )
 
@@ -76,6 +77,9 @@ func New(s *Spec) (*Workload, error) {
 	if s.Path != "" {
 		if w.data, err = readDataset(s.Dataset, s.Path); err != nil {
 			return nil, err
+		}
+		if last := w.data.entries[len(w.data.entries)-1].at; float64(last)*s.TimeScale > float64(maxTraceTime) {
+			return nil, exit.Usagef("%s: at --time-scale %v its %v would last longer than a year", s.Path, s.TimeScale, last)
 		}
 	}
 	if w.media, err = newMedia(s); err != nil {
@@ -250,7 +254,7 @@ func (w *Workload) traced(tag string, e *entry, id int) []byte {
 	out := []byte(tag)
 	left := e.in
 	for _, h := range e.hashes {
-		n := min(left, traceBlock)
+		n := min(left, TraceBlock)
 		if n <= 0 {
 			break
 		}

@@ -1,0 +1,47 @@
+package load
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"testing"
+	"time"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/sim"
+)
+
+// TestRetryAfter: a client of a closed loop that is refused waits as long as it is told to, to the
+// end of the run at most, unless it is not to.
+func TestRetryAfter(t *testing.T) {
+	e := benchtest.StartEngine(t, sim.Options{})
+	engine, err := url.Parse(e.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass := httputil.NewSingleHostReverseProxy(engine)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if bytes.Contains(body, []byte(`":77`)) { // what the preflight asks for is shorter
+			w.Header().Set("Retry-After", "600")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		pass.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	o := Options{BaseURL: server.URL, MaxConcurrency: []int{2}, OutputLen: "77", InputLen: "5", ExpectErrors: []string{"429"}}
+	o.Duration = Span(500 * time.Millisecond)
+	r, records := bench(t, o)
+	if wait := r.Penstock.Load.RetryWaitS; len(records) != 2 || r.Failed != 2 || wait <= 0 || wait > 1 {
+		t.Errorf("%d requests of two clients that are to wait for ten minutes, %d refused; they waited %v s", len(records), r.Failed, wait)
+	}
+	o.Duration, o.NumPrompts, o.IgnoreRetry = 0, 10, true
+	if r, records = bench(t, o); len(records) != 10 || r.Penstock.Load.RetryWaitS != 0 {
+		t.Errorf("%d of 10 requests, %v s waited", len(records), r.Penstock.Load.RetryWaitS)
+	}
+}
