@@ -1,7 +1,6 @@
 package overhead
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -14,8 +13,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
-	"text/template"
 	"time"
 
 	"penstock/bench/exit"
@@ -63,20 +62,15 @@ var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": 
 
 // configure writes the configuration of a proxy and returns its path.
 func (l *lab) configure(name, listen, engine string) (string, error) {
-	t, err := template.ParseFS(configs, "proxies/"+name+".conf")
+	source, err := configs.ReadFile("proxies/" + name + ".conf")
 	if err != nil {
 		return "", err
 	}
-	var b bytes.Buffer
 	sum := sha256.Sum256([]byte(l.key))
-	if err := t.Execute(&b, map[string]string{
-		"Dir": l.dir, "Listen": listen, "Engine": engine,
-		"KeyHash": hex.EncodeToString(sum[:]),
-	}); err != nil {
-		return "", err
-	}
+	text := strings.NewReplacer("{{.Dir}}", l.dir, "{{.Listen}}", listen, "{{.Engine}}", engine,
+		"{{.KeyHash}}", hex.EncodeToString(sum[:])).Replace(string(source))
 	path := filepath.Join(l.dir, name+".conf")
-	return path, os.WriteFile(path, b.Bytes(), 0o600)
+	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
 // run starts an engine and a target, plays the test and ends both.

@@ -24,6 +24,8 @@ var demands = map[string]struct {
 	"/v1/messages/count_tokens": {"vllm llamacpp", countTokens},
 	"/models/load":              {"llamacpp-router", loadOrUnload},
 	"/models/unload":            {"llamacpp-router", loadOrUnload},
+	"/v1/load_lora_adapter":     {"vllm", loadAdapter},
+	"/v1/unload_lora_adapter":   {"vllm", unloadAdapter},
 }
 
 // tokenize answers vLLM's and llama.cpp's /tokenize with made-up token numbers, the right count of
@@ -111,4 +113,28 @@ func loadOrUnload(e *Engine, x *exchange, v *fastjson.Value) {
 		e.loaded.Drop(name)
 	}
 	x.json(200, []byte(`{"success":true}`))
+}
+
+// loadAdapter adds an adapter to what vLLM serves, as it does where it may be told so at run time.
+func loadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
+	name := string(v.GetStringBytes("lora_name"))
+	if name == "" || len(v.GetStringBytes("lora_path")) == 0 {
+		x.fail(profile.APIError{Status: 400, Message: "Both 'lora_name' and 'lora_path' must be provided."})
+		return
+	}
+	if !setAdapter(e, name, true) {
+		x.fail(profile.APIError{Status: 400, Message: "The lora adapter '" + name + "' has already been loaded."})
+		return
+	}
+	x.reply(http.StatusOK, x.p.TextType, []byte("Success: LoRA adapter '"+name+"' added successfully."))
+}
+
+// unloadAdapter takes an adapter away.
+func unloadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
+	name := string(v.GetStringBytes("lora_name"))
+	if !setAdapter(e, name, false) {
+		x.fail(profile.APIError{Status: 404, Message: "The lora adapter '" + name + "' cannot be found."})
+		return
+	}
+	x.reply(http.StatusOK, x.p.TextType, []byte("Success: LoRA adapter '"+name+"' removed successfully."))
 }

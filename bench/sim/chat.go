@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -152,6 +153,8 @@ func (a *answer) enter() bool {
 		if cold && !x.client.pause(loadTime) {
 			return false
 		}
+	} else if slices.Contains(*e.adapters.Load(), a.q.Model) {
+		a.unuse = e.loaded.Use(a.q.Model, func() {})
 	}
 	e.times.queue.Observe(a.admitted.Sub(a.arrived))
 	if x.t.Hold {

@@ -64,6 +64,8 @@
 //	POST /sim/drop    {"share":0.5,"reset":true}: closes that part of the connections
 //	GET  /sim/stats, /sim/requests (with Options.Record), /sim/faults
 //
+// A vLLM also takes its own /v1/load_lora_adapter and /v1/unload_lora_adapter.
+//
 // A request can ask for its own treatment: by headers (X-Sim-Fault, X-Sim-Tokens, X-Sim-Reasoning,
 // X-Sim-TTFT, X-Sim-Delay, X-Sim-Echo), by a JSON member
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -111,11 +112,10 @@ type Engine struct {
 	started  time.Time
 	ids      atomic.Uint64
 	models   atomic.Pointer[[]string]
+	adapters atomic.Pointer[[]string] // those of models that change the first one
 	sick     atomic.Bool
 	asleep   atomic.Bool
 	loaded   scheduler.LoadedModels
-
-	iterations atomic.Int64 // tokens when trtllm's /metrics was last read
 
 	server *server
 }
@@ -127,6 +127,7 @@ type counters struct {
 	faults, probes, malformed, followed    atomic.Int64
 	preempted, tests                       atomic.Int64
 	steps                                  atomic.Int64 // of work: a token, or a chunk of a prompt
+	iterations                             atomic.Int64 // tokens when trtllm's /metrics was last read
 }
 
 // Stats is a picture of the engine at one moment.
@@ -214,6 +215,7 @@ func New(o Options) *Engine {
 	e.record.on = o.Record
 	models := append([]string(nil), o.Models...)
 	e.models.Store(&models)
+	e.adapters.Store(new([]string))
 	return e
 }
 
@@ -242,7 +244,7 @@ func (e *Engine) Start() error {
 	if e.err != nil {
 		return e.err
 	}
-	if err := e.server.start(e.o.Listen, e.serve); err != nil {
+	if err := e.server.start(e.o.Listen, e.ServeConn); err != nil {
 		return err
 	}
 	if len(e.o.Events) > 0 {
@@ -251,8 +253,8 @@ func (e *Engine) Start() error {
 	return nil
 }
 
-// serve runs a connection.
-func (e *Engine) serve(nc net.Conn) { e.server.serve(nc, newConn(e, nc)) }
+// ServeConn runs a connection in the background, until it ends or the engine is closed.
+func (e *Engine) ServeConn(nc net.Conn) { e.server.serve(nc, newConn(e, nc)) }
 
 // Unlisten closes the listener so that new connections are refused by the kernel; open ones go on.
 func (e *Engine) Unlisten() { e.server.unlisten() }
@@ -303,6 +305,23 @@ func (e *Engine) SetModels(names ...string) {
 	e.models.Store(&names)
 }
 
+// setAdapter adds an adapter of the first model to what is served, or takes one away. It reports
+// whether that is a change.
+func setAdapter(e *Engine, name string, on bool) bool {
+	names, adapters := *e.models.Load(), *e.adapters.Load()
+	if on == slices.Contains(names, name) || !on && !slices.Contains(adapters, name) {
+		return false
+	}
+	other := func(n string) bool { return n == name }
+	names, adapters = slices.DeleteFunc(slices.Clone(names), other), slices.DeleteFunc(slices.Clone(adapters), other)
+	if on {
+		names, adapters = append(names, name), append(adapters, name)
+	}
+	e.adapters.Store(&adapters)
+	e.models.Store(&names)
+	return true
+}
+
 // SetSlots changes how many requests run at once. Running ones are not stopped.
 func (e *Engine) SetSlots(n int) { e.slots.Resize(n) }
 
@@ -316,7 +335,7 @@ func (e *Engine) Reset() {
 	e.record.clear()
 	e.cache.Clear()
 	e.loaded.Clear()
-	e.iterations.Store(0)
+	e.counters.iterations.Store(0)
 	e.slots.ClearPeak()
 	c := &e.counters
 	for _, n := range []*atomic.Int64{

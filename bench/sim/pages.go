@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -70,9 +71,19 @@ func state(x *exchange) *pages.State {
 		QueueTime: &e.times.queue, TTFT: &e.times.ttft, Total: &e.times.e2e,
 	}
 	// trtllm-serve tells what has happened since somebody last asked, and nothing the second time
-	s.Idle = func() bool { return s.Generated == e.iterations.Swap(s.Generated) && running == 0 }
+	s.Idle = func() bool { return s.Generated == c.iterations.Swap(s.Generated) && running == 0 }
 	if len(names) > 0 {
 		s.Model = names[0]
+	}
+	adapters := *e.adapters.Load()
+	s.Parent = func(model string) string {
+		if slices.Contains(adapters, model) {
+			return s.Model
+		}
+		return ""
+	}
+	if len(adapters) > 0 {
+		s.Adapters, s.UsedAdapters = true, strings.Join(e.loaded.Used(adapters), ",")
 	}
 	s.First, _ = e.served("")
 	s.Sim, _ = e.served("sim")

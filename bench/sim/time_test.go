@@ -13,7 +13,7 @@ import (
 // pipeTo connects to an engine without a socket, so that time can be simulated too.
 func pipeTo(t testing.TB, e *Engine) *client {
 	ours, theirs := net.Pipe()
-	e.serve(theirs)
+	e.ServeConn(theirs)
 	return wrap(t, ours)
 }
 

@@ -55,6 +55,9 @@ type Places struct {
 	broken map[string]bool // reported while reading: checks that depend on them are skipped
 }
 
+// Rename has the first source stand under another name in problems that are found from now on.
+func (p *Places) Rename(name string) { p.marks[""].src.name = name }
+
 // nearest returns the mark of path, or of the nearest thing around it that stands somewhere. What
 // is missing from the file as a whole has no line.
 func (p *Places) nearest(path string) mark {

@@ -1,18 +1,18 @@
 package pages
 
 import (
-	"bytes"
 	"embed"
 	"fmt"
 	"io/fs"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"text/template"
 	"time"
 
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/wire"
+	"penstock/proxy/template"
 )
 
 //go:embed *.txtar
@@ -20,19 +20,38 @@ var files embed.FS
 
 // Set is the pages of one engine.
 type Set struct {
-	all   *template.Template
+	all   *template.Set
 	types map[string]string
 }
 
 // Of returns the pages of a profile.
 func Of(p *profile.Profile) *Set {
-	s := &Set{types: map[string]string{}}
-	s.all = template.New("").Delims("<<", ">>").Funcs(template.FuncMap{
-		"json": func(s string) string { return string(wire.AppendString(nil, s)) },
-		"path": constant(profile.LeakedPath), "host": constant(profile.LeakedHost),
-		"secret": constant(profile.LeakedSecret), "voices": func() []string { return profile.KokoroVoices },
-		"owner": func(model string) string { return strings.SplitN(model, "/", 2)[0] },
-	})
+	s := &Set{template.Text("<<", ">>", functions), map[string]string{}}
+	for _, one := range sourcesOf(p) {
+		s.all.Must(one.path, one.body)
+		s.types[one.path] = one.ctype
+	}
+	return s
+}
+
+// functions are what the pages call, and behind them what they call as methods.
+var functions = template.Funcs{
+	"json": func(s string) string { return string(wire.AppendString(nil, s)) },
+	"path": constant(profile.LeakedPath), "host": constant(profile.LeakedHost),
+	"secret": constant(profile.LeakedSecret), "voices": func() []string { return profile.KokoroVoices },
+	"owner": func(model string) string { return strings.SplitN(model, "/", 2)[0] },
+
+	"Of": (*State).Of, "Reply": (*State).Reply, "Line": (*State).Line, "Time": (*State).Time, "Now": (*State).Now,
+	"Asks": (*State).Asks, "Digest": (*State).Digest, "Work": (*State).Work, "Full": (*State).Full,
+	"Busy": (*State).Busy, "Prompt": (*State).Prompt, "Uncached": (*State).Uncached,
+	"AllTokens": (*State).AllTokens, "KVUsage": (*State).KVUsage, "Utilization": (*State).Utilization,
+	"Labels": (*State).Labels, "Total": (*Histogram).Total, "Text": (*Histogram).Text,
+}
+
+// source is the template of one page, or a part of some, and the type that it is sent as.
+type source struct{ path, body, ctype string }
+
+func sourcesOf(p *profile.Profile) (out []source) {
 	names := map[string]string{"json": p.JSONType, "text": p.TextType, "none": ""}
 	for _, name := range []string{"common", p.Family, p.Name} {
 		text, err := fs.ReadFile(files, name+".txtar")
@@ -54,12 +73,11 @@ func Of(p *profile.Profile) *Set {
 				body = strings.TrimSpace(body)
 			}
 			for _, path := range paths[:n] {
-				template.Must(s.all.New(path).Parse(body))
-				s.types[path] = ctype
+				out = append(out, source{path, body, ctype})
 			}
 		}
 	}
-	return s
+	return out
 }
 
 func constant(s string) func() string { return func() string { return s } }
@@ -68,16 +86,16 @@ func constant(s string) func() string { return func() string { return s } }
 var indent = regexp.MustCompile(`\n[ \t]*`)
 
 // Has reports whether the engine has a page.
-func (s *Set) Has(path string) bool { return path != "" && path[0] == '/' && s.all.Lookup(path) != nil }
+func (s *Set) Has(path string) bool { return path != "" && path[0] == '/' && s.all.Has(path) }
 
 // Show renders a page.
 func (s *Set) Show(path string, st *State) profile.Reply {
 	st.reply = profile.Reply{Status: 200, Type: s.types[path]}
-	var b bytes.Buffer
-	if err := s.all.ExecuteTemplate(&b, path, st); err != nil {
+	body, err := s.all.Render(path, st)
+	if err != nil {
 		panic("BUG: page " + path + ": " + err.Error())
 	}
-	st.reply.Body = b.Bytes()
+	st.reply.Body = body
 	return st.reply
 }
 
@@ -90,10 +108,14 @@ type State struct {
 	First, Sim string   // what requests without a name, and those for "sim", are answered as
 	Name       string   // of the model that is shown
 	Loaded     func(model string) bool
-	Sick       bool
-	Asleep     bool
-	Query      string
-	Addr       string
+	Parent     func(model string) string // of an adapter, or empty
+
+	Adapters     bool   // there are some
+	UsedAdapters string // that requests work with, behind commas
+	Sick         bool
+	Asleep       bool
+	Query        string
+	Addr         string
 
 	Created              int64  // when the engine was started
 	Started              string // the same, as a text
@@ -139,6 +161,11 @@ func (s *State) Line(name string, v any) string {
 // Time is the time in so many seconds.
 func (s *State) Time(in int) string {
 	return time.Now().Add(time.Duration(in) * time.Second).UTC().Format(time.RFC3339)
+}
+
+// Now is the time in seconds.
+func (s *State) Now() string {
+	return strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)
 }
 
 // Asks reports whether the query has a part.

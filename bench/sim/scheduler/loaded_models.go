@@ -76,6 +76,21 @@ func (l *LoadedModels) Use(name string, cut func()) (done func()) {
 	}
 }
 
+// Used are the models of a list that requests work with.
+func (l *LoadedModels) Used(names []string) (used []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		for u := range l.users {
+			if u.model == name {
+				used = append(used, name)
+				break
+			}
+		}
+	}
+	return used
+}
+
 // Drop unloads a model.
 func (l *LoadedModels) Drop(name string) {
 	l.mu.Lock()
