@@ -17,16 +17,21 @@
 //
 // # Counters
 //
-// What an engine counts is one number: the sum over its counters and over their series, since
-// several engines may be behind one address. It is stalled only if all of them stand still. A
-// higher number is a move. A lower one is a restart: neither a move nor, for 10 s, a stall. A
-// number that is read for the first time long after something moved is where counting starts,
-// because what it shows may be older than the stall.
+// What an engine counts is one number: the sum over its counters and over their series, since a
+// page may be that of several engines. It is stalled only if all of them stand still. A higher
+// number is a move. A lower one is a restart: neither a move nor, for 10 s, a stall. A number that
+// is read for the first time long after something moved is where counting starts, because what it
+// shows may be older than the stall.
+//
+// Behind an address may also be several engines with a page each, and a balancer that shows one or
+// another of them. Their numbers jump up and down though nothing moves. So a number that was read
+// before is no move (numbers.go), and where higher ones come back, a lower one is no restart.
 //
 // # Lost calls
 //
 // An engine may forget a call and keep its connection. Such a call would wait for as long as the
 // engine works for others. It is lost if the engine says, in all of its reports of 10 s, that it
-// has fewer requests than we hold there, and no more than those of our calls that do not wait.
-// Calls that have begun or ended lately may be on the way, so they count as the engine's.
+// has as many requests as those of our calls that do not wait. Calls that have begun or ended
+// lately may be on the way, so they count as the engine's. Reports that miss calls which move are
+// those of one engine of several behind the address: for 15 minutes nothing follows from them.
 package progress

@@ -20,8 +20,10 @@ const (
 	learnFrom        = 512  // tokens of a prompt that shows how fast prompts are read
 	chunkTokens      = 8192 // which an engine that counts reads between two moves
 	restartPause     = 10 * time.Second
-	missingFor       = Patience // how long all reports must miss a call that is lost
-	churnWindow      = 4        // samples whose calls may be on their way
+	missingFor       = Patience         // how long all reports must miss a call that is lost
+	partialAfter     = 15 * time.Second // in which they miss calls that move, too
+	partialFor       = Ceiling          // that such reports are not believed for
+	churnWindow      = 4                // samples whose calls may be on their way
 	countWhenStillBy = 2 * time.Second
 	countLag         = 3 * time.Second // by which a number may be older than the last move
 )
@@ -33,7 +35,7 @@ type Sample struct {
 	Waiting int    // of them, those that have been silent for Patience
 	Buffers int    // of them, those whose answers the engine may hold back
 	Unread  int64  // prompt tokens of those that have had no first token
-	Reads   uint64 // reads of answers so far
+	Reads   uint64 // another number than before if there have been reads of answers
 	Ended   uint64 // calls that have ended so far
 }
 
@@ -52,13 +54,14 @@ type machine struct {
 	token time.Duration // slowest of a prompt, lately; 0: none was seen
 
 	counts    bool // the engine has counters
-	counted   float64
+	numbers   numbers
 	countedAt time.Time
 	restarted time.Time // when the counters fell last
 
 	reports      int       // in a row in which the engine missed calls of ours
 	missing      int       // as many as each of these reports missed
 	missingSince time.Time // the first of them
+	partial      time.Time // when the reports were last seen to be those of one engine of several
 }
 
 // sample takes a sample.
@@ -79,15 +82,21 @@ func (m *machine) sample(s Sample) {
 
 // count takes what the engine's counters say.
 func (m *machine) count(at time.Time, sum float64) {
-	known := m.counts && !m.countedAt.Before(m.since.Add(-countLag)) // it was read about when something moved
-	switch {
-	case !m.counts:
-	case sum < m.counted:
-		m.restarted = at
-	case sum > m.counted && (known || !m.out && m.last.Held == 0):
-		m.move(at, m.last.Unread)
+	if !m.counts {
+		m.numbers = numbers{}
 	}
-	m.counts, m.counted, m.countedAt = true, sum, at
+	// It was read about when something moved. Of one engine of several that was long ago.
+	known := m.counts && (m.numbers.several(at) || !m.countedAt.Before(m.since.Add(-countLag)))
+	switch m.numbers.take(sum, at) {
+	case numberFell:
+		m.restarted, m.reports = at, 0
+	case numberRose:
+		if known || !m.out && m.last.Held == 0 {
+			m.move(at, m.last.Unread)
+		}
+	case numberStood:
+	}
+	m.counts, m.countedAt = true, at
 }
 
 // move takes a sign of work. unread are the prompt tokens that were to be read until then.
@@ -168,11 +177,14 @@ func (m *machine) report(at time.Time, requests, held int) {
 	}
 	m.missing = min(m.missing, missing)
 	m.reports++
+	if m.numbers.several(at) || m.missing > m.last.Waiting && at.Sub(m.missingSince) >= partialAfter {
+		m.partial = at
+	}
 }
 
-// lost reports whether a call that has been silent since then is lost: all calls that wait are
-// missing at the engine, which works.
+// lost reports whether a call that has been silent since then is lost: the calls that wait, and no
+// others, are missing at the engine, which works.
 func (m *machine) lost(silentSince time.Time, waiting int, now time.Time) bool {
-	return now.Sub(m.moved) < Patience && m.reports > 1 && m.missing >= waiting && !silentSince.After(m.missingSince) &&
-		now.Sub(m.missingSince) >= missingFor
+	return now.Sub(m.moved) < Patience && now.Sub(m.partial) >= partialFor && m.reports > 1 &&
+		m.missing == waiting && !silentSince.After(m.missingSince) && now.Sub(m.missingSince) >= missingFor
 }

@@ -202,6 +202,7 @@ func TestLost(t *testing.T) {
 		moves                          bool
 		want                           bool
 	}{
+		"one of several engines":            {4, 8, 1, 0, true, false},
 		"one of eight":                      {7, 8, 1, 0, true, true},
 		"all are there":                     {8, 8, 1, 0, true, false},
 		"others' work hides it":             {9, 8, 1, 0, true, false},

@@ -38,7 +38,7 @@ type Gate struct {
 }
 
 // New returns a gate of an engine that keeps so many models loaded. The models are those that calls
-// may ask for, and the only ones that it will ever hold.
+// may ask for.
 func New(places int) *Gate { return &Gate{places: max(1, places), models: map[string]*Model{}} }
 
 // Model is one model's state at a gate.
@@ -60,7 +60,7 @@ type Model struct {
 	forfeit  time.Time // its turn was not taken up; it is passed over until then
 }
 
-// Model returns the state of a model, always the same one for the same name.
+// Model returns the state of a model, the same one for the same name until Keep forgets it.
 func (g *Gate) Model(name string) *Model {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,6 +72,19 @@ func (g *Gate) Model(name string) *Model {
 		g.order = slices.Insert(g.order, i, m)
 	}
 	return m
+}
+
+// Keep forgets the models of other names that have no place and that no call waits for.
+func (g *Gate) Keep(names []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.order = slices.DeleteFunc(g.order, func(m *Model) bool {
+		gone := !m.resident && m.running == 0 && m.waiters == 0 && !slices.Contains(names, m.name)
+		if gone {
+			delete(g.models, m.name)
+		}
+		return gone
+	})
 }
 
 // Passes reports whether a call of the model may be sent now, and whether the engine would have to

@@ -378,3 +378,21 @@ func TestGateProperties(t *testing.T) {
 		}
 	})
 }
+
+// TestKeep: of the models of other names those with a place, and those that calls wait for, stay.
+func TestKeep(t *testing.T) {
+	g := New(1)
+	for _, name := range []string{"placed", "awaited", "idle", "named"} {
+		g.Model(name)
+	}
+	g.Model("placed").Enter(t0)
+	g.Model("awaited").Wait(t0)
+	g.Keep([]string{"named"})
+	var names []string
+	for _, m := range g.order {
+		names = append(names, m.name)
+	}
+	if want := []string{"awaited", "named", "placed"}; !slices.Equal(names, want) || len(g.models) != len(want) {
+		t.Errorf("of %d models it keeps %v", len(g.models), names)
+	}
+}

@@ -1,0 +1,58 @@
+package progress
+
+import (
+	"slices"
+	"time"
+)
+
+// numbers are those that the counters have shown lately, the newest first: of one engine the last
+// one, and those that it fell from; of several all.
+type numbers struct {
+	seen     []float64
+	returned time.Time // when one came back that is higher than the one before it
+}
+
+const (
+	numbersKept = 16          // as many engines are told apart
+	severalFor  = time.Minute // since a number came back
+)
+
+// change is what a number is to those before it.
+type change uint8
+
+const (
+	numberStood change = iota // nothing has moved
+	numberRose
+	numberFell
+)
+
+// several reports whether the numbers are those of several engines: a higher one came back.
+func (n *numbers) several(at time.Time) bool { return at.Sub(n.returned) < severalFor }
+
+// take takes a number. Of several engines a new number is a rise of the one that was below it.
+func (n *numbers) take(number float64, at time.Time) change {
+	if len(n.seen) == 0 {
+		n.seen = append(make([]float64, 0, numbersKept), number)
+		return numberStood
+	}
+	place, newest := slices.Index(n.seen, number), n.seen[0]
+	is := numberStood
+	switch {
+	case place > 0 && number > newest:
+		n.returned = at
+	case number > newest, place < 0 && n.several(at) && number > slices.Min(n.seen):
+		is = numberRose
+	case number < newest && (place < 0 || !n.several(at)):
+		is = numberFell
+	}
+	switch {
+	case place >= 0:
+		n.seen = slices.Delete(n.seen, place, place+1)
+	case is == numberRose && !n.several(at):
+		n.seen = slices.Delete(n.seen, 0, 1)
+	case len(n.seen) == numbersKept:
+		n.seen = n.seen[:numbersKept-1]
+	}
+	n.seen = slices.Insert(n.seen, 0, number)
+	return is
+}

@@ -1,0 +1,182 @@
+package progress
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// balanced is a balancer with some engines behind it: each read of the counters shows the next one.
+type balanced struct {
+	counts []float64
+	step   float64 // by which those that move do in a second; 0: 1
+	reads  int
+}
+
+// seconds lets time pass in which some of the engines move, and reads every other second.
+func (b *balanced) seconds(p *play, n int, moving ...int) (stalledAt int) {
+	for i := range n {
+		for _, e := range moving {
+			b.counts[e] += max(1, b.step)
+		}
+		var shown *float64
+		if i%2 == 0 {
+			shown = &b.counts[b.reads%len(b.counts)]
+			b.reads++
+		}
+		if p.seconds(1, false, shown) != 0 {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// TestSeveralEngines: of engines behind one address, each read shows another one. They have stalled only if all of them stand
+// still, and a jump from one to another is no move.
+func TestSeveralEngines(t *testing.T) {
+	for name, c := range map[string]struct {
+		counts      []float64
+		moving      []int
+		least, most int // seconds until it is stalled; 0: never
+	}{
+		"two stand still":                     {[]float64{1000, 5}, nil, 10, 15},
+		"two of one number":                   {[]float64{7, 7}, nil, 10, 15},
+		"five stand still, never read before": {[]float64{1000, 5, 400, 30, 600}, nil, 10, 45},
+		"the higher one moves":                {[]float64{1000, 5}, []int{0}, 0, 0},
+		"the lower one moves":                 {[]float64{1000, 5}, []int{1}, 0, 0},
+		"both move":                           {[]float64{1000, 5}, []int{0, 1}, 0, 0},
+		"one of three moves":                  {[]float64{1000, 5, 400}, []int{2}, 0, 0},
+		"one moves past another, and back":    {[]float64{40, 5}, []int{1}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, p := balanced{counts: c.counts}, learned()
+			if at := b.seconds(p, 300, c.moving...); at < c.least || at > c.most {
+				t.Errorf("stalled at second %d, want %d to %d", at, c.least, c.most)
+			}
+		})
+	}
+}
+
+// TestSeveralEnginesFall: one of two engines restarts while the other stands still: that is neither a move nor a stall for 10 s.
+// Then it works.
+func TestSeveralEnginesFall(t *testing.T) {
+	b, p := balanced{counts: []float64{1000, 500}}, learned()
+	if b.seconds(p, 8) != 0 {
+		t.Fatal("too early")
+	}
+	since := p.m.since
+	b.counts[0] = 0
+	if at := b.seconds(p, 8); at != 0 || p.m.since != since {
+		t.Errorf("stalled at second %d, moved %v", at, p.m.since != since)
+	}
+	if at := b.seconds(p, 300, 0); at != 0 || !p.m.moved.After(since) {
+		t.Errorf("stalled at second %d", at)
+	}
+}
+
+// TestSeveralEnginesBack: those that were taken out stay so while their numbers jump, and are back when one of them moves.
+func TestSeveralEnginesBack(t *testing.T) {
+	b, p := balanced{counts: []float64{1000, 5, 400}}, learned()
+	if b.seconds(p, 60) == 0 {
+		t.Fatal("not stalled")
+	}
+	p.m.out = true
+	p.s.Held, p.s.Waiting = 0, 0
+	for range 100 {
+		if b.seconds(p, 1) != 1 {
+			t.Fatal("a jump has brought them back")
+		}
+	}
+	b.counts[1]++
+	for i := range 10 {
+		if b.seconds(p, 1) == 0 {
+			return
+		}
+		if i == 9 {
+			t.Error("a move has not brought them back")
+		}
+	}
+}
+
+// TestNumbersReturn: an engine that restarts passes numbers that it had before. That makes it no two engines for long.
+func TestNumbersReturn(t *testing.T) {
+	var n numbers
+	now := time.Unix(1000, 0)
+	var got []change
+	for _, number := range []float64{0, 12, 50, 0, 12, 30, 50, 60, 5} {
+		got = append(got, n.take(number, now))
+		now = now.Add(40 * time.Second)
+	}
+	if want := []change{numberStood, numberRose, numberRose, numberFell, numberRose, numberRose, numberStood, numberRose, numberFell}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if n.several(now.Add(severalFor)) || len(n.seen) > numbersKept {
+		t.Error("it is taken for several engines for ever")
+	}
+}
+
+// TestSeveralEnginesOnly: whatever the numbers of up to four engines: as long as one of them moves there is no stall, and when
+// none does there is one, and no jump ends it.
+func TestSeveralEnginesOnly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := balanced{counts: rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 4).Draw(t, "counts")}
+		for i := range b.counts {
+			b.counts[i] = float64(int(b.counts[i]))
+		}
+		p := learned()
+		for phase := range rapid.IntRange(0, 20).Draw(t, "phases") {
+			b.step = rapid.Float64Range(1, 1000).Draw(t, "step")
+			moving := rapid.SliceOfNDistinct(rapid.IntRange(0, len(b.counts)-1), 1, -1, rapid.ID).Draw(t, "moving")
+			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
+				b.counts[moving[0]] = float64(phase+1) / 100 // as with tokens, no number comes twice
+			}
+			if at := b.seconds(p, rapid.IntRange(1, 40).Draw(t, "seconds"), moving...); at != 0 {
+				t.Fatalf("stalled while %v of %v move", moving, b.counts)
+			}
+		}
+		if at := b.seconds(p, 60); at == 0 {
+			t.Fatalf("%v stand still and have not stalled", b.counts)
+		}
+		p.m.out = true
+		for range 100 {
+			if b.seconds(p, 1) != 1 {
+				t.Fatalf("%v stand still and are back", b.counts)
+			}
+		}
+	})
+}
+
+// TestPartialReports: the reports of one engine of two miss calls that move. When all of the other one's calls wait, as behind a
+// long prompt, none of them is lost.
+func TestPartialReports(t *testing.T) {
+	for name, c := range map[string]struct {
+		before int // seconds in which none waits
+		want   bool
+	}{"seen before": {30, false}, "one engine": {0, true}} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlay()
+			p.s.Held = 8
+			p.seconds(5, true, nil)
+			play := func(seconds int) (lost bool) {
+				silent := p.now
+				for i := range seconds {
+					p.seconds(1, true, nil)
+					if i%2 == 0 {
+						p.m.report(p.now, 4, 8)
+					}
+					lost = lost || p.m.lost(silent, p.s.Waiting, p.now)
+				}
+				return lost
+			}
+			if play(c.before) {
+				t.Error("a call is lost that moves")
+			}
+			p.s.Waiting = 4
+			if lost := play(14); lost != c.want {
+				t.Errorf("lost %v, want %v", lost, c.want)
+			}
+		})
+	}
+}
