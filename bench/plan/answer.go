@@ -1,0 +1,111 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"penstock/bench/result"
+	"penstock/bench/sim"
+)
+
+// Answer is what `bench plan --format json` writes.
+type Answer struct {
+	Trace struct {
+		File         string  `json:"file"`
+		Requests     int     `json:"requests"`
+		Seconds      float64 `json:"seconds"` // scaled
+		InputTokens  int64   `json:"input_tokens"`
+		OutputTokens int64   `json:"output_tokens"`
+	} `json:"trace"`
+	Objectives []result.Objective `json:"objectives"`
+	Draws      int                `json:"draws"`
+	Seed       uint64             `json:"seed"`
+	// Best is the best policy of each kind that meets the objectives: in the order of the kinds, or
+	// the cheapest first where all have a price.
+	Best []*Row `json:"best"`
+	// Rows are all kinds and policies.
+	Rows []*Row `json:"rows"`
+}
+
+func newAnswer(c *Cmd, requests []request, objectives []result.Objective) *Answer {
+	a := &Answer{Objectives: objectives, Draws: c.Draws, Seed: c.Seed, Best: []*Row{}}
+	a.Trace.File, a.Trace.Requests = c.Trace, len(requests)
+	a.Trace.Seconds = requests[len(requests)-1].at
+	for i := range requests {
+		a.Trace.InputTokens += int64(requests[i].in)
+		a.Trace.OutputTokens += int64(requests[i].out)
+	}
+	return a
+}
+
+func (a *Answer) text() string {
+	var b strings.Builder
+	n := float64(a.Trace.Requests)
+	fmt.Fprintf(&b, "Trace: %d requests in %s s, %s tokens in and %s out each.\n", a.Trace.Requests,
+		result.NumberText(a.Trace.Seconds), result.NumberText(float64(a.Trace.InputTokens)/n),
+		result.NumberText(float64(a.Trace.OutputTokens)/n))
+	var bounds []string
+	for _, o := range a.Objectives {
+		bounds = append(bounds, o.Measure+" "+result.NumberText(o.Limit)+" ms")
+	}
+	fmt.Fprintf(&b, "Objectives, of the p99: %s. %d draws of the arrivals; in brackets 90 %% of them.\n\n",
+		strings.Join(bounds, ", "), a.Draws)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "engine\tpolicy\tengines\tover draws\tcached %\timbalance")
+	for _, o := range a.Objectives {
+		fmt.Fprintf(w, "\t%s p99 ms", o.Measure)
+	}
+	fmt.Fprintln(w, "\tprice/h")
+	for _, r := range a.Rows {
+		if r.Engines == nil {
+			fmt.Fprintf(w, "%s\t%s\tnone\t%d do not\t\t", r.Engine, r.Policy, maxEngines)
+			for _, o := range a.Objectives {
+				fmt.Fprintf(w, "\t%s", r.P99[o.Measure].text(1))
+			}
+			fmt.Fprintln(w, "\t")
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d to %d\t%s\t%s", r.Engine, r.Policy, *r.Engines, r.Least, r.Most,
+			r.CachedShare.text(100), r.Imbalance.text(1))
+		for _, o := range a.Objectives {
+			fmt.Fprintf(w, "\t%s", r.P99[o.Measure].text(1))
+		}
+		price := "–"
+		if r.PriceHour != nil {
+			price = result.NumberText(*r.PriceHour)
+		}
+		fmt.Fprintf(w, "\t%s\n", price)
+	}
+	_ = w.Flush()
+	b.WriteByte('\n')
+	for _, r := range a.Best {
+		fmt.Fprintf(&b, "%d %s with policy %s: enough in %d of %d draws. They take %s times this load.\n",
+			*r.Engines, r.Engine, r.Policy, enoughOf(a.Draws), a.Draws, r.Room.text(1))
+	}
+	for i, r := range a.Rows {
+		if r.TooLong > 0 && !slices.ContainsFunc(a.Rows[:i], func(o *Row) bool { return o.Engine == r.Engine }) {
+			fmt.Fprintf(&b, "%s has no room for %d of the requests: they are left out.\n", r.Engine, r.TooLong)
+		}
+	}
+	if slices.ContainsFunc(a.Rows, func(r *Row) bool { return slices.Contains(sim.Speeds(), r.Engine) }) {
+		b.WriteString("Speeds with a name of the simulator are round numbers that nobody measured: give those of your engines.\n")
+	}
+	return b.String()
+}
+
+// text is the median with its interval, where that is not the same.
+func (i Interval) text(factor float64) string {
+	short := func(v float64) string {
+		if v *= factor; math.Abs(v) >= 100 {
+			return fmt.Sprintf("%.0f", v)
+		}
+		return fmt.Sprintf("%.3g", v)
+	}
+	if short(i.Low) == short(i.High) {
+		return short(i.Median)
+	}
+	return fmt.Sprintf("%s (%s–%s)", short(i.Median), short(i.Low), short(i.High))
+}

@@ -1,0 +1,246 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/bench/sim/scheduler"
+)
+
+// Kind is an engine on its hardware: how fast it is, and how much it works on at once.
+type Kind struct {
+	Name  string
+	Price float64 // an hour; 0: not said
+	o     sim.Options
+}
+
+// figures are what a kind may say of itself, and where it is kept.
+var figures = map[string]func(*sim.Options, string) error{
+	"prefill": func(o *sim.Options, v string) error { return number(&o.PrefillRate, v) },
+	"token":   func(o *sim.Options, v string) error { return number(&o.TokenRate, v) },
+	"batch":   func(o *sim.Options, v string) error { return duration(&o.BatchCost, v) },
+	"latency": func(o *sim.Options, v string) error { return duration(&o.Latency, v) },
+	"slots":   func(o *sim.Options, v string) error { return count(&o.Slots, v) },
+	"kv":      func(o *sim.Options, v string) error { return count(&o.KVTokens, v) },
+}
+
+var errFigure = errors.New("want above 0")
+
+func number(to *float64, text string) (err error) {
+	if *to, err = strconv.ParseFloat(text, 64); err != nil || !(*to > 0 && *to <= 1e9) {
+		return errFigure
+	}
+	return nil
+}
+
+func duration(to *time.Duration, text string) (err error) {
+	if *to, err = time.ParseDuration(text); err != nil || *to < 0 || *to > time.Minute {
+		return errors.New("want a time of up to a minute, such as 400us")
+	}
+	return nil
+}
+
+func count(to *int, text string) (err error) {
+	if *to, err = strconv.Atoi(text); err != nil || *to <= 0 || *to > 1e9 {
+		return errFigure
+	}
+	return nil
+}
+
+// ParseKind reads NAME[:FIGURE=V,…][@PRICE]. A name of the simulator's speeds has its figures; any
+// other one has to say those without which there is no engine.
+func ParseKind(text string) (*Kind, error) {
+	spec, price, priced := strings.Cut(text, "@")
+	name, rest, own := strings.Cut(spec, ":")
+	k := &Kind{Name: name}
+	if priced {
+		if err := number(&k.Price, price); err != nil {
+			return nil, fmt.Errorf("%q: the price: %w", text, err)
+		}
+	}
+	known := slices.Contains(sim.Speeds(), name)
+	if own {
+		for _, pair := range strings.Split(rest, ",") {
+			key, value, _ := strings.Cut(pair, "=")
+			set := figures[key]
+			if set == nil {
+				return nil, fmt.Errorf("%q: %q is none of prefill, token, batch, latency, slots and kv", text, key)
+			}
+			if err := set(&k.o, value); err != nil {
+				return nil, fmt.Errorf("%q: %s: %w", text, key, err)
+			}
+		}
+	}
+	if known {
+		if err := k.o.SetSpeed(name); err != nil {
+			return nil, err
+		}
+	}
+	if name == "" || k.o.PrefillRate <= 0 || k.o.TokenRate <= 0 || k.o.Slots <= 0 || k.o.KVTokens <= 0 {
+		return nil, fmt.Errorf("%q: want %s, or NAME:prefill=N,token=N,slots=N,kv=N of your own", text,
+			strings.Join(slices.DeleteFunc(sim.Speeds(), func(s string) bool { return s == "instant" }), ", "))
+	}
+	return k, nil
+}
+
+// gap is the time between two tokens of a request while so many run, in seconds.
+func (k *Kind) gap(running int) float64 {
+	return 1/k.o.TokenRate + k.o.BatchCost.Seconds()*float64(running-1)
+}
+
+// fits reports whether the engine can serve a request at all.
+func (k *Kind) fits(r *request) bool { return r.in+r.out <= k.o.KVTokens }
+
+// engine is a simulated one in virtual time: the rules are those of package sim, but all requests
+// that write share one flow of tokens, so that time passes from change to change and not from token
+// to token.
+type engine struct {
+	k     *Kind
+	cache *scheduler.PrefixCache
+
+	waiting  []*call // for a slot or room, in order
+	running  []*call // in the order in which they got their slots
+	decoding []*call // those of running that write
+
+	now     float64 // up to which tokens are counted
+	mark    float64 // tokens that a request has written which has done so from the start
+	used    float64 // tokens that running requests hold
+	read    float64 // when the prompts in line will have been read
+	version int     // of the next change that is known
+	peak    int
+	busy    float64 // requests in hand, over time
+}
+
+func newEngine(k *Kind) *engine {
+	e := &engine{k: k}
+	// The cache counts blocks of its own size; one of the trace's stands for one of those.
+	e.cache = scheduler.NewPrefixCache(max(1, k.o.KVTokens/traceBlock) * scheduler.BlockTokens)
+	return e
+}
+
+// advance lets time pass. tokens counts by the number of running requests what was written.
+func (e *engine) advance(now float64, tokens []float64) {
+	dt := now - e.now
+	e.now = now
+	e.busy += dt * float64(len(e.running)+len(e.waiting))
+	if len(e.decoding) == 0 || dt <= 0 {
+		return
+	}
+	n := dt / e.k.gap(len(e.running))
+	e.mark += n
+	e.used += n * float64(len(e.decoding))
+	tokens[len(e.running)] += n * float64(len(e.decoding))
+}
+
+// next is how long it will be until a request has written all, or there is no room for what is
+// written; false: nothing of that is to come.
+func (e *engine) next() (in float64, ok bool) {
+	if len(e.decoding) == 0 {
+		return 0, false
+	}
+	least := e.decoding[0].last - e.mark
+	for _, c := range e.decoding {
+		least = min(least, c.last-e.mark)
+	}
+	if len(e.running) > 1 && !e.running[len(e.running)-1].evicted {
+		least = min(least, (float64(e.k.o.KVTokens+1)-e.used)/float64(len(e.decoding)))
+	}
+	return max(0, least) * e.k.gap(len(e.running)), true
+}
+
+// grant gives slots and room to the head of the queue, and returns those that have got them, with
+// the time at which their prompts will have been read.
+func (e *engine) grant(start func(c *call, due float64)) {
+	for len(e.waiting) > 0 {
+		c := e.waiting[0]
+		if n := len(e.running); n >= e.k.o.Slots || n > 0 && e.used+c.held > float64(e.k.o.KVTokens) {
+			return
+		}
+		e.waiting = e.waiting[1:]
+		e.running = append(e.running, c)
+		e.peak = max(e.peak, len(e.running))
+		e.used += c.held
+		known := e.cache.Lookup(c.blocks, 1<<40) / scheduler.BlockTokens * traceBlock
+		known = min(known, c.in-1)
+		if !c.begun {
+			c.begun, c.cached = true, known
+		}
+		e.read = max(e.read, e.now) + (c.held-float64(known))/e.k.o.PrefillRate
+		start(c, e.read+e.k.o.Latency.Seconds())
+	}
+}
+
+// prefilled has a request write from now on. It reports whether that was its last token.
+func (e *engine) prefilled(c *call) (done bool) {
+	if c.first < 0 {
+		c.first, c.left = e.now, float64(c.out-1)
+		c.held++
+		e.used++
+		e.cache.Insert(c.blocks)
+	}
+	if c.left < almost {
+		e.leave(c)
+		return true
+	}
+	if c.evicted {
+		e.requeue(c)
+		return false
+	}
+	c.last = e.mark + c.left
+	e.decoding = append(e.decoding, c)
+	return false
+}
+
+// almost is what is left of a token when it counts as written.
+const almost = 1e-6
+
+// finished takes a request that has written all from its slot; nil: there is none.
+func (e *engine) finished() *call {
+	for _, c := range e.decoding {
+		if c.last-e.mark < almost {
+			e.leave(c)
+			return c
+		}
+	}
+	return nil
+}
+
+// evict sends the request that came last back to the queue while there is no room for what is
+// written. One that still reads finds out at its first token.
+func (e *engine) evict() {
+	for len(e.running) > 1 && e.used >= float64(e.k.o.KVTokens+1)-almost {
+		c := e.running[len(e.running)-1]
+		if c.evicted {
+			return
+		}
+		c.evicted = true
+		if !slices.Contains(e.decoding, c) {
+			return
+		}
+		e.requeue(c)
+	}
+}
+
+// leave takes a request from its slot and counts what it holds.
+func (e *engine) leave(c *call) {
+	if i := slices.Index(e.decoding, c); i >= 0 {
+		written := c.left - (c.last - e.mark)
+		c.left, c.held = c.left-written, c.held+written
+		e.decoding = slices.Delete(e.decoding, i, i+1)
+	}
+	e.used -= c.held
+	i := slices.Index(e.running, c)
+	e.running = slices.Delete(e.running, i, i+1)
+}
+
+// requeue takes a request from its slot to the head of the queue.
+func (e *engine) requeue(c *call) {
+	e.leave(c)
+	c.evicted = false
+	e.waiting = slices.Insert(e.waiting, 0, c)
+}

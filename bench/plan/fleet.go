@@ -1,0 +1,305 @@
+package plan
+
+import (
+	"cmp"
+	"container/heap"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"penstock/bench/load/workload"
+	"penstock/bench/result"
+	"penstock/config"
+	"penstock/routing"
+	"penstock/upstreams"
+)
+
+// A block of a trace has so many tokens, and a token so many bytes.
+const (
+	traceBlock    = workload.TraceBlock
+	bytesPerToken = 4
+)
+
+// request is a line of a trace, as edge and engines see it.
+type request struct {
+	at      float64 // seconds
+	in, out int
+	prefix  []uint64 // its beginning, for the edge
+	blocks  []uint64 // and for an engine's cache
+}
+
+// newRequests makes requests of a trace. Equal blocks are equal text to the edge and to engines.
+func newRequests(trace []workload.Call, scale float64) []request {
+	out := make([]request, len(trace))
+	var text []byte
+	for i, c := range trace {
+		r := request{at: c.At.Seconds() * scale, in: c.In, out: max(1, c.Out)}
+		text = append(text[:0], make([]byte, len(c.Blocks)*traceBlock*bytesPerToken)...)
+		chained := uint64(0)
+		for j, b := range c.Blocks {
+			binary.LittleEndian.PutUint64(text[j*traceBlock*bytesPerToken:], uint64(b)+1)
+			chained = (chained ^ uint64(b) + 1) * 0x9e3779b97f4a7c15
+			chained ^= chained >> 29
+			r.blocks = append(r.blocks, chained)
+		}
+		r.prefix = routing.HashBlocks(nil, routing.Seed("m", "", nil), text)
+		out[i] = r
+	}
+	return out
+}
+
+// call is a request under way.
+type call struct {
+	*request
+	at      float64 // when it came
+	lease   *upstreams.Lease
+	e       *engine
+	begun   bool // it has had a slot
+	cached  int
+	evicted bool
+	first   float64 // when its first token came; below 0: not yet
+	end     float64
+	held    float64 // tokens of the engine's room, when it got or left its slot
+	left    float64 // tokens to write, likewise
+	last    float64 // mark of its engine at which it will have written all
+}
+
+// change is something that is due to happen: a prompt is read, or an engine's next change comes.
+type change struct {
+	at      float64
+	order   int
+	e       *engine
+	c       *call // whose prompt is read; nil: the engine's next change
+	version int
+}
+
+type agenda []change
+
+func (a agenda) Len() int { return len(a) }
+func (a agenda) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(a[i].at, a[j].at), cmp.Compare(a[i].order, a[j].order)) < 0
+}
+func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a *agenda) Push(x any)   { *a = append(*a, x.(change)) }
+func (a *agenda) Pop() any {
+	last := (*a)[len(*a)-1]
+	*a = (*a)[:len(*a)-1]
+	return last
+}
+
+// fleet is engines of one kind behind the routing of an edge, in virtual time. A call for which no
+// engine has a slot waits at the edge, in order.
+type fleet struct {
+	route   *routing.Route
+	engines []*engine
+	of      map[*upstreams.Upstream]*engine
+	rng     *rand.Rand
+	start   time.Time
+	waiting []*call
+	due     agenda
+	order   int
+	tokens  []float64 // written while so many requests ran on their engine
+}
+
+// planner is a set that all fleets are planned by, whose metrics go nowhere.
+var planner = sync.OnceValues(func() (*upstreams.Set, error) {
+	nowhere := func(*metrics.Set) {}
+	return upstreams.NewSet(upstreams.Options{Register: nowhere, Unregister: nowhere})
+})
+
+// newFleet makes n engines of a kind behind a policy. Their names are the draw's: where a prompt's
+// home is follows from names.
+func newFleet(k *Kind, n int, policy string, draw uint64) (*fleet, error) {
+	f := &fleet{
+		of: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(),
+		tokens: make([]float64, k.o.Slots+1),
+	}
+	set, err := planner()
+	if err != nil {
+		return nil, err
+	}
+	model := config.Model{ID: "m", Policy: policy}
+	var specs []config.Upstream
+	for i := range n {
+		name := fmt.Sprintf("engine-%d-%d", draw, i)
+		specs = append(specs, config.Upstream{
+			Name: name, URL: fmt.Sprintf("http://127.0.0.1:%d", i+1), Engine: "openai", Weight: 1,
+			Concurrency: config.Concurrency{Shared: k.o.Slots},
+		})
+		model.Deployments = append(model.Deployments, config.Deployment{Upstream: name, Served: "m"})
+	}
+	// The plan is never committed: nothing probes the engines, which do not exist, and a route whose
+	// targets were never probed uses them all.
+	p, err := set.Plan(specs, nil)
+	if err != nil {
+		return nil, err
+	}
+	table, err := routing.Build(&config.File{Models: []config.Model{model}}, p, nil)
+	if err != nil {
+		return nil, err
+	}
+	f.route, _ = table.Lookup([]byte("m"))
+	for _, spec := range specs {
+		e := newEngine(k)
+		f.engines = append(f.engines, e)
+		f.of[p.Upstream(spec.Name)[0]] = e
+	}
+	return f, nil
+}
+
+// run plays requests, which come at their times divided by speed, to the end of the last answer.
+func (f *fleet) run(requests []request, speed float64) []*call {
+	calls := make([]*call, len(requests))
+	for i := range requests {
+		r := &requests[i]
+		calls[i] = &call{request: r, at: r.at / speed, first: -1, held: float64(r.in)}
+	}
+	for next := 0; next < len(calls) || len(f.due) > 0; {
+		if next < len(calls) && (len(f.due) == 0 || calls[next].at <= f.due[0].at) {
+			f.arrive(calls[next])
+			next++
+			continue
+		}
+		d := heap.Pop(&f.due).(change)
+		switch {
+		case d.c != nil:
+			d.e.advance(d.at, f.tokens)
+			if d.e.prefilled(d.c) {
+				f.end(d.c, d.at)
+			}
+			f.settle(d.e)
+		case d.version == d.e.version:
+			d.e.advance(d.at, f.tokens)
+			f.settle(d.e)
+		}
+	}
+	return calls
+}
+
+// arrive has the edge find an engine for a call, behind those that wait.
+func (f *fleet) arrive(c *call) {
+	if len(f.waiting) > 0 || !f.send(c, c.at) {
+		f.waiting = append(f.waiting, c)
+	}
+}
+
+// send asks the route for an engine; false: all are full.
+func (f *fleet) send(c *call, now float64) bool {
+	q := routing.Query{Tokens: c.in, Prefix: c.prefix, Now: f.moment(now), Rand: f.rng.Uint64()}
+	lease, target, err := f.route.Acquire(&q)
+	if err != nil {
+		return false
+	}
+	c.lease, c.e = lease, f.of[target.Upstream]
+	c.e.advance(now, f.tokens)
+	c.e.waiting = append(c.e.waiting, c)
+	f.settle(c.e)
+	return true
+}
+
+func (f *fleet) moment(now float64) time.Time {
+	return f.start.Add(time.Duration(now * float64(time.Second)))
+}
+
+// end gives a call's slot back, and has the edge send those that wait.
+func (f *fleet) end(c *call, now float64) {
+	c.end = now
+	c.lease.ReleaseAt(upstreams.OutcomeOK, f.moment(now))
+	for len(f.waiting) > 0 {
+		head := f.waiting[0]
+		f.waiting = f.waiting[1:]
+		if !f.send(head, now) {
+			f.waiting = slices.Insert(f.waiting, 0, head)
+			return
+		}
+	}
+}
+
+// settle does at an engine what is due now, and notes when its next change is.
+func (f *fleet) settle(e *engine) {
+	for c := e.finished(); c != nil; c = e.finished() {
+		f.end(c, e.now)
+	}
+	e.evict()
+	e.grant(func(c *call, due float64) { f.note(change{at: due, e: e, c: c}) })
+	e.version++
+	if in, ok := e.next(); ok {
+		f.note(change{at: e.now + in, e: e, version: e.version})
+	}
+}
+
+func (f *fleet) note(d change) {
+	f.order++
+	d.order = f.order
+	heap.Push(&f.due, d)
+}
+
+// outcome is what a fleet's clients would have measured.
+type outcome struct {
+	p99       map[string]float64 // by measure, in ms
+	cached    float64            // share of input tokens
+	imbalance float64            // of the busiest engine, over the mean
+}
+
+// outcome sums the calls of a run up.
+func (f *fleet) outcome(calls []*call) outcome {
+	var in, cached float64
+	times := map[string][]float64{}
+	for _, c := range calls {
+		in, cached = in+float64(c.in), cached+float64(c.cached)
+		times[result.TTFT] = append(times[result.TTFT], 1000*(c.first-c.at))
+		times[result.E2EL] = append(times[result.E2EL], 1000*(c.end-c.at))
+		if c.out > 1 {
+			times[result.TPOT] = append(times[result.TPOT], 1000*(c.end-c.first)/float64(c.out-1))
+		}
+	}
+	o := outcome{p99: map[string]float64{}, cached: cached / in}
+	for m, all := range times {
+		slices.Sort(all)
+		o.p99[m] = all[int(math.Ceil(0.99*float64(len(all))))-1]
+	}
+	o.p99[result.ITL] = 1000 * f.gapQuantile(0.99)
+	sum, most := 0.0, 0.0
+	for _, e := range f.engines {
+		sum, most = sum+e.busy, max(most, e.busy)
+	}
+	o.imbalance = most / (sum / float64(len(f.engines)))
+	return o
+}
+
+// gapQuantile is a quantile of the times between tokens, in seconds. An engine spreads each evenly
+// by its jitter.
+func (f *fleet) gapQuantile(q float64) float64 {
+	k := f.engines[0].k
+	all := 0.0
+	for _, w := range f.tokens {
+		all += w
+	}
+	low, high := 0.0, k.gap(len(f.tokens))*(1+k.o.Jitter)
+	for range 40 {
+		mid, below := (low+high)/2, 0.0
+		for n, w := range f.tokens {
+			if w > 0 {
+				gap, wide := k.gap(n), k.gap(n)*k.o.Jitter
+				switch {
+				case mid >= gap+wide:
+					below += w
+				case mid > gap-wide:
+					below += w * (mid - gap + wide) / (2 * wide)
+				}
+			}
+		}
+		if below < q*all {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return high
+}

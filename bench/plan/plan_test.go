@@ -1,0 +1,223 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/exit"
+	"penstock/bench/load/workload"
+	"penstock/bench/result"
+	"penstock/bench/sim"
+	"penstock/config"
+	"penstock/config/testkit/golden"
+	"penstock/upstreams"
+)
+
+func kind(t *testing.T, text string) *Kind {
+	t.Helper()
+	k, err := ParseKind(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestKinds(t *testing.T) {
+	k := kind(t, "h100-8b:slots=8,batch=1ms@2.5")
+	if k.Name != "h100-8b" || k.Price != 2.5 || k.o.Slots != 8 || k.o.BatchCost.Milliseconds() != 1 || k.o.TokenRate != 140 || k.o.KVTokens != 450<<10 {
+		t.Errorf("%+v", k)
+	}
+	if k = kind(t, "mine:prefill=9000,token=50,slots=64,kv=100000,latency=0s"); k.o.PrefillRate != 9000 || k.Price != 0 {
+		t.Errorf("%+v", k)
+	}
+	help, _ := os.ReadFile("cli.go")
+	for _, s := range sim.Speeds() {
+		if s != "instant" && (kind(t, s).Name != s || !strings.Contains(string(help), s)) {
+			t.Errorf("%s is no kind, or not in the help", s)
+		}
+	}
+	for _, bad := range []string{
+		"", "instant", "gpu", "mine:prefill=1,token=1,slots=1", "l4-8b:speed=3", "l4-8b:slots=0", "l4-8b:slots", "l4-8b:token=NaN",
+		"l4-8b:batch=2h", "l4-8b@", "l4-8b@free", "l4-8b@-1", ":slots=3", "l4-8b:",
+	} {
+		if k, err := ParseKind(bad); err == nil {
+			t.Errorf("%q is %+v", bad, k)
+		}
+	}
+}
+
+// TestDraws: a draw is the same requests in the same order and as many, in as long a time, and it
+// is the same for the same seed.
+func TestDraws(t *testing.T) {
+	trace := newRequests(testTrace(1, 300, 2), 1)
+	again := draw(trace, 5, 3)
+	if !slices.EqualFunc(draw(trace, 5, 0), trace, func(a, b request) bool { return a.at == b.at }) {
+		t.Error("the first draw is not the trace")
+	}
+	moved := 0
+	for i, r := range draw(trace, 5, 3) {
+		if r.at != again[i].at || r.in != trace[i].in || i > 0 && r.at < again[i-1].at {
+			t.Fatalf("request %d: %+v", i, r)
+		}
+		if r.at != trace[i].at {
+			moved++
+		}
+	}
+	// Within a part times move, over it they do not.
+	if d := again[2*shuffled].at - trace[2*shuffled].at; moved < 200 || d > 1e-6 || d < -1e-6 {
+		t.Errorf("%d moved; the end of the second part by %v s", moved, d)
+	}
+	if other := draw(trace, 6, 3); other[7].at == again[7].at {
+		t.Error("another seed is the same draw")
+	}
+}
+
+// TestFleetKeepsOrder: no engine has more requests than slots, who comes first at a full fleet is
+// first, and every slot is given back.
+func TestFleetKeepsOrder(t *testing.T) {
+	for _, policy := range policies {
+		f, err := newFleet(kind(t, "l4-8b:slots=3"), 3, policy, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var trace []workload.Call
+		for range 60 {
+			trace = append(trace, workload.Call{In: 300, Out: 50})
+		}
+		before := 0.0
+		for i, c := range f.run(newRequests(trace, 1), 1) {
+			if c.end <= c.first || c.first < before-1 || c.first < 0 {
+				t.Errorf("%s: call %d: first token at %v, end %v, the one before at %v", policy, i, c.first, c.end, before)
+			}
+			before = c.first
+		}
+		for _, e := range f.engines {
+			if e.peak != 3 || len(e.running)+len(e.waiting) > 0 || e.used > almost {
+				t.Errorf("%s: peak %d, %d running, %v tokens held", policy, e.peak, len(e.running), e.used)
+			}
+		}
+		for u := range f.of {
+			var l upstreams.Load
+			if u.ReadLoad(&l, upstreams.PoolText, upstreams.At(f.start)); l.Active != 0 {
+				t.Errorf("%s: %d leases are out", policy, l.Active)
+			}
+		}
+	}
+}
+
+// TestPolicyCounts: what the edge's routing is for can be seen.
+func TestPolicyCounts(t *testing.T) {
+	s := &search{requests: [][]request{newRequests(testTrace(2, 600, 4), 1)}}
+	k := kind(t, "l4-8b")
+	affine, spread := s.try(k, config.PolicyPrefixAffinity, 6, 0, 1), s.try(k, config.PolicyRoundRobin, 6, 0, 1)
+	if affine.cached < spread.cached+0.15 {
+		t.Errorf("cached %.2f with prefix_affinity, %.2f in turn", affine.cached, spread.cached)
+	}
+	if affine.imbalance < 1 || spread.imbalance < 1 || spread.imbalance > 1.3 {
+		t.Errorf("imbalance %v and %v", affine.imbalance, spread.imbalance)
+	}
+}
+
+// TestNeed: the number that is found meets the objectives, and one fewer does not, from whatever
+// guess.
+func TestNeed(t *testing.T) {
+	s := &search{
+		requests: [][]request{newRequests(testTrace(4, 200, 8), 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 3500}, {Measure: result.ITL, Limit: 45}},
+	}
+	k := kind(t, "l4-8b")
+	n := s.need(k, config.PolicyLeastLoaded, 0, 1)
+	if n < 3 || !s.met(s.try(k, config.PolicyLeastLoaded, n, 0, 1)) || s.met(s.try(k, config.PolicyLeastLoaded, n-1, 0, 1)) {
+		t.Errorf("%d engines: %v, one fewer %v", n, s.try(k, config.PolicyLeastLoaded, n, 0, 1).p99, s.try(k, config.PolicyLeastLoaded, n-1, 0, 1).p99)
+	}
+	for _, guess := range []int{2, n, n + 1, 40} {
+		if got := s.need(k, config.PolicyLeastLoaded, 0, guess); got != n {
+			t.Errorf("from %d: %d, want %d", guess, got, n)
+		}
+	}
+	if room := s.room(k, config.PolicyLeastLoaded, n); room.Median < 1 || room.Median > 2 {
+		t.Errorf("room %+v", room)
+	}
+	s.objectives[0].Limit = 1
+	if got := s.need(k, config.PolicyLeastLoaded, 0, 1); got != maxEngines+1 {
+		t.Errorf("an objective that nothing meets: %d", got)
+	}
+}
+
+func traceFile(t *testing.T, trace []workload.Call) string {
+	t.Helper()
+	var b bytes.Buffer
+	for _, c := range trace {
+		blocks, _ := json.Marshal(c.Blocks)
+		fmt.Fprintf(&b, "{\"timestamp\":%d,\"input_length\":%d,\"output_length\":%d,\"hash_ids\":%s}\n", c.At.Milliseconds(), c.In, c.Out, blocks)
+	}
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestAnswer holds both forms of the answer, which is the same each time.
+func TestAnswer(t *testing.T) {
+	trace := append(testTrace(5, 200, 6), workload.Call{In: 60_000, Out: 10})
+	trace[200].At = trace[199].At
+	c := Cmd{Trace: traceFile(t, trace), Engine: []string{"l4-8b@0.8", "a100-70b@4.5"}, Goodput: []string{"ttft:3000", "itl:60"}, Draws: 4, Format: "text", TimeScale: 0.5, Policy: []string{config.PolicyRoundRobin}}
+	var text, again, doc bytes.Buffer
+	if err := c.run(&text); err != nil {
+		t.Fatal(err)
+	}
+	golden.File(t, "testdata/answer.txt", text.Bytes())
+	if err := c.run(&again); err != nil || again.String() != text.String() {
+		t.Errorf("%v; the same question has another answer:\n%s", err, again.String())
+	}
+	c.Format, c.Policy, c.Draws = "json", nil, 2
+	if err := c.run(&doc); err != nil {
+		t.Fatal(err)
+	}
+	var a Answer
+	if err := json.Unmarshal(doc.Bytes(), &a); err != nil || len(a.Rows) != 8 || len(a.Best) != 2 || a.Best[0].Engine != "l4-8b" || a.Rows[0].TooLong != 1 {
+		t.Errorf("%v: %s", err, doc.String())
+	}
+	for _, best := range a.Best {
+		if best.Room == nil || best.Room.Low > best.Room.High || best.Least > *best.Engines || best.Most < *best.Engines {
+			t.Errorf("%+v", best)
+		}
+	}
+	c.Format, c.Engine, c.Policy = "text", c.Engine[:1], policies[:1]
+	c.Goodput, c.Output = []string{"ttft:1"}, filepath.Join(t.TempDir(), "a.txt")
+	if err := c.run(&doc); benchtest.ExitCode(err) != exit.Threshold {
+		t.Errorf("what cannot be: %v", err)
+	}
+	if b, err := os.ReadFile(c.Output); err != nil || !strings.Contains(string(b), "512 do not") {
+		t.Errorf("%v: %s", err, b)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	path := traceFile(t, testTrace(1, 3, 1))
+	good := Cmd{Trace: path, Engine: []string{"l4-8b"}, Goodput: []string{"ttft:500"}, Draws: 1}
+	for want, change := range map[string]func(*Cmd){
+		"no such file":      func(c *Cmd) { c.Trace = path + "x" },
+		"--draws 0":         func(c *Cmd) { c.Draws = 0 },
+		"--policy \"best\"": func(c *Cmd) { c.Policy = []string{"best"} },
+		"error_rate":        func(c *Cmd) { c.Goodput = []string{"error_rate:0.1"} },
+		"MEASURE:LIMIT":     func(c *Cmd) { c.Goodput = []string{"fast"} },
+		"--engine \"gpu\"":  func(c *Cmd) { c.Engine = []string{"gpu"} },
+	} {
+		c := good
+		change(&c)
+		if _, err := c.answer(); benchtest.ExitCode(err) != exit.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := good.answer(); err != nil {
+		t.Error(err)
+	}
+}

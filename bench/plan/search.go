@@ -1,0 +1,220 @@
+package plan
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+
+	"penstock/bench/result"
+)
+
+// maxEngines is the largest fleet that is tried.
+const maxEngines = 512
+
+// enough is the share of the draws whose objectives a fleet has to meet.
+const enough = 0.95
+
+// enoughOf is how many of so many draws that is.
+func enoughOf(draws int) int { return int(math.Ceil(enough * float64(draws))) }
+
+// shuffled is how many times between requests change places with each other in a draw.
+const shuffled = 64
+
+// search looks for the smallest fleet.
+type search struct {
+	requests   [][]request // by draw
+	objectives []result.Objective
+	seed       uint64
+}
+
+// draw makes other arrivals of a trace: in each part of it the times between requests change
+// places. So the load over time and the bursts stay, and what they fall on is another. The draw 0
+// is the trace itself.
+func draw(trace []request, seed uint64, n int) []request {
+	if n == 0 {
+		return trace
+	}
+	rng := rand.New(rand.NewPCG(seed, uint64(n)))
+	gaps := make([]float64, len(trace))
+	for i := 1; i < len(trace); i++ {
+		gaps[i] = trace[i].at - trace[i-1].at
+	}
+	for part := range slices.Chunk(gaps[1:], shuffled) {
+		rng.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
+	}
+	out := slices.Clone(trace)
+	for i := 1; i < len(out); i++ {
+		out[i].at = out[i-1].at + gaps[i]
+	}
+	return out
+}
+
+// try plays a draw on a fleet.
+func (s *search) try(k *Kind, policy string, engines, n int, speed float64) outcome {
+	f, err := newFleet(k, engines, policy, s.seed+uint64(n))
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	served := slices.DeleteFunc(slices.Clone(s.requests[n]), func(r request) bool { return !k.fits(&r) })
+	return f.outcome(f.run(served, speed))
+}
+
+// met reports whether an outcome is within all objectives.
+func (s *search) met(o outcome) bool {
+	return !slices.ContainsFunc(s.objectives, func(b result.Objective) bool { return o.p99[b.Measure] > b.Limit })
+}
+
+// need is the smallest number of engines that meets the objectives in a draw, looked for around a
+// guess; more than maxEngines: not even those do.
+func (s *search) need(k *Kind, policy string, n, guess int) int {
+	meets := func(engines int) bool { return s.met(s.try(k, policy, engines, n, 1)) }
+	low, high := 0, maxEngines+1 // low does not meet them, high does or is too many
+	for at, step := guess, 1; at > low && at < high; step *= 2 {
+		if meets(at) {
+			high, at = at, at-step
+		} else {
+			low, at = at, min(at+step, maxEngines)
+		}
+	}
+	for low+1 < high {
+		if mid := (low + high) / 2; meets(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}
+
+// Row is a kind of engine behind a policy.
+type Row struct {
+	Engine string `json:"engine"`
+	Policy string `json:"policy"`
+	// Engines meet the objectives in 95 % of the draws; null when not even the largest fleet does.
+	Engines *int `json:"engines"`
+	// Least and Most are over all draws.
+	Least int `json:"least"`
+	Most  int `json:"most"`
+	// P99 is of each measure in ms at that number, or of the largest fleet. CachedShare is of the
+	// input tokens, Imbalance the busiest engine's requests over the mean of all.
+	P99         map[string]Interval `json:"p99_ms"`
+	CachedShare Interval            `json:"cached_share"`
+	Imbalance   Interval            `json:"imbalance"`
+	// Room is by how much the load may grow until the objectives are not met; null but for the best
+	// policy of each kind.
+	Room *Interval `json:"room"`
+	// TooLong is how many requests no engine of the kind has room for; they were left out.
+	TooLong int `json:"too_long"`
+	// PriceHour is that of the fleet; null without a price.
+	PriceHour *float64 `json:"price_hour"`
+}
+
+// Interval is a median over the draws, with the 5th and the 95th percentile.
+type Interval struct {
+	Median float64 `json:"median"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+}
+
+func interval(values []float64) Interval {
+	slices.Sort(values)
+	at := func(q float64) float64 { return values[int(math.Ceil(q*float64(len(values))))-1] }
+	return Interval{at(0.5), at(0.05), at(0.95)}
+}
+
+// each calls f for every draw, as many at once as there are processors.
+func (s *search) each(f func(n int)) {
+	var all sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for n := range s.requests {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			f(n)
+		})
+	}
+	all.Wait()
+}
+
+// row answers for a kind and a policy.
+func (s *search) row(k *Kind, policy string) *Row {
+	row := &Row{Engine: k.Name, Policy: policy, P99: map[string]Interval{}}
+	for i := range s.requests[0] {
+		if !k.fits(&s.requests[0][i]) {
+			row.TooLong++
+		}
+	}
+	if row.TooLong == len(s.requests[0]) {
+		return row
+	}
+	needs := make([]int, len(s.requests))
+	if needs[0] = s.need(k, policy, 0, 1); needs[0] > maxEngines {
+		for m, v := range s.try(k, policy, maxEngines, 0, 1).p99 {
+			row.P99[m] = Interval{v, v, v}
+		}
+		return row
+	}
+	s.each(func(n int) {
+		if n > 0 {
+			needs[n] = s.need(k, policy, n, needs[0])
+		}
+	})
+	slices.Sort(needs)
+	row.Least, row.Most = needs[0], needs[len(needs)-1]
+	engines := needs[enoughOf(len(needs))-1]
+	if engines > maxEngines {
+		return row
+	}
+	row.Engines = &engines
+	if k.Price > 0 {
+		row.PriceHour = new(float64(engines) * k.Price)
+	}
+	outcomes := make([]outcome, len(s.requests))
+	s.each(func(n int) { outcomes[n] = s.try(k, policy, engines, n, 1) })
+	column := func(of func(*outcome) float64) Interval {
+		values := make([]float64, len(outcomes))
+		for i := range outcomes {
+			values[i] = of(&outcomes[i])
+		}
+		return interval(values)
+	}
+	for m := range outcomes[0].p99 {
+		row.P99[m] = column(func(o *outcome) float64 { return o.p99[m] })
+	}
+	row.CachedShare = column(func(o *outcome) float64 { return o.cached })
+	row.Imbalance = column(func(o *outcome) float64 { return o.imbalance })
+	return row
+}
+
+// room is by how much the load of a fleet may grow: all requests of the trace come so much faster.
+// Below 1 in draws that the fleet does not meet.
+func (s *search) room(k *Kind, policy string, engines int) *Interval {
+	values := make([]float64, len(s.requests))
+	s.each(func(n int) {
+		low, high := 1.0/8, 8.0
+		for high/low > 1.01 {
+			if mid := math.Sqrt(low * high); s.met(s.try(k, policy, engines, n, mid)) {
+				low = mid
+			} else {
+				high = mid
+			}
+		}
+		values[n] = low
+	})
+	return new(interval(values))
+}
+
+// better orders rows of a kind: fewer engines, then fewer over the draws, then sooner first tokens.
+func better(a, b *Row) int {
+	many := func(r *Row) int {
+		if r.Engines == nil {
+			return maxEngines + 1
+		}
+		return *r.Engines
+	}
+	return cmp.Or(cmp.Compare(many(a), many(b)), cmp.Compare(a.Least+a.Most, b.Least+b.Most),
+		cmp.Compare(a.P99[result.TTFT].Median, b.P99[result.TTFT].Median))
+}
