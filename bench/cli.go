@@ -17,8 +17,10 @@ import (
 	"penstock/bench/fleet"
 	"penstock/bench/load"
 	"penstock/bench/overhead"
+	"penstock/bench/plan"
 	"penstock/bench/report"
 	"penstock/bench/result"
+	"penstock/bench/scenario"
 	"penstock/proxy/plaintext"
 )
 
@@ -27,6 +29,7 @@ type CLI struct {
 	Run       RunCmd       `cmd:"" default:"withargs" help:"Measure a target under load. Without arguments: 20 seconds against the edge or engine of this machine."`
 	Scenarios ScenariosCmd `cmd:"" help:"List the bundled scenarios, or explain one."`
 	Overhead  overhead.Cmd `cmd:"" help:"Measure what the edge itself costs: processor, memory and latency, beside nginx and HAProxy where they are installed."`
+	Plan      plan.Cmd     `cmd:"" help:"How many engines of which kind a trace needs to meet objectives: simulated engines behind the edge's routing, in virtual time."`
 	Compare   CompareCmd   `cmd:"" help:"Compare two result files: every difference with an interval, and a verdict. Ends with 1 when they have nothing in common, with 98 when one is not valid."`
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
@@ -121,6 +124,11 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	}
 	if err != nil {
 		return err
+	}
+	if s, err := scenario.Find(c.Scenario); err == nil {
+		r.Penstock.Scenario = &result.Scenario{
+			Name: s.Name, Text: s.Text, Explain: strings.TrimSpace(s.Explain), OwnFleet: c.Fleet != nil,
+		}
 	}
 	if c.Quiet {
 		err = report.WriteVerdict(out, r.Penstock)

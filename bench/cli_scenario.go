@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,23 @@ var shortFlags = map[byte]string{
 var instead = map[string][]string{
 	"num-prompts": {"duration"}, "duration": {"num-prompts"}, "mix": {"backend"}, "backend": {"mix"},
 	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
+}
+
+// isRun reports whether a command line is one of `bench run`, which may leave "run" out, and where
+// what follows begins.
+func isRun(args []string) (at int, ok bool) {
+	switch {
+	case len(args) < 2 || args[0] != "bench":
+		return 0, false
+	case args[1] == "run":
+		return 2, true
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[CLI]()) {
+		if strings.EqualFold(f.Name, args[1]) {
+			return 0, false
+		}
+	}
+	return 1, true
 }
 
 // withScenario puts the flags of a scenario into a command line: after `bench` or `bench run`,

@@ -81,7 +81,7 @@ func TestScenarioArguments(t *testing.T) {
 }
 
 func TestScenariosAreTold(t *testing.T) {
-	for _, name := range []string{"", "agent", "failover", "fleet", "overload", "wedge"} {
+	for _, name := range []string{"", "agent", "failover", "fleet", "mixed", "overload", "wedge"} {
 		var b bytes.Buffer
 		if err := (&ScenariosCmd{Name: name}).run(&b); err != nil {
 			t.Fatal(err)

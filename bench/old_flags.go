@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -17,6 +16,7 @@ var oldFlags = []struct{ names, instead string }{
 	{"baseline max-regress", "bench compare BASE.json NEW.json --max-regress 5%"},
 	{"compare-key", "PENSTOCK_COMPARE_KEY in the environment"},
 	{"concurrency", "--max-concurrency or -c"},
+	{"cooldown", ""},
 	{"custom-output-len gsp-output-len osl output-len prefix-repetition-output-len sharegpt-output-len", "--random-output-len"},
 	{"disable-stream", "--no-stream"},
 	{"disable-tqdm no-progress", "--quiet, or 2>/dev/null"},
@@ -63,26 +63,9 @@ func refuseOldFlag(args []string) string {
 			case old.instead == "":
 				return fmt.Sprintf("--%s is gone", name)
 			default:
-				return fmt.Sprintf("--%s is gone: say %s", name, old.instead)
+				return fmt.Sprintf("--%s is gone: use %s", name, old.instead)
 			}
 		}
 	}
 	return ""
-}
-
-// isRun reports whether a command line is one of `bench run`, which may leave "run" out, and where
-// what follows begins.
-func isRun(args []string) (at int, ok bool) {
-	switch {
-	case len(args) < 2 || args[0] != "bench":
-		return 0, false
-	case args[1] == "run":
-		return 2, true
-	}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[CLI]()) {
-		if strings.EqualFold(f.Name, args[1]) {
-			return 0, false
-		}
-	}
-	return 1, true
 }

@@ -10,8 +10,6 @@ import (
 
 	"penstock/bench/benchtest"
 	"penstock/bench/exit"
-	"penstock/bench/sim"
-	"penstock/config/testkit/fastset"
 )
 
 // TestOldFlags holds that a flag that is gone is refused with a line that says what became of it,
@@ -19,8 +17,8 @@ import (
 // counterpart is a flag.
 func TestOldFlags(t *testing.T) {
 	for line, want := range map[string]string{
-		"run http://h:1 --isl 5 -n 3":         "--isl is gone: say --random-input-len",
-		"--served-model-name=x http://h:1":    "say --model",
+		"run http://h:1 --isl 5 -n 3":         "--isl is gone: use --random-input-len",
+		"--served-model-name=x http://h:1":    "use --model",
 		"run --temperature 0 --scenario chat": "--extra-body",
 		"--junit x.xml":                       "exit code",
 		"http://h:1 --endpoint /x":            "--endpoint is gone",
@@ -47,42 +45,6 @@ func TestOldFlags(t *testing.T) {
 			if strings.HasPrefix(word, "--") && !slices.Contains(known, word) {
 				t.Errorf("%s: %s is no flag", old.names, word)
 			}
-		}
-	}
-}
-
-// TestReadmeCommands runs every command of README.md beside the code, shorter and against an engine
-// of its own.
-func TestReadmeCommands(t *testing.T) {
-	fastset.LeaveOut(t, "the commands of the README")
-	t.Parallel()
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, block, _ := strings.Cut(string(text), "\n```\n")
-	block, _, _ = strings.Cut(block, "\n```\n")
-	e := benchtest.StartEngine(t, sim.Options{TokenRate: 2000})
-	dir := t.TempDir()
-	adapt := strings.NewReplacer("http://127.0.0.1:4000", e.URL(), "http://127.0.0.1:8001", e.URL(), "-z 10s", "-z 500ms", "-n 50", "-n 20", "'", "",
-		"base.json", dir+"/run.json", "run.json", dir+"/run.json", "run.html", dir+"/run.html", "requests.jsonl", dir+"/requests.jsonl")
-	for line := range strings.Lines(block) {
-		line, _, _ = strings.Cut(line, " #")
-		words := strings.Fields(adapt.Replace(line))[2:]
-		if strings.HasPrefix(words[0], "http") {
-			words = append(words, "--no-floor", "--quiet", "--random-output-len=5")
-			if !slices.ContainsFunc(words, func(w string) bool { return w == "-z" || w == "-n" }) {
-				words = append(words, "-n", "40")
-			}
-		}
-		_, parser := grammar(t)
-		k, err := parser.Parse(Arguments(append([]string{"bench"}, words...)))
-		if err != nil {
-			t.Errorf("%s: %v", line, err)
-			continue
-		}
-		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.Invalid && code != exit.Threshold { // the machine of the tests is busy
-			t.Errorf("%s: exit code %d", line, code)
 		}
 	}
 }

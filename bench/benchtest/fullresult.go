@@ -36,6 +36,16 @@ func FullResult(t testing.TB) *result.Result {
 		}},
 	}
 	running := []*float64{number(1), nil, number(3)}
+	p.Scenario = &result.Scenario{
+		Name: "failover", Text: "An engine is killed, and comes back.",
+		Explain: "Three engines under a load.\n\nLook at: the events table.",
+	}
+	p.Load.RetryWaitS = 4
+	p.Phases = []result.Phase{{
+		EndS: 120, Requests: 1200, InputTokens: 614400, OutputTokens: 120000, CachedShare: number(0.31),
+		TTFT: p.Stages[0].Latency[result.TTFT], Waiting: number(1.5),
+		Engines: map[string]float64{"gpu-a": 6, "gpu-b": 2}, Imbalance: number(1.5),
+	}, {StartS: 120, EndS: 240, Requests: 1200, Failed: 24, Engines: map[string]float64{}}}
 	p.Telemetry = []result.Telemetry{{
 		Source: "engine", URL: "http://127.0.0.1:8000/metrics", TS: []float64{1, 2, 3},
 		Metrics: map[string][]*float64{"vllm:num_requests_running": running, "vllm:kv_cache_usage_perc": running},

@@ -30,12 +30,14 @@ func SampleResult() *result.Result {
 			ByDialect:     map[string]*result.Summary{}, ByUpstream: map[string]*result.Summary{},
 			Series: result.Series{
 				IntervalS: 1, TS: []float64{0}, Scheduled: []int{1}, Sent: []int{1}, Completed: []int{1}, Failed: []int{0},
-				Left:     []int{0},
-				InFlight: []int{1}, OutputTokens: []float64{0},
+				Upstreams: map[string][]int{},
+				Left:      []int{0},
+				InFlight:  []int{1}, OutputTokens: []float64{0},
 				Latency: map[string]map[string][]*float64{result.TTFT: {"50": {nil}}}, Stage: []int{-1},
 			},
 			Tokens: result.TokenCounts{Input: map[string]int{}, Output: map[string]int{}},
 			Events: []result.Event{}, Telemetry: []result.Telemetry{}, Objectives: []result.Objective{}, Command: []string{},
+			Phases: []result.Phase{},
 		},
 	}
 }

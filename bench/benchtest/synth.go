@@ -132,7 +132,7 @@ func (y Synth) Result(t testing.TB) *result.Result {
 }
 
 func (y Synth) series(p *result.Penstock, rng *rand.Rand, stages int) {
-	s := result.Series{IntervalS: 1, Latency: map[string]map[string][]*float64{}}
+	s := result.Series{IntervalS: 1, Latency: map[string]map[string][]*float64{}, Upstreams: map[string][]int{}}
 	for _, m := range []string{result.TTFT, result.TTFTFromSchedule, result.ITL, result.E2EL} {
 		s.Latency[m] = map[string][]*float64{}
 	}
@@ -146,6 +146,7 @@ func (y Synth) series(p *result.Penstock, rng *rand.Rand, stages int) {
 		s.TS = append(s.TS, float64(i))
 		s.Scheduled, s.Sent, s.Completed = append(s.Scheduled, n), append(s.Sent, n), append(s.Completed, n)
 		s.Failed, s.Left, s.InFlight = append(s.Failed, y.Failed/y.Seconds), append(s.Left, 0), append(s.InFlight, 4+n/4)
+		s.Upstreams["gpu-a"], s.Upstreams["gpu-b"] = append(s.Upstreams["gpu-a"], n/2), append(s.Upstreams["gpu-b"], n-n/2)
 		s.OutputTokens = append(s.OutputTokens, float64(100*n))
 		s.Stage = append(s.Stage, i*stages/y.Seconds)
 		for m, v := range base {

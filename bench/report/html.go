@@ -1,10 +1,9 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
 	"embed"
-	"html/template"
+	"encoding/json"
 	"io"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"penstock/bench/result"
+	"penstock/proxy/template"
 )
 
 //go:embed assets
@@ -48,15 +48,12 @@ var faultWords = map[string]string{
 // WriteHTML writes the page of a result that is ours: it needs no network, and its tables need no
 // script either. It holds what the result holds: no prompt, no reply and no key.
 func WriteHTML(w io.Writer, r *result.Result) error {
-	t, err := template.ParseFS(assets, "assets/report.html")
+	t := template.HTML(template.Funcs{"Narrow": (*table).Narrow}).Must("report", asset("report.html"))
+	text, err := t.Render("report", newPage(r))
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, newPage(r)); err != nil {
-		return err
-	}
-	_, err = w.Write(b.Bytes())
+	_, err = w.Write(text)
 	return err
 }
 
@@ -70,15 +67,17 @@ func asset(name string) string {
 
 // page is what the template shows: everything is text already.
 type page struct {
-	Title, Date, Duration, Verdict string
+	Title, Subject, Date, Duration, Verdict string
+	Explain                                 []string // of the scenario, by paragraphs
 	*result.Penstock
 	Figures       []figure
 	Tables, Parts []table // before the plots and behind them
 	Setup         []table
 	Plots         []plot
 	Groups        []plotGroup
-	CSS, PlotCSS  template.CSS
-	PlotJS, JS    template.JS
+	CSS, PlotCSS  template.Raw
+	PlotJS, JS    template.Raw
+	PlotData      template.Raw // Plots as JSON
 	Licence       string
 }
 
@@ -99,13 +98,21 @@ var plotGroups = []plotGroup{
 func newPage(r *result.Result) *page {
 	p := r.Penstock
 	g := &page{
-		Title: r.ModelID, Date: r.Date, Duration: secondsText(r.Duration), Verdict: "The result is valid.", Penstock: p,
+		Title: r.ModelID, Subject: p.Target.BaseURL, Date: r.Date,
+		Duration: secondsText(r.Duration), Verdict: "The result is valid.", Penstock: p,
 		Figures: figures(p),
-		Setup:   setupTables(r), Plots: plots(p),
-		CSS: template.CSS(asset("report.css")), PlotCSS: template.CSS(asset("uPlot.min.css")), //nolint:gosec // our own files
-		PlotJS: template.JS(asset("uPlot.iife.min.js")), JS: template.JS(asset("report.js")), //nolint:gosec // our own files
+		Plots:   plots(p),
+		CSS:     template.Raw(asset("report.css")), PlotCSS: template.Raw(asset("uPlot.min.css")),
+		PlotJS: template.Raw(asset("uPlot.iife.min.js")), JS: template.Raw(asset("report.js")),
 		Licence: asset("uPlot.LICENSE"),
 	}
+	if s := p.Scenario; s != nil {
+		g.Explain = strings.Split(s.Explain, "\n\n")
+		if s.OwnFleet { // whose ports mean nothing to anybody
+			g.Subject = "simulated engines behind an edge"
+		}
+	}
+	g.Setup = setupTables(r, g.Subject)
 	if t, err := time.ParseInLocation("20060102-150405", r.Date, time.Local); err == nil {
 		g.Date = t.Format("2 January 2006, 15:04")
 	}
@@ -113,7 +120,7 @@ func newPage(r *result.Result) *page {
 		g.Verdict = "The result is not valid."
 	}
 	for _, t := range []table{
-		checkTable(p.Assertions), latencyTable(&p.Total), secondTable(p), stageTable(p),
+		checkTable(p.Assertions), latencyTable(&p.Total), secondTable(p), stageTable(p), phaseTable(p),
 		errorTable(&p.Total), faultTable(&p.Total), eventTable(p.Events),
 	} {
 		if len(t.Rows) > 0 {
@@ -125,6 +132,11 @@ func newPage(r *result.Result) *page {
 			g.Parts = append(g.Parts, t)
 		}
 	}
+	data, err := json.Marshal(g.Plots) // it escapes what could end the script's element
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	g.PlotData = template.Raw(data)
 	for _, s := range plotGroups {
 		if slices.ContainsFunc(g.Plots, func(c plot) bool { return c.Group == s.ID }) {
 			g.Groups = append(g.Groups, s)
@@ -288,17 +300,26 @@ func named[V any](m map[string]V, text func(V) string) string {
 	return strings.Join(out, ", ")
 }
 
+// retryWait is how long clients waited because they were asked to; empty for not at all.
+func retryWait(p *result.Penstock) string {
+	if p.Load.RetryWaitS == 0 {
+		return ""
+	}
+	return secondsText(p.Load.RetryWaitS) + ", all clients together"
+}
+
 // setupTables say how it was measured.
-func setupTables(r *result.Result) []table {
+func setupTables(r *result.Result, target string) []table {
 	p := r.Penstock
 	mix := named(p.Load.Mix, func(v float64) string { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" })
 	c := p.Client
 	out := []table{
 		list("Load", "",
-			"target", p.Target.BaseURL+" "+p.Target.Engine, "model", r.ModelID, "dialects", mix, "mode", p.Load.Mode+" loop",
+			"target", target+" "+p.Target.Engine, "model", r.ModelID, "dialects", mix, "mode", p.Load.Mode+" loop",
 			"arrivals", p.Load.Arrival,
 			"rate asked for", opt(p.Load.RequestedRate), "rate delivered", opt(p.Load.AchievedRate), "measured",
 			secondsText(r.Duration),
+			"waited for Retry-After", retryWait(p),
 			"warm-up", strconv.Itoa(p.Load.WarmupRequests)+" requests", "seed", strconv.FormatUint(p.Seed, 10),
 			"input tokens", whole(p.Total.InputTokens), "cached share", shareText(p.Total.CachedShare), "tokens counted by",
 			named(p.Tokens.Output, thousands[int])),

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -25,6 +26,7 @@ type plot struct {
 	Lines  []line    `json:"lines"`
 	Marks  []mark    `json:"marks"` // vertical lines: events, ends of stages
 	YMax   *float64  `json:"y_max"`
+	Words  string    `json:"words"` // what it shows, for readers that see no picture
 }
 
 // line is one column. Tone 1 to 3 are shades of one colour, for percentiles; 4 is the second
@@ -66,10 +68,39 @@ func plots(p *result.Penstock) []plot {
 			c.Marks = []mark{} // null would stop the script
 		}
 		if c.YLog = c.Group == "time" && c.YUnit == "ms" && wide(c.Lines); len(c.Lines) > 0 && len(c.X) > 1 {
+			c.Words = words(&c)
 			out = append(out, c)
 		}
 	}
 	return out
+}
+
+// words say of each line of a plot how far it goes, and where it is highest.
+func words(c *plot) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, over %s to %s %s.", strings.TrimSpace(c.Title+" "+c.Note), result.NumberText(c.X[0]),
+		result.NumberText(c.X[len(c.X)-1]), c.XUnit)
+	number := func(v float64) string {
+		if c.YMax != nil && *c.YMax == 1 {
+			return shareText(&v)
+		}
+		return strings.TrimSpace(result.NumberText(v) + " " + c.YUnit)
+	}
+	for _, l := range c.Lines {
+		low, high, at := math.Inf(1), math.Inf(-1), 0.0
+		for i, v := range l.Y {
+			if v != nil {
+				if low = min(low, *v); *v > high {
+					high, at = *v, c.X[i]
+				}
+			}
+		}
+		if fmt.Fprintf(&b, " %s: %s", l.Label, number(low)); low < high {
+			fmt.Fprintf(&b, " to %s, highest at %s %s", number(high), result.NumberText(at), c.XUnit)
+		}
+		b.WriteByte('.')
+	}
+	return b.String()
 }
 
 // loadPlots are latency and throughput over load: only where there are several stages. Load is the
@@ -179,7 +210,7 @@ func timePlots(p *result.Penstock) []plot {
 		requests.Lines = append(requests.Lines, line{Label: "left", Tone: 4, Y: divided(s.Left, s.IntervalS)})
 	}
 	out := []plot{
-		requests,
+		requests, timed("Requests per second by upstream", "", upstreamLines(p)...),
 		timed("Requests in flight", "", line{Label: "most", Tone: 3, Fill: true, Y: divided(s.InFlight, 1)}),
 		timed("Output tokens per second", "tok/s", line{
 			Label: "output", Tone: 3, Fill: true,
@@ -193,6 +224,59 @@ func timePlots(p *result.Penstock) []plot {
 		}
 	}
 	return out
+}
+
+// maxUpstreams is how many upstreams have a line of their own; the lines of more cannot be told
+// apart.
+const maxUpstreams = 8
+
+// upstreamLines are the answers of each upstream, the busiest ones where there are many. Where an
+// engine's page was not answered its line has a gap: it was dead, and not calm.
+func upstreamLines(p *result.Penstock) (out []line) {
+	s := &p.Series
+	names := slices.Sorted(maps.Keys(s.Upstreams))
+	sum := func(name string) (n int) {
+		for _, v := range s.Upstreams[name] {
+			n += v
+		}
+		return n
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(sum(b), sum(a)) })
+	names = names[:min(len(names), maxUpstreams)]
+	slices.Sort(names)
+	if len(names) < 2 {
+		return nil
+	}
+	for i, name := range names {
+		l := line{Label: name, Tone: 1 + i%4, Dashed: i >= 4, Y: divided(s.Upstreams[name], s.IntervalS)}
+		at := slices.IndexFunc(p.Telemetry, func(t result.Telemetry) bool { return t.Source == "engine "+name })
+		for j := range l.Y {
+			if at >= 0 && dead(&p.Telemetry[at], s.TS[j]+s.IntervalS) {
+				l.Y[j] = nil
+			}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// dead reports whether the last look at an engine before a time was not answered.
+func dead(t *result.Telemetry, before float64) bool {
+	last := -1
+	for i, at := range t.TS {
+		if at < before {
+			last = i
+		}
+	}
+	if last < 0 {
+		return false
+	}
+	for _, column := range t.Metrics {
+		if column[last] != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // marksOf are the events, and where one stage ends and the next begins.
@@ -288,8 +372,12 @@ var telemetry = []struct{ title, ends string }{
 func enginePlots(p *result.Penstock) []plot {
 	var out []plot
 	for _, t := range p.Telemetry {
+		note := t.Source + " " + t.URL
+		if name, ok := strings.CutPrefix(t.Source, "engine "); ok || p.Scenario != nil && p.Scenario.OwnFleet {
+			note = cmp.Or(name, t.Source) // a port says less
+		}
 		for _, want := range telemetry {
-			c := plot{Group: "engine", Title: want.title, Note: t.Source + " " + t.URL, XUnit: "s", X: t.TS, Marks: marksOf(p)}
+			c := plot{Group: "engine", Title: want.title, Note: note, XUnit: "s", X: t.TS, Marks: marksOf(p)}
 			for _, end := range strings.Fields(want.ends) {
 				for _, name := range slices.Sorted(maps.Keys(t.Metrics)) {
 					if base, _, _ := strings.Cut(name, "{"); strings.HasSuffix(base, end) {

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"html/template"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,6 +57,31 @@ func TestReportNeedsNoNetwork(t *testing.T) {
 	}
 }
 
+// TestReportAsStandard compares the page with what html/template makes of the same template.
+func TestReportAsStandard(t *testing.T) {
+	r := benchtest.FullResult(t)
+	p := newPage(r)
+	standard, err := template.New("report").Parse(strings.Replace(asset("report.html"), "{{.PlotData}}", "{{.Plots}}", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	if err := standard.Execute(&want, struct {
+		*page
+		CSS, PlotCSS template.CSS
+		PlotJS, JS   template.JS
+	}{p, template.CSS(p.CSS), template.CSS(p.PlotCSS), template.JS(p.PlotJS), template.JS(p.JS)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := htmlOf(t, r); got != want.String() {
+		i := 0
+		for i < min(len(got), want.Len()) && got[i] == want.Bytes()[i] {
+			i++
+		}
+		t.Errorf("at %d …%.80s…, html/template has …%.80s…", i, got[max(0, i-40):], want.String()[max(0, i-40):])
+	}
+}
+
 func TestReportData(t *testing.T) {
 	html := htmlOf(t, benchtest.FullResult(t))
 	m := plotData.FindStringSubmatch(html)
@@ -86,7 +112,7 @@ func TestReportData(t *testing.T) {
 			}
 		}
 	}
-	if groups["load"] != 5 || groups["time"] != 7 || groups["spread"] != 3 || groups["engine"] != 2 {
+	if groups["load"] != 5 || groups["time"] != 8 || groups["spread"] != 3 || groups["engine"] != 2 {
 		t.Errorf("plots: %v", groups)
 	}
 	// A closed loop with one stage has no schedule and no load to plot over.
@@ -165,14 +191,17 @@ func TestReportInBrowser(t *testing.T) {
 				t.Fatal(err)
 			}
 			type picture struct {
-				Plots    int    `json:"plots"`
-				Wide     int    `json:"wide"`
-				Tall     int    `json:"tall"`
-				Blank    int    `json:"blank"`
-				Legends  int    `json:"legends"`
-				Ink      string `json:"ink"`
-				Paper    string `json:"paper"`
-				Overflow bool   `json:"overflow"`
+				Plots    int      `json:"plots"`
+				Wide     int      `json:"wide"`
+				Tall     int      `json:"tall"`
+				Blank    int      `json:"blank"`
+				Legends  int      `json:"legends"`
+				Ink      string   `json:"ink"`
+				Paper    string   `json:"paper"`
+				Overflow bool     `json:"overflow"`
+				Mute     int      `json:"mute"`  // pictures without words
+				Stuck    int      `json:"stuck"` // tables that scroll, and not by keys
+				Pale     []string `json:"pale"`  // text below a contrast of 4.5, lines below 3
 			}
 			// A canvas with nothing on it has no pixel that is not transparent.
 			drawn, err := chromedp.Run(tab, chromedp.Evaluate[picture](`(() => {
@@ -183,13 +212,32 @@ func TestReportInBrowser(t *testing.T) {
 					blank: all.filter((c) => !inked(c)).length, legends: document.querySelectorAll(".u-legend .u-series").length,
 					ink: getComputedStyle(document.body).color, paper: getComputedStyle(document.body).backgroundColor,
 					overflow: document.documentElement.scrollWidth > innerWidth,
+					mute: all.filter((c) => c.getAttribute("role") !== "img" || !(c.getAttribute("aria-label").length > 40)).length,
+					stuck: [...document.querySelectorAll(".scroll")].filter((s) => s.tabIndex !== 0 || !s.getAttribute("aria-label")).length,
+					pale: pale(),
 				};
+				function pale() {
+					const light = (c) => c.map((v) => ((v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+					const rgb = (text) => text.startsWith("#") ? [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16)) : text.match(/[\d.]+/g).map(Number);
+					const contrast = (a, b) => { const [x, y] = [light(rgb(a).slice(0, 3)), light(rgb(b).slice(0, 3))].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+					const under = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (rgb(c)[3] !== 0) return c; } return "rgb(255, 255, 255)"; };
+					const out = new Set();
+					for (const e of document.querySelectorAll("main *")) {
+						if (e.offsetParent && [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) && contrast(getComputedStyle(e).color, under(e)) < 4.5) out.add(e.tagName + "." + e.className);
+					}
+					const root = getComputedStyle(document.documentElement), of = (name) => root.getPropertyValue(name).trim();
+					for (let i = 1; i <= 5; i++) if (contrast(of("--tone" + i), of("--paper")) < 3) out.add("tone" + i);
+					return [...out];
+				}
 			})()`))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if drawn.Plots != 17 || drawn.Blank != 0 || drawn.Wide < 300 || drawn.Tall < 100 || drawn.Legends < 40 {
+			if drawn.Plots != 18 || drawn.Blank != 0 || drawn.Wide < 300 || drawn.Tall < 100 || drawn.Legends < 40 {
 				t.Errorf("drawn: %+v", drawn)
+			}
+			if drawn.Mute > 0 || drawn.Stuck > 0 || len(drawn.Pale) > 0 {
+				t.Errorf("%d pictures without words, %d tables out of reach of keys, too pale: %v", drawn.Mute, drawn.Stuck, drawn.Pale)
 			}
 			if drawn.Overflow {
 				t.Error("the page is wider than the window")
@@ -241,7 +289,7 @@ func TestReportShowsLoneSamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(drawn) != 7 {
+	if len(drawn) != 8 {
 		t.Fatalf("plots over time: %+v", drawn)
 	}
 	for _, p := range drawn {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -127,6 +128,43 @@ func partTable(title string, of map[string]*result.Summary) table {
 		t.addSummary(cell{Text: name}, of[name])
 	}
 	return t
+}
+
+// phaseTable is what the fleet did in each part of a trace.
+func phaseTable(p *result.Penstock) table {
+	t := table{
+		Title: "Phases of the trace",
+		Note: "By the second at which requests were due. TTFT from the schedule and the edge's queue in milliseconds. " +
+			"Cached: input tokens found in a cache. Waiting: in the engines' queues, as they say. " +
+			"Imbalance: requests in hand of the busiest engine, over the mean of all.",
+		Head: []string{
+			"seconds", "requests", "failed", "tok in", "tok out", "cached", "TTFT p50", "p99", "queue p99", "waiting",
+			"imbalance", "busiest",
+		}, Words: 1,
+	}
+	for i := range p.Phases {
+		f := &p.Phases[i]
+		class, busiest := "", "–"
+		if f.Failed > 0 {
+			class = "bad"
+		}
+		if f.Imbalance != nil {
+			busiest = slices.MaxFunc(slices.Sorted(maps.Keys(f.Engines)),
+				func(a, b string) int { return cmp.Compare(f.Engines[a], f.Engines[b]) })
+		}
+		t.add(class, cell{Text: fmt.Sprintf("%.0f–%.0f", f.StartS, f.EndS)}, thousands(f.Requests), thousands(f.Failed),
+			thousands(f.InputTokens), thousands(f.OutputTokens), shareText(f.CachedShare), quantileText(f.TTFT, 50),
+			quantileText(f.TTFT, 99), quantileText(f.Queue, 99), opt(f.Waiting), opt(f.Imbalance), busiest)
+	}
+	return t
+}
+
+// quantileText is a quantile of a distribution that may be missing.
+func quantileText(d *result.Distribution, p float64) string {
+	if d == nil || d.Count == 0 {
+		return "–"
+	}
+	return result.NumberText(d.Quantile(p))
 }
 
 // secondTable is the comparison with --compare-url.

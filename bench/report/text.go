@@ -52,9 +52,13 @@ func WriteText(w io.Writer, r *result.Result) error {
 	var b writer
 	b.block(r)
 	p := r.Penstock
+	if s := p.Scenario; s != nil {
+		b.line("Scenario %s: %s What to look at: penstock bench scenarios %s.", s.Name, s.Text, s.Name)
+	}
 	b.schedule(p)
 	b.table(stageTable(p))
 	b.search(p)
+	b.table(phaseTable(p))
 	b.table(partTable("By dialect", p.ByDialect))
 	b.table(partTable("By upstream", p.ByUpstream))
 	b.table(secondTable(p))
@@ -173,6 +177,9 @@ func (w *writer) details(p *result.Penstock) {
 	}
 	if s := p.Total.CachedShare; s != nil {
 		w.line("Found in the target's cache: %.1f %% of the input tokens.", *s*100)
+	}
+	if wait := retryWait(p); wait != "" {
+		w.line("Waited for Retry-After: %s.", wait)
 	}
 	if f := p.Floor; f != nil {
 		w.line("This machine's floor: TTFT %s ms p50, %s p99; gaps off by %s ms at p99. No finer claim can be made.", fine(f.TTFT.Percentiles["50"]), fine(f.TTFT.Percentiles["99"]), fine(f.ITLError.Percentiles["99"]))

@@ -102,6 +102,9 @@
       if (d.plot) d.plot.destroy();
       d.width = d.box.clientWidth;
       d.plot = new uPlot(options(d.p, d.width), [d.p.x, ...d.p.lines.map((l) => l.y)], d.box);
+      const picture = d.box.querySelector("canvas");
+      picture.setAttribute("role", "img");
+      picture.setAttribute("aria-label", d.p.words);
     }
     document.documentElement.dataset.drawn = String(drawn.length);
   };

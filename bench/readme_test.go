@@ -1,0 +1,54 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"penstock/bench/benchtest"
+	"penstock/bench/exit"
+	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
+)
+
+// TestReadmeCommands runs every command of README.md beside the code, shorter and against an engine
+// of its own.
+func TestReadmeCommands(t *testing.T) {
+	fastset.LeaveOut(t, "the commands of the README")
+	t.Parallel()
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "\n```bash run\n")
+	block, _, _ = strings.Cut(block, "\n```\n")
+	e := benchtest.StartEngine(t, sim.Options{TokenRate: 2000})
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "trace.jsonl")
+	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":100,"output_length":5}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	adapt := strings.NewReplacer("trace.jsonl", trace, "http://127.0.0.1:4000", e.URL(), "http://127.0.0.1:8001", e.URL(), "-z 10s", "-z 500ms", "-n 50", "-n 20", "'", "",
+		"base.json", dir+"/run.json", "run.json", dir+"/run.json", "run.html", dir+"/run.html", "requests.jsonl", dir+"/requests.jsonl")
+	for line := range strings.Lines(block) {
+		line, _, _ = strings.Cut(line, " #")
+		words := strings.Fields(adapt.Replace(line))[2:]
+		if strings.HasPrefix(words[0], "http") {
+			words = append(words, "--no-floor", "--quiet", "--random-output-len=5")
+			if !slices.ContainsFunc(words, func(w string) bool { return w == "-z" || w == "-n" }) {
+				words = append(words, "-n", "40")
+			}
+		}
+		_, parser := grammar(t)
+		k, err := parser.Parse(Arguments(append([]string{"bench"}, words...)))
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.Invalid && code != exit.Threshold { // the machine of the tests is busy
+			t.Errorf("%s: exit code %d", line, code)
+		}
+	}
+}
