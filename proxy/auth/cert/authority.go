@@ -1,0 +1,63 @@
+package cert
+
+import (
+	"crypto/x509"
+	"errors"
+	"time"
+)
+
+// Authority is whose signature makes a client's certificate good: the certificates of a file. It is
+// immutable.
+type Authority struct{ roots *x509.CertPool }
+
+// ReadAuthority reads certificates in PEM form. It is nil for no bytes.
+func ReadAuthority(pem []byte) (*Authority, error) {
+	if len(pem) == 0 {
+		return nil, nil
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, errors.New("it holds no certificate in PEM form: give those that sign the clients' certificates")
+	}
+	return &Authority{roots}, nil
+}
+
+// Roots are the authority's certificates, for a handshake; nil for a nil Authority.
+func (a *Authority) Roots() *x509.CertPool {
+	if a == nil {
+		return nil
+	}
+	return a.roots
+}
+
+// Trusts reports whether the authority has signed p's certificate for a client and all is valid at
+// now, and until when that stays so.
+func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
+	between := x509.NewCertPool()
+	for _, c := range p.chain[1:] {
+		between.AddCert(c)
+	}
+	chains, err := p.chain[0].Verify(x509.VerifyOptions{
+		Roots: a.roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return time.Time{}, false
+	}
+	for _, chain := range chains {
+		if end := endOf(chain); end.After(until) {
+			until = end
+		}
+	}
+	return until, true
+}
+
+// endOf returns when the first certificate of a chain ends.
+func endOf(chain []*x509.Certificate) time.Time {
+	end := chain[0].NotAfter
+	for _, c := range chain[1:] {
+		if c.NotAfter.Before(end) {
+			end = c.NotAfter
+		}
+	}
+	return end
+}

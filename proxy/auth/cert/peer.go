@@ -1,0 +1,83 @@
+package cert
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Peer is the client of one TLS connection that has shown a certificate. All methods may be called
+// from any goroutine.
+type Peer struct {
+	chain  []*x509.Certificate // its own first
+	marks  []string
+	start  time.Time
+	memory atomic.Pointer[memory]
+}
+
+type memory struct {
+	number uint64
+	value  any
+}
+
+// NewPeer returns the client with the certificates of a handshake, its own first; nil without any.
+func NewPeer(chain []*x509.Certificate) *Peer {
+	if len(chain) == 0 {
+		return nil
+	}
+	return &Peer{chain: chain, marks: marksOf(chain[0]), start: time.Now()}
+}
+
+// Start is when the certificate was shown.
+func (p *Peer) Start() time.Time { return p.start }
+
+// Marks are what a key may name the client's certificate by: what PublicKey and Name return.
+func (p *Peer) Marks() []string { return p.marks }
+
+// Remember keeps value, which follows from the configuration of that number, with the connection.
+func (p *Peer) Remember(number uint64, value any) { p.memory.Store(&memory{number, value}) }
+
+// Recall returns what was last remembered, if it was with this number.
+func (p *Peer) Recall(number uint64) (value any, ok bool) {
+	m := p.memory.Load()
+	if m == nil || m.number != number {
+		return nil, false
+	}
+	return m.value, true
+}
+
+// hashPrefix begins the hash of a public key, as it does that of an API key.
+const hashPrefix = "sha256:"
+
+// PublicKey returns the mark of a certificate with a public key, by the SHA-256 of its
+// SubjectPublicKeyInfo: "sha256:" and 64 hexadecimal digits; false for another form.
+func PublicKey(hash string) (mark string, ok bool) {
+	digits, ok := strings.CutPrefix(strings.ToLower(hash), hashPrefix)
+	sum, err := hex.DecodeString(digits)
+	return "key " + digits, ok && err == nil && len(sum) == sha256.Size
+}
+
+// Name returns the mark of a certificate with a name among its subject alternative names. Hosts and
+// the hosts of mail addresses are compared without regard to case.
+func Name(name string) (mark string) { return "name " + strings.ToLower(name) }
+
+func marksOf(c *x509.Certificate) []string {
+	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
+	all := []string{"key " + hex.EncodeToString(sum[:])}
+	for _, n := range c.DNSNames {
+		all = append(all, Name(n))
+	}
+	for _, n := range c.EmailAddresses {
+		all = append(all, Name(n))
+	}
+	for _, u := range c.URIs {
+		all = append(all, Name(u.String()))
+	}
+	for _, ip := range c.IPAddresses {
+		all = append(all, Name(ip.String()))
+	}
+	return all
+}
