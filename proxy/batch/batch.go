@@ -55,6 +55,7 @@ type run struct {
 	out       *output
 	transport *http.Transport
 
+	unanswered  chan struct{}          // has a value after the first attempt of the run that had no answer
 	failures    atomic.Int64           // attempts in a row that had no answer
 	why         atomic.Pointer[string] // the last attempt had none; nil: it had one
 	ok, refused atomic.Int64           // lines
@@ -91,6 +92,7 @@ func Run(ctx context.Context, o *Options) error {
 		}
 	}
 	r := &run{o: o, base: strings.TrimSuffix(strings.TrimRight(o.URL, "/"), "/v1"), gate: newGate(o.Concurrency)}
+	r.unanswered = make(chan struct{}, 1)
 	r.transport = &http.Transport{MaxIdleConnsPerHost: o.Concurrency, IdleConnTimeout: time.Minute} // and no proxy
 	defer r.transport.CloseIdleConnections()
 	if r.out, err = openOutput(o.Out); err != nil {
@@ -165,19 +167,24 @@ func (r *run) do(ctx context.Context, line *request) error {
 // reportEvery is how often a run says how far it is.
 const reportEvery = 10 * time.Second
 
-// report says how far the run is until it is stopped.
+// report says how far the run is until it is stopped, and once before that what it waits for: a
+// wrong address should not look like slow work.
 func (r *run) report(todo int) (stop func()) {
 	over := make(chan struct{})
 	var said sync.WaitGroup
 	said.Go(func() {
 		t := time.NewTicker(reportEvery)
 		defer t.Stop()
+		unanswered := r.unanswered
 		for {
 			select {
 			case <-over:
 				return
 			case <-t.C:
 				fmt.Fprintln(r.o.Notes, r.progress(todo))
+			case <-unanswered:
+				unanswered = nil
+				fmt.Fprintf(r.o.Notes, "%s does not answer: %s\n", r.base, r.progress(todo))
 			}
 		}
 	})

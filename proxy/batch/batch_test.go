@@ -217,6 +217,40 @@ func TestProgressSaysWhy(t *testing.T) {
 	}
 }
 
+// TestSilentAddress: a run says at once that nothing answers, once, and not only when it reports the next time.
+func TestSilentAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		said := &firstWord{begun: time.Now(), then: stop}
+		in := write(t, "in.jsonl", `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}`)
+		err := Run(ctx, &Options{In: in, Out: in + ".out", URL: "http://127.0.0.1:1/v1", Concurrency: 1, Notes: said})
+		if e := (*Error)(nil); !errors.As(err, &e) || e.Code != exitInterrupted {
+			t.Errorf("the run ends by %v", err)
+		}
+		text := said.text.String()
+		if want := "http://127.0.0.1:1 does not answer: 0 of 1 lines, 0 at once: connection refused, trying again\n"; !strings.HasPrefix(text, want) || said.after >= shortestRetry {
+			t.Errorf("after %v it says %q", said.after, text)
+		}
+	})
+}
+
+// firstWord notes when something is written for the first time.
+type firstWord struct {
+	begun time.Time
+	then  func()
+	after time.Duration
+	text  strings.Builder
+}
+
+func (w *firstWord) Write(p []byte) (int, error) {
+	if w.text.Len() == 0 {
+		w.after = time.Since(w.begun)
+		w.then()
+	}
+	return w.text.Write(p)
+}
+
 // An output is one run's, also when it was mended, until that one has ended.
 func TestOutputIsOneRuns(t *testing.T) {
 	for name, text := range map[string]string{

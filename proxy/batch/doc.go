@@ -7,8 +7,8 @@
 // for again, by custom_id, so a run that was ended, or killed, goes on where it was when it is
 // started again. A last line that a kill has cut is taken off, and so are lines that failed for
 // want of an engine or of room, or because the key may not do that or the model is not there, which
-// are asked anew. A file with any other line is not the output
-// of a batch, and stays as it is. A run holds a lock on its output.
+// are asked anew. A file with any other line is not the output of a batch, and stays as it is. A
+// run holds a lock on its output.
 //
 // The input is checked whole before anything is sent: a mistake in line 40,000 shows at once, and
 // not after a night.

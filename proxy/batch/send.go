@@ -75,6 +75,12 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 			after = min(shortestRetry<<min(attempt-1, 10), longestPause)
 		}
 		r.gate.leaveRefused(min(after, longestPause))
+		if err != nil {
+			select {
+			case r.unanswered <- struct{}{}:
+			default: // it was said
+			}
+		}
 		switch {
 		case full && after > longestWait:
 			return nil, fmt.Errorf("%s:%d: the edge answers 429 %s until %s: start the batch again then to go on with it",
