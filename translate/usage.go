@@ -16,6 +16,8 @@ type Usage struct {
 	Cached                    int // of Prompt, taken from the prefix cache
 	Reasoning                 int // of Completion, not visible text
 
+	Finish Finish // how the answer ended, of several choices the first that did
+
 	// Resumed is how often another engine went on with the answer; ResumedPrompt is what those
 	// engines had to read for that, the prompt and the beginning of the answer. None of it is in the
 	// other counts.
@@ -26,6 +28,23 @@ type Usage struct {
 	// Estimated: all of it is our own estimate: of the completion one token a delta, or four bytes
 	// of a whole one a token.
 	Estimated bool
+}
+
+// Finish is how a choice ended.
+type Finish uint8
+
+// The ways a choice ends. Any other word of an engine counts as FinishStop.
+const (
+	FinishNone Finish = iota // it goes on
+	FinishStop
+	FinishLength
+	FinishToolCalls
+	FinishContentFilter
+)
+
+// String returns the word of the chat dialect.
+func (f Finish) String() string {
+	return [...]string{"", "stop", "length", "tool_calls", "content_filter"}[f]
 }
 
 // Plus returns the usage of two choices of one prompt.

@@ -62,6 +62,7 @@ const (
 	CodeShuttingDown        = "shutting_down" // the edge, not an engine
 	CodeLimitsUnavailable   = "limits_unavailable"
 	CodeIssuerUnavailable   = "issuer_unavailable"
+	CodeKeysUnavailable     = "keys_unavailable"
 )
 
 // DetailThread is the DetailCode of a Messages request that wants its conversation kept: the SDKs'
@@ -256,6 +257,14 @@ func LimitsUnavailable(retryAfter time.Duration) *Error {
 // issuer have not been fetched yet.
 func IssuerUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeIssuerUnavailable, "The keys of the token's issuer are not known yet.")
+	e.RetryAfter = retryAfter
+	return e
+}
+
+// KeysUnavailable returns the 503 of a key that is not known while the edge, which has just
+// started, has not read all keys yet.
+func KeysUnavailable(retryAfter time.Duration) *Error {
+	e := New(503, CodeKeysUnavailable, "The edge has just started and has not read all keys yet.")
 	e.RetryAfter = retryAfter
 	return e
 }

@@ -99,6 +99,9 @@ const eachTimings = "timings_per_token"
 // AsksTimings reports whether the client itself has asked for timings on every chunk.
 func AsksTimings(r *Request) bool { return r.doc.Root().Get(eachTimings).Kind() == jsonx.True }
 
+// AsksFlex reports whether the client would have others served first: OpenAI's service_tier flex.
+func AsksFlex(r *Request) bool { return r.Flex || r.doc.Root().Get("service_tier").EqualText("flex") }
+
 // patchStream asks for a stream with usage where the client or the format wants one.
 func (r *Request) patchStream(p *patch, format *EngineFormat) {
 	options := r.members[memberStreamOptions]

@@ -55,6 +55,21 @@ func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 // tokensPerMessage is what chat templates spend on marking the role and the end of a message.
 const tokensPerMessage = 4
 
+// Beginning returns what every turn of a request's conversation begins with: its messages up to the
+// end of the user's first one. It is nil without a request.
+func Beginning(r *Request) []byte {
+	if r == nil {
+		return nil
+	}
+	messages := r.Messages()
+	for it := messages.Iter(); it.Next(); {
+		if v := it.Value(); v.Get("role").EqualText("user") {
+			return messages.Raw()[:v.End()-messages.Start()]
+		}
+	}
+	return messages.Raw()
+}
+
 const (
 	messageRole = iota
 	messageContent

@@ -30,6 +30,9 @@ type Request struct {
 	// Prefilled says that the last message is the beginning of the answer. A translator sets it
 	// from a dialect where that goes without saying; chat clients send engines' own members for it.
 	Prefilled bool
+	// Flex says that the client would have others served first, in a dialect whose requests do not
+	// keep the member that says so.
+	Flex bool
 	// N is the number of choices, 1 unless given.
 	N int
 

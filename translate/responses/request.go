@@ -73,6 +73,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	if err := into.Decode(r.w.Out[len(dst):]); err != nil {
 		return r.w.Out, info.Locate(err)
 	}
+	into.Flex = r.members[memberServiceTier].EqualText("flex")
 	return r.w.Out, nil
 }
 

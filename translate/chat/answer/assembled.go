@@ -86,7 +86,7 @@ func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = c.toolCalls[i].append(dst, id, c.index, i, c.end.isCut())
+			dst = c.toolCalls[i].append(dst, id, c.index, i, isCut(c.end))
 		}
 		dst = append(dst, ']')
 	}

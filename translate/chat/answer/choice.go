@@ -171,15 +171,15 @@ func (d *Delta) Visible() bool {
 }
 
 // Finish is how a choice ended.
-type Finish uint8
+type Finish = translate.Finish
 
-// The ways a choice ends. Any other word of an engine counts as FinishStop.
+// The ways a choice ends.
 const (
-	FinishNone Finish = iota // it goes on
-	FinishStop
-	FinishLength
-	FinishToolCalls
-	FinishContentFilter
+	FinishNone          = translate.FinishNone
+	FinishStop          = translate.FinishStop
+	FinishLength        = translate.FinishLength
+	FinishToolCalls     = translate.FinishToolCalls
+	FinishContentFilter = translate.FinishContentFilter
 )
 
 func finishOf(v jsonx.Value) Finish {

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"strconv"
 
@@ -19,6 +20,7 @@ import (
 type Completion struct {
 	top                 topLevel
 	generated           int // bytes of text, reasoning and arguments, for an estimate
+	finish              Finish
 	edits               jsonx.Edits
 	model               []byte
 	usageText           []byte          // our own usage
@@ -36,6 +38,7 @@ type Completion struct {
 // forgotten. If the engine sent an error in place of a completion, or aborted a choice, the
 // *engineerror.Error is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {
+	c.finish = FinishNone
 	c.generated, c.missing, c.hidesMembers, c.incompleteToolCalls = 0, c.missing[:0], false, false
 	c.tools.Reset()
 	if err := c.top.parse(body); err != nil {
@@ -69,6 +72,7 @@ func (c *Completion) Parse(body []byte) error {
 		case choice.Finish.IsNull():
 			return badAnswer(notFinished)
 		}
+		c.finish = cmp.Or(c.finish, finishOf(choice.Finish))
 		message.Read(choice.Body)
 		if err := message.check(); err != nil {
 			return err
@@ -106,13 +110,14 @@ func (c *Completion) ID() jsonx.Value { return c.top.id }
 // Usage returns the token counts; without counts from the engine, an estimate of the completion, of
 // four bytes a token.
 func (c *Completion) Usage() translate.Usage {
-	if c.hasCounts {
-		return c.engineUsage
+	u, ok := c.engineUsage, c.hasCounts
+	if !ok {
+		if u, ok = readTimings(c.top.timings); !ok {
+			u = translate.EstimatedUsage((c.generated + 3) / 4)
+		}
 	}
-	if u, ok := readTimings(c.top.timings); ok {
-		return u
-	}
-	return translate.EstimatedUsage((c.generated + 3) / 4)
+	u.Finish = c.finish
+	return u
 }
 
 // Markup returns the word of a model's markup that the text of the first choice begins with.
@@ -191,7 +196,7 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 					if wrongIndex(&p, &part) {
 						c.edits.Set(p.Index, strconv.AppendInt(nil, int64(part.Position), 10))
 					}
-					if args := completeArguments(&p, finishOf(choice.Finish).isCut()); args != nil {
+					if args := completeArguments(&p, isCut(finishOf(choice.Finish))); args != nil {
 						setMember(&c.edits, p.Function, p.Args, "arguments", args)
 					}
 					if p.Args.IsString() && toolcall.HasEscapes(p.Args.Inside()) {

@@ -58,7 +58,7 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 		c.missing = append(c.missing, missingMember{at: choice.Body, text: nullRefusal})
 	}
 	var p toolcall.Piece
-	cut := finishOf(choice.Finish).isCut()
+	cut := isCut(finishOf(choice.Finish))
 	for it := message.ToolCalls.Iter(); it.Next(); {
 		part, _ := c.readToolCall(n, &p, it.Value())
 		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || p.Args.IsObject() ||

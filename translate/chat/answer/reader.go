@@ -297,10 +297,12 @@ func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
 // Usage returns the token counts so far; without counts from the engine, an estimate: ours of
 // the prompt, and one token a delta.
 func (r *Reader) Usage() translate.Usage {
-	if r.state.usage.Estimated { // of a whole completion
-		return r.state.usage.Usage
+	u := r.state.usage.Usage
+	if !u.Estimated { // it is no whole completion's
+		u = r.state.usageSoFar()
 	}
-	return r.state.usageSoFar()
+	u.Finish = r.Finish
+	return u
 }
 
 // End reports whether the stream may end: nil, or ErrNoFinish when the choice lacks its

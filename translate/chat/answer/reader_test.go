@@ -54,7 +54,7 @@ func listen(s *Reader, src []byte, forget bool) (out said) {
 func (out *said) end(s *Reader) {
 	for i := range s.ToolCalls.List {
 		args := string(s.ToolCalls.List[i].Args)
-		if toolcall.Blank([]byte(args)) && !s.Finish.isCut() {
+		if toolcall.Blank([]byte(args)) && !isCut(s.Finish) {
 			args += "{}" // as the translators do
 		}
 		out.Calls = append(out.Calls, string(s.ToolCalls.ID(i))+" "+string(s.ToolCalls.List[i].Name)+" "+args)

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"bytes"
+	"cmp"
 
 	"penstock/translate"
 	"penstock/translate/engineerror"
@@ -15,6 +16,7 @@ type streamState struct {
 	seen, finished [translate.MaxChoices / 64]uint64
 	choicesSeen    int // seen
 	unfinished     int // seen and not finished
+	finish         Finish
 
 	deltas         int // with generated text or tool calls
 	usage          counts
@@ -48,6 +50,7 @@ func (t *streamState) noteChoice(c *Choice) (first bool) {
 	if c.Finished() && t.finished[word]&bit == 0 {
 		t.finished[word] |= bit
 		t.unfinished--
+		t.finish = cmp.Or(t.finish, finishOf(c.Finish))
 	}
 	return first
 }
@@ -135,6 +138,12 @@ func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Valu
 
 // usageSoFar returns the usage so far; without counts from the engine, an estimate.
 func (t *streamState) usageSoFar() translate.Usage {
+	u := t.countsSoFar()
+	u.Finish = t.finish
+	return u
+}
+
+func (t *streamState) countsSoFar() translate.Usage {
 	switch u := t.usage; {
 	case u.Known && u.timed && t.choicesSeen > 1: // of the last choice alone
 		u.Completion = max(u.Completion, t.deltas)

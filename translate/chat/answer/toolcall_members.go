@@ -20,7 +20,7 @@ var (
 
 // isCut reports whether an answer that ends so may lack the rest of its last tool call. Its
 // arguments stay as they are, because a tool must not run without those that the model meant.
-func (f Finish) isCut() bool { return f == FinishLength || f == FinishContentFilter }
+func isCut(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
 
 // endToolCalls notes the end of a choice's tool calls. It returns the pieces that clients still
 // need: names that have waited, and the arguments of an empty object, because clients read
@@ -36,7 +36,7 @@ func endToolCalls(edits *jsonx.Edits, tools *toolcall.Assembler, c *Choice, answ
 	if finish == FinishStop { // agents run tools only for the word
 		edits.Set(c.Finish, toolCallsWord)
 	}
-	if finish.isCut() {
+	if isCut(finish) {
 		return pieces
 	}
 	for _, position := range tools.Fill(nil, c.Index) {
