@@ -195,6 +195,20 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	return nil
 }
 
+// Copy makes b a copy of what an engine can be sent of another body. It is false, and b is empty,
+// where there is nothing to be sent or no memory for it.
+func (b *Body) Copy(of *Body) bool {
+	bytes := of.Bytes()
+	b.Begin(of.memory.budget)
+	n := int64(len(bytes))
+	if n == 0 || !b.memory.reserve(n) {
+		return false
+	}
+	b.client = newBuffer(n)
+	*b.client = append(*b.client, bytes...)
+	return true
+}
+
 // DropClient lets go of the client's bytes once they are translated.
 func (b *Body) DropClient() {
 	if b.client != nil {

@@ -44,6 +44,10 @@ func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 		!slices.Contains(origins, "*") && !slices.Contains(origins, string(origin))
 }
 
+// Unasked reports whether a page of another origin sends a request. A browser adds to it by itself
+// what it has for us, such as a certificate, without having been asked for it by its user.
+func Unasked(h *fasthttp.RequestHeader) bool { return ForeignPage(h, nil) || crossSite(h) }
+
 // LocalRequest reports whether a request may reach the admin listener, which is at listening. It is
 // false for another page's Origin, for an image or a frame in another page, and, where the listener
 // is on loopback, for a Host that is not an address of this machine (DNS rebinding).

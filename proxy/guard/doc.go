@@ -33,6 +33,7 @@
 //	proxy/websocket/peer.go peer.close              websocket  later closes one connection
 //	proxy/websocket/peer.go peer.cut                websocket  the same
 //	proxy/websocket/carrier.go Carrier.Review       websocket  the close of one connection
+//	proxy/shadow/shadow.go Shadows.Begin                shadow       the copy of one call
 //	proxy/call/call.go Call.end                         end          what was left to do of the accounting; slot, key and memory are free
 //	proxy/admin/page.go Server.statusEvents             status_page  the page's connection; its script comes again
 //	proxy/edge.go Edge.Serve                            accept       one accept; accepting starts again
@@ -45,6 +46,8 @@
 //	proxy/fleet.go Edge.share                           fleet        one round; started again
 //	proxy/ledger.go Edge.keepLedger                     ledger       one round; started again
 //	proxy/auth/jwks/keeper.go Source.begin              issuers      one fetch; started again
+//	proxy/certificates.go keepCertificates  acme  one round of renewals; started again
+//	proxy/acme/http.go Server.answer        acme  the request for a challenge: 500
 //	proxy/watchdog.go Edge.stayWatched                  watchdog     one sign of life; started again
 //	proxy/ending.go ending.shutdownContext              shutdown     the hurry of a drain, which has its own end
 //	proxy/signals.go OnSignals                          shutdown     one signal; SIGQUIT ends the process all the same
@@ -82,6 +85,9 @@
 //	upstreams/engine/detect.go Discover                 -            a command that is no serving edge: it ends with its stack
 //	proxy/batch/batch.go run.all                         -            likewise
 //	proxy/batch/batch.go run.report                      -            likewise
+//	proxy/top/screen_unix.go watchSize                   -            likewise
+//	proxy/top/top.go Run                                 -            likewise
+//	proxy/top/top.go loop.ask                            -            likewise
 //
 // # What is told
 //

@@ -7,6 +7,7 @@ const (
 	Admin      = "admin"
 	Connection = "connection"
 	Stream     = "stream"
+	Shadow     = "shadow"
 	End        = "end"
 	StatusPage = "status_page"
 	WebSocket  = "websocket"
@@ -31,12 +32,13 @@ const (
 	Fleet      = "fleet"
 	Ledger     = "ledger"
 	Issuers    = "issuers"
+	ACME       = "acme"
 )
 
 var places = []string{
-	Handler, Admin, Connection, Stream, WebSocket, End, StatusPage, Accept, Clients, Linger, Probe, Stall,
-	Generation, Addresses, Names, Engines, Wake, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
-	Fleet, Ledger, Issuers,
+	Handler, Admin, Connection, Stream, Shadow, WebSocket, End, StatusPage, Accept, Clients, Linger, Probe,
+	Stall, Generation, Addresses, Names, Engines, Wake, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
+	Fleet, Ledger, Issuers, ACME,
 }
 
 // Places returns every place, in a fixed order.
