@@ -18,6 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "write golden and generated files anew")
 
+// Updating reports whether -update was given, for a test whose files File cannot compare.
+func Updating() bool { return *update }
+
 // File fails the test when the file, whose folder exists, does not hold got.
 func File(t *testing.T, name string, got []byte) {
 	t.Helper()

@@ -1,0 +1,535 @@
+// Package acmeca is an authority with an ACME directory (RFC 8555) for tests, and what such
+// authorities do on a bad day. Tests of any package can use it, because it imports nothing of ours.
+package acmeca
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Reach connects to a domain at a port ("80", "443"), as a client on the internet would.
+type Reach func(ctx context.Context, domain, port string) (net.Conn, error)
+
+// Options say what an authority is like.
+type Options struct {
+	Life  time.Duration // of its certificates; default 90 days
+	Reach Reach
+	// Validate takes the place of looking through Reach, where there is no network.
+	Validate func(kind, domain, token, keyAuthorization string) error
+	// Binding is the key of the one external account that may be bound, "kid-1"; empty: none is asked
+	// for.
+	Binding []byte
+}
+
+// Mishaps are what goes wrong from now on. Counts go down as it happens.
+type Mishaps struct {
+	BadNonces   int           // requests whose nonce is refused
+	RateLimited int           // orders that are refused
+	RetryAfter  time.Duration // what is said then
+	Down        bool          // every request is answered 503
+	Pending     int           // looks at an order before it is ready, and again before it is issued
+	Wait        chan struct{} // orders are answered when it is closed
+	// Window is what is advised for the renewal of every certificate (RFC 9773).
+	WindowStart, WindowEnd time.Time
+}
+
+// CA is an authority.
+type CA struct {
+	PEM string // its own certificate, which signs those of domains and of its server
+
+	opts Options
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	base string
+
+	looks sync.WaitGroup // for answers to challenges
+
+	mu       sync.Mutex
+	mishaps  Mishaps
+	nonces   map[string]bool
+	accounts map[string]*jose.JSONWebKey // by URL
+	orders   []*order
+	issued   int
+	accepted []string // the requests' paths
+}
+
+// order is one with its only authorization and challenges.
+type order struct {
+	account, domain, token, status, problem string
+	pending                                 int
+	chain                                   []byte
+}
+
+// New returns an authority without a server.
+func New(t testing.TB, o Options) *CA {
+	t.Helper()
+	if o.Life == 0 {
+		o.Life = 90 * 24 * time.Hour
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(20, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &CA{
+		PEM:  string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		opts: o, cert: cert, key: key, base: "https://ca.test",
+		nonces: map[string]bool{}, accounts: map[string]*jose.JSONWebKey{},
+	}
+}
+
+// Start returns an authority with a server on loopback.
+func Start(t testing.TB, o Options) *CA {
+	t.Helper()
+	ca := New(t, o)
+	server := httptest.NewUnstartedServer(ca)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := ca.sign(&x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, key.Public(), 24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	server.StartTLS()
+	t.Cleanup(func() {
+		server.Close()
+		ca.looks.Wait()
+	})
+	ca.base = server.URL
+	return ca
+}
+
+// Directory is the URL of the authority's directory.
+func (c *CA) Directory() string { return c.base + "/directory" }
+
+// Pool trusts the authority.
+func (c *CA) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(c.cert)
+	return pool
+}
+
+// Mishap changes what goes wrong.
+func (c *CA) Mishap(change func(*Mishaps)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.mishaps)
+}
+
+// Count returns how many accounts were made, orders begun and certificates issued.
+func (c *CA) Count() (accounts, orders, issued int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.accounts), len(c.orders), c.issued
+}
+
+// Requests returns how many requests have come for paths that begin so.
+func (c *CA) Requests(prefix string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, path := range c.accepted {
+		if strings.HasPrefix(path, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// RoundTrip answers without a network.
+func (c *CA) RoundTrip(req *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, req)
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
+}
+
+// sign issues a certificate.
+func (c *CA) sign(template *x509.Certificate, public crypto.PublicKey, life time.Duration) ([]byte, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, err
+	}
+	template.SerialNumber = serial
+	template.NotBefore, template.NotAfter = time.Now(), time.Now().Add(life)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	return x509.CreateCertificate(rand.Reader, template, c.cert, public, c.key)
+}
+
+// problem is an error of RFC 8555.
+type problem struct {
+	status     int
+	kind, text string
+	retryAfter time.Duration
+}
+
+func (p *problem) Error() string { return p.kind + ": " + p.text }
+
+const errorType = "urn:ietf:params:acme:error:"
+
+func refuse(status int, kind, text string) error {
+	return &problem{status: status, kind: kind, text: text}
+}
+
+// request is a signed request that was verified.
+type request struct {
+	account string // its URL; empty: signed by a key alone
+	key     *jose.JSONWebKey
+	url     string
+	body    []byte
+}
+
+// ServeHTTP implements http.Handler.
+func (c *CA) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	c.accepted = append(c.accepted, r.URL.Path)
+	wait, down := c.mishaps.Wait, c.mishaps.Down
+	c.mu.Unlock()
+	if wait != nil && r.URL.Path == "/new-order" {
+		select {
+		case <-wait:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	w.Header().Set("Replay-Nonce", c.nonce())
+	status, body, err := 0, any(nil), error(nil)
+	switch {
+	case down:
+		err = refuse(503, "serverInternal", "closed for repairs")
+	case r.Method == http.MethodHead && r.URL.Path == "/new-nonce":
+		return
+	case r.Method == http.MethodGet && r.URL.Path == "/directory":
+		status, body = 200, map[string]any{
+			"newNonce": c.base + "/new-nonce", "newAccount": c.base + "/new-account", "newOrder": c.base + "/new-order",
+			"renewalInfo": c.base + "/renewal-info",
+			"meta": map[string]any{
+				"termsOfService": c.base + "/terms", "externalAccountRequired": c.opts.Binding != nil,
+			},
+		}
+	case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/renewal-info/"):
+		status, body, err = c.renewalInfo(w)
+	case r.Method == http.MethodPost:
+		var q *request
+		if q, err = c.verify(r); err == nil {
+			status, body, err = c.answer(w, r.URL.Path, q)
+		}
+	default:
+		err = refuse(405, "malformed", "this is not asked like that")
+	}
+	if err != nil {
+		var p *problem
+		if !errors.As(err, &p) {
+			p = &problem{status: 500, kind: "serverInternal", text: err.Error()}
+		}
+		if p.retryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter.Seconds())))
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(p.status)
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": errorType + p.kind, "detail": p.text, "status": p.status})
+		return
+	}
+	if chain, ok := body.([]byte); ok {
+		w.Header().Set("Content-Type", "application/pem-certificate-chain")
+		_, _ = w.Write(chain)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func (c *CA) nonce() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := rand.Text()
+	c.nonces[n] = true
+	return n
+}
+
+func (c *CA) renewalInfo(w http.ResponseWriter) (int, any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mishaps.WindowStart.IsZero() {
+		return 0, nil, refuse(404, "malformed", "there is no advice")
+	}
+	w.Header().Set("Retry-After", "21600")
+	window := map[string]any{"start": c.mishaps.WindowStart, "end": c.mishaps.WindowEnd}
+	return 200, map[string]any{"suggestedWindow": window}, nil
+}
+
+// verify checks the signature of a request, its nonce and the URL that it names.
+func (c *CA) verify(r *http.Request) (*request, error) {
+	var raw json.RawMessage
+	err := json.NewDecoder(r.Body).Decode(&raw)
+	if err != nil || r.Header.Get("Content-Type") != "application/jose+json" {
+		return nil, refuse(400, "malformed", "it is no JWS")
+	}
+	jws, err := jose.ParseSignedJSON(string(raw), []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil || len(jws.Signatures) != 1 {
+		return nil, refuse(400, "malformed", "it is no JWS of ES256")
+	}
+	h := jws.Signatures[0].Protected
+	q := &request{key: h.JSONWebKey, account: h.KeyID}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.nonces[h.Nonce] || c.mishaps.BadNonces > 0 {
+		c.mishaps.BadNonces = max(0, c.mishaps.BadNonces-1)
+		return nil, refuse(400, "badNonce", "the nonce is used up")
+	}
+	delete(c.nonces, h.Nonce)
+	if q.key == nil {
+		if q.key = c.accounts[q.account]; q.key == nil {
+			return nil, refuse(400, "accountDoesNotExist", "nobody knows this account")
+		}
+	}
+	if q.body, err = jws.Verify(q.key); err != nil {
+		return nil, refuse(401, "unauthorized", "the signature is wrong")
+	}
+	q.url, _ = h.ExtraHeaders["url"].(string)
+	if q.url != c.base+r.URL.Path {
+		return nil, refuse(401, "unauthorized", "it is signed for another URL")
+	}
+	return q, nil
+}
+
+// answer answers a verified request.
+func (c *CA) answer(w http.ResponseWriter, path string, q *request) (int, any, error) {
+	switch path {
+	case "/new-account":
+		return c.newAccount(w, q)
+	case "/new-order":
+		return c.newOrder(w, q)
+	}
+	kind, id, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	id, challenge, _ := strings.Cut(id, "/")
+	n, err := strconv.Atoi(id)
+	c.mu.Lock()
+	if err != nil || n >= len(c.orders) || c.orders[n].account != q.account {
+		c.mu.Unlock()
+		return 0, nil, refuse(404, "malformed", "there is no such thing")
+	}
+	o := c.orders[n]
+	c.mu.Unlock()
+	switch kind {
+	case "order":
+		return c.show(w, n, o)
+	case "authz":
+		return 200, c.authorization(n, o), nil
+	case "challenge":
+		return c.validate(n, o, challenge, q)
+	case "finalize":
+		return c.finalize(w, n, o, q)
+	case "cert":
+		return 200, o.chain, nil
+	}
+	return 0, nil, refuse(404, "malformed", "there is no such thing")
+}
+
+func (c *CA) newAccount(w http.ResponseWriter, q *request) (int, any, error) {
+	var body struct {
+		Terms   bool            `json:"termsOfServiceAgreed"`
+		Binding json.RawMessage `json:"externalAccountBinding"`
+	}
+	if q.account != "" || json.Unmarshal(q.body, &body) != nil {
+		return 0, nil, refuse(400, "malformed", "this makes no account")
+	}
+	if !body.Terms {
+		return 0, nil, refuse(403, "userActionRequired", "the terms were not agreed to")
+	}
+	print, err := q.key.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return 0, nil, err
+	}
+	at := c.base + "/account/" + base64.RawURLEncoding.EncodeToString(print)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.Header().Set("Location", at)
+	if c.accounts[at] != nil {
+		return 200, map[string]any{"status": "valid"}, nil
+	}
+	if c.opts.Binding != nil {
+		jws, err := jose.ParseSignedJSON(string(body.Binding), []jose.SignatureAlgorithm{jose.HS256})
+		if err != nil || jws.Signatures[0].Protected.KeyID != "kid-1" {
+			return 0, nil, refuse(403, "externalAccountRequired", "an external account must be bound")
+		}
+		bound, err := jws.Verify(c.opts.Binding)
+		var key jose.JSONWebKey
+		if err != nil || json.Unmarshal(bound, &key) != nil {
+			return 0, nil, refuse(403, "unauthorized", "the binding is not signed by the account's key")
+		}
+		if other, _ := key.Thumbprint(crypto.SHA256); string(other) != string(print) {
+			return 0, nil, refuse(403, "unauthorized", "the binding is of another key")
+		}
+	}
+	c.accounts[at] = q.key
+	return 201, map[string]any{"status": "valid"}, nil
+}
+
+func (c *CA) newOrder(w http.ResponseWriter, q *request) (int, any, error) {
+	var body struct {
+		Identifiers []struct{ Type, Value string }
+	}
+	if q.account == "" || json.Unmarshal(q.body, &body) != nil || len(body.Identifiers) != 1 ||
+		body.Identifiers[0].Type != "dns" {
+		return 0, nil, refuse(400, "malformed", "this authority takes orders of one name")
+	}
+	c.mu.Lock()
+	if c.mishaps.RateLimited > 0 {
+		c.mishaps.RateLimited--
+		p := &problem{429, "rateLimited", "too many certificates", c.mishaps.RetryAfter}
+		c.mu.Unlock()
+		return 0, nil, p
+	}
+	o := &order{
+		account: q.account, domain: body.Identifiers[0].Value, token: rand.Text(), status: "pending",
+		pending: c.mishaps.Pending,
+	}
+	n := len(c.orders)
+	c.orders = append(c.orders, o)
+	c.mu.Unlock()
+	_, shown, err := c.show(w, n, o)
+	return 201, shown, err
+}
+
+// show is an order as it is now.
+func (c *CA) show(w http.ResponseWriter, n int, o *order) (int, any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := strconv.Itoa(n)
+	status := o.status
+	if (status == "ready" || status == "valid") && o.pending > 0 {
+		o.pending--
+		status = map[string]string{"ready": "pending", "valid": "processing"}[status]
+	}
+	out := map[string]any{
+		"status": status, "identifiers": []any{map[string]string{"type": "dns", "value": o.domain}},
+		"authorizations": []string{c.base + "/authz/" + id}, "finalize": c.base + "/finalize/" + id,
+	}
+	if status == "valid" {
+		out["certificate"] = c.base + "/cert/" + id
+	}
+	w.Header().Set("Location", c.base+"/order/"+id)
+	return 200, out, nil
+}
+
+func (c *CA) authorization(n int, o *order) any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	status := map[string]string{"pending": "pending", "invalid": "invalid"}[o.status]
+	if status == "" {
+		status = "valid"
+	}
+	var challenges []any
+	for _, kind := range []string{"dns-01", "http-01", "tls-alpn-01"} {
+		challenges = append(challenges, challengeOf(c.base, n, o, kind, status))
+	}
+	name := map[string]string{"type": "dns", "value": o.domain}
+	return map[string]any{"status": status, "identifier": name, "challenges": challenges}
+}
+
+func challengeOf(base string, n int, o *order, kind, status string) any {
+	at := base + "/challenge/" + strconv.Itoa(n) + "/" + kind
+	out := map[string]any{"type": kind, "url": at, "token": o.token, "status": status}
+	if o.problem != "" {
+		out["error"] = map[string]any{"type": errorType + "unauthorized", "detail": o.problem}
+	}
+	return out
+}
+
+// validate looks for the answer to a challenge.
+func (c *CA) validate(n int, o *order, kind string, q *request) (int, any, error) {
+	print, err := q.key.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer := o.token + "." + base64.RawURLEncoding.EncodeToString(print)
+	looked := func(err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if o.status, o.problem = "ready", ""; err != nil {
+			o.status, o.problem = "invalid", err.Error()
+		}
+	}
+	if c.opts.Validate != nil {
+		looked(c.opts.Validate(kind, o.domain, o.token, answer))
+	} else {
+		c.looks.Go(func() { looked(look(c.opts.Reach, kind, o.domain, o.token, answer)) })
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return 200, challengeOf(c.base, n, o, kind, "processing"), nil
+}
+
+// finalize issues the certificate.
+func (c *CA) finalize(w http.ResponseWriter, n int, o *order, q *request) (int, any, error) {
+	var body struct{ CSR string }
+	_ = json.Unmarshal(q.body, &body)
+	der, err := base64.RawURLEncoding.DecodeString(body.CSR)
+	if err != nil {
+		return 0, nil, refuse(400, "badCSR", "it is not base64url")
+	}
+	csr, err := x509.ParseCertificateRequest(der)
+	if err != nil || csr.CheckSignature() != nil || len(csr.DNSNames) != 1 || csr.DNSNames[0] != o.domain {
+		return 0, nil, refuse(400, "badCSR", "it is not for this order")
+	}
+	c.mu.Lock()
+	if o.status != "ready" {
+		c.mu.Unlock()
+		return 0, nil, refuse(403, "orderNotReady", "the order is "+o.status)
+	}
+	leaf, err := c.sign(&x509.Certificate{DNSNames: []string{o.domain}}, csr.PublicKey, c.opts.Life)
+	if err != nil {
+		c.mu.Unlock()
+		return 0, nil, err
+	}
+	o.chain = append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf}), c.PEM...)
+	o.status, o.pending = "valid", c.mishaps.Pending
+	c.issued++
+	c.mu.Unlock()
+	return c.show(w, n, o)
+}
+
+// String says what the authority has done.
+func (c *CA) String() string {
+	accounts, orders, issued := c.Count()
+	return fmt.Sprintf("%d accounts, %d orders, %d certificates", accounts, orders, issued)
+}

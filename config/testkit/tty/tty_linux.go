@@ -1,0 +1,136 @@
+package tty
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Terminal is a terminal of which a program has one end (Program).
+type Terminal struct {
+	Program *os.File
+
+	t      testing.TB
+	master *os.File
+	mu     sync.Mutex
+	screen *screen
+}
+
+// Open makes a terminal of a size. It is closed when the test ends.
+func Open(t testing.TB, width, height int) *Terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := &Terminal{t: t, master: master, screen: newScreen(width, height)}
+	var number int
+	term.control(master, func(fd int) (err error) {
+		if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+			return err
+		}
+		number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
+		return err
+	})
+	term.Program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	term.setSize(width, height)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b)
+			term.mu.Lock()
+			term.screen.write(b[:n])
+			term.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = term.Program.Close()
+		_ = master.SetReadDeadline(time.Unix(1, 0))
+		<-read
+		_ = master.Close()
+		if term.screen.unknown != "" {
+			t.Errorf("the screen does not know what was written to it: %q", term.screen.unknown)
+		}
+	})
+	return term
+}
+
+func (t *Terminal) control(f *os.File, do func(fd int) error) {
+	t.t.Helper()
+	c, err := f.SyscallConn()
+	if err == nil {
+		var failed error
+		err = c.Control(func(fd uintptr) { failed = do(int(fd)) })
+		if err == nil {
+			err = failed
+		}
+	}
+	if err != nil {
+		t.t.Fatal(err)
+	}
+}
+
+func (t *Terminal) setSize(width, height int) {
+	t.control(t.master, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(width), Row: uint16(height)})
+	})
+}
+
+// Resize gives the terminal another size, as somebody does who drags its window: what stands on it
+// is cut. The system tells the program if this is its controlling terminal.
+func (t *Terminal) Resize(width, height int) {
+	t.mu.Lock()
+	t.screen.resize(width, height)
+	t.mu.Unlock()
+	t.setSize(width, height)
+}
+
+// Type types keys.
+func (t *Terminal) Type(keys string) {
+	t.t.Helper()
+	if _, err := t.master.WriteString(keys); err != nil {
+		t.t.Fatal(err)
+	}
+}
+
+// Modes are what a program has to give back as they were: how keys are read, and whether lines are
+// echoed.
+func (t *Terminal) Modes() (modes string) {
+	t.control(t.Program, func(fd int) error {
+		m, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		if err == nil {
+			modes = fmt.Sprintf("%x %x %x %x %v", m.Iflag, m.Oflag, m.Cflag, m.Lflag, m.Cc)
+		}
+		return err
+	})
+	return modes
+}
+
+// View is what stands on the screen.
+type View struct {
+	Lines     []string // without the blanks at their ends
+	Selected  string   // the text in reverse
+	Colours   bool     // some text has a colour or a style
+	Alternate bool     // the program's own screen
+	Cursor    bool     // it is shown
+	Wrapped   bool     // since the cursor was at home, something was too long for its line or the screen
+}
+
+// View returns what stands on the screen now.
+func (t *Terminal) View() View {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.screen.view()
+}
