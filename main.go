@@ -10,7 +10,6 @@ import (
 
 	"penstock/bench"
 	"penstock/bench/sim"
-	"penstock/config"
 	"penstock/proxy/agent"
 	"penstock/proxy/batch"
 	"penstock/proxy/command"
@@ -18,21 +17,28 @@ import (
 )
 
 type cli struct {
-	Serve   command.Serve   `cmd:"" default:"withargs" help:"Run the edge. Without --config: find engines on loopback, or start the simulator, and serve them."`
-	Check   command.Check   `cmd:"" help:"Validate configuration files and print every problem with its line."`
-	Reload  command.Reload  `cmd:"" help:"Make a running edge read its configuration again; prints what changed, or what is wrong."`
-	Top     command.Top     `cmd:"" help:"Show a running edge in the terminal: models, upstreams, calls. The status page in a browser shows more."`
-	Usage   command.Usage   `cmd:"" help:"Print what keys have used of models: calls, tokens and spend, of an edge or of its fleet."`
-	Mode    command.Mode    `cmd:"" help:"Drain an upstream, put it into maintenance or let calls in again; in a fleet with a store at every edge."`
-	Ready   command.Ready   `cmd:"" help:"Ask a running edge whether it takes new requests: exit code 0 when it does. For health checks of containers."`
-	Doctor  command.Doctor  `cmd:"" help:"Ask engines what they are: what they can do, their quirks, and the configuration lines to paste."`
-	Agent   command.Agent   `cmd:"" help:"Print or write the configuration with which a coding agent works through a running edge: claude, codex, opencode, copilot."`
-	Batch   batch.CLI       `cmd:"" help:"Send the requests of a file of OpenAI's Batch API to a running edge, and write the answers to another one."`
-	Bench   bench.CLI       `cmd:"" help:"Load-test any such API, or compare and print the results."`
-	Sim     sim.CLI         `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
-	Key     command.Key     `cmd:"" help:"Make, hash, list or revoke API keys."`
-	Openapi command.OpenAPI `cmd:"" help:"Print the description of the API that the edge serves (OpenAPI 3.1)."`
-	Version command.Version `cmd:"" help:"Print the version and how it was built."`
+	Init   command.Init   `cmd:"" help:"Write a first configuration, with a key, for the engines at the URLs or those found on this machine."`
+	Serve  command.Serve  `cmd:"" default:"withargs" help:"Run the edge. Without --config: find engines on loopback, or start the simulator, and serve them."`
+	Check  command.Check  `cmd:"" help:"Validate configuration files and print every problem with its line."`
+	Reload command.Reload `cmd:"" help:"Make a running edge read its configuration again; prints what changed, or what is wrong."`
+	Top    command.Top    `cmd:"" help:"Show a running edge in the terminal: models, upstreams, calls. The status page in a browser shows more."`
+	Canary command.Canary `cmd:"" help:"Compare the arm of a model that has a share of its calls with the rest: worse, not worse, or not yet known."`
+	Usage  command.Usage  `cmd:"" help:"Print what keys have used of models: calls, tokens and spend, of an edge or of its fleet."`
+
+	Drain       command.Drain       `cmd:"" help:"Take an upstream out: calls that run end, no new ones come; in a fleet with a store at every edge."`
+	Maintenance command.Maintenance `cmd:"" help:"Take an upstream out and have its probes rest, too."`
+	Ready       command.Ready       `cmd:"" help:"Let calls into an upstream again. Without a name: ask whether the edge takes new requests, exit code 0 when it does, for health checks."`
+
+	Doctor     command.Doctor     `cmd:"" help:"Ask engines what they are: what they can do, their quirks, and the configuration lines to paste."`
+	Agent      command.Agent      `cmd:"" help:"Print or write the configuration with which a coding agent works through a running edge: claude, codex, opencode, copilot."`
+	Batch      batch.CLI          `cmd:"" help:"Send the requests of a file of OpenAI's Batch API to a running edge, and write the answers to another one."`
+	Bench      bench.CLI          `cmd:"" help:"Load-test any such API, or compare and print the results."`
+	Sim        sim.CLI            `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
+	Key        command.Key        `cmd:"" help:"Make, hash, list or revoke API keys."`
+	Openapi    command.OpenAPI    `cmd:"" help:"Print the description of the API that the edge serves (OpenAPI 3.1)."`
+	Completion command.Completion `cmd:"" help:"Print a script that completes command lines in bash, zsh or fish."`
+	Explain    command.Explain    `cmd:"" help:"Explain the code of an error, or a setting."`
+	Version    command.Version    `cmd:"" help:"Print the version and how it was built."`
 }
 
 func main() {
@@ -52,21 +58,18 @@ func main() {
 	)
 	args := command.Customary(os.Args[1:])
 	parser.FatalIfErrorf(command.Unknown(args, parser.Model.Children))
-	k, err := parser.Parse(bench.Arguments(args))
+	k, err := command.Parse(parser, bench.Arguments(args))
 	parser.FatalIfErrorf(command.PlainUsage(err))
-	if err := k.Run(); err != nil {
+	if err := command.Run(k); err != nil {
 		os.Exit(command.Report(os.Stderr, err))
 	}
 }
 
 // startSimulator starts the bundled engine, for a machine without one.
-func startSimulator() (config.LocalEngine, func(), error) {
+func startSimulator() (url string, stop func(), err error) {
 	simulated := sim.New(sim.Options{Listen: "127.0.0.1:0", TokenRate: 50})
 	if err := simulated.Start(); err != nil {
-		return config.LocalEngine{}, nil, err
+		return "", nil, err
 	}
-	return config.LocalEngine{
-		URL: simulated.URL(), Engine: "sim",
-		Models: []config.LocalModel{{ID: "sim"}},
-	}, simulated.Close, nil
+	return simulated.URL(), simulated.Close, nil
 }

@@ -112,8 +112,8 @@ func checkHTTP(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkBaseURL says what is wrong with an upstream's address.
-func checkBaseURL(address string) error {
+// CheckBaseURL says what is wrong with an upstream's address.
+func CheckBaseURL(address string) error {
 	u, err := checkHTTP(address)
 	if err != nil {
 		return err

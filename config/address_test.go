@@ -36,7 +36,7 @@ func TestCheckBaseURL(t *testing.T) {
 		"http://gpu/v1": false, "http://gpu/api/v1/chat": false, "http://gpu//x": false, "http://gpu/../x": false, "http://gpu/%2e%2e": false,
 		"http://g pu": false, "http://gpu/\n": false, "http://1.2.3": false, "http://gpu,gpu2:80": false,
 	} {
-		if err := checkBaseURL(address); (err == nil) != ok {
+		if err := CheckBaseURL(address); (err == nil) != ok {
 			t.Errorf("%q: %v", address, err)
 		}
 	}

@@ -5,6 +5,10 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +29,7 @@ func (f *File) CheckCertificates() Problems {
 		c.warn("tls", "cert and key are empty, so the API is plain HTTP: name them, or take tls out")
 	}
 	c.pair("tls", f.TLS.Cert, f.TLS.Key)
+	c.folder(&f.TLS.ACME)
 	for i := range f.Upstreams {
 		c.client(element("upstreams", i)+".tls", &f.Upstreams[i].TLS, "engine")
 		c.account(element("upstreams", i)+".kubernetes", &f.Upstreams[i].Kubernetes)
@@ -91,7 +96,7 @@ func (c *checker) account(path string, k *Kubernetes) {
 
 // pair reports a certificate and a key that cannot be loaded together, or should not be used.
 func (c *checker) pair(path, cert, key string) {
-	if cert == "" || key == "" {
+	if cert == "" || key == "" || c.places.BrokenWithin(path) {
 		return
 	}
 	loaded, err := tls.LoadX509KeyPair(cert, key)
@@ -114,5 +119,141 @@ func (c *checker) pair(path, cert, key string) {
 	}
 	if info, err := os.Stat(key); err == nil && strictyaml.TooOpen(info) {
 		c.warn(path+".key", "%s has mode %04o: chmod 640 keeps other users out", key, info.Mode().Perm())
+	}
+}
+
+// LetsEncrypt is the directory that is asked where the file names none.
+const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
+
+// mostDomains of one edge: each is an order of its own.
+const mostDomains = 100
+
+// acme checks how the edge obtains its certificates.
+func (c processChecks) acme() {
+	a, t := &c.file.TLS.ACME, &c.file.TLS
+	const path = "tls.acme"
+	if !a.Enabled() {
+		if c.places.Has(path) {
+			c.check.fail(path, "it names no domains: give those by which clients reach this edge, "+
+				"as domains: [api.example.com]")
+		}
+		return
+	}
+	if t.Cert != "" || t.Key != "" {
+		c.check.fail(path, "there are cert and key, too: take either them or acme out")
+	}
+	c.domains(path+".domains", a.Domains)
+	if !a.AcceptTerms {
+		c.check.fail(path, "the authority asks for a yes to its terms of service: read them, and write accept_terms: true")
+	}
+	if a.Folder == "" {
+		c.check.fail(path, "certificates need a folder, or each start would ask for new ones and soon be refused: "+
+			"write folder: certificates")
+	}
+	if a.Email != "" && (strings.Count(a.Email, "@") != 1 || strings.ContainsAny(a.Email, " ,<>?")) {
+		c.check.fail(path+".email", "this is not an address: write name@example.com")
+	}
+	if u, err := checkHTTP(a.Directory); err != nil {
+		c.check.fail(path+".directory", "%s", err)
+	} else if u.Scheme != "https" {
+		c.check.fail(path+".directory", "a directory is asked over https alone: write https://HOST/PATH, "+
+			"with ca for a private one")
+	}
+	if a.CA != "" && len(a.CAs) > 0 && !x509.NewCertPool().AppendCertsFromPEM(a.CAs) {
+		c.check.fail(path+".ca", "%s holds no certificate in PEM form: give the one that signed the directory's", a.CA)
+	}
+	if key, err := a.EAB.MACKey(); err != nil {
+		c.check.fail(path+".eab.key", "it is not base64url: write it as the authority gives it")
+	} else if (a.EAB.KID == "") != (len(key) == 0) {
+		c.check.fail(path+".eab", "kid and key go together: give both or none")
+	}
+	c.challenges(path, a)
+	c.sharedCertificates(path)
+}
+
+func (c processChecks) domains(path string, domains []string) {
+	if len(domains) > mostDomains {
+		c.check.fail(path, "%d domains are more than %d: give more edges a part each", len(domains), mostDomains)
+		return
+	}
+	seen := map[string]bool{}
+	for i, name := range domains {
+		at := element(path, i)
+		_, ip := netip.ParseAddr(name)
+		switch {
+		case strings.HasPrefix(name, "*"):
+			c.check.fail(at, "a wildcard needs a challenge by DNS, which the edge does not answer: list the names, "+
+				"or use cert and key")
+		case ip == nil || !hostName(name) || strings.ContainsAny(name, "_") || strings.HasSuffix(name, "."):
+			c.check.fail(at, "%s is not a domain: write it without scheme, port and path", c.places.Show(at, name))
+		case seen[name]:
+			c.check.fail(at, "%s is listed twice", c.places.Show(at, name))
+		}
+		seen[name] = true
+	}
+}
+
+// anyPort is a port that the system chooses, as tests have it.
+const anyPort = "0"
+
+// challenges checks the listener that answers the authority.
+func (c processChecks) challenges(path string, a *ACME) {
+	const behind = "the authority connects to port %s of each domain, and %s is not that: have it forwarded here"
+	if a.HTTP == "" {
+		if _, port, err := net.SplitHostPort(c.file.Listen); err == nil && port != "443" && port != anyPort {
+			c.check.warn("listen", behind, "443", c.places.Show("listen", c.file.Listen))
+		}
+		return
+	}
+	at := path + ".http"
+	if err := checkListen(a.HTTP); err != nil {
+		c.check.fail(at, "%s", err)
+		return
+	}
+	for _, other := range []struct{ setting, address string }{
+		{"listen", c.file.Listen}, {"admin.listen", c.file.Admin.Listen},
+	} {
+		if samePort(a.HTTP, other.address) {
+			c.check.fail(at, "%s is there already: give this listener another port", other.setting)
+		}
+	}
+	if _, port, _ := net.SplitHostPort(a.HTTP); port != "80" && port != anyPort {
+		c.check.warn(at, behind, "80", c.places.Show(at, a.HTTP))
+	}
+}
+
+// sharedCertificates checks how the edges of a fleet come to their certificates.
+func (c processChecks) sharedCertificates(path string) {
+	if c.file.Fleet.Edges > 1 {
+		c.check.warn(path, "each edge asks for certificates of its own, and a balancer may send its challenge to "+
+			"another edge, which cannot answer it: give all edges one pair by cert and key, or end TLS at the balancer")
+	}
+}
+
+// folder reports a folder that certificates cannot be written to.
+func (c *checker) folder(a *ACME) {
+	if !a.Enabled() || a.Folder == "" {
+		return
+	}
+	const path = "tls.acme.folder"
+	there := a.Folder // or what it will be made in
+	info, err := os.Stat(there)
+	for errors.Is(err, fs.ErrNotExist) && there != filepath.Dir(there) {
+		there = filepath.Dir(there)
+		info, err = os.Stat(there)
+	}
+	if err == nil && !info.IsDir() {
+		c.fail(path, "%s is no folder", there)
+		return
+	}
+	if err == nil {
+		var probe *os.File
+		if probe, err = os.CreateTemp(there, ".penstock-check-*"); err == nil {
+			_ = probe.Close() // nothing was written
+			err = os.Remove(probe.Name())
+		}
+	}
+	if err != nil {
+		c.fail(path, "certificates cannot be kept there: %s", strictyaml.FileError(there, err))
 	}
 }

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"penstock/config/strictyaml"
 	"penstock/config/testkit/selfsigned"
 )
 
@@ -120,5 +122,28 @@ func TestCheckAccount(t *testing.T) {
 				t.Errorf("%v does not warn of %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestFolderOfCertificates: check says where certificates that the edge obtains cannot be kept, and leaves nothing behind.
+func TestFolderOfCertificates(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "file"), []byte("x"))
+	locked := filepath.Join(dir, "locked")
+	if err := os.Mkdir(locked, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	for folder, want := range map[string]string{"": "", "new/below": "", "file": "is no folder", "file/below": "cannot be kept there", "locked/below": "cannot be kept there"} {
+		if folder == "locked/below" && os.Geteuid() == 0 {
+			continue // root may write there
+		}
+		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: filepath.Join(dir, folder)}}, origin: &origin{places: new(strictyaml.Places)}}
+		if got := fmt.Sprint(f.CheckCertificates()); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: %s", folder, got)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 2 {
+		t.Errorf("%v is left, %v", left, err)
 	}
 }

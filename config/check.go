@@ -134,6 +134,20 @@ func presentable(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return !visible(r) }) && strings.TrimSpace(name) == name
 }
 
+// CanBeModelID reports whether a model of a configuration may be called so. A star makes a pattern.
+func CanBeModelID(name string) bool {
+	return CanBeAlias(name) && !strings.Contains(name, "*")
+}
+
+// CanBeAlias reports whether a model may have that as an alias, which may end with a star.
+func CanBeAlias(name string) bool {
+	return name != "" && len(name) <= longestName && presentable(name) &&
+		!strings.Contains(strings.TrimSuffix(name, "*"), "*")
+}
+
+// longestName is the most bytes that a name may have.
+const longestName = 256
+
 // unique checks that a name is there and that seen, names to paths, does not have it yet.
 func (c *checker) unique(path, missing, what, name string, seen map[string]string) {
 	first, twice := seen[name]
@@ -141,8 +155,8 @@ func (c *checker) unique(path, missing, what, name string, seen map[string]strin
 	case name == "":
 		c.fail(path, "%s", missing)
 		return
-	case len(name) > 256:
-		c.fail(path, "the %s is longer than 256 bytes", what)
+	case len(name) > longestName:
+		c.fail(path, "the %s is longer than %d bytes", what, longestName)
 	case twice:
 		c.fail(path, "the %s %s is used twice: first %s", what, c.places.Show(path, name), c.places.Line(first, path))
 		return
@@ -150,4 +164,29 @@ func (c *checker) unique(path, missing, what, name string, seen map[string]strin
 	seen[name] = path
 }
 
+// checkBodies checks the limits that a key or a model has for bodies beside those of the file.
+func checkBodies(c checks, path string, l BodyLimits) {
+	for _, r := range []struct {
+		name   string
+		n, all Bytes
+	}{
+		{"request_body", l.RequestBody, c.file.Limits.RequestBody},
+		{"upload_body", l.UploadBody, c.file.Limits.UploadBody},
+	} {
+		switch at := path + "." + r.name; {
+		case r.n == 0:
+		case r.n < 1<<10:
+			c.check.fail(at, "%s is out of range: at least %s, or 0 for none of its own", r.n, Bytes(1<<10))
+		case r.n > r.all:
+			c.check.warn(at, "limits.%s is smaller for all, and counts: %s", r.name, r.all)
+		}
+	}
+}
+
 func element(list string, i int) string { return strictyaml.Entry(list, i) }
+
+// matches reports whether a key's pattern matches a name.
+func matches(pattern, name string) bool {
+	prefix, open := strings.CutSuffix(pattern, "*")
+	return name == pattern || open && strings.HasPrefix(strings.TrimSuffix(name, "*"), prefix)
+}

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Defaults returns a File with the default of every key that does not name something. Files are
 // decoded over it, so a key that is absent, or present without a value, keeps what stands here.
@@ -8,6 +12,7 @@ func Defaults() *File {
 	return &File{
 		Listen: "127.0.0.1:4000",
 		Admin:  Admin{Listen: "127.0.0.1:9090"},
+		TLS:    TLS{ACME: ACME{Directory: LetsEncrypt}},
 		Log:    Log{Level: "info", Format: "json", Access: true},
 		Limits: Limits{
 			RequestBody: 32 << 20,
@@ -101,6 +106,9 @@ func (m *Model) SetDefaults() {
 	*m = Model{Kind: KindChat, Policy: PolicyLeastLoaded, PromptCache: CacheShared}
 }
 
+// SetDefaults gives an entry of discover its defaults before it is read.
+func (d *Discover) SetDefaults() { *d = Discover{Match: "*"} }
+
 // complete fills in what depends on other values: defaults, and what entries take from the file.
 func (f *File) complete() {
 	for i := range f.Keys {
@@ -108,6 +116,8 @@ func (f *File) complete() {
 	}
 	for i := range f.Upstreams {
 		f.Upstreams[i].Edges = f.Fleet.Edges
+		of := func(d Discover) bool { return d.Upstream == f.Upstreams[i].Name }
+		f.Upstreams[i].Lists = slices.ContainsFunc(f.Discover, of)
 	}
 	for i := range f.Models {
 		m := &f.Models[i]
@@ -119,8 +129,59 @@ func (f *File) complete() {
 			if d.Tier > 0 && d.When == "" {
 				d.When = WhenFull
 			}
+			if d.Traffic != nil {
+				d.Arm = armName(m.Deployments, d)
+			}
+		}
+		m.Deployments = withoutGroups(m.Deployments, f.Upstreams)
+	}
+}
+
+// armName is the name of a deployment's arm: its upstream, and what that serves where another
+// deployment of the model has the same one.
+func armName(all []Deployment, d *Deployment) string {
+	if slices.ContainsFunc(all, func(o Deployment) bool { return o.Upstream == d.Upstream && !o.sameTarget(*d) }) {
+		return d.Upstream + "/" + d.Served
+	}
+	return d.Upstream
+}
+
+func (d Deployment) sameTarget(other Deployment) bool {
+	return d.Upstream == other.Upstream && d.Served == other.Served
+}
+
+// withoutGroups puts the upstreams of each group in its place: of "gpu-*" those whose names begin
+// with gpu-, but for those that the list names itself. The first takes the entry's place and the
+// others follow at the end, so that every entry stays where the file has it. A group of none stays.
+func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
+	named := map[string]bool{}
+	for i := range upstreams {
+		named[upstreams[i].Name] = true
+	}
+	taken := map[string]bool{} // by the list itself
+	for _, d := range written {
+		taken[d.Upstream] = true
+	}
+	all, more := slices.Clone(written), []Deployment(nil)
+	for i, d := range written {
+		prefix, group := strings.CutSuffix(d.Upstream, "*")
+		if !group || named[d.Upstream] {
+			continue
+		}
+		first := true
+		for j := range upstreams {
+			d.Upstream = upstreams[j].Name
+			switch {
+			case d.Upstream == "" || !strings.HasPrefix(d.Upstream, prefix) || taken[d.Upstream]:
+			case slices.ContainsFunc(all, d.sameTarget) || slices.ContainsFunc(more, d.sameTarget): // of a group before it
+			case first:
+				all[i], first = d, false
+			default:
+				more = append(more, d)
+			}
 		}
 	}
+	return append(all, more...)
 }
 
 // Endpoints returns the paths the model may be asked at: those of the file, or by default the ones

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"crypto/sha256"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -34,7 +35,7 @@ type Change struct {
 // OfKeys reports whether the value is one that WithKeys takes over.
 func (c Change) OfKeys() bool {
 	switch c.Path {
-	case "auth", "keys", "keys_file", "on_revoke", "admin.token":
+	case "auth", "keys", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
 		return true
 	}
 	return strings.HasPrefix(c.Path, "keys[") || strings.HasPrefix(c.Path, "issuers")
@@ -55,6 +56,7 @@ func (c Change) String() string {
 // change.
 func Diff(old, next *File) []Change {
 	d := &differ{}
+	old, next = written(old), written(next)
 	d.compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(next).Elem())
 	was := old.certificates()
 	for path, content := range next.certificates() {
@@ -73,17 +75,17 @@ func Diff(old, next *File) []Change {
 // Same reports whether next asks for exactly what f does: every value, the order of lists, and the
 // contents of the certificate files.
 func (f *File) Same(next *File) bool {
-	a, b := *f, *next
+	a, b := *written(f), *written(next)
 	a.origin, b.origin = nil, nil
 	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
 }
 
 // WithKeys returns f with the settings of next that decide who may call: auth, keys, keys_file,
-// issuers, on_revoke and the admin token. Its Paths are those of both.
+// issuers, tls.client_ca, on_revoke and the admin token. Its Paths are those of both.
 func (f *File) WithKeys(next *File) *File {
 	out := *f
 	out.Auth, out.Keys, out.KeysFile = next.Auth, next.Keys, next.KeysFile
-	out.Issuers = next.Issuers
+	out.Issuers, out.TLS.ClientCA, out.TLS.ClientCAs = next.Issuers, next.TLS.ClientCA, next.TLS.ClientCAs
 	out.OnRevoke, out.Admin.Token = next.OnRevoke, next.Admin.Token
 	if f.origin != nil {
 		from := *f.origin
@@ -102,12 +104,14 @@ func (f *File) WithKeys(next *File) *File {
 // engines: what a key may use by the name in one file is not what it may use in the other.
 func (f *File) ModelsOtherThan(next *File) []string {
 	var out []string
+	next = WithListed(next, Published(f))
+	alike := slices.Equal(f.Discover, next.Discover)
 	for i := range f.Models {
 		m := &f.Models[i]
 		same := slices.ContainsFunc(next.Models, func(n Model) bool {
 			return n.ID == m.ID && slices.Equal(f.served(m), next.served(&n))
 		})
-		if !same {
+		if !same || m.Discovered && !alike {
 			out = append(out, m.ID)
 		}
 	}
@@ -123,7 +127,8 @@ func (f *File) served(m *Model) []string {
 			continue
 		}
 		u := &f.Upstreams[at]
-		out = append(out, strings.Join([]string{u.Name, u.URL, u.Resolve.SRV, u.Kubernetes.String(), d.Served}, " "))
+		of := strings.Join([]string{u.Name, u.URL, u.Resolve.SRV, u.Kubernetes.String(), d.Served}, " ")
+		out = append(out, fmt.Sprintf("%s %d %t", of, d.Tier, u.External)) // what keys' tiers say of them
 	}
 	slices.Sort(out)
 	return out
@@ -255,4 +260,49 @@ func empty(v reflect.Value) bool {
 		return v.IsNil()
 	}
 	return false
+}
+
+// restartOnly is the table of the settings that a running process cannot change, because it was
+// bound, opened or sized with them when it started. Diff marks them, KeepRestartOnly holds them
+// back, and a test compares the table with the README. TLS on or off belongs to them, too
+// (switchesTLS).
+var restartOnly = []string{
+	"listen", "admin.listen", "log.format", "tracing.otlp", "tracing.sample",
+	"limits.header",
+	"fleet.lost", "fleet.store", "fleet.keys", "ledger",
+	"tls.acme.email", "tls.acme.directory", "tls.acme.folder", "tls.acme.http", "tls.acme.ca", "tls.acme.eab",
+	"timeouts.client_header", "timeouts.client_idle",
+}
+
+// needsRestart reports whether a change of the setting at path between old and next takes effect
+// only after a restart.
+func needsRestart(path string, old, next *File) bool {
+	within := func(setting string) bool { return path == setting || strings.HasPrefix(path, setting+".") }
+	return slices.ContainsFunc(restartOnly, within) ||
+		strings.HasPrefix(path, "tls.") && switchesTLS(old, next)
+}
+
+// switchesTLS reports whether TLS goes on or off, or its certificates come from elsewhere: files or
+// ACME. Another certificate needs no restart.
+func switchesTLS(old, next *File) bool {
+	return old.TLS.Enabled() != next.TLS.Enabled() || old.TLS.ACME.Enabled() != next.TLS.ACME.Enabled()
+}
+
+// KeepRestartOnly sets every setting of f that needs a restart to what it is in running.
+func (f *File) KeepRestartOnly(running *File) {
+	if switchesTLS(running, f) {
+		f.TLS = running.TLS
+	}
+	to, from := reflect.ValueOf(f).Elem(), reflect.ValueOf(running).Elem()
+	for _, path := range restartOnly {
+		setting(to, path).Set(setting(from, path))
+	}
+}
+
+// setting returns the field of file that path names.
+func setting(file reflect.Value, path string) reflect.Value {
+	for name := range strings.SplitSeq(path, ".") {
+		file = file.Field(strictyaml.FieldByKey(file.Type(), name))
+	}
+	return file
 }

@@ -61,7 +61,7 @@ models:
 // TestDiffOfCertificates tells TLS on and off, which needs a restart, from another pair, which does not.
 func TestDiffOfCertificates(t *testing.T) {
 	none, one, two := Defaults(), Defaults(), Defaults()
-	one.TLS, two.TLS = TLS{Cert: "a", Key: "k"}, TLS{Cert: "b", Key: "k"}
+	one.TLS.Cert, one.TLS.Key, two.TLS.Cert, two.TLS.Key = "a", "k", "b", "k"
 	if got, want := changes(Diff(none, one)), "added tls.cert (takes effect after a restart); added tls.key (takes effect after a restart)"; got != want {
 		t.Errorf("on: %s", got)
 	}
@@ -99,18 +99,19 @@ func TestDiffOfCertificateContents(t *testing.T) {
 	}
 }
 
-// TestRestartOnly holds the table of settings that need a restart against Diff, KeepRestartOnly and the README.
+// TestRestartOnly holds the table of settings that need a restart against Diff, KeepRestartOnly and README.md.
 func TestRestartOnly(t *testing.T) {
 	old, next := Defaults(), mustParse(t, `
 listen: 1.2.3.4:1
 admin: { listen: 1.2.3.4:2 }
 log: { format: console }
-tracing: { otlp: "http://h:4318" }
+tracing: { otlp: "http://h:4318", sample: 5% }
 limits: { header: 1KiB }
 timeouts: { client_header: 1s, client_idle: 1s }
 fleet: { lost: open, store: { url: "redis://h" }, keys: { secrets: [0123456789abcdef0123456789abcdef] } }
 ledger: usage.ledger
 `)
+	next.TLS.ACME = ACME{Email: "a@b", Directory: "https://h", Folder: "f", HTTP: ":80", CA: "ca.pem", EAB: ACMEEAB{KID: "k"}}
 	got := Diff(old, next)
 	if len(got) != len(restartOnly) {
 		t.Errorf("%d changes, %d in the table: %v", len(got), len(restartOnly), got)
@@ -130,7 +131,16 @@ ledger: usage.ledger
 	if next.KeepRestartOnly(old); next.TLS.Cert != "b" {
 		t.Error("another certificate was held back")
 	}
-	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
+	managed := TLS{ACME: ACME{Domains: []string{"a.test"}, Email: "a@b"}}
+	old.TLS, next.TLS = TLS{Cert: "a", Key: "k"}, managed
+	if next.KeepRestartOnly(old); next.TLS.Cert != "a" || next.TLS.ACME.Enabled() {
+		t.Error("certificates of another source need no restart")
+	}
+	old.TLS, next.TLS = managed, TLS{ACME: ACME{Domains: []string{"b.test"}, Email: "c@d"}}
+	if next.KeepRestartOnly(old); next.TLS.ACME.Domains[0] != "b.test" || next.TLS.ACME.Email != "a@b" {
+		t.Errorf("domains change without a restart, the account does not: %+v", next.TLS.ACME)
+	}
+	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

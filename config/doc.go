@@ -46,6 +46,9 @@
 // what of it a running process cannot take over. Package filewatch reports when the content of
 // files changed.
 //
+// [WithListed] returns a File with the models that engines list and `discover` publishes
+// (discover.go). They are marked, so that [Diff] compares what was written alone.
+//
 // # Design
 //
 // Reading and checking are apart. Package strictyaml knows the form of single values and where each

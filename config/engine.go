@@ -68,13 +68,13 @@ type Engine struct {
 // EngineFlags are what the engine has to be started with to read more than text out of what a model
 // writes, in words for the operator; `penstock doctor --try` names them where they are missing.
 type EngineFlags struct {
-	Tools     string `yaml:"tools"`
-	Reasoning string `yaml:"reasoning"`
+	Tools     string `yaml:"tools"`     // Flag of the engine without which it calls no tools.
+	Reasoning string `yaml:"reasoning"` // Flag of the engine without which it keeps no reasoning apart.
 }
 
 // EngineSign is one way to recognise an engine by a page: everything that is given must hold.
 type EngineSign struct {
-	Path     string   `yaml:"path"`
+	Path     string   `yaml:"path"`     // Page that is asked for.
 	Status   int      `yaml:"status"`   // default 200
 	Field    string   `yaml:"field"`    // present in the JSON page
 	Equals   string   `yaml:"equals"`   // and one of its values is this
@@ -83,14 +83,14 @@ type EngineSign struct {
 
 // EngineValue is one number or text of a JSON page.
 type EngineValue struct {
-	Path  string `yaml:"path"`
-	Field string `yaml:"field"`
+	Path  string `yaml:"path"`  // Page of the engine on which it stands.
+	Field string `yaml:"field"` // Where it stands in the JSON page.
 }
 
 // EngineHealth is the page that answers 200 when the engine can work.
 type EngineHealth struct {
-	Path    string   `yaml:"path"`
-	Timeout Duration `yaml:"timeout"`
+	Path    string   `yaml:"path"`    // Page that a healthy engine answers with 200.
+	Timeout Duration `yaml:"timeout"` // How long a probe waits for it.
 	// Alive is "ok", only a 2xx is good, or "any": every answer below 500 is, for servers that have no
 	// page for it.
 	Alive string `yaml:"alive"`
@@ -98,20 +98,21 @@ type EngineHealth struct {
 
 // EngineModel says how to read one page about models.
 type EngineModel struct {
-	Path    string   `yaml:"path"`
+	Path    string   `yaml:"path"`    // Page that lists models or tells of one.
 	List    string   `yaml:"list"`    // field of the array; empty: the page is one model
 	ID      string   `yaml:"id"`      // field within an element
 	Aliases string   `yaml:"aliases"` // array of further names
 	Context []string `yaml:"context"` // fields of the greatest context in tokens; the first that is there counts
 	Vision  string   `yaml:"vision"`  // true, or a text or array that says image, vision or vlm
 	Kind    string   `yaml:"kind"`    // what the model is for: a task's name at Hugging Face, or embeddings
+	Parent  string   `yaml:"parent"`  // of an adapter: the model that it changes
 	// true or "loaded" means loaded; on a page that lists only loaded models, its id field
 	Loaded string `yaml:"loaded"`
 }
 
 // EngineLoad says how to read one page about the engine's work.
 type EngineLoad struct {
-	Path   string `yaml:"path"`
+	Path   string `yaml:"path"`   // Page on which the engine tells its load.
 	Format string `yaml:"format"` // metrics (Prometheus text) | json
 	// names or fields, the first that is there counts; series and matches are added up, true counts 1
 	Running []string `yaml:"running"`
@@ -119,6 +120,9 @@ type EngineLoad struct {
 	KVUsage []string `yaml:"kv_usage"` // 0 to 1; the mean of all matches
 	// counters that rise as long as the engine works; all that are there are added up
 	Progress []string `yaml:"progress"`
+	// metric whose newest series has the labels max_lora, running_lora_adapters and
+	// waiting_lora_adapters: which adapters are in use, and how many fit
+	Adapters string `yaml:"adapters"`
 }
 
 // EngineReasoning says how a reasoning effort is told to the engine.
@@ -135,8 +139,8 @@ type EngineReasoning struct {
 // EngineError is the shape of an answer: status, and if given the error's type, a part of its
 // message, or that it says nothing.
 type EngineError struct {
-	Status   int      `yaml:"status"`
-	Type     string   `yaml:"type"`
+	Status   int      `yaml:"status"`   // HTTP status of the answer.
+	Type     string   `yaml:"type"`     // Type that the answer's error has; empty: any.
 	Messages []string `yaml:"messages"` // any one of these is in the message; empty: any message
 	Silent   bool     `yaml:"silent"`   // it has neither a type nor a message
 }

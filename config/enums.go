@@ -30,6 +30,28 @@ const (
 	ReasoningNone = "none"
 )
 
+// theClasses are those of a file without its own.
+var theClasses = []Class{{Name: "interactive"}, {Name: "batch"}}
+
+// ClassesOf are a file's classes of calls in their order.
+func ClassesOf(f *File) []Class {
+	if len(f.Classes) == 0 {
+		return theClasses
+	}
+	return f.Classes
+}
+
+// HasClasses reports whether anything of a file makes use of classes.
+func HasClasses(f *File) bool {
+	return len(f.Classes) > 0 || slices.ContainsFunc(f.Keys, func(k Key) bool { return k.Class != "" }) ||
+		slices.ContainsFunc(f.Models, func(m Model) bool { return m.Reserve > 0 })
+}
+
+// RankOf is the place of a class in their order, which is 0 for one that there is not.
+func RankOf(f *File, class string) int {
+	return max(0, slices.IndexFunc(ClassesOf(f), func(c Class) bool { return c.Name == class }))
+}
+
 // Values of Deployment.When.
 const (
 	WhenFull = "full"
@@ -39,6 +61,9 @@ const (
 // MaxTier is the highest tier that a deployment may have.
 const MaxTier = 7
 
+// MaxArms is how many arms the deployments of a model may make.
+const MaxArms = 8
+
 // PrefillProven is the value of Upstream.Prefill.
 const PrefillProven = "proven"
 
@@ -47,6 +72,10 @@ const (
 	LogFormatJSON    = "json"
 	LogFormatConsole = "console"
 )
+
+var kinds = []string{
+	KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding, KindRerank,
+}
 
 // The closed sets of words, by the path of the value in the schema. Validation and the JSON schema
 // read them here.
@@ -68,10 +97,8 @@ var words = map[string][]string{
 
 	"models.deployments.when": {WhenFull, WhenDown},
 
-	"models.kind": {
-		KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding,
-		KindRerank,
-	},
+	"models.kind":              kinds,
+	"discover.kind":            kinds,
 	"models.policy":            {PolicyLeastLoaded, PolicyPrefixAffinity, PolicyTwoChoices, PolicyRoundRobin},
 	"models.prompt_cache":      {CacheShared, CachePerKey},
 	"models.system_messages":   {SystemFold, SystemInPlace},

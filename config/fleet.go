@@ -11,7 +11,7 @@ import (
 // Fleet says how many edges serve the same keys and engines. They share nothing, so each takes an
 // equal part of every number that they share: the limits of keys and the slots of engines.
 type Fleet struct {
-	Edges int        `yaml:"edges"` // default 1
+	Edges int        `yaml:"edges"` // How many edges serve these keys and engines.
 	Store FleetStore `yaml:"store"`
 	Lost  string     `yaml:"lost"` // divide | open | closed: what holds while the store is lost
 	Keys  FleetKeys  `yaml:"keys"`
@@ -21,7 +21,7 @@ type Fleet struct {
 type FleetKeys struct {
 	Secrets []Secret `yaml:"secrets"` // the first signs the entries, all are good for reading
 	Store   string   `yaml:"store"`   // required | cached: what an edge needs to start
-	Cache   string   `yaml:"cache"`   // the file with its copy
+	Cache   string   `yaml:"cache"`   // File with the edge's copy of the keys in the store.
 }
 
 // Values of FleetKeys.Store.
@@ -53,11 +53,11 @@ func ReadKey(entry string) (Key, error) {
 
 // FleetStore is the Valkey, or Redis from 7.0 on, by which the edges share the limits of keys.
 type FleetStore struct {
-	URL      string        `yaml:"url"` // redis://host:port, or rediss:// for TLS; empty: there is none
-	User     string        `yaml:"user"`
-	Password Secret        `yaml:"password"`
+	URL      string        `yaml:"url"`      // redis://host:port, or rediss:// for TLS; empty: there is none
+	User     string        `yaml:"user"`     // User that the edge logs in as; empty: the default one.
+	Password Secret        `yaml:"password"` // Password of that user.
 	TLS      UpstreamTLS   `yaml:"tls"`
-	Cluster  bool          `yaml:"cluster"`
+	Cluster  bool          `yaml:"cluster"` // true: the store is a cluster.
 	Sentinel FleetSentinel `yaml:"sentinel"`
 	Prefix   string        `yaml:"prefix"`  // of its keys in the store
 	Timeout  Duration      `yaml:"timeout"` // the most that a call waits for it
@@ -65,10 +65,10 @@ type FleetStore struct {
 
 // FleetSentinel finds the store's primary by sentinels, in place of the address of its URL.
 type FleetSentinel struct {
-	Master    string   `yaml:"master"`
-	Addresses []string `yaml:"addresses"`
-	User      string   `yaml:"user"` // of the sentinels, which have users of their own
-	Password  Secret   `yaml:"password"`
+	Master    string   `yaml:"master"`    // Name under which the sentinels know the store.
+	Addresses []string `yaml:"addresses"` // HOST:PORT of each sentinel.
+	User      string   `yaml:"user"`      // of the sentinels, which have users of their own
+	Password  Secret   `yaml:"password"`  // Password of the sentinels' user.
 }
 
 // Shared reports whether there is a store by which edges share.

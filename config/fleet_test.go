@@ -123,3 +123,18 @@ func TestSelector(t *testing.T) {
 		}
 	}
 }
+
+// check tells where engines are looked for, which the file says in four ways.
+func TestDiscovery(t *testing.T) {
+	for want, u := range map[string]Upstream{
+		"": {URL: "http://10.0.0.1"},
+		"the addresses of http://vllm:8000, looked up every 30s":             {URL: "http://vllm:8000", Resolve: Resolve{Every: resolveSRV}},
+		"the SRV records of _http._tcp.vllm, looked up every 30s":            {Resolve: Resolve{Every: resolveSRV, SRV: "_http._tcp.vllm"}},
+		"the pods with app=vllm in the edge's own namespace":                 {Kubernetes: Kubernetes{Selector: "app=vllm"}},
+		"the pods of InferencePool llama in namespace ml, ports [8000 8001]": {Kubernetes: Kubernetes{Pool: "llama", Namespace: "ml", Ports: []int{8000, 8001}}},
+	} {
+		if got := u.Discovery(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

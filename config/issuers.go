@@ -115,7 +115,7 @@ func (c issuerChecks) all() {
 		if is.Issuer != "" {
 			c.check.name(at+".name", "give the issuer a name, which begins the ids of its callers", "name", is.Name, names)
 			if strings.Contains(is.Name, "/") {
-				c.check.fail(at+".name", "%s: a / ends the name in the ids of callers, which another issuer's could then be like", c.places.Show(at+".name", is.Name))
+				c.check.fail(at+".name", "%s: leave the / out: callers are called NAME/SUBJECT, so a caller of another issuer could have the same id", c.places.Show(at+".name", is.Name))
 			}
 		}
 		c.source(at, is)

@@ -1,8 +1,13 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
 
 	"penstock/config/strictyaml"
 )
@@ -65,4 +70,68 @@ func openToOthers(path string, info os.FileInfo) Problems {
 		File: path, Warning: true,
 		Message: fmt.Sprintf("the file holds keys and has mode %04o: chmod 640 keeps other users out", info.Mode().Perm()),
 	}}
+}
+
+// keysLine begins a list of keys in block form; an empty list may be written behind it.
+var keysLine = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
+
+// AppendKey returns the text of a keys_file, or of a configuration, with another key at the end of
+// its keys. lines are those of the key, which begin with "  - ". Nothing else of the text changes.
+// An empty text becomes a keys_file.
+func AppendKey(src []byte, lines string) ([]byte, error) {
+	text := strings.Split(strings.TrimSuffix(string(src), "\n"), "\n")
+	content := func(line string) bool {
+		return strings.TrimSpace(line) != "" && !strings.HasPrefix(strings.TrimSpace(line), "#")
+	}
+	head := slices.IndexFunc(text, keysLine.MatchString)
+	first := slices.IndexFunc(text, content)
+	at, indent := len(text), "  "
+	switch {
+	case head >= 0:
+		text[head] = keysLine.ReplaceAllString(text[head], "keys: $2")
+		text[head] = strings.TrimRight(text[head], " ")
+		at = head + 1
+		for i := at; i < len(text); i++ {
+			if !content(text[i]) {
+				continue
+			}
+			if text[i][0] != ' ' && text[i][0] != '-' {
+				break
+			}
+			if at == head+1 {
+				indent = text[i][:len(text[i])-len(strings.TrimLeft(text[i], " "))]
+			}
+			at = i + 1
+		}
+	case first >= 0 && strings.HasPrefix(text[first], "-"): // a bare list
+		indent = ""
+	default:
+		lines = "keys:\n" + lines
+	}
+	lines = strings.TrimSuffix(lines, "\n")
+	if indent != "  " {
+		lines = strings.ReplaceAll("\n"+lines, "\n  ", "\n"+indent)[1:]
+	}
+	if len(src) == 0 {
+		text, at = nil, 0
+	}
+	out := []byte(strings.Join(slices.Insert(text, at, lines), "\n") + "\n")
+	return out, onlyAppended(src, out)
+}
+
+// onlyAppended checks that a text has the keys of an older one and one more, which has an id of its
+// own.
+func onlyAppended(before, after []byte) error {
+	var older, newer keysFile
+	strictyaml.Read("", before, &older, "")
+	strictyaml.Read("", after, &newer, "")
+	n := len(older.Keys)
+	if len(newer.Keys) != n+1 || n > 0 && !reflect.DeepEqual(older.Keys, newer.Keys[:n]) {
+		return errors.New("its keys are not a list with lines of its own for each, to which a key can be " +
+			"appended: paste the lines of one that is made without --append")
+	}
+	if id := newer.Keys[n].ID; slices.ContainsFunc(older.Keys, func(k Key) bool { return k.ID == id }) {
+		return fmt.Errorf("it has a key of the name %q already", id)
+	}
+	return nil
 }

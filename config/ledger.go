@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"penstock/config/strictyaml"
 )
@@ -21,6 +22,13 @@ type LedgerSink struct {
 	File  string `yaml:"file"`  // that they are appended to; joined with the file's folder
 	URL   string `yaml:"url"`   // that they are posted to
 	Token Secret `yaml:"token"` // sent to the URL as Authorization: Bearer
+}
+
+// EndUsers has usage counted by those who use the applications of keys, too. They are known by a
+// keyed hash of what an application calls them. Without a secret nobody looks at it.
+type EndUsers struct {
+	Secret Secret `yaml:"secret"` // of the hash: with another one everybody has another name
+	Header string `yaml:"header"` // of requests that names the end user, before the body does
 }
 
 // BindNode accepts the path alone, or a mapping with the members of Ledger.
@@ -83,4 +91,23 @@ func sameFile(a, b string) bool {
 	one, err1 := os.Stat(a)
 	other, err2 := os.Stat(b)
 	return err1 == nil && err2 == nil && os.SameFile(one, other)
+}
+
+// endUsers checks by what end users are told apart.
+func endUsers(c processChecks) {
+	e := &c.file.EndUsers
+	switch n := len(e.Secret); {
+	case n == 0 && c.places.Has("end_users"):
+		c.check.fail("end_users.secret", "end users are known by a hash with a secret: make one with head -c 32 /dev/urandom | base64; "+
+			"to count none leave end_users out")
+	case n > 0 && n < leastSealKey:
+		c.check.fail("end_users.secret", "the secret is shorter than %d characters, so that who has the hashes could find the names: "+
+			"make one with head -c 32 /dev/urandom | base64", leastSealKey)
+	}
+	switch name := strings.ToLower(e.Header); {
+	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "":
+		c.check.fail("end_users.header", "%q is no name of a header: write one such as X-User-Id", e.Header)
+	case slices.Contains([]string{"authorization", "x-api-key", "cookie"}, name):
+		c.check.fail("end_users.header", "%s lets the client in: it does not name an end user", e.Header)
+	}
 }

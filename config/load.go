@@ -59,16 +59,19 @@ func Parse(name string, src []byte) (*File, error) {
 
 // LoadValid reads the configuration at path and checks it with Validate, so that mistakes of every
 // class are found in one run. The File is nil when Problems.Err is not; otherwise the problems are
-// warnings.
-func LoadValid(path string, k Known) (*File, Problems) {
+// warnings. more are checks of the caller's own, which take their place among the others.
+func LoadValid(path string, k Known, more ...Check) (*File, Problems) {
 	f, problems := load(path)
-	return valid(f, problems, k)
+	return valid(f, problems, k, more)
 }
 
+// Check says what is wrong with a File that may be wrong in other ways as well.
+type Check func(*File) Problems
+
 // ParseValid is LoadValid for a source that is already in memory; name is as for Parse.
-func ParseValid(name string, src []byte, k Known) (*File, Problems) {
+func ParseValid(name string, src []byte, k Known, more ...Check) (*File, Problems) {
 	f, problems := parse(name, src)
-	return valid(f, problems, k)
+	return valid(f, problems, k, more)
 }
 
 // Decode binds one YAML document to the struct that into points to, as strictly as Load does and by
@@ -87,6 +90,9 @@ func (f *File) ProblemAt(path, message string) Problem {
 	return f.places().ProblemAt(path, message)
 }
 
+// Rename has problems that are found in f from now on call it by another name than it was read by.
+func Rename(f *File, name string) { f.origin.places.Rename(name) }
+
 // places is where the values of f stand; nil in a File that was made by hand.
 func (f *File) places() *strictyaml.Places {
 	if f.origin == nil {
@@ -104,9 +110,12 @@ func (f *File) Paths() []string {
 	return f.origin.files
 }
 
-func valid(f *File, problems Problems, k Known) (*File, Problems) {
+func valid(f *File, problems Problems, k Known, more []Check) (*File, Problems) {
 	if f != nil && len(problems.Errors()) < strictyaml.MaxProblems {
 		problems = append(problems.Errors(), f.Validate(k)...)
+		for _, check := range more {
+			problems = append(problems, check(f)...)
+		}
 		problems.Sort()
 	}
 	if problems.Err() != nil {
@@ -176,9 +185,13 @@ func (f *File) Digest() string {
 func (f *File) normalize(dir string) {
 	store := &f.Fleet.Store.TLS
 	for _, p := range []*string{
-		&f.KeysFile, &f.Ledger.Path, &f.TLS.Cert, &f.TLS.Key, &store.CA, &store.Cert, &store.Key, &f.Fleet.Keys.Cache,
+		&f.KeysFile, &f.Ledger.Path, &f.TLS.Cert, &f.TLS.Key, &f.TLS.ClientCA,
+		&store.CA, &store.Cert, &store.Key, &f.Fleet.Keys.Cache, &f.TLS.ACME.Folder, &f.TLS.ACME.CA,
 	} {
 		*p = strictyaml.ResolvePath(dir, *p)
+	}
+	for i, name := range f.TLS.ACME.Domains {
+		f.TLS.ACME.Domains[i] = strings.ToLower(name)
 	}
 	for i := range f.Issuers {
 		is := &f.Issuers[i]
@@ -192,6 +205,10 @@ func (f *File) normalize(dir string) {
 	for i := range f.Ledger.Export {
 		to := &f.Ledger.Export[i]
 		to.File = strictyaml.ResolvePath(dir, to.File)
+	}
+	for i := range f.Keys {
+		mark := &f.Keys[i].Certificate
+		mark.SAN, mark.SPKI = strings.ToLower(mark.SAN), strings.ToLower(mark.SPKI)
 	}
 	for i := range f.Upstreams {
 		u := &f.Upstreams[i]
@@ -221,6 +238,8 @@ func (f *File) readCertificates(d *strictyaml.Document) {
 	}
 	check("tls.cert", "tls.cert", f.TLS.Cert)
 	check("tls.key", "tls.key", f.TLS.Key)
+	f.TLS.ClientCAs = check("tls.client_ca", "tls.client_ca", f.TLS.ClientCA)
+	f.TLS.ACME.CAs = check("tls.acme.ca", "tls.acme.ca", f.TLS.ACME.CA)
 	check("fleet.store.tls.ca", "fleet.store.tls.ca", f.Fleet.Store.TLS.CA)
 	check("fleet.store.tls.cert", "fleet.store.tls.cert", f.Fleet.Store.TLS.Cert)
 	check("fleet.store.tls.key", "fleet.store.tls.key", f.Fleet.Store.TLS.Key)

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"encoding/base64"
 	"fmt"
+	"strings"
 	"time"
 
 	"penstock/config/money"
@@ -29,13 +31,19 @@ type File struct {
 	Images    Images     `yaml:"images"`
 	Fleet     Fleet      `yaml:"fleet"`
 	Ledger    Ledger     `yaml:"ledger"`
+	EndUsers  EndUsers   `yaml:"end_users"`
 	Seal      Seal       `yaml:"seal"`
 	KeysFile  string     `yaml:"keys_file"` // its keys are appended to Keys; joined with the file's folder
-	Keys      []Key      `yaml:"keys"`
+	Classes   []Class    `yaml:"classes"`   // of calls, in the order in which they are served; empty: interactive, batch
+	Keys      []Key      `yaml:"keys"`      // API keys of clients.
 	Issuers   []Issuer   `yaml:"issuers"`
 	Engines   []Engine   `yaml:"engines"`
-	Upstreams []Upstream `yaml:"upstreams"`
-	Models    []Model    `yaml:"models"`
+	Upstreams []Upstream `yaml:"upstreams"` // Engines, by the address at which each is asked.
+	Models    []Model    `yaml:"models"`    // Models that clients can ask for.
+	Discover  []Discover `yaml:"discover"`
+
+	// LeftOut counts the models that are listed and not published, by upstream.
+	LeftOut map[string]int `yaml:"-"`
 
 	origin *origin // where the values came from; nil in a File that was made by hand
 }
@@ -45,19 +53,59 @@ const AuthNone = "none"
 
 // Admin is the operator's listener. An empty Listen switches it off.
 type Admin struct {
-	Listen string `yaml:"listen"`
+	Listen string `yaml:"listen"` // Address of the operator's listener; empty: none.
 	Token  Secret `yaml:"token"`
 }
 
 // TLS holds the paths of the edge's own certificate pair. They are written relative to the file's
 // folder; Load and Parse join them with it.
 type TLS struct {
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
+	Cert string `yaml:"cert"` // File with the edge's certificate and those above it.
+	Key  string `yaml:"key"`  // File with its key.
+	// ClientCA is a file with the certificates that sign those of clients (keys[].certificate)
+	ClientCA string `yaml:"client_ca"`
+	ACME     ACME   `yaml:"acme"`
+
+	ClientCAs []byte `yaml:"-"` // the content of ClientCA
 }
 
 // Enabled reports whether the public listener speaks TLS.
-func (t TLS) Enabled() bool { return t.Cert != "" }
+func (t *TLS) Enabled() bool { return t.Cert != "" || t.ACME.Enabled() }
+
+// ACME has the edge obtain and renew its certificates itself, one for each domain, in the place of
+// a pair in files.
+type ACME struct {
+	Domains []string `yaml:"domains"` // the names by which clients reach the edge
+	Email   string   `yaml:"email"`   // of the account: some directories write to it
+	// Directory is the URL of the authority's ACME directory
+	Directory string `yaml:"directory"`
+	Folder    string `yaml:"folder"` // where the account's key and the certificates are kept
+	// HTTP is the address of a second listener, which answers HTTP-01 challenges and sends browsers to
+	// https; left out, TLS-ALPN-01 is answered on the main one
+	HTTP        string  `yaml:"http"`
+	AcceptTerms bool    `yaml:"accept_terms"` // of the authority's service: without it there is no account
+	CA          string  `yaml:"ca"`           // file with the certificates that sign a private directory's
+	EAB         ACMEEAB `yaml:"eab"`
+
+	CAs []byte `yaml:"-"` // the content of CA
+}
+
+// ACMEEAB binds the account to one that the authority knows already (external account binding).
+type ACMEEAB struct {
+	KID string `yaml:"kid"` // what the authority calls the account
+	Key Secret `yaml:"key"` // base64url, as the authority gives it
+}
+
+// Enabled reports whether the edge obtains its certificates itself.
+func (a *ACME) Enabled() bool { return len(a.Domains) > 0 }
+
+// MACKey returns the key of the external account binding; nil without one.
+func (e *ACMEEAB) MACKey() ([]byte, error) {
+	if e.Key == "" {
+		return nil, nil
+	}
+	return base64.RawURLEncoding.DecodeString(strings.TrimRight(e.Key.Value(), "="))
+}
 
 // Log says what is written to standard error.
 type Log struct {
@@ -73,9 +121,12 @@ type Catalog struct {
 	Public bool `yaml:"public"` // false: only with a key
 }
 
-// Tracing holds the OTLP/HTTP endpoint; empty is off.
+// Tracing says where spans go, and of which calls.
 type Tracing struct {
-	OTLP string `yaml:"otlp"`
+	OTLP string `yaml:"otlp"` // OTLP/HTTP endpoint for traces, such as http://127.0.0.1:4318; empty: off
+	// Sample is the share of the traces that begin here and are recorded; a client's traceparent
+	// decides of its own. Left out: OTEL_TRACES_SAMPLER, or all of them.
+	Sample *Percent `yaml:"sample"`
 }
 
 // Limits bound what clients may cost before they are admitted.
@@ -85,7 +136,7 @@ type Limits struct {
 	UploadRate  Bytes   `yaml:"upload_rate"`  // bytes per second, over 10 s
 	BodyMemory  Percent `yaml:"body_memory"`  // share of the memory limit that bodies may hold
 	ReplyMemory Percent `yaml:"reply_memory"` // share of the memory limit that engines' replies may hold
-	Connections int     `yaml:"connections"`
+	Connections int     `yaml:"connections"`  // Connections of clients at once.
 	// whole request head: its line, its fields, the empty line at its end, and empty ones before it
 	Header Bytes `yaml:"header"`
 }
@@ -110,12 +161,12 @@ type Timeouts struct {
 
 // ModelTimeouts are the clocks that a model may set for itself; nil keeps the file's.
 type ModelTimeouts struct {
-	Connect    *Duration `yaml:"connect"`
-	FirstEvent *Duration `yaml:"first_event"`
-	Answer     *Duration `yaml:"answer"`
-	Idle       *Duration `yaml:"idle"`
-	Total      *Duration `yaml:"total"`
-	Write      *Duration `yaml:"write"`
+	Connect    *Duration `yaml:"connect"`     // timeouts.connect for this model.
+	FirstEvent *Duration `yaml:"first_event"` // timeouts.first_event for this model.
+	Answer     *Duration `yaml:"answer"`      // timeouts.answer for this model.
+	Idle       *Duration `yaml:"idle"`        // timeouts.idle for this model.
+	Total      *Duration `yaml:"total"`       // timeouts.total for this model.
+	Write      *Duration `yaml:"write"`       // timeouts.write for this model.
 }
 
 // Over returns t with the clocks that m sets.
@@ -140,8 +191,8 @@ func (m ModelTimeouts) Over(t Timeouts) Timeouts {
 
 // Stream holds the two clocks toward a waiting client; zero switches either off.
 type Stream struct {
-	CommitAfter Duration `yaml:"commit_after"`
-	Keepalive   Duration `yaml:"keepalive"`
+	CommitAfter Duration `yaml:"commit_after"` // How long a stream's status waits for its first event.
+	Keepalive   Duration `yaml:"keepalive"`    // Silence after which a stream gets a sign of life; 0: none.
 	// of whole answers in JSON: silence after which white space is sent; 0: never
 	WholeKeepalive Duration `yaml:"whole_keepalive"`
 }
@@ -170,12 +221,12 @@ type Images struct {
 // Seal holds the keys by which reasoning is sealed that clients carry without reading it: the first
 // seals, all open. Without any, one is made at the start.
 type Seal struct {
-	Keys []Secret `yaml:"keys"`
+	Keys []Secret `yaml:"keys"` // 32 bytes in base64 each: the first seals, all open.
 }
 
 // Key is one API key. Only its hash is known.
 type Key struct {
-	ID         string    `yaml:"id"`
+	ID         string    `yaml:"id"` // Name of the key in logs, metrics and on pages.
 	Hash       KeyHashes `yaml:"hash"`
 	Models     []string  `yaml:"models"`     // exact ids or trailing-* patterns; default ["*"]
 	Operations []string  `yaml:"operations"` // default: Operations()
@@ -185,12 +236,38 @@ type Key struct {
 	// CacheGroup names keys that share cached prompts where a model's prompt_cache is per_key; empty:
 	// the key shares with none.
 	CacheGroup string `yaml:"cache_group"`
-	Edges      int    `yaml:"-"` // those that share the limits: Fleet.Edges
+	// Tiers are those of models' deployments that the key's calls may go to, external upstreams among
+	// them; empty: all, but no external upstream.
+	Tiers []int  `yaml:"tiers"`
+	Class string `yaml:"class"` // of its calls, by name; empty: the first
+	// Certificate names the client's certificate that stands for the key, which may have no hash then
+	Certificate KeyCertificate `yaml:"certificate"`
+	Edges       int            `yaml:"-"` // those that share the limits: Fleet.Edges
 }
+
+// Class is a class of calls. Those of a class wait behind those of the classes before it, and lose
+// their places to them.
+type Class struct {
+	Name string `yaml:"name"` // Name of the class, which keys (class) and metrics have.
+	// Floor is what the class gets of the slots whatever the classes before it ask for.
+	Floor Percent `yaml:"floor"`
+}
+
+// MaxClasses bounds the classes of calls.
+const MaxClasses = 8
 
 // Enabled reports whether the key may be used at all (Active is true unless the file says
 // otherwise).
 func (k *Key) Enabled() bool { return k.Active == nil || *k.Active }
+
+// KeyCertificate names a client's certificate, by one of two marks.
+type KeyCertificate struct {
+	SAN  string `yaml:"san"`  // one of its names: a DNS name, URI, mail or IP address
+	SPKI string `yaml:"spki"` // "sha256:" and 64 hexadecimal digits of its public key
+}
+
+// Set reports whether a certificate is named.
+func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
 
 // KeyHash is one hash of a key with an optional end of its own, for rotation.
 type KeyHash struct {
@@ -207,16 +284,29 @@ type KeyHashes []KeyHash
 
 // KeyLimits bound one key; zero is "no limit".
 type KeyLimits struct {
-	RequestsPerMinute int `yaml:"requests_per_minute"`
-	TokensPerMinute   int `yaml:"tokens_per_minute"`
-	Concurrency       int `yaml:"concurrency"`
+	RequestsPerMinute int `yaml:"requests_per_minute"` // Calls that the key may begin in a minute.
+	TokensPerMinute   int `yaml:"tokens_per_minute"`   // Tokens, of prompts and answers, that it may use in a minute.
+	Concurrency       int `yaml:"concurrency"`         // Calls that it may have at once.
 
 	// Budgets of days and months, in UTC. Money is by the models' pricing, in its currency.
 	TokensPerDay   int          `yaml:"tokens_per_day"`
-	TokensPerMonth int          `yaml:"tokens_per_month"`
+	TokensPerMonth int          `yaml:"tokens_per_month"` // Tokens that it may use in a month (UTC).
 	SpendPerDay    money.Amount `yaml:"spend_per_day"`
-	SpendPerMonth  money.Amount `yaml:"spend_per_month"`
+	SpendPerMonth  money.Amount `yaml:"spend_per_month"` // What it may spend in a month (UTC), by the models' pricing.
+
+	RequestBody Bytes `yaml:"request_body"` // limits.request_body for the key's calls, if that is larger
+	UploadBody  Bytes `yaml:"upload_body"`  // limits.upload_body for the key's calls, if that is larger
 }
+
+// BodyLimits bound the bodies of a model's requests; zero is no limit beside those of the file and
+// of keys, of which the smallest counts.
+type BodyLimits struct {
+	RequestBody Bytes `yaml:"request_body"` // JSON bodies of calls of the model
+	UploadBody  Bytes `yaml:"upload_body"`  // multipart bodies of calls of the model
+}
+
+// Bodies are the limits on bodies.
+func (l *KeyLimits) Bodies() BodyLimits { return BodyLimits{l.RequestBody, l.UploadBody} }
 
 // Budgeted reports whether there is a budget of a day or a month.
 func (l *KeyLimits) Budgeted() bool {
@@ -226,8 +316,8 @@ func (l *KeyLimits) Budgeted() bool {
 
 // Upstream is one engine process, or one name that resolves to several.
 type Upstream struct {
-	Name        string      `yaml:"name"`
-	URL         string      `yaml:"url"` // base URL without /v1; Load and Parse drop a trailing slash
+	Name        string      `yaml:"name"` // Name of the upstream, which deployments, logs and pages have.
+	URL         string      `yaml:"url"`  // base URL without /v1; Load and Parse drop a trailing slash
 	Engine      string      `yaml:"engine"`
 	APIKey      Secret      `yaml:"api_key"`
 	Concurrency Concurrency `yaml:"concurrency"`
@@ -246,9 +336,35 @@ type Upstream struct {
 	// how many models an engine that loads on demand keeps in memory: calls for others wait for their
 	// turn; the engine's own number, where it tells one, if that is smaller; 0: no turns
 	Residents int `yaml:"residents"`
+	// External upstreams are not of the house: only calls of keys with tiers go there.
+	External bool `yaml:"external"`
 	// a request that starts the engine when a call finds none of its model's engines
 	Wake  Wake `yaml:"wake"`
 	Edges int  `yaml:"-"` // those that share its slots: Fleet.Edges
+	Lists bool `yaml:"-"` // its models are published by Discover
+}
+
+// Discovery says where the upstream's engines are found, in words; empty: its url is the engine.
+func (u *Upstream) Discovery() string {
+	k, ports := &u.Kubernetes, ""
+	if len(k.Ports) > 0 {
+		ports = fmt.Sprintf(", ports %v", k.Ports)
+	}
+	where := "the edge's own namespace"
+	if k.Namespace != "" {
+		where = "namespace " + k.Namespace
+	}
+	switch {
+	case k.Pool != "":
+		return fmt.Sprintf("the pods of InferencePool %s in %s%s", k.Pool, where, ports)
+	case k.Set():
+		return fmt.Sprintf("the pods with %s in %s%s", k.Selector, where, ports)
+	case u.Resolve.SRV != "":
+		return fmt.Sprintf("the SRV records of %s, looked up every %s", u.Resolve.SRV, u.Resolve.Every)
+	case u.Resolve.Every > 0:
+		return fmt.Sprintf("the addresses of %s, looked up every %s", u.URL, u.Resolve.Every)
+	}
+	return ""
 }
 
 // MountedAccount is where Kubernetes mounts the service account of a pod.
@@ -290,9 +406,9 @@ type Wake struct {
 // separate pools; zero value: what the engine reports.
 type Concurrency struct {
 	Shared int `yaml:"shared"` // one number: every pool draws from it; 0 when separate or unset
-	Text   int `yaml:"text"`
-	Vision int `yaml:"vision"`
-	Audio  int `yaml:"audio"`
+	Text   int `yaml:"text"`   // Slots of calls without images or sound.
+	Vision int `yaml:"vision"` // Slots of calls with images.
+	Audio  int `yaml:"audio"`  // Slots of calls with sound.
 	// Fleet is exact where the edges of a fleet hold the one shared number together, by its store
 	Fleet string `yaml:"fleet"`
 }
@@ -309,7 +425,7 @@ func (c Concurrency) Set() bool { return c != Concurrency{} }
 // Probe says how an upstream's health is asked for; zero members take the engine profile's value.
 type Probe struct {
 	Path     string   `yaml:"path"`
-	Interval Duration `yaml:"interval"`
+	Interval Duration `yaml:"interval"` // Time between two probes.
 	Timeout  Duration `yaml:"timeout"`
 	Fall     int      `yaml:"fall"`
 	Rise     int      `yaml:"rise"`
@@ -318,22 +434,30 @@ type Probe struct {
 // UpstreamTLS says how an https upstream is verified and what the edge shows it. Paths are joined
 // with the file's folder as those of TLS are.
 type UpstreamTLS struct {
-	CA       string `yaml:"ca"`
-	Cert     string `yaml:"cert"`
-	Key      string `yaml:"key"`
-	Insecure bool   `yaml:"insecure"`
+	CA       string `yaml:"ca"`       // File with the certificates that sign the server's; empty: those of the system.
+	Cert     string `yaml:"cert"`     // File with the certificate that the edge shows.
+	Key      string `yaml:"key"`      // File with the key of that certificate.
+	Insecure bool   `yaml:"insecure"` // true: the server's certificate is not verified.
 }
 
 // Model is one public model.
 type Model struct {
-	ID          string        `yaml:"id"`
-	Kind        string        `yaml:"kind"`
-	Aliases     []string      `yaml:"aliases"`
-	Deployments []Deployment  `yaml:"deployments"`
-	Policy      string        `yaml:"policy"`
-	Queue       Queue         `yaml:"queue"`
-	Timeouts    ModelTimeouts `yaml:"timeouts"`
-	Retry       ModelRetry    `yaml:"retry"`
+	ID          string       `yaml:"id"` // Name that clients ask for and answers carry.
+	Kind        string       `yaml:"kind"`
+	Aliases     []string     `yaml:"aliases"`
+	Deployments []Deployment `yaml:"deployments"` // Upstreams that serve the model.
+	Policy      string       `yaml:"policy"`
+	Queue       Queue        `yaml:"queue"`
+	// Reserve is a part of each upstream's slots, rounded down, for calls of the first class alone.
+	Reserve  Percent       `yaml:"reserve"`
+	Timeouts ModelTimeouts `yaml:"timeouts"`
+	Limits   BodyLimits    `yaml:"limits"`
+	Retry    ModelRetry    `yaml:"retry"`
+	// Fallback are the ids of models that answer in this one's place, the first that can, while no
+	// upstream of this one has a slot or takes calls; theirs are not followed.
+	Fallback []string `yaml:"fallback"`
+	// Shadow is the model that gets a copy of some calls. Its answers are counted and thrown away.
+	Shadow Shadow `yaml:"shadow"`
 	// PromptCache says who may use what an engine has cached of a prompt: shared, everybody, or
 	// per_key, only the key that sent it and those of its cache_group.
 	PromptCache string `yaml:"prompt_cache"`
@@ -349,21 +473,35 @@ type Model struct {
 	// What follows is the catalog's, published as given.
 
 	Name                   string         `yaml:"name"`
-	OwnedBy                string         `yaml:"owned_by"`
-	Task                   string         `yaml:"task"`
-	Created                int64          `yaml:"created"`
+	OwnedBy                string         `yaml:"owned_by"` // Owner of the model, published in the catalog.
+	Task                   string         `yaml:"task"`     // Task of the model, published in the catalog.
+	Created                int64          `yaml:"created"`  // Unix time, published in the catalog.
 	ContextLength          int            `yaml:"context_length"`
 	MaxOutputLength        int            `yaml:"max_output_length"`
-	CapacityTPM            int            `yaml:"capacity_tpm"`
+	CapacityTPM            int            `yaml:"capacity_tpm"` // Tokens a minute, published, not enforced.
 	SupportedEndpoints     []string       `yaml:"supported_endpoints"`
-	InputModalities        []string       `yaml:"input_modalities"`
-	OutputModalities       []string       `yaml:"output_modalities"`
-	ModalityContextLengths map[string]int `yaml:"modality_context_lengths"`
+	InputModalities        []string       `yaml:"input_modalities"`         // What prompts may hold; absent: not checked.
+	OutputModalities       []string       `yaml:"output_modalities"`        // What answers hold.
+	ModalityContextLengths map[string]int `yaml:"modality_context_lengths"` // Where they differ.
 	Vision                 *Vision        `yaml:"vision"`
 	Pricing                map[string]any `yaml:"pricing"`
-	SupportedFeatures      []string       `yaml:"supported_features"`
+	SupportedFeatures      []string       `yaml:"supported_features"` // Features of the model, published in the catalog.
 	// SupportedReasoningEfforts is nil when the file is silent: then no effort is refused.
 	SupportedReasoningEfforts []string `yaml:"supported_reasoning_efforts"`
+	// Deprecated is from when on clients should use another model: header Deprecation (RFC 9745).
+	Deprecated time.Time `yaml:"deprecated"`
+	// Sunset is until when it is meant to be served: header Sunset (RFC 8594). Calls go on after it.
+	Sunset time.Time `yaml:"sunset"`
+
+	Discovered bool   `yaml:"-"` // an engine lists it, and the file does not name it
+	Parent     string `yaml:"-"` // of a discovered adapter: the engine's name of its base
+}
+
+// Shadow is what is copied to another model's engines.
+type Shadow struct {
+	Model string `yaml:"model"` // Id of the model whose engines get the copies; empty: none are made.
+	// Share is the part of the conversations of chats that are copied, with all of their turns.
+	Share Percent `yaml:"share"`
 }
 
 // ModelRetry is what else may be sent again for a model.
@@ -375,20 +513,35 @@ type ModelRetry struct {
 
 // Deployment binds a model to an upstream under the name that the engine knows.
 type Deployment struct {
-	Upstream string `yaml:"upstream"`
-	Served   string `yaml:"served"` // default: the model's id
+	Upstream string `yaml:"upstream"` // or a group, such as gpu-*: all whose names begin so
+	Served   string `yaml:"served"`   // default: the model's id
 	// Tier says when it serves: those of tier 0 always, those of a higher one while no target of the
 	// tiers before it takes calls.
 	Tier int `yaml:"tier"`
 	// When says what that means, one for the whole tier: full, they are full (with a queue: for as
 	// long as a call waits there) or out; down, they are out. Default above tier 0: full.
 	When string `yaml:"when"`
+	// Traffic makes an arm of the deployment, or of those of a group: they get this share of the
+	// model's calls, the same conversations always, and the deployments without one get the others.
+	Traffic *Percent `yaml:"traffic"`
+
+	Arm string `yaml:"-"` // its name where there is Traffic: the upstream or group, as the file has it
+}
+
+// Discover publishes models that the engines of an upstream list, for as long as they do.
+type Discover struct {
+	Upstream string `yaml:"upstream"` // Name of the upstream whose models are found.
+	Match    string `yaml:"match"`    // which of their names: one, or a pattern that ends in *; default all
+	Prefix   string `yaml:"prefix"`   // stands before the names in the catalog
+	Kind     string `yaml:"kind"`     // of these models; default: what the engine says, or else chat
+	// Queue is that of each model but for adapters, which have their base's.
+	Queue Queue `yaml:"queue"`
 }
 
 // Queue is the short wait for a full pool; zero depth: a full pool answers 429 at once.
 type Queue struct {
-	Depth int      `yaml:"depth"`
-	Wait  Duration `yaml:"wait"`
+	Depth int      `yaml:"depth"` // How many calls may wait for a slot; 0: none, a full pool answers 429 at once.
+	Wait  Duration `yaml:"wait"`  // How long a call waits at most before it gets a 429.
 }
 
 // Vision is the catalog's vision object; all numbers as in the contract.
@@ -396,8 +549,8 @@ type Vision struct {
 	MaxImageEdge      int `yaml:"max_image_edge"`
 	MaxPixels         int `yaml:"max_pixels"`
 	MaxTokens         int `yaml:"max_tokens"`
-	ContextLength     int `yaml:"context_length"`
-	RetryAfterSeconds int `yaml:"retry_after_seconds"`
+	ContextLength     int `yaml:"context_length"`      // Context length of calls with images.
+	RetryAfterSeconds int `yaml:"retry_after_seconds"` // Retry-After of a call that finds no slot for images.
 }
 
 // Kinds of a model.

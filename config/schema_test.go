@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
@@ -14,6 +15,7 @@ import (
 	"penstock/config/money"
 	"penstock/config/strictyaml"
 	"penstock/config/testkit/golden"
+	"penstock/config/testkit/selfsigned"
 )
 
 // TestSchemaIsCurrent holds schema.json to the structs: it is generated from their yaml tags, their comments, the defaults
@@ -68,7 +70,7 @@ type generator struct {
 // required lists what has no default in an entry.
 var required = map[string][]string{
 	"keys": {"id", "hash"}, "upstreams": {"name", "url"}, "models": {"id", "deployments"},
-	"models.deployments": {"upstream"}, "engines": {"name"},
+	"models.deployments": {"upstream"}, "engines": {"name"}, "discover": {"upstream"},
 }
 
 const reference = `\$\{[A-Za-z_][A-Za-z0-9_]*\}`
@@ -180,7 +182,7 @@ func (g generator) scalar(v reflect.Value, path string) map[string]any {
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, name := range []string{"schema.go", "engine.go", "issuers.go", "ledger.go"} {
+	for _, name := range []string{"schema.go", "engine.go", "fleet.go", "issuers.go", "ledger.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -216,7 +218,7 @@ func TestExampleIsComplete(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", "a-token-of-enough-characters")
 	t.Setenv("GPU_KEY", "k")
-	for _, name := range []string{"seal.key", "seal-old.key", "keys.secret"} {
+	for _, name := range []string{"seal.key", "seal-old.key", "keys.secret", "eab.key", "end-users.key"} {
 		if err := os.WriteFile(name, []byte(strings.Repeat("k", 44)+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -226,9 +228,33 @@ func TestExampleIsComplete(t *testing.T) {
 	for _, name := range []string{"edge.pem", "edge.key", "ca.pem", "c.pem", "c.key", "issuer-keys.json"} {
 		write(t, name, []byte("-"))
 	}
+	write(t, "clients.pem", []byte(selfsigned.NewAuthority(t, "clients").PEM))
+	write(t, "authority.pem", []byte(selfsigned.NewAuthority(t, "authority").PEM))
 	write(t, "keys.yaml", []byte("keys: []\n"))
+	shown := map[string]bool{}
+	for _, other := range []string{"#tls: { cert: ", "#tls: { acme: "} { // of the two, one at a time
+		for path := range switchedOn(t, other).places().Paths() {
+			shown[plainPath(path)] = true
+		}
+	}
+	for path := range schemaPaths(reflect.TypeFor[File](), "") {
+		if !shown[path] {
+			t.Errorf("%s is not shown", path)
+		}
+	}
+}
+
+// switchedOn is the example with all that it leaves out switched on, but for the line that begins so.
+func switchedOn(t *testing.T, without string) *File {
+	t.Helper()
+	if !bytes.Contains(Example(), []byte("\n"+without)) {
+		t.Fatalf("no line begins with %q", without)
+	}
 	var lines []string
 	for line := range strings.Lines(string(Example())) {
+		if strings.HasPrefix(line, without) {
+			continue
+		}
 		if rest := strings.TrimLeft(line, " "); len(rest) > 1 && rest[0] == '#' && rest[1] >= 'a' && rest[1] <= 'z' {
 			line = strings.Replace(line, "#", "", 1)
 		}
@@ -238,15 +264,7 @@ func TestExampleIsComplete(t *testing.T) {
 	if len(problems) != 1 || !problems[0].Warning || problems[0].Path != "auth" {
 		t.Fatalf("with everything switched on, want one warning about auth:\n%s", problems)
 	}
-	shown := map[string]bool{}
-	for path := range f.places().Paths() {
-		shown[plainPath(path)] = true
-	}
-	for path := range schemaPaths(reflect.TypeFor[File](), "") {
-		if !shown[path] {
-			t.Errorf("%s is not shown", path)
-		}
-	}
+	return f
 }
 
 // plainPath takes the positions out of a path.

@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"crypto/x509"
+	"strings"
+)
 
 // Known is what Validate cannot know by itself, because it lives outside the configuration.
 type Known struct {
@@ -39,7 +42,28 @@ func (c processChecks) all() {
 	c.access()
 	c.fleet()
 	c.ledger()
+	endUsers(c)
 	c.seal()
+	c.acme()
+	c.classes(c.file.Classes)
+}
+
+// classes checks the classes of calls.
+func (c processChecks) classes(list []Class) {
+	if len(list) == 0 {
+		return
+	}
+	if len(list) < 2 || len(list) > MaxClasses {
+		c.check.fail("classes", "give 2 to %d, the first to be served first", MaxClasses)
+	}
+	floors, seen := Percent(0), map[string]string{}
+	for i := range list {
+		at := element("classes", i)
+		c.check.name(at+".name", "the class needs a name", "class", list[i].Name, seen)
+		if floors += list[i].Floor; floors > 100 {
+			c.check.fail(at+".floor", "the floors come to %s: 100%% is all that there is", floors)
+		}
+	}
 }
 
 func (c processChecks) server() {
@@ -48,14 +72,18 @@ func (c processChecks) server() {
 	if (f.TLS.Cert == "") != (f.TLS.Key == "") {
 		c.check.fail("tls", "cert and key go together: give both or none")
 	}
+	switch {
+	case f.TLS.ClientCA == "":
+	case !f.TLS.Enabled():
+		c.check.fail("tls.client_ca", "clients show certificates only where the edge speaks TLS: give cert and key, too")
+	case len(f.TLS.ClientCAs) > 0 && !x509.NewCertPool().AppendCertsFromPEM(f.TLS.ClientCAs):
+		c.check.fail("tls.client_ca", "%s holds no certificate in PEM form: give those that sign the clients' certificates",
+			f.TLS.ClientCA)
+	}
 	c.check.oneOf("log.level", "log.level", "a level", f.Log.Level)
 	c.check.oneOf("log.format", "log.format", "a format", f.Log.Format)
 	c.check.oneOf("on_revoke", "on_revoke", "a choice", f.OnRevoke)
-	if f.Tracing.OTLP != "" {
-		if _, err := checkHTTP(f.Tracing.OTLP); err != nil {
-			c.check.fail("tracing.otlp", "%s", err)
-		}
-	}
+	f.Tracing.validate(c.checks)
 	c.limits(f.Limits)
 	c.timeouts(f.Timeouts)
 	c.check.number("retry.attempts", f.Retry.Attempts, 1, 2)
@@ -110,6 +138,18 @@ func (c processChecks) seal() {
 	if c.file.Fleet.Edges > 1 && len(c.file.Seal.Keys) == 0 {
 		c.check.warn("fleet", "without seal.keys each edge seals reasoning by a key of its own, which the others cannot open: "+
 			"give all of them the same")
+	}
+}
+
+func (t *Tracing) validate(c checks) {
+	if t.OTLP == "" {
+		if t.Sample != nil {
+			c.check.fail("tracing.sample", "nothing is traced without an endpoint: give tracing.otlp, too")
+		}
+		return
+	}
+	if _, err := checkHTTP(t.OTLP); err != nil {
+		c.check.fail("tracing.otlp", "%s", err)
 	}
 }
 

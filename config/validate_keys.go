@@ -7,24 +7,54 @@ import (
 	"time"
 
 	"penstock/config/money"
+	"penstock/config/suggest"
 )
 
 // keyChecks are about keys, those of the keys_file included.
 type keyChecks struct{ checks }
 
 func (c keyChecks) all() {
-	ids, hashes := map[string]string{}, map[string]string{}
+	ids, hashes, marks := map[string]string{}, map[string]string{}, map[KeyCertificate]string{}
 	for i := range c.file.Keys {
 		k, at := &c.file.Keys[i], element("keys", i)
 		c.check.name(at+".id", "a key needs an id", "key id", k.ID, ids)
 		c.hashes(at+".hash", k, hashes)
+		c.certificate(at+".certificate", &k.Certificate, marks)
 		c.scopes(at, k)
 		c.check.visibleName(at+".cache_group", k.CacheGroup)
+		c.tiers(at+".tiers", k.Tiers)
+		c.class(at+".class", k.Class)
 		c.check.atLeast0(at+".limits", member{"requests_per_minute", k.Limits.RequestsPerMinute},
 			member{"tokens_per_minute", k.Limits.TokensPerMinute},
 			member{"tokens_per_day", k.Limits.TokensPerDay}, member{"tokens_per_month", k.Limits.TokensPerMonth})
+		checkBodies(c.checks, at+".limits", k.Limits.Bodies())
 		c.spend(at, k)
 		c.check.number(at+".limits.concurrency", k.Limits.Concurrency, 0, 1e6)
+	}
+}
+
+// class checks the class of a key.
+func (c keyChecks) class(at, name string) {
+	var names []string
+	for _, class := range ClassesOf(c.file) {
+		names = append(names, class.Name)
+	}
+	if name != "" && !slices.Contains(names, name) && !c.places.Broken("classes") {
+		c.check.fail(at, "%s is not a class%s", c.places.Show(at, name), suggest.Choice(name, names))
+	}
+}
+
+// tiers checks where a key's calls may go.
+func (c keyChecks) tiers(path string, tiers []int) {
+	if tiers != nil && len(tiers) == 0 {
+		c.check.fail(path, "no call of the key could go anywhere: list tiers, or leave it out for all that is not external")
+	}
+	for i, tier := range tiers {
+		at := element(path, i)
+		c.check.number(at, tier, 0, MaxTier)
+		if slices.Contains(tiers[:i], tier) {
+			c.check.fail(at, "%d is listed twice", tier)
+		}
 	}
 }
 
@@ -57,7 +87,8 @@ func (c keyChecks) inForce() {
 			at += ".active"
 		case ended(k.Expires):
 			at += ".expires"
-		case len(k.Hash) > 0 && !slices.ContainsFunc(k.Hash, func(h KeyHash) bool { return !ended(h.Expires) }):
+		case len(k.Hash) > 0 && !k.Certificate.Set() &&
+			!slices.ContainsFunc(k.Hash, func(h KeyHash) bool { return !ended(h.Expires) }):
 			at += ".hash"
 		default:
 			return
@@ -73,8 +104,9 @@ func (c keyChecks) inForce() {
 // hashes checks the hashes of one key against their form and against all others: a hash that stands
 // twice would leave open whose call it is. No message holds one.
 func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
-	if len(k.Hash) == 0 && !isTemplate(c.file.Issuers, k.ID) {
-		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it`)
+	if len(k.Hash) == 0 && !k.Certificate.Set() && !isTemplate(c.file.Issuers, k.ID) {
+		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it; `+
+			"an entry without one that gave an issuer's tokens their rights goes with that issuer")
 	}
 	for i, h := range k.Hash {
 		at := path
@@ -96,6 +128,30 @@ func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 		default:
 			seen[h.Hash] = at
 		}
+	}
+}
+
+// certificate checks by what a key names the certificate of a client.
+func (c keyChecks) certificate(at string, k *KeyCertificate, seen map[KeyCertificate]string) {
+	if !k.Set() {
+		return
+	}
+	digits, sha256 := strings.CutPrefix(k.SPKI, HashPrefix)
+	switch first, twice := seen[*k]; {
+	case k.SAN != "" && k.SPKI != "":
+		c.check.fail(at, "a certificate is named by its san or by its spki, not by both")
+	case k.SPKI != "" && (!sha256 || len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != ""):
+		c.check.fail(at+".spki", `the hash of a public key is %s and 64 hexadecimal digits, `+
+			`as "openssl x509 -noout -pubkey -in FILE | openssl pkey -pubin -outform der | sha256sum" prints them`, HashPrefix)
+	case strings.ContainsFunc(k.SAN, func(r rune) bool { return r <= ' ' || r > '~' || r == '*' }):
+		c.check.fail(at+".san", "a name of a certificate is compared whole: visible ASCII without spaces and *")
+	case twice:
+		c.check.fail(at, "two keys name one certificate: first %s", c.places.Line(first, at))
+	default:
+		seen[*k] = at
+	}
+	if c.file.TLS.ClientCA == "" && !c.places.BrokenWithin("tls") {
+		c.check.fail(at, "nobody is asked for a certificate: tls.client_ca says which ones are good")
 	}
 }
 
@@ -133,13 +189,7 @@ func (c keyChecks) anyModel(pattern string) bool {
 			return true
 		}
 	}
-	return false
-}
-
-// matches reports whether a key's pattern matches a name.
-func matches(pattern, name string) bool {
-	prefix, open := strings.CutSuffix(pattern, "*")
-	return name == pattern || open && strings.HasPrefix(strings.TrimSuffix(name, "*"), prefix)
+	return slices.ContainsFunc(c.file.Discover, func(d Discover) bool { return d.mayName(pattern) })
 }
 
 func (c keyChecks) modelIDs() []string {
@@ -148,4 +198,10 @@ func (c keyChecks) modelIDs() []string {
 		ids[i] = c.file.Models[i].ID
 	}
 	return ids
+}
+
+// mayName reports whether a name that a key's pattern matches may be discovered.
+func (d *Discover) mayName(pattern string) bool {
+	mine, open := strings.CutSuffix(d.Prefix+d.Match, "*")
+	return open && strings.HasPrefix(strings.TrimSuffix(pattern, "*"), mine) || matches(pattern, mine)
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ type modelChecks struct {
 
 func (c modelChecks) all() {
 	f := c.file
-	if len(f.Models) == 0 && !c.places.Broken("models") {
+	if len(f.Models)+len(f.Discover) == 0 && !c.places.Broken("models") {
 		c.check.warn("models", "there are no models, so every call is refused")
 	}
 	ids := map[string]string{}
@@ -50,11 +51,15 @@ func (c modelChecks) all() {
 		c.slots(at, m)
 		c.queue(at+".queue", m.Queue)
 		c.resume(at+".retry.resume", m)
+		c.fallback(at+".fallback", m, ids)
+		checkShadow(c, at+".shadow", m, ids)
 		c.modelTimeouts(at+".timeouts", m.Timeouts)
+		checkBodies(c.checks, at+".limits", m.Limits)
 		c.published(at, m)
 	}
 	c.promptCaches()
 	c.turns()
+	checkDiscover(c)
 }
 
 // turns warns of models that wait for their turn at an upstream and have no queue to do it in.
@@ -81,6 +86,66 @@ func (c modelChecks) turns() {
 					d.Upstream, n)
 				break
 			}
+		}
+	}
+}
+
+// fallback checks the models that answer in place of m; ids are those of all models.
+func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
+	unsure := c.places.NamesBroken("models", "id")
+	all := func() []string { return slices.Sorted(maps.Keys(ids)) }
+	for i, id := range m.Fallback {
+		at := element(path, i)
+		_, known := ids[id]
+		switch j := slices.IndexFunc(c.file.Models, func(o Model) bool { return o.ID == id }); {
+		case id == m.ID:
+			c.check.fail(at, "the model would answer in its own place: name another one")
+		case slices.Contains(m.Fallback[:i], id):
+			c.check.fail(at, "%s is listed twice", c.places.Show(at, id))
+		case unsure:
+		case !known:
+			c.check.fail(at, "there is no model with the id %s%s", c.places.Show(at, id), c.check.didYouMean(id, all))
+		case j >= 0 && c.file.Models[j].Kind != m.Kind:
+			c.check.fail(at, "%s is a model of the kind %s, and this one is %s: it cannot answer the same calls",
+				c.places.Show(at, id), c.file.Models[j].Kind, m.Kind)
+		}
+	}
+}
+
+// checkShadow checks the model that gets copies of the calls of m; ids are those of all models.
+func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
+	at, id := path+".model", m.Shadow.Model
+	j := slices.IndexFunc(c.file.Models, func(o Model) bool { return o.ID == id })
+	switch _, known := ids[id]; {
+	case id == "" && m.Shadow.Share > 0:
+		c.check.fail(path, "the copies need a model to go to: add model: ID")
+	case id == "":
+	case !c.places.Has(path + ".share"):
+		c.check.fail(path, "say which part of the conversations is copied: add share: 5%%")
+	case id == m.ID:
+		c.check.fail(at, "the model would be its own shadow: name another one")
+	case c.places.NamesBroken("models", "id"):
+	case !known:
+		c.check.fail(at, "there is no model with the id %s%s", c.places.Show(at, id),
+			c.check.didYouMean(id, func() []string { return slices.Sorted(maps.Keys(ids)) }))
+	case j < 0:
+	case m.Kind != KindChat || c.file.Models[j].Kind != KindChat:
+		c.check.fail(at, "only calls of a model of the kind chat are copied, and only to one of that kind")
+	case m.PromptCache == CachePerKey && c.file.Models[j].PromptCache != CachePerKey:
+		c.check.fail(at, "the prompts of keys are kept apart here, and at %s they would meet in one cache: set prompt_cache: per_key there, too",
+			c.places.Show(at, id))
+	default:
+		checkShadowTurns(c, at, &c.file.Models[j])
+	}
+}
+
+// checkShadowTurns checks that copies have no engine put another model out of its memory.
+func checkShadowTurns(c modelChecks, at string, to *Model) {
+	for _, d := range to.Deployments {
+		if u, known := c.upstreams[d.Upstream]; known && c.file.Upstreams[u].Residents > 0 {
+			c.check.fail(at, "%s is served by %s, whose models take turns (residents): a copy would take the turn of clients' calls",
+				c.places.Show(at, to.ID), d.Upstream)
+			return
 		}
 	}
 }
@@ -185,16 +250,20 @@ func (c modelChecks) deployments(path string, m *Model) {
 	unsure := c.places.NamesBroken("upstreams", "name") || c.exists("")
 	seen := make(map[Deployment]int, len(m.Deployments))
 	c.tiers(path, m)
+	checkArms(c.check, path, m)
 	for i, d := range m.Deployments {
 		at := element(path, i)
 		switch {
 		case d.Upstream == "":
 			c.check.fail(at+".upstream", "a deployment needs the name of an upstream")
+		case !unsure && !c.exists(d.Upstream) && strings.HasSuffix(d.Upstream, "*"):
+			c.check.fail(at+".upstream", "the group %s is empty: no upstream is called so that this list does not name already",
+				c.places.Show(at+".upstream", d.Upstream))
 		case !unsure && !c.exists(d.Upstream):
 			c.check.fail(at+".upstream", "there is no upstream %s%s", c.places.Show(at+".upstream", d.Upstream),
 				c.check.didYouMean(d.Upstream, c.upstreamNames))
 		}
-		d.Tier, d.When = 0, ""
+		d.Tier, d.When, d.Traffic, d.Arm = 0, "", nil, ""
 		if first, twice := seen[d]; !twice {
 			seen[d] = i
 		} else if d.Upstream != "" {
@@ -234,6 +303,50 @@ func (c modelChecks) tiers(path string, m *Model) {
 	}
 	if len(m.Deployments) > 0 && lowest > 0 && lowest <= MaxTier {
 		c.check.fail(element(path, first)+".tier", "no deployment has tier 0, which comes first: number the tiers from 0")
+	}
+}
+
+// checkArms checks the shares of a model's calls that its deployments have.
+func checkArms(check *checker, path string, m *Model) {
+	type tier struct {
+		arms  float64 // their shares
+		first int     // deployment with one
+		rest  bool    // one has none
+	}
+	tiers, arms := map[int]*tier{}, map[string]bool{}
+	for i, d := range m.Deployments {
+		t := tiers[d.Tier]
+		if t == nil {
+			t = &tier{first: -1}
+			tiers[d.Tier] = t
+		}
+		switch {
+		case d.Traffic == nil:
+			t.rest = true
+			continue
+		case arms[d.Arm]:
+			continue
+		case t.first < 0:
+			t.first = i
+		}
+		arms[d.Arm] = true
+		t.arms += float64(*d.Traffic)
+	}
+	if len(arms) > MaxArms {
+		check.fail(path, "%d deployments have a share of the calls: at most %d may", len(arms), MaxArms)
+	}
+	for _, n := range slices.Sorted(maps.Keys(tiers)) {
+		t := tiers[n]
+		if t.first < 0 {
+			continue
+		}
+		at := element(path, t.first) + ".traffic"
+		if t.arms > 100 {
+			check.fail(at, "the deployments of tier %d get %s of its calls together: at most 100%% can be given", n, Percent(t.arms))
+		}
+		if !t.rest {
+			check.fail(at, "every deployment of tier %d has a share, so none takes the calls of one that is full or out: leave traffic out of the one that gets the rest", n)
+		}
 	}
 }
 
@@ -297,6 +410,7 @@ func (c modelChecks) published(path string, m *Model) {
 	for modality, n := range m.ModalityContextLengths {
 		c.check.atLeast0(path+".modality_context_lengths", member{modality, n})
 	}
+	checkRetirement(c.check, path, m)
 	if v := m.Vision; v != nil {
 		c.check.atLeast0(path+".vision", member{"max_image_edge", v.MaxImageEdge}, member{"max_pixels", v.MaxPixels},
 			member{"max_tokens", v.MaxTokens}, member{"context_length", v.ContextLength})
@@ -313,4 +427,51 @@ func (c modelChecks) published(path string, m *Model) {
 	c.check.eachOneOf(path+".supported_endpoints", "models.supported_endpoints", "an endpoint", m.SupportedEndpoints)
 	c.check.eachOneOf(path+".supported_reasoning_efforts", "models.supported_reasoning_efforts", "a reasoning effort",
 		m.SupportedReasoningEfforts)
+}
+
+// checkRetirement checks the dates of a model that goes, and warns of one that is still served
+// after them.
+func checkRetirement(check *checker, path string, m *Model) {
+	past := func(at time.Time) bool { return !at.IsZero() && at.Before(time.Now()) }
+	switch {
+	case !m.Sunset.IsZero() && m.Sunset.Before(m.Deprecated):
+		check.fail(path+".sunset", "it is before deprecated, which is when clients are to begin to leave the model")
+	case past(m.Sunset):
+		check.warn(path+".sunset", "the date is past, and the model is still served: take the model out, or give it a later date")
+	case past(m.Deprecated) && m.Sunset.IsZero():
+		check.warn(path+".deprecated", "the date is past, and clients are not told until when the model is served: add sunset, or take the model out")
+	}
+}
+
+// checkDiscover checks where models are discovered.
+func checkDiscover(c modelChecks) {
+	for i := range c.file.Discover {
+		d, at := &c.file.Discover[i], element("discover", i)
+		switch {
+		case d.Upstream == "":
+			c.check.fail(at+".upstream", "discover needs the name of an upstream")
+		case !c.exists(d.Upstream) && !c.places.NamesBroken("upstreams", "name") && !c.exists(""):
+			c.check.fail(at+".upstream", "there is no upstream %s%s", c.places.Show(at+".upstream", d.Upstream),
+				c.check.didYouMean(d.Upstream, c.upstreamNames))
+		}
+		if strings.Contains(strings.TrimSuffix(d.Match, "*"), "*") || d.Match == "" {
+			c.check.fail(at+".match", "match is one name, or ends in *; leave it out for all")
+		}
+		if !presentable(d.Prefix) || strings.Contains(d.Prefix, "*") || len(d.Prefix) > longestName/2 {
+			c.check.fail(at+".prefix", "it must have no *, no control characters and no blanks around it, and be short")
+		}
+		if d.Kind != "" {
+			c.check.oneOf(at+".kind", "discover.kind", "a kind", d.Kind)
+		}
+		c.queue(at+".queue", d.Queue)
+		for j := range c.file.Models {
+			m := &c.file.Models[j]
+			if k := slices.IndexFunc(m.Aliases, func(a string) bool {
+				return strings.HasSuffix(a, "*") && strings.HasPrefix(d.Prefix, strings.TrimSuffix(a, "*"))
+			}); k >= 0 {
+				c.check.warn(at, "nothing is discovered: the alias %s of a model covers every name", c.places.Show(
+					element(element("models", j)+".aliases", k), m.Aliases[k]))
+			}
+		}
+	}
 }

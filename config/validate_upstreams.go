@@ -115,6 +115,7 @@ func (c upstreamChecks) all() {
 		if sure && u.Name != "" && !used[u.Name] {
 			c.check.warn(at, "no model uses the upstream %s", c.places.Show(at+".name", u.Name))
 		}
+		c.external(at+".external", u)
 	}
 }
 
@@ -123,7 +124,7 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 		c.check.fail(path, "an upstream needs a url, such as http://10.0.0.11:8000")
 		return
 	}
-	if err := checkBaseURL(u.URL); err != nil {
+	if err := CheckBaseURL(u.URL); err != nil {
 		c.check.fail(path, "%s", err)
 		return
 	}
@@ -142,6 +143,27 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 		return
 	}
 	seen[u.URL] = path
+}
+
+// external warns of an upstream that no call may go to. Keys of a fleet's store are not known here.
+func (c upstreamChecks) external(path string, u *Upstream) {
+	if !u.External || c.file.Fleet.Keys.Enabled() || c.places.Broken("keys") || c.places.Broken("keys_file") {
+		return
+	}
+	var all []Deployment
+	for i := range c.file.Models {
+		all = append(all, c.file.Models[i].Deployments...)
+	}
+	for i := range c.file.Discover {
+		all = append(all, Deployment{Upstream: c.file.Discover[i].Upstream})
+	}
+	for _, d := range all {
+		lists := func(k Key) bool { return slices.Contains(k.Tiers, d.Tier) }
+		if d.Upstream == u.Name && c.file.Auth != AuthNone && slices.ContainsFunc(c.file.Keys, lists) {
+			return
+		}
+	}
+	c.check.warn(path, "no call may go there: prompts leave the house by consent alone, so name its tier in the tiers of a key, such as tiers: [0, 1]")
 }
 
 func (c upstreamChecks) wake(path string, w Wake) {
@@ -243,6 +265,9 @@ func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 			_, exists := c.byName[d.Upstream]
 			sure = sure && exists
 		}
+	}
+	for i := range c.file.Discover {
+		used[c.file.Discover[i].Upstream] = true
 	}
 	return used, sure
 }

@@ -13,6 +13,7 @@ import (
 	"penstock/proxy/auth"
 	"penstock/proxy/catalog"
 	"penstock/proxy/endpoint"
+	"penstock/proxy/listen"
 	"penstock/proxy/snapshot"
 	"penstock/translate/apierr"
 )
@@ -98,7 +99,7 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 // answered the request.
 func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
-	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), time.Now())
+	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.PeerOf(ctx.Conn()), time.Now())
 	if err == nil && key == nil && !snap.Config.Catalog.Public && !snap.Open() {
 		err = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	}
@@ -165,6 +166,14 @@ func (p *publicAPI) health(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyString(`{"status":"ok"}`)
+}
+
+// root says where things are, to who opens the address in a browser.
+func (p *publicAPI) root(ctx *fasthttp.RequestCtx) {
+	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
+	ctx.Response.Header.SetContentType("application/json")
+	ctx.Response.SetBodyString(`{"service":"penstock","base_url":"/v1","models":"/v1/models","health":"/health",` +
+		`"openapi":"/openapi.json"}`)
 }
 
 // headRoot answers HEAD /, the host probe.

@@ -22,7 +22,7 @@ func TestWarnOfCertificate(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cert, key := selfsigned.Write(t, t.TempDir(), "edge", time.Now().Add(c.from), time.Now().Add(c.to))
 			in := new(listen.Certificate)
-			if err := in.Load(cert, key); err != nil {
+			if err := in.Load(cert, key, nil); err != nil {
 				t.Fatal(err)
 			}
 			core, seen := observer.New(zapcore.WarnLevel)

@@ -25,6 +25,7 @@ func (e *Edge) drain() {
 		_ = e.shutAdmin() // it ends with the process at the latest
 	}
 	end.draining.Store(true)
+	e.services.Shadows.End()
 	end.waitOrHurry(t.Linger.D(), func() bool { return false })
 	e.listener.CloseGracefully()
 	e.websockets.Review()

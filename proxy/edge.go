@@ -27,6 +27,7 @@ import (
 	"penstock/proxy/observe"
 	"penstock/proxy/poison"
 	"penstock/proxy/reload"
+	"penstock/proxy/shadow"
 	"penstock/proxy/snapshot"
 	"penstock/proxy/status"
 	"penstock/proxy/websocket"
@@ -94,11 +95,12 @@ func New(o Options) (*Edge, error) {
 		Register: e.registry.Add, Unregister: e.registry.Remove,
 		Lookup:      o.Lookup,
 		OnAddresses: func() { e.reloads.Trigger(reload.SourceAddresses) },
+		OnModels:    func() { e.reloads.Trigger(reload.SourceModels) },
 		Stall: func(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 			return e.services.Current().Routes.Stall(u, now)
 		},
 		DrainTime:   func() time.Duration { return e.reloads.Running().Config.Timeouts.Drain.D() },
-		SlotAccount: slotAccount(e.fleet),
+		SlotAccount: slotAccount(e.fleet, queues),
 		OnFree:      queues.SlotFreed,
 		OnRoom:      queues.UpstreamChanged,
 	}); err != nil {
@@ -148,11 +150,15 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 		ServeNext: func(conn net.Conn) error { return e.server.ServeConn(conn) },
 		Poison:    poison.New(),
 	}
+	s.Shadows = shadow.New(shadow.Options{
+		Guard: e.guard, Replies: s.Replies, Calls: s.Calls, Yielding: &s.Yielding,
+	})
 	if c.Tracing.OTLP == "" {
 		return s, nil
 	}
 	var err error
-	s.Tracer, err = observe.NewTracer(c.Tracing.OTLP, build.Version(), e.guard)
+	instance := hostName() + " " + e.opts.Public.Addr().String()
+	s.Tracer, err = observe.NewTracer(c.Tracing, build.Version(), instance, e.log, e.guard)
 	return s, err
 }
 
@@ -165,14 +171,18 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 		e.keys.ShareBudgetsBy(func(id string) limit.Budget { return fleet.NewBudget(e.fleet, id, e.ledger.Edge(), used) })
 	}
 	e.keys.BeginWith(used)
+	shared := e.fleet != nil && e.opts.Config.Fleet.Keys.Enabled()
 	o := reload.Options{
 		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.set, Queues: queues, Started: started,
-		Keys: &snapshot.Sources{Limits: e.keys, Issued: jwks.New(jwks.Options{
+		Keys: &snapshot.Sources{Limits: e.keys, Shared: shared, Issued: jwks.New(jwks.Options{
 			Log: e.log, Guard: e.guard, OnLoss: func() { e.reloads.ReviewKeys() },
 		})},
 		Load: e.opts.Load, Parse: e.opts.Parse, Certificate: e.opts.Certificate,
 		Draining: e.ending.draining.Load,
 		OnCommit: func(f *config.File, newCertificate bool) {
+			if e.opts.ACME != nil {
+				e.opts.ACME.SetDomains(f.TLS.ACME.Domains)
+			}
 			if newCertificate {
 				warnOfCertificate(e.log, e.opts.Certificate)
 			}
@@ -182,7 +192,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 		},
 		OnSwap: func(f *config.File, newProfiles bool) {
 			s := e.services
-			s.Calls.Configured(modelNames(f), upstreamNames(f))
+			s.Calls.Configured(modelNames(f), upstreamNames(f), keyIDs(f))
 			s.Calls.SetLog(f.Log)
 			s.Bodies.SetLimit(f.Limits.BodyMemory.Of(e.opts.MemoryLimit))
 			s.Replies.SetLimit(f.Limits.ReplyMemory.Of(e.opts.MemoryLimit))
@@ -208,8 +218,9 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 func (e *Edge) adminOptions(started time.Time) admin.Options {
 	return admin.Options{
 		Listener: e.opts.Admin, Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started, Name: hostName(),
-		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries, Certificate: e.opts.Certificate,
-		Fleet: e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
+		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries,
+		Certificate: func() *status.Certificate { return certificateState(&e.opts) },
+		Fleet:       e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
 		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
 		Starting: e.shared.Starting, Issuers: issuersOf(e.reloads),
 		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
@@ -231,13 +242,11 @@ func (e *Edge) Serve(ctx context.Context) error {
 	go e.guard.Loop(work.Done(), guard.Reload, func() { e.reloads.Run(work) })
 	leave, endLedger := e.share(), e.keepLedger()
 	defer leave()
+	defer keepCertificates(e)()
 	defer endLedger()
 	go e.guard.Loop(work.Done(), guard.History, func() { e.tick(work) })
 	failed := make(chan error, 1)
 	go e.guard.Loop(work.Done(), guard.Accept, func() {
-		if !e.shared.Wait(work) {
-			return
-		}
 		e.guard.Point("accept.public")
 		failed <- e.server.Serve(e.opts.secure(e.listener))
 	})
@@ -264,7 +273,8 @@ func (e *Edge) serveAdmin() {
 // historyPeriod is how often the upstreams' short history moves on.
 const historyPeriod = time.Second
 
-// tick keeps the short history of the upstreams moving while streams run.
+// tick keeps the short history of the upstreams moving while streams run, and what the status page
+// remembers.
 func (e *Edge) tick(ctx context.Context) {
 	t := time.NewTicker(historyPeriod)
 	defer t.Stop()
@@ -273,6 +283,9 @@ func (e *Edge) tick(ctx context.Context) {
 		case <-t.C:
 			e.guard.Point(guard.History)
 			e.services.Calls.Tick(time.Now())
+			if e.admin != nil {
+				e.admin.Look()
+			}
 		case <-ctx.Done():
 			return
 		}
@@ -307,6 +320,13 @@ func modelNames(f *config.File) (names []string) {
 		names = append(names, f.Models[i].ID)
 	}
 	return names
+}
+
+func keyIDs(f *config.File) (ids []string) {
+	for i := range f.Keys {
+		ids = append(ids, f.Keys[i].ID)
+	}
+	return ids
 }
 
 func upstreamNames(f *config.File) (names []string) {

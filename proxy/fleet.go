@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/proxy/admin"
 	"penstock/proxy/build"
 	"penstock/proxy/fleet"
 	"penstock/proxy/fleet/board"
 	"penstock/proxy/fleet/keystore"
 	"penstock/proxy/fleet/places"
 	"penstock/proxy/guard"
+	"penstock/proxy/limit"
 	"penstock/routing"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
@@ -35,10 +37,17 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 		Store: store, Timeout: c.Fleet.Store.Timeout.D(), Edges: c.Fleet.Edges, WhenLost: c.Fleet.Lost,
 		Log: e.log, Metrics: e.metrics,
 		Self: func() fleet.Member {
-			return fleet.Member{
-				Name: hostName(), Version: build.Version(), Config: e.reloads.Running().Config.Digest(),
-				Started: started.Unix(), InFlight: int(e.services.Calls.InFlight()),
+			running, calls := e.reloads.Running(), e.services.Calls
+			m := fleet.Member{
+				Name: hostName(), Version: build.Version(), Config: running.Config.Digest(),
+				Started: started.Unix(), InFlight: int(calls.InFlight()),
+				Generation: running.Version, Calls: calls.Finished(),
 			}
+			if e.admin != nil {
+				v := admin.VerdictOf(e.admin)
+				m.Level, m.Verdict = v.Level, v.Text
+			}
+			return m
 		},
 	}), nil
 }
@@ -129,11 +138,14 @@ func newBoard(e *Edge) *board.Board {
 
 // slotAccount returns what counts the slots of an upstream over the whole fleet; nil where the edge
 // is alone.
-func slotAccount(f *fleet.Fleet) func(upstreams.ID) upstreams.SlotAccount {
+func slotAccount(f *fleet.Fleet, queues *limit.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
 	if f == nil {
 		return nil
 	}
-	return func(id upstreams.ID) upstreams.SlotAccount { return fleet.NewSlots(f, board.Name(id)) }
+	return func(u *upstreams.Upstream) upstreams.SlotAccount {
+		waited, wake := func() bool { return queues.Awaited(u) }, func() { queues.UpstreamChanged(u) }
+		return fleet.NewSlots(f, board.Name(u.ID()), waited, wake)
+	}
 }
 
 // share keeps the edge in its fleet until the returned function is called. That gives back what the
@@ -147,7 +159,10 @@ func (e *Edge) share() (leave func()) {
 		Link: fleet.NewLink(e.fleet), Secret: e.opts.Config.Fleet.Store.Password.Value(), Metrics: e.metrics,
 		Routes: func() []*routing.Route { return e.services.Current().Routes.Routes() },
 	})
-	loops := []func(context.Context){e.fleet.Heartbeats, e.fleet.Reports, e.fleetUsage.Run, e.board.Run, conversations.Run}
+	loops := []func(context.Context){
+		e.fleet.Heartbeats, e.fleet.Reports, e.fleetUsage.Run, e.board.Run, conversations.Run,
+		func(ctx context.Context) { fleet.HearTurns(ctx, e.fleet) },
+	}
 	if e.shared != nil {
 		loops = append(loops, e.shared.Run, e.shared.Listen)
 	}

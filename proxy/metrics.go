@@ -9,6 +9,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"penstock/config"
 	"penstock/proxy/build"
 	"penstock/proxy/call"
 	"penstock/proxy/guard"
@@ -75,7 +76,7 @@ func (e *Edge) registerGauges() {
 		return 0
 	})
 	gauge("go_gc_cycles_total", func() float64 { return float64(process.Collections()) })
-	if cert := e.opts.Certificate; cert != nil { // a zero timestamp would fire expiry alerts
+	if cert := e.opts.Certificate; cert != nil && e.opts.ACME == nil { // a zero timestamp would fire expiry alerts
 		gauge("penstock_certificate_expiry_timestamp_seconds",
 			func() float64 { return float64(cert.NotAfter().Unix()) })
 	}
@@ -89,9 +90,13 @@ func (e *Edge) registerGauges() {
 	})
 }
 
-// writeMetrics writes all metrics in the text format.
-func (e *Edge) writeMetrics(w io.Writer) error {
-	return observe.WriteText(w, e.metrics.WritePrometheus, e.registry.Write, e.writePassing,
+// writeMetrics writes all metrics, in the text format or as OpenMetrics.
+func (e *Edge) writeMetrics(w io.Writer, openMetrics bool) error {
+	write := observe.WriteText
+	if openMetrics {
+		write = observe.WriteOpenMetrics
+	}
+	return write(w, e.metrics.WritePrometheus, e.registry.Write, e.writePassing,
 		metrics.WriteProcessMetrics, metrics.WriteFDMetrics)
 }
 
@@ -105,10 +110,12 @@ func (e *Edge) writePassing(w io.Writer) {
 			"generation", strconv.FormatUint(g.Version, 10))
 	}
 	s, now := e.reloads.Running(), time.Now()
-	busy := map[string]bool{}
+	busy, running := map[string]bool{}, map[string]int{}
 	for _, c := range call.InFlight(e.listener, now) {
 		busy[c.Model] = true
+		running[c.Account]++
 	}
+	e.services.Calls.AppendKeys(&b, running)
 	for i := range s.Models {
 		m := &s.Models[i]
 		idle := 0.0
@@ -119,12 +126,23 @@ func (e *Edge) writePassing(w io.Writer) {
 		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(truth(m.Route.Ready(now)))), "model",
 			m.Config.ID)
 		e.appendTiers(&b, m, now)
+		appendArms(&b, m, e.services.Calls)
+		appendShadow(&b, m, e.services.Calls)
+		for _, to := range m.Config.Fallback {
+			observe.AppendSample(&b, "penstock_fallback_calls_total",
+				strconv.FormatInt(e.services.Calls.FellBack(m.Config.ID, to), 10), "model", m.Config.ID, "to", to)
+		}
 		if m.Queue != nil {
 			observe.AppendSample(&b, "penstock_model_queue_waiting", strconv.Itoa(m.Queue.Waiting()), "model",
 				m.Config.ID)
 			observe.AppendSample(&b, "penstock_model_queue_limit", strconv.Itoa(m.Config.Queue.Depth), "model",
 				m.Config.ID)
 		}
+	}
+	appendClasses(&b, s, e.services)
+	for _, d := range config.DiscoveredModels(s.Config) {
+		observe.AppendSample(&b, "penstock_discovered_models", strconv.Itoa(d.Models), "upstream", d.Upstream)
+		observe.AppendSample(&b, "penstock_discovered_models_left_out", strconv.Itoa(d.LeftOut), "upstream", d.Upstream)
 	}
 	for _, i := range issuersOf(e.reloads)(now) {
 		observe.AppendSample(&b, "penstock_issuer_keys", strconv.Itoa(i.Keys), "issuer", i.Name)
@@ -134,7 +152,26 @@ func (e *Edge) writePassing(w io.Writer) {
 		}
 		observe.AppendSample(&b, "penstock_issuer_fetch_failures_total", strconv.FormatUint(i.Failures, 10), "issuer", i.Name)
 	}
+	appendCertificates(&b, e.opts.ACME)
 	_, _ = w.Write(b.Bytes())
+}
+
+// appendClasses writes the metrics of the classes of calls behind the first.
+func appendClasses(b *bytes.Buffer, s *snapshot.Snapshot, of *call.Services) {
+	for rank := 1; rank < len(s.Floors); rank++ {
+		name := config.ClassesOf(s.Config)[rank].Name
+		for i := range s.Models {
+			m := &s.Models[i]
+			calls := strconv.FormatInt(of.Calls.OfClass(m.Config.ID, name), 10)
+			observe.AppendSample(b, "penstock_class_calls_total", calls, "class", name, "model", m.Config.ID)
+			if m.Queue != nil {
+				waiting := strconv.Itoa(m.Queue.WaitingOf(rank))
+				observe.AppendSample(b, "penstock_class_queue_waiting", waiting, "class", name, "model", m.Config.ID)
+			}
+		}
+		sent := of.Yielding.SentAway(rank)
+		observe.AppendSample(b, "penstock_sent_away_calls_total", strconv.FormatUint(sent, 10), "class", name)
+	}
 }
 
 // appendTiers writes the metrics of a model with tiers.
@@ -151,6 +188,36 @@ func (e *Edge) appendTiers(b *bytes.Buffer, m *snapshot.Model, now time.Time) {
 		tier := t.Targets()[0].Tier
 		observe.AppendSample(b, "penstock_overflow_calls_total", strconv.FormatInt(e.services.Calls.Overflowed(id, tier), 10),
 			"model", id, "tier", strconv.Itoa(tier))
+	}
+}
+
+// appendArms writes the metrics of a model with arms.
+func appendArms(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
+	arms, id := routing.ArmsIn(m.Route), m.Config.ID
+	if arms == nil {
+		return
+	}
+	for _, a := range append(arms, routing.Arm{Name: observe.NoArm}) {
+		ended, missed := calls.OfArm(id, a.Name)
+		observe.AppendSample(b, "penstock_arm_calls_total", strconv.FormatInt(ended, 10), "model", id, "arm", a.Name)
+		observe.AppendSample(b, "penstock_arm_missed_calls_total", strconv.FormatInt(missed, 10), "model", id, "arm", a.Name)
+	}
+}
+
+// appendShadow writes the metrics of a model whose calls are copied.
+func appendShadow(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
+	if m.Shadow == nil {
+		return
+	}
+	from, to := m.Config.ID, m.Shadow.Config.ID
+	s := observe.ShadowsOf(calls, from, to)
+	for end, n := range s.Ended {
+		observe.AppendSample(b, "penstock_shadow_calls_total", strconv.FormatInt(n, 10),
+			"model", from, "to", to, "result", observe.ShadowEnd(end).String())
+	}
+	for i, n := range [...]int64{s.Prompt, s.Completion} {
+		observe.AppendSample(b, "penstock_shadow_tokens_total", strconv.FormatInt(n, 10),
+			"model", from, "to", to, "kind", [...]string{"prompt", "completion"}[i])
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/acme"
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 )
@@ -29,7 +30,10 @@ type Options struct {
 	Hurry <-chan struct{}
 	// Certificate makes the public listener speak TLS; may be nil.
 	Certificate *listen.Certificate
-	LogDropped  func() uint64 // lines lost by the log's sink; may be nil
+	// ACME obtains the certificates, and Challenges answers the authority over HTTP; both may be nil.
+	ACME       *acme.Manager
+	Challenges *acme.Server
+	LogDropped func() uint64 // lines lost by the log's sink; may be nil
 	// Lookup resolves the names of upstreams with `resolve`; nil: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// Load reads the configuration again, for reloads: the file, or nil with what is wrong. Nil:
@@ -37,7 +41,7 @@ type Options struct {
 	Load func() (*config.File, config.Problems)
 	// Parse reads a configuration that is to be compared with the running one, as Load does the
 	// file in place. Nil: that is not done.
-	Parse func(src []byte) (*config.File, config.Problems)
+	Parse func(src []byte, called string) (*config.File, config.Problems)
 }
 
 // secure puts TLS in front of ln when there is a certificate. The handshake runs on the

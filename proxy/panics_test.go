@@ -175,7 +175,7 @@ func TestPanicUnderTLS(t *testing.T) {
 	defer played.Close()
 	cert, key := selfsigned.Write(t, t.TempDir(), "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	pair := new(listen.Certificate)
-	if err := pair.Load(cert, key); err != nil {
+	if err := pair.Load(cert, key, nil); err != nil {
 		t.Fatal(err)
 	}
 	f, problems := config.ParseValid("test.yaml", []byte(`

@@ -14,7 +14,8 @@ import (
 // ports are the two listeners of a process.
 type ports struct {
 	listen.Sockets
-	inherited bool // the public one is a service manager's
+	inherited  bool         // the public one is a service manager's
+	challenges net.Listener // nil without tls.acme.http
 }
 
 // openPorts opens what a service manager has not opened already.
@@ -32,6 +33,11 @@ func openPorts(f *config.File, how listen.PortOptions) (ports, error) {
 	if p.Admin == nil && f.Admin.Listen != "" {
 		if p.Admin, err = listen.Listen(f.Admin.Listen, how); err != nil {
 			return ports{}, openError("admin.listen", f.Admin.Listen, err)
+		}
+	}
+	if at := f.TLS.ACME.HTTP; f.TLS.ACME.Enabled() && at != "" {
+		if p.challenges, err = listen.Listen(at, how); err != nil {
+			return ports{}, openError("tls.acme.http", at, err)
 		}
 	}
 	return p, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/auth"
 	"penstock/proxy/body"
 	"penstock/proxy/call"
 	"penstock/proxy/endpoint"
@@ -56,12 +57,16 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 		return apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path.")
 	}
 	snap := p.services.Current()
-	if _, err := call.Authenticate(snap, h, query, ep, time.Now()); err != nil {
-		if a := (*apierr.Error)(nil); errors.As(err, &a) {
-			return a
+	var key *auth.Key
+	if !snap.Keys.TakesCertificates() { // a head does not show one: who sends is asked later
+		var err error
+		if key, err = call.Authenticate(snap, h, query, nil, ep, time.Now()); err != nil {
+			if a := (*apierr.Error)(nil); errors.As(err, &a) {
+				return a
+			}
 		}
 	}
-	if limit := ep.BodyLimit(snap.Config); n > limit {
+	if limit := ep.BodyLimit(snap.Config, key.Bodies()); n > limit {
 		return apierr.TooLarge(limit)
 	}
 	return body.CheckHead(h, ep.Form)

@@ -66,6 +66,7 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 			}
 			return
 		}
+		echoClientID(ctx)
 		if !ctx.Request.Header.IsHTTP11() || chunkedForNobody(ctx) {
 			ctx.SetConnectionClose()
 		}
@@ -93,6 +94,25 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 			ctx.SetConnectionClose()
 		}
 	}
+}
+
+const (
+	headerClientID  = "X-Client-Request-Id"
+	longestClientID = 512
+)
+
+// echoClientID gives a client the id back by which it knows its request. It is in no log.
+func echoClientID(ctx *fasthttp.RequestCtx) {
+	id := ctx.Request.Header.Peek(headerClientID)
+	if len(id) == 0 || len(id) > longestClientID {
+		return
+	}
+	for _, c := range id {
+		if c <= ' ' || c > '~' {
+			return
+		}
+	}
+	ctx.Response.Header.SetBytesV(headerClientID, id)
 }
 
 // chunkedForNobody reports whether a request has a chunked body that no endpoint will read to its

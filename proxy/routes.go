@@ -27,6 +27,7 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 	for i := range documents {
 		get(documents[i].path, p.withoutAuth(documents[i].serve))
 	}
+	r.GET("/", p.withoutAuth(p.root))
 	r.HEAD("/", p.withoutAuth(p.headRoot))
 	return r.Handler
 }

@@ -25,7 +25,7 @@ type RunOptions struct {
 	// Load reads the configuration again for a reload; nil when there is no file.
 	Load func() (*config.File, config.Problems)
 	// Parse reads the text of one that is not in place, to say what it would change.
-	Parse func(src []byte) (*config.File, config.Problems)
+	Parse func(src []byte, called string) (*config.File, config.Problems)
 	// SharePort opens the ports so that a second process may listen on them at the same time
 	// (SO_REUSEPORT).
 	SharePort bool
@@ -37,19 +37,22 @@ type RunOptions struct {
 	Ready func(public, admin string)
 }
 
-// Load reads a configuration, the certificates that it names and the beginning of its ledger. The
-// file is nil if a problem is more than a warning.
+// Load reads a configuration, the certificates and key sets that it names and the beginning of its
+// ledger. The file is nil if a problem is more than a warning.
 func Load(name string) (*config.File, config.Problems) {
-	f, problems := config.LoadValid(name, engine.Known())
-	if f == nil {
-		return nil, problems
-	}
+	return config.LoadValid(name, engine.Known(), checkFiles)
+}
+
+// Parse is Load for the text of a configuration. Its name's folder is what its paths are relative
+// to.
+func Parse(name string, src []byte) (*config.File, config.Problems) {
+	return config.ParseValid(name, src, engine.Known(), checkFiles)
+}
+
+// checkFiles looks at the files that a configuration names.
+func checkFiles(f *config.File) config.Problems {
 	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.Check)...)
-	files = append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
-	if bad := files.Errors(); len(bad) > 0 {
-		return nil, bad
-	}
-	return f, append(problems, files...)
+	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
 
 // LoadAgain returns what reads the file again for a reload.
@@ -58,10 +61,23 @@ func LoadAgain(name string) func() (*config.File, config.Problems) {
 }
 
 // ParseBeside returns what reads the text of a configuration as if it stood in the folder of the
-// file.
-func ParseBeside(name string) func(src []byte) (*config.File, config.Problems) {
-	return func(src []byte) (*config.File, config.Problems) {
-		return config.ParseValid(filepath.Join(filepath.Dir(name), "candidate"), src, engine.Known())
+// file. Problems call it as who sent it does.
+func ParseBeside(name string) func(src []byte, called string) (*config.File, config.Problems) {
+	return func(src []byte, called string) (*config.File, config.Problems) {
+		stands := filepath.Join(filepath.Dir(name), "candidate")
+		f, problems := config.ParseValid(stands, src, engine.Known())
+		if called == "" {
+			return f, problems
+		}
+		for i := range problems {
+			if problems[i].File == stands {
+				problems[i].File = called
+			}
+		}
+		if f != nil {
+			config.Rename(f, called)
+		}
+		return f, problems
 	}
 }
 
@@ -87,19 +103,21 @@ func Run(end *Shutdown, o RunOptions) error {
 		return err
 	}
 	public, admin := ports.Public, ports.Admin
-	cert, scheme := (*listen.Certificate)(nil), "http"
-	if c.TLS.Enabled() {
-		cert, scheme = new(listen.Certificate), "https"
-		if err := cert.Load(c.TLS.Cert, c.TLS.Key); err != nil {
-			return fmt.Errorf("tls: %w", err)
-		}
+	secure, err := openTLS(c, ports.challenges, log, end.guard)
+	if err != nil {
+		return fmt.Errorf("tls: %w", err)
+	}
+	scheme := "http"
+	if secure.pair != nil {
+		scheme = "https"
 	}
 	memory, source := process.ApplyMemoryLimit()
 	process.PaceGC(memory)
 	e, err := New(Options{
 		Config: c, Log: log, MemoryLimit: memory, Guard: end.guard,
 		Public: public, Admin: admin, InheritedPublic: ports.inherited, SharedPort: o.SharePort, Hurry: end.Hurry,
-		Certificate: cert, Load: o.Load, Parse: o.Parse, LogDropped: sink.Dropped,
+		Certificate: secure.pair, ACME: secure.manager, Challenges: secure.challenges,
+		Load: o.Load, Parse: o.Parse, LogDropped: sink.Dropped,
 	})
 	if err != nil {
 		return err

@@ -52,3 +52,21 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 		}
 	}
 }
+
+// TestParseBeside: problems of a configuration that is not in place call it as who sent it does, those that are found later, too.
+func TestParseBeside(t *testing.T) {
+	text := "auth: none\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels:\n  - { id: m, deployments: [{ upstream: u }] }\n"
+	for called, want := range map[string]string{"../new.yaml": "../new.yaml", "": "folder/candidate"} {
+		parse := ParseBeside("folder/edge.yaml")
+		f, problems := parse([]byte(text), called)
+		if f == nil {
+			t.Fatal(problems)
+		}
+		if p := f.ProblemAt("models[0].deployments", "it is wrong"); p.File != want || p.Line != 4 {
+			t.Errorf("called %q: %+v", called, p)
+		}
+		if _, problems := parse([]byte(text+"polcy: x\n"), called); len(problems) != 1 || problems[0].File != want || problems[0].Line != 5 {
+			t.Errorf("called %q, a wrong one: %+v", called, problems)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package routing
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"penstock/config"
@@ -12,7 +13,7 @@ import (
 // Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
 // must release it exactly once. The error is ErrNoUpstream, ErrStarting or a *FullError.
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
-	q.full = q.full[:0]
+	q.full, q.within = q.full[:0], 0
 	if q.RetryAfter > 0 && q.Key != "" {
 		return r.claims.acquire(r, q, acquireAny)
 	}
@@ -21,14 +22,14 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 
 // acquireAny is Acquire without regard to claims.
 func acquireAny(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
-	if r.Tiers != nil {
+	if r.Tiers != nil || q.Arms != 0 {
 		return descend(r, q)
 	}
 	return acquire(r, q, (*upstreams.ServedModel).TryLease)
 }
 
 // take is ServedModel.TryLease. A test has something happen between a pick and the lease on it.
-type take func(*upstreams.ServedModel, string, upstreams.Pool, int, time.Time) (*upstreams.Lease, bool)
+type take func(*upstreams.ServedModel, string, upstreams.Pool, int, config.Percent, time.Time) (*upstreams.Lease, bool)
 
 // acquire is Acquire. A call that loses the race for what it has picked looks again, and is told
 // what it meets then: a slot that is gone is a full pool, a trial that is gone is no upstream.
@@ -47,7 +48,7 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 		case best == nil, lost > len(r.targets):
 			return nil, nil, r.Full(q)
 		}
-		if lease, ok := take(best.model, q.Key, q.Pool, q.Tokens, q.Now); ok {
+		if lease, ok := take(best.model, q.Key, q.Pool, q.Tokens, q.Reserve, q.Now); ok {
 			if r.directory != nil {
 				if r.directory.places != nil {
 					r.directory.tell(q.Prefix, best)
@@ -101,17 +102,17 @@ func (r *Route) choose(c *choice) (best *Target, eligible bool) {
 // or that cannot answer it, does not count for that call. Stalled targets are asked when no tier
 // has another one.
 
-// descend is Acquire of a route with tiers. An engine that may be woken is, also if another tier
-// takes the call. The error is that of the first tier which is full.
+// descend is Acquire of a route with tiers or arms. An engine that may be woken is, also if another
+// tier takes the call. The error is that of the first tier which is full.
 func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	defer func() { q.notStalled = false }()
 	var full, starting error
 	for _, q.notStalled = range [...]bool{true, false} {
-		for _, tier := range r.Tiers {
+		for _, tier := range tiersOf(r) {
 			if full != nil && !(q.Overflow && tier.When == config.WhenFull) {
 				break
 			}
-			lease, target, err := acquire(tier, q, (*upstreams.ServedModel).TryLease)
+			lease, target, err := acquireArm(tier, q)
 			switch {
 			case err == nil:
 				return lease, target, nil
@@ -120,6 +121,11 @@ func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 				starting = err
 			case !errors.Is(err, ErrNoUpstream):
 				full = cmp.Or(full, err)
+			case q.Busy && slices.ContainsFunc(tier.targets, func(t Target) bool { return q.excludes(&t) }):
+				if r.Tiers == nil {
+					return nil, nil, err
+				}
+				full = cmp.Or[error](full, &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now)})
 			}
 		}
 		if full != nil || q.UpOnly {
@@ -127,4 +133,23 @@ func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 		}
 	}
 	return nil, nil, cmp.Or(full, starting, ErrNoUpstream)
+}
+
+// acquireArm is acquire at a tier for a query that is of an arm, or of the rest. Once nothing else
+// takes calls it goes to any target.
+func acquireArm(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
+	own := q.Arms &^ rest
+	if own != 0 && q.notStalled && slices.ContainsFunc(r.targets, func(t Target) bool { return t.of(own) }) {
+		q.within = own
+		l, t, err := acquire(r, q, (*upstreams.ServedModel).TryLease)
+		if err == nil {
+			return l, t, nil
+		}
+		r.Wake(q) // of the arm, where it sleeps
+	}
+	q.within = 0
+	if q.notStalled {
+		q.within = q.Arms & rest
+	}
+	return acquire(r, q, (*upstreams.ServedModel).TryLease)
 }

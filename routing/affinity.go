@@ -87,7 +87,7 @@ func (c *choice) warmest() (best *Target, own []uint64) {
 				continue
 			}
 			if load := loadOf(&l); best == nil || load < least {
-				best, least, limit = t, load, l.Limit
+				best, least, limit = t, load, room(&l)
 			}
 		}
 		switch {
@@ -126,7 +126,7 @@ func (c *choice) home(own []uint64) (best *Target, eligible bool) {
 		now := loadOf(&w.load)
 		sum += now
 		if v := mix(key ^ t.rank); !queues(&w.load) && (best == nil || v < rank) {
-			best, rank, load, limit = t, v, now, w.load.Limit
+			best, rank, load, limit = t, v, now, room(&w.load)
 		}
 	}
 	if best != nil && !overloaded(load, sum/float64(n), limit) {
@@ -142,7 +142,7 @@ func (c *choice) next(key uint64, mean float64) (best *Target, eligible bool) {
 	for t := w.next(); t != nil; t = w.next() {
 		switch load := loadOf(&w.load); {
 		case w.load.Taken >= w.load.Limit:
-		case queues(&w.load) || overloaded(load, mean, w.load.Limit):
+		case queues(&w.load) || overloaded(load, mean, room(&w.load)):
 			m.show(w.at, 1+load)
 		default:
 			m.show(w.at, float64(mix(key^t.rank)>>11)/(1<<53))
@@ -157,4 +157,7 @@ func overloaded(load, mean float64, limit int) bool {
 }
 
 // queues reports whether one more call would wait at the engine.
-func queues(l *upstreams.Load) bool { return l.Active+l.Others >= l.Limit }
+func queues(l *upstreams.Load) bool { return l.Active+l.Others >= room(l) }
+
+// room is how many calls this edge may have at the engine without a wait there.
+func room(l *upstreams.Load) int { return min(l.Limit, l.Places) }

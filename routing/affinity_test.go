@@ -115,3 +115,21 @@ func TestSeedOfOwner(t *testing.T) {
 		t.Errorf("%d seeds of 12", len(seen))
 	}
 }
+
+// An engine queues when it has as many calls as slots, or as places where those are fewer.
+func TestQueues(t *testing.T) {
+	for _, c := range []struct {
+		load upstreams.Load
+		want bool
+	}{
+		{upstreams.Load{Active: 5, Others: 2, Limit: 8, Places: 8}, false},
+		{upstreams.Load{Active: 5, Others: 3, Limit: 8, Places: 8}, true},
+		{upstreams.Load{Active: 3, Limit: 64, Places: 4}, false},
+		{upstreams.Load{Active: 3, Others: 1, Limit: 64, Places: 4}, true},
+		{upstreams.Load{Active: 8, Limit: 8, Places: 32}, true},
+	} {
+		if got := queues(&c.load); got != c.want {
+			t.Errorf("%+v: queues %t", c.load, got)
+		}
+	}
+}

@@ -68,14 +68,20 @@ var policies = []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, confi
 // their load. The budget is half a microsecond and no allocation.
 func BenchmarkPick(b *testing.B) {
 	blocks := HashBlocks(nil, 1, conversation(1))
-	for _, policy := range append(policies, "warm") {
+	for _, policy := range append(policies, "warm", "learned") {
 		b.Run(policy, func(b *testing.B) {
-			r := fleet(b, strings.Replace(policy, "warm", config.PolicyPrefixAffinity, 1))
-			if policy == "warm" {
+			r := fleet(b, strings.NewReplacer("warm", config.PolicyPrefixAffinity, "learned", config.PolicyLeastLoaded).Replace(policy))
+			q := Query{Now: time.Now(), Prefix: blocks}
+			switch policy {
+			case "warm":
 				r.directory.learn(blocks, r.targets[7].member)
+			case "learned":
+				q.Now = t0
+				for i := range r.targets {
+					answered(b, r, i, 3, time.Millisecond)
+				}
 			}
 			b.ReportAllocs()
-			q := Query{Now: time.Now(), Prefix: blocks}
 			for b.Loop() {
 				q.Rand++
 				if best, _ := r.pick(&q, int(q.Rand%32)); best == nil {

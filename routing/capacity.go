@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -16,7 +15,8 @@ type Capacity struct {
 }
 
 // Capacity sums the pool over the targets that may take calls now, of several tiers over those of
-// the first one. An upstream with two targets of the route counts once.
+// the first one, and without those of arms while others take calls: it is what any call may use. An
+// upstream with two targets of the route counts once.
 func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 	return r.Sum([]upstreams.Pool{p}, now)
 }
@@ -60,7 +60,7 @@ func (c Capacity) withUtilization() Capacity {
 
 // Ready reports whether any target is up and serves the model.
 func (r *Route) Ready(now time.Time) bool {
-	return r.visit(now, upstreams.StateUp, func(*upstreams.Upstream) {})
+	return r.visit(now, upstreams.StateUp, 0, func(*upstreams.Upstream) {})
 }
 
 // Serving is the first tier that has an upstream which takes calls now, full or not, and the route
@@ -78,11 +78,13 @@ func Serving(r *Route, now time.Time) *Route {
 }
 
 // NextChance returns how long it will be, as far as can be foreseen, until one of the targets may
-// take a call: 0 when one may now.
-func (r *Route) NextChance(now time.Time) time.Duration {
-	soonest := time.Duration(math.MaxInt64)
+// take a call of a key with these tiers: 0 when one may now, at most an hour.
+func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
+	soonest := time.Hour // no target may ever take it
 	for i := range r.targets {
-		soonest = min(soonest, r.targets[i].Upstream.NextChance(r.targets[i].Served, now))
+		if t := &r.targets[i]; t.OpenTo(tiers) {
+			soonest = min(soonest, t.Upstream.NextChance(t.Served, now))
+		}
 	}
 	return soonest
 }
@@ -120,22 +122,20 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 // opening returns the tier that a query may go to, or wait for, and the state of its targets, of
 // which some may be full. at is negative if there is none.
 func opening(r *Route, q *Query) (tier *Route, at int) {
-	allowed := func(t *Route, from, to int) int {
-		for i := from; i < to; i++ {
-			if t.anyAllowed(q, states[i]) {
-				return i
+	const stalled = len(states) - 1
+	for _, last := range [...]bool{false, true} {
+		from, to := 0, stalled
+		if q.within = q.Arms; last {
+			q.within, to = 0, len(states)
+			if q.Arms == 0 {
+				from = stalled // the others are known not to be
 			}
 		}
-		return -1
-	}
-	if r.Tiers == nil {
-		return r, allowed(r, 0, len(states))
-	}
-	const stalled = len(states) - 1
-	for _, from := range [...]int{0, stalled} {
-		for _, tier = range r.Tiers {
-			if at = allowed(tier, from, max(stalled, from+1)); at >= 0 {
-				return tier, at
+		for _, tier = range tiersOf(r) {
+			for at = from; at < to; at++ {
+				if tier.anyAllowed(q, states[at]) {
+					return tier, at
+				}
 			}
 		}
 	}
@@ -153,21 +153,29 @@ func (r *Route) anyAllowed(q *Query, s upstreams.State) bool {
 }
 
 // eachEligible visits the distinct upstreams that a call could go to now, by the rule of pick:
-// those in the first of the states that has any.
+// those in the first of the states that has any, and of an arm only if there are no others.
 func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
+	if r.arms != nil {
+		for _, s := range states[:len(states)-1] {
+			if r.visit(now, s, rest, visit) {
+				return
+			}
+		}
+	}
 	for _, s := range states {
-		if r.visit(now, s, visit) {
+		if r.visit(now, s, 0, visit) {
 			return
 		}
 	}
 }
 
-func (r *Route) visit(now time.Time, s upstreams.State, visit func(*upstreams.Upstream)) bool {
+func (r *Route) visit(now time.Time, s upstreams.State, of Arms, visit func(*upstreams.Upstream)) bool {
 	found := false
 	for i := range r.targets {
 		t := &r.targets[i]
-		counted := func(earlier Target) bool { return earlier.Upstream == t.Upstream && earlier.takes(now, s) }
-		if t.takes(now, s) && !slices.ContainsFunc(r.targets[:i], counted) {
+		takes := func(t *Target) bool { return t.of(of) && t.takes(now, s) }
+		counted := func(earlier Target) bool { return earlier.Upstream == t.Upstream && takes(&earlier) }
+		if takes(t) && !slices.ContainsFunc(r.targets[:i], counted) {
 			found = true
 			visit(t.Upstream)
 		}
@@ -253,7 +261,8 @@ func starting(r *Route, q *Query) (starting bool) {
 	q.at = upstreams.At(q.Now)
 	for i := range r.targets {
 		t := &r.targets[i]
-		if slices.ContainsFunc(states[:], func(s upstreams.State) bool { return t.Upstream.EligibleIn(s, q.at) }) {
+		in := func(s upstreams.State) bool { return t.Upstream.EligibleIn(s, q.at) }
+		if t.of(q.within) && t.OpenTo(q.Tiers) && slices.ContainsFunc(states[:], in) {
 			return false
 		}
 		starting = starting || t.wakes(q)
@@ -264,8 +273,8 @@ func starting(r *Route, q *Query) (starting bool) {
 // wakes reports whether the target's engine may be woken, or is being woken, for the query.
 func (t *Target) wakes(q *Query) bool {
 	u := t.Upstream
-	return u.State() == upstreams.StateDown && u.Mode() == upstreams.ModeReady && !q.excludes(t) &&
-		u.Health.Wake.Possible(q.Now)
+	return u.State() == upstreams.StateDown && u.Mode() == upstreams.ModeReady &&
+		!q.excludes(t) && t.of(q.within) && t.OpenTo(q.Tiers) && u.Health.Wake.Possible(q.Now)
 }
 
 // Wake asks for one of the route's engines, of those that may be woken the first in the

@@ -54,6 +54,7 @@ type claimant struct {
 	due    time.Time     // when its client comes back; zero: it has no claim
 	hold   time.Duration // how long before that the claim counts
 	floods bool          // it has called before it was due
+	rank   int           // of its last call
 }
 
 // grace is how long the claim counts behind the time at which its client is due.
@@ -84,41 +85,45 @@ func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
 // acquirer gets a slot, whatever claims there are.
 type acquirer func(*Route, *Query) (*upstreams.Lease, *Target, error)
 
-// acquire is Route.Acquire for a call of a key that heeds claims and makes one if it is refused.
+// acquire is Route.Acquire for a call of a key that heeds claims and makes one if it is refused. No
+// lock is held while get asks for a slot, which may take a fleet's store some time.
 func (c *Claims) acquire(r *Route, q *Query, get acquirer) (*upstreams.Lease, *Target, error) {
-	if c.live.Load() == 0 {
-		lease, target, err := get(r, q)
-		if isFull(err) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.claim(r, q)
-		}
-		return lease, target, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sweep(q.Now)
-	for _, g := range c.groups {
-		if g.keeps(r, q) {
-			for i := range g.route.targets {
-				if t := &g.route.targets[i]; t.Tier == g.route.targets[0].Tier {
-					q.full = append(q.full, t.Upstream.ID())
-				}
-			}
-		}
+	if c.live.Load() > 0 {
+		c.keep(r, q)
 	}
 	kept := len(q.full) > 0
 	lease, target, err := get(r, q)
 	switch {
-	case err == nil:
-		c.serve(r, q)
 	case isFull(err):
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.claim(r, q)
 		if kept {
 			c.yielded.Add(1)
 		}
+	case err == nil && c.live.Load() > 0:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.serve(r, q)
 	}
 	return lease, target, err
+}
+
+// keep has the upstreams look full whose free slots are kept for claims that go before q.
+func (c *Claims) keep(r *Route, q *Query) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sweep(q.Now)
+	for _, g := range c.groups {
+		if !g.keeps(r, q) {
+			continue
+		}
+		for i := range g.route.targets {
+			if t := &g.route.targets[i]; t.Tier == g.route.targets[0].Tier && t.arm == 0 {
+				q.full = append(q.full, t.Upstream.ID())
+			}
+		}
+	}
 }
 
 // sweep forgets the claims whose clients have not come back, and what nothing depends on.
@@ -160,13 +165,10 @@ func (c *Claims) claim(r *Route, q *Query) {
 		c.groups = append(c.groups, g)
 	}
 	g.route = r // of the newest configuration
-	k := g.of(q.Key)
+	k := g.claimant(q.Key)
 	switch {
-	case k == nil && len(g.keys) >= mostClaims:
-		return
 	case k == nil:
-		g.keys = append(g.keys, claimant{key: q.Key})
-		k = &g.keys[len(g.keys)-1]
+		return
 	case k.claims() && q.Now.Before(k.due):
 		k.floods = true
 		return
@@ -174,7 +176,7 @@ func (c *Claims) claim(r *Route, q *Query) {
 	if !k.claims() {
 		c.live.Add(1)
 	}
-	k.due, k.hold = q.Now.Add(q.RetryAfter), min(q.RetryAfter, longestHold)
+	k.due, k.hold, k.rank = q.Now.Add(q.RetryAfter), min(q.RetryAfter, longestHold), q.Rank
 }
 
 // serve ends the claim of a key that has got a slot, and puts it behind the others.
@@ -183,17 +185,23 @@ func (c *Claims) serve(r *Route, q *Query) {
 	if g == nil {
 		return
 	}
-	k := g.of(q.Key)
-	switch {
-	case k == nil && len(g.keys) >= mostClaims:
+	k := g.claimant(q.Key)
+	if k == nil {
 		return
-	case k == nil:
-		g.keys = append(g.keys, claimant{key: q.Key})
-		k = &g.keys[len(g.keys)-1]
-	case k.claims():
+	}
+	if k.claims() {
 		c.end(k)
 	}
 	k.served = q.Now
+}
+
+// claimant returns a key, which is known here from now on, or nil where there is no more room.
+func (g *claimGroup) claimant(key string) *claimant {
+	if k := g.of(key); k != nil || len(g.keys) >= mostClaims {
+		return k
+	}
+	g.keys = append(g.keys, claimant{key: key})
+	return &g.keys[len(g.keys)-1]
 }
 
 // of returns a key, or nil when it is not known here.
@@ -220,11 +228,11 @@ func (g *claimGroup) keeps(r *Route, q *Query) bool {
 	for i := range g.keys {
 		c := &g.keys[i]
 		wait := c.due.Sub(q.Now)
-		if !c.claims() || c.key == q.Key || wait > c.hold {
+		if !c.claims() || c.key == q.Key || wait > c.hold || c.rank > q.Rank {
 			continue
 		}
 		theirs := heldBy(g.route, c.key)
-		if theirs < held || theirs == held && c.hasTurn(own, wait) {
+		if theirs < held || q.Rank > c.rank || theirs == held && c.hasTurn(own, wait) {
 			before++
 		}
 	}

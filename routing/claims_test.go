@@ -246,6 +246,24 @@ func TestClaimsOfSharedUpstreams(t *testing.T) {
 	other.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
+// A call that waits for its slot, as for one that a fleet shares, keeps no other call waiting.
+func TestClaimsHoldNoLock(t *testing.T) {
+	c := newMarket(t, 2)
+	claims := c.route.claims
+	none := func(*Route, *Query) (*upstreams.Lease, *Target, error) { return nil, nil, &FullError{} }
+	ask := func(key string, get acquirer) {
+		_, _, _ = claims.acquire(c.route, &Query{Key: key, Now: t0, RetryAfter: retryAfter}, get)
+	}
+	ask("a", none) // there is a claim
+	ask("b", func(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
+		ask("c", none)
+		return none(r, q)
+	})
+	if n := claims.live.Load(); n != 3 {
+		t.Errorf("%d claims, want 3", n)
+	}
+}
+
 // A call that no claim concerns allocates what it did without claims.
 func TestClaimsCostNothing(t *testing.T) {
 	c := newMarket(t, 4)

@@ -121,16 +121,48 @@ func (w *turn) next() *Target {
 // passed is how many positions were looked at before the target that next has returned.
 func (w *turn) passed() int { return len(w.c.r.targets) - w.left - 1 }
 
-// leastLoaded picks the target with the most room for its weight.
+// leastLoaded picks the target that would answer soonest, by what calls have shown of all of those
+// with room. While too little is known of one of them, or where they have weights, it picks the one
+// with the most room for its weight: so each gets calls that show how fast it is.
 func (c *choice) leastLoaded() (best *Target, eligible bool) {
-	var m lowest
+	var byRoom, byTime lowest
+	var speed upstreams.Speed
+	known, weight := true, 0.0
 	w := c.turn(c.start)
 	for t := w.next(); t != nil; t = w.next() {
-		if w.load.Taken < w.load.Limit {
-			m.show(w.at, loadOf(&w.load))
+		l := &w.load
+		if l.Taken >= l.Limit {
+			continue
+		}
+		byRoom.show(w.at, loadOf(l))
+		if weight == 0 {
+			weight = l.Weight
+		}
+		if known = known && l.Weight == weight && t.model.Speed(&speed, c.q.at); known {
+			byTime.show(w.at, timeOf(l, &speed, c.q.Tokens))
 		}
 	}
-	return m.target(c.r.targets, c.q.Rand), w.met
+	if known {
+		return byTime.target(c.r.targets, c.q.Rand), w.met
+	}
+	return byRoom.target(c.r.targets, c.q.Rand), w.met
+}
+
+// firstTokens is how many tokens of an answer a pick has in view: enough for the speed of answers
+// to count beside the wait for the first one, and few beside an answer, because clients read along.
+const firstTokens = 10
+
+// timeOf is how many seconds a call with a prompt of so many tokens would wait for the first tokens
+// of its answer: until the prompts ahead of it and its own are read, and the tokens written beside
+// the other calls. Calls beyond the places wait for those to end, and a recent failure weighs like
+// one of them.
+func timeOf(l *upstreams.Load, v *upstreams.Speed, tokens int) float64 {
+	calls := float64(l.Active+1) + l.Usual
+	unread := float64(l.Unread) + float64(tokens) + (float64(l.Elsewhere)+l.Usual)*v.Unread
+	places := float64(max(1, l.Places))
+	full := calls / places // to the fourth: next to nothing up to the half, and the time of two calls at the end
+	wait := (max(0, calls-places) + 2*full*full*full*full + l.Penalty) / places * v.Answer
+	return wait + unread*v.Prefill + firstTokens*v.TokenTime(calls)
 }
 
 // nextInTurn picks the first target from the rotating start on, with those that fail lately put

@@ -1,8 +1,10 @@
 package routing
 
 import (
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"penstock/config"
 	"penstock/upstreams"
@@ -74,6 +76,94 @@ func TestLoadOf(t *testing.T) {
 		if got := loadOf(&c.load); got != c.want {
 			t.Errorf("%+v weighs %v, want %v", c.load, got, c.want)
 		}
+	}
+}
+
+// How long a call would wait at an upstream, term by term.
+func TestTimeOf(t *testing.T) {
+	v := upstreams.Speed{Prefill: 0.001, Token: 0.02, Beside: 0.001, Answer: 8, Unread: 100}
+	tokens := func(calls float64) float64 { return firstTokens * (0.02 + 0.001*calls) }
+	for _, c := range []struct {
+		load upstreams.Load
+		want float64
+	}{
+		{upstreams.Load{Places: 1e6}, 0.5 + tokens(1)},
+		{upstreams.Load{Places: 1e6, Active: 4, Unread: 2000}, 2.5 + tokens(5)},
+		{upstreams.Load{Places: 1e6, Active: 4, Elsewhere: 3, Usual: 2}, 0.5 + 0.5 + tokens(7)},
+		{upstreams.Load{Places: 8, Penalty: 2}, 2 + 0.5 + tokens(1)},
+		{upstreams.Load{Places: 4, Active: 3}, 4 + 0.5 + tokens(4)},
+		{upstreams.Load{Places: 4, Active: 7}, 8 + 64 + 0.5 + tokens(8)},
+	} {
+		if got := timeOf(&c.load, &v, 500); math.Abs(got-c.want) > 0.001 {
+			t.Errorf("%+v: %v s, want %v s", c.load, got, c.want)
+		}
+	}
+}
+
+// answered has a target answer n calls, as fast as an engine does that takes so long for a token of
+// a prompt and ten times that for one of an answer.
+func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
+	t.Helper()
+	q := Query{Now: t0, Tokens: 100}
+	for i := range r.targets {
+		if i != target {
+			q.Exclude = append(q.Exclude, r.targets[i].Upstream.ID())
+		}
+	}
+	for range n {
+		l, _, err := r.Acquire(&q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.FirstToken(100 * token)
+		l.Answered(21, 200*token, t0)
+		l.ReleaseAt(upstreams.OutcomeOK, t0)
+	}
+}
+
+// A target gets its part of the calls that come at once by what it was seen to do, once that is
+// known of all, while they have the same weight, and as long as it is not long ago.
+func TestLeastLoadedFollowsSpeed(t *testing.T) {
+	at := func(r *Route, now time.Time) []int {
+		var all []*upstreams.Lease
+		got := make([]int, len(r.targets))
+		for i := range 40 {
+			l, target, err := r.Acquire(&Query{Now: now, Rand: mix(uint64(i)), Tokens: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[slices.IndexFunc(r.targets, func(o Target) bool { return o.Upstream == target.Upstream })]++
+			all = append(all, l)
+		}
+		for _, l := range all {
+			l.ReleaseAt(upstreams.OutcomeOK, now)
+		}
+		return got
+	}
+	fast, slow := time.Millisecond, 3*time.Millisecond
+	r := routeOver(t, config.PolicyLeastLoaded, 200, 200)
+	answered(t, r, 0, 9, fast)
+	if got := at(r, t0); got[0] != 20 {
+		t.Errorf("one is not known yet: %v", got)
+	}
+	answered(t, r, 1, 2, slow)
+	if got := at(r, t0); got[0] != 20 {
+		t.Errorf("little is known of one: %v", got)
+	}
+	answered(t, r, 1, 1, slow)
+	if got := at(r, t0); got[1] < 8 || got[1] > 12 {
+		t.Errorf("calls at one that is three times slower: %v", got)
+	}
+	if got := at(r, t0.Add(time.Hour)); got[0] != 20 {
+		t.Errorf("an hour later: %v", got)
+	}
+	weighted := upstream("b", 200)
+	weighted.Weight = 2
+	r = lookup(t, table(t, plan(t, upstream("a", 200), weighted), model("m", config.PolicyLeastLoaded, "a", "b")), "m")
+	answered(t, r, 0, 9, fast)
+	answered(t, r, 1, 9, slow)
+	if got := at(r, t0); got[1] < 26 || got[1] > 27 {
+		t.Errorf("weights are the operator's word: %v", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/config"
 	"penstock/upstreams"
 )
 
@@ -13,6 +14,9 @@ type Target struct {
 	Upstream *upstreams.Upstream
 	Served   string
 	Tier     int                    // of its deployment
+	Arm      string                 // name of its arm; empty: it is of none
+	external bool                   // it is not of the house
+	arm      uint8                  // its arm's place among the route's, from 1 on
 	model    *upstreams.ServedModel // of the served name
 	member   member                 // its place in the route's directory, where there is one
 	rank     uint64                 // hash of the upstream's id, the same at every edge; where there is a directory
@@ -25,7 +29,10 @@ type Query struct {
 	Tokens  int            // estimated tokens of the call, charged to the lease
 	Prefix  []uint64       // HashBlocks of the prompt, for a route that WantsPrefix
 	Exclude []upstreams.ID // upstreams that this call has tried
+	Busy    bool           // one of Exclude has refused the call for want of room: it is full, not down
 	UpOnly  bool           // no upstream that would be asked for want of a better one
+	Tiers   uint8          // a bit for each tier that the key lists; 0: it lists none, so all but external targets
+	Arms    Arms           // that the call is of, by ArmsOf
 	// Overflow says that the call waits for no slot, or no longer: while the targets before a tier
 	// that serves then are full, that one does.
 	Overflow bool
@@ -34,9 +41,12 @@ type Query struct {
 	// RetryAfter is when a client is told to come back for which no slot is free. It then has a
 	// claim on one (Claims). 0: the call heeds no claims and makes none.
 	RetryAfter time.Duration
+	Rank       int            // of its class: it goes behind the claims of those before it
+	Reserve    config.Percent // of an upstream's slots, rounded down, that it leaves free
 
 	at         upstreams.Moment // Now, once a pick has begun
 	notStalled bool             // a stalled upstream is not asked yet
+	within     Arms             // of which targets are asked now
 
 	full []upstreams.ID // upstreams whose slots other edges of the fleet have turned out to hold, or claims do
 }
@@ -53,13 +63,38 @@ func (q *Query) excludes(t *Target) bool {
 // allows filters: the upstream is in the state and may be used by the key, it has the model, and
 // this call has not tried it.
 func (q *Query) allows(t *Target, s upstreams.State) bool {
-	return t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && (len(q.Exclude) == 0 || !q.excludes(t))
+	return t.of(q.within) && t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && t.OpenTo(q.Tiers) &&
+		(len(q.Exclude) == 0 || !q.excludes(t))
+}
+
+// OpenTo reports whether calls of a key with these tiers (Query.Tiers) may go to the target at all:
+// prompts leave the house by consent alone.
+func (t *Target) OpenTo(tiers uint8) bool {
+	if tiers == 0 {
+		return !t.external
+	}
+	return tiers>>t.Tier&1 != 0
+}
+
+// Open reports whether calls of a key with these tiers (Query.Tiers) may go to any target of a
+// route.
+func Open(r *Route, tiers uint8) bool {
+	for i := range r.targets {
+		if r.targets[i].OpenTo(tiers) {
+			return true
+		}
+	}
+	return len(r.targets) == 0
 }
 
 // readLoad sets l to the load that a query would meet at the target.
 func (t *Target) readLoad(l *upstreams.Load, q *Query) {
 	t.Upstream.ReadLoad(l, q.Pool, q.at)
 	t.model.Weigh(l, q.Now)
+	if q.Reserve > 0 {
+		l.Limit -= int(q.Reserve.Of(int64(l.Limit)))
+		l.Taken = max(l.Taken, l.Active)
+	}
 	if len(q.full) > 0 && slices.Contains(q.full, t.Upstream.ID()) {
 		l.Active, l.Taken = max(l.Active, l.Limit), max(l.Taken, l.Limit)
 	}
@@ -78,6 +113,8 @@ type Route struct {
 	Tiers   []*Route
 	When    string
 	targets []Target
+	arms    []share // of all tiers; nil: every target takes its part of all calls
+	seed    uint64  // hash of the id
 	policy  policy
 	rotor   *atomic.Uint32
 	claims  *Claims // of all routes of the table
@@ -94,6 +131,14 @@ func First(r *Route) *Route {
 	return r
 }
 
+// tiersOf are the tiers of a route, which is its own where there are no several.
+func tiersOf(r *Route) []*Route {
+	if r.Tiers != nil {
+		return r.Tiers
+	}
+	return []*Route{r}
+}
+
 // Targets returns the route's targets by their tiers, in the order of the configuration. The slice
 // is the route's own.
 func (r *Route) Targets() []Target { return r.targets }
@@ -103,7 +148,7 @@ func (r *Route) Targets() []Target { return r.targets }
 func (r *Route) Wait(q *Query) (quit func()) {
 	var all []func()
 	for i := range r.targets {
-		if t := &r.targets[i]; !q.excludes(t) {
+		if t := &r.targets[i]; t.OpenTo(q.Tiers) && !q.excludes(t) {
 			if quit := t.model.Wait(q.Now); quit != nil {
 				all = append(all, quit)
 			}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/cespare/xxhash/v2"
+
 	"penstock/config"
 	"penstock/upstreams"
 )
@@ -41,9 +43,13 @@ func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	if keep != nil {
 		t.Claims = keep.Claims
 	}
+	external := make(map[string]bool, len(f.Upstreams))
+	for i := range f.Upstreams {
+		external[f.Upstreams[i].Name] = f.Upstreams[i].External
+	}
 	for i := range f.Models {
 		m := &f.Models[i]
-		route, err := newRoute(m, i, r, keep.before(m.ID), f.Fleet.Shared())
+		route, err := newRoute(f, i, external, r, keep)
 		if err != nil {
 			return nil, err
 		}
@@ -72,8 +78,12 @@ func (t *Table) before(id string) *Route {
 	return &Route{rotor: new(atomic.Uint32)}
 }
 
-func newRoute(m *config.Model, index int, r Resolver, before *Route, shared bool) (*Route, error) {
-	route := &Route{ID: m.ID, Index: index, policy: policyOf(m.Policy), rotor: before.rotor}
+func newRoute(f *config.File, index int, external map[string]bool, r Resolver, keep *Table) (*Route, error) {
+	m := &f.Models[index]
+	before := keep.before(m.ID)
+	route := &Route{
+		ID: m.ID, Index: index, policy: policyOf(m.Policy), rotor: before.rotor, seed: xxhash.Sum64String(m.ID),
+	}
 	when := map[int]string{}
 	for _, d := range m.Deployments {
 		ups := r.Upstream(d.Upstream)
@@ -84,15 +94,19 @@ func newRoute(m *config.Model, index int, r Resolver, before *Route, shared bool
 		if served == "" {
 			served = m.ID
 		}
+		arm := armOf(route, &d)
 		for _, u := range ups {
-			t := Target{Upstream: u, Served: served, Tier: d.Tier, model: u.Models.Entry(served)}
+			t := Target{
+				Upstream: u, Served: served, Tier: d.Tier, external: external[d.Upstream],
+				Arm: d.Arm, arm: arm, model: u.Models.Entry(served),
+			}
 			route.targets = append(route.targets, t)
 		}
 		when[d.Tier] = d.When
 	}
 	if route.policy == policyPrefixAffinity {
 		var err error
-		if route.directory, err = newDirectory(route.targets, before.directory, shared); err != nil {
+		if route.directory, err = newDirectory(route.targets, before.directory, f.Fleet.Shared()); err != nil {
 			return nil, err
 		}
 	}

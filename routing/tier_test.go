@@ -144,14 +144,20 @@ func TestTiersHold(t *testing.T) {
 			}
 			for range rapid.IntRange(1, 3).Draw(rt, "targets") {
 				name := fmt.Sprint("u", len(ups))
-				ups = append(ups, upstream(name, rapid.IntRange(1, 3).Draw(rt, "slots")))
+				u := upstream(name, rapid.IntRange(1, 3).Draw(rt, "slots"))
+				u.External = rapid.Bool().Draw(rt, "external")
+				ups = append(ups, u)
 				deployments = append(deployments, config.Deployment{Upstream: name, Tier: tier, When: when})
 			}
 		}
 		m := tiered("m", deployments...)
 		m.Policy = rapid.SampledFrom(policies).Draw(rt, "policy")
 		p := plan(t, ups...)
-		r := lookup(t, table(t, p, m), "m")
+		tab, err := Build(&config.File{Upstreams: ups, Models: []config.Model{m}}, p, nil)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		r := lookup(t, tab, "m")
 		var leases []*upstreams.Lease
 		defer func() {
 			for _, l := range leases {
@@ -174,24 +180,28 @@ func TestTiersHold(t *testing.T) {
 			},
 			"call": func(rt *rapid.T) {
 				q := Query{Now: t0, Overflow: rapid.Bool().Draw(rt, "overflow"), Rand: rapid.Uint64().Draw(rt, "chance")}
+				q.Tiers = rapid.SampledFrom([]uint8{0, 0, 1, 0b11, 0b101, 0b1110}).Draw(rt, "tiers of the key")
 				if rapid.Bool().Draw(rt, "again") {
 					q.Exclude = append(q.Exclude, any().ID())
 				}
 				want := expected(r, &q)
 				wait := q
 				wait.Overflow = false
-				open := expected(r, &wait)
+				may := expected(r, &wait)
 				for i := range r.targets {
 					t := &r.targets[i]
 					room := r.Room(t.Upstream, &wait)
-					if room.None != (open == none) || (room.Slots > 0) != (open == t.Tier && slotsFree(t, &q) > 0) {
-						rt.Fatalf("%s, tier %d: %+v while a call that waits may go to %d", t.Upstream.Name(), t.Tier, room, open)
+					if room.None != (may == none) || (room.Slots > 0) != (may == t.Tier && slotsFree(t, &q) > 0) {
+						rt.Fatalf("%s, tier %d: %+v while a call that waits may go to %d", t.Upstream.Name(), t.Tier, room, may)
 					}
 				}
 				l, target, err := r.Acquire(&q)
 				got := none
 				if err == nil {
 					got = target.Tier
+					if q.Tiers == 0 && target.external {
+						rt.Fatal("the call left the house")
+					}
 					leases = append(leases, l)
 				} else if _, full := errors.AsType[*FullError](err); full {
 					got = allFull
@@ -216,7 +226,7 @@ func expected(r *Route, q *Query) int {
 	for tier := range config.MaxTier {
 		takes, slots, when := false, 0, ""
 		for i := range r.targets {
-			if t := &r.targets[i]; t.Tier == tier && t.Upstream.Mode() == upstreams.ModeReady && !q.excludes(t) {
+			if t := &r.targets[i]; t.Tier == tier && t.Upstream.Mode() == upstreams.ModeReady && !q.excludes(t) && open(t, q) {
 				takes, slots = true, slots+slotsFree(t, q)
 			}
 		}
@@ -240,11 +250,90 @@ func expected(r *Route, q *Query) int {
 	return none
 }
 
+// open is the rule of consent.
+func open(t *Target, q *Query) bool {
+	return q.Tiers == 0 && !t.external || q.Tiers&(1<<t.Tier) != 0
+}
+
 func slotsFree(t *Target, q *Query) int {
-	if t.Upstream.Mode() != upstreams.ModeReady || q.excludes(t) {
+	if t.Upstream.Mode() != upstreams.ModeReady || q.excludes(t) || !open(t, q) {
 		return 0
 	}
 	var l upstreams.Load
 	t.Upstream.ReadLoad(&l, q.Pool, upstreams.At(q.Now))
 	return l.Limit - l.Taken
+}
+
+// An external upstream takes the calls of keys that list its tier, in whatever tier it is, and nobody's otherwise.
+func TestConsent(t *testing.T) {
+	house, cloud := upstream("house", 1), upstream("cloud", 1)
+	cloud.External = true
+	p := plan(t, house, cloud)
+	build := func(deployments ...config.Deployment) *Route {
+		tab, err := Build(&config.File{Upstreams: []config.Upstream{house, cloud}, Models: []config.Model{tiered("m", deployments...)}}, p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lookup(t, tab, "m")
+	}
+	full, ok := p.Upstream("house")[0].TryLease("", upstreams.PoolText, 0, t0)
+	if !ok {
+		t.Fatal("no lease")
+	}
+	defer full.Release(upstreams.OutcomeOK)
+	second := build(config.Deployment{Upstream: "house"}, config.Deployment{Upstream: "cloud", Tier: 1})
+	beside := build(config.Deployment{Upstream: "house"}, config.Deployment{Upstream: "cloud"})
+	alone := build(config.Deployment{Upstream: "cloud"})
+	for name, c := range map[string]struct {
+		r     *Route
+		tiers uint8
+		want  error
+	}{
+		"overflow, no list":           {second, 0, new(FullError)},
+		"overflow, tier 0":            {second, 0b01, new(FullError)},
+		"overflow, tiers 0 and 1":     {second, 0b11, nil},
+		"overflow, tier 1":            {second, 0b10, nil},
+		"beside the house, no list":   {beside, 0, new(FullError)},
+		"beside the house, tier 0":    {beside, 0b01, nil},
+		"alone, no list":              {alone, 0, ErrNoUpstream},
+		"alone, tier 0":               {alone, 0b01, nil},
+		"alone, a tier it is not of":  {alone, 0b10, ErrNoUpstream},
+		"overflow, a tier nobody has": {second, 0b100, ErrNoUpstream},
+	} {
+		q := Query{Now: t0, Tiers: c.tiers, Overflow: true}
+		l, _, err := c.r.Acquire(&q)
+		if err == nil {
+			l.Release(upstreams.OutcomeOK)
+		}
+		_, isFull := errors.AsType[*FullError](err)
+		_, wantFull := errors.AsType[*FullError](c.want)
+		if isFull != wantFull || !wantFull && !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// An engine that has refused a call for want of room is full for it, not down; one that the call has left for another reason does
+// not count.
+func TestBusyIsNotDown(t *testing.T) {
+	for _, c := range []struct {
+		when     string
+		busy, to bool // the next tier takes the call
+	}{
+		{config.WhenDown, true, false},
+		{config.WhenDown, false, true},
+		{config.WhenFull, true, true},
+	} {
+		house, cloud := upstream("house", 4), upstream("cloud", 4)
+		p := plan(t, house, cloud)
+		m := tiered("m", config.Deployment{Upstream: "house"}, config.Deployment{Upstream: "cloud", Tier: 1, When: c.when})
+		q := Query{Now: t0, Overflow: true, Busy: c.busy, Exclude: []upstreams.ID{p.Upstream("house")[0].ID()}}
+		l, _, err := lookup(t, table(t, p, m), "m").Acquire(&q)
+		if l != nil {
+			l.Release(upstreams.OutcomeOK)
+		}
+		if _, full := errors.AsType[*FullError](err); full == c.to || (err == nil) != c.to {
+			t.Errorf("when: %s, busy: %v: %v", c.when, c.busy, err)
+		}
+	}
 }

@@ -1,7 +1,10 @@
 package upstreams
 
 import (
+	"cmp"
 	"math"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -51,3 +54,148 @@ func (a *average) learn(v, start, weight float64) {
 		}
 	}
 }
+
+// Speed is how fast an engine is with a model, as calls have shown. Times are in seconds.
+type Speed struct {
+	Prefill float64 // for a token of a prompt, those of the prompts ahead of it included
+	Token   float64 // for a token of an answer, of a call that is alone
+	Beside  float64 // by which that is longer for each call at the engine
+	Answer  float64 // from an answer's first token to its last one
+	Unread  float64 // prompt tokens that were still to be read, for each call at the engine
+}
+
+// TokenTime is the time for a token of an answer beside so many calls.
+func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*calls }
+
+// speedometer learns the speed of an engine with a model. Calls tell it when their prompts are read
+// and when their answers end; a pick reads atomics. A slow engine is told from one with much to do
+// by what was there when: a prompt counts with all that was unread ahead of it, and the time of an
+// answer's token is a line over the calls beside it.
+type speedometer struct {
+	mu      sync.Mutex
+	prompts samples // x is of calls, y of prompt tokens, seconds of times to first tokens
+	answers samples // x is of calls, y of times of a token, seconds of answers
+
+	prefill, token, beside, answer, unread atomic.Uint64
+	until                                  atomic.Int64 // Moment up to which it knows enough; 0: never yet
+}
+
+// samples are sums in which older samples fade.
+type samples struct {
+	n, x, y, xx, xy, seconds float64
+	at                       Moment
+}
+
+const (
+	// speedMemory is of how many samples the newest ones make up most.
+	speedMemory = 64
+	// speedTime is the time in which samples fade by e: an engine that gets no calls may have
+	// become faster, and is looked at anew when too little is left.
+	speedTime = 5 * time.Minute
+	// speedSamples is how many say enough for a pick: three, of which a little has faded.
+	speedSamples = 2.5
+	// speedAnswer is how many tokens an answer has whose time says how long each takes.
+	speedAnswer = 8
+)
+
+func (s *samples) add(x, y, seconds float64, at Moment) {
+	keep := (1 - 1.0/speedMemory) * math.Exp(-float64(max(0, at-s.at))/float64(speedTime))
+	if s.at = max(s.at, at); s.n == 0 {
+		s.at, keep = at, 0
+	}
+	s.n, s.x, s.y = s.n*keep+1, s.x*keep+x, s.y*keep+y
+	s.xx, s.xy, s.seconds = s.xx*keep+x*x, s.xy*keep+x*y, s.seconds*keep+seconds
+}
+
+// until is when too little is left of the samples.
+func (s *samples) until() Moment {
+	return s.at + Moment(math.Log(s.n/speedSamples)*float64(speedTime))
+}
+
+// line is y over x. Where the samples are of one x it is level, and it neither falls nor meets zero
+// above it.
+func (s *samples) line() (at0, slope float64) {
+	x, y := s.x/s.n, s.y/s.n
+	slope = (s.xy/s.n - x*y) / (s.xx/s.n - x*x + 1)
+	slope = max(0, min(slope, y/max(1, x)))
+	return y - slope*x, slope
+}
+
+// readPrompt takes the time to a first token, and what the call met: the tokens unread and the
+// calls, its own included.
+func (m *speedometer) readPrompt(took time.Duration, unread int64, calls float64, at Moment) {
+	if unread <= 0 || took <= 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.prompts.add(calls, float64(unread), took.Seconds(), at)
+	store(&m.prefill, m.prompts.seconds/m.prompts.y)
+	store(&m.unread, m.prompts.y/m.prompts.x)
+	m.knows()
+}
+
+// knows sets up to when enough is known.
+func (m *speedometer) knows() {
+	if min(m.prompts.n, m.answers.n) >= speedSamples {
+		m.until.Store(int64(min(m.prompts.until(), m.answers.until())))
+	}
+}
+
+// wroteAnswer takes the tokens of an answer and the time from the first to the last of them, beside
+// so many calls on average.
+func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64, at Moment) {
+	if tokens < speedAnswer || took <= 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answers.add(calls, took.Seconds()/float64(tokens-1), took.Seconds(), at)
+	token, beside := m.answers.line()
+	store(&m.token, token)
+	store(&m.beside, beside)
+	store(&m.answer, m.answers.seconds/m.answers.n)
+	m.knows()
+}
+
+// read sets v to the speed, if enough is known of it.
+func (m *speedometer) read(v *Speed, now Moment) bool {
+	if until := Moment(m.until.Load()); until == 0 || now > until {
+		return false
+	}
+	v.Prefill, v.Token, v.Beside = load(&m.prefill), load(&m.token), load(&m.beside)
+	v.Answer, v.Unread = load(&m.answer), load(&m.unread)
+	return true
+}
+
+// ModelSpeed is the speed of an engine with a model, in tokens a second, for a person.
+type ModelSpeed struct {
+	Served  string  `json:"served"`
+	Prompt  float64 `json:"prompt_tokens_per_second"`
+	Answer  float64 `json:"answer_tokens_per_second"` // of a call that is alone
+	samples float64
+}
+
+// speedsOf returns what is known of an engine's speed with its models, the one with the most calls
+// of late first.
+func speedsOf(s *ServedModels, now Moment) (all []ModelSpeed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for served, m := range s.entries {
+		var v Speed
+		if !m.Speed(&v, now) {
+			continue
+		}
+		m.speed.mu.Lock()
+		all = append(all, ModelSpeed{served, 1 / v.Prefill, 1 / v.TokenTime(1), m.speed.answers.n})
+		m.speed.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b ModelSpeed) int {
+		return cmp.Or(cmp.Compare(b.samples, a.samples), cmp.Compare(a.Served, b.Served))
+	})
+	return all
+}
+
+func store(at *atomic.Uint64, v float64) { at.Store(math.Float64bits(v)) }
+
+func load(at *atomic.Uint64) float64 { return math.Float64frombits(at.Load()) }

@@ -72,7 +72,7 @@ func (c *conversations) restart(every time.Duration) {
 
 // begin starts conversations, so that the engines are busy to a given share.
 func (c *conversations) begin(busy float64) {
-	between := float64(fleetCall) * fleetTurns / (busy * float64(c.slots*len(c.engines)))
+	between := float64(fleetCall) * fleetTurns / (busy * float64(c.engines[0].slots*len(c.engines)))
 	c.in(time.Duration(c.chance.ExpFloat64()*between), func() {
 		prompt := append([]uint64{}, c.systems[c.chance.IntN(len(c.systems))]...)
 		c.turn(append(prompt, c.blocks(2+c.chance.IntN(6))...), 1, -1)

@@ -3,6 +3,7 @@ package upstreams
 import (
 	"cmp"
 	"context"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -319,6 +320,69 @@ func (d *discovery) stop(s *Set) {
 	}
 	d.mu.Unlock()
 	s.o.Unregister(d.series)
+}
+
+// lookupSRV asks the system's resolver.
+func lookupSRV(ctx context.Context, name string) ([]*net.SRV, error) {
+	_, records, err := net.DefaultResolver.LookupSRV(ctx, "", "", name)
+	return records, err
+}
+
+// Found is what was found of an upstream whose engines are looked for.
+type Found struct {
+	Upstream string        `json:"upstream"`
+	Source   string        `json:"source"` // what was asked for
+	Engines  []FoundEngine `json:"engines"`
+	Trouble  string        `json:"trouble,omitempty"` // why there is none
+}
+
+// FoundEngine is where an engine is.
+type FoundEngine struct {
+	Address  string  `json:"address"`
+	Pod      string  `json:"pod,omitempty"`
+	NotReady bool    `json:"not_ready,omitempty"` // as its pod says
+	Weight   float64 `json:"weight,omitempty"`    // beside the others; 0: none is given
+}
+
+// Discover asks once, as a start would, where the engines of an upstream are. It returns nil where
+// the upstream's URL says so.
+func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Found {
+	base, err := http1.NormalizeURL(spec.URL)
+	if err != nil || discoveryKey(spec, base) == "" {
+		return nil
+	}
+	d := (&Set{o: Options{Log: zap.NewNop()}}).newDiscovery(spec, base)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	out := &Found{Upstream: spec.Name, Source: d.name, Engines: []FoundEngine{}}
+	if d.pods == nil {
+		if r == nil {
+			r = &dns.Resolver{Host: net.DefaultResolver.LookupHost, SRV: lookupSRV}
+		}
+		found, err := d.find.Find(ctx, r)
+		for _, e := range found {
+			out.Engines = append(out.Engines, FoundEngine{Address: e.Address, Weight: e.Weight})
+		}
+		switch {
+		case err != nil:
+			out.Trouble = err.Error()
+		case len(found) == 0:
+			out.Trouble = "the name is there, and has no address"
+		}
+		return out
+	}
+	if err := d.pods.Sync(ctx); err != nil {
+		out.Trouble = err.Error()
+		return out
+	}
+	pods, _ := d.pods.Endpoints()
+	for _, p := range pods {
+		out.Engines = append(out.Engines, FoundEngine{p.Address, p.Pod, !p.Ready, p.Weight})
+	}
+	if len(pods) == 0 {
+		out.Trouble = "the API server answers, and no pod is meant that has an address and is not about to end"
+	}
+	return out
 }
 
 // Discovery is how well the endpoints of an upstream are known that are found in DNS or Kubernetes.

@@ -15,6 +15,7 @@ import (
 
 	"penstock/config"
 	"penstock/config/testkit/kubeapi"
+	"penstock/upstreams/dns"
 )
 
 // kubeTest is a set whose upstream "a" is the pods of a fake cluster.
@@ -235,5 +236,61 @@ func TestResolveSRV(t *testing.T) {
 	d.lookup(t.Context(), s)
 	if n := lines.Len(); n != 2 {
 		t.Errorf("%d lines once it has failed again", n)
+	}
+}
+
+// TestDiscover: what a discovery finds at once, or why it finds nothing.
+func TestDiscover(t *testing.T) {
+	api := kubeapi.Start(t)
+	pods := config.Kubernetes{Selector: "app=vllm", Server: api.URL, Account: api.Account}
+	find := func(u config.Upstream, r *dns.Resolver) *Found {
+		u.Name = "a"
+		return Discover(t.Context(), &u, r)
+	}
+	kube := config.Upstream{URL: "http://vllm.test:8000", Kubernetes: pods}
+	if f := find(kube, nil); f.Trouble == "" || len(f.Engines) != 0 {
+		t.Errorf("no pods: %+v", f)
+	}
+	api.Put(kubeapi.Pods, kubeapi.Pod("vllm-0", "u0", "10.0.0.1", "app=vllm"))
+	api.Put(kubeapi.Pods, kubeapi.Unready(kubeapi.Pod("vllm-1", "u1", "10.0.0.2", "app=vllm")))
+	want := []FoundEngine{{Address: "10.0.0.1:8000", Pod: "vllm-0"}, {Address: "10.0.0.2:8000", Pod: "vllm-1", NotReady: true}}
+	if f := find(kube, nil); f.Trouble != "" || !slices.Equal(f.Engines, want) {
+		t.Errorf("pods: %+v", f)
+	}
+	api.RotateToken("another", false)
+	if f := find(kube, nil); !strings.Contains(f.Trouble, "refuses the token") {
+		t.Errorf("a token that is no more: %+v", f)
+	}
+	names := &dns.Resolver{
+		Host: func(_ context.Context, name string) ([]string, error) {
+			if name != "vllm.test" && name != "empty.test" {
+				return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+			}
+			return map[string][]string{"vllm.test": {"10.0.0.4", "10.0.0.3"}}[name], nil
+		},
+		SRV: func(context.Context, string) ([]*net.SRV, error) {
+			return []*net.SRV{{Target: "vllm.test", Port: 9000, Weight: 2}}, nil
+		},
+	}
+	every := config.Resolve{Every: config.Duration(time.Second)}
+	host := func(name string) config.Upstream {
+		return config.Upstream{URL: "http://" + name + ":8000", Resolve: every}
+	}
+	if f := find(host("vllm.test"), names); f.Source != "DNS vllm.test" || len(f.Engines) != 2 || f.Engines[0].Address != "10.0.0.3" {
+		t.Errorf("a name: %+v", f)
+	}
+	if f := find(host("gone.test"), names); !strings.Contains(f.Trouble, "no such host") {
+		t.Errorf("a name that is not there: %+v", f)
+	}
+	if f := find(host("empty.test"), names); f.Trouble == "" {
+		t.Errorf("a name without addresses: %+v", f)
+	}
+	service := config.Resolve{Every: every.Every, SRV: "_http._tcp.vllm"}
+	f := find(config.Upstream{URL: "http://vllm", Resolve: service}, names)
+	if f.Source != "SRV _http._tcp.vllm" || len(f.Engines) != 2 || f.Engines[0] != (FoundEngine{Address: "10.0.0.3:9000", Weight: 1}) {
+		t.Errorf("records: %+v", f)
+	}
+	if f := find(config.Upstream{URL: "http://10.0.0.1:8000"}, names); f != nil {
+		t.Errorf("an address: %+v", f)
 	}
 }

@@ -65,6 +65,12 @@
 // alone does so once, as long as the list has the model. Losses and returns are logged. NextChance
 // returns when the next probe is due, for Retry-After.
 //
+// Where the list decides what is published (`discover`), every probe reads it, and an
+// engine.Listing makes of it what the engine has; Options.OnModels is told of a change.
+//
+// An adapter (LoRA) is a model of the list with a parent. Engines that say which adapters they use
+// look busier by one call for those that they have not used last (setAdapters).
+//
 // # The breaker
 //
 // Five failures in a row, or half of at least twenty calls in ten seconds, bring the breaker in. A
@@ -105,6 +111,11 @@
 // Slots in which an engine works for clients that have left (reports.go) are taken off a shared
 // limit where the engine's reports prove them.
 //
+// An engine that lets calls wait while it runs others shows how many it runs at once
+// (placeTracker). A share of its slots is then a share of those, so that a guess which is too high
+// does not have calls wait there while another engine is idle. The limit stays: what the engine
+// takes is not refused for a number that reports, seconds old, have shown.
+//
 // # Models that take turns
 //
 // An engine that loads models on demand keeps a few in memory and swaps for every other call. With
@@ -134,16 +145,17 @@
 //	                              whose turn it is, where it keeps few of them loaded
 //	slots (slots.go)              calls in flight, and the limits
 //	progress.Watch (progress/)    whether work moves; stall.go feeds it and acts on it
-//	reports (reports.go)          what the engine says of its work: others' work, ghosts
+//	reports (reports.go)          what the engine says of its work: others' work, ghosts, places
 //	penalty (load.go)             failures and refusals as load
-//	Averages (averages.go)        what calls have shown: time to first token, bytes of a token
+//	Averages (averages.go)        what calls have shown: time to first token, bytes of a token, and
+//	                              for each model the engine's speed (speedometer)
 //	modeSwitch (mode.go)          what the operator wants
 //	series (metrics.go)           the metrics
 //
 // Parts do not know each other or the upstream. A Lease books a call's outcome with them, and two
 // workers watch: the prober with its own goroutine (probe.go), and the generationProber. No lock of
-// a part is held over I/O. A pick over many upstreams takes no lock and allocates nothing, and a
-// call that ends well takes one.
+// a part is held over I/O. A pick over many upstreams takes no lock and allocates nothing.
+// A call that ends well takes one, and a stream one more at its first token and at its last.
 //
 // The alternative for names with several addresses was to balance inside the transport. Each
 // address is an upstream of its own instead, because health, breaker and load belong to a process,

@@ -22,7 +22,7 @@ func (u *Upstream) SetConcurrency(c config.Concurrency) {
 }
 
 // SetGhosts makes n of the slots the engine's, as reports would.
-func (u *Upstream) SetGhosts(n int) { u.slots.setGhosts(n) }
+func (u *Upstream) SetGhosts(n int) { u.slots.setSeen(n, 0) }
 
 // Load is ReadLoad into a variable of its own.
 func (u *Upstream) Load(p Pool, now time.Time) (l Load) {

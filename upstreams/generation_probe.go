@@ -117,9 +117,9 @@ func (g *generationProber) run(
 	defer func() { g.book(result, trial) }()
 	u.hooks.guard.Point(guardGeneration)
 	for i := range steps {
-		begun, reads := time.Now(), u.client.answers.Reads()
+		begun, reads := time.Now(), u.client.answers.Looks()
 		result = p.generate(p.ctx, profile, &steps[i], limit)
-		progressed := u.client.answers.Reads() != reads || u.Progress.MovedSince(begun)
+		progressed := u.client.answers.Looks() != reads || u.Progress.MovedSince(begun)
 		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
 		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
 			result.Verdict = engine.GenerationRefused // the probe waited its turn, as long as one client makes it
@@ -191,7 +191,7 @@ func (g *generationProber) lookAtDoubt() {
 	case !wanted || u.ending.retiring.Load():
 	case more:
 		g.lookLater()
-	case u.slots.take(PoolText) && !g.start(PoolText, false):
+	case u.slots.take(PoolText, 0) && !g.start(PoolText, false):
 		u.set.freeSlot(u, PoolText)
 	}
 }
@@ -208,7 +208,7 @@ func (g *generationProber) probeTrial() {
 	if !g.trialMissing() || !u.Breaker.trial.CompareAndSwap(false, true) {
 		return
 	}
-	taken := u.slots.take(PoolText)
+	taken := u.slots.take(PoolText, 0)
 	if taken && g.start(PoolText, true) {
 		return
 	}

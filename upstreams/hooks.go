@@ -36,6 +36,7 @@ type hooks struct {
 	log   *zap.Logger // names the upstream
 	guard Guard
 	room  func() // calls that wait for room should look again; a part's lock may be held
+	found func() // the engine lists other models; likewise
 	// account counts the slots exactly over a fleet; nil: there is no fleet
 	account func() SlotAccount
 }

@@ -23,10 +23,18 @@ type Lease struct {
 	model     *ServedModel     // nil: no model's turn was asked for
 	place     *residency.Model // that it has entered; nil: there are no turns
 	weight    int64
-	unread    int64          // of the weight: the prompt, until it brings a first token
+	unread    int64 // of the weight: the prompt, until it brings a first token
+	met       met
 	loading   bool           // it waits for its model to be loaded
 	buffers   bool           // see Buffers
 	exchange  http1.Exchange // here and not behind a pointer, so that a call allocates once
+}
+
+// met is what a call met at its upstream when it got its slot, itself included.
+type met struct {
+	at     Moment
+	calls  float64 // see callsAt
+	unread int64   // prompt tokens that had brought no first token
 }
 
 // noCopy makes go vet refuse copies.
@@ -41,6 +49,11 @@ func (*noCopy) Unlock() {}
 // check before the act: the limit and the single half-open trial are decided by compare-and-swap,
 // so the in-flight count never exceeds the limit.
 func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
+	return lease(u, key, p, tokens, 0, now)
+}
+
+// lease is Upstream.TryLease for a call that leaves a part of the slots free.
+func lease(u *Upstream, key string, p Pool, tokens int, free config.Percent, now time.Time) (*Lease, bool) {
 	if !u.State().takesCalls() || u.Mode() != ModeReady {
 		return nil, false
 	}
@@ -48,7 +61,7 @@ func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lea
 	if !ok {
 		return nil, false
 	}
-	if !u.slots.take(p) {
+	if !u.slots.take(p, free) {
 		if trial {
 			u.Breaker.trial.Store(false)
 			u.hooks.room() // calls of a pool that is not full were kept out meanwhile
@@ -64,8 +77,8 @@ func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lea
 	l.held.Store(true)
 	l.trial.Store(trial)
 	u.slots.tokens[p].Add(l.weight)
-	u.Progress.Unread(l.weight)
 	l.unread = l.weight
+	l.met = met{At(now), callsAt(u, At(now)), u.Progress.Unread(l.weight)}
 	return l, true
 }
 
@@ -143,6 +156,7 @@ func (l *Lease) FirstToken(d time.Duration) {
 		l.up.Averages.ttft.learn(d.Seconds(), 0, 0.1)
 		if !l.loading {
 			l.up.Progress.FirstToken(d, l.weight)
+			l.readPrompt(d)
 		}
 	} else {
 		l.place.Loaded(d)
@@ -151,6 +165,30 @@ func (l *Lease) FirstToken(d time.Duration) {
 	if l.trial.Load() {
 		time.AfterFunc(longTrial, l.passLongTrial)
 	}
+}
+
+// readPrompt has the speed learned from, unless the engine had the call wait for a place.
+func (l *Lease) readPrompt(took time.Duration) {
+	c := l.up.slots.limits.Load()
+	if l.model != nil && l.met.calls <= float64(c.places[l.pool]) {
+		l.model.speed.readPrompt(took, l.met.unread, l.met.calls, l.met.at+Moment(took))
+	}
+}
+
+// Answered books a whole answer's tokens, and the time from its first one to its last one, which
+// came at a time.
+func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
+	if l.model != nil {
+		calls := (l.met.calls + callsAt(l.up, At(at))) / 2
+		l.model.speed.wroteAnswer(took, tokens, min(calls, float64(l.up.slots.limits.Load().places[l.pool])), At(at))
+	}
+}
+
+// callsAt is how many calls the engine has, as far as is known: this edge's, its fleet's and, on
+// average, others'.
+func callsAt(u *Upstream, now Moment) float64 {
+	_, usual := u.reports.others(now)
+	return float64(u.slots.inFlight()+u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)) + usual
 }
 
 // read notes that the prompt is read, or is not to be read any more.

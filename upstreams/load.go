@@ -15,9 +15,12 @@ type Load struct {
 	// Elsewhere are the calls of the other edges of a fleet, as they have told them.
 	Elsewhere int
 	Limit     int     // slots, less those that ghosts hold
+	Places    int     // calls that the engine runs at once: as many as it is given, or fewer if it was seen to queue
 	Tokens    int64   // estimated tokens of the own leases
+	Unread    int64   // of those, tokens of prompts that have brought no first token yet
 	Penalty   float64 // recent failures and the slow start after a return, in calls
-	Share     float64 // of the weighted limit that one call takes: 1/(Limit × weight)
+	Share     float64 // of the weighted places that one call takes: 1/(Places × Weight)
+	Weight    float64 // as configured or discovered
 }
 
 // ReadLoad sets l to a pool's load. It reads atomics only and does not allocate. It writes into the
@@ -25,7 +28,8 @@ type Load struct {
 // the cost of each.
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.slots.limits.Load(), u.slots.inUse.Load()
-	l.Active, l.Limit, l.Share, l.Elsewhere = c.active(word, p), c.net[p], c.share[p], 0
+	l.Active, l.Limit, l.Places, l.Share, l.Elsewhere = c.active(word, p), c.net[p], c.places[p], c.share[p], 0
+	l.Weight, l.Unread = c.weight, u.Progress.UnreadNow()
 	l.Taken = l.Active
 	l.Tokens = u.slots.tokens[p].Load()
 	if c.Shared {

@@ -50,7 +50,7 @@ func TestSlotsOfAFleet(t *testing.T) {
 		u := newTestUpstream(t, config.Concurrency{Shared: 1})
 		u.slots.configure(&c.upstream, 1, mustProfile(t, "llamacpp"))
 		u.slots.setReported(c.reported)
-		u.slots.setGhosts(c.ghosts)
+		u.slots.setSeen(c.ghosts, 0)
 		text, vision := u.Load(PoolText, time.Now()), u.Load(PoolVision, time.Now())
 		if text.Limit != c.text || vision.Limit != c.vision || u.Limits().Source != c.source {
 			t.Errorf("%s: %d text, %d vision, from %s", c.name, text.Limit, vision.Limit, u.Limits().Source)
@@ -228,6 +228,75 @@ func TestGhosts(t *testing.T) {
 	}
 }
 
+// TestPlacesSeen plays reports of an engine, two seconds apart: what it runs, what waits in it, and how
+// many calls it is then taken to run at once.
+func TestPlacesSeen(t *testing.T) {
+	type step struct{ running, waiting, want int }
+	for _, c := range []struct {
+		name  string
+		steps []step
+	}{
+		{"it never queues", []step{{0, 0, 0}, {30, 0, 0}, {64, 0, 0}}},
+		{"it queues", []step{{3, 0, 0}, {4, 9, 4}, {4, 5, 4}, {4, 0, 4}, {0, 0, 4}, {0, 0, 4}}},
+		{"a burst of long prompts", []step{{3, 2, 3}, {5, 0, 0}, {2, 1, 2}, {3, 0, 0}}},
+		{"the more of two reports", []step{{3, 2, 3}, {7, 2, 7}, {6, 1, 7}, {5, 0, 7}}},
+		{"long prompts leave less room", []step{{9, 2, 9}, {9, 2, 9}, {5, 3, 9}, {5, 3, 5}, {4, 0, 5}}},
+		{"it runs more without a queue", []step{{4, 2, 4}, {4, 2, 4}, {9, 0, 9}, {2, 0, 9}}},
+		{"one queue does not make it smaller for long", []step{{9, 2, 9}, {9, 2, 9}, {6, 0, 9}, {3, 1, 3}, {6, 0, 9}}},
+		{"it loads", []step{{0, 5, 0}, {0, 5, 0}, {0, 5, 0}}},
+	} {
+		var p placeTracker
+		now := time.Now()
+		for i, s := range c.steps {
+			p.judgeReport(s.running, s.waiting, now)
+			if p.now != s.want {
+				t.Errorf("%s: step %d: %d places, want %d", c.name, i, p.now, s.want)
+			}
+			now = now.Add(2 * time.Second)
+		}
+	}
+	p := placeTracker{lasting: 10, at: time.Now()}
+	p.judgeReport(0, 0, p.at.Add(placesTime))
+	if p.now != 27 {
+		t.Errorf("%d places some time after a queue at 10", p.now)
+	}
+}
+
+// Places weigh, and do not limit: the engine takes more. They are for a shared pool, and end with
+// the reports.
+func TestPlacesWeigh(t *testing.T) {
+	now := time.Now()
+	queue := func(u *Upstream) {
+		for range 2 {
+			u.book(&Report{Load: engine.Load{Running: 4, Waiting: 3}, At: now}, 0, now)
+			now = now.Add(time.Second)
+		}
+	}
+	u := newTestUpstream(t, config.Concurrency{})
+	queue(u)
+	if l := u.Load(PoolText, now); l.Places != 4 || l.Share != 0.25 || l.Limit != 16 {
+		t.Errorf("%+v", l)
+	}
+	u.slots.setSeen(1, 4)
+	if l := u.Load(PoolText, now); l.Places != 3 || l.Limit != 15 {
+		t.Errorf("with a ghost in one of them: %+v", l)
+	}
+	u.slots.setSeen(0, 40)
+	if l := u.Load(PoolText, now); l.Places != 16 {
+		t.Errorf("more than there are slots: %+v", l)
+	}
+	queue(u)
+	u.book(nil, 0, now.Add(time.Hour))
+	if l := u.Load(PoolText, now); l.Places != 16 || l.Share != 1.0/16 {
+		t.Errorf("the engine has ceased to report: %+v", l)
+	}
+	separate := newTestUpstream(t, config.Concurrency{Text: 8, Vision: 2})
+	queue(separate)
+	if l := separate.Load(PoolText, now); l.Places != 8 || l.Share != 0.125 {
+		t.Errorf("separate pools: %+v", l)
+	}
+}
+
 func TestGhostsDerate(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 2})
 	now := time.Now()
@@ -270,5 +339,97 @@ func TestAverages(t *testing.T) {
 	l.Release(OutcomeOK)
 	if got := u.Averages.TTFT(); got != 200*time.Millisecond {
 		t.Errorf("TTFT %v", got)
+	}
+}
+
+// A speedometer tells a slow engine from one with much to do.
+func TestSpeedometer(t *testing.T) {
+	now := At(time.Now())
+	learn := func(m *speedometer, slowness float64, calls ...float64) {
+		for range 20 {
+			for _, n := range calls {
+				now += Moment(time.Second)
+				m.readPrompt(time.Duration(n*200*slowness*float64(time.Millisecond)), int64(n*1000), n, now)
+				m.wroteAnswer(time.Duration(100*slowness*(20+n)*float64(time.Millisecond)), 101, n, now)
+			}
+		}
+	}
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 0.05*want {
+			t.Errorf("%s: %.6f, want %.6f", what, got, want)
+		}
+	}
+	var idle, busy, slow speedometer
+	var v Speed
+	if idle.read(&v, now) {
+		t.Error("it knows a speed before any call")
+	}
+	learn(&idle, 1, 1, 8)
+	learn(&busy, 1, 20, 40)
+	learn(&slow, 3, 1, 8)
+	for _, m := range []*speedometer{&idle, &busy} {
+		if !m.read(&v, now) {
+			t.Fatal("it knows no speed")
+		}
+		near("prefill", v.Prefill, 0.0002)
+		near("a token beside 20", v.TokenTime(20), 0.040)
+		near("unread a call", v.Unread, 1000)
+	}
+	if !slow.read(&v, now) {
+		t.Fatal("it knows no speed")
+	}
+	near("prefill of a slow one", v.Prefill, 0.0006)
+	near("a token of a slow one beside 20", v.TokenTime(20), 0.120)
+	learn(&slow, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+	slow.read(&v, now)
+	near("prefill of one that was slow", v.Prefill, 0.0002)
+	if busy.read(&v, now+Moment(time.Hour)) {
+		t.Error("it knows a speed of long ago")
+	}
+	var none speedometer
+	for range 9 {
+		none.readPrompt(0, 10, 1, now)
+		none.readPrompt(time.Second, 0, 1, now)
+		none.wroteAnswer(time.Second, speedAnswer-1, 1, now)
+	}
+	if none.prompts.n != 0 || none.answers.n != 0 {
+		t.Error("it has learned from what shows nothing")
+	}
+}
+
+// A lease tells the speed of its model what it met. A prompt that waited for a place shows nothing
+// of how fast prompts are read.
+func TestLeaseShowsSpeed(t *testing.T) {
+	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
+	m := u.Models.Entry("m")
+	take := func() *Lease {
+		l, ok := m.TryLease("", PoolText, 500, 0, now)
+		if !ok {
+			t.Fatal("no slot")
+		}
+		return l
+	}
+	for range 3 {
+		first, second := take(), take()
+		first.FirstToken(time.Second)
+		second.FirstToken(2 * time.Second)
+		second.Answered(101, 3*time.Second, now)
+		for _, l := range []*Lease{first, second} {
+			l.Release(OutcomeOK)
+		}
+	}
+	var v Speed
+	if !m.Speed(&v, At(now)) || math.Abs(v.Prefill-0.002) > 1e-6 || math.Abs(v.TokenTime(2)-0.03) > 1e-6 {
+		t.Errorf("%+v", v)
+	}
+	if s := u.Status(now).Speeds; len(s) != 1 || s[0].Served != "m" || math.Round(s[0].Prompt) != 500 {
+		t.Errorf("%+v", s)
+	}
+	u.slots.setSeen(0, 1)
+	_, late := take(), take()
+	late.FirstToken(time.Minute)
+	if m.Speed(&v, At(now)); math.Abs(v.Prefill-0.002) > 1e-6 {
+		t.Errorf("a call that waited for a place: %+v", v)
 	}
 }

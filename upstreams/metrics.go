@@ -49,6 +49,7 @@ func (s *series) show(u *Upstream) {
 		pool := label + ",pool=" + strconv.Quote(p.String()) + "}"
 		gauge("inflight"+pool, func(time.Time) float64 { return float64(inPool(u.slots.inUse.Load(), p)) })
 		gauge("limit"+pool, func(time.Time) float64 { return float64(u.slots.limits.Load().net[p]) })
+		gauge("places"+pool, func(time.Time) float64 { return float64(u.slots.limits.Load().places[p]) })
 	}
 	gauge("state_seconds"+label+"}", func(now time.Time) float64 { return now.Sub(u.Health.read().changed).Seconds() })
 	gauge("admitted"+label+"}", func(time.Time) float64 { return truth(u.Mode() == ModeReady) })
@@ -75,6 +76,16 @@ func (s *series) show(u *Upstream) {
 		}
 		return -1
 	})
+	speed := func(name string, read func(v *ModelSpeed) float64) {
+		gauge(name+label+"}", func(now time.Time) float64 {
+			if all := speedsOf(&u.Models, At(now)); len(all) > 0 {
+				return read(&all[0])
+			}
+			return -1
+		})
+	}
+	speed("prompt_tokens_per_second", func(v *ModelSpeed) float64 { return v.Prompt })
+	speed("answer_tokens_per_second", func(v *ModelSpeed) float64 { return v.Answer })
 	gauge("surplus_total"+label+"}", func(time.Time) float64 { return float64(u.client.hosts.Surplus()) })
 	for o := range outcomeCount {
 		counter(set, &s.attempts[o], "penstock_upstream_attempts_total"+label+",result="+strconv.Quote(o.String())+"}")

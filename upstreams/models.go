@@ -23,13 +23,15 @@ type ServedModels struct {
 	expected []string // served names that routes send here
 	entries  map[string]*ServedModel
 	flaps    map[string]flaps // by served name
+	found    engine.Listing   // where they are published by the list
+	lists    bool             // they are
 	turn     *time.Timer      // calls turnsChange; nil: it was never needed
 
 	hooks *hooks
 }
 
 func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) {
-	s.up, s.expected, s.hooks = u, st.expected, &u.hooks
+	s.up, s.expected, s.hooks, s.lists = u, st.expected, &u.hooks, st.spec.Lists
 	s.entries, s.flaps = map[string]*ServedModel{}, map[string]flaps{}
 	s.view.Store(&modelView{profile: profile})
 	s.places.Configure(st.spec.Residents)
@@ -96,23 +98,60 @@ func (v *modelView) loaded(served string) (loaded, ok bool) {
 // reads one atomic where Serves looks the name up. It lives as long as the upstream, and any
 // goroutine may call its methods.
 type ServedModel struct {
+	speed       speedometer
 	unavailable atomic.Bool
 	place       atomic.Pointer[residency.Model] // nil: its calls wait for no turn
 	answered    atomic.Int64                    // when a call found it loaded, Unix nanoseconds
+	away        atomic.Bool                     // it is an adapter that the engine has not used lately
 	served      string
+	used        time.Time // when the engine has said that it uses this adapter; the mutex of all guards it
 	all         *ServedModels
 }
 
 // Available is what Serves returns for the name.
 func (m *ServedModel) Available() bool { return !m.unavailable.Load() }
 
+// Speed sets v to what calls have shown of the engine's speed with the model. It is false while too
+// few have, and where the last ones are long ago.
+func (m *ServedModel) Speed(v *Speed, now Moment) bool { return m.speed.read(v, now) }
+
 // coldPenalty is how many times full an upstream looks that would have to load the model first:
 // where it is loaded, a call is faster, as long as there is room.
 const coldPenalty = 2
 
+// awayPenalty is by how many calls busier an upstream looks that would have to load an adapter into
+// its engine first: a moment's work.
+const awayPenalty = 1
+
+// setAdapters notes which adapters the engine has at hand by its newest report: as many as it can
+// work with, those that it used last. Where its list publishes no models, none counts as away.
+func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.view.Load()
+	var adapters []*ServedModel
+	for _, m := range s.entries {
+		if info, _ := v.list.Find(v.profile, m.served); info.Parent != "" && a != nil && s.lists {
+			if slices.Contains(a.InUse, m.served) {
+				m.used = at
+			}
+			adapters = append(adapters, m)
+		} else {
+			m.away.Store(false)
+		}
+	}
+	slices.SortFunc(adapters, func(a, b *ServedModel) int { return b.used.Compare(a.used) })
+	for i, m := range adapters {
+		m.away.Store(m.used.IsZero() || i >= a.Most)
+	}
+}
+
 // Weigh corrects a load of the upstream for calls of this model. There is no room while it is not
 // the model's turn.
 func (m *ServedModel) Weigh(l *Load, now time.Time) {
+	if m.away.Load() {
+		l.Penalty += awayPenalty
+	}
 	p := m.place.Load()
 	if p == nil {
 		return
@@ -125,9 +164,10 @@ func (m *ServedModel) Weigh(l *Load, now time.Time) {
 	}
 }
 
-// TryLease is Upstream.TryLease for a call of this model, whose turn it must be.
-func (m *ServedModel) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
-	l, ok := m.all.up.TryLease(key, p, tokens, now)
+// TryLease is Upstream.TryLease for a call of this model, whose turn it must be, that leaves a part
+// of the slots free.
+func (m *ServedModel) TryLease(key string, p Pool, tokens int, free config.Percent, now time.Time) (*Lease, bool) {
+	l, ok := lease(m.all.up, key, p, tokens, free, now)
 	if !ok {
 		return nil, false
 	}
@@ -223,8 +263,8 @@ func (m *ServedModel) setPlace() {
 	}
 }
 
-// Entry returns the entry of a served name, always the same one for the same name. The caller
-// passes configured names only, so the map is bounded.
+// Entry returns the entry of a served name, the same one for as long as the configuration expects
+// the name here. The caller passes names that it does expect, so the map is bounded.
 func (s *ServedModels) Entry(served string) *ServedModel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,10 +304,19 @@ func (s *ServedModels) MaxContext(served string) int {
 func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expected = st.expected
+	s.expected, s.lists = st.expected, st.spec.Lists
 	s.setPlaces(s.places.Configure, st.spec.Residents)
 	v := s.view.Load()
 	s.show(profile, v.list, v.listed, v.missing)
+	for served := range s.entries { // of models that are no more, which an engine may have named
+		if !slices.Contains(st.expected, served) {
+			delete(s.entries, served)
+			delete(s.flaps, served)
+		}
+	}
+	if g := s.places.Gate(); g != nil {
+		g.Keep(st.expected)
+	}
 }
 
 // recognise takes over another engine.
@@ -288,6 +337,23 @@ func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	if g := s.places.Gate(); g != nil && list != nil && g.Observe(s.view.Load().loaded, begun) {
 		s.hooks.room()
 	}
+	if s.lists && list != nil && s.found.Observe(list.All()) {
+		s.hooks.found()
+	}
+}
+
+// found returns the models that the engine is known to have by its lists, for an upstream whose
+// models are published by them; ok is false as long as there was no list.
+func found(s *ServedModels) (models []config.Listed, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	profile := s.view.Load().profile
+	for _, m := range s.found.All() {
+		models = append(models, config.Listed{
+			Name: m.ID, Kind: engine.KindOf(profile, &m), Parent: m.Parent, Aliases: engine.AliasesOf(profile, &m),
+		})
+	}
+	return models, s.found.Listed
 }
 
 // told takes over how many models the engine says that it keeps.

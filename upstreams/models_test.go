@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -74,4 +75,71 @@ func serves(t testing.TB, u *Upstream, served string) bool {
 		t.Errorf("the ServedModel of %s says %t", served, !want)
 	}
 	return want
+}
+
+// TestAdaptersAtHand: an upstream looks busier for an adapter that its engine has not used last, as long as it says what it uses;
+// how many it keeps is its own word.
+func TestAdaptersAtHand(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{Shared: 4})
+	u.recognised(mustProfile(t, "vllm"))
+	u.Models.lists, u.Models.hooks.found = true, func() {}
+	u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "base"}, {ID: "x", Parent: "base"}, {ID: "y", Parent: "base"}, {ID: "z", Parent: "base"}}, nil), time.Now())
+	away := func() (names string) {
+		for _, served := range []string{"base", "x", "y", "z"} {
+			var l Load
+			if u.Models.Entry(served).Weigh(&l, time.Now()); l.Penalty == awayPenalty {
+				names += served
+			} else if l.Penalty != 0 {
+				t.Errorf("%s has a penalty of %v", served, l.Penalty)
+			}
+		}
+		return names
+	}
+	begun := time.Now()
+	_ = away() // the entries are there
+	for i, step := range []struct {
+		uses []string
+		want string
+	}{
+		{nil, "xyz"},
+		{[]string{"x"}, "yz"},
+		{nil, "yz"}, // it still has it
+		{[]string{"y"}, "z"},
+		{[]string{"z"}, "x"},
+		{[]string{"x", "y", "z"}, "z"},
+	} {
+		setAdapters(&u.Models, &engine.Adapters{Most: 2, InUse: step.uses}, begun.Add(time.Duration(i)*time.Second))
+		if got := away(); got != step.want && i < 5 || len(got) != len(step.want) {
+			t.Errorf("step %d: away are %q, want %q", i, got, step.want)
+		}
+	}
+	setAdapters(&u.Models, nil, begun)
+	if got := away(); got != "" {
+		t.Errorf("without a report away are %q", got)
+	}
+	u.Models.lists = false
+	setAdapters(&u.Models, &engine.Adapters{Most: 2}, begun)
+	if got := away(); got != "" {
+		t.Errorf("where nothing is discovered away are %q", got)
+	}
+}
+
+// TestEntriesAreBounded: an engine that lists other names with every probe leaves nothing of those that are no more.
+func TestEntriesAreBounded(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{})
+	for i := range 100 {
+		st := *u.settings.Load()
+		st.expected = []string{"kept", "model-" + strconv.Itoa(i)}
+		for _, served := range st.expected {
+			u.Models.Entry(served)
+		}
+		kept := u.Models.Entry("kept")
+		u.Models.configure(u.engine.Load(), &st)
+		if u.Models.Entry("kept") != kept {
+			t.Fatal("the entry of a name that is still expected is another one")
+		}
+	}
+	if n := len(u.Models.entries); n > 3 {
+		t.Errorf("%d entries", n)
+	}
 }

@@ -19,7 +19,7 @@ import (
 // fleet is several edges in front of the same engines, in virtual time. The edges know of each
 // other only what the engines report every two seconds.
 type fleet struct {
-	t       *testing.T
+	t       testing.TB
 	chance  *rand.Rand
 	now     time.Time
 	events  fleetEvents
@@ -28,16 +28,18 @@ type fleet struct {
 	sets    []*upstreams.Set
 	board   map[*upstreams.Set][]upstreams.Here // what each edge has told last; nil: edges do not share
 	join    func(*upstreams.Set)                // has an edge share
-	slots   int
-	anyEdge bool // calls come to the edges by chance, and not in turn
+	anyEdge bool                                // calls come to the edges by chance, and not in turn
 
 	calls, misplaced int // misplaced: sent to an engine that was full while another was not
 	refused          int // while an engine had a free slot
 }
 
 type fleetEngine struct {
+	slots   int      // that edges are told of
+	places  int      // calls that run there at once
 	inside  int      // calls that run or wait there
 	waiting []func() // begin those that wait
+	calls   int
 }
 
 type fleetEvent struct {
@@ -62,8 +64,12 @@ const (
 	fleetProbe = 2 * time.Second
 )
 
-func newFleet(t *testing.T, edges, engines, slots int, seed uint64) *fleet {
-	f := &fleet{t: t, chance: rand.New(rand.NewPCG(seed, 1)), now: time.Now(), engines: make([]fleetEngine, engines), slots: slots}
+func newFleet(t testing.TB, edges, engines, slots int, seed uint64) *fleet {
+	return newFleetOf(t, edges, slices.Repeat([]fleetEngine{{slots: slots, places: slots}}, engines), seed)
+}
+
+func newFleetOf(t testing.TB, edges int, engines []fleetEngine, seed uint64) *fleet {
+	f := &fleet{t: t, chance: rand.New(rand.NewPCG(seed, 1)), now: time.Now(), engines: engines}
 	for range edges {
 		f.addEdge(config.PolicyLeastLoaded)
 	}
@@ -72,15 +78,15 @@ func newFleet(t *testing.T, edges, engines, slots int, seed uint64) *fleet {
 
 // addEdge starts an edge.
 func (f *fleet) addEdge(policy string) {
-	t, engines, slots := f.t, len(f.engines), f.slots
+	t := f.t
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := config.Model{ID: "m", Policy: policy}
-	specs := make([]config.Upstream, engines)
+	specs := make([]config.Upstream, len(f.engines))
 	for i := range specs {
-		specs[i] = config.Upstream{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://127.0.0.1:", i+1), Engine: "openai", Concurrency: config.Concurrency{Shared: slots}}
+		specs[i] = config.Upstream{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://127.0.0.1:", i+1), Engine: "openai", Concurrency: config.Concurrency{Shared: f.engines[i].slots}}
 		m.Deployments = append(m.Deployments, config.Deployment{Upstream: specs[i].Name})
 	}
 	plan, err := set.Plan(specs, nil)
@@ -146,14 +152,18 @@ func (f *fleet) in(d time.Duration, do func()) { heap.Push(&f.events, fleetEvent
 // probe has an edge told of an engine's work now and then.
 func (f *fleet) probe(e *fleetEngine, u *upstreams.Upstream, in time.Duration) {
 	f.in(in, func() {
-		u.Tell(min(e.inside, f.slots), len(e.waiting), f.now)
+		u.Tell(min(e.inside, e.places), max(0, e.inside-e.places), f.now)
 		f.probe(e, u, fleetProbe)
 	})
 }
 
 // arrivals sends calls, so that the engines are busy to a given share.
 func (f *fleet) arrivals(busy float64) {
-	between := float64(fleetCall) / (busy * float64(f.slots*len(f.engines)))
+	places := 0
+	for i := range f.engines {
+		places += f.engines[i].places
+	}
+	between := float64(fleetCall) / (busy * float64(places))
 	f.in(time.Duration(f.chance.ExpFloat64()*between), func() {
 		f.call()
 		f.arrivals(busy)
@@ -181,11 +191,12 @@ func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.
 		if r.Targets()[i].Upstream == target.Upstream {
 			at = i
 		}
-		free = free || f.engines[i].inside < f.slots
+		free = free || f.engines[i].inside < f.engines[i].places
 	}
 	e := &f.engines[at]
 	f.calls++
-	if free && e.inside >= f.slots {
+	e.calls++
+	if free && e.inside >= e.places {
 		f.misplaced++
 	}
 	e.inside++
@@ -202,7 +213,7 @@ func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.
 			}
 		})
 	}
-	if e.inside > f.slots {
+	if e.inside > e.places {
 		e.waiting = append(e.waiting, begin)
 	} else {
 		begin()
@@ -218,7 +229,7 @@ func (f *fleet) refuse(err error) {
 	}
 	f.calls++
 	for i := range f.engines {
-		if f.engines[i].inside < f.slots {
+		if f.engines[i].inside < f.engines[i].places {
 			f.refused++
 			return
 		}
@@ -288,6 +299,33 @@ func TestEdgesShare(t *testing.T) {
 			t.Logf("%d calls, %.2f %% misplaced, %.2f %% refused beside a free slot", f.calls, 100*share, 100*refused)
 			if share > c.most {
 				t.Errorf("%.1f %% of the calls went to a full engine while another had a free slot, want %.1f %% at most", 100*share, 100*c.most)
+			}
+		})
+	}
+}
+
+// TestFewerPlaces: an engine that runs fewer calls than it was taken to, and says that it queues,
+// gets its part and no more: no call waits there while another engine has room.
+func TestFewerPlaces(t *testing.T) {
+	for _, c := range []struct {
+		edges int
+		busy  float64
+		most  float64
+	}{{1, 0.5, 0.02}, {1, 0.8, 0.01}, {4, 0.8, 0.12}} {
+		t.Run(fmt.Sprintf("%d edges, %g", c.edges, c.busy), func(t *testing.T) {
+			f := newFleetOf(t, c.edges, []fleetEngine{{slots: 64, places: 4}, {slots: 16, places: 16}}, 7)
+			f.anyEdge = true
+			f.arrivals(c.busy)
+			f.run(time.Minute)
+			f.calls, f.misplaced, f.engines[0].calls = 0, 0, 0
+			f.run(30 * time.Minute)
+			misplaced, part := float64(f.misplaced)/float64(f.calls), float64(f.engines[0].calls)/float64(f.calls)
+			t.Logf("%d calls, %.2f %% misplaced, %.1f %% at the engine with 4 places of 20", f.calls, 100*misplaced, 100*part)
+			if misplaced > c.most {
+				t.Errorf("%.1f %% of the calls went to a full engine while the other had room, want %.1f %% at most", 100*misplaced, 100*c.most)
+			}
+			if part < 0.15 || part > 0.25 {
+				t.Errorf("the engine with a fifth of the places got %.0f %% of the calls", 100*part)
 			}
 		})
 	}

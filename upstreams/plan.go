@@ -141,8 +141,9 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile 
 	}
 	u := &Upstream{identity: identity{id, st.spec.Name, label, base, e.address}, set: s}
 	u.hooks = hooks{log: s.o.Log.With(zap.String("upstream", label)), guard: s.o.Guard, room: func() { s.o.OnRoom(u) }}
+	u.hooks.found = s.o.OnModels
 	if s.o.SlotAccount != nil {
-		u.hooks.account = func() SlotAccount { return s.o.SlotAccount(id) }
+		u.hooks.account = func() SlotAccount { return s.o.SlotAccount(u) }
 	}
 	u.client.hosts = http1.NewHostWatch(func(noReuse time.Duration) {
 		u.hooks.log.Warn("upstream sends what nobody asked for, so each of its connections is used for one request",

@@ -208,9 +208,10 @@ func (p *prober) tick(ctx context.Context) {
 		return
 	}
 	if good {
-		// As long as a model that a route sends here is missing, every probe looks for it.
+		// As long as a model that a route sends here is missing, every probe looks for it. Where the
+		// list decides what is published, every probe reads it.
 		missing := len(u.Models.unserved(s.expected)) > 0
-		if p.listsDue || missing || p.ticks%modelsEvery == 0 {
+		if p.listsDue || missing || s.spec.Lists || p.ticks%modelsEvery == 0 {
 			p.readModels(ctx, path, health, timeout, begun)
 			p.readCapacity(ctx, timeout)
 		}
@@ -281,7 +282,7 @@ func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, al
 
 // book feeds the verdict to the health machine.
 func (p *prober) book(good bool, status int, err error, took time.Duration) {
-	reads := p.up.client.answers.Reads()
+	reads := p.up.client.answers.Looks()
 	flows := reads != p.reads
 	p.reads = reads
 	up := p.up.Health.probeEnded(probeVerdict{good, flows, status, err, took})
@@ -386,6 +387,7 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 		return
 	}
 	p.source = at
+	setAdapters(&u.Models, load.Adapters, now)
 	if load.Counts {
 		u.Progress.Count(time.Now(), load.Progress)
 	}
@@ -403,9 +405,9 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 // bookReport stores what the engine has reported, nil for nothing.
 func (p *prober) bookReport(r *Report, batch int, now time.Time) {
 	u := p.up
-	ghosts, fates := u.reports.set(r, batch, freshIntervals*u.settings.Load().probe.interval, now)
+	ghosts, places, fates := u.reports.set(r, batch, freshIntervals*u.settings.Load().probe.interval, now)
 	u.series.count(fates)
-	u.slots.setGhosts(ghosts)
+	u.slots.setSeen(ghosts, places)
 }
 
 // freshIntervals is how many probe intervals a report counts for.

@@ -18,6 +18,7 @@ import (
 type playedEngine struct {
 	mu    sync.Mutex
 	pages map[string]string
+	other string        // /metrics of every other time: that of another engine behind the address
 	code  int           // of /health; 0: refused
 	slow  time.Duration // before any answer
 	load  time.Duration // before /metrics
@@ -58,6 +59,8 @@ func (e *playedEngine) get(ctx context.Context, path string, timeout time.Durati
 		return http1.Page{}, errRefused
 	case path == "/health":
 		return http1.Page{Status: e.code}, nil
+	case path == "/metrics" && e.other != "" && e.asked[path]%2 == 0:
+		return http1.Page{Status: 200, Body: []byte(e.other)}, nil
 	case ok:
 		return http1.Page{Status: 200, Body: []byte(body)}, nil
 	}

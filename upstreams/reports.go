@@ -48,12 +48,14 @@ func (r *judgedReport) average(before *judgedReport) {
 	}
 }
 
-// reports are what an engine says about its work, and what follows: the work of others and ghosts.
+// reports are what an engine says about its work, and what follows: the work of others, ghosts, and
+// places.
 type reports struct {
 	last atomic.Pointer[judgedReport] // nil: none yet
 
 	mu     sync.Mutex
 	ghosts ghostTracker
+	places placeTracker
 }
 
 // fate is what became of an abandoned call's slot in its engine.
@@ -83,11 +85,12 @@ func (r *reports) begin(now time.Time) (batch int) {
 	return r.ghosts.beginReport(now)
 }
 
-// set stores a report, which counts for a while, and returns how many ghosts there are and what has
-// become of abandoned calls. report is nil when the engine reported nothing.
+// set stores a report, which counts for a while. It returns how many ghosts there are, how many
+// requests the engine is seen to run at once (0: as many as it was given), and what has become of
+// abandoned calls. report is nil when the engine reported nothing.
 func (r *reports) set(
 	report *Report, batch int, freshFor time.Duration, now time.Time,
-) (ghosts int, fates [fateCount]int) {
+) (ghosts, places int, fates [fateCount]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.last.Load()
@@ -95,16 +98,20 @@ func (r *reports) set(
 		r.ghosts.abandonedNow += batch
 		if !before.fresh(At(now)) {
 			fates[fateUnknown] = r.ghosts.abandonedNow + r.ghosts.unconfirmed
-			r.ghosts = ghostTracker{}
+			r.ghosts, r.places = ghostTracker{}, placeTracker{}
 		}
-		return r.ghosts.confirmed, fates
+		return r.ghosts.confirmed, r.places.now, fates
 	}
 	fates[fateFreed], fates[fateHeld] = r.ghosts.judgeReport(batch, report.unexplained(), now)
 	others := max(0, report.unexplained()-r.ghosts.confirmed)
 	judged := &judgedReport{Report: *report, until: At(report.At.Add(freshFor)), others: others}
 	judged.average(before)
 	r.last.Store(judged)
-	return r.ghosts.confirmed, fates
+	if !before.fresh(At(report.At)) { // it may have been started again meanwhile
+		r.places = placeTracker{}
+	}
+	r.places.judgeReport(report.Running, report.Waiting, report.At)
+	return r.ghosts.confirmed, r.places.now, fates
 }
 
 // others returns the work that other clients of the engine have there: now, and usually.
@@ -161,4 +168,40 @@ func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed
 	held = max(0, confirmed-g.confirmed)
 	g.unconfirmed, g.confirmed = unconfirmed, confirmed
 	return before - unconfirmed, held
+}
+
+// placeTracker finds how many requests an engine runs at once: one that lets some wait while it
+// runs R has R places, whatever number it was given. Two reports in a row are needed for that to
+// last, because a burst of long prompts waits for a moment at an engine with room. The mutex of its
+// reports guards it.
+type placeTracker struct {
+	now     int       // places, by the last report; 0: not known
+	lasting float64   // places that two reports in a row have shown; 0: none yet
+	queued  int       // what it ran by the last report, if some waited
+	at      time.Time // of the last report
+}
+
+// placesTime is the time in which an engine that does not queue is taken to have e times the
+// places. It may have more than it has shown, as after long prompts, and only more calls can show
+// that. The time is long, because where it has not, some of those calls wait.
+const placesTime = 10 * time.Minute
+
+// judgeReport takes what an engine runs and lets wait. An engine that runs nothing while some wait
+// is loading, or paused, and shows nothing.
+func (t *placeTracker) judgeReport(running, waiting int, at time.Time) {
+	passed := max(0, at.Sub(t.at))
+	t.at = at
+	if waiting > 0 && running > 0 {
+		t.now = max(running, t.queued)
+		if t.queued > 0 {
+			t.lasting = float64(t.now)
+		}
+		t.queued = running
+		return
+	}
+	if t.lasting > 0 {
+		grown := t.lasting * math.Exp(float64(passed)/float64(placesTime))
+		t.lasting = min(slotMax, max(grown, float64(running)))
+	}
+	t.now, t.queued = int(t.lasting), 0
 }

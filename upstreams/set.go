@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/config"
 	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 
@@ -34,9 +35,12 @@ type Options struct {
 	// OnAddresses is called, from a goroutine of the set, when a discovery has found other
 	// endpoints: plan again.
 	OnAddresses func()
+	// OnModels is called, from any goroutine, when an upstream that publishes its models by its list
+	// has others: apply the configuration again. It must not block.
+	OnModels func()
 	// SlotAccount returns an account of the slots of an upstream, for those whose slots are held
 	// exactly over a fleet. Default: this edge alone counts them.
-	SlotAccount func(ID) SlotAccount
+	SlotAccount func(*Upstream) SlotAccount
 	// OnFree is called, from any goroutine, when a lease was given back. It must not block.
 	OnFree func(*Upstream)
 	// Stall decides what becomes of an upstream that has stalled. It is called from a goroutine of
@@ -88,13 +92,13 @@ func NewSet(o Options) (*Set, error) {
 		o.Lookup = net.DefaultResolver.LookupHost
 	}
 	if o.LookupSRV == nil {
-		o.LookupSRV = func(ctx context.Context, name string) ([]*net.SRV, error) {
-			_, records, err := net.DefaultResolver.LookupSRV(ctx, "", "", name)
-			return records, err
-		}
+		o.LookupSRV = lookupSRV
 	}
 	if o.OnFree == nil {
 		o.OnFree = func(*Upstream) {}
+	}
+	if o.OnModels == nil {
+		o.OnModels = func() {}
 	}
 	if o.OnRoom == nil {
 		o.OnRoom = func(*Upstream) {}
@@ -294,6 +298,26 @@ func (s *Set) All() []*Upstream {
 		out = append(out, u)
 	}
 	slices.SortFunc(out, func(a, b *Upstream) int { return cmp.Compare(a.identity.id, b.identity.id) })
+	return out
+}
+
+// Listed returns the models that the engines of each upstream list, for those whose models are
+// published by their lists and of which an engine has listed some.
+func Listed(s *Set) map[string][]config.Listed {
+	out := map[string][]config.Listed{}
+	for _, u := range s.All() {
+		models, ok := found(&u.Models)
+		if !ok || u.State() == StateRetiring {
+			continue
+		}
+		all := out[u.Name()]
+		for _, m := range models {
+			if !slices.ContainsFunc(all, func(l config.Listed) bool { return l.Name == m.Name }) {
+				all = append(all, m)
+			}
+		}
+		out[u.Name()] = all
+	}
 	return out
 }
 

@@ -88,7 +88,7 @@ func TestSetLife(t *testing.T) {
 	if ua.State() != StateUp || ua.Engine().Name() != "vllm" || ub.State() != StateUp || ub.Engine().Name() != "llamacpp" {
 		t.Fatalf("a %v %s, b %v %s", ua.State(), ua.Engine().Name(), ub.State(), ub.Engine().Name())
 	}
-	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Share != 1.0/8 || l.Others != 3 {
+	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Places != 2 || l.Share != 1.0/4 || l.Others != 3 { // one waits while two run
 		t.Errorf("b: %+v", l)
 	}
 	if p.Upstream("c") != nil || len(s.All()) != 2 {
@@ -501,13 +501,13 @@ func TestOnRoom(t *testing.T) {
 		})
 		step("breaker closed", func() { release(OutcomeOK) })
 		step("a ghost has gone", func() {
-			u.slots.setGhosts(1)
+			u.slots.setSeen(1, 0)
 			before := told.Load()
-			u.slots.setGhosts(2)
+			u.slots.setSeen(2, 0)
 			if told.Load() != before {
 				t.Error("another ghost is no room")
 			}
-			u.slots.setGhosts(0)
+			u.slots.setSeen(0, 0)
 		})
 		step("up again", func() {
 			before := told.Load()

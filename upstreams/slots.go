@@ -58,16 +58,20 @@ type slots struct {
 	profile    *engine.Profile
 	reported   int // by the engine; 0: not reported
 	ghosts     int // slots that ghosts hold; see ghostTracker
+	places     int // requests that the engine is seen to run at once; 0: as many as it is given; see placeTracker
 
 	fleet fleetSlots
 	hooks *hooks
 }
 
-// take takes a slot of the pool, if there is one.
-func (s *slots) take(p Pool) bool {
+// take takes a slot of the pool, if there is one beside the part that is left free.
+func (s *slots) take(p Pool, free config.Percent) bool {
 	c, others := s.limits.Load(), s.fleet.elsewhere.Load()
 	unit, most := slotUnit(p), c.net[p]
-	if !c.Exact {
+	if free > 0 {
+		most -= int(free.Of(int64(most)))
+	}
+	if !c.Exact || free > 0 {
 		most -= others.inFlight(p, c.Shared)
 	}
 	for {
@@ -132,12 +136,12 @@ func (s *slots) setReported(n int) {
 	}
 }
 
-// setGhosts stores how many slots ghosts hold.
-func (s *slots) setGhosts(n int) {
+// setSeen stores how many slots ghosts hold, and how many places the engine has shown to have.
+func (s *slots) setSeen(ghosts, places int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n != s.ghosts {
-		s.ghosts = n
+	if ghosts != s.ghosts || places != s.places {
+		s.ghosts, s.places = ghosts, places
 		s.renew()
 	}
 }
@@ -163,7 +167,7 @@ func (s *slots) renew() {
 		a := s.hooks.account()
 		s.fleet.account.Store(&a)
 	}
-	c := newCapacity(limits, s.parts(limits, s.edges), s.ghosts, s.weight)
+	c := newCapacity(limits, s.parts(limits, s.edges), s.ghosts, s.places, s.weight)
 	if old := s.limits.Swap(c); old != nil && c.roomier(old) {
 		s.hooks.room()
 	}
@@ -218,8 +222,10 @@ func sharedLimits(n int, source string) Limits {
 // capacity is the limits as a pick and a lease read them. It is immutable: another one replaces it.
 type capacity struct {
 	Limits
-	net   [poolCount]int     // less what ghosts hold
-	share [poolCount]float64 // see Load.Share
+	net    [poolCount]int     // less what ghosts hold
+	places [poolCount]int     // see Load.Places
+	share  [poolCount]float64 // see Load.Share
+	weight float64
 }
 
 // shareOf returns one edge's part of the limits.
@@ -236,15 +242,20 @@ func (l Limits) shareOf(edges int) Limits {
 // newCapacity takes this edge's part, and weighs a call by the whole of the slots: what other
 // edges have there is weighed, too. It takes the ghosts off, but leaves at least one slot: an
 // engine with nothing but ghosts is still asked. Only a shared pool is derated: with several, the
-// pool that a ghost is in is not known.
-func newCapacity(all Limits, edges, ghosts int, weight float64) *capacity {
-	c := &capacity{Limits: all.shareOf(edges)}
+// pool that a ghost is in is not known. Neither is which pool's calls are meant by the places that
+// the engine has shown to have. They weigh and do not limit: the engine takes more, and queues.
+func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacity {
+	c := &capacity{Limits: all.shareOf(edges), weight: weight}
 	for p := range poolCount {
 		n := all.Of(p)
-		if ghosts > 0 && all.Shared && n > 0 {
-			n = max(1, n-ghosts)
+		seen := n
+		if all.Shared && n > 0 {
+			if places > 0 {
+				seen = min(n, places)
+			}
+			n, seen = max(1, n-ghosts), max(1, seen-ghosts)
 		}
-		c.net[p], c.share[p] = config.ShareOf(n, edges), 1/(float64(max(1, n))*weight)
+		c.net[p], c.places[p], c.share[p] = config.ShareOf(n, edges), seen, 1/(float64(max(1, seen))*weight)
 	}
 	return c
 }

@@ -79,7 +79,7 @@ func (p *prober) look(ctx context.Context) {
 // sample hands in what is known of the upstream's calls.
 func (p *prober) sample(now time.Time) {
 	u := p.up
-	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answers.Reads()}
+	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answers.Looks()}
 	for o := range outcomeCount {
 		s.Ended += u.series.attempts[o].Get()
 	}
@@ -143,7 +143,7 @@ func (p *prober) stalls(l *looker, now time.Time) {
 // try sends a generation probe: what it brings is a sign of work.
 func (p *prober) try(l *looker, now time.Time) {
 	u := p.up
-	if u.slots.take(PoolText) && !u.generations.start(PoolText, false) {
+	if u.slots.take(PoolText, 0) && !u.generations.start(PoolText, false) {
 		u.set.freeSlot(u, PoolText)
 	}
 	if l.outSince.IsZero() || u.slots.inFlight() > 0 {

@@ -130,7 +130,7 @@ func TestLoadIsNoStall(t *testing.T) {
 		r.Models.setPlaces(r.Models.places.Configure, 1)
 		r.Models.mu.Unlock()
 		r.counts(100)
-		l, ok := r.Models.Entry("m").TryLease("", PoolText, 10, time.Now())
+		l, ok := r.Models.Entry("m").TryLease("", PoolText, 10, 0, time.Now())
 		if !ok {
 			t.Fatal("no lease")
 		}
@@ -182,6 +182,45 @@ func TestCountersKeepIn(t *testing.T) {
 		}
 		if !r.Progress.Works(time.Now()) {
 			t.Error("it is not seen to work")
+		}
+		r.end()
+	})
+}
+
+// TestSeveralEngines: the pages of two engines behind one address take turns. The upstream is left alone as long as one of them
+// works, none of its calls is lost, and it is out when both stand still.
+func TestSeveralEngines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newStallRig(t, Options{}, "vllm", 8)
+		page := func(steps int) string {
+			return fmt.Sprintf("vllm:num_requests_running 4\nvllm:num_requests_waiting 0\nvllm:iteration_tokens_total_count{engine=\"0\"} %d\n", steps)
+		}
+		both := func(one, other int) {
+			r.played.mu.Lock()
+			defer r.played.mu.Unlock()
+			r.played.pages["/metrics"], r.played.other = page(one), page(other)
+		}
+		both(100_000, 70)
+		r.answers(20)
+		silent := time.Now()
+		at := r.silent(150, func(i int) {
+			if both(100_000, 70+i/4); i > 10 && r.Progress.Lost(silent, time.Now()) {
+				t.Fatalf("calls are lost after %d s", i)
+			}
+		})
+		if at != 0 {
+			t.Errorf("%v after %d s in which one works", r.State(), at)
+		}
+		for range 200 { // in which the longest step fades
+			r.client.answers.Came(http.StatusOK, []byte("x"))
+			pass(time.Second)
+		}
+		if at := r.silent(60, nil); at < 10 || at > 25 || r.State() != StateStalled {
+			t.Errorf("%v after %d s in which none works", r.State(), at)
+		}
+		pass(time.Minute)
+		if r.State() != StateStalled {
+			t.Errorf("%v although none works", r.State())
 		}
 		r.end()
 	})

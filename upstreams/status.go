@@ -44,6 +44,7 @@ type Status struct {
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
 	TTFT          float64            `json:"ttft_seconds"`
 	BytesPerToken float64            `json:"bytes_per_token"` // of prompts; what is assumed before any was counted
+	Speeds        []ModelSpeed       `json:"speeds,omitempty"`
 
 	Attempts  map[string]uint64 `json:"attempts"`  // by result, since the start
 	Abandoned map[string]uint64 `json:"abandoned"` // calls given up, by what the engine did with their slots
@@ -81,6 +82,7 @@ type PoolStatus struct {
 	Pool    string  `json:"pool"`
 	Active  int     `json:"active"` // calls of this edge
 	Limit   int     `json:"limit"`
+	Places  int     `json:"places"` // as many calls as slots, or fewer: the engine has queued what came beyond them
 	Tokens  int64   `json:"tokens"`
 	Penalty float64 `json:"penalty"`
 
@@ -147,7 +149,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		ReportAge: -1, Models: u.Models.All(), Missing: u.Models.unserved(u.settings.Load().expected),
 		TTFT: u.Averages.TTFT().Seconds(), BytesPerToken: cmp.Or(u.Averages.BytesPerToken(), usualBytesPerToken),
 		Generation: u.generations.newest(), Wake: u.Health.Wake.Status(now),
-		Progress: progressStatus(u.Progress.Facts(now)),
+		Progress: progressStatus(u.Progress.Facts(now)), Speeds: speedsOf(&u.Models, At(now)),
 	}
 	if report := u.reports.last.Load(); report != nil {
 		r := report.Report
@@ -171,7 +173,9 @@ func (u *Upstream) Status(now time.Time) Status {
 	for p := range poolCount {
 		var l Load
 		u.ReadLoad(&l, p, At(now))
-		st.Pools = append(st.Pools, PoolStatus{p.String(), l.Active - l.Elsewhere, l.Limit, l.Tokens, l.Penalty, l.Elsewhere})
+		st.Pools = append(st.Pools, PoolStatus{
+			p.String(), l.Active - l.Elsewhere, l.Limit, l.Places, l.Tokens, l.Penalty, l.Elsewhere,
+		})
 	}
 	return st
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -29,15 +30,29 @@ func RequestReady(edge string) error {
 	return err
 }
 
-// RequestMode asks a running edge for an upstream's mode. edge is the base URL or the address of
-// its admin listener; token is the admin token.
-func RequestMode(edge, token string, q ModeRequest) error {
+// RequestMode asks a running edge for the mode of an upstream or a group, and writes to out what it
+// was and is. edge is the base URL or the address of its admin listener; token is the admin token.
+func RequestMode(edge, token string, q ModeRequest, out io.Writer) error {
 	body, err := json.Marshal(q)
 	if err != nil {
 		return err
 	}
-	_, err = ask(fasthttp.MethodPost, edge, "/-/mode", token, body, readyTimeout)
-	return err
+	answer, err := ask(fasthttp.MethodPost, edge, "/-/mode", token, body, readyTimeout)
+	if err != nil {
+		return err
+	}
+	var done ModeResult
+	if err := json.Unmarshal(answer, &done); err != nil {
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge)
+	}
+	for _, u := range done.Upstreams {
+		if u.Was == q.Mode {
+			fmt.Fprintf(out, "%s: %s, as it was\n", plaintext.Line(u.Name), q.Mode)
+		} else {
+			fmt.Fprintf(out, "%s: %s (was %s)\n", plaintext.Line(u.Name), q.Mode, plaintext.Line(u.Was))
+		}
+	}
+	return nil
 }
 
 // notReady says why an edge takes no new requests.
@@ -84,7 +99,7 @@ func ask(method, edge, path, token string, send []byte, timeout time.Duration) (
 	case fasthttp.StatusServiceUnavailable:
 		return nil, notReady(res.Body())
 	case fasthttp.StatusUnauthorized:
-		return nil, errors.New("the edge wants its admin token (admin.token): give it with --token")
+		return nil, errors.New("the edge wants its admin token (admin.token), which is missing or wrong here: give it with --token or PENSTOCK_ADMIN_TOKEN")
 	}
 	if text := errorText(res.Body()); text != "" {
 		return nil, fmt.Errorf("the edge at %s refuses: %s", edge, text)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"time"
 
@@ -22,7 +23,10 @@ const reloadTimeout = 30 * time.Second
 // the admin token, empty if the edge has none. The error says why nothing was reloaded: every
 // problem of the files, one to a line, or why the edge could not be asked.
 func RequestReload(edge, token string, q reload.Request, w io.Writer) error {
-	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t", q.Force, q.DryRun)
+	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t&back=%t", q.Force, q.DryRun, q.Back)
+	if q.Called != "" {
+		path += "&called=" + url.QueryEscape(q.Called)
+	}
 	body, err := ask(fasthttp.MethodPost, edge, path, token, q.Candidate, reloadTimeout)
 	if err != nil {
 		return err

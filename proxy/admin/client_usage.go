@@ -2,10 +2,12 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,6 +22,7 @@ import (
 type UsageOptions struct {
 	Admin, Token string // of the edge's admin listener
 	Fleet        bool   // of all edges that share its store
+	ByUser       bool   // by end user, in place of models
 	JSON         bool
 	// Period is a day (2026-01-31) or a month (2026-01) in UTC; empty: all there is.
 	Period string
@@ -29,11 +32,15 @@ const usageTimeout = 15 * time.Second
 
 // RequestUsage writes what keys have used of models, by a running edge.
 func RequestUsage(o UsageOptions, w io.Writer) error {
-	path := "/-/usage"
+	query := url.Values{}
 	if o.Fleet {
-		path += "?fleet=true"
+		query.Set("fleet", "true")
 	}
-	body, err := ask(fasthttp.MethodGet, o.Admin, path, o.Token, nil, usageTimeout)
+	if o.ByUser {
+		query.Set("by", "user")
+	}
+	path := url.URL{Path: "/-/usage", RawQuery: query.Encode()}
+	body, err := ask(fasthttp.MethodGet, o.Admin, path.String(), o.Token, nil, usageTimeout)
 	if err != nil {
 		return err
 	}
@@ -52,7 +59,7 @@ func RequestUsage(o UsageOptions, w io.Writer) error {
 		_, err = w.Write(append(plaintext.JSON(text), '\n'))
 		return err
 	}
-	return writeUsage(&r, w)
+	return writeUsage(&r, o.ByUser, w)
 }
 
 // ParsePeriod checks a day, or a month.
@@ -70,13 +77,17 @@ func ParsePeriod(day, month string) (string, error) {
 }
 
 // writeUsage writes a table, with the sum as its last line.
-func writeUsage(r *observe.UsageReport, w io.Writer) error {
+func writeUsage(r *observe.UsageReport, byUser bool, w io.Writer) error {
 	var out bytes.Buffer
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	line := func(key, model string, a *observe.Amount) {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t\n", key, model, a.Calls, a.Prompt, a.Cached, a.Completion, a.Spend)
 	}
-	fmt.Fprint(t, "key\tmodel\tcalls\tprompt\tcached\tcompletion\tspend\t\n")
+	column := "model"
+	if byUser {
+		column = "user"
+	}
+	fmt.Fprintf(t, "key\t%s\tcalls\tprompt\tcached\tcompletion\tspend\t\n", column)
 	for i := range r.Keys {
 		k := &r.Keys[i]
 		name := k.Key
@@ -85,6 +96,9 @@ func writeUsage(r *observe.UsageReport, w io.Writer) error {
 		}
 		for j := range k.Models {
 			line(name, k.Models[j].Model, &k.Models[j].Total)
+		}
+		for j := range k.Users {
+			line(name, cmp.Or(k.Users[j].User, "(others)"), &k.Users[j].Total)
 		}
 	}
 	line("total", "", &r.Total)

@@ -73,7 +73,7 @@ func TestForgedEdge(t *testing.T) {
 	defer server.Close()
 	ask := map[string]func(w io.Writer) error{
 		"top": func(w io.Writer) error {
-			return Top(t.Context(), TopOptions{Admin: server.URL, Out: w, Once: true, Width: 80})
+			return Top(t.Context(), TopOptions{Admin: server.URL, Out: w, Width: 80})
 		},
 		"top --json": func(w io.Writer) error { return Top(t.Context(), TopOptions{Admin: server.URL, Out: w, JSON: true}) },
 		"reload":     func(w io.Writer) error { return RequestReload(server.URL, "", reload.Request{}, w) },

@@ -3,18 +3,22 @@ package admin
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
+	"penstock/config/suggest"
 	"penstock/proxy/observe"
 	"penstock/proxy/plaintext"
 	"penstock/proxy/reload"
+	"penstock/proxy/status"
+	"penstock/routing"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
 )
@@ -42,18 +46,27 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBody(body)
 }
 
+// longestCalled is the most bytes of the name of a configuration in the body.
+const longestCalled = 4096
+
 // reload reloads and answers with what changed, or with what is wrong. ?force=true applies
 // a configuration that leaves a model without a slot, ?dry_run=true applies nothing. A dry run
-// looks at the configuration in its body, if it has one.
+// looks at the configuration in its body, if it has one, which problems name as ?called= says.
+// ?back=true applies the one before the
+// running one, but for its keys.
 func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	q := reload.Request{Source: reload.SourceRequest}
 	args := ctx.QueryArgs()
 	for name, value := range args.All() {
-		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun}[string(name)]
+		if string(name) == "called" {
+			q.Called = plaintext.Line(string(value[:min(len(value), longestCalled)]))
+			continue
+		}
+		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun, "back": &q.Back}[string(name)]
 		on, err := strconv.ParseBool(string(value))
 		if into == nil || err != nil {
 			refuse(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue,
-				"A reload takes force=true and dry_run=true, and nothing else."))
+				"A reload takes force=true, dry_run=true and back=true, and called=NAME for a configuration in the body."))
 			return
 		}
 		*into = on
@@ -74,37 +87,77 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, r)
 }
 
-// usage answers with the account of keys and models: of this edge, or with ?fleet=true of all that
-// share its store.
-func (s *Server) usage(ctx *fasthttp.RequestCtx) {
-	now := time.Now()
-	fleet, named := false, false
-	for name, value := range ctx.QueryArgs().All() {
-		on, err := strconv.ParseBool(string(value))
-		if string(name) != "fleet" || err != nil || named {
-			refuse(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue,
-				"Usage takes fleet=true and nothing else; its answer has all days."))
-			return
+// usage answers with the account of keys and models, or with ?by=user of keys and end users: as
+// JSON or as a page, of this edge, or with ?fleet=true of all that share its store.
+func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		q, refusal := parseUsageQuery(ctx)
+		var r *observe.UsageReport
+		if refusal == nil {
+			r, refusal = usageReport(s, q)
 		}
-		fleet, named = on, true
+		switch {
+		case refusal != nil:
+			refuse(ctx, refusal)
+		case asPage:
+			body, err := status.UsagePage(r, s.opts.Fleet.State(), status.UsageView{
+				Fleet: q.fleet, ByUser: q.byUser, Users: countsEndUsers(s),
+			})
+			respondHTML(ctx, body, err)
+		default:
+			respondJSON(ctx, r)
+		}
 	}
-	if !fleet {
-		respondJSON(ctx, s.opts.Calls.Usage.Report(s.opts.Started, now))
-		return
+}
+
+// countsEndUsers reports whether the running configuration asks who is behind requests.
+func countsEndUsers(s *Server) bool { return s.opts.Reloads.Running().Secrets.EndUsers != nil }
+
+// usageQuery is what is asked of usage.
+type usageQuery struct{ fleet, byUser bool }
+
+func parseUsageQuery(ctx *fasthttp.RequestCtx) (q usageQuery, refusal *apierr.Error) {
+	named := map[string]bool{}
+	for name, value := range ctx.QueryArgs().All() {
+		name, value := string(name), string(value)
+		on, err := strconv.ParseBool(value)
+		switch {
+		case name == "fleet" && err == nil && !named[name]:
+			q.fleet = on
+		case name == "by" && (value == "user" || value == "model") && !named[name]:
+			q.byUser = value == "user"
+		default:
+			return q, apierr.Invalid(name, apierr.CodeInvalidValue,
+				"Usage takes fleet=true, by=user and nothing else; its answer has all days.")
+		}
+		named[name] = true
+	}
+	return q, nil
+}
+
+func usageReport(s *Server, q usageQuery) (*observe.UsageReport, *apierr.Error) {
+	now, of := time.Now(), (*observe.Usage).Report
+	if q.byUser {
+		of = (*observe.Usage).ReportUsers
+		if !countsEndUsers(s) {
+			return nil, apierr.Invalid("by", apierr.CodeInvalidValue,
+				"The edge counts no end users: its configuration has no end_users.secret.")
+		}
+	}
+	if !q.fleet {
+		return of(s.opts.Calls.Usage, s.opts.Started, now), nil
 	}
 	if s.opts.FleetUsage == nil {
-		refuse(ctx, apierr.Invalid("fleet", apierr.CodeInvalidValue,
-			"The edge has no fleet.store: its own usage is at /-/usage."))
-		return
+		return nil, apierr.Invalid("fleet", apierr.CodeInvalidValue,
+			"The edge has no fleet.store: its own usage is at /-/usage.")
 	}
 	limit, cancel := context.WithTimeout(context.Background(), fleetUsageTimeout)
 	defer cancel()
-	rows, err := s.opts.FleetUsage.Read(limit, now)
+	rows, err := s.opts.FleetUsage.Read(limit, now, q.byUser)
 	if err != nil {
 		s.opts.Log.Warn("the fleet's usage cannot be read", zap.Error(err))
-		refuse(ctx, apierr.New(fasthttp.StatusBadGateway, apierr.CodeUpstreamUnreachable,
-			"The fleet's store does not answer with its usage. The edge's own usage is at /-/usage."))
-		return
+		return nil, apierr.New(fasthttp.StatusBadGateway, apierr.CodeUpstreamUnreachable,
+			"The fleet's store does not answer with its usage. The edge's own usage is at /-/usage.")
 	}
 	var all observe.Usage
 	since := now
@@ -114,17 +167,50 @@ func (s *Server) usage(ctx *fasthttp.RequestCtx) {
 		}
 	}
 	all.Restore(since, rows)
-	respondJSON(ctx, all.Report(since, now))
+	return of(&all, since, now), nil
+}
+
+// armsOf returns what is known of the arms of models, for a comparison.
+func armsOf(o *Options) []observe.ModelArms {
+	models := []observe.ModelArms{}
+	running := o.Reloads.Running()
+	for i := range running.Models {
+		m := &running.Models[i]
+		names := routing.ArmNames(m.Route)
+		if m.Shadow != nil {
+			names = append(names, observe.ShadowArm(m.Shadow.Config.ID))
+		}
+		if names != nil {
+			models = append(models, o.Calls.ArmsOf(m.Config.ID, names...))
+		}
+	}
+	return models
 }
 
 // fleetUsageTimeout bounds how long an operator waits for the store.
 const fleetUsageTimeout = 5 * time.Second
 
-// metrics answers with the metrics in the text format.
+// metrics answers with the metrics in the text format, or as OpenMetrics and compressed where that
+// is asked for.
 func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
-	ctx.Response.Header.SetContentType("text/plain; version=0.0.4; charset=utf-8")
-	ctx.Response.Header.Set("Cache-Control", "no-store")
-	_ = s.opts.Exposition(ctx.Response.BodyWriter()) // a buffer takes everything
+	h := &ctx.Response.Header
+	accept := bytes.Join(ctx.Request.Header.PeekAll(fasthttp.HeaderAccept), []byte(","))
+	openMetrics := observe.PrefersOpenMetrics(string(accept))
+	h.SetContentType("text/plain; version=0.0.4; charset=utf-8")
+	if openMetrics {
+		h.SetContentType(observe.OpenMetricsType)
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept, Accept-Encoding")
+	_ = s.opts.Exposition(ctx.Response.BodyWriter(), openMetrics) // a buffer takes everything
+	if ctx.Request.Header.HasAcceptEncoding("gzip") {
+		var packed bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // the level is a known one
+		_, _ = w.Write(ctx.Response.Body())                  // likewise a buffer
+		_ = w.Close()
+		ctx.Response.SetBodyRaw(packed.Bytes())
+		h.SetContentEncoding("gzip")
+	}
 }
 
 // mode takes POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls in again,
@@ -147,18 +233,21 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, apierr.Invalid("mode", apierr.CodeInvalidValue, "The mode is one of ready, drain, maintenance."))
 		return
 	}
-	all := s.opts.Set.All()
-	i := slices.IndexFunc(all, func(u *upstreams.Upstream) bool { return u.Label() == asked.Upstream })
-	if i < 0 {
-		refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name."))
+	named, near := named(s.opts.Set.All(), asked.Upstream)
+	if len(named) == 0 {
+		refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name%s", cmp.Or(near, ".")))
 		return
 	}
-	all[i].SetMode(mode)
-	if s.opts.Board != nil {
-		s.opts.Board.SetMode(all[i].ID(), mode, cmp.Or(plaintext.Line(asked.Who), "the operator of "+s.opts.Name), time.Now())
+	done := ModeResult{ModeRequest: asked}
+	for _, u := range named {
+		done.Upstreams = append(done.Upstreams, ModeChange{u.Label(), u.Mode().String()})
+		u.SetMode(mode)
+		if s.opts.Board != nil {
+			s.opts.Board.SetMode(u.ID(), mode, cmp.Or(plaintext.Line(asked.Who), "the operator of "+s.opts.Name), time.Now())
+		}
 	}
 	if isJSON {
-		respondJSON(ctx, asked)
+		respondJSON(ctx, done)
 		return
 	}
 	commonHeaders(ctx)
@@ -166,9 +255,35 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
-// ModeRequest asks for an upstream's mode.
+// named returns the upstream of that name, or those of a group, whose names begin so. near is the
+// name that was meant, if there is none.
+func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
+	prefix, group := strings.CutSuffix(name, "*")
+	var labels []string
+	for _, u := range all {
+		if u.Label() == name || group && strings.HasPrefix(u.Label(), prefix) {
+			found = append(found, u)
+		}
+		labels = append(labels, u.Label())
+	}
+	return found, suggest.DidYouMean(name, labels)
+}
+
+// ModeResult is what became of a ModeRequest.
+type ModeResult struct {
+	ModeRequest
+	Upstreams []ModeChange `json:"upstreams"`
+}
+
+// ModeChange is an upstream whose mode was set.
+type ModeChange struct {
+	Name string `json:"name"`
+	Was  string `json:"was"` // its mode before
+}
+
+// ModeRequest asks for the mode of an upstream, or of a group.
 type ModeRequest struct {
-	Upstream string `json:"upstream"`
+	Upstream string `json:"upstream"` // a name, or gpu-*: all whose names begin so
 	Mode     string `json:"mode"`
 	Who      string `json:"who,omitempty"` // asks for it: in a fleet every edge shows it
 }

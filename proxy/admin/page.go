@@ -15,6 +15,21 @@ import (
 // statusPage answers with the page, which is complete without its script.
 func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
 	body, err := s.status().Page()
+	respondHTML(ctx, body, err)
+}
+
+// callPage answers with the page of one of the newest calls.
+func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
+	id, _ := ctx.UserValue("id").(string)
+	body, err := s.status().CallPage(id)
+	if err == nil && body == nil {
+		refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "The call is not among the newest ones, which are all that are remembered."))
+		return
+	}
+	respondHTML(ctx, body, err)
+}
+
+func respondHTML(ctx *fasthttp.RequestCtx, body []byte, err error) {
 	if err != nil {
 		refuse(ctx, apierr.Internal(err))
 		return

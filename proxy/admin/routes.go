@@ -37,7 +37,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
-			"There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/ready, /-/reload and /-/mode."))
+			"There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/arms, /-/ready, /-/reload and /-/mode."))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
 		allow, err := httpserver.WrongMethod(ctx)
@@ -45,11 +45,14 @@ func (s *Server) routes() fasthttp.RequestHandler {
 		ctx.Response.Header.Set("Allow", allow)
 	}
 	for path, h := range map[string]fasthttp.RequestHandler{
-		"/":        s.operator(s.statusPage),
-		"/metrics": s.operator(s.metrics),
-		"/status":  s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, s.status()) }),
-		"/-/usage": s.operator(s.usage),
-		"/-/ready": s.ready,
+		"/":          s.operator(s.statusPage),
+		"/call/{id}": s.operator(s.callPage),
+		"/metrics":   s.operator(s.metrics),
+		"/status":    s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, s.status()) }),
+		"/usage":     s.operator(s.usage(true)),
+		"/-/usage":   s.operator(s.usage(false)),
+		"/-/arms":    s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, armsOf(&s.opts)) }),
+		"/-/ready":   s.ready,
 	} {
 		r.GET(path, h)
 		r.HEAD(path, h)

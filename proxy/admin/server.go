@@ -35,17 +35,17 @@ type Options struct {
 	Set         *upstreams.Set
 	Calls       *observe.Calls
 	Retries     *limit.Retries
-	Fleet       *fleet.Fleet        // nil where the edge shares nothing
-	FleetUsage  *fleet.Rows         // the same
-	Board       *board.Board        // likewise
-	Certificate *listen.Certificate // of the public listener; nil without TLS
+	Fleet       *fleet.Fleet               // nil where the edge shares nothing
+	FleetUsage  *fleet.Rows                // the same
+	Board       *board.Board               // likewise
+	Certificate func() *status.Certificate // of the public listener; nil without TLS
 
 	Draining    func() bool
 	Starting    func() string // what no call is accepted before, or nothing
 	Connections func() int64  // of clients
 	Issuers     func(now time.Time) []status.Issuer
-	InFlight    func(now time.Time) []status.Call // calls that run
-	Exposition  func(w io.Writer) error           // writes the metrics
+	InFlight    func(now time.Time) []status.Call         // calls that run
+	Exposition  func(w io.Writer, openMetrics bool) error // writes the metrics
 }
 
 // Server is the admin listener of one edge.
@@ -54,8 +54,10 @@ type Server struct {
 	listener *listen.Listener
 	http     *fasthttp.Server
 	tokens   tokenGate
-	pages    atomic.Int64  // status pages that are kept up to date
-	closing  chan struct{} // closed when the server is about to shut down
+	watch    status.Watch
+	verdict  atomic.Pointer[status.Verdict] // of the last look
+	pages    atomic.Int64                   // status pages that are kept up to date
+	closing  chan struct{}                  // closed when the server is about to shut down
 	shut     bool
 }
 

@@ -1,13 +1,29 @@
 package admin
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"penstock/proxy/build"
+	"penstock/proxy/observe"
 	"penstock/proxy/reload"
+	"penstock/proxy/snapshot"
 	"penstock/proxy/status"
 	"penstock/upstreams"
 )
+
+// Look lets the watch see the state, so that it knows of what happens while no page is open. Call
+// it about every second.
+func (s *Server) Look() { s.status() }
+
+// VerdictOf is the sentence of the last look at the state.
+func VerdictOf(s *Server) status.Verdict {
+	if v := s.verdict.Load(); v != nil {
+		return *v
+	}
+	return status.Verdict{}
+}
 
 // status gathers what the status page shows.
 func (s *Server) status() *status.Status {
@@ -23,7 +39,7 @@ func (s *Server) status() *status.Status {
 	}
 	out := status.Of(&status.Input{
 		Routes: snap.Routes, Upstreams: all, Calls: s.opts.Calls,
-		Flights: s.opts.InFlight(now), Queues: queues, Now: now,
+		Flights: s.opts.InFlight(now), Queues: queues, Keys: keysOf(snap, s.opts.Calls, now), Now: now,
 	})
 	out.Build, out.Version, out.Since, out.Started = build.Version(), snap.Version, snap.Since, s.opts.Started
 	out.Panicking, out.Unsaved = s.opts.Guard.Storm(now), s.opts.Calls.Usage.Unsaved().Seconds()
@@ -36,11 +52,22 @@ func (s *Server) status() *status.Status {
 			Calls: g.Calls(),
 		})
 	}
-	out.Certificate = status.CertificateOf(s.opts.Certificate.Valid())
+	out.Certificate = s.opts.Certificate()
 	out.LastReload = pageOf(s.opts.Reloads.Last())
 	out.Fleet = s.opts.Fleet.State()
 	for _, d := range s.opts.Set.Discoveries(now) {
 		out.Discoveries = append(out.Discoveries, status.Discovery{Discovery: d})
+	}
+	for _, d := range snap.DiscoveredModels() {
+		out.Discovered = append(out.Discovered, status.DiscoveredModels(d))
+	}
+	for i := range snap.Models {
+		m := &snap.Models[i]
+		shown, c := &out.Models[i], m.Config
+		shown.Found, shown.Deprecated, shown.Sunset = c.Discovered, c.Deprecated, c.Sunset
+		if m.Shadow != nil {
+			shown.Shadow = status.ShadowOf(c.ID, m.Shadow.Config.ID, float64(c.Shadow.Share)/100, s.opts.Calls)
+		}
 	}
 	out.Issuers = s.opts.Issuers(now)
 	for i, u := range all {
@@ -49,7 +76,8 @@ func (s *Server) status() *status.Status {
 			out.Upstreams[i].ModeWho = setting.Who
 		}
 	}
-	out.Judge()
+	out.Judge(&s.watch)
+	s.verdict.Store(&out.Verdict)
 	return out
 }
 
@@ -66,4 +94,24 @@ func pageOf(r *reload.Result) *status.Reload {
 		p.Capacity = append(p.Capacity, c.String())
 	}
 	return p
+}
+
+// keysOf are the keys and their use, by id.
+func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, now time.Time) []status.Key {
+	today := calls.Usage.Day(observe.DayOf(now))
+	out := make([]status.Key, 0, len(snap.KeyLimits))
+	for id, l := range snap.KeyLimits {
+		k := status.Key{ID: id, Concurrency: l.Concurrency()}
+		if level, ok := l.Requests(now); ok {
+			k.Requests = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
+		}
+		if level, ok := l.Tokens(now); ok {
+			k.Tokens = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
+		}
+		day := today[id]
+		k.Today = status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}
+		out = append(out, k)
+	}
+	slices.SortFunc(out, func(a, b status.Key) int { return cmp.Compare(a.ID, b.ID) })
+	return out
 }

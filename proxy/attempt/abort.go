@@ -12,6 +12,7 @@ type Abort struct {
 	cause    atomic.Pointer[cause]
 	left     atomic.Pointer[chan struct{}]
 	exchange atomic.Pointer[http1.Exchange]
+	shadow   atomic.Pointer[Abort] // of a copy of the call, which ends with it
 }
 
 // cause is why a call was ended.
@@ -28,6 +29,17 @@ func (a *Abort) End(err error) {
 	}
 	if left := a.left.Load(); left != nil {
 		close(*left)
+	}
+	if shadow := a.shadow.Load(); shadow != nil {
+		shadow.End(err)
+	}
+}
+
+// Shadow has a copy of the call end with it, as Publish does an exchange.
+func (a *Abort) Shadow(of *Abort) {
+	a.shadow.Store(of)
+	if err := a.Cause(); err != nil {
+		of.End(err)
 	}
 }
 

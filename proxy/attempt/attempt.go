@@ -11,6 +11,7 @@ import (
 	"penstock/proxy/observe"
 	"penstock/proxy/snapshot"
 	"penstock/routing"
+	"penstock/translate/chat"
 	"penstock/translate/engineerror"
 	"penstock/translate/sse"
 	"penstock/upstreams"
@@ -26,6 +27,7 @@ type Terms struct {
 	Asked        time.Time // when the attempt began
 	RequestID    []byte
 	Key          string // id of the client's key; empty: none
+	Tiers        uint8  // that the key lists
 	Body         Hasher
 	Traceparent  []byte            // the client's, without tracing
 	Span         *observe.CallSpan // nil without tracing
@@ -189,6 +191,13 @@ func (a *Attempt) FirstToken(ttft time.Duration) {
 	a.lease.FirstToken(ttft)
 }
 
+// Answered notes a whole answer's tokens.
+func (a *Attempt) Answered(tokens int) {
+	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {
+		a.lease.Answered(tokens, p.ReadAt.Sub(p.SentAt)-a.ttft, p.ReadAt)
+	}
+}
+
 // FailureOf says what an error means that is not http1.ErrNotYet.
 func (a *Attempt) FailureOf(err error) *failure.Failure {
 	if cause := a.terms.Abort.Cause(); cause != nil {
@@ -272,6 +281,19 @@ func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 		a.span = nil
 	}
 	a.Reply.release()
+}
+
+// LowerLimit lowers a request's limit on the answer's tokens to what a target has room for beside a
+// prompt, as far as that is known.
+func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
+	l.Fit(-1)
+	asked := l.TokenLimit()
+	if asked <= 0 {
+		return
+	}
+	if limit := chat.FitLimit(asked, ContextOf(m, l, t), prompt()); limit < asked {
+		l.Fit(limit)
+	}
 }
 
 // ContextOf returns the context in tokens that a target has for a request: the smaller one of the

@@ -39,7 +39,7 @@ func (a *Attempt) refusal() *failure.Failure {
 	after := failure.RetryAfter(x.Header("Retry-After"), now)
 	if status == 404 && !e.ClientFault && e.Absent == engineerror.AbsentModel {
 		up.ModelGone(a.source(true))
-		f := failure.FromStatus(status, &e, max(after, a.terms.Model.Route.NextChance(now)))
+		f := failure.FromStatus(status, &e, max(after, a.terms.Model.Route.NextChance(a.terms.Tiers, now)))
 		f.Outcome = upstreams.OutcomeModelGone
 		return f
 	}

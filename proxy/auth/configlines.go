@@ -22,9 +22,12 @@ func (e *LineError) Error() string { return e.Value + ": " + e.Message }
 // ConfigLines returns the lines of a configuration that admit a key by its hash. Empty expires: it
 // has no end. The error is a *LineError.
 func ConfigLines(
-	name, hash string, models []string, expires string, limits map[string]string, known config.Known,
+	name, hash string, models, operations []string, expires string, limits map[string]string, known config.Known,
 ) (string, error) {
 	lines := fmt.Sprintf("  - id: %s\n    hash: %s\n    models: [%s]\n", scalar(name), hash, quoted(models))
+	if len(operations) > 0 {
+		lines += fmt.Sprintf("    operations: [%s]\n", quoted(operations))
+	}
 	if expires != "" {
 		lines += fmt.Sprintf("    expires: %s\n", scalar(expires))
 	}
@@ -43,7 +46,8 @@ func ConfigLines(
 		case strings.HasPrefix(member, "expires") && p.Warning: // of a key that is the only one
 			return "", &LineError{"expires", expires + " is past"}
 		case p.Warning:
-		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"), strings.HasPrefix(member, "limits"):
+		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"), strings.HasPrefix(member, "limits"),
+			strings.HasPrefix(member, "operations"):
 			value, _, _ := strings.Cut(member, "[")
 			value, _, _ = strings.Cut(value, ".")
 			return "", &LineError{value, p.Message}

@@ -32,6 +32,9 @@
 // the token's hash; that it has not expired, and that its public key and its template are in force,
 // is looked at each time. Keys are looked up first, so tokens cost them nothing.
 //
+// A client may show a certificate in the TLS handshake instead (package cert). It stands for the
+// key that names it. Beside the credential of another key it is refused, as two credentials are.
+//
 // Credential borrows the bytes of the request. It lives as long as the request's headers, is never
 // stored, and has no method that shows the key.
 package auth

@@ -3,6 +3,7 @@ package auth
 import (
 	"bytes"
 	"net/http"
+	"time"
 
 	"penstock/translate/apierr"
 	"penstock/upstreams/http1/httptoken"
@@ -29,11 +30,14 @@ func (c Credential) GoString() string { return "redacted" }
 // nobody may change them.
 var (
 	errInvalid   = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
-	errConflict  = apierr.Unauthorized(apierr.CodeCredentialConflict)
+	errUnread    = apierr.KeysUnavailable(time.Second)
 	errInQuery   = apierr.Unauthorized(apierr.CodeCredentialInQuery)
 	errBadEscape = apierr.New(http.StatusBadRequest, apierr.CodeInvalidValue,
 		"The query string cannot be decoded: a percent sign is not followed by two hexadecimal digits.")
 )
+
+// ErrConflict is the 401 for a request with two credentials. It is shared and read-only.
+var ErrConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
 
 // Extract returns the credential of a request and whether there is one. The key comes in
 // "Authorization: Bearer KEY", in "x-api-key: KEY", or in both when they are the same bytes
@@ -53,7 +57,7 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		}
 	}
 	if len(r.Authorization) > 1 || len(r.APIKey) > 1 {
-		return Credential{}, false, errConflict
+		return Credential{}, false, ErrConflict
 	}
 	if len(r.Authorization) == 1 {
 		key, err := parseBearer(r.Authorization[0])
@@ -69,7 +73,7 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		}
 		// Both values came with this request, so there is nothing that a timing could tell.
 		if present && !bytes.Equal(key, c.key) {
-			return Credential{}, false, errConflict
+			return Credential{}, false, ErrConflict
 		}
 		c, present = Credential{key}, true
 	}
@@ -83,7 +87,7 @@ func parseBearer(value []byte) ([]byte, error) {
 	value = trim(value)
 	if len(value) <= len(scheme) || value[len(scheme)] != ' ' || !httptoken.EqualFold(value[:len(scheme)], scheme) {
 		if bytes.IndexByte(value, ',') >= 0 {
-			return nil, errConflict
+			return nil, ErrConflict
 		}
 		return nil, errInvalid
 	}
@@ -93,7 +97,7 @@ func parseBearer(value []byte) ([]byte, error) {
 // parseKey checks that value is one key and nothing else.
 func parseKey(value []byte) ([]byte, error) {
 	if bytes.IndexByte(value, ',') >= 0 {
-		return nil, errConflict
+		return nil, ErrConflict
 	}
 	if len(value) == 0 {
 		return nil, errInvalid

@@ -69,11 +69,13 @@ func tokenError(text string) *apierr.Error {
 	return apierr.New(http.StatusUnauthorized, apierr.CodeInvalidAPIKey, "%s", text)
 }
 
-// Issuers are those whose tokens a ring takes, and what knows the keys that some of them have at a
-// URL.
+// Issuers are who vouches for callers beside keys: those whose tokens a ring takes, what knows the
+// keys that some of them have at a URL, and the authority of clients' certificates, in PEM form.
 type Issuers struct {
-	Config []config.Issuer
-	Source func(url string) KeySet
+	Config   []config.Issuer
+	Source   func(url string) KeySet
+	ClientCA []byte
+	Unread   bool // there are more keys than those of the ring, which have not been read yet
 }
 
 // names reports whether tokens have the rights of a key.
@@ -147,10 +149,16 @@ func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) 
 	return k, nil
 }
 
-// holds reports whether the public key of a token and the template of its rights are in force.
+// holds reports whether the public key of a token, its audience and the template of its rights are
+// in force.
 func (s *issuers) holds(k *Key, now time.Time) bool {
-	is := s.byName[k.token.issuer.Issuer]
-	if is == nil || is.config.Name != k.token.issuer.Name {
+	of := k.token.issuer
+	is := s.byName[of.Issuer]
+	if is == nil || is.config.Name != of.Name {
+		return false
+	}
+	withdrawn := func(audience string) bool { return !slices.Contains(is.config.Audience, audience) }
+	if is.config != of && slices.ContainsFunc(of.Audience, withdrawn) { // the token's may be the one
 		return false
 	}
 	set := is.keys.Keys()
@@ -158,8 +166,21 @@ func (s *issuers) holds(k *Key, now time.Time) bool {
 		return false
 	}
 	return slices.ContainsFunc(is.templates, func(t template) bool {
-		return t.key.ID == k.Template.ID && t.key.active && !expired(t.ends, now)
+		return t.same(k.token.role) && t.key.active && !expired(t.ends, now)
 	})
+}
+
+// tiers are those that the template of a token's rights lists. There may be no issuers.
+func (s *issuers) tiers(k *Key) uint8 {
+	if s == nil || s.byName[k.token.issuer.Issuer] == nil {
+		return 0
+	}
+	for _, t := range s.byName[k.token.issuer.Issuer].templates {
+		if t.key.ID == k.Template.ID {
+			return t.key.Tiers
+		}
+	}
+	return 0
 }
 
 // verify checks a token's signature and claims, and makes the key that it stands for.
@@ -202,11 +223,17 @@ func (s *issuers) verify(credential []byte) (*Key, error) {
 				return nil, errInvalid
 			}
 			k.CacheOwner = cmp.Or(groupOf(role.key.Template), "key "+k.ID)
-			k.token = &token{is.config, print, times}
+			k.token = &token{is.config, role, print, times}
 			return &k, nil
 		}
 	}
 	return nil, errNoRole
+}
+
+// same reports whether two templates, perhaps of two configurations, give the same tokens the
+// rights of the same key.
+func (t *template) same(o *template) bool {
+	return t.claim == o.claim && t.value == o.value && t.key.ID == o.key.ID
 }
 
 func (t *template) fits(c jwt.Claims) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,9 +153,14 @@ func TestTokenEnds(t *testing.T) {
 	}
 	off := false
 	for name, change := range map[string]func(*config.Issuer, []config.Key){
-		"issuer":         func(is *config.Issuer, _ []config.Key) { is.Issuer = "https://other.test" },
-		"name":           func(is *config.Issuer, _ []config.Key) { is.Name = "other" },
-		"template":       func(is *config.Issuer, _ []config.Key) { is.Claims.Templates = is.Claims.Templates[:1] },
+		"issuer":   func(is *config.Issuer, _ []config.Key) { is.Issuer = "https://other.test" },
+		"name":     func(is *config.Issuer, _ []config.Key) { is.Name = "other" },
+		"template": func(is *config.Issuer, _ []config.Key) { is.Claims.Templates = is.Claims.Templates[:1] },
+		"audience": func(is *config.Issuer, _ []config.Key) { is.Audience = []string{"another"} },
+		"template's value": func(is *config.Issuer, _ []config.Key) {
+			is.Claims.Templates = slices.Clone(is.Claims.Templates)
+			is.Claims.Templates[1].Value = "another"
+		},
 		"template off":   func(_ *config.Issuer, keys []config.Key) { keys[1].Active = &off },
 		"template ended": func(_ *config.Issuer, keys []config.Key) { keys[1].Expires = now },
 	} {

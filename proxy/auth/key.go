@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/proxy/auth/cert"
 	"penstock/proxy/auth/jwt"
 )
 
@@ -20,6 +21,11 @@ type Key struct {
 	CacheOwner string
 	// Template is the entry that a token has its rights and limits from; nil for a key.
 	Template *config.Key
+	// Tiers has a bit for each tier of deployments that the key lists; 0: it lists none.
+	Tiers uint8
+	Class string // of its calls; empty: the first
+
+	bodies config.BodyLimits
 
 	active     bool
 	all        bool // every model
@@ -31,12 +37,16 @@ type Key struct {
 
 	token *token // nil for a key
 
+	peer *cert.Peer // that showed the certificate which it was found by; nil without one
+	mark string     // of that certificate
+
 	withheld map[string]struct{} // models that it may not use until those of its file are in force; see Ring.Withhold
 }
 
 // token is what a Key knows of the token that it was found by.
 type token struct {
 	issuer *config.Issuer
+	role   *template // that gives its rights
 	print  jwt.Print // of the public key that verified it
 	times  jwt.Times
 }
@@ -44,7 +54,11 @@ type token struct {
 func newConfigured(c *config.Key) *Key {
 	k := &Key{
 		ID: c.ID, CacheOwner: cmp.Or(groupOf(c), "key "+c.ID), active: c.Enabled(), all: c.Models == nil,
+		Class: c.Class, bodies: c.Limits.Bodies(),
 		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations),
+	}
+	for _, tier := range c.Tiers {
+		k.Tiers |= uint8(1 << max(0, tier)) // one above config.MaxTier is none
 	}
 	for _, m := range c.Models {
 		prefix, pattern := strings.CutSuffix(m, "*")
@@ -97,6 +111,14 @@ func (k *Key) Allows(model string) bool {
 // config. A nil key may use nothing.
 func (k *Key) AllowsOp(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
+}
+
+// Bodies are the key's own limits on bodies; a nil key has none.
+func (k *Key) Bodies() (l config.BodyLimits) {
+	if k != nil {
+		l = k.bodies
+	}
+	return l
 }
 
 func expired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }

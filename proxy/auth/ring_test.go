@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -27,6 +28,26 @@ func mustRing(t testing.TB, keys ...config.Key) *Ring {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// While not all keys have been read an unknown one may be right. What can be judged is.
+func TestFindUnread(t *testing.T) {
+	own, _, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := false
+	r, err := NewRing([]config.Key{{ID: "known", Hash: hashes("known")}, {ID: "off", Hash: hashes("off"), Active: &off}}, &Issuers{Unread: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for plain, want := range map[string]error{
+		"known": nil, "off": errInvalid, "unknown": errUnread, own: errUnread, own + "x": errInvalid,
+	} {
+		if _, err := r.Find(Credential{[]byte(plain)}, now); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
 }
 
 func TestFind(t *testing.T) {

@@ -5,14 +5,17 @@ import "iter"
 // Withhold takes rights to models from the keys of r: a key whose id has no right to one of the
 // models in before loses it here. A reload calls it for keys that come into force while the models
 // of their file do not, or not yet: a right that was written for the next file's model is no right
-// to what runs under the same name. Narrowed rights and removed keys are left as they are. It must
-// be called before r is shared.
+// to what runs under the same name. In the same way a key lists no tier that it did not. Narrowed
+// rights and removed keys are left as they are. It must be called before r is shared.
 func (r *Ring) Withhold(models []string, before *Ring) {
 	old := make(map[string]*Key, len(before.byHash))
 	for k := range before.all() {
 		old[k.ID] = k
 	}
 	for k := range r.all() {
+		if len(models) > 0 {
+			k.Tiers &= tiersOf(old[k.ID]) // a tier of the next file is not that of what runs
+		}
 		for _, m := range models {
 			if !k.Allows(m) || old[k.ID].Allows(m) {
 				continue
@@ -44,4 +47,12 @@ func (r *Ring) all() iter.Seq[*Key] {
 			}
 		}
 	}
+}
+
+// tiersOf are the tiers that a key lists, which may be nil.
+func tiersOf(k *Key) uint8 {
+	if k == nil {
+		return 0
+	}
+	return k.Tiers
 }

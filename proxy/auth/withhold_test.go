@@ -39,3 +39,37 @@ func TestWithhold(t *testing.T) {
 		}
 	}
 }
+
+// A key lists no tier of what runs that it did not list: the next file may give the tiers other numbers.
+func TestWithholdTiers(t *testing.T) {
+	ring := func(tiers ...int) *Ring {
+		t.Helper()
+		r, err := NewRing([]config.Key{{ID: "team", Hash: []config.KeyHash{{Hash: Hash("team-key-of-the-test")}}, Tiers: tiers}}, new(Issuers))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for _, c := range []struct {
+		before, next, want []int
+		models             []string
+	}{
+		{nil, []int{0, 1}, nil, []string{"m"}},
+		{nil, []int{0, 1}, []int{0, 1}, nil}, // all models stay what they are
+		{[]int{0, 1}, []int{0, 1, 2}, []int{0, 1}, []string{"m"}},
+		{[]int{0, 1}, []int{0}, []int{0}, []string{"m"}},
+		{[]int{0, 1}, nil, nil, []string{"m"}},
+	} {
+		next, before := ring(c.next...), ring(c.before...)
+		next.Withhold(c.models, before)
+		for _, e := range before.byHash {
+			var want uint8
+			for _, tier := range c.want {
+				want |= 1 << tier
+			}
+			if got := next.Tiers(e.key); got != want {
+				t.Errorf("%v, then %v: %b, want %b", c.before, c.next, got, want)
+			}
+		}
+	}
+}

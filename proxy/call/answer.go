@@ -15,6 +15,7 @@ import (
 	"penstock/proxy/failure"
 	"penstock/proxy/limit"
 	"penstock/proxy/observe"
+	"penstock/proxy/snapshot"
 	"penstock/translate/apierr"
 )
 
@@ -39,6 +40,14 @@ func (a answer) setHeaders() {
 			c.client.closeAfterResponse()
 		}
 	}
+	if m := a.asked(); m != nil {
+		if m.Deprecation != nil {
+			h.SetCanonical(headerDeprecation, m.Deprecation)
+		}
+		if m.Sunset != nil {
+			h.SetCanonical(headerSunset, m.Sunset)
+		}
+	}
 	if c.config.snapshot.Config.Log.DebugHeaders {
 		h.Set("X-Penstock-Model", c.record.Model)
 		h.Set("X-Penstock-Pool", c.record.Pool)
@@ -49,6 +58,19 @@ func (a answer) setHeaders() {
 		h.Set("X-Penstock-Attempts", strconv.Itoa(c.attempts()))
 		h.Set("X-Penstock-Queue-Ms", strconv.FormatInt(c.record.Queue.Milliseconds(), 10))
 	}
+}
+
+var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
+
+// asked is the model that the client asked for, whichever answers; nil while it is not known.
+func (a answer) asked() *snapshot.Model {
+	c := &a.call.config
+	if a.call.record.Asked != "" {
+		if m, ok := c.snapshot.ModelByID(a.call.record.Asked); ok {
+			return m
+		}
+	}
+	return c.model
 }
 
 // error ends the attempt and answers the call with an error in the endpoint's dialect.

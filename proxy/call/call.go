@@ -140,6 +140,9 @@ func (c *Call) end() (whole bool) {
 
 // release gives back what others wait for. Each step is taken whatever the steps before it come to.
 func (c *Call) release() {
+	if c.record.Outcome == observe.ClientGone {
+		c.ClientGone() // a write may have noticed it: a copy of the call ends, too
+	}
 	defer c.config.begun.EndCall()
 	defer c.charge()
 	defer c.memory.Release()
@@ -151,6 +154,7 @@ func (c *Call) release() {
 	defer c.body.Release()
 	defer c.tokens.learn(c.tries.upstream)
 	defer picker{c}.leaveQueue()
+	defer c.tries.class.end(c)
 	defer c.endAttempt(upstreams.OutcomeClientGone) // a no-op but after a panic
 	if n := c.tries.takeNext(); n.lease != nil {    // the client left as the call was to move
 		n.lease.Release(upstreams.OutcomeClientGone)
@@ -208,7 +212,7 @@ func (c *Call) account() {
 func recycle(c *Call) {
 	*c = Call{
 		client: client{requestID: c.client.requestID},
-		tries:  tries{excluded: c.tries.excluded[:0], prefix: c.tries.prefix[:0]},
+		tries:  tries{excluded: c.tries.excluded[:0], talk: conversation{prefix: c.tries.talk.prefix[:0]}},
 	}
 	pool.Put(c)
 }

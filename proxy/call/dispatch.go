@@ -1,12 +1,15 @@
 package call
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
 	"penstock/proxy/attempt"
 	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
+	"penstock/proxy/observe"
+	"penstock/proxy/shadow"
 	"penstock/routing"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
@@ -44,6 +47,9 @@ func (d dispatcher) run() *failure.Failure {
 func (d dispatcher) ask(now time.Time) (f *failure.Failure, asked bool) {
 	queued := d.call.record.Queue
 	lease, target, err := picker(d).acquire(now)
+	if err != nil && !errors.Is(err, errWaiting) {
+		lease, target, err = fallbacks(d).acquire(now, err)
+	}
 	switch {
 	case errors.Is(err, errWaiting):
 		return nil, true
@@ -52,7 +58,25 @@ func (d dispatcher) ask(now time.Time) (f *failure.Failure, asked bool) {
 	}
 	d.beginTry(lease, target, now.Add(d.call.record.Queue-queued))
 	fitter(d).lower(target)
-	return d.open(lease, target, lease.Exchange()), true
+	f = d.open(lease, target, lease.Exchange())
+	if d.call.config.model.Shadow != nil {
+		shadowed(d.call)
+	}
+	return f, true
+}
+
+// shadowed has a copy of the call sent to another model, if it is of the share that is: once the
+// first engine has been sent the call itself, which so waits for nothing of it.
+func shadowed(c *Call) {
+	if c.tries.targets > 1 || c.record.Asked != "" || c.ep.Local != nil || c.request.Chat() == nil {
+		return
+	}
+	c.shared.Shadows.Begin(&shadow.Call{
+		Model: c.config.model, Endpoint: c.ep, Body: &c.body, Request: c.request, Snapshot: c.config.snapshot,
+		RequestID: c.client.requestID, Key: c.record.Key, Tiers: picker{c}.tiers(),
+		Pool: c.tries.pool, Tokens: c.tokens.prompt, Abort: &c.abort, Formats: &c.shared.formats,
+		Owner: cacheOwner(c.rates.key, c.config.model.Shadow), Salt: c.shared.salt,
+	})
 }
 
 // recover asks once more after a failure, as long as the client has been shown nothing of the
@@ -68,6 +92,7 @@ func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked b
 	}
 	if again {
 		now, lease, target := time.Now(), a.Lease(), a.Target()
+		d.noteTry(f, now)
 		t.repeated = true
 		a.Close(f.Outcome, now)
 		d.call.times.askAgain(now)
@@ -79,7 +104,7 @@ func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked b
 		t.failure = f
 	}
 	if cause := d.call.abort.Cause(); cause != nil {
-		return failure.FromAbort(cause), false
+		return d.ended(cause), false
 	}
 	failsOver := d.mayFailOver(f)
 	if !failsOver && !d.mayRetry(f) && !fitter(d).roomElsewhere(f) {
@@ -96,31 +121,70 @@ func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked b
 // noTarget is the end of a call for which no target was found.
 func (d dispatcher) noTarget(err error, now time.Time) *failure.Failure {
 	if cause := d.call.abort.Cause(); cause != nil {
-		return failure.FromAbort(cause)
+		return d.ended(cause)
 	}
 	var full *routing.FullError
 	if first := d.call.tries.failure; first != nil && !(d.call.tries.moves > 0 && errors.As(err, &full)) {
 		return first // a retry that finds no room is not news to the client
 	}
 	m := d.call.config.model
-	return failure.FromAcquire(err, failure.FullRetryAfter(m, d.call.tries.pool), m.Route.NextChance(now))
+	next := m.Route.NextChance(picker(d).tiers(), now)
+	return failure.FromAcquire(err, failure.FullRetryAfter(m, d.call.tries.pool), next)
+}
+
+// ended is the end of a call that was ended from outside. One that was sent away gets the refusal
+// of a full pool.
+func (d dispatcher) ended(cause error) *failure.Failure {
+	f := failure.FromAbort(cause)
+	if errors.Is(cause, failure.ErrSentAway) {
+		m, now := d.call.config.model, time.Now()
+		q := picker(d).query(now)
+		full := failure.FromAcquire(m.Route.Full(&q), failure.FullRetryAfter(m, q.Pool), 0)
+		f.API, f.Result = full.API, full.Result
+	}
+	return f
 }
 
 // beginTry notes the upstream of the attempt that begins.
 func (d dispatcher) beginTry(lease *upstreams.Lease, target *routing.Target, now time.Time) {
 	u := lease.Upstream()
 	d.call.tries.begin(u)
+	d.call.tries.class.begin(d.call, u, now)
 	d.call.record.Upstream, d.call.record.Tier = u.Name(), target.Tier
+	d.noteArm(target)
 	d.call.public.target.Store(u)
 	d.call.times.ask(now)
+}
+
+// noteArm notes the arm of the attempt that begins, where the model has some.
+func (d dispatcher) noteArm(target *routing.Target) {
+	r, route := &d.call.record, d.call.config.model.Route
+	copied := d.call.config.model.Shadow != nil
+	if r.Arm, r.MissedArm = target.Arm, ""; copied || routing.SharesCalls(route) {
+		r.Arm = cmp.Or(r.Arm, observe.NoArm)
+		if own, missed := routing.Missed(route, picker(d).arms(), target); missed {
+			r.MissedArm = cmp.Or(own, observe.NoArm)
+		}
+	}
 }
 
 // giveUp ends an attempt that has failed. begun: the engine had begun to answer, so that the
 // request is above suspicion.
 func (d dispatcher) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	d.call.poison.recordLoss(f, begun, d.call.tries.upstream, now)
+	d.noteTry(f, now)
 	d.call.attempt.Blame(f)
 	d.call.endAttempt(f.Outcome)
+	d.call.tries.class.end(d.call)
+}
+
+// noteTry notes that the attempt which ends has failed.
+func (d dispatcher) noteTry(f *failure.Failure, now time.Time) {
+	c := d.call
+	c.record.Tried(observe.Try{
+		Upstream: c.record.Upstream, Code: f.API.Code, Reason: failure.ReasonOf(f.API.Cause),
+		After: c.times.asked.Sub(c.record.Start), Took: now.Sub(c.times.asked), Arm: c.record.Arm,
+	})
 }
 
 // mayRetry reports whether another engine is asked: the failure allows it, and the budget of all
@@ -194,7 +258,8 @@ func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http
 	terms := attempt.Terms{
 		Request: d.call.request, Model: m, PromptTokens: d.call.tokens.prompt,
 		Start: d.call.record.Start, Asked: d.call.times.asked, RequestID: d.call.client.requestID,
-		Key: d.call.record.Key, Body: &d.call.poison, Span: d.call.trace.span, Number: d.call.tries.targets,
+		Key: d.call.record.Key, Tiers: picker(d).tiers(), Body: &d.call.poison,
+		Span: d.call.trace.span, Number: d.call.tries.targets,
 		Memory: &d.call.memory, Abort: &d.call.abort, Guard: d.call.shared.Guard, Mover: picker(d),
 	}
 	if d.call.trace.span == nil {
@@ -255,6 +320,12 @@ func (d dispatcher) tryStream() *failure.Failure {
 		d.call.memory.Free(attempt.PartOut)
 		resumer(d).forget()
 		return a.FailureOf(err)
+	}
+	if !d.call.tries.class.mayShow(d.call) {
+		attempt.Recycle(out)
+		d.call.memory.Free(attempt.PartOut)
+		resumer(d).forget()
+		return a.FailureOf(failure.ErrSentAway)
 	}
 	commitStream(d.call, stream, out, done)
 	return nil

@@ -23,17 +23,8 @@ func (f fitter) strict() bool { return f.call.config.model.Rules.Strict }
 
 // lower lowers the limit to what a target has room for, as far as that is known.
 func (f fitter) lower(t *routing.Target) {
-	if f.strict() {
-		return
-	}
-	l := f.call.request.Limit()
-	l.Fit(-1)
-	asked := l.TokenLimit()
-	if asked <= 0 {
-		return
-	}
-	if limit := chat.FitLimit(asked, attempt.ContextOf(f.call.config.model, l, t), f.promptLength()); limit < asked {
-		l.Fit(limit)
+	if !f.strict() {
+		attempt.LowerLimit(f.call.config.model, f.call.request.Limit(), f.promptLength, t)
 	}
 }
 
@@ -89,7 +80,7 @@ func (f fitter) roomElsewhere(why *failure.Failure) bool {
 	targets := m.Route.Targets()
 	for i := range targets {
 		t := &targets[i]
-		n, up := attempt.ContextOf(m, l, t), t.Upstream.State() == upstreams.StateUp
+		n, up := attempt.ContextOf(m, l, t), t.Upstream.State() == upstreams.StateUp && t.OpenTo(picker(f).tiers())
 		if up {
 			longest = max(longest, n)
 		}

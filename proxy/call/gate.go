@@ -6,12 +6,17 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/config"
 	"penstock/proxy/auth"
+	"penstock/proxy/auth/cert"
 	"penstock/proxy/body"
 	"penstock/proxy/endpoint"
 	"penstock/proxy/limit"
+	"penstock/proxy/listen"
 	"penstock/proxy/snapshot"
+	"penstock/routing"
 	"penstock/translate/apierr"
+	"penstock/translate/chat"
 )
 
 // The gate is what a request needs before a slot: a key, its rate, a body that can be decoded, and
@@ -24,9 +29,13 @@ type gate struct{ call *Call }
 func (g gate) pass() error {
 	c := g.call
 	snap, ctx := c.config.snapshot, c.client.ctx
-	key, err := Authenticate(snap, &ctx.Request.Header, ctx.URI().QueryString(), c.ep, c.record.Start)
+	query, peer := ctx.URI().QueryString(), listen.PeerOf(ctx.Conn())
+	key, err := Authenticate(snap, &ctx.Request.Header, query, peer, c.ep, c.record.Start)
 	if key != nil {
 		c.rates.key, c.record.Key = key, key.ID
+		if key.Template != nil {
+			c.record.Template = key.Template.ID
+		}
 	}
 	if err != nil {
 		return g.refuseUnread(err)
@@ -43,9 +52,10 @@ func (g gate) pass() error {
 // Authenticate finds the key of a request, before one byte of its body is read. It is nil without
 // an error where none is needed.
 func Authenticate(
-	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, ep *endpoint.Endpoint, now time.Time,
+	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, peer *cert.Peer,
+	ep *endpoint.Endpoint, now time.Time,
 ) (*auth.Key, error) {
-	key, err := s.Authenticate(h, query, now)
+	key, err := s.Authenticate(h, query, peer, now)
 	switch {
 	case err != nil:
 		return nil, err
@@ -78,7 +88,7 @@ func (g gate) limited(d limit.Decision) *apierr.Error {
 func (g gate) decode() error {
 	c := g.call
 	f, h := c.config.snapshot.Config, &c.client.ctx.Request.Header
-	announced, most := body.Announced(h), c.ep.BodyLimit(f)
+	announced, most := body.Announced(h), c.ep.BodyLimit(f, c.rates.key.Bodies())
 	if e := body.CheckHead(h, c.ep.Form); e != nil {
 		return g.refuseBody(e)
 	}
@@ -100,10 +110,13 @@ func (g gate) decode() error {
 			c.client.endChunked()
 		}
 	}
+	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // a translation has not all of the body
+		c.record.User = names.Of(h, c.body.Bytes())
+	}
 	c.request = c.ep.New()
 	err := c.request.Decode(endpoint.Input{
 		Body: &c.body, From: from, Memory: c.shared.Bodies, Snapshot: c.config.snapshot, Header: h,
-		Seal: c.config.snapshot.Seals.Of(c.record.Key, c.shared.Counters.Seals),
+		Seal: c.config.snapshot.Secrets.Seals.Of(c.record.Key, c.shared.Counters.Seals),
 	})
 	if err != nil {
 		if c.ep.Form { // it was being read
@@ -136,10 +149,17 @@ func (g gate) resolve() error {
 		return apierr.ModelNotAllowed()
 	}
 	c.config.model, c.record.Model = m, m.Config.ID
+	if !routing.Open(m.Route, picker(g).tiers()) && len(m.Config.Fallback) == 0 {
+		return apierr.ModelNotAllowed()
+	}
 	if !c.ep.ServedBy(m) {
 		return apierr.Invalid("model", apierr.CodeUnsupportedParameter,
 			"The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
 	}
+	if e := g.tooLargeFor(m); e != nil {
+		return e
+	}
+	g.limitForm(m)
 	checked, err := c.request.Check(m, c.record.Start)
 	c.record.Pool, c.record.Dropped = checked.PoolName, checked.Dropped
 	if err != nil {
@@ -147,7 +167,44 @@ func (g gate) resolve() error {
 	}
 	c.tries.pool, c.tokens.promptBytes = checked.Pool, checked.PromptBytes
 	c.tries.excluded = append(c.tries.excluded, checked.Unfit...)
+	g.classify()
 	return nil
+}
+
+// tooLargeFor refuses a body that is longer than a model takes, as far as it is known.
+func (g gate) tooLargeFor(m *snapshot.Model) *apierr.Error {
+	c := g.call
+	most, length := c.ep.OwnLimit(m.Config.Limits), c.body.Came()
+	if form := c.request.Form(); form != nil {
+		length = form.Length()
+	}
+	if length > most {
+		return apierr.TooLarge(most)
+	}
+	return nil
+}
+
+// limitForm holds what is still to come of a form to what a model takes.
+func (g gate) limitForm(m *snapshot.Model) {
+	c := g.call
+	if form := c.request.Form(); form != nil {
+		form.LimitTo(c.ep.OwnLimit(m.Config.Limits))
+	}
+}
+
+// classify finds the class of the call: its key's, or the last one, if the request asks to be
+// served when there is room, as OpenAI's flex does.
+func (g gate) classify() {
+	c, snap := g.call, g.call.config.snapshot
+	if key := c.rates.key; key != nil && key.Class != "" {
+		c.tries.class.rank = config.RankOf(snap.Config, key.Class)
+	}
+	if r := c.request.Chat(); snap.Floors != nil && r != nil && chat.AsksFlex(r) {
+		c.tries.class.rank = len(snap.Floors) - 1
+	}
+	if rank := c.tries.class.rank; rank > 0 {
+		c.record.Class = config.ClassesOf(snap.Config)[rank].Name
+	}
 }
 
 // admit takes one of the key's concurrent calls and holds an estimate of its tokens. charge returns

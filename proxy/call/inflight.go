@@ -6,6 +6,7 @@ import (
 
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
+	"penstock/proxy/snapshot"
 	"penstock/proxy/status"
 	"penstock/upstreams"
 )
@@ -16,9 +17,11 @@ type publicState struct {
 	id                        observe.ID
 	start                     time.Time
 	key, dialect, model, pool string
+	class, account            string
 	stream                    bool
 
 	phase   atomic.Pointer[observe.Phase]
+	instead atomic.Pointer[snapshot.Model]     // that answers in model's place
 	target  atomic.Pointer[upstreams.Upstream] // current upstream
 	firstAt atomic.Int64                       // when the first event came, Unix nanoseconds
 }
@@ -34,6 +37,7 @@ var (
 func (s *publicState) publish(id []byte, r *observe.Record) {
 	copy(s.id[:], id)
 	s.start, s.key, s.dialect, s.model, s.pool, s.stream = r.Start, r.Key, r.Dialect, r.Model, r.Pool, r.Stream
+	s.class, s.account = r.Class, r.Account()
 }
 
 // setPhase sets the call's phase in its record and for the status page.
@@ -46,8 +50,11 @@ func (c *Call) setPhase(p *observe.Phase) {
 func (s *publicState) row(now time.Time) status.Call {
 	row := status.Call{
 		ID: s.id.String(), Start: s.start, Key: s.key, Dialect: s.dialect,
-		Model: s.model, Pool: s.pool, Stream: s.stream,
+		Model: s.model, Pool: s.pool, Class: s.class, Stream: s.stream, Account: s.account,
 		State: string(observe.PhaseBody), Duration: status.Millis(now.Sub(s.start)),
+	}
+	if m := s.instead.Load(); m != nil {
+		row.Model, row.Asked = m.Config.ID, s.model
 	}
 	if p := s.phase.Load(); p != nil {
 		row.State = string(*p)

@@ -43,11 +43,13 @@ func (l counter) answer() *failure.Failure {
 func (l counter) engineCount() (tokens int, ok bool) {
 	c := l.call
 	local, m := c.ep.Local, c.config.model
-	q := routing.Query{Pool: c.tries.pool, Key: c.record.Key, Now: time.Now(), Rand: rand.Uint64()}
-	route := routing.First(m.Route) // a count is not worth another tier
-	targets := route.Targets()
+	q := routing.Query{
+		Pool: c.tries.pool, Key: c.record.Key, Tiers: picker(l).tiers(), Now: time.Now(), Rand: rand.Uint64(),
+	}
+	route := routing.First(m.Route) // a count is not worth another tier, or an arm that the call is not of
+	targets, own := route.Targets(), routing.Query{Arms: picker(l).arms()}
 	for i := range targets {
-		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" {
+		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.Reaches(&targets[i]) {
 			q.Exclude = append(q.Exclude, u.ID())
 		}
 	}

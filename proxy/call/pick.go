@@ -10,6 +10,7 @@ import (
 	"penstock/proxy/failure"
 	"penstock/proxy/limit"
 	"penstock/routing"
+	"penstock/translate/chat"
 	"penstock/upstreams"
 )
 
@@ -29,7 +30,7 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	}
 	m := p.call.config.model
 	q := p.query(now)
-	if m.Queue == nil && p.call.tries.targets == 0 {
+	if m.Queue == nil && p.call.tries.targets == 0 && len(m.Config.Fallback) == 0 { // else another model answers
 		q.RetryAfter = failure.FullRetryAfter(m, q.Pool)
 	}
 	if m.Crowded() && !q.Overflow {
@@ -42,6 +43,9 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	var full *routing.FullError
 	switch {
 	case errors.As(err, &full):
+		if m.Queue == nil && p.call.tries.targets == 0 && noSlot(full) {
+			return p.displace(&q, err)
+		}
 		return p.waitForSlot(&q, err)
 	case errors.Is(err, routing.ErrStarting):
 		m.Route.Wake(&q)
@@ -54,11 +58,42 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 
 // query is the call's question to its route.
 func (p picker) query(now time.Time) routing.Query {
-	return routing.Query{
+	q := routing.Query{
 		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt, Prefix: p.prefixBlocks(),
 		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
-		Overflow: p.call.tries.overflow || p.call.config.model.Queue == nil,
+		Busy:  p.call.tries.failure != nil && p.call.tries.failure.Outcome == upstreams.OutcomeRefused,
+		Tiers: p.tiers(), Overflow: p.call.tries.overflow || p.call.config.model.Queue == nil,
 	}
+	q.Arms = p.arms()
+	if rank := p.call.tries.class.rank; rank > 0 {
+		q.Rank, q.Reserve = rank, p.call.config.model.Config.Reserve
+	}
+	return q
+}
+
+// arms are those of the model's that the call is of. Every turn of a conversation is of the same
+// ones, and so are all calls of a key that are of none.
+func (p picker) arms() routing.Arms {
+	c := p.call
+	route := c.config.model.Route
+	if !routing.SharesCalls(route) {
+		return 0
+	}
+	if c.tries.talk.number == 0 {
+		begin := chat.Beginning(c.request.Chat())
+		if c.tries.talk.number = routing.CallNumber(c.record.Key, begin); c.record.Key == "" && begin == nil {
+			c.tries.talk.number = rand.Uint64()
+		}
+	}
+	return routing.ArmsOf(route, c.tries.talk.number, p.tiers())
+}
+
+// tiers are those that the call's key lists, and in a newer snapshot those that it lists there.
+func (p picker) tiers() uint8 {
+	if key := p.call.rates.key; key != nil && key.Tiers != 0 {
+		return p.call.config.snapshot.Keys.Tiers(key)
+	}
+	return 0
 }
 
 // Leave implements attempt.Mover. The slot is taken before the engine is left, so that a call for
@@ -90,6 +125,63 @@ func (p picker) Leave() bool {
 	return true
 }
 
+// sendAway has a call of a later class leave its slot for this one, where one has shown its client
+// nothing. gone is closed when the slot is free; it is nil where there is none.
+func (p picker) sendAway(q *routing.Query) (gone <-chan struct{}) {
+	c := p.call
+	if !c.shared.Yielding.Any() {
+		return nil
+	}
+	tier := routing.Serving(c.config.model.Route, q.Now)
+	if tier == nil {
+		return nil
+	}
+	var at []*upstreams.Upstream
+	for _, t := range tier.Targets() {
+		if u := t.Upstream; t.OpenTo(q.Tiers) && q.Reaches(&t) && !slices.Contains(q.Exclude, u.ID()) {
+			at = append(at, u)
+		}
+	}
+	slots := tier.Capacity(q.Pool, q.Now).Total
+	return c.shared.Yielding.SendAway(q.Rank, q.Pool, at, slots, c.config.snapshot.Floors)
+}
+
+// displace takes the slot of a call that is sent away. Others may be faster, so it tries a few
+// times. Otherwise the error is full.
+func (p picker) displace(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
+	for range 3 {
+		gone := p.sendAway(q)
+		if gone == nil {
+			break
+		}
+		left, ok := p.call.abort.Wait()
+		if !ok {
+			break
+		}
+		timer := time.NewTimer(leavesWithin)
+		select {
+		case <-gone:
+		case <-left:
+		case <-timer.C: // its engine's connection is not closed yet
+		}
+		timer.Stop()
+		q.Now = time.Now()
+		if lease, target, err := p.call.config.model.Route.Acquire(q); err == nil {
+			return lease, target, nil
+		}
+	}
+	return nil, nil, full
+}
+
+// noSlot reports whether a route is full to the last slot, by what it answers.
+func noSlot(full error) bool {
+	var f *routing.FullError
+	return errors.As(full, &f) && f.Capacity.Available == 0
+}
+
+// leavesWithin is how long a call waits for the slot of one that is sent away for it.
+const leavesWithin = time.Second
+
 // slotWait is a call's wait in its model's queue. The client of a stream gets signs of life
 // meanwhile, so a wait is interrupted for each of them and keeps its place.
 type slotWait struct {
@@ -114,13 +206,19 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	if !ok {
 		return nil, nil, full // the dispatcher looks at the cause before anything else
 	}
-	need := limit.Need{Pool: q.Pool, Tried: q.Exclude}
+	need := limit.Need{Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Rank: q.Rank, Reserve: q.Reserve}
 	if c.rates.key != nil {
 		need.Key = c.rates.key.ID
+	}
+	if q.Rank > 0 {
+		need.Ages = time.Now().Add(m.Config.Queue.Wait.D() / 2)
 	}
 	place, err := m.Queue.Join(&need)
 	if err != nil {
 		return p.overflow(q, full)
+	}
+	if noSlot(full) { // the slot that is left may be one that those who wait leave free
+		p.sendAway(q)
 	}
 	q.Now = time.Now()
 	c.tries.wait = &slotWait{
@@ -141,7 +239,10 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	c.setPhase(&phaseQueued)
 	waited := w.place.Await(w.left, p.patience(begun), w.deadline, func() bool {
 		w.query.Now = time.Now()
-		c.config.follow(c.shared.Current()) // a reload may have given the model other engines
+		if c.config.follow(c.shared.Current()) { // a reload may have given the model other engines
+			w.query.Tiers = p.tiers()
+			w.query.Arms = p.arms()
+		}
 		route := c.config.model.Route
 		lease, target, err = route.Acquire(&w.query)
 		if errors.Is(err, routing.ErrStarting) {
@@ -216,22 +317,22 @@ func (p picker) prefixBlocks() []uint64 {
 	if !m.Route.WantsPrefix() {
 		return nil
 	}
-	if len(t.prefix) == 0 {
+	if len(t.talk.prefix) == 0 {
 		tools, messages := p.call.request.Prefix()
 		if messages == nil {
 			return nil
 		}
 		seed := routing.Seed(m.Config.ID, cacheOwner(p.call.rates.key, m), tools)
-		t.prefix = routing.HashBlocks(t.prefix, seed, messages)
+		t.talk.prefix = routing.HashBlocks(t.talk.prefix, seed, messages)
 	}
-	return t.prefix
+	return t.talk.prefix
 }
 
 // otherTarget reports whether an engine beside the one that was asked may take the call now.
 func (p picker) otherTarget() bool {
 	t, route := &p.call.tries, p.call.config.model.Route
 	q := routing.Query{
-		Pool: t.pool, Key: p.call.record.Key, Now: time.Now(),
+		Pool: t.pool, Key: p.call.record.Key, Tiers: p.tiers(), Now: time.Now(),
 		Exclude: append(t.excluded[:len(t.excluded):len(t.excluded)], t.upstream.ID()),
 	}
 	hasRoom := func(to routing.Target) bool { return route.Room(to.Upstream, &q).Slots > 0 }

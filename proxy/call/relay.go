@@ -290,6 +290,9 @@ func (r *relay) complete() {
 	if c.body.Held() {
 		c.clearPoison()
 	}
+	if u := &c.tokens.usage; u.Resumed == 0 {
+		c.attempt.Answered(u.Completion)
+	}
 	if c.attempt.Reply.Progress().Ended {
 		c.endAttempt(upstreams.OutcomeOK)
 	}

@@ -16,6 +16,7 @@ import (
 	"penstock/proxy/limit"
 	"penstock/proxy/observe"
 	"penstock/proxy/poison"
+	"penstock/proxy/shadow"
 	"penstock/proxy/snapshot"
 	"penstock/translate/chat"
 	"penstock/translate/seal"
@@ -34,6 +35,8 @@ type Services struct {
 	Replies  *limit.Memory // for engines' replies
 	Retries  *limit.Retries
 	Poison   *poison.Requests
+	Yielding limit.Yielding
+	Shadows  *shadow.Shadows
 	Calls    *observe.Calls
 	Tracer   *observe.Tracer // nil: traces are off
 	Counters Counters

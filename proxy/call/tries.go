@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"penstock/proxy/failure"
+	"penstock/proxy/limit"
 	"penstock/proxy/resume"
 	"penstock/routing"
 	"penstock/upstreams"
@@ -12,8 +13,9 @@ import (
 // tries is where a call was sent and how often, and with it the one rule of what is sent again.
 type tries struct {
 	pool      upstreams.Pool
-	excluded  []upstreams.ID      // engines that are not asked, or not again
-	prefix    []uint64            // hashes of the prompt's beginning, for prefix affinity
+	class     class
+	excluded  []upstreams.ID // engines that are not asked, or not again
+	talk      conversation
 	upstream  *upstreams.Upstream // of the last attempt
 	targets   int                 // engines that were tried
 	refits    int                 // requests that an engine had too little room for and that were sent again
@@ -26,8 +28,16 @@ type tries struct {
 	counts    int                 // requests for a count of the prompt
 	repeated  bool                // the upstream was asked a second time
 	overflow  bool                // the call has waited for a slot in vain
+	fallback  []string            // models that may answer in place of the one that was asked for
+	fellBack  bool                // fallback has been set
 	wait      *slotWait           // for a slot; nil: the call does not wait
 	failure   *failure.Failure    // of the first attempt that has failed; nil: none has
+}
+
+// conversation is by what routing knows the conversation that the call is a turn of.
+type conversation struct {
+	prefix []uint64 // hashes of the prompt's beginning, for prefix affinity
+	number uint64   // for the model's arms; 0: not asked for yet
 }
 
 // begin notes the upstream of an attempt that begins.
@@ -79,4 +89,36 @@ func (t *tries) failOver(f *failure.Failure, attempts int) bool {
 	}
 	t.failovers++
 	return true
+}
+
+// class is a call's place among the classes of calls.
+type class struct {
+	rank    int                 // of its class; 0: the first
+	running *limit.YieldingCall // its attempt, which may be sent away; nil: none, or the class is the first
+}
+
+// begin has an attempt of a later class be sent away for a call of an earlier one, as long as its
+// client has been shown nothing.
+func (k *class) begin(c *Call, at *upstreams.Upstream, now time.Time) {
+	k.end(c)
+	if k.rank == 0 {
+		return
+	}
+	k.running = &limit.YieldingCall{Rank: k.rank, Pool: c.tries.pool, Upstream: at, Begun: now}
+	k.running.End = func() { c.abort.End(failure.ErrSentAway) }
+	c.shared.Yielding.Add(k.running)
+	if c.record.Committed {
+		c.shared.Yielding.Show(k.running)
+	}
+}
+
+// mayShow reports whether the client may be shown a part of the answer: the call was not sent away.
+func (k *class) mayShow(c *Call) bool { return k.running == nil || c.shared.Yielding.Show(k.running) }
+
+// end tells a call that waits for the attempt's slot that it is free.
+func (k *class) end(c *Call) {
+	if k.running != nil {
+		c.shared.Yielding.Remove(k.running)
+		k.running = nil
+	}
 }

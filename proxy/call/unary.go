@@ -27,8 +27,13 @@ func (u *unary) try() *failure.Failure {
 	switch {
 	case err == nil:
 	case errors.Is(err, http1.ErrNotYet):
+		if !c.tries.class.mayShow(c) {
+			return c.attempt.FailureOf(failure.ErrSentAway)
+		}
 		commitWhitespace(*u)
 		return nil
+	case errors.Is(err, attempt.ErrLarge) && !c.tries.class.mayShow(c):
+		return c.attempt.FailureOf(failure.ErrSentAway)
 	case errors.Is(err, attempt.ErrLarge):
 		passOn, out, err := u.beginPassOn()
 		if err != nil {
@@ -42,6 +47,11 @@ func (u *unary) try() *failure.Failure {
 		return nil
 	default:
 		return c.attempt.FailureOf(err)
+	}
+	if !c.tries.class.mayShow(c) {
+		attempt.Recycle(out)
+		c.memory.Free(attempt.PartOut)
+		return c.attempt.FailureOf(failure.ErrSentAway)
 	}
 	c.times.endAt = time.Now()
 	c.record.TTFT = c.times.endAt.Sub(c.record.Start)
@@ -123,7 +133,7 @@ func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 // noteUsage notes what an answer has told of its tokens so far, and for the metrics whether the
 // engine shows markup which it should have read.
 func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
-	c.tokens.usage = u
+	c.tokens.usage, c.record.Finish = u, u.Finish.String()
 	if m != 0 {
 		c.record.Markup = m.String()
 	}

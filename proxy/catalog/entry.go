@@ -55,7 +55,9 @@ type vision struct {
 }
 
 type modelInfo struct {
-	SupportedReasoningEfforts []string `json:"supported_reasoning_efforts"`
+	SupportedReasoningEfforts []string `json:"supported_reasoning_efforts,omitzero"` // absent: none is refused
+	Deprecated                int64    `json:"deprecated,omitempty"`                 // Unix time, as Created
+	Sunset                    int64    `json:"sunset,omitempty"`                     // likewise
 }
 
 // newEntry fills in what does not change with time.
@@ -73,8 +75,8 @@ func newEntry(m *config.Model, started int64) entry {
 	if v := m.Vision; v != nil {
 		e.Vision = &vision{v.MaxImageEdge, v.MaxPixels, v.MaxTokens, v.ContextLength, v.RetryAfterSeconds}
 	}
-	if m.SupportedReasoningEfforts != nil {
-		e.ModelInfo = &modelInfo{m.SupportedReasoningEfforts}
+	if m.SupportedReasoningEfforts != nil || !m.Deprecated.IsZero() || !m.Sunset.IsZero() {
+		e.ModelInfo = &modelInfo{m.SupportedReasoningEfforts, unixOf(m.Deprecated), unixOf(m.Sunset)}
 	}
 	return e
 }
@@ -114,6 +116,14 @@ func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
 
 func poolOf(c routing.Capacity) pool {
 	return pool{c.Available, c.Total, c.Active, c.Utilization}
+}
+
+// unixOf is the Unix time of a date; 0 where there is none.
+func unixOf(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.Unix()
 }
 
 func or(a, b string) string {

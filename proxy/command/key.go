@@ -2,8 +2,11 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -19,7 +22,7 @@ import (
 type Key struct {
 	New    keyNew    `cmd:"" help:"Make a key: prints it once, and the lines for the configuration; with --store it is in force at all edges."`
 	Revoke keyRevoke `cmd:"" help:"Revoke a key of the fleet's store, at all edges within a second."`
-	List   keyList   `cmd:"" help:"List the keys of the fleet's store."`
+	List   keyList   `cmd:"" help:"List the keys of a configuration, or with --store those of the fleet's store."`
 	Hash   keyHash   `cmd:"" help:"Hash a key that you have; it is read from standard input."`
 }
 
@@ -57,17 +60,43 @@ type keyNew struct {
 	Models  []string          `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
 	Expires string            `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
 	Limits  map[string]string `placeholder:"LIMIT=N" help:"Limits of the key, such as requests_per_minute=600; can be repeated."`
+
+	Operations  []string `help:"Operations that the key may use; all, if it is left out."`
+	RPM         string   `name:"rpm" placeholder:"N" help:"Short for --limits requests_per_minute=N."`
+	TPM         string   `name:"tpm" placeholder:"N" help:"Short for --limits tokens_per_minute=N."`
+	Concurrency string   `placeholder:"N" help:"Short for --limits concurrency=N."`
+	Append      string   `placeholder:"FILE" help:"Append the key to this keys_file or configuration, in place of printing its lines. A file that is not there is made."`
 }
 
 // Run prints a fresh key, unless the configuration would refuse its lines.
 func (k *keyNew) Run() error {
+	if k.Store && k.Append != "" {
+		return usageError("key new: a key is in the store or in a file: say --store or --append")
+	}
+	for limit, n := range map[string]string{
+		"requests_per_minute": k.RPM, "tokens_per_minute": k.TPM, "concurrency": k.Concurrency,
+	} {
+		if n != "" {
+			if k.Limits == nil {
+				k.Limits = map[string]string{}
+			}
+			k.Limits[limit] = n
+		}
+	}
 	plain, hash, err := auth.NewKey()
 	if err != nil {
 		return err
 	}
-	lines, err := auth.ConfigLines(k.Name, hash, k.Models, k.Expires, k.Limits, engine.Known())
+	lines, err := auth.ConfigLines(k.Name, hash, k.Models, k.Operations, k.Expires, k.Limits, engine.Known())
 	if err != nil {
 		return usageError("--" + err.Error())
+	}
+	if k.Append != "" {
+		if err := appendKey(k.Append, lines); err != nil {
+			return fmt.Errorf("key new: %s: %w", k.Append, err)
+		}
+		fmt.Printf("%s\n\n# Keep the key now: only its hash is stored, in %s.\n", plain, plaintext.Line(k.Append))
+		return nil
 	}
 	if !k.Store {
 		fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. Lines for `keys:` in the configuration:\n%s", plain, lines)
@@ -79,6 +108,9 @@ func (k *keyNew) Run() error {
 	}
 	defer done()
 	fields := map[string]any{"id": k.Name, "hash": hash, "models": k.Models}
+	if len(k.Operations) > 0 {
+		fields["operations"] = k.Operations
+	}
 	if k.Expires != "" {
 		fields["expires"] = k.Expires
 	}
@@ -105,6 +137,39 @@ func (k *keyNew) limits() map[string]any {
 	return out
 }
 
+// appendKey writes a key's lines to a file in one step, so that an edge that watches it reads it
+// whole.
+func appendKey(name, lines string) error {
+	mode := os.FileMode(0o600)
+	src, err := os.ReadFile(name)
+	if err == nil {
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return err
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		mode = info.Mode().Perm()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	out, err := config.AppendKey(src, lines)
+	if err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(filepath.Dir(name), ".penstock-key-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(next.Name()) //nolint:errcheck // gone if it has been renamed
+	_, err = next.Write(out)
+	if err = errors.Join(err, next.Chmod(mode), next.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next.Name(), name)
+}
+
 type keyRevoke struct {
 	keyStore
 	ID string `arg:"" name:"id" help:"Id of the key."`
@@ -128,6 +193,9 @@ type keyList struct{ keyStore }
 
 // Run prints a line for each key.
 func (k *keyList) Run() error {
+	if !k.Store {
+		return k.ofFile()
+	}
 	w, ctx, done, err := k.open()
 	if err != nil {
 		return err
@@ -139,6 +207,21 @@ func (k *keyList) Run() error {
 	}
 	for i := range all {
 		fmt.Println(plaintext.Text(all[i].String()))
+	}
+	return nil
+}
+
+// ofFile prints the keys of the configuration and its keys_file.
+func (k *keyList) ofFile() error {
+	if k.Config == "" {
+		return usageError("key list: name the configuration with --config, and --store for the keys of its store")
+	}
+	f, problems := config.LoadValid(k.Config, engine.Known())
+	if f == nil {
+		return problems
+	}
+	for i := range f.Keys {
+		fmt.Println(plaintext.Text((&keystore.Listed{Key: f.Keys[i]}).String()))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 
-	"penstock/config"
 	"penstock/proxy"
 	"penstock/proxy/local"
 	"penstock/proxy/plaintext"
@@ -12,10 +11,12 @@ import (
 
 // Serve runs the edge.
 type Serve struct {
-	Config    *string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration file (YAML). See 'penstock check --example'."`
-	SharePort bool    `env:"PENSTOCK_SHARE_PORT" help:"Let a second penstock listen on the same ports (SO_REUSEPORT), for an upgrade without a gap. Both need it."`
+	engineKey
+	Config    *string  `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration file (YAML). See 'penstock check --example'."`
+	Engine    []string `placeholder:"URL" sep:"none" help:"Serve this engine, without a file, for a key that is made for the run; can be repeated."`
+	SharePort bool     `env:"PENSTOCK_SHARE_PORT" help:"Let a second penstock listen on the same ports (SO_REUSEPORT), for an upgrade without a gap. Both need it."`
 
-	Simulator func() (config.LocalEngine, func(), error) `kong:"-"` // starts an engine, for a machine without one
+	Simulator func() (url string, stop func(), err error) `kong:"-"` // starts an engine, for a machine without one
 }
 
 // Help is printed below the flags.
@@ -32,10 +33,17 @@ func (s *Serve) Run() error {
 	if s.Config != nil && *s.Config == "" { // a script's unset variable: serving anything else would hide it
 		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
 	}
+	if s.Config != nil && len(s.Engine) > 0 {
+		return usageError("serve: --engine is for a start without a file: write it to the upstreams of " + *s.Config + ", which --config or PENSTOCK_CONFIG names")
+	}
+	engines, err := s.named(s.Engine)
+	if err != nil {
+		return err
+	}
 	end := proxy.OnSignals(os.Exit)
 	defer end.Stop()
 	if s.Config == nil {
-		return local.Serve(end, os.Stdout, s.Simulator)
+		return local.Serve(end, os.Stdout, engines, s.Simulator)
 	}
 	name := *s.Config
 	f, problems := proxy.Load(name)

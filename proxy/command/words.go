@@ -59,7 +59,7 @@ func Unknown(args []string, commands []*kong.Node) error {
 	var names []string
 	for _, c := range commands {
 		if c.Name == args[0] {
-			return nil
+			return slipOfSubcommand(args[1:], c)
 		}
 		names = append(names, c.Name)
 	}
@@ -74,8 +74,34 @@ func Unknown(args []string, commands []*kong.Node) error {
 	return usageError(fmt.Sprintf("%q is no command%s", args[0], hint))
 }
 
-// missingValue matches kong's error for a flag without its value at the end of the line.
-var missingValue = regexp.MustCompile(`^(-\S+): expected .* value but got "EOL" \(<EOL>\)$`)
+// slipOfSubcommand refuses a word that is almost a command's of its own, where the command would
+// take it as the argument of the one that may be left out.
+func slipOfSubcommand(args []string, command *kong.Node) error {
+	if command.DefaultCmd == nil || len(args) == 0 || strings.ContainsAny(args[0], "-.:/") {
+		return nil
+	}
+	var names []string
+	for _, c := range command.Children {
+		if c.Name == args[0] {
+			return nil
+		}
+		names = append(names, c.Name)
+	}
+	hint := suggest.DidYouMean(args[0], names)
+	if hint == "" {
+		return nil
+	}
+	return usageError(fmt.Sprintf("%q is no command of %s%s A host is written http://%s",
+		args[0], command.Name, hint, args[0]))
+}
+
+// Errors of kong: a flag without its value at the end of the line, a word that is none of a set,
+// and arguments that are left out.
+var (
+	missingValue = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
+	noneOfSet    = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
+	missingWords = regexp.MustCompile(`^expected (?:one of )?(".*")$`)
+)
 
 // PlainUsage rewrites kong's errors for the operator who typed the command.
 func PlainUsage(err error) error {
@@ -85,11 +111,42 @@ func PlainUsage(err error) error {
 	if m := missingValue.FindStringSubmatch(err.Error()); m != nil {
 		return usageError(m[1] + " needs a value behind it")
 	}
+	if m := noneOfSet.FindStringSubmatch(err.Error()); m != nil {
+		var words []string
+		for word := range strings.SplitSeq(m[2], ",") {
+			words = append(words, strings.Trim(word, `"`))
+		}
+		return usageError(fmt.Sprintf("%s: %q is not among its values%s", m[1], m[3], suggest.Choice(m[3], words)))
+	}
+	if m := missingWords.FindStringSubmatch(err.Error()); m != nil {
+		return usageError(leftOut(err, m[1]))
+	}
 	if name, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok &&
 		(strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) {
 		return usageError(err.Error() + ": a configuration is given with --config " + name)
 	}
 	return err
+}
+
+// leftOut says what a command line lacks, in the words of the command's help.
+func leftOut(err error, missing string) string {
+	var at *parseError
+	if !errors.As(err, &at) || at.context == nil || at.context.Selected() == nil {
+		return err.Error()
+	}
+	node := at.context.Selected()
+	command := strings.TrimPrefix(node.FullPath(), "penstock ")
+	if len(node.Positional) == 0 {
+		return fmt.Sprintf("%s: name one of its commands: %s (see penstock help %s)", command,
+			strings.ReplaceAll(missing, `"`, ""), command)
+	}
+	var wanted []string
+	for _, p := range node.Positional {
+		if strings.Contains(missing, "<"+p.Name+">") {
+			wanted = append(wanted, fmt.Sprintf("<%s>: %s", p.Name, strings.TrimSuffix(p.Help, ".")))
+		}
+	}
+	return fmt.Sprintf("%s needs %s (see penstock help %s)", command, strings.Join(wanted, ", and "), command)
 }
 
 // usageError is a mistake on the command line that the grammar does not find.

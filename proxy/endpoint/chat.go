@@ -22,6 +22,14 @@ var chatCompletions = &Endpoint{
 	},
 }
 
+// ChatCopy makes the codec of a copy of a request that is chat underneath: an engine is sent what
+// it would be in the request's own dialect.
+func ChatCopy(of *Dialect) Request {
+	r := chatCompletions.New().(*chatRequest)
+	r.lowerEffort, r.countsAtStart = of != ChatDialect, of == messagesDialect
+	return r
+}
+
 // tracedChat is the operation of the dialects that are chat underneath.
 const tracedChat = "chat"
 

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/valyala/fasthttp"
 
@@ -75,12 +76,24 @@ func (ep *Endpoint) ServedBy(m *snapshot.Model) bool {
 	return m.Serves(ep.Path) || ep.listedAs != "" && m.Serves(ep.listedAs)
 }
 
-// BodyLimit is the limit on the request body, in bytes.
-func (ep *Endpoint) BodyLimit(f *config.File) int64 {
+// BodyLimit is the limit on the request body, in bytes: the file's, or that of a key if it is
+// smaller.
+func (ep *Endpoint) BodyLimit(f *config.File, key config.BodyLimits) int64 {
+	all := config.BodyLimits{RequestBody: f.Limits.RequestBody, UploadBody: f.Limits.UploadBody}
+	return min(ep.OwnLimit(all), ep.OwnLimit(key))
+}
+
+// OwnLimit is the one of l that the endpoint's bodies are held to; the greatest number if there is
+// none.
+func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
+	n, more := l.RequestBody, ep.Wrapping
 	if ep.Form {
-		return int64(f.Limits.UploadBody)
+		n, more = l.UploadBody, 0
 	}
-	return int64(f.Limits.RequestBody) + ep.Wrapping
+	if n == 0 {
+		return math.MaxInt64
+	}
+	return int64(n) + more
 }
 
 // DialectAt returns the dialect that a path is meant for: that of the endpoint there, or above it.

@@ -34,7 +34,7 @@ type editRequest struct {
 }
 
 func (r *editRequest) Decode(in Input) error {
-	r.own.Refuse = in.Snapshot.Refused
+	r.own.Refuse = in.Snapshot.Refused.BySome
 	return r.formRequest.Decode(in)
 }
 

@@ -33,7 +33,7 @@ type transcriptionRequest struct {
 }
 
 func (r *transcriptionRequest) Decode(in Input) error {
-	r.own.Refuse = in.Snapshot.Refused
+	r.own.Refuse = in.Snapshot.Refused.BySome
 	return r.formRequest.Decode(in)
 }
 

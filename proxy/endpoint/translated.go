@@ -68,7 +68,7 @@ func (r *translatedRequest) Decode(in Input) error {
 	s := in.Snapshot
 	r.config, r.box = s, in.Seal
 	o := dialects.Options{
-		InPlace: s.InPlace, Refuse: s.RefusedByAll, Strict: s.Config.Strict, Count: r.counts, Opener: r,
+		InPlace: s.InPlace, Refuse: s.Refused.ByAll, Strict: s.Config.Strict, Count: r.counts, Opener: r,
 		RedactThinking: redactsThinking(in.Header),
 	}
 	if r.counts { // a count goes to engines without the members that they refuse

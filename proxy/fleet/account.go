@@ -20,6 +20,8 @@ type account struct {
 	active time.Duration // the last time that a call took something
 	queued bool          // it is among those that have something to report
 
+	turns *turns // of slots whose calls wait for one; nil: they are refused
+
 	number       uint64  // of the last message
 	born         string  // the account's birth in the store, by the last answer
 	flying, next *flight // the message under way, and the one that will follow it
@@ -79,6 +81,9 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	if d, ok := a.tryTake(n, now); ok {
 		return d
 	}
+	if a.terms.enoughWait() {
+		return a.takeAlone(n, now)
+	}
 	return a.draw(n, now)
 }
 
@@ -102,7 +107,7 @@ const patience = 25 * time.Millisecond
 // false when only the store can decide. The caller holds mu.
 func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool) {
 	u := &a.usage
-	if u.lost {
+	if u.lost || a.turns != nil && a.turns.waited() { // what has come free here may be another edge's turn
 		return d, false
 	}
 	lacking := u.lacking(n, now, a.terms.edges())

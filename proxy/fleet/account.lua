@@ -2,7 +2,8 @@
 --
 -- KEYS[1]  the account
 -- ARGV     edge, number of the message, lease in ms, the birth that the edge knows ('' at first), then of each cell:
---          kind (0: slots; 1: time pays the debt, at limit a minute; 2: a budget, which nothing pays), limit (0: none), charged, base, own, min, want
+--          kind (0: slots; 1: time pays the debt, at limit a minute; 2: a budget, which nothing pays; 3: slots, for which calls of
+--          this edge wait), limit (0: none), charged, base, own, min, want
 -- answer   birth, then of each cell: granted, debt, free; or, for a message that a later one has overtaken, 'old' and that one's number
 local account, me, number, lease, born = KEYS[1], 'e:' .. ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local cells, kept_for = (#ARGV - 4) / 7, 600000
@@ -13,7 +14,7 @@ local function numbers(text)
   return out
 end
 local function text(list)
-  for i = 1, #list do list[i] = string.format('%.16g', list[i]) end
+  for i = 1, #list do list[i] = string.format('%.17g', list[i]) end
   return table.concat(list, ' ')
 end
 local function arg(cell, n) return tonumber(ARGV[4 + 7 * (cell - 1) + n]) end
@@ -21,12 +22,12 @@ local function arg(cell, n) return tonumber(ARGV[4 + 7 * (cell - 1) + n]) end
 -- all: time, end of the first lease, then of each cell: debt, held by all edges, limit.
 -- mine: end of the lease, number of the last message, then of each cell: held, charged.
 -- known, of a budget's cells: what edges knew to be used in an earlier birth, and what was used since.
-local fields = redis.call('HMGET', account, 'b', 'all', me, 'known')
+local fields = redis.call('HMGET', account, 'b', 'all', me, 'known', 'turns')
 local clock = redis.call('TIME')
 local birth = fields[1] or (clock[1] .. '-' .. clock[2])
 local all, mine, known = numbers(fields[2]), numbers(fields[3]), numbers(fields[4])
 local now = math.max(clock[1] * 1000 + math.floor(clock[2] / 1000), all[1] or 0) -- a new primary's clock may be behind
-if mine[2] and number <= mine[2] then return {'old', string.format('%.16g', mine[2])} end
+if mine[2] and number <= mine[2] then return {'old', string.format('%.17g', mine[2])} end
 
 for cell = 1, cells do
   if ARGV[7 * cell - 2] == '2' then kept_for = 3456000000 end -- a budget is kept for 40 days
@@ -69,6 +70,17 @@ if all[2] and all[2] < now then -- a lease has run out: what it held counts as u
   all[2] = first
 end
 
+-- Edges whose calls wait for a slot take turns, first come first: each has one set aside until it asks, for a tenth of a
+-- lease since it asked last. One that has got a slot and waits for more is the last then.
+local turns, ahead = {}, nil
+for edge, till in string.gmatch(fields[5] or '', '(%S+) (%S+)') do
+  if edge == ARGV[1] then
+    ahead = #turns
+  elseif tonumber(till) >= now then
+    turns[#turns + 1] = edge .. ' ' .. till
+  end
+end
+
 local answer, kept = {birth}, {now + lease, number}
 for cell = 1, cells do
   local at, limit, charged = 3 * cell, arg(cell, 2), arg(cell, 3)
@@ -94,19 +106,37 @@ for cell = 1, cells do
       all[at] = all[at] + math.max(0, charged - last)
     end
   end
-  local used, granted = all[at], 0
+  local used, granted, kind, least, want = all[at], 0, arg(cell, 1), arg(cell, 6), arg(cell, 7)
+  if kind % 3 == 0 and #turns > 0 then
+    local free = limit - (all[at + 1] - held) - least
+    want = math.min(want, least + math.max(0, free - #turns, kind == 3 and math.min(1, free - (ahead or #turns)) or 0))
+  end
   if arg(cell, 1) == 2 then used = math.max(used, known[2 * cell - 1] + known[2 * cell]) end
   if limit > 0 then
-    granted = math.max(arg(cell, 6), math.floor(math.min(arg(cell, 7), limit - used - (all[at + 1] - held))))
+    granted = math.max(least, math.floor(math.min(want, limit - used - (all[at + 1] - held))))
   end
   all[at + 1] = all[at + 1] - held + granted
+  if kind == 3 and (granted < arg(cell, 7) or granted <= least) then
+    table.insert(turns, ahead and granted <= least and ahead + 1 or #turns + 1, string.format('%s %.0f', ARGV[1], now + lease / 10))
+  end
+  for n = 1, kind % 3 == 0 and math.min(#turns, limit - all[at + 1]) or 0 do
+    local edge = string.match(turns[n], '%S+')
+    if edge ~= ARGV[1] then
+      redis.call('PUBLISH', string.match(account, '^(.*):{') .. ':turns', string.match(account, '{(.*)}') .. ' ' .. edge)
+    end
+  end
   kept[2 * cell + 1], kept[2 * cell + 2] = granted, charged
   answer[3 * cell - 1] = granted
-  answer[3 * cell] = string.format('%.16g', used)
-  answer[3 * cell + 1] = string.format('%.16g', limit - used - all[at + 1])
+  answer[3 * cell] = string.format('%.17g', used)
+  answer[3 * cell + 1] = string.format('%.17g', limit - used - all[at + 1])
 end
 all[1], all[2] = now, math.min(all[2] or (now + lease), now + lease)
 redis.call('HSET', account, 'b', birth, 'all', text(all), me, text(kept))
 if kept_for > 600000 then redis.call('HSET', account, 'known', text(known)) end
+if #turns > 0 then
+  redis.call('HSET', account, 'turns', table.concat(turns, ' '))
+elseif fields[5] then
+  redis.call('HDEL', account, 'turns')
+end
 redis.call('PEXPIRE', account, kept_for)
 return answer

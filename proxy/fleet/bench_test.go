@@ -1,7 +1,11 @@
 package fleet
 
 import (
+	"context"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"penstock/config"
 )
@@ -23,4 +27,45 @@ func BenchmarkTake(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkScript is what the script of an account costs a real store that has nothing else to do:
+// messages of four edges back to back, by the store's own measure. After a pause of some
+// milliseconds it takes several times as long there, as any script does, for the processor's caches.
+func BenchmarkScript(b *testing.B) {
+	store := newRealStore(b)
+	r := newRemote(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})
+	defer r.Close()
+	for deadline := time.Now().Add(20 * time.Second); beat(b, r) != nil; {
+		if time.Now().After(deadline) {
+			b.Fatal("the store is not reached")
+		}
+	}
+	store.say("CONFIG", "RESETSTAT")
+	edges := [4]message{}
+	for i := range edges {
+		m := &edges[i]
+		m.edge = strconv.Itoa(i)
+		m.parts[requests] = part{kind: paid, limit: 1 << 40, want: 15}
+		m.parts[tokens] = part{kind: paid, limit: 1 << 40, want: 9000}
+	}
+	for n := 0; b.Loop(); n++ {
+		m := &edges[n%len(edges)]
+		m.number++
+		for i := range m.parts {
+			m.parts[i].base = m.parts[i].charged
+			m.parts[i].charged += m.parts[i].want / 15
+		}
+		if _, err := r.Exchange(context.Background(), "k:a", m); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_, stats, _ := strings.Cut(store.say("INFO", "commandstats"), "cmdstat_evalsha:")
+	_, each, _ := strings.Cut(stats, "usec_per_call=")
+	each, _, _ = strings.Cut(each, ",")
+	cost, err := strconv.ParseFloat(each, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(cost, "us/script")
 }

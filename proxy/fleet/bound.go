@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -38,15 +39,35 @@ func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Conf
 	if err != nil {
 		return nil, err
 	}
-	return &boundedConn{Conn: c}, nil
+	return bound(c), nil
 }
 
 // boundedConn is a connection to the store. The client makes room for what a reply announces before
-// it has come. So a reply above a bound ends the connection before the client sees its number.
+// it has come. So a reply above a bound ends the connection before the client sees its number. The
+// client panics at a reply that it has not asked for, so that ends the connection before the client
+// has all of it.
 type boundedConn struct {
 	net.Conn
-	form replyForm
-	err  error
+	form  replyForm
+	err   error
+	sent  replyForm // commands have the form of replies
+	asked asked
+}
+
+func bound(c net.Conn) *boundedConn {
+	b := &boundedConn{Conn: c}
+	b.form.ended, b.form.kept = b.asked.hear, 3
+	b.sent.ended, b.sent.kept = b.asked.ask, 2
+	return b
+}
+
+// Write sends commands. They are counted first, as a reply may come at once. The client calls it
+// from one goroutine at a time.
+func (c *boundedConn) Write(p []byte) (int, error) {
+	if _, err := c.sent.scan(p); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
 }
 
 // Read reads what the store sends. The client calls it from one goroutine at a time.
@@ -62,7 +83,8 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replyForm follows the form of replies (RESP2 and RESP3) byte by byte. It holds no byte of them.
+// replyForm follows the form of replies (RESP2 and RESP3) byte by byte. It holds no more of them
+// than what they begin with.
 type replyForm struct {
 	next     replyPart
 	kind     byte // of the value that is being read
@@ -76,6 +98,28 @@ type replyForm struct {
 	depth    int
 	elements int // of the whole reply
 	bytes    int
+
+	ended   func(*replyForm) error // takes a whole reply before its last byte passes
+	top     byte                   // its kind
+	members int                    // of an array or the like: those that have been read
+	kept    int                    // of how many members the beginning is kept
+	word    [48]byte               // the beginning of a string, or of the first members
+	letters int
+	ends    [3]int // of the members in word
+	spaces  int    // in a string, or in the last of those members
+}
+
+// member returns the beginning of one of the first members, or of a string that is none's.
+func (f *replyForm) member(n int) string {
+	switch {
+	case f.members == 0 && n == 0:
+		return string(f.word[:f.letters])
+	case n >= min(f.members, f.kept):
+		return ""
+	case n == 0:
+		return string(f.word[:f.ends[0]])
+	}
+	return string(f.word[f.ends[n-1]:f.ends[n]])
 }
 
 // replyPart is what the next byte belongs to.
@@ -95,7 +139,9 @@ const (
 // parent is an array, a map or the like whose elements are being read.
 type parent struct {
 	left      int  // elements that have to come; streaming: until one that ends it
+	pairs     bool // of a map or an attribute
 	attribute bool // it says something of the value that follows, and is none itself
+	odd       bool // streaming: the number of elements that have come
 }
 
 const streaming = -1
@@ -105,6 +151,7 @@ func (f *replyForm) scan(p []byte) (int, error) {
 	for i := 0; i < len(p); {
 		if f.next == partString { // the bound of the reply was looked at with its length
 			n := min(f.left, len(p)-i)
+			f.keep(p[i : i+n])
 			f.left -= n
 			f.bytes += n
 			i += n
@@ -165,6 +212,9 @@ func (f *replyForm) begin(kind byte) {
 
 // begins takes the first byte of a value.
 func (f *replyForm) begins(kind byte) error {
+	if f.depth == 0 {
+		f.top, f.members, f.letters, f.spaces = kind, 0, 0, 0
+	}
 	switch kind {
 	case '+', '-', ':', ',', '(':
 		f.kind, f.next, f.line, f.cr = kind, partText, 0, false
@@ -192,11 +242,25 @@ func (f *replyForm) text(b byte) error {
 		}
 		return f.end(false)
 	}
-	f.cr = b == '\r'
+	if f.cr { // the one before was no end
+		f.keep([]byte{'\r'})
+	}
+	if f.cr = b == '\r'; !f.cr {
+		f.keep([]byte{b})
+	}
 	if f.line++; f.line > maxLine {
 		return errReplyLine
 	}
 	return nil
+}
+
+// keep takes bytes of a string. What is longer than word is not taken for any word.
+func (f *replyForm) keep(p []byte) {
+	if f.depth > 1 || f.members >= f.kept {
+		return
+	}
+	f.letters += copy(f.word[f.letters:], p)
+	f.spaces += bytes.Count(p, []byte{' '})
 }
 
 // digit takes a byte of a length: digits, -1 or ?.
@@ -238,6 +302,9 @@ func (f *replyForm) announced() error {
 	null := f.negative
 	if null && (f.number != 1 || f.kind == '%' || f.kind == '|' || f.kind == ';') {
 		return errReplyForm
+	}
+	if null && f.depth == 0 {
+		f.top = '_' // as the client has it, whatever is null
 	}
 	switch f.kind {
 	case '$', '!', '=':
@@ -283,7 +350,11 @@ func (f *replyForm) stringEnd() error {
 		return nil
 	case '.':
 		f.depth--
-		return f.end(f.parents[f.depth].attribute)
+		p := f.parents[f.depth]
+		if p.pairs && p.odd {
+			return errReplyForm
+		}
+		return f.end(p.attribute)
 	}
 	return f.end(false)
 }
@@ -291,7 +362,7 @@ func (f *replyForm) stringEnd() error {
 // open begins the elements of an array or the like.
 func (f *replyForm) open() error {
 	p := parent{left: f.number, attribute: f.kind == '|'}
-	if f.kind == '%' || p.attribute {
+	if p.pairs = f.kind == '%' || p.attribute; p.pairs {
 		p.left *= 2
 	}
 	if f.streamed {
@@ -318,10 +389,19 @@ func (f *replyForm) end(attribute bool) error {
 	for !attribute {
 		if f.depth == 0 {
 			f.elements, f.bytes = 0, 0
-			return nil
+			return f.ended(f)
+		}
+		if f.depth == 1 {
+			if f.members < f.kept {
+				f.ends[f.members] = f.letters
+			}
+			if f.members++; f.members < f.kept {
+				f.spaces = 0
+			}
 		}
 		p := &f.parents[f.depth-1]
 		if p.left == streaming {
+			p.odd = !p.odd
 			if f.elements++; f.elements > maxElements {
 				return errReplyCount
 			}

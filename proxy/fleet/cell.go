@@ -44,10 +44,11 @@ type cell struct {
 	owed    float64 // what time pays first: the debt that the store knows of
 	forgone float64 // of what is not told: what time has paid, so that the store need not count it
 
-	// After the store has lost its data others may hold what it does not know of: until then this
-	// edge takes no more than its part of the slots, of a budget no more than part, and of a rate
-	// its part of what time pays besides.
-	doubtful time.Duration
+	// While others may hold or have used what the store does not know of, this edge takes no more
+	// than its part of the slots, of a budget no more than part, and of a rate its part of what
+	// time pays besides.
+	doubted  time.Duration // when that began
+	doubtful time.Duration // when it ends
 	part     float64
 }
 
@@ -58,6 +59,7 @@ const (
 	slot   kind = iota // it comes back when the call ends
 	paid               // it is charged, and time pays it, at limit a minute
 	budget             // it is charged
+	turn               // of a message: a slot, for which calls of this edge wait, and edges take turns
 )
 
 // part is what a message says of one cell.
@@ -87,14 +89,28 @@ const (
 
 // target is the spare amount that an active edge likes to have.
 func (c *cell) target(edges int) int64 {
-	switch {
-	case c.limit == 0 || !c.seen:
-		return 0
-	case c.free > float64(c.limit)/2:
+	if c.far() {
 		return int64(c.free) / int64(farPart*edges)
 	}
 	return c.limit / nearPart
 }
+
+// far reports whether much of the limit is free.
+func (c *cell) far() bool { return c.seen && c.free > float64(c.limit)/2 }
+
+// keep is how long after the last call an edge keeps what it does not use. Near the limit others
+// may wait for it.
+func (c *cell) keep() time.Duration {
+	if c.far() {
+		return keepFar
+	}
+	return keepNear
+}
+
+const (
+	keepFar  = 20 * time.Second
+	keepNear = 4 * time.Second
+)
 
 // catchUp has time pay for what has passed since the cell's own time.
 func (c *cell) catchUp(now time.Duration) {
@@ -177,14 +193,32 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 }
 
 // doubt begins the time in which the store, as it has lost its data, may not know what others hold.
-// What this edge held is still its own, and so is its part of what was free by the last answer.
-func (c *cell) doubt(now time.Duration, edges int) {
+// What this edge held is still its own, and so is its part of what was free by the last answer. Of
+// that the rest is left if it has gone on alone since.
+func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.free, 0)/float64(edges)
+	if alone {
+		part = max(c.alone, 0)
+	}
 	if now < c.doubtful {
 		part = min(part, c.part)
 	}
-	c.part, c.doubtful = part, now+lease
+	c.part, c.doubted, c.doubtful = part, now, now+lease
 }
+
+// doubtReturn begins the time in which others have to tell what they have used without the store.
+// alone says that this edge has used its own part meanwhile, too: it goes on with the rest of it.
+// Else its part is that of what is free by the answer.
+func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
+	part := max(c.free+float64(c.spare), 0) / float64(edges)
+	if alone {
+		part = max(c.alone, 0)
+	}
+	c.part, c.doubted, c.doubtful = part, now, now+untilAllTold
+}
+
+// untilAllTold is how long after its own heartbeat an edge gives others to find the store again.
+const untilAllTold = 2 * heartbeat
 
 // withheld reports whether n may be held by others, although the store grants it.
 func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
@@ -194,7 +228,7 @@ func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 	case c.kind == slot:
 		return c.running+n > int64(config.ShareOf(int(c.limit), edges))
 	case c.kind == paid:
-		paid := (now - c.doubtful + lease).Seconds() * float64(c.limit) / 60
+		paid := (now - c.doubted).Seconds() * float64(c.limit) / 60
 		return c.part+paid/float64(edges) < float64(n)
 	}
 	return c.part < float64(n)

@@ -18,7 +18,7 @@
 // an older one is not heard after a newer one, and what was charged is told as a sum since the
 // start of the process. While a message is under way the edge uses only what it said it would
 // keep, as the answer may be lost. Nothing is ever counted down, so nothing can leak: what a dead
-// edge held comes back after a lease of ten seconds, slots as free, tokens and requests as used.
+// edge held comes back after a lease of nine seconds, slots as free, tokens and requests as used.
 //
 // Budgets of days and months are accounts of their own, named by the period (budget.go). Nothing
 // pays what they were charged, and the store keeps what each edge has told of its use as long as
@@ -29,14 +29,25 @@
 // let a third too much through; a division by the number of edges lets a fifth through when a
 // balancer sends all calls to one of them.
 //
+// # Turns
+//
+// The slots of an engine that are held exactly are such an account, too (turns.go), whose calls may
+// wait in a queue. Edges with calls that wait take turns: the store keeps their order, sets a free
+// slot aside for the first, and publishes that. An edge whose calls wait uses no slot that has come
+// free at itself before it has asked. It asks every 50 ms besides, should a word be lost; its turn
+// ends within a second after it has asked last.
+//
 // # Without the store
 //
-// Three failures in a row open a breaker: then nobody waits, and the heartbeat alone asks again,
-// once a second. By `fleet.lost` an edge then refuses nothing (open), everything (closed), or goes
-// on with its part (divide): what it holds, its part of what was free by the last answer, and its
-// part of the rate. For a key without a fresh answer that begins at nothing, but for one call. What
-// was used meanwhile is told when the store is back, with how much of it time has paid. An answer
-// that refuses what was asked of a key is no such failure, and that key's alone (refusal.go).
+// Three calls that wait in vain, or messages without an answer, open a breaker: then nobody waits,
+// and the heartbeat alone asks again, at once and then once a second. After the first of them no
+// more calls wait than that. By `fleet.lost` an edge then refuses nothing (open), everything
+// (closed), or goes on with its part (divide): what it holds, its part of what was free by the last
+// answer, and its part of the rate. For a key without a fresh answer that begins at nothing, but
+// for one call. What was used meanwhile is told when the store is back, with how much of it time
+// has paid. An answer that refuses what was asked of a key is no such failure, and that key's alone
+// (refusal.go). Edges find a store again one after the other. So for two seconds each takes no more
+// of a key than its part: others may not have told yet what they used.
 //
 // A store that has forgotten everything gives another birth; then each edge tells what it has
 // charged itself and time has not paid. Of a budget it tells what all had told, too, which counts
@@ -44,12 +55,15 @@
 // its part of the slots and of what was left of a budget (cell.doubt).
 //
 // What the store sends is not trusted either: a reply that announces more than any of ours can be,
-// or has no form, ends its connection before room is made for it (bound.go).
+// or has no form, ends its connection before room is made for it (bound.go); so does a reply that
+// nobody has asked for, at which the client panics, and what a sentinel says without the words that
+// the client takes from it (asked.go). Where one was left out the client is made anew after three
+// heartbeats, as each command gets the reply of the one before it then.
 //
 // # Places
 //
-// cell.go is the arithmetic of one limit, account.go a key's decisions and messages, report.go
-// what is told without a call that asks, members.go the heartbeats, store.go the client with its
-// breaker, script.go and account.lua what is said. Properties run against a twin of the script in
-// Go.
+// cell.go is the arithmetic of one limit, turns.go the order of edges whose calls wait for a slot,
+// account.go a key's decisions and messages, report.go what is told without a call that asks,
+// members.go the heartbeats, store.go the client with its breaker, script.go and account.lua what
+// is said. Properties run against a twin of the script in Go.
 package fleet

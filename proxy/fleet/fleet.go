@@ -37,9 +37,11 @@ type Fleet struct {
 	up      atomic.Bool // what was told of the store last
 	told    atomic.Bool
 	refused atomic.Bool // by the store, at the last heartbeat
-	prefix  string      // of the store's keys
+	prefix  string      // of the store's keys and channels
 
 	forgotten atomic.Int64 // how often the store had not heard of this edge
+
+	taken atomic.Bool // there are slots that edges take turns with
 
 	edgesBefore int64 // how many edges were seen before the store forgot them, which counts until
 	edgesUntil  time.Duration
@@ -47,6 +49,7 @@ type Fleet struct {
 	mu        sync.Mutex
 	reporting map[*account]struct{} // those with something to report
 	wake      chan struct{}         // something is to be reported
+	ask       chan struct{}         // a heartbeat is due
 }
 
 // New returns the place of an edge in a fleet. Run reaches the store; until then it counts as lost.
@@ -54,6 +57,7 @@ func New(o Options) *Fleet {
 	r := newRemote(o.Store)
 	r.refused.log = o.Log
 	f := newFleet(&o, r)
+	r.opened = func() { beatNow(f) }
 	f.client = &r.client
 	return f
 }
@@ -67,6 +71,7 @@ func newFleet(o *Options, s store) *Fleet {
 			timeout: o.Timeout, whenLost: o.WhenLost, store: s, metrics: newSeries(o.Metrics),
 		},
 		self: o.Self, log: o.Log, prefix: o.Store.Prefix, reporting: map[*account]struct{}{}, wake: make(chan struct{}, 1),
+		ask: make(chan struct{}, 1),
 	}
 	f.terms.report = f.queue
 	f.terms.expected.Store(int64(o.Edges))

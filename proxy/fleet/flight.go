@@ -28,10 +28,14 @@ func (a *account) draw(n needs, now time.Duration) limit.Decision {
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout-a.terms.timeout/10) // a timer fires late
 	defer cancel()
 	began := time.Now()
-	if leads {
-		a.lead(ctx, f)
-	} else {
+	a.terms.waiting.Add(1)
+	defer a.terms.waiting.Add(-1)
+	sent := leads && a.lead(ctx, f)
+	if !leads {
 		a.waitFor(ctx, f)
+	}
+	if !sent && !f.answered() {
+		a.terms.store.Missed()
 	}
 	waited := time.Since(began)
 	a.terms.metrics.waits.Update(waited.Seconds())
@@ -68,19 +72,20 @@ func (a *account) waitFor(ctx context.Context, f *flight) {
 	}
 }
 
-// lead sends the message that the calls of a flight wait for, once the one before has ended. The
-// caller holds mu, which is free while it waits.
-func (a *account) lead(ctx context.Context, f *flight) {
+// lead sends the message that the calls of a flight wait for, once the one before has ended. It
+// returns whether it did. The caller holds mu, which is free while it waits.
+func (a *account) lead(ctx context.Context, f *flight) bool {
 	for a.flying != nil && ctx.Err() == nil {
 		a.waitFor(ctx, a.flying)
 	}
 	a.next = nil
-	if a.flying != nil { // it takes too long
+	if a.flying != nil || !a.terms.store.Available() { // it has taken too long
 		a.wanted, f.err = needs{}, context.DeadlineExceeded
 		close(f.done)
-		return
+		return false
 	}
 	a.send(ctx, f)
+	return true
 }
 
 // send exchanges a message with the store. The caller holds mu, which is free while the message is
@@ -109,17 +114,17 @@ func (a *account) message(now time.Duration) message {
 	for i := range a.usage.cells {
 		c, target := &a.usage.cells[i], int64(0)
 		c.catchUp(now)
-		if now-a.active < keepSpare {
-			target = c.target(a.terms.edges())
+		if now-a.active < c.keep() {
+			target = spareTarget(a, c)
 		}
 		m.parts[i] = c.report(target, a.wanted[i])
+	}
+	if a.turns != nil {
+		a.turns.say(&m.parts[slots])
 	}
 	a.wanted = needs{}
 	return m
 }
-
-// keepSpare is how long after the last call an edge keeps what it does not use.
-const keepSpare = 4 * time.Second
 
 // idleKept is how long the store keeps an account that no edge sends a message to, a budget apart.
 const idleKept = 10 * time.Minute
@@ -140,12 +145,18 @@ func (a *account) land(m *message, r reply, err error) {
 		now := a.terms.now()
 		if a.lostAt(now, r.birth) {
 			for i := range a.usage.cells {
-				a.usage.cells[i].doubt(now, a.terms.edges())
+				a.usage.cells[i].doubt(a.usage.lost, now, a.terms.edges())
 			}
 		}
+		back := time.Duration(a.terms.back.Load())
+		returns, alone := a.answered < back && now < back+untilAllTold, a.usage.lost
 		a.born, a.answered, a.usage.lost, a.unheard, a.unanswered = r.birth, now, false, false, 0
 		for i := range a.usage.cells {
-			a.usage.cells[i].granted(m.parts[i], r.grants[i], now)
+			c := &a.usage.cells[i]
+			c.granted(m.parts[i], r.grants[i], now)
+			if returns && now >= c.doubtful {
+				c.doubtReturn(alone, now, a.terms.edges())
+			}
 		}
 	}
 	f := a.flying

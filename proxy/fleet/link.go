@@ -74,9 +74,13 @@ func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + 
 type Slots struct{ account *account }
 
 // NewSlots returns the account of an upstream's slots. Two of one upstream would count against each
-// other.
-func NewSlots(f *Fleet, upstream string) *Slots {
-	return &Slots{newAccount(&f.terms, "u:"+upstream)}
+// other. waited says whether calls of this edge wait for one, and wake has one of them try again;
+// neither may wait for the account.
+func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
+	f.taken.Store(true)
+	a := newAccount(&f.terms, "u:"+upstream)
+	a.turns = &turns{waited: waited, wake: wake}
+	return &Slots{a}
 }
 
 // Take takes one of limit slots, if one is free in the whole fleet.

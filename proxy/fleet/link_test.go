@@ -61,7 +61,8 @@ func TestStream(t *testing.T) {
 // its lease, and without the store each edge has its part.
 func TestSlots(t *testing.T) {
 	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
-	slots := []*Slots{NewSlots(w.edges[0], "e"), NewSlots(w.edges[1], "e")}
+	waited, wake := func() bool { return false }, func() {}
+	slots := []*Slots{NewSlots(w.edges[0], "e", waited, wake), NewSlots(w.edges[1], "e", waited, wake)}
 	all := func(i int) (n int) {
 		for slots[i].Take(4, w.now) {
 			n++

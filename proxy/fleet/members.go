@@ -19,8 +19,14 @@ type Member struct {
 	Config   string `json:"config"` // digest of the configuration in force
 	Started  int64  `json:"started"`
 	InFlight int    `json:"in_flight"`
-	Self     bool   `json:"self,omitempty"`
-	ID       string `json:"id"`
+
+	// Of an edge of a version before these were told they are empty.
+	Generation uint64 `json:"generation,omitempty"` // of its configuration
+	Calls      uint64 `json:"calls,omitempty"`      // that have ended since its start
+	Level      string `json:"level,omitempty"`      // of its verdict, as its status page has it
+	Verdict    string `json:"verdict,omitempty"`
+	Self       bool   `json:"self,omitempty"`
+	ID         string `json:"id"`
 }
 
 // heartbeat is how often an edge shows itself, and how long it waits for the answer.
@@ -35,9 +41,18 @@ func (f *Fleet) Heartbeats(ctx context.Context) {
 		f.beat(ctx)
 		select {
 		case <-tick.C:
+		case <-f.ask:
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// beatNow has a heartbeat sent at once. It ends a breaker that a moment's silence has opened.
+func beatNow(f *Fleet) {
+	select {
+	case f.ask <- struct{}{}:
+	default:
 	}
 }
 
@@ -68,7 +83,11 @@ func (f *Fleet) beat(ctx context.Context) {
 		}
 	}
 	// the first heartbeat is told of when it fails, although it changes nothing
-	if up := f.terms.store.Available(); f.up.Swap(up) != up || !f.told.Swap(true) && err != nil {
+	up, told := f.terms.store.Available(), f.told.Swap(true)
+	if was := f.up.Swap(up); was != up || !told && err != nil {
+		if up && told {
+			f.terms.back.Store(int64(f.terms.now()))
+		}
 		f.tell(up, err)
 		if up {
 			f.checkEviction(ctx)

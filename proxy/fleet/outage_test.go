@@ -59,6 +59,65 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestReturnOneByOne: edges find a store again one after the other. The first does not take what the
+// others have used and not told yet, nor what the store has forgotten.
+func TestReturnOneByOne(t *testing.T) {
+	const edges, perMinute = 4, 600
+	for n := range 4 {
+		all, forgets := n&1 == 0, n&2 == 2 // all: the first has calls while the store is lost, too
+		limits := config.KeyLimits{RequestsPerMinute: perMinute}
+		w := newWorld(edges, limits, config.LostDivide)
+		owed, admitted := 0.0, 0
+		quarter := func(from, to int) (n int) { // of a second
+			for range 12 {
+				w.pass(20 * time.Millisecond)
+				owed = max(0, owed-perMinute/60.*0.02)
+				for _, k := range w.keys[from:to] {
+					if k.Take(limits, w.now).OK {
+						owed++
+						n++
+					}
+				}
+			}
+			return n
+		}
+		for range 80 {
+			quarter(0, edges)
+		}
+		for _, l := range w.lines {
+			l.cut = true
+		}
+		first := 1
+		if all {
+			first = 0
+		}
+		for range 80 {
+			quarter(first, edges)
+		}
+		before := owed
+		if forgets {
+			w.twin.forget()
+		}
+		for i, l := range w.lines {
+			l.cut = false
+			w.edges[i].terms.back.Store(int64(w.edges[i].terms.now()))
+			quarter(0, i+1)
+			if owed > 1.01*perMinute {
+				t.Errorf("%v %v: the fleet owes %.0f of %d once %d edges have the store again, %.0f before", all, forgets, owed, perMinute, i+1, before)
+			}
+		}
+		for range 20 {
+			quarter(0, 1)
+		}
+		for range 20 {
+			admitted += quarter(0, 1)
+		}
+		if least := 20 * 12 * 0.02 * perMinute / 60 * 0.98; float64(admitted) < least {
+			t.Errorf("%v %v: %d calls of an edge that has the limit for itself, %.0f are paid for", all, forgets, admitted, least)
+		}
+	}
+}
+
 // What each setting does with a call of a key when the store has never been reached.
 func TestLost(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}
@@ -110,7 +169,7 @@ func TestReturn(t *testing.T) {
 	reserve()
 	key.Settle(helds[1], 100)
 	key.Settle(helds[2], 100)
-	for range 100 {
+	for at := time.Duration(0); at < keepFar+lease; at += 100 * time.Millisecond {
 		w.pass(100 * time.Millisecond)
 	}
 	if a := w.twin.accounts["a"]; a.cells[slots].held != 0 || a.cells[tokens].held != 0 || a.cells[requests].held != 0 {
@@ -149,6 +208,25 @@ func TestUnheardAnswer(t *testing.T) {
 	}
 }
 
+// fill has calls begin at an edge, each with a place and some tokens, until none is admitted or there
+// are as many as wanted. It returns their number.
+func (w *world) fill(edge int, l config.KeyLimits, tokens int64, most int) (n int) {
+	for ; n < most; n++ {
+		if _, d := w.keys[edge].Reserve(l, tokens, w.now); !d.OK {
+			break
+		}
+	}
+	return n
+}
+
+// end has calls of an edge end.
+func (w *world) end(edge, calls int) {
+	for range calls {
+		w.keys[edge].Settle(0, 0)
+	}
+	w.pass(time.Millisecond)
+}
+
 // An edge that dies leaves no slot behind, and what it held of the rates counts as used.
 func TestDeadEdge(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
@@ -162,11 +240,17 @@ func TestDeadEdge(t *testing.T) {
 	if _, d := w.keys[1].Reserve(limits, 500, w.now); d.OK || d.LimitName != names[slots] {
 		t.Fatalf("a fifth call: %+v", d)
 	}
-	w.pass(lease + time.Second)
-	for range 4 {
-		if _, d := w.keys[1].Reserve(limits, 400, w.now); !d.OK {
-			t.Fatalf("a slot of the dead edge: %+v", d)
-		}
+	const asksEvery = 100 * time.Millisecond
+	after := time.Duration(0)
+	for n := 0; n == 0 && after < time.Minute; after += asksEvery {
+		w.pass(asksEvery)
+		n = w.fill(1, limits, 400, 1)
+	}
+	if after > 9500*time.Millisecond { // so that it is ten seconds on a slow machine, too
+		t.Errorf("the slots of the dead edge are free after %s", after)
+	}
+	if n := w.fill(1, limits, 400, 9); n != 3 {
+		t.Fatalf("%d more slots of the dead edge, want 3", n)
 	}
 	if debt := w.twin.accounts["a"].cells[tokens].debt; debt < 1900 || debt > 2000 {
 		t.Errorf("%v tokens are owed, want 2000", debt)
@@ -198,20 +282,7 @@ func TestForgetfulStore(t *testing.T) {
 func TestSlotsMove(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 6}
 	w := newWorld(3, limits, config.LostDivide)
-	all := func(i int) (n int) {
-		for {
-			if _, d := w.keys[i].Reserve(limits, 1, w.now); !d.OK {
-				return n
-			}
-			n++
-		}
-	}
-	end := func(i, n int) {
-		for range n {
-			w.keys[i].Settle(0, 0)
-		}
-		w.pass(time.Millisecond)
-	}
+	all := func(i int) int { return w.fill(i, limits, 1, 99) }
 	for round := range 6 {
 		n := all(round % 3)
 		if n != 6 {
@@ -220,7 +291,7 @@ func TestSlotsMove(t *testing.T) {
 		if other := all((round + 1) % 3); other != 0 {
 			t.Fatalf("%d calls beside them", other)
 		}
-		end(round%3, n)
+		w.end(round%3, n)
 	}
 	for _, l := range w.lines {
 		l.cut = true
@@ -256,21 +327,8 @@ func TestRemind(t *testing.T) {
 func TestForgottenSlots(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
-	fill := func(i int) (n int) {
-		for {
-			if _, d := w.keys[i].Reserve(limits, 1, w.now); !d.OK {
-				return n
-			}
-			n++
-		}
-	}
-	end := func(i, n int) {
-		for range n {
-			w.keys[i].Settle(0, 0)
-		}
-		w.pass(time.Millisecond)
-	}
-	end(0, fill(0)) // both know the account
+	fill := func(i int) int { return w.fill(i, limits, 1, 99) }
+	w.end(0, fill(0)) // both know the account
 	for range 2 {
 		if _, d := w.keys[1].Reserve(limits, 1, w.now); !d.OK {
 			t.Fatalf("%+v", d)
@@ -280,14 +338,14 @@ func TestForgottenSlots(t *testing.T) {
 	if n := fill(0); n != 2 {
 		t.Errorf("%d calls beside two that the store has forgotten, want 2", n)
 	}
-	end(1, 2)
+	w.end(1, 2)
 	for range 12 {
 		w.pass(time.Second)
 	}
 	if n := fill(0); n != 2 {
 		t.Errorf("%d more calls after a lease, want 2", n)
 	}
-	end(0, 4)
+	w.end(0, 4)
 	w.pass(time.Hour)
 	w.twin.forget()
 	if n := fill(0); n != 4 {

@@ -59,6 +59,14 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
+// messages returns how many messages there were.
+func (w *world) messages() (n uint64) {
+	for _, f := range w.edges {
+		n += f.terms.metrics.sent.Get()
+	}
+	return n
+}
+
 // TestUse: what the fleet admits of a load is what one edge would admit, however the load is
 // spread.
 func TestUse(t *testing.T) {
@@ -76,7 +84,7 @@ func TestUse(t *testing.T) {
 					limits := config.KeyLimits{RequestsPerMinute: perMinute}
 					w := newWorld(edges, limits, config.LostClosed)
 					random := rand.New(rand.NewPCG(1, 2))
-					owed, admitted, alone, calls := 0.0, 0, 0, 0
+					owed, admitted, alone, calls, waited := 0.0, 0, 0, 0, 0
 					for at := time.Duration(0); at < 3*time.Minute; {
 						gap := time.Duration(random.ExpFloat64() * float64(time.Minute) / (share * float64(perMinute)))
 						for left := gap; left > 0; left -= reportTick {
@@ -87,19 +95,23 @@ func TestUse(t *testing.T) {
 						if owed+1 <= float64(perMinute) {
 							owed, alone = owed+1, alone+1
 						}
+						asked := w.messages()
 						if w.keys[spread(edges, random.Float64(), at)].Take(limits, w.now).OK {
 							admitted++
 						}
+						if w.messages() != asked {
+							waited++
+						}
 					}
-					messages := uint64(0)
-					for _, f := range w.edges {
-						messages += f.terms.metrics.sent.Get()
-					}
+					perCall, waits := float64(w.messages())/float64(calls), float64(waited)/float64(calls)
 					least := 0.99
 					if calls < 300 || edges > 4 {
 						least = 0.98
 					}
-					t.Logf("%2d edges, %4d a minute, %.1f, %-6s: %4d of %4d (%d calls), %.2f messages a call", edges, perMinute, share, name, admitted, alone, calls, float64(messages)/float64(calls))
+					t.Logf("%2d edges, %4d a minute, %.1f, %-6s: %4d of %4d (%d calls), %.2f messages a call, %.1f %% wait", edges, perMinute, share, name, admitted, alone, calls, perCall, 100*waits)
+					if edges == 4 && perMinute >= 600 && share < 1 && (perCall > 1.2 || waits > 0.05) {
+						t.Errorf("%d a minute, %.1f of it, %s: %.2f messages a call, %.1f %% wait", perMinute, share, name, perCall, 100*waits)
+					}
 					if float64(admitted) < least*float64(alone) {
 						t.Errorf("%d edges, %d a minute, %.1f of it, %s: %d calls, one edge admits %d", edges, perMinute, share, name, admitted, alone)
 					}

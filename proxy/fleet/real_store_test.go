@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -22,14 +23,17 @@ import (
 
 // realStore is a redis-server of the machine.
 type realStore struct {
-	t    *testing.T
+	t    testing.TB
 	args []string
 	port string
 	cmd  *exec.Cmd
+
+	output bytes.Buffer  // what it printed; read after ended
+	ended  chan struct{} // closed at the end of cmd
 }
 
 // newRealStore starts one with its data in memory only.
-func newRealStore(t *testing.T, args ...string) *realStore {
+func newRealStore(t testing.TB, args ...string) *realStore {
 	t.Helper()
 	return newRealProgram(t, func(port string) []string {
 		return append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--loglevel", "warning"}, args...)
@@ -38,7 +42,7 @@ func newRealStore(t *testing.T, args ...string) *realStore {
 
 // newRealProgram starts a redis-server with these arguments for its port. Where the machine has none
 // the test is skipped, but never in CI.
-func newRealProgram(t *testing.T, args func(port string) []string) *realStore {
+func newRealProgram(t testing.TB, args func(port string) []string) *realStore {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	switch {
@@ -47,29 +51,60 @@ func newRealProgram(t *testing.T, args func(port string) []string) *realStore {
 	case err != nil:
 		t.Skip("SKIPPED: there is no redis-server on this machine; apt-get install redis-server")
 	}
-	s := &realStore{t: t, port: freePort(t)}
-	s.args = append([]string{path}, args(s.port)...)
-	s.start()
-	t.Cleanup(s.kill)
-	return s
+	s := &realStore{t: t}
+	for range 5 {
+		s.port = freePort(t)
+		s.args = append([]string{path}, args(s.port)...)
+		if s.listens() {
+			t.Cleanup(s.kill)
+			return s
+		}
+		t.Logf("port %s is somebody else's by now: %s", s.port, s.output.String())
+	}
+	t.Fatal("redis-server does not listen at any of five ports")
+	return nil
 }
 
 func (s *realStore) address() string { return "127.0.0.1:" + s.port }
 
+// start starts it again at its port.
 func (s *realStore) start() {
 	s.t.Helper()
+	if !s.listens() {
+		s.t.Fatalf("redis-server does not listen: %s", s.output.String())
+	}
+}
+
+// listens starts the program and tells whether it listens. One whose port, or whose cluster's port, is
+// in use ends by itself.
+func (s *realStore) listens() bool {
+	s.t.Helper()
+	s.output.Reset()
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
+	s.cmd.Stdout = &s.output
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for range 200 {
+	ended := make(chan struct{})
+	go func() {
+		_ = s.cmd.Wait()
+		close(ended)
+	}()
+	s.ended = ended
+	for late := time.After(20 * time.Second); ; {
 		if c, err := net.Dial("tcp", s.address()); err == nil {
 			c.Close()
-			return
+			return true
 		}
-		time.Sleep(25 * time.Millisecond)
+		select {
+		case <-ended:
+			return false
+		case <-late:
+			s.kill()
+			return false
+		case <-time.After(25 * time.Millisecond):
+		}
 	}
-	s.t.Fatal("redis-server does not listen")
 }
 
 func (s *realStore) signal(sig syscall.Signal) {
@@ -82,7 +117,7 @@ func (s *realStore) signal(sig syscall.Signal) {
 func (s *realStore) kill() {
 	_ = s.cmd.Process.Signal(syscall.SIGCONT)
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	<-s.ended
 }
 
 // say runs one command at the store.

@@ -7,9 +7,9 @@ import (
 
 // When an edge tells the store what was used: soon where the limit is near, for others wait for it.
 const (
-	reportFar   = 250 * time.Millisecond
+	reportFar   = 500 * time.Millisecond
 	reportNear  = 50 * time.Millisecond
-	renewAfter  = 5 * time.Second // holds of calls that run
+	renewAfter  = 4 * time.Second // holds of calls that run
 	reportTick  = 50 * time.Millisecond
 	reportsMost = 100 // in a tick: 2,000 messages a second
 )
@@ -48,19 +48,27 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 			period = reportNear
 		}
 	}
+	if a.turns != nil && a.turns.asked {
+		add(a.sent + askAgain)
+	}
 	for i := range a.usage.cells {
 		c := &a.usage.cells[i]
+		target := spareTarget(a, c)
 		switch {
 		case c.limit == 0:
+			continue
+		case c.far() && c.spare < target/2 && a.terms.now()-a.active < c.keep(): // or the next calls wait
+			add(a.sent)
 		case c.untold() != 0:
 			add(a.sent + period)
-		case c.spare > c.target(a.terms.edges()): // others may wait for it
+		case c.spare > 2*target: // others may wait for it
 			add(a.sent)
 		case c.spare > 0:
-			add(a.active + keepSpare)
+			add(a.active + c.keep())
 		case c.running > 0 && a.unheard:
 			add(a.sent)
-		case c.running > 0:
+		}
+		if c.running > 0 || c.spare > 0 {
 			add(a.answered + renewAfter)
 		}
 	}
@@ -159,6 +167,9 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout)
 	defer cancel()
 	a.send(ctx, &flight{done: make(chan struct{})})
+	if a.turns != nil && a.turns.asked && a.usage.cells[slots].free >= 1 {
+		a.turns.wake()
+	}
 	return true, true
 }
 

@@ -1,10 +1,10 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
@@ -15,6 +15,7 @@ import (
 
 // Usage in the store is a hash for each day: a field for each key, model and edge, with all that
 // the edge has counted of that day. So a row can be written twice, and sums are made by readers.
+// Beside it there is one for end users in place of models, which are not the keys' again.
 // An edge with a ledger keeps its name over restarts.
 
 // usageKept is how long the store keeps a day, from its last row on.
@@ -31,16 +32,22 @@ type Rows struct {
 	forgotten func() int64
 
 	mu       sync.Mutex
-	edge     string                              // who counts; empty before the first rows
-	reminded int64                               // of forgotten: when all rows were sent again
-	pending  map[int64]map[string]observe.Amount // by day and field
+	edge     string                               // who counts; empty before the first rows
+	reminded int64                                // of forgotten: when all rows were sent again
+	pending  map[rowsOf]map[string]observe.Amount // by field
+}
+
+// rowsOf says which hash a row is in.
+type rowsOf struct {
+	day   int64
+	users bool
 }
 
 // NewRows returns the rows of an edge's fleet. A store that has forgotten all gets all of usage
 // again.
 func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	r, _ := f.terms.store.(*remote)
-	return &Rows{remote: r, usage: usage, forgotten: f.forgotten.Load, pending: map[int64]map[string]observe.Amount{}}
+	return &Rows{remote: r, usage: usage, forgotten: f.forgotten.Load, pending: map[rowsOf]map[string]observe.Amount{}}
 }
 
 // Add takes rows that have changed. They are sent by Run.
@@ -58,10 +65,11 @@ func (r *Rows) add(row *observe.UsageRow) {
 	if row.Day == observe.DayBefore {
 		return
 	}
-	if r.pending[row.Day] == nil {
-		r.pending[row.Day] = map[string]observe.Amount{}
+	of, name := rowsOf{row.Day, row.User != ""}, cmp.Or(row.User, row.Model)
+	if r.pending[of] == nil {
+		r.pending[of] = map[string]observe.Amount{}
 	}
-	r.pending[row.Day][fieldOf(row.Key, row.Model, r.edge)] = row.Amount
+	r.pending[of][fieldOf(row.Key, name, r.edge)] = row.Amount
 }
 
 // remind adds all rows when the store has forgotten what it was told.
@@ -103,23 +111,23 @@ func (r *Rows) Run(ctx context.Context) {
 func (r *Rows) send(ctx context.Context) {
 	r.remind()
 	for {
-		day, rows := r.next()
+		of, rows := r.next()
 		if len(rows) == 0 || !r.remote.Available() {
-			r.putBack(day, rows)
+			r.putBack(of, rows)
 			return
 		}
-		if err := r.write(ctx, day, rows); err != nil {
-			r.putBack(day, rows)
+		if err := r.write(ctx, of, rows); err != nil {
+			r.putBack(of, rows)
 			return
 		}
 	}
 }
 
-// next takes some pending rows of one day.
-func (r *Rows) next() (day int64, rows map[string]observe.Amount) {
+// next takes some pending rows of one hash.
+func (r *Rows) next() (of rowsOf, rows map[string]observe.Amount) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for day, all := range r.pending {
+	for of, all := range r.pending {
 		rows = map[string]observe.Amount{}
 		for field, a := range all {
 			if len(rows) == rowsAtOnce {
@@ -129,36 +137,36 @@ func (r *Rows) next() (day int64, rows map[string]observe.Amount) {
 			delete(all, field)
 		}
 		if len(all) == 0 {
-			delete(r.pending, day)
+			delete(r.pending, of)
 		}
-		return day, rows
+		return of, rows
 	}
-	return 0, nil
+	return of, nil
 }
 
 // putBack has rows sent again, but those that have a newer one.
-func (r *Rows) putBack(day int64, rows map[string]observe.Amount) {
+func (r *Rows) putBack(of rowsOf, rows map[string]observe.Amount) {
 	if len(rows) == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.pending[day] == nil {
-		r.pending[day] = map[string]observe.Amount{}
+	if r.pending[of] == nil {
+		r.pending[of] = map[string]observe.Amount{}
 	}
 	for field, a := range rows {
-		if _, newer := r.pending[day][field]; !newer {
-			r.pending[day][field] = a
+		if _, newer := r.pending[of][field]; !newer {
+			r.pending[of][field] = a
 		}
 	}
 }
 
-func (r *Rows) write(ctx context.Context, day int64, rows map[string]observe.Amount) error {
+func (r *Rows) write(ctx context.Context, of rowsOf, rows map[string]observe.Amount) error {
 	c := r.remote.client.Load()
 	if c == nil {
 		return errUnreached
 	}
-	key := r.key(day)
+	key := r.key(of)
 	set := (*c).B().Hset().Key(key).FieldValue()
 	for field, a := range rows {
 		text, err := json.Marshal(a)
@@ -182,21 +190,32 @@ func (r *Rows) write(ctx context.Context, day int64, rows map[string]observe.Amo
 // rowsTimeout bounds one command with rows. No call waits for it.
 const rowsTimeout = time.Second
 
-func (r *Rows) key(day int64) string {
-	return r.remote.options.Prefix + ":{usage:" + observe.FormatDay(day) + "}"
+func (r *Rows) key(of rowsOf) string {
+	key := r.remote.options.Prefix + ":{usage:" + observe.FormatDay(of.day) + "}"
+	if of.users {
+		key += ":users"
+	}
+	return key
 }
 
-// Read returns the rows of all edges, of the days that are kept.
-func (r *Rows) Read(ctx context.Context, now time.Time) ([]observe.UsageRow, error) {
+// Read returns the rows of all edges, of the days that are kept, with those of end users where they
+// are asked for.
+func (r *Rows) Read(ctx context.Context, now time.Time, users bool) ([]observe.UsageRow, error) {
 	c := r.remote.client.Load()
 	if c == nil {
 		return nil, errUnreached
 	}
 	var rows []observe.UsageRow
-	today := observe.DayOf(now)
+	var from []rowsOf
 	var asked []valkey.Completed
-	for day := today; day > today-observe.UsageDays; day-- {
-		asked = append(asked, (*c).B().Hgetall().Key(r.key(day)).Build())
+	for day := observe.DayOf(now); len(from) < observe.UsageDays; day-- {
+		from = append(from, rowsOf{day: day})
+	}
+	for i := 0; users && i < observe.UsageDays; i++ {
+		from = append(from, rowsOf{from[i].day, true})
+	}
+	for _, of := range from {
+		asked = append(asked, (*c).B().Hgetall().Key(r.key(of)).Build())
 	}
 	for i, answer := range (*c).DoMulti(ctx, asked...) {
 		fields, err := answer.AsStrMap()
@@ -204,13 +223,16 @@ func (r *Rows) Read(ctx context.Context, now time.Time) ([]observe.UsageRow, err
 			return nil, err
 		}
 		for field, text := range fields {
-			row := observe.UsageRow{Day: today - int64(i)}
+			row := observe.UsageRow{Day: from[i].day}
 			var names []string
 			if json.Unmarshal([]byte(field), &names) != nil || len(names) != 3 ||
 				json.Unmarshal([]byte(text), &row.Amount) != nil {
-				return nil, errors.New("the store holds something else than usage on day " + strconv.Itoa(i) + " before today")
+				return nil, errors.New("the store holds something else than usage on " + observe.FormatDay(row.Day))
 			}
 			row.Key, row.Model = names[0], names[1]
+			if from[i].users {
+				row.Model, row.User = "", names[1]
+			}
 			rows = append(rows, row)
 		}
 	}

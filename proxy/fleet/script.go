@@ -18,8 +18,9 @@ var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long the store keeps what an edge holds after its last message.
-const lease = 10 * time.Second
+// lease is how long the store keeps what an edge holds after its last message. Slots of an edge
+// that was killed are to be in use again within ten seconds: the last one is for those that ask.
+const lease = 9 * time.Second
 
 // message is one message to an account.
 type message struct {

@@ -19,11 +19,25 @@ func TestScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	heard := server.NewSubscriber()
+	defer heard.Close()
+	heard.Subscribe("ps:turns")
+	words := make(chan string, 100) // what the store has said of turns
+	go func() {
+		for m := range heard.Messages() {
+			words <- m.Message
+		}
+	}()
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {
 		run++
 		id, began := fmt.Sprint("key-", run), time.UnixMilli(1e12)
 		other := &twin{now: began.UnixMilli()}
+		var said []string
+		for len(words) > 0 { // of a run that has failed
+			<-words
+		}
+		other.publish = func(id, edge string) { said = append(said, id+" "+edge) }
 		births := map[string]string{"": ""} // of the twin, by the script's
 		charged := map[string]int64{}
 		kinds := [cells]kind{paid, paid, slot}
@@ -40,6 +54,9 @@ func TestScript(t *testing.T) {
 				*p = part{kind: kinds[i], limit: 10 * n(10, "limit"), base: n(50, "base"), own: n(50, "own"), least: n(20, "least")}
 				charged[edge] += n(20, "charged")
 				p.charged, p.want = charged[edge], p.least+n(40, "want")
+				if p.kind == slot && rapid.Bool().Draw(t, "waits") {
+					p.kind = turn
+				}
 			}
 			sent, told := m, m
 			switch m.born {
@@ -69,6 +86,12 @@ func TestScript(t *testing.T) {
 					t.Fatalf("cell %d: %+v, the twin: %+v", i, g, w)
 				}
 			}
+			for _, want := range said {
+				if got := <-words; got != want {
+					t.Fatalf("the store says %q, the twin %q", got, want)
+				}
+			}
+			said = nil
 			other.now += rapid.Int64Range(0, 9000).Draw(t, "ms")
 		}
 	})

@@ -36,7 +36,7 @@ func newSoakEdge(s StoreOptions) *soakEdge {
 		Store: s, Timeout: slowMachine, Edges: 4, WhenLost: config.LostClosed, Log: zap.NewNop(), Metrics: metrics.NewSet(),
 		Self: func() Member { return Member{} },
 	})}
-	e.key = newAccount(&e.fleet.terms, "a")
+	e.key = newAccount(&e.fleet.terms, "k:a")
 	ctx, kill := context.WithCancel(context.Background())
 	e.kill = func() {
 		e.dead.Store(true)

@@ -20,6 +20,10 @@ type store interface {
 	Exchange(ctx context.Context, id string, m *message) (reply, error)
 	// Available reports whether a message is worth its wait.
 	Available() bool
+	// Missed counts a call that has waited in vain for a message which is not its own.
+	Missed()
+	// Misses returns how often in a row a message was not answered, or a call has waited in vain.
+	Misses() int
 	// Heartbeat tells that this edge is alive, and returns what all say that are, and whether the
 	// store had heard of this edge.
 	Heartbeat(ctx context.Context, edge, said string) (all []string, known bool, err error)
@@ -44,16 +48,17 @@ type StoreOptions struct {
 // clientOptions: no cache, no repeats by the client (a message may be repeated, but we decide
 // that), small buffers, a silent peer is noticed within a second, and replies are bounded.
 func clientOptions(o *StoreOptions) valkey.ClientOption {
+	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	return valkey.ClientOption{
 		InitAddress: o.Addresses, Username: o.User, Password: o.Password, TLSConfig: o.TLS,
 		Sentinel: valkey.SentinelOption{
 			MasterSet: o.SentinelMaster, Username: o.SentinelUser, Password: o.SentinelPassword, TLSConfig: o.TLS,
-			ClientName: "penstock",
+			ClientName: "penstock", Dialer: dialer,
 		},
 		ForceSingleClient: !o.Cluster && o.SentinelMaster == "",
 		DisableCache:      true, DisableRetry: true, AlwaysPipelining: true, PipelineMultiplex: -1,
 		ReadBufferEachConn: 16 << 10, WriteBufferEachConn: 16 << 10,
-		Dialer:           net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second},
+		Dialer:           dialer,
 		DialCtxFn:        dialBounded,
 		ConnWriteTimeout: dialTimeout,
 		ClientName:       "penstock",
@@ -68,15 +73,18 @@ var membersSource string
 var membersScript = valkey.NewLuaScript(membersSource)
 
 // failuresToOpen in a row open the breaker: nobody waits for the store until it answers a
-// heartbeat.
+// heartbeat. The first is sent at once.
 const failuresToOpen = 3
 
 // remote is the store behind a client, with a breaker.
 type remote struct {
 	options  StoreOptions
-	client   atomic.Pointer[valkey.Client] // nil until it was reached once
+	client   atomic.Pointer[valkey.Client] // nil: it has not been reached yet, or no more
 	failures atomic.Int32                  // in a row; failuresToOpen and more: open
 	refused  refusals
+	opened   func() // the breaker has opened
+
+	unanswered int // heartbeats in a row
 
 	began atomic.Uint64 // what messages are numbered from; 0: there was no heartbeat yet
 }
@@ -84,7 +92,7 @@ type remote struct {
 var errUnreached = errors.New("the store has not been reached yet")
 
 func newRemote(o StoreOptions) *remote {
-	r := &remote{options: o, refused: refusals{log: zap.NewNop(), prefix: o.Prefix}}
+	r := &remote{options: o, opened: func() {}, refused: refusals{log: zap.NewNop(), prefix: o.Prefix}}
 	r.failures.Store(failuresToOpen)
 	return r
 }
@@ -92,7 +100,7 @@ func newRemote(o StoreOptions) *remote {
 // Available reports whether the breaker is closed.
 func (r *remote) Available() bool { return r.failures.Load() < failuresToOpen }
 
-// connect makes the client. It is called by one goroutine, until it succeeds.
+// connect makes the client, if there is none. It is called by the goroutine of the heartbeats.
 func (r *remote) connect() error {
 	if r.client.Load() != nil {
 		return nil
@@ -143,10 +151,14 @@ func (r *remote) outcome(err error) {
 		r.failures.Store(0)
 		return
 	}
-	if r.failures.Load() < failuresToOpen {
-		r.failures.Add(1)
+	if r.failures.Load() < failuresToOpen && r.failures.Add(1) == failuresToOpen {
+		r.opened()
 	}
 }
+
+func (r *remote) Missed() { r.outcome(context.DeadlineExceeded) }
+
+func (r *remote) Misses() int { return int(r.failures.Load()) }
 
 // Heartbeat tells that this edge is alive. It closes the breaker.
 func (r *remote) Heartbeat(ctx context.Context, edge, said string) (all []string, known bool, err error) {
@@ -155,22 +167,48 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (all []string
 	}
 	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
 		[]string{edge, strconv.FormatInt(lease.Milliseconds(), 10), said})
-	all, err = result.AsStrSlice()
-	if err == nil && len(all) < 2 {
-		err = errors.New("the store does not answer as asked")
-	}
 	now := uint64(0)
-	if err == nil {
-		now, err = strconv.ParseUint(all[1], 10, 64)
+	if err = result.Error(); err == nil {
+		if all, now, err = parseMembers(result); err != nil {
+			err = errOther // it may be the answer to another command
+		}
 	}
 	if err == nil {
 		r.began.CompareAndSwap(0, now) // before the breaker closes
 	}
 	r.outcome(err)
+	r.redial(err)
 	if err != nil {
 		return nil, false, err
 	}
 	return all[2:], all[0] == "known", nil
+}
+
+func parseMembers(result valkey.ValkeyResult) (all []string, now uint64, err error) {
+	if all, err = result.AsStrSlice(); err == nil && len(all) < 2 {
+		err = errOther
+	}
+	if err == nil {
+		now, err = strconv.ParseUint(all[1], 10, 64)
+	}
+	return all, now, err
+}
+
+var errOther = errors.New("the store does not answer as asked")
+
+// redial ends the client after some heartbeats in a row without an answer of their own. Once a
+// store has left out a reply, each command on that connection gets the one before its own, for
+// ever.
+func (r *remote) redial(err error) {
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errOther) {
+		r.unanswered = 0
+		return
+	}
+	if r.unanswered++; r.unanswered < failuresToOpen {
+		return
+	}
+	r.unanswered = 0
+	(*r.client.Swap(nil)).Close()
 }
 
 // Eviction returns what the store does when its memory is full.

@@ -25,7 +25,7 @@ func startRemote(t *testing.T, address string) *remote {
 	return r
 }
 
-func beat(t *testing.T, r *remote) error {
+func beat(t testing.TB, r *remote) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

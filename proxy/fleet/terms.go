@@ -16,6 +16,8 @@ type terms struct {
 	metrics  series
 	expected atomic.Int64   // edges
 	seen     atomic.Int64   // edges, at the last heartbeat
+	waiting  atomic.Int64   // calls that wait for the store
+	back     atomic.Int64   // when the store was found again, by now; 0: it was never lost
 	report   func(*account) // has its report come by itself
 }
 
@@ -23,6 +25,13 @@ type terms struct {
 func (t *terms) now() time.Duration { return t.since(t.clock()) }
 
 func (t *terms) since(now time.Time) time.Duration { return now.Sub(t.epoch) }
+
+// enoughWait reports whether as many calls wait for a store that has left one without an answer as
+// it takes to hold it for lost. More are not to wait in vain.
+func (t *terms) enoughWait() bool {
+	misses := t.store.Misses()
+	return misses > 0 && misses+int(t.waiting.Load()) >= failuresToOpen
+}
 
 // edges returns how many edges share what is free while the store is lost: those that are expected,
 // or those that were seen, if they are more.

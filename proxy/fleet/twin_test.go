@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -13,7 +14,8 @@ type twin struct {
 	births   int64
 	accounts map[string]*twinAccount
 
-	lapsed func(id, edge string, e *twinEdge) // the lease of an edge has run out; may be nil
+	lapsed  func(id, edge string, e *twinEdge) // the lease of an edge has run out; may be nil
+	publish func(id, edge string)              // it is the edge's turn; may be nil
 }
 
 type twinAccount struct {
@@ -22,6 +24,13 @@ type twinAccount struct {
 	cells    [cells]struct{ debt, held, limit float64 }
 	known    [cells]struct{ before, since float64 }
 	edges    map[string]*twinEdge
+	turns    []twinTurn
+}
+
+// twinTurn is the place of an edge whose calls wait for a slot.
+type twinTurn struct {
+	edge string
+	till int64
 }
 
 type twinEdge struct {
@@ -93,6 +102,8 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 		me = &twinEdge{}
 		a.edges[m.edge] = me
 	}
+	ahead, others := a.turnsOf(m.edge, now)
+	a.turns = others
 	me.ends, me.number, r.birth = now+ms, m.number, a.birth
 	for i := range m.parts {
 		c, p := &a.cells[i], &m.parts[i]
@@ -101,7 +112,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 			last = max(last, me.charged[i])
 		}
 		switch {
-		case p.kind == slot:
+		case p.kind == slot, p.kind == turn:
 		case p.kind == budget:
 			more, of := max(0, p.charged-me.charged[i]), &a.known[i]
 			c.debt += float64(more)
@@ -125,13 +136,21 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 		}
 		if p.limit > 0 {
 			free := float64(p.limit) - used - (c.held - float64(me.held[i]))
-			granted = max(p.least, int64(math.Floor(min(float64(p.want), free))))
+			granted = max(p.least, int64(math.Floor(min(float64(p.fairWant(int64(free), ahead, len(others))), free))))
 		}
 		c.held += float64(granted - me.held[i])
 		if me.held[i] = granted; p.kind == budget {
 			p.charged = max(p.charged, me.charged[i])
 		}
 		me.charged[i] = p.charged
+		if p.kind == slot || p.kind == turn {
+			a.wait(m.edge, p, granted, ahead, now)
+			for n := range max(0, min(len(a.turns), int(p.limit)-int(c.held))) {
+				if w := a.turns[n].edge; w != m.edge && t.publish != nil {
+					t.publish(id, w)
+				}
+			}
+		}
 		r.grants[i] = grant{held: granted, debt: used, free: float64(p.limit) - used - c.held}
 	}
 	a.at, a.ends = now, min(a.ends, now+ms)
@@ -185,6 +204,10 @@ func (l *line) hearLate() {
 
 func (l *line) Available() bool { return !l.cut }
 
+func (l *line) Missed() {}
+
+func (l *line) Misses() int { return 0 }
+
 func (l *line) Heartbeat(context.Context, string, string) ([]string, bool, error) {
 	return nil, true, nil
 }
@@ -192,3 +215,44 @@ func (l *line) Heartbeat(context.Context, string, string) ([]string, bool, error
 func (l *line) Eviction(context.Context) string { return "" }
 
 func (l *line) Close() {}
+
+// turnsOf returns how many edges have their turn before one, all if it has none, and the others.
+func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinTurn) {
+	ahead = -1
+	for _, w := range a.turns {
+		switch {
+		case w.edge == edge:
+			ahead = len(others)
+		case w.till >= now:
+			others = append(others, w)
+		}
+	}
+	return ahead, others
+}
+
+// wait gives an edge whose calls wait still its place among the turns.
+func (a *twinAccount) wait(edge string, p *part, granted int64, ahead int, now int64) {
+	if p.kind != turn || granted >= p.want && granted > p.least {
+		return
+	}
+	if ahead < 0 || granted > p.least {
+		ahead = len(a.turns)
+	}
+	a.turns = slices.Insert(a.turns, ahead, twinTurn{edge, now + lease.Milliseconds()/10})
+}
+
+// fairWant is what an edge may want of free slots when others wait for them, too.
+func (p *part) fairWant(free int64, ahead, others int) int64 {
+	if p.kind != slot && p.kind != turn || others == 0 {
+		return p.want
+	}
+	if ahead < 0 {
+		ahead = others
+	}
+	free -= p.least
+	most := max(0, free-int64(others))
+	if p.kind == turn {
+		most = max(most, min(1, free-int64(ahead)))
+	}
+	return min(p.want, p.least+most)
+}

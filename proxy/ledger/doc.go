@@ -27,7 +27,13 @@
 // acknowledged is a file of the ledger's own form, so an export resumes by comparing two sets of
 // rows, and rows that wait for a sink take no more room than there are rows.
 //
+// # End users
+//
+// Rows of end users are beside those of their keys, and are a part of what these say. Their lines
+// begin with a mark, which has an older edge leave them out.
+//
 // # Retention
 //
-// A row holds configured names and numbers. Nothing that a client has sent is in it.
+// A row holds configured names, keyed hashes of end users and numbers. Nothing that a client has
+// sent is in it.
 package ledger

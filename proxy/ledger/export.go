@@ -64,7 +64,9 @@ func (s *Sink) shown() string {
 
 // exportedRow is a row as a sink gets it.
 type exportedRow struct {
-	ID   string `json:"id"` // of the edge, day, key and model; of two rows with one id that with more calls counts
+	// ID is of the edge, day, key, and model or end user. Of two rows with one id that with more calls
+	// counts.
+	ID   string `json:"id"`
 	Edge string `json:"edge"`
 	Row
 }
@@ -237,7 +239,7 @@ func (x *Export) rewrite() error {
 	}
 	return x.file.rewrite(func(write func(observe.UsageRow)) {
 		for id, a := range x.acked {
-			write(observe.UsageRow{Key: id.key, Model: id.model, Day: id.day, Amount: a})
+			write(observe.UsageRow{Key: id.key, Model: id.model, User: id.user, Day: id.day, Amount: a})
 		}
 	})
 }
@@ -247,7 +249,11 @@ func linesOf(edge string, rows []observe.UsageRow) []byte {
 	var out []byte
 	for i := range rows {
 		row := rowOf(&rows[i])
-		sum := sha256.Sum256(fmt.Appendf(nil, "%q %s %q %q", edge, row.Day, row.Key, row.Model))
+		what := fmt.Appendf(nil, "%q %s %q %q", edge, row.Day, row.Key, row.Model)
+		if row.User != "" {
+			what = fmt.Appendf(what, " %q", row.User)
+		}
+		sum := sha256.Sum256(what)
 		line, err := json.Marshal(exportedRow{ID: hex.EncodeToString(sum[:12]), Edge: edge, Row: row})
 		if err != nil {
 			panic("BUG: a row of the ledger cannot be written: " + err.Error())

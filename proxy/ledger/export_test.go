@@ -49,10 +49,32 @@ func (s *taker) deliver(lines []byte, _ time.Duration) error {
 	return nil
 }
 
+// total is the sum of what keys used of models.
 func (s *taker) total() (sum observe.Amount) {
 	for _, r := range s.rows {
-		sum.Add(r.Amount)
+		if r.User == "" {
+			sum.Add(r.Amount)
+		}
 	}
+	return sum
+}
+
+// ofUsers is the sum of what end users used.
+func (s *taker) ofUsers() (sum observe.Amount) {
+	for _, r := range s.rows {
+		if r.User != "" && r.Model == "" {
+			sum.Add(r.Amount)
+		}
+	}
+	return sum
+}
+
+func (e *edge) ofUsers() (sum observe.Amount) {
+	e.calls.Usage.Rows(func(r observe.UsageRow) {
+		if r.User != "" {
+			sum.Add(r.Amount)
+		}
+	})
 	return sum
 }
 
@@ -101,6 +123,10 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 					t.Fatal(err)
 				}
 				_ = e.exports[0].round(t.Context(), time.Second)
+			case 4:
+				user := observe.EndUser{byte(rapid.IntRange(1, 3).Draw(t, "user"))}
+				e.calls.Begin()
+				e.calls.Finish(&observe.Record{Key: "a", Model: "m", User: user, Attempts: 1, PromptTokens: 7}, e.now)
 			default:
 				e.call(rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "key"), rapid.SampledFrom([]string{"m", "n"}).Draw(t, "model"), 3)
 			}
@@ -111,6 +137,9 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 		}
 		if got, want := sink.total(), e.total(); got != want {
 			t.Fatalf("the sink has %+v, counted was %+v", got, want)
+		}
+		if got, want := sink.ofUsers(), e.ofUsers(); got != want {
+			t.Fatalf("the sink has %+v of end users, counted was %+v", got, want)
 		}
 		before := sink.calls
 		e.kill2()

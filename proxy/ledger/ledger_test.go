@@ -466,3 +466,58 @@ func TestForgedLines(t *testing.T) {
 		}
 	}
 }
+
+// TestEndUsers: rows of end users are kept beside those of their key, and are none of the key's. An edge that knows none takes
+// them for lines that were changed, and not for the key's.
+func TestEndUsers(t *testing.T) {
+	path := tempLedger(t)
+	e := mustOpen(t, path, noon)
+	book := func(user observe.EndUser, n int) {
+		e.calls.Begin()
+		e.calls.Finish(&observe.Record{Key: "k", Model: "m", User: user, Attempts: 1, PromptTokens: n}, e.now)
+	}
+	book(observe.EndUser{1}, 5)
+	if err := e.round(); err != nil {
+		t.Fatal(err)
+	}
+	book(observe.EndUser{1}, 6)
+	book(observe.EndUser{2}, 7)
+	book(observe.EndUser{}, 8)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := 0
+	for line := range bytes.Lines(text) {
+		if !bytes.Contains(line, []byte(`"user":`)) {
+			continue
+		}
+		users++
+		if sum, _, _ := bytes.Cut(line, []byte(" ")); len(sum) == 8 || bytes.Contains(line, []byte(`"model"`)) {
+			t.Errorf("an edge of before would read %s", line)
+		}
+	}
+	if users != 3 {
+		t.Errorf("%d lines of end users", users)
+	}
+	e = mustOpen(t, path, noon)
+	defer e.kill()
+	if n := e.bad.Get(); n != 0 {
+		t.Errorf("%d lines are left out", n)
+	}
+	got := e.calls.Usage.ReportUsers(e.now, e.now)
+	if len(got.Keys) != 1 || len(got.Keys[0].Users) != 3 || got.Total.Prompt != 26 {
+		t.Fatalf("%+v", got)
+	}
+	for i, want := range []uint64{11, 7, 8} {
+		if u := got.Keys[0].Users[i]; u.Total.Prompt != want {
+			t.Errorf("%d: %+v, want %d", i, u, want)
+		}
+	}
+	if byModel := e.total(); byModel.Prompt != 26 || byModel.Calls != 4 {
+		t.Errorf("%+v", byModel)
+	}
+}

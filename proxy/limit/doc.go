@@ -47,6 +47,12 @@
 // slot would pick the engine for another call, and a client that leaves at that moment would take
 // the slot along.
 //
+// Calls of a later class are woken when no call of an earlier one wants the slot, and evicted
+// first. They age by half of their model's wait, which is in their deadline's reach whatever the
+// file says, and so are never starved in a queue. A floor gives a class its part of the slots
+// sooner. What later classes leave free for calls to come is decided where slots are picked and
+// taken (routing.Query.Reserve), and which of them leave the slots that they have, in Yielding.
+//
 // There is no interface for a shared store: one edge counts for itself, and the edges of a fleet
 // divide the limits (config.Fleet).
 package limit

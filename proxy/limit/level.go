@@ -15,6 +15,9 @@ type Level struct {
 // Limited reports whether the key has a limit per minute at all.
 func (k *Key) Limited() bool { return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 }
 
+// Concurrency returns how many calls of the key may run at once; 0: no limit.
+func (k *Key) Concurrency() int { return k.limits.Concurrency }
+
 // Requests returns the level of the requests per minute, and false without such a limit.
 func (k *Key) Requests(now time.Time) (Level, bool) {
 	limit := int64(k.limits.RequestsPerMinute)

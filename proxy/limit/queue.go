@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/config"
 	"penstock/routing"
 	"penstock/upstreams"
 )
@@ -39,12 +40,18 @@ type Need struct {
 	Key   string // waiting keys take turns
 	Pool  upstreams.Pool
 	Tried []upstreams.ID // upstreams that the call must not be sent to
+	Tiers uint8          // that its key lists
+	Arms  routing.Arms   // that it is of
+
+	Rank    int            // of its class; it goes behind the calls of those before it
+	Ages    time.Time      // when it does so no longer
+	Reserve config.Percent // of an upstream's slots, that it leaves free
 }
 
 // Queue is the short wait of calls for a model whose slots are all taken. Its depth is bounded, and
 // its time by the callers' deadlines. It is fair: the waiting keys take turns, and the calls of one
-// key keep their order. Its methods may be called from any goroutine. It belongs to Queues, which
-// wakes its waiters.
+// key keep their order. Calls of a later class go behind the others until they have aged. Its
+// methods may be called from any goroutine. It belongs to Queues, which wakes its waiters.
 type Queue struct {
 	queues *Queues
 	count  atomic.Int64 // of waiters; changed with the lock of queues held
@@ -55,6 +62,8 @@ type Queue struct {
 	keys    map[string]*queueKey
 	order   list.List // of *queueKey with waiters; the front one is next
 	classes []*waiterClass
+	ranks   [config.MaxClasses]queueRank
+	behind  int     // waiters of all ranks but the first
 	unwoken *waiter // tries to take a slot without a wake-up; no waiter is woken meanwhile
 }
 
@@ -69,6 +78,9 @@ type queueKey struct {
 type waiterClass struct {
 	pool    upstreams.Pool
 	tried   []upstreams.ID
+	tiers   uint8
+	arms    routing.Arms
+	reserve config.Percent
 	waiters int
 	asleep  int  // waiters without an offer, with the unwoken one
 	fits    bool // the offered slot suits them
@@ -83,6 +95,9 @@ type waiter struct {
 	wake      chan struct{}   // holds one token while offered or evicted is set
 	evicted   bool            // evicted
 	turns     turns
+	rank      int // of its class
+	ages      time.Time
+	passes    bool // it joined a full queue for a slot that is free
 }
 
 // turns is where a waiter counts among the calls that wait for the turns of their models.
@@ -92,9 +107,31 @@ type turns struct {
 	ended bool
 }
 
+// queueRank is what a queue knows of a class of calls.
+type queueRank struct {
+	waiters int
+	floor   config.Percent // of the slots that are freed while calls of the class wait
+	credit  config.Percent // what the class has not got of that; a slot is a hundred
+}
+
+// rankAt is the rank that the waiter goes with: its own, and the first once it has aged.
+func (w *waiter) rankAt(now time.Time) int {
+	if w.rank > 0 && now.Before(w.ages) {
+		return w.rank
+	}
+	return 0
+}
+
 // Waiting returns the number of waiting calls. If there are some, a new call must wait, too: taking
 // a slot directly would jump the queue.
 func (q *Queue) Waiting() int { return int(q.count.Load()) }
+
+// WaitingOf returns the number of waiting calls of a rank.
+func (q *Queue) WaitingOf(rank int) int {
+	q.queues.mu.Lock()
+	defer q.queues.mu.Unlock()
+	return q.ranks[rank].waiters
+}
 
 // Wait joins the queue and returns nil once try has returned true: Join, Await and Leave in one.
 func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func() bool) error {
@@ -117,7 +154,8 @@ type Waiting struct {
 //
 // If the queue is full, the newest call of the key with the most waiting calls is evicted for this
 // one, unless that key would then wait with fewer calls than this one's: a key that floods the
-// queue cannot keep others out.
+// queue cannot keep others out. Nothing is evicted for a call that a free slot suits and none of
+// those who wait: it passes through the queue, and needs a place only if another call is faster.
 func (q *Queue) Join(n *Need) (*Waiting, error) {
 	w, first, err := q.join(n)
 	if err != nil {
@@ -145,7 +183,7 @@ func (q *Queue) awaitTurns(w *waiter) {
 		return
 	}
 	before := t.quit
-	t.quit = route.Wait(&routing.Query{Exclude: w.class.tried, Now: time.Now()})
+	t.quit = route.Wait(&routing.Query{Exclude: w.class.tried, Tiers: w.class.tiers, Now: time.Now()})
 	if before != nil { // after it counts at the next route: its turn at an engine of both stays
 		before()
 	}
@@ -209,10 +247,19 @@ func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try fun
 func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
-	if q.Waiting() >= q.depth && !q.makeRoom(n.Key) {
-		return nil, false, ErrQueueFull
+	k, passes := q.keys[n.Key], false
+	if q.Waiting() >= q.depth {
+		own := 0
+		if k != nil {
+			own = k.waiters.Len()
+		}
+		if passes = suited(q, n); !passes && !q.makeRoom(n.Rank, own) {
+			return nil, false, ErrQueueFull
+		}
 	}
-	k := q.keys[n.Key]
+	if k != nil && k.waiters.Len() == 0 {
+		k = nil // its last call was evicted
+	}
 	if k == nil {
 		k = &queueKey{name: n.Key}
 		k.element = q.order.PushBack(k)
@@ -221,7 +268,11 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 		}
 		q.keys[n.Key] = k
 	}
-	w = &waiter{key: k, class: q.class(n), wake: make(chan struct{}, 1)}
+	w = &waiter{key: k, class: q.class(n), wake: make(chan struct{}, 1), rank: n.Rank, ages: n.Ages, passes: passes}
+	q.ranks[w.rank].waiters++
+	if w.rank > 0 {
+		q.behind++
+	}
 	w.class.waiters++
 	w.class.asleep++
 	w.element = k.waiters.PushBack(w)
@@ -238,11 +289,12 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 // calls rarely have attempts.
 func (q *Queue) class(n *Need) *waiterClass {
 	for _, c := range q.classes {
-		if c.pool == n.Pool && slices.Equal(c.tried, n.Tried) {
+		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.reserve == n.Reserve &&
+			slices.Equal(c.tried, n.Tried) {
 			return c
 		}
 	}
-	c := &waiterClass{pool: n.Pool, tried: slices.Clone(n.Tried)}
+	c := &waiterClass{pool: n.Pool, tried: slices.Clone(n.Tried), tiers: n.Tiers, arms: n.Arms, reserve: n.Reserve}
 	q.classes = append(q.classes, c)
 	return c
 }
@@ -259,27 +311,72 @@ func (q *Queue) all() (all []*waiter) {
 	return all
 }
 
-// makeRoom evicts the newest waiter of the key with the most waiters, unless that key would then
-// have fewer waiters than the newcomer's.
-func (q *Queue) makeRoom(newcomer string) bool {
-	own := 0
-	if k := q.keys[newcomer]; k != nil {
-		own = k.waiters.Len()
+// suited reports whether a slot is free that suits a newcomer, and that no waiter is woken for or
+// about to take.
+func suited(q *Queue, n *Need) bool {
+	taken := 0
+	if q.unwoken != nil {
+		taken = 1
 	}
-	var most *queueKey
-	for e := q.order.Front(); e != nil; e = e.Next() {
-		if k := e.Value.(*queueKey); most == nil || k.waiters.Len() > most.waiters.Len() {
-			most = k
-		}
-	}
-	if q.depth <= 0 || most == nil || most.waiters.Len() < own+2 {
+	if q.depth <= 0 {
 		return false
 	}
-	w := most.waiters.Back().Value.(*waiter)
+	places := *q.queues.byUpstream.Load()
+	for _, t := range q.route.Targets() {
+		p := places[t.Upstream]
+		if p == nil || t.Upstream.Breaker.Bars(n.Key) {
+			continue
+		}
+		room := q.route.Room(t.Upstream, &routing.Query{
+			Pool: n.Pool, Exclude: n.Tried, Tiers: n.Tiers, Arms: n.Arms, Reserve: n.Reserve, Now: time.Now(),
+		})
+		if room.Slots > p.promisedSlots(n.Pool, room.Shared)+taken {
+			return true
+		}
+	}
+	return false
+}
+
+// makeRoom evicts a waiter for a newcomer of a rank, whose key has so many: the newest of the last
+// class behind its own, and else the newest of the key with the most waiters of its class, unless
+// that key would then have fewer waiters than the newcomer's.
+func (q *Queue) makeRoom(of, own int) bool {
+	for rank := len(q.ranks) - 1; rank > of && q.behind > 0; rank-- {
+		if q.ranks[rank].waiters > 0 {
+			q.evict(q.newest(rank))
+			return true
+		}
+	}
+	w := q.newest(of)
+	if q.depth <= 0 || w == nil || w.key.waiters.Len() < own+2 {
+		return false
+	}
+	q.evict(w)
+	return true
+}
+
+// newest returns the newest waiter of a rank of the key with the most waiters, or nil.
+func (q *Queue) newest(rank int) (newest *waiter) {
+	for e := q.order.Front(); e != nil; e = e.Next() {
+		k := e.Value.(*queueKey)
+		if newest != nil && k.waiters.Len() <= newest.key.waiters.Len() {
+			continue
+		}
+		for f := k.waiters.Back(); f != nil; f = f.Prev() {
+			if w := f.Value.(*waiter); w.rank == rank {
+				newest = w
+				break
+			}
+		}
+	}
+	return newest
+}
+
+// evict takes a waiter's place away.
+func (q *Queue) evict(w *waiter) {
 	w.evicted = true
 	q.remove(w)
 	w.notify()
-	return true
 }
 
 // evicted reports whether a woken waiter was evicted.
@@ -306,6 +403,12 @@ func (q *Queue) remove(w *waiter) {
 	k.waiters.Remove(w.element)
 	w.element = nil
 	q.count.Add(-1)
+	if q.ranks[w.rank].waiters--; q.ranks[w.rank].waiters == 0 {
+		q.ranks[w.rank].credit = 0
+	}
+	if w.rank > 0 {
+		q.behind--
+	}
 	q.queues.waiting.Add(-1)
 	if k.waiters.Len() == 0 {
 		q.order.Remove(k.element)
@@ -347,6 +450,12 @@ func (q *Queue) sleepAgain(w *waiter) {
 	} else {
 		q.unwoken = nil
 	}
+	if w.passes { // another call was faster
+		w.passes = false
+		if q.Waiting() > q.depth && !q.makeRoom(w.rank, w.key.waiters.Len()-1) {
+			q.evict(w)
+		}
+	}
 	q.queues.offerQueue(q)
 }
 
@@ -362,7 +471,9 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 		if c.asleep == 0 {
 			continue
 		}
-		room := q.route.Room(p.upstream, &routing.Query{Pool: c.pool, Exclude: c.tried, Now: now})
+		room := q.route.Room(p.upstream, &routing.Query{
+			Pool: c.pool, Exclude: c.tried, Tiers: c.tiers, Arms: c.arms, Reserve: c.reserve, Now: now,
+		})
 		if room.None {
 			q.wakeAll(c, p)
 			continue
@@ -373,19 +484,61 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	if !suits {
 		return false
 	}
+	if q.behind == 0 {
+		return q.wakeRank(p, now, 0, false)
+	}
+	for rank := range q.ranks {
+		if q.ranks[rank].credit >= aSlot && q.wakeRank(p, now, rank, true) {
+			return true
+		}
+	}
+	for rank := range q.ranks {
+		if q.wakeRank(p, now, rank, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// aSlot is a slot as a queueRank's credit counts it.
+const aSlot = 100
+
+// wakeRank wakes the next waiter whose class fits, of those that go with a rank now or, if own, are
+// of it.
+func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*queueKey)
 		if p.upstream.Breaker.Bars(k.name) {
 			continue // the free slot is a breaker's trial, which another key may be
 		}
 		for f := k.waiters.Front(); f != nil; f = f.Next() {
-			if w := f.Value.(*waiter); w.class.fits && q.wakeFor(w, p) {
+			w := f.Value.(*waiter)
+			of := w.rank
+			if !own {
+				of = w.rankAt(now)
+			}
+			if w.class.fits && of == rank && q.wakeFor(w, p) {
 				q.order.MoveToBack(k.element)
+				q.credit(w.rank)
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// credit counts a slot that a waiter of a rank is woken for.
+func (q *Queue) credit(served int) {
+	if q.behind == 0 {
+		return
+	}
+	for i := range q.ranks {
+		if r := &q.ranks[i]; i == served {
+			r.credit = max(0, r.credit+r.floor-aSlot)
+		} else if r.waiters > 0 {
+			r.credit = min(2*aSlot, r.credit+r.floor)
+		}
+	}
 }
 
 // wakeAll wakes every waiter of a class.

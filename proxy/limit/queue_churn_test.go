@@ -63,7 +63,7 @@ func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	queues := []*Queue{set.ForModel("a"), set.ForModel("b"), set.ForModel("c")}
 	uses := make([]QueueConfig, len(queues))
 	for i, q := range queues {
-		uses[i] = QueueConfig{fmt.Sprint(i), q, 400, p}
+		uses[i] = QueueConfig{fmt.Sprint(i), q, 400, p, nil}
 	}
 	set.Apply(uses)
 	var freed, woken atomic.Int64
@@ -121,7 +121,7 @@ func BenchmarkFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
 		p, idle := newPlaces(n), newPlaces(0)
 		idle.set, idle.q = p.set, p.set.ForModel("idle")
-		p.set.Apply([]QueueConfig{{"m", p.q, n, p}, {"idle", idle.q, 10, idle}})
+		p.set.Apply([]QueueConfig{{"m", p.q, n, p, nil}, {"idle", idle.q, 10, idle, nil}})
 		done := make(chan struct{})
 		turn := make(chan struct{})
 		var wg sync.WaitGroup
@@ -164,7 +164,7 @@ func TestQueuesOfKeepsNothing(t *testing.T) {
 	}
 	p := newPlaces(0)
 	p.set = s
-	s.Apply([]QueueConfig{{"m", q, 1, p}})
+	s.Apply([]QueueConfig{{"m", q, 1, p, nil}})
 	if s.ForModel("m") != q {
 		t.Error("the queue in use is not found")
 	}

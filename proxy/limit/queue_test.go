@@ -18,12 +18,13 @@ import (
 // places is one upstream: its slots are taken by compare-and-swap, and a release is signalled
 // afterwards.
 type places struct {
-	free atomic.Int64
-	set  *Queues
-	q    *Queue
-	at   *upstreams.Upstream
-	fits func(*routing.Query) bool // whether a free slot suits a waiter; nil: it does
-	gone atomic.Bool               // no call may go there
+	free   atomic.Int64
+	set    *Queues
+	q      *Queue
+	at     *upstreams.Upstream
+	fits   func(*routing.Query) bool // whether a free slot suits a waiter; nil: it does
+	gone   atomic.Bool               // no call may go there
+	onWait func(*routing.Query)      // is told of the calls that count; nil: nobody is
 }
 
 func newPlaces(depth int) *places {
@@ -33,12 +34,19 @@ func newPlaces(depth int) *places {
 	return p
 }
 
-func (p *places) use(depth int) { p.set.Apply([]QueueConfig{{"m", p.q, depth, p}}) }
+func (p *places) use(depth int) {
+	p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: depth, Route: p}})
+}
+
+// Wait counts nothing: no model takes turns.
+func (p *places) Wait(q *routing.Query) (quit func()) {
+	if p.onWait != nil {
+		p.onWait(q)
+	}
+	return func() {}
+}
 
 // Targets implements Route.
-// Wait counts nothing: no model takes turns.
-func (p *places) Wait(*routing.Query) (quit func()) { return func() {} }
-
 func (p *places) Targets() []routing.Target { return []routing.Target{{Upstream: p.at}} }
 
 // Room implements Route.
@@ -275,11 +283,11 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 		other.q = p.set.ForModel("other")
 		var looks atomic.Int64
 		other.fits = func(*routing.Query) bool { looks.Add(1); return false }
-		uses := []QueueConfig{{"other", other.q, 100, other}}
+		uses := []QueueConfig{{"other", other.q, 100, other, nil}}
 		var asked atomic.Int64
 		served := make(chan string, 100)
 		for _, model := range []string{"a", "b", "c"} {
-			uses = append(uses, QueueConfig{model, p.set.ForModel(model), 100, p})
+			uses = append(uses, QueueConfig{model, p.set.ForModel(model), 100, p, nil})
 		}
 		p.set.Apply(uses)
 		for _, u := range uses {
@@ -515,7 +523,7 @@ func TestQueueLooksAfterReload(t *testing.T) {
 		next := newPlaces(0) // another upstream for the same model
 		next.set, next.q = p.set, p.q
 		next.free.Store(6)
-		p.set.Apply([]QueueConfig{{"m", p.q, 50, next}})
+		p.set.Apply([]QueueConfig{{"m", p.q, 50, next, nil}})
 		current.Store(next)
 		p.set.OfferAll()
 		synctest.Wait()
@@ -537,5 +545,22 @@ func TestQueueSurvivesPanic(t *testing.T) {
 	}()
 	if p.q.Waiting() != 0 {
 		t.Error("a waiter whose try panicked still waits")
+	}
+}
+
+// A waiting call counts where its key's tiers let it go, external upstreams among them.
+func TestQueueCountsAtTiers(t *testing.T) {
+	p := newPlaces(2)
+	var counted []uint8
+	p.onWait = func(q *routing.Query) { counted = append(counted, q.Tiers) }
+	for _, tiers := range []uint8{0, 0b11} {
+		w, err := p.q.Join(&Need{Tiers: tiers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Leave()
+	}
+	if !slices.Equal(counted, []uint8{0, 0b11}) {
+		t.Errorf("counted with the tiers %b", counted)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/config"
 	"penstock/upstreams"
 )
 
@@ -76,6 +77,8 @@ type QueueConfig struct {
 	Queue *Queue
 	Depth int
 	Route Route
+	// Floors are those of the classes, in their order; nil: there are none.
+	Floors []config.Percent
 }
 
 // Apply puts the queues of a configuration into use. Calls that wait in another queue stay there,
@@ -101,6 +104,12 @@ func (s *Queues) apply(uses []QueueConfig) {
 	s.byModel = make(map[string]*Queue, len(uses))
 	for _, u := range uses {
 		u.Queue.depth, u.Queue.route = u.Depth, u.Route
+		for i := range u.Queue.ranks {
+			u.Queue.ranks[i].floor = 0
+			if i < len(u.Floors) {
+				u.Queue.ranks[i].floor = u.Floors[i]
+			}
+		}
 		s.byModel[u.Model] = u.Queue
 		delete(left, u.Model)
 	}
@@ -167,6 +176,9 @@ func (s *Queues) OfferAll() {
 		s.offer(p)
 	}
 }
+
+// Awaited reports whether calls wait for a model that has an upstream.
+func (s *Queues) Awaited(u *upstreams.Upstream) bool { return s.awaitedUpstream(u) != nil }
 
 // awaitedUpstream returns the state of an upstream if calls wait for a model that has it, and nil
 // otherwise.

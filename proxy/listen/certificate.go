@@ -4,20 +4,35 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 )
 
-// Certificate is the edge's own certificate pair, which can be replaced while connections are open.
-// It is safe for concurrent use.
+// Certificate is the edge's own certificate pair, and whose certificates clients may show. Both can
+// be replaced while connections are open. It is safe for concurrent use.
 type Certificate struct {
+	managed Managed // nil: the pair is in files
 	current atomic.Pointer[tls.Certificate]
+	clients atomic.Pointer[x509.CertPool] // nil: clients are not asked for a certificate
 }
 
-// Load reads a pair from files and uses it for new connections. On an error the last pair stays. It
-// is an error, too, to replace a pair that is still valid with an expired one.
-func (c *Certificate) Load(certFile, keyFile string) error {
-	use, err := c.Prepare(certFile, keyFile)
+// Managed obtains the edge's certificates in the place of files, and answers for its domains.
+type Managed interface {
+	// Certificate returns the one for a handshake; an error ends it.
+	Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Challenge returns the one that shows an authority that a domain leads here (RFC 8737).
+	Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
+}
+
+// NewManaged returns a Certificate whose pairs come from m.
+func NewManaged(m Managed) *Certificate { return &Certificate{managed: m} }
+
+// Load reads a pair from files and uses it for new connections. clients sign the certificates that
+// clients may show; nil: they are not asked for any. On an error all stays as it was. It is an
+// error, too, to replace a pair that is still valid with an expired one.
+func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) error {
+	use, err := c.Prepare(certFile, keyFile, clients)
 	if err == nil {
 		use()
 	}
@@ -25,7 +40,11 @@ func (c *Certificate) Load(certFile, keyFile string) error {
 }
 
 // Prepare is Load in two steps: it reads and checks the pair, and use takes it for new connections.
-func (c *Certificate) Prepare(certFile, keyFile string) (use func(), err error) {
+// Where the pairs are managed there are no files, and clients alone is taken.
+func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) (use func(), err error) {
+	if c.managed != nil {
+		return func() { c.clients.Store(clients) }, nil
+	}
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile) // checks that the two belong together
 	if err != nil {
 		return nil, fmt.Errorf("load certificate %s with key %s: %w", certFile, keyFile, err)
@@ -39,11 +58,14 @@ func (c *Certificate) Prepare(certFile, keyFile string) (use func(), err error) 
 		return nil, fmt.Errorf("load certificate %s: it expired on %s and the one in use has not: put a new one there",
 			certFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	return func() { c.current.Store(&pair) }, nil
+	return func() {
+		c.current.Store(&pair)
+		c.clients.Store(clients)
+	}, nil
 }
 
 // Valid returns the times between which the current pair is valid. They are zero without a pair,
-// and for a nil Certificate.
+// with managed ones, and for a nil Certificate.
 func (c *Certificate) Valid() (from, to time.Time) {
 	if c == nil {
 		return time.Time{}, time.Time{}
@@ -60,11 +82,37 @@ func (c *Certificate) NotAfter() time.Time {
 	return to
 }
 
+// acmeProtocol is what an authority negotiates that looks for the answer to its challenge.
+const acmeProtocol = "acme-tls/1"
+
 // Config returns a server's TLS settings with c: at least TLS 1.2, only HTTP/1.1.
 func (c *Certificate) Config() *tls.Config {
-	return &tls.Config{
+	base := tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
 	}
+	var challenge *tls.Config
+	if c.managed != nil {
+		base.GetCertificate = c.managed.Certificate
+		challenge = &tls.Config{
+			MinVersion: tls.VersionTLS12, NextProtos: []string{acmeProtocol}, GetCertificate: c.managed.Challenge,
+		}
+	}
+	asking := base.Clone()
+	asking.ClientAuth = tls.VerifyClientCertIfGiven
+	asking.SessionTicketsDisabled = true // a resumed session would bring a certificate that was checked before
+	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if challenge != nil && slices.Contains(hello.SupportedProtos, acmeProtocol) {
+			return challenge, nil
+		}
+		clients := c.clients.Load()
+		if clients == nil {
+			return nil, nil
+		}
+		now := asking.Clone()
+		now.ClientCAs = clients
+		return now, nil
+	}
+	return &base
 }

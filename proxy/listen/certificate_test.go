@@ -20,10 +20,10 @@ func TestCertificateLoad(t *testing.T) {
 	cert2, key2, _ := writeCertificate(t, "edge", later)
 	expired, expiredKey, _ := writeCertificate(t, "edge", past)
 
-	if err := c.Load(expired, expiredKey); err != nil {
+	if err := c.Load(expired, expiredKey, nil); err != nil {
 		t.Errorf("an expired certificate is better than none: %v", err)
 	}
-	if err := c.Load(cert, key); err != nil || !c.NotAfter().Equal(soon) {
+	if err := c.Load(cert, key, nil); err != nil || !c.NotAfter().Equal(soon) {
 		t.Fatalf("%v, ends %v", err, c.NotAfter())
 	}
 	for name, files := range map[string][2]string{
@@ -33,7 +33,7 @@ func TestCertificateLoad(t *testing.T) {
 		"swapped":        {key, cert},
 		"expired":        {expired, expiredKey},
 	} {
-		err := c.Load(files[0], files[1])
+		err := c.Load(files[0], files[1], nil)
 		if err == nil || !strings.Contains(err.Error(), files[0]) {
 			t.Errorf("%s: error %v", name, err)
 		}
@@ -41,7 +41,7 @@ func TestCertificateLoad(t *testing.T) {
 			t.Fatalf("%s: the certificate before did not stay", name)
 		}
 	}
-	if err := c.Load(cert2, key2); err != nil || !c.NotAfter().Equal(later) {
+	if err := c.Load(cert2, key2, nil); err != nil || !c.NotAfter().Equal(later) {
 		t.Errorf("%v, ends %v", err, c.NotAfter())
 	}
 }
@@ -73,7 +73,7 @@ func TestCertificateConfig(t *testing.T) {
 	}
 	cert, key, pool := writeCertificate(t, "edge", time.Now().Add(time.Hour))
 	cert2, key2, pool2 := writeCertificate(t, "edge", time.Now().Add(2*time.Hour))
-	if err := c.Load(cert, key); err != nil {
+	if err := c.Load(cert, key, nil); err != nil {
 		t.Fatal(err)
 	}
 	config := func(pool *x509.CertPool) *tls.Config { return &tls.Config{RootCAs: pool, ServerName: "edge"} }
@@ -93,7 +93,7 @@ func TestCertificateConfig(t *testing.T) {
 	if _, err := handshake(t, &c, only); err == nil {
 		t.Error("a client that speaks HTTP/2 only was accepted")
 	}
-	if err := c.Load(cert2, key2); err != nil {
+	if err := c.Load(cert2, key2, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := handshake(t, &c, config(pool2)); err != nil {
@@ -109,11 +109,11 @@ func TestCertificateRotationKeepsConnections(t *testing.T) {
 	var c Certificate
 	cert, key, pool := writeCertificate(t, "edge", time.Now().Add(time.Hour))
 	cert2, key2, _ := writeCertificate(t, "edge", time.Now().Add(2*time.Hour))
-	if err := c.Load(cert, key); err != nil {
+	if err := c.Load(cert, key, nil); err != nil {
 		t.Fatal(err)
 	}
 	server, client := tlsPairOf(t, open(t, Options{}), &c, pool)
-	if err := c.Load(cert2, key2); err != nil {
+	if err := c.Load(cert2, key2, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

@@ -26,6 +26,7 @@ type Conn struct {
 	idle    idleState
 	reads   readDeadline
 	writes  writeDeadline
+	asked   bool          // a request has begun
 	resumed time.Duration // replaces the next read deadline that is set; 0: does not
 
 	linger   atomic.Bool
@@ -114,7 +115,7 @@ func (c *Conn) read(p []byte) (int, error) {
 	for {
 		if c.ln.closing.Load() {
 			if since := c.idle.since.Load(); since != 0 {
-				return c.finalRead(p, since+int64(idleGrace))
+				return c.finalRead(p, since+int64(c.grace()))
 			}
 		}
 		n, err := c.stream.Read(p)
@@ -128,6 +129,14 @@ func (c *Conn) read(p []byte) (int, error) {
 		// CloseGracefully runs now, this resets its deadline; the loop then sees closing.
 		c.reads.restore(c.TCPConn)
 	}
+}
+
+// grace returns how long the connection may be idle once the listener closes.
+func (c *Conn) grace() time.Duration {
+	if c.asked {
+		return idleGrace
+	}
+	return firstGrace
 }
 
 // finalRead reads until a time since epoch, then takes bytes that have come nevertheless. Without

@@ -34,3 +34,13 @@ func affordableConns(wanted, others, limit int) int {
 	}
 	return wanted
 }
+
+// lingerConns returns how many connections of clients may linger at once: of the descriptors that
+// so many connections leave over they take half at most.
+func lingerConns(conns, limit int) int {
+	if limit == 0 {
+		return topLingerConns
+	}
+	left := limit - ownDescriptors - 2*conns
+	return min(topLingerConns, max(maxLingerConns, left/2))
+}

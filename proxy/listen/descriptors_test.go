@@ -21,6 +21,11 @@ func TestAffordableConns(t *testing.T) {
 			t.Errorf("%+v: needs %d", c, need)
 		}
 	}
+	for _, c := range []struct{ conns, limit, want int }{{20_000, 0, 1024}, {20_000, 1 << 20, 1024}, {9871, 20_000, 128}, {9500, 20_000, 476}, {397, 1024, 128}} {
+		if got := lingerConns(c.conns, c.limit); got != c.want {
+			t.Errorf("%+v: %d linger", c, got)
+		}
+	}
 	for limit, want := range map[int]int{0: 64, 1 << 20: 64, 512: 32, 40: 4} {
 		if got := adminConns(limit); got != want {
 			t.Errorf("%d connections of operators with %d descriptors, want %d", got, limit, want)

@@ -111,6 +111,7 @@ func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
 	working, busy := pair(t, l)
 	working.idle.set(false)
 	for _, c := range []*Conn{server, silent} {
+		c.asked = true
 		c.idle.since.Store(1) // idle for as long as the process runs
 	}
 	if _, err := io.WriteString(client, "request"); err != nil {
@@ -175,6 +176,24 @@ func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	_ = c.SetReadDeadline(time.Now().Add(20 * idleGrace))
 	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("an idle connection ends with %v", err)
+	}
+}
+
+// TestGraceOfANewcomer: a client that has connected and not asked yet has more time than one that has
+// been answered.
+func TestGraceOfANewcomer(t *testing.T) {
+	for name, o := range map[string]Options{"public": {}, "makes room": {MakeRoom: true}} {
+		t.Run(name, func(t *testing.T) {
+			server, _ := pair(t, open(t, o))
+			if got := server.grace(); got != firstGrace {
+				t.Errorf("before the first request: %v", got)
+			}
+			SetActive(server)
+			SetIdle(server)
+			if got := server.grace(); got != idleGrace || got >= firstGrace {
+				t.Errorf("after it: %v", got)
+			}
+		})
 	}
 }
 

@@ -14,11 +14,12 @@ import (
 const (
 	lingerTime     = 5 * time.Second
 	lingerBytes    = 256 << 20
-	maxLingerConns = 128
-	minLingerConns = 16 // however few connections the listener may have
+	maxLingerConns = 128  // as long as descriptors are not known to be left over
+	topLingerConns = 1024 // where they are
+	minLingerConns = 16   // however few connections the listener may have
 )
 
-var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
 
 // closeLingering closes the writing half of c, discards in the background what the client still
 // sends, and calls end. It returns false, and does not call end, if the client has reset the

@@ -237,7 +237,7 @@ func (l *Listener) SetMax(conns int) {
 	case conns > 0 && l.makeRoom:
 		lingering = min(maxLingerConns, quarter) // evict does not close lingering connections
 	case conns > 0:
-		lingering = max(minLingerConns, min(maxLingerConns, quarter))
+		lingering = max(minLingerConns, min(int64(lingerConns(conns, descriptors())), quarter))
 	}
 	l.max.Store(int64(conns))
 	l.lingering.max.Store(lingering)

@@ -107,7 +107,7 @@ func tlsPair(t testing.TB, l *Listener) (server *tls.Conn, client *tls.Conn) {
 	t.Helper()
 	var cert Certificate
 	certFile, keyFile, pool := writeCertificate(t, "edge", time.Now().Add(time.Hour))
-	if err := cert.Load(certFile, keyFile); err != nil {
+	if err := cert.Load(certFile, keyFile, nil); err != nil {
 		t.Fatal(err)
 	}
 	return tlsPairOf(t, l, &cert, pool)

@@ -16,8 +16,11 @@ func SetIdle(c net.Conn) {
 
 // SetActive marks c as serving a request. Call it once for each, when its first byte has come.
 func SetActive(c net.Conn) {
-	if conn := ConnOf(c); conn != nil && !conn.ln.makeRoom {
-		conn.idle.set(false)
+	if conn := ConnOf(c); conn != nil {
+		conn.asked = true
+		if !conn.ln.makeRoom {
+			conn.idle.set(false)
+		}
 	}
 	if l := framingOf(c); l != nil {
 		l.takeRequest()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"slices"
+
+	"penstock/proxy/auth/cert"
 )
 
 // TLS returns l with TLS. A handshake runs on the connection's own goroutine.
@@ -30,6 +32,21 @@ type tlsConn struct {
 	ln            *Listener
 	answeredPlain bool // the client spoke plain HTTP and has been answered
 	framing       framingChecker
+	peer          *cert.Peer // see PeerOf
+	peerKnown     bool
+}
+
+// PeerOf returns who is at the other end of c by the certificate of a TLS connection; nil without
+// one. It is for the goroutine that serves c's requests.
+func PeerOf(c net.Conn) *cert.Peer {
+	t, ok := c.(*tlsConn)
+	if !ok {
+		return nil
+	}
+	if !t.peerKnown {
+		t.peer, t.peerKnown = cert.NewPeer(t.ConnectionState().PeerCertificates), true
+	}
+	return t.peer
 }
 
 // Read reads from the TLS connection. ErrBareLine, ErrFraming and ErrNotHTTP end a request.

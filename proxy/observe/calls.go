@@ -55,9 +55,10 @@ func (c *Calls) InFlight() int64 { return c.inflight.Load() }
 // Finished returns how many calls have ended since the start.
 func (c *Calls) Finished() uint64 { return c.finished.Get() }
 
-// Configured tells which models and upstreams the configuration names now. Series of others go
-// away, and a call that outlives its model is counted under "-".
-func (c *Calls) Configured(models, upstreams []string) { c.series.keep(models, upstreams) }
+// Configured tells which models, upstreams and keys the configuration names now. Series of others
+// go away. A call that outlives its model is counted under "-", and one that outlives its key under
+// "other".
+func (c *Calls) Configured(models, upstreams, keys []string) { c.series.keep(models, upstreams, keys) }
 
 // Finish counts r, remembers it and writes its line. It is called exactly once per Begin. The call
 // is in flight until all of that is done, so that what waits for the last one misses none of it.
@@ -85,7 +86,24 @@ func (c *Calls) LastEnd(model string) time.Time {
 
 // Overflowed returns how many calls of a model ended at an upstream of a tier above 0.
 func (c *Calls) Overflowed(model string, tier int) int64 {
-	if n, ok := c.series.overflow.get(tierKey{model, tier}); ok {
+	if n, ok := c.series.tiers.get(tierKey{model, tier}); ok {
+		return n.Load()
+	}
+	return 0
+}
+
+// OfClass returns how many calls of a model and a class have ended. Those of the first are not
+// counted.
+func (c *Calls) OfClass(model, class string) int64 {
+	if n, ok := c.series.classes.get(classKey{model, class}); ok {
+		return n.Load()
+	}
+	return 0
+}
+
+// FellBack returns how many calls of a model another one has answered, or was asked for last.
+func (c *Calls) FellBack(model, to string) int64 {
+	if n, ok := c.series.fallbacks.get(fallbackKey{model, to}); ok {
 		return n.Load()
 	}
 	return 0
@@ -108,6 +126,9 @@ func (c *Calls) count(r *Record, now time.Time) {
 		c.series.word(familyAborts, string(r.Phase)).Inc()
 	case Limited:
 		c.series.word(familyLimited, r.limit()).Inc()
+		if r.Limit == "" && m.full != nil {
+			m.full.Inc()
+		}
 		fallthrough
 	default:
 		c.series.word(familyErrors, dash(r.Code)).Inc()
@@ -119,40 +140,68 @@ func (c *Calls) count(r *Record, now time.Time) {
 		c.series.word(familyDropped, name).Inc()
 	}
 	m.used(r)
+	c.series.countKey(r)
 	if r.Markup != "" {
 		c.series.markup(r.Model, r.Markup)
 	}
 	if r.Tier > 0 {
-		c.series.overflowed(tierKey{r.Model, r.Tier})
+		count(c.series, &c.series.tiers, r.Model, tierKey{r.Model, r.Tier})
+	}
+	if r.Class != "" {
+		count(c.series, &c.series.classes, r.Model, classKey{r.Model, r.Class})
+	}
+	if r.Arm != "" {
+		c.series.arm(r.Model, r.Arm).ended.Add(1)
+		own := c.series.arm(r.Model, r.ownArm())
+		own.count(r, now.Sub(r.Start).Seconds())
+		if r.MissedArm != "" {
+			own.missed.Add(1)
+		}
+	}
+	if r.Asked != "" {
+		count(c.series, &c.series.fallbacks, r.Asked, fallbackKey{r.Asked, r.Model})
 	}
 	if r.Overhead > 0 {
 		c.series.overhead(r.Dialect).Update(r.Overhead.Seconds())
 	}
 	if r.Upstream != "" && r.Attempts > 0 {
-		c.series.upstream(r.Upstream).finish(r, now)
+		c.series.upstream(r.Upstream).finish(r)
+		c.series.pair(r.Model, r.Upstream).finish(r, now)
 	}
 }
 
 // Meter measures one stream while it runs: the gaps between its events and the tokens as they come.
-// The zero value measures nothing. It belongs to the call's goroutine.
+// All streams of a model count in the same words, so each keeps what it has measured for a moment,
+// in memory of its own, and hands it over at once.
 type Meter struct {
 	model *modelSeries
-	up    *upstreamSeries
+	pair  *history
 	last  time.Time
 	seen  int
 	moved int // seen of other upstreams before
+
+	handed time.Time // when the rest of the following was handed over last
+	told   int       // of seen
+	kept   int
+	gaps   [16]float64 // in seconds, as many as kept
 }
+
+// keepFor is how long a Meter keeps what it has measured, as long as events come. It is less than
+// the time between two looks of whoever reads it. What came last before a silence waits for the
+// next event or the end.
+const keepFor = 250 * time.Millisecond
 
 // Meter returns the meter of a stream that begins. Model and upstream are configured names.
 func (c *Calls) Meter(dialect, model, upstream string) Meter {
-	return Meter{model: c.series.model(dialect, model), up: c.series.upstream(upstream)}
+	return Meter{model: c.series.model(dialect, model), pair: c.series.pair(model, upstream)}
 }
 
 // Move notes that another upstream goes on with the stream. Its events count from 0.
 func (c *Calls) Move(m *Meter, upstream string) {
-	if m.up != nil {
-		m.up = c.series.upstream(upstream)
-		m.moved, m.seen = m.moved+m.seen, 0
+	if m.model != nil {
+		m.handOver()
+		m.pair = c.series.pair(m.model.key.model, upstream)
+		m.moved, m.seen, m.told = m.moved+m.seen, 0, 0
 	}
 }
 
@@ -162,29 +211,42 @@ func (m *Meter) Note(events int, at time.Time) {
 	if m.model == nil || events == m.seen {
 		return
 	}
-	if !m.last.IsZero() && m.model.itl != nil {
-		m.model.itl.Update(at.Sub(m.last).Seconds())
+	if !m.last.IsZero() {
+		m.gaps[m.kept] = at.Sub(m.last).Seconds()
+		m.kept++
 	}
-	m.up.history.live.Add(int64(events - m.seen))
 	m.last, m.seen = at, events
+	if m.kept == len(m.gaps) || at.Sub(m.handed) >= keepFor {
+		m.handOver()
+		m.handed = at
+	}
 }
 
-// End puts what was counted into the record of the stream.
-func (m *Meter) End(r *Record) { r.streamed = m.moved + m.seen }
-
-// History returns what an upstream did in the last minutes.
-func (c *Calls) History(upstream string, now time.Time) History {
-	u, ok := c.series.upstreams.get(upstream)
-	if !ok {
-		return noHistory()
+// handOver counts what has been kept.
+func (m *Meter) handOver() {
+	if m.model.itl != nil {
+		for _, gap := range m.gaps[:m.kept] {
+			m.model.itl.Update(gap)
+		}
 	}
-	return u.history.read(now)
+	if m.seen != m.told {
+		m.pair.live.Add(int64(m.seen - m.told))
+	}
+	m.kept, m.told = 0, m.seen
+}
+
+// End counts the rest, and puts what was counted into the record of the stream.
+func (m *Meter) End(r *Record) {
+	if m.model != nil {
+		m.handOver()
+	}
+	r.streamed = m.moved + m.seen
 }
 
 // Tick folds what running streams have brought into the history. Call it about every second; it is
 // what makes a stream visible while it runs.
 func (c *Calls) Tick(now time.Time) {
-	for _, u := range c.series.upstreams.all() {
-		u.history.fold(now)
+	for _, h := range c.series.pairs.all() {
+		h.fold(now)
 	}
 }

@@ -21,7 +21,7 @@ func newTestCalls(t testing.TB) (*Calls, func() string) {
 	t.Helper()
 	set := metrics.NewSet()
 	c := NewCalls(set, zap.NewNop(), config.Log{})
-	c.Configured([]string{"m", "n"}, []string{"a", "b"})
+	c.Configured([]string{"m", "n"}, []string{"a", "b"}, nil)
 	return c, func() string {
 		var b bytes.Buffer
 		if err := WriteText(&b, set.WritePrometheus); err != nil {
@@ -86,7 +86,7 @@ func TestSeriesGoAway(t *testing.T) {
 	finish(c, good("m", "a"))
 	finish(c, good("n", "b"))
 	c.Meter("chat", "m", "a")
-	c.Configured([]string{"n"}, []string{"b"})
+	c.Configured([]string{"n"}, []string{"b"}, nil)
 	finish(c, good("m", "a"))
 	finish(c, good("n", "a"))
 	m := c.Meter("chat", "m", "a")
@@ -105,7 +105,7 @@ func TestSeriesGoAway(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	c.Configured([]string{"m", "n"}, []string{"a", "b"})
+	c.Configured([]string{"m", "n"}, []string{"a", "b"}, nil)
 	finish(c, good("m", "a"))
 	if want := `penstock_calls_total{dialect="chat",model="m",upstream="a",outcome="ok"} 1`; !strings.Contains(page(), want) {
 		t.Errorf("no %s after it came back", want)
@@ -130,7 +130,7 @@ func TestSuspectMarkup(t *testing.T) {
 	if want, text := `penstock_suspect_markup_total{model="m",markup="<tool_call>"} 2`, page(); !strings.Contains(text, want+"\n") || strings.Contains(text, "gone") {
 		t.Errorf("no %s, or more, in\n%s", want, text)
 	}
-	c.Configured([]string{"n"}, []string{"a"})
+	c.Configured([]string{"n"}, []string{"a"}, nil)
 	finish(c, leaks("m"))
 	if text := page(); strings.Contains(text, "penstock_suspect_markup_total{") {
 		t.Errorf("outlives its model:\n%s", text)
@@ -154,10 +154,10 @@ func TestSeriesUnderReloads(t *testing.T) {
 	}
 	wg.Go(func() {
 		for range 100 {
-			c.Configured([]string{"m"}, []string{"a"})
-			c.Configured([]string{"m", "n"}, []string{"a", "b"})
+			c.Configured([]string{"m"}, []string{"a"}, nil)
+			c.Configured([]string{"m", "n"}, []string{"a", "b"}, nil)
 		}
-		c.Configured([]string{"m"}, []string{"a"})
+		c.Configured([]string{"m"}, []string{"a"}, nil)
 	})
 	wg.Wait()
 	text := page()
@@ -173,7 +173,7 @@ func TestSeriesUnderReloads(t *testing.T) {
 func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	c, page := newTestCalls(t)
 	m := c.series.model("chat", "n")
-	c.Configured([]string{"m"}, []string{"a"})
+	c.Configured([]string{"m"}, []string{"a"}, nil)
 	m.ended(c.series, "a", OK).Inc()
 	text := page()
 	if strings.Contains(text, `model="n"`) {
@@ -182,7 +182,7 @@ func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	if want := `penstock_calls_total{dialect="chat",model="-",upstream="a",outcome="ok"} 1`; !strings.Contains(text, want) {
 		t.Errorf("no %s in\n%s", want, text)
 	}
-	c.Configured([]string{"m", "n"}, []string{"a"})
+	c.Configured([]string{"m", "n"}, []string{"a"}, nil)
 	m.ended(c.series, "a", OK).Inc()
 	if want := `penstock_calls_total{dialect="chat",model="n",upstream="a",outcome="ok"} 1`; !strings.Contains(page(), want) {
 		t.Errorf("no %s after the model came back", want)
@@ -206,13 +206,13 @@ func TestUndescribedStaysVisible(t *testing.T) {
 	}
 }
 
-// TestHistory: live events count when they come, tokens that no event announced where they were made, and old steps vanish.
+// TestHistory: live events count soon after they come, tokens that no event announced where they were made, and old steps vanish.
 func TestHistory(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
 	m := c.Meter("chat", "m", "a")
 	m.Note(1, now)
-	m.Note(8, now.Add(10*time.Millisecond))
+	m.Note(8, now.Add(keepFor))
 	c.Tick(now)
 	total := func(h History) (sum float64) {
 		for _, v := range h.TokensPerSecond[:len(h.TokensPerSecond)-1] {
@@ -221,7 +221,7 @@ func TestHistory(t *testing.T) {
 		return sum
 	}
 	later := now.Add(6 * time.Second)
-	if got := total(c.History("a", later)); got != 8 {
+	if got := total(c.Outlook(later).Upstream("a")); got != 8 {
 		t.Errorf("%v tokens of 8 events", got)
 	}
 	r := good("m", "a")
@@ -229,18 +229,64 @@ func TestHistory(t *testing.T) {
 	m.End(r)
 	c.Begin()
 	c.Finish(r, now)
-	h := c.History("a", later)
+	h := c.Outlook(later).Upstream("a")
 	if got := total(h); got < 27.99 || got > 28.01 {
 		t.Errorf("%v tokens of a call with 28", got)
 	}
 	if h.TTFTP50Millis < 70 || h.TTFTP50Millis > 100 || h.Ended != 1 || h.Failed != 0 {
 		t.Errorf("%+v", h)
 	}
-	if h := c.History("a", now.Add(6*time.Minute)); total(h) != 0 || h.TTFTP95Millis != -1 {
+	if h := c.Outlook(now.Add(6 * time.Minute)).Upstream("a"); total(h) != 0 || h.TTFTP95Millis != -1 {
 		t.Errorf("after six minutes: %+v", h)
 	}
-	if h := c.History("nobody", now); h.TTFTP50Millis != -1 || h.TokensPerSecond == nil {
+	if h := c.Outlook(now).Upstream("nobody"); h.TTFTP50Millis != -1 || h.TokensPerSecond == nil {
 		t.Errorf("%+v", h)
+	}
+}
+
+// TestMeterKeeps: what a stream has measured is written where all streams count once for many events, soon enough, for the
+// upstream that has sent them, and whole.
+func TestMeterKeeps(t *testing.T) {
+	c, page := newTestCalls(t)
+	now := time.Now()
+	m := c.Meter("chat", "m", "a")
+	events := 0
+	note := func(after time.Duration) {
+		now = now.Add(after)
+		events++
+		m.Note(events, now)
+	}
+	want := func(gaps, a, b int64) {
+		t.Helper()
+		if want := fmt.Sprintf(`penstock_itl_seconds_count{dialect="chat",model="m"} %d`, gaps); !strings.Contains(page(), want+"\n") {
+			t.Errorf("not %s after %d events", want, events)
+		}
+		if gotA, gotB := c.series.pair("m", "a").live.Load(), c.series.pair("m", "b").live.Load(); gotA != a || gotB != b {
+			t.Errorf("%d events of a and %d of b are counted, want %d and %d", gotA, gotB, a, b)
+		}
+	}
+	note(0)
+	want(0, 1, 0)
+	for range len(m.gaps) - 1 {
+		note(time.Millisecond)
+	}
+	want(0, 1, 0)
+	note(time.Millisecond)
+	want(16, 17, 0)
+	note(time.Millisecond)
+	want(16, 17, 0)
+	note(keepFor)
+	want(18, 19, 0)
+	note(time.Millisecond)
+	c.Move(&m, "b")
+	want(19, 20, 0)
+	events = 0
+	note(time.Millisecond)
+	var r Record
+	m.End(&r)
+	want(20, 20, 1)
+	if r.streamed != 21 {
+		t.Errorf("%d events of the stream, want 21", r.streamed)
 	}
 }
 
@@ -295,7 +341,7 @@ func BenchmarkFinish(b *testing.B) {
 				b.Fatal(err)
 			}
 			c := NewCalls(metrics.NewSet(), log, l.log)
-			c.Configured([]string{"m"}, []string{"a"})
+			c.Configured([]string{"m"}, []string{"a"}, nil)
 			r, now := good("m", "a"), time.Now()
 			b.ReportAllocs()
 			for b.Loop() {
@@ -314,6 +360,18 @@ func BenchmarkFinish(b *testing.B) {
 	})
 }
 
+// BenchmarkMeter has each core measure a stream of its own of the same model.
+func BenchmarkMeter(b *testing.B) {
+	c, _ := newTestCalls(b)
+	b.RunParallel(func(pb *testing.PB) {
+		m, now := c.Meter("chat", "m", "a"), time.Now()
+		for i := 1; pb.Next(); i++ {
+			now = now.Add(20 * time.Millisecond)
+			m.Note(i, now)
+		}
+	})
+}
+
 // TestTTFTOfStreams: the time of a whole answer is no time to a first token, in no series and on no page.
 func TestTTFTOfStreams(t *testing.T) {
 	c, text := newTestCalls(t)
@@ -325,7 +383,7 @@ func TestTTFTOfStreams(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text())
 		}
 	}
-	if h := c.History("a", time.Now()); h.TTFTP95Millis != -1 || h.Ended != 1 {
+	if h := c.Outlook(time.Now()).Upstream("a"); h.TTFTP95Millis != -1 || h.Ended != 1 {
 		t.Errorf("history: %+v", h)
 	}
 }

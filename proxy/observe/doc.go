@@ -20,17 +20,20 @@
 //
 // Every metric is in one table (families.go) with its type and what it says. The page is written
 // from that table, so a metric without a description cannot be shown with one missing; the
-// dashboard and the alert rules are tested against it.
+// dashboard and the alert rules are tested against it. As OpenMetrics (openmetrics.go) it is the
+// same page with other heads.
 //
-// What the status page shows of calls comes from fixed rings (recent.go) and short histories
-// (history.go), what is charged from Usage. All three are fed by Finish from the same Record.
+// What the status page shows of calls comes from a fixed ring and counts of reasons (recent.go,
+// reasons.go) and from the short histories of models at upstreams (history.go, summed up by
+// outlook.go), what is charged from Usage. All are fed by Finish from the same Record.
 //
 // Latencies are cumulative `le` histograms (PrometheusHistogram), so that plain Prometheus can
 // compute quantiles.
 //
 // Traces are off unless an endpoint is configured; then a call and each of its attempts is a span,
 // begun early because the engine must be given its id. Ended spans wait in a bounded queue for one
-// goroutine: the SDK's own batcher is not used because it does not tell how many it lost.
+// goroutine: the SDK's own batcher is not used because it does not tell how many it lost. A request
+// without a right key has none, so that strangers cannot fill the endpoint.
 //
 // The log is written by one goroutine from a bounded buffer (Sink). A slow disk or a blocked pipe
 // makes it drop lines and count them; it never makes a request wait.

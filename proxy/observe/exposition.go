@@ -9,11 +9,22 @@ import (
 // ownPrefix is what the edge's metrics begin with; the others are the runtime's.
 const ownPrefix = "penstock_"
 
-// WriteText writes the metrics page: every family once, with its HELP and TYPE, over the samples of
-// all sources (the edge's set, one set an upstream, the runtime). What the runtime has beyond the
-// families is left out. A family of ours that is not described is written bare, which the lint test
-// refuses.
+// WriteText writes the metrics page in the Prometheus text format: every family once, with its
+// HELP and TYPE, over the samples of all sources (the edge's set, one set an upstream, the
+// runtime). What the runtime has beyond the families is left out. A family of ours that is not
+// described is written bare, which the lint test refuses.
 func WriteText(w io.Writer, sources ...func(io.Writer)) error {
+	return writePage(w, textHead, func(line string) string { return line }, "", sources)
+}
+
+func textHead(f *Family) string {
+	return "# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n"
+}
+
+// writePage writes the families, each as head has it, with their samples, and the end.
+func writePage(w io.Writer, head func(*Family) string, sample func(string) string, end string,
+	sources []func(io.Writer),
+) error {
 	var raw bytes.Buffer
 	for _, write := range sources {
 		write(&raw)
@@ -37,14 +48,15 @@ func WriteText(w io.Writer, sources ...func(io.Writer)) error {
 		if len(lines) == 0 {
 			continue
 		}
-		page.WriteString("# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n")
+		page.WriteString(head(f))
 		for _, line := range lines {
-			page.WriteString(line)
+			page.WriteString(sample(line))
 		}
 	}
 	for _, line := range undescribed {
 		page.WriteString(line)
 	}
+	page.WriteString(end)
 	_, err := w.Write(page.Bytes())
 	return err
 }

@@ -46,7 +46,7 @@ type leveled struct {
 // there if they have something to tell.
 const (
 	fieldsAlways = 20
-	fieldsOf     = fieldsAlways + 3
+	fieldsOf     = fieldsAlways + 7
 )
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
@@ -107,8 +107,20 @@ func (a accessLog) write(r *Record, now time.Time) {
 	if r.Resumed > 0 {
 		fields = append(fields, zap.Int("resumed", r.Resumed))
 	}
+	if r.Asked != "" {
+		fields = append(fields, zap.String("asked_model", r.Asked))
+	}
+	if r.Class != "" {
+		fields = append(fields, zap.String("class", r.Class))
+	}
 	if r.Tier > 0 {
 		fields = append(fields, zap.Int("tier", r.Tier))
+	}
+	if r.Arm != "" {
+		fields = append(fields, zap.String("arm", r.Arm))
+	}
+	if r.MissedArm != "" {
+		fields = append(fields, zap.String("missed_arm", r.MissedArm))
 	}
 	ce.Write(fields...)
 	*f = [fieldsOf]zap.Field{} // it must not hold on to the record
@@ -128,8 +140,20 @@ func appendConsole(dst []byte, r *Record, now time.Time) []byte {
 	if r.Resumed > 0 {
 		dst = append(dst, " (resumed)"...)
 	}
+	if r.Asked != "" {
+		dst = append(dst, " (for "+r.Asked+")"...)
+	}
+	if r.Class != "" {
+		dst = append(dst, " ("+r.Class+")"...)
+	}
 	if r.Tier > 0 {
 		dst = append(dst, " (tier "+strconv.Itoa(r.Tier)+")"...)
+	}
+	if r.Arm != "" && r.Arm != NoArm {
+		dst = append(dst, " (arm "+r.Arm+")"...)
+	}
+	if r.MissedArm != "" {
+		dst = append(dst, " (for arm "+r.MissedArm+")"...)
 	}
 	if r.Outcome != OK {
 		dst = append(dst, "  "+dash(r.Code)...)

@@ -16,7 +16,9 @@ const recentRows = 256
 type Recent struct {
 	calls ring
 	// Refusals are the calls that no engine was asked about.
-	Refusals Refusals
+	Refusals Reasons
+	// Failures are those that failed at an engine.
+	Failures Reasons
 }
 
 type ring struct {
@@ -59,8 +61,15 @@ type Ended struct {
 
 func (r *Recent) add(rec *Record, now time.Time) {
 	if rec.Attempts == 0 && rec.Outcome != OK && rec.Outcome != ClientGone {
-		r.Refusals.add(RefusalReason{rec.Code, rec.Status, rec.Limit, rec.Model, rec.Key}, now)
+		r.Refusals.add(Reason{
+			Code: rec.Code, Status: rec.Status, Outcome: rec.Outcome, Limit: rec.Limit, Model: rec.Model, Key: rec.Key,
+		}, now)
 		return
+	}
+	if rec.Outcome.Failed() {
+		r.Failures.add(Reason{
+			Code: rec.Code, Status: rec.Status, Outcome: rec.Outcome, Model: rec.Model, Upstream: rec.Upstream,
+		}, now)
 	}
 	r.calls.add(rec, now)
 }

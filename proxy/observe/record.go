@@ -23,6 +23,12 @@ const (
 	Internal     Outcome = "internal"
 )
 
+// Failed reports whether the service failed the call. The alert on failing calls counts the same
+// outcomes.
+func (o Outcome) Failed() bool {
+	return o == UpstreamFail || o == StreamBroken || o == Timeout || o == NoRoute || o == Internal
+}
+
 // Phase is where a call stands, and where it stood when its client left.
 type Phase string
 
@@ -43,18 +49,25 @@ type ID [30]byte
 func (id ID) String() string { return string(id[:]) }
 
 // Record is everything that is told of one call. Model, Upstream and Key are configured names or
-// empty, Client is the peer's address where log.client asks for it; no field can hold a client's
-// words.
+// empty, User is a keyed hash, Client is the peer's address where log.client asks for it; no field
+// can hold a client's words.
 type Record struct {
 	RequestID                                   ID
 	Key, Dialect, Model, Upstream, Pool, Client string
+	User                                        EndUser // of the key's application; zero: not known
+	Template                                    string  // key that a token has its rights from; empty for a key
 
 	Start            time.Time
 	Stream           bool
 	Status, Attempts int
 	Resumed          int    // how often another upstream went on with the stream
+	Class            string // of the call, where it is not the first
+	Asked            string // model that the client asked for, where Model answers in its place
 	Tier             int    // of the upstream that was asked last; 0: it has no tiers, or it is the first
+	Arm              string // of the upstream asked last: NoArm, or empty where the model has no arms or shadow
+	MissedArm        string // that the call is of, NoArm too, where another one was asked
 	Code             string // error code of the refusal or failure
+	Finish           string // how the answer ended, in the chat dialect's words
 	// Markup is a model's markup that the answer begins with and the engine should have read; from a
 	// closed set.
 	Markup           string
@@ -76,7 +89,37 @@ type Record struct {
 
 	BytesIn, BytesOut int64
 
+	// Tries are the attempts that failed and after which another was made or the call ended, the
+	// first ones: 0 to TriesKept of them.
+	Tries [TriesKept]Try
+
 	streamed int // events counted by a Meter while the stream ran
+}
+
+// NoArm is the arm of upstreams that are of none, where others of their model are.
+const NoArm = "-"
+
+// TriesKept is how many failed attempts of a call are kept for the status page.
+const TriesKept = 3
+
+// Try is an attempt that failed.
+type Try struct {
+	Upstream string // empty: there was none
+	Code     string // of the failure
+	Reason   string // a word of a closed set
+	Arm      string // of the upstream, as Record has it
+	After    time.Duration
+	Took     time.Duration
+}
+
+// Tried notes an attempt that failed.
+func (r *Record) Tried(t Try) {
+	for i := range r.Tries {
+		if r.Tries[i].Upstream == "" {
+			r.Tries[i] = t
+			return
+		}
+	}
 }
 
 // outputTime is how long the answer took to be generated after its first token.

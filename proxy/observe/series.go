@@ -45,21 +45,31 @@ type series struct {
 
 	models    table[modelKey, *modelSeries]
 	upstreams table[string, *upstreamSeries]
+	pairs     table[pairKey, *history]
 	words     table[wordKey, *metrics.Counter]
 	markups   table[markupKey, *metrics.Counter]
-	overflow  table[tierKey, *atomic.Int64]
+	tiers     table[tierKey, *atomic.Int64]
+	classes   table[classKey, *atomic.Int64]
+	fallbacks table[fallbackKey, *atomic.Int64]
+	arms      table[armKey, *armStats]
+	shadows   table[fallbackKey, *shadowStats]
 	overheads table[string, *metrics.PrometheusHistogram]
+	keys      table[string, *keySeries]
 }
 
 type (
 	modelKey  struct{ dialect, model string }
+	pairKey   struct{ model, upstream string }
 	markupKey struct{ model, markup string }
 	tierKey   struct {
 		model string
-		tier  int
+		tier  int // above 0
 	}
-	wordKey struct{ family, value string }
-	endKey  struct {
+	classKey    struct{ model, class string } // class is not the model's first
+	fallbackKey struct{ model, to string }    // to answered in the model's place, or got copies
+	armKey      struct{ model, arm string }
+	wordKey     struct{ family, value string }
+	endKey      struct {
 		upstream string
 		outcome  Outcome
 	}
@@ -92,6 +102,11 @@ func (t *table[K, V]) change(f func(map[K]V)) {
 	t.m.Store(&next)
 }
 
+// drop removes the entries that have gone. Callers hold series.mu.
+func (t *table[K, V]) drop(gone func(K) bool) {
+	t.change(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
+}
+
 // wordsKnown are the words of those families whose sets are small. They are there from the start,
 // at 0: a series that comes with its first event hides that event from increase and rate.
 var wordsKnown = map[string][]string{
@@ -107,6 +122,7 @@ var wordsKnown = map[string][]string{
 
 func newSeries(set *metrics.Set) *series {
 	s := &series{set: set}
+	s.keepKeys(nil)
 	for family, words := range wordsKnown {
 		for _, w := range words {
 			s.word(family, w)
@@ -123,15 +139,12 @@ type modelSeries struct {
 	ends                       table[endKey, *metrics.Counter]
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
-	estimated                  *metrics.Counter
+	estimated, full            *metrics.Counter
 	lastAt                     atomic.Int64 // when its last call ended, Unix nanoseconds; 0: none has
 }
 
-// upstreamSeries are the series and the short history of one upstream.
-type upstreamSeries struct {
-	ttft    *metrics.PrometheusHistogram
-	history history
-}
+// upstreamSeries are the series of one upstream.
+type upstreamSeries struct{ ttft *metrics.PrometheusHistogram }
 
 // model returns the series of a model, or of no model when it is not configured any more.
 func (s *series) model(dialect, model string) *modelSeries {
@@ -167,6 +180,7 @@ func (s *series) makeModel(dialect, model string) *modelSeries {
 			gapBounds)
 		m.prompt, m.completion, m.cached = tokens("prompt"), tokens("completion"), tokens("cached")
 		m.estimated = s.set.NewCounter("penstock_calls_estimated_total" + l)
+		m.full = s.set.NewCounter("penstock_calls_full_total" + l)
 	}
 	s.models.change(func(all map[modelKey]*modelSeries) { all[k] = m })
 	return m
@@ -247,11 +261,29 @@ func (s *series) upstream(name string) *upstreamSeries {
 	return u
 }
 
-func (u *upstreamSeries) finish(r *Record, now time.Time) {
+func (u *upstreamSeries) finish(r *Record) {
 	if u.ttft != nil && r.Stream && r.UpstreamTTFT > 0 {
 		u.ttft.Update(r.UpstreamTTFT.Seconds())
 	}
-	u.history.finish(r, now)
+}
+
+// pair returns the history of a model at an upstream. Where one of them is not configured any more,
+// nobody reads it.
+func (s *series) pair(model, upstream string) *history {
+	k := pairKey{model, upstream}
+	if h, ok := s.pairs.get(k); ok {
+		return h
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h, ok := s.pairs.get(k); ok {
+		return h
+	}
+	h := new(history)
+	if s.configured[model] && s.configuredUpstream[upstream] {
+		s.pairs.change(func(all map[pairKey]*history) { all[k] = h })
+	}
+	return h
 }
 
 // word returns the counter of a family for a word of its closed set.
@@ -284,16 +316,16 @@ func (s *series) markup(model, markup string) {
 	s.markups.change(func(all map[markupKey]*metrics.Counter) { all[k] = c })
 }
 
-// overflowed counts a call of a higher tier, if its model is configured.
-func (s *series) overflowed(k tierKey) {
-	n, ok := s.overflow.get(k)
+// count counts a call of a model in one of the tables, if the model is configured.
+func count[K comparable](s *series, t *table[K, *atomic.Int64], model string, k K) {
+	n, ok := t.get(k)
 	if !ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if n, ok = s.overflow.get(k); !ok {
+		if n, ok = t.get(k); !ok {
 			n = new(atomic.Int64)
-			if s.configured[k.model] {
-				s.overflow.change(func(all map[tierKey]*atomic.Int64) { all[k] = n })
+			if s.configured[model] {
+				t.change(func(all map[K]*atomic.Int64) { all[k] = n })
 			}
 		}
 	}
@@ -315,11 +347,12 @@ func (s *series) overhead(dialect string) *metrics.PrometheusHistogram {
 	return h
 }
 
-// keep drops the series of models and upstreams that are not named.
-func (s *series) keep(models, upstreams []string) {
+// keep drops the series of models, upstreams and keys that are not named.
+func (s *series) keep(models, upstreams, keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.configured, s.configuredUpstream = setOf(models), setOf(upstreams)
+	s.keepKeys(keys)
 	s.models.change(func(all map[modelKey]*modelSeries) {
 		for k, m := range all {
 			if k.model != "" && !s.configured[k.model] {
@@ -345,9 +378,12 @@ func (s *series) keep(models, upstreams []string) {
 			}
 		}
 	})
-	s.overflow.change(func(all map[tierKey]*atomic.Int64) {
-		maps.DeleteFunc(all, func(k tierKey, _ *atomic.Int64) bool { return !s.configured[k.model] })
-	})
+	s.tiers.drop(func(k tierKey) bool { return !s.configured[k.model] })
+	s.classes.drop(func(k classKey) bool { return !s.configured[k.model] })
+	s.fallbacks.drop(func(k fallbackKey) bool { return !s.configured[k.model] })
+	s.shadows.drop(func(k fallbackKey) bool { return !s.configured[k.model] || !s.configured[k.to] })
+	s.arms.drop(func(k armKey) bool { return !s.configured[k.model] })
+	s.pairs.drop(func(k pairKey) bool { return !s.configured[k.model] || !s.configuredUpstream[k.upstream] })
 	s.upstreams.change(func(all map[string]*upstreamSeries) {
 		for name := range all {
 			if !s.configuredUpstream[name] {
@@ -367,6 +403,7 @@ func (s *series) dropModel(m *modelSeries) {
 	for _, name := range []string{
 		"penstock_call_duration_seconds", "penstock_ttft_seconds",
 		"penstock_queue_seconds", "penstock_itl_seconds", "penstock_calls_estimated_total",
+		"penstock_calls_full_total",
 	} {
 		s.set.UnregisterMetric(name + l)
 	}

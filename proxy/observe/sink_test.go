@@ -21,7 +21,7 @@ func TestSinkNeverWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := NewCalls(metrics.NewSet(), log, config.Log{Access: true})
-	c.Configured([]string{"m"}, []string{"a"})
+	c.Configured([]string{"m"}, []string{"a"}, nil)
 	const calls = 10000 // some 4 MB of lines
 	ended := make(chan struct{})
 	go func() {

@@ -3,7 +3,9 @@ package observe
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,11 +15,13 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
 
+	"penstock/config"
 	"penstock/proxy/guard"
 )
 
@@ -29,31 +33,60 @@ type Tracer struct {
 	queue  *spanQueue
 }
 
-// NewTracer sends spans to endpoint, an http or https URL; without a path, to its /v1/traces.
-// Nothing is dialled before the first batch. Headers, such as a credential, are taken from
-// OTEL_EXPORTER_OTLP_HEADERS. A panic of the sending loses a batch, and is g's.
-func NewTracer(endpoint, version string, g *guard.Guard) (*Tracer, error) {
-	u, err := url.Parse(endpoint)
+// NewTracer sends spans to c.OTLP, an http or https URL; without a path, to its /v1/traces.
+// Nothing is dialled before the first batch. instance names the edge among others. A panic of the
+// sending loses a batch, and is g's. The log says when the endpoint stops taking spans, and when it
+// takes them again.
+//
+// The standard variables count: OTEL_EXPORTER_OTLP_HEADERS for a credential, _COMPRESSION,
+// _TIMEOUT, _CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY, each also as
+// OTEL_EXPORTER_OTLP_TRACES_*, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES before the edge's own
+// names. OTEL_TRACES_SAMPLER and its _ARG say what is recorded where c.Sample does not.
+func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *guard.Guard) (*Tracer, error) {
+	u, err := url.Parse(c.OTLP)
 	if err != nil {
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
 	}
 	if strings.Trim(u.Path, "/") == "" {
 		u.Path = "/v1/traces"
 	}
-	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(u.String()),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
-			Enabled: true, InitialInterval: 500 * time.Millisecond,
-			MaxInterval: 2 * time.Second, MaxElapsedTime: exportPatience,
-		}))
+	client, err := newOTLPClient(u)
 	if err != nil {
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) // what was lost is counted; the text may hold addresses
-	q := newSpanQueue(exporter, g)
-	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(q),
-		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "penstock"),
-			attribute.String("service.version", version))))
+	exporter, err := otlptrace.New(context.Background(), client)
+	if err != nil {
+		return nil, fmt.Errorf("tracing.otlp: %w", err)
+	}
+	q := newSpanQueue(exporter, log, g)
+	options := []sdk.TracerProviderOption{sdk.WithSpanProcessor(q), sdk.WithResource(resourceOf(version, instance))}
+	if c.Sample != nil { // an option wins over the variable
+		if os.Getenv("OTEL_TRACES_SAMPLER") != "" {
+			log.Warn("tracing.sample of the file counts, OTEL_TRACES_SAMPLER does not")
+		}
+		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(float64(*c.Sample)/100))))
+	} else {
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+			log.Warn("OTEL_TRACES_SAMPLER is not understood: every trace is recorded", zap.Error(err))
+		}))
+	}
+	provider := sdk.NewTracerProvider(options...)
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) // what is lost is counted and told by the queue
 	return &Tracer{tracer: provider.Tracer("penstock"), queue: q}, nil
+}
+
+// resourceOf is what all spans of the process have in common. What the environment says counts
+// before what the edge says of itself.
+func resourceOf(version, instance string) *resource.Resource {
+	own := []attribute.KeyValue{
+		attribute.String("service.name", "penstock"), attribute.String("service.version", version),
+		attribute.String("service.instance.id", instance),
+	}
+	all, err := resource.New(context.Background(), resource.WithAttributes(own...), resource.WithFromEnv())
+	if err != nil { // the variables are malformed
+		return resource.NewSchemaless(own...)
+	}
+	return all
 }
 
 // Dropped returns how many spans were lost since the start.
@@ -113,9 +146,10 @@ func appendTraceparent(dst []byte, s trace.Span) []byte {
 	return append(dst, "00-"+c.TraceID().String()+"-"+c.SpanID().String()+"-"+c.TraceFlags().String()...)
 }
 
-// End ends the span with what the record tells. Prompts and answers are not among it.
+// End ends the span with what the record tells. Prompts and answers are not among it. A request
+// that was refused for want of a key has no span: strangers would fill the endpoint with them.
 func (s *CallSpan) End(r *Record, now time.Time) {
-	if s == nil {
+	if s == nil || r.Status == http.StatusUnauthorized && r.Key == "" {
 		return
 	}
 	if r.Model != "" {
@@ -132,6 +166,9 @@ func (s *CallSpan) End(r *Record, now time.Time) {
 	)
 	if r.Upstream != "" {
 		s.span.SetAttributes(attribute.String("penstock.upstream", r.Upstream))
+	}
+	if r.Key != "" {
+		s.span.SetAttributes(attribute.String("penstock.key", r.Key))
 	}
 	if r.PromptTokens+r.CompletionTokens > 0 {
 		s.span.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", r.PromptTokens),
@@ -216,6 +253,7 @@ const (
 // does not fit is dropped and counted, and so is what the endpoint did not take.
 type spanQueue struct {
 	exporter sdk.SpanExporter
+	health   endpointHealth
 	guard    *guard.Guard
 	spans    chan sdk.ReadOnlySpan
 	stop     chan struct{}
@@ -224,9 +262,9 @@ type spanQueue struct {
 	dropped  atomic.Uint64
 }
 
-func newSpanQueue(e sdk.SpanExporter, g *guard.Guard) *spanQueue {
+func newSpanQueue(e sdk.SpanExporter, log *zap.Logger, g *guard.Guard) *spanQueue {
 	q := &spanQueue{
-		exporter: e, guard: g, spans: make(chan sdk.ReadOnlySpan, spansQueued),
+		exporter: e, health: endpointHealth{log: log}, guard: g, spans: make(chan sdk.ReadOnlySpan, spansQueued),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go g.Loop(q.done, guard.Spans, q.run)
@@ -293,9 +331,11 @@ func (q *spanQueue) send(batch []sdk.ReadOnlySpan) []sdk.ReadOnlySpan {
 	lost := len(batch)
 	defer func() { q.dropped.Add(uint64(lost)) }()
 	q.guard.Point(guard.Spans)
-	if q.exporter.ExportSpans(ctx, batch) == nil {
+	err := q.exporter.ExportSpans(ctx, batch)
+	if err == nil {
 		lost = 0
 	}
+	q.health.tell(err, lost)
 	clear(batch)
 	return batch[:0]
 }

@@ -3,11 +3,20 @@ package observe
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"penstock/config"
 )
 
 // exporter is an endpoint that tests hold and break.
@@ -29,7 +38,7 @@ func (e *exporter) Shutdown(context.Context) error { return nil }
 
 func TestSpanQueueNeverWaits(t *testing.T) {
 	e := &exporter{hold: make(chan struct{})}
-	q := newSpanQueue(e, nil)
+	q := newSpanQueue(e, zap.NewNop(), nil)
 	span := tracetest.SpanStub{Name: "x"}.Snapshot()
 	const spans = 3 * spansQueued
 	for range spans {
@@ -48,7 +57,7 @@ func TestSpanQueueNeverWaits(t *testing.T) {
 func TestSpansThatAreNotTakenCount(t *testing.T) {
 	e := &exporter{hold: make(chan struct{}), err: errors.New("no")}
 	close(e.hold)
-	q := newSpanQueue(e, nil)
+	q := newSpanQueue(e, zap.NewNop(), nil)
 	q.OnEnd(tracetest.SpanStub{Name: "x"}.Snapshot())
 	if err := q.Shutdown(t.Context()); err != nil || q.dropped.Load() != 1 {
 		t.Errorf("%d dropped, %v", q.dropped.Load(), err)
@@ -87,4 +96,145 @@ func TestNoTracer(t *testing.T) {
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestResource: the edge names itself and its instance, and the environment's names come before its own.
+func TestResource(t *testing.T) {
+	read := func() map[string]string {
+		got := map[string]string{}
+		for _, a := range resourceOf("1.2", "host :4000").Attributes() {
+			got[string(a.Key)] = a.Value.AsString()
+		}
+		return got
+	}
+	t.Setenv("OTEL_SERVICE_NAME", "")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "")
+	if got := read(); got["service.name"] != "penstock" || got["service.version"] != "1.2" || got["service.instance.id"] != "host :4000" {
+		t.Errorf("without variables: %v", got)
+	}
+	t.Setenv("OTEL_SERVICE_NAME", "edge")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=pod-7,deployment.environment=prod")
+	if got := read(); got["service.name"] != "edge" || got["service.version"] != "1.2" || got["service.instance.id"] != "pod-7" || got["deployment.environment"] != "prod" {
+		t.Errorf("with variables: %v", got)
+	}
+}
+
+// TestSampling: the share of the file decides which traces are recorded, and OTEL_TRACES_SAMPLER
+// where the file says nothing; a client's decision is kept by both.
+func TestSampling(t *testing.T) {
+	const traces = 400
+	share := func(p config.Percent) *config.Percent { return &p }
+	for _, c := range []struct {
+		variable    string
+		sample      *config.Percent
+		parent      string
+		least, most int
+		warning     string
+	}{
+		{"", nil, "", traces, traces, ""},
+		{"always_off", nil, "", 0, 0, ""},
+		{"always_on", nil, "", traces, traces, ""},
+		{"always_of", nil, "", traces, traces, "not understood"},
+		{"", share(0), "", 0, 0, ""},
+		{"", share(100), "", traces, traces, ""},
+		{"", share(25), "", 50, 150, ""}, // five standard deviations
+		{"always_off", share(100), "", traces, traces, "tracing.sample of the file counts"},
+		{"", share(0), "-01", traces, traces, ""},
+		{"", share(100), "-00", 0, 0, ""},
+		{"parentbased_always_off", nil, "-01", traces, traces, ""},
+	} {
+		t.Setenv("OTEL_TRACES_SAMPLER", c.variable)
+		core, logged := observer.New(zap.WarnLevel)
+		tracer, err := NewTracer(config.Tracing{OTLP: "http://127.0.0.1:1", Sample: c.sample}, "1", "i", zap.New(core), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorded := 0
+		for i := range traces {
+			var parent []byte
+			if c.parent != "" {
+				parent = fmt.Appendf(nil, "00-%032x-b7ad6b7169203331%s", i+1, c.parent)
+			}
+			if tracer.Call("chat", parent, time.Now()).span.IsRecording() { // not ended: nothing is sent
+				recorded++
+			}
+		}
+		if recorded < c.least || recorded > c.most {
+			t.Errorf("%+v: %d of %d recorded", c, recorded, traces)
+		}
+		told := ""
+		for _, e := range logged.All() {
+			told += e.Message
+		}
+		if (told == "") != (c.warning == "") || !strings.Contains(told, c.warning) {
+			t.Errorf("%+v: the log has %q", c, told)
+		}
+		if err := tracer.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSpansOfCalls: a call's span has its key, and a request without a right one has no span.
+func TestSpansOfCalls(t *testing.T) {
+	recorder := tracetest.NewSpanRecorder()
+	tracer := &Tracer{tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("penstock")}
+	for _, r := range []Record{
+		{Status: 401, Outcome: ClientError, Code: "invalid_api_key"},
+		{Status: 401, Outcome: ClientError, Code: "credential_conflict"},
+		{Key: "team-a", Status: 200, Outcome: OK},
+		{Key: "team-a", Status: 401, Outcome: ClientError}, // revoked while it ran
+		{Status: 404, Outcome: ClientError},                // auth: none
+	} {
+		tracer.Call("chat", nil, time.Now()).End(&r, time.Now())
+	}
+	var got []string
+	for _, s := range recorder.Ended() {
+		line := ""
+		for _, a := range s.Attributes() {
+			if a.Key == "penstock.key" || a.Key == "http.response.status_code" {
+				line += a.Value.String() + " "
+			}
+		}
+		got = append(got, strings.TrimSpace(line))
+	}
+	if want := []string{"200 team-a", "401 team-a", "404"}; !slices.Equal(got, want) {
+		t.Errorf("spans of %q, want %q", got, want)
+	}
+}
+
+// TestEndpointHealth: the log is told once that the endpoint refuses, with its status and without
+// its URL, and once that it takes spans again; of one that goes to and fro, once a minute.
+func TestEndpointHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logged := observer.New(zap.InfoLevel)
+		h := endpointHealth{log: zap.New(core)}
+		want := func(lines ...string) {
+			t.Helper()
+			var got []string
+			for _, e := range logged.TakeAll() {
+				got = append(got, fmt.Sprint(e.Level, " ", e.Message, " ", e.ContextMap()))
+			}
+			if !slices.Equal(got, lines) {
+				t.Errorf("the log has\n%q, want\n%q", got, lines)
+			}
+		}
+		const down, up = "warn the trace endpoint does not take spans: they are dropped map[error:", "info the trace endpoint takes spans again map[lost:"
+		h.tell(nil, 0)
+		want()
+		refused := &url.Error{Op: "Post", URL: "http://h/?token=secret", Err: errors.New("connection refused")}
+		h.tell(fmt.Errorf("traces export: %w", refused), 3)
+		h.tell(errors.New("the endpoint answered 401 Unauthorized"), 4)
+		want(down + "connection refused]")
+		h.tell(nil, 0)
+		h.tell(nil, 0)
+		want(up + "7]")
+		h.tell(errors.New("the endpoint answered 503 Service Unavailable"), 1)
+		h.tell(nil, 0)
+		want()
+		time.Sleep(retellAfter)
+		h.tell(errors.New("the endpoint answered 503 Service Unavailable"), 1)
+		h.tell(nil, 0)
+		want(down+"the endpoint answered 503 Service Unavailable]", up+"1]")
+	})
 }

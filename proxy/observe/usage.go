@@ -21,12 +21,13 @@ const (
 	usageOther = "(other)"
 )
 
-// Usage counts calls and tokens by key and model, since the start and by day (UTC), for chargeback.
-// Its methods may be called from any goroutine.
+// Usage counts calls and tokens by key and model, and by key and end user, since the start and by
+// day (UTC), for chargeback. Its methods may be called from any goroutine.
 type Usage struct {
 	mu    sync.Mutex // held to add a pair, and for since
 	since time.Time
 	pairs table[usagePair, *usageCell]
+	users endUsers
 
 	unsaved atomic.Pointer[func() time.Duration]
 }
@@ -44,6 +45,21 @@ type usageDay struct {
 	day     int64 // since 1970
 	changed bool  // since the last Changed
 	Amount
+}
+
+// DayBefore is the day of the sum of all days that usage does not keep one by one.
+const DayBefore = 0
+
+// DayOf returns the day of a time, in UTC.
+func DayOf(t time.Time) int64 { return t.Unix() / (24 * 3600) }
+
+// FormatDay writes a day as 2026-01-31.
+func FormatDay(day int64) string { return time.Unix(day*24*3600, 0).UTC().Format(time.DateOnly) }
+
+// ParseDay reads what FormatDay writes.
+func ParseDay(s string) (int64, error) {
+	t, err := time.Parse(time.DateOnly, s)
+	return DayOf(t), err
 }
 
 // Amount is what was used.
@@ -82,7 +98,10 @@ func (u *Usage) add(r *Record, now time.Time) {
 	if r.TokensEstimated {
 		a.Estimated = 1
 	}
-	u.cell(usagePair{r.Key, r.Model}).add(a, DayOf(now))
+	day := u.cell(usagePair{r.Key, r.Model}).add(a, DayOf(now))
+	if r.User != (EndUser{}) {
+		u.users.add(endUserOf{r.Key, r.User.String()}, a, day)
+	}
 }
 
 func (u *Usage) cell(p usagePair) *usageCell {
@@ -102,7 +121,8 @@ func (u *Usage) cell(p usagePair) *usageCell {
 	return c
 }
 
-func (c *usageCell) add(a Amount, day int64) {
+// add books on a day, and returns the day that it was booked on.
+func (c *usageCell) add(a Amount, day int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.total.Add(a)
@@ -115,6 +135,7 @@ func (c *usageCell) add(a Amount, day int64) {
 	d := &c.days[len(c.days)-1] // a clock that was set back books on the newest day
 	d.Amount.Add(a)
 	c.changed, d.changed = true, true
+	return d.day
 }
 
 // UsageReport is the whole account.
@@ -129,7 +150,8 @@ type UsageReport struct {
 type KeyUsage struct {
 	Key    string       `json:"key"` // its id; empty where no key is asked for
 	Total  Amount       `json:"total"`
-	Models []ModelUsage `json:"models"`
+	Models []ModelUsage `json:"models,omitempty"`
+	Users  []UserUsage  `json:"users,omitempty"` // in place of the models, where that is asked for
 }
 
 // ModelUsage is what one key used of one model.
@@ -162,15 +184,21 @@ func (u *Usage) Report(since, now time.Time) *UsageReport {
 }
 
 func (r *UsageReport) add(key string, m ModelUsage) {
+	k := r.with(key, m.Total)
+	k.Models = append(k.Models, m)
+}
+
+// with adds to the account of a key.
+func (r *UsageReport) with(key string, a Amount) *KeyUsage {
 	at := slices.IndexFunc(r.Keys, func(k KeyUsage) bool { return k.Key == key })
 	if at < 0 {
 		r.Keys = append(r.Keys, KeyUsage{Key: key})
 		at = len(r.Keys) - 1
 	}
 	k := &r.Keys[at]
-	k.Models = append(k.Models, m)
-	k.Total.Add(m.Total)
-	r.Total.Add(m.Total)
+	k.Total.Add(a)
+	r.Total.Add(a)
+	return k
 }
 
 func (r *UsageReport) sort() {
@@ -195,19 +223,29 @@ func (r *UsageReport) Of(period string) *UsageReport {
 	out := &UsageReport{Since: r.Since, Now: r.Now, Keys: []KeyUsage{}}
 	for i := range r.Keys {
 		for _, m := range r.Keys[i].Models {
-			of := ModelUsage{Model: m.Model}
-			for _, d := range m.Days {
-				if strings.HasPrefix(d.Day, period) {
-					of.Days = append(of.Days, d)
-					of.Total.Add(d.Amount)
-				}
+			if days, sum := within(period, m.Days); days != nil {
+				out.add(r.Keys[i].Key, ModelUsage{m.Model, sum, days})
 			}
-			if of.Days != nil {
-				out.add(r.Keys[i].Key, of)
+		}
+		for _, u := range r.Keys[i].Users {
+			if days, sum := within(period, u.Days); days != nil {
+				k := out.with(r.Keys[i].Key, sum)
+				k.Users = append(k.Users, UserUsage{u.User, sum, days})
 			}
 		}
 	}
 	return out
+}
+
+// within returns the days of a period, and their sum.
+func within(period string, all []Day) (days []Day, sum Amount) {
+	for _, d := range all {
+		if strings.HasPrefix(d.Day, period) {
+			days = append(days, d)
+			sum.Add(d.Amount)
+		}
+	}
+	return days, sum
 }
 
 // SavedBy takes what says for how long usage has been waiting for the disk.

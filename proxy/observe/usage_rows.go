@@ -5,27 +5,13 @@ import (
 	"time"
 )
 
-// UsageRow is what a key used of a model on one day, all of it: who has read a newer row of a day
-// needs no older one.
+// UsageRow is what a key used of a model on one day, or an end user of the key of all models. It is
+// all of the day: who has read a newer row of it needs no older one.
 type UsageRow struct {
 	Key, Model string
-	Day        int64 // since 1970, in UTC; DayBefore: all days that are not kept one by one
+	User       string // a keyed hash, of a row that has no model and is a part of the key's others
+	Day        int64  // since 1970, in UTC; DayBefore: all days that are not kept one by one
 	Amount
-}
-
-// DayBefore is the day of the sum of all days that usage does not keep one by one.
-const DayBefore = 0
-
-// DayOf returns the day of a time, in UTC.
-func DayOf(t time.Time) int64 { return t.Unix() / (24 * 3600) }
-
-// FormatDay writes a day as 2026-01-31.
-func FormatDay(day int64) string { return time.Unix(day*24*3600, 0).UTC().Format(time.DateOnly) }
-
-// ParseDay reads what FormatDay writes.
-func ParseDay(s string) (int64, error) {
-	t, err := time.Parse(time.DateOnly, s)
-	return DayOf(t), err
 }
 
 // Changed calls f with the rows that have changed since the last Changed. One goroutine may use it.
@@ -34,14 +20,24 @@ func (u *Usage) Changed(f func(UsageRow)) {
 		c.mu.Lock()
 		if c.changed {
 			c.changed = false
-			for i := range c.days {
-				if d := &c.days[i]; d.changed {
-					d.changed = false
-					f(UsageRow{p.key, p.model, d.day, d.Amount})
-				}
-			}
+			c.changedDays(func(d *usageDay) { f(p.row(d.day, d.Amount)) })
 		}
 		c.mu.Unlock()
+	}
+	u.users.changed(f)
+}
+
+func (p usagePair) row(day int64, a Amount) UsageRow {
+	return UsageRow{Key: p.key, Model: p.model, Day: day, Amount: a}
+}
+
+// changedDays calls f with the days that have changed. The caller keeps others from them.
+func (c *usageCell) changedDays(f func(*usageDay)) {
+	for i := range c.days {
+		if d := &c.days[i]; d.changed {
+			d.changed = false
+			f(d)
+		}
 	}
 }
 
@@ -51,14 +47,15 @@ func (u *Usage) Rows(f func(UsageRow)) {
 		c.mu.Lock()
 		before := c.total
 		for i := range c.days {
-			f(UsageRow{p.key, p.model, c.days[i].day, c.days[i].Amount})
+			f(p.row(c.days[i].day, c.days[i].Amount))
 			before.sub(c.days[i].Amount)
 		}
 		if before != (Amount{}) {
-			f(UsageRow{p.key, p.model, DayBefore, before})
+			f(p.row(DayBefore, before))
 		}
 		c.mu.Unlock()
 	}
+	u.users.rows(f)
 }
 
 // Restore adds what was used before, since that time. It may come while calls are counted.
@@ -69,8 +66,11 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	}
 	u.mu.Unlock()
 	for i := range rows {
-		u.cell(usagePair{rows[i].Key, rows[i].Model}).restore(rows[i].Day, rows[i].Amount)
+		if rows[i].User == "" {
+			u.cell(usagePair{rows[i].Key, rows[i].Model}).restore(rows[i].Day, rows[i].Amount)
+		}
 	}
+	u.users.restore(rows)
 }
 
 // Since returns when the account was begun, zero where nothing was restored.
@@ -114,6 +114,23 @@ func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 		c.mu.Unlock()
 	}
 	return sum
+}
+
+// Day returns what keys used on a day of all models, by their ids.
+func (u *Usage) Day(day int64) map[string]Amount {
+	out := map[string]Amount{}
+	for p, c := range u.pairs.all() {
+		c.mu.Lock()
+		for i := len(c.days) - 1; i >= 0 && c.days[i].day >= day; i-- {
+			if d := &c.days[i]; d.day == day {
+				sum := out[p.key]
+				sum.Add(d.Amount)
+				out[p.key] = sum
+			}
+		}
+		c.mu.Unlock()
+	}
+	return out
 }
 
 // sub takes b away, which is a part of a.

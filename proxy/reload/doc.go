@@ -25,8 +25,14 @@
 // same change. A reload whose file was replaced while it waited for another reload ends without a
 // result of its own (errSuperseded); an operator who waits gets the result of the newest file.
 //
+// The configuration that the running one replaced is kept in memory, for an operator who wants to
+// go back to it (Request.Back). It comes back without its keys: those of the running one stay.
+//
 // While a reload runs the process has one processor more than GOMAXPROCS says, so that requests
 // share a core with it and never queue behind it (process.Boost).
+//
+// Models that engines list (`discover`) come into the running file by a reload of the same kind
+// as other addresses do: nothing is read, and a snapshot is built over the file and the lists.
 //
 // # Locks
 //

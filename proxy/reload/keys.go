@@ -31,7 +31,11 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	if r.opts.Load == nil {
 		return nil, errors.New("this edge was started without a configuration file")
 	}
-	next, problems := r.opts.load(q.Candidate)
+	read := func() (*config.File, config.Problems) { return r.opts.load(&q) }
+	if q.Back {
+		read = func() (*config.File, config.Problems) { return r.versions.back(r.Running().Config) }
+	}
+	next, problems := read()
 	if next == nil {
 		for _, p := range problems.Errors() {
 			res.Problems = append(res.Problems, p.String())
@@ -83,9 +87,9 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 }
 
 // load reads the file in place, or the candidate for it.
-func (o *Options) load(candidate []byte) (*config.File, config.Problems) {
-	if candidate != nil && o.Parse != nil {
-		return o.Parse(candidate)
+func (o *Options) load(q *Request) (*config.File, config.Problems) {
+	if q.Candidate != nil && o.Parse != nil {
+		return o.Parse(q.Candidate, q.Called)
 	}
 	return o.Load()
 }

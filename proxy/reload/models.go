@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/proxy/auth/cert"
 	"penstock/proxy/snapshot"
 	"penstock/routing"
 	"penstock/upstreams"
@@ -39,9 +40,19 @@ func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 		return nil
 	}
 	c := candidate{file: f.File, keys: f.keys, force: q.Force, dryRun: q.DryRun, use: func() {}}
+	c.previous = r.versions.previous.Load()
+	switch {
+	case q.Back:
+		c.previous = nil
+	case slices.ContainsFunc(f.changes, func(c config.Change) bool { return !c.OfKeys() }):
+		c.previous = old.Config
+	}
 	if r.opts.Certificate != nil {
-		var err error
-		if c.use, err = r.opts.Certificate.Prepare(f.TLS.Cert, f.TLS.Key); err != nil {
+		clients, err := cert.ReadAuthority(f.TLS.ClientCAs)
+		if err == nil {
+			c.use, err = r.opts.Certificate.Prepare(f.TLS.Cert, f.TLS.Key, clients.Roots())
+		}
+		if err != nil {
 			res.Problems = append(res.Problems, f.ProblemAt("tls.cert", err.Error()).String())
 			return nil
 		}
@@ -56,13 +67,17 @@ type candidate struct {
 	use    func() // puts its certificate into use; nil: the one before stays
 	force  bool   // also if models lose their capacity
 	dryRun bool
+
+	previous *config.File // to go back to from it
 }
 
 // apply builds a snapshot of c whole and makes it the running one. After an error or a problem
 // nothing has changed. What it does to calls that run: they end on the snapshot that they began
 // with.
 func (r *Reloader) apply(c candidate, res *Result) error {
-	f, old := c.file, r.Running()
+	old := r.Running()
+	f := withListed(r, c.file, old)
+	c.file = f
 	plan, err := r.opts.Set.Plan(f.Upstreams, f.Models, f.Engines...)
 	if err != nil {
 		return err
@@ -95,6 +110,24 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	return nil
 }
 
+// withListed returns a file with the models that are discovered now. Of an upstream whose engines
+// have listed nothing yet, since they are at a new address or all down, those of old stay.
+func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
+	if len(f.Discover) == 0 {
+		return config.WithListed(f, nil)
+	}
+	listed := upstreams.Listed(r.opts.Set)
+	if old == nil {
+		return config.WithListed(f, listed)
+	}
+	for name, models := range config.Published(old.Config) {
+		if _, told := listed[name]; !told { // an empty list tells, too
+			listed[name] = models
+		}
+	}
+	return config.WithListed(f, listed)
+}
+
 // commit makes a snapshot and its upstreams the running ones. It cannot fail.
 func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot.Snapshot) {
 	if c.use != nil {
@@ -102,7 +135,7 @@ func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot
 	}
 	r.opts.Set.Commit(plan)
 	r.opts.OnCommit(c.file, c.use != nil)
-	if old != nil { // new routes wait for their upstreams' first probe
+	if old != nil || len(c.file.Discover) > 0 { // new routes wait for their upstreams' first probe
 		warm, cancel := context.WithTimeout(context.Background(), warmUp)
 		r.opts.Set.WaitProbed(warm, plan)
 		cancel()
@@ -114,6 +147,7 @@ func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot
 		}
 		return next
 	})
+	r.versions.previous.Store(c.previous)
 	r.versions.add(next.ConfigVersion)
 	newProfiles := r.profiles != plan.Profiles()
 	r.profiles = plan.Profiles()

@@ -35,7 +35,7 @@ type Options struct {
 	// file.
 	Load func() (*config.File, config.Problems)
 	// Parse reads the text of a candidate, as Load does the file in place. Nil: Load is used.
-	Parse func(src []byte) (*config.File, config.Problems)
+	Parse func(src []byte, called string) (*config.File, config.Problems)
 	// Public and Admin are the addresses of the listeners. A reload cannot move them, so a file
 	// must not open them to other machines without keys.
 	Public, Admin string
@@ -62,12 +62,11 @@ type Reloader struct {
 	current  atomic.Pointer[snapshot.Snapshot]
 	versions versions
 	triggers chan string // at most one trigger that waits to read the files
-	// newAddresses holds at most one trigger of SourceAddresses.
-	newAddresses     chan string
-	addressesAwaited atomic.Bool // a reload for them waits to look at them
-	last             atomic.Pointer[Result]
-	counters         counters
-	profiles         *engine.Profiles // of the running configuration; held by reloading
+	// addresses and models hold at most one trigger each: of SourceAddresses, of SourceModels.
+	addresses, models ofSet
+	last              atomic.Pointer[Result]
+	counters          counters
+	profiles          *engine.Profiles // of the running configuration; held by reloading
 
 	reading   sync.Mutex    // held while a file is read and its keys come into force
 	newest    *config.File  // of the valid files that were read; held by reading
@@ -75,6 +74,26 @@ type Reloader struct {
 	reloading sync.Mutex    // held while the rest of a file is judged and comes into force
 	swapping  sync.Mutex    // held while one snapshot replaces another
 	shared    atomic.Pointer[snapshot.SharedKeys]
+}
+
+// ofSet are the triggers of reloads that read no file: they apply the running one again, as the
+// upstreams are others or have other models.
+type ofSet struct {
+	triggers chan string
+	awaited  *atomic.Bool // a reload waits to look at what has changed
+}
+
+func newOfSet() ofSet { return ofSet{make(chan string, 1), new(atomic.Bool)} }
+
+// ofSetFor returns the triggers of a source; nil: its reloads read the files.
+func ofSetFor(r *Reloader, source string) *ofSet {
+	switch source {
+	case SourceAddresses:
+		return &r.addresses
+	case SourceModels:
+		return &r.models
+	}
+	return nil
 }
 
 // counters count reloads by how they ended.
@@ -86,7 +105,7 @@ func New(o Options) *Reloader {
 		return o.Metrics.NewCounter(`penstock_reloads_total{result="` + result + `"}`)
 	}
 	r := &Reloader{
-		opts: o, triggers: make(chan string, 1), newAddresses: make(chan string, 1),
+		opts: o, triggers: make(chan string, 1), addresses: newOfSet(), models: newOfSet(),
 		counters: counters{
 			ok: count("ok"), refused: count("bad"), keysOnly: count("keys_only"),
 			unchanged: count("unchanged"),
@@ -102,7 +121,10 @@ func (r *Reloader) Start(f *config.File) error {
 	if err != nil {
 		return err
 	}
-	return r.apply(candidate{file: f, keys: keys}, new(Result))
+	if err = r.apply(candidate{file: f, keys: keys}, new(Result)); err != nil || len(f.Discover) == 0 {
+		return err
+	}
+	return r.reapply(Request{Source: SourceModels}, new(Result)) // with what the first probes have found
 }
 
 // Running returns the running configuration.
@@ -142,7 +164,7 @@ func (r *Reloader) Reload(q Request) *Result {
 	res.Version = r.Running().Version
 	res.Seconds = time.Since(begun).Seconds()
 	if !q.DryRun && !errors.Is(err, errSuperseded) { // the reload that took its place logs
-		r.record(res)
+		r.record(q, res)
 	}
 	if notify {
 		listen.NotifyReady(r.Summary())
@@ -157,7 +179,7 @@ func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) 
 		err = errors.New("a bug of the edge ended this reload half-way; its log has the stack. Reload again, or restart the edge")
 	})
 	r.opts.Guard.Point(guard.Reload)
-	if q.Source == SourceAddresses {
+	if ofSetFor(r, q.Source) != nil {
 		return res, r.reapply(q, res)
 	}
 	next, err := r.readKeys(q, res)
@@ -167,7 +189,7 @@ func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) 
 	return res, r.judge(q, next, res)
 }
 
-// reapply applies the running file again, over upstreams at other addresses.
+// reapply applies the running file again, over upstreams at other addresses or with other models.
 func (r *Reloader) reapply(q Request, res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -175,7 +197,14 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 		q.onRead()
 	}
 	old := r.Running()
-	return r.apply(candidate{file: old.Config, keys: old.Credentials, force: true}, res)
+	if q.Source == SourceModels {
+		if res.Unchanged = config.SameDiscovered(old.Config, withListed(r, old.Config, old)); res.Unchanged {
+			return nil
+		}
+	}
+	return r.apply(candidate{
+		file: old.Config, keys: old.Credentials, force: true, previous: r.versions.previous.Load(),
+	}, res)
 }
 
 // swap makes the result of next the running snapshot. It calls next with the running snapshot, one
@@ -195,10 +224,11 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 	r.opts.Keys.Issued.Follow(config.IssuerURLs(s.Config))
 }
 
-// record keeps, counts and logs how a reload ended. A reload for other addresses does not replace
-// the result of a refused file.
-func (r *Reloader) record(res *Result) {
-	if before := r.last.Load(); res.Source != SourceAddresses || !res.OK || before == nil || before.OK {
+// record keeps, counts and logs how a reload ended. A reload for other addresses or models does not
+// replace the result of a refused file, and a way back that there is not says nothing of the file.
+func (r *Reloader) record(q Request, res *Result) {
+	before := r.last.Load()
+	if !(q.Back && !res.OK) && (ofSetFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {
 		r.last.Store(res)
 	}
 	log, source := r.opts.Log, zap.String("source", res.Source)

@@ -156,6 +156,49 @@ func TestNewerFileReadMeanwhile(t *testing.T) {
 	}
 }
 
+// TestBack: the configuration before the running one comes back once, and a key that was taken away does not.
+func TestBack(t *testing.T) {
+	r := newReloads(t)
+	close(r.goOn)
+	text := func(origin, key string) string {
+		return fmt.Sprintf("cors: { origins: [%q] }\nkeys: [{ id: %s, hash: \"sha256:%064d\" }]\n", "https://"+origin, key, len(key)) +
+			"upstreams: [{ name: up, url: \"http://127.0.0.1:1\", engine: sim }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+	}
+	back := Request{Source: SourceRequest, Force: true, Back: true}
+	if res := r.Reload(back); res.OK || res.Version != 1 {
+		t.Errorf("before the first reload: %+v", res)
+	}
+	if last := r.Last(); last != nil {
+		t.Errorf("it counts as a refused file: %+v", last)
+	}
+	for _, next := range []string{text("a.example", "old"), text("b.example", "old"), text("b.example", "longer")} {
+		r.texts <- next
+		if res := r.Reload(Request{Source: SourceRequest, Force: true}); !res.OK {
+			t.Fatalf("%+v", res)
+		}
+	}
+	dry := back
+	dry.DryRun = true
+	if res := r.Reload(dry); !res.OK || len(res.Changes) != 1 || r.Running().Config.CORS.Origins[0] != "https://b.example" {
+		t.Errorf("only told: %+v", res)
+	}
+	res := r.Reload(back)
+	f := r.Running().Config
+	if !res.OK || f.CORS.Origins[0] != "https://a.example" || len(f.Keys) != 1 || f.Keys[0].ID != "longer" {
+		t.Errorf("%+v: %v %v", res, f.CORS.Origins, f.Keys)
+	}
+	if res := r.Reload(back); res.OK || res.Version != r.Running().Version || len(res.Problems) != 1 {
+		t.Errorf("a second time: %+v", res)
+	}
+	r.texts <- text("b.example", "longer") // the file, which nobody has mended
+	if res := r.Reload(Request{Source: SourceRequest, Force: true}); !res.OK || len(res.Changes) != 1 {
+		t.Errorf("the file again: %+v", res)
+	}
+	if res := r.Reload(back); !res.OK || r.Running().Config.CORS.Origins[0] != "https://a.example" {
+		t.Errorf("back from it: %+v", res)
+	}
+}
+
 // TestTriggersMerge: however many triggers come while the files are read, one more reading follows.
 func TestTriggersMerge(t *testing.T) {
 	r := newReloads(t)
@@ -202,7 +245,7 @@ func TestAddressesMerge(t *testing.T) {
 	<-r.commit // and it is slow
 	trigger := func() {
 		r.Trigger(SourceAddresses)
-		for len(r.newAddresses) > 0 { // until it is taken
+		for len(r.addresses.triggers) > 0 { // until it is taken
 			time.Sleep(time.Millisecond)
 		}
 	}

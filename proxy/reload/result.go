@@ -3,10 +3,12 @@ package reload
 import "time"
 
 // The sources of reloads, as the log names them. SourceAddresses applies the same file over
-// upstreams whose resolved addresses have changed. SourceRequest is an operator who waits for the
+// upstreams whose resolved addresses have changed, and SourceModels over upstreams that list other
+// models. SourceRequest is an operator who waits for the
 // result.
 const (
 	SourceAddresses = "addresses"
+	SourceModels    = "models"
 	SourceRequest   = "request"
 	sourceFile      = "file"
 	sourceSignal    = "SIGHUP"
@@ -20,6 +22,10 @@ type Request struct {
 	// Candidate is the text of another file, for a dry run; nil: the file that the edge was started
 	// with.
 	Candidate []byte
+	// Called is what problems call the candidate; empty: by the place where it is read.
+	Called string
+	// Back applies the configuration before the running one, but for its keys, in place of the file.
+	Back bool
 
 	onRead func() // called when it begins to read the files, or to look at the addresses; may be nil
 }

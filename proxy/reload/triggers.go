@@ -17,8 +17,8 @@ import (
 // read. It may be called from any goroutine.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
-	if source == SourceAddresses { // it reads no file, so it cannot stand for one that does
-		waiting = r.newAddresses
+	if o := ofSetFor(r, source); o != nil { // it reads no file, so it cannot stand for one that does
+		waiting = o.triggers
 	}
 	select {
 	case waiting <- source:
@@ -44,15 +44,24 @@ func (r *Reloader) Run(ctx context.Context) {
 				begins()
 			}}, begins)
 			<-reads
-		case source := <-r.newAddresses:
-			if !r.addressesAwaited.Swap(true) { // or those that come faster than reloads end would pile up
-				begins := sync.OnceFunc(func() { r.addressesAwaited.Store(false) })
-				r.start(Request{Source: source, onRead: begins}, begins)
-			}
+		case source := <-r.addresses.triggers:
+			startOfSet(r, source)
+		case source := <-r.models.triggers:
+			startOfSet(r, source)
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// startOfSet starts a reload that reads no file, unless one is about to look.
+func startOfSet(r *Reloader, source string) {
+	o := ofSetFor(r, source)
+	if o.awaited.Swap(true) { // or those that come faster than reloads end would pile up
+		return
+	}
+	begins := sync.OnceFunc(func() { o.awaited.Store(false) })
+	r.start(Request{Source: source, onRead: begins}, begins)
 }
 
 // start runs one reload and then ended, which is called after a panic of it, too.

@@ -3,7 +3,9 @@ package reload
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
+	"penstock/config"
 	"penstock/proxy/snapshot"
 )
 
@@ -11,6 +13,20 @@ import (
 type versions struct {
 	mu  sync.Mutex
 	all []*snapshot.ConfigVersion
+
+	// previous is what the running configuration replaced; nil: nothing, or the running one is it.
+	previous atomic.Pointer[config.File]
+}
+
+// back returns the configuration before the running one, with the running one's keys: a key that
+// was taken away stays so.
+func (g *versions) back(running *config.File) (*config.File, config.Problems) {
+	before := g.previous.Load()
+	if before == nil {
+		return nil, config.Problems{{Message: "there is no configuration to go back to: " +
+			"none has been replaced since the start or the last way back"}}
+	}
+	return before.WithKeys(running), nil
 }
 
 func (g *versions) add(n *snapshot.ConfigVersion) {

@@ -35,11 +35,13 @@ type SharedKeys struct {
 type Sources struct {
 	Limits *limit.Keys
 	Issued *jwks.Keeper
+	Shared bool // the fleet's store has keys, too, which are not known before they get a number
 }
 
-func (o *Sources) ring(f *config.File, all []config.Key) (*auth.Ring, error) {
+func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*auth.Ring, error) {
 	return auth.NewRing(all, &auth.Issuers{
-		Config: f.Issuers, Source: func(url string) auth.KeySet { return o.Issued.Source(url) },
+		Config: f.Issuers, Source: func(url string) auth.KeySet { return o.Issued.Source(url) }, ClientCA: f.TLS.ClientCAs,
+		Unread: o.Shared && shared.Number == 0,
 	})
 }
 
@@ -47,7 +49,7 @@ func (o *Sources) ring(f *config.File, all []config.Key) (*auth.Ring, error) {
 // keep the limits' state of the keys that stay.
 func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	all := withShared(f, shared.Keys)
-	ring, err := o.ring(f, all)
+	ring, err := o.ring(f, all, shared)
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -85,7 +87,7 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 // AheadOf are the credentials of the file next while the models of s stay in force: what next takes
 // from its keys counts, and what it gives them for models that it changes does not.
 func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
-	ring, err := o.ring(next, withShared(next, shared.Keys))
+	ring, err := o.ring(next, withShared(next, shared.Keys), shared)
 	if err != nil {
 		return c, err
 	}

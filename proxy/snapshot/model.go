@@ -3,7 +3,10 @@ package snapshot
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"penstock/config"
 	"penstock/config/money"
@@ -22,6 +25,9 @@ type Model struct {
 	endpoints []string
 	Queue     *limit.Queue // nil: a full pool is refused at once
 	Price     money.Price
+	Shadow    *Model // that gets a copy of some calls; nil: none does
+	// Deprecation and Sunset are values of the headers of these names; nil: there is no date.
+	Deprecation, Sunset []byte
 }
 
 // Crowded reports whether calls wait for the model already: a new call must not overtake them.
@@ -37,7 +43,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *limit.
 		Features:        m.SupportedFeatures,
 		InputModalities: m.InputModalities,
 		ImageHosts:      f.Images.Hosts,
-		Refuse:          s.Refused.Allow(m.AllowMembers...),
+		Refuse:          s.Refused.BySome.Allow(m.AllowMembers...),
 
 		ReasoningHistory: m.ReasoningHistory,
 	}
@@ -50,13 +56,20 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *limit.
 	lowered := limits
 	lowered.LowerEffort = true
 	lowered.ReasoningHistory = cmp.Or(m.ReasoningHistory, config.ReasoningLoop)
-	return Model{
+	out := Model{
 		Config: m, Route: route, Rules: limits, lowered: lowered,
 		Clocks:    m.Timeouts.Over(f.Timeouts),
 		Queue:     queueOf(m, queues),
 		Price:     money.PriceOf(m.Pricing),
 		endpoints: m.Endpoints(),
 	}
+	if at := m.Deprecated; !at.IsZero() {
+		out.Deprecation = strconv.AppendInt([]byte{'@'}, at.Unix(), 10) // a date of RFC 9651
+	}
+	if at := m.Sunset; !at.IsZero() {
+		out.Sunset = fasthttp.AppendHTTPDate(nil, at)
+	}
+	return out
 }
 
 // Serves reports whether the model answers on the endpoint at path.

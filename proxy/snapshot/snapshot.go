@@ -7,9 +7,13 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/auth"
+	"penstock/proxy/auth/cert"
+	"penstock/proxy/browser"
 	"penstock/proxy/catalog"
+	"penstock/proxy/enduser"
 	"penstock/proxy/limit"
 	"penstock/routing"
+	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/seal"
 	"penstock/upstreams"
@@ -24,12 +28,24 @@ type Snapshot struct {
 	Routes *routing.Table
 	Credentials
 	Catalog *catalog.Catalog
-	Models  []Model              // by routing.Route.Index
-	Refused *chat.RefusedMembers // request members that steer some engine
-	// RefusedByAll are those of Refused that no model lets through, for a request whose model is not
-	// known yet.
-	RefusedByAll *chat.RefusedMembers
-	Seals        *seal.Keys // of reasoning that clients carry
+	Models  []Model // by routing.Route.Index
+	Refused Refused
+	Secrets Secrets
+	// Floors are those of the classes of calls, in their order; nil: the file makes no use of classes.
+	Floors []config.Percent
+}
+
+// Refused are the members of requests that steer engines.
+type Refused struct {
+	BySome *chat.RefusedMembers // that steer some engine
+	// ByAll are those of them that no model lets through, for a request whose model is not known yet.
+	ByAll *chat.RefusedMembers
+}
+
+// Secrets hide what is a client's.
+type Secrets struct {
+	Seals    *seal.Keys     // of reasoning that clients carry
+	EndUsers *enduser.Namer // of those who are behind requests; nil: nobody asks
 }
 
 // Source is what a snapshot is built from.
@@ -48,11 +64,17 @@ func New(from *Source) (*Snapshot, error) {
 	f := from.File
 	s := &Snapshot{
 		ConfigVersion: &ConfigVersion{Version: 1, Since: from.Now},
-		Config:        f, Credentials: from.Credentials, Refused: refusedMembers(from.Plan.Profiles()),
+		Config:        f, Credentials: from.Credentials,
 	}
-	s.RefusedByAll = s.Refused
+	if config.HasClasses(f) {
+		for _, class := range config.ClassesOf(f) {
+			s.Floors = append(s.Floors, class.Floor)
+		}
+	}
+	s.Refused.BySome = refusedMembers(from.Plan.Profiles())
+	s.Refused.ByAll = s.Refused.BySome
 	for i := range f.Models {
-		s.RefusedByAll = s.RefusedByAll.Allow(f.Models[i].AllowMembers...)
+		s.Refused.ByAll = s.Refused.ByAll.Allow(f.Models[i].AllowMembers...)
 	}
 	var old *routing.Table
 	if from.Running != nil {
@@ -65,7 +87,12 @@ func New(from *Source) (*Snapshot, error) {
 	for i, route := range s.Routes.Routes() {
 		s.Models = append(s.Models, newModel(s, &f.Models[i], route, from.Queues))
 	}
-	s.Seals = sealKeys(f, from.Running)
+	for i := range s.Models {
+		if of := f.Models[i].Shadow; of.Share > 0 {
+			s.Models[i].Shadow, _ = s.ModelByID(of.Model)
+		}
+	}
+	s.Secrets = Secrets{sealKeys(f, from.Running), enduser.New(&f.EndUsers)}
 	s.Catalog, err = catalog.New(f, s.Routes, from.Started)
 	return s, err
 }
@@ -79,8 +106,8 @@ func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 	switch {
 	case len(secrets) > 0:
 		return seal.NewKeys(secrets...)
-	case running != nil && running.Seals.Private():
-		return running.Seals
+	case running != nil && running.Secrets.Seals.Private():
+		return running.Secrets.Seals
 	}
 	return seal.PrivateKeys()
 }
@@ -107,6 +134,9 @@ func (s *Snapshot) WithCredentials(c Credentials, f *config.File) *Snapshot {
 	next.Credentials, next.Config = c, s.Config.WithKeys(f)
 	return &next
 }
+
+// DiscoveredModels returns how many models were discovered, by upstream.
+func (s *Snapshot) DiscoveredModels() []config.Discovered { return config.DiscoveredModels(s.Config) }
 
 // Open reports whether requests need no credential at all.
 func (s *Snapshot) Open() bool { return s.Config.Auth == config.AuthNone }
@@ -149,16 +179,20 @@ func (s *Snapshot) QueueConfigs() []limit.QueueConfig {
 		if m := &s.Models[i]; m.Queue != nil {
 			uses = append(uses, limit.QueueConfig{
 				Model: m.Config.ID, Queue: m.Queue, Depth: m.Config.Queue.Depth,
-				Route: m.Route,
+				Route: m.Route, Floors: s.Floors,
 			})
 		}
 	}
 	return uses
 }
 
-// Authenticate checks the credential of a request. It returns nil without an error when there is
-// none.
-func (s *Snapshot) Authenticate(h *fasthttp.RequestHeader, query []byte, now time.Time) (*auth.Key, error) {
+// Authenticate checks the credential of a request, and the certificate of who sends it, if the
+// connection has one (peer may be nil). It returns nil without an error when there is neither. A
+// certificate of one key beside the credential of another is refused, and so is one that a browser
+// shows for the page of another origin.
+func (s *Snapshot) Authenticate(
+	h *fasthttp.RequestHeader, query []byte, peer *cert.Peer, now time.Time,
+) (*auth.Key, error) {
 	// PeekAll's slice is good until the next PeekAll only. More than two are as wrong as two.
 	var bearer [2][]byte
 	n := copy(bearer[:], h.PeekAll(fasthttp.HeaderAuthorization))
@@ -167,8 +201,21 @@ func (s *Snapshot) Authenticate(h *fasthttp.RequestHeader, query []byte, now tim
 		APIKey:        h.PeekAll("X-Api-Key"),
 		Query:         query,
 	})
-	if err != nil || !present || s.Open() {
+	if err != nil || s.Open() {
 		return nil, err
 	}
-	return s.Keys.Find(cred, now)
+	shown, err := s.Keys.FindPeer(peer, now)
+	switch {
+	case err != nil:
+		return nil, err
+	case !present && shown != nil && browser.Unasked(h):
+		return nil, apierr.Unauthorized(apierr.CodeInvalidAPIKey)
+	case !present:
+		return shown, nil
+	}
+	key, err := s.Keys.Find(cred, now)
+	if err == nil && shown != nil && key.ID != shown.ID {
+		return nil, auth.ErrConflict
+	}
+	return key, err
 }

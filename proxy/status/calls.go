@@ -20,16 +20,21 @@ type Call struct {
 	ID       string    `json:"id"`
 	Start    time.Time `json:"start"`
 	Key      string    `json:"key,omitempty"`
+	Account  string    `json:"-"` // key that metrics count it by
 	Dialect  string    `json:"dialect"`
 	Model    string    `json:"model"`
+	Asked    string    `json:"asked_model,omitempty"` // model that was asked for, where Model answered in its place
 	Upstream string    `json:"upstream,omitempty"`
 	Pool     string    `json:"pool"`
+	Class    string    `json:"class,omitempty"` // where it is not the first
 	Stream   bool      `json:"stream"`
 	State    string    `json:"state"` // body, queued, waiting, streaming; done, left, failed
 	Status   int       `json:"status,omitempty"`
 	Code     string    `json:"code,omitempty"`
 	Phase    string    `json:"left_in_phase,omitempty"`
 	Attempts int       `json:"attempts,omitempty"`
+	Tries    []Try     `json:"failed_attempts,omitempty"` // the first ones
+	Resumed  int       `json:"resumed,omitempty"`         // how often another upstream went on with the stream
 
 	Cached    int  `json:"prompt_cached_tokens"`
 	Fresh     int  `json:"prompt_new_tokens"`
@@ -41,6 +46,15 @@ type Call struct {
 	Duration    float64  `json:"duration_ms"`
 	PromptSpeed *float64 `json:"prompt_tokens_per_second"` // null: not known
 	GenSpeed    *float64 `json:"generated_tokens_per_second"`
+}
+
+// Try is an attempt that failed.
+type Try struct {
+	Upstream string  `json:"upstream"`
+	Code     string  `json:"code"`
+	Reason   string  `json:"reason"`
+	After    float64 `json:"after_ms"` // since the call began
+	Took     float64 `json:"took_ms"`
 }
 
 // Running reports whether the call has not ended.
@@ -66,12 +80,17 @@ func rows(flights []Call, ended []observe.Ended) []Call {
 func rowOf(e *observe.Ended) Call {
 	r := &e.Record
 	c := Call{
-		ID: r.RequestID.String(), Start: r.Start, Key: r.Key, Dialect: r.Dialect, Model: r.Model,
-		Upstream: r.Upstream, Pool: r.Pool, Stream: r.Stream,
-		State: StateDone, Status: r.Status, Code: r.Code, Attempts: r.Attempts,
+		ID: r.RequestID.String(), Start: r.Start, Key: r.Key, Dialect: r.Dialect, Model: r.Model, Asked: r.Asked,
+		Upstream: r.Upstream, Pool: r.Pool, Class: r.Class, Stream: r.Stream,
+		State: StateDone, Status: r.Status, Code: r.Code, Attempts: r.Attempts, Resumed: r.Resumed,
 		Cached: r.CachedTokens, Fresh: max(0,
 			r.PromptTokens-r.CachedTokens), Generated: r.CompletionTokens, Estimated: r.TokensEstimated,
 		Queue: Millis(r.Queue), TTFT: Millis(r.TTFT), Duration: Millis(e.End.Sub(r.Start)),
+	}
+	for i := range r.Tries {
+		if t := &r.Tries[i]; t.Upstream != "" {
+			c.Tries = append(c.Tries, Try{t.Upstream, t.Code, t.Reason, Millis(t.After), Millis(t.Took)})
+		}
 	}
 	switch r.Outcome {
 	case observe.OK:
@@ -96,23 +115,27 @@ func speed(tokens float64, d time.Duration) *float64 {
 	return &v
 }
 
-// Refusal is one reason for which calls were refused before an engine was asked.
-type Refusal struct {
-	Code   string    `json:"code"`
-	Status int       `json:"status"`
-	Limit  string    `json:"limit,omitempty"` // of a key
-	Model  string    `json:"model,omitempty"`
-	Key    string    `json:"key,omitempty"`
-	Count  int       `json:"count"`
-	Last   time.Time `json:"last"`
+// Reason is why calls were refused before an engine was asked, or failed at one.
+type Reason struct {
+	Code     string    `json:"code"`
+	Status   int       `json:"status"`
+	Limit    string    `json:"limit,omitempty"` // of a key
+	Model    string    `json:"model,omitempty"`
+	Key      string    `json:"key,omitempty"`
+	Upstream string    `json:"upstream,omitempty"`
+	Failed   bool      `json:"failed,omitempty"` // the service has, the request and its key are in order
+	Count    int       `json:"count"`
+	Minute   int       `json:"last_minute"` // of count
+	Last     time.Time `json:"last"`
 }
 
-func refusals(counts []observe.RefusalCount) []Refusal {
-	out := make([]Refusal, 0, len(counts))
-	for _, c := range counts {
-		out = append(out, Refusal{
-			Code: c.Code, Status: c.Status, Limit: c.Limit, Model: c.Model, Key: c.Key,
-			Count: c.Count, Last: c.Last,
+func reasons(counts []observe.ReasonCount) []Reason {
+	out := make([]Reason, 0, len(counts))
+	for i := range counts {
+		c := &counts[i]
+		out = append(out, Reason{
+			Code: c.Code, Status: c.Status, Limit: c.Limit, Model: c.Model, Key: c.Key, Upstream: c.Upstream,
+			Failed: c.Outcome.Failed(), Count: c.Count, Minute: c.Minute, Last: c.Last,
 		})
 	}
 	return out

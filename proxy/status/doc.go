@@ -5,12 +5,29 @@
 // # Design
 //
 // One Status is gathered and everything is a view of it, so the page, its JSON twin and the
-// terminal cannot disagree. The page is rendered here and only here: what is sent while it is open
-// are the same sections again, as far as they differ. The alternative, a page that draws itself
-// from the JSON, is blank without its script and has a second place where a name must be escaped.
+// terminal cannot disagree. For terminals it is a list of tables (tables.go), which are printed as
+// text (terminal.go) or shown by package top. The page is rendered here and only here: what is sent
+// while it is open are the same sections again, as far as they differ. The alternative, a page that
+// draws itself from the JSON, is blank without its script and has a second place where a name must
+// be escaped.
 //
 // The page holds its own style and script and asks for nothing else. Its policy names the two by
 // hash, so whatever a model or an upstream is called, no text of the page can become a script.
+//
+// The sentence on top follows what became of the last minute's calls, beside probes and breakers:
+// an engine that answers its probes and breaks every stream is trouble. Where trouble begins is in
+// one table (bounds.go), which the alerts of .deploy share.
+//
+// What needs an operator comes first (order.go), and what is idle is folded where there are many
+// rows. What one look cannot tell, since when and how often, a Watch remembers: it sees the state
+// each second, whether a page is open or not, and keeps 200 events and, of each model and upstream
+// of the configuration, an hour of minutes (3 KB).
+//
+// What keys have used of models stands on a page of its own, which is not renewed: of a fleet it is
+// read from the store for each look at it (usage.go).
+//
+// An open page changes only what differs, so that a selection, a focus and a sorted table survive
+// each second. Screen readers hear of trouble when its subject changes.
 //
 // Every number says where it comes from (the source of a limit, the age of an engine's report),
 // what is not known is a dash and not a zero, nothing is averaged over models, and no state is told

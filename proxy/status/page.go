@@ -5,10 +5,17 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"html/template"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"penstock/config/money"
+	"penstock/proxy/fleet"
+	"penstock/proxy/observe"
+	"penstock/proxy/template"
 )
 
 var (
@@ -24,7 +31,7 @@ var (
 // two by their hashes. No attribute carries style or script, so nothing that a name could smuggle
 // in would run.
 var (
-	page   = template.Must(template.New("page").Funcs(helpers).Parse(pageHTML))
+	page   = template.HTML(helpers).Must("page", pageHTML)
 	policy = "default-src 'none'; style-src '" + hash(pageCSS) + "'; script-src '" + hash(pageJS) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
@@ -37,32 +44,47 @@ func hash(text string) string {
 func Policy() string { return policy }
 
 // Sections are the parts of the page that are renewed while it is open, by the id of their element.
-var Sections = []string{"verdict", "numbers", "models", "upstreams", "calls", "refusals", "configuration"}
+var Sections = []string{
+	"verdict", "numbers", "edges", "refusals", "events", "models", "upstreams", "keys", "calls", "configuration",
+}
 
 // Page writes the whole page.
 func (s *Status) Page() ([]byte, error) {
-	var b bytes.Buffer
-	err := page.Execute(&b, struct {
+	return page.Render("page", struct {
 		*Status
-		CSS template.CSS
-		JS  template.JS
-	}{s, template.CSS(pageCSS), template.JS(pageJS)}) //nolint:gosec // both are embedded files
-	return b.Bytes(), err
+		CSS, JS template.Raw
+	}{s, template.Raw(pageCSS), template.Raw(pageJS)})
+}
+
+// CallPage writes the page of one call, or nothing if it is not among those that are remembered.
+func (s *Status) CallPage(id string) ([]byte, error) {
+	i := slices.IndexFunc(s.Calls, func(c Call) bool { return c.ID == id })
+	if i < 0 {
+		return nil, nil
+	}
+	return page.Render("call", struct {
+		Now   time.Time
+		Fleet *fleet.State
+		Call  *Call
+		CSS   template.Raw
+	}{s.Now, s.Fleet, &s.Calls[i], template.Raw(pageCSS)})
 }
 
 // Section writes the inside of one section.
 func (s *Status) Section(id string) (string, error) {
-	var b bytes.Buffer
-	err := page.ExecuteTemplate(&b, id, s)
-	return b.String(), err
+	text, err := page.Render(id, s)
+	return string(text), err
 }
 
-var helpers = template.FuncMap{
-	"seconds":  func(v float64) string { return Ago(secondsOf(v)) },
-	"since":    func(at, now time.Time) string { return Ago(now.Sub(at)) },
-	"clock":    func(at time.Time) string { return at.Format("15:04:05") },
-	"stamp":    func(at time.Time) string { return at.Format(time.RFC3339) },
-	"ms":       millis,
+var helpers = template.Funcs{
+	"seconds": func(v float64) string { return Ago(secondsOf(v)) },
+	"since":   func(at, now time.Time) string { return Ago(now.Sub(at)) },
+	"clock":   func(at time.Time) string { return at.Format("15:04:05") },
+	"stamp":   func(at time.Time) string { return at.Format(time.RFC3339) },
+	"ms":      millis,
+
+	"unixstamp": func(at int64) string { return time.Unix(at, 0).UTC().Format(time.RFC3339) },
+
 	"speed":    speedOf,
 	"percent":  func(v float64) string { return strconv.Itoa(int(math.Round(v*100))) + " %" },
 	"bar":      barOf,
@@ -71,10 +93,87 @@ var helpers = template.FuncMap{
 	"rate":     rateOf,
 	"deny":     func(a map[string]uint64, words ...string) (n uint64) { return sum(a, words) },
 	"short":    short,
-	"pools":    poolsOf,
-	"ownpools": func(u Upstream) []namedPool { return ownPools(&u) },
+	"fragment": fragment,
+	"pools":    func(m *Model) []namedPool { return poolsOf(*m) },
+	"ownpools": ownPools,
+	"amounts":  amountsOf,
 	"plural":   count,
 	"int":      func(n int64) int { return int(n) },
+	"pool":     poolWord,
+	"active":   (*Upstream).active,
+
+	"perSecond": func(perMinute float64) float64 { return perMinute / time.Minute.Seconds() },
+	"refused":   func(m observe.Minute) int { return m.Full + m.Limited },
+	"many":      func(rows int) bool { return rows > foldedAbove },
+	"part":      func(n, all int) string { return strconv.Itoa(n*100/max(1, all)) + " %" },
+	"takers":    takers,
+	"awaited":   func(d Domain) bool { return d.NotAfter.IsZero() },
+	"missing":   missing,
+	"succeeded": func(c *Call) bool { return c.State == StateDone && c.Upstream != "" },
+
+	// What the page calls as methods.
+	"UTC":            time.Time.UTC,
+	"Format":         time.Time.Format,
+	"Zero":           money.Amount.Zero,
+	"Running":        (*Call).Running,
+	"Since":          (*Upstream).Since,
+	"Configurations": (*fleet.State).Configurations,
+	"ModelRows":      (*Status).ModelRows,
+	"Retirement":     (*Model).Retirement,
+	"UpstreamRows":   (*Status).UpstreamRows,
+	"KeyRows":        (*Status).KeyRows,
+	"Idle":           idler.Idle,
+	"Text":           texter.Text,
+	"Problem":        problem.Problem,
+
+	"folded":        func(n int, what, state string) folded { return folded{n, what, state} },
+	"idleModels":    func(s *Status) int { return idle(s.ModelRows()) },
+	"idleUpstreams": func(s *Status) int { return idle(s.UpstreamRows()) },
+	"idleKeys":      func(s *Status) int { return idle(s.KeyRows()) },
+}
+
+// What rows of several types have.
+type (
+	idler   interface{ Idle() bool }
+	texter  interface{ Text() string }
+	problem interface{ Problem() string }
+)
+
+// folded says how many rows of a table are folded.
+type folded struct {
+	N           int
+	What, State string
+}
+
+// foldedAbove is the number of rows above which a table folds those that are idle.
+const foldedAbove = 12
+
+// idle is how many rows are folded.
+func idle[R idler](rows []R) (n int) {
+	if len(rows) <= foldedAbove {
+		return 0
+	}
+	for _, r := range rows {
+		if r.Idle() {
+			n++
+		}
+	}
+	return n
+}
+
+// takers says how many of a model's targets take calls.
+func takers(all []Target) string {
+	return fmt.Sprintf("%d of %s", len(all)-len(missing(all)), count(len(all), "target"))
+}
+
+// missing are the targets that take no calls.
+func missing(all []Target) (out []Target) {
+	for _, t := range all {
+		if !t.Eligible {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 func at(v []float64, i int) float64 {
@@ -129,6 +228,20 @@ func short(id string) string {
 		return id[:12]
 	}
 	return id
+}
+
+// fragment is a name behind the # of a link: all but letters, digits and -._~ is escaped.
+func fragment(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02x", c)
+		}
+	}
+	return b.String()
 }
 
 // barWidth is the length of a bar in its own units.

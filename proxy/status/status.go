@@ -1,7 +1,10 @@
 package status
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"penstock/proxy/fleet"
@@ -21,25 +24,48 @@ type Status struct {
 	Now      time.Time `json:"now"`
 	Draining bool      `json:"draining"`
 	Faults
-	InFlight    int64        `json:"in_flight"` // calls
-	Finished    uint64       `json:"finished"`  // calls since the start
-	Connections int64        `json:"connections"`
-	Certificate *Certificate `json:"certificate"` // the edge's own; null without TLS
-	Generations []Generation `json:"generations"`
-	LastReload  *Reload      `json:"last_reload"`
-	Retries     Retries      `json:"retries"`
-	Upstreams   []Upstream   `json:"upstreams"`
-	Models      []Model      `json:"models"`
-	Calls       []Call       `json:"calls"`    // in flight, oldest first, then ended, newest first
-	Refusals    []Refusal    `json:"refusals"` // before an engine was asked, of the last five minutes, by reason
-	Fleet       *fleet.State `json:"fleet,omitempty"`
+	InFlight    int64           `json:"in_flight"` // calls
+	Finished    uint64          `json:"finished"`  // calls since the start
+	Connections int64           `json:"connections"`
+	Certificate *Certificate    `json:"certificate"` // the edge's own; null without TLS
+	Generations []Generation    `json:"generations"`
+	LastReload  *Reload         `json:"last_reload"`
+	Retries     Retries         `json:"retries"`
+	Upstreams   []Upstream      `json:"upstreams"`
+	Models      []Model         `json:"models"`
+	Hour        Hour            `json:"hour"`
+	Events      []Event         `json:"events"` // newest first
+	Keys        []Key           `json:"keys"`
+	Calls       []Call          `json:"calls"`    // in flight, oldest first, then ended, newest first
+	Refusals    []Reason        `json:"refusals"` // before an engine was asked, of the last five minutes, by reason
+	Failures    []Reason        `json:"failures"` // at an engine, likewise
+	Total       observe.History `json:"total"`
+	Fleet       *fleet.State    `json:"fleet,omitempty"`
 
 	Discoveries []Discovery `json:"discoveries,omitempty"` // where upstreams come from that are not written down
+
+	Discovered []DiscoveredModels `json:"discovered_models,omitempty"`
 
 	Issuers []Issuer `json:"issuers,omitempty"` // of tokens
 
 	Operable bool `json:"operable"` // upstreams can be drained: an admin token is set
 }
+
+// Verdict is the state of the edge in one sentence.
+type Verdict struct {
+	Level string `json:"level"` // ok, degraded, out, draining
+	Text  string `json:"text"`
+	// About are the models and upstreams in trouble: while they stay the same there is no news.
+	About []string `json:"about,omitempty"`
+}
+
+// Levels of a verdict.
+const (
+	LevelOK       = "ok"
+	LevelDegraded = "degraded"
+	LevelOut      = "out"
+	LevelDraining = "draining"
+)
 
 // Faults are what is wrong with the edge itself.
 type Faults struct {
@@ -52,8 +78,10 @@ const unsavedMost = 5
 
 // Certificate says when the edge's own certificate is valid.
 type Certificate struct {
-	NotBefore time.Time `json:"not_before"`
-	NotAfter  time.Time `json:"not_after"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+	NotAfter  time.Time `json:"not_after,omitzero"`
+
+	Domains []Domain `json:"domains,omitempty"` // whose certificates the edge obtains itself
 }
 
 // CertificateOf returns the certificate that is valid between two times, and nil if there is none.
@@ -69,6 +97,14 @@ func (c *Certificate) Trouble(now time.Time) string {
 	switch {
 	case c == nil:
 		return ""
+	case len(c.Domains) > 0:
+		var all []string
+		for _, d := range c.Domains {
+			if t := d.refused(now); t != "" {
+				all = append(all, t)
+			}
+		}
+		return strings.Join(all, ", ")
 	case now.After(c.NotAfter):
 		return "the certificate expired on " + c.NotAfter.UTC().Format(time.RFC3339)
 	case now.Before(c.NotBefore):
@@ -101,6 +137,22 @@ func (d Discovery) Problem() string {
 		return ""
 	}
 	return d.Source + ": " + count(d.Targets, "endpoint") + " as of " + Ago(secondsOf(d.Stale)) + " ago: " + d.Trouble
+}
+
+// DiscoveredModels are those of one upstream.
+type DiscoveredModels struct {
+	Upstream string `json:"upstream"`
+	Models   int    `json:"models"`
+	LeftOut  int    `json:"left_out"` // for their names, their number, or what the file names itself
+}
+
+// Text describes them in one line.
+func (d DiscoveredModels) Text() string {
+	text := d.Upstream + ": " + count(d.Models, "model") + " discovered"
+	if d.LeftOut > 0 {
+		text += ", " + strconv.Itoa(d.LeftOut) + " left out"
+	}
+	return text
 }
 
 // Issuer is an identity provider whose tokens are taken, by the keys that it publishes.
@@ -168,17 +220,47 @@ type Upstream struct {
 	upstreams.Status
 	ModeWho string          `json:"mode_who,omitempty"` // asked for the mode, in a fleet
 	History observe.History `json:"history"`
+	Hour    Hour            `json:"hour"`
 }
+
+// States of a model.
+const (
+	ModelServed   = "served"
+	ModelDegraded = "degraded" // it is served, and its calls fail, are refused or wait
+	ModelOut      = "out"
+)
 
 // Model is one route.
 type Model struct {
-	ID       string          `json:"id"`
-	Ready    bool            `json:"ready"`
-	Separate bool            `json:"separate_pools"`
-	Pools    map[string]Pool `json:"pools"`
-	Queue    *Queue          `json:"queue"`
-	Targets  []Target        `json:"targets"`
-	Tiers    []Tier          `json:"tiers,omitempty"` // where there are several; Pools are the first one's
+	ID             string          `json:"id"`
+	Ready          bool            `json:"ready"`
+	Found          bool            `json:"discovered,omitempty"` // an engine lists it, and the file does not
+	State          string          `json:"state"`                // served, degraded, out
+	Deprecated     time.Time       `json:"deprecated,omitzero"`
+	Sunset         time.Time       `json:"sunset,omitzero"`
+	Troubles       []string        `json:"troubles,omitempty"`        // with its calls of the last minute, the worst first
+	TroubleSeconds float64         `json:"trouble_seconds,omitempty"` // for how long it is out or in trouble
+	History        observe.History `json:"history"`
+	Hour           Hour            `json:"hour"`
+	Separate       bool            `json:"separate_pools"`
+	Pools          map[string]Pool `json:"pools"`
+	Queue          *Queue          `json:"queue"`
+	Targets        []Target        `json:"targets"`
+	Tiers          []Tier          `json:"tiers,omitempty"` // where there are several; Pools are the first one's
+	Arms           []Arm           `json:"arms,omitempty"`
+	Shadow         *Shadow         `json:"shadow,omitempty"`
+}
+
+// Retirement says when the model is deprecated and goes, or nothing.
+func (m *Model) Retirement() string {
+	var parts []string
+	if !m.Deprecated.IsZero() {
+		parts = append(parts, "deprecated as of "+m.Deprecated.UTC().Format(time.DateOnly))
+	}
+	if !m.Sunset.IsZero() {
+		parts = append(parts, "meant to be served until "+m.Sunset.UTC().Format(time.DateOnly))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Tier is a part of a model's targets.
@@ -188,6 +270,29 @@ type Tier struct {
 	Serving  bool            `json:"serving"`        // it is the first that has an upstream which takes calls
 	Separate bool            `json:"separate_pools"`
 	Pools    map[string]Pool `json:"pools"`
+}
+
+// Arm is a part of a model's targets that has a share of its calls.
+type Arm struct {
+	routing.Arm
+	Calls  int64 `json:"calls"`  // that ended there
+	Missed int64 `json:"missed"` // of the arm, that ended elsewhere
+}
+
+// Shadow is what came of the copies of a model's calls.
+type Shadow struct {
+	To     string           `json:"to"`
+	Share  float64          `json:"share"` // 0 to 1
+	Copies map[string]int64 `json:"copies"`
+}
+
+// ShadowOf describes the copies of a model's calls for another model.
+func ShadowOf(model, to string, share float64, calls *observe.Calls) *Shadow {
+	out := &Shadow{To: to, Share: share, Copies: map[string]int64{}}
+	for end, n := range observe.ShadowsOf(calls, model, to).Ended {
+		out.Copies[observe.ShadowEnd(end).String()] = n
+	}
+	return out
 }
 
 // Pool is the capacity of one pool over the targets that may take calls.
@@ -206,11 +311,36 @@ type Queue struct {
 	Wait    float64 `json:"wait_seconds"`
 }
 
+// Key is one key of the configuration, or of the fleet's store, and its use.
+type Key struct {
+	ID          string `json:"id"`
+	InFlight    int    `json:"in_flight"`
+	Concurrency int    `json:"concurrency,omitempty"`         // its limit
+	Requests    *Use   `json:"requests_per_minute,omitempty"` // null: no limit
+	Tokens      *Use   `json:"tokens_per_minute,omitempty"`   // likewise
+	Today       KeyDay `json:"today"`                         // in UTC
+	Refused     int    `json:"refused_5m"`
+	Why         string `json:"refused_by,omitempty"` // most often
+}
+
+// Use is how much of a limit is in use.
+type Use struct {
+	Used  int64 `json:"used"`
+	Limit int64 `json:"limit"`
+}
+
+// KeyDay is what a key has used today.
+type KeyDay struct {
+	Calls  uint64 `json:"calls"`
+	Tokens uint64 `json:"tokens"`
+}
+
 // Target is one upstream of a route.
 type Target struct {
 	Upstream string `json:"upstream"`
 	Served   string `json:"served"`
 	Tier     int    `json:"tier,omitempty"`
+	Arm      string `json:"arm,omitempty"`
 	Eligible bool   `json:"eligible"`
 	Why      string `json:"why,omitempty"` // why it is not eligible
 }
@@ -221,6 +351,7 @@ type Input struct {
 	Upstreams []*upstreams.Upstream
 	Calls     *observe.Calls
 	Flights   []Call            // calls that run
+	Keys      []Key             // but for their calls and refusals
 	Queues    map[string]*Queue // by model
 	Now       time.Time
 }
@@ -232,15 +363,27 @@ func Of(in *Input) *Status {
 		InFlight: in.Calls.InFlight(),
 	}
 	for _, u := range in.Upstreams {
-		s.Upstreams = append(s.Upstreams, Upstream{Status: u.Status(in.Now), History: in.Calls.History(u.Name(), in.Now)})
+		s.Upstreams = append(s.Upstreams, Upstream{Status: u.Status(in.Now)})
 	}
 	for _, r := range in.Routes.Routes() {
 		m := modelOf(r, in.Now)
 		m.Queue = in.Queues[r.ID]
+		for _, a := range routing.ArmsIn(r) {
+			ended, missed := in.Calls.OfArm(r.ID, a.Name)
+			m.Arms = append(m.Arms, Arm{a, ended, missed})
+		}
 		s.Models = append(s.Models, m)
 	}
 	s.Calls = rows(in.Flights, in.Calls.Recent.Calls())
-	s.Refusals = refusals(in.Calls.Recent.Refusals.Counts(in.Now))
+	s.Keys = in.Keys
+	running := map[string]int{}
+	for i := range in.Flights {
+		running[in.Flights[i].Key]++
+	}
+	for i := range s.Keys {
+		s.Keys[i].InFlight = running[s.Keys[i].ID]
+	}
+	s.measure(in.Calls.Outlook(in.Now))
 	return s
 }
 
@@ -249,7 +392,7 @@ func modelOf(r *routing.Route, now time.Time) Model {
 	for _, t := range r.Targets() {
 		why := t.Upstream.Obstacle(t.Served, now)
 		m.Targets = append(m.Targets, Target{
-			Upstream: t.Upstream.Label(), Served: t.Served, Tier: t.Tier, Eligible: why == "",
+			Upstream: t.Upstream.Label(), Served: t.Served, Tier: t.Tier, Arm: t.Arm, Eligible: why == "",
 			Why: why,
 		})
 	}
@@ -282,4 +425,33 @@ func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
 		pools[p.String()] = pool
 	}
 	return pools
+}
+
+// measure fills in what the last minutes say of models and upstreams.
+func (s *Status) measure(o *observe.Outlook) {
+	s.Total = o.Total
+	for i := range s.Upstreams {
+		s.Upstreams[i].History = o.Upstream(s.Upstreams[i].Name)
+	}
+	for i := range s.Keys {
+		s.Keys[i].refusedBy(o.Refusals)
+	}
+	s.Refusals, s.Failures = reasons(o.Refusals), reasons(o.Failures)
+	for i := range s.Models {
+		s.Models[i].History = o.Model(s.Models[i].ID)
+	}
+}
+
+// refusedBy fills in how often a key was refused, and by what most often.
+func (k *Key) refusedBy(all []observe.ReasonCount) {
+	most := 0
+	for i := range all {
+		r := &all[i]
+		if r.Key != k.ID {
+			continue
+		}
+		if k.Refused += r.Count; r.Count > most {
+			most, k.Why = r.Count, cmp.Or(r.Limit, r.Code)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package status
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"penstock/proxy/fleet"
 	"penstock/proxy/observe"
 	"penstock/proxy/plaintext"
+	"penstock/routing"
 	"penstock/upstreams"
 	"penstock/upstreams/engine"
 	"penstock/upstreams/residency"
@@ -49,7 +51,7 @@ func sample() *Status {
 			{ID: "req_failed", Start: now, State: StateFailed, Status: 502, Code: "upstream_failed", Model: "m", Attempts: 2},
 			{ID: "req_left", Start: now, State: StateLeft, Status: 499, Phase: "stalled", Model: "m"},
 		},
-		Refusals: []Refusal{{Code: "rate_limited", Status: 429, Limit: "concurrency", Model: "m", Key: hostile, Count: 3, Last: now.Add(-4 * time.Second)}},
+		Refusals: []Reason{{Code: "rate_limited", Status: 429, Limit: "concurrency", Model: "m", Key: hostile, Count: 3, Last: now.Add(-4 * time.Second)}},
 	}
 }
 
@@ -63,14 +65,15 @@ func TestPage(t *testing.T) {
 		{Model: "small", Resident: true, Seconds: 61}, {Model: "big", Waiting: 3}, {Model: s.Models[0].ID, Resident: true, Loading: true, Seconds: 9},
 	}}
 	s.Upstreams = append(s.Upstreams, starting, asleep, stalled)
-	s.Judge()
+	s.Judge(nil)
 	body, err := s.Page()
 	if err != nil {
 		t.Fatal(err)
 	}
 	page := string(body)
+	wantStandard(t, s)
 	for _, want := range []string{
-		"<!doctype html>", `id="upstreams"`, "8 <small>of 8</small>", "limit from config, engine", "2</b> waiting of 5", "vision", "200 in 3.2 ms", "5 running, 1 waiting", "cache 42 %", "2 by other clients",
+		"<!doctype html>", `id="upstreams"`, "8 <small>of 8</small>", "limit from config, engine", "2 <small>waiting of 5</small>", "vision", "200 in 3.2 ms", "5 running, 1 waiting", "cache 42 %", "2 by other clients",
 		"for 2 min", "connect", "25 ms", "p95 29 ms", ">Drain<", ">Maintenance<", "▸ queued", "✕ 502", "second attempt", "client left", "stalled", "1000", "42</td>", "rate_limited", "429, concurrency",
 		"▸ waking", "for 42 s, last time " + Ago(90*time.Second), "away for 10 min: a call wakes it", "✕ stalled", "progress by its counters", "progress by its answers",
 		"small: in memory for " + Ago(61*time.Second), "big: not in memory, <b>3</b> wait", ": loads for 9 s", "1 at a time",
@@ -101,7 +104,7 @@ func TestPage(t *testing.T) {
 	if text, _ := s.Section("upstreams"); !strings.Contains(text, "draining</span><small>for 2 s</small>") {
 		t.Errorf("the time of the mode is not shown:\n%s", text)
 	}
-	if text := string(s.Terminal(80, false)); !strings.Contains(text, "drain 2 s") {
+	if text := string(s.Terminal(80)); !strings.Contains(text, "drain 2 s") {
 		t.Errorf("the time of the mode is not shown:\n%s", text)
 	}
 	s.Operable = false
@@ -109,7 +112,8 @@ func TestPage(t *testing.T) {
 		t.Error("buttons without a token")
 	}
 	empty := &Status{Now: now}
-	empty.Judge()
+	empty.Judge(nil)
+	wantStandard(t, empty)
 	if _, err := empty.Page(); err != nil {
 		t.Error(err)
 	}
@@ -135,13 +139,13 @@ func TestVerdict(t *testing.T) {
 		{func(s *Status) { s.Upstreams[0].Missing = []string{"x"} }, LevelDegraded, "gpu-a does not serve x"},
 		{func(s *Status) { s.Models[1].Ready = false }, LevelOut, "Out: no engine serves two. Trouble: "},
 		{func(s *Status) {
-			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{now.Add(-2 * time.Hour), now.Add(-time.Hour)}
+			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{NotBefore: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour)}
 		}, LevelDegraded, "Degraded: the certificate expired on "},
 		{func(s *Status) {
-			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{now.Add(time.Hour), now.Add(2 * time.Hour)}
+			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}
 		}, LevelDegraded, "Degraded: the certificate is not valid before "},
 		{func(s *Status) {
-			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{now.Add(-time.Hour), now.Add(time.Hour)}
+			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
 		}, LevelOK, "Healthy: "},
 		{func(s *Status) { s.Upstreams, s.LastReload, s.Unsaved = s.Upstreams[:1], nil, 31 }, LevelDegraded, "Degraded: the ledger cannot be written for 31 s"},
 		{func(s *Status) { s.Upstreams, s.LastReload, s.Unsaved = s.Upstreams[:1], nil, 2 }, LevelOK, "Healthy: "},
@@ -149,7 +153,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		s := sample()
 		c.change(s)
-		s.Judge()
+		s.Judge(nil)
 		if s.Verdict.Level != c.level || !strings.Contains(s.Verdict.Text, c.text) {
 			t.Errorf("%+v, want %s with %q", s.Verdict, c.level, c.text)
 		}
@@ -167,7 +171,8 @@ func TestDiscoveries(t *testing.T) {
 		{upstreams.Discovery{Source: "InferencePool llm/llama", Age: -1, Stale: 2, Trouble: "not said so soon"}},
 		{upstreams.Discovery{Source: "pods llm/app=<b>:8000", Targets: 2, Age: 700, Stale: 600, Trouble: "the API server refuses the token (401)"}},
 	}
-	s.Judge()
+	s.Judge(nil)
+	wantStandard(t, s)
 	const stale = "2 endpoints as of 10 min ago: the API server refuses the token (401)"
 	if v := s.Verdict; v.Level != LevelDegraded || !strings.Contains(v.Text, stale) || strings.Contains(v.Text, "DNS") || strings.Contains(v.Text, "InferencePool") {
 		t.Errorf("%+v", v)
@@ -178,7 +183,7 @@ func TestDiscoveries(t *testing.T) {
 	}
 	for what, text := range map[string]string{
 		"page":     strings.NewReplacer("&lt;b&gt;", "<b>").Replace(string(body)),
-		"terminal": string(s.Terminal(120, false)),
+		"terminal": string(s.Terminal(120)),
 	} {
 		for _, want := range []string{
 			"DNS vllm: 1 endpoint, known for 1 min", "InferencePool llm/llama: 0 endpoints, nothing known yet", "pods llm/app=<b>:8000: " + stale,
@@ -192,7 +197,7 @@ func TestDiscoveries(t *testing.T) {
 		t.Error("the page does not say where an upstream comes from, or as markup")
 	}
 	s.Discoveries = s.Discoveries[:2]
-	if s.Judge(); s.Verdict.Level != LevelOK {
+	if s.Judge(nil); s.Verdict.Level != LevelOK {
 		t.Errorf("a discovery that has just failed is a trouble: %+v", s.Verdict)
 	}
 }
@@ -226,7 +231,7 @@ func TestRows(t *testing.T) {
 // TestTerminalBrokenStream: a stream that broke behind its 200 is not told as one that went well, with and without colours.
 func TestTerminalBrokenStream(t *testing.T) {
 	s := Status{Now: now, Calls: []Call{{ID: "req_broken", Start: now, State: StateFailed, Status: 200, Code: "upstream_bad_response", Model: "m"}}}
-	if text := string(s.Terminal(80, false)); !strings.Contains(text, "✕ bad_response") || strings.Contains(text, "200") {
+	if text := string(s.Terminal(80)); !strings.Contains(text, "✕ bad_response") || strings.Contains(text, "200") {
 		t.Errorf("%s", text)
 	}
 }
@@ -259,9 +264,9 @@ func TestTerminal(t *testing.T) {
 	s.Upstreams[1].Label = "evil\x1b[2J\nname"
 	s.LastReload.Problems = []string{"/etc/" + strings.Repeat("long/", 20) + "edge.yaml:3:1: something is wrong with what stands here, and that is the reason (models[0].id)\n  3 | excerpt"}
 	long := strings.Repeat("0123456789", 5)
-	s.Fleet = &fleet.State{StoreAnswers: true, Members: []fleet.Member{{Name: long, Version: long, Config: "a1b2c3d4e5f6", InFlight: 7, Started: now.Add(-3 * time.Hour).Unix(), Self: true}}}
-	s.Judge()
-	text := string(s.Terminal(80, false))
+	s.Fleet = &fleet.State{StoreAnswers: true, Members: []fleet.Member{{Name: long, Version: long, Config: "a1b2c3d4e5f6", InFlight: 7, Started: now.Add(-3 * time.Hour).Unix(), Self: true}, {Name: "edge-2", ID: "b", Generation: 4, Calls: 99, Level: LevelOut, Verdict: "Out: no engine serves <b>x\x1b[2J."}}}
+	s.Judge(nil)
+	text := string(s.Terminal(80))
 	if strings.ContainsAny(text, "\x1b\r") {
 		t.Error("an escape came through")
 	}
@@ -270,16 +275,25 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("%d wide: %s", n, line)
 		}
 	}
-	for _, want := range []string{"Degraded:", "MODEL", "[##########] 8/8", "2 of 5", "gpu-a", "up 2 min", "evil?[2J?name", "queued", "502", "rate_limited", "RELOAD FAILED", "edge.yaml:3:1", "(this)", "7  3 h 0 min\n"} {
+	for _, want := range []string{"Degraded:", "MODEL", " 8/8 ", " 2/5 ", "gpu-a", "up 2 min", "evil?[2J?name", "queued", "502", "rate_limited", "RELOAD FAILED", "edge.yaml:3:1", "…  this  –", "edge-2                        out  ", "#4", "99", "no engine serves <b>x?[2J."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	if at, this := strings.Index(text, "\nedge-2"), strings.Index(text, "this"); at < 0 || at > this {
+		t.Errorf("the edge in trouble is not the first:\n%s", text)
+	}
+	page, err := s.Section("edges")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{">✕ out<", "no engine serves &lt;b&gt;x", "<b>#4</b>", ">99<", "this one", `<tr id="edge-b">`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
 	if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, plaintext.Line(s.Verdict.Text)) || !strings.Contains(words, "and that is the reason") {
 		t.Errorf("a sentence is cut:\n%s", text)
-	}
-	if !strings.Contains(string(s.Terminal(80, true)), red) {
-		t.Error("no colour where it is wanted")
 	}
 	// What comes over the wire shows the same.
 	body, err := json.Marshal(s)
@@ -290,8 +304,82 @@ func TestTerminal(t *testing.T) {
 	if err := json.Unmarshal(body, &back); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(back.Terminal(80, false)); got != text {
+	if got := string(back.Terminal(80)); got != text {
 		t.Errorf("after JSON:\n%s\nbefore:\n%s", got, text)
+	}
+}
+
+// TestTerminalIsNarrow: no line is wider than the terminal, down to 40 characters.
+func TestTerminalIsNarrow(t *testing.T) {
+	s := sample()
+	s.Judge(nil)
+	for width, most := range map[int]int{20: 40, 40: 40, 41: 41, 59: 59, 80: 80, 200: 200} {
+		text := string(s.Terminal(width))
+		for line := range strings.Lines(text) {
+			if n := plaintext.Width(strings.TrimSuffix(line, "\n")); n > most {
+				t.Errorf("%d wide for %d: %s", n, width, line)
+			}
+		}
+		if !strings.Contains(text, "gpu-a") || !strings.Contains(text, "two") {
+			t.Errorf("for %d a row is lost:\n%s", width, text)
+		}
+	}
+}
+
+// TestTerminalHasArms: the arms of a model stand below it, with what each has taken.
+func TestTerminalHasArms(t *testing.T) {
+	s := sample()
+	s.Models[1].Arms = []Arm{{routing.Arm{Name: "new", Share: 0.05}, 12, 1}, {routing.Arm{Name: "odd\x1b[2J", Share: 0.125}, 3, 0}}
+	s.Judge(nil)
+	text := string(s.Terminal(80))
+	for _, want := range []string{"\n  arm new: 5% of the calls, 12 ended there, 1 of its own elsewhere\n  arm odd?[2J: 12.5% of the calls, 3 ended there\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+}
+
+// TestDomains: the page, the terminal and the verdict say of which domains certificates are missing, have ended, or are not
+// renewed.
+func TestDomains(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	day := 24 * time.Hour
+	failed := Domain{Name: "a.test", Failures: 2, Problem: "it answers 503", Next: now.Add(time.Minute)}
+	until := func(end time.Time) Domain {
+		d := failed
+		d.NotBefore, d.NotAfter = now.Add(-day), end
+		return d
+	}
+	for _, c := range []struct {
+		domain       Domain
+		text, refuse string
+		delays       []string
+	}{
+		{Domain{Name: "a.test", NotAfter: now.Add(day)}, "certificate of a.test: until 2026-01-03T03:04:05Z", "", nil},
+		{Domain{Name: "a.test"}, "certificate of a.test: not obtained yet", "there is no certificate of a.test yet", nil},
+		{
+			failed, "certificate of a.test: not obtained yet, 2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503",
+			"there is no certificate of a.test yet (2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503)", nil,
+		},
+		{
+			until(now.Add(day)), "certificate of a.test: until 2026-01-03T03:04:05Z, 2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503", "",
+			[]string{"the certificate of a.test, which ends in 1 d 0 h, is not renewed: 2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503"},
+		},
+		{
+			until(now.Add(-day)), "certificate of a.test: until 2026-01-01T03:04:05Z, 2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503",
+			"the certificate of a.test expired on 2026-01-01T03:04:05Z (2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503)", nil,
+		},
+	} {
+		all := &Certificate{Domains: []Domain{c.domain}}
+		if got := c.domain.Text(); got != c.text {
+			t.Errorf("%q, want %q", got, c.text)
+		}
+		if got := all.Trouble(now); got != c.refuse {
+			t.Errorf("%q, want %q", got, c.refuse)
+		}
+		if got := all.delays(now); !slices.Equal(got, c.delays) {
+			t.Errorf("%q, want %q", got, c.delays)
+		}
 	}
 }
 

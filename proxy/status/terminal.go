@@ -3,257 +3,203 @@ package status
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"penstock/proxy/plaintext"
 )
 
-// Terminal writes the state for a terminal of the given width (80 is enough), with colours when
-// ansi is true. Colour only repeats what the words say.
-func (s *Status) Terminal(width int, ansi bool) []byte {
-	t := terminal{width: max(60, width), ansi: ansi}
-	t.wrap(paint(s.Verdict.Level), "Penstock  "+s.Verdict.Text)
-	t.wrap(dim,
-		fmt.Sprintf("%d in flight · %d ended · %d connections · retries %d of %d · up %s · configuration #%d",
-			s.InFlight, s.Finished, s.Connections, s.Retries.Used, s.Retries.Allowed, Ago(s.Now.Sub(s.Started)), s.Version))
-	t.models(s)
-	t.upstreams(s)
-	t.fleet(s)
-	t.discoveries(s)
-	t.calls(s)
-	if len(s.Refusals) > 0 {
-		t.head("REFUSED (5 min)")
-		for _, r := range s.Refusals[:min(len(s.Refusals), 5)] {
-			t.line("", fmt.Sprintf("%5d  %-24s %s", r.Count, r.Code,
-				plaintext.Line(strings.TrimSpace(r.Model+" "+r.Key))))
-		}
+// leastWidth is the width of the narrowest terminal that is written for.
+const leastWidth = 40
+
+// Terminal writes the whole state as plain text, in lines of at most the given width (80 is
+// enough), or leastWidth.
+func (s *Status) Terminal(width int) []byte {
+	p := printer{width: max(leastWidth, width)}
+	p.wrap("", "Penstock  "+s.Verdict.Text)
+	p.wrap("", s.Numbers())
+	for _, t := range s.Tables() {
+		p.table(&t)
+	}
+	for _, n := range s.Notes() {
+		p.wrap("", n)
 	}
 	if r := s.LastReload; r != nil && !r.OK {
 		what := "RELOAD FAILED at "
 		if r.KeysInForce {
 			what = "RELOADED KEYS ALONE at "
 		}
-		t.head(what + r.At.Format("15:04:05"))
-		for _, p := range r.Problems {
-			what, _, _ := strings.Cut(p, "\n") // without the excerpt
-			t.wrap(red, what)
+		p.out.WriteByte('\n')
+		p.line(what + r.At.Format("15:04:05"))
+		for _, problem := range r.Problems {
+			what, _, _ := strings.Cut(problem, "\n") // without the excerpt
+			p.wrap("", what)
 		}
 	}
-	return t.out.Bytes()
+	return p.out.Bytes()
 }
 
-// Escape sequences of the colours.
-const (
-	red    = "\x1b[31m"
-	green  = "\x1b[32m"
-	yellow = "\x1b[33m"
-	dim    = "\x1b[2m"
-	bold   = "\x1b[1m"
-	plain  = "\x1b[0m"
-)
-
-func paint(level string) string {
-	return map[string]string{LevelOK: green, LevelDegraded: yellow, LevelOut: red, LevelDraining: yellow}[level]
+// Numbers are the edge's own, in one line.
+func (s *Status) Numbers() string {
+	n := &s.Total.Minute
+	return fmt.Sprintf("%d in flight · %d ended · %d calls, %d failed, %d refused in the last minute · %d connections · retries %d of %d · up %s · configuration #%d",
+		s.InFlight, s.Finished, n.Calls, n.Failed, n.Full+n.Limited, s.Connections, s.Retries.Used, s.Retries.Allowed,
+		Ago(s.Now.Sub(s.Started)), s.Version)
 }
 
-type terminal struct {
-	out   bytes.Buffer
-	width int
-	ansi  bool
-}
-
-// line writes one line, cut at the width. Names come from a file that others write, so nothing in
-// them can move the cursor.
-func (t *terminal) line(colour, text string) {
-	text = plaintext.Line(text)
-	if utf8.RuneCountInString(text) > t.width {
-		text = string([]rune(text)[:t.width-1]) + "…"
-	}
-	if t.ansi && colour != "" {
-		text = colour + text + plain
-	}
-	t.out.WriteString(text + "\n")
-}
-
-// wrap writes a text that must be read whole, on as many lines as it takes: broken at blanks, and
-// where a word is longer than a line, in the word.
-func (t *terminal) wrap(colour, text string) {
-	rest, indent := []rune(plaintext.Line(text)), ""
-	for {
-		room := t.width - len(indent)
-		if len(rest) <= room {
-			t.line(colour, indent+string(rest))
-			return
-		}
-		end := room
-		for end > 0 && rest[end] != ' ' {
-			end--
-		}
-		if end == 0 {
-			end = room
-		}
-		t.line(colour, indent+strings.TrimRight(string(rest[:end]), " "))
-		rest, indent = []rune(strings.TrimLeft(string(rest[end:]), " ")), "  "
-	}
-}
-
-func (t *terminal) head(text string) {
-	t.out.WriteByte('\n')
-	t.line(bold, text)
-}
-
-func (t *terminal) discoveries(s *Status) {
+// Notes say where upstreams and the keys of tokens come from, and how the fleet's store is.
+func (s *Status) Notes() (out []string) {
 	for _, d := range s.Discoveries {
-		colour := ""
-		if d.Problem() != "" {
-			colour = yellow
+		out = append(out, d.Text())
+	}
+	for _, d := range s.Discovered {
+		out = append(out, d.Text())
+	}
+	if s.Certificate != nil {
+		for _, d := range s.Certificate.Domains {
+			out = append(out, d.Text())
 		}
-		t.line(colour, d.Text())
 	}
 	for _, i := range s.Issuers {
-		colour := ""
-		if i.Problem() != "" {
-			colour = yellow
-		}
-		t.line(colour, i.Text())
+		out = append(out, i.Text())
+	}
+	if s.Fleet != nil && !s.Fleet.StoreAnswers {
+		out = append(out, "The store does not answer: limits are held without it ("+s.Fleet.WhenLost+").")
+	}
+	return out
+}
+
+// printer writes lines of text. Names come from a file that others write, so nothing in them can
+// move the cursor.
+type printer struct {
+	out   bytes.Buffer
+	width int
+}
+
+func (p *printer) line(text string) {
+	p.out.WriteString(plaintext.Cut(strings.TrimRight(plaintext.Line(text), " "), p.width) + "\n")
+}
+
+// wrap writes a text that must be read whole, on as many lines as it takes.
+func (p *printer) wrap(indent, text string) {
+	for _, line := range plaintext.Wrap(plaintext.Line(text), p.width-len(indent)) {
+		p.line(indent + line)
 	}
 }
 
-func (t *terminal) fleet(s *Status) {
-	if s.Fleet == nil {
+// printedRows is how many rows of calls, keys and the like are printed. Models, upstreams and edges
+// are all printed.
+const printedRows = 12
+
+func (p *printer) table(t *Table) {
+	rows, less := t.Rows, len(t.Rows)
+	switch t.Name {
+	case "Models", "Upstreams", "Edges":
+	default:
+		less = min(less, printedRows)
+	}
+	if len(rows) == 0 {
 		return
 	}
-	t.head(fmt.Sprintf("%-24s %-14s %-14s %9s  %s", "EDGE", "BUILD", "CONFIGURATION", "IN FLIGHT", "UP"))
-	for _, m := range s.Fleet.Members {
-		mark := ""
-		if m.Self {
-			mark = " (this)"
+	g := t.Fit(p.width)
+	p.out.WriteByte('\n')
+	p.line(g.Head(-1, ""))
+	for i := range rows[:less] {
+		p.line(g.Line(&rows[i]))
+		if rows[i].Why != "" && rows[i].Level != "" {
+			p.wrap("  ", rows[i].Why)
 		}
-		t.line("", fmt.Sprintf("%-24s %-14s %-14s %9d  %s", fit(m.Name, 24-len(mark))+mark,
-			fit(m.Version, 14), fit(m.Config, 14), m.InFlight,
-			Ago(s.Now.Sub(time.Unix(m.Started, 0)))))
+		for _, text := range rows[i].Arms {
+			p.wrap("  ", text)
+		}
 	}
-	if !s.Fleet.StoreAnswers {
-		t.line(yellow, "The store does not answer: limits are held without it ("+s.Fleet.WhenLost+").")
-	}
-}
-
-func (t *terminal) models(s *Status) {
-	t.head(fmt.Sprintf("%-28s %-7s %-28s %s", "MODEL", "STATE", "SLOTS", "QUEUE"))
-	for i := range s.Models {
-		m := &s.Models[i]
-		state, colour := "served", ""
-		if !m.Ready {
-			state, colour = "OUT", red
-		}
-		queue := "-"
-		if m.Queue != nil {
-			queue = fmt.Sprintf("%d of %d", m.Queue.Waiting, m.Queue.Depth)
-		}
-		name := fit(m.ID, 28)
-		for _, p := range poolsOf(*m) {
-			t.line(colour, fmt.Sprintf("%-28s %-7s %s %-16s %s", name, state, gauge(p.Active, p.Total),
-				fmt.Sprintf("%d/%d %s", p.Active, p.Total, poolWord(p.Name)), queue))
-			name, state, queue = "", "", ""
-		}
-		if name != "" {
-			t.line(colour, fmt.Sprintf("%-28s %-7s %-28s %s", name, state, "-", queue))
-		}
+	if n := len(rows) - less; n > 0 {
+		p.line(fmt.Sprintf("… %d more", n))
 	}
 }
 
-func poolWord(name string) string {
-	if strings.HasPrefix(name, "shared") {
-		return ""
-	}
-	return name
+// Grid is a table's columns in a width.
+type Grid struct {
+	columns []Column
+	shown   []int // columns of the table
+	widths  []int
 }
 
-// gaugeWidth is the length of a bar in characters.
-const gaugeWidth = 10
+// gap is between two columns.
+const gap = 2
 
-func gauge(active, total int) string {
-	full := 0
-	if total > 0 {
-		full = min(gaugeWidth, (active*gaugeWidth+total-1)/total)
+// mostText is how wide a column of text gets at most.
+const mostText = 48
+
+// Fit chooses the columns for a width. Columns of text get as wide as their texts, if there is
+// room.
+func (t *Table) Fit(width int) *Grid {
+	g, total := &Grid{columns: t.Columns}, -gap
+	for i := range t.Columns {
+		g.shown = append(g.shown, i)
+		total += t.Columns[i].Width + gap
 	}
-	return "[" + strings.Repeat("#", full) + strings.Repeat("·", gaugeWidth-full) + "]"
-}
-
-func (t *terminal) upstreams(s *Status) {
-	t.head(fmt.Sprintf("%-20s %-18s %-11s %-8s %8s %8s", "UPSTREAM", "STATE", "IN FLIGHT", "LIMIT BY", "TTFT p95",
-		"tok/s"))
-	for i := range s.Upstreams {
-		u := &s.Upstreams[i]
-		since := " " + Ago(secondsOf(u.Since()))
-		state, colour := u.State+since, ""
-		switch {
-		case u.Mode != "ready":
-			state, colour = u.Mode+since, yellow
-			if u.ModeWho != "" {
-				state += " by " + plaintext.Line(u.ModeWho)
+	for total > width {
+		at, spare := 0, 0
+		for i, c := range g.shown {
+			if t.Columns[c].Spare > spare {
+				at, spare = i, t.Columns[c].Spare
 			}
-		case u.State == "down", u.State == "stalled":
-			colour = red
-		case u.Breaker != "closed":
-			state, colour = "breaker "+u.Breaker, yellow
 		}
-		active, limit := 0, 0
-		for _, p := range ownPools(u) {
-			active, limit = active+p.Active, limit+p.Total
+		if at == 0 {
+			break
 		}
-		t.line(colour, fmt.Sprintf("%-20s %-18s %-11s %-8s %8s %8s", fit(u.Label, 20), fit(state, 18),
-			fmt.Sprintf("%d/%d", active,
-				limit), u.Limits.Source, millis(u.History.TTFTP95Millis), rateOf(at(u.History.TokensPerSecond,
-				len(u.History.TokensPerSecond)-1))))
-		if why := u.trouble(); why != "" && colour != "" {
-			t.wrap(dim, "  "+why)
-		}
+		total -= t.Columns[g.shown[at]].Width + gap
+		g.shown = append(g.shown[:at], g.shown[at+1:]...)
 	}
+	for _, c := range g.shown {
+		g.widths = append(g.widths, t.Columns[c].Width)
+	}
+	room := width - total
+	for ; room < 0; room++ {
+		widest := 0
+		for i, c := range g.shown {
+			if !t.Columns[c].Number && g.widths[i] > g.widths[widest] {
+				widest = i
+			}
+		}
+		g.widths[widest] = max(1, g.widths[widest]-1)
+	}
+	for i, c := range g.shown {
+		if t.Columns[c].Number {
+			continue
+		}
+		need := g.widths[i]
+		for r := range t.Rows {
+			need = max(need, min(mostText, plaintext.Width(t.Rows[r].Cells[c].Text)))
+		}
+		grown := min(room, need-g.widths[i])
+		g.widths[i], room = g.widths[i]+grown, room-grown
+	}
+	return g
 }
 
-// terminalCalls is how many calls fit a screen.
-const terminalCalls = 12
+// Columns are the columns that there is room for.
+func (g *Grid) Columns() []int { return g.shown }
 
-func (t *terminal) calls(s *Status) {
-	t.head(fmt.Sprintf("%-12s %-16s %-10s %-14s %6s %6s %8s", "CALL", "MODEL", "UPSTREAM", "STATE", "PROMPT", "OUT",
-		"TIME"))
-	for i := range s.Calls[:min(len(s.Calls), terminalCalls)] {
-		c := &s.Calls[i]
-		state, colour, prompt, out := c.State, "", strconv.Itoa(c.Cached+c.Fresh), strconv.Itoa(c.Generated)
-		switch {
-		case c.Running():
-			colour, prompt, out = green, "…", "…"
-		case c.State == StateFailed:
-			state, colour = failedState(c), red
-		case c.State == StateDone:
-			state = strconv.Itoa(c.Status)
+// Head is the line of the titles; the title of the column that rows are sorted by has a mark.
+func (g *Grid) Head(sorted int, mark string) string {
+	return g.join(func(c int) string {
+		if c == sorted {
+			return plaintext.Cut(g.columns[c].Title, g.columns[c].Width-plaintext.Width(mark)) + mark
 		}
-		t.line(colour, fmt.Sprintf("%-12s %-16s %-10s %-14s %6s %6s %8s", short(c.ID), fit(c.Model, 16),
-			fit(c.Upstream, 10), fit(state, 14), prompt, out, millis(c.Duration)))
-	}
-	if len(s.Calls) == 0 {
-		t.line(dim, "none yet")
-	}
+		return g.columns[c].Title
+	})
 }
 
-// failedState is the status, and behind it the code if that is a success's: a stream that broke has
-// begun with 200.
-func failedState(c *Call) string {
-	if c.Status >= 400 || c.Code == "" {
-		return strconv.Itoa(c.Status)
-	}
-	return "✕ " + strings.TrimPrefix(c.Code, "upstream_")
+// Line is the line of a row, clean of what would drive a terminal.
+func (g *Grid) Line(r *Row) string {
+	return g.join(func(c int) string { return plaintext.Line(r.Cells[c].Text) })
 }
 
-// fit cuts a name to n characters.
-func fit(s string, n int) string {
-	s = plaintext.Line(s)
-	if utf8.RuneCountInString(s) <= n {
-		return s
+func (g *Grid) join(text func(column int) string) string {
+	var parts []string
+	for i, c := range g.shown {
+		parts = append(parts, plaintext.Pad(text(c), g.widths[i], g.columns[c].Number))
 	}
-	return string([]rune(s)[:n-1]) + "…"
+	return strings.Join(parts, strings.Repeat(" ", gap))
 }

@@ -4,45 +4,46 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 )
 
-// Verdict is the state of the edge in one sentence.
-type Verdict struct {
-	Level string `json:"level"` // ok, degraded, out, draining
-	Text  string `json:"text"`
-}
-
-// Levels of a verdict.
-const (
-	LevelOK       = "ok"
-	LevelDegraded = "degraded"
-	LevelOut      = "out"
-	LevelDraining = "draining"
-)
-
-// Judge works out the verdict from the rest.
-func (s *Status) Judge() {
+// Judge works out the verdict from the rest. The watch, which may be nil, sees what is judged and
+// adds since when.
+func (s *Status) Judge(w *Watch) {
+	s.judge()
+	w.see(s)
 	if s.Draining {
-		s.Verdict = Verdict{LevelDraining, fmt.Sprintf("Shutting down: %s left.", count(int(s.InFlight), "call"))}
+		s.Verdict = Verdict{LevelDraining, fmt.Sprintf("Shutting down: %s left.", count(int(s.InFlight), "call")), nil}
 		return
 	}
-	var out, troubles []string
+	var out, troubles, about []string
+	served := "Every model is served."
 	for i := range s.Models {
-		if m := &s.Models[i]; !m.Ready {
-			out = append(out, m.ID)
+		m := &s.Models[i]
+		if m.State != ModelServed {
+			about = append(about, m.ID)
+		}
+		switch m.State {
+		case ModelOut:
+			out = append(out, m.ID+since(m.TroubleSeconds))
+		case ModelDegraded:
+			troubles = append(troubles, m.ID+" "+strings.Join(m.Troubles, ", and ")+since(m.TroubleSeconds))
+			served = "No model is out."
 		}
 	}
 	good := 0
-	for i := range s.Upstreams {
-		if t := s.Upstreams[i].trouble(); t != "" {
-			troubles = append(troubles, t)
-		} else {
-			good++
+	for _, i := range s.byTrouble() {
+		u := &s.Upstreams[i]
+		if t := u.trouble(); t != "" {
+			troubles, about = append(troubles, t), append(about, u.Label)
+			continue
+		}
+		good++
+		if t := s.failing(u); t != "" {
+			troubles, about = append(troubles, t), append(about, u.Label)
 		}
 	}
 	if t := s.Certificate.Trouble(s.Now); t != "" {
-		troubles = append([]string{t + ", so clients refuse to connect"}, troubles...)
+		troubles = append([]string{t + ", so clients cannot connect"}, troubles...)
 	}
 	if s.Panicking != "" {
 		troubles = append([]string{"the edge panics again and again (" + s.Panicking + "), so it is not ready; its log has the stacks"}, troubles...)
@@ -50,6 +51,7 @@ func (s *Status) Judge() {
 	if s.Unsaved > unsavedMost {
 		troubles = append(troubles, fmt.Sprintf("the ledger cannot be written for %.0f s, so usage is in memory alone; the log says why", s.Unsaved))
 	}
+	troubles = append(troubles, s.Certificate.delays(s.Now)...)
 	for _, d := range s.Discoveries {
 		if t := d.Problem(); t != "" {
 			troubles = append(troubles, t)
@@ -70,24 +72,17 @@ func (s *Status) Judge() {
 	}
 	switch {
 	case len(out) > 0:
-		s.Verdict = Verdict{LevelOut, "Out: no engine serves " + list(out) + "."}
+		s.Verdict = Verdict{LevelOut, "Out: no engine serves " + list(out) + ".", about}
 		if len(troubles) > 0 {
 			s.Verdict.Text += " Trouble: " + strings.Join(clip(troubles), "; ") + "."
 		}
 	case len(troubles) > 0:
 		s.Verdict = Verdict{LevelDegraded, "Degraded: " + strings.Join(clip(troubles),
-			"; ") + ". Every model is served."}
+			"; ") + ". " + served, about}
 	default:
 		s.Verdict = Verdict{LevelOK, fmt.Sprintf("Healthy: %d of %s, %s in flight, %s.", good,
-			takes(len(s.Upstreams)), count(int(s.InFlight), "call"), s.waiting())}
+			takes(len(s.Upstreams)), count(int(s.InFlight), "call"), s.waiting()), nil}
 	}
-}
-
-func takes(n int) string {
-	if n == 1 {
-		return "1 upstream takes calls"
-	}
-	return fmt.Sprintf("%d upstreams take calls", n)
 }
 
 func (s *Status) waiting() string {
@@ -101,6 +96,14 @@ func (s *Status) waiting() string {
 		return "nothing waits"
 	}
 	return fmt.Sprintf("%d waiting for a slot", n)
+}
+
+// since says for how long something is so, where that is worth a word.
+func since(seconds float64) string {
+	if seconds < 1 {
+		return ""
+	}
+	return ", for " + Ago(secondsOf(seconds))
 }
 
 // Since is for how many seconds the upstream has been in what is shown of it: the operator's mode,
@@ -149,44 +152,4 @@ func reason(word string, status int) string {
 		return fmt.Sprintf("%s, status %d", word, status)
 	}
 	return word
-}
-
-// clip keeps a sentence readable when a whole fleet is in trouble.
-func clip(all []string) []string {
-	const most = 3
-	if len(all) <= most {
-		return all
-	}
-	return append(append([]string{}, all[:most]...), fmt.Sprintf("%d more are in trouble", len(all)-most))
-}
-
-func list(names []string) string {
-	const most = 4
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func secondsOf(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
-
-// Ago writes a duration the way people say it: 12 s, 4 min, 2 h 5 min, 3 d 2 h.
-func Ago(d time.Duration) string {
-	switch s := int(d.Seconds()); {
-	case s < 60:
-		return fmt.Sprintf("%d s", max(0, s))
-	case s < 3600:
-		return fmt.Sprintf("%d min", s/60)
-	case s < 24*3600:
-		return fmt.Sprintf("%d h %d min", s/3600, s/60%60)
-	default:
-		return fmt.Sprintf("%d d %d h", s/86400, s/3600%24)
-	}
 }

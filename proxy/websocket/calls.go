@@ -3,6 +3,7 @@ package websocket
 import (
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,12 +45,16 @@ type calls struct {
 	heard   time.Time // when the last call ended
 }
 
-// callHeaders are those of the upgrade's request that a call reads.
+// callHeaders are those of the upgrade's request that a call reads, beside the one of an end user.
 var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent"}
 
 // keepHead keeps what each call's request has of the upgrade's.
 func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
-	for _, name := range callHeaders {
+	names := callHeaders[:]
+	if n := c.terms.services.Current().Secrets.EndUsers; n != nil && n.Header() != "" {
+		names = append(slices.Clip(names), n.Header())
+	}
+	for _, name := range names {
 		for _, value := range ctx.Request.Header.PeekAll(name) {
 			c.head = append(c.head, header{name, string(value)})
 		}

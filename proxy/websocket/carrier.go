@@ -12,6 +12,7 @@ import (
 	"penstock/proxy/call"
 	"penstock/proxy/endpoint"
 	"penstock/proxy/guard"
+	"penstock/proxy/listen"
 	"penstock/translate/apierr"
 	"penstock/upstreams/http1/httptoken"
 )
@@ -68,7 +69,8 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if !snap.Config.Responses.WebSocket {
 		return c.off(ctx)
 	}
-	key, err := call.Authenticate(snap, h, ctx.URI().QueryString(), endpoint.Responses, time.Now())
+	query, peer := ctx.URI().QueryString(), listen.PeerOf(ctx.Conn())
+	key, err := call.Authenticate(snap, h, query, peer, endpoint.Responses, time.Now())
 	if a := (*apierr.Error)(nil); errors.As(err, &a) {
 		return a
 	}

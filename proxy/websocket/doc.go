@@ -41,10 +41,10 @@
 // failed response, it is the response alone. A connection lasts 60 minutes, and 10 without a call.
 //
 // A connection is closed with 1000 at these ends, 1001 when the edge drains or WebSocket is
-// switched off, 1008 when its key is gone or a message drips, 1009 for a message that is or
-// announces to be above limits.request_body, behind an error with status 413, 1011 after a fault
-// of ours, and 1002, 1003 or 1007 for what is not the protocol. Ends that the edge wants wait for
-// the running call.
+// switched off, 1008 when its key is gone, or a message drips or has more than 1000 empty frames,
+// 1009 for a message that is or announces to be above limits.request_body, behind an error with
+// status 413, 1011 after a fault of ours, and 1002, 1003 or 1007 for what is not the protocol. Ends
+// that the edge wants wait for the running call.
 //
 // # Design
 //

@@ -9,22 +9,30 @@ import (
 // errAnnounced ends the reading of a message whose frames announce more than a message may have.
 var errAnnounced = errors.New("a message is announced that is too large")
 
+// errEmptyFrames ends the reading of a message that has more empty frames than mostEmptyFrames.
+var errEmptyFrames = errors.New("a message has too many empty frames")
+
+// mostEmptyFrames is how many frames of a message may bring nothing. Each costs work, and no bound
+// on bytes ends them. A library sends one or two, where it flushes.
+const mostEmptyFrames = 1000
+
 // frameHeads follows the heads of frames (RFC 6455, 5.2) in what a client sends. The library shows
 // no length, so a message that is too large could otherwise be refused no sooner than its bytes
 // have come. It judges nothing but lengths; what is no protocol is the library's to find.
 type frameHeads struct {
-	most    func() int64 // of a message
-	tooLong bool
+	most  func() int64 // of a message
+	wrong error        // nothing is read behind it
 
 	head    [14]byte
 	n       int    // bytes of head that have come
 	rest    uint64 // of the frame's payload
 	message uint64 // announced so far, of the message
+	empty   int    // frames of the message that bring nothing
 }
 
 // scan takes bytes as they come.
 func (f *frameHeads) scan(p []byte) {
-	for len(p) > 0 && !f.tooLong {
+	for len(p) > 0 && f.wrong == nil {
 		if f.rest > 0 {
 			n := min(f.rest, uint64(len(p)))
 			f.rest, p = f.rest-n, p[n:]
@@ -58,8 +66,16 @@ func (f *frameHeads) next() {
 	case kind >= control:
 		return
 	case kind != continuation:
-		f.message = 0
+		f.message, f.empty = 0, 0
 	}
 	f.message += min(length, math.MaxUint64-f.message)
-	f.tooLong = f.message > uint64(f.most())
+	if length == 0 {
+		f.empty++
+	}
+	switch {
+	case f.message > uint64(f.most()):
+		f.wrong = errAnnounced
+	case f.empty > mostEmptyFrames:
+		f.wrong = errEmptyFrames
+	}
 }

@@ -51,9 +51,29 @@ func TestFrameHeads(t *testing.T) {
 		for done := 0; done < len(wire); {
 			n := rapid.IntRange(1, len(wire)-done).Draw(t, "read")
 			f.scan(wire[done : done+n])
-			if done += n; f.tooLong != (at >= 0 && done >= at) {
-				t.Fatalf("too long is %v behind %d of %d bytes, want it at %d", f.tooLong, done, len(wire), at)
+			if done += n; (f.wrong == errAnnounced) != (at >= 0 && done >= at) {
+				t.Fatalf("%v behind %d of %d bytes, want it too long at %d", f.wrong, done, len(wire), at)
 			}
 		}
 	})
+}
+
+// TestEmptyFrames: a message may have some frames that bring nothing, each message anew, and no more. Pings are none of it.
+func TestEmptyFrames(t *testing.T) {
+	f := frameHeads{most: func() int64 { return 300 }}
+	empty, piece, ping := []byte{0, 0x80, 1, 2, 3, 4}, []byte{0, 1, 'x'}, []byte{0x89, 0}
+	for range 3 {
+		f.scan([]byte{1, 0})
+		for range mostEmptyFrames - 1 {
+			f.scan(ping)
+			f.scan(empty)
+		}
+		f.scan(piece)
+		if f.wrong != nil {
+			t.Fatal(f.wrong)
+		}
+	}
+	if f.scan(empty); f.wrong != errEmptyFrames {
+		t.Errorf("%v behind one frame more", f.wrong)
+	}
 }

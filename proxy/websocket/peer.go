@@ -45,10 +45,10 @@ type lateConn struct {
 	heads frameHeads
 }
 
-// Read implements net.Conn. Behind the head of a frame that is too large nothing is read.
+// Read implements net.Conn. Behind the head of a frame that may not come nothing is read.
 func (c *lateConn) Read(p []byte) (int, error) {
-	if c.heads.tooLong {
-		return 0, errAnnounced
+	if c.heads.wrong != nil {
+		return 0, c.heads.wrong
 	}
 	n, err := c.Conn.Read(p)
 	c.heads.scan(p[:n])

@@ -122,10 +122,15 @@ func (s *session) next() bool {
 // tooLarge ends the connection of a client that sends, or announces, too much.
 func (s *session) tooLarge(refused *apierr.Error) {
 	s.calls.refuse("", refused)
-	if s.client != nil {
-		s.client.Linger() // the client is still sending
-	}
+	s.linger()
 	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
+}
+
+// linger has the client, which is still sending, read why the connection is closed.
+func (s *session) linger() {
+	if s.client != nil {
+		s.client.Linger()
+	}
 }
 
 // The types of messages.
@@ -181,6 +186,9 @@ func (s *session) readFailed(err error) {
 	switch {
 	case errors.Is(err, errSlow):
 		s.peer.close(websocket.StatusPolicyViolation, "the message came too slowly")
+	case errors.Is(err, errEmptyFrames):
+		s.linger()
+		s.peer.close(websocket.StatusPolicyViolation, "the message has too many empty frames")
 	case websocket.CloseStatus(err) >= 0, errors.Is(err, net.ErrClosed), errors.As(err, &failed),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 	default:

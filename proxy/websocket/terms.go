@@ -37,7 +37,8 @@ func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string
 const reasonKey = "the key is not valid any more"
 
 // bodyLimit is how long a message may be, and the conversations of a connection together: as the
-// body of a request.
+// body of a request. What a key or a model takes less is refused by the call.
 func (t *terms) bodyLimit() int64 {
-	return endpoint.Responses.BodyLimit(t.services.Current().Config)
+	var all *auth.Key
+	return endpoint.Responses.BodyLimit(t.services.Current().Config, all.Bodies())
 }

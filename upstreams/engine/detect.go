@@ -157,13 +157,6 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	return d, ctx.Err()
 }
 
-// Found is an engine that discovery came upon.
-type Found struct {
-	URL    string
-	Engine string
-	Models []ModelInfo // with their kinds, as far as their names say
-}
-
 // discoverTimeout bounds each page of a discovery: what listens on loopback answers at once or is
 // no engine that is ready.
 const discoverTimeout = 300 * time.Millisecond
@@ -174,10 +167,10 @@ const discoverTotal = 2 * time.Second
 // Discover looks at addresses (host:port, see Profiles.UsualAddresses) all at once and returns the
 // engines among what listens there, in the order of the addresses. A listener that shows no sign of
 // an engine and no list of models is left out.
-func Discover(ctx context.Context, addresses []string, profiles *Profiles) []Found {
+func Discover(ctx context.Context, addresses []string, profiles *Profiles) []Detection {
 	ctx, cancel := context.WithTimeout(ctx, discoverTotal)
 	defer cancel()
-	found := make([]*Found, len(addresses))
+	found := make([]*Detection, len(addresses))
 	var wait sync.WaitGroup
 	for i, address := range addresses {
 		wait.Go(func() {
@@ -185,16 +178,11 @@ func Discover(ctx context.Context, addresses []string, profiles *Profiles) []Fou
 			if err != nil || !d.Recognised && len(d.Models) == 0 {
 				return
 			}
-			for j := range d.Models {
-				if kind, _ := d.Profile.kindOf(&d.Models[j]); kind != config.KindChat {
-					d.Models[j].Kind = kind
-				}
-			}
-			found[i] = &Found{URL: d.URL, Engine: d.Profile.Name(), Models: d.Models}
+			found[i] = &d
 		})
 	}
 	wait.Wait()
-	var out []Found
+	var out []Detection
 	for _, f := range found {
 		if f != nil {
 			out = append(out, *f)

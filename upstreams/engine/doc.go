@@ -34,5 +34,5 @@
 //
 // upstreams compiles the profiles of a configuration, recognises engines and reads their pages in
 // its probes; proxy asks a Profile how to write a request and what an error means; `penstock
-// doctor` and a start without a configuration use Detect and Discover.
+// doctor`, `penstock init` and a start without a file use Detect, Discover and WriteConfig.
 package engine

@@ -59,6 +59,9 @@ func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 			problems = append(problems, fmt.Errorf("no engine answers: %w", err))
 			continue
 		}
+		if found.Among(engines) {
+			continue // it was named twice, perhaps once with /v1 behind it
+		}
 		if o.Try {
 			problems = append(problems, found.tryAll(ctx, o))
 		}
@@ -80,6 +83,11 @@ func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 		problems = append(problems, WriteConfig(w, engines))
 	}
 	return errors.Join(problems...)
+}
+
+// Among reports whether one of the detections is of the same URL.
+func (d *Detection) Among(engines []Detection) bool {
+	return slices.ContainsFunc(engines, func(e Detection) bool { return e.URL == d.URL })
 }
 
 // tryAll sends the calls and says how many of them show something to mend.

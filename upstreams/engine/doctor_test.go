@@ -2,11 +2,13 @@ package engine
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
 
 	"penstock/config"
 	"penstock/config/testkit/golden"
@@ -70,6 +72,46 @@ func TestConfigOfSeveral(t *testing.T) {
 	}
 }
 
+// TestConfigOfOddModels: a model that cannot be served as it is listed is left out, and the others make a configuration.
+func TestConfigOfOddModels(t *testing.T) {
+	profiles := mustProfiles(t)
+	chat := func(ids ...string) Detection {
+		d := Detection{URL: "http://127.0.0.1:8080", Profile: profiles.byName["llamacpp"], Recognised: true, Slots: 2}
+		for _, id := range ids {
+			d.Models = append(d.Models, ModelInfo{ID: id})
+		}
+		return d
+	}
+	ears := chat()
+	ears.Profile = profiles.byName["whisper"]
+	other := chat("both", "ears")
+	other.Models[1].Kind = config.KindTranscription
+	locked := ears
+	locked.Refused = 401
+	for _, d := range []Detection{locked, chat(" no good", "*", "openai/*"), chat(strings.Repeat("x", 257)), chat()} {
+		if m := d.Served(); len(m) > 0 {
+			t.Errorf("served are %+v", m)
+		}
+	}
+	var b bytes.Buffer
+	b.WriteString("keys: [{ id: k, hash: \"sha256:" + strings.Repeat("ab", 32) + "\" }]\n")
+	if err := WriteConfig(&b, []Detection{chat("a:model/with#marks ${HOME}", " no good", "a*", "both", "ears"), other, ears}); err != nil {
+		t.Fatal(err)
+	}
+	f, problems := config.ParseValid("odd", b.Bytes(), config.Known{Engines: Names(nil)})
+	if f == nil {
+		t.Fatalf("%v\n%s", problems, &b)
+	}
+	var got []string
+	for _, m := range f.Models {
+		got = append(got, fmt.Sprint(m.ID, " ", m.Kind, " ", len(m.Deployments), " ", m.Queue.Depth))
+	}
+	want := []string{"a:model/with#marks ${HOME} chat 1 8", "both chat 2 16", "ears chat 1 8", "whisper audio-transcription 1 0"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s\n%s", diff, &b)
+	}
+}
+
 func TestEveryQuirkIsExplained(t *testing.T) {
 	for _, q := range config.EngineQuirks {
 		if quirkTexts[q] == "" {
@@ -78,5 +120,17 @@ func TestEveryQuirkIsExplained(t *testing.T) {
 	}
 	if len(quirkTexts) != len(config.EngineQuirks) {
 		t.Error("a text for a quirk that is not one")
+	}
+}
+
+// TestNamedTwice: an engine is one, however often and in whatever form its URL is given.
+func TestNamedTwice(t *testing.T) {
+	url := fakeEngine(t, "vllm").URL
+	var b bytes.Buffer
+	if err := Doctor(t.Context(), &b, &DoctorOptions{URLs: []string{url, url + "/", url + "/v1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), url); n != 2 { // once in the report, once in the configuration
+		t.Errorf("the engine is named %d times:\n%s", n, &b)
 	}
 }

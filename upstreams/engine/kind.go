@@ -9,14 +9,15 @@ import (
 )
 
 // taskKinds are the catalog's kinds by the names that engines have for what a model is for: the
-// tasks of Hugging Face, which speaches lists, and LM Studio's one word for models that are no
-// chat.
+// tasks of Hugging Face, which speaches lists, and the words of Ollama and LM Studio for models
+// that are no chat.
 var taskKinds = map[string]string{
 	"automatic-speech-recognition": config.KindTranscription,
 	"text-to-speech":               config.KindSpeech,
 	"text-to-audio":                config.KindSpeech,
 	"feature-extraction":           config.KindEmbedding,
 	"sentence-similarity":          config.KindEmbedding,
+	"embedding":                    config.KindEmbedding,
 	"embeddings":                   config.KindEmbedding,
 	"text-ranking":                 config.KindRerank,
 	"text-to-image":                config.KindImage,

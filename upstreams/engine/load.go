@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 
 	"penstock/config"
 )
@@ -17,6 +18,45 @@ type Load struct {
 	Queue    bool    `json:"-"` // Waiting is known
 	Counts   bool    `json:"-"` // Progress is known
 	Progress float64 `json:"-"` // sum of the counters that rise while the engine works
+
+	Adapters *Adapters `json:"adapters,omitempty"` // nil: not known
+}
+
+// Adapters are those that an engine works with.
+type Adapters struct {
+	Most  int      `json:"most"` // that it can work with at once
+	InUse []string `json:"in_use"`
+	at    float64  // of the report
+}
+
+// readAdapters reads a series whose labels name adapters and whose value is a time. Of several the
+// newest counts.
+func readAdapters(labels []byte, newest *Adapters) *Adapters {
+	at, ok := sampleValue(labels)
+	most, err := strconv.Atoi(labelValue(labels, "max_lora"))
+	if !ok || err != nil || newest != nil && at <= newest.at {
+		return newest
+	}
+	a := &Adapters{Most: clampCount(float64(most)), at: at}
+	for _, label := range []string{"running_lora_adapters", "waiting_lora_adapters"} {
+		for name := range strings.SplitSeq(labelValue(labels, label), ",") {
+			if name != "" && len(a.InUse) < listingMost {
+				a.InUse = append(a.InUse, name)
+			}
+		}
+	}
+	return a
+}
+
+// labelValue returns the value of a label, up to the first quote.
+func labelValue(labels []byte, label string) string {
+	for _, before := range []string{"{", ","} {
+		if _, rest, ok := bytes.Cut(labels, []byte(before+label+`="`)); ok {
+			value, _, _ := bytes.Cut(rest, []byte(`"`))
+			return string(value)
+		}
+	}
+	return ""
 }
 
 // known reports whether the page had a number of requests.
@@ -61,6 +101,10 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 			continue
 		}
 		name := metricName(line)
+		if source.Adapters != "" && string(name) == source.Adapters {
+			r.Adapters = readAdapters(line[len(name):], r.Adapters)
+			continue
+		}
 		for _, want := range source.Progress {
 			if string(name) == want {
 				if v, ok := sampleValue(line[len(name):]); ok {

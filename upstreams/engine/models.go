@@ -20,6 +20,7 @@ type ModelInfo struct {
 	Kind        string   `json:"kind,omitempty"` // of the catalog's, e.g. audio-speech; empty: chat, or not reported
 	Loaded      bool     `json:"loaded"`
 	LoadedKnown bool     `json:"loaded_known"`
+	Parent      string   `json:"parent,omitempty"` // of an adapter: the model that it changes
 }
 
 // ModelList is one reading of an engine's models. It never changes.
@@ -183,6 +184,7 @@ func readModel(source *config.EngineModel, element any) ModelInfo {
 	m.Context = clampCount(context)
 	m.Vision, m.VisionKnown = fieldSays(element, source.Vision, "image", "vision", "vlm")
 	m.Kind = taskKinds[fieldText(element, source.Kind)]
+	m.Parent = fieldText(element, source.Parent)
 	if source.Loaded == source.ID && source.Loaded != "" {
 		m.Loaded, m.LoadedKnown = true, true
 	} else {

@@ -171,7 +171,7 @@ func TestAnswerWatch(t *testing.T) {
 			}).URL())
 			var w AnswerWatch
 			for range 2 {
-				before := w.Reads()
+				before := w.Looks()
 				x := &Exchange{}
 				x.Begin(tr, &w)
 				if err := errors.Join(x.Send(post("")), x.Await(soon())); err != nil {
@@ -181,7 +181,7 @@ func TestAnswerWatch(t *testing.T) {
 					t.Fatal(err)
 				}
 				x.Close()
-				if got := w.Reads() != before; got != c.want {
+				if got := w.Looks() != before; got != c.want {
 					t.Errorf("an answer was seen: %v", got)
 				}
 			}

@@ -17,9 +17,9 @@
 // milliseconds, and half a second and a round trip where the message is lost. All keys are held in
 // memory, and no call asks the store for one. While the store is away the last keys stay.
 //
-// An edge starts to serve when it has read the keys once. One that may start with a copy
-// (fleet.keys.store: cached) writes the entries to a file as they stand in the store and reads them
-// by the same rules.
+// Until an edge has read the keys once it is not ready, and refuses a key that its file does not
+// have with 503. One that may start with a copy (fleet.keys.store: cached) writes the entries to a
+// file as they stand in the store and reads them by the same rules.
 //
 // # The operator's side
 //

@@ -78,22 +78,7 @@ func New(o Options) *Keys {
 	return k
 }
 
-// Wait waits until the keys were read, and reports whether they were. Without keys there is nothing
-// to wait for.
-func (k *Keys) Wait(ctx context.Context) bool {
-	if k.Starting() == "" {
-		return true
-	}
-	k.opts.Log.Info("no calls are accepted before the keys in the store have been read")
-	select {
-	case <-k.ready:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// Starting says what the edge waits for before it accepts calls.
+// Starting says what the edge waits for before it is ready.
 func (k *Keys) Starting() string {
 	if k == nil || k.isReady() {
 		return ""
@@ -103,6 +88,9 @@ func (k *Keys) Starting() string {
 
 // Run follows the keys of the store until ctx ends.
 func (k *Keys) Run(ctx context.Context) {
+	if k.Starting() != "" {
+		k.opts.Log.Info("keys that the file does not have are refused with 503 before those in the store have been read")
+	}
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
@@ -122,11 +110,11 @@ func (k *Keys) Listen(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if c, err := k.opts.Client(); err == nil {
-			own, release := c.Dedicate() // a connection of its own: some stores take no commands beside a subscription
+			own, _ := c.Dedicate() // a connection of its own: some stores take no commands beside a subscription
 			// it returns when the connection is lost
 			changes := own.B().Subscribe().Channel(hashName(k.opts.Prefix)).Build()
 			_ = own.Receive(ctx, changes, func(valkey.PubSubMessage) { k.hurry() })
-			release()
+			own.Close()
 			k.hurry() // something may have been missed
 		}
 		select {

@@ -1,0 +1,197 @@
+package config
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// Listed is a model in the list of an engine.
+type Listed struct {
+	Name, Kind string
+	Parent     string // of an adapter: the name of the model that it changes
+	Aliases    []string
+}
+
+// maxDiscovered bounds how many models are discovered.
+const maxDiscovered = 256
+
+// WithListed returns f with the models that its discover entries publish of those which engines
+// list, by upstream, in place of the ones that it had of earlier lists. What the file names itself
+// wins: a model's id, an alias, and an engine's name that a model is served by. An adapter is its
+// base's model under another name.
+func WithListed(f *File, listed map[string][]Listed) *File {
+	if len(f.Discover) == 0 {
+		return written(f)
+	}
+	out := *written(f)
+	out.Models, out.LeftOut = slices.Clone(out.Models), map[string]int{}
+	p := publisher{out: &out, written: len(out.Models), served: map[place]int{}, ids: map[string]int{}}
+	for i := range out.Models {
+		p.ids[out.Models[i].ID] = i
+		for _, d := range out.Models[i].Deployments {
+			if _, twice := p.served[place{d.Upstream, d.Served}]; !twice {
+				p.served[place{d.Upstream, d.Served}] = i
+			}
+		}
+	}
+	for i := range f.Discover {
+		d := &f.Discover[i]
+		all := slices.Clone(listed[d.Upstream])
+		slices.SortFunc(all, func(a, b Listed) int { // bases come before adapters
+			return cmp.Or(cmp.Compare(min(len(a.Parent), 1), min(len(b.Parent), 1)), cmp.Compare(a.Name, b.Name))
+		})
+		for _, l := range all {
+			_, known := p.served[place{d.Upstream, l.Name}]
+			if !known && !p.aliasServed(d.Upstream, l.Aliases) && matches(d.Match, l.Name) && !p.publish(d, l) {
+				p.served[place{d.Upstream, l.Name}] = leftOut // no other entry is asked
+				out.LeftOut[d.Upstream]++
+			}
+		}
+	}
+	return &out
+}
+
+// Published returns the discovered models of f as they are listed, by upstream.
+func Published(f *File) map[string][]Listed {
+	out := map[string][]Listed{}
+	for i := range f.Models {
+		if m := &f.Models[i]; m.Discovered {
+			for _, d := range m.Deployments {
+				out[d.Upstream] = append(out[d.Upstream], Listed{Name: d.Served, Kind: m.Kind, Parent: m.Parent})
+			}
+		}
+	}
+	return out
+}
+
+// Discovered says how many models an upstream's lists have brought, and how many were left out: for
+// their names, their number, or what the file names itself.
+type Discovered struct {
+	Upstream        string
+	Models, LeftOut int
+}
+
+// DiscoveredModels returns what was discovered, by the upstreams of the discover entries.
+func DiscoveredModels(f *File) (out []Discovered) {
+	published := Published(f)
+	for i := range f.Discover {
+		name := f.Discover[i].Upstream
+		if !slices.ContainsFunc(out, func(d Discovered) bool { return d.Upstream == name }) {
+			out = append(out, Discovered{name, len(published[name]), f.LeftOut[name]})
+		}
+	}
+	return out
+}
+
+// SameDiscovered reports whether two files have the same discovered models, and leaves out as many.
+func SameDiscovered(f, next *File) bool {
+	discovered := func(f *File) []Model { return f.Models[len(written(f).Models):] }
+	return reflect.DeepEqual(discovered(f), discovered(next)) && maps.Equal(f.LeftOut, next.LeftOut)
+}
+
+// written returns f without the models that were discovered.
+func written(f *File) *File {
+	n := slices.IndexFunc(f.Models, func(m Model) bool { return m.Discovered })
+	if n < 0 && f.LeftOut == nil {
+		return f
+	}
+	out := *f
+	out.LeftOut = nil
+	if n >= 0 {
+		out.Models = f.Models[:n:n]
+	}
+	return &out
+}
+
+// leftOut stands for no model.
+const leftOut = -1
+
+// place is a name at an upstream.
+type place struct{ upstream, served string }
+
+// publisher adds discovered models to a file.
+type publisher struct {
+	out     *File
+	written int            // models that the file names itself; the discovered ones follow
+	served  map[place]int  // to the model
+	ids     map[string]int // likewise
+}
+
+// publish adds a model that an upstream lists, or the upstream to the model of that name. It
+// reports whether it could.
+func (p *publisher) publish(d *Discover, l Listed) bool {
+	id, at := d.Prefix+l.Name, place{d.Upstream, l.Name}
+	if l.Name == "" || !CanBeModelID(id) {
+		return false
+	}
+	m := p.model(d, &l)
+	if i, taken := p.ids[id]; taken {
+		same := func(x Deployment) bool { return x.Upstream == d.Upstream }
+		if i < p.written || p.out.Models[i].Kind != m.Kind || slices.ContainsFunc(p.out.Models[i].Deployments, same) {
+			return false
+		}
+		p.out.Models[i].Deployments = append(p.out.Models[i].Deployments, m.Deployments...)
+		if m.PromptCache == CachePerKey {
+			p.out.Models[i].PromptCache = CachePerKey
+		}
+		p.served[at] = i
+		return true
+	}
+	if len(p.out.Models)-p.written >= maxDiscovered || p.aliased(id) {
+		return false
+	}
+	m.ID = id
+	p.ids[id], p.served[at] = len(p.out.Models), len(p.out.Models)
+	p.out.Models = append(p.out.Models, m)
+	return true
+}
+
+// model is a discovered model without its id.
+func (p *publisher) model(d *Discover, l *Listed) (m Model) {
+	m.SetDefaults()
+	m.Kind, m.Queue = cmp.Or(d.Kind, l.Kind, KindChat), d.Queue
+	at := Deployment{Upstream: d.Upstream, Served: l.Name}
+	if base, known := p.served[place{d.Upstream, l.Parent}]; known && base != leftOut && l.Parent != "" {
+		m = p.out.Models[base]
+		m.Name, m.Aliases, m.Created = "", nil, 0
+		of := func(of Deployment) bool { return of.Upstream == d.Upstream && of.Served == l.Parent }
+		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // overflow stays overflow, and so does consent
+			at.Tier, at.When = m.Deployments[i].Tier, m.Deployments[i].When
+		}
+	} else if m.Kind == KindChat && p.salted(d.Upstream) {
+		m.PromptCache = CachePerKey
+	}
+	m.Discovered, m.Parent, m.Deployments = true, l.Parent, []Deployment{at}
+	return m
+}
+
+// salted reports whether a model of the file keeps the cached prompts of keys apart at an upstream.
+func (p *publisher) salted(upstream string) bool {
+	return slices.ContainsFunc(p.out.Models[:p.written], func(m Model) bool {
+		return m.PromptCache == CachePerKey &&
+			slices.ContainsFunc(m.Deployments, func(d Deployment) bool { return d.Upstream == upstream })
+	})
+}
+
+// aliasServed reports whether a model of the file is served by one of an engine's other names for
+// its model.
+func (p *publisher) aliasServed(upstream string, aliases []string) bool {
+	return slices.ContainsFunc(aliases, func(alias string) bool {
+		i, known := p.served[place{upstream, alias}]
+		return known && i != leftOut && i < p.written
+	})
+}
+
+// aliased reports whether an alias of the file covers a name.
+func (p *publisher) aliased(id string) bool {
+	for i := range p.out.Models[:p.written] {
+		for _, alias := range p.out.Models[i].Aliases {
+			if matches(alias, id) {
+				return true
+			}
+		}
+	}
+	return false
+}

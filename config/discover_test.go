@@ -1,0 +1,207 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const discovering = `listen: 127.0.0.1:4000
+keys: [{ id: k, hash: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, models: ["box/*"] }]
+upstreams:
+  - { name: box, url: "http://10.0.0.1:1" }
+  - { name: two, url: "http://10.0.0.2:1" }
+  - { name: gpu, url: "http://10.0.0.3:1" }
+models:
+  - id: llama
+    aliases: [mine, "claude-*"]
+    queue: { depth: 4, wait: 5s }
+    context_length: 1000
+    pricing: { input: "1" }
+    deployments: [{ upstream: gpu, served: Llama }]
+discover:
+`
+
+func listedNames(names string) (out []Listed) {
+	for f := range strings.FieldsSeq(names) {
+		name, kind, _ := strings.Cut(f, "=")
+		name, parent, _ := strings.Cut(name, "@")
+		out = append(out, Listed{Name: name, Kind: kind, Parent: parent})
+	}
+	return out
+}
+
+// TestDiscover: what the lists of engines come to, beside what the file names itself.
+func TestDiscover(t *testing.T) {
+	for _, c := range []struct {
+		name, entries, box, two, gpu string
+		want                         string // id=kind>upstream:served
+		left                         map[string]int
+	}{
+		{name: "all", entries: "- { upstream: box }", box: "b a", two: "c", want: "a=chat>box:a b=chat>box:b"},
+		{name: "a pattern and a prefix", entries: `- { upstream: box, match: "q*", prefix: "box/" }`, box: "q1 r q2", want: "box/q1=chat>box:q1 box/q2=chat>box:q2"},
+		{name: "one name", entries: `- { upstream: box, match: "q" }`, box: "q1 q", want: "q=chat>box:q"},
+		{name: "kinds", entries: `- { upstream: box, match: "e*", kind: embedding }` + "\n- { upstream: box }", box: "e1 t=audio-speech", want: "e1=embedding>box:e1 t=audio-speech>box:t"},
+		{name: "two upstreams", entries: "- { upstream: box }\n- { upstream: two }", box: "a b", two: "b a=embedding", want: "a=chat>box:a b=chat>box:b,two:b", left: map[string]int{"two": 1}},
+		{name: "what the file names wins", entries: "- { upstream: box }\n- { upstream: gpu }", box: "llama mine claude-x ok", gpu: "Llama", want: "ok=chat>box:ok", left: map[string]int{"box": 3}},
+		{name: "adapters", entries: `- { upstream: gpu, prefix: "lora/" }`, gpu: "a1@Llama b1@other Llama other", want: "lora/other=chat>gpu:other lora/a1=chat>gpu:a1 lora/b1=chat>gpu:b1"},
+		{name: "hostile names", entries: "- { upstream: box }", box: "a* \x1b[31mred ok\u202e " + strings.Repeat("x", 257), want: "", left: map[string]int{"box": 4}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := Parse("config.yaml", []byte(discovering+"  "+strings.ReplaceAll(c.entries, "\n", "\n  ")+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := f.Validate(Known{}); p.Err() != nil {
+				t.Fatal(p)
+			}
+			listed := map[string][]Listed{"box": listedNames(c.box), "two": listedNames(c.two), "gpu": listedNames(c.gpu)}
+			out := WithListed(f, listed)
+			var got []string
+			for _, m := range out.Models[1:] {
+				var at []string
+				for _, d := range m.Deployments {
+					at = append(at, d.Upstream+":"+d.Served)
+				}
+				got = append(got, m.ID+"="+m.Kind+">"+strings.Join(at, ","))
+				if adapter := m.Parent == "Llama"; !m.Discovered || adapter != (m.ContextLength == 1000) || adapter != (m.Queue.Depth == 4) || m.Aliases != nil {
+					t.Errorf("it is %+v", m)
+				}
+			}
+			if strings.Join(got, " ") != c.want || !maps.Equal(out.LeftOut, c.left) && len(out.LeftOut)+len(c.left) > 0 {
+				t.Errorf("got %q, left %v", strings.Join(got, " "), out.LeftOut)
+			}
+			if d := Diff(out, f); d != nil || !out.Same(f) || !f.Same(out) {
+				t.Errorf("the file counts as another one: %v", d)
+			}
+			if again := WithListed(out, listed); !SameDiscovered(again, out) || len(again.Models) != len(out.Models) {
+				t.Error("the same lists bring others")
+			}
+			if kept := WithListed(out, Published(out)); len(kept.Models) != len(out.Models) {
+				t.Errorf("of %d models %d are kept", len(out.Models), len(kept.Models))
+			}
+			if gone := WithListed(out, nil); len(gone.Models) != 1 {
+				t.Errorf("%d models are left", len(gone.Models)-1)
+			}
+		})
+	}
+}
+
+// TestDiscoverAliases: a model that the file has by another of its engine's names is not discovered beside it, at that upstream.
+func TestDiscoverAliases(t *testing.T) {
+	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: gpu }\n  - { upstream: box, prefix: box/ }\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := []Listed{{Name: "Llama:latest", Aliases: []string{"Llama"}}, {Name: "x", Aliases: []string{"y"}}, {Name: "y"}}
+	out := WithListed(f, map[string][]Listed{"gpu": listed, "box": listed[:1]})
+	var got []string
+	for _, m := range out.Models[1:] {
+		got = append(got, m.ID)
+	}
+	if want := []string{"x", "y", "box/Llama:latest"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestDiscoverBound: however much an engine lists, there are so many models.
+func TestDiscoverBound(t *testing.T) {
+	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: box }\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var many []Listed
+	for i := range 5000 {
+		many = append(many, Listed{Name: fmt.Sprintf("m%05d", i)})
+	}
+	out := WithListed(f, map[string][]Listed{"box": many})
+	if n := len(out.Models) - 1; n != maxDiscovered || out.LeftOut["box"] != 5000-maxDiscovered {
+		t.Errorf("%d models, %v left out", n, out.LeftOut)
+	}
+	slices.Reverse(many)
+	if !SameDiscovered(out, WithListed(out, map[string][]Listed{"box": many})) {
+		t.Error("another order of the list brings others")
+	}
+}
+
+// TestDiscoverKeepsKeysApart: at an upstream whose models keep the cached prompts of keys apart, discovered ones do, too.
+func TestDiscoverKeepsKeysApart(t *testing.T) {
+	text := strings.Replace(discovering, "queue:", "prompt_cache: per_key\n    queue:", 1) + "  - { upstream: gpu }\n  - { upstream: box }\n"
+	f, err := Parse("config.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := WithListed(f, map[string][]Listed{"gpu": listedNames("other lora@Llama e=embedding"), "box": listedNames("a")})
+	for i, want := range map[string]string{"other": CachePerKey, "lora": CachePerKey, "e": CacheShared, "a": CacheShared} {
+		at := slices.IndexFunc(out.Models, func(m Model) bool { return m.ID == i })
+		if at < 0 || out.Models[at].PromptCache != want {
+			t.Errorf("%s: %+v", i, out.Models)
+		}
+	}
+}
+
+// TestDiscoveredTiers: an adapter is in the tier of its base, so that overflow stays overflow and keys' tiers say the same of both.
+func TestDiscoveredTiers(t *testing.T) {
+	text := strings.Replace(discovering, "served: Llama }", "served: Llama }, { upstream: two, served: Llama, tier: 1, when: down }", 1)
+	f, err := Parse("config.yaml", []byte(text+"  - { upstream: gpu }\n  - { upstream: two }\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := WithListed(f, map[string][]Listed{"gpu": listedNames("x@Llama"), "two": listedNames("x@Llama y@Llama z")})
+	for i, want := range []string{"x gpu 0 , two 1 down", "z two 0 ", "y two 1 down"} {
+		m := out.Models[min(1+i, len(out.Models)-1)]
+		var at []string
+		for _, d := range m.Deployments {
+			at = append(at, fmt.Sprintf("%s %d %s", d.Upstream, d.Tier, d.When))
+		}
+		if got := m.ID + " " + strings.Join(at, ", "); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestDiscoverExternal: an upstream, also one outside the house, may be there for what is discovered alone.
+func TestDiscoverExternal(t *testing.T) {
+	for tiers, warned := range map[string]bool{"[0]": false, "[1]": true} {
+		text := strings.Replace(discovering, `"box/*"]`, `"*"], tiers: `+tiers, 1)
+		f, err := Parse("config.yaml", []byte(strings.Replace(text, "{ name: box,", "{ name: box, external: true,", 1)+"  - { upstream: box }\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		problems := fmt.Sprint(f.Validate(Known{}))
+		if got := strings.Contains(problems, "no call may go there"); got != warned {
+			t.Errorf("tiers %s: warned is %t", tiers, got)
+		}
+		if strings.Contains(problems, `no model uses the upstream "box"`) {
+			t.Error(problems)
+		}
+	}
+}
+
+// TestDiscoveredRights: while the models of a file are not in force, keys keep what is discovered alike in both files, and lose what
+// another entry or another address may make of a name.
+func TestDiscoveredRights(t *testing.T) {
+	text := discovering + "  - { upstream: box }\n"
+	parse := func(text string) *File {
+		f, err := Parse("config.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	running := WithListed(parse(text), map[string][]Listed{"box": listedNames("a")})
+	for next, want := range map[string][]string{
+		text: nil,
+		strings.Replace(text, "10.0.0.1:1", "10.0.0.9:1", 1):     {"a"},
+		strings.Replace(text, "10.0.0.2:1", "10.0.0.9:1", 1):     nil,
+		strings.Replace(text, "box }\n", "box, kind: chat }", 1): {"a"},
+		// the file names it now, and means another one
+		strings.Replace(text, "discover:", "  - { id: a, deployments: [{ upstream: two }] }\ndiscover:", 1): {"a"},
+	} {
+		if got := running.ModelsOtherThan(parse(next)); !slices.Equal(got, want) {
+			t.Errorf("%v are other than in\n%s", got, next)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"net"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/acme"
+	"penstock/proxy/auth/cert"
+	"penstock/proxy/guard"
+	"penstock/proxy/listen"
+	"penstock/proxy/observe"
+	"penstock/proxy/status"
+)
+
+// secureSide is what TLS on the public side needs; all nil without it.
+type secureSide struct {
+	pair       *listen.Certificate
+	manager    *acme.Manager // nil where the pair is in files
+	challenges *acme.Server  // nil without tls.acme.http
+}
+
+// openTLS loads the certificate pair, or what an earlier process has obtained.
+func openTLS(c *config.File, challenges net.Listener, log *zap.Logger, g *guard.Guard) (s secureSide, err error) {
+	if !c.TLS.Enabled() {
+		return s, nil
+	}
+	clients, err := cert.ReadAuthority(c.TLS.ClientCAs)
+	if err != nil {
+		return s, err
+	}
+	s.pair = new(listen.Certificate)
+	if c.TLS.ACME.Enabled() {
+		if s.manager, err = newManager(&c.TLS.ACME, log); err != nil {
+			return s, err
+		}
+		s.pair = listen.NewManaged(s.manager)
+	}
+	if err := s.pair.Load(c.TLS.Cert, c.TLS.Key, clients.Roots()); err != nil {
+		return s, err
+	}
+	if challenges != nil {
+		log.Info("challenges of the authority are answered", zap.String("listen", challenges.Addr().String()))
+		s.challenges, err = acme.NewServer(s.manager, challenges, c, g)
+	}
+	return s, err
+}
+
+func newManager(a *config.ACME, log *zap.Logger) (*acme.Manager, error) {
+	mac, err := a.EAB.MACKey()
+	if err != nil {
+		return nil, err
+	}
+	o := acme.Options{
+		Domains: a.Domains, Email: a.Email, Directory: a.Directory, Folder: a.Folder, HTTP: a.HTTP != "",
+		KID: a.EAB.KID, MACKey: mac, Log: log,
+	}
+	if len(a.CAs) > 0 {
+		o.Roots = x509.NewCertPool()
+		o.Roots.AppendCertsFromPEM(a.CAs)
+	}
+	return acme.New(o)
+}
+
+// keepCertificates obtains and renews the edge's certificates until the returned function is
+// called.
+func keepCertificates(e *Edge) (end func()) {
+	m, challenges := e.opts.ACME, e.opts.Challenges
+	if m == nil {
+		return func() {}
+	}
+	work, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{}, 1)
+	go e.guard.Loop(work.Done(), guard.ACME, func() {
+		m.Run(work)
+		ended <- struct{}{}
+	})
+	if challenges != nil {
+		go e.guard.Loop(work.Done(), guard.ACME, func() {
+			if err := challenges.Serve(); err != nil && work.Err() == nil {
+				e.log.Error("the listener of tls.acme.http has failed: certificates cannot be renewed", zap.Error(err))
+			}
+		})
+	}
+	return func() {
+		cancel()
+		if challenges != nil {
+			_ = challenges.Close() // the process ends
+		}
+		select {
+		case <-ended:
+		case <-time.After(leaveTime):
+		}
+	}
+}
+
+// certificateState is what operators are shown of the edge's certificates; nil without TLS.
+func certificateState(o *Options) *status.Certificate {
+	if o.ACME == nil {
+		return status.CertificateOf(o.Certificate.Valid())
+	}
+	out := &status.Certificate{}
+	for _, s := range o.ACME.States() {
+		out.Domains = append(out.Domains, status.Domain{
+			Name: s.Domain, NotBefore: s.NotBefore, NotAfter: s.NotAfter,
+			Failures: s.Failures, Problem: s.Trouble, Next: s.Next,
+		})
+		if !s.NotAfter.IsZero() && (out.NotAfter.IsZero() || s.NotAfter.Before(out.NotAfter)) {
+			out.NotBefore, out.NotAfter = s.NotBefore, s.NotAfter
+		}
+	}
+	return out
+}
+
+// appendCertificates writes the metrics of certificates that the edge obtains itself.
+func appendCertificates(b *bytes.Buffer, m *acme.Manager) {
+	if m == nil {
+		return
+	}
+	for _, s := range m.States() {
+		if !s.NotAfter.IsZero() { // a zero timestamp would fire expiry alerts
+			observe.AppendSample(b, "penstock_certificate_expiry_timestamp_seconds",
+				strconv.FormatInt(s.NotAfter.Unix(), 10), "domain", s.Domain)
+		}
+		observe.AppendSample(b, "penstock_acme_failures", strconv.Itoa(s.Failures), "domain", s.Domain)
+	}
+	ok, failed := m.Orders()
+	observe.AppendSample(b, "penstock_acme_orders_total", strconv.FormatUint(ok, 10), "result", "ok")
+	observe.AppendSample(b, "penstock_acme_orders_total", strconv.FormatUint(failed, 10), "result", "failed")
+}

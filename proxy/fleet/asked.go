@@ -1,0 +1,122 @@
+package fleet
+
+import (
+	"errors"
+	"strings"
+	"sync"
+)
+
+var (
+	errUnasked     = errors.New("the store sends a reply that nobody has asked for")
+	errUnsubscribe = errors.New("a connection that has subscribed is closed, not used again")
+)
+
+// asked is what the client has asked of the store on a connection, so that a reply to nothing is
+// seen. It counts as the client does: each command has one reply. What the store sends by itself
+// (RESP3's pushes, and in RESP2 arrays once there is a subscription) is none, but for the first
+// confirmation of a subscription.
+type asked struct {
+	mu             sync.Mutex
+	sent, answered uint64         // commands
+	subscriptions  []subscription // those without a reply yet
+	further        int            // confirmations of the one that had its reply last
+	arrays         []arrayReply   // those without a reply yet
+	resp3, resp2   bool           // RESP3 was asked for; there was a subscription without it
+}
+
+// subscription is a command that subscribes.
+type subscription struct {
+	number   uint64 // of commands before it
+	channels int
+}
+
+// arrayReply is a command of which the client takes the first members without a look at how many
+// there are.
+type arrayReply struct {
+	number uint64 // of commands before it
+	least  int
+}
+
+// ask takes a command.
+func (a *asked) ask(f *replyForm) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch name := string(f.word[:f.letters]); { // the name and the first argument
+	case name == "HELLO3":
+		a.resp3 = true
+	case strings.HasPrefix(name, "SUBSCRIBE"), strings.HasPrefix(name, "PSUBSCRIBE"),
+		strings.HasPrefix(name, "SSUBSCRIBE"):
+		a.subscriptions = append(a.subscriptions, subscription{a.sent, f.members - 1})
+		a.resp2 = !a.resp3
+	case strings.HasPrefix(name, "UNSUBSCRIBE"), strings.HasPrefix(name, "PUNSUBSCRIBE"),
+		strings.HasPrefix(name, "SUNSUBSCRIBE"):
+		return errUnsubscribe // it has several replies, in forms of its own
+	case name == "ROLE":
+		a.arrays = append(a.arrays, arrayReply{a.sent, 1})
+	case name == "SENTINELGET-MASTER-ADDR-BY-NAME":
+		a.arrays = append(a.arrays, arrayReply{a.sent, 2})
+	}
+	a.sent++
+	return nil
+}
+
+// hear takes a reply, or what the store sends by itself.
+func (a *asked) hear(f *replyForm) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	word := f.member(0)
+	confirms, ends := false, false // a subscription
+	push := f.top == '>' || a.resp2 && strings.IndexByte("*~%", f.top) >= 0 && f.members > 0 && word != "pong"
+	if push && f.members > 1 {
+		switch word {
+		case "subscribe", "psubscribe", "ssubscribe":
+			confirms = true
+		case "unsubscribe", "punsubscribe", "sunsubscribe":
+			ends = true
+		}
+	}
+	subscribes := len(a.subscriptions) > 0 && a.subscriptions[0].number == a.answered
+	switch {
+	case push && !confirms && !ends:
+		if word == "message" && f.members > 2 && f.spaces < spacesOf(f.member(1)) {
+			return errReplyForm
+		}
+		return nil
+	case push && a.further > 0:
+		a.further--
+		return nil
+	case ends:
+		return nil
+	case a.answered == a.sent, confirms && !subscribes, subscribes && word == "QUEUED":
+		return errUnasked
+	case isError(f) && f.spaces < 2 && (strings.HasPrefix(word, "MOVED") || strings.HasPrefix(word, "ASK")):
+		return errReplyForm // the client takes the third word
+	}
+	if len(a.arrays) > 0 && a.arrays[0].number == a.answered {
+		if (f.top == '*' || f.top == '~') && f.members < a.arrays[0].least {
+			return errReplyForm
+		}
+		a.arrays = a.arrays[1:]
+	}
+	if subscribes {
+		if confirms {
+			a.further = a.subscriptions[0].channels - 1
+		}
+		a.subscriptions = a.subscriptions[1:]
+	}
+	a.answered++
+	return nil
+}
+
+// spacesOf returns how many spaces the client expects at least in a sentinel's message.
+func spacesOf(channel string) int {
+	switch channel {
+	case "+sentinel", "+reboot":
+		return 3
+	case "+switch-master":
+		return 4
+	}
+	return 0
+}
+
+func isError(f *replyForm) bool { return f.top == '-' || f.top == '!' }

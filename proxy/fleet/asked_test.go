@@ -1,0 +1,231 @@
+package fleet
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"maps"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/valkey-io/valkey-go"
+	"pgregory.net/rapid"
+)
+
+const (
+	commandHello3    = "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"
+	commandHello2    = "*2\r\n$5\r\nHELLO\r\n$1\r\n2\r\n"
+	commandPing      = "*1\r\n$4\r\nPING\r\n"
+	commandSubscribe = "*3\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n$1\r\nb\r\n"
+	saysMessage      = "3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nb\r\n"
+	saysSubscribed   = "3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
+	saysUnsubscribed = "3\r\n+unsubscribe\r\n_\r\n:0\r\n"
+)
+
+// exchange is what the client sends, what the store does, and why the last byte of that does not
+// pass.
+type exchange struct {
+	sent, comes string
+	want        error
+}
+
+var exchanges = map[string]exchange{
+	"one each":                           {commandPing + commandPing, "+PONG\r\n+PONG\r\n", nil},
+	"one more":                           {commandPing, "+PONG\r\n+PONG\r\n", errUnasked},
+	"nothing asked":                      {"", "_\r\n", errUnasked},
+	"null push":                          {"", ">-1\r\n", errUnasked},
+	"pushes":                             {commandPing, ">2\r\n+a\r\n+b\r\n>" + saysMessage + "+PONG\r\n>" + saysMessage, nil},
+	"attribute of a push":                {"", "|1\r\n+a\r\n+b\r\n>2\r\n+a\r\n+b\r\n", nil},
+	"attribute of an unasked reply":      {"", "|0\r\n+OK\r\n", errUnasked},
+	"half a command":                     {commandPing[:9], "+PONG\r\n", errUnasked},
+	"subscription":                       {commandSubscribe, ">" + saysSubscribed + ">" + saysMessage + ">" + saysSubscribed + ">" + saysUnsubscribed, nil},
+	"confirmed too often":                {commandSubscribe, ">" + saysSubscribed + ">" + saysSubscribed + ">" + saysSubscribed, errUnasked},
+	"confirmation of nothing":            {commandPing, ">" + saysSubscribed, errUnasked},
+	"confirmation before its turn":       {commandPing + commandSubscribe, ">" + saysSubscribed, errUnasked},
+	"confirmation in turn":               {commandPing + commandSubscribe, "+PONG\r\n>" + saysSubscribed, nil},
+	"two confirmations of two":           {commandSubscribe + commandSubscribe, strings.Repeat(">"+saysSubscribed, 4), nil},
+	"a word that is longer":              {"", ">2\r\n+subscribesubscribe\r\n+a\r\n", nil},
+	"a word with an end inside":          {"", ">2\r\n$10\r\nsubscribe\r\r\n+a\r\n", nil},
+	"a confirmation of one part":         {"", ">1\r\n+subscribe\r\n", nil},
+	"in a transaction":                   {commandSubscribe, "+QUEUED\r\n", errUnasked},
+	"a subscription refused":             {commandSubscribe + commandPing, "-NOPERM no\r\n+PONG\r\n", nil},
+	"an array is a reply":                {commandHello3 + commandSubscribe, "+OK\r\n>" + saysSubscribed + "*" + saysMessage, errUnasked},
+	"RESP2's subscription":               {commandHello2 + commandSubscribe, "*0\r\n*" + saysSubscribed + "*" + saysMessage + "*" + saysSubscribed, nil},
+	"RESP2's pong":                       {commandHello2 + commandSubscribe + commandPing, "*0\r\n*" + saysSubscribed + "*2\r\n+pong\r\n+\r\n", nil},
+	"RESP2's pong to nothing":            {commandHello2 + commandSubscribe, "*0\r\n*" + saysSubscribed + "*2\r\n+pong\r\n+\r\n", errUnasked},
+	"RESP2's array before, from nothing": {commandHello2, "*0\r\n*" + saysMessage, errUnasked},
+	"moved":                              {commandPing, "-MOVED 1 127.0.0.1:1\r\n", nil},
+	"moved to nowhere":                   {commandPing, "-MOVED 1\r\n", errReplyForm},
+	"ask nobody":                         {commandPing, "!3\r\nASK\r\n", errReplyForm},
+}
+
+// A reply that answers nothing does not pass, and what the store may send by itself does.
+func TestAsked(t *testing.T) {
+	all := maps.Clone(exchanges)
+	maps.Copy(all, sentinelExchanges)
+	for name, test := range all {
+		c := bound(fromStore{sent: strings.NewReader(test.comes)})
+		if _, err := c.sent.scan([]byte(test.sent)); err != nil {
+			t.Fatal(name, err)
+		}
+		passes := len(test.comes)
+		if test.want != nil {
+			passes--
+		}
+		buffer := make([]byte, 1+len(test.comes))
+		n, err := c.Read(buffer)
+		if !errors.Is(err, test.want) || n != passes {
+			t.Errorf("%s: %d bytes of %d pass, %v; want %v", name, n, len(test.comes), err, test.want)
+		}
+	}
+	if _, err := bound(nil).Write([]byte("*1\r\n$11\r\nUNSUBSCRIBE\r\n")); !errors.Is(err, errUnsubscribe) {
+		t.Error(err)
+	}
+}
+
+var unasked = []string{
+	"+OK\r\n+OK\r\n+OK\r\n", ">2\r\n+a\r\n+b\r\n", ">0\r\n", ">-1\r\n", ">1\r\n:1\r\n", ">2\r\n:1\r\n:2\r\n",
+	">" + saysMessage, ">" + saysSubscribed, ">1\r\n$9\r\nsubscribe\r\n", ">" + saysUnsubscribed, ">1\r\n+unsubscribe\r\n", ">2\r\n+unsubscribe\r\n_\r\n",
+	">2\r\n+invalidate\r\n*1\r\n+a\r\n", ">2\r\n+invalidate\r\n_\r\n", ">1\r\n+message\r\n", ">2\r\n+message\r\n+a\r\n", ">1\r\n+pmessage\r\n",
+	"*" + saysMessage, "*" + saysSubscribed, "*" + saysUnsubscribed, "*2\r\n+pong\r\n+\r\n", "*0\r\n", "*-1\r\n", "_\r\n", "%1\r\n+a\r\n+b\r\n", "%0\r\n", "~1\r\n+a\r\n",
+	":1\r\n", ",1\r\n", "#t\r\n", "#x\r\n", "$-1\r\n", "-\r\n", "+\r\n", "!0\r\n\r\n", "=0\r\n\r\n", "=3\r\nabc\r\n", "(\r\n", ",\r\n", ":\r\n",
+	"-ERR no\r\n-ERR no\r\n", "-MOVED 1 127.0.0.1:1\r\n", "-MOVED\r\n", "-ASK\r\n", "-ASK 1\r\n", "+QUEUED\r\n", "-QUEUED\r\n", "+PONG\r\n",
+	"|1\r\n+a\r\n+b\r\n>2\r\n+a\r\n+b\r\n", "*1\r\n>1\r\n+a\r\n", "|0\r\n+OK\r\n", "*1\r\n*0\r\n", "*1\r\n+a\r\n", "*3\r\n+a\r\n+b\r\n+c\r\n", "%?\r\n+a\r\n.\r\n",
+	"%1\r\n+version\r\n*0\r\n", "%1\r\n+version\r\n_\r\n", "%1\r\n*0\r\n*0\r\n", "%1\r\n+proto\r\n+x\r\n", "%1\r\n+proto\r\n:3\r\n", "-ERR unknown command 'HELLO'\r\n",
+}
+
+// hostileStore answers each time that it hears something with the next of what it says, and then
+// ends the connection. It has one client.
+func hostileStore(says []string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	var dialled atomic.Bool
+	return func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		if dialled.Swap(true) {
+			return nil, errUnreached
+		}
+		edge, store := net.Pipe()
+		go func() {
+			defer store.Close()
+			heard := make([]byte, 4096)
+			for _, one := range says {
+				if _, err := store.Read(heard); err != nil {
+					return
+				}
+				if _, err := store.Write([]byte(one)); err != nil {
+					return
+				}
+			}
+		}()
+		return bound(edge), nil
+	}
+}
+
+// talkTo does what an edge does with a store. The client panics in goroutines of its own, so all
+// that is asked is that the test ends.
+func talkTo(says ...string) {
+	options := clientOptions(&StoreOptions{Addresses: []string{"store:1"}})
+	options.DialCtxFn, options.Dialer.Timeout = hostileStore(says), 20*time.Millisecond
+	client, err := valkey.NewClient(options)
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_ = client.Do(ctx, client.B().Ping().Build())
+	_ = client.DoMulti(ctx, client.B().Time().Build(), client.B().Ping().Build())
+	own, _ := client.Dedicate()
+	_ = own.Receive(ctx, own.B().Subscribe().Channel("a").Build(), func(valkey.PubSubMessage) {})
+	own.Close()
+	_, _ = client.Do(ctx, client.B().Xread().Count(1).Streams().Key("a").Id("0").Build()).AsXRead()
+}
+
+const (
+	welcomes  = "%2\r\n+version\r\n+7.0.15\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n"
+	welcomes2 = "-ERR unknown command 'HELLO'\r\n+OK\r\n+OK\r\n"
+)
+
+// Whatever a store says, and whenever, the process goes on.
+func TestHostileStore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		says := rapid.SliceOfN(rapid.SampledFrom(append(unasked, welcomes, welcomes2)), 0, 6).Draw(t, "says")
+		talkTo(append([]string{rapid.SampledFrom([]string{welcomes, welcomes, welcomes2, ""}).Draw(t, "first")}, says...)...)
+	})
+}
+
+func FuzzHostileStore(f *testing.F) {
+	for _, one := range unasked {
+		f.Add(welcomes, "+PONG\r\n", one, one)
+		f.Add(welcomes2, welcomes2, one, one)
+	}
+	f.Fuzz(func(_ *testing.T, first, second, third, fourth string) { talkTo(first, second, third, fourth) })
+}
+
+// A store that sends what nobody has asked for, at its first reply or later, costs an error at most.
+// Once it answers as it should the edge goes on with it.
+func TestUnaskedReplies(t *testing.T) {
+	for _, command := range []string{"", "HELLO", "CLIENT", "EVALSHA", "PING"} {
+		store := miniredis.RunT(t)
+		for _, reply := range unasked {
+			surviveReply(t, store, reply, command)
+		}
+	}
+}
+
+// surviveReply has a store give a reply to a command ("": to any), in place of its own, but for what
+// is no reply.
+func surviveReply(t *testing.T, store *miniredis.Miniredis, reply, to string) {
+	var sends atomic.Bool
+	store.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+		if !sends.Load() || to != "" && command != to {
+			return false
+		}
+		c.WriteRaw(reply)
+		return !strings.Contains(reply, ">")
+	})
+	r := newRemote(StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"})
+	defer r.Close()
+	for _, first := range []bool{true, false} {
+		sends.Store(true)
+		if !first {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, _ = r.Exchange(ctx, "a", &message{edge: "one", number: 1})
+			cancel()
+		}
+		_ = beat(t, r)
+		sends.Store(false)
+		findAgain(t, r, reply+" to "+to)
+	}
+}
+
+func findAgain(t *testing.T, r *remote, after string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); beat(t, r) != nil; {
+		if time.Now().After(end) {
+			t.Fatalf("%q: the edge does not find its store again", after)
+		}
+	}
+}
+
+// A store that has left out a reply answers each command with the reply of the one before it. The
+// edge does not stay with that connection.
+func TestReplyLeftOut(t *testing.T) {
+	store := miniredis.RunT(t)
+	r := startRemote(t, store.Addr())
+	if err := beat(t, r); err != nil {
+		t.Fatal(err)
+	}
+	var leavesOut atomic.Bool
+	store.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+		return command == "EVALSHA" && leavesOut.CompareAndSwap(true, false)
+	})
+	leavesOut.Store(true)
+	if err := beat(t, r); err == nil {
+		t.Fatal("an answer that was not sent")
+	}
+	findAgain(t, r, "a reply that was left out")
+}

@@ -1,0 +1,91 @@
+package fleet
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+// turns are what an account of slots has beside a key's: its calls wait in a queue, and so may
+// those of other edges. The store has the edges that wait take turns. It sets a free slot aside for
+// the first of them and tells it; one that has got a slot, and waits for more, is the last then. So
+// an edge with many calls that end does not keep its slots for its own queue.
+type turns struct {
+	waited func() bool // calls of this edge wait
+	wake   func()      // has one of them try again
+	asked  bool        // the last message said that they wait
+}
+
+// askAgain is how long an edge whose calls wait goes without a message. It bounds how long a slot
+// stays free of which the edge was not told, and keeps its turn, which ends after a second without.
+const askAgain = 50 * time.Millisecond
+
+// say has a message say whether calls wait.
+func (t *turns) say(p *part) {
+	if t.asked = t.waited(); t.asked {
+		p.kind = turn
+	}
+}
+
+// spareTarget is the spare amount of a cell that an account likes to have. Of slots for which
+// others may wait that is none. The caller holds the account's mu.
+func spareTarget(a *account, c *cell) int64 {
+	if a.turns != nil {
+		return 0
+	}
+	return c.target(a.terms.edges())
+}
+
+// HearTurns has calls that wait for a slot try again when the store says that it is this edge's
+// turn, until ctx ends.
+func HearTurns(ctx context.Context, f *Fleet) {
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if c, err := f.Client(); err == nil && f.taken.Load() {
+			own, _ := c.Dedicate() // some stores take no commands beside a subscription
+			channel := own.B().Subscribe().Channel(f.prefix + ":turns").Build()
+			// it returns when the connection is lost
+			_ = own.Receive(ctx, channel, func(m valkey.PubSubMessage) { hearTurn(f, m.Message) })
+			own.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// hearTurn takes what the store has said: an account, and the edge whose turn it is there. Where no
+// call waits any more the turn is passed on.
+func hearTurn(f *Fleet, said string) {
+	id, edge, _ := strings.Cut(said, " ")
+	if edge != f.terms.edge {
+		return
+	}
+	for _, a := range f.queuedAccounts() {
+		if a.id == id {
+			takeTurn(a)
+		}
+	}
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeTurn has a call of an account that waits try again.
+func takeTurn(a *account) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.turns == nil {
+		return
+	}
+	if a.turns.waited() {
+		a.turns.wake()
+		return
+	}
+	a.sent = min(a.sent, a.terms.now()-askAgain) // a report is due
+}

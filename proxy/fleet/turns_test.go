@@ -1,0 +1,239 @@
+package fleet
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"penstock/config"
+)
+
+// queue is the calls of one edge for an engine whose slots the fleet holds exactly, as limit.Queues
+// has them wait: whoever waits is tried when a slot may be free, one after the other.
+type queue struct {
+	slots     *Slots
+	waiting   int
+	running   int
+	awake     bool // a call that waits is to try
+	dead      bool
+	overtaken int // slots that others got since the first call began to wait
+}
+
+// hall is a fleet with a queue at every edge.
+type hall struct {
+	*world
+	t      fataler
+	limit  int
+	queues []*queue
+	deaf   func() bool // what the store says of turns is lost
+	turns  []string    // it has said
+}
+
+type fataler interface {
+	Fatalf(format string, args ...any)
+}
+
+func newHall(t fataler, edges, limit int) *hall {
+	h := &hall{world: newWorld(edges, config.KeyLimits{}, config.LostDivide), t: t, limit: limit, deaf: never}
+	for _, f := range h.edges {
+		q := &queue{}
+		q.slots = NewSlots(f, "e", func() bool { return q.waiting > 0 }, func() { q.awake = true })
+		h.queues = append(h.queues, q)
+	}
+	h.twin.publish = func(id, edge string) { h.turns = append(h.turns, id+" "+edge) }
+	return h
+}
+
+// arrive has a call come to an edge, as picker.acquire does: it takes a slot, or waits in line.
+func (h *hall) arrive(i int) {
+	q := h.queues[i]
+	if q.waiting == 0 && h.take(i) {
+		return
+	}
+	if q.waiting++; q.waiting == 1 {
+		q.overtaken, q.awake = 0, true
+	}
+	h.settle()
+}
+
+// end has a call of an edge end.
+func (h *hall) end(i int) {
+	q := h.queues[i]
+	q.running--
+	q.slots.Give()
+	q.awake = q.waiting > 0
+	h.settle()
+}
+
+func (h *hall) take(i int) bool {
+	if !h.queues[i].slots.Take(h.limit, h.now) {
+		return false
+	}
+	h.queues[i].running++
+	sum := 0
+	for k, q := range h.queues {
+		sum += q.running
+		if k != i {
+			q.overtaken++
+		}
+	}
+	if sum > h.limit {
+		h.t.Fatalf("%d calls in %d slots", sum, h.limit)
+	}
+	return true
+}
+
+// settle lets everything happen that needs no time: reports that are due at once, turns that are
+// said, and the tries of calls that wait.
+func (h *hall) settle() {
+	for range 1000 {
+		h.pass(0)
+		said := h.turns
+		h.turns = nil
+		for _, one := range said {
+			if h.deaf() {
+				continue
+			}
+			for i, f := range h.edges {
+				if !h.queues[i].dead {
+					hearTurn(f, one)
+				}
+			}
+		}
+		tried := false
+		for i, q := range h.queues {
+			if !q.awake || q.dead {
+				continue
+			}
+			q.awake, tried = false, true
+			if q.waiting == 0 || !h.take(i) {
+				continue
+			}
+			q.waiting--
+			q.overtaken = 0
+			q.awake = q.waiting > 0 // as there is room by what the edge knows, the next one tries
+		}
+		if !tried && len(said)+len(h.turns) == 0 {
+			return
+		}
+	}
+	h.t.Fatalf("it comes to no rest")
+}
+
+// fair fails where an edge's calls were passed over, or a slot is free beside a call that waits.
+func (h *hall) fair(settled bool) {
+	held := 0
+	for _, q := range h.queues {
+		held += q.running
+	}
+	for i, q := range h.queues {
+		switch {
+		case q.dead || q.waiting == 0:
+		case q.overtaken > 2*len(h.queues):
+			h.t.Fatalf("others got %d slots while calls of edge %d waited", q.overtaken, i)
+		case settled && held < h.limit:
+			h.t.Fatalf("%d of %d slots are in use, and %d calls of edge %d wait", held, h.limit, q.waiting, i)
+		}
+	}
+}
+
+// However calls come and end at several edges: none of them waits for long while others are served,
+// no slot is free beside one that waits, not even where the store's word of a turn is lost, and there
+// is never a call too many.
+func TestTurns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHall(t, rapid.IntRange(2, 5).Draw(t, "edges"), rapid.SampledFrom([]int{1, 2, 5, 120}).Draw(t, "slots"))
+		lost := rapid.IntRange(0, 60).Draw(t, "words lost in a hundred")
+		h.deaf = func() bool { return lost > 0 && rapid.IntRange(1, 100).Draw(t, "loss") <= lost }
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			i := rapid.IntRange(0, len(h.queues)-1).Draw(t, "edge")
+			switch q := h.queues[i]; rapid.IntRange(0, 7).Draw(t, "what") {
+			case 0:
+				h.pass(time.Duration(rapid.IntRange(1, 200).Draw(t, "ms")) * time.Millisecond)
+				h.settle()
+			case 1, 2, 3:
+				for range min(h.limit, 40) {
+					if q.running > 0 {
+						h.end(i)
+						break
+					}
+					i = (i + 1) % len(h.queues)
+					q = h.queues[i]
+				}
+			case 4:
+				if q.waiting > 0 { // its client leaves
+					q.waiting--
+					h.settle()
+				}
+			default:
+				for range 1 + h.limit/10 {
+					h.arrive(i)
+				}
+			}
+			h.fair(lost == 0)
+		}
+		for range 3 { // each that was not told asks
+			h.pass(askAgain)
+			h.settle()
+		}
+		if lost > 0 {
+			h.deaf = never
+			h.pass(askAgain)
+			h.settle()
+		}
+		h.fair(true)
+	})
+}
+
+// A queue whose calls never end is not in the way of others, and an edge that has all slots gives
+// one in turn to each that waits, however many calls wait at itself.
+func TestTurnsOfABusyEdge(t *testing.T) {
+	h := newHall(t, 3, 4)
+	for range 30 {
+		h.arrive(0)
+	}
+	h.arrive(1)
+	h.arrive(2)
+	if got := fmt.Sprint(h.queues[0].running, h.queues[1].running, h.queues[2].running); got != "4 0 0" {
+		t.Fatalf("at first: %s", got)
+	}
+	h.end(0)
+	h.end(0)
+	h.end(0)
+	if got := fmt.Sprint(h.queues[0].running, h.queues[1].running, h.queues[2].running); got != "2 1 1" {
+		t.Errorf("after three ends: %s", got)
+	}
+}
+
+// The turn of an edge that is dead ends, and its slots come back with its lease.
+func TestTurnOfADeadEdge(t *testing.T) {
+	h := newHall(t, 3, 2)
+	h.arrive(0)
+	h.arrive(0)
+	h.arrive(1) // waits, first
+	h.arrive(2) // waits
+	h.queues[1].dead, h.lines[1].cut = true, true
+	h.end(0)
+	if n := h.queues[2].running; n != 0 {
+		t.Fatalf("%d calls run out of turn", n)
+	}
+	for range 25 {
+		h.pass(askAgain)
+		h.settle()
+	}
+	if n := h.queues[2].running; n != 1 {
+		t.Fatalf("a second after an edge has died, %d calls of another run", n)
+	}
+	h.queues[0].dead, h.lines[0].cut = true, true
+	h.queues[0].running = 0 // they end at the engine, too
+	h.arrive(2)
+	for range int(lease/askAgain) + 20 {
+		h.pass(askAgain)
+		h.settle()
+	}
+	if n := h.queues[2].running; n != 2 {
+		t.Errorf("after the lease of the edge with slots, %d calls run", n)
+	}
+}

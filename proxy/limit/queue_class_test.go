@@ -1,0 +1,218 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/config"
+	"penstock/routing"
+)
+
+// batchNeed is a batch call's, which ages after a while.
+func batchNeed(key string, after time.Duration) *Need {
+	return &Need{Key: key, Rank: 1, Ages: time.Now().Add(after)}
+}
+
+// Calls of a batch go behind the others, until they have aged.
+func TestQueueServesBatchesLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlaces(100)
+		var mu sync.Mutex
+		var served []string
+		wait := func(name string, n *Need) {
+			go func() {
+				if err := p.q.Wait(nil, n, time.Now().Add(time.Minute), p.take); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				served = append(served, name)
+			}()
+			synctest.Wait()
+		}
+		wait("batch-0", batchNeed("b", 10*time.Second))
+		wait("batch-1", batchNeed("b", 20*time.Second))
+		for i := range 3 {
+			wait(fmt.Sprint("user-", i), &Need{Key: fmt.Sprint("user-", i)})
+		}
+		release := func() {
+			p.release()
+			synctest.Wait()
+		}
+		release()
+		time.Sleep(15 * time.Second) // the first of the batch has aged
+		for range 4 {
+			release()
+		}
+		if want := []string{"user-0", "batch-0", "user-1", "user-2", "batch-1"}; !slices.Equal(served, want) {
+			t.Errorf("served %v, want %v", served, want)
+		}
+		if p.q.behind != 0 || p.q.Waiting() != 0 {
+			t.Errorf("%d wait, %d of batches", p.q.Waiting(), p.q.behind)
+		}
+	})
+}
+
+// A full queue has room for a call of no batch as long as it holds one of a batch, and never the
+// other way round.
+func TestQueueEvictsBatchesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlaces(3)
+		ended := make(chan string, 10)
+		join := func(name string, n *Need) {
+			go func() {
+				if err := p.q.Wait(nil, n, time.Now().Add(time.Minute), p.take); errors.Is(err, ErrQueueFull) {
+					ended <- name
+				}
+			}()
+			synctest.Wait()
+		}
+		join("user-0", &Need{Key: "user"})
+		join("batch-0", batchNeed("b", time.Minute))
+		join("batch-1", batchNeed("b", time.Minute))
+		join("batch-2", batchNeed("c", time.Minute)) // its key has fewer calls there than the other
+		join("user-1", &Need{Key: "user"})
+		join("user-2", &Need{Key: "user"})
+		join("batch-3", batchNeed("b", time.Minute))
+		for _, want := range []string{"batch-1", "batch-0", "batch-2", "batch-3"} {
+			if got := <-ended; got != want {
+				t.Errorf("%s lost its place, want %s", got, want)
+			}
+		}
+		for range 3 {
+			p.release()
+		}
+		synctest.Wait()
+		if p.q.Waiting() != 0 || len(ended) != 0 {
+			t.Errorf("%d wait, %d were evicted", p.q.Waiting(), len(ended))
+		}
+	})
+}
+
+// Beside 100 calls of a batch that always wait, the calls of a user wait as long as without them
+// where there is a reserve for them, and each of the batch is served.
+func TestReserveKeepsWaits(t *testing.T) {
+	const slots, users, each = 8, 2, 30
+	run := func(t *testing.T, batch int, reserve config.Percent) (waits []time.Duration, batched int) {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPlaces(1000)
+			p.free.Store(slots)
+			p.fits = func(q *routing.Query) bool { return int(p.free.Load()) > reserved(q.Reserve, slots) }
+			var mu sync.Mutex
+			var done bool
+			ask := func(n *Need) bool {
+				take := func() bool { return int(p.free.Load()) > reserved(n.Reserve, slots) && p.take() }
+				return p.q.Wait(nil, n, time.Now().Add(time.Hour), take) == nil
+			}
+			var all, talks sync.WaitGroup
+			for i := range batch {
+				all.Go(func() {
+					for {
+						mu.Lock()
+						if batched++; done {
+							batched--
+							mu.Unlock()
+							return
+						}
+						mu.Unlock()
+						n := batchNeed(fmt.Sprint("batch-", i%3), 10*time.Second)
+						n.Reserve = reserve
+						if !ask(n) {
+							t.Error("a call of a batch was not served")
+						}
+						time.Sleep(5 * time.Second)
+						p.release()
+					}
+				})
+			}
+			synctest.Wait()
+			for i := range users {
+				talks.Go(func() {
+					for range each {
+						time.Sleep(time.Duration(700+i*111) * time.Millisecond)
+						begun := time.Now()
+						ask(&Need{Key: fmt.Sprint("user-", i)})
+						mu.Lock()
+						waits = append(waits, time.Since(begun))
+						mu.Unlock()
+						time.Sleep(time.Second)
+						p.release()
+					}
+				})
+			}
+			talks.Wait()
+			mu.Lock()
+			done = true
+			mu.Unlock()
+			all.Wait()
+		})
+		slices.Sort(waits)
+		return waits, batched
+	}
+	alone, _ := run(t, 0, 25)
+	beside, batched := run(t, 100, 25)
+	without, _ := run(t, 100, 0)
+	p95 := len(alone) * 95 / 100
+	t.Logf("p95 of the wait: %v alone, %v beside a batch (%d calls of it), %v without a reserve", alone[p95], beside[p95], batched, without[p95])
+	if without[p95] <= beside[p95] {
+		t.Errorf("a wait of %v without a reserve: the batch is no load", without[p95])
+	}
+	if beside[p95] > alone[p95]+alone[p95]/10 {
+		t.Errorf("p95 of the wait: %v alone, %v beside a batch", alone[p95], beside[p95])
+	}
+	if batched < 100 {
+		t.Errorf("%d calls of the batch were served", batched)
+	}
+}
+
+func reserved(share config.Percent, slots int64) int { return int(share.Of(slots)) }
+
+// Classes are served in their order, and each gets its floor of the slots while it waits.
+func TestQueueFloors(t *testing.T) {
+	for _, c := range []struct {
+		floors []config.Percent
+		want   [3]int // of 100 slots
+	}{
+		{nil, [3]int{100, 0, 0}},
+		{[]config.Percent{0, 0, 10}, [3]int{90, 0, 10}},
+		{[]config.Percent{0, 20, 10}, [3]int{70, 20, 10}},
+		{[]config.Percent{0, 60, 40}, [3]int{0, 60, 40}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPlaces(400)
+			p.set.Apply([]QueueConfig{{"m", p.q, 400, p, c.floors}})
+			var mu sync.Mutex
+			var served [3]int
+			left := make(chan struct{})
+			for i := range 360 {
+				n := &Need{Key: fmt.Sprint("key-", i%3, i%2), Rank: i % 3, Ages: time.Now().Add(time.Hour)}
+				go func() {
+					if p.q.Wait(left, n, time.Now().Add(time.Minute), p.take) == nil {
+						mu.Lock()
+						defer mu.Unlock()
+						served[n.Rank]++
+					}
+				}()
+			}
+			synctest.Wait()
+			for range 100 {
+				p.release()
+				synctest.Wait()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i, n := range served {
+				if n < c.want[i]-2 || n > c.want[i]+2 {
+					t.Errorf("floors of %v: the classes got %v slots of 100, want %v", c.floors, served, c.want)
+					break
+				}
+			}
+			close(left)
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/config"
+	"penstock/routing"
+)
+
+// passing is a pool of slots, of which calls of a batch leave a part free, and its queue.
+type passing struct {
+	*places
+	served, evicted atomic.Int64
+}
+
+const passingSlots = 4
+
+func newPassing(depth int) *passing {
+	p := &passing{places: newPlaces(depth)}
+	p.free.Store(passingSlots)
+	p.fits = func(q *routing.Query) bool { return p.room(q.Reserve) > 0 }
+	return p
+}
+
+// ask has a call ask for a slot, and returns when it has one, waits, or was refused.
+func (p *passing) ask(n *Need, take func() bool) {
+	go func() {
+		switch err := p.q.Wait(nil, n, time.Now().Add(time.Hour), take); {
+		case err == nil:
+			p.served.Add(1)
+		case errors.Is(err, ErrQueueFull):
+			p.evicted.Add(1)
+		}
+	}()
+	synctest.Wait()
+}
+
+func (p *passing) need(rank int, key string) (*Need, func() bool) {
+	n := &Need{Key: key, Rank: rank}
+	if rank > 0 {
+		n.Reserve, n.Ages = 50, time.Now().Add(time.Minute)
+	}
+	return n, func() bool { return p.room(n.Reserve) > 0 && p.take() }
+}
+
+func (p *passing) room(reserve config.Percent) int {
+	return int(p.free.Load()) - int(reserve.Of(passingSlots))
+}
+
+// TestNoneIsEvictedBesideAFreeSlot: whatever waits, a call that a free slot suits gets it, and nobody loses a place for it. There
+// are never more in the queue than its depth.
+func TestNoneIsEvictedBesideAFreeSlot(t *testing.T) {
+	const depth = 3
+	beside := 0 // calls for which a full queue had a free slot
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			p, r := newPassing(depth), rand.New(rand.NewPCG(seed, 1))
+			for step := range 40 {
+				if r.IntN(3) == 0 && p.free.Load() < passingSlots {
+					p.release()
+					synctest.Wait()
+				} else {
+					n, take := p.need(r.IntN(2), fmt.Sprint(r.IntN(3)))
+					room, served, evicted, full := p.room(n.Reserve), p.served.Load(), p.evicted.Load(), p.q.Waiting() == depth
+					p.ask(n, take)
+					if room > 0 && (p.served.Load() != served+1 || p.evicted.Load() != evicted) {
+						t.Fatalf("step %d of seed %d: beside %d free slots %d were served and %d lost their places",
+							step, seed, room, p.served.Load()-served, p.evicted.Load()-evicted)
+					}
+					if room > 0 && full {
+						beside++
+					}
+				}
+				if w := p.q.Waiting(); w > depth {
+					t.Fatalf("step %d of seed %d: %d wait", step, seed, w)
+				}
+			}
+			for p.q.Waiting() > 0 || p.free.Load() < passingSlots {
+				p.release()
+				synctest.Wait()
+			}
+		})
+	}
+	if beside == 0 {
+		t.Error("no full queue had a free slot beside it: the test proves nothing")
+	}
+}
+
+// TestPassingLosesItsSlot: a call that finds the slot taken by a faster one takes the place that it would have had.
+func TestPassingLosesItsSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const depth = 2
+		p := newPassing(depth)
+		p.free.Store(1)
+		for i := range depth { // a batch leaves that slot free
+			n, take := p.need(1, fmt.Sprint("batch-", i))
+			p.ask(n, take)
+		}
+		n, take := p.need(0, "user")
+		p.ask(n, func() bool {
+			p.free.CompareAndSwap(1, 0) // a call of another model takes it
+			return take()
+		})
+		if p.q.Waiting() != depth || p.evicted.Load() != 1 || p.q.WaitingOf(1) != depth-1 {
+			t.Errorf("%d wait, %d of them of batches, and %d lost their places", p.q.Waiting(), p.q.WaitingOf(1), p.evicted.Load())
+		}
+		for range depth {
+			p.free.Store(passingSlots - 1)
+			p.release()
+			synctest.Wait()
+		}
+		if p.served.Load() != depth || p.q.Waiting() != 0 {
+			t.Errorf("%d were served", p.served.Load())
+		}
+	})
+}

@@ -1,0 +1,390 @@
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"penstock/config"
+)
+
+// provider is what the prefix of a LiteLLM model says of its engine.
+type provider struct {
+	engine string // our profile; empty: found out by the edge
+	base   string // where it is if the file does not say
+	key    string // the variable that LiteLLM reads its key from if the file names none
+}
+
+// providers speak the API of OpenAI below /v1. Any other cannot be an upstream.
+var providers = map[string]provider{
+	"openai":                 {engine: "openai", base: "https://api.openai.com", key: "OPENAI_API_KEY"},
+	"text-completion-openai": {engine: "openai", base: "https://api.openai.com", key: "OPENAI_API_KEY"},
+	"groq":                   {engine: "openai", base: "https://api.groq.com/openai", key: "GROQ_API_KEY"},
+	"deepseek":               {engine: "openai", base: "https://api.deepseek.com", key: "DEEPSEEK_API_KEY"},
+	"mistral":                {engine: "openai", base: "https://api.mistral.ai", key: "MISTRAL_API_KEY"},
+	"openrouter":             {engine: "openai", base: "https://openrouter.ai/api", key: "OPENROUTER_API_KEY"},
+	"together_ai":            {engine: "openai", base: "https://api.together.xyz", key: "TOGETHERAI_API_KEY"},
+	"fireworks_ai":           {engine: "openai", base: "https://api.fireworks.ai/inference", key: "FIREWORKS_AI_API_KEY"},
+	"xai":                    {engine: "openai", base: "https://api.x.ai", key: "XAI_API_KEY"},
+	"cerebras":               {engine: "openai", base: "https://api.cerebras.ai", key: "CEREBRAS_API_KEY"},
+	"nvidia_nim":             {engine: "openai", base: "https://integrate.api.nvidia.com", key: "NVIDIA_NIM_API_KEY"},
+
+	"hosted_vllm":   {engine: "vllm"},
+	"vllm":          {engine: "vllm"},
+	"ollama":        {engine: "ollama", base: "http://localhost:11434"},
+	"ollama_chat":   {engine: "ollama", base: "http://localhost:11434"},
+	"lm_studio":     {engine: "lmstudio"},
+	"llamafile":     {engine: "llamacpp", base: "http://127.0.0.1:8080"},
+	"huggingface":   {engine: "tgi"},
+	"openai_like":   {},
+	"custom_openai": {},
+	"litellm_proxy": {},
+	"xinference":    {},
+	"infinity":      {},
+}
+
+// differences are the reasons why a setting of LiteLLM's is not in the file.
+var differences = map[string]string{
+	"rpm":                          "engines are bounded by their slots (upstreams[].concurrency), keys by keys[].limits",
+	"drop_params":                  "what an engine does not know reaches it unchanged; models[].allow_members lets more through",
+	"success_callback":             "calls are seen by metrics, traces (tracing) and the log, none of which has prompts or replies",
+	"failure_callback":             "calls are seen by metrics, traces (tracing) and the log, none of which has prompts or replies",
+	"callbacks":                    "calls are seen by metrics, traces (tracing) and the log, none of which has prompts or replies",
+	"cache":                        "answers are not cached, as nothing of them is kept; policy: prefix_affinity keeps engines' own caches warm",
+	"cache_params":                 "answers are not cached, as nothing of them is kept; policy: prefix_affinity keeps engines' own caches warm",
+	"context_window_fallbacks":     "a prompt that is too long is the client's to shorten: context_length_exceeded",
+	"content_policy_fallbacks":     "an engine's refusal is passed on",
+	"allowed_fails":                "probes and a breaker take engines out (upstreams[].probe)",
+	"cooldown_time":                "probes and a breaker take engines out (upstreams[].probe)",
+	"enable_pre_call_checks":       "context lengths are always checked",
+	"background_health_checks":     "engines are always probed (upstreams[].probe)",
+	"health_check_interval":        "engines are always probed (upstreams[].probe)",
+	"redis_host":                   "edges share limits and slots by fleet.store",
+	"redis_port":                   "edges share limits and slots by fleet.store",
+	"redis_password":               "edges share limits and slots by fleet.store",
+	"redis_url":                    "edges share limits and slots by fleet.store",
+	"database_url":                 "keys, teams and budgets in its database are not read: make keys with penstock key new",
+	"store_model_in_db":            "models in its database are not read: add them to models",
+	"alerting":                     "alerts are rules for Prometheus: .deploy/alerts.yaml",
+	"custom_auth":                  "keys, client certificates and tokens of identity providers (issuers) are what clients are known by",
+	"enable_jwt_auth":              "see issuers",
+	"max_budget":                   "budgets are those of keys: keys[].limits.spend_per_month",
+	"environment_variables":        "set them for the program",
+	"include":                      "the files that it names are not read: convert each by itself",
+	"guardrails":                   "prompts and replies are passed on unread",
+	"num_retries_per_request":      "retry.attempts is for all",
+	"tags":                         "there is no routing by tags; a model of its own for each group of engines does it",
+	"temperature":                  "parameters are the client's",
+	"max_tokens":                   "parameters are the client's; models[].max_output_length bounds an answer",
+	"extra_headers":                "engines are sent none but the edge's own header fields",
+	"organization":                 "engines are sent none but the edge's own header fields",
+	"global_max_parallel_requests": "engines are bounded by their slots (upstreams[].concurrency)",
+	"max_parallel_requests":        "keys are bounded by keys[].limits.concurrency, engines by upstreams[].concurrency",
+}
+
+// liteLLM reads the configuration of LiteLLM's proxy.
+func (p *plan) liteLLM(file *section) {
+	for i, entry := range file.list("model_list") {
+		p.liteModel(newSection(fmt.Sprintf("model_list[%d]", i), entry))
+	}
+	for _, m := range p.models {
+		m.number()
+	}
+	router, library := file.under("router_settings"), file.under("litellm_settings")
+	general := file.under("general_settings")
+	p.liteAliases(router.under("model_group_alias"))
+	p.liteAliases(library.under("model_alias_map"))
+	for _, s := range []*section{library, router} {
+		p.liteFallbacks(s)
+		if s.take("num_retries") != nil {
+			p.attempts = 1 + min(s.whole("num_retries"), 1)
+			if s.whole("num_retries") > 1 {
+				p.note("%s.num_retries: a call is sent at most twice (retry.attempts)", s.path)
+			}
+		}
+		p.timeouts.answer = cmp.Or(s.number("timeout"), s.number("request_timeout"), p.timeouts.answer)
+		p.timeouts.firstEvent = cmp.Or(s.number("stream_timeout"), p.timeouts.firstEvent)
+		s.ignore("set_verbose", "json_logs", "request_timeout", "timeout", "telemetry", "suppress_debug_info")
+	}
+	if strategy := router.text("routing_strategy"); strategy != "" && strategy != "least-busy" {
+		p.note("router_settings.routing_strategy: least_loaded takes its place; models[].policy has others")
+	}
+	if plain := general.text("master_key"); plain != "" {
+		name, isVariable := strings.CutPrefix(plain, "os.environ/")
+		if !isVariable {
+			name = ""
+		}
+		p.clientKey("general_settings.master_key", "master", plain, name)
+	}
+	if mib := general.number("max_request_size_mb"); mib > 0 {
+		p.requestBody = fmt.Sprintf("%dKiB", max(int64(mib*1024), 1))
+	}
+	general.ignore("completion_model")
+	for _, s := range []*section{router, library, general, file} {
+		s.rest(p, differences)
+	}
+}
+
+// most is the greatest concurrency of an upstream.
+const most = 1e6
+
+// liteModel reads an entry of model_list: a model at an engine.
+func (p *plan) liteModel(entry *section) {
+	id, params := entry.text("model_name"), entry.under("litellm_params")
+	entry.path += " (" + id + ")"
+	params.path = entry.path + ".litellm_params"
+	where, served := entry.path, params.text("model")
+	switch {
+	case !config.CanBeModelID(id):
+		p.note("%s: a model is served under one name, patterns are for aliases, so it is left out", where)
+		return
+	case served == "" || strings.HasPrefix(served, "os.environ/"):
+		p.note("%s: litellm_params.model names no model, so it is left out", where)
+		return
+	}
+	u, served := p.liteEngine(params, where, served)
+	if u == nil {
+		return
+	}
+	u.concurrency = min(u.concurrency+params.whole("max_parallel_requests"), most)
+	u.weight = min(cmp.Or(params.number("weight"), u.weight), 1000)
+	info := entry.under("model_info")
+	m := p.modelNamed(id)
+	m.tpm += max(params.whole("tpm"), entry.whole("tpm"))
+	m.timeouts.answer = max(m.timeouts.answer, params.number("timeout"))
+	m.timeouts.firstEvent = max(m.timeouts.firstEvent, params.number("stream_timeout"))
+	m.describe(p, info, params)
+	d := deployment{upstream: u, served: served, order: params.number("order")}
+	same := func(o deployment) bool { return o.upstream == u && o.served == served }
+	if i := slices.IndexFunc(m.deployments, same); i < 0 {
+		m.deployments = append(m.deployments, d)
+	}
+	params.ignore("timeout", "stream_timeout", "input_cost_per_token", "output_cost_per_token",
+		"cache_read_input_token_cost", "custom_llm_provider")
+	entry.ignore("tpm")
+	for _, s := range []*section{params, entry} {
+		s.rest(p, differences)
+	}
+}
+
+// liteEngine returns the upstream of a model and the name that its engine knows it by; nil where
+// the engine cannot be an upstream.
+func (p *plan) liteEngine(params *section, where, served string) (*upstream, string) {
+	prefix, rest, prefixed := strings.Cut(served, "/")
+	named := params.text("custom_llm_provider")
+	base := params.text("api_base") + params.text("base_url")
+	kind, known := providers[prefix]
+	switch {
+	case named != "":
+		if kind, known = providers[named]; known && prefix == named {
+			served = rest
+		}
+		prefix = named
+	case known && prefixed:
+		served = rest
+	case !prefixed && base == "":
+		prefix, kind, known = "openai", providers["openai"], true
+	case !prefixed:
+		prefix, known = "", true
+	}
+	if !known {
+		p.note("%s: %s is not asked by OpenAI's API below /v1, so it is left out", where, prefix)
+		return nil, ""
+	}
+	if base == "" && kind.base == "" {
+		p.note("%s: it has no api_base, so it is left out", where)
+		return nil, ""
+	}
+	apiKey := params.text("api_key")
+	u := upstream{url: cmp.Or(base, kind.base), engine: kind.engine, apiKey: p.engineKey(apiKey)}
+	if apiKey != "" && !strings.HasPrefix(apiKey, "os.environ/") {
+		p.note("%s: the engine's key stands in the new file as it stood in the other one: api_key takes ${VARIABLE} and file:PATH, too", where)
+	}
+	u.external = hosted(u.url)
+	if kind.key != "" && !u.external {
+		u.engine = "" // an engine of somebody's own, that is asked what it is
+	}
+	if kind.key != "" && u.external && u.apiKey == "" {
+		u.apiKey = p.variable(kind.key)
+	}
+	if !p.address(&u, where, cmp.Or(u.engine, prefix)) {
+		return nil, ""
+	}
+	if at, err := url.Parse(u.url); err == nil && base != "" && at.Path != "" && !strings.Contains(base+"/", "/v1/") {
+		p.note("%s: the engine is asked below /v1: the upstream's url has to be what stands before it", where)
+	}
+	return p.upstream(u), served
+}
+
+// hosted reports whether an address is that of a provider.
+func hosted(address string) bool {
+	at, err := url.Parse(address)
+	for _, p := range providers {
+		if of, _ := url.Parse(p.base); err == nil && p.key != "" && of.Host == at.Host {
+			return true
+		}
+	}
+	return false
+}
+
+// engineKey is the key of an engine as our file has it.
+func (p *plan) engineKey(text string) string {
+	if name, ok := strings.CutPrefix(text, "os.environ/"); ok {
+		return p.variable(name)
+	}
+	return literal(text)
+}
+
+// address turns the base URL of an upstream into ours and names the upstream by it.
+func (p *plan) address(u *upstream, where, kind string) bool {
+	if name, ok := strings.CutPrefix(u.url, "os.environ/"); ok {
+		u.url, u.name = p.variable(name), slug(strings.ToLower(name))
+		p.note("%s: the variable %s has to be the engine's base URL without /v1", where, name)
+		return u.url != ""
+	}
+	at, err := url.Parse(strings.TrimRight(u.url, "/"))
+	if err != nil {
+		p.note("%s: its address is no http URL, so it is left out", where)
+		return false
+	}
+	if at.User != nil || at.RawQuery != "" {
+		p.note("%s: the user, the password and the query of its address are left out: an engine's key goes into api_key", where)
+	}
+	at.RawQuery, at.Fragment, at.User = "", "", nil
+	path, _, _ := strings.Cut(at.Path+"/", "/v1/")
+	at.Path, at.RawPath = strings.TrimRight(path, "/"), ""
+	if config.CheckBaseURL(at.String()) != nil {
+		p.note("%s: its address is no http URL, so it is left out", where)
+		return false
+	}
+	u.url = literal(at.String())
+	u.name = slug(cmp.Or(kind, "engine") + "-" + at.Host)
+	if u.external {
+		u.name = slug(at.Hostname())
+	}
+	return true
+}
+
+// kinds are LiteLLM's modes.
+var kinds = map[string]string{
+	"chat": config.KindChat, "completion": config.KindChat, "responses": config.KindChat,
+	"embedding": config.KindEmbedding, "rerank": config.KindRerank, "image_generation": config.KindImage,
+	"image_edit": config.KindImageEdit, "audio_transcription": config.KindTranscription, "audio_speech": config.KindSpeech,
+}
+
+// describe takes what the catalog shows of a model.
+func (m *model) describe(p *plan, info, params *section) {
+	mode := info.text("mode")
+	if kind := kinds[mode]; m.kind == "" && kind != "" {
+		m.kind = kind
+	} else if mode != "" && kind == "" {
+		p.note("%s.mode: there is no such kind of models", info.path)
+	}
+	if m.kind == "" {
+		m.kind, m.guessed = guessKind(m.id + " " + params.text("model"))
+	}
+	m.context = cmp.Or(m.context, info.whole("max_input_tokens"))
+	m.output = cmp.Or(m.output, info.whole("max_output_tokens"), info.whole("max_tokens"))
+	m.vision = m.vision || info.text("supports_vision") == "true"
+	if m.context > 0 && m.output > m.context {
+		m.output = 0
+	}
+	for i, name := range []string{"input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost"} {
+		if cost := cmp.Or(params.number(name), info.number(name)); cost > 0 {
+			m.pricing[i] = strconv.FormatFloat(math.Round(cost*1e12)/1e6, 'f', -1, 64)
+		}
+	}
+	info.ignore("id", "base_model", "max_tokens", "max_output_tokens", "input_cost_per_token", "output_cost_per_token",
+		"cache_read_input_token_cost",
+		"supports_function_calling", "supports_tool_choice", "supports_parallel_function_calling", "supports_response_schema",
+		"supports_reasoning", "supports_system_messages", "litellm_provider")
+	info.rest(p, differences)
+}
+
+// guessKind says what a model is for, by its name.
+func guessKind(name string) (kind string, guessed bool) {
+	name = strings.ToLower(name)
+	for _, word := range []struct{ part, kind string }{
+		{"rerank", config.KindRerank},
+		{"embed", config.KindEmbedding},
+		{"bge-", config.KindEmbedding},
+		{"whisper", config.KindTranscription},
+		{"tts", config.KindSpeech},
+		{"kokoro", config.KindSpeech},
+		{"stable-diffusion", config.KindImage},
+		{"flux", config.KindImage},
+	} {
+		if strings.Contains(name, word.part) {
+			return word.kind, true
+		}
+	}
+	return config.KindChat, false
+}
+
+// number turns LiteLLM's order into tiers. An upstream is in one tier of a model only.
+func (m *model) number() {
+	slices.SortStableFunc(m.deployments, func(a, b deployment) int { return cmp.Compare(a.order, b.order) })
+	var orders []float64
+	for _, d := range m.deployments {
+		orders = append(orders, d.order)
+	}
+	orders = slices.Compact(orders)
+	first := map[*upstream]int{}
+	for i := range m.deployments {
+		d := &m.deployments[i]
+		d.tier = min(slices.Index(orders, d.order), config.MaxTier)
+		if tier, known := first[d.upstream]; known {
+			d.tier = tier
+		}
+		first[d.upstream] = d.tier
+	}
+}
+
+// liteAliases reads names that lead to models.
+func (p *plan) liteAliases(s *section) {
+	s.entries(func(alias string, target any) {
+		to := newSection(s.path+"."+alias, target)
+		name := cmp.Or(scalar(target), to.text("model"))
+		to.ignore("hidden")
+		to.rest(p, differences)
+		switch m := p.find(name); {
+		case m == nil:
+			p.note("%s.%s: it leads to no model of this file", s.path, alias)
+		case !config.CanBeAlias(alias):
+			p.note("%s: an alias has a name that no client can send, so it is left out", s.path)
+		default:
+			m.aliases = append(m.aliases, alias)
+		}
+	})
+}
+
+// liteFallbacks reads which models answer in the place of others.
+func (p *plan) liteFallbacks(s *section) {
+	list, general := s.list("fallbacks"), s.names("default_fallbacks")
+	for _, entry := range list {
+		items, _ := entry.(yaml.MapSlice)
+		of := newSection(s.path+".fallbacks", items)
+		for _, item := range items {
+			name := fmt.Sprint(item.Key)
+			if m := p.find(name); m != nil {
+				m.fallback = append(m.fallback, of.names(name)...)
+			} else {
+				p.note("%s.fallbacks: there is no model %q in this file", s.path, name)
+			}
+		}
+	}
+	for _, m := range p.models {
+		if len(m.fallback) == 0 {
+			m.fallback = slices.DeleteFunc(slices.Clone(general), func(name string) bool { return name == m.id })
+		}
+	}
+	if len(list)+len(general) > 0 {
+		p.note("fallbacks: another model answers while no engine of the first has a slot or takes calls; a failed call is not sent to another model")
+	}
+}

@@ -1,0 +1,121 @@
+package migrate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// section is a mapping of the other file, of which a reader takes what it understands.
+type section struct {
+	path  string // "" for the whole file
+	items yaml.MapSlice
+	taken map[string]bool
+}
+
+func newSection(path string, v any) *section {
+	items, _ := v.(yaml.MapSlice)
+	return &section{path: path, items: items, taken: map[string]bool{}}
+}
+
+// take returns the value of a key, nil if there is none.
+func (s *section) take(key string) any {
+	s.taken[key] = true
+	for _, item := range s.items {
+		if fmt.Sprint(item.Key) == key {
+			return item.Value
+		}
+	}
+	return nil
+}
+
+// text takes a scalar; one that is missing, null, or no scalar is empty.
+func (s *section) text(key string) string { return scalar(s.take(key)) }
+
+func scalar(v any) string {
+	switch v := v.(type) {
+	case nil, yaml.MapSlice, []any:
+		return ""
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	default:
+		return strings.TrimSpace(fmt.Sprint(v))
+	}
+}
+
+// number takes a number above zero; anything else is 0.
+func (s *section) number(key string) float64 {
+	n, err := strconv.ParseFloat(s.text(key), 64)
+	if err != nil || !(n > 0) || n > 1e12 {
+		return 0
+	}
+	return n
+}
+
+// whole takes a whole number above zero; anything else is 0.
+func (s *section) whole(key string) int { return int(s.number(key)) }
+
+// under takes a mapping.
+func (s *section) under(key string) *section { return newSection(join(s.path, key), s.take(key)) }
+
+// list takes a list; a single value is a list of one.
+func (s *section) list(key string) []any {
+	switch v := s.take(key).(type) {
+	case nil:
+		return nil
+	case []any:
+		return v
+	default:
+		return []any{v}
+	}
+}
+
+// names takes a list of texts.
+func (s *section) names(key string) (out []string) {
+	for _, v := range s.list(key) {
+		if name := scalar(v); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// entries are the members of a mapping, in their order, all of them taken.
+func (s *section) entries(f func(key string, value any)) {
+	for _, item := range s.items {
+		key := fmt.Sprint(item.Key)
+		s.taken[key] = true
+		f(key, item.Value)
+	}
+}
+
+// ignore takes keys that mean nothing for an edge.
+func (s *section) ignore(keys ...string) {
+	for _, key := range keys {
+		s.taken[key] = true
+	}
+}
+
+// rest notes what nobody has taken. why has a reason for keys that many files have.
+func (s *section) rest(p *plan, why map[string]string) {
+	for _, item := range s.items {
+		key := fmt.Sprint(item.Key)
+		if s.taken[key] || item.Value == nil {
+			continue
+		}
+		reason := why[key]
+		if reason == "" {
+			reason = "there is no counterpart"
+		}
+		p.note("%s: %s", join(s.path, key), reason)
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

@@ -1,0 +1,213 @@
+package observe
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+)
+
+// Of each arm of a model, and of the rest, the edge keeps what a comparison needs: counts, and
+// spreads of what the calls' own arm has answered at the first try. A call that another arm was
+// asked for counts there for nothing but its end: whoever is sent on is no fair sample.
+
+// Spread is how often values were of a size: numbers of buckets and their counts, by number.
+type Spread [][2]uint64
+
+// A spread has 16 buckets an octave, each 4.4 % wide: from 2^-14, which is 61 µs, to 2^20.
+const (
+	perOctave    = 16
+	lowestOctave = -14
+	buckets      = (20 - lowestOctave) * perOctave
+)
+
+// BucketWidth is the width of a bucket, in natural logarithms.
+const BucketWidth = math.Ln2 / perOctave
+
+// Middle is the value that stands for a bucket.
+func Middle(bucket uint64) float64 {
+	return math.Exp2((float64(bucket)+0.5)/perOctave + lowestOctave)
+}
+
+// BucketOf is the bucket of a value above 0.
+func BucketOf(v float64) uint64 {
+	return uint64(min(max((math.Log2(v)-lowestOctave)*perOctave, 0), buckets-1))
+}
+
+// Count is how many values there are.
+func (s Spread) Count() (n uint64) {
+	for _, b := range s {
+		n += b[1]
+	}
+	return n
+}
+
+// Since returns what has come to s since an earlier state of it.
+func (s Spread) Since(earlier Spread) (out Spread) {
+	for _, b := range s {
+		for _, e := range earlier {
+			if e[0] == b[0] {
+				b[1] -= min(b[1], e[1])
+			}
+		}
+		if b[1] > 0 {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// spread is a Spread that grows.
+type spread [buckets]atomic.Uint32
+
+func (s *spread) add(v float64) {
+	if v > 0 {
+		s[BucketOf(v)].Add(1)
+	}
+}
+
+func (s *spread) read() Spread {
+	out := Spread{}
+	for i := range s {
+		if n := s[i].Load(); n > 0 {
+			out = append(out, [2]uint64{uint64(i), uint64(n)})
+		}
+	}
+	return out
+}
+
+// Arm is what an edge knows of an arm's calls since its start.
+type Arm struct {
+	Name    string `json:"arm"` // NoArm: of the rest
+	Calls   uint64 `json:"calls"`
+	Failed  uint64 `json:"failed"`  // at the arm's upstreams, tried again elsewhere or not
+	Refused uint64 `json:"refused"` // there was no slot for them, or no upstream that takes calls
+	Left    uint64 `json:"left"`    // the client did
+
+	TTFT   Spread `json:"ttft_seconds"` // from sending to the first event of a stream
+	Speed  Spread `json:"tokens_per_second"`
+	Length Spread `json:"completion_tokens"`
+
+	Finish map[string]uint64 `json:"finish_reasons"`
+}
+
+// Finishes are the ways an answer of a chat ends.
+var Finishes = [...]string{"stop", "length", "tool_calls", "content_filter"}
+
+// ModelArms are the arms of a model.
+type ModelArms struct {
+	Model string `json:"model"`
+	Arms  []Arm  `json:"arms"` // the rest is first
+}
+
+// Since returns what has come to a since an earlier state of it.
+func (a *Arm) Since(b *Arm) Arm {
+	finish := map[string]uint64{}
+	for word, n := range a.Finish {
+		finish[word] = n - b.Finish[word]
+	}
+	return Arm{
+		a.Name, a.Calls - b.Calls, a.Failed - b.Failed, a.Refused - b.Refused, a.Left - b.Left,
+		a.TTFT.Since(b.TTFT), a.Speed.Since(b.Speed), a.Length.Since(b.Length), finish,
+	}
+}
+
+// armStats is what is counted of an arm.
+type armStats struct {
+	ended, missed                atomic.Int64 // calls that ended there, and its calls that ended elsewhere
+	calls, failed, refused, left atomic.Uint64
+	ttft, speed, length          spread
+	finish                       [len(Finishes)]atomic.Uint64
+}
+
+// count counts a call that was to be the arm's, whichever it ended at.
+func (a *armStats) count(r *Record, took float64) {
+	name, tried := r.ownArm(), false
+	a.calls.Add(1)
+	for i := range r.Tries {
+		tried = tried || r.Tries[i].Arm == name
+	}
+	switch here := r.Arm == name; {
+	case tried || here && (r.Outcome == StreamBroken || r.Outcome.Failed()):
+		a.failed.Add(1)
+	case !here:
+		a.refused.Add(1)
+	case r.Outcome == ClientGone:
+		a.left.Add(1)
+	case r.Outcome == OK:
+		a.answered(r, took)
+	}
+}
+
+// answered notes an answer of the arm.
+func (a *armStats) answered(r *Record, took float64) {
+	if r.Stream {
+		a.ttft.add(r.UpstreamTTFT.Seconds())
+	}
+	a.length.add(float64(r.CompletionTokens))
+	if i := slices.Index(Finishes[:], r.Finish); i >= 0 {
+		a.finish[i].Add(1)
+	}
+	generated := r.CompletionTokens
+	if r.Stream {
+		took -= r.TTFT.Seconds()
+		generated-- // that came first
+	} else {
+		took -= r.Queue.Seconds()
+	}
+	if generated > 0 && took > 0 {
+		a.speed.add(float64(generated) / took)
+	}
+}
+
+// ownArm is the arm that a call was to go to.
+func (r *Record) ownArm() string {
+	if r.MissedArm != "" {
+		return r.MissedArm
+	}
+	return r.Arm
+}
+
+// arm returns the stats of a model's arm. Those of a model that is not configured are nobody's.
+func (s *series) arm(model, name string) *armStats {
+	k := armKey{model, name}
+	if a, ok := s.arms.get(k); ok {
+		return a
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a, ok := s.arms.get(k); ok {
+		return a
+	}
+	a := new(armStats)
+	if s.configured[model] {
+		s.arms.change(func(all map[armKey]*armStats) { all[k] = a })
+	}
+	return a
+}
+
+// ArmsOf returns what is known of a model's arms, the rest first.
+func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
+	out := ModelArms{Model: model}
+	for _, name := range slices.Insert(arms, 0, NoArm) {
+		a := c.series.arm(model, name)
+		finish := map[string]uint64{}
+		for i, word := range Finishes {
+			finish[word] = a.finish[i].Load()
+		}
+		out.Arms = append(out.Arms, Arm{
+			name, a.calls.Load(), a.failed.Load(), a.refused.Load(), a.left.Load(),
+			a.ttft.read(), a.speed.read(), a.length.read(), finish,
+		})
+	}
+	return out
+}
+
+// OfArm returns how many calls of a model ended at an arm of it, and how many of the arm's ended
+// elsewhere.
+func (c *Calls) OfArm(model, arm string) (ended, missed int64) {
+	a, ok := c.series.arms.get(armKey{model, arm})
+	if !ok {
+		return 0, 0
+	}
+	return a.ended.Load(), a.missed.Load()
+}

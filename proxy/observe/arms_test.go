@@ -1,0 +1,85 @@
+package observe
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// A call counts for the arm that it was to go to, however it ended; only what that has answered at
+// the first try is measured.
+func TestArmsCount(t *testing.T) {
+	try := Try{Upstream: "a", Arm: "new"}
+	for name, c := range map[string]struct {
+		change func(r *Record)
+		want   string // of the arm: calls failed refused left, values of TTFT, speed and length
+	}{
+		"an answer":                {func(*Record) {}, "1 0 0 0, 1 1 1"},
+		"whole":                    {func(r *Record) { r.Stream, r.UpstreamTTFT = false, 0 }, "1 0 0 0, 0 1 1"},
+		"one token":                {func(r *Record) { r.CompletionTokens = 1 }, "1 0 0 0, 1 0 1"},
+		"of the rest":              {func(r *Record) { r.Arm = NoArm }, "0 0 0 0, 0 0 0"},
+		"of the rest, here":        {func(r *Record) { r.MissedArm = NoArm }, "0 0 0 0, 0 0 0"},
+		"no room here":             {func(r *Record) { r.Arm, r.MissedArm = NoArm, "new" }, "1 0 1 0, 0 0 0"},
+		"failed, answered by rest": {func(r *Record) { r.Arm, r.MissedArm, r.Tries[0] = NoArm, "new", try }, "1 1 0 0, 0 0 0"},
+		"failed, answered here":    {func(r *Record) { r.Tries[0] = try }, "1 1 0 0, 0 0 0"},
+		"failed":                   {func(r *Record) { r.Outcome, r.Tries[0] = UpstreamFail, try }, "1 1 0 0, 0 0 0"},
+		"broken off":               {func(r *Record) { r.Outcome, r.Committed = StreamBroken, true }, "1 1 0 0, 0 0 0"},
+		"failed at the rest":       {func(r *Record) { r.Outcome, r.Arm, r.MissedArm = Timeout, NoArm, "new" }, "1 0 1 0, 0 0 0"},
+		"the client left":          {func(r *Record) { r.Outcome = ClientGone }, "1 0 0 1, 0 0 0"},
+		"the client's fault":       {func(r *Record) { r.Outcome = ClientError }, "1 0 0 0, 0 0 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls, _ := newTestCalls(t)
+			before := calls.ArmsOf("m", "new").Arms[1]
+			r := good("m", "a")
+			r.Arm, r.Finish = "new", "length"
+			c.change(r)
+			finish(calls, r)
+			all := calls.ArmsOf("m", "new")
+			a := all.Arms[1].Since(&before)
+			got := fmt.Sprintf("%d %d %d %d, %d %d %d", a.Calls, a.Failed, a.Refused, a.Left, a.TTFT.Count(), a.Speed.Count(), a.Length.Count())
+			if all.Arms[0].Name != NoArm || got != c.want || a.Finish["length"] != a.Length.Count() {
+				t.Errorf("%s, %v, want %s", got, a.Finish, c.want)
+			}
+			if ended, _ := calls.OfArm("m", r.Arm); ended != 1 {
+				t.Errorf("%d calls ended at %s", ended, r.Arm)
+			}
+			if again := all.Arms[1].Since(&all.Arms[1]); again.TTFT.Count() != 0 || again.Calls != 0 {
+				t.Errorf("since itself there is %+v", again)
+			}
+		})
+	}
+}
+
+// What a bucket stands for is within 2.3 % of its values.
+func TestBuckets(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		v := math.Exp2(rapid.Float64Range(lowestOctave, 19.9).Draw(rt, "octave"))
+		if got := Middle(BucketOf(v)); math.Abs(math.Log(got/v)) > BucketWidth/2+1e-9 {
+			rt.Errorf("%v is taken for %v", v, got)
+		}
+	})
+	for _, v := range []float64{1e-9, 1e12} {
+		if b := BucketOf(v); b != 0 && b != buckets-1 {
+			t.Errorf("%v is in bucket %d", v, b)
+		}
+	}
+}
+
+// A call of a model without arms costs none of this.
+func TestArmsCostNothing(t *testing.T) {
+	calls, _ := newTestCalls(t)
+	r, now := good("m", "a"), time.Now()
+	calls.count(r, now)
+	if len(calls.series.arms.all()) != 0 {
+		t.Error("there are arms of a model without any")
+	}
+	r.Arm = NoArm
+	calls.count(r, now)
+	if n := testing.AllocsPerRun(100, func() { calls.count(r, now) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

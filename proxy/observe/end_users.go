@@ -1,0 +1,239 @@
+package observe
+
+import (
+	"cmp"
+	"encoding/hex"
+	"slices"
+	"sync"
+	"time"
+)
+
+// EndUser is the name of one who uses a key's application: a keyed hash of what the application
+// calls him. The zero one is nobody's.
+type EndUser [16]byte
+
+// String returns the name in hexadecimal digits.
+func (u EndUser) String() string { return hex.EncodeToString(u[:]) }
+
+// endUsersListed is how many end users have accounts that are shown: those who have used most of
+// the days that are kept.
+const endUsersListed = 1000
+
+// endUsers are the accounts of end users. They are parts of their keys' accounts: what is in none
+// of them is the others', so that who is not listed is in no sum twice and missing in none.
+//
+// As many again as are listed are counted beside them. Who has used more than the last one of the
+// list takes his place. So a client that makes up a name for each call cannot push out whoever
+// uses more than such a call.
+type endUsers struct {
+	mu    sync.Mutex
+	all   map[endUserOf]*endUserCell
+	today int64 // the newest day there is
+}
+
+type endUserOf struct{ key, user string }
+
+type endUserCell struct {
+	usageCell
+	listed bool
+}
+
+func (e *endUsers) add(of endUserOf, a Amount, day int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.cell(of, day)
+	c.forget(e.today - UsageDays)
+	c.restore(day, a) // the day is that of the key's account, whatever the user's newest one is
+	if len(e.all) >= 2*endUsersListed {
+		e.rank()
+	}
+}
+
+// cell returns the account of an end user. The caller holds mu.
+func (e *endUsers) cell(of endUserOf, day int64) *endUserCell {
+	if e.all == nil {
+		e.all = map[endUserOf]*endUserCell{}
+	}
+	e.today = max(e.today, day)
+	c := e.all[of]
+	if c == nil {
+		c = &endUserCell{listed: len(e.all) < endUsersListed}
+		e.all[of] = c
+	}
+	return c
+}
+
+// rank finds who is listed, and forgets those who are behind them if they have become many. The
+// caller holds mu.
+func (e *endUsers) rank() {
+	type place struct {
+		of endUserOf
+		*endUserCell
+	}
+	places := make([]place, 0, len(e.all))
+	for of, c := range e.all {
+		if c.forget(e.today - UsageDays); len(c.days) == 0 {
+			delete(e.all, of)
+			continue
+		}
+		places = append(places, place{of, c})
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		used := cmp.Or(cmp.Compare(b.total.Tokens(), a.total.Tokens()), cmp.Compare(b.total.Calls, a.total.Calls))
+		switch {
+		case used == 0 && a.listed != b.listed && a.listed:
+			return -1
+		case used == 0 && a.listed != b.listed:
+			return 1
+		}
+		return cmp.Or(used, cmp.Compare(a.of.key, b.of.key), cmp.Compare(a.of.user, b.of.user))
+	})
+	for i, p := range places {
+		listed := i < endUsersListed
+		if listed && !p.listed {
+			p.change()
+		}
+		if p.listed = listed; !listed && len(places) >= 2*endUsersListed {
+			delete(e.all, p.of)
+		}
+	}
+}
+
+// forget lets go of the days up to that one.
+func (c *endUserCell) forget(day int64) {
+	for len(c.days) > 0 && c.days[0].day <= day {
+		c.total.sub(c.days[0].Amount)
+		c.days = slices.Delete(c.days, 0, 1)
+	}
+}
+
+// change has all days of the account told anew.
+func (c *endUserCell) change() {
+	c.changed = true
+	for i := range c.days {
+		c.days[i].changed = true
+	}
+}
+
+// changed calls f with the rows that have changed.
+func (e *endUsers) changed(f func(UsageRow)) {
+	e.each(func(of endUserOf, c *endUserCell) {
+		if c.changed {
+			c.changed = false
+			c.changedDays(func(d *usageDay) { f(of.row(d)) })
+		}
+	})
+}
+
+// rows calls f with all rows there are.
+func (e *endUsers) rows(f func(UsageRow)) {
+	e.each(func(of endUserOf, c *endUserCell) {
+		for i := range c.days {
+			f(of.row(&c.days[i]))
+		}
+	})
+}
+
+// each calls f with the accounts that are listed.
+func (e *endUsers) each(f func(endUserOf, *endUserCell)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.all) > 0 {
+		e.rank()
+	}
+	for of, c := range e.all {
+		if c.listed {
+			f(of, c)
+		}
+	}
+}
+
+func (of endUserOf) row(d *usageDay) UsageRow {
+	return UsageRow{Key: of.key, User: of.user, Day: d.day, Amount: d.Amount}
+}
+
+// restore adds what was used before.
+func (e *endUsers) restore(rows []UsageRow) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range rows {
+		if rows[i].User != "" {
+			e.today = max(e.today, rows[i].Day)
+		}
+	}
+	for i := range rows {
+		if r := &rows[i]; r.User != "" && r.Day > e.today-UsageDays {
+			e.cell(endUserOf{r.Key, r.User}, r.Day).restore(r.Day, r.Amount)
+		}
+	}
+	e.rank()
+}
+
+// UserUsage is what an end user of a key used of all models.
+type UserUsage struct {
+	User  string `json:"user"` // a keyed hash; empty: all others, and calls that named nobody
+	Total Amount `json:"total"`
+	Days  []Day  `json:"days"`
+}
+
+// ReportUsers returns the account ordered by key and end user, in place of the models. What none of
+// those who are listed has used follows them for each key, so that the sums are those of Report.
+func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
+	users := map[string][]UserUsage{}
+	u.users.each(func(of endUserOf, c *endUserCell) { // before the keys', which have all of it then
+		m := c.read("")
+		users[of.key] = append(users[of.key], UserUsage{of.user, m.Total, m.Days})
+	})
+	out := u.Report(since, now)
+	for i := range out.Keys {
+		k := &out.Keys[i]
+		k.Users = users[k.Key]
+		slices.SortFunc(k.Users, func(a, b UserUsage) int { return cmp.Compare(a.User, b.User) })
+		if o := k.others(); o.Total != (Amount{}) {
+			k.Users = append(k.Users, o)
+		}
+		k.Models = nil
+	}
+	return out
+}
+
+// others are what a key used beside its end users.
+func (k *KeyUsage) others() (o UserUsage) {
+	o.Total, o.Days = k.Total, []Day{}
+	days := map[string]Amount{}
+	for _, m := range k.Models {
+		for _, d := range m.Days {
+			sum := days[d.Day]
+			sum.Add(d.Amount)
+			days[d.Day] = sum
+		}
+	}
+	for _, u := range k.Users {
+		o.Total.subUpTo(u.Total)
+		for _, d := range u.Days {
+			rest := days[d.Day]
+			rest.subUpTo(d.Amount)
+			days[d.Day] = rest
+		}
+	}
+	for day, a := range days {
+		if a != (Amount{}) {
+			o.Days = append(o.Days, Day{day, a})
+		}
+	}
+	slices.SortFunc(o.Days, func(a, b Day) int { return cmp.Compare(a.Day, b.Day) })
+	return o
+}
+
+// subUpTo takes b away, and no more than there is: a ledger may have lost a line of a's.
+func (a *Amount) subUpTo(b Amount) {
+	a.Calls -= min(a.Calls, b.Calls)
+	a.Prompt -= min(a.Prompt, b.Prompt)
+	a.Cached -= min(a.Cached, b.Cached)
+	a.Completion -= min(a.Completion, b.Completion)
+	a.Estimated -= min(a.Estimated, b.Estimated)
+	if a.Spend.Less(b.Spend) {
+		b.Spend = a.Spend
+	}
+	a.Spend = a.Spend.Minus(b.Spend)
+}

@@ -1,0 +1,184 @@
+package observe
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"penstock/config/money"
+)
+
+func userNamed(n int) (u EndUser) {
+	binary.BigEndian.PutUint64(u[:], uint64(n)+1)
+	return u
+}
+
+// bookUser books a call of n tokens.
+func bookUser(u *Usage, key string, user EndUser, n int, at time.Time) {
+	u.add(&Record{Key: key, Model: "m", Attempts: 1, PromptTokens: n, User: user, Spend: money.Amount{Micros: int64(n)}}, at)
+}
+
+// wantWhole holds that the users' account has all of the keys', once.
+func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *UsageReport {
+	byUser, byModel := u.ReportUsers(at, at), u.Report(at, at)
+	if byUser.Total != byModel.Total || len(byUser.Keys) != len(byModel.Keys) {
+		t.Errorf("%+v by user, %+v by model", byUser.Total, byModel.Total)
+		return byUser
+	}
+	for i := range byUser.Keys {
+		k := &byUser.Keys[i]
+		var users, days, want Amount
+		for _, x := range k.Users {
+			users.Add(x.Total)
+			for _, d := range x.Days {
+				days.Add(d.Amount)
+			}
+		}
+		for _, m := range byModel.Keys[i].Models {
+			for _, d := range m.Days {
+				want.Add(d.Amount)
+			}
+		}
+		if k.Models != nil || users != k.Total || k.Total != byModel.Keys[i].Total || days != want {
+			t.Errorf("%s: %+v by users, %+v in all; by day %+v and %+v", k.Key, users, byModel.Keys[i].Total, days, want)
+		}
+	}
+	return byUser
+}
+
+// TestEndUsers: end users have accounts of their own in that of their key; the rest is the others'.
+func TestEndUsers(t *testing.T) {
+	var u Usage
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	a, b := userNamed(1), userNamed(2)
+	bookUser(&u, "k", a, 10, at)
+	bookUser(&u, "k", a, 5, at.AddDate(0, 0, 1))
+	bookUser(&u, "k", b, 7, at) // a call of yesterday that ends after one of today
+	bookUser(&u, "k", EndUser{}, 100, at)
+	bookUser(&u, "j", a, 1, at)
+	got := wantWhole(t, &u, at)
+	k := got.Keys[1]
+	if len(k.Users) != 3 || k.Users[0].User != a.String() || k.Users[0].Total.Prompt != 15 || len(k.Users[0].Days) != 2 ||
+		k.Users[1].User != b.String() || k.Users[2].User != "" || k.Users[2].Total.Prompt != 100 || k.Users[2].Total.Spend.Micros != 100 {
+		t.Errorf("%+v", k)
+	}
+	if of := got.Of("2026-01-02"); of.Total.Prompt != 112 || len(of.Keys) != 1 || len(of.Keys[0].Users) != 3 || of.Keys[0].Users[0].Total.Prompt != 5 {
+		t.Errorf("a day alone: %+v", of)
+	}
+	if sum := u.Of("k", DayOf(at), DayOf(at)+1); sum.Prompt != 122 {
+		t.Errorf("a budget counts %d tokens", sum.Prompt)
+	}
+	bookUser(&u, "k", b, 1, at.AddDate(0, 0, UsageDays))
+	got = wantWhole(t, &u, at)
+	if users := got.Keys[1].Users; len(users) != 3 || users[0].Total.Prompt != 5 || users[1].Total.Prompt != 8 || len(got.Keys[0].Users) != 1 {
+		t.Errorf("after 62 days: %+v", got.Keys)
+	}
+}
+
+// TestEndUsersAreBounded: of very many those who use most are listed, whatever the others are called, and no sum is wrong.
+func TestEndUsersAreBounded(t *testing.T) {
+	var u Usage
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	const heavy = endUsersListed / 2
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 1))
+			for i := range 4 * endUsersListed {
+				bookUser(&u, "k", userNamed(1_000_000+w*100_000+i), 1+rng.IntN(50), at)
+				bookUser(&u, "k", userNamed(rng.IntN(heavy)), 100, at)
+				if i%5000 == 0 {
+					u.Changed(func(UsageRow) {})
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(u.users.all); n >= 2*endUsersListed {
+		t.Errorf("%d are kept", n)
+	}
+	listed := wantWhole(t, &u, at).Keys[0].Users
+	if len(listed) != endUsersListed+1 {
+		t.Fatalf("%d are listed", len(listed))
+	}
+	for i := range heavy {
+		if listed[i].User != userNamed(i).String() || listed[i].Total.Calls < 10 {
+			t.Fatalf("%d is %+v", i, listed[i])
+		}
+	}
+	rows := 0
+	u.Rows(func(r UsageRow) {
+		if r.User != "" {
+			rows++
+		}
+	})
+	if rows != endUsersListed {
+		t.Errorf("%d rows", rows)
+	}
+}
+
+// TestEndUsersDoNotFloodRows: names that are made up for each call change the rows of the list no more than once.
+func TestEndUsersDoNotFloodRows(t *testing.T) {
+	var u Usage
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	rows := 0
+	for i := range 20 * endUsersListed {
+		bookUser(&u, "k", userNamed(i), 10, at)
+		if i%100 == 0 {
+			u.Changed(func(r UsageRow) {
+				if r.User != "" {
+					rows++
+				}
+			})
+		}
+	}
+	if rows != endUsersListed {
+		t.Errorf("%d rows for calls of one size", rows)
+	}
+}
+
+// TestEndUsersRestored: the last rows of each day, as a ledger has them, are the account again; property of any bookings, over
+// any restarts and rows told in between.
+func TestEndUsersRestored(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		u := new(Usage)
+		at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		ledger := map[string]UsageRow{}
+		write := func(r UsageRow) { ledger[fmt.Sprint(r.Key, "|", r.Model, "|", r.User, "|", r.Day)] = r }
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch rapid.IntRange(0, 9).Draw(t, "step") {
+			case 0:
+				at = at.AddDate(0, 0, rapid.IntRange(1, 40).Draw(t, "days"))
+			case 1:
+				clear(ledger)
+				u.Rows(write)
+			case 2:
+				u.Changed(write)
+				want := u.ReportUsers(at, at)
+				clear(ledger)
+				u.Rows(write) // as it is done each day
+				var rows []UsageRow
+				for _, r := range ledger {
+					rows = append(rows, r)
+				}
+				u = new(Usage)
+				u.Restore(at, rows)
+				if got := u.ReportUsers(at, at); fmt.Sprintf("%+v", got.Keys) != fmt.Sprintf("%+v", want.Keys) {
+					t.Fatalf("%+v\nwant %+v", got, want)
+				}
+			default:
+				user := EndUser{}
+				if n := rapid.IntRange(0, 5).Draw(t, "user"); n > 0 {
+					user = userNamed(n)
+				}
+				bookUser(u, rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key"), user, rapid.IntRange(0, 9).Draw(t, "tokens"), at)
+			}
+			wantWhole(t, u, at)
+		}
+	})
+}

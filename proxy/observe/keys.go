@@ -1,0 +1,111 @@
+package observe
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"sync/atomic"
+)
+
+// Metrics of keys. As many keys as mostKeys have series of their own, in the order of the
+// configuration; the rest, and keys that have gone, are otherAccount together. So the number of
+// series is bounded by the configuration and by mostKeys, whatever clients send.
+const (
+	mostKeys     = 1000
+	otherAccount = "other"
+	noAccount    = "-" // no key was asked for, or none was known
+)
+
+// keySeries is what is counted of one key.
+type keySeries struct {
+	calls, prompt, cached, completion atomic.Int64
+
+	refusals table[string, *atomic.Int64] // by reason, from a closed set
+}
+
+// Account is the key that a call is counted by: the template of a token's rights, or the key.
+func (r *Record) Account() string { return cmp.Or(r.Template, r.Key, noAccount) }
+
+// account returns the series of a key.
+func (s *series) account(name string) *keySeries {
+	if k, ok := s.keys.get(name); ok {
+		return k
+	}
+	k, _ := s.keys.get(otherAccount)
+	return k
+}
+
+// keepKeys makes the series of keys and drops those of others. Callers hold mu.
+func (s *series) keepKeys(keys []string) {
+	keys = slices.Concat([]string{noAccount, otherAccount}, keys[:min(len(keys), mostKeys)])
+	s.keys.change(func(all map[string]*keySeries) {
+		wanted := setOf(keys)
+		maps.DeleteFunc(all, func(name string, _ *keySeries) bool { return !wanted[name] })
+		for _, name := range keys {
+			if all[name] == nil {
+				all[name] = new(keySeries)
+			}
+		}
+	})
+}
+
+// countKey counts a call of a key.
+func (s *series) countKey(r *Record) {
+	k := s.account(r.Account())
+	k.calls.Add(1)
+	k.prompt.Add(int64(r.PromptTokens))
+	k.cached.Add(int64(r.CachedTokens))
+	k.completion.Add(int64(r.CompletionTokens))
+	reason := r.refusal()
+	if reason == "" {
+		return
+	}
+	n, ok := k.refusals.get(reason)
+	if !ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if n, ok = k.refusals.get(reason); !ok {
+			n = new(atomic.Int64)
+			k.refusals.change(func(all map[string]*atomic.Int64) { all[reason] = n })
+		}
+	}
+	n.Add(1)
+}
+
+// refusal names why a call was refused: the limit of its key, or the code. It is empty of calls
+// that were not.
+func (r *Record) refusal() string {
+	if r.Outcome == Limited || r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone {
+		return cmp.Or(r.Limit, dash(r.Code))
+	}
+	return ""
+}
+
+// AppendKeys appends the metrics of keys. running are the calls that run, by Account.
+func (c *Calls) AppendKeys(b *bytes.Buffer, running map[string]int) {
+	all := c.series.keys.all()
+	inflight := map[string]int{}
+	for name, n := range running {
+		if all[name] == nil {
+			name = otherAccount
+		}
+		inflight[name] += n
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		k := all[name]
+		sample := func(family string, n int64, pairs ...string) {
+			AppendSample(b, family, strconv.FormatInt(n, 10), append([]string{"key", name}, pairs...)...)
+		}
+		sample("penstock_key_calls_total", k.calls.Load())
+		sample("penstock_key_calls_inflight", int64(inflight[name]))
+		sample("penstock_key_tokens_total", k.prompt.Load(), "kind", "prompt")
+		sample("penstock_key_tokens_total", k.cached.Load(), "kind", "cached")
+		sample("penstock_key_tokens_total", k.completion.Load(), "kind", "completion")
+		refusals := k.refusals.all()
+		for _, reason := range slices.Sorted(maps.Keys(refusals)) {
+			sample("penstock_key_refusals_total", refusals[reason].Load(), "reason", reason)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package observe
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/raced"
+)
+
+// keysPage is what is told of keys while some calls run.
+func keysPage(c *Calls, running map[string]int) string {
+	var b bytes.Buffer
+	c.AppendKeys(&b, running)
+	return b.String()
+}
+
+func TestKeys(t *testing.T) {
+	c, _ := newTestCalls(t)
+	c.Configured([]string{"m"}, []string{"a"}, []string{"k", "role"})
+	if text := keysPage(c, nil); !strings.Contains(text, `penstock_key_calls_total{key="k"} 0`+"\n") {
+		t.Errorf("a key is not there before its first call:\n%s", text)
+	}
+	finish(c, good("m", "a"))
+	token := good("m", "a")
+	token.Key, token.Template = "https://idp/somebody", "role"
+	finish(c, token)
+	gone := good("m", "a")
+	gone.Key = "gone"
+	finish(c, gone)
+	for _, r := range []Record{
+		{Key: "k", Outcome: Limited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"},
+		{Key: "k", Outcome: Limited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"},
+		{Key: "k", Outcome: Limited, Status: 429, Code: "capacity_full", Attempts: 1},
+		{Key: "k", Outcome: ClientError, Status: 403, Code: "model_not_allowed"},
+		{Key: "k", Outcome: ClientError, Status: 400, Code: "invalid_value", Attempts: 1}, // the engine's word
+		{Key: "k", Outcome: UpstreamFail, Status: 502, Code: "upstream_failed", Attempts: 2},
+		{Key: "k", Outcome: ClientGone, Status: 499, Code: "client_gone"},
+		{Outcome: ClientError, Status: 401, Code: "invalid_api_key"},
+	} {
+		finish(c, &r)
+	}
+	text := keysPage(c, map[string]int{"k": 2, "gone": 1, "role": 1})
+	for _, want := range []string{
+		`penstock_key_calls_total{key="k"} 8`, `penstock_key_calls_total{key="role"} 1`, `penstock_key_calls_total{key="other"} 1`, `penstock_key_calls_total{key="-"} 1`,
+		`penstock_key_tokens_total{key="k",kind="prompt"} 10`, `penstock_key_tokens_total{key="k",kind="cached"} 4`, `penstock_key_tokens_total{key="k",kind="completion"} 20`,
+		`penstock_key_refusals_total{key="k",reason="requests_per_minute"} 2`, `penstock_key_refusals_total{key="k",reason="capacity_full"} 1`,
+		`penstock_key_refusals_total{key="k",reason="model_not_allowed"} 1`, `penstock_key_refusals_total{key="-",reason="invalid_api_key"} 1`,
+		`penstock_key_calls_inflight{key="k"} 2`, `penstock_key_calls_inflight{key="other"} 1`, `penstock_key_calls_inflight{key="role"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "penstock_key_refusals_total"); n != 4 {
+		t.Errorf("%d refusals, want 4:\n%s", n, text)
+	}
+	if strings.Contains(text, "somebody") || strings.Contains(text, `"gone"`) {
+		t.Errorf("a name that the configuration does not have:\n%s", text)
+	}
+	c.Configured([]string{"m"}, []string{"a"}, []string{"role"}) // a reload takes k away
+	finish(c, good("m", "a"))
+	if text := keysPage(c, nil); strings.Contains(text, `key="k"`) || !strings.Contains(text, `penstock_key_calls_total{key="other"} 2`) || !strings.Contains(text, `penstock_key_calls_total{key="role"} 1`) {
+		t.Errorf("behind the reload:\n%s", text)
+	}
+}
+
+// TestKeysAreBounded: with more keys than have series, the last ones share one.
+func TestKeysAreBounded(t *testing.T) {
+	c, _ := newTestCalls(t)
+	var ids []string
+	for i := range mostKeys + 5 {
+		ids = append(ids, fmt.Sprint("team-", i))
+	}
+	c.Configured([]string{"m"}, []string{"a"}, ids)
+	for _, id := range ids {
+		r := good("m", "a")
+		r.Key = id
+		finish(c, r)
+	}
+	text := keysPage(c, nil)
+	if n := strings.Count(text, "penstock_key_calls_total"); n != mostKeys+2 {
+		t.Errorf("%d keys have series", n)
+	}
+	for _, want := range []string{`penstock_key_calls_total{key="team-999"} 1`, `penstock_key_calls_total{key="other"} 5`} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+// TestKeysAllocateNothing: a call of a key, and a refusal that has occurred before, cost no allocation.
+func TestKeysAllocateNothing(t *testing.T) {
+	if raced.On {
+		t.Skip("the race detector allocates")
+	}
+	c, _ := newTestCalls(t)
+	c.Configured([]string{"m"}, []string{"a"}, []string{"k"})
+	r, refused := good("m", "a"), &Record{Key: "k", Outcome: Limited, Code: "rate_limited", Limit: "concurrency", Start: time.Now()}
+	c.series.countKey(refused)
+	if n := testing.AllocsPerRun(100, func() {
+		c.series.countKey(r)
+		c.series.countKey(refused)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,73 @@
+package observe
+
+import (
+	"io"
+	"mime"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// OpenMetricsType is the content type of what WriteOpenMetrics writes.
+const OpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+// WriteOpenMetrics writes the metrics page as OpenMetrics 1.0: the families and samples of
+// WriteText, where a counter's family is named without its _total, units are told, and the end is
+// marked, so that a page which was cut is no page.
+func WriteOpenMetrics(w io.Writer, sources ...func(io.Writer)) error {
+	return writePage(w, openMetricsHead, canonicalBounds, "# EOF\n", sources)
+}
+
+func openMetricsHead(f *Family) string {
+	name, kind := f.Name, string(f.Kind)
+	if f.Kind == Counter {
+		name = strings.TrimSuffix(name, "_total")
+		if _, taken := kinds[name]; taken { // by a gauge; two families cannot have one name
+			name, kind = f.Name, "unknown"
+		}
+	}
+	head := "# TYPE " + name + " " + kind + "\n"
+	for _, unit := range []string{"seconds", "bytes", "ratio"} {
+		if strings.HasSuffix(name, "_"+unit) {
+			head += "# UNIT " + name + " " + unit + "\n"
+		}
+	}
+	return head + "# HELP " + name + " " + labelEscaper.Replace(f.Help) + "\n"
+}
+
+// wholeBound is the bound of a bucket that is written as a whole number.
+var wholeBound = regexp.MustCompile(`([{,]le="[0-9]+)("\})`)
+
+// canonicalBounds writes the bound of a bucket as OpenMetrics has its numbers: 1.0, not 1.
+func canonicalBounds(line string) string {
+	if !strings.Contains(line, "_bucket{") {
+		return line
+	}
+	return wholeBound.ReplaceAllString(line, "$1.0$2")
+}
+
+// PrefersOpenMetrics reports whether a scraper that sends this Accept header is to get OpenMetrics
+// 1.0: it names that type, and nothing of it likes the text format more. Who accepts everything
+// gets the text format.
+func PrefersOpenMetrics(accept string) bool {
+	var open, text float64
+	for part := range strings.SplitSeq(accept, ",") {
+		kind, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		weight := 1.0
+		if q, given := params["q"]; given {
+			if weight, err = strconv.ParseFloat(q, 64); err != nil || !(weight >= 0 && weight <= 1) {
+				continue
+			}
+		}
+		switch version := params["version"]; {
+		case kind == "application/openmetrics-text" && (version == "" || version == "1.0.0"):
+			open = max(open, weight)
+		case kind == "text/plain":
+			text = max(text, weight)
+		}
+	}
+	return open > 0 && open >= text
+}

@@ -1,0 +1,126 @@
+package observe
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ReasonWindow is how far back Reasons counts.
+const ReasonWindow = reasonSlots * reasonSlot
+
+// The window is a ring of slots, so that old refusals leave the count by themselves. The number of
+// reasons with a key is bounded: a configuration may have thousands of keys and of models.
+const (
+	reasonSlot   = 10 * time.Second
+	reasonSlots  = 30
+	mostReasons  = 512
+	minuteReason = int64(time.Minute / reasonSlot)
+)
+
+// OtherKeys is the key of calls for whose own key there is no row left.
+const OtherKeys = "(others)"
+
+// Reason says why calls were refused before an engine was asked, or failed at one.
+type Reason struct {
+	Code     string
+	Status   int
+	Outcome  Outcome
+	Limit    string // which limit of its key; empty otherwise
+	Model    string
+	Key      string // its id, of a refusal
+	Upstream string // of a failure
+}
+
+// ReasonCount is how many calls a reason has ended within ReasonWindow.
+type ReasonCount struct {
+	Reason
+	Count  int
+	Minute int // of Count, those of the last minute
+	Last   time.Time
+}
+
+// Reasons counts refusals or failures by reason. A flood of one reason hides no other one. Its
+// methods may be called from any goroutine.
+type Reasons struct {
+	mu   sync.Mutex
+	rows map[Reason]*reasonRow
+}
+
+type reasonRow struct {
+	slots [reasonSlots]struct {
+		at    int64 // number of the slot since 1970: the count is stale if it is another one
+		count int
+	}
+	last time.Time
+}
+
+func (r *Reasons) add(reason Reason, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	row := r.row(reason, now)
+	at := now.UnixNano() / int64(reasonSlot)
+	slot := &row.slots[at%reasonSlots]
+	if slot.at != at {
+		slot.at, slot.count = at, 0
+	}
+	slot.count++
+	row.last = now
+}
+
+// row finds the row of a reason or makes one, if need be in place of rows that count nothing any
+// more.
+func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
+	if row := r.rows[reason]; row != nil {
+		return row
+	}
+	if r.rows == nil {
+		r.rows = make(map[Reason]*reasonRow)
+	}
+	if len(r.rows) >= mostReasons {
+		for old, row := range r.rows {
+			if now.Sub(row.last) >= ReasonWindow {
+				delete(r.rows, old)
+			}
+		}
+	}
+	if len(r.rows) >= mostReasons && reason.Key != "" {
+		reason.Key = OtherKeys
+		if row := r.rows[reason]; row != nil {
+			return row
+		}
+	}
+	row := new(reasonRow)
+	r.rows[reason] = row
+	return row
+}
+
+// Counts returns the reasons of the window, the most frequent first.
+func (r *Reasons) Counts(now time.Time) []ReasonCount {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := []ReasonCount{}
+	newest := now.UnixNano() / int64(reasonSlot)
+	for reason, row := range r.rows {
+		c := ReasonCount{Reason: reason, Last: row.last}
+		for i := range row.slots {
+			s := &row.slots[i]
+			if s.at > newest-reasonSlots {
+				c.Count += s.count
+			}
+			if s.at > newest-minuteReason {
+				c.Minute += s.count
+			}
+		}
+		if c.Count > 0 {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b ReasonCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), b.Last.Compare(a.Last), cmp.Compare(a.Code, b.Code),
+			cmp.Compare(a.Model, b.Model), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Limit, b.Limit),
+			cmp.Compare(a.Upstream, b.Upstream), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Outcome, b.Outcome))
+	})
+	return out
+}

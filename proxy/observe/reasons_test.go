@@ -1,0 +1,49 @@
+package observe
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestRefusalsCountAll counts each refusal of a flood, and keeps the rare ones beside it.
+func TestRefusalsCountAll(t *testing.T) {
+	var r Recent
+	now := time.Unix(1_700_000_000, 0)
+	refuse := func(code, key string, at time.Time) {
+		r.add(&Record{Code: code, Status: 429, Model: "m", Key: key, Outcome: Limited}, at)
+	}
+	refuse("invalid_api_key", "", now)
+	for i := range 20_000 {
+		refuse("capacity_full", "team-b", now.Add(time.Duration(i)*time.Millisecond))
+	}
+	now = now.Add(20 * time.Second)
+	got := r.Refusals.Counts(now)
+	if len(got) != 2 || got[0].Code != "capacity_full" || got[0].Count != 20_000 || got[1].Code != "invalid_api_key" || got[1].Count != 1 {
+		t.Fatalf("%+v", got)
+	}
+	if got = r.Refusals.Counts(now.Add(ReasonWindow)); len(got) != 0 {
+		t.Errorf("after the window: %+v", got)
+	}
+	if got := r.Calls(); len(got) != 0 {
+		t.Errorf("refusals among the calls: %d", len(got))
+	}
+}
+
+// TestRefusalsAreBounded counts the reasons beyond the bound together, and uses rows again whose refusals are old.
+func TestRefusalsAreBounded(t *testing.T) {
+	var r Reasons
+	now := time.Unix(1_700_000_000, 0)
+	for i := range 3 * mostReasons {
+		r.add(Reason{Code: "rate_limited", Key: fmt.Sprint("key-", i)}, now)
+	}
+	got := r.Counts(now)
+	if len(r.rows) > mostReasons+1 || got[0].Code != "rate_limited" || got[0].Key != OtherKeys || got[0].Count != 2*mostReasons {
+		t.Errorf("%d rows, the first %+v", len(r.rows), got[0])
+	}
+	now = now.Add(2 * ReasonWindow)
+	r.add(Reason{Code: "rate_limited", Key: "late"}, now)
+	if got = r.Counts(now); len(got) != 1 || got[0].Key != "late" || len(r.rows) != 1 {
+		t.Errorf("%d rows: %+v", len(r.rows), got)
+	}
+}

@@ -1,0 +1,85 @@
+package observe
+
+import "sync/atomic"
+
+// ShadowEnd is what a copy of a call came to. The set is closed.
+type ShadowEnd uint8
+
+// The ends of copies.
+const (
+	ShadowOK       ShadowEnd = iota
+	ShadowFailed             // its engine did, or had another answer than one
+	ShadowUnfit              // the other model's rules, or its engine's context, do not allow the request
+	ShadowNoSlot             // no engine that takes calls had a free one
+	ShadowNoMemory           // limits.body_memory or limits.reply_memory was used up
+	ShadowLeft               // the client did
+	ShadowSentAway           // a call needed its slot
+	ShadowDrained            // the edge or the engine ends its work
+	shadowEnds
+)
+
+// String returns the end as a metric label.
+func (e ShadowEnd) String() string {
+	return [...]string{"ok", "failed", "unfit", "no_slot", "no_memory", "client_gone", "sent_away", "drained"}[e]
+}
+
+// Shadows is what came of the copies of a model's calls.
+type Shadows struct {
+	Ended              [shadowEnds]int64
+	Prompt, Completion int64 // tokens
+}
+
+// shadowStats is a Shadows that grows.
+type shadowStats struct {
+	ended              [shadowEnds]atomic.Int64
+	prompt, completion atomic.Int64
+}
+
+// ShadowArm is the name by which copies at another model are compared with a model's calls.
+func ShadowArm(to string) string { return "shadow:" + to }
+
+// Shadowed counts the copy of a call of r.Model for another model. r has its times and tokens. Only
+// those that ran to an end of their own are compared.
+func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
+	s := c.series.shadow(fallbackKey{r.Model, to})
+	s.ended[end].Add(1)
+	s.prompt.Add(int64(r.PromptTokens))
+	s.completion.Add(int64(r.CompletionTokens))
+	switch arm := c.series.arm(r.Model, ShadowArm(to)); end {
+	case ShadowOK:
+		arm.calls.Add(1)
+		arm.answered(r, took)
+	case ShadowFailed:
+		arm.calls.Add(1)
+		arm.failed.Add(1)
+	default:
+	}
+}
+
+// ShadowsOf returns what came of the copies of a model's calls at another one.
+func ShadowsOf(c *Calls, model, to string) (out Shadows) {
+	if s, ok := c.series.shadows.get(fallbackKey{model, to}); ok {
+		for i := range s.ended {
+			out.Ended[i] = s.ended[i].Load()
+		}
+		out.Prompt, out.Completion = s.prompt.Load(), s.completion.Load()
+	}
+	return out
+}
+
+// shadow returns the stats of copies. Those of a model that is not configured are nobody's.
+func (s *series) shadow(k fallbackKey) *shadowStats {
+	if a, ok := s.shadows.get(k); ok {
+		return a
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a, ok := s.shadows.get(k); ok {
+		return a
+	}
+	a := new(shadowStats)
+	if s.configured[k.model] && s.configured[k.to] {
+		s.shadows.change(func(all map[fallbackKey]*shadowStats) { all[k] = a })
+	}
+	return a
+}

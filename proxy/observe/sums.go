@@ -1,0 +1,146 @@
+package observe
+
+// History is the last five minutes of a model, an upstream or all of them, oldest first, in steps
+// of StepSeconds. Values that are not known are -1.
+type History struct {
+	StepSeconds     float64   `json:"step_seconds"`
+	TokensPerSecond []float64 `json:"tokens_per_second"`
+	TTFTMillis      []float64 `json:"ttft_p50_ms"`
+	TTFTP50Millis   float64   `json:"ttft_p50_ms_5m"`
+	TTFTP95Millis   float64   `json:"ttft_p95_ms_5m"`
+	Ended           int       `json:"calls_5m"`
+	Failed          int       `json:"failed_5m"`
+	Minute          Minute    `json:"minute"`
+}
+
+// Minute is what calls that ended in the last minute came to. Values that are not known are -1.
+type Minute struct {
+	Calls   int     `json:"calls"`   // that ended, refused ones included
+	Failed  int     `json:"failed"`  // by an upstream, or for want of one
+	Full    int     `json:"full"`    // refused for want of room
+	Limited int     `json:"limited"` // refused by a limit of their key
+	In      float64 `json:"prompt_tokens"`
+	Out     float64 `json:"generated_tokens"`
+
+	Streams       int     `json:"streams"` // that have had a first token
+	TTFTP50Millis float64 `json:"ttft_p50_ms"`
+	TTFTP95Millis float64 `json:"ttft_p95_ms"`
+	Queued        int     `json:"queued"` // that had to wait for a slot, and got one
+	QueueP95      float64 `json:"queue_p95_ms"`
+}
+
+// refuse adds calls that no engine was asked about.
+func (m *Minute) refuse(c *ReasonCount) {
+	m.Calls += c.Minute
+	switch {
+	case c.Outcome.Failed():
+		m.Failed += c.Minute
+	case c.Outcome == Limited && c.Limit == "":
+		m.Full += c.Minute
+	case c.Outcome == Limited:
+		m.Limited += c.Minute
+	}
+}
+
+// sum is one step of several deployments.
+type sum struct {
+	in, out                 float64
+	ok, failed, full, other int
+	ttft                    times
+}
+
+// sums are the last minutes of several deployments.
+type sums struct {
+	steps  [historySlots]sum // the present one last
+	minute times             // to the first token, in the last minute
+	wait   times             // for a slot, in the last minute
+}
+
+// addTo adds what h has of the last steps to each of the sums.
+func (h *history) addTo(last int64, to ...*sums) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.slots {
+		s := &h.slots[i]
+		age := last - s.at
+		if age < 0 || age >= historySlots {
+			continue
+		}
+		for _, t := range to {
+			t.addSlot(s, age)
+		}
+	}
+}
+
+func (t *sums) addSlot(s *slot, age int64) {
+	step := &t.steps[historySlots-1-age]
+	step.in, step.out = step.in+s.in, step.out+s.out
+	step.ok, step.failed = step.ok+int(s.ok), step.failed+int(s.failed)
+	step.full, step.other = step.full+int(s.full), step.other+int(s.other)
+	if s.ok+s.failed+s.full+s.other == 0 {
+		return // no call has ended, so no time was booked
+	}
+	for class, n := range s.ttft {
+		step.ttft[class] += int(n)
+	}
+	if age >= minuteSlots {
+		return
+	}
+	for class := range s.ttft {
+		t.minute[class] += int(s.ttft[class])
+		t.wait[class] += int(s.wait[class])
+	}
+}
+
+// add adds the sums of others.
+func (t *sums) add(o *sums) {
+	for i := range t.steps {
+		step, more := &t.steps[i], &o.steps[i]
+		step.in, step.out = step.in+more.in, step.out+more.out
+		step.ok, step.failed = step.ok+more.ok, step.failed+more.failed
+		step.full, step.other = step.full+more.full, step.other+more.other
+		step.ttft.add(&more.ttft)
+	}
+	t.minute.add(&o.minute)
+	t.wait.add(&o.wait)
+}
+
+// read returns the sums as they are shown. The step at the end is not over: present seconds of it
+// are.
+func (t *sums) read(present float64) History {
+	out := t.recent()
+	for i := range t.steps {
+		step, width := &t.steps[i], historyStep.Seconds()
+		if i == historySlots-1 {
+			width = present
+		}
+		out.TokensPerSecond = append(out.TokensPerSecond, max(0, step.out)/width)
+		out.TTFTMillis = append(out.TTFTMillis, quantile(&step.ttft, 0.5))
+	}
+	return out
+}
+
+// recent is read without what goes by steps.
+func (t *sums) recent() History {
+	var all times
+	out := History{StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{}}
+	m := &out.Minute
+	for i := range t.steps {
+		step := &t.steps[i]
+		all.add(&step.ttft)
+		out.Ended += step.ok
+		out.Failed += step.failed
+		if i >= historySlots-int(minuteSlots) {
+			m.Calls += step.ok + step.failed + step.full + step.other
+			m.Failed += step.failed
+			m.Full += step.full
+			m.In += step.in
+			m.Out += max(0, step.out)
+		}
+	}
+	out.TTFTP50Millis, out.TTFTP95Millis = quantile(&all, 0.5), quantile(&all, 0.95)
+	m.Streams, m.Queued = t.minute.count(), t.wait.count()
+	m.TTFTP50Millis, m.TTFTP95Millis = quantile(&t.minute, 0.5), quantile(&t.minute, 0.95)
+	m.QueueP95 = quantile(&t.wait, 0.95)
+	return out
+}

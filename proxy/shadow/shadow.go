@@ -1,0 +1,188 @@
+package shadow
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"penstock/proxy/attempt"
+	"penstock/proxy/body"
+	"penstock/proxy/endpoint"
+	"penstock/proxy/failure"
+	"penstock/proxy/guard"
+	"penstock/proxy/limit"
+	"penstock/proxy/observe"
+	"penstock/proxy/snapshot"
+	"penstock/routing"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// Options are what copies share with calls.
+type Options struct {
+	Guard    *guard.Guard
+	Replies  *limit.Memory
+	Calls    *observe.Calls
+	Yielding *limit.Yielding
+}
+
+// Shadows are the copies of calls that run.
+type Shadows struct {
+	o Options
+
+	mu      sync.Mutex
+	running map[*shadow]struct{}
+	ended   bool // no more begin
+}
+
+// New returns a Shadows without any.
+func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
+
+// Call is the call that is to be copied. Begin keeps nothing of it but the models and what does not
+// change.
+type Call struct {
+	Model     *snapshot.Model // with a Shadow
+	Endpoint  *endpoint.Endpoint
+	Body      *body.Body
+	Request   endpoint.Request // chat underneath
+	Snapshot  *snapshot.Snapshot
+	RequestID []byte
+	Key       string // id of the client's key
+	Tiers     uint8  // that it lists
+	Pool      upstreams.Pool
+	Tokens    int // of the prompt, estimated
+	Abort     *attempt.Abort
+	Formats   *endpoint.Formats
+	// Owner is whose prompts the other model's engines keep apart, by the salt.
+	Owner string
+	Salt  func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
+}
+
+// shadow is one copy.
+type shadow struct {
+	of       *Shadows
+	model    *snapshot.Model // of its engines
+	snapshot *snapshot.Snapshot
+	formats  *endpoint.Formats
+	place    place
+	id       []byte
+	tiers    uint8
+	tokens   int
+	prefills bool // the last message is the beginning of the answer
+	body     body.Body
+	request  endpoint.Request
+	memory   attempt.Memory
+	abort    attempt.Abort
+	attempt  attempt.Attempt
+	running  limit.YieldingCall
+	record   observe.Record
+	end      observe.ShadowEnd
+}
+
+// place is the slot that a copy has taken, and what the engine's cache is salted with.
+type place struct {
+	lease  *upstreams.Lease
+	target *routing.Target
+	salt   chat.Salt
+}
+
+// Begin begins a copy of a call that is of the share, if there is a slot for it.
+func (s *Shadows) Begin(c *Call) {
+	to := c.Model.Shadow
+	number := routing.CallNumber(c.Key, chat.Beginning(c.Request.Chat()))
+	if !routing.InShare(to.Route, number, c.Model.Config.Shadow.Share) {
+		return
+	}
+	now := time.Now()
+	p := &shadow{
+		of: s, model: to, snapshot: c.Snapshot, formats: c.Formats, tiers: c.Tiers, tokens: c.Tokens,
+		id: append([]byte(nil), c.RequestID...), prefills: c.Request.Chat().Prefilled,
+		request: endpoint.ChatCopy(c.Endpoint.Dialect), memory: attempt.Memory{Budget: s.o.Replies},
+		record: observe.Record{Model: c.Model.Config.ID, Start: now}, end: observe.ShadowFailed,
+	}
+	if !p.acquire(c, number, now) {
+		p.end = observe.ShadowNoSlot
+		p.count(now)
+		return
+	}
+	if !p.body.Copy(c.Body) {
+		p.end = observe.ShadowNoMemory
+		p.finish()
+		return
+	}
+	p.running = limit.YieldingCall{
+		Rank: limit.ShadowRank, Pool: c.Pool, Upstream: p.place.lease.Upstream(), Begun: now,
+		End: func() { p.abort.End(failure.ErrSentAway) },
+	}
+	if !s.add(p) {
+		p.end = observe.ShadowDrained
+		p.finish()
+		return
+	}
+	c.Abort.Shadow(&p.abort)
+	go s.o.Guard.Once(guard.Shadow, p.run)
+}
+
+// acquire takes a slot that is free for calls of no key, at an upstream that is well.
+func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
+	if p.model.Crowded() {
+		return false
+	}
+	route := p.model.Route
+	q := routing.Query{
+		Pool: c.Pool, Tokens: c.Tokens, Tiers: c.Tiers, Arms: routing.ArmsOf(route, number, c.Tiers),
+		UpOnly: true, Reserve: p.model.Config.Reserve, Rank: limit.ShadowRank, Now: now, Rand: rand.Uint64(),
+	}
+	targets := route.Targets()
+	for i := range targets {
+		if u := targets[i].Upstream; u.State() != upstreams.StateUp || u.Breaker.Position(now) != upstreams.BreakerClosed {
+			q.Exclude = append(q.Exclude, u.ID())
+		}
+	}
+	if route.WantsPrefix() {
+		tools, messages := c.Request.Prefix()
+		q.Prefix = routing.HashBlocks(nil, routing.Seed(p.model.Config.ID, c.Owner, tools), messages)
+	}
+	lease, target, err := route.Acquire(&q)
+	if err != nil {
+		return false
+	}
+	p.place = place{lease, target, c.Salt(c.Owner, p.model, lease.Upstream())}
+	return true
+}
+
+// add notes a copy that is to run. It is false once the edge drains.
+func (s *Shadows) add(p *shadow) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.running[p] = struct{}{}
+	s.o.Yielding.Add(&p.running)
+	return true
+}
+
+func (s *Shadows) remove(p *shadow) {
+	s.mu.Lock()
+	delete(s.running, p)
+	s.mu.Unlock()
+	s.o.Yielding.Remove(&p.running)
+}
+
+// Running returns how many copies run.
+func (s *Shadows) Running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.running)
+}
+
+// End ends all copies, because the edge drains. No more begin.
+func (s *Shadows) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	for p := range s.running {
+		p.abort.End(failure.ErrDrained)
+	}
+}

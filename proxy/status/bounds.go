@@ -1,0 +1,24 @@
+package status
+
+// Bound is where a number of a model or an upstream becomes trouble. The verdict and the page apply
+// it to the last minute; the alert of .deploy/alerts.yaml has the same numbers over its own time.
+type Bound struct {
+	Alert string
+	Most  float64 // a share of the calls, or seconds
+	Least int     // calls of the kind below which nothing is said: one or two are no trouble
+}
+
+// Bounds is the table of them. TTFT and Queue are of the 95th percentile, of which a single slow
+// stream among 20 is no part.
+var Bounds = struct{ Failed, Full, TTFT, Queue Bound }{
+	Failed: Bound{"PenstockErrors", 0.02, 3},
+	Full:   Bound{"PenstockFull", 0.05, 3},
+	TTFT:   Bound{"PenstockTTFTHigh", 2, 20},
+	Queue:  Bound{"PenstockQueueing", 1, 5},
+}
+
+// share reports whether n calls of all are too many.
+func (b *Bound) share(n, all int) bool { return n >= b.Least && float64(n) > b.Most*float64(all) }
+
+// quantile reports whether the 95th percentile of n times, in milliseconds, is too long.
+func (b *Bound) quantile(millis float64, n int) bool { return n >= b.Least && millis > 1000*b.Most }

@@ -1,0 +1,64 @@
+package status
+
+import (
+	"fmt"
+	"time"
+)
+
+// Domain is a domain whose certificate the edge obtains itself.
+type Domain struct {
+	Name      string    `json:"name"`
+	NotBefore time.Time `json:"not_before,omitzero"` // zero: there is no certificate yet
+	NotAfter  time.Time `json:"not_after,omitzero"`
+	Failures  int       `json:"failures"`          // to obtain or renew it, in a row
+	Problem   string    `json:"problem,omitempty"` // why the last attempt failed
+	Next      time.Time `json:"next,omitzero"`     // when it is looked at next
+}
+
+// Text describes it in one line.
+func (d Domain) Text() string {
+	text := "certificate of " + d.Name + ": "
+	if d.NotAfter.IsZero() {
+		text += "not obtained yet"
+	} else {
+		text += "until " + d.NotAfter.UTC().Format(time.RFC3339)
+	}
+	if d.Problem != "" {
+		text += ", " + d.attempts()
+	}
+	return text
+}
+
+// attempts says how attempts have failed.
+func (d Domain) attempts() string {
+	return fmt.Sprintf("%s failed, the next is at %s: %s", count(d.Failures, "attempt"),
+		d.Next.UTC().Format(time.RFC3339), d.Problem)
+}
+
+// refused says why clients cannot connect to the domain, or nothing.
+func (d Domain) refused(now time.Time) string {
+	switch {
+	case d.NotAfter.IsZero() && d.Problem != "":
+		return "there is no certificate of " + d.Name + " yet (" + d.attempts() + ")"
+	case d.NotAfter.IsZero():
+		return "there is no certificate of " + d.Name + " yet"
+	case now.After(d.NotAfter):
+		return fmt.Sprintf("the certificate of %s expired on %s (%s)", d.Name,
+			d.NotAfter.UTC().Format(time.RFC3339), d.attempts())
+	}
+	return ""
+}
+
+// delays says which certificates could not be renewed yet and are still good.
+func (c *Certificate) delays(now time.Time) (all []string) {
+	if c == nil {
+		return nil
+	}
+	for _, d := range c.Domains {
+		if d.Problem != "" && d.refused(now) == "" {
+			all = append(all, fmt.Sprintf("the certificate of %s, which ends in %s, is not renewed: %s", d.Name,
+				Ago(d.NotAfter.Sub(now)), d.attempts()))
+		}
+	}
+	return all
+}

@@ -1,0 +1,118 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+)
+
+// What needs an operator comes first, wherever the state is shown. Within a rank the order is the
+// configuration's, so that rows stay where they are while numbers change.
+
+// Ranks of a row.
+const (
+	rankOut = iota
+	rankTrouble
+	rankHold // by the operator
+	rankBusy
+	rankIdle
+)
+
+// rank is where an upstream stands among the others.
+func (u *Upstream) rank() int {
+	switch {
+	case u.Mode != "ready":
+		return rankHold
+	case u.State == "down" || u.State == "stalled":
+		return rankOut
+	case u.trouble() != "" || u.Suspect || Bounds.Failed.share(u.History.Minute.Failed, u.History.Minute.Calls):
+		return rankTrouble
+	case u.active() > 0 || u.History.Ended+u.History.Failed > 0 || u.Hour.Downs > 0:
+		return rankBusy
+	}
+	return rankIdle
+}
+
+// Idle reports whether nothing about the upstream is worth a row.
+func (u *Upstream) Idle() bool { return u.rank() == rankIdle }
+
+// active is how many calls of this edge the upstream has.
+func (u *Upstream) active() (n int) {
+	for _, p := range u.Pools {
+		n += p.Active
+	}
+	return n
+}
+
+func (m *Model) rank() int {
+	switch {
+	case m.State == ModelOut:
+		return rankOut
+	case m.State == ModelDegraded:
+		return rankTrouble
+	case m.History.Minute.Calls > 0 || m.Queue != nil && m.Queue.Waiting > 0:
+		return rankBusy
+	}
+	for _, p := range m.Pools {
+		if p.Active > 0 {
+			return rankBusy
+		}
+	}
+	return rankIdle
+}
+
+// Idle reports whether the model is served and nobody uses it.
+func (m *Model) Idle() bool { return m.rank() == rankIdle }
+
+// Idle reports whether the key is not in use.
+func (k *Key) Idle() bool { return k.Refused == 0 && k.InFlight == 0 && !k.inUse() }
+
+func (k *Key) inUse() bool {
+	return k.Requests != nil && k.Requests.Used > 0 || k.Tokens != nil && k.Tokens.Used > 0
+}
+
+// byTrouble are the places of the upstreams, those in trouble first.
+func (s *Status) byTrouble() []int {
+	return places(len(s.Upstreams), func(i int) int { return s.Upstreams[i].rank() })
+}
+
+// places are the numbers below n by rank.
+func places(n int, rank func(i int) int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
+	return out
+}
+
+// UpstreamRows are the upstreams, those in trouble first.
+func (s *Status) UpstreamRows() (out []*Upstream) {
+	for _, i := range s.byTrouble() {
+		out = append(out, &s.Upstreams[i])
+	}
+	return out
+}
+
+// ModelRows are the models, those in trouble first.
+func (s *Status) ModelRows() (out []*Model) {
+	for _, i := range places(len(s.Models), func(i int) int { return s.Models[i].rank() }) {
+		out = append(out, &s.Models[i])
+	}
+	return out
+}
+
+// KeyRows are the keys, those that are refused first.
+func (s *Status) KeyRows() (out []*Key) {
+	for _, i := range places(len(s.Keys), func(i int) int {
+		switch k := &s.Keys[i]; {
+		case k.Refused > 0:
+			return rankTrouble
+		case k.Idle():
+			return rankIdle
+		}
+		return rankBusy
+	}) {
+		out = append(out, &s.Keys[i])
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// judge works out the models' states and what is wrong with each.
+func (s *Status) judge() {
+	for i := range s.Models {
+		m := &s.Models[i]
+		m.Troubles = s.troublesOf(m)
+		switch {
+		case !m.Ready:
+			m.State = ModelOut
+		case len(m.Troubles) > 0:
+			m.State = ModelDegraded
+		default:
+			m.State = ModelServed
+		}
+	}
+}
+
+// troublesOf says what goes wrong with a model's calls, the worst first.
+func (s *Status) troublesOf(m *Model) (out []string) {
+	n, say := &m.History.Minute, func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if Bounds.Failed.share(n.Failed, n.Calls) {
+		say("fails %s%s", shareOf(n.Failed, n.Calls), s.blame(m.ID))
+	}
+	if Bounds.Full.share(n.Full, n.Calls) {
+		say("refuses %s: %s%s", shareOf(n.Full, n.Calls), m.slots(), s.hit(m.ID))
+	}
+	if Bounds.Queue.quantile(n.QueueP95, n.Queued) {
+		say("lets calls wait %s for a slot (p95)", millis(n.QueueP95))
+	}
+	if Bounds.TTFT.quantile(n.TTFTP95Millis, n.Streams) {
+		say("takes %s to its first token (p95)", millis(n.TTFTP95Millis))
+	}
+	return out
+}
+
+// shareOf is a part of the last minute's calls in words.
+func shareOf(n, all int) string {
+	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", n*100/max(1, all), n, all)
+}
+
+// slots says how full a model is.
+func (m *Model) slots() string {
+	active, total := 0, 0
+	for _, p := range poolsOf(*m) {
+		active, total = active+p.Active, total+p.Total
+	}
+	if active < total {
+		return fmt.Sprintf("%d of %d slots are in use now", active, total)
+	}
+	return fmt.Sprintf("all %s in use", takenSlots(total))
+}
+
+func takenSlots(n int) string {
+	if n == 1 {
+		return "of its 1 slot is"
+	}
+	return fmt.Sprintf("%d slots are", n)
+}
+
+// blame says where a model's calls failed in the last minute, and why.
+func (s *Status) blame(model string) string {
+	where, why := map[string]int{}, map[string]int{}
+	for _, all := range [][]Reason{s.Failures, s.Refusals} {
+		for i := range all {
+			if r := &all[i]; r.Model == model && r.Failed {
+				where[r.Upstream] += r.Minute
+				why[r.Code] += r.Minute
+			}
+		}
+	}
+	at, most, all := greatest(where)
+	code, _, _ := greatest(why)
+	code = strings.TrimPrefix(code, "upstream_")
+	switch {
+	case all == 0:
+		return ""
+	case at == "":
+		return ", most before an upstream was asked (" + code + ")"
+	case most == all:
+		return ", all on " + at + " (" + code + ")"
+	case most*2 > all:
+		return ", most on " + at + " (" + code + ")"
+	}
+	return fmt.Sprintf(", on %s (%s)", count(len(where), "upstream"), code)
+}
+
+// hit says whose calls a model refuses for want of room, if they are mostly one key's.
+func (s *Status) hit(model string) string {
+	whose := map[string]int{}
+	for i := range s.Refusals {
+		if r := &s.Refusals[i]; r.Model == model && r.Limit == "" && !r.Failed {
+			whose[r.Key] += r.Minute
+		}
+	}
+	if key, most, all := greatest(whose); key != "" && most*2 > all {
+		return ", most calls are of " + key
+	}
+	return ""
+}
+
+// greatest returns the name with the most, the first of equal ones.
+func greatest(counts map[string]int) (name string, most, all int) {
+	for n, c := range counts {
+		all += c
+		if c > most || c == most && n < name {
+			name, most = n, c
+		}
+	}
+	return name, most, all
+}
+
+// failing says that an upstream fails calls although no model as a whole does.
+func (s *Status) failing(u *Upstream) string {
+	n := &u.History.Minute
+	if !Bounds.Failed.share(n.Failed, n.Calls) || s.told(u.Name) {
+		return ""
+	}
+	why := map[string]int{}
+	for i := range s.Failures {
+		if r := &s.Failures[i]; r.Upstream == u.Name {
+			why[r.Code] += r.Minute
+		}
+	}
+	code, _, _ := greatest(why)
+	return u.Label + " fails " + shareOf(n.Failed, n.Calls) + " (" + strings.TrimPrefix(code, "upstream_") + ")"
+}
+
+// told reports whether the sentence of a model that fails is about an upstream, too.
+func (s *Status) told(upstream string) bool {
+	return slices.ContainsFunc(s.Failures, func(r Reason) bool {
+		return r.Upstream == upstream && r.Minute > 0 && slices.ContainsFunc(s.Models, func(m Model) bool {
+			return m.ID == r.Model && Bounds.Failed.share(m.History.Minute.Failed, m.History.Minute.Calls)
+		})
+	})
+}

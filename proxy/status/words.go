@@ -1,0 +1,66 @@
+package status
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+func takes(n int) string {
+	if n == 1 {
+		return "1 upstream takes calls"
+	}
+	return fmt.Sprintf("%d upstreams take calls", n)
+}
+
+// clip keeps a sentence readable when a whole fleet is in trouble.
+func clip(all []string) []string {
+	const most = 3
+	if len(all) <= most {
+		return all
+	}
+	return append(append([]string{}, all[:most]...), fmt.Sprintf("%d more are in trouble", len(all)-most))
+}
+
+func list(names []string) string {
+	const most = 4
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func secondsOf(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+
+// Ago writes a duration the way people say it: 12 s, 4 min, 2 h 5 min, 3 d 2 h.
+func Ago(d time.Duration) string {
+	switch s := int(d.Seconds()); {
+	case s < 60:
+		return fmt.Sprintf("%d s", max(0, s))
+	case s < 3600:
+		return fmt.Sprintf("%d min", s/60)
+	case s < 24*3600:
+		return fmt.Sprintf("%d h %d min", s/3600, s/60%60)
+	default:
+		return fmt.Sprintf("%d d %d h", s/86400, s/3600%24)
+	}
+}
+
+// round keeps a tenth.
+func round(v float64) float64 { return math.Round(10*v) / 10 }
+
+// poolWord names a pool where there are several.
+func poolWord(name string) string {
+	if strings.HasPrefix(name, "shared") {
+		return ""
+	}
+	return name
+}

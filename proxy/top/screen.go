@@ -1,0 +1,128 @@
+package top
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Escape sequences. The alternate screen leaves the terminal's former text alone; without wrapping
+// a character that is wider than expected cannot push a line down.
+const (
+	opening   = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+	closing   = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
+	home      = "\x1b[H"
+	endOfLine = "\x1b[K"
+	below     = "\x1b[J"
+	plain     = "\x1b[0m"
+)
+
+// style is how a line looks. It only repeats what the words say.
+type style string
+
+const (
+	styleNone     style = ""
+	styleOut      style = "\x1b[31m"
+	styleOK       style = "\x1b[32m"
+	styleDegraded style = "\x1b[33m"
+	styleDim      style = "\x1b[2m"
+	styleHead     style = "\x1b[1m"
+	styleSelected style = "\x1b[7m"
+)
+
+// line is one line of a frame, clean of what would drive a terminal, and no wider than it.
+type line struct {
+	text  string
+	style style
+}
+
+// screen is the terminal while it is ours.
+type screen struct {
+	in, out *os.File
+	keys    bool            // single keys can be read
+	resized <-chan struct{} // the size may be another one
+
+	before  *term.State // of in
+	restore []func()
+}
+
+func openScreen(in, out *os.File) (*screen, error) {
+	s := &screen{in: in, out: out}
+	if in != nil && control(in, term.IsTerminal) {
+		var err error
+		control(in, func(fd int) bool { s.before, err = term.MakeRaw(fd); return true })
+		if err != nil {
+			return nil, err
+		}
+		s.keys = true
+	}
+	s.restore = append(s.restore, prepareOutput(out))
+	resized, stop := watchSize()
+	s.resized, s.restore = resized, append(s.restore, stop)
+	_, err := out.WriteString(opening)
+	if err != nil {
+		s.close()
+	}
+	return s, err
+}
+
+// close gives the terminal back as it was. Of a terminal that is gone nothing can be given back.
+func (s *screen) close() {
+	_, _ = s.out.WriteString(closing)
+	if s.before != nil {
+		control(s.in, func(fd int) bool { return term.Restore(fd, s.before) == nil })
+		_ = s.in.SetReadDeadline(time.Unix(1, 0)) // ends the reader where the file can have a deadline
+	}
+	for _, f := range s.restore {
+		f()
+	}
+}
+
+// size is the terminal's size in cells; 80 by 24 where it says nothing.
+func (s *screen) size() (width, height int) {
+	control(s.out, func(fd int) bool {
+		var err error
+		width, height, err = term.GetSize(fd)
+		return err == nil
+	})
+	if width <= 0 || height <= 0 {
+		return 80, 24
+	}
+	return width, height
+}
+
+// draw draws a frame of the size of the terminal, line over line.
+func (s *screen) draw(frame func(width, height int) []line, colour bool) error {
+	var b bytes.Buffer
+	b.WriteString(home)
+	for i, l := range frame(s.size()) {
+		if i > 0 {
+			b.WriteString("\r\n")
+		}
+		if colour && l.style != styleNone {
+			b.WriteString(string(l.style) + l.text + plain)
+		} else {
+			b.WriteString(strings.TrimRight(l.text, " "))
+		}
+		b.WriteString(endOfLine)
+	}
+	b.WriteString(below)
+	_, err := s.out.Write(b.Bytes())
+	return err
+}
+
+// control calls f with the file's descriptor. File.Fd would take its deadlines away.
+func control(file *os.File, f func(fd int) bool) (ok bool) {
+	c, err := file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = c.Control(func(fd uintptr) { ok = f(int(fd)) })
+	return ok && err == nil
+}
+
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(file *os.File) bool { return control(file, term.IsTerminal) }

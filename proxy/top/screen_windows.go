@@ -1,0 +1,23 @@
+package top
+
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// watchSize never says anything: the size is read for each frame, and there is one a second.
+func watchSize() (resized <-chan struct{}, stop func()) { return nil, func() {} }
+
+// prepareOutput has the console understand escape sequences.
+func prepareOutput(out *os.File) (restore func()) {
+	var mode uint32
+	if !control(out, func(fd int) bool { return windows.GetConsoleMode(windows.Handle(fd), &mode) == nil }) {
+		return func() {}
+	}
+	set := func(mode uint32) {
+		control(out, func(fd int) bool { return windows.SetConsoleMode(windows.Handle(fd), mode) == nil })
+	}
+	set(mode | windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING)
+	return func() { set(mode) }
+}

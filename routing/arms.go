@@ -1,0 +1,128 @@
+package routing
+
+import (
+	"math"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"penstock/config"
+)
+
+// An arm is a part of a tier's targets, those of the deployments with one share of the model's
+// calls (config.Deployment.Traffic). Which calls are its own follows from a number of the call,
+// which is the same at every edge and for every turn of a conversation, so nothing is remembered.
+//
+// A call of an arm goes to the rest of its tier where no target of the arm takes it. The calls of
+// the rest go to an arm when nothing else of the route takes calls, full or not: a new engine that
+// is to prove itself with a twentieth of the calls is not handed all of them at the busiest hour.
+
+// Arms is a set of a route's arms, a bit for each; bit 0 is for the targets of no arm. 0 is all.
+type Arms uint32
+
+const rest Arms = 1
+
+// share is which calls are an arm's: those whose number is at least from and below to.
+type share struct {
+	tier     int
+	name     string
+	from, to uint64
+}
+
+// armOf returns the route's arm, from 1 on, of a deployment, and 0 where that has no share.
+func armOf(r *Route, d *config.Deployment) uint8 {
+	if d.Traffic == nil {
+		return 0
+	}
+	if i := slices.IndexFunc(r.arms, func(s share) bool { return s.name == d.Arm }); i >= 0 {
+		return uint8(i + 1)
+	}
+	s := share{tier: d.Tier, name: d.Arm}
+	sum := 0.0 // of the tier's arms before
+	for i := range r.arms {
+		if r.arms[i].tier == d.Tier {
+			s.from, sum = r.arms[i].to, float64(r.arms[i].to)
+		}
+	}
+	if sum += float64(*d.Traffic) / 100 * math.MaxUint64; sum >= math.MaxUint64 {
+		s.to = math.MaxUint64
+	} else {
+		s.to = uint64(sum)
+	}
+	r.arms = append(r.arms, s)
+	return uint8(len(r.arms))
+}
+
+// SharesCalls reports whether some of the route's deployments have a share of its calls, so that
+// Query.Arms is to be set.
+func SharesCalls(r *Route) bool { return r.arms != nil }
+
+// CallNumber is a number of a key's conversation, the same for all of its turns and at every edge:
+// of what its first turn begins with, and where a call is of no conversation, of the key alone.
+func CallNumber(key string, begin []byte) uint64 {
+	return mix(xxhash.Sum64String(key)) ^ xxhash.Sum64(begin)
+}
+
+// ArmsOf returns what Query.Arms is for a call of the number, whose key has these tiers: the arms
+// that it is of, one a tier at most, and the rest.
+func ArmsOf(r *Route, number uint64, tiers uint8) Arms {
+	if r.arms == nil {
+		return 0
+	}
+	set := rest
+	number = mix(number ^ r.seed)
+	for i := range r.arms {
+		s := &r.arms[i]
+		of := func(t Target) bool { return int(t.arm) == i+1 && t.OpenTo(tiers) }
+		if s.from <= number && number < s.to && slices.ContainsFunc(r.targets, of) {
+			set |= rest << (i + 1)
+		}
+	}
+	return set
+}
+
+// InShare reports whether a call of the number is of a share of those that may go to the route: the
+// same conversations always, and others than an arm of the same share has.
+func InShare(r *Route, number uint64, part config.Percent) bool {
+	return float64(mix(mix(number^r.seed))) < float64(part)/100*math.MaxUint64
+}
+
+// Arm is one of a route's arms, and the share of the calls that are its own.
+type Arm struct {
+	Name  string  `json:"name"`
+	Tier  int     `json:"tier,omitempty"`
+	Share float64 `json:"share"` // 0 to 1
+}
+
+// ArmsIn returns the route's arms.
+func ArmsIn(r *Route) (all []Arm) {
+	for _, s := range r.arms {
+		all = append(all, Arm{s.name, s.tier, float64(s.to-s.from) / math.MaxUint64})
+	}
+	return all
+}
+
+// ArmNames are the names of the route's arms.
+func ArmNames(r *Route) (names []string) {
+	for _, s := range r.arms {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Missed reports whether a call with these arms is sent to a target where it should not have gone
+// first, and returns the arm that it is of; empty: it is of none.
+func Missed(r *Route, arms Arms, t *Target) (own string, missed bool) {
+	for i := range r.arms {
+		if s := &r.arms[i]; arms>>(i+1)&1 != 0 && s.tier <= t.Tier && s.name != t.Arm {
+			return s.name, true
+		}
+	}
+	return "", !t.of(arms)
+}
+
+// Reaches reports whether a query may go to a target as long as others take calls.
+func (q *Query) Reaches(t *Target) bool { return t.of(q.Arms) }
+
+// of reports whether a target is of one of the arms.
+func (t *Target) of(set Arms) bool { return set == 0 || set>>t.arm&1 != 0 }

@@ -1,0 +1,220 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// arm is a deployment with a share of the calls.
+func arm(upstream string, percent config.Percent, tier int) config.Deployment {
+	return config.Deployment{Upstream: upstream, Tier: tier, Traffic: &percent, Arm: upstream}
+}
+
+// of finds a number whose calls are of an arm of r; empty: of none.
+func numberOf(t testing.TB, r *Route, name string) uint64 {
+	t.Helper()
+	for n := range uint64(100_000) {
+		if armNamed(r, ArmsOf(r, n, 0)) == name {
+			return n
+		}
+	}
+	t.Fatalf("no call is of the arm %q", name)
+	return 0
+}
+
+// armNamed is the first arm of a set.
+func armNamed(r *Route, set Arms) string {
+	for i, a := range ArmsIn(r) {
+		if set>>(i+1)&1 != 0 {
+			return a.Name
+		}
+	}
+	return ""
+}
+
+// What each target is like, and where a call of an arm, or of none, goes then.
+func TestArms(t *testing.T) {
+	const (
+		free = "free"
+		full = "full"
+		out  = "out"
+	)
+	at := func(upstream string, tier int) config.Deployment {
+		return config.Deployment{Upstream: upstream, Tier: tier}
+	}
+	two := []config.Deployment{at("a", 0), arm("b", 10, 0)}
+	pair := []config.Deployment{at("a", 0), arm("b", 10, 0), {Upstream: "c", Traffic: two[1].Traffic, Arm: "b"}}
+	three := []config.Deployment{at("a", 0), arm("b", 10, 0), arm("c", 10, 0)}
+	cloud := []config.Deployment{at("a", 0), arm("b", 10, 0), at("c", 1)}
+	both := []config.Deployment{at("a", 0), at("c", 1), arm("d", 10, 1)}
+	for name, c := range map[string]struct {
+		deployments []config.Deployment
+		state       map[string]string
+		of          string // the arm that the call is of
+		tried       string
+		busy, queue bool
+		want        string
+	}{
+		"no arm":                             {two, nil, "", "", false, false, "a"},
+		"no arm, full":                       {two, map[string]string{"a": full}, "", "", false, false, "full"},
+		"no arm, full, and it may wait":      {two, map[string]string{"a": full}, "", "", false, true, "full"},
+		"no arm, out":                        {two, map[string]string{"a": out}, "", "", false, false, "b"},
+		"no arm, tried":                      {two, nil, "", "a", false, false, "b"},
+		"no arm, refused by the engine":      {two, nil, "", "a", true, false, "none"},
+		"the arm":                            {two, nil, "b", "", false, false, "b"},
+		"the arm, and the others are out":    {two, map[string]string{"a": out}, "b", "", false, false, "b"},
+		"the arm is full":                    {two, map[string]string{"b": full}, "b", "", false, false, "a"},
+		"the arm is full, and it may wait":   {two, map[string]string{"b": full}, "b", "", false, true, "a"},
+		"the arm is out":                     {two, map[string]string{"b": out}, "b", "", false, false, "a"},
+		"the arm was tried":                  {two, nil, "b", "b", false, false, "a"},
+		"the arm was busy":                   {two, nil, "b", "b", true, false, "a"},
+		"both are full":                      {two, map[string]string{"a": full, "b": full}, "b", "", false, false, "full"},
+		"the arm is full, and the rest out":  {two, map[string]string{"a": out, "b": full}, "b", "", false, false, "full"},
+		"all are out":                        {two, map[string]string{"a": out, "b": out}, "b", "", false, false, "none"},
+		"a group of two":                     {pair, map[string]string{"b": full}, "b", "", false, false, "c"},
+		"a group of two, one tried":          {pair, nil, "b", "c", false, false, "b"},
+		"two arms, one is out":               {three, map[string]string{"b": out}, "b", "", false, false, "a"},
+		"two arms, nothing else":             {three, map[string]string{"a": out, "b": out}, "b", "", false, false, "c"},
+		"a tier behind it, full":             {cloud, map[string]string{"a": full}, "", "", false, false, "c"},
+		"a tier behind it, out":              {cloud, map[string]string{"a": out}, "", "", false, false, "c"},
+		"a tier behind it, out, too":         {cloud, map[string]string{"a": out, "c": out}, "", "", false, false, "b"},
+		"a tier behind the arm":              {cloud, map[string]string{"b": full}, "b", "", false, false, "a"},
+		"a tier behind the arm and the rest": {cloud, map[string]string{"a": full, "b": full}, "b", "", false, false, "c"},
+		"the arm, and the rest full":         {cloud, map[string]string{"a": full}, "b", "", false, false, "b"},
+		"an arm of a tier that waits":        {both, nil, "d", "", false, false, "a"},
+		"an arm of a tier that serves":       {both, map[string]string{"a": full}, "d", "", false, false, "d"},
+		"no arm of a tier that serves":       {both, map[string]string{"a": full}, "", "", false, false, "c"},
+	} {
+		for _, policy := range []string{
+			config.PolicyLeastLoaded, config.PolicyPrefixAffinity, config.PolicyTwoChoices, config.PolicyRoundRobin,
+		} {
+			t.Run(name+", "+policy, func(t *testing.T) {
+				p := plan(t, upstream("a", 1), upstream("b", 1), upstream("c", 1), upstream("d", 1))
+				m := tiered("m", slices.Clone(c.deployments)...)
+				m.Policy = policy
+				r := lookup(t, table(t, p, m), "m")
+				q := Query{
+					Now: t0, Overflow: !c.queue, Busy: c.busy, Arms: ArmsOf(r, numberOf(t, r, c.of), 0), Prefix: []uint64{1, 2, 3},
+				}
+				for name, s := range c.state {
+					u := p.Upstream(name)[0]
+					switch s {
+					case full:
+						l, ok := u.TryLease("", upstreams.PoolText, 0, t0)
+						if !ok {
+							t.Fatal("no lease")
+						}
+						defer l.Release(upstreams.OutcomeOK)
+					case out:
+						u.SetMode(upstreams.ModeDrain)
+					}
+				}
+				if c.tried != "" {
+					q.Exclude = append(q.Exclude, p.Upstream(c.tried)[0].ID())
+				}
+				l, target, err := r.Acquire(&q)
+				got := "none"
+				if _, isFull := errors.AsType[*FullError](err); isFull {
+					got = "full"
+				} else if err == nil {
+					got = target.Upstream.Name()
+					l.Release(upstreams.OutcomeOK)
+					own, missed := Missed(r, q.Arms, target)
+					if want := c.of == "b" && target.Arm != "b" || c.of == "" && target.Arm != ""; missed != want || missed && own != c.of {
+						t.Errorf("at %s, a call of %q misses %q, %v", got, c.of, own, missed)
+					}
+				} else if !errors.Is(err, ErrNoUpstream) {
+					t.Errorf("error %v", err)
+				}
+				if got != c.want {
+					t.Errorf("the call goes to %s, want %s", got, c.want)
+				}
+			})
+		}
+	}
+}
+
+// The calls of an arm are its share of all, the same ones at every edge and after every reload, and a greater share keeps those
+// of a smaller one.
+func TestShares(t *testing.T) {
+	const calls = 20_000
+	rapid.Check(t, func(rt *rapid.T) {
+		p := plan(t, upstream("a", 1), upstream("b", 1), upstream("c", 1))
+		first := config.Percent(rapid.Float64Range(0, 60).Draw(rt, "first"))
+		second := config.Percent(rapid.Float64Range(0, 40).Draw(rt, "second"))
+		more := min(100-second, first+config.Percent(rapid.Float64Range(0, 40).Draw(rt, "more")))
+		shares := func(first config.Percent) *Route {
+			return lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, arm("b", first, 0), arm("c", second, 0))), "m")
+		}
+		r, again, wider := shares(first), shares(first), shares(more)
+		n := map[string]int{}
+		seed := rapid.Uint64().Draw(rt, "seed")
+		for i := range uint64(calls) {
+			number := CallNumber("key", fmt.Appendf(nil, "%d %d", seed, i))
+			of := armNamed(r, ArmsOf(r, number, 0))
+			if n[of]++; of != armNamed(again, ArmsOf(again, number, 0)) {
+				rt.Fatal("two edges differ")
+			}
+			if of == "b" && armNamed(wider, ArmsOf(wider, number, 0)) != "b" {
+				rt.Fatal("a call has left an arm that has grown")
+			}
+		}
+		for name, want := range map[string]config.Percent{"b": first, "c": second} {
+			share := float64(want) / 100
+			if got, margin := float64(n[name]), 6*math.Sqrt(calls*share*(1-share))+1; math.Abs(got-calls*share) > margin {
+				rt.Errorf("%v of %d calls are of an arm with %v", got, calls, want)
+			}
+		}
+	})
+}
+
+// A call is of no arm whose upstreams are closed to its key.
+func TestArmsNeedConsent(t *testing.T) {
+	away := upstream("away", 1)
+	away.External = true
+	p := plan(t, upstream("a", 1), away)
+	f := &config.File{
+		Upstreams: []config.Upstream{upstream("a", 1), away},
+		Models:    []config.Model{tiered("m", config.Deployment{Upstream: "a"}, arm("away", 100, 0))},
+	}
+	table, err := Build(f, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := lookup(t, table, "m")
+	for tiers, want := range map[uint8]string{0: "", 1: "away", 2: ""} {
+		if got := armNamed(r, ArmsOf(r, 1, tiers)); got != want {
+			t.Errorf("with the tiers %b the call is of %q, want %q", tiers, got, want)
+		}
+	}
+}
+
+// The capacity is what any call may use: that of an arm counts while there is nothing else.
+func TestCapacityOfArms(t *testing.T) {
+	p := plan(t, upstream("a", 3), upstream("b", 5))
+	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, arm("b", 10, 0))), "m")
+	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 3 {
+		t.Errorf("%+v", c)
+	}
+	b := p.Upstream("b")[0]
+	for name, want := range map[string]int{"": 0, "b": 5} {
+		if got := r.Room(b, &Query{Now: t0, Arms: ArmsOf(r, numberOf(t, r, name), 0)}); got.Slots != want || got.None {
+			t.Errorf("a call of %q finds %+v", name, got)
+		}
+	}
+	p.Upstream("a")[0].SetMode(upstreams.ModeDrain)
+	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 5 {
+		t.Errorf("%+v", c)
+	}
+	if got := r.Room(b, &Query{Now: t0, Arms: ArmsOf(r, numberOf(t, r, ""), 0)}); got.Slots != 5 {
+		t.Errorf("as a last resort it finds %+v", got)
+	}
+}

@@ -1,0 +1,68 @@
+package routing
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/upstreams"
+)
+
+// A batch leaves the reserve free, to the slot, however many of its calls look at a time; the calls
+// of others may have it.
+func TestReserve(t *testing.T) {
+	r := lookup(t, table(t, plan(t, upstream("a", 8), upstream("b", 3)), model("m", "", "a", "b")), "m")
+	for range 20 {
+		var mu sync.Mutex
+		var leases []*upstreams.Lease
+		var all sync.WaitGroup
+		for range 40 {
+			all.Go(func() {
+				if l, _, err := r.Acquire(&Query{Key: "batch", Now: t0, Rank: 1, Reserve: 34}); err == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					leases = append(leases, l)
+				}
+			})
+		}
+		all.Wait()
+		if len(leases) != 8 { // 8 less 2, and 3 less 1
+			t.Fatalf("the batch has %d slots", len(leases))
+		}
+		for range 3 {
+			l, _, err := r.Acquire(&Query{Key: "user", Now: t0})
+			if err != nil {
+				t.Fatal(err)
+			}
+			leases = append(leases, l)
+		}
+		for _, l := range leases {
+			l.ReleaseAt(upstreams.OutcomeOK, t0)
+		}
+	}
+}
+
+// A call of a batch goes behind every claim of a key that is of none, and its own claim keeps no
+// slot from such a key.
+func TestClaimsOfBatches(t *testing.T) {
+	r := lookup(t, table(t, plan(t, upstream("a", 1)), model("m", "", "a")), "m")
+	ask := func(key string, rank int, at time.Duration) *upstreams.Lease {
+		l, _, _ := r.Acquire(&Query{Key: key, Now: t0.Add(at), RetryAfter: time.Second, Rank: rank})
+		return l
+	}
+	held := ask("other", 1, 0)
+	ask("batch", 1, 0)
+	held.ReleaseAt(upstreams.OutcomeOK, t0)
+	if held = ask("user", 0, time.Second); held == nil {
+		t.Fatal("a claim of a batch keeps a user out")
+	}
+	ask("guest", 0, time.Second)
+	held.ReleaseAt(upstreams.OutcomeOK, t0)
+	if ask("batch", 1, 1100*time.Millisecond) != nil {
+		t.Error("a batch has taken the slot that a guest has a claim on")
+	}
+	if held = ask("guest", 0, 2*time.Second); held == nil {
+		t.Fatal("the slot was not kept")
+	}
+	held.ReleaseAt(upstreams.OutcomeOK, t0)
+}

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"penstock/config"
+)
+
+// WriteConfig writes the upstreams and models of a configuration for all engines that were
+// detected: an upstream for each, and each model once with all engines that list it. `doctor`
+// prints them to be pasted, `init` writes them to a file, and a start without a file serves them.
+func WriteConfig(w io.Writer, engines []Detection) error {
+	var b bytes.Buffer
+	names := upstreamNames(engines)
+	b.WriteString("upstreams:\n")
+	for i := range engines {
+		engines[i].writeUpstream(&b, names[i])
+	}
+	b.WriteString("models:\n")
+	for _, m := range modelsOf(engines, names) {
+		m.write(&b)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// upstreamNames names each engine by its host and port, so that the lines of two runs stand in one
+// file. Where the host is an address the profile says more.
+func upstreamNames(engines []Detection) []string {
+	used := map[string]bool{}
+	out := make([]string, len(engines))
+	for i := range engines {
+		out[i] = engines[i].upstreamName()
+		for n := 2; used[out[i]]; n++ {
+			out[i] = engines[i].upstreamName() + "-" + strconv.Itoa(n)
+		}
+		used[out[i]] = true
+	}
+	return out
+}
+
+func (d *Detection) upstreamName() string {
+	u, err := url.Parse(d.URL)
+	if err != nil || u.Hostname() == "" {
+		return d.Profile.Name()
+	}
+	host := u.Hostname()
+	switch ip := net.ParseIP(host); {
+	case host == "localhost", ip != nil && ip.IsLoopback():
+		host = d.Profile.Name()
+	case ip != nil:
+		host = d.Profile.Name() + "-" + host
+	}
+	name := strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z') {
+			return r
+		}
+		return '-'
+	}, host)
+	if port := u.Port(); port != "" {
+		name += "-" + port
+	}
+	return strings.Trim(name, "-")
+}
+
+func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
+	p := d.Profile
+	fmt.Fprintf(b, "  - name: %s\n    url: %s\n    engine: %s\n", name, d.URL, p.Name())
+	if d.Keyed || d.Refused != 0 {
+		b.WriteString("    api_key: \"${ENGINE_API_KEY}\"   # or file:PATH\n")
+	}
+	if native := p.NativeDialects(); len(native) > 0 {
+		fmt.Fprintf(b, "    #native: [%s]   # sends it these requests as they are, in place of translating them\n",
+			strings.Join(native, ", "))
+	}
+	proven := func(t Trial) bool { return t.Name == trialPrefill && t.Verdict == TrialOK }
+	if slices.ContainsFunc(d.Tried, proven) && !ContinuesAnswers(p) {
+		b.WriteString("    prefill: proven   # models' retry.resume may use it\n")
+	}
+	if d.Slots == 0 {
+		n, _ := p.Slots(0)
+		fmt.Fprintf(b, "    concurrency: %d\n", n)
+	}
+	switch {
+	case !p.Has(config.QuirkLoadsOnDemand):
+	case d.Residents > 0:
+		fmt.Fprintf(b, "    residents: %d   # as it says; calls for other models wait in their queues for their turn\n", d.Residents)
+	default:
+		b.WriteString("    #residents: 1   # how many models it keeps in memory; give them a queue, in which calls wait for their turn\n")
+	}
+}
+
+// servedModel is a model with the engines that list it.
+type servedModel struct {
+	id        string
+	kind      string
+	guessed   bool // the kind, from the name
+	vision    bool // on every engine: a request with an image may go to any of them
+	turns     bool // its calls wait for its turn at an engine that keeps fewer models
+	slots     int  // of all its engines together
+	upstreams []string
+}
+
+// placeholder is the id of a model whose engine does not say what it serves.
+const placeholder = "MODEL"
+
+// Served returns the models that clients can name: those of the list whose names can be an id, or,
+// of an engine that does one thing only and lists nothing, one that is called like the engine.
+func (d *Detection) Served() []ModelInfo {
+	served := slices.DeleteFunc(slices.Clone(d.Models), func(m ModelInfo) bool { return !config.CanBeModelID(m.ID) })
+	if len(d.Models) == 0 && d.Refused == 0 && d.Recognised && d.Profile.Path(config.OpChat) == "" {
+		return []ModelInfo{{ID: d.Profile.Name()}}
+	}
+	return served
+}
+
+func modelsOf(engines []Detection, names []string) []*servedModel {
+	var out []*servedModel
+	byID := map[string]*servedModel{}
+	for i := range engines {
+		d := &engines[i]
+		slots, _ := d.Profile.Slots(d.Slots)
+		models := d.Served()
+		if len(models) == 0 {
+			models = []ModelInfo{{ID: placeholder}}
+		}
+		for j := range models {
+			kind, guessed := d.Profile.kindOf(&models[j])
+			m := byID[models[j].ID]
+			if m == nil {
+				m = &servedModel{id: models[j].ID, kind: kind, guessed: guessed, vision: true}
+				byID[m.id] = m
+				out = append(out, m)
+			}
+			if m.kind != kind { // of engines that differ about a model the first one has it
+				continue
+			}
+			m.vision = m.vision && models[j].Vision
+			m.turns = m.turns || d.Residents > 0 && d.Residents < len(models)
+			m.slots += slots
+			m.upstreams = append(m.upstreams, names[i])
+		}
+	}
+	return out
+}
+
+func (m *servedModel) write(b *bytes.Buffer) {
+	fmt.Fprintf(b, "  - id: %s", strings.ReplaceAll(strconv.Quote(m.id), "${", "$${"))
+	if m.id == placeholder {
+		b.WriteString("   # it lists none: put the name here that the engine knows its model by")
+	}
+	b.WriteString("\n")
+	switch {
+	case m.guessed:
+		fmt.Fprintf(b, "    kind: %s   # a guess from its name\n", m.kind)
+	case m.kind != config.KindChat:
+		fmt.Fprintf(b, "    kind: %s\n", m.kind)
+	}
+	if m.vision && m.kind == config.KindChat {
+		b.WriteString("    input_modalities: [text, image]\n")
+	}
+	switch {
+	case m.turns:
+		b.WriteString("    queue: { depth: 50, wait: 60s }\n")
+	case m.kind == config.KindChat:
+		fmt.Fprintf(b, "    queue: { depth: %d, wait: 20s }\n", 4*m.slots)
+	}
+	deployments := make([]string, len(m.upstreams))
+	for i, u := range m.upstreams {
+		deployments[i] = "{ upstream: " + u + " }"
+	}
+	fmt.Fprintf(b, "    deployments: [%s]\n", strings.Join(deployments, ", "))
+}

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestListing: a model is found with the first list that has it, and lost with the second in a row that has not.
+func TestListing(t *testing.T) {
+	var l Listing
+	for i, step := range []struct{ list, want string }{
+		{"", "changed:"}, // an empty list is one, too
+		{"", ""},
+		{"a b", "changed: a b"},
+		{"b a", ""},
+		{"b", ""}, // one hole
+		{"a b", ""},
+		{"b", ""},
+		{"b", "changed: b"},
+		{"b c", "changed: b c"},
+		{"b c@b", "changed: b c@b"}, // it is another one now
+		{"", ""},
+		{"", "changed:"},
+	} {
+		var infos []ModelInfo
+		for _, f := range strings.Fields(step.list) {
+			id, parent, _ := strings.Cut(f, "@")
+			infos = append(infos, ModelInfo{ID: id, Parent: parent, Context: i}) // a context that changes is no change
+		}
+		got := ""
+		if l.Observe(infos) {
+			got = "changed:"
+			for _, m := range l.All() {
+				got += strings.TrimSuffix(" "+m.ID+"@"+m.Parent, "@")
+			}
+		}
+		if got != step.want || !l.Listed {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
+}
+
+// TestListingBound: of a list that is too long the same models are found, whatever its order.
+func TestListingBound(t *testing.T) {
+	var l Listing
+	var infos []ModelInfo
+	for i := range 5 * listingMost {
+		infos = append(infos, ModelInfo{ID: strconv.Itoa(i)})
+	}
+	l.Observe(infos)
+	slices.Reverse(infos)
+	if before := l.All(); l.Observe(infos) || len(before) != listingMost || len(l.All()) != listingMost {
+		t.Errorf("%d models, and then %d", len(before), len(l.All()))
+	}
+}
+
+// TestAliasesOf: the name without the tag that an engine adds itself is another name of the model.
+func TestAliasesOf(t *testing.T) {
+	for _, c := range []struct{ profile, id, want string }{
+		{"ollama", "llama:latest", "other llama"}, {"ollama", "llama:7b", "other"}, {"vllm", "llama:latest", "other"},
+	} {
+		m := ModelInfo{ID: c.id, Aliases: []string{"other"}}
+		if got := strings.Join(AliasesOf(mustProfile(t, c.profile), &m), " "); got != c.want {
+			t.Errorf("%s at %s: %q, want %q", c.id, c.profile, got, c.want)
+		}
+	}
+}
+
+// TestScanAdapters: the newest of several series counts, and one that makes no sense is none.
+func TestScanAdapters(t *testing.T) {
+	source := vllmLoad
+	source.Adapters = "vllm:lora_requests_info"
+	line := func(most, running, waiting, at string) string {
+		return `vllm:lora_requests_info{max_lora="` + most + `",running_lora_adapters="` + running + `",waiting_lora_adapters="` + waiting + `"} ` + at + "\n"
+	}
+	for _, c := range []struct {
+		page  string
+		most  int
+		inUse []string
+	}{
+		{"", 0, nil},
+		{line("2", "a,b", "c", "1.7e9") + line("4", "x", "", "1.6e9"), 2, []string{"a", "b", "c"}},
+		{line("4", "x", "", "1.6e9") + line("2", "a", "", "1.7e9"), 2, []string{"a"}},
+		{line("2", "", "", "1.7e9"), 2, nil},
+		{line("many", "a", "", "1.7e9"), 0, nil},
+		{"vllm:lora_requests_info 3\n", 0, nil},
+		{`vllm:lora_requests_info{max_lora="2"`, 0, nil},
+	} {
+		got, _ := scanMetrics(&source, []byte("vllm:num_requests_running 3\n"+c.page))
+		a := got.Adapters
+		if a == nil {
+			a = new(Adapters)
+		}
+		if a.Most != c.most || !slices.Equal(a.InUse, c.inUse) || got.Running != 3 {
+			t.Errorf("%s: %+v", c.page, a)
+		}
+	}
+}

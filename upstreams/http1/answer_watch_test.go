@@ -1,0 +1,72 @@
+package http1
+
+import (
+	"sync"
+	"testing"
+)
+
+// TestAnswerWatchLooks: everybody who looks sees whether there have been reads since, and reads write once for each look.
+func TestAnswerWatchLooks(t *testing.T) {
+	var w AnswerWatch
+	one, other := w.Looks(), w.Looks()
+	if one != other {
+		t.Fatalf("%d and %d without a read", one, other)
+	}
+	for range 3 {
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 1000 {
+					w.Came(200, []byte("x"))
+				}
+			})
+		}
+		wg.Wait()
+		if got := w.state.Load(); got != one+1 {
+			t.Fatalf("4000 reads have written %d times", got-one)
+		}
+		before := one
+		one = w.Looks()
+		if one == before || w.Looks() != one {
+			t.Fatalf("%d after reads, %d without more, %d before", one, w.Looks(), before)
+		}
+	}
+	if w.Looks() == other {
+		t.Error("who looks later sees no reads, because another one has looked")
+	}
+}
+
+// TestAnswerWatchRaced: no read is lost to a look at the same time.
+func TestAnswerWatchRaced(t *testing.T) {
+	var w AnswerWatch
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for range 5000 {
+				w.Looks()
+			}
+		})
+		wg.Go(func() {
+			for range 5000 {
+				before := w.Looks()
+				w.Came(200, []byte("x"))
+				if w.Looks() == before {
+					t.Error("a read is lost")
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkAnswerWatch has each core read answers of the same upstream.
+func BenchmarkAnswerWatch(b *testing.B) {
+	var w AnswerWatch
+	p := []byte("x")
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			w.Came(200, p)
+		}
+	})
+}
