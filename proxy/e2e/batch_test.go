@@ -162,6 +162,7 @@ func TestBatchGoesOn(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		p := start(t, rig.Setup{Upstream: "concurrency: 4"})
 		out, args := batchOf(t, p, 40, `"sim":{"tokens":2,"delay_ms":150}`)
+		others := p.Metric("penstock_client_connections")
 		cmd := rig.StartProcess(t, args...)
 		lines := func() int {
 			text, _ := os.ReadFile(out)
@@ -174,7 +175,9 @@ func TestBatchGoesOn(t *testing.T) {
 		if code := cmd.Cmd.ProcessState.ExitCode(); had >= 40 || signal == syscall.SIGINT && code != 130 {
 			t.Fatalf("%v: %d lines, exit code %d", signal, had, code)
 		}
-		rig.WaitFor(t, rig.Patience, "the engine is at rest", func() bool { return p.Engines[0].Stats().Running == 0 })
+		rig.WaitFor(t, rig.Patience, "edge and engine are at rest", func() bool { // a call that was sent may not have begun yet
+			return p.Metric("penstock_client_connections") <= others && p.Metric("penstock_calls_inflight") == 0 && p.Engines[0].Stats().Running == 0
+		})
 		before := p.Engines[0].Stats().Requests
 		whole, _ := os.ReadFile(out)
 		if err := os.WriteFile(out, append(whole, `{"id":"x","custom_id":"call-3`...), 0o600); err != nil {

@@ -3,11 +3,13 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -40,7 +42,14 @@ func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 // serveProgram runs an edge of the built program on free ports until the test ends.
 func serveProgram(t *testing.T, config string) (public, admin string) {
 	t.Helper()
-	cmd := exec.Command(rig.Binary(t), "serve", "--config", config)
+	found := serveSaying(t, `serving (\S+)/v1 \(admin: (\S+)\)`, "--config", config)
+	return found[1], found[2]
+}
+
+// serveSaying runs an edge until the test ends, and returns what it says first, matched with pattern.
+func serveSaying(t *testing.T, pattern string, args ...string) []string {
+	t.Helper()
+	cmd := exec.Command(rig.Binary(t), append([]string{"serve"}, args...)...)
 	cmd.Env = append(os.Environ(), "ENGINE_API_KEY=engine-secret")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -55,16 +64,92 @@ func serveProgram(t *testing.T, config string) (public, admin string) {
 			t.Errorf("the edge ended with %v", err)
 		}
 	})
-	line := make([]byte, 256)
+	line := make([]byte, 4096)
 	n, err := out.Read(line)
 	if err != nil {
 		t.Fatalf("the edge says nothing: %v", err)
 	}
-	found := regexp.MustCompile(`serving (\S+)/v1 \(admin: (\S+)\)`).FindSubmatch(line[:n])
+	found := regexp.MustCompile(pattern).FindStringSubmatch(string(line[:n]))
 	if found == nil {
 		t.Fatalf("the edge says %q", line[:n])
 	}
-	return string(found[1]), string(found[2])
+	return found
+}
+
+// TestInitToServing goes the shorter way of a newcomer: a file is written for engines, with a key, and served as it is.
+func TestInitToServing(t *testing.T) {
+	t.Parallel()
+	one := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret", TokenRate: 10})
+	two := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 5, TokenRate: 10})
+	file := filepath.Join(t.TempDir(), "edge.yaml")
+
+	out, _ := command(t, 0, "init", one.Addr(), two.URL()+"/v1", two.URL()+"/v1/", "--output", file)
+	key := regexp.MustCompile(`pstk_\S+`).FindString(out)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key == "" || strings.Contains(string(text), key) || strings.Contains(string(text), "engine-secret") {
+		t.Errorf("the key is printed and no key is in the file:\n%s\n%s", out, text)
+	}
+	if info, _ := os.Stat(file); info.Mode().Perm()&0o007 != 0 {
+		t.Errorf("others may read it: %v", info.Mode())
+	}
+	if !strings.Contains(string(text), "queue: { depth: 32, wait: 20s }") {
+		t.Errorf("there is no short queue for 8 slots:\n%s", text)
+	}
+	if out, errs := command(t, 0, "check", file); out+errs != file+": ok\n" {
+		t.Errorf("check: %s%s", out, errs)
+	}
+	free := strings.NewReplacer("127.0.0.1:4000", "127.0.0.1:0", "127.0.0.1:9090", "127.0.0.1:0").Replace(string(text))
+	if err := os.WriteFile(file, []byte(free), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	public, _ := serveProgram(t, file)
+	p := rig.Connect(t, public, key)
+	var calls sync.WaitGroup
+	for range 8 { // as many as both have slots, so either serves some, however calls are shared out
+		calls.Go(func() {
+			if res := p.Post(chatPath, rig.ChatBody("tiny", "")); res.Status != 200 {
+				t.Errorf("%d", res.Status)
+			}
+		})
+	}
+	calls.Wait()
+	if one.Stats().Requests == 0 || two.Stats().Requests == 0 {
+		t.Errorf("one engine served %d calls, the other %d", one.Stats().Requests, two.Stats().Requests)
+	}
+
+	if _, errs := command(t, 1, "init", one.Addr(), "-o", file); !strings.Contains(errs, "left as it is") {
+		t.Errorf("a file that is there: %s", errs)
+	}
+	if again, _ := os.ReadFile(file); string(again) != free {
+		t.Error("it was overwritten")
+	}
+	other := file + ".other"
+	if _, errs := command(t, 1, "init", one.Addr(), "127.0.0.1:1", "-o", other); !strings.Contains(errs, "127.0.0.1:1") {
+		t.Errorf("an engine that is not there: %s", errs)
+	}
+	if _, err := os.Stat(other); err == nil {
+		t.Error("a file of some of the engines was written")
+	}
+	shown, notes := command(t, 0, "init", two.Addr(), "-o", "-")
+	if !strings.Contains(shown, "models:") || strings.Contains(shown, "pstk_") || !strings.Contains(notes, "pstk_") {
+		t.Errorf("to standard output:\n%s\n%s", shown, notes)
+	}
+}
+
+// TestServeEngine: an engine is served without a file, under a key of its own that is printed.
+func TestServeEngine(t *testing.T) {
+	t.Parallel()
+	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, APIKey: "engine-secret"})
+	found := serveSaying(t, `Base URL\s+(\S+)/v1\s+API key\s+(\S+)`, "--engine", engine.Addr())
+	p := rig.Connect(t, found[1], found[2])
+	rig.WaitFor(t, rig.Patience, "a chat", func() bool { return p.Post(chatPath, rig.ChatBody("tiny", "")).Status == 200 })
+	if _, errs := command(t, 2, "serve", "--engine", engine.Addr(), "-c", "x.yaml"); !strings.Contains(errs, "without a file") {
+		t.Errorf("with a file: %s", errs)
+	}
+	command(t, 1, "serve", "--engine", "127.0.0.1:1")
 }
 
 // TestDoctorToServing goes the way of a newcomer: what the doctor prints is pasted into a file, checked, served, changed
@@ -197,7 +282,20 @@ func TestSlipsOfTheTongue(t *testing.T) {
 		"edge.yaml":    "penstock serve --config edge.yaml",
 		"serve a.yaml": "--config a.yaml",
 		"serve -c":     "--config needs a value",
-		"frobnicate":   "the commands are serve, check,",
+		"frobnicate":   "the commands are init, serve,",
+		"bench rnu":    `"rnu" is no command of bench: did you mean "run"? A host is written http://rnu`,
+		"bench -r":     "--request-rate needs a value",
+		"agent":        "agent needs <agent>: The agent: claude",
+		"agent claud":  `<agent>: "claud" is not among its values: did you mean "claude"?`,
+		"key":          "key: name one of its commands: new",
+		"key nwe":      `did you mean "new"?`,
+		"drain":        "drain needs <upstream>",
+		"sim --profil": `did you mean "--profile"?`,
+
+		"openapi --format jsn": `did you mean "json"?`,
+		"canary sim --for 0s":  "no call comes within --for 0s: give a time such as 10m",
+		"canary sim --for=-1m": "no call comes within --for -1m0s",
+		"bench run --junit x":  "--junit is gone: use the exit code",
 	} {
 		if _, errs := command(t, 2, strings.Fields(line)...); !strings.Contains(errs, want) {
 			t.Errorf("penstock %s: %q, want %q", line, errs, want)
@@ -241,7 +339,7 @@ func TestReloadDiff(t *testing.T) {
 	if out, _ := command(t, 0, "reload", "--diff", next, "--admin", admin); !strings.Contains(out, "not applied: version 1") || !strings.Contains(out, "aliases") {
 		t.Errorf("a file that is not in place: %q", out)
 	}
-	if _, errs := command(t, 1, "reload", "--diff", write("bad.yaml", "    polcy: x\n"), "--admin", admin); !strings.Contains(errs, "polcy") {
+	if _, errs := command(t, 1, "reload", "--diff", write("bad.yaml", "    polcy: x\n"), "--admin", admin); !strings.Contains(errs, filepath.Join(dir, "bad.yaml")+":10:5: ") || strings.Contains(errs, "candidate") {
 		t.Errorf("a wrong one: %q", errs)
 	}
 	if _, errs := command(t, 2, "reload", next, "--admin", admin); !strings.Contains(errs, "--diff") {
@@ -254,5 +352,239 @@ func TestReloadDiff(t *testing.T) {
 	}
 	if out, _ := command(t, 0, "reload", "--admin", admin); !strings.Contains(out, "version 2") {
 		t.Errorf("reload: %q", out)
+	}
+	if out, _ := command(t, 0, "reload", "--back", "--admin", admin); !strings.Contains(out, "version 3") || !strings.Contains(out, "aliases") ||
+		!strings.Contains(out, "mend it") {
+		t.Errorf("back: %q", out)
+	}
+	if _, errs := command(t, 1, "reload", "--back", "--admin", admin); !strings.Contains(errs, "no configuration to go back to") {
+		t.Errorf("back twice: %q", errs)
+	}
+	command(t, 2, "reload", "--back", next, "--admin", admin)
+}
+
+// TestModeCommands: an upstream is drained, rested and let in again by the commands, with the token alone.
+func TestModeCommands(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}, Top: "admin: { token: " + rig.AdminToken + " }"})
+	read := func() (names, modes []string) {
+		var s struct{ Upstreams []struct{ Name, Mode string } }
+		if err := json.NewDecoder(p.adminDo("GET", "/status", "", rig.AdminToken).Body).Decode(&s); err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range s.Upstreams {
+			names, modes = append(names, u.Name), append(modes, u.Mode)
+		}
+		return names, modes
+	}
+	admin := []string{"--admin", p.Admin, "--token", rig.AdminToken}
+	names, _ := read()
+	name, was := names[0], "ready"
+	for _, mode := range []string{"drain", "maintenance", "ready"} {
+		out, _ := command(t, 0, append([]string{mode, name}, admin...)...)
+		if want := name + ": " + mode + " (was " + was + ")\n"; out != want {
+			t.Errorf("it says %q, want %q", out, want)
+		}
+		if _, modes := read(); modes[0] != mode || modes[1] != "ready" {
+			t.Errorf("%s: the upstreams are in modes %q", mode, modes)
+		}
+		was = mode
+	}
+	if out, _ := command(t, 0, append([]string{"ready", name}, admin...)...); out != name+": ready, as it was\n" {
+		t.Errorf("once more: %q", out)
+	}
+	out, _ := command(t, 0, append([]string{"drain", name[:1] + "*"}, admin...)...)
+	for i, mode := range second(read()) {
+		if mode != "drain" || !strings.Contains(out, names[i]+": drain (was ready)\n") {
+			t.Errorf("of the group %s is in mode %s:\n%s", names[i], mode, out)
+		}
+	}
+	for asked, want := range map[string]string{"nobody-at-all": "no upstream of that name.", name + "x": "did you mean", "zz*": "no upstream of that name"} {
+		if _, errs := command(t, 1, append([]string{"drain", asked}, admin...)...); !strings.Contains(errs, want) {
+			t.Errorf("%s: %s", asked, errs)
+		}
+	}
+	if _, errs := command(t, 1, "drain", name, "--admin", p.Admin); !strings.Contains(errs, "--token") {
+		t.Errorf("without the token: %s", errs)
+	}
+	command(t, 0, "ready", "--admin", p.Admin)
+}
+
+func second[A, B any](_ A, b B) B { return b }
+
+// TestCheckForms: a file on standard input is checked, problems are given as JSON and as GitHub wants them, and those of the files that a
+// configuration names stand beside all others.
+func TestCheckForms(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "bad.yaml")
+	text := `listn: x
+issuers: [{ issuer: "https://a.example", name: a, audience: a, jwks: "file:set.json", claims: { key: sub, templates: [{ claim: g, value: a, key: k }] } }]
+keys: [{ id: k, hash: "sha256:` + strings.Repeat("ab", 32) + `" }]
+upstreams: [{ name: u, url: "http://127.0.0.1:1" }]
+models: [{ id: m, deployments: [{ upstream: v }] }]
+`
+	for name, text := range map[string]string{"bad.yaml": text, "set.json": "[]", "good.yaml": "auth: none\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, errs := command(t, 1, "check", path)
+	for _, part := range []string{"listn", "set.json", `upstream "v"`} {
+		if !strings.Contains(errs, part) {
+			t.Errorf("%s is not told with the others:\n%s", part, errs)
+		}
+	}
+	out, errs := command(t, 1, "check", path, filepath.Join(dir, "good.yaml"), "--format", "json")
+	var found []struct {
+		File, Level, Setting, Message string
+		Line, Column                  int
+	}
+	if err := json.Unmarshal([]byte(out), &found); err != nil || errs != "" || len(found) < 3 {
+		t.Fatalf("%v: %s%s", err, out, errs)
+	}
+	if f := found[0]; f.File != path || f.Line != 1 || f.Column != 1 || f.Level != "error" || !strings.Contains(f.Message, "listn") {
+		t.Errorf("%+v", f)
+	}
+	if out, _ := command(t, 0, "check", filepath.Join(dir, "good.yaml"), "--format", "json"); out != "[]\n" {
+		t.Errorf("nothing is wrong: %q", out)
+	}
+	out, _ = command(t, 1, "check", path, "--format", "github")
+	if !strings.HasPrefix(out, "::error file="+path+",line=1,col=1::") || strings.Count(out, "\n") != len(found) {
+		t.Errorf("%s", out)
+	}
+	for name, want := range map[string]int{"good.yaml": 0, "bad.yaml": 1} {
+		file, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := rig.Command(t, "check", "-")
+		cmd.Stdin = file
+		out, _ := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != want || !strings.Contains(string(out), "(standard input)") {
+			t.Errorf("%s: exit code %d, %s", name, got, out)
+		}
+		file.Close()
+	}
+}
+
+// TestKeyFile: keys are appended to a file with their limits, are listed, and the file is one that is served.
+func TestKeyFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	keys, edge := filepath.Join(dir, "keys.yaml"), filepath.Join(dir, "edge.yaml")
+	first, _ := command(t, 0, "key", "new", "--name", "a", "--append", keys)
+	command(t, 0, "key", "new", "--name", "b", "--append", keys, "--rpm", "600", "--tpm", "7", "--concurrency", "5", "--operations", "chat,messages", "--models", "m")
+	if _, errs := command(t, 1, "key", "new", "--name", "b", "--append", keys); !strings.Contains(errs, "already") {
+		t.Errorf("a name twice: %s", errs)
+	}
+	if _, errs := command(t, 2, "key", "new", "--operations", "chta"); !strings.Contains(errs, "chat") {
+		t.Errorf("a wrong operation: %s", errs)
+	}
+	text, err := os.ReadFile(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := regexp.MustCompile(`pstk_\S+`).FindString(first)
+	if key == "" || strings.Contains(string(text), "pstk_") || strings.Contains(first, "sha256") ||
+		!strings.Contains(string(text), "limits: { concurrency: 5, requests_per_minute: 600, tokens_per_minute: 7 }") {
+		t.Errorf("%s\n%s", first, text)
+	}
+	if err := os.WriteFile(edge, []byte("keys_file: keys.yaml\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := command(t, 0, "key", "list", "--config", edge); out != "a  in force  models *\nb  in force  models m\n" {
+		t.Errorf("%q", out)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("something is left: %v", entries)
+	}
+}
+
+// TestCheckTellsDiscovery: check says where the engines of an upstream are looked for, if its url is not the engine.
+func TestCheckTellsDiscovery(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "edge.yaml")
+	text := "auth: none\nupstreams: [{ name: gpu, url: \"http://vllm:8000\", resolve: \"srv:_http._tcp.vllm\" }, { name: one, url: \"http://127.0.0.1:1\" }]\n" +
+		"models: [{ id: m, deployments: [{ upstream: gpu }, { upstream: one }] }]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := file + ": ok\nupstream gpu: its engines are the SRV records of _http._tcp.vllm, looked up every 30s\n"
+	if out, errs := command(t, 0, "check", file); out+errs != want {
+		t.Errorf("%s%s, want %s", out, errs, want)
+	}
+}
+
+// TestCompletion: the scripts are of the shell's language, and what bash offers is what may come next.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		out, _ := command(t, 0, "completion", shell)
+		for _, part := range []string{"maintenance", "overhead", "bench run", "share-port", "github"} {
+			if !strings.Contains(out, part) {
+				t.Errorf("%s does not know %q", shell, part)
+			}
+		}
+		script := filepath.Join(dir, shell)
+		if err := os.WriteFile(script, []byte(out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := exec.LookPath(shell); err == nil {
+			if said, err := exec.Command(shell, "-n", script).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s", shell, err, said)
+			}
+		}
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	for line, want := range map[string]string{
+		"be": "bench", "bench r": "run report", "key ": "new revoke list hash", "check --format ": "text json github",
+		"check --format j": "json", "completion ": "bash zsh fish", "bench run --see": "--seed", "bench --see": "--seed",
+		"--con": "--config", "key new --app": "--append", "key new --append ": "", "mai": "maintenance", "serve check": "",
+	} {
+		words := strings.Split("penstock "+line, " ")
+		cmd := exec.Command(bash, append([]string{
+			"-c", `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _penstock; echo "${COMPREPLY[*]}"`,
+			"test", filepath.Join(dir, "bash"),
+		}, words...)...)
+		out, err := cmd.CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("penstock %s: %q, want %q (%v)", line, got, want, err)
+		}
+	}
+}
+
+// TestExplain: a code and a setting are explained as the references do it, a group by all that it has, and a slip by the likely word.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for word, parts := range map[string][]string{
+		"capacity_full":      {"status    429", "cause ", "remedy "},
+		"upstreams.weight":   {"upstreams.weight\n", "default   1", "meaning "},
+		"upstreams[].weight": {"upstreams.weight\n"},
+		"limits":             {"limits.request_body\n", "default   32MiB", "limits.header\n"},
+		"fleet.store.tls":    {"fleet.store.tls.ca\n"},
+		"models.deployments": {"models.deployments.tier\n", "models.deployments.when\n"},
+		"invalid_api_key":    {"status    401"},
+		"429":                {"capacity_full\n", "rate_limited\n", "status    429"},
+		"529":                {"no_healthy_route\n"},
+	} {
+		out, _ := command(t, 0, "explain", word)
+		for _, part := range parts {
+			if !strings.Contains(out, part) {
+				t.Errorf("%s: %q is missing in\n%s", word, part, out)
+			}
+		}
+		if strings.ContainsAny(out, "`|") {
+			t.Errorf("%s has marks of Markdown:\n%s", word, out)
+		}
+	}
+	for word, want := range map[string]string{"capacity_ful": `did you mean "capacity_full"?`, "limits.headr": `did you mean "limits.header"?`, "zzz": "neither"} {
+		if _, errs := command(t, 2, "explain", word); !strings.Contains(errs, want) {
+			t.Errorf("%s: %s", word, errs)
+		}
 	}
 }

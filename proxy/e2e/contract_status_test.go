@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -348,14 +349,34 @@ func publicStatuses(t *testing.T, seen *produced) {
 			}
 		}
 	}
+	waits := start(t, rig.Setup{Top: storeKeys("127.0.0.1:1", "")}) // for keys of a store that is not there
+	for target, path := range map[string]string{"/v1/models": "/v1/models", "/v1/models/sim": "/v1/models/{id}"} {
+		for _, method := range []string{"GET", "HEAD"} {
+			for want, version := range map[int]string{503: "X-Other: 1", 529: "Anthropic-Version: 2023-06-01"} {
+				r := waits.Do(method, target, "", "Authorization: Bearer another", version).WantStatus(want).Conforms(method, target)
+				seen.add(method, path, r.Status)
+			}
+		}
+	}
 	r := p.Do("HEAD", "/", "", "Authorization: ").WantStatus(204).Conforms("HEAD", "/")
 	seen.add("HEAD", "/", r.Status)
+	r = p.Do("GET", "/", "", "Authorization: ").WantStatus(200).Conforms("GET", "/")
+	seen.add("GET", "/", r.Status)
+	var places map[string]string
+	if err := json.Unmarshal([]byte(r.Body), &places); err != nil {
+		t.Error(err)
+	}
+	for what, path := range places {
+		if what != "service" && what != "base_url" {
+			p.Do("GET", path, "", "Authorization: ").WantStatus(200)
+		}
+	}
 	// What no operation answers has the shape of an error all the same.
 	for _, c := range []struct {
 		method, target string
 		status         int
 	}{
-		{"GET", "/", 405}, {"GET", chatPath, 405}, {"DELETE", "/v1/models", 405}, {"GET", "/v1/messages", 405}, {"POST", "/v1/nothing", 404}, {"POST", "/v1/messages/nothing", 404}, {"GET", "/v1", 404},
+		{"POST", "/", 405}, {"GET", chatPath, 405}, {"DELETE", "/v1/models", 405}, {"GET", "/v1/messages", 405}, {"POST", "/v1/nothing", 404}, {"POST", "/v1/messages/nothing", 404}, {"GET", "/v1", 404},
 	} {
 		p.Do(c.method, c.target, "").WantStatus(c.status).Conforms(c.method, c.target)
 	}

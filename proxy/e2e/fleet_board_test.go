@@ -2,37 +2,43 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
 
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
+	"penstock/proxy/fleet"
+	"penstock/proxy/status"
 )
 
 // twoEdges starts two edges with one file before one engine, with one store. A store that does not answer in time is lost, and
 // each edge has its part of the slots then; so tests that count them are not parallel: they want the machine.
-func twoEdges(t *testing.T, upstream string) (a, b *penstock) {
+func twoEdges(t *testing.T, upstream, model string) (engine *sim.Engine, a, b *penstock) {
 	t.Helper()
-	engine := start(t, rig.Setup{}).Engines[0].URL() // an edge of its own, which only has the engine
+	engine = start(t, rig.Setup{}).Engines[0] // an edge of its own, which only has the engine
 	config := fmt.Sprintf(`
 auth: none
 fleet: { edges: 2, store: { url: "redis://%s", timeout: 1s } }
 upstreams: [{ name: gpu, url: %q, %s }]
-models: [{ id: sim, deployments: [{ upstream: gpu }] }]
+models: [{ id: sim, %s deployments: [{ upstream: gpu }] }]
 admin: { token: %s }
-`, miniredis.RunT(t).Addr(), engine, upstream, rig.AdminToken)
+`, miniredis.RunT(t).Addr(), engine.URL(), upstream, model, rig.AdminToken)
 	a, b = start(t, rig.Setup{Config: config, Engines: []sim.Options{}}), start(t, rig.Setup{Config: config, Engines: []sim.Options{}})
 	for _, edge := range []*penstock{a, b} {
 		rig.WaitFor(t, rig.Patience, "the edges know of each other's work", func() bool { return edge.Metric("penstock_fleet_board_edges") == 2 })
 	}
-	return a, b
+	return engine, a, b
 }
 
 // TestFleetBoard: the edges of a fleet share all slots of an engine, tell the same capacity, and have the modes that an
 // operator asks one of them for.
 func TestFleetBoard(t *testing.T) {
-	a, b := twoEdges(t, "concurrency: 5")
+	_, a, b := twoEdges(t, "concurrency: 5", "")
 	both := func(what string, holds func(edge *penstock) bool) {
 		t.Helper()
 		rig.WaitFor(t, rig.Patience, what, func() bool { return holds(a) && holds(b) })
@@ -44,7 +50,23 @@ func TestFleetBoard(t *testing.T) {
 		}
 	}
 	both("the catalog tells the fleet's slots", capacity(0))
+	const link = `<a href="/usage?fleet=true">`
+	if page, err := io.ReadAll(a.adminDo("GET", "/", "", rig.AdminToken).Body); err != nil || !strings.Contains(string(page), link) {
+		t.Errorf("the status page has no way to the fleet's usage: %v", err)
+	}
+	members := func(edge *penstock, right func(m fleet.Member) bool) bool {
+		s := edge.Status().Fleet
+		return s != nil && len(s.Members) == 2 && !slices.ContainsFunc(s.Members, func(m fleet.Member) bool { return !right(m) })
+	}
+	both("each tells how both are", func(edge *penstock) bool {
+		return members(edge, func(m fleet.Member) bool {
+			return m.Level == status.LevelOK && m.Generation == 1 && strings.HasPrefix(m.Verdict, "Healthy: ")
+		})
+	})
 	release := a.hold(4, a.Chat(endless)) // more than its half
+	both("each tells whose calls run", func(edge *penstock) bool {
+		return members(edge, func(m fleet.Member) bool { return m.InFlight == 4 == (m.Self == (edge == a)) })
+	})
 	both("the catalog tells the fleet's calls", capacity(4))
 	more := b.hold(1, b.Chat(endless))
 	both("the catalog tells the calls of both", capacity(5))
@@ -58,6 +80,9 @@ func TestFleetBoard(t *testing.T) {
 		t.Fatal(res.StatusCode)
 	}
 	both("both are drained", func(edge *penstock) bool { u := edge.Upstream("gpu"); return u.Mode == "drain" })
+	both("each tells that both are in trouble, and how many calls have ended", func(edge *penstock) bool {
+		return members(edge, func(m fleet.Member) bool { return m.Level != status.LevelOK && m.Verdict != "" && m.Calls > 0 })
+	})
 	if u := b.Upstream("gpu"); u.ModeWho != "ann" {
 		t.Errorf("%q has asked for it", u.ModeWho)
 	}
@@ -72,7 +97,7 @@ func TestFleetBoard(t *testing.T) {
 // TestExactSlots: two edges never have more calls at an engine than its slots, and a slot that comes free at one of them can
 // be used by the other.
 func TestExactSlots(t *testing.T) {
-	a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }")
+	_, a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }", "")
 	release := a.hold(3, a.Chat(endless))
 	more := b.hold(1, b.Chat(endless)) // at once, whatever the board says
 	for _, edge := range []*penstock{a, b} {
@@ -88,4 +113,45 @@ func TestExactSlots(t *testing.T) {
 	more()
 	b.Rest()
 	a.Post(chatPath, a.Chat("")).WantStatus(200)
+}
+
+// TestTurnsAtAnEngine: an edge whose own calls wait for an engine does not keep its slots for them: a call that waits at another
+// edge has its turn.
+func TestTurnsAtAnEngine(t *testing.T) {
+	engine, a, b := twoEdges(t, "concurrency: { shared: 2, fleet: exact }", "queue: { depth: 16, wait: 10m },")
+	const short = `"sim":{"tokens":1,"ttft_ms":50}`
+	stop, ended := make(chan struct{}), make(chan int, 6)
+	end := sync.OnceFunc(func() { close(stop) })
+	defer end()
+	const clients = 6
+	for range clients {
+		go func() { // as many as keep both slots and a queue
+			n := 0
+			defer func() { ended <- n }()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if a.Post(chatPath, a.Chat(short)).Status != 200 {
+					return
+				}
+				n++
+			}
+		}()
+	}
+	rig.WaitFor(t, rig.Patience, "calls wait at a", func() bool { return a.Metric("penstock_model_queue_waiting") > 0 })
+	for range 5 {
+		b.Post(chatPath, b.Chat(short)).WantStatus(200)
+	}
+	end()
+	for range clients {
+		if n := <-ended; n == 0 {
+			t.Error("a client of a got nothing")
+		}
+	}
+	if peak := engine.Stats().Peak; peak > 2 {
+		t.Errorf("%d calls at once in two slots", peak)
+	}
 }

@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"penstock/proxy/e2e/rig"
 )
 
 // allowed is the dependency rule of every package: which of ours it may import, and which modules. A trailing "/..." means
@@ -26,7 +30,8 @@ var allowed = map[string]struct {
 	"translate/chat":      {ours: "translate translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu", never: "net os log"},
 	"upstreams":           {ours: "config upstreams/dns upstreams/engine upstreams/http1 upstreams/kubernetes upstreams/progress upstreams/residency upstreams/wake", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":             {ours: "config upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
-	"proxy/auth":          {ours: "config translate/apierr upstreams/http1/httptoken proxy/auth/jwt", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
+	"proxy/auth":          {ours: "config translate/apierr upstreams/http1/httptoken proxy/auth/cert proxy/auth/jwt", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
+	"proxy/auth/cert":     {never: "net log"},
 	"proxy/auth/jwt":      {modules: "github.com/go-jose/go-jose/v4/...", never: "net log"},
 	"proxy/auth/jwks":     {ours: "proxy/auth/jwt proxy/guard", modules: "go.uber.org/zap/...", never: "log"}, // net/http: it fetches
 	"proxy/httpserver":    {ours: "config translate/apierr upstreams/http1/httptoken proxy/body proxy/guard proxy/listen", modules: "github.com/valyala/fasthttp github.com/fasthttp/router", never: "net/http log"},
@@ -35,33 +40,39 @@ var allowed = map[string]struct {
 	"proxy/fleet/places":  {ours: "routing", modules: "github.com/VictoriaMetrics/metrics github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/limit":         {ours: "config config/money routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
 	"proxy/guard":         {modules: "go.uber.org/zap/...", never: "net os log"},
-	"proxy/listen":        {ours: "upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket proxy/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
+	"proxy/listen":        {ours: "proxy/auth/cert upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket proxy/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
 	"proxy/ledger":        {ours: "proxy/observe proxy/process", modules: "github.com/VictoriaMetrics/metrics github.com/valyala/fasthttp go.uber.org/zap/...", never: "net/http log"},
-	"proxy/observe":       {ours: "config config/money proxy/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/...", never: "net log"},
+	"proxy/observe":       {ours: "config config/money proxy/guard upstreams/http1/httptoken", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/... go.opentelemetry.io/proto/otlp/trace/v1 google.golang.org/protobuf/...", never: "net log"},
 	"proxy/catalog":       {ours: "config routing translate/apierr translate/chat upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
 	"proxy/browser":       {ours: "config translate/apierr upstreams/http1/httptoken", modules: "github.com/valyala/fasthttp", never: "log"},
 	"proxy/build":         {never: "net os log"},
 	"proxy/plaintext":     {never: "net os log time"},
+	"proxy/template":      {never: "net os log time"},
 	"proxy/process":       {modules: "golang.org/x/sys/windows", never: "net log"},
 	"proxy/quietlog":      {never: "net"}, // its subject is log
 	"proxy/openapi":       {never: "net os log time"},
-	"proxy/local":         {ours: "config proxy proxy/auth proxy/plaintext upstreams/engine", never: "net log"},
-	"proxy/command":       {ours: "config config/suggest proxy proxy/admin proxy/agent proxy/auth proxy/build proxy/fleet/keystore proxy/local proxy/openapi proxy/plaintext proxy/reload upstreams/engine", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"proxy/local":         {ours: "config config/strictyaml proxy proxy/auth proxy/migrate proxy/plaintext upstreams/engine", never: "net log"},
+	"proxy/migrate":       {ours: "config proxy/auth proxy/plaintext", modules: "github.com/goccy/go-yaml/...", never: "net os log time"},
+	"proxy/command":       {ours: "config config/suggest proxy proxy/admin proxy/agent proxy/auth proxy/build proxy/fleet/keystore proxy/local proxy/openapi proxy/plaintext proxy/reload proxy/top upstreams upstreams/engine", modules: "github.com/alecthomas/kong", never: "net/http log"},
 	"proxy/multipart":     {ours: "upstreams/http1/httptoken", never: "net os log mime"},
+	"proxy/canary":        {ours: "proxy/observe", never: "net os log"},
 	"proxy/agent":         {ours: "config config/suggest upstreams/http1 proxy/auth proxy/plaintext", never: "net log"},
 	"proxy/batch":         {ours: "proxy/process", never: "log"},
-	"proxy/admin":         {ours: "translate/apierr upstreams proxy/browser proxy/build proxy/endpoint proxy/failure proxy/fleet proxy/fleet/board proxy/guard proxy/httpserver proxy/limit proxy/listen proxy/observe proxy/plaintext proxy/reload proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
-	"proxy/reload":        {ours: "config config/filewatch routing upstreams upstreams/engine proxy/auth proxy/guard proxy/limit proxy/listen proxy/plaintext proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
+	"proxy/admin":         {ours: "config/suggest translate/apierr upstreams proxy/browser proxy/build proxy/endpoint proxy/failure proxy/fleet proxy/fleet/board proxy/guard proxy/httpserver proxy/limit proxy/listen proxy/observe proxy/plaintext proxy/reload proxy/snapshot proxy/status proxy/top routing proxy/canary", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"proxy/reload":        {ours: "config config/filewatch routing upstreams upstreams/engine proxy/auth proxy/auth/cert proxy/guard proxy/limit proxy/listen proxy/plaintext proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
 	"proxy/body":          {ours: "upstreams/http1/httptoken translate/apierr translate/forward proxy/limit proxy/listen proxy/multipart", modules: "github.com/valyala/fasthttp", never: "net/http log"},
 	"proxy/endpoint":      {ours: "config upstreams upstreams/engine upstreams/http1/httptoken translate/... proxy/body proxy/limit proxy/snapshot", modules: "github.com/valyala/fasthttp", never: "net/http log"},
 	"proxy/failure":       {ours: "routing upstreams upstreams/http1 translate/... proxy/body proxy/limit proxy/observe proxy/snapshot", never: "net os log"},
 	"proxy/poison":        {ours: "upstreams", never: "net os log"},
 	"proxy/attempt":       {ours: "config routing upstreams upstreams/http1 upstreams/progress translate/... proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/observe proxy/snapshot", never: "net log"},
-	"proxy/call":          {ours: "config routing upstreams upstreams/engine upstreams/http1 translate/... proxy/attempt proxy/auth proxy/body proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/listen proxy/observe proxy/poison proxy/resume proxy/snapshot proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"proxy/call":          {ours: "config routing upstreams upstreams/engine upstreams/http1 translate/... proxy/attempt proxy/auth proxy/auth/cert proxy/body proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/listen proxy/observe proxy/poison proxy/resume proxy/shadow proxy/snapshot proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"proxy/shadow":        {ours: "routing upstreams translate/... proxy/attempt proxy/body proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/observe proxy/snapshot", never: "net os log"},
 	"proxy/resume":        {ours: "translate/... proxy/endpoint proxy/limit", never: "net os log time"},
-	"proxy/snapshot":      {ours: "config config/money routing upstreams upstreams/engine translate/chat translate/seal proxy/auth proxy/auth/jwks proxy/browser proxy/catalog proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
-	"proxy/websocket":     {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/auth proxy/body proxy/browser proxy/call proxy/endpoint proxy/guard proxy/limit proxy/listen proxy/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: what the library takes for a request
-	"proxy/status":        {ours: "routing upstreams proxy/fleet proxy/observe proxy/plaintext", never: "net log"},
+	"proxy/enduser":       {ours: "config translate/jsonx proxy/observe", modules: "github.com/valyala/fasthttp", never: "net os log"}, // what clients write is named and kept nowhere
+	"proxy/snapshot":      {ours: "config config/money routing upstreams upstreams/engine translate/apierr translate/chat translate/seal proxy/auth proxy/auth/cert proxy/auth/jwks proxy/browser proxy/catalog proxy/enduser proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
+	"proxy/websocket":     {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/auth proxy/auth/cert proxy/body proxy/browser proxy/call proxy/endpoint proxy/guard proxy/limit proxy/listen proxy/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: what the library takes for a request
+	"proxy/status":        {ours: "routing upstreams proxy/fleet proxy/observe proxy/plaintext config/money proxy/template", never: "net log"},
+	"proxy/top":           {ours: "proxy/plaintext proxy/status", modules: "golang.org/x/term golang.org/x/sys/windows", never: "net log"},
 	"translate/seal":      {never: "net os log time"},
 	"translate/dialects":  {ours: "translate translate/seal translate/chat translate/chat/answer translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/messages":  {ours: "translate translate/seal translate/chat/answer translate/engineerror translate/dialects translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
@@ -69,13 +80,13 @@ var allowed = map[string]struct {
 	"translate/forward":   {ours: "translate translate/chat/answer translate/engineerror translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/audio":     {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
 	"proxy":               {ours: "config routing upstreams upstreams/engine upstreams/http1 upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
-	"bench":               {ours: "bench/compare bench/exit bench/fleet bench/load bench/overhead bench/report bench/result bench/scenario proxy/plaintext", never: "net log"},
+	"bench":               {ours: "bench/compare bench/exit bench/fleet bench/load bench/overhead bench/plan bench/report bench/result bench/scenario proxy/plaintext", never: "net log"},
 	"bench/sim":           {ours: "bench/sim/...", modules: "github.com/valyala/fastjson", never: "log"},
 	"bench/sim/audio":     {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/dialect":   {ours: "bench/sim/fault bench/sim/profile bench/sim/wire", modules: "github.com/valyala/fastjson", never: "net os log"},
 	"bench/sim/fault":     {ours: "bench/sim/profile bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/generate":  {ours: "bench/sim/fault bench/sim/profile bench/sim/scheduler bench/sim/textgen", modules: "github.com/valyala/fastjson", never: "net os log"},
-	"bench/sim/pages":     {ours: "bench/sim/profile bench/sim/wire", never: "net os log"},
+	"bench/sim/pages":     {ours: "bench/sim/profile bench/sim/wire proxy/template", never: "net os log"},
 	"bench/sim/profile":   {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/scheduler": {ours: "bench/sim/textgen", never: "net os log"},
 	"bench/sim/textgen":   {ours: "bench/sim/wire", modules: "github.com/valyala/fastjson", never: "net os log time"},
@@ -85,11 +96,12 @@ var allowed = map[string]struct {
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
 	"":                    {ours: "config proxy/agent proxy/batch proxy/command proxy/quietlog bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
+	"proxy/acme":           {ours: "config proxy/guard proxy/httpserver proxy/listen proxy/plaintext", modules: "github.com/valyala/fasthttp go.uber.org/zap/... golang.org/x/crypto/acme", never: "log"}, // net/http: it asks the directory
 	"proxy/fleet/keystore": {ours: "config", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
 
 	"bench/exit":          {never: "net os log time"},
 	"bench/result":        {ours: "bench/exit", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net log"},
-	"bench/report":        {ours: "bench/result proxy/plaintext", never: "net os log"},
+	"bench/report":        {ours: "bench/result proxy/plaintext proxy/template", never: "net os log"},
 	"bench/compare":       {ours: "bench/exit bench/result proxy/plaintext", never: "net os log"},
 	"bench/process":       {modules: "golang.org/x/sys/...", never: "net log"}, // x/sys: binds processes to processors
 	"bench/load/client":   {ours: "bench/exit bench/result upstreams/http1/chunked translate/jsonx translate/sse", modules: "github.com/valyala/fasthttp", never: "net/http log"},
@@ -97,6 +109,7 @@ var allowed = map[string]struct {
 	"bench/load":          {ours: "bench/exit bench/load/client bench/load/workload bench/process bench/result proxy/build", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net/http log"},
 	"bench/scenario":      {ours: "bench/exit bench/load/client bench/process", modules: "github.com/goccy/go-yaml/...", never: "net log"},
 	"bench/fleet":         {ours: "bench/exit bench/load/client bench/process", never: "net/http log"},
+	"bench/plan":          {ours: "config routing upstreams bench/exit bench/load bench/load/workload bench/result bench/sim bench/sim/scheduler", modules: "github.com/VictoriaMetrics/metrics", never: "net log"},
 	"bench/overhead":      {ours: "bench/exit bench/load bench/process bench/result", never: "net/http log"},
 	"bench/benchtest":     {ours: "...", modules: "..."}, // what the load tester's tests have in common
 
@@ -114,9 +127,12 @@ var allowed = map[string]struct {
 	"translate/chat/answer":     {ours: "translate translate/engineerror translate/chat/toolcall translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/chat/toolcall":   {ours: "translate/jsonx", never: "net os log time"},
 
-	"proxy/e2e/statuspage": {ours: "...", modules: "..."}, // the admin page in a browser
-	"proxy/e2e/tiers":      {ours: "...", modules: "..."}, // overflow, and what leaves the house
-	"proxy/e2e/websocket":  {ours: "...", modules: "..."}, // calls over WebSocket
+	"proxy/e2e/documents":   {ours: "...", modules: "..."}, // what the documents say, run
+	"proxy/e2e/statuspage":  {ours: "...", modules: "..."}, // the admin page in a browser
+	"config/testkit/acmeca": {modules: "github.com/go-jose/go-jose/v4"},
+	"proxy/e2e/acme":        {ours: "...", modules: "..."}, // certificates that the edge obtains itself
+	"proxy/e2e/tiers":       {ours: "...", modules: "..."}, // overflow, and what leaves the house
+	"proxy/e2e/websocket":   {ours: "...", modules: "..."}, // calls over WebSocket
 
 	// The test kits, for tests of any package: they import nothing of ours, so that the lowest can use them.
 	"config/testkit/browser":    {modules: "github.com/chromedp/..."},
@@ -127,6 +143,7 @@ var allowed = map[string]struct {
 	"config/testkit/raced":      {},
 	"config/testkit/rawserver":  {modules: "golang.org/x/sys/unix"},
 	"config/testkit/selfsigned": {},
+	"config/testkit/tty":        {modules: "golang.org/x/sys/unix"},
 }
 
 const module = "penstock"
@@ -177,6 +194,23 @@ func TestImports(t *testing.T) {
 		if !seen[name] {
 			t.Errorf("the table names package %q, which does not exist", name)
 		}
+	}
+}
+
+// TestUnusedMethodsAreDropped: nothing in the program calls methods by names that it reads at run
+// time, as text/template and kong's Parse do. With one such call the linker keeps every exported
+// method, and the program is 13 MB larger. The witness is a command of the store that no edge sends.
+// "go build -ldflags=-dumpdep" names the caller, marked <ReflectMethod>.
+func TestUnusedMethodsAreDropped(t *testing.T) {
+	program, err := os.ReadFile(rig.Binary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(program, []byte("valkey-go/internal/cmds.Zunionstore")) {
+		t.Error("the program holds methods that nothing calls")
+	}
+	if !bytes.Contains(program, []byte("valkey-go/internal/cmds.")) {
+		t.Error("the witness is gone: choose another one")
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -190,4 +192,46 @@ models: [{ id: sim, deployments: [{ upstream: vllm }] }]
 		t.Errorf("%+v of %+v", s.Upstreams, s.Discoveries)
 	}
 	wantShown(t, c.MetricsText(), func(name string) bool { return strings.HasPrefix(name, discoveryMetrics) })
+}
+
+// TestDoctorFindsEngines: the doctor of a file says what is where its upstreams look, or why nothing is.
+func TestDoctorFindsEngines(t *testing.T) {
+	t.Parallel()
+	api := kubeapi.Start(t)
+	api.Put(kubeapi.Pods, kubeapi.Pod("vllm-0", "uid-0", "10.0.0.1"))
+	file := filepath.Join(t.TempDir(), "edge.yaml")
+	text := fmt.Sprintf(`
+listen: 127.0.0.1:0
+auth: none
+upstreams:
+  - { name: pods, url: "http://vllm.test:8000", kubernetes: { selector: app=vllm, server: "%s", account: "%s" } }
+  - { name: local, url: "http://localhost:8001", resolve: 10s }
+  - { name: fixed, url: "http://127.0.0.1:8002" }
+models: [{ id: m, deployments: [{ upstream: pods }, { upstream: local }, { upstream: fixed }] }]
+`, api.URL, api.Account)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := command(t, 0, "doctor", "--config", file)
+	for _, want := range []string{
+		"upstream pods: pods llm/app=vllm:8000: engines found: 1\n  10.0.0.1:8000, pod vllm-0\n",
+		"upstream local: DNS localhost: engines found: ", "  127.0.0.1\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "fixed") {
+		t.Errorf("an upstream that looks for nothing is in\n%s", out)
+	}
+	api.RotateToken("another", false)
+	out, errs := command(t, 1, "doctor", "--config", file)
+	if !strings.Contains(out, "upstream pods: pods llm/app=vllm:8000: nothing is found: the API server refuses the token (401)\n") ||
+		!strings.Contains(errs, "1 of 2") {
+		t.Errorf("%s%s", out, errs)
+	}
+	if out, _ = command(t, 1, "doctor", "--json", "--config", file); !strings.Contains(out, `"address":"127.0.0.1"`) {
+		t.Errorf("as JSON:\n%s", out)
+	}
+	command(t, 2, "doctor")
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -239,6 +240,17 @@ func TestFleetUsage(t *testing.T) {
 	var all observe.UsageReport
 	if r := a.Fetch("GET", a.Admin+"/-/usage?fleet=true"); json.Unmarshal([]byte(r.Body), &all) != nil || all.Since.Sub(all.Since.Truncate(24*time.Hour)) != 0 {
 		t.Errorf("it does not begin with the first day that is known: %s", r.Body)
+	}
+	for path, want := range map[string]string{"/usage?fleet=true": "<h2>Usage of the fleet</h2>", "/usage": "<h2>Usage of this edge</h2>"} {
+		page := a.Fetch("GET", a.Admin+path)
+		calls := usageOf(t, a.Edge).Total.Calls
+		if strings.Contains(path, "fleet") {
+			calls = all.Total.Calls
+		}
+		_, row, _ := strings.Cut(page.Body, `<b>tester</b></th><td data-label="Model">sim</td>`)
+		if page.Status != 200 || !strings.Contains(page.Body, want) || !strings.Contains(row, fmt.Sprintf(`data-label="All: calls">%d</td>`, calls)) {
+			t.Errorf("%s: %d, %q or %d calls are missing in\n%s", path, page.Status, want, calls, page.Body)
+		}
 	}
 	command(t, 2, "usage", "--day", "yesterday")
 	command(t, 2, "usage", "--day", "2026-01-31", "--month", "2026-01")

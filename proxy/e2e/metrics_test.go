@@ -198,7 +198,7 @@ func TestMetricsPage(t *testing.T) {
 	p := start(t, rig.Setup{
 		Engines: []sim.Options{{TokenRate: 100}, {TokenRate: 100}}, Upstream: "concurrency: 1, probe: { interval: 100ms }",
 		Model: "queue: { depth: 1, wait: 1s }", Key: "limits: { requests_per_minute: 100000, concurrency: 4 }", Timeouts: "write: 300ms",
-		Models: `- { id: 'odd "name" \ of ünïcode', deployments: [{ upstream: up-0, served: sim }] }`,
+		Models: `- { id: 'odd "name" \ of ünïcode', deployments: [{ upstream: up-0, served: sim }, { upstream: up-1, served: sim, traffic: 10% }], shadow: { model: sim, share: 0.0001% } }`,
 	})
 	streamed := p.Chat(`"stream":true,"max_tokens":20`)
 	p.Post(chatPath, streamed).WantStatus(200)
@@ -235,8 +235,9 @@ func TestMetricsPage(t *testing.T) {
 	for _, problem := range lint(page) {
 		t.Error(problem)
 	}
-	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total"} // a log of its own; no traces, no TLS
-	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics}                                                                                                                                                                         // tests of their own look at these
+	wantOpenMetrics(t, p)
+	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total", "penstock_fallback_calls_total", "penstock_class_calls_total", "penstock_class_queue_waiting", "penstock_sent_away_calls_total", "penstock_acme_failures", "penstock_acme_orders_total", "penstock_discovered_models", "penstock_discovered_models_left_out"} // a log of its own; no traces, no TLS
+	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics}                                                                                                                                                                                                                                                                                                                                                                                                                                       // tests of their own look at these
 	wantShown(t, page, func(name string) bool {
 		return !slices.Contains(missing, name) && !slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})

@@ -68,7 +68,7 @@ func TestZeroRetention(t *testing.T) {
 	r := startReceiver(t)
 	var console rig.Buffer
 	for _, format := range []string{config.LogFormatJSON, config.LogFormatConsole} {
-		s := rig.Setup{Engines: []sim.Options{{}, {}}, Config: strings.Replace(audioConfig, "upstreams: [{", "seal: { keys: [\"a-key-that-seals-"+retained+"\"] }\ntracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+rig.AdminToken+" }\n"+
+		s := rig.Setup{Engines: []sim.Options{{}, {}}, Config: strings.Replace(audioConfig, "upstreams: [{", "seal: { keys: [\"a-key-that-seals-"+retained+"\"] }\nend_users: { secret: a-secret-of-all-end-users-"+retained+", header: X-Canary-User }\ntracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+rig.AdminToken+" }\n"+
 			"stream: { commit_after: 300ms, keepalive: 100ms }\nupstreams: [{ name: up-1, url: \"{{up-1}}\", engine: sim, probe: { interval: 100ms } }, {", 1)}
 		s.Config = strings.ReplaceAll(s.Config, "drain: 5s,", "drain: 5s, first_event: 500ms, answer: 500ms, idle: 500ms,")
 		s.Config = strings.ReplaceAll(s.Config, "id: talk, deployments: [{ upstream: up-0", "id: talk, deployments: [{ upstream: up-1, served: sim }, { upstream: up-0")
@@ -82,7 +82,7 @@ func TestZeroRetention(t *testing.T) {
 		p := start(t, s)
 		see := p.provoke(t)
 		p.Rest()
-		for what, path := range map[string]string{"the metrics": "/metrics", "the page": "/", "the status": "/status", "the account": "/-/usage"} {
+		for what, path := range map[string]string{"the metrics": "/metrics", "the page": "/", "the status": "/status", "the account": "/-/usage", "that of end users": "/-/usage?by=user"} {
 			res := p.adminDo("GET", path, "", rig.AdminToken)
 			text, err := io.ReadAll(res.Body)
 			if err != nil || res.StatusCode != 200 || len(text) < 100 {
@@ -120,6 +120,9 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			b.WriteString(r.Body)
 		}
 		for name, values := range r.Header {
+			if name == "X-Client-Request-Id" { // the client's own, given back to it
+				continue
+			}
 			b.WriteString(name + ": " + strings.Join(values, ",") + "\n")
 		}
 	}
@@ -133,7 +136,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			calls = all[:4]
 		}
 		for _, c := range calls {
-			see(p.Post(c.path, c.body, "User-Agent: "+retained, "X-Request-Id: "+retained, "Cookie: c="+retained, "Referer: http://"+retained, "Traceparent: "+retained, "X-"+retained+": "+retained))
+			see(p.Post(c.path, c.body, "User-Agent: "+retained, "X-Request-Id: "+retained, "X-Client-Request-Id: "+retained, "Cookie: c="+retained, "Referer: http://"+retained, "Traceparent: "+retained, "X-"+retained+": "+retained, "X-Canary-User: "+retained))
 		}
 		see(p.upload(transcriptions, text("model", "ears"), text("prompt", retained), text("language", retained), formPart{"file", retained + ".wav", retained}))
 		if i%3 == 0 {

@@ -42,6 +42,35 @@ func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func()
 	}
 }
 
+// TestSpeedIsLearned: streams show how fast each engine is; the metrics and the status say so, and calls that come one at a
+// time go to the faster one.
+func TestSpeedIsLearned(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 40}, {TokenRate: 8}}, Upstream: "concurrency: 64"})
+	call := func() { p.Post(chatPath, p.Chat(`"stream":true,"sim":{"tokens":12}`)).WantStatus(200) }
+	speed := func(i int) float64 {
+		return p.Metric("penstock_upstream_answer_tokens_per_second", fmt.Sprintf("upstream=%q", p.Status().Upstreams[i].Name))
+	}
+	rig.WaitFor(t, rig.Patience, "both speeds are known", func() bool {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(call)
+		}
+		all.Wait()
+		return speed(0) > 0 && speed(1) > 0
+	})
+	if fast, slow := speed(0), speed(1); fast > 45 || slow > 9 || fast < 2*slow {
+		t.Errorf("answers of %.1f and %.1f tokens a second, of engines that write 40 and 8", fast, slow)
+	}
+	before := p.Engines[1].Stats().Completed
+	for range 5 {
+		call()
+	}
+	if n := p.Engines[1].Stats().Completed - before; n > 0 {
+		t.Errorf("%d of 5 calls went to the slow engine while the fast one was idle", n)
+	}
+}
+
 // TestLeastLoadedFollowsSpeed: under saturation every engine does as much work as its speed allows, with nobody telling the
 // edge who is fast. Judged by the work of a closed loop, until enough of it is done for its share to mean something; an answer
 // takes an engine a second and more, so what a busy machine adds to each does not count.

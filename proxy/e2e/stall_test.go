@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -120,11 +121,15 @@ func TestLastEngineStays(t *testing.T) {
 }
 
 // TestSilentAndWorking: engines that are silent and work are left alone, also when all of them are, whatever their clocks
-// without progress would say.
+// without progress would say. PENSTOCK_FULL=1 has them silent for 150 s and 100 s.
 func TestSilentAndWorking(t *testing.T) {
+	prefill, buffered, prompt := 30*time.Second, 30*time.Second, rig.Prompt
+	if os.Getenv("PENSTOCK_FULL") != "" {
+		prefill, buffered, prompt = 150*time.Second, 100*time.Second, strings.Repeat("word ", 20_000)
+	}
 	for fault, more := range map[string]string{
-		"long-prefill=30s;chunks=5": "",
-		"buffered-call=30s":         `"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}}],`,
+		fmt.Sprintf("long-prefill=%v;chunks=5", prefill): "",
+		fmt.Sprintf("buffered-call=%v", buffered):        `"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}}],`,
 	} {
 		t.Run(fault, func(t *testing.T) {
 			p := stallRig(t, "")
@@ -132,6 +137,7 @@ func TestSilentAndWorking(t *testing.T) {
 			for i := range 6 {
 				calls.Go(func() {
 					body := p.Chat(more + fmt.Sprintf(`"stream":%v,"sim":{"fault":%q}`, i%2 == 0, fault))
+					body = strings.Replace(body, rig.Prompt, prompt, 1)
 					if i%2 != 0 && strings.HasPrefix(fault, "buffered") {
 						return // which is a fault of streams
 					}
@@ -140,7 +146,11 @@ func TestSilentAndWorking(t *testing.T) {
 					}
 				})
 			}
-			for end := time.Now().Add(28 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
+			silent := prefill
+			if more != "" {
+				silent = buffered
+			}
+			for end := time.Now().Add(silent - 2*time.Second); time.Now().Before(end); time.Sleep(time.Second) {
 				for _, name := range []string{"up-0", "up-1"} {
 					if u := p.Upstream(name); u.State != "up" || u.Breaker != "closed" {
 						t.Fatalf("%s: %+v", name, u)

@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -204,7 +207,7 @@ func TestStatusEvents(t *testing.T) {
 			}
 		}
 	}
-	if first := next(); len(first) != 7 || !strings.Contains(first["verdict"], "Healthy") {
+	if first := next(); len(first) != 9 || !strings.Contains(first["verdict"], "Healthy") {
 		t.Errorf("the first event has %d sections: %s", len(first), first["verdict"])
 	}
 	s := p.OpenStream(chatPath, p.Chat(endless))
@@ -215,4 +218,34 @@ func TestStatusEvents(t *testing.T) {
 	})
 	s.Leave()
 	rig.WaitFor(t, rig.Patience, "the client is shown to have left", func() bool { return strings.Contains(next()["calls"], "client left") })
+}
+
+// TestMetricsCompressed: a scraper that takes gzip gets the same page in a fraction of the bytes; others get it plain.
+func TestMetricsCompressed(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	read := func(encoding string) (*http.Response, []byte) {
+		t.Helper()
+		res := p.adminDo("GET", "/metrics", "", "", "Accept-Encoding: "+encoding)
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != 200 || res.Header.Get("Vary") != "Accept, Accept-Encoding" {
+			t.Fatalf("%d %v %v", res.StatusCode, res.Header, err)
+		}
+		return res, body
+	}
+	plain, text := read("identity")
+	if plain.Header.Get("Content-Encoding") != "" || !bytes.Contains(text, []byte("# TYPE penstock_build_info gauge")) {
+		t.Errorf("plain: %v %.200s", plain.Header, text)
+	}
+	packed, small := read("gzip, deflate")
+	if packed.Header.Get("Content-Encoding") != "gzip" || 3*len(small) > len(text) {
+		t.Errorf("gzip: %v, %d of %d bytes", packed.Header, len(small), len(text))
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole, err := io.ReadAll(unpacked); err != nil || !bytes.Contains(whole, []byte("# TYPE penstock_build_info gauge")) {
+		t.Errorf("%v %.200s", err, whole)
+	}
 }

@@ -87,8 +87,8 @@ func TestKeysInTheStore(t *testing.T) {
 	}
 }
 
-// TestStartWithoutTheStore: an edge that needs the store's keys is not ready and takes no call before it has read them;
-// one that has a copy of them starts.
+// TestStartWithoutTheStore: an edge that needs the store's keys is not ready before it has read them, and answers a call with
+// one of them with 503 and when to come again, not with 401; one that has a copy of them starts.
 func TestStartWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
@@ -104,6 +104,11 @@ func TestStartWithoutTheStore(t *testing.T) {
 	if r := waits.Fetch("GET", waits.Admin+"/-/ready").WantStatus(503); !strings.Contains(r.Body, `"starting"`) || !strings.Contains(r.Body, "have not been read") {
 		t.Errorf("%s", r.Body)
 	}
+	for _, w := range rig.AllWays {
+		waits.Post(w.Path, w.Body("sim", "hello", ""), key).WantRefused(w, rig.Refusal{Status: 503, Kind: "api_error", Code: "keys_unavailable", After: "1"})
+	}
+	waits.Get("/v1/models", key).WantError(503, "api_error", "keys_unavailable")
+	waits.Post(chatPath, waits.Chat("")).WantStatus(200) // the file's
 	if err := store.Restart(); err != nil {
 		t.Fatal(err)
 	}

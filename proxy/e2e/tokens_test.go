@@ -151,6 +151,50 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
+// TestKeyMetrics: a key's calls, tokens, refusals and running calls are metrics; a token's are those of its template, and
+// what has no key is a dash.
+func TestKeyMetrics(t *testing.T) {
+	t.Parallel()
+	idp := newIDP(t)
+	p := start(t, rig.Setup{Top: idp.issuers(idp.URL + "/jwks"), Keys: person})
+	idp.ready(t, p, 1)
+	alice := idp.sign("alice", staff)
+	p.Post(chatPath, p.Chat(""), alice).WantStatus(200)
+	p.Post(chatPath, strings.Replace(p.Chat(""), `"sim"`, `"unknown"`, 1), alice).WantStatus(404)
+	p.Post(chatPath, p.Chat(""), "Authorization: Bearer sk-nobody").WantStatus(401)
+	release := p.hold(1, p.Chat(endless))
+	if n := p.Metric("penstock_key_calls_inflight", `key="tester"`); n != 1 {
+		t.Errorf("%v calls of the key run, want 1", n)
+	}
+	release()
+	p.Rest()
+	for _, c := range []struct {
+		name, key, more string
+		want            float64
+	}{
+		{"penstock_key_calls_total", "person", "", 2},
+		{"penstock_key_calls_total", "tester", "", 1},
+		{"penstock_key_calls_total", "-", "", 1},
+		{"penstock_key_refusals_total", "person", `reason="model_not_found"`, 1},
+		{"penstock_key_refusals_total", "-", `reason="invalid_api_key"`, 1},
+		{"penstock_key_refusals_total", "person", "", 1},
+		{"penstock_key_calls_inflight", "tester", "", 0},
+		{"penstock_key_tokens_total", "person", `kind="completion"`, p.Metric("penstock_tokens_total", `kind="completion"`) - p.Metric("penstock_key_tokens_total", `key="tester"`, `kind="completion"`)},
+	} {
+		if got := p.Metric(c.name, `key="`+c.key+`"`, c.more); got != c.want {
+			t.Errorf("%s of %s %s is %v, want %v", c.name, c.key, c.more, got, c.want)
+		}
+	}
+	if p.Metric("penstock_key_tokens_total", `key="person"`, `kind="prompt"`) == 0 {
+		t.Error("no tokens")
+	}
+	for _, line := range p.Series() {
+		if strings.Contains(line, "alice") {
+			t.Errorf("a caller's name: %s", line)
+		}
+	}
+}
+
 // TestIssuerRotatesItsKeys: a new key is fetched when the first token of it comes; what a withdrawn one has signed is refused,
 // and its streams end where the operator wants that; a dead issuer changes nothing.
 func TestIssuerRotatesItsKeys(t *testing.T) {

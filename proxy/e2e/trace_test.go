@@ -100,6 +100,7 @@ func TestTraces(t *testing.T) {
 		second     = "1af7651916cd43dd8448eb211c80319c"
 		unwanted   = "2af7651916cd43dd8448eb211c80319c"
 		refused    = "3af7651916cd43dd8448eb211c80319c"
+		stranger   = "4af7651916cd43dd8448eb211c80319c"
 	)
 	p.Post(chatPath, p.Chat(`"stream":true`), "Traceparent: 00-"+id+"-"+parent+"-01").WantStatus(200)
 	seen := ""
@@ -114,6 +115,7 @@ func TestTraces(t *testing.T) {
 	}
 	p.Post(chatPath, p.Chat(""), "Traceparent: 00-"+unwanted+"-"+parent+"-00").WantStatus(200)
 	p.Post(chatPath, rig.ChatBody(rig.Canary, ""), "Traceparent: 00-"+refused+"-"+parent+"-01").WantStatus(404)
+	p.Post(chatPath, p.Chat(""), "Authorization: Bearer wrong", "Traceparent: 00-"+stranger+"-"+parent+"-01").WantStatus(401)
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	p.End() // sends what is queued
 
@@ -152,6 +154,9 @@ func TestTraces(t *testing.T) {
 	}
 	if call, attempts := r.trace(unwanted); call != nil || attempts != nil {
 		t.Error("a trace that the client does not record was recorded")
+	}
+	if call, _ := r.trace(stranger); call != nil {
+		t.Error("a request without a right key has a span")
 	}
 	if call, attempts := r.trace(refused); call == nil || attempts != nil {
 		t.Error("a refused call has no span, or an attempt")

@@ -180,7 +180,9 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	e.Signal(syscall.SIGTERM)
 	e.Exits(rig.Patience, 0)
-	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+e.Addr+"\nadmin: { listen: "+strings.TrimPrefix(e.Admin, "http://")+" }", 1)
+	admin, addr := rig.KeptAddress(), rig.KeptAddress() // nobody takes them between two programs
+	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
+	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
 	e.Write("penstock.yaml", text)
 	run := func() *rig.Process {
 		p := rig.StartProcess(t, "serve", "--share-port", "--config", e.Path)

@@ -121,6 +121,7 @@ type CallLine struct {
 	Outcome          string  `json:"outcome"`
 	Attempts         int     `json:"attempts"`
 	Tier             int     `json:"tier"`
+	Asked            string  `json:"asked_model"`
 	Resumed          int     `json:"resumed"`
 	PromptTokens     int     `json:"prompt_tokens"`
 	CompletionTokens int     `json:"completion_tokens"`

@@ -17,9 +17,7 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	anywhere := o.Listen == ""
 	for tries := 0; ; tries++ {
 		if anywhere {
-			// Below the ports that the kernel gives to connections, and no port twice: an engine that goes
-			// away finds its own free when it comes back.
-			o.Listen = fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000)
+			o.Listen = KeptAddress()
 		}
 		e := sim.New(o)
 		err := e.Start()
@@ -33,7 +31,11 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	}
 }
 
-// lastPort counts the ports that engines were given. It begins somewhere, as other processes may
+// KeptAddress is an address of loopback for a listener that goes away and comes back to it: below
+// the ports that the kernel gives to connections and to other listeners, and none twice.
+func KeptAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000) }
+
+// lastPort counts the ports that were given. It begins somewhere, as other processes may
 // run tests, too.
 var lastPort atomic.Uint32
 

@@ -111,12 +111,14 @@ func StartProcess(t testing.TB, args ...string) *Process {
 	return StartCommand(t, Command(t, args...))
 }
 
-// StartCommand is StartProcess for a command of the test's own, whose standard output is taken, and
-// standard error unless the command has a file for it.
+// StartCommand is StartProcess for a command of the test's own, whose standard output and error are
+// taken unless the command has files for them.
 func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, Cmd: cmd, Out: new(Buffer), Err: new(Buffer), Done: make(chan struct{})}
-	cmd.Stdout = p.Out
+	if cmd.Stdout == nil {
+		cmd.Stdout = p.Out
+	}
 	if cmd.Stderr == nil {
 		cmd.Stderr = p.Err
 	}

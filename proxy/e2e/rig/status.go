@@ -41,6 +41,8 @@ type State struct {
 	Upstreams []UpstreamState `json:"upstreams"`
 	Calls     []struct {
 		State string `json:"state"`
+		Model string `json:"model"`
+		Asked string `json:"asked_model"`
 	} `json:"calls"`
 	Models  []status.Model  `json:"models"`
 	Issuers []status.Issuer `json:"issuers"`

@@ -113,10 +113,10 @@ func (l *live) sees(tab context.Context, what, expression string) {
 	l.t.Helper()
 	for deadline := time.Now().Add(rig.Patience); ; time.Sleep(50 * time.Millisecond) {
 		ok, err := chromedp.Run(tab, chromedp.Evaluate[bool]("!!("+expression+")"))
-		if err != nil {
+		if err != nil && !strings.Contains(err.Error(), "Inspected target navigated") { // to another page, which is to be seen
 			l.t.Fatalf("%s: %v", what, err)
 		}
-		if ok {
+		if ok && err == nil {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -1,5 +1,5 @@
-// Package tiers has the end-to-end tests of tiers: what overflows, what comes back, and what leaves
-// the house.
+// Package tiers has the end-to-end tests of tiers and arms: what overflows, what comes back, what
+// leaves the house, and which calls are an arm's.
 package tiers
 
 import (

@@ -87,8 +87,10 @@ func (p *pair) hold() (release func()) {
 }
 
 func (p *pair) active() (n int) {
-	for _, pool := range p.Upstream("house").Pools {
-		n += pool.Active
+	for _, u := range p.Status().Upstreams {
+		for _, pool := range u.Pools {
+			n += pool.Active
+		}
 	}
 	return n
 }
@@ -249,4 +251,18 @@ func TestHouseFalls(t *testing.T) {
 	})
 	ended.Store(true)
 	clients.Wait()
+}
+
+// TestBusyIsNotDown: with `when: down` the refusal of a busy engine stays the client's, and no call goes to the next tier for it.
+func TestBusyIsNotDown(t *testing.T) {
+	t.Parallel()
+	p := start(t, "down", "")
+	p.house.SetFault(sim.Fault{Spec: "status=429"})
+	p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
+	p.Post(chatPath, p.Chat(`"stream":true`)).WantError(429, "rate_limit_error", "capacity_full")
+	for _, c := range p.Told() {
+		if c.Tier != 0 {
+			t.Errorf("a call went to tier %d", c.Tier)
+		}
+	}
 }

@@ -286,6 +286,20 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
+// TestEmptyFragments: a message may have pieces that bring nothing, and the call is answered. Without a bound on them a client
+// could keep the edge at work for as long as it likes.
+func TestEmptyFragments(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	c := dialRaw(t, p)
+	for range 2 {
+		_ = c.Send(frame(opText, "") + strings.Repeat(frame(opContinue, ""), 500) + frame(opContinue, hello) + strings.Repeat(frame(opContinue, ""), 400) + frame(fin|opContinue, ""))
+		c.until(`"type":"response.completed"`)
+	}
+	go func() { _ = c.Send(frame(opText, "{") + strings.Repeat(frame(opContinue, ""), 300_000)) }() // as far as it is taken
+	c.closed(1008)
+}
+
 // TestMessageMemory: a message for which there is no memory is told so, and the connection goes on; one that is too large for a
 // message is told that.
 func TestMessageMemory(t *testing.T) {

@@ -1,0 +1,234 @@
+package acme
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/acmeca"
+	"penstock/proxy/e2e/rig"
+)
+
+// internet leads the domains' ports to an edge, from when it has one on.
+type internet struct {
+	mu    sync.Mutex
+	ports map[string]string // "443": where that is
+}
+
+func (n *internet) lead(port, to string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ports == nil {
+		n.ports = map[string]string{}
+	}
+	n.ports[port] = to
+}
+
+// reach waits until a port leads somewhere: the authority may look before the test knows the edge's address.
+func (n *internet) reach(ctx context.Context, _, port string) (net.Conn, error) {
+	for {
+		n.mu.Lock()
+		to := n.ports[port]
+		n.mu.Unlock()
+		if to != "" {
+			return new(net.Dialer).DialContext(ctx, "tcp", to)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// settings are those of an edge whose certificates come from an authority.
+func settings(ca *acmeca.CA, domains, more string) string {
+	return fmt.Sprintf("tls: { acme: { domains: [%s], folder: certificates, accept_terms: true, directory: %q, ca: ca.pem%s } }", domains, ca.Directory(), more)
+}
+
+// shown is the certificate that an edge shows for a name, to a client that trusts the authority.
+func shown(ca *acmeca.CA, addr, name string) (*tls.ConnectionState, error) {
+	c, err := tls.DialWithDialer(&net.Dialer{Timeout: rig.Patience}, "tcp", addr, &tls.Config{ServerName: name, RootCAs: ca.Pool()})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	state := c.ConnectionState()
+	return &state, nil
+}
+
+// served waits until an edge has a certificate for a name, and returns its serial number.
+func served(t *testing.T, ca *acmeca.CA, addr, name string) (serial string) {
+	t.Helper()
+	rig.WaitFor(t, rig.Patience, name+" has a certificate", func() bool {
+		state, err := shown(ca, addr, name)
+		if err == nil {
+			serial = state.PeerCertificates[0].SerialNumber.String()
+		}
+		return err == nil
+	})
+	return serial
+}
+
+// client trusts the authority, and finds a domain at an address.
+func client(t *testing.T, ca *acmeca.CA, addr string) *http.Client {
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: ca.Pool()},
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// TestByTLS: an edge without a certificate starts, says so, obtains one over its public port and serves; a restart uses it again,
+// and a reload changes the domains while a stream runs on.
+func TestByTLS(t *testing.T) {
+	t.Parallel()
+	var world internet
+	ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
+	p := rig.Launch(t, rig.Setup{Top: settings(ca, "a.test", ""), Files: map[string]string{"ca.pem": ca.PEM}, Cold: true})
+	if _, err := shown(ca, p.Addr, "a.test"); err == nil {
+		t.Error("there is a certificate before the authority could look")
+	}
+	if page := p.Fetch("GET", p.Admin+"/status").Body; !strings.Contains(page, "there is no certificate of a.test yet") {
+		t.Error("the status does not say that a certificate is awaited")
+	}
+	world.lead("443", p.Addr)
+	first := served(t, ca, p.Addr, "a.test")
+	rig.WaitFor(t, rig.Patience, "the log says so", func() bool { return strings.Contains(p.Log.String(), "certificate obtained") })
+	if n := p.Metric("penstock_acme_orders_total", `result="ok"`); n != 1 {
+		t.Errorf("%v orders are counted", n)
+	}
+	if end := p.Metric("penstock_certificate_expiry_timestamp_seconds", `domain="a.test"`); time.Until(time.Unix(int64(end), 0)) < 80*24*time.Hour {
+		t.Errorf("the metric says %v", end)
+	}
+	p.Ask(rig.Chat, "").WantStatus(200)
+	stream := p.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
+	stream.Next()
+	p.Write("penstock.yaml", strings.Replace(p.Text, "[a.test]", "[a.test, b.test]", 1))
+	if status, body := p.Reload(); status != 200 {
+		t.Fatalf("%d: %s", status, body)
+	}
+	served(t, ca, p.Addr, "b.test")
+	if again := served(t, ca, p.Addr, "a.test"); again != first {
+		t.Error("a reload has changed the certificate of another domain")
+	}
+	last := ""
+	for e, ok := stream.Next(); ok; e, ok = stream.Next() {
+		last = e.Data
+	}
+	if last != "[DONE]" {
+		t.Errorf("the stream ended with %q", last)
+	}
+	if _, orders, _ := ca.Count(); orders != 2 {
+		t.Errorf("%s", ca)
+	}
+	p.End()
+	p.Relaunch()
+	if again := served(t, ca, p.Addr, "a.test"); again != first {
+		t.Error("a restart has changed the certificate")
+	}
+	if _, orders, _ := ca.Count(); orders != 2 {
+		t.Errorf("after the restart: %s", ca)
+	}
+	if _, err := os.Stat(filepath.Join(p.Dir, "certificates")); err != nil {
+		t.Error(err)
+	}
+}
+
+var listening = regexp.MustCompile(`challenges of the authority are answered.*"listen":"([^"]+)"`)
+
+// TestByHTTP: the second listener answers the challenge, sends browsers to https, and has nothing else.
+func TestByHTTP(t *testing.T) {
+	t.Parallel()
+	var world internet
+	ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
+	p := rig.Launch(t, rig.Setup{Top: settings(ca, "a.test", `, http: "127.0.0.1:0"`), Files: map[string]string{"ca.pem": ca.PEM}, Cold: true})
+	var at string
+	rig.WaitFor(t, rig.Patience, "the log names the listener", func() bool {
+		if found := listening.FindStringSubmatch(p.Log.String()); found != nil {
+			at = found[1]
+		}
+		return at != ""
+	})
+	world.lead("80", at)
+	served(t, ca, p.Addr, "a.test")
+	c := client(t, ca, at)
+	for _, want := range []struct {
+		method, url, body, location string
+		status                      int
+	}{
+		{"GET", "http://a.test/v1/models?x=1", "", "https://a.test/v1/models?x=1", 308},
+		{"HEAD", "http://A.test:80/", "", "https://a.test/", 308},
+		{"GET", "http://other.test/", "", "", 404},
+		{"GET", "http://127.0.0.1/", "", "", 404},
+		{"POST", "http://a.test/v1/chat/completions", "{}", "", 400},
+		{"GET", "http://a.test/.well-known/acme-challenge/unknown", "", "", 404},
+		{"GET", "http://a.test/.well-known/acme-challenge/", "", "", 404},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), want.method, want.url, strings.NewReader(want.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := c.Do(req)
+		if err != nil {
+			t.Errorf("%s %s: %v", want.method, want.url, err)
+			continue
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+		if res.StatusCode != want.status || res.Header.Get("Location") != want.location {
+			t.Errorf("%s %s: %d to %q", want.method, want.url, res.StatusCode, res.Header.Get("Location"))
+		}
+	}
+	raw, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	_ = raw.SetDeadline(time.Now().Add(rig.Patience))
+	if _, err := io.WriteString(raw, "GET / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := io.ReadAll(raw); !strings.HasPrefix(string(text), "HTTP/1.1 400 ") {
+		t.Errorf("a smuggled request is answered %q", text)
+	}
+}
+
+// TestRefused: an edge that the authority cannot reach says why, and serves its other domains.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	var world internet
+	ca := acmeca.Start(t, acmeca.Options{Reach: func(ctx context.Context, domain, port string) (net.Conn, error) {
+		if domain == "lost.test" {
+			return nil, fmt.Errorf("no such host: %s", domain)
+		}
+		return world.reach(ctx, domain, port)
+	}})
+	p := rig.Launch(t, rig.Setup{Top: settings(ca, "lost.test, a.test", ""), Files: map[string]string{"ca.pem": ca.PEM}, Cold: true})
+	world.lead("443", p.Addr)
+	served(t, ca, p.Addr, "a.test")
+	if _, err := shown(ca, p.Addr, "lost.test"); err == nil {
+		t.Error("lost.test has a certificate")
+	}
+	verdict := p.Status().Verdict.Text
+	if !strings.Contains(verdict, "there is no certificate of lost.test yet (1 attempt failed") || !strings.Contains(verdict, "no such host") {
+		t.Errorf("the verdict is %q", verdict)
+	}
+	if n := p.Metric("penstock_acme_failures", `domain="lost.test"`); n != 1 {
+		t.Errorf("%v failures", n)
+	}
+	p.Ask(rig.Chat, "").WantStatus(200)
+}

@@ -1,0 +1,11 @@
+// Package acme has the end-to-end tests of certificates that the edge obtains itself.
+package acme
+
+import (
+	"os"
+	"testing"
+
+	"penstock/proxy/e2e/rig"
+)
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, 4)) }

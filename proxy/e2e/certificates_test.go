@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/selfsigned"
+	"penstock/proxy/e2e/rig"
+)
+
+// certificateClient calls p with a certificate of its own.
+func certificateClient(t *testing.T, certificate *tls.Certificate) *http.Client {
+	client := rig.NewClient(t)
+	if certificate != nil {
+		client.Transport.(*http.Transport).TLSClientConfig.Certificates = []tls.Certificate{*certificate}
+	}
+	return client
+}
+
+// TestClientCertificates: a machine is known by its certificate in place of a key, at every endpoint; beside another key it is
+// refused; and what a reload takes away ends.
+func TestClientCertificates(t *testing.T) {
+	t.Parallel()
+	authority, stranger := selfsigned.NewAuthority(t, "machines"), selfsigned.NewAuthority(t, "machines")
+	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	name := func(n string) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.DNSNames = []string{n} }
+	}
+	setup := rig.Setup{
+		Files: map[string]string{"edge.pem": cert, "edge.key": key, "clients.pem": authority.PEM},
+		Top:   "on_revoke: abort\ntls: { cert: edge.pem, key: edge.key, client_ca: clients.pem }",
+		Keys:  "- { id: agent, certificate: { san: agent.test }, limits: { concurrency: 1 } }\n",
+	}
+	p := rig.Launch(t, setup)
+	if !strings.HasPrefix(p.URL, "https://") {
+		t.Fatal(p.URL)
+	}
+	agent, unknown, forged := authority.Client(t, name("agent.test")), authority.Client(t, name("nobody.test")), stranger.Client(t, name("agent.test"))
+	const none = "Authorization: "
+	for _, c := range []struct {
+		name        string
+		certificate *tls.Certificate
+		header      []string
+		status      int // 0: no connection
+	}{
+		{"certificate", &agent, []string{none}, 200},
+		{"certificate for a page of another origin", &agent, []string{none, "Origin: https://evil.test"}, 401},
+		{"certificate for an image of another page", &agent, []string{none, "Sec-Fetch-Site: cross-site"}, 401},
+		{"key", nil, nil, 200},
+		{"neither", nil, []string{none}, 401},
+		{"certificate and the key of another", &agent, nil, 401},
+		{"certificate and a wrong key", &agent, []string{"Authorization: Bearer wrong"}, 401},
+		{"certificate of no key, with a key", &unknown, nil, 200},
+		{"certificate of no key", &unknown, []string{none}, 401},
+		{"certificate of another authority", &forged, []string{none}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := *p.Edge
+			e.T, e.Client = t, certificateClient(t, c.certificate)
+			if c.status == 0 {
+				req, _ := http.NewRequestWithContext(context.Background(), "GET", e.URL+"/v1/models", nil)
+				if r, err := e.Client.Do(req); err == nil {
+					r.Body.Close()
+					t.Errorf("%d", r.StatusCode)
+				}
+				return
+			}
+			for _, body := range []string{e.Chat(""), e.Chat(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} { // above what is judged by its head
+				r := e.Post(chatPath, body, c.header...).WantStatus(c.status)
+				if c.status == 401 && !strings.Contains(r.Body, `"authentication_error"`) {
+					t.Errorf("%s", r.Body)
+				}
+			}
+		})
+	}
+	machine := *p.Edge
+	machine.Client = certificateClient(t, &agent)
+	machine.Do("GET", "/v1/models", "").WantStatus(401) // with the key of another
+	stream := machine.OpenStream(chatPath, p.Chat(endless), none)
+	stream.Next()
+	if r := machine.Post(chatPath, p.Chat(""), none).WantStatus(429); !strings.Contains(r.Body, "concurrent") {
+		t.Errorf("%s", r.Body)
+	}
+	p.Write("clients.pem", stranger.PEM)
+	if status, body := p.Reload(); status != 200 {
+		t.Fatal(status, body)
+	}
+	for ok := true; ok; {
+		_, ok = stream.Next()
+	}
+	machine.Post(chatPath, p.Chat(""), none).WantStatus(401) // the connection that is open was made under the other authority
+	machine.Client = certificateClient(t, &forged)
+	machine.Post(chatPath, p.Chat(""), none).WantStatus(200)
+	p.Write("clients.pem", "no certificate\n")
+	if status, body := p.Reload(); status != 422 || !strings.Contains(body, "tls.client_ca") {
+		t.Errorf("%d %s", status, body)
+	}
+	machine.Post(chatPath, p.Chat(""), none).WantStatus(200)
+}

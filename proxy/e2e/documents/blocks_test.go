@@ -1,0 +1,135 @@
+// Package documents holds the documents of the repository to what they say. Every block of code in
+// every one of them is marked in its info string, behind the language: "run" blocks are run by
+// TestRun as they are printed, "show" blocks are parsed by TestShow as far as there is a parser.
+// Links lead somewhere, and the pages that are made from the code are as the code has them.
+package documents
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// top is the top of the repository, seen from this package.
+const top = "../../.."
+
+// block is a block of code in a document.
+type block struct {
+	doc    string // path from the top
+	line   int    // of its first line
+	lang   string
+	marker string // run or show
+	text   string
+}
+
+// documents returns the paths of all documents, from the top of the repository.
+func documents(t *testing.T) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && slices.Contains([]string{".git", "testdata", "node_modules"}, d.Name()) {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(path, ".md") {
+			paths = append(paths, strings.TrimPrefix(filepath.ToSlash(path), top+"/"))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// read returns a document's text.
+func read(t *testing.T, doc string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(top, doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// blocksOf returns the blocks of a document, in order.
+func blocksOf(t *testing.T, doc string) (blocks []block) {
+	t.Helper()
+	var open *block
+	number := 0
+	for line := range strings.Lines(read(t, doc)) {
+		number++
+		info, fence := strings.CutPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case fence && open == nil:
+			lang, marker, _ := strings.Cut(info, " ")
+			open = &block{doc: doc, line: number + 1, lang: lang, marker: marker}
+		case fence:
+			blocks = append(blocks, *open)
+			open = nil
+		case open != nil:
+			open.text += line
+		}
+	}
+	if open != nil {
+		t.Errorf("%s:%d: the block has no end", doc, open.line)
+	}
+	return blocks
+}
+
+// TestMarked holds that every block has a language and is to be run or shown.
+func TestMarked(t *testing.T) {
+	t.Parallel()
+	for _, doc := range documents(t) {
+		for _, b := range blocksOf(t, doc) {
+			if b.lang == "" || b.marker != "run" && b.marker != "show" {
+				t.Errorf("%s:%d: the info string %q has to be a language and \"run\" or \"show\"", doc, b.line-1, b.lang+" "+b.marker)
+			}
+		}
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	noCode  = regexp.MustCompile("(?s)```.*?```|`[^`]*`")
+	noSlug  = regexp.MustCompile("[^a-z0-9 _-]")
+)
+
+// anchors are the places within a document that a link may name, as the hosting site makes them of
+// its headings.
+func anchors(t *testing.T, doc string) (names []string) {
+	t.Helper()
+	for _, m := range heading.FindAllStringSubmatch(read(t, doc), -1) {
+		names = append(names, strings.ReplaceAll(noSlug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return names
+}
+
+// TestLinks holds that every link within the repository leads to a file and, in a document, to a
+// heading.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	for _, doc := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(noCode.ReplaceAllString(read(t, doc), ""), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			path, anchor, _ := strings.Cut(m[1], "#")
+			to := filepath.ToSlash(filepath.Join(filepath.Dir(doc), path))
+			if path == "" {
+				to = doc
+			}
+			if _, err := os.Stat(filepath.Join(top, to)); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere", doc, m[1])
+			} else if anchor != "" && !slices.Contains(anchors(t, to), anchor) {
+				t.Errorf("%s: the link to %s: there is no such heading", doc, m[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package documents
+
+import (
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownNetwork has a child begin with a network that has nothing but a loopback, or with that of the
+// machine where the system does not let us make one.
+func ownNetwork() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	if mayHaveNetwork() {
+		isolate(attr)
+	}
+	return attr
+}
+
+func isolate(attr *syscall.SysProcAttr) {
+	attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+}
+
+// mayHaveNetwork reports whether children with a network of their own can be made here.
+var mayHaveNetwork = sync.OnceValue(func() bool {
+	cmd := exec.Command("true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	isolate(cmd.SysProcAttr)
+	return cmd.Run() == nil
+})
+
+// raiseLoopback sets the loopback of a new network up; there is nothing to do in the machine's own.
+func raiseLoopback() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	loopback, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(socket, unix.SIOCGIFFLAGS, loopback); err != nil || loopback.Uint16()&unix.IFF_UP != 0 {
+		return err
+	}
+	loopback.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, loopback)
+}

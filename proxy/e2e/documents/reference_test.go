@@ -1,0 +1,190 @@
+package documents
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"penstock/config/testkit/golden"
+	"penstock/proxy/e2e/rig"
+	"penstock/proxy/observe"
+)
+
+// made is what every page says that is made from the code.
+const made = "\n<!-- Made from the code: go test ./proxy/e2e/documents -run '^TestReference' -update writes it anew. -->\n\n"
+
+// page compares a page with the file, which lies below the top of the repository.
+func page(t *testing.T, file, title, intro, body string) {
+	t.Helper()
+	golden.File(t, filepath.Join(top, file), []byte("# "+title+"\n"+made+intro+"\n\n"+strings.TrimSpace(body)+"\n"))
+}
+
+// row is a row of a table; a bar in a cell would end it.
+func row(cells ...string) string {
+	for i, c := range cells {
+		cells[i] = strings.ReplaceAll(c, "|", `\|`)
+	}
+	return "| " + strings.Join(cells, " | ") + " |\n"
+}
+
+func TestReferenceMetrics(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString(row("metric", "type", "meaning") + "| --- | --- | --- |\n")
+	for _, f := range observe.Families() {
+		b.WriteString(row("`"+f.Name+"`", string(f.Kind), f.Help))
+	}
+	page(t, "proxy/reference/metrics.md", "Metrics",
+		"`/metrics` at the admin listener, in Prometheus' text format. Labels hold configured names and words of closed sets, never text of a client. A board and\n"+
+			"alert rules for them are in [.deploy/](../../.deploy/README.md).", b.String())
+}
+
+// logFields say what the fields of an access line mean.
+var logFields = map[string]string{
+	"request_id": "The id that the client gets as `x-request-id`.", "key": "Id of the key, or of the caller with a token.",
+	"dialect": "chat, messages, responses and so on.", "model": "The model's id, whatever alias was asked for.",
+	"upstream": "The upstream that was asked last.", "pool": "text, vision or audio.", "stream": "Whether the client asked for a stream.",
+	"status": "HTTP status; 499 for a client that left.", "code": "The [error's code](errors.md); of a good call a dash.",
+	"outcome":  "ok, client_error, limited, no_route, upstream_fail (before the first byte), stream_broken (after it), timeout, client_gone, drained, internal.",
+	"attempts": "How many tries were made; 0 when none was.", "prompt_tokens": "As the engine counts, cached ones included.",
+	"completion_tokens": "As the engine counts, reasoning included.", "tokens_estimated": "The engine reported none, so they are an estimate.",
+	"queue_ms": "How long it waited for a slot.", "ttft_ms": "From the request's head to the first event; of a plain answer to its last byte.",
+	"duration_ms": "From the request's head to the last byte.", "bytes_in": "Bytes of the request's body.", "bytes_out": "Bytes of the answer.",
+	"asked_model": "The model that the client asked for; only if another one answered in its place (`fallback`).",
+	"arm":         "Arm of the upstream that was asked last, a dash if it has none; only of models with arms (`deployments[].traffic`) or a shadow.",
+	"missed_arm":  "Arm that the call is of; only if it ended elsewhere.",
+	"class":       "Class of the key, if it has one.",
+	"client":      "The peer's address, with `log.client: true`; a dash otherwise.",
+	"dropped":     "What was left out of the request, as in `x-penstock-dropped`; only if something was.",
+	"resumed":     "How often another engine went on with the stream; only if one did.", "tier": "Tier of the upstream; only above 0.",
+}
+
+// acmeFields say what the fields of lines about certificates mean that the edge obtains itself.
+var acmeFields = map[string]string{
+	"domain": "The domain of `tls.acme.domains`.", "not_after": "Until when the certificate is good.",
+	"problem": "Why it was not obtained, with the authority's words.", "failures": "How often in a row.",
+	"next_try_in_s": "Seconds until it is tried again.",
+}
+
+var logField = regexp.MustCompile(`zap\.\w+\("(\w+)"`)
+
+func TestReferenceLog(t *testing.T) {
+	t.Parallel()
+	_, text, _ := strings.Cut(read(t, "proxy/observe/log.go"), "func (a accessLog) write(")
+	text, _, _ = strings.Cut(text, "\n}\n")
+	var b strings.Builder
+	b.WriteString(row("field", "meaning") + "| --- | --- |\n")
+	found := logField.FindAllStringSubmatch(text, -1)
+	for _, m := range found {
+		if logFields[m[1]] == "" {
+			t.Errorf("the field %s of access lines is not told", m[1])
+		}
+		b.WriteString(row("`"+m[1]+"`", logFields[m[1]]))
+	}
+	if len(found) != len(logFields) {
+		t.Errorf("%d fields are told, access lines have %d", len(logFields), len(found))
+	}
+	b.WriteString("\n## Certificates\n\nLines about certificates that the edge obtains itself (`tls.acme`), as \"certificate obtained\" and \"certificate not obtained\", have these.\n\n" +
+		row("field", "meaning") + "| --- | --- |\n")
+	told := map[string]bool{}
+	for _, m := range logField.FindAllStringSubmatch(read(t, "proxy/acme/manager.go"), -1) {
+		if acmeFields[m[1]] == "" {
+			t.Errorf("the field %s of lines about certificates is not told", m[1])
+		}
+		if !told[m[1]] {
+			told[m[1]] = true
+			b.WriteString(row("`"+m[1]+"`", acmeFields[m[1]]))
+		}
+	}
+	if len(told) != len(acmeFields) {
+		t.Errorf("%d fields are told, lines about certificates have %d", len(acmeFields), len(told))
+	}
+	page(t, "proxy/reference/log.md", "Log fields",
+		"The log goes to standard error, one JSON object a line with `ts`, `level` and `msg`. Each call has one line with `msg` \"call\" and the fields below\n"+
+			"(`log.access: false` leaves them out). With `log.format: console` a line is short and for eyes. No line has a prompt, an answer, a key or any other text of a client.", b.String())
+}
+
+// codeNames are the codes of errors, as the source has them.
+func codeNames(t *testing.T) (codes []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(top, "translate/apierr/error.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "Code") && len(v.Values) == 1 {
+			code, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			codes = append(codes, code)
+		}
+		return true
+	})
+	return codes
+}
+
+func TestReferenceErrors(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString(row("code", "status", "cause", "remedy") + "| --- | --- | --- | --- |\n")
+	codes := codeNames(t)
+	for _, code := range codes {
+		e, ok := errorCodes[code]
+		if !ok {
+			t.Errorf("the code %s is not explained", code)
+		}
+		b.WriteString(row("`"+code+"`", e.status, e.cause, e.remedy))
+	}
+	for code := range maps.Keys(errorCodes) {
+		if !slices.Contains(codes, code) {
+			t.Errorf("there is no code %s", code)
+		}
+	}
+	page(t, "proxy/reference/errors.md", "Error codes",
+		"An error's body is `{\"error\": {\"message\", \"type\", \"code\", \"param\"}}`; on Messages it has that dialect's form. The message says what is wrong in this request. On\n"+
+			"Messages 502, 503 and 504 are a 529. Clients repeat 429, 503 and 504 after `Retry-After`, and never a 400 unchanged. In a stream that has begun the same code\n"+
+			"stands in the error event. An engine's own code of a 400 is passed on as it is.", b.String())
+}
+
+func TestReferenceCommands(t *testing.T) {
+	t.Parallel()
+	help, _, code := rig.RunProgram(t, "", "--help")
+	if code != 0 {
+		t.Fatalf("--help ends with %d", code)
+	}
+	var b strings.Builder
+	section := func(name, text string) {
+		fmt.Fprintf(&b, "## %s\n\n```text show\n%s\n```\n\n", name, strings.TrimSpace(text))
+	}
+	section("penstock", help)
+	for _, name := range commandNames(help) {
+		text, _, code := rig.RunProgram(t, "", append(strings.Fields(name), "--help")...)
+		if code != 0 {
+			t.Errorf("%s --help ends with %d", name, code)
+		}
+		section("penstock "+name, text)
+	}
+	page(t, "proxy/reference/commands.md", "Command line",
+		"What `penstock COMMAND --help` prints. Without a command `penstock` is `penstock serve`. Flags with a variable (`$PENSTOCK_…`) can be set by it.", b.String())
+}
+
+var commandLine = regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)*)(?:  .*)?$`)
+
+// commandNames are the commands that the program's help lists.
+func commandNames(help string) (names []string) {
+	_, list, _ := strings.Cut(help, "\nCommands:\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	for _, m := range commandLine.FindAllStringSubmatch(list, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}

@@ -1,0 +1,163 @@
+package documents
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/fastset"
+	"penstock/proxy/e2e/rig"
+)
+
+// scriptVariable names the script that this program runs in place of its tests, as a child of them.
+const scriptVariable = "PENSTOCK_DOCUMENT_SCRIPT"
+
+func TestMain(m *testing.M) {
+	if script := os.Getenv(scriptVariable); script != "" {
+		fmt.Fprintln(os.Stderr, runScript(script))
+		os.Exit(1)
+	}
+	os.Exit(rig.Main(m, 2))
+}
+
+// runScript becomes a shell that runs script. It returns only if it cannot.
+func runScript(script string) error {
+	if err := raiseLoopback(); err != nil {
+		return err
+	}
+	shell, err := exec.LookPath("bash")
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(shell, []string{"bash", script}, os.Environ())
+}
+
+// tested are the documents whose blocks another test runs, shorter than they are printed.
+var tested = map[string]string{"bench/README.md": "bench.TestReadmeCommands"}
+
+// prelude makes a script of blocks fail where a reader would see that something is wrong.
+const prelude = `set -euo pipefail
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+curl() { command curl --fail-with-body --no-progress-meter "$@"; }
+`
+
+// TestRun runs the run blocks of every document as they are printed, one after the other in one
+// shell, in a folder that looks like the top of the repository. Each document has a network of its
+// own where the system allows it, so the ports are those that it prints. Those of clients begin
+// where the first blocks of README.md have ended.
+func TestRun(t *testing.T) {
+	fastset.LeaveOut(t, "the commands of the documents")
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not installed")
+	}
+	for _, doc := range documents(t) {
+		t.Run(doc, func(t *testing.T) {
+			var script strings.Builder
+			script.WriteString(prelude)
+			if strings.HasPrefix(doc, "translate/clients/") {
+				begun := blocksOf(t, "README.md")[:4]
+				for i := range begun { // README.md itself builds it
+					begun[i].text = build.ReplaceAllString(begun[i].text, `cp "$$(command -v penstock)" penstock`)
+				}
+				writeBlocks(t, &script, begun)
+			}
+			if !writeBlocks(t, &script, blocksOf(t, doc)) {
+				return
+			}
+			if tested[doc] != "" {
+				t.Logf("%s runs its blocks", tested[doc])
+				return
+			}
+			t.Parallel()
+			runInNetwork(t, script.String())
+		})
+	}
+}
+
+// build is the command that builds the program.
+var build = regexp.MustCompile(`(?m)^.*go build -o penstock .*$`)
+
+// loadTest is a command that ends with 98 when the machine was too busy for a valid result, which is
+// no fault of the document.
+var loadTest = regexp.MustCompile(`(?m)^(\S*penstock bench [^#\n]*)`)
+
+// writeBlocks adds the run blocks to a script and reports whether there were any.
+func writeBlocks(t *testing.T, script *strings.Builder, blocks []block) (any bool) {
+	for _, b := range blocks {
+		if b.marker != "run" {
+			continue
+		}
+		any = true
+		fmt.Fprintf(script, "echo '== %s:%d'\n", b.doc, b.line)
+		switch b.lang {
+		case "bash":
+			script.WriteString(loadTest.ReplaceAllString(b.text, "$1 || [ $$? = 98 ] "))
+		case "python":
+			if exec.Command("python3", "-c", "import openai").Run() != nil {
+				t.Logf("%s:%d: NOT RUN: the package openai is not installed for python3", b.doc, b.line)
+				continue
+			}
+			fmt.Fprintf(script, "python3 - <<'END_OF_BLOCK'\n%sEND_OF_BLOCK\n", b.text)
+		default:
+			t.Errorf("%s:%d: blocks in %s cannot be run", b.doc, b.line, b.lang)
+		}
+	}
+	return any
+}
+
+// runInNetwork runs a script to its end, which has to be good.
+func runInNetwork(t *testing.T, script string) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, ".script")
+	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		from, err := filepath.Abs(filepath.Join(top, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Name() == ".git" || e.Name() == "penstock" {
+			continue
+		}
+		if err := os.Symlink(from, filepath.Join(dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Dir = dir
+	cmd.Env = append(rig.CleanEnv(), scriptVariable+"="+path, "HOME="+dir,
+		"PATH="+filepath.Dir(rig.Binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // HOME is another one
+		out, err := exec.Command("go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = append(cmd.Env, name+"="+strings.TrimSpace(string(out)))
+	}
+	cmd.SysProcAttr = ownNetwork()
+	var out rig.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if err := cmd.Run(); err != nil {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}

@@ -1,0 +1,68 @@
+package faults
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestFault87_LongPrefills: a thousand long prompts at once, of which no engine says a word for a while. Those that there is room for
+// are answered in full, the rest is refused at once and cleanly, no engine is taken for stalled, and the memory is bounded. Without
+// PENSTOCK_FULL=1 there are sixty, and less memory: so many are sent on two busy processors in the time that a refused client has.
+func TestFault87_LongPrefills(t *testing.T) {
+	prompts, limit, silence := 60, "80MiB", "5s"
+	if os.Getenv("PENSTOCK_FULL") != "" {
+		prompts, limit, silence = 1000, "400MiB", "15s"
+	}
+	engine := sim.Options{MaxModelLen: 1 << 20}
+	e := start(t, rig.Setup{
+		Engines: []sim.Options{engine, engine}, Upstream: "concurrency: 64", Under: []string{"env", "GOMEMLIMIT=" + limit},
+	})
+	body := e.Chat(`"stream":true,"sim":{"fault":"long-prefill=` + silence + `;chunks=5","tokens":5}`)
+	body = strings.Replace(body, rig.Prompt, strings.Repeat("word ", 200_000), 1)
+	var mu sync.Mutex
+	outcomes := map[string]int{}
+	var all sync.WaitGroup
+	for range prompts {
+		all.Go(func() {
+			r := e.Post(rig.Chat.Path, body)
+			outcome := http.StatusText(r.Status)
+			switch {
+			case r.Status == http.StatusOK && strings.HasSuffix(r.Body, "data: [DONE]\n\n") && !strings.Contains(r.Body, `"error"`):
+				outcome = "answered"
+			case r.Status == http.StatusServiceUnavailable && strings.Contains(r.Body, `"no_body_memory"`),
+				r.Status == http.StatusTooManyRequests && strings.Contains(r.Body, `"capacity_full"`):
+				if outcome = "refused"; r.Header.Get("Retry-After") == "" {
+					t.Error("a refusal does not say when to come back")
+				}
+			}
+			mu.Lock()
+			outcomes[outcome]++
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	t.Logf("%d prompts of %d bytes: %v, %d MiB at most", prompts, len(body), outcomes, e.Memory("VmHWM")>>20)
+	if outcomes["answered"] < 10 || outcomes["refused"] < prompts/10 || outcomes["answered"]+outcomes["refused"] != prompts {
+		t.Errorf("of %d prompts: %v", prompts, outcomes)
+	}
+	for _, metric := range []string{"penstock_upstream_stalled", "penstock_upstream_breaker_open", "penstock_calls_moved_total"} {
+		if n := e.Metric(metric); n != 0 {
+			t.Errorf("%s is %v", metric, n)
+		}
+	}
+	e.Rest()
+	if n := e.Metric("penstock_body_memory_bytes"); n != 0 {
+		t.Errorf("%v bytes are held for nobody", n)
+	}
+	peak := int64(140 << 20)
+	if limit == "400MiB" {
+		peak = 440 << 20
+	}
+	e.WantPeak(peak)
+}

@@ -1,0 +1,167 @@
+package statuspage
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
+	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// A fleet of fifty upstreams, thirty models and two hundred keys, in which one upstream breaks its streams, one is dead,
+// one model is full and one key over its limit.
+
+const (
+	fleetUpstreams = 50
+	fleetModels    = 30
+	fleetKeys      = 200
+)
+
+// startFleet starts the fleet with its faults and its traffic, which ends with the test.
+func startFleet(t *testing.T) *live {
+	t.Helper()
+	greedy, greedyHash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys, ups, models strings.Builder
+	fmt.Fprintf(&keys, "  - { id: ci, hash: %q, limits: { requests_per_minute: 5 } }\n", greedyHash)
+	for i := range fleetKeys - 2 {
+		fmt.Fprintf(&keys, "  - { id: team-%03d, hash: \"sha256:%064x\" }\n", i, i+1)
+	}
+	engines := make([]sim.Options, fleetUpstreams)
+	for i := range engines {
+		engines[i] = sim.Options{TokenRate: 200}
+		fmt.Fprintf(&ups, "  - { name: gpu-%02d, url: \"{{up-%d}}\", engine: sim, concurrency: %d, probe: { interval: 1s, timeout: 15s } }\n", i, i, 8)
+	}
+	for i := range fleetModels {
+		fmt.Fprintf(&models, "  - { id: model-%02d, deployments: [{ upstream: gpu-%02d, served: sim }", i, i)
+		if i+fleetModels < fleetUpstreams {
+			fmt.Fprintf(&models, ", { upstream: gpu-%02d, served: sim }", i+fleetModels)
+		}
+		models.WriteString("] }\n")
+	}
+	l := &live{t: t, Local: rig.Start(t, rig.Setup{Engines: engines, Untidy: true, Config: `
+admin: { token: ` + rig.AdminToken + ` }
+timeouts: { linger: 0s, drain: 1s }
+keys:
+  - { id: tester, hash: "{{hash}}" }
+` + keys.String() + "upstreams:\n" + ups.String() + "models:\n" + models.String()})}
+	l.Engines[21].SetFault(sim.Fault{Spec: "cut-after=3", Share: 0.3}) // too rarely for its breaker
+	l.Engines[29].Unlisten()
+	l.Engines[29].Drop(1, true)
+	l.traffic(greedy)
+	return l
+}
+
+// traffic sends calls to some of the models until the test ends.
+func (l *live) traffic(greedy string) {
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	l.t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	send := func(every time.Duration, model, more string, header ...string) {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				if res, err := l.Try(ctx, "POST", "/v1/chat/completions", rig.ChatBody(model, more), header...); err == nil {
+					buffer := make([]byte, 4096)
+					for _, err := res.Body.Read(buffer); err == nil; _, err = res.Body.Read(buffer) {
+					}
+					res.Body.Close()
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(every):
+				}
+			}
+		})
+	}
+	for _, model := range []int{1, 2, 3, 8, 11, 21} {
+		send(300*time.Millisecond, fmt.Sprintf("model-%02d", model), `"stream":true,"sim":{"tokens":20}`)
+	}
+	for range 9 { // one more than model-25 has slots
+		send(50*time.Millisecond, "model-25", `"stream":true,"sim":{"tokens":2000}`)
+	}
+	send(200*time.Millisecond, "model-08", `"sim":{"tokens":2}`, "Authorization: Bearer "+greedy)
+}
+
+func TestStatusPageOfAFleet(t *testing.T) {
+	fastset.LeaveOut(t, "the status page of a fleet in a browser")
+	l := startFleet(t)
+	tab, complaints := l.openPage(1280, 1600, false)
+	do := func(script string) {
+		t.Helper()
+		if _, err := chromedp.Run(tab, chromedp.Evaluate[bool]("("+script+", true)")); err != nil {
+			t.Fatalf("%s: %v", script, err)
+		}
+	}
+	const visible = `[...document.querySelectorAll("#upstreams tbody tr")].filter(r => r.offsetParent)`
+
+	// Trouble first: in words, in the first rows, and the idle ones folded.
+	l.sees(tab, "which model fails, where and why", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
+	l.sees(tab, "the model without an engine first, and since when", `(r => r.dataset.model == "model-29" && /✕ no engine/.test(r.innerText) && /for \d+ s/.test(r.innerText))(document.querySelector("#models tbody tr"))`)
+	l.sees(tab, "the full model", `/refuses \d+ %/.test(document.querySelector('[data-model="model-25"]').innerText) && document.querySelector('[data-model="model-25"]').innerText.includes("full")`)
+	l.sees(tab, "the dead upstream first", visible+`[0].dataset.upstream == "gpu-29" && `+visible+`.length < 20`)
+	l.sees(tab, "how many are folded", `/\d+ upstreams up and idle are not shown/.test(document.querySelector("#upstreams .folded").innerText)`)
+	l.sees(tab, "who is refused", `[...document.querySelectorAll("#refusals tr")].some(r => /ci/.test(r.innerText) && /requests_per_minute/.test(r.innerText)) && document.querySelector("#keys tbody tr.refused")`)
+	l.sees(tab, "what happened", `/gpu-29 is down/.test(document.querySelector("#events").innerText) && /model-21 fails/.test(document.querySelector("#events").innerText)`)
+
+	// A failed call's page has its attempts.
+	l.sees(tab, "a failed call", `document.querySelector("#calls tr.failed a")`)
+
+	// Sorting: by name up, then down, then as before.
+	const firstNames = `[...document.querySelectorAll("#upstreams tbody tr")].map(r => r.dataset.upstream)`
+	do(`document.querySelector('[data-focus="sort upstreams0"]').focus()`)
+	do(`document.activeElement.click()`)
+	l.sees(tab, "ascending names", firstNames+`[0] == "gpu-00" && document.querySelector("#upstreams th").getAttribute("aria-sort") == "ascending"`)
+	do(`document.activeElement.click()`)
+	before := `document.getElementById("live").innerText`
+	at, _ := chromedp.Run(tab, chromedp.Evaluate[string](before))
+	l.sees(tab, "descending names after a renewal, and the focus where it was", before+fmt.Sprintf(` != %q && `, at)+firstNames+`[0] == "gpu-49" && document.activeElement.dataset.focus == "sort upstreams0"`)
+	do(`document.activeElement.click()`)
+	l.sees(tab, "trouble first again", firstNames+`[0] == "gpu-29" && !document.querySelector("#upstreams [aria-sort]")`)
+
+	// A selection survives renewals.
+	do(`getSelection().selectAllChildren(document.querySelector('[data-upstream="gpu-29"] th b'))`)
+	at, _ = chromedp.Run(tab, chromedp.Evaluate[string](before))
+	l.sees(tab, "the selection after a renewal", before+fmt.Sprintf(` != %q && getSelection().toString() == "gpu-29"`, at))
+
+	// The filter shows idle ones, too; "/" goes to it, Escape leaves it.
+	do(`document.activeElement.blur()`)
+	if err := chromedp.Do(tab, chromedp.KeyEvent("/"), chromedp.SendKeys("#find", "gpu-4")); err != nil {
+		t.Fatal(err)
+	}
+	l.sees(tab, "ten filtered rows", visible+`.length == 10 && `+visible+`.every(r => r.dataset.upstream.startsWith("gpu-4"))`)
+	if err := chromedp.Do(tab, chromedp.KeyEvent("\x1b")); err != nil {
+		t.Fatal(err)
+	}
+	l.sees(tab, "all again", `document.getElementById("find").value == "" && `+visible+`.some(r => r.dataset.upstream == "gpu-29")`)
+
+	// A link to a row shows it, though it is idle.
+	do(`location.hash = "upstream-gpu-44"`)
+	l.sees(tab, "the linked row", `document.querySelector('[data-upstream="gpu-44"]').offsetParent`)
+
+	// Nothing is announced while the trouble stays the same.
+	do(`window.said = 0, new MutationObserver(() => window.said++).observe(document.getElementById("say"), {childList: true, characterData: true, subtree: true})`)
+	for range 3 {
+		at, _ = chromedp.Run(tab, chromedp.Evaluate[string](before))
+		l.sees(tab, "a renewal", before+fmt.Sprintf(" != %q", at))
+	}
+	l.sees(tab, "silence", `window.said <= 1 && document.querySelectorAll('[role=status],[aria-live]').length == 1`)
+
+	do(`document.querySelector("#calls tr.failed a").click()`)
+	l.sees(tab, "the call's attempts", `(e => e && /gpu-21/.test(e.innerText) && /upstream_bad_response/.test(e.innerText))(document.querySelector(".attempts"))`)
+	if said := complaints(); said != "" {
+		t.Errorf("the browser complains: %s", said)
+	}
+}

@@ -1,0 +1,95 @@
+package statuspage
+
+import (
+	"bytes"
+	"context"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"penstock/config/testkit/browser"
+	"penstock/config/testkit/golden"
+	"penstock/proxy/e2e/rig"
+)
+
+// pictures are those of the documents, from the project's root, and the document that shows each.
+var pictures = []struct {
+	file, document string
+	draw           func(t *testing.T) []byte
+}{
+	{"proxy/testdata/page.png", "proxy/README.md", drawPage},
+	{"bench/testdata/report.png", "bench/README.md", drawReport},
+}
+
+// TestPictures: the documents' pictures are there, wide enough to read and small enough to fetch. They show what a browser
+// shows today when they are made anew:
+//
+//	go test ./proxy/e2e/statuspage -run TestPictures -update
+func TestPictures(t *testing.T) {
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pictures {
+		t.Run(filepath.Base(p.file), func(t *testing.T) {
+			if golden.Updating() {
+				if err := os.WriteFile(filepath.Join(root, p.file), p.draw(t), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			picture, err := os.ReadFile(filepath.Join(root, p.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			size, err := png.DecodeConfig(bytes.NewReader(picture))
+			if err != nil || size.Width != 1280 || size.Height < 700 || len(picture) > 400<<10 {
+				t.Errorf("%d x %d pixels, %d bytes, %v", size.Width, size.Height, len(picture), err)
+			}
+			text, err := os.ReadFile(filepath.Join(root, p.document))
+			link := "](" + strings.TrimPrefix(p.file, filepath.Dir(p.document)+"/") + ")"
+			if err != nil || !strings.Contains(string(text), link) {
+				t.Errorf("%s does not show it (%v)", p.document, err)
+			}
+		})
+	}
+}
+
+// drawPage draws the top of the status page of the fleet with its faults.
+func drawPage(t *testing.T) []byte {
+	l := startFleet(t)
+	time.Sleep(80 * time.Second) // a minute of history
+	tab, _ := l.openPage(1280, 1250, false)
+	l.sees(tab, "the failing model", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
+	l.sees(tab, "the full model", `document.querySelector('[data-model="model-25"]').innerText.includes("full")`)
+	l.sees(tab, "the dead upstream", `/gpu-29 is down/.test(document.querySelector("#events").innerText)`)
+	return shot(t, tab)
+}
+
+// drawReport plays the failover scenario and draws the top of its report.
+func drawReport(t *testing.T) []byte {
+	page := filepath.Join(t.TempDir(), "failover.html")
+	cmd := rig.Command(t, "bench", "--scenario", "failover", "-o", page)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	tab := browser.Open(t, 1280, 1250, false)
+	if err := chromedp.Do(tab, chromedp.Navigate("file://"+page)); err != nil {
+		t.Fatal(err)
+	}
+	return shot(t, tab)
+}
+
+// shot draws what a tab shows.
+func shot(t *testing.T, tab context.Context) []byte {
+	t.Helper()
+	picture, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return picture
+}

@@ -1,0 +1,293 @@
+package tiers
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// arms runs edges before two engines, of which the second has a share of the calls.
+func arms(t *testing.T, edges int, traffic, model string) []*rig.Local {
+	t.Helper()
+	var all []*rig.Local
+	for i := range edges {
+		s := armsSetup(traffic, model)
+		if i > 0 {
+			s.Config = strings.NewReplacer("{{up-0}}", all[0].Engines[0].URL(), "{{up-1}}", all[0].Engines[1].URL()).Replace(s.Config)
+			s.Engines = nil
+		}
+		all = append(all, rig.Start(t, s))
+	}
+	return all
+}
+
+func armsSetup(traffic, model string) rig.Setup {
+	return rig.Setup{
+		Engines: []sim.Options{{Slots: 64}, {Slots: 64}},
+		Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
+retry: { budget: 100%% }
+keys:
+  - { id: tester, hash: "{{hash}}" }
+upstreams:
+  - { name: old, url: "{{up-0}}", engine: sim, concurrency: 2, probe: { interval: 200ms, timeout: 15s, fall: 1, rise: 1 } }
+  - { name: new, url: "{{up-1}}", engine: sim, concurrency: 2, probe: { interval: 200ms, timeout: 15s, fall: 1, rise: 1 } }
+models:
+  - id: sim
+    deployments: [{ upstream: old }, { upstream: new, traffic: %s }]
+    %s
+`, traffic, model),
+	}
+}
+
+// line is what an access line says of arms.
+type line struct {
+	Msg, Upstream, Arm string
+	MissedArm          string `json:"missed_arm"`
+}
+
+// lines are the access lines so far.
+func lines(p *rig.Local) (all []line) {
+	for text := range strings.Lines(p.Log.String()) {
+		var l line
+		if json.Unmarshal([]byte(text), &l) == nil && l.Msg == "call" {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// told are the lines of all calls, once they have ended.
+func told(p *rig.Local) []line {
+	p.Told()
+	return lines(p)
+}
+
+// last is the newest of them.
+func last(p *rig.Local) line {
+	all := told(p)
+	return all[len(all)-1]
+}
+
+// turn is the body of a conversation's turn.
+func turn(conversation, turn int, more string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"model":"sim","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"conversation %d"}`, conversation)
+	for i := range turn {
+		fmt.Fprintf(&b, `,{"role":"assistant","content":"answer %d"},{"role":"user","content":"and %d?"}`, i, i)
+	}
+	return b.String() + "]" + more + "}"
+}
+
+// TestArms: a share of the conversations goes to an arm, with all of their turns and at every edge, whatever the policy.
+func TestArms(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"least_loaded", "prefix_affinity"} {
+		t.Run(policy, func(t *testing.T) {
+			edges := arms(t, 2, "30%", "policy: "+policy)
+			const conversations = 40
+			at := map[int]string{}
+			for turns := range 3 {
+				for n := range conversations {
+					p := edges[(n+turns)%2]
+					p.Post(chatPath, turn(n, turns, "")).WantStatus(200)
+					got := last(p)
+					if want := map[string]string{"old": "-", "new": "new"}[got.Upstream]; got.Arm != want || got.MissedArm != "" {
+						t.Errorf("the log has %+v", got)
+					}
+					if turns > 0 && got.Upstream != at[n] {
+						t.Errorf("conversation %d has left %s for %s", n, at[n], got.Upstream)
+					}
+					at[n] = got.Upstream
+				}
+			}
+			news := 0
+			for _, u := range at {
+				if u == "new" {
+					news++
+				}
+			}
+			if news < conversations/10 || news > conversations/2 {
+				t.Errorf("%d of %d conversations are of the arm", news, conversations)
+			}
+			calls := 0.0
+			for _, p := range edges {
+				calls += p.Metric("penstock_arm_calls_total", "model", "sim", "arm", "new")
+			}
+			if int(calls) != 3*news {
+				t.Errorf("%v calls of the arm are counted, of %d", calls, 3*news)
+			}
+		})
+	}
+}
+
+// split finds a conversation of the arm, and one that is not.
+func split(p *rig.Local) (own, other int) {
+	own, other = -1, -1
+	for n := 0; own < 0 || other < 0; n++ {
+		p.Post(chatPath, turn(n, 0, "")).WantStatus(200)
+		if last(p).Upstream == "new" {
+			own = n
+		} else {
+			other = n
+		}
+	}
+	return own, other
+}
+
+const holds = `,"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
+
+// TestArmIsFull: the arm's calls go to the others then, and are told apart. The others' get a 429 beside the arm's free slots.
+func TestArmIsFull(t *testing.T) {
+	t.Parallel()
+	p := arms(t, 1, "50%", "")[0]
+	own, other := split(p)
+	var held []*rig.Stream
+	for range 2 {
+		held = append(held, p.OpenStream(chatPath, turn(own, 0, holds)))
+	}
+	ended := len(lines(p))
+	p.Post(chatPath, turn(own, 0, "")).WantStatus(200)
+	rig.WaitFor(t, rig.Patience, "the call is in the log", func() bool { return len(lines(p)) > ended })
+	if got := lines(p)[ended]; got.Upstream != "old" || got.Arm != "-" || got.MissedArm != "new" {
+		t.Errorf("the log has %+v", got)
+	}
+	if n := p.Metric("penstock_arm_missed_calls_total", "model", "sim", "arm", "new"); n != 1 {
+		t.Errorf("%v calls have missed the arm", n)
+	}
+	held[0].Leave()
+	held[1].Leave()
+	rig.WaitFor(t, rig.Patience, "the slots are free", func() bool { return p.Status().CallsIn("streaming") == 0 })
+	for i := range held {
+		held[i] = p.OpenStream(chatPath, turn(other, 0, holds))
+	}
+	rig.WaitFor(t, rig.Patience, "the catalog has the slots that any call may have", func() bool {
+		c := p.Catalog()[0].Capacity
+		return c.Total == 2 && c.Available == 0
+	})
+	p.Post(chatPath, turn(other, 0, "")).WantError(429, "rate_limit_error", "capacity_full")
+	p.Post(chatPath, turn(own, 0, "")).WantStatus(200)
+	for _, s := range held {
+		s.Leave()
+	}
+}
+
+// TestArmQueues: a call that waits is woken by a slot that it may have, and by no other.
+func TestArmQueues(t *testing.T) {
+	t.Parallel()
+	p := arms(t, 1, "50%", "queue: { depth: 8, wait: 10m }")[0]
+	own, other := split(p)
+	var held []*rig.Stream
+	for range 2 {
+		held = append(held, p.OpenStream(chatPath, turn(other, 0, holds)))
+	}
+	waiting := func(n float64) func() bool {
+		return func() bool { return p.Metric("penstock_model_queue_waiting", "model", "sim") == n }
+	}
+	var waits sync.WaitGroup
+	waits.Go(func() { p.Post(chatPath, turn(other, 1, "")).WantStatus(200) })
+	rig.WaitFor(t, rig.Patience, "one waits", waiting(1))
+	p.Post(chatPath, turn(own, 0, "")).WantStatus(200) // behind it in the queue, and past it
+	if !waiting(1)() {
+		t.Error("the call of no arm waits no more")
+	}
+	held[0].Leave()
+	waits.Wait()
+	held[1].Leave()
+	for _, c := range told(p) {
+		if want := map[string]string{"old": "-", "new": "new"}[c.Upstream]; c.Arm != want || c.MissedArm != "" {
+			t.Errorf("the log has %+v", c)
+		}
+	}
+}
+
+// TestArmFalls: under load the arm is lost and comes back, and then the others are. Nobody notices.
+func TestArmFalls(t *testing.T) {
+	t.Parallel()
+	p := arms(t, 1, "50%", "queue: { depth: 64, wait: 60s }")[0]
+	var clients sync.WaitGroup
+	var ended atomic.Bool
+	for n := range 8 {
+		clients.Go(func() {
+			for !ended.Load() {
+				p.Post(chatPath, turn(n, 0, `,"sim":{"tokens":3,"delay_ms":5}`)).WantStatus(200)
+			}
+		})
+	}
+	more := func(i int) func() bool {
+		n := p.Engines[i].Stats().Completed + 20
+		return func() bool { return p.Engines[i].Stats().Completed >= n }
+	}
+	for i, e := range slices.Backward(p.Engines) {
+		for j := range p.Engines {
+			rig.WaitFor(t, rig.Patience, "both work", more(j))
+		}
+		e.Unlisten()
+		e.Drop(1, true)
+		rig.WaitFor(t, rig.Patience, "the other one works", more(1-i))
+		if err := e.Relisten(); err != nil {
+			t.Fatal(err)
+		}
+		rig.WaitFor(t, rig.Patience, "it is back", more(i))
+	}
+	ended.Store(true)
+	clients.Wait()
+}
+
+// TestSharesReload: a reload gives an arm another share, and takes it away, and no call is lost.
+func TestSharesReload(t *testing.T) {
+	t.Parallel()
+	p := arms(t, 1, "10%", "queue: { depth: 64, wait: 60s }")[0]
+	var clients sync.WaitGroup
+	var ended atomic.Bool
+	for n := range 4 {
+		clients.Go(func() {
+			for !ended.Load() {
+				p.Post(chatPath, turn(n, 0, `,"sim":{"tokens":3,"delay_ms":5}`)).WantStatus(200)
+			}
+		})
+	}
+	for _, traffic := range []string{"100%", "0%", "50%"} {
+		p.Reload(armsSetup(traffic, "queue: { depth: 64, wait: 60s }"))
+		if arms := p.Status().Models[0].Arms; len(arms) != 1 || fmt.Sprintf("%.0f%%", 100*arms[0].Share) != traffic {
+			t.Errorf("the state page has %+v", arms)
+		}
+		at := len(lines(p))
+		rig.WaitFor(t, rig.Patience, "calls end", func() bool { return len(lines(p)) > at+40 })
+		for _, c := range lines(p)[at+8:] {
+			if traffic == "100%" && c.Upstream != "new" && c.MissedArm == "" || traffic == "0%" && c.Upstream != "old" {
+				t.Errorf("with %s the log has %+v", traffic, c)
+			}
+		}
+	}
+	ended.Store(true)
+	clients.Wait()
+}
+
+// TestCountsAreOfArms: a count of tokens asks no engine of an arm that its conversation is not of.
+func TestCountsAreOfArms(t *testing.T) {
+	t.Parallel()
+	s := armsSetup("0%", "")
+	s.Config = strings.ReplaceAll(s.Config, "engine: sim", "engine: vllm")
+	p := rig.Start(t, s)
+	for i := range 20 {
+		p.Post("/v1/messages/count_tokens", fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"%d"}]}`, i)).WantStatus(200)
+	}
+	asked := 0
+	for _, l := range told(p) {
+		if l.Upstream == "old" {
+			asked++
+		} else if l.Upstream != "" {
+			t.Errorf("%s was asked for a count, an arm without calls", l.Upstream)
+		}
+	}
+	if asked == 0 {
+		t.Error("no engine was asked: the test proves nothing")
+	}
+}

@@ -1,0 +1,188 @@
+package tiers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// sentinel stands in every prompt of a key that has not agreed to send them out of the house.
+const sentinel = "sentinel-of-the-house-4711"
+
+// outside is an engine that keeps all that reaches it.
+type outside struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (o *outside) text() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all.String()
+}
+
+func (o *outside) start(t *testing.T) string {
+	to, err := url.Parse(rig.StartEngine(t, sim.Options{}).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := httputil.DumpRequest(r, true)
+		o.mu.Lock()
+		o.all.Write(text)
+		o.mu.Unlock()
+		engine.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+const agreed = "key-of-those-who-have-agreed"
+
+// confined runs an edge whose tester has not agreed, and another key has. The second model is on the external engine alone.
+func confined(t *testing.T, model string) (*rig.Local, *outside) {
+	t.Helper()
+	o := new(outside)
+	return rig.Start(t, rig.Setup{
+		Engines: []sim.Options{{Slots: 64}},
+		Config: fmt.Sprintf(`admin: { token: %s }
+timeouts: { linger: 0s, drain: 1s, connect: 10s }
+retry: { budget: 100%% }
+keys:
+  - { id: tester, hash: "{{hash}}" }
+  - { id: agreed, hash: %q, tiers: [0, 1] }
+upstreams:
+  - { name: house, url: "{{up-0}}", engine: sim, concurrency: 2, prefill: proven, probe: { interval: 200ms, timeout: 15s, fall: 1, rise: 1 } }
+  - { name: out, url: %q, engine: sim, external: true, concurrency: 64, prefill: proven, probe: { timeout: 15s } }
+models:
+  - { id: sim, deployments: [{ upstream: house }, { upstream: out, tier: 1 }], retry: { resume: 1 }%s }
+  - { id: theirs, deployments: [{ upstream: out, served: sim }] }
+`, rig.AdminToken, auth.Hash(agreed), o.start(t), model),
+	}), o
+}
+
+// prompt is a request of the key that has not agreed, in every dialect.
+var prompts = map[string]string{
+	chatPath:                    `{"model":"sim","messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
+	"/v1/messages":              `{"model":"sim","max_tokens":20,"messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
+	"/v1/responses":             `{"model":"sim","input":"` + sentinel + `"%s}`,
+	"/v1/messages/count_tokens": `{"model":"sim","messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
+}
+
+// TestConsent: nothing of a call whose key has not agreed reaches an external engine, whatever becomes of the house, while a key
+// that has agreed is answered from there. The client gets the refusal of the house.
+func TestConsent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		model string
+		house func(*testing.T, *rig.Local) // what becomes of it
+		want  map[string]int               // the status by the path; 0: the default
+	}{
+		"full": {"", func(t *testing.T, p *rig.Local) {
+			ctx, cancel := context.WithCancel(context.Background())
+			t.Cleanup(cancel)
+			for range 2 {
+				s := p.Open(ctx, "POST", chatPath, p.Chat(held))
+				t.Cleanup(func() { _ = s.Body.Close() })
+			}
+		}, map[string]int{"": 429}},
+		"full, and a queue": {", queue: { depth: 4, wait: 100ms }", func(t *testing.T, p *rig.Local) {
+			ctx, cancel := context.WithCancel(context.Background())
+			t.Cleanup(cancel)
+			for range 2 {
+				s := p.Open(ctx, "POST", chatPath, p.Chat(held))
+				t.Cleanup(func() { _ = s.Body.Close() })
+			}
+		}, map[string]int{"": 429}},
+		"failing": {"", func(_ *testing.T, p *rig.Local) { p.Engines[0].SetFault(sim.Fault{Spec: "status=503"}) }, map[string]int{"": 503, "/v1/messages": 529}},
+		"resets":  {"", func(_ *testing.T, p *rig.Local) { p.Engines[0].SetFault(sim.Fault{Spec: "reset-before"}) }, map[string]int{"": 502, "/v1/messages": 529}},
+		"down": {"", func(t *testing.T, p *rig.Local) {
+			p.Engines[0].SetHealthy(false)
+			rig.WaitFor(t, rig.Patience, "the house is down", func() bool { return p.Upstream("house").State == "down" })
+		}, map[string]int{"": 503, "/v1/messages": 529}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, o := confined(t, c.model)
+			c.house(t, p)
+			for path, body := range prompts {
+				for _, more := range []string{"", `,"stream":true`} {
+					want := c.want[path]
+					if want == 0 {
+						want = c.want[""]
+					}
+					if strings.HasSuffix(path, "count_tokens") {
+						if want = 200; more != "" {
+							continue
+						}
+					}
+					r := p.Post(path, fmt.Sprintf(body, more))
+					if want != 502 || r.Status != 503 { // its breaker has opened
+						r.WantStatus(want)
+					}
+				}
+			}
+			p.Post(chatPath, strings.ReplaceAll(p.Chat(""), `"sim"`, `"theirs"`)).WantError(403, "permission_error", "model_not_allowed")
+			rig.WantNoLeak(t, "the external engine", o.text(), sentinel)
+			p.Post(chatPath, p.Chat(`"user":"has-agreed"`), "Authorization: Bearer "+agreed).WantStatus(200)
+			if !strings.Contains(o.text(), "has-agreed") {
+				t.Error("a call whose key has agreed did not get there")
+			}
+		})
+	}
+}
+
+// TestConsentOfMoves: calls that leave their engine, before and after their first token, stay in the house, too.
+func TestConsentOfMoves(t *testing.T) {
+	t.Parallel()
+	t.Run("drained", func(t *testing.T) {
+		t.Parallel()
+		p, o := confined(t, "")
+		body := fmt.Sprintf(prompts[chatPath], `,"stream":true,"max_tokens":64,"sim":{"tokens":50,"delay_ms":100}`)
+		var done sync.WaitGroup
+		done.Go(func() { p.Post(chatPath, body).WantStatus(200) })
+		done.Go(func() {
+			p.Post(chatPath, strings.ReplaceAll(body, sentinel, "has-agreed"), "Authorization: Bearer "+agreed).WantStatus(200)
+		})
+		rig.WaitFor(t, rig.Patience, "both run", func() bool { return p.Engines[0].Stats().Running == 2 })
+		req, err := http.NewRequestWithContext(t.Context(), "POST", p.Admin+"/-/mode", strings.NewReader("upstream=house&mode=drain"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth("operator", rig.AdminToken)
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if res, err := p.Client.Do(req); err != nil || res.StatusCode != http.StatusSeeOther {
+			t.Fatalf("draining: %v, %v", res, err)
+		}
+		done.Wait()
+		rig.WantNoLeak(t, "the external engine", o.text(), sentinel)
+		if !strings.Contains(o.text(), "has-agreed") {
+			t.Error("a call whose key has agreed did not move")
+		}
+	})
+	t.Run("resumed", func(t *testing.T) {
+		t.Parallel()
+		p, o := confined(t, "")
+		p.Engines[0].SetFault(sim.Fault{Spec: "reset-after=3"})
+		body := fmt.Sprintf(prompts[chatPath], `,"stream":true,"sim":{"tokens":12}`)
+		if r := p.Post(chatPath, body); strings.Contains(r.Body, "[DONE]") || !strings.Contains(r.Body, `"error"`) {
+			t.Errorf("the stream ended well: %s", r.Body)
+		}
+		rig.WantNoLeak(t, "the external engine", o.text(), sentinel)
+		p.Post(chatPath, strings.ReplaceAll(body, sentinel, "has-agreed"), "Authorization: Bearer "+agreed).WantStatus(200)
+		if !strings.Contains(o.text(), "has-agreed") {
+			t.Error("a call whose key has agreed was not resumed")
+		}
+	})
+}

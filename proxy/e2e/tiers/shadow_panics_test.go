@@ -1,0 +1,28 @@
+//go:build testing
+
+package tiers
+
+import (
+	"testing"
+
+	"penstock/proxy/e2e/rig"
+	"penstock/proxy/guard"
+)
+
+// TestShadowPanics: a panic costs the copy, and nothing that it holds.
+func TestShadowPanics(t *testing.T) {
+	t.Parallel()
+	s := shadowSetup("100%", "")
+	s.Guard, s.Untidy = guard.New(), true
+	p := rig.Start(t, s)
+	s.Guard.Inject("shadow.run", 1)
+	p.Say(rig.Chat, rig.Prompt, "").WantStatus(200)
+	waitCopies(t, p, "failed", 1)
+	p.Rest()
+	p.Say(rig.ChatStream, rig.Prompt, "").WantStatus(200)
+	waitCopies(t, p, "ok", 1)
+	p.Rest()
+	if n := s.Guard.Panics(guard.Shadow); n != 1 {
+		t.Errorf("%d panics", n)
+	}
+}

@@ -1,0 +1,260 @@
+package tiers
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// shadowSetup is an edge whose model "sim" has copies of a share sent to the model "copy" at another engine. more is of "copy".
+func shadowSetup(share, more string) rig.Setup {
+	return rig.Setup{
+		Engines: []sim.Options{{Slots: 64, Record: true}, {Slots: 64, Record: true}},
+		Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
+keys:
+  - { id: tester, hash: "{{hash}}" }
+upstreams:
+  - { name: old, url: "{{up-0}}", engine: sim, concurrency: 8, probe: { interval: 200ms, timeout: 15s } }
+  - { name: new, url: "{{up-1}}", engine: sim, concurrency: 1, probe: { interval: 200ms, timeout: 15s } }
+models:
+  - { id: sim, deployments: [{ upstream: old }], shadow: { model: copy, share: %s } }
+  - { id: copy, deployments: [{ upstream: new, served: sim }]%s }
+`, share, more),
+	}
+}
+
+// copies is how many copies of calls for "sim" came to an end.
+func copies(p *rig.Local, end string) float64 {
+	return p.Metric("penstock_shadow_calls_total", `model="sim"`, `result="`+end+`"`)
+}
+
+// waitCopies waits until as many have.
+func waitCopies(t *testing.T, p *rig.Local, end string, n float64) {
+	t.Helper()
+	rig.WaitFor(t, rig.Patience, fmt.Sprintf("%v copies are %s", n, end), func() bool { return copies(p, end) == n })
+}
+
+// generations are the requests that an engine was sent by calls, the newest last.
+func generations(e *sim.Engine) (all []sim.Request) {
+	for _, r := range e.Recorded() {
+		if r.Method == http.MethodPost {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// TestShadow: in every dialect the other engine is sent what the model's own was, its answer is counted, and the client and its
+// key know nothing of it.
+func TestShadow(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, shadowSetup("100%", ""))
+	for i, way := range rig.AllWays {
+		p.Say(way, rig.Prompt, `"tokens":20`).WantStatus(200)
+		waitCopies(t, p, "ok", float64(i+1))
+		p.Rest()
+		sent, copied := generations(p.Engines[0]), generations(p.Engines[1])
+		if len(sent) != i+1 || len(copied) != i+1 {
+			t.Fatalf("%s: %d requests and %d copies", way, len(sent), len(copied))
+		}
+		if a, b := sent[i], copied[i]; string(a.Body) != string(b.Body) || a.Target != b.Target || a.Get("X-Request-Id") != b.Get("X-Request-Id") {
+			t.Errorf("%s: the engines were sent\n%s %s\n%s %s", way, a.Target, a.Body, b.Target, b.Body)
+		}
+	}
+	n := len(rig.AllWays)
+	if told := p.Told(); len(told) != n || slices.ContainsFunc(lines(p), func(l line) bool { return l.Upstream != "old" || l.Arm != "-" }) {
+		t.Errorf("the log has %d calls: %+v", len(told), lines(p))
+	}
+	if k := p.Metric("penstock_key_calls_total"); k != float64(n) {
+		t.Errorf("%v calls are the key's", k)
+	}
+	if used := p.Metric("penstock_shadow_tokens_total", `kind="completion"`); used != float64(20*n) {
+		t.Errorf("%v tokens are counted", used)
+	}
+	m := p.Status().Models[0].Shadow
+	if m == nil || m.To != "copy" || m.Share != 1 || m.Copies["ok"] != int64(n) {
+		t.Errorf("the state page has %+v", m)
+	}
+}
+
+// TestShadowIsCompared: `penstock canary` has the copies beside the calls.
+func TestShadowIsCompared(t *testing.T) {
+	t.Parallel()
+	s := shadowSetup("100%", "")
+	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 64", 1)
+	s.Config = strings.Replace(s.Config, "concurrency: 8", "concurrency: 64", 1)
+	s.Engines[0].Latency, s.Engines[1].Latency = 100*time.Millisecond, 900*time.Millisecond
+	p := rig.Start(t, s)
+	stream(p, 0, 60)
+	waitCopies(t, p, "ok", 60)
+	c, code, err := compareArms(t, p, "sim", "shadow:copy")
+	if err != nil || code != 3 || len(c) != 1 || c[0].Calls != 60 || c[0].Rest != 60 || c[0].Rows[0].Verdict != "worse" {
+		t.Errorf("code %d, %v: %+v", code, err, c)
+	}
+}
+
+// TestShadowShare: all turns of a conversation are copied, or none is.
+func TestShadowShare(t *testing.T) {
+	t.Parallel()
+	s := shadowSetup("40%", "")
+	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 64", 1)
+	p := rig.Start(t, s)
+	const conversations, turns = 40, 3
+	for i := range turns {
+		for n := range conversations {
+			p.Post(chatPath, turn(n, i, "")).WantStatus(200)
+		}
+	}
+	p.Told()
+	p.Rest()
+	seen := map[string]int{}
+	for _, r := range generations(p.Engines[1]) {
+		_, rest, _ := strings.Cut(string(r.Body), "conversation ")
+		n, _, _ := strings.Cut(rest, `"`)
+		seen[n]++
+	}
+	for n, times := range seen {
+		if times != turns {
+			t.Errorf("of conversation %s %d turns were copied", n, times)
+		}
+	}
+	if n := len(seen); n < conversations/8 || n > conversations*3/4 {
+		t.Errorf("%d of %d conversations were copied", n, conversations)
+	}
+}
+
+// TestShadowEndsWithItsClient: also once the call waits for nothing but its client; and it goes on after an answer.
+func TestShadowEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, shadowSetup("100%", ""))
+	for i, way := range rig.AllWays {
+		running := func() bool { return p.Engines[1].Stats().Running == 1 }
+		if way.Stream {
+			c := p.OpenStream(way.Path, way.Body("sim", rig.Prompt, `"tokens":100000,"delay_ms":200`))
+			rig.WaitFor(t, rig.Patience, "the copy runs", running)
+			c.Leave()
+		} else {
+			c := p.Dial()
+			if err := c.Send(p.Request(way.Path, way.Body("sim", rig.Prompt, `"tokens":100000,"delay_ms":200`))); err != nil {
+				t.Fatal(err)
+			}
+			rig.WaitFor(t, rig.Patience, "the copy runs", running)
+			c.Reset()
+		}
+		waitCopies(t, p, "client_gone", float64(i+1))
+		p.Rest()
+	}
+	if n := p.Engines[1].Stats().Aborted; n != int64(len(rig.AllWays)) {
+		t.Errorf("the engine has ended %d copies", n)
+	}
+}
+
+// TestShadowOutlivesItsCall: a slower copy goes on after the answer, and ends when the edge drains.
+func TestShadowOutlivesItsCall(t *testing.T) {
+	t.Parallel()
+	s := shadowSetup("100%", "")
+	s.Engines[1].Latency, s.Untidy = time.Hour, true
+	p := rig.Start(t, s)
+	p.Say(rig.ChatStream, rig.Prompt, "").WantStatus(200)
+	rig.WaitFor(t, rig.Patience, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
+	p.Say(rig.Chat, rig.Prompt, "").WantStatus(200)
+	waitCopies(t, p, "no_slot", 1)
+	p.End()
+	rig.WaitFor(t, rig.Patience, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
+}
+
+// TestShadowTakesFreeSlots: none that a call has, and it gives its own to a call, at a model with a queue and without.
+func TestShadowTakesFreeSlots(t *testing.T) {
+	t.Parallel()
+	for _, more := range []string{"", ", queue: { depth: 4, wait: 10m }"} {
+		t.Run("queue"+more, func(t *testing.T) {
+			t.Parallel()
+			p := rig.Start(t, shadowSetup("100%", more))
+			first := p.OpenStream(chatPath, turn(0, 0, holds))
+			rig.WaitFor(t, rig.Patience, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
+			own := p.OpenStream(chatPath, strings.Replace(turn(1, 0, holds), `"sim"`, `"copy"`, 1))
+			waitCopies(t, p, "sent_away", 1)
+			p.Say(rig.Chat, rig.Prompt, "").WantStatus(200)
+			waitCopies(t, p, "no_slot", 1)
+			if n := len(generations(p.Engines[1])); n != 2 {
+				t.Errorf("the engine was sent %d requests", n)
+			}
+			first.Next()
+			first.Leave()
+			own.Leave()
+		})
+	}
+}
+
+// TestShadowFails: whatever becomes of its engine, the client gets its answer and the breaker stays closed.
+func TestShadowFails(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"status=500", "status=429", "reset-before", "garbage-head", "head-cut", "cut-after=2", "reset-after=2"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			p := rig.Start(t, shadowSetup("100%", ""))
+			p.Engines[1].SetFault(sim.Fault{Spec: fault})
+			for i := range 12 {
+				p.Say(rig.AllWays[i%len(rig.AllWays)], rig.Prompt, "").WantStatus(200)
+				waitCopies(t, p, "failed", float64(i+1))
+			}
+			if u := p.Upstream("new"); u.Breaker != "closed" || u.State != "up" || u.LastFailure == nil {
+				t.Errorf("its upstream is %+v", u)
+			}
+			p.Engines[1].SetFault()
+			p.Say(rig.ChatStream, rig.Prompt, "").WantStatus(200)
+			waitCopies(t, p, "ok", 1)
+			p.Rest()
+		})
+	}
+}
+
+// TestShadowUnfit: what the other model does not allow is not sent there.
+func TestShadowUnfit(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, shadowSetup("100%", ", supported_features: [streaming]"))
+	p.Post(chatPath, turn(0, 0, `,"tools":[{"type":"function","function":{"name":"f"}}]`)).WantStatus(200)
+	waitCopies(t, p, "unfit", 1)
+	if n := len(generations(p.Engines[1])); n != 0 {
+		t.Errorf("the engine was sent %d requests", n)
+	}
+}
+
+// TestShadowNeedsConsent: nothing of a key that has not agreed leaves the house as a copy.
+func TestShadowNeedsConsent(t *testing.T) {
+	t.Parallel()
+	o := new(outside)
+	p := rig.Start(t, rig.Setup{
+		Engines: []sim.Options{{Slots: 64}},
+		Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
+keys:
+  - { id: tester, hash: "{{hash}}" }
+  - { id: agreed, hash: %q, models: [sim], tiers: [0] }
+upstreams:
+  - { name: old, url: "{{up-0}}", engine: sim, concurrency: 64, probe: { timeout: 15s } }
+  - { name: out, url: %q, engine: sim, external: true, concurrency: 64, probe: { timeout: 15s } }
+models:
+  - { id: sim, deployments: [{ upstream: old }], shadow: { model: copy, share: 100%% } }
+  - { id: copy, deployments: [{ upstream: out, served: sim }] }
+`, auth.Hash(agreed), o.start(t)),
+	})
+	for i, way := range rig.AllWays {
+		p.Say(way, sentinel, "").WantStatus(200)
+		waitCopies(t, p, "no_slot", float64(i+1))
+	}
+	if strings.Contains(o.text(), sentinel) {
+		t.Error("a prompt has left the house")
+	}
+	p.Post(chatPath, turn(0, 0, ""), "Authorization: Bearer "+agreed).WantStatus(200)
+	waitCopies(t, p, "ok", 1)
+	if !strings.Contains(o.text(), "conversation 0") {
+		t.Error("the copy of who has agreed is missing: the test proves nothing")
+	}
+}

@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"penstock/config/testkit/tty"
+	"penstock/proxy/admin"
+	"penstock/proxy/e2e/rig"
+	"penstock/proxy/status"
+)
+
+// TestTopOnce: what `penstock top` prints where nobody looks at it, as text and as JSON.
+func TestTopOnce(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Rest()
+	look := func(o admin.TopOptions) (string, error) {
+		var out bytes.Buffer
+		o.Admin, o.Out, o.Width = strings.TrimPrefix(p.Admin, "http://"), &out, 80
+		err := admin.Top(t.Context(), o)
+		return out.String(), err
+	}
+	text, err := look(admin.TopOptions{Token: rig.AdminToken})
+	if err != nil || !strings.Contains(text, "Healthy: 1 of 1 upstream takes calls") || !strings.Contains(text, "up-0") || strings.Contains(text, "\x1b") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	text, err = look(admin.TopOptions{Token: rig.AdminToken, JSON: true})
+	var s status.Status
+	if err != nil || json.Unmarshal([]byte(text), &s) != nil || s.Verdict.Level != status.LevelOK || s.Finished != 1 {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err := look(admin.TopOptions{Token: "wrong"}); err == nil || !strings.Contains(err.Error(), "--token") {
+		t.Errorf("with a wrong token: %v", err)
+	}
+}
+
+// desk is the program's `top` in a terminal of its own.
+type desk struct {
+	*tty.Terminal
+	*rig.Process
+	before string // the terminal's modes
+}
+
+func (p *penstock) sit(width, height int, env ...string) *desk {
+	p.T.Helper()
+	d := &desk{Terminal: tty.Open(p.T, width, height)}
+	d.before = d.Modes()
+	cmd := exec.Command(rig.Binary(p.T), "top", "--admin", p.Admin, "--interval", "100ms")
+	cmd.Env = append(rig.CleanEnv(), append([]string{"PENSTOCK_ADMIN_TOKEN=" + rig.AdminToken, "TERM=xterm-256color", "NO_COLOR="}, env...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.Program, d.Program, d.Program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	d.Process = rig.StartCommand(p.T, cmd)
+	return d
+}
+
+func (p *penstock) shows(d *desk, what ...string) (v tty.View) {
+	p.T.Helper()
+	rig.WaitFor(p.T, rig.Patience, "the screen shows "+strings.Join(what, ", "), func() bool {
+		v = d.View()
+		text := strings.Join(v.Lines, "\n")
+		for _, w := range what {
+			if !strings.Contains(text, w) {
+				return false
+			}
+		}
+		return true
+	})
+	return v
+}
+
+// ends checks that the program ends with 0 and leaves the terminal as it was.
+func (p *penstock) ends(d *desk) {
+	p.T.Helper()
+	d.Exits(rig.Patience, 0)
+	rig.WaitFor(p.T, rig.Patience, "the screen is given back", func() bool { v := d.View(); return !v.Alternate && v.Cursor })
+	if modes := d.Modes(); modes != d.before {
+		p.T.Errorf("the terminal's modes were %s and are %s", d.before, modes)
+	}
+}
+
+// TestTop: the program in a terminal follows calls, keys and the window, and gives the terminal back.
+func TestTop(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
+	d := p.sit(100, 24)
+	if v := p.shows(d, "Healthy:", "[1 Models 1]", "0/1", "q quit"); !v.Alternate || v.Cursor || !v.Colours {
+		t.Errorf("%+v", v)
+	}
+	held := p.OpenStream(chatPath, p.Chat(endless))
+	held.Next()
+	p.shows(d, "1/1", "1 in flight")
+	d.Type("3")
+	p.shows(d, "[3 Calls", "streaming")
+	d.Resize(40, 10) // the kernel tells the program
+	rig.WaitFor(t, rig.Patience, "a frame of the new size, whole", func() bool {
+		v := d.View()
+		text := strings.Join(v.Lines, "\n")
+		return len(v.Lines) == 10 && !v.Wrapped && strings.Contains(text, "1 2 [3 Calls") &&
+			strings.Contains(text, "streaming") && strings.Contains(v.Lines[9], "q quit  ? help")
+	})
+	held.Leave()
+	p.Rest()
+	p.shows(d, "left")
+	d.Type("q")
+	p.ends(d)
+
+	d = p.sit(80, 24, "NO_COLOR=1")
+	if v := p.shows(d, "Healthy:", "q quit"); v.Colours {
+		t.Error("there are colours")
+	}
+	d.Signal(syscall.SIGTERM)
+	p.ends(d)
+
+	d = p.sit(80, 24, "TERM=dumb")
+	d.Exits(rig.Patience, 0)
+	if v := p.shows(d, "UPSTREAM", "up-0"); v.Alternate || v.Colours {
+		t.Errorf("a dumb terminal is taken for a clever one: %+v", v)
+	}
+	out, err := exec.Command(rig.Binary(t), "top", "--admin", p.Admin, "--token", rig.AdminToken).Output()
+	if err != nil || !strings.Contains(string(out), "up-0") || strings.Contains(string(out), "\x1b") {
+		t.Errorf("where the output is no terminal: %v\n%s", err, out)
+	}
+}
