@@ -1,0 +1,77 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// file is a file of an archive. A name that ends in a slash is a folder.
+type file struct {
+	name string // without a leading slash
+	text []byte
+	mode int64
+}
+
+// archive packs files, and the folders above them, in the order of their names. All belong to root
+// and have the same time.
+func archive(files []file, at time.Time) ([]byte, error) {
+	all := slices.Clone(files)
+	for _, f := range files {
+		for dir := path.Dir(strings.TrimSuffix(f.name, "/")); dir != "."; dir = path.Dir(dir) {
+			if !slices.ContainsFunc(all, func(o file) bool { return o.name == dir+"/" }) {
+				all = append(all, file{name: dir + "/", mode: 0o755})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, f := range all {
+		h := &tar.Header{Name: "./" + f.name, Mode: f.mode, Size: int64(len(f.text)), ModTime: at, Uname: "root", Gname: "root", Format: tar.FormatUSTAR, Typeflag: tar.TypeReg}
+		if strings.HasSuffix(f.name, "/") {
+			h.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.text); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}
+
+// compressed is text in gzip's form, without a name and a time.
+func compressed(text []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(text); err != nil {
+		return nil, err
+	}
+	err = w.Close()
+	return b.Bytes(), err
+}
+
+// ar packs the members of a Debian package, in their order.
+func ar(members []file, at time.Time) []byte {
+	var b bytes.Buffer
+	b.WriteString("!<arch>\n")
+	for _, m := range members {
+		fmt.Fprintf(&b, "%-16s%-12d%-6d%-6d%-8o%-10d`\n", m.name, at.Unix(), 0, 0, 0o100644, len(m.text))
+		b.Write(m.text)
+		if len(m.text)%2 == 1 {
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}

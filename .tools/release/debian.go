@@ -1,0 +1,99 @@
+package main
+
+import (
+	"crypto/md5"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// packages writes a Debian package for each system of Linux. It has the program, the man page, the
+// units of systemd, which it neither enables nor starts, and the example of a configuration.
+func (r *release) packages() error {
+	for _, arch := range []string{"amd64", "arm64"} {
+		program, err := os.ReadFile(r.program("linux/" + arch))
+		if err != nil {
+			return err
+		}
+		files := []file{{"usr/bin/penstock", program, 0o755}, {"etc/penstock/", nil, 0o750}}
+		for _, copied := range []struct{ from, to string }{
+			{".deploy/penstock.service", "usr/lib/systemd/system/penstock.service"},
+			{".deploy/penstock.socket", "usr/lib/systemd/system/penstock.socket"},
+			{"config/example.yaml", "usr/share/doc/penstock/example.yaml"},
+		} {
+			text, err := os.ReadFile(filepath.Join(r.top, copied.from))
+			if err != nil {
+				return err
+			}
+			text = []byte(strings.ReplaceAll(string(text), "/usr/local/bin/penstock", "/usr/bin/penstock"))
+			files = append(files, file{copied.to, text, 0o644})
+		}
+		page, err := os.ReadFile(filepath.Join(r.out, "penstock.1"))
+		if err != nil {
+			return err
+		}
+		if page, err = compressed(page); err != nil {
+			return err
+		}
+		files = append(files, file{"usr/share/man/man1/penstock.1.gz", page, 0o644},
+			file{"usr/share/doc/penstock/copyright", []byte("Licence: " + licence + ".\n"), 0o644})
+		deb, err := debian(debianVersion(r.version), arch, files, r.time)
+		if err != nil {
+			return err
+		}
+		if err := r.write("penstock_"+debianVersion(r.version)+"_"+arch+".deb", deb); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// debianVersion is a version as Debian has it, which begins with a digit.
+func debianVersion(version string) string {
+	version = strings.ReplaceAll(strings.TrimPrefix(version, "v"), "-", "+")
+	if version == "" || !strings.Contains(version, ".") || version[0] < '0' || version[0] > '9' { // a commit
+		return "0.0.0+" + version
+	}
+	return version
+}
+
+// account makes the user that the unit runs as, and lets it read the folder of the configuration.
+const account = `#!/bin/sh
+set -e
+if [ "$1" = configure ]; then
+  getent passwd penstock >/dev/null || useradd --system --no-create-home --user-group --shell /usr/sbin/nologin penstock
+  chgrp penstock /etc/penstock
+  [ ! -d /run/systemd/system ] || systemctl daemon-reload || true
+fi
+`
+
+// debian packs files as a Debian package.
+func debian(version, arch string, files []file, at time.Time) ([]byte, error) {
+	var sums strings.Builder
+	size := 0
+	for _, f := range files {
+		size += len(f.text)
+		if !strings.HasSuffix(f.name, "/") {
+			fmt.Fprintf(&sums, "%x  %s\n", md5.Sum(f.text), f.name)
+		}
+	}
+	control := fmt.Sprintf("Package: penstock\nVersion: %s\nArchitecture: %s\nMaintainer: %s\nInstalled-Size: %d\nDepends: passwd\nRecommends: ca-certificates\n"+
+		"Section: net\nPriority: optional\nHomepage: %s\nDescription: %s\n", version, arch, maintainer, (size+1023)/1024, address, summary)
+	inner, err := archive([]file{{"control", []byte(control), 0o644}, {"md5sums", []byte(sums.String()), 0o644}, {"postinst", []byte(account), 0o755}}, at)
+	if err != nil {
+		return nil, err
+	}
+	data, err := archive(files, at)
+	if err != nil {
+		return nil, err
+	}
+	if inner, err = compressed(inner); err != nil {
+		return nil, err
+	}
+	if data, err = compressed(data); err != nil {
+		return nil, err
+	}
+	return ar([]file{{name: "debian-binary", text: []byte("2.0\n")}, {name: "control.tar.gz", text: inner}, {name: "data.tar.gz", text: data}}, at), nil
+}

@@ -1,0 +1,161 @@
+// Command release builds everything that a release consists of into a folder: static programs for
+// six systems, Debian packages, an image for containers, a list of what is inside (SBOM), a Homebrew
+// formula, a man page and checksums.
+//
+//	go -C .tools run ./release -out /tmp/release
+//
+// It needs Go and git alone, and no network beyond the module proxy. The same commit gives the same
+// bytes: times are those of the commit, paths are trimmed, and every list is in order. What the owner
+// of the project has not chosen yet is a placeholder (owner.go).
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// systems are those that programs are built for. The ones for darwin and windows are built and not
+// tried.
+var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
+
+// release is one release while it is built.
+type release struct {
+	top, out string
+	version  string
+	time     time.Time // of the commit
+}
+
+func main() {
+	log.SetFlags(0)
+	out := flag.String("out", "dist", "folder to write to")
+	version := flag.String("version", "", "version; by default what git describe says")
+	flag.Parse()
+	if err := run(*out, *version); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(out, version string) error {
+	top, err := output("git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	if version == "" {
+		if version, err = output("git", "describe", "--tags", "--always", "--dirty"); err != nil {
+			return err
+		}
+	}
+	seconds, err := output("git", "log", "-1", "--format=%ct")
+	if err != nil {
+		return err
+	}
+	unix, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return err
+	}
+	if out, err = filepath.Abs(out); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	r := release{top: top, out: out, version: version, time: time.Unix(unix, 0).UTC()}
+	for _, step := range []func() error{r.programs, r.man, r.packages, r.image, r.sbom, r.formula, r.checksums} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// output is what a command prints, without the end of its line.
+func output(name string, args ...string) (string, error) {
+	text, err := exec.Command(name, args...).Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// program is the path of the program for a system.
+func (r *release) program(system string) string {
+	name := "penstock-" + strings.ReplaceAll(system, "/", "-")
+	if strings.HasPrefix(system, "windows/") {
+		name += ".exe"
+	}
+	return filepath.Join(r.out, name)
+}
+
+func (r *release) programs() error {
+	for _, system := range systems {
+		goos, goarch, _ := strings.Cut(system, "/")
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false",
+			"-ldflags=-s -w -buildid= -X penstock/proxy/build.version="+r.version, "-o", r.program(system), ".")
+		build.Dir = r.top
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=-mod=readonly")
+		if text, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build for %s: %w\n%s", system, err, text)
+		}
+	}
+	return nil
+}
+
+// native is the program that this machine runs.
+func (r *release) native() string { return r.program(runtime.GOOS + "/" + runtime.GOARCH) }
+
+// write writes a file of the release.
+func (r *release) write(name string, text []byte) error {
+	return os.WriteFile(filepath.Join(r.out, name), text, 0o644)
+}
+
+// checksums writes the file that sha256sum -c reads.
+func (r *release) checksums() error {
+	entries, err := os.ReadDir(r.out)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		if e.Name() == "SHA256SUMS" {
+			continue
+		}
+		sum, err := r.sum(filepath.Join(r.out, e.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%s  %s\n", sum, e.Name())
+	}
+	return r.write("SHA256SUMS", []byte(b.String()))
+}
+
+func (r *release) sum(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// commands are the names of the commands that a help lists.
+func commands(help string) (names []string) {
+	_, list, _ := strings.Cut(help, "\nCommands:\n")
+	for line := range strings.Lines(list) {
+		if rest, ok := strings.CutPrefix(line, "  "); ok && !strings.HasPrefix(rest, " ") {
+			name, _, _ := strings.Cut(rest, "  ")
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	return slices.Compact(names)
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"debug/buildinfo"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// sbom writes what is inside the program, by what the linker has written into it, as CycloneDX 1.6.
+func (r *release) sbom() error {
+	info, err := buildinfo.ReadFile(r.program("linux/amd64"))
+	if err != nil {
+		return err
+	}
+	text, err := bill(info, r.version, r.time)
+	if err != nil {
+		return err
+	}
+	return r.write("penstock.cdx.json", text)
+}
+
+// component is a module in CycloneDX.
+type component struct {
+	Type    string              `json:"type"`
+	Ref     string              `json:"bom-ref"`
+	Name    string              `json:"name"`
+	Version string              `json:"version"`
+	PURL    string              `json:"purl"`
+	Hashes  []map[string]string `json:"hashes,omitempty"`
+}
+
+func moduleOf(kind, name, version, sum string) component {
+	purl := "pkg:golang/" + name + "@" + version
+	c := component{Type: kind, Ref: purl, Name: name, Version: version, PURL: purl}
+	if hash, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sum, "h1:")); err == nil && len(hash) == 32 {
+		c.Hashes = []map[string]string{{"alg": "SHA-256", "content": hex.EncodeToString(hash)}}
+	}
+	return c
+}
+
+func bill(info *debug.BuildInfo, version string, at time.Time) ([]byte, error) {
+	components := []component{moduleOf("library", "std", strings.TrimPrefix(info.GoVersion, "go"), "")}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			components = append(components, moduleOf("library", m.Path, m.Version, m.Replace.Sum))
+			continue
+		}
+		components = append(components, moduleOf("library", m.Path, m.Version, m.Sum))
+	}
+	return json.MarshalIndent(map[string]any{
+		"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
+		"metadata":   map[string]any{"timestamp": at.Format(time.RFC3339), "component": moduleOf("application", info.Main.Path, version, "")},
+		"components": components,
+	}, "", "  ")
+}
+
+var formula = template.Must(template.New("").Parse(`# Homebrew: the address and the licence are {{.Licence}}.
+class Penstock < Formula
+  desc "{{.Summary}}"
+  homepage "{{.Address}}"
+  version "{{.Version}}"
+  license :cannot_represent # {{.Licence}}
+{{range .Systems}}
+  on_{{.System}} do
+    on_{{.Arch}} do
+      url "{{$.Address}}/releases/download/{{$.Version}}/{{.File}}"
+      sha256 "{{.Sum}}"
+    end
+  end
+{{end}}
+  def install
+    bin.install Dir["penstock-*"].first => "penstock"
+  end
+
+  test do
+    assert_match version.to_s, shell_output("#{bin}/penstock version")
+  end
+end
+`))
+
+// formula writes the Homebrew formula.
+func (r *release) formula() error {
+	type system struct{ System, Arch, File, Sum string }
+	var list []system
+	for _, s := range []struct{ name, system, arch string }{
+		{"darwin/amd64", "macos", "intel"}, {"darwin/arm64", "macos", "arm"}, {"linux/amd64", "linux", "intel"}, {"linux/arm64", "linux", "arm"},
+	} {
+		sum, err := r.sum(r.program(s.name))
+		if err != nil {
+			return err
+		}
+		list = append(list, system{s.system, s.arch, "penstock-" + strings.ReplaceAll(s.name, "/", "-"), sum})
+	}
+	var b strings.Builder
+	err := formula.Execute(&b, map[string]any{"Summary": summary, "Address": address, "Licence": licence, "Version": r.version, "Systems": list})
+	if err != nil {
+		return fmt.Errorf("formula: %w", err)
+	}
+	return r.write("penstock.rb", []byte(b.String()))
+}
