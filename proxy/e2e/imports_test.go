@@ -131,6 +131,7 @@ var allowed = map[string]struct {
 	"proxy/e2e/statuspage":  {ours: "...", modules: "..."}, // the admin page in a browser
 	"config/testkit/acmeca": {modules: "github.com/go-jose/go-jose/v4"},
 	"proxy/e2e/acme":        {ours: "...", modules: "..."}, // certificates that the edge obtains itself
+	"proxy/e2e/prometheus":  {ours: "...", modules: "..."}, // the board and the alerts, in a running Prometheus
 	"proxy/e2e/tiers":       {ours: "...", modules: "..."}, // overflow, and what leaves the house
 	"proxy/e2e/websocket":   {ours: "...", modules: "..."}, // calls over WebSocket
 

@@ -1,0 +1,124 @@
+package prometheus
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"penstock/bench/sim"
+	"penstock/config/testkit/selfsigned"
+	"penstock/proxy/e2e/rig"
+)
+
+// edges are two of a fleet, of which one has TLS, and one with certificates from an authority that
+// does not answer.
+type edges struct {
+	t   *testing.T
+	all []*rig.Program
+}
+
+const chatPath = "/v1/chat/completions"
+
+// shared is the configuration of the fleet. Its upstream "gone" answers nobody.
+const shared = `
+timeouts: { linger: 0s, drain: 1s, connect: 10s }
+tracing: { otlp: "http://127.0.0.1:1" }
+fleet: { edges: 2, store: { url: "redis://{{store}}", timeout: 1s }, keys: { secrets: ["a-secret-of-the-store's-keys-0123456789"] } }
+seal: { keys: ["a-key-that-seals-reasoning-0123456789"] }
+ledger: { path: usage.ledger, export: [{ file: usage.jsonl }] }
+issuers: [{ issuer: "https://idp.test", name: corp, audience: penstock, jwks: "{{jwks}}", claims: { templates: [{ claim: groups, value: staff, key: tester }] } }]
+keys:
+  - { id: tester, hash: "{{hash}}", limits: { requests_per_minute: 100000 } }
+upstreams:
+  - { name: gpu-a, url: "{{a}}", engine: sim, concurrency: 2, probe: { interval: 500ms, timeout: 15s } }
+  - { name: gpu-b, url: "{{b}}", engine: sim, concurrency: 2, probe: { interval: 500ms, timeout: 15s } }
+  - { name: found, url: "{{a}}", engine: sim, concurrency: 2, resolve: 1s, probe: { interval: 500ms, timeout: 15s } }
+  - { name: gone, url: "http://127.0.0.1:1", engine: sim, probe: { interval: 200ms, timeout: 15s, fall: 1 } }
+models:
+  - { id: sim, deployments: [{ upstream: gpu-a }, { upstream: gpu-b }], queue: { depth: 2, wait: 500ms } }
+  - { id: tiers, deployments: [{ upstream: gpu-a, served: sim }, { upstream: found, served: sim, tier: 1 }] }
+  - { id: out, deployments: [{ upstream: gone, served: sim }] }
+`
+
+func startEdges(t *testing.T) *edges {
+	t.Helper()
+	a, b := rig.StartEngine(t, sim.Options{TokenRate: 200}), rig.StartEngine(t, sim.Options{TokenRate: 200})
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`))
+	}))
+	t.Cleanup(provider.Close)
+	cert, key := selfsigned.Write(t, t.TempDir(), "edge.test", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	config := strings.NewReplacer("{{a}}", a.URL(), "{{b}}", b.URL(), "{{store}}", miniredis.RunT(t).Addr(), "{{jwks}}", provider.URL).Replace(shared)
+	e := &edges{t: t}
+	for _, more := range []string{
+		config, config + "tls: { cert: " + cert + ", key: " + key + " }\n",
+		`tls: { acme: { domains: [edge.test], folder: certificates, accept_terms: true, directory: "https://127.0.0.1:1/directory" } }
+auth: none
+upstreams: [{ name: gpu-a, url: "` + a.URL() + `", engine: sim, probe: { timeout: 15s } }]
+models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]
+`,
+	} {
+		e.all = append(e.all, rig.Launch(t, rig.Setup{Config: more, Engines: []sim.Options{}, Cold: true, Untidy: true}))
+	}
+	e.all[0].Engines = []*sim.Engine{a, b}
+	return e
+}
+
+// targets are the addresses to scrape.
+func (e *edges) targets() (all []string) {
+	for _, p := range e.all {
+		all = append(all, strings.TrimPrefix(p.Admin, "http://"))
+	}
+	return all
+}
+
+// traffic sends calls of all kinds to the first edge until the test ends.
+func (e *edges) traffic() {
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	e.t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	p := e.all[0]
+	p.Engines[1].SetFault(sim.Fault{Spec: "cut-after=3", Share: 0.3}, sim.Fault{Spec: "status=503", Share: 0.1})
+	send := func(each time.Duration, path, body string, header ...string) {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				call, cancel := context.WithCancel(ctx)
+				if res, err := p.Try(call, "POST", path, body, header...); err == nil {
+					some := make([]byte, 512)
+					_, err := res.Body.Read(some) // one whose answer is longer leaves
+					for err == nil && !strings.Contains(body, "100000") {
+						_, err = res.Body.Read(some)
+					}
+					res.Body.Close()
+				}
+				cancel()
+				select {
+				case <-ctx.Done():
+				case <-time.After(each):
+				}
+			}
+		})
+	}
+	const often = 100 * time.Millisecond
+	for range 4 { // more than the slots, now and then
+		send(often, chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":20}`))
+		send(often, chatPath, rig.ChatBody("sim", ""))
+		send(often, chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000}`))
+	}
+	send(often, "/v1/messages", `{"model":"sim","max_tokens":20,"messages":[{"role":"user","content":"Hello!"}],"stream":true}`)
+	send(often, "/v1/responses", `{"model":"sim","input":"Hello!"}`)
+	send(often, chatPath, rig.ChatBody("tiers", ""))
+	send(often, chatPath, rig.ChatBody("out", ""))
+	send(often, chatPath, rig.ChatBody("unknown", ""))
+	send(often, chatPath, `{"model":`)
+	send(often, chatPath, rig.ChatBody("sim", ""), "Authorization: Bearer wrong")
+}
