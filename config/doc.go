@@ -49,6 +49,9 @@
 // [WithListed] returns a File with the models that engines list and `discover` publishes
 // (discover.go). They are marked, so that [Diff] compares what was written alone.
 //
+// [Redact] writes a file anew as somebody else may see it, for a bug report: what is a secret is
+// known by the type of each setting, so a new setting is hidden because it is a Secret.
+//
 // # Design
 //
 // Reading and checking are apart. Package strictyaml knows the form of single values and where each

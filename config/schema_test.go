@@ -115,13 +115,13 @@ func (g generator) value(v reflect.Value, path string) map[string]any {
 	case Percent:
 		return text(`^[0-9.]+ *%$|` + reference)
 	case Secret:
-		return map[string]any{"type": []string{"string", "integer"}}
+		return map[string]any{"type": []string{"string", "integer"}, "writeOnly": true}
 	case time.Time:
 		return map[string]any{"type": "string", "pattern": `^\d{4}-\d\d-\d\d([Tt].*)?$|` + reference}
 	case KeyHashes:
 		one := map[string]any{"type": "string", "pattern": `^sha256:[0-9A-Fa-f]{64}$|` + reference}
 		entry := g.structure(reflect.ValueOf(KeyHash{}), path)
-		return map[string]any{"anyOf": []any{one, map[string]any{"type": "array", "items": map[string]any{"anyOf": []any{one, entry}}}}}
+		return map[string]any{"writeOnly": true, "anyOf": []any{one, map[string]any{"type": "array", "items": map[string]any{"anyOf": []any{one, entry}}}}}
 	case money.Amount:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "number", "minimum": 0}, map[string]any{"type": "string", "pattern": `^[0-9]+(\.[0-9]{1,6})?$|` + reference}}}
 	case Audiences:

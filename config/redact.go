@@ -1,0 +1,114 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"penstock/config/strictyaml"
+)
+
+// Redacted is a configuration as somebody else may see it.
+type Redacted struct {
+	Text []byte // nil: the file is no YAML, so nobody knows what of it is secret
+	Keys []byte // of the keys_file, likewise
+	// Secrets are texts that were left out, and what the variables and files of secrets hold.
+	Secrets []string
+	Admin   Admin // as the file has it, if that can be read
+}
+
+// Redact reads the file at path and leaves out its secrets, by what each setting is: values of the
+// type Secret, hashes of keys, what stands beside the host in a URL and could let somebody in, and
+// all that has no place in a configuration. Comments are left out, too. The file need not be valid.
+func Redact(path string) (Redacted, error) {
+	src, err := strictyaml.ReadBounded(path, strictyaml.MaxFile)
+	if err != nil {
+		return Redacted{}, err
+	}
+	var r Redacted
+	r.Text = r.read(src, reflect.TypeFor[File]())
+	f, _ := parse(path, src)
+	if f == nil {
+		return r, nil
+	}
+	r.Admin = f.Admin
+	r.Secrets = append(r.Secrets, secretsIn(reflect.ValueOf(*f))...)
+	if f.KeysFile != "" {
+		if src, err = strictyaml.ReadRegular(f.KeysFile, strictyaml.MaxFile); err == nil {
+			r.Keys = r.read(src, reflect.TypeFor[keysFile]())
+		}
+	}
+	return r, nil
+}
+
+func (r *Redacted) read(src []byte, to reflect.Type) []byte {
+	text, left, _ := strictyaml.Redact(src, to, strictyaml.Redaction{Secret: isSecret, Text: shownText})
+	r.Secrets = append(r.Secrets, left...)
+	return text
+}
+
+// isSecret reports whether values of the type are secrets. They are writeOnly in schema.json.
+func isSecret(t reflect.Type) bool { return t == reflect.TypeFor[Secret]() }
+
+// secretsIn returns the secrets of a value, as they are sent.
+func secretsIn(v reflect.Value) (all []string) {
+	if s, ok := v.Interface().(Secret); ok {
+		return []string{s.Value()}
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, f := range strictyaml.Fields(v.Type()) {
+			all = append(all, secretsIn(v.Field(f.Index))...)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			all = append(all, secretsIn(v.Index(i))...)
+		}
+	}
+	return all
+}
+
+// hiddenTexts are settings that are no Secret and are not shown either: hashes of keys, which are
+// writeOnly in schema.json, too, and what names a person. The path of each URL of pathsOfURLs may
+// hold a secret, as the hooks of many services do.
+var (
+	hiddenTexts = []string{"keys.hash", "keys.hash.hash", "tls.acme.email"}
+	pathsOfURLs = []string{"upstreams.wake.url", "ledger.export.url", "tracing.otlp"}
+)
+
+// shownText is what is shown of a text: of a URL neither its user and password nor what follows a
+// question mark.
+func shownText(path, text string) string {
+	if slices.Contains(hiddenTexts, path) || strings.ContainsAny(text, "\r\n") ||
+		strings.Contains(text, "PRIVATE KEY") || strings.Contains(text, "pstk_") {
+		return strictyaml.Removed
+	}
+	scheme, rest, isURL := strings.Cut(text, "://")
+	if !isURL {
+		if scheme, rest = "", text; !strings.HasSuffix(path, "url") {
+			return text
+		}
+	} else {
+		scheme += "://"
+	}
+	end := strings.IndexAny(rest, "?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	address, more := rest[:end], ""
+	if end < len(rest) {
+		more = "?" + strictyaml.Removed
+		if strings.Contains(rest[end:], "@") { // a password may have any of the marks that end an address
+			return scheme + strictyaml.Removed
+		}
+	}
+	if i := strings.LastIndexByte(address, '@'); i >= 0 {
+		address = strictyaml.Removed + address[i:]
+	}
+	if slices.Contains(pathsOfURLs, path) {
+		if host, _, found := strings.Cut(address, "/"); found {
+			address = host + "/" + strictyaml.Removed
+		}
+	}
+	return scheme + address + more
+}

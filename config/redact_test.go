@@ -1,0 +1,184 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// planted is a configuration with a canary at every setting that the schema has.
+type planted struct {
+	n       int
+	secrets []string // paths that are writeOnly
+	texts   []string // other paths that take any text
+}
+
+func (p *planted) canary(what string) string {
+	p.n++
+	return fmt.Sprintf("CANARY-%s-%d", what, p.n)
+}
+
+// value is what stands at a path, in the flow form of YAML.
+func (p *planted) value(path string, schema map[string]any) string {
+	if schema["writeOnly"] == true {
+		p.secrets = append(p.secrets, path)
+		return p.canary("secret")
+	}
+	if properties, ok := schema["properties"].(map[string]any); ok {
+		var parts []string
+		for name, below := range properties {
+			parts = append(parts, name+": "+p.value(strings.TrimPrefix(path+"."+name, "."), below.(map[string]any)))
+		}
+		slices.Sort(parts)
+		return "{ " + strings.Join(parts, ", ") + " }"
+	}
+	if items, ok := schema["items"].(map[string]any); ok {
+		return "[ " + p.value(path, items) + " ]"
+	}
+	if forms, ok := schema["anyOf"].([]any); ok {
+		for _, form := range forms {
+			if form := form.(map[string]any); form["properties"] != nil {
+				return p.value(path, form)
+			}
+		}
+	}
+	if more, ok := schema["additionalProperties"].(map[string]any); ok {
+		return "{ member: " + p.value(path, more) + ", api_key: " + p.canary("member") + " }"
+	}
+	p.texts = append(p.texts, path)
+	return fmt.Sprintf("\"https://%s:%s@host.example:1/x?key=%s\"", p.canary("user"), p.canary("password"), p.canary("query"))
+}
+
+// TestRedactHidesEverySecretOfTheSchema: with a canary at every setting that is a secret, and one as the password of a URL
+// at every other one, none is shown. Nor is one of a comment, or of a name that is no setting.
+func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
+	var root map[string]any
+	if err := json.Unmarshal(Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	var p planted
+	text := p.value("", root)
+	text = "# CANARY-comment\n" + strings.TrimSuffix(text, "}") + ", token:CANARY-glued: 1, admn: { token: CANARY-misspelt }, watch: [CANARY-form] }\n"
+	name := filepath.Join(t.TempDir(), "edge.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Redact(name)
+	if err != nil || r.Text == nil {
+		t.Fatal(err)
+	}
+	if leaked := regexp.MustCompile(`.*CANARY.*`).FindAll(r.Text, -1); leaked != nil {
+		t.Errorf("shown:\n%s", leaked)
+	}
+	for _, path := range []string{
+		"admin.token", "upstreams.api_key", "seal.keys", "keys.hash", "end_users.secret", "fleet.store.password", "fleet.store.sentinel.password",
+		"fleet.keys.secrets", "ledger.export.token", "tls.acme.eab.key",
+	} {
+		if !slices.Contains(p.secrets, path) {
+			t.Errorf("the schema does not call %s a secret", path)
+		}
+	}
+	for n := range p.n { // those of secrets are known, so that they are found in other places, too
+		if secret := fmt.Sprintf("CANARY-secret-%d", n+1); strings.Contains(text, secret+" ") && !slices.ContainsFunc(r.Secrets, func(s string) bool { return strings.Contains(s, secret) }) {
+			t.Errorf("%s is not among the secrets", secret)
+		}
+	}
+	if shown, _ := parse(name, r.Text); shown == nil {
+		t.Errorf("it is no YAML:\n%s", r.Text)
+	}
+}
+
+// TestSecretsAreCalledSecret: a setting whose name sounds like a secret is one, or is known not to be.
+func TestSecretsAreCalledSecret(t *testing.T) {
+	harmless := []string{
+		"tls.key", "upstreams.tls.key", "fleet.store.tls.key", // paths of files
+		"keys_file", "issuers.claims.key", "issuers.claims.templates.key", // ids and claims
+		"engines.token_limit",                                                              // a word
+		"limits.header", "timeouts.client_header", "log.debug_headers", "end_users.header", // sizes, times and names
+	}
+	var root map[string]any
+	if err := json.Unmarshal(Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	var p planted
+	p.value("", root)
+	sounds := regexp.MustCompile(`(key|token|secret|password|hash|auth|bearer|credential|headers?)$`)
+	for _, path := range p.texts {
+		if sounds.MatchString(path) && !slices.Contains(harmless, path) && path != "auth" {
+			t.Errorf("%s sounds like a secret: make it a Secret, or say here why it is none", path)
+		}
+	}
+}
+
+// TestRedact: what is no secret stays, variables are named and not resolved, and a list of keys alone is read.
+func TestRedact(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TEST_GPU_KEY", "CANARY-variable")
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("token", "CANARY-file\n")
+	write("keys.yaml", "- id: team-b\n  hash: [{ hash: sha256:CANARY-hash, expires: 2027-01-01 }]\n")
+	name := write("edge.yaml", `listen: ":4000" # CANARY-comment
+admin: { listen: 127.0.0.1:9090, token: "file:token" }
+keys_file: keys.yaml
+common: &common { api_key: "${TEST_GPU_KEY}" }
+upstreams:
+  - { <<: *common, name: gpu-a, url: "http://10.0.0.1:8000/v2", weight: 1.5 }
+models:
+  - id: llama
+    aliases: ["claude-*"]
+    deployments: [{ upstream: gpu-a }]
+    pricing: { prompt: 0.5 }
+`)
+	r, err := Redact(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `listen: ":4000"
+admin:
+  listen: "127.0.0.1:9090"
+  token: "(removed)"
+keys_file: "keys.yaml"
+common: "(removed)"
+upstreams:
+  - name: "gpu-a"
+    url: "http://10.0.0.1:8000/v2"
+    weight: 1.5
+    api_key: "(removed)"
+models:
+  - id: "llama"
+    aliases:
+      - "claude-*"
+    deployments:
+      - upstream: "gpu-a"
+    pricing:
+      prompt: 0.5
+`
+	if string(r.Text) != want {
+		t.Errorf("%s", r.Text)
+	}
+	if got, want := string(r.Keys), "- id: \"team-b\"\n  hash:\n    - hash: \"(removed)\"\n      expires: \"2027-01-01\"\n"; got != want {
+		t.Errorf("keys_file:\n%s", got)
+	}
+	for _, secret := range []string{"CANARY-variable", "CANARY-file", "sha256:CANARY-hash"} {
+		if !slices.Contains(r.Secrets, secret) {
+			t.Errorf("%s is not among the secrets %q", secret, r.Secrets)
+		}
+	}
+	if r, err := Redact(write("broken.yaml", "a: [\n")); err != nil || r.Text != nil {
+		t.Errorf("no YAML: %v, %s", err, r.Text)
+	}
+	if _, err := Redact(filepath.Join(dir, "none.yaml")); err == nil {
+		t.Error("no file")
+	}
+}

@@ -1,0 +1,196 @@
+package strictyaml
+
+import (
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Removed stands in the place of what Redact does not show.
+const Removed = "(removed)"
+
+// Redaction says what of a document is not shown.
+type Redaction struct {
+	// Secret reports whether values of the type are secrets.
+	Secret func(t reflect.Type) bool
+	// Text returns what is shown of a text at a path, which has no positions in lists:
+	// upstreams.wake.url.
+	Text func(path, text string) string
+}
+
+// Redact returns the document in src as somebody else may see it, and the texts that it left out.
+// The type of what the document is bound to says what a value is: a secret is not shown, nor is
+// what has no place in the type, and comments are dropped. Variables are shown by name, and aliases
+// as what they stand for. It is not ok where src is no YAML.
+func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []string, ok bool) {
+	places := &Places{marks: map[string]mark{}, broken: map[string]bool{}}
+	r := &report{src: newSource("", src), places: places}
+	body, size := r.parse(src, "")
+	if body == nil {
+		return nil, nil, false
+	}
+	x := &redactor{tree: newTree(r, body, size), rules: rules}
+	inline, lines := x.value(Node{ast: body}, to)
+	if inline != "" {
+		lines = []string{inline}
+	}
+	return []byte(strings.Join(lines, "\n") + "\n"), x.left, true
+}
+
+// redactor writes a tree anew.
+type redactor struct {
+	tree  *tree
+	rules Redaction
+	left  []string
+}
+
+// value returns what is shown of n: text within a line, or lines of their own.
+func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string) {
+	n, ok := x.tree.resolve(n)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	_, bindsItself := reflect.New(t).Interface().(NodeBinder)
+	_, isText := rawText(n.ast)
+	switch {
+	case !ok || x.rules.Secret(t):
+		return x.secret(n.ast), nil
+	case isNull(n.ast):
+		return "null", nil
+	case isText && (bindsItself || !hasParts(t)):
+		return x.text(n), nil
+	case n.IsMapping() && t.Kind() == reflect.Struct:
+		return x.members(n, func(name string) reflect.Type {
+			if i := FieldByKey(t, name); i >= 0 {
+				return t.Field(i).Type
+			}
+			return nil
+		})
+	case n.IsMapping() && (t.Kind() == reflect.Map || t.Kind() == reflect.Interface):
+		return x.members(n, func(name string) reflect.Type {
+			switch {
+			case secretName(name):
+				return nil
+			case t.Kind() == reflect.Map:
+				return t.Elem()
+			}
+			return t
+		})
+	case n.IsList() && (t.Kind() == reflect.Slice || t.Kind() == reflect.Interface):
+		return x.elements(n, t)
+	case n.IsList() && bindsItself && len(Fields(t)) == 1: // a keys_file may be its list alone
+		only := Fields(t)[0]
+		return x.value(n.In(Join(n.path, only.Key)), t.Field(only.Index).Type)
+	}
+	return strconv.Quote(Removed), nil // it has not the form of its place, so it may be anything
+}
+
+// hasParts reports whether a value of the type is made of others.
+func hasParts(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Map, reflect.Slice:
+		return true
+	case reflect.Struct:
+		return len(Fields(t)) > 0 // a time has none
+	}
+	return false
+}
+
+// plainName is a name that a setting could have.
+var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{0,40}$`)
+
+// members writes a mapping. typeOf is nil for a name whose value is not shown.
+func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inline string, lines []string) {
+	all, ok := x.tree.entries(n)
+	if !ok || len(all) == 0 {
+		return "{}", nil
+	}
+	for _, m := range all {
+		t := typeOf(m.name)
+		name := strconv.Quote(m.name)
+		if plainName.MatchString(m.name) {
+			name = m.name
+		} else if t == nil { // "token:VALUE", without the blank behind the colon, is a name
+			x.left = append(x.left, m.name)
+			name = strconv.Quote(Removed)
+		}
+		if t == nil && secretName(m.name) {
+			lines = append(lines, name+": "+x.secret(m.value))
+			continue
+		} else if t == nil {
+			lines = append(lines, name+": "+strconv.Quote(Removed))
+			continue
+		}
+		inline, below := x.value(Node{m.value, Join(n.path, m.name), n.depth + 1}, t)
+		if below == nil {
+			lines = append(lines, name+": "+inline)
+			continue
+		}
+		lines = append(lines, name+":")
+		for _, line := range below {
+			lines = append(lines, "  "+line)
+		}
+	}
+	return "", lines
+}
+
+func (x *redactor) elements(n Node, t reflect.Type) (inline string, lines []string) {
+	list := n.ast.(*ast.SequenceNode)
+	if len(list.Values) == 0 {
+		return "[]", nil
+	}
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	for _, e := range list.Values {
+		inline, below := x.value(Node{e, n.path, n.depth + 1}, t)
+		if below == nil {
+			below = []string{inline}
+		}
+		for i, line := range below {
+			if i == 0 {
+				lines = append(lines, "- "+line)
+			} else {
+				lines = append(lines, "  "+line)
+			}
+		}
+	}
+	return "", lines
+}
+
+// text writes a scalar: numbers and booleans as they are, texts in quotes.
+func (x *redactor) text(n Node) string {
+	raw, _ := rawText(n.ast)
+	shown := x.rules.Text(n.path, raw)
+	if shown != raw {
+		x.left = append(x.left, raw)
+		return strconv.Quote(shown)
+	}
+	switch n.ast.(type) {
+	case *ast.StringNode, *ast.LiteralNode:
+		return strconv.Quote(raw)
+	}
+	return raw
+}
+
+// secret remembers the texts of n, and returns what is shown in their place.
+func (x *redactor) secret(n ast.Node) string {
+	if n != nil {
+		ast.Walk(texts{x}, n)
+	}
+	return strconv.Quote(Removed)
+}
+
+// texts remembers the texts of a tree.
+type texts struct{ *redactor }
+
+// Visit implements ast.Visitor.
+func (v texts) Visit(n ast.Node) ast.Visitor {
+	if raw, ok := rawText(n); ok && !isReference(n) && !isNull(n) {
+		v.left = append(v.left, raw)
+	}
+	return v
+}
