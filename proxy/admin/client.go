@@ -55,6 +55,14 @@ func RequestMode(edge, token string, q ModeRequest, out io.Writer) error {
 	return nil
 }
 
+// pageTimeout bounds what Page waits: an edge with many calls takes a while to list its goroutines.
+const pageTimeout = 10 * time.Second
+
+// Page returns what an edge's admin listener shows at a path.
+func Page(edge, token, path string) ([]byte, error) {
+	return ask(fasthttp.MethodGet, edge, path, token, nil, pageTimeout)
+}
+
 // notReady says why an edge takes no new requests.
 func notReady(body []byte) error {
 	var answer Readiness

@@ -7,7 +7,7 @@
 // gets the parts of the edge that an operator sees and steers (Options) and never the edge. The
 // files: routes.go (the route table, and what every request passes), token.go (the admin token and
 // guesses at it), handlers.go, page.go (the page and its events), state.go (what the page shows;
-// package status renders it).
+// package status renders it), diagnosis.go (the process itself, for a bug report).
 //
 // A web page must not reach it: requests of other origins are refused (browser.LocalRequest), and
 // upstreams are drained only where an admin token is set.

@@ -11,6 +11,7 @@ import (
 	"penstock/proxy/guard"
 	"penstock/proxy/httpserver"
 	"penstock/proxy/listen"
+	"penstock/proxy/process"
 	"penstock/translate/apierr"
 )
 
@@ -37,7 +38,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
-			"There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/arms, /-/ready, /-/reload and /-/mode."))
+			"There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/arms, /-/process, /-/goroutines, /-/heap, /-/ready, /-/reload and /-/mode."))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
 		allow, err := httpserver.WrongMethod(ctx)
@@ -53,6 +54,10 @@ func (s *Server) routes() fasthttp.RequestHandler {
 		"/-/usage":   s.operator(s.usage(false)),
 		"/-/arms":    s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, armsOf(&s.opts)) }),
 		"/-/ready":   s.ready,
+
+		"/-/process":    s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, factsOf(&s.opts)) }),
+		"/-/goroutines": s.operator(profile(process.WriteStacks)),
+		"/-/heap":       s.operator(profile(process.WriteHeap)),
 	} {
 		r.GET(path, h)
 		r.HEAD(path, h)

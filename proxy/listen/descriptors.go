@@ -11,6 +11,9 @@ const maxAdminConns = 64
 // descriptors are not, because any client that reaches the port can open one.
 func AdminConns() int { return adminConns(descriptors()) }
 
+// Descriptors returns how many descriptors the process may have open; 0: not known.
+func Descriptors() int { return descriptors() }
+
 func adminConns(limit int) int {
 	if limit > 0 {
 		return min(maxAdminConns, max(4, limit/16))

@@ -1,7 +1,8 @@
 // Package process fits the Go runtime to the process's part of the machine: how much memory it may
 // use (memlimit.go), how often it collects garbage (gc.go), and how a reload's work does not delay
 // requests (boost.go). The settings are the whole process's, so two edges within one process share
-// them. It also writes the stacks of a process that hangs (stacks.go).
+// them. It also writes what a bug report needs: the stacks of a process that hangs, its heap by
+// function (stacks.go), and what the process may use (facts.go).
 //
 // # Design
 //

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // MemorySource is where a memory limit comes from.
@@ -50,7 +51,16 @@ func ApplyMemoryLimit() (int64, MemorySource) {
 		n = int64(float64(n) * cgroupShare)
 		debug.SetMemoryLimit(n)
 	}
+	applied.Store(&appliedLimit{n, source})
 	return n, source
+}
+
+// applied is what ApplyMemoryLimit has returned.
+var applied atomic.Pointer[appliedLimit]
+
+type appliedLimit struct {
+	bytes  int64
+	source MemorySource
 }
 
 // systemMemory reads the limit from the files of root.

@@ -9,3 +9,7 @@ import (
 // own dump at SIGQUIT prints words of memory beside each function: its arguments and stale stack
 // slots, which may hold pieces of keys and prompts.
 func WriteStacks(w io.Writer) error { return pprof.Lookup("goroutine").WriteTo(w, 1) }
+
+// WriteHeap writes what the heap holds by the functions that have allocated it, sampled, and the
+// runtime's counts of memory. It has nothing that stands in memory.
+func WriteHeap(w io.Writer) error { return pprof.Lookup("heap").WriteTo(w, 1) }
