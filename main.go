@@ -25,9 +25,7 @@ type cli struct {
 	Canary command.Canary `cmd:"" help:"Compare the arm of a model that has a share of its calls with the rest: worse, not worse, or not yet known."`
 	Usage  command.Usage  `cmd:"" help:"Print what keys have used of models: calls, tokens and spend, of an edge or of its fleet."`
 
-	Drain       command.Drain       `cmd:"" help:"Take an upstream out: calls that run end, no new ones come; in a fleet with a store at every edge."`
-	Maintenance command.Maintenance `cmd:"" help:"Take an upstream out and have its probes rest, too."`
-	Ready       command.Ready       `cmd:"" help:"Let calls into an upstream again. Without a name: ask whether the edge takes new requests, exit code 0 when it does, for health checks."`
+	command.Modes
 
 	Doctor     command.Doctor     `cmd:"" help:"Ask engines what they are: what they can do, their quirks, and the configuration lines to paste."`
 	Agent      command.Agent      `cmd:"" help:"Print or write the configuration with which a coding agent works through a running edge: claude, codex, opencode, copilot."`
@@ -37,6 +35,7 @@ type cli struct {
 	Key        command.Key        `cmd:"" help:"Make, hash, list or revoke API keys."`
 	Openapi    command.OpenAPI    `cmd:"" help:"Print the description of the API that the edge serves (OpenAPI 3.1)."`
 	Completion command.Completion `cmd:"" help:"Print a script that completes command lines in bash, zsh or fish."`
+	Support    command.Support    `cmd:"" help:"Write a bundle for a bug report: configuration, state, metrics and limits, without secrets."`
 	Explain    command.Explain    `cmd:"" help:"Explain the code of an error, or a setting."`
 	Version    command.Version    `cmd:"" help:"Print the version and how it was built."`
 }

@@ -138,6 +138,13 @@ func (c *Canary) Run() error {
 	}, os.Stdout)
 }
 
+// Modes are the commands that set the mode of upstreams.
+type Modes struct {
+	Drain       Drain       `cmd:"" help:"Take an upstream out: calls that run end, no new ones come; in a fleet with a store at every edge."`
+	Maintenance Maintenance `cmd:"" help:"Take an upstream out and have its probes rest, too."`
+	Ready       Ready       `cmd:"" help:"Let calls into an upstream again. Without a name: ask whether the edge takes new requests, exit code 0 when it does, for health checks."`
+}
+
 // mode is what the commands that set an upstream's mode have in common.
 type mode struct {
 	Who   string `placeholder:"NAME" env:"USER" help:"Who asks for it: every edge of a fleet with a store shows it. An edge without a store keeps no name."`

@@ -1,0 +1,55 @@
+package support
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"penstock/config"
+	"penstock/config/strictyaml"
+)
+
+// Bounds on what is looked for: a shorter text is part of too many words, and of a text so long its
+// beginning is a secret, too, for messages cut what they quote.
+const (
+	shortestSecret = 6
+	longSecret     = 24
+	beginning      = 16
+)
+
+// scrubber removes known secrets from texts.
+type scrubber struct {
+	whole *strings.Replacer
+	begun []*regexp.Regexp // of long ones, to the next blank or quote
+}
+
+func newScrubber(secrets []string) *scrubber {
+	secrets = slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return len(s) < shortestSecret })
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	s := &scrubber{}
+	var pairs []string
+	for _, secret := range slices.Compact(secrets) {
+		pairs = append(pairs, secret, strictyaml.Removed)
+		if len(secret) >= longSecret && !strings.Contains(secret, "://") && !strings.HasPrefix(secret, config.HashPrefix) {
+			s.begun = append(s.begun, regexp.MustCompile(regexp.QuoteMeta(secret[:beginning])+`[^\s"']*`))
+		}
+	}
+	s.whole = strings.NewReplacer(pairs...)
+	return s
+}
+
+func (s *scrubber) text(text string) string {
+	text = s.whole.Replace(text)
+	for _, r := range s.begun {
+		text = r.ReplaceAllString(text, strictyaml.Removed)
+	}
+	return text
+}
+
+func (s *scrubber) bytes(content []byte) []byte {
+	if content == nil {
+		return nil
+	}
+	return []byte(s.text(string(content)))
+}

@@ -1,0 +1,69 @@
+package support
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// systemFacts describes the machine on which the command runs, which need not be the edge's.
+func systemFacts(environ []string) []byte {
+	var b strings.Builder
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-14s %s\n", name, value)
+		}
+	}
+	line("system", runtime.GOOS+"/"+runtime.GOARCH)
+	line("kernel", firstLine("/proc/sys/kernel/osrelease", ""))
+	line("distribution", firstLine("/etc/os-release", "PRETTY_NAME="))
+	line("processors", strconv.Itoa(runtime.NumCPU()))
+	line("processor", firstLine("/proc/cpuinfo", "model name"))
+	line("memory", firstLine("/proc/meminfo", "MemTotal:"))
+	line("free", firstLine("/proc/meminfo", "MemAvailable:"))
+	line("backlog", firstLine("/proc/sys/net/core/somaxconn", ""))
+	line("local ports", firstLine("/proc/sys/net/ipv4/ip_local_port_range", ""))
+	line("init", firstLine("/proc/1/comm", ""))
+	if _, err := os.Stat("/.dockerenv"); err == nil {
+		line("container", "docker")
+	} else if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		line("container", "kubernetes")
+	}
+	line("variables set", strings.Join(variables(environ), " "))
+	return []byte(b.String())
+}
+
+// firstLine is the rest of the first line of a file that begins so; empty if there is none.
+func firstLine(file, begins string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, begins); ok {
+			return strings.Trim(rest, "\t\n :\"")
+		}
+	}
+	return ""
+}
+
+// readVariables are how the names begin of variables that an edge, or Go, reads.
+var readVariables = []string{
+	"PENSTOCK_", "OTEL_", "GOMEMLIMIT", "GOMAXPROCS", "GOGC", "GODEBUG", "LISTEN_", "NOTIFY_SOCKET",
+}
+
+// variables names those of the environment that an edge, or Go, reads. Their values may be secrets.
+func variables(environ []string) (names []string) {
+	for _, v := range environ {
+		name, _, _ := strings.Cut(v, "=")
+		begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		if slices.ContainsFunc(readVariables, begins) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
