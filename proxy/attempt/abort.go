@@ -43,6 +43,9 @@ func (a *Abort) Shadow(of *Abort) {
 	}
 }
 
+// Answered lets a copy go on to its own end: the answer is whole, and its client may leave now.
+func (a *Abort) Answered() { a.shadow.Store(nil) }
+
 // Cause returns why the call was ended from outside, or nil.
 func (a *Abort) Cause() error {
 	if c := a.cause.Load(); c != nil {

@@ -287,6 +287,7 @@ func (r *relay) complete() {
 	}
 	r.noteUsage()
 	c.record.Outcome = observe.OK
+	c.abort.Answered()
 	if c.body.Held() {
 		c.clearPoison()
 	}

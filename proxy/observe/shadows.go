@@ -7,20 +7,23 @@ type ShadowEnd uint8
 
 // The ends of copies.
 const (
-	ShadowOK       ShadowEnd = iota
-	ShadowFailed             // its engine did, or had another answer than one
-	ShadowUnfit              // the other model's rules, or its engine's context, do not allow the request
-	ShadowNoSlot             // no engine that takes calls had a free one
-	ShadowNoMemory           // limits.body_memory or limits.reply_memory was used up
-	ShadowLeft               // the client did
-	ShadowSentAway           // a call needed its slot
-	ShadowDrained            // the edge or the engine ends its work
+	ShadowOK        ShadowEnd = iota
+	ShadowFailed              // its engine did, or had another answer than one
+	ShadowUnfit               // the other model's rules, or its engine's context, do not allow the request
+	ShadowNoSlot              // no engine that takes calls had a free one
+	ShadowNoMemory            // limits.body_memory or limits.reply_memory was used up
+	ShadowLeft                // the client did
+	ShadowSentAway            // a call needed its slot
+	ShadowDrained             // the edge or the engine ends its work
+	ShadowForbidden           // the call's key has no consent for any of its engines
 	shadowEnds
 )
 
 // String returns the end as a metric label.
 func (e ShadowEnd) String() string {
-	return [...]string{"ok", "failed", "unfit", "no_slot", "no_memory", "client_gone", "sent_away", "drained"}[e]
+	return [...]string{
+		"ok", "failed", "unfit", "no_slot", "no_memory", "client_gone", "sent_away", "drained", "forbidden",
+	}[e]
 }
 
 // Shadows is what came of the copies of a model's calls.

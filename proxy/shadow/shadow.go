@@ -100,8 +100,7 @@ func (s *Shadows) Begin(c *Call) {
 		request: endpoint.ChatCopy(c.Endpoint.Dialect), memory: attempt.Memory{Budget: s.o.Replies},
 		record: observe.Record{Model: c.Model.Config.ID, Start: now}, end: observe.ShadowFailed,
 	}
-	if !p.acquire(c, number, now) {
-		p.end = observe.ShadowNoSlot
+	if p.refused(c, number, now) {
 		p.count(now)
 		return
 	}
@@ -121,6 +120,21 @@ func (s *Shadows) Begin(c *Call) {
 	}
 	c.Abort.Shadow(&p.abort)
 	go s.o.Guard.Once(guard.Shadow, p.run)
+}
+
+// refused reports whether there is to be no copy, and notes why. Otherwise it has a slot.
+func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
+	switch {
+	case !routing.Open(p.model.Route, c.Tiers):
+		p.end = observe.ShadowForbidden
+	case c.Body.Came() > c.Endpoint.OwnLimit(p.model.Config.Limits):
+		p.end = observe.ShadowUnfit
+	case !p.acquire(c, number, now):
+		p.end = observe.ShadowNoSlot
+	default:
+		return false
+	}
+	return true
 }
 
 // acquire takes a slot that is free for calls of no key, at an upstream that is well.

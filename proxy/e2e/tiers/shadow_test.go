@@ -170,6 +170,30 @@ func TestShadowOutlivesItsCall(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
 }
 
+// TestShadowOutlivesItsClient: a client that hangs up as soon as it has the whole answer ends no slower copy.
+func TestShadowOutlivesItsClient(t *testing.T) {
+	t.Parallel()
+	s := shadowSetup("100%", "")
+	s.Engines[1].Latency = 300 * time.Millisecond
+	p := rig.Start(t, s)
+	p.Engines[0].SetFault(sim.Fault{Spec: "close-delimited"})
+	for i := range 12 {
+		c := p.Dial()
+		if err := c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"tokens":5,"delay_ms":5}`))); err != nil {
+			t.Fatal(err)
+		}
+		for all := ""; !strings.Contains(all, "[DONE]"); {
+			some := make([]byte, 4096)
+			n, err := c.Read(some)
+			if all += string(some[:n]); err != nil {
+				t.Fatalf("%v behind %q", err, all)
+			}
+		}
+		c.Reset()
+		waitCopies(t, p, "ok", float64(i+1))
+	}
+}
+
 // TestShadowTakesFreeSlots: none that a call has, and it gives its own to a call, at a model with a queue and without.
 func TestShadowTakesFreeSlots(t *testing.T) {
 	t.Parallel()
@@ -227,6 +251,16 @@ func TestShadowUnfit(t *testing.T) {
 	}
 }
 
+// TestShadowIsHeldToItsLimits: a body that the other model does not take from its own calls is not copied to it.
+func TestShadowIsHeldToItsLimits(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, shadowSetup("100%", ", limits: { request_body: 4KiB }"))
+	p.Say(rig.Chat, strings.Repeat("a", 4<<10), "").WantStatus(200)
+	waitCopies(t, p, "unfit", 1)
+	p.Say(rig.Chat, strings.Repeat("a", 3<<10), "").WantStatus(200)
+	waitCopies(t, p, "ok", 1)
+}
+
 // TestShadowNeedsConsent: nothing of a key that has not agreed leaves the house as a copy.
 func TestShadowNeedsConsent(t *testing.T) {
 	t.Parallel()
@@ -247,7 +281,7 @@ models:
 	})
 	for i, way := range rig.AllWays {
 		p.Say(way, sentinel, "").WantStatus(200)
-		waitCopies(t, p, "no_slot", float64(i+1))
+		waitCopies(t, p, "forbidden", float64(i+1))
 	}
 	if strings.Contains(o.text(), sentinel) {
 		t.Error("a prompt has left the house")
