@@ -49,8 +49,8 @@ const (
 	pageWrite  = 10 * time.Second
 )
 
-// statusEvents keeps an open page up to date: every second it sends the sections that read
-// differently now.
+// statusEvents keeps an open page up to date: every second it sends what reads differently
+// now.
 func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" ||
 		site == "same-site" { // even as a page to look at: it never ends
@@ -72,10 +72,10 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 		defer s.opts.Guard.Catch(guard.StatusPage, nil)
 		defer s.pages.Add(-1)
 		s.opts.Guard.Point(guard.StatusPage)
-		sent := map[string]string{}
+		var shown status.Shown
 		for {
 			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite)) // fails on a closed connection only, as the write does then
-			if s.sendSections(w, sent) != nil {
+			if s.sendSections(w, &shown) != nil {
 				return
 			}
 			select {
@@ -87,28 +87,29 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// sendSections sends the sections that differ from sent, and stores them there.
-func (s *Server) sendSections(w *bufio.Writer, sent map[string]string) error {
+// sendSections sends what the page does not show yet.
+func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown) error {
 	state := s.status()
-	changed := map[string]string{}
+	changed := map[string]status.Renewal{}
 	for _, id := range status.Sections {
 		text, err := state.Section(id)
 		if err != nil {
 			return err
 		}
-		if sent[id] != text {
-			sent[id], changed[id] = text, text
+		if r, ok := shown.Renew(id, text); ok {
+			changed[id] = r
 		}
 	}
-	data, err := json.Marshal(struct {
-		At       string            `json:"at"`
-		Sections map[string]string `json:"sections"`
+	_, _ = w.WriteString("event: sections\nretry: 2000\ndata: ") // a buffered writer keeps its error for Flush
+	data := json.NewEncoder(w)
+	data.SetEscapeHTML(false) // the script takes it for JSON, and markup is most of it
+	err := data.Encode(struct {
+		At       string                    `json:"at"`
+		Sections map[string]status.Renewal `json:"sections"`
 	}{state.Now.Format("15:04:05"), changed})
 	if err != nil {
 		return err
 	}
-	_, _ = w.WriteString("event: sections\nretry: 2000\ndata: ") // a buffered writer keeps its error for Flush
-	_, _ = w.Write(data)
-	_, _ = w.WriteString("\n\n")
+	_ = w.WriteByte('\n')
 	return w.Flush()
 }

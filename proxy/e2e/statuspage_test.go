@@ -15,6 +15,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
+	"penstock/proxy/status"
 )
 
 // The status page: who may see it, what it says at once and while it is open, and what an operator can do from it.
@@ -199,15 +200,24 @@ func TestStatusEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				var e struct{ Sections map[string]string }
+				var e struct{ Sections map[string]status.Renewal }
 				if err := json.Unmarshal([]byte(data), &e); err != nil {
 					t.Fatal(err)
 				}
-				return e.Sections
+				texts := map[string]string{}
+				for id, r := range e.Sections {
+					if r.Frame != nil {
+						texts[id] = *r.Frame
+					}
+					for _, row := range r.Rows {
+						texts[id] += row.Text
+					}
+				}
+				return texts
 			}
 		}
 	}
-	if first := next(); len(first) != 9 || !strings.Contains(first["verdict"], "Healthy") {
+	if first := next(); len(first) != len(status.Sections) || !strings.Contains(first["verdict"], "Healthy") {
 		t.Errorf("the first event has %d sections: %s", len(first), first["verdict"])
 	}
 	s := p.OpenStream(chatPath, p.Chat(endless))

@@ -7,7 +7,8 @@
 // One Status is gathered and everything is a view of it, so the page, its JSON twin and the
 // terminal cannot disagree. For terminals it is a list of tables (tables.go), which are printed as
 // text (terminal.go) or shown by package top. The page is rendered here and only here: what is sent
-// while it is open are the same sections again, as far as they differ. The alternative, a page that
+// while it is open are the same sections again, as far as they differ, and of tables the rows that
+// do (renewal.go): parsing all of them was most of what the page cost. The alternative, a page that
 // draws itself from the JSON, is blank without its script and has a second place where a name must
 // be escaped.
 //

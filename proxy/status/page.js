@@ -7,6 +7,7 @@
   // focused, selected or scrolled stays as it is. Rows are known by their ids.
   const own = new Set(["open", "hidden", "aria-sort"]), sorts = {};
   const patch = (old, next) => {
+    if (old.isEqualNode(next)) return;
     if (old.nodeType !== next.nodeType || old.nodeName !== next.nodeName) return old.replaceWith(next);
     if (old.nodeType !== Node.ELEMENT_NODE) {
       if (old.nodeValue !== next.nodeValue) old.nodeValue = next.nodeValue;
@@ -14,26 +15,38 @@
     }
     for (const { name, value } of next.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     for (const { name } of [...old.attributes]) if (!own.has(name) && !next.hasAttribute(name)) old.removeAttribute(name);
-    if (old.nodeName === "TBODY" && next.rows[0]?.id) return rows(old, next);
+    if (old.nodeName === "TBODY" && old.closest("[data-sorts]")) return frame(old, next);
     const have = [...old.childNodes], want = [...next.childNodes];
     want.forEach((node, i) => have[i] ? patch(have[i], node) : old.append(node));
     have.slice(want.length).forEach((node) => node.remove());
   };
-  const rows = (old, next) => {
-    const have = new Map([...old.rows].map((row) => [row.id, row]));
-    const want = [...next.rows].map((row) => {
-      const known = have.get(row.id);
-      if (!known) return row;
-      have.delete(row.id);
-      patch(known, row);
-      return known;
-    });
-    for (const row of have.values()) row.remove();
-    for (const node of [...old.childNodes]) if (node.nodeName !== "TR") node.remove();
-    if (sorts[old.closest("section").id]) old.append(...want.filter((row) => row.parentNode !== old));
-    else order(old, want);
+  // Rows with ids are changed by rows(); the body of their table may have another one, which says that there are none.
+  const frame = (old, next) => {
+    for (const node of [...old.childNodes]) if (!node.id) node.remove();
+    old.append(...next.childNodes);
   };
-  const order = (body, want) => want.forEach((row, i) => { if (body.rows[i] !== row) body.insertBefore(row, body.rows[i] || null); });
+  const order = (body, want) => {
+    let at = body.firstElementChild;
+    for (const row of want) if (row === at) at = at.nextElementSibling; else body.insertBefore(row, at);
+  };
+
+  // Rows are sent in their order, with a text where that is new.
+  const rows = (section, body, list) => {
+    const parsed = document.createElement("tbody");
+    parsed.innerHTML = list.map((row) => row.text || "").join("");
+    const fresh = [...parsed.rows];
+    const want = list.map(({ id, text }) => {
+      const known = $(id), next = text && fresh.shift();
+      if (known?.parentNode !== body) return next;
+      if (next) patch(known, next);
+      return known;
+    }).filter(Boolean);
+    const stay = new Set(want);
+    for (const row of [...body.rows]) if (row.id && !stay.has(row)) row.remove();
+    given.set($(section), want.map((row) => row.id));
+    if (sorts[section]) body.append(...want.filter((row) => row.parentNode !== body));
+    else order(body, want);
+  };
 
   // Sorting by a column, and back to the order of the server: trouble first.
   const given = new WeakMap();
@@ -88,17 +101,18 @@
     for (const table of document.querySelectorAll("table[data-sorts]")) filter(table.tBodies[0]);
   };
 
-  const renew = (id, html) => {
+  const renew = (id, sent) => {
     const section = $(id);
     if (!section) return;
-    const next = section.cloneNode(false);
-    next.innerHTML = html;
-    for (const table of next.querySelectorAll("table[data-sorts]")) { // the heads are made here: they stay
-      given.set(section, [...table.tBodies[0].rows].map((row) => row.id));
-      const head = section.querySelector("table[data-sorts] thead");
-      if (head) table.tHead.replaceWith(head.cloneNode(true));
+    if (sent.frame !== undefined) {
+      const next = section.cloneNode(false);
+      next.innerHTML = sent.frame;
+      const head = section.querySelector("table[data-sorts] thead"), table = next.querySelector("table[data-sorts]");
+      if (head && table) table.tHead.replaceWith(head.cloneNode(true)); // its buttons are made here: they stay
+      patch(section, next);
     }
-    patch(section, next);
+    const body = section.querySelector("table[data-sorts] > tbody");
+    if (body) rows(id, body, sent.rows || []);
     arrange(id);
   };
   // A screen reader hears of trouble when it begins, changes its subject or ends, and not each second.

@@ -1,0 +1,78 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestRenewals: a page is sent each section once and then what differs: rows that are new or read
+// differently with their text, others by their ids, and the rest of a section where that differs.
+func TestRenewals(t *testing.T) {
+	const frame = "<table data-sorts><tbody>%s</tbody></table><p>%s</p>"
+	row := func(id, text string) string { return "\n" + `<tr id="` + id + `"><td>` + text + "</td></tr>" }
+	var page Shown
+	for i, c := range []struct{ text, want string }{
+		{fmt.Sprintf(frame, row("a", "1")+row("b&#34;&lt;", "1"), "x"), "frame a+ b\"<+"},
+		{fmt.Sprintf(frame, row("a", "1")+row("b&#34;&lt;", "1"), "x"), "nothing"},
+		{fmt.Sprintf(frame, row("c", "1")+row("b&#34;&lt;", "1")+row("a", "2"), "x"), "c+ b\"< a+"},
+		{fmt.Sprintf(frame, row("c", "1")+row("a", "2"), "y"), "frame c a"},
+		{"<p>none</p>", "frame"},
+		{fmt.Sprintf(frame, row("a", "2"), "y"), "frame a+"},
+		{"", "frame"},
+		{"", "nothing"},
+	} {
+		r, ok := page.Renew("models", c.text)
+		var got []string
+		if !ok {
+			got = append(got, "nothing")
+		}
+		if r.Frame != nil {
+			got = append(got, "frame")
+			if strings.Contains(*r.Frame, "<tr") {
+				t.Errorf("%d: rows in %s", i, *r.Frame)
+			}
+		}
+		for _, row := range r.Rows {
+			if got = append(got, row.ID); row.Text != "" {
+				got[len(got)-1] += "+"
+			}
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%d: %q, want %q", i, text, c.want)
+		}
+	}
+}
+
+// TestRenewalsAreWhole: what a page is sent first is all of each section, and a second later, when a
+// call has come, little of it.
+func TestRenewalsAreWhole(t *testing.T) {
+	s := sample()
+	s.Judge(nil)
+	var page Shown
+	for _, id := range Sections {
+		text, err := s.Section(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _ := page.Renew(id, text)
+		n := len(*r.Frame)
+		for i, row := range r.Rows {
+			if n += len(row.Text); i > 0 {
+				n++ // the line's end
+			}
+		}
+		if n != len(text) || strings.Count(text, rowBegin) != len(r.Rows) {
+			t.Errorf("%s: %d bytes in %d rows, of %d", id, n, len(r.Rows), len(text))
+		}
+	}
+	s.Calls = append([]Call{{ID: "req_new", Start: now, State: "waiting"}}, s.Calls...)
+	text, err := s.Section("calls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, ok := page.Renew("calls", text)
+	if !ok || r.Frame != nil || len(r.Rows) != 5 || r.Rows[0].Text == "" || r.Rows[1].Text+r.Rows[4].Text != "" {
+		t.Errorf("%+v", r)
+	}
+}
