@@ -4,4 +4,12 @@
 // Every proxy is started anew for each measurement, in turn, with an engine of its own behind it.
 // It has a processor to itself, while client and engine have the others, and its use is read from
 // /proc. The load is that of package load.
+//
+//	overhead.go      rounds, of which report.go makes medians and ratios
+//	measurements.go  what is measured; measurement.go what that is, and how a row is made of it
+//	lab.go           an engine and a target for one measurement, as proxies/ configures them
+//	stage.go         the measuring: a load, idle connections, rest, reloads
+//
+// Without pinned processors, or on a machine that has other work, a ratio of one round is worth
+// more than the times that it is made of, and the median of many rounds more than either.
 package overhead

@@ -14,11 +14,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"penstock/bench/exit"
-	"penstock/bench/load"
 	"penstock/bench/process"
 )
 
@@ -60,15 +58,36 @@ var configs embed.FS
 // proxyArgs stand before the path of the configuration.
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
 
+// secure are the lines with which each proxy speaks TLS, by the certificate's file, which has the
+// key, too.
+var secure = map[string]string{
+	"nginx":    " ssl; ssl_certificate {{.Certificate}}; ssl_certificate_key {{.Certificate}}",
+	"haproxy":  " ssl crt {{.Certificate}}",
+	"penstock": `tls: { cert: "{{.Certificate}}", key: "{{.Certificate}}" }`,
+}
+
 // configure writes the configuration of a proxy and returns its path.
-func (l *lab) configure(name, listen, engine string) (string, error) {
+func (l *lab) configure(name, listen, engine string, t *measurement) (string, error) {
 	source, err := configs.ReadFile("proxies/" + name + ".conf")
 	if err != nil {
 		return "", err
 	}
+	var tls string
+	if t.tls {
+		file, err := certificate(l.dir)
+		if err != nil {
+			return "", err
+		}
+		tls = strings.ReplaceAll(secure[name], "{{.Certificate}}", file)
+	}
+	var more crowd
+	if t.many {
+		more = newCrowd(engine)
+	}
 	sum := sha256.Sum256([]byte(l.key))
 	text := strings.NewReplacer("{{.Dir}}", l.dir, "{{.Listen}}", listen, "{{.Engine}}", engine,
-		"{{.KeyHash}}", hex.EncodeToString(sum[:])).Replace(string(source))
+		"{{.KeyHash}}", hex.EncodeToString(sum[:]), "{{.TLS}}", tls, "{{.Keys}}", more.keys,
+		"{{.Upstreams}}", more.upstreams, "{{.Deployments}}", more.deployments).Replace(string(source))
 	path := filepath.Join(l.dir, name+".conf")
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
@@ -81,94 +100,70 @@ func (l *lab) run(ctx context.Context, target string, t *measurement) (*trial, e
 		return nil, err
 	}
 	defer sim.Kill()
-	url, proxy := "http://"+engine, (*process.Child)(nil)
+	s := &stage{test: t, target: target, key: l.key, url: "http://" + engine}
 	if target != "direct" {
-		if proxy, url, err = l.start(ctx, target, engine); err != nil {
+		if err := l.start(ctx, s, engine); err != nil {
 			return nil, err
 		}
-		defer proxy.Kill()
+		defer s.proxy.Kill()
 	}
-	o := t.options
-	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = url, l.key, "sim", true, 10*time.Second, true
-	m := &trial{streams: max(1, int(o.NumPrompts))}
-	var watch sync.WaitGroup
-	defer watch.Wait()
-	if proxy != nil {
-		begin, err := process.UsageOf(proxy.Cmd.Process.Pid)
-		if err != nil {
-			return nil, err
-		}
-		m.before = begin.Memory
-		watched, stop := context.WithCancel(ctx)
-		defer stop()
-		watch.Go(func() { m.highest = highestMemory(watched, proxy.Cmd.Process.Pid) })
-		defer stop()
-		m.result, _, err = load.Run(ctx, o, nil)
-		stop()
-		watch.Wait()
-		if err != nil {
-			return nil, err
-		}
-		end, err := process.UsageOf(proxy.Cmd.Process.Pid)
-		if err != nil {
-			return nil, err
-		}
-		m.cpu = end.CPU - begin.CPU
-	} else if m.result, _, err = load.Run(ctx, o, nil); err != nil {
+	m, err := s.play(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if m.result.Completed == 0 || float64(m.result.Failed) > load.MaxErrorShare*float64(m.result.NumPrompts) {
-		return nil, errors.New(m.failures())
-	}
-	return m, nil
+	return m, ctx.Err()
 }
 
 // start starts a proxy in front of an engine and waits until it answers.
-func (l *lab) start(ctx context.Context, name, engine string) (*process.Child, string, error) {
-	if name == "penstock" {
-		config, err := l.configure(name, "", engine)
-		if err != nil {
-			return nil, "", err
+func (l *lab) start(ctx context.Context, s *stage, engine string) (err error) {
+	if s.target == "penstock" {
+		if s.config, err = l.configure(s.target, "", engine, s.test); err != nil {
+			return err
 		}
-		c, url, _, err := process.StartEdge(ctx, name, l.place.proxy, config)
-		return c, url, err
+		s.proxy, s.url, s.admin, err = process.StartEdge(ctx, s.target, l.place.proxy, s.config)
+		return err
 	}
 	listen, err := freeAddress(ctx)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
-	config, err := l.configure(name, listen, engine)
-	if err != nil {
-		return nil, "", err
+	if s.config, err = l.configure(s.target, listen, engine, s.test); err != nil {
+		return err
 	}
-	argv := slices.Concat([]string{l.programs[name]}, proxyArgs[name], []string{config})
-	if name == "nginx" {
+	if s.url = "http://" + listen; s.test.tls {
+		s.url = "https://" + listen
+	}
+	argv := slices.Concat([]string{l.programs[s.target]}, proxyArgs[s.target], []string{s.config})
+	if s.target == "nginx" {
 		argv = append(argv, "-p", l.dir)
 	}
-	c, err := process.Start(ctx, name, argv, l.place.proxy, nil)
-	if err != nil {
-		return nil, "", err
+	if s.proxy, err = process.Start(ctx, s.target, argv, l.place.proxy, nil); err != nil {
+		return err
 	}
+	return s.answers(ctx, listen)
+}
+
+// answers waits until the proxy accepts connections.
+func (s *stage) answers(ctx context.Context, listen string) error {
 	for deadline := time.Now().Add(process.Patience); ; {
 		var d net.Dialer
 		if conn, err := d.DialContext(ctx, "tcp", listen); err == nil {
-			_ = conn.Close()
-			return c, "http://" + listen, nil
+			return conn.Close()
 		}
 		select {
-		case <-c.Done:
-			return nil, "", fmt.Errorf("start %s: it ended at once: %s", name, c.Last)
+		case <-s.proxy.Done:
+			return fmt.Errorf("start %s: it ended at once: %s", s.target, s.proxy.Last)
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			c.Kill()
-			return nil, "", fmt.Errorf("start %s: %w", name, errNoTarget)
+			s.proxy.Kill()
+			return fmt.Errorf("start %s: %w", s.target, errNoTarget)
 		}
 	}
 }
+
+// errNoTarget says that a proxy did not begin to answer.
+var errNoTarget = errors.New("it does not answer")
 
 // freeAddress finds a port that nobody listens on, for programs that cannot be asked which one they
 // took.
@@ -180,21 +175,4 @@ func freeAddress(ctx context.Context) (string, error) {
 	}
 	defer ln.Close()
 	return ln.Addr().String(), nil
-}
-
-// highestMemory samples a process until ctx ends.
-func highestMemory(ctx context.Context, pid int) float64 {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	highest := 0.0
-	for {
-		if u, err := process.UsageOf(pid); err == nil {
-			highest = max(highest, u.Memory)
-		}
-		select {
-		case <-ctx.Done():
-			return highest
-		case <-tick.C:
-		}
-	}
 }

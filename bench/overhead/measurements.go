@@ -1,6 +1,7 @@
 package overhead
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -13,64 +14,36 @@ import (
 	"penstock/bench/result"
 )
 
-// measurement is one measurement.
-type measurement struct {
-	name     string
-	engine   []string // flags of the simulator behind every target
-	options  load.Options
-	edgeOnly bool // only the edge speaks this dialect
-	direct   bool // measured without a proxy, too
-	timed    bool // it measures time as the client sees it, so that what disturbs the client puts it in doubt
-	rows     []measuredLine
-}
-
-// measuredLine is a line of the report that a measurement gives.
-type measuredLine struct {
-	name, unit, text string
-	value            func(m *trial) float64
-}
-
-// trial is what one run of a test against one target gave.
-type trial struct {
-	result  *result.Result
-	cpu     float64 // microseconds of the proxy's processor time
-	before  float64 // bytes of its resident memory
-	highest float64
-	streams int
-}
-
-// preflightRequests are what a run sends before it measures.
-const preflightRequests = 2
-
 // tests are the measurements that were asked for.
 func (c *Cmd) tests() ([]measurement, error) {
+	all := slices.Concat(c.requests(), c.streams(), c.memory(), reloads())
+	var out []measurement
+	for _, name := range c.Tests {
+		i := slices.IndexFunc(all, func(t measurement) bool { return t.name == name })
+		if i < 0 {
+			var names []string
+			for _, t := range all {
+				names = append(names, t.name)
+			}
+			return nil, exit.Usagef("unknown test %q: want one of %s", name, strings.Join(names, ", "))
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
+
+// requests are the measurements of answers that are not streamed.
+func (c *Cmd) requests() []measurement {
 	rate := strconv.FormatFloat(c.Rate, 'f', -1, 64)
 	request := load.Options{
 		MaxConcurrency: []int{32}, Duration: load.Span(c.Duration), NoStream: true, InputLen: "256",
 		OutputLen: "200", IgnoreEOS: true,
 	}
-	steady := request
+	prompt, image, steady := request, request, request
+	prompt.MaxConcurrency, prompt.InputLen = []int{16}, "25600"
+	image.MaxConcurrency, image.Images = []int{8}, imagesPerMegabyte
 	steady.MaxConcurrency, steady.RequestRate, steady.Burstiness = nil, []string{rate}, math.Inf(1)
 	steady.Warmup = min(c.Duration/4, time.Second)
-	stream := load.Options{
-		MaxConcurrency: []int{c.Streams}, NumPrompts: load.Count(c.Streams), InputLen: "64",
-		OutputLen: "200", IgnoreEOS: true,
-	}
-	messages := stream
-	messages.Backend = "messages"
-	// All are open before the first ends; that they open within a second, not at once, keeps a busy
-	// machine from losing some.
-	hold := load.Options{
-		MaxConcurrency: []int{c.Hold}, NumPrompts: load.Count(c.Hold), Spread: time.Second,
-		InputLen: "64", OutputLen: "4", IgnoreEOS: true,
-	}
-	paced := []string{"--token-rate=50"}
-	perToken := func(m *trial) float64 {
-		if m.result.TotalOutputTokens == nil {
-			return math.NaN()
-		}
-		return m.cpu / float64(*m.result.TotalOutputTokens)
-	}
 	latency := func(p float64) measuredLine {
 		return measuredLine{
 			name: "latency_p" + result.PercentileName(p), unit: "ms",
@@ -78,52 +51,103 @@ func (c *Cmd) tests() ([]measurement, error) {
 			value: func(m *trial) float64 { return m.result.Penstock.Total.Latency[result.E2EL].Quantile(p) },
 		}
 	}
-	all := []measurement{
-		{name: "request", options: request, rows: []measuredLine{{
-			name: "request", unit: "µs", text: "CPU of a request: 1 KB in, 1 KB out, not streamed, 32 at once",
-			value: func(m *trial) float64 { return m.cpu / float64(m.result.Completed+preflightRequests) },
-		}}},
+	line := func(name, text string) []measuredLine {
+		return []measuredLine{{name: name, unit: "µs", text: text, value: perRequest}}
+	}
+	return []measurement{
+		{
+			name: "request", options: request,
+			rows: line("request", "CPU of a request: 1 KB in, 1 KB out, not streamed, 32 at once"),
+		},
+		{name: "prompt", options: prompt, rows: line("prompt", "CPU of a request with a prompt of 100 KB, 16 at once")},
+		{
+			name: "image", engine: []string{"--max-model-len=1000000"}, options: image,
+			rows: line("image", "CPU of a request with images of 1 MB, 8 at once"),
+		},
 		{name: "latency", options: steady, direct: true, timed: true, rows: []measuredLine{latency(50), latency(99)}},
-		{name: "token", engine: paced, options: stream, rows: []measuredLine{{
-			name: "token", unit: "µs", text: fmt.Sprintf("CPU of a streamed token: %d streams, a token each 20 ms", c.Streams),
-			value: perToken,
-		}}},
-		{name: "messages", engine: paced, options: messages, edgeOnly: true, rows: []measuredLine{{
-			name: "messages", unit: "µs", text: "the same, Messages translated to chat and back", value: perToken,
-		}}},
-		{name: "memory", engine: []string{"--token-rate=1"}, options: hold, rows: []measuredLine{{
-			name: "memory", unit: "KiB", text: fmt.Sprintf("resident memory of a held stream, of %d", c.Hold),
-			value: func(m *trial) float64 { return max(0, m.highest-m.before) / 1024 / float64(m.streams) },
-		}}},
 	}
-	var out []measurement
-	for _, name := range c.Tests {
-		i := slices.IndexFunc(all, func(t measurement) bool { return t.name == name })
-		if i < 0 {
-			return nil, exit.Usagef("unknown test %q: want request, latency, token, messages or memory", name)
-		}
-		out = append(out, all[i])
-	}
-	return out, nil
 }
 
-// failures are the requests that failed, in one line; empty for none.
-func (m *trial) failures() string {
-	if m.result.Failed == 0 {
-		return ""
+// imagesPerMegabyte is how many of package load's images are a megabyte.
+const imagesPerMegabyte = 16
+
+// shortTokens are the tokens of a short stream.
+const shortTokens = 8
+
+// streams are the measurements of the processor time of streams.
+func (c *Cmd) streams() []measurement {
+	stream := load.Options{
+		MaxConcurrency: []int{c.Streams}, NumPrompts: load.Count(c.Streams), InputLen: "64",
+		OutputLen: "200", IgnoreEOS: true,
 	}
-	var kinds []string
-	for _, e := range m.result.Penstock.Total.Errors {
-		kinds = append(kinds, fmt.Sprintf("%d x %s", e.Count, e.Label()))
+	rate := strconv.FormatFloat(c.Rate/2, 'f', -1, 64)
+	short := load.Options{
+		RequestRate: []string{rate}, Burstiness: math.Inf(1), Duration: load.Span(c.Duration),
+		InputLen: "64", OutputLen: strconv.Itoa(shortTokens), IgnoreEOS: true,
 	}
-	return fmt.Sprintf("%d of %d requests failed: %s", m.result.Failed, m.result.NumPrompts, strings.Join(kinds, ", "))
+	paced := []string{"--token-rate=50"}
+	line := func(name, text string, value func(m *trial) float64) []measuredLine {
+		return []measuredLine{{name: name, unit: "µs", text: text, value: value}}
+	}
+	return []measurement{
+		{
+			name: "token", engine: paced, options: stream,
+			rows: line("token", fmt.Sprintf("CPU of a streamed token: %d streams, a token each 20 ms", c.Streams), perToken),
+		},
+		{
+			name: "messages", engine: paced, options: stream, translated: "messages",
+			rows: line("messages", "CPU of such a token, Messages to chat and back (others: chat)", perToken),
+		},
+		{
+			name: "responses", engine: paced, options: stream, translated: "responses",
+			rows: line("responses", "CPU of such a token, Responses to chat and back (others: chat)", perToken),
+		},
+		{
+			name: "short", engine: []string{"--token-rate=200"}, options: short,
+			rows: line("short", fmt.Sprintf("CPU of a stream of %d tokens, %s a second", shortTokens, rate), perRequest),
+		},
+	}
 }
 
-// doubt says why what was measured is not to be trusted: requests that failed and, of times that
-// the client saw, what the verdict holds against them. It is empty when there is nothing.
-func (t *measurement) doubt(m *trial) string {
-	if t.timed && !m.result.Penstock.Verdict.Valid {
-		return m.result.Penstock.Verdict.Invalidating()
+// memory are the measurements of resident memory.
+func (c *Cmd) memory() []measurement {
+	// All are open before the first ends; that they open within a second, not at once, keeps a busy
+	// machine from losing some.
+	hold := load.Options{
+		MaxConcurrency: []int{c.Hold}, NumPrompts: load.Count(c.Hold), Spread: time.Second,
+		InputLen: "64", OutputLen: "4", IgnoreEOS: true,
 	}
-	return m.failures()
+	slow := []string{"--token-rate=1"}
+	line := func(name, text string) []measuredLine {
+		text = fmt.Sprintf("resident memory of %s, of %d", text, c.Hold)
+		return []measuredLine{{name: name, unit: "KiB", text: text, value: perHeld}}
+	}
+	return []measurement{
+		{name: "memory", engine: slow, options: hold, rows: line("memory", "a held stream")},
+		{name: "tls", engine: slow, options: hold, tls: true, rows: line("tls", "a held stream under TLS")},
+		{
+			name: "connection", rows: line("connection", "an idle connection"),
+			play: func(ctx context.Context, s *stage) (*trial, error) { return s.holdConnections(ctx, c.Hold) },
+		},
+		{
+			name: "idle", play: func(ctx context.Context, s *stage) (*trial, error) { return s.rest(ctx) },
+			rows: []measuredLine{{
+				name: "idle", unit: "MiB", text: "resident memory of a process without clients",
+				value: func(m *trial) float64 { return m.before / (1 << 20) },
+			}},
+		},
+	}
+}
+
+// reloads are the measurements of what the edge alone does.
+func reloads() []measurement {
+	return []measurement{{
+		name: "reload", many: true, edgeOnly: true,
+		play: func(ctx context.Context, s *stage) (*trial, error) { return s.reload(ctx) },
+		rows: []measuredLine{{
+			name: "reload", unit: "ms",
+			text:  fmt.Sprintf("a reload with %d keys and %d upstreams", manyKeys, manyUpstreams),
+			value: func(m *trial) float64 { return float64(m.took.Microseconds()) / 1000 },
+		}},
+	}}
 }

@@ -3,7 +3,6 @@ package overhead
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,19 +15,6 @@ import (
 	"penstock/bench/load"
 	"penstock/bench/result"
 )
-
-// Cmd is `penstock bench overhead`.
-type Cmd struct {
-	Rounds   int           `default:"3" help:"Rounds; every target has its turn in each. The report has medians."`
-	Duration time.Duration `default:"3s" help:"Time of one measurement of requests or latency."`
-	Rate     float64       `default:"1000" help:"Requests per second when latency is measured."`
-	Streams  int           `default:"100" help:"Streams side by side when tokens are measured."`
-	Hold     int           `default:"500" help:"Streams held open when memory is measured."`
-	Tests    []string      `default:"request,latency,token,messages,memory" help:"What is measured: request, latency, token, messages, memory."`
-	Beside   []string      `default:"nginx,haproxy" help:"Proxies to measure beside the edge, where they are installed."`
-	NoPin    bool          `help:"Let the system choose processors. Without it each proxy has one to itself, and client and engine the others."`
-	Output   string        `short:"o" placeholder:"FILE" help:"Write the numbers of every round as JSON."`
-}
 
 // Run measures and prints.
 func (c *Cmd) Run() error {
@@ -133,6 +119,3 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 	}
 	return report, nil
 }
-
-// errNoTarget says that a proxy did not begin to answer.
-var errNoTarget = errors.New("it does not answer")

@@ -8,7 +8,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +35,7 @@ func TestOverhead(t *testing.T) {
 func overheadBeside(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out.json")
-	c := &Cmd{Rounds: 2, Duration: 300 * time.Millisecond, Rate: 100, NoPin: true, Streams: 2, Hold: 4, Tests: []string{"request", "latency"}, Beside: []string{"nginx", "haproxy"}, Output: out}
+	c := &Cmd{Rounds: 2, Duration: 300 * time.Millisecond, Rate: 100, NoPin: true, Streams: 2, Hold: 4, Tests: []string{"request", "latency", "tls", "connection"}, Beside: []string{"nginx", "haproxy"}, Output: out}
 	var text bytes.Buffer
 	if err := c.run(context.Background(), &text, io.Discard); err != nil {
 		t.Fatal(err)
@@ -45,7 +47,10 @@ func overheadBeside(t *testing.T) {
 
 func overheadAlone(t *testing.T) {
 	t.Parallel()
-	c := &Cmd{Rounds: 1, Duration: 300 * time.Millisecond, Rate: 100, NoPin: true, Streams: 2, Hold: 4, Tests: []string{"latency", "token", "memory"}}
+	c := &Cmd{
+		Rounds: 1, Duration: 300 * time.Millisecond, Rate: 100, NoPin: true, Streams: 2, Hold: 4,
+		Tests: []string{"token", "latency", "prompt", "image", "messages", "responses", "short", "memory", "tls", "connection", "idle", "reload"},
+	}
 	r, err := c.measure(context.Background(), io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -55,15 +60,75 @@ func overheadAlone(t *testing.T) {
 		if strings.HasPrefix(test.Name, "latency") {
 			targets = append(targets, "direct")
 		}
+		// What four of them take may fit into what was there.
+		mayBeNone := slices.Contains([]string{"memory", "tls", "connection"}, test.Name)
 		for _, target := range targets {
-			if v := test.Rounds[target]; len(v) != 1 || !(v[0] > 0) && test.Name != "memory" { // four streams may fit into what was there
+			if v := test.Rounds[target]; len(v) != 1 || !(v[0] > 0) && !mayBeNone {
 				t.Errorf("%s, %s: %v", test.Name, target, v)
 			}
 		}
 	}
 	// A token is 20 ms apart; whatever the machine does, its cost is far below that.
-	if v := r.Tests[2].Median["penstock"]; v > 5000 {
+	if v := r.Tests[0].Median["penstock"]; r.Tests[0].Name != "token" || v > 5000 {
 		t.Errorf("a token costs %v µs", v)
+	}
+	if v := r.Tests[len(r.Tests)-2].Median["penstock"]; v < 5 || v > 200 {
+		t.Errorf("an edge at rest has %v MiB", v)
+	}
+}
+
+// TestDefaultTests: the default is all that there is, so that one command makes the whole table.
+func TestDefaultTests(t *testing.T) {
+	field, _ := reflect.TypeFor[Cmd]().FieldByName("Tests")
+	c := Cmd{Rate: 1, Streams: 1, Hold: 1, Tests: strings.Split(field.Tag.Get("default"), ",")}
+	tests, err := c.tests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Concat(c.requests(), c.streams(), c.memory(), reloads())
+	if len(tests) != len(all) {
+		t.Errorf("the default has %d tests of %d", len(tests), len(all))
+	}
+}
+
+// TestConfigurations: what a measurement asks for is in the file of each proxy.
+func TestConfigurations(t *testing.T) {
+	l, err := newLab()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	for name := range secure {
+		for _, m := range []measurement{{}, {tls: true}, {many: true}} {
+			path, err := l.configure(name, "127.0.0.1:1", "127.0.0.1:2", &m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil || bytes.Contains(text, []byte("{{")) {
+				t.Errorf("%s: %v\n%s", name, err, text)
+			}
+			if got := bytes.Contains(text, []byte("certificate.pem")); got != m.tls {
+				t.Errorf("%s: with a certificate: %v, want %v", name, got, m.tls)
+			}
+			if want := m.many && name == "penstock"; want != (bytes.Count(text, []byte("hash:")) == manyKeys) || want != (bytes.Count(text, []byte("url:")) == manyUpstreams) {
+				t.Errorf("%s: %d keys, %d upstreams", name, bytes.Count(text, []byte("hash:")), bytes.Count(text, []byte("url:")))
+			}
+		}
+	}
+}
+
+// TestReloadCounts: only a file with a changed limit is timed, and only a reload that worked.
+func TestReloadCounts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "edge.yaml")
+	s := stage{config: path, admin: "http://127.0.0.1:9"}
+	for text, want := range map[string]string{"keys: []": "no limit to change", "requests_per_minute: 100": "POST http://127.0.0.1:9"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := s.reload(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", text, m, err)
+		}
 	}
 }
 

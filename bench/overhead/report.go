@@ -103,8 +103,8 @@ func (r *Report) write(w io.Writer) error {
 	}
 	b.WriteString("\nCPU is the proxy's own, of all its threads, by /proc. The edge checks the key, the body and the model, picks an engine, counts tokens and\n" +
 		"watches for clients that leave; nginx and HAProxy pass bytes on. Streams end within the measurement, so a token carries its part of the\n" +
-		"stream's beginning. Latency includes the engine, which is the same for all; \"direct\" is the engine alone. A ratio is of medians, behind\n" +
-		"it the lowest and the highest of a round.\n")
+		"stream's beginning. Latency includes the engine, which is the same for all; \"direct\" is the engine alone. nginx sets memory for all its\n" +
+		"connections aside when it starts. A ratio is of medians, behind it the lowest and the highest of a round.\n")
 	for _, doubt := range r.Doubts {
 		fmt.Fprintf(&b, "In doubt: %s.\n", doubt)
 	}

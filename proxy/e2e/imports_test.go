@@ -111,7 +111,7 @@ var allowed = map[string]struct {
 	"bench/scenario":      {ours: "bench/exit bench/load/client bench/process", modules: "github.com/goccy/go-yaml/...", never: "net log"},
 	"bench/fleet":         {ours: "bench/exit bench/load/client bench/process", never: "net/http log"},
 	"bench/plan":          {ours: "config routing upstreams bench/exit bench/load bench/load/workload bench/result bench/sim bench/sim/scheduler", modules: "github.com/VictoriaMetrics/metrics", never: "net log"},
-	"bench/overhead":      {ours: "bench/exit bench/load bench/process bench/result", never: "net/http log"},
+	"bench/overhead":      {ours: "bench/exit bench/load bench/load/client bench/process bench/result", never: "net/http log"},
 	"bench/benchtest":     {ours: "...", modules: "..."}, // what the load tester's tests have in common
 
 	"upstreams/engine":          {ours: "config upstreams/http1", never: "net/http log"},

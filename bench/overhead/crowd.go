@@ -1,0 +1,28 @@
+package overhead
+
+import (
+	"fmt"
+	"strings"
+)
+
+// What a large configuration has.
+const (
+	manyKeys      = 1000
+	manyUpstreams = 200
+)
+
+// crowd are the further lines of a large configuration.
+type crowd struct{ keys, upstreams, deployments string }
+
+// newCrowd makes them. All upstreams are one engine, which answers each one's probes.
+func newCrowd(engine string) crowd {
+	var keys, upstreams, deployments strings.Builder
+	for i := range manyKeys - 1 { // the first one is the client's
+		fmt.Fprintf(&keys, "\n  - { id: key-%d, hash: \"sha256:%064x\" }", i, i)
+	}
+	for i := range manyUpstreams - 1 {
+		fmt.Fprintf(&upstreams, "\n  - { name: engine-%d, url: \"http://%s\", engine: sim, concurrency: 100 }", i, engine)
+		fmt.Fprintf(&deployments, ", { upstream: engine-%d }", i)
+	}
+	return crowd{keys.String(), upstreams.String(), deployments.String()}
+}

@@ -1,0 +1,85 @@
+package overhead
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"penstock/bench/load"
+	"penstock/bench/result"
+)
+
+// measurement is one measurement.
+type measurement struct {
+	name       string
+	engine     []string // flags of the simulator behind every target
+	options    load.Options
+	translated string // dialect that the edge is asked in, and translates; others pass chat on
+	tls        bool   // clients speak TLS
+	many       bool   // the edge's configuration has many keys and upstreams
+	edgeOnly   bool   // only the edge does this
+	direct     bool   // measured without a proxy, too
+	timed      bool   // it measures time as the client sees it, so that what disturbs the client puts it in doubt
+	// play measures; nil: a load as the options have it.
+	play func(ctx context.Context, s *stage) (*trial, error)
+	rows []measuredLine
+}
+
+// measuredLine is a line of the report that a measurement gives.
+type measuredLine struct {
+	name, unit, text string
+	value            func(m *trial) float64
+}
+
+// trial is what one run of a test against one target gave.
+type trial struct {
+	result  *result.Result // nil where no load was played
+	cpu     float64        // microseconds of the proxy's processor time
+	before  float64        // bytes of its resident memory
+	highest float64
+	held    int           // streams or connections that it held
+	took    time.Duration // what was timed
+}
+
+// preflightRequests are what a run sends before it measures.
+const preflightRequests = 2
+
+// perRequest is the processor time of a request.
+func perRequest(m *trial) float64 { return m.cpu / float64(m.result.Completed+preflightRequests) }
+
+// perToken is that of a streamed token.
+func perToken(m *trial) float64 {
+	if m.result.TotalOutputTokens == nil {
+		return math.NaN()
+	}
+	return m.cpu / float64(*m.result.TotalOutputTokens)
+}
+
+// perHeld is the memory of what was held.
+func perHeld(m *trial) float64 { return max(0, m.highest-m.before) / 1024 / float64(m.held) }
+
+// failures are the requests that failed, in one line; empty for none.
+func (m *trial) failures() string {
+	if m.result.Failed == 0 {
+		return ""
+	}
+	var kinds []string
+	for _, e := range m.result.Penstock.Total.Errors {
+		kinds = append(kinds, fmt.Sprintf("%d x %s", e.Count, e.Label()))
+	}
+	return fmt.Sprintf("%d of %d requests failed: %s", m.result.Failed, m.result.NumPrompts, strings.Join(kinds, ", "))
+}
+
+// doubt says why what was measured is not to be trusted: requests that failed and, of times that
+// the client saw, what the verdict holds against them. It is empty when there is nothing.
+func (t *measurement) doubt(m *trial) string {
+	if m.result == nil {
+		return ""
+	}
+	if t.timed && !m.result.Penstock.Verdict.Valid {
+		return m.result.Penstock.Verdict.Invalidating()
+	}
+	return m.failures()
+}

@@ -1,0 +1,185 @@
+package overhead
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"penstock/bench/load"
+	"penstock/bench/load/client"
+	"penstock/bench/process"
+)
+
+// stage is an engine with a target in front of it, for one measurement.
+type stage struct {
+	test       *measurement
+	target     string
+	key        string
+	config     string // file of the target's configuration
+	url, admin string
+	proxy      *process.Child // nil: the engine is the target
+}
+
+// settle is how long a process is left alone before its memory is read.
+const settle = time.Second
+
+// play measures.
+func (s *stage) play(ctx context.Context) (*trial, error) {
+	if s.test.play != nil {
+		return s.test.play(ctx, s)
+	}
+	m, err := s.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if m.result.Completed == 0 || float64(m.result.Failed) > load.MaxErrorShare*float64(m.result.NumPrompts) {
+		return nil, errors.New(m.failures())
+	}
+	return m, nil
+}
+
+// load plays the test's load, and reads what the proxy has used for it.
+func (s *stage) load(ctx context.Context) (*trial, error) {
+	o := s.test.options
+	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = s.url, s.key, "sim", true, 10*time.Second, true
+	o.Insecure = s.test.tls
+	if s.target == "penstock" && s.test.translated != "" {
+		o.Backend = s.test.translated
+	}
+	m := &trial{held: max(1, int(o.NumPrompts))}
+	if s.proxy == nil {
+		var err error
+		m.result, _, err = load.Run(ctx, o, nil)
+		return m, err
+	}
+	pid := s.proxy.Cmd.Process.Pid
+	begin, err := process.UsageOf(pid)
+	if err != nil {
+		return nil, err
+	}
+	m.before = begin.Memory
+	var watch sync.WaitGroup
+	watched, stop := context.WithCancel(ctx)
+	watch.Go(func() { m.highest = highestMemory(watched, pid) })
+	m.result, _, err = load.Run(ctx, o, nil)
+	stop()
+	watch.Wait()
+	if err != nil {
+		return nil, err
+	}
+	end, err := process.UsageOf(pid)
+	m.cpu = end.CPU - begin.CPU
+	return m, err
+}
+
+// highestMemory samples a process until ctx ends.
+func highestMemory(ctx context.Context, pid int) float64 {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	highest := 0.0
+	for {
+		if u, err := process.UsageOf(pid); err == nil {
+			highest = max(highest, u.Memory)
+		}
+		select {
+		case <-ctx.Done():
+			return highest
+		case <-tick.C:
+		}
+	}
+}
+
+// rest reads the memory of a proxy that nobody asks anything.
+func (s *stage) rest(ctx context.Context) (*trial, error) {
+	if err := wait(ctx, settle); err != nil {
+		return nil, err
+	}
+	u, err := process.UsageOf(s.proxy.Cmd.Process.Pid)
+	return &trial{before: u.Memory}, err
+}
+
+// holdConnections opens connections, has one answer on each, and leaves them idle.
+func (s *stage) holdConnections(ctx context.Context, count int) (*trial, error) {
+	m, err := s.rest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.held = count
+	_, address, _ := strings.Cut(s.url, "://")
+	for range count {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		if err := answerOn(conn, address); err != nil {
+			return nil, err
+		}
+	}
+	after, err := s.rest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.highest = after.before
+	return m, nil
+}
+
+// answerOn sends a request that every target answers, and reads the head of the answer.
+func answerOn(conn net.Conn, host string) error {
+	_ = conn.SetDeadline(time.Now().Add(process.Patience))
+	if _, err := fmt.Fprintf(conn, "GET /health HTTP/1.1\r\nHost: %s\r\n\r\n", host); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err == nil && !strings.HasPrefix(line, "HTTP/1.1 200 ") {
+		err = fmt.Errorf("GET /health: %s", strings.TrimSpace(line))
+	}
+	return err
+}
+
+// reloadsPerTrial is odd, so that the median is one of them.
+const reloadsPerTrial = 5
+
+// reload changes a key's limit in the edge's file and has the edge read it again, several times.
+func (s *stage) reload(ctx context.Context) (*trial, error) {
+	text, err := os.ReadFile(s.config)
+	if err != nil {
+		return nil, err
+	}
+	var took []time.Duration
+	for i := range reloadsPerTrial {
+		changed := bytes.Replace(text, []byte("requests_per_minute: 1"), fmt.Appendf(nil, "requests_per_minute: %d", 2+i), 1)
+		if bytes.Equal(changed, text) {
+			return nil, errors.New("the configuration has no limit to change")
+		}
+		if err := os.WriteFile(s.config, changed, 0o600); err != nil {
+			return nil, err
+		}
+		begin := time.Now()
+		if err := client.Post(ctx, s.admin, "/-/reload", nil, "", false); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	return &trial{took: took[len(took)/2]}, nil
+}
+
+// wait waits, or returns why ctx has ended.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
