@@ -14,10 +14,13 @@ import (
 // must release it exactly once. The error is ErrNoUpstream, ErrStarting or a *FullError.
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 	q.full, q.within = q.full[:0], 0
-	if q.RetryAfter > 0 && q.Key != "" {
-		return r.claims.acquire(r, q, acquireAny)
+	if q.RetryAfter <= 0 || q.Key == "" {
+		return acquireAny(r, q)
 	}
-	return acquireAny(r, q)
+	kept := r.claims.before(r, q)
+	lease, target, err := acquireAny(r, q)
+	r.claims.after(r, q, kept, err)
+	return lease, target, err
 }
 
 // acquireAny is Acquire without regard to claims.

@@ -82,17 +82,18 @@ func (c *claimant) hasTurn(o *claimant, wait time.Duration) bool {
 // Yielded returns how many calls were refused although a slot was free.
 func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
 
-// acquirer gets a slot, whatever claims there are.
-type acquirer func(*Route, *Query) (*upstreams.Lease, *Target, error)
-
-// acquire is Route.Acquire for a call of a key that heeds claims and makes one if it is refused. No
-// lock is held while get asks for a slot, which may take a fleet's store some time.
-func (c *Claims) acquire(r *Route, q *Query, get acquirer) (*upstreams.Lease, *Target, error) {
+// before has slots look full to a call of a key that heeds claims, which must go before it. It
+// reports whether there are any. No lock is held from here to after, as to take a slot may ask a
+// fleet's store, and no function is passed for it, as that would put the query on the heap.
+func (c *Claims) before(r *Route, q *Query) (kept bool) {
 	if c.live.Load() > 0 {
 		c.keep(r, q)
 	}
-	kept := len(q.full) > 0
-	lease, target, err := get(r, q)
+	return len(q.full) > 0
+}
+
+// after makes a claim for such a call if it was refused, and settles its key's if it was not.
+func (c *Claims) after(r *Route, q *Query, kept bool, err error) {
 	switch {
 	case isFull(err):
 		c.mu.Lock()
@@ -106,7 +107,6 @@ func (c *Claims) acquire(r *Route, q *Query, get acquirer) (*upstreams.Lease, *T
 		defer c.mu.Unlock()
 		c.serve(r, q)
 	}
-	return lease, target, err
 }
 
 // keep has the upstreams look full whose free slots are kept for claims that go before q.
