@@ -15,6 +15,7 @@ import (
 func TestAppendSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 1: "0.001s", 250 * time.Millisecond: "0.25s", time.Second: "1s", 61500*time.Millisecond - 1: "61.5s", time.Minute: "60s",
+		5 * time.Millisecond: "0.005s", 1010 * time.Millisecond: "1.01s", time.Hour + 7*time.Millisecond: "3600.007s",
 	} {
 		if got := string(appendSeconds(nil, d)); got != want {
 			t.Errorf("%d: %s, want %s", d, got, want)
