@@ -185,7 +185,9 @@ func (m *ServedModel) Wait(now time.Time) (quit func()) {
 	if p == nil {
 		return nil
 	}
-	p.Wait(now)
+	if p.Wait(now) { // the call looked before it was counted
+		m.all.hooks.room()
+	}
 	m.all.awaitTurn(now)
 	return func() {
 		if p.Quit() { // it may have kept others out

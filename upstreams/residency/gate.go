@@ -157,15 +157,21 @@ func (m *Model) Loaded(took time.Duration) {
 	}
 }
 
-// Wait counts a call that waits for the model. Quit is to be called when it waits no longer.
-func (m *Model) Wait(now time.Time) {
+// Wait counts a call that waits for the model. Quit is to be called when it waits no longer. It
+// reports whether calls of the model may be sent from now on: it was passed over until now, or it
+// has come at the same moment as another.
+func (m *Model) Wait(now time.Time) (opens bool) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.renew(now)
+	before := g.passes(m)
 	if m.waiters++; m.waiters == 1 {
 		m.since = now
 	}
 	m.forfeit = time.Time{}
+	g.renew(now)
+	return !before && g.passes(m)
 }
 
 // Quit ends a call's wait, and reports whether no other waits for the model. It may have been the

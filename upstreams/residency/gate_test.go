@@ -287,6 +287,33 @@ func TestEnterOpens(t *testing.T) {
 	enter(t, waits, t0, true)
 }
 
+// TestWaitOpens holds that a call is told when to be counted is all that it lacked: its model was passed over until then, or
+// another's call has come at the same moment and goes behind it.
+func TestWaitOpens(t *testing.T) {
+	g := New(1)
+	a, b, c := g.Model("a"), g.Model("b"), g.Model("c")
+	if b.Wait(t0) {
+		t.Error("a place that was free is said to come free")
+	}
+	now := t0.Add(claimTime)
+	if ok, _ := c.Passes(now); !ok {
+		t.Fatal("the turn was not taken up, and is kept")
+	}
+	if now = now.Add(time.Millisecond); c.Wait(now) {
+		t.Error("a turn that the call had is said to come")
+	}
+	if now = now.Add(time.Millisecond); !b.Wait(now) {
+		t.Error("the call that ends the forfeit is not told")
+	}
+	b.Quit()
+	b.Quit()
+	c.Quit()
+	c.Wait(now)
+	if !a.Wait(now) {
+		t.Error("the call that comes at the same moment is not told")
+	}
+}
+
 // TestObserve holds what an engine's list corrects, and what it does not.
 func TestObserve(t *testing.T) {
 	g := New(1)
