@@ -29,6 +29,7 @@ func (f *File) CheckCertificates() Problems {
 		c.warn("tls", "cert and key are empty, so the API is plain HTTP: name them, or take tls out")
 	}
 	c.pair("tls", f.TLS.Cert, f.TLS.Key)
+	c.pair("admin.tls", f.Admin.TLS.Cert, f.Admin.TLS.Key)
 	c.folder(&f.TLS.ACME)
 	for i := range f.Upstreams {
 		c.client(element("upstreams", i)+".tls", &f.Upstreams[i].TLS, "engine")

@@ -265,7 +265,7 @@ func empty(v reflect.Value) bool {
 // restartOnly is the table of the settings that a running process cannot change, because it was
 // bound, opened or sized with them when it started. Diff marks them, KeepRestartOnly holds them
 // back, and a test compares the table with the README. TLS on or off belongs to them, too
-// (switchesTLS).
+// (switchesTLS, switchesAdminTLS).
 var restartOnly = []string{
 	"listen", "admin.listen", "log.format", "tracing.otlp", "tracing.sample",
 	"limits.header",
@@ -279,7 +279,8 @@ var restartOnly = []string{
 func needsRestart(path string, old, next *File) bool {
 	within := func(setting string) bool { return path == setting || strings.HasPrefix(path, setting+".") }
 	return slices.ContainsFunc(restartOnly, within) ||
-		strings.HasPrefix(path, "tls.") && switchesTLS(old, next)
+		strings.HasPrefix(path, "tls.") && switchesTLS(old, next) ||
+		strings.HasPrefix(path, "admin.tls") && switchesAdminTLS(old, next)
 }
 
 // switchesTLS reports whether TLS goes on or off, or its certificates come from elsewhere: files or
@@ -288,10 +289,17 @@ func switchesTLS(old, next *File) bool {
 	return old.TLS.Enabled() != next.TLS.Enabled() || old.TLS.ACME.Enabled() != next.TLS.ACME.Enabled()
 }
 
+func switchesAdminTLS(old, next *File) bool {
+	return old.Admin.TLS.Enabled() != next.Admin.TLS.Enabled()
+}
+
 // KeepRestartOnly sets every setting of f that needs a restart to what it is in running.
 func (f *File) KeepRestartOnly(running *File) {
 	if switchesTLS(running, f) {
 		f.TLS = running.TLS
+	}
+	if switchesAdminTLS(running, f) {
+		f.Admin.TLS = running.Admin.TLS
 	}
 	to, from := reflect.ValueOf(f).Elem(), reflect.ValueOf(running).Elem()
 	for _, path := range restartOnly {

@@ -186,6 +186,7 @@ func (f *File) normalize(dir string) {
 	store := &f.Fleet.Store.TLS
 	for _, p := range []*string{
 		&f.KeysFile, &f.Ledger.Path, &f.TLS.Cert, &f.TLS.Key, &f.TLS.ClientCA,
+		&f.Admin.TLS.Cert, &f.Admin.TLS.Key,
 		&store.CA, &store.Cert, &store.Key, &f.Fleet.Keys.Cache, &f.TLS.ACME.Folder, &f.TLS.ACME.CA,
 	} {
 		*p = strictyaml.ResolvePath(dir, *p)
@@ -238,6 +239,8 @@ func (f *File) readCertificates(d *strictyaml.Document) {
 	}
 	check("tls.cert", "tls.cert", f.TLS.Cert)
 	check("tls.key", "tls.key", f.TLS.Key)
+	check("admin.tls.cert", "admin.tls.cert", f.Admin.TLS.Cert)
+	check("admin.tls.key", "admin.tls.key", f.Admin.TLS.Key)
 	f.TLS.ClientCAs = check("tls.client_ca", "tls.client_ca", f.TLS.ClientCA)
 	f.TLS.ACME.CAs = check("tls.acme.ca", "tls.acme.ca", f.TLS.ACME.CA)
 	check("fleet.store.tls.ca", "fleet.store.tls.ca", f.Fleet.Store.TLS.CA)

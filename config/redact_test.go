@@ -96,7 +96,7 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 // TestSecretsAreCalledSecret: a setting whose name sounds like a secret is one, or is known not to be.
 func TestSecretsAreCalledSecret(t *testing.T) {
 	harmless := []string{
-		"tls.key", "upstreams.tls.key", "fleet.store.tls.key", // paths of files
+		"tls.key", "admin.tls.key", "upstreams.tls.key", "fleet.store.tls.key", // paths of files
 		"keys_file", "issuers.claims.key", "issuers.claims.templates.key", // ids and claims
 		"engines.token_limit",                                                              // a word
 		"limits.header", "timeouts.client_header", "log.debug_headers", "end_users.header", // sizes, times and names

@@ -53,9 +53,20 @@ const AuthNone = "none"
 
 // Admin is the operator's listener. An empty Listen switches it off.
 type Admin struct {
-	Listen string `yaml:"listen"` // Address of the operator's listener; empty: none.
-	Token  Secret `yaml:"token"`
+	Listen string   `yaml:"listen"` // Address of the operator's listener; empty: none.
+	Token  Secret   `yaml:"token"`
+	TLS    AdminTLS `yaml:"tls"`
 }
+
+// AdminTLS holds the paths of the certificate pair of the operator's listener. They are joined with
+// the file's folder as those of TLS are.
+type AdminTLS struct {
+	Cert string `yaml:"cert"` // File with the listener's certificate and those above it; empty: it speaks plain HTTP.
+	Key  string `yaml:"key"`  // File with its key.
+}
+
+// Enabled reports whether the operator's listener speaks TLS.
+func (t AdminTLS) Enabled() bool { return t.Cert != "" }
 
 // TLS holds the paths of the edge's own certificate pair. They are written relative to the file's
 // folder; Load and Parse join them with it.

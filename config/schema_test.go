@@ -225,7 +225,7 @@ func TestExampleIsComplete(t *testing.T) {
 	}
 	t.Setenv("STORE_PASSWORD", "p")
 	t.Setenv("BILLING_TOKEN", "t")
-	for _, name := range []string{"edge.pem", "edge.key", "ca.pem", "c.pem", "c.key", "issuer-keys.json"} {
+	for _, name := range []string{"edge.pem", "edge.key", "admin.pem", "admin.key", "ca.pem", "c.pem", "c.key", "issuer-keys.json"} {
 		write(t, name, []byte("-"))
 	}
 	write(t, "clients.pem", []byte(selfsigned.NewAuthority(t, "clients").PEM))

@@ -105,6 +105,9 @@ func (c processChecks) listeners() {
 	if err := checkListen(f.Listen); err != nil {
 		c.check.fail("listen", "%s", err)
 	}
+	if (f.Admin.TLS.Cert == "") != (f.Admin.TLS.Key == "") {
+		c.check.fail("admin.tls", "cert and key go together: give both or none")
+	}
 	if f.Admin.Listen == "" {
 		return
 	}

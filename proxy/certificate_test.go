@@ -26,7 +26,7 @@ func TestWarnOfCertificate(t *testing.T) {
 				t.Fatal(err)
 			}
 			core, seen := observer.New(zapcore.WarnLevel)
-			warnOfCertificate(zap.New(core), in)
+			warnOfCertificate(zap.New(core), "tls", in)
 			if seen.Len() != c.lines {
 				t.Errorf("%d warnings, want %d: %v", seen.Len(), c.lines, seen.All())
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -19,15 +20,22 @@ import (
 	"penstock/proxy/status"
 )
 
-// secureSide is what TLS on the public side needs; all nil without it.
+// secureSide is what TLS needs; nil where a listener does without it.
 type secureSide struct {
+	admin      *listen.Certificate
 	pair       *listen.Certificate
 	manager    *acme.Manager // nil where the pair is in files
 	challenges *acme.Server  // nil without tls.acme.http
 }
 
-// openTLS loads the certificate pair, or what an earlier process has obtained.
+// openTLS loads the certificate pairs, or what an earlier process has obtained.
 func openTLS(c *config.File, challenges net.Listener, log *zap.Logger, g *guard.Guard) (s secureSide, err error) {
+	if pair := c.Admin.TLS; pair.Enabled() {
+		s.admin = new(listen.Certificate)
+		if err := s.admin.Load(pair.Cert, pair.Key, nil); err != nil {
+			return s, fmt.Errorf("admin: %w", err)
+		}
+	}
 	if !c.TLS.Enabled() {
 		return s, nil
 	}

@@ -123,7 +123,7 @@ func New(o Options) (*Edge, error) {
 			return nil, errors.Join(err, e.listener.Release(), abandon(e))
 		}
 	}
-	warnOfCertificate(e.log, o.Certificate)
+	warnOfCertificates(e)
 	e.registerGauges()
 	e.server = (&publicAPI{
 		services: e.services, websockets: e.websockets, draining: e.ending.draining.Load,
@@ -177,14 +177,15 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 		Keys: &snapshot.Sources{Limits: e.keys, Shared: shared, Issued: jwks.New(jwks.Options{
 			Log: e.log, Guard: e.guard, OnLoss: func() { e.reloads.ReviewKeys() },
 		})},
-		Load: e.opts.Load, Parse: e.opts.Parse, Certificate: e.opts.Certificate,
+		Load: e.opts.Load, Parse: e.opts.Parse,
+		Certificate: e.opts.Certificate, AdminCertificate: e.opts.AdminCertificate,
 		Draining: e.ending.draining.Load,
 		OnCommit: func(f *config.File, newCertificate bool) {
 			if e.opts.ACME != nil {
 				e.opts.ACME.SetDomains(f.TLS.ACME.Domains)
 			}
 			if newCertificate {
-				warnOfCertificate(e.log, e.opts.Certificate)
+				warnOfCertificates(e)
 			}
 			if e.listener != nil {
 				e.listener.SetMax(e.bound.of(f, e.log))
@@ -217,7 +218,8 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 // adminOptions are the parts of the edge that its operator sees and steers.
 func (e *Edge) adminOptions(started time.Time) admin.Options {
 	return admin.Options{
-		Listener: e.opts.Admin, Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started, Name: hostName(),
+		Listener: admin.Port{Listener: e.opts.Admin, Certificate: e.opts.AdminCertificate},
+		Log:      e.log, Guard: e.guard, Metrics: e.metrics, Started: started, Name: hostName(),
 		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries,
 		Certificate: func() *status.Certificate { return certificateState(&e.opts) },
 		Fleet:       e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
@@ -292,10 +294,18 @@ func (e *Edge) tick(ctx context.Context) {
 	}
 }
 
-// warnOfCertificate logs when clients will not accept the certificate in use, if there is one.
-func warnOfCertificate(log *zap.Logger, c *listen.Certificate) {
+// warnOfCertificates logs when clients, or the operator's programs, will not accept the certificate
+// in use.
+func warnOfCertificates(e *Edge) {
+	warnOfCertificate(e.log, "tls", e.opts.Certificate)
+	warnOfCertificate(e.log, "admin.tls", e.opts.AdminCertificate)
+}
+
+// warnOfCertificate logs when the certificate of a setting is not valid now, if there is one.
+func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 	if t := status.CertificateOf(c.Valid()).Trouble(time.Now()); t != "" {
-		log.Warn(t, zap.String("remedy", "put a new pair where tls.cert and tls.key say: it is taken up by itself"))
+		log.Warn(t, zap.String("setting", setting),
+			zap.String("remedy", "put a new pair where cert and key of the setting say: it is taken up by itself"))
 	}
 }
 

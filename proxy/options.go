@@ -30,6 +30,8 @@ type Options struct {
 	Hurry <-chan struct{}
 	// Certificate makes the public listener speak TLS; may be nil.
 	Certificate *listen.Certificate
+	// AdminCertificate makes the admin listener speak TLS; may be nil.
+	AdminCertificate *listen.Certificate
 	// ACME obtains the certificates, and Challenges answers the authority over HTTP; both may be nil.
 	ACME       *acme.Manager
 	Challenges *acme.Server

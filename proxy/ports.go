@@ -58,6 +58,14 @@ func openError(setting, address string, err error) error {
 	return fmt.Errorf("%s: %s: %w", setting, address, err)
 }
 
+// schemeOf is the scheme of a listener with the certificate, which may be nil.
+func schemeOf(c *listen.Certificate) string {
+	if c == nil {
+		return "http"
+	}
+	return "https"
+}
+
 func baseURL(ln net.Listener, scheme string) string {
 	if ln == nil {
 		return ""

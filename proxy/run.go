@@ -107,16 +107,12 @@ func Run(end *Shutdown, o RunOptions) error {
 	if err != nil {
 		return fmt.Errorf("tls: %w", err)
 	}
-	scheme := "http"
-	if secure.pair != nil {
-		scheme = "https"
-	}
 	memory, source := process.ApplyMemoryLimit()
 	process.PaceGC(memory)
 	e, err := New(Options{
 		Config: c, Log: log, MemoryLimit: memory, Guard: end.guard,
 		Public: public, Admin: admin, InheritedPublic: ports.inherited, SharedPort: o.SharePort, Hurry: end.Hurry,
-		Certificate: secure.pair, ACME: secure.manager, Challenges: secure.challenges,
+		Certificate: secure.pair, AdminCertificate: secure.admin, ACME: secure.manager, Challenges: secure.challenges,
 		Load: o.Load, Parse: o.Parse, LogDropped: sink.Dropped,
 	})
 	if err != nil {
@@ -129,7 +125,7 @@ func Run(end *Shutdown, o RunOptions) error {
 		log.Info("defaults are not those of the first version: a setting that the file gives itself is not affected", zap.Strings("changed", changed))
 	}
 	if o.Ready != nil {
-		o.Ready(baseURL(public, scheme), baseURL(admin, "http"))
+		o.Ready(baseURL(public, schemeOf(secure.pair)), baseURL(admin, schemeOf(secure.admin)))
 	}
 	if o.Load != nil {
 		stop := e.reloads.OnChange(ctx)

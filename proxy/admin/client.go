@@ -23,27 +23,27 @@ type Readiness struct {
 // readyTimeout is how long RequestReady waits for the answer, which costs the edge no work.
 const readyTimeout = 2 * time.Second
 
-// RequestReady asks a running edge whether it takes new requests. edge is the base URL or the
-// address of its admin listener. The error says why the edge takes none.
-func RequestReady(edge string) error {
-	_, err := ask(fasthttp.MethodGet, edge, "/-/ready", "", nil, readyTimeout)
+// RequestReady asks a running edge whether it takes new requests. The error says why it takes none.
+func RequestReady(edge Edge) error {
+	edge.Token = "" // it is answered without
+	_, err := edge.ask(fasthttp.MethodGet, "/-/ready", nil, readyTimeout)
 	return err
 }
 
 // RequestMode asks a running edge for the mode of an upstream or a group, and writes to out what it
 // was and is. edge is the base URL or the address of its admin listener; token is the admin token.
-func RequestMode(edge, token string, q ModeRequest, out io.Writer) error {
+func RequestMode(edge Edge, q ModeRequest, out io.Writer) error {
 	body, err := json.Marshal(q)
 	if err != nil {
 		return err
 	}
-	answer, err := ask(fasthttp.MethodPost, edge, "/-/mode", token, body, readyTimeout)
+	answer, err := edge.ask(fasthttp.MethodPost, "/-/mode", body, readyTimeout)
 	if err != nil {
 		return err
 	}
 	var done ModeResult
 	if err := json.Unmarshal(answer, &done); err != nil {
-		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge)
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
 	}
 	for _, u := range done.Upstreams {
 		if u.Was == q.Mode {
@@ -59,8 +59,8 @@ func RequestMode(edge, token string, q ModeRequest, out io.Writer) error {
 const pageTimeout = 10 * time.Second
 
 // Page returns what an edge's admin listener shows at a path.
-func Page(edge, token, path string) ([]byte, error) {
-	return ask(fasthttp.MethodGet, edge, path, token, nil, pageTimeout)
+func Page(edge Edge, path string) ([]byte, error) {
+	return edge.ask(fasthttp.MethodGet, path, nil, pageTimeout)
 }
 
 // notReady says why an edge takes no new requests.
@@ -72,10 +72,10 @@ func notReady(body []byte) error {
 	return errors.New("the edge takes no new requests: it is draining")
 }
 
-// ask sends one request to a running edge's admin listener. edge is its base URL or address; token
-// is the admin token, empty if the edge has none; send is the request's body, or nil. It returns
-// the body of a 200 or 422. The error says what to correct.
-func ask(method, edge, path, token string, send []byte, timeout time.Duration) (body []byte, err error) {
+// ask sends one request to a running edge's admin listener. send is the request's body, or nil. It
+// returns the body of a 200 or 422. The error says what to correct.
+func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, err error) {
+	edge, token := e.Admin, e.Token
 	if !strings.Contains(edge, "://") {
 		edge = "http://" + edge
 	}
@@ -93,13 +93,17 @@ func ask(method, edge, path, token string, send []byte, timeout time.Duration) (
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	secure := string(req.URI().Scheme()) == "https"
+	trusted, err := e.trusted(secure)
+	if err != nil {
+		return nil, err
+	}
 	client := fasthttp.HostClient{ // a fasthttp.Client or its dialer would leave goroutines behind
-		Addr: fasthttp.AddMissingPort(string(req.URI().Host()), secure), IsTLS: secure,
+		Addr: fasthttp.AddMissingPort(string(req.URI().Host()), secure), IsTLS: secure, TLSConfig: trusted,
 		Dial:       func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, timeout) },
 		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
 	}
 	if err := client.DoTimeout(req, res, timeout); err != nil {
-		return nil, fmt.Errorf("ask the edge at %s: %w; --admin is the address of its admin listener", edge, err)
+		return nil, fmt.Errorf("ask the edge at %s: %w; %s", edge, err, remedy(err))
 	}
 	switch res.StatusCode() {
 	case fasthttp.StatusOK, fasthttp.StatusUnprocessableEntity:

@@ -21,10 +21,10 @@ import (
 
 // CanaryOptions says what RequestCanary compares.
 type CanaryOptions struct {
-	Admin, Token string // of the edge's admin listener
-	Model        string
-	JSON         bool
-	For          time.Duration // what comes from now on for so long; 0: all since the edge's start
+	Edge  Edge
+	Model string
+	JSON  bool
+	For   time.Duration // what comes from now on for so long; 0: all since the edge's start
 }
 
 // Exit codes of RequestCanary, beside that of what fails.
@@ -87,13 +87,13 @@ func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 
 // requestArms asks for what the edge knows of a model's arms, the rest first.
 func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
-	body, err := ask(fasthttp.MethodGet, o.Admin, "/-/arms", o.Token, nil, armsTimeout)
+	body, err := o.Edge.ask(fasthttp.MethodGet, "/-/arms", nil, armsTimeout)
 	if err != nil {
 		return nil, err
 	}
 	var models []observe.ModelArms
 	if err := json.Unmarshal(body, &models); err != nil {
-		return nil, fmt.Errorf("%s did not answer like a Penstock admin listener", o.Admin)
+		return nil, fmt.Errorf("%s did not answer like a Penstock admin listener", o.Edge.Admin)
 	}
 	var names []string
 	for _, m := range models {
@@ -104,10 +104,10 @@ func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 	}
 	if names == nil {
 		return nil, fmt.Errorf("the model %s has no arm at %s, nor has another: give a deployment traffic: 5%%",
-			o.Model, o.Admin)
+			o.Model, o.Edge.Admin)
 	}
 	return nil, fmt.Errorf("the model %s has no arm at %s: those with some are %s",
-		o.Model, o.Admin, strings.Join(names, ", "))
+		o.Model, o.Edge.Admin, strings.Join(names, ", "))
 }
 
 func writeCanary(o *CanaryOptions, all []*canary.Comparison, w io.Writer) error {

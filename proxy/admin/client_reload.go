@@ -22,18 +22,18 @@ const reloadTimeout = 30 * time.Second
 // edge itself sets q.Source. edge is the base URL or the address of its admin listener; token is
 // the admin token, empty if the edge has none. The error says why nothing was reloaded: every
 // problem of the files, one to a line, or why the edge could not be asked.
-func RequestReload(edge, token string, q reload.Request, w io.Writer) error {
+func RequestReload(edge Edge, q reload.Request, w io.Writer) error {
 	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t&back=%t", q.Force, q.DryRun, q.Back)
 	if q.Called != "" {
 		path += "&called=" + url.QueryEscape(q.Called)
 	}
-	body, err := ask(fasthttp.MethodPost, edge, path, token, q.Candidate, reloadTimeout)
+	body, err := edge.ask(fasthttp.MethodPost, path, q.Candidate, reloadTimeout)
 	if err != nil {
 		return err
 	}
 	var r reload.Result
 	if err := json.Unmarshal(body, &r); err != nil {
-		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge)
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
 	}
 	return report(&r, w)
 }

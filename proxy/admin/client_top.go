@@ -17,7 +17,7 @@ import (
 
 // TopOptions says what Top shows and where.
 type TopOptions struct {
-	Admin, Token string // of the edge's admin listener
+	Edge         Edge
 	Out          io.Writer
 	JSON         bool          // once, as the edge gives it
 	Width        int           // of the lines of plain text, in characters
@@ -63,13 +63,13 @@ func Top(ctx context.Context, o TopOptions) error {
 }
 
 func askState(o *TopOptions) ([]byte, error) {
-	return ask(fasthttp.MethodGet, o.Admin, "/status", o.Token, nil, topTimeout)
+	return o.Edge.ask(fasthttp.MethodGet, "/status", nil, topTimeout)
 }
 
 func readState(o *TopOptions, body []byte) (*status.Status, error) {
 	s := new(status.Status)
 	if err := json.Unmarshal(body, s); err != nil {
-		return nil, fmt.Errorf("%s did not answer like a Penstock admin listener", o.Admin)
+		return nil, fmt.Errorf("%s did not answer like a Penstock admin listener", o.Edge.Admin)
 	}
 	return s, nil
 }

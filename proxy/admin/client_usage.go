@@ -20,10 +20,10 @@ import (
 
 // UsageOptions says what RequestUsage prints.
 type UsageOptions struct {
-	Admin, Token string // of the edge's admin listener
-	Fleet        bool   // of all edges that share its store
-	ByUser       bool   // by end user, in place of models
-	JSON         bool
+	Edge   Edge
+	Fleet  bool // of all edges that share its store
+	ByUser bool // by end user, in place of models
+	JSON   bool
 	// Period is a day (2026-01-31) or a month (2026-01) in UTC; empty: all there is.
 	Period string
 }
@@ -40,13 +40,13 @@ func RequestUsage(o UsageOptions, w io.Writer) error {
 		query.Set("by", "user")
 	}
 	path := url.URL{Path: "/-/usage", RawQuery: query.Encode()}
-	body, err := ask(fasthttp.MethodGet, o.Admin, path.String(), o.Token, nil, usageTimeout)
+	body, err := o.Edge.ask(fasthttp.MethodGet, path.String(), nil, usageTimeout)
 	if err != nil {
 		return err
 	}
 	var r observe.UsageReport
 	if err := json.Unmarshal(body, &r); err != nil {
-		return fmt.Errorf("%s did not answer like a Penstock admin listener", o.Admin)
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", o.Edge.Admin)
 	}
 	if o.Period != "" {
 		r = *r.Of(o.Period)

@@ -73,10 +73,12 @@ func TestForgedEdge(t *testing.T) {
 	defer server.Close()
 	ask := map[string]func(w io.Writer) error{
 		"top": func(w io.Writer) error {
-			return Top(t.Context(), TopOptions{Admin: server.URL, Out: w, Width: 80})
+			return Top(t.Context(), TopOptions{Edge: Edge{Admin: server.URL}, Out: w, Width: 80})
 		},
-		"top --json": func(w io.Writer) error { return Top(t.Context(), TopOptions{Admin: server.URL, Out: w, JSON: true}) },
-		"reload":     func(w io.Writer) error { return RequestReload(server.URL, "", reload.Request{}, w) },
+		"top --json": func(w io.Writer) error {
+			return Top(t.Context(), TopOptions{Edge: Edge{Admin: server.URL}, Out: w, JSON: true})
+		},
+		"reload": func(w io.Writer) error { return RequestReload(Edge{Admin: server.URL}, reload.Request{}, w) },
 	}
 	for _, refused := range []bool{false, true} {
 		result.OK, result.Unchanged = !refused, false

@@ -19,8 +19,8 @@ import (
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), closing: make(chan struct{})}
 	var err error
-	if s.listener, err = listen.New(o.Listener, listen.Options{
-		MaxConns: listen.AdminConns(), MakeRoom: true,
+	if s.listener, err = listen.New(o.Listener.Listener, listen.Options{
+		MaxConns: listen.AdminConns(), MakeRoom: true, TLS: o.Listener.Certificate != nil,
 		Guard: o.Guard, RequestID: endpoint.AppendRequestID,
 	}); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ import (
 
 // Options are the parts of an edge that its operator sees and steers.
 type Options struct {
-	Listener net.Listener
+	Listener Port
 	Log      *zap.Logger
 	Guard    *guard.Guard
 	Metrics  *metrics.Set // for the counters of refused tokens
@@ -48,6 +48,12 @@ type Options struct {
 	Exposition  func(w io.Writer, openMetrics bool) error // writes the metrics
 }
 
+// Port is where operators come in.
+type Port struct {
+	net.Listener
+	Certificate *listen.Certificate // nil: they come without TLS
+}
+
 // Server is the admin listener of one edge.
 type Server struct {
 	opts     Options
@@ -65,11 +71,16 @@ type Server struct {
 func (s *Server) Listener() *listen.Listener { return s.listener }
 
 // Serve accepts until Shutdown.
-func (s *Server) Serve() error { return s.http.Serve(s.listener) }
+func (s *Server) Serve() error {
+	if c := s.opts.Listener.Certificate; c != nil {
+		return s.http.Serve(s.listener.TLS(c.Config()))
+	}
+	return s.http.Serve(s.listener)
+}
 
 // LeavePort stops accepting, so that another process which listens on the same port gets the next
 // connections.
-func (s *Server) LeavePort() { _ = listen.CloseAfterBacklog(s.opts.Listener) }
+func (s *Server) LeavePort() { _ = listen.CloseAfterBacklog(s.opts.Listener.Listener) }
 
 // Shutdown ends the server and waits for its connections until ctx ends. Idle connections get the
 // same time as active ones; closing them then is not an error. A second call does nothing. Calls

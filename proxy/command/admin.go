@@ -15,14 +15,24 @@ import (
 	"penstock/proxy/top"
 )
 
+// operator is how a command reaches a running edge.
+type operator struct {
+	Admin  string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
+	Token  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, where it has one. Arguments can be seen by other users of the machine, the variable cannot."`
+	CACert string `name:"cacert" placeholder:"FILE" env:"PENSTOCK_ADMIN_CACERT" help:"Certificates that sign the listener's, where it speaks TLS (admin.tls) and the system does not trust it."`
+}
+
+func (o *operator) edge() admin.Edge {
+	return admin.Edge{Admin: o.Admin, Token: o.Token, CACert: o.CACert}
+}
+
 // Reload has a running edge read its configuration again.
 type Reload struct {
 	File  string `arg:"" optional:"" help:"With --diff: a file to compare with what runs, in place of the edge's own. The edge reads it as if it stood in the folder of its file."`
 	Diff  bool   `help:"Apply nothing: only print what would change, each model's slots before and after, and what needs a restart."`
 	Back  bool   `help:"Go back to the configuration before the running one, which the edge has in memory. Keys stay as they are; a key that was taken away does not come back."`
 	Force bool   `help:"Apply it although a model that serves calls is left without a slot, which is refused otherwise."`
-	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
-	Token string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, where it has one. Arguments can be seen by other users of the machine, the variable cannot."`
+	operator
 }
 
 // Run asks for the reload. Problems of the configuration are an error: exit code 1.
@@ -44,7 +54,7 @@ func (r *Reload) Run() error {
 			return usageError("reload: " + r.File + " is empty")
 		}
 	}
-	if err := admin.RequestReload(r.Admin, r.Token, q, os.Stdout); err != nil || !r.Back || r.Diff {
+	if err := admin.RequestReload(r.edge(), q, os.Stdout); err != nil || !r.Back || r.Diff {
 		return err
 	}
 	_, err := fmt.Println("The edge's file is as it was, and is read again when it changes, at a reload and at a start: mend it before.")
@@ -53,8 +63,7 @@ func (r *Reload) Run() error {
 
 // Top shows a running edge in the terminal.
 type Top struct {
-	Admin    string        `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
-	Token    string        `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, where it has one. Arguments can be seen by other users of the machine, the variable cannot."`
+	operator
 	Once     bool          `help:"Print the state once as plain text and end: for scripts."`
 	JSON     bool          `name:"json" help:"Print the state once as JSON."`
 	Interval time.Duration `default:"1s" help:"Time between two looks."`
@@ -72,7 +81,7 @@ func (t *Top) Run() error {
 	defer stop()
 	width, _ := strconv.Atoi(os.Getenv("COLUMNS"))
 	o := admin.TopOptions{
-		Admin: t.Admin, Token: t.Token, Out: os.Stdout, JSON: t.JSON, Width: cmp.Or(width, 80), Interval: t.Interval,
+		Edge: t.edge(), Out: os.Stdout, JSON: t.JSON, Width: cmp.Or(width, 80), Interval: t.Interval,
 		Colour: os.Getenv("NO_COLOR") == "",
 	}
 	if !t.Once && !t.JSON && os.Getenv("TERM") != "dumb" && top.IsTerminal(os.Stdout) {
@@ -88,8 +97,7 @@ type Usage struct {
 	Day   string `placeholder:"DAY" help:"Of one day alone, such as 2026-01-31, in UTC. 62 days are kept."`
 	Month string `placeholder:"MONTH" help:"Of one month alone, such as 2026-01, in UTC."`
 	JSON  bool   `name:"json" help:"Print JSON, with each day."`
-	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
-	Token string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, where it has one. Arguments can be seen by other users of the machine, the variable cannot."`
+	operator
 }
 
 // Help is printed below the flags.
@@ -104,7 +112,7 @@ func (u *Usage) Run() error {
 		return usageError("usage: " + err.Error())
 	}
 	return admin.RequestUsage(admin.UsageOptions{
-		Admin: u.Admin, Token: u.Token, Fleet: u.Fleet, ByUser: u.By == "user", JSON: u.JSON, Period: period,
+		Edge: u.edge(), Fleet: u.Fleet, ByUser: u.By == "user", JSON: u.JSON, Period: period,
 	}, os.Stdout)
 }
 
@@ -113,8 +121,7 @@ type Canary struct {
 	Model string         `arg:"" help:"Id of a model of which a deployment has a share (traffic)."`
 	For   *time.Duration `placeholder:"10m" help:"Compare the calls of this time from now on, in place of all since the edge's start. Ctrl-C compares those so far."`
 	JSON  bool           `name:"json" help:"Print JSON."`
-	Admin string         `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
-	Token string         `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, where it has one. Arguments can be seen by other users of the machine, the variable cannot."`
+	operator
 }
 
 // Help is printed below the flags.
@@ -134,7 +141,7 @@ func (c *Canary) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	return admin.RequestCanary(ctx, admin.CanaryOptions{
-		Admin: c.Admin, Token: c.Token, Model: c.Model, JSON: c.JSON, For: span,
+		Edge: c.edge(), Model: c.Model, JSON: c.JSON, For: span,
 	}, os.Stdout)
 }
 
@@ -147,13 +154,12 @@ type Modes struct {
 
 // mode is what the commands that set an upstream's mode have in common.
 type mode struct {
-	Who   string `placeholder:"NAME" env:"USER" help:"Who asks for it: every edge of a fleet with a store shows it. An edge without a store keeps no name."`
-	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
-	Token string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, which a mode needs. Arguments can be seen by other users of the machine, the variable cannot."`
+	Who string `placeholder:"NAME" env:"USER" help:"Who asks for it: every edge of a fleet with a store shows it. An edge without a store keeps no name."`
+	operator
 }
 
 func (m *mode) set(upstream, mode string) error {
-	return admin.RequestMode(m.Admin, m.Token, admin.ModeRequest{Upstream: upstream, Mode: mode, Who: m.Who}, os.Stdout)
+	return admin.RequestMode(m.edge(), admin.ModeRequest{Upstream: upstream, Mode: mode, Who: m.Who}, os.Stdout)
 }
 
 // Drain takes an upstream out.
@@ -185,5 +191,5 @@ func (r *Ready) Run() error {
 	if r.Upstream != "" {
 		return r.set(r.Upstream, "ready")
 	}
-	return admin.RequestReady(r.Admin)
+	return admin.RequestReady(r.edge())
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"penstock/proxy/admin"
 	"penstock/proxy/support"
 )
 
@@ -14,6 +15,7 @@ type Support struct {
 	Output string `short:"o" placeholder:"FILE" help:"File to write, of which nothing may exist (default: penstock-support-TIME.tar.gz)."`
 	Admin  string `placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: admin.listen of the configuration). Without a running edge the bundle says what is missing."`
 	Token  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token (default: that of the configuration). Arguments can be seen by other users of the machine, the variable cannot."`
+	CACert string `name:"cacert" placeholder:"FILE" env:"PENSTOCK_ADMIN_CACERT" help:"Certificates that sign the listener's, where it speaks TLS (default: admin.tls.cert of the configuration)."`
 }
 
 // Help is printed below the flags.
@@ -27,7 +29,7 @@ listed, so that you can look before you send it. The log is not part of it: add 
 func (s *Support) Run() error {
 	now := time.Now()
 	return support.Write(&support.Options{
-		Config: s.Config, Admin: s.Admin, Token: s.Token, Now: now, Environ: os.Environ(),
+		Config: s.Config, Edge: admin.Edge{Admin: s.Admin, Token: s.Token, CACert: s.CACert}, Now: now, Environ: os.Environ(),
 		Output: cmp.Or(s.Output, "penstock-support-"+now.Format("20060102-150405")+".tar.gz"),
 	}, os.Stdout)
 }

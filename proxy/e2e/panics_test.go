@@ -362,7 +362,7 @@ func TestPanicsTurnReadiness(t *testing.T) {
 		t.Errorf("the status says %+v", v)
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	if err := admin.RequestReady(p.Admin); err == nil || !strings.Contains(err.Error(), guard.Handler) {
+	if err := admin.RequestReady(admin.Edge{Admin: p.Admin}); err == nil || !strings.Contains(err.Error(), guard.Handler) {
 		t.Errorf("penstock ready says %v", err)
 	}
 }

@@ -22,20 +22,20 @@ func TestTopOnce(t *testing.T) {
 	p.Rest()
 	look := func(o admin.TopOptions) (string, error) {
 		var out bytes.Buffer
-		o.Admin, o.Out, o.Width = strings.TrimPrefix(p.Admin, "http://"), &out, 80
+		o.Edge.Admin, o.Out, o.Width = strings.TrimPrefix(p.Admin, "http://"), &out, 80
 		err := admin.Top(t.Context(), o)
 		return out.String(), err
 	}
-	text, err := look(admin.TopOptions{Token: rig.AdminToken})
+	text, err := look(admin.TopOptions{Edge: admin.Edge{Token: rig.AdminToken}})
 	if err != nil || !strings.Contains(text, "Healthy: 1 of 1 upstream takes calls") || !strings.Contains(text, "up-0") || strings.Contains(text, "\x1b") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	text, err = look(admin.TopOptions{Token: rig.AdminToken, JSON: true})
+	text, err = look(admin.TopOptions{Edge: admin.Edge{Token: rig.AdminToken}, JSON: true})
 	var s status.Status
 	if err != nil || json.Unmarshal([]byte(text), &s) != nil || s.Verdict.Level != status.LevelOK || s.Finished != 1 {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if _, err := look(admin.TopOptions{Token: "wrong"}); err == nil || !strings.Contains(err.Error(), "--token") {
+	if _, err := look(admin.TopOptions{Edge: admin.Edge{Token: "wrong"}}); err == nil || !strings.Contains(err.Error(), "--token") {
 		t.Errorf("with a wrong token: %v", err)
 	}
 }

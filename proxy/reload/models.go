@@ -39,7 +39,7 @@ func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	if res.Unchanged = len(res.Changes) == 0 && old.Config.Same(f.File); res.Unchanged {
 		return nil
 	}
-	c := candidate{file: f.File, keys: f.keys, force: q.Force, dryRun: q.DryRun, use: func() {}}
+	c := candidate{file: f.File, keys: f.keys, force: q.Force, dryRun: q.DryRun}
 	c.previous = r.versions.previous.Load()
 	switch {
 	case q.Back:
@@ -47,17 +47,34 @@ func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	case slices.ContainsFunc(f.changes, func(c config.Change) bool { return !c.OfKeys() }):
 		c.previous = old.Config
 	}
-	if r.opts.Certificate != nil {
-		clients, err := cert.ReadAuthority(f.TLS.ClientCAs)
-		if err == nil {
-			c.use, err = r.opts.Certificate.Prepare(f.TLS.Cert, f.TLS.Key, clients.Roots())
-		}
-		if err != nil {
-			res.Problems = append(res.Problems, f.ProblemAt("tls.cert", err.Error()).String())
-			return nil
-		}
+	if c.use, res.Problems = prepareCertificates(&r.opts, f.File); len(res.Problems) > 0 {
+		return nil
 	}
 	return r.apply(c, res)
+}
+
+// prepareCertificates reads the pairs of a file, and returns what puts them into use, or what is
+// wrong with them.
+func prepareCertificates(o *Options, f *config.File) (use func(), problems []string) {
+	none := func() {}
+	usePublic, useAdmin := none, none
+	fail := func(path string, err error) { problems = append(problems, f.ProblemAt(path, err.Error()).String()) }
+	if o.Certificate != nil {
+		clients, err := cert.ReadAuthority(f.TLS.ClientCAs)
+		if err == nil {
+			usePublic, err = o.Certificate.Prepare(f.TLS.Cert, f.TLS.Key, clients.Roots())
+		}
+		if err != nil {
+			fail("tls.cert", err)
+		}
+	}
+	if o.AdminCertificate != nil {
+		var err error
+		if useAdmin, err = o.AdminCertificate.Prepare(f.Admin.TLS.Cert, f.Admin.TLS.Key, nil); err != nil {
+			fail("admin.tls.cert", err)
+		}
+	}
+	return func() { usePublic(); useAdmin() }, problems
 }
 
 // candidate is a configuration that is to be the running one.

@@ -40,6 +40,8 @@ type Options struct {
 	// must not open them to other machines without keys.
 	Public, Admin string
 	Certificate   *listen.Certificate // nil without TLS
+	// AdminCertificate is that of the admin listener; nil without TLS.
+	AdminCertificate *listen.Certificate
 
 	// Draining reports whether the edge drains: the service manager is not told of reloads then.
 	Draining func() bool

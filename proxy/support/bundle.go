@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"penstock/proxy/admin"
 	"penstock/proxy/plaintext"
 )
 
@@ -23,11 +24,11 @@ type part struct {
 // Options says what a bundle is made of.
 type Options struct {
 	Config string // file of the configuration; empty: it is not known
-	// Admin is the admin listener of the edge; empty: where the configuration says.
-	Admin, Token string
-	Output       string // name of the archive
-	Now          time.Time
-	Environ      []string // of the process, of which names alone are written
+	// Edge is the edge that is asked; what of it is empty is as the configuration says.
+	Edge    admin.Edge
+	Output  string // name of the archive
+	Now     time.Time
+	Environ []string // of the process, of which names alone are written
 }
 
 // Write collects the bundle, writes it to a new file that its owner alone can read, and lists on

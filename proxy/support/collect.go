@@ -8,6 +8,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy"
+	"penstock/proxy/admin"
 	"penstock/proxy/build"
 )
 
@@ -19,12 +20,9 @@ func collect(o *Options) []part {
 	}
 	redacted, file := configuration(o.Config)
 	parts = append(parts, file...)
-	at, token := o.Admin, cmp.Or(o.Token, redacted.Admin.Token.Value())
-	if at == "" {
-		at = reachable(redacted.Admin.Listen)
-	}
-	parts = append(parts, running(at, token)...)
-	hide := newScrubber(append(redacted.Secrets, token))
+	at := edgeOf(o.Edge, &redacted.Admin)
+	parts = append(parts, running(at)...)
+	hide := newScrubber(append(redacted.Secrets, at.Token))
 	for i := range parts {
 		parts[i].content, parts[i].missing = hide.bytes(parts[i].content), hide.text(parts[i].missing)
 	}
@@ -33,6 +31,21 @@ func collect(o *Options) []part {
 
 // defaultAdmin is where an edge has its admin listener if its configuration does not say.
 const defaultAdmin = "127.0.0.1:9090"
+
+// edgeOf is the edge that is meant, with what its configuration says of the rest.
+func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
+	given.Token = cmp.Or(given.Token, says.Token.Value())
+	if given.Admin == "" {
+		given.Admin = reachable(says.Listen)
+		if says.TLS.Enabled() {
+			given.Admin = "https://" + given.Admin
+		}
+	}
+	if given.CACert == "" && says.TLS.Enabled() { // it may have signed itself, and comes with those above it
+		given.CACert = says.TLS.Cert
+	}
+	return given
+}
 
 // reachable is the address at which this machine reaches a listener.
 func reachable(listen string) string {

@@ -11,7 +11,7 @@ import (
 )
 
 // running are the parts that a running edge gives. One that does not answer is asked once.
-func running(at, token string) []part {
+func running(at admin.Edge) []part {
 	parts := []part{
 		{name: "status.json", about: "the status page, as JSON"},
 		{name: "events.txt", about: "what has happened last, newest first"},
@@ -27,7 +27,7 @@ func running(at, token string) []part {
 		if p.missing = missing; missing != "" || paths[i] == "" {
 			continue
 		}
-		body, err := admin.Page(at, token, paths[i])
+		body, err := admin.Page(at, paths[i])
 		switch {
 		case err != nil && i == 0:
 			missing = err.Error()
@@ -37,7 +37,7 @@ func running(at, token string) []part {
 		case i == 0:
 			p.content, parts[1].content, err = stateOf(body)
 			if err != nil {
-				missing = at + " did not answer like a Penstock admin listener"
+				missing = at.Admin + " did not answer like a Penstock admin listener"
 				p.missing = missing
 			}
 		default:

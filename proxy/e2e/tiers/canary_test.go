@@ -54,7 +54,7 @@ func compare(t *testing.T, p *rig.Local, model string) (c []canary.Comparison, c
 // compareArms is compare where the last arm is another one.
 func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comparison, code int, err error) {
 	t.Helper()
-	o := admin.CanaryOptions{Admin: p.Admin, Token: rig.AdminToken, Model: model, JSON: true}
+	o := admin.CanaryOptions{Edge: admin.Edge{Admin: p.Admin, Token: rig.AdminToken}, Model: model, JSON: true}
 	var out, text bytes.Buffer
 	err = admin.RequestCanary(t.Context(), o, &out)
 	var exit interface{ ExitCode() int }
@@ -105,7 +105,7 @@ func TestCanaryIsInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	var out bytes.Buffer
-	err := admin.RequestCanary(ctx, admin.CanaryOptions{Admin: p.Admin, Token: rig.AdminToken, Model: "sim", For: time.Hour}, &out)
+	err := admin.RequestCanary(ctx, admin.CanaryOptions{Edge: admin.Edge{Admin: p.Admin, Token: rig.AdminToken}, Model: "sim", For: time.Hour}, &out)
 	var exit interface{ ExitCode() int }
 	if !errors.As(err, &exit) || exit.ExitCode() != 4 || !strings.HasPrefix(out.String(), "sim: new has had 0 calls, the rest 0\n") {
 		t.Errorf("%v: %s", err, &out)

@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Edge is a running edge as its operator reaches it.
+type Edge struct {
+	Admin  string // base URL or address of its admin listener; an address without a scheme is http
+	Token  string // admin token; empty if the edge has none
+	CACert string // file with the certificates that sign the listener's; empty: those of the system
+}
+
+// trusted are the settings of TLS by which the edge is verified; nil: those of the system.
+func (e Edge) trusted(secure bool) (*tls.Config, error) {
+	if e.CACert == "" || !secure {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(e.CACert)
+	if err != nil {
+		return nil, fmt.Errorf("--cacert: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--cacert: %s holds no certificate in PEM form: give the one that signed the admin listener's", e.CACert)
+	}
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
+}
+
+// remedy says what to do about an edge that could not be asked.
+func remedy(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var wrongName x509.HostnameError
+	switch {
+	case errors.As(err, &unknown):
+		return "--cacert is the file with the certificate that signed the admin listener's (admin.tls), or with that itself"
+	case errors.As(err, &wrongName):
+		return "--admin is the address of its admin listener, by a name that its certificate has"
+	}
+	return "--admin is the address of its admin listener"
+}

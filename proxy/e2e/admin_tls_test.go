@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/config/testkit/selfsigned"
+	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// servedAs returns the serial number of the certificate that a listener shows.
+func servedAs(t *testing.T, address string) string {
+	t.Helper()
+	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // the number alone is asked for
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
+
+// TestAdminOverTLS: the admin listener speaks TLS with a pair of its own, which is read again when it changes, and each
+// command reaches it with the authority's certificate.
+func TestAdminOverTLS(t *testing.T) {
+	t.Parallel()
+	engine := rig.StartEngine(t, sim.Options{})
+	dir := t.TempDir()
+	trusted := filepath.Join(dir, "trusted.pem") // every pair there has been
+	pair := func() {
+		cert, _ := selfsigned.Write(t, dir, "admin", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+		before, _ := os.ReadFile(trusted)
+		next, err := os.ReadFile(cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(trusted, append(before, next...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pair()
+	_, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "edge.yaml")
+	write := func(tls string) {
+		text := fmt.Sprintf(`listen: 127.0.0.1:0
+admin: { listen: "127.0.0.1:0", token: operator-secret-token%s }
+timeouts: { linger: 0s }
+keys: [{ id: t, hash: %q }]
+upstreams: [{ name: up-0, url: %q, engine: sim }]
+models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
+`, tls, hash, engine.URL())
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(", tls: { cert: admin.pem, key: admin.key }")
+	if out, _ := command(t, 0, "check", file); !strings.Contains(out, ": ok") {
+		t.Errorf("check: %s", out)
+	}
+	_, at := serveProgram(t, file)
+	address, secure := strings.CutPrefix(at, "https://")
+	if !secure {
+		t.Fatalf("the admin listener is %s", at)
+	}
+	reached := []string{"--admin", at, "--token", "operator-secret-token", "--cacert", trusted}
+	for _, line := range []string{"ready", "top --once", "top --json", "usage", "reload", "drain up-0", "maintenance up-0", "ready up-0"} {
+		command(t, 0, append(strings.Fields(line), reached...)...)
+	}
+	if _, errs := command(t, 1, append([]string{"canary", "sim"}, reached...)...); !strings.Contains(errs, "no arm") {
+		t.Errorf("canary: %s", errs)
+	}
+	if listed, files := bundle(t, "--config", file, "--admin", at); files["metrics.txt"] == "" { // which says what to trust
+		t.Errorf("support: %s", listed)
+	}
+	if _, errs := command(t, 1, "ready", "--admin", at); !strings.Contains(errs, "--cacert") {
+		t.Errorf("without the authority: %s", errs)
+	}
+	if _, errs := command(t, 1, "ready", "--admin", address); !strings.Contains(errs, "https") {
+		t.Errorf("without TLS: %s", errs)
+	}
+	if _, errs := command(t, 1, "ready", "--admin", at, "--cacert", file); !strings.Contains(errs, "no certificate in PEM form") {
+		t.Errorf("no certificate: %s", errs)
+	}
+
+	before := servedAs(t, address)
+	pair()
+	command(t, 0, append([]string{"reload"}, reached...)...)
+	if servedAs(t, address) == before {
+		t.Error("the old certificate is served after a reload")
+	}
+	write("")
+	if out, _ := command(t, 0, append([]string{"reload", "--diff"}, reached...)...); !strings.Contains(out, "removed admin.tls") || !strings.Contains(out, "after a restart") {
+		t.Errorf("TLS off: %s", out)
+	}
+	write(", tls: { cert: admin.pem }")
+	if _, errs := command(t, 1, "check", file); !strings.Contains(errs, "cert and key go together") {
+		t.Errorf("half a pair: %s", errs)
+	}
+}
