@@ -50,8 +50,11 @@ type Engine struct {
 	Prefill        map[string]any `yaml:"prefill"`
 	SystemMessages string         `yaml:"system_messages"` // fold | in_place
 	// request member whose value keeps cached prompts apart, where the engine has one
-	CacheSalt string   `yaml:"cache_salt"`
-	Native    []string `yaml:"native"` // dialects it speaks well itself: messages, responses
+	CacheSalt string `yaml:"cache_salt"`
+	// which of the numbers in a request's member priority it serves first, where it orders its queue
+	// by them: lower_first | higher_first
+	Priority string   `yaml:"priority"`
+	Native   []string `yaml:"native"` // dialects it speaks well itself: messages, responses
 	// request members that steer the engine and are refused; a trailing * matches, outer.inner is a
 	// member of a member
 	Refused []string `yaml:"refused"`
@@ -70,6 +73,8 @@ type Engine struct {
 type EngineFlags struct {
 	Tools     string `yaml:"tools"`     // Flag of the engine without which it calls no tools.
 	Reasoning string `yaml:"reasoning"` // Flag of the engine without which it keeps no reasoning apart.
+	// Flag of the engine without which it does not order its queue by priorities.
+	Priorities string `yaml:"priorities"`
 }
 
 // EngineSign is one way to recognise an engine by a page: everything that is given must hold.
@@ -163,6 +168,12 @@ const (
 	TokenLimitMaxTokens           = "max_tokens"
 	TokenLimitMaxCompletionTokens = "max_completion_tokens"
 	TokenLimitAsSent              = "as_sent"
+)
+
+// Values of Engine.Priority.
+const (
+	PriorityLowerFirst  = "lower_first"
+	PriorityHigherFirst = "higher_first"
 )
 
 // Values of EngineReasoning.History.
@@ -291,6 +302,7 @@ func (e *Engine) Problems() []string {
 	c.oneOf("reasoning.history", e.Reasoning.History, HistoryReasoningContent, HistoryReasoning, HistoryUnread)
 	c.oneOf("system_messages", e.SystemMessages, "fold", "in_place")
 	c.need(!strings.ContainsAny(e.CacheSalt, `.*"\ `), "cache_salt: give the name of one member of the request")
+	c.oneOf("priority", e.Priority, PriorityLowerFirst, PriorityHigherFirst)
 	for i, n := range e.Native {
 		c.oneOf(element("native", i), n, OpMessages, OpResponses)
 	}

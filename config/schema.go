@@ -336,6 +336,9 @@ type Upstream struct {
 	Probe       Probe       `yaml:"probe"`
 	TLS         UpstreamTLS `yaml:"tls"`
 	Native      []string    `yaml:"native"` // messages, responses
+	// Priorities has the engine told the class of each call: the number of its place among `classes`,
+	// in the order that the engine's profile names. The engine has to be started for it.
+	Priorities bool `yaml:"priorities"`
 	// Prefill is proven where the engine, with its models' templates, goes on with an answer that the
 	// request has begun; empty: by engine.
 	Prefill string `yaml:"prefill"`

@@ -11,6 +11,8 @@ type Known struct {
 	Engines []string
 	// Continuing are those whose engines go on with an answer that a request has begun.
 	Continuing []string
+	// Ordering are those whose engines can order their queues by the priorities of requests.
+	Ordering []string
 }
 
 // Validate checks everything that the form of single values does not tell: names that must be
@@ -19,7 +21,7 @@ type Known struct {
 // nothing but f and the clock.
 func (f *File) Validate(k Known) Problems {
 	c := f.checks()
-	profiles := engineChecks{checks: c, bundled: k.Engines}
+	profiles := engineChecks{checks: c, bundled: k.Engines, ordering: k.Ordering}
 	byName := f.upstreamsByName()
 	processChecks{c}.all()
 	keyChecks{c}.all()

@@ -13,7 +13,8 @@ import (
 // `like` leads somewhere.
 type engineChecks struct {
 	checks
-	bundled []string // nil: names of engines are not checked
+	bundled  []string // nil: names of engines are not checked
+	ordering []string // see Known
 }
 
 func (c engineChecks) all() {
@@ -103,6 +104,7 @@ func (c upstreamChecks) all() {
 		if u.Prefill != "" {
 			c.check.oneOf(at+".prefill", "upstreams.prefill", "a choice", u.Prefill)
 		}
+		c.priorities(at+".priorities", u)
 		c.check.eachOneOf(at+".native", "upstreams.native", "a dialect that can be passed through", u.Native)
 		if u.Weight <= 0 || u.Weight > 1000 {
 			c.check.fail(at+".weight",
@@ -116,6 +118,32 @@ func (c upstreamChecks) all() {
 			c.check.warn(at, "no model uses the upstream %s", c.places.Show(at+".name", u.Name))
 		}
 		c.external(at+".external", u)
+	}
+}
+
+// priorities refuses to tell an engine of priorities that does not read any.
+func (c upstreamChecks) priorities(path string, u *Upstream) {
+	if !u.Priorities || u.Engine == EngineAuto || !c.engines.known() {
+		return
+	}
+	name, own := u.Engine, map[string]*Engine{}
+	for i := range c.file.Engines {
+		own[c.file.Engines[i].Name] = &c.file.Engines[i]
+	}
+	for range len(own) + 1 { // a profile without the member has that of the one below it
+		e := own[name]
+		if e == nil {
+			break
+		}
+		if e.Priority != "" {
+			return
+		}
+		delete(own, name)
+		name = e.Like
+	}
+	if !slices.Contains(c.engines.ordering, name) {
+		c.check.fail(path, "the engine %s orders its queue by no priorities: leave it out, or give its profile priority: lower_first or higher_first",
+			c.places.Show(path, u.Engine))
 	}
 }
 

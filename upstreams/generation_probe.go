@@ -80,6 +80,9 @@ func (g *generationProber) start(pool Pool, trial bool) bool {
 		served = expected[0]
 	}
 	steps := engine.GenerationSteps(u.settings.Load().kinds[served], profile, served, toEnd)
+	if number, told := Priority(u, 0); told {
+		engine.WithPriority(steps, number)
+	}
 	if len(steps) == 0 {
 		u.Breaker.generation(engine.GenerationRejected, trial, "calls fail", now)
 		return false

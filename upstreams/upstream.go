@@ -116,6 +116,19 @@ func ContinuesAnswers(u *Upstream) bool {
 	return u.settings.Load().spec.Prefill == config.PrefillProven || engine.ContinuesAnswers(u.Engine())
 }
 
+// Priority returns what an engine that is told of priorities gets for a call of a class: its rank,
+// 0 for the first, by the engine's order. ok is false for one that is told of none.
+func Priority(u *Upstream, rank int) (number int, ok bool) {
+	order := engine.PriorityOrder(u.Engine())
+	if !u.settings.Load().spec.Priorities || order == "" {
+		return 0, false
+	}
+	if order == config.PriorityHigherFirst {
+		return -rank, true
+	}
+	return rank, true
+}
+
 // State returns where in its life the upstream is.
 func (u *Upstream) State() State {
 	if u.ending.retiring.Load() || u.ending.leaving.Load() {

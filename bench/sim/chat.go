@@ -26,7 +26,8 @@ func decoderOf(x *exchange) *generate.Decoder {
 	e := x.e
 	return &generate.Decoder{
 		Profile: x.p, Faults: &x.t, Controls: &x.knobs, Seed: e.o.Seed, StrictSystem: e.o.StrictSystem,
-		Served: e.served, NextID: e.nextID,
+		Priorities: e.o.Priorities,
+		Served:     e.served, NextID: e.nextID,
 	}
 }
 
@@ -137,7 +138,7 @@ func (a *answer) enter() bool {
 	x, e := a.x, a.e
 	a.arrived = time.Now()
 	x.client.stubborn = e.o.CancelOnlyStreams && !a.q.Stream
-	t, err := e.slots.Enter(x.client.gone(), a.told.Prompt)
+	t, err := e.slots.Enter(x.client.gone(), a.told.Prompt, a.q.Prompt.Priority)
 	if err != nil {
 		if errors.Is(err, scheduler.ErrGone) {
 			x.client.lost = true

@@ -36,6 +36,8 @@ type CLI struct {
 	KVTokens    int `group:"Size" name:"kv-tokens" help:"Room for prompts and answers of running requests; who came last is preempted when it is full. 0: slots are the only limit." default:"0" placeholder:"N"`
 	CacheTokens int `group:"Size" help:"Prefix cache. 0: as --kv-tokens, or 1 Mi; below 0: none." default:"0" placeholder:"N"`
 
+	Priorities bool `group:"Size" help:"Order the queue by the requests' member priority: lower first, and with the profile sglang higher first. Without it vllm refuses any but 0."`
+
 	Residents int `group:"Size" help:"Models that an engine which loads on demand keeps in memory; another one takes a place, and cuts what runs there. 0: all." default:"0" placeholder:"N"`
 
 	Fault             string   `group:"Mishaps" help:"Fault for every inference request, as --faults lists them." placeholder:"SPEC"`
@@ -106,7 +108,8 @@ func (c *CLI) options() (Options, error) {
 		Listen: c.Listen, Models: c.Models, Profile: c.Profile, Slots: c.Slots, Queue: c.Queue, NoQueue: c.Queue == 0,
 		PrefillRate: c.PrefillRate, SharedPrefill: c.SharedPrefill, TokenRate: c.TokenRate, BatchCost: c.BatchCost, Jitter: c.Jitter,
 		Latency: c.Latency, MaxModelLen: c.MaxModelLen, KVTokens: c.KVTokens, CacheTokens: c.CacheTokens,
-		APIKey: c.APIKey, Seed: c.Seed, Residents: c.Residents, CancelOnlyStreams: c.CancelOnlyStreams,
+		APIKey: c.APIKey, Seed: c.Seed, Residents: c.Residents, Priorities: c.Priorities,
+		CancelOnlyStreams: c.CancelOnlyStreams,
 	}
 	if c.Speed != "" { // made by a test: the zero value is instant
 		if err := o.SetSpeed(c.Speed); err != nil {

@@ -24,7 +24,8 @@
 //	  noread   413     others             first
 //	                                      served
 //
-// While it waits for a slot nothing is sent. A client that leaves, by FIN or RST, frees its place
+// With Options.Priorities the lowest priority is served first (SGLang: the highest). While it waits
+// for a slot nothing is sent. A client that leaves, by FIN or RST, frees its place
 // at once in every phase, streamed or not; Options.CancelOnlyStreams is the exception that
 // llama.cpp makes. The text is a chain of words that follows from prompt and seeds alone, with
 // umlauts, emoji, quotes and backslashes in it, and never repeats the prompt unless told to. A

@@ -82,6 +82,9 @@ type Options struct {
 	CancelOnlyStreams bool
 	// StrictSystem refuses a system message anywhere but first, as many chat templates do.
 	StrictSystem bool
+	// Priorities has the queue ordered by the requests' priority, as vLLM's and SGLang's flags do.
+	// Without it a vLLM refuses a priority other than 0, and the others read none.
+	Priorities bool
 	// Residents is how many models an engine that loads on demand keeps in memory: another one takes
 	// the place of the one that was not asked for the longest, and cuts what works with it. 0: all.
 	Residents int

@@ -267,7 +267,10 @@ func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http
 	}
 	a.Begin(&terms, lease, target, x)
 	asks := d.call.request.AsksStream(up.Engine())
-	to := endpoint.Target{Upstream: up, Model: m, Served: target.Served, Stream: asks, Formats: &d.call.shared.formats}
+	to := endpoint.Target{
+		Upstream: up, Model: m, Served: target.Served, Stream: asks, Formats: &d.call.shared.formats,
+		Priority: endpoint.PriorityOf(up, m, d.call.tries.class.rank),
+	}
 	if d.call.ep.CachesPrompts {
 		to.Salt = d.call.shared.salt(cacheOwner(d.call.rates.key, m), m, up)
 	}

@@ -186,7 +186,9 @@ func TestSteering_Inside(t *testing.T) {
 // What an operator lets through reaches the engine in every dialect, of that model alone.
 func TestAllowMembers(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording(), Config: `
+	engines := recording()
+	engines[0].Priorities = true
+	p := start(t, rig.Setup{Engines: engines, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: vllm }]

@@ -101,7 +101,7 @@ func (b *chatBase) AsksStream(p *engine.Profile) bool {
 func (b *chatBase) Fill(to Target) (Sending, error) {
 	p := to.Upstream.Engine()
 	format := to.Formats.of(p)
-	format.Served, format.Stream, format.Salt = to.Served, to.Stream, to.Salt
+	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
 	// Usage in every chunk costs a full parse of each. Who goes on with a stream has to know how many
 	// tokens there were.
 	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0

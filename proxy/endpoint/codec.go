@@ -3,6 +3,7 @@ package endpoint
 import (
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -102,7 +103,19 @@ type Target struct {
 	Served   string
 	Stream   bool // it is asked for one
 	Salt     chat.Salt
+	Priority chat.Priority
 	Formats  *Formats
+}
+
+// PriorityOf is what the engine of an upstream is told of a call for a model: the rank of its
+// class, where the upstream says so. A client's own number stays where the model lets clients write
+// one.
+func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priority {
+	number, told := upstreams.Priority(u, rank)
+	if !told {
+		return chat.Priority{}
+	}
+	return chat.Priority{Number: number, Told: true, Own: slices.Contains(m.Config.AllowMembers, "priority")}
 }
 
 // Sending is a request as an engine is sent it.

@@ -92,6 +92,7 @@ func (r *jsonRequest) Fill(to Target) (Sending, error) {
 	if path == "" {
 		return Sending{}, ErrNoPath
 	}
+	r.request.SetPriority(to.Priority)
 	return Sending{Path: path, ContentType: jsonType, Accept: anyType, Body: r.request.Segments(nil, to.Served)}, nil
 }
 

@@ -37,6 +37,7 @@ var (
 		operation: config.OpMessages,
 		segments:  messages.NativeSegments,
 		reader:    func() translate.NativeReader { return new(messages.Native) },
+		unordered: true,
 	}
 )
 

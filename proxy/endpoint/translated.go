@@ -62,6 +62,9 @@ type nativeDialect struct {
 	// segments appends the pieces of the request; see chat.NativeRequest.
 	segments func(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte
 	reader   func() translate.NativeReader
+	// unordered: engines read no priority from its requests, so that one which is told of priorities
+	// is sent the chat request.
+	unordered bool
 }
 
 func (r *translatedRequest) Decode(in Input) error {
@@ -140,13 +143,14 @@ func (r *translatedRequest) Check(m *snapshot.Model, now time.Time) (Checked, er
 func (r *translatedRequest) Fill(to Target) (Sending, error) {
 	native, client := r.dialect.Native(), r.body.Client()
 	path := to.Upstream.Engine().Path(native.operation)
-	if client == nil || path == "" || chat.GoesOn(r.chat) || !to.Upstream.Native(native.operation) || to.Salt.Wanted() {
+	if client == nil || path == "" || chat.GoesOn(r.chat) || !to.Upstream.Native(native.operation) || to.Salt.Wanted() ||
+		to.Priority.Told && native.unordered {
 		return r.chatBase.Fill(to)
 	}
 	limit := &r.chat.Tokens
 	s := jsonSending(path, to.Stream, native.segments(nil, client, &chat.NativeRequest{
 		Served: to.Served, Stream: to.Stream && !r.wantsStream, Refuse: to.Model.Rules.Refuse,
-		MaxTokens: limit.TokenLimit(), Bound: limit.Bound(), Effort: r.chat.Reasoning.Effort,
+		Priority: to.Priority, MaxTokens: limit.TokenLimit(), Bound: limit.Bound(), Effort: r.chat.Reasoning.Effort,
 		Model: r.chat.Model, ReasoningHistory: to.Model.Rules.ReasoningHistory, Opener: r,
 	}))
 	s.Native = native.reader()

@@ -96,6 +96,7 @@ func (p *shadow) ask() error {
 	sending, err := p.request.Fill(endpoint.Target{
 		Upstream: lease.Upstream(), Model: p.model, Served: target.Served, Stream: asks,
 		Salt: p.place.salt, Formats: p.formats,
+		Priority: endpoint.PriorityOf(lease.Upstream(), p.model, max(1, len(p.snapshot.Floors))),
 	})
 	if err != nil {
 		return err

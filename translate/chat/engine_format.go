@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strconv"
 
 	"penstock/translate/jsonx"
 )
@@ -37,6 +38,8 @@ type EngineFormat struct {
 	DeveloperAsSystem bool
 	// Salt keeps the cached prompts of clients apart.
 	Salt Salt
+	// Priority is the request's place in the engine's queue.
+	Priority Priority
 }
 
 // ReasoningFormat is the form in which an engine takes the reasoning effort.
@@ -92,6 +95,47 @@ func (how *ReasoningFormat) word(effort string) string {
 		return ""
 	}
 	return LowerEffort(how.Words, effort)
+}
+
+// Priority is the number in the member priority by which an engine orders its queue. The zero value
+// leaves requests as they are.
+type Priority struct {
+	Number int
+	Told   bool // the engine is told the number
+	Own    bool // a client's own number stays in its place
+}
+
+// namePriority is the member's name with every engine that has it.
+const namePriority = "priority"
+
+// Take removes the client's own numbers from a request, and returns the text of the engine's. It is
+// empty where none is to be added.
+func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
+	if !p.Told {
+		return nil
+	}
+	for it := root.Iter(); it.Next(); {
+		if !p.is(it.Key()) {
+			continue
+		}
+		if p.Own {
+			return nil
+		}
+		edits.Delete(it.Value())
+	}
+	return strconv.AppendInt(nil, int64(p.Number), 10)
+}
+
+// is reports whether a member holds a priority that the edge has to look at.
+func (p Priority) is(key jsonx.Key) bool {
+	return p.Told && bytes.EqualFold(nameOf(key), []byte(namePriority))
+}
+
+// Add is Take, and adds the engine's number.
+func (p Priority) Add(edits *jsonx.Edits, root jsonx.Value) {
+	if number := p.Take(edits, root); number != nil {
+		edits.Add(root, append([]byte(`"`+namePriority+`":`), number...))
+	}
 }
 
 // Salt makes an engine keep what it has cached of prompts apart by whose they are: it uses a cached

@@ -19,6 +19,7 @@ type NativeRequest struct {
 	Bound     int             // the model's own, that other names of it are lowered to; 0: none
 	Effort    string          // the checked effort; empty: not given
 	Refuse    *RefusedMembers // members that steer an engine; the request goes without them
+	Priority  Priority        // of the request in the engine's queue
 
 	Model            []byte // the name that the client wrote
 	ReasoningHistory string // see ModelRules
@@ -36,7 +37,11 @@ type Opener interface {
 // steer an engine, or would have it generate answers that nobody sees.
 func (n *NativeRequest) Edit(edits *jsonx.Edits, root jsonx.Value) {
 	edits.Set(root.Get("model"), jsonx.AppendStringS(nil, n.Served))
+	n.Priority.Add(edits, root)
 	for it := root.Iter(); it.Next(); {
+		if n.Priority.is(it.Key()) {
+			continue
+		}
 		if _, found := n.Refuse.find(it.Key()); found {
 			edits.Delete(it.Value())
 		} else if pattern := n.Refuse.findInside(it.Key(), it.Value()); pattern != "" {

@@ -32,7 +32,8 @@ import (
 //   - a refusal part of the assistant is a text;
 //   - messages of the role developer are system's where the format knows no other;
 //   - reasoning in the history has the format's name, and goes where the model's rules say so;
-//   - the salt of the prompt's cache is made of the format's and of the client's own.
+//   - the salt of the prompt's cache is made of the format's and of the client's own;
+//   - priority is the format's number, where the engine is told one.
 //
 // A member that is new stands right behind the opening brace. The request must have been decoded;
 // dst must not overlap with its body.
@@ -81,6 +82,9 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	r.Prompt.thoughts.patch(&p, format.reasoningHistory())
 	if format.Salt.Wanted() {
 		p.insertMember(format.Salt.Member, format.Salt.Take(p.edits, p.root))
+	}
+	if number := format.Priority.Take(p.edits, p.root); number != nil {
+		p.insertMember(namePriority, number)
 	}
 	return p.text
 }

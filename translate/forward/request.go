@@ -36,7 +36,7 @@ type Request struct {
 	fitted      int              // the greatest token limit that the next engine has room for; -1: not known
 	prompt      jsonx.Value      // the member prompt
 
-	salt chat.Salt
+	added added
 
 	absent  absentMember
 	omitted jsonx.Value // of Omit
@@ -68,7 +68,7 @@ func (r *Request) Decode(body []byte) error {
 	r.body = body
 	r.Choices, r.MaxTokens, r.Stream = 1, -1, false
 	r.completion, r.limit, r.bound, r.engineLimit, r.fitted = false, limitMember{}, 0, -1, -1
-	r.prompt, r.salt, r.limits = jsonx.Value{}, chat.Salt{}, chat.NamedLimits{}
+	r.prompt, r.added, r.limits = jsonx.Value{}, added{}, chat.NamedLimits{}
 	r.absent, r.omitted = absentMember{}, jsonx.Value{}
 	if !r.doc.Root().IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
@@ -401,15 +401,25 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 			r.edits.Add(r.doc.Root(), append([]byte(`"max_tokens":`), digits...))
 		}
 	}
-	if r.salt.Wanted() {
-		salt := r.salt.Take(&r.edits, r.doc.Root())
-		r.edits.Add(r.doc.Root(), append(append(jsonx.AppendStringS(nil, r.salt.Member), ':'), salt...))
+	if r.added.salt.Wanted() {
+		salt := r.added.salt.Take(&r.edits, r.doc.Root())
+		r.edits.Add(r.doc.Root(), append(append(jsonx.AppendStringS(nil, r.added.salt.Member), ':'), salt...))
 	}
+	r.added.priority.Add(&r.edits, r.doc.Root())
 	return r.edits.Segments(segs, r.body)
 }
 
+// added is what the next engine is sent beside the client's own members.
+type added struct {
+	salt     chat.Salt
+	priority chat.Priority
+}
+
+// SetPriority says what the next engine is told of the request's place in its queue.
+func (r *Request) SetPriority(p chat.Priority) { r.added.priority = p }
+
 // SetSalt says how the next engine keeps cached prompts apart.
-func (r *Request) SetSalt(s chat.Salt) { r.salt = s }
+func (r *Request) SetSalt(s chat.Salt) { r.added.salt = s }
 
 // Size returns the length of the body, for an estimate of its tokens.
 func (r *Request) Size() int { return len(r.body) }

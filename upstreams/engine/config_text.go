@@ -80,6 +80,9 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 		fmt.Fprintf(b, "    #native: [%s]   # sends it these requests as they are, in place of translating them\n",
 			strings.Join(native, ", "))
 	}
+	if PriorityOrder(p) != "" && p.spec.Flags.Priorities != "" {
+		fmt.Fprintf(b, "    #priorities: true   # with %s: it serves calls of the first class first\n", p.spec.Flags.Priorities)
+	}
 	proven := func(t Trial) bool { return t.Name == trialPrefill && t.Verdict == TrialOK }
 	if slices.ContainsFunc(d.Tried, proven) && !ContinuesAnswers(p) {
 		b.WriteString("    prefill: proven   # models' retry.resume may use it\n")

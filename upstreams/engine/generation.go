@@ -45,6 +45,16 @@ type GenerationStep struct {
 // generationMax bounds the answer.
 const generationMax = 1 << 20
 
+// WithPriority has the requests of a probe tell an engine that orders its queue by priorities a
+// number: without one some engines serve them last.
+func WithPriority(steps []GenerationStep, number int) {
+	for i := range steps {
+		if body := steps[i].Body; len(body) > 0 && body[0] == '{' {
+			steps[i].Body = append([]byte(`{"priority":`+strconv.Itoa(number)+","), body[1:]...)
+		}
+	}
+}
+
 // GenerationSteps returns what to send to see whether an engine works for a kind of model: one
 // request, or several of which the next is sent where the engine rejects the one before. toEnd asks
 // a chat model for an answer that reaches its end, and not for a first token alone. There are no

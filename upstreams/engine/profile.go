@@ -132,6 +132,10 @@ func ContinuesAnswers(p *Profile) bool {
 // none.
 func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }
 
+// PriorityOrder says which of the numbers in the member priority an engine serves first:
+// config.PriorityLowerFirst or PriorityHigherFirst; empty for one that reads none.
+func PriorityOrder(p *Profile) string { return p.spec.Priority }
+
 // SystemMessages is "fold" or "in_place".
 func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 

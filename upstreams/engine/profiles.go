@@ -109,6 +109,9 @@ var Known = sync.OnceValue(func() config.Known {
 		if p := profiles.byName[name]; p != nil && ContinuesAnswers(p) {
 			k.Continuing = append(k.Continuing, name)
 		}
+		if p := profiles.byName[name]; p != nil && PriorityOrder(p) != "" {
+			k.Ordering = append(k.Ordering, name)
+		}
 	}
 	return k
 })

@@ -192,7 +192,7 @@ func chatOfResponses(v *fastjson.Value) ([]byte, *profile.APIError) {
 		return nil, profile.Invalid("store", "this engine stores nothing")
 	}
 	c.copy(v, "model", "model", "max_output_tokens", "max_tokens", "stream", "stream", "temperature", "temperature",
-		"top_p", "top_p", "sim", "sim")
+		"top_p", "top_p", "priority", "priority", "sim", "sim")
 	if s := v.Get("instructions"); s != nil && s.Type() == fastjson.TypeString {
 		c.message("role", "system", "content", s)
 	}

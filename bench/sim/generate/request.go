@@ -55,6 +55,7 @@ type Decoder struct {
 	Controls     *Controls
 	Seed         uint64
 	StrictSystem bool // a system message anywhere but first is refused
+	Priorities   bool // the queue is ordered by priority
 	Served       func(asked string) (name string, ok bool)
 	NextID       func() uint64
 }
@@ -166,6 +167,9 @@ func (d *Decoder) Common(v *fastjson.Value, q *Request) *profile.APIError {
 		if len(s) > 0 {
 			q.Prompt.Salt = textgen.Mix(textgen.Hash(0, s), 1)
 		}
+	}
+	if err := d.decodePriority(v, q); err != nil {
+		return err
 	}
 	if s := v.Get("sim"); s != nil {
 		if err := d.Controls.value(s); err != nil {

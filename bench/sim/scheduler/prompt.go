@@ -25,6 +25,8 @@ type Prompt struct {
 	n      int
 	Salt   uint64 // of the cache; 0: none
 	Blocks []uint64
+	// Priority is the request's place in the queue, lower first; 0 where the engine orders nothing.
+	Priority int
 }
 
 // Reset begins a prompt; the memory of the last one is used again.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 )
@@ -12,8 +13,8 @@ var (
 	ErrGone = errors.New("client has left")
 )
 
-// Slots hands out the places of the running batch and the room in its cache, first come, first
-// served. It knows neither time nor sockets.
+// Slots hands out the places of the running batch and the room in its cache: the lowest priority
+// first, and of one priority first come, first served. It knows neither time nor sockets.
 type Slots struct {
 	mu           sync.Mutex
 	limit, queue int // queue below 0: no bound
@@ -30,6 +31,7 @@ type waiter struct {
 	ready      chan struct{}
 	tenant     *SlotHolder
 	granted    bool
+	priority   int
 	prev, next *waiter
 }
 
@@ -48,10 +50,11 @@ func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
 // limited).
 func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
 
-// Enter waits for a slot and for need tokens of room. It returns ErrFull at once when the queue is
+// Enter waits for a slot and for need tokens of room, in front of those with a higher number as
+// priority. It returns ErrFull at once when the queue is
 // full, ErrGone when gone closes first. Without an error the caller must call Leave exactly once
 // with the SlotHolder.
-func (s *Slots) Enter(gone <-chan struct{}, need int) (*SlotHolder, error) {
+func (s *Slots) Enter(gone <-chan struct{}, need, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
 	t := &SlotHolder{held: need}
 	if s.first == nil && s.fits(need) {
@@ -63,14 +66,27 @@ func (s *Slots) Enter(gone <-chan struct{}, need int) (*SlotHolder, error) {
 		s.mu.Unlock()
 		return nil, ErrFull
 	}
-	w := &waiter{ready: make(chan struct{}), tenant: t, prev: s.last}
-	if s.last != nil {
-		s.last.next = w
+	w := &waiter{ready: make(chan struct{}), tenant: t, priority: priority}
+	s.link(w)
+	return t, s.await(w, gone)
+}
+
+// link puts a waiter behind all that have its priority or a lower one.
+func (s *Slots) link(w *waiter) {
+	w.prev = s.last
+	for w.prev != nil && w.prev.priority > w.priority {
+		w.next, w.prev = w.prev, w.prev.prev
+	}
+	if w.prev != nil {
+		w.prev.next = w
 	} else {
 		s.first = w
 	}
-	s.last = w
-	return t, s.await(w, gone)
+	if w.next != nil {
+		w.next.prev = w
+	} else {
+		s.last = w
+	}
 }
 
 // Requeue takes an evicted SlotHolder from its slot to the head of the queue, with all that it
@@ -79,7 +95,7 @@ func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
 	s.release(t)
 	t.evicted.Store(false)
-	w := &waiter{ready: make(chan struct{}), tenant: t, next: s.first}
+	w := &waiter{ready: make(chan struct{}), tenant: t, priority: math.MinInt, next: s.first}
 	if s.first != nil {
 		s.first.prev = w
 	} else {
@@ -160,7 +176,7 @@ func (s *Slots) release(t *SlotHolder) {
 	t.older, t.newer = nil, nil
 }
 
-// grant gives free slots to the head of the queue; nobody overtakes.
+// grant gives free slots to the head of the queue; no waiter overtakes it.
 func (s *Slots) grant() {
 	for w := s.first; w != nil && s.fits(w.tenant.held); w = s.first {
 		s.unlink(w)

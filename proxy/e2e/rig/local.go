@@ -47,7 +47,7 @@ func Start(t testing.TB, s Setup) *Local {
 func (p *Local) parse(s Setup) *config.File {
 	p.T.Helper()
 	text := s.render(p.Engines, p.hash, "")
-	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: engine.Names(nil)})
+	f, problems := config.ParseValid("test.yaml", []byte(text), engine.Known())
 	if f == nil {
 		p.T.Fatalf("the test's configuration is wrong:\n%v\n%s", problems, text)
 	}

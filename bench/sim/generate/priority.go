@@ -1,0 +1,41 @@
+package generate
+
+import (
+	"math"
+
+	"github.com/valyala/fastjson"
+
+	"penstock/bench/sim/profile"
+)
+
+// decodePriority reads the request's place in the queue. vLLM has 0 where a request names none, and
+// serves lower numbers first; SGLang serves higher ones first, and those without a number last. A
+// vLLM that does not order its queue refuses numbers, as its first engine did; the present one
+// overlooks them, which hides more.
+func (d *Decoder) decodePriority(v *fastjson.Value, q *Request) *profile.APIError {
+	p := v.Get("priority")
+	given := p != nil && p.Type() != fastjson.TypeNull
+	if !d.Profile.Is("vllm sglang") {
+		return nil
+	}
+	number := 0
+	if given {
+		n, err := p.Int()
+		if err != nil {
+			return profile.Invalid("priority", "Input should be a valid integer: priority")
+		}
+		number = n
+	}
+	switch {
+	case !d.Priorities && number != 0 && d.Profile.Is("vllm"):
+		return profile.Invalid("", "Got priority %d but Priority scheduling is not enabled.", number)
+	case !d.Priorities:
+	case !d.Profile.Is("sglang"):
+		q.Prompt.Priority = number
+	case given:
+		q.Prompt.Priority = -number
+	default:
+		q.Prompt.Priority = math.MaxInt
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// ordered is an edge whose engine orders its queue by priorities, and is told of them. more is of the upstream. The returned
+// credential is of a key of the first class; the edge's own key is of the last of three.
+func ordered(t *testing.T, profile, more, model string) (p *penstock, first string) {
+	t.Helper()
+	key, hash, _ := auth.NewKey()
+	return start(t, rig.Setup{
+		Engines: []sim.Options{{Profile: profile, Models: []string{"sim"}, Slots: 1, Record: true, Priorities: true}},
+		Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
+classes: [{ name: people }, { name: reports }, { name: nightly }]
+keys:
+  - { id: tester, hash: "{{hash}}", class: nightly }
+  - { id: other, hash: %q }
+upstreams:
+  - { name: up-0, url: "{{up-0}}", engine: %s, concurrency: 8, priorities: true, probe: { timeout: 15s }%s }
+models:
+  - { id: sim, deployments: [{ upstream: up-0 }]%s }
+`, hash, profile, more, model),
+	}), "Authorization: Bearer " + key
+}
+
+// lastPriority is what the engine was told with the newest request of calls; empty: nothing.
+func (p *penstock) lastPriority() (path, number string) {
+	p.T.Helper()
+	all := p.Engines[0].Recorded()
+	last := all[len(all)-1]
+	var body struct{ Priority json.Number }
+	if err := json.Unmarshal(last.Body, &body); err != nil {
+		p.T.Fatal(err)
+	}
+	return last.Target, body.Priority.String()
+}
+
+// TestEngineIsToldPriorities: the class of a call in every dialect, also where the engine speaks it, in the engine's own order.
+func TestEngineIsToldPriorities(t *testing.T) {
+	t.Parallel()
+	const messages = `"messages":[{"role":"user","content":"Hi"}]`
+	for _, profile := range []struct{ name, first, last string }{{"vllm", "0", "2"}, {"sglang", "0", "-2"}} {
+		for _, c := range []struct{ path, native, engine, body string }{
+			{chatPath, "", chatPath, messages},
+			{"/v1/messages", "", chatPath, `"max_tokens":9,` + messages},
+			{"/v1/responses", "", chatPath, `"input":"Hi"`},
+			{"/v1/completions", "", "/v1/completions", `"prompt":"Hi"`},
+			{"/v1/messages", ", native: [messages, responses]", chatPath, `"max_tokens":9,` + messages}, // which reads none
+			{"/v1/responses", ", native: [messages, responses]", "/v1/responses", `"input":"Hi"`},
+		} {
+			t.Run(profile.name+c.path+c.native, func(t *testing.T) {
+				t.Parallel()
+				p, first := ordered(t, profile.name, c.native, "")
+				for _, stream := range []string{"", `"stream":true,`} {
+					body := `{"model":"sim",` + stream + c.body + `}`
+					p.Post(c.path, body).WantStatus(200)
+					if path, n := p.lastPriority(); n != profile.last || path != c.engine {
+						t.Errorf("%s: priority %q, want %s", path, n, profile.last)
+					}
+					p.Post(c.path, body, first).WantStatus(200)
+					if path, n := p.lastPriority(); n != profile.first || path != c.engine {
+						t.Errorf("%s: the first class has priority %q", path, n)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestClientsPriority: a client's own number is refused, and stays where the model lets clients write one.
+func TestClientsPriority(t *testing.T) {
+	t.Parallel()
+	p, _ := ordered(t, "vllm", ", native: [responses]", "")
+	p.Post(chatPath, p.Chat(`"priority":-5`)).WantError(400, "invalid_request_error", "unsupported_parameter")
+	p.Post("/v1/responses", `{"model":"sim","input":"Hi","priority":-5}`).WantError(400, "invalid_request_error", "unsupported_parameter")
+	p, _ = ordered(t, "vllm", "", ", allow_members: [priority]")
+	p.Post(chatPath, p.Chat(`"priority":-5`)).WantStatus(200)
+	if _, n := p.lastPriority(); n != "-5" {
+		t.Errorf("the engine was told %q, where clients may say it", n)
+	}
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	if _, n := p.lastPriority(); n != "2" {
+		t.Errorf("the engine was told %q of a client that says nothing", n)
+	}
+}
+
+// TestEngineServesFirstClassFirst: a call that came later passes one of a later class in the engine's own queue.
+func TestEngineServesFirstClassFirst(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{"vllm", "sglang"} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			p, first := ordered(t, profile, "", "")
+			release := p.hold(1, p.Chat(endless))
+			var calls sync.WaitGroup
+			var mu sync.Mutex
+			var order []string
+			send := func(class string, waiting int64, header ...string) {
+				calls.Go(func() {
+					p.Post(chatPath, p.Chat(`"sim":{"tokens":3,"delay_ms":50}`), header...).WantStatus(200)
+					mu.Lock()
+					order = append(order, class)
+					mu.Unlock()
+				})
+				rig.WaitFor(t, rig.Patience, class+" waits at the engine", func() bool { return int64(p.Engines[0].Stats().Waiting) == waiting })
+			}
+			send("nightly", 1)
+			send("people", 2, first)
+			release()
+			calls.Wait()
+			if got := strings.Join(order, " "); got != "people nightly" {
+				t.Errorf("served %s", got)
+			}
+		})
+	}
+}
+
+// TestEngineWithoutPriorities: an engine that was not started for them refuses later classes where the edge tells it of them,
+// and is told nothing by an edge whose file does not say so.
+func TestEngineWithoutPriorities(t *testing.T) {
+	t.Parallel()
+	for _, told := range []bool{true, false} {
+		p := start(t, rig.Setup{
+			Engines: []sim.Options{{Profile: "vllm", Models: []string{"sim"}, Record: true}}, Key: "class: batch",
+			Upstream: fmt.Sprintf("priorities: %v", told),
+		})
+		r := p.Post(chatPath, p.Chat(""))
+		if told {
+			r.WantStatus(400)
+			continue
+		}
+		r.WantStatus(200)
+		if _, n := p.lastPriority(); n != "" {
+			t.Errorf("the engine was told %q", n)
+		}
+	}
+}

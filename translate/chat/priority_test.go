@@ -1,0 +1,53 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"penstock/translate/jsonx"
+)
+
+// TestPriority: the engine is told one number, the edge's, whatever the client writes; the client's own stays where that is
+// allowed, and where the engine is told none.
+func TestPriority(t *testing.T) {
+	for _, own := range []string{``, `"priority":-9,`, `"priority":-9,"priority":-8,`, `"\u0070riority":-9,`, `"PRIORITY":-9,`, `"priority":null,`} {
+		body := []byte(`{` + own + `"model":"m","messages":[{"role":"user","content":"Hi"}]}`)
+		var r Request
+		if err := r.Decode(body); err != nil {
+			t.Fatal(err)
+		}
+		sent := func(p Priority) string {
+			out := r.AppendUpstream(nil, &EngineFormat{Served: "m", Priority: p})
+			if !json.Valid(out) {
+				t.Fatalf("%s: %s", own, out)
+			}
+			return string(out)
+		}
+		if got := sent(Priority{}); got != string(body) {
+			t.Errorf("not told: %s", got)
+		}
+		got := sent(Priority{Number: 2, Told: true})
+		if n := bytes.Count(bytes.ToLower([]byte(got)), []byte("riority")); n != 1 || !bytes.Contains([]byte(got), []byte(`"priority":2`)) {
+			t.Errorf("%s: the engine is sent %s", own, got)
+		}
+		for name, edit := range map[string]func(*jsonx.Edits, jsonx.Value){
+			"native":  (&NativeRequest{Served: "m", Refuse: NewRefusedMembers("priority"), Priority: Priority{Number: 2, Told: true}}).Edit,
+			"forward": Priority{Number: 2, Told: true}.Add,
+		} {
+			var d jsonx.Doc
+			var edits jsonx.Edits
+			if err := d.Parse(body, jsonx.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			edit(&edits, d.Root())
+			out := edits.Append(nil, body)
+			if !json.Valid(out) || bytes.Count(bytes.ToLower(out), []byte("riority")) != 1 || !bytes.Contains(out, []byte(`"priority":2`)) {
+				t.Errorf("%s, %s: the engine is sent %s", own, name, out)
+			}
+		}
+		if got := sent(Priority{Number: 2, Told: true, Own: true}); own != "" && got != string(body) {
+			t.Errorf("%s, which is allowed: the engine is sent %s", own, got)
+		}
+	}
+}
