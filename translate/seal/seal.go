@@ -77,10 +77,14 @@ var maxBlob = base64.StdEncoding.EncodedLen(headLen + MaxText + tagLen)
 
 // NewKeys returns the keys of these secrets, of which there must be one. Each should have the
 // strength of 32 random bytes.
-func NewKeys(secrets ...string) *Keys {
+func NewKeys(secrets ...string) *Keys { return NewKeysFor("reasoning", secrets...) }
+
+// NewKeysFor is NewKeys for something else than reasoning: what is sealed for one purpose opens for
+// no other, whatever its owner and its model are called.
+func NewKeysFor(purpose string, secrets ...string) *Keys {
 	k := &Keys{}
 	for _, s := range secrets {
-		prk, err := hkdf.Extract(sha256.New, []byte(s), []byte("penstock reasoning"))
+		prk, err := hkdf.Extract(sha256.New, []byte(s), []byte("penstock "+purpose))
 		if err != nil {
 			panic("BUG: " + err.Error())
 		}
@@ -114,6 +118,13 @@ type Box struct {
 func (b Box) For(model string) Box {
 	b.model = model
 	return b
+}
+
+// Newest reports whether a blob names the secret that seals now.
+func (b Box) Newest(blob []byte) bool {
+	var head [markLen + nameLen + 2]byte // of 12 characters
+	n, err := base64.StdEncoding.Decode(head[:], blob[:min(len(blob), 12)])
+	return err == nil && n == len(head) && bytes.Equal(head[markLen:markLen+nameLen], b.keys.secrets[0].name[:])
 }
 
 // Uncounted returns the box without what it tells.

@@ -21,6 +21,30 @@ type counts [seal.Results]int
 
 func (c *counts) count(r seal.Result) { c[r]++ }
 
+// TestPurposes: what is sealed for one purpose opens for no other, and a blob says whether the newest secret has sealed it.
+func TestPurposes(t *testing.T) {
+	secret, other := "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+	count := func(seal.Result) {}
+	box := func(k *seal.Keys) seal.Box { return k.Of("owner", count).For("model") }
+	blob, ok := box(seal.NewKeysFor("one", secret)).Seal(nil, []byte("text"))
+	if !ok {
+		t.Fatal("not sealed")
+	}
+	if _, ok := box(seal.NewKeysFor("two", secret)).Open(nil, blob); ok {
+		t.Error("it opens for another purpose")
+	}
+	if _, ok := box(seal.NewKeys(secret)).Open(nil, blob); ok {
+		t.Error("it opens as reasoning")
+	}
+	rotated := box(seal.NewKeysFor("one", other, secret))
+	if text, ok := rotated.Open(nil, blob); !ok || string(text) != "text" {
+		t.Error("it does not open by the second secret")
+	}
+	if rotated.Newest(blob) || !box(seal.NewKeysFor("one", secret, other)).Newest(blob) || rotated.Newest([]byte("pst1")) || rotated.Newest(nil) {
+		t.Error("the newest secret is not told from the others")
+	}
+}
+
 // TestRoundTrip: any text comes back, to its owner and model alone, by any of the secrets, and cannot be read in the blob.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
