@@ -1,6 +1,7 @@
 package acme
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"sync"
@@ -16,27 +17,41 @@ const (
 
 // answers are those to the challenges of orders that run.
 type answers struct {
-	mu   sync.Mutex
-	http map[string]string           // by token
-	tls  map[string]*tls.Certificate // by domain
+	mu    sync.Mutex
+	http  map[string]string           // by token
+	tls   map[string]*tls.Certificate // by domain
+	fleet map[string]*answer          // those of other edges' orders, by domain
 }
 
-// present has a challenge answered until withdraw is called.
-func (m *Manager) present(client *acme.Client, name string, c *acme.Challenge) (withdraw func(), err error) {
+// present has a challenge answered until withdraw is called, in a fleet by all edges.
+func (m *Manager) present(
+	ctx context.Context, client *acme.Client, name string, c *acme.Challenge,
+) (withdraw func(), err error) {
+	a := &answer{Token: c.Token}
+	var own func()
 	if c.Type == http01 {
-		answer, err := client.HTTP01ChallengeResponse(c.Token)
+		if a.Text, err = client.HTTP01ChallengeResponse(c.Token); err != nil {
+			return nil, err
+		}
+		m.answers.set(c.Token, a.Text)
+		own = func() { m.answers.set(c.Token, "") }
+	} else {
+		pair, err := client.TLSALPN01ChallengeCert(c.Token, name)
 		if err != nil {
 			return nil, err
 		}
-		m.answers.set(c.Token, answer)
-		return func() { m.answers.set(c.Token, "") }, nil
+		a.pair = &pair
+		m.answers.setTLS(name, &pair)
+		own = func() { m.answers.setTLS(name, nil) }
 	}
-	pair, err := client.TLSALPN01ChallengeCert(c.Token, name)
-	if err != nil {
+	if m.fleet == nil {
+		return own, nil
+	}
+	if err := m.fleet.show(ctx, name, a); err != nil {
+		own()
 		return nil, err
 	}
-	m.answers.setTLS(name, &pair)
-	return func() { m.answers.setTLS(name, nil) }, nil
+	return func() { own(); m.fleet.end(ctx, EntryAnswer, name) }, nil
 }
 
 // set keeps the answer to a token; "" takes it away.
@@ -67,12 +82,34 @@ func (a *answers) setTLS(name string, pair *tls.Certificate) {
 	a.tls[name] = pair
 }
 
+// share keeps the answer of another edge, as the store has it; one without a token takes it away.
+func (a *answers) share(domain string, text []byte) {
+	shared := parseAnswer(text)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.fleet, domain)
+	if shared == nil {
+		return
+	}
+	if a.fleet == nil {
+		a.fleet = map[string]*answer{}
+	}
+	a.fleet[domain] = shared
+}
+
 // httpAnswer returns the answer to the token of an HTTP-01 challenge.
 func (m *Manager) httpAnswer(token string) (string, bool) {
 	m.answers.mu.Lock()
 	defer m.answers.mu.Unlock()
-	answer, ok := m.answers.http[token]
-	return answer, ok
+	if text, ok := m.answers.http[token]; ok {
+		return text, true
+	}
+	for _, a := range m.answers.fleet {
+		if a.Token == token && a.Text != "" {
+			return a.Text, true
+		}
+	}
+	return "", false
 }
 
 var errNoChallenge = errors.New("no challenge is open for this domain")
@@ -81,8 +118,12 @@ var errNoChallenge = errors.New("no challenge is open for this domain")
 func (m *Manager) Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	m.answers.mu.Lock()
 	defer m.answers.mu.Unlock()
-	if pair := m.answers.tls[plainName(hello.ServerName)]; pair != nil {
+	name := plainName(hello.ServerName)
+	if pair := m.answers.tls[name]; pair != nil {
 		return pair, nil
+	}
+	if a := m.answers.fleet[name]; a != nil && a.pair != nil {
+		return a.pair, nil
 	}
 	return nil, errNoChallenge
 }

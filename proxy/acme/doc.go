@@ -29,6 +29,27 @@
 // own (http.go), which sends GET and HEAD for the edge's domains to https and knows nothing else:
 // as few connections as the admin listener, none with a body.
 //
+// # A fleet
+//
+// Edges with one store (Shared, which proxy/fleet/certstore is) obtain their certificates together:
+// sharing.go. An edge that finds a certificate due asks for the claim of its domain, and orders
+// while it keeps that. First it reads what the store has, so what another edge has just obtained is
+// not ordered again. The account's key, the order that runs with the key of its certificate, the
+// answer to the challenge and the certificate are entries of the store. So every edge answers
+// challenges, and when an edge dies, another ends its order after Lease, wherever it was: also
+// where the certificate is issued and was not fetched. The answer is in the store for spreadTime
+// before the authority is asked to look.
+//
+// Follow is a second goroutine. It asks for what is new twice a second, takes it over, and puts
+// back what the store has lost or what is older there than here. It keeps the claim, too; an edge
+// that cannot keep it gives its order up before the lease ends. Without the store nothing is
+// ordered, and the certificates of the folder serve on. The pauses after failures are in the store,
+// so many edges do not try more often than one.
+//
+// Alternatives that were not taken: to ask the store for a challenge's answer when the authority
+// comes would let anybody who connects have the edge ask it; a lock without a lease would stay when
+// its edge is killed.
+//
 // # The folder
 //
 // It has one folder for each directory, for the certificates of an authority's test directory are

@@ -2,6 +2,7 @@ package acme
 
 import (
 	"context"
+	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/crypto/acme"
 
 	"penstock/proxy/plaintext"
 )
@@ -45,28 +47,24 @@ type Manager struct {
 	answers     answers
 	placeholder func() *tls.Certificate
 	ari         renewalInfo // Run alone has it
+	fleet       partner     // nil: this edge obtains them alone
 
 	ok, failed atomic.Uint64 // orders
 }
 
-// domains are those of one configuration. They never change.
-type domains struct {
-	order  []*domain
-	byName map[string]*domain
-}
-
-// domain is one name and what is known of its certificate.
-type domain struct {
-	name    string
-	current atomic.Pointer[tls.Certificate] // nil: none was obtained yet
-
-	mu       sync.Mutex
-	failures int       // in a row
-	trouble  string    // why the last attempt failed; empty: it has not
-	next     time.Time // of the next look at it; zero: at once
-	nudged   bool      // next was set to at once while it was looked at
-
-	allowed time.Time // when an order may be attempted again at the earliest; Run alone has it
+// partner is an edge's part in a fleet that obtains certificates together.
+type partner interface {
+	follow(ctx context.Context)
+	readAgain()
+	// order obtains the certificate of a domain that is due, if no other edge does, and returns when
+	// to look again.
+	order(ctx context.Context, d *domain) time.Time
+	accountKey(ctx context.Context) (crypto.Signer, error)
+	resume(ctx context.Context, client *acme.Client, name string) (*acme.Order, crypto.Signer)
+	began(ctx context.Context, name string, order *acme.Order, key crypto.Signer) error
+	show(ctx context.Context, domain string, a *answer) error
+	end(ctx context.Context, kind EntryKind, domain string)
+	publish(ctx context.Context, d *domain, pair *tls.Certificate, text []byte)
 }
 
 // State is what an operator is shown of a domain.
@@ -74,7 +72,8 @@ type State struct {
 	Domain              string
 	NotBefore, NotAfter time.Time // zero: there is no certificate yet
 	Failures            int       // in a row
-	Trouble             string    // why the last attempt failed
+	Trouble             string    // why the last attempt failed, or what an order waits for
+	Waits               bool      // an order waits for the fleet's store
 	Next                time.Time // when it is looked at next
 }
 
@@ -109,9 +108,20 @@ func (m *Manager) SetDomains(names []string) {
 			d = m.load(name)
 		}
 		d.again()
+		if m.fleet != nil {
+			d.hurry(true)
+		}
 		next.order, next.byName[name] = append(next.order, d), d
 	}
 	m.set.Store(next)
+	if m.fleet != nil {
+		m.fleet.readAgain()
+	}
+	wake(m)
+}
+
+// wake has Run look at the domains now.
+func wake(m *Manager) {
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -133,16 +143,6 @@ func (m *Manager) load(name string) *domain {
 		d.current.Store(pair)
 	}
 	return d
-}
-
-// again has the next attempt made as soon as that is allowed after the last one.
-func (d *domain) again() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.next, d.nudged = time.Time{}, true
-	if d.failures > 0 {
-		d.failures = 1
-	}
 }
 
 // errNoCertificate ends a handshake.
@@ -179,8 +179,11 @@ func (m *Manager) States() []State {
 	all := make([]State, 0, len(set.order))
 	for _, d := range set.order {
 		d.mu.Lock()
-		s := State{Domain: d.name, Failures: d.failures, Trouble: d.trouble, Next: d.next}
+		s := State{Domain: d.name, Failures: d.failures, Trouble: d.trouble, Waits: d.waits, Next: d.next}
 		d.mu.Unlock()
+		if s.Waits {
+			s.Trouble = errStoreLost.Error()
+		}
 		if pair := d.current.Load(); pair != nil {
 			s.NotBefore, s.NotAfter = pair.Leaf.NotBefore, pair.Leaf.NotAfter
 		}
@@ -235,17 +238,21 @@ func (m *Manager) round(ctx context.Context) time.Time {
 // look renews the certificate of a domain if it is time, and returns when to look again.
 func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 	if due := m.due(ctx, d); time.Now().Before(due) {
+		d.settled()
 		return due
 	}
 	if time.Now().Before(d.allowed) {
 		return d.allowed
+	}
+	if m.fleet != nil {
+		return m.fleet.order(ctx, d)
 	}
 	err := m.renew(ctx, d)
 	switch {
 	case ctx.Err() != nil: // the edge ends
 		return time.Now().Add(leastPause)
 	case err != nil:
-		return m.note(d, err)
+		return m.note(d, err).next
 	}
 	if due := m.due(ctx, d); time.Now().Before(due) {
 		return due
@@ -283,16 +290,25 @@ func (m *Manager) renew(ctx context.Context, d *domain) error {
 	if err != nil {
 		return err
 	}
-	m.use(d, pair)
+	if m.fleet != nil {
+		m.fleet.publish(ctx, d, pair, text)
+	} else {
+		m.use(d, pair)
+	}
 	// an authority that gives out what is due at once is not asked all the time
 	d.allowed = time.Now().Add(max(leastPause, min(2*24*time.Hour, pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore)/10)))
 	m.ok.Add(1)
 	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
-	if err := m.folder.write(certificateFile(d.name), text); err != nil {
-		m.opts.Log.Error("the certificate is in use and could not be kept: a restart needs another",
-			zap.String("domain", d.name), zap.Error(err))
-	}
+	keepPair(m, d.name, text)
 	return nil
+}
+
+// keepPair writes a certificate into the folder.
+func keepPair(m *Manager, name string, text []byte) {
+	if err := m.folder.write(certificateFile(name), text); err != nil {
+		m.opts.Log.Error("the certificate is in use and could not be kept: a restart needs another",
+			zap.String("domain", name), zap.Error(err))
+	}
 }
 
 // use puts a certificate into use.
@@ -300,7 +316,7 @@ func (m *Manager) use(d *domain, pair *tls.Certificate) {
 	d.current.Store(pair)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.failures, d.trouble = 0, ""
+	d.failures, d.trouble, d.waits = 0, "", false
 }
 
 // The clocks of attempts. Let's Encrypt allows five failed validations of a name in an hour.
@@ -309,8 +325,16 @@ const (
 	attemptTime = 5 * time.Minute
 )
 
+// retry says when a domain is tried again after a failure.
+type retry struct {
+	next     time.Time
+	asked    time.Duration // that the authority wants to be left alone
+	pause    time.Duration
+	failures int
+}
+
 // note counts a failed attempt and returns when the next one is.
-func (m *Manager) note(d *domain, err error) time.Time {
+func (m *Manager) note(d *domain, err error) retry {
 	m.failed.Add(1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -328,7 +352,7 @@ func (m *Manager) note(d *domain, err error) time.Time {
 	}
 	log("certificate not obtained", zap.String("domain", d.name), zap.String("problem", d.trouble),
 		zap.Int("failures", d.failures), zap.Int("next_try_in_s", int(pause.Round(time.Second).Seconds())))
-	return now.Add(pause)
+	return retry{next: now.Add(pause), asked: asked, pause: pause, failures: d.failures}
 }
 
 // describe says in words why an attempt failed.

@@ -35,8 +35,9 @@ type edge struct {
 	stop func()
 }
 
-// begin runs a manager, which at then has, until the test ends, or stop is called. It must run in a bubble.
-func begin(t *testing.T, ca *acmeca.CA, at *atomic.Pointer[Manager], o Options) *edge {
+// begin runs a manager, which at then has, until the test ends, or stop is called. It must run in a bubble. beside is done
+// before the manager runs.
+func begin(t *testing.T, ca *acmeca.CA, at *atomic.Pointer[Manager], o Options, beside ...func(context.Context, *Manager)) *edge {
 	t.Helper()
 	core, log := observer.New(zap.InfoLevel)
 	o.Directory, o.Transport, o.Log = ca.Directory(), ca, zap.New(core)
@@ -46,6 +47,9 @@ func begin(t *testing.T, ca *acmeca.CA, at *atomic.Pointer[Manager], o Options) 
 	}
 	at.Store(m)
 	ctx, cancel := context.WithCancel(t.Context())
+	for _, do := range beside {
+		do(ctx, m)
+	}
 	ended := make(chan struct{})
 	go func() {
 		m.Run(ctx)

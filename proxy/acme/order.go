@@ -24,9 +24,9 @@ func (m *Manager) obtain(ctx context.Context, name string) (*tls.Certificate, []
 	if err != nil {
 		return nil, nil, err
 	}
-	order, err := client.AuthorizeOrder(ctx, acme.DomainIDs(name))
+	order, key, err := m.begin(ctx, client, name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the order was refused: %w", err)
+		return nil, nil, err
 	}
 	for _, at := range order.AuthzURLs {
 		if err := m.authorize(ctx, client, name, at); err != nil {
@@ -36,15 +36,7 @@ func (m *Manager) obtain(ctx context.Context, name string) (*tls.Certificate, []
 	if order, err = client.WaitOrder(ctx, order.URI); err != nil {
 		return nil, nil, fmt.Errorf("the order did not become ready: %w", err)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{name}}, key)
-	if err != nil {
-		return nil, nil, err
-	}
-	chain, _, err := client.CreateCertFromOrder(ctx, order, csr, true)
+	chain, err := issue(ctx, client, order, name, key)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the certificate was not issued: %w", err)
 	}
@@ -62,10 +54,45 @@ func (m *Manager) obtain(ctx context.Context, name string) (*tls.Certificate, []
 	return pair, text, nil
 }
 
+// begin orders a certificate, and makes its key. In a fleet it goes on with the order of an edge
+// that has died.
+func (m *Manager) begin(ctx context.Context, client *acme.Client, name string) (*acme.Order, crypto.Signer, error) {
+	if m.fleet != nil {
+		if order, key := m.fleet.resume(ctx, client, name); order != nil {
+			return order, key, nil
+		}
+	}
+	order, err := client.AuthorizeOrder(ctx, acme.DomainIDs(name))
+	if err != nil {
+		return nil, nil, fmt.Errorf("the order was refused: %w", err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err == nil && m.fleet != nil {
+		err = m.fleet.began(ctx, name, order, key)
+	}
+	return order, key, err
+}
+
+// issue has the authority issue the certificate of an order that is ready, and returns it with
+// those above it.
+func issue(
+	ctx context.Context, client *acme.Client, order *acme.Order, name string, key crypto.Signer,
+) ([][]byte, error) {
+	if order.Status == acme.StatusValid { // an edge that has died has had it issued
+		return client.FetchCert(ctx, order.CertURL, true)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{name}}, key)
+	if err != nil {
+		return nil, err
+	}
+	chain, _, err := client.CreateCertFromOrder(ctx, order, csr, true)
+	return chain, err
+}
+
 // account returns a client of the directory that has an account there. It asks for the account at
 // each order: the authority knows it by its key, and makes none anew.
 func (m *Manager) account(ctx context.Context) (*acme.Client, error) {
-	key, err := m.accountKey()
+	key, err := m.accountKey(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -99,23 +126,34 @@ func isRefusal(err error) bool {
 }
 
 // accountKey returns the key of the account, which is made once.
-func (m *Manager) accountKey() (crypto.Signer, error) {
-	text, err := m.folder.readAccount()
+func (m *Manager) accountKey(ctx context.Context) (crypto.Signer, error) {
+	if m.fleet != nil {
+		return m.fleet.accountKey(ctx)
+	}
+	key, _, err := ownAccountKey(m.folder)
+	return key, err
+}
+
+// ownAccountKey returns the key of the account that the folder keeps, and its text. It is made if
+// there is none.
+func ownAccountKey(f folder) (crypto.Signer, []byte, error) {
+	text, err := f.readAccount()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if text != nil {
-		return parseKey(text)
+		key, err := parseKey(text)
+		return key, text, err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if text, err = encodePair(key, nil); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// without the key an account, and what the authority allows it, would be lost at each start
-	return key, m.folder.write(accountFile, text)
+	return key, text, f.write(accountFile, text)
 }
 
 // authorize shows the authority that the domain leads to this edge.
@@ -135,7 +173,7 @@ func (m *Manager) authorize(ctx context.Context, client *acme.Client, name, at s
 	if i < 0 {
 		return fmt.Errorf("the authority offers no challenge %s", kind)
 	}
-	withdraw, err := m.present(client, name, z.Challenges[i])
+	withdraw, err := m.present(ctx, client, name, z.Challenges[i])
 	if err != nil {
 		return err
 	}

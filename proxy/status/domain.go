@@ -11,7 +11,7 @@ type Domain struct {
 	NotBefore time.Time `json:"not_before,omitzero"` // zero: there is no certificate yet
 	NotAfter  time.Time `json:"not_after,omitzero"`
 	Failures  int       `json:"failures"`          // to obtain or renew it, in a row
-	Problem   string    `json:"problem,omitempty"` // why the last attempt failed
+	Problem   string    `json:"problem,omitempty"` // why the last attempt failed, or what the next one waits for
 	Next      time.Time `json:"next,omitzero"`     // when it is looked at next
 }
 
@@ -29,8 +29,11 @@ func (d Domain) Text() string {
 	return text
 }
 
-// attempts says how attempts have failed.
+// attempts says how attempts have failed, or what the first one waits for.
 func (d Domain) attempts() string {
+	if d.Failures == 0 {
+		return d.Problem
+	}
 	return fmt.Sprintf("%s failed, the next is at %s: %s", count(d.Failures, "attempt"),
 		d.Next.UTC().Format(time.RFC3339), d.Problem)
 }

@@ -358,6 +358,11 @@ func TestDomains(t *testing.T) {
 		{Domain{Name: "a.test", NotAfter: now.Add(day)}, "certificate of a.test: until 2026-01-03T03:04:05Z", "", nil},
 		{Domain{Name: "a.test"}, "certificate of a.test: not obtained yet", "there is no certificate of a.test yet", nil},
 		{
+			Domain{Name: "a.test", NotAfter: now.Add(day), Problem: "the store is away"},
+			"certificate of a.test: until 2026-01-03T03:04:05Z, the store is away", "",
+			[]string{"the certificate of a.test, which ends in 1 d 0 h, is not renewed: the store is away"},
+		},
+		{
 			failed, "certificate of a.test: not obtained yet, 2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503",
 			"there is no certificate of a.test yet (2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503)", nil,
 		},

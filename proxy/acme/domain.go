@@ -1,0 +1,68 @@
+package acme
+
+import (
+	"crypto/tls"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// domains are those of one configuration. They never change.
+type domains struct {
+	order  []*domain
+	byName map[string]*domain
+}
+
+// domain is one name and what is known of its certificate.
+type domain struct {
+	name    string
+	current atomic.Pointer[tls.Certificate] // nil: none was obtained yet
+
+	mu       sync.Mutex
+	failures int       // in a row
+	trouble  string    // why the last attempt failed; empty: it has not
+	next     time.Time // of the next look at it; zero: at once
+	nudged   bool      // next was set to at once while it was looked at
+	hurried  bool      // an operator wants it tried again
+	waits    bool      // an order waits for the fleet's store
+
+	allowed time.Time // when an order may be attempted again at the earliest; Run alone has it
+}
+
+// again has the next attempt made as soon as that is allowed after the last one.
+func (d *domain) again() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next, d.nudged = time.Time{}, true
+	if d.failures > 0 {
+		d.failures = 1
+	}
+}
+
+// lookNow has the domain looked at now.
+func (d *domain) lookNow() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next, d.nudged = time.Time{}, true
+}
+
+// settled notes that nothing is to be done for a domain.
+func (d *domain) settled() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waits, d.hurried = false, false
+}
+
+// hurry notes whether an operator wants the domain tried again.
+func (d *domain) hurry(now bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hurried = now
+}
+
+// wait notes that the domain waits for the fleet's store.
+func (d *domain) wait() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waits = true
+}
