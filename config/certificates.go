@@ -225,9 +225,15 @@ func (c processChecks) challenges(path string, a *ACME) {
 
 // sharedCertificates checks how the edges of a fleet come to their certificates.
 func (c processChecks) sharedCertificates(path string) {
-	if c.file.Fleet.Edges > 1 {
+	f := c.file
+	switch {
+	case f.Fleet.Shared() && len(f.Seal.Keys) == 0:
+		c.check.fail(path, "the edges of a fleet keep the keys of certificates in fleet.store, sealed: "+
+			"give all edges the same seal: { keys: [...] }, made with head -c 32 /dev/urandom | base64")
+	case f.Fleet.Edges > 1 && !f.Fleet.Shared():
 		c.check.warn(path, "each edge asks for certificates of its own, and a balancer may send its challenge to "+
-			"another edge, which cannot answer it: give all edges one pair by cert and key, or end TLS at the balancer")
+			"another edge, which cannot answer it: give fleet.store and seal.keys, by which one edge obtains them for all, "+
+			"give all edges one pair by cert and key, or end TLS at the balancer")
 	}
 }
 

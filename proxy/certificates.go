@@ -14,6 +14,8 @@ import (
 	"penstock/config"
 	"penstock/proxy/acme"
 	"penstock/proxy/auth/cert"
+	"penstock/proxy/fleet"
+	"penstock/proxy/fleet/certstore"
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
@@ -89,6 +91,9 @@ func keepCertificates(e *Edge) (end func()) {
 		m.Run(work)
 		ended <- struct{}{}
 	})
+	if e.fleet != nil {
+		go e.guard.Loop(work.Done(), guard.ACME, func() { acme.Follow(work, m) })
+	}
 	if challenges != nil {
 		go e.guard.Loop(work.Done(), guard.ACME, func() {
 			if err := challenges.Serve(); err != nil && work.Err() == nil {
@@ -106,6 +111,23 @@ func keepCertificates(e *Edge) (end func()) {
 		case <-time.After(leaveTime):
 		}
 	}
+}
+
+// shareCertificates has the edges of a fleet obtain their certificates together.
+func shareCertificates(e *Edge) {
+	if e.fleet == nil || e.opts.ACME == nil {
+		return
+	}
+	link := fleet.NewLink(e.fleet)
+	acme.ShareBy(e.opts.ACME, certstore.New(certstore.Options{
+		Link: link, Edge: link.Edge, Directory: e.opts.Config.TLS.ACME.Directory, Log: e.log, Metrics: e.metrics,
+		Secrets: func() (all []string) {
+			for _, key := range e.reloads.Running().Config.Seal.Keys {
+				all = append(all, key.Value())
+			}
+			return all
+		},
+	}))
 }
 
 // certificateState is what operators are shown of the edge's certificates; nil without TLS.
@@ -131,13 +153,18 @@ func appendCertificates(b *bytes.Buffer, m *acme.Manager) {
 	if m == nil {
 		return
 	}
+	waiting := 0
 	for _, s := range m.States() {
+		if s.Waits {
+			waiting++
+		}
 		if !s.NotAfter.IsZero() { // a zero timestamp would fire expiry alerts
 			observe.AppendSample(b, "penstock_certificate_expiry_timestamp_seconds",
 				strconv.FormatInt(s.NotAfter.Unix(), 10), "domain", s.Domain)
 		}
 		observe.AppendSample(b, "penstock_acme_failures", strconv.Itoa(s.Failures), "domain", s.Domain)
 	}
+	observe.AppendSample(b, "penstock_acme_waiting", strconv.Itoa(waiting))
 	ok, failed := m.Orders()
 	observe.AppendSample(b, "penstock_acme_orders_total", strconv.FormatUint(ok, 10), "result", "ok")
 	observe.AppendSample(b, "penstock_acme_orders_total", strconv.FormatUint(failed, 10), "result", "failed")

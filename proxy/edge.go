@@ -109,6 +109,7 @@ func New(o Options) (*Edge, error) {
 	e.board = newBoard(e)
 	e.reloads = reload.New(e.reloadOptions(started, queues))
 	e.shared = newSharedKeys(e)
+	shareCertificates(e)
 	if err := e.reloads.Start(c); err != nil {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}

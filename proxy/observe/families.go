@@ -59,6 +59,7 @@ var families = []Family{
 	{"penstock_issuer_fetched_timestamp_seconds", Gauge, "When the keys of an issuer were fetched last. Issuers whose keys are in a file have none."},
 	{"penstock_issuer_fetch_failures_total", Counter, "Fetches of an issuer's keys that failed. The last good ones stay."},
 	{"penstock_fleet_keys", Gauge, "Keys of the fleet's store that are in force, those of the configuration apart."},
+	{"penstock_fleet_certificates_refused_total", Counter, "Entries of certificates, accounts and orders in the fleet's store that were refused, by reason: forged (sealed by no edge, or for another place), stale (sealed by a key that this edge does not have), older (than what this edge has), broken."},
 	{"penstock_fleet_keys_refused_total", Counter, "Entries of keys in the fleet's store that were refused, by reason: forged (nobody with the secret has signed it, or it is cut), older (than one that was read before), broken."},
 	{"penstock_fleet_alone_total", Counter, "Decisions about a key's limits that were made without the fleet's store."},
 
@@ -134,6 +135,7 @@ var families = []Family{
 	{"penstock_reload_duration_seconds", Gauge, "How long the last reload took."},
 	{"penstock_certificate_expiry_timestamp_seconds", Gauge, "End of the edge's own certificate, by domain where it obtains them itself; left out without one."},
 	{"penstock_acme_failures", Gauge, "Attempts in a row to obtain or renew the certificate of a domain that failed; 0: the last one was good."},
+	{"penstock_acme_waiting", Gauge, "Domains whose certificate is due and not ordered, because the fleet's store does not answer."},
 	{"penstock_acme_orders_total", Counter, "Attempts to obtain or renew a certificate, by result: ok, failed."},
 	{"penstock_draining", Gauge, "1 while the edge shuts down."},
 

@@ -1,0 +1,181 @@
+package acme
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"penstock/config/testkit/acmeca"
+	"penstock/proxy/e2e/rig"
+)
+
+const sealKey = "0123456789abcdef0123456789abcdef"
+
+// shared are settings of an edge that shares its certificates.
+func shared(ca *acmeca.CA, store, more string) rig.Setup {
+	top := settings(ca, "a.test", more) + fmt.Sprintf("\nseal: { keys: [%s] }\nfleet: { edges: 2, store: { url: \"redis://%s\", timeout: 500ms } }", sealKey, store)
+	return rig.Setup{Top: top, Files: map[string]string{"ca.pem": ca.PEM}, Cold: true}
+}
+
+// realStore is a redis-server. Where the machine has none the test is skipped, but never in CI.
+func realStore(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	switch {
+	case err != nil && os.Getenv("CI") != "":
+		t.Fatal("CI needs redis-server")
+	case err != nil:
+		t.Skip("SKIPPED: there is no redis-server on this machine; apt-get install redis-server")
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	free.Close()
+	cmd := exec.CommandContext(t.Context(), path, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	at := "127.0.0.1:" + strconv.Itoa(port)
+	rig.WaitFor(t, rig.Patience, "the store listens", func() bool {
+		c, err := net.Dial("tcp", at)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return at
+}
+
+// two starts an edge that orders, and then one that does not. The order begins when both reach the store.
+func two(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.Program) {
+	t.Helper()
+	begin := make(chan struct{})
+	ca.Mishap(func(m *acmeca.Mishaps) { m.Wait = begin })
+	defer close(begin)
+	orders = rig.Launch(t, setup)
+	rig.WaitFor(t, rig.Patience, "the first edge orders", func() bool { return ca.Requests("/new-order") > 0 })
+	setup.Untidy = false
+	other = rig.Launch(t, setup)
+	rig.WaitFor(t, rig.Patience, "the second edge reaches the store", func() bool { return other.Metric("penstock_fleet_members") == 2 })
+	return orders, other
+}
+
+// challenges is where an edge answers HTTP-01.
+func challenges(t *testing.T, p *rig.Program) (at string) {
+	t.Helper()
+	rig.WaitFor(t, rig.Patience, "the log names the listener", func() bool {
+		if found := listening.FindStringSubmatch(p.Log.String()); found != nil {
+			at = found[1]
+		}
+		return at != ""
+	})
+	return at
+}
+
+// TestFleet: two edges with one store order one certificate and both show it. The authority reaches the edge that did not
+// order. The store has nothing of it in the open, and an edge that starts later without a folder orders nothing.
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]func(t *testing.T) string{
+		"in the test": func(t *testing.T) string { t.Helper(); return miniredis.RunT(t).Addr() }, "redis-server": realStore,
+	} {
+		for kind, more := range map[string]string{"tls": "", "http": `, http: "127.0.0.1:0"`} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				t.Parallel()
+				var world internet
+				ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
+				setup := shared(ca, store(t), more)
+				a, b := two(t, ca, setup)
+				if kind == "tls" {
+					world.lead("443", b.Addr)
+				} else {
+					world.lead("80", challenges(t, b))
+				}
+				first := served(t, ca, a.Addr, "a.test")
+				if other := served(t, ca, b.Addr, "a.test"); other != first {
+					t.Error("the edges show two certificates")
+				}
+				c := rig.Launch(t, setup)
+				if other := served(t, ca, c.Addr, "a.test"); other != first {
+					t.Error("an edge that joined shows another certificate")
+				}
+				if accounts, orders, issued := ca.Count(); accounts != 1 || orders != 1 || issued != 1 {
+					t.Errorf("%s", ca)
+				}
+				if n := a.Metric("penstock_acme_orders_total", `result="ok"`) + b.Metric("penstock_acme_orders_total", `result="ok"`); n != 1 {
+					t.Errorf("%v orders are counted", n)
+				}
+			})
+		}
+	}
+}
+
+// TestFleetEdgeKilled: the edge that orders is killed while the authority looks. Another ends that order after the lease, and
+// no second one is made.
+func TestFleetEdgeKilled(t *testing.T) {
+	t.Parallel()
+	var world internet
+	ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
+	setup := shared(ca, miniredis.RunT(t).Addr(), "")
+	setup.Untidy = true // of the one that is killed
+	a, b := two(t, ca, setup)
+	rig.WaitFor(t, rig.Patience, "the authority looks for the answer", func() bool { return ca.Requests("/challenge/") > 0 })
+	a.Signal(syscall.SIGKILL)
+	world.lead("443", b.Addr)
+	served(t, ca, b.Addr, "a.test")
+	if accounts, orders, issued := ca.Count(); accounts != 1 || orders != 1 || issued != 1 {
+		t.Errorf("%s", ca)
+	}
+	if !strings.Contains(b.Log.String(), "the order of another edge is ended") {
+		t.Error("the log does not say that the order was another edge's")
+	}
+}
+
+// TestFleetStoreLost: without the store an edge orders nothing and says what it waits for; one with a folder serves.
+func TestFleetStoreLost(t *testing.T) {
+	t.Parallel()
+	var world internet
+	ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
+	store := miniredis.RunT(t)
+	setup := shared(ca, store.Addr(), "")
+	a := rig.Launch(t, setup)
+	world.lead("443", a.Addr)
+	first := served(t, ca, a.Addr, "a.test")
+	store.Close()
+	a.End()
+	a.Relaunch()
+	if served(t, ca, a.Addr, "a.test") != first {
+		t.Error("another certificate after the restart")
+	}
+	b := rig.Launch(t, setup)
+	rig.WaitFor(t, rig.Patience, "the status says what the order waits for", func() bool {
+		return strings.Contains(b.Status().Verdict.Text, "there is no certificate of a.test yet (the fleet's store does not answer")
+	})
+	if n := b.Metric("penstock_acme_waiting"); n != 1 {
+		t.Errorf("%v domains wait", n)
+	}
+	if _, orders, _ := ca.Count(); orders != 1 {
+		t.Errorf("%s", ca)
+	}
+	if err := store.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if served(t, ca, b.Addr, "a.test") != first {
+		t.Error("another certificate after the store's return")
+	}
+	rig.WaitFor(t, 10*time.Second, "nothing waits", func() bool { return b.Metric("penstock_acme_waiting") == 0 })
+}

@@ -1,0 +1,66 @@
+package certstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+//go:embed read.lua
+var readSource string
+
+//go:embed put.lua
+var putSource string
+
+//go:embed claim.lua
+var claimSource string
+
+//go:embed release.lua
+var releaseSource string
+
+var (
+	readScript    = valkey.NewLuaScript(readSource)
+	putScript     = valkey.NewLuaScript(putSource)
+	claimScript   = valkey.NewLuaScript(claimSource)
+	releaseScript = valkey.NewLuaScript(releaseSource)
+)
+
+// kept is how long the store keeps the entries after the last one was written or claimed. Edges
+// that run put back what is gone.
+const kept = 400 * 24 * time.Hour
+
+// atOnce is how many entries one answer has at most. A certificate with its key and those above it
+// is some 10 KiB.
+const atOnce = 16
+
+// Link is the way to the store. *fleet.Link implements it.
+type Link interface {
+	Available() bool
+	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
+}
+
+var errAnswer = errors.New("the store does not answer as asked")
+
+// words runs a script and returns its answer, of at least so many words.
+func (s *Store) words(ctx context.Context, script *valkey.Lua, least int, args ...string) ([]string, error) {
+	answer, err := s.o.Link.Run(ctx, script, s.key, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(answer) < least {
+		return nil, errAnswer
+	}
+	out := make([]string, len(answer))
+	for i := range answer {
+		if out[i], err = answer[i].ToString(); err != nil {
+			return nil, errAnswer
+		}
+	}
+	return out, nil
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -1,0 +1,281 @@
+package certstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/proxy/acme"
+	"penstock/translate/seal"
+)
+
+// Options of an edge's side of the entries.
+type Options struct {
+	Link      Link
+	Edge      string          // this edge's id, which is new with every start
+	Directory string          // URL of the authority's directory
+	Secrets   func() []string // the first seals, all open
+	Log       *zap.Logger
+	Metrics   *metrics.Set
+}
+
+// Store is an acme.Shared.
+type Store struct {
+	o       Options
+	key     string                      // of the hash, without the fleet's prefix
+	refused map[string]*metrics.Counter // by reason
+
+	mu      sync.Mutex
+	secrets []string // that keys are of
+	since   time.Time
+	old     []acme.Entry // good, and sealed by another secret than the first
+	keys    *seal.Keys
+	number  string // the change number that was read last
+	fields  map[string]*field
+}
+
+// field is what is known of an entry.
+type field struct {
+	change  string // its number in the store; "0": it was not there
+	version uint64 // of the last good one
+	blob    string // that was refused last
+}
+
+// New returns an edge's side of the entries of a directory.
+func New(o Options) *Store {
+	sum := sha256.Sum256([]byte(o.Directory))
+	s := &Store{
+		o: o, key: "acme:" + hex.EncodeToString(sum[:8]), refused: map[string]*metrics.Counter{}, number: "0",
+		fields: map[string]*field{},
+	}
+	for _, state := range []acme.EntryState{acme.Forged, acme.Stale, acme.Older, acme.Broken} {
+		name := `penstock_fleet_certificates_refused_total{reason="` + state.String() + `"}`
+		s.refused[state.String()] = o.Metrics.NewCounter(name)
+	}
+	return s
+}
+
+// Available reports whether the store can be asked.
+func (s *Store) Available() bool { return s.o.Link.Available() }
+
+// Changes returns the entries that have changed since the last call; whole says that these are all
+// there are, as at the first call and where it is asked for.
+func (s *Store) Changes(ctx context.Context, all bool) (entries []acme.Entry, whole bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	number := s.number
+	if all {
+		number = "0"
+	}
+	for more := true; more; {
+		words, err := s.words(ctx, readScript, 3, number, strconv.Itoa(atOnce))
+		if err != nil {
+			return nil, false, err
+		}
+		number, more, whole = words[0], words[1] == "1", whole || words[2] == "1"
+		for i := 3; i+1 < len(words); i += 2 {
+			if e, ok := s.open(words[i], words[i+1]); ok {
+				entries = append(entries, e)
+			}
+		}
+	}
+	s.number = number
+	if whole {
+		s.forget(entries)
+	}
+	s.sealAnew(ctx)
+	return entries, whole, nil
+}
+
+// sealAnewAfter new secrets were given, entries that older ones have sealed are sealed anew: by
+// then every edge has the new ones.
+const sealAnewAfter = 10 * time.Minute
+
+// sealAnew has entries that last sealed by the first secret, so that the older ones can be taken
+// away. The caller holds mu.
+func (s *Store) sealAnew(ctx context.Context) {
+	old := s.old
+	s.old = nil
+	if time.Since(s.since) < sealAnewAfter {
+		return
+	}
+	for _, e := range old {
+		_ = s.write(ctx, e, false) // the next reading of all finds it again
+	}
+}
+
+// forget notes which entries are gone. Their versions stay: an older one may come back.
+func (s *Store) forget(there []acme.Entry) {
+	for name, f := range s.fields {
+		if !slices.ContainsFunc(there, func(e acme.Entry) bool { return fieldOf(e.Kind, e.Name) == name }) {
+			f.change = "0"
+		}
+	}
+}
+
+func fieldOf(kind acme.EntryKind, name string) string { return "e:" + string(kind) + ":" + name }
+
+// open reads an entry as the store has it: its change number and the blob.
+func (s *Store) open(name, value string) (e acme.Entry, ok bool) {
+	kind, of, _ := strings.Cut(strings.TrimPrefix(name, "e:"), ":")
+	change, blob, _ := strings.Cut(value, " ")
+	e = acme.Entry{Kind: acme.EntryKind(kind), Name: of}
+	if !e.Kind.Known() {
+		return e, false // of a later version of the program
+	}
+	f := s.field(name)
+	f.change = change
+	text, version, state := s.unseal(name, blob)
+	if state == acme.Good && version < f.version {
+		state = acme.Older
+	}
+	if e.State = state; state != acme.Good {
+		s.refuse(f, e, blob)
+		return e, true
+	}
+	e.Text, f.version, f.blob = text, version, ""
+	var result seal.Result
+	lasts := e.Kind == acme.EntryAccount || e.Kind == acme.EntryCertificate
+	if lasts && !s.box(name, &result).Newest([]byte(blob)) {
+		s.old = append(s.old, e)
+	}
+	return e, true
+}
+
+func (s *Store) field(name string) *field {
+	f := s.fields[name]
+	if f == nil {
+		f = &field{change: "0"}
+		s.fields[name] = f
+	}
+	return f
+}
+
+// box is what seals and opens the entry of a field.
+func (s *Store) box(field string, result *seal.Result) seal.Box {
+	if secrets := s.o.Secrets(); s.keys == nil || !slices.Equal(secrets, s.secrets) {
+		s.since, s.secrets, s.keys = time.Now(), secrets, seal.NewKeysFor("certificates", secrets...)
+	}
+	return s.keys.Of(s.key, func(r seal.Result) { *result = r }).For(field)
+}
+
+// unseal returns the text of a blob and the version that was sealed with it.
+func (s *Store) unseal(field, blob string) (text []byte, version uint64, state acme.EntryState) {
+	var result seal.Result
+	plain, ok := s.box(field, &result).Open(nil, []byte(blob))
+	if !ok && result == seal.Stale {
+		return nil, 0, acme.Stale
+	}
+	number, text, cut := bytes.Cut(plain, []byte(" "))
+	version, err := strconv.ParseUint(string(number), 10, 64)
+	if !ok || !cut || err != nil {
+		return nil, 0, acme.Forged
+	}
+	return text, version, acme.Good
+}
+
+var remedies = map[acme.EntryState]string{
+	acme.Forged: "see who else can write to the fleet's store: this edge puts right what it has itself",
+	acme.Stale:  "give all edges the same seal.keys",
+	acme.Older:  "see whether the store was set back, or who else can write to it: this edge puts it right",
+	acme.Broken: "see whether edges of another version share the store",
+}
+
+// refuse counts and logs an entry that is not taken, once.
+func (s *Store) refuse(f *field, e acme.Entry, blob string) {
+	if f.blob == blob {
+		return
+	}
+	f.blob = blob
+	s.refused[e.State.String()].Inc()
+	s.o.Log.Error("an entry of the fleet's certificates in the store is refused", zap.String("reason", e.State.String()),
+		zap.String("entry", string(e.Kind)), zap.String("domain", e.Name), zap.String("remedy", remedies[e.State]))
+}
+
+// Refuse counts and logs an entry that was opened and cannot be taken.
+func (s *Store) Refuse(e acme.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.field(fieldOf(e.Kind, e.Name))
+	s.refuse(f, e, f.change)
+}
+
+var errTooLong = errors.New("the entry is too long to be sealed")
+
+// Put writes an entry in the place of the one that Changes has returned last. It returns
+// acme.ErrChanged if another edge was faster, and acme.ErrClaimLost if the entry is one of an order
+// that another edge has taken over.
+func (s *Store) Put(ctx context.Context, e acme.Entry, claimed bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.write(ctx, e, claimed)
+}
+
+// write is Put. The caller holds mu.
+func (s *Store) write(ctx context.Context, e acme.Entry, claimed bool) error {
+	name := fieldOf(e.Kind, e.Name)
+	f := s.field(name)
+	version := max(f.version+1, uint64(time.Now().UnixMicro()))
+	plain := append(strconv.AppendUint(nil, version, 10), ' ')
+	var result seal.Result
+	blob, ok := s.box(name, &result).Seal(nil, append(plain, e.Text...))
+	if !ok {
+		return errTooLong
+	}
+	claim := ""
+	if claimed {
+		claim = e.Name
+	}
+	words, err := s.words(ctx, putScript, 1, name, f.change, string(blob), claim, s.o.Edge, milliseconds(kept))
+	switch {
+	case err != nil:
+		return err
+	case words[0] == "changed":
+		return acme.ErrChanged
+	case words[0] == "lost":
+		return acme.ErrClaimLost
+	}
+	f.change, f.version, f.blob = words[0], version, ""
+	return nil
+}
+
+// Claim asks to be the one edge that orders for a domain, or to stay it.
+func (s *Store) Claim(ctx context.Context, domain string, hurried bool) (acme.Claim, error) {
+	now := "0"
+	if hurried {
+		now = "1"
+	}
+	words, err := s.words(ctx, claimScript, 3, domain, s.o.Edge, milliseconds(acme.Lease), now, milliseconds(kept))
+	if err != nil {
+		return acme.Claim{}, err
+	}
+	left, bad := strconv.Atoi(words[1])
+	failures, bad2 := strconv.Atoi(words[2])
+	if err := errors.Join(bad, bad2); err != nil {
+		return acme.Claim{}, errAnswer
+	}
+	return acme.Claim{
+		Granted: words[0] == "granted", Wait: time.Duration(left) * time.Millisecond,
+		Failures: min(max(failures, 0), mostFailures),
+	}, nil
+}
+
+// mostFailures in a row are counted by the store.
+const mostFailures = 1000
+
+// Release gives the claim back, with when the fleet tries again after a failure.
+func (s *Store) Release(ctx context.Context, domain string, r acme.Released) error {
+	_, err := s.words(ctx, releaseScript, 1, domain, s.o.Edge,
+		milliseconds(r.Hurried), milliseconds(r.Pause), strconv.Itoa(min(r.Failures, mostFailures)))
+	return err
+}

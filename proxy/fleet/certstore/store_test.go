@@ -1,0 +1,276 @@
+package certstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/alicebob/miniredis/v2"
+	"github.com/valkey-io/valkey-go"
+	"go.uber.org/zap"
+
+	"penstock/proxy/acme"
+)
+
+// link is the way of a test to its store.
+type link struct{ client valkey.Client }
+
+func (l link) Available() bool { return true }
+
+func (l link) Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {
+	return script.Exec(ctx, l.client, []string{"ps:{" + key + "}"}, args).ToArray()
+}
+
+// fleet is some edges with one store.
+type fleet struct {
+	t     *testing.T
+	redis *miniredis.Miniredis
+	link  link
+	now   time.Time
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	redis := miniredis.RunT(t)
+	c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{redis.Addr()}, ForceSingleClient: true, DisableCache: true, DisableRetry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	f := &fleet{t: t, redis: redis, link: link{c}, now: time.Now()}
+	f.pass(0)
+	return f
+}
+
+// pass moves the store's clock.
+func (f *fleet) pass(d time.Duration) {
+	f.now = f.now.Add(d)
+	f.redis.SetTime(f.now)
+}
+
+// edge returns an edge's side, with these secrets; none: those of the fleet.
+func (f *fleet) edge(name string, secrets ...string) *Store {
+	if len(secrets) == 0 {
+		secrets = []string{strings.Repeat("k", 32)}
+	}
+	return New(Options{
+		Link: f.link, Edge: name, Directory: "https://ca.test/directory", Secrets: func() []string { return secrets },
+		Log: zap.NewNop(), Metrics: metrics.NewSet(),
+	})
+}
+
+func (f *fleet) put(s *Store, kind acme.EntryKind, name, text string) {
+	f.t.Helper()
+	if err := s.Put(f.t.Context(), acme.Entry{Kind: kind, Name: name, Text: []byte(text)}, false); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// read returns what an edge reads, as "kind name text-or-state".
+func (f *fleet) read(s *Store, all bool) (out []string, whole bool) {
+	f.t.Helper()
+	entries, whole, err := s.Changes(f.t.Context(), all)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, e := range entries {
+		what := string(e.Text)
+		if e.State != acme.Good {
+			what = "!" + e.State.String()
+		}
+		out = append(out, fmt.Sprintf("%s %s %s", e.Kind, e.Name, what))
+	}
+	return out, whole
+}
+
+func (f *fleet) wantRead(s *Store, all, whole bool, want ...string) {
+	f.t.Helper()
+	got, isWhole := f.read(s, all)
+	if fmt.Sprint(got) != fmt.Sprint(want) || isWhole != whole {
+		f.t.Errorf("read %q, whole: %v; want %q, %v", got, isWhole, want, whole)
+	}
+}
+
+const hash = "ps:{acme:" // and the directory
+
+func (f *fleet) hash() string {
+	for _, key := range f.redis.Keys() {
+		if strings.HasPrefix(key, hash) {
+			return key
+		}
+	}
+	f.t.Fatal("the store has no entries")
+	return ""
+}
+
+// TestChanges: an edge reads what is there, then what is new, its own and others'; more than fits into one answer, too. What
+// the store has of it is sealed.
+func TestChanges(t *testing.T) {
+	f := newFleet(t)
+	a, b := f.edge("a"), f.edge("b")
+	f.wantRead(b, false, true)
+	f.put(a, acme.EntryAccount, "", "secret text")
+	f.wantRead(b, false, true, "account  secret text")
+	f.wantRead(b, false, false)
+	f.put(b, acme.EntryCertificate, "a.test", "one")
+	f.put(b, acme.EntryCertificate, "a.test", "two")
+	f.wantRead(b, false, false, "certificate a.test two")
+	f.wantRead(a, false, true, "account  secret text", "certificate a.test two")
+	f.wantRead(a, true, true, "account  secret text", "certificate a.test two")
+	for i := range 3 * atOnce {
+		f.put(a, acme.EntryOrder, fmt.Sprint(i), "x")
+	}
+	if got, whole := f.read(b, false); len(got) != 3*atOnce || whole {
+		t.Errorf("%d entries, whole: %v", len(got), whole)
+	}
+	if got, whole := f.read(b, true); len(got) != 3*atOnce+2 || !whole {
+		t.Errorf("%d entries, whole: %v", len(got), whole)
+	}
+	if strings.Contains(f.redis.Dump(), "secret text") || strings.Contains(f.redis.Dump(), "two") {
+		t.Error("the store has an entry in the open")
+	}
+}
+
+// TestPutReplacesWhatWasRead: of two edges that write at once one succeeds, and the other does when it has read that.
+func TestPutReplacesWhatWasRead(t *testing.T) {
+	f := newFleet(t)
+	a, b := f.edge("a"), f.edge("b")
+	f.put(a, acme.EntryAccount, "", "a's")
+	late := acme.Entry{Kind: acme.EntryAccount, Text: []byte("b's")}
+	if err := b.Put(t.Context(), late, false); !errors.Is(err, acme.ErrChanged) {
+		t.Errorf("written over what was not read: %v", err)
+	}
+	f.wantRead(b, false, true, "account  a's")
+	if err := b.Put(t.Context(), late, false); err != nil {
+		t.Error(err)
+	}
+	f.redis.FlushAll()
+	f.pass(time.Second)
+	f.wantRead(a, false, true)
+	f.put(a, acme.EntryAccount, "", "again")
+	f.wantRead(b, false, false, "account  again")
+}
+
+// TestRefused: what no edge has sealed, what was sealed for another domain or directory, by other keys or before, is refused
+// and counted once; it can be replaced.
+func TestRefused(t *testing.T) {
+	f := newFleet(t)
+	a, b := f.edge("a"), f.edge("b")
+	f.put(a, acme.EntryCertificate, "a.test", "one")
+	const field, other = "e:certificate:a.test", "e:certificate:b.test"
+	first := f.redis.HGet(f.hash(), field)
+	f.put(a, acme.EntryCertificate, "a.test", "two")
+	f.put(a, acme.EntryCertificate, "b.test", "b's")
+	f.wantRead(b, false, true, "certificate a.test two", "certificate b.test b's")
+	number := 2e15
+	set := func(field, value string) {
+		number++
+		_, blob, _ := strings.Cut(value, " ")
+		f.redis.HSet(f.hash(), field, fmt.Sprintf("%.0f %s", number, blob), "n", fmt.Sprintf("%.0f", number))
+	}
+	set(field, first)
+	f.wantRead(b, false, false, "certificate a.test !older")
+	f.wantRead(b, true, true, "certificate b.test b's", "certificate a.test !older")
+	set(field, f.redis.HGet(f.hash(), other))
+	f.wantRead(b, false, false, "certificate a.test !forged")
+	set(field, "1 no blob")
+	f.wantRead(b, false, false, "certificate a.test !forged")
+	f.put(b, acme.EntryCertificate, "a.test", "right")
+	f.wantRead(f.edge("c"), false, true, "certificate b.test b's", "certificate a.test right")
+	strangers := f.edge("d", strings.Repeat("x", 32))
+	f.wantRead(strangers, false, true, "certificate b.test !stale", "certificate a.test !stale")
+	rotated := f.edge("e", strings.Repeat("x", 32), strings.Repeat("k", 32))
+	f.wantRead(rotated, false, true, "certificate b.test b's", "certificate a.test right")
+	for reason, want := range map[string]uint64{"forged": 2, "older": 1, "stale": 0, "broken": 0} {
+		if n := b.refused[reason].Get(); n != want {
+			t.Errorf("%s: %d, want %d", reason, n, want)
+		}
+	}
+	e := acme.Entry{Kind: acme.EntryCertificate, Name: "a.test", State: acme.Broken}
+	b.Refuse(e)
+	b.Refuse(e)
+	if n := b.refused["broken"].Get(); n != 1 {
+		t.Errorf("broken: %d", n)
+	}
+	for _, garbage := range []string{"x", "-1", "1e300", "99999999999999999999"} {
+		f.redis.HSet(f.hash(), "n", garbage)
+		if _, _, err := b.Changes(t.Context(), true); err != nil {
+			t.Errorf("with the change number %s: %v", garbage, err)
+		}
+	}
+}
+
+// TestClaims: one edge at a time has the claim of a domain, another after its lease or its release; with it goes the right to
+// put the entries of the order.
+func TestClaims(t *testing.T) {
+	f := newFleet(t)
+	a, b := f.edge("a"), f.edge("b")
+	claim := func(s *Store, hurried, granted bool, wait time.Duration, failures int) {
+		t.Helper()
+		got, err := s.Claim(t.Context(), "a.test", hurried)
+		if want := (acme.Claim{Granted: granted, Wait: wait, Failures: failures}); err != nil || got != want {
+			t.Errorf("%+v, %v; want %+v", got, err, want)
+		}
+	}
+	put := func(s *Store, want error) {
+		t.Helper()
+		if _, _, err := s.Changes(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Put(t.Context(), acme.Entry{Kind: acme.EntryOrder, Name: "a.test", Text: []byte("x")}, true); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	put(a, acme.ErrClaimLost)
+	claim(a, false, true, 0, 0)
+	claim(b, false, false, acme.Lease, 0)
+	put(a, nil)
+	put(b, acme.ErrClaimLost)
+	f.pass(acme.Lease / 2)
+	claim(a, false, true, 0, 0) // it stays
+	f.pass(acme.Lease / 2)
+	claim(b, true, false, acme.Lease/2, 0)
+	f.pass(acme.Lease / 2)
+	claim(b, false, true, 0, 0)
+	put(a, acme.ErrClaimLost)
+	put(b, nil)
+	claim(a, false, false, acme.Lease, 0)
+	failed := acme.Released{Pause: time.Hour, Hurried: time.Minute, Failures: 3}
+	if err := errors.Join(a.Release(t.Context(), "a.test", failed), b.Release(t.Context(), "a.test", failed)); err != nil {
+		t.Fatal(err)
+	}
+	claim(a, false, false, time.Hour, 3)
+	claim(a, true, false, time.Minute, 3)
+	f.pass(2 * time.Minute)
+	claim(b, false, false, 58*time.Minute, 3)
+	claim(a, true, true, 0, 3)
+	if err := a.Release(t.Context(), "a.test", acme.Released{}); err != nil {
+		t.Fatal(err)
+	}
+	claim(b, false, true, 0, 0)
+	f.pass(-24 * time.Hour) // the store's clock was set back
+	claim(a, false, true, 0, 0)
+}
+
+// TestNewSecrets: what lasts is sealed by the new secret ten minutes after it was given, so the old one can be taken away.
+func TestNewSecrets(t *testing.T) {
+	f := newFleet(t)
+	old, newer := strings.Repeat("k", 32), strings.Repeat("n", 32)
+	f.put(f.edge("a", old), acme.EntryCertificate, "a.test", "one")
+	f.put(f.edge("a", old), acme.EntryAccount, "", "key")
+	b := f.edge("b", newer, old)
+	f.wantRead(b, true, true, "certificate a.test one", "account  key")
+	f.wantRead(f.edge("c", newer), true, true, "certificate a.test !stale", "account  !stale")
+	b.since = b.since.Add(-sealAnewAfter)
+	f.read(b, true)
+	f.wantRead(f.edge("c", newer), true, true, "certificate a.test one", "account  key")
+	f.wantRead(b, false, false, "certificate a.test one", "account  key")
+	before := f.redis.HGet(f.hash(), "n")
+	if f.read(b, true); f.redis.HGet(f.hash(), "n") != before {
+		t.Error("what is sealed by the new secret is sealed again")
+	}
+}
