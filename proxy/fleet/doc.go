@@ -17,8 +17,10 @@
 // Messages are made so that it does no harm to send them twice or to lose them: they are numbered,
 // an older one is not heard after a newer one, and what was charged is told as a sum since the
 // start of the process. While a message is under way the edge uses only what it said it would
-// keep, as the answer may be lost. Nothing is ever counted down, so nothing can leak: what a dead
-// edge held comes back after a lease of nine seconds, slots as free, tokens and requests as used.
+// keep, as the answer may be lost. Where a connection ends under a message, as of one node of a
+// cluster, it is sent once more over another one; only if that fails, too, has it failed. Nothing
+// is ever counted down, so nothing can leak: what a dead edge held comes back after a lease of nine
+// seconds, slots as free, tokens and requests as used.
 //
 // Budgets of days and months are accounts of their own, named by the period (budget.go). Nothing
 // pays what they were charged, and the store keeps what each edge has told of its use as long as

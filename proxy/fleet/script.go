@@ -31,9 +31,10 @@ type message struct {
 }
 
 // args returns the arguments of the script, for an edge whose messages are numbered from began.
-func (m *message) args(began uint64) []string {
-	out := make([]string, 0, 4+7*cells)
-	out = append(out, m.edge, strconv.FormatUint(began+m.number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)
+// Each has a number for its repetition, too, which is 1 then: the store hears that after the first.
+func (m *message) args(began, repetition uint64) []string {
+	out, number := make([]string, 0, 4+7*cells), began+2*m.number+repetition
+	out = append(out, m.edge, strconv.FormatUint(number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)
 	for i := range m.parts {
 		p := &m.parts[i]
 		for _, n := range [...]int64{int64(p.kind), p.limit, p.charged, p.base, p.own, p.least, p.want} {

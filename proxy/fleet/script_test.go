@@ -74,8 +74,8 @@ func TestScript(t *testing.T) {
 			if (err == nil) != (wantErr == nil) {
 				t.Fatalf("%v, the twin: %v", err, wantErr)
 			}
-			if err != nil && got.later != want.later+1 {
-				t.Fatalf("message %d is later, the twin: %d", got.later-1, want.later)
+			if err != nil && got.later != 2*want.later+1 { // each has a number for its repetition, too
+				t.Fatalf("message %d is later, the twin: %d", (got.later-1)/2, want.later)
 			}
 			if err == nil {
 				births = map[string]string{got.birth: want.birth}

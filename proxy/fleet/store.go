@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	_ "embed"
 	"errors"
+	"io"
 	"net"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -116,15 +118,20 @@ func (r *remote) connect() error {
 // Dial connects to a store.
 func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clientOptions(&o)) }
 
-// Exchange sends a message to an account. Messages are numbered from the store's time, in
-// millionths of a second, at the first heartbeat of this process: above all that a process of the
-// same name has sent before, which ended before that.
+// Exchange sends a message to an account, and once more over another connection where that one
+// ends: the first may have arrived or not, which is the same for the second. Messages are numbered
+// from the store's time, in millionths of a second, at the first heartbeat of this process: above
+// all that a process of the same name has sent before, which ended before that.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
 	c, began := r.client.Load(), r.began.Load()
 	if c == nil || began == 0 {
 		return reply{}, errUnreached
 	}
-	answer, err := parseReply(script.Exec(ctx, *c, []string{r.options.Prefix + ":{" + id + "}"}, m.args(began)))
+	key := []string{r.options.Prefix + ":{" + id + "}"}
+	answer, err := parseReply(script.Exec(ctx, *c, key, m.args(began, 0)))
+	if isReset(err) && ctx.Err() == nil { // of one node, or while nothing was asked: the store may be well
+		answer, err = parseReply(script.Exec(ctx, *c, key, m.args(began, 1)))
+	}
 	r.note(id, err)
 	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process began
 		r.began.CompareAndSwap(began, max(began, answer.later+unheardMost))
@@ -132,8 +139,15 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	return answer, err
 }
 
-// unheardMost is how many messages of a process the store may hear after its end.
-const unheardMost = 1000
+// isReset reports whether a connection has ended under a message. The client opens another for the
+// next one.
+func isReset(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// unheardMost is how many numbers of messages of a process the store may hear after its end.
+const unheardMost = 2000
 
 // note counts the outcome of a command on a key. A message that was overtaken was heard; one that
 // was refused says nothing of other keys.

@@ -264,11 +264,12 @@ func waitSaid(t *testing.T, what string, holds func() bool) {
 
 // freePort returns a port that nothing listens on, below those that the kernel gives to connections
 // and to other listeners: a store that is killed finds its own free when it comes back. The port of a
-// cluster's nodes among themselves, 10,000 above, is below them too.
+// cluster's nodes among themselves, 10,000 above, is below them too, and above all that freePort
+// returns: it takes connections and resets those of a client, which would be taken for the store's.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
-		port := strconv.Itoa(11000 + rand.IntN(11000))
+		port := strconv.Itoa(11000 + rand.IntN(10000))
 		if ln, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
 			ln.Close()
 			return port

@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/alicebob/miniredis/v2"
+	"go.uber.org/zap"
+
+	"penstock/config"
+)
+
+// resetting leads to a store, and resets connections: as a node of a cluster does that fails over, or
+// a balancer between.
+type resetting struct {
+	net.Listener
+	store string
+	armed atomic.Int32 // of messages to an account that come next
+	after bool         // the message arrives, and its answer does not
+	done  atomic.Int32
+	conns sync.WaitGroup
+}
+
+func newResetting(t *testing.T, store string, after bool) *resetting {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &resetting{Listener: ln, store: store, after: after}
+	r.conns.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			r.conns.Go(func() { r.lead(c.(*net.TCPConn)) })
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		r.conns.Wait()
+	})
+	return r
+}
+
+// lead copies both ways until one side ends, or the connection is reset.
+func (r *resetting) lead(c *net.TCPConn) {
+	defer c.Close()
+	to, err := net.Dial("tcp", r.store)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	var cut atomic.Bool
+	r.conns.Go(func() {
+		buf := make([]byte, 16<<10)
+		for {
+			n, err := to.Read(buf)
+			if err != nil || cut.Load() {
+				_ = c.SetLinger(0) // a reset, not an end
+				c.Close()
+				return
+			}
+			if _, err := c.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	})
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := c.Read(buf)
+		if err != nil {
+			return
+		}
+		if containsAccount(buf[:n]) && r.armed.Add(-1) >= 0 {
+			r.done.Add(1)
+			if !r.after {
+				_ = c.SetLinger(0)
+				return
+			}
+			cut.Store(true)
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func containsAccount(p []byte) bool {
+	const key = "ps:{k:"
+	for i := 0; i+len(key) <= len(p); i++ {
+		if string(p[i:i+len(key)]) == key {
+			return true
+		}
+	}
+	return false
+}
+
+// TestReset: a connection that is reset under a message costs no call its answer: the message is sent
+// once more, whether the first has arrived or not, and the account is as if it had been sent once. The
+// breaker stays closed. Where the second is lost, too, that counts once.
+func TestReset(t *testing.T) {
+	for name, after := range map[string]bool{"before the store has the message": false, "after it": true} {
+		t.Run(name, func(t *testing.T) {
+			between := newResetting(t, miniredis.RunT(t).Addr(), after)
+			f := New(Options{
+				Store:   StoreOptions{Addresses: []string{between.Addr().String()}, Prefix: "ps"},
+				Timeout: 20 * time.Second, Edges: 1, WhenLost: config.LostClosed,
+				Log: zap.NewNop(), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
+			})
+			defer f.Close()
+			waitSaid(t, "the store is reached", func() bool { f.beat(t.Context()); return f.Available() })
+			key, limits := newAccount(&f.terms, "k:a"), config.KeyLimits{RequestsPerMinute: 10, Concurrency: 20}
+			now := time.Now()
+			for i := range 12 {
+				between.armed.Store(1)
+				if d := key.Take(limits, now); d.OK != (i < 10) || d.Unavailable {
+					t.Errorf("call %d: %+v", i, d)
+				}
+			}
+			if between.done.Load() < 2 {
+				t.Errorf("%d connections were reset", between.done.Load())
+			}
+			if n := f.terms.metrics.alone.Get(); n != 0 || f.terms.store.Misses() != 0 {
+				t.Errorf("%d calls without the store, %d misses", n, f.terms.store.Misses())
+			}
+			between.armed.Store(2)
+			if d := newAccount(&f.terms, "k:b").Take(limits, now); !d.Unavailable || f.terms.store.Misses() != 1 || !f.Available() {
+				t.Errorf("two resets: %+v, %d misses", d, f.terms.store.Misses())
+			}
+		})
+	}
+}
