@@ -87,6 +87,11 @@ func Open(r *Route, tiers uint8) bool {
 	return len(r.targets) == 0
 }
 
+// External reports whether a target of a route is not of the house.
+func External(r *Route) bool {
+	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.external })
+}
+
 // readLoad sets l to the load that a query would meet at the target.
 func (t *Target) readLoad(l *upstreams.Load, q *Query) {
 	t.Upstream.ReadLoad(l, q.Pool, q.at)

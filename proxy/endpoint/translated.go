@@ -72,6 +72,7 @@ func (r *translatedRequest) Decode(in Input) error {
 	r.config, r.box = s, in.Seal
 	o := dialects.Options{
 		InPlace: s.InPlace, Refuse: s.Refused.ByAll, Strict: s.Config.Strict, Count: r.counts, Opener: r,
+		Hosted:         s.RefusedAtHosted,
 		RedactThinking: redactsThinking(in.Header),
 	}
 	if r.counts { // a count goes to engines without the members that they refuse

@@ -35,6 +35,10 @@ func (m *Model) Crowded() bool { return m.Queue != nil && m.Queue.Waiting() > 0 
 
 func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *limit.Queues) Model {
 	f := s.Config
+	refuse := s.Refused.BySome.Allow(m.AllowMembers...)
+	if routing.External(route) {
+		refuse = refuse.Hosted()
+	}
 	limits := chat.ModelRules{
 		Strict:          f.Strict,
 		ContextLength:   m.ContextLength,
@@ -43,7 +47,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *limit.
 		Features:        m.SupportedFeatures,
 		InputModalities: m.InputModalities,
 		ImageHosts:      f.Images.Hosts,
-		Refuse:          s.Refused.BySome.Allow(m.AllowMembers...),
+		Refuse:          refuse,
 
 		ReasoningHistory: m.ReasoningHistory,
 	}

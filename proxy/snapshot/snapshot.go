@@ -172,6 +172,15 @@ func (s *Snapshot) InPlace(name []byte) bool {
 	return false
 }
 
+// RefusedAtHosted returns the members that a model refuses for the sake of a hosted engine; nil:
+// it has none, or does not exist, which is refused later.
+func (s *Snapshot) RefusedAtHosted(name []byte) *chat.RefusedMembers {
+	if m, ok := s.Lookup(name); ok && routing.External(m.Route) {
+		return m.Rules.Refuse
+	}
+	return nil
+}
+
 // QueueConfigs are the queues of the models that have one, as limit.Queues.Apply takes them.
 func (s *Snapshot) QueueConfigs() []limit.QueueConfig {
 	uses := make([]limit.QueueConfig, 0, len(s.Models))

@@ -31,7 +31,8 @@
 // What the edge decides upon must be unambiguous. Of two equal member names some readers take the
 // first and some the last, and Go's decoder ignores case, so a member that is read here is refused
 // when it occurs twice or in another case, at every level. Members that are not read pass as they
-// are, except those that steer an engine (RefusedMembers).
+// are, except those that steer an engine, and at a hosted one those that cost or keep (Hosted of
+// RefusedMembers).
 //
 // An optional member that is null counts as absent, because SDKs send null for what was not set. An
 // integer may be written 1.0 or 1e2; engines get it in digits.

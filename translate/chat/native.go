@@ -46,6 +46,8 @@ func (n *NativeRequest) Edit(edits *jsonx.Edits, root jsonx.Value) {
 			edits.Delete(it.Value())
 		} else if pattern := n.Refuse.findInside(it.Key(), it.Value()); pattern != "" {
 			edits.Delete(it.Value())
+		} else if n.Refuse.findHosted(it.Key(), it.Value()) >= 0 {
+			edits.Delete(it.Value())
 		} else if i := limitIndex.Index(it.Key()); i >= 0 && limitNames[i].is == limitChoices {
 			edits.Delete(it.Value())
 		}

@@ -19,6 +19,7 @@ type RefusedMembers struct {
 	named  [32][]string // by the five bits of the first byte in which the cases of a letter agree
 	inside []insideRefusal
 	allow  []string // names that an operator lets through
+	hosted bool     // with hostedMembers
 }
 
 // insideRefusal is a member of the object that a top-level member holds.
@@ -73,6 +74,9 @@ func (r *RefusedMembers) Members(v jsonx.Value) error {
 		}
 		if pattern := r.findInside(it.Key(), it.Value()); pattern != "" {
 			return steers(pattern)
+		}
+		if err := r.checkHosted(it.Key(), it.Value()); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -188,4 +192,66 @@ func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 		return true
 	}
 	return r != nil && len(r.allow) > 0 && r.allows(nameOf(k))
+}
+
+// hostedMembers are members of requests by which a client would spend the operator's money at a
+// hosted engine, have it keep the conversation, or have the conversation leave for a third party.
+// Engines of the house ignore them or have their own use for them, so these members are refused
+// only where a model has a hosted engine. null is always as good as absent.
+var hostedMembers = [...]struct {
+	name   string
+	values []string // legal ones; nil: none is
+	most   string   // what the member may be, for the client
+}{
+	{"store", []string{"false"}, "false or absent: nothing of a conversation is kept at a hosted engine"},
+	{"prompt_cache_retention", []string{`"in_memory"`, `"in-memory"`}, "in_memory or absent: nothing of a conversation is kept at a hosted engine"},
+	{"service_tier", []string{`"auto"`, `"default"`, `"flex"`, `"standard_only"`}, "auto, default, flex or absent: the operator chooses a dearer tier of a hosted engine"},
+	{"speed", []string{`"standard"`}, "standard or absent: the operator chooses a dearer tier of a hosted engine"},
+	{"inference_geo", nil, "absent: the operator chooses where a hosted engine runs"},
+	{"web_search_options", nil, "absent: the operator chooses whether a hosted engine searches the web"},
+	{"search_parameters", nil, "absent: the operator chooses whether a hosted engine searches the web"},
+	{"search_settings", nil, "absent: the operator chooses whether a hosted engine searches the web"},
+	{"enable_search", []string{"false"}, "false or absent: the operator chooses whether a hosted engine searches the web"},
+	{"compound_custom", nil, "absent: the operator chooses the tools and models of a hosted engine"},
+	{"extra_body", nil, "absent: it stands for members that are checked by their own names"},
+	{"extra_headers", nil, "absent: no header of a client's reaches an engine"},
+}
+
+// Hosted returns r with what is refused at hosted engines alone.
+func (r *RefusedMembers) Hosted() *RefusedMembers {
+	hosted := new(RefusedMembers)
+	if r != nil {
+		*hosted = *r
+	}
+	hosted.hosted = true
+	return hosted
+}
+
+// checkHosted refuses a member that is not for clients of hosted engines. The error names the
+// member as it is in the table.
+func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
+	i := r.findHosted(k, v)
+	if i < 0 {
+		return nil
+	}
+	m := &hostedMembers[i]
+	return apierr.Invalid(m.name, apierr.CodeUnsupportedParameter, "%s must be %s.", m.name, m.most)
+}
+
+// findHosted returns the place in hostedMembers of a member whose value is not legal there; -1: it
+// may pass.
+func (r *RefusedMembers) findHosted(k jsonx.Key, v jsonx.Value) int {
+	if r == nil || !r.hosted || v.Kind() == jsonx.Null {
+		return -1
+	}
+	name := nameOf(k)
+	if v.Kind() == jsonx.Number && equalFold(name, "speed") { // of speech
+		return -1
+	}
+	for i := range hostedMembers {
+		if m := &hostedMembers[i]; equalFold(name, m.name) && !slices.Contains(m.values, string(v.Raw())) && !r.allows(name) {
+			return i
+		}
+	}
+	return -1
 }

@@ -19,6 +19,10 @@ type Options struct {
 	// Refuse are the members that steer an engine. They are not passed on in any case; they are
 	// refused so that a request means the same on every endpoint.
 	Refuse *chat.RefusedMembers
+	// Hosted returns the members that are refused of a request for the model, named as the client
+	// wrote it; nil: none beyond Refuse. It must not keep the name. Messages alone asks: Responses
+	// has members among them that agents send, and that go no further.
+	Hosted func(model []byte) *chat.RefusedMembers
 	// Strict refuses what is otherwise tolerated without effect: tools that are no functions,
 	// members of Responses that change nothing here, and halves of surrogate pairs in the
 	// conversation, which are otherwise replaced in the body.

@@ -105,6 +105,9 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 			return dst, err
 		}
 	}
+	if err := r.checkHosted(&o); err != nil {
+		return dst, err
+	}
 	r.w.Out = slices.Grow(dst, len(body)+len(body)/8)
 	f := r.translate(&o)
 	dst = r.w.Out
@@ -116,6 +119,16 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	}
 	into.Prefilled = r.prefilled(into)
 	return dst, nil
+}
+
+// checkHosted refuses what is not for clients of the hosted engines of the request's model. A count
+// is free, and nothing of it is kept.
+func (r *Request) checkHosted(o *dialects.Options) error {
+	model := r.members[memberModel]
+	if o.Hosted == nil || o.Count || !model.IsString() {
+		return nil
+	}
+	return o.Hosted(model.AppendText(nil)).Members(r.doc.Root())
 }
 
 // prefilled reports whether the conversation ends with the beginning of the answer, which the model
