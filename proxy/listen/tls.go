@@ -37,16 +37,19 @@ type tlsConn struct {
 }
 
 // PeerOf returns who is at the other end of c by the certificate of a TLS connection; nil without
-// one. It is for the goroutine that serves c's requests.
+// one. A connection of another kind may know its peer by a method CertificatePeer. It is for the
+// goroutine that serves c's requests.
 func PeerOf(c net.Conn) *cert.Peer {
-	t, ok := c.(*tlsConn)
-	if !ok {
-		return nil
+	switch c := c.(type) {
+	case *tlsConn:
+		if !c.peerKnown {
+			c.peer, c.peerKnown = cert.NewPeer(c.ConnectionState().PeerCertificates), true
+		}
+		return c.peer
+	case interface{ CertificatePeer() *cert.Peer }:
+		return c.CertificatePeer()
 	}
-	if !t.peerKnown {
-		t.peer, t.peerKnown = cert.NewPeer(t.ConnectionState().PeerCertificates), true
-	}
-	return t.peer
+	return nil
 }
 
 // Read reads from the TLS connection. ErrBareLine, ErrFraming and ErrNotHTTP end a request.

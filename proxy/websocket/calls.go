@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/auth"
+	"penstock/proxy/auth/cert"
 	"penstock/proxy/call"
 	"penstock/proxy/endpoint"
 	"penstock/proxy/guard"
@@ -35,6 +36,7 @@ type calls struct {
 	query  []byte
 	raw    net.Conn     // as the server knows it
 	client *listen.Conn // beneath raw; nil when the connection is not one of ours (tests)
+	shown  *cert.Peer   // the client by its certificate; nil: it has none
 	until  time.Time    // which the connection lasts
 	lanes  lanes
 
@@ -192,7 +194,7 @@ func (c *calls) refuse(lane string, e *apierr.Error) {
 // request makes the request that a turn amounts to: a POST with what counts of the upgrade's head.
 func (c *calls) request(t *turn, before []byte) *fasthttp.RequestCtx {
 	ctx := new(fasthttp.RequestCtx)
-	ctx.Init2(callConn{Conn: c.raw, client: c.client}, nil, true)
+	ctx.Init2(callConn{Conn: c.raw, client: c.client, shown: c.shown}, nil, true)
 	h := &ctx.Request.Header
 	h.SetMethod(fasthttp.MethodPost)
 	uri := endpoint.Responses.Path
@@ -236,7 +238,11 @@ func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error
 type callConn struct {
 	net.Conn
 	client net.Conn
+	shown  *cert.Peer
 }
+
+// CertificatePeer is what listen.PeerOf looks for.
+func (c callConn) CertificatePeer() *cert.Peer { return c.shown }
 
 // NetConn is what listen.ConnOf looks for.
 func (c callConn) NetConn() net.Conn { return c.client }

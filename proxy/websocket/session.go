@@ -44,7 +44,8 @@ func newSession(
 	p.late.heads.most = t.bodyLimit
 	now := time.Now()
 	s.calls = calls{
-		terms: t, key: key, peer: p, raw: s.raw, client: s.client, until: now.Add(longest), heard: now,
+		terms: t, key: key, peer: p, raw: s.raw, client: s.client,
+		shown: listen.PeerOf(s.raw), until: now.Add(longest), heard: now,
 		lanes: lanes{memory: &t.memory, limit: t.bodyLimit},
 	}
 	s.calls.keepHead(ctx)

@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,6 +15,34 @@ import (
 	"penstock/config/testkit/selfsigned"
 	"penstock/proxy/e2e/rig"
 )
+
+// TestCertificate: a client that is known by its certificate, and has no key, is known in each of its turns.
+func TestCertificate(t *testing.T) {
+	t.Parallel()
+	authority := selfsigned.NewAuthority(t, "machines")
+	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	p := rig.Launch(t, rig.Setup{
+		Top: on + "\ntls: { cert: edge.pem, key: edge.key, client_ca: clients.pem }", Untidy: true,
+		Files: map[string]string{"edge.pem": cert, "edge.key": key, "clients.pem": authority.PEM},
+		Keys:  "- { id: agent, certificate: { san: agent.test } }\n",
+	})
+	agent := authority.Client(t, func(c *x509.Certificate) { c.DNSNames = []string{"agent.test"} })
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{agent}}}
+	defer transport.CloseIdleConnections()
+	ws, _, err := websocket.Dial(t.Context(), "wss://"+p.Addr+path, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &peer{t, ws}
+	for range 2 {
+		c.create(`"text":"Guten Tag"`, "")
+		if _, text := c.completed(); text != "Guten Tag" {
+			t.Errorf("%q", text)
+		}
+	}
+	_ = ws.Close(websocket.StatusNormalClosure, "")
+	rig.WaitFor(t, rig.Patience, "the calls are the certificate's", func() bool { return strings.Count(p.Log.String(), `"key":"agent"`) == 2 })
+}
 
 // TestTLS: a connection under TLS, which stays in the server, does as one without: turns, a client that leaves, a wrong frame, a
 // message that is too large, and a drain.
