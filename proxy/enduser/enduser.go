@@ -7,7 +7,8 @@
 // of an end user he knows. Who has the hashes alone can find nobody, and cannot even try names.
 //
 // Nothing that a client writes there can fail a request. What is no string, is empty or longer than
-// MaxID names nobody, and so does a member that is there twice, as two readers would see two names.
+// MaxID names nobody, and so does a member or a header that is there twice, as two readers would
+// see two names.
 package enduser
 
 import (
@@ -60,8 +61,11 @@ func (n *Namer) Of(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser
 	r := n.readers.Get().(*reader)
 	defer n.readers.Put(r)
 	if n.header != "" {
-		if id := h.Peek(n.header); len(id) > 0 {
-			return r.name(id)
+		switch lines := h.PeekAll(n.header); {
+		case len(lines) > 1: // a proxy has added its line to a client's, and may not be the one that counts
+			return name
+		case len(lines) == 1 && len(lines[0]) > 0:
+			return r.name(lines[0])
 		}
 	}
 	return r.name(r.find(body))

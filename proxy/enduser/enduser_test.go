@@ -72,6 +72,12 @@ func TestOf(t *testing.T) {
 			}
 		}
 	}
+	two := new(fasthttp.RequestHeader)
+	two.Add("X-User-Id", "the client's")
+	two.Add("x-user-id", "the proxy's")
+	if got := namer("X-User-Id").Of(two, []byte(`{"user":"bob"}`)); got != (observe.EndUser{}) {
+		t.Errorf("two headers name %s", got)
+	}
 	h := new(fasthttp.RequestHeader)
 	h.Set("X-User-Id", "alice")
 	if got := namer("").Of(h, []byte(`{"user":"bob"}`)).String(); got != hashOf("bob") {
