@@ -34,7 +34,10 @@ func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 		Messages: wantsMessages(ctx), Codex: ctx.QueryArgs().Has("client_version"),
 	}
 	if key != nil {
-		v.Scope, v.Allow = key.ID, key.Allows
+		v.Scope, v.Allow = key.ID, func(id string) bool {
+			m, found := snap.ModelByID(id)
+			return found && snap.MayUse(key, m)
+		}
 	}
 	if v.Messages {
 		if err := readPage(ctx.QueryArgs(), &v); err != nil {
@@ -87,7 +90,7 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	m, found := snap.Lookup([]byte(id))
-	if !found || key != nil && !key.Allows(m.Config.ID) {
+	if !found || key != nil && !snap.MayUse(key, m) {
 		p.refusePage(ctx, apierr.ModelNotFound())
 		return
 	}

@@ -14,7 +14,6 @@ import (
 	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/snapshot"
-	"penstock/routing"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 )
@@ -149,7 +148,7 @@ func (g gate) resolve() error {
 		return apierr.ModelNotAllowed()
 	}
 	c.config.model, c.record.Model = m, m.Config.ID
-	if !routing.Open(m.Route, picker(g).tiers()) && len(m.Config.Fallback) == 0 {
+	if !c.config.snapshot.MayUse(c.rates.key, m) {
 		return apierr.ModelNotAllowed()
 	}
 	if !c.ep.ServedBy(m) {

@@ -195,6 +195,22 @@ func (s *Snapshot) QueueConfigs() []limit.QueueConfig {
 	return uses
 }
 
+// MayUse reports whether calls of a key, nil for none, may be answered by a model at all: its
+// patterns allow the model, and its tiers one of the model's upstreams, or another model may step
+// in.
+func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
+	var tiers uint8
+	if key != nil {
+		if !key.Allows(m.Config.ID) {
+			return false
+		}
+		if key.Tiers != 0 {
+			tiers = s.Keys.Tiers(key)
+		}
+	}
+	return routing.Open(m.Route, tiers) || len(m.Config.Fallback) > 0
+}
+
 // Authenticate checks the credential of a request, and the certificate of who sends it, if the
 // connection has one (peer may be nil). It returns nil without an error when there is neither. A
 // certificate of one key beside the credential of another is refused, and so is one that a browser

@@ -143,6 +143,33 @@ func TestConsent(t *testing.T) {
 	}
 }
 
+// TestConsent_Catalog: a key is shown the models that may answer it; a list without a key has all.
+func TestConsent_Catalog(t *testing.T) {
+	t.Parallel()
+	p, _ := confined(t, "")
+	const listed = `"id":"theirs"`
+	for _, c := range []struct {
+		name, header string
+		shown        bool
+	}{{"no key", "Authorization: ", true}, {"has not agreed", "Authorization: Bearer " + p.Key, false}, {"agreed", "Authorization: Bearer " + agreed, true}} {
+		for _, form := range []string{"", "anthropic-version: 2023-06-01"} {
+			headers := []string{c.header}
+			if form != "" {
+				headers = append(headers, form)
+			}
+			if r := p.Do("GET", "/v1/models", "", headers...).WantStatus(200); strings.Contains(r.Body, listed) != c.shown || !strings.Contains(r.Body, `"id":"sim"`) {
+				t.Errorf("%s: %s", c.name, r.Body)
+			}
+		}
+		status := 200
+		if !c.shown {
+			status = 404
+		}
+		p.Do("GET", "/v1/models/theirs", "", c.header).WantStatus(status)
+		p.Do("GET", "/v1/models/sim", "", c.header).WantStatus(200)
+	}
+}
+
 // TestConsentOfMoves: calls that leave their engine, before and after their first token, stay in the house, too.
 func TestConsentOfMoves(t *testing.T) {
 	t.Parallel()
