@@ -92,7 +92,7 @@ func (g gate) decode() error {
 		return g.refuseBody(e)
 	}
 	if announced > most {
-		return g.refuseBody(apierr.TooLarge(most))
+		return g.refuseBody(c.ep.TooLarge(most))
 	}
 	from := body.Source{
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
@@ -178,7 +178,7 @@ func (g gate) tooLargeFor(m *snapshot.Model) *apierr.Error {
 		length = form.Length()
 	}
 	if length > most {
-		return apierr.TooLarge(most)
+		return c.ep.TooLarge(most)
 	}
 	return nil
 }

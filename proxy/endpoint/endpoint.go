@@ -8,6 +8,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/snapshot"
+	"penstock/translate/apierr"
 	"penstock/translate/chat"
 )
 
@@ -94,6 +95,15 @@ func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 		return math.MaxInt64
 	}
 	return int64(n) + more
+}
+
+// TooLarge is the refusal of a body that is larger than a limit of OwnLimit or BodyLimit. Its
+// number is that of the file.
+func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
+	if !ep.Form {
+		most -= ep.Wrapping
+	}
+	return apierr.TooLarge(most)
 }
 
 // DialectAt returns the dialect that a path is meant for: that of the endpoint there, or above it.

@@ -29,6 +29,21 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestLimits_Numbers: a refusal names the limit as the file has it, whosever it is, and not with what the edge adds to a message.
+func TestLimits_Numbers(t *testing.T) {
+	t.Parallel()
+	for number, s := range map[string]rig.Setup{
+		"4096": {Key: "limits: { request_body: 4KiB }"},
+		"2048": {Model: "limits: { request_body: 2KiB }"},
+	} {
+		c := dial(t, start(t, s))
+		c.say(`{"type":"response.create","model":"sim","input":%q}`, strings.Repeat("a", 5000))
+		if e := c.refused(413, "request_too_large"); !strings.Contains(e.text, " "+number+" bytes") {
+			t.Errorf("%s: %s", number, e.text)
+		}
+	}
+}
+
 // TestBudgetRefusal: the error of a budget has the headers by which a client knows that a retry is of no use.
 func TestBudgetRefusal(t *testing.T) {
 	t.Parallel()
