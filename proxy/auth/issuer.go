@@ -246,11 +246,19 @@ func (t *template) fits(c jwt.Claims) bool {
 // longestID is how much of a claim stands in a key's id.
 const longestID = 128
 
+// plainMarks are the characters of a claim, beside letters and digits of ASCII, that mean nothing
+// in logs, pages, queries, paths and patterns: those of mail addresses, of UUIDs, of names with
+// colons, bars and slashes that providers give, and of base64.
+const plainMarks = "._-@:|+/="
+
 // safeID returns a claim as a part of a key's id, for logs, metrics and limits: as it is, or, if it
-// is long or has characters that have a meaning there, a hash of it. Two claims never have one id.
+// is long, could be read as a way up in a path, or has other characters than plain ones, a hash of
+// it. Two claims never have one id.
 func safeID(claim string) string {
-	odd := func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' || c == '`' }
-	if len(claim) <= longestID && claim[0] != '~' && !strings.ContainsFunc(claim, odd) {
+	odd := func(c rune) bool {
+		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(plainMarks, c)
+	}
+	if len(claim) <= longestID && !strings.ContainsFunc(claim, odd) && !strings.Contains(claim, "..") {
 		return claim
 	}
 	sum := sha256.Sum256([]byte(claim))

@@ -212,11 +212,15 @@ func TestSafeID(t *testing.T) {
 	seen := map[string]string{}
 	for _, claim := range []string{
 		"a", "alice@example.com", "auth0|5f", "system:serviceaccount:ml:bot", strings.Repeat("x", 128), strings.Repeat("x", 129), "ü", "a b",
-		"\"", "~", safeID("ü"), "\x00", "a\nb",
+		"\"", "~", safeID("ü"), "\x00", "a\nb", "<script>x</script>", "../x", "a..b", "a*", "a?b", "a%2f", "a&b", "{a}", "a;b", "K", "ſ",
+		"https://provider.test/users/1", "dGVzdA==", "a+b", "3f2a-77",
 	} {
 		id := safeID(claim)
-		if other, twice := seen[id]; twice || len(id) > longestID || strings.ContainsAny(id, " \"\\\n") {
+		if other, twice := seen[id]; twice || len(id) > longestID || strings.ContainsAny(id, " \"\\\n<>*?%&{};") || strings.Contains(id, "..") {
 			t.Errorf("%q has the id %q, as %q", claim, id, other)
+		}
+		if plain := strings.HasPrefix(claim, "https:") || strings.ContainsAny(claim, "=+-|@"); plain && id != claim {
+			t.Errorf("%q has the id %q", claim, id)
 		}
 		seen[id] = claim
 	}
