@@ -20,6 +20,7 @@ type bound struct {
 	of       string // what the elements are
 	bytes    int    // as JSON writes them
 	value    int64  // of an integer, which must not be negative either
+	least    int64  // of it, as an error says; who reads the member holds that
 	schema   *schemaBound
 }
 
@@ -61,9 +62,9 @@ var bounds = [...]bound{
 	{name: "tools", elements: mostTools, of: "tools", bytes: longestTools, schema: toolSchemas},
 	{name: "functions", elements: mostTools, of: "tools", bytes: longestTools, schema: toolSchemas},
 	{name: "tool_choice", bytes: longestChoice},
-	{name: "n", value: translate.MaxChoices},
-	{name: nameOfChoices, value: translate.MaxChoices},
-	{name: "best_of", value: translate.MaxChoices},
+	{name: "n", value: translate.MaxChoices, least: 1},
+	{name: nameOfChoices, value: translate.MaxChoices, least: 1},
+	{name: "best_of", value: translate.MaxChoices, least: 1},
 	{name: "logprobs", value: mostTop}, // of the legacy completions; in chat it is no number
 	{name: "top_logprobs", value: mostTop},
 	{name: "prompt_logprobs", value: mostTop},
@@ -162,7 +163,7 @@ func (b *bound) check(v jsonx.Value) string {
 // exceeded returns what v must not do and does, or nothing.
 func (b *bound) exceeded(v jsonx.Value) string {
 	if n, ok := v.Int(); ok && b.value > 0 && (n < 0 || n > b.value) {
-		return "must be between 0 and " + strconv.FormatInt(b.value, 10)
+		return "must be between " + strconv.FormatInt(b.least, 10) + " and " + strconv.FormatInt(b.value, 10)
 	}
 	length := v.End() - v.Start()
 	if b.elements > 0 && length > 2*b.elements && (v.IsArray() || v.IsObject()) && v.Len() > b.elements {

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,18 @@ import (
 	"penstock/translate/apierr"
 	"penstock/translate/jsonx"
 )
+
+// TestBounds_Choices: a number of choices that is out of bounds is told the true ones, on whichever side it is.
+func TestBounds_Choices(t *testing.T) {
+	for _, member := range []string{"n", "n_cmpl"} {
+		for _, n := range []string{"-1", "0", "129", "1000000"} {
+			var e *apierr.Error
+			if err := new(Request).Decode([]byte(bodyWith(`"` + member + `":` + n))); !errors.As(err, &e) || e.Message != member+" must be between 1 and 128." {
+				t.Errorf("%s %s: %v", member, n, e)
+			}
+		}
+	}
+}
 
 // TestBounds: every member of the table is taken up to its bound, refused above it, and cannot be
 // hidden from it.
