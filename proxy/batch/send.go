@@ -40,6 +40,9 @@ var errPath = errors.New("there is no such endpoint there: --url is the edge's a
 // errNoAnswer likewise.
 var errNoAnswer = errors.New("nothing is answered any more: start the batch again to go on with it")
 
+// codeNoAnswer is the code of a line without a whole answer.
+const codeNoAnswer = "no_answer"
+
 // work asks for one line until it has an answer or is given up. An error ends the run, and the line
 // is still to do.
 func (r *run) work(ctx context.Context, line *request) (*answer, error) {
@@ -55,7 +58,7 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 		a := &answer{ID: "batch_req_" + newID(), CustomID: line.CustomID, Response: res}
 		switch {
 		case err != nil:
-			a.Error = &failure{Code: "no_answer", Message: "The connection failed, or broke off within the answer."}
+			a.Error = &failure{Code: codeNoAnswer, Message: "The connection failed, or broke off within the answer."}
 		case res.Status == http.StatusUnauthorized:
 			r.gate.leaveRefused(0)
 			return nil, errKey

@@ -53,10 +53,11 @@ var (
 	ErrSentAway   = errors.New("the slot went to a call of an earlier class")
 )
 
-// What the log says of a call whose client has gone.
+// What the log says of calls whose clients have gone, or may not go on.
 const (
 	StatusClientGone = 499
 	codeClientGone   = "client_gone"
+	codeRevoked      = "revoked" // the client was right when it began
 )
 
 // upstreamFailed is the answer to an engine that failed in a way the client cannot mend.
@@ -136,7 +137,7 @@ func FromAbort(cause error) *Failure {
 		}
 	case errors.Is(cause, ErrRevoked):
 		f.Result = observe.ClientError
-		f.Label = "revoked" // in the log: the client was right when it began
+		f.Label = codeRevoked
 		f.API = apierr.New(401, apierr.CodeInvalidAPIKey, "The API key was revoked.")
 	case errors.Is(cause, ErrSentAway):
 		f.Result = observe.Limited

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -112,23 +113,87 @@ func TestReferenceLog(t *testing.T) {
 			"(`log.access: false` leaves them out). With `log.format: console` a line is short and for eyes. No line has a prompt, an answer, a key or any other text of a client.", b.String())
 }
 
-// codeNames are the codes of errors, as the source has them.
+// codeNames are the codes of errors, as the sources have them, first those that all dialects share: constants that are called
+// so, and what is written where a code stands. A code that only a variable holds is not found.
 func codeNames(t *testing.T) (codes []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(top, "translate/apierr/error.go"), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "Code") && len(v.Values) == 1 {
-			code, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+	add := func(code string) {
+		if code != "" && !slices.Contains(codes, code) {
 			codes = append(codes, code)
 		}
-		return true
-	})
+	}
+	files := []string{filepath.Join(top, "translate/apierr/error.go")}
+	for _, dir := range []string{"proxy", "translate"} {
+		err := filepath.WalkDir(filepath.Join(top, dir), func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && d.Name() == "e2e":
+				return fs.SkipDir
+			case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+				files = append(files, path)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			for _, code := range codesAt(n) {
+				add(code)
+			}
+			return true
+		})
+	}
+	return codes
+}
+
+var (
+	codeConstant = regexp.MustCompile(`^[cC]ode[A-Z]`)
+	codeInJSON   = regexp.MustCompile(`"code":"([a-z_]+)"`)
+)
+
+// codesAt are the codes of errors that a node of the sources has itself.
+func codesAt(n ast.Node) (codes []string) {
+	literal := func(x ast.Expr) {
+		if l, ok := x.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			if code, err := strconv.Unquote(l.Value); err == nil {
+				codes = append(codes, code)
+			}
+		}
+	}
+	switch n := n.(type) {
+	case *ast.ValueSpec: // const codeQueueFull = "websocket_queue_full"
+		if codeConstant.MatchString(n.Names[0].Name) && len(n.Values) == 1 {
+			literal(n.Values[0])
+		}
+	case *ast.KeyValueExpr: // Error{Code: "no_answer"}
+		if k, ok := n.Key.(*ast.Ident); ok && k.Name == "Code" {
+			literal(n.Value)
+		}
+	case *ast.AssignStmt: // f.Label = "revoked"
+		if to, ok := n.Lhs[0].(*ast.SelectorExpr); ok && (to.Sel.Name == "Code" || to.Sel.Name == "Label") {
+			literal(n.Rhs[0])
+		}
+	case *ast.CallExpr: // apierr.New(503, "no_body_memory", …)
+		if f, ok := n.Fun.(*ast.SelectorExpr); ok && len(n.Args) > 2 && (f.Sel.Name == "New" || f.Sel.Name == "Invalid") {
+			if of, ok := f.X.(*ast.Ident); ok && of.Name == "apierr" {
+				literal(n.Args[1])
+			}
+		}
+	case *ast.BasicLit: // `{"error":{"code":"bad_request"}}`
+		if n.Kind == token.STRING {
+			if m := codeInJSON.FindStringSubmatch(n.Value); m != nil {
+				codes = append(codes, m[1])
+			}
+		}
+	}
 	return codes
 }
 
