@@ -63,7 +63,9 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	if src == nil {
 		return nil
 	}
-	if e := b.fill(src, n, from); e != nil {
+	e := b.fill(src, n, from)
+	b.came = int64(len(*b.client))
+	if e != nil {
 		return e
 	}
 	if n < 0 {
@@ -71,7 +73,6 @@ func (b *Body) Read(from *Source) *apierr.Error {
 			return Broken(from.Ctx.Conn(), err)
 		}
 	}
-	b.came = int64(len(*b.client))
 	return nil
 }
 

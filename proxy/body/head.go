@@ -1,6 +1,7 @@
 package body
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -49,12 +50,32 @@ func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 		return unsupported("The request body must be a form: send it as multipart/form-data.")
 	case !form && !IsJSON(t):
 		return unsupported("The request body must be JSON: send the header Content-Type: application/json.")
+	case !form && otherUnicode(t):
+		return unsupported("The request body must be in UTF-8 (RFC 8259, 8.1).")
 	}
 	return nil
 }
 
 func unsupported(text string) *apierr.Error {
 	return apierr.New(415, apierr.CodeUnsupportedMediaType, "%s", text)
+}
+
+// otherUnicode reports whether a media type has a charset that is a form of Unicode which JSON must
+// not have between systems. Other charsets agree with UTF-8 in ASCII, and old libraries name them
+// without meaning it.
+func otherUnicode(t []byte) bool {
+	const utf = "utf-"
+	for param := range bytes.SplitSeq(t, []byte{';'}) {
+		name, value, _ := bytes.Cut(param, []byte{'='})
+		if !httptoken.EqualFold(bytes.TrimSpace(name), "charset") {
+			continue
+		}
+		value = bytes.Trim(bytes.TrimSpace(value), `"`)
+		if len(value) > len(utf) && httptoken.EqualFold(value[:len(utf)], utf) && !httptoken.EqualFold(value, "utf-8") {
+			return true
+		}
+	}
+	return false
 }
 
 // BareType is a media type without its parameters.

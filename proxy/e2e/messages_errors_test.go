@@ -285,4 +285,7 @@ func TestMessages_SlowBody(t *testing.T) {
 	if r := c.Reply(http.MethodPost); r.Status != 408 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
+	if l := p.LastCall(); l.BytesIn != int64(len(`{"model":`)) {
+		t.Errorf("the log has %d bytes", l.BytesIn)
+	}
 }

@@ -1,0 +1,30 @@
+package body
+
+import (
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// TestCheckHead_Charset: JSON is UTF-8. Charsets that only agree with it in ASCII are names that old libraries send.
+func TestCheckHead_Charset(t *testing.T) {
+	for kind, refused := range map[string]bool{
+		"application/json":                                false,
+		"application/json; charset=utf-8":                 false,
+		"application/json;charset=UTF-8":                  false,
+		`application/json; x=y; Charset="utf-8"`:          false,
+		"application/json; charset=iso-8859-1":            false,
+		"application/json; charset=utf-16":                true,
+		"application/json;charset=UTF-16LE":               true,
+		`application/vnd.x+json; x=y; CHARSET = "Utf-32"`: true,
+		"application/json; charset=utf-8; charset=utf-16": true,
+		"application/json; charset":                       false,
+	} {
+		h := new(fasthttp.RequestHeader)
+		h.SetMethod("POST")
+		h.SetContentType(kind)
+		if e := CheckHead(h, false); (e != nil) != refused || e != nil && e.Status != 415 {
+			t.Errorf("%s: %v", kind, e)
+		}
+	}
+}
