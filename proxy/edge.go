@@ -165,13 +165,11 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 
 // reloadOptions says what a reload works on, and what the edge changes with the configuration.
 func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Options {
-	used := usedBy(e.services.Calls.Usage)
 	if e.fleet != nil {
 		e.keys.ShareBy(e.fleet.Account)
-		// an edge with a ledger goes on under its name, where it was before a restart
-		e.keys.ShareBudgetsBy(func(id string) limit.Budget { return fleet.NewBudget(e.fleet, id, e.ledger.Edge(), used) })
+		e.keys.ShareBudgetsBy(e.sharedBudget)
 	}
-	e.keys.BeginWith(used)
+	e.keys.BeginWith(inPeriods(e.services.Calls.Usage.Of))
 	shared := e.fleet != nil && e.opts.Config.Fleet.Keys.Enabled()
 	o := reload.Options{
 		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.set, Queues: queues, Started: started,

@@ -15,7 +15,7 @@ import (
 )
 
 // openLedger opens what makes the edge's usage last, nil where nothing does. An edge that takes
-// over the ports of another waits for the ledger of that one.
+// over the ports of another follows the ledger of that one, and writes it afterwards.
 func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	var sinks []func(string, []observe.UsageRow)
 	if e.fleet != nil {
@@ -32,20 +32,48 @@ func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	return ledger.Open(ledger.Options{
 		Sinks: sinks, Exports: exports,
 		Path: c.Ledger.Path, Usage: e.services.Calls.Usage, Wait: e.opts.SharedPort, Metrics: e.metrics, Log: e.log,
-		Restored: func() {
-			if e.keys != nil { // otherwise budgets begin with it
-				e.keys.Recount()
-			}
-		},
+		Restored: func(rows []observe.UsageRow) { e.keys.Add(usedIn(rows)) },
 	})
 }
 
-// usedBy returns what says what a key has used in the day and the month that run now.
-func usedBy(u *observe.Usage) limit.Used {
+// usedIn returns what says what of rows keys have used in the day and the month that run now.
+func usedIn(rows []observe.UsageRow) limit.Used {
+	byKey := map[string][]observe.UsageRow{}
+	for _, r := range rows {
+		if r.User == "" {
+			byKey[r.Key] = append(byKey[r.Key], r)
+		}
+	}
+	return inPeriods(func(key string, from, to int64) (sum observe.Amount) {
+		for _, r := range byKey[key] {
+			if r.Day >= from && r.Day <= to {
+				sum.Add(r.Amount)
+			}
+		}
+		return sum
+	})
+}
+
+// sharedBudget returns a key's budget over the fleet. An edge with a ledger goes on under its name,
+// where it was before a restart. One that follows the ledger of the process before it has no name
+// of its own yet: it tells what it has used itself, and that one tells the rest.
+func (e *Edge) sharedBudget(id string) limit.Budget {
+	name, usage := e.ledger.Edge(), e.services.Calls.Usage
+	if name != "" {
+		return fleet.NewBudget(e.fleet, id, name, inPeriods(usage.Of))
+	}
+	return fleet.NewBudget(e.fleet, id, name, inPeriods(func(key string, from, to int64) observe.Amount {
+		return usage.Of(key, from, to).Beyond(e.ledger.Inherited(key, from, to))
+	}))
+}
+
+// inPeriods returns what says what a key has used in the day and the month that run now, by what it
+// has used from one day to another.
+func inPeriods(of func(key string, from, to int64) observe.Amount) limit.Used {
 	return func(key string, now time.Time) (used [limit.Periods]limit.Cost) {
 		today := observe.DayOf(now)
 		for p, from := range [limit.Periods]int64{today, today - int64(now.UTC().Day()-1)} {
-			a := u.Of(key, from, today)
+			a := of(key, from, today)
 			used[p] = limit.Cost{Tokens: a.Tokens(), Spend: a.Spend}
 		}
 		return used

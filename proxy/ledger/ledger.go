@@ -20,10 +20,11 @@ import (
 type Options struct {
 	Path  string // empty: rows are only handed on
 	Usage *observe.Usage
-	// Wait has a ledger that another edge still writes waited for, and not refused.
+	// Wait has a ledger that another edge still writes followed until that one ends, and not refused.
 	Wait bool
-	// Restored is called with what was used before, once it was read.
-	Restored func()
+	// Restored is called with what others have used and was not known before, after it was added to
+	// Usage. It is not called by Open.
+	Restored func(rows []observe.UsageRow)
 
 	// Sinks are handed the rows that have changed, once a second, with the name of who counts them.
 	// They must not block.
@@ -40,12 +41,13 @@ type Options struct {
 type Ledger struct {
 	o       Options
 	file    file
-	opened  bool                       // read, and its rows added to usage
+	opened  bool                       // locked and read, and its rows added to usage
 	handed  bool                       // all that was pending then to the sinks
 	pending map[rowID]observe.UsageRow // not on the disk yet
 	day     int64                      // of the last round
-	failing bool                       // what was logged last
+	logged  condition                  // what was logged last
 	exports []*Export
+	before  before
 
 	rounds, failed, bad *metrics.Counter
 	behind              atomic.Int64 // since when rows wait, Unix nanoseconds; 0: none does
@@ -62,10 +64,13 @@ func Open(o Options) (*Ledger, error) {
 		o.Now = time.Now
 	}
 	if o.Path == "" {
+		o.Restored = nil
 		l := &Ledger{o: o, pending: map[rowID]observe.UsageRow{}}
 		l.take(&content{})
 		return l, nil
 	}
+	restored := o.Restored
+	o.Restored = nil
 	l := &Ledger{
 		o: o, file: file{path: o.Path}, pending: map[rowID]observe.UsageRow{},
 		rounds: o.Metrics.NewCounter(`penstock_ledger_writes_total{result="ok"}`),
@@ -86,6 +91,10 @@ func Open(o Options) (*Ledger, error) {
 		return nil, errors.Join(err, l.file.close())
 	}
 	l.note(err)
+	if l.opened {
+		l.before.forget()
+	}
+	l.o.Restored = restored
 	return l, nil
 }
 
@@ -109,6 +118,10 @@ func (l *Ledger) Unsaved() time.Duration {
 func (l *Ledger) open() error {
 	if !l.opened {
 		c, err := l.file.open()
+		var locked *LockedError
+		if errors.As(err, &locked) && l.o.Wait {
+			return errors.Join(err, l.follow())
+		}
 		if err != nil {
 			return err
 		}
@@ -134,10 +147,7 @@ func (l *Ledger) take(c *content) {
 	if l.o.Path == "" {
 		return
 	}
-	l.o.Usage.Restore(l.file.header.Since, c.rows)
-	if l.o.Restored != nil {
-		l.o.Restored()
-	}
+	l.inherit(c, true)
 	for _, x := range l.exports {
 		x.add(l.file.header, nil)
 	}
@@ -224,18 +234,29 @@ func (l *Ledger) note(err error) {
 	if l.o.Path == "" {
 		return
 	}
-	if err == nil {
+	is := conditionOf(err)
+	switch is {
+	case written:
 		l.rounds.Inc()
 		l.behind.Store(0)
-	} else {
+	case failing:
 		l.failed.Inc()
+	case waiting: // neither
 	}
-	if failing := err != nil; failing != l.failing {
-		l.failing = failing
-		if failing {
-			l.o.Log.Error("the ledger cannot be written: usage is kept in memory until it can", zap.Error(err))
-			return
-		}
+	if is == l.logged {
+		return
+	}
+	was := l.logged
+	l.logged = is
+	switch {
+	case is == failing:
+		l.o.Log.Error("the ledger cannot be written: usage is kept in memory until it can", zap.Error(err))
+	case is == waiting:
+		l.o.Log.Info("the ledger is still written by the process before this one: usage and budgets begin with what it has used, "+
+			"and this process writes the ledger when that one has ended", zap.String("ledger", l.o.Path))
+	case was == waiting:
+		l.o.Log.Info("the process before this one has ended: this process writes the ledger", zap.String("ledger", l.o.Path))
+	default:
 		l.o.Log.Info("the ledger is written again")
 	}
 }

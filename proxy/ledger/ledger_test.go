@@ -205,6 +205,9 @@ func TestLocked(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
 	first.call("a", "m", 1)
+	if err := first.round(); err != nil {
+		t.Fatal(err)
+	}
 	_, err := openEdge(path, noon, nil)
 	var locked *LockedError
 	if !errors.As(err, &locked) || !strings.Contains(err.Error(), path) {
@@ -213,6 +216,9 @@ func TestLocked(t *testing.T) {
 	next, err := openEdge(path, noon, func(o *Options) { o.Wait = true })
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got := next.total(); got.Calls != 1 || got.Prompt != 1 || next.logged != waiting || next.failed.Get() != 0 {
+		t.Errorf("it begins with %+v; %v, %d failures", got, next.logged, next.failed.Get())
 	}
 	next.call("a", "m", 10)
 	if err := next.round(); !errors.As(err, &locked) {

@@ -139,6 +139,16 @@ func (b *localBudget) Settle(held Held, used Cost, now time.Time) {
 	}
 }
 
+// add counts what was used elsewhere.
+func (b *localBudget) add(used [Periods]Cost, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begin(now)
+	for p := range b.used {
+		b.used[p] = b.used[p].Plus(used[p])
+	}
+}
+
 // Refused is why a budget refuses a call.
 type Refused struct {
 	Budget, Used, Expected Cost

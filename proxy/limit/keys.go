@@ -132,27 +132,28 @@ func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	return s.budget
 }
 
-// Recount has the budgets of this edge go on with what is told to have been used by now. It is for
-// what becomes known after Bind.
-func (k *Keys) Recount() {
+// Add counts in the budgets of this edge what keys have used elsewhere. It is for what becomes
+// known after Bind.
+func (k *Keys) Add(used Used) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	recount := func(id string, s *keyState) {
+	add := func(id string, s *keyState) {
 		if b, ok := s.budget.(*localBudget); ok {
-			used := k.used(id, now)
-			b.mu.Lock()
-			b.begin(now)
-			b.used = used
-			b.mu.Unlock()
+			b.add(used(id, now), now)
 		}
 	}
 	for id, s := range k.live {
-		recount(id, s)
+		add(id, s)
+	}
+	for _, id := range k.retired.Keys() {
+		if s, ok := k.retired.Peek(id); ok {
+			add(id, s)
+		}
 	}
 	for _, id := range k.tokens.Keys() {
 		if known, ok := k.tokens.Peek(id); ok {
-			recount(id, known.state)
+			add(id, known.state)
 		}
 	}
 }

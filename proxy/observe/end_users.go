@@ -225,6 +225,12 @@ func (k *KeyUsage) others() (o UserUsage) {
 	return o
 }
 
+// Beyond returns what a is more than b, nothing where it is less.
+func (a Amount) Beyond(b Amount) Amount {
+	a.subUpTo(b)
+	return a
+}
+
 // subUpTo takes b away, and no more than there is: a ledger may have lost a line of a's.
 func (a *Amount) subUpTo(b Amount) {
 	a.Calls -= min(a.Calls, b.Calls)

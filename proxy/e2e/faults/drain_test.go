@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
+	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -162,6 +163,66 @@ func TestFault79_Restart(t *testing.T) {
 		<-e.Done
 		e.Relaunch() // returns when it says that it serves: nothing is waited for
 		e.Ask(rig.Chat, `"text":"First."`).WantStatus(200)
+	}
+}
+
+// TestUpgradeKeepsBudgets: a program that takes over from another begins its budgets and its usage with what that one has
+// used, while that one drains, too; what this one then still uses counts, and the log has no error.
+func TestUpgradeKeepsBudgets(t *testing.T) {
+	t.Parallel()
+	key, hash, _ := auth.NewKey()
+	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 8}}, Untidy: true, Config: `
+timeouts: { linger: 200ms, drain: 20s }
+ledger: usage.ledger
+keys: [{ id: tester, hash: "{{hash}}" }, { id: other, hash: "` + hash + `", limits: { tokens_per_day: 1000 } }]
+upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 8, probe: { timeout: 15s } }]
+models: [{ id: sim, deployments: [{ upstream: a }] }]
+`})
+	e.Signal(syscall.SIGTERM)
+	e.Exits(rig.Patience, 0)
+	admin, addr := rig.KeptAddress(), rig.KeptAddress()
+	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
+	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
+	e.Write("penstock.yaml", text)
+	run := func() *rig.Process {
+		p := rig.StartProcess(t, "serve", "--share-port", "--config", e.Path)
+		p.Says("serving http://" + e.Addr)
+		return p
+	}
+	e.Adopt(run())
+	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":10`))
+	stream.Next()
+	bearer := "Authorization: Bearer " + key
+	call := rig.Chat.Body("sim", rig.Prompt, `"tokens":600`)
+	call = strings.Replace(call, "{", `{"max_tokens":600,`, 1)
+	e.Do("POST", rig.Chat.Path, call, bearer).WantStatus(200)
+	usedAtFirst := `"key":"other"`
+	rig.WaitFor(t, rig.Patience, "the ledger has it", func() bool {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(e.Path), "usage.ledger"))
+		return err == nil && strings.Contains(string(text), usedAtFirst)
+	})
+	next := run()
+	e.Signal(syscall.SIGTERM)
+	rig.WaitFor(t, rig.Patience, "the first one has let go of its port", func() bool {
+		return strings.Contains(e.Log.String(), "draining")
+	})
+	time.Sleep(time.Second) // its linger, and what was queued there
+	for range 3 {
+		if r := e.Do("POST", rig.Chat.Path, call, bearer); r.Status != 429 || !strings.Contains(r.Body, "quota_exceeded") {
+			t.Errorf("while the one before drains: %d %s", r.Status, r.Body)
+		}
+	}
+	if e.Ended() {
+		t.Error("the first one has ended meanwhile")
+	}
+	stream.Leave()
+	e.Exits(rig.Patience, 0)
+	e.Adopt(next)
+	rig.WaitFor(t, rig.Patience, "the second one writes the ledger", func() bool {
+		return strings.Contains(e.Log.String(), "this process writes the ledger")
+	})
+	if e.Do("POST", rig.Chat.Path, call, bearer).Status != 429 || strings.Contains(e.Log.String(), `"level":"error"`) {
+		t.Error(e.Log.String())
 	}
 }
 
