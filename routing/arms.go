@@ -121,6 +121,18 @@ func Missed(r *Route, arms Arms, t *Target) (own string, missed bool) {
 	return "", !t.of(arms)
 }
 
+// Own returns the arm that a call with these arms, whose key has these tiers, is to go to in the
+// first tier that is open to it; empty: it is of none there.
+func Own(r *Route, arms Arms, tiers uint8) string {
+	first := slices.IndexFunc(r.targets, func(t Target) bool { return t.OpenTo(tiers) })
+	for i := range r.arms {
+		if s := &r.arms[i]; first >= 0 && s.tier == r.targets[first].Tier && arms>>(i+1)&1 != 0 {
+			return s.name
+		}
+	}
+	return ""
+}
+
 // Reaches reports whether a query may go to a target as long as others take calls.
 func (q *Query) Reaches(t *Target) bool { return t.of(q.Arms) }
 

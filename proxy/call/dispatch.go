@@ -127,6 +127,7 @@ func (d dispatcher) noTarget(err error, now time.Time) *failure.Failure {
 	if first := d.call.tries.failure; first != nil && !(d.call.tries.moves > 0 && errors.As(err, &full)) {
 		return first // a retry that finds no room is not news to the client
 	}
+	d.noteOwnArm()
 	m := d.call.config.model
 	next := m.Route.NextChance(picker(d).tiers(), now)
 	return failure.FromAcquire(err, failure.FullRetryAfter(m, d.call.tries.pool), next)
@@ -159,13 +160,26 @@ func (d dispatcher) beginTry(lease *upstreams.Lease, target *routing.Target, now
 // noteArm notes the arm of the attempt that begins, where the model has some.
 func (d dispatcher) noteArm(target *routing.Target) {
 	r, route := &d.call.record, d.call.config.model.Route
-	copied := d.call.config.model.Shadow != nil
-	if r.Arm, r.MissedArm = target.Arm, ""; copied || routing.SharesCalls(route) {
+	if r.Arm, r.MissedArm = target.Arm, ""; d.compared() {
 		r.Arm = cmp.Or(r.Arm, observe.NoArm)
 		if own, missed := routing.Missed(route, picker(d).arms(), target); missed {
 			r.MissedArm = cmp.Or(own, observe.NoArm)
 		}
 	}
+}
+
+// noteOwnArm notes the arm that the call is of, where no upstream was asked: it is a refused one of
+// that arm's.
+func (d dispatcher) noteOwnArm() {
+	if r := &d.call.record; d.call.attempts() == 0 && d.compared() {
+		r.Arm = cmp.Or(routing.Own(d.call.config.model.Route, picker(d).arms(), picker(d).tiers()), observe.NoArm)
+	}
+}
+
+// compared reports whether the model's calls are counted by arms: it has some, or a shadow.
+func (d dispatcher) compared() bool {
+	m := d.call.config.model
+	return m.Shadow != nil || routing.SharesCalls(m.Route)
 }
 
 // giveUp ends an attempt that has failed. begun: the engine had begun to answer, so that the

@@ -127,6 +127,8 @@ func (a *armStats) count(r *Record, took float64) {
 		tried = tried || r.Tries[i].Arm == name
 	}
 	switch here := r.Arm == name; {
+	case r.foundNoRoom():
+		a.refused.Add(1)
 	case tried || here && (r.Outcome == StreamBroken || r.Outcome.Failed()):
 		a.failed.Add(1)
 	case !here:
@@ -157,6 +159,11 @@ func (a *armStats) answered(r *Record, took float64) {
 	if generated > 0 && took > 0 {
 		a.speed.add(float64(generated) / took)
 	}
+}
+
+// foundNoRoom reports whether a call that no upstream was asked for was refused for want of one.
+func (r *Record) foundNoRoom() bool {
+	return r.Attempts == 0 && (r.Outcome == Limited || r.Outcome == NoRoute)
 }
 
 // ownArm is the arm that a call was to go to.
@@ -202,12 +209,12 @@ func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	return out
 }
 
-// OfArm returns how many calls of a model ended at an arm of it, and how many of the arm's ended
-// elsewhere.
-func (c *Calls) OfArm(model, arm string) (ended, missed int64) {
+// OfArm returns how many calls of a model ended at an arm of it, how many of the arm's ended
+// elsewhere, and for how many of its own it had no slot or took no calls.
+func (c *Calls) OfArm(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})
 	if !ok {
-		return 0, 0
+		return 0, 0, 0
 	}
-	return a.ended.Load(), a.missed.Load()
+	return a.ended.Load(), a.missed.Load(), int64(a.refused.Load())
 }

@@ -23,6 +23,9 @@ func TestArmsCount(t *testing.T) {
 		"of the rest":              {func(r *Record) { r.Arm = NoArm }, "0 0 0 0, 0 0 0"},
 		"of the rest, here":        {func(r *Record) { r.MissedArm = NoArm }, "0 0 0 0, 0 0 0"},
 		"no room here":             {func(r *Record) { r.Arm, r.MissedArm = NoArm, "new" }, "1 0 1 0, 0 0 0"},
+		"no room anywhere":         {func(r *Record) { r.Outcome, r.Attempts = Limited, 0 }, "1 0 1 0, 0 0 0"},
+		"no upstream anywhere":     {func(r *Record) { r.Outcome, r.Attempts = NoRoute, 0 }, "1 0 1 0, 0 0 0"},
+		"no room, of the rest":     {func(r *Record) { r.Outcome, r.Attempts, r.Arm = Limited, 0, NoArm }, "0 0 0 0, 0 0 0"},
 		"failed, answered by rest": {func(r *Record) { r.Arm, r.MissedArm, r.Tries[0] = NoArm, "new", try }, "1 1 0 0, 0 0 0"},
 		"failed, answered here":    {func(r *Record) { r.Tries[0] = try }, "1 1 0 0, 0 0 0"},
 		"failed":                   {func(r *Record) { r.Outcome, r.Tries[0] = UpstreamFail, try }, "1 1 0 0, 0 0 0"},
@@ -44,7 +47,7 @@ func TestArmsCount(t *testing.T) {
 			if all.Arms[0].Name != NoArm || got != c.want || a.Finish["length"] != a.Length.Count() {
 				t.Errorf("%s, %v, want %s", got, a.Finish, c.want)
 			}
-			if ended, _ := calls.OfArm("m", r.Arm); ended != 1 {
+			if ended, _, _ := calls.OfArm("m", r.Arm); ended != int64(min(r.Attempts, 1)) {
 				t.Errorf("%d calls ended at %s", ended, r.Arm)
 			}
 			if again := all.Arms[1].Since(&all.Arms[1]); again.TTFT.Count() != 0 || again.Calls != 0 {

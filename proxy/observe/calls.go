@@ -151,7 +151,9 @@ func (c *Calls) count(r *Record, now time.Time) {
 		count(c.series, &c.series.classes, r.Model, classKey{r.Model, r.Class})
 	}
 	if r.Arm != "" {
-		c.series.arm(r.Model, r.Arm).ended.Add(1)
+		if !r.foundNoRoom() {
+			c.series.arm(r.Model, r.Arm).ended.Add(1)
+		}
 		own := c.series.arm(r.Model, r.ownArm())
 		own.count(r, now.Sub(r.Start).Seconds())
 		if r.MissedArm != "" {

@@ -74,6 +74,7 @@ var families = []Family{
 	{"penstock_overflow_calls_total", Counter, "Calls that ended at an upstream of a tier above 0, by model and tier: overflow while the tiers before it were full or out."},
 	{"penstock_arm_calls_total", Counter, "Calls that ended at an arm of the model, which has a share of its calls (deployments[].traffic); a dash: at an upstream without a share. Of models with arms."},
 	{"penstock_arm_missed_calls_total", Counter, "Calls of an arm that ended at an upstream which is not of it, because none of the arm's took calls or had a slot, or after a failure there."},
+	{"penstock_arm_refused_calls_total", Counter, "Calls of an arm for which it had no slot, or took no calls, answered elsewhere or not; a dash: of those without an arm."},
 	{"penstock_shadow_calls_total", Counter, "Copies of a model's calls for another model (to), by result: ok, failed, unfit (its rules, limits or context do not allow the request), client_gone, sent_away (a call needed the slot), drained, and not sent: no_slot, no_memory, forbidden (all of its engines are external, and the key has not listed their tiers)."},
 	{"penstock_shadow_tokens_total", Counter, "Tokens of copies of a model's calls for another model (to), as its engines report them, by kind: prompt, completion. They are no key's."},
 	{"penstock_class_calls_total", Counter, "Calls that have ended, by class and model, of all classes but the first."},

@@ -369,7 +369,7 @@ func Of(in *Input) *Status {
 		m := modelOf(r, in.Now)
 		m.Queue = in.Queues[r.ID]
 		for _, a := range routing.ArmsIn(r) {
-			ended, missed := in.Calls.OfArm(r.ID, a.Name)
+			ended, missed, _ := in.Calls.OfArm(r.ID, a.Name)
 			m.Arms = append(m.Arms, Arm{a, ended, missed})
 		}
 		s.Models = append(s.Models, m)

@@ -171,8 +171,34 @@ func TestArmIsFull(t *testing.T) {
 		c := p.Catalog()[0].Capacity
 		return c.Total == 2 && c.Available == 0
 	})
-	p.Post(chatPath, turn(other, 0, "")).WantError(429, "rate_limit_error", "capacity_full")
+	refused := func(conversation int) line {
+		t.Helper()
+		ended := len(lines(p))
+		p.Post(chatPath, turn(conversation, 0, "")).WantError(429, "rate_limit_error", "capacity_full")
+		rig.WaitFor(t, rig.Patience, "the call is in the log", func() bool { return len(lines(p)) > ended })
+		return lines(p)[ended]
+	}
+	if got := refused(other); got.Arm != "-" || got.MissedArm != "" {
+		t.Errorf("the log has %+v of a refused call of the rest", got)
+	}
 	p.Post(chatPath, turn(own, 0, "")).WantStatus(200)
+	for range 2 {
+		held = append(held, p.OpenStream(chatPath, turn(own, 0, holds)))
+	}
+	before := p.Metric("penstock_arm_calls_total", "model", "sim", "arm", "new")
+	for range 3 {
+		if got := refused(own); got.Arm != "new" || got.MissedArm != "" || got.Upstream != "-" {
+			t.Errorf("the log has %+v of a refused call of the arm", got)
+		}
+	}
+	for arm, want := range map[string]float64{"new": 1 + 3, "-": 1} { // one that the rest has answered
+		if n := p.Metric("penstock_arm_refused_calls_total", "model", "sim", "arm", arm); n != want {
+			t.Errorf("%v calls of %s are counted as refused, want %v", n, arm, want)
+		}
+	}
+	if n := p.Metric("penstock_arm_calls_total", "model", "sim", "arm", "new"); n != before {
+		t.Errorf("%v calls ended at the arm that it was not asked for", n-before)
+	}
 	for _, s := range held {
 		s.Leave()
 	}
