@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ func (c keyChecks) all() {
 		c.certificate(at+".certificate", &k.Certificate, marks)
 		c.scopes(at, k)
 		c.check.visibleName(at+".cache_group", k.CacheGroup)
-		c.tiers(at+".tiers", k.Tiers)
+		c.tiers(at+".tiers", k)
 		c.class(at+".class", k.Class)
 		c.check.atLeast0(at+".limits", member{"requests_per_minute", k.Limits.RequestsPerMinute},
 			member{"tokens_per_minute", k.Limits.TokensPerMinute},
@@ -45,7 +46,8 @@ func (c keyChecks) class(at, name string) {
 }
 
 // tiers checks where a key's calls may go.
-func (c keyChecks) tiers(path string, tiers []int) {
+func (c keyChecks) tiers(path string, k *Key) {
+	tiers := k.Tiers
 	if tiers != nil && len(tiers) == 0 {
 		c.check.fail(path, "no call of the key could go anywhere: list tiers, or leave it out for all that is not external")
 	}
@@ -55,6 +57,31 @@ func (c keyChecks) tiers(path string, tiers []int) {
 		if slices.Contains(tiers[:i], tier) {
 			c.check.fail(at, "%d is listed twice", tier)
 		}
+	}
+	if len(tiers) > 0 && !c.places.BrokenWithin("models") && !c.places.Broken("discover") {
+		c.somewhere(path, k)
+	}
+}
+
+// somewhere warns of a key that lists tiers of which none of its models has one.
+func (c keyChecks) somewhere(path string, k *Key) {
+	var its []int // tiers of models that the key may use
+	for i := range c.file.Models {
+		m := &c.file.Models[i]
+		if slices.ContainsFunc(k.Models, func(pattern string) bool { return matches(pattern, m.ID) }) {
+			for _, d := range m.Deployments {
+				its = append(its, d.Tier)
+			}
+		}
+	}
+	if len(c.file.Discover) > 0 {
+		its = append(its, 0)
+	}
+	slices.Sort(its)
+	its = slices.Compact(its)
+	if len(its) > 0 && !slices.ContainsFunc(its, func(tier int) bool { return slices.Contains(k.Tiers, tier) }) {
+		c.check.warn(path, "the deployments of the key's models are of the tiers %s, so all of its calls are refused",
+			strings.Trim(strings.Join(strings.Fields(fmt.Sprint(its)), ", "), "[]"))
 	}
 }
 
@@ -174,22 +201,31 @@ func (c keyChecks) scopes(path string, k *Key) {
 			c.check.fail(at, "an empty name matches no model")
 		case strings.Contains(strings.TrimSuffix(pattern, "*"), "*"):
 			c.check.fail(at, "%s: a * is allowed at the end only", c.places.Show(at, pattern))
-		case pattern != "*" && !unsure && !c.anyModel(pattern):
+		case pattern == "*" || unsure || c.anyModel(pattern):
+		default:
+			if n := c.aliased(pattern); n >= 0 {
+				id := element("models", n) + ".id"
+				c.check.warn(at, "%s is an alias, and a key names models by their ids, so it gives no right: write %s",
+					c.places.Show(at, pattern), c.places.Show(id, c.file.Models[n].ID))
+				continue
+			}
 			c.check.warn(at, "no model matches %s%s", c.places.Show(at, pattern), c.check.didYouMean(pattern, c.modelIDs))
 		}
 	}
 }
 
-// anyModel reports whether a key's pattern matches the id or an alias of a model.
+// anyModel reports whether a key's pattern matches the id of a model, or may match that of one which
+// is discovered.
 func (c keyChecks) anyModel(pattern string) bool {
-	for i := range c.file.Models {
-		m := &c.file.Models[i]
-		named := func(name string) bool { return matches(pattern, name) }
-		if named(m.ID) || slices.ContainsFunc(m.Aliases, named) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(c.file.Discover, func(d Discover) bool { return d.mayName(pattern) })
+	return slices.ContainsFunc(c.file.Models, func(m Model) bool { return matches(pattern, m.ID) }) ||
+		slices.ContainsFunc(c.file.Discover, func(d Discover) bool { return d.mayName(pattern) })
+}
+
+// aliased returns the place of a model whose alias a key's pattern matches; -1: there is none.
+func (c keyChecks) aliased(pattern string) int {
+	return slices.IndexFunc(c.file.Models, func(m Model) bool {
+		return slices.ContainsFunc(m.Aliases, func(alias string) bool { return matches(pattern, alias) || matches(alias, pattern) })
+	})
 }
 
 func (c keyChecks) modelIDs() []string {

@@ -149,7 +149,7 @@ func (g gate) resolve() error {
 	}
 	c.config.model, c.record.Model = m, m.Config.ID
 	if !c.config.snapshot.MayUse(c.rates.key, m) {
-		return apierr.ModelNotAllowed()
+		return apierr.TiersNotAllowed()
 	}
 	if !c.ep.ServedBy(m) {
 		return apierr.Invalid("model", apierr.CodeUnsupportedParameter,

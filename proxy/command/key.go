@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"penstock/config"
@@ -96,6 +98,7 @@ func (k *keyNew) Run() error {
 			return fmt.Errorf("key new: %s: %w", k.Append, err)
 		}
 		fmt.Printf("%s\n\n# Keep the key now: only its hash is stored, in %s.\n", plain, plaintext.Line(k.Append))
+		warnOfKey(k.Append, k.Name)
 		return nil
 	}
 	if !k.Store {
@@ -168,6 +171,21 @@ func appendKey(name, lines string) error {
 		return err
 	}
 	return os.Rename(next.Name(), name)
+}
+
+// warnOfKey prints what "penstock check" warns of at a key, where the file is a configuration.
+func warnOfKey(name, id string) {
+	f, problems := config.LoadValid(name, engine.Known())
+	if f == nil {
+		return // a keys_file, or one that check explains
+	}
+	n := slices.IndexFunc(f.Keys, func(key config.Key) bool { return key.ID == id })
+	at := "keys[" + strconv.Itoa(n) + "]."
+	for _, p := range problems {
+		if p.Warning && strings.HasPrefix(p.Path, at) {
+			fmt.Fprintln(os.Stderr, "penstock:", plaintext.Text(p.String()))
+		}
+	}
 }
 
 type keyRevoke struct {

@@ -496,7 +496,17 @@ func TestKeyFile(t *testing.T) {
 	if out, _ := command(t, 0, "key", "list", "--config", edge); out != "a  in force  models *\nb  in force  models m\n" {
 		t.Errorf("%q", out)
 	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+	whole := filepath.Join(dir, "whole.yaml")
+	if err := os.WriteFile(whole, []byte("upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, aliases: [llama], deployments: [{ upstream: u }] }]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs := command(t, 0, "key", "new", "--name", "c", "--append", whole, "--models", "llama"); !strings.Contains(errs, `"llama" is an alias`) || !strings.Contains(errs, `write "m"`) {
+		t.Errorf("a key for an alias: %s", errs)
+	}
+	if _, errs := command(t, 0, "key", "new", "--name", "d", "--append", whole, "--models", "m"); errs != "" {
+		t.Errorf("a key for a model: %s", errs)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3 {
 		t.Errorf("something is left: %v", entries)
 	}
 }

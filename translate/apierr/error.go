@@ -208,6 +208,13 @@ func ModelNotAllowed() *Error {
 	return e
 }
 
+// TiersNotAllowed returns the 403 for a model none of whose upstreams the key's calls may go to.
+func TiersNotAllowed() *Error {
+	e := ModelNotAllowed()
+	e.Message = "This API key may not use the model: none of the model's upstreams is of the key's tiers."
+	return e
+}
+
 // OperationNotAllowed returns the 403 for an endpoint that the key may not use.
 func OperationNotAllowed() *Error {
 	return Forbidden(CodeOperationNotAllowed, "This API key may not use this endpoint.")

@@ -133,7 +133,10 @@ func TestConsent(t *testing.T) {
 					}
 				}
 			}
-			p.Post(chatPath, strings.ReplaceAll(p.Chat(""), `"sim"`, `"theirs"`)).WantError(403, "permission_error", "model_not_allowed")
+			r := p.Post(chatPath, strings.ReplaceAll(p.Chat(""), `"sim"`, `"theirs"`))
+			if r.WantError(403, "permission_error", "model_not_allowed"); !strings.Contains(r.Body, "the key's tiers") {
+				t.Errorf("the refusal does not name tiers: %s", r.Body)
+			}
 			rig.WantNoLeak(t, "the external engine", o.text(), sentinel)
 			p.Post(chatPath, p.Chat(`"user":"has-agreed"`), "Authorization: Bearer "+agreed).WantStatus(200)
 			if !strings.Contains(o.text(), "has-agreed") {
