@@ -35,7 +35,7 @@ type Init struct {
 
 // Help is printed below the flags.
 func (i *Init) Help() string {
-	return `The file has all engines with what they say of themselves, each model once, a short queue for each, and the hash of a new key. The key is
+	return `The file has all engines with what they say of themselves, each model once, a queue for each chat model, and the hash of a new key. The key is
 printed, once. An engine's key is not written: the file names the variable ENGINE_API_KEY.
 
 With --from the models, engines, aliases, fallbacks and keys of another proxy's file are kept as far as there is a counterpart; the rest is said at the

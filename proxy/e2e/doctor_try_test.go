@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
 )
@@ -32,6 +34,43 @@ func TestDoctorTries(t *testing.T) {
 	}
 	if _, errs := command(t, 2, "doctor", "--model", "m", "127.0.0.1:1"); !strings.Contains(errs, "--try") {
 		t.Error(errs)
+	}
+}
+
+// TestInitOfAnotherEdge: what another edge's catalog says of its models is in the configuration, whatever their names.
+func TestInitOfAnotherEdge(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Engines: []sim.Options{{}, {Profile: "kokoro"}}, Config: `
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams:
+  - { name: a, url: "{{up-0}}", engine: sim, concurrency: 60 }
+  - { name: b, url: "{{up-1}}", engine: kokoro, concurrency: 4 }
+models:
+  - { id: tts-writer, input_modalities: [text, image], deployments: [{ upstream: a, served: sim }] }
+  - { id: voice, kind: audio-speech, deployments: [{ upstream: b, served: kokoro }] }
+`})
+	out, errs := command(t, 0, "init", "-o", "-", "--api-key", p.Key, p.URL)
+	var f struct {
+		Upstreams []struct {
+			Engine      string
+			Concurrency int
+		}
+		Models []struct {
+			ID, Kind        string
+			Queue           map[string]any
+			InputModalities []string `yaml:"input_modalities"`
+		}
+	}
+	if err := yaml.Unmarshal([]byte(out), &f); err != nil || len(f.Upstreams) != 1 || len(f.Models) != 2 {
+		t.Fatalf("%v\n%s%s", err, out, errs)
+	}
+	chat, voice := f.Models[0], f.Models[1]
+	if u := f.Upstreams[0]; u.Engine != "penstock" || u.Concurrency != 0 || chat.Kind != "" || chat.Queue["depth"] != uint64(4*64) ||
+		len(chat.InputModalities) != 2 || voice.Kind != "audio-speech" || voice.Queue != nil || strings.Contains(out, "guess") {
+		t.Errorf("%s%s", out, errs)
+	}
+	if out, _ := command(t, 0, "doctor", "--api-key", p.Key, p.URL); !strings.Contains(out, "capacity      64 at once (as the engine says)") {
+		t.Error(out)
 	}
 }
 

@@ -154,6 +154,9 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 	return out
 }
 
+// deepest is the deepest queue that is suggested. A call far behind in it would wait in vain.
+const deepest = 256
+
 func (m *servedModel) write(b *bytes.Buffer) {
 	fmt.Fprintf(b, "  - id: %s", strings.ReplaceAll(strconv.Quote(m.id), "${", "$${"))
 	if m.id == placeholder {
@@ -173,7 +176,7 @@ func (m *servedModel) write(b *bytes.Buffer) {
 	case m.turns:
 		b.WriteString("    queue: { depth: 50, wait: 60s }\n")
 	case m.kind == config.KindChat:
-		fmt.Fprintf(b, "    queue: { depth: %d, wait: 20s }\n", 4*m.slots)
+		fmt.Fprintf(b, "    queue: { depth: %d, wait: 20s }\n", min(4*m.slots, deepest))
 	}
 	deployments := make([]string, len(m.upstreams))
 	for i, u := range m.upstreams {

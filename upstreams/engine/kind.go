@@ -9,8 +9,8 @@ import (
 )
 
 // taskKinds are the catalog's kinds by the names that engines have for what a model is for: the
-// tasks of Hugging Face, which speaches lists, and the words of Ollama and LM Studio for models
-// that are no chat.
+// tasks of Hugging Face, which speaches lists, the words of Ollama and LM Studio for models that
+// are no chat, and the kinds that the catalog of another edge has.
 var taskKinds = map[string]string{
 	"automatic-speech-recognition": config.KindTranscription,
 	"text-to-speech":               config.KindSpeech,
@@ -22,6 +22,13 @@ var taskKinds = map[string]string{
 	"text-ranking":                 config.KindRerank,
 	"text-to-image":                config.KindImage,
 	"image-to-image":               config.KindImageEdit,
+
+	config.KindChat:          config.KindChat,
+	config.KindTranscription: config.KindTranscription,
+	config.KindSpeech:        config.KindSpeech,
+	config.KindImage:         config.KindImage,
+	config.KindImageEdit:     config.KindImageEdit,
+	config.KindRerank:        config.KindRerank,
 }
 
 // kindOf says what a model is for, and whether only its name says so. It goes by what the engine
