@@ -62,7 +62,7 @@ func rateLimited(d limit.Decision) *apierr.Error {
 	if q := d.Quota; q != nil {
 		return apierr.QuotaExceeded(apierr.Quota{
 			Name: d.LimitName, Limit: q.Limit, Used: q.Used,
-			Remaining: q.Remaining, Needed: q.Needed, Held: q.Held, Renews: q.Renews,
+			Remaining: q.Remaining, Needed: q.Needed, Part: q.Part, Held: q.Held, Renews: q.Renews,
 		}, d.RetryAfter)
 	}
 	return apierr.RateLimited(limitText(d), d.RetryAfter)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"penstock/proxy/body"
 	"penstock/proxy/failure"
 	"penstock/translate/apierr"
@@ -108,6 +110,18 @@ func TestPromptTooLongParam(t *testing.T) {
 		}
 		if e.Param != "messages" {
 			t.Errorf("%s: the error itself was changed", ep.Path)
+		}
+	}
+}
+
+// TestShouldRetry: a budget that is used up keeps SDKs from asking again, and not one of which calls that run hold what is
+// missing, for it may come back within a second.
+func TestShouldRetry(t *testing.T) {
+	for held, want := range map[bool]string{false: "false", true: ""} {
+		var h fasthttp.ResponseHeader
+		ErrorHeaders(&h, apierr.QuotaExceeded(apierr.Quota{Held: held}, time.Second))
+		if got := string(h.Peek("X-Should-Retry")); got != want || string(h.Peek("Retry-After")) != "1" {
+			t.Errorf("held %v: X-Should-Retry %q, Retry-After %q", held, got, h.Peek("Retry-After"))
 		}
 	}
 }

@@ -69,7 +69,7 @@ func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if n := e.RetryAfterSeconds(); n > 0 {
 		h.Set("Retry-After", strconv.Itoa(n))
 	}
-	if e.Code == apierr.CodeQuotaExceeded { // SDKs would try again within seconds
+	if e.Quota != nil && !e.Quota.Held { // SDKs would try again within seconds, for which nothing comes back
 		h.Set("X-Should-Retry", "false")
 	}
 }

@@ -122,10 +122,9 @@ func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time
 		if d.Unavailable {
 			return limit.Held{}, d
 		}
-		used, freed := p.account.usedUp(needsOf(of), needsOf(n))
-		cost := limit.Cost{Tokens: used[tokens], Spend: money.Amount{Micros: used[spent]}}
-		return limit.Held{}, limit.Exhausted(period, d.LimitName == budgetNames[period][spent],
-			limit.Refused{Budget: of, Used: cost, Expected: expected, Freed: freed}, now)
+		refused := p.account.refusal(needsOf(of), needsOf(n))
+		refused.Budget, refused.Expected = of, expected
+		return limit.Held{}, limit.Exhausted(period, d.LimitName == budgetNames[period][spent], refused, now)
 	}
 	return held, allowed
 }
@@ -156,20 +155,37 @@ func atMost(c, budget limit.Cost) limit.Cost {
 	return c
 }
 
-// usedUp returns what the fleet has used, as far as this edge knows, and whether a call would be
-// let in once those that run have ended and used nothing.
-func (a *account) usedUp(limits, n needs) (used needs, freed bool) {
+// refusal returns what the fleet has used, as far as this edge knows, and whether a call would be
+// let in once those that run have ended and used nothing. Where the edge may give no more than a
+// part of what is left, it has that, and when the edge will know of the rest.
+func (a *account) refusal(limits, n needs) limit.Refused {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	freed = true
+	r, used, now := limit.Refused{Freed: true}, needs{}, a.terms.now()
+	var parts needs
 	for i := range a.usage.cells {
 		c := &a.usage.cells[i]
 		used[i] = max(int64(c.debt), c.charged)
 		if limits[i] > 0 && n[i] > 0 && used[i]+n[i] > limits[i] {
-			freed = false
+			r.Freed = false
+		}
+		switch {
+		case limits[i] == 0 || n[i] == 0:
+		case a.usage.lost:
+			parts[i], r.Parted = max(int64(c.alone), 0), true
+		case c.withheld(n[i], now, a.terms.edges()):
+			parts[i], r.Parted, r.Wait = max(int64(c.part), 0), true, max(r.Wait, c.doubtful-now)
+		default:
+			parts[i] = max(limits[i]-used[i], 0)
 		}
 	}
-	return used, freed
+	r.Used, r.Part = costOf(used), costOf(parts)
+	return r
+}
+
+// costOf is what cells of a budget say.
+func costOf(n needs) limit.Cost {
+	return limit.Cost{Tokens: n[tokens], Spend: money.Amount{Micros: n[spent]}}
 }
 
 // Settle implements limit.Budget. What a call has used counts in the period in which it ends.

@@ -228,3 +228,39 @@ func TestForgottenBudget(t *testing.T) {
 		t.Errorf("%d of 5000 tokens: what was left is to be used", used)
 	}
 }
+
+// TestPartOfForgottenBudget: after a loss an edge says what its part of the rest is, and when to ask again: then the call fits.
+func TestPartOfForgottenBudget(t *testing.T) {
+	limits := config.KeyLimits{TokensPerDay: 3000}
+	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
+	w.now, w.began = budgetDay, budgetDay
+	edges := make([]*budgetEdge, 2)
+	for i := range edges {
+		edges[i] = &budgetEdge{line: w.lines[i]}
+		w.startBudget(string(rune('a'+i)), edges[i], i)
+		edges[i].fleet.SetEdges(len(edges))
+		held, d := edges[i].budget.Hold(&limits, limit.Cost{Tokens: 600}, w.now)
+		if !d.OK {
+			t.Fatal("a budget that is not used up refuses")
+		}
+		edges[i].budget.Settle(held, limit.Cost{Tokens: 600}, w.now)
+		w.pass(time.Second)
+	}
+	w.twin.forget()
+	ask := func(n int64) limit.Decision {
+		held, d := edges[0].budget.Hold(&limits, limit.Cost{Tokens: n}, w.now)
+		if d.OK {
+			edges[0].budget.Settle(held, limit.Cost{}, w.now)
+		}
+		return d
+	}
+	ask(1) // it hears of the loss
+	d := ask(1500)
+	if d.OK || d.Quota == nil || !d.Quota.Held || d.Quota.Part == "" || d.Quota.Part >= "1500" || d.RetryAfter <= time.Second || d.RetryAfter > lease {
+		t.Fatalf("%+v, quota %+v", d, d.Quota)
+	}
+	w.pass(d.RetryAfter)
+	if d := ask(1500); !d.OK {
+		t.Errorf("after the time that it has named: %+v, quota %+v", d, d.Quota)
+	}
+}

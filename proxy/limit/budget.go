@@ -99,10 +99,10 @@ func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (h
 	for p := range b.used {
 		budget := OfPeriod(l, p)
 		if budget.Tokens > 0 && over(b.used[p].Tokens, b.held.Tokens, expected.Tokens, budget.Tokens) {
-			return held, Exhausted(p, false, Refused{budget, b.used[p], expected, b.freed(p, budget, expected)}, now)
+			return held, Exhausted(p, false, Refused{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.freed(p, budget, expected)}, now)
 		}
 		if !budget.Spend.Zero() && overSpent(b.used[p].Spend, b.held.Spend, expected.Spend, budget.Spend) {
-			return held, Exhausted(p, true, Refused{budget, b.used[p], expected, b.freed(p, budget, expected)}, now)
+			return held, Exhausted(p, true, Refused{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.freed(p, budget, expected)}, now)
 		}
 	}
 	b.held = b.held.Plus(expected)
@@ -153,6 +153,12 @@ func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 type Refused struct {
 	Budget, Used, Expected Cost
 	Freed                  bool // calls that run hold what is missing, and may give it back any moment
+
+	// Parted: this edge may give no more than Part of what is left, until it has heard of what the other
+	// edges of its fleet have used. Wait is until then, where that is known.
+	Parted bool
+	Part   Cost
+	Wait   time.Duration
 }
 
 // Exhausted is the refusal by a budget, of tokens or of money.
@@ -160,7 +166,7 @@ func Exhausted(period int, spend bool, r Refused, now time.Time) Decision {
 	_, renews := PeriodOf(period, now)
 	d := Decision{RetryAfter: max(renews.Sub(now), time.Second), Limit: r.Budget.Tokens}
 	if r.Freed {
-		d.RetryAfter = concurrencyRetry
+		d.RetryAfter = max(r.Wait, concurrencyRetry)
 	}
 	text := func(c Cost) string { return strconv.FormatInt(c.Tokens, 10) }
 	d.LimitName = [Periods]string{TokensPerDay, TokensPerMonth}[period]
@@ -173,6 +179,9 @@ func Exhausted(period int, spend bool, r Refused, now time.Time) Decision {
 	q := &Quota{Limit: text(r.Budget), Used: text(r.Used), Held: r.Freed, Renews: renews}
 	if left {
 		q.Remaining, q.Needed = text(r.Budget.minus(r.Used)), text(r.Expected)
+		if r.Parted && r.Freed {
+			q.Part = text(r.Part)
+		}
 	}
 	d.Quota = q
 	return d

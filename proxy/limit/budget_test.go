@@ -50,19 +50,19 @@ func TestBudgets(t *testing.T) {
 			t.Fatalf("%s: the first call is refused: %+v", c.name, d)
 		}
 		if d := k.Reserve(&second, call, now); d.OK || d.RetryAfter != concurrencyRetry || // held, and not used yet
-			*d.Quota != (Quota{c.limit, "0", c.limit, c.spent, true, c.renews}) {
+			*d.Quota != (Quota{Limit: c.limit, Used: "0", Remaining: c.limit, Needed: c.spent, Held: true, Renews: c.renews}) {
 			t.Errorf("%s: beside a call that runs: %+v %+v", c.name, d, d.Quota)
 		}
 		first.Settle(call, now)
 		d := k.Reserve(&second, call, now)
-		if d.OK || d.LimitName != c.name || *d.Quota != (Quota{c.limit, c.spent, c.left, c.spent, false, c.renews}) || d.RetryAfter != c.renews.Sub(now) {
+		if d.OK || d.LimitName != c.name || *d.Quota != (Quota{Limit: c.limit, Used: c.spent, Remaining: c.left, Needed: c.spent, Renews: c.renews}) || d.RetryAfter != c.renews.Sub(now) {
 			t.Errorf("%s: %+v %+v", c.name, d, d.Quota)
 		}
 		if d := k.Reserve(&second, Cost{Tokens: 40, Spend: spend(t, "0.4")}, now); !d.OK {
 			t.Errorf("%s: what is left is refused: %+v", c.name, d)
 		}
 		second.Settle(Cost{Tokens: 40, Spend: spend(t, "0.4")}, now)
-		if d := k.Reserve(&second, call, now); d.OK || *d.Quota != (Quota{c.limit, c.limit, "", "", false, c.renews}) {
+		if d := k.Reserve(&second, call, now); d.OK || *d.Quota != (Quota{Limit: c.limit, Used: c.limit, Renews: c.renews}) {
 			t.Errorf("%s: used up: %+v %+v", c.name, d, d.Quota)
 		}
 		later := c.renews

@@ -30,7 +30,8 @@ type Quota struct {
 	Limit, Used string
 	// What is left, and what the call may need of it; empty if the budget is used up.
 	Remaining, Needed string
-	Held              bool      // calls that run hold what is missing
+	Part              string    // of what is left, that this edge may give for now; empty: all of it
+	Held              bool      // what is missing may come back any moment, as of calls that run
 	Renews            time.Time // when the next period begins
 }
 

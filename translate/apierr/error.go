@@ -102,14 +102,16 @@ type Metadata struct {
 	AvailableConcurrency int
 }
 
-// Quota says what a budget is. All of its members but Held are rendered, as metadata.
+// Quota says what a budget is. All of its members but Part and Held are rendered, as metadata.
 type Quota struct {
 	Name        string // such as tokens per day
 	Limit, Used string // decimal numbers
 	// What is left, and what the call may need of it: decimal numbers. Empty if it is used up.
 	Remaining, Needed string
-	Held              bool // calls that run hold what is missing
-	Renews            time.Time
+	// What this edge of a fleet may give of it until it has heard of the others; empty: all of it.
+	Part   string
+	Held   bool // what is missing may come back any moment, as of calls that run
+	Renews time.Time
 }
 
 // Overflow says by how much a request is too long, for the dialect that has a sentence with the
@@ -240,13 +242,17 @@ func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 	e := New(429, CodeQuotaExceeded, "The key's budget is used up: %s of %s %s. It renews at %s.",
 		q.Used, q.Limit, q.Name, q.Renews.UTC().Format(time.RFC3339))
 	if q.Remaining != "" {
-		running := ""
-		if q.Held {
-			running = " less what running calls may need"
+		less, advice := "", ""
+		switch {
+		case q.Part != "":
+			less = ", of which this edge may give " + q.Part + " until it has heard of the others"
+			advice = fmt.Sprintf("retry after %s, or ", strconv.Itoa(max(int((retryAfter+time.Second-1)/time.Second), 1))+" s")
+		case q.Held:
+			less = " less what running calls may need"
 		}
 		e.Message = fmt.Sprintf("The key's budget leaves %s of %s %s%s, and this call may need %s: "+
-			"a smaller max_tokens may fit. It renews at %s.",
-			q.Remaining, q.Limit, q.Name, running, q.Needed, q.Renews.UTC().Format(time.RFC3339))
+			"%sa smaller max_tokens may fit. It renews at %s.",
+			q.Remaining, q.Limit, q.Name, less, q.Needed, advice, q.Renews.UTC().Format(time.RFC3339))
 	}
 	e.RetryAfter, e.Quota = retryAfter, &q
 	return e
