@@ -214,8 +214,8 @@ func (c keyChecks) scopes(path string, k *Key) {
 	}
 }
 
-// anyModel reports whether a key's pattern matches the id of a model, or may match that of one which
-// is discovered.
+// anyModel reports whether a key's pattern matches the id of a model, or may match that of one
+// which is discovered.
 func (c keyChecks) anyModel(pattern string) bool {
 	return slices.ContainsFunc(c.file.Models, func(m Model) bool { return matches(pattern, m.ID) }) ||
 		slices.ContainsFunc(c.file.Discover, func(d Discover) bool { return d.mayName(pattern) })
@@ -223,9 +223,8 @@ func (c keyChecks) anyModel(pattern string) bool {
 
 // aliased returns the place of a model whose alias a key's pattern matches; -1: there is none.
 func (c keyChecks) aliased(pattern string) int {
-	return slices.IndexFunc(c.file.Models, func(m Model) bool {
-		return slices.ContainsFunc(m.Aliases, func(alias string) bool { return matches(pattern, alias) || matches(alias, pattern) })
-	})
+	named := func(alias string) bool { return matches(pattern, alias) || matches(alias, pattern) }
+	return slices.IndexFunc(c.file.Models, func(m Model) bool { return slices.ContainsFunc(m.Aliases, named) })
 }
 
 func (c keyChecks) modelIDs() []string {

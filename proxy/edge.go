@@ -167,7 +167,7 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Options {
 	if e.fleet != nil {
 		e.keys.ShareBy(e.fleet.Account)
-		e.keys.ShareBudgetsBy(e.sharedBudget)
+		e.keys.ShareBudgetsBy(func(id string) limit.Budget { return sharedBudget(e, id) })
 	}
 	e.keys.BeginWith(inPeriods(e.services.Calls.Usage.Of))
 	shared := e.fleet != nil && e.opts.Config.Fleet.Keys.Enabled()

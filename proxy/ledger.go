@@ -57,7 +57,7 @@ func usedIn(rows []observe.UsageRow) limit.Used {
 // sharedBudget returns a key's budget over the fleet. An edge with a ledger goes on under its name,
 // where it was before a restart. One that follows the ledger of the process before it has no name
 // of its own yet: it tells what it has used itself, and that one tells the rest.
-func (e *Edge) sharedBudget(id string) limit.Budget {
+func sharedBudget(e *Edge, id string) limit.Budget {
 	name, usage := e.ledger.Edge(), e.services.Calls.Usage
 	if name != "" {
 		return fleet.NewBudget(e.fleet, id, name, inPeriods(usage.Of))

@@ -201,7 +201,8 @@ func appendArms(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
 		ended, missed, refused := calls.OfArm(id, a.Name)
 		observe.AppendSample(b, "penstock_arm_calls_total", strconv.FormatInt(ended, 10), "model", id, "arm", a.Name)
 		observe.AppendSample(b, "penstock_arm_missed_calls_total", strconv.FormatInt(missed, 10), "model", id, "arm", a.Name)
-		observe.AppendSample(b, "penstock_arm_refused_calls_total", strconv.FormatInt(refused, 10), "model", id, "arm", a.Name)
+		observe.AppendSample(b, "penstock_arm_refused_calls_total", strconv.FormatInt(refused, 10),
+			"model", id, "arm", a.Name)
 	}
 }
 

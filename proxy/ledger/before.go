@@ -64,60 +64,17 @@ func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow
 	return news
 }
 
-// follow adds to usage what the process before this one has written since the last round.
-func (l *Ledger) follow() error {
-	info, err := os.Stat(l.file.path)
-	if err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil // it has not written yet
-		}
-		return err
-	}
-	if was := l.before.file; was != nil && os.SameFile(was, info) && was.Size() == info.Size() && was.ModTime().Equal(info.ModTime()) {
-		return nil
-	}
-	in, err := os.Open(l.file.path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	c, err := read(in) // a last line that is cut is being written
-	if err != nil {
-		return err
-	}
-	l.before.file = info
-	l.inherit(&c, false)
-	return nil
+// differs reports whether the file is another one than was read last.
+func (b *before) differs(file os.FileInfo) bool {
+	was := b.file
+	return was == nil || !os.SameFile(was, file) || was.Size() != file.Size() || !was.ModTime().Equal(file.ModTime())
 }
 
-// inherit adds to usage what is in a file and was not known. Rows of end users wait for all: one who
-// is pushed out of those that are listed has fewer calls after that, and not more.
-func (l *Ledger) inherit(c *content, all bool) {
-	news := l.before.add(c.rows, all)
-	if len(news) == 0 && !all {
-		return
-	}
-	l.o.Usage.Restore(l.file.header.orOf(c).Since, news)
-	if l.o.Restored != nil {
-		l.o.Restored(news)
-	}
-}
-
-// orOf returns the header, or that of a file which this ledger has not taken over.
-func (h header) orOf(c *content) header {
-	if h.Format == "" {
-		return c.header
-	}
-	return h
-}
-
-// Inherited returns what a key has used from one day to another, both included, by what the ledger
-// held when it was opened late: other processes have counted it, or this one's ledger did not yet
-// have a name.
-func (l *Ledger) Inherited(key string, from, to int64) (sum observe.Amount) {
-	l.before.mu.Lock()
-	defer l.before.mu.Unlock()
-	for id, a := range l.before.rows {
+// of returns what a key has used by the rows of models, from one day to another.
+func (b *before) of(key string, from, to int64) (sum observe.Amount) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, a := range b.rows {
 		if id.key == key && id.user == "" && id.day >= from && id.day <= to {
 			sum.Add(a)
 		}

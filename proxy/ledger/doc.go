@@ -18,9 +18,10 @@
 //
 // A path at which there is something else than a ledger is refused before anything is made there.
 // One edge writes a ledger: a lock beside it refuses a second one. An edge that takes over the
-// ports of another (--share-port) reads the file while that one still has the lock (before.go), at its
-// start and when it changes, and adds to usage and to budgets what it did not know yet. It writes
-// when that one has ended, and reads first what came last. Rows of end users are read then alone.
+// ports of another (--share-port) reads the file while that one still has the lock (before.go), at
+// its start and when it changes, and adds to usage and to budgets what it did not know yet. It
+// writes when that one has ended, and reads first what came last. Rows of end users are read then
+// alone.
 //
 // # Export
 //

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -151,6 +152,56 @@ func (l *Ledger) take(c *content) {
 	for _, x := range l.exports {
 		x.add(l.file.header, nil)
 	}
+}
+
+// follow adds to usage what the process before this one has written since the last round.
+func (l *Ledger) follow() error {
+	info, err := os.Stat(l.file.path)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // it has not written yet
+		}
+		return err
+	}
+	if !l.before.differs(info) {
+		return nil
+	}
+	in, err := os.Open(l.file.path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	c, err := read(in) // a last line that is cut is being written
+	if err != nil {
+		return err
+	}
+	l.before.file = info
+	l.inherit(&c, false)
+	return nil
+}
+
+// inherit adds to usage what is in a file and was not known. Rows of end users wait for all: one
+// who is pushed out of those that are listed has fewer calls after that, and not more.
+func (l *Ledger) inherit(c *content, all bool) {
+	news := l.before.add(c.rows, all)
+	if len(news) == 0 && !all {
+		return
+	}
+	since := l.file.header.Since
+	if l.file.header.Format == "" {
+		since = c.header.Since
+	}
+	l.o.Usage.Restore(since, news)
+	if l.o.Restored != nil {
+		l.o.Restored(news)
+	}
+}
+
+// Inherited returns what a key has used from one day to another, both included, by what the ledger
+// held when it was opened late: other processes have counted it, or this one's ledger did not yet
+// have a name.
+func (l *Ledger) Inherited(key string, from, to int64) observe.Amount {
+	return l.before.of(key, from, to)
 }
 
 // rewrite writes all there is anew.

@@ -99,14 +99,19 @@ func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (h
 	for p := range b.used {
 		budget := OfPeriod(l, p)
 		if budget.Tokens > 0 && over(b.used[p].Tokens, b.held.Tokens, expected.Tokens, budget.Tokens) {
-			return held, Exhausted(p, false, Refused{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.freed(p, budget, expected)}, now)
+			return held, Exhausted(p, false, b.refusal(p, budget, expected), now)
 		}
 		if !budget.Spend.Zero() && overSpent(b.used[p].Spend, b.held.Spend, expected.Spend, budget.Spend) {
-			return held, Exhausted(p, true, Refused{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.freed(p, budget, expected)}, now)
+			return held, Exhausted(p, true, b.refusal(p, budget, expected), now)
 		}
 	}
 	b.held = b.held.Plus(expected)
 	return Held{In: [Periods]Cost{Day: expected}}, allowed
+}
+
+// refusal is what is said of a call that a period's budget refuses.
+func (b *localBudget) refusal(p int, budget, expected Cost) Refused {
+	return Refused{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.freed(p, budget, expected)}
 }
 
 // freed reports whether the call would be let in once those that run have ended and used nothing.
@@ -154,8 +159,8 @@ type Refused struct {
 	Budget, Used, Expected Cost
 	Freed                  bool // calls that run hold what is missing, and may give it back any moment
 
-	// Parted: this edge may give no more than Part of what is left, until it has heard of what the other
-	// edges of its fleet have used. Wait is until then, where that is known.
+	// Parted: this edge may give no more than Part of what is left, until it has heard of what the
+	// other edges of its fleet have used. Wait is until then, where that is known.
 	Parted bool
 	Part   Cost
 	Wait   time.Duration

@@ -64,8 +64,8 @@ type Record struct {
 	Class            string // of the call, where it is not the first
 	Asked            string // model that the client asked for, where Model answers in its place
 	Tier             int    // of the upstream that was asked last; 0: it has no tiers, or it is the first
-	// Arm is that of the upstream asked last, or where none was for want of room that of the call: NoArm,
-	// or empty where the model has no arms or shadow.
+	// Arm is that of the upstream asked last, or where none was for want of room that of the call:
+	// NoArm, or empty where the model has no arms or shadow.
 	Arm       string
 	MissedArm string // that the call is of, NoArm too, where another one was asked
 	Code      string // error code of the refusal or failure

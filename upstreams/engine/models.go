@@ -17,7 +17,7 @@ type ModelInfo struct {
 	Context     int      `json:"context,omitempty"` // tokens of prompt and answer together
 	Vision      bool     `json:"vision"`            // takes images
 	VisionKnown bool     `json:"vision_known"`
-	Kind        string   `json:"kind,omitempty"` // of the catalog's, e.g. audio-speech; empty: not reported, or chat of an engine that says so of no model
+	Kind        string   `json:"kind,omitempty"` // of the catalog's, e.g. audio-speech; empty: not reported
 	Loaded      bool     `json:"loaded"`
 	LoadedKnown bool     `json:"loaded_known"`
 	Parent      string   `json:"parent,omitempty"` // of an adapter: the model that it changes
