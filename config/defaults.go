@@ -2,7 +2,6 @@ package config
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -144,44 +143,6 @@ func armName(all []Deployment, d *Deployment) string {
 		return d.Upstream + "/" + d.Served
 	}
 	return d.Upstream
-}
-
-func (d Deployment) sameTarget(other Deployment) bool {
-	return d.Upstream == other.Upstream && d.Served == other.Served
-}
-
-// withoutGroups puts the upstreams of each group in its place: of "gpu-*" those whose names begin
-// with gpu-, but for those that the list names itself. The first takes the entry's place and the
-// others follow at the end, so that every entry stays where the file has it. A group of none stays.
-func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
-	named := map[string]bool{}
-	for i := range upstreams {
-		named[upstreams[i].Name] = true
-	}
-	taken := map[string]bool{} // by the list itself
-	for _, d := range written {
-		taken[d.Upstream] = true
-	}
-	all, more := slices.Clone(written), []Deployment(nil)
-	for i, d := range written {
-		prefix, group := strings.CutSuffix(d.Upstream, "*")
-		if !group || named[d.Upstream] {
-			continue
-		}
-		first := true
-		for j := range upstreams {
-			d.Upstream = upstreams[j].Name
-			switch {
-			case d.Upstream == "" || !strings.HasPrefix(d.Upstream, prefix) || taken[d.Upstream]:
-			case slices.ContainsFunc(all, d.sameTarget) || slices.ContainsFunc(more, d.sameTarget): // of a group before it
-			case first:
-				all[i], first = d, false
-			default:
-				more = append(more, d)
-			}
-		}
-	}
-	return append(all, more...)
 }
 
 // Endpoints returns the paths the model may be asked at: those of the file, or by default the ones

@@ -38,6 +38,32 @@ func TestGroups(t *testing.T) {
 	if f, _ := parse("      - { upstream: \"gpu-*\" }\n", "gpu-*"); f == nil || len(f.Models[0].Deployments) != 2 {
 		t.Errorf("an upstream that is called like a group: %+v", f)
 	}
+	tagged := func(list string) (*File, Problems) {
+		return ParseValid("tags", []byte("auth: none\nupstreams:\n  - { name: a, url: \"http://127.0.0.1:1\", tags: [h100, eu] }\n  - { name: b, url: \"http://127.0.0.1:1\", tags: [eu] }\n"+
+			"  - { name: c, url: \"http://127.0.0.1:1\" }\nmodels:\n  - id: m\n    deployments: ["+list+"]\n"), Known{Engines: []string{EngineAuto}})
+	}
+	f, problems := tagged(`{ upstream: "tag:eu", served: s }, { upstream: c, tier: 1 }`)
+	if f == nil || len(f.Models[0].Deployments) != 3 || f.Models[0].Deployments[0].Upstream != "a" || f.Models[0].Deployments[2].Upstream != "b" || f.Models[0].Deployments[2].Served != "s" {
+		t.Errorf("a tag: %+v %v", f, problems)
+	} else if got := fmt.Sprint(Tags(f)); got != "[{h100 [a]} {eu [a b]}]" {
+		t.Errorf("tags: %s", got)
+	}
+	for list, want := range map[string]string{
+		`{ upstream: "tag:h10" }`:                         `no upstream has the tag of "tag:h10": did you mean "tag:h100"?`,
+		`{ upstream: "tag:mi300x" }`:                      `no upstream has the tag of "tag:mi300x": give those that are meant tags: [mi300x]`,
+		`{ upstream: a }, { upstream: "tag:h100" }`:       `this list names all upstreams that have the tag already`,
+		`{ upstream: "tag:eu" }, { upstream: "tag:eu" } `: `this list names all upstreams that have the tag already`,
+	} {
+		if _, problems := tagged(list); !strings.Contains(problems.Error(), want) {
+			t.Errorf("%s\n%v, want %s", list, problems, want)
+		}
+	}
+	for tags, want := range map[string]string{"[x, x]": "is listed twice", `["a*"]`: "a tag is a word", `["a b"]`: "must have no blanks", `[""]`: "a tag is a word"} {
+		text := "auth: none\nupstreams: [{ name: a, url: \"http://127.0.0.1:1\", tags: " + tags + " }]\nmodels: [{ id: m, deployments: [{ upstream: a }] }]\n"
+		if _, problems := ParseValid("tags", []byte(text), Known{Engines: []string{EngineAuto}}); !strings.Contains(problems.Error(), want) {
+			t.Errorf("%s: %v, want %s", tags, problems, want)
+		}
+	}
 	for list, want := range map[string]string{
 		"      - { upstream: \"tpu-*\" }\n":                                                            "groups:11:21: the group \"tpu-*\" is empty",
 		"      - { upstream: gpu-a }\n      - { upstream: \"gpu-a*\" }\n":                              "groups:12:21: the group \"gpu-a*\" is empty",

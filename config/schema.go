@@ -329,6 +329,7 @@ func (l *KeyLimits) Budgeted() bool {
 type Upstream struct {
 	Name        string      `yaml:"name"` // Name of the upstream, which deployments, logs and pages have.
 	URL         string      `yaml:"url"`  // base URL without /v1; Load and Parse drop a trailing slash
+	Tags        []string    `yaml:"tags"` // Words by which deployments and drain take several: tag:h100.
 	Engine      string      `yaml:"engine"`
 	APIKey      Secret      `yaml:"api_key"`
 	Concurrency Concurrency `yaml:"concurrency"`
@@ -527,7 +528,7 @@ type ModelRetry struct {
 
 // Deployment binds a model to an upstream under the name that the engine knows.
 type Deployment struct {
-	Upstream string `yaml:"upstream"` // or a group, such as gpu-*: all whose names begin so
+	Upstream string `yaml:"upstream"` // or a group: gpu-*, all whose names begin so, or tag:h100, all that have the tag
 	Served   string `yaml:"served"`   // default: the model's id
 	// Tier says when it serves: those of tier 0 always, those of a higher one while no target of the
 	// tiers before it takes calls.

@@ -256,9 +256,8 @@ func (c modelChecks) deployments(path string, m *Model) {
 		switch {
 		case d.Upstream == "":
 			c.check.fail(at+".upstream", "a deployment needs the name of an upstream")
-		case !unsure && !c.exists(d.Upstream) && strings.HasSuffix(d.Upstream, "*"):
-			c.check.fail(at+".upstream", "the group %s is empty: no upstream is called so that this list does not name already",
-				c.places.Show(at+".upstream", d.Upstream))
+		case !unsure && !c.exists(d.Upstream) && isGroup(d.Upstream):
+			emptyGroup(c.checks, at+".upstream", d.Upstream)
 		case !unsure && !c.exists(d.Upstream):
 			c.check.fail(at+".upstream", "there is no upstream %s%s", c.places.Show(at+".upstream", d.Upstream),
 				c.check.didYouMean(d.Upstream, c.upstreamNames))
@@ -270,6 +269,30 @@ func (c modelChecks) deployments(path string, m *Model) {
 			c.check.fail(at, "the deployment is listed twice: first %s", c.places.Line(element(path, first), at))
 		}
 	}
+}
+
+// emptyGroup reports a group of a model's deployments to which no upstream belongs.
+func emptyGroup(c checks, at, group string) {
+	tag, isTag := strings.CutPrefix(group, tagPrefix)
+	if !isTag {
+		c.check.fail(at, "the group %s is empty: no upstream is called so that this list does not name already",
+			c.places.Show(at, group))
+		return
+	}
+	var known []string
+	for _, t := range Tags(c.file) {
+		if t.Tag == tag {
+			c.check.fail(at, "the group %s is empty: this list names all upstreams that have the tag already: take it out",
+				c.places.Show(at, group))
+			return
+		}
+		known = append(known, tagPrefix+t.Tag)
+	}
+	hint := c.check.didYouMean(group, func() []string { return known })
+	if hint == "" {
+		hint = ": give those that are meant tags: [" + tag + "]"
+	}
+	c.check.fail(at, "no upstream has the tag of %s%s", c.places.Show(at, group), hint)
 }
 
 // tiers checks the tiers of a model's deployments.

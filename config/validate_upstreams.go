@@ -93,6 +93,7 @@ func (c upstreamChecks) all() {
 	for i := range c.file.Upstreams {
 		u, at := &c.file.Upstreams[i], element("upstreams", i)
 		c.check.name(at+".name", "an upstream needs a name", "upstream name", u.Name, names)
+		c.tags(at+".tags", u.Tags)
 		c.url(at+".url", u, urls)
 		c.engine(at+".engine", u.Engine)
 		c.pools(at+".concurrency", u.Concurrency)
@@ -359,4 +360,19 @@ func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 func IsObjectName(s string) bool {
 	return s != "" && len(s) <= maxName && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" &&
 		!strings.Contains(s, "..") && strings.Trim(s, "-.") == s
+}
+
+// tags checks the tags of an upstream.
+func (c upstreamChecks) tags(path string, tags []string) {
+	for i, tag := range tags {
+		at := element(path, i)
+		switch {
+		case tag == "" || strings.ContainsAny(tag, "*:,"):
+			c.check.fail(at, "%s: a tag is a word without *, : and commas, such as h100", c.places.Show(at, tag))
+		case slices.Index(tags, tag) < i:
+			c.check.fail(at, "%s is listed twice", c.places.Show(at, tag))
+		default:
+			c.check.visibleName(at, tag)
+		}
+	}
 }

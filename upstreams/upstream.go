@@ -97,6 +97,9 @@ func (u *Upstream) Label() string { return u.identity.label }
 // of what the engine says.
 func (u *Upstream) APIKey() string { return u.settings.Load().spec.APIKey.Value() }
 
+// TagsOf returns the words that the configuration has given an upstream.
+func TagsOf(u *Upstream) []string { return u.settings.Load().spec.Tags }
+
 // URL returns the base URL that is dialled, without a credential.
 func (u *Upstream) URL() string { return u.identity.url }
 

@@ -7,12 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
+	"penstock/config"
 	"penstock/config/suggest"
 	"penstock/proxy/observe"
 	"penstock/proxy/plaintext"
@@ -255,16 +255,19 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
-// named returns the upstream of that name, or those of a group, whose names begin so. near is the
-// name that was meant, if there is none.
+// named returns the upstream of that name, or those of a group (config.InGroup). near is the name
+// that was meant, if there is none.
 func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
-	prefix, group := strings.CutSuffix(name, "*")
 	var labels []string
 	for _, u := range all {
-		if u.Label() == name || group && strings.HasPrefix(u.Label(), prefix) {
+		tags := upstreams.TagsOf(u)
+		if u.Label() == name || config.InGroup(name, u.Label(), tags) {
 			found = append(found, u)
 		}
 		labels = append(labels, u.Label())
+		for _, tag := range tags {
+			labels = append(labels, "tag:"+tag)
+		}
 	}
 	return found, suggest.DidYouMean(name, labels)
 }
@@ -283,7 +286,7 @@ type ModeChange struct {
 
 // ModeRequest asks for the mode of an upstream, or of a group.
 type ModeRequest struct {
-	Upstream string `json:"upstream"` // a name, or gpu-*: all whose names begin so
+	Upstream string `json:"upstream"` // a name, gpu-*: all whose names begin so, or tag:h100
 	Mode     string `json:"mode"`
 	Who      string `json:"who,omitempty"` // asks for it: in a fleet every edge shows it
 }

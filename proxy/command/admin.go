@@ -165,7 +165,7 @@ func (m *mode) set(upstream, mode string) error {
 // Drain takes an upstream out.
 type Drain struct {
 	mode
-	Upstream string `arg:"" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so."`
+	Upstream string `arg:"" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
 }
 
 // Run asks for the mode.
@@ -174,7 +174,7 @@ func (d *Drain) Run() error { return d.set(d.Upstream, "drain") }
 // Maintenance takes an upstream out and has its probes rest.
 type Maintenance struct {
 	mode
-	Upstream string `arg:"" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so."`
+	Upstream string `arg:"" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
 }
 
 // Run asks for the mode.
@@ -183,7 +183,7 @@ func (m *Maintenance) Run() error { return m.set(m.Upstream, "maintenance") }
 // Ready asks whether an edge takes new requests, or lets calls into an upstream again.
 type Ready struct {
 	mode
-	Upstream string `arg:"" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group. Without it the edge is asked whether it takes new requests."`
+	Upstream string `arg:"" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
 }
 
 // Run asks the edge. No answer is an error, and so is an edge that drains.

@@ -63,6 +63,9 @@ func (c *Check) Run() error {
 				fmt.Println(plaintext.Text(fmt.Sprintf("upstream %s: its engines are %s", u.Name, u.Discovery())))
 			}
 		}
+		for _, t := range config.Tags(f) {
+			fmt.Println(plaintext.Text(fmt.Sprintf("tag %s: %s", t.Tag, strings.Join(t.Upstreams, ", "))))
+		}
 		if c.Against != "" {
 			if err := c.compare(f); err != nil {
 				return err

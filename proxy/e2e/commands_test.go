@@ -366,7 +366,7 @@ func TestReloadDiff(t *testing.T) {
 // TestModeCommands: an upstream is drained, rested and let in again by the commands, with the token alone.
 func TestModeCommands(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}, Top: "admin: { token: " + rig.AdminToken + " }"})
+	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}, Upstream: "tags: [h100]", Top: "admin: { token: " + rig.AdminToken + " }"})
 	read := func() (names, modes []string) {
 		var s struct{ Upstreams []struct{ Name, Mode string } }
 		if err := json.NewDecoder(p.adminDo("GET", "/status", "", rig.AdminToken).Body).Decode(&s); err != nil {
@@ -399,7 +399,13 @@ func TestModeCommands(t *testing.T) {
 			t.Errorf("of the group %s is in mode %s:\n%s", names[i], mode, out)
 		}
 	}
-	for asked, want := range map[string]string{"nobody-at-all": "no upstream of that name.", name + "x": "did you mean", "zz*": "no upstream of that name"} {
+	out, _ = command(t, 0, append([]string{"ready", "tag:h100"}, admin...)...)
+	for i, mode := range second(read()) {
+		if mode != "ready" || !strings.Contains(out, names[i]+": ready (was drain)\n") {
+			t.Errorf("of the tag %s is in mode %s:\n%s", names[i], mode, out)
+		}
+	}
+	for asked, want := range map[string]string{"tag:h10": "did you mean \"tag:h100\"", "nobody-at-all": "no upstream of that name.", name + "x": "did you mean", "zz*": "no upstream of that name"} {
 		if _, errs := command(t, 1, append([]string{"drain", asked}, admin...)...); !strings.Contains(errs, want) {
 			t.Errorf("%s: %s", asked, errs)
 		}
@@ -515,12 +521,12 @@ func TestKeyFile(t *testing.T) {
 func TestCheckTellsDiscovery(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "edge.yaml")
-	text := "auth: none\nupstreams: [{ name: gpu, url: \"http://vllm:8000\", resolve: \"srv:_http._tcp.vllm\" }, { name: one, url: \"http://127.0.0.1:1\" }]\n" +
-		"models: [{ id: m, deployments: [{ upstream: gpu }, { upstream: one }] }]\n"
+	text := "auth: none\nupstreams: [{ name: gpu, url: \"http://vllm:8000\", resolve: \"srv:_http._tcp.vllm\" }, { name: one, url: \"http://127.0.0.1:1\", tags: [cpu, eu] }, { name: two, url: \"http://127.0.0.1:2\", tags: [eu] }]\n" +
+		"models: [{ id: m, deployments: [{ upstream: gpu }, { upstream: \"tag:eu\" }] }]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := file + ": ok\nupstream gpu: its engines are the SRV records of _http._tcp.vllm, looked up every 30s\n"
+	want := file + ": ok\nupstream gpu: its engines are the SRV records of _http._tcp.vllm, looked up every 30s\ntag cpu: one\ntag eu: one, two\n"
 	if out, errs := command(t, 0, "check", file); out+errs != want {
 		t.Errorf("%s%s, want %s", out, errs, want)
 	}
