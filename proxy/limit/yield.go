@@ -14,8 +14,9 @@ import (
 // be sent away, and a class keeps the slots of its floor. Calls of the first class cost one atomic
 // load, and that only where they find no slot.
 type Yielding struct {
-	count atomic.Int64 // of calls
-	sent  [ranks]atomic.Uint64
+	count  atomic.Int64 // of calls
+	copies atomic.Int64 // of those, copies
+	sent   [ranks]atomic.Uint64
 
 	mu    sync.Mutex
 	calls map[*YieldingCall]struct{}
@@ -41,6 +42,9 @@ type YieldingCall struct {
 // Any reports whether there are such calls.
 func (y *Yielding) Any() bool { return y.count.Load() > 0 }
 
+// Copies reports whether some of them are copies of calls.
+func (y *Yielding) Copies() bool { return y.copies.Load() > 0 }
+
 // SentAway returns how many calls of a rank were sent away.
 func (y *Yielding) SentAway(rank int) uint64 { return y.sent[rank].Load() }
 
@@ -54,6 +58,9 @@ func (y *Yielding) Add(c *YieldingCall) {
 	}
 	y.calls[c] = struct{}{}
 	y.count.Add(1)
+	if c.Rank == ShadowRank {
+		y.copies.Add(1)
+	}
 }
 
 // Show reports whether the call may show its client something, and has it stay from here on.
@@ -74,6 +81,9 @@ func (y *Yielding) Remove(c *YieldingCall) {
 	}
 	delete(y.calls, c)
 	y.count.Add(-1)
+	if c.Rank == ShadowRank {
+		y.copies.Add(-1)
+	}
 	close(c.gone)
 }
 

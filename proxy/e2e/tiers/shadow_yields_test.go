@@ -1,0 +1,238 @@
+package tiers
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestShadowYields: a copy leaves its slot to a call of another model that needs it, whichever way the call comes there, before the
+// call goes to a later tier or to another model.
+func TestShadowYields(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		model string
+		fails bool // the engine that the call is sent to first
+		busy  bool // the engine whose slot the call would have is another call's
+	}{
+		"at once":            {model: `deployments: [{ upstream: new, served: sim }]`},
+		"of the first tier":  {model: `deployments: [{ upstream: new, served: sim }, { upstream: spare, served: sim, tier: 1 }]`},
+		"before a fallback":  {model: `deployments: [{ upstream: new, served: sim }], fallback: [idle]`},
+		"of a later tier":    {model: `deployments: [{ upstream: busy, served: sim }, { upstream: new, served: sim, tier: 1 }]`, busy: true},
+		"after a short wait": {model: `queue: { depth: 4, wait: 100ms }, deployments: [{ upstream: busy, served: sim }, { upstream: new, served: sim, tier: 1 }]`, busy: true},
+		"of a fallback":      {model: `deployments: [{ upstream: busy, served: sim }], fallback: [own]`, busy: true},
+		"by a retry":         {model: `deployments: [{ upstream: old }, { upstream: new, served: sim, tier: 1 }]`, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := rig.Start(t, rig.Setup{
+				Engines: []sim.Options{{Slots: 64}, {Slots: 64}, {Slots: 64}, {Slots: 64}},
+				Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
+keys:
+  - { id: tester, hash: "{{hash}}" }
+upstreams:
+  - { name: old, url: "{{up-0}}", engine: sim, concurrency: 8, probe: { timeout: 15s } }
+  - { name: new, url: "{{up-1}}", engine: sim, concurrency: 1, probe: { timeout: 15s } }
+  - { name: spare, url: "{{up-2}}", engine: sim, concurrency: 8, probe: { timeout: 15s } }
+  - { name: busy, url: "{{up-3}}", engine: sim, concurrency: 1, probe: { timeout: 15s } }
+models:
+  - { id: sim, deployments: [{ upstream: old }], shadow: { model: copy, share: 100%% } }
+  - { id: copy, deployments: [{ upstream: new, served: sim }] }
+  - { id: own, deployments: [{ upstream: new, served: sim }] }
+  - { id: idle, deployments: [{ upstream: spare, served: sim }] }
+  - { id: full, deployments: [{ upstream: busy, served: sim }] }
+  - { id: asked, %s }
+`, strings.Replace(c.model, "upstream: old }", "upstream: old, served: sim }", 1)),
+			})
+			of := func(model, more string) string { return strings.Replace(turn(0, 0, more), `"sim"`, `"`+model+`"`, 1) }
+			copied := p.OpenStream(chatPath, of("sim", holds))
+			defer copied.Leave()
+			copied.Next()
+			rig.WaitFor(t, rig.Patience, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
+			if c.busy {
+				held := p.OpenStream(chatPath, of("full", holds))
+				defer held.Leave()
+				held.Next()
+			}
+			if c.fails {
+				p.Engines[0].SetFault(sim.Fault{Spec: "status=503"})
+			}
+			p.Post(chatPath, of("asked", "")).WantStatus(200)
+			waitCopies(t, p, "sent_away", 1)
+			if n := p.Engines[1].Stats().Completed; n != 1 {
+				t.Errorf("the engine of the copy has answered %d calls", n)
+			}
+			p.Engines[0].SetFault()
+		})
+	}
+}
+
+// TestShadowWithoutMemory: where there is no room for a second body there is no copy, and the call goes on.
+func TestShadowWithoutMemory(t *testing.T) {
+	t.Parallel()
+	s := shadowSetup("100%", "")
+	s.Config = "limits: { body_memory: 1%, request_body: 9MiB }\n" + s.Config // 10 MiB
+	p := rig.Start(t, s)
+	p.Post(chatPath, turn(0, 0, `,"user":"`+strings.Repeat("x", 6<<20)+`"`)).WantStatus(200)
+	waitCopies(t, p, "no_memory", 1)
+	p.Post(chatPath, turn(0, 0, "")).WantStatus(200)
+	waitCopies(t, p, "ok", 1)
+	if n := len(generations(p.Engines[1])); n != 1 {
+		t.Errorf("the other engine was sent %d requests", n)
+	}
+}
+
+// TestShadowIsFree: a key's budget of tokens and its usage have the calls, and nothing of the copies.
+func TestShadowIsFree(t *testing.T) {
+	t.Parallel()
+	s := shadowSetup("100%", "")
+	s.Config = fmt.Sprintf("ledger: { path: %q }\n", filepath.Join(t.TempDir(), "ledger")) +
+		strings.Replace(s.Config, `hash: "{{hash}}" }`, `hash: "{{hash}}", limits: { tokens_per_day: 1000 } }`, 1)
+	p := rig.Start(t, s)
+	used := 0
+	for i := range 2 { // with the copies it would be 1,600 and more
+		var a struct {
+			Usage struct {
+				Total int `json:"total_tokens"`
+			}
+		}
+		r := p.Post(chatPath, turn(i, 0, `,"max_tokens":400,"sim":{"tokens":400}`)).WantStatus(200)
+		if err := json.Unmarshal([]byte(r.Body), &a); err != nil {
+			t.Fatal(err)
+		}
+		used += a.Usage.Total
+		waitCopies(t, p, "ok", float64(i+1))
+	}
+	if r := p.Post(chatPath, turn(3, 0, `,"max_tokens":400`)).WantStatus(429); !strings.Contains(r.Body, "quota_exceeded") {
+		t.Errorf("the budget refuses with %s", r.Body)
+	}
+	p.Rest()
+	if n := p.Metric("penstock_key_tokens_total", `kind="prompt"`) + p.Metric("penstock_key_tokens_total", `kind="completion"`); n != float64(used) {
+		t.Errorf("%v tokens are the key's, of %d", n, used)
+	}
+}
+
+// TestShadowPrefixAffinity: the copies of a conversation's turns go to the engine of the other model that has read its beginning.
+func TestShadowPrefixAffinity(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, rig.Setup{
+		Engines: []sim.Options{{Slots: 64}, {Slots: 64, Record: true}, {Slots: 64, Record: true}, {Slots: 64, Record: true}},
+		Config: `timeouts: { linger: 0s, connect: 10s }
+keys:
+  - { id: tester, hash: "{{hash}}" }
+upstreams:
+  - { name: old, url: "{{up-0}}", engine: sim, concurrency: 64, probe: { timeout: 15s } }
+  - { name: a, url: "{{up-1}}", engine: sim, concurrency: 64, probe: { timeout: 15s } }
+  - { name: b, url: "{{up-2}}", engine: sim, concurrency: 64, probe: { timeout: 15s } }
+  - { name: c, url: "{{up-3}}", engine: sim, concurrency: 64, probe: { timeout: 15s } }
+models:
+  - { id: sim, deployments: [{ upstream: old }], shadow: { model: copy, share: 100% } }
+  - { id: copy, policy: prefix_affinity, deployments: [{ upstream: a, served: sim }, { upstream: b, served: sim }, { upstream: c, served: sim }] }
+`,
+	})
+	const conversations, turns = 9, 4
+	long := strings.Repeat("what was said before counts, ", 60)
+	done := 0.0
+	for i := range turns {
+		for n := range conversations {
+			p.Post(chatPath, strings.Replace(turn(n, i, ""), "Be brief.", fmt.Sprint(n, long), 1)).WantStatus(200)
+			done++
+			waitCopies(t, p, "ok", done)
+		}
+	}
+	used := 0
+	for _, e := range p.Engines[1:] {
+		of := map[string]int{}
+		for _, r := range generations(e) {
+			_, rest, _ := strings.Cut(string(r.Body), "conversation ")
+			n, _, _ := strings.Cut(rest, `"`)
+			of[n]++
+		}
+		for n, times := range of {
+			if times != turns {
+				t.Errorf("an engine has seen %d turns of conversation %s", times, n)
+			}
+		}
+		used += min(len(of), 1)
+	}
+	if used < 2 {
+		t.Errorf("%d engines were used: the test proves nothing", used)
+	}
+}
+
+// TestShadowIsReloadedAway: a copy whose model a reload removes ends with its client; the next calls have none.
+func TestShadowIsReloadedAway(t *testing.T) {
+	t.Parallel()
+	s := shadowSetup("100%", "")
+	s.Forgets = true
+	p := rig.Start(t, s)
+	c := p.OpenStream(chatPath, turn(0, 0, holds))
+	c.Next()
+	rig.WaitFor(t, rig.Patience, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
+	before, _, _ := strings.Cut(s.Config, "  - { name: new")
+	s.Config = before + "models: [{ id: sim, deployments: [{ upstream: old }] }]\n"
+	p.Reload(s)
+	time.Sleep(100 * time.Millisecond) // a copy that the reload had ended would be gone
+	if n := p.Engines[1].Stats().Running; n != 1 {
+		t.Errorf("%d copies run after the reload", n)
+	}
+	p.Post(chatPath, turn(1, 0, "")).WantStatus(200)
+	c.Leave()
+	rig.WaitFor(t, rig.Patience, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
+	p.Rest()
+	if n := p.Engines[1].Stats().Requests; n != 1 {
+		t.Errorf("the other engine was sent %d requests", n)
+	}
+}
+
+// TestShadowWakesNone: an engine that sleeps stays asleep, whether or not the other model has tiers.
+func TestShadowWakesNone(t *testing.T) {
+	t.Parallel()
+	for _, more := range []string{"", ", { upstream: spare, served: sim, tier: 1, when: down }"} {
+		t.Run("tiers"+more, func(t *testing.T) {
+			t.Parallel()
+			var woken atomic.Int32
+			script := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { woken.Add(1) }))
+			t.Cleanup(script.Close)
+			ln := rig.Listen(t)
+			asleep := ln.Addr().String()
+			ln.Close()
+			p := rig.Start(t, rig.Setup{
+				Engines: []sim.Options{{}, {}}, Cold: true,
+				Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
+keys:
+  - { id: tester, hash: "{{hash}}" }
+upstreams:
+  - { name: old, url: "{{up-0}}", engine: sim, probe: { timeout: 15s } }
+  - { name: new, url: "http://%s", engine: sim, probe: { interval: 100ms }, wake: { url: %q } }
+  - { name: spare, url: "{{up-1}}", engine: sim, probe: { timeout: 15s } }
+models:
+  - { id: sim, deployments: [{ upstream: old }], shadow: { model: copy, share: 100%% } }
+  - { id: copy, deployments: [{ upstream: new, served: sim }%s] }
+  - { id: direct, deployments: [{ upstream: spare, served: sim }] }
+`, asleep, script.URL, more),
+			})
+			rig.WaitFor(t, rig.Patience, "two engines are up, and one is down", func() bool {
+				return p.Upstream("old").State == "up" && p.Upstream("spare").State == "up" && p.Upstream("new").State == "down"
+			})
+			p.Post(chatPath, turn(0, 0, "")).WantStatus(200)
+			end := "no_slot"
+			if more != "" {
+				end = "ok"
+			}
+			waitCopies(t, p, end, 1)
+			if n := woken.Load(); n != 0 {
+				t.Errorf("%d requests to wake the engine", n)
+			}
+		})
+	}
+}
