@@ -1,11 +1,17 @@
 package status
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/config"
 	"penstock/proxy/fleet"
 	"penstock/proxy/observe"
 	"penstock/upstreams"
@@ -91,6 +97,23 @@ func TestCalmAtEachBound(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestBoundsAreBuckets: the histograms have the bounds of times among their buckets, so that an alert
+// does not take a quantile below its bound for one above it.
+func TestBoundsAreBuckets(t *testing.T) {
+	var page strings.Builder
+	set := metrics.NewSet()
+	d := &desk{calls: observe.NewCalls(set, zap.NewNop(), config.Log{})}
+	d.calls.Configured([]string{"qwen"}, []string{"tgi-1"}, nil)
+	d.end("qwen", "tgi-1", func(r *observe.Record) { r.Queue = time.Second })
+	set.WritePrometheus(&page)
+	for name, b := range map[string]Bound{"ttft": Bounds.TTFT, "queue": Bounds.Queue} {
+		bucket := regexp.MustCompile(fmt.Sprintf(`penstock_%s_seconds_bucket{[^}]*le="%g"}`, name, b.Most))
+		if !bucket.MatchString(page.String()) {
+			t.Errorf("there is no %s", bucket)
+		}
 	}
 }
 
