@@ -40,7 +40,7 @@ type Engine struct {
 	Residents   EngineValue   `yaml:"residents"`   // where it tells how many models it keeps in memory
 	Asleep      EngineValue   `yaml:"asleep"`      // where it tells that it sleeps, and answers nothing but pages
 
-	// operation to path, for those that differ, "" for those it has not; see EngineOperations
+	// operation to path, for those that differ, "" for those it has not
 	Paths map[string]string `yaml:"paths"`
 	// idle connections are dropped after this, before the engine does
 	KeepAlive  Duration        `yaml:"keep_alive"`
@@ -64,7 +64,7 @@ type Engine struct {
 	// answers that another try a moment later may change: sent once more; one below 500 is final then,
 	// the others mean "full"
 	NotNow []EngineError `yaml:"not_now"`
-	Quirks []string      `yaml:"quirks"` // see EngineQuirks
+	Quirks []string      `yaml:"quirks"` // what is odd about it
 	Flags  EngineFlags   `yaml:"flags"`
 }
 
@@ -121,7 +121,7 @@ type EngineLoad struct {
 	Format string `yaml:"format"` // metrics (Prometheus text) | json
 	// names or fields, the first that is there counts; series and matches are added up, true counts 1
 	Running []string `yaml:"running"`
-	Waiting []string `yaml:"waiting"`  // likewise
+	Waiting []string `yaml:"waiting"`  // as running, of requests that wait
 	KVUsage []string `yaml:"kv_usage"` // 0 to 1; the mean of all matches
 	// counters that rise as long as the engine works; all that are there are added up
 	Progress []string `yaml:"progress"`

@@ -240,7 +240,7 @@ type Key struct {
 	ID         string    `yaml:"id"` // Name of the key in logs, metrics and on pages.
 	Hash       KeyHashes `yaml:"hash"`
 	Models     []string  `yaml:"models"`     // exact ids or trailing-* patterns; default ["*"]
-	Operations []string  `yaml:"operations"` // default: Operations()
+	Operations []string  `yaml:"operations"` // what the key may be used for; default: all of them
 	Expires    time.Time `yaml:"expires"`    // RFC 3339 or a date (its first moment, UTC); zero: never
 	Active     *bool     `yaml:"active"`     // default true
 	Limits     KeyLimits `yaml:"limits"`
@@ -295,15 +295,15 @@ type KeyHashes []KeyHash
 
 // KeyLimits bound one key; zero is "no limit".
 type KeyLimits struct {
-	RequestsPerMinute int `yaml:"requests_per_minute"` // Calls that the key may begin in a minute.
-	TokensPerMinute   int `yaml:"tokens_per_minute"`   // Tokens, of prompts and answers, that it may use in a minute.
-	Concurrency       int `yaml:"concurrency"`         // Calls that it may have at once.
+	RequestsPerMinute int `yaml:"requests_per_minute"` // Calls that the key may begin in a minute; 0: no limit.
+	TokensPerMinute   int `yaml:"tokens_per_minute"`   // Tokens, of prompts and answers, in a minute; 0: no limit.
+	Concurrency       int `yaml:"concurrency"`         // Calls that it may have at once; 0: no limit.
 
 	// Budgets of days and months, in UTC. Money is by the models' pricing, in its currency.
 	TokensPerDay   int          `yaml:"tokens_per_day"`
-	TokensPerMonth int          `yaml:"tokens_per_month"` // Tokens that it may use in a month (UTC).
+	TokensPerMonth int          `yaml:"tokens_per_month"` // Tokens that it may use in a month (UTC); 0: no limit.
 	SpendPerDay    money.Amount `yaml:"spend_per_day"`
-	SpendPerMonth  money.Amount `yaml:"spend_per_month"` // What it may spend in a month (UTC), by the models' pricing.
+	SpendPerMonth  money.Amount `yaml:"spend_per_month"` // Money of a month (UTC), by the models' pricing; 0: no limit.
 
 	RequestBody Bytes `yaml:"request_body"` // limits.request_body for the key's calls, if that is larger
 	UploadBody  Bytes `yaml:"upload_body"`  // limits.upload_body for the key's calls, if that is larger

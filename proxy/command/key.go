@@ -61,7 +61,7 @@ type keyNew struct {
 	Name    string            `help:"Id of the key in the configuration and the log." default:"new-key"`
 	Models  []string          `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
 	Expires string            `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
-	Limits  map[string]string `placeholder:"LIMIT=N" help:"Limits of the key, such as requests_per_minute=600; can be repeated."`
+	Limits  map[string]string `placeholder:"LIMIT=N" help:"Limits of the key, such as requests_per_minute=600; 0: no limit; can be repeated."`
 
 	Operations  []string `help:"Operations that the key may use; all, if it is left out."`
 	RPM         string   `name:"rpm" placeholder:"N" help:"Short for --limits requests_per_minute=N."`

@@ -49,7 +49,7 @@ func (s *Status) Judge(w *Watch) {
 		troubles = append([]string{"the edge panics again and again (" + s.Panicking + "), so it is not ready; its log has the stacks"}, troubles...)
 	}
 	if s.Unsaved > unsavedMost {
-		troubles = append(troubles, fmt.Sprintf("the ledger cannot be written for %.0f s, so usage is in memory alone; the log says why", s.Unsaved))
+		troubles = append(troubles, fmt.Sprintf("the ledger has not been written for %.0f s, so usage is in memory alone; the log says why", s.Unsaved))
 	}
 	troubles = append(troubles, s.Certificate.delays(s.Now)...)
 	for _, d := range s.Discoveries {

@@ -60,6 +60,9 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 		if said == "" {
 			t.Errorf("%s: nobody says what it is: give its field a comment", path)
 		}
+		if broken.MatchString(said) {
+			t.Errorf("%s: %q names Go code or is no whole sentence", path, said)
+		}
 		b.WriteString(row("`"+path+"`", strings.Join(kinds(s), ", "), must, said))
 	}
 	for _, part := range append([]*schema{s}, s.AnyOf...) {
@@ -72,6 +75,10 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 		}
 	}
 }
+
+// broken is what no meaning may have: a reference to a name of Go's, a call of a function, an end
+// that waits for more, or nothing but a word that leads to another row.
+var broken = regexp.MustCompile(`\b(see|default:?) [A-Z][a-z]+[A-Z]\w*|\w\(\)|[;:,]$|^likewise$`)
 
 // kinds are the forms that a value may have, in words.
 func kinds(s *schema) (words []string) {
