@@ -140,7 +140,7 @@ func (x *exchange) head(status int, ctype string, length int) {
 	if x.req.method == "HEAD" && x.p.Family == "llamacpp" {
 		x.line("Accept-Ranges", "bytes")
 	}
-	w.out = append(w.out, t.Filler...)
+	w.out = append(w.out, t.FillerLines()...)
 
 	announceLength(x, length)
 	if status >= 400 && x.p.ErrorClose {
@@ -238,8 +238,8 @@ func (x *exchange) conclude() {
 // reply gives a whole answer.
 func (x *exchange) reply(status int, ctype string, body []byte) {
 	t := &x.t
-	if status == http.StatusOK && t.Plain != nil {
-		body = t.Plain(x.p, body)
+	if status == http.StatusOK {
+		body = x.spoiled(body)
 	}
 	if t.Gzip && len(body) > 0 {
 		var z bytes.Buffer
@@ -254,7 +254,7 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 	// it passes on what its child says
 	if x.p.Name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) {
 		length = -1
-		t.Lines = append(t.Lines, x.p.SSEHeaders...)
+		t.Lines += x.p.SSEHeaders
 	}
 	x.head(status, ctype, length)
 	if pad > 0 {
@@ -282,9 +282,7 @@ func (x *exchange) json(status int, body []byte) { x.reply(status, x.p.JSONType,
 
 // send gives an answer of the profile's.
 func (x *exchange) send(r profile.Reply) {
-	if r.Lines != "" {
-		x.t.Lines = append(x.t.Lines, r.Lines...)
-	}
+	x.t.Lines += r.Lines
 	x.reply(r.Status, r.Type, r.Body)
 }
 
@@ -306,9 +304,9 @@ func (x *exchange) sse() {
 	if x.t.Gzip {
 		x.out.gz, x.encoding = gzip.NewWriter(&x.out.gzOut), "gzip"
 	}
-	x.t.Lines = append(x.t.Lines, x.p.SSEHeaders...)
+	x.t.Lines += x.p.SSEHeaders
 	if x.p.Family == "ollama" && x.dialect != dialect.Chat {
-		x.t.Lines = append(x.t.Lines, "Cache-Control: no-cache\r\n"...)
+		x.t.Lines += "Cache-Control: no-cache\r\n"
 	}
 	x.head(http.StatusOK, ctype, -1)
 	x.stream.form = x.t.Form

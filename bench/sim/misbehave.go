@@ -1,15 +1,11 @@
 package sim
 
 import (
-	"bytes"
-	"compress/flate"
-	"encoding/binary"
-	"hash/crc32"
+	"compress/gzip"
 	"io"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"penstock/bench/sim/fault"
@@ -136,10 +132,12 @@ func (x *exchange) perform(steps []fault.Step) {
 		case fault.OpWork:
 			makeTokens(x, s.For)
 		case fault.OpReply:
-			x.t.Lines = bytes.ReplaceAll(x.t.Lines, []byte("{url}"), []byte(x.e.URL()))
+			x.t.Lines = strings.ReplaceAll(x.t.Lines, "{url}", x.e.URL())
 			x.reply(s.Status, strings.Replace(s.Type, "json", x.p.JSONType, 1), []byte(s.Text))
 		case fault.OpError:
-			x.fail(profile.APIError{Status: s.Status, Message: s.Text, Kind: s.Type})
+			x.fail(profile.APIError{Status: s.Status, Message: s.Message(), Kind: s.Type})
+		case fault.OpPage:
+			x.reply(s.Status, "text/html", []byte(fault.HTMLPage(s.Status)))
 		case fault.OpNoContent:
 			x.status, w.headed, x.closing = 204, true, !x.req.keep
 			w.out = append(w.out, "HTTP/1.1 204 No Content\r\n\r\n"...)
@@ -149,23 +147,39 @@ func (x *exchange) perform(steps []fault.Step) {
 		case fault.OpBody:
 			w.put([]byte(s.Text))
 		case fault.OpRepeat:
-			if w.repeat([]byte(s.Text)); !x.client.lost {
+			if w.repeat([]byte(strings.Repeat(s.Text, s.N))); !x.client.lost {
 				x.c.close()
 			}
 			w.broken = true
 		case fault.OpBomb:
 			bomb(x, s.N)
 		case fault.OpEvent:
-			x.stream.emit(x.stream.name, []byte(s.Text))
+			for range max(1, s.N) {
+				x.stream.emit(x.stream.name, []byte(s.Text))
+			}
 		case fault.OpContent:
 			if x.stream.content != nil {
 				x.stream.emit(x.stream.name, x.stream.content(strings.Repeat("w", s.N)))
 			}
 		case fault.OpStreamEnd:
-			x.streamError(profile.APIError{Status: s.Status, Message: s.Text}, s.N == 1 || s.N < 0 && x.p.ErrorDone)
+			x.streamError(profile.APIError{Status: s.Status, Message: s.Message()}, s.N == 1 || s.N < 0 && x.p.ErrorDone)
 		case fault.OpFinish:
 			x.finish()
 		}
+	}
+}
+
+// spoiled is a plain body as a fault has it.
+func (x *exchange) spoiled(body []byte) []byte {
+	switch s := x.t.Plain; {
+	case s == nil:
+		return body
+	case s.Op == fault.OpHalf:
+		return body[:len(body)/2]
+	case s.Op == fault.OpError:
+		return x.p.AppendStreamError(nil, profile.APIError{Status: s.Status, Message: s.Message()})
+	default:
+		return []byte(s.Text)
 	}
 }
 
@@ -195,45 +209,16 @@ func (x *exchange) streamError(a profile.APIError, done bool) {
 	x.finish()
 }
 
-// bomb sends so many megabytes of zeros, compressed.
+// bomb sends so many megabytes of zeros, compressed, as JSON that begins well.
 func bomb(x *exchange, mb int) {
-	parts := bombParts()
-	x.encoding = "gzip"
+	x.out.gz, x.encoding = gzip.NewWriter(&x.out.gzOut), "gzip"
 	x.head(http.StatusOK, "application/json", -1)
-	x.out.put(parts[0])
+	x.out.put([]byte(`{"id":"`))
 	zeros := make([]byte, 1<<20)
-	sum := crc32.ChecksumIEEE([]byte(bombOpening))
-	for i := range mb {
-		sum = crc32.Update(sum, crc32.IEEETable, zeros)
-		x.out.put(parts[min(i, 1)+1])
-		if x.client.hasLeft() || !x.out.flush() {
+	for range mb {
+		if x.out.put(zeros); x.client.hasLeft() || !x.out.flush() {
 			return
 		}
 	}
-	end := []byte{3, 0} // the last block, empty
-	end = binary.LittleEndian.AppendUint32(end, sum)
-	x.out.put(binary.LittleEndian.AppendUint32(end, uint32(len(bombOpening)+mb<<20)))
 	x.finish()
 }
-
-const bombOpening = `{"id":"`
-
-// bombParts are a gzip head with the opening of some JSON, a first megabyte of zeros, and one that
-// follows zeros.
-var bombParts = sync.OnceValue(func() [3][]byte {
-	var out bytes.Buffer
-	out.WriteString("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff")
-	w, err := flate.NewWriter(&out, flate.BestCompression)
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	part := func(p []byte) []byte {
-		_, _ = w.Write(p)
-		_ = w.Flush()
-		b := bytes.Clone(out.Bytes())
-		out.Reset()
-		return b
-	}
-	zeros := make([]byte, 1<<20)
-	return [3][]byte{part([]byte(bombOpening)), part(zeros), part(zeros)}
-})

@@ -87,10 +87,9 @@ func speech(x *exchange) {
 		return
 	}
 	if e.p.Family == "kokoro" {
-		x.t.Lines = append(x.t.Lines,
-			"content-disposition: attachment; filename=speech."+s.format+"\r\ncache-control: no-cache\r\n"...)
+		x.t.Lines += "content-disposition: attachment; filename=speech." + s.format + "\r\ncache-control: no-cache\r\n"
 		if !s.whole {
-			x.t.Lines = append(x.t.Lines, "x-accel-buffering: no\r\n"...)
+			x.t.Lines += "x-accel-buffering: no\r\n"
 		}
 	}
 	q.Prompt.AddString(s.input)

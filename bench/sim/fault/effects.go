@@ -1,9 +1,9 @@
 package fault
 
 import (
+	"cmp"
 	"time"
 
-	"penstock/bench/sim/profile"
 	"penstock/bench/sim/wire"
 )
 
@@ -25,13 +25,14 @@ type Effects struct {
 	// The answer's head and framing.
 	Interim, InterimCode int
 	Status               int
-	Lines                []byte // further header lines
-	Filler               []byte // header lines that come last
+	Lines                string // further header lines
+	Filler               int    // bytes of header lines that come last
+	OneFiller            bool   // they are one line
 	Framing              Framing
 	Long                 int // what LongLength adds
 	DripHead, DripBody   time.Duration
 	Gzip                 bool
-	Surplus              []byte
+	Surplus              string
 	Second               time.Duration // within which a second reply follows the answer; 0: none
 	Quit                 string        // keepalive-close: now, next, next-reset
 	QuitDelay            time.Duration
@@ -39,9 +40,9 @@ type Effects struct {
 	PieceGap             time.Duration
 
 	// A plain answer's body.
-	Plain  func(p *profile.Profile, body []byte) []byte
-	Pad    int  // bytes of it at least, by a member of filler: errors too
-	PadEnd bool // that member comes last
+	Plain  *Step // OpBody, OpHalf or OpError in the place of it
+	Pad    int   // bytes of it at least, by a member of filler: errors too
+	PadEnd bool  // that member comes last
 
 	// A stream.
 	Form       wire.EventFormat
@@ -61,50 +62,50 @@ type Effects struct {
 }
 
 // Accept is what becomes of a connection before there is a request.
-type Accept uint8
+type Accept string
 
 // What becomes of a connection.
 const (
-	AcceptNormally Accept = iota
-	AcceptReset           // RST at once
-	AcceptUnread          // held, with a small receive window, and never read
+	AcceptNormally Accept = ""
+	AcceptReset    Accept = "reset"  // RST at once
+	AcceptUnread   Accept = "unread" // held, with a small receive window, and never read
 )
 
 // Framing is how the end of an answer's body is told.
-type Framing uint8
+type Framing string
 
 // The framings.
 const (
-	ByDefault   Framing = iota
-	ByLength            // Content-Length
-	ByChunks            // Transfer-Encoding: chunked
-	ByClose             // FIN
-	TwoLengths          // two that differ
-	SameLengths         // two that agree
-	TEAndLength         // both
-	LongLength          // Content-Length that promises too much
+	ByDefault   Framing = ""
+	ByLength    Framing = "length"        // Content-Length
+	ByChunks    Framing = "chunks"        // Transfer-Encoding: chunked
+	ByClose     Framing = "close"         // FIN
+	TwoLengths  Framing = "two-lengths"   // two that differ
+	SameLengths Framing = "same-lengths"  // two that agree
+	TEAndLength Framing = "te-and-length" // both
+	LongLength  Framing = "long-length"   // Content-Length that promises too much
 )
 
 // Usage is how the counts of tokens are told.
-type Usage uint8
+type Usage string
 
 // The ways of telling usage.
 const (
-	UsageAsked Usage = iota
-	UsageEvery
-	UsageOnFinish
-	UsageNever
-	UsageUnasked
+	UsageAsked    Usage = ""
+	UsageEvery    Usage = "every"
+	UsageOnFinish Usage = "on-finish"
+	UsageNever    Usage = "never"
+	UsageUnasked  Usage = "unasked"
 )
 
 // Flip is an answer in the form that was not asked for.
-type Flip uint8
+type Flip string
 
 // The forms.
 const (
-	FlipNone Flip = iota
-	FlipStream
-	FlipPlain
+	FlipNone   Flip = ""
+	FlipStream Flip = "stream"
+	FlipPlain  Flip = "plain"
 )
 
 // Incident is something that happens before the event after the At-th, or in the middle of a plain
@@ -126,38 +127,33 @@ type Step struct {
 	For    time.Duration
 }
 
+// Message is what an error says.
+func (s *Step) Message() string { return cmp.Or(s.Text, StatusText(s.Status)) }
+
 // Op is what a Step does.
-type Op uint8
+type Op string
 
 // The steps. Those that end the answer are said to.
 const (
-	OpSend      Op = iota // Text to the socket as it stands, outside of any framing; ends the answer
-	OpFlush               // what was built goes out
-	OpWait                // For
-	OpReset               // RST; ends the answer
-	OpClose               // FIN; ends the answer
-	OpHang                // until the client leaves, with a comment each For unless that is 0; ends the answer
-	OpForget              // the request's slot is free for others
-	OpWork                // tokens are made for so long (For), and none is told
-	OpReply               // a whole answer of Status, Type ("json": the engine's), Text; {url} in Lines filled in
-	OpError               // an error of Status, Text and Type in the engine's shape
-	OpNoContent           // 204
-	OpHead                // the head of a JSON answer without a length
-	OpBody                // Text into the body
-	OpRepeat              // Text in the body's framing until the client leaves; ends the answer
-	OpBomb                // N megabytes of zeros, compressed
-	OpEvent               // Text as an event
-	OpContent             // an event that says N letters
-	OpStreamEnd           // an error event of Status and Text, then [DONE] if N is 1 (0: not; below: as the engine does)
-	OpFinish              // the regular end of the answer
+	OpSend      Op = "send"       // Text to the socket as it stands, outside of any framing; ends the answer
+	OpFlush     Op = "flush"      // what was built goes out
+	OpWait      Op = "wait"       // For
+	OpReset     Op = "reset"      // RST; ends the answer
+	OpClose     Op = "close"      // FIN; ends the answer
+	OpHang      Op = "hang"       // until the client leaves, with a comment each For unless that is 0; ends the answer
+	OpForget    Op = "forget"     // the request's slot is free for others
+	OpWork      Op = "work"       // tokens are made for so long (For), and none is told
+	OpReply     Op = "reply"      // a whole answer of Status, Type ("json": the engine's), Text; {url} in Lines filled in
+	OpError     Op = "error"      // an error of Status, Text and Type in the engine's shape; without Text its usual one
+	OpPage      Op = "page"       // an HTML page of Status that names a host
+	OpHalf      Op = "half"       // the first half of the body
+	OpNoContent Op = "no-content" // 204
+	OpHead      Op = "head"       // the head of a JSON answer without a length
+	OpBody      Op = "body"       // Text into the body
+	OpRepeat    Op = "repeat"     // N times Text in the body's framing, until the client leaves; ends the answer
+	OpBomb      Op = "bomb"       // N megabytes of zeros, compressed
+	OpEvent     Op = "event"      // Text as an event, N times or once
+	OpContent   Op = "content"    // an event that says N letters
+	OpStreamEnd Op = "stream-end" // an error event of Status and Text, then [DONE] if N is 1 (0: not; below: as the engine does)
+	OpFinish    Op = "finish"     // the regular end of the answer
 )
-
-// at adds an incident that ends the answer.
-func (e *Effects) at(n int, steps ...Step) {
-	e.Incidents = append(e.Incidents, Incident{At: n, Steps: steps})
-}
-
-// inStream adds an incident for streams only.
-func (e *Effects) inStream(n int, goOn bool, steps ...Step) {
-	e.Incidents = append(e.Incidents, Incident{At: n, StreamOnly: true, GoOn: goOn, Steps: steps})
-}

@@ -1,160 +1,181 @@
 package fault
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"penstock/bench/sim/profile"
+	"penstock/bench/sim/wire"
 )
 
 // Parse reads a spec.
 func Parse(spec string) (*Effects, error) {
 	all := new(Effects)
 	for one := range strings.SplitSeq(spec, "+") {
-		head, rest, _ := strings.Cut(one, ";")
+		head, params, _ := strings.Cut(one, ";")
 		name, value, has := strings.Cut(head, "=")
-		at := slices.IndexFunc(table, func(r row) bool { return r.name == strings.TrimSpace(name) })
+		rows := table()
+		at := slices.IndexFunc(rows, func(r row) bool { return r.name == strings.TrimSpace(name) })
 		if at < 0 {
 			return nil, fmt.Errorf("unknown fault %q; `penstock sim --faults` lists them", name)
 		}
-		a := args{value: value, has: has, params: map[string]string{}}
-		for rest != "" {
-			var kv string
-			kv, rest, _ = strings.Cut(rest, ";")
-			k, v, ok := strings.Cut(kv, "=")
+		given := map[string]string{}
+		for one := range strings.FieldsFuncSeq(params, func(r rune) bool { return r == ';' }) {
+			k, v, ok := strings.Cut(one, "=")
 			if !ok {
 				v = "1"
 			}
-			a.params[strings.TrimSpace(k)] = v
+			given[strings.TrimSpace(k)] = v
 		}
-		table[at].effect(all, &a)
-		if d := a.duration("delay", 0); d > 0 {
-			all.Delay = d
+		if has {
+			given["value"] = value
 		}
-		for k := range a.params {
-			if !slices.Contains(a.used, k) {
-				a.fail("unknown parameter %q", k)
-			}
-		}
-		if has && !a.valued {
-			a.fail("takes no value")
-		}
-		if a.err != nil {
-			return nil, fmt.Errorf("fault %q: %w", one, a.err)
+		if err := all.join(&rows[at], given); err != nil {
+			return nil, fmt.Errorf("fault %q: %w", one, err)
 		}
 	}
-	all.Lines, all.Surplus = slices.Clip(all.Lines), slices.Clip(all.Surplus)
 	return all, nil
 }
 
-// args is the value and the parameters of one fault. Reading a malformed one notes the error and
-// gives the default.
-type args struct {
-	value  string
-	has    bool
-	params map[string]string
-	used   []string
-	valued bool
-	err    error
-}
-
-func (a *args) fail(format string, v ...any) {
-	if a.err == nil {
-		a.err = fmt.Errorf(format, v...)
+// join adds a row's effects, for the given parameters.
+func (e *Effects) join(r *row, given map[string]string) error {
+	values, err := r.values(given)
+	if err != nil {
+		return err
 	}
-}
-
-// number is the value after the name.
-func (a *args) number(def int) int {
-	a.valued = true
-	if !a.has {
-		return def
+	members := map[string]json.RawMessage{}
+	for _, line := range r.effects {
+		if line.applies(values) {
+			if err := json.Unmarshal(fill(line.members, values), &members); err != nil {
+				panic("BUG: fault " + r.name + ": " + err.Error())
+			}
+		}
 	}
-	return a.atoi("value", a.value)
-}
-
-// span is the value after the name, as a duration.
-func (a *args) span(def time.Duration) time.Duration {
-	a.valued = true
-	if !a.has {
-		return def
+	if err := e.add(members); err != nil {
+		panic("BUG: fault " + r.name + ": " + err.Error())
 	}
-	d, err := Duration(a.value)
-	if err != nil || d <= 0 {
-		a.fail("%q is not a duration above 0", a.value)
-		return def
+	for _, s := range e.Take {
+		if s.Status != 0 && (s.Status < 200 || s.Status > 999) {
+			return errors.New("status is 200 to 999")
+		}
 	}
-	return d
-}
-
-// word is the value after the name, as text.
-func (a *args) word() string {
-	a.valued = true
-	return a.value
-}
-
-func (a *args) atoi(what, s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 || n > math.MaxInt32 {
-		a.fail("%s %q is not a number from 0", what, s)
-		return 0
+	if d, err := strconv.Atoi(values["delay"]); err == nil && d > 0 {
+		e.Delay = time.Duration(d)
 	}
-	return n
+	return nil
 }
 
-func (a *args) str(name, def string) string {
-	a.used = append(a.used, name)
-	if v, ok := a.params[name]; ok {
-		return v
+// values is what a row's parameters are, and what else a row can name.
+func (r *row) values(given map[string]string) (map[string]string, error) {
+	values := map[string]string{"host": profile.LeakedHost, "secret": profile.LeakedSecret, "forged": string(ForgedReply())}
+	for _, p := range r.params {
+		said, has := given[p.name]
+		if delete(given, p.name); !has {
+			said = p.def
+		}
+		if p.needed && said == "" {
+			return nil, errors.New("want " + r.name + r.usage)
+		}
+		value, err := p.read(said)
+		if err != nil {
+			return nil, fmt.Errorf("%s %q: %w", p.name, said, err)
+		}
+		values[p.name] = value
 	}
-	return def
-}
-
-func (a *args) num(name string, def int) int {
-	if s := a.str(name, ""); s != "" {
-		return a.atoi(name, s)
+	for name := range given {
+		if name == "value" {
+			return nil, errors.New("takes no value")
+		}
+		return nil, fmt.Errorf("unknown parameter %q", name)
 	}
-	return def
+	return values, nil
 }
 
-func (a *args) flag(name string) bool {
-	switch a.str(name, "") {
+// add sets members. What happens in the middle of an answer, and header lines, come on top of what
+// is there.
+func (e *Effects) add(members map[string]json.RawMessage) error {
+	text, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	before := *e
+	e.Lines, e.Take, e.Plain, e.Incidents = "", nil, nil, nil
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err = d.Decode(e)
+	e.Lines = before.Lines + e.Lines
+	if e.Take == nil {
+		e.Take = before.Take
+	}
+	if e.Plain == nil {
+		e.Plain = before.Plain
+	}
+	e.Incidents = append(before.Incidents, e.Incidents...)
+	return err
+}
+
+var placeholder = regexp.MustCompile(`\$[a-z0-9-]+`)
+
+// fill puts values in the place of $name, and nanoseconds in that of $5ms.
+func fill(members string, values map[string]string) []byte {
+	return placeholder.ReplaceAllFunc([]byte(members), func(name []byte) []byte {
+		if v, known := values[string(name[1:])]; known {
+			return wire.AppendEscaped(nil, v)
+		}
+		d, err := time.ParseDuration(string(name[1:]))
+		if err != nil {
+			panic("BUG: faults.txtar: " + err.Error())
+		}
+		return strconv.AppendInt(nil, int64(d), 10)
+	})
+}
+
+// kind reads a parameter's value as what stands for it in JSON.
+type kind func(said string) (string, error)
+
+func flag(said string) (string, error) {
+	switch said {
 	case "", "0", "false":
-		return false
+		return "false", nil
 	case "1", "true":
-		return true
+		return "true", nil
 	}
-	a.fail("%s is 1 or 0", name)
-	return false
+	return "", errors.New("want 1 or 0")
 }
 
-func (a *args) duration(name string, def time.Duration) time.Duration {
-	s := a.str(name, "")
-	if s == "" {
-		return def
+func number(said string) (string, error) {
+	if n, err := strconv.Atoi(said); err != nil || n < 0 || n > math.MaxInt32 {
+		return "", errors.New("want a number from 0")
 	}
-	d, err := Duration(s)
+	return said, nil
+}
+
+func duration(said string) (string, error) {
+	d, err := Duration(said)
 	if err != nil || d < 0 {
-		a.fail("%s %q is not a duration", name, s)
-		return def
+		return "", errors.New("want a duration")
 	}
-	return d
+	return strconv.FormatInt(int64(d), 10), nil
 }
 
-func (a *args) oneOf(name, def string, allowed ...string) string {
-	s := a.str(name, def)
-	if !slices.Contains(allowed, s) {
-		a.fail("%s is one of %s", name, strings.Join(allowed, ", "))
+func oneOf(words []string) kind {
+	return func(said string) (string, error) {
+		if !slices.Contains(words, said) {
+			return "", errors.New("want one of " + strings.Join(words, ", "))
+		}
+		return said, nil
 	}
-	return s
 }
 
-// kind is the text that parameter kind names.
-func (a *args) kind(def string, texts map[string]string) string {
-	return texts[a.oneOf("kind", def, sortedKeys(texts)...)]
-}
+func text(said string) (string, error) { return said, nil }
 
 // Duration reads a duration ("250ms") or milliseconds.
 func Duration(s string) (time.Duration, error) {

@@ -2,9 +2,7 @@ package fault
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"penstock/bench/sim/profile"
@@ -37,7 +35,8 @@ var statusTexts = map[int]string{
 	503: "The request queue is full.",
 }
 
-func htmlPage(code int) string {
+// HTMLPage is a page that names a host.
+func HTMLPage(code int) string {
 	title := fmt.Sprintf("%d %s", code, http.StatusText(code))
 	return "<html>\r\n<head><title>" + title + "</title></head>\r\n<body>\r\n<center><h1>" + title +
 		"</h1></center>\r\n<hr><center>nginx/1.24.0 at " + profile.LeakedHost + "</center>\r\n</body>\r\n</html>\r\n"
@@ -52,77 +51,14 @@ func ForgedReply() []byte {
 		len(body), body)
 }
 
-var garbageHeads = map[string]string{
-	"binary":    "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1 not HTTP at all\r\n\r\n",
-	"nocolon":   "HTTP/1.1 200 OK\r\nthis line has no colon\r\nContent-Length: 2\r\n\r\n{}",
-	"nostatus":  "HTTP/1.1 OK\r\nContent-Length: 2\r\n\r\n{}",
-	"version":   "HTTP/7.3 200 OK\r\nContent-Length: 2\r\n\r\n{}",
-	"space":     "HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\n{}",
-	"badlength": "HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n{}",
-	"negative":  "HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n{}",
-	"nul":       "HTTP/1.1 200 OK\r\nX-Nul: a\x00b\r\nContent-Length: 2\r\n\r\n{}",
-	"encoding":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip, identity\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-}
-
-var badChunks = map[string]string{
-	"size":     "zz\r\n{}\r\n",
-	"negative": "-5\r\nhello\r\n",
-	"huge":     "ffffffffffffffff1\r\nhello\r\n",
-	"nocrlf":   "5\r\nhelloworld\r\n",
-	"empty":    "\r\n",
-}
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
-
-// leakedLines are header lines that an edge must not pass on.
-const leakedLines = "Set-Cookie: sid=" + profile.LeakedSecret + "; Path=/\r\n" +
-	"X-Internal-Secret: " + profile.LeakedSecret + "\r\n" +
-	"X-Served-By: " + profile.LeakedHost + "\r\nX-Powered-By: Python/3.12\r\nVia: 1.1 " + profile.LeakedHost +
-	"\r\nAccess-Control-Allow-Origin: *\r\nAccess-Control-Allow-Credentials: true\r\nAlt-Svc: h3=\":443\"" +
-	"\r\nStrict-Transport-Security: max-age=1\r\nProxy-Authenticate: Basic\r\nTrailer: X-Late\r\n"
-
-// fillerLines are n bytes of header lines, in lines of 1 KB or in one.
-func fillerLines(n int, one bool) []byte {
-	var dst []byte
-	for i := 0; n > 0; i++ {
-		k := min(n, 1000)
-		if one {
-			k = n
-		}
-		dst = fmt.Appendf(dst, "X-Filler-%d: %s\r\n", i, strings.Repeat("f", k))
-		n -= k
+// FillerLines are so many bytes of header lines, in lines of 1 KB or in one.
+func (e *Effects) FillerLines() (lines string) {
+	size := 1000
+	if e.OneFiller {
+		size = e.Filler
 	}
-	return dst
-}
-
-// Text is the table for people.
-func Text() string {
-	var b strings.Builder
-	width := 0
-	for _, f := range table {
-		width = max(width, len(f.name+f.usage))
+	for i, n := 0, e.Filler; n > 0; i, n = i+1, n-size {
+		lines += fmt.Sprintf("X-Filler-%d: %s\r\n", i, strings.Repeat("f", min(n, size)))
 	}
-	width = min(width, 44)
-	for _, f := range table {
-		sep := strings.Repeat(" ", max(0, width-len(f.name+f.usage)))
-		if len(f.name+f.usage) > width {
-			sep = "\n" + strings.Repeat(" ", width)
-		}
-		fmt.Fprintf(&b, "%s%s  %s\n", f.name+f.usage, sep, f.text)
-	}
-	b.WriteString("\nNAME[=VALUE][;param=value…], several joined by +; every fault takes delay=DURATION.\n" +
-		"By header X-Sim-Fault, by JSON member \"sim\":{\"fault\":\"…\"}," +
-		" by [[sim {\"fault\":\"…\"}]] in the last user message,\n" +
-		"or for all: POST /sim/fault {\"fault\":\"…\",\"count\":N,\"after\":N,\"share\":0.1,\"path\":\"…\"};" +
-		" POST /sim/reset clears.\n")
-	return b.String()
-}
-
-// Names are the names of all faults, in the order of the table.
-func Names() []string {
-	names := make([]string, len(table))
-	for i := range table {
-		names[i] = table[i].name
-	}
-	return names
+	return lines
 }
