@@ -12,6 +12,7 @@ import (
 	"penstock/bench/sim/dialect"
 	"penstock/bench/sim/fault"
 	"penstock/bench/sim/generate"
+	"penstock/bench/sim/pages"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 )
@@ -128,7 +129,7 @@ func newAnswer(x *exchange, q *generate.Request) *answer {
 	a := &answer{e: x.e, x: x, q: q, limit: 1}
 	a.told = dialect.Answer{
 		Profile: x.p, Faults: &x.t, Model: q.Model, Created: now(), Now: now, Stream: q.Stream, Max: q.Max,
-		Prompt: q.Prompt.Tokens(), Timings: a.timings, Event: x.event,
+		Prompt: q.Prompt.Tokens(), Timings: a.timings, Event: x.event, Tell: pages.Tell,
 	}
 	return a
 }

@@ -5,6 +5,7 @@ import (
 
 	"penstock/bench/sim/dialect"
 	"penstock/bench/sim/generate"
+	"penstock/bench/sim/pages"
 	"penstock/bench/sim/profile"
 )
 
@@ -38,5 +39,5 @@ func nativeError(x *exchange, a profile.APIError) ([]byte, bool) {
 	if x.dialect != dialect.Messages || x.p.Family == "llamacpp" {
 		return nil, false
 	}
-	return dialect.MessagesError(x.p, a, x.e.nextID), true
+	return dialect.MessagesError(x.p, a, x.e.nextID, pages.Tell), true
 }

@@ -1,7 +1,10 @@
 package dialect
 
 import (
-	"fmt"
+	"cmp"
+	"strings"
+
+	"github.com/valyala/fastjson"
 
 	"penstock/bench/sim/fault"
 	"penstock/bench/sim/profile"
@@ -9,13 +12,13 @@ import (
 )
 
 // Kind is the dialect that an exchange is held in.
-type Kind uint8
+type Kind string
 
 // The dialects.
 const (
-	Chat Kind = iota
-	Messages
-	Responses
+	Chat      Kind = ""
+	Messages  Kind = "messages"
+	Responses Kind = "responses"
 )
 
 // Answer is what is known of an answer while it is told.
@@ -31,43 +34,52 @@ type Answer struct {
 	Prompt, Cached, Spoken, Thought int           // tokens; the last two grow
 	Timings                         func() []byte // llama.cpp's
 	Event                           func(name string, data []byte) bool
+	Tell                            func(dialect, section string, about any) []byte // renders a section
 }
-
-// is reports whether the engine is of one of the named families.
-func (a *Answer) is(families string) bool { return a.Profile.Is(families) }
 
 // Writer tells an answer in one of the other dialects: token by token, or as a whole.
 type Writer struct {
-	a     *Answer
-	said  content
-	shape shape
-	begun bool
+	*Answer
+	kind            Kind
+	begun, over     bool
+	items           []*item
+	calls           map[int]*item // by the number of the call
+	finish, stopped string
+	told            int // events so far
 }
 
-// shape is how a dialect tells what happens to an answer and its items. False: there is no stream
-// any more.
-type shape interface {
-	begin() bool
-	open(at int) bool
-	delta(at int, text string) bool
-	closed(at int) bool
-	end() bool
-	done() bool
-	whole() []byte
+// item is a block of Messages, or an output item of Responses, as templates see it.
+type item struct {
+	At     int
+	Kind   string // text, thought or call
+	Family string
+	Stage  string // how far it has come when it is shown: added, done, or whole in a whole answer
+	Text   string // what it has said, as the inside of a JSON string; nothing when it is added
+	Input  string // the arguments of a call as an object
+	Call   *profile.ToolCall
+
+	said   []byte
+	closed bool
+	// An event that says something: its name, and what stands before and behind the text.
+	name, before, after string
+}
+
+// answer is the answer as templates see it.
+type answer struct {
+	*Answer
+	Family, Finish, Stopped, Took string
+	Items                         []*item
+	NoUsage, Called, Finished     bool
+	Uncached, All                 int
+	Now                           int64
 }
 
 // NewWriter returns the writer of an answer; nil for chat.
 func NewWriter(kind Kind, a *Answer) *Writer {
-	w := &Writer{a: a, said: content{calls: map[int]int{}}}
-	switch kind {
-	case Chat:
+	if kind == Chat {
 		return nil
-	case Messages:
-		w.shape = &messages{a, &w.said}
-	default:
-		w.shape = &responses{a: a, said: &w.said}
 	}
-	return w
+	return &Writer{Answer: a, kind: kind, calls: map[int]*item{}}
 }
 
 // Begin opens the stream, once.
@@ -76,30 +88,61 @@ func (w *Writer) Begin() bool {
 		return true
 	}
 	w.begun = true
-	return w.shape.begin()
+	return w.tell("begin", w.answer())
 }
 
 // Piece tells one token.
 func (w *Writer) Piece(p *profile.Piece) bool {
-	at := w.said.find(p)
-	if at < 0 {
+	it := w.find(p)
+	if it == nil {
 		// llama.cpp closes everything at the end
-		if !w.a.Faults.Interwove && !w.a.is("llamacpp") && !w.close() {
+		if !w.Faults.Interwove && !w.Profile.Is("llamacpp") && !w.close() {
 			return false
 		}
-		if at = w.said.add(p); !w.shape.open(at) {
+		if it = w.add(p); !w.tell("open", it.at("added")) {
+			return false
+		}
+		one := *it
+		one.Text = "\x00"
+		delta := string(w.Tell(string(w.kind), "delta", &one))
+		it.name, delta, _ = strings.Cut(delta, " ")
+		it.before, it.after, _ = strings.Cut(delta, one.Text)
+	}
+	text := it.say(p)
+	return text == "" || w.event(it.name, it.before, text, it.after)
+}
+
+// tell sends the events of a section.
+func (w *Writer) tell(section string, about any) bool {
+	for line := range strings.Lines(string(w.Tell(string(w.kind), section, about))) {
+		if name, members, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !w.event(name, members) {
 			return false
 		}
 	}
-	text := w.said.say(at, p, w.a.Calls)
-	return text == "" || w.shape.delta(at, text)
+	return true
+}
+
+// event sends one event, given by the parts of its members.
+func (w *Writer) event(name string, members ...string) bool {
+	o := wire.Members(nil)
+	o.Add(`{"type":"`, name, `"`)
+	if members[0] != "{}" {
+		members[0] = "," + members[0][1:]
+		o.Add(members...)
+		o = o[:len(o)-1]
+	}
+	if w.kind == Responses && !w.Profile.Is("llamacpp") {
+		o.Add(`,"sequence_number":`).Int(w.told)
+	}
+	w.told++
+	return w.Event(name, append(o, '}'))
 }
 
 // close ends what is open.
 func (w *Writer) close() bool {
-	for at := range w.said.items {
-		if it := &w.said.items[at]; !it.closed {
-			if it.closed = true; !w.shape.closed(at) {
+	for _, it := range w.items {
+		if !it.closed {
+			if it.closed = true; !w.tell("closed", it.at("done")) {
 				return false
 			}
 		}
@@ -109,112 +152,115 @@ func (w *Writer) close() bool {
 
 // End tells why the answer stopped; Done is what comes last of all.
 func (w *Writer) End(finish, stopped string) bool {
-	w.said.finish, w.said.stopped = finish, stopped
-	return w.close() && w.shape.end()
+	w.finish, w.stopped, w.over = finish, stopped, true
+	return w.close() && w.tell("end", w.answer())
 }
 
 // Done tells that the stream is over.
-func (w *Writer) Done() bool { return w.a.Faults.NoFinish || w.a.Faults.NoDone || w.shape.done() }
+func (w *Writer) Done() bool {
+	return w.Faults.NoFinish || w.Faults.NoDone || w.tell("done", w.answer())
+}
 
 // Whole is a plain answer of all that next gives.
 func (w *Writer) Whole(next func() (profile.Piece, bool), finish, stopped string) []byte {
 	for p, ok := next(); ok; p, ok = next() {
 		if p.Kind == profile.PieceThought { // the tokens have been counted already
-			w.a.Thought++
+			w.Thought++
 		}
-		at := w.said.find(&p)
-		if at < 0 {
-			at = w.said.add(&p)
+		it := w.find(&p)
+		if it == nil {
+			it = w.add(&p)
 		}
-		w.said.say(at, &p, w.a.Calls)
+		it.say(&p)
 	}
-	w.said.finish, w.said.stopped = finish, stopped
-	return w.shape.whole()
+	w.finish, w.stopped, w.over = finish, stopped, true
+	return w.Tell(string(w.kind), "whole", w.answer())
 }
 
-// content is what an answer has said so far.
-type content struct {
-	items           []item
-	calls           map[int]int // where a call stands
-	finish, stopped string
+// answer is what templates see of the answer as it stands.
+func (w *Writer) answer() *answer {
+	a := &answer{
+		Answer: w.Answer, Family: w.Profile.Family, Finish: w.finish, Stopped: w.stopped, Items: w.items,
+		NoUsage: w.Faults.Usage == fault.UsageNever, Called: len(w.calls) > 0, Finished: w.over,
+		Uncached: w.Prompt - w.Cached, All: w.Prompt + w.Spoken, Now: w.Now(), Took: string(w.Timings()),
+	}
+	stage := "whole"
+	if w.Stream {
+		stage = "done"
+	}
+	for _, it := range a.Items {
+		it.at(stage)
+	}
+	return a
 }
 
-// item is a block of Messages, or an output item of Responses.
-type item struct {
-	kind   profile.PieceKind // PieceText, PieceThought or PieceCall
-	call   int
-	said   []byte // the inside of a JSON string
-	closed bool
-}
-
-// find returns the item that a token goes on with; -1: it begins a new one.
-func (c *content) find(p *profile.Piece) int {
+// find returns the item that a token goes on with; nil: it begins a new one.
+func (w *Writer) find(p *profile.Piece) *item {
 	if p.Kind > profile.PieceThought {
-		if at, ok := c.calls[p.Call]; ok {
-			return at
-		}
-		return -1
+		return w.calls[p.Call]
 	}
-	at := len(c.items) - 1
-	if at < 0 || c.items[at].kind != p.Kind || c.items[at].closed {
-		return -1
+	if len(w.items) == 0 {
+		return nil
 	}
-	return at
+	if last := w.items[len(w.items)-1]; last.Kind == kindOf(p) && !last.closed {
+		return last
+	}
+	return nil
 }
 
-func (c *content) add(p *profile.Piece) int {
-	at, kind := len(c.items), p.Kind
-	if kind > profile.PieceThought {
-		kind = profile.PieceCall
-		c.calls[p.Call] = at
+func kindOf(p *profile.Piece) string {
+	switch p.Kind {
+	case profile.PieceText:
+		return "text"
+	case profile.PieceThought:
+		return "thought"
+	default:
+		return "call"
 	}
-	c.items = append(c.items, item{kind: kind, call: p.Call})
-	return at
+}
+
+func (w *Writer) add(p *profile.Piece) *item {
+	it := &item{At: len(w.items), Kind: kindOf(p), Family: w.Profile.Family}
+	if it.Kind == "call" {
+		it.Call, w.calls[p.Call] = &w.Calls[p.Call], it
+	}
+	w.items = append(w.items, it)
+	return it
 }
 
 // say adds a token to an item and returns what it says, as the inside of a JSON string.
-func (c *content) say(at int, p *profile.Piece, calls []profile.ToolCall) string {
+func (it *item) say(p *profile.Piece) string {
 	text := p.Escaped
 	if p.Kind == profile.PieceWhole {
-		text = string(wire.AppendEscaped(nil, calls[p.Call].Args))
+		text = string(wire.AppendEscaped(nil, it.Call.Args))
 	}
-	c.items[at].said = append(c.items[at].said, text...)
+	it.said = append(it.said, text...)
 	return text
 }
 
-// each writes all items with commas between.
-func (c *content) each(write func(at int) []byte) string {
-	var b []byte
-	for at := range c.items {
-		if at > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, write(at)...)
+// at is the item as it is shown at a stage.
+func (it *item) at(stage string) *item {
+	it.Stage, it.Text, it.Input = stage, "", "{}"
+	if stage == "added" {
+		return it
 	}
-	return string(b)
+	it.Text = string(it.said)
+	if args, err := fastjson.Parse(`"` + it.Text + `"`); err == nil && len(args.GetStringBytes()) > 0 {
+		it.Input = string(args.GetStringBytes())
+	}
+	return it
 }
 
-func quoted(s string) string { return string(wire.AppendString(nil, s)) }
-
 // MessagesError writes an error as Messages has it.
-func MessagesError(p *profile.Profile, a profile.APIError, nextID func() uint64) []byte {
-	kind := a.Kind
-	switch {
-	case kind != "":
-	case a.Status == 404:
-		kind = "not_found_error"
-	case a.Status == 429:
-		kind = "rate_limit_error"
-	case a.Status == 503 || a.Status == 529:
-		kind = "overloaded_error"
-	case a.Status >= 500:
-		kind = "api_error"
-	default:
-		kind = "invalid_request_error"
+func MessagesError(
+	p *profile.Profile, a profile.APIError, nextID func() uint64, tell func(dialect, section string, about any) []byte,
+) []byte {
+	kinds := map[int]string{404: "not_found_error", 429: "rate_limit_error", 503: "overloaded_error", 529: "overloaded_error"}
+	kind := cmp.Or(a.Kind, kinds[a.Status], "invalid_request_error")
+	if a.Status >= 500 {
+		kind = cmp.Or(a.Kind, kinds[a.Status], "api_error")
 	}
-	more := ""
-	if p.Family == "ollama" {
-		more = `,"request_id":"req_` + profile.Hex32(nextID())[:24] + `"`
-	}
-	return fmt.Appendf(nil, `{"type":"error","error":{"type":%s,"message":%s}%s}`, quoted(kind), quoted(a.Message), more)
+	return tell("messages", "error", struct{ Family, Kind, Message, RequestID string }{
+		p.Family, kind, a.Message, "req_" + profile.Hex32(nextID())[:24],
+	})
 }

@@ -53,14 +53,9 @@ type source struct{ path, body, ctype string }
 
 func sourcesOf(p *profile.Profile) (out []source) {
 	names := map[string]string{"json": p.JSONType, "text": p.TextType, "none": ""}
-	for _, name := range []string{"common", p.Family, p.Name} {
-		text, err := fs.ReadFile(files, name+".txtar")
-		if err != nil && name == p.Name {
-			continue // a variant without pages of its own
-		}
-		for _, one := range strings.Split("\n"+string(text), "\n-- ")[1:] {
-			head, body, _ := strings.Cut(one, " --\n")
-			paths := strings.Fields(head)
+	for _, name := range slices.Compact([]string{"common", p.Family, p.Name}) {
+		for _, one := range sections(name) {
+			paths, body := strings.Fields(one.head), one.body
 			n := 1 + max(0, slices.IndexFunc(paths[1:], func(f string) bool { return f[0] != '/' }))
 			ctype, known := names[strings.Join(paths[n:], " ")]
 			if !known {
@@ -76,6 +71,22 @@ func sourcesOf(p *profile.Profile) (out []source) {
 				out = append(out, source{path, body, ctype})
 			}
 		}
+	}
+	return out
+}
+
+// section is a part of a file: what stands between dashes, and the text below it.
+type section struct{ head, body string }
+
+// sections are those of a file; none where there is no such file.
+func sections(name string) (out []section) {
+	text, err := fs.ReadFile(files, name+".txtar")
+	if err != nil {
+		return nil
+	}
+	for _, one := range strings.Split("\n"+string(text), "\n-- ")[1:] {
+		head, body, _ := strings.Cut(one, " --\n")
+		out = append(out, section{head, body})
 	}
 	return out
 }
