@@ -203,7 +203,7 @@ func (a *answer) fit() *profile.APIError {
 	if !over {
 		return nil
 	}
-	err := a.x.p.TooLong(a.told.Prompt, want, size)
+	err := a.e.pages.TooLong(a.told.Prompt, want, size)
 	return &err
 }
 

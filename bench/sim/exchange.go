@@ -292,7 +292,7 @@ func (x *exchange) fail(a profile.APIError) {
 		x.json(a.Status, body)
 		return
 	}
-	x.send(x.p.Refuse(a))
+	x.send(x.e.pages.Refuse(a))
 }
 
 // sse begins a stream.

@@ -177,7 +177,7 @@ func (x *exchange) spoiled(body []byte) []byte {
 	case s.Op == fault.OpHalf:
 		return body[:len(body)/2]
 	case s.Op == fault.OpError:
-		return x.p.AppendStreamError(nil, profile.APIError{Status: s.Status, Message: s.Message()})
+		return x.e.pages.StreamError(profile.APIError{Status: s.Status, Message: s.Message()})
 	default:
 		return []byte(s.Text)
 	}
@@ -201,7 +201,7 @@ func (x *exchange) streamError(a profile.APIError, done bool) {
 		x.stream.emit("error", body)
 		done = false
 	} else {
-		x.stream.emit(x.p.ErrorEvent, x.p.AppendStreamError(nil, a))
+		x.stream.emit(x.p.ErrorEvent, x.e.pages.StreamError(a))
 	}
 	if done {
 		x.stream.emit("", wire.Done)

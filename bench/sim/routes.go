@@ -80,7 +80,7 @@ func serveRequest(x *exchange) {
 		return
 	}
 	if !authorized(x) {
-		x.send(x.p.Unauthorized())
+		x.send(e.pages.Unauthorized())
 		return
 	}
 	if e.sick.Load() && x.p.Family == "llamacpp" {
@@ -101,11 +101,11 @@ func serveRequest(x *exchange) {
 	shows := !works && !acts && e.pages.Has(r.path) && r.path != "/v1/models/"
 	switch {
 	case !works && !acts && !shows:
-		x.send(x.p.NotFound(r.method, r.path))
+		x.send(e.pages.NotFound(r.method, r.path))
 	case shows && !read:
-		x.send(x.p.WrongMethod(r.method, r.path, "GET"))
+		x.send(e.pages.WrongMethod(r.method, r.path, "GET"))
 	case !shows && r.method != "POST":
-		x.send(x.p.WrongMethod(r.method, r.path, "POST"))
+		x.send(e.pages.WrongMethod(r.method, r.path, "POST"))
 	case r.get("Content-Encoding") != "" && r.get("Content-Encoding") != "identity":
 		x.reply(415, "", nil)
 	case shows:

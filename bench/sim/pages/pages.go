@@ -20,13 +20,14 @@ var files embed.FS
 
 // Set is the pages of one engine.
 type Set struct {
+	p     *profile.Profile
 	all   *template.Set
 	types map[string]string
 }
 
 // Of returns the pages of a profile.
 func Of(p *profile.Profile) *Set {
-	s := &Set{template.Text("<<", ">>", functions), map[string]string{}}
+	s := &Set{p, template.Text("<<", ">>", functions), map[string]string{}}
 	for _, one := range sourcesOf(p) {
 		s.all.Must(one.path, one.body)
 		s.types[one.path] = one.ctype
@@ -37,6 +38,7 @@ func Of(p *profile.Profile) *Set {
 // functions are what the pages call, and behind them what they call as methods.
 var functions = template.Funcs{
 	"json": func(s string) string { return string(wire.AppendString(nil, s)) },
+	"null": func(s string) string { return string(*new(wire.Members).QuoteOrNull(s)) },
 	"path": constant(profile.LeakedPath), "host": constant(profile.LeakedHost),
 	"secret": constant(profile.LeakedSecret), "voices": func() []string { return profile.KokoroVoices },
 	"owner": func(model string) string { return strings.SplitN(model, "/", 2)[0] },
@@ -102,12 +104,16 @@ func (s *Set) Has(path string) bool { return path != "" && path[0] == '/' && s.a
 // Show renders a page.
 func (s *Set) Show(path string, st *State) profile.Reply {
 	st.reply = profile.Reply{Status: 200, Type: s.types[path]}
-	body, err := s.all.Render(path, st)
-	if err != nil {
-		panic("BUG: page " + path + ": " + err.Error())
-	}
-	st.reply.Body = body
+	st.reply.Body = s.render(path, st)
 	return st.reply
+}
+
+func (s *Set) render(section string, about any) []byte {
+	text, err := s.all.Render(section, about)
+	if err != nil {
+		panic("BUG: " + section + " of " + s.p.Name + ": " + err.Error())
+	}
+	return text
 }
 
 // State is an engine as its pages show it.

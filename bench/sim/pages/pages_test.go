@@ -76,7 +76,7 @@ var (
 // method, in the branches too that no state reaches here.
 func TestMembers(t *testing.T) {
 	fields := map[string]bool{}
-	for _, of := range []reflect.Type{reflect.TypeFor[State](), reflect.TypeFor[profile.Profile](), reflect.TypeFor[Histogram]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[State](), reflect.TypeFor[profile.Profile](), reflect.TypeFor[Histogram](), reflect.TypeFor[profile.APIError](), reflect.TypeFor[tooLong]()} {
 		for _, f := range reflect.VisibleFields(of) {
 			fields[f.Name] = f.IsExported()
 		}

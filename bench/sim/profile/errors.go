@@ -2,9 +2,9 @@ package profile
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
-
-	"penstock/bench/sim/wire"
+	"strings"
 )
 
 // APIError is an error answer before it is put in an engine's shape.
@@ -14,8 +14,8 @@ type APIError struct {
 	Kind    string // type; empty: the profile's name for the status
 	Code    string // OpenAI's string code, where the profile has one
 	Param   string
-	extra   string // further members, as `,"name":value`
-	bare    bool   // LM Studio tells its model runner's errors as a text, without type and code
+	Extra   string // further members, as `,"name":value`
+	Bare    bool   // LM Studio tells its model runner's errors as a text, without type and code
 	Unread  bool   // the body is no JSON object: engines with typed requests have words of their own for that
 }
 
@@ -24,8 +24,8 @@ func Invalid(param, format string, a ...any) *APIError {
 	return &APIError{Status: 400, Message: fmt.Sprintf(format, a...), Param: param}
 }
 
-// kind is the profile's name for a status.
-func (p *Profile) kind(status int) string {
+// Kind is the profile's name for a status.
+func (p *Profile) Kind(status int) string {
 	names := p.Kinds
 	if names == nil {
 		names = ByName["openai"].Kinds
@@ -38,102 +38,59 @@ func (p *Profile) kind(status int) string {
 	return strconv.Itoa(status)
 }
 
-// AppendError writes the error in the profile's shape. It is JSON for every family; fail knows who
-// answers in plain text.
-func (p *Profile) AppendError(dst []byte, a APIError) []byte {
-	if a.Kind == "" {
-		a.Kind = p.kind(a.Status)
-	}
-	o := wire.Members(dst)
-	switch p.Family {
-	case "sglang", "trtllm":
-		o = append(o, '{')
-		o.Text("object", "error")
-		o.Text("message", a.Message)
-		o.Text("type", a.Kind)
-		o.OrNull("param", a.Param)
-		o.Number("code", a.Status)
-		return append(append(o, a.extra...), '}')
-	case "tgi":
-		o = append(o, '{')
-		o.Text("error", a.Message)
-		o.Text("error_type", a.Kind)
-		return append(o, '}')
-	case "whisper":
-		o = append(o, '{')
-		o.Text("error", a.Message)
-		return append(o, '}')
-	case "speaches", "kokoro":
-		return p.appendDetail(o, a)
-	case "lmstudio":
-		if a.bare {
-			o = append(o, '{')
-			o.Text("error", a.Message)
-			return append(o, '}')
-		}
-	case "llamacpp":
-		o = append(o, `{"error":{`...)
-		o.Number("code", a.Status)
-		o.Text("message", a.Message)
-		o.Text("type", a.Kind)
-		return append(append(o, a.extra...), "}}"...)
-	}
-	o = append(o, `{"error":{`...)
-	o.Text("message", a.Message)
-	o.Text("type", a.Kind)
-	if p.Family == "ollama" {
-		a.Param = ""
-	}
-	o.OrNull("param", a.Param)
-	if p.Family == "vllm" {
-		o.Number("code", a.Status)
-	} else {
-		o.OrNull("code", a.Code)
-	}
-	return append(append(o, a.extra...), "}}"...)
+// Reply is a whole answer that does not depend on the work.
+type Reply struct {
+	Status int
+	Type   string
+	Lines  string // further header lines
+	Body   []byte
 }
 
-// appendDetail writes an error as FastAPI does: a list of what does not fit the declared request, a
-// text, or Kokoro's object.
-func (p *Profile) appendDetail(o wire.Members, a APIError) []byte {
-	o = append(o, '{')
-	switch {
-	case a.Status == 422:
-		o.Raw("detail", "[{")
-		o.Text("type", "value_error")
-		o.Raw("loc", `["body",`)
-		o = append(wire.AppendString(o, a.Param), ']')
-		o.Text("msg", a.Message)
-		o.Raw("input", "null")
-		return append(o, "}]}"...)
-	case p.Family == "kokoro" && a.Code != "":
-		o.Raw("detail", "{")
-		o.Text("error", a.Code)
-		o.Text("message", a.Message)
-		o.Text("type", a.Kind)
-		return append(o, "}}"...)
-	}
-	o.Text("detail", a.Message)
-	return append(o, '}')
+// OllamaType is what Ollama says of its own pages and of bodies that it could not read; /v1 answers
+// are without charset.
+const OllamaType = "application/json; charset=utf-8"
+
+// PlainText is an answer in plain text.
+func (p *Profile) PlainText(status int, text string) Reply {
+	return Reply{Status: status, Type: p.TextType, Body: []byte(text)}
 }
 
-// AppendStreamError writes the error as the data of an event: always an object with an error
-// member.
-func (p *Profile) AppendStreamError(dst []byte, a APIError) []byte {
-	switch p.Family {
-	case "sglang", "trtllm", "speaches", "kokoro":
-		dst = append(dst, `{"error":`...)
-		dst = p.AppendError(dst, a)
-		return append(dst, '}')
-	case "tgi": // whatever it was, the number is 422
-		o := append(wire.Members(dst), `{"error":{`...)
-		o.Text("message", a.Message)
-		o.Number("http_status_code", 422)
-		return append(o, "}}"...)
-	case "lmstudio":
-		o := append(wire.Members(dst), `{"error":{`...)
-		o.Text("message", a.Message)
-		return append(o, "}}"...)
+// Full is how the profile refuses a request that found no place in its queue. Engines whose queue
+// has no bound never say it: then it is what the one in front of them would say.
+func (p *Profile) Full() APIError {
+	if p.FullError.Message != "" {
+		return p.FullError
 	}
-	return p.AppendError(dst, a)
+	return APIError{
+		Status:  503,
+		Message: "The server is overloaded: the maximum number of queued requests is reached. Please try again later.",
+	}
 }
+
+// UnknownModelError is how the profile refuses a model that it does not have.
+func (p *Profile) UnknownModelError(asked string) APIError {
+	err := p.NoModel
+	if err.Message == "" {
+		err = APIError{Status: 404, Message: "The model `%s` does not exist.", Param: "model"}
+	}
+	err.Message = strings.Replace(err.Message, "%s", asked, 1)
+	return err
+}
+
+// CheckVoice refuses a voice that the engine does not have. Only Kokoro's list is known; its server
+// maps OpenAI's names to it.
+func (p *Profile) CheckVoice(name string) *APIError {
+	if p.Family != "kokoro" || name == "" || slices.Contains(openaiVoices, name) || slices.Contains(KokoroVoices, name) {
+		return nil
+	}
+	return &APIError{
+		Status: 400, Code: "validation_error", Kind: "invalid_request_error",
+		Message: "Voice '" + name + "' not found. Available voices: " + strings.Join(KokoroVoices, ", "),
+	}
+}
+
+// The voices that Kokoro knows: KokoroVoices are its own, and it maps those of OpenAI to them.
+var (
+	openaiVoices = []string{"alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse"}
+	KokoroVoices = []string{"af_alloy", "af_bella", "af_heart", "af_sky", "am_adam", "am_echo", "bf_emma", "bm_george"}
+)

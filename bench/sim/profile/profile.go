@@ -60,17 +60,17 @@ type Profile struct {
 	Health     time.Duration  // how long /health takes
 	CallID     IDForm
 	AnswerID   IDForm
-	NoPage     fixedReply           // of a path that it does not have; empty: an error of its own shape
-	NoMethod   fixedReply           // of a method that a path does not have; empty: FastAPI's
-	NoKey      fixedReply           // without the key; empty: an error of its own shape
+	NoPage     FixedReply           // of a path that it does not have; empty: an error of its own shape
+	NoMethod   FixedReply           // of a method that a path does not have; empty: FastAPI's
+	NoKey      FixedReply           // without the key; empty: an error of its own shape
 	Extra      string               // members of every chunk and answer behind the model, whose name is %s in it
 	RoleDelta  string               // the delta that opens a choice
 	EndDelta   string               // the delta that comes with finish_reason
 	Around     map[string][2]string // what stands before and behind the member of a token: text, thought or call
 }
 
-// fixedReply is an answer that is always the same, but for the method %m and the path %p.
-type fixedReply struct {
+// FixedReply is an answer that is always the same, but for the method %m and the path %p.
+type FixedReply struct {
 	Status     int
 	Type, Body string
 }
@@ -213,3 +213,10 @@ func Names() []string {
 	slices.Sort(names)
 	return names
 }
+
+// What pages and faulty answers carry that must never reach a client. Tests look for them.
+const (
+	LeakedHost   = "gpu-node-17.internal.example" // in HTML pages and 5xx texts
+	LeakedPath   = "/srv/models/secret-checkpoint"
+	LeakedSecret = "s3cr3t-from-the-engine" // in headers
+)

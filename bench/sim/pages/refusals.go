@@ -1,0 +1,100 @@
+package pages
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"penstock/bench/sim/profile"
+	"penstock/bench/sim/wire"
+)
+
+// Error is the body of an error.
+func (s *Set) Error(a profile.APIError) []byte { return s.render("error", s.named(a)) }
+
+// StreamError is an error as the data of an event: always an object with an error member.
+func (s *Set) StreamError(a profile.APIError) []byte { return s.render("stream-error", s.named(a)) }
+
+// named is an error with the name that the engine has for its status.
+func (s *Set) named(a profile.APIError) profile.APIError {
+	a.Kind = cmp.Or(a.Kind, s.p.Kind(a.Status))
+	return a
+}
+
+// Refuse is an error as an answer.
+func (s *Set) Refuse(a profile.APIError) profile.Reply {
+	ctype := s.types["error"]
+	switch s.p.Family {
+	case "ollama":
+		if a.Status == 400 && (a.Unread || a.Param == "messages") {
+			ctype = profile.OllamaType
+		}
+	case "tgi":
+		if a.Unread { // the HTTP library's own words
+			return s.p.PlainText(a.Status, "Failed to parse the request body as JSON: "+a.Message)
+		}
+		if a.Status == 400 && a.Param != "" {
+			a.Status, a.Message = 422, "Input validation error: "+a.Message
+		}
+	case "speaches", "kokoro":
+		if a.Status == 400 && a.Param != "" && a.Code == "" {
+			a.Status = 422
+		}
+	}
+	return profile.Reply{Status: a.Status, Type: ctype, Body: s.Error(a)}
+}
+
+// TooLong is what the engine says of a prompt of so many tokens that wants so many more (below 0:
+// not said) in a context of size.
+func (s *Set) TooLong(prompt, want, size int) (err profile.APIError) {
+	want = max(want, 0)
+	text := s.render("too-long", tooLong{prompt, want, size, size - prompt, prompt + want})
+	if err := json.Unmarshal(text, &err); err != nil {
+		panic("BUG: too-long of " + s.p.Name + ": " + err.Error())
+	}
+	return err
+}
+
+type tooLong struct{ Prompt, Want, Size, Room, Sum int }
+
+// fixed is one of the profile's fixed answers.
+func (s *Set) fixed(r profile.FixedReply, method, path string) profile.Reply {
+	ctype := r.Type
+	if strings.HasPrefix(r.Body, "{") {
+		ctype = s.p.JSONType
+		path = strings.Trim(string(wire.AppendString(nil, path)), `"`)
+	}
+	body := strings.NewReplacer("%m", method, "%p", path).Replace(r.Body)
+	return profile.Reply{Status: r.Status, Type: ctype, Body: []byte(body)}
+}
+
+// NotFound answers a path that the engine does not have.
+func (s *Set) NotFound(method, path string) profile.Reply {
+	if s.p.NoPage.Status == 0 {
+		return s.Refuse(profile.APIError{Status: 404, Message: "Invalid URL (" + method + " " + path + ")"})
+	}
+	return s.fixed(s.p.NoPage, method, path)
+}
+
+// WrongMethod answers a method that a path does not have.
+func (s *Set) WrongMethod(method, path, allowed string) profile.Reply {
+	no := s.p.NoMethod
+	if no.Status == 0 {
+		no = profile.FixedReply{Status: 405, Body: `{"detail":"Method Not Allowed"}`}
+	}
+	r := s.fixed(no, method, path)
+	if r.Status == 405 {
+		r.Lines = "Allow: " + allowed + "\r\n"
+	}
+	return r
+}
+
+// Unauthorized answers a request without the key.
+func (s *Set) Unauthorized() profile.Reply {
+	if s.p.NoKey.Status != 0 {
+		return s.fixed(s.p.NoKey, "", "")
+	}
+	return s.Refuse(profile.APIError{
+		Status: 401, Message: "Incorrect API key provided.", Kind: "invalid_request_error", Code: "invalid_api_key",
+	})
+}
