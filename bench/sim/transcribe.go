@@ -10,6 +10,7 @@ import (
 
 	"penstock/bench/sim/audio"
 	"penstock/bench/sim/generate"
+	"penstock/bench/sim/pages"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
@@ -88,9 +89,25 @@ func transcribe(x *exchange) {
 		return
 	}
 	a.say(t.Count())
-	ctype, body := t.Render(format)
+	ctype, body := render(&t, format)
 	a.release()
 	x.reply(200, ctype, body)
+}
+
+// transcriptTypes are the Content-Types of formats, and those of whisper.cpp's server.
+var transcriptTypes = map[string][2]string{
+	"text": {"text/plain; charset=utf-8", "text/html; charset=utf-8"}, "srt": {"text/plain; charset=utf-8", "application/x-subrip"},
+	"vtt": {"text/vtt", "text/vtt"}, "json": {"application/json", "application/json"}, "verbose_json": {"application/json", "application/json"},
+}
+
+// render writes a transcript in one of the five formats.
+func render(t *audio.Transcript, format string) (ctype string, body []byte) {
+	t.Finish()
+	ctype = transcriptTypes[format][0]
+	if t.Whisper {
+		ctype = transcriptTypes[format][1]
+	}
+	return ctype, pages.Tell("transcript", format, t)
 }
 
 // segments streams a transcript as speaches does: an event a segment, in the asked format, and
@@ -105,7 +122,7 @@ func (a *answer) segments(t *audio.Transcript, format string) {
 			return
 		}
 		a.say(one.Count())
-		_, body := one.Render(format)
+		_, body := render(&one, format)
 		if !x.event("", bytes.TrimSpace(body)) { // line breaks of srt and vtt go out as they are, as they do there
 			return
 		}

@@ -3,8 +3,8 @@
 //
 // Nobody listens, so speech is a sine tone or silent MP3 frames, made word by word: a test counts
 // bytes and pieces and looks at times. A transcript follows from a seed and the length of the file,
-// and is rendered in the five formats with the blanks and the Content-Types that tell whisper.cpp's
-// server from the others.
+// and is rendered by templates of package pages, with the blanks that tell whisper.cpp's server from the
+// others.
 //
 // How fast a word is said or heard is the engine's part of the simulator.
 package audio

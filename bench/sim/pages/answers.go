@@ -1,0 +1,46 @@
+package pages
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"penstock/bench/sim/wire"
+	"penstock/proxy/template"
+)
+
+// answers are the templates of answers by the name of their file. In a dialect's a section is what
+// happens to the answer; each of its lines is an event: a name, a blank and members beside the type.
+// In transcript's it is a format.
+var answers = sync.OnceValue(func() map[string]*template.Set {
+	sets := map[string]*template.Set{}
+	for _, name := range []string{"messages", "responses", "transcript"} {
+		sets[name] = template.Text("<<", ">>", template.Funcs{
+			"json":  func(s string) string { return string(wire.AppendString(nil, s)) },
+			"stamp": stamp,
+		})
+		for _, one := range sections(name) {
+			sets[name].Must(one.head, strings.TrimSuffix(continued.Replace(one.body), "\n"))
+		}
+	}
+	return sets
+})
+
+// continued joins a line with the one before.
+var continued = strings.NewReplacer("\n\t", "")
+
+// Tell renders a section of an answer's templates.
+func Tell(kind, section string, about any) []byte {
+	text, err := answers()[kind].Render(section, about)
+	if err != nil {
+		panic("BUG: " + kind + ": " + err.Error())
+	}
+	return text
+}
+
+// stamp is a time in subtitles.
+func stamp(seconds float64, comma string) string {
+	ms := int(math.Round(seconds * 1000))
+	return fmt.Sprintf("%02d:%02d:%02d%s%03d", ms/3600000, ms/60000%60, ms/1000%60, comma, ms%1000)
+}
