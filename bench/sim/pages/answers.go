@@ -15,9 +15,10 @@ import (
 // In transcript's it is a format.
 var answers = sync.OnceValue(func() map[string]*template.Set {
 	sets := map[string]*template.Set{}
-	for _, name := range []string{"messages", "responses", "transcript"} {
+	for _, name := range []string{"chat", "messages", "responses", "transcript"} {
 		sets[name] = template.Text("<<", ">>", template.Funcs{
 			"json":  func(s string) string { return string(wire.AppendString(nil, s)) },
+			"null":  func(s string) string { return string(*new(wire.Members).QuoteOrNull(s)) },
 			"stamp": stamp,
 		})
 		for _, one := range sections(name) {

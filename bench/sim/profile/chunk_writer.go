@@ -16,7 +16,7 @@ type ChunkWriter struct {
 	Legacy    bool // /v1/completions
 	NullUsage bool // "usage":null on every chunk but the last
 
-	frame   string // Head or Tail of every chunk, for
+	frame   string // of every chunk, for
 	created int64
 	model   string
 }
@@ -32,20 +32,24 @@ type Chunk struct {
 	Timings  []byte
 }
 
-// Head writes the members that every chunk and every answer begins with.
-func (s *ChunkWriter) Head(o *wire.Members, object string) {
+// Frame is the members that every chunk and every answer has: they come first, and last in
+// llama.cpp's.
+func (s *ChunkWriter) Frame(object string) string {
+	if s.Legacy {
+		object = "text_completion"
+	}
+	var o wire.Members
+	if s.Profile.Family == "llamacpp" {
+		o.Add(`"created":`).Int(int(s.Created)).Add(`,"id":"`, s.ID, `","model":`).Quote(s.Model)
+		return string(*o.Add(`,"system_fingerprint":"b11669-sim","object":"`, object, `"`))
+	}
 	o.Add(`"id":"`, s.ID, `","object":"`, object, `","created":`).Int(int(s.Created)).Add(`,"model":`).Quote(s.Model)
 	if before, after, named := strings.Cut(s.Profile.Extra, "%s"); named {
 		o.Add(before).Quote(s.Model).Add(after)
 	} else {
 		o.Add(before)
 	}
-}
-
-// Tail is llama.cpp's order: the head comes last.
-func (s *ChunkWriter) Tail(o *wire.Members, object string) {
-	o.Add(`"created":`).Int(int(s.Created)).Add(`,"id":"`, s.ID, `","model":`).Quote(s.Model)
-	o.Add(`,"system_fingerprint":"b11669-sim","object":"`, object, `"`)
+	return string(o)
 }
 
 // chunkFrame is what all chunks have in common: written once, not for each token.
@@ -53,17 +57,7 @@ func (s *ChunkWriter) chunkFrame() string {
 	if s.frame != "" && s.created == s.Created && s.model == s.Model {
 		return s.frame
 	}
-	object := "chat.completion.chunk"
-	if s.Legacy {
-		object = "text_completion"
-	}
-	var o wire.Members
-	if s.Profile.Family == "llamacpp" {
-		s.Tail(&o, object)
-	} else {
-		s.Head(&o, object)
-	}
-	s.frame, s.created, s.model = string(o), s.Created, s.Model
+	s.frame, s.created, s.model = s.Frame("chat.completion.chunk"), s.Created, s.Model
 	return s.frame
 }
 
