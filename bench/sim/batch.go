@@ -57,7 +57,7 @@ func (w *slowdown) stand(out *bodyWriter) bool {
 func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	e, now := a.e, time.Now()
 	if a.x.knobs.TTFT >= 0 {
-		return now.Add(a.x.knobs.TTFT), 0
+		return now.Add(time.Duration(a.x.knobs.TTFT)), 0
 	}
 	if e.o.PrefillRate > 0 {
 		read = e.strain.scale(time.Duration(float64(tokens) / e.o.PrefillRate * float64(time.Second)))
@@ -72,7 +72,7 @@ func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 // gap is the time until the next token: that of a batch of this size, under this slowdown.
 func (a *answer) gap() time.Duration {
 	if a.x.knobs.Gap >= 0 {
-		return a.x.knobs.Gap
+		return time.Duration(a.x.knobs.Gap)
 	}
 	o := &a.e.o
 	var d time.Duration

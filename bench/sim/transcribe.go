@@ -157,7 +157,7 @@ func (a *answer) chunks(t *audio.Transcript) {
 	if a.q.Usage.Last {
 		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.told.Prompt, t.Count(),
 			a.told.Prompt+t.Count())
-		if !x.event("", append(append(chunkHead(id, created, a.q.Model), `,"choices":[],"usage":`+u...), '}')) {
+		if !x.event("", *chunkHead(id, created, a.q.Model).Add(`,"choices":[],"usage":`, u, `}`)) {
 			return
 		}
 	}
@@ -168,24 +168,16 @@ func (a *answer) chunks(t *audio.Transcript) {
 	x.finish()
 }
 
-func chunkHead(id string, created int64, model string) wire.Members {
-	o := wire.Members{'{'}
-	o.Text("id", id)
-	o.Text("object", "transcription.chunk")
-	o.Number("created", int(created))
-	o.Text("model", model)
-	return o
+func chunkHead(id string, created int64, model string) *wire.Members {
+	o := wire.Members(`{"id":"` + id + `","object":"transcription.chunk","created":`)
+	return o.Int(int(created)).Add(`,"model":`).Quote(model)
 }
 
 func transcriptChunk(id string, created int64, model, text string, ends bool) []byte {
-	delta := wire.Members{'{'}
-	delta.Text("content", text)
-	choice := wire.Members(`{"delta":` + string(delta) + "}")
-	if ends {
-		choice.Text("finish_reason", "stop")
-		choice.Raw("stop_reason", "null")
-	}
 	o := chunkHead(id, created, model)
-	o.Raw("choices", "["+string(choice)+"}]")
-	return append(o, '}')
+	o.Add(`,"choices":[{"delta":{"content":`).Quote(text).Add(`}`)
+	if ends {
+		o.Add(`,"finish_reason":"stop","stop_reason":null`)
+	}
+	return *o.Add(`}]}`)
 }

@@ -16,20 +16,21 @@ type raw string
 func object(pairs ...any) raw {
 	o := wire.Members{'{'}
 	for i := 1; i < len(pairs); i += 2 {
-		name := pairs[i-1].(string)
+		var value raw
 		switch v := pairs[i].(type) {
 		case string:
-			o.Text(name, v)
+			value = raw(wire.AppendString(nil, v))
 		case raw:
-			if v != "" {
-				o.Raw(name, string(v))
-			}
+			value = v
 		case []raw:
-			o.Raw(name, list(v))
+			value = raw(list(v))
 		case *fastjson.Value:
 			if v != nil {
-				o.Raw(name, string(v.MarshalTo(nil)))
+				value = raw(v.MarshalTo(nil))
 			}
+		}
+		if value != "" {
+			o.Raw(pairs[i-1].(string), string(value))
 		}
 	}
 	return raw(append(o, '}'))

@@ -64,17 +64,17 @@ func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) Plan {
 		if q.named && d.Profile.Family == "vllm" || d.Profile.Family == "tgi" {
 			s.Finish = "stop"
 		}
-	case d.Controls.hasText:
-		s.fixed = textPieces(textgen.Tokens(d.Controls.text))
-	case q.hasFixed && d.Controls.echo:
+	case d.Controls.Text != nil:
+		s.fixed = textPieces(textgen.Tokens(*d.Controls.Text))
+	case q.hasFixed && d.Controls.Echo:
 		s.fixed = textPieces(textgen.Tokens(q.fixed))
 	case q.hasFixed:
 		s.fixed = textPieces(textgen.Fragments(q.fixed, 4))
 	default:
 		s.saying = max(24+int(seed%80), q.minimum)
 		switch {
-		case d.Controls.tokens >= 0:
-			s.saying = d.Controls.tokens
+		case d.Controls.Tokens >= 0:
+			s.saying = d.Controls.Tokens
 		case q.ignoreEnd:
 			s.saying = max(0, limit-s.thinking)
 		}
@@ -91,8 +91,8 @@ func (d *Decoder) within(s Plan, limit int) Plan {
 	if s.Total > limit {
 		s.Total, s.Finish, s.Stopped = limit, "length", ""
 	}
-	if d.Controls.finish != "" {
-		s.Finish = d.Controls.finish
+	if d.Controls.Finish != "" {
+		s.Finish = d.Controls.Finish
 	}
 	if d.Faults.Finish != "" {
 		s.Finish = d.Faults.Finish

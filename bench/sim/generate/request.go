@@ -115,15 +115,15 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 		}
 	}
 	if wanted := marked(lastUser); wanted != "" {
-		if err := d.Controls.body(wanted); err != nil {
+		if err := d.Controls.body([]byte(wanted)); err != nil {
 			return profile.Invalid("messages", "sim: %s", err)
 		}
 	}
 	q.toolsReply = len(list) > 0 && string(list[len(list)-1].GetStringBytes("role")) == "tool"
-	if d.Controls.echo {
+	if d.Controls.Echo {
 		q.fixed, q.hasFixed = lastUser, true
 	}
-	if d.Controls.secret && q.memory.used {
+	if d.Controls.Secret && q.memory.used {
 		q.fixed, q.hasFixed = "I have forgotten the number.", true
 		if q.memory.secret != "" {
 			q.fixed = secretBegins + q.memory.secret + "."
@@ -136,7 +136,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 		return err
 	}
 	d.readReasoning(v, q)
-	if d.Controls.secret && !q.memory.used && d.Profile.Reasoning != "" {
+	if d.Controls.Secret && !q.memory.used && d.Profile.Reasoning != "" {
 		number := strconv.FormatUint(100_000+textgen.Mix(d.Seed, d.NextID())%900_000, 10)
 		q.memory.thoughts = textgen.Fragments(secretBegins+number+".", 4)
 		q.reasoning = len(q.memory.thoughts)
@@ -172,7 +172,7 @@ func (d *Decoder) Common(v *fastjson.Value, q *Request) *profile.APIError {
 		return err
 	}
 	if s := v.Get("sim"); s != nil {
-		if err := d.Controls.value(s); err != nil {
+		if err := d.Controls.body(s.MarshalTo(nil)); err != nil {
 			return profile.Invalid("sim", "sim: %s", err)
 		}
 	}
@@ -449,7 +449,7 @@ func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
 		return profile.Invalid("prompt", "Field required: prompt")
 	case p.Type() == fastjson.TypeString:
 		q.Prompt.Add(p.GetStringBytes())
-		if d.Controls.echo {
+		if d.Controls.Echo {
 			q.fixed, q.hasFixed = string(p.GetStringBytes()), true
 		}
 	case p.Type() == fastjson.TypeArray && len(p.GetArray()) > 0:
@@ -481,7 +481,7 @@ func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
 		return profile.Invalid("prompt", "too many choices: %d", q.N)
 	}
 	if s := marked(string(v.GetStringBytes("prompt"))); s != "" {
-		if err := d.Controls.body(s); err != nil {
+		if err := d.Controls.body([]byte(s)); err != nil {
 			return profile.Invalid("prompt", "sim: %s", err)
 		}
 	}

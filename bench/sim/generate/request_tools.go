@@ -77,10 +77,10 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 		}
 		q.named = true
 	}
-	if want == "none" || d.Controls.speaks || want == "auto" && q.toolsReply || q.hasFixed {
+	if want == "none" || d.Controls.Speak || want == "auto" && q.toolsReply || q.hasFixed {
 		return nil
 	}
-	n := max(1, d.Controls.toolCalls, d.Faults.MinCalls)
+	n := max(1, d.Controls.ToolCalls, d.Faults.MinCalls)
 	if p := v.Get("parallel_tool_calls"); p != nil && p.Type() == fastjson.TypeFalse || d.Profile.Family == "tgi" {
 		n = 1
 	}
@@ -154,8 +154,8 @@ func (d *Decoder) readReasoning(v *fastjson.Value, q *Request) {
 			q.reasoning = 16
 		}
 	}
-	if d.Controls.reasoning >= 0 {
-		q.reasoning = d.Controls.reasoning
+	if d.Controls.Reasoning >= 0 {
+		q.reasoning = d.Controls.Reasoning
 	}
 	if d.Profile.Reasoning == "" { // it does not tell thoughts from text
 		q.reasoning = 0

@@ -43,10 +43,10 @@ var functions = template.Funcs{
 	"secret": constant(profile.LeakedSecret), "voices": func() []string { return profile.KokoroVoices },
 	"owner": func(model string) string { return strings.SplitN(model, "/", 2)[0] },
 
-	"Of": (*State).Of, "Reply": (*State).Reply, "Line": (*State).Line, "Time": (*State).Time, "Now": (*State).Now,
-	"Asks": (*State).Asks, "Digest": (*State).Digest, "Work": (*State).Work, "Full": (*State).Full,
-	"Busy": (*State).Busy, "Prompt": (*State).Prompt, "Uncached": (*State).Uncached,
-	"AllTokens": (*State).AllTokens, "KVUsage": (*State).KVUsage, "Utilization": (*State).Utilization,
+	"add": func(a, b int64) int64 { return a + b }, "sub": func(a, b int64) int64 { return a - b },
+	"div": func(a, b float64) float64 { return a / max(1, b) },
+	"Of":  (*State).Of, "Reply": (*State).Reply, "Line": (*State).Line, "Time": (*State).Time, "Now": (*State).Now,
+	"Asks": (*State).Asks, "Digest": (*State).Digest, "Work": (*State).Work,
 	"Labels": (*State).Labels, "Total": (*Histogram).Total, "Text": (*Histogram).Text,
 }
 
@@ -205,27 +205,6 @@ func (s *State) Work() string {
 	}
 	return "/inference"
 }
-
-// Full reports that no slot is free.
-func (s *State) Full() bool { return s.Running >= s.Slots }
-
-// Busy is how many requests there are.
-func (s *State) Busy() int { return s.Running + s.Waiting }
-
-// Prompt is the longest prompt.
-func (s *State) Prompt() int { return s.Context - 1 }
-
-// Uncached is how many tokens of prompts were read.
-func (s *State) Uncached() int64 { return s.Prompted - s.Cached }
-
-// AllTokens is how many tokens were read or made.
-func (s *State) AllTokens() int64 { return s.Prompted + s.Generated }
-
-// KVUsage is how full the room for prompts and answers is, 0 to 1.
-func (s *State) KVUsage() float64 { return float64(s.Used) / float64(s.KVSize) }
-
-// Utilization is the share of the slots that is taken.
-func (s *State) Utilization() float64 { return float64(s.Running) / float64(max(1, s.Slots)) }
 
 // Labels are those of a series.
 func (s *State) Labels() string { return `model_name="` + s.Model + `"` }

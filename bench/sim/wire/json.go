@@ -98,21 +98,3 @@ func (o *Members) Int(n int) *Members {
 	*o = strconv.AppendInt(*o, int64(n), 10)
 	return o
 }
-
-// Number writes a whole number.
-func (o *Members) Number(name string, n int) { o.Raw(name, strconv.Itoa(n)) }
-
-// Text writes a string.
-func (o *Members) Text(name, v string) {
-	o.Raw(name, "")
-	*o = AppendString(*o, v)
-}
-
-// OrNull writes null for an empty text.
-func (o *Members) OrNull(name, v string) {
-	if v == "" {
-		o.Raw(name, "null")
-		return
-	}
-	o.Text(name, v)
-}
