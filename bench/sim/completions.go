@@ -1,9 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -12,10 +12,10 @@ import (
 	"github.com/valyala/fastjson"
 
 	"penstock/bench/sim/generate"
+	"penstock/bench/sim/pages"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 	"penstock/bench/sim/textgen"
-	"penstock/bench/sim/wire"
 )
 
 // completions answers POST /v1/completions: one choice for each prompt and n.
@@ -59,43 +59,31 @@ func embeddings(x *exchange) {
 	if d := v.GetInt("dimensions"); d > 0 && d <= 4096 {
 		size = d
 	}
-	b64 := string(v.GetStringBytes("encoding_format")) == "base64"
-	b, more := []byte(`{"object":"list"`), ""
-	if x.p.Family != "llamacpp" {
-		b = fmt.Appendf(b, `,"id":"embd-%s","created":%d`, profile.Hex32(e.nextID()), now())
-		more = `,"completion_tokens":0`
-	}
-	b = append(b, `,"model":`...)
-	b = wire.AppendString(b, q.Model)
-	b = append(b, `,"data":[`...)
+	out := small{Family: x.p.Family, Model: q.Model, ID: profile.Hex32(e.nextID()), Created: now()}
 	for i, in := range inputs {
 		q.Prompt.Add(in)
+		out.Items = append(out.Items, smallItem{Index: i, Text: vector(embed(in, size), string(v.GetStringBytes("encoding_format")))})
+	}
+	out.answer(x, "embeddings", &q.Prompt)
+}
+
+// vector is an embedding as JSON.
+func vector(v []float32, format string) string {
+	if format == "base64" {
+		raw := make([]byte, 0, 4*len(v))
+		for _, f := range v {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(f))
+		}
+		return `"` + base64.StdEncoding.EncodeToString(raw) + `"`
+	}
+	b := []byte{'['}
+	for i, f := range v {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = fmt.Appendf(b, `{"index":%d,"object":"embedding","embedding":`, i)
-		vec := embed(in, size)
-		if b64 {
-			raw := make([]byte, 0, 4*size)
-			for _, f := range vec {
-				raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(f))
-			}
-			b = wire.AppendString(b, base64.StdEncoding.EncodeToString(raw))
-		} else {
-			b = append(b, '[')
-			for j, f := range vec {
-				if j > 0 {
-					b = append(b, ',')
-				}
-				b = strconv.AppendFloat(b, float64(f), 'g', -1, 32)
-			}
-			b = append(b, ']')
-		}
-		b = append(b, '}')
+		b = strconv.AppendFloat(b, float64(f), 'g', -1, 32)
 	}
-	n := q.Prompt.Tokens()
-	b = fmt.Appendf(b, `],"usage":{"prompt_tokens":%d,"total_tokens":%d%s}}`, n, n, more)
-	small(x, &q.Prompt, b)
+	return string(append(b, ']'))
 }
 
 // embed is a unit vector: near for texts that share words.
@@ -136,13 +124,8 @@ func rerank(x *exchange) {
 		return
 	}
 	q.Prompt.Add(query)
-	type hit struct {
-		index int
-		text  []byte
-		score float64
-	}
 	qv := embed(query, 64)
-	hits := make([]hit, len(docs))
+	hits := make([]smallItem, len(docs))
 	for i, d := range docs {
 		t := d.GetStringBytes()
 		if t == nil {
@@ -153,33 +136,14 @@ func rerank(x *exchange) {
 		for j, f := range embed(t, 64) {
 			dot += float64(f) * float64(qv[j])
 		}
-		hits[i] = hit{i, t, (dot + 1) / 2}
+		hits[i] = smallItem{i, string(t), (dot + 1) / 2}
 	}
-	slices.SortStableFunc(hits, func(a, b hit) int {
-		switch {
-		case a.score > b.score:
-			return -1
-		case a.score < b.score:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(hits, func(a, b smallItem) int { return cmp.Compare(b.Score, a.Score) })
 	if top := v.GetInt("top_n"); top > 0 && top < len(hits) {
 		hits = hits[:top]
 	}
-	n := q.Prompt.Tokens()
-	b := []byte(`{"id":"rerank-` + profile.Hex32(e.nextID()) + `","model":`)
-	b = wire.AppendString(b, q.Model)
-	b = fmt.Appendf(b, `,"usage":{"prompt_tokens":%d,"total_tokens":%d},"results":[`, n, n)
-	for i, h := range hits {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = fmt.Appendf(b, `{"index":%d,"document":{"text":`, h.index)
-		b = wire.AppendString(b, string(h.text))
-		b = fmt.Appendf(b, `},"relevance_score":%.6f}`, h.score)
-	}
-	small(x, &q.Prompt, append(b, "]}"...))
+	out := small{Model: q.Model, ID: profile.Hex32(e.nextID()), Items: hits}
+	out.answer(x, "rerank", &q.Prompt)
 }
 
 // smallRequest reads what the endpoints without decoding have in common. False: the answer has been
@@ -200,13 +164,27 @@ func smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.R
 	return v, q, true
 }
 
-// small runs work that is nothing but a prefill, and answers.
-func small(x *exchange, p *scheduler.Prompt, body []byte) {
+// small is the answer to work that is nothing but a prefill, as templates see it.
+type small struct {
+	Family, Model, ID string
+	Created           int64
+	Tokens            int
+	Items             []smallItem
+}
+
+type smallItem struct {
+	Index int
+	Text  string // a document, or an embedding as JSON
+	Score float64
+}
+
+// answer runs the work, and answers.
+func (s *small) answer(x *exchange, template string, p *scheduler.Prompt) {
 	a := newAnswer(x, &generate.Request{Prompt: *p, Max: -1})
-	if !a.enter() || !a.prefill() {
+	defer a.release()
+	if a.enter() && a.prefill() {
 		a.release()
-		return
+		s.Tokens = a.told.Prompt
+		x.json(200, pages.Tell("chat", template, s))
 	}
-	a.release()
-	x.json(200, body)
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"container/list"
 	"errors"
 	"math"
 	"sync"
@@ -20,27 +21,25 @@ type Slots struct {
 	limit, queue int // queue below 0: no bound
 	kv           int // 0: not limited
 	peak         int
-	waiting      int
-	first, last  *waiter
-	youngest     *SlotHolder
+	waiting      list.List // of *waiter, the next one first
+	holders      list.List // of *SlotHolder, the youngest last
 	running      atomic.Int32
 	used         atomic.Int64 // tokens that running requests hold: what they came with and what they have said since
 }
 
 type waiter struct {
-	ready      chan struct{}
-	tenant     *SlotHolder
-	granted    bool
-	priority   int
-	prev, next *waiter
+	ready    chan struct{}
+	tenant   *SlotHolder
+	granted  bool
+	priority int
 }
 
 // SlotHolder is a request that holds a slot. Its owner calls Grow for the tokens it says and Leave,
 // once, at the end.
 type SlotHolder struct {
-	held         int // tokens
-	evicted      atomic.Bool
-	older, newer *SlotHolder
+	held    int // tokens
+	evicted atomic.Bool
+	place   *list.Element // among the holders
 }
 
 // Evicted reports whether the slot has gone to others: the owner goes back.
@@ -51,42 +50,32 @@ func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
 func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
 
 // Enter waits for a slot and for need tokens of room, in front of those with a higher number as
-// priority. It returns ErrFull at once when the queue is
-// full, ErrGone when gone closes first. Without an error the caller must call Leave exactly once
+// priority. It returns ErrFull at once when the queue is full, ErrGone when gone closes first. Without an error the caller must call Leave exactly once
 // with the SlotHolder.
 func (s *Slots) Enter(gone <-chan struct{}, need, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
 	t := &SlotHolder{held: need}
-	if s.first == nil && s.fits(need) {
+	if s.waiting.Len() == 0 && s.fits(need) {
 		s.take(t)
 		s.mu.Unlock()
 		return t, nil
 	}
-	if s.queue >= 0 && s.waiting >= s.queue {
+	if s.queue >= 0 && s.waiting.Len() >= s.queue {
 		s.mu.Unlock()
 		return nil, ErrFull
 	}
 	w := &waiter{ready: make(chan struct{}), tenant: t, priority: priority}
-	s.link(w)
-	return t, s.await(w, gone)
+	return t, s.await(w, s.link(w), gone)
 }
 
 // link puts a waiter behind all that have its priority or a lower one.
-func (s *Slots) link(w *waiter) {
-	w.prev = s.last
-	for w.prev != nil && w.prev.priority > w.priority {
-		w.next, w.prev = w.prev, w.prev.prev
+func (s *Slots) link(w *waiter) *list.Element {
+	for at := s.waiting.Back(); at != nil; at = at.Prev() {
+		if at.Value.(*waiter).priority <= w.priority {
+			return s.waiting.InsertAfter(w, at)
+		}
 	}
-	if w.prev != nil {
-		w.prev.next = w
-	} else {
-		s.first = w
-	}
-	if w.next != nil {
-		w.next.prev = w
-	} else {
-		s.last = w
-	}
+	return s.waiting.PushFront(w)
 }
 
 // Requeue takes an evicted SlotHolder from its slot to the head of the queue, with all that it
@@ -95,19 +84,12 @@ func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
 	s.release(t)
 	t.evicted.Store(false)
-	w := &waiter{ready: make(chan struct{}), tenant: t, priority: math.MinInt, next: s.first}
-	if s.first != nil {
-		s.first.prev = w
-	} else {
-		s.last = w
-	}
-	s.first = w
-	return s.await(w, gone)
+	w := &waiter{ready: make(chan struct{}), tenant: t, priority: math.MinInt}
+	return s.await(w, s.waiting.PushFront(w), gone)
 }
 
-// await counts a waiter that has just been linked and waits; s.mu is held and given back.
-func (s *Slots) await(w *waiter, gone <-chan struct{}) error {
-	s.waiting++
+// await waits at a place in the queue; s.mu is held and given back.
+func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 	s.grant()
 	s.mu.Unlock()
 	select {
@@ -120,7 +102,7 @@ func (s *Slots) await(w *waiter, gone <-chan struct{}) error {
 	if w.granted { // the grant and the farewell crossed
 		s.release(w.tenant)
 	} else {
-		s.unlink(w)
+		s.waiting.Remove(at)
 	}
 	s.grant() // the head may have been what blocked the rest
 	return ErrGone
@@ -142,7 +124,7 @@ func (s *Slots) Grow(t *SlotHolder, n int) {
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {
 		s.mu.Lock()
 		if s.running.Load() > 1 {
-			s.youngest.evicted.Store(true)
+			s.holders.Back().Value.(*SlotHolder).evicted.Store(true)
 		}
 		s.mu.Unlock()
 	}
@@ -156,49 +138,27 @@ func (s *Slots) fits(need int) bool {
 func (s *Slots) take(t *SlotHolder) {
 	s.used.Add(int64(t.held))
 	s.peak = max(s.peak, int(s.running.Add(1)))
-	if s.youngest != nil {
-		s.youngest.newer = t
-	}
-	t.older, s.youngest = s.youngest, t
+	t.place = s.holders.PushBack(t)
 }
 
 func (s *Slots) release(t *SlotHolder) {
 	s.used.Add(-int64(t.held))
 	s.running.Add(-1)
-	if t.older != nil {
-		t.older.newer = t.newer
-	}
-	if t.newer != nil {
-		t.newer.older = t.older
-	} else {
-		s.youngest = t.older
-	}
-	t.older, t.newer = nil, nil
+	s.holders.Remove(t.place)
 }
 
-// grant gives free slots to the head of the queue; no waiter overtakes it.
+// grant gives free slots to the head of the queue; nobody overtakes.
 func (s *Slots) grant() {
-	for w := s.first; w != nil && s.fits(w.tenant.held); w = s.first {
-		s.unlink(w)
+	for at := s.waiting.Front(); at != nil; at = s.waiting.Front() {
+		w := at.Value.(*waiter)
+		if !s.fits(w.tenant.held) {
+			return
+		}
+		s.waiting.Remove(at)
 		w.granted = true
 		s.take(w.tenant)
 		close(w.ready)
 	}
-}
-
-func (s *Slots) unlink(w *waiter) {
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		s.first = w.next
-	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	} else {
-		s.last = w.prev
-	}
-	w.prev, w.next = nil, nil
-	s.waiting--
 }
 
 // Running is how many requests run, without waiting for whoever holds the lock.
@@ -216,7 +176,7 @@ func (s *Slots) Resize(limit int) {
 func (s *Slots) Load() (running, waiting, peak int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int(s.running.Load()), s.waiting, s.peak
+	return int(s.running.Load()), s.waiting.Len(), s.peak
 }
 
 // Room is how much of the cache running requests use, and the number of slots.
