@@ -1,9 +1,13 @@
 package sim
 
 import (
+	"slices"
+	"strings"
+
 	"penstock/bench/sim/dialect"
 	"penstock/bench/sim/fault"
 	"penstock/bench/sim/generate"
+	"penstock/bench/sim/pages"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/textgen"
 	"penstock/bench/sim/wire"
@@ -11,20 +15,50 @@ import (
 
 // chatWriter tells chat completions, and the older completions.
 type chatWriter struct {
-	profile.ChunkWriter
+	p         *profile.Profile
+	legacy    bool // /v1/completions
+	created   int64
+	model     string
 	told      *dialect.Answer
 	stream    *eventWriter
 	q         *generate.Request
 	choices   []generate.Plan
 	usageEach bool // on every chunk
 	usageLast bool // the client asked for it
+	nullUsage bool // "usage":null on every chunk but the last
+
+	known map[deltaKey][2]string // what stands before and behind the text of a chunk, for
+	at    int64                  // this time
+}
+
+// chunk is one event's worth of a choice, or of none, as templates see it. Texts are JSON.
+type chunk struct {
+	Family, Frame                           string
+	Legacy, Choice, NullUsage               bool
+	Index                                   int
+	Delta, Finish, Stopped, Logprobs, Usage string
+	Took                                    string // llama.cpp's timings
+}
+
+// delta is what one token adds to a choice, as templates see it.
+type delta struct {
+	Family, Reasoning, Kind, Before, After string
+	Role, Legacy                           bool
+	Text                                   string // the inside of a JSON string
+	Call                                   int
+	ID, Name, Rest, Args                   string // of a call; Rest is what comes after the first piece of its name
+}
+
+// deltaKey is what tells one chunk from another but for the text of its delta.
+type deltaKey struct {
+	index, call int
+	kind        profile.PieceKind
+	first       bool
 }
 
 func newChatWriter(a *answer, legacy bool) *chatWriter {
 	w := &chatWriter{
-		ChunkWriter: profile.ChunkWriter{
-			Profile: a.x.p, ID: a.told.ID, Model: a.told.Model, Created: a.told.Created, Legacy: legacy,
-		},
+		p: a.x.p, legacy: legacy, created: a.told.Created, model: a.told.Model,
 		told: &a.told, stream: &a.x.stream, q: a.q, choices: a.choices,
 		usageEach: a.q.Usage.Each, usageLast: a.q.Usage.Last,
 	}
@@ -34,61 +68,84 @@ func newChatWriter(a *answer, legacy bool) *chatWriter {
 	case fault.UsageEvery:
 		w.usageEach = true
 	}
-	w.NullUsage = a.x.p.Is("sglang tgi") || a.x.p.Family == "openai" && w.usageLast
+	w.nullUsage = a.x.p.Is("sglang tgi") || a.x.p.Family == "openai" && w.usageLast
 	return w
 }
 
 func (w *chatWriter) content(text string) []byte {
 	p := profile.Piece{Kind: profile.PieceText, Word: textgen.NewWord(text)}
-	return w.Append(nil, &profile.Chunk{Delta: w.AppendPiece(nil, &p, nil, false)})
+	return w.render(&chunk{Choice: true, Delta: w.delta(&p, false)})
 }
 
 // begin opens a choice where the engine has a chunk for that.
 func (w *chatWriter) begin(i int, c *generate.Plan) bool {
-	w.stream.join(w.Profile.Joins)
-	if w.Profile.Family == "sglang" {
-		w.Created = w.told.Now()
+	w.stream.join(w.p.Joins)
+	if w.p.Family == "sglang" {
+		w.created = w.told.Now()
 	}
-	if c.Opened || w.Legacy || w.Profile.Roles != profile.RoleAlone {
+	if c.Opened || w.legacy || w.p.Roles != profile.RoleAlone {
 		return true
 	}
 	c.Opened = true
-	w.stream.delta = w.AppendRole(w.stream.delta[:0])
-	return w.send(&profile.Chunk{Index: i, Delta: w.stream.delta})
+	return w.send(&chunk{Choice: true, Index: i, Delta: w.p.RoleDelta})
 }
 
 func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 	if p.Kind == profile.PieceThought && w.q.Hush {
 		return true
 	}
-	var of *profile.ToolCall
-	if p.Kind >= profile.PieceCall {
-		of = &w.told.Calls[p.Call]
-	}
-	w.stream.delta = w.AppendPiece(w.stream.delta[:0], &p, of, !c.Opened && !w.Legacy)
+	first := !c.Opened && !w.legacy
 	c.Opened = true
-	one := profile.Chunk{Index: i, Delta: w.stream.delta}
+	// no end of text, so no chunk of its own
+	ends := w.p.Family == "tgi" && c.Left == 0 && c.Finish == "length" && !w.told.Faults.NoFinish
+	if ends || w.usageEach || p.Kind == profile.PieceWhole || w.q.Logprobs && p.Kind == profile.PieceText {
+		return w.lastOrRich(i, c, p, first, ends)
+	}
+	around := w.around(deltaKey{i, p.Call, p.Kind, first})
+	w.stream.chunk = append(append(append(w.stream.chunk[:0], around[0]...), p.Escaped...), around[1]...)
+	return w.told.Event("", w.stream.chunk)
+}
+
+// lastOrRich tells a token in a chunk that has more than the token, such as the end of the choice.
+func (w *chatWriter) lastOrRich(i int, c *generate.Plan, p profile.Piece, first, ends bool) bool {
+	one := chunk{Choice: true, Index: i, Delta: w.delta(&p, first)}
 	if w.q.Logprobs && p.Kind == profile.PieceText {
 		one.Logprobs = w.logprobs([]textgen.Word{p.Word})
 	}
-	// no end of text, so no chunk of its own
-	if w.Profile.Family == "tgi" && c.Left == 0 && c.Finish == "length" && !w.told.Faults.NoFinish {
+	if ends {
 		c.Closed, one.Finish = true, c.Finish
 	}
 	return w.send(&one)
 }
 
+// around is what stands before and behind the text of a chunk: rendered once, not for each token.
+func (w *chatWriter) around(key deltaKey) [2]string {
+	if w.at != w.created || w.known == nil {
+		w.known, w.at = map[deltaKey][2]string{}, w.created
+	}
+	around, known := w.known[key]
+	if !known {
+		p := profile.Piece{Kind: key.kind, Call: key.call, Word: textgen.Word{Escaped: markText}}
+		text := w.render(&chunk{Choice: true, Index: key.index, Delta: w.delta(&p, key.first)})
+		around[0], around[1], _ = strings.Cut(string(text), markText)
+		w.known[key] = around
+	}
+	return around
+}
+
 func (w *chatWriter) end(i int, c *generate.Plan) bool {
-	w.stream.join(w.Profile.Joins) // with the usage chunk, if this choice is the last
-	w.stream.delta = w.AppendEnd(w.stream.delta[:0])
-	end := profile.Chunk{Index: i, Delta: w.stream.delta, Finish: c.Finish, Stopped: c.Stopped}
+	w.stream.join(w.p.Joins) // with the usage chunk, if this choice is the last
+	end := chunk{Choice: true, Index: i, Delta: w.p.EndDelta, Finish: c.Finish, Stopped: c.Stopped}
+	if w.legacy {
+		end.Delta = `""`
+	}
 	last := over(w.choices)
-	if w.Profile.Family == "llamacpp" && last {
-		if w.Legacy && w.usageLast { // there it has no chunk of its own
+	if w.p.Family == "llamacpp" && last {
+		if w.legacy && w.usageLast { // there it has no chunk of its own
 			end.Usage = w.usage()
 		}
-		if w.Legacy || !w.usageChunk() {
-			end.Timings = w.told.Timings()
+		if w.legacy || !w.usageChunk() {
+			end.Took = string(w.told.Timings())
 		}
 	}
 	if w.told.Faults.Usage == fault.UsageOnFinish && last {
@@ -105,23 +162,23 @@ func (w *chatWriter) end(i int, c *generate.Plan) bool {
 func (w *chatWriter) done() bool {
 	t := w.told.Faults
 	if t.Ghost {
-		was := w.Model
-		w.Model = ""
-		if !w.send(&profile.Chunk{Delta: []byte(`{"content":""}`)}) {
+		was := w.model
+		w.model = ""
+		if !w.send(&chunk{Choice: true, Delta: `{"content":""}`}) {
 			return false
 		}
-		w.Model = was
+		w.model = was
 	}
 	if w.usageChunk() && !t.NoFinish {
-		var timings []byte
-		if w.Profile.Family == "llamacpp" {
-			timings = w.told.Timings()
+		last := chunk{Usage: w.usage()}
+		if w.p.Family == "llamacpp" {
+			last.Took = string(w.told.Timings())
 		}
-		if !w.told.Event("", w.AppendUsageChunk(nil, w.usage(), timings)) {
+		if !w.send(&last) {
 			return false
 		}
 	}
-	if w.Profile.Family == "llamacpp" { // [DONE] has a chunk of its own there
+	if w.p.Family == "llamacpp" { // [DONE] has a chunk of its own there
 		w.stream.join(false)
 	}
 	if !t.NoDone && !w.told.Event("", wire.Done) {
@@ -131,42 +188,141 @@ func (w *chatWriter) done() bool {
 	return true
 }
 
-func (w *chatWriter) usage() []byte {
-	thought := 0
-	for i := range w.choices {
-		thought += w.choices[i].Thought
-	}
-	return w.Profile.AppendUsage(nil, w.told.Prompt, w.told.Spoken, w.told.Cached, min(thought, w.told.Spoken))
-}
-
 // usageChunk reports whether a chunk with usage and no choices comes last. llama.cpp has none for
 // completions.
 func (w *chatWriter) usageChunk() bool {
 	t := w.told.Faults
-	return t.Usage == fault.UsageUnasked || w.usageLast && t.Usage != fault.UsageOnFinish && !(w.Legacy && w.Profile.Family == "llamacpp")
+	return t.Usage == fault.UsageUnasked || w.usageLast && t.Usage != fault.UsageOnFinish && !(w.legacy && w.p.Family == "llamacpp")
 }
 
-func (w *chatWriter) send(c *profile.Chunk) bool {
-	if w.usageEach && len(c.Usage) == 0 {
+func (w *chatWriter) send(c *chunk) bool {
+	if w.usageEach && c.Usage == "" {
 		c.Usage = w.usage()
 	}
-	w.stream.chunk = w.Append(w.stream.chunk[:0], c)
-	return w.told.Event("", w.stream.chunk)
+	return w.told.Event("", w.render(c))
 }
 
-func (w *chatWriter) logprobs(ws []textgen.Word) []byte {
-	if !w.Legacy {
-		return profile.AppendLogprobs(nil, ws, w.q.Tops)
+// What stands in a form for what differs each time. No JSON has it.
+const (
+	markFrame   = "\x00frame"
+	markText    = "\x00text"
+	markThought = "\x00thought"
+	markUsage   = "\x00usage"
+	markTook    = "\x00took"
+)
+
+// marked is a mark for a text that is there.
+func marked(text, mark string) string {
+	if text == "" {
+		return ""
 	}
-	var tokens, values wire.Members
-	for i, t := range ws {
-		if i > 0 {
-			tokens.Add(`,`)
-			values.Add(`,`)
+	return mark
+}
+
+// fill puts texts in the place of marks, given in pairs: a mark, its text.
+func fill(form string, pairs ...string) string {
+	for pair := range slices.Chunk(pairs, 2) {
+		form = strings.Replace(form, pair[0], pair[1], 1)
+	}
+	return form
+}
+
+func (w *chatWriter) render(c *chunk) []byte {
+	c.Family, c.Legacy, c.NullUsage = w.p.Family, w.legacy, w.nullUsage
+	form := *c
+	form.Frame, form.Usage, form.Took = markFrame, marked(c.Usage, markUsage), marked(c.Took, markTook)
+	frame := w.frame("chat.completion.chunk")
+	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) { // of these there is no end
+		c.Frame = frame
+		return pages.Tell("chat", "chunk", c)
+	}
+	return []byte(fill(pages.Form("chat", "chunk", form), markFrame, frame, markUsage, c.Usage, markTook, c.Took))
+}
+
+// frame is the members that every chunk and every answer has: they come first, and last in
+// llama.cpp's.
+func (w *chatWriter) frame(object string) string {
+	if w.legacy {
+		object = "text_completion"
+	}
+	var o wire.Members
+	if w.p.Family == "llamacpp" {
+		o.Add(`"created":`).Int(int(w.created)).Add(`,"id":"`, w.told.ID, `","model":`).Quote(w.model)
+		return string(*o.Add(`,"system_fingerprint":"b11669-sim","object":"`, object, `"`))
+	}
+	o.Add(`"id":"`, w.told.ID, `","object":"`, object, `","created":`).Int(int(w.created)).Add(`,"model":`).Quote(w.model)
+	before, after, named := strings.Cut(w.p.Extra, "%s")
+	if o.Add(before); named {
+		o.Quote(w.model).Add(after)
+	}
+	return string(o)
+}
+
+// delta is that of one token. first: the choice has no opening chunk, its first delta carries the
+// role.
+func (w *chatWriter) delta(p *profile.Piece, first bool) string {
+	d := delta{
+		Family: w.p.Family, Reasoning: w.p.Reasoning, Role: first || w.p.Roles == profile.RoleEach, Legacy: w.legacy,
+		Text: p.Escaped, Call: p.Call,
+	}
+	d.Kind = [...]string{"text", "thought", "call", "args", "whole", "name"}[p.Kind]
+	around := w.p.Around["call"]
+	if p.Kind >= profile.PieceCall {
+		c := &w.told.Calls[p.Call]
+		d.ID, d.Name, d.Rest, d.Args = c.ID, c.Name, c.Name[c.Head:], c.Args
+		if c.Head > 0 && p.Kind == profile.PieceCall {
+			d.Name = c.Name[:c.Head]
 		}
-		tokens.Add(`"`, t.Escaped, `"`)
-		values.Add(`-0.25`)
+	} else {
+		around = w.p.Around[d.Kind]
 	}
-	return []byte(`{"text_offset":[],"tokens":[` + string(tokens) + `],"token_logprobs":[` + string(values) +
-		`],"top_logprobs":null}`)
+	d.Before, d.After = around[0], around[1]
+	if d.ID != "" {
+		return string(pages.Tell("chat", "delta", d))
+	}
+	d.Text = markText
+	return strings.Replace(pages.Form("chat", "delta", d), markText, p.Escaped, 1)
+}
+
+func (w *chatWriter) usage() string {
+	thought := 0
+	for i := range w.choices {
+		thought += w.choices[i].Thought
+	}
+	var o wire.Members
+	o.Add(`{"prompt_tokens":`).Int(w.told.Prompt).Add(`,"total_tokens":`).Int(w.told.Prompt + w.told.Spoken)
+	o.Add(`,"completion_tokens":`).Int(w.told.Spoken)
+	cached, reasoning := w.told.Cached, min(thought, w.told.Spoken)
+	switch {
+	case w.p.Is("ollama tgi lmstudio"):
+	case w.p.Family == "sglang" && cached == 0:
+		o.Add(`,"prompt_tokens_details":null,"reasoning_tokens":`).Int(reasoning)
+	case w.p.Family == "sglang":
+		o.Add(`,"prompt_tokens_details":{"cached_tokens":`).Int(cached).Add(`},"reasoning_tokens":`).Int(reasoning)
+	default:
+		o.Add(`,"prompt_tokens_details":{"cached_tokens":`).Int(cached).Add(`}`)
+		if !w.p.Is("llamacpp trtllm") {
+			o.Add(`,"completion_tokens_details":{"reasoning_tokens":`).Int(reasoning).Add(`}`)
+		}
+	}
+	return string(*o.Add(`}`))
+}
+
+func (w *chatWriter) logprobs(ws []textgen.Word) string {
+	section := "logprobs"
+	if w.legacy {
+		section = "legacy-logprobs"
+	}
+	type token struct {
+		Text  string
+		Bytes []byte
+	}
+	all := make([]token, len(ws))
+	for i, t := range ws {
+		all[i] = token{t.Escaped, []byte(t.Text)}
+	}
+	return string(pages.Tell("chat", section, struct {
+		Tokens []token
+		Tops   int
+	}{all, w.q.Tops}))
 }

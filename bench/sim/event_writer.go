@@ -10,7 +10,6 @@ type eventWriter struct {
 	joined  bool
 	name    string // of the event that is due; most have none
 	events  int
-	delta   []byte                   // scratch for what the next event says
 	chunk   []byte                   // scratch for the next event
 	content func(text string) []byte // an event of this stream that says text
 }

@@ -45,7 +45,7 @@ func (x *exchange) begin() {
 		c: x.c, e: x.e, p: x.p, req: request{header: x.req.header[:0]}, knobs: generate.NewControls(x.arm),
 		client: clientWatch{left: x.c.gone, stop: x.e.server.stop, timer: x.client.timer},
 		out:    bodyWriter{nc: x.c.nc, client: &x.client, t: &x.t, out: x.out.out[:0], seed: uint64(x.c.served)},
-		stream: eventWriter{out: &x.out, unit: x.stream.unit[:0], delta: x.stream.delta[:0], chunk: x.stream.chunk[:0]},
+		stream: eventWriter{out: &x.out, unit: x.stream.unit[:0], chunk: x.stream.chunk[:0]},
 	}
 }
 

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"strings"
+
 	"penstock/bench/sim/fault"
 	"penstock/bench/sim/generate"
 	"penstock/bench/sim/pages"
@@ -9,44 +11,48 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// plainAnswer is a plain answer as templates see it.
-type plainAnswer struct {
-	Family, Frame, Usage, Took string
-	Choices                    []said
-}
+// plainAnswer is a plain answer as templates see it. All but the family is JSON.
+type plainAnswer struct{ Family, Frame, Choices, Usage, Took string }
 
-// said is a choice's whole message. Texts are the insides of JSON strings.
+// said is a choice's whole message as templates see it. Texts are the insides of JSON strings.
 type said struct {
 	Index             int
 	Family, Reasoning string
 	Legacy            bool
 	Text, Thought     string
-	Calls             []saidCall
-	Logprobs          string // as JSON
+	Calls, Logprobs   string // as JSON
 	Finish, Stopped   string
-}
-
-type saidCall struct {
-	Index          int
-	ID, Name, Args string
 }
 
 // whole is a plain answer.
 func (w *chatWriter) whole(choices []generate.Plan) []byte {
-	c := plainAnswer{Family: w.Profile.Family, Frame: w.Frame("chat.completion"), Took: string(w.told.Timings())}
+	var all []string
 	for i := range choices {
-		c.Choices = append(c.Choices, w.collect(i, &choices[i]))
+		all = append(all, w.choice(w.collect(i, &choices[i])))
 	}
-	if w.told.Faults.Usage != fault.UsageNever {
-		c.Usage = string(w.usage())
+	usage := w.usage()
+	if w.told.Faults.Usage == fault.UsageNever {
+		usage = ""
 	}
-	return pages.Tell("chat", "whole", c)
+	form := pages.Form("chat", "whole", plainAnswer{w.p.Family, markFrame, markText, marked(usage, markUsage), markTook})
+	return []byte(fill(form, markFrame, w.frame("chat.completion"), markUsage, usage, markTook, string(w.told.Timings()),
+		markText, strings.Join(all, ",")))
+}
+
+// choice is a choice as JSON.
+func (w *chatWriter) choice(m said) string {
+	if m.Calls != "" || m.Logprobs != "" || m.Stopped != "" { // of these there is no end
+		return string(pages.Tell("chat", "choice", m))
+	}
+	form := m
+	form.Text, form.Thought = marked(m.Text, markText), marked(m.Thought, markThought)
+	return fill(pages.Form("chat", "choice", form), markThought, m.Thought, markText, m.Text)
 }
 
 // collect runs a choice's plan to its end.
 func (w *chatWriter) collect(index int, c *generate.Plan) said {
 	m := said{
-		Index: index, Family: w.Profile.Family, Reasoning: w.Profile.Reasoning, Legacy: w.Legacy,
+		Index: index, Family: w.p.Family, Reasoning: w.p.Reasoning, Legacy: w.legacy,
 		Finish: c.Finish, Stopped: c.Stopped,
 	}
 	if w.told.Faults.NoFinish {
@@ -71,13 +77,17 @@ func (w *chatWriter) collect(index int, c *generate.Plan) said {
 		}
 	}
 	m.Text, m.Thought = string(text), string(thought)
-	for i := range w.told.Calls {
-		if said, begun := args[i]; begun {
-			m.Calls = append(m.Calls, saidCall{i, w.told.Calls[i].ID, w.told.Calls[i].Name, string(said)})
+	var calls []string
+	for i, c := range w.told.Calls {
+		if text, begun := args[i]; begun {
+			calls = append(calls, string(pages.Tell("chat", "said-call", delta{
+				Family: w.p.Family, Call: i, ID: c.ID, Name: c.Name, Text: string(text),
+			})))
 		}
 	}
-	if w.q.Logprobs && len(m.Calls) == 0 {
-		m.Logprobs = string(w.logprobs(tokens))
+	m.Calls = strings.Join(calls, ",")
+	if w.q.Logprobs && m.Calls == "" {
+		m.Logprobs = w.logprobs(tokens)
 	}
 	return m
 }

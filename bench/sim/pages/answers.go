@@ -45,3 +45,18 @@ func stamp(seconds float64, comma string) string {
 	ms := int(math.Round(seconds * 1000))
 	return fmt.Sprintf("%02d:%02d:%02d%s%03d", ms/3600000, ms/60000%60, ms/1000%60, comma, ms%1000)
 }
+
+// forms are texts of sections by what they were rendered for.
+var forms sync.Map
+
+// Form renders a section once for equal data, which is comparable and has marks in the place of
+// what differs each time.
+func Form(kind, section string, about any) string {
+	key := [3]any{kind, section, about}
+	if text, ok := forms.Load(key); ok {
+		return text.(string)
+	}
+	text := string(Tell(kind, section, about))
+	forms.Store(key, text)
+	return text
+}

@@ -43,11 +43,19 @@ var functions = template.Funcs{
 	"secret": constant(profile.LeakedSecret), "voices": func() []string { return profile.KokoroVoices },
 	"owner": func(model string) string { return strings.SplitN(model, "/", 2)[0] },
 
-	"add": func(a, b int64) int64 { return a + b }, "sub": func(a, b int64) int64 { return a - b },
-	"div": func(a, b float64) float64 { return a / max(1, b) },
+	"add": func(a, b any) int64 { return count(a) + count(b) }, "sub": func(a, b any) int64 { return count(a) - count(b) },
+	"div": func(a, b int) float64 { return float64(a) / float64(max(1, b)) },
 	"Of":  (*State).Of, "Reply": (*State).Reply, "Line": (*State).Line, "Time": (*State).Time, "Now": (*State).Now,
 	"Asks": (*State).Asks, "Digest": (*State).Digest, "Work": (*State).Work,
 	"Labels": (*State).Labels, "Total": (*Histogram).Total, "Text": (*Histogram).Text,
+}
+
+// count is a number of either kind that State has.
+func count(v any) int64 {
+	if n, ok := v.(int); ok {
+		return int64(n)
+	}
+	return v.(int64)
 }
 
 // source is the template of one page, or a part of some, and the type that it is sent as.

@@ -81,7 +81,7 @@ type roleMode uint8
 const (
 	RoleAlone roleMode = iota // in a chunk of its own
 	roleFirst                 // with the first token
-	roleEach                  // with every token
+	RoleEach                  // with every token
 )
 
 type unknownModel uint8
