@@ -232,7 +232,7 @@ func (w *chatWriter) render(c *chunk) []byte {
 	form := *c
 	form.Frame, form.Usage, form.Took = markFrame, marked(c.Usage, markUsage), marked(c.Took, markTook)
 	frame := w.frame("chat.completion.chunk")
-	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) { // of these there is no end
+	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) { // endless kinds
 		c.Frame = frame
 		return pages.Tell("chat", "chunk", c)
 	}

@@ -59,10 +59,11 @@ func embeddings(x *exchange) {
 	if d := v.GetInt("dimensions"); d > 0 && d <= 4096 {
 		size = d
 	}
+	format := string(v.GetStringBytes("encoding_format"))
 	out := small{Family: x.p.Family, Model: q.Model, ID: profile.Hex32(e.nextID()), Created: now()}
 	for i, in := range inputs {
 		q.Prompt.Add(in)
-		out.Items = append(out.Items, smallItem{Index: i, Text: vector(embed(in, size), string(v.GetStringBytes("encoding_format")))})
+		out.Items = append(out.Items, smallItem{Index: i, Text: vector(embed(in, size), format)})
 	}
 	out.answer(x, "embeddings", &q.Prompt)
 }

@@ -239,7 +239,7 @@ func (x *exchange) conclude() {
 func (x *exchange) reply(status int, ctype string, body []byte) {
 	t := &x.t
 	if status == http.StatusOK {
-		body = x.spoiled(body)
+		body = spoiled(x, body)
 	}
 	if t.Gzip && len(body) > 0 {
 		var z bytes.Buffer

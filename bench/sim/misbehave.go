@@ -170,7 +170,7 @@ func (x *exchange) perform(steps []fault.Step) {
 }
 
 // spoiled is a plain body as a fault has it.
-func (x *exchange) spoiled(body []byte) []byte {
+func spoiled(x *exchange, body []byte) []byte {
 	switch s := x.t.Plain; {
 	case s == nil:
 		return body

@@ -96,8 +96,11 @@ func transcribe(x *exchange) {
 
 // transcriptTypes are the Content-Types of formats, and those of whisper.cpp's server.
 var transcriptTypes = map[string][2]string{
-	"text": {"text/plain; charset=utf-8", "text/html; charset=utf-8"}, "srt": {"text/plain; charset=utf-8", "application/x-subrip"},
-	"vtt": {"text/vtt", "text/vtt"}, "json": {"application/json", "application/json"}, "verbose_json": {"application/json", "application/json"},
+	"text":         {"text/plain; charset=utf-8", "text/html; charset=utf-8"},
+	"srt":          {"text/plain; charset=utf-8", "application/x-subrip"},
+	"vtt":          {"text/vtt", "text/vtt"},
+	"json":         {"application/json", "application/json"},
+	"verbose_json": {"application/json", "application/json"},
 }
 
 // render writes a transcript in one of the five formats.

@@ -39,7 +39,7 @@ type Answer struct {
 
 // Writer tells an answer in one of the other dialects: token by token, or as a whole.
 type Writer struct {
-	*Answer
+	a               *Answer
 	kind            Kind
 	begun, over     bool
 	items           []*item
@@ -66,7 +66,7 @@ type item struct {
 
 // answer is the answer as templates see it.
 type answer struct {
-	*Answer
+	Told                          *Answer
 	Family, Finish, Stopped, Took string
 	Items                         []*item
 	NoUsage, Called, Finished     bool
@@ -79,7 +79,7 @@ func NewWriter(kind Kind, a *Answer) *Writer {
 	if kind == Chat {
 		return nil
 	}
-	return &Writer{Answer: a, kind: kind, calls: map[int]*item{}}
+	return &Writer{a: a, kind: kind, calls: map[int]*item{}}
 }
 
 // Begin opens the stream, once.
@@ -96,7 +96,7 @@ func (w *Writer) Piece(p *profile.Piece) bool {
 	it := w.find(p)
 	if it == nil {
 		// llama.cpp closes everything at the end
-		if !w.Faults.Interwove && !w.Profile.Is("llamacpp") && !w.close() {
+		if !w.a.Faults.Interwove && !w.a.Profile.Is("llamacpp") && !w.close() {
 			return false
 		}
 		if it = w.add(p); !w.tell("open", it.at("added")) {
@@ -104,7 +104,7 @@ func (w *Writer) Piece(p *profile.Piece) bool {
 		}
 		one := *it
 		one.Text = "\x00"
-		delta := string(w.Tell(string(w.kind), "delta", &one))
+		delta := string(w.a.Tell(string(w.kind), "delta", &one))
 		it.name, delta, _ = strings.Cut(delta, " ")
 		it.before, it.after, _ = strings.Cut(delta, one.Text)
 	}
@@ -114,7 +114,7 @@ func (w *Writer) Piece(p *profile.Piece) bool {
 
 // tell sends the events of a section.
 func (w *Writer) tell(section string, about any) bool {
-	for line := range strings.Lines(string(w.Tell(string(w.kind), section, about))) {
+	for line := range strings.Lines(string(w.a.Tell(string(w.kind), section, about))) {
 		if name, members, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !w.event(name, members) {
 			return false
 		}
@@ -131,11 +131,11 @@ func (w *Writer) event(name string, members ...string) bool {
 		o.Add(members...)
 		o = o[:len(o)-1]
 	}
-	if w.kind == Responses && !w.Profile.Is("llamacpp") {
+	if w.kind == Responses && !w.a.Profile.Is("llamacpp") {
 		o.Add(`,"sequence_number":`).Int(w.told)
 	}
 	w.told++
-	return w.Event(name, append(o, '}'))
+	return w.a.Event(name, append(o, '}'))
 }
 
 // close ends what is open.
@@ -158,14 +158,14 @@ func (w *Writer) End(finish, stopped string) bool {
 
 // Done tells that the stream is over.
 func (w *Writer) Done() bool {
-	return w.Faults.NoFinish || w.Faults.NoDone || w.tell("done", w.answer())
+	return w.a.Faults.NoFinish || w.a.Faults.NoDone || w.tell("done", w.answer())
 }
 
 // Whole is a plain answer of all that next gives.
 func (w *Writer) Whole(next func() (profile.Piece, bool), finish, stopped string) []byte {
 	for p, ok := next(); ok; p, ok = next() {
 		if p.Kind == profile.PieceThought { // the tokens have been counted already
-			w.Thought++
+			w.a.Thought++
 		}
 		it := w.find(&p)
 		if it == nil {
@@ -174,18 +174,18 @@ func (w *Writer) Whole(next func() (profile.Piece, bool), finish, stopped string
 		it.say(&p)
 	}
 	w.finish, w.stopped, w.over = finish, stopped, true
-	return w.Tell(string(w.kind), "whole", w.answer())
+	return w.a.Tell(string(w.kind), "whole", w.answer())
 }
 
 // answer is what templates see of the answer as it stands.
 func (w *Writer) answer() *answer {
 	a := &answer{
-		Answer: w.Answer, Family: w.Profile.Family, Finish: w.finish, Stopped: w.stopped, Items: w.items,
-		NoUsage: w.Faults.Usage == fault.UsageNever, Called: len(w.calls) > 0, Finished: w.over,
-		Uncached: w.Prompt - w.Cached, All: w.Prompt + w.Spoken, Now: w.Now(), Took: string(w.Timings()),
+		Told: w.a, Family: w.a.Profile.Family, Finish: w.finish, Stopped: w.stopped, Items: w.items,
+		NoUsage: w.a.Faults.Usage == fault.UsageNever, Called: len(w.calls) > 0, Finished: w.over,
+		Uncached: w.a.Prompt - w.a.Cached, All: w.a.Prompt + w.a.Spoken, Now: w.a.Now(), Took: string(w.a.Timings()),
 	}
 	stage := "whole"
-	if w.Stream {
+	if w.a.Stream {
 		stage = "done"
 	}
 	for _, it := range a.Items {
@@ -220,9 +220,9 @@ func kindOf(p *profile.Piece) string {
 }
 
 func (w *Writer) add(p *profile.Piece) *item {
-	it := &item{At: len(w.items), Kind: kindOf(p), Family: w.Profile.Family}
+	it := &item{At: len(w.items), Kind: kindOf(p), Family: w.a.Profile.Family}
 	if it.Kind == "call" {
-		it.Call, w.calls[p.Call] = &w.Calls[p.Call], it
+		it.Call, w.calls[p.Call] = &w.a.Calls[p.Call], it
 	}
 	w.items = append(w.items, it)
 	return it
@@ -255,7 +255,9 @@ func (it *item) at(stage string) *item {
 func MessagesError(
 	p *profile.Profile, a profile.APIError, nextID func() uint64, tell func(dialect, section string, about any) []byte,
 ) []byte {
-	kinds := map[int]string{404: "not_found_error", 429: "rate_limit_error", 503: "overloaded_error", 529: "overloaded_error"}
+	kinds := map[int]string{
+		404: "not_found_error", 429: "rate_limit_error", 503: "overloaded_error", 529: "overloaded_error",
+	}
 	kind := cmp.Or(a.Kind, kinds[a.Status], "invalid_request_error")
 	if a.Status >= 500 {
 		kind = cmp.Or(a.Kind, kinds[a.Status], "api_error")

@@ -154,6 +154,6 @@ const (
 	OpBomb      Op = "bomb"       // N megabytes of zeros, compressed
 	OpEvent     Op = "event"      // Text as an event, N times or once
 	OpContent   Op = "content"    // an event that says N letters
-	OpStreamEnd Op = "stream-end" // an error event of Status and Text, then [DONE] if N is 1 (0: not; below: as the engine does)
+	OpStreamEnd Op = "stream-end" // an error event, then [DONE] if N is 1 (0: not; below: as the engine does)
 	OpFinish    Op = "finish"     // the regular end of the answer
 )

@@ -75,7 +75,9 @@ func (e *Effects) join(r *row, given map[string]string) error {
 
 // values is what a row's parameters are, and what else a row can name.
 func (r *row) values(given map[string]string) (map[string]string, error) {
-	values := map[string]string{"host": profile.LeakedHost, "secret": profile.LeakedSecret, "forged": string(ForgedReply())}
+	values := map[string]string{
+		"host": profile.LeakedHost, "secret": profile.LeakedSecret, "forged": string(ForgedReply()),
+	}
 	for _, p := range r.params {
 		said, has := given[p.name]
 		if delete(given, p.name); !has {

@@ -20,12 +20,12 @@ type Controls struct {
 	Tokens    int     `json:"tokens"`     // exactly so many tokens of text; -1: not said
 	Reasoning int     `json:"reasoning"`  // exactly so many of reasoning; -1: not said
 	ToolCalls int     `json:"tool_calls"` // how many calls, when one is made
-	TTFT      Millis  `json:"ttft_ms"`    // from the slot to the first token, in place of latency and prefill; -1: not said
+	TTFT      Millis  `json:"ttft_ms"`    // from the slot to the first token, in place of both times; -1: not said
 	Gap       Millis  `json:"delay_ms"`   // between tokens, in place of the token rate; -1: not said
 	Text      *string `json:"text"`       // say this
 	Echo      bool    `json:"echo"`       // say what the last user message says
 	Speak     bool    `json:"speak"`      // no tool call although tools are offered
-	Secret    bool    `json:"secret"`     // think of a number, use a tool, tell the number that the history's reasoning has
+	Secret    bool    `json:"secret"`     // think of a number, then tell the one that the history's reasoning has
 	Finish    string  `json:"finish"`
 	Err       error   `json:"-"` // what was wrong with a header
 

@@ -11,7 +11,7 @@ import (
 )
 
 // answers are the templates of answers by the name of their file. In a dialect's a section is what
-// happens to the answer; each of its lines is an event: a name, a blank and members beside the type.
+// happens to the answer; each of its lines is an event: a name, a blank, members beside the type.
 // In transcript's it is a format.
 var answers = sync.OnceValue(func() map[string]*template.Set {
 	sets := map[string]*template.Set{}
