@@ -8,8 +8,8 @@
 // its pages show, whether it loads models, how it cuts a tool call.
 //
 // Below it lie its parts, which know neither connections nor requests: profile (what tells one
-// engine from another), pages (what engines show of themselves), generate (what is asked for,
-// and what is said), dialect (Messages and Responses), fault (what goes wrong, and when),
+// engine from another), pages (what engines show and answer, as templates), generate (what is asked
+// for, and what is said), dialect (Messages and Responses), fault (what goes wrong, and when),
 // scheduler (slots, room, prefix cache), textgen (what a model makes up), audio (forms,
 // transcripts and sound) and wire (JSON and events as they are written).
 //

@@ -50,8 +50,8 @@ func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
 func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
 
 // Enter waits for a slot and for need tokens of room, in front of those with a higher number as
-// priority. It returns ErrFull at once when the queue is full, ErrGone when gone closes first. Without an error the caller must call Leave exactly once
-// with the SlotHolder.
+// priority. It returns ErrFull at once when the queue is full, ErrGone when gone closes first.
+// Without an error the caller must call Leave exactly once with the SlotHolder.
 func (s *Slots) Enter(gone <-chan struct{}, need, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
 	t := &SlotHolder{held: need}
