@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// edges are two of a fleet, of which one has TLS, and one with certificates from an authority that
-// does not answer.
+// edges are two of a fleet, of which one has TLS, and one of another fleet, with certificates from an
+// authority that does not answer.
 type edges struct {
 	t   *testing.T
 	all []*rig.Program
@@ -54,12 +54,15 @@ func startEdges(t *testing.T) *edges {
 	}))
 	t.Cleanup(provider.Close)
 	cert, key := selfsigned.Write(t, t.TempDir(), "edge.test", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	config := strings.NewReplacer("{{a}}", a.URL(), "{{b}}", b.URL(), "{{store}}", miniredis.RunT(t).Addr(), "{{jwks}}", provider.URL).Replace(shared)
+	store := miniredis.RunT(t).Addr()
+	config := strings.NewReplacer("{{a}}", a.URL(), "{{b}}", b.URL(), "{{store}}", store, "{{jwks}}", provider.URL).Replace(shared)
 	e := &edges{t: t}
 	for _, more := range []string{
 		config, config + "tls: { cert: " + cert + ", key: " + key + " }\n",
 		`tls: { acme: { domains: [edge.test], folder: certificates, accept_terms: true, directory: "https://127.0.0.1:1/directory" } }
 auth: none
+fleet: { edges: 2, store: { url: "redis://` + store + `", timeout: 1s, prefix: other } }
+seal: { keys: ["a-key-that-seals-certificates-0123456789"] }
 upstreams: [{ name: gpu-a, url: "` + a.URL() + `", engine: sim, probe: { timeout: 15s } }]
 models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]
 `,
