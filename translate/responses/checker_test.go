@@ -154,13 +154,12 @@ func (c *checker) response(v any) (status string) {
 	c.object("response.reasoning", m["reasoning"], shape{"effort": orNull(aString), "summary": orNull(aString)})
 	c.text(m["text"])
 	for i, tool := range m["tools"].([]any) {
-		if m, _ := tool.(map[string]any); m["type"] != "function" { // as the client sent it
-			c.object(fmt.Sprintf("response.tools[%d]", i), tool, shape{
-				"type": exactly("namespace", "custom"), "name": aString, "description": orNull(aString), "tools": anArray, "format": orNull(anObject),
-			}, "description", "tools", "format")
+		at := fmt.Sprintf("response.tools[%d]", i)
+		if m, _ := tool.(map[string]any); m["type"] != "function" { // as the client sent it, whatever else is in it
+			c.object(at, map[string]any{"type": m["type"], "name": m["name"]}, shape{"type": exactly("namespace", "custom"), "name": aString})
 			continue
 		}
-		c.object(fmt.Sprintf("response.tools[%d]", i), tool, shape{
+		c.object(at, tool, shape{
 			"type": exactly("function"), "name": aString, "description": orNull(aString), "parameters": orNull(anObject), "strict": orNull(aBool),
 		})
 	}
