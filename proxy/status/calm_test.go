@@ -147,7 +147,7 @@ func TestSentencesOfStates(t *testing.T) {
 		{valid(-time.Hour, 0), valid(0, time.Hour), "the certificate expired on "},
 		{valid(time.Hour, 2*time.Hour), valid(-time.Hour, 11*time.Minute), "the certificate is not valid before "},
 		{func(s *Status) { s.Panicking = "stream" }, func(s *Status) { s.Panicking = "" }, "the edge panics again and again (stream)"},
-		{func(s *Status) { s.Unsaved = unsavedMost + 1 }, func(s *Status) { s.Unsaved = unsavedMost }, "the ledger cannot be written for "},
+		{func(s *Status) { s.Unsaved = unsavedMost + 1 }, func(s *Status) { s.Unsaved = unsavedMost }, "the ledger has not been written for "},
 		{
 			func(s *Status) { s.Discoveries = []Discovery{{upstreams.Discovery{Source: "DNS", Stale: staleAfter}}} },
 			func(s *Status) {
