@@ -58,6 +58,22 @@ func newTwin() *twin {
 
 func (w *twin) place(edge string) *place { return &place{twin: w, edge: edge, seen: map[string]int{}} }
 
+// entry is what the twin holds under a name.
+func (w *twin) entry(name string) Entry {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.entries[name].Entry
+}
+
+// takeRefused is what was refused since it was asked last.
+func (w *twin) takeRefused() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	refused := w.refused
+	w.refused = nil
+	return refused
+}
+
 func (p *place) Available() bool { return !p.cut.Load() }
 
 func (p *place) Changes(_ context.Context, all bool) (out []Entry, whole bool, err error) {
@@ -221,8 +237,8 @@ func TestFleetOrdersOnce(t *testing.T) {
 			edges[1] = join(t, ca, at[1], store.place("later"), o)
 			time.Sleep(2 * time.Second)
 			same(4)
-			if len(store.refused) > 0 {
-				t.Errorf("refused: %q", store.refused)
+			if got := store.takeRefused(); len(got) > 0 {
+				t.Errorf("refused: %q", got)
 			}
 		})
 	}
@@ -345,10 +361,10 @@ func TestFleetPutsRight(t *testing.T) {
 		e := join(t, ca, at[0], store.place("one"), Options{Domains: []string{"a.test"}, Folder: t.TempDir()})
 		time.Sleep(time.Minute)
 		const name = "certificate:a.test"
-		old := store.entries[name].Entry
+		old := store.entry(name)
 		time.Sleep(shortLife * 3 / 4)
 		renewed := e.shown(t, "a.test")
-		good := store.entries[name].Entry
+		good := store.entry(name)
 		set := func(e Entry) {
 			store.mu.Lock()
 			defer store.mu.Unlock()
@@ -358,11 +374,11 @@ func TestFleetPutsRight(t *testing.T) {
 		refused := func(want ...string) {
 			t.Helper()
 			time.Sleep(2 * followPeriod)
-			if !slices.Equal(store.refused, want) || !e.shown(t, "a.test").Equal(renewed) {
-				t.Errorf("refused: %q, want %q", store.refused, want)
+			got := store.takeRefused()
+			if !slices.Equal(got, want) || !e.shown(t, "a.test").Equal(renewed) {
+				t.Errorf("refused: %q, want %q", got, want)
 			}
-			store.refused = nil
-			if string(store.entries[name].Text) != string(good.Text) {
+			if string(store.entry(name).Text) != string(good.Text) {
 				t.Error("it was not put right")
 			}
 		}
@@ -375,18 +391,18 @@ func TestFleetPutsRight(t *testing.T) {
 		store.change = 0
 		store.mu.Unlock()
 		refused()
-		if string(store.entries["account:"].Text) == "" {
+		if string(store.entry("account:").Text) == "" {
 			t.Error("the account's key was not put back")
 		}
 		set(Entry{Kind: EntryCertificate, Name: "a.test", State: Stale})
 		time.Sleep(2 * followPeriod)
-		if store.entries[name].State != Stale {
+		if store.entry(name).State != Stale {
 			t.Error("an entry for those who have other keys was replaced")
 		}
 		set(Entry{Kind: EntryCertificate, Name: "a.test", Text: []byte("no certificate")})
 		time.Sleep(2 * followPeriod)
-		if !slices.Equal(store.refused, []string{"certificate a.test broken"}) || !e.shown(t, "a.test").Equal(renewed) {
-			t.Errorf("refused: %q", store.refused)
+		if got := store.takeRefused(); !slices.Equal(got, []string{"certificate a.test broken"}) || !e.shown(t, "a.test").Equal(renewed) {
+			t.Errorf("refused: %q", got)
 		}
 	})
 }

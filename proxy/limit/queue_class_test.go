@@ -103,10 +103,14 @@ func TestReserveKeepsWaits(t *testing.T) {
 			p := newPlaces(1000)
 			p.free.Store(slots)
 			p.fits = func(q *routing.Query) bool { return int(p.free.Load()) > reserved(q.Reserve, slots) }
-			var mu sync.Mutex
+			var mu, taking sync.Mutex
 			var done bool
 			ask := func(n *Need) bool {
-				take := func() bool { return int(p.free.Load()) > reserved(n.Reserve, slots) && p.take() }
+				take := func() bool { // as a lease does, in one step: two at once would take what is reserved
+					taking.Lock()
+					defer taking.Unlock()
+					return int(p.free.Load()) > reserved(n.Reserve, slots) && p.take()
+				}
 				return p.q.Wait(nil, n, time.Now().Add(time.Hour), take) == nil
 			}
 			var all, talks sync.WaitGroup
