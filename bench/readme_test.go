@@ -24,14 +24,14 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	_, block, _ := strings.Cut(string(text), "\n```bash run\n")
 	block, _, _ = strings.Cut(block, "\n```\n")
-	e := benchtest.StartEngine(t, sim.Options{TokenRate: 2000})
+	e := benchtest.StartEngine(t, sim.Options{TokenRate: 2000, Models: []string{"llama-3.3-70b", "sim"}})
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace.jsonl")
 	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":100,"output_length":5}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	adapt := strings.NewReplacer("trace.jsonl", trace, "http://127.0.0.1:4000", e.URL(), "http://127.0.0.1:8001", e.URL(), "-z 10s", "-z 500ms", "-n 50", "-n 20", "'", "",
-		"base.json", dir+"/run.json", "run.json", dir+"/run.json", "run.html", dir+"/run.html", "requests.jsonl", dir+"/requests.jsonl")
+	adapt := strings.NewReplacer("trace.jsonl", trace, "http://127.0.0.1:4000", e.URL(), "http://127.0.0.1:8001", e.URL(), "http://127.0.0.1:9090", e.URL(), "-z 10s", "-z 500ms", "-n 50", "-n 20", "'", "",
+		"base.json", dir+"/base.json", "run.json", dir+"/run.json", "run.html", dir+"/run.html", "requests.jsonl", dir+"/requests.jsonl")
 	for line := range strings.Lines(block) {
 		line, _, _ = strings.Cut(line, " #")
 		words := strings.Fields(adapt.Replace(line))[2:]

@@ -97,7 +97,7 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 				return f.try(ctx, target, d, model, list)
 			}
 		}
-		if err := refusal(&s, f.send.Targets[target].Base, model, list); err != nil {
+		if err := refusal(&s, target, f.send.Targets[target].Base, model, list); err != nil {
 			return err
 		}
 		if s.Tokens.InSource != result.TokensFromUsage {
@@ -111,12 +111,15 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 	return nil
 }
 
+// modelFlags name the model at each target.
+var modelFlags = [...]string{"--model", "--compare-model"}
+
 // refusal is the error for a first request that was not answered well; nil when it was, or when the
 // target was only busy.
-func refusal(s *client.Sample, base, model string, list []string) error {
+func refusal(s *client.Sample, target int, base, model string, list []string) error {
 	known := ""
 	if len(list) > 0 {
-		known = "; it has " + strings.Join(list[:min(len(list), 8)], ", ")
+		known = fmt.Sprintf("; it has %s: name one by %s", strings.Join(list[:min(len(list), 8)], ", "), modelFlags[target])
 	}
 	switch {
 	case s.Err == "" || s.Err == result.ErrStream || s.Status == 429 || s.Status == 503 || s.Status == 529:
