@@ -233,19 +233,28 @@ func TestArmQueues(t *testing.T) {
 	}
 }
 
-// TestArmFalls: under load the arm is lost and comes back, and then the others are. Nobody notices.
-func TestArmFalls(t *testing.T) {
-	t.Parallel()
-	p := arms(t, 1, "50%", "queue: { depth: 64, wait: 60s }")[0]
-	var clients sync.WaitGroup
+// keepAsking has so many clients ask, each in a conversation of its own, until stop. None of them may fail.
+func keepAsking(p *rig.Local, clients int) (stop func()) {
+	var all sync.WaitGroup
 	var ended atomic.Bool
-	for n := range 8 {
-		clients.Go(func() {
+	for n := range clients {
+		all.Go(func() {
 			for !ended.Load() {
 				p.Post(chatPath, turn(n, 0, `,"sim":{"tokens":3,"delay_ms":5}`)).WantStatus(200)
 			}
 		})
 	}
+	return func() {
+		ended.Store(true)
+		all.Wait()
+	}
+}
+
+// TestArmFalls: under load the arm is lost and comes back, and then the others are. Nobody notices.
+func TestArmFalls(t *testing.T) {
+	t.Parallel()
+	p := arms(t, 1, "50%", "queue: { depth: 64, wait: 60s }")[0]
+	stop := keepAsking(p, 8)
 	more := func(i int) func() bool {
 		n := p.Engines[i].Stats().Completed + 20
 		return func() bool { return p.Engines[i].Stats().Completed >= n }
@@ -262,23 +271,14 @@ func TestArmFalls(t *testing.T) {
 		}
 		rig.WaitFor(t, rig.Patience, "it is back", more(i))
 	}
-	ended.Store(true)
-	clients.Wait()
+	stop()
 }
 
 // TestSharesReload: a reload gives an arm another share, and takes it away, and no call is lost.
 func TestSharesReload(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "10%", "queue: { depth: 64, wait: 60s }")[0]
-	var clients sync.WaitGroup
-	var ended atomic.Bool
-	for n := range 4 {
-		clients.Go(func() {
-			for !ended.Load() {
-				p.Post(chatPath, turn(n, 0, `,"sim":{"tokens":3,"delay_ms":5}`)).WantStatus(200)
-			}
-		})
-	}
+	stop := keepAsking(p, 4)
 	for _, traffic := range []string{"100%", "0%", "50%"} {
 		p.Reload(armsSetup(traffic, "queue: { depth: 64, wait: 60s }"))
 		if arms := p.Status().Models[0].Arms; len(arms) != 1 || fmt.Sprintf("%.0f%%", 100*arms[0].Share) != traffic {
@@ -292,8 +292,7 @@ func TestSharesReload(t *testing.T) {
 			}
 		}
 	}
-	ended.Store(true)
-	clients.Wait()
+	stop()
 }
 
 // TestCountsAreOfArms: a count of tokens asks no engine of an arm that its conversation is not of.

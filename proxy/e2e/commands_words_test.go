@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"penstock/proxy/e2e/rig"
+)
+
+// What the built program says of itself, and to who has mistyped.
+
+// TestHelp: help is asked for in either way, exits with 0 and is on standard output.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "serve", "bench", "bench compare", "key new", "sim"} {
+		words := strings.Fields(name)
+		flag, _ := command(t, 0, append(words, "--help")...)
+		word, errs := command(t, 0, append([]string{"help"}, words...)...)
+		if word != flag || !strings.HasPrefix(word, "Usage: penstock") || errs != "" {
+			t.Errorf("help %s:\n%s%s", name, word, errs)
+		}
+	}
+	if all, _ := command(t, 0, "help", "serve"); !strings.Contains(all, "exit code 0") {
+		t.Errorf("serve does not tell its exit codes:\n%s", all)
+	}
+	command(t, 2, "help", "nonsense")
+}
+
+// TestVersion: an image is built without the repository, and its build names the version.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "penstock")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-X penstock/proxy/build.version=v9.8.7-6-g1234567", "-o", path, "penstock")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(path, "version").Output()
+	if err != nil || !strings.HasPrefix(string(out), "penstock v9.8.7-6-g1234567 go") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if text := deployFile(t, "Dockerfile"); !strings.Contains(text, "-X penstock/proxy/build.version=$VERSION") || !strings.Contains(text, "--build-arg VERSION=") {
+		t.Error("the Dockerfile does not name the version")
+	}
+}
+
+// TestQuietStart: no library logs before main, whatever it misses on this host. The order of initialisation is what the trace shows.
+func TestQuietStart(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(rig.Binary(t), "version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet, library := strings.Index(string(out), "init penstock/proxy/quietlog "), strings.Index(string(out), "init github.com/VictoriaMetrics/metrics ")
+	if quiet < 0 || library < 0 || quiet > library {
+		t.Errorf("quietlog at %d, the library at %d of\n%s", quiet, library, out)
+	}
+}
+
+// TestSlipsOfTheTongue: a word that is no command, a flag without its value and a file without its flag are answered with what to type.
+func TestSlipsOfTheTongue(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"srve":         `"srve" is no command: did you mean "serve"?`,
+		"edge.yaml":    "penstock serve --config edge.yaml",
+		"serve a.yaml": "--config a.yaml",
+		"serve -c":     "--config needs a value",
+		"frobnicate":   "the commands are init, serve,",
+		"bench rnu":    `"rnu" is no command of bench: did you mean "run"? A host is written http://rnu`,
+		"bench -r":     "--request-rate needs a value",
+		"agent":        "agent needs <agent>: The agent: claude",
+		"agent claud":  `<agent>: "claud" is not among its values: did you mean "claude"?`,
+		"key":          "key: name one of its commands: new",
+		"key nwe":      `did you mean "new"?`,
+		"drain":        "drain needs <upstream>",
+		"sim --profil": `did you mean "--profile"?`,
+
+		"openapi --format jsn": `did you mean "json"?`,
+		"canary sim --for 0s":  "no call comes within --for 0s: give a time such as 10m",
+		"canary sim --for=-1m": "no call comes within --for -1m0s",
+		"bench run --junit x":  "--junit is gone: use the exit code",
+	} {
+		if _, errs := command(t, 2, strings.Fields(line)...); !strings.Contains(errs, want) {
+			t.Errorf("penstock %s: %q, want %q", line, errs, want)
+		}
+	}
+}
+
+// TestCompletion: the scripts are of the shell's language, and what bash offers is what may come next.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		out, _ := command(t, 0, "completion", shell)
+		for _, part := range []string{"maintenance", "overhead", "bench run", "share-port", "github"} {
+			if !strings.Contains(out, part) {
+				t.Errorf("%s does not know %q", shell, part)
+			}
+		}
+		script := filepath.Join(dir, shell)
+		if err := os.WriteFile(script, []byte(out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := exec.LookPath(shell); err == nil {
+			if said, err := exec.Command(shell, "-n", script).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s", shell, err, said)
+			}
+		}
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	for line, want := range map[string]string{
+		"be": "bench", "bench r": "run report", "key ": "new revoke list hash", "check --format ": "text json github",
+		"check --format j": "json", "completion ": "bash zsh fish", "bench run --see": "--seed", "bench --see": "--seed",
+		"--con": "--config", "key new --app": "--append", "key new --append ": "", "mai": "maintenance", "serve check": "",
+	} {
+		words := strings.Split("penstock "+line, " ")
+		cmd := exec.Command(bash, append([]string{
+			"-c", `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _penstock; echo "${COMPREPLY[*]}"`,
+			"test", filepath.Join(dir, "bash"),
+		}, words...)...)
+		out, err := cmd.CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("penstock %s: %q, want %q (%v)", line, got, want, err)
+		}
+	}
+}
+
+// TestExplain: a code and a setting are explained as the references do it, a group by all that it has, and a slip by the likely word.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for word, parts := range map[string][]string{
+		"capacity_full":      {"status    429", "cause ", "remedy "},
+		"upstreams.weight":   {"upstreams.weight\n", "default   1", "meaning "},
+		"upstreams[].weight": {"upstreams.weight\n"},
+		"limits":             {"limits.request_body\n", "default   32MiB", "limits.header\n"},
+		"fleet.store.tls":    {"fleet.store.tls.ca\n"},
+		"models.deployments": {"models.deployments.tier\n", "models.deployments.when\n"},
+		"invalid_api_key":    {"status    401"},
+		"429":                {"capacity_full\n", "rate_limited\n", "status    429"},
+		"529":                {"no_healthy_route\n"},
+	} {
+		out, _ := command(t, 0, "explain", word)
+		for _, part := range parts {
+			if !strings.Contains(out, part) {
+				t.Errorf("%s: %q is missing in\n%s", word, part, out)
+			}
+		}
+		if strings.ContainsAny(out, "`|") {
+			t.Errorf("%s has marks of Markdown:\n%s", word, out)
+		}
+	}
+	for word, want := range map[string]string{"capacity_ful": `did you mean "capacity_full"?`, "limits.headr": `did you mean "limits.header"?`, "zzz": "neither"} {
+		if _, errs := command(t, 2, "explain", word); !strings.Contains(errs, want) {
+			t.Errorf("%s: %s", word, errs)
+		}
+	}
+}
