@@ -17,6 +17,7 @@
 //	turn.go       what a message asks for, and the request that it amounts to
 //	message.go    reading a message, within the memory of bodies
 //	heads.go      what a client announces, which the library does not show
+//	closing.go    the reason of a client's close, which the library does not check
 //	terms.go      what all connections share
 //	peer.go       writing: messages, pings, the close
 //	lanes.go      the responses that a turn may go on from

@@ -18,7 +18,8 @@ const mostEmptyFrames = 1000
 
 // frameHeads follows the heads of frames (RFC 6455, 5.2) in what a client sends. The library shows
 // no length, so a message that is too large could otherwise be refused no sooner than its bytes
-// have come. It judges nothing but lengths; what is no protocol is the library's to find.
+// have come. It judges lengths and the reason of a close; what else is no protocol is the library's
+// to find.
 type frameHeads struct {
 	most  func() int64 // of a message
 	wrong error        // nothing is read behind it
@@ -28,21 +29,29 @@ type frameHeads struct {
 	rest    uint64 // of the frame's payload
 	message uint64 // announced so far, of the message
 	empty   int    // frames of the message that bring nothing
+	closing closeFrame
 }
 
-// scan takes bytes as they come.
-func (f *frameHeads) scan(p []byte) {
-	for len(p) > 0 && f.wrong == nil {
+// scan takes bytes as they come. It returns how many of them the library may see: all, but for the
+// last byte of a close whose reason is wrong, without which it does not confirm the close.
+func (f *frameHeads) scan(p []byte) int {
+	for at := 0; at < len(p) && f.wrong == nil; {
 		if f.rest > 0 {
-			n := min(f.rest, uint64(len(p)))
-			f.rest, p = f.rest-n, p[n:]
+			n := int(min(f.rest, uint64(len(p)-at)))
+			f.wrong = f.closing.take(p[at : at+n])
+			f.rest, at = f.rest-uint64(n), at+n
+			if f.wrong != nil {
+				return at - 1
+			}
 			continue
 		}
-		f.head[f.n], p = p[0], p[1:]
+		f.head[f.n] = p[at]
+		at++
 		if f.n++; f.n >= 2 {
 			f.next()
 		}
 	}
+	return len(p)
 }
 
 // next begins the payload if the head is whole.
@@ -64,6 +73,7 @@ func (f *frameHeads) next() {
 	const control, continuation = 0x8, 0x0
 	switch kind := f.head[0] & 0xf; {
 	case kind >= control:
+		f.closing.begin(f.head[:size], length)
 		return
 	case kind != continuation:
 		f.message, f.empty = 0, 0

@@ -3,6 +3,7 @@ package websocket
 import (
 	"encoding/binary"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
@@ -76,4 +77,31 @@ func TestEmptyFrames(t *testing.T) {
 	if f.scan(empty); f.wrong != errEmptyFrames {
 		t.Errorf("%v behind one frame more", f.wrong)
 	}
+}
+
+// TestCloseReason: however the bytes come, the library never sees the last one of a close whose reason is not UTF-8.
+func TestCloseReason(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := frameHeads{most: func() int64 { return 300 }}
+		reason := rapid.SampledFrom([]string{"", "bye", "再见", "\xff", "bye\xf0\x9f\x98", "\xed\xa0\x80"}).Draw(t, "reason")
+		mask := [4]byte{7, 0, 0xff, 0x5a}
+		wire := append([]byte{1, 0x80 | 3, 0, 0, 0, 0, 'a', 0xff, 'c', 0x88, 0x80 | byte(2+len(reason))}, mask[:]...)
+		for i, b := range []byte("\x03\xe8" + reason) {
+			wire = append(wire, b^mask[i&3])
+		}
+		end := len(wire)
+		wire = append(wire, "what follows"...)
+		bad, seen := !utf8.ValidString(reason), 0
+		for done := 0; done < len(wire) && f.wrong == nil; {
+			n := rapid.IntRange(1, len(wire)-done).Draw(t, "read")
+			seen += f.scan(wire[done : done+n])
+			done += n
+		}
+		if want := end - 1; bad && (f.wrong != errCloseReason || seen != want) {
+			t.Fatalf("%v: %d bytes were seen, want %d", f.wrong, seen, want)
+		}
+		if !bad && f.wrong != nil {
+			t.Fatal(f.wrong)
+		}
+	})
 }

@@ -51,7 +51,9 @@ func (c *lateConn) Read(p []byte) (int, error) {
 		return 0, c.heads.wrong
 	}
 	n, err := c.Conn.Read(p)
-	c.heads.scan(p[:n])
+	if seen := c.heads.scan(p[:n]); seen < n {
+		return seen, c.heads.wrong
+	}
 	return n, err
 }
 

@@ -190,6 +190,8 @@ func (s *session) readFailed(err error) {
 	case errors.Is(err, errEmptyFrames):
 		s.linger()
 		s.peer.close(websocket.StatusPolicyViolation, "the message has too many empty frames")
+	case errors.Is(err, errCloseReason):
+		s.peer.close(websocket.StatusInvalidFramePayloadData, "the reason of the close is not UTF-8")
 	case websocket.CloseStatus(err) >= 0, errors.Is(err, net.ErrClosed), errors.As(err, &failed),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 	default:

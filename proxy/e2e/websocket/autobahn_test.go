@@ -52,17 +52,29 @@ func autobahn() map[string]autobahnCase {
 		"6.23 what a reader must not take out": {frame(fin|opText, strings.Replace(probe, "µ", "\ufffd\ufeff\u0085", 1)), answered, "text"},
 
 		// 7: closes
-		"7.1.1 a text, a close":          {frame(fin|opText, probe) + frame(fin|opClose, control(1000, "")), 1000, "text"},
-		"7.1.2 two closes":               {frame(fin|opClose, control(1000, "")) + frame(fin|opClose, control(1000, "")), 1000, ""},
-		"7.1.3 a ping behind a close":    {frame(fin|opClose, control(1000, "")) + frame(fin|opPing, "p"), 1000, ""},
-		"7.1.5 a close within a message": {frame(opText, probe[:9]) + frame(fin|opClose, control(1000, "")) + frame(fin|opContinue, probe[9:]), 1000, ""},
-		"7.3.1 a close of nothing":       {frame(fin|opClose, ""), 1005, ""},
-		"7.3.2 a close of one byte":      {frame(fin|opClose, "a"), 1002, ""},
-		"7.3.5 a close with 123 bytes":   {frame(fin|opClose, control(1000, strings.Repeat("*", 123))), 1000, ""},
-		"7.3.6 a close with 124 bytes":   {frame(fin|opClose, control(1000, strings.Repeat("*", 124))), 1002, ""},
-		// The suite wants 1007. The library answers with the client's code and does not look at the reason; the connection ends.
-		"7.5.1 a close that is not UTF-8":  {frame(fin|opClose, control(1000, "\xce\xba\xe1\xbd\xb9\xed\xa0\x80")), 1000, ""},
-		"7.5.2 a close that is cut within": {frame(fin|opClose, control(1000, "\xf0\x9f\x98")), 1000, ""},
+		"7.1.1 a text, a close":            {frame(fin|opText, probe) + frame(fin|opClose, control(1000, "")), 1000, "text"},
+		"7.1.2 two closes":                 {frame(fin|opClose, control(1000, "")) + frame(fin|opClose, control(1000, "")), 1000, ""},
+		"7.1.3 a ping behind a close":      {frame(fin|opClose, control(1000, "")) + frame(fin|opPing, "p"), 1000, ""},
+		"7.1.5 a close within a message":   {frame(opText, probe[:9]) + frame(fin|opClose, control(1000, "")) + frame(fin|opContinue, probe[9:]), 1000, ""},
+		"7.3.1 a close of nothing":         {frame(fin|opClose, ""), 1005, ""},
+		"7.3.2 a close of one byte":        {frame(fin|opClose, "a"), 1002, ""},
+		"7.3.5 a close with 123 bytes":     {frame(fin|opClose, control(1000, strings.Repeat("*", 123))), 1000, ""},
+		"7.3.6 a close with 124 bytes":     {frame(fin|opClose, control(1000, strings.Repeat("*", 124))), 1002, ""},
+		"7.5.1 a close that is not UTF-8":  {frame(fin|opClose, control(1000, "\xce\xba\xe1\xbd\xb9\xed\xa0\x80")), 1007, ""},
+		"7.5.2 a close that is cut within": {frame(fin|opClose, control(1000, "\xf0\x9f\x98")), 1007, ""},
+		"7.5.3 likewise, within a message": {frame(opText, probe[:9]) + frame(fin|opClose, control(1000, "\xff")), 1007, ""},
+		"7.5.4 likewise, behind a text":    {frame(fin|opText, probe) + frame(fin|opClose, control(4000, "\xff")), 1007, "text"},
+		"7.5.5 a close in other letters":   {frame(fin|opClose, control(1000, "до свидания, 再见")), 1000, ""},
+
+		// Beyond the suite: each of these is 1002 in RFC 6455, 5.1, 5.2 and 5.5.
+		"8.1 a ping without a mask":           {frameOf(fin|opPing, "p", false), 1002, ""},
+		"8.2 a close without a mask":          {frameOf(fin|opClose, control(1000, ""), false), 1002, ""},
+		"8.3 a text without a mask":           {frameOf(fin|opText, probe, false), 1002, ""},
+		"8.4 a close in two":                  {frame(opClose, control(1000, "")[:1]) + frame(fin|opContinue, control(1000, "")[1:]), 1002, ""},
+		"8.5 a close of 126":                  {frame(fin|opClose, control(1000, strings.Repeat("*", 124))), 1002, ""},
+		"8.6 a close with a reserved bit":     {frame(fin|0x40|opClose, control(1000, "")), 1002, ""},
+		"8.7 a pong of 126":                   {frame(fin|opPong, strings.Repeat("*", 126)), 1002, ""},
+		"8.8 a length whose first bit is set": {string([]byte{fin | opPing, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4}), 1002, ""},
 	}
 	for _, bits := range []byte{0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70} { // 3
 		cases[fmt.Sprintf("3 reserved bits %#x", bits)] = autobahnCase{frame(fin|bits|opText, probe), 1002, ""}
@@ -79,10 +91,10 @@ func autobahn() map[string]autobahnCase {
 		cases[fmt.Sprintf("6 not UTF-8 %d", i)] = autobahnCase{frame(fin|opText, bad), 1007, ""}
 		cases[fmt.Sprintf("6 not UTF-8 %d, one byte a frame", i)] = autobahnCase{bytewise(bad), 1007, ""}
 	}
-	for _, code := range []int{1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 3000, 3999, 4000, 4999} { // 7.7
+	for _, code := range []int{1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999} { // 7.7
 		cases[fmt.Sprintf("7.7 a close by %d", code)] = autobahnCase{frame(fin|opClose, control(code, "")), code, ""}
 	}
-	for _, code := range []int{0, 999, 1004, 1005, 1006, 1016, 1100, 2000, 2999, 5000, 65535} { // 7.9, 7.13
+	for _, code := range []int{0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535} { // 7.9, 7.13
 		cases[fmt.Sprintf("7.9 a close by %d", code)] = autobahnCase{frame(fin|opClose, control(code, "")), 1002, ""}
 	}
 	return cases
