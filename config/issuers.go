@@ -23,7 +23,7 @@ type Issuer struct {
 }
 
 // IssuerClaims say what the claims of a token mean. A claim within another is written with a dot:
-// realm_access.roles.
+// realm_access.roles. One whose own name is the whole text goes first: https://example.com/roles.
 type IssuerClaims struct {
 	Key string `yaml:"key"` // the claim that tells callers apart: limits and usage are by it; default sub
 	// the first that fits gives a token its rights; without any it is refused
@@ -32,9 +32,10 @@ type IssuerClaims struct {
 
 // IssuerTemplate gives tokens the rights and limits of an entry of the keys.
 type IssuerTemplate struct {
-	Claim string `yaml:"claim"` // a text, or a list of some; left out: every token
-	Value string `yaml:"value"` // of the claim, or of an entry of its list; a trailing * matches
-	Key   string `yaml:"key"`   // the id of the entry, which may have no hash; each caller has its limits alone
+	Claim string `yaml:"claim"` // a text, a list of some, or an object; left out: every token
+	// of the claim, of an entry of its list, or the name of an object's member; a trailing * matches
+	Value string `yaml:"value"`
+	Key   string `yaml:"key"` // the id of the entry, which may have no hash; each caller has its limits alone
 }
 
 // Audiences is written as one text or as a list.

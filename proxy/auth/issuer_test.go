@@ -96,6 +96,8 @@ func TestTokens(t *testing.T) {
 	}{
 		"a group by a pattern":   {p.token(`"sub":"alice","groups":["x","ml-infra"]`), "corp/alice", nil},
 		"a group by its name":    {p.token(`"sub":"bob","groups":"staff"`), "corp/bob", nil},
+		"a group as a member":    {p.token(`"sub":"bob","groups":{"staff":{"1":"house.test"}}`), "corp/bob", nil},
+		"a group that is false":  {p.token(`"sub":"bob","groups":{"staff":false}`), "", errNoRole},
 		"no group that fits":     {p.token(`"sub":"eve","groups":["ml"]`), "", errNoRole},
 		"no groups":              {p.token(`"sub":"eve"`), "", errNoRole},
 		"no subject":             {p.token(`"groups":"staff"`), "", errInvalid},

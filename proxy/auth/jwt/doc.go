@@ -20,5 +20,8 @@
 //   - Base64 is canonical. A token has one spelling.
 //   - A token without an end is refused.
 //
+// Claims are read as providers write them: texts, lists, and objects whose members are the values
+// (claims.go). That is for rights alone; an audience is a text or a list.
+//
 // No error holds anything of a token.
 package jwt

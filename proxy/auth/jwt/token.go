@@ -135,7 +135,7 @@ type Times struct{ From, To time.Time }
 // Check says whether the token is for one of the audiences, and returns when it holds. The error is
 // ErrAudience or ErrMalformed.
 func (c Claims) Check(audiences []string) (Times, error) {
-	if !slices.ContainsFunc(c.texts("aud"), func(a string) bool { return slices.Contains(audiences, a) }) {
+	if !slices.ContainsFunc(listed(c.members["aud"]), func(a string) bool { return slices.Contains(audiences, a) }) {
 		return Times{}, ErrAudience
 	}
 	var at Times
@@ -169,54 +169,6 @@ func (t Times) Hold(now time.Time) error {
 		return ErrExpired
 	case now.Before(t.From):
 		return ErrNotYet
-	}
-	return nil
-}
-
-// Text returns the text of a claim, and "" where there is none. A name with dots is that of a claim
-// or the way to one: realm_access.roles.
-func (c Claims) Text(name string) string {
-	text, _ := find(c.members, name).(string)
-	return text
-}
-
-// Any reports whether a claim has a text for which is true: it is one, or lists some. Scopes are a
-// list with blanks between them (RFC 8693).
-func (c Claims) Any(name string, is func(string) bool) bool {
-	return slices.ContainsFunc(c.texts(name), is)
-}
-
-func (c Claims) texts(name string) (out []string) {
-	switch value := find(c.members, name).(type) {
-	case string:
-		if name == "scope" || name == "scp" {
-			return strings.Fields(value)
-		}
-		return []string{value}
-	case []any:
-		for _, v := range value {
-			if text, ok := v.(string); ok {
-				out = append(out, text)
-			}
-		}
-	}
-	return out
-}
-
-// find follows a name through objects. A member of the whole name goes before the way by its dots.
-func find(members map[string]any, name string) any {
-	if value, ok := members[name]; ok {
-		return value
-	}
-	for i := range len(name) {
-		if name[i] != '.' {
-			continue
-		}
-		if inner, ok := members[name[:i]].(map[string]any); ok {
-			if value := find(inner, name[i+1:]); value != nil {
-				return value
-			}
-		}
 	}
 	return nil
 }

@@ -1,0 +1,78 @@
+package jwt
+
+import (
+	"slices"
+	"strings"
+)
+
+// Text returns the text of a claim, and "" where there is none. A name with dots is that of a claim
+// or the way to one: realm_access.roles.
+func (c Claims) Text(name string) string {
+	text, _ := find(c.members, name).(string)
+	return text
+}
+
+// Any reports whether a claim has a text for which is true: it is one, lists some, or is an object
+// with members that are called so. Scopes are a list with blanks between them (RFC 8693).
+func (c Claims) Any(name string, is func(string) bool) bool {
+	return slices.ContainsFunc(c.texts(name), is)
+}
+
+func (c Claims) texts(name string) []string {
+	value := find(c.members, name)
+	if text, ok := value.(string); ok && (name == "scope" || name == "scp") {
+		return strings.Fields(text)
+	}
+	if members, ok := value.(map[string]any); ok {
+		return given(members)
+	}
+	return listed(value)
+}
+
+// listed returns a text, or the texts of a list.
+func listed(value any) (out []string) {
+	switch value := value.(type) {
+	case string:
+		return []string{value}
+	case []any:
+		for _, v := range value {
+			if text, ok := v.(string); ok {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}
+
+// given returns the names that an object gives, as Zitadel writes roles: {"admin": {"ORG":
+// "DOMAIN"}}. Its members are objects or true; what is false, empty or a value of another kind
+// gives nothing. MaxToken bounds how many there are.
+func given(members map[string]any) (names []string) {
+	for name, value := range members {
+		inner, ok := value.(map[string]any)
+		if value == true || ok && len(inner) > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// find follows a name through objects. A member of the whole name goes before the way by its dots,
+// and a way whose first name is shorter before others. Each object of a token is looked at once at
+// most, because the way to it says how much of the name is left.
+func find(members map[string]any, name string) any {
+	if value, ok := members[name]; ok {
+		return value
+	}
+	for i := range len(name) {
+		if name[i] != '.' {
+			continue
+		}
+		if inner, ok := members[name[:i]].(map[string]any); ok {
+			if value := find(inner, name[i+1:]); value != nil {
+				return value
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package jwt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// claims are those of a token with a good signature.
+func claims(t *testing.T, text string) Claims {
+	t.Helper()
+	i := newIssuer(t)
+	c, err := i.verify(signed(t, `{"alg":"EdDSA","kid":"ed"}`, text, i.ed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestClaims(t *testing.T) {
+	c := claims(t, `{"sub":"alice","n":5,"groups":["a","b",7],"scope":"read write",
+		"realm_access":{"roles":["ml"]},"kubernetes.io":{"serviceaccount":{"name":"bot"}},"https://x.test/role":"r","a":{"b":1},"a.b":"whole"}`)
+	for name, want := range map[string]string{
+		"sub": "alice", "n": "", "absent": "", "kubernetes.io.serviceaccount.name": "bot", "https://x.test/role": "r", "a.b": "whole",
+		"sub.x": "", "": "", ".": "", "realm_access": "",
+	} {
+		if got := c.Text(name); got != want {
+			t.Errorf("Text(%q) = %q, want %q", name, got, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"groups": "[a b]", "scope": "[read write]", "realm_access.roles": "[ml]", "sub": "[alice]", "n": "[]", "realm_access": "[]",
+	} {
+		if got := fmt.Sprint(c.texts(name)); got != want {
+			t.Errorf("texts(%q) = %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestClaimsOfProviders holds where providers write roles and groups: names with dots, colons and slashes,
+// claims within claims, and objects whose members are the roles.
+func TestClaimsOfProviders(t *testing.T) {
+	c := claims(t, `{
+		"resource_access": {"penstock": {"roles": ["user"]}, "my.client": {"roles": ["ml"]}, "none": {}},
+		"urn:zitadel:iam:org:project:roles": {"admin": {"1": "house.test"}, "ml.ops": {"1": "house.test", "2": "b.test"}},
+		"https://house.test/roles": ["auth0"], "https://house.test/app.x": {"roles": {"inner": {"o": "d"}}},
+		"odd": {"yes": true, "no": false, "null": null, "zero": 0, "one": 1, "text": "x", "empty": {}, "list": ["x"], "": true}}`)
+	for name, want := range map[string]string{
+		"resource_access.penstock.roles":            "[user]",
+		"resource_access.my.client.roles":           "[ml]",
+		"resource_access":                           "[my.client penstock]",
+		"urn:zitadel:iam:org:project:roles":         "[admin ml.ops]",
+		"https://house.test/roles":                  "[auth0]",
+		"https://house.test/app.x.roles":            "[inner]",
+		"urn:zitadel:iam:org:project:roles.admin.1": "[house.test]",
+		"odd": "[ yes]",
+	} {
+		got := c.texts(name)
+		slices.Sort(got)
+		if fmt.Sprint(got) != want {
+			t.Errorf("texts(%q) = %v, want %s", name, got, want)
+		}
+	}
+}
+
+// TestClaimsInDepth: a deep token is read by a long name, and costs no more than its length: a search of all ways
+// would not end.
+func TestClaimsInDepth(t *testing.T) {
+	const deep = 1000
+	c := claims(t, strings.Repeat(`{"a":`, deep)+`"end"`+strings.Repeat("}", deep))
+	if got := c.Text(strings.TrimSuffix(strings.Repeat("a.", deep), ".")); got != "end" {
+		t.Errorf("%d objects deep: %q", deep, got)
+	}
+	if c.Text(strings.Repeat("a.", deep)+"b") != "" {
+		t.Error("a name that leads nowhere has a text")
+	}
+}
