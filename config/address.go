@@ -184,3 +184,38 @@ func (f *File) CheckOpen(public, admin string) Problems {
 
 // untilMoved is the remedy for an open port.
 const untilMoved = "until the edge is restarted, or, where a service manager opened it, its socket unit says another address"
+
+// sanKinds are how "openssl x509 -ext subjectAltName" prints the kind of a name before it.
+var sanKinds = []string{"dns:", "uri:", "email:", "ip:", "ip address:"}
+
+// checkSAN says what is wrong with a name of a certificate.
+func checkSAN(name string) error {
+	for _, kind := range sanKinds {
+		if len(name) >= len(kind) && strings.EqualFold(name[:len(kind)], kind) {
+			return fmt.Errorf("the kind of a name is known by its form: leave %s out", strings.TrimSuffix(name[:len(kind)], " "))
+		}
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == '*' }) {
+		return errors.New("a name of a certificate is compared whole: visible ASCII without spaces and *")
+	}
+	if ip, err := netip.ParseAddr(name); err == nil {
+		if ip.Zone() != "" || ip.Is4In6() {
+			return errors.New("certificates name no such address: write 10.0.0.1 or 2001:db8::1")
+		}
+		return nil
+	}
+	if before, after, ok := strings.Cut(name, ":"); ok {
+		if u, err := url.Parse(name); err != nil || u.Scheme == "" {
+			return errors.New("this is neither an IP address nor a URI: write spiffe://TRUST-DOMAIN/PATH")
+		}
+		if strings.Trim(after, "0123456789") == "" && hostName(before) {
+			return errors.New("a name of a certificate has no port: leave it out")
+		}
+		return nil
+	}
+	if strings.Contains(name, "@") || hostName(name) && !strings.HasSuffix(name, ".") {
+		return nil
+	}
+	return errors.New("this is no DNS name, URI, mail or IP address: write one whole name of the certificate, " +
+		"as in agent.example.com or spiffe://TRUST-DOMAIN/PATH")
+}

@@ -208,8 +208,7 @@ func (f *File) normalize(dir string) {
 		to.File = strictyaml.ResolvePath(dir, to.File)
 	}
 	for i := range f.Keys {
-		mark := &f.Keys[i].Certificate
-		mark.SAN, mark.SPKI = strings.ToLower(mark.SAN), strings.ToLower(mark.SPKI)
+		f.Keys[i].Certificate.canonical()
 	}
 	for i := range f.Upstreams {
 		u := &f.Upstreams[i]

@@ -3,6 +3,8 @@ package config
 import (
 	"encoding/base64"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -273,12 +275,26 @@ func (k *Key) Enabled() bool { return k.Active == nil || *k.Active }
 
 // KeyCertificate names a client's certificate, by one of two marks.
 type KeyCertificate struct {
-	SAN  string `yaml:"san"`  // one of its names: a DNS name, URI, mail or IP address
+	SAN  string `yaml:"san"`  // one of its names, whose kind its form tells: a DNS name, URI, mail or IP address
 	SPKI string `yaml:"spki"` // "sha256:" and 64 hexadecimal digits of its public key
 }
 
 // Set reports whether a certificate is named.
 func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
+
+// canonical turns the name into the form that is compared: small letters, but for what stands
+// behind the host of a URI. A name is an IP address, a URI, a mail address or a DNS name, by its
+// form: whatever has a colon and is no IP address is a URI, and of the rest whatever has an @ is a
+// mail address.
+func (k *KeyCertificate) canonical() {
+	k.SPKI = strings.ToLower(k.SPKI)
+	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
+		k.SAN = strings.ToLower(k.SAN)
+	} else if u, err := url.Parse(k.SAN); err == nil { // another one is refused later
+		u.Host = strings.ToLower(u.Host)
+		k.SAN = u.String()
+	}
+}
 
 // KeyHash is one hash of a key with an optional end of its own, for rotation.
 type KeyHash struct {

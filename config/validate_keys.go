@@ -170,8 +170,8 @@ func (c keyChecks) certificate(at string, k *KeyCertificate, seen map[KeyCertifi
 	case k.SPKI != "" && (!sha256 || len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != ""):
 		c.check.fail(at+".spki", `the hash of a public key is %s and 64 hexadecimal digits, `+
 			`as "openssl x509 -noout -pubkey -in FILE | openssl pkey -pubin -outform der | sha256sum" prints them`, HashPrefix)
-	case strings.ContainsFunc(k.SAN, func(r rune) bool { return r <= ' ' || r > '~' || r == '*' }):
-		c.check.fail(at+".san", "a name of a certificate is compared whole: visible ASCII without spaces and *")
+	case k.SAN != "" && checkSAN(k.SAN) != nil:
+		c.check.fail(at+".san", "%s", checkSAN(k.SAN))
 	case twice:
 		c.check.fail(at, "two keys name one certificate: first %s", c.places.Line(first, at))
 	default:

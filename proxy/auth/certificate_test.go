@@ -53,7 +53,8 @@ func TestFindPeer(t *testing.T) {
 	ended.Expires = now.Add(-time.Second)
 	a, r := clients(t, named("host", "agent.test"), named("uri", "spiffe://house/Agent"), named("mail", "ops@house.test"),
 		named("address", "10.1.2.3"), switchedOff, ended, config.Key{ID: "plain", Hash: hashes("plain")})
-	uri, _ := url.Parse("spiffe://house/agent")
+	uri, _ := url.Parse("SPIFFE://House/Agent")
+	other, _ := url.Parse("spiffe://house/agent")
 	stranger := selfsigned.NewAuthority(t, "clients") // of the same name
 	for _, c := range []struct {
 		name, id string
@@ -64,6 +65,7 @@ func TestFindPeer(t *testing.T) {
 		{"host", "host", nil, peer(t, a, hosts("Agent.Test"))},
 		{"one of several names", "host", nil, peer(t, a, hosts("other.test", "agent.test"))},
 		{"uri", "uri", nil, peer(t, a, func(c *x509.Certificate) { c.URIs = []*url.URL{uri} })},
+		{"uri with another path", "", nil, peer(t, a, func(c *x509.Certificate) { c.URIs = []*url.URL{other} })},
 		{"mail", "mail", nil, peer(t, a, func(c *x509.Certificate) { c.EmailAddresses = []string{"ops@house.test"} })},
 		{"address", "address", nil, peer(t, a, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 1, 2, 3)} })},
 		{"nobody's", "", nil, peer(t, a, hosts("unknown.test"))},
@@ -102,6 +104,54 @@ func TestFindPeer(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = r.FindPeer(p, now) }); n != 0 {
 		t.Errorf("%v allocations for a known connection", n)
+	}
+}
+
+// TestFindPeerByKind: a name is of the kind that its form tells, and a certificate's name of another kind with the same text
+// is not it. An authority that checks DNS names may sign any mail address or URI.
+func TestFindPeerByKind(t *testing.T) {
+	names := map[string]string{"dns": "agent", "uri": "urn:agent", "mail": "agent@house", "ip": "10.1.2.3", "ip6": "2001:DB8:0::1"}
+	var keys []config.Key
+	for id, san := range names {
+		keys = append(keys, named(id, san))
+	}
+	a, r := clients(t, keys...)
+	for id, text := range names {
+		for kind, set := range map[string]func(*x509.Certificate){
+			"dns":  func(c *x509.Certificate) { c.DNSNames = []string{text} },
+			"mail": func(c *x509.Certificate) { c.EmailAddresses = []string{text} },
+			"uri":  func(c *x509.Certificate) { c.URIs = []*url.URL{{Opaque: text}} },
+			"ip":   func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP(text)} },
+		} {
+			if kind == "ip" && net.ParseIP(text) == nil {
+				continue
+			}
+			if scheme, rest, ok := strings.Cut(text, ":"); kind == "uri" && ok && id == "uri" {
+				set = func(c *x509.Certificate) { c.URIs = []*url.URL{{Scheme: scheme, Opaque: rest}} }
+			}
+			found := ""
+			leaf := &x509.Certificate{RawSubjectPublicKeyInfo: []byte("x")}
+			set(leaf)
+			for _, mark := range cert.NewPeer([]*x509.Certificate{leaf}).Marks() {
+				if k := r.certificates.keys[mark]; k != nil {
+					found = k.ID
+				}
+			}
+			want := ""
+			if kind == strings.TrimSuffix(id, "6") {
+				want = id
+			}
+			if found != want {
+				t.Errorf("the %s name %s is that of key %q, want %q", kind, text, found, want)
+			}
+		}
+	}
+	k, err := r.FindPeer(peer(t, a, func(c *x509.Certificate) { c.EmailAddresses = []string{"agent"} }), time.Now())
+	if k != nil || err != nil {
+		t.Errorf("a mail address called as a DNS name: %v %v", k, err)
+	}
+	if k, err = r.FindPeer(peer(t, a, hosts("agent")), time.Now()); k == nil || err != nil {
+		t.Error(k, err)
 	}
 }
 

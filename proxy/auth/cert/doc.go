@@ -10,6 +10,7 @@
 //
 // A key names a certificate by one of two marks. The hash of its public key survives a renewal that
 // keeps the key pair. A name of it (DNS name, URI, mail or IP address) survives any renewal, and is
-// as good as the authority that signs it. The common name is no mark: what it means was never
-// settled (RFC 9525, 1.2).
+// as good as the authority that signs it. An authority checks each kind of name in its own way, so
+// a key's name is of the kind that its form tells, and a certificate's name of another kind is not
+// it. The common name is no mark: what it means was never settled (RFC 9525, 1.2).
 package cert

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
+	"net/netip"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -60,24 +62,51 @@ func PublicKey(hash string) (mark string, ok bool) {
 	return "key " + digits, ok && err == nil && len(sum) == sha256.Size
 }
 
-// Name returns the mark of a certificate with a name among its subject alternative names. Hosts and
-// the hosts of mail addresses are compared without regard to case.
-func Name(name string) (mark string) { return "name " + strings.ToLower(name) }
+// Name returns the mark of a certificate with a name among its subject alternative names. The name
+// is of one kind, by its form: an IP address; a URI if it has a colon; a mail address if it has an
+// @; or a DNS name. A certificate's name of another kind and the same text has another mark.
+func Name(name string) (mark string) {
+	if ip, err := netip.ParseAddr(name); err == nil {
+		return "ip " + ip.Unmap().String()
+	}
+	if strings.Contains(name, ":") {
+		u, err := url.Parse(name)
+		if err != nil {
+			return "none " + name // no certificate has such a mark
+		}
+		return uriMark(u)
+	}
+	if strings.Contains(name, "@") {
+		return emailMark(name)
+	}
+	return dnsMark(name)
+}
+
+func dnsMark(name string) string   { return "dns " + strings.ToLower(name) }
+func emailMark(name string) string { return "email " + strings.ToLower(name) }
+
+// uriMark is without regard to case in scheme and host alone: those of a SPIFFE ID are, its path is
+// not.
+func uriMark(u *url.URL) string {
+	folded := *u
+	folded.Host = strings.ToLower(u.Host) // the scheme is in small letters since it was parsed
+	return "uri " + folded.String()
+}
 
 func marksOf(c *x509.Certificate) []string {
 	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
 	all := []string{"key " + hex.EncodeToString(sum[:])}
 	for _, n := range c.DNSNames {
-		all = append(all, Name(n))
+		all = append(all, dnsMark(n))
 	}
 	for _, n := range c.EmailAddresses {
-		all = append(all, Name(n))
+		all = append(all, emailMark(n))
 	}
 	for _, u := range c.URIs {
-		all = append(all, Name(u.String()))
+		all = append(all, uriMark(u))
 	}
 	for _, ip := range c.IPAddresses {
-		all = append(all, Name(ip.String()))
+		all = append(all, "ip "+ip.String())
 	}
 	return all
 }
