@@ -64,6 +64,7 @@ func (s *Server) status() *status.Status {
 	for i := range snap.Models {
 		m := &snap.Models[i]
 		shown, c := &out.Models[i], m.Config
+		shown.Fallback = c.Fallback
 		shown.Found, shown.Deprecated, shown.Sunset = c.Discovered, c.Deprecated, c.Sunset
 		if m.Shadow != nil {
 			shown.Shadow = status.ShadowOf(c.ID, m.Shadow.Config.ID, float64(c.Shadow.Share)/100, s.opts.Calls)

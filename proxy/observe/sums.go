@@ -17,8 +17,8 @@ type History struct {
 type Minute struct {
 	Calls   int     `json:"calls"`   // that ended, refused ones included
 	Failed  int     `json:"failed"`  // by an upstream, or for want of one
-	Full    int     `json:"full"`    // refused for want of room
-	Limited int     `json:"limited"` // refused by a limit of their key
+	Full    int     `json:"full"`    // found every slot in use
+	Limited int     `json:"limited"` // were over a limit of their key
 	In      float64 `json:"prompt_tokens"`
 	Out     float64 `json:"generated_tokens"`
 

@@ -41,8 +41,8 @@ func TestCalmAtEachBound(t *testing.T) {
 	}{
 		{"two of a silent model fail", 0, one(30, broken), one(20, broken), "qwen fails 100 %"},
 		{"a fiftieth fails", 2, one(30, broken), one(15, broken), "qwen fails 3 %"},
-		{"two of a silent model are refused", 0, one(30, refusedFull), one(20, refusedFull), "qwen refuses 100 %"},
-		{"a twentieth is refused", 2, one(12, refusedFull), one(6, refusedFull), "qwen refuses 7 %"},
+		{"two of a silent model are refused", 0, one(30, refusedFull), one(20, refusedFull), "qwen is full for 100 %"},
+		{"a twentieth is refused", 2, one(12, refusedFull), one(6, refusedFull), "qwen is full for 7 %"},
 		{"four wait of a silent model", 0, one(15, waits), one(12, waits), "qwen lets calls wait "},
 		{"a twentieth waits long", 0, func(d *desk, second int) {
 			if d.end("qwen", "tgi-1", mild); second%30 == 0 {

@@ -11,7 +11,10 @@ func (s *Status) judge() {
 	for i := range s.Models {
 		m := &s.Models[i]
 		m.Troubles = s.troublesOf(m)
+		m.StandIns = standIns(s, m)
 		switch {
+		case m.StandIns != nil:
+			m.State = ModelFallback
 		case !m.Ready:
 			m.State = ModelOut
 		case len(m.Troubles) > 0:
@@ -22,6 +25,28 @@ func (s *Status) judge() {
 	}
 }
 
+// servedBy is whether engines of its own serve the model, its fallback, or nothing.
+func (m *Model) servedBy() string {
+	if m.State == ModelDegraded {
+		return ModelServed
+	}
+	return m.State
+}
+
+// standIns are the models that calls go to while no engine serves m: its fallbacks that are served,
+// in order. Theirs are not followed. A key may be barred from one of them, so all are named.
+func standIns(s *Status, m *Model) (out []string) {
+	if m.Ready {
+		return nil
+	}
+	for _, name := range m.Fallback {
+		if slices.ContainsFunc(s.Models, func(f Model) bool { return f.ID == name && f.Ready }) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // troublesOf says what goes wrong with a model's calls, the worst first.
 func (s *Status) troublesOf(m *Model) (out []string) {
 	n, say := &m.History.Minute, func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -29,7 +54,7 @@ func (s *Status) troublesOf(m *Model) (out []string) {
 		say("fails %s%s", shareOf(n.Failed, n.Calls), s.blame(m.ID))
 	}
 	if Bounds.Full.share(n.Full, n.Calls) {
-		say("refuses %s: %s%s", shareOf(n.Full, n.Calls), m.slots(), s.hit(m.ID))
+		say("is full for %s: %s%s", shareOf(n.Full, n.Calls), m.slots(), s.hit(m.ID))
 	}
 	if Bounds.Queue.quantile(n.QueueP95, n.Queued) {
 		say("lets calls wait %s for a slot (p95)", millis(n.QueueP95))
@@ -91,7 +116,7 @@ func (s *Status) blame(model string) string {
 	return fmt.Sprintf(", on %s (%s)", count(len(where), "upstream"), code)
 }
 
-// hit says whose calls a model refuses for want of room, if they are mostly one key's.
+// hit says whose calls find a model full, if they are mostly one key's.
 func (s *Status) hit(model string) string {
 	whose := map[string]int{}
 	for i := range s.Refusals {

@@ -135,13 +135,13 @@ func TestVerdictByOutcomes(t *testing.T) {
 			for range 18 {
 				d.end("qwen", "", refusedFull)
 			}
-		}, "qwen refuses 90 % of its calls (1080 of 1200 in the last minute): all 2 slots are in use, most calls are of team-b", ModelDegraded},
+		}, "qwen is full for 90 % of its calls (1080 of 1200 in the last minute): all 2 slots are in use, most calls are of team-b", ModelDegraded},
 		{"engines are full", func(d *desk, _ int) {
 			d.end("qwen", "tgi-1", func(r *observe.Record) {
 				refusedFull(r)
 				r.Attempts, r.Upstream = 1, "tgi-1"
 			})
-		}, "qwen refuses 33 % of its calls", ModelDegraded},
+		}, "qwen is full for 33 % of its calls", ModelDegraded},
 		{"calls wait", func(d *desk, _ int) { d.end("qwen", "tgi-1", waits) }, "qwen lets calls wait ", ModelDegraded},
 		{"first tokens are late", func(d *desk, _ int) { d.end("qwen", "tgi-1", slow) }, "to its first token (p95)", ModelDegraded},
 	} {

@@ -14,7 +14,6 @@ import (
 
 	"penstock/config/money"
 	"penstock/proxy/fleet"
-	"penstock/proxy/observe"
 	"penstock/proxy/template"
 )
 
@@ -100,10 +99,9 @@ var helpers = template.Funcs{
 	"plural":   count,
 	"int":      func(n int64) int { return int(n) },
 	"pool":     poolWord,
-	"active":   (*Upstream).active,
+	"active":   slotsInUse,
 
 	"perSecond": func(perMinute float64) float64 { return perMinute / time.Minute.Seconds() },
-	"refused":   func(m observe.Minute) int { return m.Full + m.Limited },
 	"many":      func(rows int) bool { return rows > foldedAbove },
 	"part":      func(n, all int) string { return strconv.Itoa(n*100/max(1, all)) + " %" },
 	"takers":    takers,
@@ -250,25 +248,29 @@ const barWidth = 100.0
 // bar is a full bar: own leases, others' work, and what is free.
 type bar struct {
 	Own, Others, Total   int
+	Elsewhere            int // of Own, at other edges
 	OwnWidth, OthersFrom float64
 	OthersWidth          float64
 	Full                 bool
 }
 
-func barOf(active, others, total int) bar {
-	b := bar{Own: active, Others: others, Total: total, Full: total > 0 && active >= total}
-	if total <= 0 {
+func barOf(p namedPool) bar {
+	b := bar{
+		Own: p.Active, Others: p.Others, Total: p.Total, Elsewhere: p.Elsewhere, Full: p.Total > 0 && p.Active >= p.Total,
+	}
+	if p.Total <= 0 {
 		return b
 	}
-	b.OwnWidth = math.Min(barWidth, barWidth*float64(active)/float64(total))
+	b.OwnWidth = math.Min(barWidth, barWidth*float64(p.Active)/float64(p.Total))
 	b.OthersFrom = b.OwnWidth
-	b.OthersWidth = math.Min(barWidth-b.OwnWidth, barWidth*float64(others)/float64(total))
+	b.OthersWidth = math.Min(barWidth-b.OwnWidth, barWidth*float64(p.Others)/float64(p.Total))
 	return b
 }
 
 type namedPool struct {
 	Name          string
 	Active, Total int
+	Elsewhere     int // of Active, calls of the other edges of a fleet
 	Others        int
 	Sources       []string
 }
@@ -294,26 +296,37 @@ func poolsOf(m Model) []namedPool {
 func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
 	if !separate {
 		p := pools["text"]
-		return []namedPool{{shared, p.Active, p.Total, p.Others, p.Sources}}
+		return []namedPool{{shared, p.Active, p.Total, p.Elsewhere, p.Others, p.Sources}}
 	}
 	for _, name := range []string{"text", "vision", "audio"} {
 		if p := pools[name]; p.Total+p.Active > 0 {
-			out = append(out, namedPool{prefix + name, p.Active, p.Total, p.Others, p.Sources})
+			out = append(out, namedPool{prefix + name, p.Active, p.Total, p.Elsewhere, p.Others, p.Sources})
 		}
 	}
 	return out
 }
 
+// ownPools are the pools of an upstream. As in those of a model, the calls of other edges count:
+// they hold its slots, too.
 func ownPools(u *Upstream) (out []namedPool) {
 	for _, p := range u.Pools {
+		active := p.Active + p.Elsewhere
 		switch {
 		case u.Limits.Shared && p.Pool == "text":
-			return []namedPool{{"", p.Active, p.Limit, u.Others + p.Elsewhere, nil}}
-		case !u.Limits.Shared && p.Limit+p.Active > 0:
-			out = append(out, namedPool{p.Pool, p.Active, p.Limit, p.Elsewhere, nil})
+			return []namedPool{{"", active, p.Limit, p.Elsewhere, u.Others, nil}}
+		case !u.Limits.Shared && p.Limit+active > 0:
+			out = append(out, namedPool{p.Pool, active, p.Limit, p.Elsewhere, 0, nil})
 		}
 	}
 	return out
+}
+
+// slotsInUse is what the page sorts upstreams by.
+func slotsInUse(u *Upstream) (n int) {
+	for _, p := range ownPools(u) {
+		n += p.Active
+	}
+	return n
 }
 
 // sparkline is a curve of the last minutes as SVG paths.

@@ -226,7 +226,8 @@ type Upstream struct {
 // States of a model.
 const (
 	ModelServed   = "served"
-	ModelDegraded = "degraded" // it is served, and its calls fail, are refused or wait
+	ModelDegraded = "degraded" // it is served, and its calls fail, find it full or wait
+	ModelFallback = "fallback" // no engine serves it, and another model answers in its place
 	ModelOut      = "out"
 )
 
@@ -235,7 +236,9 @@ type Model struct {
 	ID             string          `json:"id"`
 	Ready          bool            `json:"ready"`
 	Found          bool            `json:"discovered,omitempty"` // an engine lists it, and the file does not
-	State          string          `json:"state"`                // served, degraded, out
+	State          string          `json:"state"`                // served, degraded, fallback, out
+	Fallback       []string        `json:"fallback,omitempty"`   // models that may answer in its place
+	StandIns       []string        `json:"stand_ins,omitempty"`  // those that do, while no engine serves it
 	Deprecated     time.Time       `json:"deprecated,omitzero"`
 	Sunset         time.Time       `json:"sunset,omitzero"`
 	Troubles       []string        `json:"troubles,omitempty"`        // with its calls of the last minute, the worst first
@@ -300,8 +303,9 @@ type Pool struct {
 	Active    int      `json:"active"`
 	Total     int      `json:"total"`
 	Available int      `json:"available"`
-	Others    int      `json:"others"`  // work of other clients on these engines, by their fresh reports
-	Sources   []string `json:"sources"` // where the limits come from
+	Elsewhere int      `json:"elsewhere,omitempty"` // of active, calls of the other edges of a fleet
+	Others    int      `json:"others"`              // work of other clients on these engines, by their fresh reports
+	Sources   []string `json:"sources"`             // where the limits come from
 }
 
 // Queue is a model's queue.
@@ -319,8 +323,10 @@ type Key struct {
 	Requests    *Use   `json:"requests_per_minute,omitempty"` // null: no limit
 	Tokens      *Use   `json:"tokens_per_minute,omitempty"`   // likewise
 	Today       KeyDay `json:"today"`                         // in UTC
-	Refused     int    `json:"refused_5m"`
-	Why         string `json:"refused_by,omitempty"` // most often
+	Refused     int    `json:"refused_5m"`                    // before an engine was asked, for whatever reason
+	OverLimit   int    `json:"over_limit_5m"`                 // of these, by a limit of the key
+	Full        int    `json:"full_5m"`                       // of these, for want of room
+	Why         string `json:"refused_by,omitempty"`          // most often
 }
 
 // Use is how much of a limit is in use.
@@ -417,7 +423,7 @@ func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
 			seen = append(seen, t.Upstream)
 			var l upstreams.Load
 			t.Upstream.ReadLoad(&l, p, upstreams.At(now))
-			pool.Others += l.Others
+			pool.Others, pool.Elsewhere = pool.Others+l.Others, pool.Elsewhere+l.Elsewhere
 			if source := t.Upstream.Limits().Source; !slices.Contains(pool.Sources, source) {
 				pool.Sources = append(pool.Sources, source)
 			}
@@ -449,6 +455,12 @@ func (k *Key) refusedBy(all []observe.ReasonCount) {
 		r := &all[i]
 		if r.Key != k.ID {
 			continue
+		}
+		switch {
+		case r.Limit != "":
+			k.OverLimit += r.Count
+		case r.Outcome == observe.Limited:
+			k.Full += r.Count
 		}
 		if k.Refused += r.Count; r.Count > most {
 			most, k.Why = r.Count, cmp.Or(r.Limit, r.Code)

@@ -73,7 +73,7 @@ func TestPage(t *testing.T) {
 	page := string(body)
 	wantStandard(t, s)
 	for _, want := range []string{
-		"<!doctype html>", `id="upstreams"`, "8 <small>of 8</small>", "limit from config, engine", "2 <small>waiting of 5</small>", "vision", "200 in 3.2 ms", "5 running, 1 waiting", "cache 42 %", "2 by other clients",
+		"<!doctype html>", `id="upstreams"`, "8 <small>of 8</small>", "limit from config, engine", "2 <small>waiting of 5</small>", "vision", "200 in 3.2 ms", "5 running, 1 in its queue", "cache 42 %", "2 by other clients",
 		"for 2 min", "connect", "25 ms", "p95 29 ms", ">Drain<", ">Maintenance<", "▸ queued", "✕ 502", "second attempt", "client left", "stalled", "1000", "42</td>", "rate_limited", "429, concurrency",
 		"▸ waking", "for 42 s, last time " + Ago(90*time.Second), "away for 10 min: a call wakes it", "✕ stalled", "progress by its counters", "progress by its answers",
 		"small: in memory for " + Ago(61*time.Second), "big: not in memory, <b>3</b> wait", ": loads for 9 s", "1 at a time",
@@ -125,8 +125,8 @@ func TestVerdict(t *testing.T) {
 		level  string
 		text   string
 	}{
-		{func(s *Status) { s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil }, LevelOK, "Healthy: 1 of 1 upstream takes calls, 2 calls in flight, nothing waits."},
-		{func(s *Status) { s.Upstreams, s.LastReload = s.Upstreams[:1], nil }, LevelOK, "2 waiting for a slot."},
+		{func(s *Status) { s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil }, LevelOK, "Healthy: 1 of 1 upstream takes calls, 2 calls in flight, 1 waiting within the engines."},
+		{func(s *Status) { s.Upstreams, s.LastReload = s.Upstreams[:1], nil }, LevelOK, "2 calls in flight, 2 waiting for a slot, 1 waiting within the engines."},
 		{func(*Status) {}, LevelDegraded, "is down for 2 min (connect); the configuration on disk is wrong"},
 		{func(s *Status) { s.Upstreams[0].Mode, s.Upstreams[0].ModeSeconds = "drain", 2 }, LevelDegraded, "gpu-a is in drain mode for 2 s"},
 		{func(s *Status) { s.Upstreams[0].Breaker = "open" }, LevelDegraded, "answers its probes but fails its calls (breaker open)"},
@@ -275,7 +275,7 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("%d wide: %s", n, line)
 		}
 	}
-	for _, want := range []string{"Degraded:", "MODEL", " 8/8 ", " 2/5 ", "gpu-a", "up 2 min", "evil?[2J?name", "queued", "502", "rate_limited", "RELOAD FAILED", "edge.yaml:3:1", "…  this  –", "edge-2                        out  ", "#4", "99", "no engine serves <b>x?[2J."} {
+	for _, want := range []string{"Degraded:", "MODEL", " 8/8 ", " 2/5 ", "gpu-a", "up 2 min", "evil?[2J?name", "queued", "502", "rate_limited", "RELOAD FAILED", "edge.yaml:3:1", "…  this  –", "edge-2                     out  ", "#4", "99", "no engine serves <b>x?[2J."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

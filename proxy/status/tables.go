@@ -53,7 +53,7 @@ func (s *Status) Tables() []Table {
 		{Name: "Calls", Columns: callColumns, Rows: rowsOf(pointers(s.Calls), callRow)},
 		{Name: "Keys", Columns: keyColumns, Rows: rowsOf(s.KeyRows(), keyRow)},
 		{
-			Name: "Refused", Columns: reasonColumns,
+			Name: "Errors", Columns: reasonColumns,
 			Rows: rowsOf(append(pointers(s.Failures), pointers(s.Refusals)...), reasonRow),
 		},
 		{Name: "Events", Columns: eventColumns, Rows: rowsOf(pointers(s.Events), eventRow)},
@@ -115,7 +115,8 @@ var modelColumns = []Column{
 	{"QUEUE", 7, true, 2},
 	{"CALLS/min", 10, true, 7},
 	{"FAILED", 9, true, 1},
-	{"REFUSED", 9, true, 3},
+	{"FULL", 9, true, 3},
+	{"OVER LIMIT", 10, true, 4},
 	{"TTFT p50", 9, true, 8},
 	{"TTFT p95", 9, true, 5},
 	{"tok/s", 6, true, 6},
@@ -136,6 +137,8 @@ func modelRow(m *Model) Row {
 	switch m.State {
 	case ModelOut:
 		state, r.Level, r.Why = "OUT", LevelOut, "no engine serves it"
+	case ModelFallback:
+		r.Level, r.Why = LevelDegraded, m.inPlace()
 	case ModelDegraded:
 		r.Level = LevelDegraded
 	}
@@ -157,7 +160,7 @@ func modelRow(m *Model) Row {
 		text(m.ID), text(state), load,
 		{gauge(active, total), load.Value},
 		queue, number(n.Calls),
-		shareCell(n.Failed, n.Calls), shareCell(n.Full+n.Limited, n.Calls),
+		shareCell(n.Failed, n.Calls), shareCell(n.Full, n.Calls), shareCell(n.Limited, n.Calls),
 		duration(n.TTFTP50Millis), duration(n.TTFTP95Millis), newest(&m.History),
 	}
 	for i := range m.Arms {
@@ -205,7 +208,7 @@ var upstreamColumns = []Column{
 	{"SLOTS", 7, true, 1},
 	{"LIMIT BY", 9, false, 5},
 	{"CALLS 5m", 9, true, 7},
-	{"FAILED", 7, true, 2},
+	{"FAILED 5m", 9, true, 2},
 	{"TTFT p95", 9, true, 4},
 	{"tok/s", 6, true, 3},
 	{"DOWN 1h", 12, true, 6},
@@ -229,9 +232,12 @@ func upstreamRow(u *Upstream) Row {
 	case r.Why != "":
 		r.Level = LevelDegraded
 	}
-	active, limit := 0, 0
+	active, limit, elsewhere := 0, 0, 0
 	for _, p := range ownPools(u) {
-		active, limit = active+p.Active, limit+p.Total
+		active, limit, elsewhere = active+p.Active, limit+p.Total, elsewhere+p.Elsewhere
+	}
+	if elsewhere > 0 {
+		r.More = append(r.More, fmt.Sprintf("of its %d calls %d are of other edges", active, elsewhere))
 	}
 	downs := text("–")
 	if u.Hour.Downs > 0 {
@@ -247,8 +253,8 @@ func upstreamRow(u *Upstream) Row {
 		where += ", " + u.Origin
 	}
 	r.More = append(r.More, where)
-	if u.Report != nil && u.ReportFresh {
-		r.More = append(r.More, fmt.Sprintf("the engine says: %d running, %d waiting", u.Report.Running, u.Report.Waiting))
+	if n := u.Report; n != nil && u.ReportFresh {
+		r.More = append(r.More, fmt.Sprintf("the engine says: %d running, %d in its queue", n.Running, n.Waiting))
 	}
 	return r
 }
@@ -303,25 +309,40 @@ func failedState(c *Call) string {
 
 var keyColumns = []Column{
 	{"KEY", 14, false, 0},
-	{"CALLS", 7, true, 0},
+	{"IN FLIGHT", 9, true, 0},
 	{"REQ/min", 10, true, 2},
 	{"TOK/min", 14, true, 3},
-	{"CALLS 1d", 9, true, 5},
-	{"TOKENS 1d", 10, true, 4},
-	{"REFUSED", 8, true, 0},
-	{"BY", 20, false, 6},
+	{"CALLS TODAY", 11, true, 5},
+	{"TOK TODAY", 9, true, 4},
+	{"REFUSED 5m", 10, true, 0},
+	{"MOSTLY BY", 20, false, 6},
 }
 
 func keyRow(k *Key) Row {
 	r := Row{ID: k.ID, Idle: k.Idle()}
 	if k.Refused > 0 {
-		r.Level, r.Why = LevelDegraded, fmt.Sprintf("refused %s in 5 min, mostly by %s", times(k.Refused), k.Why)
+		r.Level, r.Why = LevelDegraded, fmt.Sprintf("refused %s in 5 min%s, mostly by %s", times(k.Refused), k.parts(), k.Why)
 	}
 	r.Cells = []Cell{
 		text(k.ID), part(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), number(int(k.Today.Calls)),
 		number(int(k.Today.Tokens)), number(k.Refused), text(k.Why),
 	}
 	return r
+}
+
+// parts says how many of the refused calls were over a limit of the key, and found no room.
+func (k *Key) parts() string {
+	var parts []string
+	if k.OverLimit > 0 {
+		parts = append(parts, fmt.Sprintf("%d over its limits", k.OverLimit))
+	}
+	if k.Full > 0 {
+		parts = append(parts, fmt.Sprintf("%d found it full", k.Full))
+	}
+	if parts == nil {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 func times(n int) string {
@@ -343,7 +364,7 @@ var reasonColumns = []Column{
 	{"KEY", 12, false, 1},
 	{"MODEL", 16, false, 2},
 	{"UPSTREAM", 12, false, 3},
-	{"MINUTE", 7, true, 0},
+	{"LAST min", 8, true, 0},
 	{"5 min", 6, true, 0},
 }
 
@@ -375,7 +396,7 @@ var edgeColumns = []Column{
 	{"SELF", 4, false, 0},
 	{"STATE", 9, false, 0},
 	{"IN FLIGHT", 10, true, 1},
-	{"CALLS", 8, true, 3},
+	{"SINCE START", 11, true, 3},
 	{"CONFIGURATION", 17, false, 2},
 	{"UP", 10, true, 4},
 	{"BUILD", 14, false, 5},

@@ -41,13 +41,16 @@ func (s *Status) Terminal(width int) []byte {
 // Numbers are the edge's own, in one line.
 func (s *Status) Numbers() string {
 	n := &s.Total.Minute
-	return fmt.Sprintf("%d in flight · %d ended · %d calls, %d failed, %d refused in the last minute · %d connections · retries %d of %d · up %s · configuration #%d",
-		s.InFlight, s.Finished, n.Calls, n.Failed, n.Full+n.Limited, s.Connections, s.Retries.Used, s.Retries.Allowed,
+	return fmt.Sprintf("%d in flight · %d ended since the start · %d calls, %d failed, %d full, %d over limit in the last minute · %d connections · retries %d of %d · up %s · configuration #%d",
+		s.InFlight, s.Finished, n.Calls, n.Failed, n.Full, n.Limited, s.Connections, s.Retries.Used, s.Retries.Allowed,
 		Ago(s.Now.Sub(s.Started)), s.Version)
 }
 
 // Notes say where upstreams and the keys of tokens come from, and how the fleet's store is.
 func (s *Status) Notes() (out []string) {
+	if text := elsewhere(s); text != "" {
+		out = append(out, text)
+	}
 	for _, d := range s.Discoveries {
 		out = append(out, d.Text())
 	}
@@ -66,6 +69,20 @@ func (s *Status) Notes() (out []string) {
 		out = append(out, "The store does not answer: limits are held without it ("+s.Fleet.WhenLost+").")
 	}
 	return out
+}
+
+// elsewhere says whose calls hold the slots, where edges of a fleet share them.
+func elsewhere(s *Status) string {
+	own, others := 0, 0
+	for i := range s.Upstreams {
+		for _, p := range ownPools(&s.Upstreams[i]) {
+			own, others = own+p.Active-p.Elsewhere, others+p.Elsewhere
+		}
+	}
+	if others == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Slots in use are those of all edges: %d at this one, %d at others.", own, others)
 }
 
 // printer writes lines of text. Names come from a file that others write, so nothing in them can

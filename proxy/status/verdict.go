@@ -23,6 +23,9 @@ func (s *Status) Judge(w *Watch) {
 			about = append(about, m.ID)
 		}
 		switch m.State {
+		case ModelFallback:
+			troubles = append(troubles, m.inPlace()+since(m.TroubleSeconds))
+			served = "No model is out."
 		case ModelOut:
 			out = append(out, m.ID+since(m.TroubleSeconds))
 		case ModelDegraded:
@@ -85,17 +88,44 @@ func (s *Status) Judge(w *Watch) {
 	}
 }
 
+// inPlace says that other models answer the model's calls.
+func (m *Model) inPlace() string { return "no engine serves " + m.ID + ", so " + m.fallsBack() }
+
+func (m *Model) fallsBack() string { return "its calls go to its fallback " + list(m.StandIns) }
+
+// waiting says what waits: for a slot of the edge, for its model's turn at an engine, and within
+// the engines, which queue other clients' requests, too.
 func (s *Status) waiting() string {
-	n := 0
+	slot, turn, within := 0, 0, 0
 	for i := range s.Models {
 		if q := s.Models[i].Queue; q != nil {
-			n += q.Waiting
+			slot += q.Waiting
 		}
 	}
-	if n == 0 {
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		if u.Residency != nil {
+			for _, m := range u.Residency.Models {
+				turn += m.Waiting
+			}
+		}
+		if u.Report != nil && u.ReportFresh {
+			within += u.Report.Waiting
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		n     int
+		where string
+	}{{slot, "for a slot"}, {turn, "for its model's turn"}, {within, "within the engines"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d waiting %s", p.n, p.where))
+		}
+	}
+	if parts == nil {
 		return "nothing waits"
 	}
-	return fmt.Sprintf("%d waiting for a slot", n)
+	return strings.Join(parts, ", ")
 }
 
 // since says for how long something is so, where that is worth a word.

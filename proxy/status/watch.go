@@ -57,7 +57,7 @@ type watched struct {
 	state, breaker, mode string
 	since, broken, moded time.Time // when they began
 	drained              bool      // it was told
-	told                 bool      // that a model was out
+	told                 bool      // that no engine served a model
 	trouble, troubled    time.Time // of a model: when it began, and was seen last
 	minutes              [hourMinutes]minute
 }
@@ -220,21 +220,31 @@ func (*Watch) mode(u *Upstream, was *watched, now time.Time, say func(kind, leve
 func (w *Watch) model(s *Status, m *Model) {
 	now, was := s.Now, w.models[m.ID]
 	if was == nil {
-		was = &watched{state: m.State, since: now} // at the start all are out for a moment
+		was = &watched{state: m.servedBy(), since: now} // at the start all are out for a moment
 		w.models[m.ID] = was
 	}
 	was.row(now).set(&m.History.Minute)
 	say := func(level, text string) { w.note(now, Event{Kind: "model", Level: level, Who: m.ID, Text: text}) }
-	if (m.State == ModelOut) != (was.state == ModelOut) {
-		if m.State == ModelOut {
+	by := m.servedBy()
+	if by != was.state {
+		switch by {
+		case ModelOut:
 			say(LevelOut, "is out: no engine serves it")
 			was.told = true
-		} else if was.told {
-			say(LevelOK, "is served again after "+Ago(now.Sub(was.since)))
+		case ModelFallback:
+			say(LevelDegraded, "has no engine: "+m.fallsBack())
+			was.told = true
+		default:
+			if was.told {
+				say(LevelOK, "is served again after "+Ago(now.Sub(was.since)))
+			}
 		}
-		was.state, was.since = m.State, now
+		if by == ModelServed || was.state == ModelServed {
+			was.since = now
+		}
+		was.state = by
 	}
-	if m.State == ModelOut {
+	if by != ModelServed {
 		m.TroubleSeconds = now.Sub(was.since).Seconds()
 	}
 	if len(m.Troubles) > 0 {
@@ -243,7 +253,7 @@ func (w *Watch) model(s *Status, m *Model) {
 			say(LevelDegraded, m.Troubles[0])
 		}
 		was.troubled = now
-		if m.State != ModelOut {
+		if by == ModelServed {
 			m.TroubleSeconds = now.Sub(was.trouble).Seconds()
 		}
 	} else if !was.trouble.IsZero() && now.Sub(was.troubled) >= troubleEnds {

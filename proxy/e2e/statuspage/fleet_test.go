@@ -110,7 +110,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	// Trouble first: in words, in the first rows, and the idle ones folded.
 	l.sees(tab, "which model fails, where and why", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
 	l.sees(tab, "the model without an engine first, and since when", `(r => r.dataset.model == "model-29" && /✕ no engine/.test(r.innerText) && /for \d+ s/.test(r.innerText))(document.querySelector("#models tbody tr"))`)
-	l.sees(tab, "the full model", `/refuses \d+ %/.test(document.querySelector('[data-model="model-25"]').innerText) && document.querySelector('[data-model="model-25"]').innerText.includes("full")`)
+	l.sees(tab, "the full model", `/is full for \d+ %/.test(document.querySelector('[data-model="model-25"]').innerText) && document.querySelector('[data-model="model-25"]').innerText.includes("full")`)
 	l.sees(tab, "the dead upstream first", visible+`[0].dataset.upstream == "gpu-29" && `+visible+`.length < 20`)
 	l.sees(tab, "how many are folded", `/\d+ upstreams up and idle are not shown/.test(document.querySelector("#upstreams .folded").innerText)`)
 	l.sees(tab, "who is refused", `[...document.querySelectorAll("#refusals tr")].some(r => /ci/.test(r.innerText) && /requests_per_minute/.test(r.innerText)) && document.querySelector("#keys tbody tr.refused")`)
