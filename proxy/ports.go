@@ -19,24 +19,24 @@ type ports struct {
 }
 
 // openPorts opens what a service manager has not opened already.
-func openPorts(f *config.File, how listen.PortOptions) (ports, error) {
+func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) {
 	sockets, err := listen.InheritSockets()
 	if err != nil {
 		return ports{}, err
 	}
 	p := ports{Sockets: sockets, inherited: sockets.Public != nil}
 	if p.Public == nil {
-		if p.Public, err = listen.Listen(f.Listen, how); err != nil {
+		if p.Public, err = listen.Listen(f.Listen, public); err != nil {
 			return ports{}, openError("listen", f.Listen, err)
 		}
 	}
 	if p.Admin == nil && f.Admin.Listen != "" {
-		if p.Admin, err = listen.Listen(f.Admin.Listen, how); err != nil {
+		if p.Admin, err = listen.Listen(f.Admin.Listen, admin); err != nil {
 			return ports{}, openError("admin.listen", f.Admin.Listen, err)
 		}
 	}
 	if at := f.TLS.ACME.HTTP; f.TLS.ACME.Enabled() && at != "" {
-		if p.challenges, err = listen.Listen(at, how); err != nil {
+		if p.challenges, err = listen.Listen(at, public); err != nil {
 			return ports{}, openError("tls.acme.http", at, err)
 		}
 	}

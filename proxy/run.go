@@ -29,12 +29,21 @@ type RunOptions struct {
 	// SharePort opens the ports so that a second process may listen on them at the same time
 	// (SO_REUSEPORT).
 	SharePort bool
-	// NextPort lets a listener whose port is taken use the next free one: for a start without a
-	// configuration, where no client has been told a port yet.
-	NextPort bool
+	// NextPort and NextAdminPort let a listener whose port is taken use the next free one: for a
+	// start without a configuration, where no client has been told a port yet.
+	NextPort, NextAdminPort bool
 	// Ready is called once when both listeners accept, with their base addresses
 	// ("http://127.0.0.1:4000"); the admin's is empty when it is off.
 	Ready func(public, admin string)
+}
+
+// portOptions are those of a listener that may use the next free port, or may not.
+func (o *RunOptions) portOptions(next bool) listen.PortOptions {
+	how := listen.PortOptions{ReusePort: o.SharePort}
+	if next {
+		how.Tries = 64
+	}
+	return how
 }
 
 // Load reads a configuration, the certificates and key sets that it names and the beginning of its
@@ -94,11 +103,7 @@ func Run(end *Shutdown, o RunOptions) error {
 		return err
 	}
 	defer zap.RedirectStdLog(log)() // libraries that use the standard logger write to this log, too
-	how := listen.PortOptions{ReusePort: o.SharePort}
-	if o.NextPort {
-		how.Tries = 64
-	}
-	ports, err := openPorts(c, how)
+	ports, err := openPorts(c, o.portOptions(o.NextPort), o.portOptions(o.NextAdminPort))
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func TestOpenPorts(t *testing.T) {
 	} {
 		f := config.Defaults()
 		f.Listen, f.Admin.Listen = c.public, c.admin
-		_, err := openPorts(f, listen.PortOptions{})
+		_, err := openPorts(f, listen.PortOptions{}, listen.PortOptions{})
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}

@@ -11,7 +11,7 @@ import (
 
 // engineKey is the key of engines that a command asks.
 type engineKey struct {
-	APIKey string `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engines, where they want one. Arguments can be seen by other users of the machine, the variable cannot."`
+	APIKey string `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engines, where they want one; clients have another. Arguments can be seen by other users of the machine, the variable cannot."`
 }
 
 // named are the engines at the URLs. A configuration of them refers to the key by the variable,

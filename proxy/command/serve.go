@@ -16,6 +16,11 @@ type Serve struct {
 	Engine    []string `placeholder:"URL" sep:"none" help:"Serve this engine, without a file, for a key that is made for the run; can be repeated."`
 	SharePort bool     `env:"PENSTOCK_SHARE_PORT" help:"Let a second penstock listen on the same ports (SO_REUSEPORT), for an upgrade without a gap. Both need it."`
 
+	Listen      string `placeholder:"ADDRESS" env:"PENSTOCK_LISTEN" help:"Without a file: where the API is: PORT for this machine alone, :PORT for others, too, or HOST:PORT (default: 127.0.0.1:4000, or the next free port)."`
+	AdminListen string `placeholder:"ADDRESS" env:"PENSTOCK_ADMIN_LISTEN" help:"Without a file: where status page, metrics and commands are, likewise (default: 127.0.0.1:9090, or the next free port). Other machines need a token."`
+	AdminToken  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Without a file: token of the admin listener; a file has admin.token."`
+	KeyFile     string `placeholder:"FILE" env:"PENSTOCK_KEY_FILE" help:"Without a file: the key that clients send is that in FILE, and is made if FILE is not there, in place of one for the run."`
+
 	Simulator func() (url string, stop func(), err error) `kong:"-"` // starts an engine, for a machine without one
 }
 
@@ -33,17 +38,21 @@ func (s *Serve) Run() error {
 	if s.Config != nil && *s.Config == "" { // a script's unset variable: serving anything else would hide it
 		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
 	}
-	if s.Config != nil && len(s.Engine) > 0 {
-		return usageError("serve: --engine is for a start without a file: write it to the upstreams of " + *s.Config + ", which --config or PENSTOCK_CONFIG names")
+	if err := s.forAFile(); err != nil {
+		return err
 	}
 	engines, err := s.named(s.Engine)
+	if err != nil {
+		return err
+	}
+	at, err := s.place()
 	if err != nil {
 		return err
 	}
 	end := proxy.OnSignals(os.Exit)
 	defer end.Stop()
 	if s.Config == nil {
-		return local.Serve(end, os.Stdout, engines, s.Simulator)
+		return local.Serve(end, os.Stdout, engines, at, s.Simulator)
 	}
 	name := *s.Config
 	f, problems := proxy.Load(name)
@@ -59,4 +68,41 @@ func (s *Serve) Run() error {
 			fmt.Printf("penstock: serving %s/v1 (admin: %s)\n", public, admin)
 		},
 	})
+}
+
+// forAFile refuses what a start with a file reads from its file.
+func (s *Serve) forAFile() error {
+	if s.Config == nil {
+		return nil
+	}
+	for _, flag := range []struct {
+		given        bool
+		name, remedy string
+	}{
+		{len(s.Engine) > 0, "--engine", "write it to the upstreams"},
+		{s.Listen != "", "--listen (or PENSTOCK_LISTEN)", "write listen: " + s.Listen + " to the top"},
+		{
+			s.AdminListen != "", "--admin-listen (or PENSTOCK_ADMIN_LISTEN)",
+			"write admin: { listen: " + s.AdminListen + " } to the top",
+		},
+		{s.KeyFile != "", "--key-file (or PENSTOCK_KEY_FILE)", "write its hash, which penstock key hash prints, to the keys"},
+	} {
+		if flag.given {
+			return usageError("serve: " + flag.name + " is for a start without a file: " + flag.remedy + " of " +
+				*s.Config + ", which --config or PENSTOCK_CONFIG names")
+		}
+	}
+	return nil
+}
+
+// place is where a start without a file listens. Its configuration refers to the admin token by the
+// variable, which is set for this process where the token came by the flag.
+func (s *Serve) place() (local.Place, error) {
+	at := local.Place{
+		Listen: s.Listen, AdminListen: s.AdminListen, AdminToken: s.AdminToken, KeyFile: s.KeyFile, SharePort: s.SharePort,
+	}
+	if s.AdminToken == "" || s.Config != nil {
+		return at, nil
+	}
+	return at, os.Setenv("PENSTOCK_ADMIN_TOKEN", s.AdminToken)
 }

@@ -100,6 +100,7 @@ func slipOfSubcommand(args []string, command *kong.Node) error {
 var (
 	missingValue = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
 	noneOfSet    = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
+	unknownFlag  = regexp.MustCompile(`^unknown flag (-\S+?)(?:, did you mean .*)?$`)
 	missingWords = regexp.MustCompile(`^expected (?:one of )?(".*")$`)
 )
 
@@ -121,11 +122,44 @@ func PlainUsage(err error) error {
 	if m := missingWords.FindStringSubmatch(err.Error()); m != nil {
 		return usageError(leftOut(err, m[1]))
 	}
+	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil && serves(err) && flagsOfOthers[m[1]] != "" {
+		return usageError("serve has no " + m[1] + ": " + flagsOfOthers[m[1]])
+	}
 	if name, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok &&
 		(strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) {
 		return usageError(err.Error() + ": a configuration is given with --config " + name)
 	}
 	return err
+}
+
+// flagsOfOthers are what other servers of models have, and what serve has for them.
+var flagsOfOthers = map[string]string{
+	"--port":       "write --listen PORT for this machine alone, or --listen :PORT for others, too",
+	"-p":           "write --listen PORT for this machine alone, or --listen :PORT for others, too",
+	"--host":       "write --listen HOST:PORT",
+	"--bind":       "write --listen HOST:PORT",
+	"--admin":      "write --admin-listen HOST:PORT",
+	"--admin-port": "write --admin-listen PORT",
+	"--key":        "write --key-file FILE: it has the key that clients send, and is made if it is not there",
+	"--keys":       "write --key-file FILE: it has the key that clients send, and is made if it is not there",
+	"--master-key": "write --key-file FILE: it has the key that clients send, and is made if it is not there",
+	"--model":      "write --engine URL: the engine's models are found",
+	"--upstream":   "write --engine URL; more is said of upstreams in a file, which penstock init URL begins",
+	"--backend":    "write --engine URL; more is said of upstreams in a file, which penstock init URL begins",
+	"--url":        "write --engine URL",
+	"--cert":       "TLS is in a file, as tls: { cert, key }; penstock init URL begins one",
+	"--tls-cert":   "TLS is in a file, as tls: { cert, key }; penstock init URL begins one",
+	"--workers":    "one process uses all processors that it has",
+}
+
+// serves reports whether a mistake is in a command line of serve, which may be left out.
+func serves(err error) bool {
+	var at *parseError
+	if !errors.As(err, &at) || at.context == nil {
+		return false
+	}
+	n := at.context.Selected()
+	return n == nil || n.Name == "serve"
 }
 
 // leftOut says what a command line lacks, in the words of the command's help.

@@ -152,6 +152,31 @@ func TestServeEngine(t *testing.T) {
 	command(t, 1, "serve", "--engine", "127.0.0.1:1")
 }
 
+// TestServeEngine_Place: the addresses and the key may be chosen, and a key that is kept is the same at the next start.
+func TestServeEngine_Place(t *testing.T) {
+	t.Parallel()
+	engine := rig.StartEngine(t, sim.Options{Models: []string{"tiny"}})
+	file := filepath.Join(t.TempDir(), "key")
+	start := func(t *testing.T, key string) string {
+		found := serveSaying(t, `Base URL\s+(\S+)/v1\s+API key\s+(.*)\s+Status\s+(\S+)/`,
+			"--engine", engine.Addr(), "--listen", "127.0.0.2:0", "--admin-listen", "127.0.0.3:0", "--key-file", file)
+		if !strings.HasPrefix(found[1], "http://127.0.0.2:") || !strings.HasPrefix(found[3], "http://127.0.0.3:") {
+			t.Errorf("the edge is at %s and %s", found[1], found[3])
+		}
+		if key == "" {
+			key, _, _ = strings.Cut(found[2], " ")
+		} else if found[2] != "that of "+file {
+			t.Errorf("the key is told as %q", found[2])
+		}
+		p := rig.Connect(t, found[1], key)
+		rig.WaitFor(t, rig.Patience, "a chat", func() bool { return p.Post(chatPath, rig.ChatBody("tiny", "")).Status == 200 })
+		return key
+	}
+	var key string
+	t.Run("first", func(t *testing.T) { key = start(t, "") })
+	t.Run("again", func(t *testing.T) { start(t, key) })
+}
+
 // TestDoctorToServing goes the way of a newcomer: what the doctor prints is pasted into a file, checked, served, changed
 // and reloaded.
 func TestDoctorToServing(t *testing.T) {

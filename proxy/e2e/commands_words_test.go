@@ -79,6 +79,12 @@ func TestSlipsOfTheTongue(t *testing.T) {
 		"drain":        "drain needs <upstream>",
 		"sim --profil": `did you mean "--profile"?`,
 
+		"serve --port 8000":           "serve has no --port: write --listen PORT for this machine alone, or --listen :PORT",
+		"serve -p 8000":               "serve has no -p: write --listen PORT",
+		"--host 0.0.0.0":              "serve has no --host: write --listen HOST:PORT",
+		"serve --key abc":             "serve has no --key: write --key-file FILE",
+		"serve -c a.yaml --listen :1": "--listen (or PENSTOCK_LISTEN) is for a start without a file: write listen: :1 to the top of a.yaml",
+
 		"openapi --format jsn": `did you mean "json"?`,
 		"canary sim --for 0s":  "no call comes within --for 0s: give a time such as 10m",
 		"canary sim --for=-1m": "no call comes within --for -1m0s",

@@ -12,7 +12,6 @@ import (
 
 	"penstock/config"
 	"penstock/proxy"
-	"penstock/proxy/auth"
 	"penstock/upstreams/engine"
 )
 
@@ -23,12 +22,16 @@ type Engines struct {
 	APIKey string // of all of them; in a configuration ${ENGINE_API_KEY} stands for it
 }
 
-// Serve serves engines for a new key, until end. If none is named and none is found, it serves the
-// one that simulator starts and whose URL it returns. It writes to out what it serves.
+// Serve serves engines at a place, until end. If none is named and none is found, it serves the one
+// that simulator starts and whose URL it returns. It writes to out what it serves.
 func Serve(
-	end *proxy.Shutdown, out io.Writer, named Engines, simulator func() (url string, stop func(), err error),
+	end *proxy.Shutdown, out io.Writer, named Engines, at Place, simulator func() (url string, stop func(), err error),
 ) error {
 	end.AlsoHangup()
+	public, admin, err := at.addresses()
+	if err != nil {
+		return err
+	}
 	engines, err := named.find(end.Context, out)
 	if err != nil {
 		return err
@@ -45,11 +48,12 @@ func Serve(
 			return err
 		}
 	}
-	key, hash, err := auth.NewKey()
+	key, err := at.key()
 	if err != nil {
 		return err
 	}
-	text, err := configuration(serveHead, hash, engines)
+	head := fmt.Sprintf(serveHead, public, admin, tokenLine(at.AdminToken))
+	text, err := configuration(head+serveKeys, key.hash, engines)
 	if err != nil {
 		return err
 	}
@@ -57,17 +61,31 @@ func Serve(
 	if f == nil {
 		return problems
 	}
-	return proxy.Run(end, proxy.RunOptions{Config: f, NextPort: true, Ready: func(public, admin string) {
-		fmt.Fprint(out, welcome(f, public, admin, key))
-	}})
+	return proxy.Run(end, proxy.RunOptions{
+		Config: f, NextPort: at.Listen == "", NextAdminPort: at.AdminListen == "", SharePort: at.SharePort,
+		Ready: func(public, admin string) { fmt.Fprint(out, welcome(f, public, admin, key)) },
+	})
 }
 
-// serveHead is what a start without a configuration has above the engines and models.
+// serveHead and serveKeys are what a start without a configuration has above the engines and
+// models.
 const serveHead = `log: { format: console }
 timeouts: { linger: 0s }
-keys:
+listen: %q
+admin: { listen: %q%s }
+`
+
+const serveKeys = `keys:
   - { id: local, hash: %q }
 `
+
+// tokenLine has the admin listener ask for the token, if there is one.
+func tokenLine(token string) string {
+	if token == "" {
+		return ""
+	}
+	return `, token: "${PENSTOCK_ADMIN_TOKEN}"`
+}
 
 // configuration is the text of a configuration: a head, in which the hash of its key is filled in,
 // and the engines.
