@@ -43,13 +43,15 @@
 //
 // Three calls that wait in vain, or messages without an answer, open a breaker: then nobody waits,
 // and the heartbeat alone asks again, at once and then once a second. After the first of them no
-// more calls wait than that. By `fleet.lost` an edge then refuses nothing (open), everything
-// (closed), or goes on with its part (divide): what it holds, its part of what was free by the last
-// answer, and its part of the rate. For a key without a fresh answer that begins at nothing, but
-// for one call. What was used meanwhile is told when the store is back, with how much of it time
-// has paid. An answer that refuses what was asked of a key is no such failure, and that key's alone
-// (refusal.go). Edges find a store again one after the other. So for two seconds each takes no more
-// of a key than its part: others may not have told yet what they used.
+// more calls wait than that. Only a heartbeat that is answered within fleet.store.timeout closes
+// the breaker: at a store that answers later calls would wait in vain again and again. By
+// `fleet.lost` an edge then refuses nothing (open), everything (closed), or goes on with its part
+// (divide): what it holds, its part of what was free by the last answer, and its part of the rate.
+// For a key without a fresh answer that begins at nothing, but for one call. What was used
+// meanwhile is told when the store is back, with how much of it time has paid. An answer that
+// refuses what was asked of a key is no such failure, and that key's alone (refusal.go). Edges find
+// a store again one after the other. So for two seconds each takes no more of a key than its part:
+// others may not have told yet what they used.
 //
 // A store that has forgotten everything gives another birth; then each edge tells what it has
 // charged itself and time has not paid. Of a budget it tells what all had told, too, which counts

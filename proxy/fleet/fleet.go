@@ -37,6 +37,7 @@ type Fleet struct {
 	up      atomic.Bool // what was told of the store last
 	told    atomic.Bool
 	refused atomic.Bool // by the store, at the last heartbeat
+	late    atomic.Bool // its answer was, at the last heartbeat
 	prefix  string      // of the store's keys and channels
 
 	forgotten atomic.Int64 // how often the store had not heard of this edge
@@ -57,7 +58,7 @@ func New(o Options) *Fleet {
 	r := newRemote(o.Store)
 	r.refused.log = o.Log
 	f := newFleet(&o, r)
-	r.opened = func() { beatNow(f) }
+	r.opened, r.late = func() { beatNow(f) }, o.Timeout
 	f.client = &r.client
 	return f
 }

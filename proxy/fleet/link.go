@@ -32,8 +32,9 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 	if c == nil {
 		return nil, errUnreached
 	}
+	began := time.Now()
 	answer, err := script.Exec(ctx, *c, []string{l.key(key)}, args).ToArray()
-	l.remote.note(key, err)
+	l.remote.note(key, began, err)
 	return answer, err
 }
 
@@ -43,9 +44,10 @@ func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) e
 	if c == nil {
 		return errUnreached
 	}
+	began := time.Now()
 	add := (*c).B().Xadd().Key(l.key(key)).Maxlen().Almost().Threshold(strconv.Itoa(most)).Id("*")
 	err := (*c).Do(ctx, add.FieldValue().FieldValue("p", valkey.BinaryString(entry)).Build()).Error()
-	l.remote.note(key, err)
+	l.remote.note(key, began, err)
 	return err
 }
 
@@ -56,11 +58,12 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 		return nil, after, errUnreached
 	}
 	key = l.key(key)
+	began := time.Now()
 	read, err := (*c).Do(ctx, (*c).B().Xread().Count(int64(count)).Streams().Key(key).Id(after).Build()).AsXRead()
 	if valkey.IsValkeyNil(err) { // there is nothing new
 		err = nil
 	}
-	l.remote.note(key, err)
+	l.remote.note(key, began, err)
 	for _, e := range read[key] {
 		entries, after = append(entries, []byte(e.FieldValues["p"])), e.ID
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -66,8 +67,9 @@ func (f *Fleet) beat(ctx context.Context) {
 		panic("BUG: a member cannot be written: " + err.Error())
 	}
 	all, known, err := f.terms.store.Heartbeat(ctx, f.terms.edge, string(said))
-	f.refused.Store(refusalOf(err) != "")
-	if err == nil {
+	f.refused.Store(refusedBy(err) != "")
+	f.late.Store(errors.Is(err, errLate))
+	if err == nil || f.late.Load() {
 		before := f.terms.seen.Load()
 		f.meet(all)
 		now := f.terms.now()
@@ -110,8 +112,14 @@ func (f *Fleet) tell(up bool, err error) {
 		return
 	}
 	lost := zap.String("lost", f.terms.whenLost)
-	if code := refusalOf(err); code != "" {
+	code := refusedBy(err)
+	switch {
+	case code != "":
 		f.log.Warn("the fleet's store refuses this edge: limits are held without it", lost, zap.Error(err), zap.String("remedy", remedyOf(code, f.prefix)))
+		return
+	case errors.Is(err, errLate):
+		f.log.Warn("the fleet's store answers too late: limits are held without it", lost, zap.Stringer("fleet.store.timeout", f.terms.timeout),
+			zap.String("remedy", "have the store nearer to the edges or with less to do, or raise fleet.store.timeout"))
 		return
 	}
 	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
@@ -147,6 +155,7 @@ func (f *Fleet) Members() []Member {
 type State struct {
 	StoreAnswers bool     `json:"store_answers"`
 	StoreRefuses bool     `json:"store_refuses,omitempty"` // it is there, and refuses this edge
+	StoreLate    bool     `json:"store_late,omitempty"`    // it answers, later than calls wait
 	WhenLost     string   `json:"when_lost"`
 	Members      []Member `json:"members"`
 }
@@ -157,7 +166,7 @@ func (f *Fleet) State() *State {
 		return nil
 	}
 	return &State{
-		StoreAnswers: f.Available(), StoreRefuses: f.refused.Load(),
+		StoreAnswers: f.Available(), StoreRefuses: f.refused.Load(), StoreLate: f.late.Load(),
 		WhenLost: f.terms.whenLost, Members: f.Members(),
 	}
 }
@@ -177,8 +186,11 @@ func (s *State) Trouble() string {
 		return ""
 	}
 	does := "does not answer"
-	if s.StoreRefuses {
+	switch {
+	case s.StoreRefuses:
 		does = "refuses this edge (the log names the remedy)"
+	case s.StoreLate:
+		does = "answers too late (the log names the remedy)"
 	}
 	return "the fleet's store " + does + ", so " + map[string]string{
 		config.LostDivide: "each edge allows its part of the limits", config.LostOpen: "no limits of keys are held",

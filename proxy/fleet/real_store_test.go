@@ -17,6 +17,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"penstock/config"
 )
@@ -291,5 +292,35 @@ func TestRealStoreRefuses(t *testing.T) {
 		if test.want == "WRONGTYPE" {
 			store.say("DEL ps:{a}")
 		}
+	}
+}
+
+// TestRealStoreTakesNothing: a store that answers, but takes no message for a reason of its own, is
+// lost at once, and the log names the remedy.
+func TestRealStoreTakesNothing(t *testing.T) {
+	t.Parallel()
+	store := newRealStore(t)
+	core, logs := observer.New(zap.WarnLevel)
+	f := New(Options{
+		Store: StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"}, Timeout: slowMachine, WhenLost: config.LostDivide,
+		Log: zap.New(core), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
+	})
+	defer f.Close()
+	answers := func() bool { f.beat(t.Context()); return f.Available() && f.State().Trouble() == "" }
+	waitSaid(t, "the store is reached", answers)
+	for _, test := range []struct{ before, after, remedy string }{
+		{"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", "raise its maxmemory"},
+		{"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "min-replicas-to-write"},
+		{"REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "name the primary"},
+	} {
+		logs.TakeAll()
+		store.say(test.before)
+		waitSaid(t, "the store is lost", func() bool { f.beat(t.Context()); return !f.Available() })
+		told := logs.TakeAll()
+		if len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), test.remedy) || !f.State().StoreRefuses {
+			t.Errorf("%s: %+v", test.before, told)
+		}
+		store.say(test.after)
+		waitSaid(t, "the store is back", answers)
 	}
 }

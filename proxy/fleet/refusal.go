@@ -31,8 +31,35 @@ func refusalOf(err error) string {
 	return ""
 }
 
+// refusedBy returns the code of an error by which the store refuses a heartbeat, as it would any
+// message: a refusal, or one of those that remedies has.
+func refusedBy(err error) string {
+	if code := refusalOf(err); code != "" {
+		return code
+	}
+	if answer, ok := valkey.IsValkeyErr(err); ok && !answer.IsNil() {
+		if code, _, _ := strings.Cut(answer.Error(), " "); remedies[code] != "" {
+			return code
+		}
+	}
+	return ""
+}
+
+// remedies of what keeps a store from taking any message of an edge.
+var remedies = map[string]string{
+	"OOM":        "the store's memory is full: raise its maxmemory, or remove what is not a fleet's",
+	"MISCONF":    "the store cannot write its data to its disk: make room there, or see the store's own log",
+	"READONLY":   "this is a replica: name the primary in fleet.store, or the sentinels",
+	"NOREPLICAS": "the store has fewer replicas than its min-replicas-to-write: start them, or lower it",
+	"NOAUTH":     "give fleet.store the store's user and password",
+	"WRONGPASS":  "correct user and password of fleet.store",
+}
+
 // remedyOf says what ends a refusal.
 func remedyOf(code, prefix string) string {
+	if remedy := remedies[code]; remedy != "" {
+		return remedy
+	}
 	switch code {
 	case "NOPERM":
 		return "grant the store's user ~" + prefix + ":* &" + prefix + ":* " + storeRights

@@ -30,6 +30,7 @@ type Rows struct {
 	remote    *remote
 	usage     *observe.Usage
 	forgotten func() int64
+	wake      chan struct{} // there are new rows
 
 	mu       sync.Mutex
 	edge     string                               // who counts; empty before the first rows
@@ -47,16 +48,24 @@ type rowsOf struct {
 // again.
 func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	r, _ := f.terms.store.(*remote)
-	return &Rows{remote: r, usage: usage, forgotten: f.forgotten.Load, pending: map[rowsOf]map[string]observe.Amount{}}
+	return &Rows{
+		remote: r, usage: usage, forgotten: f.forgotten.Load, wake: make(chan struct{}, 1),
+		pending: map[rowsOf]map[string]observe.Amount{},
+	}
 }
 
-// Add takes rows that have changed. They are sent by Run.
+// Add takes rows that have changed, which is once a second. Run sends them at once: an edge that is
+// killed loses no more than that second.
 func (r *Rows) Add(edge string, rows []observe.UsageRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.edge = edge
 	for i := range rows {
 		r.add(&rows[i])
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -90,12 +99,15 @@ func fieldOf(words ...string) string {
 	return string(text)
 }
 
-// Run sends rows, once a second, until ctx ends, and then what is left.
+// Run sends rows when there are new ones, and once a second those that the store did not take or
+// has forgotten, until ctx ends, and then what is left.
 func (r *Rows) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		select {
+		case <-r.wake:
+			r.send(ctx)
 		case <-tick.C:
 			r.send(ctx)
 		case <-ctx.Done():
@@ -180,7 +192,7 @@ func (r *Rows) write(ctx context.Context, of rowsOf, rows map[string]observe.Amo
 	expire := (*c).B().Pexpire().Key(key).Milliseconds(usageKept.Milliseconds())
 	for _, answer := range (*c).DoMulti(ctx, set.Build(), expire.Build()) {
 		if err := answer.Error(); err != nil {
-			r.remote.note(key, err)
+			r.remote.note(key, time.Now(), err)
 			return err
 		}
 	}

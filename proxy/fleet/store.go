@@ -84,7 +84,8 @@ type remote struct {
 	client   atomic.Pointer[valkey.Client] // nil: it has not been reached yet, or no more
 	failures atomic.Int32                  // in a row; failuresToOpen and more: open
 	refused  refusals
-	opened   func() // the breaker has opened
+	opened   func()        // the breaker has opened
+	late     time.Duration // no call waits as long for an answer; 0: there is no such time
 
 	unanswered int // heartbeats in a row
 
@@ -123,18 +124,18 @@ func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clien
 // from the store's time, in millionths of a second, at the first heartbeat of this process: above
 // all that a process of the same name has sent before, which ended before that.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
-	c, began := r.client.Load(), r.began.Load()
-	if c == nil || began == 0 {
+	c, first, began := r.client.Load(), r.began.Load(), time.Now()
+	if c == nil || first == 0 {
 		return reply{}, errUnreached
 	}
 	key := []string{r.options.Prefix + ":{" + id + "}"}
-	answer, err := parseReply(script.Exec(ctx, *c, key, m.args(began, 0)))
+	answer, err := parseReply(script.Exec(ctx, *c, key, m.args(first, 0)))
 	if isReset(err) && ctx.Err() == nil { // of one node, or while nothing was asked: the store may be well
-		answer, err = parseReply(script.Exec(ctx, *c, key, m.args(began, 1)))
+		answer, err = parseReply(script.Exec(ctx, *c, key, m.args(first, 1)))
 	}
-	r.note(id, err)
+	r.note(id, began, err)
 	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process began
-		r.began.CompareAndSwap(began, max(began, answer.later+unheardMost))
+		r.began.CompareAndSwap(first, max(first, answer.later+unheardMost))
 	}
 	return answer, err
 }
@@ -150,19 +151,27 @@ func isReset(err error) bool {
 const unheardMost = 2000
 
 // note counts the outcome of a command on a key. A message that was overtaken was heard; one that
-// was refused says nothing of other keys.
-func (r *remote) note(key string, err error) {
+// was refused says nothing of other keys, and one that no call would have waited for as long says
+// nothing of those that calls wait for.
+func (r *remote) note(key string, began time.Time, err error) {
 	if code := refusalOf(err); code != "" {
 		r.refused.tell(key, code, err)
 		return
 	}
-	r.outcome(err)
+	if err != nil || !r.isLate(began) {
+		r.outcome(err)
+	}
 }
 
-// outcome counts for the breaker.
+// isLate reports whether an answer that comes now is of no use to calls.
+func (r *remote) isLate(began time.Time) bool { return r.late > 0 && time.Since(began) > r.late }
+
+// outcome counts for the breaker, which only a heartbeat closes.
 func (r *remote) outcome(err error) {
 	if err == nil || errors.Is(err, errOvertaken) {
-		r.failures.Store(0)
+		if r.Available() {
+			r.failures.Store(0)
+		}
 		return
 	}
 	if r.failures.Load() < failuresToOpen && r.failures.Add(1) == failuresToOpen {
@@ -174,28 +183,48 @@ func (r *remote) Missed() { r.outcome(context.DeadlineExceeded) }
 
 func (r *remote) Misses() int { return int(r.failures.Load()) }
 
-// Heartbeat tells that this edge is alive. It closes the breaker.
+// Heartbeat tells that this edge is alive. It closes the breaker, unless the answer is late: then
+// it returns errLate, with the members.
 func (r *remote) Heartbeat(ctx context.Context, edge, said string) (all []string, known bool, err error) {
 	if err := r.connect(); err != nil {
 		return nil, false, err
 	}
-	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
-		[]string{edge, strconv.FormatInt(lease.Milliseconds(), 10), said})
-	now := uint64(0)
-	if err = result.Error(); err == nil {
-		if all, now, err = parseMembers(result); err != nil {
-			err = errOther // it may be the answer to another command
+	began := time.Now()
+	all, err = r.showSelf(ctx, edge, said)
+	known = err == nil && all[0] == "known"
+	if err == nil && r.isLate(began) { // once more: the first may have had to send the script
+		began = time.Now()
+		if _, again := r.showSelf(ctx, edge, said); again != nil || r.isLate(began) {
+			err = errLate
 		}
 	}
 	if err == nil {
-		r.began.CompareAndSwap(0, now) // before the breaker closes
+		r.failures.Store(0)
 	}
 	r.outcome(err)
 	r.redial(err)
-	if err != nil {
+	if err != nil && !errors.Is(err, errLate) {
 		return nil, false, err
 	}
-	return all[2:], all[0] == "known", nil
+	return all[2:], known, err
+}
+
+// errLate is the outcome of a heartbeat whose answer took longer than calls wait for one.
+var errLate = errors.New("it takes longer to answer than fleet.store.timeout")
+
+// showSelf sends the message of a heartbeat.
+func (r *remote) showSelf(ctx context.Context, edge, said string) ([]string, error) {
+	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
+		[]string{edge, strconv.FormatInt(lease.Milliseconds(), 10), said})
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	all, now, err := parseMembers(result)
+	if err != nil {
+		return nil, errOther // it may be the answer to another command
+	}
+	r.began.CompareAndSwap(0, now) // before the breaker closes
+	return all, nil
 }
 
 func parseMembers(result valkey.ValkeyResult) (all []string, now uint64, err error) {

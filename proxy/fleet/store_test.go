@@ -135,6 +135,42 @@ func TestRefusedEdge(t *testing.T) {
 	}
 }
 
+// A store that answers, but later than calls wait, is lost until a heartbeat is answered in time: no
+// late answer closes the breaker. The members are known meanwhile, and the log names the remedy.
+func TestLateStore(t *testing.T) {
+	store := miniredis.RunT(t)
+	log, lines := observer.New(zap.WarnLevel)
+	f := New(Options{
+		Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"}, Edges: 1, WhenLost: config.LostDivide,
+		Timeout: 100 * time.Millisecond, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{} },
+	})
+	defer f.Close()
+	waitSaid(t, "the store is reached", func() bool { f.beat(t.Context()); return f.Available() })
+	lines.TakeAll()
+	store.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+		if command == "EVALSHA" {
+			time.Sleep(150 * time.Millisecond)
+		}
+		return false
+	})
+	for range failuresToOpen {
+		f.beat(t.Context())
+	}
+	if f.Available() || len(f.Members()) != 1 || !strings.Contains(f.State().Trouble(), "too late") {
+		t.Errorf("available: %v, %d members, %q", f.Available(), len(f.Members()), f.State().Trouble())
+	}
+	if _, err := NewLink(f).Run(t.Context(), membersScript, "others", []string{"one", "9000", "{}"}); err != nil || f.Available() {
+		t.Errorf("after a late answer calls wait again: %v, %v", f.Available(), err)
+	}
+	f.beat(t.Context())
+	told := lines.TakeAll()
+	if len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), "fleet.store.timeout") {
+		t.Errorf("%+v", told)
+	}
+	store.Server().SetPreHook(nil)
+	waitSaid(t, "the store answers in time", func() bool { f.beat(t.Context()); return f.Available() && f.State().Trouble() == "" })
+}
+
 // A store that takes connections and says nothing costs a call its deadline and no more.
 func TestSilentStore(t *testing.T) {
 	store := miniredis.RunT(t)

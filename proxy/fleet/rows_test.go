@@ -1,0 +1,40 @@
+package fleet
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"penstock/proxy/observe"
+)
+
+// TestRowsAtOnce: rows are in the store as soon as they are counted, and not a second later: what
+// counts them does so once a second already.
+func TestRowsAtOnce(t *testing.T) {
+	store := miniredis.RunT(t)
+	remote := startRemote(t, store.Addr())
+	waitSaid(t, "the store is reached", func() bool { return beat(t, remote) == nil })
+	rows := &Rows{remote: remote, forgotten: func() int64 { return 0 }, wake: make(chan struct{}, 1), pending: map[rowsOf]map[string]observe.Amount{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { rows.Run(ctx) })
+	day := observe.DayOf(time.Now())
+	for calls := range uint64(3) {
+		row := observe.UsageRow{Key: "team", Model: "sim", Day: day}
+		row.Calls = calls + 1
+		began := time.Now()
+		rows.Add("one", []observe.UsageRow{row})
+		waitSaid(t, "the row is in the store", func() bool {
+			read, err := rows.Read(t.Context(), time.Now(), false)
+			return err == nil && len(read) == 1 && read[0].Calls == row.Calls
+		})
+		if took := time.Since(began); took > 700*time.Millisecond {
+			t.Errorf("row %d is in the store after %s", calls+1, took)
+		}
+	}
+}
