@@ -14,51 +14,88 @@ import (
 
 // Explain says what a code or a setting means.
 type Explain struct {
-	Word string `arg:"" name:"code|setting" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, or a setting, such as upstreams.concurrency or upstreams."`
+	Word string `arg:"" name:"word" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, or a word of theirs, such as queue, timeout or rpm."`
 }
 
 // explained is a row of a reference.
 type explained struct {
-	name  string   // without the marks of lists
-	cells []string // as the columns are called, one text each
+	name    string   // without the marks of lists
+	columns []string // their titles
+	cells   []string // as the columns are called, one text each
 }
 
-// Run prints what the references say, which are made from the code.
+// The columns of the references behind the name.
+var (
+	codeColumns    = []string{"status", "cause", "remedy"}
+	settingColumns = []string{"value", "default", "meaning"}
+)
+
+// isCode reports whether the row is of an error.
+func (r *explained) isCode() bool { return r.columns[0] == codeColumns[0] }
+
+// references are the rows of all codes and settings, which are made from the code.
+func references() []explained {
+	return append(rowsOf(proxy.ErrorReference(), codeColumns), rowsOf(config.Reference(), settingColumns)...)
+}
+
+// mostWhole is how many rows are printed whole. Of more each has a line.
+const mostWhole = 20
+
+// Run prints what the references say of the word.
 func (e *Explain) Run() error {
 	word := strings.ReplaceAll(strings.Trim(e.Word, "."), "[]", "")
-	var names []string
-	found := false
-	for _, reference := range []struct {
-		text    string
-		columns []string
-	}{
-		{proxy.ErrorReference(), []string{"status", "cause", "remedy"}},
-		{config.Reference(), []string{"value", "default", "meaning"}},
-	} {
-		for _, row := range rowsOf(reference.text) {
-			names = append(names, row.name)
-			asked := row.name == word || strings.HasPrefix(row.name, word+".") ||
-				reference.columns[0] == "status" && slices.Contains(statuses(row), word)
-			if !asked || len(row.cells) != len(reference.columns) {
-				continue
-			}
-			found = true
-			fmt.Fprintln(os.Stdout, row.name)
-			for i, column := range reference.columns {
-				if row.cells[i] != "" {
-					fmt.Fprintf(os.Stdout, "  %-8s  %s\n", column, row.cells[i])
-				}
-			}
+	all := references()
+	rows := named(all, word)
+	if rows == nil {
+		rows = about(all, strings.ToLower(word))
+	}
+	if rows == nil {
+		return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting%s", e.Word, hintFor(all, word)))
+	}
+	for _, row := range rows {
+		if len(rows) <= mostWhole || row.name == word {
+			row.print()
+			continue
+		}
+		fmt.Fprintf(os.Stdout, "%-36s  %s\n", row.name, row.gist())
+	}
+	if len(rows) > mostWhole {
+		fmt.Fprintf(os.Stdout, "\n%d of them: penstock explain %s says more of one.\n", len(rows), rows[len(rows)-1].name)
+	}
+	return nil
+}
+
+// print writes the row whole.
+func (r *explained) print() {
+	fmt.Fprintln(os.Stdout, r.name)
+	for i, column := range r.columns {
+		if r.cells[i] != "" {
+			fmt.Fprintf(os.Stdout, "  %-8s  %s\n", column, r.cells[i])
 		}
 	}
-	if found {
-		return nil
+}
+
+// hintFor is the name that the word is likely a slip of, or what to give.
+func hintFor(all []explained, word string) string {
+	var names []string
+	for _, row := range all {
+		names = append(names, row.name)
 	}
-	hint := suggest.DidYouMean(word, names)
-	if hint == "" {
-		hint = ": give the code of an error, or the path of a setting as penstock check names it"
+	if hint := suggest.DidYouMean(word, names); hint != "" {
+		return hint
 	}
-	return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting%s", e.Word, hint))
+	return ": give the code of an error, its status, or the path of a setting as penstock check names it"
+}
+
+// named are the rows of that name, those below it, and the codes of that status.
+func named(all []explained, word string) (rows []explained) {
+	for _, row := range all {
+		if row.name == word || strings.HasPrefix(row.name, word+".") ||
+			row.isCode() && slices.Contains(statuses(row), word) {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
 // statuses are those that a row of the codes of errors names. On Messages 502 to 504 are a 529.
@@ -74,7 +111,7 @@ func statuses(row explained) []string {
 var link = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
 
 // rowsOf reads the rows of a reference's tables.
-func rowsOf(text string) []explained {
+func rowsOf(text string, columns []string) []explained {
 	var rows []explained
 	for line := range strings.SplitSeq(text, "\n") {
 		cells := strings.Split(strings.ReplaceAll(strings.Trim(line, "|"), `\|`, "\x00"), "|")
@@ -82,12 +119,14 @@ func rowsOf(text string) []explained {
 		if !strings.HasPrefix(line, "| `") {
 			continue
 		}
-		row := explained{name: strings.ReplaceAll(strings.Trim(name, "`"), "[]", "")}
+		row := explained{columns: columns, name: strings.ReplaceAll(strings.Trim(name, "`"), "[]", "")}
 		for _, cell := range cells[1:] {
 			cell = link.ReplaceAllString(strings.ReplaceAll(strings.TrimSpace(cell), "\x00", "|"), "$1")
 			row.cells = append(row.cells, strings.ReplaceAll(cell, "`", ""))
 		}
-		rows = append(rows, row)
+		if len(row.cells) == len(columns) {
+			rows = append(rows, row)
+		}
 	}
 	return rows
 }

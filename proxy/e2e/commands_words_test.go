@@ -151,6 +151,14 @@ func TestExplain(t *testing.T) {
 		"invalid_api_key":    {"status    401"},
 		"429":                {"capacity_full\n", "rate_limited\n", "status    429"},
 		"529":                {"no_healthy_route\n"},
+		"queue":              {"models.queue.depth\n", "models.queue.wait\n", "capacity_full\n"},
+		"timeout":            {"request_timeout ", "generation_timeout ", "timeouts.first_event ", "upstreams.probe.timeout "},
+		"fallback":           {"models.fallback\n"},
+		"fallbacks":          {"models.fallback\n"},
+		"rpm":                {"keys.limits.requests_per_minute\n"},
+		"Canary":             {"models.deployments.traffic\n"},
+		"overloaded_error":   {"no_healthy_route\n"},
+		"models":             {"models\n  value", "models.fallback  ", "models.queue.depth  ", "says more of one"},
 	} {
 		out, _ := command(t, 0, "explain", word)
 		for _, part := range parts {
@@ -158,7 +166,7 @@ func TestExplain(t *testing.T) {
 				t.Errorf("%s: %q is missing in\n%s", word, part, out)
 			}
 		}
-		if strings.ContainsAny(out, "`|") {
+		if strings.Contains(out, "`") || strings.Contains(out, "](") {
 			t.Errorf("%s has marks of Markdown:\n%s", word, out)
 		}
 	}

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// meant are words of other proxies and of daily use, and what they are called here.
+var meant = map[string][]string{
+	"backend":        {"upstreams"},
+	"backends":       {"upstreams"},
+	"balancing":      {"policy"},
+	"load_balancing": {"policy"},
+	"canary":         {"traffic", "shadow"},
+	"cluster":        {"fleet"},
+	"health":         {"probe", "healthy"},
+	"health_check":   {"probe", "healthy"},
+	"heartbeat":      {"probe"},
+	"oom":            {"memory"},
+	"parallel":       {"concurrency"},
+	"provider":       {"upstreams"},
+	"replicas":       {"upstreams"},
+	"rate_limit":     {"rate_limited", "requests_per_minute", "tokens_per_minute"},
+	"ratelimit":      {"rate_limited", "requests_per_minute", "tokens_per_minute"},
+	"retries":        {"retry"},
+	"rpm":            {"requests_per_minute"},
+	"tpm":            {"tokens_per_minute", "capacity_tpm"},
+	"slots":          {"concurrency", "capacity_full"},
+	"spend":          {"pricing", "budget", "quota_exceeded"},
+	"timed_out":      {"timeout", "timeouts"},
+
+	"overloaded_error": {"529"}, // types of Messages
+	"rate_limit_error": {"429"},
+}
+
+// about are the rows that a word of daily use is about: a step of their path, or a part of one, in
+// the singular or the plural, and codes whose cause or remedy has the word.
+func about(all []explained, word string) (rows []explained) {
+	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, meant[word]...)
+	is := func(part string) bool { return part != "" && slices.Contains(words, part) }
+	for _, row := range all {
+		switch {
+		case slices.ContainsFunc(strings.Split(row.name, "."), is),
+			slices.ContainsFunc(strings.FieldsFunc(row.name, notLetter), is),
+			row.isCode() && slices.ContainsFunc(statuses(row), is),
+			row.isCode() && slices.ContainsFunc(strings.FieldsFunc(row.cells[1]+" "+row.cells[2], notWord), is):
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+func notLetter(r rune) bool { return !unicode.IsLetter(r) }
+
+// notWord is what stands between the words of a sentence and the steps of a path.
+func notWord(r rune) bool { return !unicode.IsLetter(r) && r != '_' }
+
+// gist is the first sentence of what the row means.
+func (r *explained) gist() string {
+	text := r.cells[2]
+	if r.isCode() {
+		text = r.cells[0] + ": " + r.cells[1]
+	}
+	text, _, _ = strings.Cut(text, ". ")
+	return strings.TrimSuffix(text, ".")
+}
