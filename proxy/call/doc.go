@@ -45,7 +45,13 @@
 // Nearly all of a stream's life is waiting, so what it holds then is what counts. The buffers of a
 // token, from the engine's bytes (http1.Exchange.Wait) over the event (sse.Reader.Rest) to the
 // client's (relay.out), are taken from their pools when bytes have come and go back when these have
-// been written. What remains is a goroutine's stack, two sockets and some 4 KiB of state.
+// been written. What remains is a goroutine's stack of 4 KiB, two sockets and some 9 KiB of state.
+//
+// There is no readiness loop of our own beside the runtime's: what a token costs is two system
+// calls and the kernel's work in them. Two relays that only move bytes, one with a goroutine for
+// each stream and one with a single loop over epoll for all of them, cost the same for a token of
+// 200 streams, and no less than nginx and the edge (21 and 20 microseconds beside 17 and 18, in
+// ten interleaved rounds). A loop could save the stack, at the price of a second way to wait.
 //
 // A limit on the answer's tokens that leaves the prompt no room in the engine's context is lowered
 // before it is sent (fit.go). An engine that refuses the sum reports its own count, and is asked
