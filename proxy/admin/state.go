@@ -3,9 +3,12 @@ package admin
 import (
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"penstock/proxy/build"
+	"penstock/proxy/limit"
 	"penstock/proxy/observe"
 	"penstock/proxy/reload"
 	"penstock/proxy/snapshot"
@@ -109,10 +112,22 @@ func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, now time.Time) []stat
 		if level, ok := l.Tokens(now); ok {
 			k.Tokens = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
 		}
+		for _, b := range l.Budgets(now) {
+			k.Budgets = append(k.Budgets, budgetOf(&b))
+		}
 		day := today[id]
 		k.Today = status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}
 		out = append(out, k)
 	}
 	slices.SortFunc(out, func(a, b status.Key) int { return cmp.Compare(a.ID, b.ID) })
 	return out
+}
+
+func budgetOf(l *limit.BudgetLevel) status.Budget {
+	b := status.Budget{Name: strings.ReplaceAll(l.Name, " ", "_"), Share: l.Share(), Renews: l.Renews}
+	b.Used, b.Limit = strconv.FormatInt(l.Used.Tokens, 10), strconv.FormatInt(l.Limit.Tokens, 10)
+	if l.Spend {
+		b.Used, b.Limit = l.Used.Spend.String(), l.Limit.Spend.String()
+	}
+	return b
 }

@@ -121,6 +121,10 @@ func TestBudget(t *testing.T) {
 	body := p.Chat(`"max_tokens":60,"sim":{"tokens":60}`) // 120 millionths, and the prompt
 	p.Post(chatPath, body).WantStatus(200)
 	p.Rest()
+	shown := p.Status().Keys[0].Budgets
+	if len(shown) != 2 || shown[0].Name != "tokens_per_day" || shown[0].Limit != "100000" || shown[1].Limit != "0.0002" || shown[1].Share < 0.6 || shown[1].Renews.Before(time.Now()) {
+		t.Errorf("the page has budgets %+v", shown)
+	}
 	refused := func() {
 		t.Helper()
 		for path, body := range map[string]string{

@@ -165,7 +165,7 @@ func (a *account) refusal(limits, n needs) limit.Refused {
 	var parts needs
 	for i := range a.usage.cells {
 		c := &a.usage.cells[i]
-		used[i] = max(int64(c.debt), c.charged)
+		used[i] = c.used()
 		if limits[i] > 0 && n[i] > 0 && used[i]+n[i] > limits[i] {
 			r.Freed = false
 		}
@@ -187,6 +187,21 @@ func (a *account) refusal(limits, n needs) limit.Refused {
 func costOf(n needs) limit.Cost {
 	return limit.Cost{Tokens: n[tokens], Spend: money.Amount{Micros: n[spent]}}
 }
+
+// Used implements limit.Budget. It is what the fleet has used, as far as this edge knows.
+func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
+	a := b.of(period, now).account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var used needs
+	for i := range a.usage.cells {
+		used[i] = a.usage.cells[i].used()
+	}
+	return costOf(used)
+}
+
+// used is what all edges have used of a budget, as far as this one knows.
+func (c *cell) used() int64 { return max(int64(c.debt), c.charged) }
 
 // Settle implements limit.Budget. What a call has used counts in the period in which it ends.
 func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {

@@ -156,6 +156,11 @@ func TestBudgetOfAFleet(t *testing.T) {
 					p.account.mu.Unlock()
 				}
 			}
+			for period, of := range [limit.Periods]limit.Cost{{Tokens: int64(limits.TokensPerDay)}, {Spend: limits.SpendPerMonth}} {
+				if used := e.budget.Used(period, w.now); of != (limit.Cost{}) && used.Tokens < e.used.Tokens {
+					t.Fatalf("%+v is shown as used, and this edge alone has used %+v", used, e.used)
+				}
+			}
 		}
 		for id, a := range w.twin.accounts {
 			if int64(a.cells[tokens].debt) != sum.Tokens || int64(a.cells[spent].debt) != sum.Spend.Micros {

@@ -28,6 +28,8 @@ type Budget interface {
 	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision)
 	// Settle counts what a call has used in place of what was held for it.
 	Settle(held Held, used Cost, now time.Time)
+	// Used returns what was used in a period, as far as is known; what calls hold is not among it.
+	Used(period int, now time.Time) Cost
 }
 
 // Held is what a call holds of a budget.
@@ -142,6 +144,14 @@ func (b *localBudget) Settle(held Held, used Cost, now time.Time) {
 	for p := range b.used {
 		b.used[p] = b.used[p].Plus(used)
 	}
+}
+
+// Used implements Budget.
+func (b *localBudget) Used(period int, now time.Time) Cost {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begin(now)
+	return b.used[period]
 }
 
 // add counts what was used elsewhere.

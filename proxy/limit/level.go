@@ -3,6 +3,8 @@ package limit
 import (
 	"math/bits"
 	"time"
+
+	"penstock/config/money"
 )
 
 // Level is the usage of one of a key's limits per minute.
@@ -61,4 +63,47 @@ func unitsFor(c, limit int64) int64 {
 		n--
 	}
 	return min(int64(n), limit)
+}
+
+// BudgetLevel is the use of one of a key's budgets. Of its costs only the tokens matter, or only
+// the money.
+type BudgetLevel struct {
+	Name        string // TokensPerDay and so on
+	Limit, Used Cost
+	Spend       bool
+	Renews      time.Time
+}
+
+// Share is how much of the budget is used: 1 is all of it.
+func (l *BudgetLevel) Share() float64 {
+	if l.Spend {
+		return unitsOf(l.Used.Spend) / unitsOf(l.Limit.Spend)
+	}
+	return float64(l.Used.Tokens) / float64(l.Limit.Tokens)
+}
+
+func unitsOf(a money.Amount) float64 { return float64(a.Micros) + float64(a.Picos)/1e6 }
+
+// Budgets returns the levels of the key's budgets, days first; none where it has none.
+func (k *Key) Budgets(now time.Time) (out []BudgetLevel) {
+	if k.budget == nil {
+		return nil
+	}
+	for period := range Periods {
+		of := OfPeriod(&k.limits, period)
+		if of.Tokens == 0 && of.Spend.Zero() {
+			continue
+		}
+		_, renews := PeriodOf(period, now)
+		l := BudgetLevel{Limit: of, Used: k.budget.Used(period, now), Renews: renews}
+		if of.Tokens > 0 {
+			l.Name = [Periods]string{TokensPerDay, TokensPerMonth}[period]
+			out = append(out, l)
+		}
+		if !of.Spend.Zero() {
+			l.Name, l.Spend = [Periods]string{SpendPerDay, SpendPerMonth}[period], true
+			out = append(out, l)
+		}
+	}
+	return out
 }

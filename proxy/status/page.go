@@ -101,6 +101,7 @@ var helpers = template.Funcs{
 	"pool":     poolWord,
 	"active":   slotsInUse,
 
+	"fullest":   (*Key).fullest,
 	"perSecond": func(perMinute float64) float64 { return perMinute / time.Minute.Seconds() },
 	"many":      func(rows int) bool { return rows > foldedAbove },
 	"part":      func(n, all int) string { return strconv.Itoa(n*100/max(1, all)) + " %" },

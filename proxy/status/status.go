@@ -317,22 +317,50 @@ type Queue struct {
 
 // Key is one key of the configuration, or of the fleet's store, and its use.
 type Key struct {
-	ID          string `json:"id"`
-	InFlight    int    `json:"in_flight"`
-	Concurrency int    `json:"concurrency,omitempty"`         // its limit
-	Requests    *Use   `json:"requests_per_minute,omitempty"` // null: no limit
-	Tokens      *Use   `json:"tokens_per_minute,omitempty"`   // likewise
-	Today       KeyDay `json:"today"`                         // in UTC
-	Refused     int    `json:"refused_5m"`                    // before an engine was asked, for whatever reason
-	OverLimit   int    `json:"over_limit_5m"`                 // of these, by a limit of the key
-	Full        int    `json:"full_5m"`                       // of these, for want of room
-	Why         string `json:"refused_by,omitempty"`          // most often
+	ID          string   `json:"id"`
+	InFlight    int      `json:"in_flight"`
+	Concurrency int      `json:"concurrency,omitempty"`         // its limit
+	Requests    *Use     `json:"requests_per_minute,omitempty"` // null: no limit
+	Tokens      *Use     `json:"tokens_per_minute,omitempty"`   // likewise
+	Budgets     []Budget `json:"budgets,omitempty"`             // of days and months
+	Today       KeyDay   `json:"today"`                         // in UTC
+	Refused     int      `json:"refused_5m"`                    // before an engine was asked, for whatever reason
+	OverLimit   int      `json:"over_limit_5m"`                 // of these, by a limit of the key
+	Full        int      `json:"full_5m"`                       // of these, for want of room
+	Why         string   `json:"refused_by,omitempty"`          // most often
 }
 
 // Use is how much of a limit is in use.
 type Use struct {
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
+}
+
+// Budget is how much of a key's budget is in use.
+type Budget struct {
+	Name   string    `json:"name"` // tokens_per_day, tokens_per_month, spend_per_day, spend_per_month
+	Used   string    `json:"used"` // tokens, or money
+	Limit  string    `json:"limit"`
+	Share  float64   `json:"used_share"` // 1: it is used up
+	Renews time.Time `json:"renews"`
+}
+
+// Text describes it in one line.
+func (b Budget) Text() string {
+	text := b.Name + " "
+	if b.Share >= 1 {
+		text += "is used up: "
+	}
+	return text + b.Used + " of " + b.Limit + ", until " + b.Renews.UTC().Format("2006-01-02 15:04 UTC")
+}
+
+// fullest is how much is used of the budget of which most is; -1 without one.
+func (k *Key) fullest() float64 {
+	most := -1.0
+	for i := range k.Budgets {
+		most = max(most, k.Budgets[i].Share)
+	}
+	return most
 }
 
 // KeyDay is what a key has used today.

@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -312,6 +313,7 @@ var keyColumns = []Column{
 	{"IN FLIGHT", 9, true, 0},
 	{"REQ/min", 10, true, 2},
 	{"TOK/min", 14, true, 3},
+	{"BUDGET", 6, true, 1},
 	{"CALLS TODAY", 11, true, 5},
 	{"TOK TODAY", 9, true, 4},
 	{"REFUSED 5m", 10, true, 0},
@@ -323,9 +325,23 @@ func keyRow(k *Key) Row {
 	if k.Refused > 0 {
 		r.Level, r.Why = LevelDegraded, fmt.Sprintf("refused %s in 5 min%s, mostly by %s", times(k.Refused), k.parts(), k.Why)
 	}
+	budget := Cell{"–", -1}
+	if share := k.fullest(); share >= 0 {
+		budget = Cell{fmt.Sprintf("%.0f%%", math.Floor(100*share)), share}
+	}
+	for _, b := range k.Budgets {
+		if b.Share < 1 {
+			r.More = append(r.More, b.Text())
+			continue
+		}
+		if r.Level = LevelDegraded; r.Why != "" {
+			r.Why += ", and "
+		}
+		r.Why += b.Text()
+	}
 	r.Cells = []Cell{
-		text(k.ID), part(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), number(int(k.Today.Calls)),
-		number(int(k.Today.Tokens)), number(k.Refused), text(k.Why),
+		text(k.ID), part(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), budget,
+		number(int(k.Today.Calls)), number(int(k.Today.Tokens)), number(k.Refused), text(k.Why),
 	}
 	return r
 }

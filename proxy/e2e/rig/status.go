@@ -45,6 +45,7 @@ type State struct {
 		Asked string `json:"asked_model"`
 	} `json:"calls"`
 	Models  []status.Model  `json:"models"`
+	Keys    []status.Key    `json:"keys"`
 	Issuers []status.Issuer `json:"issuers"`
 	Fleet   *fleet.State    `json:"fleet"`
 	Verdict struct {
