@@ -88,7 +88,7 @@ func (f *File) ChangedDefaults() (changed []string) {
 // no limits, active.
 func (k *Key) SetDefaults() {
 	active := true
-	*k = Key{Models: []string{"*"}, Operations: Operations(), Active: &active}
+	*k = Key{Models: []string{"*"}, Operations: Operations(), Active: &active, Limits: KeyLimits{Per: PerCaller}}
 }
 
 // SetDefaults gives an entry of upstreams its defaults before it is read. The probe's path and

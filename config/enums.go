@@ -11,6 +11,12 @@ const (
 // EngineAuto is the value of Upstream.Engine that has the engine detected.
 const EngineAuto = "auto"
 
+// Values of KeyLimits.Per.
+const (
+	PerCaller = "caller"
+	PerKey    = "key"
+)
+
 // Values of Model.PromptCache.
 const (
 	CacheShared = "shared"
@@ -85,6 +91,7 @@ var words = map[string][]string{
 	"log.level":          {"debug", "info", "warn", "error"},
 	"log.format":         {LogFormatJSON, LogFormatConsole},
 	"keys.operations":    Operations(),
+	"keys.limits.per":    {PerCaller, PerKey},
 	"issuers.algorithms": Algorithms(),
 	"upstreams.native":   {OpMessages, OpResponses},
 	"upstreams.prefill":  {PrefillProven},

@@ -314,6 +314,9 @@ type KeyLimits struct {
 	RequestsPerMinute int `yaml:"requests_per_minute"` // Calls that the key may begin in a minute; 0: no limit.
 	TokensPerMinute   int `yaml:"tokens_per_minute"`   // Tokens, of prompts and answers, in a minute; 0: no limit.
 	Concurrency       int `yaml:"concurrency"`         // Calls that it may have at once; 0: no limit.
+	// Per says whose the limits are where tokens of an issuer have the key's rights: caller, each
+	// caller has them alone; key, all callers have them together, and with the key itself.
+	Per string `yaml:"per"`
 
 	// Budgets of days and months, in UTC. Money is by the models' pricing, in its currency.
 	TokensPerDay   int          `yaml:"tokens_per_day"`

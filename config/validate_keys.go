@@ -30,6 +30,7 @@ func (c keyChecks) all() {
 			member{"tokens_per_day", k.Limits.TokensPerDay}, member{"tokens_per_month", k.Limits.TokensPerMonth})
 		checkBodies(c.checks, at+".limits", k.Limits.Bodies())
 		c.spend(at, k)
+		c.together(at+".limits", k)
 		c.check.number(at+".limits.concurrency", k.Limits.Concurrency, 0, 1e6)
 	}
 }
@@ -82,6 +83,23 @@ func (c keyChecks) somewhere(path string, k *Key) {
 	if len(its) > 0 && !slices.ContainsFunc(its, func(tier int) bool { return slices.Contains(k.Tiers, tier) }) {
 		c.check.warn(path, "the deployments of the key's models are of the tiers %s, so all of its calls are refused",
 			strings.Trim(strings.Join(strings.Fields(fmt.Sprint(its)), ", "), "[]"))
+	}
+}
+
+// together checks limits that the callers with an issuer's tokens have together. What callers use
+// is counted by caller, so a budget of theirs would begin anew with each start.
+func (c keyChecks) together(at string, k *Key) {
+	l := &k.Limits
+	c.check.oneOf(at+".per", "keys.limits.per", "a choice", l.Per)
+	switch {
+	case l.Per != PerKey:
+	case l.Budgeted():
+		c.check.fail(at+".per", "what callers use in a day or a month is counted for each alone: take the budgets out, or write per: caller")
+	case !isTemplate(c.file.Issuers, k.ID) && !c.places.Broken("issuers"):
+		c.check.warn(at+".per", "no issuer gives its tokens the rights of this key, which has its limits alone: take it out")
+	case l.RequestsPerMinute == 0 && l.TokensPerMinute == 0 && l.Concurrency == 0:
+		c.check.warn(at+".per", "there is no limit that the callers could have together: add requests_per_minute, "+
+			"tokens_per_minute or concurrency")
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"penstock/proxy/e2e/rig"
 )
 
@@ -148,6 +150,55 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	if log := p.Log.String(); !strings.Contains(log, `"key":"corp/alice"`) || strings.Contains(log, "sentinel") ||
 		strings.Contains(log, alice[len(alice)-20:]) {
 		t.Error("the log has not the caller's id, or more than that")
+	}
+}
+
+// TestTokensShareLimits: with per: key callers of one template have its limits together, at one edge and at two with a store;
+// those of another template, and the edge's own keys, have theirs.
+func TestTokensShareLimits(t *testing.T) {
+	t.Parallel()
+	idp := newIDP(t)
+	issuers := strings.Replace(idp.issuers(idp.URL+"/jwks"), "templates: [", "templates: [{ claim: groups, value: other, key: other }, ", 1)
+	const keys = "- { id: person, models: [sim], limits: { requests_per_minute: 5, concurrency: 2, per: key } }\n" +
+		"- { id: other, models: [sim], limits: { requests_per_minute: 1, per: key } }\n"
+	store := "fleet: { edges: 2, store: { url: \"redis://" + miniredis.RunT(t).Addr() + "\", timeout: 1s } }\n"
+	for name, top := range map[string]string{"alone": issuers, "fleet": store + issuers} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := rig.Setup{Top: top, Keys: keys}
+			a := start(t, s)
+			b := a
+			if name == "fleet" {
+				s.Fakes = []string{a.Engines[0].URL()}
+				b = start(t, s)
+				rig.WaitFor(t, rig.Patience, "both edges show themselves", func() bool {
+					return a.Metric("penstock_fleet_members") == 2 && b.Metric("penstock_fleet_members") == 2
+				})
+			}
+			idp.ready(t, a, 1)
+			idp.ready(t, b, 1)
+			alice, bob := idp.sign("alice", staff), idp.sign("bob", staff)
+			one, two := a.OpenStream(chatPath, a.Chat(endless), alice), b.OpenStream(chatPath, b.Chat(endless), bob)
+			one.Next()
+			two.Next()
+			if r := b.Post(chatPath, b.Chat(""), idp.sign("carol", staff)).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
+				t.Errorf("a third caller of the template: %s", r.Body)
+			}
+			one.Leave()
+			two.Leave()
+			a.Rest()
+			b.Rest()
+			a.Post(chatPath, a.Chat(""), alice).WantStatus(200) // the fourth of five
+			b.Post(chatPath, b.Chat(""), bob).WantStatus(200)
+			for _, edge := range []*penstock{a, b} {
+				if r := edge.Post(chatPath, edge.Chat(""), bob).WantStatus(429); !strings.Contains(r.Body, "5 requests per minute") {
+					t.Errorf("%s", r.Body)
+				}
+				edge.Post(chatPath, edge.Chat("")).WantStatus(200) // a key of its own
+			}
+			a.Post(chatPath, a.Chat(""), idp.sign("alice", `,"groups":["other"]`)).WantStatus(200)
+			a.Post(chatPath, a.Chat(""), idp.sign("dan", `,"groups":["other"]`)).WantStatus(429)
+		})
 	}
 }
 

@@ -111,10 +111,13 @@ func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error)
 }
 
 // LimitsOf returns the limits of a key in force, or of a token; nil where the configuration has
-// lost the key.
+// lost the key. Callers that have the limits of their template together have those of its entry.
 func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
-	if key.Template != nil {
-		return c.Limits.OfToken(key.ID, key.Template)
+	switch {
+	case key.Template == nil:
+		return c.KeyLimits[key.ID]
+	case key.Template.Limits.Per == config.PerKey:
+		return c.KeyLimits[key.Template.ID]
 	}
-	return c.KeyLimits[key.ID]
+	return c.Limits.OfToken(key.ID, key.Template)
 }
