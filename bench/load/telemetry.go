@@ -92,7 +92,11 @@ func newScrapers(ctx context.Context, s *settings, first *client.Target, c *clie
 		if _, err := x.read(ctx); err == nil {
 			out = append(out, x)
 		} else if i > 0 { // that of the target was not asked for
-			return nil, exit.Usagef("%s/metrics: %s", t.Base, client.Reason(err))
+			flag := "--engine-url is the base URL of an engine"
+			if p.source == "edge" {
+				flag = "--admin (or PENSTOCK_ADMIN) is the address of an edge's admin listener"
+			}
+			return nil, exit.Usagef("%s/metrics: %s: %s", t.Base, client.Reason(err), flag)
 		}
 	}
 	return out, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -113,10 +114,28 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 	case fasthttp.StatusUnauthorized:
 		return nil, errors.New("the edge wants its admin token (admin.token), which is missing or wrong here: give it with --token or PENSTOCK_ADMIN_TOKEN")
 	}
+	if res.StatusCode() == fasthttp.StatusNotFound {
+		if err := elsewhere(edge, req, res); err != nil {
+			return nil, err
+		}
+	}
 	if text := errorText(res.Body()); text != "" {
 		return nil, fmt.Errorf("the edge at %s refuses: %s", edge, text)
 	}
 	return nil, fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
+}
+
+// elsewhere says what is wrong with an address at which an edge has no such page: it is that of the
+// public API, which has no such paths, or has a path.
+func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
+	text := errorText(res.Body())
+	if strings.HasPrefix(text, nothingHere) && !strings.Contains(text, ownPages) {
+		return fmt.Errorf("%s is the address of an edge's API: --admin (or PENSTOCK_ADMIN) is that of its admin listener, which is admin.listen of its configuration, 127.0.0.1:9090 if it has none", edge)
+	}
+	if at, err := url.Parse(edge); err == nil && strings.Trim(at.Path, "/") != "" {
+		return fmt.Errorf("%s is not there: --admin (or PENSTOCK_ADMIN) is the address alone, %s://%s", req.URI().FullURI(), at.Scheme, at.Host)
+	}
+	return nil
 }
 
 // errorText is the message of an edge's error answer; empty if the body is none.

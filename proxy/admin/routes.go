@@ -38,7 +38,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
-			"There is nothing at this path. The admin listener has the status page at /, /status, /metrics, /-/usage, /-/arms, /-/process, /-/goroutines, /-/heap, /-/ready, /-/reload and /-/mode."))
+			nothingHere+" "+ownPages+" the status page at /, /status, /metrics, /-/usage, /-/arms, /-/process, /-/goroutines, /-/heap, /-/ready, /-/reload and /-/mode."))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
 		allow, err := httpserver.WrongMethod(ctx)
@@ -108,3 +108,10 @@ func (s *Server) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 		next(ctx)
 	}
 }
+
+// An edge's answers for paths that it does not have. A client knows by ownPages which listener it
+// has asked.
+const (
+	nothingHere = "There is nothing at this path." // both listeners
+	ownPages    = "The admin listener has"
+)

@@ -310,6 +310,23 @@ func TestReloadDiff(t *testing.T) {
 	command(t, 2, "reload", "--back", next, "--admin", admin)
 }
 
+// TestAdminAtThePublicPort: a command that is given the address of the API, or a path, says which address it needs.
+func TestAdminAtThePublicPort(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	for _, line := range []string{"top --once", "top --json", "reload", "reload --diff", "drain up-0", "maintenance up-0", "ready up-0", "ready", "canary sim", "usage", "usage --fleet"} {
+		for at, want := range map[string]string{
+			p.URL:          p.URL + " is the address of an edge's API: --admin (or PENSTOCK_ADMIN) is that of its admin listener",
+			p.Admin + "/x": "--admin (or PENSTOCK_ADMIN) is the address alone, " + p.Admin,
+		} {
+			if _, errs := command(t, 1, append(strings.Fields(line), "--admin", at)...); !strings.Contains(errs, want) {
+				t.Errorf("%s: %q, want %q", line, errs, want)
+			}
+		}
+	}
+	command(t, 0, "ready", "--admin", p.Admin+"/")
+}
+
 // TestModeCommands: an upstream is drained, rested and let in again by the commands, with the token alone.
 func TestModeCommands(t *testing.T) {
 	t.Parallel()
