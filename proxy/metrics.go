@@ -80,6 +80,10 @@ func (e *Edge) registerGauges() {
 		gauge("penstock_certificate_expiry_timestamp_seconds",
 			func() float64 { return float64(cert.NotAfter().Unix()) })
 	}
+	if cert := e.opts.AdminCertificate; cert != nil {
+		gauge("penstock_admin_certificate_expiry_timestamp_seconds",
+			func() float64 { return float64(cert.NotAfter().Unix()) })
+	}
 	gauge("penstock_retry_budget", func() float64 {
 		_, allowed := e.services.Retries.State(time.Now(), e.reloads.Running().Config.Retry.Budget)
 		return float64(allowed)

@@ -56,6 +56,7 @@ func (s *Server) status() *status.Status {
 		})
 	}
 	out.Certificate = s.opts.Certificate()
+	out.AdminCertificate = status.CertificateOf(s.opts.Listener.Certificate.Valid())
 	out.LastReload = pageOf(s.opts.Reloads.Last())
 	out.Fleet = s.opts.Fleet.State()
 	for _, d := range s.opts.Set.Discoveries(now) {

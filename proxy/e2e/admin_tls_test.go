@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -78,7 +79,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if _, errs := command(t, 1, append([]string{"canary", "sim"}, reached...)...); !strings.Contains(errs, "no arm") {
 		t.Errorf("canary: %s", errs)
 	}
-	if listed, files := bundle(t, "--config", file, "--admin", at); files["metrics.txt"] == "" { // which says what to trust
+	listed, files := bundle(t, "--config", file, "--admin", at)
+	if files["metrics.txt"] == "" { // which says what to trust
 		t.Errorf("support: %s", listed)
 	}
 	if _, errs := command(t, 1, "ready", "--admin", at); !strings.Contains(errs, "--cacert") {
@@ -89,6 +91,22 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 	if _, errs := command(t, 1, "ready", "--admin", at, "--cacert", file); !strings.Contains(errs, "no certificate in PEM form") {
 		t.Errorf("no certificate: %s", errs)
+	}
+
+	var state struct {
+		Admin *struct {
+			Ends time.Time `json:"not_after"`
+		} `json:"admin_certificate"`
+	}
+	out, _ := command(t, 0, append(strings.Fields("top --json"), reached...)...)
+	if err := json.Unmarshal([]byte(out), &state); err != nil || state.Admin == nil {
+		t.Fatalf("the state has no admin_certificate (%v):\n%s", err, out)
+	}
+	if want := fmt.Sprintf("\npenstock_admin_certificate_expiry_timestamp_seconds %d\n", state.Admin.Ends.Unix()); !strings.Contains(files["metrics.txt"], want) || time.Until(state.Admin.Ends) > time.Hour {
+		t.Errorf("the certificate ends at %v, and the metrics lack %q", state.Admin.Ends, want)
+	}
+	if out, _ := command(t, 0, append(strings.Fields("top --once"), reached...)...); !strings.Contains(out, "certificate of the admin listener (admin.tls): until ") {
+		t.Errorf("top says nothing of the certificate:\n%s", out)
 	}
 
 	before := servedAs(t, address)

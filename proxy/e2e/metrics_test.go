@@ -236,12 +236,12 @@ func TestMetricsPage(t *testing.T) {
 		t.Error(problem)
 	}
 	wantOpenMetrics(t, p)
-	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total", "penstock_fallback_calls_total", "penstock_class_calls_total", "penstock_class_queue_waiting", "penstock_sent_away_calls_total", "penstock_acme_failures", "penstock_acme_waiting", "penstock_acme_orders_total", "penstock_discovered_models", "penstock_discovered_models_left_out"} // a log of its own; no traces, no TLS
-	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics}                                                                                                                                                                                                                                                                                                                                                                                                                                                                // tests of their own look at these
+	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_admin_certificate_expiry_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total", "penstock_fallback_calls_total", "penstock_class_calls_total", "penstock_class_queue_waiting", "penstock_sent_away_calls_total", "penstock_acme_failures", "penstock_acme_waiting", "penstock_acme_orders_total", "penstock_discovered_models", "penstock_discovered_models_left_out"} // a log of its own; no traces, no TLS
+	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics}                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       // tests of their own look at these
 	wantShown(t, page, func(name string) bool {
 		return !slices.Contains(missing, name) && !slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})
-	if strings.Contains(page, "penstock_certificate_expiry_timestamp_seconds") { // at any time that stood for none the alert would fire for ever
+	if strings.Contains(page, "certificate_expiry_timestamp_seconds") { // at any time that stood for none the alert would fire for ever
 		t.Error("an edge without TLS tells when its certificate expires")
 	}
 	for name, want := range map[string]float64{

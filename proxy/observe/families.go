@@ -135,6 +135,7 @@ var families = []Family{
 	{"penstock_reload_success_timestamp_seconds", Gauge, "When the running configuration took effect."},
 	{"penstock_reload_duration_seconds", Gauge, "How long the last reload took."},
 	{"penstock_certificate_expiry_timestamp_seconds", Gauge, "End of the edge's own certificate, by domain where it obtains them itself; left out without one."},
+	{"penstock_admin_certificate_expiry_timestamp_seconds", Gauge, "End of the admin listener's certificate (admin.tls); left out without one."},
 	{"penstock_acme_failures", Gauge, "Attempts in a row to obtain or renew the certificate of a domain that failed; 0: the last one was good."},
 	{"penstock_acme_waiting", Gauge, "Domains whose certificate is due and not ordered, because the fleet's store does not answer."},
 	{"penstock_acme_orders_total", Counter, "Attempts to obtain or renew a certificate, by result: ok, failed."},

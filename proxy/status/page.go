@@ -102,6 +102,7 @@ var helpers = template.Funcs{
 	"active":   slotsInUse,
 
 	"fullest":   (*Key).fullest,
+	"pairs":     pairsOf,
 	"perSecond": func(perMinute float64) float64 { return perMinute / time.Minute.Seconds() },
 	"many":      func(rows int) bool { return rows > foldedAbove },
 	"part":      func(n, all int) string { return strconv.Itoa(n*100/max(1, all)) + " %" },

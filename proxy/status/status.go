@@ -24,10 +24,13 @@ type Status struct {
 	Now      time.Time `json:"now"`
 	Draining bool      `json:"draining"`
 	Faults
-	InFlight    int64           `json:"in_flight"` // calls
-	Finished    uint64          `json:"finished"`  // calls since the start
-	Connections int64           `json:"connections"`
-	Certificate *Certificate    `json:"certificate"` // the edge's own; null without TLS
+	InFlight    int64        `json:"in_flight"` // calls
+	Finished    uint64       `json:"finished"`  // calls since the start
+	Connections int64        `json:"connections"`
+	Certificate *Certificate `json:"certificate"` // the edge's own; null without TLS
+
+	AdminCertificate *Certificate `json:"admin_certificate,omitempty"` // of the admin listener
+
 	Generations []Generation    `json:"generations"`
 	LastReload  *Reload         `json:"last_reload"`
 	Retries     Retries         `json:"retries"`

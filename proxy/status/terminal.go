@@ -57,6 +57,9 @@ func (s *Status) Notes() (out []string) {
 	for _, d := range s.Discovered {
 		out = append(out, d.Text())
 	}
+	for _, c := range pairsOf(s) {
+		out = append(out, c.Text)
+	}
 	if s.Certificate != nil {
 		for _, d := range s.Certificate.Domains {
 			out = append(out, d.Text())

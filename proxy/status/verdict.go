@@ -45,15 +45,7 @@ func (s *Status) Judge(w *Watch) {
 			troubles, about = append(troubles, t), append(about, u.Label)
 		}
 	}
-	if t := s.Certificate.Trouble(s.Now); t != "" {
-		troubles = append([]string{t + ", so clients cannot connect"}, troubles...)
-	}
-	if s.Panicking != "" {
-		troubles = append([]string{"the edge panics again and again (" + s.Panicking + "), so it is not ready; its log has the stacks"}, troubles...)
-	}
-	if s.Unsaved > unsavedMost {
-		troubles = append(troubles, fmt.Sprintf("the ledger has not been written for %.0f s, so usage is in memory alone; the log says why", s.Unsaved))
-	}
+	troubles = append(ownTroubles(s), troubles...)
 	troubles = append(troubles, s.Certificate.delays(s.Now)...)
 	for _, d := range s.Discoveries {
 		if t := d.Problem(); t != "" {
@@ -86,6 +78,26 @@ func (s *Status) Judge(w *Watch) {
 		s.Verdict = Verdict{LevelOK, fmt.Sprintf("Healthy: %d of %s, %s in flight, %s.", good,
 			takes(len(s.Upstreams)), count(int(s.InFlight), "call"), s.waiting()), nil}
 	}
+}
+
+// ownTroubles are those of the edge itself, the worst first.
+func ownTroubles(s *Status) (out []string) {
+	if s.Panicking != "" {
+		out = append(out, "the edge panics again and again ("+s.Panicking+
+			"), so it is not ready; its log has the stacks")
+	}
+	if t := s.Certificate.Trouble(s.Now); t != "" {
+		out = append(out, t+", so clients cannot connect")
+	}
+	if t := s.AdminCertificate.Trouble(s.Now); t != "" {
+		out = append(out, "the admin listener's "+strings.TrimPrefix(t, "the ")+
+			", so scrapers and commands cannot connect")
+	}
+	if s.Unsaved > unsavedMost {
+		out = append(out, fmt.Sprintf("the ledger has not been written for %.0f s, "+
+			"so usage is in memory alone; the log says why", s.Unsaved))
+	}
+	return out
 }
 
 // inPlace says that other models answer the model's calls.

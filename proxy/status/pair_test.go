@@ -1,0 +1,49 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPairs: the page and the terminal say until when the certificates in files are good, of the public and of the admin
+// listener, and the sentence what their end means.
+func TestPairs(t *testing.T) {
+	until := func(left time.Duration) *Certificate {
+		return &Certificate{NotBefore: now.Add(-90 * 24 * time.Hour), NotAfter: now.Add(left)}
+	}
+	day := 24 * time.Hour
+	for _, c := range []struct {
+		public, admin *Certificate
+		lines         []string // of the page
+		sentence      string
+	}{
+		{nil, nil, nil, "Healthy: "},
+		{until(30 * day), nil, []string{`up">✓</span> certificate of the public listener (tls): until 2026-12-21T12:00:00Z</li>`}, "Healthy: "},
+		{until(8 * day), until(6 * day), []string{
+			`up">✓</span> certificate of the public listener (tls): until 2026-11-29T12:00:00Z</li>`,
+			`warn">!</span> certificate of the admin listener (admin.tls): until 2026-11-27T12:00:00Z, which is in 6 d 0 h</li>`,
+		}, "Healthy: "},
+		{
+			nil, until(-time.Hour),
+			[]string{`down">✕</span> certificate of the admin listener (admin.tls): until 2026-11-21T11:00:00Z: the certificate expired on 2026-11-21T11:00:00Z</li>`},
+			"Degraded: the admin listener's certificate expired on 2026-11-21T11:00:00Z, so scrapers and commands cannot connect. Every model is served.",
+		},
+		{&Certificate{Domains: []Domain{{Name: "a.test", NotAfter: now.Add(time.Hour)}}}, nil, nil, "Healthy: "},
+	} {
+		s := sample()
+		s.Upstreams, s.LastReload, s.Certificate, s.AdminCertificate = s.Upstreams[:1], nil, c.public, c.admin
+		s.Judge(nil)
+		page, err := s.Section("configuration")
+		if err != nil || strings.Count(page, "certificate of the ") != len(c.lines) || !strings.HasPrefix(s.Verdict.Text, c.sentence) {
+			t.Errorf("%v, %q:\n%s", err, s.Verdict.Text, page)
+		}
+		for _, line := range c.lines {
+			_, text, _ := strings.Cut(strings.TrimSuffix(line, "</li>"), "</span> ")
+			if !strings.Contains(page, line) || !strings.Contains(strings.Join(strings.Fields(string(s.Terminal(80))), " "), text) {
+				t.Errorf("there is no %q in\n%s", line, page)
+			}
+		}
+		wantStandard(t, s)
+	}
+}
