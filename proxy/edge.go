@@ -154,6 +154,7 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 	s.Shadows = shadow.New(shadow.Options{
 		Guard: e.guard, Replies: s.Replies, Calls: s.Calls, Yielding: &s.Yielding,
 	})
+	observe.WarnOfVariables(c.Tracing, e.log)
 	if c.Tracing.OTLP == "" {
 		return s, nil
 	}

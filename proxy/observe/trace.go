@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +41,7 @@ type Tracer struct {
 // _TIMEOUT, _CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY, each also as
 // OTEL_EXPORTER_OTLP_TRACES_*, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES before the edge's own
 // names. OTEL_TRACES_SAMPLER and its _ARG say what is recorded where c.Sample does not.
+// WarnOfVariables logs those that cannot be read.
 func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *guard.Guard) (*Tracer, error) {
 	u, err := url.Parse(c.OTLP)
 	if err != nil {
@@ -58,20 +58,14 @@ func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *g
 	if err != nil {
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
 	}
+	// WarnOfVariables tells what is wrong with the variables, the queue counts what is lost.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
 	q := newSpanQueue(exporter, log, g)
 	options := []sdk.TracerProviderOption{sdk.WithSpanProcessor(q), sdk.WithResource(resourceOf(version, instance))}
 	if c.Sample != nil { // an option wins over the variable
-		if os.Getenv("OTEL_TRACES_SAMPLER") != "" {
-			log.Warn("tracing.sample of the file counts, OTEL_TRACES_SAMPLER does not")
-		}
 		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(float64(*c.Sample)/100))))
-	} else {
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-			log.Warn("OTEL_TRACES_SAMPLER is not understood: every trace is recorded", zap.Error(err))
-		}))
 	}
 	provider := sdk.NewTracerProvider(options...)
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) // what is lost is counted and told by the queue
 	return &Tracer{tracer: provider.Tracer("penstock"), queue: q}, nil
 }
 
@@ -83,10 +77,10 @@ func resourceOf(version, instance string) *resource.Resource {
 		attribute.String("service.instance.id", instance),
 	}
 	all, err := resource.New(context.Background(), resource.WithAttributes(own...), resource.WithFromEnv())
-	if err != nil { // the variables are malformed
+	if err != nil && all == nil {
 		return resource.NewSchemaless(own...)
 	}
-	return all
+	return all // without the entries that are malformed
 }
 
 // Dropped returns how many spans were lost since the start.

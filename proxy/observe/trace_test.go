@@ -117,6 +117,10 @@ func TestResource(t *testing.T) {
 	if got := read(); got["service.name"] != "edge" || got["service.version"] != "1.2" || got["service.instance.id"] != "pod-7" || got["deployment.environment"] != "prod" {
 		t.Errorf("with variables: %v", got)
 	}
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "nonsense,service.instance.id=pod-7,x=%zz")
+	if got := read(); got["service.name"] != "edge" || got["service.instance.id"] != "pod-7" || got["x"] != "%zz" {
+		t.Errorf("with a malformed entry the others count: %v", got)
+	}
 }
 
 // TestSampling: the share of the file decides which traces are recorded, and OTEL_TRACES_SAMPLER
@@ -145,7 +149,9 @@ func TestSampling(t *testing.T) {
 	} {
 		t.Setenv("OTEL_TRACES_SAMPLER", c.variable)
 		core, logged := observer.New(zap.WarnLevel)
-		tracer, err := NewTracer(config.Tracing{OTLP: "http://127.0.0.1:1", Sample: c.sample}, "1", "i", zap.New(core), nil)
+		tracing := config.Tracing{OTLP: "http://127.0.0.1:1", Sample: c.sample}
+		WarnOfVariables(tracing, zap.New(core))
+		tracer, err := NewTracer(tracing, "1", "i", zap.New(core), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
