@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -180,18 +181,36 @@ func (c processChecks) domains(path string, domains []string) {
 	seen := map[string]bool{}
 	for i, name := range domains {
 		at := element(path, i)
-		_, ip := netip.ParseAddr(name)
+		_, notIP := netip.ParseAddr(strings.Trim(name, "[]"))
 		switch {
 		case strings.HasPrefix(name, "*"):
 			c.check.fail(at, "a wildcard needs a challenge by DNS, which the edge does not answer: list the names, "+
 				"or use cert and key")
-		case ip == nil || !hostName(name) || strings.ContainsAny(name, "_") || strings.HasSuffix(name, "."):
+		case notIP == nil:
+			c.check.fail(at, "%s is an IP address, and the edge asks for certificates of names alone, whatever the "+
+				"authority has: give a name that leads there, or use cert and key", c.places.Show(at, name))
+		case name == "localhost" || strings.HasSuffix(name, ".localhost"):
+			c.check.fail(at, "%s is this machine to the authority, too, so it finds itself there: give the name by which "+
+				"clients reach this edge", c.places.Show(at, name))
+		case !hostName(name) || strings.ContainsAny(name, "_") || strings.HasSuffix(name, "."):
 			c.check.fail(at, "%s is not a domain: write it without scheme, port and path", c.places.Show(at, name))
 		case seen[name]:
 			c.check.fail(at, "%s is listed twice", c.places.Show(at, name))
+		case privateName(name) && c.file.TLS.ACME.CA == "":
+			c.check.warn(at, "%s is no name of the internet, so a public authority refuses it: "+
+				"ask one of your own (directory, ca), or use cert and key", c.places.Show(at, name))
 		}
 		seen[name] = true
 	}
+}
+
+// houseNames end names that no authority for everybody signs.
+var houseNames = []string{".internal", ".local", ".lan", ".home.arpa"}
+
+// privateName reports whether a domain has a meaning in its own network alone.
+func privateName(name string) bool {
+	return !strings.Contains(name, ".") ||
+		slices.ContainsFunc(houseNames, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // anyPort is a port that the system chooses, as tests have it.
@@ -262,5 +281,33 @@ func (c *checker) folder(a *ACME) {
 	}
 	if err != nil {
 		c.fail(path, "certificates cannot be kept there: %s", strictyaml.FileError(there, err))
+		return
 	}
+	if there == a.Folder {
+		c.keptOpen(path, there)
+	}
+}
+
+// keptOpen warns where other users of the machine can replace the certificates of a folder, or read
+// their keys. To list their names harms nobody: the files have mode 0600 when the edge writes them.
+func (c *checker) keptOpen(path, folder string) {
+	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // what cannot be read is not open
+		var info fs.FileInfo
+		if err == nil {
+			info, err = d.Info()
+		}
+		if err != nil {
+			return fs.SkipDir
+		}
+		switch {
+		case d.IsDir() && strictyaml.WritableByOthers(info):
+			c.warn(path, "%s has mode %04o: others can put certificates and keys of theirs there; chmod 700 keeps them out",
+				name, info.Mode().Perm())
+			return fs.SkipAll
+		case info.Mode().IsRegular() && strictyaml.TooOpen(info):
+			c.warn(path, "%s holds a key and has mode %04o: chmod 600 keeps other users out", name, info.Mode().Perm())
+			return fs.SkipAll
+		}
+		return nil
+	})
 }

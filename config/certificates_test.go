@@ -2,8 +2,10 @@ package config
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -145,5 +147,41 @@ func TestFolderOfCertificates(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 2 {
 		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
+// TestOpenFolderOfCertificates: who else can replace certificates, or read their keys, is said.
+func TestOpenFolderOfCertificates(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no modes")
+	}
+	for name, c := range map[string]struct {
+		folder, below, file fs.FileMode
+		want                string
+	}{
+		"as the edge makes it":      {0o700, 0o700, 0o600, ""},
+		"names can be read":         {0o755, 0o755, 0o600, ""},
+		"for everybody":             {0o777, 0o700, 0o600, "certificates has mode 0777"},
+		"for a group":               {0o770, 0o700, 0o600, "certificates has mode 0770"},
+		"below":                     {0o700, 0o777, 0o600, "ca.test has mode 0777"},
+		"a key that can be read":    {0o700, 0o700, 0o644, "account.key holds a key and has mode 0644"},
+		"a key that is the group's": {0o700, 0o700, 0o640, ""},
+	} {
+		dir := filepath.Join(t.TempDir(), "certificates")
+		file := filepath.Join(dir, "ca.test", "account.key")
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, file, []byte("key"))
+		for path, mode := range map[string]fs.FileMode{dir: c.folder, filepath.Dir(file): c.below, file: c.file} { // whatever the umask is
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: dir}}, origin: &origin{places: new(strictyaml.Places)}}
+		got := f.CheckCertificates()
+		if text := fmt.Sprint(got); (c.want == "") != (text == "") || !strings.Contains(text, c.want) || got.Err() != nil {
+			t.Errorf("%s: %s", name, text)
+		}
 	}
 }

@@ -76,6 +76,11 @@ func FileError(name string, err error) error {
 	return fmt.Errorf("%s cannot be read: %w", name, err)
 }
 
+// WritableByOthers reports whether more than the owner can write to a file, or in a folder.
+func WritableByOthers(info os.FileInfo) bool {
+	return runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0
+}
+
 // TooOpen reports whether more than a file's owner and group can read it.
 func TooOpen(info os.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&^0o640 != 0

@@ -26,8 +26,9 @@
 //
 // TLS-ALPN-01 (RFC 8737) is answered by the public listener: Challenge gives the certificate for a
 // handshake that negotiates acme-tls/1 (package listen). HTTP-01 is answered by a listener of its
-// own (http.go), which sends GET and HEAD for the edge's domains to https and knows nothing else:
-// as few connections as the admin listener, none with a body.
+// own (http.go), which sends browsers to https, without what is behind a ?, and answers calls of
+// the API by a 403: a program that is redirected goes on to send its key over plain HTTP. It knows
+// nothing else: as few connections as the admin listener, none with a body.
 //
 // # A fleet
 //

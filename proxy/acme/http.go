@@ -1,6 +1,7 @@
 package acme
 
 import (
+	"errors"
 	"net"
 	"strings"
 
@@ -10,10 +11,12 @@ import (
 	"penstock/proxy/guard"
 	"penstock/proxy/httpserver"
 	"penstock/proxy/listen"
+	"penstock/translate/apierr"
 )
 
-// Server is the listener of HTTP-01 challenges. It answers them, sends GET and HEAD for the edge's
-// domains to https, and knows nothing else.
+// Server is the listener of HTTP-01 challenges. It answers them, sends browsers that ask for pages
+// of the edge's domains to https, says to callers of the API that they are wrong here, and knows
+// nothing else.
 type Server struct {
 	manager  *Manager
 	guard    *guard.Guard
@@ -34,7 +37,7 @@ func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Se
 	}
 	s.http = httpserver.New(f, g)
 	s.http.Handler = s.answer
-	s.http.ErrorHandler = func(ctx *fasthttp.RequestCtx, _ error) { refuse(ctx, fasthttp.StatusBadRequest) }
+	s.http.ErrorHandler = s.fail
 	s.http.WriteTimeout = f.Timeouts.Write.D()
 	s.http.MaxRequestBodySize = 1 // nothing that is answered has one
 	return s, nil
@@ -70,12 +73,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, err.Status)
 		return
 	}
-	if !ctx.IsGet() && !ctx.IsHead() {
-		ctx.SetConnectionClose()
-		refuse(ctx, fasthttp.StatusNotFound)
-		return
-	}
-	if token, ok := strings.CutPrefix(string(ctx.RequestURI()), challengePath); ok {
+	if token, ok := strings.CutPrefix(string(ctx.RequestURI()), challengePath); ok && reads(ctx) {
 		answer, ok := s.manager.httpAnswer(token)
 		if !ok {
 			refuse(ctx, fasthttp.StatusNotFound)
@@ -85,17 +83,68 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx) {
 		ctx.SetBodyString(answer)
 		return
 	}
+	base, ok := s.base(ctx)
+	switch {
+	case !ok:
+		if !reads(ctx) {
+			ctx.SetConnectionClose()
+		}
+		refuse(ctx, fasthttp.StatusNotFound)
+	case !reads(ctx) || callsAPI(ctx):
+		refuseCall(ctx, base)
+	default: // what is behind a ? may be a credential, and no page has a use for it
+		ctx.Response.Header.Set("Location", base+string(ctx.URI().PathOriginal()))
+		ctx.SetStatusCode(fasthttp.StatusPermanentRedirect)
+	}
+}
+
+// fail answers a request that could not be read. A body is one of a call.
+func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
+	if errors.Is(err, fasthttp.ErrBodyTooLarge) && httpserver.Check(ctx) == nil {
+		if base, ok := s.base(ctx); ok {
+			refuseCall(ctx, base)
+			return
+		}
+	}
+	refuse(ctx, fasthttp.StatusBadRequest)
+}
+
+// base is the URL of the edge by the domain that the request is for; false: it is none of the
+// edge's.
+func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 	host := string(ctx.Host())
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	d := s.manager.set.Load().byName[plainName(host)]
 	if d == nil {
-		refuse(ctx, fasthttp.StatusNotFound)
-		return
+		return "", false
 	}
-	ctx.Response.Header.Set("Location", "https://"+d.name+s.port+string(ctx.RequestURI()))
-	ctx.SetStatusCode(fasthttp.StatusPermanentRedirect)
+	return "https://" + d.name + s.port, true
+}
+
+func reads(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
+
+// callsAPI reports whether a program calls the API, and no browser looks for a page. A program that
+// is redirected sends its key over plain HTTP each time, and nobody hears of it.
+func callsAPI(ctx *fasthttp.RequestCtx) bool {
+	path, h := string(ctx.URI().PathOriginal()), &ctx.Request.Header
+	return path == apiPath || strings.HasPrefix(path, apiPath+"/") ||
+		len(h.Peek("Authorization")) > 0 || len(h.Peek("X-Api-Key")) > 0
+}
+
+// apiPath begins the paths of the API.
+const apiPath = "/v1"
+
+// refuseCall answers a call of the API. The rest of the request is not read.
+func refuseCall(ctx *fasthttp.RequestCtx, base string) {
+	e := apierr.HTTPSRequired(base)
+	ctx.Response.Reset()
+	ctx.SetConnectionClose()
+	ctx.SetStatusCode(e.Status)
+	ctx.SetContentType("application/json")
+	ctx.Response.Header.Set("Cache-Control", "no-store")
+	ctx.SetBody(e.Append(nil))
 }
 
 func refuse(ctx *fasthttp.RequestCtx, status int) {

@@ -42,6 +42,7 @@ const (
 	// 403, 404, 405, 408, 413, 415, 429.
 	CodeModelNotAllowed      = "model_not_allowed"
 	CodeOperationNotAllowed  = "operation_not_allowed"
+	CodeHTTPSRequired        = "https_required"
 	CodeModelNotFound        = "model_not_found"
 	CodeNotFound             = "not_found"
 	CodeMethodNotAllowed     = "method_not_allowed"
@@ -220,6 +221,12 @@ func TiersNotAllowed() *Error {
 // OperationNotAllowed returns the 403 for an endpoint that the key may not use.
 func OperationNotAllowed() *Error {
 	return Forbidden(CodeOperationNotAllowed, "This API key may not use this endpoint.")
+}
+
+// HTTPSRequired returns the 403 for a call over plain HTTP. base is the configured URL to call.
+func HTTPSRequired(base string) *Error {
+	return Forbidden(CodeHTTPSRequired, "The API is served over https alone: call %s. "+
+		"A key that was sent over plain HTTP may have been read on the way, so replace it.", base)
 }
 
 // TooLarge returns the 413 for a body of more than limit bytes.

@@ -170,11 +170,20 @@ func TestByHTTP(t *testing.T) {
 		method, url, body, location string
 		status                      int
 	}{
-		{"GET", "http://a.test/v1/models?x=1", "", "https://a.test/v1/models?x=1", 308},
+		{"GET", "http://a.test/?key=sentinel-key", "", "https://a.test/", 308},
+		{"GET", "http://a.test/health%2F?token=sentinel-key#x", "", "https://a.test/health%2F", 308},
+		{"GET", "http://a.test/v1x", "", "https://a.test/v1x", 308},
+		{"GET", "http://a.test/v1/models?key=sentinel-key", "", "", 403},
+		{"HEAD", "http://a.test/v1", "", "", 403},
 		{"HEAD", "http://A.test:80/", "", "https://a.test/", 308},
 		{"GET", "http://other.test/", "", "", 404},
 		{"GET", "http://127.0.0.1/", "", "", 404},
-		{"POST", "http://a.test/v1/chat/completions", "{}", "", 400},
+		{"POST", "http://a.test/v1/chat/completions", "{}", "", 403},
+		{"POST", "http://a.test/v1/chat/completions?key=sentinel-key", strings.Repeat("x", 300_000), "", 403},
+		{"POST", "http://a.test/v1/chat/completions", "", "", 403},
+		{"DELETE", "http://a.test/", "", "", 403},
+		{"POST", "http://other.test/v1/chat/completions", "{}", "", 400},
+		{"DELETE", "http://other.test/", "", "", 404},
 		{"GET", "http://a.test/.well-known/acme-challenge/unknown", "", "", 404},
 		{"GET", "http://a.test/.well-known/acme-challenge/", "", "", 404},
 	} {
@@ -187,8 +196,12 @@ func TestByHTTP(t *testing.T) {
 			t.Errorf("%s %s: %v", want.method, want.url, err)
 			continue
 		}
-		_, _ = io.Copy(io.Discard, res.Body)
+		text, _ := io.ReadAll(res.Body)
 		res.Body.Close()
+		told := strings.Contains(string(text), `"code":"https_required"`) && strings.Contains(string(text), "call https://a.test.")
+		if told != (want.status == 403 && want.method != "HEAD") || strings.Contains(string(text), "sentinel") {
+			t.Errorf("%s %s is answered %q", want.method, want.url, text)
+		}
 		if res.StatusCode != want.status || res.Header.Get("Location") != want.location {
 			t.Errorf("%s %s: %d to %q", want.method, want.url, res.StatusCode, res.Header.Get("Location"))
 		}

@@ -18,6 +18,7 @@ var errorCodes = map[string]struct{ status, cause, remedy string }{
 	"credential_in_query":     {"401", "A credential is in the query string, where logs of others keep it.", "Send it in a header, and replace the key."},
 	"model_not_allowed":       {"403", "The key's `models` do not name this model, or it leaves the house and the key has no such tier.", "Add the model to the key, or its tier to `tiers`."},
 	"operation_not_allowed":   {"403", "The key's `operations` do not name this endpoint, or a web page calls that may not.", "Add the operation to the key, or the page to `cors.origins`."},
+	"https_required":          {"403", "A call over plain HTTP, to the listener of `tls.acme.http`.", "Call `https://`, and replace the key that was sent: it could be read on the way."},
 	"model_not_found":         {"404", "There is no such model or alias.", "`GET /v1/models` lists them."},
 	"not_found":               {"404", "There is no such path.", "Only the exact paths of the API are served; check the base URL (with `/v1`, on Messages SDKs without)."},
 	"method_not_allowed":      {"405", "The path has other methods; `Allow` lists them.", "Use one of them."},
