@@ -52,6 +52,28 @@ var retryTable = []struct {
 	{"no-content", 502, "api_error", "upstream_bad_response", "", false},
 }
 
+// TestUnreachableSaysHow: an engine that took the request and broke off the connection is not called out of reach, neither to
+// the client nor in the log.
+func TestUnreachableSaysHow(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ fault, message, reason string }{
+		{"refuse", "The engine could not be reached.", "connect"},
+		{"eof-before", "The engine closed the connection before its answer.", "closed_before_answer"},
+		{"reset-before", "The engine's connection was reset before its answer.", "reset"},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
+			p := rig.Start(t, rig.Setup{Upstream: rig.QuietProbes})
+			breakDown(p.Engines[0], c.fault)
+			if e := p.Post(chatPath, p.Chat("")).WantError(502, "api_error", "upstream_unreachable"); e.Message != c.message {
+				t.Errorf("the client is told %q, want %q", e.Message, c.message)
+			}
+			want := fmt.Sprintf(`"code":"upstream_unreachable","reason":%q`, c.reason)
+			rig.WaitFor(t, rig.Patience, "the log has "+want, func() bool { return strings.Contains(p.Log.String(), want) })
+		})
+	}
+}
+
 // breakDown makes an engine fail on connections that are made from now on.
 func breakDown(e *sim.Engine, fault string) {
 	e.SetFault(sim.Fault{Spec: fault})

@@ -179,7 +179,7 @@ func fromTransport(err error) *Failure {
 		}
 		fallthrough
 	case http1.Unreachable:
-		e := upstreamFailed(apierr.CodeUpstreamUnreachable, "The engine could not be reached.")
+		e := upstreamFailed(apierr.CodeUpstreamUnreachable, howUnreachable(f.Reason))
 		e.Cause = err
 		return &Failure{API: e, Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true}
 	default:
@@ -189,6 +189,20 @@ func fromTransport(err error) *Failure {
 		}
 		return b
 	}
+}
+
+// howUnreachable says what happened to the connection: an engine that was killed at its work had
+// been reached.
+func howUnreachable(reason string) string {
+	switch reason {
+	case http1.ReasonEOF:
+		return "The engine closed the connection before its answer."
+	case http1.ReasonReset:
+		return "The engine's connection was reset before its answer."
+	case http1.ReasonSilent:
+		return "The engine's host fell silent before its answer."
+	}
+	return "The engine could not be reached."
 }
 
 // FromClient is the failure of a call that was refused before it reached an engine.

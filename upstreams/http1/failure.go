@@ -37,21 +37,21 @@ const (
 
 // Reasons a Failure can carry: a closed set of low cardinality, fit to be a metric label.
 const (
-	ReasonConnect   = "connect"   // the connection was refused or could not be made
-	ReasonDNS       = "dns"       // the upstream's name did not resolve, or not in time
-	ReasonTLS       = "tls"       // the TLS handshake failed
-	ReasonReset     = "reset"     // the connection was reset
-	ReasonEOF       = "eof"       // the connection was closed before a byte of a reply
-	ReasonSilent    = "silent"    // the engine's host stopped acknowledging, or cannot be reached any more
-	ReasonInvalid   = "invalid"   // the reply does not parse, or its framing contradicts itself
-	ReasonTruncated = "truncated" // the reply ended before its framing said so
-	ReasonTooLarge  = "too_large" // the reply's head, or a part of its framing, exceeds its bound
-	ReasonEncoding  = "encoding"  // the reply has a content encoding that was not asked for
-	ReasonTimeout   = "timeout"   // a clock ran out
-	ReasonAborted   = "aborted"   // ended from this side
-	ReasonBody      = "body"      // the request's own body reader failed
-	ReasonRequest   = "request"   // the request was not fit to be written
-	ReasonClosed    = "closed"    // the transport was closed
+	ReasonConnect   = "connect"              // the connection was refused or could not be made
+	ReasonDNS       = "dns"                  // the upstream's name did not resolve, or not in time
+	ReasonTLS       = "tls"                  // the TLS handshake failed
+	ReasonReset     = "reset"                // the connection was reset
+	ReasonEOF       = "closed_before_answer" // by the engine, before a byte of a reply
+	ReasonSilent    = "silent"               // the engine's host stopped acknowledging, or cannot be reached any more
+	ReasonInvalid   = "invalid"              // the reply does not parse, or its framing contradicts itself
+	ReasonTruncated = "truncated"            // the reply ended before its framing said so
+	ReasonTooLarge  = "too_large"            // the reply's head, or a part of its framing, exceeds its bound
+	ReasonEncoding  = "encoding"             // the reply has a content encoding that was not asked for
+	ReasonTimeout   = "timeout"              // a clock ran out
+	ReasonAborted   = "aborted"              // ended from this side
+	ReasonBody      = "body"                 // the request's own body reader failed
+	ReasonRequest   = "request"              // the request was not fit to be written
+	ReasonClosed    = "closed"               // the transport was closed
 )
 
 // Failure is the error of every exchange that did not work out. It states facts only; what status a

@@ -30,7 +30,7 @@ var errorCodes = map[string]struct{ status, cause, remedy string }{
 	"capacity_full":           {"429", "Every slot of the model is in use, and its queue is full or was waited in for too long.", "Wait for `Retry-After`. For fewer of them: a `queue`, more `concurrency`, or another engine."},
 	"internal":                {"500", "A bug of the edge. One call is lost, the process goes on.", "Report the log line (\"panic\"), which has no text of a client."},
 	"no_healthy_route":        {"503", "No engine of the model is up, or each one of them refuses.", "`penstock top` and the status page say why each is out."},
-	"upstream_unreachable":    {"502", "The engine could not be reached, or its host vanished, and no other one could be asked.", "Look at the engine's process and network."},
+	"upstream_unreachable":    {"502", "The engine could not be reached, or its connection ended before its answer (closed, reset, or its host fell silent), and no other one could be asked. The message says which.", "Look at the engine's process and network."},
 	"upstream_bad_response":   {"502", "The engine gave an answer that could not be understood, or ended it too early.", "Look at the engine's log; `penstock doctor --try URL` shows what it does."},
 	"upstream_failed":         {"502, 503", "The engine failed, or does not have this endpoint.", "Look at the engine's log."},
 	"upstream_auth":           {"502", "The engine refused the edge's own credential.", "Set `api_key` of the upstream."},
