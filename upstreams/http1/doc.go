@@ -63,8 +63,9 @@
 // A small request for a kept connection in the clear, which is nearly every one, is written within
 // the wait for its reply: the check of the socket, the write and the wait are one stay in the
 // runtime's poller, and the read that would find nothing is left out (poll.sendUnsent). It is the
-// only thing that Await sends. Deadlines are moved as seldom as possible (conn): in a steady state
-// an exchange moves none.
+// only thing that Await sends. Of a larger one what the socket takes at once is written without a
+// deadline, and the rest as the engine reads it (requestWriter.push). Deadlines are moved as seldom
+// as possible (conn): in a steady state an exchange moves none.
 //
 // # Hosts that vanish
 //

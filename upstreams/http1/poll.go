@@ -18,6 +18,7 @@ type poll struct {
 	probe func(fd uintptr)      // look, for peek
 	grab  func(fd uintptr) bool // tryFetch, for conn.fetch; nil where there is none
 	begin func(fd uintptr)      // sendHead, for conn.sendHead
+	part  func(fd uintptr)      // sendPieces, for requestWriter.pushAtOnce
 
 	found   peeked            // by the last look
 	err     error             // of the last look or fetch
@@ -26,7 +27,8 @@ type poll struct {
 	count   int
 	unsent  *outgoing // a whole request for tryFetch to write first, which gives its memory back
 	head    []byte    // for sendHead
-	left    int       // how much of either went, where err is errUnsent
+	left    int       // how much of either went, where err is errUnsent; or of pieces
+	pieces  [][]byte  // for sendPieces
 }
 
 // errUnsent is returned by fetch when it could not write all of poll.unsent, and by sendHead. If

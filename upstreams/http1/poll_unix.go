@@ -18,7 +18,9 @@ const canPeek = true
 // has passed makes the read look into the TLS buffers and no further.
 const stalePatience = -time.Second
 
-func (p *poll) bind() { p.probe, p.grab, p.begin = p.look, p.tryFetch, p.sendHead }
+func (p *poll) bind() {
+	p.probe, p.grab, p.begin, p.part = p.look, p.tryFetch, p.sendHead, p.sendPieces
+}
 
 func (p *poll) peek(raw syscall.RawConn) peeked {
 	if err := raw.Control(p.probe); err != nil {
@@ -55,6 +57,13 @@ func (p *poll) sendUnsent(fd uintptr) bool {
 
 // sendHead writes head.
 func (p *poll) sendHead(fd uintptr) { p.sendQuiet(fd, p.head) }
+
+// sendPieces writes of pieces what the socket takes at once.
+func (p *poll) sendPieces(fd uintptr) {
+	if p.left, p.err = socket.SendPieces(fd, p.pieces); errors.Is(p.err, syscall.EAGAIN) {
+		p.err = nil
+	}
+}
 
 // sendQuiet writes b, with which a request begins, if nothing has come. It looks right before and
 // right after that: what comes in between, while the peer's host has acknowledged nothing, cannot

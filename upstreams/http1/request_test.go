@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"penstock/config/testkit/raced"
 	"penstock/config/testkit/rawserver"
 )
 
@@ -106,6 +108,9 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 		}
 		counter := &countingConn{Conn: c.nc}
 		c.nc = counter
+		if part := c.poll.part; part != nil {
+			c.poll.part = func(fd uintptr) { counter.writes++; part(fd) }
+		}
 		if err := x.request.attach(&x.life, c, false); err != nil {
 			t.Fatal(err)
 		}
@@ -117,6 +122,48 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 			t.Errorf("a body of %d bytes took %d writes", size, counter.writes)
 		}
 		x.Close()
+	}
+}
+
+// TestPromptIsSentAtOnce: what a socket takes without a wait is written by calls that cannot block,
+// and moves no deadline.
+func TestPromptIsSentAtOnce(t *testing.T) {
+	checkLeaks(t)
+	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
+	mustEcho(t, tr, "first")
+	c := tr.idle.conns[0]
+	if c.poll.part == nil || raced.On {
+		t.Skip("pieces are not written at once here")
+	}
+	counter := &countingConn{Conn: c.nc}
+	c.nc, c.writeBy = counter, time.Time{}
+	text := strings.Repeat("0123456789abcdef", 6<<10)
+	r := post("")
+	r.Body = [][]byte{[]byte(text[:10]), nil, []byte(text[10:20]), []byte(text[20:])}
+	if _, got, x, err := roundTrip(tr, r); err != nil || got != text || !x.request.reused {
+		t.Fatalf("%d bytes came back, %v, reused %v", len(got), err, x.request.reused)
+	}
+	if counter.writes > 0 || !c.writeBy.IsZero() {
+		t.Errorf("%d writes that may wait, deadline %v", counter.writes, c.writeBy)
+	}
+}
+
+// TestManyPieces: more than goes at once, in more pieces than one system call takes.
+func TestManyPieces(t *testing.T) {
+	checkLeaks(t)
+	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
+	var text strings.Builder
+	r := post("")
+	r.Body = nil
+	for i := range 100 {
+		piece := strings.Repeat(strconv.Itoa(i), i*i)
+		text.WriteString(piece)
+		r.Body = append(r.Body, []byte(piece))
+	}
+	for range 2 { // on a new connection, and on a kept one
+		if _, got, _, err := roundTrip(tr, r); err != nil || got != text.String() {
+			t.Fatalf("%d bytes came back of %d, %v", len(got), text.Len(), err)
+		}
 	}
 }
 

@@ -159,11 +159,16 @@ func readSome(r io.Reader, p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// push writes v. The write timeout starts anew whenever the engine takes something. While a large
-// write is stuck the engine's answer is looked for, because an engine that has refused a request
-// need not read the rest of it.
+// push writes v. What the socket takes at once goes without a deadline. The write timeout starts
+// anew whenever the engine takes something. While a large write is stuck the engine's answer is
+// looked for, because an engine that has refused a request need not read the rest of it.
 func (w *requestWriter) push(v *net.Buffers, large bool) error {
 	c, limit := w.c, w.req.WriteTimeout
+	if c.fetches() {
+		if err := w.pushAtOnce(v); err != nil || len(*v) == 0 {
+			return err
+		}
+	}
 	step := limit
 	if canPeek && !c.secured {
 		look := w.t.ackTimeout
@@ -203,4 +208,26 @@ func (w *requestWriter) push(v *net.Buffers, large bool) error {
 		}
 	}
 	return nil
+}
+
+// pushAtOnce writes from the front of v what the socket takes without a wait, 256 KiB at most, and
+// takes that off. It needs no deadline. The scheduler does not prepare for a system call that may
+// block, for which it would wake the runtime's monitor thread whenever the process was idle before:
+// three wake-ups, and a quarter of what a prompt of 100 KB costs an edge that is not busy.
+func (w *requestWriter) pushAtOnce(v *net.Buffers) error {
+	*w.sent = true
+	p := &w.c.poll
+	p.pieces, p.left, p.err = *v, 0, nil
+	_ = w.c.raw.Control(p.part) // fails on a closed socket only, which the next write reports
+	p.pieces = nil
+	n := p.left
+	for len(*v) > 0 && n >= len((*v)[0]) {
+		n -= len((*v)[0])
+		(*v)[0] = nil
+		*v = (*v)[1:]
+	}
+	if n > 0 {
+		(*v)[0] = (*v)[0][n:]
+	}
+	return p.err
 }

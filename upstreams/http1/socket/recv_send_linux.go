@@ -2,7 +2,11 @@
 
 package socket
 
-import "golang.org/x/sys/unix"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // Recv reads into p, which must not be empty. It never waits: the error is EAGAIN when nothing has
 // come. 0 without an error is the end.
@@ -12,4 +16,38 @@ func Recv(fd uintptr, p []byte) (int, error) { return sendRecv(unix.SYS_RECVFROM
 // is EAGAIN when the socket takes nothing.
 func Send(fd uintptr, p []byte) (int, error) {
 	return sendRecv(unix.SYS_SENDTO, fd, p, unix.MSG_NOSIGNAL)
+}
+
+// maxPieces is how many pieces one system call of SendPieces sends.
+const maxPieces = 16
+
+// SendPieces is Send for several pieces, of which none may be empty. It sends the first sendLimit
+// bytes of them at most.
+func SendPieces(fd uintptr, pieces [][]byte) (int, error) {
+	if len(pieces) == 1 {
+		return Send(fd, pieces[0][:min(len(pieces[0]), sendLimit)])
+	}
+	var vec [maxPieces]unix.Iovec
+	count, left := 0, sendLimit
+	for _, p := range pieces[:min(len(pieces), maxPieces)] {
+		p = p[:min(len(p), left)]
+		vec[count].Base = &p[0]
+		vec[count].SetLen(len(p))
+		count++
+		if left -= len(p); left == 0 {
+			break
+		}
+	}
+	msg := unix.Msghdr{Iov: &vec[0]}
+	msg.SetIovlen(count)
+	for {
+		n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&msg)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) //nolint:gosec // msg and pieces outlive the system call
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
+	}
 }
