@@ -57,7 +57,6 @@ var retryTable = []struct {
 func TestUnreachableSaysHow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ fault, message, reason string }{
-		{"refuse", "The engine could not be reached.", "connect"},
 		{"eof-before", "The engine closed the connection before its answer.", "closed_before_answer"},
 		{"reset-before", "The engine's connection was reset before its answer.", "reset"},
 	} {

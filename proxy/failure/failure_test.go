@@ -1,0 +1,23 @@
+package failure
+
+import (
+	"testing"
+
+	"penstock/upstreams/http1"
+)
+
+// TestUnreachable: what a client reads of an engine without an answer follows what became of the connection; the code does not.
+func TestUnreachable(t *testing.T) {
+	for reason, want := range map[string]string{
+		http1.ReasonConnect: "The engine could not be reached.",
+		http1.ReasonDNS:     "The engine could not be reached.",
+		http1.ReasonEOF:     "The engine closed the connection before its answer.",
+		http1.ReasonReset:   "The engine's connection was reset before its answer.",
+		http1.ReasonSilent:  "The engine's host fell silent before its answer.",
+	} {
+		f := FromExchange(&http1.Failure{Kind: http1.Unreachable, Reason: reason})
+		if f.API.Message != want || f.API.Code != "upstream_unreachable" || f.API.Status != 502 || !f.Retry {
+			t.Errorf("%s: %+v", reason, f.API)
+		}
+	}
+}
