@@ -4,7 +4,8 @@
 -- ARGV     edge, number of the message, lease in ms, the birth that the edge knows ('' at first), then of each cell:
 --          kind (0: slots; 1: time pays the debt, at limit a minute; 2: a budget, which nothing pays; 3: slots, for which calls of
 --          this edge wait), limit (0: none), charged, base, own, min, want
--- answer   birth, then of each cell: granted, debt, free; or, for a message that a later one has overtaken, 'old' and that one's number
+-- answer   birth, then of each cell: granted, debt, free; then the store's clock in ms; or, for a message that a later one has
+--          overtaken, 'old' and that one's number
 local account, me, number, lease, born = KEYS[1], 'e:' .. ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local cells, kept_for = (#ARGV - 4) / 7, 600000
 
@@ -22,11 +23,13 @@ local function arg(cell, n) return tonumber(ARGV[4 + 7 * (cell - 1) + n]) end
 -- all: time, end of the first lease, then of each cell: debt, held by all edges, limit.
 -- mine: end of the lease, number of the last message, then of each cell: held, charged.
 -- known, of a budget's cells: what edges knew to be used in an earlier birth, and what was used since.
-local fields = redis.call('HMGET', account, 'b', 'all', me, 'known', 'turns')
+-- ahead: by how many ms the account's time is ahead of the store's clock, which was set back, or is a new primary's.
+local fields = redis.call('HMGET', account, 'b', 'all', me, 'known', 'turns', 'ahead')
 local clock = redis.call('TIME')
 local birth = fields[1] or (clock[1] .. '-' .. clock[2])
 local all, mine, known = numbers(fields[2]), numbers(fields[3]), numbers(fields[4])
-local now = math.max(clock[1] * 1000 + math.floor(clock[2] / 1000), all[1] or 0) -- a new primary's clock may be behind
+local told, ahead = clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(fields[6] or '0')
+local now = math.max(told + ahead, all[1] or 0) -- it goes on from where it was, or nothing would be paid until the clock is there again
 if mine[2] and number <= mine[2] then return {'old', string.format('%.17g', mine[2])} end
 
 for cell = 1, cells do
@@ -72,10 +75,10 @@ end
 
 -- Edges whose calls wait for a slot take turns, first come first: each has one set aside until it asks, for a tenth of a
 -- lease since it asked last. One that has got a slot and waits for more is the last then.
-local turns, ahead = {}, nil
+local turns, before = {}, nil
 for edge, till in string.gmatch(fields[5] or '', '(%S+) (%S+)') do
   if edge == ARGV[1] then
-    ahead = #turns
+    before = #turns
   elseif tonumber(till) >= now then
     turns[#turns + 1] = edge .. ' ' .. till
   end
@@ -100,8 +103,8 @@ for cell = 1, cells do
     known[2 * cell] = known[2 * cell] + more
   end
   if arg(cell, 1) == 1 then
-    if born ~= '' and born ~= birth then
-      all[at] = all[at] + arg(cell, 5) -- the store has forgotten: each edge remembers its own part
+    if born ~= '' and born ~= birth and #mine == 0 then
+      all[at] = all[at] + arg(cell, 5) -- the store has forgotten: each edge remembers its own part, and tells it once
     else
       all[at] = all[at] + math.max(0, charged - last)
     end
@@ -109,7 +112,7 @@ for cell = 1, cells do
   local used, granted, kind, least, want = all[at], 0, arg(cell, 1), arg(cell, 6), arg(cell, 7)
   if kind % 3 == 0 and #turns > 0 then
     local free = limit - (all[at + 1] - held) - least
-    want = math.min(want, least + math.max(0, free - #turns, kind == 3 and math.min(1, free - (ahead or #turns)) or 0))
+    want = math.min(want, least + math.max(0, free - #turns, kind == 3 and math.min(1, free - (before or #turns)) or 0))
   end
   if arg(cell, 1) == 2 then used = math.max(used, known[2 * cell - 1] + known[2 * cell]) end
   if limit > 0 then
@@ -117,7 +120,7 @@ for cell = 1, cells do
   end
   all[at + 1] = all[at + 1] - held + granted
   if kind == 3 and (granted < arg(cell, 7) or granted <= least) then
-    table.insert(turns, ahead and granted <= least and ahead + 1 or #turns + 1, string.format('%s %.0f', ARGV[1], now + lease / 10))
+    table.insert(turns, before and granted <= least and before + 1 or #turns + 1, string.format('%s %.0f', ARGV[1], now + lease / 10))
   end
   for n = 1, kind % 3 == 0 and math.min(#turns, limit - all[at + 1]) or 0 do
     local edge = string.match(turns[n], '%S+')
@@ -132,6 +135,7 @@ for cell = 1, cells do
 end
 all[1], all[2] = now, math.min(all[2] or (now + lease), now + lease)
 redis.call('HSET', account, 'b', birth, 'all', text(all), me, text(kept))
+if now - told ~= ahead then redis.call('HSET', account, 'ahead', string.format('%.0f', now - told)) end
 if kept_for > 600000 then redis.call('HSET', account, 'known', text(known)) end
 if #turns > 0 then
   redis.call('HSET', account, 'turns', table.concat(turns, ' '))
@@ -139,4 +143,5 @@ elseif fields[5] then
   redis.call('HDEL', account, 'turns')
 end
 redis.call('PEXPIRE', account, kept_for)
+answer[3 * cells + 2] = string.format('%.0f', told)
 return answer

@@ -50,6 +50,7 @@ type cell struct {
 	doubted  time.Duration // when that began
 	doubtful time.Duration // when it ends
 	part     float64
+	parted   bool // of the slots no more than part, too
 }
 
 // kind says what becomes of what is used of a cell.
@@ -214,7 +215,7 @@ func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	if alone {
 		part = max(c.alone, 0)
 	}
-	c.part, c.doubted, c.doubtful = part, now, now+untilAllTold
+	c.part, c.doubted, c.doubtful, c.parted = part, now, now+untilAllTold, false
 }
 
 // untilAllTold is how long after its own heartbeat an edge gives others to find the store again.
@@ -225,7 +226,7 @@ func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 	switch {
 	case now >= c.doubtful:
 		return false
-	case c.kind == slot:
+	case c.kind == slot && !(c.parted && c.seen):
 		return c.running+n > int64(config.ShareOf(int(c.limit), edges))
 	case c.kind == paid:
 		paid := (now - c.doubted).Seconds() * float64(c.limit) / 60

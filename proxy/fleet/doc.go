@@ -58,6 +58,10 @@
 // until they tell again. What others hold is not known then: for a lease an edge takes no more than
 // its part of the slots and of what was left of a budget (cell.doubt).
 //
+// The clocks of edges are never used. The store's may jump: set back, an account goes on from the
+// time where it was (ahead, in account.lua); set forward, leases end whose edges are alive, so that
+// the other edges take no more for a lease than their part of what was free before (clock.go).
+//
 // What the store sends is not trusted either: a reply that announces more than any of ours can be,
 // or has no form, ends its connection before room is made for it (bound.go); so does a reply that
 // nobody has asked for, at which the client panics, and what a sentinel says without the words that
@@ -66,8 +70,9 @@
 //
 // # Places
 //
-// cell.go is the arithmetic of one limit, turns.go the order of edges whose calls wait for a slot,
-// account.go a key's decisions and messages, report.go what is told without a call that asks,
-// members.go the heartbeats, store.go the client with its breaker, script.go and account.lua what
-// is said. Properties run against a twin of the script in Go.
+// cell.go is the arithmetic of one limit, clock.go what is known of the store's clock, turns.go the
+// order of edges whose calls wait for a slot, account.go a key's decisions and messages, report.go
+// what is told without a call that asks, members.go the heartbeats, store.go the client with its
+// breaker, script.go and account.lua what is said. Properties run against a twin of the script in
+// Go.
 package fleet

@@ -143,9 +143,11 @@ func (a *account) land(m *message, r reply, err error) {
 	} else {
 		a.terms.metrics.sent.Inc()
 		now := a.terms.now()
-		if a.lostAt(now, r.birth) {
+		jumped := a.terms.storeClock.setForward(r.clock, a.sent, now, a.answered)
+		if jumped || a.lostAt(now, r.birth) {
 			for i := range a.usage.cells {
 				a.usage.cells[i].doubt(a.usage.lost, now, a.terms.edges())
+				a.usage.cells[i].parted = jumped
 			}
 		}
 		back := time.Duration(a.terms.back.Load())

@@ -7,6 +7,10 @@ redis.call('PEXPIRE', KEYS[1], 600000)
 local list, alive = redis.call('HGETALL', KEYS[1]), {known == 0 and 'known' or 'new', string.format('%.0f', clock[1] * 1000000 + clock[2])}
 for i = 1, #list, 2 do
   local till, said = string.match(list[i + 1], '^(%d+) (.*)$')
+  if till and tonumber(till) > now + 2 * ARGV[2] then -- the store's clock was set back since
+    till = string.format('%.0f', now + ARGV[2])
+    redis.call('HSET', KEYS[1], list[i], till .. ' ' .. said)
+  end
   if till and tonumber(till) >= now then alive[#alive + 1] = said else redis.call('HDEL', KEYS[1], list[i]) end
 end
 return alive

@@ -353,6 +353,26 @@ func TestForgottenSlots(t *testing.T) {
 	}
 }
 
+// TestForgottenOnce: an edge that hears no answer after the store has forgotten everything tells its
+// part again, and the store counts it once.
+func TestForgottenOnce(t *testing.T) {
+	limits := config.KeyLimits{RequestsPerMinute: 600}
+	w := newWorld(1, limits, config.LostDivide)
+	for range 300 {
+		w.keys[0].Take(limits, w.now)
+	}
+	w.pass(time.Second)
+	w.twin.forget()
+	w.lines[0].mute = func() bool { return true }
+	for range 20 {
+		w.keys[0].Take(limits, w.now)
+		w.pass(50 * time.Millisecond)
+	}
+	if debt := w.twin.accounts["a"].cells[requests].debt; debt < 250 || debt > 320 {
+		t.Errorf("%v requests are owed, want some 300", debt)
+	}
+}
+
 // A call that has waited for its request in vain does not wait again for its tokens, and the next
 // call asks again.
 func TestWaitsOnce(t *testing.T) {

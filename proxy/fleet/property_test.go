@@ -21,11 +21,12 @@ type world struct {
 	keys   []*account
 	limits config.KeyLimits
 	lost   string
+	set    time.Duration // the store's clock, so much forward
 }
 
 func newWorld(edges int, limits config.KeyLimits, lost string) *world {
 	now := time.Now()
-	w := &world{now: now, began: now, twin: &twin{now: 1e6}, limits: limits, lost: lost}
+	w := &world{now: now, began: now, twin: &twin{now: 1e9}, limits: limits, lost: lost}
 	w.edges, w.keys = make([]*Fleet, edges), make([]*account, edges)
 	for i := range edges {
 		w.lines = append(w.lines, &line{twin: w.twin, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}})
@@ -45,7 +46,7 @@ func (w *world) start(i int) {
 // tick lets time pass.
 func (w *world) tick(d time.Duration) {
 	w.now = w.now.Add(d)
-	w.twin.now = 1e6 + w.now.Sub(w.began).Milliseconds()
+	w.twin.now = 1e9 + (w.now.Sub(w.began) + w.set).Milliseconds()
 }
 
 // pass lets time pass, and the edges report.

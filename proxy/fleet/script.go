@@ -48,7 +48,8 @@ func (m *message) args(began, repetition uint64) []string {
 type reply struct {
 	birth  string
 	grants [cells]grant
-	later  uint64 // the number of the message that has overtaken this one
+	later  uint64        // the number of the message that has overtaken this one
+	clock  time.Duration // of the store, at the answer
 }
 
 var errOvertaken = errors.New("a later message was there first")
@@ -65,7 +66,7 @@ func parseReply(result valkey.ValkeyResult) (r reply, err error) {
 		}
 		return r, errOvertaken
 	}
-	if len(list) != 1+3*cells {
+	if len(list) != 2+3*cells {
 		return r, fmt.Errorf("the store answers with %d values", len(list))
 	}
 	if r.birth, err = list[0].ToString(); err != nil {
@@ -83,5 +84,7 @@ func parseReply(result valkey.ValkeyResult) (r reply, err error) {
 			return r, err
 		}
 	}
-	return r, nil
+	ms, err := list[1+3*cells].AsInt64()
+	r.clock = time.Duration(ms) * time.Millisecond
+	return r, err
 }

@@ -19,6 +19,8 @@ type terms struct {
 	waiting  atomic.Int64   // calls that wait for the store
 	back     atomic.Int64   // when the store was found again, by now; 0: it was never lost
 	report   func(*account) // has its report come by itself
+
+	storeClock storeClock
 }
 
 // now is the time on the edge's own clock, which is monotonic.

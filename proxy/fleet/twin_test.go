@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // twin is the script of an account, written again in Go: what the properties run on, because it is
@@ -21,6 +22,7 @@ type twin struct {
 type twinAccount struct {
 	birth    string
 	at, ends int64
+	ahead    int64 // of the store's clock
 	cells    [cells]struct{ debt, held, limit float64 }
 	known    [cells]struct{ before, since float64 }
 	edges    map[string]*twinEdge
@@ -56,7 +58,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 		}
 		t.accounts[id] = a
 	}
-	now, me := max(t.now, a.at), a.edges[m.edge]
+	now, me := max(t.now+a.ahead, a.at), a.edges[m.edge]
 	if me != nil && m.number <= me.number {
 		return reply{later: me.number}, errOvertaken
 	}
@@ -105,6 +107,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 	ahead, others := a.turnsOf(m.edge, now)
 	a.turns = others
 	me.ends, me.number, r.birth = now+ms, m.number, a.birth
+	a.ahead, r.clock = now-t.now, time.Duration(t.now)*time.Millisecond
 	for i := range m.parts {
 		c, p := &a.cells[i], &m.parts[i]
 		last := p.base
@@ -125,7 +128,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 				more = 0
 			}
 			of.since += float64(more)
-		case m.born != "" && m.born != a.birth:
+		case m.born != "" && m.born != a.birth && !known:
 			c.debt += float64(p.own)
 		default:
 			c.debt += float64(max(0, p.charged-last))

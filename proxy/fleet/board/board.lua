@@ -72,6 +72,10 @@ if first <= now then -- a lease has run out, or a fact
   for i = 1, #list, 2 do
     local kind, name = string.sub(list[i], 1, 2), string.sub(list[i], 3)
     local ends = (kind == 'e:' or kind == 'f:') and tonumber(string.match(list[i + 1], '^%d+'))
+    if kind == 'e:' and ends and ends > now + 2 * lease then -- the store's clock was set back since
+      ends = now + lease
+      redis.call('HSET', board, list[i], (string.gsub(list[i + 1], '^%d+', string.format('%.0f', ends))))
+    end
     if ends and ends > 0 and ends <= now then
       redis.call('HDEL', board, list[i])
       if kind == 'f:' then newest = newest + 1 end

@@ -1,0 +1,108 @@
+package fleet
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"penstock/config"
+)
+
+// setClock sets the store's clock.
+func (w *world) setClock(by time.Duration) {
+	w.set += by
+	w.tick(time.Millisecond)
+}
+
+// TestClockSetBack: where the store's clock is set back time pays on as before, and the slots of a
+// dead edge come back as soon as ever.
+func TestClockSetBack(t *testing.T) {
+	limits := config.KeyLimits{RequestsPerMinute: 600, Concurrency: 4}
+	w := newWorld(2, limits, config.LostDivide)
+	for range 4 {
+		if _, d := w.keys[0].Reserve(limits, 0, w.now); !d.OK {
+			t.Fatalf("%+v", d)
+		}
+	}
+	ask := func() (n int) {
+		for ; w.keys[1].Take(limits, w.now).OK; n++ {
+		}
+		return n
+	}
+	if n := ask(); n < 560 {
+		t.Fatalf("%d requests of 600", n)
+	}
+	w.setClock(-time.Hour)
+	w.lines[0].cut = true
+	requests, calls := 0, 0
+	for range 100 {
+		w.pass(100 * time.Millisecond)
+		requests += ask()
+		calls += w.fill(1, limits, 0, 1)
+	}
+	if requests < 90 || requests > 110 {
+		t.Errorf("%d requests in ten seconds, want 100", requests)
+	}
+	if calls != 4 {
+		t.Errorf("%d calls in the slots of a dead edge, want 4", calls)
+	}
+}
+
+// TestClockSetForward: where the store's clock is set forward it ends the leases of edges that are
+// alive. Nobody takes the slots that they hold, and after a lease all can be used that are free.
+func TestClockSetForward(t *testing.T) {
+	limits := config.KeyLimits{Concurrency: 20}
+	for held, free := range map[int]int{20: 0, 10: 10} {
+		w := newWorld(2, limits, config.LostDivide)
+		w.end(0, w.fill(0, limits, 1, 1))
+		w.end(1, w.fill(1, limits, 1, held)) // both know the account
+		w.fill(1, limits, 1, held)
+		w.pass(time.Second)
+		w.fill(0, limits, 1, 1) // by the last answer the edge knows what is free
+		before := 0
+		if free > 0 {
+			before = 1
+		}
+		w.setClock(time.Hour)
+		more := 0
+		for range 100 {
+			more += w.fill(0, limits, 1, 99)
+			if before+more > free {
+				t.Fatalf("%d calls beside %d of %d slots", before+more, held, limits.Concurrency)
+			}
+			w.pass(100 * time.Millisecond)
+		}
+		if before+more != free {
+			t.Errorf("%d calls beside %d of %d slots after a lease", before+more, held, limits.Concurrency)
+		}
+	}
+}
+
+// TestClockOfMembers: an edge that has died before the store's clock was set back is no member for
+// longer than a lease.
+func TestClockOfMembers(t *testing.T) {
+	store := miniredis.RunT(t)
+	began := time.Unix(1e9, 0)
+	store.SetTime(began.Add(time.Hour))
+	one := startRemote(t, store.Addr())
+	say := func(edge string) int {
+		t.Helper()
+		if err := one.connect(); err != nil {
+			t.Fatal(err)
+		}
+		all, _, err := one.Heartbeat(t.Context(), edge, fmt.Sprintf(`{"id":%q}`, edge))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	say("dead")
+	for after, want := range []int{2, 2, 1} {
+		store.SetTime(began.Add(time.Duration(after) * lease * 2 / 3))
+		if n := say("one"); n != want {
+			t.Errorf("%d members after %d thirds of a lease, want %d", n, 2*after, want)
+		}
+	}
+}
