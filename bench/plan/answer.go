@@ -51,8 +51,12 @@ func (a *Answer) text() string {
 	for _, o := range a.Objectives {
 		bounds = append(bounds, o.Measure+" "+result.NumberText(o.Limit)+" ms")
 	}
-	fmt.Fprintf(&b, "Objectives, of the p99: %s. %d draws of the arrivals; in brackets 90 %% of them.\n\n",
-		strings.Join(bounds, ", "), a.Draws)
+	fmt.Fprintf(&b, "Objectives, of the p99: %s. ", strings.Join(bounds, ", "))
+	if a.Draws == 1 {
+		b.WriteString("The trace as it is, without further draws.\n\n")
+	} else {
+		fmt.Fprintf(&b, "%d draws of the arrivals; in brackets 90 %% of them.\n\n", a.Draws)
+	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "engine\tpolicy\tengines\tover draws\tcached %\timbalance")
 	for _, o := range a.Objectives {
@@ -82,8 +86,13 @@ func (a *Answer) text() string {
 	_ = w.Flush()
 	b.WriteByte('\n')
 	for _, r := range a.Best {
-		fmt.Fprintf(&b, "%d %s with policy %s: enough in %d of %d draws. They take %s times this load.\n",
-			*r.Engines, r.Engine, r.Policy, enoughOf(a.Draws), a.Draws, r.Room.text(1))
+		enough := fmt.Sprintf("enough in %d of %d draws", enoughOf(a.Draws), a.Draws)
+		if a.Draws == 1 {
+			enough = "enough for the trace as it is"
+		}
+		fmt.Fprintf(&b, "%d %s with policy %s: %s. They take %s times this load.\n",
+			*r.Engines, r.Engine, r.Policy, enough, r.Room.text(1))
+		b.WriteString(a.alike(r))
 	}
 	for i, r := range a.Rows {
 		if r.TooLong > 0 && !slices.ContainsFunc(a.Rows[:i], func(o *Row) bool { return o.Engine == r.Engine }) {
@@ -94,6 +103,42 @@ func (a *Answer) text() string {
 		b.WriteString("Speeds with a name of the simulator are round numbers that nobody measured: give those of your engines.\n")
 	}
 	return b.String()
+}
+
+// alike names the policies whose number of engines is not distinguishable from that of the row.
+func (a *Answer) alike(best *Row) string {
+	var names []string
+	others := 0
+	for _, r := range a.Rows {
+		if r == best || r.Engine != best.Engine {
+			continue
+		}
+		if others++; r.Tied {
+			names = append(names, fmt.Sprintf("%s (%d)", r.Policy, *r.Engines))
+		}
+	}
+	if names == nil && a.Draws < leastDraws && others > 0 {
+		return fmt.Sprintf("Fewer than %d draws do not show which policy needs fewer engines.\n", leastDraws)
+	}
+	if names == nil {
+		return ""
+	}
+	return fmt.Sprintf("Not distinguishable from %s in the number of engines: %s. The trace and its draws are too short, or the policy does not matter here.\n",
+		best.Policy, strings.Join(names, ", "))
+}
+
+// shortfall says how far the largest fleet of the first kind is from the objectives, and what to
+// do.
+func (a *Answer) shortfall() string {
+	for _, r := range a.Rows {
+		for _, o := range a.Objectives {
+			if v, ok := r.P99[o.Measure]; ok && v.Median > o.Limit {
+				return fmt.Sprintf(": %s of %d %s is %s ms, the objective %s ms: raise --goodput, or name a faster --engine",
+					o.Measure, maxEngines, r.Engine, v.text(1), result.NumberText(o.Limit))
+			}
+		}
+	}
+	return ": the trace has requests that are longer than what their KV caches hold: give --engine a larger kv"
 }
 
 // text is the median with its interval, where that is not the same.

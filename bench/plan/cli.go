@@ -52,7 +52,7 @@ func (c *Cmd) run(out io.Writer) error {
 		return err
 	})
 	if err == nil && len(a.Best) == 0 {
-		return exit.With(exit.Threshold, "no fleet of these engines meets the objectives")
+		return exit.With(exit.Threshold, "no fleet of these engines meets the objectives"+a.shortfall())
 	}
 	return err
 }
@@ -101,7 +101,7 @@ func (c *Cmd) answer() (*Answer, error) {
 		for _, p := range tried {
 			rows = append(rows, s.row(k, p))
 		}
-		slices.SortStableFunc(rows, better)
+		rank(rows)
 		if best := rows[0]; best.Engines != nil {
 			best.Room = s.room(k, best.Policy, *best.Engines)
 			a.Best = append(a.Best, best)

@@ -10,7 +10,11 @@
 //
 // A trace is one sample of a load. So it is played as it is and in further draws, in which the
 // times between requests change places, and the answer is the number of engines that is enough in
-// 95 % of the draws, with the least and the most.
+// 95 % of the draws, with the least and the most. Policies between which the draws do not decide
+// are called so, and are not ranked.
+//
+// The edge learns from the calls of the trace how fast its engines are, as a real one does that has
+// just started: until three calls of an engine have ended it goes by their number.
 //
 // What it does not know: failures, engines that start slowly, the edge's own microseconds, and how
 // fast the hardware really is. The speeds are those that the operator gives.

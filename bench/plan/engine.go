@@ -29,7 +29,7 @@ var figures = map[string]func(*sim.Options, string) error{
 	"kv":      func(o *sim.Options, v string) error { return count(&o.KVTokens, v) },
 }
 
-var errFigure = errors.New("want above 0")
+var errFigure = errors.New("want a number above 0")
 
 func number(to *float64, text string) (err error) {
 	if *to, err = strconv.ParseFloat(text, 64); err != nil || !(*to > 0 && *to <= 1e9) {

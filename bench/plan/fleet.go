@@ -63,6 +63,7 @@ type call struct {
 	begun   bool // it has had a slot
 	cached  int
 	evicted bool
+	sent    float64 // when the edge sent it
 	first   float64 // when its first token came; below 0: not yet
 	end     float64
 	held    float64 // tokens of the engine's room, when it got or left its slot
@@ -170,10 +171,7 @@ func (f *fleet) run(requests []request, speed float64) []*call {
 		switch {
 		case d.c != nil:
 			d.e.advance(d.at, f.tokens)
-			if d.e.prefilled(d.c) {
-				f.end(d.c, d.at)
-			}
-			f.settle(d.e)
+			f.read(d.c, d.at)
 		case d.version == d.e.version:
 			d.e.advance(d.at, f.tokens)
 			f.settle(d.e)
@@ -196,20 +194,35 @@ func (f *fleet) send(c *call, now float64) bool {
 	if err != nil {
 		return false
 	}
-	c.lease, c.e = lease, f.of[target.Upstream]
+	c.lease, c.e, c.sent = lease, f.of[target.Upstream], now
 	c.e.advance(now, f.tokens)
 	c.e.waiting = append(c.e.waiting, c)
 	f.settle(c.e)
 	return true
 }
 
-func (f *fleet) moment(now float64) time.Time {
-	return f.start.Add(time.Duration(now * float64(time.Second)))
+func (f *fleet) moment(now float64) time.Time { return f.start.Add(seconds(now)) }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// read has an engine write what it has read. The edge sees the first token, by which it learns how
+// fast the engine is.
+func (f *fleet) read(c *call, now float64) {
+	again := c.first >= 0
+	done := c.e.prefilled(c)
+	if !again {
+		c.lease.FirstToken(seconds(now - c.sent))
+	}
+	if done {
+		f.end(c, now)
+	}
+	f.settle(c.e)
 }
 
 // end gives a call's slot back, and has the edge send those that wait.
 func (f *fleet) end(c *call, now float64) {
 	c.end = now
+	c.lease.Answered(c.out, seconds(now-c.first), f.moment(now))
 	c.lease.ReleaseAt(upstreams.OutcomeOK, f.moment(now))
 	for len(f.waiting) > 0 {
 		head := f.waiting[0]

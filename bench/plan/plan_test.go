@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"penstock/bench/benchtest"
 	"penstock/bench/exit"
@@ -147,6 +150,62 @@ func TestNeed(t *testing.T) {
 	s.objectives[0].Limit = 1
 	if got := s.need(k, config.PolicyLeastLoaded, 0, 1); got != maxEngines+1 {
 		t.Errorf("an objective that nothing meets: %d", got)
+	}
+}
+
+// TestEdgeLearnsSpeed: an edge learns from its calls how fast engines are and what they have still to read, and so needs fewer of them
+// than one that sends calls in turn. An edge that is told nothing needed more.
+func TestEdgeLearnsSpeed(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	var trace []workload.Call
+	at := 0.0
+	for range 1500 {
+		at += rng.ExpFloat64() * 40
+		long := func(median float64) int { return 1 + int(median*math.Exp(0.8*rng.NormFloat64())) }
+		trace = append(trace, workload.Call{At: time.Duration(at * float64(time.Millisecond)), In: min(4000, long(540)), Out: long(100)})
+	}
+	s := &search{requests: [][]request{newRequests(trace, 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 2000}, {Measure: result.ITL, Limit: 60}}}
+	k := kind(t, "l4-8b")
+	soonest, turns := s.need(k, config.PolicyLeastLoaded, 0, 8), s.need(k, config.PolicyRoundRobin, 0, 8)
+	t.Logf("%d with least_loaded, %d in turn", soonest, turns)
+	if soonest >= turns {
+		t.Errorf("%d engines with least_loaded, %d in turn", soonest, turns)
+	}
+}
+
+// TestTied: what the draws do not show is not ranked.
+func TestTied(t *testing.T) {
+	row := func(policy string, needs ...int) *Row {
+		sorted := slices.Sorted(slices.Values(needs))
+		return &Row{Policy: policy, needs: needs, Engines: &sorted[enoughOf(len(needs))-1], Least: sorted[0], Most: sorted[len(sorted)-1]}
+	}
+	usual := row("usual", 6, 9, 7, 8, 13, 9, 9, 8)
+	for _, c := range []struct {
+		name  string
+		other *Row
+		tied  bool
+	}{
+		{"as many", row("other", 6, 9, 7, 8, 13, 9, 9, 8), true},
+		{"now more, now fewer", row("other", 7, 8, 8, 8, 12, 9, 10, 8), true},
+		{"fewer in five of five", row("other", 5, 8, 6, 7, 12, 9, 9, 8), true},
+		{"fewer in six of six", row("other", 5, 8, 6, 7, 12, 8, 9, 8), false},
+		{"more in all but one", row("other", 7, 10, 8, 9, 12, 10, 10, 9), true},
+		{"more in all", row("other", 7, 10, 8, 9, 14, 10, 10, 9), false},
+		{"none", &Row{Policy: "other"}, false},
+	} {
+		if tied(usual, c.other) != c.tied || tied(c.other, usual) != c.tied {
+			t.Errorf("%s: tied is not %t", c.name, c.tied)
+		}
+	}
+	if few := row("few", 6, 9); !tied(few, row("as few", 6, 9)) || tied(few, row("fewer", 5, 9)) {
+		t.Error("of too few draws equal numbers are tied, and no others")
+	}
+	fewer := row("fewer in the most", 6, 9, 7, 8, 12, 9, 9, 8)
+	much := row("many more", 16, 19, 17, 18, 23, 19, 19, 18)
+	rows := []*Row{much, usual, fewer}
+	rank(rows)
+	if rows[0] != usual || rows[1] != fewer || rows[2] != much || !rows[0].Tied || !rows[1].Tied || rows[2].Tied {
+		t.Errorf("ranked as %s, %s, %s", rows[0].Policy, rows[1].Policy, rows[2].Policy)
 	}
 }
 

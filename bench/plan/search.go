@@ -110,6 +110,10 @@ type Row struct {
 	TooLong int `json:"too_long"`
 	// PriceHour is that of the fleet; null without a price.
 	PriceHour *float64 `json:"price_hour"`
+	// Tied is whether the draws do not show that it needs more engines than the best of its kind.
+	Tied bool `json:"tied"`
+
+	needs []int // by draw
 }
 
 // Interval is a median over the draws, with the 5th and the 95th percentile.
@@ -162,6 +166,7 @@ func (s *search) row(k *Kind, policy string) *Row {
 			needs[n] = s.need(k, policy, n, needs[0])
 		}
 	})
+	row.needs = slices.Clone(needs)
 	slices.Sort(needs)
 	row.Least, row.Most = needs[0], needs[len(needs)-1]
 	engines := needs[enoughOf(len(needs))-1]
@@ -205,6 +210,61 @@ func (s *search) room(k *Kind, policy string, engines int) *Interval {
 		values[n] = low
 	})
 	return new(interval(values))
+}
+
+// chance is how often a difference that is none may be taken for one.
+const chance = 0.05
+
+// leastDraws is how many draws can show a difference: five of one mind are no more than chance.
+const leastDraws = 6
+
+// tied reports whether the draws do not show which of two rows needs fewer engines: of the draws in
+// which they differ so many are for the one and so many for the other as coins would fall (the sign
+// test). Both have played the same draws. Where draws are too few for that, equal numbers are tied.
+func tied(a, b *Row) bool {
+	if a.Engines == nil || b.Engines == nil {
+		return false
+	}
+	if len(a.needs) < leastDraws {
+		return slices.Equal(a.needs, b.needs)
+	}
+	fewer, differ := 0, 0
+	for i, n := range a.needs {
+		if n != b.needs[i] {
+			differ++
+		}
+		if n < b.needs[i] {
+			fewer++
+		}
+	}
+	one, all := math.Pow(0.5, float64(differ)), 0.0 // so likely are i of them, and i and fewer
+	for i := range min(fewer, differ-fewer) + 1 {
+		all += one
+		one *= float64(differ-i) / float64(i+1)
+	}
+	return 2*all > chance
+}
+
+// rank orders the rows of a kind: the best, and those that are tied with it, in the order in which
+// they were tried, then the others.
+func rank(rows []*Row) {
+	tried := slices.Clone(rows)
+	slices.SortStableFunc(rows, better)
+	best := rows[0]
+	for _, r := range rows {
+		r.Tied = tied(best, r)
+	}
+	slices.SortStableFunc(rows, func(a, b *Row) int {
+		switch {
+		case a.Tied && b.Tied:
+			return cmp.Compare(slices.Index(tried, a), slices.Index(tried, b))
+		case a.Tied:
+			return -1
+		case b.Tied:
+			return 1
+		}
+		return 0
+	})
 }
 
 // better orders rows of a kind: fewer engines, then fewer over the draws, then sooner first tokens.
