@@ -2,12 +2,15 @@ package upstreams
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"penstock/config"
 	"penstock/upstreams/engine"
 	"penstock/upstreams/http1"
 )
@@ -75,6 +78,51 @@ func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstr
 	}
 	u.probing.mu.Unlock()
 	return u, sent
+}
+
+// TestGenerationProbeTellsItsPriority: an engine that orders its queue is told the first class's number with a probe, which
+// would wait behind all calls otherwise; one that is told nothing of calls is told nothing of probes.
+func TestGenerationProbeTellsItsPriority(t *testing.T) {
+	for _, c := range []struct {
+		engine string
+		told   bool
+		kind   string
+		want   string // of the body's beginning
+	}{
+		{"sglang", true, config.KindChat, `{"priority":0,"`},
+		{"vllm", true, config.KindChat, `{"priority":0,"`},
+		{"vllm", true, config.KindEmbedding, `{"priority":0,"`},
+		{"vllm", true, config.KindTranscription, "--"}, // a form
+		{"vllm", false, config.KindChat, `{"max_tokens":`},
+		{"llamacpp", true, config.KindChat, `{"max_tokens":`}, // it orders nothing
+	} {
+		t.Run(fmt.Sprint(c.engine, c.told, c.kind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := watched(t, &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}, c.engine)
+				synctest.Wait()
+				settings := *u.settings.Load()
+				settings.spec.Priorities, settings.kinds = c.told, map[string]string{"m": c.kind}
+				u.settings.Store(&settings)
+				var sent []byte
+				u.probing.mu.Lock()
+				u.probing.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, _ time.Duration) engine.GenerationResult {
+					sent = s.Body
+					return engine.GenerationResult{Verdict: engine.GenerationOK}
+				}
+				u.probing.mu.Unlock()
+				for range 5 {
+					if l, ok := u.TryLease("a", PoolText, 0, time.Now()); ok {
+						l.FailedFor(FailureSource{Key: "a", Served: "m", Sent: true, Limit: 2 * time.Second})
+						l.Release(OutcomeBadResponse)
+					}
+				}
+				synctest.Wait()
+				if !strings.HasPrefix(string(sent), c.want) || c.want[0] == '{' && !json.Valid(sent) {
+					t.Errorf("the probe begins %.60q, want %q", sent, c.want)
+				}
+			})
+		})
+	}
 }
 
 // failAlone fails so often for one client.
