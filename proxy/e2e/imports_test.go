@@ -141,6 +141,7 @@ var allowed = map[string]struct {
 	"config/testkit/browser":    {modules: "github.com/chromedp/..."},
 	"config/testkit/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"},
 	"config/testkit/fastset":    {},
+	"config/testkit/guardpage":  {},
 	"config/testkit/kubeapi":    {},
 	"config/testkit/pages":      {modules: "golang.org/x/tools/txtar"},
 	"config/testkit/raced":      {},
