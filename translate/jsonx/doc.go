@@ -42,14 +42,20 @@
 // takes 2.7, 216, 2024, 202 and 203. What made the difference:
 //
 //   - Strings are most of a body. Short ones are scanned eight bytes at a time in plain integer
-//     arithmetic (see special), long ones 64 at a time with vector instructions (special_amd64.s),
-//     which pass over valid characters of any length and over escapes of two bytes, stop at a block
-//     with anything else, and tell where in it. Without the vectors, on other processors, they
-//     are passed 64 at a time by words of eight (words.go), with the same escapes and characters of
-//     two bytes and without a branch for each: prose and Chinese take twice as long as with
-//     vectors, German three times, source code four, an image five, which is 6 µs more for 100 KB
-//     of prose, 17 for Chinese, 25 for German, 27 for source code. Tests hold the two ways to the
-//     same results, and both to a scan byte by byte.
+//     arithmetic (see special), long ones 64 at a time with vector instructions: AVX2 on amd64
+//     (special_amd64.s) and NEON, which every arm64 has (special_arm64.s). Both do what vectorText
+//     says, and look things up in its tables (special_vector.go). They pass over valid characters
+//     of any length and over escapes of two bytes, stop at a block with anything else, and report
+//     where in it. What is left behind the last block is scanned as short strings are. The times
+//     above are those of AVX2; the ones of NEON have not been measured, only tested, in an
+//     emulator.
+//   - Other processors, and amd64 without AVX2, pass strings 64 bytes at a time by words of eight
+//     (words.go), with the same escapes and characters of two bytes and without a branch for each.
+//     On amd64 prose and Chinese take twice as long so as with vectors, German three times, source
+//     code four, an image five, which is 6 µs more for 100 KB of prose, 17 for Chinese, 25 for
+//     German, 27 for source code.
+//   - Tests hold the two ways to the same results, both to a scan byte by byte, and the vectors to
+//     memory that ends where their blocks do.
 //   - The vectors have no branch that depends on where an escape or a character ends: dense escapes
 //     (source code: one every six bytes) cost 3 ns each where a branch has to guess, 54 µs for 100
 //     KB in place of 16.

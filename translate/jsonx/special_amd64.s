@@ -1,27 +1,11 @@
 #include "textflag.h"
 
-// What may follow a backslash, as two tables of sixteen: by its low half, a bit for each high half that goes with it, and by its
-// high half that bit. The bits are 1 for 2x, 2 for 5x, 4 for 6x and 8 for 7x.
-DATA simpleLow<>+0(SB)/8, $0x00040008000d0000
-DATA simpleLow<>+8(SB)/8, $0x0104000200000000
-GLOBL simpleLow<>(SB), RODATA|NOPTR, $16
-DATA simpleHigh<>+0(SB)/8, $0x0804020000010000
-DATA simpleHigh<>+8(SB)/8, $0x0000000000000000
-GLOBL simpleHigh<>(SB), RODATA|NOPTR, $16
-
-// UTF-8 is validated as Keiser and Lemire found ("Validating UTF-8 In Less Than One Instruction Per Byte", 2020): what can be wrong
-// with two bytes that follow each other is looked up by the halves of the first and the high half of the second, and is wrong if
-// all three agree. The bits are 1 too short, 2 too long, 4 overlong of three bytes, 8 too large, 10 a surrogate, 20 overlong of
-// two, 40 overlong of four or too large, 80 two continuations, which are wrong unless they are the third or fourth of a character.
-DATA firstHigh<>+0(SB)/8, $0x0202020202020202
-DATA firstHigh<>+8(SB)/8, $0x4915012180808080
-GLOBL firstHigh<>(SB), RODATA|NOPTR, $16
-DATA firstLow<>+0(SB)/8, $0xcbcbcb8b8383a3e7
-DATA firstLow<>+8(SB)/8, $0xcbcbdbcbcbcbcbcb
-GLOBL firstLow<>(SB), RODATA|NOPTR, $16
-DATA secondHigh<>+0(SB)/8, $0x0101010101010101
-DATA secondHigh<>+8(SB)/8, $0x01010101babaaee6
-GLOBL secondHigh<>(SB), RODATA|NOPTR, $16
+// Rows of vectorTables.
+#define FIRST_HIGH ·vectorTables+0(SB)
+#define FIRST_LOW ·vectorTables+16(SB)
+#define SECOND_HIGH ·vectorTables+32(SB)
+#define SIMPLE_LOW ·vectorTables+80(SB)
+#define SIMPLE_HIGH ·vectorTables+96(SB)
 
 // What is left of a byte without its bound has the high bit if the byte begins a character of so many bytes.
 DATA leadsThree<>+0(SB)/8, $0x6060606060606060
@@ -36,15 +20,15 @@ GLOBL highBits<>(SB), RODATA|NOPTR, $8
 	VMOVDQU (off-1)(SI), Y13 \
 	VPSRLW $4, Y13, Y14 \
 	VPAND Y3, Y14, Y14 \
-	VBROADCASTI128 firstHigh<>(SB), Y6 \
+	VBROADCASTI128 FIRST_HIGH, Y6 \
 	VPSHUFB Y14, Y6, errors \
 	VPAND Y3, Y13, Y13 \
-	VBROADCASTI128 firstLow<>(SB), Y6 \
+	VBROADCASTI128 FIRST_LOW, Y6 \
 	VPSHUFB Y13, Y6, Y13 \
 	VPAND Y13, errors, errors \
 	VPSRLW $4, v, Y13 \
 	VPAND Y3, Y13, Y13 \
-	VBROADCASTI128 secondHigh<>(SB), Y6 \
+	VBROADCASTI128 SECOND_HIGH, Y6 \
 	VPSHUFB Y13, Y6, Y13 \
 	VPAND Y13, errors, errors \
 	VMOVDQU (off-2)(SI), Y13 \
@@ -86,8 +70,8 @@ TEXT ·vectorText(SB), NOSPLIT, $0-56
 	MOVQ $0x0f0f0f0f0f0f0f0f, BX
 	MOVQ BX, X3
 	VPBROADCASTQ X3, Y3
-	VBROADCASTI128 simpleLow<>(SB), Y4
-	VBROADCASTI128 simpleHigh<>(SB), Y5
+	VBROADCASTI128 SIMPLE_LOW, Y4
+	VBROADCASTI128 SIMPLE_HIGH, Y5
 	MOVQ $0x5555555555555555, R12
 
 	PCALIGN $64 // else its cost is up to a sixth higher by chance
