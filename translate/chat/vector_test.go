@@ -1,0 +1,59 @@
+//go:build (amd64 || arm64) && (linux || darwin)
+
+package chat
+
+import (
+	"encoding/base64"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"penstock/config/testkit/guardpage"
+)
+
+// TestWithoutVectors: a run that asks for the code without vectors, as .ci/run and .ci/full do,
+// gets it, and others on arm64 do not.
+func TestWithoutVectors(t *testing.T) {
+	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
+	if off && hasVector {
+		t.Error("the vector code runs all the same")
+	} else if !off && !hasVector && runtime.GOARCH == "arm64" {
+		t.Error("the vector code does not run")
+	}
+}
+
+// TestVectorBase64 puts every byte at every place of blocks of base64 that stand at both ends of
+// memory that can be read and at every place of a cache line, and holds vectorBase64 to the
+// standard library's alphabet.
+func TestVectorBase64(t *testing.T) {
+	if !hasVector {
+		t.Skip("no vectors here")
+	}
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	memory := guardpage.Memory(t, 1)
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range 64 {
+		blocks := 1 + n%4
+		size := 32 * blocks
+		for _, i := range []int{0, len(memory) - size, 64 + n} {
+			s := memory[i : i+size]
+			for j := range s {
+				s[j] = alphabet[random.IntN(len(alphabet))]
+			}
+			if _, err := base64.StdEncoding.DecodeString(string(s)); err != nil {
+				t.Fatal(err)
+			}
+			for j, was := range s {
+				for c := range 256 {
+					s[j] = byte(c)
+					if got, want := vectorBase64(&s[0], blocks), strings.IndexByte(alphabet, byte(c)) >= 0; got != want {
+						t.Fatalf("byte %#x at %d of %d: %v, want %v", c, j, size, got, want)
+					}
+				}
+				s[j] = was
+			}
+		}
+	}
+}
