@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/config/suggest"
 	"penstock/proxy/canary"
 	"penstock/proxy/observe"
 	"penstock/proxy/plaintext"
@@ -102,12 +104,52 @@ func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 		}
 		names = append(names, m.Model)
 	}
+	if err := knowsModel(o); err != nil {
+		return nil, err
+	}
 	if names == nil {
 		return nil, fmt.Errorf("the model %s has no arm at %s, nor has another: give a deployment traffic: 5%%",
 			o.Model, o.Edge.Admin)
 	}
 	return nil, fmt.Errorf("the model %s has no arm at %s: those with some are %s",
 		o.Model, o.Edge.Admin, strings.Join(names, ", "))
+}
+
+// knowsModel returns an error if the edge has no such model.
+func knowsModel(o *CanaryOptions) error {
+	body, err := o.Edge.ask(fasthttp.MethodGet, "/status", nil, armsTimeout)
+	if err != nil {
+		return err
+	}
+	var s struct {
+		Models []struct {
+			ID string `json:"id"`
+		} `json:"models"`
+	}
+	if err := json.Unmarshal(body, &s); err != nil {
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", o.Edge.Admin)
+	}
+	ids := make([]string, len(s.Models))
+	for i := range s.Models {
+		ids[i] = s.Models[i].ID
+	}
+	if slices.Contains(ids, o.Model) {
+		return nil
+	}
+	return fmt.Errorf("there is no model %s at %s (an alias is none)%s",
+		o.Model, o.Edge.Admin, suggest.DidYouMean(o.Model, ids))
+}
+
+// amount writes a number of a unit, a time below a second in milliseconds.
+func amount(v float64, unit string) string {
+	if unit == "s" && v < 1 {
+		v, unit = 1000*v, "ms"
+	}
+	digits := 3 // of which the whole ones are all written
+	for w := math.Abs(v); w >= 1000; w /= 10 {
+		digits++
+	}
+	return strconv.FormatFloat(v, 'g', digits, 64) + " " + unit
 }
 
 func writeCanary(o *CanaryOptions, all []*canary.Comparison, w io.Writer) error {
@@ -146,7 +188,7 @@ func writeMeasure(t io.Writer, r *canary.Row) {
 		fmt.Fprintf(t, "%s\t-\t-\t-\t%d values\t%s\t\n", r.Measure, r.Values, r.Verdict)
 		return
 	}
-	value, unit := func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }, "%"
+	value, unit := func(v float64) string { return amount(v, r.Unit) }, "%"
 	if r.Share {
 		value, unit = func(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + "%" }, " points"
 	}

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"time"
 
@@ -225,7 +226,7 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	asked, isJSON, err := modeAsked(ctx)
 	if err != nil {
 		refuse(ctx, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue,
-			"The body is neither a form nor a JSON object with upstream and mode."))
+			"The body is neither a JSON object nor a form with upstream and mode: send {\"upstream\": \"NAME\", \"mode\": \"drain\"}."))
 		return
 	}
 	mode, err := upstreams.ParseMode(asked.Mode)
@@ -294,6 +295,8 @@ type ModeRequest struct {
 // maxWho bounds the name of who asks for a mode.
 const maxWho = 64
 
+var errNoForm = errors.New("the body has no member of the form")
+
 // modeAsked reads the page's form, or a JSON object, whatever Content-Type it is sent with: curl -d
 // calls everything a form.
 func modeAsked(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error) {
@@ -301,6 +304,9 @@ func modeAsked(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error)
 	if !bytes.HasPrefix(body, []byte("{")) {
 		form := ctx.PostArgs()
 		q = ModeRequest{string(form.Peek("upstream")), string(form.Peek("mode")), string(form.Peek("who"))}
+		if !form.Has("upstream") && !form.Has("mode") {
+			err = errNoForm
+		}
 	} else {
 		isJSON, err = true, json.Unmarshal(body, &q)
 	}

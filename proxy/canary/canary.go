@@ -45,6 +45,7 @@ type Comparison struct {
 // Row is one measure of both sides. What there are too few values of is null.
 type Row struct {
 	Measure string   `json:"measure"`
+	Unit    string   `json:"unit,omitempty"`  // of both sides: s, tokens/s, tokens; a share has none
 	Share   bool     `json:"share,omitempty"` // of the calls, and the change is in parts of them; else it is relative
 	Values  uint64   `json:"values"`
 	Rest    *float64 `json:"rest"`
@@ -60,13 +61,13 @@ type Row struct {
 // Compare compares an arm with the rest of its model.
 func Compare(model string, rest, arm *observe.Arm) *Comparison {
 	c := &Comparison{Model: model, Arm: arm.Name, Calls: arm.Calls, Rest: rest.Calls}
-	c.ratio("ttft p50", rest.TTFT, arm.TTFT, 0.5, 1)
-	c.ratio("ttft p90", rest.TTFT, arm.TTFT, 0.9, 1)
-	c.ratio("tokens/s p50", rest.Speed, arm.Speed, 0.5, -1)
+	c.ratio("ttft p50", "s", rest.TTFT, arm.TTFT, 0.5, 1)
+	c.ratio("ttft p90", "s", rest.TTFT, arm.TTFT, 0.9, 1)
+	c.ratio("tokens/s p50", "tokens/s", rest.Speed, arm.Speed, 0.5, -1)
 	c.share("failed", rest.Failed, rest.Calls, arm.Failed, arm.Calls, true)
 	c.share("refused", rest.Refused, rest.Calls, arm.Refused, arm.Calls, true)
 	c.share("left", rest.Left, rest.Calls, arm.Left, arm.Calls, false)
-	c.ratio("length p50", rest.Length, arm.Length, 0.5, 0)
+	c.ratio("length p50", "tokens", rest.Length, arm.Length, 0.5, 0)
 	var ended, endedRest uint64
 	for _, word := range observe.Finishes {
 		ended, endedRest = ended+arm.Finish[word], endedRest+rest.Finish[word]
@@ -103,9 +104,9 @@ func (c *Comparison) verdict() Verdict {
 
 // ratio adds a row of a quantile. worse is 1 if more of it is worse, -1 if less is, 0 if it is not
 // judged.
-func (c *Comparison) ratio(measure string, rest, arm observe.Spread, rank, worse float64) {
+func (c *Comparison) ratio(measure, unit string, rest, arm observe.Spread, rank, worse float64) {
 	n, m := arm.Count(), rest.Count()
-	r := Row{Measure: measure, Values: n, none: n+m == 0}
+	r := Row{Measure: measure, Unit: unit, Values: n, none: n+m == 0}
 	change := func(z float64) interval { return quantile(arm, rank, z).minus(quantile(rest, rank, z)) }
 	if n >= Enough && m >= Enough {
 		r.show(math.Exp(quantile(rest, rank, 0).at), math.Exp(quantile(arm, rank, 0).at), interval{

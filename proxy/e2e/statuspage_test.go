@@ -170,9 +170,12 @@ func TestDrainAndMaintenance(t *testing.T) {
 	// As JSON, the way scripts ask.
 	for body, want := range map[string]int{
 		`{"upstream":"` + name + `","mode":"sleep"}`: 400, `{"upstream":"nobody","mode":"drain"}`: 404, `{"upstream":`: 400, `{"upstream":3}`: 400,
+		`nonsense`: 400, `["drain"]`: 400, ``: 400,
 	} {
 		if res := p.adminDo(http.MethodPost, "/-/mode", body, rig.AdminToken, "Content-Type: application/json"); res.StatusCode != want {
 			t.Errorf("%s: %d", body, res.StatusCode)
+		} else if text, _ := io.ReadAll(res.Body); !strings.Contains(body, `","mode":`) && !strings.Contains(string(text), "The body is neither a JSON object nor a form with upstream and mode: send ") {
+			t.Errorf("%q: %s", body, text)
 		}
 	}
 	if res := p.adminDo(http.MethodPost, "/-/mode", `{"upstream":"`+name+`","mode":"ready"}`, rig.AdminToken, "Content-Type: application/json"); res.StatusCode != 200 {

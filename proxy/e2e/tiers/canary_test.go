@@ -92,7 +92,7 @@ func TestCanary(t *testing.T) {
 			t.Errorf("%v of the answers end by stop", *r.Arm)
 		}
 	}
-	if _, _, err := compare(t, p, "other"); err == nil || !strings.Contains(err.Error(), "sim") {
+	if _, _, err := compare(t, p, "other"); err == nil || !strings.Contains(err.Error(), "there is no model other at ") {
 		t.Errorf("of another model: %v", err)
 	}
 }
