@@ -27,7 +27,7 @@ const (
 	// 400.
 	CodeInvalidJSON          = "invalid_json"          // the body is not JSON
 	CodeJSONLimit            = "json_limit"            // the body nests too deeply, or has too many members or values
-	CodeDuplicateMember      = "duplicate_member"      // a member is given twice, or in another case
+	CodeDuplicateMember      = "duplicate_member"      // a member is given twice, or spelt in another case
 	CodeMissingParameter     = "missing_parameter"     // a member must be given
 	CodeInvalidType          = "invalid_type"          // a member is of the wrong JSON type
 	CodeInvalidValue         = "invalid_value"         // a member has a value that is not allowed

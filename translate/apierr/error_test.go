@@ -143,7 +143,7 @@ func TestFromJSON(t *testing.T) {
 	}{
 		{parse(`{"CANARY`), "", Invalid("", CodeInvalidJSON, "The request body is not valid JSON: unexpected end at byte 8.")},
 		{parse(strings.Repeat("[", 100)), "", Invalid("", CodeJSONLimit, "The request body has more than the limit: 64 levels of nesting.")},
-		{d.Root().Fields([]string{"role"}, make([]jsonx.Value, 1)), "messages[2].", Invalid("messages[2].role", CodeDuplicateMember, "messages[2].role is spelt in another case.")},
+		{d.Root().Fields([]string{"role"}, make([]jsonx.Value, 1)), "messages[2].", Invalid("messages[2].role", CodeDuplicateMember, "messages[2].role is spelt in another case: spell it `role`.")},
 		{fmt.Errorf("wrapped: %w", parse(``)), "", Invalid("", CodeInvalidJSON, "The request body is not valid JSON: unexpected end at byte 0.")},
 		{io.ErrNoProgress, "", Internal(io.ErrNoProgress)},
 	} {

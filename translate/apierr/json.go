@@ -23,7 +23,7 @@ func FromJSON(err error, prefix string) *Error {
 		return Invalid("", CodeJSONLimit, "The request body has more than the limit: %d %s.", limit.Max, limit.Limit)
 	case errors.As(err, &member):
 		name := prefix + member.Name
-		return Invalid(name, CodeDuplicateMember, "%s is %s.", name, member.Problem)
+		return Invalid(name, CodeDuplicateMember, "%s is %s.", name, member.Remedy())
 	}
 	return Internal(err)
 }

@@ -124,7 +124,7 @@ func ReadFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	if !errors.As(err, &m) {
 		panic("BUG: jsonx.Fields returned another error: " + err.Error())
 	}
-	return &Invalid{Param: m.Name, Code: apierr.CodeDuplicateMember, Text: "is " + m.Problem.String()}
+	return &Invalid{Param: m.Name, Code: apierr.CodeDuplicateMember, Text: "is " + m.Remedy()}
 }
 
 // ReadElement is ReadFields for what must be an object, which want says: an element of an array.

@@ -417,6 +417,20 @@ func requireInvalid(t *testing.T, body string, err error) *apierr.Error {
 
 // TestRequestRulesCoverContract fails when a row of the contract has no case, or a case names no
 // row.
+// A member that was sent once, in another case, is told its spelling.
+func TestRequestCaseVariant(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"Model":"m",` + hello + `}`:                              "model is spelt in another case: spell it `model`.",
+		`{"model":"m","messages":[{"Role":"user","content":"a"}]}`: "messages[0].role is spelt in another case: spell it `role`.",
+		`{"model":"a","model":"b",` + hello + `}`:                  "model is given twice.",
+	} {
+		var e *apierr.Error
+		if err := new(Request).Decode([]byte(body)); !errors.As(err, &e) || e.Code != dup || e.Message != want {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
 func TestRequestRulesCoverContract(t *testing.T) {
 	nothingToRefuse := []string{"format.text", "format.json_object"}
 	accepted, refused := map[string]bool{}, map[string]bool{}

@@ -23,7 +23,7 @@ func (s *Seen) Note(name string, known []string) (int, error) {
 		}
 		switch {
 		case name != n:
-			return i, apierr.Invalid(n, apierr.CodeDuplicateMember, "%s is spelt in another case.", n)
+			return i, apierr.Invalid(n, apierr.CodeDuplicateMember, "%s is spelt in another case: spell it `%s`.", n, n)
 		case *s&(1<<i) != 0:
 			return i, apierr.Invalid(n, apierr.CodeDuplicateMember, "%s is given twice.", n)
 		}

@@ -94,6 +94,14 @@ type MemberError struct {
 	Offset  int // of the offending name
 }
 
+// Remedy continues the sentence "The member is ": what is wrong, and for a spelling what to write.
+func (e *MemberError) Remedy() string {
+	if e.Problem == CaseVariant {
+		return e.Problem.String() + ": spell it `" + e.Name + "`"
+	}
+	return e.Problem.String()
+}
+
 func (e *MemberError) Error() string {
 	return "read JSON object: member " + strconv.Quote(e.Name) + " is " + e.Problem.String()
 }

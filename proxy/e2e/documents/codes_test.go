@@ -5,7 +5,7 @@ package documents
 var errorCodes = map[string]struct{ status, cause, remedy string }{
 	"invalid_json":            {"400", "The body is not JSON.", "Send a JSON object with `Content-Type: application/json`."},
 	"json_limit":              {"400", "The body nests too deeply, or has too many members or values.", "Send less; what is counted stands in the message."},
-	"duplicate_member":        {"400", "A member is given twice, or once more in another case.", "Send it once. Parsers disagree which one counts."},
+	"duplicate_member":        {"400", "A member is given twice, or spelt in another case (`Model`): for some parsers that is the member, for others not.", "Send it once, spelt as the message says (`model`)."},
 	"missing_parameter":       {"400", "A member that must be given is not there; `param` names it.", "Send it."},
 	"invalid_type":            {"400", "A member has another JSON type; `param` names it.", "Send the type that [the API](../../translate/README.md#the-api) has."},
 	"invalid_value":           {"400", "A member has a value that is not allowed; `param` names it.", "The message says which values are."},
