@@ -270,6 +270,17 @@ func TestCatalogCaching(t *testing.T) {
 	}
 }
 
+// TestStrictKeepsPaths: strict is about members and values of calls. The contract's paths, and those beside them, answer as ever.
+func TestStrictKeepsPaths(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: "strict: true"})
+	for _, target := range []string{"/", "/health", "/openapi.json", "/v1/models", "/v1/models/sim"} {
+		p.Do("GET", target, "", "Authorization: ").WantStatus(200)
+	}
+	p.Do("HEAD", "/", "", "Authorization: ").WantStatus(204)
+	p.Post("/v1/completions", `{"model":"sim","prompt":"Hi"}`).WantStatus(200)
+}
+
 // TestCatalogAsksTheEngines: where the configuration is silent, the engines say how long a context may be, and it is the
 // smallest of them that counts.
 func TestCatalogAsksTheEngines(t *testing.T) {
