@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -218,4 +219,28 @@ func checkSAN(name string) error {
 	}
 	return errors.New("this is no DNS name, URI, mail or IP address: write one whole name of the certificate, " +
 		"as in agent.example.com or spiffe://TRUST-DOMAIN/PATH")
+}
+
+// publicHost reports whether a URL leads to an address of the internet, or to a name that is not
+// one of a house by its end.
+func publicHost(address string) bool {
+	u, err := checkHTTP(address)
+	if err != nil {
+		return false
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+		ip = ip.Unmap()
+		return ip.IsGlobalUnicast() && !ip.IsPrivate() && !sharedAddresses.Contains(ip)
+	}
+	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	i := strings.LastIndexByte(name, '.')
+	return i > 0 && !slices.Contains(houseDomains, name[i+1:])
+}
+
+// sharedAddresses are those behind carriers' and overlays' translation (RFC 6598).
+var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
+
+// houseDomains end names that no public server answers for (RFC 6761, 6762, 8375, and habit).
+var houseDomains = []string{
+	"local", "localhost", "internal", "intranet", "lan", "home", "corp", "private", "arpa", "svc", "test", "invalid",
 }

@@ -119,6 +119,7 @@ func (c upstreamChecks) all() {
 			c.check.warn(at, "no model uses the upstream %s", c.places.Show(at+".name", u.Name))
 		}
 		c.external(at+".external", u)
+		c.hosted(at, u)
 	}
 }
 
@@ -172,6 +173,33 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 		return
 	}
 	seen[u.URL] = path
+}
+
+// hosted warns of a hosted API that is not called external: its clients may have conversations
+// stored and dearer tiers charged there, and no key has agreed that its prompts leave the house. An
+// engine of the house at a public name says external: false.
+func (c upstreamChecks) hosted(path string, u *Upstream) {
+	if u.External || u.Kubernetes.Set() || c.places.Has(path+".external") || c.profile(u.Engine) != openAI ||
+		!publicHost(u.URL) {
+		return
+	}
+	c.check.warn(path+".url", "this looks like a hosted API, and is treated as an engine of the house: any key's prompts may "+
+		"go there, and clients choose storage and dearer tiers; write external: true, or external: false if it is yours")
+}
+
+// openAI is the profile of hosted APIs, and of whatever has none of its own.
+const openAI = "openai"
+
+// profile is the built-in profile below an engine of the file.
+func (c upstreamChecks) profile(name string) string {
+	for range len(c.file.Engines) {
+		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
+		if i < 0 {
+			break
+		}
+		name = c.file.Engines[i].Like
+	}
+	return name
 }
 
 // external warns of an upstream that no call may go to. Keys of a fleet's store are not known here.
