@@ -25,12 +25,13 @@ func AppendEvent(dst []byte, name string, data []byte) []byte {
 // tokens.
 func Flatten(json []byte) {
 	for _, end := range [...]byte{'\n', '\r'} {
-		for {
-			i := bytes.IndexByte(json, end)
+		for rest := json; ; {
+			i := bytes.IndexByte(rest, end)
 			if i < 0 {
 				break
 			}
-			json[i] = ' '
+			rest[i] = ' '
+			rest = rest[i+1:]
 		}
 	}
 }
@@ -43,23 +44,24 @@ func AppendComment(dst []byte, text string) []byte {
 }
 
 func appendLines(dst []byte, prefix string, text []byte) []byte {
-	for {
-		dst = append(dst, prefix...)
-		n := bytes.IndexByte(text, '\n')
-		line := text
-		if n >= 0 {
-			line = text[:n]
-		}
-		if c := bytes.IndexByte(line, '\r'); c >= 0 {
-			if n = c; c+1 < len(text) && text[c+1] == '\n' {
-				n = c + 1
+	for lf, known := 0, false; ; {
+		if !known { // once a line feed, however many carriage returns come before it
+			if lf = bytes.IndexByte(text, '\n'); lf < 0 {
+				lf = len(text)
 			}
-			line = text[:c]
 		}
-		dst = append(append(dst, line...), '\n')
-		if n < 0 {
+		line, skip := text[:lf], lf+1
+		if cr := bytes.IndexByte(line, '\r'); cr >= 0 {
+			line, skip = line[:cr], cr+1
+			if skip == lf && lf < len(text) {
+				skip++
+			}
+		}
+		dst = append(append(append(dst, prefix...), line...), '\n')
+		if skip > len(text) {
 			return dst
 		}
-		text = text[n+1:]
+		known = skip <= lf
+		text, lf = text[skip:], lf-skip
 	}
 }

@@ -340,36 +340,51 @@ func TestBuffer(t *testing.T) {
 	}
 }
 
-// TestLinear reads a large event, and as many bytes in sixteen events: work that grew with the square
-// of their length would take sixteen times as long for the one. A busy machine or an emulator makes
-// both slow, so the best of some tries of each are compared.
+// TestLinear reads and writes large events.
 func TestLinear(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector is slow")
 	}
-	const bytes, events, tries, most = 2 << 20, 16, 5, 5
 	for name, of := range map[string]func(n int) string{
 		"one line":    func(n int) string { return "data: " + strings.Repeat("x", n) + "\n\n" },
 		"CR":          func(n int) string { return strings.Repeat("data\r", n/5) + "\r" },
 		"comments":    func(n int) string { return strings.Repeat(":\n", n/2) + "\n" },
 		"CR, then LF": func(n int) string { return strings.Repeat("x\r", n/2) + "\n" },
 	} {
-		read := func(src string) time.Duration {
-			begin := time.Now()
+		wantLinear(t, name, of, func(src string) {
 			for _, r := range []io.Reader{&pieces{src, 200}, strings.NewReader(src)} {
 				if _, err := readAll(t, NewReader(r, 8<<20)); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			return time.Since(begin)
+		})
+	}
+	for name, end := range map[string]string{"many LF": "\n", "many CR": "\r", "many CR LF": "\r\n"} {
+		lines := func(n int) string { return strings.Repeat(end, n/len(end)) }
+		wantLinear(t, name+", one line", lines, func(src string) { Flatten([]byte(src)) })
+		wantLinear(t, name+", written", lines, func(src string) { AppendEvent(nil, "", []byte(src)) })
+	}
+}
+
+// wantLinear does the work with a large text, and with sixteen that are as long together: work that
+// grew with the square of their length would take sixteen times as long for the one. A busy machine
+// or an emulator makes both slow, so the best of some tries of each are compared.
+func wantLinear(t *testing.T, name string, of func(n int) string, work func(src string)) {
+	t.Helper()
+	const bytes, parts, tries, most = 2 << 20, 16, 5, 5
+	took := func(src string, times int) time.Duration {
+		begin := time.Now()
+		for range times {
+			work(src)
 		}
-		one, many := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
-		for range tries {
-			one, many = min(one, read(of(bytes))), min(many, read(strings.Repeat(of(bytes/events), events)))
-		}
-		if one > most*many {
-			t.Errorf("%s: %v, and %v for as much in %d events", name, one, many, events)
-		}
+		return time.Since(begin)
+	}
+	one, many := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	for range tries {
+		one, many = min(one, took(of(bytes), 1)), min(many, took(of(bytes/parts), parts))
+	}
+	if one > most*many {
+		t.Errorf("%s: %v, and %v for as much in %d parts", name, one, many, parts)
 	}
 }
 
