@@ -39,7 +39,7 @@ type origin struct {
 // keys, values of a wrong form, references that lead nowhere. Rules that tie values together are
 // Validate's; LoadValid does both.
 func Load(path string) (*File, error) {
-	f, problems := load(path)
+	f, problems := load(path, strictyaml.ReadBounded)
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}
@@ -61,9 +61,22 @@ func Parse(name string, src []byte) (*File, error) {
 // class are found in one run. The File is nil when Problems.Err is not; otherwise the problems are
 // warnings. more are checks of the caller's own, which take their place among the others.
 func LoadValid(path string, k Known, more ...Check) (*File, Problems) {
-	f, problems := load(path)
+	f, problems := load(path, strictyaml.ReadBounded)
 	return valid(f, problems, k, more)
 }
+
+// LoadAgain is LoadValid for a file that is read while others wait for it. It has to be a regular
+// one: a pipe, which may be given at the start, would be waited for without end.
+func LoadAgain(path string, k Known) (*File, Problems) {
+	f, problems := load(path, strictyaml.ReadRegular)
+	return valid(f, problems, k, nil)
+}
+
+// MaxFile is the size that a configuration may have, in bytes.
+const MaxFile = strictyaml.MaxFile
+
+// ReadText reads the text of a configuration without looking at what it says.
+func ReadText(path string) ([]byte, error) { return strictyaml.ReadBounded(path, MaxFile) }
 
 // Check says what is wrong with a File that may be wrong in other ways as well.
 type Check func(*File) Problems
@@ -124,7 +137,7 @@ func valid(f *File, problems Problems, k Known, more []Check) (*File, Problems) 
 	return f, problems
 }
 
-func load(path string) (*File, Problems) {
+func load(path string, read func(string, int64) ([]byte, error)) (*File, Problems) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		err = fmt.Errorf("%s is a directory, not a file", path)
@@ -133,7 +146,7 @@ func load(path string) (*File, Problems) {
 	}
 	var src []byte
 	if err == nil {
-		src, err = strictyaml.ReadBounded(path, strictyaml.MaxFile)
+		src, err = read(path, strictyaml.MaxFile)
 	}
 	if err != nil {
 		return nil, Problems{{File: path, Message: strings.TrimPrefix(err.Error(), path+" ")}}

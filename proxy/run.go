@@ -66,7 +66,7 @@ func checkFiles(f *config.File) config.Problems {
 
 // LoadAgain returns what reads the file again for a reload.
 func LoadAgain(name string) func() (*config.File, config.Problems) {
-	return func() (*config.File, config.Problems) { return config.LoadValid(name, engine.Known()) }
+	return func() (*config.File, config.Problems) { return config.LoadAgain(name, engine.Known()) }
 }
 
 // ParseBeside returns what reads the text of a configuration as if it stood in the folder of the

@@ -1,0 +1,21 @@
+//go:build unix
+
+package config
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestLoadAgainWaitsForNoPipe: a pipe in the place of the file would hold up every later reload.
+func TestLoadAgainWaitsForNoPipe(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := syscall.Mkfifo("config.yaml", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, problems := LoadAgain("config.yaml", bundled)
+	if f != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "is not a regular file") {
+		t.Errorf("a pipe: %v", problems)
+	}
+}
