@@ -118,6 +118,9 @@ func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("ended by a second signal (%v) while %s running", e.Signal, calls)
 }
 
+// Logged reports that the edge's log has told it.
+func (e *InterruptedError) Logged() bool { return true }
+
 // ExitCode is the shell's for a process that a signal ended: 130 for SIGINT, 143 for SIGTERM.
 func (e *InterruptedError) ExitCode() int { return exitSignal + int(e.Signal) }
 

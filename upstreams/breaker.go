@@ -95,7 +95,11 @@ func (b *CircuitBreaker) outcome(o Outcome, by FailureSource, trial bool, now ti
 		defer b.trial.Store(false)
 	}
 	generate = b.circuit.outcome(o, by, trial, now)
-	b.publish("calls fail", now)
+	cause := "calls fail"
+	if !b.circuit.open {
+		cause = "a call went well"
+	}
+	b.publish(cause, now)
 	return generate
 }
 

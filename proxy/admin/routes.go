@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"errors"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/config"
 	"penstock/proxy/browser"
 	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
@@ -30,6 +32,7 @@ func New(o Options) (*Server, error) {
 	s.http.Handler = s.everyRequest(s.routes())
 	s.http.ErrorHandler = s.headError
 	s.http.WriteTimeout = f.Timeouts.Write.D()
+	s.http.MaxRequestBodySize = config.MaxFile // the largest is a configuration, to be compared
 	return s, nil
 }
 
@@ -91,6 +94,9 @@ func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHand
 func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
 	defer s.opts.Guard.Catch(guard.Admin, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	refusal, _ := httpserver.Unparsed(ctx, err)
+	if errors.Is(err, fasthttp.ErrBodyTooLarge) {
+		refusal = apierr.TooLarge(config.MaxFile)
+	}
 	refuse(ctx, refusal)
 }
 

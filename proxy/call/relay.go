@@ -257,7 +257,8 @@ func (r *relay) broken(f *failure.Failure) {
 	switch e := c.ep.Dialect.ErrorOf(f.API); {
 	case r.form == formPassedOn, r.form == formStream && !r.stream.InBand():
 		r.cut = true
-	case f.Result == observe.ClientGone:
+	case f.Result == observe.ClientGone: // it may have ended its own side only, and still read
+		r.cut = true
 	case r.form == formWhitespace:
 		*r.out = c.ep.Dialect.AppendError(*r.out, e, string(c.client.requestID))
 	default:

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"penstock/config"
 	"penstock/proxy/admin"
 	"penstock/proxy/reload"
 	"penstock/proxy/top"
@@ -47,7 +48,7 @@ func (r *Reload) Run() error {
 		}
 		var err error
 		q.Called = r.File
-		if q.Candidate, err = os.ReadFile(r.File); err != nil {
+		if q.Candidate, err = config.ReadText(r.File); err != nil {
 			return err
 		}
 		if len(q.Candidate) == 0 {

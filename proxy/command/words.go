@@ -30,7 +30,9 @@ func Report(w io.Writer, err error) int {
 		code = own.ExitCode()
 	}
 	var problems config.Problems
+	var told interface{ Logged() bool }
 	switch text := err.Error(); {
+	case errors.As(err, &told) && told.Logged(): // the log has a record of it, in its own format
 	case errors.As(err, &problems): // each line begins with its place in the file, as editors want it
 		fmt.Fprintln(w, plaintext.Text(text))
 	case text != "":

@@ -187,6 +187,12 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 				}
 				how.do(c)
 				wantFreed(t, p, "streaming")
+				if how.name != "half-close" {
+					return
+				}
+				if rest, ok := c.Closed(rig.Patience); !ok || strings.HasSuffix(rest, "0\r\n\r\n") {
+					t.Errorf("a client that still reads gets a stream that looks whole: %q", rest[max(0, len(rest)-80):])
+				}
 			})
 		}
 	}

@@ -289,6 +289,13 @@ func TestReloadDiff(t *testing.T) {
 	if _, errs := command(t, 1, "reload", "--diff", write("bad.yaml", "    polcy: x\n"), "--admin", admin); !strings.Contains(errs, filepath.Join(dir, "bad.yaml")+":10:5: ") || strings.Contains(errs, "candidate") {
 		t.Errorf("a wrong one: %q", errs)
 	}
+	large := "#" + strings.Repeat(" a large file", 5<<20/13) + "\n"
+	if out, _ := command(t, 0, "reload", "--diff", write("large.yaml", large), "--admin", admin); !strings.Contains(out, "unchanged") {
+		t.Errorf("a file of 5 MB: %q", out)
+	}
+	if _, errs := command(t, 1, "reload", "--diff", write("large.yaml", large+large), "--admin", admin); !strings.Contains(errs, "larger than 8MiB") {
+		t.Errorf("a file of 10 MB: %q", errs)
+	}
 	if _, errs := command(t, 2, "reload", next, "--admin", admin); !strings.Contains(errs, "--diff") {
 		t.Errorf("without --diff: %q", errs)
 	}

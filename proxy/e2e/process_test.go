@@ -199,6 +199,8 @@ func TestSecondSignal(t *testing.T) {
 			p.Exits(10*time.Second, code)
 			if log := p.Err.String(); !strings.Contains(log, `"msg":"call"`) || !strings.Contains(log, `"drained"`) {
 				t.Errorf("the log:\n%s", log)
+			} else if at := strings.LastIndexByte(strings.TrimSpace(log), '\n'); log[at+1] != '{' {
+				t.Errorf("behind a log in JSON: %s", log[at+1:])
 			}
 		})
 	}
