@@ -5,7 +5,8 @@ package jsonx
 import "golang.org/x/sys/cpu"
 
 // hasVector reports whether vectorText can be used. Every arm64 has NEON, but being asked for it,
-// GODEBUG=cpu.asimd=off switches it off as cpu.avx2=off does AVX2. Tests switch it off, too.
+// GODEBUG=cpu.asimd=off switches it off as cpu.avx2=off does AVX2. (Go's own runtime does not know
+// that name, and says so.) Tests switch it off, too.
 var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 
 // vectorText passes over blocks of 64 bytes in a string, of which there must be so many at p, as
