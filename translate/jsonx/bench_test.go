@@ -56,6 +56,7 @@ var bodies = []struct {
 	{"chat100KB/code", chatBody(repeat(strings.Repeat(code, 12), 76)...)},
 	{"chat100KB/chinese", chatBody(repeat(strings.Repeat("压力钢管的闸门调节流向水轮机的水流，快速关闭时需要调压井。", 12), 96)...)},
 	{"chat100KB/german", chatBody(repeat(strings.Repeat("Die Klappe über der Turbine schließt für gewöhnlich langsam, läßt aber überschüssiges Wasser ab. ", 10), 96)...)},
+	{"chat100KB/russian", chatBody(repeat(strings.Repeat("Объясни, как затвор напорного трубопровода регулирует поток воды к турбине. ", 8), 92)...)},
 	{"image1MB", []byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"What is this?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
 		base64.StdEncoding.EncodeToString(make([]byte, 786_000)) + `"}}]}]}`)},
 	{"tools12KB", toolBody()},

@@ -139,8 +139,8 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 			i++ // one of the last bytes of s
 		default:
 			flags |= flagWide
-			if mask == 0 && hasVector && i >= 3 && len(s)-i >= 64 {
-				i, base, mask, seen = passText(s, i)
+			if mask == 0 && len(s)-i >= 64 && (hasVector && i >= 3 || !hasVector && c < 0xe0) {
+				i, base, mask, seen = passText(s, i) // the words know no character of three bytes
 				flags |= seen
 				continue
 			}
