@@ -20,7 +20,7 @@ import (
 // send decide by the time they were given. So a deadline left over from an earlier exchange costs
 // one look at the clock when it fires, and nothing else.
 type conn struct {
-	nc      net.Conn        // what is read and written: the socket, or TLS over it
+	nc      net.Conn        // what is read and written: a plainConn, or TLS over it
 	tcp     *net.TCPConn    // the socket itself
 	raw     syscall.RawConn // for what runs on the descriptor
 	secured bool            // nc is TLS
@@ -44,10 +44,24 @@ func newConn(tcp *net.TCPConn) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{nc: tcp, tcp: tcp, raw: raw}
+	plain := &plainConn{TCPConn: tcp}
+	if err := plain.stream.Open(tcp); err != nil {
+		return nil, err
+	}
+	c := &conn{nc: plain, tcp: tcp, raw: raw}
 	c.poll.bind()
 	return c, nil
 }
+
+// plainConn reads by package socket. A read by package net wakes the runtime's monitor thread where
+// the process was idle (requestWriter.pushAtOnce), once and more for each reply above 4 KiB.
+type plainConn struct {
+	*net.TCPConn
+	stream socket.Stream
+}
+
+// Read implements net.Conn.
+func (c *plainConn) Read(p []byte) (int, error) { return c.stream.Read(p) }
 
 // close closes the socket at once, from any goroutine and any number of times. A read or write that
 // is under way returns. It sends no close_notify over TLS, which could block behind a write that

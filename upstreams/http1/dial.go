@@ -80,7 +80,7 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 	if t.tls == nil {
 		return c, "", nil
 	}
-	secured := tls.Client(nc, t.tls)
+	secured := tls.Client(c.nc, t.tls)
 	if err := secured.HandshakeContext(share); err != nil {
 		c.close()
 		return nil, ReasonTLS, err

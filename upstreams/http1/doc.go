@@ -64,8 +64,10 @@
 // the wait for its reply: the check of the socket, the write and the wait are one stay in the
 // runtime's poller, and the read that would find nothing is left out (poll.sendUnsent). It is the
 // only thing that Await sends. Of a larger one what the socket takes at once is written without a
-// deadline, and the rest as the engine reads it (requestWriter.push). Deadlines are moved as seldom
-// as possible (conn): in a steady state an exchange moves none.
+// deadline, and the rest as the engine reads it (requestWriter.push). Replies are read by package
+// socket (plainConn), whose system calls, unlike those of package net, wake no thread of the
+// runtime. Deadlines are moved as seldom as possible (conn): in a steady state an exchange moves
+// none.
 //
 // # Hosts that vanish
 //

@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"strings"
@@ -186,5 +187,22 @@ func TestAnswerWatch(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReadsBySocket: a reply that Read takes straight from the connection is read by package
+// socket, also beneath TLS.
+func TestReadsBySocket(t *testing.T) {
+	checkLeaks(t)
+	for _, s := range []*rawserver.Server{rawserver.Serve(t, rawserver.Echo), rawserver.ServeTLS(t, rawserver.Echo)} {
+		tr := transportTo(t, s.URL())
+		mustEcho(t, tr, strings.Repeat("long ", 20_000))
+		nc := tr.idle.conns[0].nc
+		if secured, ok := nc.(*tls.Conn); ok {
+			nc = secured.NetConn()
+		}
+		if _, ok := nc.(*plainConn); !ok {
+			t.Errorf("%s is read by a %T", s.URL(), nc)
+		}
 	}
 }
