@@ -27,22 +27,26 @@ type cli struct {
 
 	command.Modes
 
-	Doctor     command.Doctor     `cmd:"" help:"Ask engines what they are: what they can do, their quirks, and the configuration lines to paste."`
-	Agent      command.Agent      `cmd:"" help:"Print or write the configuration with which a coding agent works through a running edge: claude, codex, opencode, copilot."`
-	Batch      batch.CLI          `cmd:"" help:"Send the requests of a file of OpenAI's Batch API to a running edge, and write the answers to another one."`
-	Bench      bench.CLI          `cmd:"" help:"Load-test any such API, or compare and print the results."`
-	Sim        sim.CLI            `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
-	Key        command.Key        `cmd:"" help:"Make, hash, list or revoke API keys."`
-	Openapi    command.OpenAPI    `cmd:"" help:"Print the description of the API that the edge serves (OpenAPI 3.1)."`
-	Completion command.Completion `cmd:"" help:"Print a script that completes command lines in bash, zsh or fish."`
-	Support    command.Support    `cmd:"" help:"Write a bundle for a bug report: configuration, state, metrics and limits, without secrets."`
-	Explain    command.Explain    `cmd:"" help:"Explain the code of an error, or a setting."`
-	Version    command.Version    `cmd:"" help:"Print the version and how it was built."`
+	Doctor     command.Doctor           `cmd:"" help:"Ask engines what they are: what they can do, their quirks, and the configuration lines to paste."`
+	Agent      command.Agent            `cmd:"" help:"Print or write the configuration with which a coding agent works through a running edge: claude, codex, opencode, copilot."`
+	Batch      batch.CLI                `cmd:"" help:"Send the requests of a file of OpenAI's Batch API to a running edge, and write the answers to another one."`
+	Bench      bench.CLI                `cmd:"" help:"Load-test any such API, or compare and print the results."`
+	Sim        sim.CLI                  `cmd:"" help:"Run a simulated inference engine, with settable speed and faults."`
+	Key        command.Key              `cmd:"" help:"Make, hash, list or revoke API keys."`
+	Openapi    command.OpenAPI          `cmd:"" help:"Print the description of the API that the edge serves (OpenAPI 3.1)."`
+	Completion command.Completion       `cmd:"" help:"Print a script that completes command lines in bash, zsh or fish."`
+	Values     command.CompletionValues `cmd:"" hidden:"" name:"completion-values"`
+	Support    command.Support          `cmd:"" help:"Write a bundle for a bug report: configuration, state, metrics and limits, without secrets."`
+	Explain    command.Explain          `cmd:"" help:"Explain the code of an error, or a setting."`
+	Version    command.Version          `cmd:"" help:"Print the version and how it was built."`
 }
 
 func main() {
 	quietlog.End()
-	c := cli{Serve: command.Serve{Simulator: startSimulator}}
+	c := cli{
+		Serve:      command.Serve{Simulator: startSimulator},
+		Completion: command.Completion{Scenarios: bench.Scenarios()},
+	}
 	parser := kong.Must(&c,
 		kong.Name("penstock"),
 		kong.Description("One dependable API in front of your inference engines: auth, routing, capacity, failure mapping."),

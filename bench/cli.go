@@ -67,7 +67,7 @@ func Arguments(args []string) []string {
 
 // RunCmd is `penstock bench run`.
 type RunCmd struct {
-	Scenario string `placeholder:"NAME" help:"Play a bundled scenario (see 'bench scenarios'), without a target on a fleet of its own; flags beside it win."`
+	Scenario string `placeholder:"NAME" values:"scenarios" help:"Play a bundled scenario (see 'bench scenarios'), without a target on a fleet of its own; flags beside it win."`
 	load.Options
 	compare.Checks
 	// Refused is put here by Arguments.

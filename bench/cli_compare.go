@@ -11,8 +11,8 @@ import (
 
 // CompareCmd is `penstock bench compare`.
 type CompareCmd struct {
-	Base       string   `arg:"" help:"Result file that is the measure."`
-	New        string   `arg:"" help:"Result file that is judged."`
+	Base       string   `arg:"" values:"files" help:"Result file that is the measure."`
+	New        string   `arg:"" values:"files" help:"Result file that is judged."`
 	Format     string   `enum:"text,json" default:"text" help:"Form of the output: ${enum}."`
 	Output     string   `short:"o" placeholder:"FILE" help:"Write there instead of to the screen."`
 	Confidence float64  `default:"0.95" help:"Confidence of the intervals, 0.5 to 0.999."`

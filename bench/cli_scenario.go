@@ -142,7 +142,7 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 
 // ScenariosCmd is `penstock bench scenarios`.
 type ScenariosCmd struct {
-	Name string `arg:"" optional:"" help:"Scenario to explain; without it they are listed."`
+	Name string `arg:"" values:"scenarios" optional:"" help:"Scenario to explain; without it they are listed."`
 }
 
 // Run lists or explains.
@@ -170,3 +170,6 @@ func (c *ScenariosCmd) run(out io.Writer) error {
 	_, err := io.WriteString(out, b.String())
 	return err
 }
+
+// Scenarios are the names of the bundled ones.
+func Scenarios() []string { return scenario.Names }

@@ -11,13 +11,13 @@ type Options struct {
 	BaseURL      string   `name:"base-url" short:"u" placeholder:"URL" env:"PENSTOCK_BASE_URL,OPENAI_BASE_URL" group:"Target" help:"Base URL, when it is not the argument."`
 	Backend      string   `placeholder:"NAME" group:"Target" help:"Dialect: chat (default), messages, responses, completions, embeddings, transcription, speech; vLLM's names work too."`
 	Mix          string   `placeholder:"D:W,…" group:"Target" help:"Several dialects by weight: chat:60,embeddings@MODEL:10."`
-	Model        string   `short:"m" placeholder:"NAME" group:"Target" help:"Model (default: the first that is listed)."`
+	Model        string   `short:"m" values:"models" placeholder:"NAME" group:"Target" help:"Model (default: the first that is listed)."`
 	APIKey       string   `name:"api-key" placeholder:"KEY" env:"PENSTOCK_API_KEY,OPENAI_API_KEY,ANTHROPIC_API_KEY" group:"Target" help:"Key; other users of the machine see arguments."`
 	Header       []string `short:"H" sep:"none" placeholder:"K=V" group:"Target" help:"Further header of requests. Repeatable."`
 	Insecure     bool     `group:"Target" help:"Do not check the certificate of the target."`
 	NoStream     bool     `name:"no-stream" group:"Target" help:"Ask for whole answers instead of streams."`
 	CompareURL   string   `name:"compare-url" placeholder:"URL" group:"Target" help:"Second target, measured interleaved: through the edge and around it. Its key: $PENSTOCK_COMPARE_KEY."`
-	CompareModel string   `name:"compare-model" placeholder:"NAME" group:"Target" help:"Its model (default: as the first)."`
+	CompareModel string   `name:"compare-model" values:"models" placeholder:"NAME" group:"Target" help:"Its model (default: as the first)."`
 
 	NumPrompts     Count         `name:"num-prompts" short:"n" placeholder:"N" group:"Load" help:"Number of requests, of each stage."`
 	Duration       Span          `short:"z" placeholder:"D" group:"Load" help:"Time to send requests, of each stage (default: 20s without a number of them)."`

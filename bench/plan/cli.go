@@ -17,7 +17,7 @@ import (
 
 // Cmd is `penstock bench plan`.
 type Cmd struct {
-	Trace   string   `arg:"" help:"Trace: a line {\"timestamp\":MS,\"input_length\":N,\"output_length\":N,\"hash_ids\":[…]} for each request."`
+	Trace   string   `arg:"" values:"files" help:"Trace: a line {\"timestamp\":MS,\"input_length\":N,\"output_length\":N,\"hash_ids\":[…]} for each request."`
 	Engine  []string `required:"" sep:"none" placeholder:"KIND[@PRICE]" help:"Kind of engine: laptop, l4-8b, a100-70b, h100-8b, or your own as NAME:prefill=N,token=N,batch=D,latency=D,slots=N,kv=N; PRICE is an hour's. Repeatable."`
 	Goodput []string `required:"" placeholder:"M:MS" help:"Objectives, each of the p99: ttft, tpot, itl, e2el in ms."`
 	Policy  []string `placeholder:"NAME" help:"Policies of the edge to try (default: all four)."`

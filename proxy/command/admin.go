@@ -29,7 +29,7 @@ func (o *operator) edge() admin.Edge {
 
 // Reload has a running edge read its configuration again.
 type Reload struct {
-	File  string `arg:"" optional:"" help:"With --diff: a file to compare with what runs, in place of the edge's own. The edge reads it as if it stood in the folder of its file."`
+	File  string `arg:"" optional:"" values:"files" help:"With --diff: a file to compare with what runs, in place of the edge's own. The edge reads it as if it stood in the folder of its file."`
 	Diff  bool   `help:"Apply nothing: only print what would change, each model's slots before and after, and what needs a restart."`
 	Back  bool   `help:"Go back to the configuration before the running one, which the edge has in memory. Keys stay as they are; a key that was taken away does not come back."`
 	Force bool   `help:"Apply it although a model that serves calls is left without a slot, which is refused otherwise."`
@@ -119,7 +119,7 @@ func (u *Usage) Run() error {
 
 // Canary compares the arms of a model.
 type Canary struct {
-	Model string         `arg:"" help:"Id of a model of which a deployment has a share (traffic)."`
+	Model string         `arg:"" values:"models" help:"Id of a model of which a deployment has a share (traffic)."`
 	For   *time.Duration `placeholder:"10m" help:"Compare the calls of this time from now on, in place of all since the edge's start. Ctrl-C compares those so far."`
 	JSON  bool           `name:"json" help:"Print JSON."`
 	operator
@@ -166,7 +166,7 @@ func (m *mode) set(upstream, mode string) error {
 // Drain takes an upstream out.
 type Drain struct {
 	mode
-	Upstream string `arg:"" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
+	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
 }
 
 // Run asks for the mode.
@@ -175,7 +175,7 @@ func (d *Drain) Run() error { return d.set(d.Upstream, "drain") }
 // Maintenance takes an upstream out and has its probes rest.
 type Maintenance struct {
 	mode
-	Upstream string `arg:"" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
+	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
 }
 
 // Run asks for the mode.
@@ -184,7 +184,7 @@ func (m *Maintenance) Run() error { return m.set(m.Upstream, "maintenance") }
 // Ready asks whether an edge takes new requests, or lets calls into an upstream again.
 type Ready struct {
 	mode
-	Upstream string `arg:"" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
+	Upstream string `arg:"" values:"upstreams" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
 }
 
 // Run asks the edge. No answer is an error, and so is an edge that drains.

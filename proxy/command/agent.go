@@ -12,7 +12,7 @@ import (
 type Agent struct {
 	Name   string `arg:"" name:"agent" enum:"${agents}" help:"The agent: ${enum}."`
 	URL    string `name:"url" default:"http://127.0.0.1:4000" placeholder:"URL" help:"Address of the edge's API (default: ${default})."`
-	Model  string `short:"m" placeholder:"ID" help:"Model to work with, by its id or an alias; without it the first ready one that the agent can use."`
+	Model  string `short:"m" values:"models" placeholder:"ID" help:"Model to work with, by its id or an alias; without it the first ready one that the agent can use."`
 	KeyEnv string `name:"key-env" default:"PENSTOCK_API_KEY" placeholder:"NAME" help:"Environment variable that holds the API key (default: ${default}). Files name it; the key itself is in none."`
 	Write  bool   `help:"Write the files, after showing what changes. A file that differs is kept beside the new one."`
 }

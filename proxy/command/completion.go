@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -11,11 +12,14 @@ import (
 // Completion prints a script that completes command lines.
 type Completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: ${enum}."`
+
+	Scenarios []string `kong:"-"` // of bench
 }
 
 // Help is printed below the flags.
 func (c *Completion) Help() string {
-	return "The script completes commands, flags and the values that flags may have. It goes into the shell's start file: " +
+	return "The script completes commands, flags and their values; names of upstreams and models are those of the running edge, " +
+		"or of the configuration, and codes, settings and scenarios those of the program. It goes into the shell's start file: " +
 		"\"source <(penstock completion bash)\", in zsh, after compinit, \"source <(penstock completion zsh)\", " +
 		"in fish \"penstock completion fish | source\"."
 }
@@ -23,7 +27,7 @@ func (c *Completion) Help() string {
 // Run prints the script, which is made from the grammar.
 func (c *Completion) Run(ctx *kong.Context) error {
 	var b strings.Builder
-	places := completions(ctx.Model.Node)
+	places := c.places(ctx.Model.Node)
 	switch c.Shell {
 	case "bash":
 		writeShell(&b, places, bashFrame)
@@ -39,14 +43,21 @@ func (c *Completion) Run(ctx *kong.Context) error {
 // place is where a command line has come to.
 type place struct {
 	path  string // of commands, as in "bench run"; empty: none yet
-	words []word // that may come next
+	words []word // that may come next, flags without their arguments
+	flags []flag
+	kind  string // of further words: of asked, files, or none
 }
 
-// word is a command or a flag.
-type word struct {
-	text, help string
-	value      bool     // another word follows
-	values     []string // which that may be; none: any
+// word is a command, or an argument of a set.
+type word struct{ text, help string }
+
+// flag is one with its dashes.
+type flag struct {
+	word
+	short  string   // likewise; empty: none
+	value  bool     // another word follows
+	values []string // which that may be; none: any
+	kind   string   // of that word, as of a place
 }
 
 // step is the place above and the word that leads here, as in "bench/run".
@@ -55,9 +66,9 @@ func (p *place) step() string {
 	return p.path[:max(i, 0)] + "/" + p.path[i+1:]
 }
 
-// completions are the places of a grammar, the root first. A command that may be left out has its
-// words at the place above, too.
-func completions(n *kong.Node) []place {
+// places are those of a grammar, the root first. A command that may be left out has its words at
+// the place above, too.
+func (c *Completion) places(n *kong.Node) []place {
 	path := strings.TrimPrefix(strings.TrimPrefix(n.Path(), "penstock"), " ")
 	here := place{path: path}
 	var below []place
@@ -66,7 +77,7 @@ func completions(n *kong.Node) []place {
 			continue
 		}
 		here.words = append(here.words, word{text: child.Name, help: child.Help})
-		below = append(below, completions(child)...)
+		below = append(below, c.places(child)...)
 	}
 	from := []*kong.Node{n}
 	if n.DefaultCmd != nil {
@@ -74,40 +85,74 @@ func completions(n *kong.Node) []place {
 	}
 	for _, from := range from {
 		for _, p := range from.Positional {
-			for _, v := range choices(p) {
+			for _, v := range c.choices(p) {
 				here.words = append(here.words, word{text: v})
 			}
+			here.kind = cmp.Or(here.kind, kindOf(p))
 		}
 		for _, f := range from.Flags {
 			if f.Hidden || f.Name == "help" && from != n {
 				continue
 			}
-			here.words = append(here.words, word{
-				text: "--" + f.Name, help: f.Help, value: !f.IsBool(), values: choices(f.Value),
-			})
+			offered := flag{
+				word: word{"--" + f.Name, f.Help}, value: !f.IsBool(), values: c.choices(f.Value), kind: kindOf(f.Value),
+			}
+			if f.Short != 0 {
+				offered.short = "-" + string(f.Short)
+			}
+			here.flags = append(here.flags, offered)
 		}
 	}
 	return append([]place{here}, below...)
 }
 
-// choices are the values that are allowed; none: any.
-func choices(v *kong.Value) []string {
-	if v.Enum == "" {
+// choices are the values that are allowed, as far as the script has them; none: any, or see kindOf.
+func (c *Completion) choices(v *kong.Value) []string {
+	switch {
+	case v.Tag.Get("values") == "scenarios":
+		return c.Scenarios
+	case v.Enum == "":
 		return nil
 	}
 	return v.EnumSlice()
 }
+
+// kindOf is what a value is the name of: the shell looks for files, the program for the rest.
+func kindOf(v *kong.Value) string {
+	switch kind := v.Tag.Get("values"); {
+	case kind == "scenarios":
+		return ""
+	case kind == "" && v.Tag.PlaceHolder == "FILE":
+		return files
+	default:
+		return kind
+	}
+}
+
+// files is the kind of which the shell knows the names.
+const files = "files"
 
 // frame is what two shells do in the same way: they follow the commands of the line, and offer the
 // words of the place, or the values of the flag before.
 type frame struct{ head, end string }
 
 var (
+	// Readline takes = and : for words of their own, so words are those of the line.
 	bashFrame = frame{
 		`_penstock() {
-  local place="" offer="" word previous="${COMP_WORDS[COMP_CWORD-1]}"
-  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-`, `  COMPREPLY=($(compgen -W "$offer" -- "${COMP_WORDS[COMP_CWORD]}"))
+  local place="" offer="" flags="" kind="" word line
+  local text="${COMP_LINE:0:COMP_POINT}" program="${COMP_WORDS[0]/#\~/$HOME}"
+  [[ -z $COMP_LINE ]] && text="${COMP_WORDS[*]:0:COMP_CWORD+1}"
+  read -ra line <<<"$text"
+  [[ $text == *" " ]] && line+=("")
+  local current="${line[${#line[@]}-1]}" previous="${line[${#line[@]}-2]}"
+  [[ $current == -*=* ]] && previous="${current%%=*}" current="${current#*=}"
+  line=("${line[@]:1:${#line[@]}-2}")
+  for word in "${line[@]}"; do
+`, `  COMPREPLY=()
+  for word in $offer; do
+    [[ $word == "$current"* ]] && COMPREPLY+=("${word#"${current%"${current##*:}"}"}")
+  done
 }
 complete -o default -F _penstock penstock
 `,
@@ -115,14 +160,26 @@ complete -o default -F _penstock penstock
 	zshFrame = frame{
 		`#compdef penstock
 _penstock() {
-  local place="" offer="" word previous="${words[CURRENT-1]}"
-  for word in "${(@)words[2,CURRENT-1]}"; do
-`, `  compadd -- ${=offer} || _files
+  local place="" offer="" flags="" kind="" word program="${words[1]/#\~/$HOME}"
+  local current="${words[CURRENT]}" previous="${words[CURRENT-1]}"
+  local line=("${(@)words[2,CURRENT-1]}")
+  for word in "${line[@]}"; do
+`, `  [[ -n $offer ]] && compadd -- ${=offer} || _files
 }
 compdef _penstock penstock
 `,
 	}
 )
+
+// asking has the program say which names there are.
+const asking = `  if [[ $current == -* ]]; then
+    offer="$flags" kind=""
+  elif [[ -n $kind && $kind != files ]]; then
+    offer="$offer $("$program" completion-values "$kind" -- "${line[@]}" 2>/dev/null)"
+  elif [[ -z $offer && -z $kind ]]; then
+    offer="$flags"
+  fi
+`
 
 func writeShell(b *strings.Builder, places []place, f frame) {
 	b.WriteString(f.head)
@@ -132,21 +189,31 @@ func writeShell(b *strings.Builder, places []place, f frame) {
 	}
 	b.WriteString("    esac\n  done\n  case \"$place\" in\n")
 	for _, p := range places {
-		var offer []string
+		var offer, flags []string
 		for _, w := range p.words {
 			offer = append(offer, w.text)
 		}
-		fmt.Fprintf(b, "    %q) offer=%q ;;\n", p.path, strings.Join(offer, " "))
+		for _, f := range p.flags {
+			flags = append(flags, f.text)
+		}
+		fmt.Fprintf(b, "    %q) offer=%q flags=%q kind=%q ;;\n",
+			p.path, strings.Join(offer, " "), strings.Join(flags, " "), p.kind)
 	}
 	b.WriteString("  esac\n  case \"$place/$previous\" in\n")
 	for _, p := range places {
-		for _, w := range p.words {
-			if w.value {
-				fmt.Fprintf(b, "    %q) offer=%q ;;\n", p.path+"/"+w.text, strings.Join(w.values, " "))
+		for _, f := range p.flags {
+			if !f.value {
+				continue
 			}
+			at := fmt.Sprintf("%q", p.path+"/"+f.text)
+			if f.short != "" {
+				at += fmt.Sprintf("|%q", p.path+"/"+f.short)
+			}
+			fmt.Fprintf(b, "    %s) offer=%q flags=\"\" kind=%q ;;\n", at, strings.Join(f.values, " "), f.kind)
 		}
 	}
 	b.WriteString("  esac\n")
+	b.WriteString(asking)
 	b.WriteString(f.end)
 }
 
@@ -155,29 +222,60 @@ func quoteFish(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
 }
 
+// fishHead finds the place of a line, and has the program say which names there are.
+const fishHead = `function __penstock_values
+  set -l line (commandline -opc)
+  command $line[1] completion-values $argv[1] -- $line[2..-1] 2>/dev/null
+end
+function __penstock_at
+  set -l place ''
+  for word in (commandline -opc)[2..-1]
+    switch "$place/$word"
+`
+
 func writeFish(b *strings.Builder, places []place) {
-	b.WriteString("function __penstock_at\n  set -l place ''\n" +
-		"  for word in (commandline -opc)[2..-1]\n    switch \"$place/$word\"\n")
+	b.WriteString(fishHead)
 	for _, p := range places[1:] {
 		fmt.Fprintf(b, "      case %s\n        set place %s\n", quoteFish(p.step()), quoteFish(p.path))
 	}
 	b.WriteString("    end\n" + "  end\n  test \"$place\" = \"$argv[1]\"\nend\n")
 	for _, p := range places {
 		at := "complete -c penstock -n " + quoteFish("__penstock_at "+quoteFish(p.path))
+		if p.kind != files {
+			at += " -f"
+		}
 		for _, w := range p.words {
-			name, flag := strings.CutPrefix(w.text, "--")
-			help, _, _ := strings.Cut(w.help, ". ")
-			switch {
-			case !flag:
-				fmt.Fprintf(b, "%s -a %s -d %s\n", at, name, quoteFish(help))
-			case len(w.values) > 0:
-				values := quoteFish(strings.Join(w.values, " "))
-				fmt.Fprintf(b, "%s -l %s -x -a %s -d %s\n", at, name, values, quoteFish(help))
-			case w.value:
-				fmt.Fprintf(b, "%s -l %s -r -d %s\n", at, name, quoteFish(help))
-			default:
-				fmt.Fprintf(b, "%s -l %s -d %s\n", at, name, quoteFish(help))
-			}
+			fmt.Fprintf(b, "%s -a %s -d %s\n", at, w.text, quoteFish(gistOf(w.help)))
+		}
+		if p.kind != "" && p.kind != files {
+			fmt.Fprintf(b, "%s -a %s\n", at, quoteFish("(__penstock_values "+p.kind+")"))
+		}
+		at = strings.TrimSuffix(at, " -f")
+		for _, f := range p.flags {
+			fmt.Fprintf(b, "%s %s -d %s\n", at, f.fish(), quoteFish(gistOf(f.help)))
 		}
 	}
+}
+
+// gistOf is the first sentence of a help.
+func gistOf(help string) string {
+	help, _, _ = strings.Cut(help, ". ")
+	return help
+}
+
+// fish is how fish is told of the flag and of its values.
+func (f *flag) fish() string {
+	name := "-l " + strings.TrimPrefix(f.text, "--")
+	if f.short != "" {
+		name += " -s " + strings.TrimPrefix(f.short, "-")
+	}
+	switch {
+	case len(f.values) > 0:
+		return name + " -x -a " + quoteFish(strings.Join(f.values, " "))
+	case f.kind != "" && f.kind != files:
+		return name + " -x -a " + quoteFish("(__penstock_values "+f.kind+")")
+	case f.value:
+		return name + " -r"
+	}
+	return name
 }

@@ -14,7 +14,7 @@ import (
 
 // Explain says what a code or a setting means.
 type Explain struct {
-	Word string `arg:"" name:"word" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, or a word of theirs, such as queue, timeout or rpm."`
+	Word string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, or a word of theirs, such as queue, timeout or rpm."`
 }
 
 // explained is a row of a reference.

@@ -63,7 +63,9 @@ func Unknown(args []string, commands []*kong.Node) error {
 		if c.Name == args[0] {
 			return slipOfSubcommand(args[1:], c)
 		}
-		names = append(names, c.Name)
+		if !c.Hidden {
+			names = append(names, c.Name)
+		}
 	}
 	if strings.HasSuffix(args[0], ".yaml") || strings.HasSuffix(args[0], ".yml") {
 		return usageError(fmt.Sprintf("%q is no command: to serve a configuration, say penstock serve --config %s",

@@ -96,48 +96,6 @@ func TestSlipsOfTheTongue(t *testing.T) {
 	}
 }
 
-// TestCompletion: the scripts are of the shell's language, and what bash offers is what may come next.
-func TestCompletion(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for _, shell := range []string{"bash", "zsh", "fish"} {
-		out, _ := command(t, 0, "completion", shell)
-		for _, part := range []string{"maintenance", "overhead", "bench run", "share-port", "github"} {
-			if !strings.Contains(out, part) {
-				t.Errorf("%s does not know %q", shell, part)
-			}
-		}
-		script := filepath.Join(dir, shell)
-		if err := os.WriteFile(script, []byte(out), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := exec.LookPath(shell); err == nil {
-			if said, err := exec.Command(shell, "-n", script).CombinedOutput(); err != nil {
-				t.Errorf("%s: %v: %s", shell, err, said)
-			}
-		}
-	}
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash")
-	}
-	for line, want := range map[string]string{
-		"be": "bench", "bench r": "run report", "key ": "new revoke list hash", "check --format ": "text json github",
-		"check --format j": "json", "completion ": "bash zsh fish", "bench run --see": "--seed", "bench --see": "--seed",
-		"--con": "--config", "key new --app": "--append", "key new --append ": "", "mai": "maintenance", "serve check": "",
-	} {
-		words := strings.Split("penstock "+line, " ")
-		cmd := exec.Command(bash, append([]string{
-			"-c", `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _penstock; echo "${COMPREPLY[*]}"`,
-			"test", filepath.Join(dir, "bash"),
-		}, words...)...)
-		out, err := cmd.CombinedOutput()
-		if got := strings.TrimSpace(string(out)); err != nil || got != want {
-			t.Errorf("penstock %s: %q, want %q (%v)", line, got, want, err)
-		}
-	}
-}
-
 // TestExplain: a code and a setting are explained as the references do it, a group by all that it has, and a slip by the likely word.
 func TestExplain(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -36,7 +35,7 @@ func (p *Place) addresses() (public, admin string, err error) {
 		return "", "", err
 	}
 	usual := usualAdmin
-	if _, port, _ := net.SplitHostPort(public); strings.HasSuffix(usualAdmin, ":"+port) {
+	if strings.HasSuffix(usualAdmin, public[strings.LastIndexByte(public, ':'):]) {
 		usual = usualAdminBeside
 	}
 	if admin, err = address("--admin-listen", cmp.Or(p.AdminListen, usual)); err != nil {
@@ -57,13 +56,13 @@ const leastToken = 16
 // address is where a flag says to listen. A port alone is one of this machine.
 func address(flag, at string) (string, error) {
 	if _, err := strconv.ParseUint(at, 10, 16); err == nil {
-		return net.JoinHostPort("127.0.0.1", at), nil
+		return "127.0.0.1:" + at, nil
 	}
-	_, port, err := net.SplitHostPort(at)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
+	colon := strings.LastIndexByte(at, ':')
+	host := at[:max(0, colon)]
+	six := strings.Contains(strings.Trim(host, "[]"), ":") // which is in brackets
+	_, err := strconv.ParseUint(at[colon+1:], 10, 16)
+	if colon < 0 || err != nil || strings.ContainsAny(host, "/ ") || six != strings.HasPrefix(host, "[") {
 		return "", fmt.Errorf("%s: %q is no address: write PORT for this machine alone, :PORT for others, too, or HOST:PORT", flag, at)
 	}
 	return at, nil

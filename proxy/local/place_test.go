@@ -23,6 +23,8 @@ func TestPlace(t *testing.T) {
 		{Place{Listen: "0.0.0.0:9090"}, "0.0.0.0:9090", "127.0.0.1:9091", ""},
 		{Place{AdminListen: ":9000", AdminToken: "0123456789abcdef"}, "127.0.0.1:4000", ":9000", ""},
 		{Place{Listen: "localhost"}, "", "", `--listen: "localhost" is no address: write PORT`},
+		{Place{Listen: "::1:8000"}, "", "", "is no address"},
+		{Place{Listen: "http://127.0.0.1:8000"}, "", "", "is no address"},
 		{Place{Listen: ":70000"}, "", "", `--listen: ":70000" is no address`},
 		{Place{AdminListen: "http://127.0.0.1:1"}, "", "", "--admin-listen: "},
 		{Place{AdminListen: ":9000"}, "", "", "set PENSTOCK_ADMIN_TOKEN"},

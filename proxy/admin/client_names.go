@@ -1,0 +1,34 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Names are what an edge has, by their names.
+type Names struct{ Upstreams, Models []string }
+
+// AskNames asks a running edge for them.
+func AskNames(edge Edge, patience time.Duration) (n Names, err error) {
+	answer, err := edge.ask(fasthttp.MethodGet, "/status", nil, patience)
+	if err != nil {
+		return n, err
+	}
+	var state struct {
+		Upstreams []struct{ Name string }
+		Models    []struct{ ID string }
+	}
+	if json.Unmarshal(answer, &state) != nil {
+		return n, fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
+	}
+	for _, u := range state.Upstreams {
+		n.Upstreams = append(n.Upstreams, u.Name)
+	}
+	for _, m := range state.Models {
+		n.Models = append(n.Models, m.ID)
+	}
+	return n, nil
+}

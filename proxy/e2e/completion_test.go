@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/proxy/e2e/rig"
+)
+
+// completer plays the tabulator of a shell: the words that it offers for the end of a line.
+type completer struct{ shell, script string }
+
+// How each shell is asked. The file names that it finds by itself stand for those of files.
+var completers = map[string]string{
+	"bash": `source "$1"; shift; COMP_WORDS=(penstock "$@"); COMP_CWORD=$#; _penstock; printf '%s\n' "${COMPREPLY[@]}"`,
+	"zsh": `compdef() { :; }; compadd() { shift; print -l -- "$@" }; _files() { :; }; source "$1"; shift
+words=(penstock "$@"); CURRENT=$(($# + 1)); current="${@[-1]}"; _penstock | while read -r w; do [[ $w == "$current"* ]] && print -- "$w"; done; true`,
+	"fish": `source $argv[1]; set -e argv[1]; complete -C "penstock "(string join " " -- $argv) | string replace -r '\t.*' ''; true`,
+}
+
+// offers is what the shell offers, sorted, but for the files of the folder, which is empty.
+func (c completer) offers(t *testing.T, env []string, line string) string {
+	t.Helper()
+	cmd := exec.Command(c.shell, append([]string{"-c", completers[filepath.Base(c.shell)]}, append(first(filepath.Base(c.shell)), append([]string{c.script}, strings.Split(line, " ")...)...)...)...)
+	cmd.Env = append(env, "PATH="+filepath.Dir(c.script)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
+	cmd.Dir = t.TempDir()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: penstock %s: %v: %s", c.shell, line, err, out)
+	}
+	words := strings.Fields(string(out))
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+// first is the name that two shells take before the arguments.
+func first(shell string) []string {
+	if shell == "fish" {
+		return nil
+	}
+	return []string{"test"}
+}
+
+// installedShells are those of this machine, each with its script. The program is beside them, as penstock.
+func installedShells(t *testing.T) (all []completer) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Symlink(rig.Binary(t), filepath.Join(dir, "penstock")); err != nil {
+		t.Fatal(err)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		out, _ := command(t, 0, "completion", shell)
+		for _, part := range []string{"maintenance", "overhead", "bench run", "share-port", "github"} {
+			if !strings.Contains(out, part) {
+				t.Errorf("%s does not know %q", shell, part)
+			}
+		}
+		script := filepath.Join(dir, shell)
+		if err := os.WriteFile(script, []byte(out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("NOT TRIED: %s is not installed", shell)
+			continue
+		}
+		if said, err := exec.Command(path, "-n", script).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", shell, err, said)
+		}
+		all = append(all, completer{path, script})
+	}
+	return all
+}
+
+// TestCompletion: what a shell offers is what may come next.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Upstream: "tags: [h100]"})
+	file := filepath.Join(t.TempDir(), "edge.yaml")
+	text := "keys: [{ id: a, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\nupstreams: [{ name: gpu-a, url: \"http://10.0.0.1\", tags: [l4] }]\n" +
+		"models: [{ id: \"tiny:8b\", deployments: [{ upstream: gpu-a }] }]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, shell := range installedShells(t) {
+		t.Run(filepath.Base(shell.shell), func(t *testing.T) {
+			running := []string{"PENSTOCK_ADMIN=" + p.Admin}
+			stopped := []string{"PENSTOCK_ADMIN=http://127.0.0.1:1", "PENSTOCK_CONFIG=" + file}
+			for _, row := range []struct {
+				env        []string
+				line, want string
+			}{
+				{nil, "be", "bench"},
+				{nil, "bench r", "report run"},
+				{nil, "key ", "hash list new revoke"},
+				{nil, "check --format ", "github json text"},
+				{nil, "check --format j", "json"},
+				{nil, "completion ", "bash fish zsh"},
+				{nil, "bench run --see", "--seed"},
+				{nil, "bench --see", "--seed"},
+				{nil, "--con", "--config"},
+				{nil, "key new --app", "--append"},
+				{nil, "key new --append ", ""},
+				{nil, "check ", ""},
+				{nil, "mai", "maintenance"},
+				{nil, "serve check", ""},
+				{nil, "bench --scenario fa", "failover"},
+				{nil, "bench scenarios re", "reload"},
+				{nil, "explain capacity", "capacity_full"},
+				{nil, "explain upstreams.wa", "upstreams.wake upstreams.wake.after upstreams.wake.method upstreams.wake.url"},
+				{nil, "explain 42", "429 426"},
+				{running, "drain u", "up-0"},
+				{running, "ready ", "up-0"},
+				{running, "canary ", "sim"},
+				{running, "bench -m s", "sim"},
+				{running, "bench run --model ", "sim"},
+				{running, "drain --wh", "--who"},
+				{stopped, "drain ", "gpu-a tag:l4"},
+				{stopped, "drain g", "gpu-a"},
+				{stopped, "canary --admin " + p.Admin + " ", "sim"},
+				{stopped, "bench --model ", "tiny:8b"},
+				{[]string{"PENSTOCK_ADMIN=http://127.0.0.1:1"}, "canary ", ""},
+			} {
+				want := strings.Fields(row.want)
+				slices.Sort(want)
+				if got := shell.offers(t, row.env, row.line); got != strings.Join(want, " ") {
+					t.Errorf("penstock %s: %q, want %q", row.line, got, row.want)
+				}
+			}
+		})
+	}
+}
+
+// TestCompletion_Readline: readline takes : and = for words of their own, and puts in what stands behind them.
+func TestCompletion_Readline(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Config: "keys: [{ id: a, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\n" +
+		"upstreams: [{ name: up-0, url: \"{{up-0}}\", engine: sim }]\nmodels: [{ id: \"tiny:8b\", deployments: [{ upstream: up-0, served: sim }] }]\n"})
+	shells := installedShells(t)
+	if len(shells) == 0 || filepath.Base(shells[0].shell) != "bash" {
+		t.Skip("no bash")
+	}
+	for line, want := range map[string]string{
+		"penstock bench -m tiny|:":    "8b",
+		"penstock bench -m tiny|:|8":  "8b",
+		"penstock bench --model|=|ti": "tiny:8b",
+		"penstock check --format|=":   "text json github",
+		"penstock check --format|=|j": "json",
+		"penstock   canary  --json  ": "tiny:8b",
+	} {
+		words := strings.Split(strings.ReplaceAll(line, " ", "|"), "|")
+		script := `source "$1"; COMP_LINE="$2" COMP_POINT=${#2}; shift 2; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _penstock; echo "${COMPREPLY[*]}"`
+		cmd := exec.Command(shells[0].shell, append([]string{"-c", script, "test", shells[0].script, strings.ReplaceAll(line, "|", "")}, words...)...)
+		cmd.Env = append(os.Environ(), "PENSTOCK_ADMIN="+p.Admin, "PATH="+filepath.Dir(shells[0].script)+":"+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != want {
+			t.Errorf("%s: %q, want %q (%v)", line, out, want, err)
+		}
+	}
+}
+
+// TestCompletionValues: an edge that does not answer costs no time, what cannot be had is nothing, and a name that a shell could take
+// for a command is left out.
+func TestCompletionValues(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	begun := time.Now()
+	if out, errs := command(t, 0, "completion-values", "upstreams", "--", "drain", "--admin", ln.Addr().String()); out+errs != "" || time.Since(begun) > 10*time.Second {
+		t.Errorf("after %s: %q %q", time.Since(begun), out, errs)
+	}
+	file := filepath.Join(t.TempDir(), "edge.yaml")
+	text := "keys: [{ id: a, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\nupstreams: [{ name: gpu-a, url: \"http://10.0.0.1\" }]\n" +
+		"models: [{ id: \"$(touch pwned)\", deployments: [{ upstream: gpu-a }] }, { id: good/one, deployments: [{ upstream: gpu-a }] }]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	line := []string{"completion-values", "models", "--", "bench", "--admin=http://127.0.0.1:1", "-c", file}
+	if out, errs := command(t, 0, line...); out != "good/one\n" || errs != "" {
+		t.Errorf("%q %q", out, errs)
+	}
+	if out, errs := command(t, 0, "completion-values", "models", "--", "bench", "--admin=http://127.0.0.1:1", "--config", file+".none"); out+errs != "" {
+		t.Errorf("%q %q", out, errs)
+	}
+	if all, _ := command(t, 0, "--help"); strings.Contains(all, "completion-values") {
+		t.Error("the help lists what is for scripts")
+	}
+}
