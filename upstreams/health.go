@@ -144,6 +144,7 @@ type healthFacts struct {
 	machine  liveness
 	stalled  bool      // no work moves; see stall.go
 	changed  time.Time // when the state last changed
+	downs    uint64    // how often it went down or stalled
 	probedAt time.Time
 	check    *LastCheck // never written again, as is failure
 	failure  *LastFailure
@@ -282,6 +283,9 @@ func (h *Health) publish(cause string, now time.Time) {
 		h.returned.Store(ticks(now))
 	}
 	h.facts.changed = now
+	if state == StateDown && before != StateStalled || state == StateStalled && before != StateDown {
+		h.facts.downs++
+	}
 	h.state.Store(uint32(state))
 	if state == StateUp || state == StateStalled {
 		h.Wake.Here(now)

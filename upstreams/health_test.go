@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"penstock/config"
 	"penstock/upstreams/engine"
 )
 
@@ -231,5 +232,21 @@ func TestWindowForgets(t *testing.T) {
 	w.add(false, at(20*time.Second)) // reuses a bucket of the past
 	if w.tripped(at(20 * time.Second)) {
 		t.Error("an old bucket was counted again")
+	}
+}
+
+// TestDownsAreCounted: each time an upstream goes out of service counts once, however soon it is back.
+func TestDownsAreCounted(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{Shared: 8})
+	for _, s := range []State{StateUp, StateDown, StateUp, StateDown, StateDown, StateUp} {
+		u.bring(s)
+	}
+	if n := u.Status(time.Now()).Downs; n != 2 {
+		t.Errorf("it went down twice, %d are counted", n)
+	}
+	u.Health.setStalled(true, "test", time.Now())
+	u.bring(StateDown) // no second time out of service
+	if n := u.Status(time.Now()).Downs; n != 3 {
+		t.Errorf("it stalled once more, %d are counted", n)
 	}
 }

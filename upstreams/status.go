@@ -24,6 +24,7 @@ type Status struct {
 	Quirks        []string           `json:"quirks,omitempty"`
 	State         string             `json:"state"`
 	StateSeconds  float64            `json:"state_seconds"`
+	Downs         uint64             `json:"downs"`        // how often it went down or stalled, since the start
 	Mode          string             `json:"mode"`         // ready, drain or maintenance: the operator's wish
 	ModeSeconds   float64            `json:"mode_seconds"` // since it was wished; -1: it was never changed
 	Check         *LastCheck         `json:"last_check,omitempty"`
@@ -140,8 +141,9 @@ func (u *Upstream) Status(now time.Time) Status {
 	st := Status{
 		Name: id.name, Label: id.label, URL: id.url, Address: id.address, Origin: u.settings.Load().found.origin,
 		Engine: profile.Name(), EngineTitle: profile.Title(), Quirks: profile.Quirks(),
-		State: u.State().String(), StateSeconds: now.Sub(health.changed).Seconds(), Suspect: health.machine.suspect,
-		Check: health.check, LastFailure: health.failure, ProbeAge: age(health.probedAt, now),
+		State: u.State().String(), StateSeconds: now.Sub(health.changed).Seconds(), Downs: health.downs,
+		Suspect: health.machine.suspect,
+		Check:   health.check, LastFailure: health.failure, ProbeAge: age(health.probedAt, now),
 		Breaker: u.Breaker.Position(now).String(),
 		Limits:  u.Limits(), Ghosts: u.slots.ghostCount(), Others: others,
 		Mode: u.Mode().String(), ModeSeconds: u.mode.age(now),

@@ -22,7 +22,8 @@
 // What needs an operator comes first (order.go), and what is idle is folded where there are many
 // rows. What one look cannot tell, since when and how often, a Watch remembers: it sees the state
 // each second, whether a page is open or not, and keeps 200 events and, of each model and upstream
-// of the configuration, an hour of minutes (3 KB).
+// of the configuration, an hour of minutes (3 KB). What an upstream does between two looks it has
+// counted itself (upstreams.Status.Downs), so that no change is lost.
 //
 // What keys have used of models stands on a page of its own, which is not renewed: of a fleet it is
 // read from the store for each look at it (usage.go).

@@ -58,6 +58,7 @@ type watched struct {
 	since, broken, moded time.Time // when they began
 	drained              bool      // it was told
 	told                 bool      // that no engine served a model
+	downs                uint64    // of an upstream, as it counts them
 	trouble, troubled    time.Time // of a model: when it began, and was seen last
 	minutes              [hourMinutes]minute
 }
@@ -141,7 +142,7 @@ func (w *Watch) note(at time.Time, e Event) {
 func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 	now, was := s.Now, w.upstreams[u.Label]
 	if was == nil {
-		was = &watched{state: u.State, breaker: u.Breaker, mode: u.Mode, since: now, broken: now, moded: now}
+		was = &watched{state: u.State, breaker: u.Breaker, mode: u.Mode, since: now, broken: now, moded: now, downs: u.Downs}
 		w.upstreams[u.Label] = was
 	}
 	row := was.row(now)
@@ -149,18 +150,21 @@ func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 	say := func(kind, level, format string, args ...any) {
 		w.note(now, Event{Kind: kind, Level: level, Who: u.Label, Text: fmt.Sprintf(format, args...)})
 	}
-	out := u.State == "down" || u.State == "stalled"
-	if out {
+	if outOfService(u.State) {
 		row.down += step.Seconds()
+	}
+	why := ""
+	if f := u.LastFailure; f != nil {
+		why = ": " + reason(f.Reason, f.Status)
+	}
+	if text, n := was.between(u); n > 0 {
+		row.downs += n
+		say("down", LevelDegraded, "%s%s", text, why)
 	}
 	if u.State != was.state {
 		switch {
 		case u.State == "down":
 			row.downs++
-			why := ""
-			if f := u.LastFailure; f != nil {
-				why = ": " + reason(f.Reason, f.Status)
-			}
 			say("down", LevelOut, "is down%s", why)
 		case u.State == "stalled":
 			row.downs++
@@ -174,6 +178,27 @@ func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 	w.mode(u, was, now, say)
 	u.Hour = was.hour(now)
 }
+
+// between says how often an upstream went down and came back, or the other way round, since the
+// last look: what the two looks themselves show is not among it.
+func (w *watched) between(u *Upstream) (text string, n int) {
+	n = int(u.Downs - w.downs)
+	w.downs = u.Downs
+	before, after := outOfService(w.state), outOfService(u.State)
+	if !before && after {
+		n--
+	}
+	text = "was down for less than a second"
+	if before && after {
+		text = "was up for less than a second"
+	}
+	if n > 1 {
+		text += ", " + times(n)
+	}
+	return text, n
+}
+
+func outOfService(state string) bool { return state == "down" || state == "stalled" }
 
 func (*Watch) breaker(u *Upstream, was *watched, now time.Time, say func(kind, level, format string, args ...any)) {
 	if u.Breaker == was.breaker {

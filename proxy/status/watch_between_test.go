@@ -1,0 +1,51 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/upstreams"
+)
+
+// TestWatchBetweenLooks: an upstream that changes twice between two looks is not lost on the list of events, nor on the count
+// of how often it went down.
+func TestWatchBetweenLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(Watch)
+		var s *Status
+		look := func(state string, downs uint64) {
+			s = &Status{Now: time.Now(), Upstreams: []Upstream{{Status: upstreams.Status{
+				Name: "gpu", Label: "gpu", State: state, Breaker: "closed", Mode: "ready", Downs: downs,
+				LastFailure: &upstreams.LastFailure{During: "call", Reason: "reset"},
+			}}}}
+			s.Judge(w)
+			time.Sleep(time.Second)
+		}
+		look("up", 7)   // from before the first look
+		look("up", 8)   // down and up
+		look("up", 8)   // nothing
+		look("down", 9) // what the looks show
+		look("down", 10)
+		look("up", 10)
+		look("up", 12)
+		look("down", 14)
+		var got []string
+		for i := len(s.Events) - 1; i >= 0; i-- {
+			got = append(got, strings.TrimSpace(s.Events[i].Who+" "+s.Events[i].Text))
+		}
+		want := []string{
+			"the edge has started", "gpu was down for less than a second: reset", "gpu is down: reset",
+			"gpu was up for less than a second: reset", "gpu is up again after 2 s",
+			"gpu was down for less than a second, 2 times: reset",
+			"gpu was down for less than a second: reset", "gpu is down: reset",
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("events:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if n := s.Upstreams[0].Hour.Downs; n != 7 {
+			t.Errorf("it went down 7 times, %d are counted", n)
+		}
+	})
+}
