@@ -257,17 +257,22 @@ func words(chance *rand.Rand, n int) string {
 }
 
 // booked is what was used, as edges or engines have counted it.
-type booked struct{ calls, prompt, completion int64 }
+type booked struct {
+	calls, prompt, completion int64
+	estimated                 int64 // calls that were cut off, with all tokens that they may have had
+}
 
 func (b booked) less(other booked) booked {
-	return booked{b.calls - other.calls, b.prompt - other.prompt, b.completion - other.completion}
+	return booked{
+		b.calls - other.calls, b.prompt - other.prompt, b.completion - other.completion, b.estimated - other.estimated,
+	}
 }
 
 // lostCalls returns how many instant calls the engines have counted and the fleet has not, by what
-// the engines were ahead before and after. It goes by their tokens: calls that were cut off have
-// none, and the fleet counts them while engines do not.
+// the engines were ahead before and after. It goes by their tokens, less those of calls that were
+// cut off: the fleet counts them while engines do not.
 func lostCalls(before, after booked) int64 {
-	return (after.completion - before.completion) / instantTokens
+	return (after.completion-before.completion)/instantTokens - (after.estimated - before.estimated)
 }
 
 // engineBooks is what the engines have counted.
@@ -291,6 +296,7 @@ func (w *world) fleetBooks(ctx context.Context) (booked, error) {
 			Calls      int64 `json:"calls"`
 			Prompt     int64 `json:"prompt_tokens"`
 			Completion int64 `json:"completion_tokens"`
+			Estimated  int64 `json:"estimated_calls"`
 		} `json:"total"`
 	}
 	switch {
@@ -300,20 +306,33 @@ func (w *world) fleetBooks(ctx context.Context) (booked, error) {
 		return booked{}, fmt.Errorf("the fleet's usage: status %d", p.Status)
 	}
 	err = json.Unmarshal(p.Body, &told)
-	return booked{told.Total.Calls, told.Total.Prompt, told.Total.Completion}, err
+	return booked{told.Total.Calls, told.Total.Prompt, told.Total.Completion, told.Total.Estimated}, err
 }
 
 // rowsTold is longer than it takes an edge to tell its usage.
 const rowsTold = 2500 * time.Millisecond
 
+// toldBooks is what the fleet tells at an edge once no edge has more to tell: on a busy machine one
+// may find the store late, and tells its part when it is in time again.
+func (w *world) toldBooks(ctx context.Context) (b booked, err error) {
+	for range 4 {
+		was := b
+		time.Sleep(rowsTold)
+		if b, err = w.fleetBooks(ctx); err != nil || b == was {
+			break
+		}
+	}
+	return b, err
+}
+
 // usage compares what the fleet has counted with what the engines have.
 func (r *run) usage(ctx context.Context) error {
-	time.Sleep(rowsTold)
-	fleet, err := r.world.fleetBooks(ctx)
+	fleet, err := r.world.toldBooks(ctx)
 	if err != nil {
 		return err
 	}
 	d := r.world.engineBooks(ctx).less(fleet)
+	d.estimated = 0 // engines do not say
 	r.table.add(9, "usage of the fleet and of the engines", "the same", holdsIf(fleet.calls > 0, d == booked{}),
 		"%d calls, %d prompt and %d completion tokens; the engines %+d, %+d, %+d", fleet.calls, fleet.prompt,
 		fleet.completion, d.calls, d.prompt, d.completion)
@@ -324,17 +343,13 @@ func (r *run) usage(ctx context.Context) error {
 func (r *run) kill(ctx context.Context) error {
 	const victim, rate = edges - 1, 50
 	r.note("an edge is killed with all %d slots of a key", slotCount)
-	time.Sleep(rowsTold) // what came before is told
-	fleet, err := r.world.fleetBooks(ctx)
+	fleet, err := r.world.toldBooks(ctx)
 	if err != nil {
 		return err
 	}
 	before := r.world.engineBooks(ctx).less(fleet)
-	r.play(ctx, &load{key: "free", model: "sim", more: instant, limit: 1}, rate, func(time.Duration,
-		float64,
-	) int {
-		return victim
-	}, 3*time.Second)
+	last := &load{key: "free", model: "sim", more: instant, limit: 1}
+	r.play(ctx, last, rate, func(time.Duration, float64) int { return victim }, 3*time.Second)
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	holding, end := context.WithCancel(ctx)
@@ -356,6 +371,7 @@ func (r *run) kill(ctx context.Context) error {
 	}
 	r.world.edges[victim].process.Kill()
 	killed := time.Now()
+	untold := since(last.all(), killed.Sub(r.began)-time.Second-toldWithin)
 	none := func() bool { return r.world.engines["keyed"].stats(ctx).Running == 0 }
 	if err := until(ctx, 10*time.Second, "the calls of the edge that was killed are over", none); err != nil {
 		return err
@@ -367,12 +383,15 @@ func (r *run) kill(ctx context.Context) error {
 		holds(err == nil && took <= 10*time.Second), "%.1f s", took.Seconds())
 	end()
 	calls.Wait()
-	time.Sleep(rowsTold)
-	if fleet, err = r.world.fleetBooks(ctx); err != nil {
+	if fleet, err = r.world.toldBooks(ctx); err != nil {
 		return err
 	}
 	lost := lostCalls(before, r.world.engineBooks(ctx).less(fleet))
-	r.table.add(9, "an edge is killed: its usage lost", "<= 1 s of calls", holds(lost >= 0 && lost <= rate),
-		"%d calls at %d a second", lost, rate)
+	r.table.add(9, "an edge is killed: its usage lost", "<= 1 s of calls",
+		holdsIf(len(untold) > 0, lost >= 0 && lost <= int64(len(untold))),
+		"%d calls, of %d in its last second", lost, len(untold))
 	return nil
 }
+
+// toldWithin is how long what was counted in a second may be on its way to the store.
+const toldWithin = 100 * time.Millisecond

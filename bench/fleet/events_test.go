@@ -5,7 +5,7 @@ import "testing"
 // Calls that were cut off are counted by the fleet alone, and do not make up for lost ones.
 func TestLostCalls(t *testing.T) {
 	before := booked{calls: 2, completion: 8}
-	if n := lostCalls(before, booked{calls: 2 + 7 - 20, completion: 8 + 7*instantTokens}); n != 7 {
+	if n := lostCalls(before, booked{calls: 2 + 7 - 20, completion: 8 + (7-20)*instantTokens, estimated: -20}); n != 7 {
 		t.Errorf("%d calls are lost, want 7", n)
 	}
 }

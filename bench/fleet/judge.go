@@ -24,6 +24,11 @@ func before(calls []call, end time.Duration) []call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.ended > end })
 }
 
+// since returns the calls that have ended since then.
+func since(calls []call, begin time.Duration) []call {
+	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.ended < begin })
+}
+
 // bySending returns the calls in the order in which they were sent.
 func bySending(calls []call) []call {
 	return slices.SortedFunc(slices.Values(calls), func(a, b call) int { return cmp.Compare(a.sent, b.sent) })

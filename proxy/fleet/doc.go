@@ -22,6 +22,11 @@
 // is ever counted down, so nothing can leak: what a dead edge held comes back after a lease of nine
 // seconds, slots as free, tokens and requests as used.
 //
+// Draws of several keys at one moment share a write, as the client pipelines them. Reports go one
+// after the other. Eight in a write were tried: alone on a machine each costs an edge 30 us in
+// place of 185 and the store 39 in place of 130. But with 10,000 keys on a busy one, calls behind
+// such bursts waited in vain five times as often, and the processor time of neither fell.
+//
 // Budgets of days and months are accounts of their own, named by the period (budget.go). Nothing
 // pays what they were charged, and the store keeps what each edge has told of its use as long as
 // the period lasts. An edge with a ledger keeps its name over restarts and tells the sum of all.
