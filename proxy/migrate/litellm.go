@@ -51,7 +51,7 @@ var providers = map[string]provider{
 
 // differences are the reasons why a setting of LiteLLM's is not in the file.
 var differences = map[string]string{
-	"rpm":                          "engines are bounded by their slots (upstreams[].concurrency), keys by keys[].limits",
+	"rpm":                          "engines are bounded by their slots (upstreams[].concurrency), keys by keys[].limits.requests_per_minute",
 	"drop_params":                  "what an engine does not know reaches it unchanged; models[].allow_members lets more through",
 	"success_callback":             "calls are seen by metrics, traces (tracing) and the log, none of which has prompts or replies",
 	"failure_callback":             "calls are seen by metrics, traces (tracing) and the log, none of which has prompts or replies",
@@ -156,7 +156,10 @@ func (p *plan) liteModel(entry *section) {
 	u.weight = min(cmp.Or(params.number("weight"), u.weight), 1000)
 	info := entry.under("model_info")
 	m := p.modelNamed(id)
-	m.tpm += max(params.whole("tpm"), entry.whole("tpm"))
+	if tpm := max(params.whole("tpm"), entry.whole("tpm")); tpm > 0 {
+		m.tpm += tpm
+		p.note("%s.tpm: the catalog publishes it (capacity_tpm), and no call is held back for it; keys are bounded by keys[].limits.tokens_per_minute", where)
+	}
 	m.timeouts.answer = max(m.timeouts.answer, params.number("timeout"))
 	m.timeouts.firstEvent = max(m.timeouts.firstEvent, params.number("stream_timeout"))
 	m.describe(p, info, params)
