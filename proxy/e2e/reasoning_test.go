@@ -297,7 +297,10 @@ func TestReasoning_Keys(t *testing.T) {
 		t.Helper()
 		series := `result="` + result + `"`
 		before := p.Metric("penstock_reasoning_seals_total", series)
-		p.Post("/v1/messages", body(model, blob), header...).WantStatus(200)
+		told := p.Post("/v1/messages", body(model, blob), header...).WantStatus(200).Header.Get("X-Penstock-Dropped")
+		if want := map[bool]string{false: "block:thinking"}[result == "opened"]; told != want {
+			t.Errorf("%s: %q is told to be left out, want %q", what, told, want)
+		}
 		if got := p.Metric("penstock_reasoning_seals_total", series) - before; got != 1 {
 			t.Errorf("%s: %v more %s", what, got, result)
 		}

@@ -141,6 +141,13 @@ func TestDropped(t *testing.T) {
 	if got := r.WantStatus(200).Header.Get("X-Penstock-Dropped"); got != "tool:computer" {
 		t.Errorf("Messages: %q", got)
 	}
+	sealed := `{"model":"sim","include":["reasoning.encrypted_content","bogus"],"input":[{"role":"user","content":"` + rig.Canary + `"},{"type":"reasoning","summary":[],"encrypted_content":"` + rig.Canary + `"},{"role":"user","content":"b"}]}`
+	if got := p.Post("/v1/responses", sealed).WantStatus(200).Header.Get("X-Penstock-Dropped"); got != "item:reasoning, member:include" {
+		t.Errorf("what does not open: %q", got)
+	}
+	if n := p.Metric("penstock_dropped_total", `what="item:reasoning"`); n != 1 {
+		t.Errorf("reasoning that does not open is counted %v times", n)
+	}
 	if got, told := p.Post("/v1/responses", `{"model":"sim","input":"`+rig.Canary+`"}`).WantStatus(200).Header["X-Penstock-Dropped"]; told {
 		t.Errorf("nothing was dropped, and told is %q", got)
 	}

@@ -19,6 +19,13 @@ const (
 	droppedMember = "member:"
 )
 
+// What a client carries sealed and what does not open here: another provider has sealed it, or an
+// edge with other keys.
+const (
+	reasoningItem = droppedItem + "reasoning"
+	thinkingBlock = droppedBlock + "thinking"
+)
+
 // droppedNames is the list. A tool's name is the beginning of its type, which may have a version.
 var droppedNames = [...]string{
 	"tool:advisor", "tool:apply_patch", "tool:bash", "tool:code_execution", "tool:code_interpreter", "tool:computer",
@@ -33,11 +40,13 @@ var droppedNames = [...]string{
 	"item:shell_call", "item:shell_call_output", "item:tool_search_call", "item:tool_search_output",
 	"item:web_search_call",
 
+	reasoningItem, thinkingBlock,
+
 	"block:bash_code_execution_tool_result", "block:code_execution_tool_result",
 	"block:mcp_tool_result", "block:mcp_tool_use", "block:server_tool_use", "block:text_editor_code_execution_tool_result",
 	"block:tool_search_tool_result", "block:web_fetch_tool_result", "block:web_search_tool_result",
 
-	"member:container", "member:context_management", "member:max_tool_calls", "member:max_tokens",
+	"member:container", "member:context_management", "member:include", "member:max_tool_calls", "member:max_tokens",
 	"member:mcp_servers", "member:n", "member:service_tier", "member:truncation",
 }
 
@@ -67,6 +76,12 @@ func (d *Dropped) kind(prefix string, kind jsonx.Value) bool {
 		return ok && kind.EqualText(word)
 	})
 }
+
+// Reasoning adds an item of reasoning that does not open here.
+func (d *Dropped) Reasoning() { d.add(func(name string) bool { return name == reasoningItem }) }
+
+// Thinking adds a block of thinking that does not open here.
+func (d *Dropped) Thinking() { d.add(func(name string) bool { return name == thinkingBlock }) }
 
 // Member adds a member of the request.
 func (d *Dropped) Member(member string) {

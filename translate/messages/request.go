@@ -215,6 +215,9 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	}
 	r.begun = c.begun
 	r.info.cleared = c.past.cleared
+	if c.past.unopened {
+		r.info.dropped.Thinking()
+	}
 	if !o.Count {
 		if !chat.Given(r.members[memberMaxTokens]) {
 			return chat.Missing("max_tokens")

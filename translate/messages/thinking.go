@@ -81,6 +81,8 @@ type past struct {
 	model  []byte      // as the client wrote it
 	from   int         // the client has cleared that of the messages before
 
+	unopened bool // a block was sealed by another provider or another edge
+
 	cleared cleared
 	inTurn  bool // the turn that is read has had thinking cleared
 }
@@ -120,14 +122,19 @@ func (p *past) appendText(dst []byte, b *block) []byte {
 		}
 		blob = b.fields[fieldSignature]
 	}
-	if !blob.HasText() || blob.EqualText(signature) || p.opener == nil {
+	if !blob.HasText() || blob.EqualText(signature) {
+		return dst
+	}
+	if p.opener == nil {
+		p.unopened = true
 		return dst
 	}
 	text, plain := blob.Text()
 	if !plain {
 		text = blob.AppendText(nil)
 	}
-	dst, _ = p.opener.Open(dst, p.model, text)
+	dst, opened := p.opener.Open(dst, p.model, text)
+	p.unopened = p.unopened || !opened
 	return dst
 }
 

@@ -252,8 +252,11 @@ func (a *assistantTurn) think(i *item, c *conversation) {
 	if before > a.own {
 		a.reasoning = append(a.reasoning, blankLine...)
 	}
-	begin := len(a.reasoning)
-	if a.reasoning = reasoningOf(a.reasoning, i, c.opener, c.model); len(a.reasoning) == begin {
+	begin, opened := len(a.reasoning), false
+	if a.reasoning, opened = reasoningOf(a.reasoning, i, c.opener, c.model); !opened {
+		c.dropped.Reasoning()
+	}
+	if len(a.reasoning) == begin {
 		a.reasoning = a.reasoning[:before]
 	}
 }

@@ -13,8 +13,8 @@
 //	                        arguments that are no JSON object are put into one
 //	custom_tool_call        likewise, with {"input":"…"} as arguments
 //	function_call_output    a tool message; its images in a user message behind the turn's outputs
-//	reasoning               reasoning_content of the message behind it; sealed one is opened, a
-//	                        summary dropped
+//	reasoning               reasoning_content of the message behind it; sealed one is opened, or
+//	                        left out and named in Dropped; a summary dropped
 //	tools                   nested; hosted ones dropped beside functions, refused alone
 //	custom tools            functions with one string, input; the grammar is in the description
 //	tools of a namespace    functions with the name namespace__tool; one that is too long or taken,

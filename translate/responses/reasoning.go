@@ -37,18 +37,18 @@ func (o *output) appendReasoning(dst []byte, p *part) []byte {
 }
 
 // reasoningOf appends the text of an item of reasoning: what is sealed in it, or what another
-// service has shown the client; the contents of a JSON string, and nothing for what was sealed
-// elsewhere.
-func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) []byte {
+// service has shown the client; the contents of a JSON string. It reports false, and appends
+// nothing, for what was sealed elsewhere.
+func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) (out []byte, opened bool) {
 	if blob := i.m[fieldEncryptedContent]; blob.HasText() {
 		text, plain := blob.Text()
 		if !plain {
 			text = blob.AppendText(nil)
 		}
-		if opener != nil {
-			dst, _ = opener.Open(dst, model, text)
+		if opener == nil {
+			return dst, false
 		}
-		return dst
+		return opener.Open(dst, model, text)
 	}
 	if content := i.m[fieldContent]; content.IsArray() {
 		for it := content.Iter(); it.Next(); {
@@ -57,7 +57,7 @@ func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) []byte {
 			}
 		}
 	}
-	return dst
+	return dst, true
 }
 
 // editReasoning notes the changes by which an engine that speaks the dialect can read the reasoning
@@ -88,7 +88,7 @@ func editReasoning(edits *jsonx.Edits, input jsonx.Value, n *chat.NativeRequest)
 		wanted, sealed := n.ReasoningHistory != chat.ReasoningNone && it.Index() >= loop, i.m[fieldEncryptedContent].HasText()
 		var text []byte
 		if wanted && sealed {
-			text = reasoningOf(nil, &i, n.Opener, n.Model)
+			text, _ = reasoningOf(nil, &i, n.Opener, n.Model)
 		}
 		switch {
 		case !wanted, sealed && len(text) == 0:

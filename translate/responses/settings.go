@@ -70,6 +70,11 @@ func (m *members) unmet(d *dialects.Dropped) {
 			d.Member(memberNames[i])
 		}
 	}
+	for it := m[memberInclude].Iter(); it.Next(); {
+		if v := it.Value(); !v.EqualText(includeReasoning) && !v.EqualText(includeLogprobs) {
+			d.Member(memberNames[memberInclude])
+		}
+	}
 	chats := chat.Given(m[memberMaxTokens]) || chat.Given(m[memberMaxCompletionTokens])
 	if chats && chat.Given(m[memberMaxOutputTokens]) {
 		d.Member("max_tokens")
