@@ -252,11 +252,12 @@ func (a *assistantTurn) think(i *item, c *conversation) {
 	if before > a.own {
 		a.reasoning = append(a.reasoning, blankLine...)
 	}
-	begin, opened := len(a.reasoning), false
-	if a.reasoning, opened = reasoningOf(a.reasoning, i, c.opener, c.model); !opened {
+	begin := len(a.reasoning)
+	all, opened := reasoningOf(a.reasoning, i, c.opener, c.model)
+	if a.reasoning = all; !opened {
 		c.dropped.Reasoning()
 	}
-	if len(a.reasoning) == begin {
+	if len(all) == begin {
 		a.reasoning = a.reasoning[:before]
 	}
 }
