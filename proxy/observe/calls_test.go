@@ -112,6 +112,31 @@ func TestSeriesGoAway(t *testing.T) {
 	}
 }
 
+// TestTotalsOutliveUpstreams: a reload that removes an upstream takes nothing from the totals of keys, of models' tokens and of
+// the edge. Only penstock_calls_total names upstreams, and is to be summed up behind rate.
+func TestTotalsOutliveUpstreams(t *testing.T) {
+	c, page := newTestCalls(t)
+	c.Configured([]string{"m", "n"}, []string{"a", "b"}, []string{"k"})
+	for range 3 {
+		r := good("m", "a")
+		r.Key, r.PromptTokens = "k", 10
+		finish(c, r)
+	}
+	keys := func() string {
+		var b bytes.Buffer
+		c.AppendKeys(&b, nil)
+		return b.String()
+	}
+	c.Configured([]string{"m", "n"}, []string{"b"}, []string{"k"})
+	if text := page(); strings.Contains(text, `upstream="a"`) || !strings.Contains(text, "penstock_calls_finished_total 3\n") ||
+		!strings.Contains(text, `penstock_tokens_total{dialect="chat",model="m",kind="prompt"} 30`) {
+		t.Errorf("after the reload:\n%s", text)
+	}
+	if text := keys(); !strings.Contains(text, `penstock_key_calls_total{key="k"} 3`+"\n") {
+		t.Errorf("after the reload:\n%s", text)
+	}
+}
+
 // TestSuspectMarkup: markup is counted by model while the model is configured.
 func TestSuspectMarkup(t *testing.T) {
 	c, page := newTestCalls(t)

@@ -16,7 +16,8 @@
 // Handles are looked up by a small struct in maps that are read without a lock and copied to grow,
 // because building a metric's name would cost more than counting. Counting and remembering a call
 // allocates nothing. A reload drops the series of what it removes; a call that ends later is
-// counted under "-".
+// counted under "-". What a removed upstream had counted is not added to "-": rate and increase
+// would take that for a burst of calls, and a series that ends costs them nothing.
 //
 // Every metric is in one table (families.go) with its type and what it says. The page is written
 // from that table, so a metric without a description cannot be shown with one missing; the

@@ -26,7 +26,7 @@ func Families() []Family { return families }
 var families = []Family{
 	{"penstock_build_info", Gauge, "Always 1; the labels say which build is running."},
 
-	{"penstock_calls_total", Counter, "Calls that ended, by dialect, model, the upstream asked last, and outcome. A dash: none was resolved, or it is not configured any more."},
+	{"penstock_calls_total", Counter, "Calls that ended, by dialect, model, the upstream asked last, and outcome. A dash: none was resolved, or it is not configured any more. A reload drops the series of upstreams and models that it removes, so apply rate or increase before sum; penstock_key_calls_total and penstock_calls_finished_total lose nothing by the removal of an upstream or a model."},
 	{"penstock_calls_finished_total", Counter, "Calls that ended, all of them; unlike penstock_calls_total it loses nothing when a model is removed."},
 	{"penstock_calls_inflight", Gauge, "Calls from their first line to their last byte, queued ones included."},
 	{"penstock_key_calls_total", Counter, "Calls that ended, by key: 1,000 keys of the configuration, then other; a dash: none was asked for or known. A token counts for its template."},
