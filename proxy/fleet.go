@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -39,7 +40,7 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 		Self: func() fleet.Member {
 			running, calls := e.reloads.Running(), e.services.Calls
 			m := fleet.Member{
-				Name: hostName(), Version: build.Version(), Config: running.Config.Digest(),
+				Name: memberName(e.opts.Public.Addr()), Version: build.Version(), Config: running.Config.Digest(),
 				Started: started.Unix(), InFlight: int(calls.InFlight()),
 				Generation: running.Version, Calls: calls.Finished(),
 			}
@@ -112,6 +113,16 @@ func OpenKeys(c *config.File) (*keystore.Writer, error) {
 		return nil, fmt.Errorf("the store cannot be reached: %w", err)
 	}
 	return keystore.NewWriter(client, o.Prefix, secretsOf(c)), nil
+}
+
+// memberName is the name of an edge among its fleet: that of the machine, with the port of its API,
+// which tells edges of one machine apart and stays over restarts.
+func memberName(public net.Addr) string {
+	_, port, err := net.SplitHostPort(public.String())
+	if err != nil { // no TCP
+		return hostName()
+	}
+	return hostName() + ":" + port
 }
 
 // hostName is the name of the machine.

@@ -63,6 +63,16 @@ func TestFleetBoard(t *testing.T) {
 			return m.Level == status.LevelOK && m.Generation == 1 && strings.HasPrefix(m.Verdict, "Healthy: ")
 		})
 	})
+	both("each names both by the ports of their APIs", func(edge *penstock) bool {
+		other := map[*penstock]*penstock{a: b, b: a}[edge]
+		return members(edge, func(m fleet.Member) bool {
+			at := edge.URL
+			if !m.Self {
+				at = other.URL
+			}
+			return strings.HasSuffix(m.Name, at[strings.LastIndexByte(at, ':'):])
+		})
+	})
 	release := a.hold(4, a.Chat(endless)) // more than its half
 	both("each tells whose calls run", func(edge *penstock) bool {
 		return members(edge, func(m fleet.Member) bool { return m.InFlight == 4 == (m.Self == (edge == a)) })
