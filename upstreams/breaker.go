@@ -183,6 +183,17 @@ func (b *CircuitBreaker) doubt() (failures int, look bool) {
 	return b.circuit.failures, b.circuit.inDoubt()
 }
 
+// headStart is how long other clients' calls are given to be the trial before a generation probe,
+// or the call of a client whose trial failed, may be it.
+func (b *CircuitBreaker) headStart() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.circuit.unprobed {
+		return unprobedHeadStart
+	}
+	return trialHeadStart
+}
+
 // broken reports whether answers have broken off since the last success.
 func (b *CircuitBreaker) broken() bool {
 	b.mu.Lock()

@@ -35,20 +35,22 @@ const (
 // No client opens the breaker alone. Failures of one key, of calls without a key, or of one body
 // count once (see evidence). Five independent failures open the breaker. Any other five ask for a
 // generation probe: its failure opens the breaker. Its success starts the count over, but fresh
-// evidence stays.
+// evidence stays. Where no probe is possible, five independent failures are needed; of clients
+// without keys, five of different bodies.
 type circuit struct {
 	open           bool
 	openUntil      time.Time
 	reopened       int       // how often the wait was doubled: by failed trials, and by openings soon after a closing
 	closedAt       time.Time // when the breaker was last closed; zero: never
 	barred         []string  // keys whose calls may not be the trial: they opened the breaker, or kept it open
+	tried          []string  // keys whose trials have failed since the breaker opened
 	failures       int       // calls failed in a row
 	rowEvidence    evidence  // of these failures
 	window         window
 	windowEvidence evidence // of the failures in the window
 	broken         bool     // a call failed after its answer had begun, and none has succeeded since
-	// unprobed says that the edge cannot generate here by itself: the model's kind has no probe, or
-	// the engine rejects it.
+	// unprobed says that the edge cannot generate here by itself: no model of the upstream is of a
+	// kind that has a probe, or the engine rejects it. Then nothing but calls decides.
 	unprobed bool
 }
 
@@ -86,10 +88,7 @@ func (c *circuit) inDoubt() bool { return c.failures >= doubtRow && !c.open && !
 func (c *circuit) judge(by FailureSource, trial bool, now time.Time) (generate bool) {
 	switch {
 	case c.open && trial:
-		if !slices.Contains(c.barred, by.Key) && !c.unprobed {
-			c.barred = append(slices.Clone(c.barred), by.Key) // a new slice: picks read the old one
-		}
-		c.reopen(now)
+		c.failTrial(by.Key, now)
 		return false
 	case c.open:
 		return false
@@ -137,12 +136,28 @@ func (c *circuit) trip(barred []string, now time.Time) {
 	} else {
 		c.reopened = 0
 	}
-	c.open, c.barred = true, barred
+	c.open, c.barred, c.tried = true, barred, nil
 	c.openUntil = now.Add(c.wait())
 }
 
 // wait is how long the breaker stays open.
 func (c *circuit) wait() time.Duration { return min(coolDownMax, coolDown<<min(c.reopened, 8)) }
+
+// failTrial follows a call of a key that was the trial and failed: the next trial is not its. Where
+// there is no generation probe, it is let in all the same when no other client's call has come for
+// a while. If it fails again, that shows nothing new, and the wait stays short: other clients have
+// half of the time to be the trial, whatever this one sends.
+func (c *circuit) failTrial(key string, now time.Time) {
+	if !slices.Contains(c.barred, key) {
+		c.barred = append(slices.Clone(c.barred), key) // a new slice: picks read the old one
+	}
+	if c.unprobed && slices.Contains(c.tried, key) {
+		c.openUntil = now.Add(coolDown)
+		return
+	}
+	c.tried = append(c.tried, key)
+	c.reopen(now)
+}
 
 // reopen follows a failed trial.
 func (c *circuit) reopen(now time.Time) {
@@ -152,7 +167,7 @@ func (c *circuit) reopen(now time.Time) {
 
 // close closes the breaker and clears the failures that opened it or might have.
 func (c *circuit) close(now time.Time) {
-	c.open, c.barred, c.closedAt = false, nil, now
+	c.open, c.barred, c.tried, c.closedAt = false, nil, nil, now
 	c.failures, c.rowEvidence, c.unprobed, c.broken = 0, evidence{}, false, false
 	c.window, c.windowEvidence = window{}, evidence{}
 }
@@ -235,10 +250,12 @@ func (e *evidence) expire(now time.Time) {
 }
 
 // enough reports whether the evidence opens a breaker without a generation probe. Where no probe is
-// possible, failures of different bodies are enough: one request that is repeated takes no engine
-// out.
+// possible, failures of different bodies are enough for clients without keys, who cannot be told
+// apart: one request that is repeated takes no engine out.
 func (e *evidence) enough(unprobed bool) bool {
-	return e.n == len(e.independent) || unprobed && e.bodyCount == len(e.bodies)
+	keyed := func(t failureRecord) bool { return t.Key != "" }
+	return e.n == len(e.independent) ||
+		unprobed && e.bodyCount == len(e.bodies) && !slices.ContainsFunc(e.bodies[:], keyed)
 }
 
 // keys returns the keys of the independent failures.

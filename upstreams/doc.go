@@ -89,13 +89,15 @@
 // engine. A full engine's refusal decides nothing, nor does a probe that waits in vain while the
 // engine answers calls (http1.AnswerWatch) or reports others' work. So an engine that fails
 // everything is out after five calls of any clients, and one that fails for a single client stays.
-// Images have no generation probe, and an engine may reject the one it gets; then five failures of
-// five different bodies open the breaker, as nothing else can be asked.
+// Images have no generation probe: behind failures of theirs it asks for the upstream's chat model,
+// or another one (settings.generation). Where there is none, or the engine rejects it, only five
+// independent failures open the breaker; of clients without keys, five of different bodies.
 //
 // After a second one trial at a time may pass, and the pause doubles with each that fails, and with
 // each opening soon after a closing. A call whose key's failures opened the breaker, or kept it
-// open, is no trial: one of another key is, or a generation probe. Behind a failed generation probe
-// any key's call may be the first trial. A trial passes when it has ended well, or has gone on for
+// open, is no trial: one of another key is, or a generation probe. Where there is no probe, other
+// keys have a second to be it, and then every call may be. Behind a failed generation probe any
+// key's call may be the first trial. A trial passes when it has ended well, or has gone on for
 // three seconds after its first token.
 //
 // # Slots and load

@@ -15,6 +15,7 @@ import (
 // request that might be the reason why it does not.
 //
 //	generationProber.start     starts one in a slot, at most one a second
+//	settings.generation        the model to ask, and what to send
 //	engine.GenerationSteps     what to send to an engine for a kind of model
 //	engine.Generate            sends it and judges the answer
 //
@@ -44,25 +45,56 @@ type generationProber struct {
 	up *Upstream
 
 	mu      sync.Mutex
-	served  string        // the model of the last call that failed
+	last    work          // of the last call that failed
 	limit   time.Duration // how long that call might have waited for its first token
 	running bool
 	doubted int // failures in a row when lookAtDoubt was last set to come; 0: it is not due
 	begun   time.Time
-	last    *LastGeneration // never written again
+	newest  *LastGeneration // never written again
 }
 
 // failed notes a call that failed: the next probe is of its kind.
 func (g *generationProber) failed(by FailureSource) {
 	g.mu.Lock()
-	g.served, g.limit = by.Served, by.Limit
+	g.last, g.limit = work{by.Served, by.Kind}, by.Limit
 	g.mu.Unlock()
+}
+
+// work is what a model of the configuration wants of an engine: a served name, and the kind of
+// model that it stands for.
+type work struct {
+	served, kind string
+}
+
+// generation returns what a generation probe asks for. That is the work of the last call that
+// failed, as far as the edge has a probe for its kind. Otherwise (an image) it is the chat model of
+// the upstream, or another of its models: five failed calls of one client shall not take the
+// engine from the others without a look at it. There are no steps where nothing can be asked.
+func (s *settings) generation(
+	last work, profile *engine.Profile, models *ServedModels, toEnd bool,
+) (served string, steps []engine.GenerationStep) {
+	if last.served != "" || len(s.works) == 0 {
+		if steps = engine.GenerationSteps(last.kind, profile, last.served, toEnd); len(steps) > 0 {
+			return last.served, steps
+		}
+	}
+	for _, chat := range []bool{true, false} {
+		for _, w := range s.works {
+			if isChat := w.kind == "" || w.kind == config.KindChat; isChat != chat || !models.Serves(w.served) {
+				continue
+			}
+			if steps = engine.GenerationSteps(w.kind, profile, w.served, toEnd); len(steps) > 0 {
+				return w.served, steps
+			}
+		}
+	}
+	return last.served, nil
 }
 
 // start starts a generation probe in a slot of the pool, which the caller has taken and which the
 // probe gives back. It is false, and the slot stays the caller's, when there may be none now:
 // another one runs or ran less than a second ago, the upstream is out, or the edge has no probe for
-// its kind of model.
+// any of its models.
 func (g *generationProber) start(pool Pool, trial bool) bool {
 	u, now := g.up, time.Now()
 	p, s := u.probing.current(), u.State()
@@ -75,11 +107,7 @@ func (g *generationProber) start(pool Pool, trial bool) bool {
 	if g.running || now.Sub(g.begun) < generationPause {
 		return false
 	}
-	served := g.served
-	if expected := u.settings.Load().expected; served == "" && len(expected) > 0 { // no call has failed
-		served = expected[0]
-	}
-	steps := engine.GenerationSteps(u.settings.Load().kinds[served], profile, served, toEnd)
+	served, steps := u.settings.Load().generation(g.last, profile, &u.Models, toEnd)
 	if number, told := Priority(u, 0); told {
 		engine.WithPriority(steps, number)
 	}
@@ -87,7 +115,7 @@ func (g *generationProber) start(pool Pool, trial bool) bool {
 		u.Breaker.generation(engine.GenerationRejected, trial, "calls fail", now)
 		return false
 	}
-	turn, ok := u.Models.takeTurn(g.served, now)
+	turn, ok := u.Models.takeTurn(served, now)
 	if !ok {
 		return false
 	}
@@ -146,24 +174,24 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running = false
-	g.last = &LastGeneration{
+	g.newest = &LastGeneration{
 		At: now, Result: result.Verdict.String(), Reason: result.Reason, Status: result.Status,
 		Milliseconds: float64(now.Sub(g.begun).Microseconds()) / 1000,
 	}
-	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.last.Result, now)
+	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.newest.Result, now)
 }
 
 // failsSince reports whether the newest probe since then has failed.
 func (g *generationProber) failsSince(then time.Time) bool {
-	last := g.newest()
+	last := g.result()
 	return last != nil && last.At.After(then) && last.Result == engine.GenerationFailed.String()
 }
 
-// newest returns the newest result, or nil.
-func (g *generationProber) newest() *LastGeneration {
+// result returns the newest result, or nil.
+func (g *generationProber) result() *LastGeneration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.last
+	return g.newest
 }
 
 // lookLater calls lookAtDoubt soon, if there is reason to.
@@ -200,8 +228,12 @@ func (g *generationProber) lookAtDoubt() {
 }
 
 // trialHeadStart is how long calls that wait are given to be the trial of a half-open breaker,
-// before a generation probe is it.
-const trialHeadStart = 100 * time.Millisecond
+// before a generation probe is it. Where there is no probe, other clients get unprobedHeadStart:
+// then every call may be the trial, one of the client whose trial failed, too.
+const (
+	trialHeadStart    = 100 * time.Millisecond
+	unprobedHeadStart = time.Second
+)
 
 // probeTrial makes a generation probe the trial of a half-open breaker.
 func (g *generationProber) probeTrial() {
@@ -226,7 +258,7 @@ func (g *generationProber) probeTrial() {
 // trialLater calls probeTrial soon, where not every call may be the trial of the half-open breaker.
 func (g *generationProber) trialLater() {
 	if g.trialMissing() {
-		g.up.Breaker.lookLater(time.AfterFunc(trialHeadStart, g.probeTrial))
+		g.up.Breaker.lookLater(time.AfterFunc(g.up.Breaker.headStart(), g.probeTrial))
 	}
 }
 

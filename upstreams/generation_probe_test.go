@@ -101,7 +101,7 @@ func TestGenerationProbeTellsItsPriority(t *testing.T) {
 				u := watched(t, &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}, c.engine)
 				synctest.Wait()
 				settings := *u.settings.Load()
-				settings.spec.Priorities, settings.kinds = c.told, map[string]string{"m": c.kind}
+				settings.spec.Priorities = c.told
 				u.settings.Store(&settings)
 				var sent []byte
 				u.probing.mu.Lock()
@@ -112,7 +112,7 @@ func TestGenerationProbeTellsItsPriority(t *testing.T) {
 				u.probing.mu.Unlock()
 				for range 5 {
 					if l, ok := u.TryLease("a", PoolText, 0, time.Now()); ok {
-						l.FailedFor(FailureSource{Key: "a", Served: "m", Sent: true, Limit: 2 * time.Second})
+						l.FailedFor(FailureSource{Key: "a", Served: "m", Kind: c.kind, Sent: true, Limit: 2 * time.Second})
 						l.Release(OutcomeBadResponse)
 					}
 				}
@@ -331,4 +331,128 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// failWork fails so often for one client who asks for a kind of model, each time with another body.
+func (u *Upstream) failWork(key, served, kind string, times int) {
+	for i := range times {
+		if l, ok := u.TryLease(key, PoolText, 0, time.Now()); ok {
+			l.FailedFor(FailureSource{Key: key, Body: uint64(i+1) + uint64(key[0])<<8, Served: served, Kind: kind, Sent: true})
+			l.Release(OutcomeBadResponse)
+		}
+	}
+	synctest.Wait()
+}
+
+// working is an upstream whose models are as given, and asked notes what its generation probes ask for. They fail if fails.
+func working(t *testing.T, models []config.Model, fails *bool) (u *Upstream, asked *[]string) {
+	t.Helper()
+	p, err := newTestSet(t, Options{}).Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, models)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, asked = p.Upstream("a")[0], new([]string)
+	u.probing.replace(newProber(u, (&playedEngine{code: 200}).get, func() {}))
+	u.probing.prober.start(func() {})
+	prober := u.probing.current()
+	t.Cleanup(func() { prober.stop(); <-prober.done })
+	synctest.Wait()
+	u.probing.mu.Lock()
+	u.probing.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, _ time.Duration) engine.GenerationResult {
+		*asked = append(*asked, s.Path+" "+string(s.Body))
+		if *fails {
+			return engine.GenerationResult{Verdict: engine.GenerationFailed}
+		}
+		return engine.GenerationResult{Verdict: engine.GenerationOK}
+	}
+	u.probing.mu.Unlock()
+	return u, asked
+}
+
+// One client opens no breaker where the served name that it fails for is that of models of several kinds, or of a kind that has
+// no probe: the edge asks for what it can, a chat model before all.
+func TestProbeAmongKinds(t *testing.T) {
+	model := func(id, served, kind string) config.Model {
+		return config.Model{ID: id, Kind: kind, Deployments: []config.Deployment{{Upstream: "a", Served: served}}}
+	}
+	chat, image := model("mb", "sim", config.KindChat), model("img", "sim", config.KindImage)
+	embedding, other := model("e", "emb", config.KindEmbedding), model("draw", "flux", config.KindImage)
+	for _, c := range []struct {
+		name         string
+		models       []config.Model
+		served, kind string // that fail
+		asks         string // the probe's path and model; empty: there is none
+	}{
+		{"the image behind the chat", []config.Model{chat, image}, "sim", config.KindChat, "/v1/chat/completions sim"},
+		{"before it", []config.Model{image, chat}, "sim", config.KindChat, "/v1/chat/completions sim"},
+		{"an image fails", []config.Model{chat, image}, "sim", config.KindImage, "/v1/chat/completions sim"},
+		{"one of another name", []config.Model{other, embedding, chat}, "flux", config.KindImage, "/v1/chat/completions sim"},
+		{"beside an embedding alone", []config.Model{other, embedding}, "flux", config.KindImage, "/v1/embeddings emb"},
+		{"an embedding fails", []config.Model{chat, embedding}, "emb", config.KindEmbedding, "/v1/embeddings emb"},
+		{"under the name of a chat", []config.Model{chat, model("e", "sim", config.KindEmbedding)}, "sim", config.KindEmbedding, "/v1/embeddings sim"},
+		{"images alone", []config.Model{other}, "flux", config.KindImage, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var fails bool
+				u, asked := working(t, c.models, &fails)
+				u.failWork("t", c.served, c.kind, 9)
+				pass(2 * doubtPause)
+				if l, ok := u.TryLease("u", PoolText, 0, time.Now()); !ok {
+					t.Error("another client's call has no engine")
+				} else {
+					l.Release(OutcomeClientGone)
+				}
+				path, served, _ := strings.Cut(c.asks, " ")
+				switch {
+				case c.asks == "" && len(*asked) == 0:
+				case len(*asked) == 0, !strings.HasPrefix((*asked)[0], path+" "), !strings.Contains((*asked)[0], `"model":"`+served+`"`):
+					t.Errorf("asked %q, want %q", *asked, c.asks)
+				}
+				pass(generationPause)
+				fails = true
+				u.failWork("t", c.served, c.kind, 9)
+				pass(2 * doubtPause)
+				if got, want := u.Breaker.Position(time.Now()) != BreakerClosed, c.asks != ""; got != want {
+					t.Errorf("the edge's own request fails, too: out %t, want %t", got, want)
+				}
+			})
+		})
+	}
+}
+
+// Without a generation probe five clients open the breaker. Then one of them alone does not keep it open: another one's call has
+// a second to be the trial before that one's is again.
+func TestTrialWithoutProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.KindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(bool))
+		for _, key := range []string{"a", "b", "c", "d", "e"} {
+			u.failWork(key, "flux", config.KindImage, 1)
+		}
+		if u.Breaker.Position(time.Now()) != BreakerOpen {
+			t.Fatal("five clients: not open")
+		}
+		pass(coolDown + 2*trialHeadStart)
+		u.failWork("a", "flux", config.KindImage, 1) // the trial
+		pass(2 * coolDown)
+		for range 5 {
+			if !u.EligibleFor("b", StateUp, At(time.Now())) || u.EligibleFor("a", StateUp, At(time.Now())) {
+				t.Fatal("another client's call may not be the trial, or the same client's may")
+			}
+			pass(unprobedHeadStart)
+			if !u.EligibleFor("a", StateUp, At(time.Now())) {
+				t.Fatal("no other call has come, and there is no trial")
+			}
+			u.failWork("a", "flux", config.KindImage, 1)
+			pass(coolDown)
+		}
+		l, ok := u.TryLease("b", PoolText, 0, time.Now())
+		if !ok {
+			t.Fatal("no trial for another client")
+		}
+		l.Release(OutcomeOK)
+		if u.Breaker.Position(time.Now()) != BreakerClosed {
+			t.Error("its trial has passed, and the breaker is not closed")
+		}
+	})
 }

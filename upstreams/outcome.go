@@ -40,6 +40,7 @@ type FailureSource struct {
 	Key    string        // id of the client's key; empty: none
 	Body   uint64        // hash of the request's body; 0: not known
 	Served string        // the model's name at the engine, which a generation probe asks for
+	Kind   string        // of the model
 	Sent   bool          // the request had reached the engine
 	Begun  bool          // the answer had begun, so a first token does not show the failure
 	Limit  time.Duration // how long such a call may wait for its first token; 0: not known

@@ -51,35 +51,37 @@ func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...co
 		index: make(map[*Upstream]int, len(specs)), byName: make(map[string][]*Upstream, len(specs)),
 	}
 	p.lookUp(specs)
-	expected, kinds := expectedNames(models)
+	expected, works := expectedNames(models)
 	for i := range specs {
-		if err := p.add(&specs[i], expected[specs[i].Name], kinds[specs[i].Name]); err != nil {
+		if err := p.add(&specs[i], expected[specs[i].Name], works[specs[i].Name]); err != nil {
 			return nil, fmt.Errorf("upstream %s: %w", specs[i].Name, err)
 		}
 	}
 	return p, nil
 }
 
-// expectedNames returns for each upstream the served names that models expect there, and what kind
-// of model each is.
-func expectedNames(models []config.Model) (out map[string][]string, kinds map[string]map[string]string) {
-	out, kinds = map[string][]string{}, map[string]map[string]string{}
+// expectedNames returns for each upstream the served names that models expect there, and the work
+// that they expect of each: a served name may belong to models of several kinds.
+func expectedNames(models []config.Model) (out map[string][]string, works map[string][]work) {
+	out, works = map[string][]string{}, map[string][]work{}
+	named, seen := map[[2]string]bool{}, map[[3]string]bool{}
 	for i := range models {
 		for _, d := range models[i].Deployments {
-			served := cmp.Or(d.Served, models[i].ID)
-			if !slices.Contains(out[d.Upstream], served) {
-				out[d.Upstream] = append(out[d.Upstream], served)
+			w := work{cmp.Or(d.Served, models[i].ID), models[i].Kind}
+			if at := [2]string{d.Upstream, w.served}; !named[at] {
+				named[at] = true
+				out[d.Upstream] = append(out[d.Upstream], w.served)
 			}
-			if kinds[d.Upstream] == nil {
-				kinds[d.Upstream] = map[string]string{}
+			if at := [3]string{d.Upstream, w.served, w.kind}; !seen[at] {
+				seen[at] = true
+				works[d.Upstream] = append(works[d.Upstream], w)
 			}
-			kinds[d.Upstream][served] = models[i].Kind
 		}
 	}
-	return out, kinds
+	return out, works
 }
 
-func (p *Plan) add(spec *config.Upstream, expected []string, kinds map[string]string) error {
+func (p *Plan) add(spec *config.Upstream, expected []string, works []work) error {
 	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil {
 		return err
@@ -87,7 +89,7 @@ func (p *Plan) add(spec *config.Upstream, expected []string, kinds map[string]st
 	endpoints, source := p.endpoints(spec, base)
 	for _, e := range endpoints {
 		st := e.settings(spec, p)
-		st.source, st.expected, st.kinds = source, expected, kinds
+		st.source, st.expected, st.works = source, expected, works
 		profile, err := p.profiles.Initial(st.spec.Engine)
 		if err != nil {
 			return err

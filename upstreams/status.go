@@ -150,7 +150,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		Attempts: map[string]uint64{}, Abandoned: map[string]uint64{}, GenerationProbes: map[string]uint64{},
 		ReportAge: -1, Models: u.Models.All(), Missing: u.Models.unserved(u.settings.Load().expected),
 		TTFT: u.Averages.TTFT().Seconds(), BytesPerToken: cmp.Or(u.Averages.BytesPerToken(), usualBytesPerToken),
-		Generation: u.generations.newest(), Wake: u.Health.Wake.Status(now),
+		Generation: u.generations.result(), Wake: u.Health.Wake.Status(now),
 		Progress: progressStatus(u.Progress.Facts(now)), Speeds: speedsOf(&u.Models, At(now)),
 	}
 	if report := u.reports.last.Load(); report != nil {

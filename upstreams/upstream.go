@@ -75,8 +75,8 @@ type settings struct {
 	probe     probeSettings
 	source    *discovery // that has found it; nil: none
 	found     endpoint
-	expected  []string          // served names that routes send here
-	kinds     map[string]string // their models' kinds
+	expected  []string // served names that routes send here
+	works     []work   // what their models are for
 }
 
 // ID identifies an upstream: its configured name, its normalised base URL and, where a name stands

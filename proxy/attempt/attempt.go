@@ -251,7 +251,7 @@ func (a *Attempt) Blame(f *failure.Failure) {
 func (a *Attempt) source(sent bool) upstreams.FailureSource {
 	return upstreams.FailureSource{
 		Key: a.terms.Key, Body: a.terms.Body.BodyHash(), Served: a.target.Served,
-		Sent: sent, Begun: a.Reply.clock.headed, Limit: a.Reply.clock.firstEvent(),
+		Kind: a.terms.Model.Config.Kind, Sent: sent, Begun: a.Reply.clock.headed, Limit: a.Reply.clock.firstEvent(),
 	}
 }
 

@@ -159,7 +159,7 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 }
 
 // TestKindsWithoutGenerationProbe: images cost too much to be a probe, so requests of different bodies tell what an engine is
-// worth, and one that is repeated tells nothing.
+// worth where clients have no keys, and one that is repeated tells nothing. A client with a key tells nothing alone.
 func TestKindsWithoutGenerationProbe(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -171,7 +171,11 @@ func TestKindsWithoutGenerationProbe(t *testing.T) {
 		}
 	}))
 	t.Cleanup(engine.Close)
-	p := start(t, rig.Setup{Fakes: []string{engine.URL}, Model: "kind: image", Upstream: rig.QuietProbes})
+	keyed := start(t, rig.Setup{Fakes: []string{engine.URL}, Model: "kind: image", Upstream: rig.QuietProbes})
+	for i := range 20 {
+		keyed.Post("/v1/images/generations", fmt.Sprintf(`{"model":"sim","prompt":"number %d"}`, i)).WantStatus(502)
+	}
+	p := start(t, rig.Setup{Top: "auth: none", Fakes: []string{engine.URL}, Model: "kind: image", Upstream: rig.QuietProbes})
 	for range 20 {
 		p.Post("/v1/images/generations", `{"model":"sim","prompt":"the same"}`).WantStatus(502)
 	}
