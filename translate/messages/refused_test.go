@@ -136,6 +136,8 @@ func TestRequestsRefused(t *testing.T) {
 		{tool, `{"name":"f","type":5}`, "tools[0].type invalid_type"},
 		{tool, `{"name":"f","description":5}`, "tools[0].description invalid_type"},
 		{tool, `{"name":"f","input_schema":5}`, "tools[0].input_schema invalid_type"},
+		{tool, `{"name":"f","input_schema":{"type":"string"}}`, "tools[0].input_schema.type invalid_value"},
+		{tool, `{"name":"f","input_schema":{"type":["object","null"]}}`, "tools[0].input_schema.type invalid_value"},
 		{tool, `{"name":"f","strict":"yes"}`, "tools[0].strict invalid_type"},
 	} {
 		body := `{"model":"m","max_tokens":9,` + strings.Replace(c.in, "%", c.with, 1) + `}`

@@ -91,9 +91,19 @@ func checkFunction(t *[toolMembers]jsonx.Value) *fault {
 	return chat.First(
 		chat.RequiredFunctionName(t[toolName]),
 		chat.OptionalString("description", t[toolDescription]),
-		chat.OptionalObject("input_schema", t[toolSchema]),
+		checkSchema(t[toolSchema]),
 		strict,
 	)
+}
+
+// checkSchema checks the schema of a tool's input, which the dialect defines as an object: an
+// engine that follows another type writes a tool_use that no client can read.
+func checkSchema(v jsonx.Value) *fault {
+	f := chat.OptionalObject("input_schema", v)
+	if kind := v.Get("type"); f == nil && chat.Given(kind) && !kind.EqualText("object") {
+		f = chat.WrongValue("type", "must be object").In("input_schema")
+	}
+	return f
 }
 
 // toolChoice writes tool_choice and parallel_tool_calls. Engines refuse a choice of nothing.
