@@ -440,9 +440,9 @@ type Wake struct {
 // separate pools; zero value: what the engine reports.
 type Concurrency struct {
 	Shared int `yaml:"shared"` // one number: every pool draws from it; 0 when separate or unset
-	Text   int `yaml:"text"`   // Slots of calls without images or sound.
-	Vision int `yaml:"vision"` // Slots of calls with images.
-	Audio  int `yaml:"audio"`  // Slots of calls with sound.
+	Text   int `yaml:"text"`   // Slots of all other calls; sound in a chat, as input_audio, counts as text.
+	Vision int `yaml:"vision"` // Slots of calls with images, whatever else is in them.
+	Audio  int `yaml:"audio"`  // Slots of transcriptions and speech.
 	// Fleet is exact where the edges of a fleet hold the one shared number together, by its store
 	Fleet string `yaml:"fleet"`
 }
