@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/endpoint"
@@ -45,9 +47,14 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 }
 
 // notFound keeps the shape of the dialect that the path is meant for as far as it can be told.
+// It names the endpoint that the client likely meant, and no word of the client's.
 func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
-	p.respondError(ctx, endpoint.DialectOf(ctx), apierr.NotFound(apierr.CodeNotFound,
-		"There is nothing at this path. The API is under /v1; see /v1/models."))
+	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
+	hint := "The API is under /v1; see /v1/models."
+	if ep := endpoint.Near(path); ep != nil {
+		hint = "Send it to " + ep.Path + "; mind the end of the base URL."
+	}
+	p.respondError(ctx, endpoint.DialectOf(ctx), apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. %s", hint))
 }
 
 // methodNotAllowed answers with the Allow header that the router has set. A GET that asks for

@@ -273,3 +273,18 @@ var otherRows = []rule{
 		}
 	}},
 }
+
+// TestNearPath: a path beside an endpoint is told the endpoint, and no word of the client's.
+func TestNearPath(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	for path, want := range map[string]string{
+		"/v1/v1/messages": "to /v1/messages;", "/v1/chat/completions/": "to /v1/chat/completions;", "/chat/completions?a=b": "to /v1/chat/completions;",
+		"/v1/v1/audio/speech//": "to /v1/audio/speech;", "/v1/" + rig.Canary: "under /v1;", "/v1/v1": "under /v1;", "/v1messages": "under /v1;",
+	} {
+		r := p.Post(path, "{}").WantStatus(404)
+		if !strings.Contains(r.Body, want) || strings.Contains(r.Body, rig.Canary) {
+			t.Errorf("%s: %s, want %q", path, r.Body, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"bytes"
 	"math"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -68,6 +69,25 @@ func At(path []byte) *Endpoint {
 		if string(path) == ep.Path {
 			return ep
 		}
+	}
+	return nil
+}
+
+// Near returns the endpoint that a path without one is likely meant for: it doubles the version, as
+// clients do whose base URL already has it, lacks it, or ends in a slash. It is nil without such.
+func Near(path []byte) *Endpoint {
+	path = bytes.TrimRight(path, "/")
+	for len(path) > 0 {
+		rest, versioned := bytes.CutPrefix(path, []byte("/v1"))
+		for _, ep := range All {
+			if string(path) == ep.Path || !versioned && string(path) == strings.TrimPrefix(ep.Path, "/v1") {
+				return ep
+			}
+		}
+		if !versioned {
+			return nil
+		}
+		path = rest
 	}
 	return nil
 }
