@@ -8,6 +8,10 @@ const (
 	MaxChoices = 128      // choices of one answer
 )
 
+// ErrNoLength is the error of an answer of bytes that ends with its connection. Whether it is whole
+// is not known: half of an audio file cannot be told from a whole one.
+var ErrNoLength = errors.New("an answer without its length")
+
 // ErrNoFinish means that a stream ended although a choice has no finish_reason. Neither [DONE] nor
 // a properly ended body makes such a stream whole: Ollama ends like this, without any error, when
 // its runner dies.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"penstock/proxy/endpoint"
+	"penstock/translate"
 	"penstock/translate/sse"
 	"penstock/upstreams/http1"
 )
@@ -126,8 +127,7 @@ func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, 
 	return dst, false, err
 }
 
-// pullBytes is pull for an answer of bytes. An answer that ends with its connection is never
-// complete: half of an audio file cannot be told from a whole one.
+// pullBytes is pull for an answer of bytes. One that ends with its connection is never complete.
 func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	dst = slices.Grow(dst, rawPiece)
 	n, err := r.Read(dst[len(dst):cap(dst)])
@@ -141,6 +141,8 @@ func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	case r.clock.begun && r.x.Framed():
 		r.ended = true
 		return dst, true, nil
+	case r.clock.begun:
+		return dst, false, translate.ErrNoLength
 	}
 	return dst, false, endpoint.ErrNoAudio
 }

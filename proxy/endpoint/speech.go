@@ -99,9 +99,8 @@ func (s *speechEvents) AppendBody(dst, piece []byte, _ Reply) ([]byte, error) {
 	return s.AppendSound(dst, piece), nil
 }
 
-// ErrNoAudio is the error of a reply of bytes that has none, or whose end is not certain: half of
-// an audio file cannot be told from a whole one.
-var ErrNoAudio = errors.New("an answer without bytes, or of unknown length")
+// ErrNoAudio is the error of a reply of bytes that has none.
+var ErrNoAudio = errors.New("an answer without bytes")
 
 // speechAnswer is the Unary of audio.
 type speechAnswer struct {
@@ -110,8 +109,11 @@ type speechAnswer struct {
 }
 
 func (a *speechAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
-	if len(body) == 0 || !reply.Framed() {
+	switch {
+	case len(body) == 0:
 		return dst, ErrNoAudio
+	case !reply.Framed():
+		return dst, translate.ErrNoLength
 	}
 	return append(dst, body...), nil
 }

@@ -76,6 +76,9 @@ func BadResponse(cause error) *Failure {
 	if errors.Is(cause, translate.ErrNoFinish) {
 		e.Message = "The engine ended its answer before it was whole."
 	}
+	if errors.Is(cause, translate.ErrNoLength) {
+		e.Message = "The engine gave the length of its answer nowhere, so that it cannot be known to be whole."
+	}
 	f := &Failure{API: e, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Retry: true}
 	var bad *translate.BadAnswer
 	if errors.As(cause, &bad) && bad.ByModel { // it may say it better next time; its engine is well
