@@ -54,7 +54,8 @@ func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 	if ep := endpoint.Near(path); ep != nil {
 		hint = "Send it to " + ep.Path + "; mind the end of the base URL."
 	}
-	p.respondError(ctx, endpoint.DialectOf(ctx), apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. %s", hint))
+	p.respondError(ctx, endpoint.DialectOf(ctx),
+		apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. %s", hint))
 }
 
 // methodNotAllowed answers with the Allow header that the router has set. A GET that asks for
