@@ -302,6 +302,17 @@ models:
 	}
 }
 
+// TestEngines_EmptyID: TGI's answers have an empty id, its clients' have one of ours, streamed and plain.
+func TestEngines_EmptyID(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "tgi"}}})
+	for _, more := range []string{``, `"stream":true`} {
+		if r := p.Post(chatPath, rig.ChatBody("sim", more)).WantStatus(200); !strings.Contains(r.Body, `"id":"chatcmpl-`) || strings.Contains(r.Body, `"id":""`) {
+			t.Errorf("%s: %s", more, r.Body)
+		}
+	}
+}
+
 // TestEngines_NotNow: while llama.cpp's router swaps a model, its answers are none of the engine's: it is asked once more a moment
 // later, or another one is. What it says then is final.
 func TestEngines_NotNow(t *testing.T) {

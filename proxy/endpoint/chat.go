@@ -77,7 +77,7 @@ func (r *chatRequest) Unary(about Answer) Unary {
 
 // AppendWhole implements completionWriter.
 func (r *chatRequest) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
-	if id := c.ID(); !id.Exists() || id.IsNull() {
+	if !c.ID().HasText() { // TGI gives an empty one
 		r.answer.options.ID = answerID(chatIDPrefix, r.callID)
 	}
 	return c.Append(dst, &r.answer.options), nil
