@@ -139,7 +139,7 @@ func (f *File) complete() {
 // armName is the name of a deployment's arm: its upstream, and what that serves where another
 // deployment of the model has the same one.
 func armName(all []Deployment, d *Deployment) string {
-	if slices.ContainsFunc(all, func(o Deployment) bool { return o.Upstream == d.Upstream && !o.sameTarget(*d) }) {
+	if slices.ContainsFunc(all, func(o Deployment) bool { return o.Upstream == d.Upstream && o.target() != d.target() }) {
 		return d.Upstream + "/" + d.Served
 	}
 	return d.Upstream

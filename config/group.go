@@ -23,9 +23,10 @@ func isGroup(name string) bool {
 	return strings.HasPrefix(name, tagPrefix) || strings.HasSuffix(name, "*")
 }
 
-func (d Deployment) sameTarget(other Deployment) bool {
-	return d.Upstream == other.Upstream && d.Served == other.Served
-}
+// target is what makes a deployment another one than those beside it.
+type target struct{ upstream, served string }
+
+func (d Deployment) target() target { return target{d.Upstream, d.Served} }
 
 // withoutGroups puts the upstreams of each group (InGroup) in its place, but for those that the
 // list names itself. The first takes the entry's place and the others follow at the end, so that
@@ -40,6 +41,10 @@ func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 		taken[d.Upstream] = true
 	}
 	all, more := slices.Clone(written), []Deployment(nil)
+	targets := make(map[target]bool, len(written))
+	for _, d := range written {
+		targets[d.target()] = true
+	}
 	for i, d := range written {
 		group := d.Upstream
 		if !isGroup(group) || named[group] {
@@ -50,11 +55,11 @@ func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 			d.Upstream = upstreams[j].Name
 			switch {
 			case d.Upstream == "" || !InGroup(group, d.Upstream, upstreams[j].Tags) || taken[d.Upstream]:
-			case slices.ContainsFunc(all, d.sameTarget) || slices.ContainsFunc(more, d.sameTarget): // of a group before it
+			case targets[d.target()]: // of a group before it
 			case first:
-				all[i], first = d, false
+				all[i], first, targets[d.target()] = d, false, true
 			default:
-				more = append(more, d)
+				more, targets[d.target()] = append(more, d), true
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func (f *File) Validate(k Known) Problems {
 	issuerChecks{c}.all()
 	profiles.all()
 	upstreamChecks{c, byName, profiles}.all()
-	modelChecks{c, byName, k.Continuing}.all()
+	modelChecks{c, byName, modelsByID(f), k.Continuing}.all()
 	if f.origin != nil {
 		c.check.Keep(f.origin.notes)
 	}

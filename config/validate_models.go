@@ -14,6 +14,7 @@ import (
 type modelChecks struct {
 	checks
 	upstreams map[string]int // by name
+	models    map[string]int // by id, the first of each
 
 	continuing []string // see Known
 }
@@ -97,7 +98,7 @@ func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	for i, id := range m.Fallback {
 		at := element(path, i)
 		_, known := ids[id]
-		switch j := slices.IndexFunc(c.file.Models, func(o Model) bool { return o.ID == id }); {
+		switch j := modelAt(c, id); {
 		case id == m.ID:
 			c.check.fail(at, "the model would answer in its own place: name another one")
 		case slices.Contains(m.Fallback[:i], id):
@@ -115,7 +116,7 @@ func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 // checkShadow checks the model that gets copies of the calls of m; ids are those of all models.
 func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	at, id := path+".model", m.Shadow.Model
-	j := slices.IndexFunc(c.file.Models, func(o Model) bool { return o.ID == id })
+	j := modelAt(c, id)
 	switch _, known := ids[id]; {
 	case id == "" && m.Shadow.Share > 0:
 		c.check.fail(path, "the copies need a model to go to: add model: ID")
@@ -371,6 +372,14 @@ func checkArms(check *checker, path string, m *Model) {
 			check.fail(at, "every deployment of tier %d has a share, so none takes the calls of one that is full or out: leave traffic out of the one that gets the rest", n)
 		}
 	}
+}
+
+// modelAt returns which model has an id, or -1.
+func modelAt(c modelChecks, id string) int {
+	if i, known := c.models[id]; known {
+		return i
+	}
+	return -1
 }
 
 func (c modelChecks) exists(upstream string) bool {

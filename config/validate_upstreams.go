@@ -87,6 +87,15 @@ func (f *File) upstreamsByName() map[string]int {
 	return byName
 }
 
+// modelsByID returns where in the file the first model of each id is.
+func modelsByID(f *File) map[string]int {
+	byID := make(map[string]int, len(f.Models))
+	for i := len(f.Models) - 1; i >= 0; i-- {
+		byID[f.Models[i].ID] = i
+	}
+	return byID
+}
+
 func (c upstreamChecks) all() {
 	names, urls := map[string]string{}, map[string]string{}
 	used, sure := c.usedUpstreams()
