@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// edges are two of a fleet, of which one has TLS, and one of another fleet, with certificates from an
+// edges are two of a fleet, of which one has TLS at both listeners, and one of another fleet, with certificates from an
 // authority that does not answer.
 type edges struct {
 	t   *testing.T
@@ -57,26 +57,28 @@ func startEdges(t *testing.T) *edges {
 	store := miniredis.RunT(t).Addr()
 	config := strings.NewReplacer("{{a}}", a.URL(), "{{b}}", b.URL(), "{{store}}", store, "{{jwks}}", provider.URL).Replace(shared)
 	e := &edges{t: t}
-	for _, more := range []string{
-		config, config + "tls: { cert: " + cert + ", key: " + key + " }\n",
-		`tls: { acme: { domains: [edge.test], folder: certificates, accept_terms: true, directory: "https://127.0.0.1:1/directory" } }
+	pair := "cert: " + cert + ", key: " + key
+	for _, own := range []struct{ config, admin string }{
+		{config: config},
+		{config + "tls: { " + pair + " }\n", pair},
+		{config: `tls: { acme: { domains: [edge.test], folder: certificates, accept_terms: true, directory: "https://127.0.0.1:1/directory" } }
 auth: none
 fleet: { edges: 2, store: { url: "redis://` + store + `", timeout: 1s, prefix: other } }
 seal: { keys: ["a-key-that-seals-certificates-0123456789"] }
 upstreams: [{ name: gpu-a, url: "` + a.URL() + `", engine: sim, probe: { timeout: 15s } }]
 models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]
-`,
+`},
 	} {
-		e.all = append(e.all, rig.Launch(t, rig.Setup{Config: more, Engines: []sim.Options{}, Cold: true, Untidy: true}))
+		e.all = append(e.all, rig.Launch(t, rig.Setup{Config: own.config, AdminTLS: own.admin, Engines: []sim.Options{}, Cold: true, Untidy: true}))
 	}
 	e.all[0].Engines = []*sim.Engine{a, b}
 	return e
 }
 
-// targets are the addresses to scrape.
+// targets are the base URLs of the listeners to scrape.
 func (e *edges) targets() (all []string) {
 	for _, p := range e.all {
-		all = append(all, strings.TrimPrefix(p.Admin, "http://"))
+		all = append(all, p.Admin)
 	}
 	return all
 }

@@ -21,7 +21,7 @@ type server struct {
 	base string
 }
 
-// startServer runs a Prometheus that scrapes the targets each second and evaluates the rules of a
+// startServer runs a Prometheus that scrapes the targets, base URLs, each second and evaluates the rules of a
 // file as often. A machine without one skips the test and says so; with CI set the test fails.
 func startServer(t *testing.T, rules string, targets []string) *server {
 	t.Helper()
@@ -36,7 +36,17 @@ func startServer(t *testing.T, rules string, targets []string) *server {
 	dir, address := t.TempDir(), rig.KeptAddress()
 	config := filepath.Join(dir, "prometheus.yaml")
 	text := fmt.Sprintf("global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }\nrule_files: [%q]\n"+
-		"scrape_configs: [{ job_name: penstock, static_configs: [{ targets: [%s] }] }]\n", rules, strings.Join(targets, ", "))
+		"scrape_configs:\n", rules)
+	for _, scheme := range []string{"http", "https"} {
+		var at []string
+		for _, target := range targets {
+			if address, ok := strings.CutPrefix(target, scheme+"://"); ok {
+				at = append(at, address)
+			}
+		}
+		text += fmt.Sprintf("  - { job_name: penstock-%s, scheme: %s, tls_config: { insecure_skip_verify: true }, static_configs: [{ targets: [%s] }] }\n",
+			scheme, scheme, strings.Join(at, ", "))
+	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,11 @@ func Launch(t testing.TB, s Setup) *Program {
 	} else {
 		rest = "log: { level: debug }\n" + rest
 	}
-	p.Text = "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\n" + rest
+	secure := ""
+	if s.AdminTLS != "" {
+		secure = ", tls: { " + s.AdminTLS + " }"
+	}
+	p.Text = "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0" + secure + " }\n" + rest
 	p.Path = p.Write("penstock.yaml", p.Text)
 	p.run()
 	t.Cleanup(p.End)
@@ -65,7 +69,7 @@ func (p *Program) run() {
 		cmd.Stderr = p.Setup.Stderr
 	}
 	p.Adopt(StartCommand(p.T, cmd))
-	m := p.Says(`serving (https?://(\S+))/v1 \(admin: (http://[^)]+)\)`)
+	m := p.Says(`serving (https?://(\S+))/v1 \(admin: (https?://[^)]+)\)`)
 	p.URL, p.Addr, p.Admin = m[1], m[2], m[3]
 	p.warm()
 }
