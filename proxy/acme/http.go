@@ -136,8 +136,8 @@ func callsAPI(ctx *fasthttp.RequestCtx) bool {
 // apiPath begins the paths of the API.
 const apiPath = "/v1"
 
-// refuseCall answers a call of the API. The rest of the request is not looked at, and the client may
-// send all of it before it reads.
+// refuseCall answers a call of the API. The rest of the request is not looked at, and the client
+// may send all of it before it reads.
 func refuseCall(ctx *fasthttp.RequestCtx, base string) {
 	if c, ok := ctx.Conn().(*listen.Conn); ok {
 		c.Linger()

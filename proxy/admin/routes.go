@@ -96,6 +96,9 @@ func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
 	refusal, _ := httpserver.Unparsed(ctx, err)
 	if errors.Is(err, fasthttp.ErrBodyTooLarge) {
 		refusal = apierr.TooLarge(config.MaxFile)
+		if c, ok := ctx.Conn().(*listen.Conn); ok {
+			c.Linger()
+		}
 	}
 	refuse(ctx, refusal)
 }

@@ -53,10 +53,11 @@ type Setup struct {
 	Guard  *guard.Guard
 
 	// For Launch alone: AdminTLS has the admin listener speak TLS ("cert: edge.pem, key: edge.key");
-	// such an edge has to be Cold and Untidy, as the rig does not trust it. Files are written beside the configuration before the start, by name, and
-	// {{hash}} is the hash of the key in them, too. Under is a command with its arguments that runs
-	// the program: the program and its arguments are appended (["sh", "-c", `ulimit -n 64; exec "$@"`,
-	// "sh"] runs it with few descriptors). Stderr takes the log instead of Edge.Log.
+	// such an edge has to be Cold and Untidy, as the rig does not trust it. Files are written beside
+	// the configuration before the start, by name, and {{hash}} is the hash of the key in them, too.
+	// Under is a command with its arguments that runs the program: the program and its arguments are
+	// appended (["sh", "-c", `ulimit -n 64; exec "$@"`, "sh"] runs it with few descriptors). Stderr
+	// takes the log instead of Edge.Log.
 	AdminTLS string
 	Files    map[string]string
 	Under    []string
