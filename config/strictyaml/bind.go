@@ -193,14 +193,19 @@ func (b *Binder) list(n Node, v reflect.Value) {
 		b.report.fail(n.ast, n.path, "want a list here, not %s", kindOf(n.ast))
 		return
 	}
-	const most = 1024 // elements to make room for: a list of what is wrong is not read to its end
+	const most = 1024 // elements to make room for at first: a list of what is wrong is not read to its end
 	out := reflect.MakeSlice(v.Type(), 0, min(len(s.Values), most))
 	for i, e := range s.Values {
 		if b.report.Full() {
 			break
 		}
 		at := Entry(n.path, i)
-		out = reflect.Append(out, reflect.Zero(v.Type().Elem()))
+		if i == out.Cap() { // by more than append would: these lists hold a file's keys
+			larger := reflect.MakeSlice(v.Type(), i, min(len(s.Values), 4*i))
+			reflect.Copy(larger, out)
+			out = larger
+		}
+		out = out.Slice(0, i+1)
 		element := out.Index(i)
 		if d, ok := element.Addr().Interface().(defaulter); ok {
 			d.SetDefaults()
