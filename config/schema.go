@@ -3,12 +3,8 @@ package config
 import (
 	"encoding/base64"
 	"fmt"
-	"net/netip"
-	"net/url"
 	"strings"
 	"time"
-
-	"penstock/config/money"
 )
 
 // File is one configuration, defaults filled in and references resolved. It is read-only once Load
@@ -235,113 +231,6 @@ type Images struct {
 // seals, all open. Without any, one is made at the start.
 type Seal struct {
 	Keys []Secret `yaml:"keys"` // 32 bytes in base64 each: the first seals, all open.
-}
-
-// Key is one API key. Only its hash is known.
-type Key struct {
-	ID         string    `yaml:"id"` // Name of the key in logs, metrics and on pages.
-	Hash       KeyHashes `yaml:"hash"`
-	Models     []string  `yaml:"models"`     // exact ids or trailing-* patterns; default ["*"]
-	Operations []string  `yaml:"operations"` // what the key may be used for; default: all of them
-	Expires    time.Time `yaml:"expires"`    // RFC 3339 or a date (its first moment, UTC); zero: never
-	Active     *bool     `yaml:"active"`     // default true
-	Limits     KeyLimits `yaml:"limits"`
-	// CacheGroup names keys that share cached prompts where a model's prompt_cache is per_key; empty:
-	// the key shares with none.
-	CacheGroup string `yaml:"cache_group"`
-	// Tiers are those of models' deployments that the key's calls may go to, external upstreams among
-	// them; empty: all, but no external upstream.
-	Tiers []int  `yaml:"tiers"`
-	Class string `yaml:"class"` // of its calls, by name; empty: the first
-	// Certificate names the client's certificate that stands for the key, which may have no hash then
-	Certificate KeyCertificate `yaml:"certificate"`
-	Edges       int            `yaml:"-"` // those that share the limits: Fleet.Edges
-}
-
-// Class is a class of calls. Those of a class wait behind those of the classes before it, and lose
-// their places to them.
-type Class struct {
-	Name string `yaml:"name"` // Name of the class, which keys (class) and metrics have.
-	// Floor is what the class gets of the slots whatever the classes before it ask for.
-	Floor Percent `yaml:"floor"`
-}
-
-// MaxClasses bounds the classes of calls.
-const MaxClasses = 8
-
-// Enabled reports whether the key may be used at all (Active is true unless the file says
-// otherwise).
-func (k *Key) Enabled() bool { return k.Active == nil || *k.Active }
-
-// KeyCertificate names a client's certificate, by one of two marks.
-type KeyCertificate struct {
-	SAN  string `yaml:"san"`  // one of its names, whose kind its form tells: a DNS name, URI, mail or IP address
-	SPKI string `yaml:"spki"` // "sha256:" and 64 hexadecimal digits of its public key
-}
-
-// Set reports whether a certificate is named.
-func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
-
-// canonical turns the name into the form that is compared: small letters, but for what stands
-// behind the host of a URI. A name is an IP address, a URI, a mail address or a DNS name, by its
-// form: whatever has a colon and is no IP address is a URI, and of the rest whatever has an @ is a
-// mail address.
-func (k *KeyCertificate) canonical() {
-	k.SPKI = strings.ToLower(k.SPKI)
-	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
-		k.SAN = strings.ToLower(k.SAN)
-	} else if u, err := url.Parse(k.SAN); err == nil { // another one is refused later
-		u.Host = strings.ToLower(u.Host)
-		k.SAN = u.String()
-	}
-}
-
-// KeyHash is one hash of a key with an optional end of its own, for rotation.
-type KeyHash struct {
-	Hash    string    `yaml:"hash"` // "sha256:" and 64 hex digits of the whole key
-	Expires time.Time `yaml:"expires"`
-}
-
-// HashPrefix begins every KeyHash.Hash; 64 hexadecimal digits follow, which Load and Parse turn
-// into small letters.
-const HashPrefix = "sha256:"
-
-// KeyHashes is written as one string or as a list of {hash, expires}.
-type KeyHashes []KeyHash
-
-// KeyLimits bound one key; zero is "no limit".
-type KeyLimits struct {
-	RequestsPerMinute int `yaml:"requests_per_minute"` // Calls that the key may begin in a minute; 0: no limit.
-	TokensPerMinute   int `yaml:"tokens_per_minute"`   // Tokens, of prompts and answers, in a minute; 0: no limit.
-	Concurrency       int `yaml:"concurrency"`         // Calls that it may have at once; 0: no limit.
-	// Per says whose the limits are where tokens of an issuer have the key's rights: caller, each
-	// caller has them alone; key, all callers have them together, and with the key itself.
-	Per string `yaml:"per"`
-
-	// Budgets of days and months, in UTC. Money is by the models' pricing, in its currency.
-	TokensPerDay   int          `yaml:"tokens_per_day"`
-	TokensPerMonth int          `yaml:"tokens_per_month"` // Tokens that it may use in a month (UTC); 0: no limit.
-	SpendPerDay    money.Amount `yaml:"spend_per_day"`
-	SpendPerMonth  money.Amount `yaml:"spend_per_month"` // Money of a month (UTC), by the models' pricing; 0: no limit.
-
-	RequestBody Bytes `yaml:"request_body"` // limits.request_body for the key's calls, if that is larger
-	UploadBody  Bytes `yaml:"upload_body"`  // limits.upload_body for the key's calls, if that is larger
-}
-
-// BodyLimits bound the bodies of a model's requests; zero is no limit beside those of the file and
-// of keys, of which the smallest counts.
-type BodyLimits struct {
-	RequestBody Bytes `yaml:"request_body"` // JSON bodies of calls of the model
-	UploadBody  Bytes `yaml:"upload_body"`  // multipart bodies of calls of the model
-}
-
-// Bodies are the limits on bodies.
-func (l *KeyLimits) Bodies() BodyLimits { return BodyLimits{l.RequestBody, l.UploadBody} }
-
-// Budgeted reports whether there is a budget of a day or a month.
-func (l *KeyLimits) Budgeted() bool {
-	return l.TokensPerDay != 0 || l.TokensPerMonth != 0 ||
-		!l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero()
 }
 
 // Upstream is one engine process, or one name that resolves to several.

@@ -182,7 +182,7 @@ func (g generator) scalar(v reflect.Value, path string) map[string]any {
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, name := range []string{"schema.go", "engine.go", "fleet.go", "issuers.go", "ledger.go"} {
+	for _, name := range []string{"schema.go", "engine.go", "fleet.go", "issuers.go", "keys.go", "ledger.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,248 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/config/money"
+	"penstock/config/strictyaml"
+)
+
+// Key is one API key. Only its hash is known.
+type Key struct {
+	ID         string    `yaml:"id"` // Name of the key in logs, metrics and on pages.
+	Hash       KeyHashes `yaml:"hash"`
+	Models     []string  `yaml:"models"`     // exact ids or trailing-* patterns; default ["*"]
+	Operations []string  `yaml:"operations"` // what the key may be used for; default: all of them
+	Expires    time.Time `yaml:"expires"`    // RFC 3339 or a date (its first moment, UTC); zero: never
+	Active     *bool     `yaml:"active"`     // default true
+	Limits     KeyLimits `yaml:"limits"`
+	// CacheGroup names keys that share cached prompts where a model's prompt_cache is per_key; empty:
+	// the key shares with none.
+	CacheGroup string `yaml:"cache_group"`
+	// Tiers are those of models' deployments that the key's calls may go to, external upstreams among
+	// them; empty: all, but no external upstream.
+	Tiers []int  `yaml:"tiers"`
+	Class string `yaml:"class"` // of its calls, by name; empty: the first
+	// Certificate names the client's certificate that stands for the key, which may have no hash then
+	Certificate KeyCertificate `yaml:"certificate"`
+	Edges       int            `yaml:"-"` // those that share the limits: Fleet.Edges
+}
+
+// Class is a class of calls. Those of a class wait behind those of the classes before it, and lose
+// their places to them.
+type Class struct {
+	Name string `yaml:"name"` // Name of the class, which keys (class) and metrics have.
+	// Floor is what the class gets of the slots whatever the classes before it ask for.
+	Floor Percent `yaml:"floor"`
+}
+
+// MaxClasses bounds the classes of calls.
+const MaxClasses = 8
+
+// Enabled reports whether the key may be used at all (Active is true unless the file says
+// otherwise).
+func (k *Key) Enabled() bool { return k.Active == nil || *k.Active }
+
+// KeyCertificate names a client's certificate, by one of two marks.
+type KeyCertificate struct {
+	SAN  string `yaml:"san"`  // one of its names, whose kind its form tells: a DNS name, URI, mail or IP address
+	SPKI string `yaml:"spki"` // "sha256:" and 64 hexadecimal digits of its public key
+}
+
+// Set reports whether a certificate is named.
+func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
+
+// canonical turns the name into the form that is compared: small letters, but for what stands
+// behind the host of a URI. A name is an IP address, a URI, a mail address or a DNS name, by its
+// form: whatever has a colon and is no IP address is a URI, and of the rest whatever has an @ is a
+// mail address.
+func (k *KeyCertificate) canonical() {
+	k.SPKI = strings.ToLower(k.SPKI)
+	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
+		k.SAN = strings.ToLower(k.SAN)
+	} else if u, err := url.Parse(k.SAN); err == nil { // another one is refused later
+		u.Host = strings.ToLower(u.Host)
+		k.SAN = u.String()
+	}
+}
+
+// KeyHash is one hash of a key with an optional end of its own, for rotation.
+type KeyHash struct {
+	Hash    string    `yaml:"hash"` // "sha256:" and 64 hex digits of the whole key
+	Expires time.Time `yaml:"expires"`
+}
+
+// HashPrefix begins every KeyHash.Hash; 64 hexadecimal digits follow, which Load and Parse turn
+// into small letters.
+const HashPrefix = "sha256:"
+
+// KeyHashes is written as one string or as a list of {hash, expires}.
+type KeyHashes []KeyHash
+
+// KeyLimits bound one key; zero is "no limit".
+type KeyLimits struct {
+	RequestsPerMinute int `yaml:"requests_per_minute"` // Calls that the key may begin in a minute; 0: no limit.
+	TokensPerMinute   int `yaml:"tokens_per_minute"`   // Tokens, of prompts and answers, in a minute; 0: no limit.
+	Concurrency       int `yaml:"concurrency"`         // Calls that it may have at once; 0: no limit.
+	// Per says whose the limits are where tokens of an issuer have the key's rights: caller, each
+	// caller has them alone; key, all callers have them together, and with the key itself.
+	Per string `yaml:"per"`
+
+	// Budgets of days and months, in UTC. Money is by the models' pricing, in its currency.
+	TokensPerDay   int          `yaml:"tokens_per_day"`
+	TokensPerMonth int          `yaml:"tokens_per_month"` // Tokens that it may use in a month (UTC); 0: no limit.
+	SpendPerDay    money.Amount `yaml:"spend_per_day"`
+	SpendPerMonth  money.Amount `yaml:"spend_per_month"` // Money of a month (UTC), by the models' pricing; 0: no limit.
+
+	RequestBody Bytes `yaml:"request_body"` // limits.request_body for the key's calls, if that is larger
+	UploadBody  Bytes `yaml:"upload_body"`  // limits.upload_body for the key's calls, if that is larger
+}
+
+// BodyLimits bound the bodies of a model's requests; zero is no limit beside those of the file and
+// of keys, of which the smallest counts.
+type BodyLimits struct {
+	RequestBody Bytes `yaml:"request_body"` // JSON bodies of calls of the model
+	UploadBody  Bytes `yaml:"upload_body"`  // multipart bodies of calls of the model
+}
+
+// Bodies are the limits on bodies.
+func (l *KeyLimits) Bodies() BodyLimits { return BodyLimits{l.RequestBody, l.UploadBody} }
+
+// Budgeted reports whether there is a budget of a day or a month.
+func (l *KeyLimits) Budgeted() bool {
+	return l.TokensPerDay != 0 || l.TokensPerMonth != 0 ||
+		!l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero()
+}
+
+// keysFile is the form of the second file. A bare list is accepted, too.
+type keysFile struct {
+	Keys []Key `yaml:"keys"`
+}
+
+// BindNode accepts a list, or a mapping with keys.
+func (k *keysFile) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
+	if n.IsList() {
+		b.List(n.In("keys"), &k.Keys)
+		return
+	}
+	b.Fields(n, k)
+}
+
+// readKeys appends the keys of the keys_file to f. Its problems stand in that file's own lines.
+func (f *File) readKeys() Problems {
+	at := f.origin
+	at.files = append(at.files, f.KeysFile)
+	src, err := strictyaml.ReadRegular(f.KeysFile, strictyaml.MaxFile)
+	if err != nil {
+		p := at.places.ProblemAt("keys_file", err.Error())
+		at.places.MarkBroken("keys_file")
+		return Problems{p}
+	}
+	at.content.Write(src)
+	var second keysFile
+	d := strictyaml.Read(f.KeysFile, src, &second,
+		"list the keys as in the main file, or write [] when there are to be none")
+	at.files = append(at.files, d.Files...)
+	at.places.Append("keys", d.Places, len(f.Keys))
+	f.Keys = append(f.Keys, second.Keys...)
+	problems := d.Problems()
+	switch {
+	case !d.HasContent || len(problems) > 0 || len(second.Keys) > 0:
+	case second.Keys == nil: // as half a file would look
+		at.places.MarkBroken("keys")
+		problems = append(problems, Problem{
+			File: f.KeysFile, Path: "keys",
+			Message: "the file lists no keys: write keys: [] when there are to be none",
+		})
+	default:
+		at.keyless = true
+	}
+	if info, err := os.Stat(f.KeysFile); d.HasContent && err == nil {
+		problems = append(problems, openToOthers(f.KeysFile, info)...)
+	}
+	return problems
+}
+
+// openToOthers warns when a file that holds keys can be read by more than its owner and group.
+func openToOthers(path string, info os.FileInfo) Problems {
+	if !strictyaml.TooOpen(info) {
+		return nil
+	}
+	return Problems{{
+		File: path, Warning: true,
+		Message: fmt.Sprintf("the file holds keys and has mode %04o: chmod 640 keeps other users out", info.Mode().Perm()),
+	}}
+}
+
+// keysLine begins a list of keys in block form; an empty list may be written behind it.
+var keysLine = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
+
+// AppendKey returns the text of a keys_file, or of a configuration, with another key at the end of
+// its keys. lines are those of the key, which begin with "  - ". Nothing else of the text changes.
+// An empty text becomes a keys_file.
+func AppendKey(src []byte, lines string) ([]byte, error) {
+	text := strings.Split(strings.TrimSuffix(string(src), "\n"), "\n")
+	content := func(line string) bool {
+		return strings.TrimSpace(line) != "" && !strings.HasPrefix(strings.TrimSpace(line), "#")
+	}
+	head := slices.IndexFunc(text, keysLine.MatchString)
+	first := slices.IndexFunc(text, content)
+	at, indent := len(text), "  "
+	switch {
+	case head >= 0:
+		text[head] = keysLine.ReplaceAllString(text[head], "keys: $2")
+		text[head] = strings.TrimRight(text[head], " ")
+		at = head + 1
+		for i := at; i < len(text); i++ {
+			if !content(text[i]) {
+				continue
+			}
+			if text[i][0] != ' ' && text[i][0] != '-' {
+				break
+			}
+			if at == head+1 {
+				indent = text[i][:len(text[i])-len(strings.TrimLeft(text[i], " "))]
+			}
+			at = i + 1
+		}
+	case first >= 0 && strings.HasPrefix(text[first], "-"): // a bare list
+		indent = ""
+	default:
+		lines = "keys:\n" + lines
+	}
+	lines = strings.TrimSuffix(lines, "\n")
+	if indent != "  " {
+		lines = strings.ReplaceAll("\n"+lines, "\n  ", "\n"+indent)[1:]
+	}
+	if len(src) == 0 {
+		text, at = nil, 0
+	}
+	out := []byte(strings.Join(slices.Insert(text, at, lines), "\n") + "\n")
+	return out, onlyAppended(src, out)
+}
+
+// onlyAppended checks that a text has the keys of an older one and one more, which has an id of its
+// own.
+func onlyAppended(before, after []byte) error {
+	var older, newer keysFile
+	strictyaml.Read("", before, &older, "")
+	strictyaml.Read("", after, &newer, "")
+	n := len(older.Keys)
+	if len(newer.Keys) != n+1 || n > 0 && !reflect.DeepEqual(older.Keys, newer.Keys[:n]) {
+		return errors.New("its keys are not a list with lines of its own for each, to which a key can be " +
+			"appended: paste the lines of one that is made without --append")
+	}
+	if id := newer.Keys[n].ID; slices.ContainsFunc(older.Keys, func(k Key) bool { return k.ID == id }) {
+		return fmt.Errorf("it has a key of the name %q already", id)
+	}
+	return nil
+}
