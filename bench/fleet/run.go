@@ -172,7 +172,7 @@ func (r *run) calm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.table.add(4, "a script at the store, back to back", "<= 45 us", holdsIf(each <= 45, true),
+	r.table.add(4, "a script at the store, back to back", "<= 45 us", holds(each <= 45),
 		"%.0f us, most after a pause; back to back: go test -bench Script ./proxy/fleet", each)
 	return nil
 }
