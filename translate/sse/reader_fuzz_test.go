@@ -1,0 +1,93 @@
+package sse
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// reference is the reading of the specification, without regard to cost.
+func reference(src string, limit int) (events []event, err error) {
+	src = strings.TrimPrefix(src, "\ufeff")
+	var name, data string
+	hasData, hasName := false, false
+	start, pos := 0, 0
+	flush := func() {
+		if hasData {
+			events = append(events, event{name, data})
+		}
+		name, data, hasData, hasName = "", "", false, false
+	}
+	for pos < len(src) {
+		stop := pos
+		for stop < len(src) && src[stop] != '\n' && src[stop] != '\r' {
+			stop++
+		}
+		if stop-start > limit {
+			return events, ErrTooLong
+		}
+		line := src[pos:stop]
+		pos = stop
+		if pos < len(src) {
+			pos++
+			if src[stop] == '\r' && pos < len(src) && src[pos] == '\n' {
+				pos++
+			}
+		}
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "":
+			flush()
+		case field == "event":
+			name, hasName = value, true
+		case field == "data" && hasData:
+			data += "\n" + value
+		case field == "data":
+			data, hasData = value, true
+		}
+		if !hasData && !hasName {
+			start = pos
+		}
+	}
+	flush()
+	return events, nil
+}
+
+// compare reads src in several ways and compares with reference.
+func compare(t *testing.T, src string, cuts []byte, limit int) {
+	t.Helper()
+	want, wantErr := reference(src, limit)
+	for name, r := range map[string]io.Reader{
+		"whole": strings.NewReader(src),
+		"bytes": iotest.OneByteReader(strings.NewReader(src)),
+		"cut":   &cut{strings.NewReader(src), cuts},
+	} {
+		got, err := readAll(t, NewReader(r, limit))
+		if err != wantErr || !slices.Equal(got, want) {
+			t.Fatalf("%s: got %q, %v, want %q, %v", name, got, err, want, wantErr)
+		}
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	for _, s := range []string{
+		"data: a\n\nevent: x\r\ndata:b\r\rdata\ndata: c\n\n", "\ufeff: c\n\ndata: a\nevent: name\ndata: b\n\n",
+		"\ufeffdata: a\n\ndata: b\n\n", "event: x\nevent\ndata: a\n\n", "event:x\nevent:\ndata:\n\n", "data: 1234\n\ndata: 12345678901234567890\n\n", "data:  a\n\nevent:  b\ndata\n\n",
+		"event: e\nevent: f\nid: 1\nretry: 2\ndata: x\nfoo\n\ndata", "\r\n\r\r\n\n\rdata: a\r", "\xef\xbb",
+	} {
+		f.Add(s, []byte{1, 2, 3, 0, 255}, 100, uint8(0))
+		f.Add(s, []byte{}, 8, uint8(255))
+		for limit := range 24 { // where it is too long by one
+			f.Add(s, []byte{3, 1}, limit, uint8(0))
+		}
+	}
+	f.Fuzz(func(t *testing.T, src string, cuts []byte, limit int, times uint8) {
+		if len(src) < 1<<10 { // enough of it for the buffer to be compacted and to grow
+			src = strings.Repeat(src, int(times)+1)
+		}
+		compare(t, src, cuts, max(limit, 0)%20_000)
+	})
+}
