@@ -3,6 +3,7 @@ package limit
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -75,31 +76,34 @@ func TestBudgets(t *testing.T) {
 // TestBudgetLevels: the levels of a key's budgets are what has been used, not what running calls hold, and begin anew with
 // their period.
 func TestBudgetLevels(t *testing.T) {
-	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	k := boundKey(config.KeyLimits{TokensPerDay: 200, SpendPerDay: spend(t, "1"), SpendPerMonth: spend(t, "2.5")}, nil, now)
-	if none := boundKey(config.KeyLimits{RequestsPerMinute: 1}, nil, now).Budgets(now); none != nil {
-		t.Errorf("without a budget: %+v", none)
-	}
-	var first, second Reservation
-	k.Reserve(&first, Cost{Tokens: 50, Spend: spend(t, "0.5")}, now)
-	first.Settle(Cost{Tokens: 50, Spend: spend(t, "0.5")}, now)
-	k.Reserve(&second, Cost{Tokens: 70}, now)
-	check := func(at time.Time, want ...float64) {
-		t.Helper()
-		levels := k.Budgets(at)
-		for i, name := range []string{TokensPerDay, SpendPerDay, SpendPerMonth} {
-			if len(levels) != 3 || levels[i].Name != name || levels[i].Share() != want[i] {
-				t.Fatalf("%+v, want %s used by %v", levels, name, want[i])
-			}
+	synctest.Test(t, func(t *testing.T) { // at the first day of a month
+		now := time.Now().UTC().Add(12 * time.Hour)
+		k := boundKey(config.KeyLimits{TokensPerDay: 200, SpendPerDay: spend(t, "1"), SpendPerMonth: spend(t, "2.5")}, nil, now)
+		if none := boundKey(config.KeyLimits{RequestsPerMinute: 1}, nil, now).Budgets(now); none != nil {
+			t.Errorf("without a budget: %+v", none)
 		}
-		if tomorrow := at.AddDate(0, 0, 1).Truncate(24 * time.Hour); !levels[0].Renews.Equal(tomorrow) {
-			t.Errorf("renews at %v, want %v", levels[0].Renews, tomorrow)
+		var first, second Reservation
+		k.Reserve(&first, Cost{Tokens: 50, Spend: spend(t, "0.5")}, now)
+		first.Settle(Cost{Tokens: 50, Spend: spend(t, "0.5")}, now)
+		k.Reserve(&second, Cost{Tokens: 70}, now)
+		wantLevels(t, k, now, 0.25, 0.5, 0.2)
+		wantLevels(t, k, now.AddDate(0, 0, 1), 0, 0, 0.2)
+		wantLevels(t, k, now.AddDate(0, 1, 0), 0, 0, 0)
+		second.Settle(Cost{}, now)
+	})
+}
+
+func wantLevels(t *testing.T, k *Key, at time.Time, shares ...float64) {
+	t.Helper()
+	levels := k.Budgets(at)
+	for i, name := range []string{TokensPerDay, SpendPerDay, SpendPerMonth} {
+		if len(levels) != 3 || levels[i].Name != name || levels[i].Share() != shares[i] {
+			t.Fatalf("%+v, want %s used by %v", levels, name, shares[i])
 		}
 	}
-	check(now, 0.25, 0.5, 0.2)
-	check(now.AddDate(0, 0, 1), 0, 0, 0.2)
-	check(now.AddDate(0, 1, 0), 0, 0, 0)
-	second.Settle(Cost{}, now)
+	if tomorrow := at.AddDate(0, 0, 1).Truncate(24 * time.Hour); !levels[0].Renews.Equal(tomorrow) {
+		t.Errorf("renews at %v, want %v", levels[0].Renews, tomorrow)
+	}
 }
 
 // TestPeriods: days and months are those of UTC, whatever zone a time is in.
