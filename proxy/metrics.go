@@ -114,16 +114,12 @@ func (e *Edge) writePassing(w io.Writer) {
 			"generation", strconv.FormatUint(g.Version, 10))
 	}
 	s, now := e.reloads.Running(), time.Now()
-	busy, running := map[string]bool{}, map[string]int{}
-	for _, c := range call.InFlight(e.listener, now) {
-		busy[c.Model] = true
-		running[c.Account]++
-	}
+	busy, running := call.CountInFlight(e.listener)
 	e.services.Calls.AppendKeys(&b, running)
 	for i := range s.Models {
 		m := &s.Models[i]
 		idle := 0.0
-		if id := m.Config.ID; !busy[id] {
+		if id := m.Config.ID; busy[id] == 0 {
 			idle = now.Sub(e.services.Calls.LastEnd(id)).Seconds()
 		}
 		observe.AppendSample(&b, "penstock_model_idle_seconds", strconv.FormatFloat(idle, 'f', 3, 64), "model", m.Config.ID)

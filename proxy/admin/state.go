@@ -17,8 +17,9 @@ import (
 )
 
 // Look lets the watch see the state, so that it knows of what happens while no page is open. Call
-// it about every second.
-func (s *Server) Look() { s.status() }
+// it about every second. It leaves out the lists that nobody reads then: with thousands of calls or
+// keys they would be most of what the edge allocates.
+func (s *Server) Look() { see(s, &status.Input{Now: time.Now()}) }
 
 // VerdictOf is the sentence of the last look at the state.
 func VerdictOf(s *Server) status.Verdict {
@@ -30,7 +31,16 @@ func VerdictOf(s *Server) status.Verdict {
 
 // status gathers what the status page shows.
 func (s *Server) status() *status.Status {
-	snap, now, all := s.opts.Reloads.Running(), time.Now(), s.opts.Set.All()
+	now := time.Now()
+	return see(s, &status.Input{
+		Flights: s.opts.InFlight(now), Ended: s.opts.Calls.Recent.Calls(),
+		Keys: keysOf(s.opts.Reloads.Running(), s.opts.Calls, now), Now: now,
+	})
+}
+
+// see adds to in, which has its time and may have its lists, and judges the state.
+func see(s *Server, in *status.Input) *status.Status {
+	snap, now, all := s.opts.Reloads.Running(), in.Now, s.opts.Set.All()
 	queues := map[string]*status.Queue{}
 	for i := range snap.Models {
 		if m := &snap.Models[i]; m.Queue != nil {
@@ -40,10 +50,8 @@ func (s *Server) status() *status.Status {
 			}
 		}
 	}
-	out := status.Of(&status.Input{
-		Routes: snap.Routes, Upstreams: all, Calls: s.opts.Calls,
-		Flights: s.opts.InFlight(now), Queues: queues, Keys: keysOf(snap, s.opts.Calls, now), Now: now,
-	})
+	in.Routes, in.Upstreams, in.Calls, in.Queues = snap.Routes, all, s.opts.Calls, queues
+	out := status.Of(in)
 	out.Build, out.Version, out.Since, out.Started = build.Version(), snap.Version, snap.Since, s.opts.Started
 	out.Panicking, out.Unsaved = s.opts.Guard.Storm(now), s.opts.Calls.Usage.Unsaved().Seconds()
 	out.Draining, out.Connections = s.opts.Draining(), s.opts.Connections()

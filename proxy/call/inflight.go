@@ -46,15 +46,23 @@ func (c *Call) setPhase(p *observe.Phase) {
 	c.public.phase.Store(p)
 }
 
+// answering is the model that answers, or is to.
+func (s *publicState) answering() string {
+	if m := s.instead.Load(); m != nil {
+		return m.Config.ID
+	}
+	return s.model
+}
+
 // row is the call as the status page shows it.
 func (s *publicState) row(now time.Time) status.Call {
 	row := status.Call{
 		ID: s.id.String(), Start: s.start, Key: s.key, Dialect: s.dialect,
-		Model: s.model, Pool: s.pool, Class: s.class, Stream: s.stream, Account: s.account,
+		Model: s.model, Pool: s.pool, Class: s.class, Stream: s.stream,
 		State: string(observe.PhaseBody), Duration: status.Millis(now.Sub(s.start)),
 	}
-	if m := s.instead.Load(); m != nil {
-		row.Model, row.Asked = m.Config.ID, s.model
+	if m := s.answering(); m != s.model {
+		row.Model, row.Asked = m, s.model
 	}
 	if p := s.phase.Load(); p != nil {
 		row.State = string(*p)
@@ -72,4 +80,16 @@ func (s *publicState) row(now time.Time) status.Call {
 func InFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
 	clients.EachWaiter(func(w listen.Waiter) { out = append(out, w.(*Call).public.row(now)) })
 	return out
+}
+
+// CountInFlight counts these calls by the model that answers, and by the key that metrics count
+// them by.
+func CountInFlight(clients *listen.Listener) (models, accounts map[string]int) {
+	models, accounts = map[string]int{}, map[string]int{}
+	clients.EachWaiter(func(w listen.Waiter) {
+		s := &w.(*Call).public
+		models[s.answering()]++
+		accounts[s.account]++
+	})
+	return models, accounts
 }

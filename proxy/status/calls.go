@@ -20,7 +20,6 @@ type Call struct {
 	ID       string    `json:"id"`
 	Start    time.Time `json:"start"`
 	Key      string    `json:"key,omitempty"`
-	Account  string    `json:"-"` // key that metrics count it by
 	Dialect  string    `json:"dialect"`
 	Model    string    `json:"model"`
 	Asked    string    `json:"asked_model,omitempty"` // model that was asked for, where Model answered in its place
@@ -70,8 +69,9 @@ const shownEnded = 100
 
 func rows(flights []Call, ended []observe.Ended) []Call {
 	slices.SortFunc(flights, func(a, b Call) int { return a.Start.Compare(b.Start) })
-	out := append([]Call{}, flights...)
-	for i := range ended[:min(len(ended), shownEnded)] {
+	ended = ended[:min(len(ended), shownEnded)]
+	out := slices.Grow(flights, max(1, len(ended))) // an empty list is one, too
+	for i := range ended {
 		out = append(out, rowOf(&ended[i]))
 	}
 	return out

@@ -387,7 +387,8 @@ type Input struct {
 	Routes    *routing.Table
 	Upstreams []*upstreams.Upstream
 	Calls     *observe.Calls
-	Flights   []Call            // calls that run
+	Flights   []Call            // calls that run; Of may reorder and extend them
+	Ended     []observe.Ended   // the newest first
 	Keys      []Key             // but for their calls and refusals
 	Queues    map[string]*Queue // by model
 	Now       time.Time
@@ -411,7 +412,7 @@ func Of(in *Input) *Status {
 		}
 		s.Models = append(s.Models, m)
 	}
-	s.Calls = rows(in.Flights, in.Calls.Recent.Calls())
+	s.Calls = rows(in.Flights, in.Ended)
 	s.Keys = in.Keys
 	running := map[string]int{}
 	for i := range in.Flights {
