@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +26,9 @@ type lab struct {
 	dir      string
 	key      string
 	programs map[string]string // paths of the proxies beside us
-	place    placement
+	// connections are those that a proxy has at once, at most: clients' and engines'
+	connections int
+	place       placement
 }
 
 func newLab() (*lab, error) {
@@ -85,9 +88,10 @@ func (l *lab) configure(name, listen, engine string, t *measurement) (string, er
 		more = newCrowd(engine)
 	}
 	sum := sha256.Sum256([]byte(l.key))
-	text := strings.NewReplacer("{{.Dir}}", l.dir, "{{.Listen}}", listen, "{{.Engine}}", engine,
-		"{{.KeyHash}}", hex.EncodeToString(sum[:]), "{{.TLS}}", tls, "{{.Keys}}", more.keys,
-		"{{.Upstreams}}", more.upstreams, "{{.Deployments}}", more.deployments).Replace(string(source))
+	text := strings.NewReplacer("{{.Dir}}", l.dir, "{{.Listen}}", listen, "{{.Engine}}", engine, "{{.TLS}}", tls,
+		"{{.Connections}}", strconv.Itoa(l.connections), "{{.KeyHash}}", hex.EncodeToString(sum[:]),
+		"{{.Keys}}", more.keys, "{{.Upstreams}}", more.upstreams, "{{.Deployments}}", more.deployments,
+	).Replace(string(source))
 	path := filepath.Join(l.dir, name+".conf")
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }

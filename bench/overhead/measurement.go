@@ -36,6 +36,7 @@ type measuredLine struct {
 // trial is what one run of a test against one target gave.
 type trial struct {
 	result  *result.Result // nil where no load was played
+	calm    *result.Result // of the same load before, without what is measured; nil for most
 	cpu     float64        // microseconds of the proxy's processor time
 	before  float64        // bytes of its resident memory
 	highest float64

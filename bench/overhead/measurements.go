@@ -16,7 +16,7 @@ import (
 
 // tests are the measurements that were asked for.
 func (c *Cmd) tests() ([]measurement, error) {
-	all := slices.Concat(c.requests(), c.streams(), c.memory(), reloads())
+	all := slices.Concat(c.requests(), c.streams(), c.memory(), c.reloads())
 	var out []measurement
 	for _, name := range c.Tests {
 		i := slices.IndexFunc(all, func(t measurement) bool { return t.name == name })
@@ -34,21 +34,15 @@ func (c *Cmd) tests() ([]measurement, error) {
 
 // requests are the measurements of answers that are not streamed.
 func (c *Cmd) requests() []measurement {
-	rate := strconv.FormatFloat(c.Rate, 'f', -1, 64)
-	request := load.Options{
-		MaxConcurrency: []int{32}, Duration: load.Span(c.Duration), NoStream: true, InputLen: "256",
-		OutputLen: "200", IgnoreEOS: true,
-	}
-	prompt, image, steady := request, request, request
+	request := c.request()
+	prompt, image := request, request
 	prompt.MaxConcurrency, prompt.InputLen = []int{16}, "25600"
 	image.MaxConcurrency, image.Images = []int{8}, imagesPerMegabyte
-	steady.MaxConcurrency, steady.RequestRate, steady.Burstiness = nil, []string{rate}, math.Inf(1)
-	steady.Warmup = min(c.Duration/4, time.Second)
 	latency := func(p float64) measuredLine {
 		return measuredLine{
 			name: "latency_p" + result.PercentileName(p), unit: "ms",
-			text:  fmt.Sprintf("end to end at %s requests/s, p%s", rate, result.PercentileName(p)),
-			value: func(m *trial) float64 { return m.result.Penstock.Total.Latency[result.E2EL].Quantile(p) },
+			text:  fmt.Sprintf("end to end at %s requests/s, p%s", number(c.Rate), result.PercentileName(p)),
+			value: func(m *trial) float64 { return quantile(m.result, result.E2EL, p) },
 		}
 	}
 	line := func(name, text string) []measuredLine {
@@ -64,8 +58,31 @@ func (c *Cmd) requests() []measurement {
 			name: "image", engine: []string{"--max-model-len=1000000"}, options: image,
 			rows: line("image", "CPU of a request with images of 1 MB, 8 at once"),
 		},
-		{name: "latency", options: steady, direct: true, timed: true, rows: []measuredLine{latency(50), latency(99)}},
+		{name: "latency", options: c.steady(), direct: true, timed: true, rows: []measuredLine{latency(50), latency(99)}},
 	}
+}
+
+// request is a load of answers that are not streamed.
+func (c *Cmd) request() load.Options {
+	return load.Options{
+		MaxConcurrency: []int{32}, Duration: load.Span(c.Duration), NoStream: true, InputLen: "256",
+		OutputLen: "200", IgnoreEOS: true,
+	}
+}
+
+// steady is such a load at a fixed rate, where waiting can be seen.
+func (c *Cmd) steady() load.Options {
+	o := c.request()
+	o.MaxConcurrency, o.RequestRate, o.Burstiness = nil, []string{number(c.Rate)}, math.Inf(1)
+	o.Warmup = min(c.Duration/4, time.Second)
+	return o
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// quantile is one of a measure's, in milliseconds.
+func quantile(r *result.Result, measure string, p float64) float64 {
+	return r.Penstock.Total.Latency[measure].Quantile(p)
 }
 
 // imagesPerMegabyte is how many of package load's images are a megabyte.
@@ -80,7 +97,7 @@ func (c *Cmd) streams() []measurement {
 		MaxConcurrency: []int{c.Streams}, NumPrompts: load.Count(c.Streams), InputLen: "64",
 		OutputLen: "200", IgnoreEOS: true,
 	}
-	rate := strconv.FormatFloat(c.Rate/2, 'f', -1, 64)
+	rate := number(c.Rate / 2)
 	short := load.Options{
 		RequestRate: []string{rate}, Burstiness: math.Inf(1), Duration: load.Span(c.Duration),
 		InputLen: "64", OutputLen: strconv.Itoa(shortTokens), IgnoreEOS: true,
@@ -103,8 +120,12 @@ func (c *Cmd) streams() []measurement {
 			rows: line("responses", "CPU of such a token, Responses to chat and back (others: chat)", perToken),
 		},
 		{
-			name: "short", engine: []string{"--token-rate=200"}, options: short,
-			rows: line("short", fmt.Sprintf("CPU of a stream of %d tokens, %s a second", shortTokens, rate), perRequest),
+			name: "short", engine: []string{"--token-rate=200"}, options: short, timed: true,
+			rows: append(line("short", fmt.Sprintf("CPU of a stream of %d tokens, %s a second", shortTokens, rate), perRequest),
+				measuredLine{
+					name: "short_ttft_p99", unit: "ms", text: "first token of such a stream, p99",
+					value: func(m *trial) float64 { return quantile(m.result, result.TTFT, 99) },
+				}),
 		},
 	}
 }
@@ -140,14 +161,28 @@ func (c *Cmd) memory() []measurement {
 }
 
 // reloads are the measurements of what the edge alone does.
-func reloads() []measurement {
-	return []measurement{{
-		name: "reload", many: true, edgeOnly: true,
-		play: func(ctx context.Context, s *stage) (*trial, error) { return s.reload(ctx) },
-		rows: []measuredLine{{
-			name: "reload", unit: "ms",
-			text:  fmt.Sprintf("a reload with %d keys and %d upstreams", manyKeys, manyUpstreams),
-			value: func(m *trial) float64 { return float64(m.took.Microseconds()) / 1000 },
-		}},
-	}}
+func (c *Cmd) reloads() []measurement {
+	size := fmt.Sprintf("with %d keys and %d upstreams", manyKeys, manyUpstreams)
+	line := func(name, text string, value func(m *trial) float64) measuredLine {
+		return measuredLine{name: name, unit: "ms", text: text, value: value}
+	}
+	return []measurement{
+		{
+			name: "reload", many: true, edgeOnly: true,
+			play: func(ctx context.Context, s *stage) (*trial, error) { return s.reload(ctx) },
+			rows: []measuredLine{line("reload", "a reload "+size, func(m *trial) float64 {
+				return float64(m.took.Microseconds()) / 1000
+			})},
+		},
+		{
+			name: "reloading", many: true, edgeOnly: true, timed: true, options: c.steady(),
+			play: func(ctx context.Context, s *stage) (*trial, error) { return s.loadWhileReloading(ctx) },
+			rows: []measuredLine{
+				line("calm_p99", fmt.Sprintf("end to end at %s requests/s %s, p99", number(c.Rate), size),
+					func(m *trial) float64 { return quantile(m.calm, result.E2EL, 99) }),
+				line("reloading_p99", "the same, while it reloads each second, p99",
+					func(m *trial) float64 { return quantile(m.result, result.E2EL, 99) }),
+			},
+		},
+	}
 }

@@ -9,7 +9,7 @@ type Cmd struct {
 	Rate     float64       `default:"1000" help:"Requests per second when latency is measured; half as many when short streams are."`
 	Streams  int           `default:"100" help:"Streams side by side when tokens are measured."`
 	Hold     int           `default:"500" help:"Streams, or idle connections, held open when memory is measured."`
-	Tests    []string      `default:"request,prompt,image,latency,token,messages,responses,short,memory,tls,connection,idle,reload" help:"What is measured, of the rows that the default names."`
+	Tests    []string      `default:"request,prompt,image,latency,token,messages,responses,short,memory,tls,connection,idle,reload,reloading" help:"What is measured, of the rows that the default names."`
 	Beside   []string      `default:"nginx,haproxy" help:"Proxies to measure beside the edge, where they are installed."`
 	NoPin    bool          `help:"Let the system choose processors. Without it each proxy has one to itself, and client and engine the others."`
 	Output   string        `short:"o" placeholder:"FILE" help:"Write the numbers of every round as JSON."`

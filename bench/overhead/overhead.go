@@ -63,6 +63,7 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 		return nil, err
 	}
 	defer lab.close()
+	lab.connections = 1024 + 2*max(c.Streams, c.Hold) // steady loads have a few hundred
 	report := &Report{
 		Rounds: c.Rounds, Environment: load.Environment(), Targets: []string{"direct", "penstock"},
 		Missing: []string{}, Doubts: []string{},
@@ -86,7 +87,7 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 			report.Tests = append(report.Tests, Line{
 				Name: row.name, Text: row.text, Unit: row.unit,
 				Rounds: map[string][]float64{}, Median: map[string]float64{}, Ratio: map[string]float64{},
-				Ratios: map[string][]float64{},
+				Ratios: map[string][]float64{}, Over: map[string]Difference{},
 			})
 		}
 	}

@@ -49,7 +49,7 @@ func overheadAlone(t *testing.T) {
 	t.Parallel()
 	c := &Cmd{
 		Rounds: 1, Duration: 300 * time.Millisecond, Rate: 100, NoPin: true, Streams: 2, Hold: 4,
-		Tests: []string{"token", "latency", "prompt", "image", "messages", "responses", "short", "memory", "tls", "connection", "idle", "reload"},
+		Tests: []string{"token", "latency", "prompt", "image", "messages", "responses", "short", "memory", "tls", "connection", "idle", "reload", "reloading"},
 	}
 	r, err := c.measure(context.Background(), io.Discard)
 	if err != nil {
@@ -72,7 +72,7 @@ func overheadAlone(t *testing.T) {
 	if v := r.Tests[0].Median["penstock"]; r.Tests[0].Name != "token" || v > 5000 {
 		t.Errorf("a token costs %v µs", v)
 	}
-	if v := r.Tests[len(r.Tests)-2].Median["penstock"]; v < 5 || v > 200 {
+	if v := r.Tests[len(r.Tests)-4].Median["penstock"]; v < 5 || v > 200 {
 		t.Errorf("an edge at rest has %v MiB", v)
 	}
 }
@@ -85,7 +85,7 @@ func TestDefaultTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := slices.Concat(c.requests(), c.streams(), c.memory(), reloads())
+	all := slices.Concat(c.requests(), c.streams(), c.memory(), c.reloads())
 	if len(tests) != len(all) {
 		t.Errorf("the default has %d tests of %d", len(tests), len(all))
 	}
@@ -138,12 +138,14 @@ func TestOverheadText(t *testing.T) {
 		Placement: "Each proxy alone on processor 1", Doubts: []string{"latency, nginx, round 2: the client was late"},
 		Tests: []Line{
 			{Name: "request", Text: "CPU of a request", Unit: "µs", Rounds: map[string][]float64{"penstock": {26, 20, 21}, "nginx": {15, 16, 90}}},
+			{Name: "first", Text: "first token", Unit: "ms", Rounds: map[string][]float64{"penstock": {3, 2, 5, 3, 2, 4}, "nginx": {1, 1, 1, 2, 2, 2}}},
 			{Name: "latency", Text: "end to end", Unit: "ms", Rounds: map[string][]float64{"direct": {0.2, 0.2}, "penstock": {0.3, 0.4}, "nginx": {0.2, 0.4}}},
 			{Name: "messages", Text: "Messages", Unit: "µs", Rounds: map[string][]float64{"penstock": {22, 22, 22}}},
 		},
 	}
 	for i := range r.Tests {
 		r.Tests[i].Median, r.Tests[i].Ratio, r.Tests[i].Ratios = map[string]float64{}, map[string]float64{}, map[string][]float64{}
+		r.Tests[i].Over = map[string]Difference{}
 		r.Tests[i].summarise()
 	}
 	var b bytes.Buffer
@@ -151,6 +153,21 @@ func TestOverheadText(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.File(t, "testdata/overhead.txt", b.Bytes())
+}
+
+// TestDifference: the bounds leave out what chance leaves out in 95 of 100 cases, by tables of the
+// sign test.
+func TestDifference(t *testing.T) {
+	for n, outside := range map[int]int{1: 0, 5: 0, 6: 0, 8: 0, 9: 1, 11: 1, 12: 2, 17: 4, 25: 7} {
+		var ours, theirs []float64
+		for i := range n {
+			ours, theirs = append(ours, float64(3*i)), append(theirs, float64(2*i))
+		}
+		got := differenceOf(ours, append(theirs, 1000))
+		if want := (Difference{Median: float64(n-1) / 2, Low: float64(outside), High: float64(n - 1 - outside)}); got != want {
+			t.Errorf("%d pairs: %+v, want %+v", n, got, want)
+		}
+	}
 }
 
 func TestOverheadUsage(t *testing.T) {

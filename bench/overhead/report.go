@@ -3,6 +3,7 @@ package overhead
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -37,6 +38,36 @@ type Line struct {
 	Ratio map[string]float64 `json:"ratio"`
 	// Ratios are the same of each round: how far they are apart says how far Ratio can be trusted.
 	Ratios map[string][]float64 `json:"ratios"`
+	// Over is, for times, the edge's value less that of each other proxy in the same round.
+	Over map[string]Difference `json:"over"`
+}
+
+// Difference is of values that were measured in pairs.
+type Difference struct {
+	Median float64 `json:"median"`
+	// Low and High hold the median in 95 of 100 cases; they are the extremes where Rounds are too few
+	// for that.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// differenceOf makes it of the pairs, of which there is at least one. The bounds are those of the
+// sign test: as many values lie outside them as a coin rarely shows.
+func differenceOf(ours, theirs []float64) Difference {
+	var d []float64
+	for i := range min(len(ours), len(theirs)) {
+		d = append(d, ours[i]-theirs[i])
+	}
+	slices.Sort(d)
+	outside, tail, term := 0, 0.0, math.Pow(0.5, float64(len(d)))
+	for k := range len(d) / 2 {
+		if tail += term; tail > 0.025 {
+			break
+		}
+		outside = k
+		term *= float64(len(d)-k) / float64(k+1)
+	}
+	return Difference{Median: median(d), Low: d[outside], High: d[len(d)-1-outside]}
 }
 
 // summarise fills in medians and ratios.
@@ -50,6 +81,9 @@ func (t *Line) summarise() {
 		}
 		if ratio, ok := over(t.Median["penstock"], t.Median[name], t.Median["direct"]); ok && len(t.Rounds["penstock"]) > 0 {
 			t.Ratio[name] = ratio
+		}
+		if t.Unit == "ms" && min(len(v), len(t.Rounds["penstock"])) > 0 {
+			t.Over[name] = differenceOf(t.Rounds["penstock"], v)
 		}
 		for i := range min(len(v), len(t.Rounds["penstock"])) {
 			direct := 0.0
@@ -104,7 +138,8 @@ func (r *Report) write(w io.Writer) error {
 	b.WriteString("\nCPU is the proxy's own, of all its threads, by /proc. The edge checks the key, the body and the model, picks an engine, counts tokens and\n" +
 		"watches for clients that leave; nginx and HAProxy pass bytes on. Streams end within the measurement, so a token carries its part of the\n" +
 		"stream's beginning. Latency includes the engine, which is the same for all; \"direct\" is the engine alone. nginx sets memory for all its\n" +
-		"connections aside when it starts. A ratio is of medians, behind it the lowest and the highest of a round.\n")
+		"connections aside when it starts. A ratio is of medians, behind it the lowest and the highest of a round. A difference of times is the median\n" +
+		"of those of the rounds, behind it what holds that median in 95 of 100 cases (with fewer than six rounds: the lowest and the highest).\n")
 	for _, doubt := range r.Doubts {
 		fmt.Fprintf(&b, "In doubt: %s.\n", doubt)
 	}
@@ -125,7 +160,11 @@ func (t *Line) ratios(targets []string) string {
 		}
 	}
 	for _, name := range targets {
-		if ratio, ok := t.Ratio[name]; ok && !added {
+		if d, ok := t.Over[name]; ok {
+			out = append(out, fmt.Sprintf("%+.3f ms to %s (%+.3f to %+.3f)", d.Median, name, d.Low, d.High))
+			continue
+		}
+		if ratio, ok := t.Ratio[name]; ok {
 			text := fmt.Sprintf("%.2f x %s", ratio, name)
 			if all := t.Ratios[name]; len(all) > 1 {
 				text += fmt.Sprintf(" (%.2f to %.2f)", slices.Min(all), slices.Max(all))

@@ -3,6 +3,7 @@ package overhead
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,7 +150,7 @@ func answerOn(conn net.Conn, host string) error {
 // reloadsPerTrial is odd, so that the median is one of them.
 const reloadsPerTrial = 5
 
-// reload changes a key's limit in the edge's file and has the edge read it again, several times.
+// reload has the edge read its changed file again, several times.
 func (s *stage) reload(ctx context.Context) (*trial, error) {
 	text, err := os.ReadFile(s.config)
 	if err != nil {
@@ -157,21 +158,67 @@ func (s *stage) reload(ctx context.Context) (*trial, error) {
 	}
 	var took []time.Duration
 	for i := range reloadsPerTrial {
-		changed := bytes.Replace(text, []byte("requests_per_minute: 1"), fmt.Appendf(nil, "requests_per_minute: %d", 2+i), 1)
-		if bytes.Equal(changed, text) {
-			return nil, errors.New("the configuration has no limit to change")
-		}
-		if err := os.WriteFile(s.config, changed, 0o600); err != nil {
+		d, err := s.reloadOnce(ctx, text, i)
+		if err != nil {
 			return nil, err
 		}
-		begin := time.Now()
-		if err := client.Post(ctx, s.admin, "/-/reload", nil, "", false); err != nil {
-			return nil, err
-		}
-		took = append(took, time.Since(begin))
+		took = append(took, d)
 	}
 	slices.Sort(took)
 	return &trial{took: took[len(took)/2]}, nil
+}
+
+// reloadOnce changes a key's limit in text, by the number of the reload, and has the edge read it.
+func (s *stage) reloadOnce(ctx context.Context, text []byte, number int) (time.Duration, error) {
+	limit := fmt.Appendf(nil, "requests_per_minute: %d", 2+number%7)
+	changed := bytes.Replace(text, []byte("requests_per_minute: 1"), limit, 1)
+	if bytes.Equal(changed, text) {
+		return 0, errors.New("the configuration has no limit to change")
+	}
+	if err := os.WriteFile(s.config, changed, 0o600); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	err := client.Post(ctx, s.admin, "/-/reload", nil, "", false)
+	return time.Since(begin), err
+}
+
+// loadWhileReloading plays the load twice, and has the edge reload each second of the second time.
+func (s *stage) loadWhileReloading(ctx context.Context) (*trial, error) {
+	calm, err := s.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(s.config)
+	if err != nil {
+		return nil, err
+	}
+	reloads, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.keepReloading(reloads, text) }()
+	m, err := s.load(ctx)
+	stop()
+	if failed := <-ended; err == nil && !errors.Is(failed, context.Canceled) {
+		err = failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.calm = calm.result
+	return m, nil
+}
+
+// keepReloading reloads each second until ctx ends, and returns why it ended.
+func (s *stage) keepReloading(ctx context.Context, text []byte) error {
+	for i := 0; ; i++ {
+		_, err := s.reloadOnce(ctx, text, i)
+		if err == nil {
+			err = wait(ctx, time.Second)
+		}
+		if err != nil {
+			return cmp.Or(ctx.Err(), err)
+		}
+	}
 }
 
 // wait waits, or returns why ctx has ended.
