@@ -43,7 +43,10 @@ func (c *Cmd) run(ctx context.Context, out, notes io.Writer) error {
 			return err
 		}
 	}
-	return report.write(out)
+	if err := report.write(out); err != nil || !report.Interrupted {
+		return err
+	}
+	return exit.With(exit.Invalid, fmt.Sprintf("stopped in round %d of %d", report.Rounds+1, c.Rounds))
 }
 
 func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
@@ -91,28 +94,17 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 			})
 		}
 	}
-	for round := range c.Rounds {
-		at := 0
-		for _, t := range tests {
-			for j := range report.Targets {
-				target := report.Targets[(j+round)%len(report.Targets)] // another one begins in each round
-				if target == "direct" && !t.direct || target != "penstock" && t.edgeOnly {
-					continue
-				}
-				fmt.Fprintf(notes, "round %d of %d: %s, %s\n", round+1, c.Rounds, t.name, target)
-				m, err := lab.run(ctx, target, &t)
-				if err != nil {
-					return nil, exit.With(exit.Failed, fmt.Sprintf("%s through %s: %s", t.name, target, err))
-				}
-				for i, row := range t.rows {
-					into := report.Tests[at+i].Rounds
-					into[target] = append(into[target], row.value(m))
-				}
-				if why := t.doubt(m); why != "" {
-					report.Doubts = append(report.Doubts, fmt.Sprintf("%s, %s, round %d: %s", t.name, target, round+1, why))
-				}
-			}
-			at += len(t.rows)
+	for whole := range c.Rounds {
+		err := lab.round(ctx, report, tests, whole+1, notes)
+		if report.Interrupted = ctx.Err() != nil; report.Interrupted && whole > 0 {
+			report.Rounds = whole
+			break
+		}
+		if report.Interrupted {
+			err = exit.With(exit.Failed, "stopped in the first round: there is nothing to report")
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	for i := range report.Tests {

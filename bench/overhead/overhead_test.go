@@ -30,6 +30,36 @@ func TestOverhead(t *testing.T) {
 	benchtest.OwnProgram(t)
 	t.Run("beside", overheadBeside)
 	t.Run("alone", overheadAlone)
+	t.Run("stopped", overheadStopped)
+}
+
+// overheadStopped: a run that is stopped has the rounds that are whole.
+func overheadStopped(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]int{"round 1 ": exit.Failed, "round 2 ": exit.Invalid} {
+		ctx, stop := context.WithCancel(t.Context())
+		c := &Cmd{Rounds: 3, Duration: time.Second, Rate: 1, NoPin: true, Streams: 1, Hold: 1, Tests: []string{"reload", "idle"}}
+		var text bytes.Buffer
+		err := c.run(ctx, &text, writerFunc(func(note string) {
+			if strings.HasPrefix(note, in) && strings.Contains(note, "idle") {
+				stop()
+			}
+		}))
+		var ended *exit.Error
+		if !errors.As(err, &ended) || ended.Code != want || !strings.HasPrefix(ended.Text, "stopped in ") {
+			t.Errorf("%s: %v", in, err)
+		}
+		if got := strings.Contains(text.String(), "costs: one round,"); got != (want == exit.Invalid) {
+			t.Errorf("%s: %s", in, text.String())
+		}
+	}
+}
+
+type writerFunc func(text string)
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	f(string(b))
+	return len(b), nil
 }
 
 func overheadBeside(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 
 // Report is what the edge costs, beside others on the same machine at the same time.
 type Report struct {
-	Rounds      int                `json:"rounds"`
+	Rounds      int                `json:"rounds"`      // that are whole
+	Interrupted bool               `json:"interrupted"` // it was stopped before the number asked for
 	Environment result.Environment `json:"environment"`
 	// Targets are direct, penstock and the proxies found, in the order of the columns.
 	Targets []string `json:"targets"`
@@ -113,7 +114,11 @@ func median(v []float64) float64 {
 // write prints the table.
 func (r *Report) write(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "What the edge costs: medians of %d rounds, every target in turn, on %s\n", r.Rounds, r.Environment.CPU)
+	rounds := fmt.Sprintf("medians of %d rounds", r.Rounds)
+	if r.Rounds == 1 {
+		rounds = "one round"
+	}
+	fmt.Fprintf(&b, "What the edge costs: %s, every target in turn, on %s\n", rounds, r.Environment.CPU)
 	fmt.Fprintf(&b, "%s.\n\n", r.Placement)
 	fmt.Fprintf(&b, "%-72s", "")
 	for _, t := range r.Targets {

@@ -1,0 +1,48 @@
+package overhead
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"penstock/bench/exit"
+)
+
+// round measures each row once with each target. The report gets the values of a whole round or
+// none.
+func (l *lab) round(ctx context.Context, r *Report, tests []measurement, number int, notes io.Writer) error {
+	type value struct {
+		row    *Line
+		target string
+		v      float64
+	}
+	var values []value
+	var doubts []string
+	rows := r.Tests
+	for i := range tests {
+		t := &tests[i]
+		for j := range r.Targets {
+			target := r.Targets[(j+number-1)%len(r.Targets)] // another one begins in each round
+			if target == "direct" && !t.direct || target != "penstock" && t.edgeOnly {
+				continue
+			}
+			fmt.Fprintf(notes, "round %d of %d: %s, %s\n", number, r.Rounds, t.name, target)
+			m, err := l.run(ctx, target, t)
+			if err != nil {
+				return exit.With(exit.Failed, fmt.Sprintf("%s through %s: %s", t.name, target, err))
+			}
+			for k, row := range t.rows {
+				values = append(values, value{&rows[k], target, row.value(m)})
+			}
+			if why := t.doubt(m); why != "" {
+				doubts = append(doubts, fmt.Sprintf("%s, %s, round %d: %s", t.name, target, number, why))
+			}
+		}
+		rows = rows[len(t.rows):]
+	}
+	for _, v := range values {
+		v.row.Rounds[v.target] = append(v.row.Rounds[v.target], v.v)
+	}
+	r.Doubts = append(r.Doubts, doubts...)
+	return nil
+}
