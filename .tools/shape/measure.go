@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// The limits. They hold for everything but tests; a tab is one column.
+// What stands out is above these marks. They are a reader's habit and no limit; tests are not measured, and a tab is one column.
 const (
 	mostFiles   = 25  // of one package
 	mostLines   = 80  // of one function, without its comment
@@ -32,11 +32,16 @@ const (
 type measure struct {
 	kind, name string
 	n          int
-	over       bool     // it breaks the limit
+	over       bool     // it is above its mark
 	where      []string // places, or the worst of what is counted
 }
 
 func (m *measure) key() string { return m.kind + " " + m.name }
+
+// line is the measure with at most four of its places.
+func (m *measure) line() string {
+	return fmt.Sprintf("%s %d %s", m.key(), m.n, strings.Join(m.where[:min(len(m.where), 4)], " "))
+}
 
 // measures takes every measure of a package.
 func measures(t *tree, p *pkg) []*measure {

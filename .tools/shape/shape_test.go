@@ -82,19 +82,3 @@ func TestMeasures(t *testing.T) {
 		}
 	}
 }
-
-// TestKnown goes through what an exception can be: needed, too small, too large, needless.
-func TestKnown(t *testing.T) {
-	k := &known{path: filepath.Join(t.TempDir(), "tree.txt"), head: []string{"# head"}, number: map[string]int{"files a": 30, "files b": 30, "files c": 30, "files gone": 30, "files held": 30}, reason: map[string]string{"fields d": "settings"}}
-	all := []*measure{{kind: "files", name: "a", n: 30, over: true}, {kind: "files", name: "b", n: 31, over: true}, {kind: "files", name: "c", n: 29, over: true}, {kind: "files", name: "held", n: 20}, {kind: "fields", name: "d", n: 40, over: true}, {kind: "fields", name: "e", n: 40, over: true}}
-	if got := k.judge(all); len(got) != 5 {
-		t.Errorf("%d complaints: %q", len(got), got)
-	}
-	if err := k.lower(all); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(k.path)
-	if want := "# head\nfields d settings\nfiles a 30\nfiles b 30\nfiles c 29\n"; err != nil || string(text) != want {
-		t.Errorf("lowered to %q, not %q", text, want)
-	}
-}
