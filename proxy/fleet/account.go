@@ -25,7 +25,6 @@ type account struct {
 	number       uint64  // of the last message
 	born         string  // the account's birth in the store, by the last answer
 	flying, next *flight // the message under way, and the one that will follow it
-	wanted       needs   // of those who wait for next
 	sent         time.Duration
 	unheard      bool // the store may have forgotten what calls hold
 	answered     time.Duration
@@ -110,14 +109,15 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 	if u.lost || a.turns != nil && a.turns.waited() { // what has come free here may be another edge's turn
 		return d, false
 	}
-	lacking := u.lacking(n, now, a.terms.edges())
+	lacking := u.lacking(n, false, now, a.terms.edges())
 	if lacking < 0 {
 		u.hold(n)
 		return allowed, true
 	}
 	// Others may give back what they hold, so an answer is good for a moment. Slots come back by
-	// themselves, at any time.
-	if c := &u.cells[lacking]; c.kind != slot && c.seen && now-a.answered < patience && u.missing(lacking, n, now) > 0 {
+	// themselves, at any time, and a message that is under way may be giving something back.
+	known := a.flying == nil && now-a.answered < patience
+	if c := &u.cells[lacking]; known && c.kind != slot && c.seen && u.missing(lacking, n, now) > 0 {
 		return u.refuse(lacking, n, now), true
 	}
 	return d, false

@@ -152,7 +152,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 			for _, p := range e.budget.current {
 				if p != nil {
 					p.account.mu.Lock()
-					p.account.send(t.Context(), &flight{done: make(chan struct{})})
+					p.account.send(t.Context(), newFlight())
 					p.account.mu.Unlock()
 				}
 			}

@@ -25,6 +25,7 @@ type cell struct {
 	limit int64 // of the whole fleet; 0: none
 
 	spare   int64 // granted and not in use; below 0 after a call that used more than its estimate
+	awaited int64 // of spare: drawn for calls that have not taken or left it yet
 	running int64 // held by calls that run
 	charged int64 // used for good, since the edge began
 	told    int64 // of charged: what the last message with an answer told
@@ -168,17 +169,20 @@ func (c *cell) untold() int64 { return c.charged - c.base() }
 // base is what the store need not count of what was charged: the first of it.
 func (c *cell) base() int64 { return c.told + int64(c.forgone) }
 
-// report returns what a message says, and gives what is spare beyond target back. From here to the
-// answer only the rest can be used: the message may have been heard although no answer comes.
+// unclaimed is what is spare and was not drawn for a call that is about to take it.
+func (c *cell) unclaimed() int64 { return c.spare - c.awaited }
+
+// report returns what a message says, and gives what is unclaimed beyond target back. From here to
+// the answer only the rest can be used: the message may have been heard although no answer comes.
 func (c *cell) report(target, wanted int64) part {
-	c.spare = min(c.spare, max(target, 0))
+	c.spare = min(c.spare, c.awaited+max(target, 0))
 	least, own := c.running+max(c.spare, 0), c.own
 	if c.kind == budget {
 		own = c.known()
 	}
 	return part{
 		kind: c.kind, limit: c.limit, charged: c.charged, base: c.base(), own: int64(own),
-		least: least, want: c.running + max(c.spare+wanted, target, 0),
+		least: least, want: c.running + max(c.spare+wanted, c.awaited+target, 0),
 	}
 }
 

@@ -8,23 +8,21 @@ import (
 	"penstock/proxy/limit"
 )
 
-// flight is a message that calls wait for.
+// flight is a message, with the calls that wait for it. What the store grants belongs to them until
+// each has taken its part or has left: no report gives it back, and no later call takes it.
 type flight struct {
-	done chan struct{}
-	err  error // set before done is closed
+	done   chan struct{}
+	err    error // set before done is closed
+	wanted needs // of the calls that wait
 }
+
+func newFlight() *flight { return &flight{done: make(chan struct{})} }
 
 // draw asks the store, together with all calls of the key that wait, and decides by its answer. The
 // caller holds mu, which is free while the message is under way.
 func (a *account) draw(n needs, now time.Duration) limit.Decision {
-	f, leads := a.next, a.next == nil
-	if leads {
-		f = &flight{done: make(chan struct{})}
-		a.next = f
-	}
-	for i := range n {
-		a.wanted[i] += a.usage.cells[i].need(n[i])
-	}
+	own := a.usage.needsOf(n)
+	f, leads := a.join(own)
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout-a.terms.timeout/10) // a timer fires late
 	defer cancel()
 	began := time.Now()
@@ -39,12 +37,35 @@ func (a *account) draw(n needs, now time.Duration) limit.Decision {
 	}
 	waited := time.Since(began)
 	a.terms.metrics.waits.Update(waited.Seconds())
-	now += waited
-	if a.usage.lost || !f.answered() {
+	return a.decide(f, n, own, now+waited)
+}
+
+// join adds a call to those that wait for the next message. The first of them sends it.
+func (a *account) join(own needs) (f *flight, leads bool) {
+	if leads = a.next == nil; leads {
+		a.next = newFlight()
+	}
+	for i := range own {
+		a.next.wanted[i] += own[i]
+	}
+	return a.next, leads
+}
+
+// decide ends a call's wait: it takes its own part of what was granted, or leaves it. The caller
+// holds mu.
+func (a *account) decide(f *flight, n, own needs, now time.Duration) limit.Decision {
+	answered := f.answered()
+	if answered {
+		a.usage.unawait(own)
+	}
+	for i := range own {
+		f.wanted[i] -= own[i]
+	}
+	if a.usage.lost || !answered {
 		a.unanswered += int(n[requests])
 		return a.takeAlone(n, now)
 	}
-	lacking := a.usage.lacking(n, now, a.terms.edges())
+	lacking := a.usage.lacking(n, true, now, a.terms.edges())
 	if lacking < 0 {
 		a.usage.hold(n)
 		return allowed
@@ -80,7 +101,7 @@ func (a *account) lead(ctx context.Context, f *flight) bool {
 	}
 	a.next = nil
 	if a.flying != nil || !a.terms.store.Available() { // it has taken too long
-		a.wanted, f.err = needs{}, context.DeadlineExceeded
+		f.err = context.DeadlineExceeded
 		close(f.done)
 		return false
 	}
@@ -117,12 +138,11 @@ func (a *account) message(now time.Duration) message {
 		if now-a.active < c.keep() {
 			target = spareTarget(a, c)
 		}
-		m.parts[i] = c.report(target, a.wanted[i])
+		m.parts[i] = c.report(target, a.flying.wanted[i])
 	}
 	if a.turns != nil {
 		a.turns.say(&m.parts[slots])
 	}
-	a.wanted = needs{}
 	return m
 }
 
@@ -138,6 +158,7 @@ func (a *account) lostAt(now time.Duration, birth string) bool {
 
 // land ends the flight of a message with its answer. The caller holds mu.
 func (a *account) land(m *message, r reply, err error) {
+	f := a.flying
 	if err != nil {
 		a.terms.metrics.failed.Inc()
 	} else {
@@ -160,8 +181,8 @@ func (a *account) land(m *message, r reply, err error) {
 				c.doubtReturn(alone, now, a.terms.edges())
 			}
 		}
+		a.usage.await(f.wanted)
 	}
-	f := a.flying
 	a.flying = nil
 	f.err = err
 	close(f.done)

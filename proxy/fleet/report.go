@@ -57,11 +57,11 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 		switch {
 		case c.limit == 0:
 			continue
-		case c.far() && c.spare < target/2 && a.terms.now()-a.active < c.keep(): // or the next calls wait
+		case c.far() && c.unclaimed() < target/2 && a.terms.now()-a.active < c.keep(): // or the next calls wait
 			add(a.sent)
 		case c.untold() != 0:
 			add(a.sent + period)
-		case c.spare > 2*target: // others may wait for it
+		case c.unclaimed() > 2*target: // others may wait for it
 			add(a.sent)
 		case c.spare > 0:
 			add(a.active + c.keep())
@@ -166,7 +166,7 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout)
 	defer cancel()
-	a.send(ctx, &flight{done: make(chan struct{})})
+	a.send(ctx, newFlight())
 	if a.turns != nil && a.turns.asked && a.usage.cells[slots].free >= 1 {
 		a.turns.wake()
 	}
@@ -184,7 +184,7 @@ func (f *Fleet) giveBack() {
 		a.mu.Lock()
 		if a.flying == nil {
 			a.active = -time.Hour
-			a.send(ctx, &flight{done: make(chan struct{})})
+			a.send(ctx, newFlight())
 		}
 		a.mu.Unlock()
 	}

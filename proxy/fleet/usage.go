@@ -50,19 +50,46 @@ func (u *usage) fenceAfter(silence time.Duration) {
 	}
 }
 
-// lacking returns the first cell of which this edge does not hold enough, -1 if there is none. The
-// caller holds mu.
-func (u *usage) lacking(n needs, now time.Duration, edges int) int {
+// lacking returns the first cell of which this edge does not hold enough for a call, -1 if there is
+// none. What other calls have drawn is theirs, unless this one has drawn as well. The caller holds
+// mu.
+func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	for i := range u.cells {
 		c := &u.cells[i]
 		if c.limit == 0 || n[i] == 0 {
 			continue
 		}
-		if need := c.need(n[i]); c.spare < need || c.withheld(need, now, edges) {
+		held := c.unclaimed()
+		if drawn {
+			held = c.spare
+		}
+		if need := c.need(n[i]); held < need || c.withheld(need, now, edges) {
 			return i
 		}
 	}
 	return -1
+}
+
+// needsOf returns what a call takes of each cell: one that is above a limit takes all of it.
+func (u *usage) needsOf(n needs) needs {
+	for i := range n {
+		n[i] = u.cells[i].need(n[i])
+	}
+	return n
+}
+
+// await sets aside what was drawn for calls.
+func (u *usage) await(n needs) {
+	for i := range u.cells {
+		u.cells[i].awaited += n[i]
+	}
+}
+
+// unawait ends that for a call, which takes its part or leaves it.
+func (u *usage) unawait(n needs) {
+	for i := range u.cells {
+		u.cells[i].awaited -= n[i]
+	}
 }
 
 // hold takes what every cell covers.
@@ -82,7 +109,7 @@ func (u *usage) hold(n needs) {
 func (u *usage) missing(i int, n needs, now time.Duration) float64 {
 	c := &u.cells[i]
 	c.catchUp(now)
-	return float64(c.need(n[i])) - float64(c.spare) - c.free
+	return float64(c.need(n[i])) - float64(c.unclaimed()) - c.free
 }
 
 // refuse returns the refusal of a call by a cell.

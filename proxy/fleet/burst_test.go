@@ -1,0 +1,206 @@
+package fleet
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+	"pgregory.net/rapid"
+
+	"penstock/config"
+	"penstock/proxy/limit"
+)
+
+// slowLine is a line for calls that come at once: its store takes a millisecond for an answer.
+type slowLine struct {
+	*line
+	mu    sync.Mutex
+	began time.Time
+}
+
+func (s *slowLine) Exchange(ctx context.Context, id string, m *message) (reply, error) {
+	time.Sleep(time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.twin.now = 1e9 + time.Since(s.began).Milliseconds()
+	return s.line.Exchange(ctx, id, m)
+}
+
+// TestBurst: of as many calls at once as an idle key has room for none is refused, while the edge
+// reports what it does not use.
+func TestBurst(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits   config.KeyLimits
+		estimate int64
+		most     int
+		idle     time.Duration // after which the key has all of its limits again
+	}{
+		"requests": {config.KeyLimits{RequestsPerMinute: 600}, 0, 600, time.Minute},
+		"tokens":   {config.KeyLimits{TokensPerMinute: 20_000}, 500, 40, 30 * time.Second},
+		"slots":    {config.KeyLimits{Concurrency: 20}, 0, 20, 0},
+		"all":      {config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 200_000, Concurrency: 20}, 500, 20, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { burst(t, c.limits, c.estimate, c.most, c.idle) })
+		})
+	}
+}
+
+func burst(t *testing.T, limits config.KeyLimits, estimate int64, most int, idle time.Duration) {
+	plain := &line{twin: &twin{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
+	o := Options{Edges: 4, WhenLost: config.LostDivide, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
+	f := newFleet(&o, &slowLine{line: plain, began: time.Now()})
+	key := newAccount(&f.terms, "a")
+	ctx, stop := context.WithCancel(t.Context())
+	var reports sync.WaitGroup
+	reports.Go(func() { f.Reports(ctx) })
+	defer reports.Wait()
+	defer stop()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 100 {
+		n := 1 + random.IntN(most)
+		var calls sync.WaitGroup
+		var refused atomic.Int64
+		for range n {
+			calls.Go(func() {
+				if !key.Take(limits, time.Now()).OK {
+					refused.Add(1)
+					return
+				}
+				held, d := key.Reserve(limits, estimate, time.Now())
+				if !d.OK {
+					refused.Add(1)
+					return
+				}
+				time.Sleep(5 * time.Millisecond)
+				key.Settle(held, held/2)
+			})
+		}
+		calls.Wait()
+		if refused.Load() > 0 {
+			t.Fatalf("%d of %d calls are refused", refused.Load(), n)
+		}
+		time.Sleep(idle + time.Duration(random.IntN(200))*time.Millisecond)
+	}
+}
+
+// asking is a call that waits for a message, or has not woken up after it.
+type asking struct {
+	flight *flight
+	needs  needs
+	own    needs
+}
+
+// interleaved are calls of an edge, its messages and its reports, in any order that locks allow.
+type interleaved struct {
+	*rapid.T
+	*account
+	twin *twin
+
+	waiting []asking
+	message *message // under way
+	reply   reply
+
+	limits needs
+	used   needs // of the limits
+	held   []needs
+}
+
+// begin has a call ask for what there is room for.
+func (w *interleaved) begin() {
+	n := needs{requests: 1}
+	if rapid.Bool().Draw(w.T, "tokens and a slot") {
+		n = needs{tokens: rapid.Int64Range(1, 400).Draw(w.T, "estimate"), slots: 1}
+	}
+	for i := range n {
+		if w.limits[i] > 0 && w.used[i]+n[i] > w.limits[i] {
+			return
+		}
+	}
+	for i := range n {
+		w.used[i] += n[i]
+	}
+	if d, ok := w.tryTake(n, w.terms.now()); ok {
+		w.allow(d, n)
+		return
+	}
+	own := w.usage.needsOf(n)
+	f, _ := w.join(own)
+	w.waiting = append(w.waiting, asking{f, n, own})
+}
+
+func (w *interleaved) allow(d limit.Decision, n needs) {
+	if !d.OK {
+		w.Fatalf("%+v is refused by %s, of %+v are used %+v", n, d.LimitName, w.limits, w.used)
+	}
+	if n[requests] == 0 {
+		w.held = append(w.held, n)
+	}
+}
+
+// send has a message leave, which the store answers at once.
+func (w *interleaved) send(f *flight) {
+	w.flying = f
+	m := w.account.message(w.terms.now())
+	w.message = &m
+	w.reply, _ = w.twin.answer("a", &m)
+}
+
+func (w *interleaved) step() {
+	random := func(n int) int { return rapid.IntRange(0, n-1).Draw(w.T, "which") }
+	switch what := random(6); {
+	case what == 0 && w.flying == nil && w.next != nil:
+		f := w.next
+		w.next = nil
+		w.send(f)
+	case what == 1 && w.flying != nil:
+		w.land(w.message, w.reply, nil)
+	case what == 2 && len(w.waiting) > 0:
+		n := random(len(w.waiting))
+		if c := w.waiting[n]; c.flight.answered() {
+			w.waiting = slices.Delete(w.waiting, n, n+1)
+			w.allow(w.decide(c.flight, c.needs, c.own, w.terms.now()), c.needs)
+		}
+	case what == 3 && w.flying == nil && w.next == nil:
+		if _, due := w.nextReport(); due {
+			w.send(newFlight())
+		}
+	case what == 4 && len(w.held) > 0:
+		n := random(len(w.held))
+		held := w.held[n]
+		w.held = slices.Delete(w.held, n, n+1)
+		used := rapid.Int64Range(0, held[tokens]).Draw(w.T, "used")
+		w.used[tokens] -= held[tokens] - used
+		w.used[slots]--
+		w.usage.settle(held, needs{tokens: used})
+	default:
+		w.begin()
+	}
+}
+
+// However calls, messages and reports of an edge interleave, no call is refused for which the key
+// has room.
+func TestNoneIsRefusedForWhomThereIsRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := config.KeyLimits{
+			RequestsPerMinute: rapid.SampledFrom([]int{0, 3, 60, 6000}).Draw(t, "requests"),
+			TokensPerMinute:   rapid.SampledFrom([]int{0, 500, 36_000}).Draw(t, "tokens"),
+			Concurrency:       rapid.SampledFrom([]int{0, 1, 4, 20, 200}).Draw(t, "concurrency"),
+		}
+		w := newWorld(rapid.IntRange(1, 5).Draw(t, "edges"), limits, config.LostDivide)
+		key := w.keys[0]
+		key.active = 0
+		key.usage.follow(limitsOf(limits))
+		calls := &interleaved{T: t, account: key, twin: w.twin, limits: limitsOf(limits)}
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			calls.step()
+		}
+	})
+}
