@@ -172,6 +172,9 @@ func (r *Reply) PullPassedOn(dst []byte, to *endpoint.PassOn) (out []byte, done 
 		if err == nil {
 			dst, err = to.Append(dst, piece[:n])
 		}
+		if err == nil {
+			err = r.memory.holdState(to.Held())
+		}
 		if err != nil {
 			return dst, false, err
 		}

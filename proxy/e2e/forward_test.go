@@ -2,16 +2,20 @@ package e2e
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
 
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
@@ -124,6 +128,102 @@ func TestCompletions_NoChoices(t *testing.T) {
 	for _, fault := range []string{"no-choices", "no-choices;empty=1"} {
 		r := p.Post("/v1/completions", `{"model":"sim","prompt":"x [[sim {\"fault\":\"`+fault+`\"}]]","max_tokens":4}`)
 		r.WantRefused(rig.Chat, rig.BadResponse)
+	}
+}
+
+// numbersOnly is an engine that answers embeddings with numbers whatever encoding_format asks for, as
+// SGLang, LM Studio and older versions of Ollama do. Input i has i/2 in its first dimension.
+func numbersOnly(t *testing.T) *httptest.Server {
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path != "/v1/embeddings" {
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"sim","object":"model"}]}`)
+			return
+		}
+		q := struct {
+			Input      any
+			Dimensions int
+		}{Dimensions: 3}
+		_ = json.NewDecoder(r.Body).Decode(&q)
+		inputs, list := q.Input.([]any)
+		if _, tokens := append(inputs, nil)[0].(float64); tokens || !list {
+			inputs = []any{q.Input}
+		}
+		type item struct {
+			Object    string    `json:"object"`
+			Index     int       `json:"index"`
+			Embedding []float64 `json:"embedding"`
+		}
+		var data []item
+		for i := range inputs {
+			v := make([]float64, q.Dimensions)
+			for d := range v {
+				v[d] = float64(float32(1) / float32(d+3))
+			}
+			v[0] = float64(i) / 2
+			data = append(data, item{"embedding", i, v})
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "model": "sim", "data": data, "usage": map[string]int{"prompt_tokens": 3, "total_tokens": 3}})
+	}))
+	t.Cleanup(engine.Close)
+	return engine
+}
+
+// TestEmbeddings_Form: a client reads the engine's own numbers, whichever form it asks for. OpenAI's
+// SDKs for Node and Python ask for base64 and read whatever comes as that.
+func TestEmbeddings_Form(t *testing.T) {
+	t.Parallel()
+	engine := numbersOnly(t)
+	for _, profile := range []string{"sglang", "ollama", "lmstudio"} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: fake, url: "` + engine.URL + `", engine: ` + profile + `, probe: { timeout: 15s } }]
+models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served: sim }] }]
+`})
+			for name, c := range map[string]struct {
+				input               string
+				vectors, dimensions int
+			}{
+				"one input":       {`"a"`, 1, 3},
+				"a list":          {`["a","b"]`, 2, 3},
+				"tokens":          {`[1,2,3]`, 1, 3},
+				"lists of tokens": {`[[1,2],[3],[4]]`, 3, 3},
+				"dimensions":      {`["a","b"]`, 2, 8},
+				"large":           {`["a"` + strings.Repeat(`,"a"`, 99) + `]`, 100, 1024}, // passed on as it comes
+			} {
+				ask := `{"model":"vectors","input":` + c.input + `,"dimensions":` + strconv.Itoa(c.dimensions)
+				var coded struct {
+					Data []struct{ Embedding []byte }
+				}
+				r := p.Post("/v1/embeddings", ask+`,"encoding_format":"base64"}`).WantStatus(200)
+				if err := json.Unmarshal([]byte(r.Body), &coded); err != nil {
+					t.Fatalf("%s: %v: %.200s", name, err, r.Body)
+				}
+				client := p.sdk()
+				got, err := client.Embeddings.New(context.Background(), openai.EmbeddingNewParams{}, option.WithRequestBody("application/json", []byte(ask+"}")))
+				if err != nil || len(got.Data) != c.vectors || len(coded.Data) != c.vectors {
+					t.Fatalf("%s: %v, %d and %d vectors", name, err, len(got.Data), len(coded.Data))
+				}
+				for i, one := range got.Data {
+					bits := coded.Data[i].Embedding
+					if len(one.Embedding) != c.dimensions || len(bits) != 4*c.dimensions {
+						t.Fatalf("%s: %d numbers, %d bytes", name, len(one.Embedding), len(bits))
+					}
+					for d, f := range one.Embedding {
+						want := float32(1) / float32(d+3)
+						if d == 0 {
+							want = float32(i) / 2
+						}
+						if float32(f) != want || math.Float32frombits(binary.LittleEndian.Uint32(bits[4*d:])) != want {
+							t.Fatalf("%s: vector %d has %g in dimension %d, want %g", name, i, f, d, want)
+						}
+					}
+				}
+			}
+		})
 	}
 }
 

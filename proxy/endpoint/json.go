@@ -101,6 +101,7 @@ func (r *jsonRequest) AnswersJSON() bool                       { return true }
 
 func (r *jsonRequest) Unary(about Answer) Unary {
 	r.answer.begin(&about)
+	r.answer.vectors = r.request.Vectors
 	return &r.answer
 }
 

@@ -43,6 +43,14 @@ func (p *PassOn) End() error {
 	return p.relay.End()
 }
 
+// Held returns about how many bytes are kept of the reply, for the memory budget of replies.
+func (p *PassOn) Held() int {
+	if p.relay == nil {
+		return 0
+	}
+	return p.relay.Held()
+}
+
 // Usage is what the reply has told of its tokens so far.
 func (p *PassOn) Usage() translate.Usage {
 	var u translate.Usage
@@ -61,6 +69,7 @@ type forwarded struct {
 	// estimate is the prompt of an answer that says nothing of its tokens; or noEstimate.
 	estimate   int
 	completion bool // it has to have choices
+	vectors    forward.VectorForm
 	usage      translate.Usage
 }
 
@@ -76,7 +85,7 @@ func (f *forwarded) counted(u translate.Usage) translate.Usage {
 }
 
 func (f *forwarded) Append(dst, body []byte, _ Reply) ([]byte, error) {
-	var a forward.Answer
+	a := forward.Answer{Vectors: f.vectors}
 	if err := a.Parse(body); err != nil {
 		return dst, err
 	}
@@ -96,7 +105,7 @@ func (f *forwarded) passOn(isJSON bool) *PassOn {
 	p := &PassOn{answer: f}
 	if isJSON {
 		p.relay = new(forward.Relay)
-		p.relay.Reset(f.model)
+		p.relay.Reset(f.model, f.vectors)
 	}
 	return p
 }

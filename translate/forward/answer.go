@@ -11,6 +11,8 @@ import (
 // Answer is a view of a whole JSON answer. It borrows the body from Parse on. The zero value is
 // ready.
 type Answer struct {
+	Vectors VectorForm // in which the client wants embeddings
+
 	body       []byte
 	doc        jsonx.Doc
 	model      jsonx.Value
@@ -34,7 +36,7 @@ const (
 	recordEvent  = 3
 )
 
-// Parse reads the body of an answer with status 200. The error is a *translate.BadAnswer when it is
+// Parse reads the body of an answer with status 200, for Vectors. The error is a *translate.BadAnswer when it is
 // not a JSON object, or a completion that was given up (see answer.Completion); if the engine put
 // an error in its place, the *engineerror.Error is the BadAnswer's cause.
 func (a *Answer) Parse(body []byte) error {
@@ -64,7 +66,33 @@ func (a *Answer) Parse(body []byte) error {
 	}
 	a.model, a.usageValue, a.time = out[0], out[1], out[4]
 	a.usage, _ = readUsage(out[1])
+	a.edits.Reset()
+	if a.Vectors != VectorsAsSent {
+		return a.rewriteVectors(root)
+	}
 	return nil
+}
+
+// rewriteVectors notes the changes to embeddings: data[].embedding.
+func (a *Answer) rewriteVectors(root jsonx.Value) error {
+	var v vector
+	for members := root.Iter(); members.Next(); {
+		if !members.Key().Is("data") || !members.Value().IsArray() {
+			continue
+		}
+		for elements := members.Value().Iter(); elements.Next(); {
+			if !elements.Value().IsObject() {
+				continue
+			}
+			for it := elements.Value().Iter(); it.Next(); {
+				raw := it.Value().Raw()
+				if it.Key().Is("embedding") && v.begin(a.Vectors, raw[0]) {
+					a.edits.Set(it.Value(), v.end(v.append(make([]byte, 0, len(raw)), raw)))
+				}
+			}
+		}
+	}
+	return v.err()
 }
 
 // NeedChoices returns a *translate.BadAnswer for a completion without choices.
@@ -79,9 +107,9 @@ func (a *Answer) NeedChoices() error {
 func (a *Answer) Usage() translate.Usage { return a.usage }
 
 // Append appends the answer as it came, with model as the model's name where it names one, without
-// members between engines, and with the numbers of its usage and its time bounded.
+// members between engines, with the numbers of its usage and its time bounded, and with embeddings in
+// the form of Vectors. It is called once after Parse.
 func (a *Answer) Append(dst []byte, model string) []byte {
-	a.edits.Reset()
 	if a.model.Exists() {
 		a.edits.Set(a.model, jsonx.AppendStringS(nil, model))
 	}

@@ -19,6 +19,9 @@
 // engine, and media that it would fetch from where chat takes no images from (chat.CheckMedia). A
 // completion's token limit is held to the model's.
 //
+// Embeddings reach the client in the form that it asked for (vector.go). Several engines do not know
+// encoding_format and answer with numbers, and SDKs read those as base64 without an error.
+//
 // A stream is passed on event for event, under the rule of the chat dialect: it has ended well when
 // every choice has its finish_reason, and [DONE] alone is no end. A transcription's stream has
 // events instead of choices; its end is transcript.text.done. Engines that mark no end, or that

@@ -31,7 +31,11 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	if v := m[1]; chat.Given(v) && !v.EqualText("float") && !v.EqualText("base64") {
 		return chat.WrongValue("encoding_format", "must be float or base64").Err()
 	}
-	_, err := atLeast(m[2], "dimensions", 1, 0)
+	if _, err := atLeast(m[2], "dimensions", 1, 0); err != nil {
+		return err
+	}
+	var err error
+	r.Vectors, err = r.vectorForm(m[1])
 	return err
 }
 

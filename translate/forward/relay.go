@@ -24,12 +24,15 @@ type Relay struct {
 	sink    sink
 
 	// Of the object whose members are read: the answer, or one of its choices.
-	member  memberKind
-	held    []byte  // what stands before the value, from the comma on
-	name    int     // where in held the name begins
-	begun   [2]bool // the object has a member already: of the answer, of a choice
-	choices bool    // inside of the answer's choices
-	seen    [names]bool
+	member memberKind
+	held   []byte     // what stands before the value, from the comma on
+	name   int        // where in held the name begins
+	begun  [2]bool    // the object has a member already: of the answer, of a choice
+	list   memberKind // the answer's list that is being read: memberChoices, memberData, or another
+	seen   [names]bool
+
+	vectors VectorForm // in which the client wants embeddings
+	vector  vector
 
 	value []byte // of the member that is captured
 	usage translate.Usage
@@ -45,6 +48,7 @@ const (
 	dropped        // they are replaced or left out
 	toCapture      // to the client, and into value
 	toValue        // into value, and from there to the client at its end
+	toVector       // to the client as vector writes it
 )
 
 // memberKind is what a member is to us.
@@ -61,6 +65,8 @@ const (
 	memberChoices
 	memberFinish
 	memberPrivate
+	memberData // looked for only where embeddings are rewritten
+	memberEmbedding
 )
 
 var watched = [names]string{
@@ -73,11 +79,17 @@ const (
 	mostUsage  = 16 << 10 // a larger usage is not read, and null to the client
 )
 
-// Reset makes r ready for an answer to a request for model.
-func (r *Relay) Reset(model string) {
+// Reset makes r ready for an answer to a request for model, with embeddings in the given form.
+func (r *Relay) Reset(model string, vectors VectorForm) {
 	r.doc.Reset()
-	*r = Relay{model: jsonx.AppendStringS(r.model[:0], model), held: r.held[:0], value: r.value[:0], doc: r.doc}
+	*r = Relay{
+		model: jsonx.AppendStringS(r.model[:0], model), held: r.held[:0], value: r.value[:0], doc: r.doc,
+		vectors: vectors, vector: vector{text: r.vector.text, bits: r.vector.bits},
+	}
 }
+
+// Held returns about how many bytes r keeps of the answer, for the memory budget of replies.
+func (r *Relay) Held() int { return cap(r.vector.text) + cap(r.vector.bits) }
 
 // Usage returns the engine's token counts; not Known before End, or if it sent none.
 func (r *Relay) Usage() translate.Usage { return r.usage }
@@ -150,7 +162,7 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 			return dst, err
 		}
 	}
-	return r.give(dst, p[from:]), nil
+	return r.give(dst, p[from:]), r.vector.err()
 }
 
 // structure takes a byte outside of strings, numbers and words, which is no space.
@@ -205,7 +217,7 @@ func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 
 // reads reports whether the members of the innermost container are looked at.
 func (r *Relay) reads() bool {
-	return r.grammar.inObject() && (r.grammar.depth == 1 || r.grammar.depth == 3 && r.choices)
+	return r.grammar.inObject() && (r.grammar.depth == 1 || r.grammar.depth == 3 && r.list != memberOther)
 }
 
 // beginMember prepares for a name in an object that is looked at. What comes is held from here on.
@@ -219,8 +231,8 @@ func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 		return dst, from, &translate.BadAnswer{Reason: translate.TooLarge}
 	}
 	object := p[i] == '{'
-	if r.grammar.depth == 1 && r.member == memberChoices && !object {
-		r.choices = true
+	if r.grammar.depth == 1 && (r.member == memberChoices || r.member == memberData) && !object {
+		r.list = r.member
 	}
 	if r.grammar.open(object); object && r.reads() {
 		dst, from = r.give(dst, p[from:i+1]), i+1
@@ -230,7 +242,7 @@ func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, nil
 }
 
-// level distinguishes the answer from one of its choices.
+// level distinguishes the answer from an element of its list.
 func (r *Relay) level() int { return (r.grammar.depth - 1) / 2 }
 
 // closeEmpty gives out what was held for a member that did not come.
@@ -248,7 +260,7 @@ func (r *Relay) shut(dst, p []byte, from, i int) ([]byte, int, error) {
 		return dst, from, nil
 	}
 	if r.grammar.depth == 1 {
-		r.choices = false
+		r.list = memberOther
 	}
 	dst, from = r.endValue(dst, p, from, i+1)
 	return dst, from, nil
@@ -302,6 +314,10 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 		if c == '-' || '0' <= c && c <= '9' {
 			r.sink, r.value = toValue, r.value[:0]
 		}
+	case memberEmbedding:
+		if r.vector.begin(r.vectors, c) {
+			r.sink = toVector
+		}
 	}
 	return dst, nil
 }
@@ -328,6 +344,11 @@ func (r *Relay) identify() (memberKind, error) {
 		name = name[1 : len(name)-1]
 	}
 	switch {
+	case r.grammar.depth == 3 && r.list == memberData:
+		if string(name) == "embedding" {
+			return memberEmbedding, nil
+		}
+		return memberOther, nil
 	case answer.IsPrivate(name):
 		return memberPrivate, nil
 	case r.grammar.depth == 3 && string(name) == "finish_reason":
@@ -336,6 +357,8 @@ func (r *Relay) identify() (memberKind, error) {
 		return memberOther, nil
 	case string(name) == "choices":
 		return memberChoices, nil
+	case r.vectors != VectorsAsSent && string(name) == "data":
+		return memberData, nil
 	}
 	for kind := memberModel; kind < names; kind++ {
 		if len(name) != len(watched[kind]) || !strings.EqualFold(string(name), watched[kind]) {
@@ -357,8 +380,11 @@ func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 		return dst, from
 	}
 	dst = r.give(dst, p[from:i])
-	if r.sink == toValue {
+	switch r.sink { //nolint:exhaustive // the others have given out what they had
+	case toValue:
 		dst = r.appendValue(dst)
+	case toVector:
+		dst = r.vector.end(dst)
 	}
 	r.sink = toClient
 	return dst, i
@@ -395,6 +421,8 @@ func (r *Relay) give(dst, p []byte) []byte {
 		return dst
 	case dropped:
 		return dst
+	case toVector:
+		return r.vector.append(dst, p)
 	case toCapture, toValue:
 		r.value = append(r.value, p[:min(len(p), mostUsage+1-len(r.value))]...)
 		if r.sink == toValue {

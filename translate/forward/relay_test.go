@@ -14,8 +14,12 @@ import (
 
 // relayed passes body on in pieces of the given sizes, one after the other and again.
 func relayed(body string, sizes ...int) (out string, u translate.Usage, err error) {
+	return relayedAs(VectorsAsSent, body, sizes...)
+}
+
+func relayedAs(vectors VectorForm, body string, sizes ...int) (out string, u translate.Usage, err error) {
 	var r Relay
-	r.Reset("public")
+	r.Reset("public", vectors)
 	var dst []byte
 	for i := 0; len(body) > 0; i++ {
 		n := min(len(body), max(1, sizes[i%len(sizes)]))
@@ -95,9 +99,15 @@ func TestRelayRefuses(t *testing.T) {
 // likeAnswer holds a Relay to what Answer says of the same body: refused, or the same JSON and the
 // same counts.
 func likeAnswer(t interface{ Fatalf(string, ...any) }, body string, sizes ...int) {
-	var a Answer
+	for _, vectors := range []VectorForm{VectorsAsSent, VectorsFloat, VectorsBase64} {
+		likeAnswerAs(t, vectors, body, sizes...)
+	}
+}
+
+func likeAnswerAs(t interface{ Fatalf(string, ...any) }, vectors VectorForm, body string, sizes ...int) {
+	a := Answer{Vectors: vectors}
 	want := a.Parse([]byte(body))
-	got, usage, err := relayed(body, sizes...)
+	got, usage, err := relayedAs(vectors, body, sizes...)
 	if (want == nil) != (err == nil) {
 		t.Fatalf("%q: %v, Answer says %v", body, err, want)
 	}
@@ -117,7 +127,7 @@ func likeAnswer(t interface{ Fatalf(string, ...any) }, body string, sizes ...int
 // as a whole.
 func TestRelayIsAnswer(t *testing.T) {
 	t.Parallel()
-	names := rapid.SampledFrom([]string{"model", "usage", "error", "object", "choices", "kv_transfer_params", "finish_reason", "data", "prompt_tokens", "total_tokens", "a", `\u006dodel`, "Usage", "ü"})
+	names := rapid.SampledFrom([]string{"model", "usage", "error", "object", "choices", "kv_transfer_params", "finish_reason", "data", "data", "embedding", "embedding", "prompt_tokens", "total_tokens", "a", `\u006dodel`, "Usage", "ü"})
 	blank := rapid.SampledFrom([]string{"", "", "", " ", "\n\t"})
 	var value func(depth int) *rapid.Generator[string]
 	value = func(depth int) *rapid.Generator[string] {
@@ -165,22 +175,35 @@ func FuzzRelay(f *testing.F) {
 	} {
 		f.Add(body, 3)
 	}
+	f.Add(`{"data":[{"embedding":[0.5,-1e3,null]},{"embedding":"AACAPwAAAMA="},{"embedding":[[1],[2]]}]}`, 2)
 	f.Fuzz(func(t *testing.T, body string, size int) { likeAnswer(t, body, size, 1) })
 }
 
 func BenchmarkRelay(b *testing.B) {
-	for name, body := range map[string]string{
-		"image":      `{"created":1,"data":[{"b64_json":"` + strings.Repeat("iVBORw0KGgo", 100_000) + `"}]}`,
-		"embeddings": `{"object":"list","data":[` + strings.Repeat(`{"object":"embedding","index":0,"embedding":[`+strings.Repeat("-0.01234567,", 1023)+`1]},`, 63) + `{}],"model":"m"}`,
+	numbers := `{"object":"list","data":[` + strings.Repeat(`{"object":"embedding","index":0,"embedding":[`+strings.Repeat("-0.01234567,", 1023)+`1]},`, 63) + `{}],"model":"m"}`
+	coded, _, err := relayedAs(VectorsBase64, numbers, 64<<10)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		vectors VectorForm
+		body    string
+	}{
+		{"image", VectorsAsSent, `{"created":1,"data":[{"b64_json":"` + strings.Repeat("iVBORw0KGgo", 100_000) + `"}]}`},
+		{"numbers", VectorsFloat, numbers},
+		{"base64", VectorsBase64, coded},
+		{"numbers to base64", VectorsBase64, numbers},
+		{"base64 to numbers", VectorsFloat, coded},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
 			var r Relay
 			dst := make([]byte, 0, 128<<10)
-			b.SetBytes(int64(len(body)))
+			b.SetBytes(int64(len(c.body)))
 			b.ReportAllocs()
-			piece := []byte(body)
+			piece := []byte(c.body)
 			for b.Loop() {
-				r.Reset("public")
+				r.Reset("public", c.vectors)
 				for i := 0; i < len(piece); i += 64 << 10 {
 					if _, err := r.Append(dst[:0], piece[i:min(len(piece), i+64<<10)]); err != nil {
 						b.Fatal(err)

@@ -22,6 +22,7 @@ type Request struct {
 	Generated int // choices that the engine generates for it: best_of for every prompt
 	// MaxTokens bounds the tokens of each completion; -1: not given.
 	MaxTokens int
+	Vectors   VectorForm // in which the client wants embeddings
 
 	body  []byte
 	doc   jsonx.Doc
@@ -66,7 +67,7 @@ func (r *Request) Decode(body []byte) error {
 		return apierr.FromJSON(err, "")
 	}
 	r.body = body
-	r.Choices, r.MaxTokens, r.Stream = 1, -1, false
+	r.Choices, r.MaxTokens, r.Stream, r.Vectors = 1, -1, false, VectorsAsSent
 	r.completion, r.limit, r.bound, r.engineLimit, r.fitted = false, limitMember{}, 0, -1, -1
 	r.prompt, r.added, r.limits = jsonx.Value{}, added{}, chat.NamedLimits{}
 	r.absent, r.omitted = absentMember{}, jsonx.Value{}

@@ -1,0 +1,233 @@
+package forward
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"penstock/translate"
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// VectorForm is the form in which a client wants embeddings. OpenAI's SDKs for Node and Python ask
+// for base64 by default and read whatever comes as base64: SGLang, LM Studio and older Ollama do
+// not know encoding_format and answer with numbers, of which openai-node makes a quarter as many
+// zeros without an error.
+type VectorForm uint8
+
+// The forms of a vector. Both are what OpenAI defines for encoding_format.
+const (
+	VectorsAsSent VectorForm = iota // whatever the engine answers
+	VectorsFloat                    // a list of numbers
+	VectorsBase64                   // base64 of little-endian float32
+)
+
+// elementMembers change what the elements of a vector are: output_dtype of Mistral and Voyage,
+// embed_dtype and endianness of vLLM, embedding_type and embedding_types of Jina and Cohere.
+var elementMembers = []string{"output_dtype", "embed_dtype", "endianness", "embedding_type", "embedding_types"}
+
+// vectorForm returns the form that encoding_format asks for. Vectors of other elements than float32
+// stay as the engine writes them.
+func (r *Request) vectorForm(encoding jsonx.Value) (VectorForm, error) {
+	elements := make([]jsonx.Value, len(elementMembers))
+	if err := r.Fields(elementMembers, elements); err != nil {
+		return VectorsAsSent, err
+	}
+	switch base64 := encoding.EqualText("base64"); {
+	case slices.ContainsFunc(elements, func(v jsonx.Value) bool { return chat.Given(v) && !namesFloat32(v) }):
+		return VectorsAsSent, nil
+	case base64:
+		return VectorsBase64, nil
+	}
+	return VectorsFloat, nil
+}
+
+// namesFloat32 reports whether the value of one of the elementMembers is what vectors are by
+// default.
+func namesFloat32(v jsonx.Value) bool {
+	return v.EqualText("float") || v.EqualText("float32") || v.EqualText("little")
+}
+
+const (
+	// longestNumber is more than any float is written with: a float64 has at most 1,075 significant
+	// digits, and engines write 17.
+	longestNumber = 2 << 10
+	// longestVector bounds a vector in base64 that is held to be written as numbers: 24,576
+	// dimensions. A longer one stays as it is.
+	longestVector = 128 << 10
+)
+
+// vector writes the value of one `embedding` in the form that the client asked for. The value comes
+// in pieces of JSON that the caller has checked. Only flat lists of numbers, and base64 of float32,
+// are rewritten; several vectors in one list, and whatever else a model makes, stay as they are.
+type vector struct {
+	state vectorState
+	text  []byte // the number that has begun, or the string so far
+	bits  []byte // of numbers that are not written yet, or of the whole string
+	mixed bool   // a list of numbers has something else in it
+}
+
+type vectorState uint8
+
+const (
+	vectorKept    vectorState = iota // passed on
+	vectorBegins                     // a list whose first element has not come
+	vectorNumbers                    // a list of numbers
+	vectorString                     // a string, from its quote on
+)
+
+// begin prepares for a value whose first byte is c, and reports whether it may have to be
+// rewritten.
+func (v *vector) begin(form VectorForm, c byte) bool {
+	v.text, v.bits, v.mixed = v.text[:0], v.bits[:0], false
+	switch {
+	case form == VectorsBase64 && c == '[':
+		v.state = vectorBegins
+	case form == VectorsFloat && c == '"':
+		v.state = vectorString
+	default:
+		v.state = vectorKept
+	}
+	return v.state != vectorKept
+}
+
+// append appends what a piece of the value becomes.
+func (v *vector) append(dst, p []byte) []byte {
+	if v.state == vectorBegins {
+		p = v.beginList(p)
+		if v.state == vectorBegins {
+			return dst
+		}
+		if v.state == vectorNumbers {
+			dst = append(dst, '"')
+		} else {
+			dst = append(dst, '[')
+		}
+	}
+	switch v.state {
+	case vectorNumbers:
+		return v.appendNumbers(dst, p)
+	case vectorString:
+		if len(v.text)+len(p) <= longestVector {
+			v.text = append(v.text, p...)
+			return dst
+		}
+		v.state = vectorKept
+		dst = append(dst, v.text...)
+	case vectorKept, vectorBegins:
+	}
+	return append(dst, p...)
+}
+
+// beginList looks for the first element of a list and returns what comes from there on.
+func (v *vector) beginList(p []byte) []byte {
+	for i, c := range p {
+		switch c {
+		case '[':
+			if len(v.text) == 0 { // its own bracket
+				v.text = append(v.text, c)
+				continue
+			}
+		case ' ', '\n', '\t', '\r':
+			continue
+		}
+		v.text = v.text[:0]
+		v.state = vectorKept
+		if c == '-' || c == 'n' || '0' <= c && c <= '9' {
+			v.state = vectorNumbers
+		}
+		return p[i:]
+	}
+	return nil
+}
+
+// appendNumbers appends the numbers of a list. null is NaN, which JSON cannot write.
+func (v *vector) appendNumbers(dst, p []byte) []byte {
+	for _, c := range p {
+		switch {
+		case c == ',' || c == ']' || c == ' ' || c == '\n' || c == '\t' || c == '\r':
+			dst = v.appendNumber(dst)
+		case c == '[' || c == '{' || c == '"' || c == 't' || c == 'f' || len(v.text) == longestNumber:
+			v.mixed = true
+			return dst
+		default:
+			v.text = append(v.text, c)
+		}
+	}
+	return dst
+}
+
+// appendNumber appends the number that has ended, if there is one.
+func (v *vector) appendNumber(dst []byte) []byte {
+	if len(v.text) == 0 {
+		return dst
+	}
+	f := math.NaN()
+	if v.text[0] != 'n' {
+		// ParseFloat keeps no reference to its argument. What float32 cannot hold becomes an infinity.
+		f, _ = strconv.ParseFloat(unsafe.String(unsafe.SliceData(v.text), len(v.text)), 32) //nolint:gosec // see above
+	}
+	v.text = v.text[:0]
+	v.bits = binary.LittleEndian.AppendUint32(v.bits, math.Float32bits(float32(f)))
+	if len(v.bits) == atOnce {
+		dst, v.bits = base64.StdEncoding.AppendEncode(dst, v.bits), v.bits[:0]
+	}
+	return dst
+}
+
+// atOnce is how many bytes are written as base64 at once: whole numbers, and whole groups of three.
+const atOnce = 4 * 3 * 16
+
+// end appends what is left when the value has ended.
+func (v *vector) end(dst []byte) []byte {
+	switch v.state {
+	case vectorNumbers:
+		dst = base64.StdEncoding.AppendEncode(v.appendNumber(dst), v.bits)
+		return append(dst, '"')
+	case vectorString:
+		return v.appendFloats(dst)
+	case vectorKept, vectorBegins: // the end of an empty list is not one of the numbers
+	}
+	return dst
+}
+
+// appendFloats appends the list for the string that has ended; or the string, if it is not base64 of
+// float32.
+func (v *vector) appendFloats(dst []byte) []byte {
+	text := v.text[1 : len(v.text)-1]
+	if bytes.IndexByte(text, '\\') >= 0 { // some encoders escape the slash
+		text = bytes.ReplaceAll(text, []byte(`\/`), []byte(`/`))
+	}
+	raw, err := base64.StdEncoding.AppendDecode(v.bits[:0], text)
+	if v.bits = raw[:0]; err != nil || len(raw)%4 != 0 {
+		return append(dst, v.text...)
+	}
+	dst = append(dst, '[')
+	for i := 0; i < len(raw); i += 4 {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		f := float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[i:])))
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			dst = append(dst, "null"...)
+			continue
+		}
+		dst = strconv.AppendFloat(dst, f, 'g', -1, 32)
+	}
+	return append(dst, ']')
+}
+
+// mixedVector is the reason of a *translate.BadAnswer: a list of numbers with something else in it.
+const mixedVector = "an embedding that is not a list of numbers"
+
+func (v *vector) err() error {
+	if v.mixed {
+		return &translate.BadAnswer{Reason: mixedVector}
+	}
+	return nil
+}
