@@ -40,7 +40,8 @@
 // a goroutine and a pipe a stream, and could not tell a failure from an end. A stream on a plain
 // connection leaves fasthttp for that time (stream_hijacked.go): it then holds neither the buffer
 // for the largest head nor a context, 9 KiB of memory less, and its chunks are framed in place, a
-// quarter of the time of a token less. Under TLS fasthttp frames it (BodyWriterTo).
+// quarter of the time of a token less. Under TLS fasthttp frames it (BodyWriterTo). To a client of
+// HTTP/1.0 a stream has no frames: its connection ends with it (stream_http10.go).
 //
 // Nearly all of a stream's life is waiting, so what it holds then is what counts. The buffers of a
 // token, from the engine's bytes (http1.Exchange.Wait) over the event (sse.Reader.Rest) to the

@@ -124,9 +124,6 @@ func (g gate) decode() error {
 		return err
 	}
 	c.record.Stream = c.request.Streams()
-	if c.record.Stream && !c.client.http11 {
-		return apierr.HTTPVersion("A stream needs HTTP/1.1.")
-	}
 	return nil
 }
 

@@ -33,10 +33,14 @@ const (
 
 // hijack arranges that r leaves fasthttp once the handler has returned. It returns false, and does
 // nothing, when r has to stay: under TLS, because fasthttp closes the TLS connection at the end of
-// a hijack, and while a form is still to be read.
+// a hijack, and while a form is still to be read. To HTTP/1.0 fasthttp cannot write a stream.
 func hijack(r relay) bool {
 	c := r.call
 	ctx := c.client.ctx
+	if !c.client.http11 {
+		hijackHTTP10(r)
+		return true
+	}
 	conn, plain := ctx.Conn().(*listen.Conn)
 	if !plain || c.ep.Form {
 		return false

@@ -87,6 +87,15 @@ func (p *penstock) upload(path string, parts ...formPart) *rig.Reply {
 	return p.Post(path, body, contentType)
 }
 
+// uploadHTTP10 is upload by a client of HTTP/1.0.
+func (p *penstock) uploadHTTP10(path string, parts ...formPart) *rig.Reply {
+	p.T.Helper()
+	body, contentType := form(parts...)
+	c := p.Dial()
+	_ = c.Send(strings.Replace(p.Request(path, body, contentType), "HTTP/1.1", "HTTP/1.0", 1))
+	return c.Reply("POST")
+}
+
 // receivedForm is what an engine got, read by the standard library.
 func receivedForm(t *testing.T, r *sim.Request) map[string][]string {
 	t.Helper()

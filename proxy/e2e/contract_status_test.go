@@ -201,19 +201,6 @@ func (s *surface) refusals(t *testing.T, seen *produced) {
 	slow := p.Dial()
 	_ = slow.Send(p.Head("POST", s.path, "Content-Type: "+media, "Content-Length: 100") + "{")
 	expect(slow.Reply("POST"), 408, "invalid_request_error", "request_timeout")
-
-	if lists(rig.Published(t), s.path, "505") {
-		old := p.Dial()
-		body, media := s.request("works", true)
-		_ = old.Sendf("POST %s HTTP/1.0\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", s.path, p.Key, media, len(body), body)
-		expect(old.Reply("POST"), 505, "invalid_request_error", "bad_request")
-	}
-}
-
-// lists reports whether the document has a status for POST at a path.
-func lists(c *rig.Contract, path, status string) bool {
-	_, ok := c.Operation("POST", path).Responses[status]
-	return ok
 }
 
 // failures produces the statuses in which an engine or the edge's memory has a part.

@@ -41,6 +41,7 @@ func TestPanicOfACall(t *testing.T) {
 		{"head.received", guard.Connection, whole, 200, false},
 		{"framing", guard.Connection, whole, 400, false},
 		{"stream.hijack", guard.Stream, stream, 0, false},
+		{"stream.http10", guard.Stream, stream, 0, false},
 		{"relay.run", guard.Stream, stream, 0, false},
 		{"stream.serve", guard.Stream, stream, 200, true},
 		{"relay.close", guard.Stream, stream, 200, true},
@@ -63,7 +64,11 @@ func TestPanicOfACall(t *testing.T) {
 			p.Rest() // its slot is free a moment after its last byte
 			g.Inject(test.point, 1)
 			c := p.Dial()
-			if err := c.Send(p.Request(chatPath, p.Chat(test.more))); err != nil {
+			request := p.Request(chatPath, p.Chat(test.more))
+			if test.point == "stream.http10" {
+				request = strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1)
+			}
+			if err := c.Send(request); err != nil {
 				t.Fatal(err)
 			}
 			status, ends := 0, false

@@ -138,15 +138,33 @@ func TestSpeech_EventsBroken(t *testing.T) {
 	}
 }
 
-// Events need a client that can tell where they end, and are not the contract's.
+// Events have an end of their own, so that a client of HTTP/1.0 can tell it, too; sound broken off is a 502 there.
+func TestSpeech_OldClientEvents(t *testing.T) {
+	t.Parallel()
+	p := startAudio(t)
+	ask := func(body string) *rig.Reply {
+		c := p.Dial()
+		_ = c.Send(strings.Replace(p.Request(speech, body), "HTTP/1.1", "HTTP/1.0", 1))
+		return c.Reply("POST")
+	}
+	const events, sound = `{"model":"voice","input":"one two three","stream_format":"sse"}`, `{"model":"voice","input":"one two three"}`
+	r := ask(events).WantStatus(200)
+	if r.Err != nil || !strings.Contains(r.Body, `"type":"speech.audio.delta"`) || !strings.Contains(r.Body, `"type":"speech.audio.done"`) || strings.Contains(r.Body, "\r\n") {
+		t.Errorf("%v: %.300q", r.Err, r.Body)
+	}
+	p.Engines[0].SetFault(sim.Fault{Spec: "cut-after=2"})
+	r = ask(events).WantStatus(200)
+	if r.Err != nil || !strings.Contains(r.Body, `data: {"error":`) || strings.Contains(r.Body, "speech.audio.done") {
+		t.Errorf("%v: %.300q", r.Err, r.Body)
+	}
+	ask(sound).WantError(502, "api_error", "upstream_bad_response")
+}
+
+// Events are not the contract's.
 func TestSpeech_EventsRefused(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"voice","input":"one two","stream_format":"sse"}`
-	p := startAudio(t)
-	c := p.Dial()
-	_ = c.Send(strings.Replace(p.Head("POST", speech, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))), "HTTP/1.1", "HTTP/1.0", 1) + body)
-	c.Reply("POST").WantStatus(505)
-	p = start(t, rig.Setup{Engines: []sim.Options{{}}, Config: "strict: true" + audioConfig})
+	p := start(t, rig.Setup{Engines: []sim.Options{{}}, Config: "strict: true" + audioConfig})
 	p.Post(speech, body).WantError(400, "invalid_request_error", "unsupported_parameter")
 	p.Post(speech, strings.Replace(body, `"stream_format":"sse"`, `"response_format":"aac"`, 1)).WantError(400, "invalid_request_error", "invalid_value")
 }

@@ -318,16 +318,17 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 			{text("model", "ears"), text("stream", "true"), wav("x")},
 			{wav("x"), text("stream", "true"), text("model", "ears")},
 		} {
-			r := p.upload(transcriptions, parts...).WantStatus(200)
-			events := r.Events()
-			if len(events) < len(c.events) || strings.Contains(r.Body, "secret") {
-				t.Fatalf("%s: %v", c.name, events)
-			}
-			if broken := strings.Contains(r.Body, `{"error":`); broken == c.whole {
-				t.Errorf("%s: %s", c.name, r.Body)
-			}
-			if l := p.LastCall(); c.whole && (l.PromptTokens != 7 || l.CompletionTokens != 2 || l.Outcome != "ok" || l.Upstream != "streams" || !l.Stream) {
-				t.Errorf("%s: %+v", c.name, l)
+			for _, r := range []*rig.Reply{p.upload(transcriptions, parts...), p.uploadHTTP10(transcriptions, parts...)} {
+				events := r.WantStatus(200).Events()
+				if len(events) < len(c.events) || strings.Contains(r.Body, "secret") || strings.Contains(r.Body, "\r\n") {
+					t.Fatalf("%s: %v", c.name, events)
+				}
+				if broken := strings.Contains(r.Body, `{"error":`); broken == c.whole {
+					t.Errorf("%s: %s", c.name, r.Body)
+				}
+				if l := p.LastCall(); c.whole && (l.PromptTokens != 7 || l.CompletionTokens != 2 || l.Outcome != "ok" || l.Upstream != "streams" || !l.Stream) {
+					t.Errorf("%s: %+v", c.name, l)
+				}
 			}
 		}
 	}

@@ -65,7 +65,6 @@ type formRequest struct {
 	fields    formFields
 	operation string // by which profiles name the engine's path
 	pool      upstreams.Pool
-	http11    bool
 	engine    *engine.Profile // it is being sent to
 }
 
@@ -75,7 +74,6 @@ func (r *formRequest) begin(fields formFields, operation string, pool upstreams.
 
 // Decode implements Request: it reads the beginning of the form.
 func (r *formRequest) Decode(in Input) error {
-	r.http11 = in.Header.IsHTTP11()
 	r.form.Begin(&in.From, formEnd{r.fields, r}, in.Memory)
 	return r.form.ReadHead(in.Header.ContentType())
 }
@@ -93,10 +91,7 @@ func (e formEnd) End() ([]forward.Field, error) {
 	if err != nil || !e.Stream() {
 		return fields, err
 	}
-	switch r := e.request; {
-	case !r.http11:
-		return nil, apierr.HTTPVersion("A stream needs HTTP/1.1.")
-	case r.engine != nil && !r.engine.Has(config.QuirkStreamsTranscriptions):
+	if p := e.request.engine; p != nil && !p.Has(config.QuirkStreamsTranscriptions) {
 		return nil, noStreams()
 	}
 	return fields, nil

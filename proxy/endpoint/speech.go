@@ -17,7 +17,8 @@ import (
 )
 
 // speech is POST /v1/audio/speech: JSON in, audio out, or events that hold it. The audio is passed
-// on as it is made; only a client of HTTP/1.0, which could not tell where it ends, gets it whole.
+// on as it is made. A client of HTTP/1.0 could not tell a part of it from the whole, and gets it with
+// a length; events have an end of their own.
 var speech = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,

@@ -23,6 +23,7 @@
 //	proxy/call/relay.go relay.Close                     stream       nothing; the stream has ended
 //	proxy/call/stream_hijacked.go hijackedStream.takeConn  stream       the stream, before its first byte
 //	proxy/call/stream_hijacked.go hijackedStream.serve  stream       the stream and its connection
+//	proxy/call/stream_http10.go http10Stream.takeConn   stream       the stream and its connection
 //	proxy/listen/conn.go Conn.Close                     stream       starts hijackedStream.serve, which catches
 //	proxy/listen/conn.go Conn.Close                 websocket  starts session.serve
 //	proxy/websocket/session.go session.takeConn     websocket  the connection

@@ -191,6 +191,16 @@ func (c *Conn) Close() error {
 	return c.closeNow()
 }
 
+// Reset closes a connection of Accept with a reset, so that its client does not take what it was
+// sent for the whole answer.
+func Reset(c net.Conn) {
+	if conn := ConnOf(c); conn != nil {
+		conn.linger.Store(false)
+		_ = conn.SetLinger(0)
+		_ = conn.Close()
+	}
+}
+
 // closeNow closes the socket. The order matters: the kernel may reuse the descriptor's number as
 // soon as it is closed.
 func (c *Conn) closeNow() error {

@@ -168,8 +168,8 @@ func Invalid(param, code, format string, args ...any) *Error {
 // BadRequest returns the 400 for a request that is wrong as HTTP.
 func BadRequest(message string) *Error { return New(400, CodeBadRequest, "%s", message) }
 
-// HTTPVersion returns the 505 for an HTTP version, or for a stream to one that cannot carry it. The
-// type is the client's fault although the status is a 5xx.
+// HTTPVersion returns the 505 for an HTTP version that the edge does not speak. The type is the
+// client's fault although the status is a 5xx.
 func HTTPVersion(message string) *Error {
 	return &Error{Status: 505, Type: TypeInvalidRequest, Code: CodeBadRequest, Message: message}
 }

@@ -281,6 +281,3 @@ func long(w rig.Way, tokens int) string {
 	n := strconv.Itoa(tokens)
 	return strings.Replace(w.Body("sim", rig.Prompt, `"tokens":`+n), `"max_tokens":1000`, `"max_tokens":`+n, 1)
 }
-
-// oldClient is a client that says HTTP/1.0.
-func oldClient(request string) string { return strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1) }

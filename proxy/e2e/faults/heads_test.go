@@ -1,9 +1,7 @@
 package faults
 
 import (
-	"bufio"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -274,36 +272,6 @@ func TestFault49_OtherProtocols(t *testing.T) {
 			r.WantRefused(rig.Chat, badRequest)
 		})
 	}
-}
-
-func TestFault50_HTTP10(t *testing.T) {
-	t.Parallel()
-	e := start(t, rig.Setup{})
-	old := func(more string, header ...string) string {
-		return strings.Replace(e.Request(rig.Chat.Path, e.Chat(more), header...), "HTTP/1.1", "HTTP/1.0", 1)
-	}
-	c := e.Dial()
-	_ = c.Send(old(""))
-	res, err := http.ReadResponse(c.In, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.StatusCode != 200 || res.ContentLength < 0 || len(res.TransferEncoding) > 0 {
-		t.Errorf("status %d, length %d, encoding %v", res.StatusCode, res.ContentLength, res.TransferEncoding)
-	}
-	if _, closed := c.Closed(rig.Patience); !closed {
-		t.Error("the connection stays open")
-	}
-	e.only(t, old(`"stream":true`)).WantRefused(rig.Chat, rig.Refusal{Status: 505, Kind: "invalid_request_error", Code: "bad_request", After: ""})
-	// Large answers have a length too.
-	c = e.Dial()
-	_ = c.Send(old(`"sim":{"tokens":20000}`))
-	res, err = http.ReadResponse(bufio.NewReader(c.In), nil)
-	if err != nil || res.StatusCode != 200 || res.ContentLength < 64<<10 {
-		t.Errorf("%v, %+v", err, res)
-	}
-	res.Body.Close()
-	c.Close()
 }
 
 func TestFault51_Paths(t *testing.T) {

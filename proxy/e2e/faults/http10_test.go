@@ -1,0 +1,102 @@
+package faults
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// Row 50: clients of HTTP/1.0, as nginx is with proxy_pass and without proxy_http_version.
+
+// oldClient is a client that says HTTP/1.0.
+func oldClient(request string) string { return strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1) }
+
+func TestFault50_HTTP10(t *testing.T) {
+	t.Parallel()
+	e := start(t, rig.Setup{})
+	old := func(more string, header ...string) string {
+		return oldClient(e.Request(rig.Chat.Path, e.Chat(more), header...))
+	}
+	c := e.Dial()
+	_ = c.Send(old(""))
+	res, err := http.ReadResponse(c.In, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != 200 || res.ContentLength < 0 || len(res.TransferEncoding) > 0 {
+		t.Errorf("status %d, length %d, encoding %v", res.StatusCode, res.ContentLength, res.TransferEncoding)
+	}
+	if _, closed := c.Closed(rig.Patience); !closed {
+		t.Error("the connection stays open")
+	}
+	// Large answers have a length too.
+	c = e.Dial()
+	_ = c.Send(old(`"sim":{"tokens":20000}`))
+	res, err = http.ReadResponse(bufio.NewReader(c.In), nil)
+	if err != nil || res.StatusCode != 200 || res.ContentLength < 64<<10 {
+		t.Errorf("%v, %+v", err, res)
+	}
+	res.Body.Close()
+	c.Close()
+}
+
+// A stream has no chunks, and its connection ends with it. A client of HTTP/1.0 takes every close for the end, so a stream that
+// breaks has the error of its dialect and a close like any other.
+func TestFault50_HTTP10Streams(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		for _, w := range rig.StreamWays {
+			t.Run(fmt.Sprintf("%v, TLS %v", w, secure), func(t *testing.T) {
+				t.Parallel()
+				e, dial := startSecure(t, secure, rig.Setup{
+					Engines: []sim.Options{{MaxModelLen: 1 << 30}}, Stream: "commit_after: 50ms, keepalive: 50ms",
+				})
+				connect := func(control string) *rig.Raw {
+					c := dial(t)
+					_ = c.Send(oldClient(e.Request(w.Path, w.Body("sim", rig.Prompt, control), "Connection: keep-alive")))
+					return c
+				}
+				ask := func(control string) *rig.Reply {
+					t.Helper()
+					c := connect(control)
+					if _, err := c.In.Peek(1); err != nil {
+						t.Fatal(err)
+					}
+					first, _ := c.In.Peek(c.In.Buffered())
+					head, _, _ := strings.Cut(string(first), "\r\n\r\n")
+					r := c.Reply("POST") // to the end of the connection
+					if !strings.Contains(head, "\r\nConnection: close") || strings.Contains(head, "Transfer-Encoding") ||
+						strings.Contains(head, "Content-Length") || strings.Contains(r.Body, "\r\n") {
+						t.Errorf("head %s, or chunks in %.200q", head, r.Body)
+					}
+					return r
+				}
+				if text := ask(`"tokens":12`).Text(w); text == "" {
+					t.Error("no text")
+				}
+				if l := e.LastCall(); l.Outcome != "ok" || !l.Stream {
+					t.Errorf("%+v", l)
+				}
+				if r := ask(`"tokens":12,"ttft_ms":600`); r.Text(w) == "" { // committed before its first event
+					t.Errorf("no text in %.300q", r.Body)
+				}
+				c := connect(`"tokens":100000,"delay_ms":5`)
+				if _, err := c.In.ReadString('{'); err != nil {
+					t.Fatal(err)
+				}
+				c.Close()
+				e.wantFreed("streaming")
+				e.fault("reset-after=3")
+				ask(`"tokens":12`).WantBroken(w, "upstream_bad_response")
+				if l := e.LastCall(); l.Outcome != "stream_broken" {
+					t.Errorf("%+v", l)
+				}
+			})
+		}
+	}
+}
