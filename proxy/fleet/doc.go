@@ -70,8 +70,14 @@
 // What the store sends is not trusted either: a reply that announces more than any of ours can be,
 // or has no form, ends its connection before room is made for it (bound.go); so does a reply that
 // nobody has asked for, at which the client panics, and what a sentinel says without the words that
-// the client takes from it (asked.go). Where one was left out the client is made anew after three
-// heartbeats, as each command gets the reply of the one before it then.
+// the client takes from it (asked.go). Where one was left out each command gets the reply of the one
+// before it then.
+//
+// So the client is made anew after three failed heartbeats, and then after twice as many each time,
+// up to 30. That also follows a fail-over behind one address, after which the old primary lives on
+// as a replica with its connections: it refuses to write (READONLY), or waits for its primary
+// (MASTERDOWN). A store that is dialled, or has failed, is asked for its ROLE first: a replica is
+// lost even where it takes writes.
 //
 // # Places
 //

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -312,6 +313,7 @@ func TestRealStoreTakesNothing(t *testing.T) {
 		{"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", "raise its maxmemory"},
 		{"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "min-replicas-to-write"},
 		{"REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "name the primary"},
+		{"CONFIG SET replica-serve-stale-data no\r\nREPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "name the primary"},
 	} {
 		logs.TakeAll()
 		store.say(test.before)
@@ -322,5 +324,100 @@ func TestRealStoreTakesNothing(t *testing.T) {
 		}
 		store.say(test.after)
 		waitSaid(t, "the store is back", answers)
+	}
+}
+
+// movingAddress leads new connections to one of several stores. Those that are there stay where they
+// are, as behind a balancer or a virtual address.
+type movingAddress struct {
+	listener net.Listener
+	to       atomic.Pointer[string]
+	running  sync.WaitGroup
+}
+
+func newMovingAddress(t *testing.T, to string) *movingAddress {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &movingAddress{listener: l}
+	m.to.Store(&to)
+	m.running.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			m.running.Go(func() { m.carry(c) })
+		}
+	})
+	t.Cleanup(m.running.Wait) // the client is closed before
+	t.Cleanup(func() { l.Close() })
+	return m
+}
+
+func (m *movingAddress) carry(from net.Conn) {
+	defer from.Close()
+	to, err := net.Dial("tcp", *m.to.Load())
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	m.running.Go(func() {
+		_, _ = io.Copy(to, from)
+		to.Close()
+	})
+	_, _ = io.Copy(from, to)
+}
+
+// TestRealStoreFailsOver: after a fail-over behind one address the old primary lives on as a replica,
+// and so does the connection to it. Limits are shared again at the new primary; a replica is none,
+// even if it takes writes.
+func TestRealStoreFailsOver(t *testing.T) {
+	t.Parallel()
+	old, next := newRealStore(t, "--repl-diskless-sync-delay", "0"), newRealStore(t, "--repl-diskless-sync-delay", "0")
+	follow := func(replica, primary *realStore) {
+		replica.say("REPLICAOF 127.0.0.1 " + primary.port)
+		waitSaid(t, "the replica has a copy", func() bool {
+			time.Sleep(25 * time.Millisecond)
+			return strings.Contains(replica.say("INFO replication"), "master_link_status:up")
+		})
+	}
+	follow(next, old)
+	address := newMovingAddress(t, old.address())
+	core, logs := observer.New(zap.WarnLevel)
+	f := New(Options{
+		Store: StoreOptions{Addresses: []string{address.listener.Addr().String()}, Prefix: "ps"}, Timeout: slowMachine, WhenLost: config.LostDivide,
+		Edges: 1, Log: zap.New(core), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
+	})
+	defer f.Close()
+	answers := func() bool { f.beat(t.Context()); return f.Available() && f.State().Trouble() == "" }
+	waitSaid(t, "the store is reached", answers)
+	limits := config.KeyLimits{RequestsPerMinute: 60}
+	key := newAccount(&f.terms, "k:a")
+	if !key.Take(limits, time.Now()).OK {
+		t.Fatal("a call is refused")
+	}
+	logs.TakeAll()
+
+	next.say("REPLICAOF NO ONE")
+	follow(old, next)
+	waitSaid(t, "the store is lost", func() bool { f.beat(t.Context()); return !f.Available() })
+	old.say("CONFIG SET replica-read-only no")
+	for range 4 * redialFirst { // the address leads to the old one still
+		f.beat(t.Context())
+	}
+	if f.Available() || !f.State().StoreRefuses {
+		t.Errorf("the store is a replica, and is said to be %+v", f.State())
+	}
+	if told := logs.TakeAll(); len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), "replica") {
+		t.Errorf("%+v", told)
+	}
+	to := next.address()
+	address.to.Store(&to)
+	waitSaid(t, "the store is found behind its address", answers)
+	if !key.Take(limits, time.Now()).OK || !strings.Contains(next.say("HGETALL ps:{k:a}"), "e:"+f.terms.edge) {
+		t.Errorf("the new primary has no account: %q", next.say("HGETALL ps:{k:a}"))
 	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -10,7 +11,7 @@ import (
 )
 
 // storeRights are what the store's user needs beside its keys and channels.
-const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +client|setname"
+const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +role +client|setname"
 
 // refusalOf returns the code of an error by which the store refuses what it was asked: it is there,
 // and only what it was asked of is in the way. Other errors say that it cannot be used now.
@@ -37,6 +38,9 @@ func refusedBy(err error) string {
 	if code := refusalOf(err); code != "" {
 		return code
 	}
+	if errors.Is(err, errReplica) {
+		return "READONLY"
+	}
 	if answer, ok := valkey.IsValkeyErr(err); ok && !answer.IsNil() {
 		if code, _, _ := strings.Cut(answer.Error(), " "); remedies[code] != "" {
 			return code
@@ -49,7 +53,9 @@ func refusedBy(err error) string {
 var remedies = map[string]string{
 	"OOM":        "the store's memory is full: raise its maxmemory, or remove what is not a fleet's",
 	"MISCONF":    "the store cannot write its data to its disk: make room there, or see the store's own log",
-	"READONLY":   "this is a replica: name the primary in fleet.store, or the sentinels",
+	"READONLY":   "this is a replica: name the primary in fleet.store, or the sentinels; an address that moves to the primary is dialled anew within 30 s",
+	"LOADING":    "the store is loading its data: limits are shared again once it has",
+	"MASTERDOWN": "this is a replica without its primary: name the primary in fleet.store, or the sentinels",
 	"NOREPLICAS": "the store has fewer replicas than its min-replicas-to-write: start them, or lower it",
 	"NOAUTH":     "give fleet.store the store's user and password",
 	"WRONGPASS":  "correct user and password of fleet.store",

@@ -87,7 +87,10 @@ type remote struct {
 	opened   func()        // the breaker has opened
 	late     time.Duration // no call waits as long for an answer; 0: there is no such time
 
-	unanswered int // heartbeats in a row
+	// Of the goroutine of the heartbeats.
+	failed      int  // heartbeats in a row
+	redialAfter int  // so many
+	primary     bool // the store has said so, since it failed last
 
 	began atomic.Uint64 // what messages are numbered from; 0: there was no heartbeat yet
 }
@@ -95,7 +98,7 @@ type remote struct {
 var errUnreached = errors.New("the store has not been reached yet")
 
 func newRemote(o StoreOptions) *remote {
-	r := &remote{options: o, opened: func() {}, refused: refusals{log: zap.NewNop(), prefix: o.Prefix}}
+	r := &remote{options: o, opened: func() {}, refused: refusals{log: zap.NewNop(), prefix: o.Prefix}, redialAfter: redialFirst}
 	r.failures.Store(failuresToOpen)
 	return r
 }
@@ -190,7 +193,9 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (all []string
 		return nil, false, err
 	}
 	began := time.Now()
-	all, err = r.showSelf(ctx, edge, said)
+	if err = r.refuseReplica(ctx); err == nil {
+		all, err = r.showSelf(ctx, edge, said)
+	}
 	known = err == nil && all[0] == "known"
 	if err == nil && r.isLate(began) { // once more: the first may have had to send the script
 		began = time.Now()
@@ -239,18 +244,48 @@ func parseMembers(result valkey.ValkeyResult) (all []string, now uint64, err err
 
 var errOther = errors.New("the store does not answer as asked")
 
-// redial ends the client after some heartbeats in a row without an answer of their own. Once a
-// store has left out a reply, each command on that connection gets the one before its own, for
-// ever.
+// refuseReplica asks the store for its role, at first and after each failure. A replica that takes
+// writes would forget them with the next copy of its primary.
+func (r *remote) refuseReplica(ctx context.Context) error {
+	if r.primary || r.options.Cluster || r.options.SentinelMaster != "" { // those clients look for primaries themselves
+		return nil
+	}
+	c := *r.client.Load()
+	answer, err := c.Do(ctx, c.B().Role().Build()).ToArray()
+	if err != nil && refusalOf(err) == "" { // an older user may not ask, and some proxies do not know it
+		return err
+	}
+	if len(answer) > 0 {
+		if role, err := answer[0].ToString(); err == nil && role == "slave" {
+			return errReplica
+		}
+	}
+	r.primary = true
+	return nil
+}
+
+var errReplica = errors.New("READONLY it is a replica")
+
+// The client is made anew after some failed heartbeats in a row, and after twice as many each time.
+const (
+	redialFirst = 3
+	redialMost  = 30
+)
+
+// redial ends the client after some heartbeats in a row that failed. Its connection may still lead
+// to a store that has become a replica, or lacks its primary, while the address leads to another
+// one by now. Once a store has left out a reply, each command on that connection gets the one
+// before its own, for ever.
 func (r *remote) redial(err error) {
-	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errOther) {
-		r.unanswered = 0
+	if err == nil || errors.Is(err, errLate) {
+		r.failed, r.redialAfter = 0, redialFirst
 		return
 	}
-	if r.unanswered++; r.unanswered < failuresToOpen {
+	r.primary = false
+	if r.failed++; r.failed < r.redialAfter {
 		return
 	}
-	r.unanswered = 0
+	r.failed, r.redialAfter = 0, min(2*r.redialAfter, redialMost)
 	(*r.client.Swap(nil)).Close()
 }
 
