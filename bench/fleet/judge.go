@@ -92,6 +92,16 @@ func oneWithSlots(calls []call, slots int, held time.Duration) (n int) {
 	return n
 }
 
+// refused counts the calls that were refused for a limit.
+func refused(calls []call) (n int) {
+	for _, c := range calls {
+		if c.status == 429 {
+			n++
+		}
+	}
+	return n
+}
+
 // failed counts the calls that were neither answered nor refused for a limit.
 func failed(calls []call) (n int) {
 	for _, c := range calls {

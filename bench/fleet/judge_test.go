@@ -68,6 +68,9 @@ func TestOneEdge(t *testing.T) {
 	if n := oneWithSlots(slots, 2, time.Second); n != 4 {
 		t.Errorf("two slots take %d, want 4", n)
 	}
+	if n := refused(slots); n != 3 {
+		t.Errorf("%d are refused, want 3", n)
+	}
 	if n := failed([]call{at(0, 0, 200), at(0, 0, 429), at(0, 0, 503), at(0, 0, 0)}); n != 2 {
 		t.Errorf("%d have failed, want 2", n)
 	}

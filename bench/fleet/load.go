@@ -84,6 +84,21 @@ func (r *run) play(ctx context.Context, l *load, rate float64, to spread, d time
 	calls.Wait()
 }
 
+// burst makes 1 to burstMost calls at once at an edge, and again once all have ended, for a time or
+// until ctx ends.
+func (r *run) burst(ctx context.Context, l *load, d time.Duration) {
+	chance := rand.New(rand.NewPCG(2, uint64(l.limit)))
+	for began := time.Now(); ctx.Err() == nil && time.Since(began) < d; {
+		var calls sync.WaitGroup
+		edge := chance.IntN(edges)
+		for range 1 + chance.IntN(burstMost) {
+			calls.Go(func() { r.do(context.WithoutCancel(ctx), l, edge) })
+		}
+		calls.Wait()
+		time.Sleep(time.Duration(chance.IntN(150)) * time.Millisecond)
+	}
+}
+
 // exhaust makes calls as fast as they are answered, until the key's limit is reached at every edge.
 func (r *run) exhaust(ctx context.Context, l *load) {
 	var callers sync.WaitGroup

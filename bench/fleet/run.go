@@ -34,7 +34,7 @@ func Run(ctx context.Context, d time.Duration, out, notes io.Writer) error {
 	}
 	r.began = time.Now()
 	for _, step := range []func(context.Context) error{
-		r.limits, r.calm, r.slots, r.outage, r.usage, r.revoke, r.follow, r.kill,
+		r.limits, r.calm, r.slots, r.bursts, r.outage, r.usage, r.revoke, r.follow, r.kill,
 	} {
 		if err := step(ctx); err != nil {
 			return exit.With(exit.Failed, err.Error())
@@ -59,7 +59,8 @@ type reading struct {
 	waits     waits
 	late      [edges]float64 // waits of each edge that were longer than an answer of the store takes
 	messages  float64
-	available int // edges that reach the store
+	alone     float64 // decisions without the store
+	available int     // edges that reach the store
 }
 
 // lateWait is a bound of the histogram: what waits longer has waited for nothing.
@@ -74,6 +75,7 @@ func (r *run) read(ctx context.Context) reading {
 		out.waits.add(page)
 		out.late[i] = own.longer(lateWait)
 		out.messages += client.MetricOf(page, `penstock_fleet_messages_total{result="ok"}`)
+		out.alone += client.MetricOf(page, "penstock_fleet_alone_total")
 		out.available += int(client.MetricOf(page, "penstock_fleet_store_up"))
 	}
 	return out
@@ -203,6 +205,23 @@ func (r *run) slots(ctx context.Context) error {
 		use := share(len(admitted(list)), alone)
 		r.table.add(2, what+": use", ">= 98 %", holdsIf(full, use >= 0.98), "%.1f %% of what one edge admits, %d calls",
 			100*use, len(list))
+	}
+	return nil
+}
+
+// bursts has keys get many calls at once, beside single ones: there is room for all.
+func (r *run) bursts(ctx context.Context) error {
+	for _, key := range []string{"burst-limits", "burst-slots"} {
+		l := &load{key: key, model: "sim", more: instant, limit: burstSlots}
+		r.note("key %s: bursts of 1 to %d calls that it has room for", key, burstMost)
+		before := r.read(ctx)
+		var both sync.WaitGroup
+		both.Go(func() { r.play(ctx, l, 5, even, r.load/16) })
+		r.burst(ctx, l, r.load/16)
+		both.Wait()
+		refused, alone := refused(l.all()), r.read(ctx).alone-before.alone
+		r.table.add(2, fmt.Sprintf("bursts within %s: refused", limits[key]), "0",
+			holdsIf(alone == 0, refused == 0), "%d of %d, %.0f decided without the store", refused, len(l.all()), alone)
 	}
 	return nil
 }

@@ -29,7 +29,16 @@ const edges = 4
 var limits = map[string]string{
 	"r60": "requests_per_minute: 60", "r600": "requests_per_minute: 600", "r6000": "requests_per_minute: 6000",
 	"calm": "requests_per_minute: 600", "slots": "concurrency: 20", "free": "",
+	"burst-slots":  fmt.Sprintf("concurrency: %d", burstSlots),
+	"burst-limits": fmt.Sprintf("requests_per_minute: 60000, tokens_per_minute: 2000000, concurrency: %d", burstSlots),
 }
+
+// burstSlots has room for a burst, for what edges hold in advance, which is a tenth, and for single
+// calls beside them.
+const (
+	burstMost  = 100
+	burstSlots = 128
+)
 
 // slotCount is that of the key "slots", and of the engine whose slots are held exactly.
 const slotCount = 20
