@@ -2,10 +2,7 @@ module penstock/ci/apiserver
 
 go 1.26.8
 
-replace (
-	github.com/molecule-man/go-brrr => github.com/molecule-man/go-brrr v1.0.1
-	penstock => ../..
-)
+replace penstock => ../..
 
 require (
 	go.etcd.io/etcd/client/v3 v3.7.0
@@ -90,7 +87,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
-	golang.org/x/net v0.61.0 // indirect
+	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
