@@ -72,7 +72,7 @@ func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	q.at = upstreams.At(q.Now)
 	c := choice{r: r, q: q, start: start}
 	for _, c.state = range states {
-		if best, eligible = r.choose(&c); eligible || q.UpOnly || q.notStalled && c.state == upstreams.StatePending {
+		if best, eligible = r.choose(&c); eligible || q.UpOnly || q.notStalled && c.state == upstreams.StateBusy {
 			break
 		}
 	}

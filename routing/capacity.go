@@ -45,9 +45,9 @@ func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	return c.withUtilization()
 }
 
-// hasTurn reports whether it is the turn of any of the route's names at u.
+// hasTurn reports whether u has time for calls, and it is the turn of any of the route's names there.
 func hasTurn(r *Route, u *upstreams.Upstream, now time.Time) bool {
-	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.Upstream == u && t.model.HasTurn(now) })
+	return u.State() != upstreams.StateBusy && slices.ContainsFunc(r.targets, func(t Target) bool { return t.Upstream == u && t.model.HasTurn(now) })
 }
 
 func (c Capacity) withUtilization() Capacity {
@@ -58,9 +58,10 @@ func (c Capacity) withUtilization() Capacity {
 	return c
 }
 
-// Ready reports whether any target is up and serves the model.
+// Ready reports whether any target is up, or busy, and serves the model.
 func (r *Route) Ready(now time.Time) bool {
-	return r.visit(now, upstreams.StateUp, 0, func(*upstreams.Upstream) {})
+	none := func(*upstreams.Upstream) {}
+	return r.visit(now, upstreams.StateUp, 0, none) || r.visit(now, upstreams.StateBusy, 0, none)
 }
 
 // Serving is the first tier that has an upstream which takes calls now, full or not, and the route
@@ -207,7 +208,7 @@ func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !t.takes(now, upstreams.StateUp) {
+		if !t.takes(now, upstreams.StateUp) && !t.takes(now, upstreams.StateBusy) {
 			continue
 		}
 		if n := t.Upstream.Models.MaxContext(t.Served); n > 0 && (smallest == 0 || n < smallest) {

@@ -106,7 +106,10 @@ func (t *Target) readLoad(l *upstreams.Load, q *Query) {
 }
 
 // states are those in which targets take calls: of each one only if no target is in one before it.
-var states = [...]upstreams.State{upstreams.StateUp, upstreams.StatePending, upstreams.StateStalled}
+// Busy targets are full to every call.
+var states = [...]upstreams.State{
+	upstreams.StateUp, upstreams.StatePending, upstreams.StateBusy, upstreams.StateStalled,
+}
 
 // Route is one model's way to its engines. It is safe for concurrent use.
 type Route struct {

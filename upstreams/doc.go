@@ -5,7 +5,7 @@
 //
 // # The life of an upstream
 //
-//	added → pending → up ⇄ down, up ⇄ stalled → retiring → gone
+//	added → pending → up ⇄ down, up ⇄ stalled, up ⇄ busy → down → retiring → gone
 //
 // Set.Plan works out what a configuration asks for, Set.Commit adds it and starts a probe at once,
 // Set.Retire takes out what is no longer asked for. An upstream is known by its identity: name,
@@ -32,8 +32,15 @@
 // generation probes try it until something moves. Routing has a say (Options.Stall): the last
 // target of a route stays, and where many would go at once a failed generation probe is needed.
 //
-// In the other direction answers that flow outrank probes: one that times out while they do counts
-// for nothing, and neither do those before it. An engine that refuses its probes is believed.
+// In the other direction work outranks probes. One that times out while answers flow counts for
+// nothing, and neither do those before it. One that times out while a call is at work and nothing
+// flows makes the upstream busy (busy.go): whisper and image servers answer no page while they
+// work, and vLLM under load for half a minute. A busy upstream keeps its calls and is full to
+// others. It is up with the next sign of work or answered probe. It is down at once when a probe is
+// refused or reset, and otherwise when nothing has come for a minute, or for three times the
+// longest recent answer of a model whose calls wait there. Where its counters can be read while its
+// health page cannot, they decide: moving ones keep it, and for those that stand still there is the
+// stall rule.
 //
 // # What is believed
 //

@@ -98,7 +98,7 @@ func (s *settings) generation(
 func (g *generationProber) start(pool Pool, trial bool) bool {
 	u, now := g.up, time.Now()
 	p, s := u.probing.current(), u.State()
-	if p == nil || p.generate == nil || u.Mode() != ModeReady || !s.takesCalls() {
+	if p == nil || p.generate == nil || u.Mode() != ModeReady || !s.takesCalls() && s != StateBusy {
 		return false
 	}
 	profile, toEnd := u.engine.Load(), u.Breaker.broken()

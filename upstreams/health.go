@@ -19,18 +19,20 @@ import (
 type State uint8
 
 // The states. Pending lasts until the first probe; retiring until the last lease is back. Stalled
-// is up by its probes, but nothing moves although it has work.
+// is up by its probes, but nothing moves although it has work. Busy has work, too, and leaves its
+// probes without an answer (busy.go).
 const (
 	StatePending State = iota
 	StateUp
 	StateDown
 	StateRetiring
 	StateStalled
+	StateBusy
 )
 
-// String returns the state's name: pending, up, down, retiring or stalled.
+// String returns the state's name: pending, up, down, retiring, stalled or busy.
 func (s State) String() string {
-	return [...]string{"pending", "up", "down", "retiring", "stalled"}[s]
+	return [...]string{"pending", "up", "down", "retiring", "stalled", "busy"}[s]
 }
 
 // takesCalls reports whether calls may be sent in this state, if only for want of a better one.
@@ -56,17 +58,25 @@ type liveness struct {
 	unreachableBy FailureSource // of the first of them
 }
 
+// serves reports whether the engine is there, by its probes or by its work.
+func (l *liveness) serves() bool { return l.state == StateUp || l.state == StateBusy }
+
 // probe takes a probe's verdict.
-func (l *liveness) probe(good bool) {
+func (l *liveness) probe(v verdict) {
+	good := v == verdictGood
 	if good {
 		l.suspect, l.unreachable = false, 0
 	}
 	switch {
-	case l.state == StatePending && good:
+	case v == verdictFlows:
+		l.works()
+	case v == verdictWaits && l.serves():
+		l.become(StateBusy)
+	case (l.state == StatePending || l.state == StateBusy) && good:
 		l.become(StateUp)
-	case l.state == StatePending, l.state == StateUp && !good && l.suspect:
+	case l.state == StatePending, l.serves() && !good && l.suspect, l.state == StateBusy && v == verdictGone:
 		l.become(StateDown)
-	case (l.state == StateUp) == good:
+	case l.serves() == good:
 		l.bad = 0
 	default:
 		l.bad++
@@ -78,11 +88,11 @@ func (l *liveness) probe(good bool) {
 	}
 }
 
-// flowed takes answers of calls that came although a probe found no time: they outrank it, and
-// those before it.
-func (l *liveness) flowed() {
-	if l.state == StateUp {
-		l.bad, l.suspect, l.unreachable = 0, false, 0
+// works takes a sign of work that came although a probe found no answer: it outranks that probe,
+// and those before it.
+func (l *liveness) works() {
+	if l.serves() {
+		l.become(StateUp)
 	}
 }
 
@@ -108,7 +118,7 @@ func (l *liveness) outcome(o Outcome, by FailureSource) (look bool) {
 // the connection ended, may itself be the cause. So a second one from the same client does not take
 // the engine down: the probe that is asked for decides.
 func (l *liveness) unreachableCall(by FailureSource) (look bool) {
-	if l.state != StateUp && l.state != StatePending {
+	if !l.serves() && l.state != StatePending {
 		return false
 	}
 	l.suspect = true
@@ -189,45 +199,85 @@ func (h *Health) outcome(o Outcome, by FailureSource, now time.Time) (look bool)
 	return look
 }
 
-// probeVerdict is how a probe went.
-type probeVerdict struct {
-	good   bool
-	flows  bool // answers of calls have come since the verdict before
-	status int
-	err    error
-	took   time.Duration
+// verdict is what a probe shows of an engine, seen beside the calls that it works for.
+type verdict uint8
+
+const (
+	verdictGood  verdict = iota
+	verdictBad           // it answered badly, or not at all and without a reason
+	verdictGone          // it is not there: the connection was refused or reset
+	verdictWaits         // no answer in time, while a call is at work
+	verdictFlows         // no answer in time, while answers of calls come
+)
+
+// probeResult is how a probe went.
+type probeResult struct {
+	good    bool
+	flows   bool // answers of calls have come since the probe before
+	working bool // the engine has calls
+	lives   bool // a host that accepted no connection answers on those that it has
+	status  int
+	err     error
+	took    time.Duration
 }
 
-// outranked reports whether the verdict does not count: the engine had no time for the probe, and
-// works for calls.
-func (v *probeVerdict) outranked() bool {
+// verdict judges the result. An engine that has no time for its probe may be at work: an accepted
+// connection shows that much and no more, because the kernel accepts for a stopped process, too.
+func (r *probeResult) verdict() verdict {
 	var f *http1.Failure
-	return !v.good && v.flows && errors.As(v.err, &f) && f.Kind == http1.Timeout && f.Clock == http1.ClockAnswer
+	switch {
+	case r.good:
+		return verdictGood
+	case !errors.As(r.err, &f):
+		return verdictBad
+	case f.Kind == http1.Timeout && (f.Clock != http1.ClockConnect || r.lives):
+		switch {
+		case r.flows:
+			return verdictFlows
+		case r.working:
+			return verdictWaits
+		}
+	case f.Kind == http1.Unreachable &&
+		(f.Reason == http1.ReasonConnect || f.Reason == http1.ReasonReset || f.Reason == http1.ReasonEOF):
+		return verdictGone
+	}
+	return verdictBad
 }
 
-// probeEnded takes a probe's verdict over and reports whether the upstream is up now.
-func (h *Health) probeEnded(v probeVerdict) (up bool) {
-	good, status, err, took := v.good, v.status, v.err, v.took
+// probeEnded takes a probe's result over and reports whether the engine is there.
+func (h *Health) probeEnded(r probeResult) (serves bool) {
 	now := time.Now()
 	cause := "probe answered"
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.facts.probedAt = now
-	h.facts.check = &LastCheck{OK: good, Status: status, Milliseconds: float64(took.Microseconds()) / 1000}
-	if !good {
-		h.facts.check.Reason = engine.ReasonOf(err)
-		h.facts.failure = &LastFailure{At: now, During: "probe", Reason: h.facts.check.Reason, Status: status}
-		if cause += " " + strconv.Itoa(status); err != nil {
+	h.facts.check = &LastCheck{OK: r.good, Status: r.status, Milliseconds: float64(r.took.Microseconds()) / 1000}
+	if !r.good {
+		h.facts.check.Reason = engine.ReasonOf(r.err)
+		h.facts.failure = &LastFailure{At: now, During: "probe", Reason: h.facts.check.Reason, Status: r.status}
+		if cause += " " + strconv.Itoa(r.status); r.err != nil {
 			cause = "probe failed: " + h.facts.check.Reason
 		}
 	}
-	if v.outranked() {
-		h.facts.machine.flowed()
-	} else {
-		h.facts.machine.probe(good)
+	r.working = r.working && !h.facts.stalled // what it has stands still
+	h.facts.machine.probe(r.verdict())
+	h.publish(cause, now)
+	return h.facts.machine.serves()
+}
+
+// endBusy ends the state of a busy engine: it works, or it is taken for dead.
+func (h *Health) endBusy(works bool, cause string, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch m := &h.facts.machine; {
+	case m.state != StateBusy:
+		return
+	case works:
+		m.works()
+	default:
+		m.become(StateDown)
 	}
 	h.publish(cause, now)
-	return h.facts.machine.state == StateUp
 }
 
 // StalledSince returns since when the upstream is out because no work moves.
@@ -272,7 +322,7 @@ func (h *Health) read() healthFacts {
 func (h *Health) publish(cause string, now time.Time) {
 	h.suspect.Store(h.facts.machine.suspect || h.facts.machine.unreachable > 0)
 	before, state := h.now(), h.facts.machine.state
-	if state == StateUp && h.facts.stalled {
+	if h.facts.stalled && h.facts.machine.serves() {
 		state = StateStalled
 	}
 	if state == before {
@@ -287,12 +337,16 @@ func (h *Health) publish(cause string, now time.Time) {
 		h.facts.downs++
 	}
 	h.state.Store(uint32(state))
-	if state == StateUp || state == StateStalled {
+	if state == StateUp || state == StateStalled || state == StateBusy {
 		h.Wake.Here(now)
 	} else {
 		h.Wake.Away(now)
 	}
-	h.hooks.log.Info("upstream changed state",
+	level := zap.InfoLevel
+	if before == StateBusy && state == StateUp || state == StateBusy { // which some engines are with each call
+		level = zap.DebugLevel
+	}
+	h.hooks.log.Log(level, "upstream changed state",
 		zap.Stringer("from", before), zap.Stringer("to", state), zap.String("cause", cause))
 	h.hooks.room()
 }

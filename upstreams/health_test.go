@@ -19,7 +19,8 @@ type machines struct {
 	circuit  circuit
 }
 
-// TestHealth plays scripts against the state machine. A script is words: "+" and "-" are probes, a
+// TestHealth plays scripts against the state machine. A script is words: "+" and "-" are probes ("!"
+// one that was refused, "~" one without an answer beside work, "=" beside answers), a
 // letter a call's outcome (o ok, t timeout, u unreachable, b bad response, f refused, r rejected, g
 // client gone), an upper-case letter that of a half-open trial, and a number lets seconds pass.
 func TestHealth(t *testing.T) {
@@ -36,6 +37,20 @@ func TestHealth(t *testing.T) {
 		{"the third takes it down", "+ - - -", StateDown, "closed"},
 		{"one good probe is not enough to return", "+ - - - +", StateDown, "closed"},
 		{"two are", "+ - - - + +", StateUp, "closed"},
+		{"no answer beside work is busy", "+ ~", StateBusy, "closed"},
+		{"for as long as it lasts", "+ ~ ~ ~ ~ ~ ~ ~ ~", StateBusy, "closed"},
+		{"also after bad ones", "+ - - ~", StateBusy, "closed"},
+		{"and after a call that found nobody", "+ u ~", StateBusy, "closed"},
+		{"an answer ends it", "+ ~ ~ +", StateUp, "closed"},
+		{"and a flow of answers", "+ ~ ~ =", StateUp, "closed"},
+		{"a refused probe ends it at once", "+ ~ !", StateDown, "closed"},
+		{"which it does not while up", "+ ! !", StateUp, "closed"},
+		{"bad ones end it by their number", "+ ~ - -", StateBusy, "closed"},
+		{"which are three", "+ ~ - - -", StateDown, "closed"},
+		{"calls that find nobody end it", "+ ~ u u", StateDown, "closed"},
+		{"what is down is not busy", "+ - - - ~", StateDown, "closed"},
+		{"nor up by a flow", "+ - - - =", StateDown, "closed"},
+		{"nor is what has never answered", "~", StateDown, "closed"},
 		{"a bad one in between starts over", "+ - - - + - +", StateDown, "closed"},
 
 		{"one call that finds nobody makes suspect", "+ u", StateUp, "closed"},
@@ -111,8 +126,10 @@ func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool
 		"f": OutcomeRefused, "r": OutcomeRejected, "g": OutcomeClientGone,
 	}
 	switch o, known := outcomes[strings.ToLower(word)]; {
-	case word == "+" || word == "-":
-		h.liveness.probe(word == "+")
+	case strings.Contains("+-!~=", word):
+		h.liveness.probe(map[string]verdict{
+			"+": verdictGood, "-": verdictBad, "!": verdictGone, "~": verdictWaits, "=": verdictFlows,
+		}[word])
 	case known:
 		h.liveness.outcome(o, by)
 		return h.circuit.outcome(o, by, word != strings.ToLower(word), *now)
@@ -216,7 +233,7 @@ func (h *machines) breaker(now time.Time) string {
 // A probe is asked for at once where passive evidence raises a doubt, and only there.
 func TestHealthAsksForAProbe(t *testing.T) {
 	h := liveness{fall: 3, rise: 2}
-	h.probe(true)
+	h.probe(verdictGood)
 	for o, want := range map[Outcome]bool{
 		OutcomeUnreachable: true, OutcomeTimeout: true,
 		OutcomeOK: false, OutcomeBadResponse: false, OutcomeRefused: false, OutcomeRejected: false, OutcomeClientGone: false,

@@ -265,6 +265,9 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		}
 	}()
 	l.up.series.attempts[o].Inc()
+	if o == OutcomeOK && l.model != nil {
+		l.model.answers.learn(time.Duration(At(now)-l.met.at), At(now))
+	}
 	if o == OutcomeTimeout && l.model != nil && l.model.loads() {
 		o = OutcomeClientGone // that the engine was loading the model is no failure, and shows nothing else
 		l.up.probing.kick()

@@ -9,7 +9,7 @@ import (
 // Load is the load of one pool of one upstream at one moment, as a pick weighs it.
 type Load struct {
 	Active int     // own leases, exactly, and Elsewhere; with a shared pool those of every pool
-	Taken  int     // of Limit, as far as a pick can tell: Active, but without Elsewhere where an account decides
+	Taken  int     // of Limit, as far as a pick can tell: Active, but without Elsewhere where an account decides, and all while it is busy
 	Others int     // work that other clients of the engine have there, by its last fresh report
 	Usual  float64 // Others on average over othersTime, which is what a pick weighs
 	// Elsewhere are the calls of the other edges of a fleet, as they have told them.
@@ -38,6 +38,9 @@ func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	l.Others, l.Usual = u.reports.others(now)
 	if v := u.slots.fleet.elsewhere.Load(); v != nil {
 		v.weigh(l, c, p, u.slots.fleet.placed.Load())
+	}
+	if u.Health.now() == StateBusy {
+		l.Taken = max(l.Taken, l.Limit)
 	}
 	l.Penalty = u.penalty.at(now)
 	if at := u.Health.returned.Load(); at != 0 {

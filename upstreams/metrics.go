@@ -40,8 +40,12 @@ func (s *series) show(u *Upstream) {
 	gauge := func(name string, read func(now time.Time) float64) {
 		set.NewGauge("penstock_upstream_"+name, func() float64 { return read(time.Now()) })
 	}
-	gauge("up"+label+"}", func(time.Time) float64 { s := u.State(); return truth(s == StateUp || s == StateStalled) })
+	gauge("up"+label+"}", func(time.Time) float64 {
+		s := u.State()
+		return truth(s == StateUp || s == StateStalled || s == StateBusy)
+	})
 	gauge("stalled"+label+"}", func(time.Time) float64 { return truth(u.State() == StateStalled) })
+	gauge("busy"+label+"}", func(time.Time) float64 { return truth(u.State() == StateBusy) })
 	gauge("still_seconds"+label+"}", func(now time.Time) float64 { return u.Progress.Facts(now).Still.Seconds() })
 	gauge("progress_counted"+label+"}", func(now time.Time) float64 { return truth(u.Progress.Facts(now).Counts) })
 	gauge("breaker_open"+label+"}", func(now time.Time) float64 { return truth(u.Breaker.Position(now) != BreakerClosed) })

@@ -159,7 +159,7 @@ func (p *prober) pause() time.Duration {
 	state, row := machine.state, machine.bad
 	pause := interval
 	switch {
-	case state == StateUp && (row > 0 || p.up.Models.view.Load().missing.lately(time.Now())):
+	case state == StateBusy, state == StateUp && (row > 0 || p.up.Models.view.Load().missing.lately(time.Now())):
 		pause = min(interval, confirmPause)
 	case state == StateDown && (row > 0 || p.up.Health.Wake.Starting(time.Now())):
 		pause = min(interval, returnPause)
@@ -190,7 +190,7 @@ func (p *prober) tick(ctx context.Context) {
 	path, timeout, alive := p.healthPage(s)
 	var health http1.Page
 	if err == nil {
-		health, err = p.get(ctx, path, timeout)
+		health, err = p.get(ctx, path, p.patience(timeout))
 	}
 	good := err == nil && alive(health.Status)
 	if good && u.Health.Wake.Configured() {
@@ -280,13 +280,27 @@ func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, al
 	return path, timeout, alive
 }
 
+// patience is how long the health page of an engine that answers within timeout is waited for now.
+func (p *prober) patience(timeout time.Duration) time.Duration {
+	if m := p.up.Health.read().machine; m.state == StateBusy && m.bad == 0 {
+		return max(timeout, busyPatience)
+	}
+	return timeout
+}
+
 // book feeds the verdict to the health machine.
 func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	reads := p.up.client.answers.Looks()
 	flows := reads != p.reads
 	p.reads = reads
-	up := p.up.Health.probeEnded(probeVerdict{good, flows, status, err, took})
-	if !good && !up { // what comes back may be another engine, or show more of itself once it has loaded
+	r := probeResult{good: good, flows: flows, working: hasCalls(p.up), status: status, err: err, took: took}
+	// An engine whose accept queue is full leaves connects unanswered, as a host does that is gone.
+	// It takes some more probes until the connections that there are show which it is.
+	m := p.up.Health.read().machine
+	if m.state == StateBusy && !good && m.bad+1 >= max(m.fall, defaultFall) {
+		r.lives = p.up.client.hosts.EndVanished() == 0
+	}
+	if serves := p.up.Health.probeEnded(r); !good && !serves { // what comes back may be another engine, or show more of itself once it has loaded
 		p.known, p.listsDue = false, true
 		if n := p.up.client.hosts.EndVanished(); n > 0 {
 			p.up.hooks.log.Info("upstream's host vanished", zap.Int("connections_ended", n))

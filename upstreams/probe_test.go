@@ -22,6 +22,7 @@ type playedEngine struct {
 	code  int           // of /health; 0: refused
 	slow  time.Duration // before any answer
 	load  time.Duration // before /metrics
+	well  time.Duration // before /health
 	seen  []time.Time   // of /health
 	asked map[string]int
 }
@@ -41,6 +42,9 @@ func (e *playedEngine) get(ctx context.Context, path string, timeout time.Durati
 	slow := e.slow
 	if path == "/metrics" {
 		slow = max(slow, e.load)
+	}
+	if path == "/health" {
+		slow = max(slow, e.well)
 	}
 	if slow > 0 {
 		wait := min(slow, timeout)

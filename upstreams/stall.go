@@ -39,6 +39,8 @@ const (
 type looker struct {
 	counting chan counters // the counters that are being read; nil: none are
 	outSince time.Time     // zero: it is not out
+	heard    heard
+	busy     bool // it was at the last look
 }
 
 // counters are the engine's, as they were read.
@@ -67,6 +69,7 @@ func (p *prober) look(ctx context.Context) {
 		case now := <-tick.C:
 			p.up.hooks.guard.Point(guardStall)
 			p.sample(now)
+			l.heard.listen(p.up, now)
 			p.judge(&l, now)
 			if r := p.reader(countTimeout); l.counting == nil && r.Counts() && p.up.Progress.WantsCount(now) {
 				l.counting, r.Get = make(chan counters, 1), p.count
@@ -99,8 +102,14 @@ func (p *prober) judge(l *looker, now time.Time) {
 	if u.Models.Loading() { // it may answer nothing meanwhile
 		u.Progress.Forget(now)
 	}
+	if l.busy && state == StateUp {
+		u.Progress.Resume(now)
+	}
+	l.busy = state == StateBusy
 	stalled := u.Progress.Stalled(now)
 	switch {
+	case state == StateBusy:
+		p.judgeBusy(l, now)
 	case state == StateDown, state == StatePending:
 		l.outSince = time.Time{}
 		u.Progress.Forget(now)

@@ -107,6 +107,8 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 		return "upstream is down: " + u.Health.lastFailure()
 	case s == StateStalled:
 		return "upstream has stalled: it has work and nothing moves"
+	case s == StateBusy:
+		return "upstream is busy: its health page does not answer while it works for calls, which keep their slots"
 	case u.Breaker.Position(now) == BreakerOpen:
 		return "breaker is open: " + u.Health.lastFailure()
 	case !u.Breaker.passes(At(now)):
@@ -126,7 +128,7 @@ func (u *Upstream) UnavailableReason(served string) string {
 		return fmt.Sprintf("upstream %s is down: %s", u.identity.label, u.Health.lastFailure())
 	case StatePending:
 		return fmt.Sprintf("upstream %s has not answered a probe yet", u.identity.label)
-	case StateUp, StateStalled, StateRetiring:
+	case StateUp, StateStalled, StateBusy, StateRetiring:
 	}
 	if !u.Models.Serves(served) {
 		return fmt.Sprintf("upstream %s: %s", u.identity.label, u.Models.whyNot(served))

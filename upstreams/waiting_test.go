@@ -310,7 +310,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 					}
 				},
 				"state": func() {
-					up().Bring(rapid.SampledFrom([]upstreams.State{upstreams.StateUp, upstreams.StateUp, upstreams.StateDown}).Draw(rt, "state"))
+					up().Bring(rapid.SampledFrom([]upstreams.State{upstreams.StateUp, upstreams.StateUp, upstreams.StateDown, upstreams.StateBusy}).Draw(rt, "state"))
 				},
 				"mode": func() {
 					up().SetMode(rapid.SampledFrom([]upstreams.Mode{upstreams.ModeReady, upstreams.ModeReady, upstreams.ModeDrain}).Draw(rt, "mode"))

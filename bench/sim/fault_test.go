@@ -128,7 +128,7 @@ func (r result) form(t *testing.T, mark string) {
 }
 
 // These are tested on their own below, because their connection does not end by itself.
-var openEnded = []string{"wedge", "slow-health", "long-prefill", "buffered-call", "lost-after", "noread", "blackhole", "status-101", "endless-header", "endless-json", "endless-line", "stall-after", "keepalive-close"}
+var openEnded = []string{"wedge", "slow-health", "busy-health", "long-prefill", "buffered-call", "lost-after", "noread", "blackhole", "status-101", "endless-header", "endless-json", "endless-line", "stall-after", "keepalive-close"}
 
 func TestEveryFaultIsTested(t *testing.T) {
 	tested := map[string]bool{}

@@ -50,12 +50,23 @@ func refuseEarly(x *exchange) {
 	x.c.close()
 }
 
+// idlePoll is how often a page that waits for an idle engine looks at it.
+const idlePoll = 5 * time.Millisecond
+
 // misbehave acts out what replaces the answer; true: it did.
 func (x *exchange) misbehave() bool {
 	t := &x.t
 	if d := t.Delay; d > 0 {
 		t.Delay = 0
 		if !x.client.pause(d) {
+			return true
+		}
+	}
+	for t.AwaitIdle {
+		if running, _, _ := x.e.slots.Load(); running == 0 {
+			break
+		}
+		if !x.client.pause(idlePoll) {
 			return true
 		}
 	}

@@ -311,6 +311,27 @@ func TestWedge(t *testing.T) {
 	})
 }
 
+// TestBusyHealth: an engine with that fault answers its pages once nothing runs.
+func TestBusyHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{KeepAlive: -1, Latency: 20 * time.Second})
+		defer e.Close()
+		e.SetFault(Fault{Spec: "busy-health"})
+		work, page := pipeTo(t, e), pipeTo(t, e)
+		begin := time.Now()
+		work.post("/v1/chat/completions", chatBody("hi", `,"max_tokens":1`))
+		synctest.Wait()
+		page.send("GET", "/health", "")
+		if _, _, err := page.answer(); err != nil || time.Since(begin).Round(time.Second) != 20*time.Second {
+			t.Error(err, time.Since(begin))
+		}
+		if _, _, err := work.answer(); err != nil {
+			t.Error(err)
+		}
+		_, _ = work.Close(), page.Close()
+	})
+}
+
 func TestSlowHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{KeepAlive: -1})

@@ -90,7 +90,7 @@ func (c *clock) lookAt(now time.Time) (lost bool) {
 	c.lookedAt = now
 	if !c.waits {
 		c.waits = true
-		c.up.Progress.Waits(1)
+		c.lease.Waits(1)
 	}
 	c.excused = c.up.Progress.Works(now)
 	return c.up.Progress.Lost(c.readAt, now)
@@ -100,7 +100,7 @@ func (c *clock) lookAt(now time.Time) (lost bool) {
 func (c *clock) heard() {
 	if c.waits {
 		c.waits = false
-		c.up.Progress.Waits(-1)
+		c.lease.Waits(-1)
 	}
 }
 

@@ -200,7 +200,8 @@ func (d displacer) sendAway(q *routing.Query, rank int) (gone <-chan struct{}) {
 	}
 	var at []*upstreams.Upstream
 	for _, t := range tier.Targets() {
-		if u := t.Upstream; t.OpenTo(q.Tiers) && q.Reaches(&t) && !slices.Contains(q.Exclude, u.ID()) {
+		u := t.Upstream
+		if t.OpenTo(q.Tiers) && q.Reaches(&t) && u.State() != upstreams.StateBusy && !slices.Contains(q.Exclude, u.ID()) {
 			at = append(at, u)
 		}
 	}

@@ -157,6 +157,9 @@ func (u *Upstream) Since() float64 {
 	return u.StateSeconds
 }
 
+// Busy says what the state of that name means.
+const Busy = "it works for its calls and does not answer its health page: no new calls until it does"
+
 // trouble says why an upstream takes no calls, or nothing.
 func (u *Upstream) trouble() string {
 	since := " for " + Ago(secondsOf(u.Since()))
@@ -171,6 +174,8 @@ func (u *Upstream) trouble() string {
 		return u.Label + " is down" + since + " (" + reason(u.LastFailure.Reason, u.LastFailure.Status) + ")"
 	case u.State == "stalled":
 		return u.Label + " has stalled" + since + ": it has work and nothing moves"
+	case u.State == "busy":
+		return "" // which some engines are with each call
 	case u.State != "up":
 		return u.Label + " is " + u.State + since
 	case u.Breaker != "closed" && u.LastFailure != nil && u.LastFailure.During == "call":

@@ -169,7 +169,7 @@ func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 		case u.State == "stalled":
 			row.downs++
 			say("stalled", LevelOut, "has stalled: it has work and nothing moves")
-		case u.State == "up" && (was.state == "down" || was.state == "stalled"):
+		case (u.State == "up" || u.State == "busy") && outOfService(was.state):
 			say("up", LevelOK, "is up again after %s", Ago(now.Sub(was.since)))
 		}
 		was.state, was.since = u.State, now

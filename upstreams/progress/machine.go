@@ -156,6 +156,12 @@ func (m *machine) still(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.since) >= m.bound() && now.Sub(m.restarted) >= restartPause
 }
 
+// standsStill reports whether the engine's counters prove that nothing has moved for too long: they
+// were read after all of that time.
+func (m *machine) standsStill(now time.Time) bool {
+	return m.counts && m.last.Waiting > 0 && m.still(now) && m.countedAt.Sub(m.since) >= m.bound()
+}
+
 // wantsCount reports whether to read the counters: there is work, and nothing of ours moves.
 func (m *machine) wantsCount(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.ours) >= countWhenStillBy && now.Sub(m.countedAt) >= countWhenStillBy

@@ -90,6 +90,13 @@ func (w *Watch) Stalled(now time.Time) bool {
 	return w.m.stalled(now)
 }
 
+// StandsStill reports whether the engine's counters, which can be read, prove that it has stalled.
+func (w *Watch) StandsStill(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m.standsStill(now)
+}
+
 // TakeOut notes that the upstream gets no new calls: from here on it is stalled until something
 // moves.
 func (w *Watch) TakeOut() {
@@ -103,6 +110,14 @@ func (w *Watch) Forget(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.m = machine{last: w.m.last, since: now, ours: now}
+}
+
+// Resume notes that the engine was busy and is there again: what stood still until now proves
+// nothing.
+func (w *Watch) Resume(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m.since, w.m.ours = now, now
 }
 
 // MovedSince reports whether something has moved since then.

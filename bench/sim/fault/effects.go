@@ -9,14 +9,15 @@ import (
 
 // Effects is how one exchange misbehaves; the zero value behaves. It is not changed after Parse.
 type Effects struct {
-	Accept Accept        // what becomes of a new connection
-	Delay  time.Duration // before anything else
-	Early  bool          // 413 before the body is read, then the end of the connection
-	Linger bool          // Early: FIN, then whatever comes is read and discarded
-	Take   []Step        // in place of the whole answer
-	Hold   bool          // takes a slot and never answers
-	Pages  bool          // hits pages, not inference, where no path is given
-	Wedge  time.Duration // how long the whole engine stands still from this request on
+	Accept    Accept        // what becomes of a new connection
+	Delay     time.Duration // before anything else
+	Early     bool          // 413 before the body is read, then the end of the connection
+	Linger    bool          // Early: FIN, then whatever comes is read and discarded
+	Take      []Step        // in place of the whole answer
+	Hold      bool          // takes a slot and never answers
+	Pages     bool          // hits pages, not inference, where no path is given
+	AwaitIdle bool          // pages are not answered while a request runs
+	Wedge     time.Duration // how long the whole engine stands still from this request on
 
 	// Time without a byte.
 	Prefill time.Duration // reading the prompt takes so long; 0: as usual

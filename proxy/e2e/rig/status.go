@@ -61,6 +61,7 @@ type UpstreamState struct {
 	Breaker string                  `json:"breaker"`
 	Mode    string                  `json:"mode"`
 	ModeWho string                  `json:"mode_who"`
+	Downs   int                     `json:"downs"`
 	Limits  struct{ Source string } `json:"limits"`
 	Pools   []struct {
 		Pool   string `json:"pool"`

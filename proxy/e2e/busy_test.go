@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
+	"penstock/proxy/e2e/rig"
+)
+
+// Engines whose health page waits while they work. Their probes are quick here, so that an engine
+// which is taken for dead is down long before its answer comes.
+
+// busyProbe has three probes in a row fail within four seconds.
+const busyProbe = "concurrency: 1, probe: { interval: 500ms, timeout: 500ms }"
+
+// busyWork is how long an engine works for a call.
+const busyWork = 8 * time.Second
+
+// workKind is a kind of work, of which an engine shows nothing until it is done.
+type workKind struct {
+	name, kind, path, body string
+	media                  string // of the body; empty: JSON
+	more                   string // of the upstream
+}
+
+var workKinds = []workKind{
+	{name: "whole answer", path: chatPath, body: rig.ChatBody("sim", "")},
+	{name: "long prefill", path: chatPath, body: rig.ChatBody("sim", `"stream":true`)},
+	{name: "completion", path: "/v1/completions", body: `{"model":"sim","prompt":"hi"}`},
+	{name: "embedding", kind: "kind: embedding", path: "/v1/embeddings", body: `{"model":"sim","input":"hi"}`},
+	{name: "rerank", kind: "kind: rerank", path: "/v1/rerank", body: `{"model":"sim","query":"hi","documents":["a","b"]}`},
+	{name: "speech", kind: rig.Speech.Kind(), path: rig.Speech.Path, body: rig.Speech.Body("sim", "hi", "")},
+	{
+		name: "transcription", kind: rig.Transcription.Kind(), path: rig.Transcription.Path,
+		body: rig.Transcription.Body("sim", "hi", ""), media: rig.Transcription.ContentType(),
+	},
+	{name: "image", kind: "kind: image", path: "/v1/images/generations", body: `{"model":"sim","prompt":"hi"}`},
+}
+
+// ask sends a request of the kind.
+func (k *workKind) ask(p *penstock) *rig.Reply {
+	media := k.media
+	if media == "" {
+		media = "Content-Type: application/json"
+	}
+	return p.Post(k.path, k.body, media)
+}
+
+// serialPainter is an image server: it does one thing at a time, its health page included.
+func serialPainter(t *testing.T, work time.Duration) string {
+	var one sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		one.Lock()
+		defer one.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == "POST" {
+			_, _ = io.Copy(io.Discard, r.Body)
+			time.Sleep(work)
+			_, _ = io.WriteString(w, `{"created":1,"data":[{"b64_json":"aGk="}]}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"sim","object":"model"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// busyEdge is an edge before so many engines that do the kind of work.
+func busyEdge(t *testing.T, k *workKind, engines int, model, upstream string) *penstock {
+	s := rig.Setup{Model: strings.Trim(k.kind+", "+model, ", "), Upstream: upstream}
+	for range engines {
+		if k.name == "image" {
+			s.Fakes = append(s.Fakes, serialPainter(t, busyWork))
+		} else {
+			s.Engines = append(s.Engines, sim.Options{Latency: busyWork})
+		}
+	}
+	p := start(t, s)
+	for _, e := range p.Engines {
+		e.SetFault(sim.Fault{Spec: "busy-health"})
+	}
+	return p
+}
+
+// states are the states of all upstreams.
+func states(p *penstock) (all []string) {
+	for _, u := range p.Status().Upstreams {
+		all = append(all, u.State)
+	}
+	return all
+}
+
+// TestBusyEngine: an engine that answers no page while it works is busy, not down. The call that it
+// works for ends well, and so do those that wait; what finds no room in the queue is refused as by
+// a full pool.
+func TestBusyEngine(t *testing.T) {
+	fastset.LeaveOut(t, "answers of eight seconds")
+	for _, k := range workKinds {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			p := busyEdge(t, &k, 1, "queue: { depth: 1, wait: 60s }", busyProbe)
+			var calls sync.WaitGroup
+			call := func() {
+				if r := k.ask(p); r.Status != 200 || strings.Contains(r.Body, `"error"`) {
+					t.Errorf("%d %.300s", r.Status, r.Body)
+				}
+			}
+			calls.Go(call)
+			rig.WaitFor(t, rig.Patience, "the engine is busy", func() bool { return states(p)[0] == "busy" })
+			calls.Go(call)
+			rig.WaitFor(t, rig.Patience, "a call waits", func() bool { return p.Status().Models[0].Queue.Waiting == 1 })
+			r := k.ask(p).WantStatus(429)
+			if !strings.Contains(r.Body, "capacity_full") || r.Header.Get("Retry-After") == "" {
+				t.Errorf("%v %s", r.Header, r.Body)
+			}
+			if up, busy := p.Metric("penstock_upstream_up"), p.Metric("penstock_upstream_busy"); up != 1 || busy != 1 {
+				t.Errorf("up %v, busy %v", up, busy)
+			}
+			if page := p.Fetch("GET", p.Admin+"/", "Authorization: Bearer "+rig.AdminToken).Body; !strings.Contains(page, "▸ busy") {
+				t.Error("the page does not say that the engine is busy")
+			}
+			if s := p.Status(); !s.Models[0].Ready || s.Verdict.Level == "out" {
+				t.Errorf("ready %t, %+v", s.Models[0].Ready, s.Verdict)
+			}
+			calls.Wait()
+			rig.WaitFor(t, rig.Patience, "the engine is up", func() bool { return states(p)[0] == "up" })
+			if n := p.Status().Upstreams[0].Downs; n != 0 {
+				t.Errorf("it was down %d times", n)
+			}
+		})
+	}
+}
+
+// TestBusyFleet: where both engines of a model are at work, neither is lost; without a queue a third
+// call is refused with 429, and one that is idle gets the call.
+func TestBusyFleet(t *testing.T) {
+	fastset.LeaveOut(t, "answers of eight seconds")
+	t.Parallel()
+	p := busyEdge(t, &workKinds[0], 2, "", "concurrency: 2, probe: { interval: 500ms, timeout: 500ms }")
+	var calls sync.WaitGroup
+	call := func() { workKinds[0].ask(p).WantStatus(200) }
+	calls.Go(call)
+	rig.WaitFor(t, rig.Patience, "one is busy", func() bool { return strings.Contains(strings.Join(states(p), " "), "busy") })
+	calls.Go(call) // has a free slot at each of them
+	rig.WaitFor(t, rig.Patience, "each has a call", func() bool {
+		return p.Engines[0].Stats().Running == 1 && p.Engines[1].Stats().Running == 1
+	})
+	rig.WaitFor(t, rig.Patience, "both are busy", func() bool { return strings.Join(states(p), " ") == "busy busy" })
+	for range 3 {
+		if r := workKinds[0].ask(p).WantStatus(429); r.Header.Get("Retry-After") == "" {
+			t.Error(r.Header)
+		}
+	}
+	var wait sync.WaitGroup
+	wait.Go(calls.Wait)
+	wait.Wait()
+	rig.WaitFor(t, rig.Patience, "both are up", func() bool { return strings.Join(states(p), " ") == "up up" })
+	if n := p.Status().Upstreams[0].Downs + p.Status().Upstreams[1].Downs; n != 0 {
+		t.Errorf("%d were down", n)
+	}
+}
+
+// frozen is a simulated engine in a process of its own, which can be stopped.
+func frozen(t *testing.T) (url string, engine *rig.Process) {
+	engine = rig.StartProcess(t, "sim", "--listen=127.0.0.1:0", "--latency=1h")
+	t.Cleanup(func() { engine.Signal(syscall.SIGCONT) })
+	return engine.Says(`(http://127\.0\.0\.1:\d+)`)[1], engine
+}
+
+// TestStoppedEngine: the kernel of a stopped process accepts its connections. Alone it is down a
+// minute after its last sign of life, at most; beside a good one every new call goes there.
+func TestStoppedEngine(t *testing.T) {
+	fastset.LeaveOut(t, "an engine that is stopped for a minute")
+	for _, k := range workKinds {
+		if k.name == "image" {
+			continue // the simulator draws none
+		}
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			url, engine := frozen(t)
+			s := rig.Setup{Fakes: []string{url}, Model: k.kind, Upstream: "concurrency: 2, probe: { interval: 500ms, timeout: 500ms }", Untidy: true}
+			alone := start(t, s)
+			s.Engines = []sim.Options{{}}
+			both := start(t, s)
+			both.Engines[0].SetSlots(0) // so that the first call goes to the other, or waits here
+			held := make(chan struct{})
+			for _, p := range []*penstock{alone, both, both} {
+				go func() { k.ask(p); held <- struct{}{} }()
+			}
+			rig.WaitFor(t, rig.Patience, "each has its call", func() bool { return alone.Status().InFlight == 1 && both.Status().InFlight == 2 })
+			both.Engines[0].SetSlots(16)
+			<-held
+			engine.Signal(syscall.SIGSTOP)
+			at := time.Now()
+			stopped := func(p *penstock) string { return p.Upstream("fake-0").State }
+			rig.WaitFor(t, rig.Patience, "it is busy", func() bool { return stopped(alone) == "busy" && stopped(both) == "busy" })
+			k.ask(alone).WantStatus(429)
+			for range 5 {
+				k.ask(both).WantStatus(200).Within(5 * time.Second)
+			}
+			took := rig.WaitFor(t, 90*time.Second, "it is down", func() bool { return stopped(alone) == "down" && stopped(both) == "down" })
+			if d := time.Since(at); d < 30*time.Second {
+				t.Errorf("down %v after the stop, %v after it was busy", d, took)
+			}
+			k.ask(alone).WantStatus(map[bool]int{true: 529, false: 503}[strings.HasSuffix(k.path, "messages")])
+			engine.Signal(syscall.SIGCONT)
+			rig.WaitFor(t, 30*time.Second, "it is back", func() bool { return stopped(alone) == "up" && stopped(both) == "up" })
+			engine.Signal(syscall.SIGKILL)
+			<-held
+			<-held
+		})
+	}
+}

@@ -1,0 +1,158 @@
+package upstreams
+
+import (
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Some engines have no time for their health page while they work: whisper and image servers
+// always, vLLM under load for half a minute. So a probe without an answer in time says nothing
+// about an upstream that has calls: it is busy, not down. A busy upstream gets no new calls, is
+// full to those that have no other, and keeps the calls that it has. It is up again with the first
+// probe that is answered and with the first sign of work, and down
+//
+//	as soon as a probe is refused or reset
+//	when nothing has been read, has ended or was counted for busyBound
+//
+// Where its counters can be read, the stall rule (stall.go) takes it out sooner. How often its
+// kernel accepts a connection shows nothing: it does that for a stopped process, too.
+
+const (
+	// busyPatience is how long a probe of a busy engine waits for an answer. It is answered as soon as
+	// the engine is free, and takes one place in a short accept queue where ten probes would take ten.
+	busyPatience = 10 * time.Second
+	// busyLeast and busyAnswers are the bound on how long nothing may come from a busy engine: a
+	// minute, or longer where its answers take longer.
+	busyLeast   = time.Minute
+	busyAnswers = 3
+	// answersFor is how long the longest answer counts.
+	answersFor = 10 * time.Minute
+)
+
+// busyFacts is what is known of a busy engine's work.
+type busyFacts struct {
+	works   bool          // something was read, ended or counted since it is busy
+	stands  bool          // its counters, which can be read, stand still for longer than they may
+	still   time.Duration // for how long nothing was read, ended or counted
+	longest time.Duration // the longest recent answer of the models whose calls wait
+}
+
+// busyEnd is what becomes of a busy upstream.
+type busyEnd uint8
+
+const (
+	busyStays  busyEnd = iota
+	busyWorks          // it is up
+	busyStalls         // the stall rule decides
+	busyDead           // it is down
+)
+
+// end decides what becomes of a busy upstream.
+func (f busyFacts) end() busyEnd {
+	switch {
+	case f.works:
+		return busyWorks
+	case f.still >= busyBound(f.longest):
+		return busyDead
+	case f.stands:
+		return busyStalls
+	}
+	return busyStays
+}
+
+// busyBound is how long nothing may come from a busy engine whose longest recent answer took so
+// long.
+func busyBound(longest time.Duration) time.Duration { return max(busyLeast, busyAnswers*longest) }
+
+// signs are what shows that an engine works for calls. Any change is a sign.
+type signs struct {
+	reads     uint64 // of answers
+	ended     uint64 // calls that the engine has ended
+	elsewhere int    // calls of the fleet's other edges
+}
+
+// heard is when an engine last gave a sign of work.
+type heard struct {
+	signs signs
+	at    time.Time
+}
+
+// listen notes the signs of now. An engine without work owes none, but for one that is busy: its
+// calls have left it.
+func (h *heard) listen(u *Upstream, now time.Time) {
+	s := signs{reads: u.client.answers.Looks(), elsewhere: u.slots.fleet.elsewhere.Load().all()}
+	for _, o := range [...]Outcome{OutcomeOK, OutcomeBadResponse, OutcomeRefused, OutcomeRejected, OutcomeModelGone} {
+		s.ended += u.series.attempts[o].Get()
+	}
+	idle := !hasCalls(u) && u.Health.now() != StateBusy
+	if s != h.signs || idle || h.at.IsZero() || u.Progress.MovedSince(h.at) {
+		h.signs, h.at = s, now
+	}
+}
+
+// hasCalls reports whether the engine has calls, of this edge or of its fleet.
+func hasCalls(u *Upstream) bool {
+	return u.slots.inFlight() > 0 || !DownElsewhere(u) && u.slots.fleet.elsewhere.Load().all() > 0
+}
+
+// all is how many calls the other edges have there.
+func (v *elsewhere) all() int { return v.inFlight(PoolText, true) }
+
+// judgeBusy ends the state of a busy upstream, when it is time.
+func (p *prober) judgeBusy(l *looker, now time.Time) {
+	u := p.up
+	f := busyFacts{
+		works: l.heard.at.After(u.Health.read().changed), stands: u.Progress.StandsStill(now),
+		still: now.Sub(l.heard.at), longest: u.Models.longestAwaited(),
+	}
+	switch f.end() {
+	case busyWorks:
+		u.Health.endBusy(true, "work moves", now)
+	case busyStalls:
+		p.stalls(l, now)
+	case busyDead:
+		u.hooks.log.Warn("upstream is busy and nothing has come from it for too long", zap.Duration("for", f.still),
+			zap.Int("calls", u.slots.inFlight()))
+		u.Health.endBusy(false, "nothing comes", now)
+	case busyStays:
+	}
+}
+
+// answerTimes knows how long the answers of a model take, and how many calls wait for one.
+type answerTimes struct {
+	awaited atomic.Int64 // calls that have been silent for progress.Patience
+	longest atomic.Int64 // of the recent answers
+	at      atomic.Int64 // when that one came, in ticks
+}
+
+// learn takes an answer that took so long. Most of them change nothing.
+func (a *answerTimes) learn(took time.Duration, now Moment) {
+	if int64(took) >= a.longest.Load() || now-Moment(a.at.Load()) > Moment(answersFor) {
+		a.longest.Store(int64(took))
+		a.at.Store(int64(now))
+	}
+}
+
+// longestAwaited returns how long the longest recent answer took of the models whose calls wait
+// for the engine.
+func (s *ServedModels) longestAwaited() (longest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.entries {
+		if m.answers.awaited.Load() > 0 {
+			longest = max(longest, time.Duration(m.answers.longest.Load()))
+		}
+	}
+	return longest
+}
+
+// Waits counts a call that has begun (1) or ceased (-1) to wait for its engine after
+// progress.Patience.
+func (l *Lease) Waits(n int64) {
+	l.up.Progress.Waits(n)
+	if l.model != nil {
+		l.model.answers.awaited.Add(n)
+	}
+}

@@ -1,0 +1,259 @@
+package upstreams
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/upstreams/http1"
+)
+
+// TestVerdict: what a probe shows, with what is known beside it.
+func TestVerdict(t *testing.T) {
+	failed := func(k http1.Kind, reason, clock string) error {
+		return &http1.Failure{Kind: k, Reason: reason, Clock: clock}
+	}
+	late := failed(http1.Timeout, http1.ReasonTimeout, http1.ClockAnswer)
+	unaccepted := failed(http1.Timeout, http1.ReasonTimeout, http1.ClockConnect)
+	for name, c := range map[string]struct {
+		r    probeResult
+		want verdict
+	}{
+		"good":                           {probeResult{good: true}, verdictGood},
+		"good beside work":               {probeResult{good: true, working: true, flows: true}, verdictGood},
+		"another status":                 {probeResult{status: 503, working: true}, verdictBad},
+		"late, idle":                     {probeResult{err: late}, verdictBad},
+		"late beside work":               {probeResult{err: late, working: true}, verdictWaits},
+		"late beside answers":            {probeResult{err: late, working: true, flows: true}, verdictFlows},
+		"late after the last answer":     {probeResult{err: late, flows: true}, verdictFlows},
+		"not accepted":                   {probeResult{err: unaccepted, working: true, flows: true}, verdictBad},
+		"not accepted by a living host":  {probeResult{err: unaccepted, working: true, lives: true}, verdictWaits},
+		"refused beside work":            {probeResult{err: errRefused, working: true, flows: true}, verdictGone},
+		"reset":                          {probeResult{err: failed(http1.Unreachable, http1.ReasonReset, "")}, verdictGone},
+		"closed before an answer":        {probeResult{err: failed(http1.Unreachable, http1.ReasonEOF, "")}, verdictGone},
+		"a name that does not resolve":   {probeResult{err: failed(http1.Unreachable, http1.ReasonDNS, ""), working: true}, verdictBad},
+		"asleep":                         {probeResult{err: errAsleep, working: true}, verdictBad},
+		"no HTTP":                        {probeResult{err: failed(http1.BadResponse, http1.ReasonInvalid, ""), working: true}, verdictBad},
+		"a page that is too large":       {probeResult{err: http1.ErrPageTooLarge, working: true}, verdictBad},
+		"another error, whatever it was": {probeResult{err: errors.New("other"), working: true}, verdictBad},
+	} {
+		if got := c.r.verdict(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestBusyEnd: what becomes of a busy upstream.
+func TestBusyEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		f    busyFacts
+		want busyEnd
+	}{
+		"at first":                        {busyFacts{}, busyStays},
+		"nothing for less than a minute":  {busyFacts{still: time.Minute - 1}, busyStays},
+		"for a minute":                    {busyFacts{still: time.Minute}, busyDead},
+		"its answers take 10 s":           {busyFacts{still: time.Minute, longest: 10 * time.Second}, busyDead},
+		"its answers take 30 s":           {busyFacts{still: time.Minute, longest: 30 * time.Second}, busyStays},
+		"for longer than three of them":   {busyFacts{still: 90 * time.Second, longest: 30 * time.Second}, busyDead},
+		"something came":                  {busyFacts{works: true, still: time.Hour}, busyWorks},
+		"its counters stand":              {busyFacts{stands: true, still: 20 * time.Second}, busyStalls},
+		"for longer than it may be still": {busyFacts{stands: true, still: time.Minute}, busyDead},
+	} {
+		if got := c.f.end(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// busyRig is an upstream with calls whose engine answers no page from now on.
+func busyRig(t *testing.T, o Options, calls int) *stallRig {
+	r := newStallRig(t, o, "vllm", calls)
+	r.played.set(http.StatusOK, time.Hour)
+	return r
+}
+
+// until lets time pass until the upstream has a state, and returns how long that took.
+func (r *stallRig) until(t *testing.T, s State) time.Duration {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < 10*time.Minute; pass(100 * time.Millisecond) {
+		if r.State() == s {
+			return time.Since(begun)
+		}
+	}
+	t.Fatalf("%v, want %v", r.State(), s)
+	return 0
+}
+
+// waits has all calls count as silent ones, from ten seconds on.
+func (r *stallRig) waits(t *testing.T) {
+	for _, l := range r.leases {
+		l.model = r.Models.Entry("m")
+		l.Waits(1)
+		t.Cleanup(func() { l.Waits(-1) })
+	}
+}
+
+// TestBusy: an engine that leaves its probes without an answer while it has a call stays, takes no
+// other call, and is up as soon as it answers.
+func TestBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := busyRig(t, Options{}, 1)
+		if at := r.until(t, StateBusy); at > 4*time.Second {
+			t.Errorf("busy after %v", at)
+		}
+		r.waits(t)
+		pass(45 * time.Second)
+		if _, ok := r.TryLease("", PoolText, 1, time.Now()); ok || r.State() != StateBusy {
+			t.Fatalf("%v, a lease: %t", r.State(), ok)
+		}
+		if l := r.Load(PoolText, time.Now()); l.Taken < l.Limit || l.Active != 1 {
+			t.Errorf("%d taken, %d active of %d", l.Taken, l.Active, l.Limit)
+		}
+		r.played.set(http.StatusOK, 0)
+		if at := r.until(t, StateUp); at > 11*time.Second {
+			t.Errorf("up after %v", at)
+		}
+		if _, ok := r.TryLease("", PoolText, 1, time.Now()); !ok {
+			t.Error("no lease")
+		}
+	})
+}
+
+// TestBusyToDown: an engine that stands still is down after a minute, or three of its longest
+// answers, and at once where its probe is refused.
+func TestBusyToDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		longest     time.Duration
+		then        func(*stallRig)
+		least, most time.Duration
+	}{
+		"a minute":              {0, nil, 56 * time.Second, 61 * time.Second},
+		"answers of 10 s":       {10 * time.Second, nil, 56 * time.Second, 61 * time.Second},
+		"answers of 40 s":       {40 * time.Second, nil, 116 * time.Second, 121 * time.Second},
+		"refused":               {0, func(r *stallRig) { r.played.set(0, 0) }, 0, 12 * time.Second},
+		"its calls have left":   {0, func(r *stallRig) { r.endAs(OutcomeClientGone) }, 0, 20 * time.Second},
+		"one of two has left":   {0, func(r *stallRig) { r.leases[0].Release(OutcomeClientGone); r.leases = r.leases[1:] }, 56 * time.Second, 61 * time.Second},
+		"some answers in vain":  {0, func(r *stallRig) { r.client.answers.Came(http.StatusServiceUnavailable, []byte("x")) }, 56 * time.Second, 61 * time.Second},
+		"a call of ours waited": {0, func(r *stallRig) { r.endAs(OutcomeTimeout) }, 0, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := busyRig(t, Options{}, 2)
+				r.Models.Entry("m").answers.learn(c.longest, At(time.Now()))
+				r.until(t, StateBusy)
+				if c.then == nil || c.least > 0 {
+					r.waits(t)
+				}
+				if c.then != nil {
+					c.then(r)
+				}
+				if at := r.until(t, StateDown); at < c.least || at > c.most {
+					t.Errorf("down after %v, want %v to %v", at, c.least, c.most)
+				}
+			})
+		})
+	}
+}
+
+// endAs ends all calls with an outcome.
+func (r *stallRig) endAs(o Outcome) {
+	for _, l := range r.leases {
+		l.Release(o)
+	}
+	r.leases = nil
+}
+
+// TestBusyWorks: each sign of work brings a busy upstream back, and puts off its end.
+func TestBusyWorks(t *testing.T) {
+	for name, sign := range map[string]func(*stallRig){
+		"an answer is read": func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
+		"a call has ended":  func(r *stallRig) { r.leases[0].Release(OutcomeOK); r.leases = r.leases[1:] },
+		"one was refused":   func(r *stallRig) { r.leases[0].Release(OutcomeRejected); r.leases = r.leases[1:] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := busyRig(t, Options{}, 2)
+				r.until(t, StateBusy)
+				r.waits(t)
+				pass(50 * time.Second)
+				sign(r)
+				if at := r.until(t, StateUp); at > 2*time.Second {
+					t.Errorf("up after %v", at)
+				}
+				r.until(t, StateBusy)
+				pass(40 * time.Second)
+				if r.State() != StateBusy {
+					t.Errorf("%v 90 s after the first call", r.State())
+				}
+			})
+		})
+	}
+}
+
+// TestBusyCounts: where the counters can be read they decide. An engine whose counters move stays,
+// however long; one whose counters stand still has stalled.
+func TestBusyCounts(t *testing.T) {
+	for _, moves := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newStallRig(t, Options{}, "vllm", 2)
+			r.counts(100)
+			r.answers(20)
+			r.played.mu.Lock()
+			r.played.well = time.Hour
+			r.played.mu.Unlock()
+			r.until(t, StateBusy)
+			r.waits(t)
+			for i := range 300 {
+				if moves {
+					r.counts(101 + i)
+				}
+				pass(time.Second)
+				if s := r.State(); s == StateDown || moves && s == StateStalled {
+					t.Fatalf("counters move: %t, %v after %d s", moves, s, i)
+				} else if s == StateStalled {
+					if i < 6 || i > 20 {
+						t.Errorf("stalled after %d s", i)
+					}
+					return
+				}
+			}
+			if !moves {
+				t.Error("not stalled")
+			}
+		})
+	}
+}
+
+// TestStoppedAfterStall: an engine that stands still and answers no page is no busy one once it has stalled.
+func TestStoppedAfterStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newStallRig(t, Options{}, "vllm", 2)
+		r.counts(100)
+		r.answers(20)
+		r.waits(t)
+		r.until(t, StateStalled)
+		r.played.set(http.StatusOK, time.Hour)
+		if at := r.until(t, StateDown); at > 12*time.Second {
+			t.Errorf("down after %v", at)
+		}
+	})
+}
+
+// TestAnswerTimes: the longest answer counts, for a while.
+func TestAnswerTimes(t *testing.T) {
+	var a answerTimes
+	now := Moment(0)
+	for _, c := range []struct{ after, took, want time.Duration }{
+		{0, time.Second, time.Second},
+		{time.Minute, 40 * time.Second, 40 * time.Second},
+		{time.Minute, time.Second, 40 * time.Second},
+		{answersFor, 2 * time.Second, 2 * time.Second},
+	} {
+		now += Moment(c.after)
+		if a.learn(c.took, now); a.longest.Load() != int64(c.want) {
+			t.Errorf("after %v: %v, want %v", c.took, time.Duration(a.longest.Load()), c.want)
+		}
+	}
+}
