@@ -331,7 +331,7 @@ func (d dispatcher) tryStream() *failure.Failure {
 	switch {
 	case err == nil:
 	case errors.Is(err, http1.ErrNotYet):
-		*out = stream.Keepalive(first)
+		d.call.keepalive(stream, out)
 	default:
 		attempt.Recycle(out)
 		d.call.memory.Free(attempt.PartOut)
@@ -355,6 +355,6 @@ func (d dispatcher) commitWaiting() {
 	c.times.ask(time.Now())
 	stream := keeping(c, c.tries.wait.stream)
 	out := newOut()
-	*out = stream.Keepalive(*out)
+	c.keepalive(stream, out)
 	commitStream(c, stream, out, false)
 }

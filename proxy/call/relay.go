@@ -175,7 +175,7 @@ func (r *relay) fillStream() {
 	case err == nil:
 		c.meter.Note(progress.Events, progress.ReadAt)
 	case errors.Is(err, http1.ErrNotYet):
-		*r.out = r.stream.Keepalive(out)
+		c.keepalive(r.stream, r.out)
 	default:
 		r.failed(err)
 	}
@@ -223,7 +223,7 @@ func (r *relay) failed(err error) {
 func goOn(r *relay, f *failure.Failure, asked bool) {
 	c := r.call
 	if asked && c.tries.wait != nil {
-		*r.out = r.stream.Keepalive(*r.out)
+		c.keepalive(r.stream, r.out)
 		return
 	}
 	c.setPhase(&phaseStreaming) // it may have waited for a slot
@@ -339,6 +339,13 @@ func (r *relay) recycleOut() {
 		}
 	}
 	r.out = nil
+}
+
+// keepalive adds a sign of life to what the client gets next. The first one of a Responses stream
+// announces the answer and repeats much of the request, so it may be large.
+func (c *Call) keepalive(stream endpoint.Stream, out *[]byte) {
+	*out = stream.Keepalive(*out)
+	_ = c.memory.HoldOut(cap(*out)) // the memory is taken already
 }
 
 // noteFirst records the time to the first event.

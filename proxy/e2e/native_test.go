@@ -305,7 +305,7 @@ func TestNative_Waiting(t *testing.T) {
 		t.Errorf("%s", m.Body)
 	}
 	r := p.Post("/v1/responses", `{"model":"sim","stream":true,"input":"a"}`).WantStatus(200)
-	if !strings.HasPrefix(r.Body, ": ") || !strings.Contains(r.Body, "response.completed") {
+	if strings.Count(r.Body, "event: response.in_progress") < 3 || !strings.Contains(r.Body, "response.completed") {
 		t.Errorf("%s", r.Body)
 	}
 }

@@ -397,12 +397,12 @@ func TestResponses_Retry(t *testing.T) {
 	})
 }
 
-// A client that waits is kept alive by comments, before the stream has begun and within it.
+// A client that waits is kept alive by events, before the engine has begun.
 func TestResponses_Keepalive(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Stream: "commit_after: 100ms, keepalive: 100ms"})
 	r := p.Post("/v1/responses", `{"model":"sim","stream":true,"input":"`+rig.Canary+` [[sim {\"ttft_ms\":3000,\"text\":\"Late.\"}]]"}`).WantStatus(200)
-	if !strings.HasPrefix(r.Body, ": ") || strings.Count(r.Body, "\n: ")+1 < 3 || !strings.Contains(r.Body, `"delta":"Late`) {
+	if !strings.HasPrefix(r.Body, "event: response.created") || strings.Count(r.Body, "event: response.in_progress") < 3 || !strings.Contains(r.Body, `"delta":"Late`) {
 		t.Errorf("%s", r.Body)
 	}
 }

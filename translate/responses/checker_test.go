@@ -337,14 +337,26 @@ type walk struct {
 	id    any
 	last  string // status of the final response
 	error bool
+	alive bool // there are keep-alives
 }
 
 // checkEvents checks the events of a stream; whole says whether it must have come to its end.
 func checkEvents(t *testing.T, out []byte, whole bool) {
 	t.Helper()
+	checkWalk(t, &walk{}, out, whole)
+}
+
+// checkKeptAlive checks the events of a whole stream with keep-alives.
+func checkKeptAlive(t *testing.T, out []byte) {
+	t.Helper()
+	checkWalk(t, &walk{alive: true}, out, true)
+}
+
+func checkWalk(t *testing.T, w *walk, out []byte, whole bool) {
+	t.Helper()
 	var c checker
 	events, done := parseEvents(&c, out)
-	w := walk{checker: &c}
+	w.checker = &c
 	for i, e := range events {
 		if e.data["type"] != e.name {
 			c.failf("event %q has type %v", e.name, e.data["type"])
@@ -378,8 +390,11 @@ func (w *walk) event(i int, e event) {
 	switch e.name {
 	case "response.created", "response.in_progress":
 		w.object(e.name, e.data, shape{"response": anObject})
-		if status := w.response(e.data["response"]); status != "in_progress" || i > 1 {
+		if status := w.response(e.data["response"]); status != "in_progress" || i > 1 && (!w.alive || e.name == "response.created") {
 			w.failf("event %d is %s with a response that is %s", i, e.name, status)
+		}
+		if w.alive && i > 1 {
+			w.soFar(e)
 		}
 		w.id = id(e.data["response"])
 	case "response.completed", "response.incomplete", "response.failed":
@@ -400,6 +415,19 @@ func (w *walk) event(i int, e event) {
 func id(response any) any {
 	m, _ := response.(map[string]any)
 	return m["id"]
+}
+
+// soFar checks a keep-alive: its response is the one that has been shown so far. An item that is
+// open in it has no deltas, which would be the keep-alive.
+func (w *walk) soFar(e event) {
+	response, _ := e.data["response"].(map[string]any)
+	want := w.items
+	if w.open {
+		want = append(slices.Clip(want), w.item)
+	}
+	if d := cmp.Diff(any(want), response["output"]); id(response) != w.id || w.open && w.item["type"] != "reasoning" || d != "" && len(want) > 0 {
+		w.failf("%s shows another output (-so far +shown):\n%s", e.name, d)
+	}
 }
 
 func (w *walk) final(e event) {
@@ -508,7 +536,7 @@ func (w *walk) inItem(e event) {
 		}
 		w.object(e.name, e.data, at)
 		delta, _ := e.data["delta"].(string)
-		if delta == "" {
+		if delta == "" && !w.alive {
 			w.failf("%s is empty", e.name)
 		}
 		w.sum += delta

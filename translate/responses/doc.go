@@ -58,6 +58,11 @@
 // without arguments has "{}", since clients read arguments as JSON. Arguments that are not JSON are
 // passed on as they are: the client reports them to the model like any malformed tool call.
 //
+// Clients measure silence by events: Codex ends a turn in which none comes for five minutes,
+// whatever comments do. So a keep-alive is an event that says nothing new (Stream.Keepalive).
+// Tried with Codex 0.171, openai-node 6.45 and 7.59, the AI SDK 3.0 and the Agents SDK 0.20; an
+// event of another name breaks openai-node 6.45 and older SDKs for Java and PHP.
+//
 // An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read
 // by a Native, which turns its answer into chat; the client's answer is written here all the same.
 // So the response object has all of its members, the events are numbered and reasoning stays hidden

@@ -90,6 +90,12 @@ func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	return append(dst, w.tail...)
 }
 
+// emptyDelta sends a delta of the open part that adds nothing.
+func (w *eventWriter) emptyDelta(dst []byte) []byte {
+	dst = w.number(append(dst, w.event...))
+	return append(append(dst, w.lead...), w.tail...)
+}
+
 // close sends the end of part n, and of its item when no other part joins it.
 func (w *eventWriter) close(dst []byte, o *output, n int) []byte {
 	p := &o.parts[n]

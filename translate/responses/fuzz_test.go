@@ -151,6 +151,8 @@ func FuzzStream(f *testing.F) {
 		a := newStream(t, body)
 		out, err := relay(a, bytes.NewReader(src))
 		checkEvents(t, out, true)
+		alive, _ := relayAlive(t, newStream(t, body), bytes.NewReader(src))
+		checkKeptAlive(t, alive)
 		if err != nil {
 			var bad *translate.BadAnswer
 			var engine *engineerror.Error

@@ -284,6 +284,18 @@ func (o *output) append(dst []byte) []byte {
 	return dst
 }
 
+// size returns about how many bytes append appends.
+func (o *output) size() (n int) {
+	for i := range o.parts {
+		p := &o.parts[i]
+		if p.state == stateHeld {
+			break
+		}
+		n += max(len(o.textOf(p)), len(p.text)) + len(p.logs)
+	}
+	return n
+}
+
 // itemEnd returns the position behind the last part of the item that begins with part n, as far as
 // it has been shown.
 func (o *output) itemEnd(n int) int {

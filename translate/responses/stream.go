@@ -120,8 +120,31 @@ func (s *Stream) end(dst []byte) []byte {
 	return append(dst, "}\n\ndata: [DONE]\n\n"...)
 }
 
-// Keepalive appends a comment, which clients ignore. It may stand wherever an event may.
-func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
+// maxRepeated bounds, in bytes, what a keep-alive repeats: the output so far, and the members of the
+// request.
+const maxRepeated = 64 << 10
+
+// Keepalive appends an event that says nothing new. Codex ends a turn that is silent for its
+// stream_idle_timeout_ms (5 minutes), and only events count there, comments do not. The event is
+// one that all clients know: an empty delta of the open item where it has deltas, otherwise
+// response.in_progress. openai-node replaces its snapshot of the response by the one in that event,
+// so the output so far is in it, and beyond maxRepeated there is a comment.
+func (s *Stream) Keepalive(dst []byte) []byte {
+	if s.phase == phaseIdle {
+		return s.start(dst)
+	}
+	if o := &s.output; s.head < len(o.parts) && o.parts[s.head].state == stateOpen && o.parts[s.head].kind != kindReasoning {
+		return s.events.emptyDelta(dst)
+	}
+	if s.output.size() > maxRepeated {
+		return sse.AppendComment(dst, "keep-alive")
+	}
+	info := &s.RequestInfo
+	if len(info.members) > maxRepeated {
+		info = &RequestInfo{}
+	}
+	return s.appendInProgress(dst, "response.in_progress", info)
+}
 
 // Finished reports whether the engine has said how the answer ended: Finish will succeed.
 func (s *Stream) Finished() bool { return s.output.reader.Finished() }
@@ -135,12 +158,15 @@ func (s *Stream) start(dst []byte) []byte {
 		return dst
 	}
 	s.phase = phaseStarted
-	for _, name := range [...]string{"response.created", "response.in_progress"} {
-		dst = s.events.begin(dst, name)
-		dst = s.appendResponse(append(dst, `,"response":`...), statusInProgress, nil)
-		dst = append(dst, "}\n\n"...)
-	}
-	return dst
+	dst = s.appendInProgress(dst, "response.created", &s.RequestInfo)
+	return s.appendInProgress(dst, "response.in_progress", &s.RequestInfo)
+}
+
+// appendInProgress appends an event with the response as it is so far.
+func (s *Stream) appendInProgress(dst []byte, name string, info *RequestInfo) []byte {
+	dst = append(s.events.begin(dst, name), `,"response":`...)
+	dst = appendResponse(dst, &s.identity, info, &s.output, statusInProgress, nil)
+	return append(dst, "}\n\n"...)
 }
 
 // flush sends what can be sent: one part after the other, of which one is open at a time. A tool

@@ -370,3 +370,37 @@ func TestOfficialClient(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSilence: a client that waits gets events, the same as those of a stream, in each turn.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Stream: "commit_after: 50ms, keepalive: 50ms"})
+	c := dial(t, p)
+	previous := ""
+	for range 2 {
+		c.create(`"text":"Late.","ttft_ms":2000`, previous)
+		alive := 0
+		for n := 0; ; n++ {
+			e := c.hear()
+			if e.Number != n || (n == 0) != (e.Type == "response.created") {
+				t.Errorf("event %d is %s", n, e.text)
+			}
+			if e.Type == "response.in_progress" {
+				alive++
+			}
+			if e.Response.Previous != "" != (previous != "") && strings.Contains(e.text, `"response":`) {
+				t.Errorf("goes on from %q: %s", previous, e.text)
+			}
+			if e.Type == "response.completed" {
+				previous = fmt.Sprintf(`,"previous_response_id":%q`, e.Response.ID)
+				break
+			}
+			if e.Type == "response.failed" || e.Type == "error" {
+				t.Fatal(e.text)
+			}
+		}
+		if alive < 4 {
+			t.Errorf("%d signs of life", alive)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package responses
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"penstock/translate/sse"
+)
+
+// unrepeatable is what differs between two answers of the same events.
+var unrepeatable = regexp.MustCompile(`"sequence_number":\d+|"encrypted_content":"[^"]*"`)
+
+// newSealed returns a Stream that can seal reasoning.
+func newSealed(t *testing.T, body string) *Stream {
+	t.Helper()
+	s, identity := newStream(t, []byte(body)), testIdentity
+	identity.Seal = testBox
+	s.Reset(&identity)
+	return s
+}
+
+// relayAlive is relay with a keep-alive before each event of the engine and at the end of each
+// silence behind it. answer is what the client got without the keep-alives.
+func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
+	t.Helper()
+	keep := func() {
+		sign := a.Keepalive(nil)
+		if len(answer) == 0 && len(out) == 0 { // it announces the answer
+			answer = append(answer, sign...)
+		} else if name, _, _ := strings.Cut(string(sign), "\n"); !strings.HasSuffix(name, ".delta") && name != "event: response.in_progress" {
+			t.Errorf("a keep-alive is %s", sign)
+		}
+		out = append(out, sign...)
+	}
+	add := func(more []byte) { out, answer = append(out, more...), append(answer, more...) }
+	fail := func(err error) ([]byte, []byte) {
+		add(a.Fail(nil, testError(err)))
+		return out, answer
+	}
+	r := sse.NewReader(src, 8<<20)
+	for keep(); !a.Done(); keep() {
+		ev, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var more []byte
+		if err == nil {
+			more, err = a.Append(nil, ev)
+			add(more)
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
+	more, err := a.Finish(nil)
+	if err != nil {
+		return fail(err)
+	}
+	add(more)
+	return out, answer
+}
+
+// TestKeepalive: wherever an engine is silent the client gets an event, which takes nothing from
+// the order of the stream and changes nothing else in it: in every golden stream, with sealed
+// reasoning and without.
+func TestKeepalive(t *testing.T) {
+	t.Parallel()
+	streams := files(t, "answer", "upstream")
+	streams["thoughtful"] = []byte(thoughtful)
+	for name, src := range streams {
+		for _, body := range []string{"", includes} {
+			want, _ := relay(newSealed(t, body), bytes.NewReader(src))
+			out, answer := relayAlive(t, newSealed(t, body), bytes.NewReader(src))
+			checkKeptAlive(t, out)
+			if got, want := unrepeatable.ReplaceAll(answer, nil), unrepeatable.ReplaceAll(want, nil); !bytes.Equal(got, want) {
+				t.Errorf("%s: the answer with keep-alives is\n%s\nand without\n%s", name, got, want)
+			}
+		}
+	}
+}
+
+// TestKeepalive_Kinds: which event keeps a client waiting, by what the engine has sent.
+func TestKeepalive_Kinds(t *testing.T) {
+	t.Parallel()
+	const reasons = `{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}`
+	const inProgress = "event: response.in_progress\n"
+	const custom = `{"model":"model","input":"Hello","tools":[{"type":"custom","name":"patch"}]}`
+	for name, c := range map[string]struct {
+		body   string
+		engine []string
+		want   string // the beginning of the event
+		has    []string
+	}{
+		"the head alone":    {"", []string{`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`}, inProgress, []string{`"output":[]`}},
+		"thinks":            {"", []string{reasons, reasons}, inProgress, []string{`"output":[]`, `"status":"in_progress"`}},
+		"thinks, included":  {includes, []string{reasons, reasons}, inProgress, []string{`"output":[{"id":"rs_0123456789_0","type":"reasoning","summary":[],"encrypted_content":null}]`}},
+		"pauses in a text":  {"", []string{`{"choices":[{"index":0,"delta":{"content":"A word"}}]}`}, "event: response.output_text.delta\n", []string{`"delta":"","logprobs":[]`, `"output_index":0`}},
+		"pauses in refusal": {"", []string{`{"choices":[{"index":0,"delta":{"refusal":"No"}}]}`}, "event: response.refusal.delta\n", []string{`"delta":""}`}},
+		"buffers a call": {
+			"", []string{`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":""}}]}}]}`},
+			"event: response.function_call_arguments.delta\n", []string{`"item_id":"fc_`, `"delta":""}`},
+		},
+		"buffers a custom call": {
+			custom, []string{`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"patch","arguments":""}}]}}]}`},
+			"event: response.custom_tool_call_input.delta\n", []string{`"item_id":"ctc_`, `"delta":""}`},
+		},
+		"between a text and a call without a name": {
+			"", []string{`{"choices":[{"index":0,"delta":{"content":"A word"}}]}`, `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c"}]}}]}`},
+			inProgress, []string{`"text":"A word"`, `"status":"completed","role":"assistant"`},
+		},
+	} {
+		a := newSealed(t, c.body)
+		for _, data := range c.engine {
+			if _, err := a.Append(nil, sse.Event{Data: []byte(data)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			number := a.events.seq
+			got := string(a.Keepalive(nil))
+			if !strings.HasPrefix(got, c.want) || a.events.seq != number+1 {
+				t.Errorf("%s: %s", name, got)
+			}
+			for _, part := range c.has {
+				if !strings.Contains(got, part) {
+					t.Errorf("%s: %s is not in %s", name, part, got)
+				}
+			}
+		}
+	}
+}
+
+// TestKeepalive_Large: a keep-alive repeats neither a large request nor a large answer.
+func TestKeepalive_Large(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", maxRepeated)
+	a := newStream(t, []byte(`{"model":"model","input":"Hello","instructions":"`+large+`"}`))
+	if first := a.Keepalive(nil); !bytes.HasPrefix(first, []byte("event: response.created")) || bytes.Count(first, []byte(large)) != 2 {
+		t.Errorf("the answer is announced by %.300s", first)
+	}
+	if again := a.Keepalive(nil); !bytes.HasPrefix(again, []byte("event: response.in_progress")) || len(again) > 1<<10 {
+		t.Errorf("%d bytes: %.300s", len(again), again)
+	}
+
+	a = newStream(t, nil)
+	for _, data := range []string{
+		`{"choices":[{"index":0,"delta":{"content":"` + large + `y"}}]}`, `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c"}]}}]}`,
+	} {
+		if _, err := a.Append(nil, sse.Event{Data: []byte(data)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := string(a.Keepalive(nil)); got != ": keep-alive\n\n" {
+		t.Errorf("%d bytes: %.300s", len(got), got)
+	}
+}
