@@ -95,7 +95,7 @@ var responsesRows = rows("Responses request", "/v1/responses", "ResponsesRequest
 	{"tool_choice", []string{`"auto"`, `"none"`, `null`}, []string{`5`, `"any"`}, nil, nil},
 	{"parallel_tool_calls", []string{`true`, `false`, `null`}, []string{`"yes"`}, nil, nil},
 	{"text", []string{`{}`, `{"format":{"type":"text"}}`, `{"format":{"type":"json_schema","name":"s","schema":{"type":"object"}}}`}, []string{`"json"`, `{"format":{"type":"xml"}}`}, nil, nil},
-	{"reasoning", []string{`{}`, `{"effort":"low","summary":"auto"}`, `null`}, []string{`"high"`, `{"effort":"ultra"}`}, nil, nil},
+	{"reasoning", []string{`{}`, `{"effort":"low","summary":"auto"}`, `null`}, []string{`"high"`, `{"effort":5}`}, nil, nil},
 	{"metadata", []string{`{}`, `{"a":"b"}`, `null`}, []string{`"a"`}, nil, nil},
 	{"store", []string{`false`, `null`}, []string{`true`}, nil, nil},
 	{"previous_response_id", []string{`null`}, []string{`"resp_1"`}, nil, nil},

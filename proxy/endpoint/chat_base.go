@@ -61,7 +61,7 @@ func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	if len(prompt.Images) > 0 || prompt.HasVideo() {
 		pool = upstreams.PoolVision
 	}
-	out := Checked{Pool: pool, PoolName: pool.String(), PromptBytes: prompt.Bytes}
+	out := Checked{Pool: pool, PoolName: pool.String(), PromptBytes: prompt.Bytes, Dropped: b.chat.Hints()}
 	if len(prompt.Images)+len(prompt.Media) > 0 {
 		out.PromptBytes = 0
 	}

@@ -134,7 +134,7 @@ func (r *translatedRequest) Check(m *snapshot.Model, now time.Time) (Checked, er
 	if err != nil {
 		err = r.dialect.Locate(err)
 	}
-	out.Dropped = r.dialect.Dropped()
+	out.Dropped = append(out.Dropped, r.dialect.Dropped()...)
 	return out, err
 }
 

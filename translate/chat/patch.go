@@ -21,7 +21,7 @@ import (
 //   - n_cmpl, llama.cpp's name of n, stands beside n for engines that do not know it;
 //   - integers that were written 1.0 or 1e2 are written out in digits;
 //   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
-//     its detail original is high, as engines have no such word;
+//     its detail original is high, as engines have no such word, and an unknown one the nearest;
 //   - the effort is in the format's form; reasoning and include_reasoning go: engines do not share
 //     a reading of them, and the edge itself hides reasoning from a client that does not want it;
 //   - the format's Prefill, when the last message is the beginning of the answer;
@@ -237,7 +237,6 @@ var (
 	textPartBegin  = []byte(`{"type":"text","text":`)
 	objectEnd      = []byte(`}`)
 	textSystem     = []byte(`"system"`)
-	textHigh       = []byte(`"high"`)
 )
 
 // patch writes what engines read of the messages: the URL of an image in an object, arguments that
@@ -249,8 +248,8 @@ func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 			p.edits.Insert(m.start, urlObjectBegin)
 			p.edits.Insert(m.end, objectEnd)
 		}
-		if m.original.Exists() {
-			p.edits.Set(m.original, textHigh)
+		if m.detail.Exists() {
+			p.setString(m.detail, detailFor(m.detail))
 		}
 	}
 	for _, v := range r.malformed {

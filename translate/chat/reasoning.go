@@ -24,6 +24,7 @@ type Reasoning struct {
 	Include bool
 
 	foreign bool   // the effort was written in a word of other vendors
+	unknown bool   // the effort was a word that nobody is known to have
 	param   string // the path of the member that gave the effort
 }
 
@@ -110,8 +111,14 @@ func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 			return effort, nil
 		}
 	}
-	return "", WrongValue(name, "must be one of none, low, medium, high and xhigh (unless the edge is strict, minimal is low and max is xhigh)")
+	effort, _ := effortWords.Read(v)
+	r.foreign, r.unknown = true, true
+	return effort, nil
 }
+
+// effortWords are the efforts for a word that is unknown. Vendors have added words above high, and
+// high is the most that all engines take.
+var effortWords = WordList{Words: Efforts, Other: "high"}
 
 func (r *Reasoning) check(rules *ModelRules) *Invalid {
 	if r.foreign && rules.Strict {
@@ -120,7 +127,7 @@ func (r *Reasoning) check(rules *ModelRules) *Invalid {
 	if rules.Efforts == nil || r.Effort == "" || slices.Contains(rules.Efforts, r.Effort) {
 		return nil
 	}
-	if !rules.LowerEffort {
+	if !rules.LowerEffort && !r.unknown {
 		if len(rules.Efforts) == 0 {
 			return Unsupported(r.param, "cannot be used: the model offers no reasoning effort")
 		}

@@ -89,14 +89,14 @@ func FuzzRequestDecode(f *testing.F) {
 }
 
 // changedImages counts the images that are changed for the engine, and by how many bytes they grow:
-// a URL that is a plain string is put into an object, and the detail original becomes high.
+// a URL that is a plain string is put into an object, and a detail that engines do not know becomes one that they do.
 func changedImages(r *Request) (n, grown int) {
 	for i := range r.Prompt.Images {
 		switch m := &r.Prompt.Images[i]; {
 		case !m.object:
 			n, grown = n+1, grown+len(`{"url":}`)
-		case m.original.Exists():
-			n, grown = n+1, grown+len(`"high"`)-len(m.original.Raw())
+		case m.detail.Exists():
+			n, grown = n+1, grown+len(detailFor(m.detail))+len(`""`)-len(m.detail.Raw())
 		}
 	}
 	return n, grown

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/image/webp"
 
@@ -32,7 +33,8 @@ type Image struct {
 	Bytes int
 
 	object     bool        // image_url is an object with the URL inside
-	original   jsonx.Value // its detail, where that is original
+	detail     jsonx.Value // where engines do not know the client's word
+	known      bool        // it is a word of clients
 	start, end int         // of the URL in the body
 }
 
@@ -84,11 +86,14 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 		if e := ReadFields(v, imageNames, o[:]); e != nil {
 			return e.In("image_url")
 		}
-		if e := First(checkDetail(o[1]), RequiredString("url", o[0])); e != nil {
+		if e := First(OptionalString("detail", o[1]), RequiredString("url", o[0])); e != nil {
 			return e.In("image_url")
 		}
-		if o[1].EqualText(detailOriginal) {
-			m.original = o[1]
+		if Given(o[1]) {
+			word, known := details.Read(o[1])
+			if m.known = known; !known || word == detailOriginal {
+				m.detail = o[1]
+			}
 		}
 		v = o[0]
 	default:
@@ -108,17 +113,26 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 // detailOriginal asks for an image as it is. Engines have no such word; high comes nearest.
 const detailOriginal = "original"
 
-func checkDetail(v jsonx.Value) *Invalid {
-	if !Given(v) {
-		return nil
+// details are how closely a model is to look at an image.
+var details = WordList{Words: []string{"auto", "low", "high", detailOriginal}, Other: "auto"}
+
+// detailFor returns the engine's word for the detail of an image.
+func detailFor(detail jsonx.Value) string {
+	word, _ := details.Read(detail)
+	if word == detailOriginal {
+		return "high"
 	}
-	if e := RequiredString("detail", v); e != nil {
-		return e
+	return word
+}
+
+// unknownDetail returns the first image whose detail is a word that is not known; nil: none.
+func (p *Prompt) unknownDetail() *Image {
+	for i := range p.Images {
+		if m := &p.Images[i]; m.detail.Exists() && !m.known {
+			return m
+		}
 	}
-	if v.EqualText("auto") || v.EqualText("low") || v.EqualText("high") || v.EqualText(detailOriginal) {
-		return nil
-	}
-	return WrongValue("detail", "must be auto, low, high or original")
+	return nil
 }
 
 const wantURL = "must be an https URL, or a data URL with a JPEG, PNG or WebP image in base64"
@@ -209,6 +223,9 @@ func (m *Image) readData(s []byte) *Invalid {
 func (p *Prompt) checkImages(rules *ModelRules) *Invalid {
 	if len(p.Images) > 0 && rules.InputModalities != nil && !slices.Contains(rules.InputModalities, modalityImage) {
 		return Unsupported(p.Images[0].Param(), "cannot be used: the model does not take images").AboutImage()
+	}
+	if m := p.unknownDetail(); m != nil && rules.Strict {
+		return Unsupported(strings.TrimSuffix(m.Param(), ".url")+".detail", "must be auto, low or high")
 	}
 	for i := range p.Images {
 		m := &p.Images[i]

@@ -9,7 +9,7 @@ import (
 // Dropped is what of a request goes no further although its client may count on it. It is a set of
 // names of a fixed list, so it can be told anywhere without a client's word. The zero value is
 // empty.
-type Dropped uint64
+type Dropped [2]uint64
 
 // The kinds of what is dropped. A name of the list begins with one.
 const (
@@ -48,9 +48,11 @@ var droppedNames = [...]string{
 
 	"member:container", "member:context_management", "member:include", "member:max_tool_calls", "member:max_tokens",
 	"member:mcp_servers", "member:n", "member:service_tier", "member:truncation",
+
+	"member:summary", "member:thinking", "member:verbosity", // whose word is not known: chat.WordList
 }
 
-var _ [64 - len(droppedNames)]struct{} // the set has a bit for each
+var _ [128 - len(droppedNames)]struct{} // the set has a bit for each
 
 // Tool adds a tool of that type.
 func (d *Dropped) Tool(kind jsonx.Value) {
@@ -90,10 +92,16 @@ func (d *Dropped) Member(member string) {
 	}
 }
 
+// Join adds what other holds.
+func (d *Dropped) Join(other Dropped) {
+	d[0] |= other[0]
+	d[1] |= other[1]
+}
+
 func (d *Dropped) add(is func(name string) bool) bool {
 	for i, name := range &droppedNames {
 		if is(name) {
-			*d |= 1 << i
+			d[i/64] |= 1 << (i % 64)
 			return true
 		}
 	}
@@ -103,7 +111,7 @@ func (d *Dropped) add(is func(name string) bool) bool {
 // Names returns the names in the set; nil when it is empty.
 func (d Dropped) Names() (names []string) {
 	for i, name := range &droppedNames {
-		if d&(1<<i) != 0 {
+		if d[i/64]&(1<<(i%64)) != 0 {
 			names = append(names, name)
 		}
 	}

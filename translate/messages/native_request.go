@@ -9,7 +9,7 @@ import (
 
 // NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect
 // itself: the client's bytes, with these changes and no others. The model has the engine's name;
-// the token limit and the effort are the checked ones; members that steer an engine go, and so do
+// the token limit and the effort are the checked ones; unknown words of thinking are the nearest; members that steer an engine go, and so do
 // server tools, their servers, their blocks in the history and the billing block, which no engine
 // of ours is to see. Inputs of tool calls that are no objects become objects, as engines refuse
 // others. Sealed thinking is opened, or goes where it cannot be; so does what the client or the
@@ -27,9 +27,21 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte 
 			edits.Delete(v)
 		}
 	}
+	editHint(&edits, &thinkingTypes, root.Get("thinking").Get("type"))
+	editHint(&edits, &thinkingDisplays, root.Get("thinking").Get("display"))
 	leaveOut(&edits, root)
 	editHistory(&edits, root, n)
 	return edits.Segments(segs, body)
+}
+
+// editHint puts the nearest word in the place of one that no engine knows.
+func editHint(edits *jsonx.Edits, list *chat.WordList, v jsonx.Value) {
+	if !chat.Given(v) {
+		return
+	}
+	if word, known := list.Read(v); !known {
+		edits.Set(v, jsonx.AppendStringS(nil, word))
+	}
 }
 
 // parseAgain returns the root of a body that Decode has accepted.

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"slices"
+	"strings"
 
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
@@ -236,7 +237,7 @@ func (r *Request) translate(o *dialects.Options) *fault {
 		f = chat.OptionalObject("metadata", r.members[memberMetadata])
 	}
 	if f == nil {
-		f = r.reasoning(o.RedactThinking)
+		f = r.reasoning(o)
 	}
 	if f == nil {
 		f = r.outputFormat()
@@ -295,9 +296,8 @@ var (
 	formatNames   = jsonx.NewNames("type", "schema")
 )
 
-// reasoning reads thinking and output_config.effort. A budget is no effort, so it is not read;
-// words that are not known yet are passed over, because clients send them to every model.
-func (r *Request) reasoning(redact bool) *fault {
+// reasoning reads thinking and output_config.effort. A budget is no effort, so it is not read.
+func (r *Request) reasoning(o *dialects.Options) *fault {
 	var config, thinking [2]jsonx.Value
 	f := chat.ReadObject("output_config", r.members[memberOutputConfig], outputNames, config[:])
 	if f == nil {
@@ -307,39 +307,46 @@ func (r *Request) reasoning(redact bool) *fault {
 		f = chat.ReadObject("thinking", r.members[memberThinking], thinkingNames, thinking[:])
 	}
 	if f == nil && chat.Given(r.members[memberThinking]) {
-		f = chat.First(chat.RequiredString("type", thinking[0]), checkDisplay(thinking[1])).In("thinking")
+		f = chat.First(chat.RequiredString("type", thinking[0]), chat.OptionalString("display", thinking[1])).In("thinking")
 	}
 	if f != nil {
 		return f
 	}
-	effort := ""
-	if config[0].EqualText("max") {
-		effort = "xhigh"
+	kind, f := r.hint(&thinkingTypes, thinking[0], o.Strict)
+	if f != nil {
+		return f.In("type").In("thinking")
 	}
-	for _, word := range chat.Efforts {
-		if config[0].EqualText(word) {
-			effort = word
-		}
+	display, f := r.hint(&thinkingDisplays, thinking[1], o.Strict)
+	if f != nil {
+		return f.In("display").In("thinking")
 	}
-	if thinking[0].EqualText("disabled") {
-		effort = "none"
-	}
-	r.info.thinking = thinkingOf(thinking[0], thinking[1], redact)
+	r.info.thinking = thinkingOf(kind, display, o.RedactThinking)
 	r.thinks = r.info.thinking != thinkingHidden
-	if effort != "" {
-		r.w.String(`,"reasoning_effort":"` + effort + `"`)
+	switch {
+	case kind == typeDisabled:
+		r.w.String(`,"reasoning_effort":"none"`)
+	case config[0].EqualText("max"):
+		r.w.String(`,"reasoning_effort":"xhigh"`)
+	default: // which chat reads
+		r.w.Member(`,"reasoning_effort":`, config[0])
 	}
 	return nil
 }
 
-// checkDisplay checks how thinking is to be shown. A client that has asked for another way than
-// these would get its text in one that it does not expect.
-func checkDisplay(v jsonx.Value) *fault {
-	f := chat.OptionalString("display", v)
-	if f == nil && chat.Given(v) && !v.EqualText("summarized") && !v.EqualText("omitted") {
-		f = chat.WrongValue("display", "must be summarized or omitted")
+// hint reads a word that tells how the client would have the model's thinking; "": it has not said.
+func (r *Request) hint(list *chat.WordList, v jsonx.Value, strict bool) (string, *fault) {
+	if !chat.Given(v) {
+		return "", nil
 	}
-	return f
+	word, known := list.Read(v)
+	switch {
+	case known:
+	case strict:
+		return "", chat.Unsupported("", "must be one of "+strings.Join(list.Words, ", "))
+	default:
+		r.info.dropped.Member("thinking")
+	}
+	return word, nil
 }
 
 // outputFormat turns the schema that the answer must follow into a response_format.

@@ -61,15 +61,28 @@ func (t thinking) append(dst, text []byte, box seal.Box) []byte {
 // itself is sealed there. Clients hand it back unread.
 const signature = "cGVuc3RvY2s="
 
-// thinkingOf returns how the thinking member, of that type and display, asks for reasoning. A
-// client whose beta has it redacted may still ask for the text.
-func thinkingOf(kind, display jsonx.Value, redact bool) thinking {
+// The words of thinking that make a difference here.
+const (
+	typeDisabled   = "disabled"
+	displayOmitted = "omitted"
+)
+
+// What thinking says. Claude Code 2.1.332 opens each session with the display "updates".
+var (
+	thinkingTypes    = chat.WordList{Words: []string{"enabled", "adaptive", typeDisabled}, Other: "adaptive"}
+	thinkingDisplays = chat.WordList{Words: []string{"summarized", displayOmitted}, Other: "summarized"}
+)
+
+// thinkingOf returns how the thinking member, of that type and display, asks for reasoning. Both are
+// empty where the client does not say. A client whose beta has it redacted may still ask for the
+// text.
+func thinkingOf(kind, display string, redact bool) thinking {
 	switch {
-	case !kind.EqualText("enabled") && !kind.EqualText("adaptive"):
+	case kind == "" || kind == typeDisabled:
 		return thinkingHidden
-	case display.EqualText("omitted"):
+	case display == displayOmitted:
 		return thinkingOmitted
-	case redact && !chat.Given(display):
+	case redact && display == "":
 		return thinkingRedacted
 	}
 	return thinkingShown

@@ -187,11 +187,7 @@ func (c *conversation) image(m *imagePart, n int) {
 	*c.images = append(*c.images, m.place)
 	c.w.Comma(n)
 	c.w.Raw(`{"type":"image_url","image_url":{"url":`, m.part[partImageURL])
-	if detail := m.part[partDetail]; detail.EqualText(detailOriginal) {
-		c.w.String(`,"detail":"high"`)
-	} else {
-		c.w.Member(`,"detail":`, detail)
-	}
+	c.w.Member(`,"detail":`, m.part[partDetail])
 	c.w.String(`}}`)
 }
 

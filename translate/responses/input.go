@@ -230,24 +230,8 @@ func (i *item) checkPart(v jsonx.Value) *fault {
 		return chat.Unsupported("file_id",
 			"No files are stored here: send the image in image_url, as an https URL or a data URL")
 	}
-	return chat.First(chat.RequiredString("image_url", p[partImageURL]), checkDetail(p[partDetail]))
+	return chat.First(chat.RequiredString("image_url", p[partImageURL]), chat.OptionalString("detail", p[partDetail]))
 }
-
-func checkDetail(v jsonx.Value) *fault {
-	if f := chat.OptionalString("detail", v); f != nil || !chat.Given(v) {
-		return f
-	}
-	for _, word := range [...]string{"auto", "low", "high", detailOriginal} {
-		if v.EqualText(word) {
-			return nil
-		}
-	}
-	return chat.WrongValue("detail", "must be auto, low, high or original")
-}
-
-// detailOriginal asks for an image as it is, which chat has no word for; high is what comes
-// nearest.
-const detailOriginal = "original"
 
 func isImage(p *[partCount]jsonx.Value) bool { return p[partType].EqualText("input_image") }
 

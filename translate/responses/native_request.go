@@ -9,7 +9,8 @@ import (
 
 // NativeSegments appends to segs the pieces of the request for an engine that speaks this dialect
 // itself: the client's bytes, with these changes and no others. The model has the engine's name;
-// the token limit and the effort are the checked ones; store is false; members that steer an
+// the token limit and the effort are the checked ones; unknown words of hints are the nearest; store
+// is false; members that steer an
 // engine go, and so do prompt_cache_key, include (engines seal no reasoning),
 // previous_input_messages (a second, unchecked conversation) and the tools that run elsewhere or
 // that tool_choice does not allow. Tools of a namespace become functions. Arguments of tool calls
@@ -25,6 +26,12 @@ func NativeSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte 
 	n.Edit(&edits, root)
 	n.Limit(&edits, root, "max_output_tokens")
 	n.Lower(&edits, root.Get("reasoning").Get("effort"))
+	for _, h := range hints {
+		object := root.Get(memberNames[h.member])
+		if word, known := h.read(object); !known {
+			edits.Set(object.Get(h.name), jsonx.AppendStringS(nil, word))
+		}
+	}
 	if v := root.Get("store"); v.Exists() {
 		edits.Set(v, []byte("false"))
 	} else {

@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"strings"
+
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/dialects"
@@ -69,7 +71,8 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	r.w.String(`}`)
 	r.members.unmet(&r.dropped)
 	r.members.fillInfo(&r.tools, info)
-	info.dropped = r.dropped | r.tools.dropped
+	info.dropped.Join(r.dropped)
+	info.dropped.Join(r.tools.dropped)
 	if err := into.Decode(r.w.Out[len(dst):]); err != nil {
 		return r.w.Out, info.Locate(err)
 	}
@@ -225,6 +228,11 @@ func (r *Request) checkStrict() error {
 			return refusal(chat.Unsupported(memberNames[m], "It is not a member of this dialect's requests: leave it out"))
 		default:
 			return refusal(chat.Unsupported(memberNames[m], "It has no effect here: leave it out"))
+		}
+	}
+	for _, h := range hints {
+		if _, known := h.read(r.members[h.member]); !known {
+			return refusal(chat.Unsupported(memberNames[h.member]+"."+h.name, "It must be one of "+strings.Join(h.list.Words, ", ")))
 		}
 	}
 	if i := r.extension; i >= 0 {

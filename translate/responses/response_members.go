@@ -30,7 +30,12 @@ func (m *members) fillInfo(t *tools, info *RequestInfo) {
 	reasoning := m[memberReasoning]
 	w.string(`,"reasoning":{`)
 	w.first("effort", reasoning.Get("effort"), `null`)
-	w.member("summary", reasoning.Get("summary"), `null`)
+	w.string(`,"summary":`)
+	if word, _ := summary.read(reasoning); word != "" {
+		w.string(`"` + word + `"`)
+	} else {
+		w.string(`null`)
+	}
 	w.string(`}`)
 	w.text(m)
 	w.tools(m)
@@ -97,8 +102,8 @@ func (w *memberWriter) text(members *members) {
 		w.member("strict", m[formatStrict], `false`)
 	}
 	w.string(`}`)
-	if v := members[memberText].Get("verbosity"); chat.Given(v) {
-		w.member("verbosity", v, "")
+	if word, _ := verbosity.read(members[memberText]); word != "" {
+		w.string(`,"verbosity":"` + word + `"`)
 	}
 	w.string(`}`)
 }

@@ -70,6 +70,11 @@ func (m *members) unmet(d *dialects.Dropped) {
 			d.Member(memberNames[i])
 		}
 	}
+	for _, h := range hints {
+		if _, known := h.read(m[h.member]); !known {
+			d.Member(h.name)
+		}
+	}
 	for it := m[memberInclude].Iter(); it.Next(); {
 		if v := it.Value(); !v.EqualText(includeReasoning) && !v.EqualText(includeLogprobs) {
 			d.Member(memberNames[memberInclude])
@@ -198,6 +203,30 @@ func (m *members) checkReasoning() *fault {
 		f = chat.First(chat.OptionalString("effort", e[0]), chat.OptionalString("summary", e[1])).In("reasoning")
 	}
 	return f
+}
+
+// hint is a word of the request that only hints, and changes nothing here but for an engine that
+// speaks the dialect.
+type hint struct {
+	member int    // the object that it is in
+	name   string // in it
+	list   chat.WordList
+}
+
+var (
+	verbosity = hint{memberText, "verbosity", chat.WordList{Words: []string{"low", "medium", "high"}, Other: "medium"}}
+	summary   = hint{memberReasoning, "summary", chat.WordList{Words: []string{"auto", "concise", "detailed"}, Other: "auto"}}
+	hints     = [...]*hint{&verbosity, &summary}
+)
+
+// read returns the word of the list that an object has, "" for none, and whether the client wrote
+// that word.
+func (h *hint) read(object jsonx.Value) (word string, known bool) {
+	v := object.Get(h.name)
+	if !chat.Given(v) {
+		return "", true
+	}
+	return h.list.Read(v)
 }
 
 // idle reports whether a member asks for nothing but what is done anyway.

@@ -84,7 +84,7 @@ func (t *tools) decode(v jsonx.Value) *fault {
 			return f.At("tools", it.Index())
 		}
 	}
-	if len(t.entries) == 0 && t.dropped != 0 { // a namespace may well be empty
+	if len(t.entries) == 0 && t.dropped != (dialects.Dropped{}) { // a namespace may well be empty
 		return chat.Unsupported("tools", onlyClientTools+", and the list holds none")
 	}
 	t.shown.assign(t.entries)
