@@ -112,7 +112,7 @@ func TestPreemptedClientLeaves(t *testing.T) {
 		took := make(chan time.Duration, 2)
 		run(t, e, chatBody(prompt397, `,"stream":true,"sim":{"tokens":100}`), took)
 		c := pipeTo(t, e)
-		c.post("/v1/chat/completions", chatBody(prompt397, `,"stream":true,"sim":{"tokens":100}`))
+		c.post("/v1/chat/completions", chatBody(strings.Repeat("b", 397), `,"stream":true,"sim":{"tokens":100}`))
 		go func() { _, _, _ = c.answer() }()
 		time.Sleep(600 * time.Millisecond)
 		if s := e.Stats(); s.Preempted != 1 || s.Waiting != 1 {

@@ -139,7 +139,11 @@ func (a *answer) enter() bool {
 	x, e := a.x, a.e
 	a.arrived = time.Now()
 	x.client.stubborn = e.o.CancelOnlyStreams && !a.q.Stream
-	t, err := e.slots.Enter(x.client.gone(), a.told.Prompt, a.q.Prompt.Priority)
+	var shared []uint64
+	if e.o.CacheTokens > 0 {
+		shared = a.q.Prompt.Blocks
+	}
+	t, err := e.slots.Enter(x.client.gone(), a.told.Prompt, shared, a.q.Prompt.Priority)
 	if err != nil {
 		if errors.Is(err, scheduler.ErrGone) {
 			x.client.lost = true
@@ -223,6 +227,10 @@ func (a *answer) prefill() bool {
 	x, e := a.x, a.e
 	x.forget = a.release
 	a.told.Cached = e.cache.Lookup(a.q.Prompt.Blocks, a.told.Prompt)
+	if e.o.SharedPrefill {
+		// Prompts are read in order: a later one finds what this one will have read by then.
+		e.cache.Insert(a.q.Prompt.Blocks)
+	}
 	due, read := a.readyAt(a.told.Prompt - a.told.Cached)
 	if x.t.Prefill > 0 {
 		due, read = time.Now().Add(x.t.Prefill), 0

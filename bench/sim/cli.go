@@ -34,7 +34,7 @@ type CLI struct {
 	Queue       int `group:"Size" help:"Requests that may wait for a slot; the next one is refused as this engine refuses. Below 0: no bound." default:"-1" placeholder:"N"`
 	MaxModelLen int `group:"Size" help:"Context in tokens, prompt and answer together." default:"32768" placeholder:"N"`
 	KVTokens    int `group:"Size" name:"kv-tokens" help:"Room for prompts and answers of running requests; who came last is preempted when it is full. 0: slots are the only limit." default:"0" placeholder:"N"`
-	CacheTokens int `group:"Size" help:"Prefix cache. 0: as --kv-tokens, or 1 Mi; below 0: none." default:"0" placeholder:"N"`
+	CacheTokens int `group:"Size" help:"Prefix cache. 0: as --kv-tokens, or a whole context for each slot; below 0: none." default:"0" placeholder:"N"`
 
 	Priorities bool `group:"Size" help:"Order the queue by the requests' member priority: lower first, and with the profile sglang higher first. Without it vllm refuses any but 0."`
 

@@ -37,10 +37,15 @@
 // members, their types and the order of events. What is known to differ stands in the recording's
 // file.
 //
+// The prefix cache forgets the least recently used blocks, of a prompt the last ones first. Its size,
+// that of the room unless CacheTokens says otherwise, is on the engine's pages, as are the tokens that were asked
+// for and found. A crash empties it.
+//
 // The batch matters: each running request adds BatchCost to the time between two tokens of all of
-// them, SharedPrefill puts the prompts into one line, and KVTokens bounds what all of them hold. A
-// request that finds no room waits at the head of the queue; when answers outgrow the room the
-// youngest one loses its place and reads everything again when it is back. What the prefix cache
+// them, SharedPrefill puts the prompts into one line, and KVTokens bounds what all of them hold, a
+// block that several share once. A request that finds no room waits at the head of the queue; when
+// answers outgrow the room the youngest one loses its place and reads everything again when it is
+// back. What the prefix cache
 // saved is in usage.prompt_tokens_details.cached_tokens and in the metrics, and so are preemptions.
 // Events change all this at a time: stalls, slowness, fewer slots, a crash and a restart; drills
 // are lists of them. `penstock sim --events` tells both.

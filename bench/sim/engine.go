@@ -62,8 +62,8 @@ type Options struct {
 	// came last is preempted: back to the head of the queue, and everything read again.
 	// kv_cache_usage_perc is relative to it. 0: slots are the only limit.
 	KVTokens int
-	// CacheTokens is the size of the prefix cache in tokens, default KVTokens, or 1 Mi; below 0
-	// switches it off.
+	// CacheTokens is the size of the prefix cache in tokens, default KVTokens, or where that is not
+	// limited, a whole context for each slot; below 0 switches it off.
 	CacheTokens int
 	// APIKey, when set, is demanded as the profile's engine would demand it.
 	APIKey string
@@ -172,7 +172,7 @@ func (o Options) defaults() Options {
 	}
 	o.Slots = cmp.Or(o.Slots, defaultSlots)
 	o.MaxModelLen = cmp.Or(o.MaxModelLen, 32768)
-	o.CacheTokens = cmp.Or(o.CacheTokens, o.KVTokens, 1<<20)
+	o.CacheTokens = cmp.Or(o.CacheTokens, o.KVTokens, o.Slots*o.MaxModelLen)
 	return o
 }
 

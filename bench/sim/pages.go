@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -88,7 +89,7 @@ func state(x *exchange) *pages.State {
 	s.First, _ = e.served("")
 	s.Sim, _ = e.served("sim")
 	if s.KVSize == 0 {
-		s.KVSize = max(1, slots*e.o.MaxModelLen)
+		s.KVSize = cmp.Or(max(0, e.o.CacheTokens), max(1, slots*e.o.MaxModelLen))
 	}
 	s.KVBlocks = s.KVSize / scheduler.BlockTokens
 	if asked > 0 {

@@ -213,9 +213,9 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{Slots: 8, KVTokens: 250, TokenRate: 10, KeepAlive: -1})
 		defer e.Close()
-		for range 3 {
+		for _, letter := range []string{"a", "b", "c"} { // prompts that share nothing
 			c := pipeTo(t, e)
-			c.post("/v1/chat/completions", chatBody(strings.Repeat("a", 397), `,"stream":true,"sim":{"tokens":10}`))
+			c.post("/v1/chat/completions", chatBody(strings.Repeat(letter, 397), `,"stream":true,"sim":{"tokens":10}`))
 			synctest.Wait()
 			go func() { _, _, _ = c.answer(); _ = c.Close() }()
 		}

@@ -38,16 +38,28 @@ func (c *PrefixCache) Lookup(blocks []uint64, tokens int) int {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	n := min(c.known(blocks)*BlockTokens, tokens-1)
+	c.asked += int64(tokens)
+	c.in += int64(n)
+	return n
+}
+
+// Known is how many tokens at the start of a prompt are there; it is not counted, and nothing comes
+// to be the newest by it.
+func (c *PrefixCache) Known(blocks []uint64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known(blocks) * BlockTokens
+}
+
+func (c *PrefixCache) known(blocks []uint64) int {
 	n := 0
-	for _, b := range blocks {
-		if _, ok := c.at[b]; !ok {
+	for n < len(blocks) {
+		if _, ok := c.at[blocks[n]]; !ok {
 			break
 		}
 		n++
 	}
-	n = min(n*BlockTokens, tokens-1)
-	c.asked += int64(tokens)
-	c.in += int64(n)
 	return n
 }
 

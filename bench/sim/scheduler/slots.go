@@ -23,6 +23,7 @@ type Slots struct {
 	peak         int
 	waiting      list.List // of *waiter, the next one first
 	holders      list.List // of *SlotHolder, the youngest last
+	pins         Pins      // of the holders
 	running      atomic.Int32
 	used         atomic.Int64 // tokens that running requests hold: what they came with and what they have said since
 }
@@ -37,7 +38,8 @@ type waiter struct {
 // SlotHolder is a request that holds a slot. Its owner calls Grow for the tokens it says and Leave,
 // once, at the end.
 type SlotHolder struct {
-	held    int // tokens
+	blocks  []uint64 // of the prompt; others may hold them too
+	own     int      // tokens besides
 	evicted atomic.Bool
 	place   *list.Element // among the holders
 }
@@ -49,13 +51,16 @@ func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
 // limited).
 func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
 
-// Enter waits for a slot and for need tokens of room, in front of those with a higher number as
-// priority. It returns ErrFull at once when the queue is full, ErrGone when gone closes first.
+// Enter waits for a slot and for room for need tokens, of which blocks may be shared with others, in
+// front of those with a higher number as priority. blocks is borrowed until Leave. It returns ErrFull at once when the queue is full, ErrGone when gone closes first.
 // Without an error the caller must call Leave exactly once with the SlotHolder.
-func (s *Slots) Enter(gone <-chan struct{}, need, priority int) (*SlotHolder, error) {
+func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
-	t := &SlotHolder{held: need}
-	if s.waiting.Len() == 0 && s.fits(need) {
+	t := &SlotHolder{own: need}
+	if s.kv > 0 {
+		t.blocks, t.own = blocks, max(0, need-len(blocks)*BlockTokens)
+	}
+	if s.waiting.Len() == 0 && s.fits(t) {
 		s.take(t)
 		s.mu.Unlock()
 		return t, nil
@@ -120,7 +125,7 @@ func (s *Slots) Leave(t *SlotHolder) {
 // that came last is evicted: it finds out at its next token, goes back and reads everything again,
 // as in vLLM. A request that runs alone never is.
 func (s *Slots) Grow(t *SlotHolder, n int) {
-	t.held += n
+	t.own += n
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {
 		s.mu.Lock()
 		if s.running.Load() > 1 {
@@ -130,19 +135,19 @@ func (s *Slots) Grow(t *SlotHolder, n int) {
 	}
 }
 
-func (s *Slots) fits(need int) bool {
+func (s *Slots) fits(t *SlotHolder) bool {
 	n := int(s.running.Load())
-	return n < s.limit && (s.kv == 0 || n == 0 || int(s.used.Load())+need <= s.kv)
+	return n < s.limit && (s.kv == 0 || n == 0 || int(s.used.Load())+t.own+s.pins.Fresh(t.blocks)*BlockTokens <= s.kv)
 }
 
 func (s *Slots) take(t *SlotHolder) {
-	s.used.Add(int64(t.held))
+	s.used.Add(int64(t.own + s.pins.Hold(t.blocks)*BlockTokens))
 	s.peak = max(s.peak, int(s.running.Add(1)))
 	t.place = s.holders.PushBack(t)
 }
 
 func (s *Slots) release(t *SlotHolder) {
-	s.used.Add(-int64(t.held))
+	s.used.Add(-int64(t.own + s.pins.Drop(t.blocks)*BlockTokens))
 	s.running.Add(-1)
 	s.holders.Remove(t.place)
 }
@@ -151,7 +156,7 @@ func (s *Slots) release(t *SlotHolder) {
 func (s *Slots) grant() {
 	for at := s.waiting.Front(); at != nil; at = s.waiting.Front() {
 		w := at.Value.(*waiter)
-		if !s.fits(w.tenant.held) {
+		if !s.fits(w.tenant) {
 			return
 		}
 		s.waiting.Remove(at)

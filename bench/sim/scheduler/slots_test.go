@@ -11,14 +11,14 @@ import (
 func TestSlotsAreOrdered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1, -1, 0)
-		running, err := s.Enter(nil, 1, 0)
+		running, err := s.Enter(nil, 1, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var served []int
 		enter := func(id, priority int) {
 			go func() {
-				holder, err := s.Enter(nil, 1, priority)
+				holder, err := s.Enter(nil, 1, nil, priority)
 				if err != nil {
 					t.Error(err)
 				}
@@ -40,6 +40,45 @@ func TestSlotsAreOrdered(t *testing.T) {
 		synctest.Wait()
 		if want := []int{-1, 4, 1, 3, 2, 0, 5}; !slices.Equal(served, want) {
 			t.Errorf("served %v, want %v", served, want)
+		}
+	})
+}
+
+// TestSharedBlocksTakeRoomOnce: requests with the same beginning run together where their sum has no
+// room.
+func TestSharedBlocksTakeRoomOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSlots(10, -1, 10*BlockTokens)
+		shared := []uint64{1, 2, 3, 4, 5, 6}
+		enter := func(blocks []uint64) chan *SlotHolder {
+			got := make(chan *SlotHolder, 1)
+			go func() {
+				holder, err := s.Enter(nil, len(blocks)*BlockTokens, blocks, 0)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- holder
+			}()
+			synctest.Wait()
+			return got
+		}
+		a, b := enter(append(slices.Clone(shared), 7)), enter(append(slices.Clone(shared), 8))
+		if used, _ := s.Room(); len(a) != 1 || len(b) != 1 || used != 8*BlockTokens {
+			t.Fatalf("%d and %d run, %d tokens are held", len(a), len(b), used)
+		}
+		c := enter([]uint64{11, 12, 13}) // nothing shared: no room
+		if len(c) != 0 {
+			t.Fatal("a request runs for which there is no room")
+		}
+		s.Leave(<-a)
+		synctest.Wait()
+		if used, _ := s.Room(); len(c) != 1 || used != 10*BlockTokens {
+			t.Fatalf("%d tokens are held", used)
+		}
+		s.Leave(<-b)
+		s.Leave(<-c)
+		if used, _ := s.Room(); used != 0 || len(s.pins.holders) != 0 {
+			t.Errorf("%d tokens are held at the end", used)
 		}
 	})
 }
