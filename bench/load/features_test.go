@@ -121,6 +121,39 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// TestTraceOfSessions: a call of a recorded session is sent when the one before it is answered and its
+// pause is over, and under the session's name.
+func TestTraceOfSessions(t *testing.T) {
+	e := benchtest.StartEngine(t, sim.Options{Record: true, Latency: 30 * time.Millisecond})
+	path := filepath.Join(t.TempDir(), "sessions.jsonl")
+	text := `{"s":"a","i":0,"t":0,"in":1100,"out":2,"sys":600}
+{"s":"a","i":1,"t":1,"think":1,"in":1200,"out":2,"from":0,"keep":17}
+{"s":"a","i":2,"t":2,"think":1,"in":1300,"out":2,"from":1,"keep":18}
+{"s":"b","i":0,"t":0,"in":1100,"out":2,"sys":600}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, records := bench(t, Options{BaseURL: e.URL(), DatasetName: "trace", DatasetPath: path, TimeScale: 0.01})
+	if r.Completed != 4 || *r.Penstock.Stages[0].Scheduled != 4 {
+		t.Fatalf("completed %d, scheduled %v", r.Completed, *r.Penstock.Stages[0].Scheduled)
+	}
+	for i := 1; i < 3; i++ {
+		if wait := time.Duration(records[i].ScheduledNS - records[i-1].EndNS); wait < 10*time.Millisecond {
+			t.Errorf("call %d is due %v after the answer before it, want 10ms", i, wait)
+		}
+	}
+	names := map[string]int{}
+	for _, q := range e.Recorded() {
+		if name := q.Get("X-Session-Id"); name != "" {
+			names[name[len(name)-1:]]++
+		}
+	}
+	if names["a"] != 3 || names["b"] != 1 {
+		t.Errorf("sessions in the requests: %v", names)
+	}
+}
+
 // TestTimeScale refuses what cannot be meant.
 func TestTimeScale(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
@@ -129,13 +162,15 @@ func TestTimeScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	var f Factor
-	for _, bad := range []string{"0", "-1", "NaN", "inf", "0.0001", "1001", "fast", ""} {
+	for _, bad := range []string{"0", "-1", "NaN", "inf", "0.0001", "1001", "fast", "", "1/0", "1/", "/2"} {
 		if err := f.UnmarshalText([]byte(bad)); err == nil || !strings.Contains(err.Error(), "0.001") {
 			t.Errorf("--time-scale %q: %v", bad, err)
 		}
 	}
-	if err := f.UnmarshalText([]byte("0.25")); err != nil || f != 0.25 {
-		t.Errorf("%v, %v", f, err)
+	for text, want := range map[string]Factor{"0.25": 0.25, "1/4": 0.25, "1/0.5": 2} {
+		if err := f.UnmarshalText([]byte(text)); err != nil || f != want {
+			t.Errorf("--time-scale %s: %v, %v", text, f, err)
+		}
 	}
 	trace := Options{BaseURL: "http://127.0.0.1:1", DatasetName: "trace", DatasetPath: path}
 	for want, o := range map[string]Options{

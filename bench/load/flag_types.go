@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -24,11 +25,17 @@ const (
 	mostFactor  = 1000
 )
 
-var errFactor = fmt.Errorf("want a number from %v (a thousand times as fast) to %v; 2 is half as fast", leastFactor, mostFactor)
+var errFactor = fmt.Errorf("want a number or a fraction from %v (a thousand times as fast) to %v; 2 is half as fast, 1/0.6 six tenths as fast", leastFactor, mostFactor)
 
 // UnmarshalText implements encoding.TextUnmarshaler, by which flags are read.
 func (f *Factor) UnmarshalText(text []byte) error {
-	v, err := strconv.ParseFloat(string(text), 64)
+	part, whole, fraction := strings.Cut(string(text), "/")
+	v, err := strconv.ParseFloat(part, 64)
+	if fraction && err == nil {
+		var by float64
+		by, err = strconv.ParseFloat(whole, 64)
+		v /= by
+	}
 	if err != nil || !(v >= leastFactor && v <= mostFactor) {
 		return errFactor
 	}

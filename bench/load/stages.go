@@ -165,16 +165,47 @@ func (d *driver) length(spec stageSpec) time.Duration {
 	return d.s.Warmup + spec.duration
 }
 
+// openLoop is what the calls of an open loop share.
+type openLoop struct {
+	spec  stageSpec
+	index int
+	begin int64
+	slots chan struct{} // nil: as many at once as come
+	all   sync.WaitGroup
+
+	mu sync.Mutex
+	sp *span
+}
+
+// due counts a request of the schedule.
+func (o *openLoop) due(j *pendingRequest, at int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if j.stage == o.index {
+		o.sp.sendEnd = max(o.sp.sendEnd, at)
+		if j.q.Target == 0 {
+			o.sp.scheduled++
+		}
+	}
+}
+
+// count is how many lines of a trace are played.
+func (o *openLoop) count() int {
+	if o.spec.count > 0 {
+		return o.spec.count
+	}
+	return math.MaxInt
+}
+
 // open runs an open loop: requests are sent when the pacer says so, whatever became of those
 // before.
 func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
-	var slots chan struct{}
+	o := &openLoop{spec: spec, index: index, begin: begin, sp: sp}
 	if spec.concurrency > 0 {
-		slots = make(chan struct{}, spec.concurrency)
+		o.slots = make(chan struct{}, spec.concurrency)
 	}
 	p := d.pacer(spec, index)
-	var all sync.WaitGroup
 	for at, ok := p.Next(); ok && at < d.length(spec); at, ok = p.Next() {
 		stage := d.measured(spec, at, index)
 		j := newPendingRequest(d.work.Take(), stage) // before its time, so that making it delays nothing
@@ -182,13 +213,11 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 		if !sleep(ctx, time.Duration(due-now())) {
 			break
 		}
-		if stage == index {
-			sp.sendEnd = due
-			if j.q.Target == 0 {
-				sp.scheduled++
-			}
-		}
-		all.Go(func() { d.perform(ctx, j, due, slots) })
+		o.due(&j, due)
+		o.all.Go(func() { d.session(ctx, j, due, o) })
+	}
+	if d.s.DatasetName == "trace" {
+		o.all.Wait() // the calls that follow others are due later
 	}
 	if spec.duration > 0 && ctx.Err() == nil {
 		sp.sendEnd = sp.start + int64(spec.duration)
@@ -196,7 +225,26 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 			sleep(ctx, time.Duration(begin+int64(d.length(spec))-now()))
 		}
 	}
-	all.Wait()
+	o.all.Wait()
+}
+
+// session sends a request and, of a trace, the calls that follow it, each when its client has
+// thought.
+func (d *driver) session(ctx context.Context, j pendingRequest, due int64, o *openLoop) {
+	d.perform(ctx, j, due, o.slots)
+	for _, next := range d.work.Followers(j.q) {
+		at := d.send.Clock.Now() + int64(next.Think)
+		if at-o.begin >= int64(d.length(o.spec)) || next.Request.ID >= o.count() {
+			continue
+		}
+		o.all.Go(func() {
+			follow := newPendingRequest(next.Request, d.measured(o.spec, time.Duration(at-o.begin), o.index))
+			if sleep(ctx, time.Duration(at-d.send.Clock.Now())) {
+				o.due(&follow, at)
+				d.session(ctx, follow, at, o)
+			}
+		})
+	}
 }
 
 // pacer makes the pacer of a stage.

@@ -100,6 +100,9 @@ func (c *Sender) appendHead(dst []byte, q *Request, n int) []byte {
 	}
 	dst = append(dst, head.([]byte)...)
 	dst = strconv.AppendInt(dst, int64(n), 10)
+	if q.SessionID != "" {
+		dst = append(append(dst, "\r\nX-Session-Id: "...), q.SessionID...)
+	}
 	return append(dst, "\r\n\r\n"...)
 }
 

@@ -38,11 +38,12 @@ type Request struct {
 	Audio     []byte
 	AudioS    float64
 
-	Session *Session
-	Turn    int
-	Leave   *Departure
-	Pair    int // index of the pair with --compare-url
-	Target  int
+	SessionID string // sent as X-Session-Id; empty: none
+	Session   *Session
+	Turn      int
+	Leave     *Departure
+	Pair      int // index of the pair with --compare-url
+	Target    int
 }
 
 // FormField is a field of a multipart body.

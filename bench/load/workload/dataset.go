@@ -7,44 +7,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"penstock/bench/exit"
 )
-
-// TraceBlock is how many tokens a hash id of a trace stands for.
-const TraceBlock = 512
 
 // dataset is a file of prompts or lengths.
 type dataset struct{ entries []entry }
 
 // entry is one line of it.
 type entry struct {
-	human  [][]byte // what the user says, turn by turn; of a trace nil
-	out    int      // tokens; 0: not said
-	in     int
-	at     time.Duration // since the first line
-	hashes []int64
-}
-
-// Call is a request of a trace.
-type Call struct {
-	At      time.Duration // since the first one
-	In, Out int           // tokens
-	Blocks  []int64       // of the prompt, TraceBlock tokens each; empty: it shares nothing
-}
-
-// ReadTrace reads a trace. Errors are usage errors.
-func ReadTrace(path string) ([]Call, error) {
-	d, err := readDataset("trace", path)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Call, len(d.entries))
-	for i, e := range d.entries {
-		out[i] = Call{At: e.at, In: e.in, Out: e.out, Blocks: e.hashes}
-	}
-	return out, nil
+	human [][]byte // what the user says, turn by turn; of a trace nil
+	Call           // of a trace; of the others Out alone, in tokens: 0 is not said
 }
 
 // readDataset reads a file. Mistakes are reported with their line.
@@ -72,9 +45,9 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 		}
 		_, _ = dec.Token() // the bracket that was seen
 	}
+	var trace traceReader
 	parse := map[string]func(json.RawMessage) (entry, bool, error){
-		"sharegpt": parseShareGPT, "custom": parseCustom,
-		"trace": parseTrace,
+		"sharegpt": parseShareGPT, "custom": parseCustom, "trace": trace.read,
 	}[kind]
 	d := &dataset{}
 	for !list || dec.More() {
@@ -107,11 +80,10 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 	if len(d.entries) == 0 {
 		return nil, fmt.Errorf("no %s entry that can be used", kind)
 	}
-	first := d.entries[0].at
+	trace.finish(d.entries)
+	first := d.entries[0].At
 	for i := range d.entries {
-		if d.entries[i].at -= first; i > 0 && d.entries[i].at < d.entries[i-1].at {
-			return nil, fmt.Errorf("entry %d: its timestamp is before that of the entry above", i+1)
-		}
+		d.entries[i].At -= first
 	}
 	return d, nil
 }
@@ -133,8 +105,8 @@ func parseShareGPT(raw json.RawMessage) (e entry, use bool, err error) {
 				e.human = append(e.human, []byte(turn.Value))
 			}
 		case "gpt", "assistant", "chatgpt":
-			if len(e.human) == 1 && e.out == 0 {
-				e.out = max(1, len(turn.Value)/4)
+			if len(e.human) == 1 && e.Out == 0 {
+				e.Out = max(1, len(turn.Value)/4)
 			}
 			use = len(e.human) > 0
 		}
@@ -154,39 +126,5 @@ func parseCustom(raw json.RawMessage) (e entry, use bool, err error) {
 	if in.Prompt == nil || *in.Prompt == "" || in.OutputLen < 0 || in.OutputLen > maxTraceTokens {
 		return e, false, errors.New(`want {"prompt":TEXT} and perhaps "output_len" from 0`)
 	}
-	return entry{human: [][]byte{[]byte(*in.Prompt)}, out: in.OutputLen}, true, nil
-}
-
-// maxTraceTime bounds the time that a replay takes.
-const maxTraceTime = 366 * 24 * time.Hour
-
-// maxTraceStamp bounds timestamps, in ms: Unix time is one, too.
-const maxTraceStamp = 9e12
-
-// maxTraceTokens bounds the lengths of a file: a prompt of that many tokens is some 50 MB.
-const maxTraceTokens = 10_000_000
-
-// parseTrace reads {"timestamp":MS,"input_length":N,"output_length":N,"hash_ids":[…]}, hash_ids
-// being optional.
-func parseTrace(raw json.RawMessage) (e entry, use bool, err error) {
-	var in struct {
-		Timestamp    *float64
-		InputLength  *int    `json:"input_length"`
-		OutputLength *int    `json:"output_length"`
-		HashIDs      []int64 `json:"hash_ids"`
-	}
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return e, false, err
-	}
-	switch {
-	case in.Timestamp == nil || in.InputLength == nil || in.OutputLength == nil:
-		return e, false, errors.New("want timestamp (ms), input_length and output_length")
-	case *in.Timestamp < 0 || *in.Timestamp > maxTraceStamp || *in.InputLength < 1 || *in.InputLength > maxTraceTokens ||
-		*in.OutputLength < 0 || *in.OutputLength > maxTraceTokens:
-		return e, false, fmt.Errorf("want a timestamp from 0 and lengths of 1 to %d tokens", maxTraceTokens)
-	}
-	return entry{
-		in: *in.InputLength, out: *in.OutputLength,
-		at: time.Duration(*in.Timestamp * float64(time.Millisecond)), hashes: in.HashIDs,
-	}, true, nil
+	return entry{human: [][]byte{[]byte(*in.Prompt)}, Call: Call{Out: in.OutputLen}}, true, nil
 }

@@ -10,16 +10,16 @@ func TestDatasets(t *testing.T) {
 	share := `[{"id":"a","conversations":[{"from":"human","value":"hi there"},{"from":"gpt","value":"hello to you"},{"from":"human","value":"more"},{"from":"gpt","value":"x"}]},
 		{"conversations":[{"from":"gpt","value":"alone"}]},{"conversations":[{"from":"human","value":"no reply"}]}]`
 	d, err := parseDataset("sharegpt", []byte(share))
-	if err != nil || len(d.entries) != 1 || len(d.entries[0].human) != 2 || d.entries[0].out != 3 {
+	if err != nil || len(d.entries) != 1 || len(d.entries[0].human) != 2 || d.entries[0].Out != 3 {
 		t.Errorf("sharegpt: %+v, %v", d, err)
 	}
 	d, err = parseDataset("custom", []byte("{\"prompt\":\"a\"}\n\n{\"prompt\":\"b\",\"output_len\":7}\n"))
-	if err != nil || len(d.entries) != 2 || d.entries[1].out != 7 {
+	if err != nil || len(d.entries) != 2 || d.entries[1].Out != 7 {
 		t.Errorf("custom: %+v, %v", d, err)
 	}
 	d, err = parseDataset("trace", []byte(`{"timestamp":1000,"input_length":600,"output_length":5,"hash_ids":[1,2]}
 {"timestamp":2500,"input_length":700,"output_length":6,"hash_ids":[1,3]}`))
-	if err != nil || len(d.entries) != 2 || d.entries[1].at != 1500*time.Millisecond || d.entries[1].hashes[0] != 1 {
+	if err != nil || len(d.entries) != 2 || d.entries[1].At != 1500*time.Millisecond || d.entries[1].Blocks[0] != 1 {
 		t.Errorf("trace: %+v, %v", d, err)
 	}
 	if _, err = parseDataset("trace", []byte(`{"timestamp":1700158546680,"input_length":1,"output_length":1}`)); err != nil {
@@ -31,7 +31,7 @@ func TestDatasetErrors(t *testing.T) {
 	for _, c := range []struct{ kind, text, want string }{
 		{"trace", `[{"timestamp":1}]`, "line 1"},
 		{"trace", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":0,\"input_length\":1}", "line 2"},
-		{"trace", "{\"timestamp\":9,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":1,\"input_length\":1,\"output_length\":1}", "entry 2"},
+		{"trace", "{\"timestamp\":9,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":1,\"input_length\":1,\"output_length\":1}", "line 2"},
 		{"custom", "{\"prompt\":\"a\"}\n{\"prompt\":", "line 2"},
 		{"custom", "{\"prompt\":7}", "line 1"},
 		{"custom", "", "no custom entry"},
@@ -46,6 +46,7 @@ func TestDatasetErrors(t *testing.T) {
 
 func FuzzDataset(f *testing.F) {
 	f.Add("trace", []byte(`{"timestamp":1,"input_length":2,"output_length":3,"hash_ids":[4]}`))
+	f.Add("trace", []byte("{\"format\":1}\n{\"s\":\"a\",\"i\":0,\"t\":0,\"in\":640,\"out\":5,\"sys\":600}\n{\"s\":\"a/1\",\"i\":0,\"t\":1,\"in\":640,\"out\":5}"))
 	f.Add("sharegpt", []byte(`[{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}]`))
 	f.Add("custom", []byte("{\"prompt\":\"a\"}\n{\"prompt\":\"b\",\"output_len\":3}"))
 	f.Fuzz(func(t *testing.T, kind string, text []byte) {
@@ -62,11 +63,14 @@ func FuzzDataset(f *testing.F) {
 			return
 		}
 		before := time.Duration(0)
-		for _, e := range d.entries {
-			if e.at < before || kind == "trace" && e.in < 1 || kind != "trace" && len(e.human) == 0 || e.out < 0 {
+		for i, e := range d.entries {
+			if kind == "trace" && e.After >= i || len(e.Blocks) > 0 && kind != "trace" {
+				t.Fatalf("entry %d: %+v", i, e)
+			}
+			if e.After < 0 && e.At < before || kind == "trace" && e.In < 1 || kind != "trace" && len(e.human) == 0 || e.Out < 0 {
 				t.Fatalf("entry %+v", e)
 			}
-			before = e.at
+			before = max(before, e.At)
 		}
 	})
 }

@@ -63,6 +63,9 @@ type Workload struct {
 	// wordsPerToken turns a length in tokens into words; the preflight measures it.
 	WordsPerToken float64
 
+	roots     []int         // entries of a trace that come at a time
+	followers map[int][]int // those that follow an entry of a trace
+
 	mu   sync.Mutex
 	next int // id of the next session
 }
@@ -78,8 +81,18 @@ func New(s *Spec) (*Workload, error) {
 		if w.data, err = readDataset(s.Dataset, s.Path); err != nil {
 			return nil, err
 		}
-		if last := w.data.entries[len(w.data.entries)-1].at; float64(last)*s.TimeScale > float64(maxTraceTime) {
+		if last := w.data.length(); float64(last)*s.TimeScale > float64(maxTraceTime) {
 			return nil, exit.Usagef("%s: at --time-scale %v its %v would last longer than a year", s.Path, s.TimeScale, last)
+		}
+	}
+	if w.data != nil && s.Dataset == "trace" {
+		w.followers = map[int][]int{}
+		for i := range w.data.entries {
+			if after := w.data.entries[i].After; after >= 0 {
+				w.followers[after] = append(w.followers[after], i)
+			} else {
+				w.roots = append(w.roots, i)
+			}
 		}
 	}
 	if w.media, err = newMedia(s); err != nil {
@@ -103,6 +116,29 @@ func (w *Workload) Take() *client.Request {
 	n := w.next
 	w.next++
 	w.mu.Unlock()
+	if w.roots != nil {
+		n = w.roots[n%len(w.roots)]
+	}
+	return w.take(n)
+}
+
+// Follower is a call of a trace that is due so long after the answer to another one of its session.
+type Follower struct {
+	Request *client.Request
+	Think   time.Duration
+}
+
+// Followers are the calls of a trace that follow one.
+func (w *Workload) Followers(q *client.Request) []Follower {
+	var out []Follower
+	for _, n := range w.followers[q.ID] {
+		out = append(out, Follower{w.take(n), time.Duration(float64(w.data.entries[n].Think) * w.spec.TimeScale)})
+	}
+	return out
+}
+
+// take makes the first request of the n-th session.
+func (w *Workload) take(n int) *client.Request {
 	id := n
 	if w.spec.Pairs {
 		id = n / 2
@@ -159,12 +195,12 @@ func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
 		user = w.words(tag, rng, q.InWanted)
 	case w.spec.Dataset == "trace":
 		e := &w.data.entries[id%len(w.data.entries)]
-		q.InWanted, q.OutWanted = e.in, max(e.out, 1)
+		q.InWanted, q.OutWanted, q.SessionID = e.In, max(e.Out, 1), w.Nonce+e.Session
 		user = w.traced(w.shared(q), e, id)
 	default:
 		e := &w.data.entries[id%len(w.data.entries)]
-		if !w.spec.OwnOut && e.out > 0 {
-			q.OutWanted = e.out
+		if !w.spec.OwnOut && e.Out > 0 {
+			q.OutWanted = e.Out
 		}
 		q.Session.Human = e.human
 		if turns > 1 {
@@ -199,11 +235,11 @@ func (w *Workload) Trial(id int, d *client.Dialect, model string, target, words 
 // TracePacer replays the times of the trace, the first count of them; 0: all.
 func (w *Workload) TracePacer(count int) *Trace {
 	var times []time.Duration
-	for i, e := range w.data.entries {
-		if count > 0 && i == count {
+	for _, i := range w.roots {
+		if count > 0 && i >= count {
 			break
 		}
-		times = append(times, time.Duration(float64(e.at)*w.spec.TimeScale))
+		times = append(times, time.Duration(float64(w.data.entries[i].At)*w.spec.TimeScale))
 	}
 	return &Trace{times}
 }
@@ -248,12 +284,12 @@ func (w *Workload) prefix(id int, tag string) []byte {
 // traced makes the prompt of a line of a trace: equal hash ids give equal blocks of text, so that
 // what was shared then is shared now.
 func (w *Workload) traced(tag string, e *entry, id int) []byte {
-	if len(e.hashes) == 0 {
-		return w.words(tag, w.Rng(id), e.in)
+	if len(e.Blocks) == 0 {
+		return w.words(tag, w.Rng(id), e.In)
 	}
 	out := []byte(tag)
-	left := e.in
-	for _, h := range e.hashes {
+	left := e.In
+	for _, h := range e.Blocks {
 		n := min(left, TraceBlock)
 		if n <= 0 {
 			break
