@@ -11,15 +11,34 @@ import (
 	"penstock/bench/sim"
 )
 
+// Trace is what was played.
+type Trace struct {
+	File         string  `json:"file"`
+	Requests     int     `json:"requests"`
+	Seconds      float64 `json:"seconds"` // scaled
+	InputTokens  int64   `json:"input_tokens"`
+	OutputTokens int64   `json:"output_tokens"`
+}
+
+func newTrace(file string, requests []request) (t Trace) {
+	t.File, t.Requests = file, len(requests)
+	for i := range requests {
+		t.Seconds = max(t.Seconds, requests[i].at)
+		t.InputTokens += int64(requests[i].in)
+		t.OutputTokens += int64(requests[i].out)
+	}
+	return t
+}
+
+func (t *Trace) text() string {
+	n := float64(t.Requests)
+	return fmt.Sprintf("Trace: %d requests in %s s, %s tokens in and %s out each.\n", t.Requests,
+		result.NumberText(t.Seconds), result.NumberText(float64(t.InputTokens)/n), result.NumberText(float64(t.OutputTokens)/n))
+}
+
 // Answer is what `bench plan --format json` writes.
 type Answer struct {
-	Trace struct {
-		File         string  `json:"file"`
-		Requests     int     `json:"requests"`
-		Seconds      float64 `json:"seconds"` // scaled
-		InputTokens  int64   `json:"input_tokens"`
-		OutputTokens int64   `json:"output_tokens"`
-	} `json:"trace"`
+	Trace      Trace              `json:"trace"`
 	Objectives []result.Objective `json:"objectives"`
 	Draws      int                `json:"draws"`
 	Seed       uint64             `json:"seed"`
@@ -30,23 +49,15 @@ type Answer struct {
 	Rows []*Row `json:"rows"`
 }
 
-func newAnswer(c *Cmd, requests []request, objectives []result.Objective) *Answer {
-	a := &Answer{Objectives: objectives, Draws: c.Draws, Seed: c.Seed, Best: []*Row{}}
-	a.Trace.File, a.Trace.Requests = c.Trace, len(requests)
-	a.Trace.Seconds = requests[len(requests)-1].at
-	for i := range requests {
-		a.Trace.InputTokens += int64(requests[i].in)
-		a.Trace.OutputTokens += int64(requests[i].out)
+func newAnswer(c *Cmd, s *search) *Answer {
+	return &Answer{
+		Trace: newTrace(c.Trace, s.requests[0]), Objectives: s.objectives, Draws: len(s.requests), Seed: c.Seed, Best: []*Row{},
 	}
-	return a
 }
 
 func (a *Answer) text() string {
 	var b strings.Builder
-	n := float64(a.Trace.Requests)
-	fmt.Fprintf(&b, "Trace: %d requests in %s s, %s tokens in and %s out each.\n", a.Trace.Requests,
-		result.NumberText(a.Trace.Seconds), result.NumberText(float64(a.Trace.InputTokens)/n),
-		result.NumberText(float64(a.Trace.OutputTokens)/n))
+	b.WriteString(a.Trace.text())
 	var bounds []string
 	for _, o := range a.Objectives {
 		bounds = append(bounds, o.Measure+" "+result.NumberText(o.Limit)+" ms")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -17,13 +18,15 @@ import (
 
 // Cmd is `penstock bench plan`.
 type Cmd struct {
-	Trace   string   `arg:"" values:"files" help:"Trace: a line {\"timestamp\":MS,\"input_length\":N,\"output_length\":N,\"hash_ids\":[…]} for each request."`
+	Trace   string   `arg:"" values:"files" help:"Trace: a line {\"timestamp\":MS,\"input_length\":N,\"output_length\":N,\"hash_ids\":[…]} for each request, or recorded sessions; bench/README.md has both forms."`
 	Engine  []string `required:"" sep:"none" placeholder:"KIND[@PRICE]" help:"Kind of engine: laptop, l4-8b, a100-70b, h100-8b, or your own as NAME:prefill=N,token=N,batch=D,latency=D,slots=N,kv=N; PRICE is an hour's. Repeatable."`
-	Goodput []string `required:"" placeholder:"M:MS" help:"Objectives, each of the p99: ttft, tpot, itl, e2el in ms."`
-	Policy  []string `placeholder:"NAME" help:"Policies of the edge to try (default: all four)."`
+	Goodput []string `placeholder:"M:MS" help:"Objectives, each of the p99: ttft, tpot, itl, e2el in ms. Looks for the smallest fleet that meets them."`
+	Engines int      `placeholder:"N" help:"In place of --goodput: play a fleet of so many engines, and show times to first token and what caches saved."`
+	Slow    []string `placeholder:"I=FACTOR" help:"With --engines: the I-th engine takes FACTOR times as long for everything. Repeatable."`
+	Policy  []string `placeholder:"NAME,…" help:"Policies of the edge to try (default: all). With --engines also least_conn (nginx), session_hash (HAProxy), and oracle and oracle_x2, which know caches and lengths."`
 
-	TimeScale load.Factor `name:"time-scale" placeholder:"X" help:"Factor on the trace's times, 0.001 to 1000 (default: 1); 0.5 is twice the load."`
-	Draws     int         `default:"20" help:"How often the trace is drawn, 1 to 1000: once as it is, then with the times between requests in other orders."`
+	TimeScale load.Factor `name:"time-scale" placeholder:"X" help:"Factor on the trace's times, 0.001 to 1000 (default: 1); 0.5 or 1/2 is twice the load."`
+	Draws     int         `placeholder:"N" help:"How often the trace is drawn, 1 to 1000: once as it is, then with the times between requests in other orders (default: 20, with --engines 1)."`
 	Seed      uint64      `placeholder:"N" help:"Of the draws (default: 0)."`
 	Format    string      `enum:"text,json" default:"text" help:"Form of the answer: ${enum}."`
 	Output    string      `short:"o" placeholder:"FILE" help:"Write there instead of to the screen."`
@@ -38,67 +41,103 @@ var policies = []string{
 func (c *Cmd) Run() error { return c.run(os.Stdout) }
 
 func (c *Cmd) run(out io.Writer) error {
-	a, err := c.answer()
+	q, err := c.read()
 	if err != nil {
 		return err
 	}
-	err = result.WriteTo(c.Output, out, func(w io.Writer) error {
+	if c.Engines > 0 {
+		a, err := c.played(q)
+		if err != nil {
+			return err
+		}
+		return c.write(out, a, a.text)
+	}
+	a := c.answer(q)
+	if err := c.write(out, a, a.text); err != nil || len(a.Best) > 0 {
+		return err
+	}
+	return exit.With(exit.Threshold, "no fleet of these engines meets the objectives"+a.shortfall())
+}
+
+func (c *Cmd) write(out io.Writer, doc any, text func() string) error {
+	return result.WriteTo(c.Output, out, func(w io.Writer) error {
 		if c.Format == "json" {
 			e := json.NewEncoder(w)
 			e.SetIndent("", "  ")
-			return e.Encode(a)
+			return e.Encode(doc)
 		}
-		_, err := io.WriteString(w, a.text())
+		_, err := io.WriteString(w, text())
 		return err
 	})
-	if err == nil && len(a.Best) == 0 {
-		return exit.With(exit.Threshold, "no fleet of these engines meets the objectives"+a.shortfall())
-	}
-	return err
 }
 
-// answer plans for every kind and policy.
-func (c *Cmd) answer() (*Answer, error) {
-	objectives, err := load.ParseObjectives(c.Goodput)
-	if err != nil {
+// question is a command line that was read.
+type question struct {
+	search   search
+	kinds    []*Kind
+	policies []string
+}
+
+// read checks the flags and reads the trace. Errors are usage errors.
+func (c *Cmd) read() (*question, error) {
+	q := &question{policies: c.Policy, search: search{seed: c.Seed}}
+	known, draws := policies, 20
+	switch {
+	case c.Engines < 0 || c.Engines > maxEngines:
+		return nil, exit.Usagef("--engines %d: want 1 to %d", c.Engines, maxEngines)
+	case (c.Engines > 0) == (len(c.Goodput) > 0):
+		return nil, exit.Usagef("want --goodput, which looks for the smallest fleet, or --engines, which plays a fleet of that size")
+	case c.Engines > 0 && len(c.Engine) > 1:
+		return nil, exit.Usagef("--engines plays engines of one kind: leave one --engine; --slow makes some of them slower")
+	case c.Engines == 0 && len(c.Slow) > 0:
+		return nil, exit.Usagef("--slow is of a fleet of known size: add --engines")
+	case c.Engines > 0:
+		known, draws = slices.Concat(policies, slices.Sorted(maps.Keys(baselines))), 1
+	}
+	var err error
+	if q.search.objectives, err = load.ParseObjectives(c.Goodput); err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(objectives, func(o result.Objective) bool { return o.Measure == "error_rate" }) {
+	if slices.ContainsFunc(q.search.objectives, func(o result.Objective) bool { return o.Measure == "error_rate" }) {
 		return nil, exit.Usagef("--goodput error_rate: the engines of a plan do not fail: want ttft, tpot, itl or e2el")
 	}
-	if c.Draws < 1 || c.Draws > 1000 {
+	draws = cmp.Or(c.Draws, draws)
+	if draws < 1 || draws > 1000 {
 		return nil, exit.Usagef("--draws %d: want 1 to 1000", c.Draws)
 	}
-	tried := c.Policy
-	if len(tried) == 0 {
-		tried = policies
+	if len(q.policies) == 0 {
+		q.policies = known
 	}
-	for _, p := range tried {
-		if !slices.Contains(policies, p) {
-			return nil, exit.Usagef("--policy %q: want one of %s", p, strings.Join(policies, ", "))
+	for _, p := range q.policies {
+		if !slices.Contains(known, p) {
+			return nil, exit.Usagef("--policy %q: want one of %s", p, strings.Join(known, ", "))
 		}
 	}
-	var kinds []*Kind
 	for _, text := range c.Engine {
 		k, err := ParseKind(text)
 		if err != nil {
 			return nil, exit.Usagef("--engine %s", err)
 		}
-		kinds = append(kinds, k)
+		q.kinds = append(q.kinds, k)
 	}
 	trace, err := workload.ReadTrace(c.Trace)
 	if err != nil {
 		return nil, err
 	}
 	requests := newRequests(trace, cmp.Or(float64(c.TimeScale), 1))
-	s := &search{objectives: objectives, seed: c.Seed}
-	for n := range c.Draws {
-		s.requests = append(s.requests, draw(requests, c.Seed, n))
+	for n := range draws {
+		q.search.requests = append(q.search.requests, draw(requests, c.Seed, n))
 	}
-	a := newAnswer(c, requests, objectives)
-	for _, k := range kinds {
+	return q, nil
+}
+
+// answer looks for the smallest fleet of every kind with every policy.
+func (c *Cmd) answer(q *question) *Answer {
+	s := &q.search
+	a := newAnswer(c, s)
+	for _, k := range q.kinds {
 		var rows []*Row
-		for _, p := range tried {
+		for _, p := range q.policies {
 			rows = append(rows, s.row(k, p))
 		}
 		rank(rows)
@@ -112,5 +151,5 @@ func (c *Cmd) answer() (*Answer, error) {
 	if !slices.ContainsFunc(a.Best, func(r *Row) bool { return r.PriceHour == nil }) {
 		slices.SortStableFunc(a.Best, func(x, y *Row) int { return cmp.Compare(*x.PriceHour, *y.PriceHour) })
 	}
-	return a, nil
+	return a
 }

@@ -1,5 +1,5 @@
 // Package plan is `penstock bench plan`: how many engines of which kind a trace needs for given
-// objectives.
+// objectives, and how fast a given fleet is with each policy.
 //
 // It plays the trace on simulated engines behind the edge's own routing (routing.Route over
 // upstreams that are planned and never probed), in virtual time: an event loop goes from change to
@@ -15,6 +15,13 @@
 //
 // The edge learns from the calls of the trace how fast its engines are, as a real one does that has
 // just started: until three calls of an engine have ended it goes by their number.
+//
+// A fleet of known size is played with two rules of other proxies beside the edge's policies, and
+// with two oracles, which know what no proxy can know. They show what a policy leaves on the table;
+// they are no bound, as they think of one call at a time.
+//
+// Room for running requests counts a block that several share once, and a prompt behind another one
+// in the line finds what that one will have read. The size of the cache is that of the room.
 //
 // What it does not know: failures, engines that start slowly, the edge's own microseconds, and how
 // fast the hardware really is. The speeds are those that the operator gives.

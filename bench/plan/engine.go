@@ -93,6 +93,16 @@ func (k *Kind) gap(running int) float64 {
 	return 1/k.o.TokenRate + k.o.BatchCost.Seconds()*float64(running-1)
 }
 
+// slower is a kind that takes so many times as long for everything.
+func (k *Kind) slower(factor float64) *Kind {
+	out := *k
+	out.o.PrefillRate /= factor
+	out.o.TokenRate /= factor
+	out.o.BatchCost = time.Duration(float64(k.o.BatchCost) * factor)
+	out.o.Latency = time.Duration(float64(k.o.Latency) * factor)
+	return &out
+}
+
 // fits reports whether the engine can serve a request at all.
 func (k *Kind) fits(r *request) bool { return r.in+r.out <= k.o.KVTokens }
 
@@ -107,12 +117,14 @@ type engine struct {
 	running  []*call // in the order in which they got their slots
 	decoding []*call // those of running that write
 
-	now     float64 // up to which tokens are counted
-	mark    float64 // tokens that a request has written which has done so from the start
-	used    float64 // tokens that running requests hold
-	read    float64 // when the prompts in line will have been read
-	version int     // of the next change that is known
+	now     float64        // up to which tokens are counted
+	mark    float64        // tokens that a request has written which has done so from the start
+	pins    scheduler.Pins // of running requests
+	used    float64        // tokens that running requests hold, those of a shared block once
+	read    float64        // when the prompts in line will have been read
+	version int            // of the next change that is known
 	peak    int
+	calls   int
 	busy    float64 // requests in hand, over time
 }
 
@@ -153,23 +165,36 @@ func (e *engine) next() (in float64, ok bool) {
 	return max(0, least) * e.k.gap(len(e.running)), true
 }
 
+// whole are the blocks of a prompt that it fills, which others may share.
+func (c *call) whole() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
+
+// own are the tokens that a call holds besides.
+func (c *call) own() float64 { return c.held - float64(len(c.whole())*traceBlock) }
+
+// room is what a call would take of the engine's.
+func (e *engine) room(c *call) float64 {
+	return c.own() + float64(e.pins.Fresh(c.whole())*traceBlock)
+}
+
 // grant gives slots and room to the head of the queue, and returns those that have got them, with
 // the time at which their prompts will have been read.
 func (e *engine) grant(start func(c *call, due float64)) {
 	for len(e.waiting) > 0 {
 		c := e.waiting[0]
-		if n := len(e.running); n >= e.k.o.Slots || n > 0 && e.used+c.held > float64(e.k.o.KVTokens) {
+		if n := len(e.running); n >= e.k.o.Slots || n > 0 && e.used+e.room(c) > float64(e.k.o.KVTokens) {
 			return
 		}
 		e.waiting = e.waiting[1:]
 		e.running = append(e.running, c)
 		e.peak = max(e.peak, len(e.running))
-		e.used += c.held
+		e.used += c.own() + float64(e.pins.Hold(c.whole())*traceBlock)
 		known := e.cache.Lookup(c.blocks, 1<<40) / scheduler.BlockTokens * traceBlock
 		known = min(known, c.in-1)
 		if !c.begun {
 			c.begun, c.cached = true, known
 		}
+		// Prompts are read in order: a later one finds what this one will have read by then.
+		e.cache.Insert(c.blocks)
 		e.read = max(e.read, e.now) + (c.held-float64(known))/e.k.o.PrefillRate
 		start(c, e.read+e.k.o.Latency.Seconds())
 	}
@@ -181,7 +206,6 @@ func (e *engine) prefilled(c *call) (done bool) {
 		c.first, c.left = e.now, float64(c.out-1)
 		c.held++
 		e.used++
-		e.cache.Insert(c.blocks)
 	}
 	if c.left < almost {
 		e.leave(c)
@@ -233,7 +257,7 @@ func (e *engine) leave(c *call) {
 		c.left, c.held = c.left-written, c.held+written
 		e.decoding = slices.Delete(e.decoding, i, i+1)
 	}
-	e.used -= c.held
+	e.used -= c.own() + float64(e.pins.Drop(c.whole())*traceBlock)
 	i := slices.Index(e.running, c)
 	e.running = slices.Delete(e.running, i, i+1)
 }

@@ -39,7 +39,7 @@ func testTrace(seed uint64, n int, rate float64) []workload.Call {
 		}
 		open = append(open, blocks)
 		out = append(out, workload.Call{
-			At: time.Duration(at * float64(time.Second)), In: len(blocks)*traceBlock + scheduler.MessageTokens,
+			After: -1, At: time.Duration(at * float64(time.Second)), In: len(blocks)*traceBlock + scheduler.MessageTokens,
 			Out: 1 + int(rng.ExpFloat64()*120), Blocks: blocks,
 		})
 	}
@@ -116,7 +116,7 @@ func playReal(t *testing.T, o sim.Options, trace []workload.Call) played {
 // playVirtual plays it in the plan's.
 func playVirtual(t *testing.T, o sim.Options, trace []workload.Call) (p played) {
 	t.Helper()
-	f, err := newFleet(&Kind{Name: "k", o: o}, 1, "least_loaded", 0)
+	f, err := newFleet([]*Kind{{Name: "k", o: o}}, "least_loaded", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

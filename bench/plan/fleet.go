@@ -28,8 +28,11 @@ const (
 
 // request is a line of a trace, as edge and engines see it.
 type request struct {
-	at      float64 // seconds
+	at      float64 // seconds; of a call that follows another one without meaning
+	after   int     // the call that it follows; below 0: none
+	think   float64 // seconds from that one's end
 	in, out int
+	session string
 	prefix  []uint64 // its beginning, for the edge
 	blocks  []uint64 // and for an engine's cache
 }
@@ -39,7 +42,10 @@ func newRequests(trace []workload.Call, scale float64) []request {
 	out := make([]request, len(trace))
 	var text []byte
 	for i, c := range trace {
-		r := request{at: c.At.Seconds() * scale, in: c.In, out: max(1, c.Out)}
+		r := request{
+			at: c.At.Seconds() * scale, after: c.After, think: c.Think.Seconds() * scale,
+			in: c.In, out: max(1, c.Out), session: c.Session,
+		}
 		text = append(text[:0], make([]byte, len(c.Blocks)*traceBlock*bytesPerToken)...)
 		chained := uint64(0)
 		for j, b := range c.Blocks {
@@ -57,18 +63,20 @@ func newRequests(trace []workload.Call, scale float64) []request {
 // call is a request under way.
 type call struct {
 	*request
-	at      float64 // when it came
-	lease   *upstreams.Lease
-	e       *engine
-	begun   bool // it has had a slot
-	cached  int
-	evicted bool
-	sent    float64 // when the edge sent it
-	first   float64 // when its first token came; below 0: not yet
-	end     float64
-	held    float64 // tokens of the engine's room, when it got or left its slot
-	left    float64 // tokens to write, likewise
-	last    float64 // mark of its engine at which it will have written all
+	at       float64          // when it came
+	next     []*call          // that follow it
+	lease    *upstreams.Lease // nil with a baseline, which has none
+	e        *engine
+	begun    bool // it has had a slot
+	cached   int
+	expected int // tokens that who chose the engine believed to be cached
+	evicted  bool
+	sent     float64 // when the edge sent it
+	first    float64 // when its first token came; below 0: not yet
+	end      float64
+	held     float64 // tokens of the engine's room, when it got or left its slot
+	left     float64 // tokens to write, likewise
+	last     float64 // mark of its engine at which it will have written all
 }
 
 // change is something that is due to happen: a prompt is read, or an engine's next change comes.
@@ -76,7 +84,7 @@ type change struct {
 	at      float64
 	order   int
 	e       *engine
-	c       *call // whose prompt is read; nil: the engine's next change
+	c       *call // whose prompt is read, or which comes; nil: the engine's next change
 	version int
 }
 
@@ -94,10 +102,11 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// fleet is engines of one kind behind the routing of an edge, in virtual time. A call for which no
+// fleet is engines behind the routing of an edge, in virtual time. A call for which no
 // engine has a slot waits at the edge, in order.
 type fleet struct {
 	route   *routing.Route
+	choose  func(*fleet, *call) *engine // in place of the route; nil: the route chooses
 	engines []*engine
 	of      map[*upstreams.Upstream]*engine
 	rng     *rand.Rand
@@ -105,6 +114,9 @@ type fleet struct {
 	waiting []*call
 	due     agenda
 	order   int
+	turn    int
+	draw    uint64
+	speed   float64   // by which the trace's times are divided
 	tokens  []float64 // written while so many requests ran on their engine
 }
 
@@ -114,12 +126,19 @@ var planner = sync.OnceValues(func() (*upstreams.Set, error) {
 	return upstreams.NewSet(upstreams.Options{Register: nowhere, Unregister: nowhere})
 })
 
-// newFleet makes n engines of a kind behind a policy. Their names are the draw's: where a prompt's
-// home is follows from names.
-func newFleet(k *Kind, n int, policy string, draw uint64) (*fleet, error) {
+// newFleet makes engines of these kinds behind a policy of the edge or a baseline. Their names are
+// the draw's: where a prompt's home is follows from names.
+func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	f := &fleet{
-		of: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(),
-		tokens: make([]float64, k.o.Slots+1),
+		of: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(), draw: draw,
+		choose: baselines[policy],
+	}
+	for _, k := range kinds {
+		f.engines = append(f.engines, newEngine(k))
+		f.tokens = slices.Grow(f.tokens, k.o.Slots+1)[:max(len(f.tokens), k.o.Slots+1)]
+	}
+	if f.choose != nil {
+		return f, nil
 	}
 	set, err := planner()
 	if err != nil {
@@ -127,7 +146,7 @@ func newFleet(k *Kind, n int, policy string, draw uint64) (*fleet, error) {
 	}
 	model := config.Model{ID: "m", Policy: policy}
 	var specs []config.Upstream
-	for i := range n {
+	for i, k := range kinds {
 		name := fmt.Sprintf("engine-%d-%d", draw, i)
 		specs = append(specs, config.Upstream{
 			Name: name, URL: fmt.Sprintf("http://127.0.0.1:%d", i+1), Engine: "openai", Weight: 1,
@@ -146,10 +165,8 @@ func newFleet(k *Kind, n int, policy string, draw uint64) (*fleet, error) {
 		return nil, err
 	}
 	f.route, _ = table.Lookup([]byte("m"))
-	for _, spec := range specs {
-		e := newEngine(k)
-		f.engines = append(f.engines, e)
-		f.of[p.Upstream(spec.Name)[0]] = e
+	for i, spec := range specs {
+		f.of[p.Upstream(spec.Name)[0]] = f.engines[i]
 	}
 	return f, nil
 }
@@ -157,18 +174,29 @@ func newFleet(k *Kind, n int, policy string, draw uint64) (*fleet, error) {
 // run plays requests, which come at their times divided by speed, to the end of the last answer.
 func (f *fleet) run(requests []request, speed float64) []*call {
 	calls := make([]*call, len(requests))
+	var timed []*call
 	for i := range requests {
 		r := &requests[i]
-		calls[i] = &call{request: r, at: r.at / speed, first: -1, held: float64(r.in)}
+		c := &call{request: r, at: r.at / speed, first: -1, held: float64(r.in)}
+		if calls[i] = c; r.after >= 0 {
+			calls[r.after].next = append(calls[r.after].next, c)
+		} else {
+			timed = append(timed, c)
+		}
 	}
-	for next := 0; next < len(calls) || len(f.due) > 0; {
-		if next < len(calls) && (len(f.due) == 0 || calls[next].at <= f.due[0].at) {
-			f.arrive(calls[next])
-			next++
+	slices.SortStableFunc(timed, func(a, b *call) int { return cmp.Compare(a.at, b.at) })
+	f.speed = speed
+	for len(timed) > 0 || len(f.due) > 0 {
+		if len(timed) > 0 && (len(f.due) == 0 || timed[0].at <= f.due[0].at) {
+			c := timed[0]
+			timed = timed[1:]
+			f.arrive(c)
 			continue
 		}
 		d := heap.Pop(&f.due).(change)
 		switch {
+		case d.c != nil && d.e == nil:
+			f.arrive(d.c)
 		case d.c != nil:
 			d.e.advance(d.at, f.tokens)
 			f.read(d.c, d.at)
@@ -187,15 +215,24 @@ func (f *fleet) arrive(c *call) {
 	}
 }
 
-// send asks the route for an engine; false: all are full.
+// send asks for an engine; false: all are full.
 func (f *fleet) send(c *call, now float64) bool {
-	q := routing.Query{Tokens: c.in, Prefix: c.prefix, Now: f.moment(now), Rand: f.rng.Uint64()}
-	lease, target, err := f.route.Acquire(&q)
-	if err != nil {
-		return false
+	c.sent = now
+	if f.choose != nil {
+		for _, e := range f.engines {
+			e.advance(now, f.tokens)
+		}
+		c.e = f.choose(f, c)
+	} else {
+		q := routing.Query{Tokens: c.in, Prefix: c.prefix, Now: f.moment(now), Rand: f.rng.Uint64()}
+		lease, target, err := f.route.Acquire(&q)
+		if err != nil {
+			return false
+		}
+		c.lease, c.e = lease, f.of[target.Upstream]
+		c.e.advance(now, f.tokens)
 	}
-	c.lease, c.e, c.sent = lease, f.of[target.Upstream], now
-	c.e.advance(now, f.tokens)
+	c.e.calls++
 	c.e.waiting = append(c.e.waiting, c)
 	f.settle(c.e)
 	return true
@@ -210,7 +247,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func (f *fleet) read(c *call, now float64) {
 	again := c.first >= 0
 	done := c.e.prefilled(c)
-	if !again {
+	if !again && c.lease != nil {
 		c.lease.FirstToken(seconds(now - c.sent))
 	}
 	if done {
@@ -222,8 +259,14 @@ func (f *fleet) read(c *call, now float64) {
 // end gives a call's slot back, and has the edge send those that wait.
 func (f *fleet) end(c *call, now float64) {
 	c.end = now
-	c.lease.Answered(c.out, seconds(now-c.first), f.moment(now))
-	c.lease.ReleaseAt(upstreams.OutcomeOK, f.moment(now))
+	for _, n := range c.next {
+		n.at = now + n.think/f.speed
+		f.note(change{at: n.at, c: n})
+	}
+	if c.lease != nil {
+		c.lease.Answered(c.out, seconds(now-c.first), f.moment(now))
+		c.lease.ReleaseAt(upstreams.OutcomeOK, f.moment(now))
+	}
 	for len(f.waiting) > 0 {
 		head := f.waiting[0]
 		f.waiting = f.waiting[1:]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -86,13 +87,13 @@ func TestDraws(t *testing.T) {
 // first, and every slot is given back.
 func TestFleetKeepsOrder(t *testing.T) {
 	for _, policy := range policies {
-		f, err := newFleet(kind(t, "l4-8b:slots=3"), 3, policy, 1)
+		f, err := newFleet(slices.Repeat([]*Kind{kind(t, "l4-8b:slots=3")}, 3), policy, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var trace []workload.Call
 		for range 60 {
-			trace = append(trace, workload.Call{In: 300, Out: 50})
+			trace = append(trace, workload.Call{After: -1, In: 300, Out: 50})
 		}
 		before := 0.0
 		for i, c := range f.run(newRequests(trace, 1), 1) {
@@ -162,7 +163,7 @@ func TestEdgeLearnsSpeed(t *testing.T) {
 	for range 1500 {
 		at += rng.ExpFloat64() * 40
 		long := func(median float64) int { return 1 + int(median*math.Exp(0.8*rng.NormFloat64())) }
-		trace = append(trace, workload.Call{At: time.Duration(at * float64(time.Millisecond)), In: min(4000, long(540)), Out: long(100)})
+		trace = append(trace, workload.Call{After: -1, At: time.Duration(at * float64(time.Millisecond)), In: min(4000, long(540)), Out: long(100)})
 	}
 	s := &search{requests: [][]request{newRequests(trace, 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 2000}, {Measure: result.ITL, Limit: 60}}}
 	k := kind(t, "l4-8b")
@@ -225,7 +226,7 @@ func traceFile(t *testing.T, trace []workload.Call) string {
 
 // TestAnswer holds both forms of the answer, which is the same each time.
 func TestAnswer(t *testing.T) {
-	trace := append(testTrace(5, 200, 6), workload.Call{In: 60_000, Out: 10})
+	trace := append(testTrace(5, 200, 6), workload.Call{After: -1, In: 60_000, Out: 10})
 	trace[200].At = trace[199].At
 	c := Cmd{Trace: traceFile(t, trace), Engine: []string{"l4-8b@0.8", "a100-70b@4.5"}, Goodput: []string{"ttft:3000", "itl:60"}, Draws: 4, Format: "text", TimeScale: 0.5, Policy: []string{config.PolicyRoundRobin}}
 	var text, again, doc bytes.Buffer
@@ -259,24 +260,93 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// TestFixedFleet holds the table of a fleet of known size, and what its rows are good for.
+func TestFixedFleet(t *testing.T) {
+	c := Cmd{Trace: traceFile(t, testTrace(5, 300, 3)), Engine: []string{"l4-8b"}, Engines: 4, Slow: []string{"2=3"}, Format: "text"}
+	var text, doc bytes.Buffer
+	if err := c.run(&text); err != nil {
+		t.Fatal(err)
+	}
+	golden.File(t, "testdata/fixed.txt", text.Bytes())
+	c.Format, c.Draws = "json", 2
+	if err := c.run(&doc); err != nil {
+		t.Fatal(err)
+	}
+	var a Played
+	if err := json.Unmarshal(doc.Bytes(), &a); err != nil || len(a.Rows) != len(policies)+len(baselines) || a.Draws != 2 {
+		t.Fatalf("%v: %s", err, doc.String())
+	}
+	rows := map[string]*Play{}
+	for _, p := range a.Rows {
+		rows[p.Policy] = p
+		sum := 0
+		for _, n := range p.Calls {
+			sum += n
+		}
+		if sum != 300 || p.TTFT["p50"].Median > p.TTFT["p99"].Median {
+			t.Errorf("%+v", p)
+		}
+	}
+	if o, n := rows[oracle], rows[leastConn]; o.TTFT["p90"].Median >= n.TTFT["p90"].Median || o.CachedShare.Median <= n.CachedShare.Median ||
+		o.ExpectedShare == nil || n.ExpectedShare != nil || o.Calls[1] >= o.Calls[0] {
+		t.Errorf("the oracle: %+v, least connections %+v", o, n)
+	}
+}
+
+// TestSessionsFollow: a call that follows another one comes when its answer is there and its pause is
+// over, also where the one between is left out.
+func TestSessionsFollow(t *testing.T) {
+	k := kind(t, "l4-8b")
+	trace := []workload.Call{
+		{At: time.Second, After: -1, In: 600, Out: 30},
+		{After: 0, Think: 2 * time.Second, In: 60_000, Out: 30},
+		{After: 1, Think: 3 * time.Second, In: 700, Out: 30},
+		{At: 2 * time.Second, After: -1, In: 60_000, Out: 30},
+		{After: 3, Think: time.Second, In: 700, Out: 30},
+	}
+	f, err := newFleet([]*Kind{k}, config.PolicyLeastLoaded, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := f.run(fitting(k, newRequests(trace, 2)), 1)
+	if len(calls) != 3 || math.Abs(calls[1].at-calls[0].end-6) > 1e-9 || calls[2].at != 4 {
+		t.Errorf("%d calls; the second comes %v s after the first's end, the third at %v", len(calls), calls[1].at-calls[0].end, calls[2].at)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	path := traceFile(t, testTrace(1, 3, 1))
 	good := Cmd{Trace: path, Engine: []string{"l4-8b"}, Goodput: []string{"ttft:500"}, Draws: 1}
 	for want, change := range map[string]func(*Cmd){
 		"no such file":      func(c *Cmd) { c.Trace = path + "x" },
-		"--draws 0":         func(c *Cmd) { c.Draws = 0 },
+		"--draws -1":        func(c *Cmd) { c.Draws = -1 },
 		"--policy \"best\"": func(c *Cmd) { c.Policy = []string{"best"} },
 		"error_rate":        func(c *Cmd) { c.Goodput = []string{"error_rate:0.1"} },
 		"MEASURE:LIMIT":     func(c *Cmd) { c.Goodput = []string{"fast"} },
 		"--engine \"gpu\"":  func(c *Cmd) { c.Engine = []string{"gpu"} },
+		"or --engines":      func(c *Cmd) { c.Engines = 2 },
+		"want --goodput":    func(c *Cmd) { c.Goodput = nil },
+		"--engines 513":     func(c *Cmd) { c.Engines = 513 },
+		"--slow is of":      func(c *Cmd) { c.Slow = []string{"1=2"} },
+		"leave one --engine": func(c *Cmd) {
+			c.Goodput, c.Engines, c.Engine = nil, 2, []string{"l4-8b", "laptop"}
+		},
+		"--policy \"oracle\"": func(c *Cmd) { c.Policy = []string{oracle} },
 	} {
 		c := good
 		change(&c)
-		if _, err := c.answer(); benchtest.ExitCode(err) != exit.Usage || !strings.Contains(err.Error(), want) {
+		if _, err := c.read(); benchtest.ExitCode(err) != exit.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, err := good.answer(); err != nil {
+	for _, slow := range []string{"0=2", "3=2", "1", "1=x", "1=0"} {
+		c := good
+		c.Goodput, c.Engines, c.Slow = nil, 2, []string{slow}
+		if err := c.run(io.Discard); benchtest.ExitCode(err) != exit.Usage || !strings.Contains(err.Error(), "--slow") {
+			t.Errorf("--slow %s: %v", slow, err)
+		}
+	}
+	if _, err := good.read(); err != nil {
 		t.Error(err)
 	}
 }

@@ -38,28 +38,50 @@ func draw(trace []request, seed uint64, n int) []request {
 		return trace
 	}
 	rng := rand.New(rand.NewPCG(seed, uint64(n)))
-	gaps := make([]float64, len(trace))
-	for i := 1; i < len(trace); i++ {
-		gaps[i] = trace[i].at - trace[i-1].at
+	out := slices.Clone(trace)
+	var timed []*request
+	for i := range out {
+		if out[i].after < 0 {
+			timed = append(timed, &out[i])
+		}
+	}
+	gaps := make([]float64, len(timed))
+	for i := 1; i < len(timed); i++ {
+		gaps[i] = timed[i].at - timed[i-1].at
 	}
 	for part := range slices.Chunk(gaps[1:], shuffled) {
 		rng.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
 	}
-	out := slices.Clone(trace)
-	for i := 1; i < len(out); i++ {
-		out[i].at = out[i-1].at + gaps[i]
+	for i := 1; i < len(timed); i++ {
+		timed[i].at = timed[i-1].at + gaps[i]
 	}
 	return out
 }
 
 // try plays a draw on a fleet.
 func (s *search) try(k *Kind, policy string, engines, n int, speed float64) outcome {
-	f, err := newFleet(k, engines, policy, s.seed+uint64(n))
+	f, err := newFleet(slices.Repeat([]*Kind{k}, engines), policy, s.seed+uint64(n))
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	served := slices.DeleteFunc(slices.Clone(s.requests[n]), func(r request) bool { return !k.fits(&r) })
-	return f.outcome(f.run(served, speed))
+	return f.outcome(f.run(fitting(k, s.requests[n]), speed))
+}
+
+// fitting are the requests that an engine of the kind has room for. One that follows a request which
+// is left out follows what that one followed, or comes when that one would have.
+func fitting(k *Kind, requests []request) []request {
+	out := make([]request, 0, len(requests))
+	at := make([]int, len(requests)) // where a request has gone to, or what it followed
+	for i, r := range requests {
+		if before := r.after; before >= 0 {
+			r.at, r.after = requests[before].at, at[before]
+		}
+		if at[i] = r.after; k.fits(&r) {
+			at[i] = len(out)
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // met reports whether an outcome is within all objectives.

@@ -1,0 +1,131 @@
+package plan
+
+import (
+	"hash/fnv"
+	"slices"
+
+	"penstock/bench/sim/scheduler"
+)
+
+// Baselines are what a fixed fleet can be compared with beside the edge's policies: two rules of
+// other proxies, and two choices that nothing can make, because they know what engines hold and how
+// long answers will be.
+const (
+	leastConn   = "least_conn"   // nginx: fewest requests in hand, in turn where they are equal
+	sessionHash = "session_hash" // HAProxy: a hash of the session's header, and in turn without one
+	oracle      = "oracle"       // the least time until the answer begins and flows
+	oracleTwice = "oracle_x2"    // the same, with the call's own unread tokens counted twice
+)
+
+var baselines = map[string]func(*fleet, *call) *engine{
+	leastConn:   (*fleet).leastConn,
+	sessionHash: (*fleet).sessionHash,
+	oracle:      func(f *fleet, c *call) *engine { return f.soonest(c, 1) },
+	oracleTwice: func(f *fleet, c *call) *engine { return f.soonest(c, 2) },
+}
+
+// inTurn is the next engine.
+func (f *fleet) inTurn() int {
+	f.turn++
+	return f.turn % len(f.engines)
+}
+
+func (f *fleet) leastConn(*call) *engine {
+	best, from := -1, f.inTurn()
+	for i := range f.engines {
+		at := (from + i) % len(f.engines)
+		if best < 0 || f.engines[at].inHand() < f.engines[best].inHand() {
+			best = at
+		}
+	}
+	return f.engines[best]
+}
+
+func (f *fleet) sessionHash(c *call) *engine {
+	if c.session == "" {
+		return f.engines[f.inTurn()]
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(c.session))
+	return f.engines[(h.Sum64()^f.draw*0x9e3779b97f4a7c15)%uint64(len(f.engines))]
+}
+
+// startTokens are the tokens of an answer that have to come for it to flow.
+const startTokens = 10
+
+// soonest is the engine at which the call's answer flows first; equal ones by chance.
+func (f *fleet) soonest(c *call, own float64) *engine {
+	best, least, equal := f.engines[0], 0.0, 0
+	for _, e := range f.engines {
+		t := e.timeFor(c, own)
+		switch {
+		case equal == 0 || t < least:
+			best, least, equal = e, t, 1
+		case t == least:
+			if equal++; f.rng.IntN(equal) == 0 {
+				best = e
+			}
+		}
+	}
+	c.expected = best.unreadHit(c)
+	return best
+}
+
+// inHand is how many requests an engine works on, or will.
+func (e *engine) inHand() int { return len(e.running) + len(e.waiting) }
+
+// unreadHit is how many tokens of a prompt the engine need not read.
+func (e *engine) unreadHit(c *call) int {
+	return min(e.cache.Known(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
+}
+
+// timeFor is how long a call that comes now takes at the engine until its answer flows, as one who
+// knows all lengths can work it out.
+func (e *engine) timeFor(c *call, own float64) float64 {
+	unread := func(c *call) float64 { return (c.held - float64(e.unreadHit(c))) / e.k.o.PrefillRate }
+	line := max(0, e.read-e.now)
+	for _, w := range e.waiting {
+		line += unread(w)
+	}
+	return max(line, e.roomIn(c)) + own*unread(c) + e.k.o.Latency.Seconds() + startTokens*e.k.gap(min(e.inHand()+1, e.k.o.Slots))
+}
+
+// roomIn is how long it takes until there is a slot and room for a call behind those that wait, if
+// the requests that run write to their ends and no others come.
+func (e *engine) roomIn(c *call) float64 {
+	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.used
+	need := e.room(c)
+	for _, w := range e.waiting {
+		slots--
+		need += e.room(w)
+	}
+	if slots > 0 && room >= need || len(e.running) == 0 {
+		return 0
+	}
+	type leaving struct{ in, held float64 }
+	var all []leaving
+	gap := e.k.gap(len(e.running))
+	for _, r := range e.running {
+		left, held := r.left, r.own()+float64(e.pins.Alone(r.whole())*traceBlock)
+		if slices.Contains(e.decoding, r) {
+			left = r.last - e.mark
+			held += r.left - left
+		} else if r.first < 0 {
+			left = float64(r.out)
+		}
+		all = append(all, leaving{left * gap, held})
+	}
+	slices.SortFunc(all, func(a, b leaving) int {
+		if a.in < b.in {
+			return -1
+		}
+		return 1
+	})
+	for _, l := range all {
+		slots, room = slots+1, room+l.held
+		if slots > 0 && room >= need {
+			return l.in
+		}
+	}
+	return all[len(all)-1].in
+}

@@ -1,0 +1,169 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"penstock/bench/exit"
+	"penstock/bench/result"
+)
+
+// Played is what `bench plan --engines N --format json` writes.
+type Played struct {
+	Trace   Trace   `json:"trace"`
+	Engines int     `json:"engines"`
+	Draws   int     `json:"draws"`
+	Seed    uint64  `json:"seed"`
+	TooLong int     `json:"too_long"` // requests that no engine has room for; they were left out
+	Rows    []*Play `json:"rows"`
+}
+
+// Play is a fleet behind a policy.
+type Play struct {
+	Policy string `json:"policy"`
+	// TTFT is the time to first token in seconds, by its quantile: p50, p90, p99.
+	TTFT map[string]Interval `json:"ttft_s"`
+	// CachedShare is the part of the prompts' tokens that engines found in their caches,
+	// ExpectedShare what the policy believed when it chose; null with one that has no belief.
+	CachedShare   Interval  `json:"cached_share"`
+	ExpectedShare *Interval `json:"expected_share"`
+	// Calls is how many each engine got, of the trace as it is; Spread is their coefficient of
+	// variation over all draws.
+	Calls  []int    `json:"calls"`
+	Spread Interval `json:"spread"`
+}
+
+// quantiles are those of a Play.
+var quantiles = []struct {
+	name string
+	q    float64
+}{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}}
+
+// fleetOf is the kinds of a fixed fleet.
+func (c *Cmd) fleetOf(k *Kind) ([]*Kind, error) {
+	kinds := slices.Repeat([]*Kind{k}, c.Engines)
+	for _, text := range c.Slow {
+		which, by, _ := strings.Cut(text, "=")
+		i, err := strconv.Atoi(which)
+		factor, err2 := strconv.ParseFloat(by, 64)
+		if err != nil || err2 != nil || i < 1 || i > c.Engines || !(factor >= 0.01 && factor <= 100) {
+			return nil, exit.Usagef("--slow %q: want I=FACTOR: an engine from 1 to %d, and 0.01 to 100", text, c.Engines)
+		}
+		kinds[i-1] = k.slower(factor)
+	}
+	return kinds, nil
+}
+
+// played plays every draw on the fleet with every policy.
+func (c *Cmd) played(q *question) (*Played, error) {
+	k, s := q.kinds[0], &q.search
+	kinds, err := c.fleetOf(k)
+	if err != nil {
+		return nil, err
+	}
+	a := &Played{Trace: newTrace(c.Trace, s.requests[0]), Engines: c.Engines, Draws: len(s.requests), Seed: c.Seed}
+	a.TooLong = len(s.requests[0]) - len(fitting(k, s.requests[0]))
+	if a.TooLong == len(s.requests[0]) {
+		return nil, exit.Usagef("%s: no request fits into the KV cache of an engine: give --engine a larger kv", c.Trace)
+	}
+	for _, policy := range q.policies {
+		draws := make([]playedDraw, len(s.requests))
+		s.each(func(n int) { draws[n] = playDraw(kinds, policy, s.seed+uint64(n), fitting(k, s.requests[n])) })
+		a.Rows = append(a.Rows, newPlay(policy, draws))
+	}
+	return a, nil
+}
+
+// playedDraw is what one draw has come to.
+type playedDraw struct {
+	ttft             []float64 // seconds, sorted
+	cached, expected float64   // share of all input tokens
+	calls            []int
+}
+
+func playDraw(kinds []*Kind, policy string, draw uint64, requests []request) (d playedDraw) {
+	f, err := newFleet(kinds, policy, draw)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	var in float64
+	for _, c := range f.run(requests, 1) {
+		in += float64(c.in)
+		d.cached += float64(c.cached)
+		d.expected += float64(c.expected)
+		d.ttft = append(d.ttft, c.first-c.at)
+	}
+	slices.Sort(d.ttft)
+	d.cached, d.expected = d.cached/in, d.expected/in
+	for _, e := range f.engines {
+		d.calls = append(d.calls, e.calls)
+	}
+	return d
+}
+
+// spread is the coefficient of variation.
+func spread(calls []int) float64 {
+	var sum, squares float64
+	for _, n := range calls {
+		sum += float64(n)
+	}
+	mean := sum / float64(len(calls))
+	for _, n := range calls {
+		squares += (float64(n) - mean) * (float64(n) - mean)
+	}
+	return math.Sqrt(squares/float64(len(calls))) / mean
+}
+
+func newPlay(policy string, draws []playedDraw) *Play {
+	column := func(of func(*playedDraw) float64) Interval {
+		var values []float64
+		for i := range draws {
+			values = append(values, of(&draws[i]))
+		}
+		return interval(values)
+	}
+	p := &Play{Policy: policy, TTFT: map[string]Interval{}, Calls: draws[0].calls}
+	for _, q := range quantiles {
+		p.TTFT[q.name] = column(func(d *playedDraw) float64 {
+			return d.ttft[int(math.Ceil(q.q*float64(len(d.ttft))))-1]
+		})
+	}
+	p.CachedShare = column(func(d *playedDraw) float64 { return d.cached })
+	if slices.ContainsFunc(draws, func(d playedDraw) bool { return d.expected > 0 }) {
+		p.ExpectedShare = new(column(func(d *playedDraw) float64 { return d.expected }))
+	}
+	p.Spread = column(func(d *playedDraw) float64 { return spread(d.calls) })
+	return p
+}
+
+func (a *Played) text() string {
+	var b strings.Builder
+	b.WriteString(a.Trace.text())
+	fmt.Fprintf(&b, "%d engines", a.Engines)
+	if a.Draws > 1 {
+		fmt.Fprintf(&b, ", %d draws of the arrivals; in brackets 90 %% of them", a.Draws)
+	}
+	b.WriteString(".\n\n")
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "policy\tttft p50 s\tp90 s\tp99 s\tcached %\texpected %\tspread\tcalls by engine")
+	for _, p := range a.Rows {
+		expected := "–"
+		if p.ExpectedShare != nil {
+			expected = p.ExpectedShare.text(100)
+		}
+		fmt.Fprintf(w, "%s", p.Policy)
+		for _, q := range quantiles {
+			fmt.Fprintf(w, "\t%s", p.TTFT[q.name].text(1))
+		}
+		fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\n", p.CachedShare.text(100), expected, p.Spread.text(1), strings.Trim(fmt.Sprint(p.Calls), "[]"))
+	}
+	_ = w.Flush()
+	if a.TooLong > 0 {
+		fmt.Fprintf(&b, "\nThe engines have no room for %s of the requests: they are left out.\n", result.NumberText(float64(a.TooLong)))
+	}
+	return b.String()
+}
