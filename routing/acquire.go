@@ -23,8 +23,20 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 	return lease, target, err
 }
 
-// acquireAny is Acquire without regard to claims.
+// acquireAny is Acquire without regard to claims. Engines that lack what the call needs are asked
+// if no other one takes calls: their refusal tells the client more than that there is none.
 func acquireAny(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
+	q.anyway = false
+	lease, target, err := acquireFit(r, q)
+	if q.Needs == 0 || !errors.Is(err, ErrNoUpstream) || errors.Is(err, ErrStarting) {
+		return lease, target, err
+	}
+	q.anyway = true
+	return acquireFit(r, q)
+}
+
+// acquireFit is acquireAny at the engines that the query may go to.
+func acquireFit(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	if r.Tiers != nil || q.Arms != 0 {
 		return descend(r, q)
 	}

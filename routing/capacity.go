@@ -140,6 +140,10 @@ func opening(r *Route, q *Query) (tier *Route, at int) {
 			}
 		}
 	}
+	if q.Needs != 0 && !q.anyway {
+		q.anyway = true
+		return opening(r, q)
+	}
 	return First(r), -1
 }
 

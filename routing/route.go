@@ -36,6 +36,7 @@ type Query struct {
 	// Overflow says that the call waits for no slot, or no longer: while the targets before a tier
 	// that serves then are full, that one does.
 	Overflow bool
+	Needs    upstreams.Features // what the call asks of its engine
 	Now      time.Time
 	Rand     uint64 // source of chance for ties
 	// RetryAfter is when a client is told to come back for which no slot is free. It then has a
@@ -46,6 +47,7 @@ type Query struct {
 
 	at         upstreams.Moment // Now, once a pick has begun
 	notStalled bool             // a stalled upstream is not asked yet
+	anyway     bool             // no engine has all that it needs: those that lack some are asked
 	within     Arms             // of which targets are asked now
 
 	full []upstreams.ID // upstreams whose slots other edges of the fleet have turned out to hold, or claims do
@@ -64,6 +66,7 @@ func (q *Query) excludes(t *Target) bool {
 // this call has not tried it.
 func (q *Query) allows(t *Target, s upstreams.State) bool {
 	return t.of(q.within) && t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && t.OpenTo(q.Tiers) &&
+		(q.anyway || !t.model.Lacks(q.Needs, q.at)) &&
 		(len(q.Exclude) == 0 || !q.excludes(t))
 }
 

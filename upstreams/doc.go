@@ -78,6 +78,17 @@
 // An adapter (LoRA) is a model of the list with a parent. Engines that say which adapters they use
 // look busier by one call for those that they have not used last (setAdapters).
 //
+// # What an engine lacks
+//
+// An engine that was started without a flag refuses what its siblings answer, quickly, and as if it
+// were the client's fault. Such a refusal is suspected (features.go): where one status and one text
+// make most of an engine's last 20 answers for a feature (an operation, tools, a forced tool, a
+// schema, images, effort), package call asks a sibling for one in ten of the calls that it refuses.
+// Three different bodies that siblings answer take the feature from the engine for five minutes, for
+// that model; then it is tried again. One that a sibling refuses, too, ends the suspicion. A path
+// that the engine does not have leaves no doubt, and is asked for elsewhere from the first such
+// answer on. Routing asks an engine that lacks a feature if no other one takes calls.
+//
 // # The breaker
 //
 // Five failures in a row, or half of at least twenty calls in ten seconds, bring the breaker in. A

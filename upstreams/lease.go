@@ -25,6 +25,8 @@ type Lease struct {
 	weight    int64
 	unread    int64 // of the weight: the prompt, until it brings a first token
 	met       met
+	needs     Features
+	doubt     *Doubt         // that the call's end settles; nil: none
 	loading   bool           // it waits for its model to be loaded
 	buffers   bool           // see Buffers
 	exchange  http1.Exchange // here and not behind a pointer, so that a call allocates once
@@ -267,6 +269,10 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	l.up.series.attempts[o].Inc()
 	if o == OutcomeOK && l.model != nil {
 		l.model.answers.learn(time.Duration(At(now)-l.met.at), At(now))
+		l.model.lacking.answered(l.model, l.needs)
+	}
+	if l.doubt != nil {
+		l.doubt.settle(o, At(now))
 	}
 	if o == OutcomeTimeout && l.model != nil && l.model.loads() {
 		o = OutcomeClientGone // that the engine was loading the model is no failure, and shows nothing else

@@ -2,6 +2,7 @@ package upstreams
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"penstock/upstreams/engine"
@@ -16,7 +17,8 @@ type series struct {
 	generated [engine.GenerationCount]*metrics.Counter
 	wakes     [len(wakeResults)]*metrics.Counter
 
-	set        *metrics.Set // nil: it has been taken away
+	shown      atomic.Pointer[metrics.Set] // the set, for series that come and go
+	set        *metrics.Set                // nil: it has been taken away
 	registered bool
 }
 
@@ -36,6 +38,7 @@ func (s *series) count(fates [fateCount]int) {
 func (s *series) show(u *Upstream) {
 	set := metrics.NewSet()
 	s.set = set
+	s.shown.Store(set)
 	label := "{upstream=" + strconv.Quote(u.identity.label)
 	gauge := func(name string, read func(now time.Time) float64) {
 		set.NewGauge("penstock_upstream_"+name, func() float64 { return read(time.Now()) })

@@ -100,6 +100,7 @@ func (v *modelView) loaded(served string) (loaded, ok bool) {
 type ServedModel struct {
 	speed       speedometer
 	answers     answerTimes
+	lacking     lacking
 	unavailable atomic.Bool
 	place       atomic.Pointer[residency.Model] // nil: its calls wait for no turn
 	answered    atomic.Int64                    // when a call found it loaded, Unix nanoseconds

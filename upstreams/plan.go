@@ -153,7 +153,7 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile 
 	})
 	u.settings.Store(st)
 	u.engine.Store(profile)
-	u.Health.hooks, u.Health.back, u.Health.facts.changed = &u.hooks, u.penalty.clear, time.Now()
+	u.Health.hooks, u.Health.back, u.Health.facts.changed = &u.hooks, u.returns, time.Now()
 	u.Health.Wake.Init(u.probing.wake)
 	u.Health.Wake.Configure(st.spec.Wake)
 	u.Health.facts.machine.fall, u.Health.facts.machine.rise = st.probe.fall, st.probe.rise

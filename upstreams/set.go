@@ -196,6 +196,7 @@ func (s *Set) dropMetrics(u *Upstream) {
 	if u.series.registered {
 		s.o.Unregister(u.series.set)
 		u.series.set, u.series.registered = nil, false
+		u.series.shown.Store(nil)
 	}
 }
 

@@ -42,6 +42,7 @@ type Status struct {
 	ProbeAge      float64            `json:"probe_age_seconds"` // -1: none
 	Models        []engine.ModelInfo `json:"models"`
 	Missing       []string           `json:"missing,omitempty"` // expected names that it does not serve now
+	Lacks         []Lack             `json:"lacks,omitempty"`   // features that its siblings have
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
 	TTFT          float64            `json:"ttft_seconds"`
 	BytesPerToken float64            `json:"bytes_per_token"` // of prompts; what is assumed before any was counted
@@ -152,7 +153,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		Attempts: map[string]uint64{}, Abandoned: map[string]uint64{}, GenerationProbes: map[string]uint64{},
 		ReportAge: -1, Models: u.Models.All(), Missing: u.Models.unserved(u.settings.Load().expected),
 		TTFT: u.Averages.TTFT().Seconds(), BytesPerToken: cmp.Or(u.Averages.BytesPerToken(), usualBytesPerToken),
-		Generation: u.generations.result(), Wake: u.Health.Wake.Status(now),
+		Lacks: Lacking(u, now), Generation: u.generations.result(), Wake: u.Health.Wake.Status(now),
 		Progress: progressStatus(u.Progress.Facts(now)), Speeds: speedsOf(&u.Models, At(now)),
 	}
 	if report := u.reports.last.Load(); report != nil {

@@ -155,6 +155,16 @@ func (u *Upstream) EligibleFor(key string, s State, now Moment) bool {
 	return u.EligibleIn(s, now) && !u.Breaker.Bars(key)
 }
 
+// returns forgets what was held against an engine that may have been started anew.
+func (u *Upstream) returns() {
+	u.penalty.clear()
+	u.Models.mu.Lock()
+	defer u.Models.mu.Unlock()
+	for _, m := range u.Models.entries {
+		m.lacking.clear(m)
+	}
+}
+
 // Limits returns the configured or learned slots, before ghosts are taken off.
 func (u *Upstream) Limits() Limits { return u.slots.limits.Load().Limits }
 

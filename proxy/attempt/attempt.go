@@ -218,6 +218,9 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 	case errors.As(err, &e):
 		a.redact(e)
 		f = failure.FromStreamError(e)
+		if a.lease != nil {
+			a.doubt(f, e, e.Status)
+		}
 	case errors.Is(err, errNoMemory):
 		f = failure.NoReplyMemory()
 	default:

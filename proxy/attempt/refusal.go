@@ -45,7 +45,21 @@ func (a *Attempt) refusal() *failure.Failure {
 	}
 	f := failure.FromStatus(status, &e, after)
 	f.NotNow = notNow
+	a.doubt(f, &e, status)
 	return f
+}
+
+// doubt notes a refusal that may be the engine's fault and not the client's. What the profile says
+// of the request is the client's, and so is a prompt that is too long or a thing that is not there.
+func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
+	own := e.ContextOverflow || status == 404 && e.ClientFault ||
+		a.lease.Upstream().Engine().ClientFault(status, e.Type, e.Message)
+	if own || f.Outcome != upstreams.OutcomeRejected || f.NotNow || status/100 != 4 || status == 413 {
+		return
+	}
+	f.Doubt = a.lease.Refused(upstreams.Refusal{
+		Status: status, Text: e.Gist(status), Body: a.terms.Body.BodyHash(), Path: e.Absent == engineerror.AbsentPath,
+	})
 }
 
 // complaint is a 200 that is no stream although one was asked for: an engine's error in disguise,

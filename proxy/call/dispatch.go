@@ -106,14 +106,22 @@ func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked b
 	if cause := d.call.abort.Cause(); cause != nil {
 		return d.ended(cause), false
 	}
-	failsOver := d.mayFailOver(f)
-	if !failsOver && !d.mayRetry(f) && !fitter(d).roomElsewhere(f) {
+	failsOver, doubts := d.mayFailOver(f), d.mayDoubt(f)
+	if !failsOver && !doubts && !d.mayRetry(f) && !fitter(d).roomElsewhere(f) {
+		if t.doubted && f.Outcome != upstreams.OutcomeRejected {
+			f = t.failure // that another engine has failed, too, is not news to the client
+		}
 		return f, false
 	}
+	t.doubted = t.doubted || doubts
 	d.call.times.addAwaited(now)
 	t.exclude(t.upstream)
-	if after, asked = d.ask(now); asked && failsOver {
+	after, asked = d.ask(now)
+	if asked && failsOver {
 		d.call.shared.Counters.moved(f).Inc()
+	}
+	if lease := a.Lease(); asked && f.Doubt != nil && lease != nil {
+		lease.Settles(f.Doubt)
 	}
 	return after, asked
 }
@@ -209,6 +217,13 @@ func (d dispatcher) mayRetry(f *failure.Failure) bool {
 		d.call.tries.allowsRetry(f, d.call.attempt.Sends(), retry.Attempts) && d.call.shared.takeRetry(retry.Budget)
 }
 
+// mayDoubt reports whether another engine is asked because the refusal of the first may not be the
+// client's fault. It costs the client nothing, so it does not wait for a slot.
+func (d dispatcher) mayDoubt(f *failure.Failure) bool {
+	return f.Doubt != nil && !f.Retry && d.call.tries.targets == 1 && !d.call.request.Form().Spent() &&
+		picker(d).otherTarget()
+}
+
 // mayFailOver reports whether the call leaves an engine whose host has vanished.
 func (d dispatcher) mayFailOver(f *failure.Failure) bool {
 	return !d.call.request.Form().Spent() && d.call.tries.failOver(f, d.call.config.snapshot.Config.Retry.Attempts)
@@ -289,6 +304,7 @@ func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http
 		to.Salt = d.call.shared.salt(cacheOwner(d.call.rates.key, m), m, up)
 	}
 	sending, err := d.call.request.Fill(to)
+	lease.Needs(endpoint.NeedsAt(d.call.tries.needs, sending.Native != nil))
 	if errors.Is(err, endpoint.ErrNoPath) {
 		f := failure.NoEndpoint(0)
 		f.Outcome = upstreams.OutcomeClientGone // it was not asked

@@ -163,6 +163,7 @@ func (g gate) resolve() error {
 	}
 	c.tries.pool, c.tokens.promptBytes = checked.Pool, checked.PromptBytes
 	c.tries.excluded = append(c.tries.excluded, checked.Unfit...)
+	c.tries.needs = endpoint.FeaturesOf(c.ep, c.request)
 	g.classify()
 	return nil
 }

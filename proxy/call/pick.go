@@ -62,6 +62,7 @@ func (p picker) query(now time.Time) routing.Query {
 		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt, Prefix: p.prefixBlocks(),
 		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
 		Busy:  p.call.tries.failure != nil && p.call.tries.failure.Outcome == upstreams.OutcomeRefused,
+		Needs: p.call.tries.needs,
 		Tiers: p.tiers(), Overflow: p.call.tries.overflow || p.call.config.model.Queue == nil,
 	}
 	q.Arms = p.arms()
@@ -245,7 +246,9 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	if !ok {
 		return nil, nil, full // the dispatcher looks at the cause before anything else
 	}
-	need := limit.Need{Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Rank: q.Rank, Reserve: q.Reserve}
+	need := limit.Need{
+		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
+	}
 	if c.rates.key != nil {
 		need.Key = c.rates.key.ID
 	}
@@ -371,7 +374,7 @@ func (p picker) prefixBlocks() []uint64 {
 func (p picker) otherTarget() bool {
 	t, route := &p.call.tries, p.call.config.model.Route
 	q := routing.Query{
-		Pool: t.pool, Key: p.call.record.Key, Tiers: p.tiers(), Now: time.Now(),
+		Pool: t.pool, Key: p.call.record.Key, Tiers: p.tiers(), Needs: t.needs, Now: time.Now(),
 		Exclude: append(t.excluded[:len(t.excluded):len(t.excluded)], t.upstream.ID()),
 	}
 	hasRoom := func(to routing.Target) bool { return route.Room(to.Upstream, &q).Slots > 0 }

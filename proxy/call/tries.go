@@ -14,7 +14,9 @@ import (
 type tries struct {
 	pool      upstreams.Pool
 	class     class
-	excluded  []upstreams.ID // engines that are not asked, or not again
+	needs     upstreams.Features // of an engine
+	doubted   bool               // the first engine's refusal was doubted, and another one asked
+	excluded  []upstreams.ID     // engines that are not asked, or not again
 	talk      conversation
 	upstream  *upstreams.Upstream // of the last attempt
 	targets   int                 // engines that were tried

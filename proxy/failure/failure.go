@@ -24,6 +24,7 @@ type Failure struct {
 	Result  observe.Outcome   // what the call's record says when this failure is final
 	Retry   bool              // another target may be asked, when nothing was committed
 	NotNow  bool              // the same engine may say otherwise in a moment; see call.dispatch
+	Doubt   *upstreams.Doubt  // the engine's refusal may not be the client's fault: another is to be asked
 	Gone    bool              // the call leaves its engine: vanished, stalled, or drained for long enough
 	Status  int               // what the engine answered, where it did
 	Label   string            // the error's code in metrics and log, where it is not the error's own

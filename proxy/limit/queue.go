@@ -39,9 +39,10 @@ type Route interface {
 type Need struct {
 	Key   string // waiting keys take turns
 	Pool  upstreams.Pool
-	Tried []upstreams.ID // upstreams that the call must not be sent to
-	Tiers uint8          // that its key lists
-	Arms  routing.Arms   // that it is of
+	Tried []upstreams.ID     // upstreams that the call must not be sent to
+	Tiers uint8              // that its key lists
+	Arms  routing.Arms       // that it is of
+	Needs upstreams.Features // of its engine
 
 	Rank    int            // of its class; it goes behind the calls of those before it
 	Ages    time.Time      // when it does so no longer
@@ -80,6 +81,7 @@ type waiterClass struct {
 	tried   []upstreams.ID
 	tiers   uint8
 	arms    routing.Arms
+	needs   upstreams.Features
 	reserve config.Percent
 	waiters int
 	asleep  int  // waiters without an offer, with the unwoken one
@@ -289,12 +291,12 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 // calls rarely have attempts.
 func (q *Queue) class(n *Need) *waiterClass {
 	for _, c := range q.classes {
-		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.reserve == n.Reserve &&
+		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.needs == n.Needs && c.reserve == n.Reserve &&
 			slices.Equal(c.tried, n.Tried) {
 			return c
 		}
 	}
-	c := &waiterClass{pool: n.Pool, tried: slices.Clone(n.Tried), tiers: n.Tiers, arms: n.Arms, reserve: n.Reserve}
+	c := &waiterClass{pool: n.Pool, tried: slices.Clone(n.Tried), tiers: n.Tiers, arms: n.Arms, needs: n.Needs, reserve: n.Reserve}
 	q.classes = append(q.classes, c)
 	return c
 }
@@ -472,7 +474,7 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 			continue
 		}
 		room := q.route.Room(p.upstream, &routing.Query{
-			Pool: c.pool, Exclude: c.tried, Tiers: c.tiers, Arms: c.arms, Reserve: c.reserve, Now: now,
+			Pool: c.pool, Exclude: c.tried, Tiers: c.tiers, Arms: c.arms, Needs: c.needs, Reserve: c.reserve, Now: now,
 		})
 		if room.None {
 			q.wakeAll(c, p)

@@ -99,6 +99,7 @@ var families = []Family{
 	{"penstock_upstream_up", Gauge, "1 when the upstream's probes pass."},
 	{"penstock_upstream_stalled", Gauge, "1 when the upstream is out because it has work and nothing moves, although its probes pass."},
 	{"penstock_upstream_busy", Gauge, "1 when the upstream has calls and leaves its probes without an answer: it is full to new calls, and keeps those that it has."},
+	{"penstock_upstream_lacks", Gauge, "1 for a feature that the upstream's engine refuses and others of its model answer: no calls with that feature go there. The flag is what the engine has to be started with, where its profile knows one."},
 	{"penstock_upstream_still_seconds", Gauge, "How long neither the engine's counters nor an answer of its calls has moved; 0 without work."},
 	{"penstock_upstream_progress_counted", Gauge, "1 when the engine's own counters show whether it works, 0 when only the answers of its calls do."},
 	{"penstock_upstream_state_seconds", Gauge, "How long the upstream has been in its state."},

@@ -183,6 +183,13 @@ func (u *Upstream) trouble() string {
 			u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
 	case u.Breaker != "closed":
 		return u.Label + " answers its probes but fails its calls (breaker " + u.Breaker + ")"
+	case len(u.Lacks) > 0:
+		l := u.Lacks[0]
+		text := fmt.Sprintf("%s refuses %s (status %d), which others of its model answer", u.Label, l.Feature, l.Status)
+		if l.Flag != "" {
+			text += ": start it with " + l.Flag
+		}
+		return text
 	case len(u.Missing) > 0:
 		return u.Label + " does not serve " + list(u.Missing)
 	}

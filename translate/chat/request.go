@@ -62,6 +62,9 @@ const keepName = 1 << 10
 // indexed.
 var parseOptions = jsonx.Options{Record: 6, Paired: true}
 
+// HasSchema reports whether the answer must follow a schema of the client's.
+func (r *Request) HasSchema() bool { return r.schema }
+
 // Reset forgets the request and lets go of the body. What has been allocated is kept for the next
 // one.
 func (r *Request) Reset() {

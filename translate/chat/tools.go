@@ -22,6 +22,8 @@ var (
 type ToolUse struct {
 	// Offered says that at least one tool is defined.
 	Offered bool
+	// Forced says that the model has to call one, and Unused that it must not.
+	Forced, Unused bool
 
 	anyChoice bool // tool_choice is "any"
 	allowed   allowedTools
@@ -109,10 +111,12 @@ func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *Invalid {
 	case !Given(v):
 		return nil
 	case v.IsString():
-		if v.EqualText("auto") || v.EqualText("none") || v.EqualText("required") {
+		u.Forced, u.Unused = v.EqualText("required"), v.EqualText("none")
+		if u.Forced || u.Unused || v.EqualText("auto") {
 			return nil
 		}
 		if u.anyChoice = v.EqualText(choiceAny); u.anyChoice {
+			u.Forced = true
 			return nil
 		}
 		return WrongValue("tool_choice", "must be auto, none, required or an object that names a function")
@@ -136,6 +140,7 @@ func (u *ToolUse) decodeChoiceObject(v, tools jsonx.Value) *Invalid {
 	case !t[0].EqualText("function"):
 		return WrongValue("type", "must be function or allowed_tools")
 	}
+	u.Forced = true
 	_, e := functionName(t[1])
 	return e
 }
@@ -173,6 +178,7 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 		u.allowed.limited = true
 		find := func(v jsonx.Value) (int, *Invalid) { return findAllowed(v, tools) }
 		u.allowed.mode, u.allowed.positions, e = AllowedTools(u.allowed.positions, m[0], m[1], find)
+		u.Forced = u.allowed.mode == "required"
 	}
 	return e.In("allowed_tools")
 }

@@ -236,3 +236,15 @@ func (t *trier) abort(ctx context.Context) {
 	}
 	t.add(name, TrialBad, "it goes on for a client that has left: others wait for the slot")
 }
+
+// FlagFor names the flag without which an engine lacks a feature (tools, forced_tool, effort), or
+// nothing where its profile knows none.
+func FlagFor(p *Profile, feature string) string {
+	switch feature {
+	case "tools", "forced_tool":
+		return p.spec.Flags.Tools
+	case "effort":
+		return p.spec.Flags.Reasoning
+	}
+	return ""
+}

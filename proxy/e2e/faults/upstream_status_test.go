@@ -47,7 +47,7 @@ func TestFault26_EngineRejectsTheRequest(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(c.spec)
-				const n = 30 // enough to open a breaker twice
+				const n = 10 // enough to open a breaker twice
 				for range n {
 					got := e.Ask(w, "").WantRefused(w, c.want)
 					if !strings.Contains(got.Message, c.text) {

@@ -1,0 +1,222 @@
+package faults
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// Row 26, of one engine alone: it refuses what the others of its model answer, as it was started
+// without a flag.
+
+const chatPath = "/v1/chat/completions"
+
+// refuser is an engine that refuses some requests, before a simulated one.
+type refuser struct {
+	url     string
+	refused atomic.Int64 // requests that it has refused
+	passed  atomic.Int64 // and those that it has answered
+	off     atomic.Bool  // it refuses nothing
+}
+
+// noParser is what a vLLM says that was started without its flags for tools.
+const noParser = `{"error":{"message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","type":"BadRequestError","param":null,"code":400}}`
+
+func startRefuser(t *testing.T, status int, answer string, refuses func(path, body string) bool) *refuser {
+	behind, err := url.Parse(rig.StartEngine(t, sim.Options{}).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass, r := httputil.NewSingleHostReverseProxy(behind), &refuser{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		switch {
+		case q.Method != "POST":
+		case refuses(q.URL.Path, string(body)) && !r.off.Load():
+			r.refused.Add(1)
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, answer)
+			return
+		default:
+			r.passed.Add(1)
+		}
+		q.Body = io.NopCloser(bytes.NewReader(body))
+		pass.ServeHTTP(w, q)
+	}))
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+func hasTools(_, body string) bool { return strings.Contains(body, `"tools"`) }
+
+// toolCall is a chat call with a tool, of a number.
+func toolCall(i int) string {
+	return fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`, i)
+}
+
+// besides is a setup of one that refuses beside good engines, or more that refuse.
+func besides(good int, bad ...*refuser) rig.Setup {
+	s := rig.Setup{Model: "policy: round_robin", Upstream: rig.QuietProbes}
+	for range good {
+		s.Engines = append(s.Engines, sim.Options{})
+	}
+	for _, r := range bad {
+		s.Fakes = append(s.Fakes, r.url)
+	}
+	return s
+}
+
+// vllmConfig is a configuration of a refuser and some good engines that are vLLMs: its profile knows the flag.
+func vllmConfig(refuser string, good int) string {
+	upstreams, deployments := fmt.Sprintf("  - { name: fake-0, url: %q, engine: vllm, %s }\n", refuser, rig.QuietProbes), "{ upstream: fake-0 }"
+	for i := range good {
+		upstreams += fmt.Sprintf("  - { name: up-%d, url: \"{{up-%d}}\", engine: vllm, %s }\n", i, i, rig.QuietProbes)
+		deployments += fmt.Sprintf(", { upstream: up-%d }", i)
+	}
+	return "timeouts: { linger: 0s, drain: 5s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\nupstreams:\n" + upstreams +
+		"models: [{ id: sim, policy: round_robin, deployments: [" + deployments + "] }]\n"
+}
+
+// TestFault26_OneEngineRefusesAFeature: one key, many bodies. The feature is taken from the engine that refuses it and from no
+// other, nothing else is, and the operator learns which flag is missing.
+func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
+	t.Parallel()
+	for _, engines := range []int{2, 4} {
+		t.Run(fmt.Sprint(engines), func(t *testing.T) {
+			t.Parallel()
+			bad := startRefuser(t, 400, noParser, hasTools)
+			s := besides(engines-1, bad)
+			s.Config = vllmConfig(bad.url, engines-1)
+			e := start(t, s)
+			failed, calls := 0, 0
+			lacks := func() bool { return e.Metric("penstock_upstream_lacks") > 0 }
+			for ; calls < 60*engines && !lacks(); calls++ {
+				if e.Post(chatPath, toolCall(calls)).Status != 200 {
+					failed++
+				}
+			}
+			t.Logf("%d of %d calls failed", failed, calls)
+			if !lacks() || failed > 31 {
+				t.Fatalf("%d of %d calls failed", failed, calls)
+			}
+			before, plain := bad.refused.Load(), bad.passed.Load()
+			for i := range 10 * engines {
+				e.Post(chatPath, toolCall(1000+i)).WantStatus(200)
+			}
+			for range 10 * engines {
+				e.Post(chatPath, rig.ChatBody("sim", "")).WantStatus(200)
+			}
+			if n := bad.refused.Load() - before; n != 0 {
+				t.Errorf("%d calls with tools went to the engine that refuses them", n)
+			}
+			if n := bad.passed.Load() - plain; n < 5 {
+				t.Errorf("%d calls without tools went there", n)
+			}
+			if n := e.Metric("penstock_upstream_lacks", `upstream="fake-0"`, `feature="tools"`, `flag="--enable-auto-tool-choice --tool-call-parser NAME"`); n != 1 {
+				t.Errorf("no flag in\n%s", e.MetricsText())
+			}
+			page := e.Fetch("GET", e.Admin+"/", "Authorization: Bearer "+rig.AdminToken).Body
+			if !strings.Contains(page, "no tools") || !strings.Contains(page, "--enable-auto-tool-choice") {
+				t.Error("the page does not name the flag")
+			}
+			for _, u := range e.Status().Upstreams {
+				if u.State != "up" || u.Breaker != "closed" {
+					t.Errorf("%+v", u)
+				}
+			}
+		})
+	}
+}
+
+// TestFault26_OneBodyIsNoEvidence: one request that one engine refuses takes nothing from it, however often it comes.
+func TestFault26_OneBodyIsNoEvidence(t *testing.T) {
+	t.Parallel()
+	bad := startRefuser(t, 400, noParser, hasTools)
+	e := start(t, besides(1, bad))
+	for range 150 {
+		e.Post(chatPath, toolCall(1))
+	}
+	if n := e.Metric("penstock_upstream_lacks"); n != 0 {
+		t.Error("a feature was taken for one body")
+	}
+}
+
+// TestFault26_AllRefuseAFeature: where every engine refuses, nothing is taken, the client gets the refusal, and few calls are
+// asked twice.
+func TestFault26_AllRefuseAFeature(t *testing.T) {
+	t.Parallel()
+	a, b := startRefuser(t, 400, noParser, hasTools), startRefuser(t, 400, noParser, hasTools)
+	e := start(t, besides(0, a, b))
+	const calls = 100
+	for i := range calls {
+		if r := e.Post(chatPath, toolCall(i)).WantStatus(400); !strings.Contains(r.Body, "--enable-auto-tool-choice") {
+			t.Error(r.Body)
+		}
+	}
+	if n := a.refused.Load() + b.refused.Load(); n > calls+calls/10 {
+		t.Errorf("%d requests of %d calls", n, calls)
+	}
+	if n := e.Metric("penstock_upstream_lacks"); n != 0 {
+		t.Error("a feature was taken")
+	}
+}
+
+// TestFault26_OneEngineLacksTheEndpoint: a path that one engine does not have is soon asked for at the others alone, and only
+// that one.
+func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
+	t.Parallel()
+	for status, answer := range map[int]string{404: `{"detail":"Not Found"}`, 405: `{"detail":"Method Not Allowed"}`} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			bad := startRefuser(t, status, answer, func(path, _ string) bool { return path == "/v1/completions" })
+			e := start(t, besides(3, bad))
+			failed := 0
+			for i := range 40 {
+				if e.Post("/v1/completions", fmt.Sprintf(`{"model":"sim","prompt":"number %d"}`, i)).Status != 200 {
+					failed++
+				}
+			}
+			if n := bad.refused.Load(); n > 4 || failed > 0 {
+				t.Errorf("%d calls failed, %d reached the engine", failed, n)
+			}
+			for range 8 {
+				e.Post(chatPath, rig.ChatBody("sim", "")).WantStatus(200)
+			}
+			if bad.passed.Load() == 0 {
+				t.Error("no chat call reached the engine")
+			}
+		})
+	}
+}
+
+// TestFault26_TheLastEngineIsAsked: once the others are gone, calls go to the engine that lacks the feature, whose refusal says
+// more than that there is none. It is tried again when it may have been started anew.
+func TestFault26_TheLastEngineIsAsked(t *testing.T) {
+	t.Parallel()
+	bad := startRefuser(t, 400, noParser, hasTools)
+	s := besides(1, bad)
+	s.Upstream = "probe: { interval: 500ms }"
+	e := start(t, s)
+	for i := 0; i < 200 && e.Metric("penstock_upstream_lacks") == 0; i++ {
+		e.Post(chatPath, toolCall(i))
+	}
+	e.Post(chatPath, toolCall(1000)).WantStatus(200)
+	e.Engines[0].Unlisten()
+	e.Engines[0].Drop(1, true)
+	rig.WaitFor(t, rig.Patience, "the good engine is down", func() bool { return e.Upstream("up-0").State == "down" })
+	e.Post(chatPath, toolCall(1001)).WantStatus(400)
+	bad.off.Store(true)
+	e.Post(chatPath, toolCall(1002)).WantStatus(200)
+}

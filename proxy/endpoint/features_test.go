@@ -1,0 +1,81 @@
+package endpoint
+
+import (
+	"testing"
+
+	"penstock/config"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// asked is a chat request as FeaturesOf reads it.
+type asked struct {
+	Request
+	chat *chat.Request
+}
+
+func (a asked) Chat() *chat.Request { return a.chat }
+
+// TestFeaturesOf: what a request asks of an engine, by its members.
+func TestFeaturesOf(t *testing.T) {
+	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
+	base := upstreams.FeatureOf(config.OpChat)
+	for more, want := range map[string]upstreams.Features{
+		``:                                         0,
+		tools:                                      upstreams.FeatureTools,
+		tools + `,"tool_choice":"auto"`:            upstreams.FeatureTools,
+		tools + `,"tool_choice":"none"`:            0,
+		tools + `,"tool_choice":"required"`:        upstreams.FeatureForcedTool,
+		tools + `,"tool_choice":"any"`:             upstreams.FeatureForcedTool,
+		`"tools":[],"tool_choice":"none"`:          0,
+		`"reasoning_effort":"high"`:                upstreams.FeatureEffort,
+		`"response_format":{"type":"text"}`:        0,
+		tools + `,"reasoning_effort":"low"`:        upstreams.FeatureTools | upstreams.FeatureEffort,
+		`"response_format":{"type":"json_object"}`: 0,
+		tools + `,"tool_choice":{"type":"function","function":{"name":"f"}}`:                                                                        upstreams.FeatureForcedTool,
+		tools + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`:     upstreams.FeatureTools,
+		tools + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}}`: upstreams.FeatureForcedTool,
+		`"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"object"}}}`:                                            upstreams.FeatureSchema,
+		`"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/x.png"}}]}]`:                             upstreams.FeatureImages,
+	} {
+		body := `{"model":"m",` + more
+		if more != "" {
+			body += ","
+		}
+		if more == "" || more[1] != 'm' {
+			body += `"messages":[{"role":"user","content":"hi"}],`
+		}
+		var r chat.Request
+		if e := r.Decode([]byte(body[:len(body)-1] + "}")); e != nil {
+			t.Fatalf("%s: %v", body, e)
+		}
+		if got := FeaturesOf(chatCompletions, asked{chat: &r}); got != base|want {
+			t.Errorf("%s: %b, want %b", more, got, base|want)
+		}
+	}
+	for _, ep := range All {
+		if ep.operationAtEngine() == "" || upstreams.FeatureOf(ep.operationAtEngine()) == 0 {
+			t.Errorf("%s has no feature", ep.Path)
+		}
+	}
+}
+
+// TestNeedsAt: a dialect of its own is asked of an engine that speaks it, and chat of the others.
+func TestNeedsAt(t *testing.T) {
+	chat, messages, embeddings := upstreams.FeatureOf(config.OpChat), upstreams.FeatureOf(config.OpMessages), upstreams.FeatureOf(config.OpEmbeddings)
+	tools := upstreams.FeatureTools
+	for _, c := range []struct {
+		needs, native, other upstreams.Features
+	}{
+		{chat | messages | tools, messages | tools, chat | tools},
+		{chat | tools, chat | tools, chat | tools},
+		{embeddings, embeddings, embeddings},
+	} {
+		if got := NeedsAt(c.needs, true); got != c.native {
+			t.Errorf("%b natively: %b", c.needs, got)
+		}
+		if got := NeedsAt(c.needs, false); got != c.other {
+			t.Errorf("%b as chat: %b", c.needs, got)
+		}
+	}
+}

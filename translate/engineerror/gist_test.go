@@ -1,0 +1,38 @@
+package engineerror
+
+import "testing"
+
+// TestGist: two refusals for one reason have one gist, whatever the requests were.
+func TestGist(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{`"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set`, `"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set`, true},
+		{"registry.ollama.ai/library/x does not support tools", "registry.ollama.ai/library/x does not support tools", true},
+		{`unknown variable 'a b' in line 7`, `Unknown variable 'c' in line 12`, true},
+		{`the engine doesn't take it's 3 images`, `the engine doesn't take it's 5 images`, true},
+		{`it doesn't take images`, `it doesn't take tools`, false},
+		{"tools are not supported", "images are not supported", false},
+		{"an open 'quote", "an open 'word", false},
+		{"", "x", false},
+	} {
+		a, b := Error{Message: c.a}, Error{Message: c.b}
+		if got := a.Gist(400) == b.Gist(400); got != c.same {
+			t.Errorf("%q and %q: %t", c.a, c.b, got)
+		}
+	}
+	e := Error{Message: "a"}
+	if e.Gist(400) == e.Gist(422) || e.Gist(400) == 0 {
+		t.Error("the status does not count")
+	}
+}
+
+func FuzzGist(f *testing.F) {
+	f.Add(`"a" 'b' 12 it's`)
+	f.Fuzz(func(t *testing.T, message string) {
+		if once := gist(message); len(once) > 3*len(message) {
+			t.Errorf("%q became %q", message, once)
+		}
+	})
+}

@@ -1,0 +1,386 @@
+package upstreams
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/upstreams/engine"
+)
+
+// An engine that refuses what its siblings answer was started without a flag, or is an older one. It
+// refuses quickly, so it looks idle, and each of its refusals reads like the client's fault. So a
+// refusal is suspected where one status and one text make most of an engine's last answers for a
+// feature. Then a sibling is asked for some of the calls, of which their clients see nothing. Three
+// such calls of different bodies that it answers take the feature from the engine, for a model and
+// for five minutes; then it is tried again. One that the sibling refuses, too, clears the engine.
+//
+//	ServedModel.Lacks    what a pick reads
+//	Lease.Needs          what a call asks for
+//	Lease.Refused        a refusal, which returns a Doubt where a sibling is to be asked
+//	Lease.Settles        the sibling's answer settles the Doubt
+//
+// A feature is never taken for one body alone, so one request that is broken harms nobody; one key
+// is enough, because it may be the only one.
+
+// Features are what a call asks of an engine: a set of them.
+type Features uint32
+
+// The features beside the operations, of which each has one (FeatureOf).
+const (
+	FeatureTools      Features = 1 << iota // tools that the model may call
+	FeatureForcedTool                      // a tool that it has to call
+	FeatureSchema                          // an answer by a schema
+	FeatureImages
+	FeatureEffort // of reasoning
+	featureOperation
+)
+
+// specials are the features that only some calls of an operation ask for.
+const specials = featureOperation - 1
+
+// operations are those that have a feature, in the order of their bits.
+var operations = []string{
+	config.OpChat, engine.OpCompletions, config.OpMessages, config.OpResponses, config.OpTranscriptions,
+	config.OpSpeech, config.OpEmbeddings, config.OpRerank, config.OpImages, engine.OpImageEdits,
+}
+
+// FeatureOf returns the feature of an operation at an engine (config.OpChat and its neighbours), or
+// none.
+func FeatureOf(operation string) Features {
+	if i := slices.Index(operations, operation); i >= 0 {
+		return featureOperation << i
+	}
+	return 0
+}
+
+// name is the name of one feature.
+func (f Features) name() string {
+	names := [...]string{"tools", "forced_tool", "json_schema", "images", "effort"}
+	i := bits.TrailingZeros32(uint32(f))
+	if i < len(names) {
+		return names[i]
+	}
+	return operations[i-len(names)]
+}
+
+// each visits the features of the set.
+func (f Features) each(visit func(Features)) {
+	for ; f != 0; f &= f - 1 {
+		visit(f & -f)
+	}
+}
+
+// blamed are the features that a refusal of a call with such needs is about: what is special about
+// the call, or its operation where nothing is.
+func (f Features) blamed() Features {
+	if special := f & specials; special != 0 {
+		return special
+	}
+	return f
+}
+
+const (
+	answersSeen    = 20 // answers of which a refusal has to be most
+	askEvery       = 10 // suspected refusals for one of which a sibling is asked
+	bodiesNeeded   = 3  // different ones that a sibling has to answer
+	lackingFor     = 5 * time.Minute
+	refusalIsNone  = 0 // the text of an answer that is no refusal
+	bodyIsNotKnown = 0
+)
+
+// suspicion is what is known of a feature that an engine may lack. It is pure: the caller
+// serialises.
+type suspicion struct {
+	answers [answersSeen]uint64 // the texts of the last refusals, refusalIsNone for other answers
+	n       int
+	unasked int      // suspected refusals since a sibling was asked
+	asked   bool     // one was
+	bodies  []uint64 // that a sibling has answered
+	trial   bool     // the feature was taken, and is tried again
+	out     bool     // it is taken
+	until   Moment   // while it is
+	status  int      // of the refusals
+}
+
+func (s *suspicion) add(text uint64) {
+	s.answers[s.n%answersSeen] = text
+	s.n++
+}
+
+// answered takes an answer. It reports whether there is no suspicion any more.
+func (s *suspicion) answered() (clear bool) {
+	s.add(refusalIsNone)
+	return s.trial || s.answers == [answersSeen]uint64{}
+}
+
+// refused takes a refusal and reports whether a sibling is to be asked. plain says that the refusal
+// leaves no doubt what it is about.
+func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
+	s.add(text)
+	same := 0
+	for _, t := range s.answers {
+		if t == text {
+			same++
+		}
+	}
+	switch {
+	case s.out:
+		return false // of a call that was there before, or has no other engine
+	case plain, s.trial:
+		return true
+	case same <= answersSeen/2:
+		return false
+	}
+	if s.unasked++; s.asked && s.unasked < askEvery {
+		return false
+	}
+	s.asked, s.unasked = true, 0
+	return true
+}
+
+// confirmed takes a body that a sibling has answered, and reports whether the engine loses the
+// feature.
+func (s *suspicion) confirmed(body uint64, now Moment) (takes bool) {
+	if s.out || body == bodyIsNotKnown {
+		return false
+	}
+	if !slices.Contains(s.bodies, body) {
+		s.bodies = append(s.bodies, body)
+	}
+	if !s.trial && len(s.bodies) < bodiesNeeded {
+		return false
+	}
+	s.out, s.trial, s.until = true, false, now+Moment(lackingFor)
+	return true
+}
+
+// retry has the feature tried again.
+func (s *suspicion) retry() {
+	*s = suspicion{trial: true, status: s.status, bodies: s.bodies}
+}
+
+// lacking is what an engine lacks for one of its models. The zero value is nothing.
+type lacking struct {
+	watched atomic.Uint32 // features with a suspicion
+	out     atomic.Uint32 // features that are taken
+	next    atomic.Int64  // when the first of these is tried again (Moment)
+
+	mu    sync.Mutex
+	of    map[Features]*suspicion
+	shown map[Features]string // series of those that are taken
+}
+
+// Lacks reports whether the engine lacks one of the features.
+func (m *ServedModel) Lacks(f Features, now Moment) bool {
+	l := &m.lacking
+	if l.out.Load()&uint32(f) == 0 {
+		return false
+	}
+	if now >= Moment(l.next.Load()) {
+		l.retry(m, now)
+	}
+	return l.out.Load()&uint32(f) != 0
+}
+
+// retry has the features tried again whose time is over.
+func (l *lacking) retry(m *ServedModel, now Moment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for f, s := range l.of {
+		if s.out && now >= s.until {
+			s.retry()
+			m.all.hooks.log.Info("upstream is tried again with a feature that it lacked",
+				zap.String("served", m.served), zap.String("feature", f.name()))
+		}
+	}
+	l.publish(m)
+}
+
+// publish brings the atomics and the series up to date. The caller holds mu.
+func (l *lacking) publish(m *ServedModel) {
+	var watched, out Features
+	next := Moment(1<<63 - 1)
+	for f, s := range l.of {
+		watched |= f
+		if s.out {
+			out |= f
+			next = min(next, s.until)
+		}
+	}
+	l.next.Store(int64(next))
+	l.watched.Store(uint32(watched))
+	l.out.Store(uint32(out))
+	series := m.all.up.series.shown.Load()
+	if series == nil {
+		return
+	}
+	for f, name := range l.shown {
+		if out&f == 0 {
+			series.UnregisterMetric(name)
+			delete(l.shown, f)
+		}
+	}
+	out.each(func(f Features) {
+		if l.shown[f] != "" {
+			return
+		}
+		if l.shown == nil {
+			l.shown = map[Features]string{}
+		}
+		u := m.all.up
+		l.shown[f] = fmt.Sprintf("penstock_upstream_lacks{upstream=%q,served=%q,feature=%q,flag=%q}",
+			u.identity.label, m.served, f.name(), engine.FlagFor(u.engine.Load(), f.name()))
+		series.GetOrCreateGauge(l.shown[f], nil).Set(1)
+	})
+}
+
+// answered takes an answer to a call with those needs. While nothing is suspected that is one load.
+func (l *lacking) answered(m *ServedModel, needs Features) {
+	if l.watched.Load()&uint32(needs) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	needs.each(func(f Features) {
+		if s := l.of[f]; s != nil && !s.out && s.answered() {
+			delete(l.of, f)
+		}
+	})
+	l.publish(m)
+}
+
+// clear forgets all.
+func (l *lacking) clear(m *ServedModel) {
+	if l.watched.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.of)
+	l.publish(m)
+}
+
+// Refusal is an engine's refusal of a request.
+type Refusal struct {
+	Status int
+	Text   uint64 // a hash of its words, without what differs from request to request; not 0
+	Body   uint64 // a hash of the request's body; 0: not known
+	Path   bool   // the engine does not have the path, which leaves no doubt
+}
+
+// Doubt is a refusal that another engine's answer settles.
+type Doubt struct {
+	model  *ServedModel
+	blamed Features
+	body   uint64
+}
+
+// ofItsOwn is a bit of bodies that cannot be identified (forms): each counts as another one.
+const ofItsOwn = 1 << 63
+
+// Needs notes what the call asks of the engine.
+func (l *Lease) Needs(f Features) { l.needs = f }
+
+// Refused books a refusal that may not be the client's fault. It returns a Doubt where another
+// engine is to be asked, and nil otherwise.
+func (l *Lease) Refused(r Refusal) *Doubt {
+	if l.model == nil {
+		return nil
+	}
+	blamed := l.needs.blamed()
+	if r.Path {
+		blamed = l.needs &^ specials
+	}
+	k, asks := &l.model.lacking, false
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	blamed.each(func(f Features) {
+		s := k.of[f]
+		if s == nil {
+			if k.of == nil {
+				k.of = map[Features]*suspicion{}
+			}
+			s = &suspicion{}
+			k.of[f] = s
+		}
+		if s.refused(r.Text, r.Path) {
+			s.status, asks = r.Status, true
+		}
+		if r.Path && r.Body == bodyIsNotKnown {
+			r.Body = ofItsOwn | uint64(s.n)
+		}
+	})
+	k.publish(l.model)
+	if !asks {
+		return nil
+	}
+	return &Doubt{l.model, blamed, r.Body}
+}
+
+// Settles has the answer to this lease's call settle a doubt about another engine.
+func (l *Lease) Settles(d *Doubt) { l.doubt = d }
+
+// settle settles the doubt by how the call has ended here.
+func (d *Doubt) settle(o Outcome, now Moment) {
+	k := &d.model.lacking
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	d.blamed.each(func(f Features) {
+		s := k.of[f]
+		switch {
+		case s == nil:
+		case o == OutcomeRejected && !s.out:
+			delete(k.of, f)
+		case o == OutcomeOK && s.confirmed(d.body, now):
+			m := d.model
+			m.all.hooks.log.Warn("upstream lacks a feature that others of its model have",
+				zap.String("served", m.served), zap.String("feature", f.name()), zap.Int("status", s.status),
+				zap.String("remedy", engine.FlagFor(m.all.up.engine.Load(), f.name())))
+		}
+	})
+	k.publish(d.model)
+}
+
+// Lack is a feature that an upstream lacks for one of its models.
+type Lack struct {
+	Served  string  `json:"served"`
+	Feature string  `json:"feature"`
+	Status  int     `json:"status"`         // with which the engine refuses it
+	Flag    string  `json:"flag,omitempty"` // that the engine has to be started with
+	Retry   float64 `json:"retry_seconds"`  // it is tried again then
+}
+
+// Lacking returns what the upstream lacks, by served name and feature.
+func Lacking(u *Upstream, now time.Time) (all []Lack) {
+	s := &u.Models
+	s.mu.Lock()
+	entries := make([]*ServedModel, 0, len(s.entries))
+	for _, m := range s.entries {
+		if m.lacking.out.Load() != 0 {
+			entries = append(entries, m)
+		}
+	}
+	s.mu.Unlock()
+	for _, m := range entries {
+		m.lacking.mu.Lock()
+		for f, s := range m.lacking.of {
+			if s.out {
+				all = append(all, Lack{
+					m.served, f.name(), s.status, engine.FlagFor(u.engine.Load(), f.name()),
+					max(0, time.Duration(s.until-At(now)).Seconds()),
+				})
+			}
+		}
+		m.lacking.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b Lack) int { return cmp.Or(cmp.Compare(a.Served, b.Served), cmp.Compare(a.Feature, b.Feature)) })
+	return all
+}

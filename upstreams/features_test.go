@@ -1,0 +1,186 @@
+package upstreams
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"penstock/config"
+)
+
+// TestSuspicion plays scripts: "o" is an answer, a letter from a to f a refusal in those words, "P"
+// one for want of the path, a number a body of such a call that a sibling has answered, "~" the time
+// until the feature is tried again. Behind it stands at which words a sibling is asked.
+func TestSuspicion(t *testing.T) {
+	eleven := strings.Repeat("a ", 11)
+	for name, c := range map[string]struct {
+		script string
+		asks   int
+		out    bool
+	}{
+		"a few refusals":                 {strings.Repeat("a ", 10), 0, false},
+		"most of twenty":                 {eleven, 1, false},
+		"in other words":                 {strings.Repeat("a b ", 40), 0, false},
+		"half of them":                   {strings.Repeat("a o ", 40), 0, false},
+		"most of them":                   {strings.Repeat("a a o ", 10), 1, false},
+		"one in ten asks":                {eleven + strings.Repeat("a ", 30), 4, false},
+		"three bodies":                   {eleven + "1 2 3", 1, true},
+		"two bodies":                     {eleven + "1 2", 1, false},
+		"one body three times":           {eleven + "1 1 1", 1, false},
+		"bodies that are not known":      {eleven + "0 0 0", 1, false},
+		"the path is missing":            {"P P P", 3, false},
+		"for three bodies":               {"P 1 P 2 P 3", 3, true},
+		"what is out asks no more":       {"P 1 P 2 P 3 P P", 3, true},
+		"a trial that fails":             {eleven + "1 2 3 ~ a 1", 2, true},
+		"until its sibling has answered": {eleven + "1 2 3 ~ a", 2, false},
+	} {
+		var s suspicion
+		asks, now := 0, Moment(0)
+		for _, word := range strings.Fields(c.script) {
+			switch {
+			case word == "o":
+				s.answered()
+			case word == "P":
+				if s.refused('P', true) {
+					asks++
+				}
+			case word == "~":
+				now += Moment(lackingFor)
+				if s.out && now >= s.until {
+					s.retry()
+				}
+			case word < "a":
+				s.confirmed(uint64(word[0]-'0'), now)
+			default:
+				if s.refused(uint64(word[0]), false) {
+					asks++
+				}
+			}
+		}
+		if asks != c.asks || s.out != c.out {
+			t.Errorf("%s: %d asked, out %t; want %d, %t", name, asks, s.out, c.asks, c.out)
+		}
+	}
+}
+
+// TestSuspicionNeedsThreeBodies: whatever comes, a feature is not taken without three bodies that
+// differ.
+func TestSuspicionNeedsThreeBodies(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s suspicion
+		bodies := map[uint64]bool{}
+		for range rapid.IntRange(0, 200).Draw(t, "events") {
+			switch rapid.IntRange(0, 3).Draw(t, "event") {
+			case 0:
+				if s.answered() {
+					s = suspicion{}
+					clear(bodies)
+				}
+			case 1:
+				s.refused(rapid.Uint64Range(1, 3).Draw(t, "text"), rapid.Bool().Draw(t, "plain"))
+			default:
+				body := rapid.Uint64Range(0, 4).Draw(t, "body")
+				if bodies[body] = true; s.confirmed(body, 0) && len(bodies) < bodiesNeeded {
+					t.Fatalf("taken for %d bodies", len(bodies))
+				}
+			}
+		}
+	})
+}
+
+// TestBlamed: a refusal is about what is special about the call, and else about its operation.
+func TestBlamed(t *testing.T) {
+	chat := FeatureOf(config.OpChat)
+	for needs, want := range map[Features]string{
+		chat: "chat", chat | FeatureTools: "tools", chat | FeatureImages | FeatureSchema: "json_schema images",
+		FeatureOf(config.OpEmbeddings): "embeddings", FeatureOf("no operation"): "",
+	} {
+		var names []string
+		needs.blamed().each(func(f Features) { names = append(names, f.name()) })
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%b: %s, want %s", needs, got, want)
+		}
+	}
+}
+
+// TestLacking: what three siblings answer is taken from the engine, for one model and five minutes,
+// and again for five minutes while it refuses.
+func TestLacking(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{Shared: 100})
+	u.recognised(mustProfile(t, "vllm"))
+	u.bring(StateUp)
+	m, other := u.Models.Entry("m"), u.Models.Entry("n")
+	now := time.Now()
+	chat := FeatureOf(config.OpChat)
+	call := func(needs Features, o Outcome, body uint64, path bool) *Doubt {
+		l, ok := m.TryLease("k", PoolText, 1, 0, now)
+		if !ok {
+			t.Fatal("no lease")
+		}
+		l.Needs(needs)
+		defer l.Release(o)
+		if o == OutcomeRejected {
+			return l.Refused(Refusal{Status: 400, Text: 7, Body: body, Path: path})
+		}
+		return nil
+	}
+	answers := func(d *Doubt, o Outcome) {
+		l, _ := other.TryLease("k", PoolText, 1, 0, now)
+		l.Settles(d)
+		l.ReleaseAt(o, now)
+	}
+	take := func() {
+		t.Helper()
+		asked := uint64(0)
+		for range 60 {
+			if d := call(chat|FeatureTools, OutcomeRejected, asked, false); d != nil {
+				asked++
+				d.body = asked
+				answers(d, OutcomeOK)
+			}
+		}
+		if asked != 3 {
+			t.Errorf("%d were asked elsewhere", asked)
+		}
+	}
+	call(chat, OutcomeOK, 1, false)
+	take()
+	if !m.Lacks(chat|FeatureTools, At(now)) || m.Lacks(chat, At(now)) || m.Lacks(chat|FeatureForcedTool, At(now)) || other.Lacks(FeatureTools, At(now)) {
+		t.Errorf("%+v", Lacking(u, now))
+	}
+	if all := Lacking(u, now); len(all) != 1 || all[0].Feature != "tools" || all[0].Status != 400 || !strings.Contains(all[0].Flag, "--enable-auto-tool-choice") {
+		t.Errorf("%+v", all)
+	}
+	now = now.Add(lackingFor)
+	if m.Lacks(FeatureTools, At(now)) {
+		t.Fatal("it is not tried again")
+	}
+	d := call(chat|FeatureTools, OutcomeRejected, 9, false)
+	if d == nil {
+		t.Fatal("its trial is not asked elsewhere")
+	}
+	if answers(d, OutcomeOK); !m.Lacks(FeatureTools, At(now)) {
+		t.Error("its trial has failed, and it lacks nothing")
+	}
+	now = now.Add(lackingFor)
+	if m.Lacks(FeatureTools, At(now)) {
+		t.Fatal("it is not tried again")
+	}
+	if call(chat|FeatureTools, OutcomeOK, 1, false); m.lacking.watched.Load() != 0 {
+		t.Error("its trial has passed, and it is suspected")
+	}
+	for range 11 {
+		d = call(chat|FeatureTools, OutcomeRejected, 1, false)
+	}
+	if answers(d, OutcomeRejected); m.lacking.watched.Load() != 0 {
+		t.Error("its sibling refuses, too, and it is suspected")
+	}
+	take()
+	u.bring(StateDown)
+	u.bring(StateUp)
+	if m.Lacks(FeatureTools, At(now)) {
+		t.Error("it was started anew, and lacks what it lacked")
+	}
+}
