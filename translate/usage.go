@@ -33,7 +33,8 @@ type Usage struct {
 // Finish is how a choice ended.
 type Finish uint8
 
-// The ways a choice ends. Any other word of an engine counts as FinishStop.
+// The ways a choice ends. An engine's word that is unknown, and is none for a failure, counts as
+// FinishStop.
 const (
 	FinishNone Finish = iota // it goes on
 	FinishStop

@@ -150,25 +150,10 @@ func (n *Native) ends(delta jsonx.Value) error {
 		return err
 	}
 	if v := p[partStop]; v.HasText() {
-		n.finish = finishOf(v)
+		n.finish = answer.WordOf(v)
 		n.stop = append(n.stop[:0], dialects.Text(p[partSequence])...)
 	}
 	return nil
-}
-
-// finishOf is stopReason the other way round.
-func finishOf(reason jsonx.Value) string {
-	switch {
-	case reason.EqualText("max_tokens"), reason.EqualText("model_context_window_exceeded"):
-		return "length"
-	case reason.EqualText("tool_use"):
-		return "tool_calls"
-	case reason.EqualText("refusal"):
-		return "content_filter"
-	case reason.EqualText("abort"), reason.EqualText("error"): // engines' own words for an answer they gave up
-		return "abort"
-	}
-	return "stop"
 }
 
 // count keeps the engine's counts; later ones replace earlier ones.
@@ -233,5 +218,5 @@ func (n *Native) AppendCompletion(dst, body []byte) ([]byte, error) {
 		}
 	}
 	n.count(root.Get("usage"))
-	return w.Append(dst, finishOf(reason), dialects.Text(root.Get("stop_sequence")), n.usage()), nil
+	return w.Append(dst, answer.WordOf(reason), dialects.Text(root.Get("stop_sequence")), n.usage()), nil
 }

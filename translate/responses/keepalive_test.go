@@ -101,16 +101,22 @@ func TestKeepalive_Kinds(t *testing.T) {
 		"pauses in a text":  {"", []string{`{"choices":[{"index":0,"delta":{"content":"A word"}}]}`}, "event: response.output_text.delta\n", []string{`"delta":"","logprobs":[]`, `"output_index":0`}},
 		"pauses in refusal": {"", []string{`{"choices":[{"index":0,"delta":{"refusal":"No"}}]}`}, "event: response.refusal.delta\n", []string{`"delta":""}`}},
 		"buffers a call": {
-			"", []string{`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":""}}]}}]}`},
-			"event: response.function_call_arguments.delta\n", []string{`"item_id":"fc_`, `"delta":""}`},
+			"",
+			[]string{`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":""}}]}}]}`},
+			"event: response.function_call_arguments.delta\n",
+			[]string{`"item_id":"fc_`, `"delta":""}`},
 		},
 		"buffers a custom call": {
-			custom, []string{`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"patch","arguments":""}}]}}]}`},
-			"event: response.custom_tool_call_input.delta\n", []string{`"item_id":"ctc_`, `"delta":""}`},
+			custom,
+			[]string{`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"patch","arguments":""}}]}}]}`},
+			"event: response.custom_tool_call_input.delta\n",
+			[]string{`"item_id":"ctc_`, `"delta":""}`},
 		},
 		"between a text and a call without a name": {
-			"", []string{`{"choices":[{"index":0,"delta":{"content":"A word"}}]}`, `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c"}]}}]}`},
-			inProgress, []string{`"text":"A word"`, `"status":"completed","role":"assistant"`},
+			"",
+			[]string{`{"choices":[{"index":0,"delta":{"content":"A word"}}]}`, `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c"}]}}]}`},
+			inProgress,
+			[]string{`"text":"A word"`, `"status":"completed","role":"assistant"`},
 		},
 	} {
 		a := newSealed(t, c.body)

@@ -10,7 +10,7 @@ import (
 // assembledChoice is one choice of an Assembler.
 type assembledChoice struct {
 	index  int
-	finish []byte // raw
+	finish []byte // a word of chat, in quotes
 	end    Finish // what it means
 	more   members
 

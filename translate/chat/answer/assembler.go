@@ -148,9 +148,13 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 			to = &a.assembledChoices[i]
 		}
 	}
-	if c.Finished() {
-		to.finish, to.end = to.finish[:0], finishOf(c.Finish)
-		if err := a.keep(&to.finish, c.Finish.Raw()); err != nil {
+	if c.Finished() && to.end == FinishNone { // some engines say it twice
+		to.end, _ = finishOf(c.Finish)
+		word := endWord(c.Finish, false)
+		if word == nil {
+			word = c.Finish.Raw()
+		}
+		if err := a.keep(&to.finish, word); err != nil {
 			return err
 		}
 	}

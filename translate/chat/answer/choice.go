@@ -39,7 +39,7 @@ func (c *Choice) ReadDelta(v jsonx.Value) error {
 }
 
 // ReadMessage reads an element of a completion's choices. The error is a *translate.BadAnswer, or
-// an *engineerror.Error for a choice that the engine gave up ("abort" of SGLang and vLLM, "error").
+// an *engineerror.Error for a choice that the engine gave up; see failureStems.
 func (c *Choice) ReadMessage(v jsonx.Value) error {
 	err := c.read(v)
 	c.choose(c.message, c.piece)
@@ -59,8 +59,10 @@ func (c *Choice) read(v jsonx.Value) error {
 		}
 		c.private = c.private || !known && isPrivate(name) && !it.Value().IsNull()
 	}
-	if c.Finished() && (c.Finish.EqualText("abort") || c.Finish.EqualText("error")) {
-		return &engineerror.Error{Type: "generation_aborted"}
+	if c.Finished() {
+		if _, failed := finishOf(c.Finish); failed {
+			return &engineerror.Error{Status: 502, Type: "generation_aborted"} // another engine may do better
+		}
 	}
 	return nil
 }
@@ -127,6 +129,12 @@ func (c *Choice) Finished() bool {
 	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
 }
 
+// cut reports whether the choice has ended so that its last tool call may be incomplete.
+func (c *Choice) cut() bool {
+	finish, _ := finishOf(c.Finish)
+	return isCut(finish)
+}
+
 // Delta is a view of a delta, or of a message, which has the same members.
 type Delta struct {
 	Role, Content, Refusal jsonx.Value
@@ -168,28 +176,4 @@ func (d *Delta) Generated() bool { return d.Visible() || d.Reasoning.HasText() }
 // generated.
 func (d *Delta) Visible() bool {
 	return d.Content.HasText() || d.Refusal.HasText() || d.ToolCalls.Index(0).Exists()
-}
-
-// Finish is how a choice ended.
-type Finish = translate.Finish
-
-// The ways a choice ends.
-const (
-	FinishNone          = translate.FinishNone
-	FinishStop          = translate.FinishStop
-	FinishLength        = translate.FinishLength
-	FinishToolCalls     = translate.FinishToolCalls
-	FinishContentFilter = translate.FinishContentFilter
-)
-
-func finishOf(v jsonx.Value) Finish {
-	switch {
-	case v.EqualText("length"), v.EqualText("max_tokens"):
-		return FinishLength
-	case v.EqualText("tool_calls"), v.EqualText("function_call"):
-		return FinishToolCalls
-	case v.EqualText("content_filter"):
-		return FinishContentFilter
-	}
-	return FinishStop
 }

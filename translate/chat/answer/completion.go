@@ -2,7 +2,6 @@ package answer
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"strconv"
 
@@ -72,7 +71,9 @@ func (c *Completion) Parse(body []byte) error {
 		case choice.Finish.IsNull():
 			return badAnswer(notFinished)
 		}
-		c.finish = cmp.Or(c.finish, finishOf(choice.Finish))
+		if c.finish == FinishNone {
+			c.finish, _ = finishOf(choice.Finish)
+		}
 		message.Read(choice.Body)
 		if err := message.check(); err != nil {
 			return err
@@ -196,7 +197,7 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 					if wrongIndex(&p, &part) {
 						c.edits.Set(p.Index, strconv.AppendInt(nil, int64(part.Position), 10))
 					}
-					if args := completeArguments(&p, isCut(finishOf(choice.Finish))); args != nil {
+					if args := completeArguments(&p, choice.cut()); args != nil {
 						setMember(&c.edits, p.Function, p.Args, "arguments", args)
 					}
 					if p.Args.IsString() && toolcall.HasEscapes(p.Args.Inside()) {

@@ -42,7 +42,7 @@ data: [DONE]
 	out, err := s.Finish(out)
 	fmt.Printf("%s%v %d", out, err, s.Usage().Total)
 	// Output:
-	// data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"public","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}
+	// data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"public","choices":[{"index":0,"delta":{"content":"Hi","role":"assistant"},"finish_reason":null}]}
 	//
 	// data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"public","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
 	//

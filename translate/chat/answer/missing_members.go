@@ -16,8 +16,6 @@ type missingMember struct {
 }
 
 var (
-	finishStop      = []byte(`"finish_reason":"stop"`)
-	finishToolCalls = []byte(`"finish_reason":"tool_calls"`)
 	nullLogprobs    = []byte(`"logprobs":null`)
 	assistantRole   = []byte(`"role":"assistant"`)
 	nullContent     = []byte(`"content":null`)
@@ -32,15 +30,10 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 		c.missing = append(c.missing, missingIndex(v, n))
 	}
 	called := message.ToolCalls.Index(0).Exists()
-	switch {
-	case !choice.Finish.Exists():
-		finish := finishStop
-		if called {
-			finish = finishToolCalls
-		}
-		c.missing = append(c.missing, missingMember{at: v, text: finish})
-	case called && finishOf(choice.Finish) == FinishStop: // agents run tools only for the word
-		c.missing = append(c.missing, missingMember{at: choice.Finish, set: true, text: toolCallsWord})
+	if word := endWord(choice.Finish, called); !choice.Finish.Exists() {
+		c.missing = append(c.missing, missingMember{at: v, text: append([]byte(`"finish_reason":`), word...)})
+	} else if word != nil {
+		c.missing = append(c.missing, missingMember{at: choice.Finish, set: true, text: word})
 	}
 	if !choice.Logprobs.Exists() {
 		c.missing = append(c.missing, missingMember{at: v, text: nullLogprobs})
@@ -58,7 +51,7 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 		c.missing = append(c.missing, missingMember{at: choice.Body, text: nullRefusal})
 	}
 	var p toolcall.Piece
-	cut := isCut(finishOf(choice.Finish))
+	cut := choice.cut()
 	for it := message.ToolCalls.Iter(); it.Next(); {
 		part, _ := c.readToolCall(n, &p, it.Value())
 		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || p.Args.IsObject() ||

@@ -211,7 +211,10 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		return err
 	}
 	if choice.Finished() {
-		if r.Finish = finishOf(choice.Finish); r.Finish == FinishStop && len(r.ToolCalls.List) > 0 {
+		if r.Finish == FinishNone { // some engines say it twice
+			r.Finish, _ = finishOf(choice.Finish)
+		}
+		if r.Finish == FinishStop && len(r.ToolCalls.List) > 0 {
 			r.Finish = FinishToolCalls
 		}
 		if choice.Stop.IsString() {

@@ -9,7 +9,8 @@ import (
 )
 
 // Stream passes the chunks of an engine on to a client of the chat dialect. Each chunk goes out as
-// it came, but for these changes: `model` becomes the public id; usage is shown only to a client
+// it came, but for these changes: `model` becomes the public id; the first delta of a choice has its
+// role; a choice ends once, by one of the words that SDKs with types know (see finish.go); usage is shown only to a client
 // that asked for it, and then once, in a chunk of its own, unless it wants it in every chunk;
 // reasoning is removed if the client wants none; members that the SDKs need are added where they
 // are missing; the pieces of tool calls get the index, id and type by which clients put them
@@ -92,7 +93,7 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 		return s.held.release(dst), nil
 	}
 	switch {
-	case summary.stripped && !summary.visible: // it carried reasoning alone
+	case (summary.stripped || summary.again) && !summary.visible: // it carried reasoning alone, or a second end
 		return dst, nil
 	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // clients read choices[0] of any other chunk
 		return dst, nil

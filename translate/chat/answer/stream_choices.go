@@ -14,6 +14,7 @@ type chunkSummary struct {
 	generated bool // text, reasoning or tool calls that the client is shown
 	stripped  bool // reasoning was removed
 	visible   bool // the client is shown something: text, a tool call, a role, an end
+	again     bool // a choice has ended before
 
 	onlyText jsonx.Value // in which alone the next chunk may differ; see template
 	toolCall bool        // it is in a tool call
@@ -44,7 +45,11 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	if err := delta.check(); err != nil {
 		return err
 	}
-	s.summarize(&choice, &delta, sum)
+	if choice.Finished() && s.state.hasFinished(choice.Index) { // some engines say it twice
+		edits.Set(choice.Finish, null)
+		choice.Finish, sum.again = jsonx.Value{}, true
+	}
+	first := s.summarize(&choice, &delta, sum)
 	if !choice.Numbered {
 		missingIndex(v, 0).addTo(edits)
 	}
@@ -63,7 +68,10 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		rest   []byte   // members that the delta gets
 	)
 	if choice.Finished() {
-		pieces = endToolCalls(edits, &s.tools, &choice, s.options.ID)
+		pieces = endToolCalls(&s.tools, &choice, s.options.ID)
+		if word := endWord(choice.Finish, s.tools.Any(choice.Index)); word != nil {
+			edits.Set(choice.Finish, word)
+		}
 	}
 	if mends || len(s.halves) > 0 || len(pieces) > 0 {
 		s.halves.editTexts(edits, &choice)
@@ -74,8 +82,19 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	if choice.private {
 		HidePrivate(edits, v)
 	}
-	if delta.Role.Exists() && s.handover.knows(choice.Index) {
-		edits.Delete(delta.Role)
+	switch {
+	case s.handover.knows(choice.Index):
+		if delta.Role.Exists() {
+			edits.Delete(delta.Role)
+		}
+	case first && !delta.Role.HasText(): // openai-node fails without one
+		if sum.onlyText = (jsonx.Value{}); delta.Role.Exists() {
+			edits.Set(delta.Role, assistantRole[len(`"role":`):])
+		} else if len(rest) > 0 {
+			rest = slices.Concat(assistantRole, []byte{','}, rest)
+		} else {
+			rest = assistantRole
+		}
 	}
 	if choice.spare.Exists() {
 		edits.Delete(choice.spare)
@@ -84,14 +103,15 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	return nil
 }
 
-// summarize adds a choice to the summary and to the state. It notes the removal of reasoning.
-func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) {
-	first := s.state.noteChoice(c)
+// summarize adds a choice to the summary and to the state, and reports whether it is the first chunk
+// of the choice. It notes the removal of reasoning.
+func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) {
+	first = s.state.noteChoice(c)
 	visible, reasoning := d.Visible(), d.Reasoning.HasText()
 	if visible || reasoning {
 		s.state.deltas++
 	}
-	sum.visible = sum.visible || visible || c.Finished() || first && d.Role.Exists()
+	sum.visible = sum.visible || visible || c.Finished() || first
 	if s.options.StripReasoning && stripReasoning(&s.out.edits, c.Body) {
 		sum.stripped, reasoning = true, false
 	}
@@ -104,6 +124,7 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) {
 			sum.onlyText = jsonx.Value{} // the template skips the check for markup at the beginning
 		}
 	}
+	return first
 }
 
 // editToolCalls notes the changes to the pieces of tool calls in a delta of a choice. unique: the

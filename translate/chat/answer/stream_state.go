@@ -2,7 +2,6 @@ package answer
 
 import (
 	"bytes"
-	"cmp"
 
 	"penstock/translate"
 	"penstock/translate/engineerror"
@@ -50,10 +49,15 @@ func (t *streamState) noteChoice(c *Choice) (first bool) {
 	if c.Finished() && t.finished[word]&bit == 0 {
 		t.finished[word] |= bit
 		t.unfinished--
-		t.finish = cmp.Or(t.finish, finishOf(c.Finish))
+		if t.finish == FinishNone {
+			t.finish, _ = finishOf(c.Finish)
+		}
 	}
 	return first
 }
+
+// hasFinished reports whether choice n has its finish_reason.
+func (t *streamState) hasFinished(n int) bool { return t.finished[n/64]&(1<<(n%64)) != 0 }
 
 // noteUsage keeps the token counts of a chunk, and reports whether its `usage` has any. `timings`
 // never overwrite `usage`, since they are of one choice.

@@ -13,30 +13,22 @@ import (
 // of a string, and some SDKs demand its type. Those that an engine leaves out are added here, in
 // streams and in whole answers.
 
-var (
-	emptyText     = []byte(`""`)
-	toolCallsWord = []byte(`"tool_calls"`)
-)
+var emptyText = []byte(`""`)
 
 // isCut reports whether an answer that ends so may lack the rest of its last tool call. Its
 // arguments stay as they are, because a tool must not run without those that the model meant.
 func isCut(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
 
-// endToolCalls notes the end of a choice's tool calls. It returns the pieces that clients still
-// need: names that have waited, and the arguments of an empty object, because clients read
+// endToolCalls ends the tool calls of a choice. It returns the pieces that clients still need: names that have waited, and the arguments of an empty object, because clients read
 // arguments as JSON.
-func endToolCalls(edits *jsonx.Edits, tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
+func endToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
 	if !tools.Any(c.Index) {
 		return nil
 	}
 	for _, part := range tools.Release(c.Index) {
 		pieces = append(pieces, namePiece(&part, answer, c.Index))
 	}
-	finish := finishOf(c.Finish)
-	if finish == FinishStop { // agents run tools only for the word
-		edits.Set(c.Finish, toolCallsWord)
-	}
-	if isCut(finish) {
+	if c.cut() {
 		return pieces
 	}
 	for _, position := range tools.Fill(nil, c.Index) {

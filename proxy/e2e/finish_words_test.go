@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestFailureWords: an answer that the engine gave up, in whatever word, is asked of another engine as long as nothing of it was
+// shown, and is told as broken behind that. Other words of its own are an end.
+func TestFailureWords(t *testing.T) {
+	t.Parallel()
+	const gaveUp = "finish=insufficient_system_resource"
+	for _, w := range rig.AllWays {
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin", Retry: "budget: 100%"})
+			p.Engines[0].SetFault(sim.Fault{Spec: gaveUp})
+			p.Engines[1].SetFault(sim.Fault{Spec: "finish=eos_token"})
+			broken := 0
+			for range 2 { // the turns are taken in order, so one of the two meets the failing engine
+				r := p.Local.Edge.Ask(w, `"tokens":5`)
+				if w.Stream && (strings.Contains(r.Body, "upstream_failed") || strings.Contains(r.Body, "server_error")) {
+					r.WantBroken(w, "upstream_failed")
+					broken++
+					continue
+				}
+				if r.WantStatus(200); r.Text(w) == "" || strings.Contains(r.Body, "eos_token") {
+					t.Errorf("%s", r.Body)
+				}
+			}
+			if n := p.Metric("penstock_retries_total"); broken != 1 && w.Stream || n != 1 && !w.Stream {
+				t.Errorf("%d broken streams, %v retries", broken, n)
+			}
+		})
+	}
+}
+
+// TestFailureWords_BeforeDelta: a stream that is given up before its first delta is asked of another engine.
+func TestFailureWords_BeforeDelta(t *testing.T) {
+	t.Parallel()
+	engine := startSlow(t, "", slowRole+strings.Replace(slowEnd, "%s", "insufficient_system_resource", 1))
+	close(engine.goOn)
+	for _, w := range rig.StreamWays {
+		p := start(t, rig.Setup{Engines: []sim.Options{{}}, Fakes: []string{engine.URL}, Upstream: rig.QuietProbes, Model: "policy: round_robin"})
+		for range 2 {
+			if r := p.Local.Edge.Ask(w, `"text":"There."`).WantStatus(200); !strings.Contains(r.Body, "There") {
+				t.Errorf("%v: %s", w, r.Body)
+			}
+		}
+		if n := p.Metric("penstock_retries_total"); n != 1 {
+			t.Errorf("%v: %v retries", w, n)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package answer
+
+import (
+	"slices"
+	"strings"
+
+	"penstock/translate"
+	"penstock/translate/jsonx"
+)
+
+// Finish is how a choice ended.
+type Finish = translate.Finish
+
+// The ways a choice ends.
+const (
+	FinishNone          = translate.FinishNone
+	FinishStop          = translate.FinishStop
+	FinishLength        = translate.FinishLength
+	FinishToolCalls     = translate.FinishToolCalls
+	FinishContentFilter = translate.FinishContentFilter
+)
+
+// chatWords are the values of finish_reason that clients of chat know. SDKs with types refuse
+// others.
+var chatWords = map[string]Finish{
+	"stop": FinishStop, "length": FinishLength, "tool_calls": FinishToolCalls, "content_filter": FinishContentFilter,
+	"function_call": FinishToolCalls,
+}
+
+// otherWords are the words of engines and hosts for these, in lower case. What is neither here nor
+// a failure is FinishStop: TGI's eos_token and stop_sequence, Together's eos, Cohere's COMPLETE.
+var otherWords = map[string]Finish{
+	"max_tokens": FinishLength, "model_length": FinishLength, "max_length": FinishLength,
+	"max_output_tokens": FinishLength, "model_context_window_exceeded": FinishLength,
+	"tool_call": FinishToolCalls, "tool_use": FinishToolCalls,
+	"refusal": FinishContentFilter, "safety": FinishContentFilter, "recitation": FinishContentFilter,
+	"blocklist": FinishContentFilter, "prohibited_content": FinishContentFilter, "spii": FinishContentFilter,
+	"error_toxic": FinishContentFilter,
+}
+
+// failureStems are what the words for a choice that the engine gave up have in common: abort (SGLang,
+// vLLM), error (vLLM, Mistral, OpenRouter), timeout and cancelled (TensorRT-LLM),
+// insufficient_system_resource (DeepSeek). An answer that ends so is not whole.
+var failureStems = [...]string{
+	"abort", "error", "fail", "insufficient", "timeout", "timed_out", "cancel", "overload", "unavailable", "exhausted",
+	"interrupt", "killed", "crash", "unload", "not_finished",
+}
+
+// finishOf returns what a finish_reason means, and whether it is a word for a failure.
+func finishOf(v jsonx.Value) (f Finish, failed bool) {
+	if f, known := wordOf(v, chatWords); known {
+		return f, false
+	}
+	word := strings.ToLower(string(v.AppendText(nil)))
+	for _, words := range [...]map[string]Finish{chatWords, otherWords} {
+		if f, known := words[word]; known {
+			return f, false
+		}
+	}
+	isIn := func(stem string) bool { return strings.Contains(word, stem) }
+	return FinishStop, slices.ContainsFunc(failureStems[:], isIn)
+}
+
+// wordOf looks the text of v up, as it is.
+func wordOf(v jsonx.Value, words map[string]Finish) (f Finish, known bool) {
+	text, plain := v.Text()
+	if !plain {
+		return FinishNone, false
+	}
+	f, known = words[string(text)]
+	return f, known
+}
+
+// endWord returns the JSON string that stands in the place of a finish_reason; nil: it stays.
+// called: the choice has tool calls, which agents run for that word alone.
+func endWord(v jsonx.Value, called bool) []byte {
+	f, _ := finishOf(v)
+	if f == FinishStop && called {
+		return toolCallsWord
+	}
+	if _, known := wordOf(v, chatWords); known {
+		return nil
+	}
+	return quotedWords[f]
+}
+
+var (
+	toolCallsWord = []byte(`"tool_calls"`)
+	quotedWords   = [...][]byte{
+		FinishStop: []byte(`"stop"`), FinishLength: []byte(`"length"`), FinishToolCalls: toolCallsWord,
+		FinishContentFilter: []byte(`"content_filter"`),
+	}
+)
+
+// WordOf returns chat's word for an engine's word of another dialect for the end of an answer:
+// "abort" for one that the engine gave up.
+func WordOf(v jsonx.Value) string {
+	f, failed := finishOf(v)
+	if failed {
+		return "abort"
+	}
+	return f.String()
+}
