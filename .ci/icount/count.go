@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const key = "icount-key-that-is-only-used-on-loopback"
+
+// built is the program, the plugin, and the program's functions by address.
+type built struct {
+	dir, program, plugin string
+	functions            []function
+}
+
+type function struct {
+	address uint64
+	name    string
+}
+
+func build(dir string) (*built, error) {
+	b := &built{dir: dir, program: filepath.Join(dir, "penstock"), plugin: filepath.Join(dir, "count.so")}
+	compile := exec.Command("go", "build", "-trimpath", "-o", b.program, ".")
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if err := output(compile); err != nil {
+		return nil, err
+	}
+	if err := output(exec.Command("gcc", "-O2", "-shared", "-fPIC", "-o", b.plugin, filepath.Join(".ci", "icount", "plugin", "count.c"), "-lpthread")); err != nil {
+		return nil, err
+	}
+	symbols, err := exec.Command("go", "tool", "nm", "-n", b.program).Output()
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(symbols)) {
+		f := strings.Fields(line)
+		if len(f) < 3 || f[1] != "t" && f[1] != "T" {
+			continue
+		}
+		if address, err := strconv.ParseUint(f[0], 16, 64); err == nil {
+			b.functions = append(b.functions, function{address, strings.Join(f[2:], " ")})
+		}
+	}
+	return b, nil
+}
+
+// output runs a command whose words are worth reading only when it fails.
+func output(c *exec.Cmd) error {
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", c.Path, err, out)
+	}
+	return nil
+}
+
+// count runs the edge twice: emulated for instructions, and natively for system calls.
+func (b *built) count(w *workload, top int) (counts, error) {
+	c := counts{}
+	out := filepath.Join(b.dir, "blocks")
+	err := b.withEdge(w, []string{"qemu-x86_64", "-cpu", "max", "-plugin", b.plugin + ",out=" + out}, func(e *edge) error {
+		if _, err := e.load(w, max(60, w.requests/4)); err != nil {
+			return err
+		}
+		before, err := blocks(out, 0)
+		if err != nil {
+			return err
+		}
+		n, err := e.load(w, w.requests)
+		if err != nil {
+			return err
+		}
+		after, err := blocks(out, 1)
+		if err != nil {
+			return err
+		}
+		c.Instructions, c.Different = b.sum(before, after, float64(n), top)
+		return nil
+	})
+	if err != nil {
+		return c, err
+	}
+	err = b.withEdge(w, nil, func(e *edge) error {
+		if _, err := e.load(w, max(60, w.requests/4)); err != nil {
+			return err
+		}
+		c.SystemCalls, c.Again, err = e.systemCalls(w, filepath.Join(b.dir, "calls"))
+		return err
+	})
+	return c, err
+}
+
+// edge is a running program.
+type edge struct {
+	process *exec.Cmd
+	address string
+}
+
+// withEdge runs the program before the engines of a workload, under a wrapper if there is one.
+func (b *built) withEdge(w *workload, wrapper []string, use func(*edge) error) error {
+	var upstreams, deployments strings.Builder
+	for i := range w.targets {
+		l, err := startEngine(w)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		fmt.Fprintf(&upstreams, "  - { name: e%d, url: \"http://%s\", engine: openai, concurrency: 20000 }\n", i, l.Addr())
+		fmt.Fprintf(&deployments, "{ upstream: e%d }, ", i)
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(b.dir, "edge.yaml")
+	text := fmt.Sprintf(`listen: %s
+admin: { listen: 127.0.0.1:0 }
+log: { access: false }
+watch: false
+keys:
+  - { id: k, hash: "sha256:%x", limits: { requests_per_minute: 100000000, tokens_per_minute: 100000000000, concurrency: 20000 } }
+upstreams:
+%smodels:
+  - { id: m, deployments: [%s] }
+`, address, sha256.Sum256([]byte(key)), &upstreams, &deployments)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return err
+	}
+	words := append(slices.Clone(wrapper), b.program, "serve", "--config", config)
+	e := &edge{process: exec.Command(words[0], words[1:]...), address: address}
+	var log bytes.Buffer
+	e.process.Stdout, e.process.Stderr = &log, &log
+	e.process.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // signals that preempt go by the clock
+	if err := e.process.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- e.process.Wait() }()
+	defer func() {
+		_ = e.process.Process.Kill()
+		<-ended
+	}()
+	for begun := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		if _, err := e.load(w, 1); err == nil {
+			break
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			return fmt.Errorf("the edge ended: %w\n%s", err, &log)
+		default:
+		}
+		if time.Since(begun) > 2*time.Minute {
+			return fmt.Errorf("the edge answers no request after two minutes\n%s", &log)
+		}
+	}
+	return use(e)
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// blocks asks the plugin for its n-th file and reads executed instructions by address.
+func blocks(out string, n int) (map[uint64]block, error) {
+	if n == 0 {
+		_ = os.Remove(out + ".0")
+		_ = os.Remove(out + ".1")
+	}
+	if err := os.WriteFile(out+".go", nil, 0o600); err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("%s.%d", out, n)
+	var f *os.File
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		var err error
+		if f, err = os.Open(name); err == nil {
+			break
+		}
+		if time.Since(begun) > time.Minute {
+			return nil, errors.New("the plugin writes no counts")
+		}
+	}
+	defer f.Close()
+	all := map[uint64]block{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var address, length, executions uint64
+		if _, err := fmt.Sscanf(s.Text(), "%x %d %d", &address, &length, &executions); err != nil {
+			return nil, err
+		}
+		b := all[address] // a block that was translated again has several lines
+		all[address] = block{max(b.length, length), b.executed + length*executions}
+	}
+	return all, nil
+}
+
+type block struct{ length, executed uint64 }
+
+// sum adds up what ran between two states, for each of n units, and prints the dearest functions.
+func (b *built) sum(before, after map[uint64]block, n float64, top int) (instructions, different float64) {
+	by := map[string]float64{}
+	for address, is := range after {
+		ran := float64(is.executed - before[address].executed)
+		if ran == 0 {
+			continue
+		}
+		instructions += ran / n
+		if ran/float64(is.length)/n >= 0.5 {
+			different += float64(is.length)
+		}
+		by[b.function(address)] += ran / n
+	}
+	names := slices.SortedFunc(maps.Keys(by), func(a, c string) int { return int(by[c]*100) - int(by[a]*100) })
+	for _, name := range names[:min(top, len(names))] {
+		fmt.Printf("%10.0f %s\n", by[name], name)
+	}
+	return instructions, different
+}
+
+func (b *built) function(address uint64) string {
+	i, exact := slices.BinarySearchFunc(b.functions, address, func(f function, a uint64) int {
+		switch {
+		case f.address < a:
+			return -1
+		case f.address > a:
+			return 1
+		}
+		return 0
+	})
+	if !exact {
+		i--
+	}
+	if i < 0 {
+		return "?"
+	}
+	return b.functions[i].name
+}
+
+// systemCalls counts with strace, which attaches to the running edge. What only passes time is left out.
+func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err error) {
+	trace := exec.Command("strace", "-f", "-c", "-U", "name,calls,errors", "-o", out, "-p", strconv.Itoa(e.process.Process.Pid))
+	var words lockedBuffer
+	trace.Stderr = &words
+	if err := trace.Start(); err != nil {
+		return 0, 0, err
+	}
+	for begun := time.Now(); !strings.Contains(words.String(), "attached"); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			_ = trace.Process.Kill()
+			return 0, 0, fmt.Errorf("strace cannot attach (is ptrace allowed?): %s", words.String())
+		}
+	}
+	n, err := e.load(w, w.requests)
+	_ = trace.Process.Signal(syscall.SIGINT)
+	_ = trace.Wait() // its status is the signal's
+	if err != nil {
+		return 0, 0, err
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) < 2 || f[0] == "total" {
+			continue
+		}
+		number, err := strconv.ParseFloat(f[1], 64)
+		if err != nil {
+			continue
+		}
+		switch f[0] {
+		case "nanosleep", "clock_nanosleep", "restart_syscall", "futex":
+			continue
+		}
+		calls += number / float64(n)
+		if len(f) > 2 && (f[0] == "read" || f[0] == "recvfrom" || f[0] == "recvmsg" || f[0] == "write" || f[0] == "writev") {
+			missed, _ := strconv.ParseFloat(f[2], 64)
+			again += missed / float64(n)
+		}
+	}
+	if calls == 0 {
+		return 0, 0, fmt.Errorf("strace counted nothing: %s", words.String())
+	}
+	return calls, again, nil
+}

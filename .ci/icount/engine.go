@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// workload is what the engine answers and what the clients send in one row.
+type workload struct {
+	name     string
+	size     int           // bytes of a request's body
+	stream   bool          // of tokens, at gap
+	tokens   int           // of a stream
+	gap      time.Duration // between two tokens of a stream
+	clients  int           // connections, each with one request at a time
+	requests int           // counted, after a quarter as many to warm up
+	perToken bool          // the unit is a token and not a request
+	targets  int           // engines of the model
+}
+
+var workloads = []workload{
+	{name: "1KB", size: 1024, clients: 8, requests: 3000, targets: 1},
+	{name: "1KB, four targets", size: 1024, clients: 8, requests: 3000, targets: 4},
+	{name: "100KB", size: 100 << 10, clients: 8, requests: 600, targets: 1},
+	{name: "100KB, four targets", size: 100 << 10, clients: 8, requests: 600, targets: 4},
+	{name: "short stream", size: 1024, stream: true, tokens: 8, gap: 5 * time.Millisecond, clients: 16, requests: 800, targets: 1},
+	{name: "token", size: 1024, stream: true, tokens: 100, gap: 20 * time.Millisecond, clients: 20, requests: 100, perToken: true, targets: 1},
+	{name: "token, four targets", size: 1024, stream: true, tokens: 100, gap: 20 * time.Millisecond, clients: 20, requests: 100, perToken: true, targets: 4},
+}
+
+// body is the request that each client sends: prose with the escapes that prose has in JSON.
+func (w *workload) body() []byte {
+	head := `{"model":"m","stream":false,`
+	if w.stream {
+		head = `{"model":"m","stream":true,"stream_options":{"include_usage":true},`
+	}
+	head += `"temperature":0.7,"max_tokens":500,"messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"`
+	const end, sentence = `"}]}`, `The quick brown fox said \"no\" to the lazy dog.\n`
+	n := w.size - len(head) - len(end)
+	text := strings.Repeat(sentence, n/len(sentence))
+	return []byte(head + text + strings.Repeat("A", n-len(text)) + end)
+}
+
+const models = `{"object":"list","data":[{"id":"m","object":"model"}]}`
+
+const chunkHead = `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[`
+
+// engine answers on one loopback address until its listener closes.
+type engine struct {
+	*workload
+	whole []byte // an answer without a stream, head and body
+}
+
+func startEngine(w *workload) (net.Listener, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	body := `{"id":"chatcmpl-0123456789abcdef0123456789abcdef","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` +
+		strings.Repeat("lorem ipsum dolor ", 39)[:694] +
+		`","tool_calls":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":100,"completion_tokens":200,"total_tokens":300,"prompt_tokens_details":null}}`
+	e := &engine{w, fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nServer: engine\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go e.serve(c)
+		}
+	}()
+	return l, nil
+}
+
+func (e *engine) serve(c net.Conn) {
+	defer c.Close()
+	r := bufio.NewReaderSize(c, 256<<10)
+	for {
+		req, err := http.ReadRequest(r)
+		if err != nil {
+			return
+		}
+		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+			return
+		}
+		switch {
+		case req.Method != http.MethodPost && req.URL.Path == "/v1/models":
+			_, err = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(models), models)
+		case req.Method != http.MethodPost:
+			_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		case e.stream:
+			err = e.tokensTo(c)
+		default:
+			_, err = c.Write(e.whole)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// tokensTo sends a stream, each event in a write of its own.
+func (e *engine) tokensTo(c net.Conn) error {
+	if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nServer: engine\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
+		return err
+	}
+	event := chunkHead + `{"index":0,"delta":{"content":"` + strings.Repeat("x", 27) + `"},"finish_reason":null}]}` + "\n\n"
+	token := fmt.Appendf(nil, "%x\r\n%s\r\n", len(event), event)
+	for range e.tokens {
+		if _, err := c.Write(token); err != nil {
+			return err
+		}
+		time.Sleep(e.gap)
+	}
+	var end bytes.Buffer
+	for _, event := range []string{
+		chunkHead + `{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n",
+		chunkHead + `],"usage":{"prompt_tokens":100,"completion_tokens":500,"total_tokens":600}}` + "\n\n",
+		"data: [DONE]\n\n",
+	} {
+		fmt.Fprintf(&end, "%x\r\n%s\r\n", len(event), event)
+	}
+	end.WriteString("0\r\n\r\n")
+	_, err := c.Write(end.Bytes())
+	return err
+}

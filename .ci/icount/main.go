@@ -1,0 +1,181 @@
+// Command icount counts what one request or one streamed token costs the edge: exact instructions of user code, the
+// different instructions among them, and system calls. The counts do not depend on how busy the machine is.
+//
+//	go run ./.ci/icount            fails where a count is more than 2 % above the recorded one
+//	go run ./.ci/icount -write     records today's counts in numbers.json; the commit says why they rose
+//	go run ./.ci/icount -top 40    prints the dearest functions of each row, too
+//	go run ./.ci/icount -row 1KB   one row alone
+//
+// The unchanged program runs under qemu's user emulation (qemu-user) with a plugin that counts each block of
+// instructions (plugin/count.c, compiled by gcc), and natively under strace. The engine and the clients are in this process and
+// are not counted. Work that goes by the clock, such as probes, is in the counts; it is less than 1 % of a row.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// counts is one row, per request or per token.
+type counts struct {
+	Instructions float64 `json:"instructions"`
+	Different    float64 `json:"different"` // instructions that run at least once in two requests
+	SystemCalls  float64 `json:"system_calls"`
+	Again        float64 `json:"eagain"` // of the system calls, those that found nothing
+}
+
+func (c counts) lowest(d counts) counts {
+	return counts{
+		Instructions: math.Round(min(c.Instructions, d.Instructions)),
+		Different:    min(c.Different, d.Different),
+		SystemCalls:  math.Round(100*min(c.SystemCalls, d.SystemCalls)) / 100,
+		Again:        math.Round(100*min(c.Again, d.Again)) / 100,
+	}
+}
+
+// numbers is the file of recorded counts and what they were counted with.
+type numbers struct {
+	Go        string            `json:"go"`
+	Qemu      string            `json:"qemu"`
+	Processor string            `json:"processor"`
+	Rows      map[string]counts `json:"rows"`
+}
+
+// A count may be this much above the recorded one. System calls depend on how the bytes of both sides arrive, so they vary
+// more than instructions do, above all where a body needs several reads.
+const (
+	slack      = 1.02
+	slackCalls = 1.25
+)
+
+// tries is how often a row is counted at most. What a busy machine does to a count only adds, so the lowest one is right.
+const tries = 3
+
+func main() {
+	var (
+		write = flag.Bool("write", false, "record today's counts")
+		top   = flag.Int("top", 0, "print so many functions of each row")
+		row   = flag.String("row", "", "count this row alone")
+	)
+	flag.Parse()
+	if err := run(*write, *top, *row); err != nil {
+		fmt.Fprintln(os.Stderr, "icount:", err)
+		os.Exit(1)
+	}
+}
+
+func run(write bool, top int, row string) error {
+	for _, tool := range []string{"qemu-x86_64", "strace", "gcc"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%s is not installed, so nothing was counted: %w", tool, err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "icount")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b, err := build(dir)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(".ci", "icount", "numbers.json")
+	var recorded numbers
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &recorded)
+	}
+	if err != nil && !write {
+		return err
+	}
+	today := numbers{Go: runtime.Version(), Qemu: qemuVersion(), Processor: processor(), Rows: map[string]counts{}}
+	fmt.Printf("%-22s %14s %10s %14s %10s\n", "per request or token", "instructions", "different", "system calls", "EAGAIN")
+	for i := range workloads {
+		w := &workloads[i]
+		if row != "" && row != w.name {
+			continue
+		}
+		c, err := b.count(w, top)
+		for n := 1; err == nil && n < tries && (write || exceeds(w.name, recorded.Rows, c) != nil); n++ {
+			var again counts
+			again, err = b.count(w, 0)
+			c = c.lowest(again)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+		today.Rows[w.name] = c
+		fmt.Printf("%-22s %14.0f %10.0f %14.2f %10.2f\n", w.name, c.Instructions, c.Different, c.SystemCalls, c.Again)
+	}
+	if write {
+		return record(file, &recorded, &today)
+	}
+	return compare(&recorded, &today)
+}
+
+// record replaces the rows that were counted.
+func record(file string, recorded, today *numbers) error {
+	for name, c := range recorded.Rows {
+		if _, ok := today.Rows[name]; !ok {
+			today.Rows[name] = c
+		}
+	}
+	text, err := json.MarshalIndent(today, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// compare reports every count that rose.
+func compare(recorded, today *numbers) error {
+	var errs []error
+	for name, c := range today.Rows {
+		errs = append(errs, exceeds(name, recorded.Rows, c))
+	}
+	if errors.Join(errs...) == nil {
+		return nil
+	}
+	if recorded.Go != today.Go || recorded.Qemu != today.Qemu {
+		errs = append(errs, fmt.Errorf("recorded with %s and %s, counted with %s and %s: count the commit before with these, too", recorded.Go, recorded.Qemu, today.Go, today.Qemu))
+	}
+	return errors.Join(append(errs, errors.New("a rise that is worth it is recorded by -write in the commit that says why"))...)
+}
+
+// exceeds says what of a row is above the recorded counts, if anything is.
+func exceeds(name string, rows map[string]counts, is counts) error {
+	was, ok := rows[name]
+	switch {
+	case !ok:
+		return fmt.Errorf("%s is not recorded: run with -write", name)
+	case is.Instructions > was.Instructions*slack:
+		return fmt.Errorf("%s: %.0f instructions, recorded are %.0f (%+.1f %%)", name, is.Instructions, was.Instructions, 100*(is.Instructions/was.Instructions-1))
+	case is.SystemCalls > was.SystemCalls*slackCalls:
+		return fmt.Errorf("%s: %.2f system calls, recorded are %.2f", name, is.SystemCalls, was.SystemCalls)
+	}
+	return nil
+}
+
+func qemuVersion() string {
+	out, _ := exec.Command("qemu-x86_64", "--version").Output()
+	line, _, _ := strings.Cut(string(out), "\n")
+	return line
+}
+
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(model)
+		}
+	}
+	return "unknown"
+}
