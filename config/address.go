@@ -176,8 +176,12 @@ func (f *File) CheckOpen(public, admin string) Problems {
 				untilMoved)
 		}
 	}
-	if f.Admin.Token == "" && admin != "" && !OnLoopback(admin) {
-		c.fail("admin.token", "it is needed: the admin listener is open at %s, where other machines reach it, %s", admin,
+	if n := len(f.Admin.Token); n < LeastAdminToken && admin != "" && !OnLoopback(admin) {
+		what := "it is needed"
+		if n > 0 {
+			what = fmt.Sprintf("it can be guessed, and needs %d characters", LeastAdminToken)
+		}
+		c.fail("admin.token", "%s: the admin listener is open at %s, where other machines reach it, %s", what, admin,
 			untilMoved)
 	}
 	return c.Problems()

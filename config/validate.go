@@ -125,10 +125,17 @@ func (c processChecks) listeners() {
 		c.check.fail("admin.listen",
 			"the admin listener can be reached from other machines: set admin.token, or listen at 127.0.0.1")
 	}
-	if n := len(f.Admin.Token); n > 0 && n < 16 && !OnLoopback(f.Admin.Listen) {
-		c.check.warn("admin.token", "the token is shorter than 16 characters and can be guessed")
+	if n := len(f.Admin.Token); n > 0 && n < LeastAdminToken {
+		report := c.check.fail
+		if OnLoopback(f.Admin.Listen) {
+			report = c.check.warn
+		}
+		report("admin.token", "it can be guessed: give it at least %d characters, as \"openssl rand -hex 16\" prints them", LeastAdminToken)
 	}
 }
+
+// LeastAdminToken is how many characters an admin token has that cannot be guessed over the network.
+const LeastAdminToken = 16
 
 // leastSealKey is the length of 24 random bytes in base64.
 const leastSealKey = 32
