@@ -26,6 +26,17 @@ func OnLoopback(listen string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
+// reachable reports whether clients of other networks may reach a listen address: it is every
+// address of this machine, or none of a private network.
+func reachable(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil || checkListen(listen) != nil || OnLoopback(listen) {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err != nil || !ip.Unmap().IsPrivate() && !ip.IsLinkLocalUnicast()
+}
+
 // checkListen says what is wrong with a listen address.
 func checkListen(listen string) error {
 	host, port, err := net.SplitHostPort(listen)

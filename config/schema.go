@@ -145,7 +145,12 @@ type Limits struct {
 	UploadRate  Bytes   `yaml:"upload_rate"`  // bytes per second, over 10 s
 	BodyMemory  Percent `yaml:"body_memory"`  // share of the memory limit that bodies may hold
 	ReplyMemory Percent `yaml:"reply_memory"` // share of the memory limit that engines' replies may hold
-	Connections int     `yaml:"connections"`  // Connections of clients at once.
+	// How many connections clients may have at once. At the bound an idle one is closed for each new
+	// one: one that has shown no key before one that has, of the address that holds most of them.
+	Connections int `yaml:"connections"`
+	// How many of them one client address may have, of IPv6 one /64. 0 sets no bound of its own, as is
+	// right behind a balancer, whose address all clients have.
+	ConnectionsPerAddress int `yaml:"connections_per_address"`
 	// whole request head: its line, its fields, the empty line at its end, and empty ones before it
 	Header Bytes `yaml:"header"`
 }

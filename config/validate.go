@@ -187,6 +187,11 @@ func (c processChecks) limits(l Limits) {
 		c.check.fail("limits.reply_memory", "must be above 0%%, or no answer above 64 KiB is given")
 	}
 	c.check.number("limits.connections", l.Connections, 1, 10_000_000)
+	c.check.number("limits.connections_per_address", l.ConnectionsPerAddress, 0, 10_000_000)
+	if !c.places.Has("limits.connections_per_address") && reachable(c.file.Listen) {
+		c.check.warn("listen", "other machines reach it, and one address may hold all limits.connections: "+
+			"write limits.connections_per_address: 200, or 0 behind a balancer, which is one address itself")
+	}
 }
 
 func (c processChecks) timeouts(t Timeouts) {

@@ -114,8 +114,9 @@ func New(o Options) (*Edge, error) {
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if e.listener, err = listen.New(o.Public, listen.Options{
-		MaxConns: e.bound.of(c, o.Log),
-		TLS:      o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: endpoint.AppendRequestID,
+		MaxConns: e.bound.of(c, o.Log), MaxPerAddress: c.Limits.ConnectionsPerAddress,
+		MakeRoom: true, EvictAfter: evictAfter,
+		TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: endpoint.AppendRequestID,
 	}); err != nil {
 		return nil, errors.Join(err, abandon(e))
 	}
@@ -188,7 +189,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Opt
 				warnOfCertificates(e)
 			}
 			if e.listener != nil {
-				e.listener.SetMax(e.bound.of(f, e.log))
+				e.listener.SetMax(e.bound.of(f, e.log), f.Limits.ConnectionsPerAddress)
 			}
 		},
 		OnSwap: func(f *config.File, newProfiles bool) {
@@ -308,6 +309,10 @@ func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 			zap.String("remedy", "put a new pair where cert and key of the setting say: it is taken up by itself"))
 	}
 }
+
+// evictAfter is how long a client that sends no request keeps its connection at limits.connections:
+// less than that, and the next request of a busy client could meet the close.
+const evictAfter = time.Second
 
 // connectionBound is the bound on connections that was computed last, as configured and as the
 // limit on descriptors affords it.

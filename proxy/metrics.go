@@ -47,8 +47,9 @@ func (e *Edge) registerGauges() {
 		operators := e.admin.Listener()
 		gauge("penstock_admin_connections", func() float64 { return float64(operators.Open()) })
 		gauge("penstock_admin_connections_limit", func() float64 { return float64(operators.Max()) })
-		gauge("penstock_admin_connections_dropped_total", func() float64 { return float64(operators.Rejected()) })
+		gauge("penstock_admin_connections_dropped_total", func() float64 { return float64(operators.Rejected() + operators.Evicted()) })
 	}
+	gauge("penstock_client_connections_evicted_total", func() float64 { return float64(e.listener.Evicted()) })
 	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.listener.Rejected()) })
 	gauge("penstock_calls_yielded_total", func() float64 { return float64(e.reloads.Running().Routes.Claims.Yielded()) })
 	gauge("penstock_draining", func() float64 { return truth(e.ending.draining.Load()) })

@@ -55,6 +55,7 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 			p.respondError(ctx, endpoint.DialectOf(ctx),
 				apierr.Internal(failure.ErrPanicked))
 		})
+		listen.RequestReceived(ctx.Conn())
 		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() &&
 			body.Announced(&ctx.Request.Header) > 0 {
 			c.Linger()

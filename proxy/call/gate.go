@@ -32,6 +32,9 @@ func (g gate) pass() error {
 	key, err := Authenticate(snap, &ctx.Request.Header, query, peer, c.ep, c.record.Start)
 	if key != nil {
 		c.rates.key, c.record.Key = key, key.ID
+		if c.client.conn != nil {
+			c.client.conn.ShowedKey()
+		}
 		if key.Template != nil {
 			c.record.Template = key.Template.ID
 		}

@@ -78,16 +78,33 @@ func (s *clientState) hasWaiter() bool {
 	return s.waiter != nil
 }
 
-// idleState is whether a connection waits for its next request.
+// idleState is whether a connection waits for its next request. Times are nanoseconds since epoch.
 type idleState struct {
-	since       atomic.Int64 // in nanoseconds since epoch; 0: it serves one
+	since       atomic.Int64 // 0: a request has begun
+	waiting     atomic.Int64 // since when a complete request is waited for; 0: it has come
 	interrupted atomic.Bool  // CloseGracefully has interrupted a read
 }
 
-func (s *idleState) set(idle bool) {
-	since := int64(0)
-	if idle {
-		since = max(1, int64(time.Since(epoch)))
+// idle notes that the connection waits for a request.
+func (s *idleState) idle() {
+	now := max(1, int64(time.Since(epoch)))
+	s.since.Store(now)
+	s.waiting.Store(now)
+}
+
+// begun notes the first byte of a request. The time for the rest of its head counts from here, and
+// does not count for a client that has shown a key.
+func (s *idleState) begun(known bool) {
+	s.since.Store(0)
+	if known {
+		s.waiting.Store(0)
+	} else {
+		s.waiting.Store(max(1, int64(time.Since(epoch))))
 	}
-	s.since.Store(since)
+}
+
+// complete notes that the head of a request has come.
+func (s *idleState) complete() {
+	s.since.Store(0)
+	s.waiting.Store(0)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 type Conn struct {
 	*net.TCPConn
 	ln         *Listener
+	address    netip.Addr // see networkOf
 	generation uint32
 	fd         int
 	stream     socket.Stream
@@ -27,6 +29,7 @@ type Conn struct {
 	reads   readDeadline
 	writes  writeDeadline
 	asked   bool          // a request has begun
+	known   atomic.Bool   // see ShowedKey
 	resumed time.Duration // replaces the next read deadline that is set; 0: does not
 
 	linger   atomic.Bool
@@ -95,7 +98,7 @@ func (c *Conn) Unread(from io.Reader) { c.unread.collect(from) }
 // first byte may take as long as on any connection that is kept alive.
 func (c *Conn) Resume(idle time.Duration) {
 	c.resumed = idle
-	c.idle.set(true)
+	c.idle.idle()
 	c.framing.enable()
 }
 

@@ -69,9 +69,11 @@
 // The bound on connections. One too many is answered with a fixed 503 and lingers, so that a client
 // can read it while it still sends its request. It does not count as open: otherwise rejected
 // clients would keep others out. AffordableConns keeps the bound below the limit on descriptors.
-// The admin listener has its own bound (AdminConns), and there one too many is let in: the
-// connection that has waited longest without a complete request is evicted (Options.MakeRoom), so
-// that silent connections cannot keep the operator, or a readiness probe, out.
+// Before one is rejected, a connection that waits for a request makes room (Options.MakeRoom,
+// make_room.go): clients that hold connections without asking anything cannot keep others out. The
+// public listener spares those that have waited for less than a second, because the next request of
+// a busy client could meet the close. The admin listener has its own bound (AdminConns) and spares
+// none, so that neither the operator nor a readiness probe is kept out.
 //
 // Graceful close. A listener that is just closed resets the connections in its accept queue, and a
 // kept connection that is just closed loses the request that is on its way. So CloseGracefully

@@ -39,10 +39,10 @@ func answerLines(c *Conn) {
 		if err != nil {
 			return
 		}
-		c.idle.set(false)
+		c.idle.complete()
 		_ = c.SetReadDeadline(time.Time{})
 		_, _ = io.WriteString(c, strings.ToUpper(line))
-		c.idle.set(true)
+		c.idle.idle()
 	}
 }
 
@@ -109,7 +109,7 @@ func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
 	server, client := pair(t, l)
 	silent, quiet := pair(t, l)
 	working, busy := pair(t, l)
-	working.idle.set(false)
+	working.idle.complete()
 	for _, c := range []*Conn{server, silent} {
 		c.asked = true
 		c.idle.since.Store(1) // idle for as long as the process runs

@@ -3,8 +3,8 @@ package listen
 import (
 	"errors"
 	"maps"
-	"math"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,18 +17,20 @@ import (
 // Options bound a Listener.
 type Options struct {
 	// MaxConns is how many connections may be open at once; 0: no bound. One more is answered with
-	// a 503 and closed.
-	MaxConns int
+	// a 503 and closed. MaxPerAddress is the same for the connections of one address, and 0 no
+	// bound, too; of IPv6 it counts a /64, which one host may have all of.
+	MaxConns, MaxPerAddress int
 	// TLS says that the clients speak TLS. One connection too many is then closed without the 503,
 	// which the client could not read.
 	TLS bool
 	// KeepSocket says that the socket outlives this process, because a service manager holds it.
 	// CloseGracefully does not touch its queue.
 	KeepSocket bool
-	// MakeRoom evicts the connection that has waited longest for a complete request, instead of
-	// rejecting one too many. It is for a port that few clients need and many can reach. Its server
-	// calls RequestReceived for each request.
-	MakeRoom bool
+	// MakeRoom evicts a connection that waits for a complete request, instead of rejecting one too
+	// many: the one that is needed least (see evict), of those that have waited for EvictAfter. Its
+	// server calls RequestReceived for each request.
+	MakeRoom   bool
+	EvictAfter time.Duration
 	// Guard catches panics in the background and in reading from clients; nil: they are not caught.
 	Guard *guard.Guard
 	// RequestID appends a new request id, for the answer to one connection too many; nil: no id.
@@ -39,9 +41,11 @@ type Options struct {
 type Listener struct {
 	net.Listener
 	max        atomic.Int64
+	maxOfOne   atomic.Int64 // connections of one address
 	tls        bool
 	keepSocket bool
 	makeRoom   bool
+	evictAfter time.Duration
 	requestID  func([]byte) []byte
 	guard      *guard.Guard
 	closing    atomic.Bool // CloseGracefully has closed the listener
@@ -50,20 +54,24 @@ type Listener struct {
 
 	mu         sync.Mutex
 	conns      map[*Conn]struct{}
+	ofAddress  map[netip.Addr]int
 	generation uint32
+
+	room room
 
 	open         atomic.Int64
 	rejected     atomic.Uint64
+	evicted      atomic.Uint64
 	acceptErrors atomic.Uint64
 }
 
 // New wraps ln, which must accept TCP connections.
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{
-		Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, requestID: o.RequestID,
-		guard: o.Guard, conns: map[*Conn]struct{}{},
+		Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, evictAfter: o.EvictAfter,
+		requestID: o.RequestID, guard: o.Guard, conns: map[*Conn]struct{}{}, ofAddress: map[netip.Addr]int{},
 	}
-	l.SetMax(o.MaxConns)
+	l.SetMax(o.MaxConns, o.MaxPerAddress)
 	var err error
 	if l.watch, err = newDisconnectWatch(l); err != nil {
 		return nil, err
@@ -94,12 +102,17 @@ func (l *Listener) Accept() (net.Conn, error) {
 			l.acceptErrors.Add(1)
 			continue
 		}
+		address := networkOf(tcp.RemoteAddr())
+		if most := l.maxOfOne.Load(); most > 0 && l.openOf(address) >= most {
+			l.reject(tcp, tooManyOfOneBody)
+			continue
+		}
 		if most := l.max.Load(); most > 0 && l.open.Load() >= most && !l.evict() {
-			l.reject(tcp)
+			l.reject(tcp, tooManyConnsBody)
 			continue
 		}
 		limitSendBuffer(tcp)
-		c := l.register(tcp)
+		c := l.register(tcp, address)
 		if err := errors.Join(c.stream.Open(tcp), l.watch.add(c)); err != nil {
 			l.acceptErrors.Add(1)
 			_ = c.Close()
@@ -109,36 +122,16 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// evict closes the connection that has waited longest for a complete request, if the listener makes
-// room. It returns false if there is none.
-func (l *Listener) evict() bool {
-	if !l.makeRoom {
-		return false
-	}
-	var oldest *Conn
-	least := int64(math.MaxInt64)
-	for _, c := range l.snapshot() {
-		if since := c.idle.since.Load(); since != 0 && since < least && !c.closed.Load() {
-			oldest, least = c, since
-		}
-	}
-	if oldest == nil || !oldest.closed.CompareAndSwap(false, true) {
-		return false
-	}
-	l.rejected.Add(1)
-	_ = oldest.closeNow() // the connection ends either way
-	return true
-}
-
 // register counts a connection and keeps it for snapshot.
-func (l *Listener) register(tcp *net.TCPConn) *Conn {
-	c := &Conn{TCPConn: tcp, ln: l, fd: -1}
-	c.idle.set(true)
+func (l *Listener) register(tcp *net.TCPConn, address netip.Addr) *Conn {
+	c := &Conn{TCPConn: tcp, ln: l, fd: -1, address: address}
+	c.idle.idle()
 	l.open.Add(1)
 	l.mu.Lock()
 	l.generation++
 	c.generation = l.generation
 	l.conns[c] = struct{}{}
+	l.ofAddress[address]++
 	l.mu.Unlock()
 	return c
 }
@@ -148,14 +141,27 @@ func (l *Listener) unregister(c *Conn) {
 	l.watch.remove(c)
 	l.mu.Lock()
 	delete(l.conns, c)
+	if l.ofAddress[c.address]--; l.ofAddress[c.address] == 0 {
+		delete(l.ofAddress, c.address)
+	}
 	l.mu.Unlock()
 	l.open.Add(-1)
+}
+
+// openOf returns how many connections of an address are open.
+func (l *Listener) openOf(address netip.Addr) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(l.ofAddress[address])
 }
 
 // refusalTimeout bounds the write of a few bytes into the empty buffer of a new socket.
 const refusalTimeout = 100 * time.Millisecond
 
-const tooManyConnsBody = `{"error":{"message":"The edge has as many connections as it may. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
+const (
+	tooManyConnsBody = `{"error":{"message":"The edge has as many connections as it may. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
+	tooManyOfOneBody = `{"error":{"message":"This address has as many connections to the edge as one may. Close some, or use them again.","type":"api_error","code":"too_many_connections","param":null}}`
+)
 
 // refusalResponse returns a response that is sent without the server. head is the status line and
 // the headers of that status. The response has both headers of the request id, like every other.
@@ -177,11 +183,11 @@ func (l *Listener) refusalResponse(head, body string) []byte {
 // reject answers and closes a connection beyond the bound. The socket is new, so the few bytes fit
 // into its buffer. A rejected connection does not count as open while it lingers: otherwise
 // rejected clients would keep others out.
-func (l *Listener) reject(c *net.TCPConn) {
+func (l *Listener) reject(c *net.TCPConn, body string) {
 	l.rejected.Add(1)
 	if !l.tls {
 		_ = c.SetWriteDeadline(time.Now().Add(refusalTimeout))
-		_, _ = c.Write(l.refusalResponse("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n", tooManyConnsBody))
+		_, _ = c.Write(l.refusalResponse("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n", body))
 		if l.closeLingering(c, c.Close) {
 			return
 		}
@@ -230,24 +236,30 @@ func (l *Listener) snapshot() []*Conn {
 // Max returns how many connections may be open at once; 0: no bound.
 func (l *Listener) Max() int64 { return l.max.Load() }
 
-// SetMax changes the bound on open connections; 0: no bound. Connections beyond a lower bound stay.
-func (l *Listener) SetMax(conns int) {
+// SetMax changes the bounds on open connections, of all clients and of one address; 0: no bound.
+// Connections beyond a lower bound stay.
+func (l *Listener) SetMax(conns, ofOne int) {
 	lingering := int64(maxLingerConns)
 	switch quarter := int64(conns) / 4; { // lingering connections need descriptors, too
-	case conns > 0 && l.makeRoom:
+	case conns > 0 && l.makeRoom && l.evictAfter == 0:
 		lingering = min(maxLingerConns, quarter) // evict does not close lingering connections
 	case conns > 0:
 		lingering = max(minLingerConns, min(int64(lingerConns(conns, descriptors())), quarter))
 	}
 	l.max.Store(int64(conns))
+	l.maxOfOne.Store(int64(ofOne))
 	l.lingering.max.Store(lingering)
 }
 
 // Open returns the number of open connections.
 func (l *Listener) Open() int64 { return l.open.Load() }
 
-// Rejected returns how many connections were rejected or evicted because of the bound.
+// Rejected returns how many connections were rejected because of a bound, and Evicted how many were
+// closed to make room for others.
 func (l *Listener) Rejected() uint64 { return l.rejected.Load() }
+
+// Evicted returns how many connections were closed to make room: see Rejected.
+func (l *Listener) Evicted() uint64 { return l.evicted.Load() }
 
 // AcceptErrors returns how often accepting failed.
 func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }

@@ -224,7 +224,7 @@ func TestConnectionLimitTLS(t *testing.T) {
 }
 
 // With MakeRoom, one connection too many evicts the one that has waited longest for a complete
-// request. A connection whose request is being answered stays. If all are, the new connection is
+// request (of the connections of one address). A connection whose request is being answered stays. If all are, the new connection is
 // rejected.
 func TestMakeRoom(t *testing.T) {
 	l := open(t, Options{MaxConns: 3, MakeRoom: true})
@@ -247,8 +247,8 @@ func TestMakeRoom(t *testing.T) {
 		}
 		RequestReceived(newcomer)
 	}
-	if l.Open() != 3 || l.Rejected() != 2 {
-		t.Errorf("%d open, %d rejected", l.Open(), l.Rejected())
+	if l.Open() != 3 || l.Evicted() != 2 {
+		t.Errorf("%d open, %d evicted", l.Open(), l.Evicted())
 	}
 	accept(t, l, func(*Conn) { t.Error("one too many is let in beside three that are served") })
 	over, err := net.Dial("tcp", l.Addr().String())

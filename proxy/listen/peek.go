@@ -32,6 +32,20 @@ func hungUp(c *net.TCPConn) bool {
 	return gone
 }
 
+// hasUnread reports whether bytes have come that were not read.
+func hasUnread(c *net.TCPConn) bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	_ = raw.Control(func(fd uintptr) { // fails only on a closed connection
+		var b [1]byte
+		n, _ = socket.Peek(fd, b[:])
+	})
+	return n > 0
+}
+
 // readAvailable reads without waiting. It returns io.EOF when nothing has come.
 func readAvailable(c *net.TCPConn, p []byte) (int, error) {
 	raw, err := c.SyscallConn()

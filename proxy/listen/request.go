@@ -7,7 +7,7 @@ import (
 // SetIdle marks a connection of Accept as waiting for a request.
 func SetIdle(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
-		conn.idle.set(true)
+		conn.idle.idle()
 	}
 	if l := framingOf(c); l != nil {
 		l.enable()
@@ -18,20 +18,26 @@ func SetIdle(c net.Conn) {
 func SetActive(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.asked = true
-		if !conn.ln.makeRoom {
-			conn.idle.set(false)
-		}
+		conn.idle.begun(conn.known.Load())
 	}
 	if l := framingOf(c); l != nil {
 		l.takeRequest()
 	}
 }
 
-// RequestReceived marks c, of a listener that makes room, as having a complete request: the
-// listener does not evict c before the answer is out.
+// RequestReceived marks c as having the head of a request: the listener does not evict c before the
+// answer is out.
 func RequestReceived(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
-		conn.idle.set(false)
+		conn.idle.complete()
+	}
+}
+
+// ShowedKey marks c as the connection of a client that has shown a key: others are evicted before
+// it.
+func (c *Conn) ShowedKey() {
+	if !c.known.Load() {
+		c.known.Store(true)
 	}
 }
 

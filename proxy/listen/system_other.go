@@ -22,6 +22,9 @@ func (*disconnectWatch) remove(*Conn) {}
 
 func (*disconnectWatch) close() error { return nil }
 
+// hasUnread is always false: sockets cannot be peeked at here.
+func hasUnread(*net.TCPConn) bool { return false }
+
 // readAvailable never has bytes.
 func readAvailable(*net.TCPConn, []byte) (int, error) { return 0, io.EOF }
 

@@ -1,0 +1,154 @@
+package listen
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// waiting is a connection that waits for a complete request.
+type waiting struct {
+	conn    *Conn
+	since   int64      // in nanoseconds since epoch
+	address netip.Addr // see networkOf
+	known   bool       // a call on it has shown a key
+}
+
+// leastNeeded sorts waiting connections by how little they are needed: those that have shown no key
+// before those that have, then those of the address that holds most, then the one that has waited
+// longest. An address that loses a connection holds one less, so of two with equally many each loses
+// one in turn.
+func leastNeeded(conns []waiting) {
+	slices.SortFunc(conns, func(a, b waiting) int {
+		return cmp.Or(compareBool(a.known, b.known), a.address.Compare(b.address), cmp.Compare(b.since, a.since))
+	})
+	type ranked struct {
+		waiting
+		held int // how many its address holds without those that have waited longer
+	}
+	all := make([]ranked, 0, len(conns))
+	var last ranked
+	for _, c := range conns {
+		next := ranked{c, 1}
+		if last.held > 0 && last.known == c.known && last.address == c.address {
+			next.held = last.held + 1
+		}
+		all = append(all, next)
+		last = next
+	}
+	slices.SortFunc(all, func(a, b ranked) int {
+		return cmp.Or(compareBool(a.known, b.known), cmp.Compare(b.held, a.held), cmp.Compare(a.since, b.since))
+	})
+	for i := range all {
+		conns[i] = all[i].waiting
+	}
+}
+
+// compareBool sorts false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// A look at all connections costs as much as there are, so it finds room for a batch of new ones,
+// and one that finds none is not repeated for a moment: a flood must not make the edge look all the
+// time.
+const (
+	leastBatch   = 16
+	batchShare   = 64 // of the open connections, one in so many
+	nothingFound = 20 * time.Millisecond
+)
+
+// room knows which connections may be closed for new ones.
+type room struct {
+	mu    sync.Mutex
+	next  []waiting // the least needed first, as of the last look
+	again int64     // no look before this time since epoch
+}
+
+// evict closes the waiting connection that is needed least. It returns false if each connection is
+// within a request, or has waited for less than Options.EvictAfter.
+func (l *Listener) evict() bool {
+	if !l.makeRoom {
+		return false
+	}
+	l.room.mu.Lock()
+	defer l.room.mu.Unlock()
+	if len(l.room.next) == 0 {
+		l.lookForRoom()
+	}
+	for len(l.room.next) > 0 {
+		w := l.room.next[0]
+		l.room.next = l.room.next[1:]
+		c := w.conn
+		if c.idle.waiting.Load() != w.since || hasUnread(c.TCPConn) || !c.closed.CompareAndSwap(false, true) {
+			continue // its request has come since the look, or is about to be read
+		}
+		l.evicted.Add(1)
+		_ = c.closeNow() // the connection ends either way
+		return true
+	}
+	return false
+}
+
+// lookForRoom finds the connections that are needed least. The caller holds room.mu.
+func (l *Listener) lookForRoom() {
+	now := int64(time.Since(epoch))
+	if now < l.room.again {
+		return
+	}
+	conns := l.snapshot()
+	found := make([]waiting, 0, len(conns))
+	known := 0
+	for _, c := range conns {
+		if c.known.Load() {
+			known++
+		}
+		if since := c.idle.waiting.Load(); since != 0 && now-since >= int64(l.evictAfter) && !c.closed.Load() {
+			found = append(found, waiting{c, since, c.address, c.known.Load()})
+		}
+	}
+	leastNeeded(found)
+	found = found[:min(len(found), leastBatch+len(conns)/batchShare)]
+	l.room.next = keepHalf(found, known, int(l.max.Load()))
+	if len(l.room.next) == 0 {
+		l.room.again = now + int64(nothingFound)
+	}
+}
+
+// keepHalf cuts a list of leastNeeded so that half of the most connections are left to clients that
+// have shown a key, of which there are known: a flood of clients without one cannot have them all.
+func keepHalf(conns []waiting, known, most int) []waiting {
+	spare := max(0, known-most/2)
+	for i, c := range conns {
+		if !c.known {
+			continue
+		}
+		if spare--; spare < 0 {
+			return slices.Clone(conns[:i])
+		}
+	}
+	return slices.Clone(conns)
+}
+
+// networkOf returns the address by which connections are counted: of IPv6 its /64, since one host
+// may have all of it.
+func networkOf(a net.Addr) netip.Addr {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if net64, err := ip.Prefix(64); ip.Is6() && err == nil {
+		return net64.Addr()
+	}
+	return ip
+}

@@ -1,0 +1,140 @@
+package listen
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// TestLeastNeeded: without a key before with one, then of the address that holds most, then the one that has waited longest.
+func TestLeastNeeded(t *testing.T) {
+	many, few, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
+	conns := []waiting{
+		{since: 1, address: other, known: true},
+		{since: 2, address: few},
+		{since: 9, address: many},
+		{since: 7, address: many},
+		{since: 8, address: many},
+		{since: 3, address: few, known: true},
+		{since: 4, address: few, known: true},
+		{since: 5, address: few},
+	}
+	leastNeeded(conns)
+	got := ""
+	for _, c := range conns {
+		got += fmt.Sprint(c.since, " ")
+	}
+	// many holds three and loses one, then each holds two, and few's has waited longest.
+	if want := "7 2 8 5 9 3 1 4 "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, row := range []struct{ known, most, left int }{{3, 2, 7}, {3, 6, 5}, {3, 4, 6}, {8, 8, 8}} {
+		if n := len(keepHalf(conns, row.known, row.most)); n != row.left {
+			t.Errorf("%d with a key of %d: %d may go, want %d", row.known, row.most, n, row.left)
+		}
+	}
+}
+
+func TestNetworkOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1",
+		"2001:db8:1:2:3::4": "2001:db8:1:2::", "2001:db8:1:2:ffff::": "2001:db8:1:2::", "2001:db8:1:3::1": "2001:db8:1:3::",
+		"fe80::1%eth0": "fe80::",
+	} {
+		if got := networkOf(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))); got.String() != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+}
+
+// A connection that has not waited long enough, has shown a key or has a request on its way stays.
+func TestMakeRoom_Spares(t *testing.T) {
+	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
+	for range 4 {
+		pair(t, l)
+	}
+	accept(t, l, func(*Conn) { t.Error("one that has just come was closed for another") })
+	rejected(t, l)
+	if l.Evicted() != 0 || l.Rejected() != 1 {
+		t.Errorf("%d evicted, %d rejected", l.Evicted(), l.Rejected())
+	}
+
+	l = open(t, Options{MaxConns: 4, MakeRoom: true})
+	known, _ := pair(t, l)
+	known.ShowedKey()
+	SetActive(known)
+	RequestReceived(known)
+	SetIdle(known)
+	asking, client := pair(t, l)
+	if _, err := io.WriteString(client, "POST / HTTP/1.1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return hasUnread(asking.TCPConn) })
+	silent, _ := pair(t, l)
+	half, _ := pair(t, l)
+	SetActive(half) // the first byte of its head, and no more
+	for range 2 {
+		newcomer, _ := pair(t, l)
+		RequestReceived(newcomer)
+	}
+	for c, want := range map[*Conn]bool{known: true, asking: true, silent: false, half: false} {
+		if c.closed.Load() == want {
+			t.Errorf("closed %v, want it to stay: %v", !want, want)
+		}
+	}
+	if l.Evicted() != 2 {
+		t.Errorf("%d evicted", l.Evicted())
+	}
+}
+
+func TestMaxPerAddress(t *testing.T) {
+	l := open(t, Options{MaxConns: 10, MaxPerAddress: 2})
+	first, _ := pair(t, l)
+	pair(t, l)
+	accept(t, l, func(c *Conn) {
+		if got := c.RemoteAddr().(*net.TCPAddr).IP.String(); got != "127.0.0.2" {
+			t.Errorf("%s is let in with two already", got)
+		}
+		_, _ = io.Copy(io.Discard, c)
+		c.Close()
+	})
+	rejected(t, l)
+	from2 := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	c, err := from2.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Skip("this system has one loopback address: ", err)
+	}
+	defer c.Close()
+	waitFor(t, func() bool { return l.Open() == 3 })
+	first.Close()
+	if n := l.openOf(first.address); n != 1 {
+		t.Errorf("%d open after a close", n)
+	}
+}
+
+// rejected connects and wants the 503.
+func rejected(t *testing.T, l *Listener) {
+	t.Helper()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != 503 {
+		t.Errorf("turned away with %v, %v", res, err)
+	}
+}
+
+func waitFor(t *testing.T, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not come")
+		}
+	}
+}
