@@ -224,7 +224,7 @@ func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 			return err
 		}
 	}
-	if err := a.addText(&to.content, d.Content); err != nil {
+	if err := a.addContent(to, d.Content); err != nil {
 		return err
 	}
 	if err := a.addText(&to.refusal, d.Refusal); err != nil {
@@ -236,6 +236,23 @@ func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 		}
 	}
 	return a.addToolCalls(to, d.ToolCalls)
+}
+
+// addContent adds a piece of the content, which may be a list of parts.
+func (a *Assembler) addContent(to *assembledChoice, v jsonx.Value) error {
+	if !v.IsArray() {
+		return a.addText(&to.content, v)
+	}
+	return eachPart(v, func(text []byte, thought bool) error {
+		if !thought {
+			to.content.given = true
+			return a.keep(&to.content.raw, text)
+		}
+		if to.reasoning.given = true; to.reasoningName == "" {
+			to.reasoningName = MemberReasoning
+		}
+		return a.keep(&to.reasoning.raw, text)
+	})
 }
 
 // addText adds a piece of a text.

@@ -25,14 +25,15 @@ type Choice struct {
 	spare          jsonx.Value // what is not the Body of the two
 }
 
-// ReadDelta reads an element of a chunk's choices. Only the last chunk of a choice may lack the
-// delta. The errors are those of ReadMessage.
+// ReadDelta reads an element of a chunk's choices. It may lack the delta, as in the last chunk of a
+// choice, and in the first one of some hosts. The errors are those of ReadMessage.
 func (c *Choice) ReadDelta(v jsonx.Value) error {
 	if err := c.read(v); err != nil {
 		return err
 	}
 	c.choose(c.piece, c.message)
-	if c.Body.IsObject() || c.Finished() && (c.Body.IsNull() || !c.Body.Exists()) {
+	missing := c.Body.IsNull() || !c.Body.Exists()
+	if c.Body.IsObject() || missing && (c.Finished() || !v.Get("text").Exists()) { // text is of completions
 		return nil
 	}
 	return badAnswer(noDelta)
@@ -175,5 +176,5 @@ func (d *Delta) Generated() bool { return d.Visible() || d.Reasoning.HasText() }
 // Visible reports whether the delta carries something other than reasoning that the model
 // generated.
 func (d *Delta) Visible() bool {
-	return d.Content.HasText() || d.Refusal.HasText() || d.ToolCalls.Index(0).Exists()
+	return d.Content.HasText() || d.Refusal.HasText() || d.ToolCalls.Index(0).Exists() || d.Content.Index(0).Exists()
 }

@@ -139,7 +139,8 @@ func (c *Chunk) giveBack() {
 
 // Parse reads the data of one event. The error is a *translate.BadAnswer when it is no chunk, an
 // *engineerror.Error when the engine reports a failure in place of one. A chunk without choices is
-// one if it has usage or prompt_progress.
+// one if it has usage or prompt_progress. One whose choices are null, or that is a ping, is one that
+// says nothing.
 func (c *Chunk) Parse(data []byte) error {
 	if err := c.parse(data); err != nil {
 		return err
@@ -147,8 +148,18 @@ func (c *Chunk) Parse(data []byte) error {
 	if e := c.failure(); e != nil {
 		return e
 	}
-	if !c.choices.IsArray() && (c.choices.Exists() && !c.choices.IsNull() || !c.usage.IsObject() && !c.progress) {
+	if !c.choices.IsArray() && !c.choices.IsNull() && (c.choices.Exists() || !c.saysMore() && !c.isPing()) {
 		return badAnswer(noChoices)
 	}
 	return nil
 }
+
+// saysMore reports whether the chunk has something beside choices.
+func (c *Chunk) saysMore() bool { return c.usage.IsObject() || c.timings.IsObject() || c.progress }
+
+// isPing reports whether the event only keeps the connection alive.
+func (c *Chunk) isPing() bool { return c.root.Get("type").EqualText("ping") }
+
+// saysNothing reports whether the chunk has neither choices nor anything else: hosts and gateways
+// before engines begin a stream with such a frame, or keep it alive by some.
+func (c *Chunk) saysNothing() bool { return !c.choices.IsArray() && !c.saysMore() }

@@ -186,9 +186,13 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 			if r.lone || len(r.halves) > 0 {
 				*t.to = r.halves.piece(textPlace{member: t.member}, *t.to, end)
 			}
+		case t.to == &r.Content && t.from.IsArray():
 		case t.from.Exists() && !t.from.IsNull() && t.to != &r.Reasoning:
 			return badAnswer(notText)
 		}
+	}
+	if d.Content.IsArray() {
+		r.joinParts(d.Content)
 	}
 	if !r.opening.Done {
 		r.opening.Add(d.Content)
@@ -222,6 +226,26 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		}
 	}
 	return nil
+}
+
+// joinParts takes a content that is a list of parts as one text, and its thoughts as reasoning.
+func (r *Reader) joinParts(content jsonx.Value) {
+	var text, thoughts []byte
+	_ = eachPart(content, func(piece []byte, thought bool) error {
+		if thought {
+			thoughts = append(thoughts, piece...)
+		} else {
+			text = append(text, piece...)
+		}
+		return nil
+	})
+	if r.lone {
+		jsonx.MendLone(text)
+		jsonx.MendLone(thoughts)
+	}
+	if r.Content = text; len(thoughts) > 0 {
+		r.Reasoning = thoughts
+	}
 }
 
 // readLogprobs reads the log probabilities of a choice's content.

@@ -209,7 +209,7 @@ func (t *streamState) parseEvent(c *Chunk, ev sse.Event, n int) (bool, error) {
 	switch eventKindOf(ev) {
 	case eventChunk:
 		if err = c.Parse(ev.Data); err == nil {
-			return true, nil
+			return !c.saysNothing(), nil
 		}
 	case eventNothing:
 		return false, nil

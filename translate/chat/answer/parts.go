@@ -1,0 +1,36 @@
+package answer
+
+import "penstock/translate/jsonx"
+
+// eachPart calls take for each text in a content that is a list of parts, as Mistral writes what it
+// has to show beside a thought or a reference. text is the contents of a JSON string. Parts without
+// text have nothing for a client of another dialect. It returns take's first error.
+func eachPart(content jsonx.Value, take func(text []byte, thought bool) error) error {
+	for it := content.Iter(); it.Next(); {
+		part := it.Value()
+		text, thought := part.Get("text"), false
+		if part.Get("type").EqualText("thinking") {
+			text, thought = part.Get("thinking"), true
+		}
+		if text.IsArray() { // of parts again, deeper than recordDepth
+			var doc jsonx.Doc
+			if doc.Parse(text.Raw(), jsonx.Options{Record: 2}) != nil {
+				continue
+			}
+			for inner := doc.Root().Iter(); inner.Next(); {
+				if t := inner.Value().Get("text"); t.HasText() {
+					if err := take(t.Inside(), thought); err != nil {
+						return err
+					}
+				}
+			}
+			continue
+		}
+		if text.HasText() {
+			if err := take(text.Inside(), thought); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
