@@ -28,7 +28,6 @@ const busyWork = 8 * time.Second
 type workKind struct {
 	name, kind, path, body string
 	media                  string // of the body; empty: JSON
-	more                   string // of the upstream
 }
 
 var workKinds = []workKind{
