@@ -227,6 +227,35 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 	}
 }
 
+// TestRerank_Form: a ranking in SGLang's form is one in everybody's, and no failure of the engine.
+func TestRerank_Form(t *testing.T) {
+	t.Parallel()
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path != "/v1/rerank" {
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"sim","object":"model"}]}`)
+			return
+		}
+		_, _ = io.WriteString(w, `[{"score":0.25,"document":"a","index":0,"meta_info":{"prompt_tokens":9}},{"score":0.75,"document":"b","index":1}]`)
+	}))
+	t.Cleanup(engine.Close)
+	p := start(t, rig.Setup{Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: fake, url: "` + engine.URL + `", engine: sglang, probe: { timeout: 15s } }]
+models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: sim }] }]
+`})
+	for more, want := range map[string]string{
+		``:                                    `{"index":1,"relevance_score":0.75,"document":{"text":"b"}},{"index":0,"relevance_score":0.25,"document":{"text":"a"}}`,
+		`,"top_n":1,"return_documents":false`: `{"index":1,"relevance_score":0.75}`,
+	} {
+		r := p.Post("/v1/rerank", `{"model":"ranks","query":"q","documents":["a","b"]`+more+`}`).WantStatus(200)
+		if r.Body != `{"object":"list","model":"ranks","results":[`+want+`]}` {
+			t.Errorf("%s: %s", more, r.Body)
+		}
+	}
+}
+
 // No endpoint has an engine fetch what a client names inside of its network.
 func TestForward_Media(t *testing.T) {
 	t.Parallel()

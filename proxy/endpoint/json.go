@@ -16,7 +16,7 @@ import (
 // is changed.
 var (
 	embeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
-	rerank     = passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank)
+	rerank     = ranking(passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
 	images     = passing("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodePlain)
 )
 
@@ -38,6 +38,38 @@ func passing(path, operation, prompt string, decode func(r *forward.Request, bod
 		return r
 	}
 	return ep
+}
+
+// ranking has the answers of an endpoint in one form.
+func ranking(ep *Endpoint) *Endpoint {
+	request := ep.New
+	ep.New = func() Request { return &rerankRequest{request().(*passingRequest)} }
+	return ep
+}
+
+// rerankRequest is the codec of a rerank request.
+type rerankRequest struct{ *passingRequest }
+
+func (r *rerankRequest) Unary(about Answer) Unary {
+	r.passingRequest.Unary(about)
+	return &rerankAnswer{&r.answer, &r.own.Rerank}
+}
+
+// rerankAnswer is the Unary of a ranking.
+type rerankAnswer struct {
+	*forwarded
+	asked *forward.Rerank
+}
+
+// PassesOn implements Unary: all results have to be known before the first is.
+func (a *rerankAnswer) PassesOn(Reply) bool { return false }
+
+func (a *rerankAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
+	body, err := a.asked.Normalize(body)
+	if err != nil {
+		return dst, err
+	}
+	return a.forwarded.Append(dst, body, reply)
 }
 
 type passingRequest struct {

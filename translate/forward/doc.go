@@ -21,6 +21,7 @@
 //
 // Embeddings reach the client in the form that it asked for (vector.go). Several engines do not know
 // encoding_format and answer with numbers, and SDKs read those as base64 without an error.
+// Rankings have one form, too (rerank.go).
 //
 // A stream is passed on event for event, under the rule of the chat dialect: it has ended well when
 // every choice has its finish_reason, and [DONE] alone is no end. A transcription's stream has

@@ -39,19 +39,27 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	return err
 }
 
-// DecodeRerank is DecodePlain for rerank. Engines that know texts answer it with a bare list, which
-// is no answer of this endpoint.
+// DecodeRerank is DecodePlain for rerank. Of the members that engines call it by, documents alone is
+// read.
 func (r *Request) DecodeRerank(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
 	}
-	var m [1]jsonx.Value
-	if err := r.Fields([]string{"texts"}, m[:]); err != nil {
+	var m [4]jsonx.Value
+	if err := r.Fields([]string{"texts", "documents", "top_n", "return_documents"}, m[:]); err != nil {
 		return err
 	}
 	if chat.Given(m[0]) {
 		return chat.Unsupported("texts", "is not read here: send documents").Err()
 	}
+	if m[1].IsArray() {
+		r.Rerank.Documents = m[1].Len()
+	}
+	if n, ok := m[2].Int(); ok && n > 0 {
+		r.Rerank.Top = int(min(n, 1<<30))
+	}
+	without, said := m[3].Bool()
+	r.Rerank.Texts = !said || without
 	return nil
 }
 

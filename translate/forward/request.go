@@ -23,6 +23,7 @@ type Request struct {
 	// MaxTokens bounds the tokens of each completion; -1: not given.
 	MaxTokens int
 	Vectors   VectorForm // in which the client wants embeddings
+	Rerank    Rerank     // what the answer to a rerank request is to have
 
 	body  []byte
 	doc   jsonx.Doc
@@ -67,7 +68,7 @@ func (r *Request) Decode(body []byte) error {
 		return apierr.FromJSON(err, "")
 	}
 	r.body = body
-	r.Choices, r.MaxTokens, r.Stream, r.Vectors = 1, -1, false, VectorsAsSent
+	r.Choices, r.MaxTokens, r.Stream, r.Vectors, r.Rerank = 1, -1, false, VectorsAsSent, Rerank{}
 	r.completion, r.limit, r.bound, r.engineLimit, r.fitted = false, limitMember{}, 0, -1, -1
 	r.prompt, r.added, r.limits = jsonx.Value{}, added{}, chat.NamedLimits{}
 	r.absent, r.omitted = absentMember{}, jsonx.Value{}

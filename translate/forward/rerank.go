@@ -1,0 +1,121 @@
+package forward
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"penstock/translate"
+	"penstock/translate/chat"
+	"penstock/translate/jsonx"
+)
+
+// Rerank is what the answer to a rerank request is to have.
+type Rerank struct {
+	Documents int  // of the request
+	Top       int  // results at most; 0: all
+	Texts     bool // the documents may be in the results
+}
+
+// notRanked is the reason of a *translate.BadAnswer: results that do not rank the documents.
+const notRanked = "results without an index and a score each"
+
+// Normalize returns the answer in the form that Cohere, Jina and vLLM give it: results of index,
+// relevance_score and maybe document, the highest score first, Top of them. SGLang and TEI answer
+// with a bare list, and call the score `score` and a document `text` or a bare string; some engines
+// ignore top_n. A body that has the form already, and what is no ranking at all, is returned as it
+// is. The error is a *translate.BadAnswer.
+func (r *Rerank) Normalize(body []byte) ([]byte, error) {
+	if len(body) > translate.MaxAnswer {
+		return body, nil // for Answer to refuse, as bodies that do not parse
+	}
+	var d jsonx.Doc
+	if d.Parse(body, jsonx.Options{Record: recordAnswer + 1}) != nil {
+		return body, nil
+	}
+	results := d.Root()
+	if results.IsObject() {
+		if results = results.Get("results"); !results.IsArray() {
+			return body, nil
+		}
+	}
+	if !results.IsArray() {
+		return body, nil
+	}
+	ranked, formed, err := r.read(results)
+	if err != nil {
+		return nil, err
+	}
+	if formed && d.Root().IsObject() && (r.Top == 0 || len(ranked) <= r.Top) {
+		return body, nil
+	}
+	slices.SortStableFunc(ranked, func(a, b rank) int { return cmp.Compare(b.score, a.score) })
+	if r.Top > 0 {
+		ranked = ranked[:min(r.Top, len(ranked))]
+	}
+	list := r.appendList(make([]byte, 0, len(results.Raw())+32*len(ranked)), ranked)
+	if !d.Root().IsObject() {
+		return append(append([]byte(`{"object":"list","model":"","results":`), list...), '}'), nil
+	}
+	var edits jsonx.Edits
+	edits.Set(results, list)
+	return edits.Append(nil, body), nil
+}
+
+// rank is the place of one document.
+type rank struct {
+	index    int64
+	score    float64
+	raw      []byte      // the score as it came
+	document jsonx.Value // may not be there
+}
+
+// read returns the results. formed: they have the names and the order that they are to have.
+func (r *Rerank) read(results jsonx.Value) (ranked []rank, formed bool, err error) {
+	formed = true
+	bad := &translate.BadAnswer{Reason: notRanked}
+	for it := results.Iter(); it.Next(); {
+		var m [5]jsonx.Value
+		if !it.Value().IsObject() ||
+			it.Value().Fields([]string{"index", "relevance_score", "score", "document", "text"}, m[:]) != nil {
+			return nil, false, bad
+		}
+		score, document := m[1], m[3]
+		if !chat.Given(score) {
+			score, formed = m[2], false
+		}
+		if !chat.Given(document) && chat.Given(m[4]) {
+			document, formed = m[4], false
+		}
+		index, whole := m[0].Int()
+		value, number := score.Float()
+		if !whole || !number || index < 0 || r.Documents > 0 && index >= int64(r.Documents) {
+			return nil, false, bad
+		}
+		if n := len(ranked); n > 0 && ranked[n-1].score < value || document.IsString() || !r.Texts && chat.Given(document) {
+			formed = false
+		}
+		ranked = append(ranked, rank{index, value, score.Raw(), document})
+	}
+	return ranked, formed, nil
+}
+
+func (r *Rerank) appendList(dst []byte, ranked []rank) []byte {
+	dst = append(dst, '[')
+	for i, one := range ranked {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(append(dst, `{"index":`...), one.index, 10)
+		dst = append(append(dst, `,"relevance_score":`...), one.raw...)
+		switch {
+		case !r.Texts || !chat.Given(one.document):
+		case one.document.IsString():
+			dst = append(append(append(dst, `,"document":{"text":`...), one.document.Raw()...), '}')
+		default:
+			dst = append(append(dst, `,"document":`...), one.document.Raw()...)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
