@@ -86,7 +86,7 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 	case config.KindEmbedding:
 		add(config.OpEmbeddings, map[string]any{"input": "ping"}, false, lists("data"))
 	case config.KindRerank:
-		add(config.OpRerank, map[string]any{"query": "ping", "documents": []string{"ping"}}, false, lists("results", "data"))
+		add(config.OpRerank, map[string]any{"query": "ping", "documents": []string{"ping"}}, false, ranks)
 	case config.KindSpeech:
 		add(config.OpSpeech, map[string]any{"input": "a"}, false, nil)
 	case config.KindTranscription:
@@ -108,6 +108,12 @@ func lists(names ...string) func(any) bool {
 			return false
 		})
 	}
+}
+
+// ranks reports whether an answer is a ranking with something in it: SGLang's is a bare list.
+func ranks(page any) bool {
+	bare, _ := page.([]any)
+	return len(bare) > 0 || lists("results", "data")(page)
 }
 
 // silenceHeader begins a sound file of silenceSize bytes: one second of 16 bits, PCM, one channel,

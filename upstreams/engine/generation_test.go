@@ -127,6 +127,8 @@ func TestGenerationVerdicts(t *testing.T) {
 		{"an embedding", "vllm", config.KindEmbedding, "application/json", 200, `{"data":[{"embedding":[1]}]}`, false, GenerationOK, ""},
 		{"none", "vllm", config.KindEmbedding, "application/json", 200, `{"data":[]}`, false, GenerationFailed, http1.ReasonInvalid},
 		{"ranks", "vllm", config.KindRerank, "application/json", 200, `{"results":[{"index":0}]}`, false, GenerationOK, ""},
+		{"a bare list of ranks", "sglang", config.KindRerank, "application/json", 200, `[{"score":0.5,"index":0}]`, false, GenerationOK, ""},
+		{"no ranks", "sglang", config.KindRerank, "application/json", 200, `[]`, false, GenerationFailed, http1.ReasonInvalid},
 		{"sound", "kokoro", config.KindSpeech, "audio/wav", 200, "RIFF", false, GenerationOK, ""},
 		{"no sound", "kokoro", config.KindSpeech, "audio/wav", 200, "", false, GenerationFailed, http1.ReasonInvalid},
 		{"text", "speaches", config.KindTranscription, "application/json", 200, `{"text":""}`, false, GenerationOK, ""},
