@@ -126,6 +126,9 @@ func (p *publisher) publish(d *Discover, l Listed) bool {
 	if l.Name == "" || !CanBeModelID(id) {
 		return false
 	}
+	if base := WithoutVariant(id); base != id && p.named(base) {
+		return false // calls for the variant are the base's, with its deployments and its keys
+	}
 	m := p.model(d, &l)
 	if i, taken := p.ids[id]; taken {
 		same := func(x Deployment) bool { return x.Upstream == d.Upstream }
@@ -182,6 +185,35 @@ func (p *publisher) aliasServed(upstream string, aliases []string) bool {
 		i, known := p.served[place{upstream, alias}]
 		return known && i != leftOut && i < p.written
 	})
+}
+
+// named reports whether an id or an alias of the file covers a name.
+func (p *publisher) named(id string) bool {
+	i, taken := p.ids[id]
+	return taken && i < p.written || p.aliased(id)
+}
+
+// maxVariant is how long the name of a variant may be.
+const maxVariant = 8
+
+// WithoutVariant returns a model's name without a variant at its end, such as [1m]: agents write
+// there what they want of a model beside its name, for instance a long context. Only one is taken
+// off.
+func WithoutVariant[T ~string | ~[]byte](model T) T {
+	n := len(model)
+	if n == 0 || model[n-1] != ']' {
+		return model
+	}
+	for i := n - 2; i >= 0 && i >= n-2-maxVariant; i-- {
+		c := model[i]
+		if c == '[' && i < n-2 {
+			return model[:i]
+		}
+		if !('a' <= c && c <= 'z') && !('0' <= c && c <= '9') {
+			break
+		}
+	}
+	return model
 }
 
 // aliased reports whether an alias of the file covers a name.

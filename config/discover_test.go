@@ -89,6 +89,23 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
+// TestDiscoverVariants: what agents write behind a name of the file, such as [1m], stays that model's
+// even where an engine lists such a name: its calls would go there, and keys of the model get 403.
+func TestDiscoverVariants(t *testing.T) {
+	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: box }\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := WithListed(f, map[string][]Listed{"box": listedNames("llama[1m] mine[8k] claude-x[1m] other[1m] other llama[1M]")})
+	var got []string
+	for _, m := range out.Models[1:] {
+		got = append(got, m.ID)
+	}
+	if want := []string{"llama[1M]", "other", "other[1m]"}; !slices.Equal(got, want) || out.LeftOut["box"] != 3 {
+		t.Errorf("got %q, want %q; %v left out", got, want, out.LeftOut)
+	}
+}
+
 // TestDiscoverAliases: a model that the file has by another of its engine's names is not discovered beside it, at that upstream.
 func TestDiscoverAliases(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: gpu }\n  - { upstream: box, prefix: box/ }\n"))

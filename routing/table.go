@@ -139,7 +139,7 @@ func (t *Table) Lookup(model []byte) (*Route, bool) {
 	if r, ok := t.exact[string(model)]; ok {
 		return r, true
 	}
-	if r, ok := t.exact[string(withoutVariant(model))]; ok {
+	if r, ok := t.exact[string(config.WithoutVariant(model))]; ok {
 		return r, true
 	}
 	for i := range t.patterns {
@@ -148,28 +148,6 @@ func (t *Table) Lookup(model []byte) (*Route, bool) {
 		}
 	}
 	return nil, false
-}
-
-// maxVariant is how long the name of a variant may be.
-const maxVariant = 8
-
-// withoutVariant returns a name without a variant at its end, such as [1m]: agents write there what
-// they want of a model beside its name, for instance a long context. Only one is taken off.
-func withoutVariant(model []byte) []byte {
-	n := len(model)
-	if n == 0 || model[n-1] != ']' {
-		return model
-	}
-	for i := n - 2; i >= 0 && i >= n-2-maxVariant; i-- {
-		c := model[i]
-		if c == '[' && i < n-2 {
-			return model[:i]
-		}
-		if !('a' <= c && c <= 'z') && !('0' <= c && c <= '9') {
-			break
-		}
-	}
-	return model
 }
 
 // Routes returns every route in the order of the configuration. The slice is the table's own.
