@@ -127,6 +127,19 @@ func TestOutputOfSomethingElse(t *testing.T) {
 	}
 }
 
+// TestRetryAfter: no header makes a line ask again at once that asks for a long wait.
+func TestRetryAfter(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"": 0, "0": 0, "-5": 0, "soon": 0, "7": 7 * time.Second, "600": longestWait,
+		"7200": longestWait + time.Second, "9223372037": longestWait + time.Second, // in nanoseconds above 2^63
+		"99999999999999999999999": longestWait + time.Second, "-99999999999999999999999": 0,
+	} {
+		if got := retryAfter(header); got != want {
+			t.Errorf("%q: %v, want %v", header, got, want)
+		}
+	}
+}
+
 // A used-up budget ends the run, which says until when, and its refusal is nobody's answer.
 func TestUsedUpBudget(t *testing.T) {
 	var asked atomic.Int64

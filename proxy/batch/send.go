@@ -130,10 +130,19 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		}
 		one.Write(text)
 	}
-	if n, err := strconv.Atoi(got.Header.Get("Retry-After")); err == nil && n > 0 {
-		after = time.Duration(n) * time.Second
+	return &response{Status: got.StatusCode, RequestID: got.Header.Get("X-Request-Id"), Body: one.Bytes()},
+		retryAfter(got.Header.Get("Retry-After")), nil
+}
+
+// retryAfter returns the wait that a header asks for, in seconds; 0: none. What is longer than any
+// line waits is as good as just above it, also where it is more than a Duration can hold.
+func retryAfter(header string) time.Duration {
+	const most = int64(longestWait/time.Second) + 1
+	n, err := strconv.ParseInt(header, 10, 64) // beyond 64 bits n is the greatest of them
+	if n <= 0 || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0
 	}
-	return &response{Status: got.StatusCode, RequestID: got.Header.Get("X-Request-Id"), Body: one.Bytes()}, after, nil
+	return time.Duration(min(n, most)) * time.Second
 }
 
 // words say why there is no answer yet: err, or the edge's refusal.
