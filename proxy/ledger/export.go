@@ -53,13 +53,13 @@ func (s *Sink) place() string {
 	return s.URL
 }
 
-// shown is the place without what may be a secret in it.
+// shown is the place without what may be a secret in it: webhooks have theirs in the path.
 func (s *Sink) shown() string {
 	u, err := url.Parse(s.URL)
 	if s.File != "" || err != nil {
 		return s.File
 	}
-	return u.Scheme + "://" + u.Host + u.EscapedPath()
+	return u.Scheme + "://" + u.Host
 }
 
 // exportedRow is a row as a sink gets it.

@@ -93,6 +93,19 @@ func TestNotConverted(t *testing.T) {
 	}
 }
 
+// TestKeyNamesNoFile: a key of the other file that looks like our name of a file is not read as one.
+func TestKeyNamesNoFile(t *testing.T) {
+	for _, src := range []string{
+		"model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1', api_key: 'file:/etc/canary'}}]",
+		"models: {m: {cmd: 'llama-server --api-key file:/etc/canary', proxy: 'http://h'}}",
+	} {
+		made, err := Convert([]byte(src), func(string) (string, bool) { return "", false })
+		if err != nil || strings.Contains(fmt.Sprintf("%s", made), "canary") || !strings.Contains(fmt.Sprintf("%s", made), "file:, which") {
+			t.Errorf("%s becomes %s, %v", src, made, err)
+		}
+	}
+}
+
 // FuzzConvert: whatever the other file holds, what is made of it passes the check.
 func FuzzConvert(f *testing.F) {
 	for _, a := range golden.All(f, "testdata") {

@@ -118,6 +118,11 @@ func (p *plan) upstream(u upstream) *upstream {
 		p.note("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
 		u.apiKey = ""
 	}
+	if strings.HasPrefix(u.apiKey, "file:") { // only the other file's own text: it has no such form
+		p.note("the engine at %s: its key begins with file:, which would be read as the name of a file here, so it is left out: "+
+			"write api_key: ${VARIABLE}", u.url)
+		u.apiKey = ""
+	}
 	for _, known := range p.upstreams {
 		if known.url == u.url && known.apiKey == u.apiKey {
 			return known
