@@ -39,6 +39,19 @@ var (
 // ErrConflict is the 401 for a request with two credentials. It is shared and read-only.
 var ErrConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
 
+// The errors of a request that has both headers, one of them empty: a client whose variable is not
+// set sends an empty one beside the key that it was given.
+var (
+	errEmptyAuthorization = emptyHeader("Authorization", "x-api-key")
+	errEmptyAPIKey        = emptyHeader("x-api-key", "Authorization")
+)
+
+func emptyHeader(name, other string) *apierr.Error {
+	return apierr.New(http.StatusUnauthorized, apierr.CodeCredentialConflict,
+		"The header %s is empty, beside a key in %s. Leave the empty one out: the variable that it is made of may not be set.",
+		name, other)
+}
+
 // Extract returns the credential of a request and whether there is one. The key comes in
 // "Authorization: Bearer KEY", in "x-api-key: KEY", or in both when they are the same bytes
 // (contract, Authentication 1 to 3).
@@ -59,6 +72,14 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 	if len(r.Authorization) > 1 || len(r.APIKey) > 1 {
 		return Credential{}, false, ErrConflict
 	}
+	if len(r.Authorization) == 1 && len(r.APIKey) == 1 {
+		switch noBearer, noKey := emptyBearer(r.Authorization[0]), len(trim(r.APIKey[0])) == 0; {
+		case noBearer && !noKey:
+			return Credential{}, false, errEmptyAuthorization
+		case noKey && !noBearer:
+			return Credential{}, false, errEmptyAPIKey
+		}
+	}
 	if len(r.Authorization) == 1 {
 		key, err := parseBearer(r.Authorization[0])
 		if err != nil {
@@ -78,6 +99,12 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		c, present = Credential{key}, true
 	}
 	return c, present, nil
+}
+
+// emptyBearer reports whether an Authorization header has nothing in it, or no key behind Bearer.
+func emptyBearer(value []byte) bool {
+	value = trim(value)
+	return len(value) == 0 || httptoken.EqualFold(value, "bearer")
 }
 
 // parseBearer returns the key in the value of an Authorization header. The scheme is not

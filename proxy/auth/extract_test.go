@@ -69,7 +69,10 @@ func TestExtractHeaders(t *testing.T) {
 
 		{name: "empty authorization", authorization: []string{""}, err: invalid},
 		{name: "empty x-api-key", apiKey: []string{""}, err: invalid},
-		{name: "empty x-api-key beside a bearer", authorization: []string{"Bearer k1"}, apiKey: []string{""}, err: invalid},
+		{name: "empty x-api-key beside a bearer", authorization: []string{"Bearer k1"}, apiKey: []string{""}, err: conflict},
+		{name: "empty bearer beside an x-api-key", authorization: []string{"Bearer "}, apiKey: []string{"k1"}, err: conflict},
+		{name: "empty authorization beside an x-api-key", authorization: []string{""}, apiKey: []string{"k1"}, err: conflict},
+		{name: "both empty", authorization: []string{"Bearer"}, apiKey: []string{""}, err: invalid},
 		{name: "scheme only", authorization: []string{"Bearer"}, err: invalid},
 		{name: "scheme and spaces", authorization: []string{"Bearer   "}, err: invalid},
 		{name: "no scheme", authorization: []string{"k1"}, err: invalid},
