@@ -8,7 +8,7 @@ import (
 
 // Offered is what a request offers a model beside text, and what an engine should therefore tell
 // apart in its answer.
-type Offered struct{ Tools, Reasoning bool }
+type Offered struct{ Tools bool }
 
 // Markup is a word of a model's own markup that an answer's text begins with, 0 for none. Engines
 // take such words out when they read tool calls and reasoning out of what a model has written; one
@@ -16,24 +16,26 @@ type Offered struct{ Tools, Reasoning bool }
 type Markup uint8
 
 // leaks are the words, by their number. An answer that begins with one of a tool call is suspect
-// where tools were offered.
+// where tools were offered. One of reasoning always is: a model thinks unasked, and one that the file
+// says nothing of may be one that does.
 var leaks = [...]struct {
-	text string
-	of   Offered
+	text      string
+	of        Offered
+	reasoning bool
 }{
 	{},
-	{"<tool_call>", Offered{Tools: true}},                  // Hermes, Qwen
-	{"<tool_calls>", Offered{Tools: true}},                 // MiniMax M1, Jamba
-	{"<function=", Offered{Tools: true}},                   // Qwen3-Coder, Llama 3.1
-	{"<function_call>", Offered{Tools: true}},              // Gemma, Granite
-	{"<|tool_call", Offered{Tools: true}},                  // Phi-4, Granite, Kimi
-	{"<|python_tag|>", Offered{Tools: true}},               // Llama 3
-	{"[TOOL_CALLS]", Offered{Tools: true}},                 // Mistral
-	{"<minimax:tool_call>", Offered{Tools: true}},          // MiniMax M2
-	{"<｜tool▁calls▁begin｜>", Offered{Tools: true}},         // DeepSeek
-	{"<think>", Offered{Reasoning: true}},                  // DeepSeek, Qwen
-	{"</think>", Offered{Reasoning: true}},                 // the same, whose template has opened it
-	{"<|channel|>", Offered{Tools: true, Reasoning: true}}, // gpt-oss
+	{"<tool_call>", Offered{Tools: true}, false},          // Hermes, Qwen
+	{"<tool_calls>", Offered{Tools: true}, false},         // MiniMax M1, Jamba
+	{"<function=", Offered{Tools: true}, false},           // Qwen3-Coder, Llama 3.1
+	{"<function_call>", Offered{Tools: true}, false},      // Gemma, Granite
+	{"<|tool_call", Offered{Tools: true}, false},          // Phi-4, Granite, Kimi
+	{"<|python_tag|>", Offered{Tools: true}, false},       // Llama 3
+	{"[TOOL_CALLS]", Offered{Tools: true}, false},         // Mistral
+	{"<minimax:tool_call>", Offered{Tools: true}, false},  // MiniMax M2
+	{"<｜tool▁calls▁begin｜>", Offered{Tools: true}, false}, // DeepSeek
+	{"<think>", Offered{}, true},                          // DeepSeek, Qwen
+	{"</think>", Offered{}, true},                         // the same, whose template has opened it
+	{"<|channel|>", Offered{Tools: true}, true},           // gpt-oss
 }
 
 // String returns the word.
@@ -42,7 +44,7 @@ func (m Markup) String() string { return leaks[m].text }
 // Suspect reports whether the engine should have taken the word out.
 func (m Markup) Suspect(o Offered) bool {
 	of := leaks[m].of
-	return of.Tools && o.Tools || of.Reasoning && o.Reasoning
+	return of.Tools && o.Tools || leaks[m].reasoning
 }
 
 // Opening looks for markup at the beginning of an answer's text, in whatever pieces it comes.

@@ -6,7 +6,7 @@ import "testing"
 func TestMarkupSuspect(t *testing.T) {
 	for i := range leaks {
 		m := Markup(i)
-		if m.Suspect(Offered{}) || m.Suspect(Offered{Tools: true, Reasoning: true}) != (i > 0) {
+		if m.Suspect(Offered{}) != leaks[i].reasoning || m.Suspect(Offered{Tools: true}) != (i > 0) {
 			t.Errorf("%q", m)
 		}
 		if len(m.String()) > len(Opening{}.text) {
@@ -15,7 +15,7 @@ func TestMarkupSuspect(t *testing.T) {
 	}
 	var o Opening
 	o.Markup = 1
-	if !o.Markup.Suspect(Offered{Tools: true}) || o.Markup.Suspect(Offered{Reasoning: true}) {
-		t.Error("a tool call's is suspect where reasoning is offered alone")
+	if !o.Markup.Suspect(Offered{Tools: true}) || o.Markup.Suspect(Offered{}) {
+		t.Error("a tool call's is suspect where no tools are offered")
 	}
 }

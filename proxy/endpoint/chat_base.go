@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -158,17 +157,13 @@ type completionWriter interface {
 
 // begin notes what the answer of one attempt is to have in every dialect.
 func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
-	m, effort := about.Model, r.Reasoning.Effort
+	m := about.Model
 	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
 	if r.ToolUse.Offered && len(a.tools) == 0 { // the same for each attempt
 		a.tools = chat.AppendToolNames(a.tools, r)
 	}
 	a.options.Tools = a.tools
-	a.offered = translate.Offered{
-		Tools: r.ToolUse.Offered,
-		Reasoning: effort != "" && effort != "none" || len(m.SupportedReasoningEfforts) > 0 ||
-			slices.Contains(m.SupportedFeatures, chat.FeatureReasoning),
-	}
+	a.offered = translate.Offered{Tools: r.ToolUse.Offered}
 }
 
 // Append implements Unary. The completion is borrowed until the codec ends.

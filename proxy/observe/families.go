@@ -41,7 +41,7 @@ var families = []Family{
 	{"penstock_queue_seconds", Histogram, "Time that calls waited for a slot, of those that had to and got one."},
 	{"penstock_overhead_seconds", Histogram, "What the edge itself added before the first byte of the answer: all of the time but what it waited for the client's body, a slot and the engine."},
 	{"penstock_tokens_total", Counter, "Tokens of answered calls by kind: prompt, completion, and cached (the part of prompt that the engine had in its cache)."},
-	{"penstock_suspect_markup_total", Counter, "Answers whose text begins with a model's own markup of tool calls or reasoning although the request offered either: the engine has no parser for the model, or the wrong one."},
+	{"penstock_suspect_markup_total", Counter, "Answers whose text begins with a model's own markup of reasoning, or of tool calls although the request offered tools: the engine has no parser for the model, or the wrong one."},
 	{"penstock_dropped_total", Counter, "Calls whose request went to the engine without something, by what was left out: tool:NAME (the engine's side cannot run it), item:NAME (of a Responses history), block:NAME (of a Messages history), member:NAME; item:reasoning and block:thinking were sealed by another provider or edge. The answer's X-Penstock-Dropped tells the client."},
 	{"penstock_errors_total", Counter, "Requests to the API that were refused or failed, by the error's code; clients that left apart."},
 	{"penstock_limit_refusals_total", Counter, "Calls that were full or over limit, by what refused: requests_per_minute, tokens_per_minute, concurrency, tokens_per_day, tokens_per_month, spend_per_day, spend_per_month (of the key), pool, engine, or the error's code."},
