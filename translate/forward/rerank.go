@@ -31,7 +31,7 @@ func (r *Rerank) Normalize(body []byte) ([]byte, error) {
 	}
 	var d jsonx.Doc
 	if d.Parse(body, jsonx.Options{Record: recordAnswer + 1}) != nil {
-		return body, nil
+		return body, nil //nolint:nilerr // for Answer to refuse
 	}
 	results := d.Root()
 	if results.IsObject() {

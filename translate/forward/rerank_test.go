@@ -16,14 +16,23 @@ func TestRerank(t *testing.T) {
 		asked            Rerank
 	}{
 		{"vLLM", `{"id":"r","model":"m","results":[{"index":1,"document":{"text":"b"},"relevance_score":0.9},{"index":0,"relevance_score":0.1}],"usage":{"total_tokens":4}}`, "", all},
-		{"SGLang", `[{"score":0.1,"document":"a","index":0,"meta_info":{"id":"x"}},{"score":-2e-3,"document":"b","index":2},{"score":0.9,"document":null,"index":1}]`,
-			`{"object":"list","model":"","results":[{"index":1,"relevance_score":0.9},{"index":0,"relevance_score":0.1,"document":{"text":"a"}},{"index":2,"relevance_score":-2e-3,"document":{"text":"b"}}]}`, all},
-		{"TEI", `[{"index":1,"text":"b","score":0.9},{"index":0,"text":"a","score":0.2}]`,
-			`{"object":"list","model":"","results":[{"index":1,"relevance_score":0.9,"document":{"text":"b"}},{"index":0,"relevance_score":0.2,"document":{"text":"a"}}]}`, all},
-		{"score in results", `{"model":"m","results":[{"index":0,"score":1},{"index":1,"score":2}],"usage":{"total_tokens":4}}`,
-			`{"model":"m","results":[{"index":1,"relevance_score":2},{"index":0,"relevance_score":1}],"usage":{"total_tokens":4}}`, all},
-		{"top_n ignored", `{"results":[{"index":0,"relevance_score":1},{"index":1,"relevance_score":2}]}`,
-			`{"results":[{"index":1,"relevance_score":2}]}`, Rerank{Documents: 3, Texts: true, Top: 1}},
+		{
+			"SGLang", `[{"score":0.1,"document":"a","index":0,"meta_info":{"id":"x"}},{"score":-2e-3,"document":"b","index":2},{"score":0.9,"document":null,"index":1}]`,
+			`{"object":"list","model":"","results":[{"index":1,"relevance_score":0.9},{"index":0,"relevance_score":0.1,"document":{"text":"a"}},{"index":2,"relevance_score":-2e-3,"document":{"text":"b"}}]}`, all,
+		},
+		{
+			"TEI", `[{"index":1,"text":"b","score":0.9},{"index":0,"text":"a","score":0.2}]`,
+			`{"object":"list","model":"","results":[{"index":1,"relevance_score":0.9,"document":{"text":"b"}},{"index":0,"relevance_score":0.2,"document":{"text":"a"}}]}`, all,
+		},
+		{
+			"score in results", `{"model":"m","results":[{"index":0,"score":1},{"index":1,"score":2}],"usage":{"total_tokens":4}}`,
+			`{"model":"m","results":[{"index":1,"relevance_score":2},{"index":0,"relevance_score":1}],"usage":{"total_tokens":4}}`, all,
+		},
+		{
+			"top_n ignored", `{"results":[{"index":0,"relevance_score":1},{"index":1,"relevance_score":2}]}`,
+			`{"results":[{"index":1,"relevance_score":2}]}`,
+			Rerank{Documents: 3, Texts: true, Top: 1},
+		},
 		{"top_n obeyed", `{"results":[{"index":1,"relevance_score":2}]}`, "", Rerank{Documents: 3, Texts: true, Top: 1}},
 		{"documents not wanted", `[{"index":0,"document":"a","score":1}]`, `{"object":"list","model":"","results":[{"index":0,"relevance_score":1}]}`, Rerank{Documents: 3}},
 		{"equal scores", `[{"index":2,"score":1},{"index":0,"score":1}]`, `{"object":"list","model":"","results":[{"index":2,"relevance_score":1},{"index":0,"relevance_score":1}]}`, all},
