@@ -127,7 +127,7 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
 	u, edges := &a.usage, a.terms.edges()
 	if !u.lost {
-		u.leave(now, a.answered > 0 && now-a.answered < lease, edges)
+		u.leave(now, a.answered > 0 && now-a.answered < lease, a.terms.silence(now), edges)
 	}
 	a.usage.earn(now, a.terms)
 	a.terms.metrics.alone.Inc()

@@ -243,8 +243,9 @@ func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 func (c *cell) known() float64 { return max(0, c.debt-float64(c.charged-c.told)) }
 
 // leave begins the time without the store: the edge goes on with what it holds and its part of what
-// was free. Where that is not fresh it begins with nothing, and lets one call in.
-func (c *cell) leave(now time.Duration, fresh bool, edges int) {
+// was free. Where that is not fresh it begins with its part of what time has paid since the store
+// fell silent, which is all of its part after a minute, and lets one call in.
+func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, c.known()
 	switch {
 	case c.seen && (fresh || c.kind == budget):
@@ -255,7 +256,9 @@ func (c *cell) leave(now time.Duration, fresh bool, edges int) {
 	if c.kind == budget && now < c.doubtful {
 		c.alone = min(c.alone, c.part)
 	}
-	c.grace = c.grace && c.kind == paid
+	if c.grace = c.grace && c.kind == paid; c.grace {
+		c.alone += min(silence.Minutes(), 1) * float64(c.limit) / float64(edges)
+	}
 	c.spare = 0
 }
 

@@ -70,6 +70,7 @@ func (f *Fleet) beat(ctx context.Context) {
 	f.refused.Store(refusedBy(err) != "")
 	f.late.Store(errors.Is(err, errLate))
 	if err == nil || f.late.Load() {
+		f.terms.heard.Store(int64(f.terms.now()))
 		before := f.terms.seen.Load()
 		f.meet(all)
 		now := f.terms.now()

@@ -397,3 +397,29 @@ func TestWaitsOnce(t *testing.T) {
 		t.Errorf("%d messages; the answered call asks for its tokens, too", n)
 	}
 }
+
+// TestLostFromTheStart: with a store that was never there a key that no edge has seen has its whole
+// part of the limits per minute after a minute, and before that of what time has paid.
+func TestLostFromTheStart(t *testing.T) {
+	const edges = 4
+	limits := config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 6000}
+	for after, want := range map[time.Duration]int{0: 4, 30 * time.Second: 28, time.Minute: 60, time.Hour: 60} {
+		w := newWorld(edges, limits, config.LostDivide)
+		for _, l := range w.lines {
+			l.cut = true
+		}
+		w.tick(after)
+		admitted := 0
+		for _, key := range w.keys {
+			for key.Take(limits, w.now).OK {
+				if held, d := key.Reserve(limits, 100, w.now); d.OK {
+					key.Settle(held, 100)
+					admitted++
+				}
+			}
+		}
+		if admitted != want {
+			t.Errorf("%s after the start: %d calls of %d edges, want %d", after, admitted, edges, want)
+		}
+	}
+}

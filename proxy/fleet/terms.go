@@ -18,6 +18,7 @@ type terms struct {
 	seen     atomic.Int64   // edges, at the last heartbeat
 	waiting  atomic.Int64   // calls that wait for the store
 	back     atomic.Int64   // when the store was found again, by now; 0: it was never lost
+	heard    atomic.Int64   // when it answered a heartbeat last, by now; 0: at the start
 	report   func(*account) // has its report come by itself
 
 	storeClock storeClock
@@ -34,6 +35,9 @@ func (t *terms) enoughWait() bool {
 	misses := t.store.Misses()
 	return misses > 0 && misses+int(t.waiting.Load()) >= failuresToOpen
 }
+
+// silence is how long the store has answered no heartbeat.
+func (t *terms) silence(now time.Duration) time.Duration { return now - time.Duration(t.heard.Load()) }
 
 // edges returns how many edges share what is free while the store is lost: those that are expected,
 // or those that were seen, if they are more.

@@ -130,11 +130,11 @@ func (u *usage) settle(held, used needs) {
 	}
 }
 
-// leave begins the time without the store.
-func (u *usage) leave(now time.Duration, fresh bool, edges int) {
+// leave begins the time without the store, which has been silent for some time.
+func (u *usage) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	u.lost = true
 	for i := range u.cells {
-		u.cells[i].leave(now, fresh, edges)
+		u.cells[i].leave(now, fresh, silence, edges)
 	}
 }
 
