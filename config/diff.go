@@ -269,7 +269,7 @@ func empty(v reflect.Value) bool {
 var restartOnly = []string{
 	"listen", "admin.listen", "log.format", "tracing.otlp", "tracing.sample",
 	"limits.header",
-	"fleet.lost", "fleet.store", "fleet.keys", "ledger",
+	"fleet.lost", "fleet.store", "fleet.keys", "fleet.secrets", "ledger",
 	"tls.acme.email", "tls.acme.directory", "tls.acme.folder", "tls.acme.http", "tls.acme.ca", "tls.acme.eab",
 	"timeouts.client_header", "timeouts.client_idle",
 }

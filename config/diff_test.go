@@ -108,7 +108,7 @@ log: { format: console }
 tracing: { otlp: "http://h:4318", sample: 5% }
 limits: { header: 1KiB }
 timeouts: { client_header: 1s, client_idle: 1s }
-fleet: { lost: open, store: { url: "redis://h" }, keys: { secrets: [0123456789abcdef0123456789abcdef] } }
+fleet: { lost: open, store: { url: "redis://h" }, keys: { secrets: [0123456789abcdef0123456789abcdef] }, secrets: [0123456789abcdef0123456789abcdef] }
 ledger: usage.ledger
 `)
 	next.TLS.ACME = ACME{Email: "a@b", Directory: "https://h", Folder: "f", HTTP: ":80", CA: "ca.pem", EAB: ACMEEAB{KID: "k"}}

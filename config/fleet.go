@@ -15,6 +15,18 @@ type Fleet struct {
 	Store FleetStore `yaml:"store"`
 	Lost  string     `yaml:"lost"` // divide | open | closed: what holds while the store is lost
 	Keys  FleetKeys  `yaml:"keys"`
+
+	// Secrets by which edges sign what they tell each other through the store: the first signs, all
+	// verify. Default: fleet.keys.secrets.
+	Secrets []Secret `yaml:"secrets"`
+}
+
+// SigningSecrets are those by which edges sign what they tell each other.
+func (f *Fleet) SigningSecrets() []Secret {
+	if len(f.Secrets) > 0 {
+		return f.Secrets
+	}
+	return f.Keys.Secrets
 }
 
 // FleetKeys are keys in the store, beside those of the file.
@@ -113,6 +125,7 @@ func (c processChecks) fleet() {
 	c.check.oneOf("fleet.lost", "fleet.lost", "a choice", f.Lost)
 	c.store(&f.Store)
 	c.storeKeys(f)
+	c.secrets(f)
 	if edges > maxEdges {
 		return
 	}
@@ -172,16 +185,34 @@ func (c processChecks) store(s *FleetStore) {
 	}
 }
 
+// secrets checks how edges sign what they tell each other.
+func (c processChecks) secrets(f *Fleet) {
+	const path = "fleet.secrets"
+	c.leastSecrets(path, f.Secrets)
+	switch {
+	case len(f.Secrets) > 0 && !f.Shared():
+		c.check.fail(path, "edges sign what they write into a store: give fleet.store.url, or take secrets out")
+	case f.Shared() && len(f.SigningSecrets()) == 0:
+		c.check.warn("fleet", "without fleet.secrets anyone who can write to the store can drain engines and pose as edges: "+
+			"give all edges the same secret, such as from head -c 32 /dev/urandom | base64")
+	}
+}
+
+// leastSecrets checks that secrets are long enough.
+func (c processChecks) leastSecrets(path string, secrets []Secret) {
+	for i, secret := range secrets {
+		if len(secret) < leastSealKey {
+			c.check.fail(element(path, i),
+				"the secret is shorter than %d characters: make one with head -c 32 /dev/urandom | base64", leastSealKey)
+		}
+	}
+}
+
 // storeKeys checks how entries of keys are signed and what an edge needs to start.
 func (c processChecks) storeKeys(f *Fleet) {
 	const path = "fleet.keys"
 	k := &f.Keys
-	for i, secret := range k.Secrets {
-		if len(secret) < leastSealKey {
-			c.check.fail(element(path+".secrets", i),
-				"the secret is shorter than %d characters: make one with head -c 32 /dev/urandom | base64", leastSealKey)
-		}
-	}
+	c.leastSecrets(path+".secrets", k.Secrets)
 	c.check.oneOf(path+".store", "fleet.keys.store", "a choice", k.Store)
 	switch {
 	case k.Enabled() && !f.Shared():

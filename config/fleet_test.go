@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -103,6 +104,32 @@ func TestStoreKeys(t *testing.T) {
 	} {
 		if k, err := ReadKey(entry); err == nil || strings.Contains(err.Error(), "sentinel-words") {
 			t.Errorf("%s: %+v, %v", entry, k, err)
+		}
+	}
+}
+
+// TestFleetSecrets: what edges tell each other is signed by secrets of its own, or by those of the
+// keys; a store without either is warned of.
+func TestFleetSecrets(t *testing.T) {
+	secret := strings.Repeat("s", 32)
+	for fleet, want := range map[string]struct {
+		text  string // of the problem; empty: none
+		signs int
+	}{
+		`{ edges: 2, store: { url: "redis://h" }, secrets: [` + secret + `, ` + secret + `2] }`:                     {"", 2},
+		`{ edges: 2, store: { url: "redis://h" }, keys: { secrets: [` + secret + `] } }`:                            {"", 1},
+		`{ edges: 2, store: { url: "redis://h" }, keys: { secrets: [` + secret + `] }, secrets: [` + secret + `] }`: {"", 1},
+		`{ edges: 2, store: { url: "redis://h" } }`:                                                                 {"without fleet.secrets", 0},
+		`{ edges: 2, store: { url: "redis://h" }, secrets: [short] }`:                                               {"shorter than", 1},
+		`{ edges: 2, secrets: [` + secret + `] }`:                                                                   {"give fleet.store.url", 1},
+	} {
+		f, problems := ParseValid("edge.yaml", []byte("seal: { keys: ["+secret+"] }\nfleet: "+fleet+"\n"+
+			"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), Known{})
+		if text := fmt.Sprint(problems); (want.text == "") == strings.Contains(text, "secret") || !strings.Contains(text, want.text) {
+			t.Errorf("%s: %s", fleet, text)
+		}
+		if f != nil && len(f.Fleet.SigningSecrets()) != want.signs {
+			t.Errorf("%s: %d secrets", fleet, len(f.Fleet.SigningSecrets()))
 		}
 	}
 }

@@ -77,7 +77,7 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 	}
 	for _, path := range []string{
 		"admin.token", "upstreams.api_key", "seal.keys", "keys.hash", "end_users.secret", "fleet.store.password", "fleet.store.sentinel.password",
-		"fleet.keys.secrets", "ledger.export.token", "tls.acme.eab.key",
+		"fleet.keys.secrets", "fleet.secrets", "ledger.export.token", "tls.acme.eab.key",
 	} {
 		if !slices.Contains(p.secrets, path) {
 			t.Errorf("the schema does not call %s a secret", path)

@@ -218,7 +218,7 @@ func TestExampleIsComplete(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", "a-token-of-enough-characters")
 	t.Setenv("GPU_KEY", "k")
-	for _, name := range []string{"seal.key", "seal-old.key", "keys.secret", "eab.key", "end-users.key"} {
+	for _, name := range []string{"seal.key", "seal-old.key", "keys.secret", "fleet.secret", "eab.key", "end-users.key"} {
 		if err := os.WriteFile(name, []byte(strings.Repeat("k", 44)+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

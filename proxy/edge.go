@@ -20,6 +20,7 @@ import (
 	"penstock/proxy/fleet"
 	"penstock/proxy/fleet/board"
 	"penstock/proxy/fleet/keystore"
+	"penstock/proxy/fleet/sign"
 	"penstock/proxy/guard"
 	"penstock/proxy/ledger"
 	"penstock/proxy/limit"
@@ -51,6 +52,7 @@ type Edge struct {
 	admin    *admin.Server // nil without an admin listener
 	ending   *ending
 	fleet    *fleet.Fleet   // nil where it shares nothing with other edges
+	signer   *sign.Signer   // of what it tells them; nil: nothing is signed
 	board    *board.Board   // likewise
 	ledger   *ledger.Ledger // nil without one
 	keys     *limit.Keys

@@ -17,6 +17,7 @@ import (
 	"penstock/proxy/fleet/board"
 	"penstock/proxy/fleet/keystore"
 	"penstock/proxy/fleet/places"
+	"penstock/proxy/fleet/sign"
 	"penstock/proxy/guard"
 	"penstock/proxy/limit"
 	"penstock/routing"
@@ -34,9 +35,10 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 	if err != nil {
 		return nil, err
 	}
+	e.signer = sign.New(c.Fleet.Store.Prefix, valuesOf(c.Fleet.SigningSecrets()))
 	return fleet.New(fleet.Options{
 		Store: store, Timeout: c.Fleet.Store.Timeout.D(), Edges: c.Fleet.Edges, WhenLost: c.Fleet.Lost,
-		Log: e.log, Metrics: e.metrics,
+		Signer: e.signer, Log: e.log, Metrics: e.metrics,
 		Self: func() fleet.Member {
 			running, calls := e.reloads.Running(), e.services.Calls
 			m := fleet.Member{
@@ -87,13 +89,13 @@ func newSharedKeys(e *Edge) *keystore.Keys {
 		return nil
 	}
 	return keystore.New(keystore.Options{
-		Secrets: secretsOf(c), Client: e.fleet.Client, Prefix: c.Fleet.Store.Prefix, Cache: c.Fleet.Keys.Cache,
+		Secrets: valuesOf(c.Fleet.Keys.Secrets), Client: e.fleet.Client, Prefix: c.Fleet.Store.Prefix, Cache: c.Fleet.Keys.Cache,
 		Use: e.reloads.UseShared, Log: e.log, Metrics: e.metrics,
 	})
 }
 
-func secretsOf(c *config.File) (all []string) {
-	for _, s := range c.Fleet.Keys.Secrets {
+func valuesOf(secrets []config.Secret) (all []string) {
+	for _, s := range secrets {
 		all = append(all, s.Value())
 	}
 	return all
@@ -112,7 +114,7 @@ func OpenKeys(c *config.File) (*keystore.Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the store cannot be reached: %w", err)
 	}
-	return keystore.NewWriter(client, o.Prefix, secretsOf(c)), nil
+	return keystore.NewWriter(client, o.Prefix, valuesOf(c.Fleet.Keys.Secrets)), nil
 }
 
 // memberName is the name of an edge among its fleet: that of the machine, with the port of its API,
@@ -142,6 +144,7 @@ func newBoard(e *Edge) *board.Board {
 	link := fleet.NewLink(e.fleet)
 	b := board.New(board.Options{
 		Edge: link.Edge, Link: link, Upstreams: e.set, Poison: e.services.Poison, Metrics: e.metrics,
+		Signer: e.signer, Log: e.log,
 	})
 	e.services.Poison.ShareBy(b)
 	return b

@@ -174,7 +174,7 @@ func TestEndUsersOff(t *testing.T) {
 func TestFleetEndUsers(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
-	setup := rig.Setup{Top: "fleet: { edges: 2, store: { url: \"redis://" + store.Addr() + "\", timeout: 1s } }\n" +
+	setup := rig.Setup{Top: "fleet: { edges: 2, store: { url: \"redis://" + store.Addr() + "\", timeout: 1s }, secrets: [0123456789abcdef0123456789abcdef] }\n" +
 		"end_users: { secret: " + endUserSecret + " }\nseal: { keys: [\"" + endUserSecret + "\"] }"}
 	a, b := rig.Launch(t, setup), rig.Launch(t, setup)
 	for _, e := range []*rig.Program{a, b} {

@@ -23,7 +23,7 @@ func twoEdges(t *testing.T, upstream, model string) (engine *sim.Engine, a, b *p
 	engine = start(t, rig.Setup{}).Engines[0] // an edge of its own, which only has the engine
 	config := fmt.Sprintf(`
 auth: none
-fleet: { edges: 2, store: { url: "redis://%s", timeout: 1s } }
+fleet: { edges: 2, store: { url: "redis://%s", timeout: 1s }, secrets: [0123456789abcdef0123456789abcdef] }
 upstreams: [{ name: gpu, url: %q, %s }]
 models: [{ id: sim, %s deployments: [{ upstream: gpu }] }]
 admin: { token: %s }

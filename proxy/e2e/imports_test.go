@@ -35,8 +35,9 @@ var allowed = map[string]struct {
 	"proxy/auth/jwt":      {modules: "github.com/go-jose/go-jose/v4/...", never: "net log"},
 	"proxy/auth/jwks":     {ours: "proxy/auth/jwt proxy/guard", modules: "go.uber.org/zap/...", never: "log"}, // net/http: it fetches
 	"proxy/httpserver":    {ours: "config translate/apierr upstreams/http1/httptoken proxy/body proxy/guard proxy/listen", modules: "github.com/valyala/fasthttp github.com/fasthttp/router", never: "net/http log"},
-	"proxy/fleet":         {ours: "config config/money proxy/limit proxy/observe", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
-	"proxy/fleet/board":   {ours: "upstreams", modules: "github.com/VictoriaMetrics/metrics github.com/cespare/xxhash/v2 github.com/valkey-io/valkey-go", never: "net os log"},
+	"proxy/fleet":         {ours: "config config/money proxy/fleet/sign proxy/limit proxy/observe", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
+	"proxy/fleet/board":   {ours: "proxy/fleet/sign upstreams", modules: "github.com/VictoriaMetrics/metrics github.com/cespare/xxhash/v2 github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net os log"},
+	"proxy/fleet/sign":    {never: "net os log"},
 	"proxy/fleet/places":  {ours: "routing", modules: "github.com/VictoriaMetrics/metrics github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/limit":         {ours: "config config/money routing upstreams", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
 	"proxy/guard":         {modules: "go.uber.org/zap/...", never: "net os log"},

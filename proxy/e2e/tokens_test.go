@@ -161,7 +161,7 @@ func TestTokensShareLimits(t *testing.T) {
 	issuers := strings.Replace(idp.issuers(idp.URL+"/jwks"), "templates: [", "templates: [{ claim: groups, value: other, key: other }, ", 1)
 	const keys = "- { id: person, models: [sim], limits: { requests_per_minute: 5, concurrency: 2, per: key } }\n" +
 		"- { id: other, models: [sim], limits: { requests_per_minute: 1, per: key } }\n"
-	store := "fleet: { edges: 2, store: { url: \"redis://" + miniredis.RunT(t).Addr() + "\", timeout: 1s } }\n"
+	store := "fleet: { edges: 2, store: { url: \"redis://" + miniredis.RunT(t).Addr() + "\", timeout: 1s }, secrets: [0123456789abcdef0123456789abcdef] }\n"
 	for name, top := range map[string]string{"alone": issuers, "fleet": store + issuers} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

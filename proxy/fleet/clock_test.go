@@ -92,11 +92,11 @@ func TestClockOfMembers(t *testing.T) {
 		if err := one.connect(); err != nil {
 			t.Fatal(err)
 		}
-		all, _, err := one.Heartbeat(t.Context(), edge, fmt.Sprintf(`{"id":%q}`, edge))
+		a, err := one.Heartbeat(t.Context(), edge, fmt.Sprintf(`{"id":%q}`, edge))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(all)
+		return len(a.said)
 	}
 	say("dead")
 	for after, want := range []int{2, 2, 1} {

@@ -52,7 +52,8 @@
 // the breaker: at a store that answers later calls would wait in vain again and again. By
 // `fleet.lost` an edge then refuses nothing (open), everything (closed), or goes on with its part
 // (divide): what it holds, its part of what was free by the last answer, and its part of the rate.
-// For a key without a fresh answer that begins at nothing, but for one call. What was used
+// For a key without a fresh answer that begins with its part of what time has paid since the store
+// fell silent, which is all of it after a minute, and with one call. What was used
 // meanwhile is told when the store is back, with how much of it time has paid. An answer that
 // refuses what was asked of a key is no such failure, and that key's alone (refusal.go). Edges find
 // a store again one after the other. So for two seconds each takes no more of a key than its part:
@@ -78,6 +79,12 @@
 // as a replica with its connections: it refuses to write (READONLY), or waits for its primary
 // (MASTERDOWN). A store that is dialled, or has failed, is asked for its ROLE first: a replica is
 // lost even where it takes writes.
+//
+// # Who is believed
+//
+// With fleet.secrets an edge is a member, and an operator's mode counts, only where an edge of the
+// fleet has signed it (package sign); the rest of what the store holds are numbers, which its writers
+// can change. At most 256 members are taken over.
 //
 // # Places
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 	"go.uber.org/zap"
 
+	"penstock/proxy/fleet/sign"
 	"penstock/proxy/limit"
 )
 
@@ -21,6 +22,7 @@ type Options struct {
 	Edges    int           // that are expected; more may show themselves
 	WhenLost string        // config.LostDivide, LostOpen or LostClosed
 
+	Signer  *sign.Signer // of what edges say of themselves; nil: nothing is signed
 	Metrics *metrics.Set
 	Self    func() Member // what this edge says of itself
 	Log     *zap.Logger
@@ -31,6 +33,10 @@ type Fleet struct {
 	terms terms
 	self  func() Member
 	log   *zap.Logger
+
+	signer  *sign.Signer
+	clock   storeTime   // by the last heartbeat
+	ignored atomic.Bool // members, at the last heartbeat
 
 	client  *atomic.Pointer[valkey.Client]
 	members atomic.Pointer[[]Member]
@@ -71,7 +77,7 @@ func newFleet(o *Options, s store) *Fleet {
 			edge: hex.EncodeToString(id[:]), epoch: time.Now(), clock: time.Now,
 			timeout: o.Timeout, whenLost: o.WhenLost, store: s, metrics: newSeries(o.Metrics),
 		},
-		self: o.Self, log: o.Log, prefix: o.Store.Prefix, reporting: map[*account]struct{}{}, wake: make(chan struct{}, 1),
+		self: o.Self, log: o.Log, signer: o.Signer, prefix: o.Store.Prefix, reporting: map[*account]struct{}{}, wake: make(chan struct{}, 1),
 		ask: make(chan struct{}, 1),
 	}
 	f.terms.report = f.queue

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/fleet/sign"
 )
 
 // Member is what an edge says of itself with every heartbeat.
@@ -28,7 +29,19 @@ type Member struct {
 	Verdict    string `json:"verdict,omitempty"`
 	Self       bool   `json:"self,omitempty"`
 	ID         string `json:"id"`
+	Expires    int64  `json:"expires,omitempty"` // when it does not count any more, in ms of the store's clock
 }
+
+// membersMost is how many edges a fleet can have: what is written into the store beyond is ignored.
+const membersMost = 256
+
+// storeTime is the store's clock by the last heartbeat, of the goroutine of the heartbeats.
+type storeTime struct {
+	reading int64 // ms; 0: none yet
+	at      time.Duration
+}
+
+func (t *storeTime) now(own time.Duration) int64 { return t.reading + (own - t.at).Milliseconds() }
 
 // heartbeat is how often an edge shows itself, and how long it waits for the answer.
 const heartbeat = time.Second
@@ -62,25 +75,25 @@ func (f *Fleet) beat(ctx context.Context) {
 	defer cancel()
 	m := f.self()
 	m.ID = f.terms.edge
-	said, err := json.Marshal(m)
-	if err != nil {
-		panic("BUG: a member cannot be written: " + err.Error())
+	if f.clock.reading > 0 { // at first it does not know when, so that it counts from its second heartbeat on
+		m.Expires = f.clock.now(f.terms.now()) + 2*lease.Milliseconds()
 	}
-	all, known, err := f.terms.store.Heartbeat(ctx, f.terms.edge, string(said))
+	a, err := f.terms.store.Heartbeat(ctx, f.terms.edge, f.signer.Sign(sign.Member, m.ID, m))
 	f.refused.Store(refusedBy(err) != "")
 	f.late.Store(errors.Is(err, errLate))
 	if err == nil || f.late.Load() {
-		f.terms.heard.Store(int64(f.terms.now()))
 		before := f.terms.seen.Load()
-		f.meet(all)
 		now := f.terms.now()
-		if !known && before > 0 { // the store has lost the others, too: they show themselves again
+		f.clock = storeTime{int64(a.clock / 1000), now}
+		f.terms.heard.Store(int64(now))
+		f.meet(a.said)
+		if !a.known && before > 0 { // the store has lost the others, too: they show themselves again
 			f.edgesBefore, f.edgesUntil = before, now+lease
 		}
 		if now < f.edgesUntil {
 			f.terms.seen.Store(max(f.terms.seen.Load(), f.edgesBefore))
 		}
-		if !known {
+		if !a.known {
 			f.remind()
 			f.forgotten.Add(1)
 		}
@@ -127,21 +140,42 @@ func (f *Fleet) tell(up bool, err error) {
 }
 
 // meet takes over who is alive. What another edge writes is read with care: it may be another
-// version.
+// version, or no edge at all.
 func (f *Fleet) meet(all []string) {
-	members := make([]Member, 0, len(all))
+	members, ignored := make([]Member, 0, min(len(all), membersMost)), 0
+	seen := map[string]bool{}
 	for _, said := range all {
 		var m Member
-		if json.Unmarshal([]byte(said), &m) == nil && m.ID != "" {
-			m.Self = m.ID == f.terms.edge
-			members = append(members, m)
+		switch {
+		case json.Unmarshal([]byte(said), &m) != nil || m.ID == "" || seen[m.ID]:
+			continue
+		case m.ID == f.terms.edge:
+			m.Self = true
+		case len(members) >= membersMost-1 || !f.counts(&m, said): // this edge itself has its place
+			ignored++
+			continue
 		}
+		seen[m.ID] = true
+		members = append(members, m)
+	}
+	if f.ignored.Swap(ignored > 0) != (ignored > 0) && ignored > 0 {
+		f.log.Warn("members in the fleet's store do not count: none of this edge's fleet.secrets has signed them, or they are too many",
+			zap.Int("members", ignored), zap.String("remedy", "give all edges the same fleet.secrets, and let nothing else write to the store"))
 	}
 	slices.SortFunc(members, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
 	f.members.Store(&members)
 	f.terms.seen.Store(int64(len(members)))
+}
+
+// counts reports whether what a member says of itself counts: an edge of the fleet has said it, and
+// not long ago.
+func (f *Fleet) counts(m *Member, said string) bool {
+	if f.signer.Signed(sign.Member, m.ID, said) {
+		return m.Expires >= f.clock.reading
+	}
+	return f.signer.Counts(sign.Member, m.ID, said, f.terms.clock())
 }
 
 // Members returns the edges that were alive at the last heartbeat, by name.

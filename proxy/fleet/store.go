@@ -26,12 +26,18 @@ type store interface {
 	Missed()
 	// Misses returns how often in a row a message was not answered, or a call has waited in vain.
 	Misses() int
-	// Heartbeat tells that this edge is alive, and returns what all say that are, and whether the
-	// store had heard of this edge.
-	Heartbeat(ctx context.Context, edge, said string) (all []string, known bool, err error)
+	// Heartbeat tells that this edge is alive. Beside errLate there is an answer.
+	Heartbeat(ctx context.Context, edge, said string) (alive, error)
 	// Eviction returns the store's maxmemory-policy; "" where it may not be asked.
 	Eviction(ctx context.Context) string
 	Close()
+}
+
+// alive is the answer to a heartbeat.
+type alive struct {
+	said  []string // by all edges that are alive
+	known bool     // the store had heard of this edge
+	clock uint64   // of the store, in millionths of a second
 }
 
 // StoreOptions say where the store is.
@@ -187,16 +193,15 @@ func (r *remote) Missed() { r.outcome(context.DeadlineExceeded) }
 func (r *remote) Misses() int { return int(r.failures.Load()) }
 
 // Heartbeat tells that this edge is alive. It closes the breaker, unless the answer is late: then
-// it returns errLate, with the members.
-func (r *remote) Heartbeat(ctx context.Context, edge, said string) (all []string, known bool, err error) {
+// it returns errLate, with the answer.
+func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err error) {
 	if err := r.connect(); err != nil {
-		return nil, false, err
+		return alive{}, err
 	}
 	began := time.Now()
 	if err = r.refuseReplica(ctx); err == nil {
-		all, err = r.showSelf(ctx, edge, said)
+		a, err = r.showSelf(ctx, edge, said)
 	}
-	known = err == nil && all[0] == "known"
 	if err == nil && r.isLate(began) { // once more: the first may have had to send the script
 		began = time.Now()
 		if _, again := r.showSelf(ctx, edge, said); again != nil || r.isLate(began) {
@@ -208,38 +213,37 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (all []string
 	}
 	r.outcome(err)
 	r.redial(err)
-	if err != nil && !errors.Is(err, errLate) {
-		return nil, false, err
-	}
-	return all[2:], known, err
+	return a, err
 }
 
 // errLate is the outcome of a heartbeat whose answer took longer than calls wait for one.
 var errLate = errors.New("it takes longer to answer than fleet.store.timeout")
 
 // showSelf sends the message of a heartbeat.
-func (r *remote) showSelf(ctx context.Context, edge, said string) ([]string, error) {
+func (r *remote) showSelf(ctx context.Context, edge, said string) (alive, error) {
 	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
 		[]string{edge, strconv.FormatInt(lease.Milliseconds(), 10), said})
 	if err := result.Error(); err != nil {
-		return nil, err
+		return alive{}, err
 	}
-	all, now, err := parseMembers(result)
+	a, err := parseMembers(result)
 	if err != nil {
-		return nil, errOther // it may be the answer to another command
+		return alive{}, errOther // it may be the answer to another command
 	}
-	r.began.CompareAndSwap(0, now) // before the breaker closes
-	return all, nil
+	r.began.CompareAndSwap(0, a.clock) // before the breaker closes
+	return a, nil
 }
 
-func parseMembers(result valkey.ValkeyResult) (all []string, now uint64, err error) {
-	if all, err = result.AsStrSlice(); err == nil && len(all) < 2 {
+func parseMembers(result valkey.ValkeyResult) (a alive, err error) {
+	all, err := result.AsStrSlice()
+	if err == nil && len(all) < 2 {
 		err = errOther
 	}
 	if err == nil {
-		now, err = strconv.ParseUint(all[1], 10, 64)
+		a.said, a.known = all[2:], all[0] == "known"
+		a.clock, err = strconv.ParseUint(all[1], 10, 64)
 	}
-	return all, now, err
+	return a, err
 }
 
 var errOther = errors.New("the store does not answer as asked")

@@ -29,7 +29,7 @@ func beat(t testing.TB, r *remote) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, _, err := r.Heartbeat(ctx, "one", `{"id":"one"}`)
+	_, err := r.Heartbeat(ctx, "one", `{"id":"one"}`)
 	return err
 }
 
@@ -207,25 +207,25 @@ func TestMembers(t *testing.T) {
 	if err := two.connect(); err != nil {
 		t.Fatal(err)
 	}
-	for _, said := range []string{`{"id":"two","name":"b"}`, "", "{", `[1]`} {
-		if _, _, err := two.Heartbeat(t.Context(), "two"+said, said); err != nil {
+	for _, said := range []string{`{"id":"three","name":"b"}`, "", "{", `[1]`} {
+		if _, err := two.Heartbeat(t.Context(), "two"+said, said); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, known, err := two.Heartbeat(t.Context(), "two", `{"id":"two","name":"b","config":"x"}`)
+	a, err := two.Heartbeat(t.Context(), "two", `{"id":"two","name":"b","config":"x"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !known {
+	if !a.known {
 		t.Error("the store does not know an edge after its second heartbeat")
 	}
-	f.meet(all)
+	f.meet(a.said)
 	m := f.Members()
 	if len(m) != 3 || f.terms.edges() != 3 || f.State().Configurations() != 2 {
 		t.Fatalf("%+v", m)
 	}
 	store.SetTime(began.Add(lease + time.Second))
-	if all, _, err = two.Heartbeat(t.Context(), "two", `{"id":"two"}`); err != nil || len(all) != 1 {
-		t.Errorf("%q, %v", all, err)
+	if a, err = two.Heartbeat(t.Context(), "two", `{"id":"two"}`); err != nil || len(a.said) != 1 {
+		t.Errorf("%q, %v", a.said, err)
 	}
 }

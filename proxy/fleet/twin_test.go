@@ -211,8 +211,8 @@ func (l *line) Missed() {}
 
 func (l *line) Misses() int { return 0 }
 
-func (l *line) Heartbeat(context.Context, string, string) ([]string, bool, error) {
-	return nil, true, nil
+func (l *line) Heartbeat(context.Context, string, string) (alive, error) {
+	return alive{known: true}, nil
 }
 
 func (l *line) Eviction(context.Context) string { return "" }

@@ -63,7 +63,7 @@ func startEdges(t *testing.T) *edges {
 		{config + "tls: { " + pair + " }\n", pair},
 		{config: `tls: { acme: { domains: [edge.test], folder: certificates, accept_terms: true, directory: "https://127.0.0.1:1/directory" } }
 auth: none
-fleet: { edges: 2, store: { url: "redis://` + store + `", timeout: 1s, prefix: other } }
+fleet: { edges: 2, store: { url: "redis://` + store + `", timeout: 1s, prefix: other }, secrets: [0123456789abcdef0123456789abcdef] }
 seal: { keys: ["a-key-that-seals-certificates-0123456789"] }
 upstreams: [{ name: gpu-a, url: "` + a.URL() + `", engine: sim, probe: { timeout: 15s } }]
 models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]

@@ -12,7 +12,9 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/valkey-io/valkey-go"
+	"go.uber.org/zap"
 
+	"penstock/proxy/fleet/sign"
 	"penstock/upstreams"
 )
 
@@ -44,6 +46,8 @@ type Options struct {
 	Link      Link
 	Upstreams Upstreams
 	Poison    Poison
+	Signer    *sign.Signer // of operators' modes; nil: nothing is signed
+	Log       *zap.Logger
 	Metrics   *metrics.Set
 }
 
@@ -62,8 +66,9 @@ type Board struct {
 	told   string    // work that the board has; sameWork: not known
 	whole  time.Time // when all of the work was sent last
 	here   []upstreams.Here
-	shared bool // others' work is weighed
-	busy   bool // some edge has work
+	shared bool      // others' work is weighed
+	busy   bool      // some edge has work
+	cared  time.Time // for what it signs, the last time
 
 	mu      sync.Mutex
 	facts   map[string]string // of the whole fleet
@@ -71,6 +76,9 @@ type Board struct {
 	pending []fact // that the board has not heard of
 	numbers uint64 // of facts
 	applied map[string]string
+	ignored map[string]string // modes that do not count, and were logged
+
+	corrected time.Time // what the board says of the first secret
 }
 
 // New returns an edge's side of the board. Run exchanges.
@@ -79,7 +87,7 @@ func New(o Options) *Board {
 	_, _ = rand.Read(seed[:]) // it never fails
 	b := &Board{
 		o: o, clock: time.Now, seed: hex.EncodeToString(seed[:]), wake: make(chan struct{}, 1), told: sameWork,
-		facts: map[string]string{}, applied: map[string]string{},
+		facts: map[string]string{}, applied: map[string]string{}, ignored: map[string]string{},
 	}
 	b.exchange = func(ctx context.Context, m *message) (reply, error) {
 		list, err := o.Link.Run(ctx, script, "board", m.args())
@@ -122,6 +130,7 @@ func (b *Board) step(ctx context.Context) {
 	now := b.clock()
 	b.here = b.o.Upstreams.Here(b.here[:0])
 	b.applyModes()
+	b.careForModes(now)
 	if !b.o.Link.Available() {
 		b.lose(now)
 		return
@@ -251,6 +260,7 @@ func (b *Board) learn(m *message, r *reply) {
 	b.version = r.version
 	if r.facts != nil {
 		b.facts = r.facts
+		b.heedSecret(b.clock())
 		if anew := seedOf(known); anew != "" && anew != seedOf(r.version) {
 			b.remember(before)
 		}

@@ -34,5 +34,9 @@
 // fact is sent until the board has answered, and heard once, by its number. When the store has
 // forgotten everything the edges tell it the modes again.
 //
+// With fleet.secrets modes are signed, for a week, by the edge that was asked, and again by any edge
+// that knows them, a day later (package sign). One that is older than what an edge knows is replaced
+// by that.
+//
 // Nothing in the store is a client's: names are hashes of upstreams' ids, and of bodies.
 package board

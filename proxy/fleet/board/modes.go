@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"time"
 
+	"go.uber.org/zap"
+
+	"penstock/proxy/fleet/sign"
 	"penstock/upstreams"
 )
 
@@ -12,34 +15,73 @@ const modePrefix = "m:"
 
 // ModeSetting is an operator's wish for an upstream, at every edge.
 type ModeSetting struct {
-	Mode string `json:"mode"`
-	Who  string `json:"who"`  // asked for it
-	When int64  `json:"when"` // Unix seconds
+	Mode    string `json:"mode"`
+	Who     string `json:"who"`               // asked for it
+	When    int64  `json:"when"`              // Unix seconds
+	Edge    string `json:"edge,omitempty"`    // which has signed it
+	Expires int64  `json:"expires,omitempty"` // Unix seconds: when it does not count any more, unless it is signed anew
 }
+
+// A mode stays until another is asked for, so edges sign it anew long before it expires: the time
+// bounds how long one that was copied from the store can be put back.
+const (
+	modeLife  = 7 * 24 * time.Hour
+	renewMode = 6 * 24 * time.Hour // so much before its end
+	careEvery = time.Hour
+)
 
 // SetMode has every edge set the mode of an upstream; the caller has set it here. It returns at
 // once: while the store is away the other edges learn of it later.
 func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.Time) {
-	value, err := json.Marshal(ModeSetting{m.String(), who, now.Unix()})
-	if err != nil {
-		panic("BUG: a mode cannot be written: " + err.Error())
-	}
 	name := modePrefix + Name(id)
 	b.mu.Lock()
-	b.facts[name], b.applied[name] = string(value), string(value)
+	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
+	if last, err := parseMode(b.applied[name]); err == nil { // whose edge may have another clock
+		s.When = max(s.When, last.When+1)
+	}
+	value := b.sign(name, s, now)
+	b.facts[name], b.applied[name] = value, value
 	b.mu.Unlock()
-	b.put(name, string(value), 0)
+	b.put(name, value, 0)
+}
+
+// sign returns the fact of a mode.
+func (b *Board) sign(name string, s ModeSetting, now time.Time) string {
+	if b.o.Signer != nil {
+		s.Edge, s.Expires = b.o.Edge, now.Add(modeLife).Unix()
+	}
+	return b.o.Signer.Sign(sign.Mode, name, s)
+}
+
+func parseMode(value string) (s ModeSetting, err error) {
+	if err = json.Unmarshal([]byte(value), &s); err != nil {
+		return s, err
+	}
+	_, err = upstreams.ParseMode(s.Mode)
+	return s, err
+}
+
+// counts reports whether a mode counts: an edge of the fleet has said it, and not long ago.
+func (b *Board) counts(name, value string, s *ModeSetting, now time.Time) bool {
+	return b.o.Signer.Counts(sign.Mode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
+}
+
+// isOlder reports whether a mode was asked for before the one that is applied. The caller holds mu.
+func (b *Board) isOlder(name string, s *ModeSetting) bool {
+	last, err := parseMode(b.applied[name])
+	return b.o.Signer != nil && err == nil && s.When < last.When
 }
 
 // Mode returns who has set the mode of an upstream last, and false where nobody has.
 func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return s, json.Unmarshal([]byte(b.facts[modePrefix+Name(id)]), &s) == nil
+	s, err := parseMode(b.applied[modePrefix+Name(id)])
+	return s, err == nil
 }
 
 // applyModes sets the modes that other edges have been given since. What another edge writes is
-// read with care: it may be another version.
+// read with care: it may be another version, or no edge at all.
 func (b *Board) applyModes() {
 	type change struct {
 		up   *upstreams.Upstream
@@ -54,14 +96,25 @@ func (b *Board) applyModes() {
 	for i := range b.here {
 		name := modePrefix + Name(b.here[i].ID)
 		value := b.facts[name]
-		if value == "" || value == b.applied[name] || waiting[name] {
+		if value == "" || value == b.applied[name] || value == b.ignored[name] || waiting[name] {
 			continue
 		}
+		s, err := parseMode(value)
+		if err != nil { // of another version
+			b.ignored[name] = value
+			continue
+		}
+		if !b.counts(name, value, &s, b.clock()) {
+			b.ignore(name, value, b.here[i].Upstream)
+			continue
+		}
+		if b.isOlder(name, &s) { // of an edge that had not heard of the later one, or put back
+			b.facts[name] = b.applied[name]
+			b.putLocked(name, b.applied[name], 0)
+			continue
+		}
+		delete(b.ignored, name)
 		b.applied[name] = value
-		var s ModeSetting
-		if json.Unmarshal([]byte(value), &s) != nil {
-			continue
-		}
 		if mode, err := upstreams.ParseMode(s.Mode); err == nil {
 			changes = append(changes, change{b.here[i].Upstream, mode})
 		}
@@ -69,5 +122,47 @@ func (b *Board) applyModes() {
 	b.mu.Unlock()
 	for _, c := range changes {
 		c.up.SetMode(c.mode)
+	}
+}
+
+// ignore remembers and logs a mode that does not count. The caller holds mu.
+func (b *Board) ignore(name, value string, up *upstreams.Upstream) {
+	b.ignored[name] = value
+	b.o.Log.Warn("a mode in the fleet's store does not count: none of fleet.secrets has signed it for this upstream, or it is old",
+		zap.String("upstream", up.Name()), zap.String("remedy", "give all edges the same fleet.secrets, and let nothing else write to the store"))
+}
+
+// careForModes signs modes anew that expire or were not signed yet, and puts back what was replaced
+// by one that does not count.
+func (b *Board) careForModes(now time.Time) {
+	if b.o.Signer == nil || b.version == "" || now.Sub(b.cared) < careEvery {
+		return
+	}
+	b.cared = now
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, value := range b.applied {
+		s, err := parseMode(value)
+		replaced := b.facts[name] != value
+		if err != nil || !replaced && s.Expires > now.Add(renewMode).Unix() {
+			continue
+		}
+		value = b.sign(name, s, now)
+		b.facts[name], b.applied[name] = value, value
+		delete(b.ignored, name)
+		b.putLocked(name, value, 0)
+	}
+}
+
+// secretFact is the fact of when the fleet's first secret appeared.
+const secretFact = "s:since"
+
+// heedSecret takes over when that was, and puts right what the board says of it, at most once a
+// minute: edges with other secrets may do so, too. The caller holds mu.
+func (b *Board) heedSecret(now time.Time) {
+	correction := b.o.Signer.Appeared(b.facts[secretFact], now)
+	if correction != "" && now.Sub(b.corrected) >= time.Minute {
+		b.corrected = now
+		b.putLocked(secretFact, correction, 0)
 	}
 }

@@ -9,9 +9,11 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/valkey-io/valkey-go"
+	"go.uber.org/zap"
 	"pgregory.net/rapid"
 
 	"penstock/config"
+	"penstock/proxy/fleet/sign"
 	"penstock/upstreams"
 )
 
@@ -48,6 +50,7 @@ func (l *line) Run(context.Context, *valkey.Lua, string, []string) ([]valkey.Val
 }
 
 type world struct {
+	secrets    []string
 	began, now time.Time
 	twin       *twin
 	edges      []*edge
@@ -58,7 +61,7 @@ func never() bool { return false }
 
 func newWorld(t require, edges, ups int) *world {
 	now := time.Now()
-	w := &world{began: now, now: now, twin: &twin{now: 1e12}}
+	w := &world{began: now, now: now, twin: &twin{now: 1e12}, secrets: []string{"the secret"}}
 	for range edges {
 		w.add(t, ups)
 	}
@@ -86,7 +89,7 @@ func (w *world) add(t require, n int) *edge {
 		e.ups = append(e.ups, plan.Upstream(specs[i].Name)[0])
 	}
 	w.started++
-	e.board = New(Options{Edge: fmt.Sprint("edge-", w.started), Link: e.line, Upstreams: e, Poison: e, Metrics: metrics.NewSet()})
+	e.board = New(Options{Edge: fmt.Sprint("edge-", w.started), Link: e.line, Upstreams: e, Poison: e, Signer: sign.New("ps", w.secrets), Log: zap.NewNop(), Metrics: metrics.NewSet()})
 	e.board.clock, e.board.exchange = func() time.Time { return w.now }, e.line.exchange
 	w.edges = append(w.edges, e)
 	return e

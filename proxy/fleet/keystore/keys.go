@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -98,6 +99,7 @@ func (k *Keys) Run(ctx context.Context) {
 		select {
 		case <-tick.C:
 		case <-k.nudge:
+			k.change = "" // of which the store's number says nothing, if another has written that
 		case <-ctx.Done():
 			return
 		}
@@ -165,8 +167,8 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 	if len(numbers) != 1 {
 		return errors.New("the store gives no change number")
 	}
-	change, _ := numbers[0].ToString() // nil: nobody has written a key yet
-	if k.looks++; change == k.change && k.isReady() && k.looks%wholeEach != 0 {
+	change := changeOf(numbers[0])
+	if k.looks++; change == k.change && change != "" && k.isReady() && k.looks%wholeEach != 0 {
 		return nil
 	}
 	fields, err := c.Do(ctx, c.B().Hgetall().Key(name).Build()).AsStrMap()
@@ -190,6 +192,19 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 	}
 	return nil
 }
+
+// changeOf reads the number of the last change. It is empty where the store has none that the next
+// change would raise: then the entries are read each time.
+func changeOf(m valkey.ValkeyMessage) string {
+	text, _ := m.ToString() // nil: nobody has written a key yet
+	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= changeMost {
+		return ""
+	}
+	return text
+}
+
+// changeMost is where adding 1 does not change a number of the store's scripts any more.
+const changeMost = 1 << 53
 
 func (k *Keys) isReady() bool {
 	select {

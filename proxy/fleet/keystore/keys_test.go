@@ -307,3 +307,26 @@ func TestNudge(t *testing.T) {
 		t.Fatal("a change is not published")
 	}
 }
+
+// TestForgedChangeNumber: whatever another writes in place of the number of the last change, a
+// revocation is obeyed at the next look.
+func TestForgedChangeNumber(t *testing.T) {
+	for _, number := range []string{"1e300", "1e15", "9007199254740993", "99999999999999999999", "-1", "-1e300", "nan", "inf", "text"} {
+		store := miniredis.RunT(t)
+		client := dial(t, store.Addr())
+		w, e := NewWriter(client, "ps", []string{secret}), newEdge(t, client, "")
+		add(t, w, "a")
+		add(t, w, "b")
+		store.HSet("ps:{keys}", changeField, number)
+		e.look(t.Context())
+		for _, id := range []string{"a", "b"} {
+			if err := w.Revoke(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			if e.look(t.Context()); strings.Contains(e.ids(), id) {
+				t.Errorf("%s: in force after the revocation of %s: %q", number, id, e.ids())
+			}
+		}
+		client.Close()
+	}
+}

@@ -1,0 +1,96 @@
+package board
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/proxy/fleet/sign"
+	"penstock/upstreams"
+)
+
+// TestForgedModes: who can write to the store, but has no secret of the fleet, drains no engine and
+// ends no drain.
+func TestForgedModes(t *testing.T) {
+	drain := func(w *world, e, up int) string {
+		u := w.edges[e].ups[up]
+		u.SetMode(upstreams.ModeDrain)
+		w.edges[e].board.SetMode(u.ID(), upstreams.ModeDrain, "operator", w.now)
+		w.round()
+		w.round()
+		return w.twin.facts[modePrefix+Name(u.ID())].value
+	}
+	for what, forge := range map[string]func(w *world, drained, last string) string{
+		"without a signature": func(*world, string, string) string { return `{"mode":"drain","who":"x","when":9999999999}` },
+		"of another upstream": func(_ *world, drained, _ string) string { return drained },
+		"of another fleet": func(w *world, _, _ string) string {
+			return sign.New("qs", w.secrets).Sign(sign.Mode, modePrefix+Name(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
+		},
+		"signed by another": func(w *world, _, _ string) string {
+			return sign.New("ps", []string{"another"}).Sign(sign.Mode, modePrefix+Name(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
+		},
+		"with another time": func(_ *world, _, last string) string { return strings.Replace(last, `"expires":`, `"expires":9`, 1) },
+		"that was put back": func(_ *world, _, last string) string { return last },
+	} {
+		w := newWorld(t, 2, 2)
+		w.twin.answer(&message{edge: "one", number: 1, work: "", seed: "s"})
+		w.twin.facts[secretFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.Since, "", map[string]int64{"since": w.now.Add(-2 * sign.Grace).Unix()})}
+		drained, last := drain(w, 0, 0), drain(w, 0, 1)
+		if w.edges[1].ups[0].Mode() != upstreams.ModeDrain || w.edges[1].ups[1].Mode() != upstreams.ModeDrain {
+			t.Fatalf("%s: a drain does not reach the other edge", what)
+		}
+		w.edges[0].ups[1].SetMode(upstreams.ModeReady)
+		w.edges[0].board.SetMode(w.edges[0].ups[1].ID(), upstreams.ModeReady, "operator", w.now)
+		w.round()
+		w.round()
+		name := modePrefix + Name(w.edges[0].ups[1].ID())
+		good := w.twin.facts[name].value
+		w.twin.facts[name] = twinFact{value: forge(w, drained, last)}
+		w.twin.newest++
+		w.round()
+		w.round()
+		for i, e := range w.edges {
+			if mode := e.ups[1].Mode(); mode != upstreams.ModeReady {
+				t.Errorf("%s: edge %d has the mode %v", what, i, mode)
+			}
+		}
+		w.pass(careEvery)
+		w.round()
+		w.round()
+		if s, err := parseMode(w.twin.facts[name].value); err != nil || s.Mode != upstreams.ModeReady.String() {
+			t.Errorf("%s: it is not put right: %s, was %s", what, w.twin.facts[name].value, good)
+		}
+	}
+}
+
+// TestModesAreRenewed: a mode outlives its signature while an edge is there, and what was copied from
+// the store does not: an edge that starts later does not take it.
+func TestModesAreRenewed(t *testing.T) {
+	w := newWorld(t, 0, 0)
+	w.add(t, 1)
+	u := w.edges[0].ups[0]
+	w.edges[0].board.SetMode(u.ID(), upstreams.ModeDrain, "operator", w.now)
+	w.round()
+	w.round()
+	name := modePrefix + Name(u.ID())
+	old := w.twin.facts[name].value
+	for range 30 {
+		w.pass(12 * time.Hour)
+		w.round()
+	}
+	w.round()
+	w.add(t, 1)
+	w.round()
+	w.round()
+	if mode := w.edges[1].ups[0].Mode(); mode != upstreams.ModeDrain || w.twin.facts[name].value == old {
+		t.Errorf("after two weeks the mode is %v", mode)
+	}
+	w.twin.facts[name] = twinFact{value: old}
+	w.edges = nil
+	w.add(t, 1)
+	w.round()
+	w.round()
+	if mode := w.edges[0].ups[0].Mode(); mode != upstreams.ModeReady {
+		t.Errorf("of two weeks ago: %v", mode)
+	}
+}

@@ -1,0 +1,84 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/alicebob/miniredis/v2"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"penstock/config"
+	"penstock/proxy/fleet/sign"
+)
+
+// TestForgedMembers: what is written into the store by one without a secret of the fleet makes no
+// edge, so it divides no limit, and a text that was copied there counts once and not for long.
+func TestForgedMembers(t *testing.T) {
+	secrets := []string{"the secret"}
+	now := time.Now()
+	ms := func(d time.Duration) int64 { return now.Add(d).UnixMilli() }
+	said := func(prefix, secret string, m Member) string {
+		return sign.New(prefix, []string{secret}).Sign(sign.Member, m.ID, m)
+	}
+	good := Member{ID: "two", Name: "b", Expires: ms(time.Minute)}
+	for what, c := range map[string]struct {
+		written []string
+		want    int // members
+	}{
+		"as it was said":      {[]string{said("ps", "the secret", good)}, 2},
+		"twice":               {[]string{said("ps", "the secret", good), said("ps", "the secret", good)}, 2},
+		"with another id":     {[]string{strings.Replace(said("ps", "the secret", good), "two", "three", 1)}, 1},
+		"expired":             {[]string{said("ps", "the secret", Member{ID: "two", Expires: ms(-time.Second)})}, 1},
+		"without an expiry":   {[]string{said("ps", "the secret", Member{ID: "two"})}, 1},
+		"of another fleet":    {[]string{said("qs", "the secret", good)}, 1},
+		"signed by another":   {[]string{said("ps", "another", good)}, 1},
+		"without a signature": {[]string{`{"id":"two"}`}, 1},
+	} {
+		store := miniredis.RunT(t)
+		store.SetTime(now)
+		log, lines := observer.New(zap.WarnLevel)
+		s := sign.New("ps", secrets)
+		s.Appeared("", now.Add(-2*sign.Grace))
+		f := New(Options{
+			Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"}, Edges: 1, WhenLost: config.LostDivide, Signer: s,
+			Timeout: time.Second, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{Name: "a"} },
+		})
+		for i, text := range c.written {
+			store.HSet("ps:{members}", fmt.Sprint("field", i), fmt.Sprint(ms(lease), " ", text))
+		}
+		f.beat(t.Context())
+		f.beat(t.Context())
+		if got := len(f.Members()); got != c.want || f.terms.edges() != c.want {
+			t.Errorf("%s: %d members, limits are divided by %d; want %d", what, got, f.terms.edges(), c.want)
+		}
+		if refused := c.want < 1+len(c.written) && what != "twice"; (lines.Len() > 0) != refused {
+			t.Errorf("%s: %+v", what, lines.All())
+		}
+		f.Close()
+	}
+}
+
+// TestMembersAreBounded: a store that is full of forged edges makes no page of megabytes, and this
+// edge is one of the members whatever comes first.
+func TestMembersAreBounded(t *testing.T) {
+	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
+	f := w.edges[0]
+	var all []string
+	for i := range 20_000 {
+		all = append(all, fmt.Sprintf(`{"id":"%d"}`, i))
+	}
+	f.meet(append(all, fmt.Sprintf(`{"id":%q}`, f.terms.edge)))
+	members, self := f.Members(), 0
+	for i := range members {
+		if members[i].Self {
+			self++
+		}
+	}
+	if len(members) != membersMost || self != 1 {
+		t.Errorf("%d members, %d of them this edge", len(members), self)
+	}
+}

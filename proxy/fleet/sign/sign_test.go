@@ -1,0 +1,84 @@
+package sign
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+type said struct {
+	ID      string `json:"id"`
+	Expires int64  `json:"expires"`
+}
+
+// TestCounts: what an edge of the fleet has said counts, in its place. What one without a secret can
+// make of it does not.
+func TestCounts(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s := New("ps", []string{"the new secret", "the old secret"})
+	s.Appeared("", now.Add(-Grace))
+	good := s.Sign(Member, "a", said{"a", 5})
+	other := func(prefix, secret string) string {
+		return New(prefix, []string{secret}).Sign(Member, "a", said{"a", 5})
+	}
+	for what, c := range map[string]struct {
+		kind, name, text string
+		want             bool
+	}{
+		"as it was said":                 {Member, "a", good, true},
+		"signed by the old secret":       {Member, "a", other("ps", "the old secret"), true},
+		"of another edge":                {Member, "b", good, false},
+		"of another kind":                {Mode, "a", good, false},
+		"with another expiry":            {Member, "a", strings.Replace(good, `"expires":5`, `"expires":6`, 1), false},
+		"with another value":             {Member, "a", strings.Replace(good, `"id":"a"`, `"id":"b"`, 1), false},
+		"of another fleet":               {Member, "a", other("qs", "the new secret"), false},
+		"signed by another":              {Member, "a", other("ps", "another secret"), false},
+		"with a shorter signature":       {Member, "a", good[:len(good)-4] + `"}`, false},
+		"with more behind the signature": {Member, "a", good + " ", false},
+		"with a second signature":        {Member, "a", strings.TrimSuffix(good, "}") + good[len(good)-length:], false},
+		"without a signature":            {Member, "a", `{"id":"a","expires":5}`, false},
+		"nothing":                        {Member, "a", "", false},
+	} {
+		if got := s.Counts(c.kind, c.name, c.text, now); got != c.want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	if !(*Signer)(nil).Counts(Member, "a", "{}", now) || (*Signer)(nil).Sign(Member, "a", said{"a", 5}) != `{"id":"a","expires":5}` {
+		t.Error("without secrets something is signed")
+	}
+}
+
+// TestGrace: for a day after the first secret appeared anywhere in the fleet unsigned texts count, over
+// restarts of edges and whatever is written in the store; wrongly signed ones never do.
+func TestGrace(t *testing.T) {
+	began := time.Unix(1e9, 0)
+	secrets := []string{"the secret"}
+	unsigned, wrong := `{"id":"a"}`, New("ps", []string{"another"}).Sign(Member, "a", said{"a", 5})
+	first := New("ps", secrets)
+	if first.Counts(Member, "a", unsigned, began) {
+		t.Error("it counts before the store was asked")
+	}
+	stored := first.Appeared("", began)
+	if stored == "" || first.Appeared(stored, began) != "" {
+		t.Error("the store is not told once")
+	}
+	later := began.Add(23 * time.Hour)
+	second := New("ps", secrets)
+	if second.Appeared(stored, later) != "" || !second.Counts(Member, "a", unsigned, later) || second.Counts(Member, "a", wrong, later) {
+		t.Error("within the day")
+	}
+	later = began.Add(25 * time.Hour)
+	if second.Counts(Member, "a", unsigned, later) {
+		t.Error("after the day")
+	}
+	turned := New("ps", []string{"the new secret", "the secret"})
+	if anew := turned.Appeared(stored, later); anew != New("ps", []string{"the new secret"}).Sign(Since, "", appeared{began.Unix()}) {
+		t.Errorf("with a new secret the store gets %q", anew)
+	}
+	forged := New("ps", []string{"another"}).Sign(Since, "", appeared{later.Unix()})
+	for _, text := range []string{"", forged, New("ps", secrets).Sign(Since, "", appeared{later.Unix()})} {
+		if second.Appeared(text, later) != stored || second.Counts(Member, "a", unsigned, later) {
+			t.Errorf("%q opens it again", text)
+		}
+	}
+}
