@@ -44,6 +44,9 @@ type Error struct {
 
 	// Absent is what a 404 or 405 is about.
 	Absent Absence
+
+	// Subject is what of the request the engine would take in another form.
+	Subject Subject
 }
 
 // Error names the status and nothing that the engine said, so that it may be logged.
@@ -59,6 +62,17 @@ func (e *Error) Error() string {
 
 // AboutImages reports whether the engine's message is about images that the model does not take.
 func (e *Error) AboutImages() bool { return containsAny(strings.ToLower(e.Message), imageTexts) }
+
+// Subject is the part of a request that an engine refuses as it stands, and may take in another
+// form.
+type Subject uint8
+
+// The subjects. SubjectOther is everything that no other form of the request would mend.
+const (
+	SubjectOther  Subject = iota
+	SubjectEffort         // the word of the reasoning effort, which the engine or the model's template does not know
+	SubjectRoles          // turns of one role in a row, where the model's template wants roles to alternate
+)
 
 // Absence is what an engine's 404 says is not there.
 type Absence uint8

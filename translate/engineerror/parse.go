@@ -65,7 +65,11 @@ func ParseNative(data []byte) error {
 
 // classify cleans the message and draws the conclusions. The HTTP status is 0 inside a stream.
 func (e *Error) classify(status int) {
-	said, aboutModel := e.Message, e.Absent == AbsentModel
+	aboutModel, refusedByTemplate := e.Absent == AbsentModel, false
+	if i := strings.LastIndex(e.Message, templateMark); i >= 0 {
+		e.Message, refusedByTemplate = e.Message[i+len(templateMark):], true
+	}
+	said := e.Message
 	e.Message, e.Absent = clean(e.Message), AbsentNothing
 	lower := strings.ToLower(e.Message)
 	if e.Type == "exceed_context_size_error" || e.Code == "context_length_exceeded" || overflows(lower) {
@@ -87,6 +91,10 @@ func (e *Error) classify(status int) {
 		e.Status, status = 429, 429
 	}
 	switch status {
+	case 0, 400, 422, 500, 501:
+		e.Subject = subjectOf(lower)
+	}
+	switch status {
 	case 400, 413, 422:
 		e.ClientFault = true
 	case 404, 405:
@@ -94,6 +102,18 @@ func (e *Error) classify(status int) {
 			e.ClientFault = true
 		}
 	case 0, 500, 501:
-		e.ClientFault = e.ClientFault || clientTypes[e.Type] || containsAny(lower, clientTexts)
+		e.ClientFault = e.ClientFault || clientTypes[e.Type] || containsAny(lower, clientTexts) ||
+			refusedByTemplate || e.Subject != SubjectOther
 	}
+}
+
+// subjectOf reads from a message, in lower case, what of the request it is about.
+func subjectOf(lower string) Subject {
+	switch {
+	case containsAny(lower, rolesTexts):
+		return SubjectRoles
+	case containsAny(lower, effortTexts):
+		return SubjectEffort
+	}
+	return SubjectOther
 }

@@ -35,6 +35,27 @@ var clientTexts = []string{
 	"template error: ",       // TGI, in a stream
 }
 
+// templateMark stands before what a model's chat template says of a request that it refuses: in
+// llama.cpp behind an excerpt of the template, with status 400 or 500 depending on where the server
+// met it. Ollama passes it on.
+const templateMark = "Jinja Exception: "
+
+// effortTexts are in messages about the word of a reasoning effort.
+var effortTexts = []string{
+	"reasoning_effort",        // vLLM, SGLang, TensorRT-LLM: the member that their request model refuses
+	"reasoning.effort",        // the same in Responses
+	"output_config.effort",    // the same in Messages
+	"reasoning effort",        // the template of Qwen 3.8: "Unexpected reasoning effort high. Supported types are …"
+	"invalid reasoning value", // Ollama
+}
+
+// rolesTexts are in messages about turns of one role in a row.
+var rolesTexts = []string{
+	"roles must alternate",                              // the templates of Gemma, Mistral and Llama 2, at every engine
+	"unexpected role 'user' after role 'user'",          // mistral-common, in vLLM
+	"unexpected role 'assistant' after role 'assistant", // the same
+}
+
 // imageTexts are in messages about images that the model does not take, or not so many of them.
 var imageTexts = []string{
 	"image input is not supported",   // llama.cpp; Ollama passes it on
