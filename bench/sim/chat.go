@@ -27,6 +27,7 @@ func decoderOf(x *exchange) *generate.Decoder {
 	e := x.e
 	return &generate.Decoder{
 		Profile: x.p, Faults: &x.t, Controls: &x.knobs, Seed: e.o.Seed, StrictSystem: e.o.StrictSystem,
+		AlternateRoles: e.o.AlternateRoles, Efforts: e.o.Efforts,
 		Priorities: e.o.Priorities,
 		Served:     e.served, NextID: e.nextID,
 	}

@@ -23,6 +23,68 @@ func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	}
 }
 
+// inForm is a part of a request in the form in which an engine reads it.
+func inForm(name, more string) string {
+	const object, schema = `{"type":"json_object"}`, `"json_schema":{"name"`
+	switch profile.ByName[name].Formats {
+	case "schemas":
+		return strings.Replace(more, object, `{"type":"json_schema","json_schema":{"name":"o","schema":{"type":"object"}}}`, 1)
+	case "value":
+		return strings.Replace(strings.Replace(more, object, `{"type":"json_object","value":{"type":"object"}}`, 1), schema, `"value":{"name"`, 1)
+	}
+	return more
+}
+
+// TestRefusedForms has what engines refuse, or read as something else, of members that others read in every form.
+func TestRefusedForms(t *testing.T) {
+	const (
+		named  = weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
+		object = `,"response_format":{"type":"json_object"}`
+		effort = `,"reasoning_effort":"xhigh"`
+	)
+	for name, want := range map[string]map[string]int{
+		"vllm":     {named: 200, object: 200, effort: 200},
+		"ollama":   {named: 200, object: 200, effort: 400},
+		"lmstudio": {named: 400, object: 400, effort: 200},
+		"tgi":      {named: 200, object: 422, `,"response_format":{"type":"text"}`: 422, effort: 200},
+		"trtllm":   {named: 200, object: 200, effort: 400},
+		"llamacpp": {named: 200, object: 200, effort: 200},
+	} {
+		e := start(t, Options{Profile: name})
+		for more, status := range want {
+			if resp, body := ask(t, e, chatBody("hi", more)); resp.StatusCode != status {
+				t.Errorf("%s%s: %s %s", name, more, resp.Status, body)
+			}
+		}
+	}
+	resp, body := ask(t, start(t, Options{Profile: "llamacpp"}), chatBody("hi", named))
+	if plain := plainOf(t, body); len(plain.Calls) != 1 || plain.Calls[0].Name != "get_time" {
+		t.Errorf("llamacpp reads a named tool: %s %s", resp.Status, body)
+	}
+	for name, status := range map[string]int{"vllm": 200, "ollama": 400, "lmstudio": 400, "tgi": 422} {
+		null := `{"model":"sim","messages":[{"role":"assistant","content":null}],"max_tokens":4}`
+		if resp, body := ask(t, start(t, Options{Profile: name}), null); resp.StatusCode != status {
+			t.Errorf("%s, null content: %s %s", name, resp.Status, body)
+		}
+	}
+	template := Options{AlternateRoles: true, Efforts: []string{"low", "medium", "xhigh"}}
+	for name, status := range map[string][2]int{"vllm": {400, 500}, "sglang": {400, 400}, "llamacpp": {500, 500}} {
+		o := template
+		o.Profile = name
+		e := start(t, o)
+		for i, b := range []string{
+			`{"model":"sim","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, chatBody("hi", `,"reasoning_effort":"high"`),
+		} {
+			if resp, body := ask(t, e, b); resp.StatusCode != status[i] {
+				t.Errorf("%s: %s %s", name, resp.Status, body)
+			}
+		}
+		if resp, body := ask(t, e, chatBody("hi", `,"reasoning_effort":"medium"`)); resp.StatusCode != 200 {
+			t.Errorf("%s: %s %s", name, resp.Status, body)
+		}
+	}
+}
+
 func TestStreamEqualsPlain(t *testing.T) {
 	each(t, func(t *testing.T, e *Engine, profile string) {
 		for _, more := range []string{
@@ -34,6 +96,7 @@ func TestStreamEqualsPlain(t *testing.T) {
 			`,"sim":{"text":"Grüße, \"Welt\" 🚲\n\\ end"}`, `,"sim":{"echo":true}`, `,"include_reasoning":false,"reasoning_effort":"low"`,
 			`,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}],"sim":{"tool_calls":2}`,
 		} {
+			more = inForm(profile, more)
 			resp, body := ask(t, e, chatBody("hello", more))
 			if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 				t.Fatalf("%s: %s %s", more, resp.Status, body)
@@ -221,8 +284,13 @@ func TestTools(t *testing.T) {
 		if c := first.Calls[0]; len(first.Calls) != 1 || c.Name != "get_time" || c.Args != "{}" || c.ID == "" || first.Finish[0] != finishOfCalls(profile) || first.Text[0] != "" {
 			t.Errorf("first tool: %s", body)
 		}
-		named := `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
-		_, body = ask(t, e, chatBody("hi", weather+named+`,"stream":true`))
+		named := weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
+		byWord := strings.HasPrefix(profile, "llamacpp") || profile == "lmstudio"
+		if byWord { // it reads no name
+			_, second, _ := strings.Cut(weather, `{"type":"object","properties":{}}}},`)
+			named = `,"tools":[` + second + `,"tool_choice":"required"`
+		}
+		_, body = ask(t, e, chatBody("hi", named+`,"stream":true`))
 		got := streamOf(t, body)
 		if profile == "ollama" { // ignores tool_choice
 			if got.Calls[0].Name != "get_time" {
@@ -260,7 +328,11 @@ func TestTools(t *testing.T) {
 				t.Errorf("%s: %s", more, body)
 			}
 		}
-		done := `{"model":"sim","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"get_time","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"noon"}]` + weather + `}`
+		null := "null"
+		if profile == "lmstudio" { // it refuses it
+			null = `""`
+		}
+		done := `{"model":"sim","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":` + null + `,"tool_calls":[{"id":"c1","type":"function","function":{"name":"get_time","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"noon"}]` + weather + `}`
 		if _, body = ask(t, e, done); len(plainOf(t, body).Calls) != 0 || plainOf(t, body).Text[0] == "" {
 			t.Errorf("after a result: %s", body)
 		}

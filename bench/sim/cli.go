@@ -43,6 +43,8 @@ type CLI struct {
 	Fault             string   `group:"Mishaps" help:"Fault for every inference request, as --faults lists them." placeholder:"SPEC"`
 	At                []string `group:"Mishaps" sep:"none" help:"Something that happens at a time after the start, such as 30s:stall=1s; --events lists them. Repeatable." placeholder:"TIME:EVENT"`
 	Drill             string   `group:"Mishaps" help:"A rehearsed mishap: overload, brownout, stall, crash, flaky, out-of-memory; --events tells them." placeholder:"NAME"`
+	AlternateRoles    bool     `group:"Mishaps" help:"Refuse turns of one role in a row, as the templates of Gemma and Mistral do."`
+	Efforts           []string `group:"Mishaps" help:"Words of reasoning_effort that the model's template takes; it fails at others. Qwen 3.8: low,medium,xhigh." placeholder:"WORD"`
 	CancelOnlyStreams bool     `group:"Mishaps" help:"Run plain requests to their end although the client has left, as llama.cpp does."`
 
 	Faults bool `help:"List the faults and exit."`
@@ -110,6 +112,8 @@ func (c *CLI) options() (Options, error) {
 		Latency: c.Latency, MaxModelLen: c.MaxModelLen, KVTokens: c.KVTokens, CacheTokens: c.CacheTokens,
 		APIKey: c.APIKey, Seed: c.Seed, Residents: c.Residents, Priorities: c.Priorities,
 		CancelOnlyStreams: c.CancelOnlyStreams,
+		AlternateRoles:    c.AlternateRoles,
+		Efforts:           c.Efforts,
 	}
 	if c.Speed != "" { // made by a test: the zero value is instant
 		if err := o.SetSpeed(c.Speed); err != nil {

@@ -82,6 +82,11 @@ type Options struct {
 	CancelOnlyStreams bool
 	// StrictSystem refuses a system message anywhere but first, as many chat templates do.
 	StrictSystem bool
+	// AlternateRoles refuses turns of one role in a row, as the templates of Gemma and Mistral do.
+	AlternateRoles bool
+	// Efforts are the words of reasoning_effort that the model's template takes; empty: any. A template
+	// that refuses one fails with a 400, and in the profile vllm with a 500, as up to 0.28.
+	Efforts []string
 	// Priorities has the queue ordered by the requests' priority, as vLLM's and SGLang's flags do.
 	// Without it a vLLM refuses a priority other than 0, and the others read none.
 	Priorities bool

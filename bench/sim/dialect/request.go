@@ -140,8 +140,13 @@ func chatOfMessages(v *fastjson.Value) ([]byte, *profile.APIError) {
 	default:
 		c.set("tool_choice", kind)
 	}
-	switch string(v.GetStringBytes("thinking", "type")) {
-	case "enabled", "adaptive":
+	effort, thinks := v.Get("output_config", "effort"), string(v.GetStringBytes("thinking", "type"))
+	switch {
+	case thinks == "disabled":
+		c.set("reasoning_effort", "none")
+	case effort != nil && effort.Type() == fastjson.TypeString:
+		c.set("reasoning_effort", effort)
+	case thinks == "enabled", thinks == "adaptive":
 		c.set("reasoning_effort", "medium")
 	}
 	return c.json(), nil
@@ -239,7 +244,7 @@ func (c *chatRequest) item(item *fastjson.Value) *profile.APIError {
 		c.message("role", "tool", "tool_call_id", item.Get("call_id"), "content", texts(item.Get("output")))
 	case "reasoning":
 		thought := texts(item.Get("content"))
-		c.message("role", "assistant", "reasoning", thought, "reasoning_content", thought)
+		c.message("role", "assistant", "content", "", "reasoning", thought, "reasoning_content", thought)
 	case "", "message":
 		var parts []raw
 		for _, p := range item.GetArray("content") {

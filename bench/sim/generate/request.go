@@ -50,14 +50,16 @@ type memory struct {
 
 // Decoder reads requests as one engine does.
 type Decoder struct {
-	Profile      *profile.Profile
-	Faults       *fault.Effects
-	Controls     *Controls
-	Seed         uint64
-	StrictSystem bool // a system message anywhere but first is refused
-	Priorities   bool // the queue is ordered by priority
-	Served       func(asked string) (name string, ok bool)
-	NextID       func() uint64
+	Profile        *profile.Profile
+	Faults         *fault.Effects
+	Controls       *Controls
+	Seed           uint64
+	StrictSystem   bool     // a system message anywhere but first is refused
+	AlternateRoles bool     // so are turns of one role in a row
+	Efforts        []string // words of the effort that the model's template takes; empty: any
+	Priorities     bool     // the queue is ordered by priority
+	Served         func(asked string) (name string, ok bool)
+	NextID         func() uint64
 }
 
 // Parse checks strictly and parses. The value is valid until the parser is put back.
@@ -92,6 +94,12 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	list := messages.GetArray()
 	if len(list) == 0 && d.Profile.Family != "llamacpp" { // whose template makes something of it
 		return profile.Invalid("messages", "'messages' must not be empty")
+	}
+	if err := d.checkEffort(v); err != nil {
+		return err
+	}
+	if err := d.refuseByTemplate(v); err != nil {
+		return err
 	}
 	tools, err := d.checkTools(v)
 	if err != nil {
@@ -132,7 +140,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	if err := d.chooseTool(v, q, tools); err != nil {
 		return err
 	}
-	if err := readFormat(v, q); err != nil {
+	if err := d.readFormat(v, q); err != nil {
 		return err
 	}
 	d.readReasoning(v, q)
@@ -360,6 +368,9 @@ func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profil
 	said := ""
 	if text := m.GetStringBytes(d.Profile.Reasoning); role == "assistant" && d.Profile.Reasoning != "" && len(text) > 0 {
 		q.recall(text)
+	}
+	if err := d.checkNull(m); err != nil {
+		return "", err
 	}
 	content := m.Get("content")
 	calls := m.Get("tool_calls")

@@ -51,7 +51,13 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 			if name == "" {
 				return profile.Invalid("tool_choice", "Field required: tool_choice.function.name")
 			}
-			want = "named"
+			switch d.Profile.NamedTool {
+			case profile.NamedRefused:
+				return profile.Invalid("tool_choice", "Invalid tool_choice type: 'object'. Supported string values: none, auto, required")
+			case profile.NamedAuto:
+			default:
+				want = "named"
+			}
 		default:
 			return profile.Invalid("tool_choice", "Invalid value for `tool_choice`.")
 		}
@@ -107,23 +113,37 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 }
 
 // readFormat reads response_format and its relatives.
-func readFormat(v *fastjson.Value, q *Request) *profile.APIError {
+func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 	f := v.Get("response_format")
 	if f == nil || f.Type() == fastjson.TypeNull || q.hasFixed {
 		return nil
 	}
 	seed := textgen.Mix(q.Prompt.Sum()^q.seed, 5)
-	switch kind := string(f.GetStringBytes("type")); kind {
+	kind := string(f.GetStringBytes("type"))
+	switch {
+	case d.Profile.Formats == "schemas" && kind == "json_object":
+		return profile.Invalid("response_format", "'response_format.type' must be 'json_schema' or 'text'")
+	case d.Profile.Formats == "value" && (kind == "text" || f.Get("value") == nil):
+		return &profile.APIError{Status: 422, Message: "Failed to deserialize the JSON body into the target type: response_format: missing field `value`"}
+	}
+	switch kind {
 	case "text":
 		return nil
 	case "json_object":
-		if s := f.Get("schema"); s != nil {
+		s := f.Get("schema")
+		if d.Profile.Formats == "value" {
+			s = f.Get("value")
+		}
+		if s != nil {
 			q.fixed = string(textgen.AppendInstance(nil, s, s, seed, 0))
 		} else {
 			q.fixed = `{"answer":` + string(textgen.SampleString(nil, seed)) + `,"steps":[1,2,3],"sure":true}`
 		}
 	case "json_schema":
 		s := f.Get("json_schema", "schema")
+		if d.Profile.Formats == "value" {
+			s = f.Get("value", "schema")
+		}
 		if s == nil || s.Type() != fastjson.TypeObject {
 			return profile.Invalid("response_format", "Field required: response_format.json_schema.schema")
 		}

@@ -23,50 +23,54 @@ type Profile struct {
 	Models []string // served when nobody says; nil: "sim"
 	Slots  int      // when nobody says; 0: defaultSlots
 
-	Server     string // Server header
-	Dated      bool   // sends Date
-	Lower      bool   // header names in lower case, as uvicorn and hyper write them
-	Headers    string // further lines on every answer
-	SSEHeaders string // further lines on streams
-	JSONType   string
-	SSEType    string
-	TextType   string         // of pages and errors in plain text
-	NoSpace    bool           // no blank after "data:"
-	Reasoning  string         // member for reasoning text
-	HeadFirst  bool           // a stream's head goes out when the slot is free, not with the first token
-	Roles      roleMode       // where a stream tells the role
-	Loads      bool           // a model is loaded at its first request
-	Joins      bool           // role and first token share a chunk, so do the last events
-	ErrorDone  bool           // [DONE] follows an error event
-	ErrorEvent string         // name of an error event
-	WholeTools bool           // a tool call comes in one delta
-	Latest     bool           // ":latest" may be left out of names
-	OneChoice  bool           // n is ignored
-	FirstTool  bool           // tool_choice is ignored
-	FullInBand bool           // a full queue answers a stream with 200 and an error event
-	LongInBand bool           // a prompt that is too long likewise
-	Typed      bool           // refuses a Content-Type that is not JSON
-	Overrun    bool           // a prompt that fits but leaves too little room is not refused: the answer is cut
-	Local      bool           // on loopback, refuses a Host or Origin that is not local
-	Auth       string         // which paths need the key: "v1", "work", "all", ""
-	Unknown    unknownModel   // what becomes of a model it does not have
-	Ping       time.Duration  // between comments in a silent stream
-	Idle       time.Duration  // an idle connection's life; 0: for ever
-	PerConn    int            // requests a connection; 0: no bound
-	ErrorClose bool           // an error is the last answer on its connection
-	FullError  APIError       // of a full queue
-	NoModel    APIError       // of a model that it does not have, whose name is %s in it
-	Kinds      map[int]string // names of errors by status; those below 500 and from 500 on by 4 and 5
-	Health     time.Duration  // how long /health takes
-	CallID     IDForm
-	AnswerID   IDForm
-	NoPage     FixedReply           // of a path that it does not have; empty: an error of its own shape
-	NoMethod   FixedReply           // of a method that a path does not have; empty: FastAPI's
-	NoKey      FixedReply           // without the key; empty: an error of its own shape
-	Extra      string               // members of every chunk and answer behind the model, whose name is %s in it
-	RoleDelta  string               // the delta that opens a choice
-	EndDelta   string               // the delta that comes with finish_reason
-	Around     map[string][2]string // what stands before and behind the member of a token: text, thought or call
+	Server      string // Server header
+	Dated       bool   // sends Date
+	Lower       bool   // header names in lower case, as uvicorn and hyper write them
+	Headers     string // further lines on every answer
+	SSEHeaders  string // further lines on streams
+	JSONType    string
+	SSEType     string
+	TextType    string         // of pages and errors in plain text
+	NoSpace     bool           // no blank after "data:"
+	Reasoning   string         // member for reasoning text
+	HeadFirst   bool           // a stream's head goes out when the slot is free, not with the first token
+	Roles       roleMode       // where a stream tells the role
+	Loads       bool           // a model is loaded at its first request
+	Joins       bool           // role and first token share a chunk, so do the last events
+	ErrorDone   bool           // [DONE] follows an error event
+	ErrorEvent  string         // name of an error event
+	WholeTools  bool           // a tool call comes in one delta
+	Latest      bool           // ":latest" may be left out of names
+	OneChoice   bool           // n is ignored
+	FirstTool   bool           // tool_choice is ignored
+	NamedTool   namedTool      // what a tool_choice that names a tool is
+	Formats     string         // response_format: "" takes all, "schemas" no json_object, "value" schemas in the member value
+	NullContent nullContent    // what becomes of a message without content
+	Efforts     []string       // words of reasoning_effort that are not refused; empty: any
+	FullInBand  bool           // a full queue answers a stream with 200 and an error event
+	LongInBand  bool           // a prompt that is too long likewise
+	Typed       bool           // refuses a Content-Type that is not JSON
+	Overrun     bool           // a prompt that fits but leaves too little room is not refused: the answer is cut
+	Local       bool           // on loopback, refuses a Host or Origin that is not local
+	Auth        string         // which paths need the key: "v1", "work", "all", ""
+	Unknown     unknownModel   // what becomes of a model it does not have
+	Ping        time.Duration  // between comments in a silent stream
+	Idle        time.Duration  // an idle connection's life; 0: for ever
+	PerConn     int            // requests a connection; 0: no bound
+	ErrorClose  bool           // an error is the last answer on its connection
+	FullError   APIError       // of a full queue
+	NoModel     APIError       // of a model that it does not have, whose name is %s in it
+	Kinds       map[int]string // names of errors by status; those below 500 and from 500 on by 4 and 5
+	Health      time.Duration  // how long /health takes
+	CallID      IDForm
+	AnswerID    IDForm
+	NoPage      FixedReply           // of a path that it does not have; empty: an error of its own shape
+	NoMethod    FixedReply           // of a method that a path does not have; empty: FastAPI's
+	NoKey       FixedReply           // without the key; empty: an error of its own shape
+	Extra       string               // members of every chunk and answer behind the model, whose name is %s in it
+	RoleDelta   string               // the delta that opens a choice
+	EndDelta    string               // the delta that comes with finish_reason
+	Around      map[string][2]string // what stands before and behind the member of a token: text, thought or call
 }
 
 // FixedReply is an answer that is always the same, but for the method %m and the path %p.
@@ -83,6 +87,34 @@ const (
 	roleFirst                 // with the first token
 	RoleEach                  // with every token
 )
+
+type namedTool uint8
+
+// What a tool_choice that names a tool is.
+const (
+	NamedObeyed namedTool = iota
+	NamedAuto             // it reads as auto
+	NamedRefused
+)
+
+type nullContent uint8
+
+// What becomes of a message without content.
+const (
+	NullTaken nullContent = iota // where it is the assistant's
+	NullRefused
+	NullRefusedWithoutCalls // unless it has tool calls
+)
+
+// UnmarshalText reads what a tool_choice that names a tool is.
+func (n *namedTool) UnmarshalText(b []byte) error {
+	return oneOf((*uint8)(n), b, "obeyed", "auto", "refused")
+}
+
+// UnmarshalText reads what becomes of a message without content.
+func (n *nullContent) UnmarshalText(b []byte) error {
+	return oneOf((*uint8)(n), b, "taken", "refused", "refused_without_calls")
+}
 
 type unknownModel uint8
 
