@@ -74,7 +74,7 @@ func (p *shadow) decode() error {
 	if err := p.request.Decode(endpoint.Input{Body: &p.body, Snapshot: p.snapshot}); err != nil {
 		return err
 	}
-	p.request.Chat().Prefilled = p.prefills
+	p.request.Chat().Implied = p.implied
 	if _, err := p.request.Check(p.model, p.record.Start); err != nil || p.model.Rules.Strict {
 		return err
 	}

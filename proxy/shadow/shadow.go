@@ -68,7 +68,7 @@ type shadow struct {
 	id       []byte
 	tiers    uint8
 	tokens   int
-	prefills bool // the last message is the beginning of the answer
+	implied  chat.Implied // by the dialect of the request
 	body     body.Body
 	request  endpoint.Request
 	memory   attempt.Memory
@@ -96,7 +96,7 @@ func (s *Shadows) Begin(c *Call) {
 	now := time.Now()
 	p := &shadow{
 		of: s, model: to, snapshot: c.Snapshot, formats: c.Formats, tiers: c.Tiers, tokens: c.Tokens,
-		id: append([]byte(nil), c.RequestID...), prefills: c.Request.Chat().Prefilled,
+		id: append([]byte(nil), c.RequestID...), implied: c.Request.Chat().Implied,
 		request: endpoint.ChatCopy(c.Endpoint.Dialect), memory: attempt.Memory{Budget: s.o.Replies},
 		record: observe.Record{Model: c.Model.Config.ID, Start: now}, end: observe.ShadowFailed,
 	}

@@ -36,6 +36,12 @@ type EngineFormat struct {
 	Prefill []Member
 	// DeveloperAsSystem: the engine's chat templates know no role developer.
 	DeveloperAsSystem bool
+	// ToolChoice, ResponseFormat and NullContent are what the engine reads of those members.
+	ToolChoice     ToolChoiceForm
+	ResponseFormat ResponseForm
+	NullContent    NullForm
+	// JoinTurns makes one message of each run of messages of one role.
+	JoinTurns bool
 	// Salt keeps the cached prompts of clients apart.
 	Salt Salt
 	// Priority is the request's place in the engine's queue.
@@ -46,9 +52,11 @@ type EngineFormat struct {
 type ReasoningFormat struct {
 	// Effort is the top-level member that takes the effort's word; empty: the engine reads none.
 	Effort string
-	// Words are the words of Efforts that the engine takes; empty: all. LowerEffort replaces
-	// another one; "none" is left out if it is missing here.
+	// Words are the words that the engine takes, of EngineEfforts; empty: those of Efforts. Another
+	// one becomes the nearest (word); "none" is left out if it is missing here.
 	Words []string
+	// Refused are the words that the engine was found to refuse. They are left out.
+	Refused EffortSet
 	// Off and On are members to add when the effort is "none", or any other. Where the client has
 	// sent an object of that name, what is missing in it is added; nothing that the client has set
 	// is overwritten.
@@ -86,16 +94,71 @@ func (how *ReasoningFormat) added(effort string) []Member {
 	return how.On
 }
 
-// word returns the engine's word for effort; empty: nothing is said.
-func (how *ReasoningFormat) word(effort string) string {
-	if effort == "" || len(how.Words) == 0 || slices.Contains(how.Words, effort) {
-		return effort
+// word returns the engine's word for the effort of a request; empty: nothing is said. The two
+// words at the top of the scale stand for each other: clients and engines have one, the other, or
+// both.
+func (how *ReasoningFormat) word(r *Reasoning) string {
+	word, takes := r.Effort, func(word string) bool { return slices.Contains(how.Words, word) }
+	switch {
+	case word == "":
+	case word == "xhigh" && takes(effortMax) && (r.Max || !takes("xhigh")):
+		word = effortMax
+	case len(how.Words) == 0 || takes(word):
+	case word == "none":
+		return ""
+	default:
+		word = LowerEffort(how.Words, word)
 	}
-	if effort == "none" {
+	if how.Refused.Has(word) {
 		return ""
 	}
-	return LowerEffort(how.Words, effort)
+	return word
 }
+
+// EffortSet is a set of words of an effort.
+type EffortSet uint8
+
+// EffortsOf is the set of one word of EngineEfforts; empty for any other.
+func EffortsOf(word string) EffortSet {
+	if i := slices.Index(EngineEfforts, word); i >= 0 {
+		return 1 << i
+	}
+	return 0
+}
+
+// Has reports whether the word is in the set.
+func (s EffortSet) Has(word string) bool { return s != 0 && s&EffortsOf(word) != 0 }
+
+// ToolChoiceForm is what an engine reads of tool_choice.
+type ToolChoiceForm uint8
+
+// The forms. An engine that reads less is sent the tools that are left by the choice: the named
+// one, or none of them.
+const (
+	ToolChoiceAsSent  ToolChoiceForm = iota
+	ToolChoiceWords                  // auto, none and required
+	ToolChoiceIgnored                // nothing
+)
+
+// ResponseForm is what an engine reads of response_format.
+type ResponseForm uint8
+
+// The forms.
+const (
+	ResponseAsSent  ResponseForm = iota
+	ResponseSchemas              // no json_object: it is sent as the schema of an object
+	ResponseValue                // schemas in the member value, as TGI has them, and no text
+)
+
+// NullForm is what a message without content is sent as.
+type NullForm uint8
+
+// The forms.
+const (
+	NullAsSent            NullForm = iota
+	NullEmpty                      // with the content ""
+	NullEmptyWithoutCalls          // the same, but for messages with tool calls
+)
 
 // Priority is the number in the member priority by which an engine orders its queue. The zero value
 // leaves requests as they are.

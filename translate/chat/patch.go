@@ -30,6 +30,9 @@ import (
 //   - of a tool_choice with a list of allowed tools there are those tools and its mode;
 //   - arguments of tool calls that hold no JSON object become one (Arguments);
 //   - a refusal part of the assistant is a text;
+//   - of a tool_choice that the format does not know there are the tools that it leaves;
+//   - response_format, and messages without content, are in the format's form;
+//   - messages of one role in a row are one, where the dialect or the format has it so;
 //   - messages of the role developer are system's where the format knows no other;
 //   - reasoning in the history has the format's name, and goes where the model's rules say so;
 //   - the salt of the prompt's cache is made of the format's and of the client's own;
@@ -77,7 +80,16 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	if r.begun != nil {
 		r.begun.patch(&p, r, format.reasoningHistory())
 	}
-	r.ToolUse.patch(&p, &r.members)
+	r.ToolUse.patch(&p, &r.members, format.ToolChoice)
+	if format.ResponseFormat != ResponseAsSent {
+		patchResponseFormat(&p, r.members[memberResponseFormat], format.ResponseFormat)
+	}
+	if format.NullContent != NullAsSent {
+		r.Prompt.fillContents(&p, format.NullContent)
+	}
+	if JoinsTurns(r, format) {
+		joinTurns(&p, r.Messages(), format.DeveloperAsSystem)
+	}
 	r.Prompt.patch(&p, r.Messages(), format.DeveloperAsSystem)
 	r.Prompt.thoughts.patch(&p, format.reasoningHistory())
 	if format.Salt.Wanted() {
@@ -181,7 +193,7 @@ func (r *Reasoning) patch(p *patch, members *members, how *ReasoningFormat) []Me
 	if how == nil {
 		how = &standardReasoningFormat
 	}
-	r.patchEffort(p, members[memberReasoningEffort], how.Effort, how.word(r.Effort))
+	r.patchEffort(p, members[memberReasoningEffort], how.Effort, how.word(r))
 	added := how.added(r.Effort)
 	p.addMembers(added, nil)
 	return added
@@ -214,23 +226,90 @@ func (r *Reasoning) patchEffort(p *patch, v jsonx.Value, member, word string) {
 
 var textRequired = []byte(`"required"`)
 
-// patch writes a tool_choice that engines know, and removes the tools that a list of allowed ones
-// lacks.
-func (u *ToolUse) patch(p *patch, members *members) {
-	choice := members[memberToolChoice]
+// patch writes a tool_choice that the engine knows, and removes the tools that may not be called.
+func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
+	choice, tools := members[memberToolChoice], members[memberTools]
+	if form == ToolChoiceIgnored && (choice.EqualText("none") || u.allowed.limited && u.allowed.mode == "none") {
+		p.delete(choice)
+		p.delete(tools)
+		return
+	}
 	if u.anyChoice {
 		p.edits.Set(choice, textRequired)
 	}
-	if !u.allowed.limited {
+	only := u.allowed.positions
+	switch {
+	case u.allowed.limited:
+		p.setString(choice, u.allowed.mode)
+	case form != ToolChoiceAsSent && u.named.Exists():
+		at := positionOf(tools, u.named)
+		if at < 0 {
+			return // there is nothing to choose from
+		}
+		p.edits.Set(choice, textRequired)
+		only = append(only[:0], at)
+	default:
 		return
 	}
-	p.setString(choice, u.allowed.mode)
-	for it := members[memberTools].Iter(); it.Next(); {
-		if !slices.Contains(u.allowed.positions, it.Index()) {
+	for it := tools.Iter(); it.Next(); {
+		if !slices.Contains(only, it.Index()) {
 			p.edits.Delete(it.Value())
 		}
 	}
 }
+
+// positionOf returns the position in tools of the function with a name, or -1.
+func positionOf(tools, name jsonx.Value) int {
+	want := string(name.AppendText(nil))
+	for it := tools.Iter(); it.Next(); {
+		if it.Value().Get("function").Get("name").EqualText(want) {
+			return it.Index()
+		}
+	}
+	return -1
+}
+
+var (
+	anyObject      = []byte(`{"type":"json_schema","json_schema":{"name":"object","schema":{"type":"object"}}}`)
+	anyObjectValue = []byte(`{"type":"json_object","value":{"type":"object"}}`)
+	nameValue      = []byte("value")
+)
+
+// patchResponseFormat writes v in an engine's form.
+func patchResponseFormat(p *patch, v jsonx.Value, form ResponseForm) {
+	if !Given(v) {
+		return
+	}
+	switch kind := v.Get("type"); {
+	case kind.EqualText("json_object") && form == ResponseSchemas:
+		p.edits.Set(v, anyObject)
+	case kind.EqualText("json_object") && !v.Get("value").Exists():
+		p.edits.Set(v, anyObjectValue)
+	case form != ResponseValue:
+	case kind.EqualText("text"):
+		p.delete(v)
+	case kind.EqualText("json_schema"):
+		p.edits.Rename(v.Get("json_schema"), nameValue)
+	}
+}
+
+var emptyText = []byte(`""`)
+
+// fillContents gives the messages without content an empty one.
+func (r *Prompt) fillContents(p *patch, form NullForm) {
+	for i := range r.contentless {
+		m := &r.contentless[i]
+		switch {
+		case m.calls && form == NullEmptyWithoutCalls:
+		case m.content.Exists():
+			p.edits.Set(m.content, emptyText)
+		default:
+			p.edits.Add(m.message, emptyContent)
+		}
+	}
+}
+
+var emptyContent = []byte(`"content":""`)
 
 var (
 	urlObjectBegin = []byte(`{"url":`)

@@ -22,6 +22,16 @@ type Prompt struct {
 	refused   []refusalPart
 	arguments Arguments
 	malformed []jsonx.Value // the arguments of tool calls in the history that engines would refuse
+
+	contentless []contentless // messages without content
+	turn        turnRole      // of the last message so far
+	inRow       bool          // messages that may be joined follow each other
+}
+
+// contentless is a message whose content is null or absent.
+type contentless struct {
+	message, content jsonx.Value
+	calls            bool // it has tool calls
 }
 
 // reset lets go of the body, but for memory.
@@ -31,10 +41,11 @@ func (p *Prompt) reset() {
 	clear(p.refused)
 	clear(p.malformed)
 	clear(p.thoughts.list)
+	clear(p.contentless)
 	p.arguments.Reset()
 	*p = Prompt{
 		Images: p.Images[:0], Media: p.Media[:0], refused: p.refused[:0], malformed: p.malformed[:0], arguments: p.arguments,
-		thoughts: thoughts{list: p.thoughts.list[:0]},
+		thoughts: thoughts{list: p.thoughts.list[:0]}, contentless: p.contentless[:0],
 	}
 }
 
@@ -144,6 +155,12 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 			}
 		}
 	}
+	if !Given(m[messageContent]) {
+		p.contentless = append(p.contentless, contentless{v, m[messageContent], hasElements(m[messageToolCalls])})
+	}
+	turn := joinable(&m)
+	p.inRow = p.inRow || turn != turnAlone && turn == p.turn
+	p.turn = turn
 	return p.decodeToolCalls(m[messageToolCalls])
 }
 

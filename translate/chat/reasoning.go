@@ -10,6 +10,9 @@ import (
 // Efforts are the reasoning efforts from least to most.
 var Efforts = []string{"none", "low", "medium", "high", "xhigh"}
 
+// EngineEfforts are the words that some engine takes, from least to most.
+var EngineEfforts = []string{"none", effortMinimal, "low", "medium", "high", "xhigh", effortMax}
+
 // Words of other vendors that clients send: minimal reads as low, max as xhigh.
 const (
 	effortMinimal = "minimal"
@@ -20,6 +23,9 @@ const (
 type Reasoning struct {
 	// Effort is one of Efforts, or empty when the client did not say. Check may lower it.
 	Effort string
+	// Max says that the client wrote max, which is xhigh here and has a word of its own at some
+	// engines.
+	Max bool
 	// Include is false when the client does not want to see reasoning.
 	Include bool
 
@@ -103,7 +109,7 @@ func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 		r.foreign = true
 		return "low", nil
 	case v.EqualText(effortMax):
-		r.foreign = true
+		r.foreign, r.Max = true, true
 		return "xhigh", nil
 	}
 	for _, effort := range Efforts {

@@ -27,9 +27,8 @@ type Request struct {
 	ContinuousUsage bool
 	// StructuredOutput says that the answer must be JSON, with a schema or without.
 	StructuredOutput bool
-	// Prefilled says that the last message is the beginning of the answer. A translator sets it
-	// from a dialect where that goes without saying; chat clients send engines' own members for it.
-	Prefilled bool
+	// Implied is set by a translator.
+	Implied
 	// Flex says that the client would have others served first, in a dialect whose requests do not
 	// keep the member that says so.
 	Flex bool
@@ -49,6 +48,15 @@ type Request struct {
 	schema  bool   // response_format is json_schema
 	name    []byte // holds Model when it was written with escapes
 	text    []byte // of the changes that AppendUpstream makes
+}
+
+// Implied is what goes without saying in another dialect, and is in no member of the chat request.
+type Implied struct {
+	// Prefilled says that the last message is the beginning of the answer. Chat clients send engines'
+	// own members for it.
+	Prefilled bool
+	// TurnsAreOne says that messages of one role in a row are one turn.
+	TurnsAreOne bool
 }
 
 // MaxModelName is the length in bytes that the name of a model may have.

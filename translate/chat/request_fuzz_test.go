@@ -25,6 +25,59 @@ var fuzzTargets = []*EngineFormat{
 	{Served: "m", Reasoning: &ReasoningFormat{}},
 }
 
+// fuzzForms rewrite what engines do not read in every form.
+var fuzzForms = []*EngineFormat{
+	{
+		Served: "m", ToolChoice: ToolChoiceWords, ResponseFormat: ResponseSchemas, NullContent: NullEmpty, JoinTurns: true, DeveloperAsSystem: true,
+		Reasoning: &ReasoningFormat{Effort: "reasoning_effort", Words: EngineEfforts, Refused: EffortsOf("high"), History: NameReasoning},
+	},
+	{Served: "m", ToolChoice: ToolChoiceIgnored, ResponseFormat: ResponseValue, NullContent: NullEmptyWithoutCalls, JoinTurns: true},
+}
+
+// FuzzForms: in whatever form a request is sent, it is a request that says no more than before, and no message's text is lost.
+func FuzzForms(f *testing.F) {
+	for _, c := range ruleCases {
+		if len(c.body) < 2000 {
+			f.Add([]byte(c.body))
+		}
+	}
+	for _, messages := range []string{
+		`{"role":"user","content":"a"},{"content":[{"type":"text","text":"b"} ],"role":"user"},{"role":"user"}`,
+		`{"role":"developer","content":"a"},{"role":"system","content":"b"},{"role":"assistant","content":[{"type":"refusal","refusal":"c"}]},{"role":"assistant","content":"d"}`,
+		`{"role":"user","content":[{"type":"image_url","image_url":"https://a.b/c.png"}]},{"role":"user","content":"a"},{"role":"assistant","reasoning":"b","content":"c"}`,
+	} {
+		f.Add([]byte(`{"model":"m","messages":[` + messages + `],"tools":[{"type":"function","function":{"name":"f"}}],` +
+			`"tool_choice":{"type":"function","function":{"name":"f"}},"response_format":{"type":"json_object"},"reasoning_effort":"high"}`))
+	}
+	var r, again Request
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if r.Decode(body) != nil {
+			return
+		}
+		for _, target := range fuzzForms {
+			out := r.AppendUpstream(nil, target)
+			segments, _ := r.Segments(nil, nil, target)
+			if !bytes.Equal(bytes.Join(segments, nil), out) {
+				t.Fatalf("segments differ from %s", out)
+			}
+			if target.ResponseFormat == ResponseValue && r.schema { // TGI's own form
+				if !json.Valid(out) {
+					t.Fatalf("not JSON: %s", out)
+				}
+				continue
+			}
+			if err := again.Decode(out); err != nil {
+				t.Fatalf("refused again: %v\n%s", err, out)
+			}
+			tools := r.Tools().Exists() && Given(r.members[memberToolChoice])
+			if again.Prompt.Bytes != r.Prompt.Bytes && len(r.Prompt.malformed) == 0 && len(r.Prompt.thoughts.list) == 0 && !tools ||
+				len(again.Prompt.Images) != len(r.Prompt.Images) || again.Prompt.messages > r.Prompt.messages {
+				t.Fatalf("another request: %s\nof %s", out, body)
+			}
+		}
+	})
+}
+
 // changeable are the members that AppendUpstream may change, add or remove.
 var changeable = []string{
 	"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "top_k", "seed", "top_logprobs", "n",

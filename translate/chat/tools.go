@@ -25,7 +25,8 @@ type ToolUse struct {
 	// Forced says that the model has to call one, and Unused that it must not.
 	Forced, Unused bool
 
-	anyChoice bool // tool_choice is "any"
+	anyChoice bool        // tool_choice is "any"
+	named     jsonx.Value // the name of the function that tool_choice is; absent: it is another choice
 	allowed   allowedTools
 }
 
@@ -140,8 +141,8 @@ func (u *ToolUse) decodeChoiceObject(v, tools jsonx.Value) *Invalid {
 	case !t[0].EqualText("function"):
 		return WrongValue("type", "must be function or allowed_tools")
 	}
-	u.Forced = true
-	_, e := functionName(t[1])
+	name, e := functionName(t[1])
+	u.named, u.Forced = name, true
 	return e
 }
 
@@ -240,11 +241,8 @@ func findAllowed(v, tools jsonx.Value) (int, *Invalid) {
 	if e != nil {
 		return 0, e
 	}
-	want := string(name.AppendText(nil))
-	for it := tools.Iter(); it.Next(); {
-		if it.Value().Get("function").Get("name").EqualText(want) {
-			return it.Index(), nil
-		}
+	if at := positionOf(tools, name); at >= 0 {
+		return at, nil
 	}
 	return 0, WrongValue("name", NotDefined).In("function")
 }

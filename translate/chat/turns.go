@@ -1,0 +1,149 @@
+package chat
+
+import "penstock/translate/jsonx"
+
+// Chat templates of Gemma, Mistral and others want the roles of a conversation to alternate, and
+// refuse two turns of one role in a row. Messages defines such turns as one. Other clients send
+// them as well: Codex begins with two developer and two user messages. Joined, they are one message
+// whose content is the list of all their parts.
+
+// turnRole is the role of a message that may be joined with its neighbours.
+type turnRole uint8
+
+const (
+	turnAlone     turnRole = iota // it stays by itself
+	turnSystem                    // system or developer
+	turnUser                      // user
+	turnAssistant                 // assistant, without tool calls
+)
+
+// joinable returns the role of a message, by its members, that may be joined with a neighbour of
+// that role. Tool calls and their results stay where they are. So does a message with a name, which
+// its neighbour does not have, or with reasoning, which belongs to its own text.
+func joinable(m *[messageMemberCount]jsonx.Value) turnRole {
+	if hasElements(m[messageToolCalls]) || Given(m[messageToolCallID]) || Given(m[messageName]) ||
+		m[messageReasoningContent].HasText() || m[messageReasoning].HasText() {
+		return turnAlone
+	}
+	for _, v := range m[messageMedia:] {
+		if Given(v) {
+			return turnAlone
+		}
+	}
+	switch role := m[messageRole]; {
+	case role.EqualText("user"):
+		return turnUser
+	case role.EqualText("assistant"):
+		return turnAssistant
+	case role.EqualText("system"), role.EqualText("developer"):
+		return turnSystem
+	}
+	return turnAlone
+}
+
+func hasElements(v jsonx.Value) bool { return v.IsArray() && v.Index(0).Exists() }
+
+// JoinsTurns reports whether some messages of a request become one in the engine's format.
+func JoinsTurns(r *Request, format *EngineFormat) bool {
+	return r.Prompt.inRow && (r.TurnsAreOne || format.JoinTurns)
+}
+
+// HasAdjacentTurns reports whether messages of one role that may be joined follow each other.
+func HasAdjacentTurns(r *Request) bool { return r.Prompt.inRow }
+
+// EffortWord is the word of the effort that an engine is sent in the format; empty: none.
+func EffortWord(r *Request, format *EngineFormat) string {
+	how := format.Reasoning
+	if how == nil {
+		how = &standardReasoningFormat
+	}
+	if how.Effort == "" {
+		return ""
+	}
+	return how.word(&r.Reasoning)
+}
+
+// joined is a message of a run that becomes one.
+type joined struct {
+	role                   turnRole
+	message, name, content jsonx.Value // name is the role in the client's words
+}
+
+// piece returns where the parts of a message's content stand. A text that is a string is one part,
+// for which the object has to be written. Without any, end is 0.
+func (j *joined) piece() (start, end int, text bool) {
+	switch v := j.content; {
+	case v.IsString() && textLength(v) > 0:
+		return v.Start(), v.End(), true
+	case hasElements(v):
+		return v.Index(0).Start(), v.Index(v.Len() - 1).End(), false
+	}
+	return 0, 0, false
+}
+
+// joinTurns makes one message of each run of messages of one role: the list of the parts of all of
+// them. Contents stay in their bytes; what is between two of them is replaced. A message without
+// content adds nothing.
+func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
+	var run []joined
+	end := func() {
+		if len(run) > 1 {
+			joinRun(p, run, developerAsSystem)
+		}
+		run = run[:0]
+	}
+	for it := messages.Iter(); it.Next(); {
+		var m [messageMemberCount]jsonx.Value
+		_ = ReadFields(it.Value(), messageNames, m[:]) // decode has found it good
+		role := joinable(&m)
+		if role == turnAlone || len(run) > 0 && run[0].role != role {
+			end()
+		}
+		if role != turnAlone {
+			run = append(run, joined{role, it.Value(), m[messageRole], m[messageContent]})
+		}
+	}
+	end()
+}
+
+// joinRun makes one message of a run: an empty one where none of them has content.
+func joinRun(p *patch, run []joined, developerAsSystem bool) {
+	role := run[0].name.Raw()
+	if developerAsSystem && run[0].role == turnSystem {
+		role = textSystem
+	}
+	at, pieces, open := run[0].message.Start(), 0, false
+	for i := range run {
+		start, end, text := run[i].piece()
+		if end == 0 {
+			continue
+		}
+		n := len(p.text)
+		if pieces == 0 {
+			p.text = append(append(append(p.text, `{"role":`...), role...), `,"content":[`...)
+		} else {
+			p.text = append(closePart(p.text, open), ',')
+		}
+		if text {
+			p.text = append(p.text, textPartBegin...)
+		}
+		p.edits.Replace(at, start, p.from(n))
+		at, open = end, text
+		pieces++
+	}
+	n := len(p.text)
+	if pieces == 0 {
+		p.text = append(append(append(p.text, `{"role":`...), role...), `,"content":""}`...)
+	} else {
+		p.text = append(closePart(p.text, open), `]}`...)
+	}
+	p.edits.Replace(at, run[len(run)-1].message.End(), p.from(n))
+}
+
+// closePart ends the part of a text that was a string.
+func closePart(dst []byte, open bool) []byte {
+	if open {
+		return append(dst, '}')
+	}
+	return dst
+}
