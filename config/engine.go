@@ -46,6 +46,20 @@ type Engine struct {
 	KeepAlive  Duration        `yaml:"keep_alive"`
 	TokenLimit string          `yaml:"token_limit"` // max_tokens | max_completion_tokens | as_sent
 	Reasoning  EngineReasoning `yaml:"reasoning"`   // how an effort is told
+	// ToolChoice is what it reads of tool_choice: as_sent, every form; words, auto, none and required
+	// alone, so that a named tool is sent as the only one, required; ignored, nothing, so that none
+	// is sent as no tools.
+	ToolChoice string `yaml:"tool_choice"`
+	// ResponseFormat is what it reads of response_format: as_sent, every form; schemas, no
+	// json_object, which is sent as the schema of an object; value, schemas in the member value, and
+	// no text.
+	ResponseFormat string `yaml:"response_format"`
+	// NullContent is what a message without content is sent as: as_sent; empty, with the content "";
+	// empty_without_calls, so only where it has no tool calls.
+	NullContent string `yaml:"null_content"`
+	// AdjacentTurns is what turns of one role in a row are sent as: as_sent, or joined into one. As
+	// they were sent, they are joined once the engine has refused them.
+	AdjacentTurns string `yaml:"adjacent_turns"`
 	// members to add when the last message is the beginning of the answer
 	Prefill        map[string]any `yaml:"prefill"`
 	SystemMessages string         `yaml:"system_messages"` // fold | in_place
@@ -135,7 +149,10 @@ type EngineReasoning struct {
 	Effort string         `yaml:"effort"` // request member that takes the effort word; default reasoning_effort
 	Off    map[string]any `yaml:"off"`    // members to add when the effort is "none"
 	On     map[string]any `yaml:"on"`     // members to add for any other effort
-	Words  []string       `yaml:"words"`  // effort words it takes, "none" among them or not; empty: any
+	// effort words it takes, of none, minimal, low, medium, high, xhigh and max; the nearest is sent.
+	// Without none among them no word is sent for it, only the members of off. Empty: none, low,
+	// medium, high and xhigh.
+	Words []string `yaml:"words"`
 	// member of an assistant's message that it reads the reasoning of earlier turns from:
 	// reasoning_content | reasoning | none
 	History string `yaml:"history"`
@@ -169,6 +186,30 @@ const (
 	TokenLimitMaxCompletionTokens = "max_completion_tokens"
 	TokenLimitAsSent              = "as_sent"
 )
+
+// Values of Engine.ToolChoice.
+const (
+	ToolChoiceAsSent  = "as_sent"
+	ToolChoiceWords   = "words"
+	ToolChoiceIgnored = "ignored"
+)
+
+// Values of Engine.ResponseFormat.
+const (
+	ResponseFormatAsSent  = "as_sent"
+	ResponseFormatSchemas = "schemas"
+	ResponseFormatValue   = "value"
+)
+
+// Values of Engine.NullContent.
+const (
+	NullContentAsSent            = "as_sent"
+	NullContentEmpty             = "empty"
+	NullContentEmptyWithoutCalls = "empty_without_calls"
+)
+
+// EngineEfforts are the words that EngineReasoning.Words may hold, from least to most.
+var EngineEfforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // Values of Engine.Priority.
 const (
@@ -300,6 +341,13 @@ func (e *Engine) Problems() []string {
 	}
 	c.oneOf("token_limit", e.TokenLimit, TokenLimitMaxTokens, TokenLimitMaxCompletionTokens, TokenLimitAsSent)
 	c.oneOf("reasoning.history", e.Reasoning.History, HistoryReasoningContent, HistoryReasoning, HistoryUnread)
+	for i, word := range e.Reasoning.Words {
+		c.oneOf(element("reasoning.words", i), word, EngineEfforts...)
+	}
+	c.oneOf("tool_choice", e.ToolChoice, ToolChoiceAsSent, ToolChoiceWords, ToolChoiceIgnored)
+	c.oneOf("response_format", e.ResponseFormat, ResponseFormatAsSent, ResponseFormatSchemas, ResponseFormatValue)
+	c.oneOf("null_content", e.NullContent, NullContentAsSent, NullContentEmpty, NullContentEmptyWithoutCalls)
+	c.oneOf("adjacent_turns", e.AdjacentTurns, TurnsAsSent, TurnsJoined)
 	c.oneOf("system_messages", e.SystemMessages, "fold", "in_place")
 	c.need(!strings.ContainsAny(e.CacheSalt, `.*"\ `), "cache_salt: give the name of one member of the request")
 	c.oneOf("priority", e.Priority, PriorityLowerFirst, PriorityHigherFirst)

@@ -29,6 +29,12 @@ const (
 	SystemInPlace = "in_place"
 )
 
+// Values of Model.AdjacentTurns.
+const (
+	TurnsAsSent = "as_sent"
+	TurnsJoined = "joined"
+)
+
 // Values of Model.ReasoningHistory.
 const (
 	ReasoningLoop = "loop"
@@ -109,6 +115,7 @@ var words = map[string][]string{
 	"models.policy":            {PolicyLeastLoaded, PolicyPrefixAffinity, PolicyTwoChoices, PolicyRoundRobin},
 	"models.prompt_cache":      {CacheShared, CachePerKey},
 	"models.system_messages":   {SystemFold, SystemInPlace},
+	"models.adjacent_turns":    {TurnsAsSent, TurnsJoined},
 	"models.reasoning_history": {ReasoningLoop, ReasoningAll, ReasoningNone},
 	"models.supported_endpoints": {
 		"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",

@@ -391,6 +391,9 @@ type Model struct {
 	PromptCache string `yaml:"prompt_cache"`
 	// SystemMessages is fold or in_place; empty: by engine profile.
 	SystemMessages string `yaml:"system_messages"`
+	// AdjacentTurns says what turns of one role in a row are sent as: joined into one, or as_sent, as
+	// long as the engine does not refuse them; empty: by engine profile.
+	AdjacentTurns string `yaml:"adjacent_turns"`
 	// ReasoningHistory says which reasoning of earlier turns an engine is sent: loop, that since the
 	// last text of the user; all; none. Empty: loop, but all that a client of chat completions sends.
 	ReasoningHistory string `yaml:"reasoning_history"`

@@ -40,6 +40,9 @@ func (c modelChecks) all() {
 		if m.SystemMessages != "" {
 			c.check.oneOf(at+".system_messages", "models.system_messages", "a choice", m.SystemMessages)
 		}
+		if m.AdjacentTurns != "" {
+			c.check.oneOf(at+".adjacent_turns", "models.adjacent_turns", "a choice", m.AdjacentTurns)
+		}
 		if m.ReasoningHistory != "" {
 			c.check.oneOf(at+".reasoning_history", "models.reasoning_history", "a choice", m.ReasoningHistory)
 		}

@@ -99,6 +99,13 @@ func (c *Call) fail(f *failure.Failure) {
 // connection is one more at the same engine.
 func (c *Call) attempts() int { return max(c.attempt.Sends()+c.tries.counts, c.tries.targets) }
 
+// learnChange remembers the change that an engine has taken: it has answered.
+func (c *Call) learnChange() {
+	if c.record.TTFT > 0 {
+		changer{c}.learn()
+	}
+}
+
 // clearPoison clears a body that had cost an engine and that another engine has answered.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {
@@ -153,6 +160,7 @@ func (c *Call) release() {
 	}()
 	defer c.body.Release()
 	defer c.tokens.learn(c.tries.upstream)
+	defer c.learnChange()
 	defer picker{c}.leaveQueue()
 	defer c.tries.class.end(c)
 	defer c.endAttempt(upstreams.OutcomeClientGone) // a no-op but after a panic

@@ -80,15 +80,15 @@ func shadowed(c *Call) {
 }
 
 // recover asks once more after a failure, as long as the client has been shown nothing of the
-// answer: the same engine, where it says how much less to ask it for or may answer otherwise in a
-// moment, or else another one. Its results are those of ask.
+// answer: the same engine, where it may take the request in another form or answer otherwise in a
+// moment, or another one. Its results are those of ask.
 func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked bool) {
 	a, t := &d.call.attempt, &d.call.tries
 	again := !t.repeated && d.mayRepeat(f)
 	if again {
 		again = d.pause(notNowPause)
 	} else {
-		again = fitter(d).again(f) && !t.repeated // the engine is not asked a third time
+		again = changer(d).change(f) // and not a third time
 	}
 	if again {
 		now, lease, target := time.Now(), a.Lease(), a.Target()
@@ -283,7 +283,7 @@ func (d dispatcher) open(lease *upstreams.Lease, target *routing.Target, x *http
 }
 
 func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) error {
-	a, m, up := &d.call.attempt, d.call.config.model, lease.Upstream()
+	a, m := &d.call.attempt, d.call.config.model
 	terms := attempt.Terms{
 		Request: d.call.request, Model: m, PromptTokens: d.call.tokens.prompt,
 		Start: d.call.record.Start, Asked: d.call.times.asked, RequestID: d.call.client.requestID,
@@ -295,14 +295,7 @@ func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http
 		terms.Traceparent = d.call.trace.context(&d.call.client)
 	}
 	a.Begin(&terms, lease, target, x)
-	asks := d.call.request.AsksStream(up.Engine())
-	to := endpoint.Target{
-		Upstream: up, Model: m, Served: target.Served, Stream: asks, Formats: &d.call.shared.formats,
-		Priority: endpoint.PriorityOf(up, m, d.call.tries.class.rank),
-	}
-	if d.call.ep.CachesPrompts {
-		to.Salt = d.call.shared.salt(cacheOwner(d.call.rates.key, m), m, up)
-	}
+	to := changer(d).target(lease, target)
 	sending, err := d.call.request.Fill(to)
 	lease.Needs(endpoint.NeedsAt(d.call.tries.needs, sending.Native != nil))
 	if errors.Is(err, endpoint.ErrNoPath) {
@@ -311,7 +304,7 @@ func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http
 		return f
 	}
 	if err == nil {
-		err = a.Send(sending, asks, a.Sends() > d.call.tries.refits)
+		err = a.Send(sending, to.Stream, a.Sends() > d.call.tries.changes)
 	}
 	if err == nil {
 		d.call.record.Stream = d.call.request.Streams() // the last field of a form may have asked for events

@@ -30,7 +30,7 @@
 // the status page reads of it (publicState), its times and its place in a trace.
 //
 // Three workers drive them: a dispatcher sends the call until there is something to commit, with a
-// picker and a fitter; unary makes a whole answer; a relay moves an answer after the commit. What
+// picker, a fitter and a changer; unary makes a whole answer; a relay moves an answer after the commit. What
 // all calls share comes as Services: no call sees the edge.
 //
 // # Design
@@ -58,6 +58,11 @@
 // before it is sent (fit.go). An engine that refuses the sum reports its own count, and is asked
 // once more under the same lease; where it has no room for any answer, one with a longer context is
 // asked. Neither is a retry, as nothing failed.
+//
+// Likewise an engine, or the template of its model, may refuse the word of a reasoning effort, or
+// turns of one role in a row. It is asked once more without the word, or with the turns joined, and
+// when it takes that, its further requests for the model are sent so from the start, for an hour
+// (change.go, refusals). A call is changed once: its limit, its effort or its turns.
 //
 // The commit of an answer is its first piece (translate.Stream.Started). Until then its request is
 // held, and another engine may give it, although the head, signs of life and the announcement of an
@@ -115,9 +120,12 @@
 //	call.Counters:ResumedPrompt,Retried     seldom   the same
 //	call.Counters:RetriesDenied,drained     seldom   the same
 //	call.Counters:stalled,vanished          seldom   the same
+//	call.Counters:withoutEffort             seldom   the same
+//	call.Counters:withoutTurns              seldom   the same
 //	call.Services:saltWarned                seldom   once an engine
 //	call.publicState:firstAt,instead,phase  call     own; the status page reads them
 //	call.publicState:target                 call     the same
+//	call.refusals:known,mu                  seldom   an engine that refuses a form
 //	call.var:pool                           call     by core: sync.Pool
 //	http1.AnswerWatch:state                 seldom   once a probe's look: reads only look
 //	http1.HostWatch:doubted,mu              seldom   once a connection to an engine

@@ -14,8 +14,7 @@ import (
 // Agents ask for as many tokens as their own provider's models have, whatever the context is here.
 // The edge lowers that limit to the room that the engine has beside the prompt. It can only
 // estimate the prompt; an engine that refuses the sum reports its count, and the edge asks it once
-// more. That is not a retry: nothing failed, the retry budget is not charged and the client does
-// not notice.
+// more (change.go), or one with more room.
 type fitter struct{ call *Call }
 
 // strict reports whether limits are not lowered.
@@ -37,27 +36,12 @@ func (f fitter) promptLength() int {
 	return f.call.request.Limit().Prompt(f.call.config.model.Route.BytesPerToken(), f.call.tokens.prompt)
 }
 
-// again lowers the limit to the room of the engine that refused it. It reports whether to ask that
-// engine again.
-func (f fitter) again(why *failure.Failure) bool {
-	if why.API.Code != apierr.CodeContextLength || f.strict() {
-		return false
-	}
-	l := f.call.request.Limit()
-	sent, o := l.TokenLimit(), why.API.Overflow
-	if sent <= 0 {
-		return false
-	}
-	if o.Known() && !o.Least {
+// count notes the length of the prompt that an engine reports when it refuses it.
+func (f fitter) count(why *failure.Failure) {
+	if o := why.API.Overflow; why.API.Code == apierr.CodeContextLength && o.Known() && !o.Least &&
+		f.call.request.Limit().TokenLimit() > 0 {
 		f.call.tokens.counted = o.Prompt
 	}
-	if limit, ok := chat.RefitLimit(sent, o.Prompt, o.Max, o.Least); ok && f.call.tries.refits == 0 {
-		l.Fit(limit)
-		f.call.tries.refits++
-		f.call.shared.Counters.Refits.Inc()
-		return true
-	}
-	return false
 }
 
 // roomElsewhere reports whether the call may move, once, from an engine that has no room for the
@@ -92,7 +76,7 @@ func (f fitter) roomElsewhere(why *failure.Failure) bool {
 	}
 	if found && f.call.tries.moves == 0 {
 		f.call.tries.moves++
-		f.call.tries.refits++
+		f.call.tries.changes++
 		f.call.shared.Counters.Refits.Inc()
 		return true
 	}

@@ -46,6 +46,7 @@ type Services struct {
 	ServeNext func(net.Conn) error
 
 	formats    endpoint.Formats
+	refusals   refusals
 	saltWarned sync.Map // *engine.Profile of engines without a salt, for which a warning was logged
 }
 
@@ -54,6 +55,7 @@ type Counters struct {
 	Retried, RetriesDenied, Refits *metrics.Counter
 	Resumed, ResumedPrompt         *metrics.Counter
 	vanished, stalled, drained     *metrics.Counter
+	withoutEffort, withoutTurns    *metrics.Counter
 	Seals                          func(seal.Result) // counts one
 }
 
@@ -85,6 +87,8 @@ func NewCounters(set *metrics.Set) Counters {
 		Resumed:       set.NewCounter("penstock_streams_resumed_total"),
 		ResumedPrompt: set.NewCounter("penstock_resumed_prompt_tokens_total"),
 		Refits:        set.NewCounter("penstock_max_tokens_refits_total"),
+		withoutEffort: set.NewCounter(`penstock_requests_changed_total{refused="effort"}`),
+		withoutTurns:  set.NewCounter(`penstock_requests_changed_total{refused="adjacent_turns"}`),
 	}
 }
 

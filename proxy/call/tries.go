@@ -3,6 +3,7 @@ package call
 import (
 	"time"
 
+	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
 	"penstock/proxy/limit"
 	"penstock/proxy/resume"
@@ -20,7 +21,8 @@ type tries struct {
 	talk      conversation
 	upstream  *upstreams.Upstream // of the last attempt
 	targets   int                 // engines that were tried
-	refits    int                 // requests that an engine had too little room for and that were sent again
+	changes   int                 // requests that were sent again in another form, or to an engine with more room
+	refused   endpoint.Refused    // what the last attempt's engine is sent no more, and has not taken yet
 	moves     int                 // engines that were left for one with more room
 	failovers int                 // likewise, engines that had vanished or stalled, or were drained
 	next      place               // that the call leaves such an engine for
@@ -44,7 +46,7 @@ type conversation struct {
 
 // begin notes the upstream of an attempt that begins.
 func (t *tries) begin(u *upstreams.Upstream) {
-	t.upstream, t.repeated = u, false
+	t.upstream, t.repeated, t.refused = u, false, endpoint.Refused{}
 	t.targets++
 }
 
@@ -53,7 +55,7 @@ func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded,
 
 // sentOften reports whether as many requests were sent as there may be attempts.
 func (t *tries) sentOften(sends, attempts int) bool {
-	return sends-t.refits-t.failovers-t.resumes >= attempts
+	return sends-t.changes-t.failovers-t.resumes >= attempts
 }
 
 // allowsRetry reports whether a failure and the attempts of one call allow another engine. The

@@ -281,8 +281,8 @@ func TestMessages_Shape(t *testing.T) {
 func TestMessages_SystemInPlace(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]string{
-		"":                          `[{"role":"system","content":"a\nb"},{"role":"user","content":"x"},{"role":"user","content":"y"}]`,
-		"system_messages: fold":     `[{"role":"system","content":"a\nb"},{"role":"user","content":"x"},{"role":"user","content":"y"}]`,
+		"":                          `[{"role":"system","content":"a\nb"},{"role":"user","content":[{"type":"text","text":"x"},{"type":"text","text":"y"}]}]`,
+		"system_messages: fold":     `[{"role":"system","content":"a\nb"},{"role":"user","content":[{"type":"text","text":"x"},{"type":"text","text":"y"}]}]`,
 		"system_messages: in_place": `[{"role":"system","content":"a"},{"role":"user","content":"x"},{"role":"system","content":"b"},{"role":"user","content":"y"}]`,
 	} {
 		p := start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Model: setting})

@@ -98,9 +98,7 @@ func (b *chatBase) AsksStream(p *engine.Profile) bool {
 }
 
 func (b *chatBase) Fill(to Target) (Sending, error) {
-	p := to.Upstream.Engine()
-	format := to.Formats.of(p)
-	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
+	p, format := to.Upstream.Engine(), formatOf(&to)
 	// Usage in every chunk costs a full parse of each. Who goes on with a stream has to know how many
 	// tokens there were.
 	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
@@ -108,6 +106,22 @@ func (b *chatBase) Fill(to Target) (Sending, error) {
 	format.TokenTimings = format.TokenTimings && resumes
 	b.segments, b.room = b.chat.Segments(b.segments[:0], b.room[:0], &format)
 	return jsonSending(p.Path(config.OpChat), to.Stream, b.segments), nil
+}
+
+// formatOf is the form in which the engine of a target takes a chat request for its model.
+func formatOf(to *Target) chat.EngineFormat {
+	format := to.Formats.of(to.Upstream.Engine())
+	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
+	if turns := to.Model.Config.AdjacentTurns; turns != "" {
+		format.JoinTurns = turns == config.TurnsJoined
+	}
+	if to.Refused != (Refused{}) {
+		reasoning := *format.Reasoning
+		reasoning.Refused = to.Refused.Efforts
+		format.Reasoning = &reasoning
+		format.JoinTurns = format.JoinTurns || to.Refused.AdjacentTurns
+	}
+	return format
 }
 
 func jsonSending(path string, stream bool, segments [][]byte) Sending {
@@ -230,6 +244,19 @@ func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 func (*dialectEvents) MediaType() string { return eventStreamType }
 func (*dialectEvents) InBand() bool      { return true }
 
+// The forms by the words of a profile; without one a request goes as it was sent.
+var (
+	toolChoiceForms = map[string]chat.ToolChoiceForm{
+		config.ToolChoiceWords: chat.ToolChoiceWords, config.ToolChoiceIgnored: chat.ToolChoiceIgnored,
+	}
+	responseForms = map[string]chat.ResponseForm{
+		config.ResponseFormatSchemas: chat.ResponseSchemas, config.ResponseFormatValue: chat.ResponseValue,
+	}
+	nullForms = map[string]chat.NullForm{
+		config.NullContentEmpty: chat.NullEmpty, config.NullContentEmptyWithoutCalls: chat.NullEmptyWithoutCalls,
+	}
+)
+
 // Formats remembers how engines want a chat request. It may be used from any goroutine.
 type Formats struct {
 	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
@@ -240,7 +267,7 @@ func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 	if t, ok := f.byProfile.Load(p); ok {
 		return *t.(*chat.EngineFormat)
 	}
-	r := p.Reasoning()
+	r, forms := p.Reasoning(), p.Forms()
 	t := &chat.EngineFormat{
 		TokenMember:     p.TokenLimitMember(),
 		ContinuousUsage: p.Has(config.QuirkContinuousUsage),
@@ -251,6 +278,11 @@ func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 		Prefill: members(p.Prefill()),
 
 		DeveloperAsSystem: p.Has(config.QuirkDeveloperAsSystem),
+
+		ToolChoice:     toolChoiceForms[forms.ToolChoice],
+		ResponseFormat: responseForms[forms.ResponseFormat],
+		NullContent:    nullForms[forms.NullContent],
+		JoinTurns:      forms.AdjacentTurns == config.TurnsJoined,
 	}
 	f.byProfile.Store(p, t)
 	return *t

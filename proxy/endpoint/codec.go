@@ -105,6 +105,42 @@ type Target struct {
 	Salt     chat.Salt
 	Priority chat.Priority
 	Formats  *Formats
+	Refused  Refused
+}
+
+// Refused is what an engine was found to refuse in requests for a model, beside what its profile
+// says: such a request is sent in another form. The zero value is nothing.
+type Refused struct {
+	Efforts       chat.EffortSet // words of the reasoning effort
+	AdjacentTurns bool           // turns of one role in a row
+}
+
+// And returns what is in r or in other.
+func (r Refused) And(other Refused) Refused {
+	return Refused{Efforts: r.Efforts | other.Efforts, AdjacentTurns: r.AdjacentTurns || other.AdjacentTurns}
+}
+
+// Sent is what an engine was sent that it may refuse and take in another form.
+type Sent struct {
+	Limit         int    // on the tokens of the answer; -1: none
+	Effort        string // the word of the reasoning effort; empty: none
+	AdjacentTurns bool   // turns of one role in a row
+}
+
+// SentOf returns what a target was sent of a request that is held still.
+func SentOf(r Request, to *Target) Sent {
+	sent, c := Sent{Limit: r.Limit().TokenLimit()}, r.Chat()
+	if c == nil {
+		return sent
+	}
+	format := formatOf(to)
+	sent.Effort = chat.EffortWord(c, &format)
+	native := false
+	if n, ok := r.(interface{ goesNative(to *Target) bool }); ok {
+		native = n.goesNative(to)
+	}
+	sent.AdjacentTurns = chat.HasAdjacentTurns(c) && (native || !chat.JoinsTurns(c, &format))
+	return sent
 }
 
 // PriorityOf is what the engine of an upstream is told of a call for a model: the rank of its

@@ -142,20 +142,36 @@ func (r *translatedRequest) Check(m *snapshot.Model, now time.Time) (Checked, er
 // let the engine speak the dialect. An answer that another engine has begun goes on in chat. A salt
 // is read from chat requests; not all engines read it from those of other dialects.
 func (r *translatedRequest) Fill(to Target) (Sending, error) {
-	native, client := r.dialect.Native(), r.body.Client()
-	path := to.Upstream.Engine().Path(native.operation)
-	if client == nil || path == "" || chat.GoesOn(r.chat) || !to.Upstream.Native(native.operation) || to.Salt.Wanted() ||
-		to.Priority.Told && native.unordered {
+	if !r.goesNative(&to) {
 		return r.chatBase.Fill(to)
 	}
-	limit := &r.chat.Tokens
-	s := jsonSending(path, to.Stream, native.segments(nil, client, &chat.NativeRequest{
+	native, limit := r.dialect.Native(), &r.chat.Tokens
+	path := to.Upstream.Engine().Path(native.operation)
+	s := jsonSending(path, to.Stream, native.segments(nil, r.body.Client(), &chat.NativeRequest{
 		Served: to.Served, Stream: to.Stream && !r.wantsStream, Refuse: to.Model.Rules.Refuse,
 		Priority: to.Priority, MaxTokens: limit.TokenLimit(), Bound: limit.Bound(), Effort: r.chat.Reasoning.Effort,
 		Model: r.chat.Model, ReasoningHistory: to.Model.Rules.ReasoningHistory, Opener: r,
 	}))
 	s.Native = native.reader()
 	return s, nil
+}
+
+// goesNative reports whether a target is sent the client's own request. One that was found to refuse
+// something in it is sent the chat request, in which that has another form.
+func (r *translatedRequest) goesNative(to *Target) bool {
+	native := r.dialect.Native()
+	if r.body.Client() == nil || to.Upstream.Engine().Path(native.operation) == "" || chat.GoesOn(r.chat) ||
+		!to.Upstream.Native(native.operation) || to.Salt.Wanted() || to.Priority.Told && native.unordered {
+		return false
+	}
+	if to.Refused == (Refused{}) {
+		return true
+	}
+	unmet := *to
+	unmet.Refused = Refused{}
+	asked, sent := formatOf(&unmet), formatOf(to)
+	return chat.EffortWord(r.chat, &asked) == chat.EffortWord(r.chat, &sent) &&
+		!(to.Refused.AdjacentTurns && chat.HasAdjacentTurns(r.chat))
 }
 
 func (r *translatedRequest) Unary(about Answer) Unary {

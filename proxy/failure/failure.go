@@ -28,6 +28,8 @@ type Failure struct {
 	Gone    bool              // the call leaves its engine: vanished, stalled, or drained for long enough
 	Status  int               // what the engine answered, where it did
 	Label   string            // the error's code in metrics and log, where it is not the error's own
+
+	About engineerror.Subject // what of the request the engine refuses and may take in another form
 }
 
 // Error implements error, so that a failure can be returned where any error can.
@@ -270,6 +272,7 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 	switch {
 	case e.ClientFault || status == 400 || status == 413 || status == 422:
 		f.API, f.Outcome, f.Result = rejected(status, e), upstreams.OutcomeRejected, observe.ClientError
+		f.About = e.Subject
 		if c := f.API.Code; c != apierr.CodeContextLength && c != apierr.CodeRequestTooLarge {
 			f.Label = apierr.CodeRejectedByEngine // an engine's own code is not ours to label with
 		}

@@ -87,6 +87,7 @@ var families = []Family{
 
 	{"penstock_retries_total", Counter, "Calls that were sent to another upstream after a failure."},
 	{"penstock_retries_denied_total", Counter, "Calls that could have been sent again, had the retry budget not been used up."},
+	{"penstock_requests_changed_total", Counter, "Requests that an engine refused and was sent once more, by what it refused: the word of the reasoning effort, which was left out, or turns of one role in a row, which were joined."},
 	{"penstock_max_tokens_refits_total", Counter, "Requests that were sent again with what the engine said it has room for, or to an engine with a longer context."},
 	{"penstock_calls_moved_total", Counter, "Calls that were sent to another upstream because theirs was taken out before it had answered, by the reason: vanished (its host), stalled (nothing in it moved), drained (its drain time was over). The retry budget does not count them."},
 	{"penstock_calls_yielded_total", Counter, "Calls that were refused although a slot was free, because it was kept for a client of another key that was refused before and is due to come back."},

@@ -154,6 +154,7 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	if member := p.TokenLimitMember(); member != "" {
 		fmt.Fprintf(&b, "  token limit   reads only %s\n", member)
 	}
+	writeForms(&b, p)
 	if refused := p.RefusedMembers(); len(refused) > 0 {
 		fmt.Fprintf(&b, "  refused       %s\n", strings.Join(refused, ", "))
 	}
@@ -168,6 +169,41 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// formTexts say what each form means to an operator, but for as_sent.
+var formTexts = []struct {
+	name  string
+	of    func(f Forms) string
+	texts map[string]string
+}{
+	{"tool choice", func(f Forms) string { return f.ToolChoice }, map[string]string{
+		config.ToolChoiceWords:   "reads auto, none and required: a named tool is sent alone, and required",
+		config.ToolChoiceIgnored: "reads none of it: a named tool is sent alone, and none as no tools",
+	}},
+	{"JSON", func(f Forms) string { return f.ResponseFormat }, map[string]string{
+		config.ResponseFormatSchemas: "knows no json_object: it is sent as the schema of an object",
+		config.ResponseFormatValue:   "takes schemas in the member value, and response_format text is left out",
+	}},
+	{"null content", func(f Forms) string { return f.NullContent }, map[string]string{
+		config.NullContentEmpty:             "refused: it is sent as an empty text",
+		config.NullContentEmptyWithoutCalls: "refused where there are no tool calls: it is sent as an empty text",
+	}},
+	{"turns", func(f Forms) string { return f.AdjacentTurns }, map[string]string{
+		config.TurnsJoined: "those of one role in a row are joined",
+	}},
+}
+
+// writeForms writes what the engine reads of members that others read in every form.
+func writeForms(b *bytes.Buffer, p *Profile) {
+	if words := p.Reasoning().Words; len(words) > 0 && p.Path(config.OpChat) != "" {
+		fmt.Fprintf(b, "  efforts       takes %s; the nearest is sent\n", strings.Join(words, ", "))
+	}
+	for _, form := range formTexts {
+		if text := form.texts[form.of(p.Forms())]; text != "" && p.Path(config.OpChat) != "" {
+			fmt.Fprintf(b, "  %-13s %s\n", form.name, text)
+		}
+	}
 }
 
 // operations are those that the profile has a path for.

@@ -136,6 +136,16 @@ func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }
 // config.PriorityLowerFirst or PriorityHigherFirst; empty for one that reads none.
 func PriorityOrder(p *Profile) string { return p.spec.Priority }
 
+// Forms are what the engine reads of parts of a request that others read in every form, in the
+// words of config.Engine.
+type Forms struct{ ToolChoice, ResponseFormat, NullContent, AdjacentTurns string }
+
+// Forms returns what the engine reads of tool_choice, response_format, messages without content and
+// turns of one role in a row.
+func (p *Profile) Forms() Forms {
+	return Forms{p.spec.ToolChoice, p.spec.ResponseFormat, p.spec.NullContent, p.spec.AdjacentTurns}
+}
+
 // SystemMessages is "fold" or "in_place".
 func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 
@@ -182,7 +192,7 @@ func matches(all []config.EngineError, status int, errorType, message string) bo
 // turns.
 type Reasoning struct {
 	Effort  string   // member that takes the effort's word; empty: none
-	Words   []string // words it takes; empty: all
+	Words   []string // words it takes; empty: none, low, medium, high and xhigh
 	Off, On []Member // to add when reasoning is switched off ("none") or on
 	History string   // member of an assistant's message; empty: the engine reads none
 }

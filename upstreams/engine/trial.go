@@ -80,7 +80,7 @@ func (d *Detection) try(ctx context.Context, apiKey, model string, patience time
 	t := &trier{transport: transport, profile: d.Profile, model: model, patience: patience}
 	t.reader = Reader{transport.Pages(), d.Profile, detectTimeout}
 	for _, try := range []func(context.Context){
-		t.text, t.reasoning, t.toolCalls, t.schema, t.prefill, t.abort,
+		t.text, t.efforts, t.reasoning, t.toolCalls, t.schema, t.prefill, t.abort,
 	} {
 		if try(ctx); ctx.Err() != nil {
 			return ctx.Err()

@@ -72,7 +72,7 @@ func (f *tryable) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	last := q.Messages[len(q.Messages)-1]
-	has := map[string]bool{"": true, "tools": q.Tools != nil, "response_format": q.Format != nil, "reasoning": q.Effort == "low", "none": q.Effort == "none", "prefill": last.Role == "assistant"}
+	has := map[string]bool{"": true, "tools": q.Tools != nil, "response_format": q.Format != nil, "reasoning": q.Effort == "low", "none": q.Effort == "none", "high": q.Effort == "high" || q.Effort == "max", "prefill": last.Role == "assistant"}
 	for what, status := range f.status {
 		if has[what] {
 			w.WriteHeader(status)
@@ -171,7 +171,8 @@ func TestTry(t *testing.T) {
 		"no flag for it":           {"ollama", func(f *tryable) { f.leaks = "thinking" }, map[string]TrialVerdict{"reasoning on": TrialBad, "reasoning off": TrialSkipped, "abort": TrialSkipped}, "no parser"},
 		"does not reason":          {"vllm", func(f *tryable) { f.thinks = "never" }, map[string]TrialVerdict{"reasoning on": TrialUnclear, "reasoning off": TrialSkipped}, ""},
 		"cannot stop reasoning":    {"vllm", func(f *tryable) { f.thinks = "always" }, map[string]TrialVerdict{"reasoning off": TrialUnclear}, "leave none out"},
-		"refuses efforts":          {"vllm", func(f *tryable) { f.status = map[string]int{"reasoning": 422} }, map[string]TrialVerdict{"reasoning on": TrialUnclear, "reasoning off": TrialSkipped}, "422"},
+		"refuses efforts":          {"vllm", func(f *tryable) { f.status = map[string]int{"reasoning": 422} }, map[string]TrialVerdict{"efforts": TrialBad, "reasoning on": TrialUnclear, "reasoning off": TrialSkipped}, "422"},
+		"a template of Qwen 3.8":   {"vllm", func(f *tryable) { f.status = map[string]int{"high": 500} }, map[string]TrialVerdict{"efforts": TrialBad}, "fails on high, max: answered with status 500; write supported_reasoning_efforts: [none, low, medium, xhigh]"},
 		"refuses effort none":      {"vllm", func(f *tryable) { f.status = map[string]int{"none": 400} }, map[string]TrialVerdict{"reasoning off": TrialUnclear}, "none is refused"},
 		"calls nothing":            {"vllm", func(f *tryable) { f.calls = 0 }, map[string]TrialVerdict{"tool call": TrialUnclear, "two calls": TrialSkipped}, ""},
 		"calls something else":     {"vllm", func(f *tryable) { f.tool = "x" }, map[string]TrialVerdict{"tool call": TrialUnclear, "two calls": TrialSkipped}, ""},
@@ -215,7 +216,7 @@ func TestTry(t *testing.T) {
 					}
 				}
 			}
-			if n := len(d.Tried); c.want[""] == TrialSkipped && n != 1 || c.want[""] == "" && n != 8 {
+			if n := len(d.Tried); c.want[""] == TrialSkipped && n != 1 || c.want[""] == "" && n != 9 {
 				t.Errorf("%d things were tried", n)
 			}
 		})
@@ -243,7 +244,7 @@ func TestTriedReport(t *testing.T) {
 	}
 	f.leaks = "tools"
 	out, err := ask(f, DoctorOptions{Try: true, Model: "org/m"})
-	if err == nil || !strings.Contains(err.Error(), "in 1 of 8 things") {
+	if err == nil || !strings.Contains(err.Error(), "in 1 of 9 things") {
 		t.Errorf("the error is %v", err)
 	}
 	out = out[strings.Index(out, "  tried with"):]
@@ -262,7 +263,7 @@ func TestTriedReport(t *testing.T) {
 		TriedModel  string `json:"tried_model"`
 	}
 	if jsonErr := json.Unmarshal([]byte(out), &found); err != nil || jsonErr != nil || len(found) != 1 || found[0].Engine != "vllm" ||
-		found[0].TriedModel != "org/m" || len(found[0].Tried) != 8 || found[0].Tried[0].Verdict != TrialOK {
+		found[0].TriedModel != "org/m" || len(found[0].Tried) != 9 || found[0].Tried[0].Verdict != TrialOK {
 		t.Errorf("%v, %v: %s", err, jsonErr, out)
 	}
 	// Of an engine that is not known to go on with what is begun, it is a line to paste.

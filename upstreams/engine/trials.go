@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"penstock/config"
 )
 
 // What is tried, one by one. Texts are for the operator: they name the flag that is missing, and
@@ -55,6 +57,49 @@ func (t *trier) text(ctx context.Context) {
 		t.add("text", TrialBad, "the answer is empty")
 	default:
 		t.add("text", TrialOK, "it answers")
+	}
+}
+
+// effortTrial is the name of the trial of the words of an effort.
+const effortTrial = "efforts"
+
+// efforts asks with every word of an effort that the engine is sent. The template of a model may
+// know fewer of them than its engine, and fails then: calls with such a word are sent without it,
+// after a request in vain.
+func (t *trier) efforts(ctx context.Context) {
+	form := t.profile.Reasoning()
+	words := form.Words
+	if len(words) == 0 {
+		words = []string{"low", "medium", "high", "xhigh"}
+	}
+	var taken, refused []string
+	status := 0
+	for _, word := range words {
+		if form.Effort == "" || word == "none" || word == "minimal" { // off has a trial of its own, minimal is never sent
+			continue
+		}
+		a := t.ask(ctx, t.body(1, []any{userMessage("Say hello.")}, object{form.Effort: word}, memberValues(form.On)))
+		switch {
+		case a.err != nil:
+			t.add(effortTrial, TrialUnclear, a.problem())
+			return
+		case a.status == 200:
+			taken = append(taken, word)
+		default:
+			refused, status = append(refused, word), a.status
+		}
+	}
+	switch all := strings.Join(refused, ", "); {
+	case len(refused) == 0 && len(taken) == 0:
+		t.add(effortTrial, TrialSkipped, "it is sent none")
+	case len(refused) == 0:
+		t.add(effortTrial, TrialOK, "it takes "+strings.Join(taken, ", "))
+	case len(taken) == 0:
+		t.add(effortTrial, TrialUnclear, fmt.Sprintf("it takes none of %s: answered with status %d; write supported_reasoning_efforts: [] in the model's entry", all, status))
+	default:
+		listed := slices.DeleteFunc(append([]string{"none"}, taken...), func(word string) bool { return word == "max" })
+		t.add(effortTrial, TrialBad, fmt.Sprintf("the model's template fails on %s: answered with status %d; write supported_reasoning_efforts: [%s] in its entry",
+			all, status, strings.Join(listed, ", ")))
 	}
 }
 
@@ -153,7 +198,11 @@ func (t *trier) schema(ctx context.Context) {
 		"type": "object", "additionalProperties": false, "required": []string{"q7"},
 		"properties": object{"q7": object{"type": "string", "enum": []string{"zu", "vo"}}},
 	}
-	format := object{"response_format": object{"type": "json_schema", "json_schema": object{
+	member := "json_schema"
+	if t.profile.Forms().ResponseFormat == config.ResponseFormatValue {
+		member = "value"
+	}
+	format := object{"response_format": object{"type": "json_schema", member: object{
 		"name": "answer", "strict": true, "schema": shape,
 	}}}
 	a := t.ask(ctx, t.body(400, []any{userMessage("Say hello.")}, format, memberValues(t.profile.Reasoning().Off)))

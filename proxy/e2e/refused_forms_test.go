@@ -1,0 +1,236 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// Engines and the templates of their models refuse words and orders that others take.
+
+// effortWays are the endpoints that take a reasoning effort, with a body for one.
+var effortWays = []struct{ path, body string }{
+	{"/v1/chat/completions", `"messages":[{"role":"user","content":"Hi."}],"reasoning_effort":%q`},
+	{"/v1/messages", `"max_tokens":64,"messages":[{"role":"user","content":"Hi."}],"output_config":{"effort":%q}`},
+	{"/v1/responses", `"input":"Hi.","reasoning":{"effort":%q}`},
+}
+
+// sentToEngine are the bodies of the requests that an engine was sent since it was reset.
+func sentToEngine(t *testing.T, e *sim.Engine) (bodies []map[string]json.RawMessage) {
+	t.Helper()
+	for _, r := range e.Recorded() {
+		if r.Method != "POST" {
+			continue
+		}
+		var body map[string]json.RawMessage
+		if err := json.Unmarshal(r.Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(bodies, body)
+	}
+	return bodies
+}
+
+// TestEffort_RefusedByTemplate: the template of Qwen 3.8 takes low, medium and xhigh, and Claude Code asks for high. The engine is asked
+// once more without the word, keeps its good name, and is sent the word no more.
+func TestEffort_RefusedByTemplate(t *testing.T) {
+	t.Parallel()
+	qwen := []string{"low", "medium", "xhigh"}
+	for name, engine := range map[string]sim.Options{
+		"vllm": {Profile: "vllm", Efforts: qwen}, "vllm native": {Profile: "vllm", Efforts: qwen},
+		"sglang": {Profile: "sglang", Efforts: qwen}, "llamacpp": {Profile: "llamacpp", Efforts: qwen},
+		"an older sglang": {Profile: "sglang", Efforts: []string{"low", "medium"}},
+	} {
+		for _, way := range effortWays {
+			for _, stream := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s%s stream=%t", name, strings.ReplaceAll(way.path, "/", "."), stream), func(t *testing.T) {
+					t.Parallel()
+					config := detected
+					if name == "vllm native" {
+						config = strings.Replace(detected, `url: "{{up-0}}"`, `url: "{{up-0}}", native: [messages, responses]`, 1)
+					}
+					engine.Record = true
+					p := start(t, rig.Setup{Engines: []sim.Options{engine}, Config: config})
+					body := func(effort string) string {
+						return fmt.Sprintf(`{"model":"sim","stream":%t,`+way.body+`}`, stream, effort)
+					}
+					ask := func(effort string, requests int, last string) {
+						t.Helper()
+						p.Engines[0].Reset()
+						p.Post(way.path, body(effort)).WantStatus(200)
+						sent := sentToEngine(t, p.Engines[0])
+						if len(sent) != requests {
+							t.Fatalf("%s: the engine was sent %d requests", effort, len(sent))
+						}
+						got := string(sent[requests-1]["reasoning_effort"])
+						if _, native := sent[requests-1]["output_config"]; native || sent[requests-1]["reasoning"] != nil {
+							got = last // it was sent the client's own
+						}
+						if got != last {
+							t.Errorf("%s: the engine was sent %q at last, not %q", effort, got, last)
+						}
+					}
+					ask("high", 2, ``)
+					ask("high", 1, ``)
+					ask("medium", 1, `"medium"`)
+					if n := p.Metric("penstock_requests_changed_total", `refused="effort"`); n != 1 {
+						t.Errorf("%v requests were changed", n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestEffort_Words: each engine is sent the nearest of the words that it knows.
+func TestEffort_Words(t *testing.T) {
+	t.Parallel()
+	for profile, words := range map[string]map[string]string{
+		"vllm":   {"high": `"high"`, "xhigh": `"xhigh"`, "max": `"max"`, "none": `"none"`},
+		"sglang": {"high": `"high"`, "xhigh": `"xhigh"`, "max": `"max"`, "none": ``},
+		"ollama": {"high": `"high"`, "xhigh": `"max"`, "max": `"max"`, "none": `"none"`},
+		"trtllm": {"high": `"high"`, "xhigh": `"max"`, "max": `"max"`, "none": ``},
+	} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile, Record: true}}, Config: detected})
+			for _, way := range effortWays {
+				for word, want := range words {
+					if way.path == "/v1/messages" && word == "none" {
+						continue // there it is thinking that is disabled
+					}
+					p.Engines[0].Reset()
+					p.Post(way.path, fmt.Sprintf(`{"model":"sim",`+way.body+`}`, word)).WantStatus(200)
+					sent := sentToEngine(t, p.Engines[0])
+					if got := string(sent[0]["reasoning_effort"]); len(sent) != 1 || got != want {
+						t.Errorf("%s %s: %d requests, the first with %s, not %s", way.path, word, len(sent), got, want)
+					}
+				}
+			}
+			p.Engines[0].Reset()
+			p.Post("/v1/messages", `{"model":"sim","max_tokens":64,"messages":[{"role":"user","content":"Hi."}],"thinking":{"type":"disabled"}}`).WantStatus(200)
+			if sent := sentToEngine(t, p.Engines[0]); len(sent) != 1 || string(sent[0]["reasoning_effort"]) != words["none"] {
+				t.Errorf("thinking disabled: %s", sent[0]["reasoning_effort"])
+			}
+		})
+	}
+}
+
+const (
+	twoUsers  = `{"role":"user","content":"a"},{"role":"user","content":"b"}`
+	oneUser   = `{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`
+	ofCodex   = `{"type":"message","role":"developer","content":"x"},{"type":"message","role":"developer","content":"y"},` + twoUsers
+	aSystem   = `{"role":"system","content":"x\n\ny"}`
+	templates = "Conversation roles must alternate user/assistant/user/assistant/..."
+)
+
+// TestAdjacentTurns: templates that want roles to alternate get turns of one role joined: those of Messages always, others once the
+// engine has refused them, and from then on. A request that no joining helps gets the template's words.
+func TestAdjacentTurns(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{"vllm", "sglang", "llamacpp"} {
+		for _, c := range []struct {
+			name, path, body string
+			requests         int // for the first call
+			want             string
+		}{
+			{"messages", "/v1/messages", `"max_tokens":64,"messages":[` + twoUsers + `]`, 1, "[" + oneUser + "]"},
+			{"chat", "/v1/chat/completions", `"messages":[` + twoUsers + `]`, 2, "[" + oneUser + "]"},
+			{"responses", "/v1/responses", `"input":[` + ofCodex + `]`, 2, "[" + aSystem + "," + oneUser + "]"},
+		} {
+			for _, stream := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s %s stream=%t", profile, c.name, stream), func(t *testing.T) {
+					t.Parallel()
+					p := start(t, rig.Setup{
+						Engines: []sim.Options{{Profile: profile, AlternateRoles: true, Record: true}}, Config: detected,
+					})
+					for _, requests := range []int{c.requests, 1} {
+						p.Engines[0].Reset()
+						p.Post(c.path, fmt.Sprintf(`{"model":"sim","stream":%t,%s}`, stream, c.body)).WantStatus(200)
+						sent := sentToEngine(t, p.Engines[0])
+						if len(sent) != requests || string(sent[len(sent)-1]["messages"]) != c.want {
+							t.Errorf("%d requests, the last with %s", len(sent), sent[len(sent)-1]["messages"])
+						}
+					}
+					p.Engines[0].Reset()
+					r := p.Post("/v1/chat/completions", `{"model":"sim","messages":[{"role":"assistant","content":"a"},{"role":"user","content":"b"}]}`)
+					if r.WantError(400, "invalid_request_error", "rejected_by_engine"); !strings.Contains(r.Body, `"message":"`+templates) {
+						t.Errorf("%s", r.Body)
+					}
+					if n := len(sentToEngine(t, p.Engines[0])); n != 1 {
+						t.Errorf("a request that nothing helps was sent %d times", n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestAdjacentTurns_Settings: the file has them joined from the start, and a strict edge changes nothing.
+func TestAdjacentTurns_Settings(t *testing.T) {
+	t.Parallel()
+	engines := []sim.Options{{AlternateRoles: true, Record: true}}
+	const body = `{"model":"sim","messages":[` + twoUsers + `]}`
+	p := start(t, rig.Setup{Engines: engines, Config: strings.Replace(detected, "id: public,", "id: public, adjacent_turns: joined,", 1)})
+	p.Post("/v1/chat/completions", body).WantStatus(200)
+	if sent := sentToEngine(t, p.Engines[0]); len(sent) != 1 || string(sent[0]["messages"]) != "["+oneUser+"]" {
+		t.Errorf("%d requests, the first with %s", len(sent), sent[0]["messages"])
+	}
+	p = start(t, rig.Setup{Engines: engines, Config: "strict: true\n" + detected})
+	p.Post("/v1/chat/completions", body).WantError(400, "invalid_request_error", "rejected_by_engine")
+	if n := len(sentToEngine(t, p.Engines[0])); n != 1 {
+		t.Errorf("a strict edge sent %d requests", n)
+	}
+}
+
+// TestForms: a named tool, no tools, JSON mode and a message without content are the same at every engine, whatever it reads of them.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	const tools = `"tools":[{"type":"function","function":{"name":"first","parameters":{"type":"object"}}},` +
+		`{"type":"function","function":{"name":"second","parameters":{"type":"object"}}}]`
+	for _, profile := range []string{"openai", "vllm", "sglang", "llamacpp", "ollama", "tgi", "trtllm", "lmstudio"} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile}}, Config: detected})
+			message := func(more string) (content string, calls []string) {
+				t.Helper()
+				r := p.Post("/v1/chat/completions", `{"model":"sim",`+more+`}`).WantStatus(200)
+				var answer struct {
+					Choices []struct {
+						Message struct {
+							Content   string
+							ToolCalls []struct{ Function struct{ Name string } } `json:"tool_calls"`
+						}
+					}
+				}
+				if err := json.Unmarshal([]byte(r.Body), &answer); err != nil || len(answer.Choices) != 1 {
+					t.Fatalf("%v: %s", err, r.Body)
+				}
+				for _, c := range answer.Choices[0].Message.ToolCalls {
+					calls = append(calls, c.Function.Name)
+				}
+				return answer.Choices[0].Message.Content, calls
+			}
+			const hi = `"messages":[{"role":"user","content":"Hi."}],`
+			if _, calls := message(hi + tools + `,"tool_choice":{"type":"function","function":{"name":"second"}}`); len(calls) != 1 || calls[0] != "second" {
+				t.Errorf("the named tool: %v", calls)
+			}
+			if text, calls := message(hi + tools + `,"tool_choice":"none"`); len(calls) != 0 || text == "" {
+				t.Errorf("no tools: %v %q", calls, text)
+			}
+			if text, _ := message(hi + `"response_format":{"type":"json_object"}`); !json.Valid([]byte(text)) {
+				t.Errorf("JSON: %s", text)
+			}
+			if text, _ := message(hi + `"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}}`); !json.Valid([]byte(text)) {
+				t.Errorf("a schema: %s", text)
+			}
+			message(hi + `"response_format":{"type":"text"}`)
+			message(`"messages":[{"role":"user","content":"Hi."},{"role":"assistant","content":null},{"role":"user","content":"Go on."}]`)
+			message(`"messages":[{"role":"user","content":"Hi."},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"first","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"x"}],` + tools)
+		})
+	}
+}
