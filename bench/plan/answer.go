@@ -15,7 +15,8 @@ import (
 type Trace struct {
 	File         string  `json:"file"`
 	Requests     int     `json:"requests"`
-	Seconds      float64 `json:"seconds"` // scaled
+	Seconds      float64 `json:"seconds"`   // from the first to the last that comes at a time of its own, scaled
+	Following    int     `json:"following"` // requests that come after the answers to others
 	InputTokens  int64   `json:"input_tokens"`
 	OutputTokens int64   `json:"output_tokens"`
 }
@@ -23,7 +24,9 @@ type Trace struct {
 func newTrace(file string, requests []request) (t Trace) {
 	t.File, t.Requests = file, len(requests)
 	for i := range requests {
-		t.Seconds = max(t.Seconds, requests[i].at)
+		if t.Seconds = max(t.Seconds, requests[i].at); requests[i].after >= 0 {
+			t.Following++
+		}
 		t.InputTokens += int64(requests[i].in)
 		t.OutputTokens += int64(requests[i].out)
 	}
@@ -31,9 +34,12 @@ func newTrace(file string, requests []request) (t Trace) {
 }
 
 func (t *Trace) text() string {
-	n := float64(t.Requests)
-	return fmt.Sprintf("Trace: %d requests in %s s, %s tokens in and %s out each.\n", t.Requests,
-		result.NumberText(t.Seconds), result.NumberText(float64(t.InputTokens)/n), result.NumberText(float64(t.OutputTokens)/n))
+	n, when := float64(t.Requests), "in "+result.NumberText(t.Seconds)+" s"
+	if t.Following > 0 {
+		when = fmt.Sprintf("of sessions, %d of them after the answer to another", t.Following)
+	}
+	return fmt.Sprintf("Trace: %d requests %s, %s tokens in and %s out each.\n", t.Requests, when,
+		result.NumberText(float64(t.InputTokens)/n), result.NumberText(float64(t.OutputTokens)/n))
 }
 
 // Answer is what `bench plan --format json` writes.
