@@ -36,6 +36,9 @@ func (c modelChecks) all() {
 		}
 		c.check.oneOf(at+".kind", "models.kind", "a kind", m.Kind)
 		c.check.oneOf(at+".policy", "models.policy", "a policy", m.Policy)
+		if m.Policy == PolicyTwoChoices || m.Policy == PolicyPrefixAffinity {
+			c.check.warn(at+".policy", "%s is now a name of the default, least_loaded, which does what it was for: remove it", m.Policy)
+		}
 		c.check.oneOf(at+".prompt_cache", "models.prompt_cache", "a choice", m.PromptCache)
 		if m.SystemMessages != "" {
 			c.check.oneOf(at+".system_messages", "models.system_messages", "a choice", m.SystemMessages)

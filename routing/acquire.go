@@ -44,7 +44,7 @@ func acquireFit(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 }
 
 // take is ServedModel.TryLease. A test has something happen between a pick and the lease on it.
-type take func(*upstreams.ServedModel, string, upstreams.Pool, int, config.Percent, time.Time) (*upstreams.Lease, bool)
+type take func(*upstreams.ServedModel, string, upstreams.Pool, upstreams.Prompt, config.Percent, time.Time) (*upstreams.Lease, bool)
 
 // acquire is Acquire. A call that loses the race for what it has picked looks again, and is told
 // what it meets then: a slot that is gone is a full pool, a trial that is gone is no upstream.
@@ -52,6 +52,10 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
 		start = int(r.rotor.Add(1) % uint32(n))
+	}
+	q.known.n, q.known.place = 0, 0
+	if r.directory != nil {
+		r.directory.look(q.Prefix, r.targets, &q.known)
 	}
 	for lost := 0; ; lost++ {
 		best, eligible := r.pick(q, start)
@@ -63,12 +67,12 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 		case best == nil, lost > len(r.targets):
 			return nil, nil, r.Full(q)
 		}
-		if lease, ok := take(best.model, q.Key, q.Pool, q.Tokens, q.Reserve, q.Now); ok {
+		if lease, ok := take(best.model, q.Key, q.Pool, q.promptAt(best), q.Reserve, q.Now); ok {
 			if r.directory != nil {
-				if r.directory.places != nil {
-					r.directory.tell(q.Prefix, best)
+				if p := r.directory.places.Load(); p != nil {
+					p.tell(q, best)
 				}
-				r.directory.learn(q.Prefix, best.member)
+				r.directory.learn(q.Prefix, best, q.Session)
 			}
 			return lease, best, nil
 		}
@@ -93,22 +97,10 @@ func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 
 // choose has the route's policy choose.
 func (r *Route) choose(c *choice) (best *Target, eligible bool) {
-	switch r.policy {
-	case policyRoundRobin:
+	if r.policy == policyRoundRobin {
 		return c.nextInTurn()
-	case policyTwoChoices:
-		if best = c.betterOfTwo(); best != nil {
-			return best, true
-		}
-	case policyPrefixAffinity:
-		best, own := c.warmest()
-		if best != nil {
-			return best, true
-		}
-		return c.home(own)
-	case policyLeastLoaded:
 	}
-	return c.leastLoaded()
+	return c.soonest()
 }
 
 // A tier is a part of a route's targets that takes calls only while no target of the tiers before

@@ -94,7 +94,7 @@ func TestArms(t *testing.T) {
 		"no arm of a tier that serves":       {both, map[string]string{"a": full}, "", "", false, false, "c"},
 	} {
 		for _, policy := range []string{
-			config.PolicyLeastLoaded, config.PolicyPrefixAffinity, config.PolicyTwoChoices, config.PolicyRoundRobin,
+			config.PolicyLeastLoaded, config.PolicyRoundRobin,
 		} {
 			t.Run(name+", "+policy, func(t *testing.T) {
 				p := plan(t, upstream("a", 1), upstream("b", 1), upstream("c", 1), upstream("d", 1))

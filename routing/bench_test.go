@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,28 +61,42 @@ func fleet(t testing.TB, policy string) *Route {
 	return lookup(t, table(t, live(t, names...), model("m", policy, names...)), "m")
 }
 
-var policies = []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity}
+var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 
 // BenchmarkPick is the choice alone, over 32 upstreams that are up, list their models and tell
-// their load. The budget is half a microsecond and no allocation.
+// their load. The budget is two microseconds where 40 blocks of the prompt are known, and no
+// allocation.
 func BenchmarkPick(b *testing.B) {
-	blocks := HashBlocks(nil, 1, conversation(1))
-	for _, policy := range append(policies, "warm", "learned") {
-		b.Run(policy, func(b *testing.B) {
-			r := fleet(b, strings.NewReplacer("warm", config.PolicyPrefixAffinity, "learned", config.PolicyLeastLoaded).Replace(policy))
-			q := Query{Now: time.Now(), Prefix: blocks}
-			switch policy {
-			case "warm":
-				r.directory.learn(blocks, r.targets[7].member)
-			case "learned":
+	blocks := randomBlocks(40)
+	for _, c := range []struct {
+		name, policy   string
+		known, learned bool
+	}{
+		{"round_robin", config.PolicyRoundRobin, false, false},
+		{"cold", "", false, false},
+		{"warm", "", true, false},
+		{"learned", "", false, true},
+		{"warm, learned", "", true, true},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			r := fleet(b, c.policy)
+			q := Query{Now: time.Now(), Prefix: blocks, Tokens: 5000, Session: 7}
+			if c.learned {
 				q.Now = t0
 				for i := range r.targets {
-					answered(b, r, i, 3, time.Millisecond)
+					answered(b, r, i, speedNeeds, time.Millisecond)
 				}
+			}
+			if c.known {
+				r.directory.learn(blocks[:20], &r.targets[3], 1)
+				r.directory.learn(blocks, &r.targets[7], 7)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				q.Rand++
+				if r.directory != nil {
+					r.directory.look(q.Prefix, r.targets, &q.known)
+				}
 				if best, _ := r.pick(&q, int(q.Rand%32)); best == nil {
 					b.Fatal("nobody was picked")
 				}
@@ -119,10 +132,13 @@ func TestPickDoesNotAllocate(t *testing.T) {
 		q := Query{Now: time.Now(), Prefix: blocks}
 		for _, known := range []bool{false, true} {
 			if known && r.directory != nil {
-				r.directory.learn(blocks, r.targets[7].member)
+				r.directory.learn(blocks, &r.targets[7], 0)
 			}
 			n := testing.AllocsPerRun(100, func() {
 				q.Rand++
+				if r.directory != nil {
+					r.directory.look(q.Prefix, r.targets, &q.known)
+				}
 				_, _ = r.pick(&q, int(q.Rand%32))
 			})
 			if n != 0 {

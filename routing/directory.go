@@ -1,33 +1,47 @@
 package routing
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"penstock/upstreams"
 )
 
-// directory is what a route with the policy prefix_affinity remembers: for each block of a prompt
-// the upstreams that it was sent to. It is bounded, outlives reloads and is safe for concurrent
-// use.
+// directory is what a route believes its engines to hold of the prompts that it has sent them: for
+// each engine the blocks that it has read last, as many as its cache has room for. It is bounded,
+// outlives reloads and is safe for concurrent use.
 //
-// One directory for the route, and not an index for each upstream: the question is who knows the
-// prompt, and one look-up answers it for all of them.
+// The blocks of all engines are in one map: the question is who holds how much of a prompt, and one
+// look-up answers it for all of them. Each engine has a list of its own through them, in the order
+// in which it has read them. Of a prompt the first block is the newest in that list, so an engine
+// forgets a prompt from its end, as engines do, and what it holds of a prompt is a beginning of it.
+// A look-up therefore halves its way to where holders change, and does not ask for every block.
+//
+// Entries and links are in pages and refer to each other by number. There may be a million of them,
+// and pointers would be the collector's work at every turn.
 type directory struct {
-	blocks *lru.Cache[uint64, *holders]
+	mu      sync.RWMutex
+	blocks  map[uint64]int32 // to entries
+	entries pages[entry]
+	links   pages[link]
+	holds   [maxMembers]holding
+
 	// numbers are the members' places in holders, the same for as long as a name of an upstream is
-	// used. Not changed after Build: a reload makes another map over the same blocks.
+	// used.
 	numbers map[upstreams.ID]member
 	ranks   map[uint64]member // the same by Target.rank
-	places  *Places           // what the edges of a fleet tell each other; nil: there is no store
+	// places are what the edges of a fleet tell each other; nil: there is no store.
+	places atomic.Pointer[Places]
 }
 
 const (
-	// directoryBlocks bounds what is remembered for each upstream of the route, on average: 16 MiB
-	// of prompts, about four million tokens, which is more than an engine can cache.
-	directoryBlocks = 32 << 10
+	// usualBlocks is how many blocks an engine is taken to hold that does not say: about a million
+	// tokens.
+	usualBlocks = 8 << 10
+	// mostBlocks bounds what is remembered of one engine: 32 MiB of prompts, in 8 MB of memory.
+	mostBlocks = 64 << 10
 	// maxMembers is how many upstreams have a place of their own. In a larger route some share one,
 	// and a conversation may go to the wrong one of those.
 	maxMembers = 128
@@ -40,88 +54,159 @@ type member uint8
 type members [maxMembers / 64]uint64
 
 func (s *members) has(m member) bool { return s[m/64]>>(m%64)&1 != 0 }
+func (s *members) add(m member)      { s[m/64] |= 1 << (m % 64) }
+func (s *members) remove(m member)   { s[m/64] &^= 1 << (m % 64) }
 
-func (s *members) add(more *members) {
-	for i := range s {
-		s[i] |= more[i]
-	}
+// entry is a block that some engine holds.
+type entry struct {
+	block uint64
+	who   members
+	next  uint64 // the block that followed first; 0: none yet
+	// session is that of the newest prompt through the block. A conversation that goes on otherwise
+	// than before, as after an edit, is not another one.
+	session uint64
+	ways    uint32 // conversations that have parted at or after the block, beside the first one
+	ends    uint32 // prompts that ended here
+	links   int32  // the first of its links, one for each of who
 }
 
-// holders are the upstreams that a block was sent to. They also record whether many conversations
-// begin with the block, or one goes through it.
-type holders struct {
-	sent  [maxMembers / 64]atomic.Uint64
-	next  atomic.Uint64 // the block that followed first; 0: none yet
-	forks atomic.Uint32 // prompts that went on otherwise
-	ends  atomic.Uint32 // prompts that ended here
+// link is one block of one engine.
+type link struct {
+	entry        int32
+	newer, older int32 // in the engine's list
+	sibling      int32 // the entry's next link
+	read         uint32
+	of           member
 }
 
-func (h *holders) add(m member) {
-	if bit := uint64(1) << (m % 64); h.sent[m/64].Load()&bit == 0 {
-		h.sent[m/64].Or(bit)
-	}
+// holding is what one engine holds.
+type holding struct {
+	newest, oldest int32 // 0: none; the first link and the first entry are never used
+	blocks         int
+	most           int    // that it is believed to have room for
+	published      int    // by its own pages; 0: they do not say
+	misses         int    // in a row, of what it has read not long ago
+	emptied        uint32 // upstreams.PromptCache.Emptied that the list is of
+	// fresh counts the blocks that it has begun to hold. How much that has grown since a block was
+	// read last is how much room the block's survival has needed.
+	fresh uint32
 }
 
-// follow notes how a prompt went on after the block.
-func (h *holders) follow(rest []uint64) {
-	if len(rest) == 0 {
-		h.ends.Add(1)
-	} else if !h.next.CompareAndSwap(0, rest[0]) && h.next.Load() != rest[0] {
-		h.forks.Add(1)
+// crowds are numbers of conversations with one beginning. A crowd's part of what a cold engine would
+// have to read of that beginning counts, since the conversations to come are spared it. For many it
+// counts for nothing: one of them pays for each engine, and all are spread from then on, also while
+// no load would spread them.
+var crowds = [...]struct {
+	ways uint32
+	part float64
+}{{16, 0}, {4, 1. / 2}, {0, 1}}
+
+// manyEnds is how many prompts have to end in one block to show that conversations begin alike
+// which do not differ by a whole block. The short turns of one conversation end in one block too.
+const manyEnds = 16
+
+// crowd is the place in crowds of a number of conversations.
+func crowd(ways uint32) uint8 {
+	for i := range crowds {
+		if ways >= crowds[i].ways {
+			return uint8(i)
+		}
 	}
+	return uint8(len(crowds) - 1)
 }
 
-// crowd says how a prompt that is known up to the block, and goes on with rest, relates to the
-// others that are: it is one conversation's next turn, one of few that have a beginning in common,
-// or one of many.
-func (h *holders) crowd(rest []uint64) crowd {
-	next, forks := h.next.Load(), h.forks.Load()
-	switch {
-	case len(rest) > 0 && forks >= manyForks, len(rest) == 0 && h.ends.Load() >= manyEnds:
-		return many
-	case len(rest) > 0 && next != 0 && next != rest[0]:
-		return few
-	}
-	return alone
+// knowledge is what a directory knows of one prompt: its beginning in parts, each of which is held
+// by other engines than the next one, or shared by more conversations. Holders and sharers only
+// become fewer from part to part.
+type knowledge struct {
+	n     int
+	parts [maxParts]part
+	// place is where other edges have sent the conversation last, from 1 on; 0: they have told of none.
+	place int16
 }
 
-type crowd uint8
+// maxParts bounds the parts; what comes after them counts as held by no engine.
+const maxParts = 8
 
-const (
-	alone crowd = iota
-	few
-	many
-)
+type part struct {
+	to    int // blocks
+	who   members
+	crowd uint8
+}
 
-const (
-	// manyForks is how many prompts have to leave a common beginning before it is worth having
-	// everywhere: it is then read once by each engine, and the conversations are spread over all of
-	// them from their first turn on.
-	manyForks = 4
-	// manyEnds is the same for prompts that do not differ by a whole block. More, since the short
-	// turns of one conversation end in one block as well.
-	manyEnds = 16
-)
-
-// without returns the holders that are not in a set, and whether there are any.
-func (h *holders) without(not *members) (left members, some bool) {
-	for i := range left {
-		left[i] = h.sent[i].Load() &^ not[i]
-		some = some || left[i] != 0
+// blocks is how much of the prompt any engine holds.
+func (k *knowledge) blocks() int {
+	if k.n == 0 {
+		return 0
 	}
-	return left, some
+	return k.parts[k.n-1].to
+}
+
+// own is how much of the prompt many conversations share; what comes behind it is its own.
+func (k *knowledge) own() int {
+	for i := k.n - 1; i >= 0; i-- {
+		if int(k.parts[i].crowd) < len(crowds)-1 {
+			return k.parts[i].to
+		}
+	}
+	return 0
+}
+
+// held returns how many leading blocks a member holds, and what it would have to read up to where
+// anything is known: blocks, those of a crowd in part.
+func (k *knowledge) held(m member) (blocks int, missing float64) {
+	for i := k.n - 1; i >= 0; i-- {
+		p := &k.parts[i]
+		if p.who.has(m) {
+			return p.to, missing
+		}
+		from := 0
+		if i > 0 {
+			from = k.parts[i-1].to
+		}
+		missing += float64(p.to-from) * crowds[p.crowd].part
+	}
+	return 0, missing
 }
 
 // newDirectory makes the directory of targets, or goes on with the one that the route had before,
 // which may be nil.
 func newDirectory(targets []Target, before *directory, shared bool) (*directory, error) {
-	d := &directory{numbers: map[upstreams.ID]member{}, ranks: map[uint64]member{}}
+	d := before
+	if d == nil {
+		d = &directory{blocks: map[uint64]int32{}}
+		d.entries.add() // 0 is none
+		d.links.add()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.number(targets)
+	if !shared {
+		d.places.Store(nil)
+	} else if d.places.Load() == nil {
+		places, err := newPlaces()
+		if err != nil {
+			return nil, err
+		}
+		d.places.Store(places)
+	}
+	return d, nil
+}
+
+// number gives every target its place. An upstream keeps the one that it had, and a place that has
+// changed hands is emptied. The caller holds mu.
+func (d *directory) number(targets []Target) {
+	before := d.numbers
+	d.numbers, d.ranks = map[upstreams.ID]member{}, map[uint64]member{}
 	taken := make([]bool, maxMembers)
-	if before != nil {
-		for i := range targets {
-			if m, ok := before.numbers[targets[i].Upstream.ID()]; ok {
-				d.numbers[targets[i].Upstream.ID()], taken[m] = m, true
-			}
+	for i := range targets {
+		if m, ok := before[targets[i].Upstream.ID()]; ok {
+			d.numbers[targets[i].Upstream.ID()], taken[m] = m, true
+		}
+	}
+	for m := range d.holds {
+		if !taken[m] {
+			d.forget(member(m))
 		}
 	}
 	next := 0
@@ -129,8 +214,6 @@ func newDirectory(targets []Target, before *directory, shared bool) (*directory,
 		t := &targets[i]
 		m, ok := d.numbers[t.Upstream.ID()]
 		if !ok {
-			// A place that another upstream had before is as good as a fresh one: the newcomer is
-			// thought to know what that one knew, and gets to know it.
 			for k := 0; k < maxMembers && taken[next%maxMembers]; k++ {
 				next++
 			}
@@ -138,79 +221,339 @@ func newDirectory(targets []Target, before *directory, shared bool) (*directory,
 			next++
 			d.numbers[t.Upstream.ID()], taken[m] = m, true
 		}
-		t.member, t.rank = m, xxhash.Sum64String(string(t.Upstream.ID()))
+		t.member, t.rank, t.directory = m, xxhash.Sum64String(string(t.Upstream.ID())), d
 		d.ranks[t.rank] = m
-	}
-	if shared {
-		if err := d.share(before); err != nil {
-			return nil, err
+		if h := &d.holds[m]; h.most == 0 {
+			h.most, h.emptied = usualBlocks, t.Upstream.Cache.Emptied()
 		}
 	}
-	size := directoryBlocks * max(1, len(d.numbers))
-	if before != nil {
-		d.blocks = before.blocks
-		d.blocks.Resize(size)
-		return d, nil
-	}
-	var err error
-	d.blocks, err = lru.New[uint64, *holders](size)
-	return d, err
 }
 
-// share goes on with the places that the route had before, or makes some.
-func (d *directory) share(before *directory) (err error) {
-	if before != nil && before.places != nil {
-		d.places = before.places
-		return nil
+// look sets k to what is known of a prompt. Of targets whose engines have lost what they held
+// nothing is.
+func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
+	k.n, k.place = 0, 0
+	if len(blocks) == 0 {
+		return
 	}
-	d.places, err = newPlaces()
-	return err
-}
-
-// deepest returns how many leading blocks of a prompt some upstream outside of a set knows, who
-// knows that many, and how many prompts share them. What is known of a prompt is a beginning of it,
-// since learn keeps its first blocks longest; so the end of it is found by halving.
-func (d *directory) deepest(blocks []uint64, not *members) (known int, who members, shared crowd) {
-	var last *holders
-	low, high := 0, len(blocks) // low are known
-	for low < high {
-		at := (low + high) / 2
-		h, ok := d.blocks.Peek(blocks[at])
-		if ok {
-			var left members
-			if left, ok = h.without(not); ok {
-				who, last = left, h
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for i := range targets {
+		if t := &targets[i]; d.holds[t.member].emptied != t.Upstream.Cache.Emptied() {
+			d.mu.RUnlock()
+			d.empty(t)
+			d.mu.RLock()
+		}
+	}
+	for from := 0; from < len(blocks) && k.n < maxParts; {
+		first := d.find(blocks[from])
+		if first == nil {
+			break
+		}
+		p := &k.parts[k.n]
+		p.who, p.crowd = first.who, crowd(first.ways)
+		like := func(at int) bool {
+			e := d.find(blocks[at])
+			return e != nil && e.who == p.who && crowd(e.ways) == p.crowd
+		}
+		low, high := from+1, len(blocks) // up to low they are alike; from high on they are not
+		if low < high && like(high-1) {
+			low = high
+		}
+		for low < high {
+			if at := (low + high) / 2; like(at) {
+				low = at + 1
+			} else {
+				high = at
 			}
 		}
-		if ok {
-			low = at + 1
-		} else {
-			high = at
+		p.to, from = low, low
+		k.n++
+	}
+	if k.blocks() == len(blocks) {
+		if e := d.find(blocks[len(blocks)-1]); e.ends >= manyEnds {
+			for i := range k.parts[:k.n] {
+				k.parts[i].crowd = 0
+			}
 		}
 	}
-	if d.places != nil {
-		if deeper, at, ok := d.placed(blocks, low, not); ok {
-			return deeper, at, alone
-		}
+	if p := d.places.Load(); p != nil {
+		d.placed(p, blocks, k)
 	}
-	if last != nil {
-		shared = last.crowd(blocks[low:])
-	}
-	return low, who, shared
 }
 
-// learn notes that a prompt was sent to an upstream. The first blocks come last, so that they are
-// forgotten last.
-func (d *directory) learn(blocks []uint64, m member) {
+// add notes that a member holds so many leading blocks, which is at least what any is known to hold,
+// and is where the conversation is.
+func (k *knowledge) add(blocks int, m member) {
+	for i := range k.parts[:k.n] {
+		k.parts[i].who.add(m)
+	}
+	if blocks > k.blocks() && k.n < maxParts {
+		p := &k.parts[k.n]
+		*p = part{to: blocks, crowd: uint8(len(crowds) - 1)}
+		p.who.add(m)
+		k.n++
+	}
+	k.place = int16(m) + 1
+}
+
+// find returns the entry of a block; nil: no engine holds it. The caller holds mu.
+func (d *directory) find(block uint64) *entry {
+	if i, ok := d.blocks[block]; ok {
+		return d.entries.at(i)
+	}
+	return nil
+}
+
+// age returns how much room the survival of a prompt's block at a member has needed since it was
+// read last, in blocks.
+func (d *directory) age(block uint64, m member) int {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if e := d.find(block); e != nil && e.who.has(m) {
+		return int(d.holds[m].fresh - d.linkOf(e, m).read)
+	}
+	return 0
+}
+
+func (d *directory) linkOf(e *entry, m member) *link {
+	i := e.links
+	for d.links.at(i).of != m {
+		i = d.links.at(i).sibling
+	}
+	return d.links.at(i)
+}
+
+// learn notes that a prompt was sent to an upstream, which holds it from now on. session is a hash
+// of the session that the prompt is of; 0: not known.
+func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
+	if len(blocks) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.resize(t)
+	m := t.member
+	known, before := 0, uint64(0) // how much of it was there, and whose it was
 	for i := len(blocks) - 1; i >= 0; i-- {
-		h, ok := d.blocks.Get(blocks[i])
+		at, ok := d.blocks[blocks[i]]
 		if !ok {
-			h = new(holders)
-			if before, found, _ := d.blocks.PeekOrAdd(blocks[i], h); found {
-				h = before
+			at = d.entries.add()
+			*d.entries.at(at) = entry{block: blocks[i]}
+			d.blocks[blocks[i]] = at
+			if i+1 < len(blocks) {
+				d.entries.at(at).next = blocks[i+1]
 			}
+		} else if known == 0 {
+			known, before = i+1, d.entries.at(at).session
 		}
-		h.add(m)
-		h.follow(blocks[i+1:])
+		d.entries.at(at).session = session
+		d.hold(at, m)
+	}
+	if known > 0 && (session == 0 || session != before) {
+		d.part(blocks, known)
 	}
 }
+
+// part notes how a prompt went on after the part of it that was known. The caller holds mu.
+func (d *directory) part(blocks []uint64, known int) {
+	last := d.find(blocks[known-1])
+	switch {
+	case last == nil: // the engine has room for less than the prompt
+	case known == len(blocks):
+		last.ends++
+	case last.next == 0:
+		last.next = blocks[known]
+	case last.next != blocks[known]:
+		for _, b := range blocks[:known] {
+			if e := d.find(b); e != nil {
+				e.ways++
+			}
+		}
+	}
+}
+
+// hold makes a block the newest of those that a member holds, and lets go of the oldest where it
+// has no room for all. The caller holds mu.
+func (d *directory) hold(at int32, m member) {
+	h, e := &d.holds[m], d.entries.at(at)
+	if e.who.has(m) {
+		i := e.links
+		for d.links.at(i).of != m {
+			i = d.links.at(i).sibling
+		}
+		d.links.at(i).read = h.fresh
+		if i != h.newest {
+			d.unlink(h, i)
+			d.push(h, i)
+		}
+		return
+	}
+	h.fresh++
+	i := d.links.add()
+	*d.links.at(i) = link{entry: at, of: m, sibling: e.links, read: h.fresh}
+	e.links = i
+	e.who.add(m)
+	d.push(h, i)
+	for h.blocks++; h.blocks > max(1, h.most); {
+		d.drop(h, h.oldest)
+	}
+}
+
+func (d *directory) push(h *holding, i int32) {
+	l := d.links.at(i)
+	l.newer, l.older = 0, h.newest
+	if h.newest != 0 {
+		d.links.at(h.newest).newer = i
+	} else {
+		h.oldest = i
+	}
+	h.newest = i
+}
+
+func (d *directory) unlink(h *holding, i int32) {
+	l := d.links.at(i)
+	if l.newer != 0 {
+		d.links.at(l.newer).older = l.older
+	} else {
+		h.newest = l.older
+	}
+	if l.older != 0 {
+		d.links.at(l.older).newer = l.newer
+	} else {
+		h.oldest = l.newer
+	}
+}
+
+// drop takes a block from those that a member holds. The caller holds mu.
+func (d *directory) drop(h *holding, i int32) {
+	l := d.links.at(i)
+	d.unlink(h, i)
+	h.blocks--
+	e := d.entries.at(l.entry)
+	to := &e.links
+	for *to != i {
+		to = &d.links.at(*to).sibling
+	}
+	*to = l.sibling
+	e.who.remove(l.of)
+	if e.links == 0 {
+		delete(d.blocks, e.block)
+		d.entries.free(l.entry)
+	}
+	d.links.free(i)
+}
+
+// forget empties what a member holds. The caller holds mu.
+func (d *directory) forget(m member) {
+	h := &d.holds[m]
+	for h.oldest != 0 {
+		d.drop(h, h.oldest)
+	}
+	*h = holding{}
+}
+
+// empty forgets what a target's engine has held: it was started again.
+func (d *directory) empty(t *Target) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	most, published := d.holds[t.member].most, d.holds[t.member].published
+	d.forget(t.member)
+	d.holds[t.member] = holding{most: most, published: published, emptied: t.Upstream.Cache.Emptied()}
+}
+
+// resize takes over how much a target's engine has room for. It says so in tokens, and how many bytes
+// a token has is learned. The caller holds mu.
+func (d *directory) resize(t *Target) {
+	h := &d.holds[t.member]
+	token := t.Upstream.Averages.BytesPerToken()
+	if token == 0 {
+		token = usualToken
+	}
+	// A few bytes more or less a token are no other size.
+	published := min(mostBlocks, int(float64(t.Upstream.Cache.Tokens())*token/blockBytes))
+	if diff := published - h.published; diff > h.published/8 || -diff > h.published/8 {
+		h.published, h.most = published, published
+		if published == 0 {
+			h.most = usualBlocks
+		}
+	}
+}
+
+// usualToken is how many bytes of a prompt make a token where no engine has counted any.
+const usualToken = 4
+
+const (
+	// surprise is by how many tokens an engine's cache has to be better or worse than expected for
+	// anything to follow from it: an engine caches in blocks, and leaves the last one out.
+	surprise = 1024
+	// missesAtOnce is how many prompts in a row that were read not long ago have to be gone for the
+	// whole cache to be: an operator has reset it.
+	missesAtOnce = 3
+)
+
+// counted takes how many tokens of a prompt an engine has had in its cache, and how many were
+// expected of that age. What survives shows how much room there is: a prompt that is gone needed
+// more than the engine has, one that is there nearly all of it that it can have.
+func (d *directory) counted(t *Target, expected, cached, age int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := &d.holds[t.member]
+	ceiling := mostBlocks
+	if h.published > 0 {
+		ceiling = h.published
+	}
+	switch {
+	case cached > expected+surprise:
+		h.misses, h.most = 0, min(ceiling, h.most+h.most/16+1)
+	case expected <= surprise:
+	case 10*cached >= 9*expected:
+		if h.misses = 0; 5*age > 4*h.most {
+			h.most = min(ceiling, h.most+h.most/32+1)
+		}
+	case 2*cached < expected:
+		if h.misses++; h.misses >= missesAtOnce && 4*age < h.most {
+			most, published, emptied := h.most, h.published, h.emptied
+			d.forget(t.member)
+			*h = holding{most: most, published: published, emptied: emptied}
+			return
+		}
+		if age < h.most {
+			h.most = max(leastBlocks, h.most-(h.most-age)/8)
+			for h.blocks > h.most {
+				d.drop(h, h.oldest)
+			}
+		}
+	}
+}
+
+// leastBlocks is what every engine is believed to have room for, a prompt of a few thousand tokens:
+// with less it would not be found out when it has more.
+const leastBlocks = 32
+
+// pages are things of one kind that are numbered. They never move, so growing copies nothing.
+type pages[T any] struct {
+	all    [][]T
+	unused []int32
+	n      int32
+}
+
+const pageSize = 1 << 10
+
+func (p *pages[T]) at(i int32) *T { return &p.all[i/pageSize][i%pageSize] }
+
+// add returns the number of an unused thing.
+func (p *pages[T]) add() int32 {
+	if last := len(p.unused) - 1; last >= 0 {
+		i := p.unused[last]
+		p.unused = p.unused[:last]
+		return i
+	}
+	if p.n%pageSize == 0 {
+		p.all = append(p.all, make([]T, pageSize))
+	}
+	p.n++
+	return p.n - 1
+}
+
+func (p *pages[T]) free(i int32) { p.unused = append(p.unused, i) }

@@ -5,90 +5,222 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"penstock/config"
 	"penstock/upstreams"
 )
 
-// known is how many leading blocks of a prompt the directory has somebody for.
-func (d *directory) known(blocks []uint64) int {
-	n, _, _ := d.deepest(blocks, &members{})
+// directoryOf is the directory of a route over some targets.
+func directoryOf(t *testing.T, names ...string) (*directory, []Target) {
+	t.Helper()
+	var ups []config.Upstream
+	for _, name := range names {
+		ups = append(ups, upstream(name, 64))
+	}
+	r := lookup(t, table(t, plan(t, ups...), model("m", "", names...)), "m")
+	return r.directory, r.targets
+}
+
+// know is what a directory knows of a prompt.
+func know(d *directory, targets []Target, blocks []uint64) *knowledge {
+	k := new(knowledge)
+	d.look(blocks, targets, k)
+	return k
+}
+
+// holdsOf is how many leading blocks of a prompt a target is believed to hold.
+func holdsOf(d *directory, targets []Target, i int, blocks []uint64) int {
+	n, _ := know(d, targets, blocks).held(targets[i].member)
 	return n
 }
 
 func TestDirectory(t *testing.T) {
-	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
-	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c")), "m")
-	d := r.directory
-	blocks := HashBlocks(nil, 1, conversation(3))
-	if len(blocks) < 8 {
-		t.Fatalf("%d blocks are too few for this test", len(blocks))
-	}
-	if n := d.known(blocks); n != 0 {
-		t.Errorf("%d blocks known of what was never sent", n)
-	}
-	a, b := r.targets[0].member, r.targets[1].member
-	for n := range len(blocks) + 1 { // every length, so that every way of halving is tried
-		d.learn(blocks[:n], a)
-		if got := d.known(blocks); got != n {
-			t.Errorf("%d of %d blocks known", got, n)
+	d, targets := directoryOf(t, "a", "b", "c")
+	prompt := randomBlocks(9)
+	for n := range len(prompt) + 1 { // every length, so that every way of halving is tried
+		d.learn(prompt[:n], &targets[0], 1)
+		for i, want := range []int{n, 0, 0} {
+			if got := holdsOf(d, targets, i, prompt); got != want {
+				t.Errorf("target %d holds %d of %d blocks, want %d", i, got, n, want)
+			}
 		}
 	}
-	d.learn(blocks[:2], b)
-	var not members
-	if n, who, _ := d.deepest(blocks, &not); n != len(blocks) || !who.has(a) || who.has(b) {
-		t.Errorf("%d blocks, by %v", n, who)
+	d.learn(prompt[:4], &targets[1], 1)
+	d.learn(prompt[:2], &targets[2], 1)
+	longer := append(slices.Clone(prompt), randomBlocks(3)...)
+	for i, want := range []int{9, 4, 2} {
+		if got := holdsOf(d, targets, i, longer); got != want {
+			t.Errorf("target %d holds %d blocks, want %d", i, got, want)
+		}
 	}
-	only := members{}
-	only[a/64] |= 1 << (a % 64)
-	not.add(&only)
-	if n, who, _ := d.deepest(blocks, &not); n != 2 || who.has(a) || !who.has(b) {
-		t.Errorf("without the first: %d blocks, by %v", n, who)
+	if k := know(d, targets, longer); k.n != 3 || k.blocks() != 9 {
+		t.Errorf("%+v", k)
 	}
-	only = members{}
-	only[b/64] |= 1 << (b % 64)
-	not.add(&only)
-	if n, _, _ := d.deepest(blocks, &not); n != 0 {
-		t.Errorf("without both: %d blocks", n)
+	if _, missing := know(d, targets, longer).held(targets[2].member); missing != 7 {
+		t.Errorf("%v blocks are to be read up to where anything is known, want 7", missing)
+	}
+	if k := know(d, targets, randomBlocks(5)); k.n != 0 {
+		t.Errorf("%+v of what was never sent", k)
 	}
 }
 
-// The end of a prompt is forgotten before its beginning: halving relies on it.
-func TestDirectoryForgetsTheEnd(t *testing.T) {
-	p := plan(t, upstream("a", 64))
-	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a")), "m")
-	r.directory.blocks.Resize(12)
-	first := HashBlocks(nil, 1, conversation(1))[:8]
-	for id := range 5 {
-		r.directory.learn(first, r.targets[0].member)
-		r.directory.learn(HashBlocks(nil, 1, conversation(id+2))[:8], r.targets[0].member)
-		n := r.directory.known(first)
-		if n == 0 || n == len(first) {
-			t.Errorf("%d of %d blocks are known", n, len(first))
+// A target holds what it has read last, as many blocks as it has room for, and of a prompt always a
+// beginning. That is compared with lists that are searched.
+func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d, targets := directoryOf(t, "a", "b", "c")
+		var lists [3][]uint64 // the newest first
+		room := [3]int{}
+		for i := range room {
+			room[i] = rapid.IntRange(1, 30).Draw(rt, "room")
+			d.holds[targets[i].member].most = room[i]
 		}
-		for i, b := range first {
-			if r.directory.blocks.Contains(b) != (i < n) {
-				t.Errorf("block %d of %d: known %t", i, n, i >= n)
+		var prompts [][]uint64
+		block := uint64(0)
+		for range rapid.IntRange(1, 40).Draw(rt, "prompts") {
+			var p []uint64
+			if len(prompts) > 0 && rapid.Bool().Draw(rt, "goes on") {
+				before := rapid.SampledFrom(prompts).Draw(rt, "before")
+				p = slices.Clone(before[:rapid.IntRange(0, len(before)).Draw(rt, "of it")])
+			}
+			for range rapid.IntRange(1, 12).Draw(rt, "own") {
+				block++
+				p = append(p, block)
+			}
+			prompts = append(prompts, p)
+			at := rapid.IntRange(0, 2).Draw(rt, "at")
+			d.learn(p, &targets[at], rapid.Uint64Range(0, 3).Draw(rt, "session"))
+			for _, b := range slices.Backward(p) {
+				if i := slices.Index(lists[at], b); i >= 0 {
+					lists[at] = slices.Delete(lists[at], i, i+1)
+				}
+				lists[at] = slices.Insert(lists[at], 0, b)
+			}
+			lists[at] = lists[at][:min(len(lists[at]), room[at])]
+		}
+		all := map[uint64]bool{}
+		for i := range lists {
+			for _, b := range lists[i] {
+				all[b] = true
 			}
 		}
+		if len(d.blocks) != len(all) || len(all) != int(d.entries.n)-1-len(d.entries.unused) {
+			rt.Fatalf("%d blocks and %d entries, want %d", len(d.blocks), int(d.entries.n)-1-len(d.entries.unused), len(all))
+		}
+		for _, p := range prompts {
+			for i := range lists {
+				want := 0
+				for want < len(p) && slices.Contains(lists[i], p[want]) {
+					want++
+				}
+				if k := know(d, targets, p); k.n < maxParts {
+					if got, _ := k.held(targets[i].member); got != want {
+						rt.Fatalf("target %d holds %d of %d blocks, want %d", i, got, len(p), want)
+					}
+				}
+			}
+		}
+		d.mu.Lock()
+		for i := range targets {
+			d.forget(targets[i].member)
+		}
+		d.mu.Unlock()
+		if len(d.blocks) != 0 || int(d.links.n)-1 != len(d.links.unused) {
+			rt.Fatalf("%d blocks are left of nothing", len(d.blocks))
+		}
+	})
+}
+
+// How much an engine has room for follows from its pages, and from what is still there.
+func TestDirectorySize(t *testing.T) {
+	d, targets := directoryOf(t, "a", "b")
+	a := &targets[0]
+	h := &d.holds[a.member]
+	if h.most != usualBlocks {
+		t.Errorf("%d blocks where nothing is known", h.most)
+	}
+	a.Upstream.Cache.SetTokens(400_000)
+	d.learn(randomBlocks(1), a, 0)
+	published := 400_000 * usualToken / blockBytes
+	if h.most != published {
+		t.Errorf("%d blocks of 400,000 tokens, want %d", h.most, published)
+	}
+	d.counted(a, 50_000, 60_000, 10)
+	if h.most != published {
+		t.Errorf("%d blocks, more than the engine has", h.most)
+	}
+	d.counted(a, 50_000, 49_000, published-1)
+	d.counted(a, 50_000, 0, published)
+	if h.most != published || h.misses != 1 {
+		t.Errorf("%d blocks, %d misses", h.most, h.misses)
+	}
+	for range 50 { // what is older than half of it is gone, what is younger is there
+		d.counted(a, 50_000, 10_000, published/2)
+		d.counted(a, 50_000, 49_000, published/3)
+	}
+	if h.most > published*55/100 || h.most < published/2 {
+		t.Errorf("%d blocks where half of %d have survived", h.most, published)
+	}
+	for range 200 {
+		d.counted(a, 50_000, 49_000, h.most)
+	}
+	if h.most != published {
+		t.Errorf("%d blocks of %d where all survive", h.most, published)
+	}
+	a.Upstream.Cache.SetTokens(0)
+	d.learn(randomBlocks(1), a, 0)
+	if h.most != usualBlocks {
+		t.Errorf("%d blocks once it says nothing", h.most)
+	}
+	a.Upstream.Cache.SetTokens(1e9)
+	d.learn(randomBlocks(1), a, 0)
+	if h.most != mostBlocks {
+		t.Errorf("%d blocks of an engine that has room for a billion tokens", h.most)
+	}
+}
+
+// An engine that was started again holds nothing, and neither does one that has lost what it has just
+// read. Others hold what they did.
+func TestDirectoryForgetsWhatAnEngineHasLost(t *testing.T) {
+	d, targets := directoryOf(t, "a", "b")
+	prompt := randomBlocks(20)
+	both := func() (a, b int) { return holdsOf(d, targets, 0, prompt), holdsOf(d, targets, 1, prompt) }
+	d.learn(prompt, &targets[0], 1)
+	d.learn(prompt, &targets[1], 1)
+	targets[0].Upstream.Cache.Empty()
+	if a, b := both(); a != 0 || b != 20 {
+		t.Errorf("after a restart of the first they hold %d and %d", a, b)
+	}
+	d.learn(prompt, &targets[0], 1)
+	for range missesAtOnce - 1 {
+		d.counted(&targets[0], 5000, 0, 1)
+	}
+	if a, b := both(); a != 20 || b != 20 {
+		t.Errorf("after few misses they hold %d and %d", a, b)
+	}
+	d.counted(&targets[0], 5000, 0, 1)
+	if a, b := both(); a != 0 || b != 20 {
+		t.Errorf("after a reset of the first they hold %d and %d", a, b)
 	}
 }
 
 func TestDirectoryOutlivesReload(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
 	build := func(before *Table, ups ...string) (*Table, *Route) {
-		tab, err := Build(&config.File{Models: []config.Model{model("m", config.PolicyPrefixAffinity, ups...)}}, p, before)
+		tab, err := Build(&config.File{Models: []config.Model{model("m", "", ups...)}}, p, before)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return tab, lookup(t, tab, "m")
 	}
 	before, r := build(nil, "a", "b")
-	blocks := HashBlocks(nil, 1, conversation(3))
-	r.directory.learn(blocks, r.targets[1].member)
+	blocks := randomBlocks(8)
+	r.directory.learn(blocks, &r.targets[0], 1)
+	r.directory.learn(blocks, &r.targets[1], 1)
 	_, r = build(before, "b", "c") // in another order, with another neighbour
-	n, who, _ := r.directory.deepest(blocks, &members{})
-	if n != len(blocks) || !who.has(r.targets[0].member) || who.has(r.targets[1].member) {
-		t.Errorf("%d of %d blocks known, by %v", n, len(blocks), who)
+	if b, c := holdsOf(r.directory, r.targets, 0, blocks), holdsOf(r.directory, r.targets, 1, blocks); b != 8 || c != 0 {
+		t.Errorf("b holds %d and c %d of 8 blocks", b, c)
 	}
 	if l, _, err := r.Acquire(&Query{Now: t0, Prefix: blocks}); err != nil || l.Upstream().Name() != "b" {
 		t.Errorf("not where it is known: %v", err)
@@ -97,17 +229,17 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 
 // What one model learned is not another's, though it has the name now that was the other's alias.
 func TestDirectoryIsTheModels(t *testing.T) {
-	p := plan(t, upstream("a", 64))
-	first := model("m", config.PolicyPrefixAffinity, "a")
+	p := plan(t, upstream("a", 64), upstream("b", 64))
+	first := model("m", "", "a", "b")
 	first.Aliases = []string{"n"}
 	before := table(t, p, first)
 	first.Aliases = nil
-	after, err := Build(&config.File{Models: []config.Model{first, model("n", config.PolicyPrefixAffinity, "a")}}, p, before)
+	after, err := Build(&config.File{Models: []config.Model{first, model("n", "", "a", "b")}}, p, before)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m, n := lookup(t, after, "m"), lookup(t, after, "n")
-	if m.directory.blocks != lookup(t, before, "m").directory.blocks || n.directory.blocks == m.directory.blocks || n.rotor == m.rotor {
+	if m.directory != lookup(t, before, "m").directory || n.directory == m.directory || n.rotor == m.rotor {
 		t.Error("the model does not go on with what it had, or another one does")
 	}
 }
@@ -120,7 +252,7 @@ func TestDirectoryOfManyMembers(t *testing.T) {
 		names = append(names, fmt.Sprint("u", i))
 		ups = append(ups, upstream(names[i], 64))
 	}
-	r := lookup(t, table(t, plan(t, ups...), model("m", config.PolicyPrefixAffinity, names...)), "m")
+	r := lookup(t, table(t, plan(t, ups...), model("m", "", names...)), "m")
 	for id := range 50 {
 		q := Query{Now: t0, Rand: uint64(id), Prefix: HashBlocks(nil, 1, conversation(id))}
 		first, _, err := r.Acquire(&q)
@@ -141,54 +273,76 @@ func TestDirectoryOfManyMembers(t *testing.T) {
 	}
 }
 
-// What tells the next turn of a conversation from one of many that begin alike.
+// What tells the next turn of a conversation, or another version of it, from one of many that begin
+// alike.
 func TestDirectoryCrowd(t *testing.T) {
-	p := plan(t, upstream("a", 64))
-	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a")), "m")
-	d, m := r.directory, r.targets[0].member
-	shared := func(blocks []uint64) crowd {
-		_, _, c := d.deepest(blocks, &members{})
-		return c
-	}
-	system := HashBlocks(nil, 1, conversation(0))[:3]
+	d, targets := directoryOf(t, "a", "b")
+	none := uint8(len(crowds) - 1)
+	system := randomBlocks(3)
 	with := func(own ...uint64) []uint64 { return append(slices.Clone(system), own...) }
-	for turn := range 10 { // one conversation, in turns of a block
-		prompt := with()
+	crowds := func(prompt []uint64) (all []uint8) {
+		k := know(d, targets, prompt)
+		for i := range k.parts[:k.n] {
+			all = append(all, k.parts[i].crowd)
+		}
+		return all
+	}
+	expect := func(what string, prompt []uint64, want ...uint8) {
+		t.Helper()
+		if got := crowds(prompt); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	for turn := range 30 { // one conversation, in turns of a block, that is edited now and then
+		prompt := with(7)
 		for i := range turn {
 			prompt = append(prompt, uint64(100+i))
 		}
-		if c := shared(prompt); c != alone {
-			t.Errorf("turn %d: crowd %d", turn, c)
-		}
-		d.learn(prompt, m)
+		d.learn(prompt, &targets[0], 1)
+		d.learn(append(prompt, uint64(1000+turn)), &targets[0], 1)
 	}
-	if c := shared(with(7, 8)); c != few {
-		t.Errorf("a second conversation: crowd %d", c)
+	expect("one conversation", with(7, 100, 101, 102), none)
+	for id := range uint64(3) {
+		d.learn(with(2000+id), &targets[0], 2+id)
 	}
-	for id := range uint64(manyForks) {
-		d.learn(with(1000+id), m)
+	expect("four conversations", with(9, 9), none)
+	d.learn(with(2100), &targets[0], 50)
+	expect("five", with(9, 9), 1)
+	for id := range uint64(60) {
+		d.learn(with(2200+id), &targets[0], 0)
 	}
-	if c := shared(with(7, 8)); c != many {
-		t.Errorf("after %d others: crowd %d", manyForks, c)
-	}
-	if c := shared(with(100, 101, 102, 103, 104, 105, 106, 107, 108, 109)); c != alone {
-		t.Errorf("the first conversation, in the middle of them: crowd %d", c)
-	}
-	if c := shared(system); c != alone {
-		t.Errorf("as much as all have in common: crowd %d", c)
-	}
+	expect("65", with(9, 9), 0)
+	expect("the first conversation, in the middle of them", with(7, 100, 101, 102), 0, none)
 	short := with(5) // prompts that differ by less than a block
-	d.learn(short, m)
+	d.learn(short, &targets[1], 0)
 	for range manyEnds - 1 {
-		if c := shared(short); c == many {
-			t.Error("the short turns of a conversation are taken for many")
-		}
-		d.learn(short, m)
+		d.learn(short, &targets[1], 0)
 	}
-	if c := shared(short); c != many {
-		t.Errorf("after %d prompts that end alike: crowd %d", manyEnds, c)
-	}
-	if c := shared(with(5, 6)); c != alone {
-		t.Errorf("a conversation that goes on where they end: crowd %d", c)
+	expect("the short turns of a conversation", short, 0, none)
+	d.learn(short, &targets[1], 0)
+	expect("prompts that end alike", short, 0, 0)
+	expect("a conversation that goes on where they end", with(5, 6), 0, none)
+}
+
+// The edge does not look at every block of a prompt.
+func BenchmarkDirectory(b *testing.B) {
+	for _, n := range []int{40, 256, 2048} {
+		r := fleet(b, "")
+		prompt := randomBlocks(n)
+		r.directory.learn(prompt[:n/4], &r.targets[3], 1)
+		r.directory.learn(prompt, &r.targets[7], 2)
+		b.Run(fmt.Sprint("look/", n), func(b *testing.B) {
+			var k knowledge
+			b.ReportAllocs()
+			for b.Loop() {
+				r.directory.look(prompt, r.targets, &k)
+			}
+		})
+		b.Run(fmt.Sprint("learn/", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r.directory.learn(prompt, &r.targets[7], 2)
+			}
+		})
 	}
 }

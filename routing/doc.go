@@ -18,12 +18,16 @@
 // Equal scores are decided by a reservoir choice. A fixed order would send every first request of a
 // burst to the same engine, and a rotating start alone favours the target behind an excluded one.
 //
-// Where speeds are known, least_loaded compares times instead of shares (timeOf): a share says
-// nothing of how fast a slot is, or of the prompt that is being read. The time is that until ten
-// tokens of the answer, not its end: how long an answer will be is not known, and an engine that is
-// slower to write would get nothing until all others are full. A route whose targets are not all
-// known compares shares, so that what is new gets calls that make it known. Weights that differ are
-// the operator's word on speed and put it out of force.
+// The default policy picks the target at which the answer begins soonest (soonest.go): after the
+// prompts ahead of it, the part of its own that the engine does not hold, and the wait for a place.
+// The time is that until ten tokens of the answer, not its end: how long an answer will be is not
+// known, and an engine that is slower to write would get nothing until all others are full. Where the
+// speed of one target is not known, the product of tokens to be read and of the share of places in
+// use stands for the time (LMetric, arXiv 2603.15202), so that what is new gets calls that make it
+// known. A weight scales what an engine has shown.
+//
+// A lease is booked with the tokens that its engine is believed to have to read, and corrected by
+// what the engine has counted.
 //
 // Failure is load: an upstream that fails fast is idle most of the time, and plain least-in-flight
 // would pour every call into it. Its recent failures are charged to its score by the upstream
@@ -31,27 +35,24 @@
 //
 // Others' work at an engine is known from its reports alone, seconds late, and other edges read the
 // same ones. It is weighed as an average (Load.Usual): edges that followed the newest report would
-// move as a herd. Whether an engine queues just now, which sends a conversation elsewhere, is read
-// from the newest one.
+// move as a herd.
 //
-// Prefix affinity keeps a conversation where its beginning is cached, until that engine queues,
-// refuses or fails: a warm cache behind a queue is slower than a cold engine. A beginning that many
-// conversations share, such as a system prompt, does not count: the engine that saw it first would
-// get them all. It differs from a conversation's own past by the prompts that went on otherwise. A
-// conversation that no engine knows goes to a home, by rendezvous hashing of its own part with
-// bounded load. So conversations are spread over the caches even while loads are equal, and edges
-// that share engines agree without talking.
+// What each engine holds is believed by what it was sent (directory.go): the newest blocks of 512
+// bytes of prompts, as many as its cache has room for. What was sent longer ago than that misleads:
+// calls would queue for a cache that is gone. The room is the engine's own number; what its usage
+// reports as cached, beside what was expected, lowers and raises it. A beginning that many
+// conversations share, such as a system prompt, counts for nothing, since the engine that saw it first
+// would get them all.
 //
-// What was sent where is kept in one directory for the route, a golang-lru from block to the set of
-// upstreams, rather than in an index for each upstream: the question is who knows a prompt, and
-// asking 32 indexes is 32 locks and as many misses. As the first blocks of a prompt are forgotten
-// last, the known part is found by halving.
+// A conversation that no engine knows goes to a home, by rendezvous hashing of its session or of its
+// own part, if that is nearly as soon as any other. So conversations are spread over the caches even
+// while loads are equal, and edges that share engines agree without talking.
 //
-// A pick over 32 upstreams costs a third of a microsecond, half as much again where speeds are
-// known, and allocates nothing: two_choices and round_robin look at no more targets than they need,
-// whether a target has its model is one atomic (upstreams.ServedModel), what limits and reports
-// come to is worked out when they change, loads are read into one variable, and chance is a
-// multiplication. BenchmarkPick measures it.
+// A pick over 32 upstreams costs one or two microseconds, the look at 40 blocks included, and
+// allocates nothing: round_robin looks at no more targets than it needs, whether a target has its
+// model is one atomic (upstreams.ServedModel), what limits and reports come to is worked out when
+// they change, loads are read into one variable, and chance is a multiplication. BenchmarkPick
+// measures it. Where a model has one target nothing is hashed.
 //
 // At a model without a queue a refused key holds a claim on the next slot (Claims). The queue's
 // turns are for calls that wait; here nothing waits, and a client that does as Retry-After says

@@ -41,7 +41,7 @@ func PlacesOf(r *Route) *Places {
 	if r.directory == nil {
 		return nil
 	}
-	return r.directory.places
+	return r.directory.places.Load()
 }
 
 func newPlaces() (*Places, error) {
@@ -76,31 +76,32 @@ func (p *Places) add(t Placement) {
 	p.fresh = append(p.fresh, t)
 }
 
-// placed returns how many leading blocks of a prompt belong to a conversation that has a place, of
-// those that are deeper than known, and the upstream's member. An upstream of not does not count.
-func (d *directory) placed(blocks []uint64, known int, not *members) (deeper int, who members, ok bool) {
-	for at := len(blocks) - 1; at >= max(0, known-1); at-- {
-		p, found := d.places.known.Peek(blocks[at])
+// placed adds to k who holds a prompt by what other edges have told: the upstream at which the newest
+// conversation is whose prompt was a beginning of this one, and no shorter one than is known here.
+// The caller holds mu.
+func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
+	for at := len(blocks) - 1; at >= max(0, k.blocks()-1); at-- {
+		p, found := places.known.Peek(blocks[at])
 		if !found || p.times >= manyPlaced {
 			continue
 		}
-		if m, here := d.ranks[p.upstream]; here && !not.has(m) {
-			who[m/64] |= 1 << (m % 64)
-			return at + 1, who, true
+		if m, here := d.ranks[p.upstream]; here {
+			k.add(at+1, m)
+			return
 		}
 	}
-	return 0, who, false
 }
 
 // tell has the other edges told that a prompt was sent to an upstream, unless they can know it: a
 // conversation stays where it was.
-func (d *directory) tell(blocks []uint64, t *Target) {
-	if len(blocks) == 0 {
+func (p *Places) tell(q *Query, t *Target) {
+	if len(q.Prefix) == 0 {
 		return
 	}
-	var none members
-	if known, who, shared := d.deepest(blocks, &none); known > 0 && shared == alone && who.has(t.member) {
-		return
+	if n := q.known.n; n > 0 {
+		if last := &q.known.parts[n-1]; last.to > q.known.own() && last.who.has(t.member) {
+			return
+		}
 	}
-	d.places.add(Placement{Block: blocks[len(blocks)-1], Upstream: t.rank})
+	p.add(Placement{Block: q.Prefix[len(q.Prefix)-1], Upstream: t.rank})
 }

@@ -16,7 +16,7 @@ func sharing(t *testing.T, keep *Table, names ...string) *Table {
 	for _, name := range names {
 		ups = append(ups, upstream(name, 8))
 	}
-	f := &config.File{Models: []config.Model{model("m", config.PolicyPrefixAffinity, names...)}}
+	f := &config.File{Models: []config.Model{model("m", config.PolicyLeastLoaded, names...)}}
 	f.Fleet.Store.URL = "redis://store"
 	tab, err := Build(f, plan(t, ups...), keep)
 	if err != nil {
@@ -112,7 +112,7 @@ func TestPlacesAreBounded(t *testing.T) {
 	if again := sharing(t, a, "e0", "e1"); PlacesOf(again.Routes()[0]) != p {
 		t.Error("a reload has lost the places")
 	}
-	f := &config.File{Models: []config.Model{model("m", config.PolicyPrefixAffinity, "e0")}}
+	f := &config.File{Models: []config.Model{model("m", config.PolicyLeastLoaded, "e0")}}
 	tab, err := Build(f, plan(t, upstream("e0", 8)), nil)
 	if err != nil || PlacesOf(tab.Routes()[0]) != nil {
 		t.Errorf("an edge alone tells placements: %v", err)

@@ -18,16 +18,21 @@ type Target struct {
 	external bool                   // it is not of the house
 	arm      uint8                  // its arm's place among the route's, from 1 on
 	model    *upstreams.ServedModel // of the served name
-	member   member                 // its place in the route's directory, where there is one
-	rank     uint64                 // hash of the upstream's id, the same at every edge; where there is a directory
+	// directory is the route's, where there is one; member is the target's place in it, and rank a hash
+	// of the upstream's id, the same at every edge.
+	directory *directory
+	member    member
+	rank      uint64
 }
 
 // Query is one call's question. It is borrowed for the length of Acquire.
 type Query struct {
 	Pool    upstreams.Pool
 	Key     string         // id of the client's key, empty without one
-	Tokens  int            // estimated tokens of the call, charged to the lease
+	Tokens  int            // estimated tokens of the prompt
 	Prefix  []uint64       // HashBlocks of the prompt, for a route that WantsPrefix
+	Text    int            // bytes of the prompt that Prefix is of; 0: as many as its blocks have
+	Session uint64         // SessionHash of the session that the call is of; 0: not known
 	Exclude []upstreams.ID // upstreams that this call has tried
 	Busy    bool           // one of Exclude has refused the call for want of room: it is full, not down
 	UpOnly  bool           // no upstream that would be asked for want of a better one
@@ -49,6 +54,7 @@ type Query struct {
 	notStalled bool             // a stalled upstream is not asked yet
 	anyway     bool             // no engine has all that it needs: those that lack some are asked
 	within     Arms             // of which targets are asked now
+	known      knowledge        // of Prefix
 
 	full []upstreams.ID // upstreams whose slots other edges of the fleet have turned out to hold, or claims do
 }
@@ -129,8 +135,8 @@ type Route struct {
 	policy  policy
 	rotor   *atomic.Uint32
 	claims  *Claims // of all routes of the table
-	// directory knows the prompts that were sent to the targets. It is nil where the policy needs
-	// none.
+	// directory knows the prompts that were sent to the targets. It is nil where there is no choice
+	// that it could change: one target, or turns.
 	directory *directory
 }
 
@@ -172,5 +178,5 @@ func (r *Route) Wait(q *Query) (quit func()) {
 	}
 }
 
-// WantsPrefix reports whether the route's policy looks at Query.Prefix.
+// WantsPrefix reports whether a pick looks at Query.Prefix and Session.
 func (r *Route) WantsPrefix() bool { return r.directory != nil }

@@ -203,31 +203,14 @@ func TestRoundRobin(t *testing.T) {
 	}
 }
 
-func TestTwoChoices(t *testing.T) {
-	p := plan(t, upstream("a", 30), upstream("b", 30), upstream("c", 30), upstream("d", 30))
-	r := lookup(t, table(t, p, model("m", config.PolicyTwoChoices, "a", "b", "c", "d")), "m")
-	got := spread(t, r, 100, Query{})
-	for name, n := range got {
-		if n < 18 || n > 32 {
-			t.Errorf("%s got %d of 100", name, n)
-		}
-	}
-	// When the two that are drawn are full, the others still serve: 120 slots hold 120 calls.
-	for i := range 20 {
-		if _, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(i)}); err != nil {
-			t.Fatalf("lease %d of the last 20: %v", i, err)
-		}
-	}
-}
-
 // conversation is a prompt that grows by turns.
 func conversation(id int) []byte {
 	return bytes.Repeat([]byte(fmt.Sprintf("conversation %d goes on. ", id)), 200)
 }
 
-func TestPrefixAffinityKeepsConversations(t *testing.T) {
+func TestLeastLoadedKeepsConversations(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
-	tab := table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c", "d"))
+	tab := table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c", "d"))
 	r := lookup(t, tab, "m")
 	home := map[int]string{}
 	for turn := range 5 {
@@ -254,9 +237,9 @@ func TestPrefixAffinityKeepsConversations(t *testing.T) {
 	}
 }
 
-func TestPrefixAffinityMovesWhenTheHomeIsFull(t *testing.T) {
+func TestLeastLoadedMovesWhenTheHomeIsFull(t *testing.T) {
 	p := plan(t, upstream("a", 2), upstream("b", 2))
-	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b")), "m")
+	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b")), "m")
 	blocks := HashBlocks(nil, 1, conversation(1))
 	got := spread(t, r, 4, Query{Prefix: blocks})
 	if got["a"] != 2 || got["b"] != 2 {
@@ -264,11 +247,11 @@ func TestPrefixAffinityMovesWhenTheHomeIsFull(t *testing.T) {
 	}
 }
 
-// TestPrefixAffinitySpreadsWhatMostConversationsShare: a system prompt that everybody begins with
+// TestLeastLoadedSpreadsWhatMostConversationsShare: a system prompt that everybody begins with
 // must not bring everybody to the engine that saw it first.
-func TestPrefixAffinitySpreadsWhatMostConversationsShare(t *testing.T) {
+func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
-	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c", "d")), "m")
+	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c", "d")), "m")
 	system := bytes.Repeat([]byte("You are helpful. "), 100)
 	got, home := map[string]int{}, map[int]string{}
 	for id := range 80 {
@@ -277,6 +260,7 @@ func TestPrefixAffinitySpreadsWhatMostConversationsShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.FirstToken(time.Second) // its prompt is read, and its answer goes on
 		home[id] = l.Upstream().Name()
 		got[home[id]]++
 	}
@@ -291,6 +275,7 @@ func TestPrefixAffinitySpreadsWhatMostConversationsShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.FirstToken(time.Second)
 		if l.Upstream().Name() != name {
 			t.Errorf("conversation %d moved from %s to %s", id, name, l.Upstream().Name())
 		}
@@ -300,11 +285,11 @@ func TestPrefixAffinitySpreadsWhatMostConversationsShare(t *testing.T) {
 // The same one after the other, when no load tells that an engine has got more than its share, and
 // where what is shared is the greater part: conversations are spread from their first turn on, and
 // stay.
-func TestPrefixAffinitySpreadsWithoutLoad(t *testing.T) {
+func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
 		t.Run(name, func(t *testing.T) {
 			p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
-			r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c", "d")), "m")
+			r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c", "d")), "m")
 			system := bytes.Repeat([]byte("You are helpful. "), 400)
 			got, home, moved := map[string]int{}, map[int]string{}, 0
 			for turn := range 3 {
@@ -336,10 +321,10 @@ func TestPrefixAffinitySpreadsWithoutLoad(t *testing.T) {
 	}
 }
 
-// TestPrefixAffinityLeavesAFailingHome: what an engine knows is worth nothing while it refuses.
-func TestPrefixAffinityLeavesAFailingHome(t *testing.T) {
+// TestLeastLoadedLeavesAFailingHome: what an engine knows is worth nothing while it refuses.
+func TestLeastLoadedLeavesAFailingHome(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
-	r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c")), "m")
+	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c")), "m")
 	q := Query{Prefix: HashBlocks(nil, 1, conversation(1))}
 	count := map[string]int{}
 	home := ""
@@ -365,10 +350,10 @@ func TestPrefixAffinityLeavesAFailingHome(t *testing.T) {
 	}
 }
 
-func TestPrefixAffinityAgreesBetweenEdges(t *testing.T) {
+func TestLeastLoadedAgreesBetweenEdges(t *testing.T) {
 	choose := func(id int) string {
 		p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
-		r := lookup(t, table(t, p, model("m", config.PolicyPrefixAffinity, "a", "b", "c")), "m")
+		r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c")), "m")
 		l, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(id) * 77, Prefix: HashBlocks(nil, Seed("m", "", nil), conversation(id))})
 		if err != nil {
 			t.Fatal(err)
@@ -379,25 +364,6 @@ func TestPrefixAffinityAgreesBetweenEdges(t *testing.T) {
 		if a, b := choose(id), choose(id); a != b {
 			t.Errorf("two edges send conversation %d to %s and %s", id, a, b)
 		}
-	}
-}
-
-func TestHashBlocks(t *testing.T) {
-	prompt := conversation(7)
-	long, short := HashBlocks(nil, 5, prompt), HashBlocks(nil, 5, prompt[:2*blockBytes+100])
-	if len(short) != 2 || long[0] != short[0] || long[1] != short[1] {
-		t.Errorf("a longer prompt with the same beginning has other blocks: %d and %d", len(long), len(short))
-	}
-	if other := HashBlocks(nil, 6, prompt); other[0] == long[0] {
-		t.Error("another seed gives the same block")
-	}
-	changed := bytes.Clone(prompt)
-	changed[10] ^= 1
-	if other := HashBlocks(nil, 5, changed); other[2] == long[2] {
-		t.Error("blocks behind a change are the same")
-	}
-	if n := len(HashBlocks(nil, 5, make([]byte, 10<<20))); n != maxBlocks {
-		t.Errorf("%d blocks of a huge prompt", n)
 	}
 }
 

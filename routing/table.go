@@ -104,7 +104,7 @@ func newRoute(f *config.File, index int, external map[string]bool, r Resolver, k
 		}
 		when[d.Tier] = d.When
 	}
-	if route.policy == policyPrefixAffinity {
+	if route.policy != policyRoundRobin && len(route.targets) > 1 {
 		var err error
 		if route.directory, err = newDirectory(route.targets, before.directory, f.Fleet.Shared()); err != nil {
 			return nil, err

@@ -57,7 +57,8 @@ func (a *average) learn(v, start, weight float64) {
 
 // Speed is how fast an engine is with a model, as calls have shown. Times are in seconds.
 type Speed struct {
-	Prefill float64 // for a token of a prompt, those of the prompts ahead of it included
+	Start   float64 // to a first token where there is nothing to read
+	Prefill float64 // for each token that is to be read, those of the prompts ahead of it included
 	Token   float64 // for a token of an answer, of a call that is alone
 	Beside  float64 // by which that is longer for each call at the engine
 	Answer  float64 // from an answer's first token to its last one
@@ -69,21 +70,24 @@ func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*cal
 
 // speedometer learns the speed of an engine with a model. Calls tell it when their prompts are read
 // and when their answers end; a pick reads atomics. A slow engine is told from one with much to do
-// by what was there when: a prompt counts with all that was unread ahead of it, and the time of an
-// answer's token is a line over the calls beside it.
+// by what was there when: a prompt takes the time from the first token before its own, or from when
+// it was sent, to its first token, which is a line over its tokens that were not cached; and the time
+// of an answer's token is a line over the calls beside it.
 type speedometer struct {
 	mu      sync.Mutex
-	prompts samples // x is of calls, y of prompt tokens, seconds of times to first tokens
-	answers samples // x is of calls, y of times of a token, seconds of answers
+	prompts samples // x is of tokens that were read, y of the seconds that it took
+	ahead   samples // x is of calls, y of tokens that were to be read
+	answers samples // x is of calls, y of times of a token, z of seconds of answers
+	long    int     // prompts above speedPrompt among the samples
 
-	prefill, token, beside, answer, unread atomic.Uint64
-	until                                  atomic.Int64 // Moment up to which it knows enough; 0: never yet
+	start, prefill, token, beside, answer, unread atomic.Uint64
+	until                                         atomic.Int64 // Moment up to which it knows enough; 0: never yet
 }
 
 // samples are sums in which older samples fade.
 type samples struct {
-	n, x, y, xx, xy, seconds float64
-	at                       Moment
+	n, x, y, xx, xy, z float64
+	at                 Moment
 }
 
 const (
@@ -92,19 +96,30 @@ const (
 	// speedTime is the time in which samples fade by e: an engine that gets no calls may have
 	// become faster, and is looked at anew when too little is left.
 	speedTime = 5 * time.Minute
-	// speedSamples is how many say enough for a pick: three, of which a little has faded.
+	// speedSamples is how many have to be left for a pick.
 	speedSamples = 2.5
+	// speedLong is how many prompts with more than speedPrompt tokens to read it takes until the
+	// speed counts as known. Short ones show the fixed start alone: by their tokens a second two
+	// equal engines differ three times.
+	speedLong   = 10
+	speedPrompt = 500
+	// startDoubt is of how many samples with a start of zero the doubt is that there is one: without
+	// it prompts of one length would show no speed.
+	startDoubt = 2
+	// speedMost bounds the learned speed, in seconds a token: a cache that was larger than believed
+	// must not make an engine infinitely fast.
+	speedMost = 1e-6
 	// speedAnswer is how many tokens an answer has whose time says how long each takes.
 	speedAnswer = 8
 )
 
-func (s *samples) add(x, y, seconds float64, at Moment) {
+func (s *samples) add(x, y, z float64, at Moment) {
 	keep := (1 - 1.0/speedMemory) * math.Exp(-float64(max(0, at-s.at))/float64(speedTime))
 	if s.at = max(s.at, at); s.n == 0 {
 		s.at, keep = at, 0
 	}
 	s.n, s.x, s.y = s.n*keep+1, s.x*keep+x, s.y*keep+y
-	s.xx, s.xy, s.seconds = s.xx*keep+x*x, s.xy*keep+x*y, s.seconds*keep+seconds
+	s.xx, s.xy, s.z = s.xx*keep+x*x, s.xy*keep+x*y, s.z*keep+z
 }
 
 // until is when too little is left of the samples.
@@ -121,23 +136,39 @@ func (s *samples) line() (at0, slope float64) {
 	return y - slope*x, slope
 }
 
-// readPrompt takes the time to a first token, and what the call met: the tokens unread and the
-// calls, its own included.
-func (m *speedometer) readPrompt(took time.Duration, unread int64, calls float64, at Moment) {
-	if unread <= 0 || took <= 0 {
+// lineFromZero is y over x, through zero unless the samples show otherwise: doubt samples of y = 0 at
+// x = 0 stand against that. at0 is not negative.
+func (s *samples) lineFromZero(doubt float64) (at0, slope float64) {
+	at0 = max(0, (s.y*s.xx-s.x*s.xy)/((s.n+doubt)*s.xx-s.x*s.x))
+	return at0, (s.xy - at0*s.x) / s.xx
+}
+
+// readPrompt takes the time in which a prompt was read, its tokens that were not cached, and what
+// the call met, itself included.
+func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at Moment) {
+	if tokens <= 0 || took <= 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.prompts.add(calls, float64(unread), took.Seconds(), at)
-	store(&m.prefill, m.prompts.seconds/m.prompts.y)
-	store(&m.unread, m.prompts.y/m.prompts.x)
+	if m.until.Load() != 0 && at > m.prompts.until() {
+		m.long = 0
+	}
+	if tokens > speedPrompt {
+		m.long++
+	}
+	m.prompts.add(float64(tokens), took.Seconds(), 0, at)
+	m.ahead.add(met.calls, float64(met.unread), 0, at)
+	start, prefill := m.prompts.lineFromZero(startDoubt)
+	store(&m.start, start)
+	store(&m.prefill, max(speedMost, prefill))
+	store(&m.unread, m.ahead.y/m.ahead.x)
 	m.knows()
 }
 
 // knows sets up to when enough is known.
 func (m *speedometer) knows() {
-	if min(m.prompts.n, m.answers.n) >= speedSamples {
+	if m.long >= speedLong && min(m.prompts.n, m.answers.n) >= speedSamples {
 		m.until.Store(int64(min(m.prompts.until(), m.answers.until())))
 	}
 }
@@ -154,7 +185,7 @@ func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64,
 	token, beside := m.answers.line()
 	store(&m.token, token)
 	store(&m.beside, beside)
-	store(&m.answer, m.answers.seconds/m.answers.n)
+	store(&m.answer, m.answers.z/m.answers.n)
 	m.knows()
 }
 
@@ -163,8 +194,8 @@ func (m *speedometer) read(v *Speed, now Moment) bool {
 	if until := Moment(m.until.Load()); until == 0 || now > until {
 		return false
 	}
-	v.Prefill, v.Token, v.Beside = load(&m.prefill), load(&m.token), load(&m.beside)
-	v.Answer, v.Unread = load(&m.answer), load(&m.unread)
+	v.Start, v.Prefill, v.Unread = load(&m.start), load(&m.prefill), load(&m.unread)
+	v.Token, v.Beside, v.Answer = load(&m.token), load(&m.beside), load(&m.answer)
 	return true
 }
 

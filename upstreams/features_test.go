@@ -115,7 +115,7 @@ func TestLacking(t *testing.T) {
 	now := time.Now()
 	chat := FeatureOf(config.OpChat)
 	call := func(needs Features, o Outcome, body uint64, path bool) *Doubt {
-		l, ok := m.TryLease("k", PoolText, 1, 0, now)
+		l, ok := m.TryLease("k", PoolText, Prompt{Tokens: 1, Uncached: 1}, 0, now)
 		if !ok {
 			t.Fatal("no lease")
 		}
@@ -127,7 +127,7 @@ func TestLacking(t *testing.T) {
 		return nil
 	}
 	answers := func(d *Doubt, o Outcome) {
-		l, _ := other.TryLease("k", PoolText, 1, 0, now)
+		l, _ := other.TryLease("k", PoolText, Prompt{Tokens: 1, Uncached: 1}, 0, now)
 		l.Settles(d)
 		l.ReleaseAt(o, now)
 	}

@@ -22,8 +22,11 @@ type Lease struct {
 	up        *Upstream
 	model     *ServedModel     // nil: no model's turn was asked for
 	place     *residency.Model // that it has entered; nil: there are no turns
-	weight    int64
-	unread    int64 // of the weight: the prompt, until it brings a first token
+	prompt    Prompt
+	weight    int64         // tokens that the upstream's load has for it
+	unread    int64         // of the prompt, until it brings a first token
+	uncached  int64         // the same, as the upstream's load has it
+	reading   time.Duration // of the prompt, by its first token; 0: none that shows how fast the engine reads
 	met       met
 	needs     Features
 	doubt     *Doubt         // that the call's end settles; nil: none
@@ -36,7 +39,16 @@ type Lease struct {
 type met struct {
 	at     Moment
 	calls  float64 // see callsAt
-	unread int64   // prompt tokens that had brought no first token
+	unread int64   // prompt tokens that were still to be read
+}
+
+// Prompt is a call's prompt as a lease books it.
+type Prompt struct {
+	Tokens   int // estimated
+	Uncached int // of them, those that the engine is believed to have to read
+	// Age is how long ago the engine has read the others, by what it has begun to hold since. It is
+	// in the router's own unit, which gets it back with Lease.Prompt.
+	Age int
 }
 
 // noCopy makes go vet refuse copies.
@@ -51,11 +63,11 @@ func (*noCopy) Unlock() {}
 // check before the act: the limit and the single half-open trial are decided by compare-and-swap,
 // so the in-flight count never exceeds the limit.
 func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
-	return lease(u, key, p, tokens, 0, now)
+	return lease(u, key, p, Prompt{Tokens: tokens, Uncached: tokens}, 0, now)
 }
 
 // lease is Upstream.TryLease for a call that leaves a part of the slots free.
-func lease(u *Upstream, key string, p Pool, tokens int, free config.Percent, now time.Time) (*Lease, bool) {
+func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	if !u.State().takesCalls() || u.Mode() != ModeReady {
 		return nil, false
 	}
@@ -74,13 +86,17 @@ func lease(u *Upstream, key string, p Pool, tokens int, free config.Percent, now
 		u.set.giveBack(u, p, trial)
 		return nil, false
 	}
-	l := &Lease{up: u, pool: p, holder: holderOf(key), weight: int64(max(0, tokens))}
+	l := &Lease{up: u, pool: p, holder: holderOf(key), prompt: prompt, weight: int64(max(0, prompt.Uncached))}
 	u.slots.holders[l.holder].Add(1)
 	l.held.Store(true)
 	l.trial.Store(trial)
 	u.slots.tokens[p].Add(l.weight)
-	l.unread = l.weight
-	l.met = met{At(now), callsAt(u, At(now)), u.Progress.Unread(l.weight)}
+	l.unread, l.uncached = int64(max(0, prompt.Tokens)), l.weight
+	u.Progress.Unread(l.unread)
+	l.met = met{At(now), callsAt(u, At(now)), u.slots.unread.Add(l.uncached)}
+	if l.met.unread == l.uncached {
+		u.slots.reads.Store(int64(l.met.at))
+	}
 	return l, true
 }
 
@@ -150,18 +166,21 @@ const longTrial = 3 * time.Second
 // FirstToken books the time from sending to the first content. A trial is to end well, but one that
 // runs longer than longTrial from here on passes, so that a long stream does not keep everyone else
 // out.
-func (l *Lease) FirstToken(d time.Duration) {
+func (l *Lease) FirstToken(ttft time.Duration) {
 	if l.loading {
 		l.model.answered.Store(time.Now().UnixNano())
 	}
 	if l.place == nil || !l.place.Cold() { // a load says nothing of how fast the engine is
-		l.up.Averages.ttft.learn(d.Seconds(), 0, 0.1)
+		l.up.Averages.ttft.learn(ttft.Seconds(), 0, 0.1)
+		// The engine has read this prompt since it had read the one before it.
+		at := int64(l.met.at) + int64(ttft)
+		d := time.Duration(at - max(int64(l.met.at), l.up.slots.reads.Swap(at)))
 		if !l.loading {
-			l.up.Progress.FirstToken(d, l.weight)
-			l.readPrompt(d)
+			l.up.Progress.FirstToken(ttft, l.unread)
+			l.reading = max(time.Nanosecond, d)
 		}
 	} else {
-		l.place.Loaded(d)
+		l.place.Loaded(ttft)
 	}
 	l.read()
 	if l.trial.Load() {
@@ -169,21 +188,32 @@ func (l *Lease) FirstToken(d time.Duration) {
 	}
 }
 
-// readPrompt has the speed learned from, unless the engine had the call wait for a place.
-func (l *Lease) readPrompt(took time.Duration) {
-	c := l.up.slots.limits.Load()
-	if l.model != nil && l.met.calls <= float64(c.places[l.pool]) {
-		l.model.speed.readPrompt(took, l.met.unread, l.met.calls, l.met.at+Moment(took))
-	}
+// Prompt returns the prompt as it was booked.
+func (l *Lease) Prompt() Prompt { return l.prompt }
+
+// Ahead is how many prompt tokens were still to be read at the engine when the call was sent there.
+func (l *Lease) Ahead() int { return int(l.met.unread) - max(0, l.prompt.Uncached) }
+
+// Counted books what the engine has counted: the tokens of the prompt, and how many of those it had
+// in its cache. It is called before Answered.
+func (l *Lease) Counted(tokens, cached int) {
+	uncached := max(0, tokens-cached)
+	l.up.slots.tokens[l.pool].Add(int64(uncached) - l.weight)
+	l.weight = int64(uncached)
 }
 
 // Answered books a whole answer's tokens, and the time from its first one to its last one, which
 // came at a time.
 func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
-	if l.model != nil {
-		calls := (l.met.calls + callsAt(l.up, At(at))) / 2
-		l.model.speed.wroteAnswer(took, tokens, min(calls, float64(l.up.slots.limits.Load().places[l.pool])), At(at))
+	if l.model == nil {
+		return
 	}
+	places := float64(l.up.slots.limits.Load().places[l.pool])
+	if l.reading > 0 && l.met.calls <= places { // else the engine had the call wait for a place
+		l.model.speed.readPrompt(l.reading, l.weight, l.met, At(at))
+	}
+	calls := (l.met.calls + callsAt(l.up, At(at))) / 2
+	l.model.speed.wroteAnswer(took, tokens, min(calls, places), At(at))
 }
 
 // callsAt is how many calls the engine has, as far as is known: this edge's, its fleet's and, on
@@ -196,7 +226,8 @@ func callsAt(u *Upstream, now Moment) float64 {
 // read notes that the prompt is read, or is not to be read any more.
 func (l *Lease) read() {
 	l.up.Progress.Unread(-l.unread)
-	l.unread = 0
+	l.up.slots.unread.Add(-l.uncached)
+	l.unread, l.uncached = 0, 0
 	if l.loading {
 		l.loading = false
 		l.up.Progress.Buffers(-1)

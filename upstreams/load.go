@@ -16,8 +16,9 @@ type Load struct {
 	Elsewhere int
 	Limit     int     // slots, less those that ghosts hold
 	Places    int     // calls that the engine runs at once: as many as it is given, or fewer if it was seen to queue
-	Tokens    int64   // estimated tokens of the own leases
+	Tokens    int64   // of the own leases' prompts, those that the engine had to read, as far as is known
 	Unread    int64   // of those, tokens of prompts that have brought no first token yet
+	Reading   float64 // seconds since the engine has begun to read the first of those, as far as is known
 	Penalty   float64 // recent failures and the slow start after a return, in calls
 	Share     float64 // of the weighted places that one call takes: 1/(Places × Weight)
 	Weight    float64 // as configured or discovered
@@ -29,7 +30,7 @@ type Load struct {
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.slots.limits.Load(), u.slots.inUse.Load()
 	l.Active, l.Limit, l.Places, l.Share, l.Elsewhere = c.active(word, p), c.net[p], c.places[p], c.share[p], 0
-	l.Weight, l.Unread = c.weight, u.Progress.UnreadNow()
+	l.Weight, l.Unread, l.Reading = c.weight, u.slots.unread.Load(), max(0, time.Duration(int64(now)-u.slots.reads.Load()).Seconds())
 	l.Taken = l.Active
 	l.Tokens = u.slots.tokens[p].Load()
 	if c.Shared {

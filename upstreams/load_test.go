@@ -349,7 +349,7 @@ func TestSpeedometer(t *testing.T) {
 		for range 20 {
 			for _, n := range calls {
 				now += Moment(time.Second)
-				m.readPrompt(time.Duration(n*200*slowness*float64(time.Millisecond)), int64(n*1000), n, now)
+				m.readPrompt(time.Duration(n*200*slowness*float64(time.Millisecond)), int64(n*1000), met{calls: n, unread: int64(n * 1000)}, now)
 				m.wroteAnswer(time.Duration(100*slowness*(20+n)*float64(time.Millisecond)), 101, n, now)
 			}
 		}
@@ -389,8 +389,8 @@ func TestSpeedometer(t *testing.T) {
 	}
 	var none speedometer
 	for range 9 {
-		none.readPrompt(0, 10, 1, now)
-		none.readPrompt(time.Second, 0, 1, now)
+		none.readPrompt(0, 10, met{calls: 1}, now)
+		none.readPrompt(time.Second, 0, met{calls: 1}, now)
 		none.wroteAnswer(time.Second, speedAnswer-1, 1, now)
 	}
 	if none.prompts.n != 0 || none.answers.n != 0 {
@@ -398,38 +398,117 @@ func TestSpeedometer(t *testing.T) {
 	}
 }
 
-// A lease tells the speed of its model what it met. A prompt that waited for a place shows nothing
-// of how fast prompts are read.
+// The fixed time before a first token is not taken for slowness: of two engines that read alike one
+// has short prompts. Fewer than ten long prompts show no speed, and prompts of one length do.
+func TestSpeedometerFixedStart(t *testing.T) {
+	now := At(time.Now())
+	reads := func(m *speedometer, prompts int, tokens ...int64) (v Speed, ok bool) {
+		for i := range prompts {
+			now += Moment(time.Second)
+			n := tokens[i%len(tokens)]
+			m.readPrompt(300*time.Millisecond+time.Duration(n)*100*time.Microsecond, n, met{calls: 1, unread: n}, now)
+			m.wroteAnswer(time.Second, 51, 1, now)
+		}
+		ok = m.read(&v, now)
+		return v, ok
+	}
+	for name, c := range map[string]struct {
+		prompts       int
+		tokens        []int64
+		known         bool
+		slow, fast    float64 // seconds a token, at least and at most
+		least, almost float64 // seconds of the start, at least and at most
+	}{
+		"short and long":          {40, []int64{50, 200, 8000, 30000}, true, 95e-6, 110e-6, 0.2, 0.32},
+		"few short, mostly long":  {40, []int64{600, 4000, 8000, 30000}, true, 95e-6, 125e-6, 0.15, 0.32},
+		"short alone":             {40, []int64{50, 100, 400}, false, 0, 0, 0, 0},
+		"nine long ones":          {9, []int64{9000}, false, 0, 0, 0, 0},
+		"all of one length":       {40, []int64{9000}, true, 100e-6, 140e-6, 0, 0.31},
+		"little else than a turn": {40, []int64{900, 1100}, true, 100e-6, 450e-6, 0, 0.31},
+	} {
+		var m speedometer
+		v, ok := reads(&m, c.prompts, c.tokens...)
+		if ok != c.known || ok && (v.Prefill < c.slow || v.Prefill > c.fast || v.Start < c.least || v.Start > c.almost) {
+			t.Errorf("%s: known %t, %.0f us a token behind %.3f s", name, ok, 1e6*v.Prefill, v.Start)
+		}
+	}
+	var m speedometer
+	reads(&m, 20, 9000)
+	now += Moment(time.Hour)
+	if _, ok := reads(&m, 9, 9000); ok {
+		t.Error("an hour later nine prompts are enough")
+	}
+}
+
+// A lease tells the speed of its model what it met: the time since the first token before its own,
+// over the tokens that the engine had to read by its own count. A prompt that waited for a place
+// shows nothing of how fast prompts are read.
 func TestLeaseShowsSpeed(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	m := u.Models.Entry("m")
 	take := func() *Lease {
-		l, ok := m.TryLease("", PoolText, 500, 0, now)
+		l, ok := m.TryLease("", PoolText, Prompt{Tokens: 9000, Uncached: 1000}, 0, now)
 		if !ok {
 			t.Fatal("no slot")
 		}
 		return l
 	}
-	for range 3 {
+	var v Speed
+	for i := range 5 {
+		if m.Speed(&v, At(now)) {
+			t.Fatalf("%d prompts show a speed", 2*i)
+		}
 		first, second := take(), take()
+		if first.Ahead() != 0 || second.Ahead() != 1000 {
+			t.Errorf("%d and %d tokens ahead", first.Ahead(), second.Ahead())
+		}
 		first.FirstToken(time.Second)
-		second.FirstToken(2 * time.Second)
-		second.Answered(101, 3*time.Second, now)
+		second.FirstToken(3 * time.Second)
 		for _, l := range []*Lease{first, second} {
+			if l == second {
+				l.Counted(9000, 7000) // it had less of it cached than was believed
+			}
+			l.Answered(101, 3*time.Second, now)
 			l.Release(OutcomeOK)
 		}
+		now = now.Add(time.Minute)
 	}
-	var v Speed
-	if !m.Speed(&v, At(now)) || math.Abs(v.Prefill-0.002) > 1e-6 || math.Abs(v.TokenTime(2)-0.03) > 1e-6 {
+	if !m.Speed(&v, At(now)) || math.Abs(v.Prefill-0.001) > 1e-5 || math.Abs(v.TokenTime(2)-0.03) > 1e-6 {
 		t.Errorf("%+v", v)
 	}
-	if s := u.Status(now).Speeds; len(s) != 1 || s[0].Served != "m" || math.Round(s[0].Prompt) != 500 {
+	if s := u.Status(now).Speeds; len(s) != 1 || s[0].Served != "m" || math.Abs(s[0].Prompt-1000) > 10 {
 		t.Errorf("%+v", s)
 	}
+	before := v
 	u.slots.setSeen(0, 1)
 	_, late := take(), take()
 	late.FirstToken(time.Minute)
-	if m.Speed(&v, At(now)); math.Abs(v.Prefill-0.002) > 1e-6 {
+	late.Answered(101, 3*time.Second, now)
+	if m.Speed(&v, At(now)); v.Prefill != before.Prefill {
 		t.Errorf("a call that waited for a place: %+v", v)
 	}
+}
+
+// A lease is booked with what the engine has to read. What it has counted corrects that, and a first
+// token ends what is to be read, but the engine's patience goes by the whole prompt.
+func TestLeaseBooksUncachedTokens(t *testing.T) {
+	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
+	look := func(what string, tokens, unread int64) {
+		t.Helper()
+		var l Load
+		if u.ReadLoad(&l, PoolText, At(now)); l.Tokens != tokens || l.Unread != unread {
+			t.Errorf("%s: %d tokens, %d unread; want %d, %d", what, l.Tokens, l.Unread, tokens, unread)
+		}
+	}
+	l, ok := u.Models.Entry("m").TryLease("", PoolText, Prompt{Tokens: 5000, Uncached: 700}, 0, now)
+	if !ok {
+		t.Fatal("no slot")
+	}
+	look("sent", 700, 700)
+	l.FirstToken(time.Second)
+	look("read", 700, 0)
+	l.Counted(5100, 100)
+	look("counted", 5000, 0)
+	l.Release(OutcomeOK)
+	look("ended", 0, 0)
 }

@@ -168,8 +168,8 @@ func (m *ServedModel) Weigh(l *Load, now time.Time) {
 
 // TryLease is Upstream.TryLease for a call of this model, whose turn it must be, that leaves a part
 // of the slots free.
-func (m *ServedModel) TryLease(key string, p Pool, tokens int, free config.Percent, now time.Time) (*Lease, bool) {
-	l, ok := lease(m.all.up, key, p, tokens, free, now)
+func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
+	l, ok := lease(m.all.up, key, p, prompt, free, now)
 	if !ok {
 		return nil, false
 	}

@@ -202,6 +202,7 @@ func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.
 	e.inside++
 	took := time.Duration(math.Exp(f.chance.NormFloat64()-0.5) * float64(fleetCall)) // lognormal
 	begin := func() {
+		f.in(took/20, func() { lease.FirstToken(took / 20) }) // then its prompt is read
 		f.in(took, func() {
 			lease.ReleaseAt(upstreams.OutcomeOK, f.now)
 			e.inside--

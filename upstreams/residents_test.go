@@ -37,11 +37,11 @@ func TestLeaseTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
 		u, a, b := onePlace(t, Options{OnRoom: func(*Upstream) { woken.Add(1) }})
-		first, ok := a.TryLease("", PoolText, 5, 0, time.Now())
+		first, ok := a.TryLease("", PoolText, Prompt{Tokens: 5, Uncached: 5}, 0, time.Now())
 		if !ok {
 			t.Fatal("no lease for the first model")
 		}
-		if _, ok := b.TryLease("", PoolText, 5, 0, time.Now()); ok || u.slots.inFlight() != 1 || u.slots.tokens[PoolText].Load() != 5 {
+		if _, ok := b.TryLease("", PoolText, Prompt{Tokens: 5, Uncached: 5}, 0, time.Now()); ok || u.slots.inFlight() != 1 || u.slots.tokens[PoolText].Load() != 5 {
 			t.Fatalf("a lease out of turn; %d calls", u.slots.inFlight())
 		}
 		var l Load
@@ -53,7 +53,7 @@ func TestLeaseTakesTurns(t *testing.T) {
 		first.FirstToken(time.Second) // so long a load took
 		first.Release(OutcomeOK)
 		quit := b.Wait(time.Now())
-		if _, ok := b.TryLease("", PoolText, 0, 0, time.Now()); ok {
+		if _, ok := b.TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {
 			t.Error("the place is given away in the first pause of its model")
 		}
 		before := woken.Load()
@@ -61,7 +61,7 @@ func TestLeaseTakesTurns(t *testing.T) {
 		if woken.Load() == before {
 			t.Fatal("nobody was woken in his turn")
 		}
-		second, ok := b.TryLease("", PoolText, 0, 0, time.Now())
+		second, ok := b.TryLease("", PoolText, Prompt{}, 0, time.Now())
 		if !ok {
 			t.Fatal("no lease in its turn")
 		}
@@ -79,7 +79,7 @@ func TestBeginWakesTheNext(t *testing.T) {
 		var woken atomic.Int64
 		u := withPlaces(t, 2, Options{OnRoom: func(*Upstream) { woken.Add(1) }})
 		lease := func(model string, want bool) *Lease {
-			l, ok := u.Models.Entry(model).TryLease("", PoolText, 0, 0, time.Now())
+			l, ok := u.Models.Entry(model).TryLease("", PoolText, Prompt{}, 0, time.Now())
 			if ok != want {
 				t.Fatalf("a lease of %s: %v", model, ok)
 			}
@@ -108,7 +108,7 @@ func TestColdLoadIsNoFailure(t *testing.T) {
 	u, a, _ := onePlace(t, Options{})
 	timeouts := func() {
 		for i := range breakerRow {
-			if l, ok := a.TryLease("", PoolText, 0, 0, time.Now()); ok {
+			if l, ok := a.TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {
 				l.FailedFor(FailureSource{Key: strconv.Itoa(i)})
 				l.Release(OutcomeTimeout)
 			}
@@ -118,7 +118,7 @@ func TestColdLoadIsNoFailure(t *testing.T) {
 	if at := u.Breaker.Position(time.Now()); at != BreakerClosed {
 		t.Fatalf("the breaker is %v behind a slow load", at)
 	}
-	l, ok := a.TryLease("", PoolText, 0, 0, time.Now())
+	l, ok := a.TryLease("", PoolText, Prompt{}, 0, time.Now())
 	if !ok {
 		t.Fatal("no lease")
 	}
@@ -145,7 +145,7 @@ func TestAnsweredIsLoaded(t *testing.T) {
 		}
 		lease := func(loads bool, outcome func(l *Lease)) {
 			t.Helper()
-			l, ok := u.Models.Entry("a").TryLease("", PoolText, 0, 0, time.Now())
+			l, ok := u.Models.Entry("a").TryLease("", PoolText, Prompt{}, 0, time.Now())
 			if !ok || l.Loads() != loads {
 				t.Fatalf("a lease %v, loads %v", ok, l.Loads())
 			}
@@ -176,7 +176,7 @@ func TestColdLoadByTheList(t *testing.T) {
 		u.bring(StateUp)
 		u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "a", LoadedKnown: true, Loaded: loaded}}, nil), time.Now())
 		for i := range breakerRow {
-			if l, ok := u.Models.Entry("a").TryLease("", PoolText, 0, 0, time.Now()); ok {
+			if l, ok := u.Models.Entry("a").TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {
 				l.FailedFor(FailureSource{Key: strconv.Itoa(i)})
 				l.Release(OutcomeTimeout)
 			}

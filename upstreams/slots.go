@@ -46,6 +46,8 @@ func inAll(word uint64) int {
 type slots struct {
 	inUse  atomic.Uint64 // of every pool in one word, see slotUnit
 	tokens [poolCount]atomic.Int64
+	unread atomic.Int64 // prompt tokens that are still to be read, as far as is known
+	reads  atomic.Int64 // Moment since which the engine has read what brings its next first token
 	// holders counts the leases by a hash of their key: without a lock or an allocation for each
 	// call, and whatever keys there are. Two keys in 256 that share a counter count as one.
 	holders [256]atomic.Int32

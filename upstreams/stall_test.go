@@ -130,7 +130,7 @@ func TestLoadIsNoStall(t *testing.T) {
 		r.Models.setPlaces(r.Models.places.Configure, 1)
 		r.Models.mu.Unlock()
 		r.counts(100)
-		l, ok := r.Models.Entry("m").TryLease("", PoolText, 10, 0, time.Now())
+		l, ok := r.Models.Entry("m").TryLease("", PoolText, Prompt{Tokens: 10, Uncached: 10}, 0, time.Now())
 		if !ok {
 			t.Fatal("no lease")
 		}

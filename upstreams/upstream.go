@@ -32,6 +32,7 @@ type Upstream struct {
 	Breaker  CircuitBreaker
 	Models   ServedModels
 	Averages Averages
+	Cache    PromptCache
 	Progress progress.Watch
 	slots    slots
 	reports  reports

@@ -92,7 +92,7 @@ func (w *world) concurrency() config.Concurrency {
 // another may be left out.
 func (w *world) reload() {
 	f := &config.File{}
-	policies := []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity}
+	policies := []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 	for i := range worldModels {
 		if i == 1 && w.table.Load() != nil && rapid.IntRange(0, 3).Draw(w.t, "left out") == 0 {
 			continue

@@ -33,9 +33,7 @@ type Cmd struct {
 }
 
 // policies are those of an edge.
-var policies = []string{
-	config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity,
-}
+var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 
 // Run answers.
 func (c *Cmd) Run() error { return c.run(os.Stdout) }

@@ -66,6 +66,7 @@ type call struct {
 	at       float64          // when it came
 	next     []*call          // that follow it
 	lease    *upstreams.Lease // nil with a baseline, which has none
+	target   *routing.Target  // of the lease
 	e        *engine
 	begun    bool // it has had a slot
 	cached   int
@@ -167,6 +168,7 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	f.route, _ = table.Lookup([]byte("m"))
 	for i, spec := range specs {
 		f.of[p.Upstream(spec.Name)[0]] = f.engines[i]
+		p.Upstream(spec.Name)[0].Cache.SetTokens(f.engines[i].k.o.KVTokens)
 	}
 	return f, nil
 }
@@ -224,12 +226,13 @@ func (f *fleet) send(c *call, now float64) bool {
 		}
 		c.e = f.choose(f, c)
 	} else {
-		q := routing.Query{Tokens: c.in, Prefix: c.prefix, Now: f.moment(now), Rand: f.rng.Uint64()}
+		q := routing.Query{Tokens: c.in, Prefix: c.prefix, Text: c.in * bytesPerToken, Now: f.moment(now), Rand: f.rng.Uint64()}
 		lease, target, err := f.route.Acquire(&q)
 		if err != nil {
 			return false
 		}
-		c.lease, c.e = lease, f.of[target.Upstream]
+		c.lease, c.target, c.e = lease, target, f.of[target.Upstream]
+		c.expected = c.in - lease.Prompt().Uncached
 		c.e.advance(now, f.tokens)
 	}
 	c.e.calls++
@@ -264,6 +267,7 @@ func (f *fleet) end(c *call, now float64) {
 		f.note(change{at: n.at, c: n})
 	}
 	if c.lease != nil {
+		c.target.Counted(c.lease, c.in, c.cached)
 		c.lease.Answered(c.out, seconds(now-c.first), f.moment(now))
 		c.lease.ReleaseAt(upstreams.OutcomeOK, f.moment(now))
 	}

@@ -191,6 +191,14 @@ func (a *Attempt) FirstToken(ttft time.Duration) {
 	a.lease.FirstToken(ttft)
 }
 
+// Counted notes what the engine has counted of the prompt: its tokens, and those that it had in its
+// cache. It is called before Answered.
+func (a *Attempt) Counted(tokens, cached int) {
+	if a.lease != nil {
+		a.target.Counted(a.lease, tokens, cached)
+	}
+}
+
 // Answered notes a whole answer's tokens.
 func (a *Attempt) Answered(tokens int) {
 	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {

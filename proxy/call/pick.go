@@ -59,7 +59,7 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 // query is the call's question to its route.
 func (p picker) query(now time.Time) routing.Query {
 	q := routing.Query{
-		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt, Prefix: p.prefixBlocks(),
+		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt, Prefix: p.prefixBlocks(), Text: p.call.tries.talk.text,
 		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
 		Busy:  p.call.tries.failure != nil && p.call.tries.failure.Outcome == upstreams.OutcomeRefused,
 		Needs: p.call.tries.needs,
@@ -365,7 +365,7 @@ func (p picker) prefixBlocks() []uint64 {
 			return nil
 		}
 		seed := routing.Seed(m.Config.ID, cacheOwner(p.call.rates.key, m), tools)
-		t.talk.prefix = routing.HashBlocks(t.talk.prefix, seed, messages)
+		t.talk.prefix, t.talk.text = routing.HashBlocks(t.talk.prefix, seed, messages), len(messages)
 	}
 	return t.talk.prefix
 }

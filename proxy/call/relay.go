@@ -293,6 +293,7 @@ func (r *relay) complete() {
 		c.clearPoison()
 	}
 	if u := &c.tokens.usage; u.Resumed == 0 {
+		c.noteCounted()
 		c.attempt.Answered(u.Completion)
 	}
 	if c.attempt.Reply.Progress().Ended {

@@ -40,7 +40,8 @@ type tries struct {
 
 // conversation is by what routing knows the conversation that the call is a turn of.
 type conversation struct {
-	prefix []uint64 // hashes of the prompt's beginning, for prefix affinity
+	prefix []uint64 // hashes of the prompt's beginning, for the choice of an engine
+	text   int      // bytes of the prompt that they are of
 	number uint64   // for the model's arms; 0: not asked for yet
 }
 

@@ -56,6 +56,7 @@ func (u *unary) try() *failure.Failure {
 	c.times.endAt = time.Now()
 	c.record.TTFT = c.times.endAt.Sub(c.record.Start)
 	c.noteOverhead(c.times.endAt)
+	c.noteCounted()
 	c.endAttempt(upstreams.OutcomeOK)
 	answer{c}.whole(out, (*out)[chunkRoom:], u.codec.MediaType())
 	return nil
@@ -136,6 +137,13 @@ func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
 	if m != 0 {
 		c.record.Markup = m.String()
+	}
+}
+
+// noteCounted has the routing know what the engine has counted of the prompt.
+func (c *Call) noteCounted() {
+	if u := &c.tokens.usage; u.Known {
+		c.attempt.Counted(u.Prompt, u.Cached)
 	}
 }
 

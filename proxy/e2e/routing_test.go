@@ -167,16 +167,16 @@ func TestFastFailureIsNoBlackHole(t *testing.T) {
 	}
 }
 
-// TestPrefixAffinityKeepsCachesWarm: conversations whose prompts grow turn by turn, on engines whose caches hold their share of
-// them with a third more. Picked by load alone, a conversation finds itself in the cache where it was a turn ago, one time in
+// TestLeastLoadedKeepsCachesWarm: conversations whose prompts grow turn by turn, on engines whose caches hold their share of
+// them with a third more. Taken in turn, a conversation finds itself in the cache where it was a turn ago, one time in
 // four. Even a perfect choice finds only 92%: what a turn adds is in no cache.
-func TestPrefixAffinityKeepsCachesWarm(t *testing.T) {
+func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 	t.Parallel()
 	hits := map[string]float64{}
-	for _, policy := range []string{"least_loaded", "prefix_affinity"} {
+	for _, policy := range []string{"round_robin", "least_loaded"} {
 		hits[policy] = cacheHits(t, policy)
 	}
-	if hits["prefix_affinity"] < 0.9 || hits["least_loaded"] < 0.2 || hits["least_loaded"] > 0.33 {
+	if hits["least_loaded"] < 0.9 || hits["round_robin"] < 0.2 || hits["round_robin"] > 0.33 {
 		t.Errorf("share of cached prompt tokens: %v, want 0.9 and more, and about 0.25", hits)
 	}
 }

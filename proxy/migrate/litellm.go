@@ -56,8 +56,8 @@ var differences = map[string]string{
 	"success_callback":             "calls are seen by metrics, traces (tracing) and the log, none of which has prompts or replies",
 	"failure_callback":             "calls are seen by metrics, traces (tracing) and the log, none of which has prompts or replies",
 	"callbacks":                    "calls are seen by metrics, traces (tracing) and the log, none of which has prompts or replies",
-	"cache":                        "answers are not cached, as nothing of them is kept; policy: prefix_affinity keeps engines' own caches warm",
-	"cache_params":                 "answers are not cached, as nothing of them is kept; policy: prefix_affinity keeps engines' own caches warm",
+	"cache":                        "answers are not cached, as nothing of them is kept; the choice of an engine keeps engines' own caches warm",
+	"cache_params":                 "answers are not cached, as nothing of them is kept; the choice of an engine keeps engines' own caches warm",
 	"context_window_fallbacks":     "a prompt that is too long is the client's to shorten: context_length_exceeded",
 	"content_policy_fallbacks":     "an engine's refusal is passed on",
 	"allowed_fails":                "probes and a breaker take engines out (upstreams[].probe)",
@@ -113,7 +113,7 @@ func (p *plan) liteLLM(file *section) {
 		s.ignore("set_verbose", "json_logs", "request_timeout", "timeout", "telemetry", "suppress_debug_info")
 	}
 	if strategy := router.text("routing_strategy"); strategy != "" && strategy != "least-busy" {
-		p.note("router_settings.routing_strategy: least_loaded takes its place; models[].policy has others")
+		p.note("router_settings.routing_strategy: least_loaded takes its place; models[].policy has round_robin")
 	}
 	if plain := general.text("master_key"); plain != "" {
 		name, isVariable := strings.CutPrefix(plain, "os.environ/")

@@ -156,6 +156,7 @@ func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	if route.WantsPrefix() {
 		tools, messages := c.Request.Prefix()
 		q.Prefix = routing.HashBlocks(nil, routing.Seed(p.model.Config.ID, c.Owner, tools), messages)
+		q.Text = len(messages)
 	}
 	lease, target, err := route.Acquire(&q)
 	if err != nil {

@@ -23,12 +23,9 @@ func (w *Watch) Waits(n int64) { w.waiting.Add(n) }
 // Buffers counts calls whose answers the engine may hold back until they are whole.
 func (w *Watch) Buffers(n int64) { w.buffers.Add(n) }
 
-// Unread counts the prompt tokens of calls that have had no first token, and returns how many there
-// are.
-func (w *Watch) Unread(tokens int64) int64 { return w.unread.Add(tokens) }
-
-// UnreadNow returns how many there are.
-func (w *Watch) UnreadNow() int64 { return w.unread.Load() }
+// Unread counts the prompt tokens of calls that have had no first token, cached ones as well: a
+// cache that is believed in and gone must not make a stall of a prefill.
+func (w *Watch) Unread(tokens int64) { w.unread.Add(tokens) }
 
 // FirstToken takes the time to a call's first token.
 func (w *Watch) FirstToken(took time.Duration, tokens int64) {

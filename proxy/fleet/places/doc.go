@@ -1,5 +1,4 @@
-// Package places has the edges of a fleet tell each other where conversations live, for routes
-// with prefix_affinity: an edge sends a conversation's next turn to the engine that has its past,
+// Package places has the edges of a fleet tell each other where conversations live: an edge sends a conversation's next turn to the engine that has its past,
 // whoever sent it there.
 //
 // What is told is in routing.Places: the first turn of a conversation and each that went elsewhere

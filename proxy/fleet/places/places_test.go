@@ -56,11 +56,11 @@ func route(t require) *routing.Route {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := set.Plan([]config.Upstream{{Name: "e", URL: "http://127.0.0.1:1", Weight: 1}}, nil)
+	plan, err := set.Plan([]config.Upstream{{Name: "e", URL: "http://127.0.0.1:1", Weight: 1}, {Name: "f", URL: "http://127.0.0.1:2", Weight: 1}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &config.File{Models: []config.Model{{ID: "model-words", Policy: config.PolicyPrefixAffinity, Deployments: []config.Deployment{{Upstream: "e"}}}}}
+	f := &config.File{Models: []config.Model{{ID: "model-words", Deployments: []config.Deployment{{Upstream: "e"}, {Upstream: "f"}}}}}
 	f.Fleet.Store.URL = "redis://store"
 	tab, err := routing.Build(f, plan, nil)
 	if err != nil {

@@ -1,0 +1,58 @@
+package routing
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+)
+
+// A block's hash is of all of the prompt up to its end, and the last part of a prompt has none.
+func TestHashBlocks(t *testing.T) {
+	prompt := bytes.Repeat([]byte("0123456789abcdef"), 3*blockBytes/16)
+	all := HashBlocks(nil, 1, prompt)
+	if len(all) != 3 || all[0] == all[1] || all[1] == all[2] {
+		t.Fatalf("%d blocks of the same text: %x", len(all), all)
+	}
+	if got := HashBlocks(nil, 1, prompt[:3*blockBytes-1]); !slices.Equal(got, all[:2]) {
+		t.Errorf("a byte less: %x", got)
+	}
+	if got := HashBlocks(nil, 2, prompt); got[0] == all[0] {
+		t.Error("the seed says nothing")
+	}
+	prompt[blockBytes] ^= 1
+	if got := HashBlocks(nil, 1, prompt); got[0] != all[0] || got[1] == all[1] || got[2] == all[2] {
+		t.Errorf("the second block changed: %x", got)
+	}
+	if got := HashBlocks(nil, 1, make([]byte, 2*maxPrompt)); len(got) != maxPrompt/blockBytes {
+		t.Errorf("%d blocks of 2 MiB", len(got))
+	}
+}
+
+// Prompts of different owners are different prompts.
+func TestSeedOfOwner(t *testing.T) {
+	seen := map[uint64]bool{}
+	for _, model := range []string{"m", "n"} {
+		for _, owner := range []string{"", "key a", "key b"} {
+			for _, tools := range []string{"", "[]"} {
+				seen[Seed(model, owner, []byte(tools))] = true
+			}
+		}
+	}
+	if len(seen) != 12 {
+		t.Errorf("%d seeds of 12", len(seen))
+	}
+}
+
+// BenchmarkHashBlocks is the cost of looking at a prompt.
+func BenchmarkHashBlocks(b *testing.B) {
+	for name, n := range map[string]int{"16KiB": 16 << 10, "128KiB": 128 << 10, "384KiB": 384 << 10, "1MiB": 1 << 20} {
+		b.Run(name, func(b *testing.B) {
+			prompt, dst := make([]byte, n), make([]uint64, 0, maxPrompt/blockBytes)
+			b.SetBytes(int64(n))
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = HashBlocks(dst[:0], 1, prompt)
+			}
+		})
+	}
+}
