@@ -106,6 +106,9 @@ func (c *Call) learnChange() {
 	}
 }
 
+// tried is how many requests count against the attempts that a call has.
+func (c *Call) tried() int { return c.attempt.Sends() - c.attempt.Replays() }
+
 // clearPoison clears a body that had cost an engine and that another engine has answered.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {

@@ -214,7 +214,7 @@ func (d dispatcher) noteTry(f *failure.Failure, now time.Time) {
 func (d dispatcher) mayRetry(f *failure.Failure) bool {
 	retry := &d.call.config.snapshot.Config.Retry
 	return !d.call.request.Form().Spent() &&
-		d.call.tries.allowsRetry(f, d.call.attempt.Sends(), retry.Attempts) && d.call.shared.takeRetry(retry.Budget)
+		d.call.tries.allowsRetry(f, d.call.tried(), retry.Attempts) && d.call.shared.takeRetry(retry.Budget)
 }
 
 // mayDoubt reports whether another engine is asked because the refusal of the first may not be the
@@ -236,7 +236,7 @@ const notNowPause = 300 * time.Millisecond
 // a moment. Where the failure allows another engine, and there is one, that is asked instead.
 func (d dispatcher) mayRepeat(f *failure.Failure) bool {
 	retry := &d.call.config.snapshot.Config.Retry
-	if !f.NotNow || d.call.ep.Form || d.call.tries.sentOften(d.call.attempt.Sends(), retry.Attempts) {
+	if !f.NotNow || d.call.ep.Form || d.call.tries.sentOften(d.call.tried(), retry.Attempts) {
 		return false
 	}
 	if f.Retry && picker(d).otherTarget() {

@@ -150,6 +150,16 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 				e.wantElsewhere(w, 4)
 			})
 		})
+		t.Run(fault+"/reused, then other", func(t *testing.T) { // the replay is no try of an engine
+			t.Parallel()
+			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
+				e.wantElsewhere(w, 4)
+				e.Engines[0].SetFault(sim.Fault{Spec: fault})
+				for range 4 {
+					e.Ask(w, "").Text(w)
+				}
+			})
+		})
 		t.Run(fault+"/both", func(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
