@@ -15,7 +15,7 @@ import (
 // Body holds the bytes of a JSON request: what the client wrote, and the chat request that they
 // were translated to.
 type Body struct {
-	memory     reservation
+	memory     Reservation
 	client     *[]byte // nil: there is none, or it was let go
 	chat       *[]byte // nil: there is no translation
 	clientHeld int64   // of memory, for client
@@ -24,7 +24,7 @@ type Body struct {
 }
 
 // Begin makes b an empty body whose memory comes from budget.
-func (b *Body) Begin(budget *limit.Memory) { *b = Body{memory: reservation{budget: budget}} }
+func (b *Body) Begin(budget *limit.Memory) { *b = Body{memory: Reservation{budget: budget}} }
 
 // Source is where a body comes from, and what its client is held to.
 type Source struct {
@@ -54,9 +54,9 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	}
 	if n < 0 || !listen.RequestComplete(from.Ctx.Conn()) {
 		b.memory.reading = from.Reading
-		defer b.memory.read()
+		defer b.memory.Complete()
 	}
-	if !b.memory.reserve(max(n, 0)) {
+	if !b.memory.Reserve(max(n, 0)) {
 		return MemoryFull()
 	}
 	src := from.Ctx.RequestBodyStream()
@@ -86,7 +86,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	for int64(len(buf)) != n {
 		if len(buf) == cap(buf) { // of a chunked body: the others have their size from the start
 			grown := int64(cap(buf))
-			if !b.memory.reserve(grown) {
+			if !b.memory.Reserve(grown) {
 				*b.client = buf
 				return MemoryFull()
 			}
@@ -175,7 +175,7 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	if b.client != nil {
 		n = int64(len(*b.client)) + translationMore
 	}
-	if !b.memory.reserve(n) {
+	if !b.memory.Reserve(n) {
 		return MemoryFull()
 	}
 	buf := newBuffer(n)
@@ -184,7 +184,7 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	if err == nil {
 		if more := int64(len(out)) - n; more < 0 {
 			b.memory.release(-more)
-		} else if !b.memory.reserve(more) {
+		} else if !b.memory.Reserve(more) {
 			err = MemoryFull()
 		}
 	}
@@ -202,7 +202,7 @@ func (b *Body) Copy(of *Body) bool {
 	bytes := of.Bytes()
 	b.Begin(of.memory.budget)
 	n := int64(len(bytes))
-	if n == 0 || !b.memory.reserve(n) {
+	if n == 0 || !b.memory.Reserve(n) {
 		return false
 	}
 	b.client = newBuffer(n)

@@ -31,7 +31,7 @@ func TestTranslate(t *testing.T) {
 		budget := limit.NewMemory(c.budget)
 		b.Begin(budget)
 		b.client = &body
-		if !b.memory.reserve(size) {
+		if !b.memory.Reserve(size) {
 			t.Fatal("no room for the body")
 		}
 		written := false

@@ -35,7 +35,7 @@ type Fields interface {
 // each read of the engine's connection takes from the client's, so neither is ahead of the other by
 // more than a buffer.
 type Form struct {
-	memory   reservation
+	memory   Reservation
 	source   *pacedReader
 	fields   Fields
 	parts    *multipart.Reader
@@ -67,7 +67,7 @@ var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
 	*f = Form{
 		fields: fields, boundary: "penstock" + rand.Text(),
-		source: newPacedReader(from), memory: reservation{budget: budget, reading: from.Reading},
+		source: newPacedReader(from), memory: Reservation{budget: budget, reading: from.Reading},
 	}
 }
 
@@ -147,7 +147,7 @@ func (f *Form) room() ([]byte, error) {
 	if n := f.source.announced; n >= 0 && len(f.held) == 0 {
 		size = int(min(n+formHeads, formWindow))
 	}
-	if !f.memory.reserve(int64(size)) {
+	if !f.memory.Reserve(int64(size)) {
 		return nil, MemoryFull()
 	}
 	if size == formWindow {
@@ -307,7 +307,7 @@ func (f *Form) Release() {
 		}
 	}
 	f.held = nil
-	f.memory.read()
+	f.memory.Complete()
 	f.memory.release(f.memory.held)
 }
 

@@ -42,21 +42,28 @@ func recycle(buf *[]byte) {
 	}
 }
 
-// reservation is what one body holds of the budget for all bodies.
-type reservation struct {
+// Reservation is what one body holds of the budget for all bodies, and what of that counts for its
+// key while the body is not complete. It belongs to one goroutine at a time.
+type Reservation struct {
 	budget *limit.Memory
 	held   int64
 
-	reading *atomic.Int64 // what bodies of its key hold that are still read; nil: nobody counts
+	reading *atomic.Int64 // what incomplete bodies of its key hold; nil: not counted
 	counted int64         // of that, for this one
 }
 
-// readingShare is the part of the budget that bodies of one key may hold while they are read, 1/2:
-// a client that leaves its bodies unfinished keeps no others out. A single body may have more.
+// NewReservation returns an empty reservation of a budget. reading counts the incomplete bodies of
+// the key; nil: they are not counted.
+func NewReservation(budget *limit.Memory, reading *atomic.Int64) Reservation {
+	return Reservation{budget: budget, reading: reading}
+}
+
+// readingShare is the part of the budget that incomplete bodies of one key may hold, 1/2: a client
+// that leaves its bodies unfinished keeps no others out. A single body may have more.
 const readingShare = 2
 
-// reserve takes n more bytes.
-func (r *reservation) reserve(n int64) bool {
+// Reserve takes n more bytes, or none and returns false.
+func (r *Reservation) Reserve(n int64) bool {
 	if r.reading != nil {
 		sum := r.reading.Add(n)
 		r.counted += n
@@ -73,21 +80,32 @@ func (r *reservation) reserve(n int64) bool {
 	return true
 }
 
-// read is called when all of the body is there.
-func (r *reservation) read() {
+// Complete is called when all of the body is there, or a message begins as a call: its bytes stay
+// reserved, and count for its key no more.
+func (r *Reservation) Complete() {
 	r.uncount(r.counted)
 	r.reading = nil
 }
 
-func (r *reservation) uncount(n int64) {
+func (r *Reservation) uncount(n int64) {
 	if r.reading != nil {
 		r.reading.Add(-n)
 		r.counted -= n
 	}
 }
 
+// Held is how many bytes are reserved.
+func (r *Reservation) Held() int64 { return r.held }
+
 // release gives n bytes back.
-func (r *reservation) release(n int64) {
+func (r *Reservation) release(n int64) {
 	r.budget.Release(n)
+	r.held -= n
+}
+
+// Discard gives n bytes back as garbage.
+func (r *Reservation) Discard(n int64) {
+	r.uncount(min(n, r.counted))
+	r.budget.Discard(n)
 	r.held -= n
 }

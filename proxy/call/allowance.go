@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -42,6 +43,32 @@ func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Err
 	}
 	if d := limits.Take(now); !d.OK {
 		return rateLimited(d)
+	}
+	return nil
+}
+
+// TakeWaiting takes one of the places that a key has for messages which wait until they become
+// calls, or returns why there is none. The caller gives it back with StopWaiting; nil: there is
+// nothing to give back.
+func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
+	limits := s.LimitsOf(key)
+	if limits == nil { // the configuration may have lost it by now
+		return nil, nil
+	}
+	if d := limits.Wait(); !d.OK {
+		return nil, rateLimited(d)
+	}
+	return limits, nil
+}
+
+// ReadingOf returns what counts the memory of a key's incomplete bodies; nil: it is not counted,
+// because a lone key keeps no others out.
+func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
+	if key == nil || len(s.KeyLimits) < 2 {
+		return nil
+	}
+	if limits := s.LimitsOf(key); limits != nil {
+		return limits.Reading()
 	}
 	return nil
 }

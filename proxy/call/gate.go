@@ -101,7 +101,7 @@ func (g gate) decode() error {
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
 		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
 	}
-	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key keeps nobody out
+	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key keeps no others out
 		from.Reading = c.rates.limits.Reading()
 	}
 	if !c.ep.Form {

@@ -13,6 +13,7 @@ type keyState struct {
 	tokens   tokenAccount
 	running  atomic.Int64
 	reading  atomic.Int64 // bytes
+	waiting  atomic.Int64 // messages over WebSocket
 	shared   Account      // nil: this edge counts for itself
 	budget   Budget       // nil while the key has none
 }
@@ -32,6 +33,21 @@ func (k *Key) since(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
 
 // Reading counts the bytes of memory that the key's bodies hold of which more is to come.
 func (k *Key) Reading() *atomic.Int64 { return &k.state.reading }
+
+// Wait takes a place for a message that waits until it becomes a call. A key may have as many of
+// them as concurrent calls: what waits for longer than that is memory held for a refusal. StopWaiting
+// gives the place back.
+func (k *Key) Wait() Decision {
+	limit := int64(k.limits.Concurrency)
+	if n := k.state.waiting.Add(1); limit != 0 && n > limit {
+		k.state.waiting.Add(-1)
+		return Decision{LimitName: Concurrency, RetryAfter: concurrencyRetry, Limit: limit}
+	}
+	return allowed
+}
+
+// StopWaiting gives a place of Wait back.
+func (k *Key) StopWaiting() { k.state.waiting.Add(-1) }
 
 // Take takes one of the key's requests per minute. A refused request takes nothing.
 func (k *Key) Take(now time.Time) Decision {

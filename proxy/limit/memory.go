@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Memory is the budget of bytes that request bodies, or engines' replies, may hold at one time. Its
@@ -11,12 +12,14 @@ import (
 //
 // Bytes that are given back may be garbage that occupies memory until the next collection, and by
 // itself the collector leaves as much garbage as there is in use. Discard is for large pieces: they
-// count until a collection, which Reserve starts once it needs their room.
+// count until a collection, which Reserve starts once it needs their room: at once where they are
+// 1/16 of the limit, and otherwise once a second at most.
 type Memory struct {
 	limit      atomic.Int64
 	used       atomic.Int64 // with garbage
 	garbage    atomic.Int64
 	collecting sync.Mutex // held during a collection
+	collected  time.Time  // when the last one ended; held by collecting
 	collect    func()
 }
 
@@ -33,11 +36,16 @@ func (m *Memory) SetLimit(limit int64) { m.limit.Store(limit) }
 // Reserve takes n bytes, or none and returns false. The sum of reserved bytes never grows beyond
 // the limit. They must be given back with Release or Discard.
 func (m *Memory) Reserve(n int64) bool {
-	return m.tryTake(n) || m.garbage.Load() >= m.limit.Load()/minGarbageShare && m.reclaim(n) && m.tryTake(n)
+	return m.tryTake(n) || m.garbage.Load() > 0 && m.reclaim(n) && m.tryTake(n)
 }
 
-// minGarbageShare: garbage is worth a collection from this part of the limit on, 1/16.
-const minGarbageShare = 16
+const (
+	// largeGarbage: garbage of this part of the limit, 1/16, is collected as soon as it is in the way.
+	largeGarbage = 16
+	// collectEvery is how often less garbage is collected: a budget that stays nearly full must not
+	// cost a collection for each piece that comes and goes.
+	collectEvery = time.Second
+)
 
 func (m *Memory) tryTake(n int64) bool {
 	for {
@@ -59,11 +67,13 @@ func (m *Memory) reclaim(n int64) bool {
 	if n <= room { // another caller has collected
 		return true
 	}
-	if n > room+m.garbage.Load() {
+	garbage := m.garbage.Load()
+	if n > room+garbage || garbage < m.limit.Load()/largeGarbage && time.Since(m.collected) < collectEvery {
 		return false
 	}
-	garbage := m.garbage.Swap(0) // garbage from here on may survive the collection
+	garbage = m.garbage.Swap(0) // garbage from here on may survive the collection
 	m.collect()
+	m.collected = time.Now()
 	m.release(garbage)
 	return true
 }

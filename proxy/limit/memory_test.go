@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestMemory(t *testing.T) {
@@ -45,40 +47,50 @@ func TestMemoryIsExactUnderConcurrency(t *testing.T) {
 	}
 }
 
-// Garbage counts until it is collected, which happens when it stands in the way and is worth it.
+// Garbage counts until it is collected, which happens when it stands in the way: much of it at once, little once a second.
 func TestMemoryGarbage(t *testing.T) {
-	m := NewMemory(1600)
-	collected := 0
-	m.collect = func() { collected++ }
-	if !m.Reserve(1500) {
-		t.Fatal("no room in an empty budget")
-	}
-	m.Discard(99)
-	if m.Used() != 1401 || m.Reserve(150) || collected != 0 {
-		t.Errorf("used %d, %d collections for little garbage", m.Used(), collected)
-	}
-	m.Discard(101)
-	if m.Reserve(301) || collected != 0 {
-		t.Errorf("%d collections that could not help", collected)
-	}
-	if !m.Reserve(100) || collected != 0 {
-		t.Errorf("%d collections although there was room", collected)
-	}
-	if !m.Reserve(200) || collected != 1 || m.Used() != 1600 {
-		t.Errorf("used %d after %d collections", m.Used(), collected)
-	}
-	m.Release(600)
-	m.Discard(1000)
-	if m.Used() != 0 || !m.Reserve(1600) || collected != 2 {
-		t.Errorf("used %d after %d collections", m.Used(), collected)
-	}
-	m.Discard(1601)
-	defer func() {
-		if recover() == nil {
-			t.Error("discarded more than was reserved")
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory(1600)
+		collected := 0
+		m.collect = func() { collected++ }
+		if !m.Reserve(1500) {
+			t.Fatal("no room in an empty budget")
 		}
-	}()
-	m.Reserve(1)
+		m.Discard(50)
+		if m.Used() != 1450 || m.Reserve(151) || collected != 0 {
+			t.Errorf("used %d, %d collections that could not help", m.Used(), collected)
+		}
+		if !m.Reserve(100) || collected != 0 {
+			t.Errorf("%d collections although there was room", collected)
+		}
+		if !m.Reserve(50) || collected != 1 || m.Used() != 1600 {
+			t.Errorf("used %d after %d collections of little garbage", m.Used(), collected)
+		}
+		m.Discard(99)
+		if m.Reserve(99) || collected != 1 {
+			t.Errorf("%d collections of little garbage within a second", collected)
+		}
+		time.Sleep(collectEvery)
+		if !m.Reserve(99) || collected != 2 {
+			t.Errorf("%d collections of little garbage after a second", collected)
+		}
+		m.Discard(100)
+		if !m.Reserve(100) || collected != 3 || m.Used() != 1600 {
+			t.Errorf("used %d after %d collections", m.Used(), collected)
+		}
+		m.Release(600)
+		m.Discard(1000)
+		if m.Used() != 0 || !m.Reserve(1600) || collected != 4 {
+			t.Errorf("used %d after %d collections", m.Used(), collected)
+		}
+		m.Discard(1601)
+		defer func() {
+			if recover() == nil {
+				t.Error("discarded more than was reserved")
+			}
+		}()
+		m.Reserve(1)
+	})
 }
 
 func TestMemoryGarbageUnderConcurrency(t *testing.T) {

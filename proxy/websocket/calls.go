@@ -75,12 +75,44 @@ func (c *calls) enqueue(t *turn) *apierr.Error {
 	case len(c.queue) >= maxQueued:
 		return errQueueFull
 	}
+	if refused := c.mayWait(t.message); refused != nil {
+		return refused
+	}
 	c.queue = append(c.queue, t)
 	if !c.running {
 		c.running = true
 		go c.terms.services.Guard.Once(guard.WebSocket, c.work)
 	}
 	return nil
+}
+
+// keep asks whether a message that has not come to its end may take more memory.
+func (c *calls) keep(m *message) *apierr.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mayWait(m)
+}
+
+// mayWait asks whether a message may wait for the calls before it: together with the others that
+// wait on the connection it is no longer than one request, and its key has no more of them than
+// concurrent calls. A message that has no call before it does not wait.
+func (c *calls) mayWait(m *message) *apierr.Error {
+	if !c.running {
+		return nil
+	}
+	waiting := int64(0)
+	for _, t := range c.queue {
+		waiting += int64(len(t.message.bytes))
+	}
+	if waiting > 0 && waiting+int64(len(m.bytes)) > c.terms.bodyLimit(c.key) {
+		return errQueueLong
+	}
+	if c.key == nil || m.place != nil {
+		return nil
+	}
+	var refused *apierr.Error
+	m.place, refused = call.TakeWaiting(c.terms.services.Current(), c.key)
+	return refused
 }
 
 // work runs turns until none waits.
@@ -96,6 +128,7 @@ func (c *calls) runNext() (more bool) {
 		return false
 	}
 	defer t.message.release()
+	t.message.begin()
 	defer c.terms.services.Guard.Catch(guard.WebSocket, func() {
 		c.peer.panicked()
 		more = true // dequeue says what follows
@@ -158,7 +191,7 @@ func (c *calls) run(t *turn) (status int) {
 	if from != nil {
 		before = from.items
 	}
-	if most := c.terms.bodyLimit(); from != nil && int64(len(before)+len(t.message.bytes)) > most {
+	if most := c.terms.bodyLimit(c.key); from != nil && int64(len(before)+len(t.message.bytes)) > most {
 		c.refuse(t.lane, conversationTooLarge(most))
 		c.lanes.drop(from)
 		return 0

@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/body"
 	"penstock/proxy/call"
 	"penstock/proxy/guard"
 	"penstock/proxy/limit"
@@ -43,7 +44,7 @@ func TestGoneClientBeginsNothing(t *testing.T) {
 	c.terms.create = func(*fasthttp.RequestCtx) { t.Fatal("a call has begun") }
 	var messages []*message
 	wait := func() *turn {
-		m := &message{budget: bodies}
+		m := &message{memory: body.NewReservation(bodies, nil)}
 		messages = append(messages, m)
 		if !m.grow(100) {
 			t.Fatal("no memory")
@@ -63,8 +64,8 @@ func TestGoneClientBeginsNothing(t *testing.T) {
 	}
 	c.end()
 	for i, m := range messages {
-		if m.reserved != 0 {
-			t.Errorf("message %d still holds %d bytes", i, m.reserved)
+		if m.memory.Held() != 0 {
+			t.Errorf("message %d still holds %d bytes", i, m.memory.Held())
 		}
 	}
 }

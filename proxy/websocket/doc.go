@@ -34,7 +34,9 @@
 //	response.processed        accepted without an answer; Codex sends it and expects none
 //
 // Calls of a connection run one after the other, whatever their lanes: the protocol lets lanes run
-// side by side, and lets more calls wait than run. 16 may wait. A connection keeps the last
+// side by side, and lets more calls wait than run. 16 may wait, which are no longer together than one request
+// may be; of one key as many messages wait, over all its connections, as it has concurrent calls.
+// What waits counts as an incomplete body of its key (package body). A connection keeps the last
 // response of each of 32 lanes and of the default one. A turn that fails drops the response that it
 // goes on from, as the protocol has it. What is not kept is previous_response_not_found, upon which
 // clients send the whole conversation. A message that never becomes a call counts as a request of
@@ -43,9 +45,9 @@
 //
 // A connection is closed with 1000 at these ends, 1001 when the edge drains or WebSocket is
 // switched off, 1008 when its key is gone, or a message drips or has more than 1000 empty frames,
-// 1009 for a message that is or announces to be above limits.request_body, behind an error with
-// status 413, 1011 after a fault of ours, and 1002, 1003 or 1007 for what is not the protocol. Ends
-// that the edge wants wait for the running call.
+// 1009 for a message that is or announces to be above limits.request_body, the edge's or its key's,
+// behind an error with status 413, 1011 after a fault of ours, and 1002, 1003 or 1007 for what is
+// not the protocol. Ends that the edge wants wait for the running call.
 //
 // # Design
 //

@@ -34,6 +34,8 @@ var (
 		"A response cannot be cancelled by a message. Close the connection: that cancels what runs.")
 	errQueueFull = apierr.New(fasthttp.StatusTooManyRequests, codeQueueFull,
 		"As many calls wait on this connection as may (16). Wait for a response.")
+	errQueueLong = apierr.New(fasthttp.StatusTooManyRequests, codeQueueFull,
+		"The calls that wait on this connection would be longer together than one request may be. Wait for a response.")
 )
 
 // conversationTooLarge is about a turn that is too much with what it goes on from.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/proxy/body"
+	"penstock/proxy/call"
 	"penstock/proxy/limit"
 	"penstock/translate/apierr"
 )
@@ -16,42 +17,69 @@ const firstPiece = 4 << 10
 // errSlow ends the reading of a message that drips.
 var errSlow = errors.New("the message came too slowly")
 
-// message is what a client has sent, reserved in the memory of bodies.
+// message is what a client has sent, reserved in the memory of bodies. Until it begins as a call it
+// is an incomplete body of its key.
 type message struct {
-	bytes    []byte
-	budget   *limit.Memory
-	reserved int64
+	bytes  []byte
+	memory body.Reservation
+	place  *limit.Key // among the messages of its key that wait; nil: it has none
 }
 
 // grow makes room for more bytes, as many as there are already, up to the first one above most.
 func (m *message) grow(most int64) bool {
 	size := min(max(2*int64(cap(m.bytes)), firstPiece), most+1)
-	if !m.budget.Reserve(size) {
+	before := m.memory.Held()
+	if !m.memory.Reserve(size) {
 		return false
 	}
 	m.bytes = append(make([]byte, 0, size), m.bytes...)
-	m.budget.Discard(m.reserved)
-	m.reserved = size
+	m.memory.Discard(before)
 	return true
+}
+
+// begin is called when the message becomes a call.
+func (m *message) begin() {
+	m.memory.Complete()
+	if m.place != nil {
+		m.place.StopWaiting()
+		m.place = nil
+	}
 }
 
 // release gives the message's memory back.
 func (m *message) release() {
-	m.budget.Discard(m.reserved)
-	m.bytes, m.reserved = nil, 0
+	m.memory.Discard(m.memory.Held())
+	m.begin()
+	m.bytes = nil
+}
+
+// room makes room for more bytes of a message, up to the first one above most, or refuses it.
+// Beyond the first piece it asks whether the message may wait, before more of it is stored.
+func (s *session) room(m *message, most int64) *apierr.Error {
+	if cap(m.bytes) > 0 {
+		if refused := s.calls.keep(m); refused != nil {
+			return refused
+		}
+	}
+	if !m.grow(most) {
+		return body.MemoryFull()
+	}
+	return nil
 }
 
 // receive reads a message to its end, or to where it is too large. The error is an *apierr.Error
-// for that, and if there is no memory for it: it has been skipped then.
+// for that, and if it may not wait or there is no memory for it: it has been skipped then.
 func (s *session) receive(r io.Reader) (*message, error) {
-	m := &message{budget: s.terms.services.Bodies}
-	most, rate := s.terms.bodyLimit(), int64(s.terms.services.Current().Config.Limits.UploadRate)
+	snap := s.terms.services.Current()
+	m := &message{memory: body.NewReservation(s.terms.services.Bodies, call.ReadingOf(snap, s.key))}
+	most, rate := s.terms.bodyLimit(s.key), int64(snap.Config.Limits.UploadRate)
 	begun, armed := time.Now(), time.Time{}
 	defer s.disarm()
-	came, full := int64(0), false
+	came := int64(0)
+	var refused *apierr.Error // and the rest of the message is skipped
 	for {
 		now := time.Now()
-		if body.Drips(now.Sub(begun), came, m.reserved, rate) {
+		if body.Drips(now.Sub(begun), came, m.memory.Held(), rate) {
 			m.release()
 			return nil, errSlow
 		}
@@ -59,13 +87,15 @@ func (s *session) receive(r io.Reader) (*message, error) {
 			s.arm(now)
 			armed = now
 		}
-		if len(m.bytes) == cap(m.bytes) && !m.grow(most) {
-			m.release()
-			m.bytes, full = make([]byte, 0, firstPiece), true
+		if len(m.bytes) == cap(m.bytes) {
+			if refused = s.room(m, most); refused != nil {
+				m.release()
+				m.bytes = make([]byte, 0, firstPiece)
+			}
 		}
 		n, err := r.Read(m.bytes[len(m.bytes):cap(m.bytes)])
 		came += int64(n)
-		if !full {
+		if refused == nil {
 			m.bytes = m.bytes[:len(m.bytes)+n]
 		}
 		switch {
@@ -75,8 +105,8 @@ func (s *session) receive(r io.Reader) (*message, error) {
 			continue
 		case !errors.Is(err, io.EOF):
 			err = slowOr(err)
-		case full:
-			err = body.MemoryFull()
+		case refused != nil:
+			err = refused
 		default:
 			return m, nil
 		}

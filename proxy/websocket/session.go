@@ -41,12 +41,13 @@ func newSession(
 		terms: t, key: key, raw: ctx.Conn(), client: listen.ConnOf(ctx.Conn()), peer: p, opened: opened, closed: closed,
 	}
 	p.refused, p.guard = t.services.Calls, t.services.Guard
-	p.late.heads.most = t.bodyLimit
+	bodyLimit := func() int64 { return t.bodyLimit(key) }
+	p.late.heads.most = bodyLimit
 	now := time.Now()
 	s.calls = calls{
 		terms: t, key: key, peer: p, raw: s.raw, client: s.client,
 		shown: listen.PeerOf(s.raw), until: now.Add(longest), heard: now,
-		lanes: lanes{memory: &t.memory, limit: t.bodyLimit},
+		lanes: lanes{memory: &t.memory, limit: bodyLimit},
 	}
 	s.calls.keepHead(ctx)
 	return s
@@ -95,7 +96,7 @@ func (s *session) next() bool {
 	kind, r, err := s.peer.ws.Reader(context.Background())
 	switch {
 	case errors.Is(err, errAnnounced):
-		s.tooLarge(apierr.TooLarge(s.terms.bodyLimit()))
+		s.tooLarge(apierr.TooLarge(s.terms.bodyLimit(s.key)))
 		return false
 	case err != nil:
 		s.readFailed(err)

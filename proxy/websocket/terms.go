@@ -36,9 +36,8 @@ func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string
 
 const reasonKey = "the key is not valid any more"
 
-// bodyLimit is how long a message may be, and the conversations of a connection together: as the
-// body of a request. What a key or a model takes less is refused by the call.
-func (t *terms) bodyLimit() int64 {
-	var all *auth.Key
-	return endpoint.Responses.BodyLimit(t.services.Current().Config, all.Bodies())
+// bodyLimit is how long a message of a key may be, the messages that wait on a connection together,
+// and its conversations together: as the body of a request. A model's own limit is the call's.
+func (t *terms) bodyLimit(key *auth.Key) int64 {
+	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.Bodies())
 }

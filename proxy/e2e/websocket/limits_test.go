@@ -9,6 +9,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"penstock/proxy/auth"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -142,6 +143,71 @@ func TestQueueBound(t *testing.T) {
 		c.create("", "")
 	}
 	c.refused(429, "websocket_queue_full")
+}
+
+// TestWaitingMessages: what may wait is asked before it is stored: as many messages of a key as it has concurrent calls, on
+// whatever connections, and of a connection no more than one request may have.
+func TestWaitingMessages(t *testing.T) {
+	t.Parallel()
+	large := func(c *peer) { c.create("", `,"user":"`+strings.Repeat("u", 40_000)+`"`) }
+	busy := func(p *rig.Local, running int) *peer {
+		c := dial(t, p)
+		c.create(`"ttft_ms":600000`, "")
+		rig.WaitFor(t, rig.Patience, "the call runs", func() bool { return p.Engines[0].Stats().Running == running })
+		return c
+	}
+	p := start(t, rig.Setup{Untidy: true, Key: "limits: { concurrency: 1 }"})
+	c := busy(p, 1)
+	large(c)
+	large(c)
+	if e := c.refused(429, "rate_limited"); !strings.Contains(e.Error.Message, "1 concurrent request") {
+		t.Errorf("%s", e.text)
+	}
+	c.create("", "") // a small one waits no less
+	c.refused(429, "rate_limited")
+	_ = c.ws.CloseNow()
+	rig.WaitFor(t, rig.Patience, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
+	again := dial(t, p) // the place is given back with the connection
+	again.create("", "")
+	again.create("", "")
+	again.completed()
+	again.completed()
+
+	p = start(t, rig.Setup{Untidy: true, Limits: "request_body: 64KiB"})
+	c = busy(p, 1)
+	large(c)
+	large(c)
+	if e := c.refused(429, "websocket_queue_full"); !strings.Contains(e.Error.Message, "longer together") {
+		t.Errorf("%s", e.text)
+	}
+}
+
+// TestWaitingMessages_Share: messages that wait hold half of the memory for bodies at most, of one key, so others' find room.
+func TestWaitingMessages_Share(t *testing.T) {
+	t.Parallel()
+	other, hash, err := auth.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, rig.Setup{Untidy: true, Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 1536KiB"}) // 10 MiB
+	var open []*peer
+	for i := range 3 {
+		open = append(open, dial(t, p))
+		open[i].create(`"ttft_ms":600000`, "")
+	}
+	rig.WaitFor(t, rig.Patience, "the calls run", func() bool { return p.Engines[0].Stats().Running == 3 })
+	const size = 1400 << 10
+	message := func(c *peer) { c.create("", `,"user":"`+strings.Repeat("u", size)+`"`) }
+	for i := range 2 {
+		message(open[i])
+		rig.WaitFor(t, rig.Patience, "it waits", func() bool { return p.Metric("penstock_body_memory_bytes") >= float64((i+1)*size) })
+	}
+	message(open[2]) // while it grows it holds more than its length
+	open[2].refused(503, "no_body_memory")
+	p.Key = other
+	by := dial(t, p)
+	message(by)
+	by.completed()
 }
 
 // TestSlowReader: a client that does not read stops its engine, and is cut when the time of a write is over.
