@@ -142,6 +142,9 @@ type EngineLoad struct {
 	// metric whose newest series has the labels max_lora, running_lora_adapters and
 	// waiting_lora_adapters: which adapters are in use, and how many fit
 	Adapters string `yaml:"adapters"`
+	// names of fields or metrics that say how many tokens of prompts the engine's cache has room for; a
+	// metric with the labels num_gpu_blocks and block_size says it by those
+	Cache []string `yaml:"cache"`
 }
 
 // EngineReasoning says how a reasoning effort is told to the engine.

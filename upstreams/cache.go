@@ -1,6 +1,9 @@
 package upstreams
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // PromptCache is what is known of an engine's cache of prompts: how much it has room for, and how
 // often it was found to be empty. Any goroutine may read it.
@@ -25,6 +28,13 @@ func (c *PromptCache) Tokens() int { return int(c.tokens.Load()) }
 
 // SetTokens stores what the engine has said, or what a simulated one has.
 func (c *PromptCache) SetTokens(n int) { c.tokens.Store(int64(max(0, n))) }
+
+// count takes the sum of the engine's counters. Where they have begun anew its cache is empty.
+func (u *Upstream) count(at time.Time, sum float64) {
+	if u.Progress.Count(at, sum) {
+		u.Cache.Empty()
+	}
+}
 
 // Emptied counts how often the cache was found to have been emptied: the engine was started again.
 // What was sent there before the newest of these is not held any more.

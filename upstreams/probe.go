@@ -300,7 +300,11 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	if m.state == StateBusy && !good && m.bad+1 >= max(m.fall, defaultFall) {
 		r.lives = p.up.client.hosts.EndVanished() == 0
 	}
-	if serves := p.up.Health.probeEnded(r); !good && !serves { // what comes back may be another engine, or show more of itself once it has loaded
+	serves := p.up.Health.probeEnded(r)
+	if serves && m.state == StateDown && !p.up.Progress.Counts() {
+		p.up.Cache.Empty() // most engines that were down were started again, and this one has no counters to show it
+	}
+	if !good && !serves { // what comes back may be another engine, or show more of itself once it has loaded
 		p.known, p.listsDue = false, true
 		if n := p.up.client.hosts.EndVanished(); n > 0 {
 			p.up.hooks.log.Info("upstream's host vanished", zap.Int("connections_ended", n))
@@ -401,9 +405,12 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 		return
 	}
 	p.source = at
+	if load.CacheTokens > 0 {
+		u.Cache.SetTokens(load.CacheTokens)
+	}
 	setAdapters(&u.Models, load.Adapters, now)
 	if load.Counts {
-		u.Progress.Count(time.Now(), load.Progress)
+		u.count(time.Now(), load.Progress)
 	}
 	// The engine counted at some moment of the exchange. Taking the greater own count errs toward
 	// an engine that is less busy with others' work.

@@ -64,7 +64,7 @@ func (p *prober) look(ctx context.Context) {
 		case c := <-l.counting:
 			l.counting = nil
 			if c.counts {
-				p.up.Progress.Count(time.Now(), c.sum)
+				p.up.count(time.Now(), c.sum)
 			}
 		case now := <-tick.C:
 			p.up.hooks.guard.Point(guardStall)

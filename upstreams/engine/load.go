@@ -20,6 +20,8 @@ type Load struct {
 	Progress float64 `json:"-"` // sum of the counters that rise while the engine works
 
 	Adapters *Adapters `json:"adapters,omitempty"` // nil: not known
+
+	CacheTokens int `json:"cache_tokens,omitempty"` // of prompts that its cache has room for; 0: it does not say
 }
 
 // Adapters are those that an engine works with.
@@ -76,6 +78,8 @@ func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	waiting, b := firstField(page, source.Waiting, sumField)
 	usage, _ := firstField(page, source.KVUsage, meanField)
 	l := Load{Running: clampCount(running), Waiting: clampCount(waiting), KVUsage: min(1, max(0, usage)), Queue: b}
+	room, _ := firstField(page, source.Cache, sumField)
+	l.CacheTokens = clampTokens(room)
 	for _, field := range source.Progress {
 		if v, ok := sumField(page, field); ok {
 			l.Progress, l.Counts = l.Progress+v, true
@@ -90,6 +94,7 @@ func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	var r Load
 	var totals [3]total
+	var room total
 	for len(body) > 0 {
 		line := body
 		if i := bytes.IndexByte(body, '\n'); i >= 0 {
@@ -112,6 +117,13 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 				}
 			}
 		}
+		for rank, want := range source.Cache {
+			if string(name) == want {
+				if v, ok := cacheTokens(line[len(name):]); ok {
+					room.add(v, rank)
+				}
+			}
+		}
 		for i, names := range [...][]string{source.Running, source.Waiting, source.KVUsage} {
 			for rank, want := range names {
 				if string(name) == want {
@@ -123,10 +135,30 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 		}
 	}
 	r.Running, r.Waiting, r.Queue = clampCount(totals[0].sum), clampCount(totals[1].sum), totals[1].n > 0
+	r.CacheTokens = clampTokens(room.sum)
 	if totals[2].n > 0 {
 		r.KVUsage = min(1, totals[2].sum/float64(totals[2].n))
 	}
 	return r, r.known(totals[0].n > 0)
+}
+
+// cacheTokens reads how many tokens a sample says that a cache has room for: by its labels, as vLLM's
+// cache_config_info, or by its value, as SGLang's max_total_num_tokens.
+func cacheTokens(labels []byte) (float64, bool) {
+	blocks, err := strconv.ParseFloat(labelValue(labels, "num_gpu_blocks"), 64)
+	size, err2 := strconv.ParseFloat(labelValue(labels, "block_size"), 64)
+	if err == nil && err2 == nil {
+		return blocks * size, blocks*size >= 0
+	}
+	return sampleValue(labels)
+}
+
+// clampTokens bounds a number of tokens, which an engine may have made up.
+func clampTokens(n float64) int {
+	if !(n > 0) { // nor what is no number
+		return 0
+	}
+	return int(min(n, 1<<40))
 }
 
 // total adds up the samples of the best-ranked name seen: the first of a list of aliases counts,

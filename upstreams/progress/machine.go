@@ -80,8 +80,8 @@ func (m *machine) sample(s Sample) {
 	}
 }
 
-// count takes what the engine's counters say.
-func (m *machine) count(at time.Time, sum float64) {
+// count takes what the engine's counters say. It reports whether they have begun anew.
+func (m *machine) count(at time.Time, sum float64) (restarted bool) {
 	if !m.counts {
 		m.numbers = numbers{}
 	}
@@ -89,7 +89,7 @@ func (m *machine) count(at time.Time, sum float64) {
 	known := m.counts && (m.numbers.several(at) || !m.countedAt.Before(m.since.Add(-countLag)))
 	switch m.numbers.take(sum, at) {
 	case numberFell:
-		m.restarted, m.reports = at, 0
+		m.restarted, m.reports, restarted = at, 0, true
 	case numberRose:
 		if known || !m.out && m.last.Held == 0 {
 			m.move(at, m.last.Unread)
@@ -97,6 +97,7 @@ func (m *machine) count(at time.Time, sum float64) {
 	case numberStood:
 	}
 	m.counts, m.countedAt = true, at
+	return restarted
 }
 
 // move takes a sign of work. unread are the prompt tokens that were to be read until then.

@@ -45,11 +45,19 @@ func (w *Watch) Sample(s Sample) {
 	w.m.sample(s)
 }
 
-// Count takes the sum of the engine's counters.
-func (w *Watch) Count(at time.Time, sum float64) {
+// Count takes the sum of the engine's counters. It reports whether they have begun anew: the engine
+// was started again.
+func (w *Watch) Count(at time.Time, sum float64) (restarted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.m.count(at, sum)
+	return w.m.count(at, sum)
+}
+
+// Counts reports whether the engine has counters.
+func (w *Watch) Counts() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m.counts
 }
 
 // Uncounted notes that the engine has no counters.

@@ -1,0 +1,35 @@
+package upstreams
+
+import (
+	"testing"
+	"time"
+
+	"penstock/config"
+)
+
+// An engine whose counters begin anew was started again: its cache is empty.
+func TestCacheIsEmptyAfterARestart(t *testing.T) {
+	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
+	for i, c := range []struct {
+		sum     float64
+		emptied uint32
+	}{{100, 0}, {500, 0}, {500, 0}, {3, 1}, {40, 1}, {2, 2}} {
+		now = now.Add(10 * time.Second)
+		if u.count(now, c.sum); u.Cache.Emptied() != c.emptied {
+			t.Errorf("count %d, %v: emptied %d times, want %d", i, c.sum, u.Cache.Emptied(), c.emptied)
+		}
+	}
+}
+
+// An engine that has never reported a cached token may be one that reports none.
+func TestCacheCounts(t *testing.T) {
+	var c PromptCache
+	for i, step := range []struct {
+		cached int
+		counts bool
+	}{{0, false}, {0, false}, {16, true}, {0, true}} {
+		if c.Counted(step.cached) != step.counts {
+			t.Errorf("answer %d: %+v", i, step)
+		}
+	}
+}
