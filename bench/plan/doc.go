@@ -14,7 +14,7 @@
 // are called so, and are not ranked.
 //
 // The edge learns from the calls of the trace how fast its engines are, as a real one does that has
-// just started: until three calls of an engine have ended it goes by their number.
+// just started: until it knows the speed of every engine, it goes by tokens to be read and calls.
 //
 // A fleet of known size is played with two rules of other proxies beside the edge's policies, and
 // with two oracles, which know what no proxy can know. They show what a policy leaves on the table;
