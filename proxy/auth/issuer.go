@@ -22,15 +22,19 @@ import (
 type KeySet interface {
 	// Keys returns the keys of now, nil while there are none yet.
 	Keys() *jwt.Set
-	// Missing says that a token names a key that they do not hold. It returns at once.
-	Missing()
+	// Renew asks for newer keys for a token that those of now do not verify, and waits for them for a
+	// second at most. suspect says that they have a key for it, by which its signature is not good.
+	// final is false where keys may still come by which the token is good.
+	Renew(t *jwt.Token, suspect bool) (final bool)
 }
 
 // fixedKeys are the keys of a file.
 type fixedKeys struct{ set *jwt.Set }
 
 func (f fixedKeys) Keys() *jwt.Set { return f.set }
-func (fixedKeys) Missing()         {}
+
+// Renew implements KeySet: a file is read again by a reload alone.
+func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
 
 // rememberedTokens is how many verified tokens a ring remembers, the latest first.
 const rememberedTokens = 4096
@@ -132,7 +136,7 @@ func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) 
 	k, known := s.verified.Get(sum)
 	if !known {
 		var err error
-		if k, err = s.verify(credential); err != nil {
+		if k, err = s.verify(credential, now); err != nil {
 			return nil, err
 		}
 		s.verified.Add(sum, k)
@@ -184,7 +188,7 @@ func (s *issuers) tiers(k *Key) uint8 {
 }
 
 // verify checks a token's signature and claims, and makes the key that it stands for.
-func (s *issuers) verify(credential []byte) (*Key, error) {
+func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 	t, err := jwt.Parse(credential)
 	if err != nil {
 		return nil, errInvalid
@@ -193,16 +197,9 @@ func (s *issuers) verify(credential []byte) (*Key, error) {
 	if is == nil {
 		return nil, errInvalid
 	}
-	set := is.keys.Keys()
-	if set == nil {
-		return nil, errNoKeys
-	}
-	claims, print, err := t.Verify(set, is.config.Algorithms)
+	claims, print, err := is.prove(t, now)
 	if err != nil {
-		if errors.Is(err, jwt.ErrUnknownKey) {
-			is.keys.Missing()
-		}
-		return nil, errInvalid
+		return nil, err
 	}
 	times, err := claims.Check(is.config.Audience)
 	switch {
@@ -228,6 +225,38 @@ func (s *issuers) verify(credential []byte) (*Key, error) {
 		}
 	}
 	return nil, errNoRole
+}
+
+// prove checks a token's signature by the keys of its issuer. A token that may be good by newer ones
+// waits for these: without them it is refused by a 503, which clients try again, as they do not try
+// a 401.
+func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, error) {
+	verify := func(set *jwt.Set) (jwt.Claims, jwt.Print, error) {
+		if set == nil {
+			return jwt.Claims{}, jwt.Print{}, jwt.ErrUnknownKey
+		}
+		return t.Verify(set, is.config.Algorithms)
+	}
+	set := is.keys.Keys()
+	claims, print, err := verify(set)
+	if err == nil {
+		return claims, print, nil
+	}
+	if !t.Plausible(is.config.Algorithms, is.config.Audience, now) {
+		return claims, print, errInvalid
+	}
+	final := is.keys.Renew(t, errors.Is(err, jwt.ErrSignature))
+	if newer := is.keys.Keys(); newer != set {
+		set = newer
+		claims, print, err = verify(set)
+	}
+	switch {
+	case err == nil:
+		return claims, print, nil
+	case set == nil || !final:
+		return claims, print, errNoKeys
+	}
+	return claims, print, errInvalid
 }
 
 // same reports whether two templates, perhaps of two configurations, give the same tokens the

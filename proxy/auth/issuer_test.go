@@ -21,11 +21,23 @@ import (
 type provider struct {
 	private ed25519.PrivateKey
 	set     *jwt.Set
-	missing int
+	renewed int      // asked for
+	suspect int      // of those, for bad signatures
+	newer   *jwt.Set // that a fetch brings
+	pending bool     // and has not returned
 }
 
 func (p *provider) Keys() *jwt.Set { return p.set }
-func (p *provider) Missing()       { p.missing++ }
+func (p *provider) Renew(_ *jwt.Token, suspect bool) (final bool) {
+	p.renewed++
+	if suspect {
+		p.suspect++
+	}
+	if p.newer != nil {
+		p.set = p.newer
+	}
+	return !p.pending
+}
 
 func newProvider(t testing.TB) *provider {
 	t.Helper()
@@ -127,8 +139,8 @@ func TestTokens(t *testing.T) {
 	if ml.CacheOwner != "group team" || plain.CacheOwner != "key corp/alice" || ml.Template.ID != "ml" {
 		t.Errorf("cache owners %q, %q", ml.CacheOwner, plain.CacheOwner)
 	}
-	if p.missing != 0 {
-		t.Error("a newer set was asked for without an unknown key")
+	if p.renewed != 2 || p.suspect != 2 {
+		t.Errorf("a newer set was asked for %d times, %d of them for a bad signature", p.renewed, p.suspect)
 	}
 }
 
@@ -183,20 +195,62 @@ func TestTokenEnds(t *testing.T) {
 	if _, err := r.Find(c, now); err == nil {
 		t.Error("a token of a withdrawn key is taken")
 	}
-	p.set = nil
+	p.set, p.newer = nil, nil
 	if _, err := r.Find(c, now); err != error(errNoKeys) {
 		t.Errorf("without any keys: %v", err)
 	}
 }
 
+// TestTokenOfAnUnknownKey: a token whose claims fit waits for newer keys, and is judged by them: refused if they have none for it,
+// a 503 while they have not come.
 func TestTokenOfAnUnknownKey(t *testing.T) {
-	p := newProvider(t)
-	r := p.ring(t, nil)
-	c := p.token(`"sub":"alice","groups":"staff"`)
-	c.key = []byte(strings.Replace(string(c.key), base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","kid":"0"}`)),
-		base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","kid":"9"}`)), 1))
-	if _, err := r.Find(c, now); err != error(errInvalid) || p.missing != 1 {
-		t.Errorf("%v, asked %d times", err, p.missing)
+	const role = `"sub":"alice","groups":"staff"`
+	far := fmt.Sprint(now.Add(2 * time.Minute).Unix())
+	for name, c := range map[string]struct {
+		token         func(p *provider) Credential
+		known         bool // the set of now has a key under the kid, which another has replaced
+		comes         bool // a newer set has the key
+		pending, none bool // there is no newer set yet, there is none at all
+		err           error
+		asked         int
+	}{
+		"a new kid":                     {comes: true, asked: 1},
+		"a new key under its kid":       {known: true, comes: true, asked: 1},
+		"a kid that there is not":       {err: errInvalid, asked: 1},
+		"a bad signature":               {known: true, err: errInvalid, asked: 1},
+		"while the fetch runs":          {pending: true, err: errNoKeys, asked: 1},
+		"while the fetch runs, suspect": {known: true, pending: true, err: errNoKeys, asked: 1},
+		"the first fetch":               {none: true, comes: true, asked: 1},
+		"no fetch has brought keys":     {none: true, err: errNoKeys, asked: 1},
+		"for another audience, no keys": {none: true, err: errInvalid, token: func(p *provider) Credential { return p.token(role + `,"aud":"other"`) }},
+		"expired":                       {comes: true, err: errInvalid, token: func(p *provider) Credential { return p.until(now.Add(-time.Hour), role) }},
+		"not valid yet":                 {comes: true, err: errInvalid, token: func(p *provider) Credential { return p.token(role + `,"nbf":` + far) }},
+	} {
+		p, before := newProvider(t), newProvider(t)
+		if c.comes {
+			p.newer = p.set
+		}
+		switch {
+		case c.none:
+			p.set = nil
+		case c.known:
+			p.set = before.set
+		default:
+			p.set, _ = jwt.ParseSet([]byte(`{"keys":[]}`))
+		}
+		p.pending = c.pending
+		if c.token == nil {
+			c.token = func(p *provider) Credential { return p.token(role) }
+		}
+		k, err := p.ring(t, nil).Find(c.token(p), now)
+		if err != c.err && (c.err != nil || err != nil) {
+			t.Errorf("%s: %v, want %v", name, err, c.err)
+		} else if err == nil && k.ID != "corp/alice" {
+			t.Errorf("%s: key %q", name, k.ID)
+		}
+		if p.renewed != c.asked || c.known != (p.suspect > 0) {
+			t.Errorf("%s: asked %d times, %d for a bad signature", name, p.renewed, p.suspect)
+		}
 	}
 }
 

@@ -274,7 +274,7 @@ func LimitsUnavailable(retryAfter time.Duration) *Error {
 }
 
 // IssuerUnavailable returns the 503 of a token that cannot be judged, because the keys of its
-// issuer have not been fetched yet.
+// issuer have not been fetched yet, or newer ones are being fetched.
 func IssuerUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeIssuerUnavailable, "The keys of the token's issuer are not known yet.")
 	e.RetryAfter = retryAfter

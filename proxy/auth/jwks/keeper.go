@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"go.uber.org/zap"
 
 	"penstock/proxy/auth/jwt"
@@ -16,6 +17,12 @@ const (
 	refreshEvery = 5 * time.Minute
 	leastPause   = 5 * time.Second // between fetches that tokens ask for
 	mostBackoff  = time.Minute
+
+	longestWait  = time.Second      // of a token, for a fetch
+	mostWaiting  = 64               // tokens of one issuer
+	absentFor    = 30 * time.Second // for which a kid is known not to be in the set
+	suspectPause = 30 * time.Second // between fetches that bad signatures ask for
+	mostAbsent   = 1024             // kids that are remembered
 )
 
 // Options of a Keeper.
@@ -45,7 +52,7 @@ func (k *Keeper) Source(url string) *Source {
 	defer k.mu.Unlock()
 	s := k.sources[url]
 	if s == nil {
-		s = &Source{url: url, keeper: k, nudge: make(chan struct{}, 1)}
+		s = &Source{url: url, keeper: k, nudge: make(chan struct{}, 1), ended: make(chan struct{}), absent: newAbsent()}
 		k.sources[url] = s
 	}
 	return s
@@ -94,18 +101,81 @@ type Source struct {
 	fetched atomic.Int64 // Unix time of the set; 0: there is none
 	failed  atomic.Uint64
 	trouble atomic.Pointer[string] // why the last fetch failed
+
+	mu       sync.Mutex
+	fetching bool
+	good     bool                             // the last fetch has brought a set
+	asked    bool                             // a token has asked for a fetch that has not begun
+	ended    chan struct{}                    // is closed at the end of the fetch that runs, or of the next one
+	waiting  int                              // tokens
+	suspects time.Time                        // when a bad signature asked last
+	absent   *lru.Cache[jwt.Print, time.Time] // headers of tokens that the set has no key for, and until when
+}
+
+func newAbsent() *lru.Cache[jwt.Print, time.Time] {
+	c, err := lru.New[jwt.Print, time.Time](mostAbsent)
+	if err != nil {
+		panic("BUG: jwks: " + err.Error())
+	}
+	return c
 }
 
 // Keys returns the set that was fetched last, nil before the first.
 func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 
-// Missing asks for a newer set: a token names a key that this one does not have. It returns at
-// once.
-func (s *Source) Missing() {
-	select {
-	case s.nudge <- struct{}{}:
-	default:
+// Renew asks for a newer set for a token that this one does not verify, and waits for a second at
+// most until a fetch has ended. suspect says that the set has a key for the token, by which its
+// signature is not good. The caller looks at Keys again. final reports whether what they say is
+// final: a fetch that began after the call has ended, or none is due for such a token. Otherwise the
+// fetch has not ended, or one that began before has, or too many tokens wait.
+func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
+	ended, fresh, final := s.join(t, suspect, time.Now())
+	if ended == nil {
+		return final
 	}
+	late := time.NewTimer(longestWait)
+	defer late.Stop()
+	select {
+	case <-ended:
+		final = fresh
+	case <-late.C:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting--
+	if set := s.Keys(); final && s.good && set != nil && !set.Knows(t) {
+		s.absent.Add(t.Header(), time.Now().Add(absentFor))
+	}
+	return final
+}
+
+// join has a token wait for the fetch that runs, or asks for one, which is fresh. Without a channel
+// it does not wait, and final is that of Renew.
+func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	idle := !s.fetching && !s.asked
+	if until, ok := s.absent.Get(t.Header()); !suspect && ok && now.Before(until) {
+		return nil, false, true
+	}
+	if suspect && idle && now.Sub(s.suspects) < suspectPause {
+		return nil, false, true
+	}
+	if s.waiting >= mostWaiting {
+		return nil, false, false
+	}
+	s.waiting++
+	if suspect && idle {
+		s.suspects = now
+	}
+	if !s.fetching {
+		s.asked = true
+		select {
+		case s.nudge <- struct{}{}:
+		default:
+		}
+	}
+	return s.ended, !s.fetching, false
 }
 
 // State is what an operator sees of a source.
@@ -144,6 +214,7 @@ func (s *Source) end() {
 // follow fetches the set whenever it is time, until ctx ends.
 func (s *Source) follow(ctx context.Context) {
 	pause := time.Duration(0)
+	asked := time.Time{} // when a token last had it fetched
 	for {
 		s.keeper.opts.Guard.Point(guard.Issuers)
 		err := s.refresh(ctx)
@@ -157,37 +228,65 @@ func (s *Source) follow(ctx context.Context) {
 		} else {
 			pause = 0
 		}
-		if !s.wait(ctx, wait) {
+		nudged, ok := s.wait(ctx, wait, time.Until(asked.Add(leastPause)))
+		if !ok {
 			return
+		}
+		if nudged {
+			asked = time.Now()
 		}
 	}
 }
 
-// wait waits until the next fetch is due: after most, or when a token asks for it.
-func (s *Source) wait(ctx context.Context, most time.Duration) bool {
+// wait waits until the next fetch is due: after most, or when a token asks for it, but for that no
+// less than least. ok is false at the end of ctx.
+func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, ok bool) {
 	due := time.NewTimer(most)
 	defer due.Stop()
-	quiet := time.NewTimer(leastPause)
+	quiet := time.NewTimer(least)
 	defer quiet.Stop()
-	var nudge chan struct{} // heard once the fetch before is long enough ago
+	var nudge chan struct{} // heard once the fetch that a token asked for before is long enough ago
 	for {
 		select {
 		case <-due.C:
-			return true
+			return false, true
 		case <-quiet.C:
 			nudge = s.nudge
 		case <-nudge:
-			return true
+			return true, true
 		case <-ctx.Done():
-			return false
+			return false, false
 		}
 	}
+}
+
+// get fetches the set and keeps it, and releases the tokens that wait for it.
+func (s *Source) get(ctx context.Context) (before, set *jwt.Set, err error) {
+	s.mu.Lock()
+	s.fetching, s.asked = true, false
+	select {
+	case <-s.nudge:
+	default:
+	}
+	s.mu.Unlock()
+	defer func() { // after a panic, too
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.fetching, s.good = false, set != nil
+		close(s.ended)
+		s.ended = make(chan struct{})
+	}()
+	if set, err = s.keeper.fetch(ctx, s.url); err != nil {
+		return nil, nil, err
+	}
+	s.fetched.Store(time.Now().Unix())
+	return s.set.Swap(set), set, nil
 }
 
 // refresh fetches the set once.
 func (s *Source) refresh(ctx context.Context) error {
 	log := s.keeper.opts.Log
-	set, err := s.keeper.fetch(ctx, s.url)
+	before, set, err := s.get(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -203,8 +302,6 @@ func (s *Source) refresh(ctx context.Context) error {
 	if s.trouble.Swap(nil) != nil {
 		log.Info("an issuer's keys are fetched again", zap.String("jwks", s.url))
 	}
-	before := s.set.Swap(set)
-	s.fetched.Store(time.Now().Unix())
 	if before != nil && !before.Within(set) {
 		log.Info("an issuer has withdrawn a key: its tokens are refused", zap.String("jwks", s.url),
 			zap.Int("keys", set.Len()))

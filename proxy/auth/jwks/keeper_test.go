@@ -2,7 +2,9 @@ package jwks
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -30,6 +32,7 @@ const (
 type issuer struct {
 	fetches, lost atomic.Int64
 	answer        atomic.Pointer[answer]
+	hang          atomic.Bool // a fetch does not end before its keeper does
 }
 
 type answer struct {
@@ -45,8 +48,12 @@ func answering(text string, err error) *issuer {
 
 func (i *issuer) keeper() *Keeper {
 	k := New(Options{Log: zap.NewNop(), Guard: guard.New(), OnLoss: func() { i.lost.Add(1) }})
-	k.fetch = func(context.Context, string) (*jwt.Set, error) {
+	k.fetch = func(ctx context.Context, _ string) (*jwt.Set, error) {
 		i.fetches.Add(1)
+		if i.hang.Load() {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
 		a := i.answer.Load()
 		if a.err != nil {
 			return nil, a.err
@@ -78,28 +85,106 @@ func TestRefresh(t *testing.T) {
 		if later(refreshEvery); i.fetches.Load() != 2 {
 			t.Fatalf("%d fetches after the period", i.fetches.Load())
 		}
-		// Tokens of unknown keys have it fetched once, however many they are, and no sooner than the pause.
-		for range 100 {
-			s.Missing()
+		// The token of an unknown key has it fetched at once, also right behind a fetch of the period.
+		if !s.Renew(token(t, "a"), false) || i.fetches.Load() != 3 {
+			t.Fatalf("%d fetches for an unknown key", i.fetches.Load())
 		}
-		if later(leastPause - 1); i.fetches.Load() != 2 {
+		// More of them have it fetched once, however many they are, and no sooner than the pause.
+		for n := range 100 {
+			go s.Renew(token(t, fmt.Sprint(n)), false)
+		}
+		if later(leastPause - 1); i.fetches.Load() != 3 {
 			t.Fatalf("%d fetches before the pause was over", i.fetches.Load())
 		}
-		if later(1); i.fetches.Load() != 3 {
+		if later(1); i.fetches.Load() != 4 {
 			t.Fatalf("%d fetches after the pause", i.fetches.Load())
 		}
-		if later(leastPause); i.fetches.Load() != 3 {
+		if later(leastPause); i.fetches.Load() != 4 {
 			t.Fatalf("%d fetches without another unknown key", i.fetches.Load())
-		}
-		s.Missing()
-		if later(0); i.fetches.Load() != 4 {
-			t.Fatal("an unknown key long after the last fetch waits")
 		}
 		k.Follow(nil)
 		if later(time.Hour); i.fetches.Load() != 4 {
 			t.Fatal("it is fetched after its end")
 		}
 		k.Close()
+	})
+}
+
+// token returns one of a key with that kid. Its signature is not looked at here.
+func token(t *testing.T, kid string) *jwt.Token {
+	t.Helper()
+	encode := base64.RawURLEncoding.EncodeToString
+	x, err := jwt.Parse([]byte(encode([]byte(`{"alg":"EdDSA","kid":"`+kid+`"}`)) + "." + encode([]byte(`{}`)) + "." + encode(make([]byte, 64))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// TestRenew: which tokens wait for a set, how long, and what is then known of them.
+func TestRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := answering(first, nil)
+		k := i.keeper()
+		s := k.Source(address)
+		k.Follow([]string{address})
+		later(0)
+		renew := func(what, kid string, suspect, final bool, fetches int64, wait time.Duration) {
+			t.Helper()
+			before, begun := i.fetches.Load(), time.Now()
+			if got := s.Renew(token(t, kid), suspect); got != final || i.fetches.Load()-before != fetches || time.Since(begun) != wait {
+				t.Errorf("%s: final %v, %d fetches, after %v", what, got, i.fetches.Load()-before, time.Since(begun))
+			}
+		}
+		i.answer.Store(&answer{text: second})
+		renew("a new kid", "2", false, true, 1, 0)
+		i.answer.Store(&answer{text: first})
+		renew("another, within the pause", "1", false, false, 0, longestWait)
+		later(leastPause)
+		if s.Keys() == nil || !s.Keys().Knows(token(t, "1")) {
+			t.Error("it is not fetched after the pause")
+		}
+		later(leastPause)
+		renew("an absent kid", "x", false, true, 1, 0)
+		later(leastPause)
+		renew("the same", "x", false, true, 0, 0)
+		later(absentFor)
+		renew("the same, later", "x", false, true, 1, 0)
+
+		later(leastPause)
+		renew("a bad signature", "1", true, true, 1, 0)
+		later(leastPause)
+		renew("another", "1", true, true, 0, 0)
+		later(suspectPause)
+		renew("another, later", "1", true, true, 1, 0)
+
+		later(leastPause)
+		i.answer.Store(&answer{err: errors.New("refused")})
+		renew("of a dead issuer", "y", false, true, 1, 0)
+		i.answer.Store(&answer{text: first})
+		later(leastPause)
+		renew("of a live one again", "y", false, true, 1, 0) // it was not known to be absent
+
+		// A fetch that runs: those beyond the bound do not wait, the others no longer than the time.
+		later(leastPause)
+		i.hang.Store(true)
+		results := make(chan bool, mostWaiting)
+		for n := range mostWaiting {
+			go func() { results <- s.Renew(token(t, fmt.Sprint("z", n)), false) }()
+		}
+		synctest.Wait()
+		renew("one too many", "z", false, false, 0, 0)
+		begun := time.Now()
+		for range mostWaiting {
+			if <-results {
+				t.Error("final without a fetch that has ended")
+			}
+		}
+		if time.Since(begun) != longestWait {
+			t.Errorf("they wait for %v", time.Since(begun))
+		}
+		k.Close()
+		later(0)
 	})
 }
 

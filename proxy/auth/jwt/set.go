@@ -26,6 +26,10 @@ const (
 	MaxSet  = 256 << 10
 	maxKeys = 100
 
+	// mostTried is how many keys a token's signature is tried by. A set has one for a kid, or a few
+	// while an issuer without kids rotates; each try costs up to a millisecond.
+	mostTried = 8
+
 	leastRSA, mostRSA = 2048, 8192 // bits; above, a signature would cost milliseconds
 )
 
@@ -70,8 +74,8 @@ func ParseSet(text []byte) (*Set, error) {
 		if !ok {
 			continue
 		}
-		if slices.ContainsFunc(s.keys, k.clashes) {
-			return nil, errors.New("two keys of the key set have one kid: it is open which of them a token means")
+		if slices.ContainsFunc(s.keys, k.same) {
+			continue
 		}
 		s.keys, s.prints[k.print] = append(s.keys, k), struct{}{}
 	}
@@ -113,10 +117,8 @@ func namesEd25519(name string, a jose.SignatureAlgorithm) bool {
 	return name == "Ed25519" && a == jose.EdDSA
 }
 
-// clashes reports whether a token could mean either key.
-func (k key) clashes(o key) bool {
-	return o.id == k.id && o.algorithm == k.algorithm && o.print != k.print
-}
+// same reports whether a set lists the same key twice.
+func (k key) same(o key) bool { return o.id == k.id && o.print == k.print }
 
 // Len is how many keys of the set verify tokens.
 func (s *Set) Len() int { return len(s.keys) }
@@ -137,19 +139,23 @@ func (s *Set) Within(other *Set) bool {
 	return true
 }
 
-// find returns the key that a token's header means: by its id, or without one the only one of the
-// algorithm.
-func (s *Set) find(id string, a jose.SignatureAlgorithm) *key {
-	var found *key
+// Knows reports whether the set has a key by which the signature of a token can be tried.
+func (s *Set) Knows(t *Token) bool {
+	return slices.ContainsFunc(s.keys, func(k key) bool { return k.fits(t) })
+}
+
+// of returns the keys that a token's header can mean: those of its kid, or without one all of its
+// algorithm, at most mostTried.
+func (s *Set) of(t *Token) (found []*key) {
 	for i := range s.keys {
-		k := &s.keys[i]
-		if k.algorithm != a || id != "" && k.id != id {
-			continue
+		if k := &s.keys[i]; k.fits(t) && len(found) < mostTried {
+			found = append(found, k)
 		}
-		if found != nil && found.print != k.print {
-			return nil
-		}
-		found = k
 	}
 	return found
+}
+
+// fits reports whether a token's header can mean the key.
+func (k *key) fits(t *Token) bool {
+	return string(k.algorithm) == t.Algorithm && (t.keyID == "" || k.id == t.keyID)
 }

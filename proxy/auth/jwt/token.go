@@ -2,6 +2,7 @@ package jwt
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	stdjson "encoding/json"
 	"errors"
@@ -109,22 +110,38 @@ func object(text []byte) (members map[string]any) {
 	return members
 }
 
-// Verify checks the signature by the keys of the issuer, and returns what the token states and by
-// which key. algorithms are those that the issuer may use. The error is ErrUnknownKey or
+// Verify checks the signature by the keys of the issuer: those of the token's kid, or without one
+// all of its algorithm, and 8 of them at most. It returns what the token states and by which key. algorithms are those that the issuer may use. The error is ErrUnknownKey or
 // ErrSignature.
 func (t *Token) Verify(s *Set, algorithms []string) (Claims, Print, error) {
 	if !slices.Contains(algorithms, t.Algorithm) {
 		return Claims{}, Print{}, ErrSignature
 	}
-	k := s.find(t.keyID, jose.SignatureAlgorithm(t.Algorithm))
-	if k == nil {
+	keys := s.of(t)
+	if len(keys) == 0 {
 		return Claims{}, Print{}, ErrUnknownKey
 	}
-	if _, err := t.jws.Verify(k.public); err != nil {
-		return Claims{}, Print{}, ErrSignature
+	for _, k := range keys {
+		if _, err := t.jws.Verify(k.public); err == nil {
+			return Claims{t.claims}, k.print, nil
+		}
 	}
-	return Claims{t.claims}, k.print, nil
+	return Claims{}, Print{}, ErrSignature
 }
+
+// Plausible reports whether the token would be taken at a time if its signature were good: its
+// algorithm, one of its audiences and its times fit. Only for such a token is it worth to fetch a
+// newer set, since anybody can write another.
+func (t *Token) Plausible(algorithms, audiences []string, now time.Time) bool {
+	if !slices.Contains(algorithms, t.Algorithm) {
+		return false
+	}
+	times, err := Claims{t.claims}.Check(audiences)
+	return err == nil && times.Hold(now) == nil
+}
+
+// Header identifies what the token's header says of its key: the algorithm and the kid.
+func (t *Token) Header() Print { return sha256.Sum256([]byte(t.Algorithm + "\x00" + t.keyID)) }
 
 // Claims are what a verified token states.
 type Claims struct{ members map[string]any }

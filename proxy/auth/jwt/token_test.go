@@ -134,7 +134,7 @@ func TestVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := jws.Verify(set.find("", jose.EdDSA).public); err != nil {
+	if _, err := jws.Verify(set.keys[0].public); err != nil {
 		t.Errorf("RFC 8037 A.4: %v", err)
 	}
 	if _, err := Parse([]byte(text)); !errors.Is(err, ErrMalformed) {
@@ -294,15 +294,15 @@ func TestParseSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, keys := range map[string]int{
-		`{"keys":[` + ed + `]}`:                                                                                         1,
-		`{"keys":[` + ed + `,` + ed + `]}`:                                                                              2,
-		`{"keys":[` + ed + `,{"kty":"new"},{"kty":"oct","k":"AA"},7]}`:                                                  1,
-		`{"keys":[` + strings.Replace(ed, `"kid"`, `"use":"enc","kid"`, 1) + `]}`:                                       0,
-		`{"keys":[` + strings.Replace(ed, `"kid"`, `"alg":"HS256","kid"`, 1) + `]}`:                                     0,
-		`{"keys":[` + strings.Replace(ed, `"kid"`, `"d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","kid"`, 1) + `]}`: 0,
-		`{"keys":[` + string(short) + `]}`:                                                                              0,
+		`{"keys":[` + ed + `]}`:            1,
+		`{"keys":[` + ed + `,` + ed + `]}`: 1, // one, listed twice
+		`{"keys":[` + ed + `,` + strings.Replace(ed, "11qY", "21qY", 1) + `]}`:                                                                      2, // under one kid
+		`{"keys":[` + ed + `,{"kty":"new"},{"kty":"oct","k":"AA"},7]}`:                                                                              1,
+		`{"keys":[` + strings.Replace(ed, `"kid"`, `"use":"enc","kid"`, 1) + `]}`:                                                                   0,
+		`{"keys":[` + strings.Replace(ed, `"kid"`, `"alg":"HS256","kid"`, 1) + `]}`:                                                                 0,
+		`{"keys":[` + strings.Replace(ed, `"kid"`, `"d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","kid"`, 1) + `]}`:                             0,
+		`{"keys":[` + string(short) + `]}`:                                                                                                          0,
 		`{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"}]}`: 0,
-		`{"keys":[` + ed + `,` + strings.Replace(ed, "11qY", "21qY", 1) + `]}`:                                                                      0, // two keys, one kid
 		`{"keys":[]}`:               0, // an issuer has withdrawn all
 		`{"keys":{}}`:               0,
 		`{}`:                        0,
@@ -319,6 +319,50 @@ func TestParseSet(t *testing.T) {
 			t.Errorf("%.80s: %d keys, want %d", text, set.Len(), keys)
 		case err != nil && keys != 0:
 			t.Errorf("%.80s: %v", text, err)
+		}
+	}
+}
+
+// TestSeveralKeys: without a kid, or with several keys under it, those of the algorithm are tried, but no more than 8.
+func TestSeveralKeys(t *testing.T) {
+	other := newIssuer(t)
+	var keys []ed25519.PrivateKey
+	for range mostTried + 1 {
+		_, private, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, private)
+	}
+	for _, id := range []string{"", "one"} {
+		list := []jose.JSONWebKey{{Key: other.ec.Public(), KeyID: id}} // of another algorithm: it is not tried
+		for _, k := range keys {
+			list = append(list, jose.JSONWebKey{Key: k.Public(), KeyID: id})
+		}
+		text, err := json.Marshal(jose.JSONWebKeySet{Keys: list})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := ParseSet(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := `{"alg":"EdDSA"}`
+		if id != "" {
+			header = `{"alg":"EdDSA","kid":"one"}`
+		}
+		for i, k := range keys {
+			token, err := Parse([]byte(signed(t, header, plainClaims, k)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want error
+			if i >= mostTried {
+				want = ErrSignature
+			}
+			if _, print, err := token.Verify(set, Algorithms()); !errors.Is(err, want) || err == nil && !set.Has(print) {
+				t.Errorf("kid %q, key %d: %v, want %v", id, i, err, want)
+			}
 		}
 	}
 }
