@@ -172,15 +172,15 @@ type LastCheck struct {
 type LastFailure struct {
 	At     time.Time `json:"at"`
 	During string    `json:"during"` // probe, call
-	Reason string    `json:"reason"` // a failure's reason or an outcome, never text of a client's or an engine's
+	Reason string    `json:"reason"` // a Cause
 	Status int       `json:"status,omitempty"`
 }
 
-// Note records what a call failed of, for the state page: a Failure's reason or an outcome's name,
-// and the status that the engine answered with, 0 when it did not.
-func (h *Health) Note(reason string, status int, now time.Time) {
+// Note records why a call failed, for the state page, and the status that the engine answered with,
+// 0 when it did not.
+func (h *Health) Note(cause Cause, status int, now time.Time) {
 	h.mu.Lock()
-	h.facts.failure = &LastFailure{At: now, During: "call", Reason: reason, Status: status}
+	h.facts.failure = &LastFailure{At: now, During: "call", Reason: string(cause), Status: status}
 	h.mu.Unlock()
 }
 
@@ -357,6 +357,8 @@ func (h *Health) lastFailure() string {
 	switch {
 	case f == nil:
 		return "no failure is known"
+	case f.Reason == string(CauseStatus):
+		return fmt.Sprintf("last %s failed (status %d)", f.During, f.Status)
 	case f.Status != 0:
 		return fmt.Sprintf("last %s failed (%s, status %d)", f.During, f.Reason, f.Status)
 	}

@@ -225,7 +225,7 @@ func (p *prober) tick(ctx context.Context) {
 }
 
 // errAsleep is the failure of a probe of an engine that says that it sleeps.
-var errAsleep = &http1.Failure{Kind: http1.Unreachable, Reason: "asleep"}
+var errAsleep = &http1.Failure{Kind: http1.Unreachable, Reason: string(CauseAsleep)}
 
 // wake makes the request that wakes the engine, and has the calls that wait look again where that
 // has come to nothing.

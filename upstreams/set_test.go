@@ -202,7 +202,7 @@ func TestOutage(t *testing.T) {
 			if f.Kind == http1.Unreachable {
 				outcome = OutcomeUnreachable
 			}
-			u.Health.Note(f.Reason, 0, time.Now())
+			u.Health.Note(Cause(f.Reason), 0, time.Now())
 		}
 		l.Release(outcome)
 		return outcome

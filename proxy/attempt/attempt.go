@@ -132,7 +132,7 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	case endpoint.Complaint:
 		return a.complaint()
 	case endpoint.WrongType:
-		return failure.BadResponse(endpoint.ErrWrongType)
+		return failure.WrongType(endpoint.ErrWrongType)
 	default:
 		r.form, r.clock.headed = form, true
 		if form == endpoint.Events {
@@ -226,7 +226,7 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 	switch {
 	case errors.As(err, &u):
 		f = a.FailureOf(u.error)
-		if f.Outcome == upstreams.OutcomeBadResponse && f.Status == 0 {
+		if f.Outcome == upstreams.OutcomeBadResponse && f.Cause != upstreams.CauseErrorEvent {
 			f.Outcome = upstreams.OutcomeRejected
 		}
 	case errors.As(err, &f):
@@ -238,8 +238,13 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 		}
 	case errors.Is(err, errNoMemory):
 		f = failure.NoReplyMemory()
+	case errors.Is(err, endpoint.ErrWrongType):
+		f = failure.WrongType(err)
 	default:
 		f = failure.FromExchange(err)
+	}
+	if f.Status == 0 && f.Cause != "" && a.Reply.x != nil {
+		f.Status = a.Reply.x.Status()
 	}
 	return f
 }
@@ -255,11 +260,11 @@ func (a *Attempt) Blame(f *failure.Failure) {
 	default:
 		return
 	}
-	reason, sent := f.Outcome.String(), true
-	if x := (*http1.Failure)(nil); errors.As(f.API.Cause, &x) && x.Reason != "" {
-		reason, sent = x.Reason, x.Sent
+	sent := true
+	if x := (*http1.Failure)(nil); errors.As(f.API.Cause, &x) {
+		sent = x.Sent
 	}
-	a.lease.Upstream().Health.Note(reason, f.Status, time.Now())
+	a.lease.Upstream().Health.Note(f.Cause, f.Status, time.Now())
 	if f.Outcome != upstreams.OutcomeRefused {
 		a.lease.FailedFor(a.source(sent))
 	}

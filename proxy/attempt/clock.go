@@ -80,7 +80,10 @@ func (c *clock) lookAtLoad(now time.Time) {
 }
 
 // next is when the reply has to be judged, if nothing comes.
-func (c *clock) next() time.Time { return earlier(c.deadline(), c.look()) }
+func (c *clock) next() time.Time {
+	at, _ := c.deadline()
+	return earlier(at, c.look())
+}
 
 // lookAt looks whether the engine works. lost says that it has forgotten the call.
 func (c *clock) lookAt(now time.Time) (lost bool) {
@@ -104,25 +107,29 @@ func (c *clock) heard() {
 	}
 }
 
-// deadline is when the engine's silence has lasted too long, by the limit that counts now; zero:
-// never.
-func (c *clock) deadline() time.Time {
-	var d time.Time
+// deadline is when the engine's silence has lasted too long, by the limit that counts now, and
+// which limit that is; zero: never.
+func (c *clock) deadline() (at time.Time, limit upstreams.Cause) {
 	switch {
 	case !c.completeAt.IsZero():
-		d = c.completeAt.Add(afterFinish)
+		at = c.completeAt.Add(afterFinish)
 	case c.streams && !c.begun:
-		d = c.from().Add(c.firstEvent())
+		at, limit = c.from().Add(c.firstEvent()), upstreams.CauseFirstEventTimeout
 	case c.headed:
-		d = latest(c.readAt, c.loadedAt).Add(c.limit(c.limits.Idle, config.IdleUnseen))
+		at = latest(c.readAt, c.loadedAt).Add(c.limit(c.limits.Idle, config.IdleUnseen))
+		limit = upstreams.CauseIdleTimeout
 	}
 	if !c.streams {
-		d = earlier(d, c.from().Add(c.limits.Answer.D()+c.blocked))
+		if answer := c.from().Add(c.limits.Answer.D() + c.blocked); at.IsZero() || answer.Before(at) {
+			at, limit = answer, upstreams.CauseAnswerTimeout
+		}
 	}
 	if total := c.limits.Total.D(); total > 0 {
-		d = earlier(d, c.start.Add(total))
+		if end := c.start.Add(total); at.IsZero() || end.Before(at) {
+			at, limit = end, upstreams.CauseTotalTimeout
+		}
 	}
-	return d
+	return at, limit
 }
 
 // complete notes that every choice has its finish reason.
@@ -142,7 +149,7 @@ func (c *clock) overdue() bool {
 func (c *clock) judge(now time.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
-		return failure.GenerationTimeout(errLost)
+		return failure.GenerationTimeout(upstreams.CauseForgotten, errLost)
 	}
 	switch {
 	case !c.waits:
@@ -151,8 +158,8 @@ func (c *clock) judge(now time.Time) error {
 	case upstreams.HandsOver(c.up) && c.mover.Leave():
 		return failure.HandedOver()
 	}
-	if late(c.deadline()) && c.completeAt.IsZero() {
-		return failure.GenerationTimeout(http1.ErrNotYet)
+	if at, limit := c.deadline(); late(at) && c.completeAt.IsZero() {
+		return failure.GenerationTimeout(limit, http1.ErrNotYet)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/upstreams"
 )
 
 // TestSilenceHasACeiling: with clocks that the file leaves to the engine's progress, which is what 0s asks for, every reply that
@@ -20,7 +21,7 @@ func TestSilenceHasACeiling(t *testing.T) {
 			streams: bits&1 != 0, headed: bits&2 != 0, begun: bits&4 != 0, excused: bits&8 != 0, buffered: bits&16 != 0,
 		}
 		seen := c.excused || c.buffered
-		want := limits.Answer.D() // of an answer that comes whole
+		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout // of an answer that comes whole
 		switch {
 		case c.streams && !c.headed && c.begun:
 			continue // there is no such reply
@@ -33,9 +34,15 @@ func TestSilenceHasACeiling(t *testing.T) {
 		case c.headed && !seen:
 			want = 60 * time.Second
 		}
+		switch {
+		case c.streams && !c.begun:
+			why = upstreams.CauseFirstEventTimeout
+		case c.headed && want < limits.Answer.D(), c.streams:
+			why = upstreams.CauseIdleTimeout
+		}
 		t.Run(fmt.Sprintf("streams %t, head %t, begun %t, works %t, buffers %t", c.streams, c.headed, c.begun, c.excused, c.buffered), func(t *testing.T) {
-			if got := c.deadline().Sub(sent); got != want {
-				t.Errorf("ends after %v, want %v", got, want)
+			if at, limit := c.deadline(); at.Sub(sent) != want || limit != why {
+				t.Errorf("ends after %v by %s, want %v by %s", at.Sub(sent), limit, want, why)
 			}
 		})
 	}

@@ -40,11 +40,11 @@ func (a *Attempt) refusal() *failure.Failure {
 	if status == 404 && !e.ClientFault && e.Absent == engineerror.AbsentModel {
 		up.ModelGone(a.source(true))
 		f := failure.FromStatus(status, &e, max(after, a.terms.Model.Route.NextChance(a.terms.Tiers, now)))
-		f.Outcome = upstreams.OutcomeModelGone
+		f.Outcome, f.Cause = upstreams.OutcomeModelGone, upstreams.CauseModelGone
 		return f
 	}
 	f := failure.FromStatus(status, &e, after)
-	f.NotNow = notNow
+	f.NotNow, f.Status = notNow, x.Status() // the profile may have read it as another status
 	a.doubt(f, &e, status)
 	return f
 }
@@ -71,7 +71,7 @@ func (a *Attempt) complaint() *failure.Failure {
 		a.redact(&e)
 		return failure.FromStreamError(&e)
 	}
-	return failure.BadResponse(endpoint.ErrWrongType)
+	return failure.WrongType(endpoint.ErrWrongType)
 }
 
 // redact has the engine's complaint name the model as the client knows it, and the engine's own key

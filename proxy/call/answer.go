@@ -113,7 +113,8 @@ func (a answer) warn(f *failure.Failure) {
 	if f.Result == observe.UpstreamFail {
 		c.shared.Log.Warn("upstream failed",
 			zap.ByteString("request_id", c.client.requestID), zap.String("upstream", c.record.Upstream),
-			zap.String("code", c.record.Code), zap.String("reason", failure.ReasonOf(f.API.Cause)))
+			zap.String("code", c.record.Code),
+			zap.String("cause", c.record.Cause), zap.Int("engine_status", c.record.EngineStatus))
 	}
 }
 

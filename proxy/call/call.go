@@ -89,6 +89,7 @@ func (c *Call) fail(f *failure.Failure) {
 	if f.Label != "" {
 		c.record.Code = f.Label
 	}
+	c.record.Cause, c.record.EngineStatus = string(f.Cause), f.Status
 	if f.Result == observe.ClientGone {
 		c.record.Status = failure.StatusClientGone
 	}
@@ -178,6 +179,28 @@ func (c *Call) release() {
 
 // endAttempt ends the attempt, if there is one.
 func (c *Call) endAttempt(o upstreams.Outcome) { c.attempt.End(o, c.times.endAt) }
+
+// failAttempt ends the attempt, if there is one, because of f.
+func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
+	if c.attempt.Lease() == nil {
+		return
+	}
+	c.noteFailed(f, now)
+	c.attempt.Blame(f)
+	c.endAttempt(f.Outcome)
+}
+
+// noteFailed records that the attempt has failed. One that ended because the client left, or the
+// edge did not want it any more, has not.
+func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
+	if f.Cause == "" {
+		return
+	}
+	c.record.Failed = append(c.record.Failed, observe.FailedAttempt{
+		Upstream: c.record.Upstream, Cause: string(f.Cause), EngineStatus: f.Status, Arm: c.record.Arm,
+		After: c.times.asked.Sub(c.record.Start), Took: now.Sub(c.times.asked),
+	})
+}
 
 // charge charges the key for what the call used, exactly once, however it ended.
 func (c *Call) charge() {

@@ -92,7 +92,7 @@ func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked b
 	}
 	if again {
 		now, lease, target := time.Now(), a.Lease(), a.Target()
-		d.noteTry(f, now)
+		d.call.noteFailed(f, now)
 		t.repeated = true
 		a.Close(f.Outcome, now)
 		d.call.times.askAgain(now)
@@ -194,19 +194,8 @@ func (d dispatcher) compared() bool {
 // request is above suspicion.
 func (d dispatcher) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	d.call.poison.recordLoss(f, begun, d.call.tries.upstream, now)
-	d.noteTry(f, now)
-	d.call.attempt.Blame(f)
-	d.call.endAttempt(f.Outcome)
+	d.call.failAttempt(f, now)
 	d.call.tries.class.end(d.call)
-}
-
-// noteTry notes that the attempt which ends has failed.
-func (d dispatcher) noteTry(f *failure.Failure, now time.Time) {
-	c := d.call
-	c.record.Tried(observe.Try{
-		Upstream: c.record.Upstream, Code: f.API.Code, Reason: failure.ReasonOf(f.API.Cause),
-		After: c.times.asked.Sub(c.record.Start), Took: now.Sub(c.times.asked), Arm: c.record.Arm,
-	})
 }
 
 // mayRetry reports whether another engine is asked: the failure allows it, and the budget of all

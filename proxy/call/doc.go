@@ -177,8 +177,8 @@
 //	observe.modelSeries:itl                 token    by model and dialect; see Meter
 //	observe.ring:next,rows                  call     one word, and a row of 256
 //	observe.series:classes,fallbacks        seldom   maps that are copied to grow
+//	observe.series:failures,words           seldom   the same
 //	observe.series:markups,mu,tiers         seldom   the same
-//	observe.series:words                    seldom   the same
 //	observe.series:overheads                call     by dialect
 //	observe.shadowStats:completion,ended    call     by model and the one copied to
 //	observe.shadowStats:prompt              call     the same

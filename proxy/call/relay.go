@@ -208,8 +208,7 @@ func (r *relay) failed(err error) {
 			f, asked = dispatcher{c}.recover(f)
 		default:
 			if *r.out, r.done = resumer.finish(*r.out, f); r.done {
-				c.attempt.Blame(f)
-				c.endAttempt(f.Outcome)
+				c.failAttempt(f, time.Now())
 				return
 			}
 			f, asked = resumer.resume(f)
@@ -252,8 +251,7 @@ func (r *relay) broken(f *failure.Failure) {
 		c.record.Outcome = observe.StreamBroken
 	}
 	answer{c}.warn(f)
-	c.attempt.Blame(f)
-	c.endAttempt(f.Outcome)
+	c.failAttempt(f, time.Now())
 	switch e := c.ep.Dialect.ErrorOf(f.API); {
 	case r.form == formPassedOn, r.form == formStream && !r.stream.InBand():
 		r.cut = true

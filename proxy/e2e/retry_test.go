@@ -67,7 +67,7 @@ func TestUnreachableSaysHow(t *testing.T) {
 			if e := p.Post(chatPath, p.Chat("")).WantError(502, "api_error", "upstream_unreachable"); e.Message != c.message {
 				t.Errorf("the client is told %q, want %q", e.Message, c.message)
 			}
-			want := fmt.Sprintf(`"code":"upstream_unreachable","reason":%q`, c.reason)
+			want := fmt.Sprintf(`"code":"upstream_unreachable","cause":%q`, c.reason)
 			rig.WaitFor(t, rig.Patience, "the log has "+want, func() bool { return strings.Contains(p.Log.String(), want) })
 		})
 	}

@@ -111,7 +111,7 @@ func TestStatePage(t *testing.T) {
 	s, text := p.state()
 	for label, want := range map[string][]string{
 		"up-0": {"upstream is down", "connect"},
-		"up-1": {"breaker is", "call failed (bad_response, status 500)"},
+		"up-1": {"breaker is", "call failed (status 500)"},
 		"up-2": {"engine", "the model"},
 	} {
 		for _, part := range want {

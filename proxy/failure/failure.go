@@ -26,7 +26,8 @@ type Failure struct {
 	NotNow  bool              // the same engine may say otherwise in a moment; see call.dispatch
 	Doubt   *upstreams.Doubt  // the engine's refusal may not be the client's fault: another is to be asked
 	Gone    bool              // the call leaves its engine: vanished, stalled, or drained for long enough
-	Status  int               // what the engine answered, where it did
+	Cause   upstreams.Cause   // why the attempt failed; empty where the upstream has not failed
+	Status  int               // of the engine's HTTP answer; 0: there was none
 	Label   string            // the error's code in metrics and log, where it is not the error's own
 
 	About engineerror.Subject // what of the request the engine refuses and may take in another form
@@ -72,7 +73,8 @@ func upstreamFailed(code, message string) *apierr.Error {
 func BadResponse(cause error) *Failure {
 	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	e.Cause = cause
-	switch ReasonOf(cause) {
+	why := causeOf(cause)
+	switch string(why) {
 	case http1.ReasonTruncated, http1.ReasonReset, http1.ReasonEOF, http1.ReasonSilent:
 		e.Message = "The connection to the engine was lost before its answer was whole."
 	}
@@ -82,7 +84,9 @@ func BadResponse(cause error) *Failure {
 	if errors.Is(cause, translate.ErrNoLength) {
 		e.Message = "The engine gave the length of its answer nowhere, so that it cannot be known to be whole."
 	}
-	f := &Failure{API: e, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Retry: true}
+	f := &Failure{
+		API: e, Cause: why, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Retry: true,
+	}
 	var bad *translate.BadAnswer
 	if errors.As(cause, &bad) && bad.ByModel { // it may say it better next time; its engine is well
 		e.Message = "The model called a tool with arguments that break off."
@@ -91,20 +95,21 @@ func BadResponse(cause error) *Failure {
 	return f
 }
 
-// GenerationTimeout is the failure of an engine that was too slow, by one of our clocks or its own.
-func GenerationTimeout(cause error) *Failure {
+// GenerationTimeout is the failure of an engine that was too slow, by one of our clocks or its own,
+// which why names.
+func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	return &Failure{
 		API: &apierr.Error{
 			Status: 504, Type: apierr.TypeTimeout, Code: apierr.CodeGenerationTimeout, RetryAfter: retryLater, Cause: cause,
 			Message: "The engine did not answer in time. Retry after 5 seconds.",
 		},
-		Outcome: upstreams.OutcomeTimeout, Result: observe.Timeout,
+		Cause: why, Outcome: upstreams.OutcomeTimeout, Result: observe.Timeout,
 	}
 }
 
 // Stalled is the failure of a call that leaves an engine in which nothing moves.
 func Stalled() *Failure {
-	f := GenerationTimeout(nil)
+	f := GenerationTimeout(upstreams.CauseStalled, nil)
 	f.Outcome, f.Gone = upstreams.OutcomeStalled, true
 	return f
 }
@@ -112,7 +117,7 @@ func Stalled() *Failure {
 // HandedOver is the failure of a call that leaves an engine whose drain time is over.
 func HandedOver() *Failure {
 	return &Failure{
-		API:     noHealthyRoute(RetrySoon),
+		API: noHealthyRoute(RetrySoon), Cause: upstreams.CauseHandedOver,
 		Outcome: upstreams.OutcomeHandedOver, Result: observe.NoRoute, Gone: true,
 	}
 }
@@ -181,13 +186,15 @@ func fromTransport(err error) *Failure {
 		return FromAbort(f.Err)
 	case http1.Timeout:
 		if f.Clock != http1.ClockConnect { // the one clock that runs before anything is sent
-			return GenerationTimeout(err)
+			return GenerationTimeout(upstreams.CauseWriteTimeout, err)
 		}
 		fallthrough
 	case http1.Unreachable:
 		e := upstreamFailed(apierr.CodeUpstreamUnreachable, howUnreachable(f.Reason))
 		e.Cause = err
-		return &Failure{API: e, Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true}
+		return &Failure{
+			API: e, Cause: causeOf(err), Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true,
+		}
 	default:
 		b := BadResponse(err)
 		if errors.Is(err, http1.ErrHostVanished) {
@@ -255,35 +262,57 @@ func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	return e
 }
 
-// ReasonOf names why an exchange failed, from a closed set: errors of the network hold addresses.
-func ReasonOf(err error) string {
-	var f *http1.Failure
-	if errors.As(err, &f) && f.Reason != "" {
-		return f.Reason
+// causeOf names why an exchange, or the reading of its answer, failed. An error itself stays out of
+// the log: errors of the network hold addresses.
+func causeOf(err error) upstreams.Cause {
+	var (
+		exchange *http1.Failure
+		answer   *translate.BadAnswer
+	)
+	switch {
+	case errors.As(err, &exchange) && exchange.Kind == http1.Timeout && exchange.Clock == http1.ClockConnect:
+		return upstreams.CauseConnectTimeout
+	case errors.As(err, &exchange) && exchange.Reason != "":
+		return upstreams.Cause(exchange.Reason)
+	case errors.Is(err, translate.ErrNoFinish):
+		return upstreams.CauseUnfinished
+	case errors.Is(err, translate.ErrNoLength):
+		return upstreams.CauseNoLength
+	case errors.As(err, &answer) && answer.ByModel:
+		return upstreams.CauseToolArguments
 	}
-	return "invalid"
+	return upstreams.CauseBadAnswer
+}
+
+// WrongType is the failure of an engine whose answer is of another media type than was asked for.
+func WrongType(cause error) *Failure {
+	f := BadResponse(cause)
+	f.Cause = upstreams.CauseContentType
+	return f
 }
 
 // FromStatus maps an engine's refusal: a status of its own, or an error event that came before
 // anything was committed.
 func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Failure {
 	retryAfter = min(max(retryAfter, RetrySoon), retryMax)
-	f := &Failure{Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Status: status}
+	f := &Failure{
+		Cause: upstreams.CauseStatus, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Status: status,
+	}
 	switch {
 	case e.ClientFault || status == 400 || status == 413 || status == 422:
 		f.API, f.Outcome, f.Result = rejected(status, e), upstreams.OutcomeRejected, observe.ClientError
-		f.About = e.Subject
+		f.Cause, f.About = upstreams.CauseRejected, e.Subject
 		if c := f.API.Code; c != apierr.CodeContextLength && c != apierr.CodeRequestTooLarge {
 			f.Label = apierr.CodeRejectedByEngine // an engine's own code is not ours to label with
 		}
 	case status == 429:
-		f.Outcome, f.Result, f.Retry = upstreams.OutcomeRefused, observe.Limited, true
+		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.Limited, true
 		f.API = &apierr.Error{
 			Status: 429, Type: apierr.TypeRateLimit, Code: apierr.CodeCapacityFull, RetryAfter: retryAfter,
 			Message: fmt.Sprintf("The engines of this model are at capacity. Retry after %s.", seconds(retryAfter)),
 		}
 	case status == 503 || status == 529:
-		f.Outcome, f.Result, f.Retry = upstreams.OutcomeRefused, observe.NoRoute, true
+		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.NoRoute, true
 		f.API = noHealthyRoute(retryAfter)
 	case e.Absent == engineerror.AbsentPath:
 		return NoEndpoint(status)
@@ -291,8 +320,11 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 		f.Outcome, f.Result, f.Retry = upstreams.OutcomeRejected, observe.NoRoute, true
 		f.API = noHealthyRoute(retryAfter)
 	case status == 504:
-		return GenerationTimeout(nil)
+		f := GenerationTimeout(upstreams.CauseStatus, nil)
+		f.Status = status
+		return f
 	case status == 401 || status == 403:
+		f.Cause = upstreams.CauseCredential
 		f.API = upstreamFailed(apierr.CodeUpstreamAuth, "The engine refused the edge's credential.")
 	case status == 502:
 		f.Retry = true
@@ -311,7 +343,8 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 func NoEndpoint(status int) *Failure {
 	return &Failure{
 		API:     upstreamFailed(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
-		Outcome: upstreams.OutcomeRejected, Result: observe.UpstreamFail, Retry: true, Status: status,
+		Outcome: upstreams.OutcomeRejected, Result: observe.UpstreamFail, Retry: true,
+		Cause: upstreams.CauseNoEndpoint, Status: status,
 	}
 }
 
@@ -339,14 +372,16 @@ func rejected(status int, e *engineerror.Error) *apierr.Error {
 	return a
 }
 
-// FromStreamError maps an error event inside a stream. What reads as the client's fault keeps the
-// engine's words.
+// FromStreamError maps an error event inside a stream, whose answer has status 200. What reads as
+// the client's fault keeps the engine's words.
 func FromStreamError(e *engineerror.Error) *Failure {
 	status := e.Status
 	if status == 0 {
 		status = 500
 	}
-	return FromStatus(status, e, 0)
+	f := FromStatus(status, e, 0)
+	f.Cause, f.Status = upstreams.CauseErrorEvent, 200
+	return f
 }
 
 func isNumber(s string) bool {
@@ -390,5 +425,7 @@ const codeReplyMemory = "no_reply_memory"
 func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(RetrySoon)
-	return &Failure{API: e, Outcome: upstreams.OutcomeClientGone, Result: observe.Limited}
+	return &Failure{
+		API: e, Cause: upstreams.CauseReplyMemory, Outcome: upstreams.OutcomeClientGone, Result: observe.Limited,
+	}
 }

@@ -123,8 +123,8 @@ type armStats struct {
 func (a *armStats) count(r *Record, took float64) {
 	name, tried := r.ownArm(), false
 	a.calls.Add(1)
-	for i := range r.Tries {
-		tried = tried || r.Tries[i].Arm == name
+	for i := range r.Failed {
+		tried = tried || r.Failed[i].Arm == name
 	}
 	switch here := r.Arm == name; {
 	case r.foundNoRoom():

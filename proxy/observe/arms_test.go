@@ -12,7 +12,7 @@ import (
 // A call counts for the arm that it was to go to, however it ended; only what that has answered at
 // the first try is measured.
 func TestArmsCount(t *testing.T) {
-	try := Try{Upstream: "a", Arm: "new"}
+	failed := []FailedAttempt{{Upstream: "a", Arm: "new"}}
 	for name, c := range map[string]struct {
 		change func(r *Record)
 		want   string // of the arm: calls failed refused left, values of TTFT, speed and length
@@ -26,9 +26,9 @@ func TestArmsCount(t *testing.T) {
 		"no room anywhere":         {func(r *Record) { r.Outcome, r.Attempts = Limited, 0 }, "1 0 1 0, 0 0 0"},
 		"no upstream anywhere":     {func(r *Record) { r.Outcome, r.Attempts = NoRoute, 0 }, "1 0 1 0, 0 0 0"},
 		"no room, of the rest":     {func(r *Record) { r.Outcome, r.Attempts, r.Arm = Limited, 0, NoArm }, "0 0 0 0, 0 0 0"},
-		"failed, answered by rest": {func(r *Record) { r.Arm, r.MissedArm, r.Tries[0] = NoArm, "new", try }, "1 1 0 0, 0 0 0"},
-		"failed, answered here":    {func(r *Record) { r.Tries[0] = try }, "1 1 0 0, 0 0 0"},
-		"failed":                   {func(r *Record) { r.Outcome, r.Tries[0] = UpstreamFail, try }, "1 1 0 0, 0 0 0"},
+		"failed, answered by rest": {func(r *Record) { r.Arm, r.MissedArm, r.Failed = NoArm, "new", failed }, "1 1 0 0, 0 0 0"},
+		"failed, answered here":    {func(r *Record) { r.Failed = failed }, "1 1 0 0, 0 0 0"},
+		"failed":                   {func(r *Record) { r.Outcome, r.Failed = UpstreamFail, failed }, "1 1 0 0, 0 0 0"},
 		"broken off":               {func(r *Record) { r.Outcome, r.Committed = StreamBroken, true }, "1 1 0 0, 0 0 0"},
 		"failed at the rest":       {func(r *Record) { r.Outcome, r.Arm, r.MissedArm = Timeout, NoArm, "new" }, "1 0 1 0, 0 0 0"},
 		"the client left":          {func(r *Record) { r.Outcome = ClientGone }, "1 0 0 1, 0 0 0"},

@@ -139,6 +139,9 @@ func (c *Calls) count(r *Record, now time.Time) {
 	for _, name := range r.Dropped {
 		c.series.word(familyDropped, name).Inc()
 	}
+	for i := range r.Failed {
+		c.series.failed(&r.Failed[i])
+	}
 	m.used(r)
 	c.series.countKey(r)
 	if r.Markup != "" {

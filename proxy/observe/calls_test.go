@@ -44,6 +44,38 @@ func finish(c *Calls, r *Record) {
 	c.Finish(r, time.Now())
 }
 
+// TestFinishCountsFailures: each attempt that failed is counted, of calls that another upstream answered, too. A number that HTTP
+// does not know makes no series of its own, and neither does an upstream that the configuration does not name.
+func TestFinishCountsFailures(t *testing.T) {
+	c, page := newTestCalls(t)
+	r := good("m", "b")
+	r.Failed = []FailedAttempt{
+		{Upstream: "a", Cause: "status", EngineStatus: 500},
+		{Upstream: "a", Cause: "status", EngineStatus: 998},
+		{Upstream: "a", Cause: "status", EngineStatus: 999},
+		{Upstream: "b", Cause: "connect"},
+		{Upstream: "gone", Cause: "connect"},
+	}
+	finish(c, r)
+	text := page()
+	for _, want := range []string{
+		`penstock_upstream_failures_total{upstream="a",cause="status",status="500"} 1`,
+		`penstock_upstream_failures_total{upstream="a",cause="status",status="other"} 2`,
+		`penstock_upstream_failures_total{upstream="b",cause="connect",status="-"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if n := strings.Count(text, "penstock_upstream_failures_total{"); n != 3 {
+		t.Errorf("there are %d series", n)
+	}
+	c.Configured([]string{"m", "n"}, []string{"b"}, nil)
+	if n := strings.Count(page(), "penstock_upstream_failures_total{"); n != 1 {
+		t.Errorf("%d series are left after one of two upstreams was removed", n)
+	}
+}
+
 func TestFinishCounts(t *testing.T) {
 	c, page := newTestCalls(t)
 	fresh := page()

@@ -121,6 +121,7 @@ var families = []Family{
 	{"penstock_upstream_answer_tokens_per_second", Gauge, "Likewise of an answer's tokens, for a call that is alone at the engine."},
 	{"penstock_upstream_surplus_total", Counter, "Times that the upstream sent bytes which no request had asked for, such as a second reply. Its connections are used for one request each for a minute after that."},
 	{"penstock_upstream_attempts_total", Counter, "Attempts that ended, by result: ok, client_gone, timeout, unreachable, bad_response, refused (full), rejected (the request), model_gone, stalled (the call was moved), handed_over (likewise, from a drained upstream)."},
+	{"penstock_upstream_failures_total", Counter, "Attempts that failed, of calls that have ended, by upstream, cause and the status of the engine's answer (a dash: there was none; other: a number that HTTP does not know). The causes are in the reference of the log. A cause rejected is a client's fault as a rule."},
 	{"penstock_upstream_generation_probes_total", Counter, "Generation probes: requests of the edge's own, of one token, that confirm whether an engine fails; by result: ok, failed, refused (full), rejected (the probe), aborted. They are no calls."},
 	{"penstock_upstream_abandoned_total", Counter, "Calls given up at the engine (the client left, a clock ran out) by what its running count did then: freed (it fell), held (it did not), unknown (the engine does not say)."},
 	{"penstock_upstream_ttft_seconds", Histogram, "Time from sending to the engine's first event. Streams only."},

@@ -46,7 +46,7 @@ type leveled struct {
 // there if they have something to tell.
 const (
 	fieldsAlways = 20
-	fieldsOf     = fieldsAlways + 7
+	fieldsOf     = fieldsAlways + 10
 )
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
@@ -101,6 +101,15 @@ func (a accessLog) write(r *Record, now time.Time) {
 		zap.String("client", dash(r.Client)),
 	}
 	fields := f[:fieldsAlways]
+	if r.Cause != "" {
+		fields = append(fields, zap.String("cause", r.Cause))
+	}
+	if r.EngineStatus != 0 {
+		fields = append(fields, zap.Int("engine_status", r.EngineStatus))
+	}
+	if len(r.Failed) > 0 {
+		fields = append(fields, zap.Objects("failed_attempts", r.Failed))
+	}
 	if len(r.Dropped) > 0 {
 		fields = append(fields, zap.String("dropped", strings.Join(r.Dropped, ",")))
 	}
@@ -127,10 +136,23 @@ func (a accessLog) write(r *Record, now time.Time) {
 	fieldPool.Put(f)
 }
 
+// MarshalLogObject implements zapcore.ObjectMarshaler, for an access line.
+func (a FailedAttempt) MarshalLogObject(o zapcore.ObjectEncoder) error {
+	o.AddString("upstream", a.Upstream)
+	o.AddString("cause", a.Cause)
+	if a.EngineStatus != 0 {
+		o.AddInt("engine_status", a.EngineStatus)
+	}
+	o.AddFloat64("after_ms", milliseconds(a.After))
+	o.AddFloat64("took_ms", milliseconds(a.Took))
+	return nil
+}
+
 // appendConsole appends the access line of a terminal:
 //
 //	200  chat  llama → gpu-a  stream  1204+310 tok  ttft 0.21s  4.02s  req_…
 //	429  chat  llama → -  capacity_full  0.00s  req_…
+//	502  chat  llama → gpu-a  upstream_failed  (gpu-a: status 500)  0.10s  req_…
 func appendConsole(dst []byte, r *Record, now time.Time) []byte {
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
 	dst = append(dst, "  "+r.Dialect+"  "+dash(r.Model)+" → "+dash(r.Upstream)...)
@@ -157,6 +179,15 @@ func appendConsole(dst []byte, r *Record, now time.Time) []byte {
 	}
 	if r.Outcome != OK {
 		dst = append(dst, "  "+dash(r.Code)...)
+	}
+	for i := range r.Failed {
+		a := &r.Failed[i]
+		dst = append(dst, "  ("+a.Upstream+": "+a.Cause...)
+		if a.EngineStatus != 0 {
+			dst = append(dst, ' ')
+			dst = strconv.AppendInt(dst, int64(a.EngineStatus), 10)
+		}
+		dst = append(dst, ')')
 	}
 	if r.Stream {
 		dst = append(dst, "  stream"...)

@@ -91,9 +91,13 @@ type Record struct {
 
 	BytesIn, BytesOut int64
 
-	// Tries are the attempts that failed and after which another was made or the call ended, the
-	// first ones: 0 to TriesKept of them.
-	Tries [TriesKept]Try
+	// Cause and EngineStatus are those of the failure that the call ended with: a word of
+	// upstreams.Causes, empty where no engine has failed it, and the status of the engine's answer, 0
+	// where there was none.
+	Cause        string
+	EngineStatus int
+	// Failed are the attempts that failed, oldest first, whether or not a later one was answered.
+	Failed []FailedAttempt
 
 	streamed int // events counted by a Meter while the stream ran
 }
@@ -101,27 +105,14 @@ type Record struct {
 // NoArm is the arm of upstreams that are of none, where others of their model are.
 const NoArm = "-"
 
-// TriesKept is how many failed attempts of a call are kept for the status page.
-const TriesKept = 3
-
-// Try is an attempt that failed.
-type Try struct {
-	Upstream string // empty: there was none
-	Code     string // of the failure
-	Reason   string // a word of a closed set
-	Arm      string // of the upstream, as Record has it
-	After    time.Duration
-	Took     time.Duration
-}
-
-// Tried notes an attempt that failed.
-func (r *Record) Tried(t Try) {
-	for i := range r.Tries {
-		if r.Tries[i].Upstream == "" {
-			r.Tries[i] = t
-			return
-		}
-	}
+// FailedAttempt is an attempt that failed.
+type FailedAttempt struct {
+	Upstream     string
+	Cause        string        // a word of upstreams.Causes
+	EngineStatus int           // of the engine's answer; 0: there was none
+	Arm          string        // of the upstream, as Record has it
+	After        time.Duration // from the begin of the call to that of the attempt
+	Took         time.Duration
 }
 
 // outputTime is how long the answer took to be generated after its first token.

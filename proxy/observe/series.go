@@ -2,7 +2,9 @@ package observe
 
 import (
 	"maps"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,6 +55,7 @@ type series struct {
 	fallbacks table[fallbackKey, *atomic.Int64]
 	arms      table[armKey, *armStats]
 	shadows   table[fallbackKey, *shadowStats]
+	failures  table[failureKey, *metrics.Counter]
 	overheads table[string, *metrics.PrometheusHistogram]
 	keys      table[string, *keySeries]
 }
@@ -69,6 +72,7 @@ type (
 	fallbackKey struct{ model, to string }    // to answered in the model's place, or got copies
 	armKey      struct{ model, arm string }
 	wordKey     struct{ family, value string }
+	failureKey  struct{ upstream, cause, status string }
 	endKey      struct {
 		upstream string
 		outcome  Outcome
@@ -299,6 +303,39 @@ func (s *series) word(family, value string) *metrics.Counter {
 	return c
 }
 
+// failed counts an attempt that failed, if its upstream is configured.
+func (s *series) failed(a *FailedAttempt) {
+	k := failureKey{a.Upstream, a.Cause, statusLabel(a.EngineStatus)}
+	if c, ok := s.failures.get(k); ok {
+		c.Inc()
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.configuredUpstream[k.upstream] {
+		return
+	}
+	c := s.set.GetOrCreateCounter(k.name())
+	c.Inc()
+	s.failures.change(func(all map[failureKey]*metrics.Counter) { all[k] = c })
+}
+
+func (k failureKey) name() string {
+	return "penstock_upstream_failures_total" + labels("upstream", k.upstream, "cause", k.cause, "status", k.status)
+}
+
+// statusLabel is a status of an engine as a label. An engine may write any number, so those that
+// HTTP does not know are one.
+func statusLabel(status int) string {
+	switch {
+	case status == 0:
+		return "-"
+	case http.StatusText(status) == "" && status != 529:
+		return "other"
+	}
+	return strconv.Itoa(status)
+}
+
 // markup counts an answer that begins with markup, if its model is configured.
 func (s *series) markup(model, markup string) {
 	k := markupKey{model, markup}
@@ -373,6 +410,14 @@ func (s *series) keep(models, upstreams, keys []string) {
 	s.markups.change(func(all map[markupKey]*metrics.Counter) {
 		for k := range all {
 			if !s.configured[k.model] {
+				delete(all, k)
+				s.set.UnregisterMetric(k.name())
+			}
+		}
+	})
+	s.failures.change(func(all map[failureKey]*metrics.Counter) {
+		for k := range all {
+			if !s.configuredUpstream[k.upstream] {
 				delete(all, k)
 				s.set.UnregisterMetric(k.name())
 			}

@@ -59,14 +59,19 @@ func TestSinkNeverWaits(t *testing.T) {
 
 func TestConsoleLine(t *testing.T) {
 	now := time.Now()
+	line := func(r *Record) string { return string(appendConsole(nil, r, now)) }
 	r := good("m", "a")
 	r.Start = now.Add(-1500 * time.Millisecond)
 	copy(r.RequestID[:], "req_0123456789")
-	if got := string(appendConsole(nil, r, now)); !strings.HasPrefix(got, "200  chat  m → a  stream  10+20 tok  ttft 0.10s  1.50s  req_0123456789") {
+	if got := line(r); !strings.HasPrefix(got, "200  chat  m → a  stream  10+20 tok  ttft 0.10s  1.50s  req_0123456789") {
 		t.Error(got)
 	}
 	r = &Record{Status: 429, Dialect: "messages", Outcome: Limited, Code: "rate_limited", Start: now}
-	if got := string(appendConsole(nil, r, now)); !strings.HasPrefix(got, "429  messages  - → -  rate_limited  0.00s  ") {
+	if got := line(r); !strings.HasPrefix(got, "429  messages  - → -  rate_limited  0.00s  ") {
 		t.Error(got)
+	}
+	r = &Record{Start: now, Dialect: "chat", Model: "m", Upstream: "a", Status: 502, Code: "upstream_failed", Outcome: UpstreamFail, Failed: []FailedAttempt{{Upstream: "a", Cause: "status", EngineStatus: 500}}}
+	if got := line(r); !strings.HasPrefix(got, "502  chat  m → a  upstream_failed  (a: status 500)  0.00s  ") {
+		t.Errorf("%q", got)
 	}
 }

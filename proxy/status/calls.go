@@ -32,8 +32,8 @@ type Call struct {
 	Code     string    `json:"code,omitempty"`
 	Phase    string    `json:"left_in_phase,omitempty"`
 	Attempts int       `json:"attempts,omitempty"`
-	Tries    []Try     `json:"failed_attempts,omitempty"` // the first ones
-	Resumed  int       `json:"resumed,omitempty"`         // how often another upstream went on with the stream
+	Failed   []Attempt `json:"failed_attempts,omitempty"`
+	Resumed  int       `json:"resumed,omitempty"` // how often another upstream went on with the stream
 
 	Cached    int  `json:"prompt_cached_tokens"`
 	Fresh     int  `json:"prompt_new_tokens"`
@@ -47,14 +47,17 @@ type Call struct {
 	GenSpeed    *float64 `json:"generated_tokens_per_second"`
 }
 
-// Try is an attempt that failed.
-type Try struct {
-	Upstream string  `json:"upstream"`
-	Code     string  `json:"code"`
-	Reason   string  `json:"reason"`
-	After    float64 `json:"after_ms"` // since the call began
-	Took     float64 `json:"took_ms"`
+// Attempt is an attempt that failed.
+type Attempt struct {
+	Upstream     string  `json:"upstream"`
+	Cause        string  `json:"cause"`                   // a word of upstreams.Causes
+	EngineStatus int     `json:"engine_status,omitempty"` // 0: the engine did not answer
+	After        float64 `json:"after_ms"`                // since the call began
+	Took         float64 `json:"took_ms"`
 }
+
+// Why says why the attempt failed.
+func (a *Attempt) Why() string { return reason(a.Cause, a.EngineStatus) }
 
 // Running reports whether the call has not ended.
 func (c *Call) Running() bool {
@@ -87,10 +90,9 @@ func rowOf(e *observe.Ended) Call {
 			r.PromptTokens-r.CachedTokens), Generated: r.CompletionTokens, Estimated: r.TokensEstimated,
 		Queue: Millis(r.Queue), TTFT: Millis(r.TTFT), Duration: Millis(e.End.Sub(r.Start)),
 	}
-	for i := range r.Tries {
-		if t := &r.Tries[i]; t.Upstream != "" {
-			c.Tries = append(c.Tries, Try{t.Upstream, t.Code, t.Reason, Millis(t.After), Millis(t.Took)})
-		}
+	for i := range r.Failed {
+		a := &r.Failed[i]
+		c.Failed = append(c.Failed, Attempt{a.Upstream, a.Cause, a.EngineStatus, Millis(a.After), Millis(a.Took)})
 	}
 	switch r.Outcome {
 	case observe.OK:

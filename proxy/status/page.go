@@ -109,6 +109,8 @@ var helpers = template.Funcs{
 	"takers":    takers,
 	"awaited":   func(d Domain) bool { return d.NotAfter.IsZero() },
 	"missing":   missing,
+	"why":       (*Attempt).Why,
+	"meaning":   meaningOf,
 	"succeeded": func(c *Call) bool { return c.State == StateDone && c.Upstream != "" },
 
 	// What the page calls as methods.

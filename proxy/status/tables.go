@@ -291,9 +291,9 @@ func callRow(c *Call) Row {
 		duration(c.Duration), text(c.Class),
 	}
 	r.More = []string{c.ID + " · " + c.Dialect + " · began " + c.Start.Format(time.TimeOnly)}
-	for i := range c.Tries {
-		t := &c.Tries[i]
-		r.More = append(r.More, fmt.Sprintf("%s failed after %s: %s (%s)", t.Upstream, millis(t.Took), t.Code, t.Reason))
+	for i := range c.Failed {
+		a := &c.Failed[i]
+		r.More = append(r.More, fmt.Sprintf("%s failed after %s: %s", a.Upstream, millis(a.Took), a.Why()))
 	}
 	if c.Code != "" {
 		r.Why = c.Code

@@ -3,7 +3,10 @@ package status
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+
+	"penstock/upstreams"
 )
 
 // Judge works out the verdict from the rest. The watch, which may be nil, sees what is judged and
@@ -199,11 +202,19 @@ func (u *Upstream) trouble() string {
 // reason says why a probe or a call failed. The two statuses say what to do, too: a probe often
 // needs no key where calls do.
 func reason(word string, status int) string {
-	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fmt.Sprintf("%s, status %d: look at its api_key", word, status)
-	case status != 0:
-		return fmt.Sprintf("%s, status %d", word, status)
+	if status != 0 {
+		if word != string(upstreams.CauseStatus) {
+			word += ", status"
+		}
+		word += " " + strconv.Itoa(status)
+	}
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		word += ": look at its api_key"
 	}
 	return word
+}
+
+// meaningOf says what a cause means.
+func meaningOf(cause string) string {
+	return strings.ReplaceAll(upstreams.Cause(cause).Meaning(), "`", "") // of Markdown
 }

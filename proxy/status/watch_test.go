@@ -144,14 +144,14 @@ func TestRowsByTrouble(t *testing.T) {
 // TestCallPage: a call's page has its attempts with reasons and times; of a call that is forgotten there is none.
 func TestCallPage(t *testing.T) {
 	s := sample()
-	s.Calls[2].Tries = []Try{{Upstream: "gpu-a", Code: "upstream_bad_response", Reason: "truncated", After: 12, Took: 345}, {Upstream: "gpu-<b>", Code: "upstream_timeout", Reason: "first", After: 400, Took: 2000}}
+	s.Calls[2].Failed = []Attempt{{Upstream: "gpu-a", Cause: "status", EngineStatus: 500, After: 12, Took: 345}, {Upstream: "gpu-<b>", Cause: "first_event_timeout", After: 400, Took: 2000}}
 	s.Calls[2].Class = "batch<b>"
 	wantStandard(t, s)
 	body, err := s.CallPage("req_failed")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"req_failed", "✕ 502", "upstream_bad_response</b> (truncated)", "asked 12 ms after the call began, took 345 ms", "gpu-&lt;b&gt;", "upstream_timeout", "class batch&lt;b&gt;<"} {
+	for _, want := range []string{"req_failed", "✕ 502", "<b>status 500</b>", "Its own log says why.", "asked 12 ms after the call began, took 345 ms", "gpu-&lt;b&gt;", "<b>first_event_timeout</b>", "class batch&lt;b&gt;<"} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("the page lacks %q:\n%s", want, body)
 		}

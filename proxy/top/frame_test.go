@@ -40,7 +40,7 @@ func sample(upstreamCount int) *status.Status {
 	}
 	s.Calls = []status.Call{
 		{ID: "req_aaaaaaaaaaaaaaaa", State: "streaming", Model: "llama", Upstream: "gpu-00", Key: "team-a", Dialect: "chat"},
-		{ID: "req_bbbbbbbbbbbbbbbb", State: status.StateFailed, Status: 200, Code: "upstream_bad_response", Model: "llama", Tries: []status.Try{{Upstream: "gpu-07", Code: "upstream_failed", Reason: "connect"}}},
+		{ID: "req_bbbbbbbbbbbbbbbb", State: status.StateFailed, Status: 200, Code: "upstream_bad_response", Model: "llama", Failed: []status.Attempt{{Upstream: "gpu-07", Cause: "connect"}}},
 	}
 	s.Keys = []status.Key{{ID: "team-a", InFlight: 1, Concurrency: 4}, {ID: "team-b", Refused: 9, Why: "requests_per_minute"}}
 	s.Refusals = []status.Reason{{Code: "rate_limited", Status: 429, Limit: "requests_per_minute", Key: "team-b", Count: 9, Minute: 9}}

@@ -17,6 +17,7 @@ import (
 	"penstock/config/testkit/golden"
 	"penstock/proxy/e2e/rig"
 	"penstock/proxy/observe"
+	"penstock/upstreams"
 )
 
 // made is what every page says that is made from the code.
@@ -59,13 +60,16 @@ var logFields = map[string]string{
 	"completion_tokens": "As the engine counts, reasoning included.", "tokens_estimated": "The engine reported none, so they are an estimate.",
 	"queue_ms": "How long it waited for a slot.", "ttft_ms": "From the request's head to the first event; of a plain answer to its last byte.",
 	"duration_ms": "From the request's head to the last byte.", "bytes_in": "Bytes of the request's body.", "bytes_out": "Bytes of the answer.",
-	"asked_model": "The model that the client asked for; only if another one answered in its place (`fallback`).",
-	"arm":         "Arm of the upstream that was asked last, a dash if it has none; only of models with arms (`deployments[].traffic`) or a shadow.",
-	"missed_arm":  "Arm that the call is of; only if it ended elsewhere.",
-	"class":       "Class of the key, if it has one.",
-	"client":      "The peer's address, with `log.client: true`; a dash otherwise.",
-	"dropped":     "What was left out of the request, as in `x-penstock-dropped`; only if something was.",
-	"resumed":     "How often another engine went on with the stream; only if one did.", "tier": "Tier of the upstream; only above 0.",
+	"asked_model":     "The model that the client asked for; only if another one answered in its place (`fallback`).",
+	"arm":             "Arm of the upstream that was asked last, a dash if it has none; only of models with arms (`deployments[].traffic`) or a shadow.",
+	"missed_arm":      "Arm that the call is of; only if it ended elsewhere.",
+	"class":           "Class of the key, if it has one.",
+	"client":          "The peer's address, with `log.client: true`; a dash otherwise.",
+	"dropped":         "What was left out of the request, as in `x-penstock-dropped`; only if something was.",
+	"cause":           "Why the attempt failed that the call ended with, one of the [causes](#causes); only if an engine failed the call.",
+	"engine_status":   "The HTTP status of the engine's answer to that attempt; only if it answered.",
+	"failed_attempts": "Every attempt that failed, oldest first, whether or not a later one was answered: a list of objects with the [fields below](#failed-attempts); only if one did.",
+	"resumed":         "How often another engine went on with the stream; only if one did.", "tier": "Tier of the upstream; only above 0.",
 }
 
 // acmeFields say what the fields of lines about certificates mean that the edge obtains itself.
@@ -75,39 +79,71 @@ var acmeFields = map[string]string{
 	"next_try_in_s": "Seconds until it is tried again.",
 }
 
+// attemptFields say what the fields of a failed attempt mean.
+var attemptFields = map[string]string{
+	"upstream": "The upstream that was asked.", "cause": "Why the attempt failed, one of the [causes](#causes).",
+	"engine_status": "The HTTP status of the engine's answer; only if it answered.",
+	"after_ms":      "From the request's head to the begin of the attempt, waits for a slot and earlier attempts included.",
+	"took_ms":       "How long the attempt took.",
+}
+
+var attemptField = regexp.MustCompile(`o\.Add\w+\("(\w+)"`)
+
+// failedLineFields say what the fields of a line "upstream failed" mean.
+var failedLineFields = map[string]string{
+	"request_id": "That of the call.", "upstream": "The upstream that was asked last.", "code": "The [error's code](errors.md).",
+	"cause": "One of the [causes](#causes); empty if no engine was asked, because the request had cost two of them before.", "engine_status": "The HTTP status of the engine's answer; 0 if it did not answer.",
+}
+
+// fieldTable is a table of the fields that field finds in a part of a source, each of which has to have a meaning.
+func fieldTable(t *testing.T, what, text string, field *regexp.Regexp, meanings map[string]string) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(row("field", "meaning") + "| --- | --- |\n")
+	found := map[string]bool{}
+	for _, m := range field.FindAllStringSubmatch(text, -1) {
+		if meanings[m[1]] == "" {
+			t.Errorf("the field %s of %s has no meaning", m[1], what)
+		}
+		if !found[m[1]] {
+			found[m[1]] = true
+			b.WriteString(row("`"+m[1]+"`", meanings[m[1]]))
+		}
+	}
+	if len(found) != len(meanings) {
+		t.Errorf("%d fields have a meaning, %s have %d", len(meanings), what, len(found))
+	}
+	return b.String()
+}
+
+// function returns the source of a function, from its name to its end.
+func function(t *testing.T, file, name string) string {
+	t.Helper()
+	_, text, ok := strings.Cut(read(t, file), name)
+	if !ok {
+		t.Fatalf("%s has no %s", file, name)
+	}
+	text, _, _ = strings.Cut(text, "\n}\n")
+	return text
+}
+
 var logField = regexp.MustCompile(`zap\.\w+\("(\w+)"`)
 
 func TestReferenceLog(t *testing.T) {
 	t.Parallel()
-	_, text, _ := strings.Cut(read(t, "proxy/observe/log.go"), "func (a accessLog) write(")
-	text, _, _ = strings.Cut(text, "\n}\n")
 	var b strings.Builder
-	b.WriteString(row("field", "meaning") + "| --- | --- |\n")
-	found := logField.FindAllStringSubmatch(text, -1)
-	for _, m := range found {
-		if logFields[m[1]] == "" {
-			t.Errorf("the field %s of access lines is not told", m[1])
-		}
-		b.WriteString(row("`"+m[1]+"`", logFields[m[1]]))
-	}
-	if len(found) != len(logFields) {
-		t.Errorf("%d fields are told, access lines have %d", len(logFields), len(found))
+	b.WriteString(fieldTable(t, "access lines", function(t, "proxy/observe/log.go", "func (a accessLog) write("), logField, logFields))
+	b.WriteString("\n## Failed attempts\n\nAn object of `failed_attempts` has these fields.\n\n" +
+		fieldTable(t, "failed attempts", function(t, "proxy/observe/log.go", "func (a FailedAttempt) MarshalLogObject("), attemptField, attemptFields))
+	b.WriteString("\nA call that fails because of its engine has a line of level warn with `msg` \"upstream failed\" beside its access line, with `log.access: false` too.\n\n" +
+		fieldTable(t, "lines about upstreams that failed", function(t, "proxy/call/answer.go", "func (a answer) warn("), logField, failedLineFields))
+	b.WriteString("\n## Causes\n\nThe log, a call's page, the events of the status page and the label `cause` of `penstock_upstream_failures_total` have the same words.\n\n" +
+		row("cause", "meaning") + "| --- | --- |\n")
+	for _, c := range upstreams.Causes() {
+		b.WriteString(row("`"+string(c.Cause)+"`", c.Meaning))
 	}
 	b.WriteString("\n## Certificates\n\nLines about certificates that the edge obtains itself (`tls.acme`), as \"certificate obtained\" and \"certificate not obtained\", have these.\n\n" +
-		row("field", "meaning") + "| --- | --- |\n")
-	told := map[string]bool{}
-	for _, m := range logField.FindAllStringSubmatch(read(t, "proxy/acme/manager.go"), -1) {
-		if acmeFields[m[1]] == "" {
-			t.Errorf("the field %s of lines about certificates is not told", m[1])
-		}
-		if !told[m[1]] {
-			told[m[1]] = true
-			b.WriteString(row("`"+m[1]+"`", acmeFields[m[1]]))
-		}
-	}
-	if len(told) != len(acmeFields) {
-		t.Errorf("%d fields are told, lines about certificates have %d", len(acmeFields), len(told))
-	}
+		fieldTable(t, "lines about certificates", read(t, "proxy/acme/manager.go"), logField, acmeFields))
 	page(t, "proxy/reference/log.md", "Log fields",
 		"The log goes to standard error, one JSON object a line with `ts`, `level` and `msg`. Each call has one line with `msg` \"call\" and the fields below\n"+
 			"(`log.access: false` leaves them out). With `log.format: console` a line is short and for eyes. No line has a prompt, an answer, a key or any other text of a client.", b.String())
