@@ -171,16 +171,25 @@ type LastCheck struct {
 // LastFailure is the newest thing that went wrong, for the state page.
 type LastFailure struct {
 	At     time.Time `json:"at"`
-	During string    `json:"during"` // probe, call
-	Reason string    `json:"reason"` // a Cause
+	During string    `json:"during"`           // probe, call
+	Reason string    `json:"reason"`           // a Cause
+	Detail string    `json:"detail,omitempty"` // why no connection could be made: http1.Failure.Detail
 	Status int       `json:"status,omitempty"`
 }
 
-// Note records why a call failed, for the state page, and the status that the engine answered with,
-// 0 when it did not.
-func (h *Health) Note(cause Cause, status int, now time.Time) {
+// Why is the cause with its detail: "tls: tls: failed to verify certificate: …".
+func (f *LastFailure) Why() string {
+	if f.Detail == "" {
+		return f.Reason
+	}
+	return f.Reason + ": " + f.Detail
+}
+
+// Note records why a call failed, for the state page: the cause, why no connection could be made, or
+// "", and the status that the engine answered with, 0 when it did not.
+func (h *Health) Note(cause Cause, detail string, status int, now time.Time) {
 	h.mu.Lock()
-	h.facts.failure = &LastFailure{At: now, During: "call", Reason: string(cause), Status: status}
+	h.facts.failure = &LastFailure{At: now, During: "call", Reason: string(cause), Detail: detail, Status: status}
 	h.mu.Unlock()
 }
 
@@ -254,9 +263,10 @@ func (h *Health) probeEnded(r probeResult) (serves bool) {
 	h.facts.check = &LastCheck{OK: r.good, Status: r.status, Milliseconds: float64(r.took.Microseconds()) / 1000}
 	if !r.good {
 		h.facts.check.Reason = engine.ReasonOf(r.err)
-		h.facts.failure = &LastFailure{At: now, During: "probe", Reason: h.facts.check.Reason, Status: r.status}
+		f := &LastFailure{At: now, During: "probe", Reason: h.facts.check.Reason, Detail: engine.DetailOf(r.err), Status: r.status}
+		h.facts.failure = f
 		if cause += " " + strconv.Itoa(r.status); r.err != nil {
-			cause = "probe failed: " + h.facts.check.Reason
+			cause = "probe failed: " + f.Why()
 		}
 	}
 	r.working = r.working && !h.facts.stalled // what it has stands still

@@ -202,7 +202,7 @@ func TestOutage(t *testing.T) {
 			if f.Kind == http1.Unreachable {
 				outcome = OutcomeUnreachable
 			}
-			u.Health.Note(Cause(f.Reason), 0, time.Now())
+			u.Health.Note(Cause(f.Reason), f.Detail(), 0, time.Now())
 		}
 		l.Release(outcome)
 		return outcome
@@ -215,7 +215,7 @@ func TestOutage(t *testing.T) {
 		t.Fatalf("call of a stopped server: %v", got)
 	}
 	eventually(t, "down", func() bool { return u.State() == StateDown })
-	if f := u.Status(time.Now()).LastFailure; f == nil || f.Reason != http1.ReasonConnect {
+	if f := u.Status(time.Now()).LastFailure; f == nil || f.Reason != http1.ReasonConnect || !strings.Contains(f.Why(), "connect: dial tcp ") {
 		t.Errorf("last failure %+v", f)
 	}
 	if listener, err = net.Listen("tcp", address); err != nil {

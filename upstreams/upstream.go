@@ -196,7 +196,7 @@ func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 // or after 30 s where the engine lists nothing or not everything.
 func (u *Upstream) ModelGone(f FailureSource) {
 	now := time.Now()
-	u.Health.Note(CauseModelGone, 404, now)
+	u.Health.Note(CauseModelGone, "", 404, now)
 	u.Models.gone(f, now)
 	u.probing.kick()
 }

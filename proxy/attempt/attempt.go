@@ -260,11 +260,11 @@ func (a *Attempt) Blame(f *failure.Failure) {
 	default:
 		return
 	}
-	sent := true
+	detail, sent := "", true
 	if x := (*http1.Failure)(nil); errors.As(f.API.Cause, &x) {
-		sent = x.Sent
+		detail, sent = x.Detail(), x.Sent
 	}
-	a.lease.Upstream().Health.Note(f.Cause, f.Status, time.Now())
+	a.lease.Upstream().Health.Note(f.Cause, detail, f.Status, time.Now())
 	if f.Outcome != upstreams.OutcomeRefused {
 		a.lease.FailedFor(a.source(sent))
 	}

@@ -65,7 +65,7 @@ func (p *shadow) failed(f *failure.Failure) {
 		p.end = observe.ShadowNoMemory
 	default:
 		p.end = observe.ShadowFailed
-		p.place.lease.Upstream().Health.Note(f.Cause, f.Status, time.Now())
+		p.place.lease.Upstream().Health.Note(f.Cause, "", f.Status, time.Now())
 	}
 }
 

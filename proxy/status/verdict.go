@@ -174,7 +174,7 @@ func (u *Upstream) trouble() string {
 	case u.State == "pending":
 		return u.Label + " has not been probed yet"
 	case u.State == "down" && u.LastFailure != nil:
-		return u.Label + " is down" + since + " (" + reason(u.LastFailure.Reason, u.LastFailure.Status) + ")"
+		return u.Label + " is down" + since + " (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + ")"
 	case u.State == "stalled":
 		return u.Label + " has stalled" + since + ": it has work and nothing moves"
 	case u.State == "busy":
@@ -182,8 +182,7 @@ func (u *Upstream) trouble() string {
 	case u.State != "up":
 		return u.Label + " is " + u.State + since
 	case u.Breaker != "closed" && u.LastFailure != nil && u.LastFailure.During == "call":
-		return u.Label + " answers its probes but fails its calls (" + reason(u.LastFailure.Reason,
-			u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
+		return u.Label + " answers its probes but fails its calls (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
 	case u.Breaker != "closed":
 		return u.Label + " answers its probes but fails its calls (breaker " + u.Breaker + ")"
 	case len(u.Lacks) > 0:

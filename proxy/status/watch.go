@@ -155,7 +155,7 @@ func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 	}
 	why := ""
 	if f := u.LastFailure; f != nil {
-		why = ": " + reason(f.Reason, f.Status)
+		why = ": " + reason(f.Why(), f.Status)
 	}
 	if text, n := was.between(u); n > 0 {
 		row.downs += n
@@ -208,7 +208,7 @@ func (*Watch) breaker(u *Upstream, was *watched, now time.Time, say func(kind, l
 	case was.breaker == "closed":
 		why := ""
 		if f := u.LastFailure; f != nil && f.During == "call" {
-			why = " (" + reason(f.Reason, f.Status) + ")"
+			why = " (" + reason(f.Why(), f.Status) + ")"
 		}
 		say("breaker", LevelDegraded, "fails its calls%s: its breaker opens", why)
 		was.broken = now

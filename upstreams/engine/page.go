@@ -152,6 +152,14 @@ func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts
 	return 0, "", false
 }
 
+// DetailOf says more than ReasonOf where no connection to an engine could be made, and "" elsewhere.
+func DetailOf(err error) string {
+	if f, ok := errors.AsType[*http1.Failure](err); ok {
+		return f.Detail()
+	}
+	return ""
+}
+
 // ReasonOf says in a word why a page or a generation probe is none: "status" where there was an
 // answer, a Failure's reason, or that the answer made no sense.
 func ReasonOf(err error) string {

@@ -29,7 +29,8 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 
 // dial makes a new connection, TLS included, before ctx ends. Every address of the upstream's name
 // is tried in turn; each gets an even share of the time that is left, and one that fails is tried
-// last from then on.
+// last from then on. The failure is that of the address that got furthest: an engine whose
+// certificate is not good is no less there because its name has another address as well.
 func (t *Transport) dial(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonClosed, Err: errTransportClosed}
@@ -39,12 +40,14 @@ func (t *Transport) dial(ctx context.Context) (*conn, *Failure) {
 		// Also when it is the clock that ran out: what failed is the name, and nothing was sent.
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonDNS, Err: err}
 	}
-	reason := ReasonConnect
+	reason := ""
 	for i, addr := range addrs {
-		var c *conn
-		c, reason, err = t.dialOne(ctx, addr, len(addrs)-i)
-		if err == nil {
+		c, at, failed := t.dialOne(ctx, addr, len(addrs)-i)
+		if failed == nil {
 			return c, nil
+		}
+		if reason != ReasonTLS || at == ReasonTLS {
+			reason, err = at, failed
 		}
 		if ctx.Err() != nil {
 			break

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -494,6 +495,20 @@ func TestTLS(t *testing.T) {
 		_, _, _, err := roundTrip(tr, post("q"))
 		if f := wantFailure(t, err, Unreachable, ReasonTLS); f.Sent {
 			t.Error("Sent is true although there was no connection")
+		}
+	})
+	t.Run("an unknown authority beside an address without a listener", func(t *testing.T) {
+		checkLeaks(t)
+		s := rawserver.ServeTLS(t, rawserver.Echo)
+		_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+		here, dead := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.99.99.99")
+		for _, addrs := range [][]netip.Addr{{here, dead}, {dead, here}} {
+			tr := transportTo(t, "https://engine.internal:"+port, func(o *TransportOptions) { o.TLS = nil })
+			tr.dns.lookup = (&resolver{ips: addrs}).lookup
+			_, _, _, err := roundTrip(tr, post("q"))
+			if f := wantFailure(t, err, Unreachable, ReasonTLS); !strings.Contains(f.Detail(), "certificate") {
+				t.Errorf("%v: the detail is %q", addrs, f.Detail())
+			}
 		}
 	})
 	t.Run("a handshake that never ends", func(t *testing.T) {

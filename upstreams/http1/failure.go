@@ -83,6 +83,22 @@ func (f *Failure) Error() string {
 	return s
 }
 
+// Detail returns why no connection could be made, for the operator: "tls: failed to verify
+// certificate: x509: …". It is empty for a failure after that, whose reason says enough.
+func (f *Failure) Detail() string {
+	switch {
+	case f.Err == nil:
+		return ""
+	case f.Reason == ReasonConnect, f.Reason == ReasonDNS, f.Reason == ReasonTLS, f.Clock == ClockConnect:
+		text := f.Err.Error()
+		return text[:min(len(text), longestDetail)]
+	}
+	return ""
+}
+
+// longestDetail bounds Detail: a certificate may hold a hundred names, which its error lists.
+const longestDetail = 300
+
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
