@@ -38,7 +38,7 @@ func Defaults() *File {
 		Stream: Stream{CommitAfter: seconds(10), Keepalive: seconds(15)},
 		Retry:  Retry{Attempts: 2, Budget: 20},
 		Fleet: Fleet{
-			Edges: 1, Lost: LostDivide,
+			Lost:  LostDivide,
 			Store: FleetStore{Prefix: "ps", Timeout: Duration(25 * time.Millisecond)},
 			Keys:  FleetKeys{Store: KeysRequired},
 		},
@@ -111,10 +111,10 @@ func (d *Discover) SetDefaults() { *d = Discover{Match: "*"} }
 // complete fills in what depends on other values: defaults, and what entries take from the file.
 func (f *File) complete() {
 	for i := range f.Keys {
-		f.Keys[i].Edges = f.Fleet.Edges
+		f.Keys[i].Edges = f.Fleet.Parts()
 	}
 	for i := range f.Upstreams {
-		f.Upstreams[i].Edges = f.Fleet.Edges
+		f.Upstreams[i].Edges = f.Fleet.Parts()
 		of := func(d Discover) bool { return d.Upstream == f.Upstreams[i].Name }
 		f.Upstreams[i].Lists = slices.ContainsFunc(f.Discover, of)
 	}

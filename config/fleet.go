@@ -11,7 +11,9 @@ import (
 // Fleet says how many edges serve the same keys and engines. They share nothing, so each takes an
 // equal part of every number that they share: the limits of keys and the slots of engines.
 type Fleet struct {
-	Edges int        `yaml:"edges"` // How many edges serve these keys and engines.
+	// How many edges serve these keys and engines. Left out: one, or with fleet.store those that show
+	// themselves there; an edge that has seen none of them takes half of each limit and of the slots.
+	Edges int        `yaml:"edges"`
 	Store FleetStore `yaml:"store"`
 	Lost  string     `yaml:"lost"` // divide | open | closed: what holds while the store is lost
 	Keys  FleetKeys  `yaml:"keys"`
@@ -93,6 +95,21 @@ const (
 	LostClosed = "closed"
 )
 
+// UnknownEdges is by how many an edge divides what a fleet shares while it knows neither from the
+// file nor from the store how many edges there are: a fleet has at least one other.
+const UnknownEdges = 2
+
+// Parts returns by how many edges what they share is divided where the store does not hold it.
+func (f *Fleet) Parts() int {
+	switch {
+	case f.Edges > 0:
+		return f.Edges
+	case f.Shared():
+		return UnknownEdges
+	}
+	return 1
+}
+
 // ShareOf returns one edge's part of a number that a fleet shares: rounded down, so that the parts
 // do not add up to more, but at least 1, or an edge would serve nothing. 0, which is no limit,
 // stays 0; a fleet of 0 or 1 edges leaves n as it is.
@@ -121,7 +138,12 @@ func (k *Key) Share() KeyLimits {
 func (c processChecks) fleet() {
 	f := &c.file.Fleet
 	edges := f.Edges
-	c.check.number("fleet.edges", edges, 1, maxEdges)
+	if c.places.Has("fleet.edges") {
+		c.check.number("fleet.edges", edges, 1, maxEdges)
+	} else if f.Shared() {
+		c.check.warn("fleet", "without fleet.edges an edge that starts while the store does not answer takes half of each limit "+
+			"and of each engine's slots: write fleet.edges: N, the number of edges")
+	}
 	c.check.oneOf("fleet.lost", "fleet.lost", "a choice", f.Lost)
 	c.store(&f.Store)
 	c.storeKeys(f)

@@ -47,6 +47,15 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 			t.Errorf("%q: %q, want %q", fleet, got, want)
 		}
 	}
+	for fleet, warned := range map[string]bool{`{ store: { url: "redis://h" } }`: true, `{ edges: 1, store: { url: "redis://h" } }`: false} {
+		f, problems := ParseValid("edge.yaml", []byte(src("fleet: "+fleet)), Known{})
+		if got := strings.Contains(fmt.Sprint(problems), "fleet.edges"); got != warned {
+			t.Errorf("%s: %v", fleet, problems)
+		}
+		if want := map[bool]int{true: 2, false: 1}[warned]; f.Keys[0].Edges != want || f.Upstreams[0].Edges != want {
+			t.Errorf("%s: a key is divided by %d, an upstream by %d, want %d", fleet, f.Keys[0].Edges, f.Upstreams[0].Edges, want)
+		}
+	}
 	for _, store := range []string{
 		`{ url: "redis://me:sentinel-words@h" }`, `{ url: "redis://:sentinel-words@h:99999" }`, `{ url: "redis://h?password=sentinel-words" }`,
 		`{ url: "http://h" }`, `{ url: "redis://h/5" }`, `{ url: "redis://" }`, `{ user: u }`, `{ cluster: true }`,

@@ -19,7 +19,7 @@ import (
 type Options struct {
 	Store    StoreOptions
 	Timeout  time.Duration // the most that a call waits for the store
-	Edges    int           // that are expected; more may show themselves
+	Edges    int           // that are expected; more may show themselves. 0: unknown
 	WhenLost string        // config.LostDivide, LostOpen or LostClosed
 
 	Signer  *sign.Signer // of what edges say of themselves; nil: nothing is signed
@@ -89,7 +89,7 @@ func newFleet(o *Options, s store) *Fleet {
 // Account returns a new account of a key. Two of one key would count against each other.
 func (f *Fleet) Account(id string) limit.Account { return newAccount(&f.terms, "k:"+id) }
 
-// SetEdges changes how many edges are expected.
+// SetEdges changes how many edges are expected; 0: unknown.
 func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }
 
 // Available reports whether the store can be asked.

@@ -125,6 +125,10 @@ func (f *Fleet) tell(up bool, err error) {
 		f.log.Info("the fleet's store answers: limits are shared", zap.Int("members", len(f.Members())))
 		return
 	}
+	if f.terms.edgesUnknown() {
+		f.log.Warn("this edge knows no other edge of its fleet: it takes half of each limit and of each engine's slots until the store answers",
+			zap.String("remedy", "write fleet.edges: N, the number of edges"))
+	}
 	lost := zap.String("lost", f.terms.whenLost)
 	code := refusedBy(err)
 	switch {

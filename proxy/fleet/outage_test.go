@@ -423,3 +423,17 @@ func TestLostFromTheStart(t *testing.T) {
 		}
 	}
 }
+
+// An edge that starts while the store is away takes half of what the fleet shares unless its file
+// says how many edges there are: with a store it is hardly alone.
+func TestEdgesUnknown(t *testing.T) {
+	for _, c := range []struct{ expected, seen, want int }{{0, 0, 2}, {1, 0, 1}, {4, 0, 4}, {0, 1, 1}, {0, 3, 3}, {2, 3, 3}, {4, 3, 4}} {
+		w := newWorld(1, config.KeyLimits{}, config.LostDivide)
+		f := w.edges[0]
+		f.SetEdges(c.expected)
+		f.terms.seen.Store(int64(c.seen))
+		if got := f.terms.edges(); got != c.want {
+			t.Errorf("%d expected, %d seen: divided by %d, want %d", c.expected, c.seen, got, c.want)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package fleet
 import (
 	"sync/atomic"
 	"time"
+
+	"penstock/config"
 )
 
 // terms are what all accounts of an edge have in common.
@@ -14,7 +16,7 @@ type terms struct {
 	whenLost string
 	store    store
 	metrics  series
-	expected atomic.Int64   // edges
+	expected atomic.Int64   // edges; 0: unknown
 	seen     atomic.Int64   // edges, at the last heartbeat
 	waiting  atomic.Int64   // calls that wait for the store
 	back     atomic.Int64   // when the store was found again, by now; 0: it was never lost
@@ -40,5 +42,12 @@ func (t *terms) enoughWait() bool {
 func (t *terms) silence(now time.Duration) time.Duration { return now - time.Duration(t.heard.Load()) }
 
 // edges returns how many edges share what is free while the store is lost: those that are expected,
-// or those that were seen, if they are more.
-func (t *terms) edges() int { return int(max(t.expected.Load(), t.seen.Load(), 1)) }
+// or those that were seen, if they are more. Where neither is known it is config.UnknownEdges.
+func (t *terms) edges() int {
+	if t.edgesUnknown() {
+		return config.UnknownEdges
+	}
+	return int(max(t.expected.Load(), t.seen.Load()))
+}
+
+func (t *terms) edgesUnknown() bool { return t.expected.Load() == 0 && t.seen.Load() == 0 }

@@ -77,7 +77,7 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 	for i := range shared {
 		if k := shared[i]; !known(&k) {
 			add(&k)
-			k.Edges = f.Fleet.Edges
+			k.Edges = f.Fleet.Parts()
 			all = append(all, k)
 		}
 	}
