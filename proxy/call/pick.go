@@ -58,8 +58,10 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 
 // query is the call's question to its route.
 func (p picker) query(now time.Time) routing.Query {
+	prefix := p.prefixBlocks()
 	q := routing.Query{
-		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt, Prefix: p.prefixBlocks(), Text: p.call.tries.talk.text,
+		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt,
+		Prefix: prefix, Text: p.call.tries.talk.text, Session: p.call.tries.talk.session,
 		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
 		Busy:  p.call.tries.failure != nil && p.call.tries.failure.Outcome == upstreams.OutcomeRefused,
 		Needs: p.call.tries.needs,
@@ -366,6 +368,9 @@ func (p picker) prefixBlocks() []uint64 {
 		}
 		seed := routing.Seed(m.Config.ID, cacheOwner(p.call.rates.key, m), tools)
 		t.talk.prefix, t.talk.text = routing.HashBlocks(t.talk.prefix, seed, messages), len(messages)
+		if ctx := p.call.client.ctx; ctx != nil {
+			t.talk.session = sessionOf(&ctx.Request.Header)
+		}
 	}
 	return t.talk.prefix
 }

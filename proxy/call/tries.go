@@ -40,9 +40,10 @@ type tries struct {
 
 // conversation is by what routing knows the conversation that the call is a turn of.
 type conversation struct {
-	prefix []uint64 // hashes of the prompt's beginning, for the choice of an engine
-	text   int      // bytes of the prompt that they are of
-	number uint64   // for the model's arms; 0: not asked for yet
+	prefix  []uint64 // hashes of the prompt's beginning, for the choice of an engine
+	text    int      // bytes of the prompt that they are of
+	number  uint64   // for the model's arms; 0: not asked for yet
+	session uint64   // hash of the client's session; 0: none is named
 }
 
 // begin notes the upstream of an attempt that begins.

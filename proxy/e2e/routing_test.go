@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -229,4 +230,44 @@ func cacheHits(t *testing.T, policy string) float64 {
 func filler(id, n int) string {
 	text := fmt.Sprintf("%d %s talks about number %d. ", id, rig.Canary, id*7919)
 	return strings.Repeat(text, n/len(text)+1)[:n]
+}
+
+// TestSessionHasAHome: edges that know nothing yet, and nothing of each other, send the calls of a session to one engine, and
+// those of several sessions to several.
+func TestSessionHasAHome(t *testing.T) {
+	t.Parallel()
+	engine := sim.Options{}
+	engines := start(t, rig.Setup{Engines: []sim.Options{engine, engine, engine, engine}}).Engines
+	var urls []string
+	for _, e := range engines {
+		urls = append(urls, e.URL())
+	}
+	prompt := 0
+	home := func(session string) (at int) {
+		prompt++
+		before := make([]int64, len(engines))
+		for i, e := range engines {
+			before[i] = int64(e.Stats().Completed)
+		}
+		p := start(t, rig.Setup{Fakes: urls})
+		body := fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"%s"}],"sim":{"tokens":1}}`, filler(7000+prompt, 1200))
+		p.Post(chatPath, body, "X-Session-Id: "+session).WantStatus(200)
+		rig.WaitFor(t, rig.Patience, "an engine has answered", func() bool {
+			at = slices.IndexFunc(engines, func(e *sim.Engine) bool { return int64(e.Stats().Completed) > before[slices.Index(engines, e)] })
+			return at >= 0
+		})
+		return at
+	}
+	homes := map[int]bool{}
+	for s := range 5 {
+		session := fmt.Sprintf("session-%d", s)
+		at := home(session)
+		homes[at] = true
+		if again := home(session); again != at {
+			t.Errorf("%s: another edge sent it to engine %d, want %d", session, again, at)
+		}
+	}
+	if len(homes) < 2 {
+		t.Errorf("5 sessions have %d home, want several", len(homes))
+	}
 }
