@@ -61,16 +61,29 @@ func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error
 	return limits, nil
 }
 
-// ReadingOf returns what counts the memory of a key's incomplete bodies; nil: it is not counted,
-// because a lone key keeps no others out.
+// ReadingOf returns what counts the memory of a key's incomplete bodies; nil: it is not counted.
 func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
-	if key == nil || len(s.KeyLimits) < 2 {
-		return nil
-	}
-	if limits := s.LimitsOf(key); limits != nil {
+	if limits := sharing(s, key); limits != nil {
 		return limits.Reading()
 	}
 	return nil
+}
+
+// ConversationsOf returns what counts the memory of a key's conversations; nil: it is not counted.
+func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
+	if limits := sharing(s, key); limits != nil {
+		return limits.Conversations()
+	}
+	return nil
+}
+
+// sharing returns the limits of a key that has a share of the memory; nil: a lone key keeps no
+// others out, and the configuration may have lost the key by now.
+func sharing(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
+	if key == nil || len(s.KeyLimits) < 2 {
+		return nil
+	}
+	return s.LimitsOf(key)
 }
 
 // reserve takes one of the key's concurrent calls and holds what the call is expected to use.

@@ -14,8 +14,10 @@ type keyState struct {
 	running  atomic.Int64
 	reading  atomic.Int64 // bytes
 	waiting  atomic.Int64 // messages over WebSocket
-	shared   Account      // nil: this edge counts for itself
-	budget   Budget       // nil while the key has none
+
+	conversations atomic.Int64 // bytes
+	shared        Account      // nil: this edge counts for itself
+	budget        Budget       // nil while the key has none
 }
 
 // Key is the state of one key under the limits of one configuration. Its methods may be called from
@@ -33,6 +35,9 @@ func (k *Key) since(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
 
 // Reading counts the bytes of memory that the key's bodies hold of which more is to come.
 func (k *Key) Reading() *atomic.Int64 { return &k.state.reading }
+
+// Conversations counts the bytes of memory that the key's conversations over WebSocket hold.
+func (k *Key) Conversations() *atomic.Int64 { return &k.state.conversations }
 
 // Wait takes a place for a message that waits until it becomes a call. A key may have as many of
 // them as concurrent calls: what waits for longer than that is memory held for a refusal. StopWaiting

@@ -43,6 +43,7 @@ type calls struct {
 	mu      sync.Mutex
 	queue   []*turn
 	running bool      // there is a goroutine for calls
+	begun   int       // calls of which the client has not said that it has processed the response
 	over    bool      // the connection is
 	heard   time.Time // when the last call ended
 }
@@ -158,6 +159,7 @@ func (c *calls) dequeue() *turn {
 	if !c.ended() && len(c.queue) > 0 {
 		t := c.queue[0]
 		c.queue[0], c.queue = nil, c.queue[1:] // what is idle holds no message
+		c.begun++
 		return t
 	}
 	c.running = false
@@ -166,6 +168,18 @@ func (c *calls) dequeue() *turn {
 		c.release()
 	}
 	return nil
+}
+
+// acknowledge takes the client's word that it has processed a response. It is false for more of
+// them than there were calls: those count as requests.
+func (c *calls) acknowledge() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.begun == 0 {
+		return false
+	}
+	c.begun--
+	return true
 }
 
 // ended reports whether nothing may begin any more. A client that goes without a word is known to

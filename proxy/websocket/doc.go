@@ -31,7 +31,8 @@
 //	  generate: false         the request is checked, its input kept, and there is no output
 //	response.steer            answered by response.steer.failed: engines cannot be steered
 //	response.cancel           refused: a client closes the connection to cancel what runs
-//	response.processed        accepted without an answer; Codex sends it and expects none
+//	response.processed        accepted without an answer; Codex sends it and expects none. More of them than
+//	                          calls, and each response.steer, count as requests of the key
 //
 // Calls of a connection run one after the other, whatever their lanes: the protocol lets lanes run
 // side by side, and lets more calls wait than run. 16 may wait, which are no longer together than one request
@@ -54,7 +55,8 @@
 // What a conversation keeps is what a request would have in input: the items that the client sent
 // and those of the responses, as they were sent. So a turn is translated as a POST of the whole
 // conversation is; what is saved is the upload. It is held in the memory of the connection alone,
-// counted as bodies are up to half of that budget, and gone with the connection. It is neither
+// counted as bodies are up to half of that budget, of one key half of that, and gone with the
+// connection. It is neither
 // logged nor stored.
 //
 // The library frames messages and checks the handshake. It needs net/http's types for that, and an

@@ -9,21 +9,35 @@ import (
 )
 
 // memory is what the conversations of all connections hold of the memory of bodies: half of it at
-// most, so that what waits between turns does not keep calls out.
+// most, so that what waits between turns does not keep calls out. Those of one key have half of
+// that beside other keys; a single conversation may have more.
 type memory struct {
 	bodies *limit.Memory
 	held   atomic.Int64
 }
 
-func (m *memory) reserve(n int64) bool {
+// reserve takes n bytes, which count for a key in ofKey; nil: for none.
+func (m *memory) reserve(n int64, ofKey *atomic.Int64) bool {
+	if ofKey != nil {
+		if sum := ofKey.Add(n); sum > n && sum > m.bodies.Limit()/4 {
+			ofKey.Add(-n)
+			return false
+		}
+	}
 	if m.held.Add(n) > m.bodies.Limit()/2 || !m.bodies.Reserve(n) {
 		m.held.Add(-n)
+		if ofKey != nil {
+			ofKey.Add(-n)
+		}
 		return false
 	}
 	return true
 }
 
-func (m *memory) discard(n int64) {
+func (m *memory) discard(n int64, ofKey *atomic.Int64) {
+	if ofKey != nil {
+		ofKey.Add(-n)
+	}
 	m.held.Add(-n)
 	m.bodies.Discard(n)
 }
@@ -37,6 +51,7 @@ const maxLanes = 32
 // conversation first.
 type lanes struct {
 	memory *memory
+	ofKey  *atomic.Int64 // bytes of the key's conversations, on all connections; nil: not counted
 	limit  func() int64
 	list   []*lane // the last used one comes last
 	named  int
@@ -114,7 +129,7 @@ func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 				held += int64(len(other.items))
 			}
 		}
-		if held <= l.limit() && l.memory.reserve(n) {
+		if held <= l.limit() && l.memory.reserve(n, l.ofKey) {
 			return true
 		}
 		i := slices.IndexFunc(l.list, func(y *lane) bool { return y != x && y != from && len(y.items) > 0 })
@@ -127,7 +142,7 @@ func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 
 // drop forgets the conversation of a lane.
 func (l *lanes) drop(x *lane) {
-	l.memory.discard(int64(len(x.items)))
+	l.memory.discard(int64(len(x.items)), l.ofKey)
 	x.last, x.items = "", nil
 }
 

@@ -3,6 +3,7 @@ package websocket
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -93,5 +94,33 @@ func TestOldestLeavesFirst(t *testing.T) {
 	l.keep(l.at("e"), l.holding("e"), "f", [][]byte{ten}, ten)
 	if got := strings.Join(held(&l), " "); got != "" && got != "c" {
 		t.Errorf("kept: %s", got)
+	}
+}
+
+// TestLanes_Share: the conversations of one key, on all of its connections, have half of the memory for conversations; a single
+// one may have all of it, and others find room.
+func TestLanes_Share(t *testing.T) {
+	m := &memory{bodies: limit.NewMemory(400)}
+	var one, other atomic.Int64
+	connection := func(of *atomic.Int64) *lanes {
+		return &lanes{memory: m, ofKey: of, limit: func() int64 { return 1000 }}
+	}
+	keep := func(l *lanes, n int) bool {
+		x := l.at("")
+		l.keep(x, nil, "resp", nil, make([]byte, n))
+		return x.last != ""
+	}
+	a, b, c, d := connection(&one), connection(&one), connection(&one), connection(&other)
+	if !keep(a, 60) || !keep(b, 40) || keep(c, 1) {
+		t.Errorf("%d bytes of a key are kept, want 100", one.Load())
+	}
+	if !keep(d, 100) || m.held.Load() != 200 {
+		t.Errorf("%d bytes are kept, want another key's 100, too", m.held.Load())
+	}
+	for _, l := range []*lanes{a, b, c, d} {
+		l.release()
+	}
+	if one.Load() != 0 || other.Load() != 0 || !keep(a, 200) {
+		t.Errorf("%d and %d bytes are counted at rest, or a single conversation has no room", one.Load(), other.Load())
 	}
 }

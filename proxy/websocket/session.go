@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/auth"
+	"penstock/proxy/call"
 	"penstock/proxy/guard"
 	"penstock/proxy/listen"
 	"penstock/translate/apierr"
@@ -47,7 +48,9 @@ func newSession(
 	s.calls = calls{
 		terms: t, key: key, peer: p, raw: s.raw, client: s.client,
 		shown: listen.PeerOf(s.raw), until: now.Add(longest), heard: now,
-		lanes: lanes{memory: &t.memory, limit: bodyLimit},
+		lanes: lanes{
+			memory: &t.memory, limit: bodyLimit, ofKey: call.ConversationsOf(t.services.Current(), key),
+		},
 	}
 	s.calls.keepHead(ctx)
 	return s
@@ -167,8 +170,13 @@ func (s *session) take(m *message) bool {
 			return true
 		}
 	case kind == typeSteer:
-		_ = s.peer.send(steerFailed(&p.doc)) // if it fails so does the reading
-	case kind == typeProcessed: // tells that a response has been read, and wants no answer
+		if refused = s.takeRequest(); refused == nil {
+			_ = s.peer.send(steerFailed(&p.doc)) // if it fails so does the reading
+		}
+	case kind == typeProcessed: // says that a response was read, and expects no answer
+		if !s.calls.acknowledge() {
+			refused = s.takeRequest()
+		}
 	case kind == typeCancel:
 		refused = errCancel
 	default:
@@ -179,6 +187,12 @@ func (s *session) take(m *message) bool {
 		s.calls.refuse("", refused)
 	}
 	return true
+}
+
+// takeRequest takes a request of the key's for a message that is no call, or returns why there is
+// none left.
+func (s *session) takeRequest() *apierr.Error {
+	return call.TakeRequest(s.terms.services.Current(), s.key, time.Now())
 }
 
 // readFailed ends the connection after an error of a read: without a word where it has failed, as

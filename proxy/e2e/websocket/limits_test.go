@@ -79,6 +79,25 @@ func TestRefusedMessagesCount(t *testing.T) {
 	}
 }
 
+// TestMessagesWithoutACallCount: response.steer, and response.processed without a response, are requests of the key.
+func TestMessagesWithoutACallCount(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 3 }"})
+	c := dial(t, p)
+	c.create("", "")
+	c.completed()
+	c.say(`{"type":"response.processed"}`) // of the response: free
+	c.say(`{"type":"response.processed"}`)
+	c.say(`{"type":"response.steer","input":"x"}`)
+	if e := c.hear(); e.Type != "response.steer.failed" {
+		t.Errorf("%s", e.text)
+	}
+	for _, kind := range []string{"response.steer", "response.processed"} {
+		c.say(`{"type":%q}`, kind)
+		c.refused(429, "rate_limited")
+	}
+}
+
 // TestMemory: what a connection keeps is counted as bodies are, loses what was used longest ago first, and is given back.
 func TestMemory(t *testing.T) {
 	t.Parallel()
