@@ -145,6 +145,9 @@ func (c processChecks) fleet() {
 			"and of each engine's slots: write fleet.edges: N, the number of edges")
 	}
 	c.check.oneOf("fleet.lost", "fleet.lost", "a choice", f.Lost)
+	if (f.Lost == LostOpen || f.Lost == LostClosed) && !f.Shared() {
+		c.check.warn("fleet.lost", "there is no store that could be lost, so it does nothing: give fleet.store.url, or take lost out")
+	}
 	c.store(&f.Store)
 	c.storeKeys(f)
 	c.secrets(f)

@@ -22,7 +22,7 @@ func (c keyChecks) all() {
 		c.hashes(at+".hash", k, hashes)
 		c.certificate(at+".certificate", &k.Certificate, marks)
 		c.scopes(at, k)
-		c.check.visibleName(at+".cache_group", k.CacheGroup)
+		c.cacheGroup(at+".cache_group", k.CacheGroup)
 		c.tiers(at+".tiers", k)
 		c.class(at+".class", k.Class)
 		c.check.atLeast0(at+".limits", member{"requests_per_minute", k.Limits.RequestsPerMinute},
@@ -35,13 +35,23 @@ func (c keyChecks) all() {
 	}
 }
 
+// cacheGroup checks a key's cache group, and warns where no model keeps the prompts of keys apart.
+func (c keyChecks) cacheGroup(at, name string) {
+	c.check.visibleName(at, name)
+	perKey := func(m Model) bool { return m.PromptCache == CachePerKey }
+	if name != "" && c.file.Auth != AuthNone && !slices.ContainsFunc(c.file.Models, perKey) {
+		c.check.warn(at, "it does nothing while all models share their cached prompts: "+
+			"give a model prompt_cache: per_key, or take it out")
+	}
+}
+
 // class checks the class of a key.
 func (c keyChecks) class(at, name string) {
 	var names []string
 	for _, class := range ClassesOf(c.file) {
 		names = append(names, class.Name)
 	}
-	if name != "" && !slices.Contains(names, name) && !c.places.Broken("classes") {
+	if name != "" && c.file.Auth != AuthNone && !slices.Contains(names, name) && !c.places.Broken("classes") {
 		c.check.fail(at, "%s is not a class%s", c.places.Show(at, name), suggest.Choice(name, names))
 	}
 }

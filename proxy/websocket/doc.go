@@ -56,8 +56,7 @@
 // and those of the responses, as they were sent. So a turn is translated as a POST of the whole
 // conversation is; what is saved is the upload. It is held in the memory of the connection alone,
 // counted as bodies are up to half of that budget, of one key half of that, and gone with the
-// connection. It is neither
-// logged nor stored.
+// connection. It is neither logged nor stored.
 //
 // The library frames messages and checks the handshake. It needs net/http's types for that, and an
 // answer that fasthttp sends; the connection then leaves fasthttp as streams do. Its contexts close
