@@ -29,6 +29,7 @@ type conn struct {
 	readBy  time.Time // the read deadline the socket holds; zero: none
 	writeBy time.Time // the write deadline the socket holds; zero: none
 
+	retires     time.Time // when it is too old to be kept, however much it is used; set as it is first kept
 	expires     time.Time // while idle: when it is too old to be used again
 	kept        time.Time // while idle: since when
 	unsolicited bool      // unsolicited bytes have come right behind a reply

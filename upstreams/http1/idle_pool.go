@@ -19,6 +19,10 @@ type idlePool struct {
 	sweeping bool // the sweeper is set
 }
 
+// longestKept is how long a connection is used again after its first exchange. A busy one would
+// never idle too long, and its engine's name never be looked up again after it has moved.
+const longestKept = 5 * time.Minute
+
 // take returns the connection that was used last, unless it is too old, or nil. The caller finds
 // out whether it still works (see conn.stale).
 func (p *idlePool) take(now time.Time) *conn {
@@ -47,10 +51,16 @@ func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > p.keep {
 		keep = p.keep
 	}
+	if c.retires.IsZero() {
+		c.retires = now.Add(longestKept)
+	}
 	c.kept, c.expires = now, now.Add(keep)
+	if c.retires.Before(c.expires) {
+		c.expires = c.retires
+	}
 
 	p.mu.Lock()
-	if p.closed || len(p.conns) >= p.max || p.hosts.distrusted(now) {
+	if p.closed || !now.Before(c.expires) || len(p.conns) >= p.max || p.hosts.distrusted(now) {
 		p.mu.Unlock()
 		c.close()
 		return

@@ -3,12 +3,33 @@ package http1
 import (
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"penstock/config/testkit/rawserver"
 )
+
+// A connection in constant use is kept for five minutes, so that the next one is dialled to where
+// the engine's name leads by then.
+func TestKeptConnectionRetires(t *testing.T) {
+	p := idlePool{max: 4, keep: time.Minute, hosts: new(HostWatch)}
+	defer p.close()
+	near, far := net.Pipe()
+	defer far.Close()
+	c, now := &conn{nc: near, tcp: &net.TCPConn{}}, time.Now()
+	p.put(c, 0, now)
+	for used := time.Duration(0); used < longestKept; used += 30 * time.Second {
+		if got := p.take(now.Add(used)); got != c {
+			t.Fatalf("gone after %v", used)
+		}
+		p.put(c, 0, now.Add(used))
+	}
+	if p.take(now.Add(longestKept)) != nil {
+		t.Error("kept for longer than five minutes")
+	}
+}
 
 // TestStaleConnections: whatever becomes of an idle connection, the next exchange works and does
 // not notice.
