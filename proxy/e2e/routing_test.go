@@ -247,13 +247,13 @@ func TestSessionHasAHome(t *testing.T) {
 		prompt++
 		before := make([]int64, len(engines))
 		for i, e := range engines {
-			before[i] = int64(e.Stats().Completed)
+			before[i] = e.Stats().Completed
 		}
 		p := start(t, rig.Setup{Fakes: urls})
 		body := fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"%s"}],"sim":{"tokens":1}}`, filler(7000+prompt, 1200))
 		p.Post(chatPath, body, "X-Session-Id: "+session).WantStatus(200)
 		rig.WaitFor(t, rig.Patience, "an engine has answered", func() bool {
-			at = slices.IndexFunc(engines, func(e *sim.Engine) bool { return int64(e.Stats().Completed) > before[slices.Index(engines, e)] })
+			at = slices.IndexFunc(engines, func(e *sim.Engine) bool { return e.Stats().Completed > before[slices.Index(engines, e)] })
 			return at >= 0
 		})
 		return at
