@@ -150,7 +150,7 @@
 //	limit.Yielding:copies,count,mu,sent     call     calls of classes that yield
 //	limit.gcra:tat                          call     by key and limit
 //	limit.keyState:reading,running          call     by key
-//	limit.keyState:waiting                  seldom   messages over WebSocket
+//	limit.keyState:waiting,conversations    seldom   messages over WebSocket
 //	limit.localBudget:mu                    call     by key, where it has a budget
 //	limit.tokenAccount:mu                   call     by key, where it has such a limit
 //	observe.Calls:finished,inflight         call     one word each: two adds a call

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"go.uber.org/zap"
 
 	"penstock/proxy/auth/jwt"
@@ -52,7 +51,7 @@ func (k *Keeper) Source(url string) *Source {
 	defer k.mu.Unlock()
 	s := k.sources[url]
 	if s == nil {
-		s = &Source{url: url, keeper: k, nudge: make(chan struct{}, 1), ended: make(chan struct{}), absent: newAbsent()}
+		s = &Source{url: url, keeper: k, nudge: make(chan struct{}, 1), ended: make(chan struct{}), absent: map[jwt.Print]time.Time{}}
 		k.sources[url] = s
 	}
 	return s
@@ -104,20 +103,20 @@ type Source struct {
 
 	mu       sync.Mutex
 	fetching bool
-	good     bool                             // the last fetch has brought a set
-	asked    bool                             // a token has asked for a fetch that has not begun
-	ended    chan struct{}                    // is closed at the end of the fetch that runs, or of the next one
-	waiting  int                              // tokens
-	suspects time.Time                        // when a bad signature asked last
-	absent   *lru.Cache[jwt.Print, time.Time] // headers of tokens that the set has no key for, and until when
+	good     bool                    // the last fetch has brought a set
+	asked    bool                    // a token has asked for a fetch that has not begun
+	ended    chan struct{}           // is closed at the end of the fetch that runs, or of the next one
+	waiting  int                     // tokens
+	suspects time.Time               // when a bad signature asked last
+	absent   map[jwt.Print]time.Time // headers of tokens that the set has no key for, and until when
 }
 
-func newAbsent() *lru.Cache[jwt.Print, time.Time] {
-	c, err := lru.New[jwt.Print, time.Time](mostAbsent)
-	if err != nil {
-		panic("BUG: jwks: " + err.Error())
+// miss remembers that the set has no key for tokens of that header. The caller holds mu.
+func (s *Source) miss(header jwt.Print, now time.Time) {
+	if len(s.absent) >= mostAbsent { // of guessed kids: those that are still asked for come again
+		clear(s.absent)
 	}
-	return c
+	s.absent[header] = now.Add(absentFor)
 }
 
 // Keys returns the set that was fetched last, nil before the first.
@@ -144,7 +143,7 @@ func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	defer s.mu.Unlock()
 	s.waiting--
 	if set := s.Keys(); final && s.good && set != nil && !set.Knows(t) {
-		s.absent.Add(t.Header(), time.Now().Add(absentFor))
+		s.miss(t.Header(), time.Now())
 	}
 	return final
 }
@@ -155,7 +154,7 @@ func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	idle := !s.fetching && !s.asked
-	if until, ok := s.absent.Get(t.Header()); !suspect && ok && now.Before(until) {
+	if !suspect && now.Before(s.absent[t.Header()]) {
 		return nil, false, true
 	}
 	if suspect && idle && now.Sub(s.suspects) < suspectPause {
