@@ -341,9 +341,10 @@ func (d *Doubt) settle(o Outcome, now Moment) {
 			delete(k.of, f)
 		case o == OutcomeOK && s.confirmed(d.body, now):
 			m := d.model
+			remedy := cmp.Or(engine.FlagFor(m.all.up.engine.Load(), f.name()), "compare how it was started with the others of the model")
 			m.all.hooks.log.Warn("upstream lacks a feature that others of its model have",
 				zap.String("served", m.served), zap.String("feature", f.name()), zap.Int("status", s.status),
-				zap.String("remedy", engine.FlagFor(m.all.up.engine.Load(), f.name())))
+				zap.Duration("retry", lackingFor), zap.String("remedy", remedy))
 		}
 	})
 	k.publish(d.model)

@@ -317,7 +317,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 // is to confirm that the engine fails.
 func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u := l.up
-	if o.failed() || o == OutcomeRefused {
+	if o.failed() || o == OutcomeRefused || o == OutcomeModelGone { // quick refusals must not look like room
 		u.penalty.charge(At(now))
 	}
 	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled || o == OutcomeHandedOver {

@@ -199,11 +199,12 @@ func (d dispatcher) giveUp(f *failure.Failure, begun bool, now time.Time) {
 }
 
 // mayRetry reports whether another engine is asked: the failure allows it, and the budget of all
-// calls.
+// calls. An engine that does not have the model has done no work, so asking another one costs the
+// engines nothing and is not charged: one engine whose list is wrong refuses most of its calls.
 func (d dispatcher) mayRetry(f *failure.Failure) bool {
 	retry := &d.call.config.snapshot.Config.Retry
-	return !d.call.request.Form().Spent() &&
-		d.call.tries.allowsRetry(f, d.call.tried(), retry.Attempts) && d.call.shared.takeRetry(retry.Budget)
+	return !d.call.request.Form().Spent() && d.call.tries.allowsRetry(f, d.call.tried(), retry.Attempts) &&
+		(f.Outcome == upstreams.OutcomeModelGone || d.call.shared.takeRetry(retry.Budget))
 }
 
 // mayDoubt reports whether another engine is asked because the refusal of the first may not be the

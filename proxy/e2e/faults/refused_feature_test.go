@@ -201,6 +201,21 @@ func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
 	}
 }
 
+// TestFault26_OneEngineDeniesItsModel: an engine lists a model, and answers at once that it does not have it. Its clients are
+// answered by the other one, whatever the retry budget.
+func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
+	t.Parallel()
+	const noModel = "{\"error\":{\"message\":\"The model `sim` does not exist.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}"
+	bad := startRefuser(t, 404, noModel, func(path, _ string) bool { return path == chatPath })
+	e := start(t, besides(1, bad))
+	for i := range 40 {
+		e.Post(chatPath, fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"number %d"}]}`, i)).WantStatus(200)
+	}
+	if bad.refused.Load() == 0 {
+		t.Error("no call reached the engine that denies its model")
+	}
+}
+
 // TestFault26_TheLastEngineIsAsked: once the others are gone, calls go to the engine that lacks the feature, whose refusal says
 // more than that there is none. It is tried again when it may have been started anew.
 func TestFault26_TheLastEngineIsAsked(t *testing.T) {
