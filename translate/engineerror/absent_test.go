@@ -44,6 +44,7 @@ func TestAbsent(t *testing.T) {
 		{404, "", `{"error":{"message":"File not found: cat.png"}}`, AbsentNothing},
 		{404, "", `{"detail":"Voice 'a' not found."}`, AbsentNothing},
 		{404, "", `{"error":{"message":"404, message='Not Found', url='http://x/model.png'"}}`, AbsentNothing},
+		{404, "", `{"error":{"message":"The lora adapter 'a' cannot be found."}}`, AbsentNothing},
 		{400, "", `{"error":{"message":"model 'a' not found"}}`, AbsentNothing},
 		{500, "", ``, AbsentNothing},
 	} {
@@ -53,6 +54,16 @@ func TestAbsent(t *testing.T) {
 		}
 		if client := c.status == 404 && c.want == AbsentNothing; client != (c.status == 404 && e.ClientFault) {
 			t.Errorf("%d %s: client's fault %v", c.status, c.body, e.ClientFault)
+		}
+	}
+}
+
+// A 404 that names nothing of the request is of no engine that speaks to clients, and its words stay here.
+func TestAbsentInOtherWords(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{`{"error":"ask gpu7.rack.local"}`, `{"error":{"message":"No GPU","type":"oops"}}`, `moved to node-7`} {
+		if e := Parse(404, "", []byte(body)); e.Absent != AbsentNothing || e.ClientFault {
+			t.Errorf("%s: absent %d, client's fault %v, want nothing and no fault", body, e.Absent, e.ClientFault)
 		}
 	}
 }

@@ -181,7 +181,7 @@ func TestParse(t *testing.T) {
 		{"detail list", 422, "", `{"detail":[{"type":"missing","loc":["body","messages",0,"role"],"msg":"Field required"},{"loc":["body","n"],"msg":"not an integer"}]}`, Error{Message: "body.messages.0.role: Field required; body.n: not an integer", ClientFault: true}},
 		{"detail object", 500, "", `{"detail":{"error":"processing_error","message":"no voice","type":"server_error"}}`, Error{Type: "server_error", Message: "no voice"}},
 
-		{"list of errors", 404, "", `[{"error":{"code":404,"message":"no model","status":"NOT_FOUND"}}]`, Error{Status: 404, Code: "NOT_FOUND", Message: "no model", ClientFault: true}},
+		{"list of errors", 404, "", `[{"error":{"code":404,"message":"no model","status":"NOT_FOUND"}}]`, Error{Status: 404, Code: "NOT_FOUND", Message: "no model"}},
 
 		// Inside a stream.
 		{"event", 0, "", `{"error":{"message":"queue is full","code":503}}`, Error{Status: 503, Message: "queue is full"}},

@@ -99,7 +99,7 @@ func (e *Error) classify(status int) {
 		e.ClientFault = true
 	case 404, 405:
 		if e.Absent = e.absentIn(status, aboutModel, said); e.Absent == AbsentNothing {
-			e.ClientFault = true
+			e.ClientFault = requestNames.MatchString(lower)
 		}
 	case 0, 500, 501:
 		e.ClientFault = e.ClientFault || clientTypes[e.Type] || containsAny(lower, clientTexts) ||

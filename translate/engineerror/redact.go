@@ -118,7 +118,7 @@ func isBreak(r rune) bool { return strings.ContainsRune(" \"'`()[]{}<>,;=|", r) 
 
 func redactWord(w string) string {
 	switch {
-	case strings.Contains(w, "://"), startsWithIP(w), isIPv6(w), strings.HasPrefix(w, "localhost:"):
+	case strings.Contains(w, "://"), startsWithIP(w), isIPv6(w), strings.HasPrefix(w, "localhost:"), isPrivateHost(w):
 		return "[address]"
 	case strings.HasPrefix(w, "/") && strings.Count(w, "/") > 1 && !strings.HasPrefix(w, "/v1/"):
 		return "[path]"
@@ -213,6 +213,23 @@ func (e *Error) RedactSecret(secret string) {
 	if strings.Contains(e.Code, secret) {
 		e.Code = ""
 	}
+}
+
+// privateDomains are the ends of names that only a rack, a cluster or a home network has (RFC 6762,
+// RFC 8375, ICANN's .internal, Kubernetes). A name under a public domain is not told from a file or a
+// model, which have dots, too.
+var privateDomains = []string{".local", ".internal", ".lan", ".svc", ".corp", ".intra", ".intranet", ".localdomain", ".home.arpa"}
+
+// isPrivateHost reports whether w is a host name of a private network, maybe in quotation marks or
+// with a stop behind it.
+func isPrivateHost(w string) bool {
+	name := strings.ToLower(strings.Trim(w, `.:!?'"`))
+	for _, end := range privateDomains {
+		if host, ok := strings.CutSuffix(name, end); ok && host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // startsWithIP reports whether w starts with four numbers and three dots, as an IPv4 address does,

@@ -104,3 +104,19 @@ func TestRename(t *testing.T) {
 		t.Errorf("%d bytes", len(e.Message))
 	}
 }
+
+// Names of hosts in a private network stay here; names of models, files and modules do not look like them.
+func TestRedactHosts(t *testing.T) {
+	for text, want := range map[string]string{
+		"ask gpu7.rack.local":                    "ask [address]",
+		"secret host 'gpu7.internal', sorry":     "secret host '[address]', sorry",
+		"at vllm-0.vllm.default.svc.":            "at [address]",
+		"NODE-7.Corp refused":                    "[address] refused",
+		"llama-3.3-70b and config.json":          "llama-3.3-70b and config.json",
+		"local .local a.locale torch.nn.modules": "local .local a.locale torch.nn.modules",
+	} {
+		if got := Parse(400, "", []byte(text)).Message; got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
