@@ -116,7 +116,7 @@ func (b *built) withEdge(w *workload, wrapper []string, use func(*edge) error) e
 			return err
 		}
 		defer l.Close()
-		fmt.Fprintf(&upstreams, "  - { name: e%d, url: \"http://%s\", engine: openai, concurrency: 20000 }\n", i, l.Addr())
+		fmt.Fprintf(&upstreams, "  - { name: e%d, url: \"http://%s\", engine: openai, concurrency: 20000, probe: { interval: 60s } }\n", i, l.Addr())
 		fmt.Fprintf(&deployments, "{ upstream: e%d }, ", i)
 	}
 	address, err := freeAddress()
