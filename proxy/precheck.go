@@ -32,6 +32,7 @@ const precheckAbove = 8 << 10
 func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
 	defer p.services.Guard.Catch(guard.Connection, nil)
 	p.services.Guard.Point("head.received")
+	httpserver.OriginForm(h)
 	n := h.ContentLength()
 	if n == 0 {
 		body.ForgetCutOff(h)

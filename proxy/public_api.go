@@ -67,6 +67,11 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 			}
 			return
 		}
+		if string(ctx.Request.Header.RequestURI()) == "*" { // OPTIONS, as Check has it
+			ctx.Response.Header.Set("Allow", allowedAnywhere)
+			ctx.SetStatusCode(fasthttp.StatusNoContent)
+			return
+		}
 		echoClientID(ctx)
 		if !ctx.Request.Header.IsHTTP11() || chunkedForNobody(ctx) {
 			ctx.SetConnectionClose()

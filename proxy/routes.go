@@ -34,6 +34,9 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 	return r.Handler
 }
 
+// allowedAnywhere are the methods that some path of the edge takes.
+const allowedAnywhere = "GET, HEAD, POST"
+
 // rejectConnect refuses CONNECT and TRACE before the router, which would answer with an Allow
 // header for a target that is not a path of the edge. It returns false for every other method.
 func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
@@ -42,7 +45,7 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	}
 	p.respondError(ctx, endpoint.ChatDialect, apierr.New(fasthttp.StatusMethodNotAllowed,
 		apierr.CodeMethodNotAllowed, "This method is not served."))
-	ctx.Response.Header.Set("Allow", "GET, HEAD, POST")
+	ctx.Response.Header.Set("Allow", allowedAnywhere)
 	return true
 }
 

@@ -28,8 +28,8 @@ func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
 		return apierr.HTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
 	}
 	uri := h.RequestURI()
-	if len(uri) == 0 || uri[0] != '/' {
-		return apierr.BadRequest("The request target must be a path that begins with a slash.")
+	if len(uri) == 0 || uri[0] != '/' && !isWholeServer(h) {
+		return apierr.BadRequest("The request target must be a path that begins with a slash, or where the API is served an http or https URL without a user.")
 	}
 	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp would cut the path there, other parsers would not
 		return apierr.BadRequest("The request target has a fragment.")
@@ -50,6 +50,50 @@ func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
 	return nil
 }
 
+// isWholeServer reports whether a request is OPTIONS *, which asks the server as a whole (RFC 9110,
+// 9.3.7).
+func isWholeServer(h *fasthttp.RequestHeader) bool {
+	return string(h.RequestURI()) == "*" && h.IsOptions()
+}
+
+// OriginForm rewrites a request target in absolute form, which a server has to accept (RFC 9112,
+// 3.2.2), to the origin form that all checks and routes read. The target's authority takes the
+// place of Host's value; CheckHead still asks for one Host header. A target that is not http or
+// https, has user information, no host or a malformed one, or comes with a malformed Host remains
+// as it is, and CheckHead refuses it.
+func OriginForm(h *fasthttp.RequestHeader) {
+	uri := h.RequestURI()
+	if len(uri) == 0 || uri[0] == '/' || !validHost(h.Host()) {
+		return
+	}
+	authority, target, ok := splitAbsolute(uri)
+	if !ok {
+		return
+	}
+	h.SetHostBytes(authority)
+	h.SetRequestURI(target) // a copy: target is a part of what is overwritten
+}
+
+// splitAbsolute splits a request target in absolute form into its authority and its origin form.
+func splitAbsolute(uri []byte) (authority []byte, target string, ok bool) {
+	scheme, rest, found := bytes.Cut(uri, []byte("://"))
+	if !found || !httptoken.EqualFold(scheme, "http") && !httptoken.EqualFold(scheme, "https") {
+		return nil, "", false
+	}
+	end := bytes.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority = rest[:end]
+	if len(authority) == 0 || authority[0] == ':' || !validHost(authority) { // an @ is no character of a host
+		return nil, "", false
+	}
+	if target = string(rest[end:]); target == "" || target[0] != '/' {
+		target = "/" + target
+	}
+	return authority, target, true
+}
+
 var (
 	protoHTTP11 = []byte("HTTP/1.1")
 	protoHTTP10 = []byte("HTTP/1.0")
@@ -61,7 +105,11 @@ func Misframed(err error) *apierr.Error {
 	case errors.Is(err, listen.ErrFraming):
 		return body.Misframed(err)
 	case errors.Is(err, listen.ErrNotHTTP):
-		return apierr.BadRequest("What came does not begin like HTTP/1.1: this port was sent another protocol, such as TLS.")
+		return apierr.BadRequest("What came does not begin like HTTP/1.1: this port was sent another protocol, such as TLS or the PROXY protocol's version 2.")
+	case errors.Is(err, listen.ErrProxyProtocol):
+		return apierr.BadRequest("What came begins with a line of the PROXY protocol, which is not read here: turn it off at the balancer.")
+	case errors.Is(err, listen.ErrHTTP2):
+		return apierr.HTTPVersion("What came is HTTP/2, and only HTTP/1.1 and HTTP/1.0 are spoken here: set the client or the balancer to HTTP/1.1.")
 	}
 	return apierr.BadRequest("A line of the request head does not end in CR LF.")
 }

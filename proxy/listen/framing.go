@@ -19,6 +19,10 @@ var (
 	// ErrNotHTTP: the first byte of a request cannot begin a method. The client speaks TLS or
 	// another protocol.
 	ErrNotHTTP = errors.New("what came does not begin like a request")
+	// ErrProxyProtocol: the connection begins with a line of the PROXY protocol.
+	ErrProxyProtocol = errors.New("what came begins with a line of the PROXY protocol")
+	// ErrHTTP2: the client speaks HTTP/2 without asking (RFC 9113, 3.4).
+	ErrHTTP2 = errors.New("what came is HTTP/2")
 	// ErrFraming: the head gives two lengths of the body, or its chunks break chunkRules.
 	ErrFraming = errors.New("the framing of the body is malformed")
 )
@@ -201,7 +205,7 @@ func (f *framingChecker) endLine(line []byte) {
 	case stateRequestLine:
 		if length > 0 {
 			f.requestLineLen = uint8(copy(f.requestLine[:], line))
-			f.state = stateHeader
+			f.state, f.err = stateHeader, prefaceError(line)
 		}
 	case stateHeader:
 		if length == 0 {
@@ -211,6 +215,18 @@ func (f *framingChecker) endLine(line []byte) {
 		}
 		f.headerField(line, length)
 	}
+}
+
+// prefaceError recognises the first line of another protocol that begins like a request.
+func prefaceError(line []byte) error {
+	switch {
+	case line[0] != 'P':
+	case string(line) == "PRI * HTTP/2.0":
+		return ErrHTTP2
+	case bytes.HasPrefix(line, []byte("PROXY TCP")), bytes.HasPrefix(line, []byte("PROXY UNKNOWN")):
+		return ErrProxyProtocol
+	}
+	return nil
 }
 
 // afterHead returns the state behind a head.
