@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"strconv"
@@ -134,10 +135,10 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		retryAfter(got.Header.Get("Retry-After")), nil
 }
 
-// retryAfter returns the wait that a header asks for, in seconds; 0: none. What is longer than any
-// line waits is as good as just above it, also where it is more than a Duration can hold.
+// retryAfter returns the wait that a header asks for, in seconds; 0: none. What a Duration cannot
+// hold is the longest that it can.
 func retryAfter(header string) time.Duration {
-	const most = int64(longestWait/time.Second) + 1
+	const most = math.MaxInt64 / int64(time.Second)
 	n, err := strconv.ParseInt(header, 10, 64) // beyond 64 bits n is the greatest of them
 	if n <= 0 || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0
