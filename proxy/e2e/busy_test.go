@@ -22,7 +22,7 @@ import (
 const busyProbe = "concurrency: 1, probe: { interval: 500ms, timeout: 500ms }"
 
 // busyWork is how long an engine works for a call.
-const busyWork = 8 * time.Second
+const busyWork = 12 * time.Second
 
 // workKind is a kind of work, of which an engine shows nothing until it is done.
 type workKind struct {
@@ -101,7 +101,7 @@ func states(p *penstock) (all []string) {
 // works for ends well, and so do those that wait; what finds no room in the queue is refused as by
 // a full pool.
 func TestBusyEngine(t *testing.T) {
-	fastset.LeaveOut(t, "answers of eight seconds")
+	fastset.LeaveOut(t, "answers of twelve seconds")
 	for _, k := range workKinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -141,7 +141,7 @@ func TestBusyEngine(t *testing.T) {
 // TestBusyFleet: where both engines of a model are at work, neither is lost; without a queue a third
 // call is refused with 429, and one that is idle gets the call.
 func TestBusyFleet(t *testing.T) {
-	fastset.LeaveOut(t, "answers of eight seconds")
+	fastset.LeaveOut(t, "answers of twelve seconds")
 	t.Parallel()
 	p := busyEdge(t, &workKinds[0], 2, "", "concurrency: 2, probe: { interval: 500ms, timeout: 500ms }")
 	var calls sync.WaitGroup

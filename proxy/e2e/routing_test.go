@@ -48,7 +48,11 @@ func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func()
 func TestSpeedIsLearned(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 40}, {TokenRate: 8}}, Upstream: "concurrency: 64"})
-	call := func() { p.Post(chatPath, p.Chat(`"stream":true,"sim":{"tokens":12}`)).WantStatus(200) }
+	var prompts atomic.Int64
+	call := func() { // a prompt that is long enough to show a speed, and new
+		text := filler(9000+int(prompts.Add(1)), 4000)
+		p.Post(chatPath, `{"model":"sim","messages":[{"role":"user","content":"`+text+`"}],"stream":true,"sim":{"tokens":12}}`).WantStatus(200)
+	}
 	speed := func(i int) float64 {
 		return p.Metric("penstock_upstream_answer_tokens_per_second", fmt.Sprintf("upstream=%q", p.Status().Upstreams[i].Name))
 	}
