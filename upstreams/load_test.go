@@ -172,14 +172,14 @@ func TestPenalty(t *testing.T) {
 	near(slowStartTime, 0)
 }
 
-// What charges the score is what must not look idle: failures and refusals, nothing else.
+// What charges the score is what must not look idle: failures and refusals, of the model too, nothing else.
 func TestOutcomesAndPenalty(t *testing.T) {
 	for o := range outcomeCount {
 		u := newTestUpstream(t, config.Concurrency{Shared: 8})
 		l, _ := u.TryLease("", PoolText, 0, time.Now())
 		l.Release(o)
 		charged := u.Load(PoolText, time.Now()).Penalty > 0
-		if want := o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse || o == OutcomeRefused; charged != want {
+		if want := o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse || o == OutcomeRefused || o == OutcomeModelGone; charged != want {
 			t.Errorf("%v: charged %t", o, charged)
 		}
 		if u.series.attempts[o].Get() != 1 {

@@ -377,7 +377,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 // TestReloadConnectionLimit: the bound on connections follows a reload, up and down; those who are in stay.
 func TestReloadConnectionLimit(t *testing.T) {
 	t.Parallel()
-	e := start(t, rig.Setup{Limits: "connections: 40"})
+	e := start(t, rig.Setup{Limits: "connections: 40", Upstream: "concurrency: 64", Engines: []sim.Options{{Slots: 64}}})
 	e.Client.CloseIdleConnections()
 	for _, step := range []struct{ from, to string }{{"connections: 40", "connections: 60"}, {"connections: 60", "connections: 50"}} {
 		e.rewrite(step.from, step.to)
@@ -388,22 +388,13 @@ func TestReloadConnectionLimit(t *testing.T) {
 			t.Errorf("the limit is %v after %s", n, step.to)
 		}
 	}
-	var inside []*rig.Raw
-	for range 50 {
-		c := e.Dial()
-		must(t, c.Send(e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))))
-		if r, err := c.TryReply("POST"); err != nil || r.Status != 200 {
-			t.Fatalf("connection %d of 50: %v %v", len(inside), r, err)
-		}
-		inside = append(inside, c)
-	}
+	inside := e.fill(50)
 	if r, err := e.Dial().TryReply("POST"); err != nil || r.Status != 503 {
 		t.Errorf("one too many: %v, %v", r, err)
 	}
-	must(t, inside[49].Send(e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))))
-	inside[49].Reply("POST").WantStatus(200)
-	for _, c := range inside {
-		c.Close()
+	inside[49].Next()
+	for _, s := range inside {
+		s.Leave()
 	}
 	rig.WaitFor(t, rig.Patience, "they have left", func() bool { return e.Metric("penstock_client_connections") < 10 })
 }
