@@ -84,6 +84,7 @@ var framingSeeds = []struct {
 	{1, framingHead + "Connection: close\r\nContent-Length: 2\r\n\r\n{}" + framingSecond},
 
 	{1, "GET / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + framingSecond},
+	{2, "HEAD http://e/x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
 
 	// What is refused for what its head says, before its body, which holds requests.
 	{0, framingHead + "Content-Type: text/plain\r\nContent-Length: 33\r\n\r\n" + framingSecond + framingSecond},
@@ -92,7 +93,7 @@ var framingSeeds = []struct {
 
 	// Heads that are refused.
 	{0, "GET /#x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
-	{0, "HEAD http://e/x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
+	{0, "HEAD ftp://e/x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
 	{0, "GET * HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
 	{0, "GET / HTTP/1.1\r\nHost: e\r\nHost: e\r\n\r\n" + framingSecond},
 	{0, "GET / HTTP/1.1\r\nX: y\r\n\r\n" + framingSecond},
@@ -254,6 +255,22 @@ func witnessedEdge(f testing.TB, w *witness) string {
 	return public.Addr().String()
 }
 
+// originForm is a target in absolute form without its scheme and authority, which the edge takes off too.
+func originForm(target string) string {
+	scheme, rest, found := strings.Cut(target, "://")
+	if !found || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
+		return target
+	}
+	path := strings.IndexAny(rest, "/?")
+	switch {
+	case path < 0:
+		return "/"
+	case rest[path] == '?':
+		return "/" + rest[path:]
+	}
+	return rest[path:]
+}
+
 // witnessRequest is a request that is seen and then refused.
 type witnessRequest struct {
 	endpoint.Request
@@ -281,7 +298,7 @@ func witnessedServer(f *testing.F, w *witness) string {
 		ErrorLog:          zap.NewStdLog(zap.NewNop()),
 		Handler: http.HandlerFunc(func(res http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(bufio.NewReader(r.Body))
-			w.add(r.RemoteAddr, seen{r.Method, r.RequestURI, string(body)}, err != nil)
+			w.add(r.RemoteAddr, seen{r.Method, originForm(r.RequestURI), string(body)}, err != nil)
 			res.Header().Set("Content-Length", "0")
 			if err != nil {
 				res.Header().Set("Connection", "close")

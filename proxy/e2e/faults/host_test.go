@@ -156,8 +156,18 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	if n := e.Descriptors(); n >= 80 {
 		t.Errorf("%d descriptors", n)
 	}
-	// One that is inside is served, whatever is going on outside.
-	inside := crowd[0]
+	// One that is inside is served, whatever is going on outside. An idle connection makes room for
+	// a newcomer, so the one that came last of those still open is sure to stay.
+	var inside net.Conn
+	for _, c := range crowd {
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			inside = c
+		}
+	}
+	if inside == nil {
+		t.Fatal("no client is inside")
+	}
 	_ = inside.SetDeadline(time.Now().Add(rig.Patience))
 	if _, err := io.WriteString(inside, e.Request(rig.Chat.Path, e.Chat(""))); err != nil {
 		t.Fatal(err)
