@@ -29,7 +29,7 @@ func (k engineKey) named(urls []string) (local.Engines, error) {
 type Init struct {
 	engineKey
 	URLs   []string `arg:"" optional:"" name:"url" help:"Base URLs of the engines, such as http://10.0.0.11:8000. Without one they are looked for on the usual ports of this machine."`
-	From   string   `placeholder:"FILE" help:"Make it of a configuration of LiteLLM's proxy or of llama-swap, and say what has no counterpart; - is standard input. Engines are not asked."`
+	From   string   `placeholder:"FILE" help:"Make it of a configuration of LiteLLM's proxy, and say what has no counterpart; - is standard input. Engines are not asked."`
 	Output string   `short:"o" default:"edge.yaml" placeholder:"FILE" help:"File to write (default: ${default}); - is standard output. A file that exists is left as it is."`
 }
 

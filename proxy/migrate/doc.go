@@ -1,10 +1,10 @@
-// Package migrate turns the configuration of another program into one of ours: LiteLLM's proxy and
-// llama-swap. It is what `penstock init --from` calls.
+// Package migrate turns the configuration of LiteLLM's proxy into one of ours. It is what
+// `penstock init --from` calls.
 //
 // # Design
 //
-// A reader of the other form (litellm.go, llamaswap.go) fills a plan, and the plan is written as
-// text (write.go). A reader takes each setting that it understands out of its section. What is left
+// The reader of the other form (litellm.go) fills a plan, and the plan is written as text
+// (write.go). The reader takes each setting that it understands out of its section. What is left
 // has no counterpart and becomes a note, so a setting that nobody thought of is reported, too.
 // Notes name settings, never their values.
 //

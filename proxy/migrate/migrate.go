@@ -20,7 +20,7 @@ type Conversion struct {
 	Variables []string // of the environment, that Text names
 }
 
-// Convert reads the configuration of LiteLLM's proxy or of llama-swap.
+// Convert reads the configuration of LiteLLM's proxy.
 func Convert(src []byte, env Environment) (*Conversion, error) {
 	var root yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(src, &root, yaml.UseOrderedMap()); err != nil {
@@ -32,18 +32,14 @@ func Convert(src []byte, env Environment) (*Conversion, error) {
 	}
 	file := newSection("", root)
 	p := &plan{env: env}
-	_, byName := file.take("models").(yaml.MapSlice)
 	switch {
 	case file.take("model_list") != nil:
 		p.program = "LiteLLM"
 		p.liteLLM(newSection("", root))
-	case byName, file.take("peers") != nil:
-		p.program = "llama-swap"
-		p.llamaSwap(newSection("", root))
 	case file.take("upstreams") != nil:
 		return nil, errors.New("it is a configuration of Penstock already: penstock check says whether it is right")
 	default:
-		return nil, errors.New("it is neither a configuration of LiteLLM's proxy (model_list) nor of llama-swap (models, each with cmd or proxy)")
+		return nil, errors.New("it is not a configuration of LiteLLM's proxy, which has a model_list")
 	}
 	return p.finish()
 }
