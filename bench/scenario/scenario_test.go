@@ -126,9 +126,12 @@ func TestWedge(t *testing.T) {
 	if p.Total.Failed != 0 || p.Total.Completed < 100 {
 		t.Errorf("%d failed, %d completed: %+v", p.Total.Failed, p.Total.Completed, p.Total.Errors)
 	}
-	ended, end := context.WithTimeout(context.Background(), time.Second)
-	defer end()
-	if _, err := f.Do(ended, "wedge a"); err == nil || !strings.Contains(err.Error(), "ended before a was out") {
+	if err := f.act(context.Background(), "wedge a"); err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if err := f.await(ended, "a", false); err == nil || !strings.Contains(err.Error(), "ended before a was out") {
 		t.Errorf("an engine that is not out yet: %v", err)
 	}
 }

@@ -15,14 +15,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Engines whose health page waits while they work. Their probes are quick here, so that an engine
-// which is taken for dead is down long before its answer comes.
+// Engines whose health page waits while they work. They work until the test lets go, so nothing here
+// depends on how fast the machine is. The clocks of a busy engine are tested in package upstreams.
 
 // busyProbe has three probes in a row fail within four seconds.
 const busyProbe = "concurrency: 1, probe: { interval: 500ms, timeout: 500ms }"
-
-// busyWork is how long an engine works for a call.
-const busyWork = 12 * time.Second
 
 // workKind is a kind of work, of which an engine shows nothing until it is done.
 type workKind struct {
@@ -53,8 +50,9 @@ func (k *workKind) ask(p *penstock) *rig.Reply {
 	return p.Post(k.path, k.body, media)
 }
 
-// serialPainter is an image server: it does one thing at a time, its health page included.
-func serialPainter(t *testing.T, work time.Duration) string {
+// serialPainter is an image server: it does one thing at a time, its health page included. It works
+// until done is closed.
+func serialPainter(t *testing.T, done <-chan struct{}) string {
 	var one sync.Mutex
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		one.Lock()
@@ -62,7 +60,7 @@ func serialPainter(t *testing.T, work time.Duration) string {
 		w.Header().Set("Content-Type", "application/json")
 		if r.Method == "POST" {
 			_, _ = io.Copy(io.Discard, r.Body)
-			time.Sleep(work)
+			<-done
 			_, _ = io.WriteString(w, `{"created":1,"data":[{"b64_json":"aGk="}]}`)
 			return
 		}
@@ -72,21 +70,35 @@ func serialPainter(t *testing.T, work time.Duration) string {
 	return server.URL
 }
 
-// busyEdge is an edge before so many engines that do the kind of work.
-func busyEdge(t *testing.T, k *workKind, engines int, model, upstream string) *penstock {
+// busyEdge is an edge before so many engines that do the kind of work. They finish none of it until
+// finish is called, which the end of the test does, too.
+func busyEdge(t *testing.T, k *workKind, engines int, model, upstream string) (p *penstock, finish func()) {
+	painted := make(chan struct{})
 	s := rig.Setup{Model: strings.Trim(k.kind+", "+model, ", "), Upstream: upstream}
 	for range engines {
 		if k.name == "image" {
-			s.Fakes = append(s.Fakes, serialPainter(t, busyWork))
+			s.Fakes = append(s.Fakes, serialPainter(t, painted))
 		} else {
-			s.Engines = append(s.Engines, sim.Options{Latency: busyWork})
+			s.Engines = append(s.Engines, sim.Options{})
 		}
 	}
-	p := start(t, s)
+	p = start(t, s)
+	hold, err := sim.ParseAction("stall=24h")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, e := range p.Engines {
 		e.SetFault(sim.Fault{Spec: "busy-health"})
+		e.Do(hold)
 	}
-	return p
+	finish = sync.OnceFunc(func() {
+		close(painted)
+		for _, e := range p.Engines {
+			e.Reset()
+		}
+	})
+	t.Cleanup(finish) // before the edge and its engines end
+	return p, finish
 }
 
 // states are the states of all upstreams.
@@ -101,11 +113,11 @@ func states(p *penstock) (all []string) {
 // works for ends well, and so do those that wait; what finds no room in the queue is refused as by
 // a full pool.
 func TestBusyEngine(t *testing.T) {
-	fastset.LeaveOut(t, "answers of twelve seconds")
+	fastset.LeaveOut(t, "probes that run out of time")
 	for _, k := range workKinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			p := busyEdge(t, &k, 1, "queue: { depth: 1, wait: 60s }", busyProbe)
+			p, finish := busyEdge(t, &k, 1, "queue: { depth: 1, wait: 60s }", busyProbe)
 			var calls sync.WaitGroup
 			call := func() {
 				if r := k.ask(p); r.Status != 200 || strings.Contains(r.Body, `"error"`) {
@@ -129,6 +141,7 @@ func TestBusyEngine(t *testing.T) {
 			if s := p.Status(); !s.Models[0].Ready || s.Verdict.Level == "out" {
 				t.Errorf("ready %t, %+v", s.Models[0].Ready, s.Verdict)
 			}
+			finish()
 			calls.Wait()
 			rig.WaitFor(t, rig.Patience, "the engine is up", func() bool { return states(p)[0] == "up" })
 			if n := p.Status().Upstreams[0].Downs; n != 0 {
@@ -141,9 +154,9 @@ func TestBusyEngine(t *testing.T) {
 // TestBusyFleet: where both engines of a model are at work, neither is lost; without a queue a third
 // call is refused with 429, and one that is idle gets the call.
 func TestBusyFleet(t *testing.T) {
-	fastset.LeaveOut(t, "answers of twelve seconds")
+	fastset.LeaveOut(t, "probes that run out of time")
 	t.Parallel()
-	p := busyEdge(t, &workKinds[0], 2, "", "concurrency: 2, probe: { interval: 500ms, timeout: 500ms }")
+	p, finish := busyEdge(t, &workKinds[0], 2, "", "concurrency: 2, probe: { interval: 500ms, timeout: 500ms }")
 	var calls sync.WaitGroup
 	call := func() { workKinds[0].ask(p).WantStatus(200) }
 	calls.Go(call)
@@ -158,9 +171,8 @@ func TestBusyFleet(t *testing.T) {
 			t.Error(r.Header)
 		}
 	}
-	var wait sync.WaitGroup
-	wait.Go(calls.Wait)
-	wait.Wait()
+	finish()
+	calls.Wait()
 	rig.WaitFor(t, rig.Patience, "both are up", func() bool { return strings.Join(states(p), " ") == "up up" })
 	if n := p.Status().Upstreams[0].Downs + p.Status().Upstreams[1].Downs; n != 0 {
 		t.Errorf("%d were down", n)
