@@ -123,8 +123,10 @@ type EngineModel struct {
 	Aliases string   `yaml:"aliases"` // array of further names
 	Context []string `yaml:"context"` // fields of the greatest context in tokens; the first that is there counts
 	Vision  string   `yaml:"vision"`  // true, or a text or array that says image, vision or vlm
-	Kind    string   `yaml:"kind"`    // what the model is for: a task's name at Hugging Face, or embeddings
-	Parent  string   `yaml:"parent"`  // of an adapter: the model that it changes
+	// what the model is for: a task's name at Hugging Face, or embeddings; an object with one member
+	// counts as that member's name
+	Kind   string `yaml:"kind"`
+	Parent string `yaml:"parent"` // of an adapter: the model that it changes
 	// true or "loaded" means loaded; on a page that lists only loaded models, its id field
 	Loaded string `yaml:"loaded"`
 }
@@ -260,13 +262,16 @@ const (
 	QuirkContinuesAnswers = "continues_answers"
 	// QuirkBuffersCalls: a tool call is held back until it is whole, which may take minutes.
 	QuirkBuffersCalls = "buffers_calls"
+	// QuirkRanksTexts: rerank takes texts and return_text in the place of documents and
+	// return_documents.
+	QuirkRanksTexts = "ranks_texts"
 )
 
 // EngineQuirks are the words that Engine.Quirks may hold.
 var EngineQuirks = []string{
 	QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand,
 	QuirkStreamsTranscriptions, QuirkDeveloperAsSystem, QuirkContinuesAnswers,
-	QuirkTokenTimings, QuirkBuffersCalls, QuirkStreamsSpeech,
+	QuirkTokenTimings, QuirkBuffersCalls, QuirkStreamsSpeech, QuirkRanksTexts,
 }
 
 // EngineOperations are the keys that Engine.Paths may hold.

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -253,6 +254,41 @@ models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: sim 
 		if r.Body != `{"object":"list","model":"ranks","results":[`+want+`]}` {
 			t.Errorf("%s: %s", more, r.Body)
 		}
+	}
+}
+
+// TestRerank_TextEmbeddingsInference: an engine that is recognised as Text Embeddings Inference is
+// asked in its own words, and clients get the usual ones.
+func TestRerank_TextEmbeddingsInference(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Value
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/health":
+		case "/info":
+			_, _ = io.WriteString(w, `{"model_id":"org/r","model_type":{"reranker":{}},"max_concurrent_requests":512,"max_input_length":512,"tokenization_workers":4,"version":"1.9.0"}`)
+		case "/rerank":
+			body, _ := io.ReadAll(r.Body)
+			asked.Store(string(body))
+			_, _ = io.WriteString(w, `[{"index":1,"text":"b","score":0.75},{"index":0,"text":"a","score":0.25}]`)
+		default:
+			w.WriteHeader(404)
+		}
+	}))
+	t.Cleanup(engine.Close)
+	p := start(t, rig.Setup{Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: fake, url: "` + engine.URL + `", probe: { timeout: 15s } }]
+models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: org/r }] }]
+`})
+	r := p.Post("/v1/rerank", `{"model":"ranks","query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true}`).WantStatus(200)
+	if want := `{"object":"list","model":"ranks","results":[{"index":1,"relevance_score":0.75,"document":{"text":"b"}}]}`; r.Body != want {
+		t.Error(r.Body)
+	}
+	if want := `{"model":"org/r","query":"q","texts":["a","b"],"top_n":1,"return_text":true}`; asked.Load() != want {
+		t.Error(asked.Load())
 	}
 }
 

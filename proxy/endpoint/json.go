@@ -50,6 +50,12 @@ func ranking(ep *Endpoint) *Endpoint {
 // rerankRequest is the codec of a rerank request.
 type rerankRequest struct{ *passingRequest }
 
+// Fill implements Request.
+func (r *rerankRequest) Fill(to Target) (Sending, error) {
+	r.own.RankTexts(to.Upstream.Engine().Has(config.QuirkRanksTexts))
+	return r.passingRequest.Fill(to)
+}
+
 func (r *rerankRequest) Unary(about Answer) Unary {
 	r.passingRequest.Unary(about)
 	return &rerankAnswer{&r.answer, &r.own.Rerank}

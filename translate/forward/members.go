@@ -52,6 +52,7 @@ func (r *Request) DecodeRerank(body []byte) error {
 	if chat.Given(m[0]) {
 		return chat.Unsupported("texts", "is not read here: send documents").Err()
 	}
+	r.ranked.documents, r.ranked.returned = m[1], m[3]
 	if m[1].IsArray() {
 		r.Rerank.Documents = m[1].Len()
 	}

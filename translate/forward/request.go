@@ -24,6 +24,7 @@ type Request struct {
 	MaxTokens int
 	Vectors   VectorForm // in which the client wants embeddings
 	Rerank    Rerank     // what the answer to a rerank request is to have
+	ranked    rankedMembers
 
 	body  []byte
 	doc   jsonx.Doc
@@ -71,7 +72,7 @@ func (r *Request) Decode(body []byte) error {
 	r.Choices, r.MaxTokens, r.Stream, r.Vectors, r.Rerank = 1, -1, false, VectorsAsSent, Rerank{}
 	r.completion, r.limit, r.bound, r.engineLimit, r.fitted = false, limitMember{}, 0, -1, -1
 	r.prompt, r.added, r.limits = jsonx.Value{}, added{}, chat.NamedLimits{}
-	r.absent, r.omitted = absentMember{}, jsonx.Value{}
+	r.absent, r.omitted, r.ranked = absentMember{}, jsonx.Value{}, rankedMembers{}
 	if !r.doc.Root().IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
 	}
@@ -386,6 +387,9 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	}
 	if r.omitted.Exists() {
 		r.edits.Delete(r.omitted)
+	}
+	if r.ranked.asTexts {
+		r.ranked.edit(&r.edits)
 	}
 	limit := r.TokenLimit()
 	bound := r.limits.Bound(limit, r.bound)

@@ -119,3 +119,42 @@ func (r *Rerank) appendList(dst []byte, ranked []rank) []byte {
 	}
 	return append(dst, ']')
 }
+
+// rankedMembers are the members of a rerank request that some engines call otherwise.
+type rankedMembers struct {
+	documents, returned jsonx.Value // return_documents
+	asTexts             bool        // for the next engine
+}
+
+// RankTexts says whether the next engine takes texts and return_text in the place of documents and
+// return_documents. A document that is an object is sent as its text, if it has one.
+func (r *Request) RankTexts(is bool) { r.ranked.asTexts = is }
+
+func (m *rankedMembers) edit(edits *jsonx.Edits) {
+	if m.documents.Exists() {
+		edits.Rename(m.documents, []byte("texts"))
+	}
+	for it := m.documents.Iter(); it.Next(); {
+		if text := textOf(it.Value()); text != nil {
+			edits.Set(it.Value(), text)
+		}
+	}
+	switch {
+	case chat.Given(m.returned):
+		edits.Rename(m.returned, []byte("return_text"))
+	case m.returned.Exists(): // null, which is not read as false everywhere
+		edits.Delete(m.returned)
+	}
+}
+
+// textOf returns the text of a document that is an object, as JSON; nil for any other.
+func textOf(document jsonx.Value) []byte {
+	var d jsonx.Doc
+	if !document.IsObject() || d.Parse(document.Raw(), jsonx.Options{}) != nil {
+		return nil
+	}
+	if text := d.Root().Get("text"); text.IsString() {
+		return text.Raw()
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -56,6 +57,34 @@ func TestRerank(t *testing.T) {
 		var bad *translate.BadAnswer
 		if got, err := all.Normalize([]byte(body)); !errors.As(err, &bad) || bad.Reason != notRanked {
 			t.Errorf("%s: %s, %v", body, got, err)
+		}
+	}
+}
+
+// TestRankTexts: Text Embeddings Inference reads texts and return_text, and texts alone.
+func TestRankTexts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ body, want string }{
+		{
+			`{"model":"m","query":"q","documents":["a",{"text":"b\u0021","id":1},{"image":"c"}],"return_documents":true,"top_n":1}`,
+			`{"model":"s","query":"q","texts":["a","b\u0021",{"image":"c"}],"return_text":true,"top_n":1}`,
+		},
+		{`{"return_documents":false,"documents":[],"query":"q","model":"m"}`, `{"return_text":false,"texts":[],"query":"q","model":"s"}`},
+		{`{"model":"m","return_documents":null,"documents":["a"]}`, `{"model":"s","texts":["a"]}`},
+		{`{"model":"m","query":"q"}`, `{"model":"s","query":"q"}`},
+	} {
+		var r Request
+		if err := r.DecodeRerank([]byte(c.body)); err != nil {
+			t.Fatal(err)
+		}
+		send := func() string { return string(bytes.Join(r.Segments(nil, "s"), nil)) }
+		asSent := send()
+		r.RankTexts(true)
+		if got := send(); got != c.want {
+			t.Errorf("%s is sent as %s", c.body, got)
+		}
+		if r.RankTexts(false); send() != asSent {
+			t.Errorf("%s: the next engine is sent %s", c.body, send())
 		}
 	}
 }

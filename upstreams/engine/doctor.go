@@ -27,6 +27,7 @@ var quirkTexts = map[string]string{
 	config.QuirkTokenTimings:          "tells counts on every chunk of a stream when asked",
 	config.QuirkContinuesAnswers:      "goes on with a last message that is the assistant's",
 	config.QuirkBuffersCalls:          "holds a tool call back until it is whole: it may be silent for minutes while it works",
+	config.QuirkRanksTexts:            "reranks texts: documents are sent under that name, as plain strings",
 	config.QuirkDeveloperAsSystem:     "knows no role developer: chat messages of that role are sent as system",
 }
 

@@ -17,7 +17,7 @@ import (
 // TestReport compares the doctor's words with testdata/doctor and checks that the lines to paste
 // are a config.
 func TestReport(t *testing.T) {
-	for _, engine := range []string{"llamacpp", "llamacpp-router", "ollama", "vllm", "whisper-openai", "openai", "sglang", "llamacpp-locked", "speaches", "lmstudio", "vllm-audio"} {
+	for _, engine := range []string{"llamacpp", "llamacpp-router", "ollama", "vllm", "whisper-openai", "openai", "sglang", "llamacpp-locked", "speaches", "tei", "lmstudio", "vllm-audio"} {
 		t.Run(engine, func(t *testing.T) {
 			d, err := Detect(t.Context(), fakeEngine(t, engine).URL, "", mustProfiles(t))
 			if err != nil {

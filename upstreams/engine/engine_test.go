@@ -61,6 +61,7 @@ func TestDetect(t *testing.T) {
 		{Engine: "llamacpp-router", Version: "b11669-Debian", Models: "alpha:8192:unloaded beta:2048", Healthy: true},
 		{Engine: "ollama", Version: "0.33.0-rc2", Models: "markov-slow:latest:0 markov:latest:2048", Healthy: true},
 		{Engine: "tgi", Version: "3.0.0", Models: "org/t:4096", Slots: 128, Running: 9, Waiting: 4, Healthy: true},
+		{Engine: "tei", Version: "1.9.0", Models: "BAAI/bge-reranker-large:512", Healthy: true},
 		{Engine: "trtllm", Version: "1.1", Models: "m:0", Healthy: true},
 		{Engine: "lmstudio", Models: "qwen2-vl:32768:vision:unloaded nomic:2048", Healthy: true},
 		{Engine: "whisper", Healthy: true},

@@ -86,7 +86,11 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 	case config.KindEmbedding:
 		add(config.OpEmbeddings, map[string]any{"input": "ping"}, false, lists("data"))
 	case config.KindRerank:
-		add(config.OpRerank, map[string]any{"query": "ping", "documents": []string{"ping"}}, false, ranks)
+		documents := "documents"
+		if p.Has(config.QuirkRanksTexts) {
+			documents = "texts"
+		}
+		add(config.OpRerank, map[string]any{"query": "ping", documents: []string{"ping"}}, false, ranks)
 	case config.KindSpeech:
 		add(config.OpSpeech, map[string]any{"input": "a"}, false, nil)
 	case config.KindTranscription:

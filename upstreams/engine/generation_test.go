@@ -73,6 +73,19 @@ func TestGenerationStepsTranscription(t *testing.T) {
 	}
 }
 
+// TestGenerationSteps_Texts: Text Embeddings Inference knows no documents.
+func TestGenerationSteps_Texts(t *testing.T) {
+	for engine, want := range map[string]string{
+		"tei":  `/rerank {"model":"m","query":"ping","texts":["ping"]}`,
+		"vllm": `/v1/rerank {"documents":["ping"],"model":"m","query":"ping"}`,
+	} {
+		s := GenerationSteps(config.KindRerank, mustProfile(t, engine), "m", false)
+		if len(s) != 1 || s[0].Path+" "+string(s[0].Body) != want {
+			t.Errorf("%s: %+v", engine, s)
+		}
+	}
+}
+
 // What engines answer, and what it says about them.
 func TestGenerationVerdicts(t *testing.T) {
 	const stream = "text/event-stream; charset=utf-8"

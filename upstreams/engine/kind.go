@@ -9,8 +9,8 @@ import (
 )
 
 // taskKinds are the catalog's kinds by the names that engines have for what a model is for: the
-// tasks of Hugging Face, which speaches lists, the words of Ollama and LM Studio for models that
-// are no chat, and the kinds that the catalog of another edge has.
+// tasks of Hugging Face, which speaches lists, the words of Ollama, LM Studio and Text Embeddings
+// Inference for models that are no chat, and the kinds that the catalog of another edge has.
 var taskKinds = map[string]string{
 	"automatic-speech-recognition": config.KindTranscription,
 	"text-to-speech":               config.KindSpeech,
@@ -20,6 +20,7 @@ var taskKinds = map[string]string{
 	"embedding":                    config.KindEmbedding,
 	"embeddings":                   config.KindEmbedding,
 	"text-ranking":                 config.KindRerank,
+	"reranker":                     config.KindRerank,
 	"text-to-image":                config.KindImage,
 	"image-to-image":               config.KindImageEdit,
 
@@ -41,6 +42,8 @@ func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
 		return config.KindSpeech, false
 	case m.Kind != "":
 		return m.Kind, false
+	case p.Path(config.OpChat) == "" && p.Path(config.OpEmbeddings) != "":
+		return config.KindEmbedding, false
 	}
 	name := strings.ToLower(m.ID)
 	switch {

@@ -183,7 +183,7 @@ func readModel(source *config.EngineModel, element any) ModelInfo {
 	context, _ := firstField(element, source.Context, sumField)
 	m.Context = clampCount(context)
 	m.Vision, m.VisionKnown = fieldSays(element, source.Vision, "image", "vision", "vlm")
-	m.Kind = taskKinds[fieldText(element, source.Kind)]
+	m.Kind = readKind(element, source.Kind)
 	m.Parent = fieldText(element, source.Parent)
 	if source.Loaded == source.ID && source.Loaded != "" {
 		m.Loaded, m.LoadedKnown = true, true
@@ -191,6 +191,22 @@ func readModel(source *config.EngineModel, element any) ModelInfo {
 		m.Loaded, m.LoadedKnown = fieldSays(element, source.Loaded, "loaded")
 	}
 	return m
+}
+
+// readKind reads what a model is for: a word, or an object with one member of that name, as in
+// {"reranker": {"id2label": …}} of Text Embeddings Inference.
+func readKind(element any, field string) string {
+	if word := fieldText(element, field); word != "" || field == "" {
+		return taskKinds[word]
+	}
+	for v := range fields(element, field) {
+		if object, ok := v.(map[string]any); ok && len(object) == 1 {
+			for name := range object {
+				return taskKinds[name]
+			}
+		}
+	}
+	return ""
 }
 
 func (m *ModelInfo) fill(more *ModelInfo) {

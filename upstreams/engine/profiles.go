@@ -83,7 +83,7 @@ func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 // requests to rule out stand last.
 var detectionOrder = []string{
 	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper",
-	"tgi", "lmstudio", Penstock, "speaches", genericName,
+	"tgi", "tei", "lmstudio", Penstock, "speaches", genericName,
 }
 
 // Names returns the names an upstream's `engine` may have, sorted: auto, the bundled profiles
