@@ -19,157 +19,213 @@ import (
 // dots, and `*` for every element of an array or object: "data.*.owned_by". The empty field is the
 // page itself.
 type Engine struct {
-	Name  string `yaml:"name"`  // what an upstream's `engine` says
-	Title string `yaml:"title"` // for people
-	Like  string `yaml:"like"`  // profile to start from; default openai
+	// The name that an upstream's `engine` gives.
+	Name string `yaml:"name"`
+	// The engine's name for people.
+	Title string `yaml:"title"`
+	// The profile that supplies what is left out here. Left out: openai.
+	Like string `yaml:"like"`
 
-	Detect  []EngineSign  `yaml:"detect"`  // any one of these is enough to know the engine
-	Ports   []int         `yaml:"ports"`   // where it usually listens, for discovery on loopback
-	Version EngineValue   `yaml:"version"` // where it tells its version
-	Health  EngineHealth  `yaml:"health"`
-	Models  []EngineModel `yaml:"models"` // the first page lists the models, further pages add details to listed names
-	// Names says what the list of models is worth: "listed", the engine serves what it lists and
-	// nothing else; "ignored", it answers whatever name it is given; "open", the list may be
-	// incomplete, so a name is missing only when an earlier list had it.
-	Names       string       `yaml:"names"`
-	ImplicitTag string       `yaml:"implicit_tag"` // appended to a name without a colon before it is looked up: ":latest"
-	Load        []EngineLoad `yaml:"load"`         // the first page that answers is read
-	// how many requests run at once; the sum of all matches, the first page that has it
-	Capacity    []EngineValue `yaml:"capacity"`
-	Concurrency int           `yaml:"concurrency"` // when neither the file nor the engine says
-	Residents   EngineValue   `yaml:"residents"`   // where it tells how many models it keeps in memory
-	Asleep      EngineValue   `yaml:"asleep"`      // where it tells that it sleeps, and answers nothing but pages
+	// Signs of the engine. Any one of them is enough.
+	Detect []EngineSign `yaml:"detect"`
+	// The ports on which it usually listens, for discovery on loopback.
+	Ports []int `yaml:"ports"`
+	// Where it reports its version.
+	Version EngineValue `yaml:"version"`
+	// How its health is checked.
+	Health EngineHealth `yaml:"health"`
+	// The pages about its models: the first lists them, further ones add details to those listed.
+	Models []EngineModel `yaml:"models"`
+	// What the list of models is worth: listed, the engine serves what it lists and nothing else;
+	// ignored, it answers any name; open, the list may be incomplete, so a name is missing only if an
+	// earlier list had it.
+	Names string `yaml:"names"`
+	// A suffix for names without a colon before they are looked up, such as :latest.
+	ImplicitTag string `yaml:"implicit_tag"`
+	// The pages that report its load. The first that answers is read.
+	Load []EngineLoad `yaml:"load"`
+	// Where it reports how many requests it runs at once: the sum of all matches on the first page
+	// that has it.
+	Capacity []EngineValue `yaml:"capacity"`
+	// How many calls it runs at once when neither the file nor the engine says.
+	Concurrency int `yaml:"concurrency"`
+	// Where it reports how many models it keeps in memory.
+	Residents EngineValue `yaml:"residents"`
+	// Where it reports that it sleeps, and answers nothing but such pages.
+	Asleep EngineValue `yaml:"asleep"`
 
-	// operation to path, for those that differ, "" for those it has not
+	// The paths of operations that differ from the usual ones; an empty path means that the engine
+	// lacks the operation.
 	Paths map[string]string `yaml:"paths"`
-	// idle connections are dropped after this, before the engine does
-	KeepAlive  Duration        `yaml:"keep_alive"`
-	TokenLimit string          `yaml:"token_limit"` // max_tokens | max_completion_tokens | as_sent
-	Reasoning  EngineReasoning `yaml:"reasoning"`   // how an effort is told
-	// ToolChoice is what it reads of tool_choice: as_sent, every form; words, auto, none and required
-	// alone, so that a named tool is sent as the only one, required; ignored, nothing, so that none
-	// is sent as no tools.
+	// The idle time after which connections to it are dropped, shorter than the engine's own.
+	KeepAlive Duration `yaml:"keep_alive"`
+	// The member that limits the answer's tokens: max_tokens, max_completion_tokens, or the one that
+	// the client sent (as_sent).
+	TokenLimit string `yaml:"token_limit"`
+	// How the engine is told a reasoning effort.
+	Reasoning EngineReasoning `yaml:"reasoning"`
+	// Which forms of tool_choice it reads: as_sent, all of them; words, only auto, none and required,
+	// so a named tool is sent as the only one, and required; ignored, none of them, so none is sent as
+	// no tools.
 	ToolChoice string `yaml:"tool_choice"`
-	// ResponseFormat is what it reads of response_format: as_sent, every form; schemas, no
-	// json_object, which is sent as the schema of an object; value, schemas in the member value, and
-	// no text.
+	// Which forms of response_format it reads: as_sent, all of them; schemas, all but json_object,
+	// which is sent as the schema of an object; value, schemas in the member value, and no text.
 	ResponseFormat string `yaml:"response_format"`
-	// NullContent is what a message without content is sent as: as_sent; empty, with the content "";
-	// empty_without_calls, so only where it has no tool calls.
+	// How a message without content is sent: as_sent; empty, with the content ""; empty_without_calls,
+	// the same but only if it has no tool calls.
 	NullContent string `yaml:"null_content"`
-	// AdjacentTurns is what turns of one role in a row are sent as: as_sent, or joined into one. As
-	// they were sent, they are joined once the engine has refused them.
+	// How neighbouring turns of one role are sent: as_sent, until the engine refuses them, or joined
+	// into one.
 	AdjacentTurns string `yaml:"adjacent_turns"`
-	// members to add when the last message is the beginning of the answer
-	Prefill        map[string]any `yaml:"prefill"`
-	SystemMessages string         `yaml:"system_messages"` // fold | in_place
-	// request member whose value keeps cached prompts apart, where the engine has one
+	// Members to add when the last message is the beginning of the answer.
+	Prefill map[string]any `yaml:"prefill"`
+	// Whether system messages behind the first turn are folded into one at the start (fold) or sent
+	// in_place.
+	SystemMessages string `yaml:"system_messages"`
+	// The request member whose value keeps cached prompts apart.
 	CacheSalt string `yaml:"cache_salt"`
-	// which of the numbers in a request's member priority it serves first, where it orders its queue
-	// by them: lower_first | higher_first
-	Priority string   `yaml:"priority"`
-	Native   []string `yaml:"native"` // dialects it speaks well itself: messages, responses
-	// request members that steer the engine and are refused; a trailing * matches, outer.inner is a
-	// member of a member
+	// Which values of the request member priority it serves first, if it orders its queue by them:
+	// lower_first or higher_first.
+	Priority string `yaml:"priority"`
+	// Dialects that it speaks well itself: messages, responses.
+	Native []string `yaml:"native"`
+	// Request members that steer the engine and are refused. A trailing * matches any rest;
+	// outer.inner is a member of a member.
 	Refused []string `yaml:"refused"`
-	// 5xx answers that are the client's mistake: never retried, never counted
+	// 5xx answers that are the client's mistake. They are never retried and never count against the
+	// engine.
 	ClientFaults []EngineError `yaml:"client_faults"`
-	Overloads    []EngineError `yaml:"overloads"` // answers that mean "full", not "broken"
-	// answers that another try a moment later may change: sent once more; one below 500 is final then,
-	// the others mean "full"
+	// Answers that mean that the engine is full, not broken.
+	Overloads []EngineError `yaml:"overloads"`
+	// Answers that may change a moment later. The call is sent once more; after that an answer below
+	// 500 is final, and any other means that the engine is full.
 	NotNow []EngineError `yaml:"not_now"`
-	Quirks []string      `yaml:"quirks"` // what is odd about it
-	Flags  EngineFlags   `yaml:"flags"`
+	// What is unusual about it.
+	Quirks []string `yaml:"quirks"`
+	// Flags that it must be started with to do more than answer with text.
+	Flags EngineFlags `yaml:"flags"`
 }
 
 // EngineFlags are what the engine has to be started with to read more than text out of what a model
 // writes, in words for the operator; `penstock doctor --try` names them where they are missing.
 type EngineFlags struct {
-	Tools     string `yaml:"tools"`     // Flag of the engine without which it calls no tools.
-	Reasoning string `yaml:"reasoning"` // Flag of the engine without which it keeps no reasoning apart.
-	// Flag of the engine without which it does not order its queue by priorities.
+	// The flag without which the engine calls no tools.
+	Tools string `yaml:"tools"`
+	// The flag without which the engine does not keep reasoning apart from text.
+	Reasoning string `yaml:"reasoning"`
+	// The flag without which the engine does not order its queue by priority.
 	Priorities string `yaml:"priorities"`
 }
 
 // EngineSign is one way to recognise an engine by a page: everything that is given must hold.
 type EngineSign struct {
-	Path     string   `yaml:"path"`     // Page that is asked for.
-	Status   int      `yaml:"status"`   // default 200
-	Field    string   `yaml:"field"`    // present in the JSON page
-	Equals   string   `yaml:"equals"`   // and one of its values is this
-	Contains []string `yaml:"contains"` // the page holds all of these texts
+	// The page that is asked for.
+	Path string `yaml:"path"`
+	// The status that it must have. Left out: 200.
+	Status int `yaml:"status"`
+	// The field that the JSON page must have.
+	Field string `yaml:"field"`
+	// What one of that field's values must be.
+	Equals string `yaml:"equals"`
+	// Texts that the page must all contain.
+	Contains []string `yaml:"contains"`
 }
 
 // EngineValue is one number or text of a JSON page.
 type EngineValue struct {
-	Path  string `yaml:"path"`  // Page of the engine on which it stands.
-	Field string `yaml:"field"` // Where it stands in the JSON page.
+	// The engine's page that has it.
+	Path string `yaml:"path"`
+	// The field of that JSON page.
+	Field string `yaml:"field"`
 }
 
 // EngineHealth is the page that answers 200 when the engine can work.
 type EngineHealth struct {
-	Path    string   `yaml:"path"`    // Page that a healthy engine answers with 200.
-	Timeout Duration `yaml:"timeout"` // How long a probe waits for it.
-	// Alive is "ok", only a 2xx is good, or "any": every answer below 500 is, for servers that have no
-	// page for it.
+	// The page that a healthy engine answers with 200.
+	Path string `yaml:"path"`
+	// How long a probe waits for it.
+	Timeout Duration `yaml:"timeout"`
+	// Which answers are healthy: ok, only a 2xx; any, everything below 500, for servers without such a
+	// page.
 	Alive string `yaml:"alive"`
 }
 
 // EngineModel says how to read one page about models.
 type EngineModel struct {
-	Path    string   `yaml:"path"`    // Page that lists models or tells of one.
-	List    string   `yaml:"list"`    // field of the array; empty: the page is one model
-	ID      string   `yaml:"id"`      // field within an element
-	Aliases string   `yaml:"aliases"` // array of further names
-	Context []string `yaml:"context"` // fields of the greatest context in tokens; the first that is there counts
-	Vision  string   `yaml:"vision"`  // true, or a text or array that says image, vision or vlm
-	// what the model is for: a task's name at Hugging Face, or embeddings; an object with one member
-	// counts as that member's name
-	Kind   string `yaml:"kind"`
-	Parent string `yaml:"parent"` // of an adapter: the model that it changes
-	// true or "loaded" means loaded; on a page that lists only loaded models, its id field
+	// The page that lists models or describes one.
+	Path string `yaml:"path"`
+	// The field of the array. Empty: the page is about one model.
+	List string `yaml:"list"`
+	// The field with the model's name, within an element.
+	ID string `yaml:"id"`
+	// The array of further names.
+	Aliases string `yaml:"aliases"`
+	// Fields with the context length in tokens. The first that is present counts.
+	Context []string `yaml:"context"`
+	// A field that shows that the model reads images: true, or a text or array that says image, vision
+	// or vlm.
+	Vision string `yaml:"vision"`
+	// The field with the model's purpose: a task's name at Hugging Face, or embeddings. An object with
+	// one member counts as that member's name.
+	Kind string `yaml:"kind"`
+	// The field with an adapter's base model.
+	Parent string `yaml:"parent"`
+	// The field that says whether the model is loaded: true or "loaded". On a page that lists only
+	// loaded models it is the id.
 	Loaded string `yaml:"loaded"`
 }
 
 // EngineLoad says how to read one page about the engine's work.
 type EngineLoad struct {
-	Path   string `yaml:"path"`   // Page on which the engine tells its load.
-	Format string `yaml:"format"` // metrics (Prometheus text) | json
-	// names or fields, the first that is there counts; series and matches are added up, true counts 1
+	// The page that reports the load.
+	Path string `yaml:"path"`
+	// The page's form: metrics (Prometheus text) or json.
+	Format string `yaml:"format"`
+	// Metrics or fields with the requests that run. The first that is present counts; its series or
+	// matches are added up, and true counts as 1.
 	Running []string `yaml:"running"`
-	Waiting []string `yaml:"waiting"`  // as running, of requests that wait
-	KVUsage []string `yaml:"kv_usage"` // 0 to 1; the mean of all matches
-	// counters that rise as long as the engine works; all that are there are added up
+	// Metrics or fields with the requests that wait, read as `running` is.
+	Waiting []string `yaml:"waiting"`
+	// Metrics or fields with the share of the cache in use, 0 to 1. The mean of all matches counts.
+	KVUsage []string `yaml:"kv_usage"`
+	// Counters that rise as long as the engine works. All that are present are added up.
 	Progress []string `yaml:"progress"`
-	// metric whose newest series has the labels max_lora, running_lora_adapters and
-	// waiting_lora_adapters: which adapters are in use, and how many fit
+	// The metric whose newest series has the labels max_lora, running_lora_adapters and
+	// waiting_lora_adapters: which adapters are in use, and how many fit.
 	Adapters string `yaml:"adapters"`
-	// names of fields or metrics that say how many tokens of prompts the engine's cache has room for; a
-	// metric with the labels num_gpu_blocks and block_size says it by those
+	// Metrics or fields with the tokens of prompts that the engine's cache has room for. A metric with
+	// the labels num_gpu_blocks and block_size gives it by those.
 	Cache []string `yaml:"cache"`
 }
 
 // EngineReasoning says how a reasoning effort is told to the engine.
 type EngineReasoning struct {
-	Effort string         `yaml:"effort"` // request member that takes the effort word; default reasoning_effort
-	Off    map[string]any `yaml:"off"`    // members to add when the effort is "none"
-	On     map[string]any `yaml:"on"`     // members to add for any other effort
-	// effort words it takes, of none, minimal, low, medium, high, xhigh and max; the nearest is sent.
-	// Without none among them no word is sent for it, only the members of off. Empty: none, low,
-	// medium, high and xhigh.
+	// The request member that takes the effort. Left out: reasoning_effort.
+	Effort string `yaml:"effort"`
+	// Members to add when the effort is none.
+	Off map[string]any `yaml:"off"`
+	// Members to add for any other effort.
+	On map[string]any `yaml:"on"`
+	// The efforts that it takes, of none, minimal, low, medium, high, xhigh and max; the nearest one
+	// is sent. If none is not among them, only the members of `off` are sent for it. Left out: none,
+	// low, medium, high and xhigh.
 	Words []string `yaml:"words"`
-	// member of an assistant's message that it reads the reasoning of earlier turns from:
-	// reasoning_content | reasoning | none
+	// The member of an assistant's message from which it reads the reasoning of earlier turns:
+	// reasoning_content, reasoning or none.
 	History string `yaml:"history"`
 }
 
 // EngineError is the shape of an answer: status, and if given the error's type, a part of its
 // message, or that it says nothing.
 type EngineError struct {
-	Status   int      `yaml:"status"`   // HTTP status of the answer.
-	Type     string   `yaml:"type"`     // Type that the answer's error has; empty: any.
-	Messages []string `yaml:"messages"` // any one of these is in the message; empty: any message
-	Silent   bool     `yaml:"silent"`   // it has neither a type nor a message
+	// The HTTP status of the answer.
+	Status int `yaml:"status"`
+	// The type of the answer's error. Empty: any.
+	Type string `yaml:"type"`
+	// Texts of which the error's message contains one. Empty: any message.
+	Messages []string `yaml:"messages"`
+	// Whether the answer has neither a type nor a message.
+	Silent bool `yaml:"silent"`
 }
 
 // Values of EngineHealth.Alive.

@@ -11,15 +11,20 @@ import (
 // Fleet says how many edges serve the same keys and engines. They share nothing, so each takes an
 // equal part of every number that they share: the limits of keys and the slots of engines.
 type Fleet struct {
-	// How many edges serve these keys and engines. Left out: one, or with fleet.store those that show
-	// themselves there; an edge that has seen none of them takes half of each limit and of the slots.
-	Edges int        `yaml:"edges"`
+	// How many edges serve these keys and engines. Without a store each allows its part of the limits
+	// and slots. Left out: one, or with fleet.store the edges that register there; an edge that has
+	// seen none takes half of each limit and of the slots.
+	Edges int `yaml:"edges"`
+	// The store by which edges share limits and slots.
 	Store FleetStore `yaml:"store"`
-	Lost  string     `yaml:"lost"` // divide | open | closed: what holds while the store is lost
-	Keys  FleetKeys  `yaml:"keys"`
+	// What holds while the store is lost: divide gives each edge its part of the limits, open applies
+	// no limits, closed answers 503.
+	Lost string `yaml:"lost"`
+	// Keys in the store, beside those of this file.
+	Keys FleetKeys `yaml:"keys"`
 
-	// Secrets by which edges sign what they tell each other through the store: the first signs, all
-	// verify. Default: fleet.keys.secrets.
+	// Secrets by which edges sign drains and their membership: the first signs, all verify. Left out:
+	// those of fleet.keys.
 	Secrets []Secret `yaml:"secrets"`
 }
 
@@ -33,9 +38,15 @@ func (f *Fleet) SigningSecrets() []Secret {
 
 // FleetKeys are keys in the store, beside those of the file.
 type FleetKeys struct {
-	Secrets []Secret `yaml:"secrets"` // the first signs the entries, all are good for reading
-	Store   string   `yaml:"store"`   // required | cached: what an edge needs to start
-	Cache   string   `yaml:"cache"`   // File with the edge's copy of the keys in the store.
+	// Secrets that sign keys in the store: the first signs, all verify. With one, `penstock key new
+	// --store` makes keys and `penstock key revoke` ends them at all edges within a second. Left out:
+	// the store has no keys.
+	Secrets []Secret `yaml:"secrets"`
+	// What an edge needs to start: required is the store itself, cached also an earlier copy of its
+	// keys.
+	Store string `yaml:"store"`
+	// The file with the edge's copy of the keys in the store.
+	Cache string `yaml:"cache"`
 }
 
 // Values of FleetKeys.Store.
@@ -67,22 +78,34 @@ func ReadKey(entry string) (Key, error) {
 
 // FleetStore is the Valkey, or Redis from 7.0 on, by which the edges share the limits of keys.
 type FleetStore struct {
-	URL      string        `yaml:"url"`      // redis://host:port, or rediss:// for TLS; empty: there is none
-	User     string        `yaml:"user"`     // User that the edge logs in as; empty: the default one.
-	Password Secret        `yaml:"password"` // Password of that user.
-	TLS      UpstreamTLS   `yaml:"tls"`
-	Cluster  bool          `yaml:"cluster"` // true: the store is a cluster.
+	// The address of a Valkey, or Redis from 7.0 on; rediss:// for TLS. Empty: there is no store.
+	URL string `yaml:"url"`
+	// The user that the edge logs in as. Empty: the default one.
+	User string `yaml:"user"`
+	// The password of that user.
+	Password Secret `yaml:"password"`
+	// How the store's certificate is verified, and which one the edge shows.
+	TLS UpstreamTLS `yaml:"tls"`
+	// Whether the store is a cluster.
+	Cluster bool `yaml:"cluster"`
+	// Sentinels that know the store's address, in place of the URL's.
 	Sentinel FleetSentinel `yaml:"sentinel"`
-	Prefix   string        `yaml:"prefix"`  // of its keys in the store
-	Timeout  Duration      `yaml:"timeout"` // the most that a call waits for it
+	// The prefix of the edge's keys in the store.
+	Prefix string `yaml:"prefix"`
+	// The longest that a call waits for the store.
+	Timeout Duration `yaml:"timeout"`
 }
 
 // FleetSentinel finds the store's primary by sentinels, in place of the address of its URL.
 type FleetSentinel struct {
-	Master    string   `yaml:"master"`    // Name under which the sentinels know the store.
-	Addresses []string `yaml:"addresses"` // HOST:PORT of each sentinel.
-	User      string   `yaml:"user"`      // of the sentinels, which have users of their own
-	Password  Secret   `yaml:"password"`  // Password of the sentinels' user.
+	// The name under which the sentinels know the store.
+	Master string `yaml:"master"`
+	// HOST:PORT of each sentinel.
+	Addresses []string `yaml:"addresses"`
+	// The user at the sentinels, which have users of their own.
+	User string `yaml:"user"`
+	// The password of that user.
+	Password Secret `yaml:"password"`
 }
 
 // Shared reports whether there is a store by which edges share.

@@ -11,13 +11,18 @@ import (
 
 // Issuer is an identity provider whose tokens (JWT) are taken beside keys.
 type Issuer struct {
-	Issuer string `yaml:"issuer"` // the iss of its tokens, to the letter
-	// Name begins the ids of its callers, as in NAME/alice; default: the host of issuer
-	Name       string       `yaml:"name"`
-	Audience   Audiences    `yaml:"audience"`   // the aud of its tokens, one or a list of which one is enough
-	JWKS       string       `yaml:"jwks"`       // its public keys: file:PATH, or an https URL
-	Algorithms []string     `yaml:"algorithms"` // which it may sign with; default all
-	Claims     IssuerClaims `yaml:"claims"`
+	// The exact iss claim of its tokens.
+	Issuer string `yaml:"issuer"`
+	// The prefix of its callers' ids, as in NAME/alice. Left out: the host of `issuer`.
+	Name string `yaml:"name"`
+	// The aud claim of its tokens: one, or a list of which one is enough.
+	Audience Audiences `yaml:"audience"`
+	// The issuer's public keys: file:PATH, or the https URL at which they are published.
+	JWKS string `yaml:"jwks"`
+	// The algorithms that it may sign with. Left out: all of them.
+	Algorithms []string `yaml:"algorithms"`
+	// What the claims of a token mean.
+	Claims IssuerClaims `yaml:"claims"`
 
 	Set []byte `yaml:"-"` // the content of a file with its keys
 }
@@ -25,17 +30,22 @@ type Issuer struct {
 // IssuerClaims say what the claims of a token mean. A claim within another is written with a dot:
 // realm_access.roles. One whose own name is the whole text goes first: https://example.com/roles.
 type IssuerClaims struct {
-	Key string `yaml:"key"` // the claim that tells callers apart: limits and usage are by it; default sub
-	// the first that fits gives a token its rights; without any it is refused
+	// The claim that tells callers apart, for limits and usage. A claim within another is written with
+	// a dot: realm_access.roles.
+	Key string `yaml:"key"`
+	// The first template that fits gives a token its rights. A token that fits none is refused.
 	Templates []IssuerTemplate `yaml:"templates"`
 }
 
 // IssuerTemplate gives tokens the rights and limits of an entry of the keys.
 type IssuerTemplate struct {
-	Claim string `yaml:"claim"` // a text, a list of some, or an object; left out: every token
-	// of the claim, of an entry of its list, or the name of an object's member; a trailing * matches
+	// The claim that is compared: a text, a list or an object. Left out: every token fits.
+	Claim string `yaml:"claim"`
+	// What the claim, an entry of its list or the name of an object's member must be. A trailing *
+	// matches any rest.
 	Value string `yaml:"value"`
-	Key   string `yaml:"key"` // the id of the entry, which may have no hash; each caller has its limits alone
+	// The id of the entry of `keys` whose rights and limits the token gets. That entry needs no hash.
+	Key string `yaml:"key"`
 }
 
 // Audiences is written as one text or as a list.

@@ -18,21 +18,31 @@ import (
 
 // Key is one API key. Only its hash is known.
 type Key struct {
-	ID         string    `yaml:"id"` // Name of the key in logs, metrics and on pages.
-	Hash       KeyHashes `yaml:"hash"`
-	Models     []string  `yaml:"models"`     // exact ids or trailing-* patterns; default ["*"]
-	Operations []string  `yaml:"operations"` // what the key may be used for; default: all of them
-	Expires    time.Time `yaml:"expires"`    // RFC 3339 or a date (its first moment, UTC); zero: never
-	Active     *bool     `yaml:"active"`     // default true
-	Limits     KeyLimits `yaml:"limits"`
-	// CacheGroup names keys that share cached prompts where a model's prompt_cache is per_key; empty:
-	// the key shares with none.
+	// The name of the key in logs, metrics and pages.
+	ID string `yaml:"id"`
+	// The hash of the key, sha256: and 64 hexadecimal digits, or a list of hashes for rotation.
+	// `penstock key new` prints a key once, with its hash.
+	Hash KeyHashes `yaml:"hash"`
+	// The models that the key may use: ids, or patterns that end in *. Aliases grant nothing.
+	Models []string `yaml:"models"`
+	// What the key may be used for. Left out: everything.
+	Operations []string `yaml:"operations"`
+	// When the key ends: a time (RFC 3339) or a date, which means its first moment in UTC. Left out:
+	// never.
+	Expires time.Time `yaml:"expires"`
+	// Whether the key may be used.
+	Active *bool `yaml:"active"`
+	// The limits of the key. 0, the default, is no limit.
+	Limits KeyLimits `yaml:"limits"`
+	// A name that keys share to use each other's cached prompts where a model's prompt_cache is
+	// per_key. Left out: the key shares with none.
 	CacheGroup string `yaml:"cache_group"`
-	// Tiers are those of models' deployments that the key's calls may go to, external upstreams among
-	// them; empty: all, but no external upstream.
-	Tiers []int  `yaml:"tiers"`
-	Class string `yaml:"class"` // of its calls, by name; empty: the first
-	// Certificate names the client's certificate that stands for the key, which may have no hash then
+	// The tiers of deployments that the key's calls may go to. Left out: all, but no external
+	// upstream: prompts leave the house by consent only.
+	Tiers []int `yaml:"tiers"`
+	// The class of the key's calls (`classes`). Left out: the first.
+	Class string `yaml:"class"`
+	// A client certificate that stands for the key, which needs no hash then.
 	Certificate KeyCertificate `yaml:"certificate"`
 	Edges       int            `yaml:"-"` // those that share the limits: Fleet.Edges
 }
@@ -40,8 +50,9 @@ type Key struct {
 // Class is a class of calls. Those of a class wait behind those of the classes before it, and lose
 // their places to them.
 type Class struct {
-	Name string `yaml:"name"` // Name of the class, which keys (class) and metrics have.
-	// Floor is what the class gets of the slots whatever the classes before it ask for.
+	// The name of the class in keys and metrics.
+	Name string `yaml:"name"`
+	// The share of the slots that the class gets whatever earlier classes ask for.
 	Floor Percent `yaml:"floor"`
 }
 
@@ -54,8 +65,10 @@ func (k *Key) Enabled() bool { return k.Active == nil || *k.Active }
 
 // KeyCertificate names a client's certificate, by one of two marks.
 type KeyCertificate struct {
-	SAN  string `yaml:"san"`  // one of its names, whose kind its form tells: a DNS name, URI, mail or IP address
-	SPKI string `yaml:"spki"` // "sha256:" and 64 hexadecimal digits of its public key
+	// One of the certificate's names: a DNS name, URI, mail or IP address.
+	SAN string `yaml:"san"`
+	// The hash of the certificate's public key: sha256: and 64 hexadecimal digits.
+	SPKI string `yaml:"spki"`
 }
 
 // Set reports whether a certificate is named.
@@ -77,7 +90,9 @@ func (k *KeyCertificate) canonical() {
 
 // KeyHash is one hash of a key with an optional end of its own, for rotation.
 type KeyHash struct {
-	Hash    string    `yaml:"hash"` // "sha256:" and 64 hex digits of the whole key
+	// The hash of the whole key: sha256: and 64 hexadecimal digits.
+	Hash string `yaml:"hash"`
+	// When this hash ends. Left out: never.
 	Expires time.Time `yaml:"expires"`
 }
 
@@ -90,28 +105,38 @@ type KeyHashes []KeyHash
 
 // KeyLimits bound one key; zero is "no limit".
 type KeyLimits struct {
-	RequestsPerMinute int `yaml:"requests_per_minute"` // Calls that the key may begin in a minute; 0: no limit.
-	TokensPerMinute   int `yaml:"tokens_per_minute"`   // Tokens, of prompts and answers, in a minute; 0: no limit.
-	Concurrency       int `yaml:"concurrency"`         // Calls that it may have at once; 0: no limit.
-	// Per says whose the limits are where tokens of an issuer have the key's rights: caller, each
-	// caller has them alone; key, all callers have them together, and with the key itself.
+	// Calls that the key may begin in a minute. More get a 429.
+	RequestsPerMinute int `yaml:"requests_per_minute"`
+	// Tokens of prompts and answers in a minute. More get a 429.
+	TokensPerMinute int `yaml:"tokens_per_minute"`
+	// Calls that the key may have at once. More get a 429.
+	Concurrency int `yaml:"concurrency"`
+	// Whose limits these are when tokens of an issuer have the key's rights: caller gives them to each
+	// caller alone, key to all callers and the key together.
 	Per string `yaml:"per"`
 
-	// Budgets of days and months, in UTC. Money is by the models' pricing, in its currency.
-	TokensPerDay   int          `yaml:"tokens_per_day"`
-	TokensPerMonth int          `yaml:"tokens_per_month"` // Tokens that it may use in a month (UTC); 0: no limit.
-	SpendPerDay    money.Amount `yaml:"spend_per_day"`
-	SpendPerMonth  money.Amount `yaml:"spend_per_month"` // Money of a month (UTC), by the models' pricing; 0: no limit.
+	// Tokens of prompts and answers in a day (UTC). Without a ledger budgets start anew with the edge.
+	TokensPerDay int `yaml:"tokens_per_day"`
+	// Tokens of prompts and answers in a month (UTC).
+	TokensPerMonth int `yaml:"tokens_per_month"`
+	// Money spent in a day (UTC), by the models' pricing and in its currency.
+	SpendPerDay money.Amount `yaml:"spend_per_day"`
+	// Money spent in a month (UTC), by the models' pricing and in its currency.
+	SpendPerMonth money.Amount `yaml:"spend_per_month"`
 
-	RequestBody Bytes `yaml:"request_body"` // limits.request_body for the key's calls, if that is larger
-	UploadBody  Bytes `yaml:"upload_body"`  // limits.upload_body for the key's calls, if that is larger
+	// The largest JSON body of the key's calls, where that is smaller than limits.request_body.
+	RequestBody Bytes `yaml:"request_body"`
+	// The largest upload of the key's calls, where that is smaller than limits.upload_body.
+	UploadBody Bytes `yaml:"upload_body"`
 }
 
 // BodyLimits bound the bodies of a model's requests; zero is no limit beside those of the file and
 // of keys, of which the smallest counts.
 type BodyLimits struct {
-	RequestBody Bytes `yaml:"request_body"` // JSON bodies of calls of the model
-	UploadBody  Bytes `yaml:"upload_body"`  // multipart bodies of calls of the model
+	// The largest JSON body of the model's calls.
+	RequestBody Bytes `yaml:"request_body"`
+	// The largest upload of the model's calls.
+	UploadBody Bytes `yaml:"upload_body"`
 }
 
 // Bodies are the limits on bodies.

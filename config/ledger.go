@@ -13,22 +13,29 @@ import (
 
 // Ledger says where the usage of keys and models is kept over restarts: a path, or a mapping.
 type Ledger struct {
-	Path   string       `yaml:"path"`   // of a file that this edge alone writes; joined with the file's folder
-	Export []LedgerSink `yaml:"export"` // who gets its rows as JSON lines
+	// The file in which usage is kept. Only one edge may write it.
+	Path string `yaml:"path"`
+	// Who gets the ledger's rows as JSON lines, each with all that a key has used of a model on a day.
+	Export []LedgerSink `yaml:"export"`
 }
 
 // LedgerSink is one who gets the ledger's rows: a file, or a URL.
 type LedgerSink struct {
-	File  string `yaml:"file"`  // that they are appended to; joined with the file's folder
-	URL   string `yaml:"url"`   // that they are posted to
-	Token Secret `yaml:"token"` // sent to the URL as Authorization: Bearer
+	// The file to which rows are appended.
+	File string `yaml:"file"`
+	// The URL to which rows are sent by POST.
+	URL string `yaml:"url"`
+	// The bearer token of that URL.
+	Token Secret `yaml:"token"`
 }
 
 // EndUsers has usage counted by those who use the applications of keys, too. They are known by a
 // keyed hash of what an application calls them. Without a secret nobody looks at it.
 type EndUsers struct {
-	Secret Secret `yaml:"secret"` // of the hash: with another one everybody has another name
-	Header string `yaml:"header"` // of requests that names the end user, before the body does
+	// The secret of the hash. With another one every end user has another name.
+	Secret Secret `yaml:"secret"`
+	// A request header that names the end user, before the body does.
+	Header string `yaml:"header"`
 }
 
 // BindNode accepts the path alone, or a mapping with the members of Ledger.

@@ -10,35 +10,81 @@ import (
 // File is one configuration, defaults filled in and references resolved. It is read-only once Load
 // or Parse has returned it; everything that serves requests is built from it.
 type File struct {
-	Listen    string     `yaml:"listen"`
-	Admin     Admin      `yaml:"admin"`
-	TLS       TLS        `yaml:"tls"`
-	Log       Log        `yaml:"log"`
-	Tracing   Tracing    `yaml:"tracing"`
-	Strict    bool       `yaml:"strict"`
-	Watch     bool       `yaml:"watch"` // files that change are read again by themselves
-	Auth      string     `yaml:"auth"`  // "" (keys) or "none"
-	Limits    Limits     `yaml:"limits"`
-	Timeouts  Timeouts   `yaml:"timeouts"`
-	Stream    Stream     `yaml:"stream"`
-	Retry     Retry      `yaml:"retry"`
-	OnRevoke  string     `yaml:"on_revoke"` // end | abort
-	CORS      CORS       `yaml:"cors"`
-	Catalog   Catalog    `yaml:"catalog"`
-	Responses Responses  `yaml:"responses"`
-	Images    Images     `yaml:"images"`
-	Fleet     Fleet      `yaml:"fleet"`
-	Ledger    Ledger     `yaml:"ledger"`
-	EndUsers  EndUsers   `yaml:"end_users"`
-	Seal      Seal       `yaml:"seal"`
-	KeysFile  string     `yaml:"keys_file"` // its keys are appended to Keys; joined with the file's folder
-	Classes   []Class    `yaml:"classes"`   // of calls, in the order in which they are served; empty: interactive, batch
-	Keys      []Key      `yaml:"keys"`      // API keys of clients.
-	Issuers   []Issuer   `yaml:"issuers"`
-	Engines   []Engine   `yaml:"engines"`
-	Upstreams []Upstream `yaml:"upstreams"` // Engines, by the address at which each is asked.
-	Models    []Model    `yaml:"models"`    // Models that clients can ask for.
-	Discover  []Discover `yaml:"discover"`
+	// The address of the public API. The default port is 4000 because engines use 8000, 8080, 11434
+	// and 30000 themselves.
+	Listen string `yaml:"listen"`
+	// The operator's listener: /metrics, /status, /-/ready and the commands that change a running
+	// edge.
+	Admin Admin `yaml:"admin"`
+	// TLS of the public listener, with a certificate from files or one that the edge obtains itself.
+	TLS TLS `yaml:"tls"`
+	// What is written to standard error.
+	Log Log `yaml:"log"`
+	// Spans of calls, exported as OTLP over HTTP.
+	Tracing Tracing `yaml:"tracing"`
+	// Refuse what is otherwise tolerated for the sake of common clients, such as unknown values of
+	// hints. Which paths are served does not change.
+	Strict bool `yaml:"strict"`
+	// Read this file, keys, certificates and secrets again when they change. With false they are read
+	// on SIGHUP and by `penstock reload` only.
+	Watch bool `yaml:"watch"`
+	// Set to none, no keys are asked for. This is allowed only while every listener is on loopback,
+	// and web pages may call only from cors.origins. Left out, every call needs a key.
+	Auth string `yaml:"auth"`
+	// How much of the edge a client may use before its call is admitted.
+	Limits Limits `yaml:"limits"`
+	// The clocks of a call.
+	Timeouts Timeouts `yaml:"timeouts"`
+	// What a client that waits for a stream is sent while nothing comes from the engine.
+	Stream Stream `yaml:"stream"`
+	// How often a failed call is sent to another engine.
+	Retry Retry `yaml:"retry"`
+	// What happens to the running streams of a key, or of one of its hashes, that is taken away: end
+	// lets them finish, abort cuts them.
+	OnRevoke string `yaml:"on_revoke"`
+	// Which web pages may call the API.
+	CORS CORS `yaml:"cors"`
+	// Who may read the list of models.
+	Catalog Catalog `yaml:"catalog"`
+	// Settings of /v1/responses.
+	Responses Responses `yaml:"responses"`
+	// Which hosts image URLs in prompts may name.
+	Images Images `yaml:"images"`
+	// How several edges share the same keys and engines.
+	Fleet Fleet `yaml:"fleet"`
+	// Where the usage of keys and models is kept over restarts: the path of a file, or a mapping. Left
+	// out, usage is kept in memory only.
+	Ledger Ledger `yaml:"ledger"`
+	// Usage is also counted by end user: the one named by the header below, or else by
+	// safety_identifier, user or metadata.user_id of the request. Only a keyed hash is kept, of the
+	// 1,000 users with the most usage.
+	EndUsers EndUsers `yaml:"end_users"`
+	// The keys that seal reasoning which clients carry from turn to turn without reading it. Left out,
+	// a key is made at the start, and edges cannot open each other's.
+	Seal Seal `yaml:"seal"`
+	// A second file with a `keys` list of its own, watched like this one. Its keys are added to those
+	// of this file.
+	KeysFile string `yaml:"keys_file"`
+	// Classes of calls, the first to be served first; left out: interactive, batch. A call of a later
+	// class waits behind those of earlier ones until it has waited half of its queue's wait, loses its
+	// place in a full queue to them, and leaves each model's reserve free. Requests with service_tier
+	// flex are of the last class.
+	Classes []Class `yaml:"classes"`
+	// The API keys of clients.
+	Keys []Key `yaml:"keys"`
+	// Identity providers whose tokens (JWT, OpenID Connect) are accepted beside keys.
+	// proxy/auth/README.md shows Keycloak, Entra and Kubernetes.
+	Issuers []Issuer `yaml:"issuers"`
+	// Profiles of your own for engines that are not bundled, in the form of the bundled ones.
+	Engines []Engine `yaml:"engines"`
+	// The engines, each by the address at which it is reached.
+	Upstreams []Upstream `yaml:"upstreams"`
+	// The models that clients can ask for.
+	Models []Model `yaml:"models"`
+	// Models that engines list are published for as long as they are listed: those of Ollama, LM
+	// Studio and llama.cpp's router, and adapters (LoRA) of vLLM. A model that the file names itself
+	// wins.
+	Discover []Discover `yaml:"discover"`
 
 	// LeftOut counts the models that are listed and not published, by upstream.
 	LeftOut map[string]int `yaml:"-"`
@@ -51,16 +97,24 @@ const AuthNone = "none"
 
 // Admin is the operator's listener. An empty Listen switches it off.
 type Admin struct {
-	Listen string   `yaml:"listen"` // Address of the operator's listener; empty: none.
-	Token  Secret   `yaml:"token"`
-	TLS    AdminTLS `yaml:"tls"`
+	// The address of the operator's listener. Empty switches it off.
+	Listen string `yaml:"listen"`
+	// The bearer token of the operator's listener. It is required when `listen` is not on loopback;
+	// /-/ready is answered without it.
+	Token Secret `yaml:"token"`
+	// A certificate for the operator's listener, whose address is https then. It is read again when it
+	// changes; changing between plain and TLS needs a restart.
+	TLS AdminTLS `yaml:"tls"`
 }
 
 // AdminTLS holds the paths of the certificate pair of the operator's listener. They are joined with
 // the file's folder as those of TLS are.
 type AdminTLS struct {
-	Cert string `yaml:"cert"` // File with the listener's certificate and those above it; empty: it speaks plain HTTP.
-	Key  string `yaml:"key"`  // File with its key.
+	// The file with the listener's certificate and its intermediates. Empty: the listener speaks plain
+	// HTTP.
+	Cert string `yaml:"cert"`
+	// The file with the private key of that certificate.
+	Key string `yaml:"key"`
 }
 
 // Enabled reports whether the operator's listener speaks TLS.
@@ -69,11 +123,16 @@ func (t AdminTLS) Enabled() bool { return t.Cert != "" }
 // TLS holds the paths of the edge's own certificate pair. They are written relative to the file's
 // folder; Load and Parse join them with it.
 type TLS struct {
-	Cert string `yaml:"cert"` // File with the edge's certificate and those above it.
-	Key  string `yaml:"key"`  // File with its key.
-	// ClientCA is a file with the certificates that sign those of clients (keys[].certificate)
+	// The file with the edge's certificate and its intermediates. It is read again when it changes;
+	// changing between plain and TLS needs a restart.
+	Cert string `yaml:"cert"`
+	// The file with the private key of that certificate.
+	Key string `yaml:"key"`
+	// The file with the certificates that sign those of clients (keys[].certificate).
 	ClientCA string `yaml:"client_ca"`
-	ACME     ACME   `yaml:"acme"`
+	// Certificates that the edge obtains and renews itself, one for each domain. The authority must
+	// reach the edge from the internet. Domains change with a reload, the rest with a restart.
+	ACME ACME `yaml:"acme"`
 
 	ClientCAs []byte `yaml:"-"` // the content of ClientCA
 }
@@ -84,25 +143,34 @@ func (t *TLS) Enabled() bool { return t.Cert != "" || t.ACME.Enabled() }
 // ACME has the edge obtain and renew its certificates itself, one for each domain, in the place of
 // a pair in files.
 type ACME struct {
-	Domains []string `yaml:"domains"` // the names by which clients reach the edge
-	Email   string   `yaml:"email"`   // of the account: some directories write to it
-	// Directory is the URL of the authority's ACME directory
+	// The names by which clients reach the edge. Each gets a certificate of its own.
+	Domains []string `yaml:"domains"`
+	// The address that the authority may write to about the account.
+	Email string `yaml:"email"`
+	// The URL of the authority's ACME directory.
 	Directory string `yaml:"directory"`
-	Folder    string `yaml:"folder"` // where the account's key and the certificates are kept
-	// HTTP is the address of a second listener, which answers HTTP-01 challenges and sends browsers to
-	// https; left out, TLS-ALPN-01 is answered on the main one
-	HTTP        string  `yaml:"http"`
-	AcceptTerms bool    `yaml:"accept_terms"` // of the authority's service: without it there is no account
-	CA          string  `yaml:"ca"`           // file with the certificates that sign a private directory's
-	EAB         ACMEEAB `yaml:"eab"`
+	// The folder in which the account's key and the certificates are kept.
+	Folder string `yaml:"folder"`
+	// The address of a second listener, usually port 80, that answers HTTP-01 challenges and redirects
+	// browsers to https. Left out, the challenge is TLS-ALPN-01 on `listen`, which must be reached at
+	// port 443.
+	HTTP string `yaml:"http"`
+	// Agree to the terms of the authority's service. Without it no account is made.
+	AcceptTerms bool `yaml:"accept_terms"`
+	// The file with the certificates that sign a private authority's directory.
+	CA string `yaml:"ca"`
+	// The external account binding, for an authority that asks for one.
+	EAB ACMEEAB `yaml:"eab"`
 
 	CAs []byte `yaml:"-"` // the content of CA
 }
 
 // ACMEEAB binds the account to one that the authority knows already (external account binding).
 type ACMEEAB struct {
-	KID string `yaml:"kid"` // what the authority calls the account
-	Key Secret `yaml:"key"` // base64url, as the authority gives it
+	// The key identifier that the authority has given for the account.
+	KID string `yaml:"kid"`
+	// The MAC key of the account in base64url, as the authority gives it.
+	Key Secret `yaml:"key"`
 }
 
 // Enabled reports whether the edge obtains its certificates itself.
@@ -118,40 +186,57 @@ func (e *ACMEEAB) MACKey() ([]byte, error) {
 
 // Log says what is written to standard error.
 type Log struct {
-	Level        string `yaml:"level"`  // debug | info | warn | error
-	Format       string `yaml:"format"` // json | console
-	Access       bool   `yaml:"access"`
-	DebugHeaders bool   `yaml:"debug_headers"`
-	Client       bool   `yaml:"client"` // the peer's address in access lines
+	// The least level that is written: debug, info, warn or error.
+	Level string `yaml:"level"`
+	// One JSON object a line, or text for a terminal (console).
+	Format string `yaml:"format"`
+	// Write one line for each call, at level info.
+	Access bool `yaml:"access"`
+	// Answer with the upstream's name and the call's timings in headers.
+	DebugHeaders bool `yaml:"debug_headers"`
+	// Write the address of the peer in each line. Behind a balancer that is the balancer's.
+	Client bool `yaml:"client"`
 }
 
 // Catalog says who may read the list of models.
 type Catalog struct {
-	Public bool `yaml:"public"` // false: only with a key
+	// Answer GET /v1/models without a key. With false it needs one, as every other call does.
+	Public bool `yaml:"public"`
 }
 
 // Tracing says where spans go, and of which calls.
 type Tracing struct {
-	OTLP string `yaml:"otlp"` // OTLP/HTTP endpoint for traces, such as http://127.0.0.1:4318; empty: off
-	// Sample is the share of the traces that begin here and are recorded; a client's traceparent
-	// decides of its own. Left out: OTEL_TRACES_SAMPLER, or all of them.
+	// The OTLP/HTTP endpoint to which spans are sent, such as http://127.0.0.1:4318. Empty switches
+	// tracing off.
+	OTLP string `yaml:"otlp"`
+	// The share of the traces begun here that are recorded; for a call with a traceparent that header
+	// decides. Left out: OTEL_TRACES_SAMPLER, or all of them.
 	Sample *Percent `yaml:"sample"`
 }
 
 // Limits bound what clients may cost before they are admitted.
 type Limits struct {
-	RequestBody Bytes   `yaml:"request_body"` // JSON bodies
-	UploadBody  Bytes   `yaml:"upload_body"`  // multipart bodies
-	UploadRate  Bytes   `yaml:"upload_rate"`  // bytes per second, over 10 s
-	BodyMemory  Percent `yaml:"body_memory"`  // share of the memory limit that bodies may hold
-	ReplyMemory Percent `yaml:"reply_memory"` // share of the memory limit that engines' replies may hold
+	// The largest JSON body. A larger one is a 413.
+	RequestBody Bytes `yaml:"request_body"`
+	// The largest upload of audio or images. A larger one is a 413.
+	UploadBody Bytes `yaml:"upload_body"`
+	// The least bytes a second, over 10 s, at which a body must come. A slower one is a 408; large
+	// JSON bodies have two minutes besides.
+	UploadRate Bytes `yaml:"upload_rate"`
+	// The share of the memory limit that all request bodies together may hold. At the bound new calls
+	// get a 503.
+	BodyMemory Percent `yaml:"body_memory"`
+	// The share of the memory limit that engines' replies held in memory may take; each has 64 KiB
+	// besides.
+	ReplyMemory Percent `yaml:"reply_memory"`
 	// How many connections clients may have at once. At the bound an idle one is closed for each new
-	// one: one that has shown no key before one that has, of the address that holds most of them.
+	// one: first those that have shown no key, and of these the ones from the address that holds most.
 	Connections int `yaml:"connections"`
-	// How many of them one client address may have, of IPv6 one /64. 0 sets no bound of its own, as is
-	// right behind a balancer, whose address all clients have.
+	// How many of these connections one client address may have; of IPv6, one /64. 0 sets no such
+	// bound, which is right behind a balancer, whose address all clients share.
 	ConnectionsPerAddress int `yaml:"connections_per_address"`
-	// whole request head: its line, its fields, the empty line at its end, and empty ones before it
+	// The largest head of a request: its line, its fields, the empty line that ends it and any before
+	// it. A larger one is a 431.
 	Header Bytes `yaml:"header"`
 }
 
@@ -159,28 +244,49 @@ type Limits struct {
 // Drain, and leaves FirstEvent and Idle to what the engine shows of its progress; it is refused
 // elsewhere.
 type Timeouts struct {
+	// How long connecting to an upstream may take.
 	Connect Duration `yaml:"connect"`
-	// request written to the first event of a stream, header included; 0: by the engine's progress
-	FirstEvent   Duration `yaml:"first_event"`
-	Answer       Duration `yaml:"answer"`        // request written to the whole of a non-stream reply
-	Idle         Duration `yaml:"idle"`          // silence between reads of a reply; 0: likewise
-	Total        Duration `yaml:"total"`         // the whole call; 0: off
-	ClientHeader Duration `yaml:"client_header"` // whole request head
-	ClientBody   Duration `yaml:"client_body"`   // silence while a body comes
-	ClientIdle   Duration `yaml:"client_idle"`   // between requests of a connection
-	Write        Duration `yaml:"write"`         // one write to a client
-	Linger       Duration `yaml:"linger"`        // keep accepting after SIGTERM
-	Drain        Duration `yaml:"drain"`         // let calls end after SIGTERM
+	// From the request being written to the first event of a stream, its header included. 0s: 15m for
+	// an engine whose counters show that it works (see `penstock doctor`), 120s for any other. A value
+	// of yours applies to all engines.
+	FirstEvent Duration `yaml:"first_event"`
+	// From the request being written to the end of an answer that is not streamed.
+	Answer Duration `yaml:"answer"`
+	// How long an answer may pause; comments count as life. 0s: 15m for an engine whose counters show
+	// that it works, 60s for any other.
+	Idle Duration `yaml:"idle"`
+	// How long a whole call may take. 0s: no limit.
+	Total Duration `yaml:"total"`
+	// How long the head of a request may take to come.
+	ClientHeader Duration `yaml:"client_header"`
+	// How long a request body may pause.
+	ClientBody Duration `yaml:"client_body"`
+	// How long a connection may idle between two requests. It should exceed what a balancer in front
+	// allows: 620s behind Google's.
+	ClientIdle Duration `yaml:"client_idle"`
+	// How long one write to a client may take; of a large answer, each 64 KiB.
+	Write Duration `yaml:"write"`
+	// How long the edge keeps accepting after SIGTERM, so that balancers notice.
+	Linger Duration `yaml:"linger"`
+	// How long calls may take to end after that. It is also how long a drained or removed upstream
+	// keeps its calls before they may be moved.
+	Drain Duration `yaml:"drain"`
 }
 
 // ModelTimeouts are the clocks that a model may set for itself; nil keeps the file's.
 type ModelTimeouts struct {
-	Connect    *Duration `yaml:"connect"`     // timeouts.connect for this model.
-	FirstEvent *Duration `yaml:"first_event"` // timeouts.first_event for this model.
-	Answer     *Duration `yaml:"answer"`      // timeouts.answer for this model.
-	Idle       *Duration `yaml:"idle"`        // timeouts.idle for this model.
-	Total      *Duration `yaml:"total"`       // timeouts.total for this model.
-	Write      *Duration `yaml:"write"`       // timeouts.write for this model.
+	// The model's own timeouts.connect. Left out: the file's.
+	Connect *Duration `yaml:"connect"`
+	// The model's own timeouts.first_event. Left out: the file's.
+	FirstEvent *Duration `yaml:"first_event"`
+	// The model's own timeouts.answer. Left out: the file's.
+	Answer *Duration `yaml:"answer"`
+	// The model's own timeouts.idle. Left out: the file's.
+	Idle *Duration `yaml:"idle"`
+	// The model's own timeouts.total. Left out: the file's.
+	Total *Duration `yaml:"total"`
+	// The model's own timeouts.write. Left out: the file's.
+	Write *Duration `yaml:"write"`
 }
 
 // Over returns t with the clocks that m sets.
@@ -205,68 +311,103 @@ func (m ModelTimeouts) Over(t Timeouts) Timeouts {
 
 // Stream holds the two clocks toward a waiting client; zero switches either off.
 type Stream struct {
-	CommitAfter Duration `yaml:"commit_after"` // How long a stream's status waits for its first event.
-	Keepalive   Duration `yaml:"keepalive"`    // Silence after which a stream gets a sign of life; 0: none.
-	// of whole answers in JSON: silence after which white space is sent; 0: never
+	// How long the status line of a stream is held back for its first event, so that a failure can
+	// still be a status. 0s: it is sent at once.
+	CommitAfter Duration `yaml:"commit_after"`
+	// The silence after which a stream is sent a sign of life. 0s: never.
+	Keepalive Duration `yaml:"keepalive"`
+	// For answers that are not streamed: the silence after which white space is sent, again and again,
+	// for balancers that cut silent connections (45s behind nginx's 60s). The status is 200 then
+	// before the result is known, and a failure stands in the JSON body, where not every client looks.
+	// 0s: never.
 	WholeKeepalive Duration `yaml:"whole_keepalive"`
 }
 
 // Retry bounds what a failing fleet may be asked again.
 type Retry struct {
-	Attempts int     `yaml:"attempts"` // 1 or 2 sends a call
-	Budget   Percent `yaml:"budget"`   // of the calls of the last 10 s, at least 3
+	// How many upstreams a call may be sent to. 1: a failed call is never sent again.
+	Attempts int `yaml:"attempts"`
+	// The share of the calls of the last 10 s that may be sent again, but at least 3. It keeps retries
+	// from doubling the load of a failing fleet.
+	Budget Percent `yaml:"budget"`
 }
 
 // CORS lists the origins that browsers may call from; empty: none.
 type CORS struct {
+	// Origins of web pages that may call the API, such as https://chat.example.com. Left out: no
+	// browser may.
 	Origins []string `yaml:"origins"`
 }
 
 // Responses are the settings of /v1/responses.
 type Responses struct {
-	WebSocket bool `yaml:"websocket"` // calls over WebSocket, beside POST; an extension of the contract
+	// Serve /v1/responses over WebSocket as well, which is an extension of the contract.
+	WebSocket bool `yaml:"websocket"`
 }
 
 // Images is the allow-list of hosts for https image URLs; empty: any name, never an IP literal.
 type Images struct {
+	// Hosts that https image URLs may name. Left out: any name, but never an IP address.
 	Hosts []string `yaml:"hosts"`
 }
 
 // Seal holds the keys by which reasoning is sealed that clients carry without reading it: the first
 // seals, all open. Without any, one is made at the start.
 type Seal struct {
-	Keys []Secret `yaml:"keys"` // 32 bytes in base64 each: the first seals, all open.
+	// Keys of 32 bytes in base64: the first seals, all open. To change it, put a new key in front and
+	// remove the old one a day later.
+	Keys []Secret `yaml:"keys"`
 }
 
 // Upstream is one engine process, or one name that resolves to several.
 type Upstream struct {
-	Name        string      `yaml:"name"` // Name of the upstream, which deployments, logs and pages have.
-	URL         string      `yaml:"url"`  // base URL without /v1; Load and Parse drop a trailing slash
-	Tags        []string    `yaml:"tags"` // Words by which deployments and drain take several: tag:h100.
-	Engine      string      `yaml:"engine"`
-	APIKey      Secret      `yaml:"api_key"`
+	// The name of the upstream in deployments, logs and pages.
+	Name string `yaml:"name"`
+	// The engine's base URL, without /v1.
+	URL string `yaml:"url"`
+	// Words, such as [h100, eu], by which deployments and `penstock drain` select several upstreams:
+	// tag:h100.
+	Tags []string `yaml:"tags"`
+	// The engine's profile: auto, a bundled one, or one of `engines`. With auto the engine is asked
+	// what it is.
+	Engine string `yaml:"engine"`
+	// The bearer token that is sent to the engine.
+	APIKey Secret `yaml:"api_key"`
+	// How many calls the engine runs at once: one number for all, or one for each kind, which add up.
+	// Left out: what the engine reports, or its profile's value.
 	Concurrency Concurrency `yaml:"concurrency"`
-	Weight      float64     `yaml:"weight"` // default 1
-	Probe       Probe       `yaml:"probe"`
-	TLS         UpstreamTLS `yaml:"tls"`
-	Native      []string    `yaml:"native"` // messages, responses
-	// Priorities has the engine told the class of each call: the number of its place among `classes`,
-	// in the order that the engine's profile names. The engine has to be started for it.
+	// How fast the engine is compared with others. Twice the weight gets twice the load.
+	Weight float64 `yaml:"weight"`
+	// How the engine's health is checked.
+	Probe Probe `yaml:"probe"`
+	// How an https engine is verified, and which certificate the edge shows it.
+	TLS UpstreamTLS `yaml:"tls"`
+	// Dialects in which this engine is sent the client's own requests: messages, responses.
+	Native []string `yaml:"native"`
+	// Send the engine the class of each call (`classes`) for its own queue: vLLM with
+	// --scheduling-policy priority, SGLang with --enable-priority-scheduling. Without that flag vLLM
+	// refuses calls that are not of the first class, or serves all alike.
 	Priorities bool `yaml:"priorities"`
-	// Prefill is proven where the engine, with its models' templates, goes on with an answer that the
-	// request has begun; empty: by engine.
+	// Set to proven where the engine, with its models' templates, continues a last message of the
+	// assistant (models[].retry.resume). Left out: by profile.
 	Prefill string `yaml:"prefill"`
-	// such as 30s: every address of the url's name is an upstream of its own; srv:NAME: every SRV
-	// record
+	// Make each address of the URL's name an upstream of its own, looked up this often: 30s.
+	// srv:_http._tcp.vllm, or "srv:_http._tcp.vllm 5s", takes addresses, ports and weights from SRV
+	// records (Consul, Nomad, Kubernetes, Swarm).
 	Resolve Resolve `yaml:"resolve"`
-	// which pods of a cluster are its engines, in place of what the url's name resolves to
+	// Make each pod that is selected an upstream of its own, in place of resolve. The URL gives
+	// scheme, name and port. A pod that is being deleted gets no new call. Only outside of the cluster
+	// are server and account needed.
 	Kubernetes Kubernetes `yaml:"kubernetes"`
-	// how many models an engine that loads on demand keeps in memory: calls for others wait for their
-	// turn; the engine's own number, where it tells one, if that is smaller; 0: no turns
+	// How many models an engine that loads on demand keeps in memory (Ollama, LM Studio, llama.cpp's
+	// router). Calls for any other model wait in its queue for their turn, so the engine does not swap
+	// for each. A smaller number that the engine reports counts instead. 0: no turns.
 	Residents int `yaml:"residents"`
-	// External upstreams are not of the house: only calls of keys with tiers go there.
+	// A hosted API, or an engine of another house. Only calls of keys whose `tiers` include its
+	// deployment's tier are sent there.
 	External bool `yaml:"external"`
-	// a request that starts the engine when a call finds none of its model's engines
+	// The request that wakes the engine when a call finds no engine of its model: vLLM's /wake_up, or
+	// a script of yours. It is sent once for all calls that wait, without a body.
 	Wake  Wake `yaml:"wake"`
 	Edges int  `yaml:"-"` // those that share its slots: Fleet.Edges
 	Lists bool `yaml:"-"` // its models are published by Discover
@@ -301,12 +442,18 @@ const MountedAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 // Kubernetes says which pods are an upstream's engines. The upstream's url says by which scheme,
 // name and port they are asked.
 type Kubernetes struct {
-	Selector  string `yaml:"selector"`  // of labels, as kubectl takes it: app=vllm,tier!=test
-	Pool      string `yaml:"pool"`      // in its place the name of an InferencePool, which has a selector and ports
-	Namespace string `yaml:"namespace"` // default: the edge's own
-	Ports     []int  `yaml:"ports"`     // on which the pods' engines listen; default: the url's port
-	Server    string `yaml:"server"`    // of the API; default: that of the cluster in which the edge runs
-	Account   string `yaml:"account"`   // folder with token, ca.crt and namespace; default: the mounted service account's
+	// A label selector in kubectl's form: app=vllm,tier!=test.
+	Selector string `yaml:"selector"`
+	// The name of an InferencePool, whose selector and ports are used in place of `selector`.
+	Pool string `yaml:"pool"`
+	// The namespace of the pods. Left out: the edge's own.
+	Namespace string `yaml:"namespace"`
+	// The ports on which the pods' engines listen. Left out: the URL's.
+	Ports []int `yaml:"ports"`
+	// The URL of the Kubernetes API. Left out: that of the cluster in which the edge runs.
+	Server string `yaml:"server"`
+	// The folder with token, ca.crt and namespace. Left out: the mounted service account's.
+	Account string `yaml:"account"`
 }
 
 // Set reports whether the file says anything of Kubernetes.
@@ -325,19 +472,27 @@ func (k *Kubernetes) String() string {
 // Wake is the request that wakes an engine which sleeps or was stopped: /wake_up of vLLM, or a
 // script of the operator's. It has no body, and nothing of a client's.
 type Wake struct {
-	URL    string   `yaml:"url"`    // empty: it is not woken
-	Method string   `yaml:"method"` // GET, POST or PUT; default POST
-	After  Duration `yaml:"after"`  // how long the engine must have been away
+	// The URL that is asked. Empty: the engine is not woken.
+	URL string `yaml:"url"`
+	// The method of that request: GET, POST or PUT.
+	Method string `yaml:"method"`
+	// How long the engine must have been away before it is woken.
+	After Duration `yaml:"after"`
 }
 
 // Concurrency is written as one number (one shared pool), as {shared, fleet}, or as a map of
 // separate pools; zero value: what the engine reports.
 type Concurrency struct {
-	Shared int `yaml:"shared"` // one number: every pool draws from it; 0 when separate or unset
-	Text   int `yaml:"text"`   // Slots of all other calls; sound in a chat, as input_audio, counts as text.
-	Vision int `yaml:"vision"` // Slots of calls with images, whatever else is in them.
-	Audio  int `yaml:"audio"`  // Slots of transcriptions and speech.
-	// Fleet is exact where the edges of a fleet hold the one shared number together, by its store
+	// One number from which calls of every kind draw.
+	Shared int `yaml:"shared"`
+	// Slots of calls with neither images nor an audio endpoint. Sound within a chat counts as text.
+	Text int `yaml:"text"`
+	// Slots of calls with images.
+	Vision int `yaml:"vision"`
+	// Slots of transcriptions and speech.
+	Audio int `yaml:"audio"`
+	// Set to exact, the edges of a fleet never exceed `shared` together, at the cost of a message to
+	// the store for each call. Left out, they may do so by one or two.
 	Fleet string `yaml:"fleet"`
 }
 
@@ -352,76 +507,117 @@ func (c Concurrency) Set() bool { return c != Concurrency{} }
 
 // Probe says how an upstream's health is asked for; zero members take the engine profile's value.
 type Probe struct {
-	Path     string   `yaml:"path"`
-	Interval Duration `yaml:"interval"` // Time between two probes.
-	Timeout  Duration `yaml:"timeout"`
-	Fall     int      `yaml:"fall"`
-	Rise     int      `yaml:"rise"`
+	// The page that is probed. Left out: by profile.
+	Path string `yaml:"path"`
+	// The time between two probes.
+	Interval Duration `yaml:"interval"`
+	// How long connecting may take, and again how long the answer may. Left out: by profile.
+	Timeout Duration `yaml:"timeout"`
+	// How many probes in a row must fail until the upstream is down.
+	Fall int `yaml:"fall"`
+	// How many probes in a row must succeed until it is up again.
+	Rise int `yaml:"rise"`
 }
 
 // UpstreamTLS says how an https upstream is verified and what the edge shows it. Paths are joined
 // with the file's folder as those of TLS are.
 type UpstreamTLS struct {
-	CA       string `yaml:"ca"`       // File with the certificates that sign the server's; empty: those of the system.
-	Cert     string `yaml:"cert"`     // File with the certificate that the edge shows.
-	Key      string `yaml:"key"`      // File with the key of that certificate.
-	Insecure bool   `yaml:"insecure"` // true: the server's certificate is not verified.
+	// The file with the certificates that sign the server's. Left out: those of the system.
+	CA string `yaml:"ca"`
+	// The file with the certificate that the edge shows.
+	Cert string `yaml:"cert"`
+	// The file with the private key of that certificate.
+	Key string `yaml:"key"`
+	// Do not verify the server's certificate.
+	Insecure bool `yaml:"insecure"`
 }
 
 // Model is one public model.
 type Model struct {
-	ID          string       `yaml:"id"` // Name that clients ask for and answers carry.
-	Kind        string       `yaml:"kind"`
-	Aliases     []string     `yaml:"aliases"`
-	Deployments []Deployment `yaml:"deployments"` // Upstreams that serve the model.
-	Policy      string       `yaml:"policy"`
-	Queue       Queue        `yaml:"queue"`
-	// Reserve is a part of each upstream's slots, rounded down, for calls of the first class alone.
-	Reserve  Percent       `yaml:"reserve"`
+	// The name that clients ask for and answers carry.
+	ID string `yaml:"id"`
+	// What the model is for, which decides its endpoints.
+	Kind string `yaml:"kind"`
+	// Further names for the model. A trailing * matches any rest, and a variant in brackets is matched
+	// too: llama[1m]. Answers carry the id.
+	Aliases []string `yaml:"aliases"`
+	// The upstreams that serve the model.
+	Deployments []Deployment `yaml:"deployments"`
+	// How an upstream is chosen: least_loaded takes the one that will answer first, by what it has
+	// still to read and has cached; round_robin takes turns. prefix_affinity and two_choices are older
+	// names of the first.
+	Policy string `yaml:"policy"`
+	// Where calls wait when all slots are taken.
+	Queue Queue `yaml:"queue"`
+	// The share of each upstream's slots, rounded down, that only calls of the first class may take.
+	Reserve Percent `yaml:"reserve"`
+	// The clocks of this model's calls, where they differ from the file's.
 	Timeouts ModelTimeouts `yaml:"timeouts"`
-	Limits   BodyLimits    `yaml:"limits"`
-	Retry    ModelRetry    `yaml:"retry"`
-	// Fallback are the ids of models that answer in this one's place, the first that can, while no
-	// upstream of this one has a slot or takes calls; theirs are not followed.
+	// The largest bodies of this model's calls, where they are smaller than the file's and the key's.
+	Limits BodyLimits `yaml:"limits"`
+	// What else may be sent again for this model.
+	Retry ModelRetry `yaml:"retry"`
+	// Models that answer while no upstream of this one can: the first that is able to. Their own
+	// fallbacks are not followed.
 	Fallback []string `yaml:"fallback"`
-	// Shadow is the model that gets a copy of some calls. Its answers are counted and thrown away.
+	// Another model whose engines get a copy of some calls. Its answers are counted and thrown away
+	// (see `penstock canary`).
 	Shadow Shadow `yaml:"shadow"`
-	// PromptCache says who may use what an engine has cached of a prompt: shared, everybody, or
-	// per_key, only the key that sent it and those of its cache_group.
+	// Who may use what an engine has cached of a prompt: shared means every key, per_key only the key
+	// that sent it and those of its cache_group.
 	PromptCache string `yaml:"prompt_cache"`
-	// SystemMessages is fold or in_place; empty: by engine profile.
+	// Whether system messages behind the first turn are folded into one at the start or sent in_place.
+	// Left out: by profile.
 	SystemMessages string `yaml:"system_messages"`
-	// AdjacentTurns says what turns of one role in a row are sent as: joined into one, or as_sent, as
-	// long as the engine does not refuse them; empty: by engine profile.
+	// Whether neighbouring turns of one role are joined into one or sent as they are (as_sent) until
+	// the engine refuses them. Left out: by profile.
 	AdjacentTurns string `yaml:"adjacent_turns"`
-	// ReasoningHistory says which reasoning of earlier turns an engine is sent: loop, that since the
-	// last text of the user; all; none. Empty: loop, but all that a client of chat completions sends.
+	// Which reasoning of earlier turns is sent to the engine: loop (that since the user's last text),
+	// all or none. Left out: loop, and everything that a client of chat completions sends.
 	ReasoningHistory string `yaml:"reasoning_history"`
-	// AllowMembers are members of requests that steer an engine and are refused otherwise: a name of
-	// the top level, such as priority, or outer.inner. Those of the list reach this model's engines.
+	// Request members that are refused by default because they steer the engine, such as priority or
+	// chat_template, and may be sent to this model. A member of a member is written outer.inner.
 	AllowMembers []string `yaml:"allow_members"`
 
 	// What follows is the catalog's, published as given.
 
-	Name                   string         `yaml:"name"`
-	OwnedBy                string         `yaml:"owned_by"` // Owner of the model, published in the catalog.
-	Task                   string         `yaml:"task"`     // Task of the model, published in the catalog.
-	Created                int64          `yaml:"created"`  // Unix time, published in the catalog.
-	ContextLength          int            `yaml:"context_length"`
-	MaxOutputLength        int            `yaml:"max_output_length"`
-	CapacityTPM            int            `yaml:"capacity_tpm"` // Tokens a minute, published, not enforced.
-	SupportedEndpoints     []string       `yaml:"supported_endpoints"`
-	InputModalities        []string       `yaml:"input_modalities"`         // What prompts may hold; absent: not checked.
-	OutputModalities       []string       `yaml:"output_modalities"`        // What answers hold.
-	ModalityContextLengths map[string]int `yaml:"modality_context_lengths"` // Where they differ.
-	Vision                 *Vision        `yaml:"vision"`
-	Pricing                map[string]any `yaml:"pricing"`
-	SupportedFeatures      []string       `yaml:"supported_features"` // Features of the model, published in the catalog.
-	// SupportedReasoningEfforts is nil when the file is silent: then no effort is refused.
+	// The model's name for people, published in the catalog.
+	Name string `yaml:"name"`
+	// The model's owner, published in the catalog.
+	OwnedBy string `yaml:"owned_by"`
+	// The model's task, published in the catalog.
+	Task string `yaml:"task"`
+	// When the model was made, as Unix time, published in the catalog.
+	Created int64 `yaml:"created"`
+	// The most tokens of prompt and answer together. Left out: the smallest that the model's ready
+	// engines report.
+	ContextLength int `yaml:"context_length"`
+	// The most tokens of an answer. Higher requests are lowered to it.
+	MaxOutputLength int `yaml:"max_output_length"`
+	// Tokens a minute that the model is meant to serve. It is published and not enforced.
+	CapacityTPM int `yaml:"capacity_tpm"`
+	// The endpoints that serve the model; others answer 400. Left out: by kind.
+	SupportedEndpoints []string `yaml:"supported_endpoints"`
+	// What prompts may hold. Left out: it is not checked.
+	InputModalities []string `yaml:"input_modalities"`
+	// What answers hold, published in the catalog.
+	OutputModalities []string `yaml:"output_modalities"`
+	// Context lengths of single modalities where they differ from context_length.
+	ModalityContextLengths map[string]int `yaml:"modality_context_lengths"`
+	// Limits of calls with images, published in the catalog.
+	Vision *Vision `yaml:"vision"`
+	// Prices for a million tokens: input, cached_input and output, as text. Spend limits are charged
+	// by them; other members are published only.
+	Pricing map[string]any `yaml:"pricing"`
+	// Features of the model, published in the catalog.
+	SupportedFeatures []string `yaml:"supported_features"`
+	// The reasoning efforts that calls may ask for; any other is a 400. Left out: it is not checked.
 	SupportedReasoningEfforts []string `yaml:"supported_reasoning_efforts"`
-	// Deprecated is from when on clients should use another model: header Deprecation (RFC 9745).
+	// The date from which clients should use another model. Answers carry it in the header Deprecation
+	// (RFC 9745).
 	Deprecated time.Time `yaml:"deprecated"`
-	// Sunset is until when it is meant to be served: header Sunset (RFC 8594). Calls go on after it.
+	// The date until which the model is meant to be served. Answers carry it in the header Sunset (RFC
+	// 8594); calls are still served after it.
 	Sunset time.Time `yaml:"sunset"`
 
 	Discovered bool   `yaml:"-"` // an engine lists it, and the file does not name it
@@ -430,30 +626,35 @@ type Model struct {
 
 // Shadow is what is copied to another model's engines.
 type Shadow struct {
-	Model string `yaml:"model"` // Id of the model whose engines get the copies; empty: none are made.
-	// Share is the part of the conversations of chats that are copied, with all of their turns.
+	// The id of the model whose engines get the copies. Empty: no call is copied.
+	Model string `yaml:"model"`
+	// The share of chat conversations that are copied, each with all of its turns.
 	Share Percent `yaml:"share"`
 }
 
 // ModelRetry is what else may be sent again for a model.
 type ModelRetry struct {
-	// Resume is how often another engine may go on with a stream whose engine was lost, has stalled or
-	// was drained for timeouts.drain; 0: the stream ends with an error where its engine was lost.
+	// How often another engine may continue a stream whose engine was lost, has stalled or was drained
+	// for timeouts.drain. 0: such a stream ends with an error.
 	Resume int `yaml:"resume"`
 }
 
 // Deployment binds a model to an upstream under the name that the engine knows.
 type Deployment struct {
-	Upstream string `yaml:"upstream"` // or a group: gpu-*, all whose names begin so, or tag:h100, all that have the tag
-	Served   string `yaml:"served"`   // default: the model's id
-	// Tier says when it serves: those of tier 0 always, those of a higher one while no target of the
-	// tiers before it takes calls.
+	// The name of an upstream, or a group: gpu-* selects all whose names begin so, tag:h100 all with
+	// that tag. An upstream that the list names itself is in no group.
+	Upstream string `yaml:"upstream"`
+	// The engine's own name for the model. Left out: the model's id.
+	Served string `yaml:"served"`
+	// Deployments of tier 0 serve always, those of a higher tier only while no upstream of the tiers
+	// below takes calls.
 	Tier int `yaml:"tier"`
-	// When says what that means, one for the whole tier: full, they are full (with a queue: for as
-	// long as a call waits there) or out; down, they are out. Default above tier 0: full.
+	// When a tier above 0 serves, the same for all of the tier: full means that the lower tiers are
+	// full or out (with a queue: once the call has waited there), down only that they are out. Left
+	// out: full.
 	When string `yaml:"when"`
-	// Traffic makes an arm of the deployment, or of those of a group: they get this share of the
-	// model's calls, the same conversations always, and the deployments without one get the others.
+	// Make an arm of this deployment, or group: it gets this share of the model's conversations and no
+	// other calls. Deployments without a share get the rest. 0%: none yet.
 	Traffic *Percent `yaml:"traffic"`
 
 	Arm string `yaml:"-"` // its name where there is Traffic: the upstream or group, as the file has it
@@ -461,27 +662,38 @@ type Deployment struct {
 
 // Discover publishes models that the engines of an upstream list, for as long as they do.
 type Discover struct {
-	Upstream string `yaml:"upstream"` // Name of the upstream whose models are found.
-	Match    string `yaml:"match"`    // which of their names: one, or a pattern that ends in *; default all
-	Prefix   string `yaml:"prefix"`   // stands before the names in the catalog
-	Kind     string `yaml:"kind"`     // of these models; default: what the engine says, or else chat
-	// Queue is that of each model but for adapters, which have their base's.
+	// The name of the upstream whose models are published.
+	Upstream string `yaml:"upstream"`
+	// Which of its models are published: one name, or a pattern that ends in *.
+	Match string `yaml:"match"`
+	// A prefix of their names in the catalog.
+	Prefix string `yaml:"prefix"`
+	// The kind of these models. Left out: what the engine reports, or else chat.
+	Kind string `yaml:"kind"`
+	// The queue of each of these models. Adapters share their base model's.
 	Queue Queue `yaml:"queue"`
 }
 
 // Queue is the short wait for a full pool; zero depth: a full pool answers 429 at once.
 type Queue struct {
-	Depth int      `yaml:"depth"` // How many calls may wait for a slot; 0: none, a full pool answers 429 at once.
-	Wait  Duration `yaml:"wait"`  // How long a call waits at most before it gets a 429.
+	// How many calls may wait for a slot. 0: a full pool answers 429 at once.
+	Depth int `yaml:"depth"`
+	// How long a call may wait before it gets a 429.
+	Wait Duration `yaml:"wait"`
 }
 
 // Vision is the catalog's vision object; all numbers as in the contract.
 type Vision struct {
-	MaxImageEdge      int `yaml:"max_image_edge"`
-	MaxPixels         int `yaml:"max_pixels"`
-	MaxTokens         int `yaml:"max_tokens"`
-	ContextLength     int `yaml:"context_length"`      // Context length of calls with images.
-	RetryAfterSeconds int `yaml:"retry_after_seconds"` // Retry-After of a call that finds no slot for images.
+	// The longest edge of an image in pixels, published as advice.
+	MaxImageEdge int `yaml:"max_image_edge"`
+	// The most pixels of an image. More is a 400.
+	MaxPixels int `yaml:"max_pixels"`
+	// The most tokens of an answer to a call with images.
+	MaxTokens int `yaml:"max_tokens"`
+	// The context length of calls with images.
+	ContextLength int `yaml:"context_length"`
+	// The Retry-After, in seconds, of a call that finds no slot for images.
+	RetryAfterSeconds int `yaml:"retry_after_seconds"`
 }
 
 // Kinds of a model.

@@ -30,15 +30,14 @@ func TestReferenceSettings(t *testing.T) {
 	if err := json.Unmarshal([]byte(read(t, "config/schema.json")), &root); err != nil {
 		t.Fatal(err)
 	}
-	meanings := exampleMeanings(read(t, "config/example.yaml"))
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
 		fmt.Fprintf(&b, "## %s\n\n", name)
-		if s := root.Properties[name]; s.Properties != nil && meaning(s, meanings[name]) != "" { // others have a row
-			fmt.Fprintf(&b, "%s\n\n", meaning(s, meanings[name]))
+		if s := root.Properties[name]; s.Properties != nil && s.Description != "" { // others have a row
+			fmt.Fprintf(&b, "%s\n\n", s.Description)
 		}
 		b.WriteString(row("setting", "value", "default", "meaning") + "| --- | --- | --- | --- |\n")
-		writeSettings(t, &b, root.Properties[name], name, false, meanings)
+		writeSettings(t, &b, root.Properties[name], name, false)
 		b.WriteString("\n")
 	}
 	page(t, "config/reference.md", "Settings",
@@ -47,7 +46,7 @@ func TestReferenceSettings(t *testing.T) {
 }
 
 // writeSettings writes the rows of the settings at path and below it. Each must have a meaning.
-func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, required bool, meanings map[string]string) {
+func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, required bool) {
 	t.Helper()
 	if s.Properties == nil || slices.Contains(kinds(s), "true or false") {
 		must := ""
@@ -56,14 +55,10 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 		} else if d := defaultOf(s); d != nil {
 			must = fmt.Sprintf("`%v`", d)
 		}
-		said := meaning(s, meanings[path])
-		if said == "" {
-			t.Errorf("%s: nobody says what it is: give its field a comment", path)
+		if !sentences.MatchString(s.Description) {
+			t.Errorf("%s: %q is not a full sentence: its field's comment explains it to an operator", path, s.Description)
 		}
-		if broken.MatchString(said) {
-			t.Errorf("%s: %q names Go code or is no whole sentence", path, said)
-		}
-		b.WriteString(row("`"+path+"`", strings.Join(kinds(s), ", "), must, said))
+		b.WriteString(row("`"+path+"`", strings.Join(kinds(s), ", "), must, s.Description))
 	}
 	for _, part := range append([]*schema{s}, s.AnyOf...) {
 		list := ""
@@ -71,14 +66,13 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 			part, list = part.Items, "[]"
 		}
 		for _, name := range slices.Sorted(maps.Keys(part.Properties)) {
-			writeSettings(t, b, part.Properties[name], path+list+"."+name, slices.Contains(part.Required, name), meanings)
+			writeSettings(t, b, part.Properties[name], path+list+"."+name, slices.Contains(part.Required, name))
 		}
 	}
 }
 
-// broken is what no meaning may have: a reference to a name of Go's, a call of a function, an end
-// that waits for more, or nothing but a word that leads to another row.
-var broken = regexp.MustCompile(`\b(see|default:?) [A-Z][a-z]+[A-Z]\w*|\w\(\)|[;:,]$|^likewise$`)
+// sentences is what every description consists of. A name of Go's, such as ClientCA, never begins one.
+var sentences = regexp.MustCompile(`^([A-Z][a-z]*|[A-Z:]+|5xx)[ ,].*\.$`)
 
 // kinds are the forms that a value may have, in words.
 func kinds(s *schema) (words []string) {
@@ -132,63 +126,4 @@ func defaultOf(s *schema) any {
 		}
 	}
 	return nil
-}
-
-// meaning is what is said of a setting: in the example, or in the schema.
-func meaning(s *schema, example string) string {
-	if example != "" {
-		return example
-	}
-	return s.Description
-}
-
-var (
-	exampleKey = regexp.MustCompile(`^( *)(#?)(- )?(\w+):(?:\s|$)(.*)$`)
-	remark     = regexp.MustCompile(`(?:^|\s)# (.*)$`)
-)
-
-// exampleMeanings are the remarks of the example, by the path of their setting: behind it, or in the
-// lines above it.
-func exampleMeanings(text string) map[string]string {
-	meanings := map[string]string{}
-	type level struct {
-		indent int
-		path   string
-	}
-	var levels []level
-	var above []string
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		m := exampleKey.FindStringSubmatch(line)
-		if m == nil {
-			if words, ok := strings.CutPrefix(strings.TrimSpace(line), "# "); ok {
-				above = append(above, words)
-			} else {
-				above = nil
-			}
-			continue
-		}
-		indent := len(m[1]) + len(m[3])
-		for len(levels) > 0 && levels[len(levels)-1].indent >= indent {
-			levels = levels[:len(levels)-1]
-		}
-		path := m[4]
-		if len(levels) > 0 {
-			parent := levels[len(levels)-1]
-			path = parent.path + "." + m[4]
-			if slices.Contains([]string{"keys", "issuers", "engines", "upstreams", "models"}, parent.path) {
-				path = parent.path + "[]." + m[4]
-			}
-		}
-		levels = append(levels, level{indent, path})
-		said := strings.Join(above, " ")
-		if r := remark.FindStringSubmatch(m[5]); r != nil {
-			said = r[1]
-		}
-		if said != "" && meanings[path] == "" {
-			meanings[path] = said
-		}
-		above = nil
-	}
-	return meanings
 }
