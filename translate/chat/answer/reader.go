@@ -10,8 +10,9 @@ import (
 )
 
 // Reader reads an engine's answer for a translator to another dialect: the contents of each
-// event, the tool calls one by one, the end, and the counts. It reads the first choice alone, for
-// the other dialects have no more.
+// event, the tool calls one by one, the end, and the counts. It reads the first choice, for the
+// other dialects have no more. A host that puts text and tool calls into two choices of one answer
+// means both: the tool calls of the other choice count where the first one has ended without any.
 //
 //	s.Reset(id)
 //	ok, err := s.Read(ev)    // for each event of a stream; then look at Content, ToolCalls and so on
@@ -45,6 +46,7 @@ type Reader struct {
 	opening translate.Opening
 	lone    bool // a string of the event holds half of a surrogate pair
 	size    int  // bytes of text and of tool calls, for the bound
+	beside  int  // the choice that the tool calls are of
 }
 
 // Reset makes r ready for another answer and lets go of the last one. id is our id of the answer,
@@ -120,10 +122,13 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 		if err := choice.ReadDelta(it.Value()); err != nil {
 			return err
 		}
+		delta.Read(choice.Body)
 		if choice.Index != 0 {
+			if err := r.readBeside(&choice, &delta, false); err != nil {
+				return err
+			}
 			continue
 		}
-		delta.Read(choice.Body)
 		if err := r.readChoice(&choice, &delta, false); err != nil {
 			return err
 		}
@@ -228,6 +233,33 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	return nil
 }
 
+// readBeside reads a choice that is not the first: its tool calls, if the first has ended and there
+// are none of another choice.
+func (r *Reader) readBeside(choice *Choice, d *Delta, whole bool) error {
+	ours := r.beside == choice.Index
+	if !ours && (!whole && !r.Finished() || len(r.ToolCalls.List) > 0 || !d.ToolCalls.Index(0).Exists()) {
+		return nil
+	}
+	if err := d.check(); err != nil {
+		return err
+	}
+	r.beside = choice.Index
+	n, err := r.ToolCalls.read(d.ToolCalls, whole, r.lone, &r.halves)
+	if err == nil {
+		err = r.countBytes(n)
+	}
+	if err != nil {
+		return err
+	}
+	if whole || choice.Finished() {
+		r.ToolCalls.takeReleased(r.ToolCalls.tools.Release(0))
+	}
+	if r.Finish == FinishStop { // of the first
+		r.Finish = FinishToolCalls
+	}
+	return nil
+}
+
 // joinParts takes a content that is a list of parts as one text, and its thoughts as reasoning.
 func (r *Reader) joinParts(content jsonx.Value) {
 	var text, thoughts []byte
@@ -306,7 +338,20 @@ func (r *Reader) ReadWhole(c *Completion) error {
 	r.lone = c.top.lone
 	delta.Read(first.Body)
 	r.state.usage.Usage = c.Usage().WithPrompt(r.state.promptEstimate)
-	return r.readChoice(&first, &delta, true)
+	if err := r.readChoice(&first, &delta, true); err != nil {
+		return err
+	}
+	for it := c.top.choices.Iter(); it.Next() && len(r.ToolCalls.List) == 0; {
+		if err := choice.ReadMessage(it.Value()); err != nil {
+			return err
+		}
+		delta.Read(choice.Body)
+		choice.Index = max(1, it.Index()) // some hosts number both 0
+		if err := r.readBeside(&choice, &delta, true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // TextSize is the number of bytes of text and of tool calls so far, without reasoning.

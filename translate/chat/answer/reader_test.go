@@ -235,3 +235,63 @@ func TestCompletionCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestReader_Beside: hosts before Claude and Gemini put text and tool calls into two choices of one
+// answer. Of answers that are alternatives each client of a dialect with one gets the first.
+func TestReader_Beside(t *testing.T) {
+	t.Parallel()
+	const (
+		text  = `{"index":0,%q:{"role":"assistant","content":"a"},"finish_reason":"stop"}`
+		calls = `{"index":%d,%q:{"role":"assistant","content":"b","tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}`
+		own   = `{"index":0,%q:{"role":"assistant","content":"a","tool_calls":[{"index":0,"id":"o","type":"function","function":{"name":"g","arguments":"{}"}}]},"finish_reason":"tool_calls"}`
+	)
+	both := said{Content: "a", Calls: []string{"c f {}"}, Finish: FinishToolCalls}
+	for _, c := range []struct {
+		name    string
+		choices [2]func(member string) string
+		want    said
+	}{
+		{"text and tool calls", [2]func(string) string{
+			func(m string) string { return fmt.Sprintf(text, m) },
+			func(m string) string { return fmt.Sprintf(calls, 1, m) },
+		}, both},
+		{"alternatives", [2]func(string) string{
+			func(m string) string { return fmt.Sprintf(own, m) },
+			func(m string) string { return fmt.Sprintf(calls, 1, m) },
+		}, said{Content: "a", Calls: []string{"o g {}"}, Finish: FinishToolCalls}},
+	} {
+		var r Reader
+		whole := "{\"choices\":[" + c.choices[0]("message") + "," + c.choices[1]("message") + "]}"
+		var completion Completion
+		if err := completion.Parse([]byte(whole)); err != nil {
+			t.Fatal(err)
+		}
+		r.Reset("id", 0)
+		if err := r.ReadWhole(&completion); err != nil {
+			t.Fatal(err)
+		}
+		got := said{Content: string(r.Content)}
+		got.end(&r)
+		if got.Usage = (translate.Usage{}); !cmp.Equal(got, c.want) {
+			t.Errorf("%s, whole: %s", c.name, cmp.Diff(c.want, got))
+		}
+		for name, stream := range map[string]string{
+			"in one event":  "data: {\"choices\":[" + c.choices[0]("delta") + "," + c.choices[1]("delta") + "]}\n\ndata: [DONE]\n\n",
+			"in two events": "data: {\"choices\":[" + c.choices[0]("delta") + "]}\n\ndata: {\"choices\":[" + c.choices[1]("delta") + "]}\n\ndata: [DONE]\n\n",
+		} {
+			got := listen(&r, []byte(stream), false)
+			if got.Usage = (translate.Usage{}); !cmp.Equal(got, c.want) {
+				t.Errorf("%s, %s: %s", c.name, name, cmp.Diff(c.want, got))
+			}
+		}
+	}
+	var completion Completion
+	if err := completion.Parse([]byte(fmt.Sprintf("{\"choices\":["+text+","+calls+"]}", "message", 0, "message"))); err != nil {
+		t.Fatal(err)
+	}
+	var r Reader
+	r.Reset("id", 0)
+	if err := r.ReadWhole(&completion); err != nil || len(r.ToolCalls.List) != 1 {
+		t.Errorf("both numbered 0: %v, %d tool calls", err, len(r.ToolCalls.List))
+	}
+}
