@@ -118,6 +118,9 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	if r.clock.headed {
 		return nil
 	}
+	if r.form == endpoint.Document {
+		return a.document(until)
+	}
 	sends := r.x.Sends()
 	err := r.await(until)
 	a.sends += r.x.Sends() - sends
@@ -130,7 +133,10 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	}
 	switch form := a.terms.Request.Reads(r.x, a.asked); form {
 	case endpoint.Complaint:
-		return a.complaint()
+		return a.complaint(string(r.x.Header("Content-Type")), errorBody(r.x, a.terms.Memory))
+	case endpoint.Document:
+		r.form, r.document.mediaType = form, string(r.x.Header("Content-Type")) // reading moves the headers
+		return a.document(until)
 	case endpoint.WrongType:
 		return failure.WrongType(endpoint.ErrWrongType)
 	default:

@@ -7,7 +7,9 @@
 //
 // # Course
 //
-// Begin takes over the lease, Send writes the request, AwaitHead reads the head of the reply. Then
+// Begin takes over the lease, Send writes the request, AwaitHead reads the head of the reply, and so
+// much of its body that it is known what it is, where it is called no stream although one was asked
+// for. Then
 // Pull appends the client's bytes for what has come, as the endpoint's codec writes them (package
 // endpoint), or ReadWhole reads a reply to its end. FailureOf says what an error of these means.
 // End releases the lease with the attempt's outcome, once; Close ends the exchange alone, for

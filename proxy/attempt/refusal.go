@@ -64,9 +64,8 @@ func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 
 // complaint is a 200 that is no stream although one was asked for: an engine's error in disguise,
 // or nonsense.
-func (a *Attempt) complaint() *failure.Failure {
-	contentType := string(a.Reply.x.Header("Content-Type"))
-	e := engineerror.Parse(200, contentType, errorBody(a.Reply.x, a.terms.Memory))
+func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
+	e := engineerror.Parse(200, mediaType, body)
 	if e.Status != 0 {
 		a.redact(&e)
 		return failure.FromStreamError(&e)

@@ -37,8 +37,10 @@ type Reply struct {
 	form   endpoint.ReplyForm
 	native translate.NativeReader // of a reply in the endpoint's own dialect; nil: it is chat
 
-	events *sse.Reader // of a stream
-	whole  whole
+	events   *sse.Reader // of a stream
+	first    []byte      // what comes before the rest of the reply; see readAhead
+	document document
+	whole    whole
 
 	count int   // events that have come
 	ended bool  // the reply has come to its framed end
@@ -91,7 +93,7 @@ func (r *Reply) Hold(n int) error { return r.memory.replace(PartEvent, n) }
 
 // Rests reports whether nothing has come that Pull could take, so that it would wait.
 func (r *Reply) Rests() bool {
-	return r.clock.headed && r.events != nil && r.bad == nil && !r.events.Ready()
+	return r.clock.headed && r.events != nil && r.bad == nil && !r.events.Ready() && len(r.first) == 0
 }
 
 // Rest waits until something has come that Pull can take, until the given time or a failure, which
@@ -189,6 +191,7 @@ func (r *Reply) release() {
 		r.events = nil
 	}
 	r.whole.release()
+	r.document.read.release()
 	for _, part := range [...]Part{PartBody, PartEvent, PartState} {
 		r.memory.Free(part)
 	}

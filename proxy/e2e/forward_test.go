@@ -571,3 +571,34 @@ func TestForward_Large(t *testing.T) {
 		}
 	}
 }
+
+// TestCompletions_WholeForStream: an engine that answers whole although a stream was asked for, or
+// names the stream otherwise.
+func TestCompletions_WholeForStream(t *testing.T) {
+	t.Parallel()
+	for name, reply := range map[string][2]string{
+		"whole":      {"application/json", `{"object":"text_completion","choices":[{"text":"Good.","index":0}],"usage":{"prompt_tokens":3,"completion_tokens":2}}`},
+		"plain text": {"text/plain", `data: {"choices":[{"text":"Good.","index":0,"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"},
+	} {
+		engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", reply[0])
+			if r.URL.Path != "/v1/completions" {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"sim","object":"model"}]}`)
+				return
+			}
+			_, _ = io.WriteString(w, reply[1])
+		}))
+		t.Cleanup(engine.Close)
+		p := start(t, rig.Setup{Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: fake, url: "` + engine.URL + `", engine: openai, probe: { timeout: 15s } }]
+models: [{ id: sim, deployments: [{ upstream: fake, served: sim }] }]
+`})
+		r := p.Post("/v1/completions", `{"model":"sim","prompt":"x","stream":true}`).WantStatus(200)
+		if !strings.Contains(r.Body, `"text":"Good."`) || !strings.Contains(r.Body, `"finish_reason":"stop"`) || !strings.HasSuffix(r.Body, "data: [DONE]\n\n") {
+			t.Errorf("%s: %s", name, r.Body)
+		}
+	}
+}

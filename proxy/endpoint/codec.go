@@ -193,6 +193,7 @@ const (
 	Bytes                          // passed on as they come
 	WholeOfStream                  // one document in place of the stream that was asked for
 	BytesOfStream                  // bytes likewise, put into events as they come
+	Document                       // likewise, of another media type: an answer, an error, or the stream all the same
 	Complaint                      // likewise, from an endpoint that has no use for it: an error, or nonsense
 	WrongType
 )

@@ -152,7 +152,7 @@ func textReply(reply Reply, asked bool) ReplyForm {
 	case !isStream && !asked:
 		return Whole
 	case asked:
-		return Complaint
+		return Document
 	}
 	return WrongType
 }

@@ -59,7 +59,7 @@ func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked,
 // asked for.
 func (r *transcriptionRequest) Reads(reply Reply, asked bool) ReplyForm {
 	form := textReply(reply, asked)
-	if form == Complaint {
+	if form == Document {
 		return WholeOfStream
 	}
 	return form

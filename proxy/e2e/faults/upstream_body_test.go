@@ -111,8 +111,17 @@ func TestFault21_NotAnAnswer(t *testing.T) {
 	}
 	check("invalid-json", rig.PlainWays)
 	check("sse-for-json", rig.PlainWays)
-	for _, fault := range strings.Fields("invalid-json=0 json-for-sse json-for-sse;label=1") {
-		check(fault, rig.StreamWays)
+	check("invalid-json=0", rig.StreamWays)
+}
+
+// TestFault21_WholeForStream: a whole answer in the place of a stream becomes the stream.
+func TestFault21_WholeForStream(t *testing.T) {
+	t.Parallel()
+	for _, fault := range strings.Fields("json-for-sse json-for-sse;label=1") {
+		inWays(t, rig.StreamWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			e.fault(fault)
+			e.Ask(w, "").Text(w)
+		})
 	}
 }
 

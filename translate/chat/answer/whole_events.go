@@ -1,0 +1,71 @@
+package answer
+
+import (
+	"strconv"
+
+	"penstock/translate/jsonx"
+	"penstock/translate/sse"
+)
+
+// AppendEvents appends the stream that a whole completion amounts to, of chat or of the legacy
+// endpoint: one chunk, with the end of every choice, and [DONE]. Some engines and gateways answer
+// whole although a stream was asked for. The error is a *translate.BadAnswer for what is no
+// completion.
+func AppendEvents(dst, completion []byte) ([]byte, error) {
+	var (
+		top   topLevel
+		edits jsonx.Edits
+	)
+	if err := top.parse(completion); err != nil {
+		return dst, err
+	}
+	if !top.choices.Index(0).Exists() || !top.choices.IsArray() || top.failure() != nil {
+		return dst, badAnswer(noChoices)
+	}
+	if top.object.EqualText("chat.completion") {
+		edits.Set(top.object, []byte(`"chat.completion.chunk"`))
+	}
+	for it := top.choices.Iter(); it.Next(); {
+		var choice Choice
+		if err := choice.ReadMessage(it.Value()); err != nil {
+			return dst, err
+		}
+		editWholeChoice(&edits, it.Index(), it.Value(), &choice)
+	}
+	dst = append(dst, "data: "...)
+	start := len(dst)
+	dst = edits.Append(dst, completion)
+	sse.Flatten(dst[start:])
+	return append(dst, "\n\ndata: [DONE]\n\n"...), nil
+}
+
+// editWholeChoice notes what choice number n, which is v, needs as one of a chunk: an index, the
+// delta in place of the message, an index of each tool call, and an end. An end that is null stays:
+// the engine has not finished.
+func editWholeChoice(edits *jsonx.Edits, n int, v jsonx.Value, choice *Choice) {
+	if !choice.Numbered {
+		missingIndex(v, n).addTo(edits)
+	}
+	if choice.Body.IsObject() && choice.Body == choice.message {
+		if choice.spare.Exists() { // an engine that fills both, of which the delta is the wrong one
+			edits.Delete(choice.spare)
+		}
+		edits.Rename(choice.message, []byte("delta"))
+	}
+	var message Delta
+	message.Read(choice.Body)
+	for it := message.ToolCalls.Iter(); it.Next(); {
+		if toolCall := it.Value(); toolCall.IsObject() {
+			index := strconv.AppendInt(nil, int64(it.Index()), 10)
+			if own := toolCall.Get("index"); own.Exists() {
+				edits.Set(own, index)
+			} else {
+				edits.Add(toolCall, append([]byte(`"index":`), index...))
+			}
+		}
+	}
+	if !choice.Finish.Exists() {
+		word := endWord(choice.Finish, message.ToolCalls.Index(0).Exists())
+		edits.Add(v, append([]byte(`"finish_reason":`), word...))
+	}
+}
