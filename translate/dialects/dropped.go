@@ -46,7 +46,7 @@ var droppedNames = [...]string{
 	"block:mcp_tool_result", "block:mcp_tool_use", "block:server_tool_use", "block:text_editor_code_execution_tool_result",
 	"block:tool_search_tool_result", "block:web_fetch_tool_result", "block:web_search_tool_result",
 
-	"member:container", "member:context_management", "member:include", "member:max_tool_calls", "member:max_tokens",
+	"member:budget_tokens", "member:container", "member:context_management", "member:include", "member:max_tool_calls", "member:max_tokens",
 	"member:mcp_servers", "member:n", "member:service_tier", "member:truncation",
 
 	"member:summary", "member:thinking", "member:verbosity", // whose word is not known: chat.WordList

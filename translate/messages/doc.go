@@ -19,7 +19,8 @@
 //	memory                  computer use is dropped like server tools
 //	tool_choice             auto, none, required, a function; parallel use as parallel_tool_calls
 //	stop_sequences          stop
-//	thinking disabled       reasoning_effort none; an unknown type is adaptive, an unknown display summarized
+//	thinking disabled       reasoning_effort none; an unknown type is adaptive, an unknown display summarized;
+//	                        budget_tokens has no counterpart and is named in Dropped
 //	output_config           effort becomes reasoning_effort, format becomes response_format
 //	an assistant's at last  stays there (see chat.EngineFormat.Prefill)
 //

@@ -293,14 +293,16 @@ func (r *Request) stopSequences() *fault {
 }
 
 var (
-	thinkingNames = jsonx.NewNames("type", "display")
+	thinkingNames = jsonx.NewNames("type", "display", "budget_tokens")
 	outputNames   = jsonx.NewNames("effort", "format")
 	formatNames   = jsonx.NewNames("type", "schema")
 )
 
-// reasoning reads thinking and output_config.effort. A budget is no effort, so it is not read.
+// reasoning reads thinking and output_config.effort. A budget is no effort, and chat has no member
+// for it, so it goes no further.
 func (r *Request) reasoning(o *dialects.Options) *fault {
-	var config, thinking [2]jsonx.Value
+	var config [2]jsonx.Value
+	var thinking [3]jsonx.Value
 	f := chat.ReadObject("output_config", r.members[memberOutputConfig], outputNames, config[:])
 	if f == nil {
 		f = chat.OptionalString("effort", config[0]).In("output_config")
@@ -324,6 +326,9 @@ func (r *Request) reasoning(o *dialects.Options) *fault {
 	}
 	r.info.thinking = thinkingOf(kind, display, o.RedactThinking)
 	r.thinks = r.info.thinking != thinkingHidden
+	if r.thinks && chat.Given(thinking[2]) {
+		r.info.dropped.Member("budget_tokens")
+	}
 	switch {
 	case kind == typeDisabled:
 		r.w.String(`,"reasoning_effort":"none"`)
