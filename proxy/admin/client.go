@@ -27,7 +27,7 @@ const readyTimeout = 2 * time.Second
 // RequestReady asks a running edge whether it takes new requests. The error says why it takes none.
 func RequestReady(edge Edge) error {
 	edge.Token = "" // it is answered without
-	_, err := edge.ask(fasthttp.MethodGet, "/-/ready", nil, readyTimeout)
+	_, err := edge.get("/-/ready", readyTimeout)
 	return err
 }
 
@@ -38,7 +38,7 @@ func RequestMode(edge Edge, q ModeRequest, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	answer, err := edge.ask(fasthttp.MethodPost, "/-/mode", body, readyTimeout)
+	answer, note, err := edge.ask(fasthttp.MethodPost, "/-/mode", body, readyTimeout)
 	if err != nil {
 		return err
 	}
@@ -53,6 +53,7 @@ func RequestMode(edge Edge, q ModeRequest, out io.Writer) error {
 			fmt.Fprintf(out, "%s: %s (was %s)\n", plaintext.Line(u.Name), q.Mode, plaintext.Line(u.Was))
 		}
 	}
+	warnOf(note, out)
 	return nil
 }
 
@@ -61,7 +62,7 @@ const pageTimeout = 10 * time.Second
 
 // Page returns what an edge's admin listener shows at a path.
 func Page(edge Edge, path string) ([]byte, error) {
-	return edge.ask(fasthttp.MethodGet, path, nil, pageTimeout)
+	return edge.get(path, pageTimeout)
 }
 
 // notReady says why an edge takes no new requests.
@@ -73,9 +74,16 @@ func notReady(body []byte) error {
 	return errors.New("the edge takes no new requests: it is draining")
 }
 
+// get returns what a running edge's admin listener has at a path. The error says what to correct.
+func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
+	body, _, err = e.ask(fasthttp.MethodGet, path, nil, timeout)
+	return body, err
+}
+
 // ask sends one request to a running edge's admin listener. send is the request's body, or nil. It
-// returns the body of a 200 or 422. The error says what to correct.
-func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, err error) {
+// returns the body of a 200 or 422. note says which process has answered, where others listen on
+// the port as well. The error says what to correct.
+func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token
 	if !strings.Contains(edge, "://") {
 		edge = "http://" + edge
@@ -96,7 +104,7 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 	secure := string(req.URI().Scheme()) == "https"
 	trusted, err := e.trusted(secure)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	client := fasthttp.HostClient{ // a fasthttp.Client or its dialer would leave goroutines behind
 		Addr: fasthttp.AddMissingPort(string(req.URI().Host()), secure), IsTLS: secure, TLSConfig: trusted,
@@ -104,25 +112,25 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
 	}
 	if err := client.DoTimeout(req, res, timeout); err != nil {
-		return nil, fmt.Errorf("ask the edge at %s: %w; %s", edge, err, remedy(err))
+		return nil, "", fmt.Errorf("ask the edge at %s: %w; %s", edge, err, remedy(err))
 	}
 	switch res.StatusCode() {
 	case fasthttp.StatusOK, fasthttp.StatusUnprocessableEntity:
-		return append(body, res.Body()...), nil
+		return append(body, res.Body()...), oneOfSeveral(&res.Header), nil
 	case fasthttp.StatusServiceUnavailable:
-		return nil, notReady(res.Body())
+		return nil, "", notReady(res.Body())
 	case fasthttp.StatusUnauthorized:
-		return nil, errors.New("the edge wants its admin token (admin.token), which is missing or wrong here: give it with --token or PENSTOCK_ADMIN_TOKEN")
+		return nil, "", errors.New("the edge wants its admin token (admin.token), which is missing or wrong here: give it with --token or PENSTOCK_ADMIN_TOKEN")
 	}
 	if res.StatusCode() == fasthttp.StatusNotFound {
 		if err := elsewhere(edge, req, res); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	if text := errorText(res.Body()); text != "" {
-		return nil, fmt.Errorf("the edge at %s refuses: %s", edge, text)
+		return nil, "", fmt.Errorf("the edge at %s refuses: %s", edge, text)
 	}
-	return nil, fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
+	return nil, "", fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
 }
 
 // elsewhere says what is wrong with an address at which an edge has no such page: it is that of the

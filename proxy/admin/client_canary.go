@@ -13,8 +13,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"penstock/config/suggest"
 	"penstock/proxy/canary"
 	"penstock/proxy/observe"
@@ -89,7 +87,7 @@ func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 
 // requestArms asks for what the edge knows of a model's arms, the rest first.
 func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
-	body, err := o.Edge.ask(fasthttp.MethodGet, "/-/arms", nil, armsTimeout)
+	body, err := o.Edge.get("/-/arms", armsTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +115,7 @@ func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 
 // knowsModel returns an error if the edge has no such model.
 func knowsModel(o *CanaryOptions) error {
-	body, err := o.Edge.ask(fasthttp.MethodGet, "/status", nil, armsTimeout)
+	body, err := o.Edge.get("/status", armsTimeout)
 	if err != nil {
 		return err
 	}

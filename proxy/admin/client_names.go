@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // Names are what an edge has, by their names.
@@ -13,7 +11,7 @@ type Names struct{ Upstreams, Models []string }
 
 // AskNames asks a running edge for them.
 func AskNames(edge Edge, patience time.Duration) (n Names, err error) {
-	answer, err := edge.ask(fasthttp.MethodGet, "/status", nil, patience)
+	answer, err := edge.get("/status", patience)
 	if err != nil {
 		return n, err
 	}

@@ -27,7 +27,7 @@ func RequestReload(edge Edge, q reload.Request, w io.Writer) error {
 	if q.Called != "" {
 		path += "&called=" + url.QueryEscape(q.Called)
 	}
-	body, err := edge.ask(fasthttp.MethodPost, path, q.Candidate, reloadTimeout)
+	body, note, err := edge.ask(fasthttp.MethodPost, path, q.Candidate, reloadTimeout)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,9 @@ func RequestReload(edge Edge, q reload.Request, w io.Writer) error {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
 	}
-	return report(&r, w)
+	err = report(&r, w)
+	warnOf(note, w)
+	return err
 }
 
 // report writes what a reload changed, or returns why it was refused.

@@ -8,8 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"penstock/proxy/plaintext"
 	"penstock/proxy/status"
 	"penstock/proxy/top"
@@ -63,7 +61,7 @@ func Top(ctx context.Context, o TopOptions) error {
 }
 
 func askState(o *TopOptions) ([]byte, error) {
-	return o.Edge.ask(fasthttp.MethodGet, "/status", nil, topTimeout)
+	return o.Edge.get("/status", topTimeout)
 }
 
 func readState(o *TopOptions, body []byte) (*status.Status, error) {

@@ -12,8 +12,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"penstock/proxy/observe"
 	"penstock/proxy/plaintext"
 )
@@ -40,7 +38,7 @@ func RequestUsage(o UsageOptions, w io.Writer) error {
 		query.Set("by", "user")
 	}
 	path := url.URL{Path: "/-/usage", RawQuery: query.Encode()}
-	body, err := o.Edge.ask(fasthttp.MethodGet, path.String(), nil, usageTimeout)
+	body, err := o.Edge.get(path.String(), usageTimeout)
 	if err != nil {
 		return err
 	}

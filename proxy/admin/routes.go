@@ -19,7 +19,7 @@ import (
 
 // New makes the admin listener. Nothing is accepted before Serve.
 func New(o Options) (*Server, error) {
-	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), closing: make(chan struct{})}
+	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), port: newPortWatch(&o), closing: make(chan struct{})}
 	var err error
 	if s.listener, err = listen.New(o.Listener.Listener, listen.Options{
 		MaxConns: listen.AdminConns(), MakeRoom: true, TLS: o.Listener.Certificate != nil,
@@ -76,6 +76,7 @@ func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHand
 	return func(ctx *fasthttp.RequestCtx) {
 		defer s.opts.Guard.Catch(guard.Admin, func() { refuse(ctx, apierr.Internal(failure.ErrPanicked)) })
 		listen.RequestReceived(ctx.Conn())
+		s.nameProcess(ctx)
 		if err := httpserver.Check(ctx); err != nil {
 			ctx.SetConnectionClose()
 			refuse(ctx, err)

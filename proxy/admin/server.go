@@ -31,6 +31,8 @@ type Options struct {
 	Started  time.Time    // when the process was
 	Name     string       // of the machine
 
+	SharedPort bool // other processes may listen on the listener's port (SO_REUSEPORT)
+
 	Reloads     *reload.Reloader
 	Set         *upstreams.Set
 	Calls       *observe.Calls
@@ -60,6 +62,7 @@ type Server struct {
 	listener *listen.Listener
 	http     *fasthttp.Server
 	tokens   tokenGate
+	port     *portWatch
 	watch    status.Watch
 	verdict  atomic.Pointer[status.Verdict] // of the last look
 	pages    atomic.Int64                   // status pages that are kept up to date

@@ -53,6 +53,8 @@ func see(s *Server, in *status.Input) *status.Status {
 	in.Routes, in.Upstreams, in.Calls, in.Queues = snap.Routes, all, s.opts.Calls, queues
 	out := status.Of(in)
 	out.Build, out.Version, out.Since, out.Started = build.Version(), snap.Version, snap.Since, s.opts.Started
+	out.Process = processName(s.opts.Started)
+	out.OnAdminPort, out.AdminPortShared = s.port.look(now)
 	out.Panicking, out.Unsaved = s.opts.Guard.Storm(now), s.opts.Calls.Usage.Unsaved().Seconds()
 	out.Draining, out.Connections = s.opts.Draining(), s.opts.Connections()
 	out.Operable = snap.Config.Admin.Token != ""

@@ -21,6 +21,7 @@ type Status struct {
 	Version  uint64    `json:"version"` // of the running configuration
 	Since    time.Time `json:"version_since"`
 	Started  time.Time `json:"started"`
+	Process  string    `json:"process"` // its number and its start in seconds since 1970: 4711-1764315673
 	Now      time.Time `json:"now"`
 	Draining bool      `json:"draining"`
 	Faults
@@ -74,6 +75,9 @@ const (
 type Faults struct {
 	Panicking string  `json:"panicking,omitempty"`             // where panics do not stop, for which the edge is not ready
 	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for its ledger
+
+	OnAdminPort     int  `json:"others_on_admin_port,omitempty"` // processes that listen there beside this one
+	AdminPortShared bool `json:"-"`                              // for longer than a take-over needs
 }
 
 // unsavedMost is how long usage waits for its ledger, in seconds, before it is trouble.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -271,6 +272,61 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	tr.wantNothingLost()
 	if n := tr.refused.Load(); n > 0 {
 		t.Errorf("%d connections were refused", n)
+	}
+}
+
+// TestSharedAdminPort: two edges that stay on one admin port notice each other: each answer names its process, a command
+// warns that it reached one of them, and the one that is left has the port alone.
+func TestSharedAdminPort(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux says who listens on a port")
+	}
+	e := start(t, rig.Setup{Engines: []sim.Options{{}}, Untidy: true, Config: `
+timeouts: { linger: 0s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: a, url: "{{up-0}}", engine: sim }]
+models: [{ id: sim, deployments: [{ upstream: a }] }]
+`})
+	e.Signal(syscall.SIGTERM)
+	e.Exits(rig.Patience, 0)
+	admin, addr := rig.KeptAddress(), rig.KeptAddress()
+	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
+	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
+	e.Write("penstock.yaml", text)
+	run := func() *rig.Process {
+		p := rig.StartProcess(t, "serve", "--share-port", "--config", e.Path)
+		p.Says("serving http://" + e.Addr)
+		return p
+	}
+	e.Adopt(run())
+	alone := e.Fetch("GET", e.Admin+"/-/ready")
+	if alone.Header.Get("X-Penstock-Process") == "" || alone.Header.Get("X-Penstock-Processes") != "" {
+		t.Errorf("alone: %q of %q", alone.Header.Get("X-Penstock-Process"), alone.Header.Get("X-Penstock-Processes"))
+	}
+	next := run()
+	seen := map[string]bool{}
+	rig.WaitFor(t, rig.Patience, "both answer", func() bool {
+		e.Client.CloseIdleConnections() // a new connection may reach the other
+		r := e.Fetch("GET", e.Admin+"/status")
+		name := r.Header.Get("X-Penstock-Process")
+		seen[name] = true
+		if r.Header.Get("X-Penstock-Processes") != "2" || !strings.Contains(r.Body, `"process": "`+name+`"`) || !strings.Contains(r.Body, `"others_on_admin_port": 1`) {
+			t.Fatalf("shared: %q of %q", name, r.Header.Get("X-Penstock-Processes"))
+		}
+		return len(seen) == 2
+	})
+	if out, errs, code := rig.RunProgram(t, "", "reload", "--admin", e.Admin); code != 0 || !strings.Contains(out, "warning: 2 processes listen on this admin port") {
+		t.Errorf("exit code %d\n%s\n%s", code, out, errs)
+	}
+	e.Signal(syscall.SIGTERM)
+	e.Exits(rig.Patience, 0)
+	e.Adopt(next)
+	rig.WaitFor(t, rig.Patience, "the second one has noticed", func() bool {
+		return strings.Contains(e.Log.String(), "has the admin port alone again")
+	})
+	if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Header.Get("X-Penstock-Processes") != "" || r.Header.Get("X-Penstock-Process") == "" {
+		t.Error("the one that is left says that others listen")
 	}
 }
 

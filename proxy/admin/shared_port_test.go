@@ -1,0 +1,46 @@
+package admin
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// TestPortWatch: another process on the admin port is information while one takes over, and a
+// warning, once, when it stays.
+func TestPortWatch(t *testing.T) {
+	core, logged := observer.New(zap.InfoLevel)
+	others, start := 0, time.Unix(1_700_000_000, 0)
+	w := &portWatch{count: func() int { return others }, log: zap.New(core)}
+	for _, step := range []struct {
+		others int
+		after  time.Duration
+		stay   bool
+		levels []string // of the lines so far
+	}{
+		{0, 0, false, nil},
+		{1, time.Second, false, []string{"info"}},
+		{2, takeOver, false, []string{"info"}},
+		{1, takeOver + time.Second, true, []string{"info", "warn"}},
+		{1, 2 * takeOver, true, []string{"info", "warn"}},
+		{0, 3 * takeOver, false, []string{"info", "warn", "info"}},
+		{0, 4 * takeOver, false, []string{"info", "warn", "info"}},
+		{1, 5 * takeOver, false, []string{"info", "warn", "info", "info"}},
+	} {
+		others = step.others
+		n, stay := w.look(start.Add(step.after))
+		var levels []string
+		for _, l := range logged.All() {
+			levels = append(levels, l.Level.String())
+		}
+		if n != step.others || stay != step.stay || !slices.Equal(levels, step.levels) {
+			t.Errorf("after %s: %d, %t, %q; want %d, %t, %q", step.after, n, stay, levels, step.others, step.stay, step.levels)
+		}
+	}
+	if n, stay := (&portWatch{}).look(start); n != 0 || stay {
+		t.Error("a port that is not shared has others")
+	}
+}

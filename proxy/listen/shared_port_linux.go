@@ -1,0 +1,74 @@
+package listen
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// OtherListeners returns how many other sockets listen on the address of ln (SO_REUSEPORT), which
+// the kernel spreads new connections over. It is 0 where the system does not say. It reads a file
+// of /proc, whose size grows with the number of listening sockets only.
+func OtherListeners(ln net.Listener) int {
+	inode, ok := socketInode(ln)
+	if !ok {
+		return 0
+	}
+	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		table, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		n, found := othersOn(table, inode)
+		_ = table.Close()
+		if found {
+			return n
+		}
+	}
+	return 0
+}
+
+// socketInode returns the number by which /proc names the socket of ln.
+func socketInode(ln net.Listener) (inode uint64, ok bool) {
+	socket, ok := ln.(syscall.Conn)
+	if !ok {
+		return 0, false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var stat syscall.Stat_t
+	ok = false
+	err = raw.Control(func(fd uintptr) { ok = syscall.Fstat(int(fd), &stat) == nil })
+	return stat.Ino, ok && err == nil
+}
+
+// othersOn counts, in a table of sockets as /proc/net/tcp has it (proc(5)), the other listeners on
+// the address of the one with an inode. found is false if that one is not in the table. Listeners
+// come first there, so the reading ends at the first connection.
+func othersOn(table io.Reader, inode uint64) (others int, found bool) {
+	const local, state, number, listens = 1, 3, 9, "0A"
+	var ours string
+	at := map[string]int{}
+	lines := bufio.NewScanner(table)
+	lines.Scan() // the names of the columns
+	for lines.Scan() {
+		f := strings.Fields(lines.Text())
+		if len(f) <= number || f[state] != listens {
+			break
+		}
+		at[f[local]]++
+		if f[number] == strconv.FormatUint(inode, 10) {
+			ours, found = f[local], true
+		}
+	}
+	if !found {
+		return 0, false
+	}
+	return at[ours] - 1, true
+}
