@@ -106,24 +106,28 @@ func (f *File) ModelsOtherThan(next *File) []string {
 	var out []string
 	next = WithListed(next, Published(f))
 	alike := slices.Equal(f.Discover, next.Discover)
+	then, now := next.upstreamsByName(), f.upstreamsByName()
+	served := make(map[string][]string, len(next.Models))
+	for i := range next.Models {
+		served[next.Models[i].ID] = next.serving(&next.Models[i], then)
+	}
 	for i := range f.Models {
 		m := &f.Models[i]
-		same := slices.ContainsFunc(next.Models, func(n Model) bool {
-			return n.ID == m.ID && slices.Equal(f.served(m), next.served(&n))
-		})
-		if !same || m.Discovered && !alike {
+		by, stays := served[m.ID]
+		if !stays || !slices.Equal(f.serving(m, now), by) || m.Discovered && !alike {
 			out = append(out, m.ID)
 		}
 	}
 	return out
 }
 
-// served are the engines of a model, by what they are reached and asked by.
-func (f *File) served(m *Model) []string {
+// serving are the engines of a model, by what they are reached and asked by. byName are the places
+// of f's upstreams.
+func (f *File) serving(m *Model, byName map[string]int) []string {
 	out := make([]string, 0, len(m.Deployments))
 	for _, d := range m.Deployments {
-		at := slices.IndexFunc(f.Upstreams, func(u Upstream) bool { return u.Name == d.Upstream })
-		if at < 0 {
+		at, ok := byName[d.Upstream]
+		if !ok {
 			continue
 		}
 		u := &f.Upstreams[at]

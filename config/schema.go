@@ -509,7 +509,7 @@ func (c Concurrency) Set() bool { return c != Concurrency{} }
 type Probe struct {
 	// The page that is probed. Left out: by profile.
 	Path string `yaml:"path"`
-	// The time between two probes.
+	// The time between two probes. Five times that, at most 10s, once an engine has had no work for a minute.
 	Interval Duration `yaml:"interval"`
 	// How long connecting may take, and again how long the answer may. Left out: by profile.
 	Timeout Duration `yaml:"timeout"`

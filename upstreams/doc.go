@@ -45,7 +45,7 @@
 // # What is believed
 //
 // Probes (probe.go) decide between up and down by thresholds: `fall` bad ones in a row, `rise` good
-// ones. The calls themselves outrank them (health.go). A call that cannot reach the engine makes
+// ones. An engine at rest is probed less often, and at once when it gets a call (rest.go). The calls themselves outrank them (health.go). A call that cannot reach the engine makes
 // the upstream suspect and starts a probe at once. If that probe fails, or the next call cannot
 // reach the engine either, the upstream is down. The probe uses a new connection, because an engine
 // that is stopping may still answer on old ones. An upstream that answers its probes and fails its

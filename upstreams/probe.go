@@ -83,6 +83,7 @@ type prober struct {
 	source       int    // the load source that answered last
 	reads        uint64 // of answers, at the last verdict
 	backoff      time.Duration
+	rest         rest
 }
 
 func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
@@ -152,9 +153,9 @@ func (p *prober) run(ctx context.Context) {
 }
 
 // pause is the time to the next probe: the interval within ten percent, less where a doubt is open,
-// more while down.
+// more while down and at rest (rest.go).
 func (p *prober) pause() time.Duration {
-	interval := p.up.settings.Load().probe.interval
+	interval := p.interval(time.Now())
 	machine := p.up.Health.read().machine
 	state, row := machine.state, machine.bad
 	pause := interval
@@ -170,6 +171,7 @@ func (p *prober) pause() time.Duration {
 	if state == StateUp {
 		p.backoff = 0
 	}
+	p.rest.resting.Store(pause > p.up.settings.Load().probe.interval)
 	return time.Duration(float64(pause) * (0.9 + 0.2*p.rand()))
 }
 
@@ -180,6 +182,7 @@ func (p *prober) tick(ctx context.Context) {
 	u.hooks.guard.Point(guardProbe)
 	p.refresh()
 	begun := time.Now()
+	p.noteRest(begun)
 	if s.spec.Engine != p.engine {
 		p.engine, p.known, p.listsDue = s.spec.Engine, false, true
 	}
@@ -426,7 +429,7 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 // bookReport stores what the engine has reported, nil for nothing.
 func (p *prober) bookReport(r *Report, batch int, now time.Time) {
 	u := p.up
-	ghosts, places, fates := u.reports.set(r, batch, freshIntervals*u.settings.Load().probe.interval, now)
+	ghosts, places, fates := u.reports.set(r, batch, freshIntervals*p.interval(now), now)
 	u.series.count(fates)
 	u.slots.setSeen(ghosts, places)
 }

@@ -40,7 +40,8 @@ type looker struct {
 	counting chan counters // the counters that are being read; nil: none are
 	outSince time.Time     // zero: it is not out
 	heard    heard
-	busy     bool // it was at the last look
+	busy     bool   // it was at the last look
+	ended    uint64 // calls, at the last look
 }
 
 // counters are the engine's, as they were read.
@@ -68,7 +69,7 @@ func (p *prober) look(ctx context.Context) {
 			}
 		case now := <-tick.C:
 			p.up.hooks.guard.Point(guardStall)
-			p.sample(now)
+			p.sample(now, &l)
 			l.heard.listen(p.up, now)
 			p.judge(&l, now)
 			if r := p.reader(countTimeout); l.counting == nil && r.Counts() && p.up.Progress.WantsCount(now) {
@@ -79,14 +80,16 @@ func (p *prober) look(ctx context.Context) {
 	}
 }
 
-// sample hands in what is known of the upstream's calls.
-func (p *prober) sample(now time.Time) {
+// sample hands in what is known of the upstream's calls. Work for an engine at rest asks for a
+// probe.
+func (p *prober) sample(now time.Time, l *looker) {
 	u := p.up
-	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answers.Looks()}
-	for o := range outcomeCount {
-		s.Ended += u.series.attempts[o].Get()
-	}
+	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answers.Looks(), Ended: endedCalls(u)}
 	u.Progress.Sample(s)
+	if p.rest.resting.Load() && (s.Ended != l.ended || hasCalls(u)) && p.rest.resting.Swap(false) {
+		p.kick()
+	}
+	l.ended = s.Ended
 }
 
 // readCounters reads the engine's counters, for as long as it takes.
