@@ -89,7 +89,7 @@ var framingSeeds = []struct {
 	// What is refused for what its head says, before its body, which holds requests.
 	{0, framingHead + "Content-Type: text/plain\r\nContent-Length: 33\r\n\r\n" + framingSecond + framingSecond},
 	{0, framingHead + "Content-Type: text/plain\r\nContent-Length: 9900\r\n\r\n" + strings.Repeat(framingSecond, 301)},
-	{0, framingHead + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n21\r\n" + framingSecond + "\r\n0\r\n\r\n" + framingSecond},
+	{0, framingHead + "Content-Encoding: br\r\nTransfer-Encoding: chunked\r\n\r\n21\r\n" + framingSecond + "\r\n0\r\n\r\n" + framingSecond},
 
 	// Heads that are refused.
 	{0, "GET /#x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},

@@ -30,7 +30,7 @@ func (b *Body) Begin(budget *limit.Memory) { *b = Body{memory: Reservation{budge
 type Source struct {
 	Ctx     *fasthttp.RequestCtx
 	Start   time.Time     // of the request
-	Limit   int64         // on the body's bytes
+	Limit   int64         // on the body's bytes, and on those that it is decoded to
 	Silence time.Duration // that the client may keep
 	Rate    int64         // bytes a second that a large body must come with; 0: any
 	Reading *atomic.Int64 // what bodies of the client's key hold that are still read; nil: nobody counts
@@ -46,7 +46,7 @@ const (
 	slowFill  = 2 * time.Minute
 )
 
-// Read reads a request's body to its end.
+// Read reads a request's body to its end, and decodes one that is compressed.
 func (b *Body) Read(from *Source) *apierr.Error {
 	n := Announced(&from.Ctx.Request.Header)
 	if n == 0 {
@@ -73,7 +73,11 @@ func (b *Body) Read(from *Source) *apierr.Error {
 			return Broken(from.Ctx.Conn(), err)
 		}
 	}
-	return nil
+	if c := codingOf(&from.Ctx.Request.Header); c != identity {
+		e = b.decode(c, from.Limit)
+		b.came = int64(len(*b.client))
+	}
+	return e
 }
 
 // fill reads src to its end: n bytes, or until EOF when n is negative.
@@ -85,12 +89,11 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	reads, arrived := 0, n > 0 && listen.RequestComplete(conn)
 	for int64(len(buf)) != n {
 		if len(buf) == cap(buf) { // of a chunked body: the others have their size from the start
-			grown := int64(cap(buf))
-			if !b.memory.Reserve(grown) {
+			var ok bool
+			if buf, ok = b.memory.grow(buf); !ok {
 				*b.client = buf
 				return MemoryFull()
 			}
-			buf = append(make([]byte, 0, 2*grown), buf...)
 		}
 		if len(buf) > 0 && !arrived {
 			now := time.Now()
@@ -136,7 +139,7 @@ func Drips(after time.Duration, came, held, rate int64) bool {
 	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
 }
 
-// Came is the length of the body as it was read.
+// Came is the length of the body as it was read and decoded.
 func (b *Body) Came() int64 { return b.came }
 
 // Waited is how long the edge waited for bytes that had not come with the head.
@@ -145,7 +148,7 @@ func (b *Body) Waited() time.Duration { return b.waited }
 // Held reports whether there are bytes that an engine can be sent.
 func (b *Body) Held() bool { return b.client != nil || b.chat != nil }
 
-// Client are the bytes that the client wrote; nil without a body and after DropClient.
+// Client are the bytes that the client wrote, decoded; nil without a body and after DropClient.
 func (b *Body) Client() []byte { return bytesOf(b.client) }
 
 // Bytes are the translation, if there is one, and otherwise the client's bytes.

@@ -13,8 +13,11 @@
 // has a limit, and its client a pace to keep: a deadline for silence, and a rate for bodies that
 // drip or that hold much memory. Beside other keys one may hold half of the budget with bodies of
 // which more is to come, so that clients which leave them unfinished keep no others out; a single
-// body may have more. A message over WebSocket counts there until it begins as a call. The time in which an engine is
-// slow to take an upload is not the client's.
+// body may have more. A message over WebSocket counts there until it begins as a call. The time in
+// which an engine is slow to take an upload is not the client's.
+//
+// A JSON body may be compressed by gzip or zstd (coding.go). It is read to its end first, and its
+// limit holds for the decoded bytes, too.
 //
 // # Who may call what
 //

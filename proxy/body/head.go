@@ -38,10 +38,14 @@ func Announced(h *fasthttp.RequestHeader) int64 {
 	return n
 }
 
-// CheckHead refuses encoded bodies and media types that an endpoint does not take: forms or JSON.
+// CheckHead refuses codings and media types that an endpoint does not take: it takes forms, or JSON,
+// which may be compressed.
 func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
-	if enc := h.ContentEncoding(); len(enc) > 0 && !httptoken.EqualFold(enc, "identity") {
-		return unsupported("A request body with a Content-Encoding is not accepted: send it as it is.")
+	switch c := codingOf(h); {
+	case form && c != identity:
+		return unsupported("A form with a Content-Encoding is not accepted: send it as it is.")
+	case c == otherCoding:
+		return unsupported("The Content-Encoding of a request body may be gzip or zstd, and no list of several.")
 	}
 	t := h.ContentType()
 	switch {

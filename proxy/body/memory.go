@@ -80,6 +80,16 @@ func (r *Reservation) Reserve(n int64) bool {
 	return true
 }
 
+// grow returns a buffer of twice the room that begins as buf, which is full, or buf itself and false
+// if there is no memory for it.
+func (r *Reservation) grow(buf []byte) ([]byte, bool) {
+	n := int64(cap(buf))
+	if !r.Reserve(n) {
+		return buf, false
+	}
+	return append(make([]byte, 0, 2*n), buf...), true
+}
+
 // Complete is called when all of the body is there, or a message begins as a call: its bytes stay
 // reserved, and count for its key no more.
 func (r *Reservation) Complete() {

@@ -62,7 +62,7 @@ var allowed = map[string]struct {
 	"proxy/batch":         {ours: "proxy/process", never: "log"},
 	"proxy/admin":         {ours: "config config/suggest translate/apierr upstreams proxy/browser proxy/build proxy/endpoint proxy/failure proxy/fleet proxy/fleet/board proxy/guard proxy/httpserver proxy/limit proxy/listen proxy/observe proxy/plaintext proxy/process proxy/reload proxy/snapshot proxy/status proxy/top routing proxy/canary", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/reload":        {ours: "config config/filewatch routing upstreams upstreams/engine proxy/auth proxy/auth/cert proxy/guard proxy/limit proxy/listen proxy/plaintext proxy/process proxy/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
-	"proxy/body":          {ours: "upstreams/http1/httptoken translate/apierr translate/forward proxy/limit proxy/listen proxy/multipart", modules: "github.com/valyala/fasthttp", never: "net/http log"},
+	"proxy/body":          {ours: "upstreams/http1/httptoken translate/apierr translate/forward proxy/limit proxy/listen proxy/multipart", modules: "github.com/valyala/fasthttp github.com/klauspost/compress/...", never: "net/http log"},
 	"proxy/endpoint":      {ours: "config upstreams upstreams/engine upstreams/http1/httptoken translate/... proxy/body proxy/limit proxy/snapshot", modules: "github.com/valyala/fasthttp", never: "net/http log"},
 	"proxy/failure":       {ours: "routing upstreams upstreams/http1 translate/... proxy/body proxy/limit proxy/observe proxy/snapshot", never: "net os log"},
 	"proxy/poison":        {ours: "upstreams", never: "net os log"},

@@ -242,7 +242,7 @@ func TestMessages_Shape(t *testing.T) {
 			{"no key and a large body", p.Post(path, large, "Authorization: "), 401},
 			{"large body", p.Post(path, large), 413},
 			{"media type", p.Post(path, body, "Content-Type: text/plain"), 415},
-			{"encoding", p.Post(path, body, "Content-Encoding: gzip"), 415},
+			{"encoding", p.Post(path, body, "Content-Encoding: br"), 415},
 			{"no body", p.Post(path, ""), 400},
 			{"GET", p.Do("GET", path, ""), 405},
 			{"PUT", p.Do("PUT", path, body), 405},

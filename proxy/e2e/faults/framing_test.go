@@ -50,7 +50,7 @@ func TestFault41_ExpectContinue(t *testing.T) {
 		"no right":       {rig.Responses, e.Head("POST", rig.Responses.Path, expect, json, "Content-Length: 100"), rig.Refusal{Status: 403, Kind: "permission_error", Code: "operation_not_allowed", After: ""}},
 		"no route":       {rig.Chat, e.Head("POST", "/v1/nothing", expect, "Content-Length: 100"), rig.Refusal{Status: 404, Kind: "not_found_error", Code: "not_found", After: ""}},
 		"too large":      {rig.Messages, e.Head("POST", rig.Messages.Path, expect, json, "Content-Length: 100000"), rig.BodyTooLarge},
-		"compressed":     {rig.Chat, e.Head("POST", rig.Chat.Path, expect, "Content-Encoding: gzip", "Content-Length: 100"), rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""}},
+		"compressed":     {rig.Chat, e.Head("POST", rig.Chat.Path, expect, "Content-Encoding: br", "Content-Length: 100"), rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""}},
 		"no JSON":        {rig.Chat, e.Head("POST", rig.Chat.Path, expect, "Content-Type: text/plain", "Content-Length: 100"), rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""}},
 		"malformed head": {rig.Chat, e.Head("POST", rig.Chat.Path, expect, json, "Content-Length: 100", "Host: b"), badRequest},
 	} {
@@ -330,7 +330,7 @@ func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 		"401": anonymous(e.Head("POST", rig.Chat.Path, json, n)) + hidden, "401 chunked": anonymous(e.Head("POST", rig.Messages.Path, json, te)) + chunked,
 		"404": e.Head("POST", "/v1/nothing", n) + hidden, "404 chunked": e.Head("POST", "/v1/nothing", te) + chunked,
 		"405": e.Head("PUT", rig.Chat.Path, n) + hidden, "405 chunked": e.Head("PATCH", rig.Chat.Path, te) + chunked, "OPTIONS": e.Head("OPTIONS", rig.Chat.Path, n) + hidden, "TRACE": e.Head("TRACE", "/", n) + hidden,
-		"415": e.Head("POST", rig.Chat.Path, json, "Content-Encoding: gzip", n) + hidden, "415 type": e.Head("POST", rig.Chat.Path, "Content-Type: text/plain", te) + chunked,
+		"415": e.Head("POST", rig.Chat.Path, json, "Content-Encoding: br", n) + hidden, "415 type": e.Head("POST", rig.Chat.Path, "Content-Type: text/plain", te) + chunked,
 		"400": e.Head("POST", rig.Chat.Path, json, n) + hidden, "400 chunked": e.Head("POST", rig.Responses.Path, json, te) + chunked,
 		"413": e.Head("POST", rig.Chat.Path, json, "Content-Length: 200000") + strings.Repeat(hidden, 200_000/len(hidden)+1), "413 chunked": e.Head("POST", rig.Chat.Path, json, te) + fmt.Sprintf("%x\r\n", 200_000) + strings.Repeat(hidden, 200_000/len(hidden)+1),
 		"GET": e.Head("GET", "/v1/models", n) + hidden, "GET chunked": e.Head("GET", "/v1/models", te) + chunked, "HEAD": e.Head("HEAD", "/", n) + hidden, "health": e.Head("GET", "/health", n) + hidden, "openapi": e.Head("GET", "/openapi.json", te) + chunked,

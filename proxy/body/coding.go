@@ -1,0 +1,136 @@
+package body
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/valyala/fasthttp"
+
+	"penstock/translate/apierr"
+	"penstock/upstreams/http1/httptoken"
+)
+
+// A coding is a content coding (RFC 9110, 8.4.1) of a JSON body.
+type coding uint8
+
+const (
+	identity coding = iota // also without a Content-Encoding
+	gzipped
+	zstandard
+	otherCoding // which is refused, as is a list of codings
+)
+
+func (c coding) String() string { return [...]string{"identity", "gzip", "zstd", "another"}[c] }
+
+// codingOf returns the coding that a head names.
+func codingOf(h *fasthttp.RequestHeader) coding {
+	name := h.ContentEncoding()
+	switch {
+	case len(name) == 0:
+		return identity
+	case len(h.PeekAll(fasthttp.HeaderContentEncoding)) > 1:
+		return otherCoding
+	case httptoken.EqualFold(name, "identity"):
+		return identity
+	case httptoken.EqualFold(name, "gzip"):
+		return gzipped
+	case httptoken.EqualFold(name, "zstd"):
+		return zstandard
+	}
+	return otherCoding
+}
+
+const (
+	// A body may be decoded to any length below freelyDecoded, and beyond it to mostExpansion times its
+	// own: a prompt compresses tenfold, a bomb a thousandfold.
+	freelyDecoded = 1 << 20
+	mostExpansion = 100
+
+	// zstdWindow is the largest window of a frame in bytes, which RFC 8878, 3.1.1.1.2, asks every
+	// decoder to support.
+	zstdWindow = 8 << 20
+)
+
+// decoding bounds how many bodies are decoded at once. Each keeps a processor busy, and memory of up
+// to a window beside what is reserved for its body.
+var decoding = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
+
+// decode replaces the client's bytes, which are in a coding, by what they stand for: at most limit
+// bytes. Memory for these is reserved as they come.
+func (b *Body) decode(c coding, limit int64) *apierr.Error {
+	decoding <- struct{}{}
+	defer func() { <-decoding }()
+	encoded, held := b.client, b.memory.held
+	src, done, err := c.reader(*encoded)
+	if err != nil {
+		return undecodable(c, err)
+	}
+	defer done()
+	b.client = newBuffer(0)
+	defer recycle(encoded)
+	most := max(freelyDecoded, mostExpansion*int64(len(*encoded)))
+	for buf := (*b.client)[:0]; ; {
+		n, err := src.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		*b.client = buf
+		switch size := int64(len(buf)); {
+		case size > limit:
+			return apierr.TooLarge(limit)
+		case size > most:
+			return apierr.New(413, apierr.CodeRequestTooLarge,
+				"The request body is more than %d times as large once decoded: send it as it is.", mostExpansion)
+		case errors.Is(err, io.EOF):
+			b.memory.release(held)
+			return nil
+		case err != nil:
+			return undecodable(c, err)
+		}
+		if len(buf) == cap(buf) {
+			var ok bool
+			if buf, ok = b.memory.grow(buf); !ok {
+				return MemoryFull()
+			}
+		}
+	}
+}
+
+// undecodable is the answer to a body that is not in the coding that its head names.
+func undecodable(c coding, cause error) *apierr.Error {
+	text := "it is damaged, cut short, or something follows its end"
+	if errors.Is(cause, zstd.ErrWindowSizeExceeded) {
+		text = "its window is larger than 8 MiB"
+	}
+	e := apierr.BadRequest("The request body cannot be decoded as " + c.String() + ": " + text + ".")
+	e.Cause = cause
+	return e
+}
+
+var (
+	gzipReaders sync.Pool
+	zstdReaders = sync.Pool{New: func() any {
+		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindow))
+		if err != nil {
+			panic(err) // the options are constants
+		}
+		return r
+	}}
+)
+
+// reader returns a reader of what encoded stands for. done gives it back and is called once.
+func (c coding) reader(encoded []byte) (r io.Reader, done func(), err error) {
+	src := bytes.NewReader(encoded)
+	if c == zstandard {
+		z := zstdReaders.Get().(*zstd.Decoder)
+		return z, func() { _ = z.Reset(nil); zstdReaders.Put(z) }, z.Reset(src)
+	}
+	if z, ok := gzipReaders.Get().(*gzip.Reader); ok {
+		return z, func() { gzipReaders.Put(z) }, z.Reset(src)
+	}
+	z, err := gzip.NewReader(src)
+	return z, func() { gzipReaders.Put(z) }, err
+}
