@@ -17,6 +17,8 @@ type Usage struct {
 	Reasoning                 int // of Completion, not visible text
 
 	Finish Finish // how the answer ended, of several choices the first that did
+	// CutToolCalls: tool calls were left out of the answer, since its request allows one at a time.
+	CutToolCalls bool
 
 	// Resumed is how often another engine went on with the answer; ResumedPrompt is what those
 	// engines had to read for that, the prompt and the beginning of the answer. None of it is in the

@@ -2,6 +2,7 @@ package call
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"penstock/proxy/attempt"
@@ -137,6 +138,9 @@ func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
 	if m != 0 {
 		c.record.Markup = m.String()
+	}
+	if u.CutToolCalls && !slices.Contains(c.record.Dropped, endpoint.DroppedToolCalls) {
+		c.record.Dropped = append(c.record.Dropped, endpoint.DroppedToolCalls)
 	}
 }
 

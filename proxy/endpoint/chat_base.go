@@ -176,7 +176,7 @@ func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
 	if r.ToolUse.Offered && len(a.tools) == 0 { // the same for each attempt
 		a.tools = chat.AppendToolNames(a.tools, r)
 	}
-	a.options.Tools = a.tools
+	a.options.Tools, a.options.SingleToolCall = a.tools, r.ToolUse.Single
 	a.offered = translate.Offered{Tools: r.ToolUse.Offered}
 }
 
@@ -185,6 +185,7 @@ func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 	if a.completion == nil {
 		a.completion = wholeCompletions.Get().(*answer.Completion)
 	}
+	a.completion.SingleToolCall(a.options.SingleToolCall)
 	if err := a.completion.Parse(completion); err != nil {
 		return dst, err
 	}

@@ -61,7 +61,7 @@ func (w *messagesWriter) Describe(about *Answer, o *answer.Options) {
 	o.ID = answerID("msg_", about.RequestID)
 	w.Reset(&dialects.Identity{
 		Model: o.Model, ID: o.ID, RequestID: string(about.RequestID), PromptTokens: about.PromptTokens,
-		Tools: o.Tools, Seal: about.Seal,
+		Tools: o.Tools, SingleCall: o.SingleToolCall, Seal: about.Seal,
 	})
 }
 

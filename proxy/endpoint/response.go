@@ -39,6 +39,10 @@ var (
 // HeaderDropped tells what of a request was left out.
 const HeaderDropped = "X-Penstock-Dropped"
 
+// DroppedToolCalls is the name of what was left out of an answer: tool calls behind the first, where
+// the request forbids parallel ones and the engine made some. The head of a stream is out before.
+const DroppedToolCalls = "answer:tool_calls"
+
 // CommonHeaders sets the headers of every answer. The request id has two names because SDKs read
 // different ones.
 func CommonHeaders(h *fasthttp.ResponseHeader, id []byte) {

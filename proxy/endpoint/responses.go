@@ -84,7 +84,7 @@ func (w *responsesWriter) Describe(about *Answer, o *answer.Options) {
 	id := answerID("", about.RequestID)
 	w.Reset(&dialects.Identity{
 		Model: o.Model, ID: id, Created: o.Created, Now: unixNow, PromptTokens: about.PromptTokens,
-		Tools: o.Tools, Seal: about.Seal,
+		Tools: o.Tools, SingleCall: o.SingleToolCall, Seal: about.Seal,
 	})
 	o.ID, o.N, o.PromptTokens, o.StripReasoning = id, 1, 0, !w.RequestInfo.ReadsReasoning()
 }

@@ -222,6 +222,9 @@ func (r *Request) decodeTools() *Invalid {
 	if r.ToolUse.Offered { // templates write the definitions into the prompt
 		r.Prompt.Bytes += tools.End() - tools.Start()
 	}
+	if parallel, said := r.members[memberParallelToolCalls].Bool(); said {
+		r.ToolUse.Single = !parallel
+	}
 	return r.ToolUse.decodeChoice(r.members[memberToolChoice], tools)
 }
 

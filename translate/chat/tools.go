@@ -24,6 +24,8 @@ type ToolUse struct {
 	Offered bool
 	// Forced says that the model has to call one, and Unused that it must not.
 	Forced, Unused bool
+	// Single says that the model must not call several at once: parallel_tool_calls is false.
+	Single bool
 
 	anyChoice bool        // tool_choice is "any"
 	named     jsonx.Value // the name of the function that tool_choice is; absent: it is another choice

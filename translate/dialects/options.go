@@ -42,5 +42,6 @@ type Identity struct {
 	Seal         seal.Box // for reasoning that the client carries and may not read
 	RequestID    string   // for the errors of a stream
 	Tools        []byte   // the names on offer to the engine, as in answer.Options
+	SingleCall   bool     // the request forbids parallel tool calls
 	PromptTokens int      // our estimate of the prompt, for an engine that counts nothing
 }

@@ -72,7 +72,7 @@ func (s *Stream) NextEngine() {
 	}
 	s.queue.reset()
 	s.reader.Reset(s.identity.ID, s.identity.PromptTokens)
-	s.reader.Offer(s.identity.Tools)
+	s.reader.Offer(s.identity.Tools, s.identity.SingleCall)
 	s.input.reset()
 	s.toolCalls = s.toolCalls[:0]
 }

@@ -70,7 +70,7 @@ const keepParts = 16
 
 func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
 	o.reader.Reset(i.ID, i.PromptTokens)
-	o.reader.Offer(i.Tools)
+	o.reader.Offer(i.Tools, i.SingleCall)
 	parts := o.parts[:cap(o.parts)]
 	if len(parts) > keepParts {
 		parts = nil

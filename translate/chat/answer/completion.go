@@ -27,9 +27,14 @@ type Completion struct {
 	engineUsage         translate.Usage // the counts of the engine's usage
 	hasCounts           bool            // it has counts
 	hidesMembers        bool            // a choice has a member to remove: a private one, or a delta
-	incompleteToolCalls bool            // a tool call lacks a member that clients need
+	incompleteToolCalls bool            // a tool call lacks a member that clients need, or is surplus
+	single              bool            // the request forbids parallel tool calls
 	tools               toolcall.Assembler
 }
+
+// SingleToolCall says whether each choice of the answers that are parsed from now on keeps its first
+// tool call alone, because the request forbids parallel ones.
+func (c *Completion) SingleToolCall(single bool) { c.single = single }
 
 // Parse reads the body of an answer with status 200. The error is a *translate.BadAnswer when it is
 // not a chat completion with at least one choice, each with a message and with an end: Ollama sends
@@ -40,6 +45,7 @@ func (c *Completion) Parse(body []byte) error {
 	c.finish = FinishNone
 	c.generated, c.missing, c.hidesMembers, c.incompleteToolCalls = 0, c.missing[:0], false, false
 	c.tools.Reset()
+	c.tools.Single(c.single)
 	if err := c.top.parse(body); err != nil {
 		return err
 	}
@@ -117,7 +123,7 @@ func (c *Completion) Usage() translate.Usage {
 			u = translate.EstimatedUsage((c.generated + 3) / 4)
 		}
 	}
-	u.Finish = c.finish
+	u.Finish, u.CutToolCalls = c.finish, c.tools.Cut()
 	return u
 }
 
@@ -177,6 +183,7 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 			p       toolcall.Piece
 		)
 		c.tools.Reset()
+		c.tools.Single(c.single)
 		for it := c.top.choices.Iter(); it.Next(); {
 			if choice.ReadMessage(it.Value()) != nil {
 				continue
@@ -192,7 +199,12 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 			}
 			message.Read(choice.Body)
 			for toolCalls := message.ToolCalls.Iter(); toolCalls.Next(); {
-				if part, ok := c.readToolCall(it.Index(), &p, toolCalls.Value()); ok {
+				part, ok := c.readToolCall(it.Index(), &p, toolCalls.Value())
+				if part.Surplus {
+					c.edits.Delete(toolCalls.Value())
+					continue
+				}
+				if ok {
 					addToolCallMembers(&c.edits, &p, &part, a.ID, it.Index())
 					if wrongIndex(&p, &part) {
 						c.edits.Set(p.Index, strconv.AppendInt(nil, int64(part.Position), 10))
@@ -224,7 +236,7 @@ func (c *Completion) readToolCall(n int, p *toolcall.Piece, v jsonx.Value) (tool
 		return toolcall.Part{}, false
 	}
 	part, ok := c.tools.AddWhole(n, p)
-	if ok && !p.Named() { // whole, so that nothing comes later
+	if ok && !p.Named() && !part.Surplus { // whole, so that nothing comes later
 		part.MakeID, part.NeedType = part.MakeID || !p.ID.HasText(), !p.Type.HasText()
 	}
 	return part, ok

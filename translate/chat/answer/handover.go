@@ -26,6 +26,8 @@ func (s *Stream) NextEngine() {
 	} else {
 		s.state = streamState{promptEstimate: s.state.promptEstimate}
 		s.tools.Reset()
+		s.tools.Offer(s.options.Tools)
+		s.tools.Single(s.options.SingleToolCall)
 		s.opening = translate.Opening{}
 	}
 	s.template.reset()

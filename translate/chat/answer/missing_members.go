@@ -54,7 +54,7 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 	cut := choice.cut()
 	for it := message.ToolCalls.Iter(); it.Next(); {
 		part, _ := c.readToolCall(n, &p, it.Value())
-		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || p.Args.IsObject() ||
+		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || part.Surplus || p.Args.IsObject() ||
 			p.Args.IsString() && toolcall.HasEscapes(p.Args.Inside()) ||
 			wrongIndex(&p, &part) || completeArguments(&p, cut) != nil
 	}

@@ -17,6 +17,8 @@ type Options struct {
 	N int
 	// Tools are the names of the tools that the request offers.
 	Tools toolcall.Names
+	// SingleToolCall: the request forbids parallel tool calls, so that each choice keeps its first.
+	SingleToolCall bool
 	// PromptTokens is our estimate of the prompt, for an engine that counts nothing.
 	PromptTokens int
 	// IncludeUsage: the client asked for the usage chunk of a stream. Whole completions always keep

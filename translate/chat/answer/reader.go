@@ -59,8 +59,12 @@ func (r *Reader) Reset(id string, promptTokens int) {
 	r.state.promptEstimate = promptTokens
 }
 
-// Offer names the tools of the request; see toolcall.Assembler.
-func (r *Reader) Offer(names toolcall.Names) { r.ToolCalls.tools.Offer(names) }
+// Offer names the tools of the request, and says whether it allows a single tool call; see
+// toolcall.Assembler.
+func (r *Reader) Offer(names toolcall.Names, single bool) {
+	r.ToolCalls.tools.Offer(names)
+	r.ToolCalls.tools.Single(single)
+}
 
 // Read reads one event of the engine's stream. It reports whether the event was a chunk of an
 // answer that has begun; if not, the event has nothing for the client. The error is a
@@ -140,7 +144,7 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 		r.state.noteUsage(c)
 	}
 	counts := c.usage.IsObject() || c.timings.Exists()
-	waits := r.lone || len(r.halves) > 0 || r.ToolCalls.tools.Holds()
+	waits := r.lone || len(r.halves) > 0 || r.ToolCalls.tools.Holds() || r.ToolCalls.tools.Cut()
 	if n == 1 && text.Exists() && !waits && !counts && len(r.Logprobs) == 0 {
 		r.rememberChunk(data, text, toolCall, &delta)
 	}
@@ -373,7 +377,7 @@ func (r *Reader) Usage() translate.Usage {
 	if !u.Estimated { // it is no whole completion's
 		u = r.state.usageSoFar()
 	}
-	u.Finish = r.Finish
+	u.Finish, u.CutToolCalls = r.Finish, r.ToolCalls.tools.Cut()
 	return u
 }
 

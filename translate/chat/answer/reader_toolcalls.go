@@ -74,6 +74,9 @@ func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error
 			return t.held - before, badAnswer(tooManyToolCalls)
 		}
 		t.takeReleased(part.Before)
+		if part.Surplus {
+			continue
+		}
 		if t.last = part.Position; t.last == len(t.List) {
 			t.add()
 		}

@@ -50,6 +50,7 @@ func (s *Stream) Reset(o *Options) {
 	if o != nil {
 		s.options, s.state.promptEstimate = *o, o.PromptTokens
 		s.tools.Offer(o.Tools)
+		s.tools.Single(o.SingleToolCall)
 		s.out.model = jsonx.AppendStringS(s.out.model, o.Model)
 	}
 }
@@ -192,7 +193,11 @@ func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "k
 
 // Usage returns the token counts so far; without counts from the engine, an estimate of one token a
 // delta.
-func (s *Stream) Usage() translate.Usage { return s.state.usageSoFar() }
+func (s *Stream) Usage() translate.Usage {
+	u := s.state.usageSoFar()
+	u.CutToolCalls = s.tools.Cut()
+	return u
+}
 
 // Markup returns the word of a model's markup that the text of the first choice begins with.
 func (s *Stream) Markup() translate.Markup { return s.opening.Markup }

@@ -142,6 +142,11 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 			return false, badAnswer(tooManyToolCalls)
 		}
 		shown += len(part.Before)
+		if part.Surplus {
+			edits.Delete(p.Object)
+			unique = true
+			continue
+		}
 		if s.holdPiece(choice, &p, &part) {
 			unique = true
 			continue

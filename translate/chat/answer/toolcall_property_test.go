@@ -166,7 +166,7 @@ func translated(t *rapid.T, chunks []string) (out []heardToolCall) {
 	t.Helper()
 	var s Reader
 	s.Reset("fallback", 0)
-	s.Offer(offeredNames)
+	s.Offer(offeredNames, false)
 	for _, chunk := range chunks {
 		if _, err := s.Read(sse.Event{Data: []byte(chunk)}); err != nil {
 			t.Fatalf("source: %v", err)

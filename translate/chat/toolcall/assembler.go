@@ -1,5 +1,7 @@
 package toolcall
 
+import "cmp"
+
 // Limits of an answer. Beyond them AddPiece and AddWhole report false.
 const (
 	MaxPerChoice = 1024 // tool calls of one choice
@@ -15,6 +17,9 @@ type Assembler struct {
 
 	names Names      // of the tools on offer
 	held  []heldName // hardly ever any
+
+	single bool // the request allows one tool call for each choice
+	cut    bool // there were more
 }
 
 // toolCall is the state of one tool call.
@@ -44,6 +49,7 @@ type Part struct {
 	NeedType bool // the tool call has no type yet and is named here
 	Hold     bool // the piece says nothing yet: its name waits for the rest
 	Joined   bool // the name has waited
+	Surplus  bool // the tool call is one more than the request allows
 
 	// ID and Name are those that are taken, as the contents of JSON strings: the piece's own,
 	// unless they have waited.
@@ -68,6 +74,13 @@ func (a *Assembler) Reset() {
 	}
 	*a = Assembler{toolCalls: toolCalls}
 }
+
+// Single has every tool call of a choice but its first be Surplus, until Reset: the request forbids
+// parallel tool calls, which not every engine obeys.
+func (a *Assembler) Single(single bool) { a.single = single }
+
+// Cut reports whether a tool call was Surplus.
+func (a *Assembler) Cut() bool { return a.cut }
 
 // AddPiece finds the tool call that a piece of a delta belongs to. It reports false when the piece
 // begins one too many.
@@ -209,6 +222,12 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	if index, indexed := p.Index.Int(); indexed {
 		t.index, t.indexed = index, true
 	}
+	if a.single && t.position > 0 {
+		part.Surplus, a.cut = true, true
+		t.args.add(p.Args)
+		t.id, t.name = cmp.Or(t.id, id), cmp.Or(t.name, name)
+		return part
+	}
 	if len(a.names) > 0 && t.name == 0 {
 		if part.Hold = a.hold(at, p, &part); part.Hold {
 			if t.id == 0 {
@@ -275,7 +294,7 @@ func (a *Assembler) Blank() bool { return !a.toolCalls[a.last].filled }
 // from here on.
 func (a *Assembler) Fill(positions []int, choice int) []int {
 	for i := range a.toolCalls {
-		if t := &a.toolCalls[i]; t.is(choice) && !t.filled {
+		if t := &a.toolCalls[i]; t.is(choice) && !t.filled && !(a.single && t.position > 0) {
 			t.filled = true
 			positions = append(positions, int(t.position))
 		}
