@@ -30,6 +30,7 @@ var checkRules = [...]func(*Request, *ModelRules) *Invalid{
 	(*Request).checkFeatures,
 	func(r *Request, rules *ModelRules) *Invalid { return r.Prompt.checkImages(rules) },
 	func(r *Request, rules *ModelRules) *Invalid { return r.Prompt.checkMedia(rules) },
+	(*Request).checkTopMedia,
 	func(r *Request, rules *ModelRules) *Invalid { return r.Reasoning.check(rules) },
 	(*Request).checkTokenLimit,
 	func(r *Request, rules *ModelRules) *Invalid { return r.ToolUse.check(rules) },

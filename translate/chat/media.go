@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"strconv"
+	"strings"
 
 	"penstock/translate/apierr"
 	"penstock/translate/jsonx"
@@ -12,32 +13,74 @@ import (
 // a medium goes by the name of the member, at whatever depth; a text is none, even if it looks like
 // a URL.
 
-// mediaNames are the members, and the types of parts, that engines take media from.
+// mediaNames are the members, and the types of parts, that engines take media from: of every
+// endpoint, at the top level and within. Engines of speech read the sample of a voice from a file of
+// their own, or fetch it.
 var mediaNames = [...]string{
-	"image", "images", "image_url", "image_urls", "input_image", "ref_image", "reference_image", "image_file",
-	"mask", "mask_image", "input_reference",
-	"video", "videos", "video_url", "video_urls", "input_video", "ref_video",
-	"audio", "audios", "audio_url", "audio_urls", "input_audio", "ref_audio", "reference_audio",
-	"prompt_audio", "audio_prompt", "speaker_wav",
-	"file_url", "media", "media_url",
+	"image", "images", "image_url", "image_urls", "input_image", "input_images", "ref_image", "reference_image",
+	"reference_images", "image_file", "image_path", "init_image", "init_images", "control_image", "end_image",
+	"mask", "mask_image", "mask_url", "input_reference",
+	"video", "videos", "video_url", "video_urls", "input_video", "ref_video", "video_file", "video_path",
+	"audio", "audios", "audio_url", "audio_urls", "input_audio", "audio_file", "audio_path",
+	"ref_audio", "ref_audio_path", "aux_ref_audio_paths", "ref_wav_path", "refer_wav_path", "inp_refs", // GPT-SoVITS, vLLM-Omni
+	"reference_audio", "reference_audio_path", "reference_wav", // F5-TTS, MeloTTS
+	"prompt_audio", "prompt_audio_path", "prompt_wav", "prompt_wav_path", "prompt_speech_path", // CosyVoice, VoxCPM
+	"audio_prompt", "audio_prompt_path", "spk_audio_prompt", "emo_audio_prompt", // Chatterbox, IndexTTS
+	"speaker_wav", "speaker_audio", "speaker_file", "voice_file", "voice_path", "voice_url", "sample_audio", // XTTS
+	"document_url", "file_url", "media", "media_url",
 }
 
 // placeNames say inside of a medium where it is.
 var placeNames = [...]string{"url", "uri", "href", "src", "path", "data", "file", "base64"}
 
-// CheckMedia refuses media that an engine would fetch from where chat takes no images from:
-// whatever has a scheme must be https with the name of a host (ModelRules.ImageHosts), or hold the
-// medium in base64. The error is an *apierr.Error.
+// CheckMedia refuses media that an engine would fetch from where chat takes no images from, or read
+// from its own disk: whatever has a scheme must be https with the name of a host
+// (ModelRules.ImageHosts), or hold the medium in base64, and paths are refused. The error is an
+// *apierr.Error.
 func CheckMedia(root jsonx.Value, rules *ModelRules) error {
 	return (&media{rules: rules}).walk(root).Err()
 }
 
-// RefuseMediaText refuses a field of a form that names a medium by a URL. Media in forms are files.
-func RefuseMediaText(name string, value []byte) error {
-	if !among(mediaNames[:], []byte(name)) && !among(placeNames[:], []byte(name)) || !hasScheme(value) {
+// listNames are members of a chat request that hold lists in which media may stand beside texts.
+var listNames = [...]string{"documents", "references"}
+
+// checkTopMedia is CheckMedia for the members beside the messages of a chat request, whose own media
+// are parts of a content: some engines take more from there. Requests seldom have a member that the
+// edge does not read, so that their number decides.
+func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
+	root, known := r.doc.Root(), 0
+	for _, v := range r.members {
+		if v.Exists() {
+			known++
+		}
+	}
+	if known == root.Len() {
 		return nil
 	}
-	return WrongValue(spelt([]byte(name), "*"), "must not be a URL; send the medium as a file").Err()
+	m := media{rules: rules}
+	for it := root.Iter(); it.Next(); {
+		var e *Invalid
+		switch {
+		case isAmong(mediaNames[:], it.Key()):
+			e = m.medium(it.Value())
+		case isAmong(listNames[:], it.Key()):
+			e = m.walk(it.Value())
+		}
+		if e != nil {
+			return e.under(spelt(it.Key().Raw(), "*"))
+		}
+	}
+	return nil
+}
+
+// RefuseMediaText refuses a field of a form that names a medium by a URL or a path. Media in forms
+// are files.
+func RefuseMediaText(name string, value []byte) error {
+	field := []byte(strings.TrimSuffix(name, "[]"))
+	if !among(mediaNames[:], field) && !among(placeNames[:], field) || !hasScheme(value) && !isPath(value) {
+		return nil
+	}
+	return WrongValue(spelt(field, "*"), "must not be a URL or a path; send the medium as a file").Err()
 }
 
 // media walks through a request.
@@ -128,14 +171,16 @@ func joinIndex(i int, rest string) string {
 
 const wantMedium = "must be an https URL, or a data URL in base64"
 
-// url checks the place of a medium. What has no scheme is no URL: engines take it for base64, for
+// url checks the place of a medium. What has no scheme and is no path engines take for base64, for
 // an id, or not at all.
 func (m *media) url(v jsonx.Value) *Invalid {
 	url := v.AppendText(nil)
-	if !hasScheme(url) {
+	switch scheme := hasScheme(url); {
+	case !scheme && !isPath(url):
 		return nil
-	}
-	if m.rules == nil {
+	case !scheme:
+		return WrongValue("", wantMedium+"; a path is not accepted")
+	case m.rules == nil:
 		return WrongValue("", "must not be a URL: media are parts of the content")
 	}
 	var image Image
@@ -177,6 +222,46 @@ func hasScheme(s []byte) bool {
 		}
 	}
 	return false
+}
+
+// maxPath is PATH_MAX of Linux: no longer text opens a file.
+const maxPath = 4096
+
+// jpegStart begins the base64 of a JPEG, the one medium whose base64 begins with a slash and may be
+// shorter than a path.
+const jpegStart = "/9j/"
+
+// isPath reports whether an engine could take s for the path of a file outside of its own folder. A
+// bare name is the id of a voice, and base64 has slashes as well.
+func isPath(s []byte) bool {
+	if len(s) > maxPath {
+		return false
+	}
+	s = bytes.TrimLeft(s, " \t\r\n")
+	if len(s) == 0 {
+		return false
+	}
+	switch s[0] {
+	case '/':
+		return !bytes.HasPrefix(s, []byte(jpegStart)) || !isBase64Text(s)
+	case '~', '.':
+		return true
+	}
+	return bytes.IndexByte(s, '\\') >= 0 || bytes.IndexByte(s, '/') >= 0 && !isBase64Text(s)
+}
+
+// isBase64Text reports whether s has nothing but the letters of base64, of either alphabet, and line
+// ends.
+func isBase64Text(s []byte) bool {
+	for _, c := range s {
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9':
+		case c == '+', c == '/', c == '=', c == '-', c == '_', c == '\r', c == '\n':
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 func among(names []string, name []byte) bool {

@@ -53,6 +53,20 @@ func TestCheckMedia(t *testing.T) {
 		`{"documents":[{"text":` + bad + `,"url":` + bad + `}]}`:                                          "",
 		`{"image":{"caption":` + bad + `,"n":[1]}}`:                                                       "",
 		`{"input":[[1,2],[3]]}`:                                                                           "",
+		`{"speaker_wav":"/etc/passwd"}`:                                                                   "speaker_wav",
+		`{"speaker_wav":["a","/etc/shadow1"]}`:                                                            "speaker_wav[1]",
+		`{"prompt_wav":"../secret/key.wav"}`:                                                              "prompt_wav",
+		`{"ref_audio":"~/a.wav"}`:                                                                         "ref_audio",
+		`{"ref_audio_path":"voices/../../a.wav"}`:                                                         "ref_audio_path",
+		`{"refer_wav_path":"a\\b.wav"}`:                                                                   "refer_wav_path",
+		`{"spk_audio_prompt":"C:\\a.wav"}`:                                                                "spk_audio_prompt",
+		`{"prompt_audio_path":"\\\\10.0.0.1\\share"}`:                                                     "prompt_audio_path",
+		`{"image":{"path":" /etc/passwd"}}`:                                                               "image.path",
+		`{"references":[{"audio":"file:///etc/passwd","text":"/etc/passwd"}]}`:                            "references[0].audio",
+		`{"type":"document_url","document_url":` + bad + `}`:                                              "document_url",
+		`{"speaker_wav":"calm_female.wav","prompt_wav":"alice"}`:                                          "",
+		`{"images":["iVBORw0KGgo/AA+==","a/b\n/c"],"image":"` + "/9j/" + strings.Repeat("ab+/", 20) + `"}`: "",
+		`{"audio":"//uQ` + strings.Repeat("/abc", 1100) + `"}`:                                             "",
 	} {
 		for _, record := range []int{2, 20} {
 			var d jsonx.Doc
@@ -105,11 +119,41 @@ func TestMessageMedia(t *testing.T) {
 func TestRefuseMediaText(t *testing.T) {
 	t.Parallel()
 	for field, refused := range map[string]bool{
-		"image=http://127.0.0.1/": true, "URL=file:///x": true, "image=aGk=": false, "prompt=http://127.0.0.1/": false,
+		"image=http://127.0.0.1/": true, "ref_audio=/etc/passwd": true, "speaker_wav[]=../a.wav": true, "URL=file:///x": true, "image=aGk=": false, "prompt=http://127.0.0.1/": false,
 	} {
 		name, value, _ := strings.Cut(field, "=")
 		if err := RefuseMediaText(name, []byte(value)); (err != nil) != refused {
 			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// TestTopMedia: what stands beside the messages of a chat request is checked as a part of it is.
+func TestTopMedia(t *testing.T) {
+	t.Parallel()
+	for member, param := range map[string]string{
+		`"images":["file:///etc/passwd"]`:                                                       "images[0]",
+		`"images":["/etc/passwd"]`:                                                              "images[0]",
+		`"images":["http://169.254.169.254/"]`:                                                  "images[0]",
+		`"images":["https://10.0.0.1/x"]`:                                                       "images[0]",
+		`"Videos":"https://b.example.org/x"`:                                                    "videos",
+		`"audios":[{"url":"http://127.0.0.1/"}]`:                                                "audios[0].url",
+		`"documents":[{"title":"x","image_url":"http://127.0.0.1/"}]`:                           "documents[0].image_url",
+		`"documents":[{"title":"x","text":"/a","url":"http://127.0.0.1/"}]`:                     "",
+		`"images":["aGk=","https://a.example.com/x"]`:                                           "",
+		`"image":null,"top_k":4,"response_format":{"type":"text"},"cache_prompt":true`:          "",
+		`"tools":[{"type":"function","function":{"name":"f","parameters":{"image":"/etc/x"}}}]`: "",
+		`"chat_template_kwargs":{"image":"/etc/x"}`:                                             "",
+	} {
+		var r Request
+		body := strings.TrimSuffix(bodyOf(`{"role":"user","content":"x"}`), "}") + "," + member + "}"
+		if err := r.Decode([]byte(body)); err != nil {
+			t.Fatalf("%s: %v", member, err)
+		}
+		err := r.Check(&ModelRules{ImageHosts: []string{"a.example.com"}})
+		var e *apierr.Error
+		if errors.As(err, &e); (err == nil) != (param == "") || err != nil && (e.Param != param || e.Status != 400) {
+			t.Errorf("%s: %v, want %q", member, err, param)
 		}
 	}
 }
