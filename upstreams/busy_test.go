@@ -152,6 +152,13 @@ func TestBusyToDown(t *testing.T) {
 				if at := r.until(t, StateDown); at < c.least || at > c.most {
 					t.Errorf("down after %v, want %v to %v", at, c.least, c.most)
 				}
+				if silent := c.least > 0; r.Health.Silent() != silent {
+					t.Errorf("silent: %t, want %t", !silent, silent)
+				}
+				r.played.set(http.StatusOK, 0)
+				if r.until(t, StateUp); r.Health.Silent() {
+					t.Error("silent while up")
+				}
 			})
 		})
 	}
@@ -238,6 +245,9 @@ func TestStoppedAfterStall(t *testing.T) {
 		r.played.set(http.StatusOK, time.Hour)
 		if at := r.until(t, StateDown); at > 12*time.Second {
 			t.Errorf("down after %v", at)
+		}
+		if !r.Health.Silent() {
+			t.Error("its calls are not told")
 		}
 	})
 }

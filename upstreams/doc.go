@@ -40,7 +40,7 @@
 // refused or reset, and otherwise when nothing has come for a minute, or for three times the
 // longest recent answer of a model whose calls wait there. Where its counters can be read while its
 // health page cannot, they decide: moving ones keep it, and for those that stand still there is the
-// stall rule.
+// stall rule. The calls that wait at an engine which is down this way leave it (Health.Silent).
 //
 // # What is believed
 //

@@ -139,6 +139,7 @@ type Health struct {
 	state    atomic.Uint32 // a State, never retiring
 	suspect  atomic.Bool   // the machine is suspicious, so a call's answer means something to it
 	returned atomic.Int64  // when the upstream last came back from down (ticks); 0: never
+	silent   atomic.Bool   // down, and nothing comes for its calls
 
 	Wake wake.Waker // of an engine that is away
 
@@ -286,9 +287,15 @@ func (h *Health) endBusy(works bool, cause string, now time.Time) {
 		m.works()
 	default:
 		m.become(StateDown)
+		h.silent.Store(true)
 	}
 	h.publish(cause, now)
 }
+
+// Silent reports whether the upstream is down because it answers neither its probes nor its calls,
+// as a stopped process does: nothing will come for those that wait there. One that is down because
+// it refuses connections may go on with the calls that it has.
+func (h *Health) Silent() bool { return h.silent.Load() }
 
 // StalledSince returns since when the upstream is out because no work moves.
 func (h *Health) StalledSince() (since time.Time, stalled bool) {
@@ -341,6 +348,11 @@ func (h *Health) publish(cause string, now time.Time) {
 	if state == StateUp && (before == StateDown || before == StateStalled) {
 		h.back()
 		h.returned.Store(ticks(now))
+	}
+	if before == StateStalled && state == StateDown {
+		h.silent.Store(h.facts.check != nil && h.facts.check.Status == 0)
+	} else if state != StateDown {
+		h.silent.Store(false)
 	}
 	h.facts.changed = now
 	if state == StateDown && before != StateStalled || state == StateStalled && before != StateDown {

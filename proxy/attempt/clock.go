@@ -145,7 +145,7 @@ func (c *clock) overdue() bool {
 }
 
 // judge says what an engine's silence means: nothing yet, that it has been too long, or that the
-// call leaves an upstream which has stalled or whose drain time is over.
+// call leaves an upstream which has stalled, whose drain time is over, or which is down and silent.
 func (c *clock) judge(now time.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
@@ -157,6 +157,8 @@ func (c *clock) judge(now time.Time) error {
 		return failure.Stalled()
 	case upstreams.HandsOver(c.up) && c.mover.Leave():
 		return failure.HandedOver()
+	case c.up.Health.Silent():
+		return failure.EngineDown()
 	}
 	if at, limit := c.deadline(); late(at) && c.completeAt.IsZero() {
 		return failure.GenerationTimeout(limit, http1.ErrNotYet)

@@ -19,8 +19,8 @@
 //
 // A call whose engine has been silent for 10 s looks at its upstream each second (clock.lookAt). It
 // waits on as long as the engine is seen to work, up to a ceiling of 15 minutes; it leaves an
-// upstream that has stalled, if it may and another has a slot (Mover); it ends if the engine has
-// forgotten it. What the file says of first_event and idle is a limit whatever the engine does.
+// upstream that has stalled, if it may and another has a slot (Mover); it leaves one that is down and
+// silent, or ends, at once; it ends if the engine has forgotten it. What the file says of first_event and idle is a limit whatever the engine does.
 //
 // # Design
 //

@@ -187,7 +187,8 @@ func frozen(t *testing.T) (url string, engine *rig.Process) {
 }
 
 // TestStoppedEngine: the kernel of a stopped process accepts its connections. Alone it is down a
-// minute after its last sign of life, at most; beside a good one every new call goes there.
+// minute after its last sign of life, at most, and its calls end with it; beside a good one every new
+// call goes there, and those of the stopped one follow.
 func TestStoppedEngine(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is stopped for a minute")
 	for _, k := range workKinds {
@@ -202,13 +203,13 @@ func TestStoppedEngine(t *testing.T) {
 			s.Engines = []sim.Options{{}}
 			both := start(t, s)
 			both.Engines[0].SetSlots(0) // so that the first call goes to the other, or waits here
-			held := make(chan struct{})
+			held := make(chan *rig.Reply)
 			for _, p := range []*penstock{alone, both, both} {
-				go func() { k.ask(p); held <- struct{}{} }()
+				go func() { held <- k.ask(p) }()
 			}
 			rig.WaitFor(t, rig.Patience, "each has its call", func() bool { return alone.Status().InFlight == 1 && both.Status().InFlight == 2 })
 			both.Engines[0].SetSlots(16)
-			<-held
+			(<-held).WantStatus(200)
 			engine.Signal(syscall.SIGSTOP)
 			at := time.Now()
 			stopped := func(p *penstock) string { return p.Upstream("fake-0").State }
@@ -221,12 +222,22 @@ func TestStoppedEngine(t *testing.T) {
 			if d := time.Since(at); d < 30*time.Second {
 				t.Errorf("down %v after the stop, %v after it was busy", d, took)
 			}
+			// Where nothing was shown a call goes to the good engine; one that has no other has failed.
+			failed := 0
+			for range 2 {
+				if r := <-held; strings.Contains(r.Body, "upstream_unreachable") { // a stream has a 200 by then
+					failed++
+				} else {
+					r.WantStatus(200)
+				}
+			}
+			if failed != 1 {
+				t.Errorf("%d of the stopped engine's calls failed", failed)
+			}
 			k.ask(alone).WantStatus(map[bool]int{true: 529, false: 503}[strings.HasSuffix(k.path, "messages")])
 			engine.Signal(syscall.SIGCONT)
 			rig.WaitFor(t, 30*time.Second, "it is back", func() bool { return stopped(alone) == "up" && stopped(both) == "up" })
 			engine.Signal(syscall.SIGKILL)
-			<-held
-			<-held
 		})
 	}
 }

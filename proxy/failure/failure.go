@@ -114,6 +114,15 @@ func Stalled() *Failure {
 	return f
 }
 
+// EngineDown is the failure of a call whose engine is down and answers nothing any more
+// (upstreams.Health.Silent): it leaves the engine like one whose host has vanished.
+func EngineDown() *Failure {
+	return &Failure{
+		API:   upstreamFailed(apierr.CodeUpstreamUnreachable, "The engine stopped answering before its answer was whole."),
+		Cause: http1.ReasonSilent, Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true, Gone: true,
+	}
+}
+
 // HandedOver is the failure of a call that leaves an engine whose drain time is over.
 func HandedOver() *Failure {
 	return &Failure{
