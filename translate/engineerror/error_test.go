@@ -1,6 +1,7 @@
 package engineerror
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -300,6 +301,46 @@ func TestShortener(t *testing.T) {
 					t.Fatalf("%q after %d: %d bytes, %+v", unit, lead, len(got), e)
 				}
 			}
+		}
+	}
+}
+
+// TestOverflowWords: how engines and services say that a request does not fit, and the sizes in it.
+// Agents compact their conversation for the code that follows from it, and otherwise give up.
+func TestOverflowWords(t *testing.T) {
+	t.Parallel()
+	for message, sizes := range map[string][2]int{
+		"Range of input length should be [1, 202745]":                                                                        {},
+		"<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 6000]":                               {},
+		"Input length (131081 tokens) exceeds the maximum allowed length (131066 tokens). Use a shorter input.":              {131081, 131066},
+		"The input (210000 tokens) is longer than the model's context length (200000 tokens).":                               {210000, 200000},
+		"Prompt length 9000 exceeds the available context size of 8192 tokens":                                               {9000, 8192},
+		"Initial job allocation requires 9216 cache tokens, which exceeds the available context size of 8192 tokens":         {9216, 8192},
+		"The request exceeds the model context length.":                                                                      {},
+		"the prompt is longer than the context length currently available to the model; shorten the prompt":                  {},
+		"input length (9000 tokens) exceeds the model's maximum context length (8192 tokens)":                                {9000, 8192},
+		"input (3926 tokens) is too large to process. increase the physical batch size (current batch size: 2048)":           {3926, 2048},
+		"Context size has been exceeded.":                                                                                    {},
+		"Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)":                                                         {15028, 7424},
+		"Reached context length of 4096 tokens with model (arch: qwen3vlmoe) that does not support mid-generation overflow.": {},
+		"`inputs` must have less than 512 tokens. Given: 600":                                                                {600, 512},
+		"This model's maximum prompt length is 131072 but the request contains 537812 tokens":                                {537812, 131072},
+		"Prompt has 32769 tokens, but the configured context size is 32768 tokens":                                           {32769, 32768},
+		"invalid params, context window exceeds limit (2013)":                                                                {},
+		"Your request exceeded model token limit: 262144 (requested: 270000)":                                                {},
+	} {
+		for _, status := range []int{400, 500, 0} {
+			body, _ := json.Marshal(map[string]any{"error": map[string]string{"message": message}})
+			e := Parse(status, "application/json", body)
+			if got := [2]int{e.ContextPrompt, e.ContextMax}; !e.ContextOverflow || !e.ClientFault || got != sizes {
+				t.Errorf("%d %s: overflow %t, client's fault %t, sizes %v", status, message, e.ContextOverflow, e.ClientFault, got)
+			}
+		}
+	}
+	for _, message := range []string{"The message exceeds the maximum allowed length (280 characters)", "Rate limit exceeded", "context canceled"} {
+		body, _ := json.Marshal(map[string]any{"error": map[string]string{"message": message}})
+		if e := Parse(400, "application/json", body); e.ContextOverflow {
+			t.Errorf("%s is no overflow", message)
 		}
 	}
 }

@@ -97,6 +97,22 @@ var overflowTexts = []string{
 	"exceed the configured limit of the model", // older vLLM
 	"should not exceed max_num_tokens",         // TensorRT-LLM: its budget for the tokens of a step
 	"prompt too long",                          // Ollama
+	"longer than the context length",           // Ollama
+	"context size has been exceeded",           // llama.cpp in the midst of the work; LM Studio with MLX
+	"too large to process. increase the phys",  // llama.cpp: an embedding or a ranking has to fit into one batch
+	"n_keep (",                                // LM Studio: "Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)"
+	"reached context length of",               // LM Studio
+	"tokens) exceeds the maximum allowed len", // SGLang, of its scheduler
+	"exceeds the model context length",        // LMDeploy
+	"greater than max_seq_len",                // older TabbyAPI
+	"range of input length should be",         // DashScope, Xunfei
+	"the configured context size is",          // ds4
+	"maximum prompt length is",                // xAI
+	"context window exceeds limit",            // MiniMax
+	"exceeded model token limit",              // Moonshot
+	"input is too long for requested model",   // Bedrock
+	"reduce the length of the messages",       // Groq
+	"model_context_window_exceeded",           // Z.ai
 }
 
 // maxMarks stand before the size of the context, the more specific ones first; promptMarks before
@@ -108,6 +124,8 @@ var (
 		"maximum context length of ", "context length is only ", "context length (",
 		"available context size (", "n_ctx: ", "maximum model length of ",
 		"context length of only ", "context length of ", "must be <= ",
+		"available context size of ", "maximum allowed length (", "current batch size: ", "n_ctx (", "should be [1, ",
+		"configured context size is ", "maximum prompt length is ",
 		"must have less than ", "max_input_len ", "max_seq_len (", "max_num_tokens (", "tokens > ",
 	}
 	promptMarks = []string{
@@ -115,6 +133,7 @@ var (
 		"(length ", "the input (", "given: ", "you passed ",
 		"prompt length ", "keep the first ", "prompt contains at least ", "for a total of at least ", "too long: ",
 		"prompt length (", "n_keep: ", "splited_prompt_len` (",
+		"input length (", "input (", "n_keep (", "prompt has ", "request contains ", "allocation requires ",
 	}
 	inputMarks = []string{
 		"your request has ", lowerBound, "you passed ",
