@@ -32,6 +32,7 @@ import (
 	"penstock/proxy/snapshot"
 	"penstock/proxy/status"
 	"penstock/proxy/websocket"
+	"penstock/routing/queue"
 	"penstock/upstreams"
 )
 
@@ -78,7 +79,7 @@ func New(o Options) (*Edge, error) {
 	}
 	o.Guard.LogTo(o.Log)
 	e := &Edge{opts: o, log: o.Log, guard: o.Guard, metrics: metrics.NewSet()}
-	started, queues := time.Now(), limit.NewQueues()
+	started, queues := time.Now(), queue.New()
 	var err error
 	if e.fleet, err = e.newFleet(c, started); err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 }
 
 // reloadOptions says what a reload works on, and what the edge changes with the configuration.
-func (e *Edge) reloadOptions(started time.Time, queues *limit.Queues) reload.Options {
+func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Options {
 	if e.fleet != nil {
 		e.keys.ShareBy(e.fleet.Account)
 		e.keys.ShareBudgetsBy(func(id string) limit.Budget { return sharedBudget(e, id) })

@@ -19,8 +19,8 @@ import (
 	"penstock/proxy/fleet/places"
 	"penstock/proxy/fleet/sign"
 	"penstock/proxy/guard"
-	"penstock/proxy/limit"
 	"penstock/routing"
+	"penstock/routing/queue"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
 )
@@ -152,7 +152,7 @@ func newBoard(e *Edge) *board.Board {
 
 // slotAccount returns what counts the slots of an upstream over the whole fleet; nil where the edge
 // is alone.
-func slotAccount(f *fleet.Fleet, queues *limit.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
+func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
 	if f == nil {
 		return nil
 	}

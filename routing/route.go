@@ -25,6 +25,9 @@ type Target struct {
 	rank      uint64
 }
 
+// Percent is a share in hundredths.
+type Percent = config.Percent
+
 // Query is one call's question. It is borrowed for the length of Acquire.
 type Query struct {
 	Pool    upstreams.Pool
@@ -47,8 +50,8 @@ type Query struct {
 	// RetryAfter is when a client is told to come back for which no slot is free. It then has a
 	// claim on one (Claims). 0: the call heeds no claims and makes none.
 	RetryAfter time.Duration
-	Rank       int            // of its class: it goes behind the claims of those before it
-	Reserve    config.Percent // of an upstream's slots, rounded down, that it leaves free
+	Rank       int     // of its class: it goes behind the claims of those before it
+	Reserve    Percent // of an upstream's slots, rounded down, that it leaves free
 
 	at         upstreams.Moment // Now, once a pick has begun
 	notStalled bool             // a stalled upstream is not asked yet

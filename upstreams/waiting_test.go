@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"penstock/config"
-	"penstock/proxy/limit"
 	"penstock/routing"
+	"penstock/routing/queue"
 	"penstock/upstreams"
 	"penstock/upstreams/residency"
 )
@@ -25,7 +25,7 @@ import (
 type world struct {
 	t       *rapid.T
 	set     *upstreams.Set
-	queues  *limit.Queues
+	queues  *queue.Queues
 	ups     []*upstreams.Upstream
 	plan    *upstreams.Plan
 	table   atomic.Pointer[routing.Table]
@@ -39,8 +39,8 @@ type world struct {
 
 type waitingCall struct {
 	model string
-	q     *limit.Queue
-	need  limit.Need
+	q     *queue.Queue
+	need  queue.Need
 	done  chan struct{}
 	once  sync.Once        // closes done
 	over  chan struct{}    // closed at the end
@@ -50,7 +50,7 @@ type waitingCall struct {
 const worldModels, worldUpstreams = 4, 4
 
 func newWorld(t *rapid.T, turns bool) *world {
-	w := &world{t: t, queues: limit.NewQueues(), turns: turns}
+	w := &world{t: t, queues: queue.New(), turns: turns}
 	var err error
 	if w.set, err = upstreams.NewSet(upstreams.Options{
 		OnFree:   w.queues.SlotFreed,
@@ -115,10 +115,10 @@ func (w *world) reload() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var uses []limit.QueueConfig
+	var uses []queue.Use
 	for _, r := range table.Routes() {
 		if r.ID != fmt.Sprint("m", worldModels-1) {
-			uses = append(uses, limit.QueueConfig{Model: r.ID, Queue: w.queues.ForModel(r.ID), Depth: 30, Route: r})
+			uses = append(uses, queue.Use{Model: r.ID, Queue: w.queues.ForModel(r.ID), Depth: 30, Route: r})
 		}
 	}
 	w.queues.Apply(uses)
@@ -140,7 +140,7 @@ func (w *world) arrive() {
 		return
 	}
 	c := &waitingCall{model: model, done: make(chan struct{}), over: make(chan struct{})}
-	c.need = limit.Need{
+	c.need = queue.Need{
 		Key:  fmt.Sprint(rapid.IntRange(0, 2).Draw(w.t, "key")),
 		Pool: rapid.SampledFrom([]upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}).Draw(w.t, "pool"),
 	}

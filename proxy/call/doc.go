@@ -107,7 +107,7 @@
 // # What cores share
 //
 // The table has a row for every word here and in the packages that a call's tokens pass through
-// (attempt, observe, limit, http1, progress) that several goroutines may write, how often that is,
+// (attempt, observe, limit, http1, progress, queue) that several goroutines may write, how often that is,
 // and why it may be. A test compares it with the sources. "Own" is one call's or connection's: two
 // goroutines at most, which are seldom on two cores at a time.
 //
@@ -140,10 +140,6 @@
 //	limit.Keys:mu                           seldom   a reload; the status page
 //	limit.Memory:used                       call     one word: the bound is exact
 //	limit.Memory:collecting,garbage,limit   seldom   large answers
-//	limit.Queue:count                       seldom   a wait for a slot
-//	limit.Queues:byUpstream,mu,waiting      seldom   the same
-//	limit.queuedUpstream:queues             seldom   the same
-//	limit.turns:mu                          seldom   own, of a wait for a slot
 //	limit.Reservation:state                 call     own
 //	limit.Retries:mu                        seldom   a retry
 //	limit.secondCounts:itself               call     by second: retries have one budget
@@ -189,6 +185,10 @@
 //	observe.var:fieldPool                   call     by core: sync.Pool
 //	progress.Watch:buffers,unread,waiting   call     by upstream
 //	progress.Watch:mu                       call     by upstream
+//	queue.Queue:count                       seldom   a wait for a slot
+//	queue.Queues:byUpstream,mu,waiting      seldom   the same
+//	queue.queuedUpstream:queues             seldom   the same
+//	queue.turns:mu                          seldom   own, of a wait for a slot
 //
 // A Meter (observe) keeps what a stream has measured for sixteen events or a quarter of a second: a
 // stream of 50 tokens a second writes those two words four times a second.

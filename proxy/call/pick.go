@@ -10,6 +10,7 @@ import (
 	"penstock/proxy/failure"
 	"penstock/proxy/limit"
 	"penstock/routing"
+	"penstock/routing/queue"
 	"penstock/translate/chat"
 	"penstock/upstreams"
 )
@@ -227,7 +228,7 @@ const leavesWithin = time.Second
 // slotWait is a call's wait in its model's queue. The client of a stream gets signs of life
 // meanwhile, so a wait is interrupted for each of them and keeps its place.
 type slotWait struct {
-	place    *limit.Waiting
+	place    *queue.Waiting
 	query    routing.Query
 	left     <-chan struct{}
 	deadline time.Time
@@ -238,7 +239,7 @@ type slotWait struct {
 var errWaiting = errors.New("the call waits for a slot")
 
 // waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire
-// would. limit.Queues, to which the upstreams report every change, wakes the call.
+// would. queue.Queues, to which the upstreams report every change, wakes the call.
 func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c, m := p.call, p.call.config.model
 	if m.Queue == nil || q.Overflow {
@@ -248,7 +249,7 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	if !ok {
 		return nil, nil, full // the dispatcher looks at the cause before anything else
 	}
-	need := limit.Need{
+	need := queue.Need{
 		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
 	}
 	if c.rates.key != nil {
@@ -297,7 +298,7 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 		return !errors.As(err, &stillFull)
 	})
 	c.record.Queue += time.Since(begun)
-	if errors.Is(waited, limit.ErrQueueNotYet) {
+	if errors.Is(waited, queue.ErrNotYet) {
 		return nil, nil, errWaiting
 	}
 	p.leaveQueue()
@@ -307,7 +308,7 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	}
 	w.query.Now = time.Now()
 	full := c.config.model.Route.Full(&w.query)
-	if errors.Is(waited, limit.ErrQueueLeft) {
+	if errors.Is(waited, queue.ErrLeft) {
 		return nil, nil, full
 	}
 	return p.overflow(&w.query, full)

@@ -10,7 +10,7 @@ import (
 	"penstock/config"
 )
 
-// queue is the calls of one edge for an engine whose slots the fleet holds exactly, as limit.Queues
+// queue is the calls of one edge for an engine whose slots the fleet holds exactly, as queue.Queues
 // has them wait: whoever waits is tried when a slot may be free, one after the other.
 type queue struct {
 	slots     *Slots

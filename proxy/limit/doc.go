@@ -1,5 +1,5 @@
-// Package limit bounds keys, bodies, retries, waiting calls and guesses. It decides and counts. It
-// does no I/O, and time is a parameter wherever it matters.
+// Package limit bounds keys, bodies, retries and guesses. It decides and counts. It does no
+// I/O, and time is a parameter wherever it matters.
 //
 // Six limits live here:
 //
@@ -9,8 +9,7 @@
 //   - Memory: the bytes of request bodies (memory.go).
 //   - Retries: the share of second attempts in the traffic (retries.go).
 //   - Guesses: how often an address may be wrong about the admin token (guesses.go).
-//   - Queues: the short, fair wait for a full model (queue.go), and the choice of the waiter that a
-//     free slot wakes (queues.go).
+//   - Yielding: the calls of later classes that leave their slots first (yield.go).
 //
 // # Design
 //
@@ -37,21 +36,6 @@
 // Keys.Bind puts the two together without changing either, so a reload that fails has changed
 // nothing. State is kept in nanoseconds, not in requests or tokens: when a limit changes, a key
 // that had used a third of its minute has still used a third.
-//
-// A free slot must not cost models that cannot use it, nor wake a thousand calls of which one can
-// have it. So the queues know their routes: a slot is offered only to queues with its upstream, and
-// only to a call of its pool that has not tried it. Waiters with equal needs form a class, and a
-// route is asked once for each class. The alternative, in which each waiter looks for a slot in
-// turn, made the cost of every freed slot grow with the length of all queues. Giving the waiter the
-// slot itself, and not a hint, would avoid looks that come too late. But then the releaser of a
-// slot would pick the engine for another call, and a client that leaves at that moment would take
-// the slot along.
-//
-// Calls of a later class are woken when no call of an earlier one wants the slot, and evicted
-// first. They age by half of their model's wait, which is in their deadline's reach whatever the
-// file says, and so are never starved in a queue. A floor gives a class its part of the slots
-// sooner. What later classes leave free for calls to come is decided where slots are picked and
-// taken (routing.Query.Reserve), and which of them leave the slots that they have, in Yielding.
 //
 // There is no interface for a shared store: one edge counts for itself, and the edges of a fleet
 // divide the limits (config.Fleet).

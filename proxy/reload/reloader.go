@@ -13,10 +13,10 @@ import (
 	"penstock/config"
 	"penstock/proxy/auth"
 	"penstock/proxy/guard"
-	"penstock/proxy/limit"
 	"penstock/proxy/listen"
 	"penstock/proxy/process"
 	"penstock/proxy/snapshot"
+	"penstock/routing/queue"
 	"penstock/upstreams"
 	"penstock/upstreams/engine"
 )
@@ -28,7 +28,7 @@ type Options struct {
 	Metrics *metrics.Set // for the reloads' counters
 	Set     *upstreams.Set
 	Keys    *snapshot.Sources
-	Queues  *limit.Queues
+	Queues  *queue.Queues
 	Started time.Time // when the process was
 
 	// Load reads the configuration again: the file, or nil with what is wrong. Nil: there is no

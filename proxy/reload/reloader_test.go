@@ -15,6 +15,7 @@ import (
 	"penstock/proxy/guard"
 	"penstock/proxy/limit"
 	"penstock/proxy/snapshot"
+	"penstock/routing/queue"
 	"penstock/upstreams"
 	"penstock/upstreams/engine"
 )
@@ -70,7 +71,7 @@ func newReloads(t *testing.T) *reloads {
 	started := false
 	r.Reloader = New(Options{
 		Log: zap.NewNop(), Guard: guard.New(), Metrics: metrics.NewSet(), Set: set, Started: begun,
-		Keys: &snapshot.Sources{Limits: limit.NewKeys(16, begun), Issued: jwks.New(jwks.Options{})}, Queues: limit.NewQueues(), Public: "127.0.0.1:1",
+		Keys: &snapshot.Sources{Limits: limit.NewKeys(16, begun), Issued: jwks.New(jwks.Options{})}, Queues: queue.New(), Public: "127.0.0.1:1",
 		Draining: func() bool { return false },
 		Load: func() (*config.File, config.Problems) {
 			r.read <- struct{}{}

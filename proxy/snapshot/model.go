@@ -10,8 +10,8 @@ import (
 
 	"penstock/config"
 	"penstock/config/money"
-	"penstock/proxy/limit"
 	"penstock/routing"
+	"penstock/routing/queue"
 	"penstock/translate/chat"
 )
 
@@ -23,7 +23,7 @@ type Model struct {
 	Rules     chat.ModelRules
 	lowered   chat.ModelRules // Rules, for the dialects that lower an effort
 	endpoints []string
-	Queue     *limit.Queue // nil: a full pool is refused at once
+	Queue     *queue.Queue // nil: a full pool is refused at once
 	Price     money.Price
 	Shadow    *Model // that gets a copy of some calls; nil: none does
 	// Deprecation and Sunset are values of the headers of these names; nil: there is no date.
@@ -33,7 +33,7 @@ type Model struct {
 // Crowded reports whether calls wait for the model already: a new call must not overtake them.
 func (m *Model) Crowded() bool { return m.Queue != nil && m.Queue.Waiting() > 0 }
 
-func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *limit.Queues) Model {
+func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.Queues) Model {
 	f := s.Config
 	refuse := s.Refused.BySome.Allow(m.AllowMembers...)
 	if routing.External(route) {
@@ -95,9 +95,11 @@ func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules
 }
 
 // queueOf returns the model's queue, which outlives reloads, or nil when the model has none.
-func queueOf(m *config.Model, queues *limit.Queues) *limit.Queue {
+func queueOf(m *config.Model, queues *queue.Queues) *queue.Queue {
 	if m.Queue.Depth == 0 {
 		return nil
 	}
 	return queues.ForModel(m.ID)
 }
+
+var _ [queue.MaxRanks - config.MaxClasses]struct{} // each class has a rank in a queue

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/browser"
 	"penstock/proxy/catalog"
 	"penstock/proxy/enduser"
-	"penstock/proxy/limit"
 	"penstock/routing"
+	"penstock/routing/queue"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/seal"
@@ -54,7 +54,7 @@ type Source struct {
 	Plan        *upstreams.Plan
 	Credentials Credentials
 	Running     *Snapshot // the one that the new one replaces; nil: it is the first
-	Queues      *limit.Queues
+	Queues      *queue.Queues
 	Started     time.Time // when the process was
 	Now         time.Time
 }
@@ -181,12 +181,12 @@ func (s *Snapshot) RefusedAtHosted(name []byte) *chat.RefusedMembers {
 	return nil
 }
 
-// QueueConfigs are the queues of the models that have one, as limit.Queues.Apply takes them.
-func (s *Snapshot) QueueConfigs() []limit.QueueConfig {
-	uses := make([]limit.QueueConfig, 0, len(s.Models))
+// QueueConfigs are the queues of the models that have one, as queue.Queues.Apply takes them.
+func (s *Snapshot) QueueConfigs() []queue.Use {
+	uses := make([]queue.Use, 0, len(s.Models))
 	for i := range s.Models {
 		if m := &s.Models[i]; m.Queue != nil {
-			uses = append(uses, limit.QueueConfig{
+			uses = append(uses, queue.Use{
 				Model: m.Config.ID, Queue: m.Queue, Depth: m.Config.Queue.Depth,
 				Route: m.Route, Floors: s.Floors,
 			})

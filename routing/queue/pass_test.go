@@ -1,4 +1,4 @@
-package limit
+package queue
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"penstock/config"
 	"penstock/routing"
 )
 
@@ -34,7 +33,7 @@ func (p *passing) ask(n *Need, take func() bool) {
 		switch err := p.q.Wait(nil, n, time.Now().Add(time.Hour), take); {
 		case err == nil:
 			p.served.Add(1)
-		case errors.Is(err, ErrQueueFull):
+		case errors.Is(err, ErrFull):
 			p.evicted.Add(1)
 		}
 	}()
@@ -49,7 +48,7 @@ func (p *passing) need(rank int, key string) (*Need, func() bool) {
 	return n, func() bool { return p.room(n.Reserve) > 0 && p.take() }
 }
 
-func (p *passing) room(reserve config.Percent) int {
+func (p *passing) room(reserve routing.Percent) int {
 	return int(p.free.Load()) - int(reserve.Of(passingSlots))
 }
 

@@ -1,11 +1,11 @@
-package limit
+package queue
 
 import (
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"penstock/config"
+	"penstock/routing"
 	"penstock/upstreams"
 )
 
@@ -50,8 +50,8 @@ func (p *queuedUpstream) promisedSlots(pool upstreams.Pool, shared bool) int {
 	return n
 }
 
-// NewQueues returns an empty set.
-func NewQueues() *Queues {
+// New returns an empty set.
+func New() *Queues {
 	s := &Queues{events: 1, byModel: map[string]*Queue{}}
 	s.byUpstream.Store(&map[*upstreams.Upstream]*queuedUpstream{})
 	return s
@@ -71,19 +71,19 @@ func (s *Queues) ForModel(model string) *Queue {
 	return &Queue{queues: s}
 }
 
-// QueueConfig is one model's queue in a configuration.
-type QueueConfig struct {
+// Use is one model's queue in a configuration.
+type Use struct {
 	Model string
 	Queue *Queue
 	Depth int
 	Route Route
 	// Floors are those of the classes, in their order; nil: there are none.
-	Floors []config.Percent
+	Floors []routing.Percent
 }
 
 // Apply puts the queues of a configuration into use. Calls that wait in another queue stay there,
 // on its last route. Call OfferAll once the configuration is in force.
-func (s *Queues) Apply(uses []QueueConfig) {
+func (s *Queues) Apply(uses []Use) {
 	s.apply(uses)
 	for _, u := range uses {
 		for _, w := range u.Queue.all() {
@@ -92,7 +92,7 @@ func (s *Queues) Apply(uses []QueueConfig) {
 	}
 }
 
-func (s *Queues) apply(uses []QueueConfig) {
+func (s *Queues) apply(uses []Use) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := s.byModel // also without waiters: a call on the last configuration may be about to join

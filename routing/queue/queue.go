@@ -1,4 +1,4 @@
-package limit
+package queue
 
 import (
 	"container/list"
@@ -8,22 +8,21 @@ import (
 	"sync/atomic"
 	"time"
 
-	"penstock/config"
 	"penstock/routing"
 	"penstock/upstreams"
 )
 
 // Why a wait ended without a slot.
 var (
-	// ErrQueueFull is returned if the queue has no room, at once or after a call of another key
+	// ErrFull is returned if the queue has no room, at once or after a call of another key
 	// took it.
-	ErrQueueFull = errors.New("queue is full")
-	// ErrQueueWait is returned at the deadline.
-	ErrQueueWait = errors.New("waited too long in the queue")
-	// ErrQueueNotYet is returned while the wait goes on.
-	ErrQueueNotYet = errors.New("no slot yet")
-	// ErrQueueLeft is returned if the waiting call has ended.
-	ErrQueueLeft = errors.New("left the queue")
+	ErrFull = errors.New("queue is full")
+	// ErrDeadline is returned at the deadline.
+	ErrDeadline = errors.New("waited too long in the queue")
+	// ErrNotYet is returned while the wait goes on.
+	ErrNotYet = errors.New("no slot yet")
+	// ErrLeft is returned if the waiting call has ended.
+	ErrLeft = errors.New("left the queue")
 )
 
 // Route is a queue's view of its model's upstreams. *routing.Route implements it.
@@ -44,10 +43,13 @@ type Need struct {
 	Arms  routing.Arms       // that it is of
 	Needs upstreams.Features // of its engine
 
-	Rank    int            // of its class; it goes behind the calls of those before it
-	Ages    time.Time      // when it does so no longer
-	Reserve config.Percent // of an upstream's slots, that it leaves free
+	Rank    int             // of its class; it goes behind the calls of those before it
+	Ages    time.Time       // when it does so no longer
+	Reserve routing.Percent // of an upstream's slots, that it leaves free
 }
+
+// MaxRanks is how many ranks of calls a queue tells apart.
+const MaxRanks = 8
 
 // Queue is the short wait of calls for a model whose slots are all taken. Its depth is bounded, and
 // its time by the callers' deadlines. It is fair: the waiting keys take turns, and the calls of one
@@ -60,16 +62,16 @@ type Queue struct {
 	// The lock of queues guards the following fields.
 	route   Route
 	depth   int
-	keys    map[string]*queueKey
-	order   list.List // of *queueKey with waiters; the front one is next
+	keys    map[string]*waitingKey
+	order   list.List // of *waitingKey with waiters; the front one is next
 	classes []*waiterClass
-	ranks   [config.MaxClasses]queueRank
+	ranks   [MaxRanks]rankState
 	behind  int     // waiters of all ranks but the first
 	unwoken *waiter // tries to take a slot without a wake-up; no waiter is woken meanwhile
 }
 
-// queueKey has the waiters of one key, the oldest first.
-type queueKey struct {
+// waitingKey has the waiters of one key, the oldest first.
+type waitingKey struct {
 	name    string
 	waiters list.List // of *waiter
 	element *list.Element
@@ -82,14 +84,14 @@ type waiterClass struct {
 	tiers   uint8
 	arms    routing.Arms
 	needs   upstreams.Features
-	reserve config.Percent
+	reserve routing.Percent
 	waiters int
 	asleep  int  // waiters without an offer, with the unwoken one
 	fits    bool // the offered slot suits them
 }
 
 type waiter struct {
-	key       *queueKey
+	key       *waitingKey
 	class     *waiterClass
 	element   *list.Element   // nil after it has left
 	offered   *queuedUpstream // the upstream that it was woken for; nil: it sleeps
@@ -109,11 +111,11 @@ type turns struct {
 	ended bool
 }
 
-// queueRank is what a queue knows of a class of calls.
-type queueRank struct {
+// rankState is what a queue knows of a class of calls.
+type rankState struct {
 	waiters int
-	floor   config.Percent // of the slots that are freed while calls of the class wait
-	credit  config.Percent // what the class has not got of that; a slot is a hundred
+	floor   routing.Percent // of the slots that are freed while calls of the class wait
+	credit  routing.Percent // what the class has not got of that; a slot is a hundred
 }
 
 // rankAt is the rank that the waiter goes with: its own, and the first once it has aged.
@@ -152,7 +154,7 @@ type Waiting struct {
 	first bool // it tries once without being woken
 }
 
-// Join takes a place in the queue, which Leave gives back. The error is ErrQueueFull.
+// Join takes a place in the queue, which Leave gives back. The error is ErrFull.
 //
 // If the queue is full, the newest call of the key with the most waiting calls is evicted for this
 // one, unless that key would then wait with fewer calls than this one's: a key that floods the
@@ -206,8 +208,8 @@ func (t *turns) end() {
 // Await calls it on the caller's goroutine: once at the start if no other call waits, and then
 // whenever a slot is offered to this waiter. No lock is held, so two waiters may try at one time.
 //
-// The error is ErrQueueWait at the deadline, ErrQueueLeft when done is closed, ErrQueueFull if the
-// call was evicted, and ErrQueueNotYet when until comes before all of them: then Await may be
+// The error is ErrDeadline at the deadline, ErrLeft when done is closed, ErrFull if the
+// call was evicted, and ErrNotYet when until comes before all of them: then Await may be
 // called again, and the place in the queue stays.
 func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try func() bool) error {
 	if p.first {
@@ -217,25 +219,25 @@ func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try fun
 		}
 		p.q.sleepAgain(p.w)
 	}
-	end := ErrQueueWait
+	end := ErrDeadline
 	if until.Before(deadline) {
-		deadline, end = until, ErrQueueNotYet
+		deadline, end = until, ErrNotYet
 	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	for {
 		select {
 		case <-done:
-			return ErrQueueLeft
+			return ErrLeft
 		case <-timer.C:
 			return end
 		case <-p.w.wake:
 		}
 		if isClosed(done) {
-			return ErrQueueLeft // select takes any case that is ready, and an ended call must not take a slot
+			return ErrLeft // select takes any case that is ready, and an ended call must not take a slot
 		}
 		if p.q.evicted(p.w) {
-			return ErrQueueFull
+			return ErrFull
 		}
 		if try() {
 			return nil
@@ -256,17 +258,17 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 			own = k.waiters.Len()
 		}
 		if passes = suited(q, n); !passes && !q.makeRoom(n.Rank, own) {
-			return nil, false, ErrQueueFull
+			return nil, false, ErrFull
 		}
 	}
 	if k != nil && k.waiters.Len() == 0 {
 		k = nil // its last call was evicted
 	}
 	if k == nil {
-		k = &queueKey{name: n.Key}
+		k = &waitingKey{name: n.Key}
 		k.element = q.order.PushBack(k)
 		if q.keys == nil {
-			q.keys = make(map[string]*queueKey)
+			q.keys = make(map[string]*waitingKey)
 		}
 		q.keys[n.Key] = k
 	}
@@ -306,7 +308,7 @@ func (q *Queue) all() (all []*waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	for e := q.order.Front(); e != nil; e = e.Next() {
-		for w := e.Value.(*queueKey).waiters.Front(); w != nil; w = w.Next() {
+		for w := e.Value.(*waitingKey).waiters.Front(); w != nil; w = w.Next() {
 			all = append(all, w.Value.(*waiter))
 		}
 	}
@@ -360,7 +362,7 @@ func (q *Queue) makeRoom(of, own int) bool {
 // newest returns the newest waiter of a rank of the key with the most waiters, or nil.
 func (q *Queue) newest(rank int) (newest *waiter) {
 	for e := q.order.Front(); e != nil; e = e.Next() {
-		k := e.Value.(*queueKey)
+		k := e.Value.(*waitingKey)
 		if newest != nil && k.waiters.Len() <= newest.key.waiters.Len() {
 			continue
 		}
@@ -502,14 +504,14 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	return false
 }
 
-// aSlot is a slot as a queueRank's credit counts it.
+// aSlot is a slot as a rankState's credit counts it.
 const aSlot = 100
 
 // wakeRank wakes the next waiter whose class fits, of those that go with a rank now or, if own, are
 // of it.
 func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	for e := q.order.Front(); e != nil; e = e.Next() {
-		k := e.Value.(*queueKey)
+		k := e.Value.(*waitingKey)
 		if p.upstream.Breaker.Bars(k.name) {
 			continue // the free slot is a breaker's trial, which another key may be
 		}
@@ -546,7 +548,7 @@ func (q *Queue) credit(served int) {
 // wakeAll wakes every waiter of a class.
 func (q *Queue) wakeAll(c *waiterClass, p *queuedUpstream) {
 	for e := q.order.Front(); e != nil; e = e.Next() {
-		for f := e.Value.(*queueKey).waiters.Front(); f != nil; f = f.Next() {
+		for f := e.Value.(*waitingKey).waiters.Front(); f != nil; f = f.Next() {
 			if w := f.Value.(*waiter); w.class == c {
 				q.wakeFor(w, p)
 			}

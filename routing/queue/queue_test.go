@@ -1,4 +1,4 @@
-package limit
+package queue
 
 import (
 	"errors"
@@ -28,14 +28,14 @@ type places struct {
 }
 
 func newPlaces(depth int) *places {
-	p := &places{set: NewQueues(), at: new(upstreams.Upstream)}
+	p := &places{set: New(), at: new(upstreams.Upstream)}
 	p.q = p.set.ForModel("m")
 	p.use(depth)
 	return p
 }
 
 func (p *places) use(depth int) {
-	p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: depth, Route: p}})
+	p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: depth, Route: p}})
 }
 
 // Wait counts nothing: no model takes turns.
@@ -130,17 +130,17 @@ func TestQueueEnds(t *testing.T) {
 		go func() { errs <- p.wait(nil, "a", start.Add(3*time.Second), none) }()
 		go func() { errs <- p.wait(done, "b", start.Add(time.Hour), none) }()
 		synctest.Wait()
-		if err := p.wait(nil, "c", start.Add(time.Hour), none); !errors.Is(err, ErrQueueFull) {
+		if err := p.wait(nil, "c", start.Add(time.Hour), none); !errors.Is(err, ErrFull) {
 			t.Errorf("third: %v", err)
 		}
-		if err := <-errs; !errors.Is(err, ErrQueueWait) || time.Since(start) != 3*time.Second {
+		if err := <-errs; !errors.Is(err, ErrDeadline) || time.Since(start) != 3*time.Second {
 			t.Errorf("deadline: %v after %v", err, time.Since(start))
 		}
 		close(done)
-		if err := <-errs; !errors.Is(err, ErrQueueLeft) || time.Since(start) != 3*time.Second {
+		if err := <-errs; !errors.Is(err, ErrLeft) || time.Since(start) != 3*time.Second {
 			t.Errorf("gone: %v after %v", err, time.Since(start))
 		}
-		if err := p.wait(nil, "a", time.Time{}, none); !errors.Is(err, ErrQueueWait) {
+		if err := p.wait(nil, "a", time.Time{}, none); !errors.Is(err, ErrDeadline) {
 			t.Errorf("no deadline: %v", err)
 		}
 		if p.q.Waiting() != 0 {
@@ -153,7 +153,7 @@ func TestQueueDepth(t *testing.T) {
 	p := newPlaces(0)
 	looked := false
 	look := func() bool { looked = true; return true }
-	if err := p.wait(nil, "a", time.Now().Add(time.Hour), look); !errors.Is(err, ErrQueueFull) || looked {
+	if err := p.wait(nil, "a", time.Now().Add(time.Hour), look); !errors.Is(err, ErrFull) || looked {
 		t.Errorf("no depth: %v, looked %v", err, looked)
 	}
 	p.use(1)
@@ -283,11 +283,11 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 		other.q = p.set.ForModel("other")
 		var looks atomic.Int64
 		other.fits = func(*routing.Query) bool { looks.Add(1); return false }
-		uses := []QueueConfig{{"other", other.q, 100, other, nil}}
+		uses := []Use{{"other", other.q, 100, other, nil}}
 		var asked atomic.Int64
 		served := make(chan string, 100)
 		for _, model := range []string{"a", "b", "c"} {
-			uses = append(uses, QueueConfig{model, p.set.ForModel(model), 100, p, nil})
+			uses = append(uses, Use{model, p.set.ForModel(model), 100, p, nil})
 		}
 		p.set.Apply(uses)
 		for _, u := range uses {
@@ -343,7 +343,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 			p.release()
 			close(done)
 			close(hold)
-			if err := <-gone; !errors.Is(err, ErrQueueLeft) {
+			if err := <-gone; !errors.Is(err, ErrLeft) {
 				t.Errorf("the one that left: %v", err)
 			}
 			if err := <-next; err != nil {
@@ -432,14 +432,14 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 		}
 		done := make(chan struct{})
 		close(done)
-		if err := p.wait(done, "b", time.Now().Add(time.Second), none); !errors.Is(err, ErrQueueLeft) {
+		if err := p.wait(done, "b", time.Now().Add(time.Second), none); !errors.Is(err, ErrLeft) {
 			t.Errorf("one that leaves: %v", err)
 		}
 		synctest.Wait()
 		if n := looks.Load(); n > 1 {
 			t.Errorf("the one that waits was asked %d times for nothing", n-1)
 		}
-		if err := <-left; !errors.Is(err, ErrQueueWait) {
+		if err := <-left; !errors.Is(err, ErrDeadline) {
 			t.Errorf("the one that waited: %v", err)
 		}
 	})
@@ -482,17 +482,17 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 		for range 5 {
 			join("flood", flood)
 		}
-		if err := <-flood; !errors.Is(err, ErrQueueFull) {
+		if err := <-flood; !errors.Is(err, ErrFull) {
 			t.Errorf("fifth of the flood: %v", err)
 		}
 		for range 2 {
 			join("other", other)
-			if err := <-flood; !errors.Is(err, ErrQueueFull) {
+			if err := <-flood; !errors.Is(err, ErrFull) {
 				t.Errorf("newest of the flood: %v", err)
 			}
 		}
 		join("other", other) // two and two: no key may take from the other
-		if err := <-other; !errors.Is(err, ErrQueueFull) {
+		if err := <-other; !errors.Is(err, ErrFull) {
 			t.Errorf("third of the other: %v", err)
 		}
 		for range 4 {
@@ -523,7 +523,7 @@ func TestQueueLooksAfterReload(t *testing.T) {
 		next := newPlaces(0) // another upstream for the same model
 		next.set, next.q = p.set, p.q
 		next.free.Store(6)
-		p.set.Apply([]QueueConfig{{"m", p.q, 50, next, nil}})
+		p.set.Apply([]Use{{"m", p.q, 50, next, nil}})
 		current.Store(next)
 		p.set.OfferAll()
 		synctest.Wait()

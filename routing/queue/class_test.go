@@ -1,4 +1,4 @@
-package limit
+package queue
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"penstock/config"
 	"penstock/routing"
 )
 
@@ -66,7 +65,7 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 		ended := make(chan string, 10)
 		join := func(name string, n *Need) {
 			go func() {
-				if err := p.q.Wait(nil, n, time.Now().Add(time.Minute), p.take); errors.Is(err, ErrQueueFull) {
+				if err := p.q.Wait(nil, n, time.Now().Add(time.Minute), p.take); errors.Is(err, ErrFull) {
 					ended <- name
 				}
 			}()
@@ -98,7 +97,7 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 // where there is a reserve for them, and each of the batch is served.
 func TestReserveKeepsWaits(t *testing.T) {
 	const slots, users, each = 8, 2, 30
-	run := func(t *testing.T, batch int, reserve config.Percent) (waits []time.Duration, batched int) {
+	run := func(t *testing.T, batch int, reserve routing.Percent) (waits []time.Duration, batched int) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPlaces(1000)
 			p.free.Store(slots)
@@ -174,22 +173,22 @@ func TestReserveKeepsWaits(t *testing.T) {
 	}
 }
 
-func reserved(share config.Percent, slots int64) int { return int(share.Of(slots)) }
+func reserved(share routing.Percent, slots int64) int { return int(share.Of(slots)) }
 
 // Classes are served in their order, and each gets its floor of the slots while it waits.
 func TestQueueFloors(t *testing.T) {
 	for _, c := range []struct {
-		floors []config.Percent
+		floors []routing.Percent
 		want   [3]int // of 100 slots
 	}{
 		{nil, [3]int{100, 0, 0}},
-		{[]config.Percent{0, 0, 10}, [3]int{90, 0, 10}},
-		{[]config.Percent{0, 20, 10}, [3]int{70, 20, 10}},
-		{[]config.Percent{0, 60, 40}, [3]int{0, 60, 40}},
+		{[]routing.Percent{0, 0, 10}, [3]int{90, 0, 10}},
+		{[]routing.Percent{0, 20, 10}, [3]int{70, 20, 10}},
+		{[]routing.Percent{0, 60, 40}, [3]int{0, 60, 40}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPlaces(400)
-			p.set.Apply([]QueueConfig{{"m", p.q, 400, p, c.floors}})
+			p.set.Apply([]Use{{"m", p.q, 400, p, c.floors}})
 			var mu sync.Mutex
 			var served [3]int
 			left := make(chan struct{})

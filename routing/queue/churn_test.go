@@ -1,4 +1,4 @@
-package limit
+package queue
 
 import (
 	"fmt"
@@ -56,14 +56,14 @@ func TestQueueUnderChurn(t *testing.T) {
 // Calls of several models come and go on upstreams that they share, and some of them jump the
 // queue. Each freed slot wakes at most two waiters, and every waiter is served.
 func TestQueuesWakeFewUnderChurn(t *testing.T) {
-	set := NewQueues()
+	set := New()
 	p := newPlaces(0)
 	p.set = set
 	p.free.Store(3)
 	queues := []*Queue{set.ForModel("a"), set.ForModel("b"), set.ForModel("c")}
-	uses := make([]QueueConfig, len(queues))
+	uses := make([]Use, len(queues))
 	for i, q := range queues {
-		uses[i] = QueueConfig{fmt.Sprint(i), q, 400, p, nil}
+		uses[i] = Use{fmt.Sprint(i), q, 400, p, nil}
 	}
 	set.Apply(uses)
 	var freed, woken atomic.Int64
@@ -121,7 +121,7 @@ func BenchmarkFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
 		p, idle := newPlaces(n), newPlaces(0)
 		idle.set, idle.q = p.set, p.set.ForModel("idle")
-		p.set.Apply([]QueueConfig{{"m", p.q, n, p, nil}, {"idle", idle.q, 10, idle, nil}})
+		p.set.Apply([]Use{{"m", p.q, n, p, nil}, {"idle", idle.q, 10, idle, nil}})
 		done := make(chan struct{})
 		turn := make(chan struct{})
 		var wg sync.WaitGroup
@@ -157,14 +157,14 @@ func BenchmarkFreed(b *testing.B) {
 
 // A configuration that is only looked at leaves no queue behind.
 func TestQueuesOfKeepsNothing(t *testing.T) {
-	s := NewQueues()
+	s := New()
 	q := s.ForModel("m")
 	if len(s.byModel) != 0 || len(s.retired) != 0 || s.ForModel("m") == q {
 		t.Error("a queue that nobody uses is kept")
 	}
 	p := newPlaces(0)
 	p.set = s
-	s.Apply([]QueueConfig{{"m", q, 1, p, nil}})
+	s.Apply([]Use{{"m", q, 1, p, nil}})
 	if s.ForModel("m") != q {
 		t.Error("the queue in use is not found")
 	}
