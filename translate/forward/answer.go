@@ -59,14 +59,18 @@ func (a *Answer) Parse(body []byte) error {
 		e := engineerror.Parse(200, "application/json", body)
 		return &translate.BadAnswer{Reason: engineError, Cause: &e}
 	}
+	a.edits.Reset()
 	for it := root.Get("choices").Iter(); it.Next(); {
-		if it.Value().Get("finish_reason").IsNull() {
+		finish := it.Value().Get("finish_reason")
+		if finish.IsNull() {
 			return &translate.BadAnswer{Reason: notFinished}
+		}
+		if closeFinish(&a.edits, finish) {
+			return &translate.BadAnswer{Reason: engineError, Cause: answer.Aborted()}
 		}
 	}
 	a.model, a.usageValue, a.time = out[0], out[1], out[4]
 	a.usage, _ = readUsage(out[1])
-	a.edits.Reset()
 	if a.Vectors != VectorsAsSent {
 		return a.rewriteVectors(root)
 	}
@@ -116,6 +120,16 @@ func (a *Answer) Append(dst []byte, model string) []byte {
 	hidePrivate(&a.edits, a.doc.Root())
 	boundNumbers(&a.edits, a.usageValue, a.time)
 	return a.edits.Append(dst, a.body)
+}
+
+// closeFinish notes the change to the end of a choice, and reports whether the engine gave it up:
+// clients know the words of OpenAI alone, and typed ones refuse others.
+func closeFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
+	word, failed := answer.ClosedFinish(finish)
+	if word != nil {
+		edits.Set(finish, word)
+	}
+	return failed
 }
 
 // boundNumbers notes the changes to what clients cannot hold.

@@ -34,9 +34,10 @@ type Relay struct {
 	vectors VectorForm // in which the client wants embeddings
 	vector  vector
 
-	value []byte // of the member that is captured
-	usage translate.Usage
-	doc   jsonx.Doc
+	value  []byte // of the member that is captured
+	failed bool   // the engine gave up a choice
+	usage  translate.Usage
+	doc    jsonx.Doc
 }
 
 // sink is where bytes go.
@@ -96,8 +97,11 @@ func (r *Relay) Usage() translate.Usage { return r.usage }
 
 // End reports whether what came was a whole answer.
 func (r *Relay) End() error {
-	if r.grammar.state != atEnd {
+	switch {
+	case r.grammar.state != atEnd:
 		return errBadJSON
+	case r.failed:
+		return &translate.BadAnswer{Reason: engineError, Cause: answer.Aborted()}
 	}
 	return nil
 }
@@ -314,6 +318,10 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 		if c == '-' || '0' <= c && c <= '9' {
 			r.sink, r.value = toValue, r.value[:0]
 		}
+	case memberFinish:
+		if c == '"' {
+			r.sink, r.value = toValue, r.value[:0]
+		}
 	case memberEmbedding:
 		if r.vector.begin(r.vectors, c) {
 			r.sink = toVector
@@ -390,19 +398,24 @@ func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 	return dst, i
 }
 
-// appendValue appends the usage or the time that is in value, bounded.
+// appendValue appends the usage, the time or the end of a choice that is in value, bounded.
 func (r *Relay) appendValue(dst []byte) []byte {
 	if len(r.value) > mostUsage || r.doc.Parse(r.value, jsonx.Options{}) != nil {
 		return append(dst, "null"...)
 	}
 	v := r.doc.Root()
 	var bounded []byte
-	if r.member == memberUsage {
+	switch r.member {
+	case memberUsage:
 		r.usage, _ = readUsage(v)
 		if v.IsObject() {
 			bounded = answer.BoundNumbers(r.value)
 		}
-	} else {
+	case memberFinish:
+		var failed bool
+		bounded, failed = answer.ClosedFinish(v)
+		r.failed = r.failed || failed
+	default:
 		bounded = answer.BoundTime(v)
 	}
 	if bounded == nil {

@@ -6,6 +6,7 @@ import (
 	"penstock/translate"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
 	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 	"penstock/translate/sse"
@@ -86,8 +87,10 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 			return dst, err
 		}
 	}
+	if failed := s.ends.note(&s.edits, out[1]); failed {
+		return dst, answer.Aborted()
+	}
 	s.events++
-	s.ends.note(out[1])
 	if u, ok := readUsage(out[2]); ok {
 		s.usage.note(u, out[1], s.choices)
 	}
@@ -188,8 +191,9 @@ type choiceEnds struct {
 	open int            // that have not
 }
 
-// note takes the choices of an event.
-func (e *choiceEnds) note(choices jsonx.Value) {
+// note takes the choices of an event, and notes the changes to their ends. It reports whether the
+// engine gave one up.
+func (e *choiceEnds) note(edits *jsonx.Edits, choices jsonx.Value) (failed bool) {
 	for it := choices.Iter(); it.Next(); {
 		c := it.Value()
 		index, ok := c.Get("index").Int()
@@ -207,11 +211,16 @@ func (e *choiceEnds) note(choices jsonx.Value) {
 			e.seen[index] = false
 			e.open++
 		}
-		if f := c.Get("finish_reason"); !ended && f.IsString() && !f.EqualText("") {
+		f := c.Get("finish_reason")
+		if closeFinish(edits, f) {
+			return true
+		}
+		if !ended && f.HasText() {
 			e.seen[index] = true
 			e.open--
 		}
 	}
+	return false
 }
 
 // all reports whether there are choices and all of them have ended.

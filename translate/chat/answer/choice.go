@@ -2,7 +2,6 @@ package answer
 
 import (
 	"penstock/translate"
-	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 )
 
@@ -62,7 +61,7 @@ func (c *Choice) read(v jsonx.Value) error {
 	}
 	if c.Finished() {
 		if _, failed := finishOf(c.Finish); failed {
-			return &engineerror.Error{Status: 502, Type: "generation_aborted"} // another engine may do better
+			return Aborted()
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"penstock/translate"
+	"penstock/translate/engineerror"
 	"penstock/translate/jsonx"
 )
 
@@ -91,6 +92,23 @@ var (
 		FinishContentFilter: []byte(`"content_filter"`),
 	}
 )
+
+// ClosedFinish returns the JSON string that stands in the place of the finish_reason v of a legacy
+// completion; nil: it stays. failed: it is a word for a choice that the engine gave up.
+func ClosedFinish(v jsonx.Value) (word []byte, failed bool) {
+	if !v.HasText() {
+		return nil, false
+	}
+	if _, failed = finishOf(v); failed {
+		return nil, true
+	}
+	return endWord(v, false), false
+}
+
+// Aborted is the error of a choice that the engine gave up: another engine may do better.
+func Aborted() *engineerror.Error {
+	return &engineerror.Error{Status: 502, Type: "generation_aborted"}
+}
 
 // WordOf returns chat's word for an engine's word of another dialect for the end of an answer:
 // "abort" for one that the engine gave up.

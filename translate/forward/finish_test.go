@@ -1,0 +1,65 @@
+package forward
+
+import (
+	"errors"
+	"testing"
+
+	"penstock/translate"
+	"penstock/translate/engineerror"
+	"penstock/translate/sse"
+)
+
+// TestFinishWords: completions end with OpenAI's words, whole, streamed and passed on in pieces. A
+// word for a choice that the engine gave up is a failure.
+func TestFinishWords(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{
+		`"stop"`: `"stop"`, `"length"`: `"length"`, `"content_filter"`: `"content_filter"`,
+		`"eos"`: `"stop"`, `"eos_token"`: `"stop"`, `"stop_sequence"`: `"stop"`, `"COMPLETE"`: `"stop"`, `"\u0065os"`: `"stop"`,
+		`"max_tokens"`: `"length"`, `"insufficient_system_resource"`: "", `"abort"`: "", `"error"`: "",
+	} {
+		body := func(finish string) string {
+			return `{"model":"m","choices":[{"text":"a","index":0,"finish_reason":` + finish + `}]}`
+		}
+		var a Answer
+		var e *engineerror.Error
+		err := a.Parse([]byte(body(word)))
+		switch {
+		case want == "" && (!errors.As(err, &e) || e.Status != 502):
+			t.Errorf("%s, whole: %v", word, err)
+		case want == "":
+		case err != nil:
+			t.Errorf("%s, whole: %v", word, err)
+		default:
+			if got := string(a.Append(nil, "m")); got != body(want) {
+				t.Errorf("%s, whole: %s", word, got)
+			}
+		}
+		var s Stream
+		s.Reset("m", 1)
+		out, err := s.Append(nil, sse.Event{Data: []byte(body(word))})
+		if want == "" && (!errors.As(err, &e) || len(out) > 0) || want != "" && (err != nil || string(out) != "data: "+body(want)+"\n\n" || !s.Finished()) {
+			t.Errorf("%s, streamed: %s, %v", word, out, err)
+		}
+		var r Relay
+		r.Reset("m", VectorsAsSent)
+		out = out[:0]
+		for _, c := range []byte(body(word)) {
+			if out, err = r.Append(out, []byte{c}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var bad *translate.BadAnswer
+		if err = r.End(); want == "" && !errors.As(err, &bad) || want != "" && (err != nil || string(out) != body(want)) {
+			t.Errorf("%s, in pieces: %s, %v", word, out, err)
+		}
+	}
+	var s Stream
+	s.Reset("m", 1)
+	for _, open := range []string{`null`, `""`} {
+		data := `{"model":"m","choices":[{"text":"a","index":0,"finish_reason":` + open + `}]}`
+		if out, err := s.Append(nil, sse.Event{Data: []byte(data)}); err != nil || string(out) != "data: "+data+"\n\n" || s.Finished() {
+			t.Errorf("%s: %s, %v", open, out, err)
+		}
+	}
+}
