@@ -1,6 +1,9 @@
 package http1
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // Kind says what went wrong with an exchange. The set is closed: package failure maps every kind
 // to a status.
@@ -91,7 +94,7 @@ func (f *Failure) Detail() string {
 		return ""
 	case f.Reason == ReasonConnect, f.Reason == ReasonDNS, f.Reason == ReasonTLS, f.Clock == ClockConnect:
 		text := f.Err.Error()
-		return text[:min(len(text), longestDetail)]
+		return strings.ToValidUTF8(text[:min(len(text), longestDetail)], "")
 	}
 	return ""
 }

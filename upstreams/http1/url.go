@@ -14,8 +14,11 @@ func parseBase(raw string) (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, errors.New("url: it does not parse")
+	case strings.Contains(u.Opaque, "@"): // a user and a password without a scheme
+		return nil, errors.New("url: must begin with http:// or https:// and name a host; credentials go into api_key")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, fmt.Errorf("url: %q must begin with http:// or https:// and name a host", u.Redacted())
+		shown := url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path}
+		return nil, fmt.Errorf("url: %q must begin with http:// or https:// and name a host", shown.String())
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("url: a user, a query or a fragment has no place in a base URL; credentials go into api_key")
 	}
