@@ -174,11 +174,18 @@ func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	}
 }
 
+// visit visits those in one state. Like a pick it counts an engine that refuses what every call of
+// the route asks for only where there is no other.
 func (r *Route) visit(now time.Time, s upstreams.State, of Arms, visit func(*upstreams.Upstream)) bool {
+	return r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) && !t.model.Lacks(t.work, upstreams.At(now)) }) ||
+		r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) })
+}
+
+func (r *Route) visitThat(of Arms, visit func(*upstreams.Upstream), that func(*Target) bool) bool {
 	found := false
 	for i := range r.targets {
 		t := &r.targets[i]
-		takes := func(t *Target) bool { return t.of(of) && t.takes(now, s) }
+		takes := func(t *Target) bool { return t.of(of) && that(t) }
 		counted := func(earlier Target) bool { return earlier.Upstream == t.Upstream && takes(&earlier) }
 		if takes(t) && !slices.ContainsFunc(r.targets[:i], counted) {
 			found = true

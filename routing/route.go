@@ -18,6 +18,7 @@ type Target struct {
 	external bool                   // it is not of the house
 	arm      uint8                  // its arm's place among the route's, from 1 on
 	model    *upstreams.ServedModel // of the served name
+	work     upstreams.Features     // what every call of the route asks of the engine
 	// directory is the route's, where there is one; member is the target's place in it, and rank a hash
 	// of the upstream's id, the same at every edge.
 	directory *directory

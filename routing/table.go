@@ -98,7 +98,7 @@ func newRoute(f *config.File, index int, external map[string]bool, r Resolver, k
 		for _, u := range ups {
 			t := Target{
 				Upstream: u, Served: served, Tier: d.Tier, external: external[d.Upstream],
-				Arm: d.Arm, arm: arm, model: u.Models.Entry(served),
+				Arm: d.Arm, arm: arm, model: u.Models.Entry(served), work: upstreams.FeatureOfKind(m.Kind),
 			}
 			route.targets = append(route.targets, t)
 		}

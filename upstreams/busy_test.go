@@ -3,9 +3,13 @@ package upstreams
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"penstock/upstreams/http1"
 )
@@ -99,7 +103,8 @@ func (r *stallRig) waits(t *testing.T) {
 // other call, and is up as soon as it answers.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := busyRig(t, Options{}, 1)
+		core, lines := observer.New(zap.InfoLevel)
+		r := busyRig(t, Options{Log: zap.New(core)}, 1)
 		if at := r.until(t, StateBusy); at > 4*time.Second {
 			t.Errorf("busy after %v", at)
 		}
@@ -117,6 +122,13 @@ func TestBusy(t *testing.T) {
 		}
 		if _, ok := r.TryLease("", PoolText, 1, time.Now()); !ok {
 			t.Error("no lease")
+		}
+		var logged []any
+		for _, l := range lines.FilterMessage("upstream changed state").All() {
+			logged = append(logged, l.ContextMap()["event"])
+		}
+		if want := []any{"upstream_up", "upstream_busy", "upstream_up"}; !slices.Equal(logged, want) {
+			t.Errorf("logged %v, want %v", logged, want)
 		}
 	})
 }

@@ -84,8 +84,8 @@
 // were the client's fault. Such a refusal is suspected (features.go): where one status and one text
 // make most of an engine's last 20 answers for a feature (an operation, tools, a forced tool, a
 // schema, images, effort), package call asks a sibling for one in ten of the calls that it refuses.
-// Three different bodies that siblings answer take the feature from the engine for five minutes, for
-// that model; then it is tried again. One that a sibling refuses, too, ends the suspicion. A path
+// Three different bodies that siblings answer take the feature from the engine for half a minute, for
+// that model; then it is tried again, less and less often up to every five minutes. One that a sibling refuses, too, ends the suspicion. A path
 // that the engine does not have leaves no doubt, and is asked for elsewhere from the first such
 // answer on. Routing asks an engine that lacks a feature if no other one takes calls.
 //

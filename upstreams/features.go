@@ -20,7 +20,9 @@ import (
 // refusal is suspected where one status and one text make most of an engine's last answers for a
 // feature. Then a sibling is asked for some of the calls, of which their clients see nothing. Three
 // such calls of different bodies that it answers take the feature from the engine, for a model and
-// for five minutes; then it is tried again. One that the sibling refuses, too, clears the engine.
+// for half a minute; then it is tried again, and after twice as long each time that it refuses, up to
+// five minutes. A trial costs no client its answer: a sibling is asked for what it refuses. One that
+// the sibling refuses, too, clears the engine.
 //
 //	ServedModel.Lacks    what a pick reads
 //	Lease.Needs          what a call asks for
@@ -61,6 +63,15 @@ func FeatureOf(operation string) Features {
 	return 0
 }
 
+// FeatureOfKind returns the feature that every call of a model of that kind asks for.
+func FeatureOfKind(kind string) Features {
+	return FeatureOf(map[string]string{
+		config.KindChat: config.OpChat, config.KindTranscription: config.OpTranscriptions, config.KindSpeech: config.OpSpeech,
+		config.KindImage: config.OpImages, config.KindImageEdit: engine.OpImageEdits, config.KindEmbedding: config.OpEmbeddings,
+		config.KindRerank: config.OpRerank,
+	}[kind])
+}
+
 // name is the name of one feature.
 func (f Features) name() string {
 	names := [...]string{"tools", "forced_tool", "json_schema", "images", "effort"}
@@ -88,10 +99,11 @@ func (f Features) blamed() Features {
 }
 
 const (
-	answersSeen    = 20 // answers of which a refusal has to be most
-	askEvery       = 10 // suspected refusals for one of which a sibling is asked
-	bodiesNeeded   = 3  // different ones that a sibling has to answer
-	lackingFor     = 5 * time.Minute
+	answersSeen    = 20               // answers of which a refusal has to be most
+	askEvery       = 10               // suspected refusals for one of which a sibling is asked
+	bodiesNeeded   = 3                // different ones that a sibling has to answer
+	lackingLeast   = 30 * time.Second // until a feature that was taken is tried again, and the longest time
+	lackingMost    = 5 * time.Minute
 	refusalIsNone  = 0 // the text of an answer that is no refusal
 	bodyIsNotKnown = 0
 )
@@ -101,13 +113,14 @@ const (
 type suspicion struct {
 	answers [answersSeen]uint64 // the texts of the last refusals, refusalIsNone for other answers
 	n       int
-	unasked int      // suspected refusals since a sibling was asked
-	asked   bool     // one was
-	bodies  []uint64 // that a sibling has answered
-	trial   bool     // the feature was taken, and is tried again
-	out     bool     // it is taken
-	until   Moment   // while it is
-	status  int      // of the refusals
+	unasked int           // suspected refusals since a sibling was asked
+	asked   bool          // one was
+	bodies  []uint64      // that a sibling has answered
+	trial   bool          // the feature was taken, and is tried again
+	out     bool          // it is taken
+	until   Moment        // while it is
+	pause   time.Duration // for how long
+	status  int           // of the refusals
 }
 
 func (s *suspicion) add(text uint64) {
@@ -158,13 +171,14 @@ func (s *suspicion) confirmed(body uint64, now Moment) (takes bool) {
 	if !s.trial && len(s.bodies) < bodiesNeeded {
 		return false
 	}
-	s.out, s.trial, s.until = true, false, now+Moment(lackingFor)
+	s.pause = min(max(2*s.pause, lackingLeast), lackingMost)
+	s.out, s.trial, s.until = true, false, now+Moment(s.pause)
 	return true
 }
 
 // retry has the feature tried again.
 func (s *suspicion) retry() {
-	*s = suspicion{trial: true, status: s.status, bodies: s.bodies}
+	*s = suspicion{trial: true, status: s.status, bodies: s.bodies, pause: s.pause}
 }
 
 // lacking is what an engine lacks for one of its models. The zero value is nothing.
@@ -344,7 +358,7 @@ func (d *Doubt) settle(o Outcome, now Moment) {
 			remedy := cmp.Or(engine.FlagFor(m.all.up.engine.Load(), f.name()), "compare how it was started with the others of the model")
 			m.all.hooks.log.Warn("upstream lacks a feature that others of its model have",
 				zap.String("served", m.served), zap.String("feature", f.name()), zap.Int("status", s.status),
-				zap.Duration("retry", lackingFor), zap.String("remedy", remedy))
+				zap.Duration("retry", s.pause), zap.String("remedy", remedy))
 		}
 	})
 	k.publish(d.model)

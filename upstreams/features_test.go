@@ -47,7 +47,7 @@ func TestSuspicion(t *testing.T) {
 					asks++
 				}
 			case word == "~":
-				now += Moment(lackingFor)
+				now += Moment(s.pause)
 				if s.out && now >= s.until {
 					s.retry()
 				}
@@ -105,8 +105,23 @@ func TestBlamed(t *testing.T) {
 	}
 }
 
-// TestLacking: what three siblings answer is taken from the engine, for one model and five minutes,
-// and again for five minutes while it refuses.
+// TestLackingPause: an engine is tried again soon at first, and less often while it refuses.
+func TestLackingPause(t *testing.T) {
+	s, now := suspicion{bodies: []uint64{1, 2}}, Moment(0)
+	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
+		if !s.confirmed(3, now) || s.until-now != Moment(want) {
+			t.Errorf("taken for %v, want %v", time.Duration(s.until-now), want)
+		}
+		now = s.until
+		s.retry()
+	}
+	if !s.answered() {
+		t.Error("its trial has passed, and it is suspected")
+	}
+}
+
+// TestLacking: what three siblings answer is taken from the engine, for one model and half a minute,
+// and again for longer while it refuses.
 func TestLacking(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))
@@ -153,7 +168,7 @@ func TestLacking(t *testing.T) {
 	if all := Lacking(u, now); len(all) != 1 || all[0].Feature != "tools" || all[0].Status != 400 || !strings.Contains(all[0].Flag, "--enable-auto-tool-choice") {
 		t.Errorf("%+v", all)
 	}
-	now = now.Add(lackingFor)
+	now = now.Add(lackingLeast)
 	if m.Lacks(FeatureTools, At(now)) {
 		t.Fatal("it is not tried again")
 	}
@@ -164,7 +179,11 @@ func TestLacking(t *testing.T) {
 	if answers(d, OutcomeOK); !m.Lacks(FeatureTools, At(now)) {
 		t.Error("its trial has failed, and it lacks nothing")
 	}
-	now = now.Add(lackingFor)
+	now = now.Add(lackingLeast)
+	if !m.Lacks(FeatureTools, At(now)) {
+		t.Error("it is tried again as soon as the first time")
+	}
+	now = now.Add(lackingLeast)
 	if m.Lacks(FeatureTools, At(now)) {
 		t.Fatal("it is not tried again")
 	}

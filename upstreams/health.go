@@ -365,10 +365,10 @@ func (h *Health) publish(cause string, now time.Time) {
 		h.Wake.Away(now)
 	}
 	level := zap.InfoLevel
-	if before == StateBusy && state == StateUp || state == StateBusy { // which some engines are with each call
-		level = zap.DebugLevel
+	if state == StateDown || state == StateStalled {
+		level = zap.WarnLevel
 	}
-	h.hooks.log.Log(level, "upstream changed state",
+	h.hooks.log.Log(level, "upstream changed state", zap.String("event", "upstream_"+state.String()),
 		zap.Stringer("from", before), zap.Stringer("to", state), zap.String("cause", cause))
 	h.hooks.room()
 }

@@ -19,7 +19,7 @@ import (
 type Doctor struct {
 	engineKey
 	URLs   []string `arg:"" name:"url" optional:"" help:"Base URLs of the engines, such as http://10.0.0.11:8000. Several make one configuration."`
-	Config string   `short:"c" placeholder:"FILE" help:"Configuration whose own engine profiles ('engines:') are tried as well. Without URLs: what is found where its upstreams look for their engines ('resolve', 'kubernetes'), or why nothing is."`
+	Config string   `short:"c" placeholder:"FILE" help:"Configuration whose own engine profiles ('engines:') are tried as well, and whose timeouts the report names. Without URLs: what is found where its upstreams look for their engines ('resolve', 'kubernetes'), or why nothing is."`
 	Try    bool     `help:"Also send each engine some tiny chat calls, to see what it does with text, reasoning, tools, schemas, an answer that is begun and a client that leaves; says which flag is missing. Without it nothing is generated."`
 	Model  string   `short:"m" placeholder:"ID" help:"Model to try; without it the engine's first chat model."`
 	JSON   bool     `name:"json" help:"Print what was found as JSON."`
@@ -33,6 +33,7 @@ func (d *Doctor) Help() string {
 // Run prints the report.
 func (d *Doctor) Run() error {
 	var own []config.Engine
+	var timeouts *config.Timeouts
 	if len(d.URLs) == 0 && d.Config == "" {
 		return usageError("doctor: name the engines by their URLs, or with --config a file that says where they are looked for")
 	}
@@ -41,7 +42,7 @@ func (d *Doctor) Run() error {
 		if f == nil {
 			return problems
 		}
-		own = f.Engines
+		own, timeouts = f.Engines, &f.Timeouts
 		if len(d.URLs) == 0 {
 			return d.discover(f)
 		}
@@ -53,6 +54,7 @@ func (d *Doctor) Run() error {
 	}
 	return engine.Doctor(ctx, plaintext.Writer(os.Stdout), &engine.DoctorOptions{
 		URLs: d.URLs, APIKey: d.APIKey, Own: own, Try: d.Try, Model: d.Model, JSON: d.JSON,
+		Timeouts: timeouts,
 	})
 }
 

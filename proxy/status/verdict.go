@@ -185,17 +185,17 @@ func (u *Upstream) trouble() string {
 		return "" // which some engines are with each call
 	case u.State != "up":
 		return u.Label + " is " + u.State + since
-	case u.Breaker != "closed" && u.LastFailure != nil && u.LastFailure.During == "call":
-		return u.Label + " answers its probes but fails its calls (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
-	case u.Breaker != "closed":
-		return u.Label + " answers its probes but fails its calls (breaker " + u.Breaker + ")"
-	case len(u.Lacks) > 0:
+	case len(u.Lacks) > 0: // before the breaker, whose failure may be an older one
 		l := u.Lacks[0]
 		text := fmt.Sprintf("%s refuses %s (status %d), which others of its model answer", u.Label, l.Feature, l.Status)
 		if l.Flag != "" {
 			text += ": start it with " + l.Flag
 		}
 		return text
+	case u.Breaker != "closed" && u.LastFailure != nil && u.LastFailure.During == "call":
+		return u.Label + " answers its probes but fails its calls (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
+	case u.Breaker != "closed":
+		return u.Label + " answers its probes but fails its calls (breaker " + u.Breaker + ")"
 	case len(u.Missing) > 0:
 		return u.Label + " does not serve " + list(u.Missing)
 	}

@@ -96,6 +96,8 @@ type Detection struct {
 
 	TriedModel string  `json:"tried_model,omitempty"`
 	Tried      []Trial `json:"tried,omitempty"` // by Try
+
+	timeouts *config.Timeouts // that the report names; nil: the defaults
 }
 
 // detectTimeout bounds one page of Detect.

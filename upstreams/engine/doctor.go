@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,6 +40,8 @@ type DoctorOptions struct {
 	Try    bool            // also send tiny calls, see Detection.Try
 	Model  string          // for those calls
 	JSON   bool
+
+	Timeouts *config.Timeouts // of the configuration; nil: the defaults
 }
 
 var verdictTexts = map[TrialVerdict]string{
@@ -60,6 +63,7 @@ func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 			problems = append(problems, fmt.Errorf("no engine answers: %w", err))
 			continue
 		}
+		found.timeouts = o.Timeouts
 		if found.Among(engines) {
 			continue // it was named twice, perhaps once with /v1 behind it
 		}
@@ -236,8 +240,17 @@ func (d *Detection) writeCapacity(b *bytes.Buffer) {
 	case d.CountsPath != "":
 		fmt.Fprintf(b, "  progress      by its counters (GET %s): it may be silent for as long as they move\n", d.CountsPath)
 	case d.Profile.Path(config.OpChat) != "":
-		b.WriteString("  progress      by the answers it gives: its silence is a failure after a minute or two\n")
+		fmt.Fprintf(b, "  progress      by the answers it gives: %s\n", silenceBounds(d.timeouts))
 	}
+}
+
+// silenceBounds says how long an engine without counters may be silent.
+func silenceBounds(t *config.Timeouts) string {
+	if t == nil {
+		t = &config.Defaults().Timeouts
+	}
+	return fmt.Sprintf("a silent stream fails after %s before its first event and after %s within, a whole answer after %s",
+		cmp.Or(t.FirstEvent, config.FirstEventUnseen), cmp.Or(t.Idle, config.IdleUnseen), t.Answer)
 }
 
 func describeModel(m *ModelInfo) string {
