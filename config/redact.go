@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,8 +19,9 @@ type Redacted struct {
 }
 
 // Redact reads the file at path and leaves out its secrets, by what each setting is: values of the
-// type Secret, hashes of keys, what stands beside the host in a URL and could let somebody in, and
-// all that has no place in a configuration. Comments are left out, too. The file need not be valid.
+// type Secret, hashes of keys, what stands beside the host in a URL and could let somebody in, words
+// that look like credentials wherever they stand, and all that has no place in a configuration.
+// Comments are left out, too. The file need not be valid.
 func Redact(path string) (Redacted, error) {
 	src, err := strictyaml.ReadBounded(path, strictyaml.MaxFile)
 	if err != nil {
@@ -44,6 +46,7 @@ func Redact(path string) (Redacted, error) {
 func (r *Redacted) read(src []byte, to reflect.Type) []byte {
 	text, left, _ := strictyaml.Redact(src, to, strictyaml.Redaction{Secret: isSecret, Text: shownText})
 	r.Secrets = append(r.Secrets, left...)
+	r.Secrets = append(r.Secrets, misplaced(string(src))...)
 	return text
 }
 
@@ -76,9 +79,39 @@ var (
 	pathsOfURLs = []string{"upstreams.wake.url", "ledger.export.url", "tracing.otlp"}
 )
 
+// credentials have the form of one: a prefix by which a service marks its keys, a UUID, or a word of
+// 24 letters and digits and more, which no name of a model or a host is.
+var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
+	`(?:sk|rk|pk)[-_][A-Za-z0-9_-]{8,}`,
+	`(?:hf|gsk|gh[oprsu]|github_pat|pstk|r8|tgp_v1)_[A-Za-z0-9_-]{12,}`,
+	`(?:glpat|nvapi|xox[aboprs])-[A-Za-z0-9_-]{12,}`,
+	`(?:AKIA|ASIA)[A-Z0-9]{12,}`, `AIza[A-Za-z0-9_-]{20,}`, `eyJ[A-Za-z0-9_.-]{16,}`,
+	`[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}`,
+	`[A-Za-z0-9]{24,}`,
+}, "|") + `)`)
+
+// misplaced returns the words of a text that look like credentials.
+func misplaced(text string) (words []string) {
+	for _, w := range credentials.FindAllString(text, -1) {
+		if strings.ContainsAny(w, "0123456789") { // else a long name
+			words = append(words, w)
+		}
+	}
+	return words
+}
+
 // shownText is what is shown of a text: of a URL neither its user and password nor what follows a
-// question mark.
+// question mark, and no credential where none belongs.
 func shownText(path, text string) string {
+	text = shownPlace(path, text)
+	for _, w := range misplaced(text) {
+		text = strings.ReplaceAll(text, w, strictyaml.Removed)
+	}
+	return text
+}
+
+// shownPlace is what is shown of a text for the place where it stands.
+func shownPlace(path, text string) string {
 	if slices.Contains(hiddenTexts, path) || strings.ContainsAny(text, "\r\n") ||
 		strings.Contains(text, "PRIVATE KEY") || strings.Contains(text, "pstk_") {
 		return strictyaml.Removed

@@ -182,3 +182,33 @@ models:
 		t.Error("no file")
 	}
 }
+
+// TestRedactMisplaced: a credential that stands in a URL's path or in a name is left out, and names
+// of models and hosts stay.
+func TestRedactMisplaced(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://api.example.com/sk-live-4711aaaa/v1":             "https://api.example.com/(removed)/v1",
+		"http://10.0.0.1:8000/9f86d081884c7d659a2feaa0c55ad015":   "http://10.0.0.1:8000/(removed)",
+		"sk-proj-aB3dE6gH9jK2":                                    "(removed)",
+		"http://h/6f1c2b1e-8f2a-4c1d-9b7e-0a1b2c3d4e5f/v1":        "http://h/(removed)/v1",
+		"org/hf_AbCdEfGhIjKl12":                                   "org/(removed)",
+		"meta-llama/Llama-3.3-70B-Instruct":                       "meta-llama/Llama-3.3-70B-Instruct",
+		"Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8":                 "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8",
+		"task-force-8b-instruct":                                  "task-force-8b-instruct",
+		"unsloth/gpt-oss-120b-GGUF:Q4_K_M":                        "unsloth/gpt-oss-120b-GGUF:Q4_K_M",
+		"http://gpu-a.rack17.internal.example.com:8000/engines/1": "http://gpu-a.rack17.internal.example.com:8000/engines/1",
+		"/etc/penstock/certificates/internationalization.pem":     "/etc/penstock/certificates/internationalization.pem",
+	} {
+		if got := shownText("models.deployments.served", text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	name := filepath.Join(t.TempDir(), "edge.yaml")
+	const secret = "sk-live-4711aaaa"
+	if err := os.WriteFile(name, []byte("upstreams: [{ name: a, url: \"http://h/"+secret+"\" }]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Redact(name); err != nil || strings.Contains(string(r.Text), secret) || !slices.Contains(r.Secrets, secret) {
+		t.Errorf("%v: %q is shown, or not among the secrets %q:\n%s", err, secret, r.Secrets, r.Text)
+	}
+}
