@@ -106,8 +106,7 @@ func (r *Reply) Rest(until time.Time) {
 	r.events.Rest()
 	for r.bad == nil {
 		look := r.clock.look()
-		r.x.Wait(earlier(until, r.clock.next()))
-		if !late(look) || late(until) {
+		if r.x.Wait(earlier(until, r.clock.next())) || !late(look) || late(until) {
 			return
 		}
 		r.bad = r.clock.judge(time.Now())

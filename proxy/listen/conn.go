@@ -126,6 +126,11 @@ func (c *Conn) read(p []byte) (int, error) {
 			return n, err
 		}
 		if !c.idle.interrupted.CompareAndSwap(true, false) && c.reads.passed() {
+			// A process that was stopped, or had no processor, finds the deadline behind it and what
+			// the client has sent in the socket.
+			if n, late := readAvailable(c.TCPConn, p); late == nil {
+				return n, nil
+			}
 			return n, err
 		}
 		// CloseGracefully has interrupted the read, or an earlier deadline has fired. If

@@ -26,6 +26,7 @@ type conn struct {
 	secured bool            // nc is TLS
 	poll    poll
 
+	catchUp catchUp   // of reads, also of those by TLS
 	readBy  time.Time // the read deadline the socket holds; zero: none
 	writeBy time.Time // the write deadline the socket holds; zero: none
 
@@ -50,6 +51,7 @@ func newConn(tcp *net.TCPConn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{nc: plain, tcp: tcp, raw: raw}
+	plain.catchUp = &c.catchUp
 	c.poll.bind()
 	return c, nil
 }
@@ -58,11 +60,43 @@ func newConn(tcp *net.TCPConn) (*conn, error) {
 // the process was idle (requestWriter.pushAtOnce), once and more for each reply above 4 KiB.
 type plainConn struct {
 	*net.TCPConn
-	stream socket.Stream
+	stream  socket.Stream
+	catchUp *catchUp // of the conn
 }
 
-// Read implements net.Conn.
-func (c *plainConn) Read(p []byte) (int, error) { return c.stream.Read(p) }
+// Read implements net.Conn. When the deadline has passed, it still returns what has come.
+func (c *plainConn) Read(p []byte) (int, error) {
+	n, err := c.stream.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.catchUp.allowed(time.Now()) {
+		return c.stream.ReadNow(p)
+	}
+	return n, err
+}
+
+// catchUp decides whether a read returns what has come by the time that its deadline has passed.
+// A process that was stopped, or had no processor, finds the deadline behind it and the answer in
+// its socket: that answer counts. An engine that sends without a pause must not outlast its
+// deadline like that, so there is an end to it.
+type catchUp struct {
+	until time.Time // the deadline of the running read; zero: none
+	of    time.Time // the deadline that was found to have passed
+	since time.Time // when it was
+}
+
+// catchUpMost is for how long reads return what comes behind a deadline: generous for what a socket
+// and the network hold.
+const catchUpMost = time.Second
+
+// allowed reports whether the socket is to be looked at once more.
+func (c *catchUp) allowed(now time.Time) bool {
+	if c.until.IsZero() || now.Before(c.until) {
+		return false // an old deadline has fired, and the read is repeated
+	}
+	if c.of != c.until {
+		c.of, c.since = c.until, now
+	}
+	return now.Sub(c.since) < catchUpMost
+}
 
 // close closes the socket at once, from any goroutine and any number of times. A read or write that
 // is under way returns. It sends no close_notify over TLS, which could block behind a write that
@@ -80,8 +114,9 @@ func (c *conn) close() {
 func (c *conn) reset() { _ = c.tcp.SetLinger(0) }
 
 // read reads what has come, waiting for it no longer than until (zero: without limit). It returns
-// ErrNotYet when the time has passed, and never both bytes and an error.
+// ErrNotYet when the time has passed and nothing has come, and never both bytes and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
+	c.catchUp.until = until
 	c.armRead(until)
 	for {
 		n, err := c.nc.Read(p)
@@ -119,16 +154,30 @@ func (c *conn) fetches() bool { return c.poll.grab != nil && !c.secured }
 // fetch first writes poll.unsent, if the connection is quiet. The poller watches the socket by
 // then, so the reply cannot come unnoticed. It returns errUnsent if it could not write all.
 func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
+	c.catchUp.until = until
 	c.armRead(until)
 	for {
 		if err = c.raw.Read(c.poll.grab); err == nil {
 			b, c.poll.fetched = c.poll.fetched, nil
 			return b, c.poll.count, c.poll.err
 		}
-		if err = c.late(err, until); err != nil {
+		if err = c.late(err, until); errors.Is(err, ErrNotYet) && c.poll.unsent == nil && c.fetchNow() {
+			b, c.poll.fetched = c.poll.fetched, nil
+			return b, c.poll.count, c.poll.err
+		}
+		if err != nil {
 			return nil, 0, err
 		}
 	}
+}
+
+// fetchNow takes what has come although the time has passed, as plainConn.Read does.
+func (c *conn) fetchNow() (came bool) {
+	if !c.catchUp.allowed(time.Now()) {
+		return false
+	}
+	_ = c.raw.Control(func(fd uintptr) { came = c.poll.grab(fd) }) // fails on a closed socket only, where nothing has come
+	return came
 }
 
 // peek looks at what the socket has received, without waiting and without taking anything.

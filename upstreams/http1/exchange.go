@@ -154,11 +154,10 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 // Wait waits until there is something for Read, or until the given time has passed (zero: without
 // limit): bytes, the end of the body or a failure, which Read then returns. It is optional. A
 // caller that waits first and then allocates what it reads into holds no memory while nothing
-// comes, and neither does the exchange. It may return early.
-func (x *Exchange) Wait(until time.Time) {
-	if x.life.check() == nil {
-		x.reply.wait(x.request.c, until)
-	}
+// comes, and neither does the exchange. It may return early. It is false where the time has passed
+// and nothing has come.
+func (x *Exchange) Wait(until time.Time) bool {
+	return x.life.check() != nil || x.reply.wait(x.request.c, until)
 }
 
 // broken fails the exchange because of what the engine sent.

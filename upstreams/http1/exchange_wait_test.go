@@ -71,7 +71,11 @@ func TestWait(t *testing.T) {
 	p := make([]byte, 100)
 	past := time.Now()
 	for _, piece := range []string{"a", "bc", "def"} {
-		waitsInVain(x.Wait)
+		waitsInVain(func(until time.Time) {
+			if x.Wait(until) {
+				t.Error("something is said to have come")
+			}
+		})
 		next <- string(rune('0'+len(piece))) + "\r\n" + piece + "\r\n"
 		x.Wait(soon())
 		x.Wait(soon()) // has nothing to wait for

@@ -198,14 +198,15 @@ func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
 }
 
 // wait is Exchange.Wait.
-func (r *reply) wait(c *conn, until time.Time) {
+func (r *reply) wait(c *conn, until time.Time) bool {
 	if r.body.kind == bodyUnknown || r.body.done || r.body.later != nil || r.ended != nil ||
 		!r.in.empty() || !c.fetches() {
-		return
+		return true
 	}
 	r.release()
-	_ = r.fill(c, until) // the next read returns it
+	err := r.fill(c, until) // the next read returns it
 	r.came = r.came || !r.in.empty()
+	return !errors.Is(err, ErrNotYet)
 }
 
 // release gives the buffer back, once all of it has been read. Header values that are kept move out

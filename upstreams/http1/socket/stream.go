@@ -52,6 +52,24 @@ func (s *Stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// ReadNow is Read without waiting and without regard to the deadline. The error is
+// os.ErrDeadlineExceeded where nothing has come.
+func (s *Stream) ReadNow(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	now := transfer{p: p}
+	came := false
+	err := s.raw.Control(func(fd uintptr) { came = now.recv(fd) })
+	switch {
+	case err != nil:
+		return 0, err
+	case !came:
+		return 0, os.ErrDeadlineExceeded
+	}
+	return now.n, now.err
+}
+
 // Write writes p and waits until the socket has taken all of it. With an error it returns how many
 // bytes the socket took.
 func (s *Stream) Write(p []byte) (int, error) {

@@ -1,0 +1,87 @@
+package http1
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/rawserver"
+)
+
+// TestCatchUp: an answer that lies in the socket counts, although the deadline has passed by the
+// time that it is looked for: the process was stopped, or had no processor.
+func TestCatchUp(t *testing.T) {
+	const answer = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 8000\r\n\r\n"
+	body := strings.Repeat("a", 8000)
+	passed := func() time.Time { return time.Now().Add(-time.Minute) }
+	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{
+		"plain": func(t *testing.T, f func(*rawserver.Peer)) *rawserver.Server { return rawserver.Serve(t, f) },
+		"TLS":   func(t *testing.T, f func(*rawserver.Peer)) *rawserver.Server { return rawserver.ServeTLS(t, f) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !canPeek {
+				t.Skip("this system has no look at a socket")
+			}
+			checkLeaks(t)
+			next := make(chan struct{})
+			goOn := sync.OnceFunc(func() { close(next) })
+			s := serve(t, func(p *rawserver.Peer) {
+				_, _, _ = p.Request()
+				p.Send(answer)
+				<-next
+				p.Send(body)
+			})
+			x := transportTo(t, s.URL()).Exchange()
+			defer x.Close()
+			defer goOn()
+			if err := x.Send(post("q")); err != nil {
+				t.Fatal(err)
+			}
+			comes := func(what string, look func() error) {
+				t.Helper()
+				waitFor(t, what, func() bool {
+					err := look()
+					if err != nil && !errors.Is(err, ErrNotYet) {
+						t.Fatalf("%s: %v", what, err)
+					}
+					return err == nil
+				})
+			}
+			comes("the head", func() error { return x.Await(passed()) })
+			p := make([]byte, 10)
+			if n, err := x.Read(p, passed()); !errors.Is(err, ErrNotYet) {
+				t.Fatalf("before the body is sent: %d bytes, %v", n, err)
+			}
+			if !x.request.c.secured && x.Wait(passed()) {
+				t.Error("before the body is sent Wait says that something has come")
+			}
+			goOn()
+			waitFor(t, "Wait sees the body", func() bool { return x.Wait(passed()) })
+			comes("the body", func() error { _, err := x.Read(p, passed()); return err })
+		})
+	}
+}
+
+// TestCatchUpEnds: an engine that sends without a pause does not outlast its deadline for long.
+func TestCatchUpEnds(t *testing.T) {
+	begin := time.Unix(1_700_000_000, 0)
+	var c catchUp
+	for _, step := range []struct {
+		until, now time.Time
+		want       bool
+	}{
+		{time.Time{}, begin, false},
+		{begin.Add(time.Second), begin, false},
+		{begin, begin.Add(time.Hour), true},
+		{begin, begin.Add(time.Hour + catchUpMost - 1), true},
+		{begin, begin.Add(time.Hour + catchUpMost), false},
+		{begin.Add(time.Minute), begin.Add(2 * time.Hour), true}, // another deadline
+	} {
+		c.until = step.until
+		if got := c.allowed(step.now); got != step.want {
+			t.Errorf("until %s, now %s: %t", step.until.Sub(begin), step.now.Sub(begin), got)
+		}
+	}
+}
