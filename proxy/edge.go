@@ -156,7 +156,7 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 		Poison:    poison.New(),
 	}
 	s.Shadows = shadow.New(shadow.Options{
-		Guard: e.guard, Replies: s.Replies, Calls: s.Calls, Yielding: &s.Yielding,
+		Guard: e.guard, Replies: s.Replies, Calls: s.Calls,
 	})
 	observe.WarnOfVariables(c.Tracing, e.log)
 	if c.Tracing.OTLP == "" {

@@ -170,8 +170,6 @@ func appendClasses(b *bytes.Buffer, s *snapshot.Snapshot, of *call.Services) {
 				observe.AppendSample(b, "penstock_class_queue_waiting", waiting, "class", name, "model", m.Config.ID)
 			}
 		}
-		sent := of.Yielding.SentAway(rank)
-		observe.AppendSample(b, "penstock_sent_away_calls_total", strconv.FormatUint(sent, 10), "class", name)
 	}
 }
 

@@ -166,7 +166,6 @@ func (c *Call) release() {
 	defer c.tokens.learn(c.tries.upstream)
 	defer c.learnChange()
 	defer picker{c}.leaveQueue()
-	defer c.tries.class.end(c)
 	defer c.endAttempt(upstreams.OutcomeClientGone) // a no-op but after a panic
 	if n := c.tries.takeNext(); n.lease != nil {    // the client left as the call was to move
 		n.lease.Release(upstreams.OutcomeClientGone)

@@ -96,7 +96,7 @@ func (h changer) target(lease *upstreams.Lease, target *routing.Target) endpoint
 	m := c.config.model
 	to := endpoint.Target{
 		Upstream: up, Model: m, Served: target.Served, Stream: c.request.AsksStream(up.Engine()), Formats: &c.shared.formats,
-		Priority: endpoint.PriorityOf(up, m, c.tries.class.rank),
+		Priority: endpoint.PriorityOf(up, m, c.tries.rank),
 		Refused:  c.shared.refusals.of(refusalKey{up.ID(), target.Served}, c.times.asked).And(c.tries.refused),
 	}
 	if c.ep.CachesPrompts {

@@ -104,7 +104,7 @@ func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked b
 		t.failure = f
 	}
 	if cause := d.call.abort.Cause(); cause != nil {
-		return d.ended(cause), false
+		return failure.FromAbort(cause), false
 	}
 	failsOver, doubts := d.mayFailOver(f), d.mayDoubt(f)
 	if !failsOver && !doubts && !d.mayRetry(f) && !fitter(d).roomElsewhere(f) {
@@ -129,7 +129,7 @@ func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked b
 // noTarget is the end of a call for which no target was found.
 func (d dispatcher) noTarget(err error, now time.Time) *failure.Failure {
 	if cause := d.call.abort.Cause(); cause != nil {
-		return d.ended(cause)
+		return failure.FromAbort(cause)
 	}
 	var full *routing.FullError
 	if first := d.call.tries.failure; first != nil && !(d.call.tries.moves > 0 && errors.As(err, &full)) {
@@ -141,24 +141,10 @@ func (d dispatcher) noTarget(err error, now time.Time) *failure.Failure {
 	return failure.FromAcquire(err, failure.FullRetryAfter(m, d.call.tries.pool), next)
 }
 
-// ended is the end of a call that was ended from outside. One that was sent away gets the refusal
-// of a full pool.
-func (d dispatcher) ended(cause error) *failure.Failure {
-	f := failure.FromAbort(cause)
-	if errors.Is(cause, failure.ErrSentAway) {
-		m, now := d.call.config.model, time.Now()
-		q := picker(d).query(now)
-		full := failure.FromAcquire(m.Route.Full(&q), failure.FullRetryAfter(m, q.Pool), 0)
-		f.API, f.Result = full.API, full.Result
-	}
-	return f
-}
-
 // beginTry notes the upstream of the attempt that begins.
 func (d dispatcher) beginTry(lease *upstreams.Lease, target *routing.Target, now time.Time) {
 	u := lease.Upstream()
 	d.call.tries.begin(u)
-	d.call.tries.class.begin(d.call, u, now)
 	d.call.record.Upstream, d.call.record.Tier = u.Name(), target.Tier
 	d.noteArm(target)
 	d.call.public.target.Store(u)
@@ -195,7 +181,6 @@ func (d dispatcher) compared() bool {
 func (d dispatcher) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	d.call.poison.recordLoss(f, begun, d.call.tries.upstream, now)
 	d.call.failAttempt(f, now)
-	d.call.tries.class.end(d.call)
 }
 
 // mayRetry reports whether another engine is asked: the failure allows it, and the budget of all
@@ -336,12 +321,6 @@ func (d dispatcher) tryStream() *failure.Failure {
 		d.call.memory.Free(attempt.PartOut)
 		resumer(d).forget()
 		return a.FailureOf(err)
-	}
-	if !d.call.tries.class.mayShow(d.call) {
-		attempt.Recycle(out)
-		d.call.memory.Free(attempt.PartOut)
-		resumer(d).forget()
-		return a.FailureOf(failure.ErrSentAway)
 	}
 	commitStream(d.call, stream, out, done)
 	return nil

@@ -96,8 +96,7 @@
 //
 // A copy of a call for another model (models[].shadow) begins once the first engine has been sent
 // the call, and is no part of it (package shadow): the call does nothing for it but end it when the
-// client leaves. A call that would go to a later tier, to another model, or nowhere, because copies
-// hold the slots, has one of them sent away first (pick.go, displacer).
+// client leaves.
 //
 // A panic costs the call or the round of work that met it (package guard, which has the table of
 // every goroutine). A call gives back what others wait for, slot, key and memory, step by step,
@@ -143,7 +142,6 @@
 //	limit.Reservation:state                 call     own
 //	limit.Retries:mu                        seldom   a retry
 //	limit.secondCounts:itself               call     by second: retries have one budget
-//	limit.Yielding:copies,count,mu,sent     call     calls of classes that yield
 //	limit.gcra:tat                          call     by key and limit
 //	limit.keyState:reading,running          call     by key
 //	limit.keyState:waiting,conversations    seldom   messages over WebSocket

@@ -48,7 +48,7 @@ func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *ro
 	t.excluded = append(t.excluded, checked.Unfit...)
 	q := picker(f).query(now)
 	q.Overflow, q.RetryAfter = true, 0
-	lease, target, err := displacer(f).take(&q)
+	lease, target, err := m.Route.Acquire(&q)
 	if err != nil {
 		c.config.model, t.pool, t.talk.prefix, t.excluded = before, pool, t.talk.prefix[:0], t.excluded[:excluded]
 		return nil, nil, false

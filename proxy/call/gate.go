@@ -197,12 +197,12 @@ func (g gate) limitForm(m *snapshot.Model) {
 func (g gate) classify() {
 	c, snap := g.call, g.call.config.snapshot
 	if key := c.rates.key; key != nil && key.Class != "" {
-		c.tries.class.rank = config.RankOf(snap.Config, key.Class)
+		c.tries.rank = config.RankOf(snap.Config, key.Class)
 	}
 	if r := c.request.Chat(); snap.Floors != nil && r != nil && chat.AsksFlex(r) {
-		c.tries.class.rank = len(snap.Floors) - 1
+		c.tries.rank = len(snap.Floors) - 1
 	}
-	if rank := c.tries.class.rank; rank > 0 {
+	if rank := c.tries.rank; rank > 0 {
 		c.record.Class = config.ClassesOf(snap.Config)[rank].Name
 	}
 }

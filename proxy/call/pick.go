@@ -8,7 +8,6 @@ import (
 
 	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
-	"penstock/proxy/limit"
 	"penstock/routing"
 	"penstock/routing/queue"
 	"penstock/translate/chat"
@@ -37,16 +36,13 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	if m.Crowded() && !q.Overflow {
 		return p.waitForSlot(&q, m.Route.Full(&q))
 	}
-	lease, target, err := displacer(p).take(&q)
+	lease, target, err := m.Route.Acquire(&q)
 	if err == nil {
 		return lease, target, nil
 	}
 	var full *routing.FullError
 	switch {
 	case errors.As(err, &full):
-		if m.Queue == nil && p.call.tries.targets == 0 && noSlot(full) {
-			return displacer(p).displace(&q, q.Rank, err)
-		}
 		return p.waitForSlot(&q, err)
 	case errors.Is(err, routing.ErrStarting):
 		m.Route.Wake(&q)
@@ -69,7 +65,7 @@ func (p picker) query(now time.Time) routing.Query {
 		Tiers: p.tiers(), Overflow: p.call.tries.overflow || p.call.config.model.Queue == nil,
 	}
 	q.Arms = p.arms()
-	if rank := p.call.tries.class.rank; rank > 0 {
+	if rank := p.call.tries.rank; rank > 0 {
 		q.Rank, q.Reserve = rank, p.call.config.model.Config.Reserve
 	}
 	return q
@@ -129,102 +125,6 @@ func (p picker) Leave() bool {
 	return true
 }
 
-// displacer has others leave their slots for a call: copies of calls whatever it needs a slot for,
-// and calls of later classes where it would be refused.
-type displacer struct{ call *Call }
-
-// take takes a slot. Where copies of calls hold all that the call could have, one of them is sent
-// away before the call goes to a later tier, to another model, or is refused.
-func (d displacer) take(q *routing.Query) (*upstreams.Lease, *routing.Target, error) {
-	route := d.call.config.model.Route
-	if !d.call.shared.Yielding.Copies() {
-		return route.Acquire(q)
-	}
-	overflow := q.Overflow
-	q.Overflow = false
-	lease, target, err := d.takeFromCopies(q)
-	q.Overflow = overflow
-	if err == nil || !overflow || route.Tiers == nil {
-		return lease, target, err
-	}
-	return d.takeFromCopies(q)
-}
-
-// takeFromCopies takes a slot, and that of a copy where there is no other.
-func (d displacer) takeFromCopies(q *routing.Query) (*upstreams.Lease, *routing.Target, error) {
-	lease, target, err := d.call.config.model.Route.Acquire(q)
-	var full *routing.FullError
-	if !errors.As(err, &full) {
-		return lease, target, err
-	}
-	return d.displace(q, copiesOnly, err)
-}
-
-// displace takes the slot of a call or a copy behind a rank that is sent away. Others may be
-// faster, so it tries a few times. Otherwise the error is full.
-func (d displacer) displace(q *routing.Query, rank int, full error) (*upstreams.Lease, *routing.Target, error) {
-	for range 3 {
-		gone := d.sendAway(q, rank)
-		if gone == nil {
-			break
-		}
-		left, ok := d.call.abort.Wait()
-		if !ok {
-			break
-		}
-		timer := time.NewTimer(leavesWithin)
-		select {
-		case <-gone:
-		case <-left:
-		case <-timer.C: // its engine's connection is not closed yet
-		}
-		timer.Stop()
-		q.Now = time.Now()
-		if lease, target, err := d.call.config.model.Route.Acquire(q); err == nil {
-			return lease, target, nil
-		}
-	}
-	return nil, nil, full
-}
-
-// sendAway has a call of a class behind rank, or a copy, leave its slot for this call, where one
-// has shown its client nothing. gone is closed when the slot is free; it is nil where there is
-// none.
-func (d displacer) sendAway(q *routing.Query, rank int) (gone <-chan struct{}) {
-	c := d.call
-	if !c.shared.Yielding.Any() {
-		return nil
-	}
-	tier := routing.Serving(c.config.model.Route, q.Now)
-	if q.Overflow && rank == copiesOnly {
-		tier = c.config.model.Route
-	}
-	if tier == nil {
-		return nil
-	}
-	var at []*upstreams.Upstream
-	for _, t := range tier.Targets() {
-		u := t.Upstream
-		if t.OpenTo(q.Tiers) && q.Reaches(&t) && u.State() != upstreams.StateBusy && !slices.Contains(q.Exclude, u.ID()) {
-			at = append(at, u)
-		}
-	}
-	slots := tier.Capacity(q.Pool, q.Now).Total
-	return c.shared.Yielding.SendAway(rank, q.Pool, at, slots, c.config.snapshot.Floors)
-}
-
-// noSlot reports whether a route is full to the last slot, by what it answers.
-func noSlot(full error) bool {
-	var f *routing.FullError
-	return errors.As(full, &f) && f.Capacity.Available == 0
-}
-
-// copiesOnly is the rank of a call that may send away copies, and calls of no class.
-const copiesOnly = limit.ShadowRank - 1
-
-// leavesWithin is how long a call waits for the slot of one that is sent away for it.
-const leavesWithin = time.Second
-
 // slotWait is a call's wait in its model's queue. The client of a stream gets signs of life
 // meanwhile, so a wait is interrupted for each of them and keeps its place.
 type slotWait struct {
@@ -261,9 +161,6 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	place, err := m.Queue.Join(&need)
 	if err != nil {
 		return p.overflow(q, full)
-	}
-	if noSlot(full) { // the slot that is left may be one that those who wait leave free
-		displacer(p).sendAway(q, q.Rank)
 	}
 	q.Now = time.Now()
 	c.tries.wait = &slotWait{
@@ -323,7 +220,7 @@ func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routi
 		return nil, nil, full
 	}
 	q.Overflow, c.tries.overflow = true, true
-	lease, target, err := displacer(p).take(q)
+	lease, target, err := route.Acquire(q)
 	if err == nil {
 		c.setPhase(&phaseWaiting)
 	}

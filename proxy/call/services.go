@@ -35,7 +35,6 @@ type Services struct {
 	Replies  *limit.Memory // for engines' replies
 	Retries  *limit.Retries
 	Poison   *poison.Requests
-	Yielding limit.Yielding
 	Shadows  *shadow.Shadows
 	Calls    *observe.Calls
 	Tracer   *observe.Tracer // nil: traces are off

@@ -5,7 +5,6 @@ import (
 
 	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
-	"penstock/proxy/limit"
 	"penstock/proxy/resume"
 	"penstock/routing"
 	"penstock/upstreams"
@@ -14,7 +13,7 @@ import (
 // tries is where a call was sent and how often, and with it the one rule of what is sent again.
 type tries struct {
 	pool      upstreams.Pool
-	class     class
+	rank      int                // of its class; 0: the first
 	needs     upstreams.Features // of an engine
 	doubted   bool               // the first engine's refusal was doubted, and another one asked
 	excluded  []upstreams.ID     // engines that are not asked, or not again
@@ -95,36 +94,4 @@ func (t *tries) failOver(f *failure.Failure, attempts int) bool {
 	}
 	t.failovers++
 	return true
-}
-
-// class is a call's place among the classes of calls.
-type class struct {
-	rank    int                 // of its class; 0: the first
-	running *limit.YieldingCall // its attempt, which may be sent away; nil: none, or the class is the first
-}
-
-// begin has an attempt of a later class be sent away for a call of an earlier one, as long as its
-// client has been shown nothing.
-func (k *class) begin(c *Call, at *upstreams.Upstream, now time.Time) {
-	k.end(c)
-	if k.rank == 0 {
-		return
-	}
-	k.running = &limit.YieldingCall{Rank: k.rank, Pool: c.tries.pool, Upstream: at, Begun: now}
-	k.running.End = func() { c.abort.End(failure.ErrSentAway) }
-	c.shared.Yielding.Add(k.running)
-	if c.record.Committed {
-		c.shared.Yielding.Show(k.running)
-	}
-}
-
-// mayShow reports whether the client may be shown a part of the answer: the call was not sent away.
-func (k *class) mayShow(c *Call) bool { return k.running == nil || c.shared.Yielding.Show(k.running) }
-
-// end tells a call that waits for the attempt's slot that it is free.
-func (k *class) end(c *Call) {
-	if k.running != nil {
-		c.shared.Yielding.Remove(k.running)
-		k.running = nil
-	}
 }

@@ -28,13 +28,8 @@ func (u *unary) try() *failure.Failure {
 	switch {
 	case err == nil:
 	case errors.Is(err, http1.ErrNotYet):
-		if !c.tries.class.mayShow(c) {
-			return c.attempt.FailureOf(failure.ErrSentAway)
-		}
 		commitWhitespace(*u)
 		return nil
-	case errors.Is(err, attempt.ErrLarge) && !c.tries.class.mayShow(c):
-		return c.attempt.FailureOf(failure.ErrSentAway)
 	case errors.Is(err, attempt.ErrLarge):
 		passOn, out, err := u.beginPassOn()
 		if err != nil {
@@ -48,11 +43,6 @@ func (u *unary) try() *failure.Failure {
 		return nil
 	default:
 		return c.attempt.FailureOf(err)
-	}
-	if !c.tries.class.mayShow(c) {
-		attempt.Recycle(out)
-		c.memory.Free(attempt.PartOut)
-		return c.attempt.FailureOf(failure.ErrSentAway)
 	}
 	c.times.endAt = time.Now()
 	c.record.TTFT = c.times.endAt.Sub(c.record.Start)

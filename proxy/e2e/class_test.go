@@ -28,7 +28,7 @@ func TestBatchKeysTakeWhatIsLeft(t *testing.T) {
 	release()
 }
 
-// TestFreeSlotIsTakenFirst: a call that finds the reserve free beside a waiting call of a batch takes it, and sends nobody away.
+// TestFreeSlotIsTakenFirst: a call that finds the reserve free beside a waiting call of a batch takes it.
 func TestFreeSlotIsTakenFirst(t *testing.T) {
 	t.Parallel()
 	other, hash, _ := auth.NewKey()
@@ -43,57 +43,28 @@ func TestFreeSlotIsTakenFirst(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "another one waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
 	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+other).WantStatus(200)
 	calls.Wait()
-	if n := p.Metric("penstock_sent_away_calls_total", `class="batch"`); n != 0 {
-		t.Errorf("%v were sent away beside a free slot", n)
-	}
 }
 
-// TestLaterClassesAreSentAway: a call that finds no slot gets that of a call of a later class which has shown its client
-// nothing. That one gets the refusal of a full pool. What has shown something stays.
-func TestLaterClassesAreSentAway(t *testing.T) {
+// TestRunningCallsStay: a call that finds no slot is refused or waits, whatever class the calls are of that run. The log names
+// classes behind the first.
+func TestRunningCallsStay(t *testing.T) {
 	t.Parallel()
-	for name, model := range map[string]string{"at once": "", "in a queue": "queue: { depth: 4, wait: 60s }"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			user, hash, _ := auth.NewKey()
-			p := start(t, rig.Setup{
-				Key: "class: nightly", Keys: `- { id: user, hash: "` + hash + `" }`, Upstream: "concurrency: 1", Model: model,
-				Top: "classes: [{ name: people }, { name: reports }, { name: nightly }]",
-			})
-			as := "Authorization: Bearer " + user
-			const long = `"sim":{"tokens":100000,"delay_ms":100}`
-			running := func() bool { return p.Engines[0].Stats().Running == 1 }
-			for class, send := range map[string]func() *rig.Reply{
-				"nightly": func() *rig.Reply { return p.Post(chatPath, p.Chat(long)) },
-				"flex":    func() *rig.Reply { return p.Post(chatPath, p.Chat(`"service_tier":"flex",`+long), as) },
-			} {
-				rig.WaitFor(t, rig.Patience, "the engine is at rest", func() bool { return !running() }) // of the calls before
-				var calls sync.WaitGroup
-				calls.Go(func() {
-					r := send()
-					r.WantError(429, "rate_limit_error", "capacity_full")
-					if r.Header.Get("Retry-After") == "" {
-						t.Errorf("%s: no Retry-After", class)
-					}
-				})
-				rig.WaitFor(t, rig.Patience, "it runs", running)
-				p.Post(chatPath, p.Chat(""), as).WantStatus(200)
-				calls.Wait()
-			}
-			if n := p.Metric("penstock_sent_away_calls_total", `class="nightly"`); n != 2 {
-				t.Errorf("%v were sent away", n)
-			}
-			if n := p.Metric("penstock_class_calls_total", `class="nightly"`); n != 2 {
-				t.Errorf("%v calls of the class", n)
-			}
-			rig.WaitFor(t, rig.Patience, "the log names the class of both", func() bool {
-				return strings.Count(p.Log.String(), `"class":"nightly"`) == 2
-			})
-			if model == "" {
-				release := p.hold(1, p.Chat(endless)) // it has shown its first token
-				p.Post(chatPath, p.Chat(""), as).WantError(429, "rate_limit_error", "capacity_full")
-				release()
-			}
-		})
+	user, hash, _ := auth.NewKey()
+	p := start(t, rig.Setup{
+		Key: "class: nightly", Keys: `- { id: user, hash: "` + hash + `" }`, Upstream: "concurrency: 1",
+		Top: "classes: [{ name: people }, { name: nightly }]",
+	})
+	as := "Authorization: Bearer " + user
+	var calls sync.WaitGroup
+	calls.Go(func() { p.Post(chatPath, p.Chat(`"sim":{"tokens":20,"delay_ms":200}`)).WantStatus(200) })
+	rig.WaitFor(t, rig.Patience, "it runs", func() bool { return p.Engines[0].Stats().Running == 1 })
+	p.Post(chatPath, p.Chat(""), as).WantError(429, "rate_limit_error", "capacity_full")
+	calls.Wait()
+	p.Post(chatPath, p.Chat(`"service_tier":"flex"`), as).WantStatus(200)
+	rig.WaitFor(t, rig.Patience, "the log names the class of both", func() bool {
+		return strings.Count(p.Log.String(), `"class":"nightly"`) == 2
+	})
+	if n := p.Metric("penstock_class_calls_total", `class="nightly"`); n != 2 {
+		t.Errorf("%v calls of the class", n)
 	}
 }

@@ -54,7 +54,6 @@ var (
 	ErrDrained    = errors.New("the edge is shutting down")
 	ErrRevoked    = errors.New("the key was revoked")
 	ErrPanicked   = errors.New("panic")
-	ErrSentAway   = errors.New("the slot went to a call of an earlier class")
 )
 
 // What the log says of calls whose clients have gone, or may not go on.
@@ -159,10 +158,6 @@ func FromAbort(cause error) *Failure {
 		f.Result = observe.ClientError
 		f.Label = codeRevoked
 		f.API = apierr.New(401, apierr.CodeInvalidAPIKey, "The API key was revoked.")
-	case errors.Is(cause, ErrSentAway):
-		f.Result = observe.Limited
-		f.API = apierr.New(429, apierr.CodeCapacityFull, "All slots of this model are in use. Retry after 1 second.")
-		f.API.RetryAfter = RetrySoon
 	default:
 		f.Result = observe.Drained
 		f.API = &apierr.Error{

@@ -1,7 +1,7 @@
 // Package limit bounds keys, bodies, retries and guesses. It decides and counts. It does no
 // I/O, and time is a parameter wherever it matters.
 //
-// Six limits live here:
+// Five limits live here:
 //
 //   - Keys: requests per minute, tokens per minute and concurrency of every API key (key.go,
 //     rate.go, tokens.go). Answers show the rest of the first two (level.go).
@@ -9,7 +9,6 @@
 //   - Memory: the bytes of request bodies (memory.go).
 //   - Retries: the share of second attempts in the traffic (retries.go).
 //   - Guesses: how often an address may be wrong about the admin token (guesses.go).
-//   - Yielding: the calls of later classes that leave their slots first (yield.go).
 //
 // # Design
 //

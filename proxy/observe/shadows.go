@@ -10,10 +10,9 @@ const (
 	ShadowOK        ShadowEnd = iota
 	ShadowFailed              // its engine did, or had another answer than one
 	ShadowUnfit               // the other model's rules, or its engine's context, do not allow the request
-	ShadowNoSlot              // no engine that takes calls had a free one
+	ShadowNoSlot              // no engine that takes calls was less than half busy, or calls waited
 	ShadowNoMemory            // limits.body_memory or limits.reply_memory was used up
 	ShadowLeft                // the client did
-	ShadowSentAway            // a call needed its slot
 	ShadowDrained             // the edge or the engine ends its work
 	ShadowForbidden           // the call's key has no consent for any of its engines
 	shadowEnds
@@ -22,7 +21,7 @@ const (
 // String returns the end as a metric label.
 func (e ShadowEnd) String() string {
 	return [...]string{
-		"ok", "failed", "unfit", "no_slot", "no_memory", "client_gone", "sent_away", "drained", "forbidden",
+		"ok", "failed", "unfit", "no_slot", "no_memory", "client_gone", "drained", "forbidden",
 	}[e]
 }
 

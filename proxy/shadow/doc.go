@@ -7,11 +7,9 @@
 // is done for a copy, and the copy runs on a goroutine of its own, with its own bytes. What the
 // caller does is to hash the conversation's beginning, to take a slot and to copy the body.
 //
-// A copy takes a slot that is free at once, of an upstream that is up and whose breaker is closed,
-// beside the model's reserve. It waits in no queue, wakes no engine and is not sent again. While it
-// runs it is the first to be sent away when a call finds no slot (limit.Yielding), be it the call's
-// first engine, a retry, a later tier or a fallback. Calls that wait for a slot already go before
-// it. A call that leaves a stalled or drained engine takes a free slot alone: it may stay.
+// A copy takes a slot that is free at once, beside the model's reserve, of an upstream that is up,
+// whose breaker is closed and of whose slots less than half are taken, while no call waits for the
+// model. It waits in no queue, wakes no engine and is not sent again.
 //
 // It ends with its client: the call's attempt.Abort ends the copy's. After the call has been
 // answered the copy goes on, because a slower engine is to be measured, too. A drain ends all

@@ -53,8 +53,6 @@ func (p *shadow) count(now time.Time) {
 // failed says what a failure means for the copy. One of the engine is noted for the status page.
 func (p *shadow) failed(f *failure.Failure) {
 	switch cause := p.abort.Cause(); {
-	case errors.Is(cause, failure.ErrSentAway):
-		p.end = observe.ShadowSentAway
 	case errors.Is(cause, failure.ErrDrained), f.Outcome == upstreams.OutcomeHandedOver:
 		p.end = observe.ShadowDrained
 	case cause != nil:

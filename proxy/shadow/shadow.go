@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"penstock/config"
+
 	"penstock/proxy/attempt"
 	"penstock/proxy/body"
 	"penstock/proxy/endpoint"
@@ -20,10 +22,9 @@ import (
 
 // Options are what copies share with calls.
 type Options struct {
-	Guard    *guard.Guard
-	Replies  *limit.Memory
-	Calls    *observe.Calls
-	Yielding *limit.Yielding
+	Guard   *guard.Guard
+	Replies *limit.Memory
+	Calls   *observe.Calls
 }
 
 // Shadows are the copies of calls that run.
@@ -74,7 +75,6 @@ type shadow struct {
 	memory   attempt.Memory
 	abort    attempt.Abort
 	attempt  attempt.Attempt
-	running  limit.YieldingCall
 	record   observe.Record
 	end      observe.ShadowEnd
 }
@@ -109,10 +109,6 @@ func (s *Shadows) Begin(c *Call) {
 		p.finish()
 		return
 	}
-	p.running = limit.YieldingCall{
-		Rank: limit.ShadowRank, Pool: c.Pool, Upstream: p.place.lease.Upstream(), Begun: now,
-		End: func() { p.abort.End(failure.ErrSentAway) },
-	}
 	if !s.add(p) {
 		p.end = observe.ShadowDrained
 		p.finish()
@@ -137,7 +133,11 @@ func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
 	return true
 }
 
-// acquire takes a slot that is free for calls of no key, at an upstream that is well.
+// rank puts copies behind every class of calls.
+const rank = config.MaxClasses
+
+// acquire takes a slot that is free for calls of no key, at an upstream that is healthy and less
+// than half busy.
 func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	if p.model.Crowded() {
 		return false
@@ -145,11 +145,11 @@ func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	route := p.model.Route
 	q := routing.Query{
 		Pool: c.Pool, Tokens: c.Tokens, Tiers: c.Tiers, Arms: routing.ArmsOf(route, number, c.Tiers),
-		UpOnly: true, Reserve: p.model.Config.Reserve, Rank: limit.ShadowRank, Now: now, Rand: rand.Uint64(),
+		UpOnly: true, Reserve: p.model.Config.Reserve, Rank: rank, Now: now, Rand: rand.Uint64(),
 	}
 	targets := route.Targets()
 	for i := range targets {
-		if u := targets[i].Upstream; u.State() != upstreams.StateUp || u.Breaker.Position(now) != upstreams.BreakerClosed {
+		if u := targets[i].Upstream; !idles(u, c.Pool, now) || u.Breaker.Position(now) != upstreams.BreakerClosed {
 			q.Exclude = append(q.Exclude, u.ID())
 		}
 	}
@@ -166,6 +166,14 @@ func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	return true
 }
 
+// idles reports whether an upstream is up and less than half of its slots are taken, also by other
+// clients of the engine as far as is known.
+func idles(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
+	var load upstreams.Load
+	u.ReadLoad(&load, p, upstreams.At(now))
+	return u.State() == upstreams.StateUp && 2*(load.Active+load.Others) < load.Limit
+}
+
 // add notes a copy that is to run. It is false once the edge drains.
 func (s *Shadows) add(p *shadow) bool {
 	s.mu.Lock()
@@ -174,15 +182,13 @@ func (s *Shadows) add(p *shadow) bool {
 		return false
 	}
 	s.running[p] = struct{}{}
-	s.o.Yielding.Add(&p.running)
 	return true
 }
 
 func (s *Shadows) remove(p *shadow) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.running, p)
-	s.mu.Unlock()
-	s.o.Yielding.Remove(&p.running)
 }
 
 // Running returns how many copies run.

@@ -19,6 +19,5 @@
 // first. They age by half of their model's wait, which is in their deadline's reach whatever the
 // file says, and so are never starved in a queue. A floor gives a class its part of the slots
 // sooner. What later classes leave free for calls to come is decided where slots are picked and
-// taken (routing.Query.Reserve), and which of them leave the slots that they have, in
-// limit.Yielding.
+// taken (routing.Query.Reserve). A call that runs keeps its slot.
 package queue

@@ -88,8 +88,9 @@ func TestShadow(t *testing.T) {
 func TestShadowIsCompared(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
-	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 64", 1)
+	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 128", 1) // copies take half of them
 	s.Config = strings.Replace(s.Config, "concurrency: 8", "concurrency: 64", 1)
+	s.Engines[1].Slots = 128
 	s.Engines[0].Latency, s.Engines[1].Latency = 100*time.Millisecond, 900*time.Millisecond
 	p := rig.Start(t, s)
 	stream(p, 0, 60)
@@ -194,25 +195,30 @@ func TestShadowOutlivesItsClient(t *testing.T) {
 	}
 }
 
-// TestShadowTakesFreeSlots: none that a call has, and it gives its own to a call, at a model with a queue and without.
+// TestShadowTakesFreeSlots: a copy takes no slot that a call has, and keeps its own, at a model with a queue and without.
 func TestShadowTakesFreeSlots(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", queue: { depth: 4, wait: 10m }"} {
 		t.Run("queue"+more, func(t *testing.T) {
 			t.Parallel()
 			p := rig.Start(t, shadowSetup("100%", more))
-			first := p.OpenStream(chatPath, turn(0, 0, holds))
-			rig.WaitFor(t, rig.Patience, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
 			own := p.OpenStream(chatPath, strings.Replace(turn(1, 0, holds), `"sim"`, `"copy"`, 1))
-			waitCopies(t, p, "sent_away", 1)
+			own.Next()
 			p.Say(rig.Chat, rig.Prompt, "").WantStatus(200)
 			waitCopies(t, p, "no_slot", 1)
+			own.Leave()
+			rig.WaitFor(t, rig.Patience, "the slot is free", func() bool { return p.Engines[1].Stats().Running == 0 })
+			p.Rest()
+			first := p.OpenStream(chatPath, turn(0, 0, holds))
+			first.Next()
+			rig.WaitFor(t, rig.Patience, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
+			if more == "" {
+				p.Post(chatPath, strings.Replace(turn(1, 0, ""), `"sim"`, `"copy"`, 1)).WantStatus(429)
+			}
+			first.Leave()
 			if n := len(generations(p.Engines[1])); n != 2 {
 				t.Errorf("the engine was sent %d requests", n)
 			}
-			first.Next()
-			first.Leave()
-			own.Leave()
 		})
 	}
 }

@@ -15,65 +15,32 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestShadowYields: a copy leaves its slot to a call of another model that needs it, whichever way the call comes there, before the
-// call goes to a later tier or to another model.
-func TestShadowYields(t *testing.T) {
+// TestShadowLeavesHalf: copies take less than half of an engine's slots and none while a call waits for the model.
+func TestShadowLeavesHalf(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		model string
-		fails bool // the engine that the call is sent to first
-		busy  bool // the engine whose slot the call would have is another call's
-	}{
-		"at once":            {model: `deployments: [{ upstream: new, served: sim }]`},
-		"of the first tier":  {model: `deployments: [{ upstream: new, served: sim }, { upstream: spare, served: sim, tier: 1 }]`},
-		"before a fallback":  {model: `deployments: [{ upstream: new, served: sim }], fallback: [idle]`},
-		"of a later tier":    {model: `deployments: [{ upstream: busy, served: sim }, { upstream: new, served: sim, tier: 1 }]`, busy: true},
-		"after a short wait": {model: `queue: { depth: 4, wait: 100ms }, deployments: [{ upstream: busy, served: sim }, { upstream: new, served: sim, tier: 1 }]`, busy: true},
-		"of a fallback":      {model: `deployments: [{ upstream: busy, served: sim }], fallback: [own]`, busy: true},
-		"by a retry":         {model: `deployments: [{ upstream: old }, { upstream: new, served: sim, tier: 1 }]`, fails: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := rig.Start(t, rig.Setup{
-				Engines: []sim.Options{{Slots: 64}, {Slots: 64}, {Slots: 64}, {Slots: 64}},
-				Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
+	p := rig.Start(t, rig.Setup{
+		Engines: []sim.Options{{Slots: 64}, {Slots: 64}},
+		Config: `timeouts: { linger: 0s, connect: 10s }
 keys:
   - { id: tester, hash: "{{hash}}" }
 upstreams:
-  - { name: old, url: "{{up-0}}", engine: sim, concurrency: 8, probe: { timeout: 15s } }
-  - { name: new, url: "{{up-1}}", engine: sim, concurrency: 1, probe: { timeout: 15s } }
-  - { name: spare, url: "{{up-2}}", engine: sim, concurrency: 8, probe: { timeout: 15s } }
-  - { name: busy, url: "{{up-3}}", engine: sim, concurrency: 1, probe: { timeout: 15s } }
+  - { name: old, url: "{{up-0}}", engine: sim, concurrency: 64, probe: { timeout: 15s } }
+  - { name: new, url: "{{up-1}}", engine: sim, concurrency: 4, probe: { timeout: 15s } }
 models:
-  - { id: sim, deployments: [{ upstream: old }], shadow: { model: copy, share: 100%% } }
+  - { id: sim, deployments: [{ upstream: old }], shadow: { model: copy, share: 100% } }
   - { id: copy, deployments: [{ upstream: new, served: sim }] }
-  - { id: own, deployments: [{ upstream: new, served: sim }] }
-  - { id: idle, deployments: [{ upstream: spare, served: sim }] }
-  - { id: full, deployments: [{ upstream: busy, served: sim }] }
-  - { id: asked, %s }
-`, strings.Replace(c.model, "upstream: old }", "upstream: old, served: sim }", 1)),
-			})
-			of := func(model, more string) string { return strings.Replace(turn(0, 0, more), `"sim"`, `"`+model+`"`, 1) }
-			copied := p.OpenStream(chatPath, of("sim", holds))
-			defer copied.Leave()
-			copied.Next()
-			rig.WaitFor(t, rig.Patience, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
-			if c.busy {
-				held := p.OpenStream(chatPath, of("full", holds))
-				defer held.Leave()
-				held.Next()
-			}
-			if c.fails {
-				p.Engines[0].SetFault(sim.Fault{Spec: "status=503"})
-			}
-			p.Post(chatPath, of("asked", "")).WantStatus(200)
-			waitCopies(t, p, "sent_away", 1)
-			if n := p.Engines[1].Stats().Completed; n != 1 {
-				t.Errorf("the engine of the copy has answered %d calls", n)
-			}
-			p.Engines[0].SetFault()
-		})
+`,
+	})
+	for n := range 4 {
+		c := p.OpenStream(chatPath, turn(n, 0, holds))
+		defer c.Leave()
+		c.Next()
+		running := min(n+1, 2)
+		rig.WaitFor(t, rig.Patience, "copies run", func() bool { return p.Engines[1].Stats().Running == running })
+		waitCopies(t, p, "no_slot", float64(n+1-running))
 	}
+	own := strings.Replace(turn(9, 0, ""), `"sim"`, `"copy"`, 1)
+	p.Post(chatPath, own).WantStatus(200)
 }
 
 // TestShadowWithoutMemory: where there is no room for a second body there is no copy, and the call goes on.
