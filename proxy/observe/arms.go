@@ -119,19 +119,28 @@ type armStats struct {
 	finish                       [len(Finishes)]atomic.Uint64
 }
 
-// count counts a call that was to be the arm's, whichever it ended at.
+// count counts a call that was to be the arm's, whichever it ended at. That the arm refuses a request
+// is its failure only where another one answers it: otherwise the request is at fault, or the arm
+// has taken it in another form.
 func (a *armStats) count(r *Record, took float64) {
-	name, tried := r.ownArm(), false
+	name, tried, rejected := r.ownArm(), false, false
 	a.calls.Add(1)
+	here := r.Arm == name
 	for i := range r.Failed {
-		tried = tried || r.Failed[i].Arm == name
+		switch f := &r.Failed[i]; {
+		case f.Arm != name:
+		case f.Rejected && (here || r.Outcome == ClientError):
+			rejected = true
+		default:
+			tried = true
+		}
 	}
-	switch here := r.Arm == name; {
+	switch {
 	case r.foundNoRoom():
 		a.refused.Add(1)
 	case tried || here && (r.Outcome == StreamBroken || r.Outcome.Failed()):
 		a.failed.Add(1)
-	case !here:
+	case !here && !rejected:
 		a.refused.Add(1)
 	case r.Outcome == ClientGone:
 		a.left.Add(1)

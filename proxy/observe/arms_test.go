@@ -13,6 +13,7 @@ import (
 // the first try is measured.
 func TestArmsCount(t *testing.T) {
 	failed := []FailedAttempt{{Upstream: "a", Arm: "new"}}
+	rejected := []FailedAttempt{{Upstream: "a", Arm: "new", Rejected: true}}
 	for name, c := range map[string]struct {
 		change func(r *Record)
 		want   string // of the arm: calls failed refused left, values of TTFT, speed and length
@@ -33,6 +34,11 @@ func TestArmsCount(t *testing.T) {
 		"failed at the rest":       {func(r *Record) { r.Outcome, r.Arm, r.MissedArm = Timeout, NoArm, "new" }, "1 0 1 0, 0 0 0"},
 		"the client left":          {func(r *Record) { r.Outcome = ClientGone }, "1 0 0 1, 0 0 0"},
 		"the client's fault":       {func(r *Record) { r.Outcome = ClientError }, "1 0 0 0, 0 0 0"},
+		"refused by the engine":    {func(r *Record) { r.Outcome, r.Failed = ClientError, rejected }, "1 0 0 0, 0 0 0"},
+		"refused by both arms":     {func(r *Record) { r.Outcome, r.Arm, r.MissedArm, r.Failed = ClientError, NoArm, "new", rejected }, "1 0 0 0, 0 0 0"},
+		"refused here alone":       {func(r *Record) { r.Arm, r.MissedArm, r.Failed = NoArm, "new", rejected }, "1 1 0 0, 0 0 0"},
+		"answered in another form": {func(r *Record) { r.Failed = rejected }, "1 0 0 0, 1 1 1"},
+		"refused, then failed":     {func(r *Record) { r.Outcome, r.Failed = UpstreamFail, append(rejected, failed...) }, "1 1 0 0, 0 0 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls, _ := newTestCalls(t)

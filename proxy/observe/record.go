@@ -111,6 +111,7 @@ type FailedAttempt struct {
 	Cause        string        // a word of upstreams.Causes
 	EngineStatus int           // of the engine's answer; 0: there was none
 	Arm          string        // of the upstream, as Record has it
+	Rejected     bool          // the engine refused the request itself
 	After        time.Duration // from the begin of the call to that of the attempt
 	Took         time.Duration
 }
