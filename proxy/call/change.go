@@ -158,6 +158,22 @@ func (r *refusals) of(key refusalKey, now time.Time) endpoint.Refused {
 	return endpoint.Refused{}
 }
 
+// Known implements shadow.Changes.
+func (r *refusals) Known(up upstreams.ID, served string, now time.Time) endpoint.Refused {
+	return r.of(refusalKey{up, served}, now)
+}
+
+// After implements shadow.Changes.
+func (*refusals) After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool) {
+	c, ok := changeAfter(why, sent)
+	return c.limit, c.refused, ok
+}
+
+// Learn implements shadow.Changes.
+func (r *refusals) Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time) {
+	r.add(refusalKey{up, served}, refused, now)
+}
+
 // add notes what an engine has refused. It reports whether that is new.
 func (r *refusals) add(key refusalKey, refused endpoint.Refused, now time.Time) bool {
 	r.mu.Lock()

@@ -74,7 +74,7 @@ func shadowed(c *Call) {
 	c.shared.Shadows.Begin(&shadow.Call{
 		Model: c.config.model, Endpoint: c.ep, Body: &c.body, Request: c.request, Snapshot: c.config.snapshot,
 		RequestID: c.client.requestID, Key: c.record.Key, Tiers: picker{c}.tiers(),
-		Pool: c.tries.pool, Tokens: c.tokens.prompt, Abort: &c.abort, Formats: &c.shared.formats,
+		Pool: c.tries.pool, Tokens: c.tokens.prompt, Abort: &c.abort, Formats: &c.shared.formats, Changes: &c.shared.refusals,
 		Owner: cacheOwner(c.rates.key, c.config.model.Shadow), Salt: c.shared.salt,
 	})
 }

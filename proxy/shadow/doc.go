@@ -9,7 +9,8 @@
 //
 // A copy takes a slot that is free at once, beside the model's reserve, of an upstream that is up,
 // whose breaker is closed and of whose slots less than half are taken, while no call waits for the
-// model. It waits in no queue, wakes no engine and is not sent again.
+// model. It waits in no queue, wakes no engine and is not sent again, but for once
+// in a form that its engine takes, as calls are (Changes).
 //
 // It ends with its client: the call's attempt.Abort ends the copy's. After the call has been
 // answered the copy goes on, because a slower engine is to be measured, too. A drain ends all

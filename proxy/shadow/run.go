@@ -22,9 +22,16 @@ func (p *shadow) run() {
 		p.end = observe.ShadowUnfit
 		return
 	}
-	if err := p.ask(); err != nil {
+	err := p.ask(false)
+	if err != nil && p.change(p.attempt.FailureOf(err)) {
+		err = p.ask(true)
+	}
+	if err != nil {
 		p.failed(p.attempt.FailureOf(err))
 		return
+	}
+	if p.without != (endpoint.Refused{}) {
+		p.changes.Learn(p.place.lease.Upstream().ID(), p.place.target.Served, p.without, time.Now())
 	}
 	p.end = observe.ShadowOK
 	p.attempt.Answered(p.record.CompletionTokens)
@@ -82,28 +89,57 @@ func (p *shadow) decode() error {
 	return nil
 }
 
-// ask sends the copy to its engine and reads the answer to its end.
-func (p *shadow) ask() error {
+// change has the copy asked once more, in a form that its engine may take, as a call is.
+func (p *shadow) change(why *failure.Failure) bool {
+	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
+		return false
+	}
+	to := p.target()
+	limit, refused, ok := p.changes.After(why, endpoint.SentOf(p.request, &to))
+	if !ok {
+		return false
+	}
+	if limit > 0 {
+		p.request.Limit().Fit(limit)
+	}
+	p.without = refused
+	p.attempt.Close(why.Outcome, time.Now())
+	return true
+}
+
+// target is the engine of the copy, with what it is known to refuse.
+func (p *shadow) target() endpoint.Target {
+	up, served := p.place.lease.Upstream(), p.place.target.Served
+	return endpoint.Target{
+		Upstream: up, Model: p.model, Served: served, Stream: p.request.AsksStream(up.Engine()),
+		Salt: p.place.salt, Formats: p.formats,
+		Priority: endpoint.PriorityOf(up, p.model, max(1, len(p.snapshot.Floors))),
+		Refused:  p.changes.Known(up.ID(), served, p.record.Start).And(p.without),
+	}
+}
+
+// ask sends the copy to its engine, once more if again, and reads the answer to its end.
+func (p *shadow) ask(again bool) error {
 	lease, target := p.place.lease, p.place.target
+	exchange := lease.Exchange
+	if again {
+		exchange = lease.Again
+	}
 	p.attempt.Begin(&attempt.Terms{
 		Request: p.request, Model: p.model, PromptTokens: p.tokens, Start: p.record.Start, Asked: p.record.Start,
 		RequestID: p.id, Tiers: p.tiers, Body: unknownBody{}, Number: 1,
 		Memory: &p.memory, Abort: &p.abort, Guard: p.of.o.Guard, Mover: leaver{},
-	}, lease, target, lease.Exchange())
-	asks := p.request.AsksStream(lease.Upstream().Engine())
-	sending, err := p.request.Fill(endpoint.Target{
-		Upstream: lease.Upstream(), Model: p.model, Served: target.Served, Stream: asks,
-		Salt: p.place.salt, Formats: p.formats,
-		Priority: endpoint.PriorityOf(lease.Upstream(), p.model, max(1, len(p.snapshot.Floors))),
-	})
+	}, lease, target, exchange())
+	to := p.target()
+	sending, err := p.request.Fill(to)
 	if err != nil {
 		return err
 	}
-	if err := p.attempt.Send(sending, asks, false); err != nil {
+	if err := p.attempt.Send(sending, to.Stream, false); err != nil {
 		return err
 	}
 	about := endpoint.Answer{
-		Model: p.model.Config, RequestID: p.id, Created: p.record.Start, PromptTokens: p.tokens, Streamed: asks,
+		Model: p.model.Config, RequestID: p.id, Created: p.record.Start, PromptTokens: p.tokens, Streamed: to.Stream,
 	}
 	if p.record.Stream = p.request.Streams(); p.record.Stream {
 		return p.readStream(p.request.Stream(about))

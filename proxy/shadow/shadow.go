@@ -54,9 +54,21 @@ type Call struct {
 	Tokens    int // of the prompt, estimated
 	Abort     *attempt.Abort
 	Formats   *endpoint.Formats
+	Changes   Changes
 	// Owner is whose prompts the other model's engines keep apart, by the salt.
 	Owner string
 	Salt  func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
+}
+
+// Changes are the forms in which engines take what they have refused, as calls find them.
+type Changes interface {
+	// Known is what an engine is known to refuse in requests for a model that it serves.
+	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused
+	// After says in which form a request that was refused may be taken: with a limit on the answer's
+	// tokens (0: as before), or without what it names. ok is false where no change would help.
+	After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool)
+	// Learn notes that an engine has taken a request without what it had refused.
+	Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time)
 }
 
 // shadow is one copy.
@@ -65,6 +77,8 @@ type shadow struct {
 	model    *snapshot.Model // of its engines
 	snapshot *snapshot.Snapshot
 	formats  *endpoint.Formats
+	changes  Changes
+	without  endpoint.Refused // what the engine has refused of the copy
 	place    place
 	id       []byte
 	tiers    uint8
@@ -95,7 +109,7 @@ func (s *Shadows) Begin(c *Call) {
 	}
 	now := time.Now()
 	p := &shadow{
-		of: s, model: to, snapshot: c.Snapshot, formats: c.Formats, tiers: c.Tiers, tokens: c.Tokens,
+		of: s, model: to, snapshot: c.Snapshot, formats: c.Formats, changes: c.Changes, tiers: c.Tiers, tokens: c.Tokens,
 		id: append([]byte(nil), c.RequestID...), implied: c.Request.Chat().Implied,
 		request: endpoint.ChatCopy(c.Endpoint.Dialect), memory: attempt.Memory{Budget: s.o.Replies},
 		record: observe.Record{Model: c.Model.Config.ID, Start: now}, end: observe.ShadowFailed,

@@ -298,3 +298,21 @@ models:
 		t.Error("the copy of who has agreed is missing: the test proves nothing")
 	}
 }
+
+// TestShadow_Changed: an engine that refuses turns of one role in a row is sent the copy once more,
+// with the turns joined, as it would be sent the call; and the next copies so at once.
+func TestShadow_Changed(t *testing.T) {
+	t.Parallel()
+	setup := shadowSetup("100%", "")
+	setup.Engines[1].AlternateRoles = true
+	p := rig.Start(t, setup)
+	const body = `{"model":"sim","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`
+	for i := range 2 {
+		p.Post("/v1/chat/completions", body).WantStatus(200)
+		waitCopies(t, p, "ok", float64(i+1))
+		p.Rest()
+		if n := len(generations(p.Engines[1])); n != i+2 {
+			t.Fatalf("after %d calls the other engine was sent %d requests", i+1, n)
+		}
+	}
+}
