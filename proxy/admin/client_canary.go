@@ -115,7 +115,7 @@ func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 
 // knowsModel returns an error if the edge has no such model.
 func knowsModel(o *CanaryOptions) error {
-	body, err := o.Edge.get("/status", armsTimeout)
+	body, err := o.Edge.get(wholeState, armsTimeout)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,12 @@ import (
 // Names are what an edge has, by their names.
 type Names struct{ Upstreams, Models []string }
 
+// wholeState is the state with all rows of its lists.
+const wholeState = "/status?limit=1000000"
+
 // AskNames asks a running edge for them.
 func AskNames(edge Edge, patience time.Duration) (n Names, err error) {
-	answer, err := edge.get("/status", patience)
+	answer, err := edge.get(wholeState, patience)
 	if err != nil {
 		return n, err
 	}

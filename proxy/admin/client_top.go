@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
 
 	"penstock/proxy/plaintext"
@@ -27,6 +28,7 @@ type TopOptions struct {
 const (
 	minInterval = 100 * time.Millisecond
 	topTimeout  = 5 * time.Second
+	topRows     = 1000 // of each table
 )
 
 // Top shows a running edge's state once, or in a terminal until somebody quits or ctx ends. If the
@@ -61,7 +63,7 @@ func Top(ctx context.Context, o TopOptions) error {
 }
 
 func askState(o *TopOptions) ([]byte, error) {
-	return o.Edge.get("/status", topTimeout)
+	return o.Edge.get("/status?limit="+strconv.Itoa(topRows), topTimeout)
 }
 
 func readState(o *TopOptions, body []byte) (*status.Status, error) {

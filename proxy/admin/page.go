@@ -3,6 +3,7 @@ package admin
 import (
 	"bufio"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -14,8 +15,46 @@ import (
 
 // statusPage answers with the page, which is complete without its script.
 func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
-	body, err := s.status().Page()
+	part, ok := partOf(ctx)
+	if !ok {
+		return
+	}
+	state := s.status()
+	state.Show(part)
+	body, err := state.Page()
 	respondHTML(ctx, body, err)
+}
+
+// statusJSON answers with what the page shows.
+func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
+	part, ok := partOf(ctx)
+	if !ok {
+		return
+	}
+	state := s.status()
+	state.Show(part)
+	respondJSON(ctx, state)
+}
+
+// partOf reads which rows of the long lists are asked for: ?limit=N, ?offset=N. It refuses the
+// request and returns false where these are no numbers.
+func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
+	p = status.Part{Limit: status.PartDefault}
+	for name, into := range map[string]*int{"limit": &p.Limit, "offset": &p.Offset} {
+		value := string(ctx.QueryArgs().Peek(name))
+		if value == "" {
+			continue
+		}
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 || n == 0 && into == &p.Limit {
+			refuse(ctx, apierr.Invalid(name, apierr.CodeInvalidValue,
+				"The state takes limit=N, how many rows of models, upstreams and keys are shown (default %d), and offset=N, how many are passed over.",
+				status.PartDefault))
+			return p, false
+		}
+		*into = n
+	}
+	return p, true
 }
 
 // callPage answers with the page of one of the newest calls.
@@ -58,6 +97,10 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 			"Only the status page keeps itself up to date by this."))
 		return
 	}
+	part, ok := partOf(ctx)
+	if !ok {
+		return
+	}
 	if s.pages.Add(1) > pagesOpen {
 		s.pages.Add(-1)
 		refuse(ctx, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull,
@@ -75,7 +118,7 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 		var shown status.Shown
 		for {
 			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite)) // fails on a closed connection only, as the write does then
-			if s.sendSections(w, &shown) != nil {
+			if s.sendSections(w, &shown, part) != nil {
 				return
 			}
 			select {
@@ -88,8 +131,9 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 }
 
 // sendSections sends what the page does not show yet.
-func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown) error {
+func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.Part) error {
 	state := s.status()
+	state.Show(part)
 	changed := map[string]status.Renewal{}
 	for _, id := range status.Sections {
 		text, err := state.Section(id)

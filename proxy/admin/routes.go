@@ -52,7 +52,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 		"/":          s.operator(s.statusPage),
 		"/call/{id}": s.operator(s.callPage),
 		"/metrics":   s.operator(s.metrics),
-		"/status":    s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, s.status()) }),
+		"/status":    s.operator(s.statusJSON),
 		"/usage":     s.operator(s.usage(true)),
 		"/-/usage":   s.operator(s.usage(false)),
 		"/-/arms":    s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, armsOf(&s.opts)) }),

@@ -128,6 +128,7 @@ var helpers = template.Funcs{
 	"Text":           texter.Text,
 	"Problem":        problem.Problem,
 
+	"excerpt":       (*Excerpt).String,
 	"folded":        func(n int, what, state string) folded { return folded{n, what, state} },
 	"idleModels":    func(s *Status) int { return idle(s.ModelRows()) },
 	"idleUpstreams": func(s *Status) int { return idle(s.UpstreamRows()) },

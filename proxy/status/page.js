@@ -139,7 +139,7 @@
   });
   document.addEventListener("keyup", (e) => { if (slash(e)) find.focus(); }); // when no letter of it comes any more
 
-  const source = new EventSource(location.origin + "/status/events");
+  const source = new EventSource(location.origin + "/status/events" + location.search);
   source.addEventListener("sections", (e) => {
     const { at, sections } = JSON.parse(e.data);
     for (const id in sections) renew(id, sections[id]);

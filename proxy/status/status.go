@@ -46,6 +46,8 @@ type Status struct {
 	Total       observe.History `json:"total"`
 	Fleet       *fleet.State    `json:"fleet,omitempty"`
 
+	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // of the lists that are not shown whole, by name
+
 	Discoveries []Discovery `json:"discoveries,omitempty"` // where upstreams come from that are not written down
 
 	Discovered []DiscoveredModels `json:"discovered_models,omitempty"`

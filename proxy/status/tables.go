@@ -17,6 +17,7 @@ import (
 // come first.
 type Table struct {
 	Name    string // in one word
+	Total   int    // rows that there are, shown or not
 	Columns []Column
 	Rows    []Row
 }
@@ -61,6 +62,13 @@ func (s *Status) Tables() []Table {
 	}
 	if s.Fleet != nil {
 		all = append(all, edgesOf(s))
+	}
+	for i := range all {
+		t := &all[i]
+		t.Total = len(t.Rows)
+		if e := s.Excerpts[strings.ToLower(t.Name)]; e != nil {
+			t.Total = e.Total
+		}
 	}
 	return all
 }

@@ -132,7 +132,7 @@ func (p *printer) table(t *Table) {
 			p.wrap("  ", text)
 		}
 	}
-	if n := len(rows) - less; n > 0 {
+	if n := t.Total - less; n > 0 {
 		p.line(fmt.Sprintf("… %d more", n))
 	}
 }

@@ -87,7 +87,7 @@ func (v *view) tabs(width int) line {
 	var long, short []string
 	for i := range v.tables {
 		t := &v.tables[i]
-		name := fmt.Sprintf("%d %s %d", i+1, t.Name, len(t.Rows))
+		name := fmt.Sprintf("%d %s %d", i+1, t.Name, t.Total)
 		if n := inTrouble(t); n > 0 {
 			name += fmt.Sprintf(" (%d!)", n)
 		}

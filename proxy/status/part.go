@@ -1,0 +1,50 @@
+package status
+
+import "fmt"
+
+// Part says which rows of the long lists are shown: models, upstreams and keys. With thousands of
+// them the state of all is megabytes, which nobody reads.
+type Part struct{ Limit, Offset int }
+
+// PartDefault is the number of rows that is shown unless another one is asked for.
+const PartDefault = 200
+
+// Excerpt says of a list which of its rows an answer has.
+type Excerpt struct {
+	Total  int `json:"total"`
+	Offset int `json:"offset"`
+	Rows   int `json:"rows"`
+}
+
+// String tells a reader that there are more: "rows 201 to 400 of 1000, those in trouble first".
+func (e *Excerpt) String() string {
+	if e.Rows == 0 {
+		return fmt.Sprintf("no rows from %d on, of %d", e.Offset+1, e.Total)
+	}
+	return fmt.Sprintf("rows %d to %d of %d, those in trouble first", e.Offset+1, e.Offset+e.Rows, e.Total)
+}
+
+// Show leaves the rows of a part in each of the long lists, in the order of the page: those that need
+// an operator are in the first part. A list that fits stays as it is. What is said of the whole, such
+// as the verdict, was worked out before.
+func (s *Status) Show(p Part) {
+	s.Excerpts = map[string]*Excerpt{}
+	s.Models = excerpt(s, "models", s.Models, s.ModelRows, p)
+	s.Upstreams = excerpt(s, "upstreams", s.Upstreams, s.UpstreamRows, p)
+	s.Keys = excerpt(s, "keys", s.Keys, s.KeyRows, p)
+}
+
+func excerpt[T any](s *Status, list string, all []T, ranked func() []*T, p Part) []T {
+	if p.Offset == 0 && len(all) <= p.Limit {
+		return all
+	}
+	rows := ranked()
+	rows = rows[min(p.Offset, len(rows)):]
+	rows = rows[:min(p.Limit, len(rows))]
+	out := make([]T, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, *r)
+	}
+	s.Excerpts[list] = &Excerpt{Total: len(all), Offset: p.Offset, Rows: len(out)}
+	return out
+}
