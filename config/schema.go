@@ -611,7 +611,8 @@ type Model struct {
 	Pricing map[string]any `yaml:"pricing"`
 	// Features of the model, published in the catalog.
 	SupportedFeatures []string `yaml:"supported_features"`
-	// The reasoning efforts that calls may ask for; any other is a 400. Left out: it is not checked.
+	// The reasoning efforts that calls may ask for; any other is a 400. Left out: it is not checked, and
+	// the catalog lists all of them where supported_features has reasoning.
 	SupportedReasoningEfforts []string `yaml:"supported_reasoning_efforts"`
 	// The date from which clients should use another model. Answers carry it in the header Deprecation
 	// (RFC 9745).

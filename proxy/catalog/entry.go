@@ -1,10 +1,12 @@
 package catalog
 
 import (
+	"slices"
 	"time"
 
 	"penstock/config"
 	"penstock/routing"
+	"penstock/translate/chat"
 	"penstock/upstreams"
 )
 
@@ -75,10 +77,20 @@ func newEntry(m *config.Model, started int64) entry {
 	if v := m.Vision; v != nil {
 		e.Vision = &vision{v.MaxImageEdge, v.MaxPixels, v.MaxTokens, v.ContextLength, v.RetryAfterSeconds}
 	}
-	if m.SupportedReasoningEfforts != nil || !m.Deprecated.IsZero() || !m.Sunset.IsZero() {
-		e.ModelInfo = &modelInfo{m.SupportedReasoningEfforts, unixOf(m.Deprecated), unixOf(m.Sunset)}
+	if efforts := effortsOf(m); efforts != nil || !m.Deprecated.IsZero() || !m.Sunset.IsZero() {
+		e.ModelInfo = &modelInfo{efforts, unixOf(m.Deprecated), unixOf(m.Sunset)}
 	}
 	return e
+}
+
+// effortsOf returns the efforts that calls may ask for; nil: it is not known whether the model
+// reasons. One that does, and whose efforts the file does not list, may be asked for each: its engine
+// is sent the nearest word that it takes.
+func effortsOf(m *config.Model) []string {
+	if m.SupportedReasoningEfforts == nil && slices.Contains(m.SupportedFeatures, chat.FeatureReasoning) {
+		return chat.Efforts
+	}
+	return m.SupportedReasoningEfforts
 }
 
 // live fills in what does: readiness, capacity, and what the engines say where the configuration is

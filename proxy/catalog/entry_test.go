@@ -1,0 +1,37 @@
+package catalog
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config"
+)
+
+// TestEntry_Efforts: clients find the efforts of a model that reasons, and none where nothing is known
+// of it.
+func TestEntry_Efforts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		model config.Model
+		want  string // of the entry; empty: there are none
+	}{
+		{"nothing is said", config.Model{}, ""},
+		{"it reasons", config.Model{SupportedFeatures: []string{"tools", "reasoning"}}, `"model_info":{"supported_reasoning_efforts":["none","low","medium","high","xhigh"]}`},
+		{"it does not", config.Model{SupportedFeatures: []string{"tools"}}, ""},
+		{"some are listed", config.Model{SupportedFeatures: []string{"reasoning"}, SupportedReasoningEfforts: []string{"low"}}, `"model_info":{"supported_reasoning_efforts":["low"]}`},
+		{"none is taken", config.Model{SupportedFeatures: []string{"reasoning"}, SupportedReasoningEfforts: []string{}}, `"model_info":{"supported_reasoning_efforts":[]}`},
+		{"it goes", config.Model{Deprecated: time.Unix(5, 0)}, `"model_info":{"deprecated":5}`},
+	} {
+		c.model.ID, c.model.Kind = "m", config.KindChat
+		text, err := json.Marshal(newEntry(&c.model, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.want == "" && strings.Contains(string(text), "model_info") || !strings.Contains(string(text), c.want) {
+			t.Errorf("%s: %s", c.name, text)
+		}
+	}
+}
