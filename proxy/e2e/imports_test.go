@@ -69,7 +69,7 @@ var allowed = map[string]struct {
 	"proxy/poison":        {ours: "upstreams", never: "net os log"},
 	"proxy/attempt":       {ours: "config routing upstreams upstreams/http1 upstreams/progress translate/... proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/observe proxy/snapshot", never: "net log"},
 	"proxy/call":          {ours: "config routing routing/queue upstreams upstreams/engine upstreams/http1 translate/... proxy/attempt proxy/auth proxy/auth/cert proxy/body proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/listen proxy/observe proxy/poison proxy/resume proxy/shadow proxy/snapshot proxy/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
-	"proxy/shadow":        {ours: "routing upstreams translate/... proxy/attempt proxy/body proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/observe proxy/snapshot", never: "net os log"},
+	"proxy/shadow":        {ours: "config routing upstreams translate/... proxy/attempt proxy/body proxy/endpoint proxy/failure proxy/guard proxy/limit proxy/observe proxy/snapshot", never: "net os log"},
 	"proxy/resume":        {ours: "translate/... proxy/endpoint proxy/limit", never: "net os log time"},
 	"proxy/enduser":       {ours: "config translate/jsonx proxy/observe", modules: "github.com/valyala/fasthttp", never: "net os log"}, // what clients write is named and kept nowhere
 	"proxy/snapshot":      {ours: "config config/money routing routing/queue upstreams upstreams/engine translate/apierr translate/chat translate/seal proxy/auth proxy/auth/cert proxy/auth/jwks proxy/browser proxy/catalog proxy/enduser proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
