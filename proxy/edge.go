@@ -49,6 +49,7 @@ type Edge struct {
 	services *call.Services // what calls share
 	listener *listen.Listener
 	bound    connectionBound
+	away     turnedAway
 	server   *fasthttp.Server
 	admin    *admin.Server // nil without an admin listener
 	ending   *ending
@@ -229,7 +230,8 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Certificate: func() *status.Certificate { return certificateState(&e.opts) },
 		Fleet:       e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
 		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
-		Starting: e.shared.Starting, Issuers: issuersOf(e.reloads),
+		TurnedAway: e.away.recent,
+		Starting:   e.shared.Starting, Issuers: issuersOf(e.reloads),
 		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
 	}
 }
@@ -290,6 +292,7 @@ func (e *Edge) tick(ctx context.Context) {
 		case <-t.C:
 			e.guard.Point(guard.History)
 			e.services.Calls.Tick(time.Now())
+			e.away.look(e.listener.Rejected(), time.Now(), e.listener.Open(), e.listener.Max(), e.log)
 			if e.admin != nil {
 				e.admin.Look()
 			}

@@ -43,8 +43,9 @@ type Options struct {
 	Certificate func() *status.Certificate // of the public listener; nil without TLS
 
 	Draining    func() bool
-	Starting    func() string // what no call is accepted before, or nothing
-	Connections func() int64  // of clients
+	Starting    func() string            // what no call is accepted before, or nothing
+	Connections func() int64             // of clients
+	TurnedAway  func(now time.Time) bool // whether clients found no connection of late
 	Issuers     func(now time.Time) []status.Issuer
 	InFlight    func(now time.Time) []status.Call         // calls that run
 	Exposition  func(w io.Writer, openMetrics bool) error // writes the metrics

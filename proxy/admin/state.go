@@ -54,6 +54,7 @@ func see(s *Server, in *status.Input) *status.Status {
 	out := status.Of(in)
 	out.Build, out.Version, out.Since, out.Started = build.Version(), snap.Version, snap.Since, s.opts.Started
 	out.Process = processName(s.opts.Started)
+	out.TurnedAway = s.opts.TurnedAway(now)
 	out.OnAdminPort, out.AdminPortShared = s.port.look(now)
 	out.Panicking, out.Unsaved = s.opts.Guard.Storm(now), s.opts.Calls.Usage.Unsaved().Seconds()
 	out.Draining, out.Connections = s.opts.Draining(), s.opts.Connections()

@@ -78,8 +78,9 @@ type Faults struct {
 	Panicking string  `json:"panicking,omitempty"`             // where panics do not stop, for which the edge is not ready
 	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for its ledger
 
-	OnAdminPort     int  `json:"others_on_admin_port,omitempty"` // processes that listen there beside this one
-	AdminPortShared bool `json:"-"`                              // for longer than a take-over needs
+	TurnedAway      bool `json:"connections_turned_away,omitempty"` // in the last minute, at a bound of limits
+	OnAdminPort     int  `json:"others_on_admin_port,omitempty"`    // processes that listen there beside this one
+	AdminPortShared bool `json:"-"`                                 // for longer than a take-over needs
 }
 
 // unsavedMost is how long usage waits for its ledger, in seconds, before it is trouble.

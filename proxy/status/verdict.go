@@ -100,6 +100,9 @@ func ownTroubles(s *Status) (out []string) {
 		out = append(out, fmt.Sprintf("the ledger has not been written for %.0f s, "+
 			"so usage is in memory alone; the log says why", s.Unsaved))
 	}
+	if s.TurnedAway {
+		out = append(out, "clients are turned away, as no more connections may be open (limits.connections, limits.connections_per_address)")
+	}
 	if s.AdminPortShared {
 		out = append(out, "the admin port is shared with "+count(s.OnAdminPort, "other edge")+
 			", so reloads, drains and pages reach one of them at random: give each an admin.listen of its own")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/auth"
 	"penstock/proxy/browser"
 	"penstock/proxy/call"
 	"penstock/proxy/endpoint"
@@ -24,7 +25,25 @@ type Carrier struct {
 
 	mu       sync.Mutex
 	sessions map[*session]struct{}
+	ofKey    map[string]int // sessions, by the key's id
 	opened   uint64
+}
+
+// shareOfKey is how many of limits.connections the WebSocket connections of one key may be: one in
+// so many. They are kept open without a call, and so could keep the clients of other keys out.
+const shareOfKey = 4
+
+// mostOfKey returns how many connections one key may have.
+func mostOfKey(connections int) int { return max(1, connections/shareOfKey) }
+
+// room reports whether a key may have one more connection.
+func (c *Carrier) room(key *auth.Key) bool {
+	if key == nil {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ofKey[key.ID] < mostOfKey(c.terms.services.Current().Config.Limits.Connections)
 }
 
 // New makes a carrier of calls of s.
@@ -35,7 +54,7 @@ func New(s *call.Services, draining func() bool) *Carrier {
 			create: s.Handler(carried(endpoint.Responses)), prepare: s.Handler(carried(endpoint.Preparation)),
 			memory: memory{bodies: s.Bodies},
 		},
-		sessions: map[*session]struct{}{},
+		sessions: map[*session]struct{}{}, ofKey: map[string]int{},
 	}
 }
 
@@ -84,6 +103,13 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 		e.RetryAfter = time.Second
 		return e
 	}
+	if !c.room(key) {
+		e := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited,
+			"This key has as many WebSocket connections as one may: %d, a quarter of limits.connections. Close some, or send POSTs.",
+			mostOfKey(snap.Config.Limits.Connections))
+		e.RetryAfter = time.Second
+		return e
+	}
 	p, refused := accept(ctx)
 	if refused != nil {
 		return refused
@@ -123,12 +149,24 @@ func (c *Carrier) Review() {
 func (c *Carrier) add(s *session) {
 	c.mu.Lock()
 	c.sessions[s] = struct{}{}
+	if s.key != nil {
+		c.ofKey[s.key.ID]++
+	}
 	c.opened++
 	c.mu.Unlock()
 }
 
 func (c *Carrier) remove(s *session) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, open := c.sessions[s]; !open {
+		return
+	}
 	delete(c.sessions, s)
-	c.mu.Unlock()
+	if s.key == nil {
+		return
+	}
+	if c.ofKey[s.key.ID]--; c.ofKey[s.key.ID] == 0 {
+		delete(c.ofKey, s.key.ID)
+	}
 }

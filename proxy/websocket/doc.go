@@ -42,7 +42,8 @@
 // goes on from, as the protocol has it. What is not kept is previous_response_not_found, upon which
 // clients send the whole conversation. A message that never becomes a call counts as a request of
 // the key's, too. A turn ends with one event: where a stream of a POST has an error and then the
-// failed response, it is the response alone. A connection lasts 60 minutes, and 10 without a call.
+// failed response, it is the response alone. A connection lasts 60 minutes, and 10 without a call. Those of one
+// key are a quarter of limits.connections at most: one more is refused with 429.
 //
 // A connection is closed with 1000 at these ends, 1001 when the edge drains or WebSocket is
 // switched off, 1008 when its key is gone, or a message drips or has more than 1000 empty frames,

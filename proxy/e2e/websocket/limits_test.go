@@ -244,3 +244,25 @@ func TestSlowReader(t *testing.T) {
 		t.Errorf("%v bytes of the reply are held", held)
 	}
 }
+
+// TestConnectionsOfAKey: the connections of one key are a quarter of limits.connections; one more is refused as a request is,
+// and there is room again when one has ended.
+func TestConnectionsOfAKey(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Limits: "connections: 20"})
+	var open []*raw
+	for range 5 {
+		open = append(open, dialRaw(t, p))
+	}
+	ask := func() *rig.Reply {
+		c := p.Dial()
+		_ = c.Send(handshake(p))
+		return c.Reply("GET")
+	}
+	rig.WaitFor(t, rig.Patience, "one more is refused", func() bool { return ask().Status == 429 })
+	if r := ask(); !strings.Contains(r.Body, "rate_limited") || r.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
+	}
+	open[0].Close()
+	rig.WaitFor(t, rig.Patience, "there is room again", func() bool { return ask().Status == 101 })
+}

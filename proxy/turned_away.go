@@ -1,0 +1,47 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Clients that find no connection are in no call's log line, so they are reported by number.
+const (
+	turnedAwayRecent = time.Minute // for how long the verdict says that clients were turned away
+	turnedAwayPause  = time.Minute // between two log lines
+)
+
+// turnedAway reports connections that were rejected at a bound of limits. It is safe for concurrent
+// use.
+type turnedAway struct {
+	mu     sync.Mutex
+	seen   uint64    // rejections, as of the last look
+	last   time.Time // when there were new ones
+	logged uint64    // rejections, as of the last line
+	line   time.Time // the last line
+}
+
+// look takes the number of rejections since the start, and logs new ones once a minute.
+func (t *turnedAway) look(rejected uint64, now time.Time, open, most int64, log *zap.Logger) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if rejected != t.seen {
+		t.seen, t.last = rejected, now
+	}
+	if t.logged == rejected || !t.line.IsZero() && now.Sub(t.line) < turnedAwayPause {
+		return
+	}
+	log.Warn("connections of clients were turned away (503): no more may be open",
+		zap.Uint64("turned_away", rejected-t.logged), zap.Int64("connections", open), zap.Int64("limits.connections", most),
+		zap.String("remedy", "raise limits.connections (and the limit on open files), or bound what one address may hold: limits.connections_per_address"))
+	t.logged, t.line = rejected, now
+}
+
+// recent reports whether clients were turned away of late.
+func (t *turnedAway) recent(now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.last.IsZero() && now.Sub(t.last) < turnedAwayRecent
+}
