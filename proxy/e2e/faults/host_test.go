@@ -312,7 +312,7 @@ func TestFault89_TooManyConnections(t *testing.T) {
 // noticed by others, and cost little.
 func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 	t.Parallel()
-	e := start(t, rig.Setup{Timeouts: "client_header: 60s"})
+	e := start(t, rig.Setup{Timeouts: "client_header: 10m"})
 	e.Ask(rig.Chat, "").WantStatus(200)
 	before := e.Memory("VmRSS")
 	idle := 3000
