@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"penstock/config"
 	"penstock/proxy/attempt"
 	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
@@ -74,7 +75,7 @@ func shadowed(c *Call) {
 	c.shared.Shadows.Begin(&shadow.Call{
 		Model: c.config.model, Endpoint: c.ep, Body: &c.body, Request: c.request, Snapshot: c.config.snapshot,
 		RequestID: c.client.requestID, Key: c.record.Key, Tiers: picker{c}.tiers(),
-		Pool: c.tries.pool, Tokens: c.tokens.prompt, Abort: &c.abort, Formats: &c.shared.formats, Changes: &c.shared.refusals,
+		Pool: c.tries.pool, Tokens: c.tokens.prompt, Rank: config.MaxClasses, Abort: &c.abort, Formats: &c.shared.formats, Changes: &c.shared.refusals,
 		Owner: cacheOwner(c.rates.key, c.config.model.Shadow), Salt: c.shared.salt,
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"penstock/config"
-
 	"penstock/proxy/attempt"
 	"penstock/proxy/body"
 	"penstock/proxy/endpoint"
@@ -52,6 +50,7 @@ type Call struct {
 	Tiers     uint8  // that it lists
 	Pool      upstreams.Pool
 	Tokens    int // of the prompt, estimated
+	Rank      int // behind every class of calls
 	Abort     *attempt.Abort
 	Formats   *endpoint.Formats
 	Changes   Changes
@@ -147,9 +146,6 @@ func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
 	return true
 }
 
-// rank puts copies behind every class of calls.
-const rank = config.MaxClasses
-
 // acquire takes a slot that is free for calls of no key, at an upstream that is healthy and less
 // than half busy.
 func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
@@ -159,7 +155,7 @@ func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	route := p.model.Route
 	q := routing.Query{
 		Pool: c.Pool, Tokens: c.Tokens, Tiers: c.Tiers, Arms: routing.ArmsOf(route, number, c.Tiers),
-		UpOnly: true, Reserve: p.model.Config.Reserve, Rank: rank, Now: now, Rand: rand.Uint64(),
+		UpOnly: true, Reserve: p.model.Config.Reserve, Rank: c.Rank, Now: now, Rand: rand.Uint64(),
 	}
 	targets := route.Targets()
 	for i := range targets {
