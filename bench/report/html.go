@@ -2,8 +2,8 @@ package report
 
 import (
 	"cmp"
-	"embed"
-	"encoding/json"
+	_ "embed"
+	"html/template"
 	"io"
 	"maps"
 	"slices"
@@ -12,11 +12,22 @@ import (
 	"time"
 
 	"penstock/bench/result"
-	"penstock/proxy/template"
 )
 
-//go:embed assets
-var assets embed.FS
+var (
+	//go:embed assets/report.html
+	pageHTML string
+	//go:embed assets/report.css
+	pageCSS template.CSS
+	//go:embed assets/report.js
+	pageJS template.JS
+	//go:embed assets/uPlot.min.css
+	plotCSS template.CSS
+	//go:embed assets/uPlot.iife.min.js
+	plotJS template.JS
+	//go:embed assets/uPlot.LICENSE
+	plotLicence string
+)
 
 // measureWords are the measures in words for people, with the formula.
 var measureWords = map[string]struct{ label, formula string }{
@@ -48,21 +59,7 @@ var faultWords = map[string]string{
 // WriteHTML writes the page of a result that is ours: it needs no network, and its tables need no
 // script either. It holds what the result holds: no prompt, no reply and no key.
 func WriteHTML(w io.Writer, r *result.Result) error {
-	t := template.HTML(template.Funcs{"Narrow": (*table).Narrow}).Must("report", asset("report.html"))
-	text, err := t.Render("report", newPage(r))
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(text)
-	return err
-}
-
-func asset(name string) string {
-	b, err := assets.ReadFile("assets/" + name)
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	return string(b)
+	return template.Must(template.New("report").Parse(pageHTML)).Execute(w, newPage(r))
 }
 
 // page is what the template shows: everything is text already.
@@ -75,9 +72,8 @@ type page struct {
 	Setup         []table
 	Plots         []plot
 	Groups        []plotGroup
-	CSS, PlotCSS  template.Raw
-	PlotJS, JS    template.Raw
-	PlotData      template.Raw // Plots as JSON
+	CSS, PlotCSS  template.CSS
+	PlotJS, JS    template.JS
 	Licence       string
 }
 
@@ -102,9 +98,9 @@ func newPage(r *result.Result) *page {
 		Duration: secondsText(r.Duration), Verdict: "The result is valid.", Penstock: p,
 		Figures: figures(p),
 		Plots:   plots(p),
-		CSS:     template.Raw(asset("report.css")), PlotCSS: template.Raw(asset("uPlot.min.css")),
-		PlotJS: template.Raw(asset("uPlot.iife.min.js")), JS: template.Raw(asset("report.js")),
-		Licence: asset("uPlot.LICENSE"),
+		CSS:     pageCSS, PlotCSS: plotCSS,
+		PlotJS: plotJS, JS: pageJS,
+		Licence: plotLicence,
 	}
 	if s := p.Scenario; s != nil {
 		g.Explain = strings.Split(s.Explain, "\n\n")
@@ -132,11 +128,6 @@ func newPage(r *result.Result) *page {
 			g.Parts = append(g.Parts, t)
 		}
 	}
-	data, err := json.Marshal(g.Plots) // it escapes what could end the script's element
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	g.PlotData = template.Raw(data)
 	for _, s := range plotGroups {
 		if slices.ContainsFunc(g.Plots, func(c plot) bool { return c.Group == s.ID }) {
 			g.Groups = append(g.Groups, s)

@@ -13,8 +13,7 @@ import (
 
 // Parse reads a command line into the grammar's commands, with kong's own steps and its errors,
 // and leaves out what no command of ours has: hooks, validators and flags that exclude or want each
-// other. kong finds hooks and Run by names read at run time, because of which the linker would
-// keep every exported method of the program; see proxy/template.
+// other.
 func Parse(k *kong.Kong, args []string) (*kong.Context, error) {
 	ctx, err := kong.Trace(k, args)
 	if err != nil {

@@ -1,15 +1,11 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
-
-	"penstock/proxy/e2e/rig"
 )
 
 // allowed is the dependency rule of every package: which of ours it may import, and which modules. A trailing "/..." means
@@ -49,7 +45,6 @@ var allowed = map[string]struct {
 	"proxy/browser":       {ours: "config translate/apierr upstreams/http1/httptoken", modules: "github.com/valyala/fasthttp", never: "log"},
 	"proxy/build":         {never: "net os log"},
 	"proxy/plaintext":     {never: "net os log time"},
-	"proxy/template":      {never: "net os log time"},
 	"proxy/process":       {modules: "golang.org/x/sys/windows", never: "net log"},
 	"proxy/quietlog":      {never: "net"}, // its subject is log
 	"proxy/openapi":       {never: "net os log time"},
@@ -74,7 +69,7 @@ var allowed = map[string]struct {
 	"proxy/enduser":       {ours: "config translate/jsonx proxy/observe", modules: "github.com/valyala/fasthttp", never: "net os log"}, // what clients write is named and kept nowhere
 	"proxy/snapshot":      {ours: "config config/money routing routing/queue upstreams upstreams/engine translate/apierr translate/chat translate/seal proxy/auth proxy/auth/cert proxy/auth/jwks proxy/browser proxy/catalog proxy/enduser proxy/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/websocket":     {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/auth proxy/auth/cert proxy/body proxy/browser proxy/call proxy/endpoint proxy/guard proxy/limit proxy/listen proxy/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: what the library takes for a request
-	"proxy/status":        {ours: "routing upstreams proxy/fleet proxy/observe proxy/plaintext config/money proxy/template", never: "net log"},
+	"proxy/status":        {ours: "routing upstreams proxy/fleet proxy/observe proxy/plaintext config/money", never: "net log"},
 	"proxy/top":           {ours: "proxy/plaintext proxy/status", modules: "golang.org/x/term golang.org/x/sys/windows", never: "net log"},
 	"translate/seal":      {never: "net os log time"},
 	"translate/dialects":  {ours: "translate translate/seal translate/chat translate/chat/answer translate/apierr translate/jsonx translate/sse", never: "net os log time"},
@@ -89,7 +84,7 @@ var allowed = map[string]struct {
 	"bench/sim/dialect":   {ours: "bench/sim/fault bench/sim/profile bench/sim/wire", modules: "github.com/valyala/fastjson", never: "net os log"},
 	"bench/sim/fault":     {ours: "bench/sim/profile bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/generate":  {ours: "bench/sim/fault bench/sim/profile bench/sim/scheduler bench/sim/textgen", modules: "github.com/valyala/fastjson", never: "net os log"},
-	"bench/sim/pages":     {ours: "bench/sim/profile bench/sim/wire proxy/template", never: "net os log"},
+	"bench/sim/pages":     {ours: "bench/sim/profile bench/sim/wire", never: "net os log"},
 	"bench/sim/profile":   {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/scheduler": {ours: "bench/sim/textgen", never: "net os log"},
 	"bench/sim/textgen":   {ours: "bench/sim/wire", modules: "github.com/valyala/fastjson", never: "net os log time"},
@@ -105,7 +100,7 @@ var allowed = map[string]struct {
 
 	"bench/exit":          {never: "net os log time"},
 	"bench/result":        {ours: "bench/exit", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net log"},
-	"bench/report":        {ours: "bench/result proxy/plaintext proxy/template", never: "net os log"},
+	"bench/report":        {ours: "bench/result proxy/plaintext", never: "net os log"},
 	"bench/compare":       {ours: "bench/exit bench/result proxy/plaintext", never: "net os log"},
 	"bench/process":       {modules: "golang.org/x/sys/...", never: "net log"}, // x/sys: binds processes to processors
 	"bench/load/client":   {ours: "bench/exit bench/result upstreams/http1/chunked translate/jsonx translate/sse", modules: "github.com/valyala/fasthttp", never: "net/http log"},
@@ -200,23 +195,6 @@ func TestImports(t *testing.T) {
 		if !seen[name] {
 			t.Errorf("the table names package %q, which does not exist", name)
 		}
-	}
-}
-
-// TestUnusedMethodsAreDropped: nothing in the program calls methods by names that it reads at run
-// time, as text/template and kong's Parse do. With one such call the linker keeps every exported
-// method, and the program is 13 MB larger. The witness is a command of the store that no edge sends.
-// "go build -ldflags=-dumpdep" names the caller, marked <ReflectMethod>.
-func TestUnusedMethodsAreDropped(t *testing.T) {
-	program, err := os.ReadFile(rig.Binary(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Contains(program, []byte("valkey-go/internal/cmds.Zunionstore")) {
-		t.Error("the program holds methods that nothing calls")
-	}
-	if !bytes.Contains(program, []byte("valkey-go/internal/cmds.")) {
-		t.Error("the witness is gone: choose another one")
 	}
 }
 

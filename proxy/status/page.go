@@ -6,32 +6,30 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"penstock/config/money"
 	"penstock/proxy/fleet"
-	"penstock/proxy/template"
 )
 
 var (
 	//go:embed page.html
 	pageHTML string
 	//go:embed page.css
-	pageCSS string
+	pageCSS template.CSS
 	//go:embed page.js
-	pageJS string
+	pageJS template.JS
 )
 
 // The page is one file: its style and its script stand in it, and the policy allows exactly these
-// two by their hashes. No attribute carries style or script, so nothing that a name could smuggle
-// in would run.
+// two by their hashes. Only these two constants are typed as style and script: html/template escapes
+// every other value for the place where it stands.
 var (
-	page   = template.HTML(helpers).Must("page", pageHTML)
-	policy = "default-src 'none'; style-src '" + hash(pageCSS) + "'; script-src '" + hash(pageJS) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	page   = template.Must(template.New("page").Funcs(helpers).Parse(pageHTML))
+	policy = "default-src 'none'; style-src '" + hash(string(pageCSS)) + "'; script-src '" + hash(string(pageJS)) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 func hash(text string) string {
@@ -49,10 +47,11 @@ var Sections = []string{
 
 // Page writes the whole page.
 func (s *Status) Page() ([]byte, error) {
-	return page.Render("page", struct {
+	return render("page", struct {
 		*Status
-		CSS, JS template.Raw
-	}{s, template.Raw(pageCSS), template.Raw(pageJS)})
+		CSS template.CSS
+		JS  template.JS
+	}{s, pageCSS, pageJS})
 }
 
 // CallPage writes the page of one call, or nothing if it is not among those that are remembered.
@@ -61,21 +60,28 @@ func (s *Status) CallPage(id string) ([]byte, error) {
 	if i < 0 {
 		return nil, nil
 	}
-	return page.Render("call", struct {
+	return render("call", struct {
 		Now   time.Time
 		Fleet *fleet.State
 		Call  *Call
-		CSS   template.Raw
-	}{s.Now, s.Fleet, &s.Calls[i], template.Raw(pageCSS)})
+		CSS   template.CSS
+	}{s.Now, s.Fleet, &s.Calls[i], pageCSS})
 }
 
 // Section writes the inside of one section.
 func (s *Status) Section(id string) (string, error) {
-	text, err := page.Render(id, s)
+	text, err := render(id, s)
 	return string(text), err
 }
 
-var helpers = template.Funcs{
+// render returns the text of a template for data.
+func render(name string, data any) ([]byte, error) {
+	var b bytes.Buffer
+	err := page.ExecuteTemplate(&b, name, data)
+	return b.Bytes(), err
+}
+
+var helpers = template.FuncMap{
 	"seconds": func(v float64) string { return Ago(secondsOf(v)) },
 	"since":   func(at, now time.Time) string { return Ago(now.Sub(at)) },
 	"clock":   func(at time.Time) string { return at.Format("15:04:05") },
@@ -92,7 +98,6 @@ var helpers = template.Funcs{
 	"rate":     rateOf,
 	"deny":     func(a map[string]uint64, words ...string) (n uint64) { return sum(a, words) },
 	"short":    short,
-	"fragment": fragment,
 	"pools":    func(m *Model) []namedPool { return poolsOf(*m) },
 	"ownpools": ownPools,
 	"amounts":  amountsOf,
@@ -113,21 +118,6 @@ var helpers = template.Funcs{
 	"meaning":   meaningOf,
 	"succeeded": func(c *Call) bool { return c.State == StateDone && c.Upstream != "" },
 
-	// What the page calls as methods.
-	"UTC":            time.Time.UTC,
-	"Format":         time.Time.Format,
-	"Zero":           money.Amount.Zero,
-	"Running":        (*Call).Running,
-	"Since":          (*Upstream).Since,
-	"Configurations": (*fleet.State).Configurations,
-	"ModelRows":      (*Status).ModelRows,
-	"Retirement":     (*Model).Retirement,
-	"UpstreamRows":   (*Status).UpstreamRows,
-	"KeyRows":        (*Status).KeyRows,
-	"Idle":           idler.Idle,
-	"Text":           texter.Text,
-	"Problem":        problem.Problem,
-
 	"excerpt":       (*Excerpt).String,
 	"folded":        func(n int, what, state string) folded { return folded{n, what, state} },
 	"idleModels":    func(s *Status) int { return idle(s.ModelRows()) },
@@ -135,12 +125,8 @@ var helpers = template.Funcs{
 	"idleKeys":      func(s *Status) int { return idle(s.KeyRows()) },
 }
 
-// What rows of several types have.
-type (
-	idler   interface{ Idle() bool }
-	texter  interface{ Text() string }
-	problem interface{ Problem() string }
-)
+// idler is a row that a long table folds while nothing happens in it.
+type idler interface{ Idle() bool }
 
 // folded says how many rows of a table are folded.
 type folded struct {
@@ -231,20 +217,6 @@ func short(id string) string {
 		return id[:12]
 	}
 	return id
-}
-
-// fragment is a name behind the # of a link: all but letters, digits and -._~ is escaped.
-func fragment(name string) string {
-	var b strings.Builder
-	for i := range len(name) {
-		switch c := name[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~", c) >= 0:
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, "%%%02x", c)
-		}
-	}
-	return b.String()
 }
 
 // barWidth is the length of a bar in its own units.

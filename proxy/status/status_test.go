@@ -71,7 +71,6 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(body)
-	wantStandard(t, s)
 	for _, want := range []string{
 		"<!doctype html>", `id="upstreams"`, "8 <small>of 8</small>", "limit from config, engine", "2 <small>waiting of 5</small>", "vision", "200 in 3.2 ms", "5 running, 1 in its queue", "cache 42 %", "2 by other clients",
 		"for 2 min", "connect", "25 ms", "p95 29 ms", ">Drain<", ">Maintenance<", "▸ queued", "✕ 502", "second attempt", "client left", "stalled", "1000", "42</td>", "rate_limited", "429, concurrency",
@@ -113,7 +112,6 @@ func TestPage(t *testing.T) {
 	}
 	empty := &Status{Now: now}
 	empty.Judge(nil)
-	wantStandard(t, empty)
 	if _, err := empty.Page(); err != nil {
 		t.Error(err)
 	}
@@ -177,7 +175,6 @@ func TestDiscoveries(t *testing.T) {
 		{upstreams.Discovery{Source: "pods llm/app=<b>:8000", Targets: 2, Age: 700, Stale: 600, Trouble: "the API server refuses the token (401)"}},
 	}
 	s.Judge(nil)
-	wantStandard(t, s)
 	const stale = "2 endpoints as of 10 min ago: the API server refuses the token (401)"
 	if v := s.Verdict; v.Level != LevelDegraded || !strings.Contains(v.Text, stale) || strings.Contains(v.Text, "DNS") || strings.Contains(v.Text, "InferencePool") {
 		t.Errorf("%+v", v)

