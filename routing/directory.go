@@ -311,17 +311,18 @@ func (d *directory) age(block uint64, m member) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if e := d.find(block); e != nil && e.who.has(m) {
-		return int(d.holds[m].fresh - d.linkOf(e, m).read)
+		return int(d.holds[m].fresh - d.links.at(d.linkOf(e, m)).read)
 	}
 	return 0
 }
 
-func (d *directory) linkOf(e *entry, m member) *link {
+// linkOf returns the number of a member's link of an entry that it holds. The caller holds mu.
+func (d *directory) linkOf(e *entry, m member) int32 {
 	i := e.links
 	for d.links.at(i).of != m {
 		i = d.links.at(i).sibling
 	}
-	return d.links.at(i)
+	return i
 }
 
 // learn notes that a prompt was sent to an upstream, which holds it from now on. session is a hash
@@ -334,8 +335,11 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	defer d.mu.Unlock()
 	d.resize(t)
 	m := t.member
-	known, before := 0, uint64(0) // how much of it was there, and whose it was
-	for i := len(blocks) - 1; i >= 0; i-- {
+	all := blocks
+	blocks = blocks[:min(len(blocks), max(1, d.holds[m].most))] // it has no room for more
+	again, before := d.again(blocks, m, session)
+	known := again // how much of it was there, and before whose it was
+	for i := len(blocks) - 1; i >= again; i-- {
 		at, ok := d.blocks[blocks[i]]
 		if !ok {
 			at = d.entries.add()
@@ -344,15 +348,56 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 			if i+1 < len(blocks) {
 				d.entries.at(at).next = blocks[i+1]
 			}
-		} else if known == 0 {
+		} else if known == again {
 			known, before = i+1, d.entries.at(at).session
 		}
 		d.entries.at(at).session = session
 		d.hold(at, m)
 	}
-	if known > 0 && (session == 0 || session != before) {
-		d.part(blocks, known)
+	if again > 0 && again < len(blocks) {
+		d.again(blocks[:again], m, session)
 	}
+	if known > 0 && (session == 0 || session != before) {
+		d.part(all, known)
+	}
+}
+
+// again makes those leading blocks the newest that a member has read one after the other before: a
+// turn of a conversation repeats all that came before it, which is in the list in its order. It
+// returns how many those are, and the session that the last of them was of. The caller holds mu.
+func (d *directory) again(blocks []uint64, m member, session uint64) (n int, before uint64) {
+	e := d.find(blocks[0])
+	if e == nil || !e.who.has(m) {
+		return 0, 0
+	}
+	h, first := &d.holds[m], d.linkOf(e, m)
+	last := first
+	for {
+		l := d.links.at(last)
+		e = d.entries.at(l.entry)
+		if e.block != blocks[n] {
+			last = l.newer
+			break
+		}
+		l.read, before, e.session = h.fresh, e.session, session
+		if n++; n == len(blocks) || l.older == 0 {
+			break
+		}
+		last = l.older
+	}
+	if first != h.newest {
+		f, l := d.links.at(first), d.links.at(last)
+		d.links.at(f.newer).older = l.older
+		if l.older != 0 {
+			d.links.at(l.older).newer = f.newer
+		} else {
+			h.oldest = f.newer
+		}
+		l.older, f.newer = h.newest, 0
+		d.links.at(h.newest).newer = last
+		h.newest = first
+	}
+	return n, before
 }
 
 // part notes how a prompt went on after the part of it that was known. The caller holds mu.
@@ -378,10 +423,7 @@ func (d *directory) part(blocks []uint64, known int) {
 func (d *directory) hold(at int32, m member) {
 	h, e := &d.holds[m], d.entries.at(at)
 	if e.who.has(m) {
-		i := e.links
-		for d.links.at(i).of != m {
-			i = d.links.at(i).sibling
-		}
+		i := d.linkOf(e, m)
 		d.links.at(i).read = h.fresh
 		if i != h.newest {
 			d.unlink(h, i)
@@ -540,7 +582,7 @@ type pages[T any] struct {
 
 const pageSize = 1 << 10
 
-func (p *pages[T]) at(i int32) *T { return &p.all[i/pageSize][i%pageSize] }
+func (p *pages[T]) at(i int32) *T { return &p.all[uint32(i)/pageSize][uint32(i)%pageSize] }
 
 // add returns the number of an unused thing.
 func (p *pages[T]) add() int32 {

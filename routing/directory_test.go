@@ -346,3 +346,41 @@ func BenchmarkDirectory(b *testing.B) {
 		})
 	}
 }
+
+// However prompts repeat and part, an engine is believed to hold the blocks that it has read last, the
+// first of a prompt as the newest, and of a prompt that is too large its beginning.
+func TestOrderOfBlocks(outer *testing.T) {
+	rapid.Check(outer, func(t *rapid.T) {
+		const most = 8
+		d, targets := directoryOf(outer, "a", "b")
+		h := &d.holds[targets[0].member]
+		var want []uint64 // the newest is first
+		for range rapid.IntRange(1, 12).Draw(t, "prompts") {
+			h.most = most
+			way, n := rapid.Uint64Range(1, 3).Draw(t, "way"), rapid.IntRange(1, 12).Draw(t, "blocks")
+			parted := rapid.IntRange(0, n).Draw(t, "parted")
+			prompt := make([]uint64, n)
+			for i := range prompt {
+				if prompt[i] = uint64(i + 1); i >= parted {
+					prompt[i] += 100 * way
+				}
+			}
+			d.learn(prompt, &targets[0], 0)
+			prompt = prompt[:min(n, most)]
+			kept := slices.DeleteFunc(want, func(b uint64) bool { return slices.Contains(prompt, b) })
+			want = append(slices.Clone(prompt), kept...)
+			want = want[:min(len(want), most)]
+			var got, back []uint64
+			for i := h.newest; i != 0; i = d.links.at(i).older {
+				got = append(got, d.entries.at(d.links.at(i).entry).block)
+			}
+			for i := h.oldest; i != 0; i = d.links.at(i).newer {
+				back = append(back, d.entries.at(d.links.at(i).entry).block)
+			}
+			slices.Reverse(back)
+			if !slices.Equal(got, want) || !slices.Equal(back, want) || h.blocks != len(want) || len(d.blocks) != len(want) {
+				t.Fatalf("%d after %d: %d, from the other end %d, of %d", got, prompt, want, back, h.blocks)
+			}
+		}
+	})
+}

@@ -56,3 +56,26 @@ func BenchmarkHashBlocks(b *testing.B) {
 		})
 	}
 }
+
+// Prompts that differ in two places, at any distance and in any bits, have different blocks: what
+// changes in one of them does not make up for what changes in the other.
+func TestHashBlocksOfTwoChanges(t *testing.T) {
+	prompt := bytes.Repeat([]byte("0123456789abcdef"), blockBytes/16)
+	seen := map[uint64]bool{HashBlocks(nil, 1, prompt)[0]: true}
+	changed := 0
+	for i := 0; i < blockBytes; i += 7 {
+		for j := i + 8; j < blockBytes; j += 8 {
+			for _, bit := range []byte{1, 0x20, 0x80} {
+				prompt[i] ^= bit
+				prompt[j] ^= 0x40 + bit
+				seen[HashBlocks(nil, 1, prompt)[0]] = true
+				prompt[i] ^= bit
+				prompt[j] ^= 0x40 + bit
+				changed++
+			}
+		}
+	}
+	if len(seen) != changed+1 {
+		t.Errorf("%d blocks of %d", len(seen), changed+1)
+	}
+}
