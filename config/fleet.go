@@ -269,6 +269,8 @@ func (c processChecks) storeKeys(f *Fleet) {
 		c.check.fail(path+".secrets", "keys in the store are signed: give secrets, or take keys out")
 	case (k.Store == KeysCached) != (k.Cache != ""):
 		c.check.fail(path+".cache", "store: cached and the file of the copy go together: give both or none")
+	case !k.Enabled() && c.places.Has(path+".store"):
+		c.check.warn(path+".store", "there are no keys in the store, so it does nothing: give fleet.keys.secrets, or take it out")
 	case k.Enabled() && c.file.Auth == AuthNone && len(c.file.Keys) == 0:
 		c.check.warn(path, "the keys of the store are not asked for (auth)")
 	}

@@ -174,3 +174,20 @@ func TestDiscovery(t *testing.T) {
 		}
 	}
 }
+
+// TestSealOfAFleet: edges of a fleet, also of one whose number is not known, need the same keys to seal by.
+func TestSealOfAFleet(t *testing.T) {
+	for fleet, want := range map[string]bool{
+		`{ edges: 2 }`: true, `{ store: { url: "redis://10.0.0.5:6379" } }`: true,
+		`{ store: { url: "redis://10.0.0.5:6379" }, edges: 1 }`: false, `{ edges: 1 }`: false,
+	} {
+		_, problems := ParseValid("edge.yaml", []byte("fleet: "+fleet+`
+auth: none
+upstreams: [{ name: gpu-a, url: "http://10.0.0.11:8000" }]
+models: [{ id: llama, deployments: [{ upstream: gpu-a }] }]
+`), Known{})
+		if got := strings.Contains(problems.Error(), "without seal.keys"); got != want {
+			t.Errorf("%s: warned %t, want %t\n%s", fleet, got, want, problems)
+		}
+	}
+}

@@ -260,7 +260,8 @@ func switchedOn(t *testing.T, without string) *File {
 		}
 		lines = append(lines, line)
 	}
-	f, problems := ParseValid("all.yaml", []byte(strings.Join(lines, "")), bundled)
+	text := strings.Replace(strings.Join(lines, ""), "queue: { depth: 0, wait: 0s }", "queue: { depth: 4, wait: 5s }", 1) // a default is off
+	f, problems := ParseValid("all.yaml", []byte(text), bundled)
 	if len(problems) != 1 || !problems[0].Warning || problems[0].Path != "auth" {
 		t.Fatalf("with everything switched on, want one warning about auth:\n%s", problems)
 	}

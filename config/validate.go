@@ -147,7 +147,7 @@ func (c processChecks) seal() {
 				"the key is shorter than %d characters: make one with head -c 32 /dev/urandom | base64", leastSealKey)
 		}
 	}
-	if c.file.Fleet.Edges > 1 && len(c.file.Seal.Keys) == 0 {
+	if c.file.Fleet.Parts() > 1 && len(c.file.Seal.Keys) == 0 {
 		c.check.warn("fleet", "without seal.keys each edge seals reasoning by a key of its own, which the others cannot open: "+
 			"give all of them the same")
 	}

@@ -66,6 +66,7 @@ func (c modelChecks) all() {
 	}
 	c.promptCaches()
 	c.turns()
+	c.useless()
 	checkDiscover(c)
 }
 
@@ -96,6 +97,35 @@ func (c modelChecks) turns() {
 		}
 	}
 }
+
+// useless warns of settings of models that do nothing with the upstreams that they have.
+func (c modelChecks) useless() {
+	for i := range c.file.Models {
+		m, at := &c.file.Models[i], element("models", i)
+		for _, d := range m.Deployments {
+			j, known := c.upstreams[d.Upstream]
+			if !known {
+				continue
+			}
+			u := &c.file.Upstreams[j]
+			if slots := largestPool(u.Concurrency); m.Reserve > 0 && slots > 0 && m.Reserve.Of(int64(slots)) == 0 {
+				c.check.warn(at+".reserve", "%s of the %d slots of %s is none, rounded down, so nothing is left free there: write %s or more",
+					m.Reserve, slots, d.Upstream, Percent((100+slots-1)/slots))
+				break
+			}
+		}
+		for _, d := range m.Deployments {
+			if j, known := c.upstreams[d.Upstream]; known && c.file.Upstreams[j].Wake.URL != "" && m.Queue.Depth == 0 {
+				c.check.warn(at, "%s is woken for its calls (wake), and without a queue they get a 503 until it is up: "+
+					"add queue: { depth: 50, wait: 60s }", d.Upstream)
+				break
+			}
+		}
+	}
+}
+
+// largestPool is the most slots that calls of one kind have; 0: the engine reports them.
+func largestPool(c Concurrency) int { return max(c.Shared, c.Text, c.Vision, c.Audio) }
 
 // fallback checks the models that answer in place of m; ids are those of all models.
 func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {

@@ -287,6 +287,10 @@ func (c upstreamChecks) exact(path string, p Concurrency) {
 	}
 }
 
+// leastQuietInterval is the shortest interval of probes at which the answers that an engine gives
+// show in time that it works.
+const leastQuietInterval = 500 * time.Millisecond
+
 func (c upstreamChecks) probe(path string, p Probe) {
 	if p.Path != "" && (!strings.HasPrefix(p.Path, "/") || strings.ContainsFunc(p.Path,
 		func(r rune) bool { return r <= ' ' || r > '~' })) {
@@ -294,6 +298,8 @@ func (c upstreamChecks) probe(path string, p Probe) {
 	}
 	if p.Interval < Duration(100*time.Millisecond) {
 		c.check.fail(path+".interval", "%s is too often: at least 100ms", p.Interval)
+	} else if p.Interval < Duration(leastQuietInterval) {
+		c.check.warn(path+".interval", "%s is so often that probes can fail between two reads of an answer, and an engine that works counts as down: write 500ms or more", p.Interval)
 	}
 	c.check.number(path+".fall", p.Fall, 1, 1000)
 	c.check.number(path+".rise", p.Rise, 1, 1000)
