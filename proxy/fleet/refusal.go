@@ -26,10 +26,25 @@ func refusalOf(err error) string {
 		return code
 	case strings.HasPrefix(text, "The user executing the script can't run"):
 		return "NOPERM"
+	case unknownCommand(text):
+		return noCommand
 	case code != strings.ToUpper(code): // the client has cut off ERR
 		return "ERR"
 	}
 	return ""
+}
+
+// noCommand is the code of a store that has not, or not any more, a command that a fleet needs. The
+// store has none for it.
+const noCommand = "NOCOMMAND"
+
+// unknownCommand reports whether an error says so, of a command or of one within a script: "unknown
+// command 'EVALSHA', with args ..." (Valkey, Redis), "Unknown Redis command called from script".
+func unknownCommand(text string) bool {
+	text = strings.ToLower(text[:min(len(text), 100)])
+	text = strings.TrimPrefix(text, "err ")
+	return strings.HasPrefix(text, "unknown command") || strings.HasPrefix(text, "unknown redis command") ||
+		strings.HasPrefix(text, "unknown valkey command")
 }
 
 // refusedBy returns the code of an error by which the store refuses a heartbeat, as it would any
@@ -58,7 +73,9 @@ var remedies = map[string]string{
 	"MASTERDOWN": "this is a replica without its primary: name the primary in fleet.store, or the sentinels",
 	"NOREPLICAS": "the store has fewer replicas than its min-replicas-to-write: start them, or lower it",
 	"NOAUTH":     "give fleet.store the store's user and password",
-	"WRONGPASS":  "correct user and password of fleet.store",
+	noCommand: "the store does not have a command that a fleet needs: it is disabled or renamed (rename-command, or a list of the service that runs it), " +
+		"or the store is older than Redis 7.0: allow EVALSHA, EVAL, SCRIPT LOAD, HMGET, HGETALL, HSET, HDEL, PEXPIRE, TIME, XADD, XREAD, PUBLISH, SUBSCRIBE and ROLE",
+	"WRONGPASS": "correct user and password of fleet.store",
 }
 
 // remedyOf says what ends a refusal.

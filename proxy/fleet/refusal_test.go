@@ -1,0 +1,26 @@
+package fleet
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestUnknownCommand: a command that the store does not have is no fault of the key that it was for.
+func TestUnknownCommand(t *testing.T) {
+	for text, want := range map[string]bool{
+		"unknown command 'EVALSHA', with args beginning with: 'a' ":   true,
+		"ERR unknown command `PEXPIRE`, with args beginning with: ":   true,
+		"Unknown Redis command called from script script: 0a, on @1.": true,
+		"Unknown command called from script script: 0a, on @user_1.":  true,
+		"hash value is not an integer":                                false,
+		"WRONGTYPE Operation against a key":                           false,
+		"":                                                            false,
+	} {
+		if got := unknownCommand(text); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+	if r := remedyOf(noCommand, "penstock"); strings.Contains(r, "delete") || !strings.Contains(r, "EVALSHA") || !strings.Contains(r, "PEXPIRE") {
+		t.Error(r)
+	}
+}
