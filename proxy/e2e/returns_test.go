@@ -33,8 +33,8 @@ func TestReturningEngineGetsCalls(t *testing.T) {
 					}
 					round.Wait()
 				}
-				first = int64(p.Engines[0].Stats().Completed - before)
-				return first, first + int64(p.Engines[1].Stats().Completed-others)
+				first = p.Engines[0].Stats().Completed - before
+				return first, first + p.Engines[1].Stats().Completed - others
 			}
 			calls(40)
 			p.Engines[0].Unlisten()
