@@ -100,8 +100,11 @@ var overflowTexts = []string{
 	"longer than the context length",           // Ollama
 	"context size has been exceeded",           // llama.cpp in the midst of the work; LM Studio with MLX
 	"too large to process. increase the phys",  // llama.cpp: an embedding or a ranking has to fit into one batch
-	"n_keep (",                                // LM Studio: "Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)"
-	"reached context length of",               // LM Studio
+
+	// LM Studio: "Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)"
+	"n_keep (",
+	"reached context length of",
+
 	"tokens) exceeds the maximum allowed len", // SGLang, of its scheduler
 	"exceeds the model context length",        // LMDeploy
 	"greater than max_seq_len",                // older TabbyAPI
