@@ -103,8 +103,11 @@ func (v *elsewhere) all() int { return v.inFlight(PoolText, true) }
 // judgeBusy ends the state of a busy upstream, when it is time.
 func (p *prober) judgeBusy(l *looker, now time.Time) {
 	u := p.up
+	if since := u.Health.read().changed; !since.Equal(l.since) {
+		l.since, l.first = since, now // what this look heard may have been before that
+	}
 	f := busyFacts{
-		works: l.heard.at.After(u.Health.read().changed), stands: u.Progress.StandsStill(now),
+		works: l.heard.at.After(l.first), stands: u.Progress.StandsStill(now),
 		still: now.Sub(l.heard.at), longest: u.Models.longestAwaited(),
 	}
 	switch f.end() {

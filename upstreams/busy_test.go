@@ -133,6 +133,26 @@ func TestBusy(t *testing.T) {
 	})
 }
 
+// TestBusyFirstLook: what the first look at a busy upstream hears may be older than its state, and ends nothing. What the next
+// one hears does.
+func TestBusyFirstLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := busyRig(t, Options{}, 1)
+		r.until(t, StateBusy)
+		now := time.Now().Add(time.Millisecond)
+		l := looker{heard: heard{at: now}}
+		r.probing.prober.judgeBusy(&l, now)
+		if s := r.State(); s != StateBusy {
+			t.Errorf("%v after the first look", s)
+		}
+		l.heard.at = now.Add(lookEvery)
+		r.probing.prober.judgeBusy(&l, l.heard.at)
+		if s := r.State(); s != StateUp {
+			t.Errorf("%v after a sign of work", s)
+		}
+	})
+}
+
 // TestBusyToDown: an engine that stands still is down after a minute, or three of its longest
 // answers, and at once where its probe is refused.
 func TestBusyToDown(t *testing.T) {

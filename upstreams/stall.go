@@ -40,8 +40,10 @@ type looker struct {
 	counting chan counters // the counters that are being read; nil: none are
 	outSince time.Time     // zero: it is not out
 	heard    heard
-	busy     bool   // it was at the last look
-	ended    uint64 // calls, at the last look
+	busy     bool      // it was at the last look
+	since    time.Time // when the busy state that the looks are about began
+	first    time.Time // the first look at that state
+	ended    uint64    // calls, at the last look
 }
 
 // counters are the engine's, as they were read.
