@@ -144,7 +144,7 @@ func TestFault74_UpstreamCertificates(t *testing.T) {
 	e := start(t, rig.Setup{Config: `
 timeouts: { linger: 0s, connect: 10s }
 keys: [{ id: tester, hash: "{{hash}}" }]
-upstreams: [{ name: a, url: "` + url + `", engine: sim, probe: { interval: 200ms, timeout: 15s }, tls: { ca: ca.pem, cert: our.pem, key: our.key } }]
+upstreams: [{ name: a, url: "` + url + `", engine: sim, probe: { interval: 500ms, timeout: 15s }, tls: { ca: ca.pem, cert: our.pem, key: our.key } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `, Files: map[string]string{"ca.pem": oldCert, "our.pem": ourCert, "our.key": ourKey}})
 	e.Ask(rig.Chat, "").WantStatus(200)

@@ -87,7 +87,7 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 	})
 	t.Run("slow start", func(t *testing.T) { // an engine that is back does not get everything at once
 		t.Parallel()
-		e := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 40, probe: { interval: 200ms, rise: 1 }"})
+		e := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 40, probe: { interval: 500ms, rise: 1 }"})
 		e.retire(0)
 		rig.WaitFor(t, rig.Patience, "one is down", func() bool { e.Ask(rig.Chat, ""); return e.Metric("penstock_upstream_up") == 1 })
 		release := e.hold(6, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
@@ -368,7 +368,7 @@ func (e *edge) load(w rig.Way, clients int, control string, length time.Duration
 // down, however often its client asks; other requests are served, and with an engine back the request is sent again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.AllWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 200ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.AllWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
 		const lethal = `"fault":"reset-before"`
 		killed := map[int]bool{}
 		kill := func() { // what has read a request that it did not survive is dead

@@ -14,7 +14,7 @@ import (
 // more; it comes back as it was.
 func TestFault71_UpstreamRemoved(t *testing.T) {
 	t.Parallel()
-	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 200ms }"})
+	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 500ms }"})
 	var held []*rig.Stream
 	for range 6 {
 		s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))

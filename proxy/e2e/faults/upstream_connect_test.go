@@ -187,7 +187,7 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 
 func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 200ms, rise: 1 }"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.Way) {
 		e.wantElsewhere(w, 8)
 		for range 5 { // half of the connections go, the engine stays: nobody notices
 			e.Engines[0].Drop(.5, true)
