@@ -9,9 +9,14 @@
 local account, me, number, lease, born = KEYS[1], 'e:' .. ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local cells, kept_for = (#ARGV - 4) / 7, 600000
 
+local broken = false -- the account holds what no script has written
 local function numbers(text)
   local out = {}
-  if text then for word in string.gmatch(text, '%S+') do out[#out + 1] = tonumber(word) end end
+  for word in string.gmatch(text or '', '%S+') do
+    local n = tonumber(word)
+    if not (n and math.abs(n) < 1e19) then n, broken = 0, true end -- neither nan nor inf: every comparison with nan is false
+    out[#out + 1] = n
+  end
   return out
 end
 local function text(list)
@@ -26,9 +31,13 @@ local function arg(cell, n) return tonumber(ARGV[4 + 7 * (cell - 1) + n]) end
 -- ahead: by how many ms the account's time is ahead of the store's clock, which was set back, or is a new primary's.
 local fields = redis.call('HMGET', account, 'b', 'all', me, 'known', 'turns', 'ahead')
 local clock = redis.call('TIME')
+local all, mine, known, ahead = numbers(fields[2]), numbers(fields[3]), numbers(fields[4]), numbers(fields[6])[1] or 0
+if broken then -- it begins again, as after a loss: each edge tells what it remembers
+  redis.call('DEL', account)
+  fields, all, mine, known, ahead = {}, {}, {}, {}, 0
+end
 local birth = fields[1] or (clock[1] .. '-' .. clock[2])
-local all, mine, known = numbers(fields[2]), numbers(fields[3]), numbers(fields[4])
-local told, ahead = clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(fields[6] or '0')
+local told = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local now = math.max(told + ahead, all[1] or 0) -- it goes on from where it was, or nothing would be paid until the clock is there again
 if mine[2] and number <= mine[2] then return {'old', string.format('%.17g', mine[2])} end
 

@@ -59,6 +59,9 @@
 // a store again one after the other. So for two seconds each takes no more of a key than its part:
 // others may not have told yet what they used.
 //
+// An account that holds anything but finite numbers begins again, as if the store had forgotten it:
+// a comparison with nan is always false, and would grant whatever an edge asks.
+//
 // A store that has forgotten everything gives another birth; then each edge tells what it has
 // charged itself and time has not paid. Of a budget it tells what all had told, too, which counts
 // until they tell again. What others hold is not known then: for a lease an edge takes no more than

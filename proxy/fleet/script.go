@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -83,8 +84,13 @@ func parseReply(result valkey.ValkeyResult) (r reply, err error) {
 		if g.free, err = list[3+3*i].AsFloat64(); err != nil {
 			return r, err
 		}
+		if !finite(g.debt) || !finite(g.free) {
+			return r, errors.New("the store answers with a number that is not finite")
+		}
 	}
 	ms, err := list[1+3*cells].AsInt64()
 	r.clock = time.Duration(ms) * time.Millisecond
 	return r, err
 }
+
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,4 +99,45 @@ func TestScript(t *testing.T) {
 			other.now += rapid.Int64Range(-9000, 9000).Draw(t, "ms")
 		}
 	})
+}
+
+// TestForgedNumbers: an account with numbers that no script has written begins again. It grants no
+// more than the limit, and nothing of what was forged stays.
+func TestForgedNumbers(t *testing.T) {
+	for _, field := range []string{"all", "e:one", "known", "ahead"} {
+		for _, number := range []string{"nan", "-nan", "inf", "-inf", "1e300", "word"} {
+			t.Run(field+" "+number, func(t *testing.T) {
+				server := miniredis.RunT(t)
+				r := newRemote(StoreOptions{Addresses: []string{server.Addr()}, Prefix: "ps"})
+				if err := r.connect(); err != nil {
+					t.Fatal(err)
+				}
+				defer r.Close()
+				r.began.Store(1)
+				ask := func(m message) reply {
+					for i, kind := range budgetKinds {
+						m.parts[i] = part{kind: kind, limit: 62, want: 83}
+					}
+					got, err := r.Exchange(context.Background(), "a", &m)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return got
+				}
+				first := ask(message{edge: "one", number: 1})
+				server.HSet(server.Keys()[0], field, strings.TrimSpace(strings.Repeat(number+" ", 2+3*cells)))
+				for n := uint64(2); n < 4; n++ {
+					got := ask(message{edge: "one", number: n, born: first.birth})
+					if got.birth == first.birth {
+						t.Errorf("message %d: the account goes on", n)
+					}
+					for i, g := range got.grants {
+						if g.held > 62 || !finite(g.debt) || !finite(g.free) {
+							t.Errorf("message %d, cell %d: %+v of 62", n, i, g)
+						}
+					}
+				}
+			})
+		}
+	}
 }
