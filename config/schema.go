@@ -216,7 +216,8 @@ type Tracing struct {
 
 // Limits bound what clients may cost before they are admitted.
 type Limits struct {
-	// The largest JSON body, as sent and as decoded where it is compressed. A larger one is a 413.
+	// The largest JSON body. A larger one is a 413, and so is a compressed one (gzip, zstd) that is
+	// larger once decoded, or more than 1 MiB and a hundred times its compressed length.
 	RequestBody Bytes `yaml:"request_body"`
 	// The largest upload of audio or images. A larger one is a 413.
 	UploadBody Bytes `yaml:"upload_body"`

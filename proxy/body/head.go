@@ -45,7 +45,7 @@ func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	case form && c != identity:
 		return unsupported("A form with a Content-Encoding is not accepted: send it as it is.")
 	case c == otherCoding:
-		return unsupported("The Content-Encoding of a request body may be gzip or zstd, and no list of several.")
+		return unsupported("This Content-Encoding of a request body is not accepted: send gzip or zstd alone, or the body as it is.")
 	}
 	t := h.ContentType()
 	switch {

@@ -24,7 +24,7 @@ var errorCodes = map[string]struct{ status, cause, remedy string }{
 	"method_not_allowed":      {"405", "The path has other methods; `Allow` lists them.", "Use one of them."},
 	"request_timeout":         {"408", "The body came too slowly (`timeouts.client_body`, `limits.upload_rate`).", "Look at the network of the client, or raise the limit."},
 	"request_too_large":       {"413", "The body is larger than `limits.request_body` or `limits.upload_body`, of the file, the key or the model.", "Send less, or raise the limit; a proxy in front has one of its own."},
-	"unsupported_media_type":  {"415", "The body's type or encoding is not served.", "JSON, or multipart/form-data for uploads, without compression."},
+	"unsupported_media_type":  {"415", "The body's type or encoding is not served.", "Send JSON, plain or in gzip or zstd, or multipart/form-data for uploads, without compression."},
 	"rate_limited":            {"429", "The key's requests, tokens a minute or calls at once are used up; the message says which.", "Wait for `Retry-After`; SDKs do. Or raise `limits` of the key."},
 	"quota_exceeded":          {"429", "A budget of a day or a month is used up, or leaves too little for this call.", "`metadata` says when it renews; `x-should-retry: false` keeps SDKs from asking again, unless running calls, or other edges of a fleet, hold what is missing."},
 	"capacity_full":           {"429", "Every slot of the model is in use, and its queue is full or was waited in for too long.", "Wait for `Retry-After`. For fewer of them: a `queue`, more `concurrency`, or another engine."},
