@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -344,14 +346,32 @@ func (u *Upstream) failWork(key, served, kind string, times int) {
 	synctest.Wait()
 }
 
+// askedFor is what generation probes have asked for.
+type askedFor struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (a *askedFor) add(s string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = append(a.list, s)
+}
+
+func (a *askedFor) all() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.list)
+}
+
 // working is an upstream whose models are as given, and asked notes what its generation probes ask for. They fail if fails.
-func working(t *testing.T, models []config.Model, fails *bool) (u *Upstream, asked *[]string) {
+func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstream, asked *askedFor) {
 	t.Helper()
 	p, err := newTestSet(t, Options{}).Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, models)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, asked = p.Upstream("a")[0], new([]string)
+	u, asked = p.Upstream("a")[0], new(askedFor)
 	u.probing.replace(newProber(u, (&playedEngine{code: 200}).get, func() {}))
 	u.probing.prober.start(func() {})
 	prober := u.probing.current()
@@ -359,8 +379,8 @@ func working(t *testing.T, models []config.Model, fails *bool) (u *Upstream, ask
 	synctest.Wait()
 	u.probing.mu.Lock()
 	u.probing.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, _ time.Duration) engine.GenerationResult {
-		*asked = append(*asked, s.Path+" "+string(s.Body))
-		if *fails {
+		asked.add(s.Path + " " + string(s.Body))
+		if fails.Load() {
 			return engine.GenerationResult{Verdict: engine.GenerationFailed}
 		}
 		return engine.GenerationResult{Verdict: engine.GenerationOK}
@@ -394,7 +414,7 @@ func TestProbeAmongKinds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var fails bool
+				var fails atomic.Bool
 				u, asked := working(t, c.models, &fails)
 				u.failWork("t", c.served, c.kind, 9)
 				pass(2 * doubtPause)
@@ -404,13 +424,13 @@ func TestProbeAmongKinds(t *testing.T) {
 					l.Release(OutcomeClientGone)
 				}
 				path, served, _ := strings.Cut(c.asks, " ")
-				switch {
-				case c.asks == "" && len(*asked) == 0:
-				case len(*asked) == 0, !strings.HasPrefix((*asked)[0], path+" "), !strings.Contains((*asked)[0], `"model":"`+served+`"`):
-					t.Errorf("asked %q, want %q", *asked, c.asks)
+				switch all := asked.all(); {
+				case c.asks == "" && len(all) == 0:
+				case len(all) == 0, !strings.HasPrefix(all[0], path+" "), !strings.Contains(all[0], `"model":"`+served+`"`):
+					t.Errorf("asked %q, want %q", all, c.asks)
 				}
 				pass(generationPause)
-				fails = true
+				fails.Store(true)
 				u.failWork("t", c.served, c.kind, 9)
 				pass(2 * doubtPause)
 				if got, want := u.Breaker.Position(time.Now()) != BreakerClosed, c.asks != ""; got != want {
@@ -425,7 +445,7 @@ func TestProbeAmongKinds(t *testing.T) {
 // a second to be the trial before that one's is again.
 func TestTrialWithoutProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.KindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(bool))
+		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.KindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(atomic.Bool))
 		for _, key := range []string{"a", "b", "c", "d", "e"} {
 			u.failWork(key, "flux", config.KindImage, 1)
 		}

@@ -76,7 +76,10 @@ func TestRest(t *testing.T) {
 				}
 				if c.within > 0 {
 					pass(c.within)
-					if len(e.seen) == 0 {
+					e.mu.Lock()
+					seen := len(e.seen)
+					e.mu.Unlock()
+					if seen == 0 {
 						t.Errorf("no probe within %v", c.within)
 					}
 				}
