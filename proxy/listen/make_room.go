@@ -82,10 +82,15 @@ func (l *Listener) evict() bool {
 	}
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
-	if len(l.room.next) == 0 {
-		l.lookForRoom()
-	}
-	for len(l.room.next) > 0 {
+	for looked := false; ; {
+		if len(l.room.next) == 0 { // or all of an earlier look have been in use since
+			if looked {
+				return false
+			}
+			looked = true
+			l.lookForRoom()
+			continue
+		}
 		w := l.room.next[0]
 		l.room.next = l.room.next[1:]
 		c := w.conn
@@ -96,7 +101,6 @@ func (l *Listener) evict() bool {
 		_ = c.closeNow() // the connection ends either way
 		return true
 	}
-	return false
 }
 
 // lookForRoom finds the connections that are needed least. The caller holds room.mu.

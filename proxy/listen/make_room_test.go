@@ -52,6 +52,34 @@ func TestNetworkOf(t *testing.T) {
 	}
 }
 
+// A newcomer is let in although all connections that the last look found have been used since: another look finds room.
+func TestMakeRoom_LooksAgain(t *testing.T) {
+	l := open(t, Options{MaxConns: 4, MakeRoom: true})
+	var conns []*Conn
+	for range 4 {
+		c, _ := pair(t, l)
+		conns = append(conns, c)
+	}
+	last, _ := pair(t, l)
+	for _, c := range append(conns, last) {
+		if !c.closed.Load() {
+			SetActive(c)
+			RequestReceived(c)
+			SetIdle(c)
+		}
+	}
+	accept(t, l, func(*Conn) {})
+	newcomer, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer newcomer.Close()
+	waitFor(t, func() bool { return l.Evicted()+l.Rejected() == 2 })
+	if l.Rejected() != 0 {
+		t.Error("the newcomer was rejected")
+	}
+}
+
 // A connection that has not waited long enough, has shown a key or has a request on its way stays.
 func TestMakeRoom_Spares(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
