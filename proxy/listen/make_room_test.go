@@ -68,7 +68,7 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 			SetIdle(c)
 		}
 	}
-	accept(t, l, func(*Conn) {})
+	accept(t, l, func(c *Conn) { _ = c.Close() })
 	newcomer, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
