@@ -30,7 +30,7 @@
 //
 //  1. strictyaml.Read: the text is parsed, and bound to the structs by their yaml tags,
 //     with ${VAR}, file: secrets, durations and sizes resolved. Each leaves its line under its
-//     path.
+//     path. Settings of earlier versions are ignored with a warning (retired.go).
 //  2. normalize: paths are joined with the file's folder, URLs lose a trailing slash, certificates
 //     must be readable.
 //  3. readKeys: the keys_file goes through the same steps, and its keys are appended.

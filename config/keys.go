@@ -174,8 +174,9 @@ func (f *File) readKeys() Problems {
 	}
 	at.content.Write(src)
 	var second keysFile
-	d := strictyaml.Read(f.KeysFile, src, &second,
-		"list the keys as in the main file, or write [] when there are to be none")
+	d := strictyaml.Read(f.KeysFile, src, &second, strictyaml.Options{
+		Least: "list the keys as in the main file, or write [] when there are to be none", Retired: retired,
+	})
 	at.files = append(at.files, d.Files...)
 	at.places.Append("keys", d.Places, len(f.Keys))
 	f.Keys = append(f.Keys, second.Keys...)
@@ -259,8 +260,8 @@ func AppendKey(src []byte, lines string) ([]byte, error) {
 // own.
 func onlyAppended(before, after []byte) error {
 	var older, newer keysFile
-	strictyaml.Read("", before, &older, "")
-	strictyaml.Read("", after, &newer, "")
+	strictyaml.Read("", before, &older, strictyaml.Options{})
+	strictyaml.Read("", after, &newer, strictyaml.Options{})
 	n := len(older.Keys)
 	if len(newer.Keys) != n+1 || n > 0 && !reflect.DeepEqual(older.Keys, newer.Keys[:n]) {
 		return errors.New("its keys are not a list with lines of its own for each, to which a key can be " +

@@ -91,7 +91,7 @@ func ParseValid(name string, src []byte, k Known, more ...Check) (*File, Problem
 // the same yaml tags, for the files of other packages that share types with this one. Environment
 // variables are resolved. The error is Problems.
 func Decode(name string, src []byte, into any) error {
-	return strictyaml.Read(name, src, into, "write it, or leave it out").Problems().Err()
+	return strictyaml.Read(name, src, into, strictyaml.Options{Least: "write it, or leave it out"}).Problems().Err()
 }
 
 // ProblemAt makes a Problem of what its user finds wrong with the value at path, such as
@@ -167,7 +167,9 @@ func load(path string, read func(string, int64) ([]byte, error)) (*File, Problem
 // not fit: Validate can then find what else is wrong.
 func parse(name string, src []byte) (*File, Problems) {
 	f := Defaults()
-	d := strictyaml.Read(name, src, f, "write at least keys, upstreams and models")
+	d := strictyaml.Read(name, src, f, strictyaml.Options{
+		Least: "write at least keys, upstreams and models", Retired: retired,
+	})
 	if !d.HasContent {
 		return nil, d.Problems()
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -23,17 +24,35 @@ type Document struct {
 	report     *report
 }
 
+// Retired is a setting that earlier versions had. A file that still has it can be served.
+type Retired struct {
+	// Remedy says what to do about it, behind the name of the setting.
+	Remedy string
+	// Unsafe makes it an error, for a limit or a consent: without it the file would allow more than
+	// its author meant.
+	Unsafe bool
+}
+
+// Options are what Read has to know beside the text.
+type Options struct {
+	// Least is the remedy for a file without anything in it.
+	Least string
+	// Retired are the settings of earlier versions by path, in which every position in a list is []:
+	// upstreams[].native. What stands in one is not read.
+	Retired map[string]Retired
+}
+
 // Read parses src and binds it to the struct that into points to. name stands in problems, and its
-// folder is what relative paths in the file are relative to; least is the remedy for a file without
-// anything in it. What does not fit is reported by Problems, and leaves its value as it was.
-func Read(name string, src []byte, into any, least string) *Document {
+// folder is what relative paths in the file are relative to. What does not fit is reported by
+// Problems, and leaves its value as it was.
+func Read(name string, src []byte, into any, o Options) *Document {
 	const bytesPerValue = 20 // in a long file, about: what room is made for in advance
 	places := &Places{marks: make(map[string]mark, len(src)/bytesPerValue), broken: map[string]bool{}}
 	d := &Document{Places: places, report: &report{src: newSource(name, src), places: places}}
-	body, size := d.report.parse(src, least)
+	body, size := d.report.parse(src, o.Least)
 	if d.HasContent = body != nil; d.HasContent {
 		b := &Binder{
-			report: d.report, tree: newTree(d.report, body, size),
+			report: d.report, tree: newTree(d.report, body, size), retired: o.Retired,
 			external: external{dir: filepath.Dir(name), env: os.LookupEnv},
 		}
 		b.bind(Node{ast: body}, reflect.ValueOf(into).Elem())
@@ -67,6 +86,7 @@ type Binder struct {
 	report   *report
 	tree     *tree
 	external external
+	retired  map[string]Retired
 	literal  bool // a secret stands in the file itself
 }
 
@@ -160,7 +180,9 @@ func (b *Binder) fields(n Node, v reflect.Value) {
 		at := Join(n.path, m.name)
 		i := FieldByKey(v.Type(), m.name)
 		if i < 0 {
-			b.unknown(m, fields, n.path, at)
+			if !b.isRetired(m, at) {
+				b.unknown(m, fields, n.path, at)
+			}
 			continue
 		}
 		b.bind(Node{m.value, at, n.depth + 1}, v.Field(i))
@@ -169,6 +191,26 @@ func (b *Binder) fields(n Node, v reflect.Value) {
 		}
 	}
 }
+
+// isRetired reports whether a key is a setting of earlier versions, and if so says what to do.
+func (b *Binder) isRetired(m entry, at string) bool {
+	r, ok := b.retired[positions.ReplaceAllString(at, "[]")]
+	if !ok {
+		return false
+	}
+	b.report.hideLikely(m.name, m.value)
+	if r.Unsafe {
+		b.report.failAt(m.key, at, "%s is no longer a setting: %s", m.name, r.Remedy)
+		return true
+	}
+	p := b.report.mark(m.key, at).problem(fmt.Sprintf("%s is no longer a setting and is ignored: %s", m.name, r.Remedy))
+	p.Warning = true
+	b.report.Add(p)
+	return true
+}
+
+// positions are the positions in lists of a path.
+var positions = regexp.MustCompile(`\[\d+\]`)
 
 func (b *Binder) unknown(m entry, fields []Field, path, at string) {
 	known := make([]string, len(fields))

@@ -16,7 +16,7 @@ type server struct {
 func TestRead(t *testing.T) {
 	t.Setenv("STRICTYAML_TAG", "blue")
 	s := server{Port: 1}
-	d := Read("a.yaml", []byte("name: edge\nport: many\ntags: [\"${STRICTYAML_TAG}\", red]\nextra: {a.b: c}\ntgas: []\n"), &s, "write it")
+	d := Read("a.yaml", []byte("name: edge\nport: many\ntags: [\"${STRICTYAML_TAG}\", red]\nextra: {a.b: c}\ntgas: []\n"), &s, Options{Least: "write it"})
 	if s.Name != "edge" || s.Port != 1 || strings.Join(s.Tags, " ") != "blue red" || s.Extra["a.b"] != "c" {
 		t.Errorf("%+v", s)
 	}
@@ -39,13 +39,47 @@ func TestAppend(t *testing.T) {
 	var a, b struct {
 		Keys []server `yaml:"keys"`
 	}
-	first := Read("a.yaml", []byte("keys: [{name: x}]"), &a, "").Places
-	second := Read("b.yaml", []byte("\nkeys: [{name: y, port: z}]"), &b, "").Places
+	first := Read("a.yaml", []byte("keys: [{name: x}]"), &a, Options{}).Places
+	second := Read("b.yaml", []byte("\nkeys: [{name: y, port: z}]"), &b, Options{}).Places
 	first.Append("keys", second, len(a.Keys))
 	if got := first.Line("keys[1].name", "keys[0]"); got != "on line 2 of b.yaml" {
 		t.Error(got)
 	}
 	if !first.Broken("keys[1].port") || first.Broken("keys[0]") {
 		t.Error("the second file's entry is broken, the first's is not")
+	}
+}
+
+// TestReadRetired: a setting of an earlier version is named and not read; one that cannot be ignored safely is an error. Paths
+// of list entries match at every position, and a name elsewhere does not.
+func TestReadRetired(t *testing.T) {
+	o := Options{Retired: map[string]Retired{
+		"servers[].old":    {Remedy: "delete it"},
+		"servers[].limit":  {Remedy: "set tags instead", Unsafe: true},
+		"servers[].secret": {Remedy: "delete it"},
+	}}
+	var f struct {
+		Servers []server `yaml:"servers"`
+	}
+	d := Read("a.yaml", []byte("servers:\n- {name: x, port: 7}\n- {name: y, old: {a: [}}\n"), &f, o)
+	if d.Problems().Err() == nil {
+		t.Error("it must be YAML all the same")
+	}
+	f.Servers = nil
+	d = Read("a.yaml", []byte("servers:\n- {name: x}\n- name: y\n  old: {a: [1]}\n  secret: hunter2\n"), &f, o)
+	const want = "a.yaml:4:3: warning: old is no longer a setting and is ignored: delete it (servers[1].old)\n" +
+		"    4 |   old: {a: [1]}\n      |   ^\n" +
+		"a.yaml:5:3: warning: secret is no longer a setting and is ignored: delete it (servers[1].secret)\n" +
+		"    5 |   secret: ******\n      |   ^"
+	if got := d.Problems(); got.Error() != want || got.Err() != nil || f.Servers[1].Name != "y" {
+		t.Errorf("%v\n%+v", got, f)
+	}
+	for src, want := range map[string]string{
+		"servers: [{limit: 1}]": "a.yaml:1:12: limit is no longer a setting: set tags instead (servers[0].limit)",
+		"old: 1":                "unknown key \"old\"",
+	} {
+		if err := Read("a.yaml", []byte(src), &f, o).Problems().Err(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gives %v", src, err)
+		}
 	}
 }

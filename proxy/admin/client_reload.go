@@ -63,6 +63,9 @@ func report(r *reload.Result, w io.Writer) error {
 	default:
 		fmt.Fprintf(&b, "reloaded in %.0f ms: version %d\n", r.Seconds*1000, r.Version)
 	}
+	for _, p := range r.Warnings {
+		fmt.Fprintf(&b, "%s\n", p)
+	}
 	for _, c := range r.Capacity {
 		fmt.Fprintf(&b, "  %s\n", c)
 	}

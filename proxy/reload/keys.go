@@ -42,6 +42,9 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 		}
 		return nil, nil
 	}
+	for _, p := range problems.Warnings() {
+		res.Warnings = append(res.Warnings, p.String())
+	}
 	f := &fileRead{File: next, over: r.current.Load()}
 	for _, c := range config.Diff(f.over.Config, next) {
 		if c.RestartOnly {

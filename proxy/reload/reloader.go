@@ -234,6 +234,9 @@ func (r *Reloader) record(q Request, res *Result) {
 		r.last.Store(res)
 	}
 	log, source := r.opts.Log, zap.String("source", res.Source)
+	for _, p := range res.Warnings {
+		log.Warn("the configuration file has a warning", source, zap.String("problem", p))
+	}
 	switch {
 	case !res.OK:
 		counter, text := r.counters.refused, "configuration not reloaded, the running one stays"

@@ -3,6 +3,7 @@ package reload
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -263,5 +264,20 @@ func TestAddressesMerge(t *testing.T) {
 	}
 	if further := len(r.commit) - 1; further > 1 {
 		t.Errorf("%d reloads more than two after 50 changes and one", further)
+	}
+}
+
+// TestWarnings: a file with a warning is served, and the warning is in the result, with its line.
+func TestWarnings(t *testing.T) {
+	r := newReloads(t)
+	close(r.goOn)
+	r.begin(SourceRequest, variant(1))
+	if res := <-r.results; !res.OK || len(res.Warnings) > 0 {
+		t.Errorf("%+v", res)
+	}
+	r.begin(SourceRequest, strings.Replace(variant(2), "id: m,", "id: m, limits: { request_body: 1GiB },", 1))
+	res := <-r.results
+	if !res.OK || len(res.Warnings) != 1 || !strings.HasPrefix(res.Warnings[0], "penstock.yaml:5:43: warning: ") {
+		t.Errorf("%+v", res)
 	}
 }

@@ -48,5 +48,6 @@ type Result struct {
 	Capacity    []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
 	Restart     []string         `json:"needs_restart,omitempty"`
 	Problems    []string         `json:"problems,omitempty"`
+	Warnings    []string         `json:"warnings,omitempty"` // of the file, which was read all the same
 	Seconds     float64          `json:"seconds"`
 }

@@ -1,0 +1,40 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"penstock/config/strictyaml"
+)
+
+// TestRetired holds that no setting is in both lists, that what a retired one stood in is still there, and that each says
+// what to do.
+func TestRetired(t *testing.T) {
+	for path, r := range retired {
+		in, name := "", path
+		if i := strings.LastIndexByte(path, '.'); i >= 0 {
+			in, name = path[:i], path[i+1:]
+		}
+		at := reflect.TypeFor[File]()
+		for part := range strings.FieldsFuncSeq(in, func(r rune) bool { return r == '.' }) {
+			key, list := strings.CutSuffix(part, "[]")
+			i := strictyaml.FieldByKey(at, key)
+			if i < 0 {
+				t.Fatalf("%s: there is no %s", path, part)
+			}
+			if at = at.Field(i).Type; list {
+				at = at.Elem()
+			}
+			if at.Kind() == reflect.Pointer {
+				at = at.Elem()
+			}
+		}
+		if strictyaml.FieldByKey(at, name) >= 0 {
+			t.Errorf("%s is a setting", path)
+		}
+		if r.Remedy == "" || strings.HasSuffix(r.Remedy, ".") {
+			t.Errorf("%s: the remedy is %q", path, r.Remedy)
+		}
+	}
+}
