@@ -78,15 +78,16 @@ func (e *edge) wantResult(result string, want float64) {
 	}
 }
 
-// wantElsewhere checks that n requests are answered well although one of the engines fails, each within two attempts.
+// wantElsewhere checks that n requests are answered well although one of the engines fails. Each fails at one engine at most.
+// There the request may have been sent twice: first on a kept connection that turned out to be dead.
 func (e *edge) wantElsewhere(w rig.Way, n int) {
 	e.T.Helper()
 	for range n {
 		e.Ask(w, "").Text(w)
 	}
 	for _, l := range e.Told() {
-		if l.Attempts > 2 {
-			e.T.Errorf("%d attempts", l.Attempts)
+		if l.Attempts > 3 || len(l.Failed) > 1 {
+			e.T.Errorf("%d attempts, failed: %v", l.Attempts, l.Failed)
 		}
 	}
 }

@@ -120,6 +120,7 @@ type CallLine struct {
 	Code             string  `json:"code"`
 	Outcome          string  `json:"outcome"`
 	Attempts         int     `json:"attempts"`
+	Failed           []any   `json:"failed_attempts"`
 	Tier             int     `json:"tier"`
 	Asked            string  `json:"asked_model"`
 	Resumed          int     `json:"resumed"`
