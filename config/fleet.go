@@ -78,17 +78,19 @@ func ReadKey(entry string) (Key, error) {
 
 // FleetStore is the Valkey, or Redis from 7.0 on, by which the edges share the limits of keys.
 type FleetStore struct {
-	// The address of a Valkey, or Redis from 7.0 on; rediss:// for TLS. Empty: there is no store.
+	// The address of a Valkey, or Redis from 7.0 on; rediss:// for TLS. Beside sentinels, which give the
+	// address, it is left out, or rediss:// with the host name that all their certificates have.
 	URL string `yaml:"url"`
 	// The user that the edge logs in as. Empty: the default one.
 	User string `yaml:"user"`
 	// The password of that user.
 	Password Secret `yaml:"password"`
-	// How the store's certificate is verified, and which one the edge shows.
+	// How the store's certificate is verified, and which one the edge shows. With sentinels and no URL
+	// any of these settings means TLS, and each certificate has the name that is dialled.
 	TLS UpstreamTLS `yaml:"tls"`
 	// Whether the store is a cluster.
 	Cluster bool `yaml:"cluster"`
-	// Sentinels that know the store's address, in place of the URL's.
+	// Sentinels that know the store's address, in place of a URL.
 	Sentinel FleetSentinel `yaml:"sentinel"`
 	// The prefix of the edge's keys in the store.
 	Prefix string `yaml:"prefix"`
@@ -109,7 +111,12 @@ type FleetSentinel struct {
 }
 
 // Shared reports whether there is a store by which edges share.
-func (f *Fleet) Shared() bool { return f.Store.URL != "" }
+func (f *Fleet) Shared() bool { return f.Store.URL != "" || f.Store.Sentinel.Master != "" }
+
+// Encrypted reports whether the connections to the store, and to its sentinels, are TLS.
+func (s *FleetStore) Encrypted() bool {
+	return strings.HasPrefix(s.URL, "rediss://") || s.URL == "" && s.TLS != (UpstreamTLS{})
+}
 
 // Values of Fleet.Lost.
 const (
@@ -221,7 +228,10 @@ func (c processChecks) store(s *FleetStore) {
 	if s.Cluster && s.Sentinel.Master != "" {
 		c.check.fail(path+".cluster", "a store is a cluster or has sentinels: take one of them out")
 	}
-	if s.URL == "" && (s.Cluster || s.Sentinel.Master != "" || s.User != "" || s.Password != "") {
+	switch {
+	case s.Sentinel.Master != "" && strings.HasPrefix(s.URL, "redis://"):
+		c.check.warn(path+".url", "the sentinels give the store's address, so it does nothing: take it out")
+	case s.URL == "" && s.Sentinel.Master == "" && (s.Cluster || s.User != "" || s.Password != ""):
 		c.check.fail(path, "a store needs a url: write redis://HOST:PORT, or rediss:// for TLS")
 	}
 	if s.Timeout < Duration(time.Millisecond) || s.Timeout > Duration(time.Second) {

@@ -70,6 +70,18 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 	if _, problems := ParseValid("edge.yaml", []byte(src(`fleet: { edges: 4, store: { url: "rediss://h:1", user: u, password: p } }`)), Known{}); problems.Err() != nil {
 		t.Errorf("%s", problems)
 	}
+	sentinel := `sentinel: { master: m, addresses: ["h:1"] }`
+	for store, want := range map[string]struct{ warned, encrypted bool }{
+		sentinel: {}, sentinel + `, user: u, password: p`: {}, sentinel + `, tls: { insecure: true }`: {encrypted: true},
+		sentinel + `, url: "redis://h"`: {warned: true}, sentinel + `, url: "rediss://h"`: {encrypted: true},
+	} {
+		f, problems := ParseValid("edge.yaml", []byte(src("fleet: { edges: 4, store: { "+store+" } }")), Known{})
+		if f == nil || !f.Fleet.Shared() {
+			t.Errorf("%s: there is no store, %v", store, problems)
+		} else if warned := strings.Contains(fmt.Sprint(problems), "fleet.store.url"); warned != want.warned || f.Fleet.Store.Encrypted() != want.encrypted {
+			t.Errorf("%s: encrypted %v, %v", store, f.Fleet.Store.Encrypted(), problems)
+		}
+	}
 	f, err := Parse("edge.yaml", []byte(src("fleet: { edges: 4 }")))
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"strings"
 	"time"
 
 	"penstock/config"
@@ -55,7 +54,8 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 	}), nil
 }
 
-// storeOptions say where the store of a configuration is.
+// storeOptions say where the store of a configuration is. Without a URL, which sentinels replace, no
+// name is given for TLS: each connection verifies the name that it dials.
 func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -66,7 +66,7 @@ func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 		User: s.User, Password: s.Password.Value(), Prefix: s.Prefix,
 		SentinelUser: s.Sentinel.User, SentinelPassword: s.Sentinel.Password.Value(),
 	}
-	if strings.HasPrefix(s.URL, "rediss:") {
+	if s.Encrypted() {
 		files := http1.TLSFiles{CA: s.TLS.CA, Cert: s.TLS.Cert, Key: s.TLS.Key, Insecure: s.TLS.Insecure}
 		if o.TLS, err = http1.LoadTLS(files, u.Hostname(), func([]byte) {}); err != nil {
 			return o, fmt.Errorf("fleet.store.%w", err)
