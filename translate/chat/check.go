@@ -9,8 +9,8 @@ import (
 
 // Check applies the rules that depend on the model to a decoded request. It lowers the token limit
 // and Effort to the model's, and finds the token limit for the engine of a request without one
-// (TokenLimit); AppendUpstream then writes these values. The error is an *apierr.Error. Checking
-// twice is harmless.
+// (TokenLimit); AppendUpstream then writes these values. The error is an *apierr.Error. A request may
+// be checked again, by another model's rules: these apply to what the client has asked for.
 //
 // A prompt is never refused for its length: that is left to the engine, which can count.
 func (r *Request) Check(rules *ModelRules) error {
@@ -18,12 +18,23 @@ func (r *Request) Check(rules *ModelRules) error {
 		return err
 	}
 	r.Prompt.thoughts.keep = rules.ReasoningHistory
+	if r.asked.known {
+		r.Tokens.Max, r.Tokens.fitted, r.Reasoning.Effort = r.asked.max, -1, r.asked.effort
+	}
+	r.asked = asked{true, r.Tokens.Max, r.Reasoning.Effort}
 	for _, rule := range checkRules {
 		if e := rule(r, rules); e != nil {
 			return e.Err()
 		}
 	}
 	return nil
+}
+
+// asked is what the client has asked for of what Check lowers.
+type asked struct {
+	known  bool
+	max    int
+	effort string
 }
 
 var checkRules = [...]func(*Request, *ModelRules) *Invalid{

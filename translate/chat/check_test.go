@@ -166,3 +166,26 @@ func TestCheckTexts(t *testing.T) {
 		}
 	}
 }
+
+// TestCheck_AnotherModel: a request that one model's rules have lowered is held to the next model's as the client wrote it.
+func TestCheck_AnotherModel(t *testing.T) {
+	small, large := ModelRules{MaxOutputLength: 7, Efforts: []string{"low"}, LowerEffort: true}, ModelRules{MaxOutputLength: 200, Efforts: []string{"low", "high"}, LowerEffort: true}
+	r := Request{}
+	r.Reset()
+	if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":60,"reasoning_effort":"high"}`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rules  *ModelRules
+		limit  int
+		effort string
+	}{{&small, 7, "low"}, {&large, 60, "high"}, {&small, 7, "low"}} {
+		if err := r.Check(c.rules); err != nil {
+			t.Fatal(err)
+		}
+		if r.Tokens.TokenLimit() != c.limit || r.Reasoning.Effort != c.effort {
+			t.Errorf("got %d tokens and effort %q, want %d and %q", r.Tokens.TokenLimit(), r.Reasoning.Effort, c.limit, c.effort)
+		}
+		r.Tokens.Fit(3) // what the engine had room for
+	}
+}

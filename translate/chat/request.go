@@ -44,6 +44,7 @@ type Request struct {
 	edits   jsonx.Edits
 	body    []byte
 	members members
+	asked   asked
 	begun   *Begun // what the next engine is to go on with; nil: it begins
 	schema  bool   // response_format is json_schema
 	name    []byte // holds Model when it was written with escapes
