@@ -326,7 +326,8 @@ type Stream struct {
 
 // Retry bounds what a failing fleet may be asked again.
 type Retry struct {
-	// How many upstreams a call may be sent to. 1: a failed call is never sent again.
+	// How many upstreams a call may be sent to, not counting one of a later tier and a fallback model.
+	// 1: a failed call is sent to no other upstream of its tier.
 	Attempts int `yaml:"attempts"`
 	// The share of the calls of the last 10 s that may be sent again, but at least 3. It keeps retries
 	// from doubling the load of a failing fleet.

@@ -107,9 +107,6 @@ func (c *Call) learnChange() {
 	}
 }
 
-// tried is how many requests count against the attempts that a call has.
-func (c *Call) tried() int { return c.attempt.Sends() - c.attempt.Replays() }
-
 // clearPoison clears a body that had cost an engine and that another engine has answered.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {
@@ -219,8 +216,8 @@ func (c *Call) account() {
 	now := c.times.ended()
 	copy(c.record.RequestID[:], c.client.requestID)
 	c.record.Attempts = c.attempts()
-	if c.tries.resumes > 0 {
-		c.record.Resumed = c.tries.resumes
+	if n := c.tries.sends.Resumes; n > 0 {
+		c.record.Resumed = n
 		c.shared.Counters.ResumedPrompt.Add(c.tokens.usage.ResumedPrompt)
 	}
 	c.record.BytesIn = c.body.Came()

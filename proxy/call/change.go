@@ -56,22 +56,38 @@ func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 // failed, the retry budget is not charged and the client does not notice.
 type changer struct{ call *Call }
 
-// change changes the request for the engine that has refused it. It reports whether to ask that
-// engine again. A strict edge changes nothing.
-func (h changer) change(why *failure.Failure) bool {
-	c, t := h.call, &h.call.tries
+// note learns what a refusal says of the request: the prompt's length, and that an earlier change
+// was taken.
+func (h changer) note(why *failure.Failure) {
+	c := h.call
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
-		return false
+		return
 	}
 	fitter(h).count(why)
-	if tookChange(t.refused, why) {
+	if tookChange(c.tries.refused, why) {
 		h.learn()
 	}
-	if t.repeated || t.changes > 0 {
-		return false
+}
+
+// helps reports whether the engine that has refused the request may take it in another form.
+func (h changer) helps(why *failure.Failure) bool {
+	_, ok := h.after(why)
+	return ok
+}
+
+func (h changer) after(why *failure.Failure) (change, bool) {
+	c := h.call
+	if c.attempt.Target() == nil {
+		return change{}, false
 	}
 	to := h.target(c.attempt.Lease(), c.attempt.Target())
-	changed, ok := changeAfter(why, endpoint.SentOf(c.request, &to))
+	return changeAfter(why, endpoint.SentOf(c.request, &to))
+}
+
+// change changes the request for the engine that has refused it. It reports whether it did.
+func (h changer) change(why *failure.Failure) bool {
+	c := h.call
+	changed, ok := h.after(why)
 	if !ok {
 		return false
 	}
@@ -85,8 +101,7 @@ func (h changer) change(why *failure.Failure) bool {
 	default:
 		counters.withoutEffort.Inc()
 	}
-	t.refused = changed.refused
-	t.changes++
+	c.tries.refused = changed.refused
 	return true
 }
 

@@ -10,8 +10,10 @@ import (
 	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
 	"penstock/proxy/observe"
+	"penstock/proxy/retry"
 	"penstock/proxy/shadow"
 	"penstock/routing"
+	"penstock/translate/apierr"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
 )
@@ -80,51 +82,104 @@ func shadowed(c *Call) {
 	})
 }
 
-// recover asks once more after a failure, as long as the client has been shown nothing of the
-// answer: the same engine, where it may take the request in another form or answer otherwise in a
-// moment, or another one. Its results are those of ask.
+// recover does what package retry decides after a failure. Its results are those of ask.
 func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked bool) {
 	a, t := &d.call.attempt, &d.call.tries
-	again := !t.repeated && d.mayRepeat(f)
-	if again {
-		again = d.pause(notNowPause)
-	} else {
-		again = changer(d).change(f) // and not a third time
-	}
-	if again {
+	changer(d).note(f)
+	step := d.decide(f)
+	if step == retry.Repeat && d.pause(notNowPause) || step == retry.Change && changer(d).change(f) {
 		now, lease, target := time.Now(), a.Lease(), a.Target()
 		d.call.noteFailed(f, now)
-		t.repeated = true
+		t.sends.Note(step)
 		a.Close(f.Outcome, now)
 		d.call.times.askAgain(now)
 		return d.open(lease, target, lease.Again()), true
 	}
+	if step == retry.Resume {
+		return resumer(d).resume(f)
+	}
 	now := time.Now()
-	d.giveUp(f, d.call.attempt.Reply.Progress().Begun, now)
+	d.giveUp(f, a.Reply.Progress().Begun, now)
 	if t.failure == nil {
 		t.failure = f
 	}
 	if cause := d.call.abort.Cause(); cause != nil {
 		return failure.FromAbort(cause), false
 	}
-	failsOver, doubts := d.mayFailOver(f), d.mayDoubt(f)
-	if !failsOver && !doubts && !d.mayRetry(f) && !fitter(d).roomElsewhere(f) {
-		if t.doubted && f.Outcome != upstreams.OutcomeRejected {
-			f = t.failure // that another engine has failed, too, is not news to the client
-		}
-		return f, false
+	switch step {
+	case retry.Other, retry.Move:
+	case retry.Larger:
+		fitter(d).excludeSmaller()
+		d.call.shared.Counters.Refits.Inc()
+	case retry.Below:
+		picker(d).leaveTier()
+	default:
+		return d.lastFailure(f), false
 	}
-	t.doubted = t.doubted || doubts
+	t.doubted = t.doubted || f.Doubt != nil && !f.Retry
 	d.call.times.addAwaited(now)
 	t.exclude(t.upstream)
-	after, asked = d.ask(now)
-	if asked && failsOver {
+	if after, asked = d.ask(now); !asked {
+		return after, false
+	}
+	t.sends.Note(step)
+	if step == retry.Move {
 		d.call.shared.Counters.moved(f).Inc()
 	}
-	if lease := a.Lease(); asked && f.Doubt != nil && lease != nil {
+	if lease := a.Lease(); f.Doubt != nil && lease != nil {
 		lease.Settles(f.Doubt)
 	}
-	return after, asked
+	return after, true
+}
+
+// lastFailure is what the client gets of a call that is sent no more.
+func (d dispatcher) lastFailure(f *failure.Failure) *failure.Failure {
+	t := &d.call.tries
+	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
+		return t.failure // that another engine has failed, too, is not news to the client
+	}
+	fitter(d).explain(f)
+	return f
+}
+
+// decide is retry.Decide for the call as it stands. A step that costs the budget of retries is
+// taken only where it has one left.
+func (d dispatcher) decide(f *failure.Failure) retry.Step {
+	state, failed := d.state(f), d.failed(f)
+	step := retry.Decide(&state, &failed)
+	if !retry.Charged(step, &failed) || d.call.shared.takeRetry(d.call.config.snapshot.Config.Retry.Budget) {
+		return step
+	}
+	state.NoBudget = true
+	return retry.Decide(&state, &failed)
+}
+
+// state is where the call stands after a failure.
+func (d dispatcher) state(f *failure.Failure) retry.State {
+	c := d.call
+	s := retry.State{
+		Part:  c.showsPart(),
+		Spent: c.request.Form().Spent() || c.record.Committed && !c.body.Held(),
+		Form:  c.ep.Form, Strict: c.config.model.Rules.Strict,
+		Attempts: c.config.snapshot.Config.Retry.Attempts, Sends: c.tries.sends,
+	}
+	if s.Part {
+		s.Resumable = f.EngineLost() && resumer(d).allows(time.Now())
+		return s
+	}
+	s.BodyFails = f.Failed != 0 && c.poison.fails(time.Now())
+	if c.attempt.Target() != nil {
+		s.Room, s.Below = picker(d).otherTarget(), picker(d).mayLeaveTier()
+		s.Longer = f.API.Code == apierr.CodeContextLength && fitter(d).roomElsewhere()
+	}
+	return s
+}
+
+// failed is what package retry is told of a failure.
+func (d dispatcher) failed(f *failure.Failure) retry.Failure {
+	return retry.Failure{
+		Cause: f.Next(), Elsewhere: f.Retry, Changeable: changer(d).helps(f), Worked: time.Since(d.call.times.asked),
+	}
 }
 
 // noTarget is the end of a call for which no target was found.
@@ -133,7 +188,7 @@ func (d dispatcher) noTarget(err error, now time.Time) *failure.Failure {
 		return failure.FromAbort(cause)
 	}
 	var full *routing.FullError
-	if first := d.call.tries.failure; first != nil && !(d.call.tries.moves > 0 && errors.As(err, &full)) {
+	if first := d.call.tries.failure; first != nil && !(d.call.tries.sends.Longer > 0 && errors.As(err, &full)) {
 		return first // a retry that finds no room is not news to the client
 	}
 	d.noteOwnArm()
@@ -181,45 +236,17 @@ func (d dispatcher) compared() bool {
 // request is above suspicion.
 func (d dispatcher) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	d.call.poison.recordLoss(f, begun, d.call.tries.upstream, now)
+	if first := d.call.tries.failure; f.Failed != 0 {
+		d.call.poison.recordFailure(now)
+		if first != nil && first.Failed == f.Failed { // two engines say the same of it: it is the call's fault
+			f.Outcome = upstreams.OutcomeRejected
+		}
+	}
 	d.call.failAttempt(f, now)
-}
-
-// mayRetry reports whether another engine is asked: the failure allows it, and the budget of all
-// calls. An engine that does not have the model has done no work, so asking another one costs the
-// engines nothing and is not charged: one engine whose list is wrong refuses most of its calls.
-func (d dispatcher) mayRetry(f *failure.Failure) bool {
-	retry := &d.call.config.snapshot.Config.Retry
-	return !d.call.request.Form().Spent() && d.call.tries.allowsRetry(f, d.call.tried(), retry.Attempts) &&
-		(f.Outcome == upstreams.OutcomeModelGone || d.call.shared.takeRetry(retry.Budget))
-}
-
-// mayDoubt reports whether another engine is asked because the refusal of the first may not be the
-// client's fault. It costs the client nothing, so it does not wait for a slot.
-func (d dispatcher) mayDoubt(f *failure.Failure) bool {
-	return f.Doubt != nil && !f.Retry && d.call.tries.targets == 1 && !d.call.request.Form().Spent() &&
-		picker(d).otherTarget()
-}
-
-// mayFailOver reports whether the call leaves an engine whose host has vanished.
-func (d dispatcher) mayFailOver(f *failure.Failure) bool {
-	return !d.call.request.Form().Spent() && d.call.tries.failOver(f, d.call.config.snapshot.Config.Retry.Attempts)
 }
 
 // notNowPause is how long an engine is given that cannot answer just now.
 const notNowPause = 300 * time.Millisecond
-
-// mayRepeat reports whether the same engine is to be asked once more, as it may answer otherwise in
-// a moment. Where the failure allows another engine, and there is one, that is asked instead.
-func (d dispatcher) mayRepeat(f *failure.Failure) bool {
-	retry := &d.call.config.snapshot.Config.Retry
-	if !f.NotNow || d.call.ep.Form || d.call.tries.sentOften(d.call.tried(), retry.Attempts) {
-		return false
-	}
-	if f.Retry && picker(d).otherTarget() {
-		return false
-	}
-	return d.call.shared.takeRetry(retry.Budget)
-}
 
 // pause waits, and reports whether the call is still wanted after it.
 func (d dispatcher) pause(t time.Duration) bool {
@@ -280,7 +307,7 @@ func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http
 		return f
 	}
 	if err == nil {
-		err = a.Send(sending, to.Stream, a.Sends() > d.call.tries.changes)
+		err = a.Send(sending, to.Stream, a.Sends() > d.call.tries.sends.Changes+d.call.tries.sends.Longer)
 	}
 	if err == nil {
 		d.call.record.Stream = d.call.request.Streams() // the last field of a form may have asked for events

@@ -9,8 +9,8 @@
 //	5                admit          the key's concurrency and tokens
 //	6  pick.go       acquire        a target and a lease, or a wait in the model's queue
 //	7  dispatch.go   ask, await     an attempt: send, await the head and the first event
-//	                 recover        another one while the client has been shown nothing of the
-//	                                answer, from here or from the relay
+//	                 recover        what follows a failure, from here or from the relay: package
+//	                                retry decides it
 //	8  relay.go      commit         the handler returns; the hijackedStream, or under TLS
 //	                                fasthttp, pushes the relay's bytes
 //	9  call.go       finish         release, account, one log line
@@ -79,8 +79,8 @@
 // A stream that waits long for a slot is committed before any engine was asked: its relay goes on
 // with the wait, which keeps its place in the queue (slotWait), between two signs of life.
 //
-// A call whose engine's host has vanished moves once, apart from the budget of retries
-// (tries.failOver).
+// A call whose engine's host has vanished moves once, apart from the budget of retries. A later tier
+// or a fallback model that answers in place of an engine that failed is no retry either.
 //
 // A large answer that is only passed on is not held (relay_unary.go, endpoint.PassOn): it is
 // relayed in pieces, so that it can only be broken off when it turns out to be none, and a client

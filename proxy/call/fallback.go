@@ -17,10 +17,7 @@ type fallbacks struct{ call *Call }
 // followed. Otherwise the error is why.
 func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
 	c, t := f.call, &f.call.tries
-	if !t.fellBack {
-		t.fellBack, t.fallback = true, c.config.model.Config.Fallback
-	}
-	if len(t.fallback) == 0 || c.relay != nil || c.request.Form().Spent() || c.abort.Cause() != nil {
+	if !f.left() || c.abort.Cause() != nil {
 		return nil, nil, why
 	}
 	for len(t.fallback) > 0 {
@@ -34,6 +31,16 @@ func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing
 		}
 	}
 	return nil, nil, why
+}
+
+// left reports whether a fallback of the model is left that may give the whole answer. What the
+// client was announced is the edge's own, and keeps the model that it names.
+func (f fallbacks) left() bool {
+	c, t := f.call, &f.call.tries
+	if !t.fellBack {
+		t.fellBack, t.fallback = true, c.config.model.Config.Fallback
+	}
+	return len(t.fallback) > 0 && !c.request.Form().Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
 }
 
 // from takes a slot of a model, and has that answer the call.

@@ -44,42 +44,59 @@ func (f fitter) count(why *failure.Failure) {
 	}
 }
 
-// roomElsewhere reports whether the call may move, once, from an engine that has no room for the
-// prompt to one that has. It excludes the engines with less room. If there is no other engine, it
-// puts the longest context into the failure, in the words that make agents shorten their
-// conversation.
-func (f fitter) roomElsewhere(why *failure.Failure) bool {
-	at := f.call.attempt.Target()
-	if why.API.Code != apierr.CodeContextLength || f.strict() || at == nil || f.call.ep.Form {
-		return false
-	}
-	l := f.call.request.Limit()
-	least := chat.LeastAnswer
-	if limit := l.TokenLimit(); limit >= 0 {
-		least = min(least, limit)
-	}
-	m := f.call.config.model
-	need, here := f.promptLength()+least, attempt.ContextOf(m, l, at)
-	found, longest := false, why.API.Overflow.Max
-	targets := m.Route.Targets()
-	for i := range targets {
-		t := &targets[i]
-		n, up := attempt.ContextOf(m, l, t), t.Upstream.State() == upstreams.StateUp && t.OpenTo(picker(f).tiers())
-		if up {
-			longest = max(longest, n)
-		}
-		if n > here && n >= need {
-			found = found || up
-		} else {
+// roomElsewhere reports whether another engine has room for the prompt that this one has none for.
+func (f fitter) roomElsewhere() bool {
+	found := false
+	f.targets(func(t *routing.Target, context int, larger bool) {
+		found = found || larger && f.takesCalls(t)
+	})
+	return found
+}
+
+// excludeSmaller excludes the engines that have no more room than the one that was asked.
+func (f fitter) excludeSmaller() {
+	f.targets(func(t *routing.Target, _ int, larger bool) {
+		if !larger {
 			f.call.tries.exclude(t.Upstream)
 		}
+	})
+}
+
+// explain puts the longest context into the failure of a prompt that is too long, in the words that
+// make agents shorten their conversation.
+func (f fitter) explain(why *failure.Failure) {
+	if why.API.Code != apierr.CodeContextLength || f.strict() || f.call.attempt.Target() == nil || f.call.ep.Form {
+		return
 	}
-	if found && f.call.tries.moves == 0 {
-		f.call.tries.moves++
-		f.call.tries.changes++
-		f.call.shared.Counters.Refits.Inc()
-		return true
+	longest := why.API.Overflow.Max
+	f.targets(func(t *routing.Target, context int, _ bool) {
+		if f.takesCalls(t) {
+			longest = max(longest, context)
+		}
+	})
+	why.ExplainOverflow(f.leastAnswer(), longest)
+}
+
+func (f fitter) takesCalls(t *routing.Target) bool {
+	return t.Upstream.State() == upstreams.StateUp && t.OpenTo(picker(f).tiers())
+}
+
+// leastAnswer is the shortest answer that is worth another engine, in tokens.
+func (f fitter) leastAnswer() int {
+	if limit := f.call.request.Limit().TokenLimit(); limit >= 0 {
+		return min(chat.LeastAnswer, limit)
 	}
-	why.ExplainOverflow(least, longest)
-	return false
+	return chat.LeastAnswer
+}
+
+// targets calls visit for each of the model's targets, with its context and whether that is larger
+// than the one that was asked and large enough.
+func (f fitter) targets(visit func(t *routing.Target, context int, larger bool)) {
+	m, l := f.call.config.model, f.call.request.Limit()
+	need, here := f.promptLength()+f.leastAnswer(), attempt.ContextOf(m, l, f.call.attempt.Target())
+	targets := m.Route.Targets()
+	for i := range targets {
+		n := attempt.ContextOf(m, l, &targets[i])
+		visit(&targets[i], n, n > here && n >= need)
+	}
 }

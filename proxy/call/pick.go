@@ -114,7 +114,7 @@ func (p picker) Leave() bool {
 			return false
 		}
 		q.Exclude = resumer{c}.unfit(q.Exclude)
-	case !c.tries.mayLeave(c.config.snapshot.Config.Retry.Attempts), c.request.Form().Spent():
+	case c.tries.sends.Moves > 0, c.config.snapshot.Config.Retry.Attempts < 2, c.request.Form().Spent():
 		return false
 	}
 	lease, target, err := c.config.model.Route.Acquire(&q)
@@ -282,4 +282,30 @@ func (p picker) otherTarget() bool {
 	}
 	hasRoom := func(to routing.Target) bool { return route.Room(to.Upstream, &q).Slots > 0 }
 	return slices.ContainsFunc(route.Targets(), hasRoom)
+}
+
+// mayLeaveTier reports whether a later tier or a fallback model may take the call.
+func (p picker) mayLeaveTier() bool {
+	c := p.call
+	if (fallbacks{c}).left() {
+		return true
+	}
+	at, tiers := c.attempt.Target().Tier, p.tiers()
+	return slices.ContainsFunc(c.config.model.Route.Targets(), func(t routing.Target) bool {
+		return t.Tier > at && t.OpenTo(tiers) && t.Upstream.State() != upstreams.StateDown && !slices.Contains(c.tries.excluded, t.Upstream.ID())
+	})
+}
+
+// leaveTier excludes the engines of the tier that was asked, and those before it. The call waits
+// for no slot of theirs.
+func (p picker) leaveTier() {
+	c := p.call
+	at := c.attempt.Target().Tier
+	targets := c.config.model.Route.Targets()
+	for i := range targets {
+		if targets[i].Tier <= at {
+			c.tries.exclude(targets[i].Upstream)
+		}
+	}
+	c.tries.overflow = true
 }

@@ -19,6 +19,7 @@ type fingerprint struct {
 	body     *body.Body
 	lost     uint64 // hash of a body that has cost an engine; 0: none
 	released uint64 // hash of a body that was released; 0: not known
+	failed   uint64 // hash of a body at which an engine has said that it failed; 0: none
 }
 
 func (p *fingerprint) begin(requests *poison.Requests, b *body.Body) {
@@ -46,10 +47,26 @@ func (p *fingerprint) blocked(now time.Time) bool {
 	return p.body.Held() && p.requests.Blocks(p.body.Bytes(), now)
 }
 
-// answered clears a body that had cost an engine and that another engine has answered.
+// recordFailure records that an engine has said that it failed at the body.
+func (p *fingerprint) recordFailure(now time.Time) {
+	if p.body.Held() {
+		p.failed = p.requests.RecordFailure(p.body.Bytes(), now)
+	}
+}
+
+// fails reports whether an engine has failed at the body before, in another call or this one.
+func (p *fingerprint) fails(now time.Time) bool {
+	return p.body.Held() && p.requests.Fails(p.body.Bytes(), now)
+}
+
+// answered clears a body that had cost an engine, or at which one had failed, and that another engine
+// has answered.
 func (p *fingerprint) answered() {
 	if p.lost != 0 {
 		p.requests.Clear(p.lost)
+	}
+	if p.failed != 0 {
+		p.requests.ClearFailure(p.failed)
 	}
 }
 

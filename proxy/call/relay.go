@@ -195,24 +195,31 @@ func fillWaiting(r *relay) {
 	}
 }
 
-// failed ends the answer, or has another engine give it: as long as the client has had no more than
-// signs of life, whatever may be tried again before the head is out may be tried now. What has been
-// shown may be gone on with.
+// showsPart reports whether the client has a part of an answer that the engine which was asked last
+// has said. An engine that is to continue another one's has said nothing yet.
+func (c *Call) showsPart() bool {
+	r, kept := c.relay, c.tries.kept
+	return r != nil && r.form == formStream && r.stream.Started() && !(kept != nil && kept.Awaits())
+}
+
+// showsAnswer reports whether the client has a part of the answer, of whichever engine.
+func (c *Call) showsAnswer() bool {
+	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
+}
+
+// failed ends the answer, or has another engine give it or continue it: as long as the client has
+// had no more than signs of life, whatever may be tried again before the head is out may be tried now.
 func (r *relay) failed(err error) {
 	c := r.call
 	f, asked := c.attempt.FailureOf(err), c.body.Held()
-	resumer := resumer{c}
 	for asked && f != nil {
-		switch {
-		case r.form != formStream, !r.stream.Started(), c.tries.kept != nil && c.tries.kept.Awaits():
-			f, asked = dispatcher{c}.recover(f)
-		default:
-			if *r.out, r.done = resumer.finish(*r.out, f); r.done {
+		if c.showsPart() {
+			if *r.out, r.done = (resumer{c}).finish(*r.out, f); r.done {
 				c.failAttempt(f, time.Now())
 				return
 			}
-			f, asked = resumer.resume(f)
 		}
+		f, asked = dispatcher{c}.recover(f)
 	}
 	goOn(r, f, asked)
 }
@@ -231,7 +238,7 @@ func goOn(r *relay, f *failure.Failure, asked bool) {
 		return
 	}
 	if r.form == formStream {
-		c.shared.Calls.Move(&c.meter, c.record.Upstream)
+		c.shared.Calls.Move(&c.meter, c.record.Model, c.record.Upstream)
 	}
 	if r.form == formStream && r.stream.Started() {
 		return

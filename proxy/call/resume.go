@@ -6,6 +6,7 @@ import (
 	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
 	"penstock/proxy/resume"
+	"penstock/proxy/retry"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
 	"penstock/upstreams"
@@ -32,7 +33,7 @@ func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 // still needed.
 func (r resumer) able() bool {
 	t := &r.call.tries
-	if t.kept == nil || !t.kept.Keeps() || t.resumes >= r.call.config.model.Config.Retry.Resume {
+	if t.kept == nil || !t.kept.Keeps() || t.sends.Resumes >= r.call.config.model.Config.Retry.Resume {
 		return false
 	}
 	t.kept.Yields()
@@ -54,12 +55,10 @@ func (r resumer) allows(now time.Time) bool {
 		(total == 0 || now.Before(c.record.Start.Add(total)))
 }
 
-// resume asks another engine to go on. Its results are those of dispatcher.ask.
+// resume asks another engine to go on with a stream that allows it. Its results are those of
+// dispatcher.ask.
 func (r resumer) resume(f *failure.Failure) (after *failure.Failure, asked bool) {
 	c, d, now := r.call, dispatcher(r), time.Now()
-	if !f.EngineLost() || !r.allows(now) {
-		return f, false
-	}
 	d.giveUp(f, false, now)
 	c.tries.exclude(c.tries.upstream)
 	c.tries.excluded = r.unfit(c.tries.excluded)
@@ -68,7 +67,7 @@ func (r resumer) resume(f *failure.Failure) (after *failure.Failure, asked bool)
 	if after, asked = d.ask(now); !asked {
 		return f, false // that there is no room elsewhere is not news to the client
 	}
-	c.tries.resumes++
+	c.tries.sends.Note(retry.Resume)
 	c.tries.kept.NextEngine()
 	c.shared.Counters.Resumed.Inc()
 	return after, true

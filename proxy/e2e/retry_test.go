@@ -31,8 +31,8 @@ var retryTable = []struct {
 	{"status=502", 502, "api_error", "upstream_failed", "", true},
 	{"status=404", 503, "api_error", "no_healthy_route", "1", true},
 
-	{"status=500", 502, "api_error", "upstream_failed", "", false},
-	{"status=501", 502, "api_error", "upstream_failed", "", false},
+	{"status=500", 502, "api_error", "upstream_failed", "", true},
+	{"status=501", 502, "api_error", "upstream_failed", "", true},
 	{"status=505", 502, "api_error", "upstream_failed", "", false},
 	{"status=504", 504, "timeout_error", "generation_timeout", "5", false},
 	{"blackhole", 504, "timeout_error", "generation_timeout", "5", false},
@@ -199,7 +199,7 @@ func TestEnginesOwnWords(t *testing.T) {
 	}{
 		{"llamacpp", "status=500;type=server_error;message=Failed to parse tools: no name", 400, 1},
 		{"llamacpp", "status=500;type=server_error;message=Failed to parse tool call arguments as JSON: parse error", 400, 1},
-		{"llamacpp", "status=500;type=server_error;message=out of memory", 502, 1},
+		{"llamacpp", "status=500;type=server_error;message=out of memory", 502, 2},
 		{"llamacpp", "status=501;type=not_supported_error;message=This server does not support embeddings", 400, 1},
 		{"vllm", "status=503;type=QueueOverflowError;message=The queue is full", 503, 2},
 	} {

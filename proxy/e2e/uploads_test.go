@@ -76,7 +76,7 @@ func TestTranscriptions_Retry(t *testing.T) {
 	}{
 		{"status=503", small, 200},
 		{"reset-before", small, 200},
-		{"status=500", small, 502},
+		{"status=500", small, 200},
 		{"status=503", large, 503},
 		{"reset-before", large, 502},
 	} {

@@ -9,6 +9,7 @@ import (
 	"penstock/proxy/body"
 	"penstock/proxy/limit"
 	"penstock/proxy/observe"
+	"penstock/proxy/retry"
 	"penstock/routing"
 	"penstock/translate"
 	"penstock/translate/apierr"
@@ -28,6 +29,7 @@ type Failure struct {
 	Gone    bool              // the call leaves its engine: vanished, stalled, or drained for long enough
 	Cause   upstreams.Cause   // why the attempt failed; empty where the upstream has not failed
 	Status  int               // of the engine's HTTP answer; 0: there was none
+	Failed  uint64            // hash of what the engine says of its 500 or 501; 0: it is none
 	Label   string            // the error's code in metrics and log, where it is not the error's own
 
 	About engineerror.Subject // what of the request the engine refuses and may take in another form
@@ -35,6 +37,31 @@ type Failure struct {
 
 // Error implements error, so that a failure can be returned where any error can.
 func (f *Failure) Error() string { return f.API.Error() }
+
+// Next is the cause by which package retry decides what follows.
+func (f *Failure) Next() retry.Cause {
+	switch {
+	case f.Gone:
+		return retry.Gone
+	case f.NotNow:
+		return retry.NotNow
+	case f.Retry && (f.Outcome == upstreams.OutcomeModelGone || f.Cause == upstreams.CauseNoEndpoint):
+		return retry.ModelGone
+	case f.Retry && f.Outcome == upstreams.OutcomeRefused:
+		return retry.Full
+	case f.Retry && f.API.Code == apierr.CodeUpstreamBadResponse:
+		return retry.BadAnswer
+	case f.Retry:
+		return retry.Lost
+	case f.Failed != 0:
+		return retry.Failed
+	case f.API.Code == apierr.CodeContextLength:
+		return retry.TooLong
+	case f.Doubt != nil:
+		return retry.Doubtful
+	}
+	return retry.Final
+}
 
 // EngineLost reports whether the engine has failed in the midst of an answer, or is left then, so
 // that another one may go on with it.
@@ -334,6 +361,9 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 		f.Retry = true
 		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
 	case status >= 500:
+		if status <= 501 {
+			f.Failed = e.Gist(status)
+		}
 		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
 	default: // 402, 415, 424, redirects, 101, 204 and whatever else is no answer to a generation
 		f.API = upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")

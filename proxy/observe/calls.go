@@ -201,11 +201,12 @@ func (c *Calls) Meter(dialect, model, upstream string) Meter {
 	return Meter{model: c.series.model(dialect, model), pair: c.series.pair(model, upstream)}
 }
 
-// Move notes that another upstream goes on with the stream. Its events count from 0.
-func (c *Calls) Move(m *Meter, upstream string) {
+// Move notes that another upstream goes on with the stream, for the same model or another one. Its
+// events count from 0.
+func (c *Calls) Move(m *Meter, model, upstream string) {
 	if m.model != nil {
 		m.handOver()
-		m.pair = c.series.pair(m.model.key.model, upstream)
+		m.model, m.pair = c.series.model(m.model.key.dialect, model), c.series.pair(model, upstream)
 		m.moved, m.seen, m.told = m.moved+m.seen, 0, 0
 	}
 }

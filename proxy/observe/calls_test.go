@@ -335,7 +335,7 @@ func TestMeterKeeps(t *testing.T) {
 	note(keepFor)
 	want(18, 19, 0)
 	note(time.Millisecond)
-	c.Move(&m, "b")
+	c.Move(&m, m.model.key.model, "b")
 	want(19, 20, 0)
 	events = 0
 	note(time.Millisecond)

@@ -30,6 +30,7 @@ type Requests struct {
 
 	mu     sync.Mutex
 	bodies map[uint64]*lostEngines
+	failed map[uint64]time.Time             // bodies that engines have failed at, until when that is remembered
 	shared map[uint64][]*upstreams.Upstream // what the fleet knows
 }
 
@@ -49,7 +50,7 @@ type lostEngines struct {
 
 // New makes an empty memory.
 func New() *Requests {
-	return &Requests{seed: maphash.MakeSeed(), bodies: map[uint64]*lostEngines{}}
+	return &Requests{seed: maphash.MakeSeed(), bodies: map[uint64]*lostEngines{}, failed: map[uint64]time.Time{}}
 }
 
 // ShareBy has the fleet know what this edge records. It must be called before any other method.
@@ -103,6 +104,39 @@ func (r *Requests) Record(body []byte, u *upstreams.Upstream, now time.Time) (ha
 		r.fleet.Lost(hash, u.ID(), memory)
 	}
 	return hash
+}
+
+// RecordFailure records that an engine has said that it failed at a body. It returns the hash that
+// ClearFailure takes.
+func (r *Requests) RecordFailure(body []byte, now time.Time) (hash uint64) {
+	hash = r.Hash(body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for h, until := range r.failed {
+		if !now.Before(until) {
+			delete(r.failed, h)
+		}
+	}
+	if len(r.failed) < maxBodies {
+		r.failed[hash] = now.Add(memory)
+	}
+	return hash
+}
+
+// Fails reports whether an engine has failed at a body in the last minute.
+func (r *Requests) Fails(body []byte, now time.Time) bool {
+	hash := r.Hash(body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	until, ok := r.failed[hash]
+	return ok && now.Before(until)
+}
+
+// ClearFailure forgets a body that another engine has answered.
+func (r *Requests) ClearFailure(hash uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.failed, hash)
 }
 
 // Hash returns a body's hash, never 0.

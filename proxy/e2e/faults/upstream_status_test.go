@@ -200,7 +200,9 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 		{"status=503", rig.NoRoute, "no_route", 2, "1"},
 		{"status=529;retry-after=3", rig.NoRoute, "no_route", 2, "3"},
 		{"status=502", rig.EngineFailed, "upstream_fail", 2, ""},
-		{"status=500", rig.EngineFailed, "upstream_fail", 1, ""},
+		{"status=500", rig.EngineFailed, "upstream_fail", 2, ""},
+		{"status=501", rig.EngineFailed, "upstream_fail", 2, ""},
+		{"status=507", rig.EngineFailed, "upstream_fail", 1, ""},
 		{"status=504", rig.TooSlow, "timeout", 1, "5"},
 	} {
 		t.Run(c.spec, func(t *testing.T) {
@@ -220,7 +222,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 			})
 		})
 	}
-	for i, spec := range strings.Fields("status=429 status=503 status=529 status=502") {
+	for i, spec := range strings.Fields("status=429 status=503 status=529 status=502 status=500 status=501") {
 		t.Run(spec+"/other", func(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {

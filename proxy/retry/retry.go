@@ -1,0 +1,217 @@
+package retry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxSends is how often a call is sent in all: first, to another engine after a failure, in
+// another form to the engine that refused it, and to a later tier or a fallback model.
+const MaxSends = 4
+
+// LongWork is how long an engine may have worked on a call whose failure is tried again elsewhere:
+// a call that costs more may cost the next engine as much.
+const LongWork = 30 * time.Second
+
+// Cause is why an attempt has failed, as far as the next step depends on it.
+type Cause uint8
+
+// The causes.
+const (
+	Final     Cause = iota // the call ended, or would fail anywhere: the client left, a timeout, a fault of the request
+	Lost                   // no answer came, and the engine has done no work that counts: not reached, cut off, a 502
+	Full                   // the engine takes no call now: 429, 503, 529
+	NotNow                 // the engine may answer otherwise in a moment, in its own words
+	ModelGone              // the engine does not have the model, or the endpoint, and so has done no work
+	Failed                 // the engine says that it failed: 500 or 501
+	BadAnswer              // what came is no answer
+	Gone                   // the engine is lost to all of its calls: its host vanished, it is down, stalled or drained
+	TooLong                // the engine's context has no room for the prompt
+	Doubtful               // a refusal that may be the engine's fault and not the client's
+	causes
+)
+
+// String is the word of a cause in the table of proxy/README.md.
+func (c Cause) String() string {
+	return [...]string{
+		"anything else", "not reached, cut off, 502", "429, 503, 529", "\"not now\" in the engine's words",
+		"no such model or endpoint", "500, 501", "an answer that cannot be read", "host vanished, engine stalled or drained",
+		"prompt too long", "a 4xx in doubt",
+	}[c]
+}
+
+// Failure is what is known of an attempt that has failed.
+type Failure struct {
+	Cause      Cause
+	Elsewhere  bool          // of NotNow and Gone: another engine may answer as well
+	Changeable bool          // the engine may take the request in another form
+	Worked     time.Duration // since the request was sent
+}
+
+// State is where a call stands when an attempt of it has failed.
+type State struct {
+	Part      bool // the client has a part of the answer
+	Resumable bool // which another engine may continue
+	Spent     bool // the request cannot be sent again
+	Form      bool // the request is a form: it is sent in one way only
+	Strict    bool // requests are not changed
+	BodyFails bool // the same body has failed at engines of late
+
+	Room     bool // another engine has room for the call
+	Longer   bool // another engine has room for the prompt
+	Below    bool // a later tier or a fallback model may take the call
+	NoBudget bool // the budget of retries is empty
+
+	Attempts int // how often a call may be sent in its tier; of the configuration
+	Sends    Sends
+}
+
+// Sends counts how often a call was sent, by the step that had it sent.
+type Sends struct {
+	Retries int  // to the same engine or another one after a failure
+	Changes int  // in another form
+	Longer  int  // to an engine with a longer context
+	Moves   int  // away from an engine that was lost to all of its calls
+	Below   int  // to a later tier or a fallback model
+	Resumes int  // to continue a part of an answer
+	Again   bool // the last engine was asked a second time
+}
+
+// All is how often the call was sent, as MaxSends counts.
+func (s *Sends) All() int { return 1 + s.Retries + s.Changes + s.Longer + s.Below }
+
+// Step is what a call does next.
+type Step uint8
+
+// The steps.
+const (
+	Fail   Step = iota // the call ends with the failure
+	Repeat             // the same engine is asked again after a pause
+	Change             // the same engine is asked again, in another form
+	Other              // another engine is asked
+	Move               // another engine is asked, apart from all bounds but one move a call
+	Larger             // an engine with a longer context is asked
+	Below              // a later tier or a fallback model is asked
+	Resume             // another engine continues the answer
+	steps
+)
+
+// String is the word of a step in the table of proxy/README.md.
+func (s Step) String() string {
+	return [...]string{
+		"fail", "same engine", "same engine, changed", "another engine", "moved", "longer context",
+		"later tier or fallback", "resumed",
+	}[s]
+}
+
+// Note counts a send that a step has led to.
+func (s *Sends) Note(step Step) {
+	switch step {
+	case Repeat, Other:
+		s.Retries++
+	case Change:
+		s.Changes++
+	case Move:
+		s.Moves++
+	case Larger:
+		s.Longer++
+	case Below:
+		s.Below++
+	case Resume:
+		s.Resumes++
+	case Fail, steps:
+	}
+	s.Again = step == Repeat || step == Change
+}
+
+// Charged reports whether a send costs the budget of retries of all calls. An engine that does not
+// have the model, or whose refusal is in doubt, has done no work, so asking another one costs the
+// engines nothing.
+func Charged(step Step, f *Failure) bool {
+	return step == Repeat || step == Other && f.Cause != ModelGone && f.Cause != Doubtful
+}
+
+// rule is one row of the table.
+type rule struct {
+	step   Step
+	causes []Cause
+	when   string // for readers
+	fits   func(*State, *Failure) bool
+}
+
+// A rule holds for calls that may still be sent: the request is there, and the client has no part
+// of the answer (but for Resume).
+var rules = []rule{
+	{Repeat, []Cause{NotNow}, "once an engine, after 300 ms, within retry.attempts and retry.budget, where no other engine can take the call; no forms", func(s *State, f *Failure) bool {
+		return !s.Sends.Again && !s.Form && s.retries() && !(f.Elsewhere && s.Room) && !s.NoBudget
+	}},
+	{Change, []Cause{NotNow, TooLong, Doubtful, Final}, "once a call: a lower token limit, without an effort's word, or with turns joined; never with strict", func(s *State, f *Failure) bool {
+		return f.Changeable && !s.Strict && !s.Sends.Again && s.Sends.Changes+s.Sends.Longer == 0
+	}},
+	{Move, []Cause{Gone}, "once a call, unless retry.attempts is 1", func(s *State, _ *Failure) bool {
+		return s.Sends.Moves == 0 && s.Attempts >= 2
+	}},
+	{Other, []Cause{Doubtful}, "after the first send, where another engine has room", func(s *State, _ *Failure) bool {
+		return s.Sends.Retries+s.Sends.Moves+s.Sends.Longer+s.Sends.Below == 0 && s.Room
+	}},
+	{Other, []Cause{Lost, Full, BadAnswer, ModelGone}, "within retry.attempts and retry.budget", func(s *State, f *Failure) bool {
+		return s.retries() && (!s.NoBudget || f.Cause == ModelGone)
+	}},
+	{Other, []Cause{NotNow, Gone}, "within retry.attempts and retry.budget, where another engine may answer", func(s *State, f *Failure) bool {
+		return f.Elsewhere && s.retries() && !s.NoBudget
+	}},
+	{Other, []Cause{Failed}, "within retry.attempts and retry.budget, if the request was not changed, the engine worked less than 30 s and has not failed at this body in the last minute", func(s *State, f *Failure) bool {
+		return s.retries() && !s.NoBudget && s.Sends.Changes == 0 && f.Worked < LongWork && !s.BodyFails
+	}},
+	{Larger, []Cause{TooLong}, "once a call; never with strict; no forms", func(s *State, _ *Failure) bool {
+		return s.Longer && s.Sends.Longer == 0 && !s.Strict && !s.Form
+	}},
+	{Below, []Cause{Lost, Full, BadAnswer, ModelGone, Failed}, "one later tier and one fallback model, apart from the budget", func(s *State, _ *Failure) bool {
+		return s.Below && s.Sends.Below < 2
+	}},
+	{Below, []Cause{NotNow, Gone}, "likewise, where another engine may answer", func(s *State, f *Failure) bool {
+		return f.Elsewhere && s.Below && s.Sends.Below < 2
+	}},
+}
+
+// retries reports whether the call has a retry left.
+func (s *State) retries() bool { return s.Sends.Retries < s.Attempts-1 }
+
+// Decide returns what a call does after a failure. Where it is charged (Charged) and the budget has
+// nothing left, the caller sets NoBudget and asks again.
+func Decide(s *State, f *Failure) Step {
+	switch {
+	case s.Part && s.Resumable:
+		return Resume
+	case s.Part, s.Spent:
+		return Fail
+	}
+	for i := range rules {
+		r := &rules[i]
+		if !slices.Contains(r.causes, f.Cause) || !r.fits(s, f) {
+			continue
+		}
+		if r.step != Move && s.Sends.All() >= MaxSends {
+			continue
+		}
+		return r.step
+	}
+	return Fail
+}
+
+// Table is the table of rules as Markdown, for people.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("| after | the call goes to | when |\n| --- | --- | --- |\n")
+	for i := range rules {
+		r := &rules[i]
+		var causes []string
+		for _, c := range r.causes {
+			causes = append(causes, c.String())
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(causes, ", "), r.step, r.when)
+	}
+	return b.String()
+}
