@@ -132,7 +132,7 @@ func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 				if r.Tiers == nil {
 					return nil, nil, err
 				}
-				full = cmp.Or[error](full, &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now)})
+				full = cmp.Or(full, fullAt(tier, q))
 			}
 		}
 		if full != nil || q.UpOnly {

@@ -264,7 +264,14 @@ func (r *Route) Full(q *Query) error {
 		return ErrStarting
 	}
 	tier, _ := opening(r, q)
-	return &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now)}
+	return fullAt(tier, q)
+}
+
+// fullAt is the refusal of a query by a tier of whose targets each is at its limit, or busy.
+func fullAt(tier *Route, q *Query) error {
+	full := &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now)}
+	tier.visit(q.Now, upstreams.StateBusy, 0, func(*upstreams.Upstream) { full.Silent++ })
+	return full
 }
 
 // starting reports whether none of the route's engines is there, and one may be woken or is being

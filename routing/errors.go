@@ -20,6 +20,7 @@ var ErrStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream)
 type FullError struct {
 	Pool     upstreams.Pool
 	Capacity Capacity
+	Silent   int // upstreams that take no calls because they do not answer their probes
 }
 
 // isFull reports whether an error is a FullError.
@@ -33,5 +34,8 @@ func isFull(err error) bool {
 
 // Error implements error.
 func (e *FullError) Error() string {
+	if e.Silent > 0 {
+		return fmt.Sprintf("no slot of %d is free, and %d upstreams do not answer their probes", e.Capacity.Total, e.Silent)
+	}
 	return fmt.Sprintf("all %d slots are in use", e.Capacity.Total)
 }

@@ -16,6 +16,10 @@ import (
 //	as soon as a probe is refused or reset
 //	when nothing has been read, has ended or was counted for busyBound
 //
+// After half of that its calls that have shown nothing leave it for an upstream with a free slot, and
+// an operator reads that it may have stopped (Health.Unheard): nothing tells a stopped process from
+// one at work, but the longer both are silent, the likelier is the first.
+//
 // Where its counters can be read, the stall rule (stall.go) takes it out sooner. How often its
 // kernel accepts a connection shows nothing: it does that for a stopped process, too.
 
@@ -61,6 +65,10 @@ func (f busyFacts) end() busyEnd {
 	}
 	return busyStays
 }
+
+// unheard reports whether nothing has come for longer than the engine's work explains: half of
+// busyBound.
+func (f busyFacts) unheard() bool { return f.still >= busyBound(f.longest)/2 }
 
 // busyBound is how long nothing may come from a busy engine whose longest recent answer took so
 // long.
@@ -120,6 +128,10 @@ func (p *prober) judgeBusy(l *looker, now time.Time) {
 			zap.Int("calls", u.slots.inFlight()))
 		u.Health.endBusy(false, "nothing comes", now)
 	case busyStays:
+		if f.unheard() && u.Health.setUnheard(l.heard.at) {
+			u.hooks.log.Warn("upstream does not answer its probes and nothing comes from it: it is busy or has stopped",
+				zap.Duration("for", f.still), zap.Int("calls", u.slots.inFlight()))
+		}
 	}
 }
 

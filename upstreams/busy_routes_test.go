@@ -20,13 +20,14 @@ func TestBusyInARoute(t *testing.T) {
 			goes        string // the upstream of each call; empty: it is refused
 			full, ready bool
 			total, free int
+			silent      int
 		}{
-			{busy, up, "b", false, true, 2, 2},
-			{up, busy, "a", false, true, 2, 2},
-			{busy, down, "", true, true, 2, 0},
-			{busy, busy, "", true, true, 4, 0},
-			{busy, stalled, "", true, true, 2, 0},
-			{down, down, "", false, false, 0, 0},
+			{busy, up, "b", false, true, 2, 2, 0},
+			{up, busy, "a", false, true, 2, 2, 0},
+			{busy, down, "", true, true, 2, 0, 1},
+			{busy, busy, "", true, true, 4, 0, 2},
+			{busy, stalled, "", true, true, 2, 0, 1},
+			{down, down, "", false, false, 0, 0, 0},
 		} {
 			set, err := upstreams.NewSet(upstreams.Options{})
 			if err != nil {
@@ -62,6 +63,8 @@ func TestBusyInARoute(t *testing.T) {
 					lease.Release(upstreams.OutcomeOK)
 				case c.goes != "" || err == nil, c.full != errors.As(err, &full), !c.full && !errors.Is(err, routing.ErrNoUpstream):
 					t.Errorf("%s, %v and %v: %v", policy, c.a, c.b, err)
+				case c.full && full.Silent != c.silent:
+					t.Errorf("%s, %v and %v: %d do not answer their probes", policy, c.a, c.b, full.Silent)
 				}
 			}
 			room := r.Room(plan.Upstream("a")[0], &routing.Query{Now: now})

@@ -71,6 +71,42 @@ func TestBusyEnd(t *testing.T) {
 	}
 }
 
+// TestBusyUnheard: half a minute of silence makes a busy upstream doubtful, more where its answers take longer.
+func TestBusyUnheard(t *testing.T) {
+	for _, c := range []struct {
+		still, longest time.Duration
+		want           bool
+	}{
+		{30*time.Second - 1, 0, false}, {30 * time.Second, 0, true}, {30 * time.Second, 20 * time.Second, true},
+		{59 * time.Second, 40 * time.Second, false}, {60 * time.Second, 40 * time.Second, true},
+	} {
+		if got := (busyFacts{still: c.still, longest: c.longest}).unheard(); got != c.want {
+			t.Errorf("%v of silence, answers of %v: %t", c.still, c.longest, got)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		core, lines := observer.New(zap.WarnLevel)
+		r := busyRig(t, Options{Log: zap.New(core)}, 1)
+		r.until(t, StateBusy)
+		r.waits(t)
+		pass(20 * time.Second)
+		if r.Health.Unheard() {
+			t.Error("doubtful within half a minute")
+		}
+		pass(15 * time.Second)
+		if s := r.Status(time.Now()); !r.Health.Unheard() || s.State != "busy" || s.Unheard < 30 || s.Unheard > 40 {
+			t.Errorf("%s, nothing for %v s", s.State, s.Unheard)
+		}
+		if n := lines.FilterMessageSnippet("does not answer its probes").Len(); n != 1 {
+			t.Errorf("%d warnings", n)
+		}
+		r.played.set(http.StatusOK, 0)
+		if r.until(t, StateUp); r.Health.Unheard() {
+			t.Error("doubtful while up")
+		}
+	})
+}
+
 // busyRig is an upstream with calls whose engine answers no page from now on.
 func busyRig(t *testing.T, o Options, calls int) *stallRig {
 	r := newStallRig(t, o, "vllm", calls)

@@ -40,7 +40,8 @@
 // refused or reset, and otherwise when nothing has come for a minute, or for three times the
 // longest recent answer of a model whose calls wait there. Where its counters can be read while its
 // health page cannot, they decide: moving ones keep it, and for those that stand still there is the
-// stall rule. The calls that wait at an engine which is down this way leave it (Health.Silent).
+// stall rule. The calls that wait at an engine which is down this way leave it (Health.Silent), and
+// after half of that time already where another upstream has a free slot (Health.Unheard).
 //
 // # What is believed
 //

@@ -140,6 +140,7 @@ type Health struct {
 	suspect  atomic.Bool   // the machine is suspicious, so a call's answer means something to it
 	returned atomic.Int64  // when the upstream last came back from down (ticks); 0: never
 	silent   atomic.Bool   // down, and nothing comes for its calls
+	unheard  atomic.Int64  // since when nothing has come (ticks), while that makes a busy one doubtful; 0: it does not
 
 	Wake wake.Waker // of an engine that is away
 
@@ -297,6 +298,18 @@ func (h *Health) endBusy(works bool, cause string, now time.Time) {
 // it refuses connections may go on with the calls that it has.
 func (h *Health) Silent() bool { return h.silent.Load() }
 
+// Unheard reports whether the upstream is busy, answers no probe, and nothing has come from it for
+// longer than its work explains: it may have stopped.
+func (h *Health) Unheard() bool { return h.unheard.Load() != 0 }
+
+// setUnheard notes that a busy upstream is doubtful, and since when nothing has come. It reports
+// whether that is new.
+func (h *Health) setUnheard(since time.Time) (begins bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now() == StateBusy && h.unheard.Swap(ticks(since)) == 0
+}
+
 // StalledSince returns since when the upstream is out because no work moves.
 func (h *Health) StalledSince() (since time.Time, stalled bool) {
 	if h.now() != StateStalled {
@@ -345,6 +358,7 @@ func (h *Health) publish(cause string, now time.Time) {
 	if state == before {
 		return
 	}
+	h.unheard.Store(0)
 	if state == StateUp && (before == StateDown || before == StateStalled) {
 		h.back()
 		h.returned.Store(ticks(now))

@@ -24,9 +24,10 @@ type Status struct {
 	Quirks        []string           `json:"quirks,omitempty"`
 	State         string             `json:"state"`
 	StateSeconds  float64            `json:"state_seconds"`
-	Downs         uint64             `json:"downs"`        // how often it went down or stalled, since the start
-	Mode          string             `json:"mode"`         // ready, drain or maintenance: the operator's wish
-	ModeSeconds   float64            `json:"mode_seconds"` // since it was wished; -1: it was never changed
+	Unheard       float64            `json:"unheard_seconds,omitempty"` // busy, and nothing has come for so long, which its work does not explain
+	Downs         uint64             `json:"downs"`                     // how often it went down or stalled, since the start
+	Mode          string             `json:"mode"`                      // ready, drain or maintenance: the operator's wish
+	ModeSeconds   float64            `json:"mode_seconds"`              // since it was wished; -1: it was never changed
 	Check         *LastCheck         `json:"last_check,omitempty"`
 	Suspect       bool               `json:"suspect"` // a call could not reach it, and no probe has confirmed that yet
 	Breaker       string             `json:"breaker"`
@@ -109,7 +110,7 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 	case s == StateStalled:
 		return "upstream has stalled: it has work and nothing moves"
 	case s == StateBusy:
-		return "upstream is busy: its health page does not answer while it works for calls, which keep their slots"
+		return "upstream is busy: it has calls, which keep their slots, and does not answer its probes"
 	case u.Breaker.Position(now) == BreakerOpen:
 		return "breaker is open: " + u.Health.lastFailure()
 	case !u.Breaker.passes(At(now)):
@@ -155,6 +156,9 @@ func (u *Upstream) Status(now time.Time) Status {
 		TTFT: u.Averages.TTFT().Seconds(), BytesPerToken: cmp.Or(u.Averages.BytesPerToken(), usualBytesPerToken),
 		Lacks: Lacking(u, now), Generation: u.generations.result(), Wake: u.Health.Wake.Status(now),
 		Progress: progressStatus(u.Progress.Facts(now)), Speeds: speedsOf(&u.Models, At(now)),
+	}
+	if since := u.Health.unheard.Load(); since != 0 {
+		st.Unheard = time.Duration(ticks(now) - since).Seconds()
 	}
 	if report := u.reports.last.Load(); report != nil {
 		r := report.Report

@@ -145,7 +145,8 @@ func (c *clock) overdue() bool {
 }
 
 // judge says what an engine's silence means: nothing yet, that it has been too long, or that the
-// call leaves an upstream which has stalled, whose drain time is over, or which is down and silent.
+// call leaves an upstream which has stalled, or may have, whose drain time is over, or which is down
+// and silent.
 func (c *clock) judge(now time.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
@@ -153,7 +154,7 @@ func (c *clock) judge(now time.Time) error {
 	}
 	switch {
 	case !c.waits:
-	case c.up.State() == upstreams.StateStalled && c.mover.Leave():
+	case (c.up.State() == upstreams.StateStalled || c.up.Health.Unheard()) && c.mover.Leave():
 		return failure.Stalled()
 	case upstreams.HandsOver(c.up) && c.mover.Leave():
 		return failure.HandedOver()

@@ -129,7 +129,7 @@ func TestBusyEngine(t *testing.T) {
 			calls.Go(call)
 			rig.WaitFor(t, rig.Patience, "a call waits", func() bool { return p.Status().Models[0].Queue.Waiting == 1 })
 			r := k.ask(p).WantStatus(429)
-			if !strings.Contains(r.Body, "capacity_full") || r.Header.Get("Retry-After") == "" {
+			if !strings.Contains(r.Body, "one of its engines does not answer its probes") || !strings.Contains(r.Body, "capacity_full") || r.Header.Get("Retry-After") == "" {
 				t.Errorf("%v %s", r.Header, r.Body)
 			}
 			if up, busy := p.Metric("penstock_upstream_up"), p.Metric("penstock_upstream_busy"); up != 1 || busy != 1 {
@@ -188,7 +188,7 @@ func frozen(t *testing.T) (url string, engine *rig.Process) {
 
 // TestStoppedEngine: the kernel of a stopped process accepts its connections. Alone it is down a
 // minute after its last sign of life, at most, and its calls end with it; beside a good one every new
-// call goes there, and those of the stopped one follow.
+// call goes there, and those of the stopped one follow once it has been silent for half a minute.
 func TestStoppedEngine(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is stopped for a minute")
 	for _, k := range workKinds {
@@ -218,6 +218,9 @@ func TestStoppedEngine(t *testing.T) {
 			for range 5 {
 				k.ask(both).WantStatus(200).Within(5 * time.Second)
 			}
+			rig.WaitFor(t, 90*time.Second, "its call goes to the good engine", func() bool {
+				return both.Metric("penstock_calls_moved_total", `reason="stalled"`) == 1
+			})
 			took := rig.WaitFor(t, 90*time.Second, "it is down", func() bool { return stopped(alone) == "down" && stopped(both) == "down" })
 			if d := time.Since(at); d < 30*time.Second {
 				t.Errorf("down %v after the stop, %v after it was busy", d, took)

@@ -280,17 +280,31 @@ func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	c := full.Capacity
 	e := apierr.New(429, apierr.CodeCapacityFull, "")
 	e.RetryAfter = max(retryAfter, RetrySoon)
+	e.Message = fullText(full) + " Retry after " + seconds(e.RetryAfter) + "."
 	if full.Pool != upstreams.PoolVision {
-		e.Message = fmt.Sprintf("All slots of this model are in use. Retry after %s.", seconds(e.RetryAfter))
 		return e
 	}
-	e.Message = fmt.Sprintf("All vision slots of this model are in use (%d active of %d). Retry after %s.",
-		c.Active, c.Total, seconds(e.RetryAfter))
 	e.Metadata = &apierr.Metadata{
 		RetryAfter: e.RetryAfterSeconds(), Modality: "vision", State: "saturated",
 		ActiveRequests: c.Active, TotalConcurrency: c.Total, AvailableConcurrency: c.Available,
 	}
 	return e
+}
+
+// fullText says which slots are in use, or cannot be used because their engines are silent.
+func fullText(full *routing.FullError) string {
+	slots, numbers := "slots", ""
+	if full.Pool == upstreams.PoolVision {
+		slots, numbers = "vision slots", fmt.Sprintf(" (%d active of %d)", full.Capacity.Active, full.Capacity.Total)
+	}
+	switch full.Silent {
+	case 0:
+		return "All " + slots + " of this model are in use" + numbers + "."
+	case 1:
+		return "No " + slots + " of this model are free" + numbers + ": one of its engines does not answer its probes."
+	default:
+		return fmt.Sprintf("No %s of this model are free%s: %d of its engines do not answer their probes.", slots, numbers, full.Silent)
+	}
 }
 
 // causeOf names why an exchange, or the reading of its answer, failed. An error itself stays out of

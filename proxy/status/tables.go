@@ -236,7 +236,7 @@ func upstreamRow(u *Upstream) Row {
 		}
 	case u.State == "down", u.State == "stalled":
 		r.Level = LevelOut
-	case u.State == "busy":
+	case u.State == "busy" && r.Why == "":
 		r.Why = Busy
 	case u.Breaker != "closed":
 		state, r.Level = "breaker "+u.Breaker, LevelDegraded

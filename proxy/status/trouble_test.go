@@ -22,3 +22,15 @@ func TestTroubleIsThePresentOne(t *testing.T) {
 		t.Error(u.trouble())
 	}
 }
+
+// An engine at work may leave its probes unanswered; one from which nothing has come for longer than that is named.
+func TestTrouble_Unheard(t *testing.T) {
+	u := Upstream{Status: upstreams.Status{Label: "a", State: "busy", Mode: "ready"}}
+	if got := u.trouble(); got != "" {
+		t.Error(got)
+	}
+	u.Unheard = 41
+	if got, want := u.trouble(), "a does not answer its probes, and nothing has come from it for 41 s: it is busy or has stopped"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

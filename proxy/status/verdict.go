@@ -168,7 +168,7 @@ func (u *Upstream) Since() float64 {
 }
 
 // Busy says what the state of that name means.
-const Busy = "it works for its calls and does not answer its health page: no new calls until it does"
+const Busy = "it has calls and does not answer its probes: no new calls until it does"
 
 // trouble says why an upstream takes no calls, or nothing.
 func (u *Upstream) trouble() string {
@@ -184,6 +184,8 @@ func (u *Upstream) trouble() string {
 		return u.Label + " is down" + since + " (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + ")"
 	case u.State == "stalled":
 		return u.Label + " has stalled" + since + ": it has work and nothing moves"
+	case u.Unheard > 0:
+		return u.Label + " does not answer its probes, and nothing has come from it for " + Ago(secondsOf(u.Unheard)) + ": it is busy or has stopped"
 	case u.State == "busy":
 		return "" // which some engines are with each call
 	case u.State != "up":

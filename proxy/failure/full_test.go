@@ -1,0 +1,31 @@
+package failure
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/routing"
+	"penstock/upstreams"
+)
+
+// A refusal for want of a slot says so when engines do not answer their probes; with images it says the contract's numbers, too.
+func TestFullText(t *testing.T) {
+	for _, c := range []struct {
+		pool   upstreams.Pool
+		silent int
+		want   string
+	}{
+		{upstreams.PoolText, 0, "All slots of this model are in use. Retry after "},
+		{upstreams.PoolText, 1, "No slots of this model are free: one of its engines does not answer its probes. Retry after "},
+		{upstreams.PoolText, 2, "No slots of this model are free: 2 of its engines do not answer their probes. Retry after "},
+		{upstreams.PoolVision, 0, "All vision slots of this model are in use (3 active of 4). Retry after "},
+		{upstreams.PoolVision, 1, "No vision slots of this model are free (3 active of 4): one of its engines does not answer its probes. Retry after "},
+	} {
+		full := &routing.FullError{Pool: c.pool, Capacity: routing.Capacity{Active: 3, Total: 4}, Silent: c.silent}
+		f := FromAcquire(full, time.Second, 0)
+		if got := f.API.Message; !strings.HasPrefix(got, c.want) || f.API.Status != 429 {
+			t.Errorf("%d %s, want %s", f.API.Status, got, c.want)
+		}
+	}
+}
