@@ -11,7 +11,7 @@ import (
 // bundled stands in for the profiles that live outside the package.
 var bundled = Known{Engines: []string{
 	"vllm", "sglang", "llamacpp", "ollama", "tgi", "trtllm", "lmstudio", "whisper", "speaches", "kokoro", "openai", "sim",
-}, Continuing: []string{"vllm"}, Ordering: []string{"vllm", "sglang"}}
+}, Continuing: []string{"vllm"}, Ordering: []string{"vllm", "sglang"}, Salting: []string{"vllm", "sglang", "trtllm"}, Fixed: []string{"vllm", "sglang", "tgi"}}
 
 // unpack writes the files of an archive into a folder of the test's own and goes there, so that messages hold plain names.
 func unpack(t *testing.T, a *golden.Archive) {

@@ -13,6 +13,10 @@ type Known struct {
 	Continuing []string
 	// Ordering are those whose engines can order their queues by the priorities of requests.
 	Ordering []string
+	// Salting are those whose engines keep cached prompts apart by a salt. Nil: that is not checked.
+	Salting []string
+	// Fixed are those whose engines serve the models that they were started with and load no others.
+	Fixed []string
 }
 
 // Validate checks everything that the form of single values does not tell: names that must be
@@ -21,14 +25,14 @@ type Known struct {
 // nothing but f and the clock.
 func (f *File) Validate(k Known) Problems {
 	c := f.checks()
-	profiles := engineChecks{checks: c, bundled: k.Engines, ordering: k.Ordering}
+	profiles := engineChecks{c, k}
 	byName := f.upstreamsByName()
 	processChecks{c}.all()
 	keyChecks{c}.all()
 	issuerChecks{c}.all()
 	profiles.all()
 	upstreamChecks{c, byName, profiles}.all()
-	modelChecks{c, byName, modelsByID(f), k.Continuing}.all()
+	modelChecks{c, byName, modelsByID(f), profiles}.all()
 	if f.origin != nil {
 		c.check.Keep(f.origin.notes)
 	}

@@ -15,8 +15,7 @@ type modelChecks struct {
 	checks
 	upstreams map[string]int // by name
 	models    map[string]int // by id, the first of each
-
-	continuing []string // see Known
+	engines   engineChecks
 }
 
 func (c modelChecks) all() {
@@ -212,16 +211,14 @@ func (c modelChecks) resume(at string, m *Model) {
 
 // continues reports whether the engine of an upstream goes on with an answer, or may turn out to.
 func (c modelChecks) continues(u *Upstream) bool {
-	if u.Prefill != "" || u.Engine == EngineAuto || slices.Contains(c.continuing, u.Engine) {
+	if u.Prefill != "" || u.Engine == EngineAuto {
 		return true
 	}
-	for i := range c.file.Engines {
-		if e := &c.file.Engines[i]; e.Name == u.Engine {
-			return len(e.Prefill) > 0 || slices.Contains(e.Quirks, QuirkContinuesAnswers) ||
-				e.Quirks == nil && slices.Contains(c.continuing, e.Like)
-		}
+	own, bundled := c.engines.setBy(u.Engine, func(e *Engine) bool { return len(e.Prefill) > 0 || e.Quirks != nil })
+	if own != nil {
+		return len(own.Prefill) > 0 || slices.Contains(own.Quirks, QuirkContinuesAnswers)
 	}
-	return false
+	return slices.Contains(c.engines.bundled.Continuing, bundled)
 }
 
 // promptCaches checks what keeps the cached prompts of keys apart. An engine has one cache for all
@@ -256,7 +253,22 @@ func (c modelChecks) promptCaches() {
 				break
 			}
 		}
+		c.saltless(at, m)
 	}
+}
+
+// saltless warns of a model whose prompts are to be kept apart where no engine of it reads a salt.
+func (c modelChecks) saltless(at string, m *Model) {
+	if c.engines.bundled.Salting == nil || len(m.Deployments) == 0 {
+		return
+	}
+	for _, d := range m.Deployments {
+		if u, known := c.upstreams[d.Upstream]; !known || c.engines.salts(&c.file.Upstreams[u]) {
+			return
+		}
+	}
+	c.check.warn(at, "no engine of %s reads a salt, so per_key does nothing and the prompts of keys share its cache: "+
+		"use %s, or give the engine's profile cache_salt, or take it out", c.places.Show(at, m.ID), suggest.List(c.engines.bundled.Salting))
 }
 
 func (c modelChecks) modelID(path, id string, seen map[string]string) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,8 +14,7 @@ import (
 // `like` leads somewhere.
 type engineChecks struct {
 	checks
-	bundled  []string // nil: names of engines are not checked
-	ordering []string // see Known
+	bundled Known
 }
 
 func (c engineChecks) all() {
@@ -57,14 +57,42 @@ func (c engineChecks) madeOfItself(e *Engine) bool {
 	return at != nil
 }
 
+// setBy follows `like` from the profile of a name to the first of the file's own that sets a member,
+// which sets reports, or else to the bundled one at the end.
+func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
+	for range len(c.file.Engines) + 1 { // or it would follow a circle
+		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
+		if i < 0 {
+			break
+		}
+		if own = &c.file.Engines[i]; sets(own) {
+			return own, ""
+		}
+		name = cmp.Or(own.Like, "openai")
+	}
+	return nil, name
+}
+
+// loadsNone reports whether the engine of an upstream is known to load no models on demand.
+func (c engineChecks) loadsNone(u *Upstream) bool {
+	own, bundled := c.setBy(u.Engine, func(e *Engine) bool { return slices.Contains(e.Quirks, QuirkLoadsOnDemand) })
+	return own == nil && slices.Contains(c.bundled.Fixed, bundled)
+}
+
+// salts reports whether the engine of an upstream reads a salt of cached prompts, or may turn out to.
+func (c engineChecks) salts(u *Upstream) bool {
+	own, bundled := c.setBy(u.Engine, func(e *Engine) bool { return e.CacheSalt != "" })
+	return own != nil || bundled == EngineAuto || slices.Contains(c.bundled.Salting, bundled)
+}
+
 // known reports whether all names of profiles are.
 func (c engineChecks) known() bool {
-	return c.bundled != nil && !c.places.NamesBroken("engines", "name")
+	return c.bundled.Engines != nil && !c.places.NamesBroken("engines", "name")
 }
 
 // names lists the profiles there are: the bundled ones and the file's own.
 func (c engineChecks) names() []string {
-	names := slices.Clone(c.bundled)
+	names := slices.Clone(c.bundled.Engines)
 	for i := range c.file.Engines {
 		names = append(names, c.file.Engines[i].Name)
 	}
@@ -121,6 +149,10 @@ func (c upstreamChecks) all() {
 				"%v is out of range: above 0, up to 1000; to give an upstream no calls take it out of the deployments", u.Weight)
 		}
 		c.check.number(at+".residents", u.Residents, 0, 1e6)
+		if u.Residents > 0 && c.engines.loadsNone(u) {
+			c.check.warn(at+".residents", "the engine %s serves the models that it was started with and swaps none, so it does nothing: take it out",
+				c.places.Show(at+".engine", u.Engine))
+		}
 		if r := u.Resolve; r != (Resolve{}) && r.Every < Duration(time.Second) {
 			c.check.fail(at+".resolve", "%s is too often: at least 1s, or 0 to resolve once", r.Every)
 		}
@@ -137,22 +169,8 @@ func (c upstreamChecks) priorities(path string, u *Upstream) {
 	if !u.Priorities || u.Engine == EngineAuto || !c.engines.known() {
 		return
 	}
-	name, own := u.Engine, map[string]*Engine{}
-	for i := range c.file.Engines {
-		own[c.file.Engines[i].Name] = &c.file.Engines[i]
-	}
-	for range len(own) + 1 { // a profile without the member has that of the one below it
-		e := own[name]
-		if e == nil {
-			break
-		}
-		if e.Priority != "" {
-			return
-		}
-		delete(own, name)
-		name = e.Like
-	}
-	if !slices.Contains(c.engines.ordering, name) {
+	own, bundled := c.engines.setBy(u.Engine, func(e *Engine) bool { return e.Priority != "" })
+	if own == nil && !slices.Contains(c.engines.bundled.Ordering, bundled) {
 		c.check.fail(path, "the engine %s orders its queue by no priorities: leave it out, or give its profile priority: lower_first or higher_first",
 			c.places.Show(path, u.Engine))
 	}

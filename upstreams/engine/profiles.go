@@ -97,6 +97,9 @@ func Names(user []config.Engine) []string {
 	return slices.Compact(names)
 }
 
+// anyEngine are the profiles that may stand for engines of any kind.
+var anyEngine = []string{genericName, "sim", Penstock}
+
 // Known returns what a configuration may name and does not define itself. Each reading of the
 // configuration asks for it, so it is made once.
 var Known = sync.OnceValue(func() config.Known {
@@ -106,11 +109,21 @@ var Known = sync.OnceValue(func() config.Known {
 		panic("BUG: " + err.Error()) // the files are part of the program
 	}
 	for _, name := range k.Engines {
-		if p := profiles.byName[name]; p != nil && ContinuesAnswers(p) {
+		p := profiles.byName[name]
+		if p == nil { // auto
+			continue
+		}
+		if ContinuesAnswers(p) {
 			k.Continuing = append(k.Continuing, name)
 		}
-		if p := profiles.byName[name]; p != nil && PriorityOrder(p) != "" {
+		if PriorityOrder(p) != "" {
 			k.Ordering = append(k.Ordering, name)
+		}
+		if p.CacheSalt() != "" {
+			k.Salting = append(k.Salting, name)
+		}
+		if !p.Has(config.QuirkLoadsOnDemand) && !slices.Contains(anyEngine, name) {
+			k.Fixed = append(k.Fixed, name)
 		}
 	}
 	return k
