@@ -87,8 +87,6 @@ type Engine struct {
 	// Which values of the request member priority it serves first, if it orders its queue by them:
 	// lower_first or higher_first.
 	Priority string `yaml:"priority"`
-	// Dialects that it speaks well itself: messages, responses.
-	Native []string `yaml:"native"`
 	// Request members that steer the engine and are refused. A trailing * matches any rest;
 	// outer.inner is a member of a member.
 	Refused []string `yaml:"refused"`
@@ -415,9 +413,6 @@ func (e *Engine) Problems() []string {
 	c.oneOf("system_messages", e.SystemMessages, "fold", "in_place")
 	c.need(!strings.ContainsAny(e.CacheSalt, `.*"\ `), "cache_salt: give the name of one member of the request")
 	c.oneOf("priority", e.Priority, PriorityLowerFirst, PriorityHigherFirst)
-	for i, n := range e.Native {
-		c.oneOf(element("native", i), n, OpMessages, OpResponses)
-	}
 	c.statuses("client_faults", e.ClientFaults)
 	c.statuses("overloads", e.Overloads)
 	c.statuses("not_now", e.NotNow)

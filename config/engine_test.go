@@ -56,7 +56,6 @@ func TestEngineProblems(t *testing.T) {
 		{Engine{Name: "e", SystemMessages: "drop"}, "system_messages:"},
 		{Engine{Name: "e", CacheSalt: "nvext.cache_salt"}, "cache_salt:"},
 		{Engine{Name: "e", Priority: "first"}, "priority:"},
-		{Engine{Name: "e", Native: []string{"chat"}}, "native[0]:"},
 		{Engine{Name: "e", ClientFaults: []EngineError{{Status: 200}}}, "client_faults[0].status:"},
 		{Engine{Name: "e", Overloads: []EngineError{{}}}, "overloads[0].status:"},
 		{Engine{Name: "e", NotNow: []EngineError{{Status: 302}}}, "not_now[0].status:"},

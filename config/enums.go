@@ -99,7 +99,6 @@ var words = map[string][]string{
 	"keys.operations":    Operations(),
 	"keys.limits.per":    {PerCaller, PerKey},
 	"issuers.algorithms": Algorithms(),
-	"upstreams.native":   {OpMessages, OpResponses},
 	"upstreams.prefill":  {PrefillProven},
 	"fleet.lost":         {LostDivide, LostOpen, LostClosed},
 	"fleet.keys.store":   {KeysRequired, KeysCached},

@@ -299,13 +299,13 @@ func TestSecretsStayHidden(t *testing.T) {
 
 func TestDecode(t *testing.T) {
 	var e Engine
-	if err := Decode("e.yaml", []byte("name: mine\nkeep_alive: 3s\nnative: []\n"), &e); err != nil {
+	if err := Decode("e.yaml", []byte("name: mine\nkeep_alive: 3s\nquirks: []\n"), &e); err != nil {
 		t.Fatal(err)
 	}
-	if e.Name != "mine" || e.KeepAlive.D() != 3*time.Second || e.Native == nil {
+	if e.Name != "mine" || e.KeepAlive.D() != 3*time.Second || e.Quirks == nil {
 		t.Errorf("%+v", e)
 	}
-	err := Decode("e.yaml", []byte("name: mine\nkeep_alive: 3\nnativ: []\n"), &e)
+	err := Decode("e.yaml", []byte("name: mine\nkeep_alive: 3\nquirk: []\n"), &e)
 	if ps, _ := errors.AsType[Problems](err); len(ps) != 2 || ps[0].File != "e.yaml" {
 		t.Errorf("%v", err)
 	}

@@ -384,8 +384,6 @@ type Upstream struct {
 	Probe Probe `yaml:"probe"`
 	// How an https engine is verified, and which certificate the edge shows it.
 	TLS UpstreamTLS `yaml:"tls"`
-	// Dialects in which this engine is sent the client's own requests: messages, responses.
-	Native []string `yaml:"native"`
 	// Send the engine the class of each call (`classes`) for its own queue: vLLM with
 	// --scheduling-policy priority, SGLang with --enable-priority-scheduling. Without that flag vLLM
 	// refuses calls that are not of the first class, or serves all alike.

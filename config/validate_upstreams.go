@@ -143,7 +143,6 @@ func (c upstreamChecks) all() {
 			c.check.oneOf(at+".prefill", "upstreams.prefill", "a choice", u.Prefill)
 		}
 		c.priorities(at+".priorities", u)
-		c.check.eachOneOf(at+".native", "upstreams.native", "a dialect that can be passed through", u.Native)
 		if u.Weight <= 0 || u.Weight > 1000 {
 			c.check.fail(at+".weight",
 				"%v is out of range: above 0, up to 1000; to give an upstream no calls take it out of the deployments", u.Weight)

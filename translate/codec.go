@@ -38,15 +38,3 @@ type Stream interface {
 	// Usage returns the token counts so far: the engine's, or an estimate.
 	Usage() Usage
 }
-
-// NativeReader reads what an engine says in another dialect than chat, and writes it in chat. It
-// belongs to one attempt.
-type NativeReader interface {
-	// Read returns the chunk that an event amounts to; one without data when it brings nothing. Its
-	// errors are *BadAnswer and *engineerror.Error.
-	Read(ev sse.Event) (sse.Event, error)
-	// Done reports whether the event that ends the answer has come.
-	Done() bool
-	// AppendCompletion appends the chat completion that a whole answer amounts to.
-	AppendCompletion(dst, body []byte) ([]byte, error)
-}

@@ -3,16 +3,14 @@
 // neither HTTP nor files nor the clock, and none of them knows the edge, which picks a dialect by
 // the endpoint and drives it through the interfaces of codec.go:
 //
-//	dialect    Stream                     NativeReader
-//	chat       answer.Stream              (engines speak it)
-//	messages   messages.Stream            messages.Native
-//	responses  responses.Stream           responses.Native
-//	audio      forward.Stream             (forwarded)
-//	forward    forward.Stream             (forwarded)
+//	chat       answer.Stream
+//	messages   messages.Stream
+//	responses  responses.Stream
+//	audio      forward.Stream, as the engine has it
+//	forward    forward.Stream, as the engine has it
 //
-// An engine's answer is read as chat whatever dialect it comes in: a NativeReader turns an engine's
-// own Messages or Responses into chat chunks. So usage, tool calls, finish reasons and errors have
-// one reader, and every client sees the same tool calls.
+// Engines are asked in chat whatever the client's dialect is. So usage, tool calls, finish reasons
+// and errors have one reader, and every client sees the same tool calls.
 //
 // A Stream may get the events of several engines: it is restarted before the answer has begun, and
 // resumed in its midst. What it has written stays true: ids, numbers, open blocks.

@@ -110,11 +110,11 @@ func TestSetLife(t *testing.T) {
 		t.Fatal("no lease")
 	}
 	transport := ua.client.transport.Load()
-	p = apply(t, s, config.Upstream{Name: "a", URL: vllm.URL, Concurrency: config.Concurrency{Shared: 1}, Native: []string{"messages"}}, b)
+	p = apply(t, s, config.Upstream{Name: "a", URL: vllm.URL, Concurrency: config.Concurrency{Shared: 1}}, b)
 	if p.Upstream("a")[0] != ua || ua.client.transport.Load() != transport {
 		t.Fatal("another upstream or transport for the same identity")
 	}
-	if _, ok := ua.TryLease("", PoolText, 0, time.Now()); ok || ua.Limits().Source != LimitFromConfig || !ua.Native("messages") || ua.Native("responses") {
+	if _, ok := ua.TryLease("", PoolText, 0, time.Now()); ok || ua.Limits().Source != LimitFromConfig {
 		t.Error("the new settings are not in force")
 	}
 	apply(t, s, config.Upstream{Name: "a", URL: vllm.URL, APIKey: "secret"}, b)

@@ -1,7 +1,6 @@
 package upstreams
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,12 +106,6 @@ func (u *Upstream) URL() string { return u.identity.url }
 // Engine returns the profile in force. With `engine: auto` that is the generic one until the first
 // detection. Never nil.
 func (u *Upstream) Engine() *engine.Profile { return u.engine.Load() }
-
-// Native reports whether the operator lets a dialect ("messages", "responses") through to this
-// engine untranslated.
-func (u *Upstream) Native(dialect string) bool {
-	return slices.Contains(u.settings.Load().spec.Native, dialect)
-}
 
 // ContinuesAnswers reports whether the engine of an upstream is known to go on with an answer that
 // a request has begun.

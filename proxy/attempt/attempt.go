@@ -72,7 +72,6 @@ func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target
 // Send writes the request. once: on no connection that may turn out to be dead.
 func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	x, clocks := a.Reply.x, a.Reply.clock.limits
-	a.Reply.native = s.Native
 	r := http1.Request{
 		Method: "POST", Path: s.Path,
 		ContentType: s.ContentType, Accept: s.Accept,
@@ -160,7 +159,7 @@ func (a *Attempt) Pull(dst []byte, until time.Time, to endpoint.Stream) (out []b
 	return a.Reply.pull(dst, to)
 }
 
-// ReadWhole returns the engine's whole reply, as a completion where it is chat underneath. Its
+// ReadWhole returns the engine's whole reply, as a completion where a stream was asked for. Its
 // errors are those of AwaitHead, and ErrLarge for a reply that is to be passed on as it comes, if
 // passesOn allows that. With http1.ErrNotYet it may be called again.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
@@ -179,7 +178,7 @@ func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) (
 	if err != nil {
 		return nil, err
 	}
-	return r.whole.completion(r)
+	return *r.whole.body, nil
 }
 
 // Sends is how many requests this and the earlier attempts of the call have written.

@@ -44,7 +44,7 @@ func (a *Attempt) document(until time.Time) error {
 			return err
 		}
 	}
-	events, err := r.documentEvents(*in.body)
+	events, err := answer.AppendEvents(nil, *in.body)
 	if err != nil {
 		var short engineerror.Shortener
 		text := short.Append(nil, *in.body)
@@ -53,19 +53,8 @@ func (a *Attempt) document(until time.Time) error {
 	if err := r.memory.Hold(PartBody, len(*in.body)+len(events)); err != nil {
 		return err
 	}
-	r.native = nil
 	r.readEvents(events, translate.MaxAnswer+maxEvent)
 	return nil
-}
-
-// documentEvents returns the events that a whole answer amounts to.
-func (r *Reply) documentEvents(body []byte) (events []byte, err error) {
-	if r.native != nil {
-		if body, err = r.native.AppendCompletion(nil, body); err != nil {
-			return nil, err
-		}
-	}
-	return answer.AppendEvents(nil, body)
 }
 
 // readEvents begins to read a stream: what has been read ahead, then the rest.

@@ -52,20 +52,14 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 			return dst, false, err
 		}
 		blank := ev.Blank()
-		if r.native != nil {
-			ev, err = r.native.Read(ev)
-		}
-		if err == nil {
-			dst, err = r.append(dst, ev, to)
-		}
-		if err != nil {
+		if dst, err = r.append(dst, ev, to); err != nil {
 			return r.undeliverable(dst, before, err)
 		}
 		if !blank { // which is no sign that the engine has begun
 			r.clock.begun = true
 			r.count++
 		}
-		if to.Done() || r.native != nil && r.native.Done() {
+		if to.Done() {
 			if out, err = r.finish(dst, to); err != nil {
 				return r.undeliverable(dst, before, err)
 			}

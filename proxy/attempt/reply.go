@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"penstock/proxy/endpoint"
-	"penstock/translate"
 	"penstock/translate/chat/answer"
 	"penstock/translate/engineerror"
 	"penstock/translate/sse"
@@ -35,7 +34,6 @@ type Reply struct {
 	memory *Memory
 	clock  clock
 	form   endpoint.ReplyForm
-	native translate.NativeReader // of a reply in the endpoint's own dialect; nil: it is chat
 
 	events   *sse.Reader // of a stream
 	first    []byte      // what comes before the rest of the reply; see readAhead

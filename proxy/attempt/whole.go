@@ -80,17 +80,6 @@ func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	}
 }
 
-// completion returns the body of r as a chat completion, if it is in another dialect.
-func (w *whole) completion(r *Reply) ([]byte, error) {
-	if r.native == nil || r.form == endpoint.Events {
-		return *w.body, nil
-	}
-	if err := r.memory.Hold(PartState, len(*w.body)); err != nil {
-		return nil, err
-	}
-	return r.native.AppendCompletion(nil, *w.body)
-}
-
 // assemble reads the stream of r to its end and puts its completion together.
 func (w *whole) assemble(r *Reply, options *answer.Options) error {
 	if w.assembler == nil {
@@ -128,11 +117,6 @@ func (w *whole) readEvents(r *Reply) error {
 			return nil
 		}
 		blank := ev.Blank()
-		if r.native != nil {
-			if ev, err = r.native.Read(ev); err != nil {
-				return err
-			}
-		}
 		if err := into.Add(ev); err != nil {
 			return err
 		}
@@ -140,7 +124,7 @@ func (w *whole) readEvents(r *Reply) error {
 			return err
 		}
 		r.clock.begun = r.clock.begun || !blank
-		if into.Done() || r.native != nil && r.native.Done() {
+		if into.Done() {
 			return nil
 		}
 		if into.Finished() {

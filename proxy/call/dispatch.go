@@ -300,7 +300,7 @@ func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http
 	a.Begin(&terms, lease, target, x)
 	to := changer(d).target(lease, target)
 	sending, err := d.call.request.Fill(to)
-	lease.Needs(endpoint.NeedsAt(d.call.tries.needs, sending.Native != nil))
+	lease.Needs(d.call.tries.needs)
 	if errors.Is(err, endpoint.ErrNoPath) {
 		f := failure.NoEndpoint(0)
 		f.Outcome = upstreams.OutcomeClientGone // it was not asked

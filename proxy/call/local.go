@@ -72,15 +72,15 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	u := lease.Upstream()
 	c.record.Upstream = u.Name()
 	until := time.Now().Add(countPatience)
-	native := chat.NativeRequest{
+	asked := chat.CountRequest{
 		Served: target.Served, Model: c.request.Model(), ReasoningHistory: m.Rules.ReasoningHistory,
 	}
-	native.Opener, _ = c.request.(chat.Opener)
+	asked.Opener, _ = c.request.(chat.Opener)
 	err = x.Send(&http1.Request{
 		Method: "POST", Path: u.Engine().Path(local.Operation),
 		ContentType: jsonType, Accept: jsonType,
 		RequestID: c.client.requestID, Traceparent: c.trace.context(&c.client),
-		Body:           local.Segments(nil, c.body.Client(), &native),
+		Body:           local.Segments(nil, c.body.Client(), &asked),
 		ConnectTimeout: min(m.Clocks.Connect.D(), countPatience), WriteTimeout: countPatience,
 	})
 	if err != nil || x.Await(until) != nil || x.Status() != 200 {

@@ -13,7 +13,7 @@ import (
 // them on, and the error says by how much.
 func TestCostlyMembers(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording(), Limits: "request_body: 8MiB", Upstream: "native: [messages, responses]"})
+	p := start(t, rig.Setup{Engines: recording(), Limits: "request_body: 8MiB"})
 	list := func(element string, n int) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
 	}

@@ -17,7 +17,7 @@ const keptConfig = `
 timeouts: { linger: 0s, drain: 5s, client_body: 2s, idle: 5s }
 stream: { whole_keepalive: 100ms }
 keys: [{ id: tester, hash: "{{hash}}" }]
-upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim, concurrency: 8, native: [%NATIVE%] }]
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim, concurrency: 8 }]
 models:
   - { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }
   - { id: voice, kind: audio-speech, deployments: [{ upstream: up-0, served: sim }] }
@@ -26,9 +26,9 @@ models:
   - { id: sim, deployments: [{ upstream: up-0 }] }
 `
 
-func startKept(t *testing.T, native string) *penstock {
+func startKept(t *testing.T) *penstock {
 	t.Helper()
-	return start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Config: strings.Replace(keptConfig, "%NATIVE%", native, 1)})
+	return start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Config: keptConfig})
 }
 
 // keptCases are the endpoints whose whole answers are JSON.
@@ -45,35 +45,33 @@ var keptCases = []struct{ path, body string }{
 func TestWholeKeepalive(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
-	for _, native := range []string{"", "messages, responses"} {
-		p := startKept(t, native)
-		for _, c := range keptCases {
-			rig.WaitFor(t, rig.Patience, "an answer within 100 ms, without white space", func() bool { // a busy machine takes longer now and then
-				quick := p.Post(c.path, c.body).WantStatus(200)
-				return quick.Body[0] == '{' && quick.Header.Get("Content-Length") != ""
-			})
-			for _, fault := range []string{"chunked;delay=400ms", "stall", "padded=300000;delay=400ms"} {
-				if fault == "stall" { // in the midst of the engine's reply
-					fault = "pause-after=1;for=400ms"
-				}
-				p.Engines[0].SetFault(sim.Fault{Spec: fault})
-				r := p.Post(c.path, c.body).WantStatus(200)
-				p.Engines[0].SetFault()
-				blanks := len(r.Body) - len(strings.TrimLeft(r.Body, " "))
-				var got map[string]any
-				if err := json.Unmarshal([]byte(r.Body), &got); err != nil || r.Err != nil || blanks < 1 || blanks > 30 || got["error"] != nil {
-					t.Fatalf("%s, %s: %d blanks, %v, %v: %.300s", c.path, fault, blanks, err, r.Err, r.Body)
-				}
-				if r.Header.Get("Content-Type") != "application/json" || r.Header.Get("X-Request-Id") == "" {
-					t.Errorf("%s: head %v", c.path, r.Header)
-				}
-				if l := p.LastCall(); l.Status != 200 || l.Outcome != "ok" || l.Stream || l.PromptTokens == 0 {
-					t.Errorf("%s, %s: %+v", c.path, fault, l)
-				}
+	p := startKept(t)
+	for _, c := range keptCases {
+		rig.WaitFor(t, rig.Patience, "an answer within 100 ms, without white space", func() bool { // a busy machine takes longer now and then
+			quick := p.Post(c.path, c.body).WantStatus(200)
+			return quick.Body[0] == '{' && quick.Header.Get("Content-Length") != ""
+		})
+		for _, fault := range []string{"chunked;delay=400ms", "stall", "padded=300000;delay=400ms"} {
+			if fault == "stall" { // in the midst of the engine's reply
+				fault = "pause-after=1;for=400ms"
+			}
+			p.Engines[0].SetFault(sim.Fault{Spec: fault})
+			r := p.Post(c.path, c.body).WantStatus(200)
+			p.Engines[0].SetFault()
+			blanks := len(r.Body) - len(strings.TrimLeft(r.Body, " "))
+			var got map[string]any
+			if err := json.Unmarshal([]byte(r.Body), &got); err != nil || r.Err != nil || blanks < 1 || blanks > 30 || got["error"] != nil {
+				t.Fatalf("%s, %s: %d blanks, %v, %v: %.300s", c.path, fault, blanks, err, r.Err, r.Body)
+			}
+			if r.Header.Get("Content-Type") != "application/json" || r.Header.Get("X-Request-Id") == "" {
+				t.Errorf("%s: head %v", c.path, r.Header)
+			}
+			if l := p.LastCall(); l.Status != 200 || l.Outcome != "ok" || l.Stream || l.PromptTokens == 0 {
+				t.Errorf("%s, %s: %+v", c.path, fault, l)
 			}
 		}
-		p.Engines[0].SetFault()
 	}
+	p.Engines[0].SetFault()
 }
 
 // What goes wrong behind the white space is told in the JSON, in the dialect's shape.
@@ -81,7 +79,7 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
 	for _, c := range keptCases {
-		p := startKept(t, "")
+		p := startKept(t)
 		for fault, code := range map[string]string{
 			"status=400;message=no-such-tool;delay=400ms": "rejected_by_engine", "status=500;delay=400ms": "upstream_failed",
 			"head-cut;delay=400ms": "upstream_bad_response", "invalid-json;delay=400ms": "upstream_bad_response",
@@ -111,7 +109,7 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 // Bytes and text have no white space that means nothing, a client of HTTP/1.0 no chunks, and a failure that is quick has its status.
 func TestWholeKeepalive_Never(t *testing.T) {
 	t.Parallel()
-	p := startKept(t, "")
+	p := startKept(t)
 	slow := sim.Fault{Spec: "chunked;delay=400ms"}
 	p.Engines[0].SetFault(slow)
 	if r := p.Post("/v1/audio/speech", `{"model":"voice","input":"x"}`).WantStatus(200); strings.HasPrefix(r.Body, " ") {
@@ -138,7 +136,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 		t.Errorf("HTTP/1.0: %d %.40q", r.Status, r.Body)
 	}
 	// The time until white space is far longer here than a busy machine takes for a failure.
-	quick := start(t, rig.Setup{Config: strings.NewReplacer("%NATIVE%", "", "whole_keepalive: 100ms", "whole_keepalive: 30s").Replace(keptConfig)})
+	quick := start(t, rig.Setup{Config: strings.Replace(keptConfig, "whole_keepalive: 100ms", "whole_keepalive: 30s", 1)})
 	quick.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 	quick.Post(keptCases[0].path, body).WantError(502, "api_error", "upstream_failed")
 	quick.Engines[0].SetFault()
@@ -147,7 +145,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 // A client that leaves behind the white space ends its engine's work; one that stays is told of a drain.
 func TestWholeKeepalive_Ends(t *testing.T) {
 	t.Parallel()
-	p := startKept(t, "")
+	p := startKept(t)
 	p.Engines[0].SetFault(sim.Fault{Spec: "blackhole"})
 	c := p.Dial()
 	_ = c.Send(p.Request(keptCases[0].path, keptCases[0].body))

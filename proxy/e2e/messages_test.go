@@ -293,6 +293,12 @@ func TestMessages_SystemInPlace(t *testing.T) {
 	}
 }
 
+// sent is the last request that an engine was sent.
+func (p *penstock) sent(engine int) (path, body string) {
+	r := p.Engines[engine].Stats().LastRequest
+	return r.Target, string(r.Body)
+}
+
 // A conversation that ends with the assistant has the beginning of the answer there. Engines that would begin anew are told to
 // go on; the others do so by themselves.
 func TestMessages_Prefill(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// ordered is an edge whose engine orders its queue by priorities, and is told of them. more is of the upstream. The returned
+// ordered is an edge whose engine orders its queue by priorities, and is told of them. The returned
 // credential is of a key of the first class; the edge's own key is of the last of three.
-func ordered(t *testing.T, profile, more, model string) (p *penstock, first string) {
+func ordered(t *testing.T, profile, model string) (p *penstock, first string) {
 	t.Helper()
 	key, hash, _ := auth.NewKey()
 	return start(t, rig.Setup{
@@ -25,10 +25,10 @@ keys:
   - { id: tester, hash: "{{hash}}", class: nightly }
   - { id: other, hash: %q }
 upstreams:
-  - { name: up-0, url: "{{up-0}}", engine: %s, concurrency: 8, priorities: true, probe: { timeout: 15s }%s }
+  - { name: up-0, url: "{{up-0}}", engine: %s, concurrency: 8, priorities: true, probe: { timeout: 15s } }
 models:
   - { id: sim, deployments: [{ upstream: up-0 }]%s }
-`, hash, profile, more, model),
+`, hash, profile, model),
 	}), "Authorization: Bearer " + key
 }
 
@@ -44,22 +44,20 @@ func (p *penstock) lastPriority() (path, number string) {
 	return last.Target, body.Priority.String()
 }
 
-// TestEngineIsToldPriorities: the class of a call in every dialect, also where the engine speaks it, in the engine's own order.
+// TestEngineIsToldPriorities: the class of a call in every dialect, in the engine's own order.
 func TestEngineIsToldPriorities(t *testing.T) {
 	t.Parallel()
 	const messages = `"messages":[{"role":"user","content":"Hi"}]`
 	for _, profile := range []struct{ name, first, last string }{{"vllm", "0", "2"}, {"sglang", "0", "-2"}} {
-		for _, c := range []struct{ path, native, engine, body string }{
-			{chatPath, "", chatPath, messages},
-			{"/v1/messages", "", chatPath, `"max_tokens":9,` + messages},
-			{"/v1/responses", "", chatPath, `"input":"Hi"`},
-			{"/v1/completions", "", "/v1/completions", `"prompt":"Hi"`},
-			{"/v1/messages", ", native: [messages, responses]", chatPath, `"max_tokens":9,` + messages}, // which reads none
-			{"/v1/responses", ", native: [messages, responses]", "/v1/responses", `"input":"Hi"`},
+		for _, c := range []struct{ path, engine, body string }{
+			{chatPath, chatPath, messages},
+			{"/v1/messages", chatPath, `"max_tokens":9,` + messages},
+			{"/v1/responses", chatPath, `"input":"Hi"`},
+			{"/v1/completions", "/v1/completions", `"prompt":"Hi"`},
 		} {
-			t.Run(profile.name+c.path+c.native, func(t *testing.T) {
+			t.Run(profile.name+c.path, func(t *testing.T) {
 				t.Parallel()
-				p, first := ordered(t, profile.name, c.native, "")
+				p, first := ordered(t, profile.name, "")
 				for _, stream := range []string{"", `"stream":true,`} {
 					body := `{"model":"sim",` + stream + c.body + `}`
 					p.Post(c.path, body).WantStatus(200)
@@ -79,10 +77,10 @@ func TestEngineIsToldPriorities(t *testing.T) {
 // TestClientsPriority: a client's own number is refused, and stays where the model lets clients write one.
 func TestClientsPriority(t *testing.T) {
 	t.Parallel()
-	p, _ := ordered(t, "vllm", ", native: [responses]", "")
+	p, _ := ordered(t, "vllm", "")
 	p.Post(chatPath, p.Chat(`"priority":-5`)).WantError(400, "invalid_request_error", "unsupported_parameter")
 	p.Post("/v1/responses", `{"model":"sim","input":"Hi","priority":-5}`).WantError(400, "invalid_request_error", "unsupported_parameter")
-	p, _ = ordered(t, "vllm", "", ", allow_members: [priority]")
+	p, _ = ordered(t, "vllm", ", allow_members: [priority]")
 	p.Post(chatPath, p.Chat(`"priority":-5`)).WantStatus(200)
 	if _, n := p.lastPriority(); n != "-5" {
 		t.Errorf("the engine was told %q, where clients may say it", n)
@@ -99,7 +97,7 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 	for _, profile := range []string{"vllm", "sglang"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			p, first := ordered(t, profile, "", "")
+			p, first := ordered(t, profile, "")
 			release := p.hold(1, p.Chat(endless))
 			var calls sync.WaitGroup
 			var mu sync.Mutex

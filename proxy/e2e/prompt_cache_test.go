@@ -46,41 +46,35 @@ func TestPromptCachePerKey(t *testing.T) {
 		{"responses", "/v1/responses", `"input":"` + prompt + `"`},
 		{"completions", "/v1/completions", `"prompt":"` + prompt + `"`},
 	} {
-		natives := []string{""}
-		if c.name == "messages" || c.name == "responses" {
-			natives = append(natives, ", native: [messages, responses]")
-		}
-		for _, native := range natives {
-			t.Run(c.name+native, func(t *testing.T) {
-				t.Parallel()
-				for _, setting := range []string{"shared", "per_key"} {
-					keys, entries := [3]string{}, ""
-					for i, more := range []string{"", ", cache_group: both", ", cache_group: both"} {
-						key, hash, _ := auth.NewKey()
-						keys[i] = key
-						entries += fmt.Sprintf("- { id: k%d, hash: %q%s }\n", i, hash, more)
-					}
-					p := start(t, rig.Setup{
-						Engines: []sim.Options{{Profile: "vllm", Models: []string{"sim"}}},
-						Config: `
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, setting := range []string{"shared", "per_key"} {
+				keys, entries := [3]string{}, ""
+				for i, more := range []string{"", ", cache_group: both", ", cache_group: both"} {
+					key, hash, _ := auth.NewKey()
+					keys[i] = key
+					entries += fmt.Sprintf("- { id: k%d, hash: %q%s }\n", i, hash, more)
+				}
+				p := start(t, rig.Setup{
+					Engines: []sim.Options{{Profile: "vllm", Models: []string{"sim"}}},
+					Config: `
 keys:
 - { id: tester, hash: "{{hash}}" }
 ` + entries + `upstreams:
-- { name: up-0, url: "{{up-0}}", engine: vllm` + native + ` }
+- { name: up-0, url: "{{up-0}}", engine: vllm }
 models:
 - { id: sim, deployments: [{ upstream: up-0 }], policy: prefix_affinity, prompt_cache: ` + setting + ` }
 `,
-					})
-					body := `{"model":"sim",` + c.body + `}`
-					ask := func(key string) bool { return p.cachedTokens(c.path, body, key) > 500 }
-					got := fmt.Sprint(ask(p.Key), ask(p.Key), ask(keys[0]), ask(keys[0]), ask(keys[1]), ask(keys[2]), ask(p.Key))
-					want := map[string]string{"shared": "false true true true true true true", "per_key": "false true false true false true true"}[setting]
-					if got != want {
-						t.Errorf("%s: the prompt was in the cache: %s, want %s", setting, got, want)
-					}
+				})
+				body := `{"model":"sim",` + c.body + `}`
+				ask := func(key string) bool { return p.cachedTokens(c.path, body, key) > 500 }
+				got := fmt.Sprint(ask(p.Key), ask(p.Key), ask(keys[0]), ask(keys[0]), ask(keys[1]), ask(keys[2]), ask(p.Key))
+				want := map[string]string{"shared": "false true true true true true true", "per_key": "false true false true false true true"}[setting]
+				if got != want {
+					t.Errorf("%s: the prompt was in the cache: %s, want %s", setting, got, want)
 				}
-			})
-		}
+			}
+		})
 	}
 }
 

@@ -163,23 +163,6 @@ func (p *penstock) numberByMessages(t *testing.T, client *anthropic.Client, thin
 	return messageText(second), first
 }
 
-// TestReasoning_NativeMessages: an engine that is sent the client's own Messages reads what was sealed for the client.
-func TestReasoning_NativeMessages(t *testing.T) {
-	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording(), Upstream: bothNative})
-	for _, mode := range thinkingModes {
-		t.Run(mode.name, func(t *testing.T) {
-			wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
-				answer, m := p.numberByMessages(t, p.claude(mode.options...), mode.thinking, create)
-				wantRemembered(t, answer, messageJSON(t, m), mode.name == "shown")
-				if path, body := p.sent(0); path != "/v1/messages" || strings.Contains(body, "redacted") || strings.Contains(body, "pst1") {
-					t.Errorf("the engine was sent %s %s", path, body)
-				}
-			})
-		})
-	}
-}
-
 func TestReasoning_Responses(t *testing.T) {
 	eachThatReadsHistory(t, func(t *testing.T, p *penstock) {
 		for _, w := range ways {
@@ -228,43 +211,23 @@ func (p *penstock) numberByResponses(t *testing.T, streamed, sealed bool) (answe
 	return answerOf(t, &client, streamed, params).OutputText(), got.RawJSON()
 }
 
-// TestReasoning_NativeResponses: an engine that is sent the client's own Responses reads what was sealed for the client.
-func TestReasoning_NativeResponses(t *testing.T) {
-	t.Parallel()
-	for _, o := range []sim.Options{{Record: true}, {Profile: "ollama", Record: true}} {
-		t.Run(o.Profile, func(t *testing.T) {
-			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{o}, Upstream: bothNative})
-			for _, w := range ways {
-				answer, first := p.numberByResponses(t, w.more != "", true)
-				wantRemembered(t, answer, first, false)
-				if path, body := p.sent(0); path != "/v1/responses" || strings.Contains(body, "encrypted_content") || strings.Contains(body, "pst1") {
-					t.Errorf("the engine was sent %s %s", path, body)
-				}
-			}
-		})
-	}
-}
-
 // TestReasoning_Forgotten: a model that gets no reasoning, in every dialect.
 func TestReasoning_Forgotten(t *testing.T) {
 	t.Parallel()
-	for _, upstream := range []string{"", bothNative} {
-		p := start(t, rig.Setup{Upstream: upstream, Model: "reasoning_history: none"})
-		if answer, _ := p.numberByChat(t, "reasoning"); answer != forgotten {
-			t.Errorf("chat: %q", answer)
+	p := start(t, rig.Setup{Model: "reasoning_history: none"})
+	if answer, _ := p.numberByChat(t, "reasoning"); answer != forgotten {
+		t.Errorf("chat: %q", answer)
+	}
+	for _, mode := range thinkingModes {
+		answer, _ := p.numberByMessages(t, p.claude(mode.options...), mode.thinking, func(c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
+			return c.Messages.New(context.Background(), params)
+		})
+		if answer != forgotten {
+			t.Errorf("messages, %s: %q", mode.name, answer)
 		}
-		for _, mode := range thinkingModes {
-			answer, _ := p.numberByMessages(t, p.claude(mode.options...), mode.thinking, func(c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
-				return c.Messages.New(context.Background(), params)
-			})
-			if answer != forgotten {
-				t.Errorf("messages, %s: %q", mode.name, answer)
-			}
-		}
-		if answer, _ := p.numberByResponses(t, false, true); answer != forgotten {
-			t.Errorf("responses: %q", answer)
-		}
+	}
+	if answer, _ := p.numberByResponses(t, false, true); answer != forgotten {
+		t.Errorf("responses: %q", answer)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestEffort_RefusedByTemplate(t *testing.T) {
 	t.Parallel()
 	qwen := []string{"low", "medium", "xhigh"}
 	for name, engine := range map[string]sim.Options{
-		"vllm": {Profile: "vllm", Efforts: qwen}, "vllm native": {Profile: "vllm", Efforts: qwen},
+		"vllm":   {Profile: "vllm", Efforts: qwen},
 		"sglang": {Profile: "sglang", Efforts: qwen}, "llamacpp": {Profile: "llamacpp", Efforts: qwen},
 		"an older sglang": {Profile: "sglang", Efforts: []string{"low", "medium"}},
 	} {
@@ -49,12 +49,8 @@ func TestEffort_RefusedByTemplate(t *testing.T) {
 			for _, stream := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s%s stream=%t", name, strings.ReplaceAll(way.path, "/", "."), stream), func(t *testing.T) {
 					t.Parallel()
-					config := detected
-					if name == "vllm native" {
-						config = strings.Replace(detected, `url: "{{up-0}}"`, `url: "{{up-0}}", native: [messages, responses]`, 1)
-					}
 					engine.Record = true
-					p := start(t, rig.Setup{Engines: []sim.Options{engine}, Config: config})
+					p := start(t, rig.Setup{Engines: []sim.Options{engine}, Config: detected})
 					body := func(effort string) string {
 						return fmt.Sprintf(`{"model":"sim","stream":%t,`+way.body+`}`, stream, effort)
 					}
@@ -67,9 +63,6 @@ func TestEffort_RefusedByTemplate(t *testing.T) {
 							t.Fatalf("%s: the engine was sent %d requests", effort, len(sent))
 						}
 						got := string(sent[requests-1]["reasoning_effort"])
-						if _, native := sent[requests-1]["output_config"]; native || sent[requests-1]["reasoning"] != nil {
-							got = last // it was sent the client's own
-						}
 						if got != last {
 							t.Errorf("%s: the engine was sent %q at last, not %q", effort, got, last)
 						}

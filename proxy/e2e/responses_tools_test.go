@@ -72,40 +72,38 @@ func TestResponses_Tools(t *testing.T) {
 // sends them back so.
 func TestResponses_ClientTools(t *testing.T) {
 	t.Parallel()
-	for _, upstream := range []string{"", bothNative} {
-		p := start(t, rig.Setup{Engines: recording(), Upstream: upstream})
-		client := p.sdk()
-		bothWays(t, func(t *testing.T, streamed bool) {
-			params := respond(`"tool_calls":1`)
-			params.Tools = []responses.ToolUnionParam{{OfNamespace: &responses.NamespaceToolParam{
-				Name: "mcp__city", Description: "About cities.",
-				Tools: []responses.NamespaceToolToolUnionParam{{OfFunction: &responses.NamespaceToolToolFunctionParam{
-					Name: "weather", Parameters: map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []string{"city"}},
-				}}},
-			}}}
-			got := answerOf(t, &client, streamed, params)
-			if len(got.Output) != 1 || len(got.Tools) != 1 || got.Tools[0].Type != "namespace" {
-				t.Fatalf("%s", got.RawJSON())
-			}
-			call := got.Output[0].AsFunctionCall()
-			if call.Name != "weather" || call.Namespace != "mcp__city" || !strings.Contains(call.Arguments, "city") {
-				t.Errorf("call %s", call.RawJSON())
-			}
-			p.wantInHistory(t, &client, params, &got.Output[0], "function_call_output", "mcp__city__weather")
+	p := start(t, rig.Setup{Engines: recording()})
+	client := p.sdk()
+	bothWays(t, func(t *testing.T, streamed bool) {
+		params := respond(`"tool_calls":1`)
+		params.Tools = []responses.ToolUnionParam{{OfNamespace: &responses.NamespaceToolParam{
+			Name: "mcp__city", Description: "About cities.",
+			Tools: []responses.NamespaceToolToolUnionParam{{OfFunction: &responses.NamespaceToolToolFunctionParam{
+				Name: "weather", Parameters: map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []string{"city"}},
+			}}},
+		}}}
+		got := answerOf(t, &client, streamed, params)
+		if len(got.Output) != 1 || len(got.Tools) != 1 || got.Tools[0].Type != "namespace" {
+			t.Fatalf("%s", got.RawJSON())
+		}
+		call := got.Output[0].AsFunctionCall()
+		if call.Name != "weather" || call.Namespace != "mcp__city" || !strings.Contains(call.Arguments, "city") {
+			t.Errorf("call %s", call.RawJSON())
+		}
+		p.wantInHistory(t, &client, params, &got.Output[0], "function_call_output", "mcp__city__weather")
 
-			params = respond(`"tool_calls":1`)
-			params.Tools = []responses.ToolUnionParam{{OfCustom: &responses.CustomToolParam{Name: "apply_patch", Description: openai.String("Patches.")}}}
-			got = answerOf(t, &client, streamed, params)
-			if len(got.Output) != 1 || got.Output[0].Type != "custom_tool_call" {
-				t.Fatalf("%s", got.RawJSON())
-			}
-			custom := got.Output[0].AsCustomToolCall()
-			if custom.Name != "apply_patch" || custom.Input == "" || strings.Contains(custom.Input, "{") || custom.CallID == "" {
-				t.Errorf("call %s", custom.RawJSON())
-			}
-			p.wantInHistory(t, &client, params, &got.Output[0], "custom_tool_call_output", "apply_patch")
-		})
-	}
+		params = respond(`"tool_calls":1`)
+		params.Tools = []responses.ToolUnionParam{{OfCustom: &responses.CustomToolParam{Name: "apply_patch", Description: openai.String("Patches.")}}}
+		got = answerOf(t, &client, streamed, params)
+		if len(got.Output) != 1 || got.Output[0].Type != "custom_tool_call" {
+			t.Fatalf("%s", got.RawJSON())
+		}
+		custom := got.Output[0].AsCustomToolCall()
+		if custom.Name != "apply_patch" || custom.Input == "" || strings.Contains(custom.Input, "{") || custom.CallID == "" {
+			t.Errorf("call %s", custom.RawJSON())
+		}
+		p.wantInHistory(t, &client, params, &got.Output[0], "custom_tool_call_output", "apply_patch")
+	})
 }
 
 // wantInHistory sends a call back with its output, which the engine must get as one of the function with that name.

@@ -135,11 +135,7 @@ func SentOf(r Request, to *Target) Sent {
 	}
 	format := formatOf(to)
 	sent.Effort = chat.EffortWord(c, &format)
-	native := false
-	if n, ok := r.(interface{ goesNative(to *Target) bool }); ok {
-		native = n.goesNative(to)
-	}
-	sent.AdjacentTurns = chat.HasAdjacentTurns(c) && (native || !chat.JoinsTurns(c, &format))
+	sent.AdjacentTurns = chat.HasAdjacentTurns(c) && !chat.JoinsTurns(c, &format)
 	return sent
 }
 
@@ -158,8 +154,7 @@ func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priorit
 type Sending struct {
 	Path, ContentType, Accept string
 	Body                      [][]byte
-	Reader                    io.Reader              // in place of Body
-	Native                    translate.NativeReader // of the reply; nil: it is no other dialect's
+	Reader                    io.Reader // in place of Body
 }
 
 // ErrNoPath is the error of Fill for an engine that is known not to have the endpoint.
@@ -201,7 +196,7 @@ const (
 // Unary is the unary codec: it writes the client's answer for an engine's whole reply.
 type Unary interface {
 	// Append appends the answer for body, which is a chat completion where the engine was asked for
-	// a stream or speaks another dialect.
+	// a stream.
 	Append(dst, body []byte, reply Reply) ([]byte, error)
 	// PassesOn reports whether a large reply may be passed on as it comes, because next to nothing
 	// of it is changed. PassOn begins to.

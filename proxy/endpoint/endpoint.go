@@ -42,7 +42,7 @@ type Local struct {
 	// enough.
 	Operation string
 	// Segments appends the request to the counter; Read reads its answer.
-	Segments func(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte
+	Segments func(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte
 	Read     func(answer []byte) (tokens int, ok bool)
 	// Append appends the client's answer to r. about has the count.
 	Append func(dst []byte, r Request, about Answer) []byte

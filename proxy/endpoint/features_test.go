@@ -59,23 +59,3 @@ func TestFeaturesOf(t *testing.T) {
 		}
 	}
 }
-
-// TestNeedsAt: a dialect of its own is asked of an engine that speaks it, and chat of the others.
-func TestNeedsAt(t *testing.T) {
-	chat, messages, embeddings := upstreams.FeatureOf(config.OpChat), upstreams.FeatureOf(config.OpMessages), upstreams.FeatureOf(config.OpEmbeddings)
-	tools := upstreams.FeatureTools
-	for _, c := range []struct {
-		needs, native, other upstreams.Features
-	}{
-		{chat | messages | tools, messages | tools, chat | tools},
-		{chat | tools, chat | tools, chat | tools},
-		{embeddings, embeddings, embeddings},
-	} {
-		if got := NeedsAt(c.needs, true); got != c.native {
-			t.Errorf("%b natively: %b", c.needs, got)
-		}
-		if got := NeedsAt(c.needs, false); got != c.other {
-			t.Errorf("%b as chat: %b", c.needs, got)
-		}
-	}
-}

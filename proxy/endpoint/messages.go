@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"penstock/config"
-	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
@@ -33,12 +32,6 @@ type messagesWriter struct{ messages.Stream }
 var (
 	messagesCodecs   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(messagesWriter)} }}
 	messagesRequests = sync.Pool{New: func() any { return new(messages.Request) }}
-	nativeMessages   = nativeDialect{
-		operation: config.OpMessages,
-		segments:  messages.NativeSegments,
-		reader:    func() translate.NativeReader { return new(messages.Native) },
-		unordered: true,
-	}
 )
 
 func newMessagesRequest() *translatedRequest {
@@ -65,7 +58,6 @@ func (w *messagesWriter) Describe(about *Answer, o *answer.Options) {
 	})
 }
 
-func (w *messagesWriter) Native() *nativeDialect       { return &nativeMessages }
 func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecs.Put(r) }
 
 // countTokens is POST /v1/messages/count_tokens: an engine's own count where one has a counter,

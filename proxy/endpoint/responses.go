@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"penstock/config"
-	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/chat/answer"
 	"penstock/translate/dialects"
@@ -64,11 +63,6 @@ type responsesWriter struct{ responses.Stream }
 var (
 	responsesCodecs   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(responsesWriter)} }}
 	responsesRequests = sync.Pool{New: func() any { return new(responses.Request) }}
-	nativeResponses   = nativeDialect{
-		operation: config.OpResponses,
-		segments:  responses.NativeSegments,
-		reader:    func() translate.NativeReader { return new(responses.Native) },
-	}
 )
 
 func (w *responsesWriter) Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error) {
@@ -91,5 +85,4 @@ func (w *responsesWriter) Describe(about *Answer, o *answer.Options) {
 
 func unixNow() int64 { return time.Now().Unix() }
 
-func (w *responsesWriter) Native() *nativeDialect       { return &nativeResponses }
 func (w *responsesWriter) Recycle(r *translatedRequest) { responsesCodecs.Put(r) }

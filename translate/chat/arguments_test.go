@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestArgumentsObject: whatever a string holds, what stands for it in a native engine's request is
+// TestArgumentsObject: whatever a string holds, what stands for it in the request to an engine is
 // one JSON object.
 func TestArgumentsObject(t *testing.T) {
 	t.Parallel()

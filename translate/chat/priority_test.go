@@ -31,20 +31,15 @@ func TestPriority(t *testing.T) {
 		if n := bytes.Count(bytes.ToLower([]byte(got)), []byte("riority")); n != 1 || !bytes.Contains([]byte(got), []byte(`"priority":2`)) {
 			t.Errorf("%s: the engine is sent %s", own, got)
 		}
-		for name, edit := range map[string]func(*jsonx.Edits, jsonx.Value){
-			"native":  (&NativeRequest{Served: "m", Refuse: NewRefusedMembers("priority"), Priority: Priority{Number: 2, Told: true}}).Edit,
-			"forward": Priority{Number: 2, Told: true}.Add,
-		} {
-			var d jsonx.Doc
-			var edits jsonx.Edits
-			if err := d.Parse(body, jsonx.Options{}); err != nil {
-				t.Fatal(err)
-			}
-			edit(&edits, d.Root())
-			out := edits.Append(nil, body)
-			if !json.Valid(out) || bytes.Count(bytes.ToLower(out), []byte("riority")) != 1 || !bytes.Contains(out, []byte(`"priority":2`)) {
-				t.Errorf("%s, %s: the engine is sent %s", own, name, out)
-			}
+		var d jsonx.Doc
+		var edits jsonx.Edits
+		if err := d.Parse(body, jsonx.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		Priority{Number: 2, Told: true}.Add(&edits, d.Root())
+		out := edits.Append(nil, body)
+		if !json.Valid(out) || bytes.Count(bytes.ToLower(out), []byte("riority")) != 1 || !bytes.Contains(out, []byte(`"priority":2`)) {
+			t.Errorf("%s: forwarded, the engine is sent %s", own, out)
 		}
 		if got := sent(Priority{Number: 2, Told: true, Own: true}); own != "" && got != string(body) {
 			t.Errorf("%s, which is allowed: the engine is sent %s", own, got)

@@ -1,12 +1,11 @@
 // Package dialects is what the dialects that become chat have in common: Messages and Responses are
 // read and written by packages of their own, and what both do alike is here once.
 //
-//	Options       how a request is to be translated
-//	Identity      what the edge knows about an answer
-//	ChatWriter    the chat request that is written
-//	Images        where its images stand in the client's body, for errors about them (Locate)
-//	Dropped       what of a request goes no further, in names of a fixed list
-//	NativeReader  the answer of an engine that speaks the dialect itself
+//	Options     how a request is to be translated
+//	Identity    what the edge knows about an answer
+//	ChatWriter  the chat request that is written
+//	Images      where its images stand in the client's body, for errors about them (Locate)
+//	Dropped     what of a request goes no further, in names of a fixed list
 //
 // A call goes through a dialect like this:
 //
@@ -19,8 +18,8 @@
 // # Design
 //
 // Both packages have the same types and files: Request (request.go, and conversation.go, tools.go,
-// input.go for its parts), RequestInfo, Stream (stream.go, events.go, response.go), Native
-// (native.go, native_request.go), and errors.go. A third dialect of the kind would have them, too.
+// input.go for its parts), RequestInfo, Stream (stream.go, events.go, response.go), and errors.go. A
+// third dialect of the kind would have them, too.
 //
 // A translation is a function of bytes. It knows neither HTTP nor files nor the clock. The client's
 // body is parsed once, and what is translated is copied as it stands in the source, escapes,

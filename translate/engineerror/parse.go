@@ -44,25 +44,6 @@ func ReadObject(root jsonx.Value) Error {
 	return e
 }
 
-// ParseNative reads the error in an engine's event of its own dialect, which has a type where other
-// errors have a status.
-func ParseNative(data []byte) error {
-	e := Parse(0, "", data)
-	if e.Status == 0 && !e.ClientFault {
-		switch {
-		case e.Type == "overloaded_error":
-			e.Status = 529
-		case e.Type == "rate_limit_error", e.Code == "rate_limit_exceeded":
-			e.Status = 429
-		case e.Type == "timeout_error":
-			e.Status = 504
-		case e.Code == "invalid_prompt":
-			e.ClientFault = true
-		}
-	}
-	return &e
-}
-
 // classify cleans the message and draws the conclusions. The HTTP status is 0 inside a stream.
 func (e *Error) classify(status int) {
 	aboutModel, refusedByTemplate := e.Absent == AbsentModel, false

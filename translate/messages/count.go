@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"bytes"
 	"strconv"
 
 	"penstock/translate/chat"
@@ -10,12 +11,13 @@ import (
 // counted are the members of a request that its number of tokens follows from.
 var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
-// CountSegments appends to segs the pieces of a count_tokens request for an engine that speaks this
-// dialect itself: the client's own members that matter, as NativeSegments would send them, under
-// the name that the engine has for the model. Nothing else of the client's goes along, as it might
-// steer the engine; nor does thinking that is sealed, which is opened. body is one that Decode has
-// accepted; the pieces borrow from it.
-func CountSegments(segs [][]byte, body []byte, n *chat.NativeRequest) [][]byte {
+// CountSegments appends to segs the pieces of a count_tokens request for an engine with a counter:
+// the client's own members that matter, under the name that the engine has for the model. Nothing
+// else of the client's goes along, as it might steer the engine. Server tools, their blocks in the
+// history and the billing block go; inputs of tool calls that are no objects become objects, as
+// engines refuse others; sealed thinking is opened, or goes where it cannot be. body is one that
+// Decode has accepted; the pieces borrow from it.
+func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	root := parseAgain(body)
 	var edits jsonx.Edits
 	for it := root.Iter(); it.Next(); {
@@ -38,6 +40,56 @@ func isCounted(k jsonx.Key) bool {
 		}
 	}
 	return false
+}
+
+// parseAgain returns the root of a body that Decode has accepted.
+func parseAgain(body []byte) jsonx.Value {
+	var d jsonx.Doc
+	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, MaxNodes: parseOptions.MaxNodes, Record: 7}) != nil {
+		panic("BUG: a body that was decoded is not JSON")
+	}
+	return d.Root()
+}
+
+// leaveOut notes what engines are not to see of the tools and the system prompt, and wraps inputs.
+func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
+	for it := root.Get("tools").Iter(); it.Next(); {
+		kind := it.Value().Get("type")
+		if !chat.Given(kind) || kind.EqualText("custom") {
+			continue
+		}
+		if t := clientToolOf(kind); t != nil {
+			edits.Set(it.Value(), t.definition(it.Value().Get("name")))
+		} else {
+			edits.Delete(it.Value())
+		}
+	}
+	if system := root.Get("system"); system.IsArray() {
+		for it := system.Iter(); it.Next(); {
+			if text := it.Value().Get("text"); text.IsString() && bytes.HasPrefix(text.Inside(), billing) {
+				edits.Delete(it.Value())
+			}
+		}
+	}
+	wrapInputs(edits, root.Get("messages"))
+}
+
+// wrapInputs makes objects of the inputs of tool calls that are none. Clients send such inputs back
+// after a malformed tool call.
+func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
+	var args chat.Arguments
+	for it := messages.Iter(); it.Next(); {
+		content := it.Value().Get("content")
+		if !content.IsArray() {
+			continue
+		}
+		for block := content.Iter(); block.Next(); {
+			input := block.Value().Get("input")
+			if block.Value().Get("type").EqualText("tool_use") && chat.Given(input) && !input.IsObject() {
+				edits.Set(input, bytes.Clone(args.Object(input)))
+			}
+		}
+	}
 }
 
 // ReadCount reads the answer to a count_tokens request. ok is false when it is none.

@@ -2,10 +2,14 @@ package messages
 
 import (
 	"bytes"
+	"encoding/json"
+	"strings"
 	"testing"
 
+	"penstock/config/testkit/golden"
 	"penstock/translate/chat"
 	"penstock/translate/dialects"
+	"penstock/translate/jsonx"
 )
 
 func TestCountSegments(t *testing.T) {
@@ -20,7 +24,7 @@ func TestCountSegments(t *testing.T) {
 	if _, err := r.Decode(nil, body, &c, new(RequestInfo), dialects.Options{Count: true}); err != nil {
 		t.Fatal(err)
 	}
-	got := bytes.Join(CountSegments(nil, body, &chat.NativeRequest{Served: `org/"served"`}), nil)
+	got := bytes.Join(CountSegments(nil, body, &chat.CountRequest{Served: `org/"served"`}), nil)
 	want := `{"tools":[{"name":"f","input_schema":{"z":1.0}}],"mod\u0065l":"org/\"served\"","system":[{"type":"text","text":"rules"}],` +
 		`"messages":[{"role":"user","content":"é\n"},{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":{}}]}],"thinking":{"type":"disabled"}}`
 	if string(got) != want {
@@ -36,12 +40,49 @@ func TestCountSegments_History(t *testing.T) {
 	if _, err := new(Request).Decode(nil, body, new(chat.Request), new(RequestInfo), dialects.Options{Count: true, Opener: fakeOpener{}}); err != nil {
 		t.Fatal(err)
 	}
-	got := string(bytes.Join(CountSegments(nil, body, &chat.NativeRequest{Served: "s", Model: []byte("m"), Opener: fakeOpener{}}), nil))
+	got := string(bytes.Join(CountSegments(nil, body, &chat.CountRequest{Served: "s", Model: []byte("m"), Opener: fakeOpener{}}), nil))
 	want := `{"model":"s","messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
 		`{"type":"thinking","thinking":"open","signature":"` + signature + `"},{"type":"text","text":"so far"},{"type":"text","text":"b"}]},` +
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":""}]}]}]}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestCountSegments_Archives runs the archives of testdata/count: a request, and in the section engine what the model's engines
+// are given of the reasoning in a history.
+func TestCountSegments_Archives(t *testing.T) {
+	golden.Archives(t, "testdata/count", func(t *testing.T, ar *golden.Archive) {
+		body := bytes.TrimSuffix(ar.Section("request"), []byte("\n"))
+		var c chat.Request
+		if _, err := new(Request).Decode(nil, body, &c, new(RequestInfo), dialects.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		out := bytes.Join(CountSegments(nil, body, &chat.CountRequest{
+			Served: "served", Model: c.Model, Opener: fakeOpener{}, ReasoningHistory: string(bytes.TrimSpace(ar.Section("engine"))),
+		}), nil)
+		if !json.Valid(out) || bytes.Contains(out, []byte("SECRET")) {
+			t.Errorf("the counter is sent %s", out)
+		}
+		ar.Set("engine-request", out)
+	})
+}
+
+// TestCountSegments_InputsStayInside: a string that a client sends as the input of a call brings no members of its own to the
+// engine.
+func TestCountSegments_InputsStayInside(t *testing.T) {
+	t.Parallel()
+	input, _ := json.Marshal(`{"a":` + strings.Repeat("[", jsonx.DefaultMaxDepth) + strings.Repeat("]", jsonx.DefaultMaxDepth) +
+		`}}]}],"priority":-9,"x":[{"content":[{"input":{}`)
+	body := []byte(`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[` +
+		`{"type":"tool_use","id":"t","name":"f","input":` + string(input) + `}]},{"role":"user","content":"y"}]}`)
+	var sent map[string]any
+	if _, err := new(Request).Decode(nil, body, new(chat.Request), new(RequestInfo), dialects.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	counted := bytes.Join(CountSegments(nil, body, &chat.CountRequest{Served: "m"}), nil)
+	if err := json.Unmarshal(counted, &sent); err != nil || len(sent) != 2 || len(sent["messages"].([]any)) != 3 {
+		t.Errorf("%v: the engine is sent %s", err, counted)
 	}
 }
 

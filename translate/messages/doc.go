@@ -37,10 +37,6 @@
 // time. A delta goes out as it comes, except where that rule forbids it: while a tool call is open
 // its arguments may go on, so the deltas of other blocks wait until it is complete.
 //
-// An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read
-// by a Native, which says in chat what it answers; the writers above do the rest. Lost on that way
-// is what chat has no word for: citations, the signatures of thinking, blocks of server tools.
-//
 // # Design
 //
 // The translation of a message depends on that message alone: neighbours of one role are not

@@ -14,7 +14,6 @@ import (
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/dialects"
-	"penstock/translate/sse"
 )
 
 // TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an
@@ -165,7 +164,6 @@ func TestReuse(t *testing.T) {
 		c    chat.Request
 		info RequestInfo
 		s    Stream
-		n    Native
 	)
 	for _, body := range seeds(t, "request", "request") {
 		var (
@@ -187,14 +185,6 @@ func TestReuse(t *testing.T) {
 		var fresh Stream
 		got, _ := stream(&s, e, upstream)
 		if want, _ := stream(&fresh, e, upstream); !bytes.Equal(got, want) || s.Usage() != fresh.Usage() {
-			t.Errorf("%s\nwant %s", got, want)
-		}
-	}
-	for _, answer := range seeds(t, "native", "engine-whole") {
-		var fresh Native
-		_, _ = n.Read(sse.Event{Data: []byte(`{"type":"message_start","message":{"usage":{"input_tokens":77,"cache_read_input_tokens":7}}}`)})
-		got, _ := n.AppendCompletion(nil, answer)
-		if want, _ := fresh.AppendCompletion(nil, answer); !bytes.Equal(got, want) {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}

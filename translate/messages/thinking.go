@@ -151,9 +151,9 @@ func (p *past) appendText(dst []byte, b *block) []byte {
 	return dst
 }
 
-// editHistory notes the changes by which an engine that speaks the dialect can read the history:
-// sealed thinking becomes open, and what is not for it goes.
-func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.NativeRequest) {
+// editHistory notes the changes by which an engine's counter can read the history: sealed thinking
+// becomes open, and what is not for the engine goes.
+func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 	messages := root.Get("messages")
 	if !messages.IsArray() {
 		return

@@ -269,3 +269,12 @@ func TestAppliedEdits(t *testing.T) {
 		}
 	}
 }
+
+// answerTo is the client's answer for a whole completion.
+func answerTo(e *echo, completion []byte) ([]byte, error) {
+	var c answer.Completion
+	if err := c.Parse(completion); err != nil {
+		return nil, err
+	}
+	return appendWhole(nil, &c, e)
+}

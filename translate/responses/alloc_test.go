@@ -50,27 +50,3 @@ func TestRequestAllocs(t *testing.T) {
 		t.Errorf("%v allocations", got)
 	}
 }
-
-// A delta costs no memory but for the text that the last events repeat.
-func TestNativeAllocs(t *testing.T) {
-	a := newStream(t, nil)
-	var (
-		n   Native
-		out []byte
-	)
-	step := func() {
-		ev, err := n.Read(nativeTextDelta)
-		if err == nil {
-			out, err = a.Append(out[:0], ev)
-		}
-		if err != nil || len(out) == 0 {
-			t.Fatal(err)
-		}
-	}
-	for range 5000 { // lets the text grow
-		step()
-	}
-	if got := testing.AllocsPerRun(1000, step); got != 0 {
-		t.Errorf("%v allocations a delta", got)
-	}
-}

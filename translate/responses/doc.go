@@ -63,11 +63,6 @@
 // Tried with Codex 0.171, openai-node 6.45 and 7.59, the AI SDK 3.0 and the Agents SDK 0.20; an
 // event of another name breaks openai-node 6.45 and older SDKs for Java and PHP.
 //
-// An engine that speaks the dialect itself is sent the client's request (NativeSegments) and read
-// by a Native, which turns its answer into chat; the client's answer is written here all the same.
-// So the response object has all of its members, the events are numbered and reasoning stays hidden
-// whatever the engine leaves out or shows.
-//
 // # Design
 //
 // The translation of an item depends on it and on the items before it alone; a property test holds

@@ -2,7 +2,6 @@ package responses
 
 import (
 	"penstock/translate/chat"
-	"penstock/translate/jsonx"
 	"penstock/translate/seal"
 )
 
@@ -58,48 +57,4 @@ func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) (out []b
 		}
 	}
 	return dst, true
-}
-
-// editReasoning notes the changes by which an engine that speaks the dialect can read the reasoning
-// of the history: sealed items become open ones, and what is not for it goes.
-func editReasoning(edits *jsonx.Edits, input jsonx.Value, n *chat.NativeRequest) {
-	if !input.IsArray() {
-		return
-	}
-	loop, output := 0, false // where the running tool loop begins
-	for it := input.Iter(); it.Next() && n.ReasoningHistory == chat.ReasoningLoop; {
-		switch i := readItem(it.Value()); i.kind {
-		case itemUser:
-			if !output {
-				loop = it.Index()
-			}
-			output = false
-		case itemOutput:
-			output = true
-		default:
-			output = false
-		}
-	}
-	for it := input.Iter(); it.Next(); {
-		i := readItem(it.Value())
-		if i.kind != itemReasoning {
-			continue
-		}
-		wanted, sealed := n.ReasoningHistory != chat.ReasoningNone && it.Index() >= loop, i.m[fieldEncryptedContent].HasText()
-		var text []byte
-		if wanted && sealed {
-			text, _ = reasoningOf(nil, &i, n.Opener, n.Model)
-		}
-		switch {
-		case !wanted, sealed && len(text) == 0:
-			edits.Delete(it.Value())
-		case sealed:
-			open := []byte(`{"type":"reasoning",`)
-			if id := i.m[fieldID]; id.IsString() {
-				open = append(append(append(open, `"id":`...), id.Raw()...), ',')
-			}
-			open = append(append(open, `"summary":[],"content":[{"type":"reasoning_text","text":"`...), text...)
-			edits.Set(it.Value(), append(open, `"}]}`...))
-		}
-	}
 }

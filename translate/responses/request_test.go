@@ -10,7 +10,6 @@ import (
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 	"penstock/translate/dialects"
-	"penstock/translate/sse"
 )
 
 // TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an
@@ -138,7 +137,6 @@ func TestReuse(t *testing.T) {
 		r Request
 		c chat.Request
 		a Stream
-		n Native
 	)
 	for name, body := range files(t, "request", "request.json") {
 		fresh, wantErr := translateBody(body, dialects.Options{})
@@ -165,14 +163,6 @@ func TestReuse(t *testing.T) {
 	a.Release()
 	if len(a.RequestInfo.members)+len(a.identity.Model)+len(a.identity.ID) > 0 {
 		t.Errorf("something is left: %s %s %s", a.RequestInfo.members, a.identity.Model, a.identity.ID)
-	}
-	for name, answer := range files(t, "native", "engine-whole") {
-		var fresh Native
-		_, _ = n.Read(sse.Event{Data: []byte(`{"type":"response.output_item.added","item":{"id":"x","type":"function_call","call_id":"x","name":"x"}}`)})
-		got, _ := n.AppendCompletion(nil, answer)
-		if want, _ := fresh.AppendCompletion(nil, answer); !bytes.Equal(got, want) || len(n.toolCalls) > 0 {
-			t.Errorf("%s: %s\nwant %s", name, got, want)
-		}
 	}
 }
 

@@ -347,8 +347,8 @@ func (t *tool) appendFunction(dst []byte) []byte {
 	} else {
 		w.Out = append(w.Out, t.m[toolName].Raw()...)
 	}
-	if about := dialects.Text(t.about); len(about) > 0 || t.custom() {
-		text := appendJoined(slices.Clone(about), 0, blankLine, dialects.Text(t.m[toolDescription]))
+	if about := inside(t.about); len(about) > 0 || t.custom() {
+		text := appendJoined(slices.Clone(about), 0, blankLine, inside(t.m[toolDescription]))
 		w.Quoted(`,"description":`, t.appendInputRule(text))
 	} else {
 		w.Member(`,"description":`, t.m[toolDescription])
@@ -376,8 +376,16 @@ func (t *tool) appendInputRule(dst []byte) []byte {
 	dst = appendJoined(dst, 0, blankLine, []byte(`Give the whole text as the string \"input\", without a code fence.`))
 	if g := t.grammar(); g.Exists() {
 		dst = append(dst, ` It must follow this grammar (`...)
-		dst = append(append(dst, dialects.Text(t.m[toolFormat].Get("syntax"))...), `):`+lineEnd...)
+		dst = append(append(dst, inside(t.m[toolFormat].Get("syntax"))...), `):`+lineEnd...)
 		dst = append(dst, g.Inside()...)
 	}
 	return dst
+}
+
+// inside returns the contents of a string, nothing for any other value.
+func inside(v jsonx.Value) []byte {
+	if !v.IsString() {
+		return nil
+	}
+	return v.Inside()
 }

@@ -76,10 +76,6 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 	if d.Keyed || d.Refused != 0 {
 		b.WriteString("    api_key: \"${ENGINE_API_KEY}\"   # or file:PATH\n")
 	}
-	if native := p.NativeDialects(); len(native) > 0 {
-		fmt.Fprintf(b, "    #native: [%s]   # sends it these requests as they are, in place of translating them\n",
-			strings.Join(native, ", "))
-	}
 	if PriorityOrder(p) != "" && p.spec.Flags.Priorities != "" {
 		fmt.Fprintf(b, "    #priorities: true   # with %s: it serves calls of the first class first\n", p.spec.Flags.Priorities)
 	}

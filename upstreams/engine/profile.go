@@ -149,10 +149,6 @@ func (p *Profile) Forms() Forms {
 // SystemMessages is "fold" or "in_place".
 func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 
-// NativeDialects lists the dialects ("messages", "responses") that the engine speaks well enough to
-// be passed through. It is advice for the operator: an upstream's own `native` decides.
-func (p *Profile) NativeDialects() []string { return p.spec.Native }
-
 // RefusedMembers lists the request members that steer the engine rather than the model and must be
 // refused; one that ends in * stands for all that begin so, and outer.inner for a member of the
 // object that outer names.

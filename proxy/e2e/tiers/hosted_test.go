@@ -8,17 +8,15 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// hostedConfig has an engine of the house and two hosted ones, of which one is spoken to in its own dialects.
+// hostedConfig has an engine of the house and a hosted one.
 const hostedConfig = `keys:
   - { id: tester, hash: "{{hash}}", tiers: [0] }
 upstreams:
   - { name: house, url: "{{up-0}}", engine: openai, concurrency: 16 }
   - { name: out, url: "{{up-1}}", engine: openai, external: true, concurrency: 16 }
-  - { name: native, url: "{{up-2}}", engine: openai, external: true, native: [messages, responses], concurrency: 16 }
 models:
   - { id: house, deployments: [{ upstream: house, served: sim }] }
   - { id: out, deployments: [{ upstream: out, served: sim }] }
-  - { id: native, deployments: [{ upstream: native, served: sim }] }
   - { id: dear, deployments: [{ upstream: out, served: sim }], allow_members: [service_tier] }
 `
 
@@ -34,12 +32,12 @@ var dialectBodies = map[string]string{
 // is kept there.
 func TestHosted(t *testing.T) {
 	t.Parallel()
-	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}, {Record: true}}, Config: hostedConfig})
+	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: hostedConfig})
 	send := func(path, model, member string) *rig.Reply {
 		return p.Post(path, `{"model":"`+model+`",`+member+`,`+dialectBodies[path])
 	}
 	for path := range dialectBodies {
-		for _, model := range []string{"house", "out", "native"} {
+		for _, model := range []string{"house", "out"} {
 			for _, member := range []string{
 				`"models":["dear/model"]`, `"route":"fallback"`, `"provider":{"order":["x"]}`, `"plugins":[{"id":"web"}]`, `"transforms":[]`,
 				`"preset":"p"`, `"fallbacks":["dear"]`, `"Models":["dear"]`, `"providerOptions":{}`, `"api_base":"http://x"`, `"m\u006fdels":["dear"]`,
@@ -54,7 +52,6 @@ func TestHosted(t *testing.T) {
 		}
 		for _, member := range []string{`"store":false`, `"store":null`, `"service_tier":"auto"`, `"user":"u"`, `"metadata":{"a":"b"}`, `"models_of":1`} {
 			send(path, "out", member).WantStatus(200)
-			send(path, "native", member).WantStatus(200)
 		}
 	}
 	for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/messages"} {
@@ -62,9 +59,7 @@ func TestHosted(t *testing.T) {
 			`"store":true`, `"store":"true"`, `"service_tier":"priority"`, `"SERVICE_TIER":"scale"`, `"prompt_cache_retention":"24h"`,
 			`"web_search_options":{}`, `"search_parameters":{"mode":"on"}`, `"speed":"fast"`, `"inference_geo":"us"`, `"store":false,"Store":true`,
 		} {
-			for _, model := range []string{"out", "native"} {
-				send(path, model, member).WantError(400, "invalid_request_error", "unsupported_parameter")
-			}
+			send(path, "out", member).WantError(400, "invalid_request_error", "unsupported_parameter")
 			send(path, "house", member).WantStatus(200)
 		}
 	}
@@ -87,17 +82,16 @@ models:
 // TestHosted_Responses: agents send a dearer tier to whoever answers them, so it is no error, and goes no further.
 func TestHosted_Responses(t *testing.T) {
 	t.Parallel()
-	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}, {Record: true}}, Config: hostedConfig})
-	for i, model := range []string{"out", "native"} {
-		for member, passes := range map[string]bool{
-			`"service_tier":"priority"`: false, `"prompt_cache_retention":"24h"`: false, `"web_search_options":{}`: false, `"service_tier":"flex"`: model == "native",
-		} {
-			p.Post("/v1/responses", `{"model":"`+model+`",`+member+`,`+dialectBodies["/v1/responses"]).WantStatus(200)
-			if sent := string(p.Engines[1+i].Stats().LastRequest.Body); strings.Contains(sent, member) != passes {
-				t.Errorf("%s of %s: the engine was sent %s", member, model, sent)
-			}
+	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: hostedConfig})
+	for _, member := range []string{
+		`"service_tier":"priority"`, `"prompt_cache_retention":"24h"`, `"web_search_options":{}`, `"service_tier":"flex"`,
+	} {
+		p.Post("/v1/responses", `{"model":"out",`+member+`,`+dialectBodies["/v1/responses"]).WantStatus(200)
+		if sent := string(p.Engines[1].Stats().LastRequest.Body); strings.Contains(sent, member) {
+			t.Errorf("%s: the engine was sent %s", member, sent)
 		}
 	}
+
 	const dear = `"service_tier":"priority"`
 	p.Post(chatPath, `{"model":"dear",`+dear+`,`+dialectBodies[chatPath]).WantStatus(200)
 	if sent := string(p.Engines[1].Stats().LastRequest.Body); !strings.Contains(sent, dear) {

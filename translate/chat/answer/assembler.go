@@ -249,7 +249,7 @@ func (a *Assembler) addContent(to *assembledChoice, v jsonx.Value) error {
 			return a.keep(&to.content.raw, text)
 		}
 		if to.reasoning.given = true; to.reasoningName == "" {
-			to.reasoningName = MemberReasoning
+			to.reasoningName = memberReasoning
 		}
 		return a.keep(&to.reasoning.raw, text)
 	})

@@ -5,7 +5,6 @@
 //	Stream                 passes the events of an engine on to the client
 //	Assembler              makes one whole answer of a stream, if only streams can be cancelled
 //	Reader                 reads either for a translator to another dialect
-//	Append…Chunk           write the chunks that a native reader makes of another dialect's events
 //
 // Stream, Assembler and Reader share the state of a stream (streamState): which choices have come
 // and ended, and the counts. Package toolcall decides for all of them which tool call a piece

@@ -9,6 +9,13 @@ import (
 	"penstock/translate/sse"
 )
 
+// The members of a delta that have texts.
+const (
+	memberContent   = "content"
+	memberRefusal   = "refusal"
+	memberReasoning = "reasoning_content"
+)
+
 // Reader reads an engine's answer for a translator to another dialect: the contents of each
 // event, the tool calls one by one, the end, and the counts. It reads the first choice, for the
 // other dialects have no more. A host that puts text and tool calls into two choices of one answer
@@ -185,9 +192,9 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		from   jsonx.Value
 		member string
 	}{
-		{&r.Content, d.Content, MemberContent},
-		{&r.Refusal, d.Refusal, MemberRefusal},
-		{&r.Reasoning, d.Reasoning, MemberReasoning},
+		{&r.Content, d.Content, memberContent},
+		{&r.Refusal, d.Refusal, memberRefusal},
+		{&r.Reasoning, d.Reasoning, memberReasoning},
 	} {
 		switch {
 		case t.from.IsString():
@@ -309,11 +316,11 @@ func (r *Reader) endTexts() {
 	for _, h := range r.halves {
 		text := h.mend(h.escape)
 		switch h.member {
-		case MemberContent:
+		case memberContent:
 			r.Content = text
-		case MemberRefusal:
+		case memberRefusal:
 			r.Refusal = text
-		case MemberReasoning:
+		case memberReasoning:
 			r.Reasoning = text
 		default:
 			r.ToolCalls.addArgs(h.toolCall, text)

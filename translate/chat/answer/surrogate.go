@@ -78,7 +78,7 @@ func (h *halves) take(at textPlace) []byte {
 func (h *halves) editTexts(edits *jsonx.Edits, c *Choice) {
 	for it := c.Body.Iter(); it.Next(); {
 		name := it.Key().Name()
-		if it.Value().IsString() && (isReasoning(name) || string(name) == MemberContent || string(name) == MemberRefusal) {
+		if it.Value().IsString() && (isReasoning(name) || string(name) == memberContent || string(name) == memberRefusal) {
 			h.edit(edits, textPlace{choice: c.Index, member: string(name)}, it.Value(), c.Finished())
 		}
 	}
