@@ -11,7 +11,8 @@
 // last one counts. They are appended and synced off the path of requests. When the file has grown
 // much, at the start and when the day changes, it is written anew beside itself with one row each
 // and put in its place. A start reads all of it. A last line that was cut is cut off; a line that
-// does not fit its checksum is left out and reported.
+// does not fit its checksum is left out, and a warning names the rows of which no good line is left.
+// A ledger that has been emptied, or removed from beside its lock, is a warning as well.
 //
 // A disk that is full or cannot be written costs no call anything: rows wait in memory, the state
 // is logged once, counted and shown, and the rows are written when that is possible again.

@@ -81,29 +81,40 @@ func (f *file) open() (content, error) {
 	if err := Check(f.path); err != nil {
 		return content{}, fmt.Errorf("ledger: %w", err)
 	}
+	_, err := os.Stat(f.lockName())
+	used := err == nil && f.lock == nil // a ledger that is new has no lock beside it
 	if err := f.takeLock(); err != nil {
 		return content{}, err
 	}
 	in, err := os.Open(f.path)
 	if errors.Is(err, os.ErrNotExist) {
-		return content{}, nil
+		return content{emptied: used}, nil
 	}
 	if err != nil {
 		return content{}, err
 	}
 	defer in.Close()
-	return read(in)
+	c, err := read(in)
+	c.emptied = c.header.Format == ""
+	return c, err
 }
+
+func (f *file) lockName() string { return f.path + ".lock" }
 
 func (f *file) takeLock() error {
 	if f.lock != nil {
 		return nil
 	}
-	name := f.path + ".lock"
-	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(f.lockName(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		if lock, err = os.Open(name); err != nil { // a disk that is read-only
-			return err
+		readable, readErr := os.Open(f.lockName()) // of a disk that is read-only
+		switch {
+		case readErr == nil:
+			lock = readable
+		case errors.Is(err, os.ErrPermission):
+			return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.path))
+		default:
+			return err // readErr may say only that there is no lock yet
 		}
 	}
 	if err := process.Lock(lock); err != nil {

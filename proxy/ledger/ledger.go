@@ -136,9 +136,13 @@ func (l *Ledger) take(c *content) {
 	l.opened = true
 	if c.torn || c.bad > 0 {
 		l.bad.Add(c.bad)
-		l.o.Log.Warn("the ledger was not written to its end, or has been changed: usage of at most the last second is lost for a cut line, "+
-			"and until the next line of its row for another one",
-			zap.String("ledger", l.o.Path), zap.Bool("cut", c.torn), zap.Int("left_out", c.bad))
+		l.o.Log.Warn("lines of the ledger are cut or have been changed, and were left out: a cut last line is usage of at most a second, "+
+			"and of the rows in lost nothing is left; restore them from a copy or an export, or their keys have the budget of that day again",
+			zap.String("ledger", l.o.Path), zap.Bool("cut", c.torn), zap.Int("left_out", c.bad), zap.Stringers("lost", c.lost))
+	}
+	if c.emptied {
+		l.o.Log.Warn("the ledger has been emptied or removed: all usage before this start is lost, and each key has its budgets of "+
+			"days and months again; stop the edge and restore a copy, if that was not meant", zap.String("ledger", l.o.Path))
 	}
 	if l.file.header = c.header; c.header.Format == "" {
 		var id [8]byte

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"time"
 
 	"penstock/proxy/observe"
@@ -83,7 +84,8 @@ func appendLine(dst []byte, v any) []byte {
 
 var errLine = errors.New("the line does not fit its checksum")
 
-// parseLine reads what appendLine writes, without the line's end.
+// parseLine reads what appendLine writes, without the line's end. With errLine into may hold what
+// can be read of the line, to say what it was.
 func parseLine(line []byte, into any) error {
 	sum, text, found := bytes.Cut(bytes.TrimPrefix(line, []byte(userMark)), []byte(" "))
 	var want [4]byte
@@ -92,9 +94,28 @@ func parseLine(line []byte, into any) error {
 	}
 	got := crc32.Checksum(text, castagnoli)
 	if [4]byte{byte(got >> 24), byte(got >> 16), byte(got >> 8), byte(got)} != want {
+		_ = json.Unmarshal(text, into) // most of its members are still as they were written
 		return errLine
 	}
 	return json.Unmarshal(text, into)
+}
+
+// mostLost is how many lost rows are named.
+const mostLost = 10
+
+// String names the row for operators.
+func (id rowID) String() string {
+	day, of := "the days before", ""
+	if id.day != observe.DayBefore {
+		day = observe.FormatDay(id.day)
+	}
+	switch {
+	case id.model != "":
+		of = ", model " + id.model
+	case id.user != "":
+		of = ", end user " + id.user
+	}
+	return "key " + id.key + of + ", " + day
 }
 
 // maxLine is far above any line of ours.
@@ -107,6 +128,9 @@ type content struct {
 	good   int64              // bytes up to the end of the last whole line
 	torn   bool               // a cut line follows
 	bad    int                // lines that were left out
+	lost   []rowID            // rows of such lines without a good line, as far as they can be read
+	// There was a ledger here before, and nothing of it is left.
+	emptied bool
 }
 
 // errForeign is the error of a file that no edge has written.
@@ -123,6 +147,7 @@ func read(from io.Reader) (c content, err error) {
 			if c.header.Format == "" && c.torn {
 				return c, fmt.Errorf("%w: its first line is cut", errForeign)
 			}
+			c.lost = slices.DeleteFunc(c.lost, func(id rowID) bool { _, known := at[id]; return known })
 			return c, nil
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
@@ -150,6 +175,9 @@ func (c *content) add(line []byte, at map[rowID]int) {
 	row, wrongDay := r.usage()
 	if err != nil || wrongDay != nil {
 		c.bad++
+		if id := idOf(&row); wrongDay == nil && id.key != "" && len(c.lost) < mostLost {
+			c.lost = append(c.lost, id)
+		}
 		return
 	}
 	if i, known := at[idOf(&row)]; known {

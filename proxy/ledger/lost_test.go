@@ -1,0 +1,94 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// warnings opens the ledger and returns what the log says then.
+func warnings(t *testing.T, path string) string {
+	t.Helper()
+	core, logs := observer.New(zapcore.WarnLevel)
+	e, err := openEdge(path, noon, func(o *Options) { o.Log = zap.New(core) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.kill()
+	var text strings.Builder
+	for _, entry := range logs.All() {
+		fmt.Fprintln(&text, entry.Message, entry.ContextMap())
+	}
+	return text.String()
+}
+
+// TestLossIsNamed: a ledger that lost rows, or all of them, is taken with a warning of what is lost.
+func TestLossIsNamed(t *testing.T) {
+	path := tempLedger(t)
+	if w := warnings(t, path); w != "" {
+		t.Errorf("a new ledger: %s", w)
+	}
+	e := mustOpen(t, path, noon)
+	e.call("team-a", "m", 1)
+	e.call("team-b", "m", 1)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Clone(text)
+	at := bytes.Index(changed, []byte("team-a"))
+	at += bytes.Index(changed[at:], []byte(`"calls":1`)) + len(`"calls":`)
+	changed[at] ^= 2
+	if w := warningsOf(t, path, changed); !strings.Contains(w, "key team-a, model m, 2026-11-22") || strings.Contains(w, "team-b") {
+		t.Errorf("a changed row: %s", w)
+	}
+	// A later line of the row says it all again.
+	whole := append(bytes.Clone(changed), bytes.SplitAfter(text, []byte("\n"))[1]...)
+	whole = append(whole, bytes.SplitAfter(text, []byte("\n"))[2]...)
+	if w := warningsOf(t, path, whole); !strings.Contains(w, "left_out:1") || strings.Contains(w, "team-") {
+		t.Errorf("a changed row with a later one: %s", w)
+	}
+	if w := warningsOf(t, path, nil); !strings.Contains(w, "emptied or removed") {
+		t.Errorf("an emptied ledger: %s", w)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if w := warnings(t, path); !strings.Contains(w, "emptied or removed") {
+		t.Errorf("a removed ledger: %s", w)
+	}
+}
+
+// warningsOf is warnings for a ledger with that text.
+func warningsOf(t *testing.T, path string, text []byte) string {
+	t.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return warnings(t, path)
+}
+
+// TestFolderWithoutRights: the error names the missing right, and not the lock that could not be made.
+func TestFolderWithoutRights(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may write everywhere")
+	}
+	path := tempLedger(t)
+	if err := os.Chmod(filepath.Dir(path), 0o500); err != nil {
+		t.Fatal(err)
+	}
+	f := file{path: path}
+	if _, err := f.open(); err == nil || !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "right to write in") {
+		t.Errorf("%v", err)
+	}
+}
