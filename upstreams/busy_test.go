@@ -77,8 +77,11 @@ func TestBusyUnheard(t *testing.T) {
 		still, longest time.Duration
 		want           bool
 	}{
-		{30*time.Second - 1, 0, false}, {30 * time.Second, 0, true}, {30 * time.Second, 20 * time.Second, true},
-		{59 * time.Second, 40 * time.Second, false}, {60 * time.Second, 40 * time.Second, true},
+		{30*time.Second - 1, 0, false},
+		{30 * time.Second, 0, true},
+		{30 * time.Second, 20 * time.Second, true},
+		{59 * time.Second, 40 * time.Second, false},
+		{60 * time.Second, 40 * time.Second, true},
 	} {
 		if got := (busyFacts{still: c.still, longest: c.longest}).unheard(); got != c.want {
 			t.Errorf("%v of silence, answers of %v: %t", c.still, c.longest, got)

@@ -72,7 +72,8 @@
 // Before one is rejected, a connection that waits for a request makes room (Options.MakeRoom,
 // make_room.go): clients that hold connections without asking anything cannot keep others out. The
 // public listener spares those that have waited for less than a second, because the next request of
-// a busy client could meet the close. The admin listener has its own bound (AdminConns) and spares
+// a busy client could meet the close, as long as no address holds more than half of the bound: such
+// a one loses them all the same, unless they have shown a key. The admin listener has its own bound (AdminConns) and spares
 // none, so that neither the operator nor a readiness probe is kept out.
 //
 // Graceful close. A listener that is just closed resets the connections in its accept queue, and a

@@ -75,7 +75,7 @@ type room struct {
 }
 
 // evict closes the waiting connection that is needed least. It returns false if each connection is
-// within a request, or has waited for less than Options.EvictAfter.
+// within a request, or is spared by mayGo.
 func (l *Listener) evict() bool {
 	if !l.makeRoom {
 		return false
@@ -110,22 +110,36 @@ func (l *Listener) lookForRoom() {
 		return
 	}
 	conns := l.snapshot()
-	found := make([]waiting, 0, len(conns))
+	idle := make([]waiting, 0, len(conns))
 	known := 0
 	for _, c := range conns {
 		if c.known.Load() {
 			known++
 		}
-		if since := c.idle.waiting.Load(); since != 0 && now-since >= int64(l.evictAfter) && !c.closed.Load() {
-			found = append(found, waiting{c, since, c.address, c.known.Load()})
+		if since := c.idle.waiting.Load(); since != 0 && !c.closed.Load() {
+			idle = append(idle, waiting{c, since, c.address, c.known.Load()})
 		}
 	}
+	most := l.max.Load()
+	crowds := func(address netip.Addr) bool { return l.openOf(address) > most/2 }
+	found := mayGo(idle, now-int64(l.evictAfter), crowds)
 	leastNeeded(found)
 	found = found[:min(len(found), leastBatch+len(conns)/batchShare)]
-	l.room.next = keepHalf(found, known, int(l.max.Load()))
+	l.room.next = keepHalf(found, known, int(most))
 	if len(l.room.next) == 0 {
 		l.room.again = now + int64(nothingFound)
 	}
+}
+
+// mayGo returns those of the connections that may be closed for new ones: the ones that have waited
+// since spared or longer. If there are none, it is those without a key whose address crowds out all
+// others: it could otherwise keep the bound full with connections that it renews.
+func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waiting {
+	old := slices.DeleteFunc(slices.Clone(conns), func(w waiting) bool { return w.since > spared })
+	if len(old) > 0 {
+		return old
+	}
+	return slices.DeleteFunc(conns, func(w waiting) bool { return w.known || !crowds(w.address) })
 }
 
 // keepHalf cuts a list of leastNeeded so that half of the most connections are left to clients that

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 )
@@ -80,11 +81,49 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 	}
 }
 
+// Old connections may go. Where there are none, those without a key may whose address holds more than half.
+func TestMayGo(t *testing.T) {
+	flood, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	crowds := func(a netip.Addr) bool { return a == flood }
+	young := []waiting{{since: 11, address: flood}, {since: 12, address: other}, {since: 13, address: flood, known: true}, {since: 14, address: flood}}
+	for name, c := range map[string]struct {
+		conns []waiting
+		want  string
+	}{
+		"none":      {nil, ""},
+		"young":     {young, "11 14 "},
+		"of others": {young[1:3], ""},
+		"old, too":  {append([]waiting{{since: 9, address: other}, {since: 10, address: flood, known: true}}, young...), "9 10 "},
+	} {
+		got := ""
+		for _, w := range mayGo(slices.Clone(c.conns), 10, crowds) {
+			got += fmt.Sprint(w.since, " ")
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// One address cannot fill the bound with connections that it renews.
+func TestMakeRoom_Crowd(t *testing.T) {
+	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
+	oldest, _ := pair(t, l)
+	for range 3 {
+		pair(t, l)
+	}
+	pair(t, l)
+	if l.Evicted() != 1 || l.Rejected() != 0 || !oldest.closed.Load() {
+		t.Errorf("%d evicted, %d rejected", l.Evicted(), l.Rejected())
+	}
+}
+
 // A connection that has not waited long enough, has shown a key or has a request on its way stays.
 func TestMakeRoom_Spares(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
-	for range 4 {
-		pair(t, l)
+	for range 4 { // of one address, but of clients with a key
+		c, _ := pair(t, l)
+		c.ShowedKey()
 	}
 	accept(t, l, func(*Conn) { t.Error("one that has just come was closed for another") })
 	rejected(t, l)
