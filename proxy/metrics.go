@@ -140,6 +140,7 @@ func (e *Edge) writePassing(w io.Writer) {
 				m.Config.ID)
 		}
 	}
+	e.services.Calls.AppendChoices(&b)
 	appendClasses(&b, s, e.services)
 	for _, d := range config.DiscoveredModels(s.Config) {
 		observe.AppendSample(&b, "penstock_discovered_models", strconv.Itoa(d.Models), "upstream", d.Upstream)

@@ -14,6 +14,9 @@ import (
 // must release it exactly once. The error is ErrNoUpstream, ErrStarting or a *FullError.
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 	q.full, q.within = q.full[:0], 0
+	if q.Why != nil {
+		q.Why.Reason, q.Why.Estimates = "", q.Why.Estimates[:0]
+	}
 	if q.RetryAfter <= 0 || q.Key == "" {
 		return acquireAny(r, q)
 	}

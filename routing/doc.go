@@ -26,6 +26,9 @@
 // use stands for the time (LMetric, arXiv 2603.15202), so that what is new gets calls that make it
 // known. A weight scales what an engine has shown.
 //
+// What a pick went by, its reason and the estimates, is noted for operators (Why). A query that does not
+// ask for it pays nothing.
+//
 // A lease is booked with the tokens that its engine is believed to have to read, and corrected by
 // what the engine has counted.
 //

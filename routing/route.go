@@ -53,6 +53,7 @@ type Query struct {
 	RetryAfter time.Duration
 	Rank       int     // of its class: it goes behind the claims of those before it
 	Reserve    Percent // of an upstream's slots, rounded down, that it leaves free
+	Why        *Why    // gets what the pick goes by; nil: nobody asks
 
 	at         upstreams.Moment // Now, once a pick has begun
 	notStalled bool             // a stalled upstream is not asked yet

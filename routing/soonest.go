@@ -112,12 +112,33 @@ const doubt = 2
 // room; the smallest product where too little is known of one of them. A conversation that no
 // engine knows goes to its home, if that is nearly as soon.
 func (c *choice) soonest() (best *Target, eligible bool) {
-	var byTime, byProduct lowest
-	var times, products scores
+	var all scores
+	if all.known = true; !c.score(&all) {
+		all.known, all.met, all.n, all.best.n = false, false, 0, 0
+		c.score(&all)
+	}
+	home := false
+	if key := c.q.homeKey(); all.n > 0 && (key != 0 || c.q.known.place != 0) {
+		best = c.home(key, &all, nearTie*all.best.score)
+		home = best != nil
+	}
+	if !home {
+		best = all.best.target(c.r.targets, c.q.Rand)
+	}
+	if c.q.Why != nil && best != nil {
+		c.q.explain(c.r.targets, &all, best, home)
+	}
+	return best, all.met
+}
+
+// score looks at the targets that have room, by their times, or by products where all.known says so.
+// It ends with false at a target whose speed is not known, if times were asked for.
+func (c *choice) score(all *scores) bool {
 	var speed upstreams.Speed
-	known, need := true, c.q.needs()
+	need := c.q.needs()
 	w := c.turn(c.start)
 	for t := w.next(); t != nil; t = w.next() {
+		all.met = true
 		if w.load.Taken >= w.load.Limit {
 			continue
 		}
@@ -125,31 +146,27 @@ func (c *choice) soonest() (best *Target, eligible bool) {
 		if w.load.Penalty >= doubt {
 			charged = need.all
 		}
-		score := productOf(&w.load, charged)
-		byProduct.show(w.at, score)
-		products.add(w.at, score)
-		if known = known && t.model.Speed(&speed, c.q.at); known {
+		var score float64
+		switch {
+		case !all.known:
+			score = productOf(&w.load, charged)
+		case t.model.Speed(&speed, c.q.at):
 			score = timeOf(&w.load, &speed, charged)
-			byTime.show(w.at, score)
-			times.add(w.at, score)
+		default:
+			return false
 		}
+		all.add(w.at, score)
 	}
-	by, all := &byProduct, &products
-	if known {
-		by, all = &byTime, &times
-	}
-	if key := c.q.homeKey(); by.n > 0 && (key != 0 || c.q.known.place != 0) {
-		if best = c.home(key, all, nearTie*by.score); best != nil {
-			return best, w.met
-		}
-	}
-	return by.target(c.r.targets, c.q.Rand), w.met
+	return true
 }
 
 // scores are those of the targets that a pick has looked at, up to maxEqual.
 type scores struct {
-	n  int
-	of [maxEqual]scored
+	best  lowest
+	known bool // they are times, not products
+	met   bool // the query may go to some target, with or without room
+	n     int
+	of    [maxEqual]scored
 }
 
 type scored struct {
@@ -158,6 +175,7 @@ type scored struct {
 }
 
 func (s *scores) add(at int, score float64) {
+	s.best.show(at, score)
 	if s.n < maxEqual {
 		s.of[s.n] = scored{at, score}
 		s.n++

@@ -56,6 +56,9 @@ func (a answer) setHeaders() {
 			h.Set("X-Penstock-Code", c.record.Code)
 		}
 		h.Set("X-Penstock-Attempts", strconv.Itoa(c.attempts()))
+		if c.record.Choice != nil {
+			h.Set("X-Penstock-Cached", strconv.Itoa(c.record.Choice.Expected))
+		}
 		h.Set("X-Penstock-Queue-Ms", strconv.FormatInt(c.record.Queue.Milliseconds(), 10))
 	}
 }

@@ -223,8 +223,7 @@ func (c *Call) account() {
 	c.record.BytesIn = c.body.Came()
 	c.meter.End(&c.record)
 	if u := &c.tokens.usage; u.Known || u.Estimated {
-		c.record.PromptTokens, c.record.CompletionTokens, c.record.CachedTokens = u.Prompt, u.Completion, u.Cached
-		c.record.TokensEstimated = u.Estimated
+		c.record.SetTokens(u.Prompt, u.Completion, u.Cached, u.Estimated)
 	}
 	if c.request != nil {
 		if form := c.request.Form(); form != nil {
@@ -243,7 +242,7 @@ func (c *Call) account() {
 func recycle(c *Call) {
 	*c = Call{
 		client: client{requestID: c.client.requestID},
-		tries:  tries{excluded: c.tries.excluded[:0], talk: conversation{prefix: c.tries.talk.prefix[:0]}},
+		tries:  tries{excluded: c.tries.excluded[:0], talk: conversation{prefix: c.tries.talk.prefix[:0]}, why: c.tries.why},
 	}
 	pool.Put(c)
 }

@@ -203,6 +203,7 @@ func (d dispatcher) beginTry(lease *upstreams.Lease, target *routing.Target, now
 	d.call.tries.begin(u)
 	d.call.record.Upstream, d.call.record.Tier = u.Name(), target.Tier
 	d.noteArm(target)
+	d.call.tries.why.note(&d.call.record, lease)
 	d.call.public.target.Store(u)
 	d.call.times.ask(now)
 }

@@ -65,6 +65,14 @@ func (p picker) query(now time.Time) routing.Query {
 		Tiers: p.tiers(), Overflow: p.call.tries.overflow || p.call.config.model.Queue == nil,
 	}
 	q.Arms = p.arms()
+	if route := p.call.config.model.Route; route.WantsPrefix() {
+		if p.call.tries.why == nil {
+			p.call.tries.why = new(why)
+		}
+		q.Why = &p.call.tries.why.pick
+	} else if p.call.tries.why != nil {
+		p.call.tries.why.pick.Reason = "" // of another call, or another model
+	}
 	if rank := p.call.tries.rank; rank > 0 {
 		q.Rank, q.Reserve = rank, p.call.config.model.Config.Reserve
 	}

@@ -5,6 +5,7 @@ import (
 
 	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
+	"penstock/proxy/observe"
 	"penstock/proxy/resume"
 	"penstock/proxy/retry"
 	"penstock/routing"
@@ -18,6 +19,7 @@ type tries struct {
 	needs    upstreams.Features // of an engine
 	excluded []upstreams.ID     // engines that are not asked, or not again
 	talk     conversation
+	why      *why                // the engine was picked; nil: there was never a choice
 	upstream *upstreams.Upstream // of the last attempt
 	sends    retry.Sends         // by the steps that led to them
 	targets  int                 // engines that were tried
@@ -40,6 +42,28 @@ type conversation struct {
 	text    int      // bytes of the prompt that they are of
 	number  uint64   // for the model's arms; 0: not asked for yet
 	session uint64   // hash of the client's session; 0: none is named
+}
+
+// why is what the pick of an engine went by, and what the call's record tells of it. It stays with
+// the memory of a call, so that noting it allocates nothing.
+type why struct {
+	pick   routing.Why
+	choice observe.Choice
+}
+
+// note has the record tell why the engine was picked that holds a lease on.
+func (w *why) note(r *observe.Record, l *upstreams.Lease) {
+	if r.Choice = nil; w == nil || w.pick.Reason == "" {
+		return
+	}
+	p := l.Prompt()
+	w.choice = observe.Choice{
+		Reason: string(w.pick.Reason), Tokens: p.Tokens, Expected: p.Tokens - p.Uncached, Estimates: w.choice.Estimates[:0],
+	}
+	for _, e := range w.pick.Estimates {
+		w.choice.Estimates = append(w.choice.Estimates, observe.Estimate(e))
+	}
+	r.Choice = &w.choice
 }
 
 // begin notes the upstream of an attempt that begins.

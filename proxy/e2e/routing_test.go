@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 	"penstock/bench/sim"
 	"penstock/config/testkit/fastset"
 	"penstock/proxy/e2e/rig"
+	"penstock/routing"
 )
 
 // Which engine gets a call, as the engines see it.
@@ -273,5 +276,61 @@ func TestSessionHasAHome(t *testing.T) {
 	}
 	if len(homes) < 2 {
 		t.Errorf("5 sessions have %d home, want several", len(homes))
+	}
+}
+
+// TestWhyThisEngine: where an engine is picked among several, its header, the log, the metrics, the
+// state page, the call's page and the terminal say why, and what its cache was expected to bring and
+// has brought.
+func TestWhyThisEngine(t *testing.T) {
+	t.Parallel()
+	engine := sim.Options{CacheTokens: 1 << 20}
+	p := start(t, rig.Setup{Engines: []sim.Options{engine, engine}, Top: "log: { debug_headers: true }"})
+	body := fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"%s"}],"sim":{"tokens":2}}`, filler(8100, 8000))
+	r := p.Post(chatPath, body).WantStatus(200)
+	if got := r.Header.Get("X-Penstock-Cached"); got != "0" {
+		t.Errorf("the first turn expects %q tokens in a cache", got)
+	}
+	r = p.Post(chatPath, body).WantStatus(200)
+	if n, err := strconv.Atoi(r.Header.Get("X-Penstock-Cached")); err != nil || n < 1000 {
+		t.Errorf("the second turn expects %q tokens in a cache", r.Header.Get("X-Penstock-Cached"))
+	}
+	p.Rest()
+	var line struct {
+		RequestID string `json:"request_id"`
+		Choice    string
+		Cached    int `json:"cached_tokens"`
+		Expected  int `json:"expected_cached_tokens"`
+	}
+	rig.WaitFor(t, rig.Patience, "the second call's line", func() bool {
+		for l := range strings.Lines(p.Log.String()) {
+			if strings.Contains(l, `"msg":"call"`) && strings.Contains(l, r.Header.Get("X-Request-Id")) {
+				return json.Unmarshal([]byte(l), &line) == nil
+			}
+		}
+		return false
+	})
+	if line.Choice != string(routing.ReasonUnmeasured) || line.Cached < 1000 || line.Expected < 1000 {
+		t.Errorf("the log says %+v", line)
+	}
+	upstream := r.Header.Get("X-Penstock-Upstream")
+	for kind, least := range map[string]float64{"prompt": 1000, "cached": 1000, "expected": 1000} {
+		if got := p.Metric("penstock_chosen_prompt_tokens_total", "kind", kind, "upstream", upstream); got < least {
+			t.Errorf("%s tokens: %v", kind, got)
+		}
+	}
+	if got := p.Metric("penstock_choices_total", "reason", line.Choice); got != 1 {
+		t.Errorf("%v choices for %s", got, line.Choice)
+	}
+	page := p.Fetch("GET", p.Admin+"/call/"+line.RequestID, "Accept: text/html").WantStatus(200).Body
+	for _, want := range []string{"Why this upstream", routing.ReasonUnmeasured.Meaning(), "up-0", "up-1"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the call's page does not say %q", want)
+		}
+	}
+	rig.WantNoLeak(t, "the call's page", page, p.Key)
+	state := strings.Join(strings.Fields(p.Fetch("GET", p.Admin+"/status").WantStatus(200).Body), "")
+	if !strings.Contains(state, `"choice":"unmeasured"`) || strings.Count(state, `"prompts_5m":{"prompt_tokens":0,`) == strings.Count(state, `"prompts_5m"`) {
+		t.Errorf("the state page says nothing of it:\n%s", state)
 	}
 }

@@ -153,6 +153,9 @@ func (c *Calls) count(r *Record, now time.Time) {
 	if r.Class != "" {
 		count(c.series, &c.series.classes, r.Model, classKey{r.Model, r.Class})
 	}
+	if r.Choice != nil {
+		count(c.series, &c.series.choices, r.Model, choiceKey{r.Model, r.Choice.Reason})
+	}
 	if r.Arm != "" {
 		if !r.foundNoRoom() {
 			c.series.arm(r.Model, r.Arm).ended.Add(1)

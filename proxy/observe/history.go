@@ -20,14 +20,16 @@ const (
 type history struct {
 	live atomic.Int64 // events of running streams that are in no slot yet
 
-	mu    sync.Mutex
-	slots [historySlots]slot
+	mu      sync.Mutex
+	prompts Prompts // since the start
+	slots   [historySlots]slot
 }
 
 // slot is one step. at is its number since 1970.
 type slot struct {
 	at                      int64
 	in, out                 float64 // tokens
+	prompts                 Prompts
 	ok, failed, full, other uint32
 	ttft, wait              [len(historyBounds) + 1]uint16
 }
@@ -100,6 +102,8 @@ func (h *history) finish(r *Record, now time.Time) {
 		countUp(&s.wait[classOf(r.Queue)])
 	}
 	s.in += float64(r.PromptTokens)
+	s.prompts.book(r)
+	h.prompts.book(r)
 	h.spread(float64(r.CompletionTokens-r.streamed), now.Add(-r.outputTime(now)), now)
 }
 

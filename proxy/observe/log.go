@@ -46,7 +46,7 @@ type leveled struct {
 // there if they have something to tell.
 const (
 	fieldsAlways = 20
-	fieldsOf     = fieldsAlways + 10
+	fieldsOf     = fieldsAlways + 13
 )
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
@@ -101,6 +101,12 @@ func (a accessLog) write(r *Record, now time.Time) {
 		zap.String("client", dash(r.Client)),
 	}
 	fields := f[:fieldsAlways]
+	if r.CachedTokens > 0 {
+		fields = append(fields, zap.Int("cached_tokens", r.CachedTokens))
+	}
+	if r.Choice != nil {
+		fields = append(fields, zap.String("choice", r.Choice.Reason), zap.Int("expected_cached_tokens", r.ExpectedCached))
+	}
 	if r.Cause != "" {
 		fields = append(fields, zap.String("cause", r.Cause))
 	}

@@ -28,6 +28,8 @@ type ring struct {
 		used bool
 		r    Record
 		end  time.Time
+
+		choice Choice // r's
 	}
 }
 
@@ -35,6 +37,10 @@ func (r *ring) add(rec *Record, now time.Time) {
 	row := &r.rows[(r.next.Add(1)-1)%recentRows]
 	row.mu.Lock()
 	row.r, row.end, row.used = *rec, now, true
+	if rec.Choice != nil {
+		rec.Choice.copyTo(&row.choice)
+		row.r.Choice = &row.choice
+	}
 	row.mu.Unlock()
 }
 
@@ -45,7 +51,12 @@ func (r *ring) newest() []Ended {
 		row := &r.rows[i]
 		row.mu.Lock()
 		if row.used {
-			out = append(out, Ended{row.r, row.end})
+			e := Ended{row.r, row.end}
+			if e.Choice != nil {
+				e.Choice = new(Choice)
+				row.choice.copyTo(e.Choice)
+			}
+			out = append(out, e)
 		}
 		row.mu.Unlock()
 	}

@@ -67,9 +67,10 @@ type Record struct {
 	// Arm is that of the upstream asked last, or where none was for want of room that of the call:
 	// NoArm, or empty where the model has no arms or shadow.
 	Arm       string
-	MissedArm string // that the call is of, NoArm too, where another one was asked
-	Code      string // error code of the refusal or failure
-	Finish    string // how the answer ended, in the chat dialect's words
+	MissedArm string  // that the call is of, NoArm too, where another one was asked
+	Choice    *Choice // why the upstream that was asked last; nil: there was nothing to choose by
+	Code      string  // error code of the refusal or failure
+	Finish    string  // how the answer ended, in the chat dialect's words
 	// Markup is a model's markup that the answer begins with and the engine should have read; from a
 	// closed set.
 	Markup           string
@@ -80,6 +81,7 @@ type Record struct {
 	PromptTokens     int
 	CompletionTokens int
 	CachedTokens     int  // of PromptTokens
+	ExpectedCached   int  // of PromptTokens, what the engine was believed to have cached; see Choice
 	TokensEstimated  bool // the engine reported none
 	Spend            money.Amount
 	Committed        bool // bytes of a stream had been sent
@@ -100,6 +102,14 @@ type Record struct {
 	Failed []FailedAttempt
 
 	streamed int // events counted by a Meter while the stream ran
+}
+
+// SetTokens notes what the prompt and the answer have come to.
+func (r *Record) SetTokens(prompt, completion, cached int, estimated bool) {
+	r.PromptTokens, r.CompletionTokens, r.CachedTokens, r.TokensEstimated = prompt, completion, cached, estimated
+	if r.Choice != nil {
+		r.ExpectedCached = r.Choice.expect(prompt)
+	}
 }
 
 // NoArm is the arm of upstreams that are of none, where others of their model are.

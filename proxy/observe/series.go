@@ -52,6 +52,7 @@ type series struct {
 	markups   table[markupKey, *metrics.Counter]
 	tiers     table[tierKey, *atomic.Int64]
 	classes   table[classKey, *atomic.Int64]
+	choices   table[choiceKey, *atomic.Int64]
 	fallbacks table[fallbackKey, *atomic.Int64]
 	arms      table[armKey, *armStats]
 	shadows   table[fallbackKey, *shadowStats]
@@ -69,7 +70,8 @@ type (
 		tier  int // above 0
 	}
 	classKey    struct{ model, class string } // class is not the model's first
-	fallbackKey struct{ model, to string }    // to answered in the model's place, or got copies
+	choiceKey   struct{ model, reason string }
+	fallbackKey struct{ model, to string } // to answered in the model's place, or got copies
 	armKey      struct{ model, arm string }
 	wordKey     struct{ family, value string }
 	failureKey  struct{ upstream, cause, status string }
@@ -425,6 +427,7 @@ func (s *series) keep(models, upstreams, keys []string) {
 	})
 	s.tiers.drop(func(k tierKey) bool { return !s.configured[k.model] })
 	s.classes.drop(func(k classKey) bool { return !s.configured[k.model] })
+	s.choices.drop(func(k choiceKey) bool { return !s.configured[k.model] })
 	s.fallbacks.drop(func(k fallbackKey) bool { return !s.configured[k.model] })
 	s.shadows.drop(func(k fallbackKey) bool { return !s.configured[k.model] || !s.configured[k.to] })
 	s.arms.drop(func(k armKey) bool { return !s.configured[k.model] })

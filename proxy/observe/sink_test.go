@@ -51,7 +51,7 @@ func TestSinkNeverWaits(t *testing.T) {
 		t.Errorf("%d lines came, %d were dropped, %d were written", len(lines), dropped, calls)
 	}
 	for _, l := range lines {
-		if !strings.HasPrefix(l, `{"level":"info","ts":`) || !strings.HasSuffix(l, `"client":"-"}`) {
+		if !strings.HasPrefix(l, `{"level":"info","ts":`) || !strings.HasSuffix(l, `"client":"-","cached_tokens":4}`) {
 			t.Fatalf("not a whole line: %s", l)
 		}
 	}

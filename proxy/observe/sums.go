@@ -10,6 +10,7 @@ type History struct {
 	TTFTP95Millis   float64   `json:"ttft_p95_ms_5m"`
 	Ended           int       `json:"calls_5m"`
 	Failed          int       `json:"failed_5m"`
+	Prompts         Prompts   `json:"prompts_5m"`
 	Minute          Minute    `json:"minute"`
 }
 
@@ -45,6 +46,7 @@ func (m *Minute) refuse(c *ReasonCount) {
 // sum is one step of several deployments.
 type sum struct {
 	in, out                 float64
+	prompts                 Prompts
 	ok, failed, full, other int
 	ttft                    times
 }
@@ -75,6 +77,7 @@ func (h *history) addTo(last int64, to ...*sums) {
 func (t *sums) addSlot(s *slot, age int64) {
 	step := &t.steps[historySlots-1-age]
 	step.in, step.out = step.in+s.in, step.out+s.out
+	step.prompts.add(&s.prompts)
 	step.ok, step.failed = step.ok+int(s.ok), step.failed+int(s.failed)
 	step.full, step.other = step.full+int(s.full), step.other+int(s.other)
 	if s.ok+s.failed+s.full+s.other == 0 {
@@ -97,6 +100,7 @@ func (t *sums) add(o *sums) {
 	for i := range t.steps {
 		step, more := &t.steps[i], &o.steps[i]
 		step.in, step.out = step.in+more.in, step.out+more.out
+		step.prompts.add(&more.prompts)
 		step.ok, step.failed = step.ok+more.ok, step.failed+more.failed
 		step.full, step.other = step.full+more.full, step.other+more.other
 		step.ttft.add(&more.ttft)
@@ -130,6 +134,7 @@ func (t *sums) recent() History {
 		all.add(&step.ttft)
 		out.Ended += step.ok
 		out.Failed += step.failed
+		out.Prompts.add(&step.prompts)
 		if i >= historySlots-int(minuteSlots) {
 			m.Calls += step.ok + step.failed + step.full + step.other
 			m.Failed += step.failed

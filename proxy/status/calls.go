@@ -37,8 +37,14 @@ type Call struct {
 
 	Cached    int  `json:"prompt_cached_tokens"`
 	Fresh     int  `json:"prompt_new_tokens"`
+	Expected  int  `json:"prompt_expected_cached_tokens,omitempty"` // what the upstream was believed to have when it was picked
 	Generated int  `json:"generated_tokens"`
 	Estimated bool `json:"tokens_estimated,omitempty"`
+
+	// Choice is why the upstream was picked among several, a word of routing.Reason; empty: there was
+	// nothing to choose by. Estimates are what was believed of the best ones; a call's page shows them.
+	Choice    string             `json:"choice,omitempty"`
+	Estimates []observe.Estimate `json:"-"`
 
 	Queue       float64  `json:"queue_ms"`
 	TTFT        float64  `json:"ttft_ms"` // 0: not yet, or none
@@ -89,6 +95,9 @@ func rowOf(e *observe.Ended) Call {
 		Cached: r.CachedTokens, Fresh: max(0,
 			r.PromptTokens-r.CachedTokens), Generated: r.CompletionTokens, Estimated: r.TokensEstimated,
 		Queue: Millis(r.Queue), TTFT: Millis(r.TTFT), Duration: Millis(e.End.Sub(r.Start)),
+	}
+	if r.Choice != nil {
+		c.Choice, c.Expected, c.Estimates = r.Choice.Reason, r.ExpectedCached, r.Choice.Estimates
 	}
 	for i := range r.Failed {
 		a := &r.Failed[i]

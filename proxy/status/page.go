@@ -116,6 +116,7 @@ var helpers = template.FuncMap{
 	"missing":   missing,
 	"why":       (*Attempt).Why,
 	"meaning":   meaningOf,
+	"because":   reasonOf,
 	"succeeded": func(c *Call) bool { return c.State == StateDone && c.Upstream != "" },
 
 	"excerpt":       (*Excerpt).String,

@@ -116,6 +116,15 @@ func newest(h *observe.History) Cell {
 	return rate(at(h.TokensPerSecond, len(h.TokensPerSecond)-1))
 }
 
+// cached is the share of prompt tokens that engines had in their caches, and in brackets the share
+// that they were believed to have when they were picked.
+func cached(p observe.Prompts) Cell {
+	if p.Prompt == 0 {
+		return Cell{"–", -1}
+	}
+	return Cell{fmt.Sprintf("%.0f%% (%.0f%%)", 100*p.CachedShare(), 100*p.ExpectedShare()), p.CachedShare()}
+}
+
 var modelColumns = []Column{
 	{"MODEL", 14, false, 0},
 	{"STATE", 9, false, 0},
@@ -129,6 +138,7 @@ var modelColumns = []Column{
 	{"TTFT p50", 9, true, 8},
 	{"TTFT p95", 9, true, 5},
 	{"tok/s", 6, true, 6},
+	{"CACHED 5m", 11, true, 10},
 }
 
 // Text says what the arm takes and has taken.
@@ -171,6 +181,7 @@ func modelRow(m *Model) Row {
 		queue, number(n.Calls),
 		shareCell(n.Failed, n.Calls), shareCell(n.Full, n.Calls), shareCell(n.Limited, n.Calls),
 		duration(n.TTFTP50Millis), duration(n.TTFTP95Millis), newest(&m.History),
+		cached(m.History.Prompts),
 	}
 	for i := range m.Arms {
 		r.Arms = append(r.Arms, m.Arms[i].Text())
@@ -222,6 +233,7 @@ var upstreamColumns = []Column{
 	{"tok/s", 6, true, 3},
 	{"DOWN 1h", 12, true, 6},
 	{"ENGINE", 12, false, 8},
+	{"CACHED 5m", 11, true, 9},
 }
 
 func upstreamRow(u *Upstream) Row {
@@ -257,7 +269,7 @@ func upstreamRow(u *Upstream) Row {
 	r.Cells = []Cell{
 		text(u.Label), text(state), part(active, limit), text(u.Limits.Source),
 		number(u.History.Ended), number(u.History.Failed), duration(u.History.TTFTP95Millis),
-		newest(&u.History), downs, text(u.EngineTitle),
+		newest(&u.History), downs, text(u.EngineTitle), cached(u.History.Prompts),
 	}
 	where := u.URL
 	if u.Origin != "" {
@@ -302,6 +314,9 @@ func callRow(c *Call) Row {
 	for i := range c.Failed {
 		a := &c.Failed[i]
 		r.More = append(r.More, fmt.Sprintf("%s failed after %s: %s", a.Upstream, millis(a.Took), a.Why()))
+	}
+	if c.Choice != "" {
+		r.More = append(r.More, fmt.Sprintf("%s was picked because %s", c.Upstream, reasonOf(c.Choice)))
 	}
 	if c.Code != "" {
 		r.Why = c.Code

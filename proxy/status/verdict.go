@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"penstock/routing"
 	"penstock/upstreams"
 )
 
@@ -221,6 +222,9 @@ func reason(word string, status int) string {
 	}
 	return word
 }
+
+// reasonOf says why an upstream was picked, by the word for it.
+func reasonOf(choice string) string { return routing.Reason(choice).Meaning() }
 
 // meaningOf says what a cause means.
 func meaningOf(cause string) string {

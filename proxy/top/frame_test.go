@@ -192,7 +192,7 @@ func TestSort(t *testing.T) {
 		t.Errorf("beyond the first column trouble does not come first: %v", got)
 	}
 	v.press('S')
-	if titles[l.sort] != "ENGINE" {
+	if titles[l.sort] != "CACHED 5m" {
 		t.Errorf("before the first one is the last column, not %q", titles[l.sort])
 	}
 }

@@ -1,0 +1,96 @@
+package observe
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Choice is why a call's upstream was picked among several.
+type Choice struct {
+	Reason    string // a word of routing.Reason
+	Tokens    int    // of the prompt, estimated
+	Expected  int    // of Tokens, those that the engine was believed to have cached
+	Estimates []Estimate
+}
+
+// Estimate is what was believed of one of the upstreams. They are told of from the best on.
+type Estimate struct {
+	Upstream string  `json:"upstream"`
+	Seconds  float64 `json:"seconds,omitempty"` // to the tenth token of the answer; 0: not known
+	Cached   int     `json:"cached_tokens"`     // of the prompt
+}
+
+// copyTo copies the choice into memory that to has already.
+func (c *Choice) copyTo(to *Choice) {
+	estimates := to.Estimates[:0]
+	*to = *c
+	to.Estimates = append(estimates, c.Estimates...)
+}
+
+// expect works out how many of the prompt's tokens, as the engine has counted them, it was believed
+// to have cached.
+func (c *Choice) expect(prompt int) int {
+	if c.Tokens == 0 {
+		return 0
+	}
+	return int(float64(prompt) * float64(c.Expected) / float64(c.Tokens))
+}
+
+// Prompts are the prompt tokens of calls that had a choice of engines, as engines have counted them.
+type Prompts struct {
+	Prompt   uint64 `json:"prompt_tokens"`
+	Cached   uint64 `json:"cached_tokens"`          // of Prompt, what the engine had
+	Expected uint64 `json:"expected_cached_tokens"` // of Prompt, what it was believed to have when it was picked
+}
+
+// CachedShare is what engines had of the prompts, from 0 to 1; 0 without any.
+func (p Prompts) CachedShare() float64 { return float64(p.Cached) / float64(max(1, p.Prompt)) }
+
+// ExpectedShare is what they were believed to have.
+func (p Prompts) ExpectedShare() float64 { return float64(p.Expected) / float64(max(1, p.Prompt)) }
+
+// book adds the prompt of an ended call, where it counts.
+func (p *Prompts) book(r *Record) {
+	if r.Choice == nil || r.TokensEstimated {
+		return
+	}
+	p.Prompt += uint64(max(0, r.PromptTokens))
+	p.Cached += uint64(max(0, r.CachedTokens))
+	p.Expected += uint64(max(0, r.ExpectedCached))
+}
+
+func (p *Prompts) add(o *Prompts) {
+	p.Prompt, p.Cached, p.Expected = p.Prompt+o.Prompt, p.Cached+o.Cached, p.Expected+o.Expected
+}
+
+// AppendChoices appends the metrics of calls that had a choice of engines.
+func (c *Calls) AppendChoices(b *bytes.Buffer) {
+	choices := c.series.choices.all()
+	for _, k := range slices.SortedFunc(maps.Keys(choices), func(x, y choiceKey) int {
+		return cmp.Or(cmp.Compare(x.model, y.model), cmp.Compare(x.reason, y.reason))
+	}) {
+		AppendSample(b, "penstock_choices_total", strconv.FormatInt(choices[k].Load(), 10), "model", k.model, "reason", k.reason)
+	}
+	pairs := c.series.pairs.all()
+	for _, k := range slices.SortedFunc(maps.Keys(pairs), func(x, y pairKey) int {
+		return cmp.Or(cmp.Compare(x.model, y.model), cmp.Compare(x.upstream, y.upstream))
+	}) {
+		h := pairs[k]
+		h.mu.Lock()
+		p := h.prompts
+		h.mu.Unlock()
+		if p.Prompt == 0 {
+			continue
+		}
+		sample := func(kind string, n uint64) {
+			AppendSample(b, "penstock_chosen_prompt_tokens_total", strconv.FormatUint(n, 10),
+				"model", k.model, "upstream", k.upstream, "kind", kind)
+		}
+		sample("prompt", p.Prompt)
+		sample("cached", p.Cached)
+		sample("expected", p.Expected)
+	}
+}

@@ -1,0 +1,81 @@
+package routing
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Reason says by what a target was picked among several.
+type Reason string
+
+// The closed set of reasons.
+const (
+	ReasonCached     Reason = "cached"
+	ReasonSoonest    Reason = "soonest"
+	ReasonHome       Reason = "home"
+	ReasonOnly       Reason = "only"
+	ReasonUnmeasured Reason = "unmeasured"
+)
+
+var reasonMeanings = map[Reason]string{
+	ReasonCached:     "the answer was to begin soonest there, and the engine held a part of the prompt",
+	ReasonSoonest:    "the answer was to begin soonest there, and the engine held nothing of the prompt",
+	ReasonHome:       "no engine was known to hold the conversation, or another edge had sent it there: it is the conversation's home",
+	ReasonOnly:       "no other one had room for the call",
+	ReasonUnmeasured: "the speed of one of them was not known, and this one had the least to read beside the fewest calls",
+}
+
+// Meaning says in a clause why a target was picked for the reason.
+func (r Reason) Meaning() string { return reasonMeanings[r] }
+
+// maxEstimates bounds how many targets a Why tells of.
+const maxEstimates = 8
+
+// Why is what a pick went by, for an operator who asks why a call went to its engine.
+type Why struct {
+	Reason Reason // empty: there was no choice
+	// Estimates are what the pick knew of the targets with room, the best first: the one that was
+	// picked is among them where there are up to eight.
+	Estimates []Estimate
+}
+
+// Estimate is what a pick knew of one target.
+type Estimate struct {
+	Upstream string
+	// Seconds is how soon the tenth token of the answer was to come from there; 0: not known, as the
+	// speed of one of the targets was not.
+	Seconds float64
+	Cached  int // tokens of the prompt that its engine was believed to hold
+}
+
+// explain notes what a pick of best went by.
+func (q *Query) explain(targets []Target, s *scores, best *Target, home bool) {
+	w, n := q.Why, q.needs()
+	held := func(t *Target) int {
+		uncached, _ := n.at(&q.known, t)
+		return int(n.all - uncached)
+	}
+	switch {
+	case s.n == 1:
+		w.Reason = ReasonOnly
+	case home:
+		w.Reason = ReasonHome
+	case !s.known:
+		w.Reason = ReasonUnmeasured
+	case held(best) > 0:
+		w.Reason = ReasonCached
+	default:
+		w.Reason = ReasonSoonest
+	}
+	w.Estimates = w.Estimates[:0]
+	all := s.of[:s.n]
+	slices.SortFunc(all, func(a, b scored) int { return cmp.Compare(a.score, b.score) })
+	for _, a := range all[:min(len(all), maxEstimates)] {
+		t := &targets[a.at]
+		e := Estimate{Upstream: t.Upstream.Name(), Cached: held(t)}
+		if s.known {
+			e.Seconds = a.score
+		}
+		w.Estimates = append(w.Estimates, e)
+	}
+}

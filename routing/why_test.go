@@ -1,0 +1,78 @@
+package routing
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// A pick says by what it has chosen, and what it knew of the targets with room, the best first.
+func TestWhy(t *testing.T) {
+	prompt := randomBlocks(40)
+	for name, c := range map[string]struct {
+		learned bool
+		known   int // blocks that the second target was sent
+		full    int // targets from the first one on without room
+		session uint64
+		want    Reason
+		cached  []int // tokens that the targets are believed to hold, the best first
+	}{
+		"unknown, nobody has it": {want: ReasonHome, cached: []int{0, 0, 0}},
+		"unknown, one holds it":  {known: 40, want: ReasonUnmeasured, cached: []int{5120, 0, 0}},
+		"one holds it":           {learned: true, known: 40, want: ReasonCached, cached: []int{5120, 0, 0}},
+		"one holds half of it":   {learned: true, known: 20, want: ReasonCached, cached: []int{2560, 0, 0}},
+		"a new conversation":     {learned: true, session: 7, want: ReasonHome, cached: []int{0, 0, 0}},
+		"the holder is full":     {learned: true, known: 40, full: 2, want: ReasonOnly, cached: []int{0}},
+	} {
+		r := routeOver(t, config.PolicyLeastLoaded, 2, 2, 2)
+		for i := range r.targets {
+			if c.learned {
+				answered(t, r, i, speedNeeds, 200*time.Microsecond)
+			}
+		}
+		r.directory.learn(prompt[:c.known], &r.targets[1], 1)
+		for i := range c.full {
+			for range 2 {
+				if _, ok := r.targets[i].Upstream.TryLease("", upstreams.PoolText, 100, t0); !ok {
+					t.Fatal("no slot")
+				}
+			}
+		}
+		q := Query{Now: t0, Prefix: prompt, Tokens: 40 * 128, Text: 40 * blockBytes, Session: c.session, Why: new(Why)}
+		_, best, err := r.Acquire(&q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cached []int
+		for i, e := range q.Why.Estimates {
+			cached = append(cached, e.Cached)
+			if (e.Seconds > 0) != c.learned || i > 0 && e.Seconds < q.Why.Estimates[i-1].Seconds {
+				t.Errorf("%s: estimates %+v", name, q.Why.Estimates)
+			}
+		}
+		if q.Why.Reason != c.want || !slices.Equal(cached, c.cached) {
+			t.Errorf("%s: %s, want %s; %v tokens held, want %v", name, q.Why.Reason, c.want, cached, c.cached)
+		}
+		if !slices.ContainsFunc(q.Why.Estimates, func(e Estimate) bool { return e.Upstream == best.Upstream.Name() }) {
+			t.Errorf("%s: %s is not among %+v", name, best.Upstream.Name(), q.Why.Estimates)
+		}
+		if c.want.Meaning() == "" {
+			t.Errorf("%s has no meaning", c.want)
+		}
+	}
+}
+
+// A pick that has found nothing has no reason, whatever an earlier one had.
+func TestWhyWithoutAPick(t *testing.T) {
+	r := routeOver(t, config.PolicyLeastLoaded, 1, 1)
+	w := new(Why)
+	for i := range 3 {
+		_, _, err := r.Acquire(&Query{Now: t0, Why: w})
+		if (err == nil) != (i < 2) || (w.Reason != "") != (i < 2) {
+			t.Errorf("call %d: %v, reason %q", i, err, w.Reason)
+		}
+	}
+}
