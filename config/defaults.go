@@ -85,10 +85,10 @@ func (f *File) ChangedDefaults() (changed []string) {
 }
 
 // SetDefaults gives an entry of keys its defaults before it is read: every model, every operation,
-// no limits, active.
+// no limits, active, of weight 1.
 func (k *Key) SetDefaults() {
 	active := true
-	*k = Key{Models: []string{"*"}, Operations: Operations(), Active: &active, Limits: KeyLimits{Per: PerCaller}}
+	*k = Key{Models: []string{"*"}, Operations: Operations(), Active: &active, Weight: 1, Limits: KeyLimits{Per: PerCaller}}
 }
 
 // SetDefaults gives an entry of upstreams its defaults before it is read. The probe's path and

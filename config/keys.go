@@ -42,10 +42,16 @@ type Key struct {
 	Tiers []int `yaml:"tiers"`
 	// The class of the key's calls (`classes`). Left out: the first.
 	Class string `yaml:"class"`
+	// The key's share when calls wait for slots. A key of weight 2 gets twice the tokens of a key of
+	// weight 1.
+	Weight int `yaml:"weight"`
 	// A client certificate that stands for the key, which needs no hash then.
 	Certificate KeyCertificate `yaml:"certificate"`
 	Edges       int            `yaml:"-"` // those that share the limits: Fleet.Edges
 }
+
+// MaxKeyWeight bounds a key's weight.
+const MaxKeyWeight = 1000
 
 // Class is a class of calls. Those of a class wait behind those of the classes before it, and lose
 // their places to them.

@@ -25,6 +25,7 @@ func (c keyChecks) all() {
 		c.cacheGroup(at+".cache_group", k.CacheGroup)
 		c.tiers(at+".tiers", k)
 		c.class(at+".class", k.Class)
+		c.check.number(at+".weight", k.Weight, 1, MaxKeyWeight)
 		c.check.atLeast0(at+".limits", member{"requests_per_minute", k.Limits.RequestsPerMinute},
 			member{"tokens_per_minute", k.Limits.TokensPerMinute},
 			member{"tokens_per_day", k.Limits.TokensPerDay}, member{"tokens_per_month", k.Limits.TokensPerMonth})

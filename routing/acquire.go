@@ -7,22 +7,26 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/routing/turns"
 	"penstock/upstreams"
 )
 
 // Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
 // must release it exactly once. The error is ErrNoUpstream, ErrStarting or a *FullError.
 func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
-	q.full, q.within = q.full[:0], 0
+	q.full, q.within, q.Turn = q.full[:0], 0, turns.Turn{}
 	if q.Why != nil {
 		q.Why.Reason, q.Why.Estimates = "", q.Why.Estimates[:0]
 	}
-	if q.RetryAfter <= 0 || q.Key == "" {
-		return acquireAny(r, q)
-	}
-	kept := r.claims.before(r, q)
+	claims := q.RetryAfter > 0 && q.Key != ""
+	kept := claims && r.claims.before(r, q)
 	lease, target, err := acquireAny(r, q)
-	r.claims.after(r, q, kept, err)
+	if err == nil && q.Weight > 0 && !r.line.Quiet() {
+		q.Turn = r.line.Begin(q.Key, q.Weight, turns.Weight(lease.Prompt().Uncached, 0), q.Now)
+	}
+	if claims {
+		r.claims.after(r, q, kept, err)
+	}
 	return lease, target, err
 }
 

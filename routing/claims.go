@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/routing/turns"
 	"penstock/upstreams"
 )
 
@@ -25,7 +26,7 @@ const servedFor = time.Minute
 // A key has one claim on a model. It lasts from the refusal until a quarter of its hold behind the
 // moment at which the client is due. While it does, a call of another key may not take the last
 // free slots if that key has more slots there than the claim's. Keys with as many take turns, as
-// they do in a queue: who was served last goes behind. There the claim counts only around the
+// they do in a queue: the one that was served less goes first. There the claim counts only around the
 // moment at which its client is due, unless the other key floods, that is calls before it was told
 // to. So no slot is idle for long among keys with one call each, and a key that is alone is never
 // refused.
@@ -50,11 +51,12 @@ type claimGroup struct {
 // claimant is a key at one model's slots.
 type claimant struct {
 	key    string
-	served time.Time     // when it last got a slot; zero: not while there were claims
-	due    time.Time     // when its client comes back; zero: it has no claim
-	hold   time.Duration // how long before that the claim counts
-	floods bool          // it has called before it was due
-	rank   int           // of its last call
+	served time.Time      // when it last got a slot; zero: not while there were claims
+	waits  *turns.Account // what it was served, while it has a claim
+	due    time.Time      // when its client comes back; zero: it has no claim
+	hold   time.Duration  // how long before that the claim counts
+	floods bool           // it has called before it was due
+	rank   int            // of its last call
 }
 
 // grace is how long the claim counts behind the time at which its client is due.
@@ -64,19 +66,19 @@ func (c *claimant) grace() time.Duration { return c.hold / 4 }
 func (c *claimant) claims() bool { return !c.due.IsZero() }
 
 // hasTurn reports whether it is the claimant's turn, whose client is due after a wait, rather than
-// that of a key with as many slots; nil: one that is not known here. A client that comes when it
+// that of a key with as many slots that was served so much; nil: one that is not known here. A client that comes when it
 // was told to does not wait for others that are late.
-func (c *claimant) hasTurn(o *claimant, wait time.Duration) bool {
-	soon := wait <= c.grace()/4
+func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool {
+	soon, own := wait <= c.grace()/4, c.waits.Served()
 	switch {
 	case o == nil:
-		return soon && c.served.IsZero()
+		return soon && own <= served
 	case o.claims() && !o.floods:
 		return false
-	case c.served.Equal(o.served) && o.claims():
+	case own == served && o.claims():
 		return c.due.Before(o.due)
 	}
-	return (soon || o.floods) && !c.served.After(o.served)
+	return (soon || o.floods) && own <= served
 }
 
 // Yielded returns how many calls were refused although a slot was free.
@@ -131,7 +133,7 @@ func (c *Claims) sweep(now time.Time) {
 	for _, g := range c.groups {
 		for i := range g.keys {
 			if k := &g.keys[i]; k.claims() && now.Sub(k.due) > k.grace() {
-				c.end(k)
+				c.end(k, now)
 			}
 		}
 		g.keys = slices.DeleteFunc(g.keys, func(k claimant) bool {
@@ -142,8 +144,9 @@ func (c *Claims) sweep(now time.Time) {
 }
 
 // end ends a key's claim.
-func (c *Claims) end(k *claimant) {
-	k.due, k.floods = time.Time{}, false
+func (c *Claims) end(k *claimant, now time.Time) {
+	k.waits.Leave(now)
+	k.due, k.floods, k.waits = time.Time{}, false, nil
 	c.live.Add(-1)
 }
 
@@ -175,6 +178,7 @@ func (c *Claims) claim(r *Route, q *Query) {
 	}
 	if !k.claims() {
 		c.live.Add(1)
+		k.waits = r.line.Wait(q.Key, q.Weight, q.Now)
 	}
 	k.due, k.hold, k.rank = q.Now.Add(q.RetryAfter), min(q.RetryAfter, longestHold), q.Rank
 }
@@ -190,7 +194,7 @@ func (c *Claims) serve(r *Route, q *Query) {
 		return
 	}
 	if k.claims() {
-		c.end(k)
+		c.end(k, q.Now)
 	}
 	k.served = q.Now
 }
@@ -224,7 +228,7 @@ func (g *claimGroup) keeps(r *Route, q *Query) bool {
 	if g.route.ID == r.ID {
 		own = g.of(q.Key)
 	}
-	before, held := 0, heldBy(g.route, q.Key)
+	before, held, served := 0, heldBy(g.route, q.Key), g.route.line.ServedOf(q.Key)
 	for i := range g.keys {
 		c := &g.keys[i]
 		wait := c.due.Sub(q.Now)
@@ -232,7 +236,7 @@ func (g *claimGroup) keeps(r *Route, q *Query) bool {
 			continue
 		}
 		theirs := heldBy(g.route, c.key)
-		if theirs < held || q.Rank > c.rank || theirs == held && c.hasTurn(own, wait) {
+		if theirs < held || q.Rank > c.rank || theirs == held && c.hasTurn(own, served, wait) {
 			before++
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/routing/turns"
 	"penstock/upstreams"
 )
 
@@ -33,6 +34,7 @@ type Percent = config.Percent
 type Query struct {
 	Pool    upstreams.Pool
 	Key     string         // id of the client's key, empty without one
+	Weight  float64        // of the key where keys take turns (package turns); 0: the call takes no part in that
 	Tokens  int            // estimated tokens of the prompt
 	Prefix  []uint64       // HashBlocks of the prompt, for a route that WantsPrefix
 	Text    int            // bytes of the prompt that Prefix is of; 0: as many as its blocks have
@@ -54,6 +56,10 @@ type Query struct {
 	Rank       int     // of its class: it goes behind the claims of those before it
 	Reserve    Percent // of an upstream's slots, rounded down, that it leaves free
 	Why        *Why    // gets what the pick goes by; nil: nobody asks
+
+	// Turn is set by Acquire while keys take turns at the model: what the call is served is booked in
+	// it. The caller has it from then on.
+	Turn turns.Turn
 
 	at         upstreams.Moment // Now, once a pick has begun
 	notStalled bool             // a stalled upstream is not asked yet
@@ -140,6 +146,7 @@ type Route struct {
 	policy  policy
 	rotor   *atomic.Uint32
 	claims  *Claims // of all routes of the table
+	line    *turns.Line
 	// directory knows the prompts that were sent to the targets. It is nil where there is no choice
 	// that it could change: one target, or turns.
 	directory *directory
@@ -164,6 +171,9 @@ func tiersOf(r *Route) []*Route {
 // Targets returns the route's targets by their tiers, in the order of the configuration. The slice
 // is the route's own.
 func (r *Route) Targets() []Target { return r.targets }
+
+// Line has what keys were served at the model while they took turns.
+func Line(r *Route) *turns.Line { return r.line }
 
 // Wait counts a call that waits for a slot with the targets that keep few models in memory, so that
 // they come to load its model. quit ends that.

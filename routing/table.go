@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"penstock/config"
+	"penstock/routing/turns"
 	"penstock/upstreams"
 )
 
@@ -75,14 +76,14 @@ func (t *Table) before(id string) *Route {
 			return r
 		}
 	}
-	return &Route{rotor: new(atomic.Uint32)}
+	return &Route{rotor: new(atomic.Uint32), line: new(turns.Line)}
 }
 
 func newRoute(f *config.File, index int, external map[string]bool, r Resolver, keep *Table) (*Route, error) {
 	m := &f.Models[index]
 	before := keep.before(m.ID)
 	route := &Route{
-		ID: m.ID, Index: index, policy: policyOf(m.Policy), rotor: before.rotor, seed: xxhash.Sum64String(m.ID),
+		ID: m.ID, Index: index, policy: policyOf(m.Policy), rotor: before.rotor, line: before.line, seed: xxhash.Sum64String(m.ID),
 	}
 	when := map[int]string{}
 	for _, d := range m.Deployments {

@@ -25,6 +25,8 @@ type Key struct {
 	Tiers uint8
 	Class string // of its calls; empty: the first
 
+	weight int // its share where keys take turns; at least 1
+
 	bodies config.BodyLimits
 
 	active     bool
@@ -54,7 +56,7 @@ type token struct {
 func newConfigured(c *config.Key) *Key {
 	k := &Key{
 		ID: c.ID, CacheOwner: cmp.Or(groupOf(c), "key "+c.ID), active: c.Enabled(), all: c.Models == nil,
-		Class: c.Class, bodies: c.Limits.Bodies(),
+		Class: c.Class, weight: max(1, c.Weight), bodies: c.Limits.Bodies(),
 		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations),
 	}
 	for _, tier := range c.Tiers {
@@ -111,6 +113,14 @@ func (k *Key) Allows(model string) bool {
 // config. A nil key may use nothing.
 func (k *Key) AllowsOp(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
+}
+
+// Share is the key's weight where keys take turns. A nil key's is 1.
+func (k *Key) Share() float64 {
+	if k == nil {
+		return 1
+	}
+	return float64(k.weight)
 }
 
 // Bodies are the key's own limits on bodies; a nil key has none.

@@ -165,6 +165,7 @@ func (c *Call) release() {
 	defer picker{c}.leaveQueue()
 	defer c.endAttempt(upstreams.OutcomeClientGone) // a no-op but after a panic
 	if n := c.tries.takeNext(); n.lease != nil {    // the client left as the call was to move
+		n.turn.Book(0)
 		n.lease.Release(upstreams.OutcomeClientGone)
 	}
 	if c.client.conn != nil {
@@ -199,12 +200,14 @@ func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	})
 }
 
-// charge charges the key for what the call used, exactly once, however it ended.
+// charge charges the key for what the call used, exactly once, however it ended, and books it with
+// the key's turn.
 func (c *Call) charge() {
 	if c.ep.Local == nil { // a count of a prompt is none of its tokens
 		c.tokens.estimate(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attempts() > 0)
 	}
 	u := &c.tokens.usage
+	c.tries.turn.End(u.Prompt-u.Cached, u.Completion, u.Known)
 	if m := c.config.model; m != nil {
 		c.record.Spend = m.Price.Of(u.Prompt, u.Cached, u.Completion)
 	}

@@ -106,7 +106,7 @@
 // # What cores share
 //
 // The table has a row for every word here and in the packages that a call's tokens pass through
-// (attempt, observe, limit, http1, progress, queue) that several goroutines may write, how often that is,
+// (attempt, observe, limit, http1, progress, queue, turns) that several goroutines may write, how often that is,
 // and why it may be. A test compares it with the sources. "Own" is one call's or connection's: two
 // goroutines at most, which are seldom on two cores at a time.
 //
@@ -186,7 +186,9 @@
 //	queue.Queue:count                       seldom   a wait for a slot
 //	queue.Queues:byUpstream,mu,waiting      seldom   the same
 //	queue.queuedUpstream:queues             seldom   the same
-//	queue.turns:mu                          seldom   own, of a wait for a slot
+//	queue.counts:mu                         seldom   own, of a wait for a slot
+//	turns.Account:served                    seldom   a booking while keys wait for slots
+//	turns.Line:busy,mu                      seldom   the same
 //
 // A Meter (observe) keeps what a stream has measured for sixteen events or a quarter of a second: a
 // stream of 50 tokens a second writes those two words four times a second.

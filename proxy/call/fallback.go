@@ -60,6 +60,7 @@ func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *ro
 		c.config.model, t.pool, t.talk.prefix, t.excluded = before, pool, t.talk.prefix[:0], t.excluded[:excluded]
 		return nil, nil, false
 	}
+	t.takeTurn(q.Turn)
 	gate(f).limitForm(m)
 	if c.record.Asked == "" {
 		c.record.Asked = c.record.Model

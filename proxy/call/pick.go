@@ -10,6 +10,7 @@ import (
 	"penstock/proxy/failure"
 	"penstock/routing"
 	"penstock/routing/queue"
+	"penstock/routing/turns"
 	"penstock/translate/chat"
 	"penstock/upstreams"
 )
@@ -23,6 +24,7 @@ type picker struct{ call *Call }
 // next acquire takes up.
 func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	if n := p.call.tries.takeNext(); n.lease != nil {
+		p.call.tries.takeTurn(n.turn)
 		return n.lease, n.target, nil
 	}
 	if p.call.tries.wait != nil {
@@ -38,6 +40,7 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	}
 	lease, target, err := m.Route.Acquire(&q)
 	if err == nil {
+		p.call.tries.takeTurn(q.Turn)
 		return lease, target, nil
 	}
 	var full *routing.FullError
@@ -57,7 +60,7 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 func (p picker) query(now time.Time) routing.Query {
 	prefix := p.prefixBlocks()
 	q := routing.Query{
-		Pool: p.call.tries.pool, Key: p.call.record.Key, Tokens: p.call.tokens.prompt,
+		Pool: p.call.tries.pool, Key: p.call.record.Key, Weight: p.call.rates.key.Share(), Tokens: p.call.tokens.prompt,
 		Prefix: prefix, Text: p.call.tries.talk.text, Session: p.call.tries.talk.session,
 		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
 		Busy:  p.call.tries.failure != nil && p.call.tries.failure.Outcome == upstreams.OutcomeRefused,
@@ -129,7 +132,7 @@ func (p picker) Leave() bool {
 	if err != nil {
 		return false
 	}
-	c.tries.next = place{lease, target}
+	c.tries.next = place{lease, target, q.Turn}
 	return true
 }
 
@@ -159,9 +162,7 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	}
 	need := queue.Need{
 		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
-	}
-	if c.rates.key != nil {
-		need.Key = c.rates.key.ID
+		Key: q.Key, Weight: q.Weight, Session: p.session(), Expected: turns.Weight(q.Tokens, 0),
 	}
 	if q.Rank > 0 {
 		need.Ages = time.Now().Add(m.Config.Queue.Wait.D() / 2)
@@ -208,6 +209,7 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	}
 	p.leaveQueue()
 	if waited == nil {
+		c.tries.takeTurn(w.query.Turn)
 		c.setPhase(&phaseWaiting)
 		return lease, target, err
 	}
@@ -230,6 +232,7 @@ func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routi
 	q.Overflow, c.tries.overflow = true, true
 	lease, target, err := route.Acquire(q)
 	if err == nil {
+		c.tries.takeTurn(q.Turn)
 		c.setPhase(&phaseWaiting)
 	}
 	return lease, target, err
@@ -274,11 +277,18 @@ func (p picker) prefixBlocks() []uint64 {
 		}
 		seed := routing.Seed(m.Config.ID, cacheOwner(p.call.rates.key, m), tools)
 		t.talk.prefix, t.talk.text = routing.HashBlocks(t.talk.prefix, seed, messages), len(messages)
-		if ctx := p.call.client.ctx; ctx != nil {
-			t.talk.session = sessionOf(&ctx.Request.Header)
-		}
+		p.session()
 	}
 	return t.talk.prefix
+}
+
+// session returns the hash of the client's session; 0: the client names none.
+func (p picker) session() uint64 {
+	t := &p.call.tries
+	if ctx := p.call.client.ctx; ctx != nil && t.talk.session == 0 {
+		t.talk.session = sessionOf(&ctx.Request.Header)
+	}
+	return t.talk.session
 }
 
 // otherTarget reports whether an engine beside the one that was asked may take the call now.

@@ -174,6 +174,7 @@ func (r *relay) fillStream() {
 	switch {
 	case err == nil:
 		c.meter.Note(progress.Events, progress.ReadAt)
+		c.tries.turn.Answered(progress.Events)
 	case errors.Is(err, http1.ErrNotYet):
 		c.keepalive(r.stream, r.out)
 	default:

@@ -34,7 +34,7 @@ func TestSharedWords(t *testing.T) {
 		}
 	}
 	found := map[string]bool{}
-	for _, dir := range []string{"proxy/call", "proxy/attempt", "proxy/observe", "proxy/limit", "routing/queue", "upstreams/http1", "upstreams/progress"} {
+	for _, dir := range []string{"proxy/call", "proxy/attempt", "proxy/observe", "proxy/limit", "routing/queue", "routing/turns", "upstreams/http1", "upstreams/progress"} {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)

@@ -9,6 +9,7 @@ import (
 	"penstock/proxy/resume"
 	"penstock/proxy/retry"
 	"penstock/routing"
+	"penstock/routing/turns"
 	"penstock/upstreams"
 )
 
@@ -32,6 +33,7 @@ type tries struct {
 	overflow bool                // the call has waited for a slot in vain
 	fallback []string            // models that may answer in place of the one that was asked for
 	fellBack bool                // fallback has been set
+	turn     turns.Turn          // of the call's key; the zero value while no key waits for slots
 	wait     *slotWait           // for a slot; nil: the call does not wait
 	failure  *failure.Failure    // of the first attempt that has failed; nil: none has
 }
@@ -80,12 +82,20 @@ func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded,
 type place struct {
 	lease  *upstreams.Lease // nil: there is none
 	target *routing.Target
+	turn   turns.Turn
 }
 
 // takeNext returns the slot that was taken for the call.
 func (t *tries) takeNext() (p place) {
 	p, t.next = t.next, p
 	return p
+}
+
+// takeTurn replaces the turn of an engine that has served nothing, or whose part of the answer
+// counts with that of the next one.
+func (t *tries) takeTurn(next turns.Turn) {
+	t.turn.Book(0)
+	t.turn = next
 }
 
 // goesOn reports whether the client has been shown a part of the answer, with which the next engine

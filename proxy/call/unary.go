@@ -8,6 +8,7 @@ import (
 	"penstock/proxy/attempt"
 	"penstock/proxy/endpoint"
 	"penstock/proxy/failure"
+	"penstock/routing/turns"
 	"penstock/translate"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
@@ -126,6 +127,9 @@ func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 // engine shows markup which it should have read.
 func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
+	if u.Known { // before the slot is free, so that it goes to the right key
+		c.tries.turn.Book(turns.Weight(u.Prompt-u.Cached, u.Completion))
+	}
 	if m != 0 {
 		c.record.Markup = m.String()
 	}

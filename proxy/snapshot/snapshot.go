@@ -188,7 +188,7 @@ func (s *Snapshot) QueueConfigs() []queue.Use {
 		if m := &s.Models[i]; m.Queue != nil {
 			uses = append(uses, queue.Use{
 				Model: m.Config.ID, Queue: m.Queue, Depth: m.Config.Queue.Depth,
-				Route: m.Route, Floors: s.Floors,
+				Route: m.Route, Line: routing.Line(m.Route), Floors: s.Floors,
 			})
 		}
 	}

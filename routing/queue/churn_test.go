@@ -63,7 +63,7 @@ func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	queues := []*Queue{set.ForModel("a"), set.ForModel("b"), set.ForModel("c")}
 	uses := make([]Use, len(queues))
 	for i, q := range queues {
-		uses[i] = Use{fmt.Sprint(i), q, 400, p, nil}
+		uses[i] = Use{Model: fmt.Sprint(i), Queue: q, Depth: 400, Route: p}
 	}
 	set.Apply(uses)
 	var freed, woken atomic.Int64
@@ -121,7 +121,7 @@ func BenchmarkFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
 		p, idle := newPlaces(n), newPlaces(0)
 		idle.set, idle.q = p.set, p.set.ForModel("idle")
-		p.set.Apply([]Use{{"m", p.q, n, p, nil}, {"idle", idle.q, 10, idle, nil}})
+		p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: n, Route: p}, {Model: "idle", Queue: idle.q, Depth: 10, Route: idle}})
 		done := make(chan struct{})
 		turn := make(chan struct{})
 		var wg sync.WaitGroup
@@ -164,7 +164,7 @@ func TestQueuesOfKeepsNothing(t *testing.T) {
 	}
 	p := newPlaces(0)
 	p.set = s
-	s.Apply([]Use{{"m", q, 1, p, nil}})
+	s.Apply([]Use{{Model: "m", Queue: q, Depth: 1, Route: p}})
 	if s.ForModel("m") != q {
 		t.Error("the queue in use is not found")
 	}

@@ -188,7 +188,7 @@ func TestQueueFloors(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPlaces(400)
-			p.set.Apply([]Use{{"m", p.q, 400, p, c.floors}})
+			p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: 400, Route: p, Floors: c.floors}})
 			var mu sync.Mutex
 			var served [3]int
 			left := make(chan struct{})

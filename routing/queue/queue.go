@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"penstock/routing"
+	"penstock/routing/turns"
 	"penstock/upstreams"
 )
 
@@ -36,7 +37,7 @@ type Route interface {
 
 // Need is what a waiting call needs, and the key that it counts for.
 type Need struct {
-	Key   string // waiting keys take turns
+	Key   string // waiting keys take turns, by what they were served
 	Pool  upstreams.Pool
 	Tried []upstreams.ID     // upstreams that the call must not be sent to
 	Tiers uint8              // that its key lists
@@ -46,15 +47,20 @@ type Need struct {
 	Rank    int             // of its class; it goes behind the calls of those before it
 	Ages    time.Time       // when it does so no longer
 	Reserve routing.Percent // of an upstream's slots, that it leaves free
+
+	Weight   float64 // of the key: a key of two is served twice as much as one of one; 0: 1
+	Session  uint64  // sessions of a key take turns within it; 0: not known
+	Expected int64   // what the call will be served, by turns.Weight, as far as is known
 }
 
 // MaxRanks is how many ranks of calls a queue tells apart.
 const MaxRanks = 8
 
 // Queue is the short wait of calls for a model whose slots are all taken. Its depth is bounded, and
-// its time by the callers' deadlines. It is fair: the waiting keys take turns, and the calls of one
-// key keep their order. Calls of a later class go behind the others until they have aged. Its
-// methods may be called from any goroutine. It belongs to Queues, which wakes its waiters.
+// its time by the callers' deadlines. It is fair: the waiting key that was served least is next, its
+// sessions take turns, and the calls of a session keep their order. Calls of a later class go behind
+// the others until they have aged. Its methods may be called from any goroutine. It belongs to
+// Queues, which wakes its waiters.
 type Queue struct {
 	queues *Queues
 	count  atomic.Int64 // of waiters; changed with the lock of queues held
@@ -63,18 +69,61 @@ type Queue struct {
 	route   Route
 	depth   int
 	keys    map[string]*waitingKey
-	order   list.List // of *waitingKey with waiters; the front one is next
+	order   list.List // of *waitingKey with waiters; of equals the front one is next
+	line    *turns.Line
 	classes []*waiterClass
 	ranks   [MaxRanks]rankState
 	behind  int     // waiters of all ranks but the first
 	unwoken *waiter // tries to take a slot without a wake-up; no waiter is woken meanwhile
 }
 
-// waitingKey has the waiters of one key, the oldest first.
+// waitingKey has the waiters of one key, the next one first.
 type waitingKey struct {
-	name    string
-	waiters list.List // of *waiter
-	element *list.Element
+	name     string
+	weight   float64
+	waiters  list.List // of *waiter
+	element  *list.Element
+	account  *turns.Account
+	promised int64 // what those that were woken and have not tried yet are expected to be served
+	round    uint64
+	sessions map[uint64]session // that wait
+}
+
+// session are the waiters of a key's session: one in each round.
+type session struct {
+	waiters int
+	round   uint64 // of the newest
+}
+
+// add puts a waiter in its place.
+func (k *waitingKey) add(w *waiter) {
+	w.round = k.round
+	s := k.sessions[w.session]
+	if s.waiters > 0 {
+		w.round = max(w.round, s.round+1)
+	}
+	k.sessions[w.session] = session{s.waiters + 1, w.round}
+	at := k.waiters.Back()
+	for at != nil && at.Value.(*waiter).round > w.round {
+		at = at.Prev()
+	}
+	if at == nil {
+		w.element = k.waiters.PushFront(w)
+	} else {
+		w.element = k.waiters.InsertAfter(w, at)
+	}
+}
+
+// remove is the opposite of add.
+func (k *waitingKey) remove(w *waiter) {
+	k.waiters.Remove(w.element)
+	w.element = nil
+	s := k.sessions[w.session]
+	if s.waiters--; s.waiters == 0 {
+		delete(k.sessions, w.session)
+	} else {
+		k.sessions[w.session] = s
+	}
 }
 
 // waiterClass is a group of waiters with equal needs: a slot suits all of them or none.
@@ -98,14 +147,17 @@ type waiter struct {
 	lastEvent uint64          // the event of its last wake-up
 	wake      chan struct{}   // holds one token while offered or evicted is set
 	evicted   bool            // evicted
-	turns     turns
+	counts    counts
+	session   uint64
+	round     uint64 // of its session; see waitingKey.add
+	expected  int64
 	rank      int // of its class
 	ages      time.Time
 	passes    bool // it joined a full queue for a slot that is free
 }
 
-// turns is where a waiter counts among the calls that wait for the turns of their models.
-type turns struct {
+// counts is where a waiter counts among the calls that wait for the turns of their models.
+type counts struct {
 	mu    sync.Mutex // is taken before that of queues
 	quit  func()     // nil: it counts nowhere
 	ended bool
@@ -172,12 +224,12 @@ func (q *Queue) Join(n *Need) (*Waiting, error) {
 // Leave gives the place back, if it was not taken away before.
 func (p *Waiting) Leave() {
 	p.q.leave(p.w)
-	p.w.turns.end()
+	p.w.counts.end()
 }
 
 // awaitTurns counts a waiter where the route of its queue leads now.
 func (q *Queue) awaitTurns(w *waiter) {
-	t := &w.turns
+	t := &w.counts
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	q.queues.mu.Lock()
@@ -194,7 +246,7 @@ func (q *Queue) awaitTurns(w *waiter) {
 }
 
 // end has the waiter count nowhere any more.
-func (t *turns) end() {
+func (t *counts) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
@@ -265,7 +317,9 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 		k = nil // its last call was evicted
 	}
 	if k == nil {
-		k = &waitingKey{name: n.Key}
+		k = &waitingKey{
+			name: n.Key, weight: n.Weight, account: q.line.Wait(n.Key, n.Weight, time.Now()), sessions: make(map[uint64]session, 1),
+		}
 		k.element = q.order.PushBack(k)
 		if q.keys == nil {
 			q.keys = make(map[string]*waitingKey)
@@ -273,13 +327,14 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 		q.keys[n.Key] = k
 	}
 	w = &waiter{key: k, class: q.class(n), wake: make(chan struct{}, 1), rank: n.Rank, ages: n.Ages, passes: passes}
+	w.session, w.expected = n.Session, n.Expected
 	q.ranks[w.rank].waiters++
 	if w.rank > 0 {
 		q.behind++
 	}
 	w.class.waiters++
 	w.class.asleep++
-	w.element = k.waiters.PushBack(w)
+	k.add(w)
 	q.queues.waiting.Add(1)
 	if first = q.count.Add(1) == 1; first {
 		q.unwoken = w
@@ -301,6 +356,17 @@ func (q *Queue) class(n *Need) *waiterClass {
 	c := &waiterClass{pool: n.Pool, tried: slices.Clone(n.Tried), tiers: n.Tiers, arms: n.Arms, needs: n.Needs, reserve: n.Reserve}
 	q.classes = append(q.classes, c)
 	return c
+}
+
+// moveTo has the waiting keys wait in another line. The lock of queues is held.
+func (q *Queue) moveTo(line *turns.Line) {
+	q.line = line
+	now := time.Now()
+	for e := q.order.Front(); e != nil; e = e.Next() {
+		k := e.Value.(*waitingKey)
+		k.account.Leave(now)
+		k.account = line.Wait(k.name, k.weight, now)
+	}
 }
 
 // all returns the waiters.
@@ -404,8 +470,7 @@ func (q *Queue) remove(w *waiter) {
 		return
 	}
 	k, c, first := w.key, w.class, q.unwoken == w
-	k.waiters.Remove(w.element)
-	w.element = nil
+	k.remove(w)
 	q.count.Add(-1)
 	if q.ranks[w.rank].waiters--; q.ranks[w.rank].waiters == 0 {
 		q.ranks[w.rank].credit = 0
@@ -417,6 +482,7 @@ func (q *Queue) remove(w *waiter) {
 	if k.waiters.Len() == 0 {
 		q.order.Remove(k.element)
 		delete(q.keys, k.name)
+		k.account.Leave(time.Now())
 	} else if first {
 		q.order.MoveToBack(k.element) // it has had its turn, although without a wake-up
 	}
@@ -425,6 +491,7 @@ func (q *Queue) remove(w *waiter) {
 	}
 	if p := w.offered; p != nil {
 		w.offered = nil
+		k.promised -= w.expected
 		p.promised[c.pool]--
 		q.queues.offer(p)
 		return
@@ -447,6 +514,7 @@ func (q *Queue) sleepAgain(w *waiter) {
 	}
 	if p := w.offered; p != nil {
 		w.offered = nil
+		w.key.promised -= w.expected
 		w.class.asleep++
 		p.promised[w.class.pool]--
 		q.order.MoveToFront(w.key.element)
@@ -508,12 +576,15 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 const aSlot = 100
 
 // wakeRank wakes the next waiter whose class fits, of those that go with a rank now or, if own, are
-// of it.
+// of it: of the key that was served least, what its woken calls are about to be served included.
 func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
+	var next *waiter
+	var least float64
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*waitingKey)
-		if p.upstream.Breaker.Bars(k.name) {
-			continue // the free slot is a breaker's trial, which another key may be
+		served := k.account.With(k.promised)
+		if next != nil && served >= least || p.upstream.Breaker.Bars(k.name) {
+			continue // the free slot may be a breaker's trial, which another key may be
 		}
 		for f := k.waiters.Front(); f != nil; f = f.Next() {
 			w := f.Value.(*waiter)
@@ -521,14 +592,19 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 			if !own {
 				of = w.rankAt(now)
 			}
-			if w.class.fits && of == rank && q.wakeFor(w, p) {
-				q.order.MoveToBack(k.element)
-				q.credit(w.rank)
-				return true
+			if w.class.fits && of == rank && q.wakeable(w) {
+				next, least = w, served
+				break
 			}
 		}
 	}
-	return false
+	if next == nil {
+		return false
+	}
+	q.wakeFor(next, p)
+	q.order.MoveToBack(next.key.element)
+	q.credit(next.rank)
+	return true
 }
 
 // credit counts a slot that a waiter of a rank is woken for.
@@ -549,23 +625,24 @@ func (q *Queue) credit(served int) {
 func (q *Queue) wakeAll(c *waiterClass, p *queuedUpstream) {
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		for f := e.Value.(*waitingKey).waiters.Front(); f != nil; f = f.Next() {
-			if w := f.Value.(*waiter); w.class == c {
+			if w := f.Value.(*waiter); w.class == c && q.wakeable(w) {
 				q.wakeFor(w, p)
 			}
 		}
 	}
 }
 
-// wakeFor wakes a waiter to try p, unless it is awake or has been woken since the last event.
-func (q *Queue) wakeFor(w *waiter, p *queuedUpstream) bool {
-	if w.offered != nil || w.lastEvent >= q.queues.events {
-		return false
-	}
+// wakeable reports whether a waiter is asleep and has not been woken since the last event.
+func (q *Queue) wakeable(w *waiter) bool { return w.offered == nil && w.lastEvent < q.queues.events }
+
+// wakeFor wakes a waiter to try p.
+func (q *Queue) wakeFor(w *waiter, p *queuedUpstream) {
 	w.offered, w.lastEvent = p, q.queues.events
+	w.key.promised += w.expected
+	w.key.round = max(w.key.round, w.round)
 	w.class.asleep--
 	p.promised[w.class.pool]++
 	w.notify()
-	return true
 }
 
 func (w *waiter) notify() {

@@ -283,11 +283,11 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 		other.q = p.set.ForModel("other")
 		var looks atomic.Int64
 		other.fits = func(*routing.Query) bool { looks.Add(1); return false }
-		uses := []Use{{"other", other.q, 100, other, nil}}
+		uses := []Use{{Model: "other", Queue: other.q, Depth: 100, Route: other}}
 		var asked atomic.Int64
 		served := make(chan string, 100)
 		for _, model := range []string{"a", "b", "c"} {
-			uses = append(uses, Use{model, p.set.ForModel(model), 100, p, nil})
+			uses = append(uses, Use{Model: model, Queue: p.set.ForModel(model), Depth: 100, Route: p})
 		}
 		p.set.Apply(uses)
 		for _, u := range uses {
@@ -523,7 +523,7 @@ func TestQueueLooksAfterReload(t *testing.T) {
 		next := newPlaces(0) // another upstream for the same model
 		next.set, next.q = p.set, p.q
 		next.free.Store(6)
-		p.set.Apply([]Use{{"m", p.q, 50, next, nil}})
+		p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: 50, Route: next}})
 		current.Store(next)
 		p.set.OfferAll()
 		synctest.Wait()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/routing"
+	"penstock/routing/turns"
 	"penstock/upstreams"
 )
 
@@ -68,7 +69,7 @@ func (s *Queues) ForModel(model string) *Queue {
 	if q := s.retired[model]; q != nil {
 		return q
 	}
-	return &Queue{queues: s}
+	return &Queue{queues: s, line: new(turns.Line)}
 }
 
 // Use is one model's queue in a configuration.
@@ -77,6 +78,8 @@ type Use struct {
 	Queue *Queue
 	Depth int
 	Route Route
+	// Line has what the keys were served; nil: the queue has one of its own, which nobody else books in.
+	Line *turns.Line
 	// Floors are those of the classes, in their order; nil: there are none.
 	Floors []routing.Percent
 }
@@ -104,6 +107,9 @@ func (s *Queues) apply(uses []Use) {
 	s.byModel = make(map[string]*Queue, len(uses))
 	for _, u := range uses {
 		u.Queue.depth, u.Queue.route = u.Depth, u.Route
+		if u.Line != nil && u.Line != u.Queue.line {
+			u.Queue.moveTo(u.Line)
+		}
 		for i := range u.Queue.ranks {
 			u.Queue.ranks[i].floor = 0
 			if i < len(u.Floors) {

@@ -1,0 +1,23 @@
+package auth
+
+import (
+	"testing"
+
+	"penstock/config"
+)
+
+// A key's share is its weight in the file, and that of a call without a key is 1.
+func TestShare(t *testing.T) {
+	for _, c := range []struct {
+		key  *Key
+		want float64
+	}{
+		{nil, 1},
+		{newConfigured(&config.Key{ID: "left out"}), 1},
+		{newConfigured(&config.Key{ID: "a", Weight: 3}), 3},
+	} {
+		if got := c.key.Share(); got != c.want {
+			t.Errorf("%v, want %v", got, c.want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"penstock/proxy/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestKeysShareSlotsByTokens: at a model of two slots, keys whose calls always wait are served by tokens. A key of weight
+// 2 gets twice those of a key of weight 1, although its calls are a tenth of the size and it has as many loops.
+func TestKeysShareSlotsByTokens(t *testing.T) {
+	t.Parallel()
+	const loops, smallTokens, largeTokens, most = 8, 6, 60, 300
+	other, hash, _ := auth.NewKey()
+	p := start(t, rig.Setup{
+		Key: "weight: 2", Keys: `- { id: other, hash: "` + hash + `" }`,
+		Upstream: "concurrency: 2", Model: "queue: { depth: 64, wait: 300s }",
+	})
+	var all sync.WaitGroup
+	var large, small, largeThen atomic.Int64
+	over := make(chan struct{})
+	stop := sync.OnceFunc(func() {
+		largeThen.Store(large.Load()) // later the small calls end before the large ones that wait
+		close(over)
+	})
+	loop := func(served *atomic.Int64, tokens int, headers ...string) {
+		body := p.Chat(fmt.Sprintf(`"sim":{"tokens":%d,"delay_ms":2}`, tokens))
+		for range loops {
+			all.Go(func() {
+				for {
+					select {
+					case <-over:
+						return
+					default:
+					}
+					p.Post(chatPath, body, headers...).WantStatus(200)
+					if served.Add(1) == most && served == &small {
+						stop()
+					}
+				}
+			})
+		}
+	}
+	loop(&small, smallTokens)
+	loop(&large, largeTokens, "Authorization: Bearer "+other)
+	all.Wait()
+	perCall := func(key string, calls int64) (weight float64) {
+		for kind, each := range map[string]float64{"prompt": 1, "cached": -1, "completion": 4} {
+			weight += each * p.Metric("penstock_key_tokens_total", `key="`+key+`"`, `kind="`+kind+`"`)
+		}
+		return weight / float64(calls)
+	}
+	ratio := most * perCall("tester", small.Load()) / (float64(largeThen.Load()) * perCall("other", large.Load()))
+	t.Logf("%d small calls beside %d large ones: %.2f times the tokens", most, largeThen.Load(), ratio)
+	if ratio < 1.5 || ratio > 2.6 {
+		t.Errorf("the key of weight 2 was served %.2f times the tokens of the other", ratio)
+	}
+}
+
+// TestOneAgentBesideMany: at a model of four slots, a key with one loop waits for a slot while few calls of a key with
+// sixteen loops are served.
+func TestOneAgentBesideMany(t *testing.T) {
+	t.Parallel()
+	const loops, slots, asked = 16, 4, 25
+	other, hash, _ := auth.NewKey()
+	p := start(t, rig.Setup{
+		Keys:     `- { id: other, hash: "` + hash + `" }`,
+		Upstream: "concurrency: 4", Model: "queue: { depth: 64, wait: 300s }",
+	})
+	var flood sync.WaitGroup
+	over := make(chan struct{})
+	var served atomic.Int64
+	for range loops {
+		flood.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				p.Post(chatPath, p.Chat(`"stream":true,"sim":{"tokens":40,"delay_ms":5}`)).WantStatus(200)
+				served.Add(1)
+			}
+		})
+	}
+	defer flood.Wait()
+	defer close(over)
+	rig.WaitFor(t, rig.Patience, "the flood waits for slots", func() bool { return p.Metric("penstock_model_queue_waiting") >= loops/2 })
+	overtook := int64(0)
+	for range asked {
+		before := served.Load()
+		p.Post(chatPath, p.Chat(`"sim":{"tokens":2}`), "Authorization: Bearer "+other).WantStatus(200)
+		overtook += served.Load() - before
+	}
+	// In the order of arrival it would be the flood's twelve that wait, and some that run.
+	t.Logf("%.1f calls of the flood were served during one of the agent's", float64(overtook)/asked)
+	if overtook > asked*2*slots {
+		t.Errorf("%d calls of the flood were served during %d of the agent's", overtook, asked)
+	}
+}

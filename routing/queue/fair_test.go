@@ -1,0 +1,130 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/routing/turns"
+)
+
+// fairPlaces has one place and a line in which calls are booked when they take it.
+func fairPlaces() (*places, *turns.Line) {
+	p, line := newPlaces(100), new(turns.Line)
+	p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: line}})
+	return p, line
+}
+
+// Keys that always wait are served by tokens and weights, however many calls each has.
+func TestQueueServesByTokens(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		a, b    int64   // tokens of a call
+		weight  float64 // of a; b's is 1
+		atLeast int     // calls of b that are served among 120
+		atMost  int
+	}{
+		{"equal calls", 1000, 1000, 1, 59, 61},
+		{"calls of ten times the size", 10_000, 1000, 1, 107, 110},
+		{"twice the weight", 1000, 1000, 2, 39, 41},
+		{"a small part", 1000, 1000, 0.5, 79, 81},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, line := fairPlaces()
+				done := make(chan struct{})
+				var mu sync.Mutex
+				served := map[string]int{}
+				loop := func(key string, weight float64, tokens int64) {
+					for {
+						err := p.q.Wait(done, &Need{Key: key, Weight: weight, Expected: tokens}, time.Now().Add(time.Hour), func() bool {
+							if !p.take() {
+								return false
+							}
+							line.Begin(key, weight, tokens, time.Now())
+							return true
+						})
+						if err != nil {
+							return
+						}
+						mu.Lock()
+						served[key]++
+						mu.Unlock()
+					}
+				}
+				var loops sync.WaitGroup
+				for range 8 {
+					loops.Go(func() { loop("a", c.weight, c.a) })
+				}
+				for range 2 {
+					loops.Go(func() { loop("b", 1, c.b) })
+				}
+				synctest.Wait()
+				for range 120 {
+					p.release()
+					synctest.Wait()
+				}
+				if n := served["b"]; n < c.atLeast || n > c.atMost || served["a"]+n != 120 {
+					t.Errorf("served %v, want %d to %d of b", served, c.atLeast, c.atMost)
+				}
+				close(done)
+				loops.Wait()
+			})
+		})
+	}
+}
+
+// The sessions of a key take turns within it, and each keeps its calls in order.
+func TestQueueServesSessionsInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := fairPlaces()
+		var served []string
+		for _, name := range []string{"1-a", "1-b", "1-c", "2-a", "2-b", "3-a"} {
+			go func() {
+				n := &Need{Key: "agent", Session: uint64(name[0])}
+				if err := p.q.Wait(nil, n, time.Now().Add(time.Minute), p.take); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				served = append(served, name)
+			}()
+			synctest.Wait()
+		}
+		for range 6 {
+			p.release()
+			synctest.Wait()
+		}
+		if want := []string{"1-a", "2-a", "3-a", "1-b", "2-b", "1-c"}; !slices.Equal(served, want) {
+			t.Errorf("served %v, want %v", served, want)
+		}
+	})
+}
+
+// A reload that gives the queue another line has the calls wait there.
+func TestQueueMovesToAnotherLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, line := fairPlaces()
+		for i := range 3 {
+			go func() {
+				if err := p.wait(nil, fmt.Sprint(i), time.Now().Add(time.Minute), p.take); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		synctest.Wait()
+		next := new(turns.Line)
+		p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: next}})
+		if line.Begin("late", 1, 1, time.Now().Add(time.Hour)); !line.Quiet() || next.Quiet() {
+			t.Error("calls wait in the line that was left")
+		}
+		for range 3 {
+			p.release()
+			synctest.Wait()
+		}
+		if next.Begin("late", 1, 1, time.Now().Add(time.Hour)); !next.Quiet() {
+			t.Error("keys wait that have left")
+		}
+	})
+}

@@ -1,0 +1,292 @@
+// Package turns decides which key is next at a model whose slots are taken: the one that has been
+// served least, in proportion to its weight. Keys are opaque names, and what is served is a number
+// of the caller's (Weight). It does no I/O, and time is a parameter.
+//
+// # Design
+//
+// What keys share is the time of engines, and calls differ in it by five orders of magnitude. So a
+// key has an account of what it was served, divided by its weight, and the least account is next
+// (VTC, arXiv 2401.00588). An account is charged with an estimate when a call gets its slot, and
+// corrected while the answer comes and when it has ended.
+//
+// An idle key does not save credit: when it waits again its account is lifted to the line's time,
+// which is between the accounts of the keys that wait. That time goes on by what is served, divided
+// among those who wait, as in fair queueing of packets. So it reaches whatever account is ahead,
+// also where new keys come all the time, and no key waits for ever. An account that the line's time
+// has passed says nothing any more and is forgotten.
+//
+// Where no key has waited for a minute nothing is counted, and a call costs one atomic load.
+package turns
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// answerWeight is how many tokens of a prompt one of an answer counts for: an engine reads many
+// tokens in a step, and writes one for each call. It is a choice and not a measurement.
+const answerWeight = 4
+
+// Weight is what a call is served: the prompt tokens that its engine had to read, and the tokens of
+// its answer, each of which counts four times.
+func Weight(uncached, answer int) int64 {
+	return int64(max(0, uncached)) + answerWeight*int64(max(0, answer))
+}
+
+// remembered is how long a line counts after the last key has waited.
+const remembered = time.Minute
+
+// mostIdle bounds the accounts of keys that do not wait.
+const mostIdle = 1024
+
+// Line is the order in which keys get their turns at one model. The zero value is ready. Its
+// methods may be called from any goroutine.
+type Line struct {
+	busy atomic.Bool // keys wait, or have waited within what is remembered
+
+	mu       sync.Mutex
+	accounts map[string]*Account
+	waiting  map[string]*Account // those of them that wait
+	share    float64             // the sum of the weights of those that wait
+	time     float64
+	last     time.Time // when a key waited last, while none does
+}
+
+// Account is what a key has been served at a line.
+type Account struct {
+	served atomic.Uint64 // bits of a float64: weight served, divided by that of the key; written with mu of the line held
+
+	line    *Line
+	name    string
+	weight  float64 // of the key
+	waiters int     // Wait less Leave
+}
+
+// Quiet reports whether no key has waited for a while: then nothing needs to be counted.
+func (l *Line) Quiet() bool { return !l.busy.Load() }
+
+// Wait has a key of a weight wait, which ends with one Leave for each Wait. A key that did not wait
+// before goes behind those that have been served less than it, and has no credit for having been
+// idle.
+func (l *Line) Wait(key string, weight float64, now time.Time) *Account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire(now)
+	l.busy.Store(true)
+	a := l.account(key, weight)
+	if a.waiters++; a.waiters == 1 {
+		l.settle()
+		a.lift(l.time)
+		if l.waiting == nil {
+			l.waiting = make(map[string]*Account)
+		}
+		l.waiting[key] = a
+		l.share += a.weight
+	}
+	return a
+}
+
+// Leave ends a Wait.
+func (a *Account) Leave(now time.Time) {
+	l := a.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.waiters--; a.waiters > 0 {
+		return
+	}
+	delete(l.waiting, a.name)
+	l.share -= a.weight
+	if len(l.waiting) == 0 {
+		l.last, l.share = now, 0
+		l.time = max(l.time, a.Served())
+	}
+	l.forget(a)
+}
+
+// Served is what the key has been served, as the line orders keys by it: the least is next.
+func (a *Account) Served() float64 { return math.Float64frombits(a.served.Load()) }
+
+// With is Served if the key was served so much more.
+func (a *Account) With(more int64) float64 { return a.Served() + float64(more)/a.weight }
+
+// ServedOf is Served of a key that may not wait.
+func (l *Line) ServedOf(key string) float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.accounts[key]
+	switch {
+	case a == nil:
+		return l.time
+	case a.waiters == 0:
+		return max(l.time, a.Served())
+	}
+	return a.Served()
+}
+
+// Turn is one call's part of an account. The zero value is of no line. It belongs to one goroutine.
+type Turn struct {
+	line     *Line
+	key      string
+	weight   float64
+	expected int64
+	booked   int64
+}
+
+// Begun reports whether the turn counts at a line.
+func (t *Turn) Begun() bool { return t.line != nil }
+
+// Begin books a call that has got its slot with what it is expected to be served, at least 1. It
+// books nothing and returns the zero value while the line is quiet.
+func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) Turn {
+	if l.Quiet() {
+		return Turn{}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.expire(now) {
+		return Turn{}
+	}
+	a := l.account(key, weight)
+	if a.waiters == 0 {
+		l.settle()
+		a.lift(l.time)
+	}
+	expected = max(1, expected)
+	l.book(a, expected)
+	return Turn{l, key, a.weight, expected, expected}
+}
+
+// bookEvery is how many tokens of an answer are booked at a time while it comes.
+const bookEvery = 16
+
+// Answered books the tokens of an answer that have come so far, beside what was expected of the
+// prompt, so that a long answer counts while its call holds the slot. It is cheap to call for each
+// token.
+func (t *Turn) Answered(tokens int) {
+	if t.line == nil {
+		return
+	}
+	if served := t.expected + Weight(0, tokens); served-t.booked >= answerWeight*bookEvery {
+		t.Book(served)
+	}
+}
+
+// End books what the call was served in the end. Where the engine has counted no tokens (known is
+// false), what was expected of the prompt stays, if there was an answer.
+func (t *Turn) End(uncached, answer int, known bool) {
+	switch {
+	case known:
+		t.Book(Weight(uncached, answer))
+	case uncached > 0 || answer > 0:
+		t.Book(min(t.expected, Weight(uncached, 0)) + Weight(0, answer))
+	default:
+		t.Book(0)
+	}
+}
+
+// Book books what the call has been served so far in all, which may be less than what was expected.
+func (t *Turn) Book(served int64) {
+	more := served - t.booked
+	if t.line == nil || more == 0 {
+		return
+	}
+	t.booked = served
+	l := t.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.Quiet() {
+		return
+	}
+	a := l.accounts[t.key]
+	if a == nil { // the line's time has passed what was booked
+		if more < 0 {
+			return
+		}
+		a = l.account(t.key, t.weight)
+		a.lift(l.time)
+	}
+	l.book(a, more)
+	l.forget(a)
+}
+
+// Booked is what the turn is booked with.
+func (t *Turn) Booked() int64 { return t.booked }
+
+// book adds to an account, and has the line's time go on.
+func (l *Line) book(a *Account, more int64) {
+	a.store(a.Served() + float64(more)/a.weight)
+	share := l.share
+	if a.waiters == 0 {
+		share += a.weight
+	}
+	if more > 0 {
+		l.time += float64(more) / share
+	}
+}
+
+// settle brings the line's time between the accounts of those that wait.
+func (l *Line) settle() {
+	if len(l.waiting) == 0 {
+		return
+	}
+	least, most := math.Inf(1), math.Inf(-1)
+	for _, a := range l.waiting {
+		least, most = min(least, a.Served()), max(most, a.Served())
+	}
+	l.time = min(max(l.time, least), most)
+}
+
+// account returns the account of a key, whose weight is this from now on.
+func (l *Line) account(key string, weight float64) *Account {
+	if !(weight > 0) {
+		weight = 1
+	}
+	a := l.accounts[key]
+	if a == nil {
+		if l.accounts == nil {
+			l.accounts = make(map[string]*Account)
+		}
+		if len(l.accounts)-len(l.waiting) >= mostIdle {
+			for _, idle := range l.accounts {
+				if idle.waiters == 0 {
+					delete(l.accounts, idle.name)
+				}
+			}
+		}
+		a = &Account{line: l, name: key, weight: weight}
+		a.store(l.time)
+		l.accounts[key] = a
+	}
+	if a.waiters > 0 {
+		l.share += weight - a.weight
+	}
+	a.weight = weight
+	return a
+}
+
+// expire makes the line quiet when nothing has waited for long. It reports whether it is.
+func (l *Line) expire(now time.Time) (quiet bool) {
+	if len(l.waiting) == 0 && l.busy.Load() && now.Sub(l.last) > remembered {
+		clear(l.accounts)
+		l.time = 0
+		l.busy.Store(false)
+	}
+	return l.Quiet()
+}
+
+// forget removes the account of a key that does not wait, once it says nothing.
+func (l *Line) forget(a *Account) {
+	if a.waiters == 0 && a.Served() <= l.time {
+		delete(l.accounts, a.name)
+	}
+}
+
+func (a *Account) lift(to float64) {
+	if a.Served() < to {
+		a.store(to)
+	}
+}
+
+func (a *Account) store(v float64) { a.served.Store(math.Float64bits(v)) }
