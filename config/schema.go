@@ -315,7 +315,8 @@ type Stream struct {
 	// How long the status line of a stream is held back for its first event, so that a failure can
 	// still be a status. 0s: it is sent at once.
 	CommitAfter Duration `yaml:"commit_after"`
-	// The silence after which a stream is sent a sign of life. 0s: never.
+	// The silence after which a stream is sent a sign of life. The first one, where no event has come
+	// yet, is sent with the status line after stream.commit_after. 0s: never.
 	Keepalive Duration `yaml:"keepalive"`
 	// For answers that are not streamed: the silence after which white space is sent, again and again,
 	// for balancers that cut silent connections (45s behind nginx's 60s). The status is 200 then
@@ -679,7 +680,7 @@ type Discover struct {
 type Queue struct {
 	// How many calls may wait for a slot. 0: a full pool answers 429 at once.
 	Depth int `yaml:"depth"`
-	// How long a call may wait before it gets a 429.
+	// How long a call may wait before it gets a 429. 0s: no call waits. With a depth it has to be given.
 	Wait Duration `yaml:"wait"`
 }
 

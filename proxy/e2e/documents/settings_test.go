@@ -54,6 +54,8 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 			must = "(has to be given)"
 		} else if d := defaultOf(s); d != nil {
 			must = fmt.Sprintf("`%v`", d)
+		} else if zero := zeroMeans.FindStringSubmatch(s.Description); zero != nil {
+			must = "`" + zero[1] + "`"
 		}
 		if !sentences.MatchString(s.Description) {
 			t.Errorf("%s: %q is not a full sentence: its field's comment explains it to an operator", path, s.Description)
@@ -70,6 +72,10 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 		}
 	}
 }
+
+// zeroMeans finds what 0 of a setting means. The schema names no default of 0; where its meaning is
+// told and there is no other default, it is one.
+var zeroMeans = regexp.MustCompile(`(?:^|\. )(0s?)(?::| sets )`)
 
 // sentences is what every description consists of. A name of Go's, such as ClientCA, never begins one.
 var sentences = regexp.MustCompile(`^([A-Z][a-z]*|[A-Z:]+|5xx)[ ,].*\.$`)
