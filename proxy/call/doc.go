@@ -171,7 +171,7 @@
 //	observe.modelSeries:queue,ttft          call     the same
 //	observe.modelSeries:itl                 token    by model and dialect; see Meter
 //	observe.ring:next,rows                  call     one word, and a row of 256
-//	observe.series:classes,fallbacks        seldom   maps that are copied to grow
+//	observe.series:choices,classes,fallbacks seldom   maps that are copied to grow
 //	observe.series:failures,words           seldom   the same
 //	observe.series:markups,mu,tiers         seldom   the same
 //	observe.series:overheads                call     by dialect
