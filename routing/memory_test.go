@@ -1,0 +1,55 @@
+package routing
+
+import (
+	"runtime"
+	"testing"
+
+	"penstock/config"
+)
+
+// bytesABlock is what a block takes at most for each engine that holds it: the number of the formula
+// in the README of package proxy, section Sizing.
+const bytesABlock = 128
+
+// What is remembered of engines takes no more memory than operators are told: with as many blocks as
+// there may be, and while old ones make room for new ones.
+func TestDirectoryMemory(t *testing.T) {
+	const most = 4 * mostBlocks * bytesABlock
+	for name, own := range map[string]bool{"each has its own": true, "all have the same": false} {
+		r := routeOver(t, config.PolicyLeastLoaded, 8, 8, 8, 8)
+		before := heapInUse()
+		for i := range r.targets {
+			r.targets[i].Upstream.Cache.SetTokens(1e9)
+			for n := range 2 * mostBlocks / 512 {
+				blocks := make([]uint64, 512)
+				for k := range blocks {
+					id := uint64(n*512 + k + 1)
+					if own {
+						id += uint64(i) << 32
+					}
+					blocks[k] = mix(id)
+				}
+				r.directory.learn(blocks, &r.targets[i], 1)
+			}
+		}
+		got := heapInUse() - before
+		held := r.directory.holds[0].blocks
+		if held != mostBlocks {
+			t.Fatalf("%s: an engine is believed to hold %d blocks", name, held)
+		}
+		t.Logf("%s: %d bytes, at most %d", name, got, most)
+		if got > most {
+			t.Errorf("%s: %d bytes, want at most %d", name, got, most)
+		}
+		runtime.KeepAlive(r)
+	}
+}
+
+// heapInUse is how many bytes are in use.
+func heapInUse() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
