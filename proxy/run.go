@@ -16,12 +16,15 @@ import (
 	"penstock/proxy/listen"
 	"penstock/proxy/observe"
 	"penstock/proxy/process"
+	"penstock/proxy/reload"
 	"penstock/upstreams/engine"
 )
 
 // RunOptions says how a process runs an edge.
 type RunOptions struct {
 	Config *config.File
+	// Warnings are those of reading the configuration, which the log begins with.
+	Warnings config.Problems
 	// Load reads the configuration again for a reload; nil when there is no file.
 	Load func() (*config.File, config.Problems)
 	// Parse reads the text of one that is not in place, to say what it would change.
@@ -103,6 +106,9 @@ func Run(end *Shutdown, o RunOptions) error {
 		return err
 	}
 	defer zap.RedirectStdLog(log)() // libraries that use the standard logger write to this log, too
+	for _, p := range o.Warnings {
+		log.Warn(reload.FileWarning, zap.String("source", "start"), zap.String("problem", p.String()))
+	}
 	ports, err := openPorts(c, o.portOptions(o.NextPort), o.portOptions(o.NextAdminPort))
 	if err != nil {
 		return err

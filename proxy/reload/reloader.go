@@ -226,6 +226,10 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 	r.opts.Keys.Issued.Follow(config.IssuerURLs(s.Config))
 }
 
+// FileWarning is the message of the log for each warning of a configuration file, which stands in
+// the member problem.
+const FileWarning = "the configuration file has a warning"
+
 // record keeps, counts and logs how a reload ended. A reload for other addresses or models does not
 // replace the result of a refused file, and a way back that there is not says nothing of the file.
 func (r *Reloader) record(q Request, res *Result) {
@@ -235,7 +239,7 @@ func (r *Reloader) record(q Request, res *Result) {
 	}
 	log, source := r.opts.Log, zap.String("source", res.Source)
 	for _, p := range res.Warnings {
-		log.Warn("the configuration file has a warning", source, zap.String("problem", p))
+		log.Warn(FileWarning, source, zap.String("problem", p))
 	}
 	switch {
 	case !res.OK:

@@ -1,0 +1,33 @@
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestEveryLineIsJSON: with log.format json each line of a running edge parses, warnings of its file and what it announces included.
+func TestEveryLineIsJSON(t *testing.T) {
+	t.Parallel()
+	engine := rig.StartEngine(t, sim.Options{})
+	path, _ := writeConfig(t, engine, "linger: 0s }\nresponses: { websocket: true") // of which the edge warns
+	p := rig.StartProcess(t, "serve", "--config", path)
+	p.Says(`serving http://(\S+)/v1 \(admin: (\S+)\)`)
+	p.Signal(syscall.SIGTERM)
+	p.Exits(rig.Patience, 0)
+	warned := false
+	for _, line := range strings.Split(strings.TrimSpace(p.Out.String()+p.Err.String()), "\n") {
+		var of struct{ TS, Level, Msg, Source, Problem string }
+		if err := json.Unmarshal([]byte(line), &of); err != nil || of.TS == "" || of.Level == "" || of.Msg == "" {
+			t.Errorf("%q: %v", line, err)
+		}
+		warned = warned || of.Level == "warn" && of.Source == "start" && strings.Contains(of.Problem, "websocket")
+	}
+	if !warned {
+		t.Error("no line has the warning of the file")
+	}
+}
