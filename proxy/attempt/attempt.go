@@ -30,6 +30,7 @@ type Terms struct {
 	Tiers        uint8  // that the key lists
 	Body         Hasher
 	Traceparent  []byte            // the client's, without tracing
+	Tracestate   []byte            // the client's
 	Span         *observe.CallSpan // nil without tracing
 	Number       int               // of the attempt; the first is 1
 	Memory       *Memory
@@ -75,7 +76,7 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	r := http1.Request{
 		Method: "POST", Path: s.Path,
 		ContentType: s.ContentType, Accept: s.Accept,
-		RequestID: a.terms.RequestID, Traceparent: a.traceparent(),
+		RequestID: a.terms.RequestID, Traceparent: a.traceparent(), Tracestate: a.terms.Tracestate,
 		Body: s.Body, BodyReader: s.Reader, At: a.terms.Asked,
 		ConnectTimeout: clocks.Connect.D(), WriteTimeout: a.Reply.clock.firstEvent(),
 		NoReplay: once,

@@ -80,6 +80,7 @@ func (l counter) engineCount() (tokens int, ok bool) {
 		Method: "POST", Path: u.Engine().Path(local.Operation),
 		ContentType: jsonType, Accept: jsonType,
 		RequestID: c.client.requestID, Traceparent: c.trace.context(&c.client),
+		Tracestate:     c.trace.state(&c.client),
 		Body:           local.Segments(nil, c.body.Client(), &asked),
 		ConnectTimeout: min(m.Clocks.Connect.D(), countPatience), WriteTimeout: countPatience,
 	})

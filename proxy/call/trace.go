@@ -1,6 +1,8 @@
 package call
 
 import (
+	"bytes"
+
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/observe"
@@ -10,6 +12,7 @@ import (
 type trace struct {
 	span   *observe.CallSpan // nil without tracing
 	parent []byte            // the client's trace context, where the request's head may be gone
+	vendor []byte            // its tracestate, likewise
 }
 
 // keep keeps the trace context, which may be gone with the request's head by the time that another
@@ -18,6 +21,7 @@ func (t *trace) keep(cl *client) {
 	if t.span == nil {
 		t.parent = append([]byte(nil), t.context(cl)...)
 	}
+	t.vendor = append([]byte(nil), t.state(cl)...)
 }
 
 // context returns the W3C trace context for an engine beside an attempt's own: of the call's span,
@@ -30,6 +34,43 @@ func (t *trace) context(cl *client) []byte {
 		return t.parent
 	}
 	return clientTraceparent(&cl.ctx.Request.Header)
+}
+
+// state returns the client's tracestate for an engine; nil without a trace context that it belongs to.
+// Spans do not have it: it is a text of the client's, and an endpoint for traces keeps them.
+func (t *trace) state(cl *client) []byte {
+	if cl.ctx == nil {
+		return t.vendor
+	}
+	h := &cl.ctx.Request.Header
+	if clientTraceparent(h) == nil {
+		return nil
+	}
+	switch lines := h.PeekAll("Tracestate"); len(lines) {
+	case 0:
+		return nil
+	case 1:
+		return tracestateOf(lines[0])
+	default: // one list in several lines
+		return tracestateOf(bytes.Join(lines, []byte(",")))
+	}
+}
+
+// maxTracestate is how much of a tracestate is handed on: what each must (Trace Context, 3.3.1.5).
+const maxTracestate = 512
+
+// tracestateOf returns a tracestate as an engine may be sent it: whole members from its left, up to
+// the bound, and nil where it has anything but visible characters and blanks.
+func tracestateOf(b []byte) []byte {
+	for _, ch := range b {
+		if ch < ' ' || ch > '~' {
+			return nil
+		}
+	}
+	if len(b) > maxTracestate {
+		return b[:max(0, bytes.LastIndexByte(b[:maxTracestate+1], ','))]
+	}
+	return b
 }
 
 func clientTraceparent(h *fasthttp.RequestHeader) []byte { return traceparentOf(h.Peek("Traceparent")) }

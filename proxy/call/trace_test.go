@@ -1,6 +1,11 @@
 package call
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
 
 func TestTraceparentOf(t *testing.T) {
 	const members = "-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -19,5 +24,38 @@ func TestTraceparentOf(t *testing.T) {
 		if got := string(traceparentOf([]byte(given))); got != want {
 			t.Errorf("%q: %q, want %q", given, got, want)
 		}
+	}
+}
+
+func TestTracestateOf(t *testing.T) {
+	long := strings.Repeat("a", 300)
+	for given, want := range map[string]string{
+		"": "", "a=1": "a=1", "a=1, b@c=2": "a=1, b@c=2", "a=\x01": "", "a=\u00e9": "", "a=1\r\nb: c": "",
+		"a=" + long + ",b=" + long: "a=" + long, "a=" + long + long: "",
+		strings.Repeat("a", 512): strings.Repeat("a", 512), strings.Repeat("a", 512) + ",b": strings.Repeat("a", 512),
+	} {
+		if got := string(tracestateOf([]byte(given))); got != want {
+			t.Errorf("%.20q: %.20q, want %.20q", given, got, want)
+		}
+	}
+}
+
+// A tracestate in several lines is one list, and without a trace context it is nothing.
+func TestTracestateLines(t *testing.T) {
+	cl, tr := client{ctx: &fasthttp.RequestCtx{}}, trace{}
+	h := &cl.ctx.Request.Header
+	h.Add("Tracestate", "a=1")
+	if got := tr.state(&cl); got != nil {
+		t.Errorf("without a trace context: %q", got)
+	}
+	h.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	h.Add("Tracestate", "b=2")
+	if got := string(tr.state(&cl)); got != "a=1,b=2" {
+		t.Errorf("two lines: %q", got)
+	}
+	tr.keep(&cl)
+	cl.ctx = nil
+	if got := string(tr.state(&cl)); got != "a=1,b=2" {
+		t.Errorf("kept: %q", got)
 	}
 }

@@ -135,14 +135,14 @@ func TestFault94_ClientHeadersStayHere(t *testing.T) {
 	}
 	// A trace goes through when it is well formed, and only then.
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	p.Post(chatPath, body, "Traceparent: "+trace).WantStatus(200)
-	if tp := p.Engines[0].Stats().LastRequest.Get("Traceparent"); tp != trace {
-		t.Errorf("traceparent %q", tp)
+	p.Post(chatPath, body, "Traceparent: "+trace, "Tracestate: a=1,b=2").WantStatus(200)
+	if last := p.Engines[0].Stats().LastRequest; last.Get("Traceparent") != trace || last.Get("Tracestate") != "a=1,b=2" {
+		t.Errorf("traceparent %q, tracestate %q", last.Get("Traceparent"), last.Get("Tracestate"))
 	}
 	for _, bad := range []string{"x", strings.Repeat("0", 55), trace + "x", strings.ToUpper(trace)} {
-		p.Post(chatPath, body, "Traceparent: "+bad).WantStatus(200)
-		if tp := p.Engines[0].Stats().LastRequest.Get("Traceparent"); tp != "" {
-			t.Errorf("traceparent %q went through", tp)
+		p.Post(chatPath, body, "Traceparent: "+bad, "Tracestate: a=1").WantStatus(200)
+		if last := p.Engines[0].Stats().LastRequest; last.Get("Traceparent") != "" || last.Get("Tracestate") != "" {
+			t.Errorf("traceparent %q, tracestate %q went through", last.Get("Traceparent"), last.Get("Tracestate"))
 		}
 	}
 	// The edge's request id is its own, or a client's that is a plain word.

@@ -49,7 +49,7 @@ type calls struct {
 }
 
 // callHeaders are those of the upgrade's request that a call reads, beside the one of an end user.
-var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent"}
+var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent", "Tracestate"}
 
 // keepHead keeps what each call's request has of the upgrade's.
 func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {

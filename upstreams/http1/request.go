@@ -21,6 +21,7 @@ type Request struct {
 
 	ContentType, Accept    string // "": the header is left out
 	RequestID, Traceparent []byte // X-Request-Id and traceparent, likewise
+	Tracestate             []byte // tracestate, likewise
 
 	// Body is the body in pieces. They are borrowed, and must not change, until Await has returned
 	// the head of the reply or the exchange has ended. The slice of slices itself is not modified.
@@ -60,7 +61,7 @@ func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 func (r *Request) check() error {
 	fit := httptoken.IsToken(r.Method) && strings.HasPrefix(r.Path, "/") &&
 		!httptoken.HasControl(r.ContentType) && !httptoken.HasControl(r.Accept) &&
-		!httptoken.HasControl(r.RequestID) && !httptoken.HasControl(r.Traceparent)
+		!httptoken.HasControl(r.RequestID) && !httptoken.HasControl(r.Traceparent) && !httptoken.HasControl(r.Tracestate)
 	for i := 0; fit && i < len(r.Path); i++ {
 		fit = r.Path[i] > ' ' && r.Path[i] != 0x7f
 	}
@@ -98,6 +99,7 @@ func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	dst = appendField(dst, "Accept", r.Accept)
 	dst = appendField(dst, "X-Request-Id", r.RequestID)
 	dst = appendField(dst, "traceparent", r.Traceparent)
+	dst = appendField(dst, "tracestate", r.Tracestate)
 	return append(dst, "\r\n"...)
 }
 

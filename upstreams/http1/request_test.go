@@ -437,6 +437,7 @@ func TestUnfitRequests(t *testing.T) {
 		"accept":        func(r *Request) { r.Accept = "a\nb" },
 		"request id":    func(r *Request) { r.RequestID = []byte("a\rb") },
 		"traceparent":   func(r *Request) { r.Traceparent = []byte("a\x00b") },
+		"tracestate":    func(r *Request) { r.Tracestate = []byte("a\r\nb: c") },
 	} {
 		r := post("q")
 		change(r)
