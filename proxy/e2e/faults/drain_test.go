@@ -167,6 +167,24 @@ func TestFault79_Restart(t *testing.T) {
 	}
 }
 
+// sharePort replaces the edge by a process whose ports others may share, and returns what starts one more.
+func sharePort(e *edge) (run func() *rig.Process) {
+	e.T.Helper()
+	e.Signal(syscall.SIGTERM)
+	e.Exits(rig.Patience, 0)
+	admin, addr := rig.KeptAddress(), rig.KeptAddress()
+	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
+	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
+	e.Write("penstock.yaml", text)
+	run = func() *rig.Process {
+		p := rig.StartProcess(e.T, "serve", "--share-port", "--config", e.Path)
+		p.Says("serving http://" + e.Addr)
+		return p
+	}
+	e.Adopt(run())
+	return run
+}
+
 // TestUpgradeKeepsBudgets: a program that takes over from another begins its budgets and its usage with what that one has
 // used, while that one drains, too; what this one then still uses counts, and the log has no error.
 func TestUpgradeKeepsBudgets(t *testing.T) {
@@ -179,18 +197,7 @@ keys: [{ id: tester, hash: "{{hash}}" }, { id: other, hash: "` + hash + `", limi
 upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 8, probe: { timeout: 15s } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
-	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.Patience, 0)
-	admin, addr := rig.KeptAddress(), rig.KeptAddress()
-	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
-	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
-	e.Write("penstock.yaml", text)
-	run := func() *rig.Process {
-		p := rig.StartProcess(t, "serve", "--share-port", "--config", e.Path)
-		p.Says("serving http://" + e.Addr)
-		return p
-	}
-	e.Adopt(run())
+	run := sharePort(e)
 	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":10`))
 	stream.Next()
 	bearer := "Authorization: Bearer " + key
@@ -288,18 +295,7 @@ keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: a, url: "{{up-0}}", engine: sim }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
-	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.Patience, 0)
-	admin, addr := rig.KeptAddress(), rig.KeptAddress()
-	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
-	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
-	e.Write("penstock.yaml", text)
-	run := func() *rig.Process {
-		p := rig.StartProcess(t, "serve", "--share-port", "--config", e.Path)
-		p.Says("serving http://" + e.Addr)
-		return p
-	}
-	e.Adopt(run())
+	run := sharePort(e)
 	alone := e.Fetch("GET", e.Admin+"/-/ready")
 	if alone.Header.Get("X-Penstock-Process") == "" || alone.Header.Get("X-Penstock-Processes") != "" {
 		t.Errorf("alone: %q of %q", alone.Header.Get("X-Penstock-Process"), alone.Header.Get("X-Penstock-Processes"))
