@@ -64,7 +64,7 @@ func (p *shadow) failed(f *failure.Failure) {
 		p.end = observe.ShadowDrained
 	case cause != nil:
 		p.end = observe.ShadowLeft
-	case f.API.Code == apierr.CodeContextLength:
+	case f.API.Code == apierr.CodeContextLength, f.Outcome == upstreams.OutcomeRejected && f.Result == observe.ClientError:
 		p.end = observe.ShadowUnfit
 	case f.Result == observe.Limited && f.Outcome == upstreams.OutcomeClientGone: // failure.NoReplyMemory
 		p.end = observe.ShadowNoMemory

@@ -257,6 +257,25 @@ func TestShadowUnfit(t *testing.T) {
 	}
 }
 
+// TestShadowRefused: a request that is wrong is no failure of the engine that was sent its copy.
+func TestShadowRefused(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"status=400", "status=422"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			p := rig.Start(t, shadowSetup("100%", ""))
+			p.Engines[1].SetFault(sim.Fault{Spec: fault})
+			for i := range 3 {
+				p.Say(rig.AllWays[i%len(rig.AllWays)], rig.Prompt, "").WantStatus(200)
+				waitCopies(t, p, "unfit", float64(i+1))
+			}
+			if u := p.Upstream("new"); u.LastFailure != nil {
+				t.Errorf("its last failure is %+v", u.LastFailure)
+			}
+		})
+	}
+}
+
 // TestShadowIsHeldToItsLimits: a body that the other model does not take from its own calls is not copied to it.
 func TestShadowIsHeldToItsLimits(t *testing.T) {
 	t.Parallel()
