@@ -30,3 +30,22 @@ func TestCacheTokens(t *testing.T) {
 		t.Errorf("%d tokens of two ranks", l.CacheTokens)
 	}
 }
+
+// llama.cpp's room is the contexts of its slots together, as its page of slots has them.
+func TestCacheTokensOfSlots(t *testing.T) {
+	specs, err := bundledSpecs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range specs["llamacpp"].Load {
+		if source.Path != "/slots" {
+			continue
+		}
+		page := `[{"id":0,"n_ctx":2048,"is_processing":true},{"id":1,"n_ctx":2048,"is_processing":false},{"id":2,"n_ctx":2048,"is_processing":false}]`
+		if l, ok := readLoad(&source, []byte(page)); !ok || l.CacheTokens != 6144 || l.Running != 1 {
+			t.Errorf("three slots of 2048 tokens: %+v %t", l, ok)
+		}
+		return
+	}
+	t.Error("llama.cpp has no page of slots")
+}
