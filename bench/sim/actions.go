@@ -59,10 +59,10 @@ func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 			ids = append(bytes.ReplaceAll(append([]byte(`{"id":`), ids...), []byte(","), []byte(`,"piece":"?"},{"id":`)),
 				`,"piece":"?"}`...)
 		}
-		x.json(200, fmt.Appendf(nil, `{"tokens":[%s]}`, ids))
+		x.json(fmt.Appendf(nil, `{"tokens":[%s]}`, ids))
 		return
 	}
-	x.json(200, fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":[%s],"token_strs":null}`, n, e.o.MaxModelLen,
+	x.json(fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":[%s],"token_strs":null}`, n, e.o.MaxModelLen,
 		ids))
 }
 
@@ -89,7 +89,7 @@ func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
 			walk(m)
 		}
 	}
-	x.json(http.StatusOK, fmt.Appendf(nil, `{"input_tokens":%d}`, all.Tokens()))
+	x.json(fmt.Appendf(nil, `{"input_tokens":%d}`, all.Tokens()))
 }
 
 // loadOrUnload loads or unloads a model by hand.
@@ -112,7 +112,7 @@ func loadOrUnload(e *Engine, x *exchange, v *fastjson.Value) {
 	default:
 		e.loaded.Drop(name)
 	}
-	x.json(200, []byte(`{"success":true}`))
+	x.json([]byte(`{"success":true}`))
 }
 
 // loadAdapter adds an adapter to what vLLM serves, as it does where it may be told so at run time.

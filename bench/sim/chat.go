@@ -9,10 +9,8 @@ import (
 
 	"github.com/valyala/fastjson"
 
-	"penstock/bench/sim/dialect"
 	"penstock/bench/sim/fault"
 	"penstock/bench/sim/generate"
-	"penstock/bench/sim/pages"
 	"penstock/bench/sim/profile"
 	"penstock/bench/sim/scheduler"
 )
@@ -76,8 +74,8 @@ type answer struct {
 	e      *Engine
 	x      *exchange
 	q      *generate.Request
-	told   dialect.Answer
-	writer answerWriter
+	told   told
+	writer *chatWriter
 
 	limit   int // most tokens a choice may have
 	choices []generate.Plan
@@ -115,7 +113,7 @@ func complete(x *exchange, q *generate.Request, id string) {
 	for i := range a.choices {
 		a.choices[i] = d.Plan(q, i, a.limit)
 	}
-	a.told.Calls, a.writer = q.Calls, newWriter(a, legacy)
+	a.told.Calls, a.writer = q.Calls, newChatWriter(a, legacy)
 	a.first = time.Now()
 	e.times.ttft.Observe(a.first.Sub(a.arrived))
 	if a.told.Stream {
@@ -128,9 +126,9 @@ func complete(x *exchange, q *generate.Request, id string) {
 // newAnswer is the answer to a request whose prompt is known.
 func newAnswer(x *exchange, q *generate.Request) *answer {
 	a := &answer{e: x.e, x: x, q: q, limit: 1}
-	a.told = dialect.Answer{
-		Profile: x.p, Faults: &x.t, Model: q.Model, Created: now(), Now: now, Stream: q.Stream, Max: q.Max,
-		Prompt: q.Prompt.Tokens(), Timings: a.timings, Event: x.event, Tell: pages.Tell,
+	a.told = told{
+		Faults: &x.t, Model: q.Model, Created: now(), Now: now, Stream: q.Stream,
+		Prompt: q.Prompt.Tokens(), Timings: a.timings, Event: x.event,
 	}
 	return a
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"penstock/bench/sim/dialect"
 	"penstock/bench/sim/fault"
 	"penstock/bench/sim/generate"
 	"penstock/bench/sim/pages"
@@ -13,13 +12,27 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// chatWriter tells chat completions, and the older completions.
+// told is what is known of an answer while it is told.
+type told struct {
+	Faults                          *fault.Effects
+	ID, Model                       string
+	Created                         int64
+	Now                             func() int64
+	Stream                          bool
+	Calls                           []profile.ToolCall
+	Prompt, Cached, Spoken, Thought int           // tokens; the last two grow
+	Timings                         func() []byte // llama.cpp's
+	Event                           func(name string, data []byte) bool
+}
+
+// chatWriter tells chat completions, and the older completions. What returns false has found that
+// there is no stream any more.
 type chatWriter struct {
 	p         *profile.Profile
 	legacy    bool // /v1/completions
 	created   int64
 	model     string
-	told      *dialect.Answer
+	told      *told
 	stream    *eventWriter
 	q         *generate.Request
 	choices   []generate.Plan

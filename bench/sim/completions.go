@@ -186,6 +186,6 @@ func (s *small) answer(x *exchange, template string, p *scheduler.Prompt) {
 	if a.enter() && a.prefill() {
 		a.release()
 		s.Tokens = a.told.Prompt
-		x.json(200, pages.Tell("chat", template, s))
+		x.json(pages.Tell("chat", template, s))
 	}
 }

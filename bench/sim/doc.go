@@ -9,9 +9,9 @@
 //
 // Below it lie its parts, which know neither connections nor requests: profile (what tells one
 // engine from another), pages (what engines show and answer, as templates), generate (what is asked
-// for, and what is said), dialect (Messages and Responses), fault (what goes wrong, and when),
-// scheduler (slots, room, prefix cache), textgen (what a model makes up), audio (forms,
-// transcripts and sound) and wire (JSON and events as they are written).
+// for, and what is said), fault (what goes wrong, and when), scheduler (slots, room, prefix cache),
+// textgen (what a model makes up), audio (forms, transcripts and sound) and wire (JSON and events
+// as they are written).
 //
 // # The engine
 //

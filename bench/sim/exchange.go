@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"penstock/bench/sim/dialect"
 	"penstock/bench/sim/fault"
 	"penstock/bench/sim/generate"
 	"penstock/bench/sim/profile"
@@ -29,7 +28,6 @@ type exchange struct {
 	out    bodyWriter
 	stream eventWriter
 
-	dialect  dialect.Kind
 	encoding string // Content-Encoding
 	status   int
 	work     bool   // inference: counted
@@ -278,7 +276,7 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 }
 
 // json gives a JSON answer.
-func (x *exchange) json(status int, body []byte) { x.reply(status, x.p.JSONType, body) }
+func (x *exchange) json(body []byte) { x.reply(http.StatusOK, x.p.JSONType, body) }
 
 // send gives an answer of the profile's.
 func (x *exchange) send(r profile.Reply) {
@@ -288,10 +286,6 @@ func (x *exchange) send(r profile.Reply) {
 
 // fail answers with an error.
 func (x *exchange) fail(a profile.APIError) {
-	if body, ok := nativeError(x, a); ok {
-		x.json(a.Status, body)
-		return
-	}
 	x.send(x.e.pages.Refuse(a))
 }
 
@@ -305,9 +299,6 @@ func (x *exchange) sse() {
 		x.out.gz, x.encoding = gzip.NewWriter(&x.out.gzOut), "gzip"
 	}
 	x.t.Lines += x.p.SSEHeaders
-	if x.p.Family == "ollama" && x.dialect != dialect.Chat {
-		x.t.Lines += "Cache-Control: no-cache\r\n"
-	}
 	x.head(http.StatusOK, ctype, -1)
 	x.stream.form = x.t.Form
 	x.stream.form.NoSpace = x.t.Form.NoSpace || x.p.NoSpace

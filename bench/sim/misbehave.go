@@ -208,12 +208,7 @@ func makeTokens(x *exchange, d time.Duration) {
 
 // streamError sends an error event, then [DONE] or not, and ends the stream properly.
 func (x *exchange) streamError(a profile.APIError, done bool) {
-	if body, native := nativeError(x, a); native {
-		x.stream.emit("error", body)
-		done = false
-	} else {
-		x.stream.emit(x.p.ErrorEvent, x.e.pages.StreamError(a))
-	}
+	x.stream.emit(x.p.ErrorEvent, x.e.pages.StreamError(a))
 	if done {
 		x.stream.emit("", wire.Done)
 	}

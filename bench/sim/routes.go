@@ -6,15 +6,13 @@ import (
 
 	"github.com/valyala/fastjson"
 
-	"penstock/bench/sim/dialect"
 	"penstock/bench/sim/profile"
 )
 
 // inference are the paths whose requests are work, and its kind: counted, recorded, and hit by
 // faults that name no path.
 var inference = map[string]string{
-	"/v1/chat/completions": "chat", "/chat/completions": "chat", "/v1/messages": "messages",
-	"/v1/responses": "responses", "/v1/completions": "completions", "/v1/embeddings": "embeddings",
+	"/v1/chat/completions": "chat", "/chat/completions": "chat", "/v1/completions": "completions", "/v1/embeddings": "embeddings",
 	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/audio/speech": "speech",
 	"/v1/audio/transcriptions": "transcriptions", "/v1/audio/translations": "translations", "/inference": "inference",
 }
@@ -24,10 +22,6 @@ func work(kind string, x *exchange) {
 	switch kind {
 	case "chat":
 		chat(x)
-	case "messages":
-		native(x, dialect.Messages)
-	case "responses":
-		native(x, dialect.Responses)
 	case "completions":
 		completions(x)
 	case "embeddings":

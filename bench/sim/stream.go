@@ -3,44 +3,9 @@ package sim
 import (
 	"time"
 
-	"penstock/bench/sim/dialect"
 	"penstock/bench/sim/generate"
 	"penstock/bench/sim/profile"
 )
-
-// answerWriter tells an answer in a dialect. False: there is no stream any more.
-type answerWriter interface {
-	begin(i int, c *generate.Plan) bool
-	piece(i int, c *generate.Plan, p profile.Piece) bool
-	end(i int, c *generate.Plan) bool
-	done() bool                       // what comes last
-	whole(all []generate.Plan) []byte // a plain answer
-	content(text string) []byte       // an event that says text
-}
-
-func newWriter(a *answer, legacy bool) answerWriter {
-	if w := dialect.NewWriter(a.x.dialect, &a.told); w != nil {
-		return nativeWriter{w}
-	}
-	return newChatWriter(a, legacy)
-}
-
-// nativeWriter is a writer of another dialect. It has one choice.
-type nativeWriter struct{ w *dialect.Writer }
-
-func (n nativeWriter) begin(int, *generate.Plan) bool { return n.w.Begin() }
-
-func (n nativeWriter) piece(_ int, _ *generate.Plan, p profile.Piece) bool { return n.w.Piece(&p) }
-
-func (n nativeWriter) end(_ int, c *generate.Plan) bool { return n.w.End(c.Finish, c.Stopped) }
-
-func (n nativeWriter) done() bool { return n.w.Done() }
-
-func (n nativeWriter) whole(all []generate.Plan) []byte {
-	return n.w.Whole(all[0].Next, all[0].Finish, all[0].Stopped)
-}
-
-func (n nativeWriter) content(string) []byte { return []byte(`{"type":"ping"}`) }
 
 // flushAt is how much a stream without a rate gathers before it writes.
 const flushAt = 4096
@@ -135,5 +100,5 @@ func (a *answer) plain() {
 	}
 	body := a.writer.whole(a.choices)
 	a.release()
-	a.x.json(200, body)
+	a.x.json(body)
 }

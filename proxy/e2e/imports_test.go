@@ -83,7 +83,6 @@ var allowed = map[string]struct {
 	"bench":               {ours: "bench/compare bench/exit bench/fleet bench/load bench/overhead bench/plan bench/report bench/result bench/scenario proxy/plaintext", never: "net log"},
 	"bench/sim":           {ours: "bench/sim/...", modules: "github.com/valyala/fastjson", never: "log"},
 	"bench/sim/audio":     {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
-	"bench/sim/dialect":   {ours: "bench/sim/fault bench/sim/profile bench/sim/wire", modules: "github.com/valyala/fastjson", never: "net os log"},
 	"bench/sim/fault":     {ours: "bench/sim/profile bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/generate":  {ours: "bench/sim/fault bench/sim/profile bench/sim/scheduler bench/sim/textgen", modules: "github.com/valyala/fastjson", never: "net os log"},
 	"bench/sim/pages":     {ours: "bench/sim/profile bench/sim/wire", never: "net os log"},

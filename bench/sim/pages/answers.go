@@ -11,12 +11,10 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// answers are the templates of answers by the name of their file. In a dialect's a section is what
-// happens to the answer; each of its lines is an event: a name, a blank, members beside the type.
-// In transcript's it is a format.
+// answers are the templates of answers by the name of their file.
 var answers = sync.OnceValue(func() map[string]*template.Template {
 	sets := map[string]*template.Template{}
-	for _, name := range []string{"chat", "messages", "responses", "transcript"} {
+	for _, name := range []string{"chat", "transcript"} {
 		sets[name] = template.New("").Delims("<<", ">>").Funcs(template.FuncMap{
 			"json":  func(s string) string { return string(wire.AppendString(nil, s)) },
 			"null":  func(s string) string { return string(*new(wire.Members).QuoteOrNull(s)) },

@@ -1,0 +1,32 @@
+package e2e
+
+import (
+	"testing"
+
+	"penstock/bench/load"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestBench: the load generator speaks Messages and Responses to an edge, in conversations with tools and images, streamed and
+// whole, and finds nothing wrong with the streams.
+func TestBench(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{})
+	for _, o := range []load.Options{
+		{Mix: "chat:1,messages:1,responses:1", NumPrompts: 30},
+		{Mix: "chat:1,messages:1,responses:1", NumPrompts: 30, NoStream: true},
+		{Backend: "messages", NumPrompts: 4, NumTurns: 3, Tools: 2, Images: 1},
+		{Backend: "responses", NumPrompts: 4, NumTurns: 3, Tools: 2, Images: 1},
+	} {
+		o.BaseURL, o.APIKey, o.Model, o.NoFloor = p.URL, p.Key, "sim", true
+		o.MaxConcurrency, o.InputLen, o.OutputLen = []int{2}, "20", "40"
+		r, _, err := load.Run(t.Context(), o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := int(o.NumPrompts) * max(1, o.NumTurns)
+		if r.Completed != want || len(r.Penstock.Total.StreamFaults) > 0 {
+			t.Errorf("%s%s: %d of %d completed, errors %v, faults %v", o.Mix, o.Backend, r.Completed, want, r.Penstock.Total.Errors, r.Penstock.Total.StreamFaults)
+		}
+	}
+}
