@@ -43,9 +43,9 @@ func Announced(h *fasthttp.RequestHeader) int64 {
 func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	switch c := codingOf(h); {
 	case form && c != identity:
-		return unsupported("A form with a Content-Encoding is not accepted: send it as it is.")
+		return unsupportedCoding("identity", "A form with a Content-Encoding is not accepted: send it as it is.")
 	case c == otherCoding:
-		return unsupported("This Content-Encoding of a request body is not accepted: send gzip or zstd alone, or the body as it is.")
+		return unsupportedCoding("gzip, zstd", "This Content-Encoding of a request body is not accepted: send gzip or zstd alone, or the body as it is.")
 	}
 	t := h.ContentType()
 	switch {
@@ -62,6 +62,13 @@ func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 
 func unsupported(text string) *apierr.Error {
 	return apierr.New(415, apierr.CodeUnsupportedMediaType, "%s", text)
+}
+
+// unsupportedCoding names the codings that are accepted (RFC 9110, 12.5.3).
+func unsupportedCoding(accepted, text string) *apierr.Error {
+	e := unsupported(text)
+	e.Codings = accepted
+	return e
 }
 
 // otherUnicode reports whether a media type has a charset that is a form of Unicode which JSON must

@@ -125,3 +125,11 @@ func TestShouldRetry(t *testing.T) {
 		}
 	}
 }
+
+// A 415 for a body's coding names the ones that are accepted (RFC 9110, 15.5.16).
+func TestErrorHeaders_Codings(t *testing.T) {
+	var h fasthttp.ResponseHeader
+	if ErrorHeaders(&h, &apierr.Error{Status: 415, Codings: "gzip, zstd"}); string(h.Peek("Accept-Encoding")) != "gzip, zstd" {
+		t.Errorf("%s", h.Header())
+	}
+}

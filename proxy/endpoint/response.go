@@ -70,6 +70,9 @@ func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if e.Status == fasthttp.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
+	if e.Codings != "" {
+		h.Set("Accept-Encoding", e.Codings)
+	}
 	if n := e.RetryAfterSeconds(); n > 0 {
 		h.Set("Retry-After", strconv.Itoa(n))
 	}

@@ -87,6 +87,7 @@ type Error struct {
 	RetryAfter time.Duration // when to try again; 0: nothing is said about it
 	Metadata   *Metadata     // only when vision capacity is full
 	Quota      *Quota        // only when a budget refuses the call
+	Codings    string        // of a request body that are accepted, where its own is not: the Accept-Encoding of a 415
 	DetailCode string        // what a Messages client reads in details.error_code; empty: no details
 	Overflow   Overflow      // of a prompt that is too long; never rendered as such
 	Image      bool          // the model does not take an image of the request, or not so many; never rendered

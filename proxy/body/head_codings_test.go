@@ -1,0 +1,28 @@
+package body
+
+import (
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// The refusal of a coding names those that are accepted, and that of a media type names none.
+func TestCheckHead_Codings(t *testing.T) {
+	for _, c := range []struct {
+		form                  bool
+		media, coding, accept string
+	}{
+		{false, "application/json", "br", "gzip, zstd"},
+		{true, "multipart/form-data; boundary=b", "gzip", "identity"},
+		{false, "text/plain", "", ""},
+	} {
+		var h fasthttp.RequestHeader
+		h.SetContentType(c.media)
+		if c.coding != "" {
+			h.Set("Content-Encoding", c.coding)
+		}
+		if e := CheckHead(&h, c.form); e == nil || e.Status != 415 || e.Codings != c.accept {
+			t.Errorf("%s in %s: %+v", c.media, c.coding, e)
+		}
+	}
+}
