@@ -67,9 +67,7 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 			}
 			return
 		}
-		if string(ctx.Request.Header.RequestURI()) == "*" { // OPTIONS, as Check has it
-			ctx.Response.Header.Set("Allow", allowedAnywhere)
-			ctx.SetStatusCode(fasthttp.StatusNoContent)
+		if httpserver.AnswerWholeServer(ctx, allowedAnywhere) {
 			return
 		}
 		echoClientID(ctx)

@@ -73,6 +73,9 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, err.Status)
 		return
 	}
+	if httpserver.AnswerWholeServer(ctx, "GET, HEAD") {
+		return
+	}
 	if token, ok := strings.CutPrefix(string(ctx.RequestURI()), challengePath); ok && reads(ctx) {
 		answer, ok := s.manager.httpAnswer(token)
 		if !ok {

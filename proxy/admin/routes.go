@@ -87,6 +87,9 @@ func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHand
 				"The admin listener answers its own pages only, and on loopback its own address."))
 			return
 		}
+		if httpserver.AnswerWholeServer(ctx, "GET, HEAD, POST") {
+			return
+		}
 		next(ctx)
 	}
 }

@@ -56,6 +56,17 @@ func isWholeServer(h *fasthttp.RequestHeader) bool {
 	return string(h.RequestURI()) == "*" && h.IsOptions()
 }
 
+// AnswerWholeServer answers OPTIONS * with the methods that some path takes, and reports whether the
+// request was one. Check has passed it.
+func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
+	if !isWholeServer(&ctx.Request.Header) {
+		return false
+	}
+	ctx.Response.Header.Set("Allow", allow)
+	ctx.SetStatusCode(fasthttp.StatusNoContent)
+	return true
+}
+
 // OriginForm rewrites a request target in absolute form, which a server has to accept (RFC 9112,
 // 3.2.2), to the origin form that all checks and routes read. The target's authority takes the
 // place of Host's value; CheckHead still asks for one Host header. A target that is not http or

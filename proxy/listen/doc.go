@@ -4,10 +4,11 @@
 //
 // # Which parser decides what
 //
-// The bytes of a request pass three readers. Each may refuse; none repairs.
+// The bytes of a request pass these readers. Each may refuse; none repairs.
 //
 //	framingChecker (framing.go)  line ends of heads, the length of the body, chunks and trailers
 //	fasthttp                     the request line and the headers; delivers the payload of bodies
+//	httpserver.OriginForm        a target in absolute form, on the public listener alone
 //	httpserver.CheckHead         headers that fasthttp accepts and other parsers read differently
 //
 // The checker sees each read of a connection before fasthttp does, under TLS the decrypted bytes.
