@@ -31,7 +31,7 @@ type secureSide struct {
 }
 
 // openTLS loads the certificate pairs, or what an earlier process has obtained.
-func openTLS(c *config.File, challenges net.Listener, log *zap.Logger, g *guard.Guard) (s secureSide, err error) {
+func openTLS(c *config.File, public, challenges net.Listener, log *zap.Logger, g *guard.Guard) (s secureSide, err error) {
 	if pair := c.Admin.TLS; pair.Enabled() {
 		s.admin = new(listen.Certificate)
 		if err := s.admin.Load(pair.Cert, pair.Key, nil); err != nil {
@@ -47,7 +47,7 @@ func openTLS(c *config.File, challenges net.Listener, log *zap.Logger, g *guard.
 	}
 	s.pair = new(listen.Certificate)
 	if c.TLS.ACME.Enabled() {
-		if s.manager, err = newManager(&c.TLS.ACME, log); err != nil {
+		if s.manager, err = newManager(&c.TLS.ACME, public, challenges, log); err != nil {
 			return s, err
 		}
 		s.pair = listen.NewManaged(s.manager)
@@ -62,7 +62,7 @@ func openTLS(c *config.File, challenges net.Listener, log *zap.Logger, g *guard.
 	return s, err
 }
 
-func newManager(a *config.ACME, log *zap.Logger) (*acme.Manager, error) {
+func newManager(a *config.ACME, public, challenges net.Listener, log *zap.Logger) (*acme.Manager, error) {
 	mac, err := a.EAB.MACKey()
 	if err != nil {
 		return nil, err
@@ -71,6 +71,10 @@ func newManager(a *config.ACME, log *zap.Logger) (*acme.Manager, error) {
 		Domains: a.Domains, Email: a.Email, Directory: a.Directory, Folder: a.Folder, HTTP: a.HTTP != "",
 		KID: a.EAB.KID, MACKey: mac, Log: log,
 	}
+	if challenges == nil {
+		challenges = public
+	}
+	o.Challenge = challenges.Addr()
 	if len(a.CAs) > 0 {
 		o.Roots = x509.NewCertPool()
 		o.Roots.AppendCertsFromPEM(a.CAs)
@@ -91,9 +95,6 @@ func keepCertificates(e *Edge) (end func()) {
 		m.Run(work)
 		ended <- struct{}{}
 	})
-	if e.fleet != nil {
-		go e.guard.Loop(work.Done(), guard.ACME, func() { acme.Follow(work, m) })
-	}
 	if challenges != nil {
 		go e.guard.Loop(work.Done(), guard.ACME, func() {
 			if err := challenges.Serve(); err != nil && work.Err() == nil {
@@ -119,7 +120,7 @@ func shareCertificates(e *Edge) {
 		return
 	}
 	link := fleet.NewLink(e.fleet)
-	acme.ShareBy(e.opts.ACME, certstore.New(certstore.Options{
+	acme.ShareBy(e.opts.ACME, certstore.NewStorage(certstore.New(certstore.Options{
 		Link: link, Edge: link.Edge, Directory: e.opts.Config.TLS.ACME.Directory, Log: e.log, Metrics: e.metrics,
 		Secrets: func() (all []string) {
 			for _, key := range e.reloads.Running().Config.Seal.Keys {
@@ -127,7 +128,7 @@ func shareCertificates(e *Edge) {
 			}
 			return all
 		},
-	}))
+	})))
 }
 
 // certificateState is what operators are shown of the edge's certificates; nil without TLS.

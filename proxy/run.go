@@ -114,7 +114,7 @@ func Run(end *Shutdown, o RunOptions) error {
 		return err
 	}
 	public, admin := ports.Public, ports.Admin
-	secure, err := openTLS(c, ports.challenges, log, end.guard)
+	secure, err := openTLS(c, ports.Public, ports.challenges, log, end.guard)
 	if err != nil {
 		return fmt.Errorf("tls: %w", err)
 	}

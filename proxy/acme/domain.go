@@ -25,8 +25,6 @@ type domain struct {
 	nudged   bool      // next was set to at once while it was looked at
 	hurried  bool      // an operator wants it tried again
 	waits    bool      // an order waits for the fleet's store
-
-	allowed time.Time // when an order may be attempted again at the earliest; Run alone has it
 }
 
 // again has the next attempt made as soon as that is allowed after the last one.
@@ -39,18 +37,30 @@ func (d *domain) again() {
 	}
 }
 
-// lookNow has the domain looked at now.
-func (d *domain) lookNow() {
+// failed counts a failure and returns how many there were in a row.
+func (d *domain) failed(trouble string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.next, d.nudged = time.Time{}, true
+	d.failures++
+	d.trouble, d.waits = trouble, false
+	return d.failures
+}
+
+// counted takes over how often other edges, or this one before its start, have failed.
+func (d *domain) counted(failures int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waits = false
+	if !d.hurried {
+		d.failures = max(d.failures, failures)
+	}
 }
 
 // settled notes that nothing is to be done for a domain.
 func (d *domain) settled() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waits, d.hurried = false, false
+	d.failures, d.trouble, d.waits, d.hurried = 0, "", false, false
 }
 
 // hurry notes whether an operator wants the domain tried again.
@@ -58,6 +68,12 @@ func (d *domain) hurry(now bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hurried = now
+}
+
+func (d *domain) isHurried() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.hurried
 }
 
 // wait notes that the domain waits for the fleet's store.

@@ -1,9 +1,13 @@
 package acme
 
 import (
+	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/url"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -77,7 +81,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if token, ok := strings.CutPrefix(string(ctx.RequestURI()), challengePath); ok && reads(ctx) {
-		answer, ok := s.manager.httpAnswer(token)
+		answer, ok := s.manager.httpAnswer(string(ctx.Host()), token)
 		if !ok {
 			refuse(ctx, fasthttp.StatusNotFound)
 			return
@@ -160,3 +164,45 @@ func refuse(ctx *fasthttp.RequestCtx, status int) {
 	ctx.SetContentType("text/plain; charset=utf-8")
 	ctx.SetBodyString(fasthttp.StatusMessage(status) + "\n")
 }
+
+// httpAnswer returns the answer to an HTTP-01 challenge of a domain, of another edge's order, too.
+// certmagic's handler is one of net/http.
+func (m *Manager) httpAnswer(host, token string) (string, bool) {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	if !m.opts.HTTP || !m.open(ctx, plainName(host)) {
+		return "", false
+	}
+	r := &http.Request{Method: http.MethodGet, Host: plainName(host), URL: &url.URL{Path: challengePath + token}}
+	var w answerWriter
+	if !m.issuer.HandleHTTPChallenge(&w, r.WithContext(ctx)) {
+		return "", false
+	}
+	return w.body.String(), true
+}
+
+// answerTime is how long the fleet's store may take to say the answer.
+const answerTime = 5 * time.Second
+
+// answerWriter keeps what certmagic answers.
+type answerWriter struct {
+	header http.Header
+	body   strings.Builder
+}
+
+// Header implements http.ResponseWriter.
+func (w *answerWriter) Header() http.Header {
+	if w.header == nil {
+		w.header = http.Header{}
+	}
+	return w.header
+}
+
+// Write implements http.ResponseWriter.
+func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
+
+// WriteHeader implements http.ResponseWriter. Answers of certmagic are 200.
+func (w *answerWriter) WriteHeader(int) {}

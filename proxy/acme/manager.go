@@ -2,20 +2,22 @@ package acme
 
 import (
 	"context"
-	"crypto"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
+	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/caddyserver/certmagic"
+	"github.com/mholt/acmez/v3/acme"
 	"go.uber.org/zap"
-	"golang.org/x/crypto/acme"
 
 	"penstock/proxy/plaintext"
 )
@@ -30,41 +32,58 @@ type Options struct {
 	KID       string         // of the external account binding; empty: there is none
 	MACKey    []byte         // likewise
 	HTTP      bool           // answer HTTP-01 challenges, not TLS-ALPN-01
+	Challenge net.Addr       // of our listener that answers the challenges
 	Log       *zap.Logger
-
-	Transport http.RoundTripper // asks the directory, for tests; nil: over the network
 }
 
-// Manager holds the certificates of the edge's domains, and obtains and renews them. Its methods
-// may be called from any goroutine, Run once.
+// Fleet is the storage of edges that obtain their certificates together, with the locks that
+// certmagic needs. Its methods may be called from any goroutine.
+type Fleet interface {
+	certmagic.Storage
+	// Available reports whether the store can be asked.
+	Available() bool
+	// Before returns what versions before certmagic have kept in the store: the account's key and the
+	// certificates by domain, as PEM.
+	Before(ctx context.Context) (account []byte, certificates map[string][]byte, err error)
+}
+
+// Manager holds the certificates of the edge's domains, and has certmagic obtain and renew them. Its
+// methods may be called from any goroutine, Run once.
 type Manager struct {
 	opts   Options
-	client *http.Client
-	folder folder
+	folder *certmagic.FileStorage
+	fleet  Fleet // nil: this edge obtains them alone
+	cache  *certmagic.Cache
+	config *certmagic.Config
+	issuer *issuer
 	wake   chan struct{} // the domains have changed, or are to be tried at once
 
 	set         atomic.Pointer[domains]
-	answers     answers
 	placeholder func() *tls.Certificate
-	ari         renewalInfo // Run alone has it
-	fleet       partner     // nil: this edge obtains them alone
-
-	ok, failed atomic.Uint64 // orders
+	ok, failed  atomic.Uint64 // orders
 }
 
-// partner is an edge's part in a fleet that obtains certificates together.
-type partner interface {
-	follow(ctx context.Context)
-	readAgain()
-	// order obtains the certificate of a domain that is due, if no other edge does, and returns when
-	// to look again.
-	order(ctx context.Context, d *domain) time.Time
-	accountKey(ctx context.Context) (crypto.Signer, error)
-	resume(ctx context.Context, client *acme.Client, name string) (*acme.Order, crypto.Signer)
-	began(ctx context.Context, name string, order *acme.Order, key crypto.Signer) error
-	show(ctx context.Context, domain string, a *answer) error
-	end(ctx context.Context, kind EntryKind, domain string)
-	publish(ctx context.Context, d *domain, pair *tls.Certificate, text []byte)
+// issuer is certmagic's, which never asks for an address of mail at the terminal, and takes none of
+// another issuer of the process.
+type issuer struct{ *certmagic.ACMEIssuer }
+
+// PreCheck implements certmagic.PreChecker.
+func (i *issuer) PreCheck(ctx context.Context, names []string, _ bool) error {
+	if i.Email == "" {
+		return nil
+	}
+	return i.ACMEIssuer.PreCheck(ctx, names, false)
+}
+
+// GetRenewalInfo implements certmagic.RenewalInfoGetter. Authorities without advice are not asked
+// again for a while.
+func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (acme.RenewalInfo, error) {
+	info, err := i.ACMEIssuer.GetRenewalInfo(ctx, c)
+	if err != nil && ctx.Err() == nil {
+		again := time.Now().Add(adviceAgain)
+		return acme.RenewalInfo{RetryAfter: &again}, nil
+	}
+	return info, err
 }
 
 // State is what an operator is shown of a domain.
@@ -77,26 +96,85 @@ type State struct {
 	Next                time.Time // when it is looked at next
 }
 
+// The clocks of attempts. Let's Encrypt allows five failed validations of a name in an hour.
+const (
+	leastPause   = 2 * time.Minute // between two attempts, over restarts, too
+	mostPause    = 6 * time.Hour
+	hurriedPause = 15 * time.Minute // between two attempts of a fleet that operators ask for
+	attemptTime  = 5 * time.Minute
+	lookPeriod   = 10 * time.Minute // between two looks at a certificate that is good
+	followPeriod = 10 * time.Second // between two looks for what other edges have obtained
+	storePause   = 2 * time.Second  // before the store is asked again
+	adviceAgain  = 6 * time.Hour
+	never        = 10 * 365 * 24 * time.Hour
+)
+
 // New returns a manager with the certificates of its folder, which is made if it is not there.
 func New(o Options) (*Manager, error) {
 	folder, err := openFolder(o.Folder, o.Directory)
 	if err != nil {
 		return nil, err
 	}
-	transport := o.Transport
-	if transport == nil {
-		transport = directoryTransport(o.Roots)
+	m := &Manager{opts: o, folder: folder, wake: make(chan struct{}, 1), placeholder: sync.OnceValue(selfSigned)}
+	m.configure(folder)
+	ctx := context.Background()
+	if key := oldFile(folder, "account.key"); key != nil {
+		if err := takeOverAccount(ctx, m, folder, key); err != nil {
+			return nil, fmt.Errorf("the account's key of an earlier version: %w", err)
+		}
 	}
-	m := &Manager{
-		opts: o, folder: folder, wake: make(chan struct{}, 1),
-		client:      newClient(transport),
-		placeholder: sync.OnceValue(selfSigned),
-	}
-	m.ari.client, m.ari.directory = m.client, o.Directory
 	m.set.Store(new(domains))
 	m.SetDomains(o.Domains)
+	for _, d := range m.set.Load().order { // a start is an operator's wish
+		d.hurry(true)
+	}
 	return m, nil
 }
+
+// configure makes certmagic's side. It shares nothing with certmagic's defaults.
+func (m *Manager) configure(s certmagic.Storage) {
+	log := m.opts.Log.Named("certmagic").WithOptions(zap.IncreaseLevel(zap.WarnLevel))
+	if m.cache != nil {
+		m.cache.Stop()
+	}
+	// what certmagic does by itself, at these times, Run has it do: so an order ends with the edge
+	m.cache = certmagic.NewCache(certmagic.CacheOptions{
+		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return m.config, nil },
+		RenewCheckInterval: never, OCSPCheckInterval: never, Logger: log,
+	})
+	m.config = certmagic.New(m.cache, certmagic.Config{
+		Storage: s, Logger: log, OnEvent: m.onEvent, Issuers: []certmagic.Issuer{}, RenewalWindowRatio: 1.0 / 3,
+		OCSP: certmagic.OCSPConfig{DisableStapling: true}, DisableStorageCheck: true,
+		KeySource: certmagic.StandardKeyGenerator{KeyType: certmagic.P256},
+	})
+	template := certmagic.ACMEIssuer{
+		CA: m.opts.Directory, TestCA: m.opts.Directory, Email: m.opts.Email, Agreed: true, TrustedRoots: m.opts.Roots,
+		DisableHTTPChallenge: !m.opts.HTTP, DisableTLSALPNChallenge: m.opts.HTTP, Logger: log,
+	}
+	if m.opts.KID != "" {
+		template.ExternalAccount = &acme.EAB{
+			KeyID: m.opts.KID, MACKey: base64.RawURLEncoding.EncodeToString(m.opts.MACKey),
+		}
+	}
+	if at, ok := m.opts.Challenge.(*net.TCPAddr); ok { // certmagic finds our listener there, and opens none
+		template.ListenHost = at.IP.String()
+		template.AltHTTPPort, template.AltTLSALPNPort = at.Port, at.Port
+	}
+	m.issuer = &issuer{certmagic.NewACMEIssuer(m.config, template)}
+	m.config.Issuers = []certmagic.Issuer{m.issuer}
+}
+
+// ShareBy has a manager obtain its certificates together with the other edges of a fleet. It is
+// called before Run.
+func ShareBy(m *Manager, f Fleet) {
+	m.fleet = f
+	m.configure(f)
+	for _, d := range m.set.Load().order {
+		d.hurry(false)
+	}
+}
+
+func (m *Manager) storage() certmagic.Storage { return m.config.Storage }
 
 // SetDomains changes the domains. Those that stay keep their certificates; of new ones the folder
 // is read. It is also what an operator's reload does, so what has failed is tried again.
@@ -108,15 +186,10 @@ func (m *Manager) SetDomains(names []string) {
 			d = m.load(name)
 		}
 		d.again()
-		if m.fleet != nil {
-			d.hurry(true)
-		}
+		d.hurry(true)
 		next.order, next.byName[name] = append(next.order, d), d
 	}
 	m.set.Store(next)
-	if m.fleet != nil {
-		m.fleet.readAgain()
-	}
 	wake(m)
 }
 
@@ -130,12 +203,21 @@ func wake(m *Manager) {
 
 // load returns a domain with what the folder has of it.
 func (m *Manager) load(name string) *domain {
-	d := &domain{name: name, allowed: m.folder.allowedAt(name)}
-	pair, err := m.folder.read(name)
+	d, ctx := &domain{name: name}, context.Background()
+	pair, err := m.read(ctx, m.folder, name)
+	if text := oldFile(m.folder, name+".pem"); pair == nil && text != nil {
+		if err = takeOver(ctx, m, m.folder, name, text); err == nil {
+			pair, err = m.read(ctx, m.folder, name)
+		}
+	}
 	switch {
 	case err != nil:
 		m.opts.Log.Warn("a certificate in tls.acme.folder cannot be used: another is obtained",
 			zap.String("domain", name), zap.Error(err))
+		cert, _, _ := m.certificateKeys(name)
+		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // certmagic would not go on
+			m.opts.Log.Warn("it cannot be removed", zap.String("domain", name), zap.Error(err))
+		}
 	case pair == nil:
 		m.opts.Log.Info("there is no certificate yet: clients of this domain are served as soon as it is obtained",
 			zap.String("domain", name))
@@ -170,6 +252,22 @@ func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 	return nil, errNoCertificate
 }
 
+var errNoChallenge = errors.New("no challenge is open for this domain")
+
+// open reports whether a challenge of one of the domains is open.
+func (m *Manager) open(ctx context.Context, name string) bool {
+	return m.set.Load().byName[name] != nil && m.storage().Exists(ctx, m.tokenKey(name))
+}
+
+// Challenge returns the certificate that answers a TLS-ALPN-01 challenge, of another edge's order,
+// too.
+func (m *Manager) Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if m.opts.HTTP || !m.open(hello.Context(), plainName(hello.ServerName)) {
+		return nil, errNoChallenge
+	}
+	return m.config.GetCertificate(hello)
+}
+
 // plainName is a name as domains are written.
 func plainName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
@@ -197,6 +295,7 @@ func (m *Manager) Orders() (ok, failed uint64) { return m.ok.Load(), m.failed.Lo
 
 // Run obtains and renews certificates until ctx ends.
 func (m *Manager) Run(ctx context.Context) {
+	defer m.cache.Stop()
 	for ctx.Err() == nil {
 		timer := time.NewTimer(time.Until(m.round(ctx)))
 		select {
@@ -208,13 +307,9 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// idleRound is when Run looks again at the latest: the system's clock may have been set, or the
-// machine have slept.
-const idleRound = time.Hour
-
 // round looks at each domain that is due, and returns when the next one is.
 func (m *Manager) round(ctx context.Context) time.Time {
-	earliest := time.Now().Add(idleRound)
+	earliest := time.Now().Add(lookPeriod)
 	for _, d := range m.set.Load().order {
 		d.mu.Lock()
 		next := d.next
@@ -235,124 +330,243 @@ func (m *Manager) round(ctx context.Context) time.Time {
 	return earliest
 }
 
-// look renews the certificate of a domain if it is time, and returns when to look again.
-func (m *Manager) look(ctx context.Context, d *domain) time.Time {
-	if due := m.due(ctx, d); time.Now().Before(due) {
-		d.settled()
-		return due
-	}
-	if time.Now().Before(d.allowed) {
-		return d.allowed
-	}
-	if m.fleet != nil {
-		return m.fleet.order(ctx, d)
-	}
-	err := m.renew(ctx, d)
-	switch {
-	case ctx.Err() != nil: // the edge ends
-		return time.Now().Add(leastPause)
-	case err != nil:
-		return m.note(d, err).next
-	}
-	if due := m.due(ctx, d); time.Now().Before(due) {
-		return due
-	}
-	return d.allowed
+// errStoreLost is why a domain waits.
+var errStoreLost = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
+
+// attemptState is what certmagic's events say of one look.
+type attemptState struct {
+	domain   *domain
+	noted    bool // a failure was noted
+	obtained bool
+	wait     time.Time // when the next attempt may be made; zero: this one was
 }
 
-// due is when the certificate of a domain is to be renewed, or to be thought of again.
-func (m *Manager) due(ctx context.Context, d *domain) time.Time {
-	pair := d.current.Load()
-	if pair == nil {
-		return time.Time{}
+type attemptContext struct{}
+
+type loseContext struct{}
+
+// Lose ends the attempt that a context is of: the lock of it was lost.
+func Lose(ctx context.Context, err error) {
+	if lose, ok := ctx.Value(loseContext{}).(context.CancelCauseFunc); ok {
+		lose(err)
 	}
-	due := dueAt(pair.Leaf)
-	if now := time.Now(); now.Before(due) {
-		due = m.ari.advance(ctx, pair.Leaf, due, now)
+}
+
+// look has certmagic obtain or renew the certificate of a domain if it is time, and returns when to
+// look again.
+func (m *Manager) look(ctx context.Context, d *domain) time.Time {
+	if m.fleet != nil {
+		if !m.fleet.Available() {
+			d.wait()
+			return time.Now().Add(storePause)
+		}
+		if err := m.takeOverFleet(ctx, d.name); err != nil {
+			d.wait()
+			return time.Now().Add(storePause)
+		}
+	}
+	last := m.lastAttempt(ctx, d.name)
+	d.counted(last.Failures)
+	if at := last.after(d.isHurried(), time.Now()); time.Now().Before(at) && d.current.Load() == nil {
+		if pair, _ := m.read(ctx, m.storage(), d.name); pair == nil {
+			return m.follow(at)
+		}
+	}
+	state := &attemptState{domain: d}
+	work, lose := context.WithCancelCause(context.WithValue(ctx, attemptContext{}, state))
+	work = context.WithValue(work, loseContext{}, lose)
+	work, cancel := context.WithTimeout(work, attemptTime)
+	err := m.config.ManageSync(work, []string{d.name})
+	lost := context.Cause(work)
+	cancel()
+	lose(nil)
+	m.cache.RemoveManaged([]certmagic.SubjectIssuer{{Subject: d.name}})
+	m.use(ctx, d)
+	now := time.Now()
+	switch {
+	case ctx.Err() != nil: // the edge ends
+		return now.Add(leastPause)
+	case !state.wait.IsZero():
+		return m.follow(state.wait)
+	case err == nil:
+		d.settled()
+		if state.obtained {
+			m.obtained(ctx, d)
+		}
+		return m.follow(now.Add(lookPeriod))
+	case state.noted:
+		d.hurry(false)
+		return m.follow(m.lastAttempt(ctx, d.name).Next)
+	case lost != nil || m.fleet != nil: // the lock was lost, another edge has it, or the store is away
+		m.opts.Log.Warn("certificate not obtained: another edge goes on", zap.String("domain", d.name),
+			zap.String("problem", describe(err, m.opts.HTTP)))
+		if !m.fleetAvailable() {
+			d.wait()
+		}
+		return now.Add(storePause)
+	}
+	m.note(ctx, d, err)
+	return m.lastAttempt(ctx, d.name).Next
+}
+
+func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
+
+// follow is when to look again where that is due at a time: an edge of a fleet looks earlier for
+// what another has obtained.
+func (m *Manager) follow(due time.Time) time.Time {
+	if soon := time.Now().Add(followPeriod); m.fleet != nil && soon.Before(due) {
+		return soon
 	}
 	return due
 }
 
-// dueAt is when a certificate is to be renewed without the authority's advice: before a third of
-// its life is left, certificates of one age not all at once.
-func dueAt(leaf *x509.Certificate) time.Time {
-	life := leaf.NotAfter.Sub(leaf.NotBefore)
-	early := time.Duration(leaf.SerialNumber.Uint64() % 1000) // the same at each look
-	return leaf.NotAfter.Add(-life/3 - life/30*early/1000)
-}
-
-// renew obtains a certificate and puts it into use.
-func (m *Manager) renew(ctx context.Context, d *domain) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptTime)
-	defer cancel()
-	m.folder.noteTry(d.name)
-	pair, text, err := m.obtain(ctx, d.name)
+// takeOverFleet brings what versions before certmagic have kept, and what the folder has and the
+// store lacks, into the store.
+func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
+	registration, _ := m.accountKeys()
+	cert, _, _ := m.certificateKeys(name)
+	if m.fleet.Exists(ctx, registration) && m.fleet.Exists(ctx, cert) {
+		return nil
+	}
+	account, certificates, err := m.fleet.Before(ctx)
 	if err != nil {
 		return err
 	}
-	if m.fleet != nil {
-		m.fleet.publish(ctx, d, pair, text)
-	} else {
-		m.use(d, pair)
+	if account != nil {
+		if err := takeOverAccount(ctx, m, m.fleet, account); err != nil {
+			return err
+		}
 	}
-	// an authority that gives out what is due at once is not asked all the time
-	d.allowed = time.Now().Add(max(leastPause, min(2*24*time.Hour, pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore)/10)))
-	m.ok.Add(1)
-	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
-	keepPair(m, d.name, text)
+	if text := certificates[name]; text != nil {
+		if err := takeOver(ctx, m, m.fleet, name, text); err != nil {
+			m.opts.Log.Warn("a certificate of an earlier version in the fleet's store cannot be used", zap.String("domain", name), zap.Error(err))
+		}
+	}
+	registration, key := m.accountKeys()
+	certKey, keyKey, meta := m.certificateKeys(name)
+	return errors.Join(m.putBack(ctx, key, registration), m.putBack(ctx, keyKey, meta, certKey))
+}
+
+// putBack copies values that the folder has all of, and the store lacks, into the store.
+func (m *Manager) putBack(ctx context.Context, keys ...string) error {
+	if m.fleet.Exists(ctx, keys[len(keys)-1]) {
+		return nil
+	}
+	var values [][]byte
+	for _, key := range keys {
+		value, err := m.folder.Load(ctx, key)
+		if err != nil {
+			return nil //nolint:nilerr // there is nothing to put back
+		}
+		values = append(values, value)
+	}
+	for i, key := range keys {
+		if err := m.fleet.Store(ctx, key, values[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// keepPair writes a certificate into the folder.
-func keepPair(m *Manager, name string, text []byte) {
-	if err := m.folder.write(certificateFile(name), text); err != nil {
-		m.opts.Log.Error("the certificate is in use and could not be kept: a restart needs another",
-			zap.String("domain", name), zap.Error(err))
+// use puts the certificate of the storage into use, and a fleet's into the folder, from which an
+// edge serves while the store is away.
+func (m *Manager) use(ctx context.Context, d *domain) {
+	pair, err := m.read(ctx, m.storage(), d.name)
+	if err != nil || pair == nil {
+		return
+	}
+	own := d.current.Load()
+	if own != nil && (own.Leaf.Equal(pair.Leaf) || pair.Leaf.NotBefore.Before(own.Leaf.NotBefore)) {
+		return
+	}
+	d.current.Store(pair)
+	d.mu.Lock()
+	d.failures, d.trouble, d.waits = 0, "", false
+	d.mu.Unlock()
+	m.opts.Log.Info("certificate in use", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
+	if m.fleet == nil {
+		return
+	}
+	registration, key := m.accountKeys()
+	certKey, keyKey, meta := m.certificateKeys(d.name)
+	for _, k := range []string{registration, key, certKey, keyKey, meta} {
+		value, err := m.fleet.Load(ctx, k)
+		if err == nil {
+			err = m.folder.Store(ctx, k, value)
+		}
+		if err != nil {
+			m.opts.Log.Warn("what the fleet has obtained cannot be kept in tls.acme.folder: a start without the store has no certificate",
+				zap.String("domain", d.name), zap.Error(err))
+			return
+		}
 	}
 }
 
-// use puts a certificate into use.
-func (m *Manager) use(d *domain, pair *tls.Certificate) {
-	d.current.Store(pair)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.failures, d.trouble, d.waits = 0, "", false
+// onEvent is asked by certmagic, which holds the lock of the domain, before an order and after it.
+func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
+	state, ok := ctx.Value(attemptContext{}).(*attemptState)
+	if !ok {
+		return nil
+	}
+	d := state.domain
+	switch event {
+	case "cert_obtaining":
+		last, now := m.lastAttempt(ctx, d.name), time.Now()
+		if state.wait = last.after(d.isHurried(), now); now.Before(state.wait) {
+			return errTooSoon
+		}
+		state.wait = time.Time{}
+		next := now.Add(leastPause)
+		// a process that is killed now, again and again, orders once in leastPause
+		return m.noteAttempt(ctx, d.name, attempt{now, next, next, last.Failures})
+	case "cert_failed":
+		if ctx.Err() == nil {
+			err, _ := data["error"].(error)
+			m.note(ctx, d, err)
+			state.noted = true
+		}
+	case "cert_obtained":
+		state.obtained = true
+	}
+	return nil
 }
 
-// The clocks of attempts. Let's Encrypt allows five failed validations of a name in an hour.
-const (
-	mostPause   = 6 * time.Hour
-	attemptTime = 5 * time.Minute
-)
+var errTooSoon = errors.New("the last attempt is not long ago")
 
-// retry says when a domain is tried again after a failure.
-type retry struct {
-	next     time.Time
-	asked    time.Duration // that the authority wants to be left alone
-	pause    time.Duration
-	failures int
-}
-
-// note counts a failed attempt and returns when the next one is.
-func (m *Manager) note(d *domain, err error) retry {
-	m.failed.Add(1)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.failures++
-	d.trouble = describe(err, m.opts.HTTP)
+// obtained counts an order that went well. An authority that gives out what is due at once is not
+// asked all the time.
+func (m *Manager) obtained(ctx context.Context, d *domain) {
+	m.ok.Add(1)
+	pair := d.current.Load()
+	if pair == nil {
+		return
+	}
 	now := time.Now()
-	asked := max(leastPause, retryAfter(err, now))
-	d.allowed = now.Add(asked)
-	m.folder.noteWait(d.name, d.allowed)
-	pause := max(asked, min(leastPause<<min(d.failures-1, 20), mostPause))
+	next := now.Add(max(leastPause, min(2*24*time.Hour, pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore)/10)))
+	_ = m.noteAttempt(ctx, d.name, attempt{now, next, next, 0})
+	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
+}
+
+// note counts a failed attempt, and notes when the next one may be.
+func (m *Manager) note(ctx context.Context, d *domain, err error) {
+	m.failed.Add(1)
+	failures := d.failed(describe(err, m.opts.HTTP))
+	now := time.Now()
+	pause := min(leastPause<<min(failures-1, 20), mostPause)
 	pause += rand.N(pause / 4)
+	allowed := leastPause
+	if m.fleet != nil { // each of its edges is reloaded
+		allowed = min(pause, hurriedPause)
+	}
+	if err := m.noteAttempt(ctx, d.name, attempt{now, now.Add(allowed), now.Add(pause), failures}); err != nil {
+		m.opts.Log.Warn("a failed attempt could not be noted", zap.String("domain", d.name), zap.Error(err))
+	}
 	log := m.opts.Log.Warn
 	if pair := d.current.Load(); pair == nil || now.After(pair.Leaf.NotAfter) {
 		log = m.opts.Log.Error // clients are not served
 	}
-	log("certificate not obtained", zap.String("domain", d.name), zap.String("problem", d.trouble),
-		zap.Int("failures", d.failures), zap.Int("next_try_in_s", int(pause.Round(time.Second).Seconds())))
-	return retry{next: now.Add(pause), asked: asked, pause: pause, failures: d.failures}
+	log("certificate not obtained", zap.String("domain", d.name), zap.String("problem", describe(err, m.opts.HTTP)),
+		zap.Int("failures", failures), zap.Int("next_try_in_s", int(pause.Round(time.Second).Seconds())))
 }
 
 // describe says in words why an attempt failed.
@@ -361,7 +575,9 @@ func describe(err error, overHTTP bool) string {
 	if len(text) > mostTrouble {
 		text = text[:mostTrouble] + " ..."
 	}
-	if !isRefusedChallenge(err) {
+	problem, refused := errors.AsType[acme.Problem](err)
+	_, challenge := problem.Resource.(acme.Challenge)
+	if !refused || !challenge {
 		return text
 	}
 	port := "443"

@@ -15,7 +15,6 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/zap"
 
-	"penstock/proxy/acme"
 	"penstock/translate/seal"
 )
 
@@ -29,7 +28,7 @@ type Options struct {
 	Metrics   *metrics.Set
 }
 
-// Store is an acme.Shared.
+// Store reads and writes sealed entries.
 type Store struct {
 	o       Options
 	key     string                      // of the hash, without the fleet's prefix
@@ -38,7 +37,7 @@ type Store struct {
 	mu      sync.Mutex
 	secrets []string // that keys are of
 	since   time.Time
-	old     []acme.Entry // good, and sealed by another secret than the first
+	old     []Entry // good, and sealed by another secret than the first
 	keys    *seal.Keys
 	number  string // the change number that was read last
 	fields  map[string]*field
@@ -58,7 +57,7 @@ func New(o Options) *Store {
 		o: o, key: "acme:" + hex.EncodeToString(sum[:8]), refused: map[string]*metrics.Counter{}, number: "0",
 		fields: map[string]*field{},
 	}
-	for _, state := range []acme.EntryState{acme.Forged, acme.Stale, acme.Older, acme.Broken} {
+	for _, state := range []EntryState{Forged, Stale, Older} {
 		name := `penstock_fleet_certificates_refused_total{reason="` + state.String() + `"}`
 		s.refused[state.String()] = o.Metrics.NewCounter(name)
 	}
@@ -70,7 +69,7 @@ func (s *Store) Available() bool { return s.o.Link.Available() }
 
 // Changes returns the entries that have changed since the last call; whole says that these are all
 // there are, as at the first call and where it is asked for.
-func (s *Store) Changes(ctx context.Context, all bool) (entries []acme.Entry, whole bool, err error) {
+func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	number := s.number
@@ -110,43 +109,42 @@ func (s *Store) sealAnew(ctx context.Context) {
 		return
 	}
 	for _, e := range old {
-		_ = s.write(ctx, e, false) // the next reading of all finds it again
+		_ = s.write(ctx, e) // the next reading of all finds it again
 	}
 }
 
 // forget notes which entries are gone. Their versions stay: an older one may come back.
-func (s *Store) forget(there []acme.Entry) {
+func (s *Store) forget(there []Entry) {
 	for name, f := range s.fields {
-		if !slices.ContainsFunc(there, func(e acme.Entry) bool { return fieldOf(e.Kind, e.Name) == name }) {
+		if !slices.ContainsFunc(there, func(e Entry) bool { return fieldOf(e.Kind, e.Name) == name }) {
 			f.change = "0"
 		}
 	}
 }
 
-func fieldOf(kind acme.EntryKind, name string) string { return "e:" + string(kind) + ":" + name }
+func fieldOf(kind EntryKind, name string) string { return "e:" + string(kind) + ":" + name }
 
 // open reads an entry as the store has it: its change number and the blob.
-func (s *Store) open(name, value string) (e acme.Entry, ok bool) {
+func (s *Store) open(name, value string) (e Entry, ok bool) {
 	kind, of, _ := strings.Cut(strings.TrimPrefix(name, "e:"), ":")
 	change, blob, _ := strings.Cut(value, " ")
-	e = acme.Entry{Kind: acme.EntryKind(kind), Name: of}
+	e = Entry{Kind: EntryKind(kind), Name: of}
 	if !e.Kind.Known() {
 		return e, false // of a later version of the program
 	}
 	f := s.field(name)
 	f.change = change
 	text, version, state := s.unseal(name, blob)
-	if state == acme.Good && version < f.version {
-		state = acme.Older
+	if state == Good && version < f.version {
+		state = Older
 	}
-	if e.State = state; state != acme.Good {
+	if e.State = state; state != Good {
 		s.refuse(f, e, blob)
 		return e, true
 	}
 	e.Text, f.version, f.blob = text, version, ""
 	var result seal.Result
-	lasts := e.Kind == acme.EntryAccount || e.Kind == acme.EntryCertificate
-	if lasts && !s.box(name, &result).Newest([]byte(blob)) {
+	if !s.box(name, &result).Newest([]byte(blob)) {
 		s.old = append(s.old, e)
 	}
 	return e, true
@@ -170,29 +168,28 @@ func (s *Store) box(field string, result *seal.Result) seal.Box {
 }
 
 // unseal returns the text of a blob and the version that was sealed with it.
-func (s *Store) unseal(field, blob string) (text []byte, version uint64, state acme.EntryState) {
+func (s *Store) unseal(field, blob string) (text []byte, version uint64, state EntryState) {
 	var result seal.Result
 	plain, ok := s.box(field, &result).Open(nil, []byte(blob))
 	if !ok && result == seal.Stale {
-		return nil, 0, acme.Stale
+		return nil, 0, Stale
 	}
 	number, text, cut := bytes.Cut(plain, []byte(" "))
 	version, err := strconv.ParseUint(string(number), 10, 64)
 	if !ok || !cut || err != nil {
-		return nil, 0, acme.Forged
+		return nil, 0, Forged
 	}
-	return text, version, acme.Good
+	return text, version, Good
 }
 
-var remedies = map[acme.EntryState]string{
-	acme.Forged: "see who else can write to the fleet's store: this edge puts right what it has itself",
-	acme.Stale:  "give all edges the same seal.keys",
-	acme.Older:  "see whether the store was set back, or who else can write to it: this edge puts it right",
-	acme.Broken: "see whether edges of another version share the store",
+var remedies = map[EntryState]string{
+	Forged: "see who else can write to the fleet's store: this edge puts right what it has itself",
+	Stale:  "give all edges the same seal.keys",
+	Older:  "see whether the store was set back, or who else can write to it: this edge puts it right",
 }
 
 // refuse counts and logs an entry that is not taken, once.
-func (s *Store) refuse(f *field, e acme.Entry, blob string) {
+func (s *Store) refuse(f *field, e Entry, blob string) {
 	if f.blob == blob {
 		return
 	}
@@ -202,27 +199,18 @@ func (s *Store) refuse(f *field, e acme.Entry, blob string) {
 		zap.String("entry", string(e.Kind)), zap.String("domain", e.Name), zap.String("remedy", remedies[e.State]))
 }
 
-// Refuse counts and logs an entry that was opened and cannot be taken.
-func (s *Store) Refuse(e acme.Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.field(fieldOf(e.Kind, e.Name))
-	s.refuse(f, e, f.change)
-}
-
 var errTooLong = errors.New("the entry is too long to be sealed")
 
-// Put writes an entry in the place of the one that Changes has returned last. It returns
-// acme.ErrChanged if another edge was faster, and acme.ErrClaimLost if the entry is one of an order
-// that another edge has taken over.
-func (s *Store) Put(ctx context.Context, e acme.Entry, claimed bool) error {
+// Put writes an entry in the place of the one that Changes has returned last. It returns ErrChanged
+// if another edge was faster.
+func (s *Store) Put(ctx context.Context, e Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.write(ctx, e, claimed)
+	return s.write(ctx, e)
 }
 
 // write is Put. The caller holds mu.
-func (s *Store) write(ctx context.Context, e acme.Entry, claimed bool) error {
+func (s *Store) write(ctx context.Context, e Entry) error {
 	name := fieldOf(e.Kind, e.Name)
 	f := s.field(name)
 	version := max(f.version+1, uint64(time.Now().UnixMicro()))
@@ -232,50 +220,25 @@ func (s *Store) write(ctx context.Context, e acme.Entry, claimed bool) error {
 	if !ok {
 		return errTooLong
 	}
-	claim := ""
-	if claimed {
-		claim = e.Name
-	}
-	words, err := s.words(ctx, putScript, 1, name, f.change, string(blob), claim, s.o.Edge, milliseconds(kept))
+	words, err := s.words(ctx, putScript, 1, name, f.change, string(blob), milliseconds(kept))
 	switch {
 	case err != nil:
 		return err
 	case words[0] == "changed":
-		return acme.ErrChanged
-	case words[0] == "lost":
-		return acme.ErrClaimLost
+		return ErrChanged
 	}
 	f.change, f.version, f.blob = words[0], version, ""
 	return nil
 }
 
-// Claim asks to be the one edge that orders for a domain, or to stay it.
-func (s *Store) Claim(ctx context.Context, domain string, hurried bool) (acme.Claim, error) {
-	now := "0"
-	if hurried {
-		now = "1"
-	}
-	words, err := s.words(ctx, claimScript, 3, domain, s.o.Edge, milliseconds(acme.Lease), now, milliseconds(kept))
-	if err != nil {
-		return acme.Claim{}, err
-	}
-	left, bad := strconv.Atoi(words[1])
-	failures, bad2 := strconv.Atoi(words[2])
-	if err := errors.Join(bad, bad2); err != nil {
-		return acme.Claim{}, errAnswer
-	}
-	return acme.Claim{
-		Granted: words[0] == "granted", Wait: time.Duration(left) * time.Millisecond,
-		Failures: min(max(failures, 0), mostFailures),
-	}, nil
+// Claim asks for a lock for Lease, again and again to keep it.
+func (s *Store) Claim(ctx context.Context, name string) (granted bool, err error) {
+	words, err := s.words(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(kept))
+	return err == nil && words[0] == "granted", err
 }
 
-// mostFailures in a row are counted by the store.
-const mostFailures = 1000
-
-// Release gives the claim back, with when the fleet tries again after a failure.
-func (s *Store) Release(ctx context.Context, domain string, r acme.Released) error {
-	_, err := s.words(ctx, releaseScript, 1, domain, s.o.Edge,
-		milliseconds(r.Hurried), milliseconds(r.Pause), strconv.Itoa(min(r.Failures, mostFailures)))
+// Release gives a lock back.
+func (s *Store) Release(ctx context.Context, name string) error {
+	_, err := s.words(ctx, releaseScript, 1, name, s.o.Edge)
 	return err
 }

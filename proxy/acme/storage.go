@@ -1,0 +1,216 @@
+package acme
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+)
+
+// openFolder returns the storage of a directory, and makes its folder if it is not there.
+func openFolder(base, directory string) (*certmagic.FileStorage, error) {
+	at := filepath.Join(base, directoryName(directory))
+	if err := os.MkdirAll(at, 0o700); err != nil {
+		return nil, fmt.Errorf("certificates cannot be kept: %w", err)
+	}
+	return &certmagic.FileStorage{Path: at}, nil
+}
+
+// directoryName is the URL of a directory as the name of a file.
+func directoryName(directory string) string {
+	name := directory
+	if u, err := url.Parse(directory); err == nil {
+		name = u.Host + u.Path
+	}
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(strings.TrimLeft(name, ".")))
+}
+
+// The keys of certmagic's storage.
+
+func (m *Manager) certificateKeys(name string) (cert, key, meta string) {
+	issuer := m.issuer.IssuerKey()
+	return certmagic.StorageKeys.SiteCert(issuer, name), certmagic.StorageKeys.SitePrivateKey(issuer, name),
+		certmagic.StorageKeys.SiteMeta(issuer, name)
+}
+
+func (m *Manager) tokenKey(name string) string {
+	return "acme/" + certmagic.StorageKeys.Safe(m.issuer.IssuerKey()) + "/challenge_tokens/" +
+		certmagic.StorageKeys.Safe(name) + ".json"
+}
+
+// accountKeys are those of the account's registration and its key. certmagic names them after the
+// address of mail.
+func (m *Manager) accountKeys() (registration, key string) {
+	user, file, keyFile := "default", "default", "default"
+	if email := strings.ToLower(m.opts.Email); email != "" {
+		user = email
+		file, _, _ = strings.Cut(email, "@")
+		keyFile = file
+	}
+	safe := certmagic.StorageKeys.Safe
+	at := "acme/" + safe(m.issuer.IssuerKey()) + "/users/" + safe(user) + "/"
+	return at + safe(file) + ".json", at + safe(keyFile) + ".key"
+}
+
+// attemptKey is where the attempts of a domain are noted.
+func attemptKey(name string) string { return "attempts/" + certmagic.StorageKeys.Safe(name) + ".json" }
+
+// attempt is what is known of the last attempt to order a certificate. It is kept beside the
+// certificates, so it holds over restarts, and for all edges of a fleet.
+type attempt struct {
+	Tried    time.Time `json:"tried"`
+	Allowed  time.Time `json:"allowed"` // for an operator who asks
+	Next     time.Time `json:"next"`
+	Failures int       `json:"failures"` // in a row
+}
+
+// after is when the next attempt may be made. An attempt in the future was noted before the clock
+// was set back, and does not count.
+func (a attempt) after(hurried bool, now time.Time) time.Time {
+	switch {
+	case a.Tried.After(now):
+		return time.Time{}
+	case hurried:
+		return a.Allowed
+	}
+	return a.Next
+}
+
+func (m *Manager) lastAttempt(ctx context.Context, name string) (a attempt) {
+	text, err := m.storage().Load(ctx, attemptKey(name))
+	if err == nil {
+		_ = json.Unmarshal(text, &a) // what cannot be read is none
+	}
+	return a
+}
+
+func (m *Manager) noteAttempt(ctx context.Context, name string, a attempt) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return m.storage().Store(context.WithoutCancel(ctx), attemptKey(name), text)
+}
+
+// read returns the certificate of a domain in a storage; nil: there is none.
+func (m *Manager) read(ctx context.Context, s certmagic.Storage, name string) (*tls.Certificate, error) {
+	certKey, keyKey, _ := m.certificateKeys(name)
+	cert, err := s.Load(ctx, certKey)
+	if err == nil {
+		var key []byte
+		if key, err = s.Load(ctx, keyKey); err == nil {
+			return parsePair(name, cert, key)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return nil, err
+}
+
+// parsePair reads a certificate and its key, and checks that they belong together and to a name.
+func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, err
+	}
+	if pair.Leaf == nil {
+		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+			return nil, err
+		}
+	}
+	return &pair, pair.Leaf.VerifyHostname(name)
+}
+
+// takeOver moves what versions before certmagic have kept to where certmagic looks for it: the
+// certificate of a domain, DOMAIN.pem with its key, or the account's key. The old text is read by
+// read and nothing is written over.
+func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
+	certKey, keyKey, metaKey := m.certificateKeys(name)
+	if s.Exists(ctx, certKey) && s.Exists(ctx, keyKey) && s.Exists(ctx, metaKey) {
+		return nil
+	}
+	if _, err := parsePair(name, pemText, pemText); err != nil {
+		return err
+	}
+	var cert, key []byte
+	for block, rest := pem.Decode(pemText); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			cert = append(cert, pem.EncodeToMemory(block)...)
+		} else {
+			key = append(key, pem.EncodeToMemory(block)...)
+		}
+	}
+	meta, err := json.Marshal(certmagic.CertificateResource{SANs: []string{name}, IssuerData: json.RawMessage("{}")})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, certKey, cert), s.Store(ctx, metaKey, meta))
+}
+
+// takeOverAccount has the next order go on with an account by its key: it has no state, so certmagic
+// asks the authority for it, which makes no other for the same key.
+func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []byte) error {
+	registration, keyKey := m.accountKeys()
+	if s.Exists(ctx, registration) && s.Exists(ctx, keyKey) {
+		return nil
+	}
+	account := map[string]any{"status": ""}
+	if m.opts.Email != "" {
+		account["contact"] = []string{"mailto:" + strings.ToLower(m.opts.Email)}
+	}
+	text, err := json.Marshal(account)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, registration, text))
+}
+
+// oldFile reads a file of a version before certmagic; nil: there is none.
+func oldFile(f *certmagic.FileStorage, name string) []byte {
+	text, err := os.ReadFile(filepath.Join(f.Path, name))
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// selfSigned returns a certificate that nobody trusts, for those who connect without a name before
+// there is any other: the service manager's watchdog and health checks, which do not verify.
+func selfSigned() *tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "penstock awaits its certificate"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}

@@ -1,0 +1,47 @@
+package certstore
+
+import "errors"
+
+// EntryKind is what an entry is of.
+type EntryKind string
+
+// The kinds of entries. Versions before certmagic have kept accounts and certificates as such.
+const (
+	EntryValue       EntryKind = "value"       // of a key of certmagic's
+	EntryAccount     EntryKind = "account"     // the account's key, as PEM
+	EntryCertificate EntryKind = "certificate" // of a domain: a key and its certificates, as PEM
+)
+
+// Known reports whether this version of the program reads the kind.
+func (k EntryKind) Known() bool {
+	return k == EntryValue || k == EntryAccount || k == EntryCertificate
+}
+
+// EntryState says whether an entry is good, or why it is not taken.
+type EntryState uint8
+
+// The states of entries.
+const (
+	Good   EntryState = iota
+	Forged            // sealed by no edge of the fleet, or for another place
+	Stale             // sealed by a key that this edge does not have, or not any more
+	Older             // than one that this edge had before
+)
+
+// String returns the state as metrics call it.
+func (s EntryState) String() string { return [...]string{"good", "forged", "stale", "older"}[s] }
+
+// Entry is one thing that the edges share.
+type Entry struct {
+	Kind  EntryKind
+	Name  string // certmagic's key, or the domain
+	Text  []byte // of a good one; empty: it was deleted
+	State EntryState
+}
+
+var (
+	// ErrChanged is why nothing was put.
+	ErrChanged = errors.New("another edge was faster")
+	// ErrLockLost is why an order was given up.
+	ErrLockLost = errors.New("the lock in the fleet's store could not be kept, so another edge goes on")
+)

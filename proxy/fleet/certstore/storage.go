@@ -1,0 +1,291 @@
+package certstore
+
+import (
+	"context"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"penstock/proxy/acme"
+)
+
+// Lease is how long a lock lasts that is not renewed: after it another edge goes on where one has
+// died.
+const Lease = 10 * time.Second
+
+const (
+	leaseRenewed = Lease / 5              // how old a claim gets
+	leaseMargin  = time.Second            // before the end of its lease an edge gives up what it does
+	askPeriod    = 500 * time.Millisecond // between two questions for a lock
+	answerTime   = 2 * time.Second        // of the store
+)
+
+// Storage is certmagic's storage in the fleet's store. What it has read it keeps, and asks the store
+// for what has changed since. Its methods may be called from any goroutine.
+type Storage struct {
+	store *Store
+
+	mu     sync.Mutex
+	values map[string]value  // by certmagic's key
+	before map[string]value  // by kind and name, of versions before certmagic
+	held   map[string]func() // ends the renewals of a lock
+}
+
+type value struct {
+	text  []byte
+	since time.Time // when this edge has read or written it
+}
+
+var _ acme.Fleet = (*Storage)(nil)
+
+// NewStorage returns the storage of an edge's side of the entries.
+func NewStorage(s *Store) *Storage {
+	return &Storage{store: s, values: map[string]value{}, before: map[string]value{}, held: map[string]func(){}}
+}
+
+// Available reports whether the store can be asked.
+func (s *Storage) Available() bool { return s.store.Available() }
+
+// read takes over what has changed in the store. The caller holds mu.
+func (s *Storage) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	entries, whole, err := s.store.Changes(ctx, false)
+	if err != nil {
+		return err
+	}
+	if whole {
+		clear(s.values)
+		clear(s.before)
+	}
+	for _, e := range entries {
+		at, into := string(e.Kind)+":"+e.Name, s.before
+		if e.Kind == EntryValue {
+			at, into = e.Name, s.values
+		}
+		if e.State != Good || len(e.Text) == 0 {
+			delete(into, at)
+			continue
+		}
+		into[at] = value{e.Text, time.Now()}
+	}
+	return nil
+}
+
+// Before implements acme.Fleet.
+func (s *Storage) Before(ctx context.Context) (account []byte, certificates map[string][]byte, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.read(ctx); err != nil {
+		return nil, nil, err
+	}
+	certificates = map[string][]byte{}
+	for at, v := range s.before {
+		if name, ok := strings.CutPrefix(at, string(EntryCertificate)+":"); ok {
+			certificates[name] = v.text
+		}
+	}
+	return s.before[string(EntryAccount)+":"].text, certificates, nil
+}
+
+// Load implements certmagic.Storage.
+func (s *Storage) Load(ctx context.Context, key string) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	v, ok := s.values[key]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return v.text, nil
+}
+
+// Store implements certmagic.Storage.
+func (s *Storage) Store(ctx context.Context, key string, text []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.put(ctx, key, text)
+}
+
+// put writes a value; an empty one is none. The caller holds mu.
+func (s *Storage) put(ctx context.Context, key string, text []byte) (err error) {
+	for range 5 {
+		if err = s.read(ctx); err != nil {
+			return err
+		}
+		var asking context.Context
+		asking, cancel := context.WithTimeout(ctx, answerTime)
+		err = s.store.Put(asking, Entry{Kind: EntryValue, Name: key, Text: text})
+		cancel()
+		if err != ErrChanged { //nolint:errorlint // Put returns it as it is
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if len(text) == 0 {
+		delete(s.values, key)
+		return nil
+	}
+	s.values[key] = value{text, time.Now()}
+	return nil
+}
+
+// Delete implements certmagic.Storage.
+func (s *Storage) Delete(ctx context.Context, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.read(ctx); err != nil {
+		return err
+	}
+	for at := range s.values {
+		if at == key || strings.HasPrefix(at, key+"/") {
+			if err := s.put(ctx, at, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Exists implements certmagic.Storage.
+func (s *Storage) Exists(ctx context.Context, key string) bool {
+	_, err := s.Stat(ctx, key)
+	return err == nil
+}
+
+// List implements certmagic.Storage.
+func (s *Storage) List(ctx context.Context, path string, recursive bool) (keys []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for at := range s.values {
+		rest, ok := strings.CutPrefix(at, path+"/")
+		if !ok {
+			continue
+		}
+		if first, _, deeper := strings.Cut(rest, "/"); deeper && !recursive {
+			at = path + "/" + first
+		}
+		if !seen[at] {
+			seen[at] = true
+			keys = append(keys, at)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, fs.ErrNotExist
+	}
+	return keys, nil
+}
+
+// Stat implements certmagic.Storage.
+func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.read(ctx); err != nil {
+		return certmagic.KeyInfo{}, err
+	}
+	if v, ok := s.values[key]; ok {
+		return certmagic.KeyInfo{Key: key, Modified: v.since, Size: int64(len(v.text)), IsTerminal: true}, nil
+	}
+	for at := range s.values {
+		if strings.HasPrefix(at, key+"/") {
+			return certmagic.KeyInfo{Key: key}, nil
+		}
+	}
+	return certmagic.KeyInfo{}, fs.ErrNotExist
+}
+
+// Lock implements certmagic.Locker. The lock is renewed until Unlock; the attempt whose lock cannot
+// be renewed in time is ended, for another edge may begin.
+func (s *Storage) Lock(ctx context.Context, name string) error {
+	for {
+		granted, err := s.TryLock(ctx, name)
+		if granted || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(askPeriod):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// TryLock implements certmagic.TryLocker.
+func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
+	s.mu.Lock()
+	_, mine := s.held[name]
+	s.mu.Unlock()
+	if mine { // the store would grant it to this edge again
+		return false, nil
+	}
+	sent := time.Now()
+	granted, err := s.claim(ctx, name)
+	if err != nil || !granted {
+		return false, err
+	}
+	keeping, end := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	s.mu.Lock()
+	s.held[name] = func() { end(); <-ended }
+	s.mu.Unlock()
+	go func() {
+		defer close(ended)
+		s.keep(keeping, ctx, name, sent)
+	}()
+	return true, nil
+}
+
+func (s *Storage) claim(ctx context.Context, name string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	return s.store.Claim(ctx, name)
+}
+
+// keep renews a lock until ctx ends. It ends the attempt that has the lock where that is lost.
+func (s *Storage) keep(ctx, attempt context.Context, name string, good time.Time) {
+	tick := time.NewTicker(leaseRenewed)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		sent := time.Now()
+		granted, err := s.claim(ctx, name)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && granted:
+			good = sent
+		case err == nil || time.Since(good) > Lease-leaseMargin-leaseRenewed:
+			acme.Lose(attempt, ErrLockLost)
+			return
+		}
+	}
+}
+
+// Unlock implements certmagic.Locker.
+func (s *Storage) Unlock(ctx context.Context, name string) error {
+	s.mu.Lock()
+	end := s.held[name]
+	delete(s.held, name)
+	s.mu.Unlock()
+	if end != nil {
+		end()
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	return s.store.Release(ctx, name)
+}
