@@ -137,10 +137,12 @@ func (m *Manager) configure(s certmagic.Storage) {
 	if m.cache != nil {
 		m.cache.Stop()
 	}
-	// what certmagic does by itself, at these times, Run has it do: so an order ends with the edge
+	// what certmagic does by itself, at these times, Run has it do: so an order ends with the edge. Its
+	// own rounds find no configuration, and almost always an empty cache. When a certificate is due
+	// goes by the interval, too.
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
-		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return m.config, nil },
-		RenewCheckInterval: never, OCSPCheckInterval: never, Logger: log,
+		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errOwnRounds },
+		RenewCheckInterval: lookPeriod, OCSPCheckInterval: never, Logger: log,
 	})
 	m.config = certmagic.New(m.cache, certmagic.Config{
 		Storage: s, Logger: log, OnEvent: m.onEvent, Issuers: []certmagic.Issuer{}, RenewalWindowRatio: 1.0 / 3,
@@ -163,6 +165,8 @@ func (m *Manager) configure(s certmagic.Storage) {
 	m.issuer = &issuer{certmagic.NewACMEIssuer(m.config, template)}
 	m.config.Issuers = []certmagic.Issuer{m.issuer}
 }
+
+var errOwnRounds = errors.New("the manager looks at this certificate itself")
 
 // ShareBy has a manager obtain its certificates together with the other edges of a fleet. It is
 // called before Run.
@@ -336,7 +340,8 @@ var errStoreLost = errors.New("the fleet's store does not answer, so no certific
 // attemptState is what certmagic's events say of one look.
 type attemptState struct {
 	domain   *domain
-	noted    bool // a failure was noted
+	noted    bool      // a failure was noted
+	next     time.Time // when the next attempt is, after a failure
 	obtained bool
 	wait     time.Time // when the next attempt may be made; zero: this one was
 }
@@ -344,6 +349,11 @@ type attemptState struct {
 type attemptContext struct{}
 
 type loseContext struct{}
+
+// WithLoss returns the context of an attempt that lose ends.
+func WithLoss(ctx context.Context, lose context.CancelCauseFunc) context.Context {
+	return context.WithValue(ctx, loseContext{}, lose)
+}
 
 // Lose ends the attempt that a context is of: the lock of it was lost.
 func Lose(ctx context.Context, err error) {
@@ -365,16 +375,16 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 			return time.Now().Add(storePause)
 		}
 	}
-	last := m.lastAttempt(ctx, d.name)
-	d.counted(last.Failures)
-	if at := last.after(d.isHurried(), time.Now()); time.Now().Before(at) && d.current.Load() == nil {
+	at, failures := m.allowed(ctx, d)
+	d.counted(failures)
+	if time.Now().Before(at) && d.current.Load() == nil {
 		if pair, _ := m.read(ctx, m.storage(), d.name); pair == nil {
 			return m.follow(at)
 		}
 	}
 	state := &attemptState{domain: d}
 	work, lose := context.WithCancelCause(context.WithValue(ctx, attemptContext{}, state))
-	work = context.WithValue(work, loseContext{}, lose)
+	work = WithLoss(work, lose)
 	work, cancel := context.WithTimeout(work, attemptTime)
 	err := m.config.ManageSync(work, []string{d.name})
 	lost := context.Cause(work)
@@ -396,8 +406,8 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 		return m.follow(now.Add(lookPeriod))
 	case state.noted:
 		d.hurry(false)
-		return m.follow(m.lastAttempt(ctx, d.name).Next)
-	case lost != nil || m.fleet != nil: // the lock was lost, another edge has it, or the store is away
+		return m.follow(state.next)
+	case lost != nil || !m.fleetAvailable(): // another edge has the lock, or the store is away
 		m.opts.Log.Warn("certificate not obtained: another edge goes on", zap.String("domain", d.name),
 			zap.String("problem", describe(err, m.opts.HTTP)))
 		if !m.fleetAvailable() {
@@ -405,8 +415,7 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 		}
 		return now.Add(storePause)
 	}
-	m.note(ctx, d, err)
-	return m.lastAttempt(ctx, d.name).Next
+	return m.note(ctx, d, err)
 }
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
@@ -479,24 +488,28 @@ func (m *Manager) use(ctx context.Context, d *domain) {
 	if own != nil && (own.Leaf.Equal(pair.Leaf) || pair.Leaf.NotBefore.Before(own.Leaf.NotBefore)) {
 		return
 	}
+	if m.fleet != nil {
+		m.keep(context.WithoutCancel(ctx), d.name)
+	}
 	d.current.Store(pair)
 	d.mu.Lock()
 	d.failures, d.trouble, d.waits = 0, "", false
 	d.mu.Unlock()
 	m.opts.Log.Info("certificate in use", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
-	if m.fleet == nil {
-		return
-	}
+}
+
+// keep copies what the fleet has of a domain, and its account, into the folder.
+func (m *Manager) keep(ctx context.Context, name string) {
 	registration, key := m.accountKeys()
-	certKey, keyKey, meta := m.certificateKeys(d.name)
-	for _, k := range []string{registration, key, certKey, keyKey, meta} {
+	certKey, keyKey, meta := m.certificateKeys(name)
+	for _, k := range []string{registration, key, keyKey, meta, certKey} {
 		value, err := m.fleet.Load(ctx, k)
 		if err == nil {
 			err = m.folder.Store(ctx, k, value)
 		}
 		if err != nil {
-			m.opts.Log.Warn("what the fleet has obtained cannot be kept in tls.acme.folder: a start without the store has no certificate",
-				zap.String("domain", d.name), zap.Error(err))
+			m.opts.Log.Warn("what the fleet has obtained cannot be kept in tls.acme.folder: a start without the store "+
+				"has no certificate", zap.String("domain", name), zap.Error(err))
 			return
 		}
 	}
@@ -511,19 +524,19 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 	d := state.domain
 	switch event {
 	case "cert_obtaining":
-		last, now := m.lastAttempt(ctx, d.name), time.Now()
-		if state.wait = last.after(d.isHurried(), now); now.Before(state.wait) {
+		at, failures := m.allowed(ctx, d)
+		now := time.Now()
+		if now.Before(at) {
+			state.wait = at
 			return errTooSoon
 		}
-		state.wait = time.Time{}
 		next := now.Add(leastPause)
 		// a process that is killed now, again and again, orders once in leastPause
-		return m.noteAttempt(ctx, d.name, attempt{now, next, next, last.Failures})
+		return noteAttempt(ctx, m.folder, d.name, attempt{now, next, next, failures})
 	case "cert_failed":
 		if ctx.Err() == nil {
 			err, _ := data["error"].(error)
-			m.note(ctx, d, err)
-			state.noted = true
+			state.noted, state.next = true, m.note(ctx, d, err)
 		}
 	case "cert_obtained":
 		state.obtained = true
@@ -543,12 +556,12 @@ func (m *Manager) obtained(ctx context.Context, d *domain) {
 	}
 	now := time.Now()
 	next := now.Add(max(leastPause, min(2*24*time.Hour, pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore)/10)))
-	_ = m.noteAttempt(ctx, d.name, attempt{now, next, next, 0})
+	_ = noteAttempt(ctx, m.storage(), d.name, attempt{now, next, next, 0})
 	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// note counts a failed attempt, and notes when the next one may be.
-func (m *Manager) note(ctx context.Context, d *domain, err error) {
+// note counts a failed attempt, and notes and returns when the next one is.
+func (m *Manager) note(ctx context.Context, d *domain, err error) (next time.Time) {
 	m.failed.Add(1)
 	failures := d.failed(describe(err, m.opts.HTTP))
 	now := time.Now()
@@ -558,7 +571,8 @@ func (m *Manager) note(ctx context.Context, d *domain, err error) {
 	if m.fleet != nil { // each of its edges is reloaded
 		allowed = min(pause, hurriedPause)
 	}
-	if err := m.noteAttempt(ctx, d.name, attempt{now, now.Add(allowed), now.Add(pause), failures}); err != nil {
+	next = now.Add(pause)
+	if err := noteAttempt(ctx, m.storage(), d.name, attempt{now, now.Add(allowed), next, failures}); err != nil {
 		m.opts.Log.Warn("a failed attempt could not be noted", zap.String("domain", d.name), zap.Error(err))
 	}
 	log := m.opts.Log.Warn
@@ -567,6 +581,7 @@ func (m *Manager) note(ctx context.Context, d *domain, err error) {
 	}
 	log("certificate not obtained", zap.String("domain", d.name), zap.String("problem", describe(err, m.opts.HTTP)),
 		zap.Int("failures", failures), zap.Int("next_try_in_s", int(pause.Round(time.Second).Seconds())))
+	return next
 }
 
 // describe says in words why an attempt failed.

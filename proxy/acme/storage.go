@@ -97,20 +97,38 @@ func (a attempt) after(hurried bool, now time.Time) time.Time {
 	return a.Next
 }
 
-func (m *Manager) lastAttempt(ctx context.Context, name string) (a attempt) {
-	text, err := m.storage().Load(ctx, attemptKey(name))
+// lastAttempt is what a storage has noted of a domain.
+func lastAttempt(ctx context.Context, s certmagic.Storage, name string) (a attempt) {
+	text, err := s.Load(ctx, attemptKey(name))
 	if err == nil {
 		_ = json.Unmarshal(text, &a) // what cannot be read is none
 	}
 	return a
 }
 
-func (m *Manager) noteAttempt(ctx context.Context, name string, a attempt) error {
+func noteAttempt(ctx context.Context, s certmagic.Storage, name string, a attempt) error {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	return m.storage().Store(context.WithoutCancel(ctx), attemptKey(name), text)
+	return s.Store(context.WithoutCancel(ctx), attemptKey(name), text)
+}
+
+// allowed is when an order of a domain may be attempted, and how often it has failed in a row. The
+// folder has this edge's attempts, the fleet's store how those of all edges have ended: an edge that
+// dies holds up no other.
+func (m *Manager) allowed(ctx context.Context, d *domain) (at time.Time, failures int) {
+	hurried, now := d.isHurried(), time.Now()
+	own := lastAttempt(ctx, m.folder, d.name)
+	at, failures = own.after(hurried, now), own.Failures
+	if m.fleet != nil {
+		all := lastAttempt(ctx, m.fleet, d.name)
+		failures = all.Failures
+		if of := all.after(hurried, now); of.After(at) {
+			at = of
+		}
+	}
+	return at, failures
 }
 
 // read returns the certificate of a domain in a storage; nil: there is none.

@@ -95,8 +95,8 @@ var allowed = map[string]struct {
 	"proxy/e2e/rig":       {ours: "...", modules: "..."}, // what the tests beside it have in common
 	"":                    {ours: "config proxy/agent proxy/batch proxy/command proxy/quietlog bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
-	"proxy/acme":            {ours: "config translate/apierr proxy/guard proxy/httpserver proxy/listen proxy/plaintext", modules: "github.com/valyala/fasthttp go.uber.org/zap/... golang.org/x/crypto/acme", never: "log"}, // net/http: it asks the directory
-	"proxy/fleet/certstore": {ours: "proxy/acme translate/seal", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "log"},
+	"proxy/acme":            {ours: "config translate/apierr proxy/guard proxy/httpserver proxy/listen proxy/plaintext", modules: "github.com/caddyserver/certmagic github.com/mholt/acmez/v3/acme github.com/valyala/fasthttp go.uber.org/zap/...", never: "log"}, // net/http: certmagic's handler of challenges
+	"proxy/fleet/certstore": {ours: "proxy/acme translate/seal", modules: "github.com/caddyserver/certmagic github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "log"},
 	"proxy/fleet/keystore":  {ours: "config", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
 
 	"bench/exit":          {never: "net os log time"},

@@ -61,7 +61,7 @@ var families = []Family{
 	{"penstock_issuer_fetched_timestamp_seconds", Gauge, "When the keys of an issuer were fetched last. Issuers whose keys are in a file have none."},
 	{"penstock_issuer_fetch_failures_total", Counter, "Fetches of an issuer's keys that failed. The last good ones stay."},
 	{"penstock_fleet_keys", Gauge, "Keys of the fleet's store that are in force, those of the configuration apart."},
-	{"penstock_fleet_certificates_refused_total", Counter, "Entries of certificates, accounts and orders in the fleet's store that were refused, by reason: forged (sealed by no edge, or for another place), stale (sealed by a key that this edge does not have), older (than what this edge has), broken."},
+	{"penstock_fleet_certificates_refused_total", Counter, "Entries of certificates and accounts in the fleet's store that were refused, by reason: forged (sealed by no edge, or for another place), stale (sealed by a key that this edge does not have), older (than what this edge has)."},
 	{"penstock_fleet_keys_refused_total", Counter, "Entries of keys in the fleet's store that were refused, by reason: forged (nobody with the secret has signed it, or it is cut), older (than one that was read before), broken."},
 	{"penstock_fleet_alone_total", Counter, "Decisions about a key's limits that were made without the fleet's store."},
 

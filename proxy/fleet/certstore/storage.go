@@ -2,6 +2,7 @@ package certstore
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ type Storage struct {
 }
 
 type value struct {
-	text  []byte
+	text  []byte    // nil: sealed by keys that this edge does not have, so it is left alone
 	since time.Time // when this edge has read or written it
 }
 
@@ -66,11 +67,14 @@ func (s *Storage) read(ctx context.Context) error {
 		if e.Kind == EntryValue {
 			at, into = e.Name, s.values
 		}
-		if e.State != Good || len(e.Text) == 0 {
+		switch {
+		case e.State == Stale:
+			into[at] = value{nil, time.Now()}
+		case e.State != Good || len(e.Text) == 0: // it is put right
 			delete(into, at)
-			continue
+		default:
+			into[at] = value{e.Text, time.Now()}
 		}
-		into[at] = value{e.Text, time.Now()}
 	}
 	return nil
 }
@@ -84,7 +88,7 @@ func (s *Storage) Before(ctx context.Context) (account []byte, certificates map[
 	}
 	certificates = map[string][]byte{}
 	for at, v := range s.before {
-		if name, ok := strings.CutPrefix(at, string(EntryCertificate)+":"); ok {
+		if name, ok := strings.CutPrefix(at, string(EntryCertificate)+":"); ok && v.text != nil {
 			certificates[name] = v.text
 		}
 	}
@@ -99,11 +103,16 @@ func (s *Storage) Load(ctx context.Context, key string) ([]byte, error) {
 		return nil, err
 	}
 	v, ok := s.values[key]
-	if !ok {
+	switch {
+	case !ok:
 		return nil, fs.ErrNotExist
+	case v.text == nil:
+		return nil, errStale
 	}
 	return v.text, nil
 }
+
+var errStale = errors.New("the fleet's store has it sealed by keys that this edge does not have: give all edges the same seal.keys")
 
 // Store implements certmagic.Storage.
 func (s *Storage) Store(ctx context.Context, key string, text []byte) error {
@@ -118,11 +127,10 @@ func (s *Storage) put(ctx context.Context, key string, text []byte) (err error) 
 		if err = s.read(ctx); err != nil {
 			return err
 		}
-		var asking context.Context
 		asking, cancel := context.WithTimeout(ctx, answerTime)
 		err = s.store.Put(asking, Entry{Kind: EntryValue, Name: key, Text: text})
 		cancel()
-		if err != ErrChanged { //nolint:errorlint // Put returns it as it is
+		if !errors.Is(err, ErrChanged) {
 			break
 		}
 	}

@@ -12,8 +12,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/valkey-io/valkey-go"
 	"go.uber.org/zap"
-
-	"penstock/proxy/acme"
 )
 
 // link is the way of a test to its store.
@@ -63,9 +61,9 @@ func (f *fleet) edge(name string, secrets ...string) *Store {
 	})
 }
 
-func (f *fleet) put(s *Store, kind acme.EntryKind, name, text string) {
+func (f *fleet) put(s *Store, kind EntryKind, name, text string) {
 	f.t.Helper()
-	if err := s.Put(f.t.Context(), acme.Entry{Kind: kind, Name: name, Text: []byte(text)}, false); err != nil {
+	if err := s.Put(f.t.Context(), Entry{Kind: kind, Name: name, Text: []byte(text)}); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -79,7 +77,7 @@ func (f *fleet) read(s *Store, all bool) (out []string, whole bool) {
 	}
 	for _, e := range entries {
 		what := string(e.Text)
-		if e.State != acme.Good {
+		if e.State != Good {
 			what = "!" + e.State.String()
 		}
 		out = append(out, fmt.Sprintf("%s %s %s", e.Kind, e.Name, what))
@@ -113,16 +111,16 @@ func TestChanges(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
 	f.wantRead(b, false, true)
-	f.put(a, acme.EntryAccount, "", "secret text")
+	f.put(a, EntryAccount, "", "secret text")
 	f.wantRead(b, false, true, "account  secret text")
 	f.wantRead(b, false, false)
-	f.put(b, acme.EntryCertificate, "a.test", "one")
-	f.put(b, acme.EntryCertificate, "a.test", "two")
+	f.put(b, EntryCertificate, "a.test", "one")
+	f.put(b, EntryCertificate, "a.test", "two")
 	f.wantRead(b, false, false, "certificate a.test two")
 	f.wantRead(a, false, true, "account  secret text", "certificate a.test two")
 	f.wantRead(a, true, true, "account  secret text", "certificate a.test two")
 	for i := range 3 * atOnce {
-		f.put(a, acme.EntryOrder, fmt.Sprint(i), "x")
+		f.put(a, EntryValue, fmt.Sprint(i), "x")
 	}
 	if got, whole := f.read(b, false); len(got) != 3*atOnce || whole {
 		t.Errorf("%d entries, whole: %v", len(got), whole)
@@ -139,19 +137,19 @@ func TestChanges(t *testing.T) {
 func TestPutReplacesWhatWasRead(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
-	f.put(a, acme.EntryAccount, "", "a's")
-	late := acme.Entry{Kind: acme.EntryAccount, Text: []byte("b's")}
-	if err := b.Put(t.Context(), late, false); !errors.Is(err, acme.ErrChanged) {
+	f.put(a, EntryAccount, "", "a's")
+	late := Entry{Kind: EntryAccount, Text: []byte("b's")}
+	if err := b.Put(t.Context(), late); !errors.Is(err, ErrChanged) {
 		t.Errorf("written over what was not read: %v", err)
 	}
 	f.wantRead(b, false, true, "account  a's")
-	if err := b.Put(t.Context(), late, false); err != nil {
+	if err := b.Put(t.Context(), late); err != nil {
 		t.Error(err)
 	}
 	f.redis.FlushAll()
 	f.pass(time.Second)
 	f.wantRead(a, false, true)
-	f.put(a, acme.EntryAccount, "", "again")
+	f.put(a, EntryAccount, "", "again")
 	f.wantRead(b, false, false, "account  again")
 }
 
@@ -160,11 +158,11 @@ func TestPutReplacesWhatWasRead(t *testing.T) {
 func TestRefused(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
-	f.put(a, acme.EntryCertificate, "a.test", "one")
+	f.put(a, EntryCertificate, "a.test", "one")
 	const field, other = "e:certificate:a.test", "e:certificate:b.test"
 	first := f.redis.HGet(f.hash(), field)
-	f.put(a, acme.EntryCertificate, "a.test", "two")
-	f.put(a, acme.EntryCertificate, "b.test", "b's")
+	f.put(a, EntryCertificate, "a.test", "two")
+	f.put(a, EntryCertificate, "b.test", "b's")
 	f.wantRead(b, false, true, "certificate a.test two", "certificate b.test b's")
 	number := 2e15
 	set := func(field, value string) {
@@ -179,22 +177,16 @@ func TestRefused(t *testing.T) {
 	f.wantRead(b, false, false, "certificate a.test !forged")
 	set(field, "1 no blob")
 	f.wantRead(b, false, false, "certificate a.test !forged")
-	f.put(b, acme.EntryCertificate, "a.test", "right")
+	f.put(b, EntryCertificate, "a.test", "right")
 	f.wantRead(f.edge("c"), false, true, "certificate b.test b's", "certificate a.test right")
 	strangers := f.edge("d", strings.Repeat("x", 32))
 	f.wantRead(strangers, false, true, "certificate b.test !stale", "certificate a.test !stale")
 	rotated := f.edge("e", strings.Repeat("x", 32), strings.Repeat("k", 32))
 	f.wantRead(rotated, false, true, "certificate b.test b's", "certificate a.test right")
-	for reason, want := range map[string]uint64{"forged": 2, "older": 1, "stale": 0, "broken": 0} {
+	for reason, want := range map[string]uint64{"forged": 2, "older": 1, "stale": 0} {
 		if n := b.refused[reason].Get(); n != want {
 			t.Errorf("%s: %d, want %d", reason, n, want)
 		}
-	}
-	e := acme.Entry{Kind: acme.EntryCertificate, Name: "a.test", State: acme.Broken}
-	b.Refuse(e)
-	b.Refuse(e)
-	if n := b.refused["broken"].Get(); n != 1 {
-		t.Errorf("broken: %d", n)
 	}
 	for _, garbage := range []string{"x", "-1", "1e300", "99999999999999999999"} {
 		f.redis.HSet(f.hash(), "n", garbage)
@@ -204,64 +196,39 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestClaims: one edge at a time has the claim of a domain, another after its lease or its release; with it goes the right to
-// put the entries of the order.
+// TestClaims: one edge at a time has a lock, another after its lease or its release.
 func TestClaims(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
-	claim := func(s *Store, hurried, granted bool, wait time.Duration, failures int) {
+	claim := func(s *Store, want bool) {
 		t.Helper()
-		got, err := s.Claim(t.Context(), "a.test", hurried)
-		if want := (acme.Claim{Granted: granted, Wait: wait, Failures: failures}); err != nil || got != want {
-			t.Errorf("%+v, %v; want %+v", got, err, want)
+		if got, err := s.Claim(t.Context(), "a.test"); err != nil || got != want {
+			t.Errorf("%v, %v; want %v", got, err, want)
 		}
 	}
-	put := func(s *Store, want error) {
-		t.Helper()
-		if _, _, err := s.Changes(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Put(t.Context(), acme.Entry{Kind: acme.EntryOrder, Name: "a.test", Text: []byte("x")}, true); !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
-		}
-	}
-	put(a, acme.ErrClaimLost)
-	claim(a, false, true, 0, 0)
-	claim(b, false, false, acme.Lease, 0)
-	put(a, nil)
-	put(b, acme.ErrClaimLost)
-	f.pass(acme.Lease / 2)
-	claim(a, false, true, 0, 0) // it stays
-	f.pass(acme.Lease / 2)
-	claim(b, true, false, acme.Lease/2, 0)
-	f.pass(acme.Lease / 2)
-	claim(b, false, true, 0, 0)
-	put(a, acme.ErrClaimLost)
-	put(b, nil)
-	claim(a, false, false, acme.Lease, 0)
-	failed := acme.Released{Pause: time.Hour, Hurried: time.Minute, Failures: 3}
-	if err := errors.Join(a.Release(t.Context(), "a.test", failed), b.Release(t.Context(), "a.test", failed)); err != nil {
+	claim(a, true)
+	claim(b, false)
+	f.pass(Lease / 2)
+	claim(a, true) // it stays
+	f.pass(Lease / 2)
+	claim(b, false)
+	f.pass(Lease / 2)
+	claim(b, true)
+	claim(a, false)
+	if err := errors.Join(a.Release(t.Context(), "a.test"), b.Release(t.Context(), "a.test")); err != nil {
 		t.Fatal(err)
 	}
-	claim(a, false, false, time.Hour, 3)
-	claim(a, true, false, time.Minute, 3)
-	f.pass(2 * time.Minute)
-	claim(b, false, false, 58*time.Minute, 3)
-	claim(a, true, true, 0, 3)
-	if err := a.Release(t.Context(), "a.test", acme.Released{}); err != nil {
-		t.Fatal(err)
-	}
-	claim(b, false, true, 0, 0)
+	claim(a, true)
 	f.pass(-24 * time.Hour) // the store's clock was set back
-	claim(a, false, true, 0, 0)
+	claim(b, true)
 }
 
 // TestNewSecrets: what lasts is sealed by the new secret ten minutes after it was given, so the old one can be taken away.
 func TestNewSecrets(t *testing.T) {
 	f := newFleet(t)
 	old, newer := strings.Repeat("k", 32), strings.Repeat("n", 32)
-	f.put(f.edge("a", old), acme.EntryCertificate, "a.test", "one")
-	f.put(f.edge("a", old), acme.EntryAccount, "", "key")
+	f.put(f.edge("a", old), EntryCertificate, "a.test", "one")
+	f.put(f.edge("a", old), EntryAccount, "", "key")
 	b := f.edge("b", newer, old)
 	f.wantRead(b, true, true, "certificate a.test one", "account  key")
 	f.wantRead(f.edge("c", newer), true, true, "certificate a.test !stale", "account  !stale")

@@ -1,0 +1,266 @@
+package acme
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"penstock/config/testkit/acmeca"
+)
+
+func TestMain(m *testing.M) {
+	// certmagic's limit of orders stays for the life of the process
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/caddyserver/certmagic.(*RingBufferRateLimiter).permit"),
+		goleak.IgnoreTopFunction("github.com/caddyserver/certmagic.(*RingBufferRateLimiter).loop"))
+}
+
+// edge is a manager that runs, with its listener of TLS.
+type edge struct {
+	*Manager
+	log  *observer.ObservedLogs
+	stop func()
+}
+
+// begin runs a manager until the test ends or it is stopped.
+func begin(t *testing.T, o Options) *edge {
+	t.Helper()
+	core, logs := observer.New(zap.InfoLevel)
+	o.Log = zap.New(core)
+	m, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { m.Run(ctx) })
+	e := &edge{m, logs, sync.OnceFunc(func() { cancel(); running.Wait() })}
+	t.Cleanup(e.stop)
+	return e
+}
+
+// public is a listener that an authority reaches: it shows what the manager that it leads to answers.
+type public struct {
+	net.Listener
+	mu sync.Mutex
+	to *Manager
+}
+
+func listenPublic(t *testing.T) *public {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &public{Listener: ln}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				conn := tls.Server(c, &tls.Config{NextProtos: []string{"acme-tls/1"}, GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					if p.to == nil {
+						return nil, errors.New("nobody")
+					}
+					return p.to.Challenge(h)
+				}})
+				_ = conn.Handshake()
+				_ = conn.Close()
+			})
+		}
+	})
+	t.Cleanup(func() { ln.Close(); serving.Wait() })
+	return p
+}
+
+func (p *public) lead(m *Manager) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.to = m
+}
+
+func (p *public) reach(ctx context.Context, _, _ string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", p.Addr().String())
+}
+
+const patience = time.Minute
+
+func wait(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within a minute: " + what)
+		}
+	}
+}
+
+func orders(ca *acmeca.CA) int {
+	_, n, _ := ca.Count()
+	return n
+}
+
+// oldPair is a certificate as versions before certmagic have kept it.
+func oldPair(t *testing.T, name string) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(0, 0, 80)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(oldKey(t, key), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+}
+
+func oldKey(t *testing.T, key *ecdsa.PrivateKey) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+// TestTakenOver: the first start after a version before certmagic orders nothing, and the next order is one of the same account.
+func TestTakenOver(t *testing.T) {
+	for _, email := range []string{"", "Ops@example.com"} {
+		p := listenPublic(t)
+		ca := acmeca.Start(t, acmeca.Options{Reach: p.reach})
+		o := Options{Domains: []string{"b.test"}, Directory: ca.Directory(), Roots: ca.Pool(), Folder: t.TempDir(), Email: email, Challenge: p.Addr()}
+		first := begin(t, o)
+		p.lead(first.Manager)
+		wait(t, "an account and an order", func() bool { ok, _ := first.Orders(); return ok == 1 })
+		_, key := first.accountKeys()
+		text, err := first.folder.Load(t.Context(), key)
+		first.stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Folder = t.TempDir()
+		at := filepath.Join(o.Folder, directoryName(ca.Directory()))
+		block, _ := pem.Decode(text)
+		k, err := x509.ParseECPrivateKey(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(os.MkdirAll(at, 0o700), os.WriteFile(filepath.Join(at, "account.key"), oldKey(t, k), 0o600), os.WriteFile(filepath.Join(at, "a.test.pem"), oldPair(t, "a.test"), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Domains = []string{"a.test"}
+		e := begin(t, o)
+		p.lead(e.Manager)
+		wait(t, "it was looked at", func() bool { return time.Until(e.States()[0].Next) > time.Minute })
+		if n := orders(ca); n != 1 || e.States()[0].NotAfter.IsZero() {
+			t.Errorf("%s at the first start, %+v", ca, e.States())
+		}
+		e.SetDomains([]string{"a.test", "b.test"})
+		wait(t, "b.test has a certificate", func() bool { ok, _ := e.Orders(); return ok == 1 })
+		if accounts, n, _ := ca.Count(); accounts != 1 || n != 2 {
+			t.Errorf("%s", ca)
+		}
+		e.stop()
+		_ = filepath.WalkDir(at, func(name string, d os.DirEntry, err error) error {
+			if info, bad := d.Info(); err != nil || bad != nil || info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s: %v, %v", name, info.Mode(), err)
+			}
+			return nil
+		})
+	}
+}
+
+// TestRestarts: a process that starts again and again orders once in two minutes, whether its orders fail or it is killed in
+// them, and while the authority is down.
+func TestRestarts(t *testing.T) {
+	for name, mishap := range map[string]func(*acmeca.Mishaps){
+		"refused": func(m *acmeca.Mishaps) { m.RateLimited = 1000 },
+		"down":    func(m *acmeca.Mishaps) { m.Down = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := listenPublic(t)
+			ca := acmeca.Start(t, acmeca.Options{Reach: p.reach})
+			ca.Mishap(mishap)
+			o := Options{Domains: []string{"a.test"}, Directory: ca.Directory(), Roots: ca.Pool(), Folder: t.TempDir(), Challenge: p.Addr()}
+			asked := 0
+			for i := range 3 {
+				e := begin(t, o)
+				wait(t, "an attempt or a pause", func() bool { return time.Until(e.States()[0].Next) > time.Minute })
+				e.stop()
+				if i == 0 {
+					asked = ca.Requests("/")
+					if s := e.States()[0]; s.Failures != 1 || s.Trouble == "" {
+						t.Errorf("%+v", s)
+					}
+				}
+			}
+			if n := ca.Requests("/"); n != asked || n == 0 {
+				t.Errorf("%d requests at the first start, %d after three", asked, n)
+			}
+		})
+	}
+}
+
+// TestBinding: an account is bound to one that the authority knows.
+func TestBinding(t *testing.T) {
+	p := listenPublic(t)
+	ca := acmeca.Start(t, acmeca.Options{Reach: p.reach, Binding: []byte("secret of an account, 32 bytes at least")})
+	o := Options{Domains: []string{"a.test"}, Directory: ca.Directory(), Roots: ca.Pool(), Folder: t.TempDir(), KID: "kid-1", MACKey: []byte("secret of an account, 32 bytes at least"), Challenge: p.Addr()}
+	e := begin(t, o)
+	p.lead(e.Manager)
+	wait(t, "it has a certificate", func() bool {
+		if s := e.States()[0]; s.Failures > 0 {
+			t.Fatalf("%+v", s)
+		}
+		ok, _ := e.Orders()
+		return ok == 1
+	})
+	e.stop()
+	for _, line := range e.log.All() {
+		if text := fmt.Sprint(line.Message, line.ContextMap()); strings.Contains(text, "secret") {
+			t.Error(text)
+		}
+	}
+}
+
+// TestNames: nothing is ordered for what clients name.
+func TestNames(t *testing.T) {
+	m, err := New(Options{Domains: []string{"a.test"}, Directory: "https://ca.test/directory", Folder: t.TempDir(), Log: zap.NewNop(), Challenge: &net.TCPAddr{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.cache.Stop()
+	for name, want := range map[string]bool{"": true, "a.test": false, "b.test": false} {
+		pair, err := m.Certificate(&tls.ClientHelloInfo{ServerName: name})
+		if (pair != nil) != want || (err == nil) != want {
+			t.Errorf("%q: %v", name, err)
+		}
+		if pair, err := m.Challenge(&tls.ClientHelloInfo{ServerName: name, SupportedProtos: []string{"acme-tls/1"}}); pair != nil || err == nil {
+			t.Errorf("%q: a challenge", name)
+		}
+	}
+}
