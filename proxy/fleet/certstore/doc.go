@@ -1,10 +1,10 @@
 // Package certstore holds what the edges of a fleet need to obtain certificates together, in the
-// fleet's store: an acme.Shared.
+// fleet's store: an acme.Fleet, which certmagic uses as its storage.
 //
 // # An entry
 //
-// The store has one hash for each ACME directory. A field holds a change number and a blob: the
-// account's key, a certificate with its key, an order that runs, or the answer to its challenge.
+// The store has one hash for each ACME directory. A field is one of certmagic's keys (the account,
+// a certificate, its private key, the answer to a challenge) and holds a change number and a blob.
 // A blob is sealed by the seal keys of the configuration (translate/seal, AES-256-GCM) and bound to
 // the directory and the field, so one who can write to the store can read no key, and can neither
 // make an entry nor put that of one domain in the place of another's. With the text a version is
@@ -13,13 +13,12 @@
 //
 // # Changes
 //
-// The change number of the hash only rises, over a store that was emptied, too. Changes reads what
+// The change number of the hash only rises, over a store that was emptied, too. A read asks for what
 // has a higher number than what was read last, which mostly is nothing. Put replaces what was read
 // last and nothing newer.
 //
-// # A claim
+// # A lock
 //
-// One edge at a time orders a certificate for a domain. Its claim ends after Lease unless it is
-// renewed, by the store's clock. Beside the claim stand when the fleet may try again after a
-// failure, and how often it has failed in a row.
+// One edge at a time orders a certificate for a domain. Its lock ends after a lease unless it is
+// renewed, by the store's clock, so the lock of an edge that has died is free after the lease.
 package certstore
