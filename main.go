@@ -10,10 +10,10 @@ import (
 
 	"penstock/bench"
 	"penstock/bench/sim"
-	"penstock/proxy/agent"
-	"penstock/proxy/batch"
-	"penstock/proxy/command"
-	"penstock/proxy/quietlog"
+	"penstock/proxy/telemetry/quietlog"
+	"penstock/proxy/tools/agent"
+	"penstock/proxy/tools/batch"
+	"penstock/proxy/tools/command"
 )
 
 type cli struct {

@@ -21,7 +21,7 @@ import (
 	"penstock/bench/report"
 	"penstock/bench/result"
 	"penstock/bench/scenario"
-	"penstock/proxy/plaintext"
+	"penstock/proxy/front/plaintext"
 )
 
 // CLI is the grammar of `penstock bench`, in kong's struct tags.

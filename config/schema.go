@@ -73,7 +73,7 @@ type File struct {
 	// The API keys of clients.
 	Keys []Key `yaml:"keys"`
 	// Identity providers whose tokens (JWT, OpenID Connect) are accepted beside keys.
-	// proxy/auth/README.md shows Keycloak, Entra and Kubernetes.
+	// proxy/access/auth/README.md shows Keycloak, Entra and Kubernetes.
 	Issuers []Issuer `yaml:"issuers"`
 	// Profiles of your own for engines that are not bundled, in the form of the bundled ones.
 	Engines []Engine `yaml:"engines"`

@@ -6,8 +6,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"penstock/proxy/endpoint"
-	"penstock/proxy/openapi"
+	"penstock/proxy/operate/openapi"
+	"penstock/proxy/request/endpoint"
 )
 
 // document is one form of the API's description as it is served: to everybody, whatever credential

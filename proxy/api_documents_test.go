@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"penstock/config"
-	"penstock/proxy/endpoint"
-	"penstock/proxy/openapi"
+	"penstock/proxy/operate/openapi"
+	"penstock/proxy/request/endpoint"
 )
 
 // TestDocumentNamesEveryEndpoint: whoever adds an endpoint describes it. That nothing else is described is tested from

@@ -10,11 +10,11 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"penstock/proxy/auth"
-	"penstock/proxy/catalog"
-	"penstock/proxy/endpoint"
-	"penstock/proxy/listen"
-	"penstock/proxy/snapshot"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/running/catalog"
+	"penstock/proxy/running/snapshot"
 	"penstock/translate/apierr"
 )
 

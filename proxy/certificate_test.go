@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"penstock/config/testkit/selfsigned"
-	"penstock/proxy/listen"
+	"penstock/proxy/front/listen"
 )
 
 // TestWarnOfCertificate starts with certificates that clients refuse: it is served, and the operator is told.

@@ -12,14 +12,14 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/acme"
-	"penstock/proxy/auth/cert"
+	"penstock/proxy/access/auth/cert"
 	"penstock/proxy/fleet"
 	"penstock/proxy/fleet/certstore"
-	"penstock/proxy/guard"
-	"penstock/proxy/listen"
-	"penstock/proxy/observe"
-	"penstock/proxy/status"
+	"penstock/proxy/front/acme"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/operate/status"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
 )
 
 // secureSide is what TLS needs; nil where a listener does without it.

@@ -5,8 +5,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"penstock/proxy/call"
-	"penstock/proxy/listen"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/call"
 )
 
 // drain ends the public side in steps. /-/ready answers 503, and answers ask clients to close. The

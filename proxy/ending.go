@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"penstock/proxy/guard"
+	"penstock/proxy/telemetry/guard"
 )
 
 // errorFlushTime is how long calls that the drain has ended may take to write their error, and

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/reload"
+	"penstock/proxy/running/reload"
 	"penstock/upstreams/engine"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
-	"penstock/proxy/body"
-	"penstock/proxy/endpoint"
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/endpoint"
 	"penstock/translate/apierr"
 )
 

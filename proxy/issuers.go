@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"penstock/config"
-	"penstock/proxy/auth/jwks"
-	"penstock/proxy/auth/jwt"
-	"penstock/proxy/reload"
-	"penstock/proxy/status"
+	"penstock/proxy/access/auth/jwks"
+	"penstock/proxy/access/auth/jwt"
+	"penstock/proxy/operate/status"
+	"penstock/proxy/running/reload"
 )
 
 // issuersOf returns what lists the issuers of tokens in the running configuration, for operators.

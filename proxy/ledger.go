@@ -7,11 +7,11 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/access/limit"
 	"penstock/proxy/fleet"
-	"penstock/proxy/guard"
-	"penstock/proxy/ledger"
-	"penstock/proxy/limit"
-	"penstock/proxy/observe"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/ledger"
+	"penstock/proxy/telemetry/observe"
 )
 
 // openLedger opens what makes the edge's usage last, nil where nothing does. An edge that takes

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/guard"
+	"penstock/proxy/telemetry/guard"
 	"penstock/upstreams/engine"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"penstock/proxy/endpoint"
+	"penstock/proxy/request/endpoint"
 	"penstock/upstreams/http1/httptoken"
 )
 

@@ -11,11 +11,11 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/build"
-	"penstock/proxy/call"
-	"penstock/proxy/guard"
-	"penstock/proxy/observe"
-	"penstock/proxy/process"
-	"penstock/proxy/snapshot"
+	"penstock/proxy/request/call"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
+	"penstock/proxy/telemetry/process"
 	"penstock/routing"
 )
 

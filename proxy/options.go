@@ -7,9 +7,9 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/acme"
-	"penstock/proxy/guard"
-	"penstock/proxy/listen"
+	"penstock/proxy/front/acme"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/telemetry/guard"
 )
 
 // Options is what an Edge is made from.

@@ -20,8 +20,8 @@ import (
 	"penstock/bench/sim"
 	"penstock/config"
 	"penstock/config/testkit/selfsigned"
-	"penstock/proxy/guard"
-	"penstock/proxy/listen"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/telemetry/guard"
 	"penstock/upstreams/engine"
 )
 

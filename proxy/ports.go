@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"penstock/config"
-	"penstock/proxy/listen"
+	"penstock/proxy/front/listen"
 )
 
 // ports are the two listeners of a process.

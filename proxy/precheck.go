@@ -7,14 +7,14 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"penstock/proxy/auth"
-	"penstock/proxy/body"
-	"penstock/proxy/call"
-	"penstock/proxy/endpoint"
-	"penstock/proxy/failure"
-	"penstock/proxy/guard"
-	"penstock/proxy/httpserver"
-	"penstock/proxy/listen"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/front/httpserver"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/telemetry/guard"
 	"penstock/translate/apierr"
 )
 

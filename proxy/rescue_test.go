@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"penstock/config"
-	"penstock/proxy/endpoint"
-	"penstock/proxy/guard"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/telemetry/guard"
 	"penstock/upstreams/engine"
 )
 

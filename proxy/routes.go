@@ -5,9 +5,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"penstock/proxy/endpoint"
-	"penstock/proxy/httpserver"
-	"penstock/proxy/websocket"
+	"penstock/proxy/front/httpserver"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/websocket"
 	"penstock/translate/apierr"
 )
 

@@ -11,12 +11,12 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/auth/jwt"
-	"penstock/proxy/ledger"
-	"penstock/proxy/listen"
-	"penstock/proxy/observe"
-	"penstock/proxy/process"
-	"penstock/proxy/reload"
+	"penstock/proxy/access/auth/jwt"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/running/reload"
+	"penstock/proxy/telemetry/ledger"
+	"penstock/proxy/telemetry/observe"
+	"penstock/proxy/telemetry/process"
 	"penstock/upstreams/engine"
 )
 

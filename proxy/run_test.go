@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"penstock/config"
-	"penstock/proxy/listen"
+	"penstock/proxy/front/listen"
 )
 
 // TestOpenPorts: a port that is taken, or that cannot be one, is told once, with its setting and a remedy.

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"penstock/proxy/guard"
-	"penstock/proxy/process"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/process"
 )
 
 // Shutdown is the operator's wish to end the process, as it comes by SIGTERM and SIGINT: the first

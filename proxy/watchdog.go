@@ -8,8 +8,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"penstock/proxy/guard"
-	"penstock/proxy/listen"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/telemetry/guard"
 )
 
 // stayWatched notifies the service manager's watchdog, if there is one, until stop is called. It

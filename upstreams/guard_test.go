@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"penstock/config"
-	"penstock/proxy/guard"
+	"penstock/proxy/telemetry/guard"
 )
 
 func waitUntil(t *testing.T, done func() bool) {

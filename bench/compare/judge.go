@@ -6,7 +6,7 @@ import (
 
 	"penstock/bench/exit"
 	"penstock/bench/result"
-	"penstock/proxy/plaintext"
+	"penstock/proxy/front/plaintext"
 )
 
 // Checks are the flags that turn a run into a test: `bench run` and `bench report` have them.

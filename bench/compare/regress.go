@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"penstock/bench/result"
-	"penstock/proxy/plaintext"
+	"penstock/proxy/front/plaintext"
 )
 
 // WriteJSON writes it whole, indented.

@@ -5,5 +5,5 @@
 // under a policy that forbids it to load anything. The script knows lines and axes; what they mean
 // is decided in plots.go. Tables are HTML, so the page reads without the script. What a server or
 // another person's file says drives no terminal and is no script: text goes through
-// proxy/plaintext, and the page through html/template.
+// proxy/front/plaintext, and the page through html/template.
 package report

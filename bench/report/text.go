@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"penstock/bench/result"
-	"penstock/proxy/plaintext"
+	"penstock/proxy/front/plaintext"
 )
 
 // boxWidth is that of the block that vLLM's tool prints.

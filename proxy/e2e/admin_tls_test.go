@@ -12,7 +12,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/config/testkit/selfsigned"
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 

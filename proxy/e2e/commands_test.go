@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 	"penstock/upstreams/engine"
 )

@@ -55,7 +55,7 @@ func TestQuietStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quiet, library := strings.Index(string(out), "init penstock/proxy/quietlog "), strings.Index(string(out), "init github.com/VictoriaMetrics/metrics ")
+	quiet, library := strings.Index(string(out), "init penstock/proxy/telemetry/quietlog "), strings.Index(string(out), "init github.com/VictoriaMetrics/metrics ")
 	if quiet < 0 || library < 0 || quiet > library {
 		t.Errorf("quietlog at %d, the library at %d of\n%s", quiet, library, out)
 	}

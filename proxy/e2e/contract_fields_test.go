@@ -258,7 +258,7 @@ var otherRows = []rule{
 			p.Get(target, "Authorization: Bearer nonsense").WantStatus(200)
 			p.Do("HEAD", target, "").WantStatus(200)
 		}
-	}, tests: []string{"proxy/openapi.TestVersionIsATime", "proxy/openapi.TestDocumentIsValid", "proxy/e2e.TestOpenapiCommand"}},
+	}, tests: []string{"proxy/operate/openapi.TestVersionIsATime", "proxy/operate/openapi.TestDocumentIsValid", "proxy/e2e.TestOpenapiCommand"}},
 	{line: "Versioning 4, deprecation (not shown: whatever is old says so)", check: func(t *testing.T, p *penstock) {
 		if !strings.Contains(p.Get("/openapi.yaml").Body, "deprecated: true") {
 			t.Error("max_tokens, the older name, is not marked")

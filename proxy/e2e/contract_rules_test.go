@@ -163,7 +163,7 @@ func blank(width, height int) string {
 var authRules = []rule{
 	{line: "Authentication 1, bearer", check: func(_ *testing.T, p *penstock) {
 		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+p.Key).WantStatus(200)
-	}, tests: []string{"proxy/auth.TestExtractHeaders"}},
+	}, tests: []string{"proxy/access/auth.TestExtractHeaders"}},
 	{line: "Authentication 2, x-api-key", check: func(_ *testing.T, p *penstock) {
 		p.Post(chatPath, p.Chat(""), "Authorization: ", "x-api-key: "+p.Key).WantStatus(200)
 	}},
@@ -180,7 +180,7 @@ var authRules = []rule{
 	{line: "Authentication 5, credentials in the query string", check: func(_ *testing.T, p *penstock) {
 		p.Post(chatPath+"?api_key="+p.Key, p.Chat("")).WantError(401, "authentication_error", "credential_in_query")
 		p.Get("/v1/models?api_key="+p.Key).WantError(401, "authentication_error", "credential_in_query")
-	}, tests: []string{"proxy/e2e/faults.TestFault54_CredentialInTheQuery", "proxy/auth.TestExtractQuery"}},
+	}, tests: []string{"proxy/e2e/faults.TestFault54_CredentialInTheQuery", "proxy/access/auth.TestExtractQuery"}},
 	{line: "Authentication 6, 401", tests: []string{"proxy/e2e/faults.TestFault52_BadCredentials", "proxy/e2e/faults.TestFault53_TwoCredentials"}},
 	{line: "Authentication 7, 403", tests: []string{"proxy/e2e/faults.TestFault55_NoRightToTheModel", "proxy/e2e.TestStatuses"}},
 	{line: "Authentication 8, a good key promises nothing more", tests: []string{"proxy/e2e.TestStatuses", "proxy/e2e.TestCatalogVisionFull"}},
@@ -189,7 +189,7 @@ var authRules = []rule{
 		if got := r.Header.Get("Access-Control-Allow-Origin"); got != "" {
 			t.Errorf("pages may call without anybody having said so: %s", got)
 		}
-	}, tests: []string{"proxy/auth.TestCredentialNeverPrints"}}, // and end of every test: no key in the log
+	}, tests: []string{"proxy/access/auth.TestCredentialNeverPrints"}}, // and end of every test: no key in the log
 }
 
 var errorRules = []rule{
@@ -240,7 +240,7 @@ var limitRules = []rule{
 	{line: "Limits 3, per-model limits are published", check: publishes("max_output_length", "4096")},
 	{line: "Limits 4, admission is by concurrency, vision apart", tests: []string{"proxy/e2e.TestCatalogVisionFull", "proxy/e2e.TestOneLedger"}},
 	{line: "Limits 5, oversized bodies", tests: []string{"proxy/e2e/faults.TestFault59_BodyTooLarge", "proxy/e2e.TestStatuses"}},
-	{line: "Limits 6, request rates", tests: []string{"proxy/limit.TestTake", "proxy/e2e.TestStatuses"}},
+	{line: "Limits 6, request rates", tests: []string{"proxy/access/limit.TestTake", "proxy/e2e.TestStatuses"}},
 	{line: "Limits 7, discovery may be cached", tests: []string{"proxy/e2e.TestCatalogCaching"}},
 }
 

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/openapi"
+	"penstock/proxy/operate/openapi"
 	"penstock/translate/chat/answer"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/config/testkit/fastset"
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 

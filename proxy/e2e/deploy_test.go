@@ -19,9 +19,9 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/config"
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/observe"
+	"penstock/proxy/telemetry/observe"
 	"penstock/upstreams/engine"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/observe"
+	"penstock/proxy/telemetry/observe"
 )
 
 // endUserCanary is a part of what end users are called here. It is to be nowhere but in requests.

@@ -11,7 +11,7 @@ import (
 	"penstock/bench/sim"
 	"penstock/config/testkit/fastset"
 	"penstock/config/testkit/raced"
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 

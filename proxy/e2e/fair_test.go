@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 

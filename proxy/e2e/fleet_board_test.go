@@ -13,7 +13,7 @@ import (
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
 	"penstock/proxy/fleet"
-	"penstock/proxy/status"
+	"penstock/proxy/operate/status"
 )
 
 // twoEdges starts two edges with one file before one engine, with one store. A store that does not answer in time is lost, and

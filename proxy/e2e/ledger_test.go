@@ -13,9 +13,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"penstock/proxy/access/limit"
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/limit"
-	"penstock/proxy/observe"
+	"penstock/proxy/telemetry/observe"
 )
 
 // ledgerMetrics begin the names of what an edge with a ledger shows.

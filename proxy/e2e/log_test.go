@@ -13,7 +13,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/observe"
+	"penstock/proxy/telemetry/observe"
 )
 
 // The access log: its fields, its headers, and that nobody waits for it. And the account that is kept beside it.

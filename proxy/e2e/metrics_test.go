@@ -12,7 +12,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/observe"
+	"penstock/proxy/telemetry/observe"
 )
 
 // The metrics page as a whole: what Prometheus' own lint would say of it, and what the dashboard and the alert rules make of it.

@@ -13,10 +13,10 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/config"
-	"penstock/proxy/admin"
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/guard"
-	"penstock/proxy/observe"
+	"penstock/proxy/operate/admin"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
 )
 
 // panicked waits until a place has had so many panics.

@@ -18,7 +18,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/config"
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -290,7 +290,7 @@ func quit(t *testing.T, sig syscall.Signal, code int) {
 	p.Signal(sig)
 	p.Exits(rig.Patience, code)
 	dump := p.Err.String()
-	if !strings.Contains(dump, "penstock/proxy/call.(*relay)") {
+	if !strings.Contains(dump, "penstock/proxy/request/call.(*relay)") {
 		t.Errorf("no stacks: %.2000s", dump)
 	}
 	rig.WantNoLeak(t, "the dump", dump, key)

@@ -13,8 +13,8 @@ import (
 	"penstock/bench/sim"
 	"penstock/config"
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/observe"
-	"penstock/proxy/status"
+	"penstock/proxy/operate/status"
+	"penstock/proxy/telemetry/observe"
 )
 
 // Zero retention as a whole: a word that goes in through every surface, under every fault, at every log level and through a

@@ -15,7 +15,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"penstock/bench/sim"
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/status"
+	"penstock/proxy/operate/status"
 )
 
 // The status page: who may see it, what it says at once and while it is open, and what an operator can do from it.

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"penstock/config/testkit/tty"
-	"penstock/proxy/admin"
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/status"
+	"penstock/proxy/operate/admin"
+	"penstock/proxy/operate/status"
 )
 
 // TestTopOnce: what `penstock top` prints where nobody looks at it, as text and as JSON.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"penstock/config"
-	"penstock/proxy/limit"
+	"penstock/proxy/access/limit"
 )
 
 // account is a key's usage as this edge knows it: a limit.Account. Its methods may be called from

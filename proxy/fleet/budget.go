@@ -6,7 +6,7 @@ import (
 
 	"penstock/config"
 	"penstock/config/money"
-	"penstock/proxy/limit"
+	"penstock/proxy/access/limit"
 )
 
 // Budgets are accounts, too: one for each key and period, named by the period, so that a new one

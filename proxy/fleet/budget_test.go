@@ -8,7 +8,7 @@ import (
 
 	"penstock/config"
 	"penstock/config/money"
-	"penstock/proxy/limit"
+	"penstock/proxy/access/limit"
 )
 
 // budgetEdge is an edge with a ledger that loses nothing.

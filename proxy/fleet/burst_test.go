@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"penstock/config"
-	"penstock/proxy/limit"
+	"penstock/proxy/access/limit"
 )
 
 // slowLine is a line for calls that come at once: its store takes a millisecond for an answer.

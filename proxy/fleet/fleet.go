@@ -11,8 +11,8 @@ import (
 	"github.com/valkey-io/valkey-go"
 	"go.uber.org/zap"
 
+	"penstock/proxy/access/limit"
 	"penstock/proxy/fleet/sign"
-	"penstock/proxy/limit"
 )
 
 // Options of a fleet.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"penstock/proxy/limit"
+	"penstock/proxy/access/limit"
 )
 
 // flight is a message, with the calls that wait for it. What the store grants belongs to them until

@@ -10,7 +10,7 @@ import (
 
 	"github.com/valkey-io/valkey-go"
 
-	"penstock/proxy/observe"
+	"penstock/proxy/telemetry/observe"
 )
 
 // Usage in the store is a hash for each day: a field for each key, model and edge, with all that

@@ -8,7 +8,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"penstock/proxy/observe"
+	"penstock/proxy/telemetry/observe"
 )
 
 // TestRowsAtOnce: rows are in the store as soon as they are counted, and not a second later: what

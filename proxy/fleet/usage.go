@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"penstock/config"
-	"penstock/proxy/limit"
+	"penstock/proxy/access/limit"
 )
 
 // usage is the arithmetic of all limits of a key at this edge. Its account's mutex guards it.

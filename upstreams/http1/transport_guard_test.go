@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"penstock/proxy/guard"
+	"penstock/proxy/telemetry/guard"
 )
 
 // TestPanicOfANameLookup: a resolver that panics keeps nobody waiting, and is asked again.

@@ -16,7 +16,7 @@ import (
 
 	"penstock/config/testkit/golden"
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/observe"
+	"penstock/proxy/telemetry/observe"
 	"penstock/upstreams"
 )
 
@@ -44,9 +44,9 @@ func TestReferenceMetrics(t *testing.T) {
 	for _, f := range observe.Families() {
 		b.WriteString(row("`"+f.Name+"`", string(f.Kind), f.Help))
 	}
-	page(t, "proxy/reference/metrics.md", "Metrics",
+	page(t, "proxy/operate/reference/metrics.md", "Metrics",
 		"`/metrics` at the admin listener, in Prometheus' text format. Labels hold configured names and words of closed sets, never text of a client. A board and\n"+
-			"alert rules for them are in [.deploy/](../../.deploy/README.md).", b.String())
+			"alert rules for them are in [.deploy/](../../../.deploy/README.md).", b.String())
 }
 
 // logFields say what the fields of an access line mean.
@@ -135,19 +135,19 @@ var logField = regexp.MustCompile(`zap\.\w+\("(\w+)"`)
 func TestReferenceLog(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString(fieldTable(t, "access lines", function(t, "proxy/observe/log.go", "func (a accessLog) write("), logField, logFields))
+	b.WriteString(fieldTable(t, "access lines", function(t, "proxy/telemetry/observe/log.go", "func (a accessLog) write("), logField, logFields))
 	b.WriteString("\n## Failed attempts\n\nAn object of `failed_attempts` has these fields.\n\n" +
-		fieldTable(t, "failed attempts", function(t, "proxy/observe/log.go", "func (a FailedAttempt) MarshalLogObject("), attemptField, attemptFields))
+		fieldTable(t, "failed attempts", function(t, "proxy/telemetry/observe/log.go", "func (a FailedAttempt) MarshalLogObject("), attemptField, attemptFields))
 	b.WriteString("\nA call that fails because of its engine has a line of level warn with `msg` \"upstream failed\" beside its access line, with `log.access: false` too.\n\n" +
-		fieldTable(t, "lines about upstreams that failed", function(t, "proxy/call/answer.go", "func (a answer) warn("), logField, failedLineFields))
+		fieldTable(t, "lines about upstreams that failed", function(t, "proxy/request/call/answer.go", "func (a answer) warn("), logField, failedLineFields))
 	b.WriteString("\n## Causes\n\nThe log, a call's page, the events of the status page and the label `cause` of `penstock_upstream_failures_total` have the same words.\n\n" +
 		row("cause", "meaning") + "| --- | --- |\n")
 	for _, c := range upstreams.Causes() {
 		b.WriteString(row("`"+string(c.Cause)+"`", c.Meaning))
 	}
 	b.WriteString("\n## Certificates\n\nLines about certificates that the edge obtains itself (`tls.acme`), as \"certificate obtained\" and \"certificate not obtained\", have these.\n\n" +
-		fieldTable(t, "lines about certificates", read(t, "proxy/acme/manager.go"), logField, acmeFields))
-	page(t, "proxy/reference/log.md", "Log fields",
+		fieldTable(t, "lines about certificates", read(t, "proxy/front/acme/manager.go"), logField, acmeFields))
+	page(t, "proxy/operate/reference/log.md", "Log fields",
 		"The log goes to standard error, one JSON object a line with `ts`, `level` and `msg`. Warnings of the configuration are lines of it, too, and the line on\n"+
 			"standard output that says that the edge serves has the same form, except at a terminal. Each call has one line with `msg` \"call\" and the fields below\n"+
 			"(`log.access: false` leaves them out). With `log.format: console` a line is short and for eyes. No line has a prompt, an answer, a key or any other text of a client.", b.String())
@@ -254,7 +254,7 @@ func TestReferenceErrors(t *testing.T) {
 			t.Errorf("there is no code %s", code)
 		}
 	}
-	page(t, "proxy/reference/errors.md", "Error codes",
+	page(t, "proxy/operate/reference/errors.md", "Error codes",
 		"An error's body is `{\"error\": {\"message\", \"type\", \"code\", \"param\"}}`; on Messages it has that dialect's form. The message says what is wrong in this request. On\n"+
 			"Messages 502, 503 and 504 are a 529. Clients repeat 429, 503 and 504 after `Retry-After`, and never a 400 unchanged. In a stream that has begun the same code\n"+
 			"stands in the error event. An engine's own code of a 400 is passed on as it is.", b.String())
@@ -278,7 +278,7 @@ func TestReferenceCommands(t *testing.T) {
 		}
 		section("penstock "+name, text)
 	}
-	page(t, "proxy/reference/commands.md", "Command line",
+	page(t, "proxy/operate/reference/commands.md", "Command line",
 		"What `penstock COMMAND --help` prints. Without a command `penstock` is `penstock serve`. Flags with a variable (`$PENSTOCK_…`) can be set by it.", b.String())
 }
 

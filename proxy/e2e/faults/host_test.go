@@ -15,7 +15,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/config/testkit/raced"
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -23,7 +23,7 @@ import (
 
 // TestFault75_ExpiryByTheWallClock: a key ends at its time in a running program, also in the middle of a connection, and
 // a stream that it has begun goes on. (A step of the clock cannot be made here; that limits and delays are measured by the
-// monotonic one is what the tests of proxy/limit and upstreams hold, which pass the time in.)
+// monotonic one is what the tests of proxy/access/limit and upstreams hold, which pass the time in.)
 func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	t.Parallel()
 	short, hash, err := auth.NewKey()

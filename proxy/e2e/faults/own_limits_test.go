@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 

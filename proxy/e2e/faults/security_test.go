@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 
@@ -407,10 +407,10 @@ func TestSecurity12_FuzzTargets(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
 	for _, target := range []string{
-		"proxy/auth FuzzQuery", "proxy/auth FuzzAuthorization", "translate/jsonx FuzzParse", "translate/jsonx FuzzFields", "translate/chat FuzzRequestDecode", "translate/chat/answer FuzzCompletion",
+		"proxy/access/auth FuzzQuery", "proxy/access/auth FuzzAuthorization", "translate/jsonx FuzzParse", "translate/jsonx FuzzFields", "translate/chat FuzzRequestDecode", "translate/chat/answer FuzzCompletion",
 		"translate/chat/answer FuzzStream", "translate/messages FuzzDecode", "translate/messages FuzzStream", "translate/responses FuzzDecode", "translate/responses FuzzStream", "translate/forward FuzzRequest",
-		"translate/forward FuzzStream", "translate/sse FuzzReader", "proxy/multipart FuzzReader", "upstreams/http1 FuzzReply", "upstreams/engine FuzzScanMetrics", "config FuzzParse", "proxy/failure FuzzRetryAfter", "proxy FuzzRoute", "proxy FuzzFraming",
-		"proxy/listen FuzzFraming",
+		"translate/forward FuzzStream", "translate/sse FuzzReader", "proxy/request/multipart FuzzReader", "upstreams/http1 FuzzReply", "upstreams/engine FuzzScanMetrics", "config FuzzParse", "proxy/request/failure FuzzRetryAfter", "proxy FuzzRoute", "proxy FuzzFraming",
+		"proxy/front/listen FuzzFraming",
 	} {
 		dir, name, _ := strings.Cut(target, " ")
 		files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))

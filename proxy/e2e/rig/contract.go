@@ -13,10 +13,10 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"penstock/proxy/openapi"
+	"penstock/proxy/operate/openapi"
 )
 
-// This file holds answers to the published document (proxy/openapi): which statuses, headers and
+// This file holds answers to the published document (proxy/operate/openapi): which statuses, headers and
 // media types an operation has, and whether a body fits its schema. Bodies are validated by a JSON
 // Schema library that knows nothing of us.
 

@@ -7,9 +7,9 @@ import (
 
 	"penstock/config"
 	"penstock/proxy"
-	"penstock/proxy/auth"
-	"penstock/proxy/observe"
-	"penstock/proxy/reload"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/running/reload"
+	"penstock/proxy/telemetry/observe"
 	"penstock/upstreams/engine"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 )
 
 // Program is an edge that is the built program. A start takes about 20 ms, so nearly every case can

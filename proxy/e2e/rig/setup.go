@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/bench/sim"
-	"penstock/proxy/guard"
+	"penstock/proxy/telemetry/guard"
 )
 
 // Setup says what stands between the client and the engines. Its zero value is one engine and one

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"penstock/proxy/fleet"
-	"penstock/proxy/status"
+	"penstock/proxy/operate/status"
 )
 
 // AdminToken is sent with all that the rig asks the admin listener, for setups that have one.

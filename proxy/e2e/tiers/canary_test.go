@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"penstock/bench/sim"
-	"penstock/proxy/admin"
-	"penstock/proxy/canary"
 	"penstock/proxy/e2e/rig"
+	"penstock/proxy/operate/admin"
+	"penstock/proxy/operate/canary"
 )
 
 // canaryEdge is an edge with an arm for every second conversation, whose engines' first tokens take

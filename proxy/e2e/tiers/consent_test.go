@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"penstock/bench/sim"
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/guard"
+	"penstock/proxy/telemetry/guard"
 )
 
 // TestShadowPanics: a panic costs the copy, and nothing that it holds.

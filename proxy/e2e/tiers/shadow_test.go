@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"penstock/bench/sim"
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/observe"
+	"penstock/proxy/telemetry/observe"
 )
 
 // fromUser sends the header that names an end user.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"penstock/proxy/auth"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/e2e/rig"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/coder/websocket"
 
 	"penstock/proxy/e2e/rig"
-	"penstock/proxy/guard"
+	"penstock/proxy/telemetry/guard"
 )
 
 // TestPanics: wherever a connection panics, its client is told 1011, or by an event that the call has failed, and nothing of it

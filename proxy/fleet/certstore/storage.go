@@ -10,7 +10,7 @@ import (
 
 	"github.com/caddyserver/certmagic"
 
-	"penstock/proxy/acme"
+	"penstock/proxy/front/acme"
 )
 
 // Lease is how long a lock lasts that is not renewed: after it another edge goes on where one has

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"penstock/proxy/acme"
+	"penstock/proxy/front/acme"
 )
 
 // TestStorage: what one edge stores another loads, lists and deletes, and the store has it sealed.

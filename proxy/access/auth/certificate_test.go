@@ -1,0 +1,233 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/config/testkit/selfsigned"
+	"penstock/proxy/access/auth/cert"
+)
+
+// clients are an authority and the keys of its clients' certificates.
+func clients(t *testing.T, keys ...config.Key) (*selfsigned.Authority, *Ring) {
+	t.Helper()
+	a := selfsigned.NewAuthority(t, "clients")
+	return a, trusting(t, a.PEM, keys...)
+}
+
+func trusting(t *testing.T, authorities string, keys ...config.Key) *Ring {
+	t.Helper()
+	r, err := NewRing(keys, &Issuers{ClientCA: []byte(authorities)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func named(id, san string) config.Key {
+	return config.Key{ID: id, Certificate: config.KeyCertificate{SAN: san}}
+}
+
+func peer(t *testing.T, a *selfsigned.Authority, set func(*x509.Certificate)) *cert.Peer {
+	t.Helper()
+	return cert.NewPeer([]*x509.Certificate{a.Client(t, set).Leaf})
+}
+
+func hosts(names ...string) func(*x509.Certificate) {
+	return func(c *x509.Certificate) { c.DNSNames = names }
+}
+
+// TestFindPeer: a certificate stands for the key that names it, as long as both are good.
+func TestFindPeer(t *testing.T) {
+	off, now := false, time.Now()
+	switchedOff := named("off", "off.test")
+	switchedOff.Active = &off
+	ended := named("ended", "ended.test")
+	ended.Expires = now.Add(-time.Second)
+	a, r := clients(t, named("host", "agent.test"), named("uri", "spiffe://house/Agent"), named("mail", "ops@house.test"),
+		named("address", "10.1.2.3"), switchedOff, ended, config.Key{ID: "plain", Hash: hashes("plain")})
+	uri, _ := url.Parse("SPIFFE://House/Agent")
+	other, _ := url.Parse("spiffe://house/agent")
+	stranger := selfsigned.NewAuthority(t, "clients") // of the same name
+	for _, c := range []struct {
+		name, id string
+		err      error
+		peer     *cert.Peer
+	}{
+		{"no certificate", "", nil, nil},
+		{"host", "host", nil, peer(t, a, hosts("Agent.Test"))},
+		{"one of several names", "host", nil, peer(t, a, hosts("other.test", "agent.test"))},
+		{"uri", "uri", nil, peer(t, a, func(c *x509.Certificate) { c.URIs = []*url.URL{uri} })},
+		{"uri with another path", "", nil, peer(t, a, func(c *x509.Certificate) { c.URIs = []*url.URL{other} })},
+		{"mail", "mail", nil, peer(t, a, func(c *x509.Certificate) { c.EmailAddresses = []string{"ops@house.test"} })},
+		{"address", "address", nil, peer(t, a, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 1, 2, 3)} })},
+		{"nobody's", "", nil, peer(t, a, hosts("unknown.test"))},
+		{"a common name is none", "", nil, peer(t, a, func(c *x509.Certificate) { c.Subject.CommonName = "agent.test" })},
+		{"a wildcard is its letters", "", nil, peer(t, a, hosts("*.test"))},
+		{"names of two keys", "", ErrConflict, peer(t, a, func(c *x509.Certificate) {
+			c.DNSNames, c.EmailAddresses = []string{"agent.test"}, []string{"ops@house.test"}
+		})},
+		{"another authority", "", errInvalid, peer(t, stranger, hosts("agent.test"))},
+		{"of a server", "", errInvalid, peer(t, a, func(c *x509.Certificate) {
+			c.DNSNames, c.ExtKeyUsage = []string{"agent.test"}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		})},
+		{"past its end", "", errInvalid, peer(t, a, func(c *x509.Certificate) {
+			c.DNSNames, c.NotAfter = []string{"agent.test"}, now.Add(-time.Minute)
+		})},
+		{"key switched off", "", errInvalid, peer(t, a, hosts("off.test"))},
+		{"key past its end", "", errInvalid, peer(t, a, hosts("ended.test"))},
+	} {
+		for range 2 { // found, and remembered
+			k, err := r.FindPeer(c.peer, now)
+			id := ""
+			if k != nil {
+				id = k.ID
+			}
+			if id != c.id || err != c.err {
+				t.Errorf("%s: %q %v, want %q %v", c.name, id, err, c.id, c.err)
+			}
+		}
+	}
+	p := peer(t, a, hosts("agent.test"))
+	if k, err := r.FindPeer(p, now); k == nil || err != nil {
+		t.Fatal(k, err)
+	}
+	if k, err := r.FindPeer(p, now.Add(2*time.Hour)); k != nil || err != errInvalid {
+		t.Errorf("a connection outlives its certificate: %v %v", k, err)
+	}
+	if n := testing.AllocsPerRun(100, func() { _, _ = r.FindPeer(p, now) }); n != 0 {
+		t.Errorf("%v allocations for a known connection", n)
+	}
+}
+
+// TestFindPeerByKind: a name is of the kind that its form tells, and a certificate's name of another kind with the same text
+// is not it. An authority that checks DNS names may sign any mail address or URI.
+func TestFindPeerByKind(t *testing.T) {
+	names := map[string]string{"dns": "agent", "uri": "urn:agent", "mail": "agent@house", "ip": "10.1.2.3", "ip6": "2001:DB8:0::1"}
+	var keys []config.Key
+	for id, san := range names {
+		keys = append(keys, named(id, san))
+	}
+	a, r := clients(t, keys...)
+	for id, text := range names {
+		for kind, set := range map[string]func(*x509.Certificate){
+			"dns":  func(c *x509.Certificate) { c.DNSNames = []string{text} },
+			"mail": func(c *x509.Certificate) { c.EmailAddresses = []string{text} },
+			"uri":  func(c *x509.Certificate) { c.URIs = []*url.URL{{Opaque: text}} },
+			"ip":   func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP(text)} },
+		} {
+			if kind == "ip" && net.ParseIP(text) == nil {
+				continue
+			}
+			if scheme, rest, ok := strings.Cut(text, ":"); kind == "uri" && ok && id == "uri" {
+				set = func(c *x509.Certificate) { c.URIs = []*url.URL{{Scheme: scheme, Opaque: rest}} }
+			}
+			found := ""
+			leaf := &x509.Certificate{RawSubjectPublicKeyInfo: []byte("x")}
+			set(leaf)
+			for _, mark := range cert.NewPeer([]*x509.Certificate{leaf}).Marks() {
+				if k := r.certificates.keys[mark]; k != nil {
+					found = k.ID
+				}
+			}
+			want := ""
+			if kind == strings.TrimSuffix(id, "6") {
+				want = id
+			}
+			if found != want {
+				t.Errorf("the %s name %s is that of key %q, want %q", kind, text, found, want)
+			}
+		}
+	}
+	k, err := r.FindPeer(peer(t, a, func(c *x509.Certificate) { c.EmailAddresses = []string{"agent"} }), time.Now())
+	if k != nil || err != nil {
+		t.Errorf("a mail address called as a DNS name: %v %v", k, err)
+	}
+	if k, err = r.FindPeer(peer(t, a, hosts("agent")), time.Now()); k == nil || err != nil {
+		t.Error(k, err)
+	}
+}
+
+// TestFindPeerByKeyPair: the hash of a public key is what openssl prints, and outlives a renewal.
+func TestFindPeerByKeyPair(t *testing.T) {
+	a := selfsigned.NewAuthority(t, "clients")
+	c := a.Client(t, hosts("agent.test"))
+	sum := sha256.Sum256(c.Leaf.RawSubjectPublicKeyInfo)
+	spki := "sha256:" + hex.EncodeToString(sum[:])
+	r := trusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.KeyCertificate{SPKI: spki}}, named("name", "agent.test"))
+	if k, err := r.FindPeer(cert.NewPeer([]*x509.Certificate{c.Leaf}), time.Now()); k != nil || err != ErrConflict {
+		t.Errorf("two keys by two marks: %v %v", k, err)
+	}
+	r = trusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.KeyCertificate{SPKI: spki}})
+	if k, err := r.FindPeer(cert.NewPeer([]*x509.Certificate{c.Leaf}), time.Now()); k == nil || k.ID != "pinned" {
+		t.Errorf("%v %v", k, err)
+	}
+	if k, err := r.FindPeer(peer(t, a, hosts("agent.test")), time.Now()); k != nil || err != nil {
+		t.Errorf("another key pair with the same names: %v %v", k, err)
+	}
+}
+
+// TestCertificatesEnd: what a reload takes away ends calls that were begun by it, and connections that stay open.
+func TestCertificatesEnd(t *testing.T) {
+	now, off := time.Now(), false
+	key := named("agent", "agent.test")
+	a, r := clients(t, key)
+	p := peer(t, a, hosts("agent.test", "other.test"))
+	found, err := r.FindPeer(p, now)
+	if err != nil || found == nil {
+		t.Fatal(found, err)
+	}
+	inactive, ended, other := key, key, named("agent", "other.test")
+	inactive.Active, ended.Expires = &off, now
+	stranger := selfsigned.NewAuthority(t, "clients").PEM
+	for _, c := range []struct {
+		name  string
+		ring  *Ring
+		goes  bool // the running call goes on
+		known bool // the connection's next call is let in
+	}{
+		{"the same", trusting(t, a.PEM, key), true, true},
+		{"one more authority", trusting(t, stranger+a.PEM, key), true, true},
+		{"another authority", trusting(t, stranger, key), false, false},
+		{"inactive", trusting(t, a.PEM, inactive), false, false},
+		{"ended", trusting(t, a.PEM, ended), false, false},
+		{"removed", trusting(t, a.PEM, named("another", "another.test")), false, false},
+		{"no certificates", trusting(t, "", config.Key{ID: "agent", Hash: hashes("x")}), false, false},
+		{"another name of it", trusting(t, a.PEM, other), false, true},
+		{"another key's", trusting(t, a.PEM, named("another", "agent.test")), false, true},
+	} {
+		if goes := c.ring.Holds(found, now); goes != c.goes {
+			t.Errorf("%s: goes on %v", c.name, goes)
+		}
+		if k, _ := c.ring.FindPeer(p, now); (k != nil) != c.known {
+			t.Errorf("%s: %v", c.name, k)
+		}
+	}
+	if late := now.Add(2 * time.Hour); !trusting(t, a.PEM, key).Holds(found, late) {
+		t.Error("a call is cut because its certificate has ended meanwhile")
+	}
+}
+
+// TestNewRingCertificates: what cannot be told apart, or checked, is refused.
+func TestNewRingCertificates(t *testing.T) {
+	a := selfsigned.NewAuthority(t, "clients")
+	for want, o := range map[string]struct {
+		ca   string
+		keys []config.Key
+	}{
+		"name the same certificate": {a.PEM, []config.Key{named("a", "x.test"), named("b", "X.test")}},
+		"no tls.client_ca":          {"", []config.Key{named("a", "x.test")}},
+		"no certificate in PEM":     {"nothing", []config.Key{named("a", "x.test")}},
+	} {
+		if _, err := NewRing(o.keys, &Issuers{ClientCA: []byte(o.ca)}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

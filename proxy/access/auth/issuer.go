@@ -1,0 +1,295 @@
+package auth
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"penstock/config"
+	"penstock/proxy/access/auth/jwt"
+	"penstock/translate/apierr"
+)
+
+// KeySet is what verifies the tokens of an issuer.
+type KeySet interface {
+	// Keys returns the keys of now, nil while there are none yet.
+	Keys() *jwt.Set
+	// Renew asks for newer keys for a token that those of now do not verify, and waits for them for a
+	// second at most. suspect says that they have a key for it, by which its signature is not good.
+	// final is false where keys may still come by which the token is good.
+	Renew(t *jwt.Token, suspect bool) (final bool)
+}
+
+// fixedKeys are the keys of a file.
+type fixedKeys struct{ set *jwt.Set }
+
+func (f fixedKeys) Keys() *jwt.Set { return f.set }
+
+// Renew implements KeySet: a file is read again by a reload alone.
+func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
+
+// rememberedTokens is how many verified tokens a ring remembers, the latest first.
+const rememberedTokens = 4096
+
+// issuers are those whose tokens are taken beside keys. What a token's signature has proved is
+// remembered by the token's hash, so each is verified once.
+type issuers struct {
+	byName   map[string]*issuer  // the iss of their tokens
+	taken    map[string]struct{} // ids of keys
+	verified *lru.Cache[[sha256.Size]byte, *Key]
+}
+
+type issuer struct {
+	config    *config.Issuer
+	keys      KeySet
+	templates []template // in the order of the configuration
+}
+
+// template gives those tokens the rights of a key that have a value in a claim.
+type template struct {
+	claim, value string // a value that ends in a star is a prefix; no claim: all tokens
+	key          *Key
+	ends         time.Time
+}
+
+// What is said of tokens whose signature is good. The texts hold nothing of them.
+var (
+	errExpired  = tokenError("The token has expired. Get a new one.")
+	errNotYet   = tokenError("The token is not valid yet. Check the clock of its issuer.")
+	errAudience = tokenError("The token is for another audience.")
+	errNoRole   = apierr.Forbidden(apierr.CodeModelNotAllowed, "The token is valid, and gives no access here.")
+	errNoKeys   = apierr.IssuerUnavailable(time.Second)
+)
+
+func tokenError(text string) *apierr.Error {
+	return apierr.New(http.StatusUnauthorized, apierr.CodeInvalidAPIKey, "%s", text)
+}
+
+// Issuers are who vouches for callers beside keys: those whose tokens a ring takes, what knows the
+// keys that some of them have at a URL, and the authority of clients' certificates, in PEM form.
+type Issuers struct {
+	Config   []config.Issuer
+	Source   func(url string) KeySet
+	ClientCA []byte
+	Unread   bool // there are more keys than those of the ring, which have not been read yet
+}
+
+// names reports whether tokens have the rights of a key.
+func (o *Issuers) names(id string) bool {
+	return slices.ContainsFunc(o.Config, func(is config.Issuer) bool {
+		return slices.ContainsFunc(is.Claims.Templates, func(t config.IssuerTemplate) bool { return t.Key == id })
+	})
+}
+
+// newIssuers returns the issuers of a configuration, whose templates are among keys; nil without
+// any. taken are the ids that no token may get.
+func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
+	all := o.Config
+	if len(all) == 0 {
+		return nil, nil
+	}
+	verified, err := lru.New[[sha256.Size]byte, *Key](rememberedTokens)
+	if err != nil {
+		return nil, err
+	}
+	s := &issuers{byName: make(map[string]*issuer, len(all)), taken: taken, verified: verified}
+	for i := range all {
+		c := &all[i]
+		is := &issuer{config: c}
+		if url, ok := c.URL(); ok {
+			is.keys = o.Source(url)
+		} else {
+			set, err := jwt.ParseSet(c.Set)
+			if err != nil {
+				return nil, fmt.Errorf("the keys of issuer %s: %w", c.Name, err)
+			}
+			is.keys = fixedKeys{set}
+		}
+		for _, t := range c.Claims.Templates {
+			at := slices.IndexFunc(keys, func(k config.Key) bool { return k.ID == t.Key })
+			if at < 0 {
+				return nil, fmt.Errorf("issuer %s gives the rights of key %q, which there is not", c.Name, t.Key)
+			}
+			key := newConfigured(&keys[at])
+			key.Template = &keys[at]
+			is.templates = append(is.templates, template{t.Claim, t.Value, key, keys[at].Expires})
+		}
+		s.byName[c.Issuer] = is
+	}
+	return s, nil
+}
+
+// find returns the key that a token stands for. sum is the token's hash. Without a remembered token
+// it verifies the signature.
+func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
+	if !jwt.Looks(credential) {
+		return nil, errInvalid
+	}
+	k, known := s.verified.Get(sum)
+	if !known {
+		var err error
+		if k, err = s.verify(credential, now); err != nil {
+			return nil, err
+		}
+		s.verified.Add(sum, k)
+	}
+	switch err := k.token.times.Hold(now); {
+	case errors.Is(err, jwt.ErrExpired):
+		return nil, errExpired
+	case err != nil:
+		return nil, errNotYet
+	case !s.holds(k, now):
+		s.verified.Remove(sum)
+		return nil, errInvalid
+	}
+	return k, nil
+}
+
+// holds reports whether the public key of a token, its audience and the template of its rights are
+// in force.
+func (s *issuers) holds(k *Key, now time.Time) bool {
+	of := k.token.issuer
+	is := s.byName[of.Issuer]
+	if is == nil || is.config.Name != of.Name {
+		return false
+	}
+	withdrawn := func(audience string) bool { return !slices.Contains(is.config.Audience, audience) }
+	if is.config != of && slices.ContainsFunc(of.Audience, withdrawn) { // the token's may be the one
+		return false
+	}
+	set := is.keys.Keys()
+	if set == nil || !set.Has(k.token.print) {
+		return false
+	}
+	return slices.ContainsFunc(is.templates, func(t template) bool {
+		return t.same(k.token.role) && t.key.active && !expired(t.ends, now)
+	})
+}
+
+// tiers are those that the template of a token's rights lists. There may be no issuers.
+func (s *issuers) tiers(k *Key) uint8 {
+	if s == nil || s.byName[k.token.issuer.Issuer] == nil {
+		return 0
+	}
+	for _, t := range s.byName[k.token.issuer.Issuer].templates {
+		if t.key.ID == k.Template.ID {
+			return t.key.Tiers
+		}
+	}
+	return 0
+}
+
+// verify checks a token's signature and claims, and makes the key that it stands for.
+func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
+	t, err := jwt.Parse(credential)
+	if err != nil {
+		return nil, errInvalid
+	}
+	is := s.byName[t.Issuer]
+	if is == nil {
+		return nil, errInvalid
+	}
+	claims, print, err := is.prove(t, now)
+	if err != nil {
+		return nil, err
+	}
+	times, err := claims.Check(is.config.Audience)
+	switch {
+	case errors.Is(err, jwt.ErrAudience):
+		return nil, errAudience
+	case err != nil:
+		return nil, errInvalid
+	}
+	subject := claims.Text(is.config.Claims.Key)
+	if subject == "" {
+		return nil, errInvalid
+	}
+	for i := range is.templates {
+		if role := &is.templates[i]; role.fits(claims) {
+			k := *role.key
+			k.ID = is.config.Name + "/" + safeID(subject)
+			if _, taken := s.taken[k.ID]; taken { // by a key of the store: its limits are not this caller's
+				return nil, errInvalid
+			}
+			k.CacheOwner = cmp.Or(groupOf(role.key.Template), "key "+k.ID)
+			k.token = &token{is.config, role, print, times}
+			return &k, nil
+		}
+	}
+	return nil, errNoRole
+}
+
+// prove checks a token's signature by the keys of its issuer. A token that may be good by newer ones
+// waits for these: without them it is refused by a 503, which clients try again, as they do not try
+// a 401.
+func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, error) {
+	verify := func(set *jwt.Set) (jwt.Claims, jwt.Print, error) {
+		if set == nil {
+			return jwt.Claims{}, jwt.Print{}, jwt.ErrUnknownKey
+		}
+		return t.Verify(set, is.config.Algorithms)
+	}
+	set := is.keys.Keys()
+	claims, print, err := verify(set)
+	if err == nil {
+		return claims, print, nil
+	}
+	if !t.Plausible(is.config.Algorithms, is.config.Audience, now) {
+		return claims, print, errInvalid
+	}
+	final := is.keys.Renew(t, errors.Is(err, jwt.ErrSignature))
+	if newer := is.keys.Keys(); newer != set {
+		set = newer
+		claims, print, err = verify(set)
+	}
+	switch {
+	case err == nil:
+		return claims, print, nil
+	case set == nil || !final:
+		return claims, print, errNoKeys
+	}
+	return claims, print, errInvalid
+}
+
+// same reports whether two templates, perhaps of two configurations, give the same tokens the
+// rights of the same key.
+func (t *template) same(o *template) bool {
+	return t.claim == o.claim && t.value == o.value && t.key.ID == o.key.ID
+}
+
+func (t *template) fits(c jwt.Claims) bool {
+	prefix, open := strings.CutSuffix(t.value, "*")
+	return t.claim == "" || c.Any(t.claim, func(text string) bool {
+		return text == t.value || open && strings.HasPrefix(text, prefix)
+	})
+}
+
+// longestID is how much of a claim stands in a key's id.
+const longestID = 128
+
+// plainMarks are the characters of a claim, beside letters and digits of ASCII, that mean nothing
+// in logs, pages, queries, paths and patterns: those of mail addresses, of UUIDs, of names with
+// colons, bars and slashes that providers give, and of base64.
+const plainMarks = "._-@:|+/="
+
+// safeID returns a claim as a part of a key's id, for logs, metrics and limits: as it is, or, if it
+// is long, could be read as a way up in a path, or has other characters than plain ones, a hash of
+// it. Two claims never have one id.
+func safeID(claim string) string {
+	odd := func(c rune) bool {
+		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(plainMarks, c)
+	}
+	if len(claim) <= longestID && !strings.ContainsFunc(claim, odd) && !strings.Contains(claim, "..") {
+		return claim
+	}
+	sum := sha256.Sum256([]byte(claim))
+	return "~" + hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,300 @@
+package auth
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"penstock/config"
+	"penstock/config/testkit/raced"
+	"penstock/proxy/access/auth/jwt"
+)
+
+// provider signs tokens and is the KeySet of its public keys.
+type provider struct {
+	private ed25519.PrivateKey
+	set     *jwt.Set
+	renewed int      // asked for
+	suspect int      // of those, for bad signatures
+	newer   *jwt.Set // that a fetch brings
+	pending bool     // and has not returned
+}
+
+func (p *provider) Keys() *jwt.Set { return p.set }
+func (p *provider) Renew(_ *jwt.Token, suspect bool) (final bool) {
+	p.renewed++
+	if suspect {
+		p.suspect++
+	}
+	if p.newer != nil {
+		p.set = p.newer
+	}
+	return !p.pending
+}
+
+func newProvider(t testing.TB) *provider {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &provider{private: private}
+	p.set = setOf(t, public)
+	return p
+}
+
+func setOf(t testing.TB, public ...ed25519.PublicKey) *jwt.Set {
+	t.Helper()
+	var keys jose.JSONWebKeySet
+	for i, k := range public {
+		keys.Keys = append(keys.Keys, jose.JSONWebKey{Key: k, KeyID: fmt.Sprint(i)})
+	}
+	text, err := json.Marshal(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := jwt.ParseSet(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// token signs claims that hold for an hour from now on.
+func (p *provider) token(more string) Credential { return p.until(now.Add(time.Hour), more) }
+
+func (p *provider) until(end time.Time, more string) Credential {
+	encode := base64.RawURLEncoding.EncodeToString
+	claims := fmt.Sprintf(`{"iss":"https://idp.test","aud":"penstock","exp":%d,%s}`, end.Unix(), more)
+	input := encode([]byte(`{"alg":"EdDSA","kid":"0"}`)) + "." + encode([]byte(claims))
+	return Credential{[]byte(input + "." + encode(ed25519.Sign(p.private, []byte(input))))}
+}
+
+func (p *provider) ring(t testing.TB, change func(*config.Issuer, []config.Key)) *Ring {
+	t.Helper()
+	is := config.Issuer{
+		Issuer: "https://idp.test", Name: "corp", Audience: config.Audiences{"penstock"}, JWKS: "https://idp.test/jwks",
+		Algorithms: config.Algorithms(), Claims: config.IssuerClaims{Key: "sub", Templates: []config.IssuerTemplate{
+			{Claim: "groups", Value: "ml-*", Key: "ml"}, {Claim: "groups", Value: "staff", Key: "plain"},
+		}},
+	}
+	keys := []config.Key{
+		{ID: "ml", Models: []string{"llama*"}, CacheGroup: "team"}, {ID: "plain", Hash: hashes("secret"), Models: []string{"small"}},
+	}
+	if change != nil {
+		change(&is, keys)
+	}
+	r, err := NewRing(keys, &Issuers{Config: []config.Issuer{is}, Source: func(string) KeySet { return p }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestTokens(t *testing.T) {
+	p, stranger := newProvider(t), newProvider(t)
+	r := p.ring(t, nil)
+	for name, c := range map[string]struct {
+		token Credential
+		id    string
+		err   error
+	}{
+		"a group by a pattern":   {p.token(`"sub":"alice","groups":["x","ml-infra"]`), "corp/alice", nil},
+		"a group by its name":    {p.token(`"sub":"bob","groups":"staff"`), "corp/bob", nil},
+		"a group as a member":    {p.token(`"sub":"bob","groups":{"staff":{"1":"house.test"}}`), "corp/bob", nil},
+		"a group that is false":  {p.token(`"sub":"bob","groups":{"staff":false}`), "", errNoRole},
+		"no group that fits":     {p.token(`"sub":"eve","groups":["ml"]`), "", errNoRole},
+		"no groups":              {p.token(`"sub":"eve"`), "", errNoRole},
+		"no subject":             {p.token(`"groups":"staff"`), "", errInvalid},
+		"a subject of blanks":    {p.token(`"sub":" ","groups":"staff"`), "corp/" + safeID(" "), nil},
+		"a subject with quotes":  {p.token(`"sub":"a\"} 1\n","groups":"staff"`), "corp/" + safeID("a\"} 1\n"), nil},
+		"expired":                {p.until(now.Add(-time.Minute), `"sub":"alice","groups":"staff"`), "", errExpired},
+		"expired within leeway":  {p.until(now.Add(-59*time.Second), `"sub":"alice","groups":"staff"`), "corp/alice", nil},
+		"from later on":          {p.token(fmt.Sprintf(`"sub":"a","groups":"staff","nbf":%d`, now.Add(2*time.Minute).Unix())), "", errNotYet},
+		"a stranger's signature": {stranger.token(`"sub":"alice","groups":"staff"`), "", errInvalid},
+		"a key with dots":        {Credential{[]byte("one.two.three")}, "", errInvalid},
+		"a key":                  {Credential{[]byte("secret")}, "plain", nil},
+	} {
+		for range 2 { // verified, and remembered
+			k, err := r.Find(c.token, now)
+			if err != c.err && (c.err != nil || err != nil) {
+				t.Errorf("%s: %v, want %v", name, err, c.err)
+			} else if err == nil && k.ID != c.id {
+				t.Errorf("%s: key %q, want %q", name, k.ID, c.id)
+			}
+		}
+	}
+	ml, _ := r.Find(p.token(`"sub":"alice","groups":["ml-infra"]`), now)
+	plain, _ := r.Find(p.token(`"sub":"alice","groups":["staff"]`), now)
+	if !ml.Allows("llama-3") || ml.Allows("small") || !plain.Allows("small") || plain.Allows("llama-3") {
+		t.Error("rights are not those of the templates")
+	}
+	if ml.CacheOwner != "group team" || plain.CacheOwner != "key corp/alice" || ml.Template.ID != "ml" {
+		t.Errorf("cache owners %q, %q", ml.CacheOwner, plain.CacheOwner)
+	}
+	if p.renewed != 2 || p.suspect != 2 {
+		t.Errorf("a newer set was asked for %d times, %d of them for a bad signature", p.renewed, p.suspect)
+	}
+}
+
+// TestTokenEnds: what was verified and remembered is refused when it has expired, when the clock goes back, and when its key,
+// its template or its issuer is taken away; Holds says the same but for the end.
+func TestTokenEnds(t *testing.T) {
+	p := newProvider(t)
+	r := p.ring(t, nil)
+	c := p.token(fmt.Sprintf(`"sub":"alice","groups":"staff","iat":%d`, now.Unix()))
+	k, err := r.Find(c, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[time.Time]error{
+		now.Add(time.Hour + 59*time.Second): nil, now.Add(time.Hour + 60*time.Second): errExpired,
+		now.Add(-60 * time.Second): nil, now.Add(-61 * time.Second): errNotYet,
+	} {
+		if _, err := r.Find(c, at); err != want && (want != nil || err != nil) {
+			t.Errorf("at %v: %v, want %v", at, err, want)
+		}
+	}
+	if !r.Holds(k, now.Add(2*time.Hour)) {
+		t.Error("a call is ended because its token has expired meanwhile")
+	}
+	off := false
+	for name, change := range map[string]func(*config.Issuer, []config.Key){
+		"issuer":   func(is *config.Issuer, _ []config.Key) { is.Issuer = "https://other.test" },
+		"name":     func(is *config.Issuer, _ []config.Key) { is.Name = "other" },
+		"template": func(is *config.Issuer, _ []config.Key) { is.Claims.Templates = is.Claims.Templates[:1] },
+		"audience": func(is *config.Issuer, _ []config.Key) { is.Audience = []string{"another"} },
+		"template's value": func(is *config.Issuer, _ []config.Key) {
+			is.Claims.Templates = slices.Clone(is.Claims.Templates)
+			is.Claims.Templates[1].Value = "another"
+		},
+		"template off":   func(_ *config.Issuer, keys []config.Key) { keys[1].Active = &off },
+		"template ended": func(_ *config.Issuer, keys []config.Key) { keys[1].Expires = now },
+	} {
+		if next := p.ring(t, change); next.Holds(k, now) {
+			t.Errorf("%s: the token still holds", name)
+		} else if _, err := next.Find(c, now); err == nil && name != "name" {
+			t.Errorf("%s: the token is still taken", name)
+		}
+	}
+	if mustRing(t).Holds(k, now) {
+		t.Error("a token holds without issuers")
+	}
+	other := newProvider(t)
+	p.set = other.set
+	if r.Holds(k, now) {
+		t.Error("a token of a withdrawn key holds")
+	}
+	if _, err := r.Find(c, now); err == nil {
+		t.Error("a token of a withdrawn key is taken")
+	}
+	p.set, p.newer = nil, nil
+	if _, err := r.Find(c, now); err != error(errNoKeys) {
+		t.Errorf("without any keys: %v", err)
+	}
+}
+
+// TestTokenOfAnUnknownKey: a token whose claims fit waits for newer keys, and is judged by them: refused if they have none for it,
+// a 503 while they have not come.
+func TestTokenOfAnUnknownKey(t *testing.T) {
+	const role = `"sub":"alice","groups":"staff"`
+	far := fmt.Sprint(now.Add(2 * time.Minute).Unix())
+	for name, c := range map[string]struct {
+		token         func(p *provider) Credential
+		known         bool // the set of now has a key under the kid, which another has replaced
+		comes         bool // a newer set has the key
+		pending, none bool // there is no newer set yet, there is none at all
+		err           error
+		asked         int
+	}{
+		"a new kid":                     {comes: true, asked: 1},
+		"a new key under its kid":       {known: true, comes: true, asked: 1},
+		"a kid that there is not":       {err: errInvalid, asked: 1},
+		"a bad signature":               {known: true, err: errInvalid, asked: 1},
+		"while the fetch runs":          {pending: true, err: errNoKeys, asked: 1},
+		"while the fetch runs, suspect": {known: true, pending: true, err: errNoKeys, asked: 1},
+		"the first fetch":               {none: true, comes: true, asked: 1},
+		"no fetch has brought keys":     {none: true, err: errNoKeys, asked: 1},
+		"for another audience, no keys": {none: true, err: errInvalid, token: func(p *provider) Credential { return p.token(role + `,"aud":"other"`) }},
+		"expired":                       {comes: true, err: errInvalid, token: func(p *provider) Credential { return p.until(now.Add(-time.Hour), role) }},
+		"not valid yet":                 {comes: true, err: errInvalid, token: func(p *provider) Credential { return p.token(role + `,"nbf":` + far) }},
+	} {
+		p, before := newProvider(t), newProvider(t)
+		if c.comes {
+			p.newer = p.set
+		}
+		switch {
+		case c.none:
+			p.set = nil
+		case c.known:
+			p.set = before.set
+		default:
+			p.set, _ = jwt.ParseSet([]byte(`{"keys":[]}`))
+		}
+		p.pending = c.pending
+		if c.token == nil {
+			c.token = func(p *provider) Credential { return p.token(role) }
+		}
+		k, err := p.ring(t, nil).Find(c.token(p), now)
+		if err != c.err && (c.err != nil || err != nil) {
+			t.Errorf("%s: %v, want %v", name, err, c.err)
+		} else if err == nil && k.ID != "corp/alice" {
+			t.Errorf("%s: key %q", name, k.ID)
+		}
+		if p.renewed != c.asked || c.known != (p.suspect > 0) {
+			t.Errorf("%s: asked %d times, %d for a bad signature", name, p.renewed, p.suspect)
+		}
+	}
+}
+
+// TestTokenOfAConfiguredID: a claim cannot take the limits of a key whose id looks like a caller's.
+func TestTokenOfAConfiguredID(t *testing.T) {
+	p := newProvider(t)
+	r := p.ring(t, nil)
+	r.ids["corp/alice"] = struct{}{}
+	if _, err := r.Find(p.token(`"sub":"alice","groups":"staff"`), now); err == nil {
+		t.Error("it is taken")
+	}
+}
+
+func TestSafeID(t *testing.T) {
+	seen := map[string]string{}
+	for _, claim := range []string{
+		"a", "alice@example.com", "auth0|5f", "system:serviceaccount:ml:bot", strings.Repeat("x", 128), strings.Repeat("x", 129), "ü", "a b",
+		"\"", "~", safeID("ü"), "\x00", "a\nb", "<script>x</script>", "../x", "a..b", "a*", "a?b", "a%2f", "a&b", "{a}", "a;b", "K", "ſ",
+		"https://provider.test/users/1", "dGVzdA==", "a+b", "3f2a-77",
+	} {
+		id := safeID(claim)
+		if other, twice := seen[id]; twice || len(id) > longestID || strings.ContainsAny(id, " \"\\\n<>*?%&{};") || strings.Contains(id, "..") {
+			t.Errorf("%q has the id %q, as %q", claim, id, other)
+		}
+		if plain := strings.HasPrefix(claim, "https:") || strings.ContainsAny(claim, "=+-|@"); plain && id != claim {
+			t.Errorf("%q has the id %q", claim, id)
+		}
+		seen[id] = claim
+	}
+}
+
+// TestTokenDoesNotAllocate holds it for keys and for remembered tokens.
+func TestTokenDoesNotAllocate(t *testing.T) {
+	if raced.On {
+		t.Skip("the race detector allocates")
+	}
+	p := newProvider(t)
+	r := p.ring(t, nil)
+	for name, c := range map[string]Credential{
+		"token": p.token(`"sub":"alice","groups":"staff"`), "key": {[]byte("secret")}, "unknown key": {[]byte("unknown")},
+	} {
+		_, _ = r.Find(c, now)
+		if n := testing.AllocsPerRun(100, func() { _, _ = r.Find(c, now) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package jwks
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"penstock/proxy/access/auth/jwt"
+)
+
+const fetchTime = 10 * time.Second
+
+// client connects anew for each fetch: they are minutes apart. It has no proxy and follows nothing.
+var client = &http.Client{
+	Timeout: fetchTime,
+	Transport: &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// fetch gets and reads the set at an address. The error holds nothing of the answer but its status.
+func fetch(ctx context.Context, address string) (*jwt.Set, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, errors.New("the address cannot be read")
+	}
+	r.Header.Set("Accept", "application/jwk-set+json, application/json")
+	r.Header.Set("User-Agent", "penstock")
+	a, err := client.Do(r)
+	if err != nil {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok { // which repeats the address
+			err = wrapped.Err
+		}
+		return nil, err
+	}
+	defer a.Body.Close()
+	switch {
+	case a.StatusCode >= 300 && a.StatusCode < 400:
+		return nil, fmt.Errorf("it answers %d, and redirects are not followed: give the address that it leads to", a.StatusCode)
+	case a.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("it answers %d", a.StatusCode)
+	}
+	text, err := io.ReadAll(io.LimitReader(a.Body, jwt.MaxSet+1))
+	if err != nil {
+		return nil, errors.New("its answer breaks off")
+	}
+	return jwt.ParseSet(text)
+}

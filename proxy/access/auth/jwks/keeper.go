@@ -1,0 +1,310 @@
+package jwks
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/proxy/access/auth/jwt"
+	"penstock/proxy/telemetry/guard"
+)
+
+const (
+	refreshEvery = 5 * time.Minute
+	leastPause   = 5 * time.Second // between fetches that tokens ask for
+	mostBackoff  = time.Minute
+
+	longestWait  = time.Second      // of a token, for a fetch
+	mostWaiting  = 64               // tokens of one issuer
+	absentFor    = 30 * time.Second // for which a kid is known not to be in the set
+	suspectPause = 30 * time.Second // between fetches that bad signatures ask for
+	mostAbsent   = 1024             // kids that are remembered
+)
+
+// Options of a Keeper.
+type Options struct {
+	Log   *zap.Logger
+	Guard *guard.Guard
+	// OnLoss is called when a set has lost a key: what began with tokens of that key may have to end.
+	OnLoss func()
+}
+
+// Keeper keeps the key sets of issuers. Its methods may be called from any goroutine.
+type Keeper struct {
+	opts  Options
+	fetch func(ctx context.Context, url string) (*jwt.Set, error)
+
+	mu      sync.Mutex
+	sources map[string]*Source // by URL
+	closed  bool
+}
+
+// New returns a Keeper without sources.
+func New(o Options) *Keeper { return &Keeper{opts: o, fetch: fetch, sources: map[string]*Source{}} }
+
+// Source returns what knows the set at a URL. It is fetched once Follow names it.
+func (k *Keeper) Source(url string) *Source {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.sources[url]
+	if s == nil {
+		s = &Source{url: url, keeper: k, nudge: make(chan struct{}, 1), ended: make(chan struct{}), absent: map[jwt.Print]time.Time{}}
+		k.sources[url] = s
+	}
+	return s
+}
+
+// Follow has the sets at these URLs followed, and no others.
+func (k *Keeper) Follow(urls []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return
+	}
+	named := make(map[string]bool, len(urls))
+	for _, url := range urls {
+		named[url] = true
+	}
+	for url, s := range k.sources {
+		switch {
+		case !named[url]:
+			s.end()
+			delete(k.sources, url)
+		case s.cancel == nil:
+			s.begin()
+		}
+	}
+}
+
+// Close ends all fetching.
+func (k *Keeper) Close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	for _, s := range k.sources {
+		s.end()
+	}
+}
+
+// Source is the key set at one URL.
+type Source struct {
+	url    string
+	keeper *Keeper
+	cancel context.CancelFunc // while it is followed; held by Keeper.mu
+	nudge  chan struct{}
+
+	set     atomic.Pointer[jwt.Set]
+	fetched atomic.Int64 // Unix time of the set; 0: there is none
+	failed  atomic.Uint64
+	trouble atomic.Pointer[string] // why the last fetch failed
+
+	mu       sync.Mutex
+	fetching bool
+	good     bool                    // the last fetch has brought a set
+	asked    bool                    // a token has asked for a fetch that has not begun
+	ended    chan struct{}           // is closed at the end of the fetch that runs, or of the next one
+	waiting  int                     // tokens
+	suspects time.Time               // when a bad signature asked last
+	absent   map[jwt.Print]time.Time // headers of tokens that the set has no key for, and until when
+}
+
+// miss remembers that the set has no key for tokens of that header. The caller holds mu.
+func (s *Source) miss(header jwt.Print, now time.Time) {
+	if len(s.absent) >= mostAbsent { // of guessed kids: those that are still asked for come again
+		clear(s.absent)
+	}
+	s.absent[header] = now.Add(absentFor)
+}
+
+// Keys returns the set that was fetched last, nil before the first.
+func (s *Source) Keys() *jwt.Set { return s.set.Load() }
+
+// Renew asks for a newer set for a token that this one does not verify, and waits for a second at
+// most until a fetch has ended. suspect says that the set has a key for the token, by which its
+// signature is not good. The caller looks at Keys again. final reports whether what they say is
+// final: a fetch that began after the call has ended, or none is due for such a token. Otherwise the
+// fetch has not ended, or one that began before has, or too many tokens wait.
+func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
+	ended, fresh, final := s.join(t, suspect, time.Now())
+	if ended == nil {
+		return final
+	}
+	late := time.NewTimer(longestWait)
+	defer late.Stop()
+	select {
+	case <-ended:
+		final = fresh
+	case <-late.C:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting--
+	if set := s.Keys(); final && s.good && set != nil && !set.Knows(t) {
+		s.miss(t.Header(), time.Now())
+	}
+	return final
+}
+
+// join has a token wait for the fetch that runs, or asks for one, which is fresh. Without a channel
+// it does not wait, and final is that of Renew.
+func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	idle := !s.fetching && !s.asked
+	if !suspect && now.Before(s.absent[t.Header()]) {
+		return nil, false, true
+	}
+	if suspect && idle && now.Sub(s.suspects) < suspectPause {
+		return nil, false, true
+	}
+	if s.waiting >= mostWaiting {
+		return nil, false, false
+	}
+	s.waiting++
+	if suspect && idle {
+		s.suspects = now
+	}
+	if !s.fetching {
+		s.asked = true
+		select {
+		case s.nudge <- struct{}{}:
+		default:
+		}
+	}
+	return s.ended, !s.fetching, false
+}
+
+// State is what an operator sees of a source.
+type State struct {
+	Keys     int
+	Fetched  time.Time // zero: never
+	Failures uint64    // since the start
+	Trouble  string    // why the last fetch failed; empty if it did not
+}
+
+// State returns the state of the source.
+func (s *Source) State() (st State) {
+	if set := s.set.Load(); set != nil {
+		st.Keys, st.Fetched = set.Len(), time.Unix(s.fetched.Load(), 0)
+	}
+	st.Failures = s.failed.Load()
+	if t := s.trouble.Load(); t != nil {
+		st.Trouble = *t
+	}
+	return st
+}
+
+func (s *Source) begin() {
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(context.Background())
+	go s.keeper.opts.Guard.Loop(ctx.Done(), guard.Issuers, func() { s.follow(ctx) })
+}
+
+func (s *Source) end() {
+	if s.cancel != nil {
+		s.cancel()
+		s.cancel = nil
+	}
+}
+
+// follow fetches the set whenever it is time, until ctx ends.
+func (s *Source) follow(ctx context.Context) {
+	pause := time.Duration(0)
+	asked := time.Time{} // when a token last had it fetched
+	for {
+		s.keeper.opts.Guard.Point(guard.Issuers)
+		err := s.refresh(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		wait := refreshEvery
+		if err != nil {
+			pause = min(max(2*pause, time.Second), mostBackoff)
+			wait = pause
+		} else {
+			pause = 0
+		}
+		nudged, ok := s.wait(ctx, wait, time.Until(asked.Add(leastPause)))
+		if !ok {
+			return
+		}
+		if nudged {
+			asked = time.Now()
+		}
+	}
+}
+
+// wait waits until the next fetch is due: after most, or when a token asks for it, but for that no
+// less than least. ok is false at the end of ctx.
+func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, ok bool) {
+	due := time.NewTimer(most)
+	defer due.Stop()
+	quiet := time.NewTimer(least)
+	defer quiet.Stop()
+	var nudge chan struct{} // heard once the fetch that a token asked for before is long enough ago
+	for {
+		select {
+		case <-due.C:
+			return false, true
+		case <-quiet.C:
+			nudge = s.nudge
+		case <-nudge:
+			return true, true
+		case <-ctx.Done():
+			return false, false
+		}
+	}
+}
+
+// get fetches the set and keeps it, and releases the tokens that wait for it.
+func (s *Source) get(ctx context.Context) (before, set *jwt.Set, err error) {
+	s.mu.Lock()
+	s.fetching, s.asked = true, false
+	select {
+	case <-s.nudge:
+	default:
+	}
+	s.mu.Unlock()
+	defer func() { // after a panic, too
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.fetching, s.good = false, set != nil
+		close(s.ended)
+		s.ended = make(chan struct{})
+	}()
+	if set, err = s.keeper.fetch(ctx, s.url); err != nil {
+		return nil, nil, err
+	}
+	s.fetched.Store(time.Now().Unix())
+	return s.set.Swap(set), set, nil
+}
+
+// refresh fetches the set once.
+func (s *Source) refresh(ctx context.Context) error {
+	log := s.keeper.opts.Log
+	before, set, err := s.get(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		s.failed.Add(1)
+		text := err.Error()
+		if s.trouble.Swap(&text) == nil {
+			log.Warn("an issuer's keys cannot be fetched: those that were fetched last stay", zap.String("jwks", s.url),
+				zap.String("problem", text))
+		}
+		return err
+	}
+	if s.trouble.Swap(nil) != nil {
+		log.Info("an issuer's keys are fetched again", zap.String("jwks", s.url))
+	}
+	if before != nil && !before.Within(set) {
+		log.Info("an issuer has withdrawn a key: its tokens are refused", zap.String("jwks", s.url),
+			zap.Int("keys", set.Len()))
+		s.keeper.opts.OnLoss()
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+package jwks
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"penstock/proxy/access/auth/jwt"
+	"penstock/proxy/telemetry/guard"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	first   = `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":"1"}]}`
+	second  = `{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0","kid":"2"}]}`
+	address = "https://issuer.test/jwks"
+)
+
+// issuer answers fetches from memory.
+type issuer struct {
+	fetches, lost atomic.Int64
+	answer        atomic.Pointer[answer]
+	hang          atomic.Bool // a fetch does not end before its keeper does
+}
+
+type answer struct {
+	text string
+	err  error
+}
+
+func answering(text string, err error) *issuer {
+	i := new(issuer)
+	i.answer.Store(&answer{text, err})
+	return i
+}
+
+func (i *issuer) keeper() *Keeper {
+	k := New(Options{Log: zap.NewNop(), Guard: guard.New(), OnLoss: func() { i.lost.Add(1) }})
+	k.fetch = func(ctx context.Context, _ string) (*jwt.Set, error) {
+		i.fetches.Add(1)
+		if i.hang.Load() {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		a := i.answer.Load()
+		if a.err != nil {
+			return nil, a.err
+		}
+		return jwt.ParseSet([]byte(a.text))
+	}
+	return k
+}
+
+// later lets time pass, and then whatever is due.
+func later(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestRefresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := answering(first, nil)
+		k := i.keeper()
+		s := k.Source(address)
+		if later(time.Hour); i.fetches.Load() != 0 || s.Keys() != nil {
+			t.Fatal("a source is fetched that nobody follows")
+		}
+		k.Follow([]string{address})
+		if later(0); i.fetches.Load() != 1 || s.Keys().Len() != 1 || k.Source(address) != s {
+			t.Fatalf("%d fetches at the start", i.fetches.Load())
+		}
+		k.Follow([]string{address})
+		if later(refreshEvery); i.fetches.Load() != 2 {
+			t.Fatalf("%d fetches after the period", i.fetches.Load())
+		}
+		// The token of an unknown key has it fetched at once, also right behind a fetch of the period.
+		if !s.Renew(token(t, "a"), false) || i.fetches.Load() != 3 {
+			t.Fatalf("%d fetches for an unknown key", i.fetches.Load())
+		}
+		// More of them have it fetched once, however many they are, and no sooner than the pause.
+		for n := range 100 {
+			go s.Renew(token(t, fmt.Sprint(n)), false)
+		}
+		if later(leastPause - 1); i.fetches.Load() != 3 {
+			t.Fatalf("%d fetches before the pause was over", i.fetches.Load())
+		}
+		if later(1); i.fetches.Load() != 4 {
+			t.Fatalf("%d fetches after the pause", i.fetches.Load())
+		}
+		if later(leastPause); i.fetches.Load() != 4 {
+			t.Fatalf("%d fetches without another unknown key", i.fetches.Load())
+		}
+		k.Follow(nil)
+		if later(time.Hour); i.fetches.Load() != 4 {
+			t.Fatal("it is fetched after its end")
+		}
+		k.Close()
+	})
+}
+
+// token returns one of a key with that kid. Its signature is not looked at here.
+func token(t *testing.T, kid string) *jwt.Token {
+	t.Helper()
+	encode := base64.RawURLEncoding.EncodeToString
+	x, err := jwt.Parse([]byte(encode([]byte(`{"alg":"EdDSA","kid":"`+kid+`"}`)) + "." + encode([]byte(`{}`)) + "." + encode(make([]byte, 64))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// TestRenew: which tokens wait for a set, how long, and what is then known of them.
+func TestRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := answering(first, nil)
+		k := i.keeper()
+		s := k.Source(address)
+		k.Follow([]string{address})
+		later(0)
+		renew := func(what, kid string, suspect, final bool, fetches int64, wait time.Duration) {
+			t.Helper()
+			before, begun := i.fetches.Load(), time.Now()
+			if got := s.Renew(token(t, kid), suspect); got != final || i.fetches.Load()-before != fetches || time.Since(begun) != wait {
+				t.Errorf("%s: final %v, %d fetches, after %v", what, got, i.fetches.Load()-before, time.Since(begun))
+			}
+		}
+		i.answer.Store(&answer{text: second})
+		renew("a new kid", "2", false, true, 1, 0)
+		i.answer.Store(&answer{text: first})
+		renew("another, within the pause", "1", false, false, 0, longestWait)
+		later(leastPause)
+		if s.Keys() == nil || !s.Keys().Knows(token(t, "1")) {
+			t.Error("it is not fetched after the pause")
+		}
+		later(leastPause)
+		renew("an absent kid", "x", false, true, 1, 0)
+		later(leastPause)
+		renew("the same", "x", false, true, 0, 0)
+		later(absentFor)
+		renew("the same, later", "x", false, true, 1, 0)
+
+		later(leastPause)
+		renew("a bad signature", "1", true, true, 1, 0)
+		later(leastPause)
+		renew("another", "1", true, true, 0, 0)
+		later(suspectPause)
+		renew("another, later", "1", true, true, 1, 0)
+
+		later(leastPause)
+		i.answer.Store(&answer{err: errors.New("refused")})
+		renew("of a dead issuer", "y", false, true, 1, 0)
+		i.answer.Store(&answer{text: first})
+		later(leastPause)
+		renew("of a live one again", "y", false, true, 1, 0) // it was not known to be absent
+
+		// A fetch that runs: those beyond the bound do not wait, the others no longer than the time.
+		later(leastPause)
+		i.hang.Store(true)
+		results := make(chan bool, mostWaiting)
+		for n := range mostWaiting {
+			go func() { results <- s.Renew(token(t, fmt.Sprint("z", n)), false) }()
+		}
+		synctest.Wait()
+		renew("one too many", "z", false, false, 0, 0)
+		begun := time.Now()
+		for range mostWaiting {
+			if <-results {
+				t.Error("final without a fetch that has ended")
+			}
+		}
+		if time.Since(begun) != longestWait {
+			t.Errorf("they wait for %v", time.Since(begun))
+		}
+		k.Close()
+		later(0)
+	})
+}
+
+func TestDeadIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := answering("", errors.New("refused"))
+		k := i.keeper()
+		s := k.Source(address)
+		k.Follow([]string{address})
+		if later(7 * time.Second); i.fetches.Load() != 4 { // at 0, 1, 3 and 7 s
+			t.Errorf("%d fetches in the first seconds", i.fetches.Load())
+		}
+		if st := s.State(); st.Failures != 4 || st.Trouble != "refused" || st.Keys != 0 || !st.Fetched.IsZero() {
+			t.Errorf("state %+v", st)
+		}
+		i.answer.Store(&answer{text: first})
+		later(mostBackoff)
+		if st := s.State(); st.Keys != 1 || st.Trouble != "" || st.Fetched.IsZero() {
+			t.Errorf("state %+v", st)
+		}
+		i.answer.Store(&answer{err: errors.New("dead")})
+		if later(24 * time.Hour); s.Keys() == nil || s.State().Trouble != "dead" {
+			t.Error("the last good set has not stayed")
+		}
+		before := i.fetches.Load()
+		if later(time.Hour); i.fetches.Load()-before > 61 {
+			t.Errorf("%d fetches of a dead issuer in an hour", i.fetches.Load()-before)
+		}
+		k.Close()
+	})
+}
+
+func TestWithdrawnKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := answering(first, nil)
+		k := i.keeper()
+		k.Follow(nil)
+		s := k.Source(address)
+		k.Follow([]string{address})
+		later(0)
+		both := strings.Replace(first, "]}", ","+strings.TrimPrefix(second, `{"keys":[`), 1)
+		i.answer.Store(&answer{text: both})
+		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
+			t.Errorf("a key more: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
+		}
+		i.answer.Store(&answer{text: "{}"}) // not a set: it takes nothing away
+		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
+			t.Errorf("a page that is no set: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
+		}
+		i.answer.Store(&answer{text: second})
+		if later(2 * refreshEvery); i.lost.Load() != 1 || s.Keys().Len() != 1 {
+			t.Errorf("a key withdrawn: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
+		}
+		k.Close()
+		k.Follow([]string{address}) // a reload that comes late starts nothing
+	})
+}
+
+// TestFetch asks a real server, whose answers are what they should not be.
+func TestFetch(t *testing.T) {
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	elsewhere := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/good":
+			_, _ = w.Write([]byte(first))
+		case "/moved":
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		case "/elsewhere":
+			elsewhere++
+			_, _ = w.Write([]byte(first))
+		case "/empty":
+		case "/large":
+			_, _ = w.Write([]byte(strings.Repeat(" ", jwt.MaxSet) + first))
+		case "/broken":
+			w.Header().Set("Content-Length", "1000")
+			_, _ = w.Write([]byte(first))
+		default:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	if set, err := fetch(t.Context(), server.URL+"/good"); err != nil || set.Len() != 1 {
+		t.Errorf("a good set: %v", err)
+	}
+	for path, want := range map[string]string{
+		"/moved": "302", "/empty": "not JSON", "/large": "longer than", "/broken": "breaks off", "/down": "503",
+	} {
+		if _, err := fetch(t.Context(), server.URL+path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+	if elsewhere != 0 {
+		t.Error("a redirect was followed")
+	}
+	server.Close()
+	if _, err := fetch(t.Context(), server.URL); err == nil || strings.Contains(err.Error(), server.URL) {
+		t.Errorf("a dead server: %v", err)
+	}
+}

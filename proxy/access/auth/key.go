@@ -1,0 +1,134 @@
+package auth
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/access/auth/cert"
+	"penstock/proxy/access/auth/jwt"
+)
+
+// Key is what a configured key may use: all that the configuration does not narrow. It is immutable
+// and belongs to one Ring; a call may keep it as long as it lives.
+type Key struct {
+	ID string // for the log and for the limits; never empty for a configured key
+	// CacheOwner tells whose cached prompts the key may use, where keys are kept apart: its own, or
+	// its group's.
+	CacheOwner string
+	// Template is the entry that a token has its rights and limits from; nil for a key.
+	Template *config.Key
+	// Tiers has a bit for each tier of deployments that the key lists; 0: it lists none.
+	Tiers uint8
+	Class string // of its calls; empty: the first
+
+	weight int // its share where keys take turns; at least 1
+
+	bodies config.BodyLimits
+
+	active     bool
+	all        bool // every model
+	models     map[string]struct{}
+	prefixes   []string          // patterns without their star
+	operations []string          // nil: every operation
+	expires    []time.Time       // the ends of its hashes
+	sum        [sha256.Size]byte // the hash that this one was found by
+
+	token *token // nil for a key
+
+	peer *cert.Peer // that showed the certificate which it was found by; nil without one
+	mark string     // of that certificate
+
+	withheld map[string]struct{} // models that it may not use until those of its file are in force; see Ring.Withhold
+}
+
+// token is what a Key knows of the token that it was found by.
+type token struct {
+	issuer *config.Issuer
+	role   *template // that gives its rights
+	print  jwt.Print // of the public key that verified it
+	times  jwt.Times
+}
+
+func newConfigured(c *config.Key) *Key {
+	k := &Key{
+		ID: c.ID, CacheOwner: cmp.Or(groupOf(c), "key "+c.ID), active: c.Enabled(), all: c.Models == nil,
+		Class: c.Class, weight: max(1, c.Weight), bodies: c.Limits.Bodies(),
+		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations),
+	}
+	for _, tier := range c.Tiers {
+		k.Tiers |= uint8(1 << max(0, tier)) // one above config.MaxTier is none
+	}
+	for _, m := range c.Models {
+		prefix, pattern := strings.CutSuffix(m, "*")
+		switch {
+		case pattern && prefix == "":
+			k.all = true
+		case pattern:
+			k.prefixes = append(k.prefixes, prefix)
+		default:
+			k.models[m] = struct{}{}
+		}
+	}
+	return k
+}
+
+// groupOf names the group in which a key shares cached prompts; empty: none.
+func groupOf(c *config.Key) string {
+	if c.CacheGroup == "" {
+		return ""
+	}
+	return "group " + c.CacheGroup
+}
+
+// Allows reports whether the key may use the model, given by its canonical id. A key names models
+// exactly or by a pattern that ends with a star. A nil key may use nothing.
+func (k *Key) Allows(model string) bool {
+	if k == nil {
+		return false
+	}
+	if k.withheld != nil {
+		if _, waits := k.withheld[model]; waits {
+			return false
+		}
+	}
+	if k.all {
+		return true
+	}
+	if _, ok := k.models[model]; ok {
+		return true
+	}
+	for _, p := range k.prefixes {
+		if strings.HasPrefix(model, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// AllowsOp reports whether the key may use the operation, one of the Op constants of package
+// config. A nil key may use nothing.
+func (k *Key) AllowsOp(op string) bool {
+	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
+}
+
+// Share is the key's weight where keys take turns. A nil key's is 1.
+func (k *Key) Share() float64 {
+	if k == nil {
+		return 1
+	}
+	return float64(k.weight)
+}
+
+// Bodies are the key's own limits on bodies; a nil key has none.
+func (k *Key) Bodies() (l config.BodyLimits) {
+	if k != nil {
+		l = k.bodies
+	}
+	return l
+}
+
+func expired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }

@@ -1,0 +1,181 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/access/auth/cert"
+)
+
+// Ring is the set of keys of one configuration. It is immutable: a reload builds another one. All
+// methods may be called from any goroutine.
+type Ring struct {
+	byHash map[[sha256.Size]byte]entry
+	ids    map[string]struct{}
+
+	issuers      *issuers      // nil without any
+	certificates *certificates // nil without any
+	unknown      error         // what is said of an unknown key
+}
+
+// entry is one hash of a key. A key has several while it is being rotated.
+type entry struct {
+	key     *Key
+	sum     [sha256.Size]byte
+	expires time.Time // zero: never
+}
+
+// NewRing compiles the keys of a configuration and who vouches for callers beside them. The error
+// names the key or the issuer and says what to correct; it never holds a hash.
+func NewRing(keys []config.Key, from *Issuers) (*Ring, error) {
+	r := &Ring{
+		byHash: make(map[[sha256.Size]byte]entry, len(keys)),
+		ids:    make(map[string]struct{}, len(keys)), unknown: errInvalid,
+	}
+	if from.Unread {
+		r.unknown = errUnread
+	}
+	for i := range keys {
+		if err := r.add(&keys[i]); err != nil {
+			return nil, err
+		}
+		if id := keys[i].ID; len(keys[i].Hash) == 0 && !keys[i].Certificate.Set() && !from.names(id) {
+			return nil, fmt.Errorf("key %q has no hash, and no issuer gives its rights: "+
+				"make a hash with \"penstock key hash\", or remove the key", id)
+		}
+	}
+	var err error
+	if r.certificates, err = newCertificates(keys, from.ClientCA); err != nil {
+		return nil, err
+	}
+	r.issuers, err = newIssuers(from, keys, r.ids)
+	return r, err
+}
+
+func (r *Ring) add(c *config.Key) error {
+	if c.ID == "" {
+		return errors.New("a key has no id: give every key a name of its own")
+	}
+	if _, twice := r.ids[c.ID]; twice {
+		return fmt.Errorf("key %q is there twice: to rotate a key, list both hashes under one id", c.ID)
+	}
+	key := newConfigured(c)
+	r.ids[c.ID] = struct{}{}
+	for _, h := range c.Hash {
+		key.expires = append(key.expires, earlier(c.Expires, h.Expires))
+	}
+	for i, h := range c.Hash {
+		sum, err := parseHash(h.Hash)
+		if err != nil {
+			return fmt.Errorf("key %q: %w", c.ID, err)
+		}
+		if other, ok := r.byHash[sum]; ok {
+			return fmt.Errorf("keys %q and %q have the same hash: every key needs a secret of its own",
+				other.key.ID, c.ID)
+		}
+		own := *key
+		own.sum = sum
+		r.byHash[sum] = entry{key: &own, sum: sum, expires: key.expires[i]}
+	}
+	return nil
+}
+
+// Find returns the key that c is, or that a token stands for. The error is one and the same 401,
+// shared and read-only, for a key that is unknown, expired or inactive, and for a token without a
+// good signature. It is a 503 while an unknown one may be among those that have not been read. now
+// is compared by the wall clock. It does not allocate, but for a token that is new to the ring.
+func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
+	if len(c.key) >= len(Prefix) && string(c.key[:len(Prefix)]) == Prefix && !checksum(c.key) {
+		return nil, errInvalid
+	}
+	sum := sha256.Sum256(c.key)
+	e := r.byHash[sum] // an unknown key is compared with zeros: the same work
+	if subtle.ConstantTimeCompare(e.sum[:], sum[:]) != 1 || e.key == nil {
+		if r.issuers != nil {
+			if key, err := r.issuers.find(c.key, sum, now); !errors.Is(err, errInvalid) {
+				return key, err
+			}
+		}
+		return nil, r.unknown
+	}
+	if !e.key.active || expired(e.expires, now) {
+		return nil, errInvalid
+	}
+	return e.key, nil
+}
+
+// TakesCertificates reports whether a client may be known by its certificate.
+func (r *Ring) TakesCertificates() bool { return r.certificates != nil }
+
+// FindPeer returns the key of a client by its certificate, and nil without an error if the
+// certificate is no key's. The error is the 401 of Find, or that of two credentials for a
+// certificate that two keys name by different marks. p may be nil. It does not allocate, but for a
+// connection that is new to the ring.
+func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
+	if p == nil || r.certificates == nil {
+		return nil, nil
+	}
+	return r.certificates.find(p, now)
+}
+
+// Holds reports whether a key that this or another ring found may go on: one of its id is in the
+// ring and active, still has the hash that it was found by, and not all of its hashes have expired.
+// It tells what a reload means for the streams that a key has running: a hash that is taken away is
+// revoked, and so is what was begun with it; one that expired beside a newer one lets it end. A
+// token may go on past its end while its issuer, the public key that verified it and the template
+// of its rights are there; a certificate past its end while its authority and its key are.
+func (r *Ring) Holds(found *Key, now time.Time) bool {
+	if found.token != nil {
+		return r.issuers != nil && r.issuers.holds(found, now)
+	}
+	if found.peer != nil {
+		return r.certificates != nil && r.certificates.holds(found, now)
+	}
+	k := r.byHash[found.sum].key
+	if k == nil || k.ID != found.ID || !k.active {
+		return false
+	}
+	for _, t := range k.expires {
+		if !expired(t, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// Tiers are those that a key lists in this ring, which another one may have found.
+func (r *Ring) Tiers(found *Key) uint8 {
+	if found.token != nil {
+		return r.issuers.tiers(found)
+	}
+	if k := r.byHash[found.sum].key; k != nil && k.ID == found.ID {
+		return k.Tiers
+	}
+	return 0
+}
+
+// parseHash reads "sha256:" and 64 hexadecimal digits.
+func parseHash(s string) (sum [sha256.Size]byte, err error) {
+	digits, ok := strings.CutPrefix(s, hashPrefix)
+	if !ok || len(digits) != hex.EncodedLen(len(sum)) {
+		return sum, errors.New("the hash is not \"sha256:\" and 64 hexadecimal digits: make it with \"penstock key hash\"")
+	}
+	if _, err := hex.Decode(sum[:], []byte(digits)); err != nil {
+		return sum, errors.New("the hash holds a character that is no hexadecimal digit: make it with \"penstock key hash\"")
+	}
+	return sum, nil
+}
+
+// earlier returns the earlier of two ends; a zero one is "never".
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}

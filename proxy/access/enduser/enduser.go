@@ -1,0 +1,119 @@
+// Package enduser names those who use the applications of clients: a key is often an application's,
+// and only the application knows who is behind a request. It says so in the request, as the APIs
+// have it, or in a header.
+//
+// What a client writes there is nobody's business here, so the name is a keyed hash of it: an HMAC
+// with SHA-256 by the configuration's secret, cut to 16 bytes. Who has the secret can find the hash
+// of an end user he knows. Who has the hashes alone can find nobody, and cannot even try names.
+//
+// Nothing that a client writes there can fail a request. What is no string, is empty or longer than
+// MaxID names nobody, and so does a member or a header that is there twice, as two readers would
+// see two names.
+package enduser
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"hash"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/proxy/telemetry/observe"
+	"penstock/translate/jsonx"
+)
+
+// MaxID is the length in bytes of the longest id of an end user. The APIs allow 64 to 256.
+const MaxID = 512
+
+// Namer names the end users of one configuration. It may be used from any goroutine.
+type Namer struct {
+	header  string
+	readers sync.Pool // of *reader
+}
+
+// reader is what one request's end user is found and named with.
+type reader struct {
+	doc  jsonx.Doc
+	mac  hash.Hash
+	text []byte
+	sum  [sha256.Size]byte
+}
+
+// New returns the namer of a configuration; nil where it does not ask for any.
+func New(c *config.EndUsers) *Namer {
+	secret := []byte(c.Secret.Value())
+	if len(secret) == 0 {
+		return nil
+	}
+	return &Namer{header: c.Header, readers: sync.Pool{New: func() any {
+		return &reader{mac: hmac.New(sha256.New, secret)}
+	}}}
+}
+
+// Header is the header that is read; empty: none.
+func (n *Namer) Header() string { return n.header }
+
+// Of names the end user of a request with a JSON body, or with another one that names nobody. It is
+// zero where the request names nobody.
+func (n *Namer) Of(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser) {
+	r := n.readers.Get().(*reader)
+	defer n.readers.Put(r)
+	if n.header != "" {
+		switch lines := h.PeekAll(n.header); {
+		case len(lines) > 1: // a proxy has added its line to a client's, and may not be the one that counts
+			return name
+		case len(lines) == 1 && len(lines[0]) > 0:
+			return r.name(lines[0])
+		}
+	}
+	return r.name(r.find(body))
+}
+
+// name returns the keyed hash of an id.
+func (r *reader) name(id []byte) (name observe.EndUser) {
+	if len(id) == 0 || len(id) > MaxID {
+		return name
+	}
+	r.mac.Reset()
+	r.mac.Write(id)
+	copy(name[:], r.mac.Sum(r.sum[:0]))
+	return name
+}
+
+// members are where the dialects name an end user, the first one first.
+var members, inMetadata = []string{"safety_identifier", "user", "metadata"}, []string{"user_id"}
+
+// find returns the id in a body, borrowed; nil: there is none.
+func (r *reader) find(body []byte) []byte {
+	defer r.doc.Reset()
+	if len(body) == 0 || r.doc.Parse(body, jsonx.Options{Record: 2, MaxNodes: maxNodes}) != nil {
+		return nil
+	}
+	var found [3]jsonx.Value
+	if r.doc.Root().Fields(members, found[:]) != nil {
+		return nil
+	}
+	var inside [1]jsonx.Value
+	if found[2].Fields(inMetadata, inside[:]) != nil {
+		return nil
+	}
+	for _, v := range [...]jsonx.Value{found[0], found[1], inside[0]} {
+		if !v.HasText() {
+			continue
+		}
+		if v.End()-v.Start() > longestID {
+			return nil
+		}
+		r.text = v.AppendText(r.text[:0])
+		return r.text
+	}
+	return nil
+}
+
+// longestID is the length of the longest id with each byte escaped, in its quotes.
+const longestID = 6*MaxID + 2
+
+// maxNodes bounds the memory for a body of many members.
+const maxNodes = 1 << 16

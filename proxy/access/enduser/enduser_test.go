@@ -1,0 +1,123 @@
+package enduser
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/config/testkit/raced"
+	"penstock/proxy/telemetry/observe"
+)
+
+const secret = "a-secret-of-enough-characters-for-it"
+
+// hashOf is what an operator gets from: printf %s ID | openssl dgst -sha256 -hmac SECRET | head -c 32
+func hashOf(id string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(id))
+	return hex.EncodeToString(mac.Sum(nil))[:32]
+}
+
+func namer(header string) *Namer {
+	return New(&config.EndUsers{Secret: secret, Header: header})
+}
+
+// TestOf: the first place that names somebody counts, and what no client should send names nobody.
+func TestOf(t *testing.T) {
+	long := strings.Repeat("x", MaxID)
+	for _, c := range []struct{ name, header, body, want string }{
+		{"chat", "", `{"model":"m","user":"alice"}`, "alice"},
+		{"safety_identifier before user", "", `{"user":"a","safety_identifier":"b"}`, "b"},
+		{"messages", "", `{"metadata":{"x":1,"user_id":"alice"},"messages":[{"user":"no"}]}`, "alice"},
+		{"user before metadata", "", `{"metadata":{"user_id":"a"},"user":"b"}`, "b"},
+		{"an empty one is none", "", `{"safety_identifier":"","user":null,"metadata":{"user_id":"c"}}`, "c"},
+		{"escapes are what they mean", "", `{"us\u0065r":"\u0061\n\"\ud83d\ude00"}`, "a\n\"😀"},
+		{"half a pair", "", `{"user":"a\ud83d"}`, "a\uFFFD"},
+		{"the header is before the body", "alice", `{"user":"bob"}`, "alice"},
+		{"an empty header is none", "", `{"user":"bob"}`, "bob"},
+		{"a header alone", "alice", ``, "alice"},
+		{"a header and nonsense", "alice", `{"user":`, "alice"},
+		{"the longest", "", `{"user":"` + long + `"}`, long},
+		{"the longest, escaped", "", `{"user":"` + strings.Repeat(`\u0078`, MaxID) + `"}`, long},
+		{"a longer one", "", `{"user":"` + long + `x","metadata":{"user_id":"c"}}`, ""},
+		{"a huge one", "", `{"user":"` + strings.Repeat("x", 1<<20) + `"}`, ""},
+		{"a longer header", long + "x", `{"user":"bob"}`, ""},
+		{"no string", "", `{"user":{"user":"a"},"safety_identifier":7,"metadata":"user_id"}`, ""},
+		{"twice", "", `{"user":"a","user":"b"}`, ""},
+		{"twice, otherwise written", "", `{"user":"a","User":"b"}`, ""},
+		{"twice inside", "", `{"metadata":{"user_id":"a","user_id":"b"}}`, ""},
+		{"deeper", "", `{"metadata":{"user":{"user_id":"a"}}}`, ""},
+		{"no object", "", `["user","a"]`, ""},
+		{"nothing", "", ``, ""},
+		{"cut", "", `{"user":"a"`, ""},
+	} {
+		n, h := namer("X-User-Id"), new(fasthttp.RequestHeader)
+		if c.header != "" {
+			h.Set("x-user-id", c.header)
+		}
+		var want string
+		if c.want != "" {
+			want = hashOf(c.want)
+		} else {
+			want = observe.EndUser{}.String()
+		}
+		for range 2 { // nothing of the one before is left
+			if got := n.Of(h, []byte(c.body)).String(); got != want {
+				t.Errorf("%s: %s, want that of %q", c.name, got, c.want)
+			}
+		}
+	}
+	two := new(fasthttp.RequestHeader)
+	two.Add("X-User-Id", "the client's")
+	two.Add("x-user-id", "the proxy's")
+	if got := namer("X-User-Id").Of(two, []byte(`{"user":"bob"}`)); got != (observe.EndUser{}) {
+		t.Errorf("two headers name %s", got)
+	}
+	h := new(fasthttp.RequestHeader)
+	h.Set("X-User-Id", "alice")
+	if got := namer("").Of(h, []byte(`{"user":"bob"}`)).String(); got != hashOf("bob") {
+		t.Error("a header is read that is not named")
+	}
+	if New(&config.EndUsers{}) != nil {
+		t.Error("without a secret somebody is named")
+	}
+}
+
+// TestSecretsDiffer: another secret gives other names.
+func TestSecretsDiffer(t *testing.T) {
+	h, body := new(fasthttp.RequestHeader), []byte(`{"user":"alice"}`)
+	a := namer("").Of(h, body)
+	if b := New(&config.EndUsers{Secret: secret + "2"}).Of(h, body); a == b || b == (observe.EndUser{}) {
+		t.Errorf("%s and %s", a, b)
+	}
+}
+
+// TestAllocs: naming somebody allocates nothing once the readers are warm.
+func TestAllocs(t *testing.T) {
+	if raced.On {
+		t.Skip("the race detector empties pools")
+	}
+	n, h, body := namer("X-User-Id"), new(fasthttp.RequestHeader), []byte(`{"model":"m","messages":[],"user":"alice\n"}`)
+	if got := testing.AllocsPerRun(200, func() { n.Of(h, body) }); got > 0.5 {
+		t.Errorf("%v allocations", got)
+	}
+}
+
+// FuzzOf: no body and no header fails, and whoever is named has an id of a legal length.
+func FuzzOf(f *testing.F) {
+	f.Add("", []byte(`{"user":"a","safety_identifier":"b","metadata":{"user_id":"c"}}`))
+	f.Add("alice", []byte(`{`))
+	n := namer("X-User-Id")
+	f.Fuzz(func(t *testing.T, header string, body []byte) {
+		h := new(fasthttp.RequestHeader)
+		h.Set("X-User-Id", header)
+		if a, b := n.Of(h, body), n.Of(h, body); a != b {
+			t.Errorf("%s, and then %s", a, b)
+		}
+	})
+}

@@ -1,0 +1,41 @@
+// Package limit bounds keys, bodies, retries and guesses. It decides and counts. It does no
+// I/O, and time is a parameter wherever it matters.
+//
+// Five limits live here:
+//
+//   - Keys: requests per minute, tokens per minute and concurrency of every API key (key.go,
+//     rate.go, tokens.go). Answers show the rest of the first two (level.go).
+//   - Budgets: what a key may use in a day and a month, in tokens and in money (budget.go).
+//   - Memory: the bytes of request bodies (memory.go).
+//   - Retries: the share of second attempts in the traffic (retries.go).
+//   - Guesses: how often an address may be wrong about the admin token (guesses.go).
+//
+// # Design
+//
+// Requests per minute use the generic cell rate algorithm: one timestamp per key, moved forward by
+// compare-and-swap. It is exact under concurrency, costs a few nanoseconds, and yields the time
+// until the next request is allowed. The burst is one minute's worth: over any span of t a key gets
+// at most its limit plus t times its rate.
+//
+// Tokens are known only when a call ends. So a call first holds an estimate, and at its end it is
+// charged what it used. Held amounts do not decay; charged ones do. The obvious design charges the
+// estimate at once and refunds the difference. It cannot be right with one timestamp: after a long
+// call, time has already paid for the estimate. A refund then either gives the same tokens twice
+// or, made safe, gives nothing back, and the effective limit is one of estimates. Held and charged
+// amounts change together, under a mutex of the key.
+//
+// An estimate above the limit is held as the whole limit. Such a call is admitted when no other
+// call of its key runs, and charged in full at its end, so the next call waits. The alternative, to
+// refuse it for ever, would answer with a Retry-After that no wait can satisfy.
+//
+// A budget does not refill. What it counts is what usage counts (proxy/telemetry/observe), so it begins with
+// that: after a restart by the ledger, and when a reload gives a budget to a key.
+//
+// State belongs to the id of a key and survives reloads; the numbers belong to the configuration.
+// Keys.Bind puts the two together without changing either, so a reload that fails has changed
+// nothing. State is kept in nanoseconds, not in requests or tokens: when a limit changes, a key
+// that had used a third of its minute has still used a third.
+//
+// There is no interface for a shared store: one edge counts for itself, and the edges of a fleet
+// divide the limits (config.Fleet).
+package limit

@@ -1,0 +1,208 @@
+package acme
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/proxy/front/httpserver"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/telemetry/guard"
+	"penstock/translate/apierr"
+)
+
+// Server is the listener of HTTP-01 challenges. It answers them, sends browsers that ask for pages
+// of the edge's domains to https, says to callers of the API that they are wrong here, and knows
+// nothing else.
+type Server struct {
+	manager  *Manager
+	guard    *guard.Guard
+	listener *listen.Listener
+	http     *fasthttp.Server
+	port     string // of https, as ":8443"; empty for 443
+}
+
+const challengePath = "/.well-known/acme-challenge/"
+
+// NewServer makes the listener of a manager's challenges. Nothing is accepted before Serve.
+func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Server, error) {
+	s := &Server{manager: m, guard: g, port: httpsPort(f)}
+	var err error
+	s.listener, err = listen.New(ln, listen.Options{MaxConns: listen.AdminConns(), MakeRoom: true, Guard: g})
+	if err != nil {
+		return nil, err
+	}
+	s.http = httpserver.New(f, g)
+	s.http.Handler = s.answer
+	s.http.ErrorHandler = s.fail
+	s.http.WriteTimeout = f.Timeouts.Write.D()
+	s.http.MaxRequestBodySize = 1 // nothing that is answered has one
+	return s, nil
+}
+
+// httpsPort is the port that clients are sent to. A listener that is not at port 80 itself has it
+// forwarded, and so has the one of https.
+func httpsPort(f *config.File) string {
+	_, port, _ := net.SplitHostPort(f.Listen)
+	if _, own, _ := net.SplitHostPort(f.TLS.ACME.HTTP); port == "443" || own != "80" {
+		return ""
+	}
+	return ":" + port
+}
+
+// Serve accepts until Close.
+func (s *Server) Serve() error { return s.http.Serve(s.listener) }
+
+// Close ends the server and its connections.
+func (s *Server) Close() error {
+	err := s.listener.Close()
+	s.listener.CloseConns()
+	_ = s.listener.Release() // the process ends
+	return err
+}
+
+// answer answers a request.
+func (s *Server) answer(ctx *fasthttp.RequestCtx) {
+	defer s.guard.Catch(guard.ACME, func() { refuse(ctx, fasthttp.StatusInternalServerError) })
+	listen.RequestReceived(ctx.Conn())
+	if err := httpserver.Check(ctx); err != nil {
+		ctx.SetConnectionClose()
+		refuse(ctx, err.Status)
+		return
+	}
+	if httpserver.AnswerWholeServer(ctx, "GET, HEAD") {
+		return
+	}
+	if token, ok := strings.CutPrefix(string(ctx.RequestURI()), challengePath); ok && reads(ctx) {
+		answer, ok := s.manager.httpAnswer(string(ctx.Host()), token)
+		if !ok {
+			refuse(ctx, fasthttp.StatusNotFound)
+			return
+		}
+		ctx.SetContentType("application/octet-stream")
+		ctx.SetBodyString(answer)
+		return
+	}
+	base, ok := s.base(ctx)
+	switch {
+	case !ok:
+		if !reads(ctx) {
+			ctx.SetConnectionClose()
+		}
+		refuse(ctx, fasthttp.StatusNotFound)
+	case !reads(ctx) || callsAPI(ctx):
+		refuseCall(ctx, base)
+	default: // what is behind a ? may be a credential, and no page has a use for it
+		ctx.Response.Header.Set("Location", base+string(ctx.URI().PathOriginal()))
+		ctx.SetStatusCode(fasthttp.StatusPermanentRedirect)
+	}
+}
+
+// fail answers a request that could not be read. A body is one of a call.
+func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
+	if errors.Is(err, fasthttp.ErrBodyTooLarge) && httpserver.Check(ctx) == nil {
+		if base, ok := s.base(ctx); ok {
+			refuseCall(ctx, base)
+			return
+		}
+	}
+	refuse(ctx, fasthttp.StatusBadRequest)
+}
+
+// base is the URL of the edge by the domain that the request is for; false: it is none of the
+// edge's.
+func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
+	host := string(ctx.Host())
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	d := s.manager.set.Load().byName[plainName(host)]
+	if d == nil {
+		return "", false
+	}
+	return "https://" + d.name + s.port, true
+}
+
+func reads(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
+
+// callsAPI reports whether a program calls the API, and no browser looks for a page. A program that
+// is redirected sends its key over plain HTTP each time, and nobody hears of it.
+func callsAPI(ctx *fasthttp.RequestCtx) bool {
+	path, h := string(ctx.URI().PathOriginal()), &ctx.Request.Header
+	return path == apiPath || strings.HasPrefix(path, apiPath+"/") ||
+		len(h.Peek("Authorization")) > 0 || len(h.Peek("X-Api-Key")) > 0
+}
+
+// apiPath begins the paths of the API.
+const apiPath = "/v1"
+
+// refuseCall answers a call of the API. The rest of the request is not looked at, and the client
+// may send all of it before it reads.
+func refuseCall(ctx *fasthttp.RequestCtx, base string) {
+	if c, ok := ctx.Conn().(*listen.Conn); ok {
+		c.Linger()
+	}
+	e := apierr.HTTPSRequired(base)
+	ctx.Response.Reset()
+	ctx.SetConnectionClose()
+	ctx.SetStatusCode(e.Status)
+	ctx.SetContentType("application/json")
+	ctx.Response.Header.Set("Cache-Control", "no-store")
+	ctx.SetBody(e.Append(nil))
+}
+
+func refuse(ctx *fasthttp.RequestCtx, status int) {
+	ctx.Response.Reset()
+	ctx.SetStatusCode(status)
+	ctx.SetContentType("text/plain; charset=utf-8")
+	ctx.SetBodyString(fasthttp.StatusMessage(status) + "\n")
+}
+
+// httpAnswer returns the answer to an HTTP-01 challenge of a domain, of another edge's order, too.
+// certmagic's handler is one of net/http.
+func (m *Manager) httpAnswer(host, token string) (string, bool) {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	if !m.opts.HTTP || !m.open(ctx, plainName(host)) {
+		return "", false
+	}
+	r := &http.Request{Method: http.MethodGet, Host: plainName(host), URL: &url.URL{Path: challengePath + token}}
+	var w answerWriter
+	if !m.issuer.HandleHTTPChallenge(&w, r.WithContext(ctx)) {
+		return "", false
+	}
+	return w.body.String(), true
+}
+
+// answerTime is how long the fleet's store may take to say the answer.
+const answerTime = 5 * time.Second
+
+// answerWriter keeps what certmagic answers.
+type answerWriter struct {
+	header http.Header
+	body   strings.Builder
+}
+
+// Header implements http.ResponseWriter.
+func (w *answerWriter) Header() http.Header {
+	if w.header == nil {
+		w.header = http.Header{}
+	}
+	return w.header
+}
+
+// Write implements http.ResponseWriter.
+func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
+
+// WriteHeader implements http.ResponseWriter. Answers of certmagic are 200.
+func (w *answerWriter) WriteHeader(int) {}

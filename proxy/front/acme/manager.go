@@ -1,0 +1,607 @@
+package acme
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"github.com/mholt/acmez/v3/acme"
+	"go.uber.org/zap"
+
+	"penstock/proxy/front/plaintext"
+)
+
+// Options say for which domains certificates are obtained, where and how.
+type Options struct {
+	Domains   []string
+	Email     string         // of the account; may be empty
+	Directory string         // URL of the authority's directory
+	Roots     *x509.CertPool // that sign the directory's certificate; nil: the system's
+	Folder    string         // what is obtained is kept there
+	KID       string         // of the external account binding; empty: there is none
+	MACKey    []byte         // likewise
+	HTTP      bool           // answer HTTP-01 challenges, not TLS-ALPN-01
+	Challenge net.Addr       // of our listener that answers the challenges
+	Log       *zap.Logger
+}
+
+// Fleet is the storage of edges that obtain their certificates together, with the locks that
+// certmagic needs. Its methods may be called from any goroutine.
+type Fleet interface {
+	certmagic.Storage
+	// Available reports whether the store can be asked.
+	Available() bool
+	// Before returns what versions before certmagic have kept in the store: the account's key and the
+	// certificates by domain, as PEM.
+	Before(ctx context.Context) (account []byte, certificates map[string][]byte, err error)
+}
+
+// Manager holds the certificates of the edge's domains, and has certmagic obtain and renew them. Its
+// methods may be called from any goroutine, Run once.
+type Manager struct {
+	opts   Options
+	folder *certmagic.FileStorage
+	fleet  Fleet // nil: this edge obtains them alone
+	cache  *certmagic.Cache
+	config *certmagic.Config
+	issuer *issuer
+	wake   chan struct{} // the domains have changed, or are to be tried at once
+
+	set         atomic.Pointer[domains]
+	placeholder func() *tls.Certificate
+	ok, failed  atomic.Uint64 // orders
+}
+
+// issuer is certmagic's, which never asks for an address of mail at the terminal, and takes none of
+// another issuer of the process.
+type issuer struct{ *certmagic.ACMEIssuer }
+
+// PreCheck implements certmagic.PreChecker.
+func (i *issuer) PreCheck(ctx context.Context, names []string, _ bool) error {
+	if i.Email == "" {
+		return nil
+	}
+	return i.ACMEIssuer.PreCheck(ctx, names, false)
+}
+
+// GetRenewalInfo implements certmagic.RenewalInfoGetter. Authorities without advice are not asked
+// again for a while.
+func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (acme.RenewalInfo, error) {
+	info, err := i.ACMEIssuer.GetRenewalInfo(ctx, c)
+	if err != nil && ctx.Err() == nil {
+		again := time.Now().Add(adviceAgain)
+		return acme.RenewalInfo{RetryAfter: &again}, nil
+	}
+	return info, err
+}
+
+// State is what an operator is shown of a domain.
+type State struct {
+	Domain              string
+	NotBefore, NotAfter time.Time // zero: there is no certificate yet
+	Failures            int       // in a row
+	Trouble             string    // why the last attempt failed, or what an order waits for
+	Waits               bool      // an order waits for the fleet's store
+	Next                time.Time // when it is looked at next
+}
+
+// The clocks of attempts. Let's Encrypt allows five failed validations of a name in an hour.
+const (
+	leastPause   = 2 * time.Minute // between two attempts, over restarts, too
+	mostPause    = 6 * time.Hour
+	hurriedPause = 15 * time.Minute // between two attempts of a fleet that operators ask for
+	attemptTime  = 5 * time.Minute
+	lookPeriod   = 10 * time.Minute // between two looks at a certificate that is good
+	followPeriod = 10 * time.Second // between two looks for what other edges have obtained
+	storePause   = 2 * time.Second  // before the store is asked again
+	adviceAgain  = 6 * time.Hour
+	never        = 10 * 365 * 24 * time.Hour
+)
+
+// New returns a manager with the certificates of its folder, which is made if it is not there.
+func New(o Options) (*Manager, error) {
+	folder, err := openFolder(o.Folder, o.Directory)
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{opts: o, folder: folder, wake: make(chan struct{}, 1), placeholder: sync.OnceValue(selfSigned)}
+	m.configure(folder)
+	ctx := context.Background()
+	if key := oldFile(folder, "account.key"); key != nil {
+		if err := takeOverAccount(ctx, m, folder, key); err != nil {
+			return nil, fmt.Errorf("the account's key of an earlier version: %w", err)
+		}
+	}
+	m.set.Store(new(domains))
+	m.SetDomains(o.Domains)
+	for _, d := range m.set.Load().order { // a start is an operator's wish
+		d.hurry(true)
+	}
+	return m, nil
+}
+
+// configure makes certmagic's side. It shares nothing with certmagic's defaults.
+func (m *Manager) configure(s certmagic.Storage) {
+	log := m.opts.Log.Named("certmagic").WithOptions(zap.IncreaseLevel(zap.WarnLevel))
+	if m.cache != nil {
+		m.cache.Stop()
+	}
+	// what certmagic does by itself, at these times, Run has it do: so an order ends with the edge. Its
+	// own rounds find no configuration, and almost always an empty cache. When a certificate is due
+	// goes by the interval, too.
+	m.cache = certmagic.NewCache(certmagic.CacheOptions{
+		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errOwnRounds },
+		RenewCheckInterval: lookPeriod, OCSPCheckInterval: never, Logger: log,
+	})
+	m.config = certmagic.New(m.cache, certmagic.Config{
+		Storage: s, Logger: log, OnEvent: m.onEvent, Issuers: []certmagic.Issuer{}, RenewalWindowRatio: 1.0 / 3,
+		OCSP: certmagic.OCSPConfig{DisableStapling: true}, DisableStorageCheck: true,
+		KeySource: certmagic.StandardKeyGenerator{KeyType: certmagic.P256},
+	})
+	template := certmagic.ACMEIssuer{
+		CA: m.opts.Directory, TestCA: m.opts.Directory, Email: m.opts.Email, Agreed: true, TrustedRoots: m.opts.Roots,
+		DisableHTTPChallenge: !m.opts.HTTP, DisableTLSALPNChallenge: m.opts.HTTP, Logger: log,
+	}
+	if m.opts.KID != "" {
+		template.ExternalAccount = &acme.EAB{
+			KeyID: m.opts.KID, MACKey: base64.RawURLEncoding.EncodeToString(m.opts.MACKey),
+		}
+	}
+	if at, ok := m.opts.Challenge.(*net.TCPAddr); ok { // certmagic finds our listener there, and opens none
+		template.ListenHost = at.IP.String()
+		template.AltHTTPPort, template.AltTLSALPNPort = at.Port, at.Port
+	}
+	m.issuer = &issuer{certmagic.NewACMEIssuer(m.config, template)}
+	m.config.Issuers = []certmagic.Issuer{m.issuer}
+}
+
+var errOwnRounds = errors.New("the manager looks at this certificate itself")
+
+// ShareBy has a manager obtain its certificates together with the other edges of a fleet. It is
+// called before Run.
+func ShareBy(m *Manager, f Fleet) {
+	m.fleet = f
+	m.configure(f)
+	for _, d := range m.set.Load().order {
+		d.hurry(false)
+	}
+}
+
+func (m *Manager) storage() certmagic.Storage { return m.config.Storage }
+
+// SetDomains changes the domains. Those that stay keep their certificates; of new ones the folder
+// is read. It is also what an operator's reload does, so what has failed is tried again.
+func (m *Manager) SetDomains(names []string) {
+	old, next := m.set.Load(), &domains{byName: map[string]*domain{}}
+	for _, name := range names {
+		d := old.byName[name]
+		if d == nil {
+			d = m.load(name)
+		}
+		d.again()
+		d.hurry(true)
+		next.order, next.byName[name] = append(next.order, d), d
+	}
+	m.set.Store(next)
+	wake(m)
+}
+
+// wake has Run look at the domains now.
+func wake(m *Manager) {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// load returns a domain with what the folder has of it.
+func (m *Manager) load(name string) *domain {
+	d, ctx := &domain{name: name}, context.Background()
+	pair, err := m.read(ctx, m.folder, name)
+	if text := oldFile(m.folder, name+".pem"); pair == nil && text != nil {
+		if err = takeOver(ctx, m, m.folder, name, text); err == nil {
+			pair, err = m.read(ctx, m.folder, name)
+		}
+	}
+	switch {
+	case err != nil:
+		m.opts.Log.Warn("a certificate in tls.acme.folder cannot be used: another is obtained",
+			zap.String("domain", name), zap.Error(err))
+		cert, _, _ := m.certificateKeys(name)
+		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // certmagic would not go on
+			m.opts.Log.Warn("it cannot be removed", zap.String("domain", name), zap.Error(err))
+		}
+	case pair == nil:
+		m.opts.Log.Info("there is no certificate yet: clients of this domain are served as soon as it is obtained",
+			zap.String("domain", name))
+	default:
+		d.current.Store(pair)
+	}
+	return d
+}
+
+// errNoCertificate ends a handshake.
+var errNoCertificate = errors.New("there is no certificate for this domain yet")
+
+// Certificate returns the certificate for a handshake. A name that is none of the domains, or no
+// name, gets that of the first domain which has one: nothing is ever ordered for what a client
+// names. A domain without a certificate gets none of another.
+func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	set := m.set.Load()
+	if d := set.byName[plainName(hello.ServerName)]; d != nil {
+		if pair := d.current.Load(); pair != nil {
+			return pair, nil
+		}
+		return nil, errNoCertificate
+	}
+	for _, d := range set.order {
+		if pair := d.current.Load(); pair != nil {
+			return pair, nil
+		}
+	}
+	if hello.ServerName == "" {
+		return m.placeholder(), nil
+	}
+	return nil, errNoCertificate
+}
+
+var errNoChallenge = errors.New("no challenge is open for this domain")
+
+// open reports whether a challenge of one of the domains is open.
+func (m *Manager) open(ctx context.Context, name string) bool {
+	return m.set.Load().byName[name] != nil && m.storage().Exists(ctx, m.tokenKey(name))
+}
+
+// Challenge returns the certificate that answers a TLS-ALPN-01 challenge, of another edge's order,
+// too.
+func (m *Manager) Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if m.opts.HTTP || !m.open(hello.Context(), plainName(hello.ServerName)) {
+		return nil, errNoChallenge
+	}
+	return m.config.GetCertificate(hello)
+}
+
+// plainName is a name as domains are written.
+func plainName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+// States returns what is known of each domain.
+func (m *Manager) States() []State {
+	set := m.set.Load()
+	all := make([]State, 0, len(set.order))
+	for _, d := range set.order {
+		d.mu.Lock()
+		s := State{Domain: d.name, Failures: d.failures, Trouble: d.trouble, Waits: d.waits, Next: d.next}
+		d.mu.Unlock()
+		if s.Waits {
+			s.Trouble = errStoreLost.Error()
+		}
+		if pair := d.current.Load(); pair != nil {
+			s.NotBefore, s.NotAfter = pair.Leaf.NotBefore, pair.Leaf.NotAfter
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Orders returns how many certificates were obtained, and how often that has failed.
+func (m *Manager) Orders() (ok, failed uint64) { return m.ok.Load(), m.failed.Load() }
+
+// Run obtains and renews certificates until ctx ends.
+func (m *Manager) Run(ctx context.Context) {
+	defer m.cache.Stop()
+	for ctx.Err() == nil {
+		timer := time.NewTimer(time.Until(m.round(ctx)))
+		select {
+		case <-timer.C:
+		case <-m.wake:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// round looks at each domain that is due, and returns when the next one is.
+func (m *Manager) round(ctx context.Context) time.Time {
+	earliest := time.Now().Add(lookPeriod)
+	for _, d := range m.set.Load().order {
+		d.mu.Lock()
+		next := d.next
+		d.nudged = false
+		d.mu.Unlock()
+		if !time.Now().Before(next) && ctx.Err() == nil {
+			next = m.look(ctx, d)
+			d.mu.Lock()
+			if !d.nudged {
+				d.next = next
+			}
+			d.mu.Unlock()
+		}
+		if next.Before(earliest) {
+			earliest = next
+		}
+	}
+	return earliest
+}
+
+// errStoreLost is why a domain waits.
+var errStoreLost = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
+
+// attemptState is what certmagic's events say of one look.
+type attemptState struct {
+	domain   *domain
+	noted    bool      // a failure was noted
+	next     time.Time // when the next attempt is, after a failure
+	obtained bool
+	wait     time.Time // when the next attempt may be made; zero: this one was
+}
+
+type attemptContext struct{}
+
+type loseContext struct{}
+
+// WithLoss returns the context of an attempt that lose ends.
+func WithLoss(ctx context.Context, lose context.CancelCauseFunc) context.Context {
+	return context.WithValue(ctx, loseContext{}, lose)
+}
+
+// Lose ends the attempt that a context is of: the lock of it was lost.
+func Lose(ctx context.Context, err error) {
+	if lose, ok := ctx.Value(loseContext{}).(context.CancelCauseFunc); ok {
+		lose(err)
+	}
+}
+
+// look has certmagic obtain or renew the certificate of a domain if it is time, and returns when to
+// look again.
+func (m *Manager) look(ctx context.Context, d *domain) time.Time {
+	if m.fleet != nil {
+		if !m.fleet.Available() {
+			d.wait()
+			return time.Now().Add(storePause)
+		}
+		if err := m.takeOverFleet(ctx, d.name); err != nil {
+			d.wait()
+			return time.Now().Add(storePause)
+		}
+	}
+	at, failures := m.allowed(ctx, d)
+	d.counted(failures)
+	if time.Now().Before(at) && d.current.Load() == nil {
+		if pair, _ := m.read(ctx, m.storage(), d.name); pair == nil {
+			return m.follow(at)
+		}
+	}
+	state := &attemptState{domain: d}
+	work, lose := context.WithCancelCause(context.WithValue(ctx, attemptContext{}, state))
+	work = WithLoss(work, lose)
+	work, cancel := context.WithTimeout(work, attemptTime)
+	err := m.config.ManageSync(work, []string{d.name})
+	lost := context.Cause(work)
+	cancel()
+	lose(nil)
+	m.cache.RemoveManaged([]certmagic.SubjectIssuer{{Subject: d.name}})
+	m.use(ctx, d)
+	now := time.Now()
+	switch {
+	case ctx.Err() != nil: // the edge ends
+		return now.Add(leastPause)
+	case !state.wait.IsZero():
+		return m.follow(state.wait)
+	case err == nil:
+		d.settled()
+		if state.obtained {
+			m.obtained(ctx, d)
+		}
+		return m.follow(now.Add(lookPeriod))
+	case state.noted:
+		d.hurry(false)
+		return m.follow(state.next)
+	case lost != nil || !m.fleetAvailable(): // another edge has the lock, or the store is away
+		m.opts.Log.Warn("certificate not obtained: another edge goes on", zap.String("domain", d.name),
+			zap.String("problem", describe(err, m.opts.HTTP)))
+		if !m.fleetAvailable() {
+			d.wait()
+		}
+		return now.Add(storePause)
+	}
+	return m.note(ctx, d, err)
+}
+
+func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
+
+// follow is when to look again where that is due at a time: an edge of a fleet looks earlier for
+// what another has obtained.
+func (m *Manager) follow(due time.Time) time.Time {
+	if soon := time.Now().Add(followPeriod); m.fleet != nil && soon.Before(due) {
+		return soon
+	}
+	return due
+}
+
+// takeOverFleet brings what versions before certmagic have kept, and what the folder has and the
+// store lacks, into the store.
+func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
+	registration, _ := m.accountKeys()
+	cert, _, _ := m.certificateKeys(name)
+	if m.fleet.Exists(ctx, registration) && m.fleet.Exists(ctx, cert) {
+		return nil
+	}
+	account, certificates, err := m.fleet.Before(ctx)
+	if err != nil {
+		return err
+	}
+	if account != nil {
+		if err := takeOverAccount(ctx, m, m.fleet, account); err != nil {
+			return err
+		}
+	}
+	if text := certificates[name]; text != nil {
+		if err := takeOver(ctx, m, m.fleet, name, text); err != nil {
+			m.opts.Log.Warn("a certificate of an earlier version in the fleet's store cannot be used", zap.String("domain", name), zap.Error(err))
+		}
+	}
+	registration, key := m.accountKeys()
+	certKey, keyKey, meta := m.certificateKeys(name)
+	return errors.Join(m.putBack(ctx, key, registration), m.putBack(ctx, keyKey, meta, certKey))
+}
+
+// putBack copies values that the folder has all of, and the store lacks, into the store.
+func (m *Manager) putBack(ctx context.Context, keys ...string) error {
+	if m.fleet.Exists(ctx, keys[len(keys)-1]) {
+		return nil
+	}
+	var values [][]byte
+	for _, key := range keys {
+		value, err := m.folder.Load(ctx, key)
+		if err != nil {
+			return nil //nolint:nilerr // there is nothing to put back
+		}
+		values = append(values, value)
+	}
+	for i, key := range keys {
+		if err := m.fleet.Store(ctx, key, values[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// use puts the certificate of the storage into use, and a fleet's into the folder, from which an
+// edge serves while the store is away.
+func (m *Manager) use(ctx context.Context, d *domain) {
+	pair, err := m.read(ctx, m.storage(), d.name)
+	if err != nil || pair == nil {
+		return
+	}
+	own := d.current.Load()
+	if own != nil && (own.Leaf.Equal(pair.Leaf) || pair.Leaf.NotBefore.Before(own.Leaf.NotBefore)) {
+		return
+	}
+	if m.fleet != nil {
+		m.keep(context.WithoutCancel(ctx), d.name)
+	}
+	d.current.Store(pair)
+	d.mu.Lock()
+	d.failures, d.trouble, d.waits = 0, "", false
+	d.mu.Unlock()
+	m.opts.Log.Info("certificate in use", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
+}
+
+// keep copies what the fleet has of a domain, and its account, into the folder.
+func (m *Manager) keep(ctx context.Context, name string) {
+	registration, key := m.accountKeys()
+	certKey, keyKey, meta := m.certificateKeys(name)
+	for _, k := range []string{registration, key, keyKey, meta, certKey} {
+		value, err := m.fleet.Load(ctx, k)
+		if err == nil {
+			err = m.folder.Store(ctx, k, value)
+		}
+		if err != nil {
+			m.opts.Log.Warn("what the fleet has obtained cannot be kept in tls.acme.folder: a start without the store "+
+				"has no certificate", zap.String("domain", name), zap.Error(err))
+			return
+		}
+	}
+}
+
+// onEvent is asked by certmagic, which holds the lock of the domain, before an order and after it.
+func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
+	state, ok := ctx.Value(attemptContext{}).(*attemptState)
+	if !ok {
+		return nil
+	}
+	d := state.domain
+	switch event {
+	case "cert_obtaining":
+		at, failures := m.allowed(ctx, d)
+		now := time.Now()
+		if now.Before(at) {
+			state.wait = at
+			return errTooSoon
+		}
+		next := now.Add(leastPause)
+		// a process that is killed now, again and again, orders once in leastPause
+		return noteAttempt(ctx, m.folder, d.name, attempt{now, next, next, failures})
+	case "cert_failed":
+		if ctx.Err() == nil {
+			err, _ := data["error"].(error)
+			state.noted, state.next = true, m.note(ctx, d, err)
+		}
+	case "cert_obtained":
+		state.obtained = true
+	}
+	return nil
+}
+
+var errTooSoon = errors.New("the last attempt is not long ago")
+
+// obtained counts an order that went well. An authority that gives out what is due at once is not
+// asked all the time.
+func (m *Manager) obtained(ctx context.Context, d *domain) {
+	m.ok.Add(1)
+	pair := d.current.Load()
+	if pair == nil {
+		return
+	}
+	now := time.Now()
+	next := now.Add(max(leastPause, min(2*24*time.Hour, pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore)/10)))
+	_ = noteAttempt(ctx, m.storage(), d.name, attempt{now, next, next, 0})
+	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
+}
+
+// note counts a failed attempt, and notes and returns when the next one is.
+func (m *Manager) note(ctx context.Context, d *domain, err error) (next time.Time) {
+	m.failed.Add(1)
+	failures := d.failed(describe(err, m.opts.HTTP))
+	now := time.Now()
+	pause := min(leastPause<<min(failures-1, 20), mostPause)
+	pause += rand.N(pause / 4)
+	allowed := leastPause
+	if m.fleet != nil { // each of its edges is reloaded
+		allowed = min(pause, hurriedPause)
+	}
+	next = now.Add(pause)
+	if err := noteAttempt(ctx, m.storage(), d.name, attempt{now, now.Add(allowed), next, failures}); err != nil {
+		m.opts.Log.Warn("a failed attempt could not be noted", zap.String("domain", d.name), zap.Error(err))
+	}
+	log := m.opts.Log.Warn
+	if pair := d.current.Load(); pair == nil || now.After(pair.Leaf.NotAfter) {
+		log = m.opts.Log.Error // clients are not served
+	}
+	log("certificate not obtained", zap.String("domain", d.name), zap.String("problem", describe(err, m.opts.HTTP)),
+		zap.Int("failures", failures), zap.Int("next_try_in_s", int(pause.Round(time.Second).Seconds())))
+	return next
+}
+
+// describe says in words why an attempt failed.
+func describe(err error, overHTTP bool) string {
+	text := plaintext.Line(err.Error()) // an authority's words are shown
+	if len(text) > mostTrouble {
+		text = text[:mostTrouble] + " ..."
+	}
+	problem, refused := errors.AsType[acme.Problem](err)
+	_, challenge := problem.Resource.(acme.Challenge)
+	if !refused || !challenge {
+		return text
+	}
+	port := "443"
+	if overHTTP {
+		port = "80"
+	}
+	return fmt.Sprintf("%s: see that the domain's DNS leads here, and that port %s of it can be reached "+
+		"from the internet", text, port)
+}
+
+// mostTrouble is how much of an authority's explanation is shown.
+const mostTrouble = 600

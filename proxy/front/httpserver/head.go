@@ -1,0 +1,215 @@
+package httpserver
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/body"
+	"penstock/translate/apierr"
+	"penstock/upstreams/http1/httptoken"
+)
+
+// Check refuses a request that two parsers could read differently: for the framing of its bytes, or
+// for its head.
+func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
+	if wrong := listen.FramingError(ctx.Conn()); wrong != nil {
+		return Misframed(wrong)
+	}
+	return CheckHead(&ctx.Request.Header)
+}
+
+// CheckHead refuses request heads that fasthttp accepts and that another parser on the way may read
+// differently: each such difference is a way to smuggle a request. It decides nothing else.
+func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
+	if p := h.Protocol(); !bytes.Equal(p, protoHTTP11) && !bytes.Equal(p, protoHTTP10) {
+		return apierr.HTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+	}
+	uri := h.RequestURI()
+	if len(uri) == 0 || uri[0] != '/' && !isWholeServer(h) {
+		return apierr.BadRequest("The request target must be a path that begins with a slash, or where the API is served an http or https URL without a user.")
+	}
+	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp would cut the path there, other parsers would not
+		return apierr.BadRequest("The request target has a fragment.")
+	}
+	hosts, reason := scanHead(h.RawHeaders())
+	switch {
+	case reason == reasonExpect:
+		return apierr.New(417, apierr.CodeBadRequest, reasonExpect)
+	case reason != "":
+		return apierr.BadRequest(reason)
+	case hosts > 1:
+		return apierr.BadRequest("The request has more than one Host header.")
+	case hosts == 0 && h.IsHTTP11():
+		return apierr.BadRequest("The request has no Host header.")
+	case !validHost(h.Host()):
+		return apierr.BadRequest("The Host header is malformed.")
+	}
+	return nil
+}
+
+// isWholeServer reports whether a request is OPTIONS *, which asks the server as a whole (RFC 9110,
+// 9.3.7).
+func isWholeServer(h *fasthttp.RequestHeader) bool {
+	return string(h.RequestURI()) == "*" && h.IsOptions()
+}
+
+// AnswerWholeServer answers OPTIONS * with the methods that some path takes, and reports whether the
+// request was one. Check has passed it.
+func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
+	if !isWholeServer(&ctx.Request.Header) {
+		return false
+	}
+	ctx.Response.Header.Set("Allow", allow)
+	ctx.SetStatusCode(fasthttp.StatusNoContent)
+	return true
+}
+
+// OriginForm rewrites a request target in absolute form, which a server has to accept (RFC 9112,
+// 3.2.2), to the origin form that all checks and routes read. The target's authority takes the
+// place of Host's value; CheckHead still asks for one Host header. A target that is not http or
+// https, has user information, no host or a malformed one, or comes with a malformed Host remains
+// as it is, and CheckHead refuses it.
+func OriginForm(h *fasthttp.RequestHeader) {
+	uri := h.RequestURI()
+	if len(uri) == 0 || uri[0] == '/' || !validHost(h.Host()) {
+		return
+	}
+	authority, target, ok := splitAbsolute(uri)
+	if !ok {
+		return
+	}
+	h.SetHostBytes(authority)
+	h.SetRequestURI(target) // a copy: target is a part of what is overwritten
+}
+
+// splitAbsolute splits a request target in absolute form into its authority and its origin form.
+func splitAbsolute(uri []byte) (authority []byte, target string, ok bool) {
+	scheme, rest, found := bytes.Cut(uri, []byte("://"))
+	if !found || !httptoken.EqualFold(scheme, "http") && !httptoken.EqualFold(scheme, "https") {
+		return nil, "", false
+	}
+	end := bytes.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority = rest[:end]
+	if len(authority) == 0 || authority[0] == ':' || !validHost(authority) { // an @ is no character of a host
+		return nil, "", false
+	}
+	if target = string(rest[end:]); target == "" || target[0] != '/' {
+		target = "/" + target
+	}
+	return authority, target, true
+}
+
+var (
+	protoHTTP11 = []byte("HTTP/1.1")
+	protoHTTP10 = []byte("HTTP/1.0")
+)
+
+// Misframed refuses what package listen found wrong with the bytes of a request.
+func Misframed(err error) *apierr.Error {
+	switch {
+	case errors.Is(err, listen.ErrFraming):
+		return body.Misframed(err)
+	case errors.Is(err, listen.ErrNotHTTP):
+		return apierr.BadRequest("What came does not begin like HTTP/1.1: this port was sent another protocol, such as TLS or the PROXY protocol's version 2.")
+	case errors.Is(err, listen.ErrProxyProtocol):
+		return apierr.BadRequest("What came begins with a line of the PROXY protocol, which is not read here: turn it off at the balancer.")
+	case errors.Is(err, listen.ErrHTTP2):
+		return apierr.HTTPVersion("What came is HTTP/2, and only HTTP/1.1 and HTTP/1.0 are spoken here: set the client or the balancer to HTTP/1.1.")
+	}
+	return apierr.BadRequest("A line of the request head does not end in CR LF.")
+}
+
+// Unparsed says what is wrong with a request that err has ended before its handler ran. path is the
+// request's, if the error belongs to the endpoint there.
+func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
+	var small *fasthttp.ErrSmallBuffer
+	wrong := listen.FramingError(ctx.Conn())
+	path, whole := listen.RequestPath(ctx.Conn())
+	switch {
+	case wrong != nil:
+		return Misframed(wrong), nil
+	case whole && (body.TimedOut(err) || listen.RequestTruncated(ctx.Conn())):
+		return body.Broken(ctx.Conn(), err), path
+	case errors.As(err, &small):
+		return apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge,
+			"The request head is larger than the limit."), path
+	case body.TimedOut(err):
+		return apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly."), nil
+	}
+	return apierr.BadRequest("The request could not be parsed as HTTP/1.1."), nil
+}
+
+// reasonExpect refuses an expectation that the edge does not meet (RFC 9110, 10.1.1) and that
+// fasthttp ignores.
+const reasonExpect = "The Expect header asks for something else than 100-continue."
+
+// scanHead walks the raw header lines once. It returns how many Host headers there are, or why the
+// head is refused.
+func scanHead(raw []byte) (hosts int, reason string) {
+	sized, chunked := false, false
+	for len(raw) > 0 {
+		line := raw
+		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
+			line, raw = raw[:i], raw[i+1:]
+		} else {
+			raw = nil
+		}
+		line, ended := bytes.CutSuffix(line, carriageReturn)
+		if len(line) == 0 {
+			continue
+		}
+		colon := bytes.IndexByte(line, ':')
+		switch {
+		case !ended:
+			return 0, "A header line does not end in CR LF."
+		case line[0] == ' ' || line[0] == '\t':
+			return 0, "A header line is folded."
+		case colon <= 0:
+			return 0, "A header line has no name."
+		case !httptoken.IsToken(line[:colon]):
+			return 0, "A header name has a character that is not allowed."
+		case httptoken.HasControl(line[colon+1:]):
+			return 0, "A header value has a control character."
+		}
+		switch {
+		case colon == len("host") && httptoken.EqualFold(line[:colon], "host"):
+			hosts++
+		case colon == len("expect") && httptoken.EqualFold(line[:colon], "expect") &&
+			!httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "100-continue"):
+			return 0, reasonExpect
+		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
+			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
+				return 0, "The Transfer-Encoding is not chunked." // fasthttp takes identity for no body at all
+			}
+			chunked = true
+		case colon == len("content-length") && httptoken.EqualFold(line[:colon], "content-length"):
+			sized = true
+		}
+	}
+	if sized && chunked { // a proxy before us may go by the one, and we by the other
+		return 0, "The head has a Content-Length and a Transfer-Encoding."
+	}
+	return hosts, ""
+}
+
+var carriageReturn = []byte{'\r'}
+
+// validHost accepts what a Host header may hold: a name or an address with an optional port. The
+// edge does not use the value. A strange one is a sign of an attack on a server behind the edge.
+func validHost(b []byte) bool {
+	for _, c := range b {
+		switch {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+		case c == '.', c == '-', c == '_', c == ':', c == '[', c == ']', c == '%', c == '~':
+		default:
+			return false
+		}
+	}
+	return true
+}

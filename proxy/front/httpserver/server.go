@@ -1,0 +1,64 @@
+package httpserver
+
+import (
+	"net"
+	"strings"
+
+	"github.com/fasthttp/router"
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/telemetry/guard"
+	"penstock/translate/apierr"
+)
+
+// New returns a server with the settings that both listeners have. Its handlers are still to be
+// set.
+func New(f *config.File, g *guard.Guard) *fasthttp.Server {
+	return &fasthttp.Server{
+		ConnState:             func(c net.Conn, state fasthttp.ConnState) { connState(g, c, state) },
+		ReadTimeout:           f.Timeouts.ClientHeader.D(),
+		IdleTimeout:           f.Timeouts.ClientIdle.D(),
+		ReadBufferSize:        int(f.Limits.Header), // which is how fasthttp bounds a head, to the byte
+		NoDefaultServerHeader: true,
+		NoDefaultContentType:  true,
+		CloseOnShutdown:       true,
+		SecureErrorLogMessage: true,
+		Logger:                discardLogger{},
+	}
+}
+
+// connState marks a connection as idle or active.
+func connState(g *guard.Guard, c net.Conn, state fasthttp.ConnState) {
+	defer g.Catch(guard.Connection, nil)
+	switch state { //nolint:exhaustive // the others say nothing about it
+	case fasthttp.StateNew, fasthttp.StateIdle:
+		listen.SetIdle(c)
+	case fasthttp.StateActive:
+		listen.SetActive(c)
+	}
+}
+
+// discardLogger drops fasthttp's messages, because they hold pieces of requests.
+type discardLogger struct{}
+
+func (discardLogger) Printf(string, ...any) {}
+
+// NewRouter returns a router that matches the raw path, exactly. It redirects and normalises
+// nothing.
+func NewRouter() *router.Router {
+	r := router.New()
+	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
+	return r
+}
+
+// WrongMethod reads from a router's answer which methods the path takes, and returns them with the
+// error that lists them.
+func WrongMethod(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
+	// The router lists OPTIONS as well, which is not answered here.
+	allow = strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
+	allow = strings.TrimSuffix(allow, ", OPTIONS")
+	return allow, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed,
+		"This path takes %s only.", allow)
+}

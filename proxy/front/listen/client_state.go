@@ -1,0 +1,110 @@
+package listen
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"penstock/proxy/telemetry/guard"
+)
+
+// Waiter is notified when its client has gone.
+type Waiter interface {
+	// ClientGone is called at most once between Watch and Unwatch, on the watch's goroutine. It
+	// must not block and must not call the connection.
+	ClientGone()
+}
+
+// clientState is whether a connection's client has gone, and who is to be notified of it.
+type clientState struct {
+	mu     sync.Mutex
+	waiter Waiter
+	gone   bool
+
+	unackedChecks int // checks in a row without an acknowledgement; only the watch uses it
+}
+
+func (s *clientState) watch(w Waiter) (gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.gone {
+		s.waiter = w
+	}
+	return s.gone
+}
+
+func (s *clientState) unwatch(w Waiter) {
+	s.mu.Lock()
+	if s.waiter == w {
+		s.waiter = nil
+	}
+	s.mu.Unlock()
+}
+
+// hasLeft records that the client has gone and notifies the waiter.
+func (s *clientState) hasLeft(g *guard.Guard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return
+	}
+	s.gone = true
+	if s.waiter != nil {
+		g.Point(guard.Clients)
+		s.waiter.ClientGone()
+	}
+}
+
+// isGone reports whether the client has left.
+func (s *clientState) isGone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
+}
+
+// withWaiter calls f with the current waiter, if any.
+func (s *clientState) withWaiter(f func(Waiter)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiter != nil {
+		f(s.waiter)
+	}
+}
+
+// hasWaiter reports whether a call of the client runs.
+func (s *clientState) hasWaiter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiter != nil
+}
+
+// idleState is whether a connection waits for its next request. Times are nanoseconds since epoch.
+type idleState struct {
+	since       atomic.Int64 // 0: a request has begun
+	waiting     atomic.Int64 // since when a complete request is waited for; 0: it has come
+	interrupted atomic.Bool  // CloseGracefully has interrupted a read
+}
+
+// idle notes that the connection waits for a request.
+func (s *idleState) idle() {
+	now := max(1, int64(time.Since(epoch)))
+	s.since.Store(now)
+	s.waiting.Store(now)
+}
+
+// begun notes the first byte of a request. The time for the rest of its head counts from here, and
+// does not count for a client that has shown a key.
+func (s *idleState) begun(known bool) {
+	s.since.Store(0)
+	if known {
+		s.waiting.Store(0)
+	} else {
+		s.waiting.Store(max(1, int64(time.Since(epoch))))
+	}
+}
+
+// complete notes that the head of a request has come.
+func (s *idleState) complete() {
+	s.since.Store(0)
+	s.waiting.Store(0)
+}

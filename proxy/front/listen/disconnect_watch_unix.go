@@ -1,0 +1,55 @@
+//go:build unix && !linux
+
+package listen
+
+import (
+	"time"
+
+	"penstock/proxy/telemetry/guard"
+)
+
+// disconnectWatch polls the connections that have a call. It is for systems without epoll.
+type disconnectWatch struct {
+	ln   *Listener
+	stop chan struct{}
+	done chan struct{}
+}
+
+// pollEvery is within what time a client that left is noticed here.
+const pollEvery = 100 * time.Millisecond
+
+func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {
+	w := &disconnectWatch{ln: l, stop: make(chan struct{}), done: make(chan struct{})}
+	go l.guard.Loop(w.done, guard.Clients, w.run)
+	return w, nil
+}
+
+func (w *disconnectWatch) add(*Conn) error { return nil }
+
+func (w *disconnectWatch) remove(*Conn) {}
+
+func (w *disconnectWatch) run() {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.stop:
+			close(w.done)
+			return
+		case <-tick.C:
+		}
+		for _, c := range w.ln.snapshot() {
+			w.ln.guard.Once(guard.Clients, func() {
+				if c.client.hasWaiter() && hungUp(c.TCPConn) {
+					c.client.hasLeft(w.ln.guard)
+				}
+			})
+		}
+	}
+}
+
+func (w *disconnectWatch) close() error {
+	close(w.stop)
+	<-w.done
+	return nil
+}

@@ -1,0 +1,72 @@
+package listen
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"penstock/proxy/telemetry/guard"
+)
+
+// The bounds of lingering. A client that sends its whole body before it reads gets its answer as
+// long as it keeps sending.
+const (
+	lingerTime     = 5 * time.Second
+	lingerBytes    = 256 << 20
+	maxLingerConns = 128  // as long as descriptors are not known to be left over
+	topLingerConns = 1024 // where they are
+	minLingerConns = 16   // however few connections the listener may have
+)
+
+var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
+
+// closeLingering closes the writing half of c, discards in the background what the client still
+// sends, and calls end. It returns false, and does not call end, if the client has reset the
+// connection or too many connections linger already.
+func (l *Listener) closeLingering(c *net.TCPConn, end func() error) bool {
+	if !l.lingering.tryAcquire() {
+		return false
+	}
+	if c.CloseWrite() != nil {
+		l.lingering.release()
+		return false
+	}
+	go l.guard.Once(guard.Linger, func() {
+		defer l.lingering.release()
+		defer end() //nolint:errcheck // no caller is left
+		l.guard.Point(guard.Linger)
+		discardRequest(c, time.Now().Add(lingerTime))
+	})
+	return true
+}
+
+// discardRequest reads until the client ends, has sent lingerBytes, or the time is over.
+func discardRequest(c *net.TCPConn, until time.Time) {
+	_ = c.SetReadDeadline(until)
+	buf := discardBuffers.Get().(*[]byte)
+	defer discardBuffers.Put(buf)
+	for left := lingerBytes; left > 0; {
+		n, err := c.Read(*buf)
+		if err != nil {
+			return
+		}
+		left -= n
+	}
+}
+
+// semaphore bounds how many connections linger.
+type semaphore struct {
+	max  atomic.Int64
+	held atomic.Int64
+}
+
+func (g *semaphore) tryAcquire() bool {
+	if g.held.Add(1) > g.max.Load() {
+		g.held.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (g *semaphore) release() { g.held.Add(-1) }

@@ -1,0 +1,280 @@
+package listen
+
+import (
+	"errors"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"penstock/proxy/telemetry/guard"
+)
+
+// Options bound a Listener.
+type Options struct {
+	// MaxConns is how many connections may be open at once; 0: no bound. One more is answered with
+	// a 503 and closed. MaxPerAddress is the same for the connections of one address, and 0 no
+	// bound, too; of IPv6 it counts a /64, which one host may have all of.
+	MaxConns, MaxPerAddress int
+	// TLS says that the clients speak TLS. One connection too many is then closed without the 503,
+	// which the client could not read.
+	TLS bool
+	// KeepSocket says that the socket outlives this process, because a service manager holds it.
+	// CloseGracefully does not touch its queue.
+	KeepSocket bool
+	// MakeRoom evicts a connection that waits for a complete request, instead of rejecting one too
+	// many: the one that is needed least (see evict), of those that have waited for EvictAfter. Its
+	// server calls RequestReceived for each request.
+	MakeRoom   bool
+	EvictAfter time.Duration
+	// Guard catches panics in the background and in reading from clients; nil: they are not caught.
+	Guard *guard.Guard
+	// RequestID appends a new request id, for the answer to one connection too many; nil: no id.
+	RequestID func([]byte) []byte
+}
+
+// Listener accepts *Conn and watches them. Its methods may be called from any goroutine.
+type Listener struct {
+	net.Listener
+	max        atomic.Int64
+	maxOfOne   atomic.Int64 // connections of one address
+	tls        bool
+	keepSocket bool
+	makeRoom   bool
+	evictAfter time.Duration
+	requestID  func([]byte) []byte
+	guard      *guard.Guard
+	closing    atomic.Bool // CloseGracefully has closed the listener
+	watch      *disconnectWatch
+	lingering  semaphore
+
+	mu         sync.Mutex
+	conns      map[*Conn]struct{}
+	ofAddress  map[netip.Addr]int
+	generation uint32
+
+	room room
+
+	open         atomic.Int64
+	rejected     atomic.Uint64
+	evicted      atomic.Uint64
+	acceptErrors atomic.Uint64
+}
+
+// New wraps ln, which must accept TCP connections.
+func New(ln net.Listener, o Options) (*Listener, error) {
+	l := &Listener{
+		Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, evictAfter: o.EvictAfter,
+		requestID: o.RequestID, guard: o.Guard, conns: map[*Conn]struct{}{}, ofAddress: map[netip.Addr]int{},
+	}
+	l.SetMax(o.MaxConns, o.MaxPerAddress)
+	var err error
+	if l.watch, err = newDisconnectWatch(l); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Accept waits for the next connection within the bound. A lack of descriptors or memory is not
+// returned, because a server ends at an error, and with it its open connections: Accept waits and
+// tries again. It fails only when the listener is closed.
+func (l *Listener) Accept() (net.Conn, error) {
+	pause := time.Duration(0)
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return nil, err
+			}
+			l.acceptErrors.Add(1)
+			pause = min(max(2*pause, 5*time.Millisecond), 100*time.Millisecond)
+			time.Sleep(pause)
+			continue
+		}
+		pause = 0
+		tcp, ok := raw.(*net.TCPConn)
+		if !ok {
+			raw.Close()
+			l.acceptErrors.Add(1)
+			continue
+		}
+		address := networkOf(tcp.RemoteAddr())
+		if most := l.maxOfOne.Load(); most > 0 && l.openOf(address) >= most {
+			l.reject(tcp, tooManyOfOneBody)
+			continue
+		}
+		if most := l.max.Load(); most > 0 && l.open.Load() >= most && !l.evict() {
+			l.reject(tcp, tooManyConnsBody)
+			continue
+		}
+		limitSendBuffer(tcp)
+		c := l.register(tcp, address)
+		if err := errors.Join(c.stream.Open(tcp), l.watch.add(c)); err != nil {
+			l.acceptErrors.Add(1)
+			_ = c.Close()
+			continue
+		}
+		return c, nil
+	}
+}
+
+// register counts a connection and keeps it for snapshot.
+func (l *Listener) register(tcp *net.TCPConn, address netip.Addr) *Conn {
+	c := &Conn{TCPConn: tcp, ln: l, fd: -1, address: address}
+	c.idle.idle()
+	l.open.Add(1)
+	l.mu.Lock()
+	l.generation++
+	c.generation = l.generation
+	l.conns[c] = struct{}{}
+	l.ofAddress[address]++
+	l.mu.Unlock()
+	return c
+}
+
+// unregister undoes register and the watch's add.
+func (l *Listener) unregister(c *Conn) {
+	l.watch.remove(c)
+	l.mu.Lock()
+	delete(l.conns, c)
+	if l.ofAddress[c.address]--; l.ofAddress[c.address] == 0 {
+		delete(l.ofAddress, c.address)
+	}
+	l.mu.Unlock()
+	l.open.Add(-1)
+}
+
+// openOf returns how many connections of an address are open.
+func (l *Listener) openOf(address netip.Addr) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(l.ofAddress[address])
+}
+
+// refusalTimeout bounds the write of a few bytes into the empty buffer of a new socket.
+const refusalTimeout = 100 * time.Millisecond
+
+const (
+	tooManyConnsBody = `{"error":{"message":"The edge has as many connections as it may. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
+	tooManyOfOneBody = `{"error":{"message":"This address has as many connections to the edge as one may. Close some, or use them again.","type":"api_error","code":"too_many_connections","param":null}}`
+)
+
+// refusalResponse returns a response that is sent without the server. head is the status line and
+// the headers of that status. The response has both headers of the request id, like every other.
+func (l *Listener) refusalResponse(head, body string) []byte {
+	b := append(make([]byte, 0, 512), head...)
+	b = append(b, "Content-Type: application/json\r\nCache-Control: no-store\r\nConnection: close\r\n"...)
+	if l.requestID != nil {
+		b = append(b, "Request-Id: "...)
+		from := len(b)
+		b = l.requestID(b)
+		id := b[from:]
+		b = append(append(b, "\r\nX-Request-Id: "...), id...)
+		b = append(b, "\r\n"...)
+	}
+	b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10)
+	return append(append(b, "\r\n\r\n"...), body...)
+}
+
+// reject answers and closes a connection beyond the bound. The socket is new, so the few bytes fit
+// into its buffer. A rejected connection does not count as open while it lingers: otherwise
+// rejected clients would keep others out.
+func (l *Listener) reject(c *net.TCPConn, body string) {
+	l.rejected.Add(1)
+	if !l.tls {
+		_ = c.SetWriteDeadline(time.Now().Add(refusalTimeout))
+		_, _ = c.Write(l.refusalResponse("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n", body))
+		if l.closeLingering(c, c.Close) {
+			return
+		}
+	}
+	_ = c.Close()
+}
+
+// EachWaiter calls f with the waiter of each connection that has one. f runs under the connection's
+// lock, like ClientGone.
+func (l *Listener) EachWaiter(f func(Waiter)) {
+	for _, c := range l.snapshot() {
+		c.client.withWaiter(f)
+	}
+}
+
+// Busy returns how many open connections neither wait for a request nor linger.
+func (l *Listener) Busy() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for c := range l.conns {
+		if c.idle.since.Load() == 0 && !c.closed.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// CloseConns closes at once each connection that is still served: within a request, or within an
+// answer that the client does not read. Lingering connections stay (see Conn.Linger).
+func (l *Listener) CloseConns() {
+	for _, c := range l.snapshot() {
+		if c.closed.CompareAndSwap(false, true) {
+			_ = c.closeNow() // the connection ends either way
+		}
+	}
+}
+
+// snapshot returns the open connections.
+func (l *Listener) snapshot() []*Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.conns))
+}
+
+// Max returns how many connections may be open at once; 0: no bound.
+func (l *Listener) Max() int64 { return l.max.Load() }
+
+// SetMax changes the bounds on open connections, of all clients and of one address; 0: no bound.
+// Connections beyond a lower bound stay.
+func (l *Listener) SetMax(conns, ofOne int) {
+	lingering := int64(maxLingerConns)
+	switch quarter := int64(conns) / 4; { // lingering connections need descriptors, too
+	case conns > 0 && l.makeRoom && l.evictAfter == 0:
+		lingering = min(maxLingerConns, quarter) // evict does not close lingering connections
+	case conns > 0:
+		lingering = max(minLingerConns, min(int64(lingerConns(conns, descriptors())), quarter))
+	}
+	l.max.Store(int64(conns))
+	l.maxOfOne.Store(int64(ofOne))
+	l.lingering.max.Store(lingering)
+}
+
+// Open returns the number of open connections.
+func (l *Listener) Open() int64 { return l.open.Load() }
+
+// Rejected returns how many connections were rejected because of a bound, and Evicted how many were
+// closed to make room for others.
+func (l *Listener) Rejected() uint64 { return l.rejected.Load() }
+
+// Evicted returns how many connections were closed to make room: see Rejected.
+func (l *Listener) Evicted() uint64 { return l.evicted.Load() }
+
+// AcceptErrors returns how often accepting failed.
+func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
+
+// Release ends the watch. Close closes the listener itself. Call Release when no connection is open
+// any more.
+func (l *Listener) Release() error { return l.watch.close() }
+
+// checkFraming passes the bytes and the error of a read to f. A panic in f, which parses untrusted
+// bytes, ends the connection.
+func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) {
+	defer l.guard.Catch(guard.Connection, func() { f.err = ErrFraming })
+	l.guard.Point("framing")
+	f.feed(p)
+	if err != nil {
+		f.readFailed(err)
+	}
+}

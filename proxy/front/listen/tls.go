@@ -1,0 +1,86 @@
+package listen
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"slices"
+
+	"penstock/proxy/access/auth/cert"
+)
+
+// TLS returns l with TLS. A handshake runs on the connection's own goroutine.
+func (l *Listener) TLS(config *tls.Config) net.Listener { return &tlsListener{l, config} }
+
+type tlsListener struct {
+	*Listener
+	config *tls.Config
+}
+
+// Accept implements net.Listener.
+func (l *tlsListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &tlsConn{Conn: tls.Server(c, l.config), ln: l.Listener}, nil
+}
+
+// tlsConn is a TLS connection. It checks the framing of the decrypted bytes.
+type tlsConn struct {
+	*tls.Conn
+	ln            *Listener
+	answeredPlain bool // the client spoke plain HTTP and has been answered
+	framing       framingChecker
+	peer          *cert.Peer // see PeerOf
+	peerKnown     bool
+}
+
+// PeerOf returns who is at the other end of c by the certificate of a TLS connection; nil without
+// one. A connection of another kind may know its peer by a method CertificatePeer. It is for the
+// goroutine that serves c's requests.
+func PeerOf(c net.Conn) *cert.Peer {
+	switch c := c.(type) {
+	case *tlsConn:
+		if !c.peerKnown {
+			c.peer, c.peerKnown = cert.NewPeer(c.ConnectionState().PeerCertificates), true
+		}
+		return c.peer
+	case interface{ CertificatePeer() *cert.Peer }:
+		return c.CertificatePeer()
+	}
+	return nil
+}
+
+// Read reads from the TLS connection. ErrBareLine, ErrFraming and ErrNotHTTP end a request.
+func (c *tlsConn) Read(p []byte) (int, error) {
+	if err := c.framing.err; err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(p)
+	if err != nil && !c.answeredPlain {
+		c.answeredPlain = c.answerPlainHTTP(err)
+	}
+	c.ln.checkFraming(&c.framing, p[:n], err)
+	return n, err
+}
+
+const plainHTTPBody = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`
+
+// methodPrefixes are the beginnings of requests, as long as the header of a TLS record.
+var methodPrefixes = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET"}
+
+// answerPlainHTTP answers a client that sent plain HTTP in place of a handshake. Without the answer
+// it would only see its connection end.
+func (c *tlsConn) answerPlainHTTP(err error) bool {
+	var first tls.RecordHeaderError
+	if !errors.As(err, &first) || first.Conn == nil || !slices.Contains(methodPrefixes, string(first.RecordHeader[:])) {
+		return false
+	}
+	if conn := ConnOf(first.Conn); conn != nil {
+		conn.SetWriteTimeout(refusalTimeout)
+		conn.Linger()
+		_, _ = conn.Write(c.ln.refusalResponse("HTTP/1.1 400 Bad Request\r\n", plainHTTPBody))
+	}
+	return true
+}

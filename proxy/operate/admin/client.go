@@ -1,0 +1,160 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/front/plaintext"
+)
+
+// Readiness is the answer of /-/ready.
+type Readiness struct {
+	Status string `json:"status"` // ready, starting, draining, failing
+	Reason string `json:"reason,omitempty"`
+}
+
+// readyTimeout is how long RequestReady waits for the answer, which costs the edge no work.
+const readyTimeout = 2 * time.Second
+
+// RequestReady asks a running edge whether it takes new requests. The error says why it takes none.
+func RequestReady(edge Edge) error {
+	edge.Token = "" // it is answered without
+	_, err := edge.get("/-/ready", readyTimeout)
+	return err
+}
+
+// RequestMode asks a running edge for the mode of an upstream or a group, and writes to out what it
+// was and is. edge is the base URL or the address of its admin listener; token is the admin token.
+func RequestMode(edge Edge, q ModeRequest, out io.Writer) error {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	answer, note, err := edge.ask(fasthttp.MethodPost, "/-/mode", body, readyTimeout)
+	if err != nil {
+		return err
+	}
+	var done ModeResult
+	if err := json.Unmarshal(answer, &done); err != nil {
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
+	}
+	for _, u := range done.Upstreams {
+		if u.Was == q.Mode {
+			fmt.Fprintf(out, "%s: %s, as it was\n", plaintext.Line(u.Name), q.Mode)
+		} else {
+			fmt.Fprintf(out, "%s: %s (was %s)\n", plaintext.Line(u.Name), q.Mode, plaintext.Line(u.Was))
+		}
+	}
+	warnOf(note, out)
+	return nil
+}
+
+// pageTimeout bounds what Page waits: an edge with many calls takes a while to list its goroutines.
+const pageTimeout = 10 * time.Second
+
+// Page returns what an edge's admin listener shows at a path.
+func Page(edge Edge, path string) ([]byte, error) {
+	return edge.get(path, pageTimeout)
+}
+
+// notReady says why an edge takes no new requests.
+func notReady(body []byte) error {
+	var answer Readiness
+	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {
+		return fmt.Errorf("the edge takes no new requests: %s", answer.Reason)
+	}
+	return errors.New("the edge takes no new requests: it is draining")
+}
+
+// get returns what a running edge's admin listener has at a path. The error says what to correct.
+func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
+	body, _, err = e.ask(fasthttp.MethodGet, path, nil, timeout)
+	return body, err
+}
+
+// ask sends one request to a running edge's admin listener. send is the request's body, or nil. It
+// returns the body of a 200 or 422. note says which process has answered, where others listen on
+// the port as well. The error says what to correct.
+func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
+	edge, token := e.Admin, e.Token
+	if !strings.Contains(edge, "://") {
+		edge = "http://" + edge
+	}
+	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(res)
+	req.SetRequestURI(strings.TrimRight(edge, "/") + path)
+	req.Header.SetMethod(method)
+	req.Header.Set("Connection", "close")
+	if send != nil {
+		req.Header.SetContentType("application/yaml")
+		req.SetBodyRaw(send)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	secure := string(req.URI().Scheme()) == "https"
+	trusted, err := e.trusted(secure)
+	if err != nil {
+		return nil, "", err
+	}
+	client := fasthttp.HostClient{ // a fasthttp.Client or its dialer would leave goroutines behind
+		Addr: fasthttp.AddMissingPort(string(req.URI().Host()), secure), IsTLS: secure, TLSConfig: trusted,
+		Dial:       func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, timeout) },
+		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
+	}
+	if err := client.DoTimeout(req, res, timeout); err != nil {
+		return nil, "", fmt.Errorf("ask the edge at %s: %w; %s", edge, err, remedy(err))
+	}
+	switch res.StatusCode() {
+	case fasthttp.StatusOK, fasthttp.StatusUnprocessableEntity:
+		return append(body, res.Body()...), oneOfSeveral(&res.Header), nil
+	case fasthttp.StatusServiceUnavailable:
+		return nil, "", notReady(res.Body())
+	case fasthttp.StatusUnauthorized:
+		return nil, "", errors.New("the edge wants its admin token (admin.token), which is missing or wrong here: give it with --token or PENSTOCK_ADMIN_TOKEN")
+	}
+	if res.StatusCode() == fasthttp.StatusNotFound {
+		if err := elsewhere(edge, req, res); err != nil {
+			return nil, "", err
+		}
+	}
+	if text := errorText(res.Body()); text != "" {
+		return nil, "", fmt.Errorf("the edge at %s refuses: %s", edge, text)
+	}
+	return nil, "", fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
+}
+
+// elsewhere says what is wrong with an address at which an edge has no such page: it is that of the
+// public API, which has no such paths, or has a path.
+func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
+	text := errorText(res.Body())
+	if strings.HasPrefix(text, nothingHere) && !strings.Contains(text, ownPages) {
+		return fmt.Errorf("%s is the address of an edge's API: --admin (or PENSTOCK_ADMIN) is that of its admin listener, which is admin.listen of its configuration, 127.0.0.1:9090 if it has none", edge)
+	}
+	if at, err := url.Parse(edge); err == nil && strings.Trim(at.Path, "/") != "" {
+		return fmt.Errorf("%s is not there: --admin (or PENSTOCK_ADMIN) is the address alone, %s://%s", req.URI().FullURI(), at.Scheme, at.Host)
+	}
+	return nil
+}
+
+// errorText is the message of an edge's error answer; empty if the body is none.
+func errorText(body []byte) string {
+	var answer struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return ""
+	}
+	return plaintext.Line(answer.Error.Message)
+}

@@ -1,0 +1,196 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"penstock/config/suggest"
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/operate/canary"
+	"penstock/proxy/telemetry/observe"
+)
+
+// CanaryOptions says what RequestCanary compares.
+type CanaryOptions struct {
+	Edge  Edge
+	Model string
+	JSON  bool
+	For   time.Duration // what comes from now on for so long; 0: all since the edge's start
+}
+
+// Exit codes of RequestCanary, beside that of what fails.
+const (
+	exitWorse   = 3
+	exitUnknown = 4
+)
+
+// verdictError is the error of a comparison that does not end well. What it means has been
+// written.
+type verdictError int
+
+func (verdictError) Error() string   { return "" }
+func (v verdictError) ExitCode() int { return int(v) }
+
+const armsTimeout = 5 * time.Second
+
+// RequestCanary compares the arms of a model with the rest, and writes what it finds; when ctx ends
+// early, of the calls until then. The error has an exit code where an arm is worse, or where it is
+// not known of one.
+func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
+	arms, err := requestArms(&o)
+	if err != nil {
+		return err
+	}
+	if o.For > 0 {
+		select {
+		case <-time.After(o.For):
+		case <-ctx.Done():
+		}
+		before := arms
+		if arms, err = requestArms(&o); err != nil {
+			return err
+		}
+		for i := range arms {
+			earlier := slices.IndexFunc(before, func(a observe.Arm) bool { return a.Name == arms[i].Name })
+			if earlier >= 0 {
+				arms[i] = arms[i].Since(&before[earlier])
+			}
+		}
+	}
+	var all []*canary.Comparison
+	for i := range arms[1:] {
+		all = append(all, canary.Compare(o.Model, &arms[0], &arms[i+1]))
+	}
+	if err := writeCanary(&o, all, w); err != nil {
+		return err
+	}
+	is := func(v canary.Verdict) func(*canary.Comparison) bool {
+		return func(c *canary.Comparison) bool { return c.Verdict == v }
+	}
+	switch {
+	case slices.ContainsFunc(all, is(canary.Worse)):
+		return verdictError(exitWorse)
+	case slices.ContainsFunc(all, is(canary.Unknown)):
+		return verdictError(exitUnknown)
+	}
+	return nil
+}
+
+// requestArms asks for what the edge knows of a model's arms, the rest first.
+func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
+	body, err := o.Edge.get("/-/arms", armsTimeout)
+	if err != nil {
+		return nil, err
+	}
+	var models []observe.ModelArms
+	if err := json.Unmarshal(body, &models); err != nil {
+		return nil, fmt.Errorf("%s did not answer like a Penstock admin listener", o.Edge.Admin)
+	}
+	var names []string
+	for _, m := range models {
+		if m.Model == o.Model && len(m.Arms) > 1 {
+			return m.Arms, nil
+		}
+		names = append(names, m.Model)
+	}
+	if err := knowsModel(o); err != nil {
+		return nil, err
+	}
+	if names == nil {
+		return nil, fmt.Errorf("the model %s has no arm at %s, nor has another: give a deployment traffic: 5%%",
+			o.Model, o.Edge.Admin)
+	}
+	return nil, fmt.Errorf("the model %s has no arm at %s: those with some are %s",
+		o.Model, o.Edge.Admin, strings.Join(names, ", "))
+}
+
+// knowsModel returns an error if the edge has no such model.
+func knowsModel(o *CanaryOptions) error {
+	body, err := o.Edge.get(wholeState, armsTimeout)
+	if err != nil {
+		return err
+	}
+	var s struct {
+		Models []struct {
+			ID string `json:"id"`
+		} `json:"models"`
+	}
+	if err := json.Unmarshal(body, &s); err != nil {
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", o.Edge.Admin)
+	}
+	ids := make([]string, len(s.Models))
+	for i := range s.Models {
+		ids[i] = s.Models[i].ID
+	}
+	if slices.Contains(ids, o.Model) {
+		return nil
+	}
+	return fmt.Errorf("there is no model %s at %s (an alias is none)%s",
+		o.Model, o.Edge.Admin, suggest.DidYouMean(o.Model, ids))
+}
+
+// amount writes a number of a unit, a time below a second in milliseconds.
+func amount(v float64, unit string) string {
+	if unit == "s" && v < 1 {
+		v, unit = 1000*v, "ms"
+	}
+	digits := 3 // of which the whole ones are all written
+	for w := math.Abs(v); w >= 1000; w /= 10 {
+		digits++
+	}
+	return strconv.FormatFloat(v, 'g', digits, 64) + " " + unit
+}
+
+func writeCanary(o *CanaryOptions, all []*canary.Comparison, w io.Writer) error {
+	if o.JSON {
+		text, err := json.Marshal(all)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(append(plaintext.JSON(text), '\n'))
+		return err
+	}
+	var out bytes.Buffer
+	for i, c := range all {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		fmt.Fprintf(&out, "%s: %s has had %d calls, the rest %d\n\n", c.Model, c.Arm, c.Calls, c.Rest)
+		t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintf(t, "\trest\t%s\tchange\t95 %% interval\t\t\n", c.Arm)
+		for j := range c.Rows {
+			writeMeasure(t, &c.Rows[j])
+		}
+		_ = t.Flush() // a buffer takes everything
+		fmt.Fprintf(&out, "\n%s: %s\n", c.Arm, c.Verdict)
+	}
+	for line := range strings.Lines(out.String()) {
+		if _, err := io.WriteString(w, plaintext.Line(strings.TrimRight(line, " \n"))+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeMeasure(t io.Writer, r *canary.Row) {
+	if r.Arm == nil {
+		fmt.Fprintf(t, "%s\t-\t-\t-\t%d values\t%s\t\n", r.Measure, r.Values, r.Verdict)
+		return
+	}
+	value, unit := func(v float64) string { return amount(v, r.Unit) }, "%"
+	if r.Share {
+		value, unit = func(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + "%" }, " points"
+	}
+	change := func(v float64) string { return fmt.Sprintf("%+.1f", 100*v) }
+	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s to %s\t%s\t\n", r.Measure, value(*r.Rest), value(*r.Arm),
+		change(*r.Change)+unit, change(*r.Low), change(*r.High), r.Verdict)
+}

@@ -1,0 +1,79 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/running/reload"
+)
+
+// reloadTimeout is how long RequestReload waits: the edge reads its files and probes new upstreams.
+const reloadTimeout = 30 * time.Second
+
+// RequestReload asks a running edge to reload as q says and writes to w what changed, or would. The
+// edge itself sets q.Source. edge is the base URL or the address of its admin listener; token is
+// the admin token, empty if the edge has none. The error says why nothing was reloaded: every
+// problem of the files, one to a line, or why the edge could not be asked.
+func RequestReload(edge Edge, q reload.Request, w io.Writer) error {
+	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t&back=%t", q.Force, q.DryRun, q.Back)
+	if q.Called != "" {
+		path += "&called=" + url.QueryEscape(q.Called)
+	}
+	body, note, err := edge.ask(fasthttp.MethodPost, path, q.Candidate, reloadTimeout)
+	if err != nil {
+		return err
+	}
+	var r reload.Result
+	if err := json.Unmarshal(body, &r); err != nil {
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
+	}
+	err = report(&r, w)
+	warnOf(note, w)
+	return err
+}
+
+// report writes what a reload changed, or returns why it was refused.
+func report(r *reload.Result, w io.Writer) error {
+	var b strings.Builder
+	switch {
+	case r.KeysInForce && r.DryRun:
+		b.WriteString("it would be refused: its keys would be in force, its models would not\n")
+	case !r.OK && r.DryRun:
+		b.WriteString("it would be refused\n")
+	case r.KeysInForce:
+		return fmt.Errorf("keys are in force, models are not: of all the rest version %d stays in use:\n%s",
+			r.Version, plaintext.Text(strings.Join(r.Problems, "\n")))
+	case !r.OK:
+		return fmt.Errorf("not reloaded, version %d stays in use:\n%s", r.Version,
+			plaintext.Text(strings.Join(r.Problems, "\n")))
+	case r.Unchanged && len(r.Restart) > 0:
+		fmt.Fprintf(&b, "nothing that a reload can change: version %d stays in use\n", r.Version)
+	case r.Unchanged:
+		fmt.Fprintf(&b, "unchanged: version %d stays in use\n", r.Version)
+	case r.DryRun:
+		fmt.Fprintf(&b, "not applied: version %d stays in use\n", r.Version)
+	default:
+		fmt.Fprintf(&b, "reloaded in %.0f ms: version %d\n", r.Seconds*1000, r.Version)
+	}
+	for _, p := range r.Warnings {
+		fmt.Fprintf(&b, "%s\n", p)
+	}
+	for _, c := range r.Capacity {
+		fmt.Fprintf(&b, "  %s\n", c)
+	}
+	for _, c := range append(r.Changes, r.Restart...) {
+		fmt.Fprintf(&b, "  %s\n", c)
+	}
+	if _, err := io.WriteString(w, plaintext.Text(b.String())); err != nil || r.OK {
+		return err
+	}
+	return errors.New(plaintext.Text(strings.Join(r.Problems, "\n")))
+}

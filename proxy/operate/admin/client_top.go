@@ -1,0 +1,75 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/operate/status"
+	"penstock/proxy/operate/top"
+)
+
+// TopOptions says what Top shows and where.
+type TopOptions struct {
+	Edge         Edge
+	Out          io.Writer
+	JSON         bool          // once, as the edge gives it
+	Width        int           // of the lines of plain text, in characters
+	In, Terminal *os.File      // to show it until somebody quits, in place of once
+	Interval     time.Duration // between two questions; at least minInterval
+	Colour       bool
+}
+
+const (
+	minInterval = 100 * time.Millisecond
+	topTimeout  = 5 * time.Second
+	topRows     = 1000 // of each table
+)
+
+// Top shows a running edge's state once, or in a terminal until somebody quits or ctx ends. If the
+// first question fails, Top returns the error. Later errors are shown on the screen.
+func Top(ctx context.Context, o TopOptions) error {
+	body, err := askState(&o)
+	if err != nil {
+		return err
+	}
+	if o.JSON && json.Valid(body) {
+		_, err := o.Out.Write(plaintext.JSON(body))
+		return err
+	}
+	s, err := readState(&o, body)
+	if err != nil {
+		return err
+	}
+	if o.Terminal == nil {
+		_, err := o.Out.Write(s.Terminal(o.Width))
+		return err
+	}
+	return top.Run(ctx, top.Options{
+		First: s, In: o.In, Out: o.Terminal, Interval: max(o.Interval, minInterval), Colour: o.Colour,
+		Ask: func() (*status.Status, error) {
+			body, err := askState(&o)
+			if err != nil {
+				return nil, err
+			}
+			return readState(&o, body)
+		},
+	})
+}
+
+func askState(o *TopOptions) ([]byte, error) {
+	return o.Edge.get("/status?limit="+strconv.Itoa(topRows), topTimeout)
+}
+
+func readState(o *TopOptions, body []byte) (*status.Status, error) {
+	s := new(status.Status)
+	if err := json.Unmarshal(body, s); err != nil {
+		return nil, fmt.Errorf("%s did not answer like a Penstock admin listener", o.Edge.Admin)
+	}
+	return s, nil
+}

@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/telemetry/observe"
+)
+
+// UsageOptions says what RequestUsage prints.
+type UsageOptions struct {
+	Edge   Edge
+	Fleet  bool // of all edges that share its store
+	ByUser bool // by end user, in place of models
+	JSON   bool
+	// Period is a day (2026-01-31) or a month (2026-01) in UTC; empty: all there is.
+	Period string
+}
+
+const usageTimeout = 15 * time.Second
+
+// RequestUsage writes what keys have used of models, by a running edge.
+func RequestUsage(o UsageOptions, w io.Writer) error {
+	query := url.Values{}
+	if o.Fleet {
+		query.Set("fleet", "true")
+	}
+	if o.ByUser {
+		query.Set("by", "user")
+	}
+	path := url.URL{Path: "/-/usage", RawQuery: query.Encode()}
+	body, err := o.Edge.get(path.String(), usageTimeout)
+	if err != nil {
+		return err
+	}
+	var r observe.UsageReport
+	if err := json.Unmarshal(body, &r); err != nil {
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", o.Edge.Admin)
+	}
+	if o.Period != "" {
+		r = *r.Of(o.Period)
+	}
+	if o.JSON {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(append(plaintext.JSON(text), '\n'))
+		return err
+	}
+	return writeUsage(&r, o.ByUser, w)
+}
+
+// ParsePeriod checks a day, or a month.
+func ParsePeriod(day, month string) (string, error) {
+	if day != "" && month != "" {
+		return "", errors.New("--day and --month exclude each other")
+	}
+	if _, err := time.Parse(time.DateOnly, day); day != "" && err != nil {
+		return "", errors.New("--day is a day such as 2026-01-31")
+	}
+	if _, err := time.Parse("2006-01", month); month != "" && err != nil {
+		return "", errors.New("--month is a month such as 2026-01")
+	}
+	return day + month, nil
+}
+
+// writeUsage writes a table, with the sum as its last line.
+func writeUsage(r *observe.UsageReport, byUser bool, w io.Writer) error {
+	var out bytes.Buffer
+	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	line := func(key, model string, a *observe.Amount) {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t\n", key, model, a.Calls, a.Prompt, a.Cached, a.Completion, a.Spend)
+	}
+	column := "model"
+	if byUser {
+		column = "user"
+	}
+	fmt.Fprintf(t, "key\t%s\tcalls\tprompt\tcached\tcompletion\tspend\t\n", column)
+	for i := range r.Keys {
+		k := &r.Keys[i]
+		name := k.Key
+		if name == "" {
+			name = "(no key)"
+		}
+		for j := range k.Models {
+			line(name, k.Models[j].Model, &k.Models[j].Total)
+		}
+		for j := range k.Users {
+			line(name, cmp.Or(k.Users[j].User, "(others)"), &k.Users[j].Total)
+		}
+	}
+	line("total", "", &r.Total)
+	_ = t.Flush() // a buffer takes everything
+	for text := range strings.Lines(out.String()) {
+		if _, err := io.WriteString(w, strings.TrimRight(text, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,315 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/config/suggest"
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/operate/status"
+	"penstock/proxy/running/reload"
+	"penstock/proxy/telemetry/observe"
+	"penstock/routing"
+	"penstock/translate/apierr"
+	"penstock/upstreams"
+)
+
+// ready reports whether a balancer may send new requests: 503 while draining, and while a panic
+// comes again and again.
+func (s *Server) ready(ctx *fasthttp.RequestCtx) {
+	commonHeaders(ctx)
+	ctx.Response.Header.SetContentType("application/json")
+	answer := Readiness{Status: "ready"}
+	if s.opts.Draining() {
+		answer.Status = "draining"
+	} else if why := s.opts.Starting(); why != "" {
+		answer = Readiness{Status: "starting", Reason: why}
+	} else if where := s.opts.Guard.Storm(time.Now()); where != "" {
+		answer = Readiness{
+			Status: "failing",
+			Reason: "it panics again and again (" + where + "); its log has the stacks",
+		}
+	}
+	if answer.Status != "ready" {
+		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
+	}
+	body, _ := json.Marshal(answer) // strings alone
+	ctx.Response.SetBody(body)
+}
+
+// longestCalled is the most bytes of the name of a configuration in the body.
+const longestCalled = 4096
+
+// reload reloads and answers with what changed, or with what is wrong. ?force=true applies
+// a configuration that leaves a model without a slot, ?dry_run=true applies nothing. A dry run
+// looks at the configuration in its body, if it has one, which problems name as ?called= says.
+// ?back=true applies the one before the
+// running one, but for its keys.
+func (s *Server) reload(ctx *fasthttp.RequestCtx) {
+	q := reload.Request{Source: reload.SourceRequest}
+	args := ctx.QueryArgs()
+	for name, value := range args.All() {
+		if string(name) == "called" {
+			q.Called = plaintext.Line(string(value[:min(len(value), longestCalled)]))
+			continue
+		}
+		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun, "back": &q.Back}[string(name)]
+		on, err := strconv.ParseBool(string(value))
+		if into == nil || err != nil {
+			refuse(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue,
+				"A reload takes force=true, dry_run=true and back=true, and called=NAME for a configuration in the body."))
+			return
+		}
+		*into = on
+	}
+	candidate := ctx.PostBody() // the server bounds it
+	switch {
+	case len(candidate) > 0 && !q.DryRun:
+		refuse(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue,
+			"A configuration in the body is only compared with the running one: send it with dry_run=true. To apply it, write it to the edge's file."))
+		return
+	case len(candidate) > 0:
+		q.Candidate = candidate
+	}
+	r := s.opts.Reloads.Reload(q)
+	if !r.OK {
+		ctx.SetStatusCode(fasthttp.StatusUnprocessableEntity)
+	}
+	respondJSON(ctx, r)
+}
+
+// usage answers with the account of keys and models, or with ?by=user of keys and end users: as
+// JSON or as a page, of this edge, or with ?fleet=true of all that share its store.
+func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		q, refusal := parseUsageQuery(ctx)
+		var r *observe.UsageReport
+		if refusal == nil {
+			r, refusal = usageReport(s, q)
+		}
+		switch {
+		case refusal != nil:
+			refuse(ctx, refusal)
+		case asPage:
+			body, err := status.UsagePage(r, s.opts.Fleet.State(), status.UsageView{
+				Fleet: q.fleet, ByUser: q.byUser, Users: countsEndUsers(s),
+			})
+			respondHTML(ctx, body, err)
+		default:
+			respondJSON(ctx, r)
+		}
+	}
+}
+
+// countsEndUsers reports whether the running configuration asks who is behind requests.
+func countsEndUsers(s *Server) bool { return s.opts.Reloads.Running().Secrets.EndUsers != nil }
+
+// usageQuery is what is asked of usage.
+type usageQuery struct{ fleet, byUser bool }
+
+func parseUsageQuery(ctx *fasthttp.RequestCtx) (q usageQuery, refusal *apierr.Error) {
+	named := map[string]bool{}
+	for name, value := range ctx.QueryArgs().All() {
+		name, value := string(name), string(value)
+		on, err := strconv.ParseBool(value)
+		switch {
+		case name == "fleet" && err == nil && !named[name]:
+			q.fleet = on
+		case name == "by" && (value == "user" || value == "model") && !named[name]:
+			q.byUser = value == "user"
+		default:
+			return q, apierr.Invalid(name, apierr.CodeInvalidValue,
+				"Usage takes fleet=true, by=user and nothing else; its answer has all days.")
+		}
+		named[name] = true
+	}
+	return q, nil
+}
+
+func usageReport(s *Server, q usageQuery) (*observe.UsageReport, *apierr.Error) {
+	now, of := time.Now(), (*observe.Usage).Report
+	if q.byUser {
+		of = (*observe.Usage).ReportUsers
+		if !countsEndUsers(s) {
+			return nil, apierr.Invalid("by", apierr.CodeInvalidValue,
+				"The edge counts no end users: its configuration has no end_users.secret.")
+		}
+	}
+	if !q.fleet {
+		return of(s.opts.Calls.Usage, s.opts.Started, now), nil
+	}
+	if s.opts.FleetUsage == nil {
+		return nil, apierr.Invalid("fleet", apierr.CodeInvalidValue,
+			"The edge has no fleet.store: its own usage is at /-/usage.")
+	}
+	limit, cancel := context.WithTimeout(context.Background(), fleetUsageTimeout)
+	defer cancel()
+	rows, err := s.opts.FleetUsage.Read(limit, now, q.byUser)
+	if err != nil {
+		s.opts.Log.Warn("the fleet's usage cannot be read", zap.Error(err))
+		return nil, apierr.New(fasthttp.StatusBadGateway, apierr.CodeUpstreamUnreachable,
+			"The fleet's store does not answer with its usage. The edge's own usage is at /-/usage.")
+	}
+	var all observe.Usage
+	since := now
+	for i := range rows {
+		if day := rows[i].Day; day != observe.DayBefore {
+			since = time.Unix(min(since.Unix(), day*24*3600), 0).UTC()
+		}
+	}
+	all.Restore(since, rows)
+	return of(&all, since, now), nil
+}
+
+// armsOf returns what is known of the arms of models, for a comparison.
+func armsOf(o *Options) []observe.ModelArms {
+	models := []observe.ModelArms{}
+	running := o.Reloads.Running()
+	for i := range running.Models {
+		m := &running.Models[i]
+		names := routing.ArmNames(m.Route)
+		if m.Shadow != nil {
+			names = append(names, observe.ShadowArm(m.Shadow.Config.ID))
+		}
+		if names != nil {
+			models = append(models, o.Calls.ArmsOf(m.Config.ID, names...))
+		}
+	}
+	return models
+}
+
+// fleetUsageTimeout bounds how long an operator waits for the store.
+const fleetUsageTimeout = 5 * time.Second
+
+// metrics answers with the metrics in the text format, or as OpenMetrics and compressed where that
+// is asked for.
+func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
+	h := &ctx.Response.Header
+	accept := bytes.Join(ctx.Request.Header.PeekAll(fasthttp.HeaderAccept), []byte(","))
+	openMetrics := observe.PrefersOpenMetrics(string(accept))
+	h.SetContentType("text/plain; version=0.0.4; charset=utf-8")
+	if openMetrics {
+		h.SetContentType(observe.OpenMetricsType)
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept, Accept-Encoding")
+	_ = s.opts.Exposition(ctx.Response.BodyWriter(), openMetrics) // a buffer takes everything
+	if ctx.Request.Header.HasAcceptEncoding("gzip") {
+		var packed bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // the level is a known one
+		_, _ = w.Write(ctx.Response.Body())                  // likewise a buffer
+		_ = w.Close()
+		ctx.Response.SetBodyRaw(packed.Bytes())
+		h.SetContentEncoding("gzip")
+	}
+}
+
+// mode takes POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls in again,
+// at every edge of a fleet with a store. It wants an admin token to be set, so that a client which
+// merely reaches the port cannot take capacity away.
+func (s *Server) mode(ctx *fasthttp.RequestCtx) {
+	if s.opts.Reloads.Running().Config.Admin.Token == "" {
+		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+			"Upstreams are drained with the admin token only: set admin.token."))
+		return
+	}
+	asked, isJSON, err := modeAsked(ctx)
+	if err != nil {
+		refuse(ctx, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue,
+			"The body is neither a JSON object nor a form with upstream and mode: send {\"upstream\": \"NAME\", \"mode\": \"drain\"}."))
+		return
+	}
+	mode, err := upstreams.ParseMode(asked.Mode)
+	if err != nil {
+		refuse(ctx, apierr.Invalid("mode", apierr.CodeInvalidValue, "The mode is one of ready, drain, maintenance."))
+		return
+	}
+	named, near := named(s.opts.Set.All(), asked.Upstream)
+	if len(named) == 0 {
+		refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name%s", cmp.Or(near, ".")))
+		return
+	}
+	done := ModeResult{ModeRequest: asked}
+	for _, u := range named {
+		done.Upstreams = append(done.Upstreams, ModeChange{u.Label(), u.Mode().String()})
+		u.SetMode(mode)
+		if s.opts.Board != nil {
+			s.opts.Board.SetMode(u.ID(), mode, cmp.Or(plaintext.Line(asked.Who), "the operator of "+s.opts.Name), time.Now())
+		}
+	}
+	if isJSON {
+		respondJSON(ctx, done)
+		return
+	}
+	commonHeaders(ctx)
+	ctx.Response.Header.Set("Location", "/") // the page, whose form it is
+	ctx.SetStatusCode(fasthttp.StatusSeeOther)
+}
+
+// named returns the upstream of that name, or those of a group (config.InGroup). near is the name
+// that was meant, if there is none.
+func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
+	var labels []string
+	for _, u := range all {
+		tags := upstreams.TagsOf(u)
+		if u.Label() == name || config.InGroup(name, u.Label(), tags) {
+			found = append(found, u)
+		}
+		labels = append(labels, u.Label())
+		for _, tag := range tags {
+			labels = append(labels, "tag:"+tag)
+		}
+	}
+	return found, suggest.DidYouMean(name, labels)
+}
+
+// ModeResult is what became of a ModeRequest.
+type ModeResult struct {
+	ModeRequest
+	Upstreams []ModeChange `json:"upstreams"`
+}
+
+// ModeChange is an upstream whose mode was set.
+type ModeChange struct {
+	Name string `json:"name"`
+	Was  string `json:"was"` // its mode before
+}
+
+// ModeRequest asks for the mode of an upstream, or of a group.
+type ModeRequest struct {
+	Upstream string `json:"upstream"` // a name, gpu-*: all whose names begin so, or tag:h100
+	Mode     string `json:"mode"`
+	Who      string `json:"who,omitempty"` // asks for it: in a fleet every edge shows it
+}
+
+// maxWho bounds the name of who asks for a mode.
+const maxWho = 64
+
+var errNoForm = errors.New("the body has no member of the form")
+
+// modeAsked reads the page's form, or a JSON object, whatever Content-Type it is sent with: curl -d
+// calls everything a form.
+func modeAsked(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error) {
+	body := bytes.TrimSpace(ctx.PostBody())
+	if !bytes.HasPrefix(body, []byte("{")) {
+		form := ctx.PostArgs()
+		q = ModeRequest{string(form.Peek("upstream")), string(form.Peek("mode")), string(form.Peek("who"))}
+		if !form.Has("upstream") && !form.Has("mode") {
+			err = errNoForm
+		}
+	} else {
+		isJSON, err = true, json.Unmarshal(body, &q)
+	}
+	q.Who = q.Who[:min(len(q.Who), maxWho)]
+	return q, isJSON, err
+}

@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"bufio"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/operate/status"
+	"penstock/proxy/telemetry/guard"
+	"penstock/translate/apierr"
+)
+
+// statusPage answers with the page, which is complete without its script.
+func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
+	part, ok := partOf(ctx)
+	if !ok {
+		return
+	}
+	state := s.status()
+	state.Show(part)
+	body, err := state.Page()
+	respondHTML(ctx, body, err)
+}
+
+// statusJSON answers with what the page shows.
+func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
+	part, ok := partOf(ctx)
+	if !ok {
+		return
+	}
+	state := s.status()
+	state.Show(part)
+	respondJSON(ctx, state)
+}
+
+// partOf reads which rows of the long lists are asked for: ?limit=N, ?offset=N. It refuses the
+// request and returns false where these are no numbers.
+func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
+	p = status.Part{Limit: status.PartDefault}
+	for name, into := range map[string]*int{"limit": &p.Limit, "offset": &p.Offset} {
+		value := string(ctx.QueryArgs().Peek(name))
+		if value == "" {
+			continue
+		}
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 || n == 0 && into == &p.Limit {
+			refuse(ctx, apierr.Invalid(name, apierr.CodeInvalidValue,
+				"The state takes limit=N, how many rows of models, upstreams and keys are shown (default %d), and offset=N, how many are passed over.",
+				status.PartDefault))
+			return p, false
+		}
+		*into = n
+	}
+	return p, true
+}
+
+// callPage answers with the page of one of the newest calls.
+func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
+	id, _ := ctx.UserValue("id").(string)
+	body, err := s.status().CallPage(id)
+	if err == nil && body == nil {
+		refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "The call is not among the newest ones, which are all that are remembered."))
+		return
+	}
+	respondHTML(ctx, body, err)
+}
+
+func respondHTML(ctx *fasthttp.RequestCtx, body []byte, err error) {
+	if err != nil {
+		refuse(ctx, apierr.Internal(err))
+		return
+	}
+	h := &ctx.Response.Header
+	commonHeaders(ctx)
+	h.SetContentType("text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", status.Policy())
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	ctx.Response.SetBody(body)
+}
+
+const (
+	pagePeriod = time.Second
+	pagesOpen  = 16 // pages that are kept up to date at a time
+	pageWrite  = 10 * time.Second
+)
+
+// statusEvents keeps an open page up to date: every second it sends what reads differently
+// now.
+func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
+	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" ||
+		site == "same-site" { // even as a page to look at: it never ends
+		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+			"Only the status page keeps itself up to date by this."))
+		return
+	}
+	part, ok := partOf(ctx)
+	if !ok {
+		return
+	}
+	if s.pages.Add(1) > pagesOpen {
+		s.pages.Add(-1)
+		refuse(ctx, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull,
+			"Too many live status pages are open (%d). Reload for a snapshot.", pagesOpen))
+		return
+	}
+	h := &ctx.Response.Header
+	commonHeaders(ctx)
+	h.SetContentType("text/event-stream")
+	conn := ctx.Conn()
+	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+		defer s.opts.Guard.Catch(guard.StatusPage, nil)
+		defer s.pages.Add(-1)
+		s.opts.Guard.Point(guard.StatusPage)
+		var shown status.Shown
+		for {
+			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite)) // fails on a closed connection only, as the write does then
+			if s.sendSections(w, &shown, part) != nil {
+				return
+			}
+			select {
+			case <-s.closing:
+				return
+			case <-time.After(pagePeriod):
+			}
+		}
+	})
+}
+
+// sendSections sends what the page does not show yet.
+func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.Part) error {
+	state := s.status()
+	state.Show(part)
+	changed := map[string]status.Renewal{}
+	for _, id := range status.Sections {
+		text, err := state.Section(id)
+		if err != nil {
+			return err
+		}
+		if r, ok := shown.Renew(id, text); ok {
+			changed[id] = r
+		}
+	}
+	_, _ = w.WriteString("event: sections\nretry: 2000\ndata: ") // a buffered writer keeps its error for Flush
+	data := json.NewEncoder(w)
+	data.SetEscapeHTML(false) // the script takes it for JSON, and markup is most of it
+	err := data.Encode(struct {
+		At       string                    `json:"at"`
+		Sections map[string]status.Renewal `json:"sections"`
+	}{state.Now.Format("15:04:05"), changed})
+	if err != nil {
+		return err
+	}
+	_ = w.WriteByte('\n')
+	return w.Flush()
+}

@@ -1,0 +1,33 @@
+package admin
+
+import (
+	"encoding/json"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/request/endpoint"
+	"penstock/translate/apierr"
+)
+
+// refuse answers with an error. It is not counted: the metrics count the errors that clients of the
+// API meet.
+func refuse(ctx *fasthttp.RequestCtx, err *apierr.Error) {
+	d := endpoint.ChatDialect
+	d.WriteError(ctx, d.ErrorOf(err), endpoint.AppendRequestID(nil))
+}
+
+// commonHeaders sets the headers of every answer.
+func commonHeaders(ctx *fasthttp.RequestCtx) {
+	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
+}
+
+func respondJSON(ctx *fasthttp.RequestCtx, v any) {
+	commonHeaders(ctx)
+	ctx.Response.Header.SetContentType("application/json")
+	body, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		ctx.SetStatusCode(fasthttp.StatusInternalServerError)
+		return
+	}
+	ctx.Response.SetBody(append(body, '\n'))
+}

@@ -1,0 +1,130 @@
+package admin
+
+import (
+	"errors"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/proxy/front/browser"
+	"penstock/proxy/front/httpserver"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/process"
+	"penstock/translate/apierr"
+)
+
+// New makes the admin listener. Nothing is accepted before Serve.
+func New(o Options) (*Server, error) {
+	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), port: newPortWatch(&o), closing: make(chan struct{})}
+	var err error
+	if s.listener, err = listen.New(o.Listener.Listener, listen.Options{
+		MaxConns: listen.AdminConns(), MakeRoom: true, TLS: o.Listener.Certificate != nil,
+		Guard: o.Guard, RequestID: endpoint.AppendRequestID,
+	}); err != nil {
+		return nil, err
+	}
+	f := o.Reloads.Running().Config
+	s.http = httpserver.New(f, o.Guard)
+	s.http.Handler = s.everyRequest(s.routes())
+	s.http.ErrorHandler = s.headError
+	s.http.WriteTimeout = f.Timeouts.Write.D()
+	s.http.MaxRequestBodySize = config.MaxFile // the largest is a configuration, to be compared
+	return s, nil
+}
+
+// routes is the admin listener's route table.
+func (s *Server) routes() fasthttp.RequestHandler {
+	r := httpserver.NewRouter()
+	r.NotFound = func(ctx *fasthttp.RequestCtx) {
+		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
+			nothingHere+" "+ownPages+" the status page at /, /status, /metrics, /-/usage, /-/arms, /-/process, /-/goroutines, /-/heap, /-/ready, /-/reload and /-/mode."))
+	}
+	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
+		allow, err := httpserver.WrongMethod(ctx)
+		refuse(ctx, err)
+		ctx.Response.Header.Set("Allow", allow)
+	}
+	for path, h := range map[string]fasthttp.RequestHandler{
+		"/":          s.operator(s.statusPage),
+		"/call/{id}": s.operator(s.callPage),
+		"/metrics":   s.operator(s.metrics),
+		"/status":    s.operator(s.statusJSON),
+		"/usage":     s.operator(s.usage(true)),
+		"/-/usage":   s.operator(s.usage(false)),
+		"/-/arms":    s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, armsOf(&s.opts)) }),
+		"/-/ready":   s.ready,
+
+		"/-/process":    s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, factsOf(&s.opts)) }),
+		"/-/goroutines": s.operator(profile(process.WriteStacks)),
+		"/-/heap":       s.operator(profile(process.WriteHeap)),
+	} {
+		r.GET(path, h)
+		r.HEAD(path, h)
+	}
+	r.GET("/status/events", s.operator(s.statusEvents)) // no HEAD: a head could not announce its end
+	r.POST("/-/reload", s.operator(s.reload))
+	r.POST("/-/mode", s.operator(s.mode))
+	return r.Handler
+}
+
+// everyRequest is what every request passes first.
+func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		defer s.opts.Guard.Catch(guard.Admin, func() { refuse(ctx, apierr.Internal(failure.ErrPanicked)) })
+		listen.RequestReceived(ctx.Conn())
+		s.nameProcess(ctx)
+		if err := httpserver.Check(ctx); err != nil {
+			ctx.SetConnectionClose()
+			refuse(ctx, err)
+			return
+		}
+		if !browser.LocalRequest(&ctx.Request.Header, s.opts.Listener.Addr()) {
+			refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+				"The admin listener answers its own pages only, and on loopback its own address."))
+			return
+		}
+		if httpserver.AnswerWholeServer(ctx, "GET, HEAD, POST") {
+			return
+		}
+		next(ctx)
+	}
+}
+
+// headError answers a request whose head did not parse.
+func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
+	defer s.opts.Guard.Catch(guard.Admin, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
+	refusal, _ := httpserver.Unparsed(ctx, err)
+	if errors.Is(err, fasthttp.ErrBodyTooLarge) {
+		refusal = apierr.TooLarge(config.MaxFile)
+		if c, ok := ctx.Conn().(*listen.Conn); ok {
+			c.Linger()
+		}
+	}
+	refuse(ctx, refusal)
+}
+
+// operator lets a request pass that carries the admin token, when there is one.
+func (s *Server) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		token := s.opts.Reloads.Running().Config.Admin.Token.Value()
+		if err := s.tokens.check(ctx, token, time.Now()); err != nil {
+			refuse(ctx, err)
+			if err.Status == fasthttp.StatusUnauthorized && acceptsHTML(&ctx.Request.Header) {
+				ctx.Response.Header.Set("WWW-Authenticate", `Basic realm="penstock admin", charset="UTF-8"`)
+			}
+			return
+		}
+		next(ctx)
+	}
+}
+
+// An edge's answers for paths that it does not have. A client knows by ownPages which listener it
+// has asked.
+const (
+	nothingHere = "There is nothing at this path." // both listeners
+	ownPages    = "The admin listener has"
+)

@@ -1,0 +1,108 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/proxy/access/limit"
+	"penstock/proxy/fleet"
+	"penstock/proxy/fleet/board"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/operate/status"
+	"penstock/proxy/running/reload"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
+	"penstock/upstreams"
+)
+
+// Options are the parts of an edge that its operator sees and steers.
+type Options struct {
+	Listener Port
+	Log      *zap.Logger
+	Guard    *guard.Guard
+	Metrics  *metrics.Set // for the counters of refused tokens
+	Started  time.Time    // when the process was
+	Name     string       // of the machine
+
+	SharedPort bool // other processes may listen on the listener's port (SO_REUSEPORT)
+
+	Reloads     *reload.Reloader
+	Set         *upstreams.Set
+	Calls       *observe.Calls
+	Retries     *limit.Retries
+	Fleet       *fleet.Fleet               // nil where the edge shares nothing
+	FleetUsage  *fleet.Rows                // the same
+	Board       *board.Board               // likewise
+	Certificate func() *status.Certificate // of the public listener; nil without TLS
+
+	Draining    func() bool
+	Starting    func() string            // what no call is accepted before, or nothing
+	Connections func() int64             // of clients
+	TurnedAway  func(now time.Time) bool // whether clients found no connection of late
+	Issuers     func(now time.Time) []status.Issuer
+	InFlight    func(now time.Time) []status.Call         // calls that run
+	Exposition  func(w io.Writer, openMetrics bool) error // writes the metrics
+}
+
+// Port is where operators come in.
+type Port struct {
+	net.Listener
+	Certificate *listen.Certificate // nil: they come without TLS
+}
+
+// Server is the admin listener of one edge.
+type Server struct {
+	opts     Options
+	listener *listen.Listener
+	http     *fasthttp.Server
+	tokens   tokenGate
+	port     *portWatch
+	watch    status.Watch
+	verdict  atomic.Pointer[status.Verdict] // of the last look
+	pages    atomic.Int64                   // status pages that are kept up to date
+	closing  chan struct{}                  // closed when the server is about to shut down
+	shut     bool
+}
+
+// Listener is what the server accepts from.
+func (s *Server) Listener() *listen.Listener { return s.listener }
+
+// Serve accepts until Shutdown.
+func (s *Server) Serve() error {
+	if c := s.opts.Listener.Certificate; c != nil {
+		return s.http.Serve(s.listener.TLS(c.Config()))
+	}
+	return s.http.Serve(s.listener)
+}
+
+// LeavePort stops accepting, so that another process which listens on the same port gets the next
+// connections.
+func (s *Server) LeavePort() { _ = listen.CloseAfterBacklog(s.opts.Listener.Listener) }
+
+// Shutdown ends the server and waits for its connections until ctx ends. Idle connections get the
+// same time as active ones; closing them then is not an error. A second call does nothing. Calls
+// must not be concurrent.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if s.shut {
+		return nil
+	}
+	s.shut = true
+	close(s.closing)
+	if err := s.http.ShutdownWithContext(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// Release closes the connections that Shutdown has left, and the watch over them.
+func (s *Server) Release() error {
+	s.listener.CloseConns()
+	return s.listener.Release()
+}

@@ -1,0 +1,103 @@
+package admin
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/proxy/front/listen"
+)
+
+// The headers by which an operator's program sees which of several processes has answered.
+const (
+	headerProcess   = "X-Penstock-Process"
+	headerProcesses = "X-Penstock-Processes" // how many listen on the port; absent for one
+)
+
+// takeOver is how long two processes may share the admin port before it is reported as a mistake:
+// longer than a new edge needs to start beside the old one.
+const takeOver = time.Minute
+
+// portWatch notices other processes that listen on the admin port (--share-port). The kernel
+// spreads connections over them, so a reload or a drain reaches one of them alone. It is safe for
+// concurrent use.
+type portWatch struct {
+	count func() int // other listeners on the port; nil where the port is not shared
+	log   *zap.Logger
+	mu    sync.Mutex
+	since time.Time // when others appeared; zero while there are none
+	said  bool      // that they stay
+}
+
+func newPortWatch(o *Options) *portWatch {
+	w := &portWatch{log: o.Log}
+	if o.SharedPort {
+		w.count = func() int { return listen.OtherListeners(o.Listener.Listener) }
+	}
+	return w
+}
+
+// look returns how many other processes listen on the port, and whether they have for longer than
+// a take-over needs. It logs when that changes.
+func (w *portWatch) look(now time.Time) (others int, stay bool) {
+	if w.count == nil {
+		return 0, false
+	}
+	others = w.count()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case others == 0 && w.since.IsZero():
+	case others == 0:
+		w.since, w.said = time.Time{}, false
+		w.log.Info("this process has the admin port alone again")
+	case w.since.IsZero():
+		w.since = now
+		w.log.Info("another process listens on the admin port, too (--share-port): each answer there comes from one of them",
+			zap.Int("others", others))
+	case now.Sub(w.since) >= takeOver && !w.said:
+		w.said = true
+		w.log.Warn("another process has shared the admin port for a minute: reloads, drains, /status and /metrics reach one of them at random",
+			zap.Int("others", others),
+			zap.String("remedy", "end the one that is replaced, or give each edge a configuration with an admin.listen of its own"))
+	}
+	return others, w.said
+}
+
+// processName names a process in answers: its number and, because numbers come back, its start in
+// seconds since 1970.
+func processName(started time.Time) string {
+	return fmt.Sprintf("%d-%d", os.Getpid(), started.Unix())
+}
+
+// nameProcess says in the answer's header which process it comes from.
+func (s *Server) nameProcess(ctx *fasthttp.RequestCtx) {
+	ctx.Response.Header.Set(headerProcess, processName(s.opts.Started))
+	if others, _ := s.port.look(time.Now()); others > 0 {
+		ctx.Response.Header.Set(headerProcesses, strconv.Itoa(1+others))
+	}
+}
+
+// oneOfSeveral says which of several processes has answered a command; it is empty where one
+// listens alone.
+func oneOfSeveral(h *fasthttp.ResponseHeader) string {
+	n, err := strconv.Atoi(string(h.Peek(headerProcesses)))
+	if err != nil || n < 2 {
+		return ""
+	}
+	return fmt.Sprintf("%d processes listen on this admin port: process %.40q alone has done this. Give each edge an admin.listen of its own, or end the one that is replaced",
+		n, h.Peek(headerProcess))
+}
+
+// warnOf writes the note, if there is one, as the last line of a command.
+func warnOf(note string, out io.Writer) {
+	if note != "" {
+		fmt.Fprintln(out, "warning: "+note)
+	}
+}

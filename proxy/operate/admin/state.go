@@ -1,0 +1,145 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"penstock/proxy/access/limit"
+	"penstock/proxy/build"
+	"penstock/proxy/operate/status"
+	"penstock/proxy/running/reload"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/observe"
+	"penstock/upstreams"
+)
+
+// Look lets the watch see the state, so that it knows of what happens while no page is open. Call
+// it about every second. It leaves out the lists that nobody reads then: with thousands of calls or
+// keys they would be most of what the edge allocates.
+func (s *Server) Look() { see(s, &status.Input{Now: time.Now()}) }
+
+// VerdictOf is the sentence of the last look at the state.
+func VerdictOf(s *Server) status.Verdict {
+	if v := s.verdict.Load(); v != nil {
+		return *v
+	}
+	return status.Verdict{}
+}
+
+// status gathers what the status page shows.
+func (s *Server) status() *status.Status {
+	now := time.Now()
+	return see(s, &status.Input{
+		Flights: s.opts.InFlight(now), Ended: s.opts.Calls.Recent.Calls(),
+		Keys: keysOf(s.opts.Reloads.Running(), s.opts.Calls, now), Now: now,
+	})
+}
+
+// see adds to in, which has its time and may have its lists, and judges the state.
+func see(s *Server, in *status.Input) *status.Status {
+	snap, now, all := s.opts.Reloads.Running(), in.Now, s.opts.Set.All()
+	queues := map[string]*status.Queue{}
+	for i := range snap.Models {
+		if m := &snap.Models[i]; m.Queue != nil {
+			queues[m.Config.ID] = &status.Queue{
+				Waiting: m.Queue.Waiting(), Depth: m.Config.Queue.Depth,
+				Wait: m.Config.Queue.Wait.D().Seconds(),
+			}
+		}
+	}
+	in.Routes, in.Upstreams, in.Calls, in.Queues = snap.Routes, all, s.opts.Calls, queues
+	out := status.Of(in)
+	out.Build, out.Version, out.Since, out.Started = build.Version(), snap.Version, snap.Since, s.opts.Started
+	out.Process = processName(s.opts.Started)
+	out.TurnedAway = s.opts.TurnedAway(now)
+	out.OnAdminPort, out.AdminPortShared = s.port.look(now)
+	out.Panicking, out.Unsaved = s.opts.Guard.Storm(now), s.opts.Calls.Usage.Unsaved().Seconds()
+	out.Draining, out.Connections = s.opts.Draining(), s.opts.Connections()
+	out.Operable = snap.Config.Admin.Token != ""
+	out.Retries.Used, out.Retries.Allowed = s.opts.Retries.State(now, snap.Config.Retry.Budget)
+	for _, g := range s.opts.Reloads.Versions() {
+		out.Generations = append(out.Generations, status.Generation{
+			Version: g.Version, Since: g.Since,
+			Calls: g.Calls(),
+		})
+	}
+	out.Certificate = s.opts.Certificate()
+	out.AdminCertificate = status.CertificateOf(s.opts.Listener.Certificate.Valid())
+	out.LastReload = pageOf(s.opts.Reloads.Last())
+	out.Fleet = s.opts.Fleet.State()
+	for _, d := range s.opts.Set.Discoveries(now) {
+		out.Discoveries = append(out.Discoveries, status.Discovery{Discovery: d})
+	}
+	for _, d := range snap.DiscoveredModels() {
+		out.Discovered = append(out.Discovered, status.DiscoveredModels(d))
+	}
+	for i := range snap.Models {
+		m := &snap.Models[i]
+		shown, c := &out.Models[i], m.Config
+		shown.Fallback = c.Fallback
+		shown.Found, shown.Deprecated, shown.Sunset = c.Discovered, c.Deprecated, c.Sunset
+		if m.Shadow != nil {
+			shown.Shadow = status.ShadowOf(c.ID, m.Shadow.Config.ID, float64(c.Shadow.Share)/100, s.opts.Calls)
+		}
+	}
+	out.Issuers = s.opts.Issuers(now)
+	for i, u := range all {
+		if s.opts.Board != nil && u.Mode() != upstreams.ModeReady {
+			setting, _ := s.opts.Board.Mode(u.ID())
+			out.Upstreams[i].ModeWho = setting.Who
+		}
+	}
+	out.Judge(&s.watch)
+	s.verdict.Store(&out.Verdict)
+	return out
+}
+
+// pageOf returns what the status page shows of r; nil when there was no reload.
+func pageOf(r *reload.Result) *status.Reload {
+	if r == nil {
+		return nil
+	}
+	p := &status.Reload{
+		At: r.At, Source: r.Source, OK: r.OK, Unchanged: r.Unchanged, KeysInForce: r.KeysInForce, Version: r.Version,
+		Changes: r.Changes, Restart: r.Restart, Problems: r.Problems, Seconds: r.Seconds,
+	}
+	for _, c := range r.Capacity {
+		p.Capacity = append(p.Capacity, c.String())
+	}
+	return p
+}
+
+// keysOf are the keys and their use, by id.
+func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, now time.Time) []status.Key {
+	today := calls.Usage.Day(observe.DayOf(now))
+	out := make([]status.Key, 0, len(snap.KeyLimits))
+	for id, l := range snap.KeyLimits {
+		k := status.Key{ID: id, Concurrency: l.Concurrency()}
+		if level, ok := l.Requests(now); ok {
+			k.Requests = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
+		}
+		if level, ok := l.Tokens(now); ok {
+			k.Tokens = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
+		}
+		for _, b := range l.Budgets(now) {
+			k.Budgets = append(k.Budgets, budgetOf(&b))
+		}
+		day := today[id]
+		k.Today = status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}
+		out = append(out, k)
+	}
+	slices.SortFunc(out, func(a, b status.Key) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+func budgetOf(l *limit.BudgetLevel) status.Budget {
+	b := status.Budget{Name: strings.ReplaceAll(l.Name, " ", "_"), Share: l.Share(), Renews: l.Renews}
+	b.Used, b.Limit = strconv.FormatInt(l.Used.Tokens, 10), strconv.FormatInt(l.Limit.Tokens, 10)
+	if l.Spend {
+		b.Used, b.Limit = l.Used.Spend.String(), l.Limit.Spend.String()
+	}
+	return b
+}

@@ -1,0 +1,106 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"encoding/base64"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/access/limit"
+	"penstock/translate/apierr"
+)
+
+// tokenGate checks the admin token and slows down guesses at it. It is safe for concurrent use.
+type tokenGate struct {
+	log            *zap.Logger
+	guesses        limit.Guesses
+	logged         atomic.Int64 // when guesses were logged last, in nanoseconds of Unix time
+	wrong, delayed *metrics.Counter
+}
+
+func newTokenGate(log *zap.Logger, set *metrics.Set) tokenGate {
+	return tokenGate{
+		log: log, wrong: set.NewCounter(`penstock_admin_denied_total{reason="token"}`),
+		delayed: set.NewCounter(`penstock_admin_denied_total{reason="brake"}`),
+	}
+}
+
+// check returns why a request without the token is refused, or nil. An address that was wrong too
+// often is braked. Its right token passes all the same, unless it is short: then the brake is what
+// keeps it from being guessed. token is the configured one;
+// empty: there is none. A request carries it as a bearer, or, from a browser, as the password of
+// Basic.
+func (g *tokenGate) check(ctx *fasthttp.RequestCtx, token string, now time.Time) *apierr.Error {
+	if token == "" {
+		return nil
+	}
+	peer := addressOf(ctx)
+	authorization := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
+	right := subtle.ConstantTimeCompare(credential(authorization), []byte(token)) == 1
+	if right && len(token) >= config.LeastAdminToken {
+		return nil // wrong ones of other programs behind the same address do not keep it out
+	}
+	if wait := g.guesses.Wait(peer, now); wait > 0 {
+		g.delayed.Inc()
+		err := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited,
+			"Too many wrong admin tokens came from this address. Retry in %d seconds.", int(wait/time.Second)+1)
+		err.RetryAfter = wait
+		return err
+	}
+	if right {
+		return nil
+	}
+	if len(authorization) > 0 { // without one it is no guess: a browser learns from the answer that a token is needed
+		g.noteWrong(peer, now)
+	}
+	return apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey,
+		"The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password.")
+}
+
+// noteWrong counts a wrong token, and logs, once a minute, that an address has used up its tries.
+func (g *tokenGate) noteWrong(peer netip.Addr, now time.Time) {
+	g.wrong.Inc()
+	if g.guesses.Wrong(peer, now) && now.Sub(time.Unix(0, g.logged.Load())) > time.Minute {
+		g.logged.Store(now.UnixNano())
+		g.log.Warn("admin tokens are being guessed: an address that is wrong too often is not listened to for a while")
+	}
+}
+
+func acceptsHTML(h *fasthttp.RequestHeader) bool {
+	return bytes.Contains(h.Peek(fasthttp.HeaderAccept), []byte("text/html"))
+}
+
+// addressOf is where a request comes from, without the port.
+func addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
+	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr()
+	}
+	return netip.Addr{}
+}
+
+// credential returns what an Authorization header offers as the token. The names of schemes are not
+// case-sensitive (RFC 9110, 11.1).
+func credential(authorization []byte) []byte {
+	scheme, given, _ := bytes.Cut(authorization, []byte(" "))
+	given = bytes.TrimLeft(given, " ")
+	if bytes.EqualFold(scheme, []byte("bearer")) {
+		return given
+	}
+	if !bytes.EqualFold(scheme, []byte("basic")) {
+		return nil
+	}
+	pair, err := base64.StdEncoding.DecodeString(string(given))
+	if err != nil {
+		return nil
+	}
+	_, password, _ := bytes.Cut(pair, []byte{':'})
+	return password
+}

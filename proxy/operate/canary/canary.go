@@ -1,0 +1,158 @@
+package canary
+
+import (
+	"math"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// Verdict is whether an arm is worse than the rest.
+type Verdict string
+
+// The verdicts.
+const (
+	Worse    Verdict = "worse"
+	NotWorse Verdict = "not worse"
+	Unknown  Verdict = "not yet known"
+)
+
+// Enough is how many values a side needs before anything is said of them.
+const Enough = 50
+
+// How sure a verdict is, in standard deviations, and of an interval that is shown: 95 %.
+const (
+	sureWorse    = 3.29 // 1 in 2,000 on this side
+	sureNotWorse = 1.96
+	shown        = 1.96
+)
+
+// What is more than a little, and what is tolerable: of ratios, and of shares of the calls.
+const (
+	littleRatio, tolerableRatio = 0.05, 0.10
+	littleShare, tolerableShare = 0.005, 0.02
+)
+
+// Comparison is that of an arm with the rest.
+type Comparison struct {
+	Model   string  `json:"model"`
+	Arm     string  `json:"arm"`
+	Calls   uint64  `json:"calls"`
+	Rest    uint64  `json:"rest_calls"`
+	Verdict Verdict `json:"verdict"`
+	Rows    []Row   `json:"measures"`
+}
+
+// Row is one measure of both sides. What there are too few values of is null.
+type Row struct {
+	Measure string   `json:"measure"`
+	Unit    string   `json:"unit,omitempty"`  // of both sides: s, tokens/s, tokens; a share has none
+	Share   bool     `json:"share,omitempty"` // of the calls, and the change is in parts of them; else it is relative
+	Values  uint64   `json:"values"`
+	Rest    *float64 `json:"rest"`
+	Arm     *float64 `json:"arm"`
+	Change  *float64 `json:"change"`
+	Low     *float64 `json:"low"` // of the change, with 95 % confidence
+	High    *float64 `json:"high"`
+	Verdict Verdict  `json:"verdict,omitempty"` // empty: it is not judged
+
+	none bool // neither side has a value: a model that streams nothing has no first tokens
+}
+
+// Compare compares an arm with the rest of its model.
+func Compare(model string, rest, arm *observe.Arm) *Comparison {
+	c := &Comparison{Model: model, Arm: arm.Name, Calls: arm.Calls, Rest: rest.Calls}
+	c.ratio("ttft p50", "s", rest.TTFT, arm.TTFT, 0.5, 1)
+	c.ratio("ttft p90", "s", rest.TTFT, arm.TTFT, 0.9, 1)
+	c.ratio("tokens/s p50", "tokens/s", rest.Speed, arm.Speed, 0.5, -1)
+	c.share("failed", rest.Failed, rest.Calls, arm.Failed, arm.Calls, true)
+	c.share("refused", rest.Refused, rest.Calls, arm.Refused, arm.Calls, true)
+	c.share("left", rest.Left, rest.Calls, arm.Left, arm.Calls, false)
+	c.ratio("length p50", "tokens", rest.Length, arm.Length, 0.5, 0)
+	var ended, endedRest uint64
+	for _, word := range observe.Finishes {
+		ended, endedRest = ended+arm.Finish[word], endedRest+rest.Finish[word]
+	}
+	for _, word := range observe.Finishes {
+		if n, m := arm.Finish[word], rest.Finish[word]; n+m > 0 {
+			c.share("ends by "+word, m, endedRest, n, ended, false)
+		}
+	}
+	c.Verdict = c.verdict()
+	return c
+}
+
+// verdict is that of the rows: one that is worse is enough, and there has to be one of speed.
+func (c *Comparison) verdict() Verdict {
+	all, timed := NotWorse, false
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		switch {
+		case r.Verdict == Worse:
+			return Worse
+		case r.Verdict == "", r.none:
+			continue
+		case r.Verdict == Unknown:
+			all = Unknown
+		}
+		timed = timed || !r.Share
+	}
+	if !timed {
+		return Unknown
+	}
+	return all
+}
+
+// ratio adds a row of a quantile. worse is 1 if more of it is worse, -1 if less is, 0 if it is not
+// judged.
+func (c *Comparison) ratio(measure, unit string, rest, arm observe.Spread, rank, worse float64) {
+	n, m := arm.Count(), rest.Count()
+	r := Row{Measure: measure, Unit: unit, Values: n, none: n+m == 0}
+	change := func(z float64) interval { return quantile(arm, rank, z).minus(quantile(rest, rank, z)) }
+	if n >= Enough && m >= Enough {
+		r.show(math.Exp(quantile(rest, rank, 0).at), math.Exp(quantile(arm, rank, 0).at), interval{
+			math.Expm1(change(shown).low), math.Expm1(change(shown).at), math.Expm1(change(shown).high),
+		})
+	}
+	if worse != 0 {
+		r.judge(func(z float64) interval {
+			d := change(z)
+			if worse < 0 {
+				d = interval{-d.high, -d.at, -d.low}
+			}
+			return d
+		}, math.Log1p(littleRatio), math.Log1p(tolerableRatio))
+	}
+	c.Rows = append(c.Rows, r)
+}
+
+// share adds a row of a share of the calls, or of the answers.
+func (c *Comparison) share(measure string, rest, ofRest, arm, of uint64, judged bool) {
+	r := Row{Measure: measure, Share: true, Values: of}
+	change := func(z float64) interval { return share(arm, of, z).minus(share(rest, ofRest, z)) }
+	if of >= Enough && ofRest >= Enough {
+		r.show(float64(rest)/float64(ofRest), float64(arm)/float64(of), change(shown))
+	}
+	if judged {
+		r.judge(change, littleShare, tolerableShare)
+	}
+	c.Rows = append(c.Rows, r)
+}
+
+func (r *Row) show(rest, arm float64, change interval) {
+	r.Rest, r.Arm, r.Change, r.Low, r.High = &rest, &arm, &change.at, &change.low, &change.high
+}
+
+// judge judges a row by how much worse the arm is: surely more than a little, surely no more than
+// is tolerable, or neither.
+func (r *Row) judge(worse func(z float64) interval, little, tolerable float64) {
+	switch {
+	case r.Arm == nil:
+		r.Verdict = Unknown
+	case worse(sureWorse).low > little:
+		r.Verdict = Worse
+	case worse(sureNotWorse).high < tolerable:
+		r.Verdict = NotWorse
+	default:
+		r.Verdict = Unknown
+	}
+}

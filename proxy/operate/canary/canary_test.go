@@ -1,0 +1,107 @@
+package canary
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// side is what an edge would have counted of n calls whose first tokens take about ttft.
+func side(rng *rand.Rand, n int, ttft, speed, failed float64) *observe.Arm {
+	a := &observe.Arm{Calls: uint64(n)}
+	first, tokens, length := map[uint64]uint64{}, map[uint64]uint64{}, map[uint64]uint64{}
+	for range n {
+		if rng.Float64() < failed {
+			a.Failed++
+			continue
+		}
+		first[observe.BucketOf(ttft*math.Exp(0.6*rng.NormFloat64()))]++
+		tokens[observe.BucketOf(speed*math.Exp(0.3*rng.NormFloat64()))]++
+		length[observe.BucketOf(200*math.Exp(rng.NormFloat64()))]++
+	}
+	for to, from := range map[*observe.Spread]map[uint64]uint64{&a.TTFT: first, &a.Speed: tokens, &a.Length: length} {
+		for bucket, count := range from {
+			*to = append(*to, [2]uint64{bucket, count})
+		}
+	}
+	return a
+}
+
+func verdicts(seeds, rest, arm int, ttft, speed, failed float64) map[Verdict]int {
+	got := map[Verdict]int{}
+	for seed := range uint64(seeds) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		got[Compare("m", side(rng, rest, 0.2, 50, 0.01), side(rng, arm, ttft, speed, failed)).Verdict]++
+	}
+	return got
+}
+
+// Equal arms are called worse once in a thousand comparisons at most, and with enough calls they are
+// mostly called not worse.
+func TestEqualArms(t *testing.T) {
+	for _, n := range []int{60, 300} {
+		got := verdicts(1000, 5*n, n, 0.2, 50, 0.01)
+		t.Logf("%d calls: %v", n, got)
+		if got[Worse] > 2 {
+			t.Errorf("with %d calls equal arms are worse %d times of 1000", n, got[Worse])
+		}
+	}
+	if got := verdicts(20, 10_000, 5000, 0.2, 50, 0.01); got[NotWorse] < 18 {
+		t.Errorf("with 5000 calls: %v", got)
+	}
+}
+
+// An arm that is worse is called so, and never "not worse".
+func TestWorseArms(t *testing.T) {
+	for name, c := range map[string]struct{ ttft, speed, failed float64 }{
+		"first tokens 30 % later":  {0.26, 50, 0.01},
+		"30 % fewer tokens/s":      {0.2, 35, 0.01},
+		"one of twenty calls more": {0.2, 50, 0.06},
+	} {
+		got := verdicts(50, 6000, 1500, c.ttft, c.speed, c.failed)
+		if got[Worse] < 48 || got[NotWorse] > 0 {
+			t.Errorf("%s: %v", name, got)
+		}
+		if got := verdicts(50, 400, 20, c.ttft, c.speed, c.failed); got[Unknown] != 50 {
+			t.Errorf("%s, 20 calls: %v", name, got)
+		}
+		if got := verdicts(200, 500, 100, c.ttft, c.speed, c.failed); got[NotWorse] > 0 {
+			t.Errorf("%s, 100 calls: %v", name, got)
+		}
+	}
+}
+
+// The intervals hold the truth as often as they say.
+func TestIntervals(t *testing.T) {
+	const seeds = 500
+	missed := 0
+	for seed := range uint64(seeds) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		c := Compare("m", side(rng, 1000, 0.2, 50, 0), side(rng, 300, 0.26, 50, 0))
+		if r := c.Rows[0]; *r.Low > 0.3 || *r.High < 0.3 {
+			missed++
+		}
+	}
+	if missed > seeds*8/100 {
+		t.Errorf("%d of %d intervals miss the truth", missed, seeds)
+	}
+}
+
+// A model that streams nothing is judged by the rest, and one of which nothing is timed is not known.
+func TestWithoutStreams(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	rest, arm := side(rng, 40_000, 0.2, 50, 0), side(rng, 20_000, 0.2, 50, 0)
+	rest.TTFT, arm.TTFT = nil, nil
+	if got := Compare("m", rest, arm); got.Verdict != NotWorse {
+		t.Errorf("%+v", got)
+	}
+	rest.Speed, arm.Speed = nil, nil
+	if got := Compare("m", rest, arm); got.Verdict != Unknown {
+		t.Errorf("%+v", got)
+	}
+	if got := Compare("m", &observe.Arm{}, &observe.Arm{}); got.Verdict != Unknown {
+		t.Errorf("%+v", got)
+	}
+}

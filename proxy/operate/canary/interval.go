@@ -1,0 +1,46 @@
+package canary
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// interval is an estimate and where the truth is.
+type interval struct{ low, at, high float64 }
+
+// minus is the difference of two estimates.
+func (a interval) minus(b interval) interval {
+	at := a.at - b.at
+	return interval{at - math.Hypot(a.at-a.low, b.high-b.at), at, at + math.Hypot(a.high-a.at, b.at-b.low)}
+}
+
+// quantile is the logarithm of a quantile of a spread, for differences that are ratios. z is how
+// many standard deviations the interval has on each side.
+func quantile(s observe.Spread, rank, z float64) interval {
+	s = slices.SortedFunc(slices.Values(s), func(a, b [2]uint64) int { return cmp.Compare(a[0], b[0]) })
+	n := float64(s.Count())
+	margin := z*math.Sqrt(n*rank*(1-rank)) + 0.5
+	at := func(position float64) float64 {
+		before := 0.0
+		for i, b := range s {
+			if count := float64(b[1]); position < before+count || i == len(s)-1 {
+				inside := min(max((position-before)/count, 0), 1) - 0.5 // of the bucket, whose values are spread evenly
+				return math.Log(observe.Middle(b[0])) + inside*observe.BucketWidth
+			}
+			before += float64(b[1])
+		}
+		return math.NaN()
+	}
+	return interval{at(n*rank - margin), at(n * rank), at(n*rank + margin)}
+}
+
+// share is k of n, with Wilson's interval.
+func share(k, n uint64, z float64) interval {
+	all, p := float64(n), float64(k)/float64(n)
+	middle := (p + z*z/(2*all)) / (1 + z*z/all)
+	margin := z / (1 + z*z/all) * math.Sqrt(p*(1-p)/all+z*z/(4*all*all))
+	return interval{max(0, min(middle-margin, p)), p, min(1, max(middle+margin, p))}
+}

@@ -1,0 +1,153 @@
+package status
+
+import (
+	"slices"
+	"time"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// States of a call beside its phases.
+const (
+	StateDone   = "done"
+	StateLeft   = "left" // the client did
+	StateFailed = "failed"
+)
+
+// Call is one row of the table of calls. It has numbers and configured names; never a word of a
+// prompt or an answer.
+type Call struct {
+	ID       string    `json:"id"`
+	Start    time.Time `json:"start"`
+	Key      string    `json:"key,omitempty"`
+	Dialect  string    `json:"dialect"`
+	Model    string    `json:"model"`
+	Asked    string    `json:"asked_model,omitempty"` // model that was asked for, where Model answered in its place
+	Upstream string    `json:"upstream,omitempty"`
+	Pool     string    `json:"pool"`
+	Class    string    `json:"class,omitempty"` // where it is not the first
+	Stream   bool      `json:"stream"`
+	State    string    `json:"state"` // body, queued, waiting, streaming; done, left, failed
+	Status   int       `json:"status,omitempty"`
+	Code     string    `json:"code,omitempty"`
+	Phase    string    `json:"left_in_phase,omitempty"`
+	Attempts int       `json:"attempts,omitempty"`
+	Failed   []Attempt `json:"failed_attempts,omitempty"`
+	Resumed  int       `json:"resumed,omitempty"` // how often another upstream went on with the stream
+
+	Cached    int  `json:"prompt_cached_tokens"`
+	Fresh     int  `json:"prompt_new_tokens"`
+	Expected  int  `json:"prompt_expected_cached_tokens,omitempty"` // what the upstream was believed to have when it was picked
+	Generated int  `json:"generated_tokens"`
+	Estimated bool `json:"tokens_estimated,omitempty"`
+
+	// Choice is why the upstream was picked among several, a word of routing.Reason; empty: there was
+	// nothing to choose by. Estimates are what was believed of the best ones; a call's page shows them.
+	Choice    string             `json:"choice,omitempty"`
+	Estimates []observe.Estimate `json:"-"`
+
+	Queue       float64  `json:"queue_ms"`
+	TTFT        float64  `json:"ttft_ms"` // 0: not yet, or none
+	Duration    float64  `json:"duration_ms"`
+	PromptSpeed *float64 `json:"prompt_tokens_per_second"` // null: not known
+	GenSpeed    *float64 `json:"generated_tokens_per_second"`
+}
+
+// Attempt is an attempt that failed.
+type Attempt struct {
+	Upstream     string  `json:"upstream"`
+	Cause        string  `json:"cause"`                   // a word of upstreams.Causes
+	EngineStatus int     `json:"engine_status,omitempty"` // 0: the engine did not answer
+	After        float64 `json:"after_ms"`                // since the call began
+	Took         float64 `json:"took_ms"`
+}
+
+// Why says why the attempt failed.
+func (a *Attempt) Why() string { return reason(a.Cause, a.EngineStatus) }
+
+// Running reports whether the call has not ended.
+func (c *Call) Running() bool {
+	return c.State != StateDone && c.State != StateLeft && c.State != StateFailed
+}
+
+// Millis is a duration in milliseconds.
+func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// shownEnded is how many calls that ended are shown.
+const shownEnded = 100
+
+func rows(flights []Call, ended []observe.Ended) []Call {
+	slices.SortFunc(flights, func(a, b Call) int { return a.Start.Compare(b.Start) })
+	ended = ended[:min(len(ended), shownEnded)]
+	out := slices.Grow(flights, max(1, len(ended))) // an empty list is one, too
+	for i := range ended {
+		out = append(out, rowOf(&ended[i]))
+	}
+	return out
+}
+
+func rowOf(e *observe.Ended) Call {
+	r := &e.Record
+	c := Call{
+		ID: r.RequestID.String(), Start: r.Start, Key: r.Key, Dialect: r.Dialect, Model: r.Model, Asked: r.Asked,
+		Upstream: r.Upstream, Pool: r.Pool, Class: r.Class, Stream: r.Stream,
+		State: StateDone, Status: r.Status, Code: r.Code, Attempts: r.Attempts, Resumed: r.Resumed,
+		Cached: r.CachedTokens, Fresh: max(0,
+			r.PromptTokens-r.CachedTokens), Generated: r.CompletionTokens, Estimated: r.TokensEstimated,
+		Queue: Millis(r.Queue), TTFT: Millis(r.TTFT), Duration: Millis(e.End.Sub(r.Start)),
+	}
+	if r.Choice != nil {
+		c.Choice, c.Expected, c.Estimates = r.Choice.Reason, r.ExpectedCached, r.Choice.Estimates
+	}
+	for i := range r.Failed {
+		a := &r.Failed[i]
+		c.Failed = append(c.Failed, Attempt{a.Upstream, a.Cause, a.EngineStatus, Millis(a.After), Millis(a.Took)})
+	}
+	switch r.Outcome {
+	case observe.OK:
+	case observe.ClientGone:
+		c.State, c.Phase = StateLeft, string(r.Phase)
+	default:
+		c.State = StateFailed
+	}
+	if r.Stream && r.UpstreamTTFT > 0 { // otherwise nobody knows when reading ended and writing began
+		c.PromptSpeed = speed(float64(c.Fresh), r.UpstreamTTFT)
+		c.GenSpeed = speed(float64(r.CompletionTokens-1), e.End.Sub(r.Start)-r.TTFT)
+	}
+	return c
+}
+
+// speed is null where there is nothing to divide.
+func speed(tokens float64, d time.Duration) *float64 {
+	if tokens <= 0 || d < time.Millisecond {
+		return nil
+	}
+	v := tokens / d.Seconds()
+	return &v
+}
+
+// Reason is why calls were refused before an engine was asked, or failed at one.
+type Reason struct {
+	Code     string    `json:"code"`
+	Status   int       `json:"status"`
+	Limit    string    `json:"limit,omitempty"` // of a key
+	Model    string    `json:"model,omitempty"`
+	Key      string    `json:"key,omitempty"`
+	Upstream string    `json:"upstream,omitempty"`
+	Failed   bool      `json:"failed,omitempty"` // the service has, the request and its key are in order
+	Count    int       `json:"count"`
+	Minute   int       `json:"last_minute"` // of count
+	Last     time.Time `json:"last"`
+}
+
+func reasons(counts []observe.ReasonCount) []Reason {
+	out := make([]Reason, 0, len(counts))
+	for i := range counts {
+		c := &counts[i]
+		out = append(out, Reason{
+			Code: c.Code, Status: c.Status, Limit: c.Limit, Model: c.Model, Key: c.Key, Upstream: c.Upstream,
+			Failed: c.Outcome.Failed(), Count: c.Count, Minute: c.Minute, Last: c.Last,
+		})
+	}
+	return out
+}

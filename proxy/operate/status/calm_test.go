@@ -1,0 +1,198 @@
+package status
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/fleet"
+	"penstock/proxy/telemetry/observe"
+	"penstock/upstreams"
+)
+
+// TestCalmAtEachBound: calls that stay just below a bound of the table for ten minutes raise no alarm
+// in any second, and once they are just above it there is one within a minute.
+func TestCalmAtEachBound(t *testing.T) {
+	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
+	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
+	mild := func(r *observe.Record) { r.UpstreamTTFT, r.Queue = 1700*time.Millisecond, 800*time.Millisecond }
+	one := func(every int, change func(*observe.Record)) func(d *desk, second int) {
+		return func(d *desk, second int) {
+			if second%every == 0 {
+				d.end("qwen", "tgi-1", change)
+			}
+		}
+	}
+	all := func(change func(*observe.Record)) func(d *desk, second int) {
+		return func(d *desk, _ int) { d.end("qwen", "tgi-1", change) }
+	}
+	for _, c := range []struct {
+		name         string
+		good         int // streams a second beside
+		below, above func(d *desk, second int)
+		want         string
+	}{
+		{"two of a silent model fail", 0, one(30, broken), one(20, broken), "qwen fails 100 %"},
+		{"a fiftieth fails", 2, one(30, broken), one(15, broken), "qwen fails 3 %"},
+		{"two of a silent model are refused", 0, one(30, refusedFull), one(20, refusedFull), "qwen is full for 100 %"},
+		{"a twentieth is refused", 2, one(12, refusedFull), one(6, refusedFull), "qwen is full for 7 %"},
+		{"four wait of a silent model", 0, one(15, waits), one(12, waits), "qwen lets calls wait "},
+		{"a twentieth waits long", 0, func(d *desk, second int) {
+			if d.end("qwen", "tgi-1", mild); second%30 == 0 {
+				d.end("qwen", "tgi-1", waits)
+			}
+		}, func(d *desk, second int) {
+			if d.end("qwen", "tgi-1", mild); second%6 == 0 {
+				d.end("qwen", "tgi-1", waits)
+			}
+		}, "qwen lets calls wait "},
+		{"nineteen are slow", 0, func(d *desk, second int) {
+			if second%60 < 19 {
+				d.end("qwen", "tgi-1", slow)
+			}
+		}, func(d *desk, second int) {
+			if second%60 < 20 {
+				d.end("qwen", "tgi-1", slow)
+			}
+		}, "to its first token (p95)"},
+		{"all are a little slow", 0, all(mild), all(slow), "to its first token (p95)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk()
+				second := 0
+				play := func(seconds int, each func(d *desk, second int), look func(*Status)) {
+					for range seconds {
+						for range c.good {
+							d.end("qwen", "tgi-2", nil)
+						}
+						each(d, second)
+						look(d.look())
+						second++
+						time.Sleep(time.Second)
+					}
+				}
+				play(60, func(d *desk, _ int) { d.end("qwen", "tgi-2", nil) }, func(*Status) {})
+				play(60, c.below, func(*Status) {}) // the minute before is another one's
+				play(600, c.below, func(s *Status) {
+					if s.Verdict.Level != LevelOK {
+						t.Fatalf("after %d s: %s", second, s.Verdict.Text)
+					}
+				})
+				said := ""
+				play(62, c.above, func(s *Status) {
+					if s.Verdict.Level == LevelDegraded {
+						said = s.Verdict.Text
+					}
+				})
+				if !strings.Contains(said, c.want) {
+					t.Errorf("above the bound: %q, want %q", said, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestBoundsAreBuckets: the histograms have the bounds of times among their buckets, so that an alert
+// does not take a quantile below its bound for one above it.
+func TestBoundsAreBuckets(t *testing.T) {
+	var page strings.Builder
+	set := metrics.NewSet()
+	d := &desk{calls: observe.NewCalls(set, zap.NewNop(), config.Log{})}
+	d.calls.Configured([]string{"qwen"}, []string{"tgi-1"}, nil)
+	d.end("qwen", "tgi-1", func(r *observe.Record) { r.Queue = time.Second })
+	set.WritePrometheus(&page)
+	for name, b := range map[string]Bound{"ttft": Bounds.TTFT, "queue": Bounds.Queue} {
+		bucket := regexp.MustCompile(fmt.Sprintf(`penstock_%s_seconds_bucket{[^}]*le="%g"}`, name, b.Most))
+		if !bucket.MatchString(page.String()) {
+			t.Errorf("there is no %s", bucket)
+		}
+	}
+}
+
+// TestSentencesOfStates: each sentence about a state of an upstream, or of the edge itself, is said
+// in that state, and the state next to it, which is none, leaves the edge healthy for ten minutes.
+func TestSentencesOfStates(t *testing.T) {
+	up := func(change func(u *Upstream)) func(*Status) { return func(s *Status) { change(&s.Upstreams[0]) } }
+	failed := func(during string) *upstreams.LastFailure {
+		return &upstreams.LastFailure{During: during, Reason: "connect"}
+	}
+	valid := func(from, to time.Duration) func(*Status) {
+		return func(s *Status) { s.Certificate = CertificateOf(s.Started.Add(from), s.Started.Add(to)) }
+	}
+	store := func(answers, refuses bool, lost string) func(*Status) {
+		return func(s *Status) {
+			s.Fleet = &fleet.State{StoreAnswers: answers, StoreRefuses: refuses, WhenLost: lost}
+		}
+	}
+	for _, c := range []struct {
+		trouble, calm func(*Status)
+		want          string
+	}{
+		{up(func(u *Upstream) { u.State, u.LastFailure = "down", failed("probe") }), up(func(u *Upstream) { u.LastFailure = failed("probe") }), "gpu is down for "},
+		{up(func(u *Upstream) { u.State = "pending" }), up(func(u *Upstream) { u.State = "up" }), "gpu has not been probed yet"},
+		{up(func(u *Upstream) { u.State = "stalled" }), up(func(u *Upstream) { u.Progress = upstreams.ProgressStatus{Still: 100} }), "gpu has stalled"},
+		{up(func(u *Upstream) { u.State = "down" }), up(func(u *Upstream) { u.State = "retiring" }), "gpu is down for "},
+		{up(func(u *Upstream) { u.State = "down" }), up(func(u *Upstream) { u.State = "busy" }), "gpu is down for "},
+		{up(func(u *Upstream) { u.Mode = "drain" }), up(func(u *Upstream) { u.Mode, u.State = "drain", "retiring" }), "gpu is in drain mode"},
+		{up(func(u *Upstream) { u.Breaker, u.LastFailure = "open", failed("call") }), up(func(u *Upstream) { u.LastFailure = failed("call") }), "gpu answers its probes but fails its calls (connect; breaker open)"},
+		{up(func(u *Upstream) { u.Breaker = "half-open" }), up(func(u *Upstream) { u.Suspect = true }), "fails its calls (breaker half-open)"},
+		{up(func(u *Upstream) { u.Missing = []string{"m"} }), up(func(u *Upstream) { u.Missing = []string{} }), "gpu does not serve m"},
+		{valid(-time.Hour, 0), valid(0, time.Hour), "the certificate expired on "},
+		{valid(time.Hour, 2*time.Hour), valid(-time.Hour, 11*time.Minute), "the certificate is not valid before "},
+		{func(s *Status) { s.Panicking = "stream" }, func(s *Status) { s.Panicking = "" }, "the edge panics again and again (stream)"},
+		{func(s *Status) { s.Unsaved = unsavedMost + 1 }, func(s *Status) { s.Unsaved = unsavedMost }, "the ledger has not been written for "},
+		{
+			func(s *Status) { s.Discoveries = []Discovery{{upstreams.Discovery{Source: "DNS", Stale: staleAfter}}} },
+			func(s *Status) {
+				s.Discoveries = []Discovery{{upstreams.Discovery{Source: "DNS", Stale: staleAfter - 1}}}
+			}, "DNS: 0 endpoints as of ",
+		},
+		{
+			func(s *Status) { s.Issuers = []Issuer{{Name: "corp", Keys: 1, Trouble: "refused"}} },
+			func(s *Status) { s.Issuers = []Issuer{{Name: "corp", Keys: 1, Failures: 3}} }, "issuer corp: 1 key as of ",
+		},
+		{store(false, false, "divide"), store(true, false, "divide"), "the fleet's store does not answer, so each edge allows its part"},
+		{store(false, false, "open"), store(true, false, "open"), "no limits of keys are held"},
+		{store(false, false, "closed"), store(true, false, "closed"), "calls of all keys are refused"},
+		{store(false, true, "divide"), store(true, false, "divide"), "the fleet's store refuses this edge"},
+		{func(s *Status) { s.LastReload = &Reload{} }, func(s *Status) { s.LastReload = &Reload{OK: true, Unchanged: true} }, "the configuration on disk is wrong"},
+		{func(s *Status) { s.LastReload = &Reload{KeysInForce: true} }, func(s *Status) { s.LastReload = &Reload{OK: true, Restart: []string{"listen"}} }, "its keys are in force, its models are not"},
+		{func(s *Status) { s.Models[0].Ready = false }, func(s *Status) { s.Models[0].Targets = []Target{{Upstream: "x", Why: "upstream is down"}} }, "no engine serves m"},
+		{func(s *Status) { s.Draining = true }, func(s *Status) { s.InFlight = 1 }, "Shutting down: "},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun, w := time.Now(), new(Watch)
+				look := func(change func(*Status)) Verdict {
+					s := &Status{
+						Now: time.Now(), Started: begun, Models: []Model{{ID: "m", Ready: true}},
+						Upstreams: []Upstream{{Status: upstreams.Status{Name: "gpu", Label: "gpu", State: "up", Mode: "ready", Breaker: "closed"}}},
+					}
+					change(s)
+					s.Judge(w)
+					return s.Verdict
+				}
+				for range 600 {
+					if v := look(c.calm); v.Level != LevelOK {
+						t.Fatalf("after %v: %+v", time.Since(begun), v)
+					}
+					time.Sleep(time.Second)
+				}
+				if v := look(c.trouble); v.Level == LevelOK || !strings.Contains(v.Text, c.want) {
+					t.Errorf("in trouble: %+v", v)
+				}
+				if v := look(c.calm); v.Level != LevelOK {
+					t.Errorf("when it is over: %+v", v)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,251 @@
+package status
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/goccy/go-yaml"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/telemetry/observe"
+	"penstock/upstreams"
+)
+
+// desk is an edge of two models and two upstreams, of whose calls only the ends are played.
+type desk struct {
+	calls  *observe.Calls
+	models []Model
+}
+
+func newDesk() *desk {
+	d := &desk{calls: observe.NewCalls(metrics.NewSet(), zap.NewNop(), config.Log{})}
+	d.calls.Configured([]string{"qwen", "gemma"}, []string{"tgi-1", "tgi-2"}, nil)
+	full := map[string]Pool{"text": {Active: 2, Total: 2}}
+	d.models = []Model{{ID: "qwen", Ready: true, Pools: full}, {ID: "gemma", Ready: true, Pools: full}}
+	return d
+}
+
+// look is what an operator is told now.
+func (d *desk) look() *Status {
+	s := &Status{Now: time.Now(), Models: slices.Clone(d.models)}
+	for _, name := range []string{"tgi-1", "tgi-2"} {
+		s.Upstreams = append(s.Upstreams, Upstream{Status: upstreams.Status{Name: name, Label: name, State: "up", Mode: "ready", Breaker: "closed"}})
+	}
+	s.measure(d.calls.Outlook(s.Now))
+	s.Judge(nil)
+	return s
+}
+
+// end plays the end of one call: a good stream, unless change says otherwise.
+func (d *desk) end(model, upstream string, change func(*observe.Record)) {
+	r := &observe.Record{
+		Dialect: "chat", Model: model, Upstream: upstream, Key: "team-a", Start: time.Now().Add(-2 * time.Second), Stream: true, Status: 200, Attempts: 1,
+		Outcome: observe.OK, PromptTokens: 100, CompletionTokens: 50, TTFT: 400 * time.Millisecond, UpstreamTTFT: 390 * time.Millisecond,
+	}
+	if change != nil {
+		change(r)
+	}
+	d.calls.Begin()
+	d.calls.Finish(r, time.Now())
+}
+
+func broken(r *observe.Record) {
+	r.Outcome, r.Code, r.Committed = observe.StreamBroken, "upstream_bad_response", true
+}
+
+func refusedFull(r *observe.Record) {
+	r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Key, r.Stream = observe.Limited, "capacity_full", 429, 0, "", "team-b", false
+}
+
+// calm is a second of an edge on which nothing is wrong: now and then a client leaves or asks for something wrong, a key
+// meets its own limit, a call waits a little, one is slow, and once in a minute one fails.
+func (d *desk) calm(second int) {
+	for i := range 2 {
+		d.end("qwen", []string{"tgi-1", "tgi-2"}[i], nil)
+		d.end("gemma", "tgi-2", func(r *observe.Record) { r.Queue = 200 * time.Millisecond })
+	}
+	odd := map[int]func(*observe.Record){
+		3:  func(r *observe.Record) { r.Outcome, r.Phase = observe.ClientGone, observe.PhaseStreaming },
+		7:  func(r *observe.Record) { r.Outcome, r.Code, r.Status = observe.ClientError, "invalid_value", 400 },
+		12: func(r *observe.Record) { refusedFull(r); r.Code, r.Limit = "rate_limited", "requests_per_minute" },
+		13: refusedFull,
+		25: broken,
+		40: func(r *observe.Record) { r.UpstreamTTFT, r.Queue = 9*time.Second, 3*time.Second },
+		50: broken,
+	}[second%60]
+	if odd != nil {
+		d.end("qwen", "tgi-1", odd)
+	}
+}
+
+// TestCalm: ten minutes in which nothing is wrong raise no alarm in any second.
+func TestCalm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		for second := range 600 {
+			d.calm(second)
+			if s := d.look(); s.Verdict.Level != LevelOK || s.Models[0].State != ModelServed {
+				t.Fatalf("after %d s: %+v, %q", second, s.Verdict, s.Models[0].Troubles)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestVerdictByOutcomes: each sentence is said within a minute of its trouble, and no more a minute after its end.
+func TestVerdictByOutcomes(t *testing.T) {
+	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
+	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
+	down := func(r *observe.Record) {
+		r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Stream = observe.NoRoute, "no_healthy_route", 503, 0, "", false
+	}
+	timeout := func(r *observe.Record) { r.Outcome, r.Code, r.Status = observe.Timeout, "upstream_timeout", 504 }
+	for _, c := range []struct {
+		name   string
+		second func(d *desk, second int) // in trouble
+		want   string                    // after a minute of it
+		state  string                    // of qwen
+	}{
+		{"a share fails on one upstream", func(d *desk, _ int) { d.end("qwen", "tgi-1", broken) }, "qwen fails 33 % of its calls (60 of 180 in the last minute), all on tgi-1 (bad_response)", ModelDegraded},
+		{"most fail on one", func(d *desk, second int) {
+			d.end("qwen", "tgi-1", broken)
+			if second%3 == 0 {
+				d.end("qwen", "tgi-2", timeout)
+			}
+		}, ", most on tgi-1 (bad_response)", ModelDegraded},
+		{"they fail here and there", func(d *desk, _ int) { d.end("qwen", "tgi-1", timeout); d.end("qwen", "tgi-2", timeout) }, "on 2 upstreams (timeout)", ModelDegraded},
+		{"no upstream is asked", func(d *desk, _ int) { d.end("qwen", "", down) }, "most before an upstream was asked (no_healthy_route)", ModelDegraded},
+		{"an upstream of many fails", func(d *desk, second int) {
+			for range 30 {
+				d.end("qwen", "tgi-2", nil)
+			}
+			if second%4 == 0 {
+				d.end("qwen", "tgi-1", broken)
+			}
+		}, "tgi-1 fails 20 % of its calls (15 of 75 in the last minute) (bad_response)", ModelServed},
+		{"a model is full", func(d *desk, _ int) {
+			for range 18 {
+				d.end("qwen", "", refusedFull)
+			}
+		}, "qwen is full for 90 % of its calls (1080 of 1200 in the last minute): all 2 slots are in use, most calls are of team-b", ModelDegraded},
+		{"engines are full", func(d *desk, _ int) {
+			d.end("qwen", "tgi-1", func(r *observe.Record) {
+				refusedFull(r)
+				r.Attempts, r.Upstream = 1, "tgi-1"
+			})
+		}, "qwen is full for 33 % of its calls", ModelDegraded},
+		{"calls wait", func(d *desk, _ int) { d.end("qwen", "tgi-1", waits) }, "qwen lets calls wait ", ModelDegraded},
+		{"first tokens are late", func(d *desk, _ int) { d.end("qwen", "tgi-1", slow) }, "to its first token (p95)", ModelDegraded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk()
+				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+				run := func(seconds int, each func(second int)) *Status {
+					for second := range seconds {
+						d.end("qwen", "tgi-1", nil)
+						d.end("qwen", "tgi-2", nil)
+						d.end("gemma", "tgi-2", nil)
+						each(second)
+						time.Sleep(time.Second)
+					}
+					return d.look()
+				}
+				run(60, func(int) {})
+				if v := d.look().Verdict; v.Level != LevelOK {
+					t.Fatalf("before: %+v", v)
+				}
+				var s *Status
+				run(60, func(second int) {
+					c.second(d, second)
+					s = d.look()
+				})
+				if s.Verdict.Level != LevelDegraded || !strings.Contains(s.Verdict.Text, c.want) || s.Models[0].State != c.state {
+					t.Errorf("in trouble: %s, %+v, want %q", s.Models[0].State, s.Verdict, c.want)
+				}
+				if s.Models[1].State != ModelServed || strings.Contains(s.Verdict.Text, "gemma") {
+					t.Errorf("the other model: %+v, %s", s.Models[1], s.Verdict.Text)
+				}
+				if served := strings.Contains(s.Verdict.Text, "Every model is served."); served != (c.state == ModelServed) {
+					t.Errorf("the end of the sentence: %s", s.Verdict.Text)
+				}
+				if v := run(61, func(int) {}).Verdict; v.Level != LevelOK {
+					t.Errorf("a minute after: %+v", v)
+				}
+			})
+		})
+	}
+}
+
+// TestFewAreNoTrouble: two failed calls of a silent model, or one slow one, are no alarm; the third is.
+func TestFewAreNoTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		for n := 1; n <= Bounds.Failed.Least; n++ {
+			d.end("qwen", "tgi-1", broken)
+			want := LevelOK
+			if n == Bounds.Failed.Least {
+				want = LevelDegraded
+			}
+			if v := d.look().Verdict; v.Level != want {
+				t.Errorf("after %d failed calls: %+v", n, v)
+			}
+		}
+	})
+}
+
+// comparison is a bound within the expression of an alert.
+var comparison = regexp.MustCompile(`(?:>=|>) ([0-9.]+)`)
+
+// TestAlertsHaveTheBounds: the alerts compare with the numbers of the verdict, and count the same outcomes as failed.
+func TestAlertsHaveTheBounds(t *testing.T) {
+	text, err := os.ReadFile("../../../.deploy/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	expr := map[string]string{}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			expr[r.Alert] = r.Expr
+		}
+	}
+	for _, b := range []Bound{Bounds.Failed, Bounds.Full, Bounds.TTFT, Bounds.Queue} {
+		var got []string
+		for _, m := range comparison.FindAllStringSubmatch(expr[b.Alert], -1) {
+			got = append(got, m[1])
+		}
+		want := []string{strconv.FormatFloat(b.Most, 'g', -1, 64), strconv.Itoa(b.Least)}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s compares with %q, and the verdict with %q:\n%s", b.Alert, got, want, expr[b.Alert])
+		}
+	}
+	outcomes := regexp.MustCompile(`outcome=~"([a-z_|]+)"`).FindStringSubmatch(expr[Bounds.Failed.Alert])
+	if outcomes == nil {
+		t.Fatalf("%s counts no outcomes", Bounds.Failed.Alert)
+	}
+	counted := strings.Split(outcomes[1], "|")
+	for _, o := range []observe.Outcome{
+		observe.OK, observe.ClientError, observe.Limited, observe.NoRoute, observe.UpstreamFail, observe.StreamBroken,
+		observe.Timeout, observe.ClientGone, observe.Drained, observe.Internal,
+	} {
+		if slices.Contains(counted, string(o)) != o.Failed() {
+			t.Errorf("%s: failed for the alert: %v, for the verdict: %v", o, !o.Failed(), o.Failed())
+		}
+	}
+}

@@ -1,0 +1,508 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"penstock/proxy/fleet"
+	"penstock/proxy/telemetry/observe"
+	"penstock/routing"
+	"penstock/upstreams"
+)
+
+// Status is the state of the edge at one moment: what the page shows, and its JSON twin. Times are
+// absolute, durations have their unit in the name, and what is not known is null or -1, never zero.
+type Status struct {
+	Verdict  Verdict   `json:"verdict"`
+	Build    string    `json:"build"`
+	Version  uint64    `json:"version"` // of the running configuration
+	Since    time.Time `json:"version_since"`
+	Started  time.Time `json:"started"`
+	Process  string    `json:"process"` // its number and its start in seconds since 1970: 4711-1764315673
+	Now      time.Time `json:"now"`
+	Draining bool      `json:"draining"`
+	Faults
+	InFlight    int64        `json:"in_flight"` // calls
+	Finished    uint64       `json:"finished"`  // calls since the start
+	Connections int64        `json:"connections"`
+	Certificate *Certificate `json:"certificate"` // the edge's own; null without TLS
+
+	AdminCertificate *Certificate `json:"admin_certificate,omitempty"` // of the admin listener
+
+	Generations []Generation    `json:"generations"`
+	LastReload  *Reload         `json:"last_reload"`
+	Retries     Retries         `json:"retries"`
+	Upstreams   []Upstream      `json:"upstreams"`
+	Models      []Model         `json:"models"`
+	Hour        Hour            `json:"hour"`
+	Events      []Event         `json:"events"` // newest first
+	Keys        []Key           `json:"keys"`
+	Calls       []Call          `json:"calls"`    // in flight, oldest first, then ended, newest first
+	Refusals    []Reason        `json:"refusals"` // before an engine was asked, of the last five minutes, by reason
+	Failures    []Reason        `json:"failures"` // at an engine, likewise
+	Total       observe.History `json:"total"`
+	Fleet       *fleet.State    `json:"fleet,omitempty"`
+
+	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // of the lists that are not shown whole, by name
+
+	Discoveries []Discovery `json:"discoveries,omitempty"` // where upstreams come from that are not written down
+
+	Discovered []DiscoveredModels `json:"discovered_models,omitempty"`
+
+	Issuers []Issuer `json:"issuers,omitempty"` // of tokens
+
+	Operable bool `json:"operable"` // upstreams can be drained: an admin token is set
+}
+
+// Verdict is the state of the edge in one sentence.
+type Verdict struct {
+	Level string `json:"level"` // ok, degraded, out, draining
+	Text  string `json:"text"`
+	// About are the models and upstreams in trouble: while they stay the same there is no news.
+	About []string `json:"about,omitempty"`
+}
+
+// Levels of a verdict.
+const (
+	LevelOK       = "ok"
+	LevelDegraded = "degraded"
+	LevelOut      = "out"
+	LevelDraining = "draining"
+)
+
+// Faults are what is wrong with the edge itself.
+type Faults struct {
+	Panicking string  `json:"panicking,omitempty"`             // where panics do not stop, for which the edge is not ready
+	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for its ledger
+
+	TurnedAway      bool `json:"connections_turned_away,omitempty"` // in the last minute, at a bound of limits
+	OnAdminPort     int  `json:"others_on_admin_port,omitempty"`    // processes that listen there beside this one
+	AdminPortShared bool `json:"-"`                                 // for longer than a take-over needs
+}
+
+// unsavedMost is how long usage waits for its ledger, in seconds, before it is trouble.
+const unsavedMost = 5
+
+// Certificate says when the edge's own certificate is valid.
+type Certificate struct {
+	NotBefore time.Time `json:"not_before,omitzero"`
+	NotAfter  time.Time `json:"not_after,omitzero"`
+
+	Domains []Domain `json:"domains,omitempty"` // whose certificates the edge obtains itself
+}
+
+// CertificateOf returns the certificate that is valid between two times, and nil if there is none.
+func CertificateOf(from, to time.Time) *Certificate {
+	if to.IsZero() {
+		return nil
+	}
+	return &Certificate{NotBefore: from, NotAfter: to}
+}
+
+// Trouble says why clients refuse the certificate at a time. It is empty if they accept it.
+func (c *Certificate) Trouble(now time.Time) string {
+	switch {
+	case c == nil:
+		return ""
+	case len(c.Domains) > 0:
+		var all []string
+		for _, d := range c.Domains {
+			if t := d.refused(now); t != "" {
+				all = append(all, t)
+			}
+		}
+		return strings.Join(all, ", ")
+	case now.After(c.NotAfter):
+		return "the certificate expired on " + c.NotAfter.UTC().Format(time.RFC3339)
+	case now.Before(c.NotBefore):
+		return "the certificate is not valid before " + c.NotBefore.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// Discovery is where upstreams come from that are not written down: DNS or Kubernetes.
+type Discovery struct{ upstreams.Discovery }
+
+// Text describes it in one line.
+func (d Discovery) Text() string {
+	if t := d.Problem(); t != "" {
+		return t
+	}
+	known := "nothing known yet"
+	if d.Age >= 0 {
+		known = "known for " + Ago(secondsOf(d.Age))
+	}
+	return d.Source + ": " + count(d.Targets, "endpoint") + ", " + known
+}
+
+// staleAfter is how long nothing is said of a discovery that fails: it mostly comes back at once.
+const staleAfter = 10
+
+// Problem says since when nobody knows what has become of the endpoints, or nothing.
+func (d Discovery) Problem() string {
+	if d.Stale < staleAfter {
+		return ""
+	}
+	return d.Source + ": " + count(d.Targets, "endpoint") + " as of " + Ago(secondsOf(d.Stale)) + " ago: " + d.Trouble
+}
+
+// DiscoveredModels are those of one upstream.
+type DiscoveredModels struct {
+	Upstream string `json:"upstream"`
+	Models   int    `json:"models"`
+	LeftOut  int    `json:"left_out"` // for their names, their number, or what the file names itself
+}
+
+// Text describes them in one line.
+func (d DiscoveredModels) Text() string {
+	text := d.Upstream + ": " + count(d.Models, "model") + " discovered"
+	if d.LeftOut > 0 {
+		text += ", " + strconv.Itoa(d.LeftOut) + " left out"
+	}
+	return text
+}
+
+// Issuer is an identity provider whose tokens are taken, by the keys that it publishes.
+type Issuer struct {
+	Name     string  `json:"name"`
+	Keys     int     `json:"keys"`
+	Age      float64 `json:"fetched_seconds_ago"` // -1: never, or the keys are in a file
+	Failures uint64  `json:"failures"`            // of fetches, since the start
+	Trouble  string  `json:"trouble,omitempty"`   // why the last fetch failed
+}
+
+// Text describes it in one line.
+func (i Issuer) Text() string {
+	if t := i.Problem(); t != "" {
+		return t
+	}
+	if i.Age < 0 {
+		return "issuer " + i.Name + ": " + count(i.Keys, "key") + " of a file"
+	}
+	return "issuer " + i.Name + ": " + count(i.Keys, "key") + ", fetched " + Ago(secondsOf(i.Age)) + " ago"
+}
+
+// Problem says why keys of the issuer may be missing, or nothing.
+func (i Issuer) Problem() string {
+	switch {
+	case i.Trouble == "":
+		return ""
+	case i.Keys == 0:
+		return "issuer " + i.Name + ": its tokens are refused, for its keys have not been fetched yet: " + i.Trouble
+	}
+	return "issuer " + i.Name + ": " + count(i.Keys, "key") + " as of " + Ago(secondsOf(i.Age)) + " ago: " + i.Trouble
+}
+
+// Generation is one configuration that has calls, or the running one.
+type Generation struct {
+	Version uint64    `json:"version"`
+	Since   time.Time `json:"since"`
+	Calls   int64     `json:"calls"`
+}
+
+// Reload is how the last reload ended.
+type Reload struct {
+	At        time.Time `json:"at"`
+	Source    string    `json:"source"`
+	OK        bool      `json:"ok"`
+	Unchanged bool      `json:"unchanged,omitempty"` // the file asked for what was running
+	// KeysInForce says of a file that was refused that its keys count all the same.
+	KeysInForce bool     `json:"keys_in_force,omitempty"`
+	Version     uint64   `json:"version"` // of the running configuration, afterwards
+	Changes     []string `json:"changes,omitempty"`
+	Capacity    []string `json:"capacity,omitempty"` // of models: "llama: 48 -> 16 slots"
+	Restart     []string `json:"needs_restart,omitempty"`
+	Problems    []string `json:"problems,omitempty"`
+	Seconds     float64  `json:"seconds"`
+}
+
+// Retries is the retry budget over the last ten seconds.
+type Retries struct {
+	Used    int64 `json:"used"`
+	Allowed int64 `json:"allowed"`
+}
+
+// Upstream is one upstream with its last minutes.
+type Upstream struct {
+	upstreams.Status
+	ModeWho string          `json:"mode_who,omitempty"` // asked for the mode, in a fleet
+	History observe.History `json:"history"`
+	Hour    Hour            `json:"hour"`
+}
+
+// States of a model.
+const (
+	ModelServed   = "served"
+	ModelDegraded = "degraded" // it is served, and its calls fail, find it full or wait
+	ModelFallback = "fallback" // no engine serves it, and another model answers in its place
+	ModelOut      = "out"
+)
+
+// Model is one route.
+type Model struct {
+	ID             string          `json:"id"`
+	Ready          bool            `json:"ready"`
+	Found          bool            `json:"discovered,omitempty"` // an engine lists it, and the file does not
+	State          string          `json:"state"`                // served, degraded, fallback, out
+	Fallback       []string        `json:"fallback,omitempty"`   // models that may answer in its place
+	StandIns       []string        `json:"stand_ins,omitempty"`  // those that do, while no engine serves it
+	Deprecated     time.Time       `json:"deprecated,omitzero"`
+	Sunset         time.Time       `json:"sunset,omitzero"`
+	Troubles       []string        `json:"troubles,omitempty"`        // with its calls of the last minute, the worst first
+	TroubleSeconds float64         `json:"trouble_seconds,omitempty"` // for how long it is out or in trouble
+	History        observe.History `json:"history"`
+	Hour           Hour            `json:"hour"`
+	Separate       bool            `json:"separate_pools"`
+	Pools          map[string]Pool `json:"pools"`
+	Queue          *Queue          `json:"queue"`
+	Targets        []Target        `json:"targets"`
+	Tiers          []Tier          `json:"tiers,omitempty"` // where there are several; Pools are the first one's
+	Arms           []Arm           `json:"arms,omitempty"`
+	Shadow         *Shadow         `json:"shadow,omitempty"`
+}
+
+// Retirement says when the model is deprecated and goes, or nothing.
+func (m *Model) Retirement() string {
+	var parts []string
+	if !m.Deprecated.IsZero() {
+		parts = append(parts, "deprecated as of "+m.Deprecated.UTC().Format(time.DateOnly))
+	}
+	if !m.Sunset.IsZero() {
+		parts = append(parts, "meant to be served until "+m.Sunset.UTC().Format(time.DateOnly))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Tier is a part of a model's targets.
+type Tier struct {
+	Tier     int             `json:"tier"`
+	When     string          `json:"when,omitempty"` // it serves while those before it are full, or down
+	Serving  bool            `json:"serving"`        // it is the first that has an upstream which takes calls
+	Separate bool            `json:"separate_pools"`
+	Pools    map[string]Pool `json:"pools"`
+}
+
+// Arm is a part of a model's targets that has a share of its calls.
+type Arm struct {
+	routing.Arm
+	Calls  int64 `json:"calls"`  // that ended there
+	Missed int64 `json:"missed"` // of the arm, that ended elsewhere
+}
+
+// Shadow is what came of the copies of a model's calls.
+type Shadow struct {
+	To     string           `json:"to"`
+	Share  float64          `json:"share"` // 0 to 1
+	Copies map[string]int64 `json:"copies"`
+}
+
+// ShadowOf describes the copies of a model's calls for another model.
+func ShadowOf(model, to string, share float64, calls *observe.Calls) *Shadow {
+	out := &Shadow{To: to, Share: share, Copies: map[string]int64{}}
+	for end, n := range observe.ShadowsOf(calls, model, to).Ended {
+		out.Copies[observe.ShadowEnd(end).String()] = n
+	}
+	return out
+}
+
+// Pool is the capacity of one pool over the targets that may take calls.
+type Pool struct {
+	Active    int      `json:"active"`
+	Total     int      `json:"total"`
+	Available int      `json:"available"`
+	Elsewhere int      `json:"elsewhere,omitempty"` // of active, calls of the other edges of a fleet
+	Others    int      `json:"others"`              // work of other clients on these engines, by their fresh reports
+	Sources   []string `json:"sources"`             // where the limits come from
+}
+
+// Queue is a model's queue.
+type Queue struct {
+	Waiting int     `json:"waiting"`
+	Depth   int     `json:"depth"`
+	Wait    float64 `json:"wait_seconds"`
+}
+
+// Key is one key of the configuration, or of the fleet's store, and its use.
+type Key struct {
+	ID          string   `json:"id"`
+	InFlight    int      `json:"in_flight"`
+	Concurrency int      `json:"concurrency,omitempty"`         // its limit
+	Requests    *Use     `json:"requests_per_minute,omitempty"` // null: no limit
+	Tokens      *Use     `json:"tokens_per_minute,omitempty"`   // likewise
+	Budgets     []Budget `json:"budgets,omitempty"`             // of days and months
+	Today       KeyDay   `json:"today"`                         // in UTC
+	Refused     int      `json:"refused_5m"`                    // before an engine was asked, for whatever reason
+	OverLimit   int      `json:"over_limit_5m"`                 // of these, by a limit of the key
+	Full        int      `json:"full_5m"`                       // of these, for want of room
+	Why         string   `json:"refused_by,omitempty"`          // most often
+}
+
+// Use is how much of a limit is in use.
+type Use struct {
+	Used  int64 `json:"used"`
+	Limit int64 `json:"limit"`
+}
+
+// Budget is how much of a key's budget is in use.
+type Budget struct {
+	Name   string    `json:"name"` // tokens_per_day, tokens_per_month, spend_per_day, spend_per_month
+	Used   string    `json:"used"` // tokens, or money
+	Limit  string    `json:"limit"`
+	Share  float64   `json:"used_share"` // 1: it is used up
+	Renews time.Time `json:"renews"`
+}
+
+// Text describes it in one line.
+func (b Budget) Text() string {
+	text := b.Name + " "
+	if b.Share >= 1 {
+		text += "is used up: "
+	}
+	return text + b.Used + " of " + b.Limit + ", until " + b.Renews.UTC().Format("2006-01-02 15:04 UTC")
+}
+
+// fullest is how much is used of the budget of which most is; -1 without one.
+func (k *Key) fullest() float64 {
+	most := -1.0
+	for i := range k.Budgets {
+		most = max(most, k.Budgets[i].Share)
+	}
+	return most
+}
+
+// KeyDay is what a key has used today.
+type KeyDay struct {
+	Calls  uint64 `json:"calls"`
+	Tokens uint64 `json:"tokens"`
+}
+
+// Target is one upstream of a route.
+type Target struct {
+	Upstream string `json:"upstream"`
+	Served   string `json:"served"`
+	Tier     int    `json:"tier,omitempty"`
+	Arm      string `json:"arm,omitempty"`
+	Eligible bool   `json:"eligible"`
+	Why      string `json:"why,omitempty"` // why it is not eligible
+}
+
+// Input is what the edge knows and Of cannot find out.
+type Input struct {
+	Routes    *routing.Table
+	Upstreams []*upstreams.Upstream
+	Calls     *observe.Calls
+	Flights   []Call            // calls that run; Of may reorder and extend them
+	Ended     []observe.Ended   // the newest first
+	Keys      []Key             // but for their calls and refusals
+	Queues    map[string]*Queue // by model
+	Now       time.Time
+}
+
+// Of describes the edge. The caller fills in what is the process's own, and then calls Judge.
+func Of(in *Input) *Status {
+	s := &Status{
+		Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(),
+		InFlight: in.Calls.InFlight(),
+	}
+	for _, u := range in.Upstreams {
+		s.Upstreams = append(s.Upstreams, Upstream{Status: u.Status(in.Now)})
+	}
+	for _, r := range in.Routes.Routes() {
+		m := modelOf(r, in.Now)
+		m.Queue = in.Queues[r.ID]
+		for _, a := range routing.ArmsIn(r) {
+			ended, missed, _ := in.Calls.OfArm(r.ID, a.Name)
+			m.Arms = append(m.Arms, Arm{a, ended, missed})
+		}
+		s.Models = append(s.Models, m)
+	}
+	s.Calls = rows(in.Flights, in.Ended)
+	s.Keys = in.Keys
+	running := map[string]int{}
+	for i := range in.Flights {
+		running[in.Flights[i].Key]++
+	}
+	for i := range s.Keys {
+		s.Keys[i].InFlight = running[s.Keys[i].ID]
+	}
+	s.measure(in.Calls.Outlook(in.Now))
+	return s
+}
+
+func modelOf(r *routing.Route, now time.Time) Model {
+	m := Model{ID: r.ID, Ready: r.Ready(now), Separate: r.SeparatePools(), Pools: poolsNow(routing.First(r), now)}
+	for _, t := range r.Targets() {
+		why := t.Upstream.Obstacle(t.Served, now)
+		m.Targets = append(m.Targets, Target{
+			Upstream: t.Upstream.Label(), Served: t.Served, Tier: t.Tier, Arm: t.Arm, Eligible: why == "",
+			Why: why,
+		})
+	}
+	serving := routing.Serving(r, now)
+	for _, t := range r.Tiers {
+		m.Tiers = append(m.Tiers, Tier{t.Targets()[0].Tier, t.When, t == serving, t.SeparatePools(), poolsNow(t, now)})
+	}
+	return m
+}
+
+// poolsNow are the pools of a route, or of a tier.
+func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
+	pools := map[string]Pool{}
+	for _, p := range []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision, upstreams.PoolAudio} {
+		c := r.Capacity(p, now)
+		pool := Pool{Active: c.Active, Total: c.Total, Available: c.Available}
+		var seen []*upstreams.Upstream
+		for _, t := range r.Targets() {
+			if slices.Contains(seen, t.Upstream) || t.Upstream.Obstacle(t.Served, now) != "" {
+				continue
+			}
+			seen = append(seen, t.Upstream)
+			var l upstreams.Load
+			t.Upstream.ReadLoad(&l, p, upstreams.At(now))
+			pool.Others, pool.Elsewhere = pool.Others+l.Others, pool.Elsewhere+l.Elsewhere
+			if source := t.Upstream.Limits().Source; !slices.Contains(pool.Sources, source) {
+				pool.Sources = append(pool.Sources, source)
+			}
+		}
+		pools[p.String()] = pool
+	}
+	return pools
+}
+
+// measure fills in what the last minutes say of models and upstreams.
+func (s *Status) measure(o *observe.Outlook) {
+	s.Total = o.Total
+	for i := range s.Upstreams {
+		s.Upstreams[i].History = o.Upstream(s.Upstreams[i].Name)
+	}
+	for i := range s.Keys {
+		s.Keys[i].refusedBy(o.Refusals)
+	}
+	s.Refusals, s.Failures = reasons(o.Refusals), reasons(o.Failures)
+	for i := range s.Models {
+		s.Models[i].History = o.Model(s.Models[i].ID)
+	}
+}
+
+// refusedBy fills in how often a key was refused, and by what most often.
+func (k *Key) refusedBy(all []observe.ReasonCount) {
+	most := 0
+	for i := range all {
+		r := &all[i]
+		if r.Key != k.ID {
+			continue
+		}
+		switch {
+		case r.Limit != "":
+			k.OverLimit += r.Count
+		case r.Outcome == observe.Limited:
+			k.Full += r.Count
+		}
+		if k.Refused += r.Count; r.Count > most {
+			most, k.Why = r.Count, cmp.Or(r.Limit, r.Code)
+		}
+	}
+}

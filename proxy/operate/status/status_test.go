@@ -1,0 +1,409 @@
+package status
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/proxy/fleet"
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/telemetry/observe"
+	"penstock/routing"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+	"penstock/upstreams/residency"
+	"penstock/upstreams/wake"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// sample is an edge with two upstreams, one of which is down, and calls of every state. Names are hostile.
+func sample() *Status {
+	const hostile = `<img src=x onerror=alert(1)>"'`
+	up := func(label, state string) Upstream {
+		return Upstream{
+			Status: upstreams.Status{
+				Name: label, Label: label, URL: "http://127.0.0.1:1/" + hostile, EngineTitle: "vLLM", State: state, StateSeconds: 130, Mode: "ready", Breaker: "closed", ReportAge: 2, ReportFresh: true,
+				Limits: upstreams.Limits{Shared: true, Text: 8, Vision: 8, Audio: 8, Source: "config"}, Pools: []upstreams.PoolStatus{{Pool: "text", Active: 3, Limit: 8}},
+				Report: &upstreams.Report{Load: engine.Load{Running: 5, Waiting: 1, KVUsage: 0.42}, Source: "/metrics"}, Others: 2, Check: &upstreams.LastCheck{OK: true, Status: 200, Milliseconds: 3.2},
+				Attempts: map[string]uint64{"client_gone": 4, "timeout": 1}, Abandoned: map[string]uint64{},
+			},
+			History: observe.History{StepSeconds: 5, TokensPerSecond: []float64{0, 10, 20}, TTFTMillis: []float64{-1, 20, 30}, TTFTP50Millis: 25, TTFTP95Millis: 29, Ended: 7},
+		}
+	}
+	down := up("gpu-"+hostile, "down")
+	down.LastFailure = &upstreams.LastFailure{During: "probe", Reason: "connect"}
+	rate := 41.5
+	return &Status{
+		Now: now, Started: now.Add(-time.Hour), Since: now.Add(-time.Minute), Version: 3, InFlight: 2, Operable: true,
+		Generations: []Generation{{2, now.Add(-time.Hour), 1}, {3, now.Add(-time.Minute), 1}},
+		LastReload:  &Reload{At: now, Source: "file", Problems: []string{"edge.yaml:3:1: " + hostile}, Version: 3},
+		Upstreams:   []Upstream{up("gpu-a", "up"), down},
+		Models: []Model{
+			{ID: "m" + hostile, Ready: true, Pools: map[string]Pool{"text": {Active: 8, Total: 8, Others: 2, Sources: []string{"config", "engine"}}}, Queue: &Queue{Waiting: 2, Depth: 5, Wait: 3}, Targets: []Target{{Upstream: "gpu-a", Eligible: true}, {Upstream: hostile, Why: "upstream is down"}}},
+			{ID: "two", Ready: true, Separate: true, Pools: map[string]Pool{"text": {Total: 8}, "vision": {Total: 2}, "audio": {}}},
+		},
+		Calls: []Call{
+			{ID: "req_running", Start: now, State: "queued", Model: "m", Key: hostile, Dialect: "chat", Pool: "text"},
+			{ID: "req_done", Start: now, State: StateDone, Status: 200, Model: "m", Upstream: "gpu-a", Cached: 1000, Fresh: 24, Generated: 50, GenSpeed: &rate, Duration: 1234},
+			{ID: "req_failed", Start: now, State: StateFailed, Status: 502, Code: "upstream_failed", Model: "m", Attempts: 2},
+			{ID: "req_left", Start: now, State: StateLeft, Status: 499, Phase: "stalled", Model: "m"},
+		},
+		Refusals: []Reason{{Code: "rate_limited", Status: 429, Limit: "concurrency", Model: "m", Key: hostile, Count: 3, Last: now.Add(-4 * time.Second)}},
+	}
+}
+
+func TestPage(t *testing.T) {
+	s := sample()
+	starting, asleep, stalled := s.Upstreams[1], s.Upstreams[1], s.Upstreams[0]
+	starting.Wake = &wake.Status{Away: 300, Starting: 42, Took: 90}
+	asleep.Wake = &wake.Status{Away: 600, Starting: -1}
+	stalled.State, stalled.Progress = "stalled", upstreams.ProgressStatus{By: upstreams.ProgressByCounters}
+	stalled.Residency = &residency.Snapshot{Places: 1, Models: []residency.Resident{
+		{Model: "small", Resident: true, Seconds: 61}, {Model: "big", Waiting: 3}, {Model: s.Models[0].ID, Resident: true, Loading: true, Seconds: 9},
+	}}
+	s.Upstreams = append(s.Upstreams, starting, asleep, stalled)
+	s.Judge(nil)
+	body, err := s.Page()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(body)
+	for _, want := range []string{
+		"<!doctype html>", `id="upstreams"`, "8 <small>of 8</small>", "limit from config, engine", "2 <small>waiting of 5</small>", "vision", "200 in 3.2 ms", "5 running, 1 in its queue", "cache 42 %", "2 by other clients",
+		"for 2 min", "connect", "25 ms", "p95 29 ms", ">Drain<", ">Maintenance<", "▸ queued", "✕ 502", "second attempt", "client left", "stalled", "1000", "42</td>", "rate_limited", "429, concurrency",
+		"▸ waking", "for 42 s, last time " + Ago(90*time.Second), "away for 10 min: a call wakes it", "✕ stalled", "progress by its counters", "progress by its answers",
+		"small: in memory for " + Ago(61*time.Second), "big: not in memory, <b>3</b> wait", ": loads for 9 s", "1 at a time",
+		"#3", "#2", "not loaded, #3 stays in force", "edge.yaml:3:1",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(page, "<img") || strings.Contains(page, `onerror=alert(1)>"`) {
+		t.Error("a name has become markup")
+	}
+	if strings.Contains(page, " style=") || strings.Contains(page, " onclick=") {
+		t.Error("an attribute that the policy forbids")
+	}
+	for _, foreign := range []string{"src=\"", "@import", "url(", "http-equiv=\"Content"} {
+		if strings.Contains(page, foreign) {
+			t.Errorf("the page holds %s: it asks for nothing but itself", foreign)
+		}
+	}
+	for _, id := range Sections {
+		text, err := s.Section(id)
+		if err != nil || !strings.Contains(page, text) || !strings.Contains(page, `id="`+id+`"`) {
+			t.Errorf("section %s: %v", id, err)
+		}
+	}
+	s.Upstreams[0].Mode, s.Upstreams[0].ModeSeconds = "drain", 2
+	if text, _ := s.Section("upstreams"); !strings.Contains(text, "draining</span><small>for 2 s</small>") {
+		t.Errorf("the time of the mode is not shown:\n%s", text)
+	}
+	if text := string(s.Terminal(80)); !strings.Contains(text, "drain 2 s") {
+		t.Errorf("the time of the mode is not shown:\n%s", text)
+	}
+	s.Operable = false
+	if text, _ := s.Section("upstreams"); strings.Contains(text, "<form") || !strings.Contains(text, "admin.token") {
+		t.Error("buttons without a token")
+	}
+	empty := &Status{Now: now}
+	empty.Judge(nil)
+	if _, err := empty.Page(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Status)
+		level  string
+		text   string
+	}{
+		{func(s *Status) { s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil }, LevelOK, "Healthy: 1 of 1 upstream takes calls, 2 calls in flight, 1 waiting within the engines."},
+		{func(s *Status) { s.Upstreams, s.LastReload = s.Upstreams[:1], nil }, LevelOK, "2 calls in flight, 2 waiting for a slot, 1 waiting within the engines."},
+		{func(*Status) {}, LevelDegraded, "is down for 2 min (connect); the configuration on disk is wrong"},
+		{func(s *Status) { s.Upstreams[0].Mode, s.Upstreams[0].ModeSeconds = "drain", 2 }, LevelDegraded, "gpu-a is in drain mode for 2 s"},
+		{func(s *Status) { s.Upstreams[0].Breaker = "open" }, LevelDegraded, "answers its probes but fails its calls (breaker open)"},
+		{func(s *Status) {
+			s.Upstreams[0].Breaker, s.Upstreams[0].LastFailure = "open", &upstreams.LastFailure{During: "call", Reason: "bad_response", Status: 401}
+		}, LevelDegraded, "answers its probes but fails its calls (bad_response, status 401: look at its api_key; breaker open)"},
+		{func(s *Status) {
+			s.Upstreams[0].Breaker, s.Upstreams[0].LastFailure = "open", &upstreams.LastFailure{During: "probe", Reason: "timeout"}
+		}, LevelDegraded, "fails its calls (breaker open)"},
+		{func(s *Status) { s.Upstreams[0].Missing = []string{"x"} }, LevelDegraded, "gpu-a does not serve x"},
+		{func(s *Status) { s.Models[1].Ready = false }, LevelOut, "Out: no engine serves two. Trouble: "},
+		{func(s *Status) {
+			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{NotBefore: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour)}
+		}, LevelDegraded, "Degraded: the certificate expired on "},
+		{func(s *Status) {
+			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}
+		}, LevelDegraded, "Degraded: the certificate is not valid before "},
+		{func(s *Status) {
+			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
+		}, LevelOK, "Healthy: "},
+		{func(s *Status) { s.Upstreams, s.LastReload, s.Unsaved = s.Upstreams[:1], nil, 31 }, LevelDegraded, "Degraded: the ledger has not been written for 31 s"},
+		{func(s *Status) { s.Upstreams, s.LastReload, s.TurnedAway = s.Upstreams[:1], nil, true }, LevelDegraded, "Degraded: clients are turned away"},
+		{func(s *Status) { s.Upstreams, s.LastReload, s.OnAdminPort = s.Upstreams[:1], nil, 1 }, LevelOK, "Healthy: "}, // a take-over
+		{func(s *Status) {
+			s.Upstreams, s.LastReload, s.OnAdminPort, s.AdminPortShared = s.Upstreams[:1], nil, 1, true
+		}, LevelDegraded, "Degraded: the admin port is shared with 1 other edge"},
+		{func(s *Status) { s.Upstreams, s.LastReload, s.Unsaved = s.Upstreams[:1], nil, 2 }, LevelOK, "Healthy: "},
+		{func(s *Status) { s.Draining = true }, LevelDraining, "Shutting down: 2 calls left."},
+	} {
+		s := sample()
+		c.change(s)
+		s.Judge(nil)
+		if s.Verdict.Level != c.level || !strings.Contains(s.Verdict.Text, c.text) {
+			t.Errorf("%+v, want %s with %q", s.Verdict, c.level, c.text)
+		}
+	}
+}
+
+// TestDiscoveries: the page and the terminal say where upstreams come from and how old that is; of one that nobody answers
+// for, since when and why, and that is a trouble.
+func TestDiscoveries(t *testing.T) {
+	s := sample()
+	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
+	s.Upstreams[0].Origin = "pod llm/vllm-0"
+	s.Discoveries = []Discovery{
+		{upstreams.Discovery{Source: "DNS vllm", Targets: 1, Age: 70}},
+		{upstreams.Discovery{Source: "InferencePool llm/llama", Age: -1, Stale: 2, Trouble: "not said so soon"}},
+		{upstreams.Discovery{Source: "pods llm/app=<b>:8000", Targets: 2, Age: 700, Stale: 600, Trouble: "the API server refuses the token (401)"}},
+	}
+	s.Judge(nil)
+	const stale = "2 endpoints as of 10 min ago: the API server refuses the token (401)"
+	if v := s.Verdict; v.Level != LevelDegraded || !strings.Contains(v.Text, stale) || strings.Contains(v.Text, "DNS") || strings.Contains(v.Text, "InferencePool") {
+		t.Errorf("%+v", v)
+	}
+	body, err := s.Page()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, text := range map[string]string{
+		"page":     strings.NewReplacer("&lt;b&gt;", "<b>").Replace(string(body)),
+		"terminal": string(s.Terminal(120)),
+	} {
+		for _, want := range []string{
+			"DNS vllm: 1 endpoint, known for 1 min", "InferencePool llm/llama: 0 endpoints, nothing known yet", "pods llm/app=<b>:8000: " + stale,
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the %s lacks %q:\n%s", what, want, text)
+			}
+		}
+	}
+	if page := string(body); !strings.Contains(page, "pod llm/vllm-0") || strings.Contains(page, "app=<b>") {
+		t.Error("the page does not say where an upstream comes from, or as markup")
+	}
+	s.Discoveries = s.Discoveries[:2]
+	if s.Judge(nil); s.Verdict.Level != LevelOK {
+		t.Errorf("a discovery that has just failed is a trouble: %+v", s.Verdict)
+	}
+}
+
+func TestRows(t *testing.T) {
+	ended := func(o observe.Outcome, stream bool) observe.Ended {
+		return observe.Ended{Record: observe.Record{
+			Model: "m", Start: now, Outcome: o, Stream: stream, Status: 200, PromptTokens: 100, CachedTokens: 60, CompletionTokens: 21,
+			TTFT: 200 * time.Millisecond, UpstreamTTFT: 100 * time.Millisecond, Phase: observe.PhaseStalled,
+		}, End: now.Add(1200 * time.Millisecond)}
+	}
+	calls := rows([]Call{{ID: "b", Start: now.Add(time.Second), State: "waiting"}, {ID: "a", Start: now, State: "streaming"}}, []observe.Ended{ended(observe.OK, true), ended(observe.OK, false), ended(observe.StreamBroken, true), ended(observe.ClientGone, true)})
+	if calls[0].ID != "a" || calls[1].ID != "b" || !calls[0].Running() || calls[2].Running() {
+		t.Errorf("%+v", calls[:3])
+	}
+	done := calls[2]
+	if done.State != StateDone || done.Fresh != 40 || done.Cached != 60 || *done.PromptSpeed != 400 || *done.GenSpeed != 20 || done.Duration != 1200 {
+		t.Errorf("%+v", done)
+	}
+	if calls[3].GenSpeed != nil || calls[3].PromptSpeed != nil {
+		t.Error("the speeds of a whole answer are not known")
+	}
+	if calls[4].State != StateFailed || calls[5].State != StateLeft || calls[5].Phase != "stalled" {
+		t.Errorf("%+v", calls[4:])
+	}
+	if text, _ := json.Marshal(calls[3]); !strings.Contains(string(text), `"generated_tokens_per_second":null`) {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestTerminalBrokenStream: a stream that broke behind its 200 is not told as one that went well, with and without colours.
+func TestTerminalBrokenStream(t *testing.T) {
+	s := Status{Now: now, Calls: []Call{{ID: "req_broken", Start: now, State: StateFailed, Status: 200, Code: "upstream_bad_response", Model: "m"}}}
+	if text := string(s.Terminal(80)); !strings.Contains(text, "✕ bad_response") || strings.Contains(text, "200") {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestSpark(t *testing.T) {
+	if s := spark([]float64{-1, -1}); s.Some {
+		t.Error("nothing is drawn as something")
+	}
+	s := spark([]float64{-1, 5, 10, -1, 2})
+	if !s.Some || s.Peak != 10 || strings.Count(s.Line, "M") != 2 || strings.Count(s.Area, "Z") != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0 s", 59 * time.Second: "59 s", 5 * time.Minute: "5 min", 125 * time.Minute: "2 h 5 min", 50 * time.Hour: "2 d 2 h"} {
+		if got := Ago(d); got != want {
+			t.Errorf("%v: %s", d, got)
+		}
+	}
+	for v, want := range map[float64]string{0: "–", -1: "–", 0.5: "0.5 ms", 250.4: "250 ms", 1234: "1.23 s", 61000: "1 min"} {
+		if got := millis(v); got != want {
+			t.Errorf("%v: %s", v, got)
+		}
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	s := sample()
+	s.Upstreams[1].Label = "evil\x1b[2J\nname"
+	s.LastReload.Problems = []string{"/etc/" + strings.Repeat("long/", 20) + "edge.yaml:3:1: something is wrong with what stands here, and that is the reason (models[0].id)\n  3 | excerpt"}
+	long := strings.Repeat("0123456789", 5)
+	s.Fleet = &fleet.State{StoreAnswers: true, Members: []fleet.Member{{Name: long, Version: long, Config: "a1b2c3d4e5f6", InFlight: 7, Started: now.Add(-3 * time.Hour).Unix(), Self: true}, {Name: "edge-2", ID: "b", Generation: 4, Calls: 99, Level: LevelOut, Verdict: "Out: no engine serves <b>x\x1b[2J."}}}
+	s.Judge(nil)
+	text := string(s.Terminal(80))
+	if strings.ContainsAny(text, "\x1b\r") {
+		t.Error("an escape came through")
+	}
+	for line := range strings.Lines(text) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+			t.Errorf("%d wide: %s", n, line)
+		}
+	}
+	for _, want := range []string{"Degraded:", "MODEL", " 8/8 ", " 2/5 ", "gpu-a", "up 2 min", "evil?[2J?name", "queued", "502", "rate_limited", "RELOAD FAILED", "edge.yaml:3:1", "…  this  –", "edge-2                     out  ", "#4", "99", "no engine serves <b>x?[2J."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if at, this := strings.Index(text, "\nedge-2"), strings.Index(text, "this"); at < 0 || at > this {
+		t.Errorf("the edge in trouble is not the first:\n%s", text)
+	}
+	page, err := s.Section("edges")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{">✕ out<", "no engine serves &lt;b&gt;x", "<b>#4</b>", ">99<", "this one", `<tr id="edge-b">`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, plaintext.Line(s.Verdict.Text)) || !strings.Contains(words, "and that is the reason") {
+		t.Errorf("a sentence is cut:\n%s", text)
+	}
+	// What comes over the wire shows the same.
+	body, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Status
+	if err := json.Unmarshal(body, &back); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(back.Terminal(80)); got != text {
+		t.Errorf("after JSON:\n%s\nbefore:\n%s", got, text)
+	}
+}
+
+// TestTerminalIsNarrow: no line is wider than the terminal, down to 40 characters.
+func TestTerminalIsNarrow(t *testing.T) {
+	s := sample()
+	s.Judge(nil)
+	for width, most := range map[int]int{20: 40, 40: 40, 41: 41, 59: 59, 80: 80, 200: 200} {
+		text := string(s.Terminal(width))
+		for line := range strings.Lines(text) {
+			if n := plaintext.Width(strings.TrimSuffix(line, "\n")); n > most {
+				t.Errorf("%d wide for %d: %s", n, width, line)
+			}
+		}
+		if !strings.Contains(text, "gpu-a") || !strings.Contains(text, "two") {
+			t.Errorf("for %d a row is lost:\n%s", width, text)
+		}
+	}
+}
+
+// TestTerminalHasArms: the arms of a model stand below it, with what each has taken.
+func TestTerminalHasArms(t *testing.T) {
+	s := sample()
+	s.Models[1].Arms = []Arm{{routing.Arm{Name: "new", Share: 0.05}, 12, 1}, {routing.Arm{Name: "odd\x1b[2J", Share: 0.125}, 3, 0}}
+	s.Judge(nil)
+	text := string(s.Terminal(80))
+	for _, want := range []string{"\n  arm new: 5% of the calls, 12 ended there, 1 of its own elsewhere\n  arm odd?[2J: 12.5% of the calls, 3 ended there\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+}
+
+// TestDomains: the page, the terminal and the verdict say of which domains certificates are missing, have ended, or are not
+// renewed.
+func TestDomains(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	day := 24 * time.Hour
+	failed := Domain{Name: "a.test", Failures: 2, Problem: "it answers 503", Next: now.Add(time.Minute)}
+	until := func(end time.Time) Domain {
+		d := failed
+		d.NotBefore, d.NotAfter = now.Add(-day), end
+		return d
+	}
+	for _, c := range []struct {
+		domain       Domain
+		text, refuse string
+		delays       []string
+	}{
+		{Domain{Name: "a.test", NotAfter: now.Add(day)}, "certificate of a.test: until 2026-01-03T03:04:05Z", "", nil},
+		{Domain{Name: "a.test"}, "certificate of a.test: not obtained yet", "there is no certificate of a.test yet", nil},
+		{
+			Domain{Name: "a.test", NotAfter: now.Add(day), Problem: "the store is away"},
+			"certificate of a.test: until 2026-01-03T03:04:05Z, the store is away", "",
+			[]string{"the certificate of a.test, which ends in 1 d 0 h, is not renewed: the store is away"},
+		},
+		{
+			failed, "certificate of a.test: not obtained yet, 2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503",
+			"there is no certificate of a.test yet (2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503)", nil,
+		},
+		{
+			until(now.Add(day)), "certificate of a.test: until 2026-01-03T03:04:05Z, 2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503", "",
+			[]string{"the certificate of a.test, which ends in 1 d 0 h, is not renewed: 2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503"},
+		},
+		{
+			until(now.Add(-day)), "certificate of a.test: until 2026-01-01T03:04:05Z, 2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503",
+			"the certificate of a.test expired on 2026-01-01T03:04:05Z (2 attempts failed, the next is at 2026-01-02T03:05:05Z: it answers 503)", nil,
+		},
+	} {
+		all := &Certificate{Domains: []Domain{c.domain}}
+		if got := c.domain.Text(); got != c.text {
+			t.Errorf("%q, want %q", got, c.text)
+		}
+		if got := all.Trouble(now); got != c.refuse {
+			t.Errorf("%q, want %q", got, c.refuse)
+		}
+		if got := all.delays(now); !slices.Equal(got, c.delays) {
+			t.Errorf("%q, want %q", got, c.delays)
+		}
+	}
+}
+
+// TestIssuers: the page, the terminal and the verdict say of which issuers keys are missing.
+func TestIssuers(t *testing.T) {
+	for _, c := range []struct {
+		issuer  Issuer
+		text    string
+		trouble bool
+	}{
+		{Issuer{Name: "corp", Keys: 2, Age: 70}, "issuer corp: 2 keys, fetched 1 min ago", false},
+		{Issuer{Name: "corp", Keys: 1, Age: -1}, "issuer corp: 1 key of a file", false},
+		{Issuer{Name: "corp", Keys: 2, Age: 70, Trouble: "it answers 503"}, "issuer corp: 2 keys as of 1 min ago: it answers 503", true},
+		{Issuer{Name: "corp", Age: -1, Trouble: "refused"}, "issuer corp: its tokens are refused, for its keys have not been fetched yet: refused", true},
+	} {
+		if got := c.issuer.Text(); got != c.text || (c.issuer.Problem() != "") != c.trouble {
+			t.Errorf("%+v: %q, want %q", c.issuer, got, c.text)
+		}
+	}
+}

@@ -1,0 +1,490 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"penstock/proxy/fleet"
+	"penstock/proxy/telemetry/observe"
+)
+
+// Table is a part of the state in rows and columns, for terminals. The rows that need an operator
+// come first.
+type Table struct {
+	Name    string // in one word
+	Total   int    // rows that there are, shown or not
+	Columns []Column
+	Rows    []Row
+}
+
+// Column is one column of a table.
+type Column struct {
+	Title  string
+	Width  int  // in cells; that of text may be more
+	Number bool // it sorts by Value
+	Spare  int  // columns with the highest are left out first where there is no room; 0: never
+}
+
+// Row is one row of a table.
+type Row struct {
+	ID    string // stays the same while the state changes
+	Level string // of the row's colour, which repeats what its words say: ok, degraded, out or none
+	Cells []Cell // one a column
+	Why   string // what is wrong, in a sentence
+	Arms  []string
+	More  []string
+	Idle  bool
+}
+
+// Cell is what stands in a column.
+type Cell struct {
+	Text  string
+	Value float64
+}
+
+// Tables are the state in tables.
+func (s *Status) Tables() []Table {
+	all := []Table{
+		{Name: "Models", Columns: modelColumns, Rows: rowsOf(s.ModelRows(), modelRow)},
+		{Name: "Upstreams", Columns: upstreamColumns, Rows: rowsOf(s.UpstreamRows(), upstreamRow)},
+		{Name: "Calls", Columns: callColumns, Rows: rowsOf(pointers(s.Calls), callRow)},
+		{Name: "Keys", Columns: keyColumns, Rows: rowsOf(s.KeyRows(), keyRow)},
+		{
+			Name: "Errors", Columns: reasonColumns,
+			Rows: rowsOf(append(pointers(s.Failures), pointers(s.Refusals)...), reasonRow),
+		},
+		{Name: "Events", Columns: eventColumns, Rows: rowsOf(pointers(s.Events), eventRow)},
+	}
+	if s.Fleet != nil {
+		all = append(all, edgesOf(s))
+	}
+	for i := range all {
+		t := &all[i]
+		t.Total = len(t.Rows)
+		if e := s.Excerpts[strings.ToLower(t.Name)]; e != nil {
+			t.Total = e.Total
+		}
+	}
+	return all
+}
+
+func rowsOf[T any](all []*T, row func(*T) Row) (out []Row) {
+	for _, v := range all {
+		out = append(out, row(v))
+	}
+	return out
+}
+
+func pointers[T any](all []T) (out []*T) {
+	for i := range all {
+		out = append(out, &all[i])
+	}
+	return out
+}
+
+func text(s string) Cell { return Cell{Text: s} }
+
+func number(n int) Cell { return Cell{strconv.Itoa(n), float64(n)} }
+
+func duration(ms float64) Cell { return Cell{millis(ms), ms} }
+
+func rate(v float64) Cell { return Cell{rateOf(v), v} }
+
+// part is so many of so many; it sorts by how full that is.
+func part(n, of int) Cell {
+	if of <= 0 {
+		return Cell{strconv.Itoa(n), 0}
+	}
+	return Cell{fmt.Sprintf("%d/%d", n, of), float64(n) / float64(of)}
+}
+
+// shareCell is a share of the last minute's calls.
+func shareCell(n, all int) Cell {
+	if n == 0 {
+		return Cell{"–", 0}
+	}
+	v := 100 * float64(n) / float64(max(1, all))
+	return Cell{fmt.Sprintf("%d (%.0f%%)", n, v), float64(n)}
+}
+
+func newest(h *observe.History) Cell {
+	return rate(at(h.TokensPerSecond, len(h.TokensPerSecond)-1))
+}
+
+// cached is the share of prompt tokens that engines had in their caches, and in brackets the share
+// that they were believed to have when they were picked.
+func cached(p observe.Prompts) Cell {
+	if p.Prompt == 0 {
+		return Cell{"–", -1}
+	}
+	return Cell{fmt.Sprintf("%.0f%% (%.0f%%)", 100*p.CachedShare(), 100*p.ExpectedShare()), p.CachedShare()}
+}
+
+var modelColumns = []Column{
+	{"MODEL", 14, false, 0},
+	{"STATE", 9, false, 0},
+	{"SLOTS", 9, true, 0},
+	{"LOAD", gaugeWidth + 2, true, 9},
+	{"QUEUE", 7, true, 2},
+	{"CALLS/min", 10, true, 7},
+	{"FAILED", 9, true, 1},
+	{"FULL", 9, true, 3},
+	{"OVER LIMIT", 10, true, 4},
+	{"TTFT p50", 9, true, 8},
+	{"TTFT p95", 9, true, 5},
+	{"tok/s", 6, true, 6},
+	{"CACHED 5m", 11, true, 10},
+}
+
+// Text says what the arm takes and has taken.
+func (a *Arm) Text() string {
+	text := fmt.Sprintf("arm %s: %.3g%% of the calls, %d ended there", a.Name, 100*a.Share, a.Calls)
+	if a.Missed > 0 {
+		text += fmt.Sprintf(", %d of its own elsewhere", a.Missed)
+	}
+	return text
+}
+
+func modelRow(m *Model) Row {
+	r := Row{ID: m.ID, Idle: m.Idle(), Why: strings.Join(m.Troubles, ", and ")}
+	state := m.State
+	switch m.State {
+	case ModelOut:
+		state, r.Level, r.Why = "OUT", LevelOut, "no engine serves it"
+	case ModelFallback:
+		r.Level, r.Why = LevelDegraded, m.inPlace()
+	case ModelDegraded:
+		r.Level = LevelDegraded
+	}
+	if r.Why != "" {
+		r.Why += since(m.TroubleSeconds)
+	}
+	active, total := 0, 0
+	first := shownPools(m.Pools, m.Separate, "", "")
+	for _, p := range first {
+		active, total = active+p.Active, total+p.Total
+	}
+	load := part(active, total)
+	queue := text("–")
+	if m.Queue != nil {
+		queue = Cell{fmt.Sprintf("%d/%d", m.Queue.Waiting, m.Queue.Depth), float64(m.Queue.Waiting)}
+	}
+	n := &m.History.Minute
+	r.Cells = []Cell{
+		text(m.ID), text(state), load,
+		{gauge(active, total), load.Value},
+		queue, number(n.Calls),
+		shareCell(n.Failed, n.Calls), shareCell(n.Full, n.Calls), shareCell(n.Limited, n.Calls),
+		duration(n.TTFTP50Millis), duration(n.TTFTP95Millis), newest(&m.History),
+		cached(m.History.Prompts),
+	}
+	for i := range m.Arms {
+		r.Arms = append(r.Arms, m.Arms[i].Text())
+	}
+	if text := m.Retirement(); text != "" {
+		r.More = append(r.More, text)
+	}
+	if pools := poolsOf(*m); len(pools) > 1 {
+		var all []string
+		for _, p := range pools {
+			all = append(all, fmt.Sprintf("%s %d/%d", p.Name, p.Active, p.Total))
+		}
+		r.More = append(r.More, "pools: "+strings.Join(all, ", "))
+	}
+	var takes []string
+	for i := range m.Targets {
+		t := &m.Targets[i]
+		if t.Eligible {
+			takes = append(takes, t.Upstream)
+			continue
+		}
+		r.More = append(r.More, t.Upstream+": "+t.Why)
+	}
+	if len(takes) > 0 {
+		r.More = append(r.More, "served by "+strings.Join(takes, ", "))
+	}
+	return r
+}
+
+// gaugeWidth is the length of a bar in characters.
+const gaugeWidth = 10
+
+func gauge(active, total int) string {
+	full := 0
+	if total > 0 {
+		full = min(gaugeWidth, (active*gaugeWidth+total-1)/total)
+	}
+	return "[" + strings.Repeat("#", full) + strings.Repeat("·", gaugeWidth-full) + "]"
+}
+
+var upstreamColumns = []Column{
+	{"UPSTREAM", 14, false, 0},
+	{"STATE", 16, false, 0},
+	{"SLOTS", 7, true, 1},
+	{"LIMIT BY", 9, false, 5},
+	{"CALLS 5m", 9, true, 7},
+	{"FAILED 5m", 9, true, 2},
+	{"TTFT p95", 9, true, 4},
+	{"tok/s", 6, true, 3},
+	{"DOWN 1h", 12, true, 6},
+	{"ENGINE", 12, false, 8},
+	{"CACHED 5m", 11, true, 9},
+}
+
+func upstreamRow(u *Upstream) Row {
+	r := Row{ID: u.Label, Idle: u.Idle(), Why: u.trouble()}
+	ago := " " + Ago(secondsOf(u.Since()))
+	state := u.State + ago
+	switch {
+	case u.Mode != "ready":
+		state, r.Level = u.Mode+ago, LevelDegraded
+		if u.ModeWho != "" {
+			r.Why = strings.TrimSpace(r.Why + " by " + u.ModeWho)
+		}
+	case u.State == "down", u.State == "stalled":
+		r.Level = LevelOut
+	case u.State == "busy" && r.Why == "":
+		r.Why = Busy
+	case u.Breaker != "closed":
+		state, r.Level = "breaker "+u.Breaker, LevelDegraded
+	case r.Why != "":
+		r.Level = LevelDegraded
+	}
+	active, limit, elsewhere := 0, 0, 0
+	for _, p := range ownPools(u) {
+		active, limit, elsewhere = active+p.Active, limit+p.Total, elsewhere+p.Elsewhere
+	}
+	if elsewhere > 0 {
+		r.More = append(r.More, fmt.Sprintf("of its %d calls %d are of other edges", active, elsewhere))
+	}
+	downs := text("–")
+	if u.Hour.Downs > 0 {
+		downs = Cell{fmt.Sprintf("%d× %s", u.Hour.Downs, Ago(secondsOf(u.Hour.DownSeconds))), u.Hour.DownSeconds}
+	}
+	r.Cells = []Cell{
+		text(u.Label), text(state), part(active, limit), text(u.Limits.Source),
+		number(u.History.Ended), number(u.History.Failed), duration(u.History.TTFTP95Millis),
+		newest(&u.History), downs, text(u.EngineTitle), cached(u.History.Prompts),
+	}
+	where := u.URL
+	if u.Origin != "" {
+		where += ", " + u.Origin
+	}
+	r.More = append(r.More, where)
+	if n := u.Report; n != nil && u.ReportFresh {
+		r.More = append(r.More, fmt.Sprintf("the engine says: %d running, %d in its queue", n.Running, n.Waiting))
+	}
+	return r
+}
+
+var callColumns = []Column{
+	{"CALL", 12, false, 0},
+	{"MODEL", 14, false, 0},
+	{"UPSTREAM", 12, false, 3},
+	{"STATE", 14, false, 0},
+	{"KEY", 12, false, 5},
+	{"PROMPT", 7, true, 4},
+	{"OUT", 6, true, 4},
+	{"TTFT", 8, true, 6},
+	{"TIME", 8, true, 2},
+	{"CLASS", 8, false, 7},
+}
+
+func callRow(c *Call) Row {
+	r := Row{ID: c.ID, Idle: !c.Running() && c.State == StateDone}
+	state, prompt, out := c.State, number(c.Cached+c.Fresh), number(c.Generated)
+	switch {
+	case c.Running():
+		r.Level, prompt, out = LevelOK, text("…"), text("…")
+	case c.State == StateFailed:
+		state, r.Level = failedState(c), LevelOut
+	case c.State == StateDone:
+		state = strconv.Itoa(c.Status)
+	}
+	r.Cells = []Cell{
+		text(short(c.ID)), text(c.Model), text(c.Upstream), text(state), text(c.Key), prompt, out, duration(c.TTFT),
+		duration(c.Duration), text(c.Class),
+	}
+	r.More = []string{c.ID + " · " + c.Dialect + " · began " + c.Start.Format(time.TimeOnly)}
+	for i := range c.Failed {
+		a := &c.Failed[i]
+		r.More = append(r.More, fmt.Sprintf("%s failed after %s: %s", a.Upstream, millis(a.Took), a.Why()))
+	}
+	if c.Choice != "" {
+		r.More = append(r.More, fmt.Sprintf("%s was picked because %s", c.Upstream, reasonOf(c.Choice)))
+	}
+	if c.Code != "" {
+		r.Why = c.Code
+	}
+	return r
+}
+
+// failedState is the status, and behind it the code if that is a success's: a stream that broke has
+// begun with 200.
+func failedState(c *Call) string {
+	if c.Status >= 400 || c.Code == "" {
+		return strconv.Itoa(c.Status)
+	}
+	return "✕ " + strings.TrimPrefix(c.Code, "upstream_")
+}
+
+var keyColumns = []Column{
+	{"KEY", 14, false, 0},
+	{"IN FLIGHT", 9, true, 0},
+	{"REQ/min", 10, true, 2},
+	{"TOK/min", 14, true, 3},
+	{"BUDGET", 6, true, 1},
+	{"CALLS TODAY", 11, true, 5},
+	{"TOK TODAY", 9, true, 4},
+	{"REFUSED 5m", 10, true, 0},
+	{"MOSTLY BY", 20, false, 6},
+}
+
+func keyRow(k *Key) Row {
+	r := Row{ID: k.ID, Idle: k.Idle()}
+	if k.Refused > 0 {
+		r.Level, r.Why = LevelDegraded, fmt.Sprintf("refused %s in 5 min%s, mostly by %s", times(k.Refused), k.parts(), k.Why)
+	}
+	budget := Cell{"–", -1}
+	if share := k.fullest(); share >= 0 {
+		budget = Cell{fmt.Sprintf("%.0f%%", math.Floor(100*share)), share}
+	}
+	for _, b := range k.Budgets {
+		if b.Share < 1 {
+			r.More = append(r.More, b.Text())
+			continue
+		}
+		if r.Level = LevelDegraded; r.Why != "" {
+			r.Why += ", and "
+		}
+		r.Why += b.Text()
+	}
+	r.Cells = []Cell{
+		text(k.ID), part(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), budget,
+		number(int(k.Today.Calls)), number(int(k.Today.Tokens)), number(k.Refused), text(k.Why),
+	}
+	return r
+}
+
+// parts says how many of the refused calls were over a limit of the key, and found no room.
+func (k *Key) parts() string {
+	var parts []string
+	if k.OverLimit > 0 {
+		parts = append(parts, fmt.Sprintf("%d over its limits", k.OverLimit))
+	}
+	if k.Full > 0 {
+		parts = append(parts, fmt.Sprintf("%d found it full", k.Full))
+	}
+	if parts == nil {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func useCell(u *Use) Cell {
+	if u == nil {
+		return Cell{"–", -1}
+	}
+	return part(int(u.Used), int(u.Limit))
+}
+
+var reasonColumns = []Column{
+	{"REASON", 18, false, 0},
+	{"KEY", 12, false, 1},
+	{"MODEL", 16, false, 2},
+	{"UPSTREAM", 12, false, 3},
+	{"LAST min", 8, true, 0},
+	{"5 min", 6, true, 0},
+}
+
+func reasonRow(c *Reason) Row {
+	r := Row{ID: strings.Join([]string{c.Code, c.Limit, c.Key, c.Model, c.Upstream}, " "), Idle: c.Minute == 0}
+	if c.Failed {
+		r.Level = LevelOut
+	}
+	r.Cells = []Cell{text(c.Code), text(c.Key), text(c.Model), text(c.Upstream), number(c.Minute), number(c.Count)}
+	if c.Limit != "" {
+		r.More = append(r.More, "limit of the key: "+c.Limit)
+	}
+	r.More = append(r.More, fmt.Sprintf("status %d, last at %s", c.Status, c.Last.Format(time.TimeOnly)))
+	return r
+}
+
+var eventColumns = []Column{{"TIME", 8, false, 0}, {"WHO", 14, false, 0}, {"WHAT", 48, false, 0}}
+
+func eventRow(e *Event) Row {
+	return Row{
+		ID: e.At.Format(time.RFC3339Nano) + e.Who + e.Kind, Level: e.Level,
+		Cells: []Cell{text(e.At.Format(time.TimeOnly)), text(e.Who), text(e.Text)},
+		More:  []string{strings.TrimSpace(e.Who + " " + e.Text)},
+	}
+}
+
+var edgeColumns = []Column{
+	{"EDGE", 14, false, 0},
+	{"SELF", 4, false, 0},
+	{"STATE", 9, false, 0},
+	{"IN FLIGHT", 10, true, 1},
+	{"SINCE START", 11, true, 3},
+	{"CONFIGURATION", 17, false, 2},
+	{"UP", 10, true, 4},
+	{"BUILD", 14, false, 5},
+}
+
+func edgesOf(s *Status) Table {
+	t := Table{Name: "Edges", Columns: edgeColumns}
+	for i := range s.Fleet.Members {
+		m := &s.Fleet.Members[i]
+		self, up := "", s.Now.Sub(time.Unix(m.Started, 0))
+		if m.Self {
+			self = "this"
+		}
+		r := Row{ID: m.ID, Why: m.Verdict, More: []string{m.Version + " · configuration " + memberConfig(m)}}
+		if r.Level = m.Level; m.Level == LevelOK {
+			r.Level = ""
+		}
+		r.Cells = []Cell{
+			text(m.Name), text(self), text(cmp.Or(m.Level, "–")), number(m.InFlight), number(int(m.Calls)),
+			text(memberConfig(m)),
+			{Ago(up), up.Seconds()},
+			text(m.Version),
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	slices.SortStableFunc(t.Rows, func(a, b Row) int { return cmp.Compare(levelRank(a.Level), levelRank(b.Level)) })
+	return t
+}
+
+// memberConfig is the number of an edge's configuration, and its digest: the number counts each
+// edge's own reloads.
+func memberConfig(m *fleet.Member) string {
+	if m.Generation == 0 {
+		return m.Config
+	}
+	return fmt.Sprintf("#%d %s", m.Generation, m.Config)
+}
+
+// levelRank has what needs an operator first.
+func levelRank(level string) int {
+	switch level {
+	case LevelOut:
+		return rankOut
+	case LevelDegraded:
+		return rankTrouble
+	case LevelDraining:
+		return rankHold
+	}
+	return rankBusy
+}

@@ -1,0 +1,225 @@
+package status
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"penstock/proxy/front/plaintext"
+)
+
+// leastWidth is the width of the narrowest terminal that is written for.
+const leastWidth = 40
+
+// Terminal writes the whole state as plain text, in lines of at most the given width (80 is
+// enough), or leastWidth.
+func (s *Status) Terminal(width int) []byte {
+	p := printer{width: max(leastWidth, width)}
+	p.wrap("", "Penstock  "+s.Verdict.Text)
+	p.wrap("", s.Numbers())
+	for _, t := range s.Tables() {
+		p.table(&t)
+	}
+	for _, n := range s.Notes() {
+		p.wrap("", n)
+	}
+	if r := s.LastReload; r != nil && !r.OK {
+		what := "RELOAD FAILED at "
+		if r.KeysInForce {
+			what = "RELOADED KEYS ALONE at "
+		}
+		p.out.WriteByte('\n')
+		p.line(what + r.At.Format("15:04:05"))
+		for _, problem := range r.Problems {
+			what, _, _ := strings.Cut(problem, "\n") // without the excerpt
+			p.wrap("", what)
+		}
+	}
+	return p.out.Bytes()
+}
+
+// Numbers are the edge's own, in one line.
+func (s *Status) Numbers() string {
+	n := &s.Total.Minute
+	return fmt.Sprintf("%d in flight · %d ended since the start · %d calls, %d failed, %d full, %d over limit in the last minute · %d connections · retries %d of %d · up %s · configuration #%d",
+		s.InFlight, s.Finished, n.Calls, n.Failed, n.Full, n.Limited, s.Connections, s.Retries.Used, s.Retries.Allowed,
+		Ago(s.Now.Sub(s.Started)), s.Version)
+}
+
+// Notes say where upstreams and the keys of tokens come from, and how the fleet's store is.
+func (s *Status) Notes() (out []string) {
+	if text := elsewhere(s); text != "" {
+		out = append(out, text)
+	}
+	for _, d := range s.Discoveries {
+		out = append(out, d.Text())
+	}
+	for _, d := range s.Discovered {
+		out = append(out, d.Text())
+	}
+	for _, c := range pairsOf(s) {
+		out = append(out, c.Text)
+	}
+	if s.Certificate != nil {
+		for _, d := range s.Certificate.Domains {
+			out = append(out, d.Text())
+		}
+	}
+	for _, i := range s.Issuers {
+		out = append(out, i.Text())
+	}
+	if s.Fleet != nil && !s.Fleet.StoreAnswers {
+		out = append(out, "The store does not answer: limits are held without it ("+s.Fleet.WhenLost+").")
+	}
+	return out
+}
+
+// elsewhere says whose calls hold the slots, where edges of a fleet share them.
+func elsewhere(s *Status) string {
+	own, others := 0, 0
+	for i := range s.Upstreams {
+		for _, p := range ownPools(&s.Upstreams[i]) {
+			own, others = own+p.Active-p.Elsewhere, others+p.Elsewhere
+		}
+	}
+	if others == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Slots in use are those of all edges: %d at this one, %d at others.", own, others)
+}
+
+// printer writes lines of text. Names come from a file that others write, so nothing in them can
+// move the cursor.
+type printer struct {
+	out   bytes.Buffer
+	width int
+}
+
+func (p *printer) line(text string) {
+	p.out.WriteString(plaintext.Cut(strings.TrimRight(plaintext.Line(text), " "), p.width) + "\n")
+}
+
+// wrap writes a text that must be read whole, on as many lines as it takes.
+func (p *printer) wrap(indent, text string) {
+	for _, line := range plaintext.Wrap(plaintext.Line(text), p.width-len(indent)) {
+		p.line(indent + line)
+	}
+}
+
+// printedRows is how many rows of calls, keys and the like are printed. Models, upstreams and edges
+// are all printed.
+const printedRows = 12
+
+func (p *printer) table(t *Table) {
+	rows, less := t.Rows, len(t.Rows)
+	switch t.Name {
+	case "Models", "Upstreams", "Edges":
+	default:
+		less = min(less, printedRows)
+	}
+	if len(rows) == 0 {
+		return
+	}
+	g := t.Fit(p.width)
+	p.out.WriteByte('\n')
+	p.line(g.Head(-1, ""))
+	for i := range rows[:less] {
+		p.line(g.Line(&rows[i]))
+		if rows[i].Why != "" && rows[i].Level != "" {
+			p.wrap("  ", rows[i].Why)
+		}
+		for _, text := range rows[i].Arms {
+			p.wrap("  ", text)
+		}
+	}
+	if n := t.Total - less; n > 0 {
+		p.line(fmt.Sprintf("… %d more", n))
+	}
+}
+
+// Grid is a table's columns in a width.
+type Grid struct {
+	columns []Column
+	shown   []int // columns of the table
+	widths  []int
+}
+
+// gap is between two columns.
+const gap = 2
+
+// mostText is how wide a column of text gets at most.
+const mostText = 48
+
+// Fit chooses the columns for a width. Columns of text get as wide as their texts, if there is
+// room.
+func (t *Table) Fit(width int) *Grid {
+	g, total := &Grid{columns: t.Columns}, -gap
+	for i := range t.Columns {
+		g.shown = append(g.shown, i)
+		total += t.Columns[i].Width + gap
+	}
+	for total > width {
+		at, spare := 0, 0
+		for i, c := range g.shown {
+			if t.Columns[c].Spare > spare {
+				at, spare = i, t.Columns[c].Spare
+			}
+		}
+		if at == 0 {
+			break
+		}
+		total -= t.Columns[g.shown[at]].Width + gap
+		g.shown = append(g.shown[:at], g.shown[at+1:]...)
+	}
+	for _, c := range g.shown {
+		g.widths = append(g.widths, t.Columns[c].Width)
+	}
+	room := width - total
+	for ; room < 0; room++ {
+		widest := 0
+		for i, c := range g.shown {
+			if !t.Columns[c].Number && g.widths[i] > g.widths[widest] {
+				widest = i
+			}
+		}
+		g.widths[widest] = max(1, g.widths[widest]-1)
+	}
+	for i, c := range g.shown {
+		if t.Columns[c].Number {
+			continue
+		}
+		need := g.widths[i]
+		for r := range t.Rows {
+			need = max(need, min(mostText, plaintext.Width(t.Rows[r].Cells[c].Text)))
+		}
+		grown := min(room, need-g.widths[i])
+		g.widths[i], room = g.widths[i]+grown, room-grown
+	}
+	return g
+}
+
+// Columns are the columns that there is room for.
+func (g *Grid) Columns() []int { return g.shown }
+
+// Head is the line of the titles; the title of the column that rows are sorted by has a mark.
+func (g *Grid) Head(sorted int, mark string) string {
+	return g.join(func(c int) string {
+		if c == sorted {
+			return plaintext.Cut(g.columns[c].Title, g.columns[c].Width-plaintext.Width(mark)) + mark
+		}
+		return g.columns[c].Title
+	})
+}
+
+// Line is the line of a row, clean of what would drive a terminal.
+func (g *Grid) Line(r *Row) string {
+	return g.join(func(c int) string { return plaintext.Line(r.Cells[c].Text) })
+}
+
+func (g *Grid) join(text func(column int) string) string {
+	var parts []string
+	for i, c := range g.shown {
+		parts = append(parts, plaintext.Pad(text(c), g.widths[i], g.columns[c].Number))
+	}
+	return strings.Join(parts, strings.Repeat(" ", gap))
+}

@@ -1,0 +1,108 @@
+package status
+
+import (
+	"cmp"
+	"html/template"
+	"net/url"
+	"slices"
+	"time"
+
+	"penstock/proxy/fleet"
+	"penstock/proxy/telemetry/observe"
+)
+
+// UsageView says of what and how a page of usage is.
+type UsageView struct {
+	Fleet  bool // of all edges that share the store
+	ByUser bool // by end user, in place of models
+	Users  bool // there is a page by end user
+}
+
+// query is what the page, and its data, are asked with.
+func (v UsageView) query() string {
+	query := url.Values{}
+	if v.Fleet {
+		query.Set("fleet", "true")
+	}
+	if v.ByUser {
+		query.Set("by", "user")
+	}
+	if len(query) == 0 {
+		return ""
+	}
+	return "?" + query.Encode()
+}
+
+// usageRow is what a key, or an end user of it, has used, as the page of usage shows it.
+type usageRow struct {
+	Key, Name        string
+	Day, Month, Ever observe.Amount
+}
+
+// shownAmount is an amount and of what time it is.
+type shownAmount struct {
+	What string
+	observe.Amount
+}
+
+// amountsOf returns the amounts of a row, in the order of the columns.
+func amountsOf(r usageRow) []shownAmount {
+	return []shownAmount{{"Today", r.Day}, {"This month", r.Month}, {"All", r.Ever}}
+}
+
+// add adds a row of a key to the account.
+func (p *usageRows) add(key, name string, total observe.Amount, days []observe.Day) {
+	row := usageRow{Key: key, Name: name, Ever: total}
+	for _, d := range days {
+		if d.Day == p.today {
+			row.Day.Add(d.Amount)
+		}
+		if d.Day[:len("2006-01")] == p.today[:len("2006-01")] {
+			row.Month.Add(d.Amount)
+		}
+	}
+	p.all.Day.Add(row.Day)
+	p.all.Month.Add(row.Month)
+	p.rows = append(p.rows, row)
+}
+
+// usageRows are the rows of an account, and their sum.
+type usageRows struct {
+	today string
+	all   usageRow
+	rows  []usageRow
+}
+
+// UsagePage writes the account of keys and models, or end users, as a page. Who has used most in
+// this month comes first.
+func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, error) {
+	p := usageRows{today: r.Now.UTC().Format(time.DateOnly), all: usageRow{Ever: r.Total}}
+	for i := range r.Keys {
+		k := &r.Keys[i]
+		for _, m := range k.Models {
+			p.add(k.Key, m.Model, m.Total, m.Days)
+		}
+		for _, u := range k.Users {
+			p.add(k.Key, cmp.Or(u.User, "others"), u.Total, u.Days)
+		}
+	}
+	slices.SortFunc(p.rows, func(a, b usageRow) int {
+		return cmp.Or(cmp.Compare(b.Month.Tokens(), a.Month.Tokens()), cmp.Compare(b.Ever.Tokens(), a.Ever.Tokens()),
+			cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
+	})
+	turned := UsageView{Fleet: view.Fleet, ByUser: !view.ByUser}
+	return render("usage", struct {
+		Now, Since time.Time
+		Fleet      *fleet.State
+		OfFleet    bool
+		View       UsageView
+		// Query is what the page was asked with, Turned the same by what it is not by.
+		Query, Turned string
+		Rows          []usageRow
+		All           usageRow
+		CSS           template.CSS
+	}{
+		r.Now, r.Since, f, view.Fleet, view, view.query(), turned.query(),
+		p.rows, p.all, pageCSS,
+	})
+}

@@ -1,0 +1,320 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// What a Watch keeps: the newest events, and of the models and upstreams of the configuration an
+// hour of minutes each, which is 3 KB.
+const (
+	mostEvents  = 200
+	hourMinutes = 60
+)
+
+// troubleEnds is for how long a model must have no trouble until it is over: at a bound it comes
+// and goes.
+const troubleEnds = time.Minute
+
+// Watch remembers what a look at the state cannot tell: since when, how often, and what has
+// happened. Let it see a Status about every second. The zero value is ready; a nil *Watch sees
+// nothing. It is safe for concurrent use.
+type Watch struct {
+	mu        sync.Mutex
+	looked    time.Time // zero: never
+	reload    time.Time
+	upstreams map[string]*watched // by label
+	models    map[string]*watched
+	total     watched
+	events    []Event // oldest first
+}
+
+// Event is something that happened.
+type Event struct {
+	At    time.Time `json:"at"`
+	Kind  string    `json:"kind"`            // up, down, stalled, breaker, mode, drained, model, reload, start
+	Level string    `json:"level,omitempty"` // ok, degraded, out
+	Who   string    `json:"who,omitempty"`   // an upstream or a model
+	Text  string    `json:"text"`
+}
+
+// Hour is the last hour in minutes, the oldest first; the last one is not over. Values that are not
+// known are -1.
+type Hour struct {
+	TokensPerSecond []float64 `json:"tokens_per_second"`
+	TTFTP95Millis   []float64 `json:"ttft_p95_ms"`
+	Failed          []float64 `json:"failed_or_refused"`
+	Downs           int       `json:"downs"` // how often it went down
+	DownSeconds     float64   `json:"down_seconds"`
+}
+
+// watched is what is remembered of one upstream or model.
+type watched struct {
+	state, breaker, mode string
+	since, broken, moded time.Time // when they began
+	drained              bool      // it was told
+	told                 bool      // that no engine served a model
+	downs                uint64    // of an upstream, as it counts them
+	trouble, troubled    time.Time // of a model: when it began, and was seen last
+	minutes              [hourMinutes]minute
+}
+
+type minute struct {
+	at                   int64 // since 1970: the row is another one's if it differs
+	tokens, ttft, failed float64
+	downs                int
+	down                 float64 // seconds
+}
+
+// see notes what has changed since the last look, and fills in what only the watch knows.
+func (w *Watch) see(s *Status) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	step := min(max(0, s.Now.Sub(w.looked)), 10*time.Second) // nobody looked during a longer one
+	if w.looked.IsZero() {
+		step = 0
+		w.upstreams, w.models = map[string]*watched{}, map[string]*watched{}
+		w.note(s.Now, Event{Kind: "start", Text: "the edge has started"})
+	}
+	known := map[string]bool{}
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		known[u.Label] = true
+		w.upstream(s, u, step)
+	}
+	forget(w.upstreams, known)
+	clear(known)
+	for i := range s.Models {
+		m := &s.Models[i]
+		known[m.ID] = true
+		w.model(s, m)
+	}
+	forget(w.models, known)
+	w.total.row(s.Now).set(&s.Total.Minute)
+	s.Hour = w.total.hour(s.Now)
+	if r := s.LastReload; r != nil && !r.At.Equal(w.reload) {
+		w.reload = r.At
+		if !r.Unchanged {
+			w.note(r.At, reloaded(r))
+		}
+	}
+	w.looked = s.Now
+	s.Events = slices.Clone(w.events)
+	slices.Reverse(s.Events)
+}
+
+func forget(all map[string]*watched, known map[string]bool) {
+	for name := range all {
+		if !known[name] {
+			delete(all, name)
+		}
+	}
+}
+
+func reloaded(r *Reload) Event {
+	e := Event{Kind: "reload", Level: LevelOK, Text: fmt.Sprintf("configuration #%d is in force", r.Version)}
+	switch {
+	case r.OK:
+	case r.KeysInForce:
+		e.Level, e.Text = LevelDegraded, "the configuration was refused, its keys are in force"
+	default:
+		e.Level, e.Text = LevelDegraded, fmt.Sprintf("the configuration was refused, #%d stays in force", r.Version)
+	}
+	return e
+}
+
+func (w *Watch) note(at time.Time, e Event) {
+	e.At = at
+	if len(w.events) == mostEvents {
+		w.events = slices.Delete(w.events, 0, 1)
+	}
+	w.events = append(w.events, e)
+}
+
+// upstream compares an upstream with what it was.
+func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
+	now, was := s.Now, w.upstreams[u.Label]
+	if was == nil {
+		was = &watched{state: u.State, breaker: u.Breaker, mode: u.Mode, since: now, broken: now, moded: now, downs: u.Downs}
+		w.upstreams[u.Label] = was
+	}
+	row := was.row(now)
+	row.set(&u.History.Minute)
+	say := func(kind, level, format string, args ...any) {
+		w.note(now, Event{Kind: kind, Level: level, Who: u.Label, Text: fmt.Sprintf(format, args...)})
+	}
+	if outOfService(u.State) {
+		row.down += step.Seconds()
+	}
+	why := ""
+	if f := u.LastFailure; f != nil {
+		why = ": " + reason(f.Why(), f.Status)
+	}
+	if text, n := was.between(u); n > 0 {
+		row.downs += n
+		say("down", LevelDegraded, "%s%s", text, why)
+	}
+	if u.State != was.state {
+		switch {
+		case u.State == "down":
+			row.downs++
+			say("down", LevelOut, "is down%s", why)
+		case u.State == "stalled":
+			row.downs++
+			say("stalled", LevelOut, "has stalled: it has work and nothing moves")
+		case (u.State == "up" || u.State == "busy") && outOfService(was.state):
+			say("up", LevelOK, "is up again after %s", Ago(now.Sub(was.since)))
+		}
+		was.state, was.since = u.State, now
+	}
+	w.breaker(u, was, now, say)
+	w.mode(u, was, now, say)
+	u.Hour = was.hour(now)
+}
+
+// between says how often an upstream went down and came back, or the other way round, since the
+// last look: what the two looks themselves show is not among it.
+func (w *watched) between(u *Upstream) (text string, n int) {
+	n = int(u.Downs - w.downs)
+	w.downs = u.Downs
+	before, after := outOfService(w.state), outOfService(u.State)
+	if !before && after {
+		n--
+	}
+	text = "was down for less than a second"
+	if before && after {
+		text = "was up for less than a second"
+	}
+	if n > 1 {
+		text += ", " + times(n)
+	}
+	return text, n
+}
+
+func outOfService(state string) bool { return state == "down" || state == "stalled" }
+
+func (*Watch) breaker(u *Upstream, was *watched, now time.Time, say func(kind, level, format string, args ...any)) {
+	if u.Breaker == was.breaker {
+		return
+	}
+	switch {
+	case was.breaker == "closed":
+		why := ""
+		if f := u.LastFailure; f != nil && f.During == "call" {
+			why = " (" + reason(f.Why(), f.Status) + ")"
+		}
+		say("breaker", LevelDegraded, "fails its calls%s: its breaker opens", why)
+		was.broken = now
+	case u.Breaker == "closed":
+		say("breaker", LevelOK, "serves its calls again: its breaker closes after %s", Ago(now.Sub(was.broken)))
+	}
+	was.breaker = u.Breaker
+}
+
+func (*Watch) mode(u *Upstream, was *watched, now time.Time, say func(kind, level, format string, args ...any)) {
+	if u.Mode != was.mode {
+		if u.Mode == "ready" {
+			say("mode", LevelOK, "takes calls again after %s of %s", Ago(now.Sub(was.moded)), was.mode)
+		} else {
+			who := ""
+			if u.ModeWho != "" {
+				who = " by " + u.ModeWho
+			}
+			say("mode", LevelDraining, "goes into %s%s", u.Mode, who)
+		}
+		was.mode, was.moded, was.drained = u.Mode, now, false
+	}
+	active := 0
+	for _, p := range u.Pools {
+		active += p.Active
+	}
+	if u.Mode != "ready" && !was.drained && active == 0 {
+		was.drained = true
+		say("drained", LevelDraining, "is drained: no call is left")
+	}
+}
+
+// model compares a model with what it was.
+func (w *Watch) model(s *Status, m *Model) {
+	now, was := s.Now, w.models[m.ID]
+	if was == nil {
+		was = &watched{state: m.servedBy(), since: now} // at the start all are out for a moment
+		w.models[m.ID] = was
+	}
+	was.row(now).set(&m.History.Minute)
+	say := func(level, text string) { w.note(now, Event{Kind: "model", Level: level, Who: m.ID, Text: text}) }
+	by := m.servedBy()
+	if by != was.state {
+		switch by {
+		case ModelOut:
+			say(LevelOut, "is out: no engine serves it")
+			was.told = true
+		case ModelFallback:
+			say(LevelDegraded, "has no engine: "+m.fallsBack())
+			was.told = true
+		default:
+			if was.told {
+				say(LevelOK, "is served again after "+Ago(now.Sub(was.since)))
+			}
+		}
+		if by == ModelServed || was.state == ModelServed {
+			was.since = now
+		}
+		was.state = by
+	}
+	if by != ModelServed {
+		m.TroubleSeconds = now.Sub(was.since).Seconds()
+	}
+	if len(m.Troubles) > 0 {
+		if was.trouble.IsZero() {
+			was.trouble = now
+			say(LevelDegraded, m.Troubles[0])
+		}
+		was.troubled = now
+		if by == ModelServed {
+			m.TroubleSeconds = now.Sub(was.trouble).Seconds()
+		}
+	} else if !was.trouble.IsZero() && now.Sub(was.troubled) >= troubleEnds {
+		say(LevelOK, "is well again after "+Ago(was.troubled.Sub(was.trouble)))
+		was.trouble = time.Time{}
+	}
+	m.Hour = was.hour(now)
+}
+
+// row is the row of the running minute.
+func (w *watched) row(now time.Time) *minute {
+	at := now.Unix() / 60
+	row := &w.minutes[at%hourMinutes]
+	if row.at != at {
+		*row = minute{at: at}
+	}
+	return row
+}
+
+// set keeps what the last minute came to: at the end of the row's own minute that is the row.
+func (r *minute) set(m *observe.Minute) {
+	r.tokens, r.ttft, r.failed = m.Out/60, m.TTFTP95Millis, float64(m.Failed+m.Full+m.Limited)
+}
+
+func (w *watched) hour(now time.Time) Hour {
+	h, last := Hour{TokensPerSecond: []float64{}, TTFTP95Millis: []float64{}, Failed: []float64{}}, now.Unix()/60
+	for at := last - hourMinutes + 1; at <= last; at++ {
+		row := &w.minutes[at%hourMinutes]
+		if row.at != at {
+			row = &minute{tokens: -1, ttft: -1, failed: -1}
+		}
+		h.TokensPerSecond = append(h.TokensPerSecond, round(row.tokens))
+		h.TTFTP95Millis = append(h.TTFTP95Millis, round(row.ttft))
+		h.Failed = append(h.Failed, row.failed)
+		h.Downs += row.downs
+		h.DownSeconds += row.down
+	}
+	return h
+}

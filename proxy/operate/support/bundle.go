@@ -1,0 +1,97 @@
+package support
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/operate/admin"
+)
+
+// part is one file of the bundle.
+type part struct {
+	name    string
+	about   string // in words, for the list
+	content []byte
+	missing string // why there is none
+}
+
+// Options says what a bundle is made of.
+type Options struct {
+	Config string // file of the configuration; empty: it is not known
+	// Edge is the edge that is asked; what of it is empty is as the configuration says.
+	Edge    admin.Edge
+	Output  string // name of the archive
+	Now     time.Time
+	Environ []string // of the process, of which names alone are written
+}
+
+// Write collects the bundle, writes it to a new file that its owner alone can read, and lists on
+// out what is inside.
+func Write(o *Options, out io.Writer) error {
+	file, err := os.OpenFile(o.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the bundle: %w; --output names another file", err)
+	}
+	parts := collect(o)
+	list := contents(parts)
+	if err := pack(file, o.Now, append([]part{{name: "contents.txt", content: []byte(list)}}, parts...)); err != nil {
+		_ = file.Close() // the first error is the one to report
+		_ = os.Remove(o.Output)
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s (mode 0600) has\n%sLook through it before you send it: tar -xzOf %s | less\n",
+		o.Output, plaintext.Text(list), o.Output)
+	return err
+}
+
+// contents lists the parts, and after them those that are missing. Those of one reason stand
+// together.
+func contents(parts []part) string {
+	var has, lacks strings.Builder
+	before := ""
+	for i := range parts {
+		p := &parts[i]
+		switch p.missing {
+		case "":
+			fmt.Fprintf(&has, "  %-15s %6.1f KB  %s\n", p.name, float64(len(p.content))/1000, p.about)
+		case before:
+			fmt.Fprintf(&lacks, "  %-15s is missing, too\n", p.name)
+		default:
+			fmt.Fprintf(&lacks, "  %-15s is missing: %s\n", p.name, p.missing)
+		}
+		before = p.missing
+	}
+	return has.String() + lacks.String()
+}
+
+// pack writes the archive. It has no name of the user or the machine.
+func pack(w io.Writer, now time.Time, parts []part) error {
+	packed := gzip.NewWriter(w)
+	archive := tar.NewWriter(packed)
+	for i := range parts {
+		p := &parts[i]
+		if p.missing != "" {
+			continue
+		}
+		head := tar.Header{Name: "penstock-support/" + p.name, Mode: 0o600, Size: int64(len(p.content)), ModTime: now}
+		if err := archive.WriteHeader(&head); err != nil {
+			return err
+		}
+		if _, err := archive.Write(p.content); err != nil {
+			return err
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return err
+	}
+	return packed.Close()
+}

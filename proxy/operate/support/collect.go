@@ -1,0 +1,103 @@
+package support
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"strings"
+
+	"penstock/config"
+	"penstock/proxy"
+	"penstock/proxy/build"
+	"penstock/proxy/operate/admin"
+)
+
+// collect returns the parts, without secrets.
+func collect(o *Options) []part {
+	parts := []part{
+		{name: "version.txt", about: "version and build", content: []byte("penstock " + build.Line() + "\n")},
+		{name: "system.txt", about: "facts of the system; of the environment names alone", content: systemFacts(o.Environ)},
+	}
+	redacted, file := configuration(o.Config)
+	parts = append(parts, file...)
+	at := edgeOf(o.Edge, &redacted.Admin)
+	parts = append(parts, running(at)...)
+	hide := newScrubber(append(redacted.Secrets, at.Token))
+	for i := range parts {
+		parts[i].content, parts[i].missing = hide.bytes(parts[i].content), hide.text(parts[i].missing)
+	}
+	return parts
+}
+
+// defaultAdmin is where an edge has its admin listener if its configuration does not say.
+const defaultAdmin = "127.0.0.1:9090"
+
+// edgeOf is the edge that is meant, with what its configuration says of the rest.
+func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
+	given.Token = cmp.Or(given.Token, says.Token.Value())
+	if given.Admin == "" {
+		given.Admin = reachable(says.Listen)
+		if says.TLS.Enabled() {
+			given.Admin = "https://" + given.Admin
+		}
+	}
+	if given.CACert == "" && says.TLS.Enabled() { // it may have signed itself, and comes with those above it
+		given.CACert = says.TLS.Cert
+	}
+	return given
+}
+
+// reachable is the address at which this machine reaches a listener.
+func reachable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return defaultAdmin
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// configuration is the configuration, its keys_file, and what `penstock check` says of them.
+func configuration(name string) (config.Redacted, []part) {
+	file := part{name: "config.yaml", about: "the configuration, without secrets and comments"}
+	keys := part{name: "keys.yaml", about: "its keys_file, without hashes"}
+	check := part{name: "check.txt", about: "what penstock check says of it"}
+	if name == "" {
+		file.missing = "--config or PENSTOCK_CONFIG names the file"
+		return config.Redacted{}, []part{file}
+	}
+	r, err := config.Redact(name)
+	switch {
+	case err != nil:
+		file.missing = err.Error()
+		return r, []part{file}
+	case r.Text == nil:
+		file.missing = "the file is no YAML, so nobody knows what of it is secret"
+	default:
+		file.content = r.Text
+	}
+	parts := []part{file}
+	if r.Keys != nil {
+		keys.content = r.Keys
+		parts = append(parts, keys)
+	}
+	check.content = []byte(checked(name))
+	return r, append(parts, check)
+}
+
+// checked is what is wrong with a configuration. Excerpts of the file are left out: its parts are
+// in the bundle.
+func checked(name string) string {
+	f, problems := proxy.Load(name)
+	var b strings.Builder
+	for _, p := range problems {
+		p.Excerpt = ""
+		b.WriteString(p.String() + "\n")
+	}
+	if f != nil {
+		b.WriteString(name + ": ok\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,117 @@
+package support
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"penstock/config/strictyaml"
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/operate/admin"
+)
+
+// running are the parts that a running edge gives. One that does not answer is asked once.
+func running(at admin.Edge) []part {
+	parts := []part{
+		{name: "status.json", about: "the status page, as JSON"},
+		{name: "events.txt", about: "what has happened last, newest first"},
+		{name: "metrics.txt", about: "the metrics page"},
+		{name: "process.json", about: "limits of the process: descriptors, memory, processors"},
+		{name: "goroutines.txt", about: "what the process does, as functions and lines"},
+		{name: "heap.txt", about: "what its heap holds, by function"},
+	}
+	paths := []string{"/status", "", "/metrics", "/-/process", "/-/goroutines", "/-/heap"}
+	missing := ""
+	for i := range parts {
+		p := &parts[i]
+		if p.missing = missing; missing != "" || paths[i] == "" {
+			continue
+		}
+		body, err := admin.Page(at, paths[i])
+		switch {
+		case err != nil && i == 0:
+			missing = err.Error()
+			p.missing = missing
+		case err != nil: // an older edge has not all of them
+			p.missing = err.Error()
+		case i == 0:
+			p.content, parts[1].content, err = stateOf(body)
+			if err != nil {
+				missing = at.Admin + " did not answer like a Penstock admin listener"
+				p.missing = missing
+			}
+		default:
+			p.content = []byte(plaintext.Text(string(body)))
+		}
+	}
+	return parts
+}
+
+// stateOf returns the state of an edge without what others have chosen, and its events as lines.
+func stateOf(body []byte) (state, events []byte, err error) {
+	var all map[string]any
+	read := json.NewDecoder(bytes.NewReader(body))
+	read.UseNumber()
+	if err := read.Decode(&all); err != nil {
+		return nil, nil, err
+	}
+	list, _ := all["events"].([]any)
+	var lines strings.Builder
+	for _, e := range list {
+		e, _ := e.(map[string]any)
+		var words []string
+		for _, name := range []string{"at", "kind", "level", "who", "text"} {
+			if word, ok := e[name].(string); ok && word != "" {
+				words = append(words, word)
+			}
+		}
+		lines.WriteString(plaintext.Line(strings.Join(words, "  ")) + "\n")
+	}
+	anonymous(all, issuersIn(all))
+	text, err := json.MarshalIndent(all, "", "  ")
+	return append(plaintext.JSON(text), '\n'), []byte(lines.String()), err
+}
+
+// issuersIn names the issuers of tokens. The id of a caller with one is NAME/SUBJECT, and the
+// issuer has chosen the subject.
+func issuersIn(all map[string]any) (names []string) {
+	list, _ := all["issuers"].([]any)
+	for _, i := range list {
+		i, _ := i.(map[string]any)
+		if name, ok := i["name"].(string); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// anonymous cuts who callers with tokens are, and who has asked for an upstream's mode.
+func anonymous(v any, issuers []string) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			anonymous(e, issuers)
+		}
+	case map[string]any:
+		for name, e := range v {
+			text, isText := e.(string)
+			switch {
+			case !isText:
+				anonymous(e, issuers)
+			case name == "mode_who":
+				v[name] = strictyaml.Removed
+			case name == "key" || name == "id":
+				v[name] = withoutSubject(text, issuers)
+			}
+		}
+	}
+}
+
+func withoutSubject(id string, issuers []string) string {
+	for _, name := range issuers {
+		if strings.HasPrefix(id, name+"/") {
+			return name + "/" + strictyaml.Removed
+		}
+	}
+	return id
+}

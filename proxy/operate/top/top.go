@@ -1,0 +1,135 @@
+package top
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"penstock/proxy/operate/status"
+)
+
+// Options say what is shown, and where.
+type Options struct {
+	Ask      func() (*status.Status, error)
+	First    *status.Status // what Ask has answered already
+	In, Out  *os.File       // the terminal; without one at In no keys are read
+	Interval time.Duration  // between two questions
+	Colour   bool
+}
+
+// escapeWait is how long the rest of a key's sequence may take. An escape that nothing follows is
+// the key itself.
+const escapeWait = 50 * time.Millisecond
+
+// Run shows the edge until ctx ends or somebody quits. A failed question is shown on the screen,
+// and the edge is asked again.
+func Run(ctx context.Context, o Options) error {
+	s, err := openScreen(o.In, o.Out)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	typed := make(chan []byte)
+	done := make(chan struct{})
+	defer close(done)
+	if s.keys {
+		go readKeys(o.In, typed, done)
+	}
+	l := loop{Options: o, screen: s, view: newView(o.First), answers: make(chan answer, 1)}
+	return l.run(ctx, typed)
+}
+
+// readKeys sends what is typed. A file that has no deadline (standard input) keeps it until the
+// process ends.
+func readKeys(in *os.File, typed chan<- []byte, done <-chan struct{}) {
+	for {
+		b := make([]byte, 256)
+		n, err := in.Read(b)
+		if err != nil {
+			return
+		}
+		select {
+		case typed <- b[:n]:
+		case <-done:
+			return
+		}
+	}
+}
+
+// answer is what the edge has answered.
+type answer struct {
+	state    *status.Status
+	err      error
+	panicked string
+}
+
+type loop struct {
+	Options
+	screen  *screen
+	view    *view
+	answers chan answer
+	asking  bool
+	typed   []byte // the beginning of a sequence
+}
+
+func (l *loop) run(ctx context.Context, typed <-chan []byte) error {
+	tick := time.NewTicker(l.Interval)
+	defer tick.Stop()
+	var escape <-chan time.Time
+	for {
+		if err := l.screen.draw(l.view.frame, l.Colour); err != nil {
+			return err
+		}
+		var keys []key
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.screen.resized:
+		case <-tick.C:
+			l.ask()
+		case a := <-l.answers:
+			l.take(a)
+		case b := <-typed:
+			keys, l.typed = parse(append(l.typed, b...))
+			escape = nil
+			if len(l.typed) > 0 {
+				escape = time.After(escapeWait)
+			}
+		case <-escape:
+			keys, l.typed, escape = []key{keyEscape}, nil, nil
+		}
+		for _, k := range keys {
+			if l.view.press(k) {
+				return nil
+			}
+		}
+	}
+}
+
+// ask asks the edge, unless a question is open or the view is paused.
+func (l *loop) ask() {
+	if l.asking || l.view.paused {
+		return
+	}
+	l.asking = true
+	go func() {
+		var a answer
+		defer func() {
+			if p := recover(); p != nil {
+				a.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
+			}
+			l.answers <- a
+		}()
+		a.state, a.err = l.Ask()
+	}()
+}
+
+func (l *loop) take(a answer) {
+	l.asking = false
+	if a.panicked != "" {
+		panic(a.panicked)
+	}
+	l.view.show(a.state, a.err)
+}

@@ -1,0 +1,191 @@
+package top
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/tty"
+	"penstock/proxy/operate/status"
+)
+
+// desk is Run in a terminal.
+type desk struct {
+	*tty.Terminal
+	t     *testing.T
+	state atomic.Pointer[status.Status]
+	panic atomic.Bool
+	stop  context.CancelFunc
+
+	before string   // the terminal's modes
+	ended  chan any // what Run has panicked with, or nil
+}
+
+func sit(t *testing.T, width, height int, colour bool) *desk {
+	t.Helper()
+	d := &desk{Terminal: tty.Open(t, width, height), t: t, ended: make(chan any, 1)}
+	d.state.Store(sample(30))
+	d.before = d.Modes()
+	ctx, stop := context.WithCancel(t.Context())
+	d.stop = stop
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { d.ended <- recover() }()
+		err := Run(ctx, Options{
+			First: d.state.Load(), In: d.Program, Out: d.Program, Interval: 10 * time.Millisecond, Colour: colour,
+			Ask: func() (*status.Status, error) {
+				if d.panic.Load() {
+					panic("a bug")
+				}
+				return d.state.Load(), nil
+			},
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	return d
+}
+
+// until waits until the screen is what is wanted.
+func (d *desk) until(what string, wanted func(v *tty.View) bool) tty.View {
+	d.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		v := d.View()
+		if wanted(&v) {
+			return v
+		}
+		if time.Now().After(end) {
+			d.t.Fatalf("not on the screen: %s\n%s", what, strings.Join(v.Lines, "\n"))
+		}
+	}
+}
+
+// shows waits until the screen shows all of some texts.
+func (d *desk) shows(what ...string) tty.View {
+	d.t.Helper()
+	return d.until(strings.Join(what, ", "), func(v *tty.View) bool { return showsAll(v, what) })
+}
+
+func showsAll(v *tty.View, what []string) bool {
+	text := strings.Join(v.Lines, "\n")
+	return !slices.ContainsFunc(what, func(w string) bool { return !strings.Contains(text, w) })
+}
+
+// given checks that Run ends and that the terminal is what it was.
+func (d *desk) given() (panicked any) {
+	d.t.Helper()
+	select {
+	case panicked = <-d.ended:
+	case <-time.After(20 * time.Second):
+		d.t.Fatalf("it does not end:\n%s", strings.Join(d.View().Lines, "\n"))
+	}
+	d.until("what was there before", func(v *tty.View) bool { return !v.Alternate && v.Cursor })
+	if now := d.Modes(); now != d.before {
+		d.t.Errorf("the terminal's modes were %s and are %s", d.before, now)
+	}
+	return panicked
+}
+
+func TestRunEnds(t *testing.T) {
+	for name, end := range map[string]func(d *desk){
+		"q":      func(d *desk) { d.Type("q") },
+		"escape": func(d *desk) { d.Type("\x1b") },
+		"ctrl-c": func(d *desk) { d.Type("\x03") },
+		"signal": func(d *desk) { d.stop() },
+		"panic":  func(d *desk) { d.panic.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := sit(t, 80, 24, true)
+			v := d.shows("Penstock  Out:", "q quit")
+			if d.Modes() == d.before || !v.Alternate || v.Cursor {
+				t.Errorf("the terminal is not the program's: %+v", v)
+			}
+			end(d)
+			if p := d.given(); (p != nil) != (name == "panic") {
+				t.Errorf("it panicked with %v", p)
+			} else if p != nil && !strings.Contains(p.(string), "a bug") {
+				t.Errorf("it panicked with %v", p)
+			}
+		})
+	}
+}
+
+// TestRunKeys: what is typed is done, also in pieces, and the state goes on unless it is paused.
+func TestRunKeys(t *testing.T) {
+	d := sit(t, 100, 24, true)
+	d.shows("[1 Models 4 (1!)]", "> embed")
+	d.Type("2")
+	v := d.shows("[2 Upstreams 30 (1!)]", "> gpu-07")
+	if !v.Colours || !strings.HasPrefix(v.Selected, "> gpu-07") || v.Wrapped {
+		t.Errorf("%+v", v)
+	}
+	d.Type("\x1b") // an arrow in two pieces is no escape
+	d.Type("[B")
+	d.shows("  gpu-07", "> gpu-0")
+	d.Type("/gpu-2")
+	d.shows("/gpu-2", "> gpu-2")
+	d.Type("\r")
+	d.shows("filter: gpu-2 (10 of 30)")
+	d.Type("/\x1b")
+	d.shows("gpu-07", "of 30")
+	d.Type("?")
+	d.shows("the table that is shown")
+	d.Type("x")
+	d.shows("UPSTREAM")
+	d.Type("s")
+	d.shows("UPSTREAM▲")
+	d.Type(" ")
+	d.shows("PAUSED")
+	next := sample(30)
+	next.InFlight = 77
+	d.state.Store(next)
+	d.Type("1")
+	if v := d.shows("[1 Models"); strings.Contains(strings.Join(v.Lines, "\n"), "77 in flight") {
+		t.Error("it is not paused")
+	}
+	d.Type(" ")
+	d.shows("77 in flight")
+}
+
+// TestRunResize: the screen follows its size, in both directions.
+func TestRunResize(t *testing.T) {
+	d := sit(t, 80, 24, true)
+	d.Type("2")
+	d.shows("> gpu-07", "q quit")
+	for _, size := range [][2]int{{40, 12}, {150, 50}, {20, 4}, {80, 24}} {
+		d.Resize(size[0], size[1])
+		if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil { // the kernel tells the foreground group of a controlling terminal
+			t.Fatal(err)
+		}
+		want := []string{"Penstock  Out"}
+		if size[1] > 4 {
+			want = append(want, "> gpu-07", "q quit")
+		}
+		if size[0] > 100 {
+			want = append(want, "ENGINE", "gpu-29")
+		}
+		d.until("a frame of the new size, whole", func(v *tty.View) bool {
+			fits := !v.Wrapped && len(v.Lines) == size[1] // a frame of the size before is still drawn at first
+			return fits && showsAll(v, want) && (size[1] == 4 || strings.Contains(v.Lines[size[1]-1], "q quit"))
+		})
+	}
+}
+
+func TestRunWithoutColour(t *testing.T) {
+	d := sit(t, 80, 24, false)
+	d.Type("2")
+	if v := d.shows("> gpu-07"); v.Colours {
+		t.Error("there are colours")
+	}
+}

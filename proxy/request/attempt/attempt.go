@@ -1,0 +1,336 @@
+package attempt
+
+import (
+	"errors"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
+	"penstock/routing"
+	"penstock/translate/chat"
+	"penstock/translate/engineerror"
+	"penstock/translate/sse"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+)
+
+// Terms are what an attempt needs of its call.
+type Terms struct {
+	Request      endpoint.Request
+	Model        *snapshot.Model
+	PromptTokens int       // estimated
+	Start        time.Time // of the call
+	Asked        time.Time // when the attempt began
+	RequestID    []byte
+	Key          string // id of the client's key; empty: none
+	Tiers        uint8  // that the key lists
+	Body         Hasher
+	Traceparent  []byte            // the client's, without tracing
+	Tracestate   []byte            // the client's
+	Span         *observe.CallSpan // nil without tracing
+	Number       int               // of the attempt; the first is 1
+	Memory       *Memory
+	Abort        *Abort
+	Mover        Mover
+	Guard        *guard.Guard
+}
+
+// Hasher identifies the body of a call whose attempt has failed.
+type Hasher interface {
+	// BodyHash is 0 for a body that cannot be identified.
+	BodyHash() uint64
+}
+
+// Attempt is one try of a call.
+type Attempt struct {
+	terms  Terms
+	lease  *upstreams.Lease // nil: there is none, or it was released
+	target *routing.Target
+	span   *observe.AttemptSpan // nil without tracing
+	ttft   time.Duration        // to the first token; 0: it has not come, or counts for nothing
+	asked  bool                 // the engine was asked for a stream
+	sends  int                  // requests that were written, by all attempts of the call
+	replay int                  // of these, those in place of one on a connection that was dead
+	Reply  Reply
+}
+
+// Begin takes over lease for a request to be sent in x, an exchange of it.
+func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
+	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends, replay: a.replay}
+	a.Reply.x, a.Reply.memory = x, t.Memory
+	a.Reply.clock = clock{limits: &t.Model.Clocks, start: t.Start, up: lease.Upstream(), lease: lease, mover: t.Mover}
+	if t.Span != nil {
+		up := lease.Upstream()
+		a.span = t.Span.Attempt(t.Number, up.Name(), up.Engine().Name(), up.URL(), target.Served, time.Now())
+	}
+	t.Abort.Publish(x)
+}
+
+// Send writes the request. once: on no connection that may turn out to be dead.
+func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
+	x, clocks := a.Reply.x, a.Reply.clock.limits
+	r := http1.Request{
+		Method: "POST", Path: s.Path,
+		ContentType: s.ContentType, Accept: s.Accept,
+		RequestID: a.terms.RequestID, Traceparent: a.traceparent(), Tracestate: a.terms.Tracestate,
+		Body: s.Body, BodyReader: s.Reader, At: a.terms.Asked,
+		ConnectTimeout: clocks.Connect.D(), WriteTimeout: a.Reply.clock.firstEvent(),
+		NoReplay: once,
+	}
+	err := x.Send(&r)
+	a.sends += x.Sends()
+	a.replay += max(0, x.Sends()-1)
+	sentAt := a.terms.Asked
+	if !x.AtOnce() {
+		sentAt = time.Now()
+	}
+	c := &a.Reply.clock
+	c.sentAt, c.readAt = sentAt, sentAt
+	a.asked, c.streams = asksStream, a.terms.Request.Streams()
+	if tools, _ := a.terms.Request.Prefix(); tools != nil {
+		c.buffered = a.lease.Upstream().Engine().Has(config.QuirkBuffersCalls)
+	}
+	if c.buffered || !asksStream {
+		a.lease.Buffers()
+	}
+	if err == nil && a.terms.Request.Form() != nil { // its last field may have asked for events
+		a.asked = c.streams
+	}
+	return err
+}
+
+// traceparent returns the W3C trace context for the engine; nil: there is none.
+func (a *Attempt) traceparent() []byte {
+	if a.span != nil {
+		return a.span.Traceparent(nil)
+	}
+	return a.terms.Traceparent
+}
+
+// AwaitHead reads the reply's head. It returns nil for a usable reply, http1.ErrNotYet when until
+// passes, and otherwise what FailureOf takes.
+func (a *Attempt) AwaitHead(until time.Time) error {
+	r := &a.Reply
+	if r.clock.headed {
+		return nil
+	}
+	if r.form == endpoint.Document {
+		return a.document(until)
+	}
+	sends := r.x.Sends()
+	err := r.await(until)
+	a.sends += r.x.Sends() - sends
+	a.replay += r.x.Sends() - sends
+	if err != nil {
+		return err
+	}
+	if r.x.Status() != 200 {
+		return a.refusal()
+	}
+	switch form := a.terms.Request.Reads(r.x, a.asked); form {
+	case endpoint.Complaint:
+		return a.complaint(string(r.x.Header("Content-Type")), errorBody(r.x, a.terms.Memory))
+	case endpoint.Document:
+		r.form, r.document.mediaType = form, string(r.x.Header("Content-Type")) // reading moves the headers
+		return a.document(until)
+	case endpoint.WrongType:
+		return failure.WrongType(endpoint.ErrWrongType)
+	default:
+		r.form, r.clock.headed = form, true
+		if form == endpoint.Events {
+			r.events = readerPool.Get().(*sse.Reader)
+			r.events.Reset(r, maxEvent)
+		}
+	}
+	return nil
+}
+
+// Pull appends what the engine's next events become in the client's dialect. It returns with at
+// least one byte, or with done at the end of the stream, or with an error: http1.ErrNotYet when
+// until passes first (call again to go on), and otherwise what FailureOf takes.
+func (a *Attempt) Pull(dst []byte, until time.Time, to endpoint.Stream) (out []byte, done bool, err error) {
+	if err := a.AwaitHead(until); err != nil {
+		return dst, false, err
+	}
+	a.Reply.clock.until = until
+	return a.Reply.pull(dst, to)
+}
+
+// ReadWhole returns the engine's whole reply, as a completion where a stream was asked for. Its
+// errors are those of AwaitHead, and ErrLarge for a reply that is to be passed on as it comes, if
+// passesOn allows that. With http1.ErrNotYet it may be called again.
+func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
+	r := &a.Reply
+	r.clock.until = until
+	r.whole.begin()
+	var err error
+	switch {
+	case a.asked:
+		err = r.whole.assemble(r, to.Assembled())
+	case passesOn:
+		err = r.whole.read(r, to)
+	default:
+		err = r.whole.read(r, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return *r.whole.body, nil
+}
+
+// Sends is how many requests this and the earlier attempts of the call have written.
+func (a *Attempt) Sends() int { return a.sends }
+
+// Replays is how many of them took the place of one on a kept connection that was dead. They are no
+// tries of an engine: it has not read the request.
+func (a *Attempt) Replays() int { return a.replay }
+
+// AsksStream reports whether the engine was asked for a stream.
+func (a *Attempt) AsksStream() bool { return a.asked }
+
+// Target is where it goes; nil: there was no attempt.
+func (a *Attempt) Target() *routing.Target { return a.target }
+
+// Lease is what it holds of its upstream; nil: none, or no more.
+func (a *Attempt) Lease() *upstreams.Lease { return a.lease }
+
+// FirstToken notes that the first token came, ttft after the request was sent.
+func (a *Attempt) FirstToken(ttft time.Duration) {
+	a.ttft = ttft
+	a.lease.FirstToken(ttft)
+}
+
+// Counted notes what the engine has counted of the prompt: its tokens, and those that it had in its
+// cache. It is called before Answered.
+func (a *Attempt) Counted(tokens, cached int) {
+	if a.lease != nil {
+		a.target.Counted(a.lease, tokens, cached)
+	}
+}
+
+// Answered notes a whole answer's tokens.
+func (a *Attempt) Answered(tokens int) {
+	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {
+		a.lease.Answered(tokens, p.ReadAt.Sub(p.SentAt)-a.ttft, p.ReadAt)
+	}
+}
+
+// FailureOf says what an error means that is not http1.ErrNotYet.
+func (a *Attempt) FailureOf(err error) *failure.Failure {
+	if cause := a.terms.Abort.Cause(); cause != nil {
+		return failure.FromAbort(cause) // it is why the read failed, whatever it failed with
+	}
+	var (
+		f *failure.Failure
+		e *engineerror.Error
+		u unsuited
+	)
+	switch {
+	case errors.As(err, &u):
+		f = a.FailureOf(u.error)
+		if f.Outcome == upstreams.OutcomeBadResponse && f.Cause != upstreams.CauseErrorEvent {
+			f.Outcome = upstreams.OutcomeRejected
+		}
+	case errors.As(err, &f):
+	case errors.As(err, &e):
+		a.redact(e)
+		f = failure.FromStreamError(e)
+		if a.lease != nil {
+			a.doubt(f, e, e.Status)
+		}
+	case errors.Is(err, errNoMemory):
+		f = failure.NoReplyMemory()
+	case errors.Is(err, endpoint.ErrWrongType):
+		f = failure.WrongType(err)
+	default:
+		f = failure.FromExchange(err)
+	}
+	if f.Status == 0 && f.Cause != "" && a.Reply.x != nil {
+		f.Status = a.Reply.x.Status()
+	}
+	return f
+}
+
+// Blame reports a failure to the upstream's status and, with its client, to its breaker, unless the
+// upstream is not to blame. An attempt that has ended has had its blame.
+func (a *Attempt) Blame(f *failure.Failure) {
+	if a.lease == nil {
+		return
+	}
+	switch f.Outcome {
+	case upstreams.OutcomeTimeout, upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused:
+	default:
+		return
+	}
+	detail, sent := "", true
+	if x := (*http1.Failure)(nil); errors.As(f.API.Cause, &x) {
+		detail, sent = x.Detail(), x.Sent
+	}
+	a.lease.Upstream().Health.Note(f.Cause, detail, f.Status, time.Now())
+	if f.Outcome != upstreams.OutcomeRefused {
+		a.lease.FailedFor(a.source(sent))
+	}
+}
+
+// source is the call as the breaker sees it when it has failed.
+func (a *Attempt) source(sent bool) upstreams.FailureSource {
+	return upstreams.FailureSource{
+		Key: a.terms.Key, Body: a.terms.Body.BodyHash(), Served: a.target.Served,
+		Kind: a.terms.Model.Config.Kind, Sent: sent, Begun: a.Reply.clock.headed, Limit: a.Reply.clock.firstEvent(),
+	}
+}
+
+// End releases the lease with the attempt's outcome and lets go of the connection. Only the first
+// call counts. now may be zero: the clock is read then.
+func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
+	lease := a.lease
+	if lease == nil {
+		return
+	}
+	a.lease = nil
+	if now.IsZero() {
+		now = time.Now()
+	}
+	defer lease.ReleaseAt(o, now)
+	a.Close(o, now)
+}
+
+// Close ends the attempt's exchange and keeps its lease.
+func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
+	a.terms.Abort.Withdraw()
+	defer a.Reply.x.CloseAt(now)
+	a.terms.Guard.Point("attempt.end")
+	if a.span != nil {
+		failed := o != upstreams.OutcomeOK && o != upstreams.OutcomeClientGone
+		a.span.End(o.String(), failed, a.Reply.x.Status(), a.ttft, time.Now())
+		a.span = nil
+	}
+	a.Reply.release()
+}
+
+// LowerLimit lowers a request's limit on the answer's tokens to what a target has room for beside a
+// prompt, as far as that is known.
+func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
+	l.Fit(-1)
+	asked := l.TokenLimit()
+	if asked <= 0 {
+		return
+	}
+	if limit := chat.FitLimit(asked, ContextOf(m, l, t), prompt()); limit < asked {
+		l.Fit(limit)
+	}
+}
+
+// ContextOf returns the context in tokens that a target has for a request: the smaller one of the
+// engine's and the configured one; 0: neither is known.
+func ContextOf(m *snapshot.Model, limit endpoint.TokenLimit, t *routing.Target) int {
+	configured, n := limit.Context(&m.Rules), t.Upstream.Models.MaxContext(t.Served)
+	if n == 0 || configured > 0 && configured < n {
+		return configured
+	}
+	return n
+}

@@ -1,0 +1,196 @@
+package attempt
+
+import (
+	"errors"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/request/failure"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+	"penstock/upstreams/progress"
+)
+
+// afterFinish is how long a stream whose choices are all finished may still bring usage and [DONE].
+const afterFinish = 2 * time.Second
+
+// lookEvery is how often a call looks at its engine that has been silent for progress.Patience.
+const lookEvery = time.Second
+
+// clock is which of a model's clocks runs for a reply.
+type clock struct {
+	limits  *config.Timeouts
+	up      *upstreams.Upstream
+	lease   *upstreams.Lease
+	mover   Mover
+	start   time.Time // of the call
+	streams bool      // the client gets its answer as it is made
+	headed  bool      // the reply's head has come, with a 200
+	begun   bool      // its first event has
+
+	sentAt     time.Time     // request written
+	loadedAt   time.Time     // until then the engine was seen to load the model; zero: it was not
+	readAt     time.Time     // last bytes of the reply
+	completeAt time.Time     // every choice had its finish reason
+	blocked    time.Duration // the client held up an answer that is passed on
+	until      time.Time     // the patience of who reads; zero: the limits decide
+	lookedAt   time.Time     // the last look at the engine
+
+	waits    bool // counted as a call that waits for its engine
+	excused  bool // the engine works, so silence is no failure
+	buffered bool // the answer has a tool call, which the engine may hold back
+}
+
+// limit returns a clock that the file leaves to the engine's progress when it is 0.
+func (c *clock) limit(given, unseen config.Duration) time.Duration {
+	switch {
+	case given > 0:
+		return given.D()
+	case c.excused || c.buffered:
+		return progress.Ceiling
+	}
+	return unseen.D()
+}
+
+func (c *clock) firstEvent() time.Duration {
+	return c.limit(c.limits.FirstEvent, config.FirstEventUnseen)
+}
+
+// look is when to look at the engine next; zero: not at all.
+func (c *clock) look() time.Time {
+	if !c.completeAt.IsZero() {
+		return time.Time{}
+	}
+	at := c.readAt.Add(progress.Patience)
+	if next := c.lookedAt.Add(lookEvery); next.After(at) {
+		return next
+	}
+	return at
+}
+
+// from is when the engine could begin to work on the request.
+func (c *clock) from() time.Time { return latest(c.sentAt, c.loadedAt) }
+
+// lookAtLoad notes that the engine is still loading the model for this call, as far as is known.
+// The clocks of the answer run from then on. A load has progress.Ceiling as well.
+func (c *clock) lookAtLoad(now time.Time) {
+	if !c.begun && now.Sub(c.sentAt) < progress.Ceiling && c.lease.Loads() {
+		c.loadedAt = now
+	}
+}
+
+// next is when the reply has to be judged, if nothing comes.
+func (c *clock) next() time.Time {
+	at, _ := c.deadline()
+	return earlier(at, c.look())
+}
+
+// lookAt looks whether the engine works. lost says that it has forgotten the call.
+func (c *clock) lookAt(now time.Time) (lost bool) {
+	if at := c.look(); at.IsZero() || now.Before(at) {
+		return false
+	}
+	c.lookedAt = now
+	if !c.waits {
+		c.waits = true
+		c.lease.Waits(1)
+	}
+	c.excused = c.up.Progress.Works(now)
+	return c.up.Progress.Lost(c.readAt, now)
+}
+
+// heard notes that the engine is not waited for any more.
+func (c *clock) heard() {
+	if c.waits {
+		c.waits = false
+		c.lease.Waits(-1)
+	}
+}
+
+// deadline is when the engine's silence has lasted too long, by the limit that counts now, and
+// which limit that is; zero: never.
+func (c *clock) deadline() (at time.Time, limit upstreams.Cause) {
+	switch {
+	case !c.completeAt.IsZero():
+		at = c.completeAt.Add(afterFinish)
+	case c.streams && !c.begun:
+		at, limit = c.from().Add(c.firstEvent()), upstreams.CauseFirstEventTimeout
+	case c.headed:
+		at = latest(c.readAt, c.loadedAt).Add(c.limit(c.limits.Idle, config.IdleUnseen))
+		limit = upstreams.CauseIdleTimeout
+	}
+	if !c.streams {
+		if answer := c.from().Add(c.limits.Answer.D() + c.blocked); at.IsZero() || answer.Before(at) {
+			at, limit = answer, upstreams.CauseAnswerTimeout
+		}
+	}
+	if total := c.limits.Total.D(); total > 0 {
+		if end := c.start.Add(total); at.IsZero() || end.Before(at) {
+			at, limit = end, upstreams.CauseTotalTimeout
+		}
+	}
+	return at, limit
+}
+
+// complete notes that every choice has its finish reason.
+func (c *clock) complete() {
+	if c.completeAt.IsZero() {
+		c.completeAt = c.readAt
+	}
+}
+
+// overdue reports whether a complete reply has had its time for usage and [DONE].
+func (c *clock) overdue() bool {
+	return !c.completeAt.IsZero() && late(c.completeAt.Add(afterFinish))
+}
+
+// judge says what an engine's silence means: nothing yet, that it has been too long, or that the
+// call leaves an upstream which has stalled, or may have, whose drain time is over, or which is down
+// and silent.
+func (c *clock) judge(now time.Time) error {
+	c.lookAtLoad(now)
+	if lost := c.lookAt(now); lost {
+		return failure.GenerationTimeout(upstreams.CauseForgotten, errLost)
+	}
+	switch {
+	case !c.waits:
+	case (c.up.State() == upstreams.StateStalled || c.up.Health.Unheard()) && c.mover.Leave():
+		return failure.Stalled()
+	case upstreams.HandsOver(c.up) && c.mover.Leave():
+		return failure.HandedOver()
+	case c.up.Health.Silent():
+		return failure.EngineDown()
+	}
+	if at, limit := c.deadline(); late(at) && c.completeAt.IsZero() {
+		return failure.GenerationTimeout(limit, http1.ErrNotYet)
+	}
+	return nil
+}
+
+// errLost is the cause of the end of a call that the engine has forgotten.
+var errLost = errors.New("the engine works on fewer requests than it was given")
+
+// Mover moves a call.
+type Mover interface {
+	// Leave takes a slot at another engine for the call, which then leaves the one that it has. That
+	// engine begins anew, or goes on with what the client has been shown. It is false where there is
+	// no slot, or the call may not leave any more.
+	Leave() bool
+}
+
+func late(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
+
+// earlier returns the earlier of two deadlines, where zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,94 @@
+package attempt
+
+import (
+	"io"
+	"time"
+
+	"penstock/proxy/request/endpoint"
+	"penstock/translate"
+	"penstock/translate/chat/answer"
+	"penstock/translate/engineerror"
+	"penstock/translate/sse"
+)
+
+// document is a reply of another media type than the stream that was asked for, as far as it has
+// been read.
+type document struct {
+	read      whole
+	mediaType string
+}
+
+// document decides what such a reply is: the stream all the same, which servers and proxies before
+// engines call text/plain or nothing at all; a whole answer, which becomes the stream that it amounts
+// to; or a complaint. It returns http1.ErrNotYet when until passes first, and can be called again.
+func (a *Attempt) document(until time.Time) error {
+	r := &a.Reply
+	r.clock.until = until
+	in := &r.document.read
+	in.begin()
+	for !r.ended {
+		events, decided := sse.Begins(*in.body)
+		if events {
+			r.readEvents(*in.body, maxEvent)
+			return nil
+		}
+		if decided || len(*in.body) == cap(*in.body) {
+			break
+		}
+		if err := in.readMore(r); err != nil {
+			return err
+		}
+	}
+	if !r.ended {
+		if err := in.read(r, nil); err != nil {
+			return err
+		}
+	}
+	events, err := answer.AppendEvents(nil, *in.body)
+	if err != nil {
+		var short engineerror.Shortener
+		text := short.Append(nil, *in.body)
+		return a.complaint(r.document.mediaType, text[:min(len(text), engineerror.MaxBody)])
+	}
+	if err := r.memory.Hold(PartBody, len(*in.body)+len(events)); err != nil {
+		return err
+	}
+	r.readEvents(events, translate.MaxAnswer+maxEvent)
+	return nil
+}
+
+// readEvents begins to read a stream: what has been read ahead, then the rest.
+func (r *Reply) readEvents(first []byte, longest int) {
+	r.first = first
+	r.form, r.clock.headed = endpoint.Events, true
+	r.events = readerPool.Get().(*sse.Reader)
+	r.events.Reset(readAhead{r}, longest)
+}
+
+// readAhead reads a Reply of which a part was read ahead.
+type readAhead struct{ *Reply }
+
+// Read implements io.Reader.
+func (r readAhead) Read(p []byte) (int, error) {
+	switch {
+	case len(r.first) > 0:
+		n := copy(p, r.first)
+		r.first = r.first[n:]
+		return n, nil
+	case r.ended:
+		return 0, io.EOF
+	}
+	return r.Reply.Read(p)
+}
+
+// readMore reads once into the room that the buffer has left.
+func (w *whole) readMore(r *Reply) error {
+	dst := *w.body
+	n, err := r.Read(dst[len(dst):cap(dst)])
+	*w.body = dst[:len(dst)+n]
+	if isEnd(err) {
+		r.ended = true
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,198 @@
+package attempt
+
+import (
+	"errors"
+	"io"
+	"slices"
+
+	"penstock/proxy/request/endpoint"
+	"penstock/translate"
+	"penstock/translate/sse"
+	"penstock/upstreams/http1"
+)
+
+const (
+	coalesce = 16 << 10 // events that are there already go out in one write up to this size
+	rawPiece = 16 << 10 // of an answer of bytes
+)
+
+// pull appends the client's bytes for what comes next; see Attempt.Pull.
+func (r *Reply) pull(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
+	if r.bad != nil {
+		return dst, false, r.bad
+	}
+	switch r.form { //nolint:exhaustive // the others are no streams
+	case endpoint.Bytes:
+		return r.pullBytes(dst)
+	case endpoint.BytesOfStream:
+		return pullIntoEvents(r, dst, to)
+	case endpoint.WholeOfStream:
+		return r.pullWhole(dst, to)
+	}
+	return r.pullEvents(dst, to)
+}
+
+func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
+	before := len(dst)
+	for {
+		ev, err := r.events.Next()
+		switch {
+		case err == nil:
+		case isEnd(err):
+			r.ended = true
+			if r.x.Framed() {
+				to.Ended()
+			}
+			out, err = r.finish(dst, to)
+			return out, true, err
+		case errors.Is(err, http1.ErrNotYet) && r.clock.overdue(), to.Finished() && brokeOff(err):
+			out, err = r.finish(dst, to) // all has been said
+			return out, true, err
+		default:
+			return dst, false, err
+		}
+		blank := ev.Blank()
+		if dst, err = r.append(dst, ev, to); err != nil {
+			return r.undeliverable(dst, before, err)
+		}
+		if !blank { // which is no sign that the engine has begun
+			r.clock.begun = true
+			r.count++
+		}
+		if to.Done() {
+			if out, err = r.finish(dst, to); err != nil {
+				return r.undeliverable(dst, before, err)
+			}
+			return out, true, nil
+		}
+		if to.Finished() {
+			r.clock.complete()
+		}
+		if len(dst) > before && (len(dst) >= coalesce || !r.events.Ready()) {
+			return dst, false, nil
+		}
+	}
+}
+
+// brokeOff reports whether err is the engine's: its connection was lost, or makes no sense.
+func brokeOff(err error) bool {
+	var f *http1.Failure
+	return errors.As(err, &f) && (f.Kind == http1.BadResponse || f.Kind == http1.Unreachable)
+}
+
+// append appends what an event becomes. Memory for a large one is reserved before, by its size, and
+// then by what it took.
+func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
+	if err := r.memory.HoldOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
+		return dst, err
+	}
+	dst, err := to.Append(dst, ev)
+	if err != nil {
+		return dst, err
+	}
+	if err := r.memory.HoldOut(cap(dst)); err != nil {
+		return dst, err
+	}
+	return dst, r.memory.holdState(to.Held())
+}
+
+// finish appends what ends the stream well, which in Responses is all of it four times more: the
+// text, its part, its item and the response. Without memory for that nothing is appended, so that
+// the stream can still be ended badly; behind it there is no way back.
+func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
+	if err := r.memory.HoldOut(max(cap(dst), len(dst)+4*to.Held())); err != nil {
+		return dst, err
+	}
+	dst, err := to.Finish(dst)
+	if err == nil {
+		_ = r.memory.HoldOut(cap(dst)) // it is there already
+	}
+	return dst, err
+}
+
+// undeliverable ends pull at an event that cannot be delivered. What came before it goes out first,
+// as it would have if the bytes had come in other reads: how they are cut must not decide between a
+// clean status and an error in the stream.
+func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
+	if len(dst) > before {
+		r.bad = err
+		return dst, false, nil
+	}
+	return dst, false, err
+}
+
+// pullBytes is pull for an answer of bytes. One that ends with its connection is never complete.
+func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
+	dst = slices.Grow(dst, rawPiece)
+	n, err := r.Read(dst[len(dst):cap(dst)])
+	dst = dst[:len(dst)+n]
+	switch {
+	case err == nil:
+		r.clock.begun = true
+		return dst, false, nil
+	case !errors.Is(err, io.EOF):
+		return dst, false, err
+	case r.clock.begun && r.x.Framed():
+		r.ended = true
+		return dst, true, nil
+	case r.clock.begun:
+		return dst, false, translate.ErrNoLength
+	}
+	return dst, false, endpoint.ErrNoAudio
+}
+
+// pullIntoEvents is pull for an answer of bytes to a client that wants events.
+func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
+	for before := len(dst); len(dst) == before; {
+		if err := r.memory.HoldOut(max(cap(dst), len(dst)+2*rawPiece)); err != nil {
+			return dst, false, err
+		}
+		r.whole.begin()
+		piece, done, err := r.pullBytes((*r.whole.body)[:0])
+		if *r.whole.body = piece; err != nil {
+			return dst, false, err
+		}
+		if dst, err = to.AppendBody(dst, piece, r.x); err != nil {
+			return dst, false, err
+		}
+		if len(piece) > 0 {
+			r.count++
+		}
+		if done {
+			to.Ended()
+			out, err = r.finish(dst, to)
+			return out, true, err
+		}
+	}
+	return dst, false, r.memory.HoldOut(cap(dst))
+}
+
+// unsuited is the error of an engine that cannot answer as it was asked to. It is not faulty:
+// otherwise one client's option could take the engine from all others.
+type unsuited struct{ error }
+
+// Unwrap returns the error.
+func (e unsuited) Unwrap() error { return e.error }
+
+// pullWhole is pull for a reply that comes in one piece although a stream was asked for: the edge
+// writes the stream itself.
+func (r *Reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
+	r.whole.begin()
+	if err := r.whole.read(r, nil); err != nil {
+		return dst, false, err
+	}
+	body := *r.whole.body
+	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // a delta and the end, which repeats it
+		return dst, false, err
+	}
+	if dst, err = to.AppendBody(dst, body, r.x); err == nil {
+		err = r.memory.HoldOut(cap(dst))
+	}
+	if err != nil {
+		return dst, false, unsuited{err}
+	}
+	r.clock.begun = true
+	r.count++
+	out, err = to.Finish(dst)
+	return out, true, err
+}

@@ -1,0 +1,122 @@
+package attempt
+
+import (
+	"errors"
+
+	"penstock/proxy/access/limit"
+)
+
+const (
+	// free is what a call may hold of its reply without asking.
+	free = 64 << 10
+	// leastState is what is reserved for the state of a stream at least, once there is much of it.
+	leastState = 64 << 10
+	// leastBuffer is the least that a buffer of a reply grows to.
+	leastBuffer = 4 << 10
+)
+
+// Part is what a call holds memory for.
+type Part uint8
+
+// The parts of a reply in memory.
+const (
+	PartBody  Part = iota // the engine's whole reply, or its complaint
+	PartEvent             // the reader's buffer for the events of a stream
+	PartState             // what a stream's events are put together to
+	PartOut               // what the client is to get
+	parts
+)
+
+// Memory is what one call has reserved for its engines' replies. Without a budget it must not be
+// used beyond what is free.
+type Memory struct {
+	Budget   *limit.Memory
+	parts    [parts]int64
+	held     int64 // the sum of parts
+	reserved int64
+}
+
+// errNoMemory ends an attempt for which there is no memory. No engine is to blame for it.
+var errNoMemory = errors.New("no memory for the engine's reply")
+
+// Hold notes that a part takes n bytes from now on. It fails, and changes nothing, when that is
+// more than before and there is no room. What it takes less is garbage.
+func (m *Memory) Hold(part Part, n int) error {
+	held := m.held + int64(n) - m.parts[part]
+	if held > free || m.reserved > 0 {
+		want := max(held-free, 0)
+		switch more := want - m.reserved; {
+		case more > 0 && !m.Budget.Reserve(more):
+			return errNoMemory
+		case more < 0:
+			m.Budget.Discard(-more)
+		}
+		m.reserved = want
+	}
+	m.held, m.parts[part] = held, int64(n)
+	return nil
+}
+
+// replace is Hold for a buffer of n bytes that takes the place of the part's last one: both are
+// there while one is copied into the other, and the last one is garbage then.
+func (m *Memory) replace(part Part, n int) error {
+	old := m.parts[part]
+	if err := m.Hold(part, int(old)+n); err != nil {
+		return err
+	}
+	return m.Hold(part, n)
+}
+
+// HoldOut is Hold for a buffer of n bytes for the client. Buffers of the pool are not counted.
+func (m *Memory) HoldOut(n int) error {
+	if n <= MaxPooled {
+		return nil
+	}
+	return m.Hold(PartOut, n)
+}
+
+// holdState is Hold for what a stream has put together so far. It holds half as much again, as
+// buffers that grow are larger than what is in them, and so that a long text reserves now and then
+// and not per event.
+func (m *Memory) holdState(n int) error {
+	if n < leastState/2 || int64(n) <= m.parts[PartState] {
+		return nil
+	}
+	return m.Hold(PartState, max(n+n/2, leastState))
+}
+
+// grow returns buf, the reply's body, with room for more, but for no more than most bytes. Above
+// what is free it doubles, whatever a length announces, and the memory is reserved first.
+func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
+	size := max(most, len(buf)+1)
+	if size > free {
+		size = min(size, max(2*cap(buf), leastBuffer))
+	}
+	if err := m.replace(PartBody, size); err != nil {
+		return buf, err
+	}
+	return append(make([]byte, 0, size), buf...), nil
+}
+
+// Free gives a part back.
+func (m *Memory) Free(part Part) { _ = m.Hold(part, 0) }
+
+// HandOver frees all parts but one, and leaves that one's reservation to the caller, who is to
+// discard it from the budget.
+func (m *Memory) HandOver(part Part) (reserved int64) {
+	for p := range parts {
+		if p != part {
+			m.Free(p)
+		}
+	}
+	reserved = m.reserved
+	m.parts[part], m.held, m.reserved = 0, 0, 0
+	return reserved
+}
+
+// Release frees everything. Further calls do nothing.
+func (m *Memory) Release() {
+	for p := range parts {
+		m.Free(p)
+	}
+}

@@ -1,0 +1,85 @@
+package attempt
+
+import (
+	"time"
+
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/translate/engineerror"
+	"penstock/upstreams"
+)
+
+// refusal reads the body of a reply whose status is not 200 and says what it means.
+func (a *Attempt) refusal() *failure.Failure {
+	x, up := a.Reply.x, a.lease.Upstream()
+	status := x.Status()
+	contentType := string(x.Header("Content-Type")) // copied first: reading the body moves the header values
+	e := engineerror.Parse(status, contentType, errorBody(a.Reply.x, a.terms.Memory))
+	profile := up.Engine()
+	notNow := profile.NotNow(status, e.Type, e.Message)
+	switch {
+	case notNow && status >= 500:
+		status = 503
+	case profile.ClientFault(status, e.Type, e.Message):
+		e.ClientFault = true
+	case profile.Overload(status, e.Type, e.Message):
+		status = 503
+	}
+	a.redact(&e)
+	if e.ContextAtLeast { // agents lower max_tokens by it, and would take a dozen steps
+		e.ContextPrompt = max(e.ContextPrompt, min(a.terms.PromptTokens, e.ContextMax-1))
+	}
+	if e.ContextExcess > 0 {
+		// Agents look for both sizes.
+		if longest := ContextOf(a.terms.Model, a.terms.Request.Limit(), a.target); longest > 0 {
+			e.ContextPrompt, e.ContextMax = longest+e.ContextExcess, longest
+		}
+	}
+	now := time.Now()
+	after := failure.RetryAfter(x.Header("Retry-After"), now)
+	if status == 404 && !e.ClientFault && e.Absent == engineerror.AbsentModel {
+		up.ModelGone(a.source(true))
+		f := failure.FromStatus(status, &e, max(after, a.terms.Model.Route.NextChance(a.terms.Tiers, now)))
+		f.Outcome, f.Cause = upstreams.OutcomeModelGone, upstreams.CauseModelGone
+		return f
+	}
+	f := failure.FromStatus(status, &e, after)
+	f.NotNow, f.Status = notNow, x.Status() // the profile may have read it as another status
+	a.doubt(f, &e, status)
+	return f
+}
+
+// doubt notes a refusal that may be the engine's fault and not the client's. What the profile says
+// of the request is the client's, and so is a prompt that is too long or a thing that is not there.
+func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
+	own := e.ContextOverflow || status == 404 && e.ClientFault ||
+		a.lease.Upstream().Engine().ClientFault(status, e.Type, e.Message)
+	if own || f.Outcome != upstreams.OutcomeRejected || f.NotNow || status/100 != 4 || status == 413 {
+		return
+	}
+	f.Doubt = a.lease.Refused(upstreams.Refusal{
+		Status: status, Text: e.Gist(status), Body: a.terms.Body.BodyHash(), Path: e.Absent == engineerror.AbsentPath,
+	})
+}
+
+// complaint is a 200 that is no stream although one was asked for: an engine's error in disguise,
+// or nonsense.
+func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
+	e := engineerror.Parse(200, mediaType, body)
+	if e.Status != 0 {
+		a.redact(&e)
+		return failure.FromStreamError(&e)
+	}
+	return failure.WrongType(endpoint.ErrWrongType)
+}
+
+// redact has the engine's complaint name the model as the client knows it, and the engine's own key
+// not at all.
+func (a *Attempt) redact(e *engineerror.Error) {
+	if a.lease != nil {
+		e.RedactSecret(a.lease.Upstream().APIKey())
+	}
+	if a.target != nil {
+		e.Rename(a.target.Served, a.terms.Model.Config.ID)
+	}
+}

@@ -1,0 +1,199 @@
+package attempt
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"penstock/proxy/request/endpoint"
+	"penstock/translate/chat/answer"
+	"penstock/translate/engineerror"
+	"penstock/translate/sse"
+	"penstock/upstreams/http1"
+)
+
+const (
+	maxEvent      = 8 << 20         // of one event: more than engines send, and little enough to hold
+	maxErrorBody  = 8 << 20         // engines repeat the request in a complaint, before the reason or behind it
+	errorPatience = 5 * time.Second // for the body of an engine's refusal
+	// drainPatience is short: what follows [DONE] is one chunk of five bytes that is nearly always
+	// there already.
+	drainPatience = 20 * time.Millisecond
+)
+
+var (
+	readerPool    = sync.Pool{New: func() any { return sse.NewReader(nil, maxEvent) }}
+	assemblerPool = sync.Pool{New: func() any { return new(answer.Assembler) }}
+)
+
+// Reply reads an engine's reply under the clock.
+type Reply struct {
+	x      *http1.Exchange
+	memory *Memory
+	clock  clock
+	form   endpoint.ReplyForm
+
+	events   *sse.Reader // of a stream
+	first    []byte      // what comes before the rest of the reply; see readAhead
+	document document
+	whole    whole
+
+	count int   // events that have come
+	ended bool  // the reply has come to its framed end
+	bad   error // what the event after the last one delivered was; returned by the next pull
+}
+
+// await waits for the reply's head. It returns http1.ErrNotYet when until passes.
+func (r *Reply) await(until time.Time) error {
+	for {
+		err := r.x.Await(earlier(until, r.clock.next()))
+		now := time.Now()
+		switch {
+		case err == nil:
+			r.clock.readAt = now
+			r.clock.heard()
+			return nil
+		case !errors.Is(err, http1.ErrNotYet):
+			return err
+		}
+		if err := r.clock.judge(now); err != nil || late(until) {
+			return cmp.Or(err, http1.ErrNotYet)
+		}
+	}
+}
+
+// Read implements io.Reader for the event reader: it waits as long as the caller of pull and the
+// clock allow.
+func (r *Reply) Read(p []byte) (int, error) {
+	for {
+		stop := earlier(r.clock.until, r.clock.next())
+		n, err := r.x.Read(p, stop)
+		if n > 0 && r.x.Fresh() { // what came with the head came when it did
+			r.clock.readAt = time.Now()
+			r.clock.heard()
+		}
+		if err == nil || !errors.Is(err, http1.ErrNotYet) {
+			return n, err
+		}
+		if bad := r.clock.judge(time.Now()); bad != nil {
+			return n, bad
+		}
+		if late(r.clock.until) || !r.clock.completeAt.IsZero() {
+			return n, err
+		}
+	}
+}
+
+// Hold implements sse.Budget for the events.
+func (r *Reply) Hold(n int) error { return r.memory.replace(PartEvent, n) }
+
+// Rests reports whether nothing has come that Pull could take, so that it would wait.
+func (r *Reply) Rests() bool {
+	return r.clock.headed && r.events != nil && r.bad == nil && !r.events.Ready() && len(r.first) == 0
+}
+
+// Rest waits until something has come that Pull can take, until the given time or a failure, which
+// Pull will return. While it waits the attempt holds no buffer; it is called with none of the
+// caller's, either.
+func (r *Reply) Rest(until time.Time) {
+	if !r.Rests() {
+		return
+	}
+	r.events.Rest()
+	for r.bad == nil {
+		look := r.clock.look()
+		if r.x.Wait(earlier(until, r.clock.next())) || !late(look) || late(until) {
+			return
+		}
+		r.bad = r.clock.judge(time.Now())
+	}
+}
+
+// Progress is how far a reply has come.
+type Progress struct {
+	Begun  bool // the first event has come
+	Ended  bool // the reply has come to its framed end
+	Events int  // that have come
+	SentAt time.Time
+	ReadAt time.Time // the last bytes
+}
+
+// Progress returns how far the reply has come.
+func (r *Reply) Progress() Progress {
+	c := &r.clock
+	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, SentAt: c.sentAt, ReadAt: c.readAt}
+}
+
+// Blocked notes that the client has held up an answer that is passed on until now. Its engine could
+// not go on either, so that time is none of the engine's.
+func (r *Reply) Blocked(since, now time.Time) {
+	r.clock.blocked += now.Sub(since)
+	r.clock.readAt = now
+	r.clock.heard()
+}
+
+// Head is the head, which has come.
+func (r *Reply) Head() endpoint.Reply { return r.x }
+
+// IsUnread reports whether ReadWhole has not been called yet.
+func (r *Reply) IsUnread() bool { return r.whole.body == nil }
+
+// errorBody reads what an engine says of its refusal: bounded, and without patience. Of what it
+// repeats only the beginning is held.
+func errorBody(x *http1.Exchange, memory *Memory) []byte {
+	until := time.Now().Add(errorPatience)
+	defer memory.Free(PartBody)
+	in := NewBuffer()
+	defer Recycle(in)
+	piece := (*in)[:cap(*in)]
+	var short engineerror.Shortener
+	body := make([]byte, 0, 1<<10)
+	for read := 0; read < maxErrorBody && len(body) < engineerror.MaxBody; {
+		n, err := x.Read(piece, until)
+		for len(body)+n > cap(body) && err == nil {
+			body, err = memory.grow(body, engineerror.MaxBody+len(piece))
+		}
+		if err != nil { // without memory what has come has to do
+			break
+		}
+		body = short.Append(body, piece[:n])
+		read += n
+	}
+	return body[:min(len(body), engineerror.MaxBody)]
+}
+
+// ReadTail gives an engine whose reply is complete a moment to end it in good order, so that the
+// connection can be used again.
+func (r *Reply) ReadTail() {
+	if r.ended || r.x == nil {
+		return
+	}
+	until := time.Now().Add(drainPatience)
+	var scrap [512]byte
+	for range 8 {
+		if _, err := r.x.Read(scrap[:], until); err != nil {
+			return
+		}
+	}
+}
+
+// release returns buffers, reader and assembler to their pools.
+func (r *Reply) release() {
+	r.clock.heard()
+	if r.events != nil {
+		r.events.Reset(nil, maxEvent)
+		readerPool.Put(r.events)
+		r.events = nil
+	}
+	r.whole.release()
+	r.document.read.release()
+	for _, part := range [...]Part{PartBody, PartEvent, PartState} {
+		r.memory.Free(part)
+	}
+}
+
+// isEnd reports whether err is the framed end of a reply. Only the bare value is; wrapped, it is a
+// failure's cause.
+func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above

@@ -1,0 +1,57 @@
+package body
+
+import (
+	"errors"
+	"testing"
+
+	"penstock/proxy/access/limit"
+	"penstock/translate/apierr"
+)
+
+// A translation is written once there is memory for it, and what it takes more than the body is reserved, too.
+func TestTranslate(t *testing.T) {
+	const size = 100 << 10
+	for _, c := range []struct {
+		name    string
+		budget  int64
+		out     int
+		fails   error
+		written bool
+		full    bool
+		held    int64 // afterwards, beside the body
+	}{
+		{"no room", size + size/2, size, nil, false, true, 0},
+		{"room", 3 * size, size / 2, nil, true, false, size / 2},
+		{"larger than the body", 4 * size, 2 * size, nil, true, false, 2 * size},
+		{"larger than there is room", 5 * size / 2, 2 * size, nil, true, true, size + translationMore},
+		{"no request", 3 * size, 0, errors.New("no request"), true, false, size + translationMore},
+	} {
+		body := make([]byte, size)
+		var b Body
+		budget := limit.NewMemory(c.budget)
+		b.Begin(budget)
+		b.client = &body
+		if !b.memory.Reserve(size) {
+			t.Fatal("no room for the body")
+		}
+		written := false
+		err := b.Translate(func(dst []byte) ([]byte, error) {
+			written = true
+			if used := budget.Used(); used < 2*size {
+				t.Errorf("%s: written with %d reserved", c.name, used)
+			}
+			return append(dst, make([]byte, c.out)...), c.fails
+		})
+		var a *apierr.Error
+		if full := errors.As(err, &a) && a.Code == CodeMemory; written != c.written || full != c.full || (err == nil) != (b.chat != nil) {
+			t.Errorf("%s: written %v, %v", c.name, written, err)
+		}
+		if held := budget.Used() - size; held != c.held || b.memory.held != size+held {
+			t.Errorf("%s: %d reserved, the call says %d", c.name, held, b.memory.held)
+		}
+		b.Release()
+		if used := budget.Used(); used != 0 {
+			t.Errorf("%s: %d are left", c.name, used)
+		}
+	}
+}

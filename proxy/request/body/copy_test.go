@@ -1,0 +1,42 @@
+package body
+
+import (
+	"testing"
+
+	"penstock/proxy/access/limit"
+)
+
+// TestCopy: a copy has bytes of its own, of the translation where there is one, and holds memory for them until its end.
+func TestCopy(t *testing.T) {
+	budget := limit.NewMemory(100)
+	var b, c Body
+	b.Begin(budget)
+	if c.Copy(&b) {
+		t.Error("there is a copy of nothing")
+	}
+	text := []byte("what the client wrote")
+	b.client = &text
+	translate := func(dst []byte) ([]byte, error) { return append(dst, "what it amounts to, in other words"...), nil }
+	budget.SetLimit(4 << 10)
+	if err := b.Translate(translate); err != nil {
+		t.Fatal(err)
+	}
+	before := budget.Used()
+	if !c.Copy(&b) || string(c.Bytes()) != "what it amounts to, in other words" || budget.Used() != before+int64(len(c.Bytes())) {
+		t.Errorf("the copy is %q, and %d bytes are held, of %d before", c.Bytes(), budget.Used(), before)
+	}
+	b.Release()
+	if string(c.Bytes()) != "what it amounts to, in other words" {
+		t.Errorf("it has become %q", c.Bytes())
+	}
+	var none Body
+	budget.SetLimit(budget.Used())
+	if none.Copy(&c) || none.Held() {
+		t.Error("there is a copy without memory")
+	}
+	none.Release()
+	c.Release()
+	if n := budget.Used(); n != 0 {
+		t.Errorf("%d bytes are still held", n)
+	}
+}

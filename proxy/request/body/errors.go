@@ -1,0 +1,65 @@
+package body
+
+import (
+	"errors"
+	"net"
+	"os"
+	"time"
+
+	"penstock/proxy/access/limit"
+	"penstock/proxy/front/listen"
+	"penstock/translate/apierr"
+)
+
+// ErrClientGone is the cause of errors of a client that has closed its side of the connection.
+var ErrClientGone = errors.New("client gone")
+
+// CodeMemory is the code of a refusal for lack of memory; no engine causes it.
+const CodeMemory = "no_body_memory"
+
+// MemoryFull is the answer where the memory of bodies has no room.
+func MemoryFull() *apierr.Error {
+	e := apierr.New(503, CodeMemory, "Request memory is exhausted. Retry shortly.")
+	e.RetryAfter = limit.Jitter(time.Second)
+	return e
+}
+
+func slowClient(cause error) *apierr.Error {
+	e := apierr.New(408, apierr.CodeRequestTimeout, "The request body came too slowly.")
+	e.Cause = cause
+	return e
+}
+
+// Broken returns the error for a body that did not arrive in full on conn: its client was too slow,
+// has left, or has sent broken framing. A client that has left is recorded as gone; the answer
+// reaches it only if it has closed no more than its sending side.
+func Broken(conn net.Conn, err error) *apierr.Error {
+	switch {
+	case TimedOut(err):
+		return slowClient(err)
+	case listen.RequestTruncated(conn):
+		return Cut()
+	}
+	return Misframed(err)
+}
+
+// Cut is the answer to a client that closed its side before all of its body was read.
+func Cut() *apierr.Error {
+	e := apierr.BadRequest("The request body ended early: " +
+		"the client closed its side of the connection before all of it was read.")
+	e.Cause = ErrClientGone
+	return e
+}
+
+// Misframed is the answer to a body whose framing is broken.
+func Misframed(cause error) *apierr.Error {
+	e := apierr.BadRequest("The request body ended early or its framing is broken.")
+	e.Cause = cause
+	return e
+}
+
+// TimedOut reports whether reading has failed because a deadline had passed.
+func TimedOut(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}

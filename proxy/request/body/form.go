@@ -1,0 +1,340 @@
+package body
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"sync"
+
+	"penstock/proxy/access/limit"
+	"penstock/proxy/request/multipart"
+	"penstock/translate/apierr"
+	"penstock/translate/forward"
+	"penstock/upstreams/http1/httptoken"
+)
+
+// Fields is what the fields of a form mean to its endpoint. Each is given as it comes, then End.
+// Errors are *apierr.Error.
+type Fields interface {
+	// Text takes a text field and returns the name under which it is passed on, "" for one that is
+	// not.
+	Text(name string, value []byte) (as string, err error)
+	// File takes a part with a file name likewise, and FileEnd the length of the file when it has
+	// passed.
+	File(name string) (as string, err error)
+	FileEnd(size int64) error
+	// End checks the whole and returns fields to add.
+	End() ([]forward.Field, error)
+	// Model is the name that the client wrote, nil until it has come.
+	Model() []byte
+}
+
+// Form is a client's form on its way to an engine, read as it comes and written anew. Its beginning
+// is held: up to formWindow bytes, and as much more as comes before the model is known. While
+// nothing behind that has been sent, the call can go to another engine. After it the form streams:
+// each read of the engine's connection takes from the client's, so neither is ahead of the other by
+// more than a buffer.
+type Form struct {
+	memory   Reservation
+	source   *pacedReader
+	fields   Fields
+	parts    *multipart.Reader
+	boundary string
+
+	value   []byte // of the text field that is being read
+	made    []byte // for the engine and not taken yet: heads of parts, text fields
+	taken   int    // of made
+	inFile  bool
+	size    int64 // of the file so far
+	closed  bool  // the last boundary has been made
+	ended   bool  // and taken: the client's body was read to its end
+	spent   bool  // bytes behind what was held have been sent
+	held    [][]byte
+	holding int // bytes in held
+}
+
+const (
+	// formWindow is how much of a form has come before a slot is taken: a client that sends slowly
+	// must not hold one from its first byte on, and a small file can go to a second engine.
+	formWindow   = 256 << 10
+	maxTextField = 64 << 10
+	formHeads    = 4 << 10 // what our heads may add to a small form
+)
+
+var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
+
+// Begin prepares to read a form whose fields go to fields, with memory of budget.
+func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
+	*f = Form{
+		fields: fields, boundary: "penstock" + rand.Text(),
+		source: newPacedReader(from), memory: Reservation{budget: budget, reading: from.Reading},
+	}
+}
+
+// ReadHead reads the form until the model is known and the window is full or the form has ended.
+func (f *Form) ReadHead(contentType []byte) error {
+	boundary, err := multipart.Boundary(contentType)
+	if err == nil {
+		f.parts = multipart.NewReader(f.source, boundary)
+		err = f.hold()
+	}
+	if err != nil {
+		return formError(err)
+	}
+	return nil
+}
+
+// Ended reports whether the client's form was read to its end. A call without a form has read all
+// of it.
+func (f *Form) Ended() bool { return f == nil || f.ended }
+
+// Spent reports whether a part of what was sent is gone, so that it cannot be sent again.
+func (f *Form) Spent() bool { return f != nil && f.spent }
+
+// Came is how much of the client's body was read.
+func (f *Form) Came() int64 { return f.source.total }
+
+// Length is how long the client's body is as far as that is known: as announced, or what has come.
+func (f *Form) Length() int64 { return max(f.source.announced, f.source.total) }
+
+// LimitTo holds the client's body to a limit, if that is smaller than the one it has.
+func (f *Form) LimitTo(most int64) { f.source.limit = min(f.source.limit, most) }
+
+// formError is the client's error for one of reading its form.
+func formError(err error) *apierr.Error {
+	var (
+		own    *apierr.Error
+		broken *multipart.Error
+	)
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &broken):
+		return apierr.BadRequest("The form could not be read: " + broken.Reason + ".")
+	}
+	return Misframed(err)
+}
+
+// hold reads the beginning of the form into memory.
+func (f *Form) hold() error {
+	for f.fields.Model() == nil || f.holding < formWindow {
+		room, err := f.room()
+		if err != nil {
+			return err
+		}
+		n, err := f.write(room)
+		last := len(f.held) - 1
+		f.held[last] = f.held[last][:len(f.held[last])+n]
+		f.holding += n
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// room returns where to put more of what is held. Its memory is reserved before it is there.
+func (f *Form) room() ([]byte, error) {
+	if n := len(f.held); n > 0 {
+		if b := f.held[n-1]; len(b) < cap(b) {
+			return b[len(b):cap(b)], nil
+		}
+	}
+	size := formWindow
+	if n := f.source.announced; n >= 0 && len(f.held) == 0 {
+		size = int(min(n+formHeads, formWindow))
+	}
+	if !f.memory.Reserve(int64(size)) {
+		return nil, MemoryFull()
+	}
+	if size == formWindow {
+		b := windowPool.Get().(*[formWindow]byte)
+		f.held = append(f.held, b[:0])
+	} else {
+		f.held = append(f.held, make([]byte, 0, size))
+	}
+	return f.held[len(f.held)-1][:size], nil
+}
+
+// write puts the next bytes of the engine's form into p, at least one, or returns io.EOF at its
+// end.
+func (f *Form) write(p []byte) (int, error) {
+	for {
+		switch {
+		case f.taken < len(f.made):
+			n := copy(p, f.made[f.taken:])
+			f.taken += n
+			return n, nil
+		case f.closed:
+			f.ended = true
+			return 0, io.EOF
+		case !f.inFile:
+			f.made, f.taken = f.made[:0], 0
+			if err := f.next(); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		n, err := f.parts.Read(p)
+		f.size += int64(n)
+		if errors.Is(err, io.EOF) {
+			f.inFile = false
+			f.made, f.taken = append(f.made[:0], "\r\n"...), 0
+			err = f.fields.FileEnd(f.size)
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// next takes the next part of the client's form and makes the engine's from it.
+func (f *Form) next() error {
+	p, err := f.parts.Next()
+	switch {
+	case errors.Is(err, io.EOF):
+		return f.end()
+	case err != nil:
+		return err
+	case p.File || isMedia(p.ContentType):
+		as, err := f.fields.File(p.Name)
+		if err != nil {
+			return err
+		}
+		f.inFile, f.size = true, 0
+		f.made = appendFileHead(f.made, f.boundary, as, &p)
+		return nil
+	}
+	if err := f.readText(); err != nil {
+		return err
+	}
+	as, err := f.fields.Text(p.Name, f.value)
+	if err == nil && as != "" {
+		f.made = appendField(f.made, f.boundary, as, f.value)
+	}
+	return err
+}
+
+// isMedia reports whether a part of that type is a file although it has no file name, which some
+// clients forget.
+func isMedia(contentType string) bool {
+	for _, kind := range [...]string{"audio/", "video/", "image/", "application/octet-stream"} {
+		if len(contentType) >= len(kind) && httptoken.EqualFold(contentType[:len(kind)], kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// readText reads the value of a text field.
+func (f *Form) readText() error {
+	if f.value == nil {
+		f.value = make([]byte, 0, 1<<10)
+	}
+	f.value = f.value[:0]
+	for {
+		if len(f.value) == cap(f.value) {
+			f.value = append(f.value, 0)[:len(f.value)]
+		}
+		n, err := f.parts.Read(f.value[len(f.value):cap(f.value)])
+		f.value = f.value[:len(f.value)+n]
+		switch {
+		case len(f.value) > maxTextField:
+			return apierr.BadRequest("The form could not be read: a text field is larger than 64 KiB.")
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// end checks the whole form and makes the end of the engine's.
+func (f *Form) end() error {
+	fields, err := f.fields.End()
+	if err != nil {
+		return err
+	}
+	for _, add := range fields {
+		f.made = appendField(f.made, f.boundary, add.Name, []byte(add.Value))
+	}
+	f.made = append(append(append(f.made, "--"...), f.boundary...), "--\r\n"...)
+	f.closed = true
+	return nil
+}
+
+func appendField(dst []byte, boundary, name string, value []byte) []byte {
+	dst = append(append(append(dst, "--"...), boundary...), "\r\nContent-Disposition: form-data; name=\""...)
+	dst = append(append(dst, name...), "\"\r\n\r\n"...)
+	return append(append(dst, value...), "\r\n"...)
+}
+
+func appendFileHead(dst []byte, boundary, name string, p *multipart.Part) []byte {
+	filename, kind := p.Filename, p.ContentType
+	if filename == "" {
+		filename = "file"
+	}
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	dst = append(append(append(dst, "--"...), boundary...), "\r\nContent-Disposition: form-data; name=\""...)
+	dst = append(append(dst, name...), "\"; filename=\""...)
+	dst = append(append(dst, filename...), "\"\r\nContent-Type: "...)
+	return append(append(dst, kind...), "\r\n\r\n"...)
+}
+
+// ContentType is the media type of the engine's form.
+func (f *Form) ContentType() string { return "multipart/form-data; boundary=" + f.boundary }
+
+// ForEngine returns the engine's form with the served name in front: in pieces if it is held whole,
+// so that it is sent with its length and can be sent again, and otherwise as a reader.
+func (f *Form) ForEngine(served string) (pieces [][]byte, rest io.Reader) {
+	pieces = append([][]byte{appendField(nil, f.boundary, "model", []byte(served))}, f.held...)
+	if f.ended {
+		return pieces, nil
+	}
+	return nil, &formReader{form: f, held: pieces}
+}
+
+// Release gives back what is held.
+func (f *Form) Release() {
+	for _, b := range f.held {
+		if cap(b) == formWindow {
+			windowPool.Put((*[formWindow]byte)(b[:formWindow]))
+		}
+	}
+	f.held = nil
+	f.memory.Complete()
+	f.memory.release(f.memory.held)
+}
+
+// formReader reads the engine's form for one attempt: what is held, and behind it what comes.
+type formReader struct {
+	form *Form
+	held [][]byte // not read yet
+}
+
+// Read implements io.Reader. Its errors are *apierr.Error.
+func (r *formReader) Read(p []byte) (int, error) {
+	for len(r.held) > 0 {
+		n := copy(p, r.held[0])
+		if r.held[0] = r.held[0][n:]; len(r.held[0]) == 0 {
+			r.held = r.held[1:]
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+	if !r.form.spent {
+		r.form.spent = true
+		r.form.Release()
+	}
+	n, err := r.form.write(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = formError(err)
+	}
+	return n, err
+}

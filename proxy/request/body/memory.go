@@ -1,0 +1,121 @@
+package body
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"penstock/proxy/access/limit"
+)
+
+const (
+	pooledBody = 64 << 10 // buffers up to this size are kept for the next request
+	largeBody  = 2 << 20  // and larger ones up to this in a pool of their own
+	firstChunk = 4 << 10  // what a chunked body reserves before its size is known
+)
+
+var (
+	smallPool = sync.Pool{New: func() any { b := make([]byte, 0, firstChunk); return &b }}
+	largePool = sync.Pool{New: func() any { return new([]byte) }}
+)
+
+// newBuffer returns an empty buffer with room for n bytes; recycle takes it back.
+func newBuffer(n int64) *[]byte {
+	pool := &smallPool
+	if n > pooledBody && n <= largeBody {
+		pool = &largePool
+	}
+	buf := pool.Get().(*[]byte)
+	if n > int64(cap(*buf)) {
+		*buf = make([]byte, 0, n)
+	}
+	return buf
+}
+
+// recycle gives a buffer back to its pool, or lets a huge one go.
+func recycle(buf *[]byte) {
+	*buf = (*buf)[:0]
+	switch n := cap(*buf); {
+	case n <= pooledBody:
+		smallPool.Put(buf)
+	case n <= largeBody:
+		largePool.Put(buf)
+	}
+}
+
+// Reservation is what one body holds of the budget for all bodies, and what of that counts for its
+// key while the body is not complete. It belongs to one goroutine at a time.
+type Reservation struct {
+	budget *limit.Memory
+	held   int64
+
+	reading *atomic.Int64 // what incomplete bodies of its key hold; nil: not counted
+	counted int64         // of that, for this one
+}
+
+// NewReservation returns an empty reservation of a budget. reading counts the incomplete bodies of
+// the key; nil: they are not counted.
+func NewReservation(budget *limit.Memory, reading *atomic.Int64) Reservation {
+	return Reservation{budget: budget, reading: reading}
+}
+
+// readingShare is the part of the budget that incomplete bodies of one key may hold, 1/2: a client
+// that leaves its bodies unfinished keeps no others out. A single body may have more.
+const readingShare = 2
+
+// Reserve takes n more bytes, or none and returns false.
+func (r *Reservation) Reserve(n int64) bool {
+	if r.reading != nil {
+		sum := r.reading.Add(n)
+		r.counted += n
+		if sum > r.counted && sum > r.budget.Limit()/readingShare {
+			r.uncount(n)
+			return false
+		}
+	}
+	if !r.budget.Reserve(n) {
+		r.uncount(n)
+		return false
+	}
+	r.held += n
+	return true
+}
+
+// grow returns a buffer of twice the room that begins as buf, which is full, or buf itself and false
+// if there is no memory for it.
+func (r *Reservation) grow(buf []byte) ([]byte, bool) {
+	n := int64(cap(buf))
+	if !r.Reserve(n) {
+		return buf, false
+	}
+	return append(make([]byte, 0, 2*n), buf...), true
+}
+
+// Complete is called when all of the body is there, or a message begins as a call: its bytes stay
+// reserved, and count for its key no more.
+func (r *Reservation) Complete() {
+	r.uncount(r.counted)
+	r.reading = nil
+}
+
+func (r *Reservation) uncount(n int64) {
+	if r.reading != nil {
+		r.reading.Add(-n)
+		r.counted -= n
+	}
+}
+
+// Held is how many bytes are reserved.
+func (r *Reservation) Held() int64 { return r.held }
+
+// release gives n bytes back.
+func (r *Reservation) release(n int64) {
+	r.budget.Release(n)
+	r.held -= n
+}
+
+// Discard gives n bytes back as garbage.
+func (r *Reservation) Discard(n int64) {
+	r.uncount(min(n, r.counted))
+	r.budget.Discard(n)
+	r.held -= n
+}

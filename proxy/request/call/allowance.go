@@ -1,0 +1,184 @@
+package call
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/access/auth"
+	"penstock/proxy/access/limit"
+	"penstock/proxy/running/snapshot"
+	"penstock/translate/apierr"
+)
+
+// allowance is a call's key, and what its limits have set aside for the call.
+type allowance struct {
+	key    *auth.Key         // nil with auth: none
+	limits *limit.Key        // of the key; nil without one
+	held   limit.Reservation // a place in the concurrency and an estimate of tokens
+}
+
+// takeRequest takes one request of the key's requests per minute.
+func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.Decision {
+	if a.key == nil {
+		return limit.Decision{OK: true}
+	}
+	a.limits = of.LimitsOf(a.key)
+	return a.limits.Take(now)
+}
+
+// TakeRequest takes a request of a key's requests per minute for what is refused before it is a
+// call. It returns why the key has none left.
+func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
+	if key == nil {
+		return nil
+	}
+	limits := s.LimitsOf(key)
+	if limits == nil { // the configuration may have lost it by now
+		return nil
+	}
+	if d := limits.Take(now); !d.OK {
+		return rateLimited(d)
+	}
+	return nil
+}
+
+// TakeWaiting takes one of the places that a key has for messages which wait until they become
+// calls, or returns why there is none. The caller gives it back with StopWaiting; nil: there is
+// nothing to give back.
+func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
+	limits := s.LimitsOf(key)
+	if limits == nil { // the configuration may have lost it by now
+		return nil, nil
+	}
+	if d := limits.Wait(); !d.OK {
+		return nil, rateLimited(d)
+	}
+	return limits, nil
+}
+
+// ReadingOf returns what counts the memory of a key's incomplete bodies; nil: it is not counted.
+func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
+	if limits := sharing(s, key); limits != nil {
+		return limits.Reading()
+	}
+	return nil
+}
+
+// ConversationsOf returns what counts the memory of a key's conversations; nil: it is not counted.
+func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
+	if limits := sharing(s, key); limits != nil {
+		return limits.Conversations()
+	}
+	return nil
+}
+
+// sharing returns the limits of a key that has a share of the memory; nil: a lone key keeps no
+// others out, and the configuration may have lost the key by now.
+func sharing(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
+	if key == nil || len(s.KeyLimits) < 2 {
+		return nil
+	}
+	return s.LimitsOf(key)
+}
+
+// reserve takes one of the key's concurrent calls and holds what the call is expected to use.
+func (a *allowance) reserve(expected limit.Cost, now time.Time) limit.Decision {
+	if a.key == nil {
+		return limit.Decision{OK: true}
+	}
+	return a.limits.Reserve(&a.held, expected, now)
+}
+
+// rateLimited is the refusal of a call by a limit of its key.
+func rateLimited(d limit.Decision) *apierr.Error {
+	if d.Unavailable {
+		return apierr.LimitsUnavailable(d.RetryAfter)
+	}
+	if q := d.Quota; q != nil {
+		return apierr.QuotaExceeded(apierr.Quota{
+			Name: d.LimitName, Limit: q.Limit, Used: q.Used,
+			Remaining: q.Remaining, Needed: q.Needed, Part: q.Part, Held: q.Held, Renews: q.Renews,
+		}, d.RetryAfter)
+	}
+	return apierr.RateLimited(limitText(d), d.RetryAfter)
+}
+
+// limitText returns a limit in words: "60 requests per minute", "1 concurrent request".
+func limitText(d limit.Decision) string {
+	what := d.LimitName
+	if d.Limit == 1 {
+		what = strings.Replace(strings.Replace(what, "requests", "request", 1), "tokens", "token", 1)
+	}
+	return strconv.FormatInt(d.Limit, 10) + " " + what
+}
+
+// limitLabels are the limits of a key as metric labels.
+var limitLabels = map[string]string{
+	limit.RequestsPerMinute: "requests_per_minute",
+	limit.TokensPerMinute:   "tokens_per_minute",
+	limit.Concurrency:       "concurrency",
+	limit.TokensPerDay:      "tokens_per_day",
+	limit.TokensPerMonth:    "tokens_per_month",
+	limit.SpendPerDay:       "spend_per_day",
+	limit.SpendPerMonth:     "spend_per_month",
+}
+
+// Every answer to a key's calls says what the key has left of its limits per minute, so that
+// clients can slow down before they are refused: in OpenAI's names, and on Messages in Anthropic's
+// too, where clients read those. A limit that does not exist has no header.
+
+// rateNames are the headers of one limit, in the form that fasthttp would otherwise bring them to.
+type rateNames struct{ limit, remaining, reset []byte }
+
+var (
+	openAIRequests    = namesOf("X-Ratelimit-", "Limit-Requests", "Remaining-Requests", "Reset-Requests")
+	openAITokens      = namesOf("X-Ratelimit-", "Limit-Tokens", "Remaining-Tokens", "Reset-Tokens")
+	anthropicRequests = namesOf("Anthropic-Ratelimit-", "Requests-Limit", "Requests-Remaining", "Requests-Reset")
+	anthropicTokens   = namesOf("Anthropic-Ratelimit-", "Tokens-Limit", "Tokens-Remaining", "Tokens-Reset")
+)
+
+func namesOf(prefix, limit, remaining, reset string) rateNames {
+	return rateNames{[]byte(prefix + limit), []byte(prefix + remaining), []byte(prefix + reset)}
+}
+
+// setRateHeaders sets the levels of a key's limits, under Anthropic's names, too, if asked to.
+func setRateHeaders(h *fasthttp.ResponseHeader, key *limit.Key, inAnthropic bool, now time.Time) {
+	if l, ok := key.Requests(now); ok {
+		setLevel(h, &openAIRequests, &anthropicRequests, &l, inAnthropic, now)
+	}
+	if l, ok := key.Tokens(now); ok {
+		setLevel(h, &openAITokens, &anthropicTokens, &l, inAnthropic, now)
+	}
+}
+
+func setLevel(
+	h *fasthttp.ResponseHeader, openAI, anthropic *rateNames, l *limit.Level, inAnthropic bool, now time.Time,
+) {
+	var room [40]byte
+	h.SetCanonical(openAI.limit, strconv.AppendInt(room[:0], l.Limit, 10))
+	h.SetCanonical(openAI.remaining, strconv.AppendInt(room[:0], l.Remaining, 10))
+	h.SetCanonical(openAI.reset, appendSeconds(room[:0], l.Reset))
+	if !inAnthropic {
+		return
+	}
+	h.SetCanonical(anthropic.limit, strconv.AppendInt(room[:0], l.Limit, 10))
+	h.SetCanonical(anthropic.remaining, strconv.AppendInt(room[:0], l.Remaining, 10))
+	h.SetCanonical(anthropic.reset, now.Add(l.Reset).UTC().AppendFormat(room[:0], time.RFC3339))
+}
+
+// appendSeconds appends a duration in seconds and their thousandths, rounded up: "0s", "0.25s",
+// "61.5s". strconv's shortest form of a float says the same at four times the cost, twice a call.
+func appendSeconds(dst []byte, d time.Duration) []byte {
+	ms := (d + time.Millisecond - 1).Milliseconds()
+	dst = strconv.AppendInt(dst, ms/1000, 10)
+	if ms %= 1000; ms > 0 {
+		dst = append(dst, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10))
+		dst = bytes.TrimRight(dst, "0")
+	}
+	return append(dst, 's')
+}

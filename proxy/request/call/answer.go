@@ -1,0 +1,172 @@
+package call
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/proxy/access/limit"
+	"penstock/proxy/request/attempt"
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/observe"
+	"penstock/translate/apierr"
+)
+
+// answer makes the response of a call: the headers of every answer, a whole body, an error.
+type answer struct{ call *Call }
+
+// setHeaders sets the headers of every answer.
+func (a answer) setHeaders() {
+	c := a.call
+	h := &c.client.ctx.Response.Header
+	endpoint.CommonHeaders(h, c.client.requestID)
+	if l := c.rates.limits; l != nil && l.Limited() {
+		setRateHeaders(h, l, c.ep.Dialect.AnthropicRates, time.Now())
+	}
+	if len(c.record.Dropped) > 0 {
+		h.Set(endpoint.HeaderDropped, strings.Join(c.record.Dropped, ", "))
+	}
+	if c.request != nil {
+		if form := c.request.Form(); form != nil && form.Ended() {
+			c.client.endChunked()
+		} else if form != nil {
+			c.client.closeAfterResponse()
+		}
+	}
+	if m := a.asked(); m != nil {
+		if m.Deprecation != nil {
+			h.SetCanonical(headerDeprecation, m.Deprecation)
+		}
+		if m.Sunset != nil {
+			h.SetCanonical(headerSunset, m.Sunset)
+		}
+	}
+	if c.config.snapshot.Config.Log.DebugHeaders {
+		h.Set("X-Penstock-Model", c.record.Model)
+		h.Set("X-Penstock-Pool", c.record.Pool)
+		h.Set("X-Penstock-Upstream", c.record.Upstream)
+		if c.record.Code != "" {
+			h.Set("X-Penstock-Code", c.record.Code)
+		}
+		h.Set("X-Penstock-Attempts", strconv.Itoa(c.attempts()))
+		if c.record.Choice != nil {
+			h.Set("X-Penstock-Cached", strconv.Itoa(c.record.Choice.Expected))
+		}
+		h.Set("X-Penstock-Queue-Ms", strconv.FormatInt(c.record.Queue.Milliseconds(), 10))
+	}
+}
+
+var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
+
+// asked is the model that the client asked for, whichever answers; nil while it is not known.
+func (a answer) asked() *snapshot.Model {
+	c := &a.call.config
+	if a.call.record.Asked != "" {
+		if m, ok := c.snapshot.ModelByID(a.call.record.Asked); ok {
+			return m
+		}
+	}
+	return c.model
+}
+
+// error ends the attempt and answers the call with an error in the endpoint's dialect.
+func (a answer) error(f *failure.Failure) {
+	c := a.call
+	c.endAttempt(f.Outcome)
+	c.fail(f)
+	e := c.ep.Dialect.ErrorOf(f.API)
+	switch {
+	case f.Result != observe.ClientGone:
+		c.record.Status = e.Status
+		a.writeError(e)
+	case f.API.Status != failure.StatusClientGone:
+		a.writeError(e) // for one that has closed its sending side only
+	case c.request != nil && !c.request.Form().Ended():
+		a.writeError(body.Cut()) // likewise
+	default:
+		c.client.hangUp()
+	}
+	a.warn(f)
+}
+
+// writeError renders e as the response.
+func (a answer) writeError(e *apierr.Error) {
+	c := a.call
+	c.client.extendWrite(c.config.writeTimeout())
+	ctx := c.client.ctx
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(e.Status)
+	ctx.Response.Header.SetContentType(jsonType)
+	a.setHeaders()
+	endpoint.ErrorHeaders(&ctx.Response.Header, e)
+	ctx.Response.SetBody(c.ep.Dialect.AppendError(nil, e, string(c.client.requestID)))
+	c.record.BytesOut = int64(len(ctx.Response.Body()))
+}
+
+// warn logs an engine's failure, once a call and without any of the call's content.
+func (a answer) warn(f *failure.Failure) {
+	c := a.call
+	if f.Result == observe.UpstreamFail {
+		c.shared.Log.Warn("upstream failed",
+			zap.ByteString("request_id", c.client.requestID), zap.String("upstream", c.record.Upstream),
+			zap.String("code", c.record.Code),
+			zap.String("cause", c.record.Cause), zap.Int("engine_status", c.record.EngineStatus))
+	}
+}
+
+const jsonType = "application/json"
+
+// whole answers with body, of the given type, which is in the buffer buf. A small body is
+// copied, so that its buffer can be used again at once. A large one is written from its buffer,
+// whose memory stays reserved until then.
+func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
+	c := a.call
+	c.record.Status = fasthttp.StatusOK
+	c.record.Outcome = observe.OK
+	c.record.BytesOut = int64(len(body))
+	response := &c.client.ctx.Response
+	response.Header.SetContentType(mediaType)
+	a.setHeaders()
+	c.client.extendWrite(c.config.writeTimeout())
+	if len(body) <= attempt.MaxPooled {
+		response.SetBody(body)
+		attempt.Recycle(buf)
+		return
+	}
+	large := &largeAnswer{body: body, budget: c.memory.Budget, reserved: c.memory.HandOver(attempt.PartOut)}
+	response.SetBodyStream(large, len(body))
+}
+
+// largeAnswer is a whole answer that outlives its call until fasthttp has written it, which closes
+// it on every path.
+type largeAnswer struct {
+	body     []byte
+	budget   *limit.Memory
+	reserved int64
+}
+
+// WriteTo implements io.WriterTo, which is what fasthttp uses.
+func (b *largeAnswer) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(b.body)
+	return int64(n), err
+}
+
+// SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
+func (b *largeAnswer) SupportsBodyWriteTo() bool { return true }
+
+// Read is there for the type only.
+func (b *largeAnswer) Read([]byte) (int, error) { panic("BUG: a large answer is read") }
+
+// Close gives the memory back, once.
+func (b *largeAnswer) Close() error {
+	b.budget.Discard(b.reserved)
+	b.body, b.reserved = nil, 0
+	return nil
+}

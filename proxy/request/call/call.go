@@ -1,0 +1,253 @@
+package call
+
+import (
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/access/auth"
+	"penstock/proxy/access/limit"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/attempt"
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
+	"penstock/upstreams"
+)
+
+// Call is everything that one client request holds, from the first line of the handler to the last
+// byte of the answer. It is owned by the connection's goroutine; only what ends it from outside may
+// be called from others. Calls are pooled: nothing may keep one past finish.
+type Call struct {
+	shared  *Services
+	ep      *endpoint.Endpoint
+	client  client
+	config  configuration
+	rates   allowance
+	body    body.Body // of JSON; a form is held by its codec
+	request endpoint.Request
+	tokens  tokens
+	memory  attempt.Memory // of engines' replies
+	abort   attempt.Abort
+	tries   tries
+	attempt attempt.Attempt // the one that is running or that the answer comes from
+	relay   *relay          // of a committed answer
+	poison  fingerprint
+	public  publicState
+	times   times
+	trace   trace
+	meter   observe.Meter
+	record  observe.Record
+
+	finished bool
+}
+
+var pool = sync.Pool{New: func() any { return new(Call) }}
+
+// begin makes the call for one request of ep.
+func (s *Services) begin(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *Call {
+	c := pool.Get().(*Call)
+	now := time.Now()
+	c.shared, c.ep = s, ep
+	c.client.begin(ctx)
+	c.config.begin(s.Current())
+	c.body.Begin(s.Bodies)
+	c.memory.Budget = s.Replies
+	c.poison.begin(s.Poison, &c.body)
+	c.record = observe.Record{Dialect: ep.Dialect.Name, Start: now, Phase: observe.PhaseBody}
+	if c.config.snapshot.Config.Log.Client {
+		c.record.Client = ctx.RemoteIP().String()
+	}
+	if s.Tracer != nil {
+		c.trace.span = s.Tracer.Call(ep.Traced, clientTraceparent(&ctx.Request.Header), now)
+	}
+	s.Calls.Begin()
+	return c
+}
+
+// ClientGone implements listen.Waiter: the client's side of the connection was closed.
+func (c *Call) ClientGone() { c.abort.End(failure.ErrClientGone) }
+
+// Drain ends the call because the edge is shutting down.
+func (c *Call) Drain() { c.abort.End(failure.ErrDrained) }
+
+// Revoke ends the call if it began with a key that keys does not hold, or under a hash that was
+// removed.
+func (c *Call) Revoke(keys *auth.Ring) {
+	if key := c.rates.key; key != nil && !keys.Holds(key, time.Now()) {
+		c.abort.End(failure.ErrRevoked)
+	}
+}
+
+// fail notes in the record how the call ended.
+func (c *Call) fail(f *failure.Failure) {
+	c.record.Outcome = f.Result
+	c.record.Code = f.API.Code
+	if f.Label != "" {
+		c.record.Code = f.Label
+	}
+	c.record.Cause, c.record.EngineStatus = string(f.Cause), f.Status
+	if f.Result == observe.ClientGone {
+		c.record.Status = failure.StatusClientGone
+	}
+}
+
+// attempts is how often the call was tried, for the log: a connection that could not be made is an
+// attempt at which nothing was sent, and a request that was sent again in place of a dead
+// connection is one more at the same engine.
+func (c *Call) attempts() int { return max(c.attempt.Sends()+c.tries.counts, c.tries.targets) }
+
+// learnChange remembers the change that an engine has taken: it has answered.
+func (c *Call) learnChange() {
+	if c.record.TTFT > 0 {
+		changer{c}.learn()
+	}
+}
+
+// clearPoison clears a body that had cost an engine and that another engine has answered.
+func (c *Call) clearPoison() {
+	if c.record.TTFT > 0 {
+		c.poison.answered()
+	}
+}
+
+// releaseRequest lets go of what the client has sent: nothing is sent again once the client has
+// been shown something.
+func (c *Call) releaseRequest() {
+	c.poison.keepHash(c.tries.upstream)
+	c.request.Release()
+	c.body.Release()
+}
+
+// finish ends the call: whatever it still holds is released, it is counted and logged, and it goes
+// back to the pool. The caller must not touch it afterwards. It does not panic but when it is
+// called twice: a panic of a part of it costs that part.
+func (c *Call) finish() {
+	if c.finished {
+		panic("BUG: call finished twice")
+	}
+	c.finished = true
+	if c.end() {
+		recycle(c)
+	}
+}
+
+// end is finish without the recycling. It returns false after a panic: such a call is in no state
+// to be used again.
+func (c *Call) end() (whole bool) {
+	g := c.shared.Guard
+	defer g.Catch(guard.End, func() { whole = false })
+	defer c.account()
+	c.release()
+	g.Point("call.end")
+	return true
+}
+
+// release gives back what others wait for. Each step is taken whatever the steps before it come to.
+func (c *Call) release() {
+	if c.record.Outcome == observe.ClientGone {
+		c.ClientGone() // a write may have noticed it: a copy of the call ends, too
+	}
+	defer c.config.begun.EndCall()
+	defer c.charge()
+	defer c.memory.Release()
+	defer func() {
+		if c.request != nil {
+			c.request.Release()
+		}
+	}()
+	defer c.body.Release()
+	defer c.tokens.learn(c.tries.upstream)
+	defer c.learnChange()
+	defer picker{c}.leaveQueue()
+	defer c.endAttempt(upstreams.OutcomeClientGone) // a no-op but after a panic
+	if n := c.tries.takeNext(); n.lease != nil {    // the client left as the call was to move
+		n.turn.Book(0)
+		n.lease.Release(upstreams.OutcomeClientGone)
+	}
+	if c.client.conn != nil {
+		c.client.conn.Unwatch(c)
+	}
+	c.shared.Guard.Point("call.release")
+}
+
+// endAttempt ends the attempt, if there is one.
+func (c *Call) endAttempt(o upstreams.Outcome) { c.attempt.End(o, c.times.endAt) }
+
+// failAttempt ends the attempt, if there is one, because of f.
+func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
+	if c.attempt.Lease() == nil {
+		return
+	}
+	c.noteFailed(f, now)
+	c.attempt.Blame(f)
+	c.endAttempt(f.Outcome)
+}
+
+// noteFailed records that the attempt has failed. One that ended because the client left, or the
+// edge did not want it any more, has not.
+func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
+	if f.Cause == "" {
+		return
+	}
+	c.record.Failed = append(c.record.Failed, observe.FailedAttempt{
+		Upstream: c.record.Upstream, Cause: string(f.Cause), EngineStatus: f.Status, Arm: c.record.Arm,
+		Rejected: f.Cause == upstreams.CauseRejected,
+		After:    c.times.asked.Sub(c.record.Start), Took: now.Sub(c.times.asked),
+	})
+}
+
+// charge charges the key for what the call used, exactly once, however it ended, and books it with
+// the key's turn.
+func (c *Call) charge() {
+	if c.ep.Local == nil { // a count of a prompt is none of its tokens
+		c.tokens.estimate(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attempts() > 0)
+	}
+	u := &c.tokens.usage
+	c.tries.turn.End(u.Prompt-u.Cached, u.Completion, u.Known)
+	if m := c.config.model; m != nil {
+		c.record.Spend = m.Price.Of(u.Prompt, u.Cached, u.Completion)
+	}
+	c.rates.held.Settle(limit.Cost{Tokens: int64(u.Prompt + u.Completion), Spend: c.record.Spend}, c.times.ended())
+}
+
+// account counts and logs the call.
+func (c *Call) account() {
+	now := c.times.ended()
+	copy(c.record.RequestID[:], c.client.requestID)
+	c.record.Attempts = c.attempts()
+	if n := c.tries.sends.Resumes; n > 0 {
+		c.record.Resumed = n
+		c.shared.Counters.ResumedPrompt.Add(c.tokens.usage.ResumedPrompt)
+	}
+	c.record.BytesIn = c.body.Came()
+	c.meter.End(&c.record)
+	if u := &c.tokens.usage; u.Known || u.Estimated {
+		c.record.SetTokens(u.Prompt, u.Completion, u.Cached, u.Estimated)
+	}
+	if c.request != nil {
+		if form := c.request.Form(); form != nil {
+			c.record.BytesIn = form.Came()
+		}
+	}
+	c.shared.Calls.Finish(&c.record, now)
+	c.trace.span.End(&c.record, now)
+	if c.request != nil {
+		c.request.Recycle()
+		c.request = nil
+	}
+}
+
+// recycle returns the call to the pool with what is worth keeping.
+func recycle(c *Call) {
+	*c = Call{
+		client: client{requestID: c.client.requestID},
+		tries:  tries{excluded: c.tries.excluded[:0], talk: conversation{prefix: c.tries.talk.prefix[:0]}, why: c.tries.why},
+	}
+	pool.Put(c)
+}
+
+var _ listen.Waiter = (*Call)(nil)

@@ -1,0 +1,208 @@
+package call
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/routing"
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/engineerror"
+	"penstock/upstreams"
+)
+
+// change is the form in which an engine is sent a request again that it has refused as it stood.
+type change struct {
+	limit   int              // on the answer's tokens; 0: as before
+	refused endpoint.Refused // what is in it no more
+}
+
+// changeAfter returns how a request that was refused may be taken, by what the engine says of it and
+// what it was sent: with a limit on the answer's tokens that it has room for, without the word of a
+// reasoning effort that it or the model's template does not know, or with turns of one role joined.
+// ok is false for a request that no change would help.
+func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
+	switch o := why.API.Overflow; {
+	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
+		c.limit, ok = chat.RefitLimit(sent.Limit, o.Prompt, o.Max, o.Least)
+	case why.About == engineerror.SubjectEffort && sent.Effort != "":
+		c.refused.Efforts, ok = chat.EffortsOf(sent.Effort), true
+	case why.About == engineerror.SubjectRoles && sent.AdjacentTurns:
+		c.refused.AdjacentTurns, ok = true, true
+	}
+	return c, ok
+}
+
+// tookChange reports whether an engine that refuses the changed request has taken the change: it
+// complains of something else.
+func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
+	switch {
+	case changed == (endpoint.Refused{}):
+		return false
+	case why.API.Code == apierr.CodeContextLength:
+		return true
+	case changed.AdjacentTurns:
+		return why.About == engineerror.SubjectEffort
+	}
+	return why.About == engineerror.SubjectRoles
+}
+
+// changer sends a call again, once, in a form that its engine may take. That is not a retry: nothing
+// failed, the retry budget is not charged and the client does not notice.
+type changer struct{ call *Call }
+
+// note learns what a refusal says of the request: the prompt's length, and that an earlier change
+// was taken.
+func (h changer) note(why *failure.Failure) {
+	c := h.call
+	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
+		return
+	}
+	fitter(h).count(why)
+	if tookChange(c.tries.refused, why) {
+		h.learn()
+	}
+}
+
+// helps reports whether the engine that has refused the request may take it in another form.
+func (h changer) helps(why *failure.Failure) bool {
+	_, ok := h.after(why)
+	return ok
+}
+
+func (h changer) after(why *failure.Failure) (change, bool) {
+	c := h.call
+	if c.attempt.Target() == nil {
+		return change{}, false
+	}
+	to := h.target(c.attempt.Lease(), c.attempt.Target())
+	return changeAfter(why, endpoint.SentOf(c.request, &to))
+}
+
+// change changes the request for the engine that has refused it. It reports whether it did.
+func (h changer) change(why *failure.Failure) bool {
+	c := h.call
+	changed, ok := h.after(why)
+	if !ok {
+		return false
+	}
+	counters := &c.shared.Counters
+	switch {
+	case changed.limit > 0:
+		c.request.Limit().Fit(changed.limit)
+		counters.Refits.Inc()
+	case changed.refused.AdjacentTurns:
+		counters.withoutTurns.Inc()
+	default:
+		counters.withoutEffort.Inc()
+	}
+	c.tries.refused = changed.refused
+	return true
+}
+
+// target is the engine of an attempt, with what it is known to refuse.
+func (h changer) target(lease *upstreams.Lease, target *routing.Target) endpoint.Target {
+	c, up := h.call, lease.Upstream()
+	m := c.config.model
+	to := endpoint.Target{
+		Upstream: up, Model: m, Served: target.Served, Stream: c.request.AsksStream(up.Engine()), Formats: &c.shared.formats,
+		Priority: endpoint.PriorityOf(up, m, c.tries.rank),
+		Refused:  c.shared.refusals.of(refusalKey{up.ID(), target.Served}, c.times.asked).And(c.tries.refused),
+	}
+	if c.ep.CachesPrompts {
+		to.Salt = c.shared.salt(cacheOwner(c.rates.key, m), m, up)
+	}
+	return to
+}
+
+// learn remembers the change that the engine has taken.
+func (h changer) learn() {
+	c, changed := h.call, h.call.tries.refused
+	target := c.attempt.Target()
+	if changed == (endpoint.Refused{}) || target == nil {
+		return
+	}
+	c.tries.refused = endpoint.Refused{}
+	if !c.shared.refusals.add(refusalKey{target.Upstream.ID(), target.Served}, changed, time.Now()) {
+		return
+	}
+	text := "an engine refuses a word of the reasoning effort, which is left out for an hour: " +
+		"list the words that it takes in the model's supported_reasoning_efforts"
+	if changed.AdjacentTurns {
+		text = "an engine refuses turns of one role in a row, which are joined for an hour: " +
+			"write adjacent_turns: joined in the model's entry"
+	}
+	c.shared.Log.Info(text,
+		zap.String("model", c.config.model.Config.ID), zap.String("upstream", target.Upstream.Label()))
+}
+
+// refusals are what engines were found to refuse in requests for their models. A template can be
+// mended, so each is forgotten after a while. It may be used from any goroutine.
+type refusals struct {
+	mu    sync.Mutex
+	known atomic.Pointer[map[refusalKey]refusal] // copied to change
+}
+
+type refusalKey struct {
+	upstream upstreams.ID
+	served   string
+}
+
+type refusal struct {
+	refused endpoint.Refused
+	until   time.Time
+}
+
+// refusalLasts is how long a refusal is remembered. It costs one more request to find it again.
+const refusalLasts = time.Hour
+
+// of returns what an engine is known to refuse in requests for a model. Without any it is one load.
+func (r *refusals) of(key refusalKey, now time.Time) endpoint.Refused {
+	known := r.known.Load()
+	if known == nil {
+		return endpoint.Refused{}
+	}
+	if f, ok := (*known)[key]; ok && now.Before(f.until) {
+		return f.refused
+	}
+	return endpoint.Refused{}
+}
+
+// Known implements shadow.Changes.
+func (r *refusals) Known(up upstreams.ID, served string, now time.Time) endpoint.Refused {
+	return r.of(refusalKey{up, served}, now)
+}
+
+// After implements shadow.Changes.
+func (*refusals) After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool) {
+	c, ok := changeAfter(why, sent)
+	return c.limit, c.refused, ok
+}
+
+// Learn implements shadow.Changes.
+func (r *refusals) Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time) {
+	r.add(refusalKey{up, served}, refused, now)
+}
+
+// add notes what an engine has refused. It reports whether that is new.
+func (r *refusals) add(key refusalKey, refused endpoint.Refused, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := map[refusalKey]refusal{}
+	if known := r.known.Load(); known != nil {
+		for k, f := range *known {
+			if now.Before(f.until) {
+				next[k] = f
+			}
+		}
+	}
+	before := next[key].refused
+	next[key] = refusal{before.And(refused), now.Add(refusalLasts)}
+	r.known.Store(&next)
+	return next[key].refused != before
+}

@@ -1,0 +1,103 @@
+package call
+
+import (
+	"testing"
+	"time"
+
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/engineerror"
+)
+
+// refusalOf is a refusal of a request that is about something, or about the context where there are sizes.
+func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
+	f := &failure.Failure{API: &apierr.Error{Status: 400, Code: apierr.CodeRejectedByEngine, Overflow: o}, About: about}
+	if o.Known() {
+		f.API.Code = apierr.CodeContextLength
+	}
+	return f
+}
+
+// TestChangeAfter has in what form an engine is asked once more, by its refusal and by what it was sent.
+func TestChangeAfter(t *testing.T) {
+	room := apierr.Overflow{Prompt: 3000, Answer: 2000, Max: 4096}
+	effort := func(word string) change { return change{refused: endpoint.Refused{Efforts: chat.EffortsOf(word)}} }
+	turns := change{refused: endpoint.Refused{AdjacentTurns: true}}
+	for _, c := range []struct {
+		name string
+		why  *failure.Failure
+		sent endpoint.Sent
+		want change // zero: none
+	}{
+		{"a limit that fits", refusalOf(0, room), endpoint.Sent{Limit: 2000}, change{limit: 1095}},
+		{"no limit was sent", refusalOf(0, room), endpoint.Sent{Limit: -1}, change{}},
+		{"no room at all", refusalOf(0, apierr.Overflow{Prompt: 5000, Max: 4096}), endpoint.Sent{Limit: 2000}, change{}},
+		{"the context before anything else", refusalOf(engineerror.SubjectEffort, room), endpoint.Sent{Limit: 2000, Effort: "high"}, change{limit: 1095}},
+		{"a word", refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), endpoint.Sent{Limit: 5, Effort: "high"}, effort("high")},
+		{"no word was sent", refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), endpoint.Sent{AdjacentTurns: true}, change{}},
+		{"turns", refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), endpoint.Sent{Effort: "high", AdjacentTurns: true}, turns},
+		{"turns that alternate, or are joined already", refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), endpoint.Sent{Effort: "high"}, change{}},
+		{"anything else", refusalOf(engineerror.SubjectOther, apierr.Overflow{}), endpoint.Sent{Limit: 5, Effort: "high", AdjacentTurns: true}, change{}},
+	} {
+		if got, ok := changeAfter(c.why, c.sent); ok != (c.want != change{}) || ok && got != c.want {
+			t.Errorf("%s: %+v, %t", c.name, got, ok)
+		}
+	}
+}
+
+// TestTookChange: a change is worth remembering when the engine complains of something else.
+func TestTookChange(t *testing.T) {
+	var (
+		effort   = endpoint.Refused{Efforts: chat.EffortsOf("high")}
+		turns    = endpoint.Refused{AdjacentTurns: true}
+		overflow = apierr.Overflow{Prompt: 5000, Max: 4096}
+	)
+	for _, c := range []struct {
+		changed endpoint.Refused
+		why     *failure.Failure
+		want    bool
+	}{
+		{endpoint.Refused{}, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
+		{effort, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), true},
+		{effort, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), false},
+		{effort, refusalOf(engineerror.SubjectOther, apierr.Overflow{}), false}, // it may quote what it was sent
+		{effort, refusalOf(0, overflow), true},
+		{turns, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), true},
+		{turns, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
+	} {
+		if got := tookChange(c.changed, c.why); got != c.want {
+			t.Errorf("%+v, then %d: %t", c.changed, c.why.About, got)
+		}
+	}
+}
+
+// TestRefusals: what engines refuse is added up by engine and model, and forgotten after an hour.
+func TestRefusals(t *testing.T) {
+	var (
+		r     refusals
+		now   = time.Now()
+		a, b  = refusalKey{"a", "m"}, refusalKey{"a", "n"}
+		high  = endpoint.Refused{Efforts: chat.EffortsOf("high")}
+		turns = endpoint.Refused{AdjacentTurns: true}
+		check = func(k refusalKey, at time.Duration, want endpoint.Refused) {
+			t.Helper()
+			if got := r.of(k, now.Add(at)); got != want {
+				t.Errorf("%v after %v: %+v", k, at, got)
+			}
+		}
+	)
+	check(a, 0, endpoint.Refused{})
+	if !r.add(a, high, now) || r.add(a, high, now) || !r.add(a, turns, now.Add(time.Minute)) || !r.add(b, turns, now) {
+		t.Error("what is new is not told from what is known")
+	}
+	check(a, time.Minute, high.And(turns))
+	check(b, time.Minute, turns)
+	check(refusalKey{"b", "m"}, 0, endpoint.Refused{})
+	check(b, time.Hour, endpoint.Refused{})
+	check(a, time.Hour, high.And(turns)) // it was seen again
+	if r.add(b, turns, now.Add(2*time.Hour)); len(*r.known.Load()) != 1 {
+		t.Errorf("what was forgotten is kept: %v", *r.known.Load())
+	}
+}

@@ -1,0 +1,41 @@
+package call
+
+import (
+	"time"
+
+	"penstock/proxy/running/snapshot"
+)
+
+// configuration is what a call runs under: the snapshot that it began with, or a newer one that it
+// was taken over to.
+type configuration struct {
+	begun    *snapshot.ConfigVersion // of the snapshot that it began with
+	snapshot *snapshot.Snapshot
+	model    *snapshot.Model // nil until it is known
+}
+
+func (c *configuration) begin(s *snapshot.Snapshot) {
+	c.snapshot, c.begun = s, s.ConfigVersion
+	c.begun.BeginCall()
+}
+
+// follow takes the call over to the newest snapshot. It is false when there is no newer one, or the
+// model is not in it.
+func (c *configuration) follow(newest *snapshot.Snapshot) bool {
+	if newest == c.snapshot {
+		return false
+	}
+	m, ok := newest.ModelByID(c.model.Config.ID)
+	if ok {
+		c.snapshot, c.model = newest, m
+	}
+	return ok
+}
+
+// writeTimeout is how long a write to the client may take.
+func (c *configuration) writeTimeout() time.Duration {
+	if c.model != nil {
+		return c.model.Clocks.Write.D()
+	}
+	return c.snapshot.Config.Timeouts.Write.D()
+}

@@ -1,0 +1,81 @@
+package call
+
+import (
+	"time"
+
+	"penstock/proxy/running/snapshot"
+	"penstock/routing"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// fallbacks has another model answer a call for whose model no upstream has a slot or takes calls.
+type fallbacks struct{ call *Call }
+
+// acquire takes a slot of the first of the model's fallbacks that the key may use, that can answer
+// the request and has one. Each is asked once a call, none is waited for, and theirs are not
+// followed. Otherwise the error is why.
+func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
+	c, t := f.call, &f.call.tries
+	if !f.left() || c.abort.Cause() != nil {
+		return nil, nil, why
+	}
+	for len(t.fallback) > 0 {
+		m, ok := c.config.snapshot.ModelByID(t.fallback[0])
+		t.fallback = t.fallback[1:]
+		if !ok || c.rates.key != nil && !c.rates.key.Allows(m.Config.ID) || !c.ep.ServedBy(m) || m.Crowded() {
+			continue
+		}
+		if lease, target, ok := f.from(m, now); ok {
+			return lease, target, nil
+		}
+	}
+	return nil, nil, why
+}
+
+// left reports whether a fallback of the model is left that may give the whole answer. What the
+// client was announced is the edge's own, and keeps the model that it names.
+func (f fallbacks) left() bool {
+	c, t := f.call, &f.call.tries
+	if !t.fellBack {
+		t.fellBack, t.fallback = true, c.config.model.Config.Fallback
+	}
+	return len(t.fallback) > 0 && !c.request.Form().Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
+}
+
+// from takes a slot of a model, and has that answer the call.
+func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *routing.Target, bool) {
+	c, t := f.call, &f.call.tries
+	checked, err := c.request.Check(m, c.record.Start)
+	if err != nil || !f.fits(m, now) || gate(f).tooLargeFor(m) != nil {
+		return nil, nil, false
+	}
+	before, pool, excluded := c.config.model, t.pool, len(t.excluded)
+	c.config.model, t.pool, t.talk.prefix = m, checked.Pool, t.talk.prefix[:0]
+	t.excluded = append(t.excluded, checked.Unfit...)
+	q := picker(f).query(now)
+	q.Overflow, q.RetryAfter = true, 0
+	lease, target, err := m.Route.Acquire(&q)
+	if err != nil {
+		c.config.model, t.pool, t.talk.prefix, t.excluded = before, pool, t.talk.prefix[:0], t.excluded[:excluded]
+		return nil, nil, false
+	}
+	t.takeTurn(q.Turn)
+	gate(f).limitForm(m)
+	if c.record.Asked == "" {
+		c.record.Asked = c.record.Model
+	}
+	c.public.instead.Store(m)
+	c.record.Model, c.record.Pool, c.record.Dropped = m.Config.ID, checked.PoolName, checked.Dropped
+	c.tokens.promptBytes, t.overflow = checked.PromptBytes, true
+	return lease, target, true
+}
+
+// fits reports whether a model has room for the prompt and a short answer, as far as is known.
+func (f fallbacks) fits(m *snapshot.Model, now time.Time) bool {
+	context := m.Config.ContextLength
+	if context == 0 {
+		context = m.Route.ContextLength(now)
+	}
+	return context == 0 || f.call.tokens.prompt+chat.LeastAnswer <= context
+}

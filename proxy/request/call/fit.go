@@ -1,0 +1,102 @@
+package call
+
+import (
+	"penstock/proxy/request/attempt"
+	"penstock/proxy/request/failure"
+	"penstock/routing"
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// fitter lowers the limit on an answer's tokens to the room that an engine has.
+//
+// Agents ask for as many tokens as their own provider's models have, whatever the context is here.
+// The edge lowers that limit to the room that the engine has beside the prompt. It can only
+// estimate the prompt; an engine that refuses the sum reports its count, and the edge asks it once
+// more (change.go), or one with more room.
+type fitter struct{ call *Call }
+
+// strict reports whether limits are not lowered.
+func (f fitter) strict() bool { return f.call.config.model.Rules.Strict }
+
+// lower lowers the limit to what a target has room for, as far as that is known.
+func (f fitter) lower(t *routing.Target) {
+	if !f.strict() {
+		attempt.LowerLimit(f.call.config.model, f.call.request.Limit(), f.promptLength, t)
+	}
+}
+
+// promptLength returns the prompt's length in tokens, as an engine counted it or estimated; of
+// several prompts, the length of the longest one.
+func (f fitter) promptLength() int {
+	if f.call.tokens.counted > 0 {
+		return f.call.tokens.counted
+	}
+	return f.call.request.Limit().Prompt(f.call.config.model.Route.BytesPerToken(), f.call.tokens.prompt)
+}
+
+// count notes the length of the prompt that an engine reports when it refuses it.
+func (f fitter) count(why *failure.Failure) {
+	if o := why.API.Overflow; why.API.Code == apierr.CodeContextLength && o.Known() && !o.Least &&
+		f.call.request.Limit().TokenLimit() > 0 {
+		f.call.tokens.counted = o.Prompt
+	}
+}
+
+// roomElsewhere reports whether another engine has room for the prompt that this one has none for.
+func (f fitter) roomElsewhere() bool {
+	found := false
+	f.targets(func(t *routing.Target, context int, larger bool) {
+		found = found || larger && f.takesCalls(t)
+	})
+	return found
+}
+
+// excludeSmaller excludes the engines that have no more room than the one that was asked.
+func (f fitter) excludeSmaller() {
+	f.targets(func(t *routing.Target, _ int, larger bool) {
+		if !larger {
+			f.call.tries.exclude(t.Upstream)
+		}
+	})
+}
+
+// explain puts the longest context into the failure of a prompt that is too long, in the words that
+// make agents shorten their conversation.
+func (f fitter) explain(why *failure.Failure) {
+	if why.API.Code != apierr.CodeContextLength || f.strict() || f.call.attempt.Target() == nil || f.call.ep.Form {
+		return
+	}
+	longest := why.API.Overflow.Max
+	f.targets(func(t *routing.Target, context int, _ bool) {
+		if f.takesCalls(t) {
+			longest = max(longest, context)
+		}
+	})
+	why.ExplainOverflow(f.leastAnswer(), longest)
+}
+
+func (f fitter) takesCalls(t *routing.Target) bool {
+	return t.Upstream.State() == upstreams.StateUp && t.OpenTo(picker(f).tiers())
+}
+
+// leastAnswer is the shortest answer that is worth another engine, in tokens.
+func (f fitter) leastAnswer() int {
+	if limit := f.call.request.Limit().TokenLimit(); limit >= 0 {
+		return min(chat.LeastAnswer, limit)
+	}
+	return chat.LeastAnswer
+}
+
+// targets calls visit for each of the model's targets, with its context and whether that is larger
+// than the one that was asked and large enough.
+func (f fitter) targets(visit func(t *routing.Target, context int, larger bool)) {
+	m, l := f.call.config.model, f.call.request.Limit()
+	need, here := f.promptLength()+f.leastAnswer(), attempt.ContextOf(m, l, f.call.attempt.Target())
+	targets := m.Route.Targets()
+	for i := range targets {
+		n := attempt.ContextOf(m, l, &targets[i])
+		visit(&targets[i], n, n > here && n >= need)
+	}
+}

@@ -1,0 +1,224 @@
+package call
+
+import (
+	"errors"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/access/auth/cert"
+	"penstock/proxy/access/limit"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/running/snapshot"
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+)
+
+// The gate is what a request needs before a slot: a key, its rate, a body that can be decoded, and
+// a model that answers on the endpoint. Nothing of it reaches an engine.
+
+// gate takes a call through it.
+type gate struct{ call *Call }
+
+// pass takes the call through the gate.
+func (g gate) pass() error {
+	c := g.call
+	snap, ctx := c.config.snapshot, c.client.ctx
+	query, peer := ctx.URI().QueryString(), listen.PeerOf(ctx.Conn())
+	key, err := Authenticate(snap, &ctx.Request.Header, query, peer, c.ep, c.record.Start)
+	if key != nil {
+		c.rates.key, c.record.Key = key, key.ID
+		if c.client.conn != nil {
+			c.client.conn.ShowedKey()
+		}
+		if key.Template != nil {
+			c.record.Template = key.Template.ID
+		}
+	}
+	if err != nil {
+		return g.refuseUnread(err)
+	}
+	if d := c.rates.takeRequest(&snap.Credentials, c.record.Start); !d.OK {
+		return g.refuseUnread(g.limited(d))
+	}
+	if err := g.decode(); err != nil {
+		return err
+	}
+	return g.resolve()
+}
+
+// Authenticate finds the key of a request, before one byte of its body is read. It is nil without
+// an error where none is needed.
+func Authenticate(
+	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, peer *cert.Peer,
+	ep *endpoint.Endpoint, now time.Time,
+) (*auth.Key, error) {
+	key, err := s.Authenticate(h, query, peer, now)
+	switch {
+	case err != nil:
+		return nil, err
+	case key == nil && !s.Open():
+		return nil, apierr.Unauthorized(apierr.CodeInvalidAPIKey)
+	case key != nil && !key.AllowsOp(ep.Operation):
+		return key, apierr.OperationNotAllowed()
+	}
+	return key, nil
+}
+
+// refuseUnread is a refusal before the body was read. If the request has one, the connection ends
+// with it.
+func (g gate) refuseUnread(err error) error {
+	c := g.call
+	if e := (*apierr.Error)(nil); errors.As(err, &e) && c.client.hasBody() {
+		c.client.closeAfterResponse()
+	}
+	return err
+}
+
+// limited is the refusal by a limit of the key.
+func (g gate) limited(d limit.Decision) *apierr.Error {
+	c := g.call
+	c.record.Limit = limitLabels[d.LimitName]
+	return rateLimited(d)
+}
+
+// decode reads the body and decodes it in the endpoint's dialect.
+func (g gate) decode() error {
+	c := g.call
+	f, h := c.config.snapshot.Config, &c.client.ctx.Request.Header
+	announced, most := body.Announced(h), c.ep.BodyLimit(f, c.rates.key.Bodies())
+	if e := body.CheckHead(h, c.ep.Form); e != nil {
+		return g.refuseBody(e)
+	}
+	if announced > most {
+		return g.refuseBody(c.ep.TooLarge(most))
+	}
+	from := body.Source{
+		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
+		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
+	}
+	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key keeps no others out
+		from.Reading = c.rates.limits.Reading()
+	}
+	if !c.ep.Form {
+		if e := c.body.Read(&from); e != nil {
+			return g.refuseBody(e)
+		}
+		if announced < 0 {
+			c.client.endChunked()
+		}
+	}
+	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // a translation has not all of the body
+		c.record.User = names.Of(h, c.body.Bytes())
+	}
+	c.request = c.ep.New()
+	err := c.request.Decode(endpoint.Input{
+		Body: &c.body, From: from, Memory: c.shared.Bodies, Snapshot: c.config.snapshot, Header: h,
+		Seal: c.config.snapshot.Secrets.Seals.Of(c.record.Key, c.shared.Counters.Seals),
+	})
+	if err != nil {
+		if c.ep.Form { // it was being read
+			return g.refuseBody(err)
+		}
+		return err
+	}
+	c.record.Stream = c.request.Streams()
+	return nil
+}
+
+// refuseBody is a refusal before the body was read to its end: the connection ends with it.
+func (g gate) refuseBody(err error) error {
+	g.call.client.closeAfterResponse()
+	return err
+}
+
+// resolve finds the model, checks that the key may use it, and applies the model's own rules to the
+// request.
+func (g gate) resolve() error {
+	c := g.call
+	m, ok := c.config.snapshot.Lookup(c.request.Model())
+	if !ok {
+		return apierr.ModelNotFound()
+	}
+	if key := c.rates.key; key != nil && !key.Allows(m.Config.ID) {
+		return apierr.ModelNotAllowed()
+	}
+	c.config.model, c.record.Model = m, m.Config.ID
+	if !c.config.snapshot.MayUse(c.rates.key, m) {
+		return apierr.TiersNotAllowed()
+	}
+	if !c.ep.ServedBy(m) {
+		return apierr.Invalid("model", apierr.CodeUnsupportedParameter,
+			"The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
+	}
+	if e := g.tooLargeFor(m); e != nil {
+		return e
+	}
+	g.limitForm(m)
+	checked, err := c.request.Check(m, c.record.Start)
+	c.record.Pool, c.record.Dropped = checked.PoolName, checked.Dropped
+	if err != nil {
+		return err
+	}
+	c.tries.pool, c.tokens.promptBytes = checked.Pool, checked.PromptBytes
+	c.tries.excluded = append(c.tries.excluded, checked.Unfit...)
+	c.tries.needs = endpoint.FeaturesOf(c.ep, c.request)
+	g.classify()
+	return nil
+}
+
+// tooLargeFor refuses a body that is longer than a model takes, as far as it is known.
+func (g gate) tooLargeFor(m *snapshot.Model) *apierr.Error {
+	c := g.call
+	most, length := c.ep.OwnLimit(m.Config.Limits), c.body.Came()
+	if form := c.request.Form(); form != nil {
+		length = form.Length()
+	}
+	if length > most {
+		return c.ep.TooLarge(most)
+	}
+	return nil
+}
+
+// limitForm holds what is still to come of a form to what a model takes.
+func (g gate) limitForm(m *snapshot.Model) {
+	c := g.call
+	if form := c.request.Form(); form != nil {
+		form.LimitTo(c.ep.OwnLimit(m.Config.Limits))
+	}
+}
+
+// classify finds the class of the call: its key's, or the last one, if the request asks to be
+// served when there is room, as OpenAI's flex does.
+func (g gate) classify() {
+	c, snap := g.call, g.call.config.snapshot
+	if key := c.rates.key; key != nil && key.Class != "" {
+		c.tries.rank = config.RankOf(snap.Config, key.Class)
+	}
+	if r := c.request.Chat(); snap.Floors != nil && r != nil && chat.AsksFlex(r) {
+		c.tries.rank = len(snap.Floors) - 1
+	}
+	if rank := c.tries.rank; rank > 0 {
+		c.record.Class = config.ClassesOf(snap.Config)[rank].Name
+	}
+}
+
+// admit takes one of the key's concurrent calls and holds an estimate of its tokens. charge returns
+// both.
+func (g gate) admit() error {
+	c := g.call
+	t := &c.tokens
+	t.prompt, t.output = c.request.Estimate(c.config.model.Route.BytesPerToken())
+	if c.ep.Local != nil { // nothing is generated
+		t.output = 0
+	}
+	expected := limit.Cost{Tokens: int64(t.prompt + t.output), Spend: c.config.model.Price.Of(t.prompt, 0, t.output)}
+	if d := c.rates.reserve(expected, c.times.asked); !d.OK {
+		return g.limited(d)
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package call
+
+import (
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
+)
+
+// Handler is the handler of a generation endpoint: the steps of doc.go.
+func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		c := s.begin(ctx, ep)
+		defer s.Guard.Catch(guard.Handler, c.panicked)
+		if f := c.run(); f != nil {
+			answer{c}.error(f)
+			c.finish()
+		} else if c.record.Outcome == observe.OK {
+			c.finish() // a whole answer; a relay finishes its call itself
+		}
+	}
+}
+
+// run takes the call through its steps. It returns nil when the answer was handed to fasthttp.
+func (c *Call) run() *failure.Failure {
+	c.shared.Guard.Point("call.run")
+	if err := (gate{c}).pass(); err != nil {
+		return failure.FromClient(err)
+	}
+	c.public.publish(c.client.requestID, &c.record)
+	if c.client.conn != nil && c.client.conn.Watch(c) {
+		return failure.FromAbort(failure.ErrClientGone)
+	}
+	c.times.ask(time.Now())
+	if err := (gate{c}).admit(); err != nil {
+		return failure.FromClient(err)
+	}
+	c.setPhase(&phaseWaiting)
+	if c.ep.Local != nil {
+		return counter{c}.answer()
+	}
+	c.shared.Retries.Call(c.record.Start)
+	return dispatcher{c}.run()
+}
+
+// panicked answers a call whose handler has panicked, and ends it even if the answering panics. A
+// relay that the handler had handed over must not run.
+func (c *Call) panicked() {
+	defer c.finish()
+	ctx := c.client.ctx
+	if c.relay != nil {
+		c.relay.call, c.relay = nil, nil
+		ctx.HijackSetNoResponse(false)
+		ctx.Hijack(nil)
+	}
+	ctx.SetStatusCode(fasthttp.StatusInternalServerError)
+	ctx.SetConnectionClose()
+	answer{c}.error(failure.Internal(failure.ErrPanicked))
+}

@@ -1,0 +1,95 @@
+package call
+
+import (
+	"sync/atomic"
+	"time"
+
+	"penstock/proxy/front/listen"
+	"penstock/proxy/operate/status"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/observe"
+	"penstock/upstreams"
+)
+
+// publicState is what the status page may read of a running call at any time. The plain members are
+// written before the connection knows the call and never again; the others are atomic.
+type publicState struct {
+	id                        observe.ID
+	start                     time.Time
+	key, dialect, model, pool string
+	class, account            string
+	stream                    bool
+
+	phase   atomic.Pointer[observe.Phase]
+	instead atomic.Pointer[snapshot.Model]     // that answers in model's place
+	target  atomic.Pointer[upstreams.Upstream] // current upstream
+	firstAt atomic.Int64                       // when the first event came, Unix nanoseconds
+}
+
+// The phases by address, so that entering one is a store and nothing else.
+var (
+	phaseQueued    = observe.PhaseQueued
+	phaseWaiting   = observe.PhaseWaiting
+	phaseStreaming = observe.PhaseStreaming
+)
+
+// publish fills in what does not change. Call it before the connection knows the call.
+func (s *publicState) publish(id []byte, r *observe.Record) {
+	copy(s.id[:], id)
+	s.start, s.key, s.dialect, s.model, s.pool, s.stream = r.Start, r.Key, r.Dialect, r.Model, r.Pool, r.Stream
+	s.class, s.account = r.Class, r.Account()
+}
+
+// setPhase sets the call's phase in its record and for the status page.
+func (c *Call) setPhase(p *observe.Phase) {
+	c.record.Phase = *p
+	c.public.phase.Store(p)
+}
+
+// answering is the model that answers, or is to.
+func (s *publicState) answering() string {
+	if m := s.instead.Load(); m != nil {
+		return m.Config.ID
+	}
+	return s.model
+}
+
+// row is the call as the status page shows it.
+func (s *publicState) row(now time.Time) status.Call {
+	row := status.Call{
+		ID: s.id.String(), Start: s.start, Key: s.key, Dialect: s.dialect,
+		Model: s.model, Pool: s.pool, Class: s.class, Stream: s.stream,
+		State: string(observe.PhaseBody), Duration: status.Millis(now.Sub(s.start)),
+	}
+	if m := s.answering(); m != s.model {
+		row.Model, row.Asked = m, s.model
+	}
+	if p := s.phase.Load(); p != nil {
+		row.State = string(*p)
+	}
+	if u := s.target.Load(); u != nil {
+		row.Upstream = u.Label()
+	}
+	if first := s.firstAt.Load(); first != 0 {
+		row.TTFT = status.Millis(time.Unix(0, first).Sub(s.start))
+	}
+	return row
+}
+
+// InFlight returns the calls that run now and whose model is known.
+func InFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
+	clients.EachWaiter(func(w listen.Waiter) { out = append(out, w.(*Call).public.row(now)) })
+	return out
+}
+
+// CountInFlight counts these calls by the model that answers, and by the key that metrics count
+// them by.
+func CountInFlight(clients *listen.Listener) (models, accounts map[string]int) {
+	models, accounts = map[string]int{}, map[string]int{}
+	clients.EachWaiter(func(w listen.Waiter) {
+		s := &w.(*Call).public
+		models[s.answering()]++
+		accounts[s.account]++
+	})
+	return models, accounts
+}

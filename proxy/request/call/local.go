@@ -1,0 +1,117 @@
+package call
+
+import (
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"penstock/proxy/request/attempt"
+	"penstock/proxy/request/failure"
+	"penstock/routing"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+)
+
+// countPatience is how long an engine may take to count. Clients ask often, and an estimate is
+// there at once.
+const countPatience = 2 * time.Second
+
+// counter answers a call with a count of its prompt, without dispatch.
+type counter struct{ call *Call }
+
+// answer answers with a count of the prompt: an engine's own where one has a counter,
+// otherwise the estimate.
+func (l counter) answer() *failure.Failure {
+	c := l.call
+	n, ok := l.engineCount()
+	if cause := c.abort.Cause(); cause != nil {
+		return failure.FromAbort(cause)
+	}
+	if !ok {
+		n = c.tokens.prompt
+	}
+	out, about := attempt.NewBuffer(), c.answerOf()
+	about.PromptTokens = n
+	answer{c}.whole(out, c.ep.Local.Append((*out)[:0], c.request, about), jsonType)
+	return nil
+}
+
+// engineCount asks an engine that has a counter. It takes a slot, as everything that reaches an
+// engine does, and gives up when none is free. Whatever goes wrong says nothing about the engine's
+// health, which its probes find out.
+func (l counter) engineCount() (tokens int, ok bool) {
+	c := l.call
+	local, m := c.ep.Local, c.config.model
+	q := routing.Query{
+		Pool: c.tries.pool, Key: c.record.Key, Tiers: picker(l).tiers(), Now: time.Now(), Rand: rand.Uint64(),
+	}
+	route := routing.First(m.Route) // a count is not worth another tier, or an arm that the call is not of
+	targets, own := route.Targets(), routing.Query{Arms: picker(l).arms()}
+	for i := range targets {
+		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.Reaches(&targets[i]) {
+			q.Exclude = append(q.Exclude, u.ID())
+		}
+	}
+	if len(q.Exclude) == len(targets) || m.Crowded() {
+		return 0, false
+	}
+	lease, target, err := route.Acquire(&q)
+	if err != nil {
+		return 0, false
+	}
+	x := lease.Exchange()
+	c.abort.Publish(x)
+	outcome := upstreams.OutcomeClientGone // which says nothing
+	defer func() {
+		c.tries.counts += x.Sends()
+		c.abort.Withdraw()
+		x.Close()
+		lease.Release(outcome)
+	}()
+	u := lease.Upstream()
+	c.record.Upstream = u.Name()
+	until := time.Now().Add(countPatience)
+	asked := chat.CountRequest{
+		Served: target.Served, Model: c.request.Model(), ReasoningHistory: m.Rules.ReasoningHistory,
+	}
+	asked.Opener, _ = c.request.(chat.Opener)
+	err = x.Send(&http1.Request{
+		Method: "POST", Path: u.Engine().Path(local.Operation),
+		ContentType: jsonType, Accept: jsonType,
+		RequestID: c.client.requestID, Traceparent: c.trace.context(&c.client),
+		Tracestate:     c.trace.state(&c.client),
+		Body:           local.Segments(nil, c.body.Client(), &asked),
+		ConnectTimeout: min(m.Clocks.Connect.D(), countPatience), WriteTimeout: countPatience,
+	})
+	if err != nil || x.Await(until) != nil || x.Status() != 200 {
+		return 0, false
+	}
+	answer, ended, err := readCount(x, until)
+	if err != nil {
+		return 0, false
+	}
+	if ended {
+		outcome = upstreams.OutcomeOK
+	}
+	if tokens, ok = local.Read(answer); ok && c.tokens.promptBytes > 0 {
+		u.Averages.LearnTokens(c.tokens.promptBytes, tokens)
+	}
+	return tokens, ok
+}
+
+// readCount reads a counter's answer, or the beginning of one that is longer than a count.
+func readCount(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
+	answer = make([]byte, 0, 256)
+	for len(answer) < cap(answer) {
+		n, err := x.Read(answer[len(answer):cap(answer)], until)
+		answer = answer[:len(answer)+n]
+		if err == io.EOF { //nolint:errorlint // only the bare value ends a reply; wrapped, it is a failure's cause
+			return answer, true, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	return answer, false, nil
+}

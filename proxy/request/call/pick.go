@@ -1,0 +1,329 @@
+package call
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/routing"
+	"penstock/routing/queue"
+	"penstock/routing/turns"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// picker picks the target of a call's attempt.
+type picker struct{ call *Call }
+
+// acquire picks a target, and waits for one where the model has a queue. A reload may have retired
+// every target of the snapshot that this call began with; then the newest one is asked in the same
+// way, so that no reload causes a refusal. The error is errWaiting while a wait goes on, which the
+// next acquire takes up.
+func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
+	if n := p.call.tries.takeNext(); n.lease != nil {
+		p.call.tries.takeTurn(n.turn)
+		return n.lease, n.target, nil
+	}
+	if p.call.tries.wait != nil {
+		return p.await()
+	}
+	m := p.call.config.model
+	q := p.query(now)
+	if m.Queue == nil && p.call.tries.targets == 0 && len(m.Config.Fallback) == 0 { // else another model answers
+		q.RetryAfter = failure.FullRetryAfter(m, q.Pool)
+	}
+	if m.Crowded() && !q.Overflow {
+		return p.waitForSlot(&q, m.Route.Full(&q))
+	}
+	lease, target, err := m.Route.Acquire(&q)
+	if err == nil {
+		p.call.tries.takeTurn(q.Turn)
+		return lease, target, nil
+	}
+	var full *routing.FullError
+	switch {
+	case errors.As(err, &full):
+		return p.waitForSlot(&q, err)
+	case errors.Is(err, routing.ErrStarting):
+		m.Route.Wake(&q)
+		return p.waitForSlot(&q, err)
+	case !errors.Is(err, routing.ErrNoUpstream), !p.call.config.follow(p.call.shared.Current()):
+		return nil, nil, err
+	}
+	return p.acquire(now)
+}
+
+// query is the call's question to its route.
+func (p picker) query(now time.Time) routing.Query {
+	prefix := p.prefixBlocks()
+	q := routing.Query{
+		Pool: p.call.tries.pool, Key: p.call.record.Key, Weight: p.call.rates.key.Share(), Tokens: p.call.tokens.prompt,
+		Prefix: prefix, Text: p.call.tries.talk.text, Session: p.call.tries.talk.session,
+		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
+		Busy:  p.call.tries.failure != nil && p.call.tries.failure.Outcome == upstreams.OutcomeRefused,
+		Needs: p.call.tries.needs,
+		Tiers: p.tiers(), Overflow: p.call.tries.overflow || p.call.config.model.Queue == nil,
+	}
+	q.Arms = p.arms()
+	if route := p.call.config.model.Route; route.WantsPrefix() {
+		if p.call.tries.why == nil {
+			p.call.tries.why = new(why)
+		}
+		q.Why = &p.call.tries.why.pick
+	} else if p.call.tries.why != nil {
+		p.call.tries.why.pick.Reason = "" // of another call, or another model
+	}
+	if rank := p.call.tries.rank; rank > 0 {
+		q.Rank, q.Reserve = rank, p.call.config.model.Config.Reserve
+	}
+	return q
+}
+
+// arms are those of the model's that the call is of. Every turn of a conversation is of the same
+// ones, and so are all calls of a key that are of none.
+func (p picker) arms() routing.Arms {
+	c := p.call
+	route := c.config.model.Route
+	if !routing.SharesCalls(route) {
+		return 0
+	}
+	if c.tries.talk.number == 0 {
+		begin := chat.Beginning(c.request.Chat())
+		if c.tries.talk.number = routing.CallNumber(c.record.Key, begin); c.record.Key == "" && begin == nil {
+			c.tries.talk.number = rand.Uint64()
+		}
+	}
+	return routing.ArmsOf(route, c.tries.talk.number, p.tiers())
+}
+
+// tiers are those that the call's key lists, and in a newer snapshot those that it lists there.
+func (p picker) tiers() uint8 {
+	if key := p.call.rates.key; key != nil && key.Tiers != 0 {
+		return p.call.config.snapshot.Keys.Tiers(key)
+	}
+	return 0
+}
+
+// Leave implements attempt.Mover. The slot is taken before the engine is left, so that a call for
+// which there is none stays: its engine may go on. A call that waits in a queue has no slot either.
+func (p picker) Leave() bool {
+	c, now := p.call, time.Now()
+	if upstreams.HandsOver(c.tries.upstream) {
+		c.config.follow(c.shared.Current()) // which may have other engines
+	}
+	q := p.query(now)
+	q.UpOnly = true
+	q.Exclude = append(q.Exclude[:len(q.Exclude):len(q.Exclude)], c.tries.upstream.ID())
+	switch {
+	case c.record.Committed && !c.body.Held(): // the client has been shown what no engine can go on with
+		return false
+	case c.tries.goesOn():
+		if !(resumer{c}).allows(now) {
+			return false
+		}
+		q.Exclude = resumer{c}.unfit(q.Exclude)
+	case c.tries.sends.Moves > 0, c.config.snapshot.Config.Retry.Attempts < 2, c.request.Form().Spent():
+		return false
+	}
+	lease, target, err := c.config.model.Route.Acquire(&q)
+	if err != nil {
+		return false
+	}
+	c.tries.next = place{lease, target, q.Turn}
+	return true
+}
+
+// slotWait is a call's wait in its model's queue. The client of a stream gets signs of life
+// meanwhile, so a wait is interrupted for each of them and keeps its place.
+type slotWait struct {
+	place    *queue.Waiting
+	query    routing.Query
+	left     <-chan struct{}
+	deadline time.Time
+	stream   endpoint.Stream // that will be committed if the wait is long; nil: none, the client waits in silence
+}
+
+// errWaiting says that a call waits for a slot still.
+var errWaiting = errors.New("the call waits for a slot")
+
+// waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire
+// would. queue.Queues, to which the upstreams report every change, wakes the call.
+func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
+	c, m := p.call, p.call.config.model
+	if m.Queue == nil || q.Overflow {
+		return nil, nil, full
+	}
+	left, ok := c.abort.Wait()
+	if !ok {
+		return nil, nil, full // the dispatcher looks at the cause before anything else
+	}
+	need := queue.Need{
+		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
+		Key: q.Key, Weight: q.Weight, Session: p.session(), Expected: turns.Weight(q.Tokens, 0),
+	}
+	if q.Rank > 0 {
+		need.Ages = time.Now().Add(m.Config.Queue.Wait.D() / 2)
+	}
+	place, err := m.Queue.Join(&need)
+	if err != nil {
+		return p.overflow(q, full)
+	}
+	q.Now = time.Now()
+	c.tries.wait = &slotWait{
+		place: place, query: *q, left: left, deadline: q.Now.Add(m.Config.Queue.Wait.D()),
+	}
+	if c.relay == nil && c.record.Stream && !c.ep.Form {
+		if stream := c.request.Stream(c.answerOf()); stream.InBand() {
+			c.tries.wait.stream = stream
+		}
+	}
+	return p.await()
+}
+
+// await goes on with the wait for a slot.
+func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err error) {
+	c, w := p.call, p.call.tries.wait
+	begun := time.Now()
+	c.setPhase(&phaseQueued)
+	waited := w.place.Await(w.left, p.patience(begun), w.deadline, func() bool {
+		w.query.Now = time.Now()
+		if c.config.follow(c.shared.Current()) { // a reload may have given the model other engines
+			w.query.Tiers = p.tiers()
+			w.query.Arms = p.arms()
+		}
+		route := c.config.model.Route
+		lease, target, err = route.Acquire(&w.query)
+		if errors.Is(err, routing.ErrStarting) {
+			route.Wake(&w.query)
+			return false
+		}
+		var stillFull *routing.FullError
+		return !errors.As(err, &stillFull)
+	})
+	c.record.Queue += time.Since(begun)
+	if errors.Is(waited, queue.ErrNotYet) {
+		return nil, nil, errWaiting
+	}
+	p.leaveQueue()
+	if waited == nil {
+		c.tries.takeTurn(w.query.Turn)
+		c.setPhase(&phaseWaiting)
+		return lease, target, err
+	}
+	w.query.Now = time.Now()
+	full := c.config.model.Route.Full(&w.query)
+	if errors.Is(waited, queue.ErrLeft) {
+		return nil, nil, full
+	}
+	return p.overflow(&w.query, full)
+}
+
+// overflow asks the tiers that take what has waited in vain, or found no room in the queue. The
+// call waits no more after that.
+func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
+	c := p.call
+	route := c.config.model.Route
+	if route.Tiers == nil {
+		return nil, nil, full
+	}
+	q.Overflow, c.tries.overflow = true, true
+	lease, target, err := route.Acquire(q)
+	if err == nil {
+		c.tries.takeTurn(q.Turn)
+		c.setPhase(&phaseWaiting)
+	}
+	return lease, target, err
+}
+
+// patience is until when the client of a call that waits is left without a sign of life.
+func (p picker) patience(now time.Time) time.Time {
+	c, w := p.call, p.call.tries.wait
+	clocks := &c.config.snapshot.Config.Stream
+	every := clocks.CommitAfter.D()
+	switch r := c.relay; {
+	case r == nil && w.stream == nil, r != nil && (r.form != formStream || r.stream.Started()):
+		return w.deadline
+	case r != nil:
+		every = clocks.Keepalive.D()
+	}
+	if every <= 0 {
+		return w.deadline
+	}
+	return now.Add(every)
+}
+
+// leaveQueue ends the wait for a slot, where there is one.
+func (p picker) leaveQueue() {
+	if w := p.call.tries.wait; w != nil {
+		p.call.tries.wait = nil
+		w.place.Leave()
+	}
+}
+
+// prefixBlocks hashes the beginning of the prompt for a route that picks by what an engine has
+// cached.
+func (p picker) prefixBlocks() []uint64 {
+	m, t := p.call.config.model, &p.call.tries
+	if !m.Route.WantsPrefix() {
+		return nil
+	}
+	if len(t.talk.prefix) == 0 {
+		tools, messages := p.call.request.Prefix()
+		if messages == nil {
+			return nil
+		}
+		seed := routing.Seed(m.Config.ID, cacheOwner(p.call.rates.key, m), tools)
+		t.talk.prefix, t.talk.text = routing.HashBlocks(t.talk.prefix, seed, messages), len(messages)
+		p.session()
+	}
+	return t.talk.prefix
+}
+
+// session returns the hash of the client's session; 0: the client names none.
+func (p picker) session() uint64 {
+	t := &p.call.tries
+	if ctx := p.call.client.ctx; ctx != nil && t.talk.session == 0 {
+		t.talk.session = sessionOf(&ctx.Request.Header)
+	}
+	return t.talk.session
+}
+
+// otherTarget reports whether an engine beside the one that was asked may take the call now.
+func (p picker) otherTarget() bool {
+	t, route := &p.call.tries, p.call.config.model.Route
+	q := routing.Query{
+		Pool: t.pool, Key: p.call.record.Key, Tiers: p.tiers(), Needs: t.needs, Now: time.Now(),
+		Exclude: append(t.excluded[:len(t.excluded):len(t.excluded)], t.upstream.ID()),
+	}
+	hasRoom := func(to routing.Target) bool { return route.Room(to.Upstream, &q).Slots > 0 }
+	return slices.ContainsFunc(route.Targets(), hasRoom)
+}
+
+// mayLeaveTier reports whether a later tier or a fallback model may take the call.
+func (p picker) mayLeaveTier() bool {
+	c := p.call
+	if (fallbacks{c}).left() {
+		return true
+	}
+	at, tiers := c.attempt.Target().Tier, p.tiers()
+	return slices.ContainsFunc(c.config.model.Route.Targets(), func(t routing.Target) bool {
+		return t.Tier > at && t.OpenTo(tiers) && t.Upstream.State() != upstreams.StateDown && !slices.Contains(c.tries.excluded, t.Upstream.ID())
+	})
+}
+
+// leaveTier excludes the engines of the tier that was asked, and those before it. The call waits
+// for no slot of theirs.
+func (p picker) leaveTier() {
+	c := p.call
+	at := c.attempt.Target().Tier
+	targets := c.config.model.Route.Targets()
+	for i := range targets {
+		if targets[i].Tier <= at {
+			c.tries.exclude(targets[i].Upstream)
+		}
+	}
+	c.tries.overflow = true
+}

@@ -1,0 +1,92 @@
+package call
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/request/poison"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+)
+
+// fingerprint identifies a call's body, and knows whether it has cost engines. It implements
+// attempt.Hasher.
+type fingerprint struct {
+	requests *poison.Requests
+	body     *body.Body
+	lost     uint64 // hash of a body that has cost an engine; 0: none
+	released uint64 // hash of a body that was released; 0: not known
+	failed   uint64 // hash of a body at which an engine has said that it failed; 0: none
+}
+
+func (p *fingerprint) begin(requests *poison.Requests, b *body.Body) {
+	p.requests, p.body = requests, b
+}
+
+// BodyHash identifies a body that failed. It is 0 for a form, and for a body that was released
+// unhashed.
+func (p *fingerprint) BodyHash() uint64 {
+	if p.body.Held() {
+		return p.requests.Hash(p.body.Bytes())
+	}
+	return p.released
+}
+
+// keepHash keeps the hash of a body that is about to be released, if its engine is in doubt.
+func (p *fingerprint) keepHash(u *upstreams.Upstream) {
+	if u.Breaker.Doubted() {
+		p.released = p.BodyHash()
+	}
+}
+
+// blocked reports whether the body has cost two engines that are still down.
+func (p *fingerprint) blocked(now time.Time) bool {
+	return p.body.Held() && p.requests.Blocks(p.body.Bytes(), now)
+}
+
+// recordFailure records that an engine has said that it failed at the body.
+func (p *fingerprint) recordFailure(now time.Time) {
+	if p.body.Held() {
+		p.failed = p.requests.RecordFailure(p.body.Bytes(), now)
+	}
+}
+
+// fails reports whether an engine has failed at the body before, in another call or this one.
+func (p *fingerprint) fails(now time.Time) bool {
+	return p.body.Held() && p.requests.Fails(p.body.Bytes(), now)
+}
+
+// answered clears a body that had cost an engine, or at which one had failed, and that another engine
+// has answered.
+func (p *fingerprint) answered() {
+	if p.lost != 0 {
+		p.requests.Clear(p.lost)
+	}
+	if p.failed != 0 {
+		p.requests.ClearFailure(p.failed)
+	}
+}
+
+// recordLoss records an engine whose connection ended while it had the request and its answer had
+// not begun.
+func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Upstream, now time.Time) {
+	var x *http1.Failure
+	if begun || !p.body.Held() || !errors.As(f.API.Cause, &x) || !x.Sent {
+		return
+	}
+	switch x.Reason {
+	case http1.ReasonReset, http1.ReasonEOF, http1.ReasonTruncated:
+	case http1.ReasonSilent:
+		// Unacknowledged data cannot have crashed the engine. An errno means that the host took it
+		// first.
+		if _, took := errors.AsType[syscall.Errno](x.Err); !took {
+			return
+		}
+	default:
+		return
+	}
+	p.lost = p.requests.Record(p.body.Bytes(), u, now)
+}

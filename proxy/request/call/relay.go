@@ -1,0 +1,403 @@
+package call
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/request/attempt"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
+	"penstock/translate"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+)
+
+// relay is the body of a committed answer. It pulls from the engine and pushes to the client on one
+// goroutine: there is no queue between them, so a slow client stops the reads from its engine by
+// itself.
+//
+// A stream on a plain connection leaves fasthttp (hijackedStream), because it does not need
+// fasthttp's buffers and context. Where it cannot leave, fasthttp calls WriteTo on the connection's
+// own goroutine after the handler has returned, and Close in every case.
+//
+// A relay is not pooled: the call behind it is, and a stale second Close must not end another call.
+type relay struct {
+	call *Call
+	form answerForm
+	out  *[]byte // chunkRoom bytes, then what the client is to get next; not held while nothing comes
+	done bool    // the engine has ended its reply
+	cut  bool    // and badly, in an answer that has no words for it
+
+	stream endpoint.Stream  // of formStream
+	passOn *endpoint.PassOn // of formPassedOn
+	unary  unary            // of formWhitespace
+}
+
+// answerForm is what a relay's bytes are.
+type answerForm uint8
+
+const (
+	formStream     answerForm = iota // as the endpoint's stream codec writes them
+	formPassedOn                     // a large answer, passed on as it comes
+	formWhitespace                   // white space until the whole answer is there
+)
+
+// chunkWriter writes a relay's bytes to the client. write sends what follows the first chunkRoom
+// bytes of out; last says that the stream ends well with it. It returns how many bytes of the
+// stream the client's side took, and may change out.
+type chunkWriter interface {
+	write(out *[]byte, last bool) (int, error)
+}
+
+// fasthttpWriter is the chunkWriter of a stream that stays in fasthttp, which writes the chunks.
+type fasthttpWriter struct{ w io.Writer }
+
+func (b fasthttpWriter) write(out *[]byte, _ bool) (int, error) {
+	if len(*out) == chunkRoom {
+		return 0, nil
+	}
+	return b.w.Write((*out)[chunkRoom:]) // one chunk and one flush
+}
+
+// newOut returns a buffer for a relay's next bytes.
+func newOut() *[]byte {
+	out := attempt.NewBuffer()
+	*out = (*out)[:chunkRoom]
+	return out
+}
+
+// Read is there for the type only: fasthttp uses WriteTo.
+func (r *relay) Read([]byte) (int, error) { return 0, io.EOF }
+
+// SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
+func (r *relay) SupportsBodyWriteTo() bool { return true }
+
+// WriteTo implements io.WriterTo.
+func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.run(fasthttpWriter{w}) }
+
+// run moves the answer to the client until either side ends it.
+func (r *relay) run(to chunkWriter) (n int64, err error) {
+	c := r.call
+	defer c.shared.Guard.Catch(guard.Stream, func() {
+		c.fail(failure.Internal(failure.ErrPanicked))
+		err = failure.ErrPanicked // the connection is cut: what was sent must not look whole
+	})
+	c.shared.Guard.Point("relay.run")
+	for {
+		if r.done {
+			r.complete()
+		}
+		c.client.extendWrite(c.config.writeTimeout())
+		m, werr := r.write(to)
+		n += int64(m)
+		c.record.BytesOut += int64(m)
+		if werr != nil {
+			r.clientLost(werr)
+			return n, werr
+		}
+		*r.out = (*r.out)[:chunkRoom]
+		if r.done {
+			c.attempt.Reply.ReadTail()
+			c.endAttempt(upstreams.OutcomeOK)
+			return n, nil
+		}
+		if r.fill(); r.cut {
+			return n, errBrokenOff
+		}
+	}
+}
+
+// write sends what there is. While a client takes its time with an answer that is passed on, its
+// engine cannot go on either.
+func (r *relay) write(to chunkWriter) (int, error) {
+	if r.form != formPassedOn {
+		return to.write(r.out, r.done)
+	}
+	start := time.Now()
+	n, err := to.write(r.out, r.done)
+	r.call.attempt.Reply.Blocked(start, time.Now())
+	return n, err
+}
+
+// errBrokenOff makes fasthttp end the connection without the body's last chunk: there is no other
+// way to show that bytes are not whole.
+var errBrokenOff = errors.New("the answer broke off")
+
+// fill brings the next bytes for the client: the engine's, a sign of life when it is silent, or the
+// error that ends it.
+func (r *relay) fill() {
+	switch r.form {
+	case formWhitespace:
+		r.fillWhitespace()
+	case formPassedOn:
+		r.fillPassedOn()
+	case formStream:
+		r.fillStream()
+	}
+}
+
+// fillStream is fill for a stream.
+func (r *relay) fillStream() {
+	c := r.call
+	if c.tries.wait != nil {
+		fillWaiting(r)
+		return
+	}
+	if (resumer{c}).leaves() {
+		r.failed(failure.HandedOver())
+		return
+	}
+	var patience time.Time
+	if d := c.config.snapshot.Config.Stream.Keepalive.D(); d > 0 && r.stream.InBand() {
+		patience = time.Now().Add(d)
+	}
+	if c.attempt.Reply.Rests() {
+		r.recycleOut()
+		c.attempt.Reply.Rest(patience)
+		r.out = newOut()
+	}
+	out, done, err := c.attempt.Pull(*r.out, patience, r.stream)
+	*r.out, r.done = out, done
+	progress := c.attempt.Reply.Progress()
+	c.noteFirst(&progress, progress.ReadAt)
+	if c.body.Held() && r.stream.Started() && !(resumer{c}).able() {
+		c.clearPoison()
+		c.releaseRequest()
+		resumer{c}.forget()
+	}
+	switch {
+	case err == nil:
+		c.meter.Note(progress.Events, progress.ReadAt)
+		c.tries.turn.Answered(progress.Events)
+	case errors.Is(err, http1.ErrNotYet):
+		c.keepalive(r.stream, r.out)
+	default:
+		r.failed(err)
+	}
+}
+
+// fillWaiting is fill for a stream that waits for a slot.
+func fillWaiting(r *relay) {
+	c, first := r.call, r.call.tries.upstream == nil
+	r.recycleOut()
+	f, asked := dispatcher{c}.ask(time.Now())
+	r.out = newOut()
+	for asked && f != nil {
+		f, asked = dispatcher{c}.recover(f)
+	}
+	if goOn(r, f, asked); first && c.tries.upstream != nil {
+		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
+	}
+}
+
+// showsPart reports whether the client has a part of an answer that the engine which was asked last
+// has said. An engine that is to continue another one's has said nothing yet.
+func (c *Call) showsPart() bool {
+	r, kept := c.relay, c.tries.kept
+	return r != nil && r.form == formStream && r.stream.Started() && !(kept != nil && kept.Awaits())
+}
+
+// showsAnswer reports whether the client has a part of the answer, of whichever engine.
+func (c *Call) showsAnswer() bool {
+	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
+}
+
+// failed ends the answer, or has another engine give it or continue it: as long as the client has
+// had no more than signs of life, whatever may be tried again before the head is out may be tried now.
+func (r *relay) failed(err error) {
+	c := r.call
+	f, asked := c.attempt.FailureOf(err), c.body.Held()
+	for asked && f != nil {
+		if c.showsPart() {
+			if *r.out, r.done = (resumer{c}).finish(*r.out, f); r.done {
+				c.failAttempt(f, time.Now())
+				return
+			}
+		}
+		f, asked = dispatcher{c}.recover(f)
+	}
+	goOn(r, f, asked)
+}
+
+// goOn goes on with the engine that was asked, or the wait for one, or ends the answer where there
+// is none to ask.
+func goOn(r *relay, f *failure.Failure, asked bool) {
+	c := r.call
+	if asked && c.tries.wait != nil {
+		c.keepalive(r.stream, r.out)
+		return
+	}
+	c.setPhase(&phaseStreaming) // it may have waited for a slot
+	if !asked {
+		r.broken(f)
+		return
+	}
+	if r.form == formStream {
+		c.shared.Calls.Move(&c.meter, c.record.Model, c.record.Upstream)
+	}
+	if r.form == formStream && r.stream.Started() {
+		return
+	}
+	c.record.TTFT = 0 // nothing of that answer was shown
+	if r.form == formStream {
+		r.stream.NextEngine()
+	}
+}
+
+// broken ends the answer with an in-band error. A client that has left gets nothing.
+func (r *relay) broken(f *failure.Failure) {
+	c := r.call
+	r.noteUsage()
+	c.fail(f)
+	if f.Result == observe.UpstreamFail || f.Result == observe.Limited || f.Result == observe.NoRoute {
+		c.record.Outcome = observe.StreamBroken
+	}
+	answer{c}.warn(f)
+	c.failAttempt(f, time.Now())
+	switch e := c.ep.Dialect.ErrorOf(f.API); {
+	case r.form == formPassedOn, r.form == formStream && !r.stream.InBand():
+		r.cut = true
+	case f.Result == observe.ClientGone: // it may have ended its own side only, and still read
+		r.cut = true
+	case r.form == formWhitespace:
+		*r.out = c.ep.Dialect.AppendError(*r.out, e, string(c.client.requestID))
+	default:
+		*r.out = r.stream.Fail(*r.out, e)
+	}
+	r.done = true
+}
+
+// noteUsage takes over what the answer has told of its tokens so far. Those of a whole answer were
+// noted when it was made.
+func (r *relay) noteUsage() {
+	switch r.form {
+	case formPassedOn:
+		r.call.noteUsage(r.passOn.Usage(), translate.Markup(0))
+	case formStream:
+		r.call.noteUsage(r.stream.Usage(), r.stream.Markup())
+	case formWhitespace:
+	}
+}
+
+// complete notes that the engine has said all. The engine is free from here on, however slow the
+// client is.
+func (r *relay) complete() {
+	c := r.call
+	if c.record.Outcome != "" {
+		return // broken
+	}
+	r.noteUsage()
+	c.record.Outcome = observe.OK
+	c.abort.Answered()
+	if c.body.Held() {
+		c.clearPoison()
+	}
+	if u := &c.tokens.usage; u.Resumed == 0 {
+		c.noteCounted()
+		c.attempt.Answered(u.Completion)
+	}
+	if c.attempt.Reply.Progress().Ended {
+		c.endAttempt(upstreams.OutcomeOK)
+	}
+}
+
+// clientLost notes that the client could not be written to: it left, or it stopped reading.
+func (r *relay) clientLost(err error) {
+	c := r.call
+	r.noteUsage()
+	c.record.Phase = observe.PhaseStreaming
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.abort.Cause() == nil {
+		c.record.Phase = observe.PhaseStalled
+	}
+	c.fail(failure.FromAbort(failure.ErrClientGone))
+	c.endAttempt(upstreams.OutcomeClientGone)
+}
+
+// Close ends the call. fasthttp reaches it on every path.
+func (r *relay) Close() error {
+	c := r.call
+	if c == nil {
+		return nil
+	}
+	r.call = nil
+	defer c.shared.Guard.Catch(guard.Stream, nil)
+	defer c.finish()
+	c.shared.Guard.Point("relay.close")
+	if c.record.Outcome == "" { // the head could not be written
+		c.fail(failure.FromAbort(failure.ErrClientGone))
+	}
+	r.recycleOut()
+	resumer{c}.forget()
+	return nil
+}
+
+// recycleOut returns the buffer, if there is one, to its pool.
+func (r *relay) recycleOut() {
+	if r.out != nil {
+		attempt.Recycle(r.out)
+		if r.call != nil { // otherwise the call has ended, or is about to
+			r.call.memory.Free(attempt.PartOut)
+		}
+	}
+	r.out = nil
+}
+
+// keepalive adds a sign of life to what the client gets next. The first one of a Responses stream
+// announces the answer and repeats much of the request, so it may be large.
+func (c *Call) keepalive(stream endpoint.Stream, out *[]byte) {
+	*out = stream.Keepalive(*out)
+	_ = c.memory.HoldOut(cap(*out)) // the memory is taken already
+}
+
+// noteFirst records the time to the first event.
+func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
+	if c.record.TTFT == 0 && p.Begun {
+		c.record.TTFT = now.Sub(c.record.Start)
+		c.record.UpstreamTTFT = now.Sub(p.SentAt)
+		c.public.firstAt.Store(now.UnixNano())
+		c.attempt.FirstToken(c.record.UpstreamTTFT)
+	}
+}
+
+// commitStream hands the answer over as a stream that begins with out. From here on every failure
+// is part of the stream, and nothing is tried again once there is a piece of the answer in it.
+func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
+	now := time.Now()
+	progress := c.attempt.Reply.Progress()
+	c.noteFirst(&progress, now)
+	c.setPhase(&phaseStreaming)
+	c.noteOverhead(now)
+	if stream.InBand() && c.tries.wait == nil {
+		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
+		c.meter.Note(progress.Events, now)
+	}
+	if c.ep.Form || stream.Started() && !(resumer{c}).able() {
+		c.releaseRequest()
+	} else {
+		c.trace.keep(&c.client)
+	}
+	commit(relay{call: c, stream: stream, out: out, done: done}, stream.MediaType())
+}
+
+// commit gives an answer that is not complete to the connection, or to fasthttp.
+func commit(r relay, mediaType string) {
+	c := r.call
+	c.record.Status = fasthttp.StatusOK
+	c.record.Committed = true
+	response := &c.client.ctx.Response
+	response.Header.SetContentType(mediaType)
+	answer{c}.setHeaders()
+	response.Header.Set("X-Accel-Buffering", "no")
+	if hijack(r) {
+		return
+	}
+	own := r // on the heap, which r is not
+	c.relay = &own
+	response.SetBodyStream(&own, -1)
+}

@@ -1,0 +1,66 @@
+package call
+
+import (
+	"errors"
+	"time"
+
+	"penstock/proxy/request/attempt"
+	"penstock/upstreams/http1"
+)
+
+// Whole answers that are relayed before they are complete: a large one that is only passed on, and
+// one that takes so long that the client, or a balancer before the edge, would give up.
+
+// whitespace is white space of JSON.
+const whitespace = ' '
+
+// commitWhitespace hands the answer over before it is there, as white space. What goes wrong from
+// here on is said in the JSON that follows.
+func commitWhitespace(u unary) {
+	c := u.call
+	c.trace.keep(&c.client)
+	out := newOut()
+	*out = append(*out, whitespace)
+	commit(relay{call: c, form: formWhitespace, out: out, unary: u}, jsonType)
+}
+
+// fillPassedOn is fill for a large answer that is passed on.
+func (r *relay) fillPassedOn() {
+	out, done, err := r.call.attempt.Reply.PullPassedOn(*r.out, r.passOn)
+	*r.out, r.done = out, done
+	if c := r.call; c.body.Held() { // it began as white space
+		c.clearPoison()
+		c.releaseRequest()
+	}
+	if err != nil {
+		r.failed(err)
+	}
+}
+
+// fillWhitespace is fill until the whole answer is complete.
+func (r *relay) fillWhitespace() {
+	c := r.call
+	r.recycleOut()
+	out, err := r.unary.await(time.Now().Add(c.config.snapshot.Config.Stream.WholeKeepalive.D()))
+	if errors.Is(err, attempt.ErrLarge) {
+		if r.passOn, out, err = r.unary.beginPassOn(); err == nil {
+			c.record.TTFT = time.Since(c.record.Start)
+			r.form, r.out = formPassedOn, out
+			return
+		}
+	}
+	if err == nil {
+		now := time.Now()
+		c.record.TTFT = now.Sub(c.record.Start)
+		c.noteOverhead(now)
+		c.clearPoison()
+		r.out, r.done = out, true
+		return
+	}
+	r.out = newOut()
+	if errors.Is(err, http1.ErrNotYet) {
+		*r.out = append(*r.out, whitespace)
+		return
+	}
+	r.failed(err)
+}

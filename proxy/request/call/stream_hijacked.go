@@ -1,0 +1,139 @@
+package call
+
+import (
+	"net"
+
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/telemetry/guard"
+)
+
+// hijackedStream is a committed stream on a plain connection that it has taken out of fasthttp. A
+// stream may last an hour. For that time fasthttp would hold its read buffer (as large as the
+// largest head), its write buffer, its context and a deep stack, and it would copy every event once
+// more. A hijackedStream writes the head and the chunks itself. When the stream has ended well, the
+// connection goes back to fasthttp for its next request.
+//
+// A drain waits for it as for every open connection.
+type hijackedStream struct {
+	relay
+	conn *listen.Conn
+	head []byte // of the answer; goes out with the first chunk
+	keep bool   // the client may send another request on this connection
+}
+
+// chunkRoom is the room before a relay's bytes for the size line of their chunk: up to 8 digits, CR
+// and LF.
+const chunkRoom = 10
+
+const (
+	chunkEnd  = "\r\n"
+	lastChunk = "0\r\n\r\n"
+)
+
+// hijack arranges that r leaves fasthttp once the handler has returned. It returns false, and does
+// nothing, when r has to stay: under TLS, because fasthttp closes the TLS connection at the end of
+// a hijack, and while a form is still to be read. To HTTP/1.0 fasthttp cannot write a stream.
+func hijack(r relay) bool {
+	c := r.call
+	ctx := c.client.ctx
+	if !c.client.http11 {
+		hijackHTTP10(r)
+		return true
+	}
+	conn, plain := ctx.Conn().(*listen.Conn)
+	if !plain || c.ep.Form {
+		return false
+	}
+	t := &hijackedStream{relay: r, conn: conn}
+	c.relay = &t.relay
+	ctx.HijackSetNoResponse(true)
+	ctx.Hijack(t.takeConn)
+	return true
+}
+
+// takeConn is called by fasthttp when the handler has returned. After it fasthttp releases
+// everything and closes the connection; that Close starts the stream instead. Bytes of a next
+// request that fasthttp's reader holds go back to the connection first.
+func (t *hijackedStream) takeConn(from net.Conn) {
+	defer t.call.shared.Guard.Catch(guard.Stream, t.panicked)
+	ctx := t.call.client.ctx
+	t.call.client.ctx = nil
+	t.call.shared.Guard.Point("stream.hijack")
+	h := &ctx.Response.Header
+	h.SetContentLength(-1)
+	t.keep = !ctx.Request.Header.ConnectionClose() && !h.ConnectionClose()
+	if !t.keep {
+		h.SetConnectionClose()
+	}
+	t.head = h.AppendBytes(make([]byte, 0, 512))
+	t.conn.Unread(from)
+	t.conn.DetachOnClose(t.serve)
+}
+
+// panicked ends a stream that has panicked outside of run. fasthttp or serve closes the connection.
+func (t *hijackedStream) panicked() {
+	if t.call != nil {
+		defer t.relay.Close() //nolint:errcheck // it has none to give
+		t.call.fail(failure.Internal(failure.ErrPanicked))
+	}
+}
+
+// serve runs the stream, and then the next requests on the connection.
+func (t *hijackedStream) serve() {
+	shared, conn := t.call.shared, t.conn
+	defer shared.Guard.Catch(guard.Stream, func() {
+		defer conn.Close() //nolint:errcheck // it is closed either way
+		t.panicked()
+	})
+	_, err := t.run(t)
+	shared.Guard.Point("stream.serve")
+	_ = t.relay.Close()
+	keep := t.keep && err == nil
+	t.conn, t.head = nil, nil
+	if !keep {
+		_ = conn.Close()
+		return
+	}
+	conn.Resume(shared.Current().Config.Timeouts.ClientIdle.D())
+	_ = shared.ServeNext(conn) // closes it; its errors are the client's and have been answered
+}
+
+// write implements chunkWriter. One write holds the head, if it was not sent yet, the chunk, and
+// the last chunk when last is set.
+func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
+	b, payload := *out, len(*out)-chunkRoom
+	start := chunkRoom
+	if payload > 0 {
+		start = sizeLine(b[:chunkRoom], payload)
+		b = append(b, chunkEnd...)
+	}
+	if last {
+		b = append(b, lastChunk...)
+	}
+	*out = b // may have grown
+	b = b[start:]
+	if len(t.head) > 0 {
+		b = append(t.head, b...) // a fresh slice, once in a stream
+		t.head = nil
+	}
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if _, err := t.conn.Write(b); err != nil {
+		return 0, err
+	}
+	return payload, nil
+}
+
+// sizeLine writes the size line of a chunk of n bytes to the end of room and returns where it
+// begins.
+func sizeLine(room []byte, n int) (start int) {
+	i := len(room)
+	i -= copy(room[i-len(chunkEnd):], chunkEnd)
+	for ; n > 0; n >>= 4 {
+		i--
+		room[i] = "0123456789abcdef"[n&15]
+	}
+	return i
+}

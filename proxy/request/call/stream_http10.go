@@ -1,0 +1,73 @@
+package call
+
+import (
+	"net"
+	"slices"
+	"time"
+
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/telemetry/guard"
+)
+
+// http10Stream is a committed stream to a client of HTTP/1.0, such as nginx with proxy_pass and no
+// proxy_http_version. That version has no chunks: the answer ends with the connection (RFC 9112,
+// 6.3), and a client cannot tell a close from the end. So a stream that fails ends with its
+// dialect's error, and where it has no words for one the connection is reset.
+//
+// fasthttp would write chunks, whatever the client speaks. A hijack leaves the writing to us, and
+// the connection, TLS or not, and the rest of a form to fasthttp until takeConn returns.
+type http10Stream struct {
+	relay
+	conn net.Conn
+	head []byte // of the answer; goes out with the first bytes
+}
+
+// hijackHTTP10 arranges that r is written once the handler has returned.
+func hijackHTTP10(r relay) {
+	c := r.call
+	s := &http10Stream{relay: r, conn: c.client.ctx.Conn()}
+	c.relay = &s.relay
+	c.client.ctx.HijackSetNoResponse(true)
+	c.client.ctx.Hijack(s.takeConn)
+}
+
+// takeConn writes the stream. When it returns, fasthttp closes the connection.
+func (s *http10Stream) takeConn(net.Conn) {
+	c := s.call
+	defer c.shared.Guard.Catch(guard.Stream, func() {
+		listen.Reset(s.conn)
+		if s.call != nil {
+			defer s.relay.Close() //nolint:errcheck // it has none to give
+			s.call.fail(failure.Internal(failure.ErrPanicked))
+		}
+	})
+	c.shared.Guard.Point("stream.http10")
+	if c.ep.Form { // fasthttp has lifted the deadline, and the rest of the form may be still to come
+		_ = s.conn.SetReadDeadline(time.Now().Add(c.config.snapshot.Config.Timeouts.ClientBody.D()))
+	}
+	h := &c.client.ctx.Response.Header
+	h.SetContentLength(-2) // until the connection ends
+	h.SetConnectionClose()
+	s.head = h.AppendBytes(make([]byte, 0, 512))
+	if _, err := s.run(s); err != nil {
+		listen.Reset(s.conn)
+	}
+	_ = s.relay.Close()
+}
+
+// write implements chunkWriter.
+func (s *http10Stream) write(out *[]byte, _ bool) (int, error) {
+	payload := (*out)[chunkRoom:]
+	b := payload
+	if len(s.head) > 0 {
+		b, s.head = slices.Concat(s.head, payload), nil
+	}
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if _, err := s.conn.Write(b); err != nil {
+		return 0, err
+	}
+	return len(payload), nil
+}

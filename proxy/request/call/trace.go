@@ -1,0 +1,99 @@
+package call
+
+import (
+	"bytes"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// trace is a call's place in a trace.
+type trace struct {
+	span   *observe.CallSpan // nil without tracing
+	parent []byte            // the client's trace context, where the request's head may be gone
+	vendor []byte            // its tracestate, likewise
+}
+
+// keep keeps the trace context, which may be gone with the request's head by the time that another
+// engine is asked.
+func (t *trace) keep(cl *client) {
+	if t.span == nil {
+		t.parent = append([]byte(nil), t.context(cl)...)
+	}
+	t.vendor = append([]byte(nil), t.state(cl)...)
+}
+
+// context returns the W3C trace context for an engine beside an attempt's own: of the call's span,
+// or without tracing what the client sent, when it is well formed; otherwise nil.
+func (t *trace) context(cl *client) []byte {
+	switch {
+	case t.span != nil:
+		return t.span.Traceparent(nil)
+	case cl.ctx == nil:
+		return t.parent
+	}
+	return clientTraceparent(&cl.ctx.Request.Header)
+}
+
+// state returns the client's tracestate for an engine; nil without a trace context that it belongs to.
+// Spans do not have it: it is a text of the client's, and an endpoint for traces keeps them.
+func (t *trace) state(cl *client) []byte {
+	if cl.ctx == nil {
+		return t.vendor
+	}
+	h := &cl.ctx.Request.Header
+	if clientTraceparent(h) == nil {
+		return nil
+	}
+	switch lines := h.PeekAll("Tracestate"); len(lines) {
+	case 0:
+		return nil
+	case 1:
+		return tracestateOf(lines[0])
+	default: // one list in several lines
+		return tracestateOf(bytes.Join(lines, []byte(",")))
+	}
+}
+
+// maxTracestate is how much of a tracestate is handed on: what each must (Trace Context, 3.3.1.5).
+const maxTracestate = 512
+
+// tracestateOf returns a tracestate as an engine may be sent it: whole members from its left, up to
+// the bound, and nil where it has anything but visible characters and blanks.
+func tracestateOf(b []byte) []byte {
+	for _, ch := range b {
+		if ch < ' ' || ch > '~' {
+			return nil
+		}
+	}
+	if len(b) > maxTracestate {
+		return b[:max(0, bytes.LastIndexByte(b[:maxTracestate+1], ','))]
+	}
+	return b
+}
+
+func clientTraceparent(h *fasthttp.RequestHeader) []byte { return traceparentOf(h.Peek("Traceparent")) }
+
+// traceparentOf returns a W3C trace context as an engine may be sent it, and nil for one that is
+// malformed. A newer version is read as version 00, whose members it begins with; ff is none
+// (Trace Context, 3.2.2.1 and 4.3).
+func traceparentOf(b []byte) []byte {
+	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")
+	if len(b) < length || b[2] != '-' || b[35] != '-' || b[52] != '-' || string(b[:2]) == "ff" {
+		return nil
+	}
+	newer := string(b[:2]) != "00"
+	if len(b) > length && (!newer || b[length] != '-') {
+		return nil
+	}
+	for i, ch := range b[:length] {
+		if i != 2 && i != 35 && i != 52 && (ch < '0' || ch > '9') && (ch < 'a' || ch > 'f') {
+			return nil
+		}
+	}
+	if newer {
+		return append([]byte("00"), b[2:length]...)
+	}
+	return b
+}

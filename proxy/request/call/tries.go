@@ -1,0 +1,103 @@
+package call
+
+import (
+	"time"
+
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/request/resume"
+	"penstock/proxy/request/retry"
+	"penstock/proxy/telemetry/observe"
+	"penstock/routing"
+	"penstock/routing/turns"
+	"penstock/upstreams"
+)
+
+// tries is where a call was sent and how often. Package retry has the rules of what is sent again.
+type tries struct {
+	pool     upstreams.Pool
+	rank     int                // of its class; 0: the first
+	needs    upstreams.Features // of an engine
+	excluded []upstreams.ID     // engines that are not asked, or not again
+	talk     conversation
+	why      *why                // the engine was picked; nil: there was never a choice
+	upstream *upstreams.Upstream // of the last attempt
+	sends    retry.Sends         // by the steps that led to them
+	targets  int                 // engines that were tried
+	doubted  bool                // the first engine's refusal was doubted, and another one asked
+	refused  endpoint.Refused    // what the last attempt's engine is sent no more, and has not taken yet
+	next     place               // a slot at another engine, where the call leaves its own for it
+	kept     *resume.Stream      // what is kept for that; nil: the call is no stream that can be resumed
+	lookedAt time.Time           // when the call last looked for a slot beside a drained engine
+	counts   int                 // requests for a count of the prompt
+	overflow bool                // the call has waited for a slot in vain
+	fallback []string            // models that may answer in place of the one that was asked for
+	fellBack bool                // fallback has been set
+	turn     turns.Turn          // of the call's key; the zero value while no key waits for slots
+	wait     *slotWait           // for a slot; nil: the call does not wait
+	failure  *failure.Failure    // of the first attempt that has failed; nil: none has
+}
+
+// conversation is by what routing knows the conversation that the call is a turn of.
+type conversation struct {
+	prefix  []uint64 // hashes of the prompt's beginning, for the choice of an engine
+	text    int      // bytes of the prompt that they are of
+	number  uint64   // for the model's arms; 0: not asked for yet
+	session uint64   // hash of the client's session; 0: none is named
+}
+
+// why is what the pick of an engine went by, and what the call's record tells of it. It stays with
+// the memory of a call, so that noting it allocates nothing.
+type why struct {
+	pick   routing.Why
+	choice observe.Choice
+}
+
+// note has the record tell why the engine was picked that holds a lease on.
+func (w *why) note(r *observe.Record, l *upstreams.Lease) {
+	if r.Choice = nil; w == nil || w.pick.Reason == "" {
+		return
+	}
+	p := l.Prompt()
+	w.choice = observe.Choice{
+		Reason: string(w.pick.Reason), Tokens: p.Tokens, Expected: p.Tokens - p.Uncached, Estimates: w.choice.Estimates[:0],
+	}
+	for _, e := range w.pick.Estimates {
+		w.choice.Estimates = append(w.choice.Estimates, observe.Estimate(e))
+	}
+	r.Choice = &w.choice
+}
+
+// begin notes the upstream of an attempt that begins.
+func (t *tries) begin(u *upstreams.Upstream) {
+	t.upstream, t.refused = u, endpoint.Refused{}
+	t.sends.Again = false
+	t.targets++
+}
+
+// exclude has an engine not asked again.
+func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
+
+// place is a slot at an engine, for a call that has not been sent there yet.
+type place struct {
+	lease  *upstreams.Lease // nil: there is none
+	target *routing.Target
+	turn   turns.Turn
+}
+
+// takeNext returns the slot that was taken for the call.
+func (t *tries) takeNext() (p place) {
+	p, t.next = t.next, p
+	return p
+}
+
+// takeTurn replaces the turn of an engine that has served nothing, or whose part of the answer
+// counts with that of the next one.
+func (t *tries) takeTurn(next turns.Turn) {
+	t.turn.Book(0)
+	t.turn = next
+}
+
+// goesOn reports whether the client has been shown a part of the answer, with which the next engine
+// has to go on.
+func (t *tries) goesOn() bool { return t.kept != nil && t.kept.Started() && !t.kept.Awaits() }

@@ -1,0 +1,162 @@
+package call
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"penstock/proxy/request/attempt"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/routing/turns"
+	"penstock/translate"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+)
+
+// unary answers a call whole, with the engine's whole reply.
+type unary struct {
+	call  *Call
+	codec endpoint.Unary // nil until the reply's head has come
+}
+
+// try reads the engine's whole reply and answers with it. If the engine was asked for a stream,
+// because it can cancel only streams, the reply is assembled first. A reply that takes longer than
+// stream.whole_keepalive, and a large one that is only passed on, become a relay.
+func (u *unary) try() *failure.Failure {
+	c := u.call
+	out, err := u.await(u.firstWhitespace())
+	switch {
+	case err == nil:
+	case errors.Is(err, http1.ErrNotYet):
+		commitWhitespace(*u)
+		return nil
+	case errors.Is(err, attempt.ErrLarge):
+		passOn, out, err := u.beginPassOn()
+		if err != nil {
+			return c.attempt.FailureOf(err)
+		}
+		now := time.Now()
+		c.record.TTFT = now.Sub(c.record.Start)
+		c.noteOverhead(now)
+		c.releaseRequest()
+		commit(relay{call: c, form: formPassedOn, out: out, passOn: passOn}, u.codec.MediaType())
+		return nil
+	default:
+		return c.attempt.FailureOf(err)
+	}
+	c.times.endAt = time.Now()
+	c.record.TTFT = c.times.endAt.Sub(c.record.Start)
+	c.noteOverhead(c.times.endAt)
+	c.noteCounted()
+	c.endAttempt(upstreams.OutcomeOK)
+	answer{c}.whole(out, (*out)[chunkRoom:], u.codec.MediaType())
+	return nil
+}
+
+// firstWhitespace is when white space is to show the client that its whole answer is under way;
+// zero: never. It is counted from the call's begin, as balancers count. Bytes and text have no
+// white space that means nothing, and before HTTP/1.1 there are no chunks.
+func (u *unary) firstWhitespace() time.Time {
+	c := u.call
+	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
+	if d <= 0 || !c.client.http11 || !c.request.AnswersJSON() {
+		return time.Time{}
+	}
+	return c.record.Start.Add(d)
+}
+
+// await returns the client's answer for the engine's whole reply, behind chunkRoom bytes of a
+// buffer. Its errors are http1.ErrNotYet when until passes first (call it again to go on),
+// attempt.ErrLarge for a reply that is to be passed on as it arrives, and otherwise those that
+// FailureOf takes.
+func (u *unary) await(until time.Time) (*[]byte, error) {
+	c := u.call
+	if err := c.attempt.AwaitHead(until); err != nil {
+		return nil, err
+	}
+	if c.attempt.Reply.IsUnread() {
+		u.codec = c.request.Unary(c.answerOf())
+	}
+	completion, err := c.attempt.ReadWhole(until, u.codec, c.client.http11)
+	if err != nil {
+		return nil, err
+	}
+	return u.translate(completion)
+}
+
+// translate makes the client's answer from a completion. It reserves the completion's size first,
+// and then corrects that to the answer's.
+func (u *unary) translate(completion []byte) (*[]byte, error) {
+	c := u.call
+	out := attempt.NewBuffer()
+	if n := chunkRoom + len(completion) + attempt.OutMore; n > max(cap(*out), attempt.MaxPooled) {
+		if err := c.memory.Hold(attempt.PartOut, n); err != nil {
+			attempt.Recycle(out)
+			return nil, err
+		}
+		*out = make([]byte, 0, n)
+	}
+	answer, err := u.codec.Append((*out)[:chunkRoom], completion, c.attempt.Reply.Head())
+	*out = answer
+	c.noteUsage(u.codec.Usage(), u.codec.Markup())
+	if err == nil {
+		err = c.memory.HoldOut(cap(answer))
+	}
+	if err != nil {
+		attempt.Recycle(out)
+		c.memory.Free(attempt.PartOut)
+		return nil, err
+	}
+	return out, nil
+}
+
+// beginPassOn begins a large answer with the part of it that has been read.
+func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
+	a := &u.call.attempt
+	passOn, out := u.codec.PassOn(a.Reply.Head()), attempt.NewBuffer()
+	var err error
+	if *out, err = a.Reply.BeginPassOn((*out)[:chunkRoom], passOn); err != nil {
+		attempt.Recycle(out)
+		return nil, nil, err
+	}
+	return passOn, out, nil
+}
+
+// noteUsage notes what an answer has told of its tokens so far, and for the metrics whether the
+// engine shows markup which it should have read.
+func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
+	c.tokens.usage, c.record.Finish = u, u.Finish.String()
+	if u.Known { // before the slot is free, so that it goes to the right key
+		c.tries.turn.Book(turns.Weight(u.Prompt-u.Cached, u.Completion))
+	}
+	if m != 0 {
+		c.record.Markup = m.String()
+	}
+	if u.CutToolCalls && !slices.Contains(c.record.Dropped, endpoint.DroppedToolCalls) {
+		c.record.Dropped = append(c.record.Dropped, endpoint.DroppedToolCalls)
+	}
+}
+
+// noteCounted has the routing know what the engine has counted of the prompt.
+func (c *Call) noteCounted() {
+	if u := &c.tokens.usage; u.Known {
+		c.attempt.Counted(u.Prompt, u.Cached)
+	}
+}
+
+// noteOverhead computes the time that the edge itself took before the first byte of the answer:
+// everything but waiting for the client's body, for a slot and for engines. A form is sent to its
+// engine while it arrives, so its overhead cannot be measured.
+func (c *Call) noteOverhead(now time.Time) {
+	if c.ep.Form {
+		return
+	}
+	progress := c.attempt.Reply.Progress()
+	heard := progress.ReadAt
+	if c.record.Stream && !progress.Begun {
+		heard = now // committed without an event
+	}
+	waited := c.body.Waited() + c.record.Queue + c.times.awaited + heard.Sub(c.times.asked)
+	c.record.Overhead = now.Sub(c.record.Start) - waited
+}

@@ -1,0 +1,301 @@
+package endpoint
+
+import (
+	"sync"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/request/body"
+	"penstock/proxy/running/snapshot"
+	"penstock/translate"
+	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// chatBase is what the requests of the dialects that are chat underneath have in common: the chat
+// request, and how it is checked and written for an engine. The parts that only the request or only
+// the answer needs are pooled by themselves, since a stream may be long.
+type chatBase struct {
+	chat          *chat.Request   // nil once nothing of it is needed for sending
+	wantsStream   bool            // of chat
+	rules         chat.ModelRules // the model's, with the context length of its engines
+	lowerEffort   bool            // to the nearest effort that the model offers, instead of an error
+	countsAtStart bool            // clients read counts at the start of a stream
+	segments      [][]byte        // memory for the pieces of what is sent
+	room          []byte          // and for those that the edge writes itself
+	answer        chatAnswer
+	events        dialectEvents
+}
+
+var (
+	chatRequests     = sync.Pool{New: func() any { return new(chat.Request) }}
+	wholeCompletions = sync.Pool{New: func() any { return new(answer.Completion) }}
+)
+
+func newChatRequest() *chat.Request { return chatRequests.Get().(*chat.Request) }
+
+func (b *chatBase) Model() []byte                           { return b.chat.Model }
+func (b *chatBase) Streams() bool                           { return b.wantsStream }
+func (b *chatBase) Chat() *chat.Request                     { return b.chat }
+func (b *chatBase) Form() *body.Form                        { return nil }
+func (b *chatBase) AnswersJSON() bool                       { return true }
+func (b *chatBase) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
+
+// textOnly are the input modalities of a model whose engines are known to take no images.
+var textOnly = []string{"text"}
+
+func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
+	rules, prompt := m.ChatRules(now, b.lowerEffort, &b.rules), &b.chat.Prompt
+	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() { // as the catalog says
+		b.rules = *rules
+		b.rules.InputModalities = textOnly
+		rules = &b.rules
+	}
+	if err := b.chat.Check(rules); err != nil {
+		return Checked{}, err
+	}
+	pool := upstreams.PoolText
+	if len(prompt.Images) > 0 || prompt.HasVideo() {
+		pool = upstreams.PoolVision
+	}
+	out := Checked{Pool: pool, PoolName: pool.String(), PromptBytes: prompt.Bytes, Dropped: b.chat.Hints()}
+	if len(prompt.Images)+len(prompt.Media) > 0 {
+		out.PromptBytes = 0
+	}
+	return out, nil
+}
+
+func (b *chatBase) Estimate(bytesPerToken float64) (prompt, output int) {
+	tokens := &b.chat.Tokens
+	return b.chat.Prompt.EstimateTokens(bytesPerToken), expectedOutput(tokens.Asked()) * tokens.Generated(b.chat.N)
+}
+
+func (b *chatBase) Limit() TokenLimit { return chatLimit{b.chat} }
+
+// chatLimit is the TokenLimit of a chat request.
+type chatLimit struct{ chat *chat.Request }
+
+func (l chatLimit) TokenLimit() int { return l.chat.Tokens.TokenLimit() }
+func (l chatLimit) Fit(limit int)   { l.chat.Tokens.Fit(limit) }
+
+func (l chatLimit) Context(rules *chat.ModelRules) int {
+	return rules.Context(len(l.chat.Prompt.Images) > 0)
+}
+
+func (l chatLimit) Prompt(_ float64, estimate int) int { return estimate + l.chat.Tokens.Said() }
+
+// Prefix implements Request. The raw elements of `messages` of one turn are a byte prefix of the
+// next turn's, so they can be hashed as they stand.
+func (b *chatBase) Prefix() (tools, messages []byte) {
+	return b.chat.Tools().Raw(), b.chat.Messages().Raw()
+}
+
+// AsksStream implements Request: also where the engine's work can be cancelled in no other way.
+func (b *chatBase) AsksStream(p *engine.Profile) bool {
+	return b.wantsStream || p.Has(config.QuirkCancelOnlyStreams)
+}
+
+func (b *chatBase) Fill(to Target) (Sending, error) {
+	p, format := to.Upstream.Engine(), formatOf(&to)
+	// Usage in every chunk costs a full parse of each. Who goes on with a stream has to know how many
+	// tokens there were.
+	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
+	format.ContinuousUsage = format.ContinuousUsage && (b.countsAtStart || resumes)
+	format.TokenTimings = format.TokenTimings && resumes
+	b.segments, b.room = b.chat.Segments(b.segments[:0], b.room[:0], &format)
+	return jsonSending(p.Path(config.OpChat), to.Stream, b.segments), nil
+}
+
+// formatOf is the form in which the engine of a target takes a chat request for its model.
+func formatOf(to *Target) chat.EngineFormat {
+	format := to.Formats.of(to.Upstream.Engine())
+	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
+	if turns := to.Model.Config.AdjacentTurns; turns != "" {
+		format.JoinTurns = turns == config.TurnsJoined
+	}
+	if to.Refused != (Refused{}) {
+		reasoning := *format.Reasoning
+		reasoning.Refused = to.Refused.Efforts
+		format.Reasoning = &reasoning
+		format.JoinTurns = format.JoinTurns || to.Refused.AdjacentTurns
+	}
+	return format
+}
+
+func jsonSending(path string, stream bool, segments [][]byte) Sending {
+	accept := jsonType
+	if stream {
+		accept = eventStreamType
+	}
+	return Sending{Path: path, ContentType: jsonType, Accept: accept, Body: segments}
+}
+
+// stream returns the Stream of a dialect's writer.
+func (b *chatBase) stream(of translate.Stream) Stream {
+	b.events = dialectEvents{of, &b.answer.offered}
+	return &b.events
+}
+
+func (b *chatBase) Release() {
+	if b.chat != nil {
+		b.chat.Reset()
+		chatRequests.Put(b.chat)
+		b.chat = nil
+	}
+}
+
+// recycle gives everything back and leaves the memory for the next request.
+func (b *chatBase) recycle() {
+	b.Release()
+	b.answer.release()
+	clear(b.segments[:cap(b.segments)]) // they point into requests
+	*b = chatBase{segments: b.segments[:0], room: b.room[:0], answer: chatAnswer{tools: b.answer.tools[:0]}}
+}
+
+// chatAnswer is the Unary of the dialects that are chat underneath.
+type chatAnswer struct {
+	completion *answer.Completion
+	options    answer.Options
+	offered    translate.Offered
+	tools      []byte          // their names
+	usage      translate.Usage // of a completion that was read
+	writer     completionWriter
+}
+
+// completionWriter writes an answer in a dialect.
+type completionWriter interface {
+	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
+}
+
+// begin notes what the answer of one attempt is to have in every dialect.
+func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
+	m := about.Model
+	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
+	if r.ToolUse.Offered && len(a.tools) == 0 { // the same for each attempt
+		a.tools = chat.AppendToolNames(a.tools, r)
+	}
+	a.options.Tools, a.options.SingleToolCall = a.tools, r.ToolUse.Single
+	a.offered = translate.Offered{Tools: r.ToolUse.Offered}
+}
+
+// Append implements Unary. The completion is borrowed until the codec ends.
+func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
+	if a.completion == nil {
+		a.completion = wholeCompletions.Get().(*answer.Completion)
+	}
+	a.completion.SingleToolCall(a.options.SingleToolCall)
+	if err := a.completion.Parse(completion); err != nil {
+		return dst, err
+	}
+	a.usage = a.completion.Usage()
+	return a.writer.AppendWhole(dst, a.completion)
+}
+
+// PassesOn implements Unary: too much of a completion is changed.
+func (a *chatAnswer) PassesOn(Reply) bool { return false }
+
+func (a *chatAnswer) PassOn(Reply) *PassOn       { panic("BUG: a chat completion is not passed on") }
+func (a *chatAnswer) Assembled() *answer.Options { return &a.options }
+func (a *chatAnswer) MediaType() string          { return jsonType }
+func (a *chatAnswer) Usage() translate.Usage     { return a.usage }
+
+func (a *chatAnswer) Markup() translate.Markup {
+	if a.completion == nil {
+		return 0
+	}
+	return suspect(a.completion.Markup(), &a.offered)
+}
+
+func (a *chatAnswer) release() {
+	if a.completion != nil {
+		a.completion.Reset()
+		wholeCompletions.Put(a.completion)
+	}
+}
+
+// answerID is what an answer is called that gets its id here: prefix and that of the call.
+func answerID(prefix string, requestID []byte) string {
+	return prefix + string(requestID[len(requestIDPrefix):])
+}
+
+// suspect is m, or nothing if it is no sign that the engine should have read it.
+func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
+	if m.Suspect(*offered) {
+		return m
+	}
+	return 0
+}
+
+// dialectEvents is the Stream of a dialect that has one in package translate.
+type dialectEvents struct {
+	translate.Stream
+	offered *translate.Offered
+}
+
+func (e *dialectEvents) Markup() translate.Markup { return suspect(e.Stream.Markup(), e.offered) }
+func (*dialectEvents) Ended()                     {}
+
+// AppendBody implements Stream. Every reply of these dialects is a stream where one was asked for.
+func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
+	panic("BUG: a document in place of a stream")
+}
+
+func (*dialectEvents) MediaType() string { return eventStreamType }
+func (*dialectEvents) InBand() bool      { return true }
+
+// The forms by the words of a profile; without one a request goes as it was sent.
+var (
+	toolChoiceForms = map[string]chat.ToolChoiceForm{
+		config.ToolChoiceWords: chat.ToolChoiceWords, config.ToolChoiceIgnored: chat.ToolChoiceIgnored,
+	}
+	responseForms = map[string]chat.ResponseForm{
+		config.ResponseFormatSchemas: chat.ResponseSchemas, config.ResponseFormatValue: chat.ResponseValue,
+	}
+	nullForms = map[string]chat.NullForm{
+		config.NullContentEmpty: chat.NullEmpty, config.NullContentEmptyWithoutCalls: chat.NullEmptyWithoutCalls,
+	}
+)
+
+// Formats remembers how engines want a chat request. It may be used from any goroutine.
+type Formats struct {
+	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
+}
+
+// of returns the format of an engine, without what differs from call to call.
+func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
+	if t, ok := f.byProfile.Load(p); ok {
+		return *t.(*chat.EngineFormat)
+	}
+	r, forms := p.Reasoning(), p.Forms()
+	t := &chat.EngineFormat{
+		TokenMember:     p.TokenLimitMember(),
+		ContinuousUsage: p.Has(config.QuirkContinuousUsage),
+		TokenTimings:    p.Has(config.QuirkTokenTimings),
+		Reasoning: &chat.ReasoningFormat{
+			Effort: r.Effort, Words: r.Words, Off: members(r.Off), On: members(r.On), History: r.History,
+		},
+		Prefill: members(p.Prefill()),
+
+		DeveloperAsSystem: p.Has(config.QuirkDeveloperAsSystem),
+
+		ToolChoice:     toolChoiceForms[forms.ToolChoice],
+		ResponseFormat: responseForms[forms.ResponseFormat],
+		NullContent:    nullForms[forms.NullContent],
+		JoinTurns:      forms.AdjacentTurns == config.TurnsJoined,
+	}
+	f.byProfile.Store(p, t)
+	return *t
+}
+
+// Forget drops all formats, after a reload that brings other profiles.
+func (f *Formats) Forget() { f.byProfile.Clear() }
+
+func members(in []engine.Member) []chat.Member {
+	out := make([]chat.Member, len(in))
+	for i, m := range in {
+		out[i] = chat.Member(m)
+	}
+	return out
+}

@@ -1,0 +1,224 @@
+package endpoint
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/proxy/access/limit"
+	"penstock/proxy/request/body"
+	"penstock/proxy/running/snapshot"
+	"penstock/translate"
+	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
+	"penstock/translate/seal"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// Request is the request codec: it reads one client's request and writes it for engines. It belongs
+// to one call and to its goroutine.
+type Request interface {
+	// Decode reads the request and validates what needs no model.
+	Decode(in Input) error
+	// Model is the model's name as the client wrote it.
+	Model() []byte
+	// Streams reports whether the client gets its answer as it is made. That of a form may change
+	// until it has been read to its end.
+	Streams() bool
+	// Check applies the rules of the model. now is for the context that its engines report.
+	Check(m *snapshot.Model, now time.Time) (Checked, error)
+	// Estimate is about how many tokens the request and its answer are.
+	Estimate(bytesPerToken float64) (prompt, output int)
+	// Limit is the limit on the answer's tokens.
+	Limit() TokenLimit
+	// Prefix is the beginning of the prompt, by which a route may find an engine that has cached
+	// it; nil: it has none.
+	Prefix() (tools, messages []byte)
+	// AsksStream reports whether an engine is asked for a stream.
+	AsksStream(p *engine.Profile) bool
+	// Fill makes the request to an engine.
+	Fill(to Target) (Sending, error)
+	// Reads says what the reply is, whose head with a status of 200 has come. asked: for a stream.
+	Reads(reply Reply, asked bool) ReplyForm
+	// AnswersJSON reports whether a whole answer is certain to be JSON, before which white space
+	// means nothing.
+	AnswersJSON() bool
+	// Unary and Stream prepare for the reply of one attempt.
+	Unary(about Answer) Unary
+	Stream(about Answer) Stream
+	// Chat is the request as chat, while it is held; nil: it is none.
+	Chat() *chat.Request
+	// Form is the client's form; nil: the request is not one.
+	Form() *body.Form
+	// Release gives back what is held for sending: nothing is sent any more. Recycle gives back
+	// everything, and ends the codec.
+	Release()
+	Recycle()
+}
+
+// Input is what a request is decoded from.
+type Input struct {
+	Body     *body.Body
+	From     body.Source // of a form, which is read while it is decoded
+	Memory   *limit.Memory
+	Snapshot *snapshot.Snapshot
+	Header   *fasthttp.RequestHeader
+	Seal     seal.Box // of the key
+}
+
+// Checked is what the model's rules have found.
+type Checked struct {
+	Pool     upstreams.Pool
+	PoolName string // empty: the rules have refused the request before its pool was known
+	// PromptBytes is the length of a prompt that is text alone, from which the model's bytes per
+	// token are learned; 0 otherwise.
+	PromptBytes int
+	// Dropped are the names of what was left out of the request, from a fixed list.
+	Dropped []string
+	// Unfit are engines of the model that cannot answer the request.
+	Unfit []upstreams.ID
+}
+
+// TokenLimit is the limit on the tokens of an answer.
+type TokenLimit interface {
+	// TokenLimit is what the engine is sent; -1: none.
+	TokenLimit() int
+	// Fit lowers it; a negative limit undoes an earlier Fit.
+	Fit(limit int)
+	// Context is the configured context of the model for this request; 0: not known.
+	Context(rules *chat.ModelRules) int
+	// Prompt is about how many tokens the longest prompt is; estimate is that of the whole request.
+	Prompt(bytesPerToken float64, estimate int) int
+}
+
+// Target is the engine that a request is written for.
+type Target struct {
+	Upstream *upstreams.Upstream
+	Model    *snapshot.Model
+	Served   string
+	Stream   bool // it is asked for one
+	Salt     chat.Salt
+	Priority chat.Priority
+	Formats  *Formats
+	Refused  Refused
+}
+
+// Refused is what an engine was found to refuse in requests for a model, beside what its profile
+// says: such a request is sent in another form. The zero value is nothing.
+type Refused struct {
+	Efforts       chat.EffortSet // words of the reasoning effort
+	AdjacentTurns bool           // turns of one role in a row
+}
+
+// And returns what is in r or in other.
+func (r Refused) And(other Refused) Refused {
+	return Refused{Efforts: r.Efforts | other.Efforts, AdjacentTurns: r.AdjacentTurns || other.AdjacentTurns}
+}
+
+// Sent is what an engine was sent that it may refuse and take in another form.
+type Sent struct {
+	Limit         int    // on the tokens of the answer; -1: none
+	Effort        string // the word of the reasoning effort; empty: none
+	AdjacentTurns bool   // turns of one role in a row
+}
+
+// SentOf returns what a target was sent of a request that is held still.
+func SentOf(r Request, to *Target) Sent {
+	sent, c := Sent{Limit: r.Limit().TokenLimit()}, r.Chat()
+	if c == nil {
+		return sent
+	}
+	format := formatOf(to)
+	sent.Effort = chat.EffortWord(c, &format)
+	sent.AdjacentTurns = chat.HasAdjacentTurns(c) && !chat.JoinsTurns(c, &format)
+	return sent
+}
+
+// PriorityOf is what the engine of an upstream is told of a call for a model: the rank of its
+// class, where the upstream says so. A client's own number stays where the model lets clients write
+// one.
+func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priority {
+	number, told := upstreams.Priority(u, rank)
+	if !told {
+		return chat.Priority{}
+	}
+	return chat.Priority{Number: number, Told: true, Own: slices.Contains(m.Config.AllowMembers, "priority")}
+}
+
+// Sending is a request as an engine is sent it.
+type Sending struct {
+	Path, ContentType, Accept string
+	Body                      [][]byte
+	Reader                    io.Reader // in place of Body
+}
+
+// ErrNoPath is the error of Fill for an engine that is known not to have the endpoint.
+var ErrNoPath = errors.New("the engine does not have the endpoint")
+
+// Answer says of an answer what only its call knows.
+type Answer struct {
+	Model        *config.Model
+	RequestID    []byte
+	Created      time.Time
+	PromptTokens int
+	Streamed     bool     // the engine was asked for a stream
+	Seal         seal.Box // of the key and the model, where the dialect has a use for it
+}
+
+// Reply is the head of an engine's reply.
+type Reply interface {
+	Header(name string) []byte
+	// Framed reports whether the end of the body is certain: it does not end with its connection.
+	Framed() bool
+}
+
+// ReplyForm is what a reply is.
+type ReplyForm uint8
+
+// The forms of a reply.
+const (
+	NotHead       ReplyForm = iota // the head has not come
+	Whole                          // one document, read to its end
+	Events                         // a stream
+	Bytes                          // passed on as they come
+	WholeOfStream                  // one document in place of the stream that was asked for
+	BytesOfStream                  // bytes likewise, put into events as they come
+	Document                       // likewise, of another media type: an answer, an error, or the stream all the same
+	Complaint                      // likewise, from an endpoint that has no use for it: an error, or nonsense
+	WrongType
+)
+
+// Unary is the unary codec: it writes the client's answer for an engine's whole reply.
+type Unary interface {
+	// Append appends the answer for body, which is a chat completion where the engine was asked for
+	// a stream.
+	Append(dst, body []byte, reply Reply) ([]byte, error)
+	// PassesOn reports whether a large reply may be passed on as it comes, because next to nothing
+	// of it is changed. PassOn begins to.
+	PassesOn(reply Reply) bool
+	PassOn(reply Reply) *PassOn
+	// Assembled is how a completion is put together from a stream.
+	Assembled() *answer.Options
+	MediaType() string
+	Usage() translate.Usage
+	// Markup is markup that the engine should have read; 0: none.
+	Markup() translate.Markup
+}
+
+// Stream is the stream codec: it writes the client's events for an engine's.
+type Stream interface {
+	translate.Stream
+	// Ended notes that the reply has come to its framed end.
+	Ended()
+	// AppendBody appends the events that a reply of the form WholeOfStream amounts to, or a piece of
+	// one of the form BytesOfStream.
+	AppendBody(dst, body []byte, reply Reply) ([]byte, error)
+	MediaType() string
+	// InBand reports whether errors and signs of life have a place in the stream. Bytes have none.
+	InBand() bool
+}

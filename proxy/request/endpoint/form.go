@@ -1,0 +1,136 @@
+package endpoint
+
+import (
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/request/body"
+	"penstock/proxy/running/snapshot"
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/forward"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// imageEdits is POST /v1/images/edits: a form in, JSON out.
+var imageEdits = &Endpoint{
+	Path:      "/v1/images/edits",
+	Operation: config.OpImages,
+	Traced:    tracedContent,
+	Dialect:   images.Dialect,
+	Form:      true,
+	New: func() Request {
+		r := new(editRequest)
+		r.begin(&r.own, engine.OpImageEdits, upstreams.PoolText)
+		return r
+	},
+}
+
+// editRequest is the codec of an image edit.
+type editRequest struct {
+	formRequest
+	own forward.Edit
+}
+
+func (r *editRequest) Decode(in Input) error {
+	r.own.Refuse = in.Snapshot.Refused.BySome
+	return r.formRequest.Decode(in)
+}
+
+func (r *editRequest) Unary(about Answer) Unary {
+	a := &editAnswer{form: &r.form}
+	a.begin(&about)
+	return a
+}
+
+// editAnswer is the Unary of an image edit, which may come before the end of the form.
+type editAnswer struct {
+	forwarded
+	form *body.Form
+}
+
+func (a *editAnswer) PassesOn(Reply) bool { return a.form.Ended() }
+
+// formFields are the fields of a form, which say whether the client wants events.
+type formFields interface {
+	body.Fields
+	Stream() bool
+}
+
+// formRequest is what the codecs of forms have in common. A form is checked while it is read, which
+// may go on while an engine is sent its beginning.
+type formRequest struct {
+	form      body.Form
+	fields    formFields
+	operation string // by which profiles name the engine's path
+	pool      upstreams.Pool
+	engine    *engine.Profile // it is being sent to
+}
+
+func (r *formRequest) begin(fields formFields, operation string, pool upstreams.Pool) {
+	r.fields, r.operation, r.pool = fields, operation, pool
+}
+
+// Decode implements Request: it reads the beginning of the form.
+func (r *formRequest) Decode(in Input) error {
+	r.form.Begin(&in.From, formEnd{r.fields, r}, in.Memory)
+	return r.form.ReadHead(in.Header.ContentType())
+}
+
+// formEnd are the fields of a form with a check of its own at the end.
+type formEnd struct {
+	formFields
+	request *formRequest
+}
+
+// End implements body.Fields. It refuses events that were asked for behind the file, when the
+// engine that is getting it has none.
+func (e formEnd) End() ([]forward.Field, error) {
+	fields, err := e.formFields.End()
+	if err != nil || !e.Stream() {
+		return fields, err
+	}
+	if p := e.request.engine; p != nil && !p.Has(config.QuirkStreamsTranscriptions) {
+		return nil, noStreams()
+	}
+	return fields, nil
+}
+
+func noStreams() *apierr.Error {
+	return apierr.Invalid("stream", apierr.CodeUnsupportedParameter,
+		"stream must be false or absent: the engines of this model give transcriptions as a whole.")
+}
+
+func (r *formRequest) Model() []byte { return r.fields.Model() }
+func (r *formRequest) Streams() bool { return r.fields.Stream() }
+
+// Check implements Request: fields are checked as they come.
+func (r *formRequest) Check(*snapshot.Model, time.Time) (Checked, error) {
+	return Checked{Pool: r.pool, PoolName: r.pool.String()}, nil
+}
+
+// Estimate implements Request: audio and images have no tokens to count here.
+func (r *formRequest) Estimate(float64) (prompt, output int) { return 0, 0 }
+func (r *formRequest) Limit() TokenLimit                     { return noLimit{} }
+func (r *formRequest) Prefix() (tools, messages []byte)      { return nil, nil }
+func (r *formRequest) AsksStream(*engine.Profile) bool       { return r.fields.Stream() }
+
+func (r *formRequest) Fill(to Target) (Sending, error) {
+	p := to.Upstream.Engine()
+	path := p.Path(r.operation)
+	if path == "" {
+		return Sending{}, ErrNoPath
+	}
+	r.engine = p
+	pieces, rest := r.form.ForEngine(to.Served)
+	return Sending{Path: path, ContentType: r.form.ContentType(), Accept: anyType, Body: pieces, Reader: rest}, nil
+}
+
+func (r *formRequest) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
+func (r *formRequest) AnswersJSON() bool                       { return r.form.Ended() }
+func (r *formRequest) Stream(Answer) Stream                    { panic("BUG: the endpoint has no streams") }
+func (r *formRequest) Chat() *chat.Request                     { return nil }
+func (r *formRequest) Form() *body.Form                        { return &r.form }
+func (r *formRequest) Release()                                { r.form.Release() }
+func (r *formRequest) Recycle()                                {}

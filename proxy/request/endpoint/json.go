@@ -1,0 +1,192 @@
+package endpoint
+
+import (
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/request/body"
+	"penstock/proxy/running/snapshot"
+	"penstock/translate/chat"
+	"penstock/translate/forward"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// The endpoints here have JSON in, JSON out, and no streams. Of what comes and goes only the model
+// is changed.
+var (
+	embeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
+	rerank     = ranking(passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
+	images     = passing("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodePlain)
+)
+
+// tracedContent is the operation of endpoints that make images and sound.
+const tracedContent = "generate_content"
+
+// passing is an endpoint whose text is in the member prompt.
+func passing(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
+	ep := &Endpoint{
+		Path: path, Operation: operation, Traced: operation, // there is no word for some of them yet
+		Dialect: withChatErrors(operation, prompt),
+	}
+	if operation == config.OpImages {
+		ep.Traced = tracedContent
+	}
+	ep.New = func() Request {
+		r := &passingRequest{decode: decode}
+		r.begin(&r.own, operation, upstreams.PoolText)
+		return r
+	}
+	return ep
+}
+
+// ranking has the answers of an endpoint in one form.
+func ranking(ep *Endpoint) *Endpoint {
+	request := ep.New
+	ep.New = func() Request { return &rerankRequest{request().(*passingRequest)} }
+	return ep
+}
+
+// rerankRequest is the codec of a rerank request.
+type rerankRequest struct{ *passingRequest }
+
+// Fill implements Request.
+func (r *rerankRequest) Fill(to Target) (Sending, error) {
+	r.own.RankTexts(to.Upstream.Engine().Has(config.QuirkRanksTexts))
+	return r.passingRequest.Fill(to)
+}
+
+func (r *rerankRequest) Unary(about Answer) Unary {
+	r.passingRequest.Unary(about)
+	return &rerankAnswer{&r.answer, &r.own.Rerank}
+}
+
+// rerankAnswer is the Unary of a ranking.
+type rerankAnswer struct {
+	*forwarded
+	asked *forward.Rerank
+}
+
+// PassesOn implements Unary: all results have to be known before the first is.
+func (a *rerankAnswer) PassesOn(Reply) bool { return false }
+
+func (a *rerankAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
+	body, err := a.asked.Normalize(body)
+	if err != nil {
+		return dst, err
+	}
+	return a.forwarded.Append(dst, body, reply)
+}
+
+type passingRequest struct {
+	jsonRequest
+	own    forward.Request
+	decode func(r *forward.Request, body []byte) error
+}
+
+func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Body.Bytes()) }
+
+// jsonRequest is what the codecs of JSON requests have in common of which the edge reads little
+// more than the model.
+type jsonRequest struct {
+	request   *forward.Request
+	operation string // by which profiles name the engine's path
+	pool      upstreams.Pool
+	rules     chat.ModelRules // the model's, with the context length of its engines
+	answer    forwarded
+}
+
+func (r *jsonRequest) begin(request *forward.Request, operation string, pool upstreams.Pool) {
+	r.request, r.operation, r.pool = request, operation, pool
+}
+
+func (r *jsonRequest) Model() []byte { return r.request.Model }
+func (r *jsonRequest) Streams() bool { return r.request.Stream }
+
+func (r *jsonRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
+	return Checked{Pool: r.pool, PoolName: r.pool.String()}, r.request.Check(m.ChatRules(now, false, &r.rules))
+}
+
+// Estimate implements Request: only completions have an answer that is counted.
+func (r *jsonRequest) Estimate(bytesPerToken float64) (prompt, output int) {
+	if bytesPerToken <= 0 {
+		bytesPerToken = 4
+	}
+	return int(float64(r.request.Size())/bytesPerToken) + 1, 0
+}
+
+func (r *jsonRequest) Limit() TokenLimit { return jsonLimit{r.request} }
+
+// jsonLimit is the TokenLimit of a JSON request.
+type jsonLimit struct{ *forward.Request }
+
+func (l jsonLimit) Context(rules *chat.ModelRules) int      { return rules.ContextLength }
+func (l jsonLimit) Prompt(bytesPerToken float64, _ int) int { return l.LongestPrompt(bytesPerToken) }
+func (r *jsonRequest) Prefix() (tools, messages []byte)     { return nil, nil }
+func (r *jsonRequest) AsksStream(*engine.Profile) bool      { return r.request.Stream }
+
+func (r *jsonRequest) Fill(to Target) (Sending, error) {
+	path := to.Upstream.Engine().Path(r.operation)
+	if path == "" {
+		return Sending{}, ErrNoPath
+	}
+	r.request.SetPriority(to.Priority)
+	return Sending{Path: path, ContentType: jsonType, Accept: anyType, Body: r.request.Segments(nil, to.Served)}, nil
+}
+
+func (r *jsonRequest) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
+func (r *jsonRequest) AnswersJSON() bool                       { return true }
+
+func (r *jsonRequest) Unary(about Answer) Unary {
+	r.answer.begin(&about)
+	r.answer.vectors = r.request.Vectors
+	return &r.answer
+}
+
+func (r *jsonRequest) Stream(Answer) Stream { panic("BUG: the endpoint has no streams") }
+func (r *jsonRequest) Chat() *chat.Request  { return nil }
+func (r *jsonRequest) Form() *body.Form     { return nil }
+func (r *jsonRequest) Release()             {}
+func (r *jsonRequest) Recycle()             {}
+
+// completions is POST /v1/completions, the legacy form of chat. A key that may chat may use it.
+var completions = &Endpoint{
+	Path:          "/v1/completions",
+	Operation:     config.OpChat,
+	Traced:        "text_completion",
+	Dialect:       withChatErrors("completions", "prompt"),
+	CachesPrompts: true,
+	New: func() Request {
+		r := new(completionRequest)
+		r.answer.completion = true
+		r.begin(&r.own, engine.OpCompletions, upstreams.PoolText)
+		return r
+	},
+}
+
+// completionRequest is the codec of a completion.
+type completionRequest struct {
+	jsonRequest
+	own forward.Request
+}
+
+func (r *completionRequest) Decode(in Input) error { return r.own.DecodeCompletion(in.Body.Bytes()) }
+
+func (r *completionRequest) Estimate(bytesPerToken float64) (prompt, output int) {
+	prompt, _ = r.jsonRequest.Estimate(bytesPerToken)
+	return prompt, expectedOutput(r.own.Asked()) * r.own.Generated
+}
+
+// Fill implements Request. Engines report cached tokens for completions, and for no other requests
+// that are passed on.
+func (r *completionRequest) Fill(to Target) (Sending, error) {
+	r.own.SetSalt(to.Salt)
+	return r.jsonRequest.Fill(to)
+}
+
+func (r *completionRequest) Stream(about Answer) Stream {
+	events := new(forwardedEvents)
+	events.Reset(about.Model.ID, r.own.Choices)
+	events.SetPrompts(r.own.Prompts)
+	return events
+}

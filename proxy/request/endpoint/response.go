@@ -1,0 +1,88 @@
+package endpoint
+
+import (
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/request/body"
+	"penstock/translate/apierr"
+	"penstock/upstreams/http1/httptoken"
+)
+
+// AppendRequestID appends a fresh request id: "req_" and 26 characters of base 32, 128 random bits.
+// The generator is seeded by the operating system; ids must not repeat, but they are no secret.
+func AppendRequestID(dst []byte) []byte {
+	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+	dst = append(dst, requestIDPrefix...)
+	for _, word := range [2]uint64{rand.Uint64(), rand.Uint64()} {
+		for range 13 {
+			dst = append(dst, alphabet[word&31])
+			word >>= 5
+		}
+	}
+	return dst
+}
+
+const requestIDPrefix = "req_"
+
+// In the form that fasthttp would otherwise bring them to for each answer.
+var (
+	headerRequestID    = []byte("Request-Id")
+	headerXRequestID   = []byte("X-Request-Id")
+	headerCacheControl = []byte("Cache-Control")
+	noStore            = []byte("no-store")
+	overloaded         = []byte("Overloaded")
+)
+
+// HeaderDropped tells what of a request was left out.
+const HeaderDropped = "X-Penstock-Dropped"
+
+// DroppedToolCalls is the name of what was left out of an answer: tool calls behind the first, where
+// the request forbids parallel ones and the engine made some. The head of a stream is out before.
+const DroppedToolCalls = "answer:tool_calls"
+
+// CommonHeaders sets the headers of every answer. The request id has two names because SDKs read
+// different ones.
+func CommonHeaders(h *fasthttp.ResponseHeader, id []byte) {
+	h.SetCanonical(headerRequestID, id)
+	h.SetCanonical(headerXRequestID, id)
+	h.SetCanonical(headerCacheControl, noStore)
+}
+
+// WriteError makes e, which ErrorOf has returned, the response of ctx.
+func (d *Dialect) WriteError(ctx *fasthttp.RequestCtx, e *apierr.Error, requestID []byte) {
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(e.Status)
+	h := &ctx.Response.Header
+	h.SetContentType("application/json")
+	CommonHeaders(h, requestID)
+	ErrorHeaders(h, e)
+	ctx.Response.SetBody(d.appendError(nil, e, string(requestID)))
+}
+
+// ErrorHeaders sets the headers of e's status.
+func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
+	if e.Status == apierr.StatusOverloaded {
+		h.SetStatusMessage(overloaded) // 529 is not registered, so fasthttp has no text for it
+	}
+	if e.Status == fasthttp.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if e.Codings != "" {
+		h.Set("Accept-Encoding", e.Codings)
+	}
+	if n := e.RetryAfterSeconds(); n > 0 {
+		h.Set("Retry-After", strconv.Itoa(n))
+	}
+	if e.Quota != nil && !e.Quota.Held { // SDKs would try again within seconds, for which nothing comes back
+		h.Set("X-Should-Retry", "false")
+	}
+}
+
+func isEventStream(reply Reply) bool {
+	return httptoken.EqualFold(body.BareType(reply.Header("Content-Type")), eventStreamType)
+}
+
+func isJSONReply(reply Reply) bool { return body.IsJSON(reply.Header("Content-Type")) }

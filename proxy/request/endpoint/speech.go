@@ -1,0 +1,153 @@
+package endpoint
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/running/snapshot"
+	"penstock/translate"
+	"penstock/translate/apierr"
+	"penstock/translate/audio"
+	"penstock/translate/sse"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+	"penstock/upstreams/http1/httptoken"
+)
+
+// speech is POST /v1/audio/speech: JSON in, audio out, or events that hold it. The audio is passed
+// on as it is made. A client of HTTP/1.0 could not tell a part of it from the whole, and gets it with
+// a length; events have an end of their own.
+var speech = &Endpoint{
+	Path:      "/v1/audio/speech",
+	Operation: config.OpSpeech,
+	Traced:    tracedContent,
+	Dialect:   withChatErrors("speech", "input"),
+	New: func() Request {
+		r := new(speechRequest)
+		r.begin(&r.own.Request, config.OpSpeech, upstreams.PoolAudio)
+		return r
+	},
+}
+
+// speechRequest is the codec of a speech request.
+type speechRequest struct {
+	jsonRequest
+	own    audio.Speech
+	http11 bool
+}
+
+func (r *speechRequest) Decode(in Input) error {
+	r.http11 = in.Header.IsHTTP11()
+	return r.own.Decode(in.Body.Bytes())
+}
+
+func (r *speechRequest) Streams() bool { return r.http11 || r.own.Events() }
+
+func (r *speechRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
+	out := Checked{Pool: r.pool, PoolName: r.pool.String()}
+	return out, r.own.Check(m.ChatRules(now, false, &r.rules))
+}
+
+// AsksStream implements Request: audio is no stream of events.
+func (r *speechRequest) AsksStream(p *engine.Profile) bool {
+	return r.own.EventsFrom() && p.Has(config.QuirkStreamsSpeech)
+}
+
+func (r *speechRequest) Fill(to Target) (Sending, error) {
+	r.own.AskEvents(to.Stream)
+	return r.jsonRequest.Fill(to)
+}
+
+// Reads implements Request: an engine may answer with audio although events were asked for.
+func (r *speechRequest) Reads(reply Reply, asked bool) ReplyForm {
+	switch isAudio := audioType(reply.Header("Content-Type")); {
+	case asked && isEventStream(reply):
+		return Events
+	case isAudio && r.own.Events():
+		return BytesOfStream
+	case isAudio:
+		return Bytes
+	case asked:
+		return Complaint
+	}
+	return WrongType
+}
+
+func (r *speechRequest) AnswersJSON() bool { return false }
+
+func (r *speechRequest) Unary(about Answer) Unary {
+	r.jsonRequest.Unary(about)
+	return &speechAnswer{forwarded: &r.answer, mediaType: r.own.ContentType()}
+}
+
+func (r *speechRequest) Stream(about Answer) Stream {
+	if !r.own.Events() {
+		return audioStream{mediaType: r.own.ContentType()}
+	}
+	s := new(speechEvents)
+	s.Reset(about.Model.ID, 0)
+	s.Speech()
+	return s
+}
+
+// speechEvents is the Stream of events that hold audio.
+type speechEvents struct{ forwardedEvents }
+
+// AppendBody implements Stream: the engine's reply is the audio itself.
+func (s *speechEvents) AppendBody(dst, piece []byte, _ Reply) ([]byte, error) {
+	return s.AppendSound(dst, piece), nil
+}
+
+// ErrNoAudio is the error of a reply of bytes that has none.
+var ErrNoAudio = errors.New("an answer without bytes")
+
+// speechAnswer is the Unary of audio.
+type speechAnswer struct {
+	*forwarded
+	mediaType string
+}
+
+func (a *speechAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
+	switch {
+	case len(body) == 0:
+		return dst, ErrNoAudio
+	case !reply.Framed():
+		return dst, translate.ErrNoLength
+	}
+	return append(dst, body...), nil
+}
+
+func (a *speechAnswer) PassesOn(Reply) bool { return false }
+func (a *speechAnswer) MediaType() string   { return a.mediaType }
+
+// audioStream is the Stream of audio, whose bytes are passed on without it.
+type audioStream struct{ mediaType string }
+
+func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)    { return dst, nil }
+func (audioStream) AppendBody(dst, _ []byte, _ Reply) ([]byte, error) { return dst, nil }
+func (audioStream) Finish(dst []byte) ([]byte, error)                 { return dst, nil }
+func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte           { return dst }
+func (audioStream) Keepalive(dst []byte) []byte                       { return dst }
+func (audioStream) Started() bool                                     { return true } // it begins with sound
+func (audioStream) NextEngine()                                       {}
+func (audioStream) Finished() bool                                    { return false }
+func (audioStream) Done() bool                                        { return false }
+func (audioStream) Held() int                                         { return 0 }
+func (audioStream) Markup() translate.Markup                          { return 0 }
+func (audioStream) Usage() translate.Usage                            { return translate.Usage{} }
+func (audioStream) Ended()                                            {}
+func (audioStream) InBand() bool                                      { return false }
+func (s audioStream) MediaType() string                               { return s.mediaType }
+
+// audioType reports whether a 200 of that type may be audio: anything but what is certain to be
+// something else. Engines call audio by many names, and by none.
+func audioType(contentType []byte) bool {
+	for _, other := range [...]string{"text/", jsonType, "application/problem+json", "application/xml"} {
+		if len(contentType) >= len(other) && httptoken.EqualFold(contentType[:len(other)], other) {
+			return false
+		}
+	}
+	return !bytes.HasSuffix(contentType, []byte("+json"))
+}

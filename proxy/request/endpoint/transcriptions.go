@@ -1,0 +1,143 @@
+package endpoint
+
+import (
+	"errors"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/running/snapshot"
+	"penstock/translate"
+	"penstock/translate/audio"
+	"penstock/translate/forward"
+	"penstock/upstreams"
+)
+
+// transcriptions is POST /v1/audio/transcriptions: a form in; JSON, text or events out.
+var transcriptions = &Endpoint{
+	Path:      "/v1/audio/transcriptions",
+	Operation: config.OpTranscriptions,
+	Traced:    config.OpTranscriptions, // there is no word for it yet
+	Dialect:   withChatErrors("transcription", "file"),
+	Form:      true,
+	New: func() Request {
+		r := new(transcriptionRequest)
+		r.begin(&r.own, config.OpTranscriptions, upstreams.PoolAudio)
+		return r
+	},
+}
+
+// transcriptionRequest is the codec of a transcription.
+type transcriptionRequest struct {
+	formRequest
+	own audio.Transcription
+}
+
+func (r *transcriptionRequest) Decode(in Input) error {
+	r.own.Refuse = in.Snapshot.Refused.BySome
+	return r.formRequest.Decode(in)
+}
+
+// Check implements Request. Engines that have no events are not for a client that wants some.
+func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
+	out, err := r.formRequest.Check(m, now)
+	if err != nil || !r.own.Stream() {
+		return out, err
+	}
+	targets := m.Route.Targets()
+	for i := range targets {
+		if up := targets[i].Upstream; !up.Engine().Has(config.QuirkStreamsTranscriptions) {
+			out.Unfit = append(out.Unfit, up.ID())
+		}
+	}
+	if len(out.Unfit) == len(targets) {
+		return out, noStreams()
+	}
+	return out, nil
+}
+
+// Reads implements Request: an engine may answer with a whole transcript although a stream was
+// asked for.
+func (r *transcriptionRequest) Reads(reply Reply, asked bool) ReplyForm {
+	form := textReply(reply, asked)
+	if form == Document {
+		return WholeOfStream
+	}
+	return form
+}
+
+func (r *transcriptionRequest) AnswersJSON() bool { return r.form.Ended() && r.own.JSON() }
+
+func (r *transcriptionRequest) Unary(about Answer) Unary {
+	about.PromptTokens = noEstimate
+	a := &transcript{request: r}
+	a.begin(&about)
+	return a
+}
+
+// transcript is the Unary of a transcription: JSON or text.
+type transcript struct {
+	forwarded
+	request *transcriptionRequest
+}
+
+func (a *transcript) MediaType() string { return a.request.own.ContentType() }
+
+// Append implements Unary. Text that cannot be told from cut text is refused, and so is JSON in its
+// place: an engine that does not know the format, or an error.
+func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
+	switch {
+	case !a.request.form.Ended(): // what the answer should be is not known yet
+		return dst, &translate.BadAnswer{Reason: "an answer before the end of the request"}
+	case a.request.own.JSON():
+		return a.forwarded.Append(dst, body, reply)
+	case !reply.Framed():
+		return dst, errTextOfUnknownLength
+	case isJSONReply(reply):
+		var other forward.Answer
+		if err := other.Parse(body); err != nil {
+			return dst, err
+		}
+		return dst, ErrWrongType
+	}
+	return append(dst, body...), nil
+}
+
+var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown length"}
+
+// ErrWrongType is the error of a reply of another media type than was asked for.
+var ErrWrongType = errors.New("reply of another media type than asked for")
+
+// PassesOn implements Unary: what form the client wants is known, and the engine gives it that.
+func (a *transcript) PassesOn(reply Reply) bool {
+	r := a.request
+	return r.form.Ended() && !r.own.Stream() && (r.own.JSON() || reply.Framed() && !isJSONReply(reply))
+}
+
+func (a *transcript) PassOn(Reply) *PassOn { return a.passOn(a.request.own.JSON()) }
+
+func (r *transcriptionRequest) Stream(about Answer) Stream {
+	s := &transcriptStream{request: r}
+	s.Reset(about.Model.ID, 0)
+	if r.own.PlainText() {
+		s.PlainText()
+	}
+	return s
+}
+
+// transcriptStream is the Stream of a transcript.
+type transcriptStream struct {
+	forwardedEvents
+	request *transcriptionRequest
+}
+
+// AppendBody implements Stream: the edge writes the stream that a whole transcript amounts to.
+func (s *transcriptStream) AppendBody(dst, body []byte, reply Reply) ([]byte, error) {
+	structured := isJSONReply(reply)
+	switch {
+	case !structured && (!s.request.form.Ended() || s.request.own.JSON()):
+		return dst, ErrWrongType
+	case !structured && !reply.Framed():
+		return dst, errTextOfUnknownLength
+	}
+	return s.Stream.AppendWhole(dst, body, structured)
+}

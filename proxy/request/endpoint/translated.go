@@ -1,0 +1,119 @@
+package endpoint
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/running/snapshot"
+	"penstock/translate"
+	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
+	"penstock/translate/dialects"
+	"penstock/translate/seal"
+)
+
+// translatedRequest is the codec of the dialects that are translated to chat and back.
+type translatedRequest struct {
+	chatBase
+	config  *snapshot.Snapshot
+	box     seal.Box // of the call's key
+	dialect translatedDialect
+	counts  bool // the prompt is only counted, by an engine that reads the client's own body
+	decoded bool
+}
+
+// translatedDialect is a dialect as its codec needs it. It belongs to one call at a time.
+type translatedDialect interface {
+	translate.Stream
+	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
+	Release()
+	// Decode appends the chat request that a client's body amounts to.
+	Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error)
+	// Dropped are the names of what was left out of the request.
+	Dropped() []string
+	// Locate puts an error about the chat request in the words of the dialect.
+	Locate(err error) error
+	// Describe prepares for the answer of one attempt. The options are for a stream of the engine
+	// that is put together before it is translated.
+	Describe(about *Answer, o *answer.Options)
+	// Recycle gives the codec back to the pool of its dialect.
+	Recycle(r *translatedRequest)
+}
+
+func (r *translatedRequest) Decode(in Input) error {
+	s := in.Snapshot
+	r.config, r.box = s, in.Seal
+	o := dialects.Options{
+		InPlace: s.InPlace, Refuse: s.Refused.ByAll, Strict: s.Config.Strict, Count: r.counts, Opener: r,
+		Hosted:         s.RefusedAtHosted,
+		RedactThinking: redactsThinking(in.Header),
+	}
+	if r.counts { // a count goes to engines without the members that they refuse
+		o.Refuse = nil
+	}
+	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
+		return r.dialect.Decode(dst, in.Body.Client(), r.chat, o)
+	})
+	r.wantsStream, r.decoded = r.chat.Stream, true
+	if err == nil && !r.counts {
+		in.Body.DropClient()
+	}
+	return err
+}
+
+// redactsThinking reports whether a client has the beta by which answers of Messages have their
+// thinking redacted.
+func redactsThinking(h *fasthttp.RequestHeader) bool {
+	for _, v := range h.PeekAll("Anthropic-Beta") {
+		if bytes.Contains(v, []byte("redact-thinking-")) {
+			return true
+		}
+	}
+	return false
+}
+
+// Open implements chat.Opener.
+func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
+	m, ok := r.config.Lookup(model)
+	if !ok {
+		return dst, false
+	}
+	box := r.box.For(m.Config.ID)
+	if r.decoded { // for an engine that speaks the dialect, from the same body
+		box = box.Uncounted()
+	}
+	return box.Open(dst, blob)
+}
+
+func (r *translatedRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
+	out, err := r.chatBase.Check(m, now)
+	if err != nil {
+		err = r.dialect.Locate(err)
+	}
+	out.Dropped = append(out.Dropped, r.dialect.Dropped()...)
+	return out, err
+}
+
+func (r *translatedRequest) Unary(about Answer) Unary {
+	r.answer.begin(&about, r.chat)
+	about.Seal = r.box.For(about.Model.ID)
+	r.dialect.Describe(&about, &r.answer.options)
+	r.answer.writer = r.dialect
+	return &r.answer
+}
+
+func (r *translatedRequest) Stream(about Answer) Stream {
+	r.answer.begin(&about, r.chat)
+	about.Seal = r.box.For(about.Model.ID)
+	r.dialect.Describe(&about, &r.answer.options)
+	return r.stream(r.dialect)
+}
+
+func (r *translatedRequest) Recycle() {
+	r.recycle()
+	r.dialect.Release()
+	r.counts, r.config, r.box, r.decoded = false, nil, seal.Box{}, false
+	r.dialect.Recycle(r)
+}

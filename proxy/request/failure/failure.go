@@ -1,0 +1,479 @@
+package failure
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"penstock/proxy/access/limit"
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/retry"
+	"penstock/proxy/telemetry/observe"
+	"penstock/routing"
+	"penstock/translate"
+	"penstock/translate/apierr"
+	"penstock/translate/engineerror"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+)
+
+// Failure is how an attempt, or a call, ended badly.
+type Failure struct {
+	API     *apierr.Error
+	Outcome upstreams.Outcome // what the upstream's health is told
+	Result  observe.Outcome   // what the call's record says when this failure is final
+	Retry   bool              // another target may be asked, when nothing was committed
+	NotNow  bool              // the same engine may say otherwise in a moment; see call.dispatch
+	Doubt   *upstreams.Doubt  // the engine's refusal may not be the client's fault: another is to be asked
+	Gone    bool              // the call leaves its engine: vanished, stalled, or drained for long enough
+	Cause   upstreams.Cause   // why the attempt failed; empty where the upstream has not failed
+	Status  int               // of the engine's HTTP answer; 0: there was none
+	Failed  uint64            // hash of what the engine says of its 500 or 501; 0: it is none
+	Label   string            // the error's code in metrics and log, where it is not the error's own
+
+	About engineerror.Subject // what of the request the engine refuses and may take in another form
+}
+
+// Error implements error, so that a failure can be returned where any error can.
+func (f *Failure) Error() string { return f.API.Error() }
+
+// Next is the cause by which package retry decides what follows.
+func (f *Failure) Next() retry.Cause {
+	switch {
+	case f.Gone:
+		return retry.Gone
+	case f.NotNow:
+		return retry.NotNow
+	case f.Retry && (f.Outcome == upstreams.OutcomeModelGone || f.Cause == upstreams.CauseNoEndpoint):
+		return retry.ModelGone
+	case f.Retry && f.Outcome == upstreams.OutcomeRefused:
+		return retry.Full
+	case f.Retry && f.API.Code == apierr.CodeUpstreamBadResponse:
+		return retry.BadAnswer
+	case f.Retry:
+		return retry.Lost
+	case f.Failed != 0:
+		return retry.Failed
+	case f.API.Code == apierr.CodeContextLength:
+		return retry.TooLong
+	case f.Doubt != nil:
+		return retry.Doubtful
+	}
+	return retry.Final
+}
+
+// EngineLost reports whether the engine has failed in the midst of an answer, or is left then, so
+// that another one may go on with it.
+func (f *Failure) EngineLost() bool {
+	switch f.Outcome {
+	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,
+		upstreams.OutcomeStalled, upstreams.OutcomeHandedOver:
+		return true
+	default:
+		return false
+	}
+}
+
+// Causes of an abort.
+var (
+	ErrClientGone = body.ErrClientGone // the client has closed its side
+	ErrDrained    = errors.New("the edge is shutting down")
+	ErrRevoked    = errors.New("the key was revoked")
+	ErrPanicked   = errors.New("panic")
+)
+
+// What the log says of calls whose clients have gone, or may not go on.
+const (
+	StatusClientGone = 499
+	codeClientGone   = "client_gone"
+	codeRevoked      = "revoked" // the client was right when it began
+)
+
+// upstreamFailed is the answer to an engine that failed in a way the client cannot mend.
+func upstreamFailed(code, message string) *apierr.Error {
+	return apierr.New(502, code, "%s", message)
+}
+
+// BadResponse is the failure of an engine whose answer is no answer.
+func BadResponse(cause error) *Failure {
+	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
+	e.Cause = cause
+	why := causeOf(cause)
+	switch string(why) {
+	case http1.ReasonTruncated, http1.ReasonReset, http1.ReasonEOF, http1.ReasonSilent:
+		e.Message = "The connection to the engine was lost before its answer was whole."
+	}
+	if errors.Is(cause, translate.ErrNoFinish) {
+		e.Message = "The engine ended its answer before it was whole."
+	}
+	if errors.Is(cause, translate.ErrNoLength) {
+		e.Message = "The engine gave the length of its answer nowhere, so that it cannot be known to be whole."
+	}
+	f := &Failure{
+		API: e, Cause: why, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Retry: true,
+	}
+	var bad *translate.BadAnswer
+	if errors.As(cause, &bad) && bad.ByModel { // it may say it better next time; its engine is well
+		e.Message = "The model called a tool with arguments that break off."
+		f.Outcome = upstreams.OutcomeOK
+	}
+	return f
+}
+
+// GenerationTimeout is the failure of an engine that was too slow, by one of our clocks or its own,
+// which why names.
+func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
+	return &Failure{
+		API: &apierr.Error{
+			Status: 504, Type: apierr.TypeTimeout, Code: apierr.CodeGenerationTimeout, RetryAfter: retryLater, Cause: cause,
+			Message: "The engine did not answer in time. Retry after 5 seconds.",
+		},
+		Cause: why, Outcome: upstreams.OutcomeTimeout, Result: observe.Timeout,
+	}
+}
+
+// Stalled is the failure of a call that leaves an engine in which nothing moves.
+func Stalled() *Failure {
+	f := GenerationTimeout(upstreams.CauseStalled, nil)
+	f.Outcome, f.Gone = upstreams.OutcomeStalled, true
+	return f
+}
+
+// EngineDown is the failure of a call whose engine is down and answers nothing any more
+// (upstreams.Health.Silent): it leaves the engine like one whose host has vanished.
+func EngineDown() *Failure {
+	return &Failure{
+		API:   upstreamFailed(apierr.CodeUpstreamUnreachable, "The engine stopped answering before its answer was whole."),
+		Cause: http1.ReasonSilent, Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true, Gone: true,
+	}
+}
+
+// HandedOver is the failure of a call that leaves an engine whose drain time is over.
+func HandedOver() *Failure {
+	return &Failure{
+		API: noHealthyRoute(RetrySoon), Cause: upstreams.CauseHandedOver,
+		Outcome: upstreams.OutcomeHandedOver, Result: observe.NoRoute, Gone: true,
+	}
+}
+
+func noHealthyRoute(after time.Duration) *apierr.Error {
+	return &apierr.Error{
+		Status: 503, Type: apierr.TypeAPI, Code: apierr.CodeNoHealthyRoute, RetryAfter: after,
+		Message: fmt.Sprintf("No healthy engine serves this model at the moment. Retry after %s.", seconds(after)),
+	}
+}
+
+// Internal is the failure of the edge itself.
+func Internal(cause error) *Failure {
+	return &Failure{
+		API:     apierr.Internal(cause),
+		Outcome: upstreams.OutcomeClientGone, Result: observe.Internal,
+	}
+}
+
+// FromAbort is the end of a call that somebody ended on purpose; the engine is not to blame.
+func FromAbort(cause error) *Failure {
+	f := &Failure{Outcome: upstreams.OutcomeClientGone}
+	switch {
+	case errors.Is(cause, ErrClientGone):
+		f.Result = observe.ClientGone
+		f.API = &apierr.Error{
+			Status: StatusClientGone, Type: apierr.TypeAPI, Code: codeClientGone, Message: "The client left.",
+		}
+	case errors.Is(cause, ErrRevoked):
+		f.Result = observe.ClientError
+		f.Label = codeRevoked
+		f.API = apierr.New(401, apierr.CodeInvalidAPIKey, "The API key was revoked.")
+	default:
+		f.Result = observe.Drained
+		f.API = &apierr.Error{
+			Status: 503, Type: apierr.TypeAPI, Code: apierr.CodeShuttingDown, RetryAfter: RetrySoon,
+			Message: "The edge is shutting down. Retry after 1 second.",
+		}
+	}
+	return f
+}
+
+// FromExchange maps what went wrong on the way to an engine and back.
+func FromExchange(err error) *Failure {
+	f := fromTransport(err)
+	f.Gone = errors.Is(err, http1.ErrHostVanished)
+	return f
+}
+
+func fromTransport(err error) *Failure {
+	var f *http1.Failure
+	if !errors.As(err, &f) {
+		return BadResponse(err)
+	}
+	switch f.Kind {
+	case http1.Aborted:
+		if own := (*apierr.Error)(nil); errors.As(f.Err, &own) { // of the client's body, while it was passed on
+			f := FromClient(own)
+			f.Outcome = upstreams.OutcomeClientGone
+			return f
+		}
+		return FromAbort(f.Err)
+	case http1.Timeout:
+		if f.Clock != http1.ClockConnect { // the one clock that runs before anything is sent
+			return GenerationTimeout(upstreams.CauseWriteTimeout, err)
+		}
+		fallthrough
+	case http1.Unreachable:
+		e := upstreamFailed(apierr.CodeUpstreamUnreachable, howUnreachable(f.Reason))
+		e.Cause = err
+		return &Failure{
+			API: e, Cause: causeOf(err), Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true,
+		}
+	default:
+		b := BadResponse(err)
+		if errors.Is(err, http1.ErrHostVanished) {
+			b.Outcome = upstreams.OutcomeUnreachable // nobody answered so badly
+		}
+		return b
+	}
+}
+
+// howUnreachable says what happened to the connection: an engine that was killed at its work had
+// been reached.
+func howUnreachable(reason string) string {
+	switch reason {
+	case http1.ReasonEOF:
+		return "The engine closed the connection before its answer."
+	case http1.ReasonReset:
+		return "The engine's connection was reset before its answer."
+	case http1.ReasonSilent:
+		return "The engine's host fell silent before its answer."
+	}
+	return "The engine could not be reached."
+}
+
+// FromClient is the failure of a call that was refused before it reached an engine.
+func FromClient(err error) *Failure {
+	var e *apierr.Error
+	if !errors.As(err, &e) {
+		return Internal(err)
+	}
+	f := &Failure{API: e, Result: observe.ClientError}
+	switch {
+	case e.Status == 429 || e.Status == 503:
+		f.Result = observe.Limited
+	case errors.Is(e.Cause, ErrClientGone):
+		f.Result, f.Label = observe.ClientGone, codeClientGone
+	}
+	return f
+}
+
+// FromAcquire maps a pick that found no slot. room is how long a client is to wait for a slot of a
+// full pool, target for an engine that may be asked at all.
+func FromAcquire(err error, room, target time.Duration) *Failure {
+	var full *routing.FullError
+	if errors.As(err, &full) {
+		return &Failure{API: poolFull(full, room), Result: observe.Limited}
+	}
+	return &Failure{API: noHealthyRoute(min(limit.Jitter(max(target, RetrySoon)), retryMax)), Result: observe.NoRoute}
+}
+
+// poolFull is the admission refusal. Vision saturation carries the contract's metadata.
+func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
+	c := full.Capacity
+	e := apierr.New(429, apierr.CodeCapacityFull, "")
+	e.RetryAfter = max(retryAfter, RetrySoon)
+	e.Message = fullText(full) + " Retry after " + seconds(e.RetryAfter) + "."
+	if full.Pool != upstreams.PoolVision {
+		return e
+	}
+	e.Metadata = &apierr.Metadata{
+		RetryAfter: e.RetryAfterSeconds(), Modality: "vision", State: "saturated",
+		ActiveRequests: c.Active, TotalConcurrency: c.Total, AvailableConcurrency: c.Available,
+	}
+	return e
+}
+
+// fullText says which slots are in use, or cannot be used because their engines are silent.
+func fullText(full *routing.FullError) string {
+	slots, numbers := "slots", ""
+	if full.Pool == upstreams.PoolVision {
+		slots, numbers = "vision slots", fmt.Sprintf(" (%d active of %d)", full.Capacity.Active, full.Capacity.Total)
+	}
+	switch full.Silent {
+	case 0:
+		return "All " + slots + " of this model are in use" + numbers + "."
+	case 1:
+		return "No " + slots + " of this model are free" + numbers + ": one of its engines does not answer its probes."
+	default:
+		return fmt.Sprintf("No %s of this model are free%s: %d of its engines do not answer their probes.", slots, numbers, full.Silent)
+	}
+}
+
+// causeOf names why an exchange, or the reading of its answer, failed. An error itself stays out of
+// the log: errors of the network hold addresses.
+func causeOf(err error) upstreams.Cause {
+	var (
+		exchange *http1.Failure
+		answer   *translate.BadAnswer
+	)
+	switch {
+	case errors.As(err, &exchange) && exchange.Kind == http1.Timeout && exchange.Clock == http1.ClockConnect:
+		return upstreams.CauseConnectTimeout
+	case errors.As(err, &exchange) && exchange.Reason != "":
+		return upstreams.Cause(exchange.Reason)
+	case errors.Is(err, translate.ErrNoFinish):
+		return upstreams.CauseUnfinished
+	case errors.Is(err, translate.ErrNoLength):
+		return upstreams.CauseNoLength
+	case errors.As(err, &answer) && answer.ByModel:
+		return upstreams.CauseToolArguments
+	}
+	return upstreams.CauseBadAnswer
+}
+
+// WrongType is the failure of an engine whose answer is of another media type than was asked for.
+func WrongType(cause error) *Failure {
+	f := BadResponse(cause)
+	f.Cause = upstreams.CauseContentType
+	return f
+}
+
+// FromStatus maps an engine's refusal: a status of its own, or an error event that came before
+// anything was committed.
+func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Failure {
+	retryAfter = min(max(retryAfter, RetrySoon), retryMax)
+	f := &Failure{
+		Cause: upstreams.CauseStatus, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Status: status,
+	}
+	switch {
+	case e.ClientFault || status == 400 || status == 413 || status == 422:
+		f.API, f.Outcome, f.Result = rejected(status, e), upstreams.OutcomeRejected, observe.ClientError
+		f.Cause, f.About = upstreams.CauseRejected, e.Subject
+		if c := f.API.Code; c != apierr.CodeContextLength && c != apierr.CodeRequestTooLarge {
+			f.Label = apierr.CodeRejectedByEngine // an engine's own code is not ours to label with
+		}
+	case status == 429:
+		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.Limited, true
+		f.API = &apierr.Error{
+			Status: 429, Type: apierr.TypeRateLimit, Code: apierr.CodeCapacityFull, RetryAfter: retryAfter,
+			Message: fmt.Sprintf("The engines of this model are at capacity. Retry after %s.", seconds(retryAfter)),
+		}
+	case status == 503 || status == 529:
+		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.NoRoute, true
+		f.API = noHealthyRoute(retryAfter)
+	case e.Absent == engineerror.AbsentPath:
+		return NoEndpoint(status)
+	case status == 404:
+		f.Outcome, f.Result, f.Retry = upstreams.OutcomeRejected, observe.NoRoute, true
+		f.API = noHealthyRoute(retryAfter)
+	case status == 504:
+		f := GenerationTimeout(upstreams.CauseStatus, nil)
+		f.Status = status
+		return f
+	case status == 401 || status == 403:
+		f.Cause = upstreams.CauseCredential
+		f.API = upstreamFailed(apierr.CodeUpstreamAuth, "The engine refused the edge's credential.")
+	case status == 502:
+		f.Retry = true
+		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
+	case status >= 500:
+		if status <= 501 {
+			f.Failed = e.Gist(status)
+		}
+		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
+	default: // 402, 415, 424, redirects, 101, 204 and whatever else is no answer to a generation
+		f.API = upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
+	}
+	return f
+}
+
+// NoEndpoint is the failure of a call to an engine that does not have its endpoint. Another engine
+// may have it; to come back later does not help, and says nothing about the engine's other
+// endpoints.
+func NoEndpoint(status int) *Failure {
+	return &Failure{
+		API:     upstreamFailed(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
+		Outcome: upstreams.OutcomeRejected, Result: observe.UpstreamFail, Retry: true,
+		Cause: upstreams.CauseNoEndpoint, Status: status,
+	}
+}
+
+// rejected passes an engine's complaint about the request on, cleaned: it helps the client to mend
+// it.
+func rejected(status int, e *engineerror.Error) *apierr.Error {
+	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
+	if status == 413 {
+		a.Status, a.Type, a.Code = 413, apierr.TypeTooLarge, apierr.CodeRequestTooLarge
+	}
+	a.Image = a.Status == 400 && e.AboutImages()
+	if e.ContextOverflow {
+		a.Code = apierr.CodeContextLength
+		a.Param = "messages"
+		a.Overflow = apierr.Overflow{
+			Prompt: e.ContextPrompt, Answer: e.ContextAnswer, Max: e.ContextMax, Least: e.ContextAtLeast,
+		}
+	}
+	if a.Code == "" || isNumber(a.Code) {
+		a.Code = apierr.CodeRejectedByEngine
+	}
+	if a.Message == "" {
+		a.Message = "The engine rejected the request without saying why."
+	}
+	return a
+}
+
+// FromStreamError maps an error event inside a stream, whose answer has status 200. What reads as
+// the client's fault keeps the engine's words.
+func FromStreamError(e *engineerror.Error) *Failure {
+	status := e.Status
+	if status == 0 {
+		status = 500
+	}
+	f := FromStatus(status, e, 0)
+	f.Cause, f.Status = upstreams.CauseErrorEvent, 200
+	return f
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.Atoi(s)
+	return err == nil
+}
+
+// ExplainOverflow rewrites the failure of a prompt that leaves the context less room than least
+// tokens.
+func (f *Failure) ExplainOverflow(least, context int) {
+	o := &f.API.Overflow
+	if !o.Known() || o.Prompt+least <= context {
+		return
+	}
+	if context > o.Max || o.Answer > 0 {
+		f.API.Message = fmt.Sprintf("This model's maximum context length is %d tokens. "+
+			"However, your request has %d input tokens, which leaves too few for an answer. "+
+			"Please reduce the length of the input messages.", context, o.Prompt)
+	}
+	if o.Prompt <= context {
+		o.Prompt += least // the reported numbers must exceed the context
+	}
+	o.Answer, o.Max = 0, context
+}
+
+// Poisoned is the failure of a call whose body has cost two engines.
+func Poisoned() *Failure {
+	return &Failure{
+		API: apierr.New(502, apierr.CodeUpstreamFailed,
+			"Two engines were lost while they worked on this very request, so it is not sent again for now."),
+		Outcome: upstreams.OutcomeClientGone, Result: observe.UpstreamFail,
+	}
+}
+
+// codeReplyMemory is the code of a refusal for want of memory for the engine's reply, which is no
+// engine's doing.
+const codeReplyMemory = "no_reply_memory"
+
+// NoReplyMemory is the failure of an attempt whose reply finds no memory. Another engine's reply
+// would find none either.
+func NoReplyMemory() *Failure {
+	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
+	e.RetryAfter = limit.Jitter(RetrySoon)
+	return &Failure{
+		API: e, Cause: upstreams.CauseReplyMemory, Outcome: upstreams.OutcomeClientGone, Result: observe.Limited,
+	}
+}

@@ -1,0 +1,55 @@
+package failure
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"time"
+
+	"penstock/proxy/running/snapshot"
+	"penstock/upstreams"
+)
+
+// Delays offered in Retry-After where the engine names none.
+const (
+	RetrySoon  = time.Second
+	retryLater = 5 * time.Second
+	retryMax   = time.Minute
+)
+
+// httpDate is the form of a date in a header (RFC 9110, 5.6.7). With time.RFC1123 any three letters
+// would be a time zone.
+const httpDate = "Mon, 02 Jan 2006 15:04:05 GMT"
+
+// RetryAfter reads a Retry-After header: seconds or a date. Zero when there is none or it cannot be
+// read.
+func RetryAfter(b []byte, now time.Time) time.Duration {
+	if len(b) == 0 {
+		return 0
+	}
+	// For a number out of range, Atoi returns the nearest one in range.
+	if n, err := strconv.Atoi(string(bytes.TrimSpace(b))); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(max(n, 0), int(retryMax/time.Second))) * time.Second
+	}
+	if t, err := time.Parse(httpDate, string(bytes.TrimSpace(b))); err == nil {
+		return max(t.Sub(now), 0)
+	}
+	return 0
+}
+
+// FullRetryAfter is the Retry-After of a refusal for a full pool of a model.
+func FullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
+	if v := m.Config.Vision; p == upstreams.PoolVision && v != nil && v.RetryAfterSeconds > 0 {
+		return time.Duration(v.RetryAfterSeconds) * time.Second
+	}
+	return RetrySoon
+}
+
+// seconds writes a delay the way the Retry-After header rounds it.
+func seconds(d time.Duration) string {
+	n := int((d + time.Second - 1) / time.Second)
+	if n <= 1 {
+		return "1 second"
+	}
+	return strconv.Itoa(n) + " seconds"
+}

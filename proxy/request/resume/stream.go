@@ -1,0 +1,133 @@
+package resume
+
+import (
+	"penstock/proxy/access/limit"
+	"penstock/proxy/request/endpoint"
+	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
+	"penstock/translate/sse"
+)
+
+// Stream is the Stream of a client whose text is kept. It belongs to one call.
+type Stream struct {
+	endpoint.Stream
+	reader answer.Reader
+	begun  chat.Begun
+	memory *limit.Memory
+	held   int64
+	sent   int  // of begun, when an engine was last to go on with it
+	tokens int  // of begun: no more than an engine says, and than can have been shown
+	told   int  // the most tokens that engines have said so far
+	over   bool // nothing is kept any more
+}
+
+// Wrap returns a Stream around the codec's. What it keeps is taken from memory.
+func Wrap(codec endpoint.Stream, memory *limit.Memory) *Stream {
+	s := &Stream{Stream: codec, memory: memory}
+	s.reader.Reset("", 0)
+	return s
+}
+
+// Append implements endpoint.Stream.
+func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
+	out, err := s.Stream.Append(dst, ev)
+	if err != nil || s.over {
+		return out, err
+	}
+	r := &s.reader
+	switch _, unread := r.Read(ev); {
+	case unread != nil || len(r.ToolCalls.List) > 0 || len(r.Refusal) > 0:
+		s.Release()
+	case len(r.Reasoning) > 0 && len(s.begun.Text) > 0: // no engine thinks in the midst of an answer
+		s.Release()
+	default:
+		s.keep(&s.begun.Reasoning, r.Reasoning)
+		s.keep(&s.begun.Text, r.Content)
+		s.count(len(r.Reasoning) + len(r.Content))
+	}
+	return out, nil
+}
+
+// count counts the tokens of an event that had so many bytes for the client: what the engine says,
+// but one at most for each byte, or for an event without any. An engine's count decides how much
+// another one is to say, and whether an answer that broke off was at its end.
+func (s *Stream) count(bytes int) {
+	if told := s.Usage().Completion; told > s.told {
+		s.tokens += min(told-s.told, max(bytes, 1))
+		s.told = told
+	}
+}
+
+// Tokens is how many tokens the client has been shown, as far as they are kept.
+func (s *Stream) Tokens() int { return s.tokens }
+
+const (
+	leastKept = 4 << 10  // what is reserved at least
+	pooled    = 64 << 10 // more than that is garbage worth a collection
+)
+
+// keep adds a piece to a text.
+func (s *Stream) keep(to *[]byte, piece []byte) {
+	if len(piece) == 0 || s.over {
+		return
+	}
+	if n := len(*to) + len(piece); n > cap(*to) {
+		size := max(2*cap(*to), n, leastKept)
+		if !s.memory.Reserve(int64(size)) {
+			s.Release()
+			return
+		}
+		s.held += int64(size) // the old buffer, which is garbage, counts too
+		*to = append(make([]byte, 0, size), *to...)
+	}
+	*to = append(*to, piece...)
+}
+
+// Keeps reports whether the answer can be gone on with by another engine as far as it has come.
+func (s *Stream) Keeps() bool { return !s.over }
+
+// Yields lets go of everything when so much memory is taken that new requests need what is left.
+func (s *Stream) Yields() {
+	if s.memory.Used() > s.memory.Limit()/2 {
+		s.Release()
+	}
+}
+
+// Said reports whether there is a text to go on with that no engine was to go on with yet.
+func (s *Stream) Said() bool { return len(s.begun.Text) > s.sent }
+
+// Awaits reports whether an engine that is to go on has said nothing yet.
+func (s *Stream) Awaits() bool { return s.sent > 0 && !s.Said() }
+
+// Thought reports whether the engine must read the reasoning, too.
+func (s *Stream) Thought() bool { return len(s.begun.Reasoning) > 0 }
+
+// Begun returns the beginning of the answer, which is valid until the next event.
+func (s *Stream) Begun() *chat.Begun {
+	s.begun.Tokens = s.tokens
+	s.sent = len(s.begun.Text)
+	return &s.begun
+}
+
+// NextEngine implements endpoint.Stream. What has not been shown is not the next engine's.
+func (s *Stream) NextEngine() {
+	if !s.Started() {
+		s.begun = chat.Begun{Text: s.begun.Text[:0], Reasoning: s.begun.Reasoning[:0]}
+		s.tokens = 0
+	}
+	s.Stream.NextEngine()
+	s.told = s.Usage().Completion
+	s.reader.Reset("", 0)
+}
+
+// Release lets go of what is kept. Further calls do nothing.
+func (s *Stream) Release() {
+	if s.held > pooled {
+		s.memory.Discard(s.held)
+	} else {
+		s.memory.Release(s.held)
+	}
+	s.held, s.sent, s.over = 0, 0, true
+	s.begun = chat.Begun{}
+	s.reader = answer.Reader{}
+}

@@ -1,0 +1,156 @@
+package resume
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"penstock/proxy/access/limit"
+	"penstock/proxy/request/endpoint"
+	"penstock/translate/chat/answer"
+	"penstock/translate/sse"
+)
+
+// chatCodec is an endpoint.Stream whose dialect is chat.
+type chatCodec struct {
+	*answer.Stream
+}
+
+func (chatCodec) Ended()                                                     {}
+func (chatCodec) AppendBody(dst, _ []byte, _ endpoint.Reply) ([]byte, error) { return dst, nil }
+func (chatCodec) MediaType() string                                          { return "" }
+func (chatCodec) InBand() bool                                               { return true }
+func wrap(m *limit.Memory) *Stream {
+	s := new(answer.Stream)
+	s.Reset(&answer.Options{Model: "m", ID: "c", IncludeUsage: true, PromptTokens: 9})
+	return Wrap(chatCodec{s}, m)
+}
+
+func deltaEvent(delta string) sse.Event {
+	return sse.Event{Data: []byte(`{"id":"c","object":"chat.completion.chunk","created":1,"model":"x","choices":[{"index":0,"delta":{` + delta + `}}]}`)}
+}
+
+func add(t *testing.T, s *Stream, deltas ...string) (out string) {
+	t.Helper()
+	for _, d := range deltas {
+		b, err := s.Append(nil, deltaEvent(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out += string(b)
+	}
+	return out
+}
+
+// What is kept is what was shown: whole characters, reasoning apart, as the engine wrote it.
+func TestKept(t *testing.T) {
+	s := wrap(limit.NewMemory(1 << 20))
+	add(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)
+	if s.Said() {
+		t.Error("reasoning alone can be gone on with")
+	}
+	add(t, s, `"content":"The"`, `"content":" \"mill\""`, `"content":" 🚲"`, `"content":" \ud83d"`) // half of a pair
+	b := s.Begun()
+	if string(b.Text) != `The \"mill\" 🚲 ` || string(b.Reasoning) != "hm;" || b.Tokens != 6 || !s.Thought() || s.Said() || !s.Awaits() {
+		t.Errorf("kept %q and %q, %d tokens", b.Text, b.Reasoning, b.Tokens)
+	}
+	s.NextEngine()
+	out := add(t, s, `"role":"assistant","content":null`, `"content":"\ud83d\ude97 goes"`)
+	if !strings.Contains(out, `"content":"\ud83d\ude97 goes"`) || strings.Contains(out, "role") || !s.Said() {
+		t.Errorf("the client gets %s", out)
+	}
+	if b := s.Begun(); string(b.Text) != `The \"mill\" 🚲 \ud83d\ude97 goes` {
+		t.Errorf("kept %q", b.Text)
+	}
+	u := s.Usage()
+	if u.Resumed != 1 || u.Completion != 7 || u.Prompt != 9 || u.ResumedPrompt != 9+6 {
+		t.Errorf("usage %+v", u)
+	}
+}
+
+// What an engine cannot be handed, and what there is no room for, is not kept, and all is given back.
+func TestNotKept(t *testing.T) {
+	for name, deltas := range map[string][]string{
+		"a tool call":            {`"content":"I look"`, `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]`},
+		"a refusal":              {`"content":"I"`, `"refusal":"cannot"`},
+		"a thought in the midst": {`"content":"I"`, `"reasoning_content":"hm"`},
+		"too long":               {`"content":"` + strings.Repeat("w", 3<<10) + `"`, `"content":"` + strings.Repeat("x", 80<<10) + `"`},
+	} {
+		m := limit.NewMemory(64 << 10)
+		s := wrap(m)
+		if out := add(t, s, deltas...); strings.Count(out, "data: ") != len(deltas) {
+			t.Errorf("%s: the client gets %.300s", name, out)
+		}
+		if s.Keeps() || s.Said() || s.Awaits() || m.Used() != 0 {
+			t.Errorf("%s: kept, %d bytes", name, m.Used())
+		}
+		s.Release()
+		if out := add(t, s, `"content":"on"`); !strings.Contains(out, `"on"`) {
+			t.Errorf("%s: then the client gets %q", name, out)
+		}
+	}
+}
+
+// Where half of the memory is taken, what is kept makes room.
+func TestYields(t *testing.T) {
+	m := limit.NewMemory(64 << 10)
+	s := wrap(m)
+	add(t, s, `"content":"The"`)
+	s.Yields()
+	if !s.Keeps() || m.Used() == 0 {
+		t.Errorf("not kept, %d bytes", m.Used())
+	}
+	m.Reserve(40 << 10)
+	s.Yields()
+	if s.Keeps() || m.Used() != 40<<10 {
+		t.Errorf("kept: %d bytes", m.Used())
+	}
+}
+
+// A long answer costs as many reservations as doublings.
+func TestKeptGrows(t *testing.T) {
+	m := limit.NewMemory(8 << 20)
+	s := wrap(m)
+	want := ""
+	for i := range 20_000 {
+		piece := fmt.Sprintf(" %d", i)
+		add(t, s, `"content":"`+piece+`"`)
+		want += piece
+	}
+	if b := s.Begun(); string(b.Text) != want || m.Used() > 4*int64(len(want)) {
+		t.Errorf("%d of %d bytes are kept in %d", len(b.Text), len(want), m.Used())
+	}
+	s.Release()
+	if m.Used() != 0 {
+		t.Errorf("%d bytes are left", m.Used())
+	}
+}
+
+// What an engine says of its tokens counts as far as the client can have been shown them.
+func TestTokens(t *testing.T) {
+	counted := func(text string, tokens int) sse.Event {
+		return sse.Event{Data: fmt.Appendf(nil, `{"id":"c","object":"chat.completion.chunk","created":1,"model":"x",`+
+			`"choices":[{"index":0,"delta":{"content":"%s"}}],"usage":{"prompt_tokens":9,"completion_tokens":%d,"total_tokens":%d}}`, text, tokens, 9+tokens)}
+	}
+	for name, c := range map[string]struct {
+		text   string
+		counts []int
+		want   int
+	}{
+		"one an event":             {"word", []int{1, 2, 3, 4}, 4},
+		"several an event":         {"four words", []int{3, 7, 8}, 8},
+		"more than was shown":      {"one", []int{1_000_000, 1_000_000, 1_000_000}, 3},
+		"more and more than shown": {"one", []int{1000, 2000, 3000}, 9},
+		"up and down":              {"one", []int{1000, 0, 1000, 0}, 3},
+	} {
+		s := wrap(limit.NewMemory(1 << 20))
+		for _, n := range c.counts {
+			if _, err := s.Append(nil, counted(c.text, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := s.Tokens(); got != c.want || s.Begun().Tokens != c.want {
+			t.Errorf("%s: %d tokens, want %d", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package shadow
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"penstock/proxy/access/limit"
+	"penstock/proxy/request/attempt"
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
+	"penstock/routing"
+	"penstock/translate/chat"
+	"penstock/upstreams"
+)
+
+// Options are what copies share with calls.
+type Options struct {
+	Guard   *guard.Guard
+	Replies *limit.Memory
+	Calls   *observe.Calls
+}
+
+// Shadows are the copies of calls that run.
+type Shadows struct {
+	o Options
+
+	mu      sync.Mutex
+	running map[*shadow]struct{}
+	ended   bool // no more begin
+}
+
+// New returns a Shadows without any.
+func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
+
+// Call is the call that is to be copied. Begin keeps nothing of it but the models and what does not
+// change.
+type Call struct {
+	Model     *snapshot.Model // with a Shadow
+	Endpoint  *endpoint.Endpoint
+	Body      *body.Body
+	Request   endpoint.Request // chat underneath
+	Snapshot  *snapshot.Snapshot
+	RequestID []byte
+	Key       string // id of the client's key
+	Tiers     uint8  // that it lists
+	Pool      upstreams.Pool
+	Tokens    int // of the prompt, estimated
+	Rank      int // behind every class of calls
+	Abort     *attempt.Abort
+	Formats   *endpoint.Formats
+	Changes   Changes
+	// Owner is whose prompts the other model's engines keep apart, by the salt.
+	Owner string
+	Salt  func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
+}
+
+// Changes are the forms in which engines take what they have refused, as calls find them.
+type Changes interface {
+	// Known is what an engine is known to refuse in requests for a model that it serves.
+	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused
+	// After says in which form a request that was refused may be taken: with a limit on the answer's
+	// tokens (0: as before), or without what it names. ok is false where no change would help.
+	After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool)
+	// Learn notes that an engine has taken a request without what it had refused.
+	Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time)
+}
+
+// shadow is one copy.
+type shadow struct {
+	of       *Shadows
+	model    *snapshot.Model // of its engines
+	snapshot *snapshot.Snapshot
+	formats  *endpoint.Formats
+	changes  Changes
+	without  endpoint.Refused // what the engine has refused of the copy
+	place    place
+	id       []byte
+	tiers    uint8
+	tokens   int
+	implied  chat.Implied // by the dialect of the request
+	body     body.Body
+	request  endpoint.Request
+	memory   attempt.Memory
+	abort    attempt.Abort
+	attempt  attempt.Attempt
+	record   observe.Record
+	end      observe.ShadowEnd
+}
+
+// place is the slot that a copy has taken, and what the engine's cache is salted with.
+type place struct {
+	lease  *upstreams.Lease
+	target *routing.Target
+	salt   chat.Salt
+}
+
+// Begin begins a copy of a call that is of the share, if there is a slot for it.
+func (s *Shadows) Begin(c *Call) {
+	to := c.Model.Shadow
+	number := routing.CallNumber(c.Key, chat.Beginning(c.Request.Chat()))
+	if !routing.InShare(to.Route, number, c.Model.Config.Shadow.Share) {
+		return
+	}
+	now := time.Now()
+	p := &shadow{
+		of: s, model: to, snapshot: c.Snapshot, formats: c.Formats, changes: c.Changes, tiers: c.Tiers, tokens: c.Tokens,
+		id: append([]byte(nil), c.RequestID...), implied: c.Request.Chat().Implied,
+		request: endpoint.ChatCopy(c.Endpoint.Dialect), memory: attempt.Memory{Budget: s.o.Replies},
+		record: observe.Record{Model: c.Model.Config.ID, Start: now}, end: observe.ShadowFailed,
+	}
+	if p.refused(c, number, now) {
+		p.count(now)
+		return
+	}
+	if !p.body.Copy(c.Body) {
+		p.end = observe.ShadowNoMemory
+		p.finish()
+		return
+	}
+	if !s.add(p) {
+		p.end = observe.ShadowDrained
+		p.finish()
+		return
+	}
+	c.Abort.Shadow(&p.abort)
+	go s.o.Guard.Once(guard.Shadow, p.run)
+}
+
+// refused reports whether there is to be no copy, and notes why. Otherwise it has a slot.
+func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
+	switch {
+	case !routing.Open(p.model.Route, c.Tiers):
+		p.end = observe.ShadowForbidden
+	case c.Body.Came() > c.Endpoint.OwnLimit(p.model.Config.Limits):
+		p.end = observe.ShadowUnfit
+	case !p.acquire(c, number, now):
+		p.end = observe.ShadowNoSlot
+	default:
+		return false
+	}
+	return true
+}
+
+// acquire takes a slot that is free for calls of no key, at an upstream that is healthy and less
+// than half busy.
+func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
+	if p.model.Crowded() {
+		return false
+	}
+	route := p.model.Route
+	q := routing.Query{
+		Pool: c.Pool, Tokens: c.Tokens, Tiers: c.Tiers, Arms: routing.ArmsOf(route, number, c.Tiers),
+		UpOnly: true, Reserve: p.model.Config.Reserve, Rank: c.Rank, Now: now, Rand: rand.Uint64(),
+	}
+	targets := route.Targets()
+	for i := range targets {
+		if u := targets[i].Upstream; !idles(u, c.Pool, now) || u.Breaker.Position(now) != upstreams.BreakerClosed {
+			q.Exclude = append(q.Exclude, u.ID())
+		}
+	}
+	if route.WantsPrefix() {
+		tools, messages := c.Request.Prefix()
+		q.Prefix = routing.HashBlocks(nil, routing.Seed(p.model.Config.ID, c.Owner, tools), messages)
+		q.Text = len(messages)
+	}
+	lease, target, err := route.Acquire(&q)
+	if err != nil {
+		return false
+	}
+	p.place = place{lease, target, c.Salt(c.Owner, p.model, lease.Upstream())}
+	return true
+}
+
+// idles reports whether an upstream is up and less than half of its slots are taken, also by other
+// clients of the engine as far as is known.
+func idles(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
+	var load upstreams.Load
+	u.ReadLoad(&load, p, upstreams.At(now))
+	return u.State() == upstreams.StateUp && 2*(load.Active+load.Others) < load.Limit
+}
+
+// add notes a copy that is to run. It is false once the edge drains.
+func (s *Shadows) add(p *shadow) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.running[p] = struct{}{}
+	return true
+}
+
+func (s *Shadows) remove(p *shadow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, p)
+}
+
+// Running returns how many copies run.
+func (s *Shadows) Running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.running)
+}
+
+// End ends all copies, because the edge drains. No more begin.
+func (s *Shadows) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	for p := range s.running {
+		p.abort.End(failure.ErrDrained)
+	}
+}

@@ -1,0 +1,343 @@
+package websocket
+
+import (
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/access/auth"
+	"penstock/proxy/access/auth/cert"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/telemetry/guard"
+	"penstock/translate/apierr"
+)
+
+const (
+	// maxQueued is how many calls may wait for the one that runs.
+	maxQueued = 16
+	// longest is how long a connection lasts, by the protocol.
+	longest = 60 * time.Minute
+)
+
+// calls are the calls of one connection, which run one after the other on a goroutine that is there
+// while there are any. What others use, too, is below mu.
+type calls struct {
+	terms  *terms
+	peer   *peer
+	key    *auth.Key // nil: none was asked for
+	head   []header  // of each call's request
+	query  []byte
+	raw    net.Conn     // as the server knows it
+	client *listen.Conn // beneath raw; nil when the connection is not one of ours (tests)
+	shown  *cert.Peer   // the client by its certificate; nil: it has none
+	until  time.Time    // which the connection lasts
+	lanes  lanes
+
+	mu      sync.Mutex
+	queue   []*turn
+	running bool      // there is a goroutine for calls
+	begun   int       // calls of which the client has not said that it has processed the response
+	over    bool      // the connection is
+	heard   time.Time // when the last call ended
+}
+
+// callHeaders are those of the upgrade's request that a call reads, beside the one of an end user.
+var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent", "Tracestate"}
+
+// keepHead keeps what each call's request has of the upgrade's.
+func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
+	names := callHeaders[:]
+	if n := c.terms.services.Current().Secrets.EndUsers; n != nil && n.Header() != "" {
+		names = append(slices.Clip(names), n.Header())
+	}
+	for _, name := range names {
+		for _, value := range ctx.Request.Header.PeekAll(name) {
+			c.head = append(c.head, header{name, string(value)})
+		}
+	}
+	c.query = append(c.query, ctx.URI().QueryString()...)
+}
+
+// enqueue has a turn run once those before it have, or refuses it.
+func (c *calls) enqueue(t *turn) *apierr.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ended():
+		t.message.release()
+		return nil
+	case len(c.queue) >= maxQueued:
+		return errQueueFull
+	}
+	if refused := c.mayWait(t.message); refused != nil {
+		return refused
+	}
+	c.queue = append(c.queue, t)
+	if !c.running {
+		c.running = true
+		go c.terms.services.Guard.Once(guard.WebSocket, c.work)
+	}
+	return nil
+}
+
+// keep asks whether a message that has not come to its end may take more memory.
+func (c *calls) keep(m *message) *apierr.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mayWait(m)
+}
+
+// mayWait asks whether a message may wait for the calls before it: together with the others that
+// wait on the connection it is no longer than one request, and its key has no more of them than
+// concurrent calls. A message that has no call before it does not wait.
+func (c *calls) mayWait(m *message) *apierr.Error {
+	if !c.running {
+		return nil
+	}
+	waiting := int64(0)
+	for _, t := range c.queue {
+		waiting += int64(len(t.message.bytes))
+	}
+	if waiting > 0 && waiting+int64(len(m.bytes)) > c.terms.bodyLimit(c.key) {
+		return errQueueLong
+	}
+	if c.key == nil || m.place != nil {
+		return nil
+	}
+	var refused *apierr.Error
+	m.place, refused = call.TakeWaiting(c.terms.services.Current(), c.key)
+	return refused
+}
+
+// work runs turns until none waits.
+func (c *calls) work() {
+	for c.runNext() {
+	}
+}
+
+// runNext runs the turn that has waited longest. It is false when there is none, or none may run.
+func (c *calls) runNext() (more bool) {
+	t := c.dequeue()
+	if t == nil {
+		return false
+	}
+	defer t.message.release()
+	t.message.begin()
+	defer c.terms.services.Guard.Catch(guard.WebSocket, func() {
+		c.peer.panicked()
+		more = true // dequeue says what follows
+	})
+	c.terms.services.Guard.Point("websocket.turn")
+	if c.outlived() {
+		c.peer.refuse(t.lane, errOutlived)
+		c.peer.close(websocket.StatusNormalClosure, reasonOutlived)
+		return true
+	}
+	status := c.run(t)
+	if code, reason := c.terms.verdict(c.key); code != 0 {
+		c.peer.close(code, reason)
+	} else if status == 401 { // as will all others be
+		c.peer.close(websocket.StatusPolicyViolation, reasonKey)
+	} else if status == 500 {
+		c.peer.panicked()
+	}
+	return true
+}
+
+// dequeue takes the turn that has waited longest. Without one the connection is idle, or what it
+// uses is given back if it has ended.
+func (c *calls) dequeue() *turn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended() && len(c.queue) > 0 {
+		t := c.queue[0]
+		c.queue[0], c.queue = nil, c.queue[1:] // what is idle holds no message
+		c.begun++
+		return t
+	}
+	c.running = false
+	c.heard = time.Now()
+	if c.over {
+		c.release()
+	}
+	return nil
+}
+
+// acknowledge takes the client's word that it has processed a response. It is false for more of
+// them than there were calls: those count as requests.
+func (c *calls) acknowledge() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.begun == 0 {
+		return false
+	}
+	c.begun--
+	return true
+}
+
+// ended reports whether nothing may begin any more. A client that goes without a word is known to
+// be gone before the reading of the connection fails: that is what ends the running call.
+func (c *calls) ended() bool {
+	return c.peer.ended.Load() || c.client != nil && c.client.Gone()
+}
+
+// run runs a turn as a call, and writes its answer. It returns the status of the call; 0: there was
+// none.
+func (c *calls) run(t *turn) (status int) {
+	to := c.lanes.at(t.lane)
+	if to == nil {
+		c.refuse(t.lane, errLanes)
+		return 0
+	}
+	from := c.lanes.holding(t.previous)
+	if t.previous != "" && from == nil {
+		c.refuse(t.lane, errPrevious)
+		return 0
+	}
+	var before []byte
+	if from != nil {
+		before = from.items
+	}
+	if most := c.terms.bodyLimit(c.key); from != nil && int64(len(before)+len(t.message.bytes)) > most {
+		c.refuse(t.lane, conversationTooLarge(most))
+		c.lanes.drop(from)
+		return 0
+	}
+	ctx := c.request(t, before)
+	handle := c.terms.create
+	if t.warmUp {
+		handle = c.terms.prepare
+	}
+	handle(ctx)
+	events := &eventWriter{
+		peer: c.peer, lanes: &c.lanes, turn: t, to: to, from: from,
+		dropped: headersOf(&ctx.Response, endpoint.HeaderDropped), lead: leadOf(t.lane),
+	}
+	if c.answer(ctx, events) != nil {
+		return fasthttp.StatusInternalServerError
+	}
+	if !events.kept && from != nil { // the protocol: a failed turn ends the chain that it goes on from
+		c.lanes.drop(from)
+	}
+	return ctx.Response.StatusCode()
+}
+
+// refuse tells the client that its message is no call. It counts as a request of the key's, and is
+// told of that limit instead when it is above it.
+func (c *calls) refuse(lane string, e *apierr.Error) {
+	if limited := call.TakeRequest(c.terms.services.Current(), c.key, time.Now()); limited != nil {
+		e = limited
+	}
+	c.peer.refuse(lane, e)
+}
+
+// request makes the request that a turn amounts to: a POST with what counts of the upgrade's head.
+func (c *calls) request(t *turn, before []byte) *fasthttp.RequestCtx {
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Init2(callConn{Conn: c.raw, client: c.client, shown: c.shown}, nil, true)
+	h := &ctx.Request.Header
+	h.SetMethod(fasthttp.MethodPost)
+	uri := endpoint.Responses.Path
+	if len(c.query) > 0 {
+		uri += "?" + string(c.query)
+	}
+	h.SetRequestURI(uri)
+	h.SetContentType("application/json")
+	for _, x := range c.head {
+		h.Add(x.name, x.value)
+	}
+	pieces, size := t.body(before)
+	body := net.Buffers(pieces)
+	ctx.Request.SetBodyStream(&body, int(size))
+	return ctx
+}
+
+// outlived reports whether the connection has lasted as long as it may.
+func (c *calls) outlived() bool { return !time.Now().Before(c.until) }
+
+const reasonOutlived = "the connection has lasted 60 minutes"
+
+// answer writes the answer of a call: events of a stream, which may still have to be made, or an
+// error. It fails where the connection has, and where a stream breaks off.
+func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error) {
+	response := &ctx.Response
+	switch stream := response.BodyStream(); {
+	case stream != nil:
+		defer response.CloseBodyStream() //nolint:errcheck // it has none to give
+		_, err = stream.(io.WriterTo).WriteTo(events)
+	case ctx.Hijacked(): // the client has left
+	case response.StatusCode() == fasthttp.StatusOK:
+		_, err = events.Write(response.Body())
+	default:
+		err = c.peer.send(errorEvent(events.turn.lane, response))
+	}
+	return err
+}
+
+// callConn is the connection as a call sees it. Its body is not read from there.
+type callConn struct {
+	net.Conn
+	client net.Conn
+	shown  *cert.Peer
+}
+
+// CertificatePeer is what listen.PeerOf looks for.
+func (c callConn) CertificatePeer() *cert.Peer { return c.shown }
+
+// NetConn is what listen.ConnOf looks for.
+func (c callConn) NetConn() net.Conn { return c.client }
+
+// Read implements net.Conn.
+func (callConn) Read([]byte) (int, error) { return 0, io.EOF }
+
+// SetReadDeadline implements net.Conn: the message has come.
+func (callConn) SetReadDeadline(time.Time) error { return nil }
+
+// endIdle says that nothing is begun any more, and reports whether nothing runs and nobody else has
+// said so: the caller is to close the connection then.
+func (c *calls) endIdle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.running && c.peer.ended.CompareAndSwap(false, true)
+}
+
+// idle returns how long there was no call; 0 while one runs.
+func (c *calls) idle() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running {
+		return 0
+	}
+	return time.Since(c.heard)
+}
+
+// end follows the end of the connection. A running call ends: its client has left. What it uses is
+// given back when it has.
+func (c *calls) end() {
+	c.peer.ended.Store(true)
+	if c.client != nil {
+		c.client.Leave()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	if !c.running {
+		c.release()
+	}
+}
+
+// release gives back what the connection holds in memory.
+func (c *calls) release() {
+	for _, t := range c.queue {
+		t.message.release()
+	}
+	c.queue = nil
+	c.lanes.release()
+}

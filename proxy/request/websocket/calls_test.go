@@ -1,0 +1,71 @@
+package websocket
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/access/limit"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/call"
+	"penstock/proxy/telemetry/guard"
+)
+
+// TestGoneClientBeginsNothing: when the running call ends because its client has left, those that wait do not begin, whether
+// or not the reading of the connection has failed yet.
+func TestGoneClientBeginsNothing(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := listen.New(inner, listen.Options{Guard: guard.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	there, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	conn, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+
+	bodies := limit.NewMemory(1 << 20)
+	c := &calls{raw: conn, until: time.Now().Add(time.Hour), client: conn.(*listen.Conn), peer: &peer{}}
+	c.terms = &terms{services: &call.Services{Bodies: bodies}, memory: memory{bodies: bodies}}
+	c.lanes = lanes{memory: &c.terms.memory, limit: func() int64 { return 1 << 20 }}
+	c.terms.create = func(*fasthttp.RequestCtx) { t.Fatal("a call has begun") }
+	var messages []*message
+	wait := func() *turn {
+		m := &message{memory: body.NewReservation(bodies, nil)}
+		messages = append(messages, m)
+		if !m.grow(100) {
+			t.Fatal("no memory")
+		}
+		return &turn{message: m}
+	}
+	c.running = true // as if one ran
+	if refused := c.enqueue(wait()); refused != nil {
+		t.Fatal(refused)
+	}
+	c.client.Leave()
+	if c.runNext() {
+		t.Error("a turn has run")
+	}
+	if refused := c.enqueue(wait()); refused != nil || c.running {
+		t.Errorf("a later message: %v, running: %v", refused, c.running)
+	}
+	c.end()
+	for i, m := range messages {
+		if m.memory.Held() != 0 {
+			t.Errorf("message %d still holds %d bytes", i, m.memory.Held())
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package websocket
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/access/auth"
+	"penstock/proxy/front/browser"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/telemetry/guard"
+	"penstock/translate/apierr"
+	"penstock/upstreams/http1/httptoken"
+)
+
+// Carrier takes the connections of clients that ask for WebSocket, and carries their calls. Its
+// methods may be called from any goroutine.
+type Carrier struct {
+	terms terms
+
+	mu       sync.Mutex
+	sessions map[*session]struct{}
+	ofKey    map[string]int // sessions, by the key's id
+	opened   uint64
+}
+
+// shareOfKey is how many of limits.connections the WebSocket connections of one key may be: one in
+// so many. They are kept open without a call, and so could keep the clients of other keys out.
+const shareOfKey = 4
+
+// mostOfKey returns how many connections one key may have.
+func mostOfKey(connections int) int { return max(1, connections/shareOfKey) }
+
+// room reports whether a key may have one more connection.
+func (c *Carrier) room(key *auth.Key) bool {
+	if key == nil {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ofKey[key.ID] < mostOfKey(c.terms.services.Current().Config.Limits.Connections)
+}
+
+// New makes a carrier of calls of s.
+func New(s *call.Services, draining func() bool) *Carrier {
+	return &Carrier{
+		terms: terms{
+			services: s, draining: draining,
+			create: s.Handler(carried(endpoint.Responses)), prepare: s.Handler(carried(endpoint.Preparation)),
+			memory: memory{bodies: s.Bodies},
+		},
+		sessions: map[*session]struct{}{}, ofKey: map[string]int{},
+	}
+}
+
+// carried is an endpoint whose bodies are made of messages: the limit is that of what clients send.
+func carried(ep *endpoint.Endpoint) *endpoint.Endpoint {
+	made := *ep
+	made.Wrapping = int64(len(inputMember) + len(userStart) + len(userEnd) + len(inputEnd) + 2*len(comma))
+	return &made
+}
+
+// Wants reports whether a request is one for Upgrade.
+func Wants(ctx *fasthttp.RequestCtx) bool {
+	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path &&
+		asksWebSocket(ctx.Request.Header.Peek(fasthttp.HeaderUpgrade))
+}
+
+// asksWebSocket reports whether an Upgrade header lists websocket.
+func asksWebSocket(list []byte) bool {
+	for protocol := range bytes.SplitSeq(list, []byte{','}) {
+		if httptoken.EqualFold(bytes.TrimSpace(protocol), "websocket") {
+			return true
+		}
+	}
+	return false
+}
+
+// Upgrade takes the connection of a request over, or returns why not. The key is that of a call,
+// and so are the rules for web pages; those of the server have been applied.
+func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
+	snap, h := c.terms.services.Current(), &ctx.Request.Header
+	if !snap.Config.Responses.WebSocket {
+		return c.off(ctx)
+	}
+	query, peer := ctx.URI().QueryString(), listen.PeerOf(ctx.Conn())
+	key, err := call.Authenticate(snap, h, query, peer, endpoint.Responses, time.Now())
+	if a := (*apierr.Error)(nil); errors.As(err, &a) {
+		return a
+	}
+	if browser.ForeignPage(h, snap.Config.CORS.Origins) {
+		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+			"The pages of other origins are not answered: add the page's origin to cors.origins.")
+	}
+	if c.terms.draining() {
+		e := apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeShuttingDown,
+			"The edge is about to end. Connect again.")
+		e.RetryAfter = time.Second
+		return e
+	}
+	if !c.room(key) {
+		e := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited,
+			"This key has as many WebSocket connections as one may: %d, a quarter of limits.connections. Close some, or send POSTs.",
+			mostOfKey(snap.Config.Limits.Connections))
+		e.RetryAfter = time.Second
+		return e
+	}
+	p, refused := accept(ctx)
+	if refused != nil {
+		return refused
+	}
+	ctx.Hijack(newSession(&c.terms, ctx, key, p, c.add, c.remove).takeConn)
+	return nil
+}
+
+// off is the answer where WebSocket is not served. Its status is what makes Codex go on by POST at
+// once: after another one it tries for seven seconds.
+func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
+	ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "HTTP/1.1")
+	ctx.Response.Header.Set(fasthttp.HeaderConnection, fasthttp.HeaderUpgrade)
+	return apierr.New(fasthttp.StatusUpgradeRequired, apierr.CodeMethodNotAllowed,
+		"WebSocket is not served here: send a POST.")
+}
+
+// Connections returns how many connections there are, and have been.
+func (c *Carrier) Connections() (open int, opened uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.sessions), c.opened
+}
+
+// Review ends the connections that may not go on, each when its call has ended: the edge drains,
+// its configuration has WebSocket no more, or the key is gone.
+func (c *Carrier) Review() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for s := range c.sessions {
+		if code, reason := c.terms.verdict(s.key); code != 0 && s.calls.endIdle() {
+			go c.terms.services.Guard.Once(guard.WebSocket, func() { s.peer.close(code, reason) })
+		}
+	}
+}
+
+func (c *Carrier) add(s *session) {
+	c.mu.Lock()
+	c.sessions[s] = struct{}{}
+	if s.key != nil {
+		c.ofKey[s.key.ID]++
+	}
+	c.opened++
+	c.mu.Unlock()
+}
+
+func (c *Carrier) remove(s *session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, open := c.sessions[s]; !open {
+		return
+	}
+	delete(c.sessions, s)
+	if s.key == nil {
+		return
+	}
+	if c.ofKey[s.key.ID]--; c.ofKey[s.key.ID] == 0 {
+		delete(c.ofKey, s.key.ID)
+	}
+}

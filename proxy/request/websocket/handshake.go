@@ -1,0 +1,78 @@
+package websocket
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+
+	"github.com/coder/websocket"
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/request/body"
+	"penstock/translate/apierr"
+)
+
+// The buffers of a connection, which it holds for as long as it is open. A message that is larger
+// is read and written past them.
+const (
+	readBuffer  = 1 << 10
+	writeBuffer = 2 << 10
+)
+
+// handshake is what websocket.Accept takes for a request's writer. fasthttp sends the answer.
+type handshake struct {
+	header http.Header
+	status int
+	conn   *lateConn
+}
+
+func (h *handshake) Header() http.Header         { return h.header }
+func (h *handshake) Write(p []byte) (int, error) { return len(p), nil }
+func (h *handshake) WriteHeader(status int)      { h.status = status }
+
+// Hijack implements http.Hijacker.
+func (h *handshake) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return h.conn, bufio.NewReadWriter(
+		bufio.NewReaderSize(h.conn, readBuffer), bufio.NewWriterSize(h.conn, writeBuffer)), nil
+}
+
+// accept checks the handshake of a request and prepares its answer, or returns what is wrong.
+func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
+	from := &ctx.Request.Header
+	if n := body.Announced(from); n > 0 || n == -1 { // -2: a GET has none
+		ctx.SetConnectionClose()
+		return nil, apierr.BadRequest("A request for WebSocket has no body: messages follow the answer.")
+	}
+	request := http.Request{Method: http.MethodGet, ProtoMajor: 1, Header: http.Header{}}
+	if from.IsHTTP11() {
+		request.ProtoMinor = 1
+	}
+	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Key"} {
+		for _, value := range from.PeekAll(name) {
+			request.Header.Add(name, string(value))
+		}
+	}
+	if len(request.Header["Sec-Websocket-Version"]) > 1 { // the library reads the first
+		request.Header.Del("Sec-Websocket-Version")
+	}
+	h := &handshake{header: http.Header{}, conn: &lateConn{raw: ctx.Conn()}}
+	p := &peer{late: h.conn, writing: make(chan struct{}, 1)}
+	ws, err := websocket.Accept(h, &request, &websocket.AcceptOptions{
+		InsecureSkipVerify: true, // origins are checked as everywhere else
+		CompressionMode:    websocket.CompressionDisabled,
+		OnPingReceived:     func(ctx context.Context, _ []byte) bool { return p.mayPong(ctx) },
+	})
+	response := &ctx.Response
+	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Accept"} {
+		if value := h.header.Get(name); value != "" {
+			response.Header.Set(name, value)
+		}
+	}
+	if err != nil { // its text may have what the client sent
+		return nil, apierr.New(h.status, apierr.CodeBadRequest, "The WebSocket handshake is malformed (RFC 6455, 4.2.1).")
+	}
+	response.SetStatusCode(h.status)
+	p.ws = ws
+	return p, nil
+}

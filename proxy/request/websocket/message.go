@@ -1,0 +1,132 @@
+package websocket
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"penstock/proxy/access/limit"
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/call"
+	"penstock/translate/apierr"
+)
+
+// firstPiece is what is reserved for a message before its size is known.
+const firstPiece = 4 << 10
+
+// errSlow ends the reading of a message that drips.
+var errSlow = errors.New("the message came too slowly")
+
+// message is what a client has sent, reserved in the memory of bodies. Until it begins as a call it
+// is an incomplete body of its key.
+type message struct {
+	bytes  []byte
+	memory body.Reservation
+	place  *limit.Key // among the messages of its key that wait; nil: it has none
+}
+
+// grow makes room for more bytes, as many as there are already, up to the first one above most.
+func (m *message) grow(most int64) bool {
+	size := min(max(2*int64(cap(m.bytes)), firstPiece), most+1)
+	before := m.memory.Held()
+	if !m.memory.Reserve(size) {
+		return false
+	}
+	m.bytes = append(make([]byte, 0, size), m.bytes...)
+	m.memory.Discard(before)
+	return true
+}
+
+// begin is called when the message becomes a call.
+func (m *message) begin() {
+	m.memory.Complete()
+	if m.place != nil {
+		m.place.StopWaiting()
+		m.place = nil
+	}
+}
+
+// release gives the message's memory back.
+func (m *message) release() {
+	m.memory.Discard(m.memory.Held())
+	m.begin()
+	m.bytes = nil
+}
+
+// room makes room for more bytes of a message, up to the first one above most, or refuses it.
+// Beyond the first piece it asks whether the message may wait, before more of it is stored.
+func (s *session) room(m *message, most int64) *apierr.Error {
+	if cap(m.bytes) > 0 {
+		if refused := s.calls.keep(m); refused != nil {
+			return refused
+		}
+	}
+	if !m.grow(most) {
+		return body.MemoryFull()
+	}
+	return nil
+}
+
+// receive reads a message to its end, or to where it is too large. The error is an *apierr.Error
+// for that, and if it may not wait or there is no memory for it: it has been skipped then.
+func (s *session) receive(r io.Reader) (*message, error) {
+	snap := s.terms.services.Current()
+	m := &message{memory: body.NewReservation(s.terms.services.Bodies, call.ReadingOf(snap, s.key))}
+	most, rate := s.terms.bodyLimit(s.key), int64(snap.Config.Limits.UploadRate)
+	begun, armed := time.Now(), time.Time{}
+	defer s.disarm()
+	came := int64(0)
+	var refused *apierr.Error // and the rest of the message is skipped
+	for {
+		now := time.Now()
+		if body.Drips(now.Sub(begun), came, m.memory.Held(), rate) {
+			m.release()
+			return nil, errSlow
+		}
+		if now.Sub(armed) > time.Second {
+			s.arm(now)
+			armed = now
+		}
+		if len(m.bytes) == cap(m.bytes) {
+			if refused = s.room(m, most); refused != nil {
+				m.release()
+				m.bytes = make([]byte, 0, firstPiece)
+			}
+		}
+		n, err := r.Read(m.bytes[len(m.bytes):cap(m.bytes)])
+		came += int64(n)
+		if refused == nil {
+			m.bytes = m.bytes[:len(m.bytes)+n]
+		}
+		switch {
+		case came > most, errors.Is(err, errAnnounced):
+			err = apierr.TooLarge(most)
+		case err == nil:
+			continue
+		case !errors.Is(err, io.EOF):
+			err = slowOr(err)
+		case refused != nil:
+			err = refused
+		default:
+			return m, nil
+		}
+		m.release()
+		return nil, err
+	}
+}
+
+// slowOr is errSlow for an error that a deadline has caused.
+func slowOr(err error) error {
+	if body.TimedOut(err) {
+		return errSlow
+	}
+	return err
+}
+
+// arm gives the client the time that it has for silence within a message.
+func (s *session) arm(now time.Time) {
+	_ = s.raw.SetReadDeadline(now.Add(s.terms.services.Current().Config.Timeouts.ClientBody.D()))
+}
+
+// disarm ends that: between messages a client may be silent.
+func (s *session) disarm() { _ = s.raw.SetReadDeadline(time.Time{}) }

@@ -1,0 +1,161 @@
+package websocket
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
+	"penstock/translate/apierr"
+)
+
+const (
+	// pingEvery is how often the peer is asked for a sign of life, which also keeps balancers before
+	// the edge from closing the connection. A peer that has not answered within it has gone.
+	pingEvery = 30 * time.Second
+	// pongPatience is how long the answer to a ping waits for the message that is being written.
+	pongPatience = 4 * time.Second
+	// closeTime is how long the peer has to confirm a close. The library would read the rest of a
+	// message without a bound.
+	closeTime = 5 * time.Second
+)
+
+// peer is the client's side of a connection, for writing. Its methods may be called from any
+// goroutine.
+type peer struct {
+	ws      *websocket.Conn
+	late    *lateConn
+	writing chan struct{} // holds an element while a message is being written
+	joint   []byte        // of the one who writes
+	ended   atomic.Bool   // nothing is begun any more
+	refused *observe.Calls
+	guard   *guard.Guard
+}
+
+// lateConn is a connection that is there once fasthttp has sent the answer to its request.
+type lateConn struct {
+	net.Conn
+	raw   net.Conn // what is to be closed
+	heads frameHeads
+}
+
+// Read implements net.Conn. Behind the head of a frame that may not come nothing is read.
+func (c *lateConn) Read(p []byte) (int, error) {
+	if c.heads.wrong != nil {
+		return 0, c.heads.wrong
+	}
+	n, err := c.Conn.Read(p)
+	if seen := c.heads.scan(p[:n]); seen < n {
+		return seen, c.heads.wrong
+	}
+	return n, err
+}
+
+// Close implements net.Conn. A connection that was never there is fasthttp's.
+func (c *lateConn) Close() error {
+	if c.Conn == nil {
+		return nil
+	}
+	return c.raw.Close()
+}
+
+// close ends the connection with a code: nothing is begun any more, and the peer has some seconds
+// to confirm.
+func (p *peer) close(code websocket.StatusCode, reason string) {
+	p.ended.Store(true)
+	defer time.AfterFunc(closeTime, p.cut).Stop()
+	_ = p.ws.Close(code, reason) // it is closed either way
+}
+
+// cut closes the socket.
+func (p *peer) cut() {
+	defer p.guard.Catch(guard.WebSocket, nil)
+	_ = p.late.Close()
+}
+
+// panicked ends the connection after a panic.
+func (p *peer) panicked() { p.close(websocket.StatusInternalError, "internal error") }
+
+// refuse tells the client that its message is no call, and counts that.
+func (p *peer) refuse(lane string, e *apierr.Error) {
+	p.refused.Refused(e.Code)
+	var headers []header
+	if n := e.RetryAfterSeconds(); n > 0 {
+		headers = []header{{fasthttp.HeaderRetryAfter, strconv.Itoa(n)}}
+	}
+	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // if it fails so does the reading
+}
+
+// ping reports whether the peer answers, or does not take what is being written just now.
+func (p *peer) ping() bool {
+	select {
+	case p.writing <- struct{}{}:
+		<-p.writing
+	default:
+		return true
+	}
+	limit, cancel := context.WithTimeout(context.Background(), pingEvery)
+	defer cancel()
+	return p.ws.Ping(limit) == nil
+}
+
+// mayPong reports whether a ping is answered: not while a message is being written that the peer
+// does not take, as it would not see the answer, and waiting for it ends the connection.
+func (p *peer) mayPong(ctx context.Context) bool {
+	limit, cancel := context.WithTimeout(ctx, pongPatience)
+	defer cancel()
+	select {
+	case p.writing <- struct{}{}:
+		<-p.writing
+		return true
+	case <-limit.Done():
+		return false
+	}
+}
+
+// joined is how long a message may be that is put together before it is written, as one frame. A
+// longer one is written piece by piece.
+const joined = 64 << 10
+
+// send writes a message, given in pieces. Its bound is the time of listen.Conn.SetWriteTimeout.
+func (p *peer) send(pieces ...[]byte) error {
+	p.writing <- struct{}{}
+	defer func() { <-p.writing }()
+	size := 0
+	for _, piece := range pieces {
+		size += len(piece)
+	}
+	if len(pieces) == 1 || size <= joined {
+		message := pieces[0]
+		if len(pieces) > 1 {
+			message = p.join(pieces)
+		}
+		return p.ws.Write(context.Background(), websocket.MessageText, message)
+	}
+	w, err := p.ws.Writer(context.Background(), websocket.MessageText)
+	for i := 0; i < len(pieces) && err == nil; i++ {
+		_, err = w.Write(pieces[i])
+	}
+	if err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// join puts pieces together. The buffer of a small message is kept for the next one.
+func (p *peer) join(pieces [][]byte) []byte {
+	message := p.joint[:0]
+	for _, piece := range pieces {
+		message = append(message, piece...)
+	}
+	if cap(message) <= writeBuffer {
+		p.joint = message
+	}
+	return message
+}

@@ -1,0 +1,248 @@
+package websocket
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/access/auth"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/call"
+	"penstock/proxy/telemetry/guard"
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+)
+
+// idleTime is how long a connection may be without a call. It may hold a conversation in memory.
+const idleTime = 10 * time.Minute
+
+// session is one connection. Its goroutine reads it for as long as it is open.
+type session struct {
+	terms  *terms
+	key    *auth.Key
+	raw    net.Conn     // as the server knows it
+	client *listen.Conn // beneath raw; nil when the connection is not one of ours (tests)
+	peer   *peer
+	calls  calls
+	timer  *time.Timer
+	opened func(*session)
+	closed func(*session)
+}
+
+func newSession(
+	t *terms, ctx *fasthttp.RequestCtx, key *auth.Key, p *peer, opened, closed func(*session),
+) *session {
+	s := &session{
+		terms: t, key: key, raw: ctx.Conn(), client: listen.ConnOf(ctx.Conn()), peer: p, opened: opened, closed: closed,
+	}
+	p.refused, p.guard = t.services.Calls, t.services.Guard
+	bodyLimit := func() int64 { return t.bodyLimit(key) }
+	p.late.heads.most = bodyLimit
+	now := time.Now()
+	s.calls = calls{
+		terms: t, key: key, peer: p, raw: s.raw, client: s.client,
+		shown: listen.PeerOf(s.raw), until: now.Add(longest), heard: now,
+		lanes: lanes{
+			memory: &t.memory, limit: bodyLimit, ofKey: call.ConversationsOf(t.services.Current(), key),
+		},
+	}
+	s.calls.keepHead(ctx)
+	return s
+}
+
+// takeConn is called by fasthttp when the answer has been sent. A plain connection leaves fasthttp,
+// which so holds no buffers for it; see listen.Conn.DetachOnClose.
+func (s *session) takeConn(from net.Conn) {
+	g := s.terms.services.Guard
+	defer g.Catch(guard.WebSocket, nil)
+	g.Point("websocket.hijack")
+	listen.Upgraded(s.raw)
+	if plain, ok := s.raw.(*listen.Conn); ok {
+		s.peer.late.Conn = plain
+		plain.Unread(from)
+		plain.DetachOnClose(s.serve)
+		return
+	}
+	s.peer.late.Conn = from
+	s.serve()
+}
+
+// serve reads the connection until it ends.
+func (s *session) serve() {
+	defer s.end()
+	g := s.terms.services.Guard
+	defer g.Catch(guard.WebSocket, s.peer.panicked)
+	g.Point("websocket.serve")
+	if s.client != nil {
+		s.client.SetWriteTimeout(s.terms.services.Current().Config.Timeouts.Write.D())
+	}
+	s.peer.ws.SetReadLimit(-1) // receive has one
+	s.opened(s)
+	if code, reason := s.terms.verdict(s.key); code != 0 {
+		s.peer.close(code, reason)
+		return
+	}
+	s.timer = time.AfterFunc(idleTime, s.tick)
+	s.timer.Reset(pingEvery) // behind the assignment, which tick reads
+	for s.next() {
+	}
+}
+
+// next reads a message and does what it asks for. It is false at the end of the connection.
+func (s *session) next() bool {
+	kind, r, err := s.peer.ws.Reader(context.Background())
+	switch {
+	case errors.Is(err, errAnnounced):
+		s.tooLarge(apierr.TooLarge(s.terms.bodyLimit(s.key)))
+		return false
+	case err != nil:
+		s.readFailed(err)
+		return false
+	case kind != websocket.MessageText:
+		s.peer.close(websocket.StatusUnsupportedData, "messages are JSON, as text")
+		return false
+	}
+	m, err := s.receive(r)
+	if refused := (*apierr.Error)(nil); errors.As(err, &refused) {
+		if refused.Code == apierr.CodeRequestTooLarge {
+			s.tooLarge(refused)
+			return false
+		}
+		s.calls.refuse("", refused)
+		return true
+	}
+	if err != nil {
+		s.readFailed(err)
+		return false
+	}
+	return s.take(m)
+}
+
+// tooLarge ends the connection of a client that sends, or announces, too much.
+func (s *session) tooLarge(refused *apierr.Error) {
+	s.calls.refuse("", refused)
+	s.linger()
+	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
+}
+
+// linger has the client, which is still sending, read why the connection is closed.
+func (s *session) linger() {
+	if s.client != nil {
+		s.client.Linger()
+	}
+}
+
+// The types of messages.
+const (
+	typeCreate    = "response.create"
+	typeSteer     = "response.steer"
+	typeProcessed = "response.processed"
+	typeCancel    = "response.cancel" // of other APIs
+)
+
+// take does what a message asks for. It is false at the end of the connection.
+func (s *session) take(m *message) bool {
+	p := parsers.Get().(*parser)
+	defer p.recycle()
+	var v [memberCount]jsonx.Value
+	kind, refused := p.read(m.bytes, &v)
+	if refused != nil && !utf8.Valid(m.bytes) {
+		m.release()
+		s.peer.close(websocket.StatusInvalidFramePayloadData, "a message is not UTF-8")
+		return false
+	}
+	switch {
+	case refused != nil:
+	case kind == typeCreate:
+		var t *turn
+		if t, refused = p.turn(m, &v); refused == nil {
+			if refused = s.calls.enqueue(t); refused == nil {
+				return true
+			}
+			m.release()
+			s.calls.refuse(t.lane, refused)
+			return true
+		}
+	case kind == typeSteer:
+		if refused = s.takeRequest(); refused == nil {
+			_ = s.peer.send(steerFailed(&p.doc)) // if it fails so does the reading
+		}
+	case kind == typeProcessed: // says that a response was read, and expects no answer
+		if !s.calls.acknowledge() {
+			refused = s.takeRequest()
+		}
+	case kind == typeCancel:
+		refused = errCancel
+	default:
+		refused = apierr.Invalid("type", apierr.CodeInvalidValue, "type must be response.create.")
+	}
+	m.release()
+	if refused != nil {
+		s.calls.refuse("", refused)
+	}
+	return true
+}
+
+// takeRequest takes a request of the key's for a message that is no call, or returns why there is
+// none left.
+func (s *session) takeRequest() *apierr.Error {
+	return call.TakeRequest(s.terms.services.Current(), s.key, time.Now())
+}
+
+// readFailed ends the connection after an error of a read: without a word where it has failed, as
+// the peer has ended it, or one has been said.
+func (s *session) readFailed(err error) {
+	var failed net.Error
+	switch {
+	case errors.Is(err, errSlow):
+		s.peer.close(websocket.StatusPolicyViolation, "the message came too slowly")
+	case errors.Is(err, errEmptyFrames):
+		s.linger()
+		s.peer.close(websocket.StatusPolicyViolation, "the message has too many empty frames")
+	case errors.Is(err, errCloseReason):
+		s.peer.close(websocket.StatusInvalidFramePayloadData, "the reason of the close is not UTF-8")
+	case websocket.CloseStatus(err) >= 0, errors.Is(err, net.ErrClosed), errors.As(err, &failed),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	default:
+		s.peer.close(websocket.StatusProtocolError, "")
+	}
+}
+
+// end follows the reading.
+func (s *session) end() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	s.calls.end()
+	_ = s.peer.ws.CloseNow()
+	s.closed(s)
+}
+
+// tick looks after an open connection.
+func (s *session) tick() {
+	defer s.terms.services.Guard.Catch(guard.WebSocket, nil)
+	s.terms.services.Guard.Point("websocket.tick")
+	idle := s.calls.idle()
+	switch {
+	case s.calls.outlived() && s.calls.endIdle():
+		s.peer.refuse("", errOutlived)
+		s.peer.close(websocket.StatusNormalClosure, reasonOutlived)
+		return
+	case idle >= idleTime && s.calls.endIdle():
+		s.peer.close(websocket.StatusNormalClosure, "the connection was idle")
+		return
+	}
+	if !s.peer.ping() && idle > 0 {
+		_ = s.peer.ws.CloseNow()
+		return
+	}
+	if !s.peer.ended.Load() {
+		s.timer.Reset(pingEvery)
+	}
+}

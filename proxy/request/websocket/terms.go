@@ -1,0 +1,43 @@
+package websocket
+
+import (
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/access/auth"
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/endpoint"
+)
+
+// terms are what all connections share.
+type terms struct {
+	services *call.Services
+	draining func() bool
+	create   fasthttp.RequestHandler // of a call
+	prepare  fasthttp.RequestHandler // of one of which nothing is generated
+	memory   memory                  // of conversations
+}
+
+// verdict says with what code a connection of a key ends; 0: it may go on.
+func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string) {
+	switch snap := t.services.Current(); {
+	case t.draining():
+		return websocket.StatusGoingAway, "the edge is about to end"
+	case !snap.Config.Responses.WebSocket:
+		return websocket.StatusGoingAway, "WebSocket is not served here any more"
+	case snap.Open():
+	case key == nil, !snap.Keys.Holds(key, time.Now()):
+		return websocket.StatusPolicyViolation, reasonKey
+	}
+	return 0, ""
+}
+
+const reasonKey = "the key is not valid any more"
+
+// bodyLimit is how long a message of a key may be, the messages that wait on a connection together,
+// and its conversations together: as the body of a request. A model's own limit is the call's.
+func (t *terms) bodyLimit(key *auth.Key) int64 {
+	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.Bodies())
+}

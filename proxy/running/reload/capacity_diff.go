@@ -1,0 +1,199 @@
+package reload
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"penstock/config"
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/running/snapshot"
+	"penstock/routing"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// capacitySide is one of the two configurations that are compared.
+type capacitySide struct {
+	file   *config.File
+	routes *routing.Table
+	limits func(*upstreams.Upstream) upstreams.Limits
+	has    func(upstreams.ID) bool // the upstream is configured, used by a model or not; of the new side only
+}
+
+// slotsOf sums the slots of a route's distinct upstreams that calls of the model's kind draw from.
+func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID, assumed bool) {
+	kind := s.file.Models[r.Index].Kind
+	for _, t := range r.Targets() {
+		if slices.Contains(ids, t.Upstream.ID()) {
+			continue
+		}
+		ids = append(ids, t.Upstream.ID())
+		if t.Tier != r.Targets()[0].Tier || t.Arm != "" { // the catalog counts the first one, without its arms
+			continue
+		}
+		l := s.limits(t.Upstream)
+		slots += slotsFor(kind, l)
+		assumed = assumed || l.Source == engine.SlotsOfProfile || l.Source == engine.SlotsDefault
+	}
+	return slots, ids, assumed
+}
+
+// slotsFor returns how many calls for a model of kind an upstream with limits l takes at once.
+func slotsFor(kind string, l upstreams.Limits) int {
+	switch {
+	case kind == config.KindTranscription || kind == config.KindSpeech:
+		return l.Audio
+	case l.Shared || kind != config.KindChat:
+		return l.Text
+	}
+	return l.Text + l.Vision
+}
+
+// compareCapacity lists, in the order of the new file, the models whose slots or upstreams change;
+// removed ones come last. A model of lost has no slots: none of its upstreams would take a call.
+func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
+	before := map[string]*routing.Route{}
+	for _, r := range old.routes.Routes() {
+		before[r.ID] = r
+	}
+	var out []CapacityChange
+	for _, r := range next.routes.Routes() {
+		c := CapacityChange{Model: r.ID, Kind: string(config.Changed)}
+		var now, was []upstreams.ID
+		c.SlotsAfter, now, c.Assumed = next.slotsOf(r)
+		if slices.Contains(lost, r) {
+			c.SlotsAfter, c.Assumed = 0, false
+		}
+		if b := before[r.ID]; b != nil {
+			c.SlotsBefore, was, _ = old.slotsOf(b)
+		} else {
+			c.Kind = string(config.Added)
+		}
+		delete(before, r.ID)
+		c.Added = len(missing(now, was))
+		countRemoved(&c, missing(was, now), next)
+		if c.Kind == string(config.Added) || c.SlotsBefore != c.SlotsAfter || c.Added+c.Draining+c.Dropped > 0 {
+			out = append(out, c)
+		}
+	}
+	for _, r := range old.routes.Routes() {
+		if before[r.ID] == nil {
+			continue
+		}
+		slots, ids, _ := old.slotsOf(r)
+		c := CapacityChange{Model: r.ID, Kind: string(config.Removed), SlotsBefore: slots}
+		countRemoved(&c, ids, next)
+		out = append(out, c)
+	}
+	return out
+}
+
+// countRemoved counts upstreams that the model has no longer.
+func countRemoved(c *CapacityChange, ids []upstreams.ID, next *capacitySide) {
+	for _, id := range ids {
+		if next.has(id) {
+			c.Dropped++
+		} else {
+			c.Draining++
+		}
+	}
+}
+
+// missing returns the entries of a that b lacks.
+func missing(a, b []upstreams.ID) (out []upstreams.ID) {
+	for _, id := range a {
+		if !slices.Contains(b, id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// modelsLosingCapacity finds the models that can serve calls now and could not after the plan: they
+// would have no slots, or no upstream that takes calls. It probes the upstreams that the plan adds
+// to such a model first, because they may be able to serve it.
+func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide,
+	plan *upstreams.Plan,
+) []*routing.Route {
+	var risky []*routing.Route
+	var unknown []*upstreams.Upstream
+	for _, r := range next.routes.Routes() {
+		before, ok := old.ModelByID(r.ID)
+		if !ok || !canServe(before) || next.canServe(r) {
+			continue
+		}
+		risky = append(risky, r)
+		for _, t := range r.Targets() {
+			unknown = append(unknown, t.Upstream)
+		}
+	}
+	if len(risky) == 0 {
+		return nil
+	}
+	plan.Probe(ctx, unknown)
+	return slices.DeleteFunc(risky, next.canServe)
+}
+
+// canServe reports whether the model has a slot at an upstream that takes calls.
+func canServe(m *snapshot.Model) bool {
+	return slices.ContainsFunc(m.Route.Targets(), func(t routing.Target) bool {
+		return slotsFor(m.Config.Kind, t.Upstream.Limits()) > 0 && t.Upstream.UnavailableReason(t.Served) == ""
+	})
+}
+
+func (s *capacitySide) canServe(r *routing.Route) bool {
+	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return s.unavailableReason(r, &t) == "" })
+}
+
+func (s *capacitySide) unavailableReason(r *routing.Route, t *routing.Target) string {
+	if slotsFor(s.file.Models[r.Index].Kind, s.limits(t.Upstream)) == 0 {
+		return fmt.Sprintf("upstream %s: its concurrency has no slots for this kind of model", t.Upstream.Label())
+	}
+	return t.Upstream.UnavailableReason(t.Served)
+}
+
+// problem describes a model that would be left without a slot.
+func (s *capacitySide) problem(r *routing.Route) config.Problem {
+	var reasons []string
+	for _, t := range r.Targets() {
+		if reason := s.unavailableReason(r, &t); !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+	}
+	return s.file.ProblemAt(fmt.Sprintf("models[%d].deployments", r.Index), fmt.Sprintf(
+		"the model %s would be left without a slot (%s): bring an upstream of it up first, or apply it all the same with \"penstock reload --force\"",
+		r.ID, strings.Join(reasons, "; ")))
+}
+
+// WriteDiff writes what replacing one configuration by another means, without a running edge: a
+// line for each model whose slots change, then one for each setting. Engines' reports are not known
+// then, so slots that the files leave open are assumed.
+func WriteDiff(w io.Writer, old, next *config.File) error {
+	var sides [2]capacitySide
+	for i, f := range []*config.File{old, next} {
+		set, err := upstreams.NewSet(upstreams.Options{})
+		if err != nil {
+			return err
+		}
+		defer set.Close(context.Background()) //nolint:errcheck // nothing of it was ever live
+		plan, err := set.Plan(f.Upstreams, f.Models, f.Engines...)
+		if err != nil {
+			return err
+		}
+		routes, err := routing.Build(f, plan, nil)
+		if err != nil {
+			return err
+		}
+		sides[i] = capacitySide{file: f, routes: routes, limits: plan.Limits, has: plan.Has}
+	}
+	for _, c := range compareCapacity(&sides[0], &sides[1], nil) {
+		fmt.Fprintln(w, " ", plaintext.Line(c.String()))
+	}
+	for _, c := range config.Diff(old, next) {
+		fmt.Fprintln(w, " ", plaintext.Line(c.String()))
+	}
+	return nil
+}

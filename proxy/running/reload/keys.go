@@ -1,0 +1,118 @@
+package reload
+
+import (
+	"errors"
+
+	"penstock/config"
+	"penstock/proxy/running/snapshot"
+)
+
+// fileRead is a valid file on its way into force.
+type fileRead struct {
+	*config.File
+	keys    snapshot.Credentials
+	over    *snapshot.Snapshot // what ran when the file was read
+	changes []config.Change    // of it
+}
+
+// errSuperseded says that the files have changed again before the models of this one were looked
+// at.
+var errSuperseded = errors.New("the files have changed again meanwhile")
+
+// readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its
+// keys into force, whatever becomes of the rest. It waits for the files alone, not for other
+// reloads. If it returns no file, or adds a problem to res, nothing has changed.
+func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	if q.onRead != nil {
+		q.onRead()
+	}
+	if r.opts.Load == nil {
+		return nil, errors.New("this edge was started without a configuration file")
+	}
+	read := func() (*config.File, config.Problems) { return r.opts.load(&q) }
+	if q.Back {
+		read = func() (*config.File, config.Problems) { return r.versions.back(r.Running().Config) }
+	}
+	next, problems := read()
+	if next == nil {
+		for _, p := range problems.Errors() {
+			res.Problems = append(res.Problems, p.String())
+		}
+		return nil, nil
+	}
+	for _, p := range problems.Warnings() {
+		res.Warnings = append(res.Warnings, p.String())
+	}
+	f := &fileRead{File: next, over: r.current.Load()}
+	for _, c := range config.Diff(f.over.Config, next) {
+		if c.RestartOnly {
+			res.Restart = append(res.Restart, c.String())
+		} else {
+			f.changes = append(f.changes, c)
+			res.KeysInForce = res.KeysInForce || c.OfKeys()
+		}
+	}
+	next.KeepRestartOnly(f.over.Config)
+	if exposed := next.CheckOpen(r.opts.Public, r.opts.Admin).Err(); exposed != nil {
+		res.KeysInForce = false
+		return nil, exposed
+	}
+	var err error
+	if f.keys, err = snapshot.NewCredentials(next, r.shared.Load(), r.opts.Keys); err != nil {
+		res.KeysInForce = false
+		return nil, err
+	}
+	if q.DryRun {
+		return f, nil
+	}
+	if r.newest == nil || !r.newest.Same(next) {
+		r.newest = next
+		r.filesRead.Add(1)
+	}
+	f.keys.FileNumber = r.filesRead.Load()
+	if res.KeysInForce {
+		r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
+			ahead, bad := f.keys.AheadOf(running, next, r.shared.Load(), r.opts.Keys)
+			if bad != nil { // NewCredentials has made the same ring
+				err = bad
+				return running
+			}
+			return running.WithCredentials(ahead, next)
+		})
+		if next.OnRevoke == config.OnRevokeAbort {
+			r.opts.OnRevoke(f.keys.Keys)
+		}
+	}
+	res.KeysInForce = res.KeysInForce || r.current.Load().Ahead // of this file already, by an earlier look at it
+	return f, err
+}
+
+// load reads the file in place, or the candidate for it.
+func (o *Options) load(q *Request) (*config.File, config.Problems) {
+	if q.Candidate != nil && o.Parse != nil {
+		return o.Parse(q.Candidate, q.Called)
+	}
+	return o.Load()
+}
+
+// UseShared puts keys of the fleet's store into force beside those of the file, in place of the
+// ones before. They wait neither for files nor for models. One goroutine calls it.
+func (r *Reloader) UseShared(keys []config.Key) {
+	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
+	if r.Running() == nil { // Start takes them
+		return
+	}
+	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot { return running })
+	r.ReviewKeys()
+}
+
+// ReviewKeys has what began with a key or a token that is not in force any more end, as on_revoke
+// says.
+func (r *Reloader) ReviewKeys() {
+	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
+		r.opts.OnRevoke(s.Keys)
+	}
+	r.opts.OnKeys()
+}

@@ -1,0 +1,174 @@
+package reload
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/access/auth/cert"
+	"penstock/proxy/running/snapshot"
+	"penstock/routing"
+	"penstock/upstreams"
+)
+
+// warmUp is how long a reload waits for the first probe of the upstreams that it adds. Without it,
+// replacing all upstreams of a model would open a window of refusals.
+const warmUp = 2 * time.Second
+
+// judge is the second half: models, upstreams and everything else. After an error, or with a
+// problem in res, nothing of it has changed.
+func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	old := r.Running()
+	if !q.DryRun && f.keys.FileNumber < r.filesRead.Load() {
+		return errSuperseded
+	}
+	if old.Version != f.over.Version { // another reload has ended meanwhile
+		f.changes = slices.DeleteFunc(f.changes, func(c config.Change) bool { return !c.OfKeys() })
+		for _, c := range config.Diff(old.Config, f.File) {
+			if !c.RestartOnly && !c.OfKeys() {
+				f.changes = append(f.changes, c)
+			}
+		}
+	}
+	for _, c := range f.changes {
+		res.Changes = append(res.Changes, c.String())
+	}
+	if res.Unchanged = len(res.Changes) == 0 && old.Config.Same(f.File); res.Unchanged {
+		return nil
+	}
+	c := candidate{file: f.File, keys: f.keys, force: q.Force, dryRun: q.DryRun}
+	c.previous = r.versions.previous.Load()
+	switch {
+	case q.Back:
+		c.previous = nil
+	case slices.ContainsFunc(f.changes, func(c config.Change) bool { return !c.OfKeys() }):
+		c.previous = old.Config
+	}
+	if c.use, res.Problems = prepareCertificates(&r.opts, f.File); len(res.Problems) > 0 {
+		return nil
+	}
+	return r.apply(c, res)
+}
+
+// prepareCertificates reads the pairs of a file, and returns what puts them into use, or what is
+// wrong with them.
+func prepareCertificates(o *Options, f *config.File) (use func(), problems []string) {
+	none := func() {}
+	usePublic, useAdmin := none, none
+	fail := func(path string, err error) { problems = append(problems, f.ProblemAt(path, err.Error()).String()) }
+	if o.Certificate != nil {
+		clients, err := cert.ReadAuthority(f.TLS.ClientCAs)
+		if err == nil {
+			usePublic, err = o.Certificate.Prepare(f.TLS.Cert, f.TLS.Key, clients.Roots())
+		}
+		if err != nil {
+			fail("tls.cert", err)
+		}
+	}
+	if o.AdminCertificate != nil {
+		var err error
+		if useAdmin, err = o.AdminCertificate.Prepare(f.Admin.TLS.Cert, f.Admin.TLS.Key, nil); err != nil {
+			fail("admin.tls.cert", err)
+		}
+	}
+	return func() { usePublic(); useAdmin() }, problems
+}
+
+// candidate is a configuration that is to be the running one.
+type candidate struct {
+	file   *config.File
+	keys   snapshot.Credentials
+	use    func() // puts its certificate into use; nil: the one before stays
+	force  bool   // also if models lose their capacity
+	dryRun bool
+
+	previous *config.File // to go back to from it
+}
+
+// apply builds a snapshot of c whole and makes it the running one. After an error or a problem
+// nothing has changed. What it does to calls that run: they end on the snapshot that they began
+// with.
+func (r *Reloader) apply(c candidate, res *Result) error {
+	old := r.Running()
+	f := withListed(r, c.file, old)
+	c.file = f
+	plan, err := r.opts.Set.Plan(f.Upstreams, f.Models, f.Engines...)
+	if err != nil {
+		return err
+	}
+	next, err := snapshot.New(&snapshot.Source{
+		File: f, Plan: plan, Credentials: c.keys, Running: old,
+		Queues: r.opts.Queues, Started: r.opts.Started, Now: time.Now(),
+	})
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		now := &capacitySide{file: old.Config, routes: old.Routes, limits: (*upstreams.Upstream).Limits}
+		then := &capacitySide{file: f, routes: next.Routes, limits: plan.Limits, has: plan.Has}
+		var lost []*routing.Route
+		if !c.force {
+			warm, cancel := context.WithTimeout(context.Background(), warmUp)
+			defer cancel()
+			lost = modelsLosingCapacity(warm, old, then, plan)
+		}
+		res.Capacity = compareCapacity(now, then, lost)
+		for _, route := range lost {
+			res.Problems = append(res.Problems, then.problem(route).String())
+		}
+	}
+	if len(res.Problems) > 0 || c.dryRun {
+		return nil
+	}
+	r.commit(c, plan, old, next)
+	return nil
+}
+
+// withListed returns a file with the models that are discovered now. Of an upstream whose engines
+// have listed nothing yet, since they are at a new address or all down, those of old stay.
+func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
+	if len(f.Discover) == 0 {
+		return config.WithListed(f, nil)
+	}
+	listed := upstreams.Listed(r.opts.Set)
+	if old == nil {
+		return config.WithListed(f, listed)
+	}
+	for name, models := range config.Published(old.Config) {
+		if _, told := listed[name]; !told { // an empty list tells, too
+			listed[name] = models
+		}
+	}
+	return config.WithListed(f, listed)
+}
+
+// commit makes a snapshot and its upstreams the running ones. It cannot fail.
+func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot.Snapshot) {
+	if c.use != nil {
+		c.use()
+	}
+	r.opts.Set.Commit(plan)
+	r.opts.OnCommit(c.file, c.use != nil)
+	if old != nil || len(c.file.Discover) > 0 { // new routes wait for their upstreams' first probe
+		warm, cancel := context.WithTimeout(context.Background(), warmUp)
+		r.opts.Set.WaitProbed(warm, plan)
+		cancel()
+	}
+	r.opts.Queues.Apply(next.QueueConfigs())
+	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
+		if running != nil && running.FileNumber > next.FileNumber { // of a file that was read meanwhile
+			return next.WithCredentials(running.Credentials, running.Config)
+		}
+		return next
+	})
+	r.versions.previous.Store(c.previous)
+	r.versions.add(next.ConfigVersion)
+	newProfiles := r.profiles != plan.Profiles()
+	r.profiles = plan.Profiles()
+	r.opts.OnSwap(c.file, newProfiles)
+	r.opts.Set.Retire(plan)
+	r.opts.Queues.OfferAll()
+}

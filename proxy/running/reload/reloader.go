@@ -1,0 +1,264 @@
+package reload
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/process"
+	"penstock/routing/queue"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// Options are what a Reloader reads from and works on.
+type Options struct {
+	Log     *zap.Logger
+	Guard   *guard.Guard
+	Metrics *metrics.Set // for the reloads' counters
+	Set     *upstreams.Set
+	Keys    *snapshot.Sources
+	Queues  *queue.Queues
+	Started time.Time // when the process was
+
+	// Load reads the configuration again: the file, or nil with what is wrong. Nil: there is no
+	// file.
+	Load func() (*config.File, config.Problems)
+	// Parse reads the text of a candidate, as Load does the file in place. Nil: Load is used.
+	Parse func(src []byte, called string) (*config.File, config.Problems)
+	// Public and Admin are the addresses of the listeners. A reload cannot move them, so a file
+	// must not open them to other machines without keys.
+	Public, Admin string
+	Certificate   *listen.Certificate // nil without TLS
+	// AdminCertificate is that of the admin listener; nil without TLS.
+	AdminCertificate *listen.Certificate
+
+	// Draining reports whether the edge drains: the service manager is not told of reloads then.
+	Draining func() bool
+	// OnCommit is called when the upstreams and the certificate of a file are in use and its models
+	// are not yet. newCertificate says that the certificate was read again.
+	OnCommit func(f *config.File, newCertificate bool)
+	// OnSwap is called when the snapshot of a file has become the running one. newProfiles says
+	// that the engines' profiles are others than before.
+	OnSwap func(f *config.File, newProfiles bool)
+	// OnRevoke is called when keys were removed, or their hashes, and on_revoke is abort: calls
+	// that began with one that the ring does not hold are to end.
+	OnRevoke func(*auth.Ring)
+	// OnKeys is called when keys of the fleet's store have changed.
+	OnKeys func()
+}
+
+// Reloader holds the running configuration and replaces it. It is safe for concurrent use.
+type Reloader struct {
+	opts     Options
+	current  atomic.Pointer[snapshot.Snapshot]
+	versions versions
+	triggers chan string // at most one trigger that waits to read the files
+	// addresses and models hold at most one trigger each: of SourceAddresses, of SourceModels.
+	addresses, models ofSet
+	last              atomic.Pointer[Result]
+	counters          counters
+	profiles          *engine.Profiles // of the running configuration; held by reloading
+
+	reading   sync.Mutex    // held while a file is read and its keys come into force
+	newest    *config.File  // of the valid files that were read; held by reading
+	filesRead atomic.Uint64 // valid files that were read and differ from the one before
+	reloading sync.Mutex    // held while the rest of a file is judged and comes into force
+	swapping  sync.Mutex    // held while one snapshot replaces another
+	shared    atomic.Pointer[snapshot.SharedKeys]
+}
+
+// ofSet are the triggers of reloads that read no file: they apply the running one again, as the
+// upstreams are others or have other models.
+type ofSet struct {
+	triggers chan string
+	awaited  *atomic.Bool // a reload waits to look at what has changed
+}
+
+func newOfSet() ofSet { return ofSet{make(chan string, 1), new(atomic.Bool)} }
+
+// ofSetFor returns the triggers of a source; nil: its reloads read the files.
+func ofSetFor(r *Reloader, source string) *ofSet {
+	switch source {
+	case SourceAddresses:
+		return &r.addresses
+	case SourceModels:
+		return &r.models
+	}
+	return nil
+}
+
+// counters count reloads by how they ended.
+type counters struct{ ok, refused, keysOnly, unchanged *metrics.Counter }
+
+// New returns a Reloader without a configuration. Start gives it the first.
+func New(o Options) *Reloader {
+	count := func(result string) *metrics.Counter {
+		return o.Metrics.NewCounter(`penstock_reloads_total{result="` + result + `"}`)
+	}
+	r := &Reloader{
+		opts: o, triggers: make(chan string, 1), addresses: newOfSet(), models: newOfSet(),
+		counters: counters{
+			ok: count("ok"), refused: count("bad"), keysOnly: count("keys_only"),
+			unchanged: count("unchanged"),
+		},
+	}
+	r.shared.Store(new(snapshot.SharedKeys))
+	return r
+}
+
+// Start makes the first configuration the running one.
+func (r *Reloader) Start(f *config.File) error {
+	keys, err := snapshot.NewCredentials(f, r.shared.Load(), r.opts.Keys)
+	if err != nil {
+		return err
+	}
+	if err = r.apply(candidate{file: f, keys: keys}, new(Result)); err != nil || len(f.Discover) == 0 {
+		return err
+	}
+	return r.reapply(Request{Source: SourceModels}, new(Result)) // with what the first probes have found
+}
+
+// Running returns the running configuration.
+func (r *Reloader) Running() *snapshot.Snapshot { return r.current.Load() }
+
+// Last returns how the last reload ended, or nil when there was none.
+func (r *Reloader) Last() *Result { return r.last.Load() }
+
+// Versions returns the running version, which is last, and the older ones that still have calls.
+func (r *Reloader) Versions() []*snapshot.ConfigVersion { return r.versions.inUse() }
+
+// Summary describes the running configuration in one line, for the service manager.
+func (r *Reloader) Summary() string {
+	s := r.Running()
+	return fmt.Sprintf("serving %d models from %d upstreams, configuration version %d", len(s.Config.Models),
+		len(s.Config.Upstreams), s.Version)
+}
+
+// Reload reads the configuration and makes it the running one: its keys at once, and then all of
+// the rest or nothing.
+func (r *Reloader) Reload(q Request) *Result {
+	defer process.Boost()()
+	notify := !q.DryRun && !r.opts.Draining()
+	if notify {
+		listen.NotifyReloading()
+	}
+	begun := time.Now()
+	res, err := r.attempt(q, begun)
+	for errors.Is(err, errSuperseded) && q.Source == SourceRequest { // the operator gets the result of the newest files
+		res, err = r.attempt(q, begun)
+	}
+	if err != nil {
+		res.Problems = append(res.Problems, err.Error())
+	}
+	res.OK = len(res.Problems) == 0
+	res.KeysInForce = res.KeysInForce && !res.OK
+	res.Version = r.Running().Version
+	res.Seconds = time.Since(begun).Seconds()
+	if !q.DryRun && !errors.Is(err, errSuperseded) { // the reload that took its place logs
+		r.record(q, res)
+	}
+	if notify {
+		listen.NotifyReady(r.Summary())
+	}
+	return res
+}
+
+// attempt reads and applies one configuration. A panic of it is an error of this reload.
+func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) {
+	res = &Result{At: begun, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
+	defer r.opts.Guard.Catch(guard.Reload, func() {
+		err = errors.New("a bug of the edge ended this reload half-way; its log has the stack. Reload again, or restart the edge")
+	})
+	r.opts.Guard.Point(guard.Reload)
+	if ofSetFor(r, q.Source) != nil {
+		return res, r.reapply(q, res)
+	}
+	next, err := r.readKeys(q, res)
+	if err != nil || len(res.Problems) > 0 {
+		return res, err
+	}
+	return res, r.judge(q, next, res)
+}
+
+// reapply applies the running file again, over upstreams at other addresses or with other models.
+func (r *Reloader) reapply(q Request, res *Result) error {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	if q.onRead != nil {
+		q.onRead()
+	}
+	old := r.Running()
+	if q.Source == SourceModels {
+		if res.Unchanged = config.SameDiscovered(old.Config, withListed(r, old.Config, old)); res.Unchanged {
+			return nil
+		}
+	}
+	return r.apply(candidate{
+		file: old.Config, keys: old.Credentials, force: true, previous: r.versions.previous.Load(),
+	}, res)
+}
+
+// swap makes the result of next the running snapshot. It calls next with the running snapshot, one
+// goroutine at a time, so that keys which another reload has just put into force are not lost.
+func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
+	r.swapping.Lock()
+	defer r.swapping.Unlock()
+	s := next(r.current.Load())
+	if shared := r.shared.Load(); s.SharedNumber != shared.Number { // they have changed meanwhile
+		other, err := s.WithShared(shared, r.opts.Keys)
+		if err != nil { // each of them was checked
+			panic("BUG: keys of the store that make no ring: " + err.Error())
+		}
+		s = other
+	}
+	r.current.Store(s)
+	r.opts.Keys.Issued.Follow(config.IssuerURLs(s.Config))
+}
+
+// FileWarning is the message of the log for each warning of a configuration file, which stands in
+// the member problem.
+const FileWarning = "the configuration file has a warning"
+
+// record keeps, counts and logs how a reload ended. A reload for other addresses or models does not
+// replace the result of a refused file, and a way back that there is not says nothing of the file.
+func (r *Reloader) record(q Request, res *Result) {
+	before := r.last.Load()
+	if !(q.Back && !res.OK) && (ofSetFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {
+		r.last.Store(res)
+	}
+	log, source := r.opts.Log, zap.String("source", res.Source)
+	for _, p := range res.Warnings {
+		log.Warn(FileWarning, source, zap.String("problem", p))
+	}
+	switch {
+	case !res.OK:
+		counter, text := r.counters.refused, "configuration not reloaded, the running one stays"
+		if res.KeysInForce {
+			counter, text = r.counters.keysOnly, "configuration reloaded in part: keys are in force, models are not"
+		}
+		counter.Inc()
+		for _, p := range res.Problems {
+			log.Error(text, source, zap.String("problem", p))
+		}
+	case res.Unchanged:
+		r.counters.unchanged.Inc()
+		log.Info("configuration unchanged", source, zap.Uint64("version", res.Version),
+			zap.Strings("needs_restart", res.Restart))
+	default:
+		r.counters.ok.Inc()
+		log.Info("reloaded", source, zap.Uint64("version", res.Version), zap.Strings("changes", res.Changes),
+			zap.Stringers("capacity", res.Capacity), zap.Strings("needs_restart", res.Restart), zap.Bool("forced",
+				res.Forced))
+	}
+}

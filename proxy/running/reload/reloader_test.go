@@ -1,0 +1,283 @@
+package reload
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/access/auth/jwks"
+	"penstock/proxy/access/limit"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/guard"
+	"penstock/routing/queue"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// reloads is a Reloader whose steps the test holds up: each receives from its channel, which is
+// closed where the test lets it pass.
+type reloads struct {
+	*Reloader
+	t      *testing.T
+	texts  chan string   // what the file says, one a reading
+	read   chan struct{} // gets one for each reading that has begun
+	commit chan struct{} // gets one for each commit that has begun
+	goOn   chan struct{} // a commit waits for it
+
+	results chan *Result // of begin
+}
+
+// variant is the text of file n. They differ in a setting that is neither a key nor a model.
+func variant(n int) string {
+	return fmt.Sprintf(`
+auth: none
+cors: { origins: ["https://%d.example"] }
+upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim }]
+models: [{ id: m, deployments: [{ upstream: up }] }]
+`, n)
+}
+
+func parse(t *testing.T, text string) *config.File {
+	t.Helper()
+	f, problems := config.ParseValid("penstock.yaml", []byte(text), engine.Known())
+	if f == nil {
+		t.Fatal(problems)
+	}
+	return f
+}
+
+func newReloads(t *testing.T) *reloads {
+	t.Helper()
+	set, err := upstreams.NewSet(upstreams.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := set.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &reloads{
+		t: t, texts: make(chan string, 100), read: make(chan struct{}, 100), commit: make(chan struct{}, 100),
+		goOn: make(chan struct{}), results: make(chan *Result, 4),
+	}
+	begun := time.Now()
+	started := false
+	r.Reloader = New(Options{
+		Log: zap.NewNop(), Guard: guard.New(), Metrics: metrics.NewSet(), Set: set, Started: begun,
+		Keys: &snapshot.Sources{Limits: limit.NewKeys(16, begun), Issued: jwks.New(jwks.Options{})}, Queues: queue.New(), Public: "127.0.0.1:1",
+		Draining: func() bool { return false },
+		Load: func() (*config.File, config.Problems) {
+			r.read <- struct{}{}
+			return config.ParseValid("penstock.yaml", []byte(<-r.texts), engine.Known())
+		},
+		OnCommit: func(*config.File, bool) {
+			if started {
+				r.commit <- struct{}{}
+				<-r.goOn
+			}
+		},
+		OnSwap: func(*config.File, bool) {}, OnRevoke: func(*auth.Ring) {},
+	})
+	if err := r.Start(parse(t, variant(0))); err != nil {
+		t.Fatal(err)
+	}
+	started = true
+	return r
+}
+
+// begin has a reload read text. When the next one reads its own, this one waits for the models.
+func (r *reloads) begin(source, text string) {
+	go func() { r.results <- r.Reload(Request{Source: source}) }()
+	<-r.read
+	r.texts <- text
+}
+
+// run takes triggers until the test ends.
+func (r *reloads) run() {
+	ctx, stop := context.WithCancel(r.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Run(ctx)
+	}()
+	r.t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+}
+
+// TestSameFileReadAgain: an operator's reload is not put off by other reloads that read the same
+// file, or signals that come as fast as files are read would put it off without an end.
+func TestSameFileReadAgain(t *testing.T) {
+	r := newReloads(t)
+	r.begin(sourceFile, variant(1))
+	<-r.commit // the others wait for it, and have read their file when the next begins to read its own
+	r.begin(SourceRequest, variant(2))
+	r.begin(sourceSignal, variant(2))
+	r.begin(sourceFile, variant(2))
+	close(r.goOn)
+	for range 4 {
+		select {
+		case res := <-r.results:
+			if !res.OK {
+				t.Errorf("the reload by %s: %v", res.Source, res.Problems)
+			}
+		case <-r.read:
+			t.Fatal("the files were read again, although they had not changed")
+		}
+	}
+	if got := r.Running().Version; got != 3 {
+		t.Errorf("version %d runs, want 3", got)
+	}
+}
+
+// TestNewerFileReadMeanwhile: an operator's reload that waits while a newer file is read gives the
+// result of the newest one.
+func TestNewerFileReadMeanwhile(t *testing.T) {
+	r := newReloads(t)
+	r.begin(sourceFile, variant(1))
+	<-r.commit
+	r.begin(SourceRequest, variant(2))
+	r.begin(sourceSignal, variant(3))
+	r.begin(sourceSignal, variant(3)) // the one before has read its file now
+	close(r.goOn)
+	<-r.read // the operator's
+	r.texts <- variant(3)
+	for (<-r.results).Source != SourceRequest {
+	}
+	if got := r.Running().Config.CORS.Origins[0]; got != "https://3.example" {
+		t.Errorf("%s runs when the operator's reload has ended", got)
+	}
+}
+
+// TestBack: the configuration before the running one comes back once, and a key that was taken away does not.
+func TestBack(t *testing.T) {
+	r := newReloads(t)
+	close(r.goOn)
+	text := func(origin, key string) string {
+		return fmt.Sprintf("cors: { origins: [%q] }\nkeys: [{ id: %s, hash: \"sha256:%064d\" }]\n", "https://"+origin, key, len(key)) +
+			"upstreams: [{ name: up, url: \"http://127.0.0.1:1\", engine: sim }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+	}
+	back := Request{Source: SourceRequest, Force: true, Back: true}
+	if res := r.Reload(back); res.OK || res.Version != 1 {
+		t.Errorf("before the first reload: %+v", res)
+	}
+	if last := r.Last(); last != nil {
+		t.Errorf("it counts as a refused file: %+v", last)
+	}
+	for _, next := range []string{text("a.example", "old"), text("b.example", "old"), text("b.example", "longer")} {
+		r.texts <- next
+		if res := r.Reload(Request{Source: SourceRequest, Force: true}); !res.OK {
+			t.Fatalf("%+v", res)
+		}
+	}
+	dry := back
+	dry.DryRun = true
+	if res := r.Reload(dry); !res.OK || len(res.Changes) != 1 || r.Running().Config.CORS.Origins[0] != "https://b.example" {
+		t.Errorf("only told: %+v", res)
+	}
+	res := r.Reload(back)
+	f := r.Running().Config
+	if !res.OK || f.CORS.Origins[0] != "https://a.example" || len(f.Keys) != 1 || f.Keys[0].ID != "longer" {
+		t.Errorf("%+v: %v %v", res, f.CORS.Origins, f.Keys)
+	}
+	if res := r.Reload(back); res.OK || res.Version != r.Running().Version || len(res.Problems) != 1 {
+		t.Errorf("a second time: %+v", res)
+	}
+	r.texts <- text("b.example", "longer") // the file, which nobody has mended
+	if res := r.Reload(Request{Source: SourceRequest, Force: true}); !res.OK || len(res.Changes) != 1 {
+		t.Errorf("the file again: %+v", res)
+	}
+	if res := r.Reload(back); !res.OK || r.Running().Config.CORS.Origins[0] != "https://a.example" {
+		t.Errorf("back from it: %+v", res)
+	}
+}
+
+// TestTriggersMerge: however many triggers come while the files are read, one more reading follows.
+func TestTriggersMerge(t *testing.T) {
+	r := newReloads(t)
+	close(r.goOn)
+	r.run()
+	r.Trigger(sourceSignal)
+	<-r.read
+	for range 50 {
+		r.Trigger(sourceSignal)
+		time.Sleep(time.Millisecond) // time to take each one, which must not happen
+	}
+	r.texts <- variant(1)
+	<-r.read // has taken all 50
+	for range cap(r.texts) - 1 {
+		r.texts <- variant(2)
+	}
+	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // readings are served in their order
+		t.Error(res.Problems)
+	}
+	if further := len(r.read); further != 1 {
+		t.Errorf("the files were read %d times after 50 triggers, want once, and once for the operator", 1+further)
+	}
+}
+
+// TestAddressesBesideFile: new addresses come into use although a reload of the file, which has not
+// changed, was triggered at the same time.
+func TestAddressesBesideFile(t *testing.T) {
+	r := newReloads(t)
+	r.texts <- variant(0)
+	r.Trigger(sourceSignal)
+	r.Trigger(SourceAddresses)
+	close(r.goOn)
+	r.run()
+	<-r.read
+	<-r.commit
+}
+
+// TestAddressesMerge: however many addresses change while reloads for them wait behind a slow one, one more reload follows,
+// and a change after it has begun gets another.
+func TestAddressesMerge(t *testing.T) {
+	r := newReloads(t)
+	r.run()
+	r.Trigger(SourceAddresses)
+	<-r.commit // and it is slow
+	trigger := func() {
+		r.Trigger(SourceAddresses)
+		for len(r.addresses.triggers) > 0 { // until it is taken
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for range 50 {
+		trigger()
+	}
+	r.goOn <- struct{}{}
+	<-r.commit // has taken all 50, but for the last one, if that was not looked at yet
+	trigger()
+	close(r.goOn)
+	<-r.commit
+	if res := r.Reload(Request{Source: SourceAddresses}); !res.OK { // reloads are served in their order
+		t.Error(res.Problems)
+	}
+	if further := len(r.commit) - 1; further > 1 {
+		t.Errorf("%d reloads more than two after 50 changes and one", further)
+	}
+}
+
+// TestWarnings: a file with a warning is served, and the warning is in the result, with its line.
+func TestWarnings(t *testing.T) {
+	r := newReloads(t)
+	close(r.goOn)
+	r.begin(SourceRequest, variant(1))
+	if res := <-r.results; !res.OK || len(res.Warnings) > 0 {
+		t.Errorf("%+v", res)
+	}
+	r.begin(SourceRequest, strings.Replace(variant(2), "id: m,", "id: m, limits: { request_body: 1GiB },", 1))
+	res := <-r.results
+	if !res.OK || len(res.Warnings) != 1 || !strings.HasPrefix(res.Warnings[0], "penstock.yaml:5:43: warning: ") {
+		t.Errorf("%+v", res)
+	}
+}

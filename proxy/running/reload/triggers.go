@@ -1,0 +1,115 @@
+package reload
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"penstock/config/filewatch"
+	"penstock/proxy/telemetry/guard"
+)
+
+// Trigger asks for a reload and returns at once. Triggers that come while one is waiting are merged
+// with it; a trigger after the files were read causes another reload, so the newest file is always
+// read. It may be called from any goroutine.
+func (r *Reloader) Trigger(source string) {
+	waiting := r.triggers
+	if o := ofSetFor(r, source); o != nil { // it reads no file, so it cannot stand for one that does
+		waiting = o.triggers
+	}
+	select {
+	case waiting <- source:
+	default: // one waits already, and its reload will see what this one would
+	}
+}
+
+// Run takes triggers until ctx ends. Each reload has its own goroutine: the keys of a file must not
+// wait for another reload that waits for names or engines. The next trigger is taken when the
+// reload of the one before begins to read the files, so at most one waits for them, however fast
+// signals come.
+func (r *Reloader) Run(ctx context.Context) {
+	for {
+		select {
+		case source := <-r.triggers:
+			reads := make(chan struct{})
+			begins := sync.OnceFunc(func() { close(reads) })
+			r.start(Request{Source: source, onRead: func() {
+				select {
+				case <-r.triggers: // it came before the files are read, so this reload is its own
+				default:
+				}
+				begins()
+			}}, begins)
+			<-reads
+		case source := <-r.addresses.triggers:
+			startOfSet(r, source)
+		case source := <-r.models.triggers:
+			startOfSet(r, source)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// startOfSet starts a reload that reads no file, unless one is about to look.
+func startOfSet(r *Reloader, source string) {
+	o := ofSetFor(r, source)
+	if o.awaited.Swap(true) { // or those that come faster than reloads end would pile up
+		return
+	}
+	begins := sync.OnceFunc(func() { o.awaited.Store(false) })
+	r.start(Request{Source: source, onRead: begins}, begins)
+}
+
+// start runs one reload and then ended, which is called after a panic of it, too.
+func (r *Reloader) start(q Request, ended func()) {
+	go r.opts.Guard.Once(guard.Reload, func() {
+		defer ended()
+		r.Reload(q)
+	})
+}
+
+// watchInterval is how often files are looked at when no event reports a change, as for a file that
+// is mounted by itself: keys must count within a second there, too.
+const watchInterval = 500 * time.Millisecond
+
+// OnChange triggers a reload on SIGHUP and, with `watch`, when a file that the configuration was
+// read from changes, until stop is called.
+func (r *Reloader) OnChange(ctx context.Context) (stop func()) {
+	g := r.opts.Guard
+	ctx, cancel := context.WithCancel(ctx)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	w := &filewatch.Watcher{
+		Paths: func() []string {
+			g.Point(guard.Files)
+			return r.Running().Config.Paths()
+		},
+		OnChange: func() {
+			if r.Running().Config.Watch {
+				r.Trigger(sourceFile)
+			}
+		},
+		Interval: watchInterval,
+	}
+	w.Prime()
+	go g.Loop(ctx.Done(), guard.Files, func() { w.Run(ctx) })
+	go g.Loop(ctx.Done(), guard.Reload, func() {
+		for {
+			select {
+			case <-hangup:
+				g.Point("reload.signal")
+				r.Trigger(sourceSignal)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		signal.Stop(hangup)
+		cancel()
+	}
+}

@@ -1,0 +1,45 @@
+package reload
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"penstock/config"
+	"penstock/proxy/running/snapshot"
+)
+
+// versions are the running version and the older ones that still have calls.
+type versions struct {
+	mu  sync.Mutex
+	all []*snapshot.ConfigVersion
+
+	// previous is what the running configuration replaced; nil: nothing, or the running one is it.
+	previous atomic.Pointer[config.File]
+}
+
+// back returns the configuration before the running one, with the running one's keys: a key that
+// was taken away stays so.
+func (g *versions) back(running *config.File) (*config.File, config.Problems) {
+	before := g.previous.Load()
+	if before == nil {
+		return nil, config.Problems{{Message: "there is no configuration to go back to: " +
+			"none has been replaced since the start or the last way back"}}
+	}
+	return before.WithKeys(running), nil
+}
+
+func (g *versions) add(n *snapshot.ConfigVersion) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.all = append(g.all, n)
+}
+
+// inUse returns the running version, which is last, and the older ones that still have calls.
+func (g *versions) inUse() []*snapshot.ConfigVersion {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	newest := g.all[len(g.all)-1]
+	g.all = slices.DeleteFunc(g.all, func(n *snapshot.ConfigVersion) bool { return n != newest && n.Calls() == 0 })
+	return slices.Clone(g.all)
+}

@@ -1,0 +1,123 @@
+package snapshot
+
+import (
+	"slices"
+
+	"penstock/config"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/access/auth/jwks"
+	"penstock/proxy/access/limit"
+	"penstock/proxy/front/browser"
+)
+
+// Credentials are the part of a snapshot that decides who may call. They take effect before the
+// rest of a new file.
+type Credentials struct {
+	Keys       *auth.Ring
+	KeyLimits  limit.Bound
+	*Sources            // that they were made of
+	Hosts      []string // see browser.OwnHosts
+	FileNumber uint64   // of the file that they are of, in the order of reading
+	Ahead      bool     // the models of their file are not in force
+
+	SharedNumber uint64   // of the keys beside the file's
+	changing     []string // models that are to change with the file, if they are ahead
+}
+
+// SharedKeys are keys of the fleet's store. They are replaced as a whole, by ones of a higher
+// number.
+type SharedKeys struct {
+	Keys   []config.Key
+	Number uint64
+}
+
+// Sources are what credentials are made of beside a file, over all reloads.
+type Sources struct {
+	Limits *limit.Keys
+	Issued *jwks.Keeper
+	Shared bool // the fleet's store has keys, too, which are not known before they get a number
+}
+
+func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*auth.Ring, error) {
+	return auth.NewRing(all, &auth.Issuers{
+		Config: f.Issuers, Source: func(url string) auth.KeySet { return o.Issued.Source(url) }, ClientCA: f.TLS.ClientCAs,
+		Unread: o.Shared && shared.Number == 0,
+	})
+}
+
+// NewCredentials makes the credentials of a file that was just read, and of keys beside it. They
+// keep the limits' state of the keys that stay.
+func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
+	all := withShared(f, shared.Keys)
+	ring, err := o.ring(f, all, shared)
+	if err != nil {
+		return Credentials{}, err
+	}
+	return Credentials{
+		Keys: ring, KeyLimits: o.Limits.Bind(all), Sources: o, Hosts: browser.OwnHosts(f), SharedNumber: shared.Number,
+	}, nil
+}
+
+// withShared returns the keys of the file and those beside it. Where an id or a hash is there twice
+// the file's counts, and of two others the first.
+func withShared(f *config.File, shared []config.Key) []config.Key {
+	all, ids, hashes := slices.Clone(f.Keys), map[string]bool{}, map[string]bool{}
+	known := func(k *config.Key) bool {
+		return ids[k.ID] || slices.ContainsFunc(k.Hash, func(h config.KeyHash) bool { return hashes[h.Hash] })
+	}
+	add := func(k *config.Key) {
+		ids[k.ID] = true
+		for _, h := range k.Hash {
+			hashes[h.Hash] = true
+		}
+	}
+	for i := range f.Keys {
+		add(&f.Keys[i])
+	}
+	for i := range shared {
+		if k := shared[i]; !known(&k) {
+			add(&k)
+			k.Edges = f.Fleet.Parts()
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// AheadOf are the credentials of the file next while the models of s stay in force: what next takes
+// from its keys counts, and what it gives them for models that it changes does not.
+func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
+	ring, err := o.ring(next, withShared(next, shared.Keys), shared)
+	if err != nil {
+		return c, err
+	}
+	if !s.Open() {
+		c.changing = s.Config.ModelsOtherThan(next)
+		ring.Withhold(c.changing, s.Keys)
+	}
+	c.Keys, c.Ahead = ring, true
+	return c, nil
+}
+
+// WithShared returns the snapshot with other keys beside those of its file.
+func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error) {
+	c, err := NewCredentials(s.Config, shared, o)
+	if err != nil {
+		return nil, err
+	}
+	c.Keys.Withhold(s.changing, s.Keys)
+	c.FileNumber, c.Ahead, c.changing = s.FileNumber, s.Ahead, s.changing
+	return s.WithCredentials(c, s.Config), nil
+}
+
+// LimitsOf returns the limits of a key in force, or of a token; nil where the configuration has
+// lost the key. Callers that have the limits of their template together have those of its entry.
+func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
+	switch {
+	case key.Template == nil:
+		return c.KeyLimits[key.ID]
+	case key.Template.Limits.Per == config.PerKey:
+		return c.KeyLimits[key.Template.ID]
+	}
+	return c.Limits.OfToken(key.ID, key.Template)
+}

@@ -1,0 +1,246 @@
+package snapshot
+
+import (
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/access/auth/cert"
+	"penstock/proxy/access/enduser"
+	"penstock/proxy/front/browser"
+	"penstock/proxy/running/catalog"
+	"penstock/routing"
+	"penstock/routing/queue"
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/seal"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// Snapshot is everything a request needs of one configuration, complete and immutable. Live state
+// (health, in-flight, limits in use) is outside and found by identity.
+type Snapshot struct {
+	*ConfigVersion
+	Config *config.File
+	Routes *routing.Table
+	Credentials
+	Catalog *catalog.Catalog
+	Models  []Model // by routing.Route.Index
+	Refused Refused
+	Secrets Secrets
+	// Floors are those of the classes of calls, in their order; nil: the file makes no use of classes.
+	Floors []config.Percent
+}
+
+// Refused are the members of requests that steer engines.
+type Refused struct {
+	BySome *chat.RefusedMembers // that steer some engine
+	// ByAll are those of them that no model lets through, for a request whose model is not known yet.
+	ByAll *chat.RefusedMembers
+}
+
+// Secrets hide what is a client's.
+type Secrets struct {
+	Seals    *seal.Keys     // of reasoning that clients carry
+	EndUsers *enduser.Namer // of those who are behind requests; nil: nobody asks
+}
+
+// Source is what a snapshot is built from.
+type Source struct {
+	File        *config.File
+	Plan        *upstreams.Plan
+	Credentials Credentials
+	Running     *Snapshot // the one that the new one replaces; nil: it is the first
+	Queues      *queue.Queues
+	Started     time.Time // when the process was
+	Now         time.Time
+}
+
+// New builds a snapshot of a file over the upstreams of a plan.
+func New(from *Source) (*Snapshot, error) {
+	f := from.File
+	s := &Snapshot{
+		ConfigVersion: &ConfigVersion{Version: 1, Since: from.Now},
+		Config:        f, Credentials: from.Credentials,
+	}
+	if config.HasClasses(f) {
+		for _, class := range config.ClassesOf(f) {
+			s.Floors = append(s.Floors, class.Floor)
+		}
+	}
+	s.Refused.BySome = refusedMembers(from.Plan.Profiles())
+	s.Refused.ByAll = s.Refused.BySome
+	for i := range f.Models {
+		s.Refused.ByAll = s.Refused.ByAll.Allow(f.Models[i].AllowMembers...)
+	}
+	var old *routing.Table
+	if from.Running != nil {
+		s.Version, old = from.Running.Version+1, from.Running.Routes
+	}
+	var err error
+	if s.Routes, err = routing.Build(f, from.Plan, old); err != nil {
+		return nil, err
+	}
+	for i, route := range s.Routes.Routes() {
+		s.Models = append(s.Models, newModel(s, &f.Models[i], route, from.Queues))
+	}
+	for i := range s.Models {
+		if of := f.Models[i].Shadow; of.Share > 0 {
+			s.Models[i].Shadow, _ = s.ModelByID(of.Model)
+		}
+	}
+	s.Secrets = Secrets{sealKeys(f, from.Running), enduser.New(&f.EndUsers)}
+	s.Catalog, err = catalog.New(f, s.Routes, from.Started)
+	return s, err
+}
+
+// sealKeys are the file's, or those that the process has made for itself.
+func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
+	secrets := make([]string, len(f.Seal.Keys))
+	for i, key := range f.Seal.Keys {
+		secrets[i] = key.Value()
+	}
+	switch {
+	case len(secrets) > 0:
+		return seal.NewKeys(secrets...)
+	case running != nil && running.Secrets.Seals.Private():
+		return running.Secrets.Seals
+	}
+	return seal.PrivateKeys()
+}
+
+// refusedMembers are the request members that steer any of the engines. They are refused whatever
+// engine a call would go to, so that a request has the same meaning at every engine.
+func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
+	var out []string
+	seen := map[string]bool{}
+	for _, p := range all.All() {
+		for _, m := range p.RefusedMembers() {
+			if !seen[m] {
+				seen[m] = true
+				out = append(out, m)
+			}
+		}
+	}
+	return chat.NewRefusedMembers(out...)
+}
+
+// WithCredentials returns the snapshot under other keys, those of f. It is the same version.
+func (s *Snapshot) WithCredentials(c Credentials, f *config.File) *Snapshot {
+	next := *s
+	next.Credentials, next.Config = c, s.Config.WithKeys(f)
+	return &next
+}
+
+// DiscoveredModels returns how many models were discovered, by upstream.
+func (s *Snapshot) DiscoveredModels() []config.Discovered { return config.DiscoveredModels(s.Config) }
+
+// Open reports whether requests need no credential at all.
+func (s *Snapshot) Open() bool { return s.Config.Auth == config.AuthNone }
+
+// Lookup finds a model by its id or an alias.
+func (s *Snapshot) Lookup(name []byte) (*Model, bool) {
+	r, ok := s.Routes.Lookup(name)
+	if !ok {
+		return nil, false
+	}
+	return &s.Models[r.Index], true
+}
+
+// ModelByID finds a model by its id.
+func (s *Snapshot) ModelByID(id string) (*Model, bool) {
+	m, ok := s.Lookup([]byte(id))
+	return m, ok && m.Config.ID == id
+}
+
+// InPlace reports whether the model takes system messages in the middle of a conversation. It is
+// false for a model that does not exist; that is refused later.
+func (s *Snapshot) InPlace(name []byte) bool {
+	m, ok := s.Lookup(name)
+	if !ok {
+		return false
+	}
+	switch m.Config.SystemMessages {
+	case config.SystemInPlace:
+		return true
+	case "":
+		return m.Route.Targets()[0].Upstream.Engine().SystemMessages() == config.SystemInPlace
+	}
+	return false
+}
+
+// RefusedAtHosted returns the members that a model refuses for the sake of a hosted engine; nil:
+// it has none, or does not exist, which is refused later.
+func (s *Snapshot) RefusedAtHosted(name []byte) *chat.RefusedMembers {
+	if m, ok := s.Lookup(name); ok && routing.External(m.Route) {
+		return m.Rules.Refuse
+	}
+	return nil
+}
+
+// QueueConfigs are the queues of the models that have one, as queue.Queues.Apply takes them.
+func (s *Snapshot) QueueConfigs() []queue.Use {
+	uses := make([]queue.Use, 0, len(s.Models))
+	for i := range s.Models {
+		if m := &s.Models[i]; m.Queue != nil {
+			uses = append(uses, queue.Use{
+				Model: m.Config.ID, Queue: m.Queue, Depth: m.Config.Queue.Depth,
+				Route: m.Route, Line: routing.Line(m.Route), Floors: s.Floors,
+			})
+		}
+	}
+	return uses
+}
+
+// MayUse reports whether calls of a key, nil for none, may be answered by a model at all: its
+// patterns allow the model, and its tiers one of the model's upstreams, or another model may step
+// in.
+func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
+	var tiers uint8
+	if key != nil {
+		if !key.Allows(m.Config.ID) {
+			return false
+		}
+		if key.Tiers != 0 {
+			tiers = s.Keys.Tiers(key)
+		}
+	}
+	return routing.Open(m.Route, tiers) || len(m.Config.Fallback) > 0
+}
+
+// Authenticate checks the credential of a request, and the certificate of who sends it, if the
+// connection has one (peer may be nil). It returns nil without an error when there is neither. A
+// certificate of one key beside the credential of another is refused, and so is one that a browser
+// shows for the page of another origin.
+func (s *Snapshot) Authenticate(
+	h *fasthttp.RequestHeader, query []byte, peer *cert.Peer, now time.Time,
+) (*auth.Key, error) {
+	// PeekAll's slice is good until the next PeekAll only. More than two are as wrong as two.
+	var bearer [2][]byte
+	n := copy(bearer[:], h.PeekAll(fasthttp.HeaderAuthorization))
+	cred, present, err := auth.Extract(&auth.Request{
+		Authorization: bearer[:n],
+		APIKey:        h.PeekAll("X-Api-Key"),
+		Query:         query,
+	})
+	if err != nil || s.Open() {
+		return nil, err
+	}
+	shown, err := s.Keys.FindPeer(peer, now)
+	switch {
+	case err != nil:
+		return nil, err
+	case !present && shown != nil && browser.Unasked(h):
+		return nil, apierr.Unauthorized(apierr.CodeInvalidAPIKey)
+	case !present:
+		return shown, nil
+	}
+	key, err := s.Keys.Find(cred, now)
+	if err == nil && shown != nil && key.ID != shown.ID {
+		return nil, auth.ErrConflict
+	}
+	return key, err
+}

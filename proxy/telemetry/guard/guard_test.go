@@ -1,0 +1,131 @@
+package guard_test
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"penstock/proxy/telemetry/guard"
+)
+
+const secret = "CANARY-guard"
+
+// TestCatch: a panic ends what it passed, is counted for its place and logged without its value; a panic of what follows it is
+// caught, too, and so is one of the log.
+func TestCatch(t *testing.T) {
+	var log bytes.Buffer
+	g := guard.New()
+	g.LogTo(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&log), zap.ErrorLevel)))
+	followed := false
+	func() {
+		defer g.Catch(guard.Stream, func() {
+			followed = true
+			panic(secret)
+		})
+		panic(secret)
+	}()
+	if n := g.Panics(guard.Stream); n != 2 || !followed || g.Panics(guard.End) != 0 {
+		t.Errorf("%d panics, followed: %v", n, followed)
+	}
+	if text := log.String(); strings.Contains(text, secret) || strings.Count(text, `"where":"stream"`) != 2 || !strings.Contains(text, "guard_test.TestCatch") {
+		t.Errorf("logged: %s", text)
+	}
+	g.LogTo(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), panicking{}, zap.ErrorLevel)))
+	g.Once(guard.End, func() { panic(secret) })
+	if n := g.Panics(guard.End); n != 1 {
+		t.Errorf("%d panics with a log that panics", n)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a guard that is not there has caught a panic")
+		}
+	}()
+	(*guard.Guard)(nil).Once(guard.End, func() { panic(secret) })
+}
+
+// panicking is a log's destination.
+type panicking struct{}
+
+func (panicking) Write([]byte) (int, error) { panic(secret) }
+func (panicking) Sync() error               { return nil }
+
+// TestLoop: the pauses grow up to ten seconds, a long run makes them short again, and the end of f or stop ends it.
+func TestLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, stop := guard.New(), make(chan struct{})
+		var begun []time.Time
+		g.Loop(stop, guard.Probe, func() {
+			begun = append(begun, time.Now())
+			switch len(begun) {
+			case 10:
+				time.Sleep(2 * time.Minute)
+			case 12:
+				return
+			}
+			panic(secret)
+		})
+		want := []time.Duration{100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000, 120100, 200}
+		for i, w := range want {
+			if d := begun[i+1].Sub(begun[i]); d != w*time.Millisecond {
+				t.Errorf("pause %d is %v, want %v", i, d, w*time.Millisecond)
+			}
+		}
+		if n := g.Panics(guard.Probe); len(begun) != 12 || n != 11 {
+			t.Errorf("%d runs, %d panics", len(begun), n)
+		}
+		runs := 0
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			g.Loop(stop, guard.Probe, func() {
+				runs++
+				panic(secret)
+			})
+		})
+		time.Sleep(250 * time.Millisecond)
+		close(stop)
+		ended.Wait()
+		if runs != 2 {
+			t.Errorf("%d runs until the stop", runs)
+		}
+	})
+}
+
+// TestStorm: ten panics of one place within ten seconds, and then thirty calm ones.
+func TestStorm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := guard.New()
+		bad := func(place string, times int, apart time.Duration) {
+			for range times {
+				time.Sleep(apart)
+				g.Once(place, func() { panic(secret) })
+			}
+		}
+		want := func(what, place string) {
+			t.Helper()
+			if s := g.Storm(time.Now()); s != place {
+				t.Errorf("%s: %q, want %q", what, s, place)
+			}
+		}
+		want("at first", "")
+		bad(guard.Probe, 9, time.Second)
+		bad(guard.Stream, 9, 0)
+		want("nine of two places each", "")
+		bad(guard.Probe, 1, time.Second)
+		want("ten within ten seconds", guard.Probe)
+		time.Sleep(29 * time.Second)
+		want("29 s later", guard.Probe)
+		bad(guard.Probe, 1, 0)
+		time.Sleep(29 * time.Second)
+		want("29 s after one more", guard.Probe)
+		time.Sleep(time.Second)
+		want("30 s", "")
+		bad(guard.Probe, 30, 1200*time.Millisecond)
+		want("slowly", "")
+	})
+}

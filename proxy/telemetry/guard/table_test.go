@@ -1,0 +1,261 @@
+package guard_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"penstock/proxy/telemetry/guard"
+)
+
+// handedOver are the places that start what another one has guarded.
+var handedOver = map[string][]string{ // those that hand a function to DetachOnClose
+	"proxy/front/listen/conn.go Conn.Close": {"proxy/request/call/stream_hijacked.go hijackedStream.serve", "proxy/request/websocket/session.go session.serve"},
+}
+
+// unserved are those of commands other than serve, and of serve before it serves. A panic there ends the command, with its stack.
+var unserved = map[string]bool{
+	"upstreams/engine/detect.go Discover":        true,
+	"proxy/tools/batch/batch.go run.all":         true,
+	"proxy/tools/batch/batch.go run.report":      true,
+	"proxy/operate/top/screen_unix.go watchSize": true,
+	"proxy/operate/top/top.go Run":               true,
+	"proxy/operate/top/top.go loop.ask":          true, // a panic becomes Run's
+}
+
+// TestTable compares the table of doc.go with the sources: whatever of the edge starts a goroutine, or has one started, is in
+// the table with the place under which its panics are caught, and so is whatever else catches.
+func TestTable(t *testing.T) {
+	told := tableRows(t)
+	s := readSources(t)
+	found := map[string]bool{}
+	for _, f := range s.funcs {
+		for _, place := range s.places(t, f) {
+			found[f.name+" "+place] = true
+		}
+	}
+	for row := range told {
+		if !found[row] {
+			t.Errorf("doc.go has a row that the sources have not: %s", row)
+		}
+	}
+	for _, row := range slices.Sorted(maps.Keys(found)) {
+		if !told[row] {
+			t.Errorf("doc.go has no row for: %s", row)
+		}
+	}
+	if len(found) < 30 {
+		t.Errorf("only %d places were found: does the test still read the sources?", len(found))
+	}
+}
+
+// tableRows reads the table: a file, a function, a place and what is lost, apart by blanks.
+func tableRows(t *testing.T) map[string]bool {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, places := map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Fields(strings.TrimPrefix(line, "//"))
+		if len(cells) < 4 || !strings.HasSuffix(cells[0], ".go") {
+			continue
+		}
+		rows[strings.Join(cells[:3], " ")] = true
+		places[cells[2]] = true
+	}
+	for _, p := range guard.Places() {
+		if !places[p] {
+			t.Errorf("nothing in the table is caught under %s", p)
+		}
+		delete(places, p)
+	}
+	delete(places, "-")
+	for p := range places {
+		t.Errorf("the table has the place %s, and Places has not", p)
+	}
+	return rows
+}
+
+// function is one of the edge's, with its methods' receiver in its name: "proxy/request/call/relay.go relay.run".
+type function struct {
+	name, pkg string
+	decl      *ast.FuncDecl
+}
+
+type sources struct {
+	funcs  []function
+	words  map[string]string     // constants of a package that are words: "upstreams.guardProbe"
+	called map[string][]function // by package and bare name
+}
+
+func readSources(t *testing.T) *sources {
+	s := &sources{words: map[string]string{}, called: map[string][]function{}}
+	root := filepath.Join("..", "..", "..")
+	for _, top := range []string{"proxy", "upstreams", "routing", "config"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && (d.Name() == "e2e" || d.Name() == "testkit"):
+				return fs.SkipDir
+			case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+				return nil
+			}
+			name, err := filepath.Rel(root, path)
+			if err == nil {
+				err = s.read(path, filepath.ToSlash(name))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s *sources) read(path, name string) error {
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		return err
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if v, ok := spec.(*ast.ValueSpec); ok && d.Tok == token.CONST && len(v.Values) == 1 {
+					if lit, ok := v.Values[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+						s.words[f.Name.Name+"."+v.Names[0].Name], _ = strconv.Unquote(lit.Value)
+					}
+				}
+			}
+		case *ast.FuncDecl:
+			if f.Name.Name == "guard" || d.Body == nil {
+				continue
+			}
+			full := d.Name.Name
+			if d.Recv != nil {
+				full = receiver(d.Recv.List[0].Type) + "." + full
+			}
+			fn := function{name + " " + full, f.Name.Name, d}
+			s.funcs = append(s.funcs, fn)
+			s.called[f.Name.Name+"."+d.Name.Name] = append(s.called[f.Name.Name+"."+d.Name.Name], fn)
+		}
+	}
+	return nil
+}
+
+func receiver(e ast.Expr) string {
+	if star, ok := e.(*ast.StarExpr); ok {
+		e = star.X
+	}
+	return fmt.Sprint(e)
+}
+
+// places returns under which places the panics of what f starts, and of f itself, are caught.
+func (s *sources) places(t *testing.T, f function) (found []string) {
+	add := func(place, what string) {
+		switch {
+		case place != "":
+			found = append(found, place)
+		case unserved[f.name]:
+			found = append(found, "-")
+		case handedOver[f.name] != nil:
+			for _, name := range handedOver[f.name] {
+				found = append(found, s.handed(t, name))
+			}
+		default:
+			t.Errorf("%s: %s is not guarded", f.name, what)
+		}
+	}
+	ast.Inspect(f.decl, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			add(s.started(f.pkg, n.Call), "a go statement")
+		case *ast.DeferStmt:
+			if place := s.catches(f.pkg, n); place != "" {
+				found = append(found, place)
+			}
+		case *ast.CallExpr:
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Go" || sel.Sel.Name == "AfterFunc") {
+				add(s.run(f.pkg, n.Args[len(n.Args)-1]), "what "+sel.Sel.Name+" starts")
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// started returns the place of `go guard.Once(place, f)` and `go guard.Loop(stop, place, f)`.
+func (s *sources) started(pkg string, c *ast.CallExpr) string {
+	sel, ok := c.Fun.(*ast.SelectorExpr)
+	if ok && (sel.Sel.Name == "Once" || sel.Sel.Name == "Loop") {
+		return s.word(pkg, c.Args[len(c.Args)-2])
+	}
+	return ""
+}
+
+// run returns the place of a function that begins with a Catch, given as a literal or by the name of a method.
+func (s *sources) run(pkg string, e ast.Expr) string {
+	var bodies []*ast.BlockStmt
+	switch e := e.(type) {
+	case *ast.FuncLit:
+		bodies = append(bodies, e.Body)
+	case *ast.SelectorExpr:
+		for _, f := range s.called[pkg+"."+e.Sel.Name] {
+			bodies = append(bodies, f.decl.Body)
+		}
+	}
+	if len(bodies) != 1 || len(bodies[0].List) == 0 {
+		return ""
+	}
+	if d, ok := bodies[0].List[0].(*ast.DeferStmt); ok {
+		return s.catches(pkg, d)
+	}
+	return ""
+}
+
+func (s *sources) catches(pkg string, d *ast.DeferStmt) string {
+	if sel, ok := d.Call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Catch" && len(d.Call.Args) == 2 {
+		return s.word(pkg, d.Call.Args[0])
+	}
+	return ""
+}
+
+// handed returns the place under which a function catches.
+func (s *sources) handed(t *testing.T, name string) (place string) {
+	for _, f := range s.funcs {
+		if f.name == name {
+			for _, stmt := range f.decl.Body.List {
+				if d, ok := stmt.(*ast.DeferStmt); ok && place == "" {
+					place = s.catches(f.pkg, d)
+				}
+			}
+		}
+	}
+	if place == "" {
+		t.Errorf("%s catches nothing", name)
+	}
+	return place
+}
+
+// word is the value of a constant.
+func (s *sources) word(pkg string, e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return s.words[pkg+"."+e.Name]
+	case *ast.SelectorExpr:
+		return s.words[fmt.Sprint(e.X)+"."+e.Sel.Name]
+	}
+	return ""
+}

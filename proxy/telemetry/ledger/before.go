@@ -1,0 +1,83 @@
+package ledger
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// condition is how it stands with the file.
+type condition int
+
+const (
+	written condition = iota
+	waiting           // the process before this one writes it
+	failing
+)
+
+func conditionOf(err error) condition {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) && len(joined.Unwrap()) > 1 {
+		return failing // it is not even read
+	}
+	var locked *LockedError
+	switch {
+	case err == nil:
+		return written
+	case errors.As(err, &locked):
+		return waiting
+	}
+	return failing
+}
+
+// before is what the process before this one has written, as far as it was read while that one
+// still had the lock.
+type before struct {
+	mu   sync.Mutex
+	rows map[rowID]observe.Amount
+	file os.FileInfo // when it was read last
+}
+
+func (b *before) forget() { b.rows = nil }
+
+// add remembers rows of a file, and returns what they say beyond those of the last time. A day that
+// is not kept one by one any more was added when it was.
+func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	again := b.rows != nil
+	if !again {
+		b.rows = make(map[rowID]observe.Amount, len(rows))
+	}
+	for _, r := range rows {
+		if r.User != "" && !all || r.Day == observe.DayBefore && again {
+			continue
+		}
+		id, amount := idOf(&r), r.Amount
+		if r.Amount = amount.Beyond(b.rows[id]); r.Amount != (observe.Amount{}) {
+			b.rows[id] = amount
+			news = append(news, r)
+		}
+	}
+	return news
+}
+
+// differs reports whether the file is another one than was read last.
+func (b *before) differs(file os.FileInfo) bool {
+	was := b.file
+	return was == nil || !os.SameFile(was, file) || was.Size() != file.Size() || !was.ModTime().Equal(file.ModTime())
+}
+
+// of returns what a key has used by the rows of models, from one day to another.
+func (b *before) of(key string, from, to int64) (sum observe.Amount) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, a := range b.rows {
+		if id.key == key && id.user == "" && id.day >= from && id.day <= to {
+			sum.Add(a)
+		}
+	}
+	return sum
+}

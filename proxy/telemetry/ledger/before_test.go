@@ -1,0 +1,153 @@
+package ledger
+
+import (
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// TestFollow: what the process before still counts while it drains is added once, wherever its last line is cut.
+func TestFollow(t *testing.T) {
+	path := tempLedger(t)
+	first := mustOpen(t, path, noon)
+	first.call("a", "m", 1)
+	if err := first.round(); err != nil {
+		t.Fatal(err)
+	}
+	var heard observe.Amount
+	next, err := openEdge(path, noon, func(o *Options) {
+		o.Wait = true
+		o.Restored = func(rows []observe.UsageRow) {
+			for _, r := range rows {
+				heard.Add(r.Amount)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if heard != (observe.Amount{}) {
+		t.Errorf("Open has restored %+v aloud", heard)
+	}
+	next.call("a", "m", 10)
+	first.call("a", "m", 100)
+	first.call("b", "n", 1000)
+	if err := first.round(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cut := range []int{len(whole) - 5, len(whole), len(whole) - 1} { // a line that is being written
+		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		next.note(next.round())
+	}
+	if got := next.total(); got.Calls != 4 || got.Prompt != 1111 || heard.Prompt != 1100 || next.logged != waiting {
+		t.Errorf("%+v, heard of %+v, condition %v", got, heard, next.logged)
+	}
+	day := observe.DayOf(noon)
+	if got := next.Inherited("a", day, day); got.Prompt != 101 {
+		t.Errorf("inherited %+v", got)
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first.call("a", "m", 10_000)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next.note(next.round())
+	if got := next.total(); got.Calls != 5 || got.Prompt != 11_111 || heard.Prompt != 11_100 || next.logged != written || next.bad.Get() != 0 {
+		t.Errorf("%+v, heard of %+v, condition %v", got, heard, next.logged)
+	}
+	if err := next.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last := mustOpen(t, path, noon)
+	defer last.kill()
+	if got := last.total(); got.Calls != 5 || got.Prompt != 11_111 {
+		t.Errorf("after a restart: %+v", got)
+	}
+}
+
+// TestUnreadable: a ledger of the process before that cannot be read is a failure, and no waiting.
+func TestUnreadable(t *testing.T) {
+	path := tempLedger(t)
+	first := mustOpen(t, path, noon)
+	defer first.kill()
+	next, err := openEdge(path, noon, func(o *Options) { o.Wait = true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := appendLine(nil, header{Format: format, Version: 99})
+	if err := os.WriteFile(path, later, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if next.note(next.round()); next.logged != failing {
+		t.Errorf("condition %v", next.logged)
+	}
+}
+
+// However rounds of an edge and of the one that follows it come, over days that stop being kept one by one, both say what was counted.
+func TestFollowedSumIsWhatWasCounted(test *testing.T) {
+	rapid.Check(test, func(t *rapid.T) {
+		path := test.TempDir() + "/l"
+		first, err := openEdge(path, noon, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var next *edge
+		defer func() {
+			first.kill()
+			if next != nil {
+				next.kill()
+			}
+		}()
+		want := observe.Amount{}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			case 0:
+				if err := first.round(); err != nil { // each is asked every second, so no day passes without
+					t.Fatal(err)
+				}
+				first.now = first.now.AddDate(0, 0, rapid.IntRange(0, 30).Draw(t, "days"))
+				if next != nil {
+					next.note(next.round())
+					next.now = first.now
+				}
+			case 1:
+				if err := first.round(); err != nil {
+					t.Fatal(err)
+				}
+			case 2:
+				if next != nil {
+					next.note(next.round())
+				} else if next, err = openEdge(path, first.now, func(o *Options) { o.Wait = true }); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				e := first
+				if next != nil && rapid.Bool().Draw(t, "at the new one") {
+					e = next
+				}
+				e.call("a", rapid.SampledFrom([]string{"m", "n"}).Draw(t, "model"), 1)
+				want.Calls++
+			}
+		}
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if next == nil {
+			return
+		}
+		if next.note(next.round()); next.total().Calls != want.Calls || next.logged != written {
+			t.Fatalf("%+v, want %d calls; condition %v", next.total(), want.Calls, next.logged)
+		}
+	})
+}

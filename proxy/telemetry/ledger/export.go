@@ -1,0 +1,264 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// Export hands the ledger's rows to a sink. A row is all of its day, as in the ledger, so a sink
+// may get it twice and keeps the last of an id. What a sink has acknowledged is kept in a file of
+// the ledger's form beside it: an export goes on there after any end. While a sink is away only
+// the last row of each id waits for it.
+type Export struct {
+	sink Sink
+	to   deliverer
+	file file // what was acknowledged
+	log  *zap.Logger
+	now  func() time.Time
+
+	usage   *observe.Usage
+	acked   map[rowID]observe.Amount // nil until the file was read
+	failing bool                     // what was logged last
+
+	ok, failed *metrics.Counter
+
+	mu      sync.Mutex
+	header  header // of the ledger; empty until it was opened
+	pending map[rowID]observe.UsageRow
+	since   time.Time // when the first of pending came
+}
+
+// Sink is where rows go: a file or a URL.
+type Sink struct {
+	File       string
+	URL, Token string
+}
+
+func (s *Sink) place() string {
+	if s.File != "" {
+		return s.File
+	}
+	return s.URL
+}
+
+// shown is the place without what may be a secret in it: webhooks have theirs in the path.
+func (s *Sink) shown() string {
+	u, err := url.Parse(s.URL)
+	if s.File != "" || err != nil {
+		return s.File
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// exportedRow is a row as a sink gets it.
+type exportedRow struct {
+	// ID is of the edge, day, key, and model or end user. Of two rows with one id that with more calls
+	// counts.
+	ID   string `json:"id"`
+	Edge string `json:"edge"`
+	Row
+}
+
+// rowsAtOnce bounds one delivery.
+const rowsAtOnce = 500
+
+func newExport(o *Options, n int) *Export {
+	s := o.Exports[n]
+	sum := sha256.Sum256([]byte(s.place()))
+	x := &Export{
+		sink: s, to: newDeliverer(&s), log: o.Log, now: o.Now, usage: o.Usage, pending: map[rowID]observe.UsageRow{},
+		file: file{path: o.Path + ".sent-" + hex.EncodeToString(sum[:4])},
+	}
+	label := `{sink="` + strconv.Itoa(n) + `"`
+	x.ok = o.Metrics.NewCounter("penstock_ledger_export_total" + label + `,result="ok"}`)
+	x.failed = o.Metrics.NewCounter("penstock_ledger_export_total" + label + `,result="error"}`)
+	o.Metrics.NewGauge("penstock_ledger_export_behind_seconds"+label+"}", func() float64 { return x.Behind().Seconds() })
+	return x
+}
+
+// Behind returns how long rows have been waiting for the sink.
+func (x *Export) Behind() time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.pending) == 0 {
+		return 0
+	}
+	return max(0, x.now().Sub(x.since))
+}
+
+// add takes rows that have changed, and who counts them.
+func (x *Export) add(h header, rows []observe.UsageRow) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.header = h
+	for i := range rows {
+		if rows[i].Day == observe.DayBefore { // it was handed on day by day
+			continue
+		}
+		if len(x.pending) == 0 {
+			x.since = x.now()
+		}
+		x.pending[idOf(&rows[i])] = rows[i]
+	}
+}
+
+// Run hands rows on until ctx ends.
+func (x *Export) Run(ctx context.Context) {
+	wait := period
+	for {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		if err := x.round(ctx, deliveryTime); err != nil {
+			wait = min(2*wait, time.Minute)
+			continue
+		}
+		wait = period
+	}
+}
+
+// Close hands on what is left, once, and gives the file up. Run must have ended.
+func (x *Export) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = x.round(ctx, time.Second) // what is not taken is in the ledger, and goes after the next start
+	return x.file.close()
+}
+
+// round hands on all that is pending, and notes the outcome.
+func (x *Export) round(ctx context.Context, within time.Duration) error {
+	err := x.open()
+	for err == nil && ctx.Err() == nil {
+		rows, h := x.next()
+		if len(rows) == 0 {
+			break
+		}
+		if err = x.to.deliver(linesOf(h.Edge, rows), within); err == nil {
+			x.ok.Inc()
+			err = x.acknowledge(rows)
+		}
+	}
+	if err != nil {
+		x.failed.Inc()
+	}
+	if failing := err != nil; failing != x.failing {
+		x.failing = failing
+		if failing {
+			x.log.Warn("the export of the ledger waits: its rows are kept until they are taken", zap.String("sink", x.sink.shown()), zap.Error(err))
+		} else {
+			x.log.Info("the export of the ledger goes on", zap.String("sink", x.sink.shown()))
+		}
+	}
+	return err
+}
+
+// open reads what was acknowledged, once the ledger is open, and finds what was not.
+func (x *Export) open() error {
+	x.mu.Lock()
+	h := x.header
+	x.mu.Unlock()
+	if h.Edge == "" || x.file.f != nil {
+		return nil
+	}
+	if x.acked == nil {
+		c, err := x.file.open()
+		if err != nil {
+			return err
+		}
+		acked := map[rowID]observe.Amount{}
+		if c.header.Edge == h.Edge { // of another ledger nothing was acknowledged
+			for i := range c.rows {
+				acked[idOf(&c.rows[i])] = c.rows[i].Amount
+			}
+		}
+		x.file.header, x.acked = h, acked
+		var rows []observe.UsageRow
+		x.usage.Rows(func(r observe.UsageRow) { rows = append(rows, r) })
+		x.add(h, rows)
+	}
+	return x.rewrite()
+}
+
+// next returns some rows that the sink has not acknowledged.
+func (x *Export) next() (rows []observe.UsageRow, h header) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id, r := range x.pending {
+		if x.acked[id] == r.Amount {
+			delete(x.pending, id)
+			continue
+		}
+		if rows = append(rows, r); len(rows) == rowsAtOnce {
+			break
+		}
+	}
+	return rows, x.header
+}
+
+// acknowledge writes down that rows were taken.
+func (x *Export) acknowledge(rows []observe.UsageRow) error {
+	var lines []byte
+	x.mu.Lock()
+	for i := range rows {
+		r, id := &rows[i], idOf(&rows[i])
+		x.acked[id] = r.Amount
+		lines = appendLine(lines, rowOf(r))
+		if x.pending[id].Amount == r.Amount {
+			delete(x.pending, id)
+		}
+	}
+	x.since = x.now()
+	x.mu.Unlock()
+	if x.file.grown() {
+		return x.rewrite()
+	}
+	return x.file.write(lines)
+}
+
+// rewrite writes all that was acknowledged anew, without the days that usage has not any more.
+func (x *Export) rewrite() error {
+	oldest := observe.DayOf(x.now()) - observe.UsageDays
+	for id := range x.acked {
+		if id.day < oldest {
+			delete(x.acked, id)
+		}
+	}
+	return x.file.rewrite(func(write func(observe.UsageRow)) {
+		for id, a := range x.acked {
+			write(observe.UsageRow{Key: id.key, Model: id.model, User: id.user, Day: id.day, Amount: a})
+		}
+	})
+}
+
+// linesOf returns rows as JSON lines.
+func linesOf(edge string, rows []observe.UsageRow) []byte {
+	var out []byte
+	for i := range rows {
+		row := rowOf(&rows[i])
+		what := fmt.Appendf(nil, "%q %s %q %q", edge, row.Day, row.Key, row.Model)
+		if row.User != "" {
+			what = fmt.Appendf(what, " %q", row.User)
+		}
+		sum := sha256.Sum256(what)
+		line, err := json.Marshal(exportedRow{ID: hex.EncodeToString(sum[:12]), Edge: edge, Row: row})
+		if err != nil {
+			panic("BUG: a row of the ledger cannot be written: " + err.Error())
+		}
+		out = append(append(out, line...), '\n')
+	}
+	return out
+}

@@ -1,0 +1,258 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// taker is a sink that keeps the last row of each id, and may fail before or after it has.
+type taker struct {
+	rows  map[string]exportedRow
+	calls int
+	fails func() (before, after bool)
+}
+
+var errTaker = errors.New("the sink fails")
+
+func (s *taker) deliver(lines []byte, _ time.Duration) error {
+	before, after := s.fails()
+	if before {
+		return errTaker
+	}
+	for line := range bytes.Lines(lines) {
+		var r exportedRow
+		if err := json.Unmarshal(line, &r); err != nil {
+			return err
+		}
+		if r.Calls >= s.rows[r.ID].Calls {
+			s.rows[r.ID] = r
+		}
+		s.calls++
+	}
+	if after {
+		return errTaker
+	}
+	return nil
+}
+
+// total is the sum of what keys used of models.
+func (s *taker) total() (sum observe.Amount) {
+	for _, r := range s.rows {
+		if r.User == "" {
+			sum.Add(r.Amount)
+		}
+	}
+	return sum
+}
+
+// ofUsers is the sum of what end users used.
+func (s *taker) ofUsers() (sum observe.Amount) {
+	for _, r := range s.rows {
+		if r.User != "" && r.Model == "" {
+			sum.Add(r.Amount)
+		}
+	}
+	return sum
+}
+
+func (e *edge) ofUsers() (sum observe.Amount) {
+	e.calls.Usage.Rows(func(r observe.UsageRow) {
+		if r.User != "" {
+			sum.Add(r.Amount)
+		}
+	})
+	return sum
+}
+
+func exportTo(path string, now time.Time, to deliverer) (*edge, error) {
+	e, err := openEdge(path, now, func(o *Options) { o.Exports = []Sink{{File: "unused"}} })
+	if err == nil {
+		e.exports[0].to = to
+	}
+	return e, err
+}
+
+func (e *edge) kill2() { _ = e.file.close(); _ = e.exports[0].file.close() }
+
+// Whatever the sink fails at, and whatever way edges end: what it has at the end is what was
+// counted, and a start sends nothing again that it has acknowledged.
+func TestExportIsWhatWasCounted(test *testing.T) {
+	rapid.Check(test, func(t *rapid.T) {
+		path, now := filepath.Join(test.TempDir(), "l"), noon
+		sink := &taker{rows: map[string]exportedRow{}}
+		chance := rapid.IntRange(0, 60).Draw(t, "faults in a hundred")
+		sink.fails = func() (bool, bool) {
+			return rapid.IntRange(1, 100).Draw(t, "fault") <= chance, rapid.IntRange(1, 100).Draw(t, "fault") <= chance
+		}
+		start := func() *edge {
+			e, err := exportTo(path, now, sink)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		e := start()
+		defer func() { e.kill2() }()
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			switch rapid.IntRange(0, 7).Draw(t, "what") {
+			case 0:
+				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)
+				e.now = now
+			case 1: // the disk has all, and the sink what it took
+				if err := e.round(); err != nil {
+					t.Fatal(err)
+				}
+				e.kill2()
+				e = start()
+			case 2, 3:
+				if err := e.round(); err != nil {
+					t.Fatal(err)
+				}
+				_ = e.exports[0].round(t.Context(), time.Second)
+			case 4:
+				user := observe.EndUser{byte(rapid.IntRange(1, 3).Draw(t, "user"))}
+				e.calls.Begin()
+				e.calls.Finish(&observe.Record{Key: "a", Model: "m", User: user, Attempts: 1, PromptTokens: 7}, e.now)
+			default:
+				e.call(rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "key"), rapid.SampledFrom([]string{"m", "n"}).Draw(t, "model"), 3)
+			}
+		}
+		sink.fails = func() (bool, bool) { return false, false }
+		if err := errors.Join(e.round(), e.exports[0].round(t.Context(), time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := sink.total(), e.total(); got != want {
+			t.Fatalf("the sink has %+v, counted was %+v", got, want)
+		}
+		if got, want := sink.ofUsers(), e.ofUsers(); got != want {
+			t.Fatalf("the sink has %+v of end users, counted was %+v", got, want)
+		}
+		before := sink.calls
+		e.kill2()
+		e = start()
+		if err := e.exports[0].round(t.Context(), time.Second); err != nil || sink.calls != before {
+			t.Fatalf("%d rows were sent again, %v", sink.calls-before, err)
+		}
+	})
+}
+
+// TestExportToFile: the file has a line for each delivery, begins a new one after a torn one, and may be moved away.
+func TestExportToFile(t *testing.T) {
+	path := tempLedger(t)
+	out := filepath.Join(filepath.Dir(path), "out.jsonl")
+	e, err := openEdge(path, noon, func(o *Options) { o.Exports = []Sink{{File: out}} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := func(n int) string {
+		t.Helper()
+		e.call("team-a", "llama", n)
+		if err := errors.Join(e.round(), e.exports[0].round(t.Context(), time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if text := turn(5); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"key":"team-a","model":"llama","calls":1,"prompt_tokens":5`) {
+		t.Errorf("%s", text)
+	}
+	if err := os.WriteFile(out, []byte(`{"id":"cu`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(turn(6), "\n"); len(lines) != 3 || !strings.Contains(lines[1], `"calls":2`) {
+		t.Errorf("%q", lines)
+	}
+	if err := os.Rename(out, out+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if text := turn(7); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"calls":3`) {
+		t.Errorf("%s", text)
+	}
+	if err := errors.Join(e.Close(), e.exports[0].Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExportToURL: a sink that is not there, refuses, or hangs costs an error, and gets all of it when it takes rows again.
+func TestExportToURL(t *testing.T) {
+	sink := &taker{rows: map[string]exportedRow{}, fails: func() (bool, bool) { return false, false }}
+	var status atomic.Int64
+	var hang atomic.Pointer[chan struct{}]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if wait := hang.Load(); wait != nil {
+			<-*wait
+			return
+		}
+		if code := int(status.Load()); code != 0 {
+			w.WriteHeader(code)
+			return
+		}
+		if r.Header.Get("Authorization") != "Bearer t0ken" || len(r.Header.Get("Idempotency-Key")) != 32 ||
+			r.Method != "POST" || r.URL.Path != "/in" || r.Header.Get("Content-Type") != "application/x-ndjson" {
+			t.Errorf("%v", r.Header)
+		}
+		lines, err := io.ReadAll(r.Body)
+		if err = errors.Join(err, sink.deliver(lines, 0)); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	e, err := openEdge(tempLedger(t), noon, func(o *Options) {
+		o.Exports = []Sink{{URL: server.URL + "/in", Token: "t0ken"}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := e.exports[0]
+	round := func(within time.Duration) error {
+		t.Helper()
+		e.call("a", "m", 1)
+		if err := e.round(); err != nil {
+			t.Fatal(err)
+		}
+		return x.round(t.Context(), within)
+	}
+	for _, code := range []int64{500, 429, 404, 302} {
+		status.Store(code)
+		if err := round(10 * time.Second); err == nil {
+			t.Errorf("%d: no error", code)
+		}
+	}
+	status.Store(0)
+	wait := make(chan struct{})
+	hang.Store(&wait)
+	if err := round(50 * time.Millisecond); err == nil {
+		t.Error("a sink that hangs: no error")
+	}
+	close(wait)
+	hang.Store(nil)
+	if e.now = e.now.Add(time.Minute); x.Behind() != time.Minute {
+		t.Errorf("%s behind", x.Behind())
+	}
+	if err := round(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if sink.total() != e.total() || len(sink.rows) != 1 || x.Behind() != 0 || x.failed.Get() != 5 {
+		t.Errorf("%+v, want %+v; %s behind, %d failures", sink.total(), e.total(), x.Behind(), x.failed.Get())
+	}
+	if err := errors.Join(e.Close(), x.Close()); err != nil {
+		t.Error(err)
+	}
+}

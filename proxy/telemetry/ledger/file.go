@@ -1,0 +1,213 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"penstock/proxy/telemetry/observe"
+	"penstock/proxy/telemetry/process"
+)
+
+// LockedError is the error of a ledger that another edge writes.
+type LockedError struct{ Path string }
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("ledger: another edge writes %s: give each edge a ledger of its own", e.Path)
+}
+
+// file is the ledger on the disk. One goroutine uses it.
+type file struct {
+	path   string
+	lock   *os.File
+	f      *os.File // nil until it was opened
+	header header
+	size   int64 // all of it whole lines
+	small  int64 // the size after it was last written anew
+}
+
+// growth is how much a file may grow before it is written anew: this, and to four times its size.
+const growth = 16 << 20
+
+// Check returns an error if there is something at a path that no edge has written as its ledger.
+// Where nothing is, or nothing can be read now, Run finds out.
+func Check(path string) error {
+	info, _ := os.Stat(path)
+	if info == nil {
+		return nil
+	}
+	if !info.Mode().IsRegular() {
+		return foreign(path, fmt.Errorf("%w: it is a folder or a device", errForeign))
+	}
+	in, err := os.Open(path)
+	if err == nil {
+		defer in.Close()
+		_, err = read(&firstLine{from: in})
+	}
+	return foreign(path, err)
+}
+
+// foreign names the path of what is no ledger, and says what to do. Other errors are none here.
+func foreign(path string, err error) error {
+	if !errors.Is(err, errForeign) {
+		return nil
+	}
+	return fmt.Errorf("%s is %w; name a file that is not there yet, or move this one away", path, err)
+}
+
+// firstLine reads up to the end of a first line.
+type firstLine struct {
+	from  io.Reader
+	ended bool
+}
+
+func (r *firstLine) Read(into []byte) (int, error) {
+	if r.ended {
+		return 0, io.EOF
+	}
+	n, err := r.from.Read(into)
+	if end := bytes.IndexByte(into[:n], '\n'); end >= 0 {
+		n, r.ended = end+1, true
+	}
+	return n, err
+}
+
+// open takes the lock and reads the ledger. It makes nothing but the lock, and not that beside a
+// file of others.
+func (f *file) open() (content, error) {
+	if err := Check(f.path); err != nil {
+		return content{}, fmt.Errorf("ledger: %w", err)
+	}
+	_, err := os.Stat(f.lockName())
+	used := err == nil && f.lock == nil // a ledger that is new has no lock beside it
+	if err := f.takeLock(); err != nil {
+		return content{}, err
+	}
+	in, err := os.Open(f.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return content{emptied: used}, nil
+	}
+	if err != nil {
+		return content{}, err
+	}
+	defer in.Close()
+	c, err := read(in)
+	c.emptied = c.header.Format == ""
+	return c, err
+}
+
+func (f *file) lockName() string { return f.path + ".lock" }
+
+func (f *file) takeLock() error {
+	if f.lock != nil {
+		return nil
+	}
+	lock, err := os.OpenFile(f.lockName(), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		readable, readErr := os.Open(f.lockName()) // of a disk that is read-only
+		switch {
+		case readErr == nil:
+			lock = readable
+		case errors.Is(err, os.ErrPermission):
+			return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.path))
+		default:
+			return err // readErr may say only that there is no lock yet
+		}
+	}
+	if err := process.Lock(lock); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, process.ErrLocked) {
+			return &LockedError{f.path}
+		}
+		return err
+	}
+	f.lock = lock
+	return nil
+}
+
+// rewrite puts a file with these rows in the place of the ledger.
+func (f *file) rewrite(rows func(func(observe.UsageRow))) (err error) {
+	name := f.path + ".new"
+	next, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = next.Close()
+			_ = os.Remove(name)
+		}
+	}()
+	buffer, size := appendLine(nil, f.header), int64(0)
+	flush := func() {
+		if err == nil {
+			_, err = next.Write(buffer)
+		}
+		size, buffer = size+int64(len(buffer)), buffer[:0]
+	}
+	rows(func(r observe.UsageRow) {
+		if buffer = appendLine(buffer, rowOf(&r)); len(buffer) >= maxLine {
+			flush()
+		}
+	})
+	if flush(); err != nil {
+		return err
+	}
+	if err := next.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(name, f.path); err != nil {
+		return err
+	}
+	syncFolder(filepath.Dir(f.path))
+	if f.f != nil {
+		_ = f.f.Close()
+	}
+	f.f, f.size, f.small = next, size, size
+	return nil
+}
+
+// syncFolder makes a new name durable, where the system can.
+func syncFolder(path string) {
+	if dir, err := os.Open(path); err == nil {
+		_ = dir.Sync()
+		_ = dir.Close()
+	}
+}
+
+// grown reports whether the file is worth to be written anew.
+func (f *file) grown() bool { return f.size > growth+4*f.small }
+
+// write appends lines and syncs them. What a write that failed has left behind is cut off, or the
+// next one begins a line.
+func (f *file) write(lines []byte) error {
+	_, err := f.f.WriteAt(lines, f.size)
+	if err == nil {
+		err = f.f.Sync()
+	}
+	if err != nil {
+		_ = f.f.Truncate(f.size)
+		return err
+	}
+	f.size += int64(len(lines))
+	return nil
+}
+
+func (f *file) close() error {
+	var closers []io.Closer
+	if f.f != nil {
+		closers = append(closers, f.f)
+	}
+	if f.lock != nil {
+		closers = append(closers, f.lock)
+	}
+	var err error
+	for _, c := range closers {
+		err = errors.Join(err, c.Close())
+	}
+	f.f, f.lock = nil, nil
+	return err
+}

@@ -1,0 +1,324 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// Options of a ledger.
+type Options struct {
+	Path  string // empty: rows are only handed on
+	Usage *observe.Usage
+	// Wait has a ledger that another edge still writes followed until that one ends, and not refused.
+	Wait bool
+	// Restored is called with what others have used and was not known before, after it was added to
+	// Usage. It is not called by Open.
+	Restored func(rows []observe.UsageRow)
+
+	// Sinks are handed the rows that have changed, once a second, with the name of who counts them.
+	// They must not block.
+	Sinks []func(edge string, rows []observe.UsageRow)
+	// Exports get them, too, and go on where they were acknowledged. They need a path.
+	Exports []Sink
+
+	Metrics *metrics.Set
+	Log     *zap.Logger
+	Now     func() time.Time // nil: time.Now
+}
+
+// Ledger keeps usage on the disk. Run and Close are for one goroutine.
+type Ledger struct {
+	o       Options
+	file    file
+	opened  bool                       // locked and read, and its rows added to usage
+	handed  bool                       // all that was pending then to the sinks
+	pending map[rowID]observe.UsageRow // not on the disk yet
+	day     int64                      // of the last round
+	logged  condition                  // what was logged last
+	exports []*Export
+	before  before
+
+	rounds, failed, bad *metrics.Counter
+	behind              atomic.Int64 // since when rows wait, Unix nanoseconds; 0: none does
+}
+
+// period is how often rows are written: what a killed edge may lose.
+const period = time.Second
+
+// Open opens the ledger of an edge and adds what it holds to usage. A ledger that another edge
+// writes, or a file that is none, is an error. A disk that cannot be used now is not: Run tries
+// again.
+func Open(o Options) (*Ledger, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Path == "" {
+		o.Restored = nil
+		l := &Ledger{o: o, pending: map[rowID]observe.UsageRow{}}
+		l.take(&content{})
+		return l, nil
+	}
+	restored := o.Restored
+	o.Restored = nil
+	l := &Ledger{
+		o: o, file: file{path: o.Path}, pending: map[rowID]observe.UsageRow{},
+		rounds: o.Metrics.NewCounter(`penstock_ledger_writes_total{result="ok"}`),
+		failed: o.Metrics.NewCounter(`penstock_ledger_writes_total{result="error"}`),
+		bad:    o.Metrics.NewCounter("penstock_ledger_bad_lines_total"),
+	}
+	for n := range o.Exports {
+		l.exports = append(l.exports, newExport(&l.o, n))
+	}
+	o.Metrics.NewGauge("penstock_ledger_unsaved_seconds", func() float64 { return l.Unsaved().Seconds() })
+	o.Usage.SavedBy(l.Unsaved)
+	l.behind.Store(o.Now().UnixNano())
+	err := l.open()
+	var locked *LockedError
+	switch {
+	case err == nil, errors.As(err, &locked) && o.Wait:
+	case errors.As(err, &locked), errors.Is(err, errForeign):
+		return nil, errors.Join(err, l.file.close())
+	}
+	l.note(err)
+	if l.opened {
+		l.before.forget()
+	}
+	l.o.Restored = restored
+	return l, nil
+}
+
+// Edge returns the name under which this ledger's rows are known to others; empty while it is not
+// open.
+func (l *Ledger) Edge() string { return l.file.header.Edge }
+
+// Exports returns what hands rows on, each for a goroutine of its own.
+func (l *Ledger) Exports() []*Export { return l.exports }
+
+// Unsaved returns how long rows have been waiting for the disk.
+func (l *Ledger) Unsaved() time.Duration {
+	at := l.behind.Load()
+	if at == 0 {
+		return 0
+	}
+	return max(0, l.o.Now().Sub(time.Unix(0, at)))
+}
+
+// open reads the ledger and writes it anew.
+func (l *Ledger) open() error {
+	if !l.opened {
+		c, err := l.file.open()
+		var locked *LockedError
+		if errors.As(err, &locked) && l.o.Wait {
+			return errors.Join(err, l.follow())
+		}
+		if err != nil {
+			return err
+		}
+		l.take(&c)
+	}
+	return l.rewrite()
+}
+
+// take takes over what the file holds.
+func (l *Ledger) take(c *content) {
+	l.opened = true
+	if c.torn || c.bad > 0 {
+		l.bad.Add(c.bad)
+		l.o.Log.Warn("lines of the ledger are cut or have been changed, and were left out: a cut last line is usage of at most a second, "+
+			"and of the rows in lost nothing is left; restore them from a copy or an export, or their keys have the budget of that day again",
+			zap.String("ledger", l.o.Path), zap.Bool("cut", c.torn), zap.Int("left_out", c.bad), zap.Stringers("lost", c.lost))
+	}
+	if c.emptied {
+		l.o.Log.Warn("the ledger has been emptied or removed: all usage before this start is lost, and each key has its budgets of "+
+			"days and months again; stop the edge and restore a copy, if that was not meant", zap.String("ledger", l.o.Path))
+	}
+	if l.file.header = c.header; c.header.Format == "" {
+		var id [8]byte
+		_, _ = rand.Read(id[:]) // it never fails
+		l.file.header = header{format, version, hex.EncodeToString(id[:]), l.o.Now().UTC().Truncate(time.Second)}
+	}
+	if l.o.Path == "" {
+		return
+	}
+	l.inherit(c, true)
+	for _, x := range l.exports {
+		x.add(l.file.header, nil)
+	}
+}
+
+// follow adds to usage what the process before this one has written since the last round.
+func (l *Ledger) follow() error {
+	info, err := os.Stat(l.file.path)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // it has not written yet
+		}
+		return err
+	}
+	if !l.before.differs(info) {
+		return nil
+	}
+	in, err := os.Open(l.file.path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	c, err := read(in) // a last line that is cut is being written
+	if err != nil {
+		return err
+	}
+	l.before.file = info
+	l.inherit(&c, false)
+	return nil
+}
+
+// inherit adds to usage what is in a file and was not known. Rows of end users wait for all: one
+// who is pushed out of those that are listed has fewer calls after that, and not more.
+func (l *Ledger) inherit(c *content, all bool) {
+	news := l.before.add(c.rows, all)
+	if len(news) == 0 && !all {
+		return
+	}
+	since := l.file.header.Since
+	if l.file.header.Format == "" {
+		since = c.header.Since
+	}
+	l.o.Usage.Restore(since, news)
+	if l.o.Restored != nil {
+		l.o.Restored(news)
+	}
+}
+
+// Inherited returns what a key has used from one day to another, both included, by what the ledger
+// held when it was opened late: other processes have counted it, or this one's ledger did not yet
+// have a name.
+func (l *Ledger) Inherited(key string, from, to int64) observe.Amount {
+	return l.before.of(key, from, to)
+}
+
+// rewrite writes all there is anew.
+func (l *Ledger) rewrite() error {
+	l.collect()
+	if err := l.file.rewrite(l.o.Usage.Rows); err != nil {
+		return err
+	}
+	clear(l.pending)
+	l.day = observe.DayOf(l.o.Now())
+	return nil
+}
+
+// collect takes the rows that have changed. Sinks get them once the ledger is open, for then they
+// are all that is known of their days.
+func (l *Ledger) collect() {
+	var rows []observe.UsageRow
+	l.o.Usage.Changed(func(r observe.UsageRow) {
+		l.pending[idOf(&r)] = r
+		rows = append(rows, r)
+	})
+	if !l.handed && l.opened {
+		rows, l.handed = slices.Collect(maps.Values(l.pending)), true
+	}
+	if len(rows) == 0 || !l.opened {
+		return
+	}
+	for _, sink := range l.o.Sinks {
+		sink(l.Edge(), rows)
+	}
+	for _, x := range l.exports {
+		x.add(l.file.header, rows)
+	}
+}
+
+// Run writes what has changed, once a second, until ctx ends.
+func (l *Ledger) Run(ctx context.Context) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.note(l.round())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// round writes what has changed since the last one.
+func (l *Ledger) round() error {
+	l.collect()
+	if l.o.Path == "" {
+		clear(l.pending)
+		return nil
+	}
+	if len(l.pending) > 0 {
+		l.behind.CompareAndSwap(0, l.o.Now().UnixNano())
+	}
+	switch {
+	case l.file.f == nil:
+		return l.open()
+	case l.day != observe.DayOf(l.o.Now()) || l.file.grown():
+		return l.rewrite()
+	case len(l.pending) == 0:
+		return nil
+	}
+	var lines []byte
+	for _, r := range l.pending {
+		lines = appendLine(lines, rowOf(&r))
+	}
+	if err := l.file.write(lines); err != nil {
+		return err
+	}
+	clear(l.pending)
+	return nil
+}
+
+// note counts the outcome of a round, and logs it where it is another one than before.
+func (l *Ledger) note(err error) {
+	if l.o.Path == "" {
+		return
+	}
+	is := conditionOf(err)
+	switch is {
+	case written:
+		l.rounds.Inc()
+		l.behind.Store(0)
+	case failing:
+		l.failed.Inc()
+	case waiting: // neither
+	}
+	if is == l.logged {
+		return
+	}
+	was := l.logged
+	l.logged = is
+	switch {
+	case is == failing:
+		l.o.Log.Error("the ledger cannot be written: usage is kept in memory until it can", zap.Error(err))
+	case is == waiting:
+		l.o.Log.Info("the ledger is still written by the process before this one: usage and budgets begin with what it has used, "+
+			"and this process writes the ledger when that one has ended", zap.String("ledger", l.o.Path))
+	case was == waiting:
+		l.o.Log.Info("the process before this one has ended: this process writes the ledger", zap.String("ledger", l.o.Path))
+	default:
+		l.o.Log.Info("the ledger is written again")
+	}
+}
+
+// Close writes what has changed and gives the ledger up. Run must have ended.
+func (l *Ledger) Close() error {
+	err := l.round()
+	l.note(err)
+	return errors.Join(err, l.file.close())
+}

@@ -1,0 +1,529 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+	"pgregory.net/rapid"
+
+	"penstock/config"
+	"penstock/config/money"
+	"penstock/proxy/telemetry/observe"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// edge is an edge's usage with its ledger, at a time of the test's.
+type edge struct {
+	*Ledger
+	calls *observe.Calls
+	now   time.Time
+	set   *metrics.Set
+}
+
+func openEdge(path string, now time.Time, change func(*Options)) (*edge, error) {
+	e := &edge{now: now, set: metrics.NewSet()}
+	e.calls = observe.NewCalls(metrics.NewSet(), zap.NewNop(), config.Log{})
+	o := Options{
+		Path: path, Usage: e.calls.Usage, Metrics: e.set, Log: zap.NewNop(), Now: func() time.Time { return e.now },
+	}
+	if change != nil {
+		change(&o)
+	}
+	var err error
+	e.Ledger, err = Open(o)
+	return e, err
+}
+
+func mustOpen(t testing.TB, path string, now time.Time) *edge {
+	t.Helper()
+	e, err := openEdge(path, now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// call ends a call of n prompt tokens.
+func (e *edge) call(key, model string, n int) {
+	e.calls.Begin()
+	e.calls.Finish(&observe.Record{
+		Key: key, Model: model, Attempts: 1, Outcome: observe.OK, PromptTokens: n, CompletionTokens: 2 * n,
+		Spend: money.Amount{Micros: int64(n), Picos: 999_999},
+	}, e.now)
+}
+
+// kill ends the edge without its last round.
+func (e *edge) kill() { _ = e.file.close() }
+
+func (e *edge) total() observe.Amount { return e.calls.Usage.Report(e.now, e.now).Total }
+
+func tempLedger(t testing.TB) string { return filepath.Join(t.TempDir(), "usage.ledger") }
+
+// TestRestart: what was counted is there after an orderly end and after a kill, but for what came after the last round.
+func TestRestart(t *testing.T) {
+	path := tempLedger(t)
+	e := mustOpen(t, path, noon)
+	e.call("a", "m", 5)
+	e.call("b", "m", 1)
+	if err := e.round(); err != nil {
+		t.Fatal(err)
+	}
+	e.call("a", "n", 7)
+	want := e.total()
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := e.Edge()
+	e = mustOpen(t, path, noon.Add(time.Minute))
+	if got := e.total(); got != want || got.Calls != 3 || got.Spend.String() != "0.000015999997" {
+		t.Fatalf("%+v, want %+v", got, want)
+	}
+	if e.Edge() != name {
+		t.Error("the ledger has another name")
+	}
+	if since := e.calls.Usage.Report(e.now, e.now).Since; !since.Equal(noon) {
+		t.Errorf("it begins at %s", since)
+	}
+	e.call("a", "m", 100)
+	e.kill()
+	e = mustOpen(t, path, noon.Add(time.Hour))
+	defer e.kill()
+	if got := e.total(); got != want {
+		t.Errorf("after a kill: %+v, want %+v", got, want)
+	}
+}
+
+// TestDays: days that are not kept any more stay in the total, over restarts, too.
+func TestDays(t *testing.T) {
+	path, now := tempLedger(t), noon
+	const days, restarts = 80, 7
+	for i := range days {
+		e := mustOpen(t, path, now)
+		e.call("a", "m", 1)
+		if i%restarts == 0 {
+			now = now.AddDate(0, 0, 1)
+			e.now = now
+			e.call("a", "m", 1)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		now = now.AddDate(0, 0, 1)
+	}
+	e := mustOpen(t, path, now)
+	defer e.kill()
+	m := e.calls.Usage.Report(now, now).Keys[0].Models[0]
+	if m.Total.Calls != days+(days+restarts-1)/restarts || len(m.Days) != 62 {
+		t.Errorf("%d calls, %d days", m.Total.Calls, len(m.Days))
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := bytes.Count(text, []byte("\n")); lines != 1+62+1 { // the header, the days, those before
+		t.Errorf("%d lines", lines)
+	}
+}
+
+// TestCut: wherever a kill has cut the file, what is read is a state that was written, and the ledger goes on from it.
+func TestCut(t *testing.T) {
+	path := tempLedger(t)
+	e := mustOpen(t, path, noon)
+	for i := range 4 {
+		e.call("a", "m", i+1)
+		if err := e.round(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.kill()
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := bytes.IndexByte(whole, '\n') + 1
+	for end := first; end <= len(whole); end += 13 { // of lines of another length: everywhere in a line
+		if err := os.WriteFile(path, whole[:end], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e := mustOpen(t, path, noon)
+		lines := uint64(bytes.Count(whole[first:end], []byte("\n")))
+		if got := e.total().Calls; got != lines {
+			t.Fatalf("cut after %d bytes: %d calls, want %d", end, got, lines)
+		}
+		e.call("a", "m", 1)
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		e = mustOpen(t, path, noon)
+		if got := e.total().Calls; got != lines+1 {
+			t.Fatalf("cut after %d bytes, and one more: %d calls, want %d", end, got, lines+1)
+		}
+		e.kill()
+	}
+}
+
+// TestChangedLine: a line that was changed is left out and counted; the next one of its row says it all again.
+func TestChangedLine(t *testing.T) {
+	path := tempLedger(t)
+	e := mustOpen(t, path, noon)
+	for range 3 {
+		e.call("a", "m", 1)
+		if err := e.round(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.kill()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	lines[2] = bytes.Replace(lines[2], []byte(`"calls":2`), []byte(`"calls":9`), 1)
+	if err := os.WriteFile(path, bytes.Join(lines, nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e = mustOpen(t, path, noon)
+	defer e.kill()
+	if got := e.total().Calls; got != 3 || e.bad.Get() != 1 {
+		t.Errorf("%d calls, %d lines left out", got, e.bad.Get())
+	}
+}
+
+// TestLocked: a second edge is refused a ledger; one that takes over waits, and adds what the first has counted.
+func TestLocked(t *testing.T) {
+	path := tempLedger(t)
+	first := mustOpen(t, path, noon)
+	first.call("a", "m", 1)
+	if err := first.round(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := openEdge(path, noon, nil)
+	var locked *LockedError
+	if !errors.As(err, &locked) || !strings.Contains(err.Error(), path) {
+		t.Fatalf("%v", err)
+	}
+	next, err := openEdge(path, noon, func(o *Options) { o.Wait = true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := next.total(); got.Calls != 1 || got.Prompt != 1 || next.logged != waiting || next.failed.Get() != 0 {
+		t.Errorf("it begins with %+v; %v, %d failures", got, next.logged, next.failed.Get())
+	}
+	next.call("a", "m", 10)
+	if err := next.round(); !errors.As(err, &locked) {
+		t.Fatalf("%v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.round(); err != nil {
+		t.Fatal(err)
+	}
+	if got := next.total(); got.Calls != 2 || got.Prompt != 11 {
+		t.Errorf("%+v", got)
+	}
+	if err := next.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last := mustOpen(t, path, noon)
+	defer last.kill()
+	if got := last.total(); got.Calls != 2 || got.Prompt != 11 {
+		t.Errorf("after a restart: %+v", got)
+	}
+}
+
+// TestForeignFile: what no edge has written is neither read nor written over.
+func TestForeignFile(t *testing.T) {
+	for name, text := range map[string]string{
+		"text": "keys:\n  - id: a\n", "no line": "x", "other lines": string(appendLine(nil, Row{Key: "a"})),
+		"a later version": string(appendLine(nil, header{Format: format, Version: 99})),
+		"cut":             string(appendLine(nil, header{Format: format, Version: version, Edge: "e"}))[:60],
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := tempLedger(t)
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			e, err := openEdge(path, noon, nil)
+			if err == nil {
+				e.call("a", "m", 1)
+				_ = e.Close()
+				t.Error("it is taken")
+			} else if !strings.Contains(err.Error(), path) || Check(path) == nil {
+				t.Errorf("%v, and a look says %v", err, Check(path))
+			}
+			if _, err := os.Stat(path + ".lock"); err == nil {
+				t.Error("a lock was left beside it")
+			}
+			if got, _ := os.ReadFile(path); string(got) != text {
+				t.Errorf("it was changed to %q", got)
+			}
+		})
+	}
+}
+
+// TestCheck: a look refuses what is no file, and takes a ledger, an empty file and none, without making anything.
+func TestCheck(t *testing.T) {
+	path := tempLedger(t)
+	for _, other := range []string{filepath.Dir(path), os.DevNull} {
+		if err := Check(other); err == nil || !strings.Contains(err.Error(), other) {
+			t.Errorf("%s: %v", other, err)
+		}
+	}
+	if err := Check(path); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(path); err != nil {
+		t.Error(err)
+	}
+	e := mustOpen(t, path, noon)
+	e.call("a", "m", 1)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoDisk: without its folder the ledger waits, says so, and is written as soon as that is possible.
+func TestNoDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "not", "there", "usage.ledger")
+	e := mustOpen(t, path, noon)
+	e.call("a", "m", 1)
+	for range 3 {
+		e.now = e.now.Add(time.Second)
+		e.note(e.round())
+	}
+	if e.Unsaved() != 3*time.Second || e.calls.Usage.Unsaved() != e.Unsaved() || e.failed.Get() != 4 {
+		t.Errorf("%s unsaved, %d failures", e.Unsaved(), e.failed.Get())
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if e.note(e.round()); e.Unsaved() != 0 {
+		t.Error("it is still not saved")
+	}
+	e.kill()
+	e = mustOpen(t, path, noon)
+	defer e.kill()
+	if got := e.total().Calls; got != 1 {
+		t.Errorf("%d calls", got)
+	}
+}
+
+// TestFailedWrite: rows whose write has failed are written with the next, and nothing of the failure stays.
+func TestFailedWrite(t *testing.T) {
+	path := tempLedger(t)
+	e := mustOpen(t, path, noon)
+	good := e.file.f
+	readOnly, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer readOnly.Close()
+	e.file.f = readOnly
+	for i := range 3 {
+		e.call("a", fmt.Sprint(i), 1)
+		if err := e.round(); err == nil {
+			t.Fatal("the write has not failed")
+		}
+	}
+	e.file.f = good
+	if err := e.round(); err != nil {
+		t.Fatal(err)
+	}
+	e.kill()
+	e = mustOpen(t, path, noon)
+	defer e.kill()
+	if got := e.total().Calls; got != 3 || e.bad.Get() != 0 {
+		t.Errorf("%d calls, %d bad lines", got, e.bad.Get())
+	}
+}
+
+// Whatever way edges end and begin, in whatever order their rounds come, and whatever is cut from the end of the file: what
+// the ledger says is what was counted up to a round, and after an orderly end all of it.
+func TestSumIsWhatWasCounted(test *testing.T) {
+	rapid.Check(test, func(t *rapid.T) {
+		path, now := filepath.Join(test.TempDir(), "l"), noon
+		e, err := openEdge(path, now, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { e.kill() }()
+		saved, counted := observe.Amount{}, observe.Amount{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			case 0:
+				now = now.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "hours")) * time.Hour)
+				e.now = now
+			case 1:
+				e.kill()
+				if e, err = openEdge(path, now, nil); err != nil {
+					t.Fatal(err)
+				}
+				counted = saved
+			case 2:
+				if err := e.Close(); err != nil {
+					t.Fatal(err)
+				}
+				saved = counted
+				if e, err = openEdge(path, now, nil); err != nil {
+					t.Fatal(err)
+				}
+			case 3, 4:
+				if err := e.round(); err != nil {
+					t.Fatal(err)
+				}
+				saved = counted
+			default:
+				key := rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "key")
+				e.call(key, rapid.SampledFrom([]string{"m", "n"}).Draw(t, "model"), rapid.IntRange(0, 1e6).Draw(t, "tokens"))
+				counted = e.total()
+			}
+			if got := e.total(); got != counted {
+				t.Fatalf("%+v, counted %+v", got, counted)
+			}
+		}
+	})
+}
+
+// TestLinesHoldNames: what is written is names of the configuration and numbers, and what is read is what was written.
+func TestLinesHoldNames(t *testing.T) {
+	path := tempLedger(t)
+	e := mustOpen(t, path, noon)
+	e.call("team \"a\"\n", "llama ü", 3)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c, err := read(f)
+	if err != nil || c.bad != 0 || c.torn || len(c.rows) != 1 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	want := observe.UsageRow{Key: "team \"a\"\n", Model: "llama ü", Day: observe.DayOf(noon)}
+	want.Amount = e.total()
+	if !slices.Equal(c.rows, []observe.UsageRow{want}) {
+		t.Errorf("%+v", c.rows)
+	}
+}
+
+// FuzzRead: any file is read without a panic, and what is read can be written and read again.
+func FuzzRead(f *testing.F) {
+	text := appendLine(nil, header{Format: format, Version: version, Edge: "e", Since: noon})
+	text = appendLine(text, Row{Day: "2026-11-22", Key: "k", Model: "m", Amount: observe.Amount{Calls: 1}})
+	f.Add(text)
+	f.Add(append(text, "deadbeef {}\nzz"...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := read(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		out := appendLine(nil, c.header)
+		for i := range c.rows {
+			out = appendLine(out, rowOf(&c.rows[i]))
+		}
+		again, err := read(bytes.NewReader(out))
+		if len(b) > 0 && (err != nil || !slices.Equal(again.rows, c.rows)) {
+			t.Fatalf("%+v, %v", again, err)
+		}
+	})
+}
+
+// TestForgedLines: what no edge can have counted is left out, whatever its checksum says.
+func TestForgedLines(t *testing.T) {
+	var text []byte
+	text = appendLine(text, header{Format: format, Version: version})
+	text = appendLine(text, Row{Key: "a", Model: "m", Amount: observe.Amount{Calls: 3, Prompt: 5}})
+	for _, row := range []string{
+		`{"day":"","key":"a","model":"m","calls":-1}`,
+		`{"day":"","key":"a","model":"m","calls":18446744073709551615}`,
+		`{"day":"","key":"a","model":"m","calls":4,"prompt_tokens":9223372036854775808}`,
+		`{"day":"","key":"a","model":"m","calls":4,"prompt_tokens":99999999999999999999999}`,
+		`{"day":"","key":"a","model":"m","calls":4,"completion_tokens":9223372036854775807,"prompt_tokens":9223372036854775807}`,
+		`{"day":"","key":"a","model":"m","calls":4,"prompt_tokens":1e3}`,
+		`{"day":"","key":"a","model":"m","calls":4,"spend":"-1.00"}`,
+		`{"day":"","key":"a","model":"m","calls":4,"spend":"1e400"}`,
+		`{"day":"2026-13-01","key":"a","model":"m","calls":4}`,
+		`[]`,
+		`{"key":"` + strings.Repeat("a", 2*maxLine) + `"}`,
+	} {
+		c, err := read(bytes.NewReader(appendLine(slices.Clone(text), json.RawMessage(row))))
+		if err != nil || c.bad == 0 || c.torn || len(c.rows) != 1 || c.rows[0].Calls != 3 || c.rows[0].Tokens() != 5 {
+			t.Errorf("%.90s: %v, %d lines left out, rows %v", row, err, c.bad, c.rows)
+		}
+	}
+}
+
+// TestEndUsers: rows of end users are kept beside those of their key, and are none of the key's. An edge that knows none takes
+// them for lines that were changed, and not for the key's.
+func TestEndUsers(t *testing.T) {
+	path := tempLedger(t)
+	e := mustOpen(t, path, noon)
+	book := func(user observe.EndUser, n int) {
+		e.calls.Begin()
+		e.calls.Finish(&observe.Record{Key: "k", Model: "m", User: user, Attempts: 1, PromptTokens: n}, e.now)
+	}
+	book(observe.EndUser{1}, 5)
+	if err := e.round(); err != nil {
+		t.Fatal(err)
+	}
+	book(observe.EndUser{1}, 6)
+	book(observe.EndUser{2}, 7)
+	book(observe.EndUser{}, 8)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := 0
+	for line := range bytes.Lines(text) {
+		if !bytes.Contains(line, []byte(`"user":`)) {
+			continue
+		}
+		users++
+		if sum, _, _ := bytes.Cut(line, []byte(" ")); len(sum) == 8 || bytes.Contains(line, []byte(`"model"`)) {
+			t.Errorf("an edge of before would read %s", line)
+		}
+	}
+	if users != 3 {
+		t.Errorf("%d lines of end users", users)
+	}
+	e = mustOpen(t, path, noon)
+	defer e.kill()
+	if n := e.bad.Get(); n != 0 {
+		t.Errorf("%d lines are left out", n)
+	}
+	got := e.calls.Usage.ReportUsers(e.now, e.now)
+	if len(got.Keys) != 1 || len(got.Keys[0].Users) != 3 || got.Total.Prompt != 26 {
+		t.Fatalf("%+v", got)
+	}
+	for i, want := range []uint64{11, 7, 8} {
+		if u := got.Keys[0].Users[i]; u.Total.Prompt != want {
+			t.Errorf("%d: %+v, want %d", i, u, want)
+		}
+	}
+	if byModel := e.total(); byModel.Prompt != 26 || byModel.Calls != 4 {
+		t.Errorf("%+v", byModel)
+	}
+}

@@ -1,0 +1,197 @@
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"time"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// header is the first line of a ledger.
+type header struct {
+	Format  string    `json:"format"`
+	Version int       `json:"version"`
+	Edge    string    `json:"edge"` // who counts: the name under which rows of this ledger are known to others
+	Since   time.Time `json:"since"`
+}
+
+const (
+	format  = "penstock ledger"
+	version = 1
+)
+
+// Row is a row as it is written.
+type Row struct {
+	Day   string `json:"day"` // 2026-01-31, in UTC; empty: all days before those that are kept
+	Key   string `json:"key"`
+	Model string `json:"model,omitempty"`
+	User  string `json:"user,omitempty"` // a keyed hash, in the place of a model
+	observe.Amount
+}
+
+// rowOf returns the written form of a row.
+func rowOf(r *observe.UsageRow) Row {
+	out := Row{Key: r.Key, Model: r.Model, User: r.User, Amount: r.Amount}
+	if r.Day != observe.DayBefore {
+		out.Day = observe.FormatDay(r.Day)
+	}
+	return out
+}
+
+// mostCounted is above what an edge can count in all its life. Sums of larger numbers would
+// overflow, and a key whose use is below zero would have all of its budget again.
+const mostCounted = 1 << 53
+
+// usage returns the row as usage counts it.
+func (r *Row) usage() (observe.UsageRow, error) {
+	out := observe.UsageRow{Key: r.Key, Model: r.Model, User: r.User, Day: observe.DayBefore, Amount: r.Amount}
+	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > mostCounted {
+		return out, errLine
+	}
+	var err error
+	if r.Day != "" {
+		out.Day, err = observe.ParseDay(r.Day)
+	}
+	return out, err
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// userMark begins the lines of end users. An edge of a version that knows none leaves them out: it
+// would take them for another row of their keys.
+const userMark = "u"
+
+// appendLine appends a line with its checksum.
+func appendLine(dst []byte, v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: a line of the ledger cannot be written: " + err.Error())
+	}
+	if r, ok := v.(Row); ok && r.User != "" {
+		dst = append(dst, userMark...)
+	}
+	dst = fmt.Appendf(dst, "%08x ", crc32.Checksum(text, castagnoli))
+	return append(append(dst, text...), '\n')
+}
+
+var errLine = errors.New("the line does not fit its checksum")
+
+// parseLine reads what appendLine writes, without the line's end. With errLine into may hold what
+// can be read of the line, to say what it was.
+func parseLine(line []byte, into any) error {
+	sum, text, found := bytes.Cut(bytes.TrimPrefix(line, []byte(userMark)), []byte(" "))
+	var want [4]byte
+	if n, err := hex.Decode(want[:], sum[:min(len(sum), 8)]); !found || len(sum) != 8 || err != nil || n != 4 {
+		return errLine
+	}
+	got := crc32.Checksum(text, castagnoli)
+	if [4]byte{byte(got >> 24), byte(got >> 16), byte(got >> 8), byte(got)} != want {
+		_ = json.Unmarshal(text, into) // most of its members are still as they were written
+		return errLine
+	}
+	return json.Unmarshal(text, into)
+}
+
+// mostLost is how many lost rows are named.
+const mostLost = 10
+
+// String names the row for operators.
+func (id rowID) String() string {
+	day, of := "the days before", ""
+	if id.day != observe.DayBefore {
+		day = observe.FormatDay(id.day)
+	}
+	switch {
+	case id.model != "":
+		of = ", model " + id.model
+	case id.user != "":
+		of = ", end user " + id.user
+	}
+	return "key " + id.key + of + ", " + day
+}
+
+// maxLine is far above any line of ours.
+const maxLine = 64 << 10
+
+// content is what a file holds.
+type content struct {
+	header header
+	rows   []observe.UsageRow // one a day
+	good   int64              // bytes up to the end of the last whole line
+	torn   bool               // a cut line follows
+	bad    int                // lines that were left out
+	lost   []rowID            // rows of such lines without a good line, as far as they can be read
+	// There was a ledger here before, and nothing of it is left.
+	emptied bool
+}
+
+// errForeign is the error of a file that no edge has written.
+var errForeign = errors.New("no ledger of a penstock")
+
+// read reads a ledger. A file that does not begin as one is refused, so that nothing else is ever
+// written over.
+func read(from io.Reader) (c content, err error) {
+	in, at := bufio.NewReaderSize(from, maxLine), map[rowID]int{}
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			c.torn = len(line) > 0
+			if c.header.Format == "" && c.torn {
+				return c, fmt.Errorf("%w: its first line is cut", errForeign)
+			}
+			c.lost = slices.DeleteFunc(c.lost, func(id rowID) bool { _, known := at[id]; return known })
+			return c, nil
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return c, err
+		}
+		first := c.good == 0
+		c.good += int64(len(line))
+		switch {
+		case first:
+			if parseLine(bytes.TrimSuffix(line, []byte("\n")), &c.header) != nil || c.header.Format != format {
+				return c, errForeign
+			}
+			if c.header.Version != version {
+				return c, fmt.Errorf("%w of this version, but of version %d", errForeign, c.header.Version)
+			}
+		default:
+			c.add(line, at)
+		}
+	}
+}
+
+func (c *content) add(line []byte, at map[rowID]int) {
+	var r Row
+	err := parseLine(bytes.TrimSuffix(line, []byte("\n")), &r)
+	row, wrongDay := r.usage()
+	if err != nil || wrongDay != nil {
+		c.bad++
+		if id := idOf(&row); wrongDay == nil && id.key != "" && len(c.lost) < mostLost {
+			c.lost = append(c.lost, id)
+		}
+		return
+	}
+	if i, known := at[idOf(&row)]; known {
+		c.rows[i] = row
+		return
+	}
+	at[idOf(&row)] = len(c.rows)
+	c.rows = append(c.rows, row)
+}
+
+// rowID says which row it is.
+type rowID struct {
+	key, model, user string
+	day              int64
+}
+
+func idOf(r *observe.UsageRow) rowID { return rowID{r.Key, r.Model, r.User, r.Day} }

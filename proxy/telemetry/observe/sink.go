@@ -1,0 +1,107 @@
+package observe
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"penstock/proxy/telemetry/guard"
+)
+
+const (
+	// sinkBytes bounds what may wait to be written.
+	sinkBytes = 1 << 20
+	// closeTime bounds how long the last lines may take: a reader that is stuck must not keep the
+	// process from ending.
+	closeTime = 2 * time.Second
+)
+
+// Sink is an asynchronous, bounded io.Writer for log lines: Write never blocks on the destination.
+// Lines that do not fit the buffer, and lines that the destination refuses, are dropped and
+// counted. It is safe for concurrent use and implements zapcore.WriteSyncer.
+type Sink struct {
+	dst     io.Writer
+	guard   *guard.Guard
+	mu      sync.Mutex
+	wake    sync.Cond
+	pending []byte
+	spare   []byte
+	closed  bool
+	done    chan struct{}
+	dropped atomic.Uint64
+}
+
+// NewSink starts the writer's goroutine; Close ends it. A panic of dst loses what it was given, and
+// is g's.
+func NewSink(dst io.Writer, g *guard.Guard) *Sink {
+	s := &Sink{dst: dst, guard: g, done: make(chan struct{})}
+	s.wake.L = &s.mu
+	go g.Loop(s.done, guard.Log, s.run)
+	return s
+}
+
+// Write queues a copy of line or drops it.
+func (s *Sink) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.pending)+len(line) > sinkBytes {
+		s.dropped.Add(1)
+		return len(line), nil
+	}
+	s.pending = append(s.pending, line...)
+	s.wake.Broadcast()
+	return len(line), nil
+}
+
+// Sync is there for zap; flushing is Close's.
+func (s *Sink) Sync() error { return nil }
+
+// Dropped returns how many lines were lost since the start.
+func (s *Sink) Dropped() uint64 { return s.dropped.Load() }
+
+// Close writes what is queued and ends the goroutine. It waits for a destination that blocks no
+// longer than closeTime: the goroutine is left behind then.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.wake.Broadcast()
+	s.mu.Unlock()
+	select {
+	case <-s.done:
+	case <-time.After(closeTime):
+	}
+	return nil
+}
+
+func (s *Sink) run() {
+	for {
+		s.mu.Lock()
+		for len(s.pending) == 0 && !s.closed {
+			s.wake.Wait()
+		}
+		if len(s.pending) == 0 {
+			s.mu.Unlock()
+			close(s.done)
+			return
+		}
+		chunk := s.pending
+		s.pending, s.spare = s.spare[:0], nil
+		s.mu.Unlock()
+		s.pass(chunk)
+		s.spare = chunk
+	}
+}
+
+// pass hands lines to the destination. A closed pipe or a full disk loses lines, never a request.
+func (s *Sink) pass(chunk []byte) {
+	taken := 0
+	defer func() { s.dropped.Add(uint64(bytes.Count(chunk[taken:], []byte{'\n'}))) }()
+	s.guard.Point(guard.Log)
+	if n, err := s.dst.Write(chunk); err != nil {
+		taken = n
+		return
+	}
+	taken = len(chunk)
+}

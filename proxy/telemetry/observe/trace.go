@@ -1,0 +1,335 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/telemetry/guard"
+)
+
+// Tracer makes one span a call and one an attempt, with the names of the GenAI semantic
+// conventions, and sends them to an OTLP/HTTP endpoint. A nil *Tracer, and the nil spans it makes,
+// do nothing at no cost. It is safe for concurrent use.
+type Tracer struct {
+	tracer trace.Tracer
+	queue  *spanQueue
+}
+
+// NewTracer sends spans to c.OTLP, an http or https URL; without a path, to its /v1/traces.
+// Nothing is dialled before the first batch. instance names the edge among others. A panic of the
+// sending loses a batch, and is g's. The log says when the endpoint stops taking spans, and when it
+// takes them again.
+//
+// The standard variables count: OTEL_EXPORTER_OTLP_HEADERS for a credential, _COMPRESSION,
+// _TIMEOUT, _CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY, each also as
+// OTEL_EXPORTER_OTLP_TRACES_*, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES before the edge's own
+// names. OTEL_TRACES_SAMPLER and its _ARG say what is recorded where c.Sample does not.
+// WarnOfVariables logs those that cannot be read.
+func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *guard.Guard) (*Tracer, error) {
+	u, err := url.Parse(c.OTLP)
+	if err != nil {
+		return nil, fmt.Errorf("tracing.otlp: %w", err)
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = "/v1/traces"
+	}
+	client, err := newOTLPClient(u)
+	if err != nil {
+		return nil, fmt.Errorf("tracing.otlp: %w", err)
+	}
+	exporter, err := otlptrace.New(context.Background(), client)
+	if err != nil {
+		return nil, fmt.Errorf("tracing.otlp: %w", err)
+	}
+	// WarnOfVariables tells what is wrong with the variables, the queue counts what is lost.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+	q := newSpanQueue(exporter, log, g)
+	options := []sdk.TracerProviderOption{sdk.WithSpanProcessor(q), sdk.WithResource(resourceOf(version, instance))}
+	if c.Sample != nil { // an option wins over the variable
+		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(float64(*c.Sample)/100))))
+	}
+	provider := sdk.NewTracerProvider(options...)
+	return &Tracer{tracer: provider.Tracer("penstock"), queue: q}, nil
+}
+
+// resourceOf is what all spans of the process have in common. What the environment says counts
+// before what the edge says of itself.
+func resourceOf(version, instance string) *resource.Resource {
+	own := []attribute.KeyValue{
+		attribute.String("service.name", "penstock"), attribute.String("service.version", version),
+		attribute.String("service.instance.id", instance),
+	}
+	all, err := resource.New(context.Background(), resource.WithAttributes(own...), resource.WithFromEnv())
+	if err != nil && all == nil {
+		return resource.NewSchemaless(own...)
+	}
+	return all // without the entries that are malformed
+}
+
+// Dropped returns how many spans were lost since the start.
+func (t *Tracer) Dropped() uint64 { return t.queue.dropped.Load() }
+
+// Close sends what is queued, for as long as ctx allows, and ends the sending.
+func (t *Tracer) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.queue.Shutdown(ctx)
+}
+
+// CallSpan is the span of one call. It belongs to the call's goroutine.
+type CallSpan struct {
+	tracer *Tracer
+	ctx    context.Context // carries the parent of the attempts and nothing else
+	span   trace.Span
+}
+
+// Call begins the span of a call that started at start. traceparent is the client's, well formed,
+// or nil; its decision whether to record is kept. operation is a word of the conventions, such as
+// chat.
+func (t *Tracer) Call(operation string, traceparent []byte, start time.Time) *CallSpan {
+	if t == nil {
+		return nil
+	}
+	ctx := context.Background()
+	if parent, ok := parentOf(traceparent); ok {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
+	}
+	ctx, span := t.tracer.Start(ctx, operation, trace.WithTimestamp(start),
+		trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("gen_ai.operation.name",
+			operation)))
+	return &CallSpan{t, ctx, span}
+}
+
+func parentOf(traceparent []byte) (trace.SpanContext, bool) {
+	if len(traceparent) != 55 {
+		return trace.SpanContext{}, false
+	}
+	s := string(traceparent)
+	id, err1 := trace.TraceIDFromHex(s[3:35])
+	parent, err2 := trace.SpanIDFromHex(s[36:52])
+	c := trace.SpanContextConfig{TraceID: id, SpanID: parent, Remote: true}
+	if strings.IndexByte("13579bdf", s[54]) >= 0 { // the lowest bit
+		c.TraceFlags = trace.FlagsSampled
+	}
+	return trace.NewSpanContext(c), err1 == nil && err2 == nil
+}
+
+// Traceparent appends the W3C header that hands the span on.
+func (s *CallSpan) Traceparent(dst []byte) []byte { return appendTraceparent(dst, s.span) }
+
+func appendTraceparent(dst []byte, s trace.Span) []byte {
+	c := s.SpanContext()
+	return append(dst, "00-"+c.TraceID().String()+"-"+c.SpanID().String()+"-"+c.TraceFlags().String()...)
+}
+
+// End ends the span with what the record tells. Prompts and answers are not among it. A request
+// that was refused for want of a key has no span: strangers would fill the endpoint with them.
+func (s *CallSpan) End(r *Record, now time.Time) {
+	if s == nil || r.Status == http.StatusUnauthorized && r.Key == "" {
+		return
+	}
+	if r.Model != "" {
+		s.span.SetName(r.operation(s.span) + " " + r.Model)
+		s.span.SetAttributes(attribute.String("gen_ai.request.model", r.Model),
+			attribute.String("gen_ai.response.model", r.Model))
+	}
+	s.span.SetAttributes(
+		attribute.String("penstock.request_id", r.RequestID.String()), attribute.String("penstock.dialect",
+			r.Dialect), attribute.String("penstock.outcome", string(r.Outcome)),
+		attribute.Int("penstock.attempts", r.Attempts), attribute.Bool("gen_ai.request.stream",
+			r.Stream), attribute.Int("http.response.status_code", r.Status),
+		attribute.Float64("penstock.queue_seconds", r.Queue.Seconds()),
+	)
+	if r.Upstream != "" {
+		s.span.SetAttributes(attribute.String("penstock.upstream", r.Upstream))
+	}
+	if r.Key != "" {
+		s.span.SetAttributes(attribute.String("penstock.key", r.Key))
+	}
+	if r.PromptTokens+r.CompletionTokens > 0 {
+		s.span.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", r.PromptTokens),
+			attribute.Int("gen_ai.usage.output_tokens",
+				r.CompletionTokens), attribute.Int("gen_ai.usage.cache_read.input_tokens", r.CachedTokens))
+	}
+	if r.Stream && r.TTFT > 0 {
+		s.span.SetAttributes(attribute.Float64("gen_ai.response.time_to_first_chunk", r.TTFT.Seconds()))
+	}
+	if r.Outcome != OK {
+		s.span.SetAttributes(attribute.String("error.type", dash(r.Code)))
+		if r.Status >= 500 || r.Committed {
+			s.span.SetStatus(codes.Error, "")
+		}
+	}
+	s.span.End(trace.WithTimestamp(now))
+}
+
+// operation is the name that the span began with.
+func (r *Record) operation(s trace.Span) string {
+	if recorded, ok := s.(sdk.ReadOnlySpan); ok {
+		return recorded.Name()
+	}
+	return r.Dialect
+}
+
+// AttemptSpan is the span of one attempt: what one upstream did for the call.
+type AttemptSpan struct{ span trace.Span }
+
+// Attempt begins the span of an attempt. The arguments are configured names, the name of the
+// engine's profile and the base URL that is dialled.
+func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, now time.Time) *AttemptSpan {
+	if s == nil {
+		return nil
+	}
+	address, port := base, 0
+	if u, err := url.Parse(base); err == nil {
+		address = u.Hostname()
+		port, _ = strconv.Atoi(u.Port())
+	}
+	_, span := s.tracer.tracer.Start(s.ctx, "attempt "+upstream, trace.WithTimestamp(now),
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+			attribute.Int("penstock.attempt", number), attribute.String("penstock.upstream",
+				upstream), attribute.String("gen_ai.provider.name", engine),
+			attribute.String("server.address", address), attribute.Int("server.port",
+				port), attribute.String("gen_ai.request.model", served)))
+	return &AttemptSpan{span}
+}
+
+// Traceparent appends the W3C header for the engine.
+func (a *AttemptSpan) Traceparent(dst []byte) []byte { return appendTraceparent(dst, a.span) }
+
+// End ends the span: with the outcome, the engine's status where there was one (else 0), and the
+// time to its first event (else 0).
+func (a *AttemptSpan) End(outcome string, failed bool, status int, ttft time.Duration, now time.Time) {
+	if a == nil {
+		return
+	}
+	a.span.SetAttributes(attribute.String("penstock.outcome", outcome))
+	if status != 0 {
+		a.span.SetAttributes(attribute.Int("http.response.status_code", status))
+	}
+	if ttft > 0 {
+		a.span.SetAttributes(attribute.Float64("gen_ai.response.time_to_first_chunk", ttft.Seconds()))
+	}
+	if failed {
+		a.span.SetAttributes(attribute.String("error.type", outcome))
+		a.span.SetStatus(codes.Error, "")
+	}
+	a.span.End(trace.WithTimestamp(now))
+}
+
+// Bounds of the queue of ended spans.
+const (
+	spansQueued    = 4096
+	spansBatch     = 512
+	spansDelay     = 2 * time.Second
+	exportPatience = 5 * time.Second
+)
+
+// spanQueue hands ended spans to one goroutine that sends them. It never makes a call wait: what
+// does not fit is dropped and counted, and so is what the endpoint did not take.
+type spanQueue struct {
+	exporter sdk.SpanExporter
+	health   endpointHealth
+	guard    *guard.Guard
+	spans    chan sdk.ReadOnlySpan
+	stop     chan struct{}
+	stopped  sync.Once
+	done     chan struct{}
+	dropped  atomic.Uint64
+}
+
+func newSpanQueue(e sdk.SpanExporter, log *zap.Logger, g *guard.Guard) *spanQueue {
+	q := &spanQueue{
+		exporter: e, health: endpointHealth{log: log}, guard: g, spans: make(chan sdk.ReadOnlySpan, spansQueued),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	go g.Loop(q.done, guard.Spans, q.run)
+	return q
+}
+
+// OnStart implements sdk.SpanProcessor.
+func (q *spanQueue) OnStart(context.Context, sdk.ReadWriteSpan) {}
+
+// OnEnd implements sdk.SpanProcessor.
+func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
+	select {
+	case q.spans <- s:
+	default:
+		q.dropped.Add(1)
+	}
+}
+
+// ForceFlush implements sdk.SpanProcessor; sending goes on by itself.
+func (q *spanQueue) ForceFlush(context.Context) error { return nil }
+
+// Shutdown implements sdk.SpanProcessor: it sends what is queued.
+func (q *spanQueue) Shutdown(ctx context.Context) error {
+	q.stopped.Do(func() { close(q.stop) })
+	select {
+	case <-q.done:
+		return q.exporter.Shutdown(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (q *spanQueue) run() {
+	batch := make([]sdk.ReadOnlySpan, 0, spansBatch)
+	tick := time.NewTicker(spansDelay)
+	defer tick.Stop()
+	for {
+		select {
+		case s := <-q.spans:
+			if batch = append(batch, s); len(batch) < spansBatch {
+				continue
+			}
+		case <-tick.C:
+		case <-q.stop:
+			for len(q.spans) > 0 {
+				if batch = append(batch, <-q.spans); len(batch) == spansBatch {
+					batch = q.send(batch)
+				}
+			}
+			q.send(batch)
+			close(q.done)
+			return
+		}
+		batch = q.send(batch)
+	}
+}
+
+func (q *spanQueue) send(batch []sdk.ReadOnlySpan) []sdk.ReadOnlySpan {
+	if len(batch) == 0 {
+		return batch
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), exportPatience)
+	defer cancel()
+	lost := len(batch)
+	defer func() { q.dropped.Add(uint64(lost)) }()
+	q.guard.Point(guard.Spans)
+	err := q.exporter.ExportSpans(ctx, batch)
+	if err == nil {
+		lost = 0
+	}
+	q.health.tell(err, lost)
+	clear(batch)
+	return batch[:0]
+}

@@ -1,0 +1,179 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/proxy/access/auth"
+	"penstock/proxy/front/plaintext"
+)
+
+// Options are those of the command.
+type Options struct {
+	Name   string // of the agent, one of Names
+	URL    string // of the edge's API
+	Model  string // id or alias; empty: the first ready one that the agent can use
+	KeyEnv string // environment variable that holds the key
+	Write  bool
+
+	Out, Notes io.Writer // the files, and what is said beside them
+	Getenv     func(string) string
+	Home       string
+	Now        time.Time
+}
+
+// setup is what the files of an agent are made of.
+type setup struct {
+	base, key string // base: without /v1; key: the environment variable
+	models    []model
+	codex     []byte
+	websocket bool   // the edge takes calls over WebSocket; asked for Codex alone
+	folder    string // of the agent's configuration
+}
+
+// first is the model to work with.
+func (s *setup) first() *model { return &s.models[0] }
+
+// file is one that an agent reads.
+type file struct {
+	path, text string
+}
+
+// program is an agent.
+type program struct {
+	endpoint string // that it sends its calls to
+	folder   []string
+	// folderEnv names the environment variable by which users move its folder; below it is below.
+	folderEnv, below string
+	files            func(*setup) []file
+	run              func(*setup) string // the command line to start it with
+}
+
+// Names are the agents that there is a configuration for.
+func Names() []string { return []string{"claude", "codex", "opencode", "copilot"} }
+
+// longestName is more than names of variables have, and less than most keys.
+const longestName = 40
+
+// variable is what shells take as the name of a variable.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// IsVariable reports whether a word can be the name of the variable with the key, and is not the
+// key itself, given by mistake. The environment is of the form of os.Environ.
+func IsVariable(word string, environment []string) bool {
+	if !variable.MatchString(word) || len(word) > longestName || strings.HasPrefix(word, auth.Prefix) {
+		return false
+	}
+	holds := func(v string) bool {
+		_, value, _ := strings.Cut(v, "=")
+		return value == word
+	}
+	isSet := func(v string) bool { return strings.HasPrefix(v, word+"=") }
+	return !slices.ContainsFunc(environment, holds) || slices.ContainsFunc(environment, isSet)
+}
+
+var programs = map[string]program{
+	"claude": {
+		endpoint: "/v1/messages", folder: []string{".claude"}, folderEnv: "CLAUDE_CONFIG_DIR",
+		files: claudeFiles, run: func(s *setup) string { return "claude --settings " + shellWord(s.at("penstock.json")) },
+	},
+	"codex": {
+		endpoint: "/v1/responses", folder: []string{".codex"}, folderEnv: "CODEX_HOME",
+		files: codexFiles, run: func(*setup) string { return "codex --profile penstock" },
+	},
+	"opencode": {
+		endpoint: "/v1/messages", folder: []string{".config", "opencode"},
+		folderEnv: "XDG_CONFIG_HOME", below: "opencode",
+		files: opencodeFiles, run: func(s *setup) string {
+			return "OPENCODE_CONFIG=" + shellWord(s.at("penstock.json")) + " opencode"
+		},
+	},
+	"copilot": {
+		endpoint: "/v1/chat/completions", folder: []string{".copilot"}, folderEnv: "COPILOT_HOME",
+		files: copilotFiles, run: func(s *setup) string { return "(. " + shellWord(s.at("penstock.env")) + " && copilot)" },
+	},
+}
+
+// at is a path within the agent's folder.
+func (s *setup) at(name string) string { return filepath.Join(s.folder, name) }
+
+// firstPrompt is about what agents send before the user has said much.
+const firstPrompt = 20000
+
+// Run prints or writes an agent's configuration for a running edge.
+func Run(ctx context.Context, o *Options) error {
+	p, known := programs[o.Name]
+	if !known {
+		return fmt.Errorf("there is no configuration for %q: the agents are %s", o.Name, strings.Join(Names(), ", "))
+	}
+	base, err := baseOf(o.URL)
+	if err != nil {
+		return err
+	}
+	c, err := readCatalog(ctx, base, o.Getenv(o.KeyEnv), o.Model)
+	if err != nil {
+		return err
+	}
+	s := &setup{base: base, key: o.KeyEnv, codex: c.codex}
+	s.folder = filepath.Join(o.Home, filepath.Join(p.folder...))
+	if moved := o.Getenv(p.folderEnv); moved != "" {
+		s.folder = filepath.Join(moved, p.below)
+	}
+	if s.models, err = c.choose(p.endpoint, o.Model); err != nil {
+		return err
+	}
+	s.websocket = o.Name == "codex" && speaksWebSocket(ctx, base, o.Getenv(o.KeyEnv))
+	files := p.files(s)
+	for _, f := range files {
+		if o.Write {
+			err = f.write(o.Out, o.Now)
+		} else {
+			_, err = fmt.Fprintf(o.Out, "# %s\n%s\n", f.path, f.text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	note(o, s, p.run(s))
+	return nil
+}
+
+// note says what the user has to know beside the files.
+func note(o *Options, s *setup, run string) {
+	m := s.first()
+	id := plaintext.Line(m.ID)
+	switch {
+	case o.Model != "" || len(s.models) == 1:
+	case m.IsReady:
+		fmt.Fprintf(o.Notes, "model %s, the first ready one of %d: --model takes another\n", id, len(s.models))
+	default:
+		fmt.Fprintf(o.Notes, "model %s, the first of %d, of which none is ready: --model takes another\n", id, len(s.models))
+	}
+	if o.Name == "codex" && m.aliasOf != "" {
+		fmt.Fprintf(o.Notes, "%s is an alias: Codex gets the id, %s, as its catalog has ids alone\n", id, plaintext.Line(m.aliasOf))
+	}
+	switch {
+	case m.ContextLength == 0:
+		fmt.Fprintf(o.Notes, "the context of %s is not known, so %s guesses it: "+
+			"set context_length in the edge's configuration\n", id, o.Name)
+	case m.ContextLength < firstPrompt*3/2:
+		fmt.Fprintf(o.Notes, "the context of %s is %d tokens, and an agent's first prompt is about %d: "+
+			"give the engine 32k or more for each slot\n", id, m.ContextLength, firstPrompt)
+	}
+	if !m.IsReady {
+		fmt.Fprintf(o.Notes, "no engine is ready for %s now\n", id)
+	}
+	if o.Getenv(o.KeyEnv) == "" {
+		fmt.Fprintf(o.Notes, "export %s=KEY first: the API key, or any word where the edge asks for none\n", o.KeyEnv)
+	}
+	if !o.Write {
+		fmt.Fprintf(o.Notes, "--write puts the files in place; then:\n")
+	}
+	fmt.Fprintf(o.Notes, "%s\n", run)
+}

@@ -1,0 +1,185 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/config"
+	"penstock/config/suggest"
+	"penstock/proxy/front/plaintext"
+	"penstock/upstreams/http1"
+)
+
+// model is what agents need to know of an entry of the catalog.
+type model struct {
+	ID                 string // or the alias that is asked for
+	Name               string
+	Kind               string
+	SupportedEndpoints []string `json:"supported_endpoints"`
+	InputModalities    []string `json:"input_modalities"`
+	SupportedFeatures  []string `json:"supported_features"`
+	ContextLength      int      `json:"context_length"`
+	MaxOutputLength    int      `json:"max_output_length"`
+	IsReady            bool     `json:"is_ready"`
+	ModelInfo          struct {
+		Efforts []string `json:"supported_reasoning_efforts"`
+	} `json:"model_info"`
+	aliasOf string // the id, if ID is an alias
+}
+
+// listed is the id by which the catalog lists the model.
+func (m *model) listed() string {
+	if m.aliasOf != "" {
+		return m.aliasOf
+	}
+	return m.ID
+}
+
+// output is the longest answer to ask for: the model's, or else a quarter of its context.
+func (m *model) output() int {
+	if m.MaxOutputLength > 0 {
+		return m.MaxOutputLength
+	}
+	return min(m.ContextLength/4, 32000)
+}
+
+func (m *model) takesImages() bool { return slices.Contains(m.InputModalities, "image") }
+
+// reasons reports whether the model offers an effort but none.
+func (m *model) reasons() bool {
+	return slices.ContainsFunc(m.ModelInfo.Efforts, func(e string) bool { return e != "none" })
+}
+
+// serves reports whether the model can work for an agent that sends tools to an endpoint.
+func (m *model) serves(endpoint string) bool {
+	tools := m.SupportedFeatures == nil || slices.Contains(m.SupportedFeatures, "tools")
+	return m.Kind == config.KindChat && tools && slices.Contains(m.SupportedEndpoints, endpoint)
+}
+
+// catalog is the list of a running edge, as one key sees it.
+type catalog struct {
+	models []model
+	codex  json.RawMessage // the list that Codex reads, of all models
+}
+
+// catalogTimeout bounds the reading of the catalog.
+const catalogTimeout = 5 * time.Second
+
+// readCatalog asks the edge whose API is at base, without /v1. The key may be empty. A wanted model
+// that is not in the list is one more entry, if the edge knows the name.
+func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error) {
+	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: key}.ForProbes())
+	if err != nil {
+		return nil, fmt.Errorf("reach the edge at %s: %w", base, err)
+	}
+	defer transport.Close()
+	get := transport.Pages()
+	page, err := get(ctx, "/v1/models?client_version=penstock", catalogTimeout)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("ask the edge at %s: %w; --url is the address of its API", base, err)
+	case page.Status == 401 && key == "":
+		return nil, fmt.Errorf("the edge at %s asks for a key: put one into the environment variable that --key-env names", base)
+	case page.Status == 401:
+		return nil, fmt.Errorf("the edge at %s refuses the key of the environment variable that --key-env names", base)
+	case page.Status != 200:
+		return nil, fmt.Errorf("GET %s/v1/models answers %d: --url is the address of an edge's API", base, page.Status)
+	}
+	var list struct {
+		Data   []model         `json:"data"`
+		Models json.RawMessage `json:"models"`
+	}
+	if json.Unmarshal(page.Body, &list) != nil || list.Models == nil {
+		return nil, fmt.Errorf("%s has no catalog for agents: it is no edge, or one of an older version", base)
+	}
+	c := &catalog{list.Data, list.Models}
+	if wanted == "" || slices.ContainsFunc(c.models, func(m model) bool { return m.ID == wanted }) {
+		return c, nil
+	}
+	page, err = get(ctx, "/v1/models/"+url.PathEscape(wanted), catalogTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("ask the edge at %s: %w", base, err)
+	}
+	var m model
+	if page.Status == 200 && json.Unmarshal(page.Body, &m) == nil && m.ID != "" {
+		m.aliasOf, m.ID, m.Name = m.ID, wanted, m.Name+" ("+wanted+")"
+		c.models = append(c.models, m)
+	}
+	return c, nil
+}
+
+// speaksWebSocket reports whether the edge takes calls over WebSocket: it is asked to.
+func speaksWebSocket(ctx context.Context, base, key string) bool {
+	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/responses", http.NoBody)
+	if err != nil {
+		return false
+	}
+	for name, value := range map[string]string{
+		"Connection": "Upgrade", "Upgrade": "websocket",
+		"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+	} {
+		r.Header.Set(name, value)
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	transport := http.Transport{DisableKeepAlives: true} // and no proxy, as for the catalog
+	res, err := transport.RoundTrip(r)
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	return res.StatusCode == http.StatusSwitchingProtocols
+}
+
+// choose returns the models that can work for an agent, with the wanted one first. If none is
+// wanted, that is the first ready one.
+func (c *catalog) choose(endpoint, wanted string) ([]model, error) {
+	var fit []model
+	var names []string
+	for _, m := range c.models {
+		if m.serves(endpoint) {
+			fit = append(fit, m)
+			names = append(names, plaintext.Line(m.ID))
+		}
+	}
+	switch {
+	case len(fit) == 0:
+		return nil, errors.New("the edge has no chat model with tools for this agent")
+	case wanted == "":
+		return first(fit, max(0, slices.IndexFunc(fit, func(m model) bool { return m.IsReady }))), nil
+	}
+	i := slices.IndexFunc(fit, func(m model) bool { return m.ID == wanted })
+	if i < 0 {
+		hint := suggest.Choice(wanted, names)
+		return nil, fmt.Errorf("the edge has no model %q for this agent%s", plaintext.Line(wanted), hint)
+	}
+	return first(fit, i), nil
+}
+
+// first moves the i-th model to the front.
+func first(models []model, i int) []model {
+	m := models[i]
+	return slices.Insert(slices.Delete(models, i, i+1), 0, m)
+}
+
+// baseOf is the address of the edge's API without /v1, which people write or leave out.
+func baseOf(address string) (string, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(strings.TrimSuffix(strings.TrimRight(address, "/"), "/v1"))
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return "", errors.New("--url is no address of an edge: write http://HOST:PORT")
+	}
+	return u.String(), nil
+}

@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"penstock/proxy/front/plaintext"
+)
+
+// write puts the file in place, after it has said what changes. One that differs is kept.
+func (f *file) write(w io.Writer, now time.Time) error {
+	old, there, err := f.read()
+	if err != nil {
+		return err
+	}
+	if there && string(old) == f.text {
+		fmt.Fprintf(w, "%s is as it should be\n", f.path)
+		return nil
+	}
+	path, kept := f.path, os.DevNull
+	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays one
+		path = target
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if there {
+		if kept, err = f.keep(old, now); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "--- %s\n+++ %s\n%s", kept, f.path, difference(string(old), f.text))
+	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
+	if err != nil {
+		return err
+	}
+	if err = closed(next, []byte(f.text)); err == nil {
+		err = os.Rename(next.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(next.Name())
+	}
+	return err
+}
+
+// read returns what is there. Only a regular file is read: to open a pipe would wait for whoever
+// writes to it.
+func (f *file) read() (text []byte, there bool, err error) {
+	old, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if os.IsNotExist(err) {
+		return nil, false, nil
+	} else if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = old.Close() }()
+	info, err := old.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file: move it out of the way", f.path)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	text, err = io.ReadAll(old)
+	return text, true, err
+}
+
+// stamp is in the name of a file that is kept.
+const stamp = "20060102-150405"
+
+// keep writes what was there to a file of its own, whose name it returns. What was kept within the
+// same second stays.
+func (f *file) keep(old []byte, now time.Time) (string, error) {
+	stamped := f.path + "." + now.UTC().Format(stamp)
+	name := stamped
+	for n := 2; ; n++ {
+		kept, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		switch {
+		case err == nil:
+			return name, closed(kept, old)
+		case !os.IsExist(err):
+			return "", err
+		}
+		name = stamped + "-" + strconv.Itoa(n)
+	}
+}
+
+// closed writes all of a file and closes it.
+func closed(f *os.File, text []byte) error {
+	_, err := f.Write(text)
+	if last := f.Close(); err == nil {
+		err = last
+	}
+	return err
+}
+
+// difference shows the lines between what two texts begin and end with alike.
+func difference(old, next string) string {
+	was, is := strings.SplitAfter(old, "\n"), strings.SplitAfter(next, "\n")
+	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {
+		was, is = was[1:], is[1:]
+	}
+	for len(was) > 0 && len(is) > 0 && was[len(was)-1] == is[len(is)-1] {
+		was, is = was[:len(was)-1], is[:len(is)-1]
+	}
+	var b strings.Builder
+	for i, lines := range [][]string{was, is} {
+		for _, line := range lines {
+			if line != "" {
+				b.WriteString("-+"[i:i+1] + plaintext.Line(strings.TrimSuffix(line, "\n")) + "\n")
+			}
+		}
+	}
+	return b.String()
+}

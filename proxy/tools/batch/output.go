@@ -1,0 +1,202 @@
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"penstock/proxy/telemetry/process"
+)
+
+// answer is a line of the output. One of the last two is there.
+type answer struct {
+	ID       string    `json:"id"`
+	CustomID string    `json:"custom_id"`
+	Response *response `json:"response"`
+	Error    *failure  `json:"error"`
+}
+
+type response struct {
+	Status    int             `json:"status_code"`
+	RequestID string          `json:"request_id"`
+	Body      json.RawMessage `json:"body"`
+}
+
+// failure is why there is no response.
+type failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// final reports whether the line would be the same if it were asked for again, as far as is known:
+// it was answered, or refused for what it says.
+func (a *answer) final() bool {
+	if a.Response == nil || retryable(a.Response.Status) {
+		return false
+	}
+	switch a.Response.Status { // what the key may do and which models there are may have changed
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		return false
+	}
+	return true
+}
+
+// retryable reports whether a status says that another attempt may be answered.
+func retryable(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout, 529:
+		return true
+	}
+	return false
+}
+
+// ok reports whether the line has what it asked for.
+func (a *answer) ok() bool { return a.Response != nil && a.Response.Status/100 == 2 }
+
+// output is the file of answers.
+type output struct {
+	mu   sync.Mutex
+	file *os.File
+	done map[string]bool // custom_ids that it has
+
+	refused int // of those, without success
+}
+
+// openOutput opens the output, which may be there from an earlier run: what is not final is taken
+// out of it, and a line that was cut. Until it is closed it is this run's alone.
+func openOutput(path string) (*output, error) {
+	file, err := openLocked(path)
+	if err != nil {
+		return nil, err
+	}
+	o := &output{done: map[string]bool{}, file: file}
+	if err := o.mend(path); err != nil {
+		return nil, errors.Join(err, o.file.Close())
+	}
+	return o, nil
+}
+
+// openLocked opens a file that only one run writes. The lock is the file's own, so that none is
+// left after a kill.
+func openLocked(path string) (*os.File, error) {
+	for {
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err = lock(file, path); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		mine, err := file.Stat()
+		if err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
+			return file, nil
+		}
+		_ = file.Close() // another run has just put a mended one in its place
+	}
+}
+
+func lock(file *os.File, path string) error {
+	err := process.Lock(file)
+	if errors.Is(err, process.ErrLocked) {
+		return fmt.Errorf("another batch writes %s: give each batch an output of its own", path)
+	}
+	return err
+}
+
+// mend learns what an output has, and writes it anew if that is not all that is in it. A file that
+// is something else stays as it is: the error says so.
+func (o *output) mend(path string) error {
+	old := o.file
+	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if o.file != next {
+			_ = errors.Join(next.Close(), os.Remove(next.Name()))
+		}
+	}()
+	kept, write := int64(0), bufio.NewWriter(next)
+	var foreign error // the line before was not ours
+	err = scan(old, path, func(number int, line []byte) error {
+		a := parseAnswer(line)
+		switch {
+		case foreign != nil:
+			return foreign
+		case a == nil:
+			foreign = &Error{exitUsage, fmt.Errorf("%s:%d: this is no line of a batch's output: "+
+				"the file was left as it is; name another one", path, number)}
+			if !json.Valid(line) && bytes.HasPrefix(line, []byte(cutStart[:min(len(line), len(cutStart))])) {
+				return nil // a kill has cut it, if it is the last one
+			}
+			return foreign
+		case !a.final() || o.done[a.CustomID]:
+			return nil
+		}
+		if o.done[a.CustomID] = true; !a.ok() {
+			o.refused++
+		}
+		kept += int64(len(line)) + 1
+		_, err := write.Write(append(bytes.Clone(line), '\n'))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	size, err := old.Seek(0, io.SeekEnd)
+	if err == nil && foreign != nil {
+		var end [1]byte
+		if _, err = old.ReadAt(end[:], size-1); err == nil && end[0] == '\n' {
+			err = foreign
+		}
+	}
+	if err = errors.Join(err, write.Flush()); err != nil || size == kept {
+		return err
+	}
+	if err := errors.Join(next.Sync(), lock(next, path)); err != nil {
+		return err
+	}
+	if err := os.Rename(next.Name(), path); err != nil {
+		return err
+	}
+	o.file = next // at its end
+	return old.Close()
+}
+
+// cutStart is how each line begins, so that one that was cut is told from another file's text.
+const cutStart = `{"id":"`
+
+// parseAnswer returns a line of an output; nil: it is none, or was cut.
+func parseAnswer(line []byte) *answer {
+	a := &answer{}
+	if json.Unmarshal(line, a) != nil || a.ID == "" || a.CustomID == "" || (a.Response == nil) == (a.Error == nil) {
+		return nil
+	}
+	return a
+}
+
+// add writes a line, in one piece: a kill cuts the last one at most.
+func (o *output) add(a *answer) error {
+	line, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, err = o.file.Write(append(line, '\n'))
+	return err
+}
+
+// close writes everything to the disk.
+func (o *output) close() error { return errors.Join(o.file.Sync(), o.file.Close()) }

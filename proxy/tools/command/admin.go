@@ -1,0 +1,196 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/operate/admin"
+	"penstock/proxy/operate/top"
+	"penstock/proxy/running/reload"
+)
+
+// operator is how a command reaches a running edge.
+type operator struct {
+	Admin  string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
+	Token  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, where it has one. Arguments can be seen by other users of the machine, the variable cannot."`
+	CACert string `name:"cacert" placeholder:"FILE" env:"PENSTOCK_ADMIN_CACERT" help:"Certificates that sign the listener's, where it speaks TLS (admin.tls) and the system does not trust it."`
+}
+
+func (o *operator) edge() admin.Edge {
+	return admin.Edge{Admin: o.Admin, Token: o.Token, CACert: o.CACert}
+}
+
+// Reload has a running edge read its configuration again.
+type Reload struct {
+	File  string `arg:"" optional:"" values:"files" help:"With --diff: a file to compare with what runs, in place of the edge's own. The edge reads it as if it stood in the folder of its file."`
+	Diff  bool   `help:"Apply nothing: only print what would change, each model's slots before and after, and what needs a restart."`
+	Back  bool   `help:"Go back to the configuration before the running one, which the edge has in memory. Keys stay as they are; a key that was taken away does not come back."`
+	Force bool   `help:"Apply it although a model that serves calls is left without a slot, which is refused otherwise."`
+	operator
+}
+
+// Run asks for the reload. Problems of the configuration are an error: exit code 1.
+func (r *Reload) Run() error {
+	q := reload.Request{Force: r.Force, DryRun: r.Diff, Back: r.Back}
+	if r.File != "" {
+		if r.Back {
+			return usageError("reload: --back is the configuration before the running one, and no file")
+		}
+		if !r.Diff {
+			return usageError("reload: a file is only compared, with --diff: to apply it, write it to the edge's own")
+		}
+		var err error
+		q.Called = r.File
+		if q.Candidate, err = config.ReadText(r.File); err != nil {
+			return err
+		}
+		if len(q.Candidate) == 0 {
+			return usageError("reload: " + r.File + " is empty")
+		}
+	}
+	if err := admin.RequestReload(r.edge(), q, os.Stdout); err != nil || !r.Back || r.Diff {
+		return err
+	}
+	_, err := fmt.Println("The edge's file is as it was, and is read again when it changes, at a reload and at a start: mend it before.")
+	return err
+}
+
+// Top shows a running edge in the terminal.
+type Top struct {
+	operator
+	Once     bool          `help:"Print the state once as plain text and end: for scripts."`
+	JSON     bool          `name:"json" help:"Print the state once as JSON."`
+	Interval time.Duration `default:"1s" help:"Time between two looks."`
+}
+
+// Help is printed below the flags.
+func (t *Top) Help() string {
+	return `Keys: 1 to 7 choose a table, s sorts, r turns the order round, / filters, space pauses, arrows choose a row, ? explains, q quits. NO_COLOR turns colours off. With TERM=dumb, or where the output is no terminal, the state is printed once, in lines of COLUMNS characters (80).`
+}
+
+// Run shows the state until somebody quits or it is interrupted. A terminal that is gone sends
+// SIGHUP, and so may somebody who wants it back.
+func (t *Top) Run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, os.Interrupt)
+	defer stop()
+	width, _ := strconv.Atoi(os.Getenv("COLUMNS"))
+	o := admin.TopOptions{
+		Edge: t.edge(), Out: os.Stdout, JSON: t.JSON, Width: cmp.Or(width, 80), Interval: t.Interval,
+		Colour: os.Getenv("NO_COLOR") == "",
+	}
+	if !t.Once && !t.JSON && os.Getenv("TERM") != "dumb" && top.IsTerminal(os.Stdout) {
+		o.In, o.Terminal = os.Stdin, os.Stdout
+	}
+	return admin.Top(ctx, o)
+}
+
+// Usage prints what keys have used.
+type Usage struct {
+	Fleet bool   `help:"Of all edges that share the store (fleet.store), in place of one edge."`
+	By    string `enum:"model,user" default:"model" placeholder:"user" help:"By end user in place of models, where end_users is configured: the keyed hashes of those who use most, and the others of each key."`
+	Day   string `placeholder:"DAY" help:"Of one day alone, such as 2026-01-31, in UTC. 62 days are kept."`
+	Month string `placeholder:"MONTH" help:"Of one month alone, such as 2026-01, in UTC."`
+	JSON  bool   `name:"json" help:"Print JSON, with each day."`
+	operator
+}
+
+// Help is printed below the flags.
+func (u *Usage) Help() string {
+	return `Prompt tokens include cached ones. Spend is by the models' pricing. Without 'ledger:' in the configuration an edge's usage begins with its process.`
+}
+
+// Run asks the edge.
+func (u *Usage) Run() error {
+	period, err := admin.ParsePeriod(u.Day, u.Month)
+	if err != nil {
+		return usageError("usage: " + err.Error())
+	}
+	return admin.RequestUsage(admin.UsageOptions{
+		Edge: u.edge(), Fleet: u.Fleet, ByUser: u.By == "user", JSON: u.JSON, Period: period,
+	}, os.Stdout)
+}
+
+// Canary compares the arms of a model.
+type Canary struct {
+	Model string         `arg:"" values:"models" help:"Id of a model of which a deployment has a share (traffic)."`
+	For   *time.Duration `placeholder:"10m" help:"Compare the calls of this time from now on, in place of all since the edge's start. Ctrl-C compares those so far."`
+	JSON  bool           `name:"json" help:"Print JSON."`
+	operator
+}
+
+// Help is printed below the flags.
+func (c *Canary) Help() string {
+	return `Times to first token, tokens a second, failed and refused calls are judged; which clients left and how long answers are is shown. Worse: surely slower by more than 5 %, or 0.5 % of the calls more fail or find no room. Not worse: surely no more than 10 %, or 2 % of the calls. Calls that another arm answered count as failed or refused where they should have gone. A side needs 50 values. Exit code 0: not worse; 3: worse; 4: not yet known; 1: failed; 2: wrong usage.`
+}
+
+// Run compares them.
+func (c *Canary) Run() error {
+	var span time.Duration
+	if c.For != nil {
+		if span = *c.For; span <= 0 {
+			return usageError("canary: no call comes within --for " + span.String() +
+				": give a time such as 10m, or leave it out for all calls since the edge's start")
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return admin.RequestCanary(ctx, admin.CanaryOptions{
+		Edge: c.edge(), Model: c.Model, JSON: c.JSON, For: span,
+	}, os.Stdout)
+}
+
+// Modes are the commands that set the mode of upstreams.
+type Modes struct {
+	Drain       Drain       `cmd:"" help:"Take an upstream out: calls that run end, no new ones come; in a fleet with a store at every edge."`
+	Maintenance Maintenance `cmd:"" help:"Take an upstream out and have its probes rest, too."`
+	Ready       Ready       `cmd:"" help:"Let calls into an upstream again. Without a name: ask whether the edge takes new requests, exit code 0 when it does, for health checks."`
+}
+
+// mode is what the commands that set an upstream's mode have in common.
+type mode struct {
+	Who string `placeholder:"NAME" env:"USER" help:"Who asks for it: every edge of a fleet with a store shows it. An edge without a store keeps no name."`
+	operator
+}
+
+func (m *mode) set(upstream, mode string) error {
+	return admin.RequestMode(m.edge(), admin.ModeRequest{Upstream: upstream, Mode: mode, Who: m.Who}, os.Stdout)
+}
+
+// Drain takes an upstream out.
+type Drain struct {
+	mode
+	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
+}
+
+// Run asks for the mode.
+func (d *Drain) Run() error { return d.set(d.Upstream, "drain") }
+
+// Maintenance takes an upstream out and has its probes rest.
+type Maintenance struct {
+	mode
+	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
+}
+
+// Run asks for the mode.
+func (m *Maintenance) Run() error { return m.set(m.Upstream, "maintenance") }
+
+// Ready asks whether an edge takes new requests, or lets calls into an upstream again.
+type Ready struct {
+	mode
+	Upstream string `arg:"" values:"upstreams" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
+}
+
+// Run asks the edge. No answer is an error, and so is an edge that drains.
+func (r *Ready) Run() error {
+	if r.Upstream != "" {
+		return r.set(r.Upstream, "ready")
+	}
+	return admin.RequestReady(r.edge())
+}

@@ -1,0 +1,39 @@
+package command
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"penstock/proxy/tools/agent"
+)
+
+// Agent makes the configuration of a coding agent.
+type Agent struct {
+	Name   string `arg:"" name:"agent" enum:"${agents}" help:"The agent: ${enum}."`
+	URL    string `name:"url" default:"http://127.0.0.1:4000" placeholder:"URL" help:"Address of the edge's API (default: ${default})."`
+	Model  string `short:"m" values:"models" placeholder:"ID" help:"Model to work with, by its id or an alias; without it the first ready one that the agent can use."`
+	KeyEnv string `name:"key-env" default:"PENSTOCK_API_KEY" placeholder:"NAME" help:"Environment variable that holds the API key (default: ${default}). Files name it; the key itself is in none."`
+	Write  bool   `help:"Write the files, after showing what changes. A file that differs is kept beside the new one."`
+}
+
+// Help is printed below the flags.
+func (a *Agent) Help() string {
+	return `The files are made from the edge's catalog: the context of the models, their longest answers, efforts and images. They stand beside the agent's
+own configuration, which is not touched: the agent is told of them by the command line that is printed at the end. Run it again when models change.`
+}
+
+// Run prints or writes the files.
+func (a *Agent) Run() error {
+	if !agent.IsVariable(a.KeyEnv, os.Environ()) { // not echoed: it may be the key
+		return usageError("agent: --key-env is the name of the environment variable that holds the key, not the key")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return err
+	}
+	return agent.Run(context.Background(), &agent.Options{ // a signal ends it where it stands: nothing is half written
+		Name: a.Name, URL: a.URL, Model: a.Model, KeyEnv: a.KeyEnv, Write: a.Write,
+		Out: os.Stdout, Notes: os.Stderr, Getenv: os.Getenv, Home: home, Now: time.Now(),
+	})
+}

@@ -1,0 +1,170 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"penstock/config"
+	"penstock/proxy"
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/running/reload"
+	"penstock/upstreams/engine"
+)
+
+// Check validates configuration files.
+type Check struct {
+	Files   []string `arg:"" values:"files" optional:"" name:"file" help:"Configuration files; - is standard input, as if it stood in this folder."`
+	Against string   `placeholder:"OLD" help:"Also print what replacing the configuration OLD by the file would change: settings, and each model's slots."`
+	Format  string   `enum:"text,json,github" default:"text" help:"Form of the problems: ${enum}. github marks their lines in a pull request."`
+	Example bool     `help:"Print a complete, commented configuration instead."`
+	Schema  bool     `help:"Print the JSON Schema of the configuration, for editors, instead."`
+}
+
+// stdin is what a file on standard input is called in problems.
+const stdin = "(standard input)"
+
+// Run prints the verdict on each file, and where the engines of upstreams are looked for.
+func (c *Check) Run() error {
+	switch {
+	case c.Example:
+		_, err := os.Stdout.Write(config.Example())
+		return err
+	case c.Schema:
+		_, err := os.Stdout.Write(config.Schema())
+		return err
+	case len(c.Files) == 0:
+		return usageError("check: name at least one file, or - for standard input")
+	case c.Against != "" && c.Format != "text":
+		return usageError("check: --against prints text")
+	}
+	var all, refused config.Problems
+	for _, name := range c.Files {
+		f, problems, err := load(&name)
+		if err != nil {
+			return err
+		}
+		all = append(all, problems...)
+		if f == nil {
+			refused = append(refused, problems...)
+		}
+		if c.Format != "text" || f == nil {
+			continue
+		}
+		for _, p := range problems {
+			fmt.Println(plaintext.Text(p.String()))
+		}
+		fmt.Printf("%s: ok\n", name)
+		for i := range f.Upstreams {
+			if u := &f.Upstreams[i]; u.Discovery() != "" {
+				fmt.Println(plaintext.Text(fmt.Sprintf("upstream %s: its engines are %s", u.Name, u.Discovery())))
+			}
+		}
+		for _, t := range config.Tags(f) {
+			fmt.Println(plaintext.Text(fmt.Sprintf("tag %s: %s", t.Tag, strings.Join(t.Upstreams, ", "))))
+		}
+		if c.Against != "" {
+			if err := c.compare(f); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case c.Format != "text":
+		if err := c.write(os.Stdout, all); err != nil || len(refused) == 0 {
+			return err
+		}
+		return toldError{}
+	case len(refused) > 0:
+		return refused
+	}
+	return nil
+}
+
+// load reads a file or, for -, standard input, and names it. The file is nil if it cannot be
+// served.
+func load(name *string) (*config.File, config.Problems, error) {
+	if *name != "-" {
+		f, problems := proxy.Load(*name)
+		return f, problems, nil
+	}
+	*name = stdin
+	src, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, problems := proxy.Parse(stdin, src)
+	return f, problems, nil
+}
+
+// finding is a problem for programs.
+type finding struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Level   string `json:"level"` // error, warning
+	Setting string `json:"setting,omitempty"`
+	Message string `json:"message"`
+}
+
+// write prints problems for programs: one JSON array, or a workflow command of GitHub for each.
+func (c *Check) write(w io.Writer, problems config.Problems) error {
+	out := make([]finding, len(problems))
+	for i, p := range problems {
+		level := "error"
+		if p.Warning {
+			level = "warning"
+		}
+		out[i] = finding{p.File, p.Line, p.Column, level, p.Path, p.Message}
+	}
+	if c.Format == "json" {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(out)
+	}
+	for _, f := range out {
+		place := ""
+		for _, part := range []struct{ name, value string }{
+			{"file", f.File}, {"line", strconv.Itoa(f.Line)}, {"col", strconv.Itoa(f.Column)},
+		} {
+			if part.value != "" && part.value != "0" {
+				place += "," + part.name + "=" + githubProperty.Replace(part.value)
+			}
+		}
+		text := f.Message
+		if f.Setting != "" {
+			text += " (" + f.Setting + ")"
+		}
+		place = strings.TrimPrefix(place, ",")
+		if _, err := fmt.Fprintf(w, "::%s %s::%s\n", f.Level, place, githubText.Replace(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What may not stand as it is in a workflow command.
+var (
+	githubText     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+// toldError ends a command with 1 whose problems have been printed.
+type toldError struct{}
+
+func (toldError) Error() string { return "" }
+
+// compare prints what next changes in the configuration that --against names.
+func (c *Check) compare(next *config.File) error {
+	old, problems := config.LoadValid(c.Against, engine.Known())
+	if old == nil {
+		return problems
+	}
+	if exposed := next.CheckOpen(old.Listen, old.Admin.Listen).Err(); exposed != nil {
+		return exposed // as the edge that runs with old would
+	}
+	return reload.WriteDiff(os.Stdout, old, next)
+}

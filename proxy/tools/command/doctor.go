@@ -1,0 +1,116 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"penstock/config"
+	"penstock/proxy/front/plaintext"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// Doctor asks engines what they are.
+type Doctor struct {
+	engineKey
+	URLs   []string `arg:"" name:"url" optional:"" help:"Base URLs of the engines, such as http://10.0.0.11:8000. Several make one configuration."`
+	Config string   `short:"c" placeholder:"FILE" help:"Configuration whose own engine profiles ('engines:') are tried as well, and whose timeouts the report names. Without URLs: what is found where its upstreams look for their engines ('resolve', 'kubernetes'), or why nothing is."`
+	Try    bool     `help:"Also send each engine some tiny chat calls, to see what it does with text, reasoning, tools, schemas, an answer that is begun and a client that leaves; says which flag is missing. Without it nothing is generated."`
+	Model  string   `short:"m" placeholder:"ID" help:"Model to try; without it the engine's first chat model."`
+	JSON   bool     `name:"json" help:"Print what was found as JSON."`
+}
+
+// Help is printed below the flags.
+func (d *Doctor) Help() string {
+	return `Exit code 1: an engine does not answer, none is found where one is looked for, or --try has found something to mend (BAD). What is unclear is the model's doing, and no failure.`
+}
+
+// Run prints the report.
+func (d *Doctor) Run() error {
+	var own []config.Engine
+	var timeouts *config.Timeouts
+	if len(d.URLs) == 0 && d.Config == "" {
+		return usageError("doctor: name the engines by their URLs, or with --config a file that says where they are looked for")
+	}
+	if d.Config != "" {
+		f, problems := config.LoadValid(d.Config, engine.Known())
+		if f == nil {
+			return problems
+		}
+		own, timeouts = f.Engines, &f.Timeouts
+		if len(d.URLs) == 0 {
+			return d.discover(f)
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if d.Model != "" && !d.Try {
+		return usageError("doctor: --model is for --try")
+	}
+	return engine.Doctor(ctx, plaintext.Writer(os.Stdout), &engine.DoctorOptions{
+		URLs: d.URLs, APIKey: d.APIKey, Own: own, Try: d.Try, Model: d.Model, JSON: d.JSON,
+		Timeouts: timeouts,
+	})
+}
+
+// discover prints what is found where the upstreams of a configuration look for their engines.
+func (d *Doctor) discover(f *config.File) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if d.Try || d.Model != "" {
+		return usageError("doctor: --try needs the URLs of the engines")
+	}
+	all := []*upstreams.Found{}
+	for i := range f.Upstreams {
+		if found := upstreams.Discover(ctx, &f.Upstreams[i], nil); found != nil {
+			all = append(all, found)
+		}
+	}
+	out := plaintext.Writer(os.Stdout)
+	if d.JSON {
+		if err := json.NewEncoder(out).Encode(all); err != nil {
+			return err
+		}
+	} else if len(all) == 0 {
+		fmt.Fprintf(out, "No upstream of %s looks for its engines: name them by their URLs.\n", d.Config)
+	}
+	nothing := 0
+	for _, found := range all {
+		if !d.JSON {
+			printFound(out, found)
+		}
+		if found.Trouble != "" {
+			nothing++
+		}
+	}
+	if nothing > 0 {
+		return fmt.Errorf("upstreams without an engine: %d of %d", nothing, len(all))
+	}
+	return nil
+}
+
+func printFound(out io.Writer, f *upstreams.Found) {
+	if f.Trouble != "" {
+		fmt.Fprintf(out, "upstream %s: %s: nothing is found: %s\n", f.Upstream, f.Source, f.Trouble)
+		return
+	}
+	fmt.Fprintf(out, "upstream %s: %s: engines found: %d\n", f.Upstream, f.Source, len(f.Engines))
+	for _, e := range f.Engines {
+		line := "  " + e.Address
+		if e.Pod != "" {
+			line += ", pod " + e.Pod
+		}
+		if e.NotReady {
+			line += ", not ready"
+		}
+		if e.Weight > 0 {
+			line += fmt.Sprintf(", weight %.3g", e.Weight)
+		}
+		fmt.Fprintln(out, line)
+	}
+}

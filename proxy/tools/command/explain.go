@@ -1,0 +1,132 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"penstock/config"
+	"penstock/config/suggest"
+	"penstock/proxy/operate/reference"
+)
+
+// Explain says what a code or a setting means.
+type Explain struct {
+	Word string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, or a word of theirs, such as queue, timeout or rpm."`
+}
+
+// explained is a row of a reference.
+type explained struct {
+	name    string   // without the marks of lists
+	columns []string // their titles
+	cells   []string // as the columns are called, one text each
+}
+
+// The columns of the references behind the name.
+var (
+	codeColumns    = []string{"status", "cause", "remedy"}
+	settingColumns = []string{"value", "default", "meaning"}
+)
+
+// isCode reports whether the row is of an error.
+func (r *explained) isCode() bool { return r.columns[0] == codeColumns[0] }
+
+// references are the rows of all codes and settings, which are made from the code.
+func references() []explained {
+	return append(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns)...)
+}
+
+// mostWhole is how many rows are printed whole. Of more each has a line.
+const mostWhole = 20
+
+// Run prints what the references say of the word.
+func (e *Explain) Run() error {
+	word := strings.ReplaceAll(strings.Trim(e.Word, "."), "[]", "")
+	all := references()
+	rows := named(all, word)
+	if rows == nil {
+		rows = about(all, strings.ToLower(word))
+	}
+	if rows == nil {
+		return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting%s", e.Word, hintFor(all, word)))
+	}
+	for _, row := range rows {
+		if len(rows) <= mostWhole || row.name == word {
+			row.print()
+			continue
+		}
+		fmt.Fprintf(os.Stdout, "%-36s  %s\n", row.name, row.gist())
+	}
+	if len(rows) > mostWhole {
+		fmt.Fprintf(os.Stdout, "\n%d of them: penstock explain %s says more of one.\n", len(rows), rows[len(rows)-1].name)
+	}
+	return nil
+}
+
+// print writes the row whole.
+func (r *explained) print() {
+	fmt.Fprintln(os.Stdout, r.name)
+	for i, column := range r.columns {
+		if r.cells[i] != "" {
+			fmt.Fprintf(os.Stdout, "  %-8s  %s\n", column, r.cells[i])
+		}
+	}
+}
+
+// hintFor is the name that the word is likely a slip of, or what to give.
+func hintFor(all []explained, word string) string {
+	var names []string
+	for _, row := range all {
+		names = append(names, row.name)
+	}
+	if hint := suggest.DidYouMean(word, names); hint != "" {
+		return hint
+	}
+	return ": give the code of an error, its status, or the path of a setting as penstock check names it"
+}
+
+// named are the rows of that name, those below it, and the codes of that status.
+func named(all []explained, word string) (rows []explained) {
+	for _, row := range all {
+		if row.name == word || strings.HasPrefix(row.name, word+".") ||
+			row.isCode() && slices.Contains(statuses(row), word) {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// statuses are those that a row of the codes of errors names. On Messages 502 to 504 are a 529.
+func statuses(row explained) []string {
+	all := strings.FieldsFunc(row.cells[0], func(r rune) bool { return r < '0' || r > '9' })
+	if slices.ContainsFunc(all, func(s string) bool { return s == "502" || s == "503" || s == "504" }) {
+		all = append(all, "529")
+	}
+	return all
+}
+
+// link is a link of Markdown, of which the text is kept.
+var link = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
+
+// rowsOf reads the rows of a reference's tables.
+func rowsOf(text string, columns []string) []explained {
+	var rows []explained
+	for line := range strings.SplitSeq(text, "\n") {
+		cells := strings.Split(strings.ReplaceAll(strings.Trim(line, "|"), `\|`, "\x00"), "|")
+		name := strings.TrimSpace(cells[0])
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		row := explained{columns: columns, name: strings.ReplaceAll(strings.Trim(name, "`"), "[]", "")}
+		for _, cell := range cells[1:] {
+			cell = link.ReplaceAllString(strings.ReplaceAll(strings.TrimSpace(cell), "\x00", "|"), "$1")
+			row.cells = append(row.cells, strings.ReplaceAll(cell, "`", ""))
+		}
+		if len(row.cells) == len(columns) {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}

@@ -1,0 +1,263 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/fleet/keystore"
+	"penstock/proxy/front/plaintext"
+	"penstock/upstreams/engine"
+)
+
+// Key is the commands about API keys.
+type Key struct {
+	New    keyNew    `cmd:"" help:"Make a key: prints it once, and the lines for the configuration; with --store it is in force at all edges."`
+	Revoke keyRevoke `cmd:"" help:"Revoke a key of the fleet's store, at all edges within a second."`
+	List   keyList   `cmd:"" help:"List the keys of a configuration, or with --store those of the fleet's store."`
+	Hash   keyHash   `cmd:"" help:"Hash a key that you have; it is read from standard input."`
+}
+
+// keyStore says which store a command is about.
+type keyStore struct {
+	Store  bool   `help:"Of the fleet's store, which --config names. Keys of files are changed in the files."`
+	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration with fleet.store and fleet.keys."`
+}
+
+// storePatience bounds a command on the store.
+const storePatience = 10 * time.Second
+
+// open connects to the store. The caller must call done.
+func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(), err error) {
+	switch {
+	case !k.Store:
+		return nil, nil, nil, usageError("key: say --store; keys of files are changed in the files")
+	case k.Config == "":
+		return nil, nil, nil, usageError("key: --store needs the --config that names the store")
+	}
+	f, problems := config.LoadValid(k.Config, engine.Known())
+	if f == nil {
+		return nil, nil, nil, problems
+	}
+	if w, err = proxy.OpenKeys(f); err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	return w, ctx, func() { cancel(); w.Close() }, nil
+}
+
+type keyNew struct {
+	keyStore
+	Name    string            `help:"Id of the key in the configuration and the log." default:"new-key"`
+	Models  []string          `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
+	Expires string            `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
+	Limits  map[string]string `placeholder:"LIMIT=N" help:"Limits of the key, such as requests_per_minute=600; 0: no limit; can be repeated."`
+
+	Operations  []string `help:"Operations that the key may use; all, if it is left out."`
+	RPM         string   `name:"rpm" placeholder:"N" help:"Short for --limits requests_per_minute=N."`
+	TPM         string   `name:"tpm" placeholder:"N" help:"Short for --limits tokens_per_minute=N."`
+	Concurrency string   `placeholder:"N" help:"Short for --limits concurrency=N."`
+	Append      string   `placeholder:"FILE" help:"Append the key to this keys_file or configuration, in place of printing its lines. A file that is not there is made."`
+}
+
+// Run prints a fresh key, unless the configuration would refuse its lines.
+func (k *keyNew) Run() error {
+	if k.Store && k.Append != "" {
+		return usageError("key new: a key is in the store or in a file: say --store or --append")
+	}
+	for limit, n := range map[string]string{
+		"requests_per_minute": k.RPM, "tokens_per_minute": k.TPM, "concurrency": k.Concurrency,
+	} {
+		if n != "" {
+			if k.Limits == nil {
+				k.Limits = map[string]string{}
+			}
+			k.Limits[limit] = n
+		}
+	}
+	plain, hash, err := auth.NewKey()
+	if err != nil {
+		return err
+	}
+	lines, err := auth.ConfigLines(k.Name, hash, k.Models, k.Operations, k.Expires, k.Limits, engine.Known())
+	if err != nil {
+		return usageError("--" + err.Error())
+	}
+	if k.Append != "" {
+		if err := appendKey(k.Append, lines); err != nil {
+			return fmt.Errorf("key new: %s: %w", k.Append, err)
+		}
+		fmt.Printf("%s\n\n# Keep the key now: only its hash is stored, in %s.\n", plain, plaintext.Line(k.Append))
+		warnOfKey(k.Append, k.Name)
+		return nil
+	}
+	if !k.Store {
+		fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. Lines for `keys:` in the configuration:\n%s", plain, lines)
+		return nil
+	}
+	w, ctx, done, err := k.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	fields := map[string]any{"id": k.Name, "hash": hash, "models": k.Models}
+	if len(k.Operations) > 0 {
+		fields["operations"] = k.Operations
+	}
+	if k.Expires != "" {
+		fields["expires"] = k.Expires
+	}
+	if len(k.Limits) > 0 {
+		fields["limits"] = k.limits()
+	}
+	if err := w.Add(ctx, fields); err != nil {
+		return fmt.Errorf("key new: %w", err)
+	}
+	fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. It is in force at all edges within a second.\n", plain)
+	return nil
+}
+
+// limits are the limits as JSON has them: numbers, and money as text.
+func (k *keyNew) limits() map[string]any {
+	out := map[string]any{}
+	for name, text := range k.Limits {
+		if n, err := strconv.Atoi(text); err == nil {
+			out[name] = n
+		} else {
+			out[name] = text
+		}
+	}
+	return out
+}
+
+// appendKey writes a key's lines to a file in one step, so that an edge that watches it reads it
+// whole.
+func appendKey(name, lines string) error {
+	mode := os.FileMode(0o600)
+	src, err := os.ReadFile(name)
+	if err == nil {
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return err
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		mode = info.Mode().Perm()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	out, err := config.AppendKey(src, lines)
+	if err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(filepath.Dir(name), ".penstock-key-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(next.Name()) //nolint:errcheck // gone if it has been renamed
+	_, err = next.Write(out)
+	if err = errors.Join(err, next.Chmod(mode), next.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next.Name(), name)
+}
+
+// warnOfKey prints what "penstock check" warns of at a key, where the file is a configuration.
+func warnOfKey(name, id string) {
+	f, problems := config.LoadValid(name, engine.Known())
+	if f == nil {
+		return // a keys_file, or one that check explains
+	}
+	n := slices.IndexFunc(f.Keys, func(key config.Key) bool { return key.ID == id })
+	at := "keys[" + strconv.Itoa(n) + "]."
+	for _, p := range problems {
+		if p.Warning && strings.HasPrefix(p.Path, at) {
+			fmt.Fprintln(os.Stderr, "penstock:", plaintext.Text(p.String()))
+		}
+	}
+}
+
+type keyRevoke struct {
+	keyStore
+	ID string `arg:"" name:"id" help:"Id of the key."`
+}
+
+// Run revokes the key.
+func (k *keyRevoke) Run() error {
+	w, ctx, done, err := k.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := w.Revoke(ctx, k.ID); err != nil {
+		return fmt.Errorf("key revoke: %w", err)
+	}
+	fmt.Println("revoked: edges refuse it within a second; what runs ends as on_revoke says")
+	return nil
+}
+
+type keyList struct{ keyStore }
+
+// Run prints a line for each key.
+func (k *keyList) Run() error {
+	if !k.Store {
+		return k.ofFile()
+	}
+	w, ctx, done, err := k.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	all, err := w.List(ctx)
+	if err != nil {
+		return fmt.Errorf("key list: %w", err)
+	}
+	for i := range all {
+		fmt.Println(plaintext.Text(all[i].String()))
+	}
+	return nil
+}
+
+// ofFile prints the keys of the configuration and its keys_file.
+func (k *keyList) ofFile() error {
+	if k.Config == "" {
+		return usageError("key list: name the configuration with --config, and --store for the keys of its store")
+	}
+	f, problems := config.LoadValid(k.Config, engine.Known())
+	if f == nil {
+		return problems
+	}
+	for i := range f.Keys {
+		fmt.Println(plaintext.Text((&keystore.Listed{Key: f.Keys[i]}).String()))
+	}
+	return nil
+}
+
+type keyHash struct{}
+
+// Run hashes the line on standard input.
+func (keyHash) Run() error {
+	var plain string
+	if _, err := fmt.Fscanln(os.Stdin, &plain); err != nil {
+		return fmt.Errorf("key hash: give the key on standard input, in one line and without blanks: %w", err)
+	}
+	if err := auth.CheckKey(plain); err != nil {
+		return fmt.Errorf("key hash: %w", err)
+	}
+	if auth.Guessable(plain) {
+		fmt.Fprintln(os.Stderr, "penstock: this key can be guessed: whoever sees the hash, or may try often enough, has it. Use `penstock key new`, or 20 random characters and more.")
+	}
+	fmt.Println(auth.Hash(plain))
+	return nil
+}

@@ -1,0 +1,134 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy"
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/operate/top"
+	"penstock/proxy/tools/local"
+)
+
+// Serve runs the edge.
+type Serve struct {
+	engineKey
+	Config    *string  `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration file (YAML). See 'penstock check --example'."`
+	Engine    []string `placeholder:"URL" sep:"none" help:"Serve this engine, without a file, for a key that is made for the run; can be repeated."`
+	SharePort bool     `env:"PENSTOCK_SHARE_PORT" help:"Let a second penstock listen on the same ports (SO_REUSEPORT), for an upgrade without a gap. Both need it."`
+
+	Listen      string `placeholder:"ADDRESS" env:"PENSTOCK_LISTEN" help:"Without a file: where the API is: PORT for this machine alone, :PORT for others, too, or HOST:PORT (default: 127.0.0.1:4000, or the next free port)."`
+	AdminListen string `placeholder:"ADDRESS" env:"PENSTOCK_ADMIN_LISTEN" help:"Without a file: where status page, metrics and commands are, likewise (default: 127.0.0.1:9090, or the next free port). Other machines need a token."`
+	AdminToken  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Without a file: token of the admin listener; a file has admin.token."`
+	KeyFile     string `placeholder:"FILE" env:"PENSTOCK_KEY_FILE" help:"Without a file: the key that clients send is that in FILE, and is made if FILE is not there, in place of one for the run."`
+
+	Simulator func() (url string, stop func(), err error) `kong:"-"` // starts an engine, for a machine without one
+}
+
+// Help is printed below the flags.
+func (s *Serve) Help() string {
+	return `SIGTERM and SIGINT drain: new requests are accepted for timeouts.linger; running requests get timeouts.drain to finish; then they receive
+an error event. That is an orderly end, exit code 0, also when calls had to be cut: service managers and Kubernetes take any other code for a
+crash. The log says how many were cut ("drain time is over"). A second signal ends what runs at once, with an error event and the exit code 130
+or 143; with 0 if nothing ran. SIGHUP reads the configuration again, and drains an edge that has none. SIGQUIT and SIGABRT are for a process that hangs: they print where it is, functions and
+lines without anything of memory, and end it at once, with 131 or 134. Exit code 1: failed, or wrong configuration; 2: wrong usage.`
+}
+
+// Run serves until SIGTERM or SIGINT, then drains; a second signal ends what still runs.
+func (s *Serve) Run() error {
+	if s.Config != nil && *s.Config == "" { // a script's unset variable: serving anything else would hide it
+		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
+	}
+	if err := s.forAFile(); err != nil {
+		return err
+	}
+	engines, err := s.named(s.Engine)
+	if err != nil {
+		return err
+	}
+	at, err := s.place()
+	if err != nil {
+		return err
+	}
+	end := proxy.OnSignals(os.Exit)
+	defer end.Stop()
+	if s.Config == nil {
+		return local.Serve(end, os.Stdout, engines, at, s.Simulator)
+	}
+	name := *s.Config
+	f, problems := proxy.Load(name)
+	if f == nil {
+		return problems
+	}
+	console := f.Log.Format == config.LogFormatConsole
+	if console {
+		for _, p := range problems {
+			fmt.Fprintln(os.Stderr, plaintext.Text(p.String()))
+		}
+		problems = nil
+	}
+	return proxy.Run(end, proxy.RunOptions{
+		Config: f, Warnings: problems, SharePort: s.SharePort, Load: proxy.LoadAgain(name), Parse: proxy.ParseBeside(name),
+		Ready: func(public, admin string) {
+			fmt.Println(announcement(public, admin, console || top.IsTerminal(os.Stdout)))
+		},
+	})
+}
+
+// announcement is the line on standard output when the listeners accept: text for eyes, or JSON like
+// the log, with which a container's runtime mixes it.
+func announcement(public, admin string, eyes bool) string {
+	text := fmt.Sprintf("penstock: serving %s/v1 (admin: %s)", public, admin)
+	if eyes {
+		return text
+	}
+	line, err := json.Marshal(struct {
+		TS    time.Time `json:"ts"`
+		Level string    `json:"level"`
+		Msg   string    `json:"msg"`
+	}{time.Now().Truncate(time.Millisecond), "info", text})
+	if err != nil {
+		panic("BUG: " + err.Error()) // it is made of strings and a time
+	}
+	return string(line)
+}
+
+// forAFile refuses what a start with a file reads from its file.
+func (s *Serve) forAFile() error {
+	if s.Config == nil {
+		return nil
+	}
+	for _, flag := range []struct {
+		given        bool
+		name, remedy string
+	}{
+		{len(s.Engine) > 0, "--engine", "write it to the upstreams"},
+		{s.Listen != "", "--listen (or PENSTOCK_LISTEN)", "write listen: " + s.Listen + " to the top"},
+		{
+			s.AdminListen != "", "--admin-listen (or PENSTOCK_ADMIN_LISTEN)",
+			"write admin: { listen: " + s.AdminListen + " } to the top",
+		},
+		{s.KeyFile != "", "--key-file (or PENSTOCK_KEY_FILE)", "write its hash, which penstock key hash prints, to the keys"},
+	} {
+		if flag.given {
+			return usageError("serve: " + flag.name + " is for a start without a file: " + flag.remedy + " of " +
+				*s.Config + ", which --config or PENSTOCK_CONFIG names")
+		}
+	}
+	return nil
+}
+
+// place is where a start without a file listens. Its configuration refers to the admin token by the
+// variable, which is set for this process where the token came by the flag.
+func (s *Serve) place() (local.Place, error) {
+	at := local.Place{
+		Listen: s.Listen, AdminListen: s.AdminListen, AdminToken: s.AdminToken, KeyFile: s.KeyFile, SharePort: s.SharePort,
+	}
+	if s.AdminToken == "" || s.Config != nil {
+		return at, nil
+	}
+	return at, os.Setenv("PENSTOCK_ADMIN_TOKEN", s.AdminToken)
+}

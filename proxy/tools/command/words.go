@@ -1,0 +1,196 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"penstock/config"
+	"penstock/config/suggest"
+	"penstock/proxy/front/plaintext"
+)
+
+// Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage; 130 and
+// 143 for an edge that a second SIGINT or SIGTERM did not let drain (proxy.InterruptedError), 131
+// and 134 for one that SIGQUIT or SIGABRT has ended. `bench` has more: see bench/exit.
+const (
+	exitFailed = 1
+	ExitUsage  = 2 // wrong usage
+)
+
+// Report writes what went wrong to w, as the operator is to read it, and returns the exit code.
+func Report(w io.Writer, err error) int {
+	code := exitFailed
+	var own interface{ ExitCode() int }
+	if errors.As(err, &own) {
+		code = own.ExitCode()
+	}
+	var problems config.Problems
+	var told interface{ Logged() bool }
+	switch text := err.Error(); {
+	case errors.As(err, &told) && told.Logged(): // the log has a record of it, in its own format
+	case errors.As(err, &problems): // each line begins with its place in the file, as editors want it
+		fmt.Fprintln(w, plaintext.Text(text))
+	case text != "":
+		fmt.Fprintln(w, "penstock:", plaintext.Text(text))
+	}
+	return code
+}
+
+// Customary turns `help COMMAND…` and `--version` into what they mean.
+func Customary(args []string) []string {
+	switch {
+	case len(args) > 0 && args[0] == "help":
+		return append(append([]string(nil), args[1:]...), "--help")
+	case len(args) == 1 && args[0] == "--version":
+		return []string{"version"}
+	}
+	return args
+}
+
+// Unknown refuses a first word that is not a command. Without a command the grammar takes
+// the words as arguments of serve, and so would suggest nothing.
+func Unknown(args []string, commands []*kong.Node) error {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return nil
+	}
+	var names []string
+	for _, c := range commands {
+		if c.Name == args[0] {
+			return slipOfSubcommand(args[1:], c)
+		}
+		if !c.Hidden {
+			names = append(names, c.Name)
+		}
+	}
+	if strings.HasSuffix(args[0], ".yaml") || strings.HasSuffix(args[0], ".yml") {
+		return usageError(fmt.Sprintf("%q is no command: to serve a configuration, say penstock serve --config %s",
+			args[0], args[0]))
+	}
+	hint := suggest.DidYouMean(args[0], names)
+	if hint == "" {
+		hint = ": the commands are " + strings.Join(names, ", ")
+	}
+	return usageError(fmt.Sprintf("%q is no command%s", args[0], hint))
+}
+
+// slipOfSubcommand refuses a word that is almost a command's of its own, where the command would
+// take it as the argument of the one that may be left out.
+func slipOfSubcommand(args []string, command *kong.Node) error {
+	if command.DefaultCmd == nil || len(args) == 0 || strings.ContainsAny(args[0], "-.:/") {
+		return nil
+	}
+	var names []string
+	for _, c := range command.Children {
+		if c.Name == args[0] {
+			return nil
+		}
+		names = append(names, c.Name)
+	}
+	hint := suggest.DidYouMean(args[0], names)
+	if hint == "" {
+		return nil
+	}
+	return usageError(fmt.Sprintf("%q is no command of %s%s A host is written http://%s",
+		args[0], command.Name, hint, args[0]))
+}
+
+// Errors of kong: a flag without its value at the end of the line, a word that is none of a set,
+// and arguments that are left out.
+var (
+	missingValue = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
+	noneOfSet    = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
+	unknownFlag  = regexp.MustCompile(`^unknown flag (-\S+?)(?:, did you mean .*)?$`)
+	missingWords = regexp.MustCompile(`^expected (?:one of )?(".*")$`)
+)
+
+// PlainUsage rewrites kong's errors for the operator who typed the command.
+func PlainUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	if m := missingValue.FindStringSubmatch(err.Error()); m != nil {
+		return usageError(m[1] + " needs a value behind it")
+	}
+	if m := noneOfSet.FindStringSubmatch(err.Error()); m != nil {
+		var words []string
+		for word := range strings.SplitSeq(m[2], ",") {
+			words = append(words, strings.Trim(word, `"`))
+		}
+		return usageError(fmt.Sprintf("%s: %q is not among its values%s", m[1], m[3], suggest.Choice(m[3], words)))
+	}
+	if m := missingWords.FindStringSubmatch(err.Error()); m != nil {
+		return usageError(leftOut(err, m[1]))
+	}
+	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil && serves(err) && flagsOfOthers[m[1]] != "" {
+		return usageError("serve has no " + m[1] + ": " + flagsOfOthers[m[1]])
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok &&
+		(strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) {
+		return usageError(err.Error() + ": a configuration is given with --config " + name)
+	}
+	return err
+}
+
+// flagsOfOthers are what other servers of models have, and what serve has for them.
+var flagsOfOthers = map[string]string{
+	"--port":       "write --listen PORT for this machine alone, or --listen :PORT for others, too",
+	"-p":           "write --listen PORT for this machine alone, or --listen :PORT for others, too",
+	"--host":       "write --listen HOST:PORT",
+	"--bind":       "write --listen HOST:PORT",
+	"--admin":      "write --admin-listen HOST:PORT",
+	"--admin-port": "write --admin-listen PORT",
+	"--key":        "write --key-file FILE: it has the key that clients send, and is made if it is not there",
+	"--keys":       "write --key-file FILE: it has the key that clients send, and is made if it is not there",
+	"--master-key": "write --key-file FILE: it has the key that clients send, and is made if it is not there",
+	"--model":      "write --engine URL: the engine's models are found",
+	"--upstream":   "write --engine URL; more is said of upstreams in a file, which penstock init URL begins",
+	"--backend":    "write --engine URL; more is said of upstreams in a file, which penstock init URL begins",
+	"--url":        "write --engine URL",
+	"--cert":       "TLS is in a file, as tls: { cert, key }; penstock init URL begins one",
+	"--tls-cert":   "TLS is in a file, as tls: { cert, key }; penstock init URL begins one",
+	"--workers":    "one process uses all processors that it has",
+}
+
+// serves reports whether a mistake is in a command line of serve, which may be left out.
+func serves(err error) bool {
+	var at *parseError
+	if !errors.As(err, &at) || at.context == nil {
+		return false
+	}
+	n := at.context.Selected()
+	return n == nil || n.Name == "serve"
+}
+
+// leftOut says what a command line lacks, in the words of the command's help.
+func leftOut(err error, missing string) string {
+	var at *parseError
+	if !errors.As(err, &at) || at.context == nil || at.context.Selected() == nil {
+		return err.Error()
+	}
+	node := at.context.Selected()
+	command := strings.TrimPrefix(node.FullPath(), "penstock ")
+	if len(node.Positional) == 0 {
+		return fmt.Sprintf("%s: name one of its commands: %s (see penstock help %s)", command,
+			strings.ReplaceAll(missing, `"`, ""), command)
+	}
+	var wanted []string
+	for _, p := range node.Positional {
+		if strings.Contains(missing, "<"+p.Name+">") {
+			wanted = append(wanted, fmt.Sprintf("<%s>: %s", p.Name, strings.TrimSuffix(p.Help, ".")))
+		}
+	}
+	return fmt.Sprintf("%s needs %s (see penstock help %s)", command, strings.Join(wanted, ", and "), command)
+}
+
+// usageError is a mistake on the command line that the grammar does not find.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
+
+// ExitCode is that of wrong usage.
+func (usageError) ExitCode() int { return ExitUsage }

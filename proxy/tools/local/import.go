@@ -1,0 +1,83 @@
+package local
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"penstock/config"
+	"penstock/config/strictyaml"
+	"penstock/proxy/tools/migrate"
+	"penstock/upstreams/engine"
+)
+
+// Import writes a configuration that is made of another program's, and says what has no counterpart
+// there. A file that exists is left as it is.
+func Import(from string, to Toward) error {
+	if err := to.check(); err != nil {
+		return err
+	}
+	src, err := readForeign(&from)
+	if err != nil {
+		return err
+	}
+	made, err := migrate.Convert(src, os.LookupEnv)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	unset, end, err := setForNow(made.Variables)
+	defer end()
+	if err != nil {
+		return err
+	}
+	f, problems := config.ParseValid(to.File, made.Text, engine.Known())
+	if f == nil {
+		return fmt.Errorf("what was made of %s is no right configuration: %w", from, problems)
+	}
+	if err := to.save(made.Text); err != nil {
+		return err
+	}
+	fmt.Fprintf(to.Notes, "From      a configuration of %s\n", made.Program)
+	for _, note := range made.Notes {
+		fmt.Fprintf(to.Notes, "Note      %s\n", note)
+	}
+	for _, name := range unset {
+		fmt.Fprintf(to.Notes, "Set       %s, which the configuration names and which is not set here\n", name)
+	}
+	to.tell(to.notes(), f, made.NewKey)
+	return nil
+}
+
+// readForeign reads the file that from names, or standard input where it is -, which it then names.
+func readForeign(from *string) ([]byte, error) {
+	const most = 4 << 20
+	if *from != "-" {
+		return strictyaml.ReadRegular(*from, most)
+	}
+	*from = "standard input"
+	src, err := io.ReadAll(io.LimitReader(os.Stdin, most+1))
+	if err == nil && len(src) > most {
+		err = fmt.Errorf("%s is larger than %d MiB", *from, most>>20)
+	}
+	return src, err
+}
+
+// setForNow gives variables that are not set a value with which a configuration can be read, until
+// end. It returns their names.
+func setForNow(names []string) (unset []string, end func(), err error) {
+	end = func() {
+		for _, name := range unset {
+			_ = os.Unsetenv(name)
+		}
+	}
+	for _, name := range names {
+		if _, set := os.LookupEnv(name); set {
+			continue
+		}
+		if err := os.Setenv(name, "http://unset.invalid"); err != nil {
+			return unset, end, err
+		}
+		unset = append(unset, name)
+	}
+	return unset, end, nil
+}

@@ -1,0 +1,139 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"penstock/config"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/front/plaintext"
+	"penstock/upstreams/engine"
+)
+
+// initHead is what a new file has above the engines and models.
+const initHead = `# Written by "penstock init". Every setting and its meaning: penstock check --example. What is wrong: penstock check FILE.
+
+listen: 127.0.0.1:4000              # the API; for other machines 0.0.0.0:4000, behind TLS
+admin: { listen: 127.0.0.1:9090 }   # status page, metrics, reload; a token: lets you drain upstreams, too
+
+keys:
+  - id: first
+    hash: %q
+
+# In front of busy engines calls wait in a model's queue; after its wait, or where it is full, they get 429.
+`
+
+// Toward says where Init writes.
+type Toward struct {
+	File  string // "-": Out
+	Out   io.Writer
+	Notes io.Writer // what is no part of the configuration, where that goes to Out
+}
+
+// Init writes a configuration for the engines, with a new key, which it prints once. A file that
+// exists is left as it is.
+func Init(ctx context.Context, named Engines, to Toward) error {
+	notes := to.notes()
+	if err := to.check(); err != nil { // before engines are asked; see also write
+		return err
+	}
+	engines, err := named.find(ctx, plaintext.Writer(notes))
+	if err != nil {
+		return err
+	}
+	if len(engines) == 0 {
+		return errors.New("no engine was found on the usual ports of this machine: name the URLs of yours, or start a simulated one with penstock sim")
+	}
+	key, hash, err := auth.NewKey()
+	if err != nil {
+		return err
+	}
+	text, err := configuration(initHead, hash, engines)
+	if err != nil {
+		return err
+	}
+	f, problems := config.ParseValid(to.File, text, engine.Known())
+	if f == nil {
+		return problems
+	}
+	if err := to.save(text); err != nil {
+		return err
+	}
+	to.tell(notes, f, key)
+	return nil
+}
+
+// notes is where it goes what is said beside the configuration.
+func (to Toward) notes() io.Writer {
+	if to.File == "-" {
+		return to.Notes
+	}
+	return to.Out
+}
+
+// check says why the file cannot be made, as far as that can be known before there is one.
+func (to Toward) check() error {
+	if to.File == "-" {
+		return nil
+	}
+	if _, err := os.Lstat(to.File); err == nil {
+		return taken(to.File)
+	}
+	folder := filepath.Dir(to.File)
+	switch at, err := os.Stat(folder); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the folder %s is not there: make it, or name another file with --output", folder)
+	case err == nil && !at.IsDir():
+		return fmt.Errorf("%s is a file, not a folder: name another file with --output", folder)
+	}
+	return nil
+}
+
+// save writes the configuration to where it goes.
+func (to Toward) save(text []byte) error {
+	if to.File == "-" {
+		_, err := to.Out.Write(text)
+		return err
+	}
+	return write(to.File, text)
+}
+
+// tell writes what a new configuration has, and its key, if that is a new one.
+func (to Toward) tell(notes io.Writer, f *config.File, key string) {
+	fmt.Fprintf(notes, "%s, %s\n", counted(len(f.Upstreams), "upstream"), counted(len(f.Models), "model"))
+	if key != "" {
+		fmt.Fprintf(notes, "API key   %s   (shown this once: the configuration has its hash)\n", key)
+	}
+	if to.File != "-" {
+		name := plaintext.Line(to.File)
+		fmt.Fprintf(notes, "Written   %s\nNext      penstock serve --config %s\n", name, name)
+	}
+}
+
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// write makes a file that was not there, for its owner alone.
+func write(name string, text []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return taken(name)
+	} else if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Close())
+}
+
+func taken(name string) error {
+	return fmt.Errorf("%s exists and is left as it is: name another file with --output, or print to the terminal with --output -", name)
+}

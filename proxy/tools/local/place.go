@@ -1,0 +1,114 @@
+package local
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"penstock/config"
+	"penstock/proxy/access/auth"
+)
+
+// Place is where a start without a configuration listens, and for whom.
+type Place struct {
+	Listen      string // HOST:PORT, :PORT or PORT; empty: the usual one, or the next that is free
+	AdminListen string // likewise
+	AdminToken  string // in the configuration ${PENSTOCK_ADMIN_TOKEN} stands for it
+	KeyFile     string // has the clients' key; made if it is not there; empty: a key of the run
+	SharePort   bool
+}
+
+// Where a start without a configuration listens, unless it is told.
+const (
+	usualListen      = "127.0.0.1:4000"
+	usualAdmin       = "127.0.0.1:9090"
+	usualAdminBeside = "127.0.0.1:9091" // where the API has the port of usualAdmin
+)
+
+// addresses are where to listen. The error names the flag.
+func (p *Place) addresses() (public, admin string, err error) {
+	if public, err = address("--listen", cmp.Or(p.Listen, usualListen)); err != nil {
+		return "", "", err
+	}
+	usual := usualAdmin
+	if strings.HasSuffix(usualAdmin, public[strings.LastIndexByte(public, ':'):]) {
+		usual = usualAdminBeside
+	}
+	if admin, err = address("--admin-listen", cmp.Or(p.AdminListen, usual)); err != nil {
+		return "", "", err
+	}
+	if public == admin {
+		return "", "", fmt.Errorf("--admin-listen: the API has %s: give the admin listener another port", public)
+	}
+	if !config.OnLoopback(admin) && len(p.AdminToken) < leastToken {
+		return "", "", fmt.Errorf("--admin-listen: other machines reach %s, so it needs a token: set PENSTOCK_ADMIN_TOKEN to %d characters or more; or write the port alone, for this machine", admin, leastToken)
+	}
+	return public, admin, nil
+}
+
+// leastToken is how long the token of an admin listener is that other machines reach.
+const leastToken = 16
+
+// address is where a flag says to listen. A port alone is one of this machine.
+func address(flag, at string) (string, error) {
+	if _, err := strconv.ParseUint(at, 10, 16); err == nil {
+		return "127.0.0.1:" + at, nil
+	}
+	colon := strings.LastIndexByte(at, ':')
+	host := at[:max(0, colon)]
+	six := strings.Contains(strings.Trim(host, "[]"), ":") // which is in brackets
+	_, err := strconv.ParseUint(at[colon+1:], 10, 16)
+	if colon < 0 || err != nil || strings.ContainsAny(host, "/ ") || six != strings.HasPrefix(host, "[") {
+		return "", fmt.Errorf("%s: %q is no address: write PORT for this machine alone, :PORT for others, too, or HOST:PORT", flag, at)
+	}
+	return at, nil
+}
+
+// clientKey is the key that clients send.
+type clientKey struct {
+	plain, hash string
+	file        string // where it is; empty: made for the run
+	made        bool   // just now
+}
+
+// key makes the key of the run, or reads that of the file, which is made where it is not there.
+func (p *Place) key() (clientKey, error) {
+	k := clientKey{file: p.KeyFile, made: true}
+	if p.KeyFile != "" {
+		text, err := os.ReadFile(p.KeyFile)
+		if err == nil {
+			k.made, k.plain = false, strings.TrimSpace(string(text))
+			k.hash = auth.Hash(k.plain)
+			return k, checkKeyFile(p.KeyFile, k.plain)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return k, fmt.Errorf("--key-file: %w", err)
+		}
+	}
+	var err error
+	if k.plain, k.hash, err = auth.NewKey(); err != nil || p.KeyFile == "" {
+		return k, err
+	}
+	if err := write(p.KeyFile, []byte(k.plain+"\n")); err != nil {
+		return k, fmt.Errorf("--key-file: %w", err)
+	}
+	return k, nil
+}
+
+// checkKeyFile says why what a file has cannot be the clients' key.
+func checkKeyFile(name, plain string) error {
+	if plain == "" {
+		return fmt.Errorf("--key-file: %s is empty: remove it, and a key is made, or write one of 20 random characters and more", name)
+	}
+	if err := auth.CheckKey(plain); err != nil {
+		return fmt.Errorf("--key-file: %s: %w", name, err)
+	}
+	if auth.Guessable(plain) {
+		return fmt.Errorf("--key-file: the key in %s can be guessed: remove the file, and a key is made, or write one of 20 random characters and more", name)
+	}
+	return nil
+}

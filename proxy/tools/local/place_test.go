@@ -1,0 +1,71 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"penstock/proxy/access/auth"
+)
+
+// TestPlace: what somebody writes first, and what each of it means.
+func TestPlace(t *testing.T) {
+	for _, row := range []struct {
+		at            Place
+		public, admin string
+		wrong         string
+	}{
+		{Place{}, "127.0.0.1:4000", "127.0.0.1:9090", ""},
+		{Place{Listen: "8000"}, "127.0.0.1:8000", "127.0.0.1:9090", ""},
+		{Place{Listen: ":8000", AdminListen: "8001"}, ":8000", "127.0.0.1:8001", ""},
+		{Place{Listen: "[::1]:8000"}, "[::1]:8000", "127.0.0.1:9090", ""},
+		{Place{Listen: "0.0.0.0:9090"}, "0.0.0.0:9090", "127.0.0.1:9091", ""},
+		{Place{AdminListen: ":9000", AdminToken: "0123456789abcdef"}, "127.0.0.1:4000", ":9000", ""},
+		{Place{Listen: "localhost"}, "", "", `--listen: "localhost" is no address: write PORT`},
+		{Place{Listen: "::1:8000"}, "", "", "is no address"},
+		{Place{Listen: "http://127.0.0.1:8000"}, "", "", "is no address"},
+		{Place{Listen: ":70000"}, "", "", `--listen: ":70000" is no address`},
+		{Place{AdminListen: "http://127.0.0.1:1"}, "", "", "--admin-listen: "},
+		{Place{AdminListen: ":9000"}, "", "", "set PENSTOCK_ADMIN_TOKEN"},
+		{Place{AdminListen: ":9000", AdminToken: "short"}, "", "", "16 characters or more"},
+		{Place{Listen: "8000", AdminListen: "8000"}, "", "", "give the admin listener another port"},
+	} {
+		public, admin, err := row.at.addresses()
+		if public != row.public || admin != row.admin || (err == nil) != (row.wrong == "") {
+			t.Errorf("%+v: %q and %q, %v", row.at, public, admin, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), row.wrong) {
+			t.Errorf("%+v: %v, want %q in it", row.at, err, row.wrong)
+		}
+	}
+}
+
+// TestKeyFile: a file that is not there is made for its owner alone; the next start has the same key, and does not print it.
+func TestKeyFile(t *testing.T) {
+	at := Place{KeyFile: filepath.Join(t.TempDir(), "it's the key")}
+	first, err := at.key()
+	if err != nil || !first.made || auth.CheckKey(first.plain) != nil || !strings.Contains(first.told(), first.plain) {
+		t.Fatalf("%v: %s", err, first.told())
+	}
+	if info, err := os.Stat(at.KeyFile); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	again, err := at.key()
+	if err != nil || again.hash != first.hash || again.made || strings.Contains(again.told()+again.header(), first.plain) {
+		t.Errorf("%v: %s", err, again.told())
+	}
+	if want := `"Authorization: Bearer $(cat '` + strings.Replace(at.KeyFile, "'", `'\''`, 1) + `')"`; again.header() != want {
+		t.Errorf("%s, want %s", again.header(), want)
+	}
+	for text, wrong := range map[string]string{
+		"": "is empty", "abc\n": "can be guessed", first.plain[:20] + "\n": "a character is missing", "two words of a key that is long": "visible ASCII",
+	} {
+		if err := os.WriteFile(at.KeyFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := at.key(); err == nil || !strings.Contains(err.Error(), wrong) || text != "" && strings.Contains(err.Error(), strings.TrimSpace(text)) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

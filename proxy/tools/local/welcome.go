@@ -1,0 +1,70 @@
+package local
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf16"
+
+	"penstock/config"
+	"penstock/proxy/front/plaintext"
+)
+
+// welcome is what a start without a configuration prints: what is served, at which base URLs, for
+// which key, and a command to try it with.
+func welcome(f *config.File, public, admin string, key clientKey) string {
+	var b strings.Builder
+	for _, u := range f.Upstreams {
+		fmt.Fprintf(&b, "Engine    %s (%s)\n", plaintext.Line(u.URL), u.Engine)
+	}
+	for _, m := range f.Models {
+		fmt.Fprintf(&b, "Model     %s\n", plaintext.Line(m.ID))
+	}
+	fmt.Fprintf(&b, "Base URL  %s/v1\nAPI key   %s\nStatus    %s/\n\n", public, key.told(), admin)
+	chat := slices.IndexFunc(f.Models, func(m config.Model) bool { return m.Kind == config.KindChat })
+	if chat < 0 {
+		return b.String()
+	}
+	b.WriteString("Try it:\n\n")
+	fmt.Fprintf(&b,
+		"curl -N %s/v1/chat/completions -H %s -H 'Content-Type: application/json' \\\n", public, key.header())
+	fmt.Fprintf(&b,
+		"  -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"stream\":true}'\n\n", jsonForShells(f.Models[chat].ID))
+	return b.String()
+}
+
+// told is what is printed of the key: one that was read stays in its file.
+func (k *clientKey) told() string {
+	switch {
+	case k.file == "":
+		return k.plain + "   (made for this run)"
+	case k.made:
+		return k.plain + "   (made now, and written to " + plaintext.Line(k.file) + ")"
+	}
+	return "that of " + plaintext.Line(k.file)
+}
+
+// header is the header that has the key, as a word of a shell.
+func (k *clientKey) header() string {
+	if k.file == "" || k.made {
+		return "'Authorization: Bearer " + k.plain + "'"
+	}
+	return `"Authorization: Bearer $(cat '` + strings.ReplaceAll(k.file, "'", `'\''`) + `')"`
+}
+
+// jsonForShells is s inside of a JSON string that stands between single quotes on a command line.
+// An engine has chosen s, and shells differ in what they accept between quotes. So each character
+// that could have a meaning to one of them is written by its number.
+func jsonForShells(s string) string {
+	var b strings.Builder
+	for _, unit := range utf16.Encode([]rune(s)) {
+		switch c := rune(unit); {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c < 0x80 &&
+			strings.ContainsRune(" -_.:/@+=,", c):
+			b.WriteRune(c)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,67 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"penstock/proxy/access/auth"
+)
+
+// Conversion is a configuration that was made of another program's.
+type Conversion struct {
+	Program   string // whose configuration it was
+	Text      []byte
+	NewKey    string   // in plain, where the other file had no key whose hash could be written
+	Notes     []string // what has no counterpart, or is to be looked at
+	Variables []string // of the environment, that Text names
+}
+
+// Convert reads the configuration of LiteLLM's proxy.
+func Convert(src []byte, env Environment) (*Conversion, error) {
+	var root yaml.MapSlice
+	if err := yaml.UnmarshalWithOptions(src, &root, yaml.UseOrderedMap()); err != nil {
+		var syntax *yaml.SyntaxError
+		if errors.As(err, &syntax) { // without its excerpt, which may hold a key
+			return nil, fmt.Errorf("it is no YAML: line %d: %s", syntax.Token.Position.Line, syntax.Message)
+		}
+		return nil, errors.New("it is no YAML mapping")
+	}
+	file := newSection("", root)
+	p := &plan{env: env}
+	switch {
+	case file.take("model_list") != nil:
+		p.program = "LiteLLM"
+		p.liteLLM(newSection("", root))
+	case file.take("upstreams") != nil:
+		return nil, errors.New("it is a configuration of Penstock already: penstock check says whether it is right")
+	default:
+		return nil, errors.New("it is not a configuration of LiteLLM's proxy, which has a model_list")
+	}
+	return p.finish()
+}
+
+// finish completes the plan and writes it.
+func (p *plan) finish() (*Conversion, error) {
+	p.models = slices.DeleteFunc(p.models, func(m *model) bool { return len(m.deployments) == 0 })
+	if len(p.models) == 0 {
+		return nil, fmt.Errorf("no model of this %s configuration can be served:\n%s", p.program, strings.Join(p.notes, "\n"))
+	}
+	p.nameUpstreams()
+	p.resolveAliases()
+	p.resolveFallbacks()
+	c := &Conversion{Program: p.program}
+	if len(p.keys) == 0 {
+		plain, hash, err := auth.NewKey()
+		if err != nil {
+			return nil, err
+		}
+		c.NewKey = plain
+		p.keys = []key{{id: "first", hash: hash}}
+	}
+	c.Text, c.Notes, c.Variables = p.text(), p.notes, p.variables
+	return c, nil
+}

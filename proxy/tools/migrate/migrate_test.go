@@ -1,0 +1,132 @@
+package migrate
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"penstock/config"
+	"penstock/config/testkit/golden"
+	"penstock/proxy/access/auth"
+	"penstock/upstreams/engine"
+)
+
+// TestConvert: the files of testdata become the configurations beside them, and each of these passes the check, holds no secret of
+// the environment, and no key of clients.
+func TestConvert(t *testing.T) {
+	golden.Archives(t, "testdata", func(t *testing.T, a *golden.Archive) {
+		env := map[string]string{}
+		for line := range strings.Lines(string(a.Section("env"))) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			env[name] = value
+		}
+		c, err := Convert(a.Section("from.yaml"), func(name string) (string, bool) {
+			value, set := env[name]
+			return value, set
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range c.Variables {
+			value := env[name]
+			if value == "" {
+				value = "http://unset.invalid"
+			}
+			t.Setenv(name, value)
+		}
+		if f, problems := config.ParseValid("edge.yaml", c.Text, engine.Known()); f == nil || len(problems) > 0 {
+			t.Errorf("check: %v\n%s", problems, c.Text)
+		}
+		for _, said := range append(c.Notes, string(c.Text)) {
+			if strings.Contains(said, "canary") || strings.Contains(said, "0123456789") {
+				t.Errorf("a secret is told: %s", said)
+			}
+		}
+		text := string(c.Text)
+		if c.NewKey != "" {
+			text = strings.ReplaceAll(text, auth.Hash(c.NewKey), "(the new key's)")
+		}
+		for _, note := range c.Notes {
+			if !strings.Contains(text, "# - "+note+"\n") {
+				t.Errorf("the file does not say: %s", note)
+			}
+		}
+		a.Set("edge.yaml", []byte(text))
+	})
+}
+
+// TestKeysWork: the keys of the other file are those of ours.
+func TestKeysWork(t *testing.T) {
+	const key = "sk-one-0123456789abcdefghij"
+	models := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1'}}]\n"
+	for _, master := range []string{key, "os.environ/ONE"} {
+		c, err := Convert([]byte(models+"general_settings: { master_key: "+master+" }\n"), func(string) (string, bool) { return key, true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(c.Text), auth.Hash(key)) || c.NewKey != "" {
+			t.Errorf("%s: a new key %t:\n%s", master, c.NewKey != "", c.Text)
+		}
+	}
+}
+
+// TestNotConverted: what is no such file is told apart, without its content.
+func TestNotConverted(t *testing.T) {
+	for _, c := range []struct{ src, want string }{
+		{"", "not a configuration of LiteLLM"},
+		{"listen: 1\nupstreams: []\n", "Penstock already"},
+		{"models: { m: { cmd: canary } }\n", "not a configuration of LiteLLM"},
+		{"- a\n", "no YAML mapping"},
+		{"model_list:\n  - {api_key: canary\n", "line"},
+		{"model_list: []\n", "no model"},
+		{"model_list: [{model_name: a, litellm_params: {model: bedrock/b, api_key: canary}}]\n", "bedrock"},
+		{"model_list: canary\n", "no model"},
+	} {
+		made, err := Convert([]byte(c.src), func(string) (string, bool) { return "", false })
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%q: %v, %v; want %q", c.src, made, err, c.want)
+		}
+	}
+}
+
+// TestKeyNamesNoFile: a key of the other file that looks like our name of a file is not read as one.
+func TestKeyNamesNoFile(t *testing.T) {
+	src := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1', api_key: 'file:/etc/canary'}}]"
+	made, err := Convert([]byte(src), func(string) (string, bool) { return "", false })
+	if err != nil || strings.Contains(fmt.Sprintf("%s", made), "canary") || !strings.Contains(fmt.Sprintf("%s", made), "file:, which") {
+		t.Errorf("%s becomes %s, %v", src, made, err)
+	}
+}
+
+// FuzzConvert: whatever the other file holds, what is made of it passes the check.
+func FuzzConvert(f *testing.F) {
+	for _, a := range golden.All(f, "testdata") {
+		f.Add(a.Section("from.yaml"))
+	}
+	for _, src := range []string{
+		"model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1/x/v1', weight: 1e300, timeout: 1e-9, order: -1}}]",
+		"model_list: [{model_name: a, litellm_params: {model: m, api_base: 'http://u:p@h:1/%2f?q#f'}}, {model_name: a, litellm_params: {model: m, api_base: 'http://h/..'}}]",
+		"model_list: [{model_name: \"a\\u0000\", litellm_params: {model: \"m\\n# x: y\"}}, {model_name: b, litellm_params: {model: \"m\\u202e\\n\"}, model_info: {mode: \"\\n\"}}]",
+		"model_list: [{model_name: 1, litellm_params: {model: 2, tpm: 99999999999999999999, max_parallel_requests: 1e9}, model_info: {max_input_tokens: 1e18, max_tokens: 5}}]",
+	} {
+		f.Add([]byte(src))
+	}
+	variable := regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	f.Fuzz(func(t *testing.T, src []byte) {
+		c, err := Convert(src, func(string) (string, bool) { return "", false })
+		if err != nil {
+			return
+		}
+		for _, name := range c.Variables {
+			if !variable.MatchString(name) {
+				t.Fatalf("the variable %q", name)
+			}
+			t.Setenv(name, "http://unset.invalid")
+		}
+		known := engine.Known()
+		if f, problems := config.ParseValid("edge.yaml", c.Text, known); f == nil {
+			t.Errorf("%v\n%s", fmt.Sprint(problems), c.Text)
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"penstock/proxy/access/auth"
+	"penstock/proxy/front/plaintext"
+)
+
+// Environment looks a variable up, as os.LookupEnv does.
+type Environment func(name string) (value string, set bool)
+
+// plan is what is to be written.
+type plan struct {
+	env     Environment
+	program string
+
+	logLevel    string
+	requestBody string
+	attempts    int
+	timeouts    timeouts
+	keys        []key
+	upstreams   []*upstream
+	models      []*model
+
+	notes     []string
+	variables []string
+}
+
+// timeouts are in seconds; 0 is not written.
+type timeouts struct{ connect, firstEvent, answer float64 }
+
+type key struct{ id, hash string }
+
+type upstream struct {
+	name        string // a wish until nameUpstreams
+	url         string
+	engine      string
+	apiKey      string // as it is written
+	concurrency int
+	weight      float64
+	external    bool
+	command     []string // starts the engine, for its comment
+}
+
+type model struct {
+	id          string
+	kind        string
+	guessed     bool // kind, from the name
+	name        string
+	aliases     []string
+	deployments []deployment
+	fallback    []string
+	timeouts    timeouts
+	slots       int
+	context     int
+	output      int
+	tpm         int
+	vision      bool
+	pricing     [3]string // of a million tokens: input, output, cached input
+}
+
+type deployment struct {
+	upstream *upstream
+	served   string
+	order    float64
+	tier     int
+}
+
+// note adds a note, once, in one line.
+func (p *plan) note(format string, args ...any) {
+	note := plaintext.Line(fmt.Sprintf(format, args...))
+	if !slices.Contains(p.notes, note) {
+		p.notes = append(p.notes, note)
+	}
+}
+
+var variableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// variable returns how our file refers to a variable of the environment, nothing for what can be
+// no variable's name.
+func (p *plan) variable(name string) string {
+	if !variableName.MatchString(name) {
+		p.note("a reference to the environment does not name a variable")
+		return ""
+	}
+	if !slices.Contains(p.variables, name) {
+		p.variables = append(p.variables, name)
+	}
+	return "${" + name + "}"
+}
+
+// clientKey adds a key of clients by its hash. where is the setting it comes from, variable the
+// name of the variable that holds it, empty where it stands in the file.
+func (p *plan) clientKey(where, id, plain, variable string) {
+	if variable != "" {
+		if plain, _ = p.env(variable); plain == "" {
+			p.note("%s: the variable %s is not set here, so its key has no hash in this file: penstock key hash makes one", where, variable)
+			return
+		}
+	}
+	if auth.Guessable(plain) {
+		p.note("%s: this key is so short that it can be guessed: make clients another one with penstock key new", where)
+	}
+	hash := auth.Hash(plain)
+	if !slices.ContainsFunc(p.keys, func(k key) bool { return k.hash == hash }) {
+		p.keys = append(p.keys, key{id: id, hash: hash})
+	}
+}
+
+// upstream returns the one with this URL and key, a new one if there is none yet.
+func (p *plan) upstream(u upstream) *upstream {
+	if strings.ContainsFunc(u.apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		p.note("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
+		u.apiKey = ""
+	}
+	if strings.HasPrefix(u.apiKey, "file:") { // only the other file's own text: it has no such form
+		p.note("the engine at %s: its key begins with file:, which would be read as the name of a file here, so it is left out: "+
+			"write api_key: ${VARIABLE}", u.url)
+		u.apiKey = ""
+	}
+	for _, known := range p.upstreams {
+		if known.url == u.url && known.apiKey == u.apiKey {
+			return known
+		}
+	}
+	p.upstreams = append(p.upstreams, &u)
+	return &u
+}
+
+// modelNamed returns the model with this id, a new one if there is none yet.
+func (p *plan) modelNamed(id string) *model {
+	if m := p.find(id); m != nil {
+		return m
+	}
+	m := &model{id: id}
+	p.models = append(p.models, m)
+	return m
+}
+
+func (p *plan) find(id string) *model {
+	for _, m := range p.models {
+		if m.id == id {
+			return m
+		}
+	}
+	return nil
+}
+
+// nameUpstreams makes the names unique and drops upstreams without a model.
+func (p *plan) nameUpstreams() {
+	used := map[*upstream]bool{}
+	for _, m := range p.models {
+		for _, d := range m.deployments {
+			used[d.upstream] = true
+		}
+	}
+	p.upstreams = slices.DeleteFunc(p.upstreams, func(u *upstream) bool { return !used[u] })
+	taken := map[string]bool{}
+	for _, u := range p.upstreams {
+		u.name = cmp.Or(u.name, "engine")
+		wish := u.name
+		for n := 2; taken[u.name]; n++ {
+			u.name = fmt.Sprintf("%s-%d", wish, n)
+		}
+		taken[u.name] = true
+	}
+}
+
+// resolveAliases drops those that lead to two models, or are a model's id.
+func (p *plan) resolveAliases() {
+	seen := map[string]string{}
+	for _, m := range p.models {
+		m.aliases = slices.DeleteFunc(m.aliases, func(alias string) bool {
+			other, twice := seen[alias]
+			switch {
+			case alias == m.id || twice && other == m.id:
+				return true
+			case p.find(alias) != nil:
+				p.note("the alias %q of %s is a model's own name, so it is left out", alias, m.id)
+				return true
+			case twice:
+				p.note("the alias %q leads to %s and to %s: only the first is kept", alias, other, m.id)
+				return true
+			}
+			seen[alias] = m.id
+			return false
+		})
+	}
+}
+
+// resolveFallbacks follows aliases and drops what cannot answer in a model's place.
+func (p *plan) resolveFallbacks() {
+	for _, m := range p.models {
+		var fit []string
+		for _, name := range m.fallback {
+			other := p.find(name)
+			for _, aliased := range p.models {
+				if other == nil && slices.Contains(aliased.aliases, name) {
+					other = aliased
+				}
+			}
+			switch {
+			case other == nil:
+				p.note("the fallback of %s to %q: there is no such model in this file", m.id, name)
+			case other == m || slices.Contains(fit, other.id):
+			case other.kind != m.kind:
+				p.note("the fallback of %s to %s: they are of different kinds (%s, %s)", m.id, other.id, m.kind, other.kind)
+			default:
+				fit = append(fit, other.id)
+			}
+		}
+		m.fallback = fit
+	}
+}
+
+// slug makes a name of a text.
+func slug(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z') {
+			return r
+		}
+		return '-'
+	}, s)
+	return strings.Trim(s, "-")
+}
