@@ -128,7 +128,7 @@ func shareCertificates(e *Edge) {
 			}
 			return all
 		},
-	})))
+	}), e.guard))
 }
 
 // certificateState is what operators are shown of the edge's certificates; nil without TLS.

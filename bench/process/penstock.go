@@ -25,9 +25,9 @@ func StartSim(ctx context.Context, name string, on []int, flags ...string) (c *C
 // both base URLs, without /v1.
 func StartEdge(ctx context.Context, name string, on []int, config string) (c *Child, url, admin string, err error) {
 	c, err = startOwn(ctx, name, on, []string{"serve", "--config", config}, func(line string) bool {
-		_, rest, ok := strings.Cut(line, "penstock: serving ") // it may stand in JSON
-		url, admin, _ = strings.Cut(rest, "/v1 (admin: ")
-		admin, _, _ = strings.Cut(admin, ")")
+		rest, ok := strings.CutPrefix(line, "penstock: serving ")
+		url, admin, _ = strings.Cut(rest, " (admin: ")
+		url, admin = strings.TrimSuffix(url, "/v1"), strings.TrimSuffix(admin, ")")
 		return ok
 	})
 	return c, url, admin, err

@@ -97,7 +97,7 @@ var allowed = map[string]struct {
 	"":                         {ours: "config proxy/tools/agent proxy/tools/batch proxy/tools/command proxy/telemetry/quietlog bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"proxy/front/acme":      {ours: "config translate/apierr proxy/telemetry/guard proxy/front/httpserver proxy/front/listen proxy/front/plaintext", modules: "github.com/caddyserver/certmagic github.com/mholt/acmez/v3/acme github.com/valyala/fasthttp go.uber.org/zap/...", never: "log"}, // net/http: certmagic's handler of challenges
-	"proxy/fleet/certstore": {ours: "proxy/front/acme translate/seal", modules: "github.com/caddyserver/certmagic github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "log"},
+	"proxy/fleet/certstore": {ours: "proxy/front/acme proxy/telemetry/guard translate/seal", modules: "github.com/caddyserver/certmagic github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "log"},
 	"proxy/fleet/keystore":  {ours: "config", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
 
 	"bench/exit":          {never: "net os log time"},

@@ -148,9 +148,8 @@ func TestReferenceLog(t *testing.T) {
 	b.WriteString("\n## Certificates\n\nLines about certificates that the edge obtains itself (`tls.acme`), as \"certificate obtained\" and \"certificate not obtained\", have these.\n\n" +
 		fieldTable(t, "lines about certificates", read(t, "proxy/front/acme/manager.go"), logField, acmeFields))
 	page(t, "proxy/operate/reference/log.md", "Log fields",
-		"The log goes to standard error, one JSON object a line with `ts`, `level` and `msg`. Warnings of the configuration are lines of it, too, and the line on\n"+
-			"standard output that says that the edge serves has the same form, except at a terminal. Each call has one line with `msg` \"call\" and the fields below\n"+
-			"(`log.access: false` leaves them out). With `log.format: console` a line is short and for eyes. No line has a prompt, an answer, a key or any other text of a client.", b.String())
+		"The log goes to standard error, one JSON object a line with `ts`, `level` and `msg`. Warnings of the configuration are lines of it, too.\n"+
+			"Each call has one line with `msg` \"call\" and the fields below (`log.access: false` leaves them out). With `log.format: console` a line is short and for eyes. No line has a prompt, an answer, a key or any other text of a client.", b.String())
 }
 
 // codeNames are the codes of errors, as the sources have them, first those that all dialects share: constants that are called

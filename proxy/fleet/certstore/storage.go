@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"penstock/proxy/front/acme"
+	"penstock/proxy/telemetry/guard"
 )
 
 // Lease is how long a lock lasts that is not renewed: after it another edge goes on where one has
@@ -28,6 +29,7 @@ const (
 // for what has changed since. Its methods may be called from any goroutine.
 type Storage struct {
 	store *Store
+	guard *guard.Guard
 
 	mu     sync.Mutex
 	values map[string]value  // by certmagic's key
@@ -43,8 +45,8 @@ type value struct {
 var _ acme.Fleet = (*Storage)(nil)
 
 // NewStorage returns the storage of an edge's side of the entries.
-func NewStorage(s *Store) *Storage {
-	return &Storage{store: s, values: map[string]value{}, before: map[string]value{}, held: map[string]func(){}}
+func NewStorage(s *Store, g *guard.Guard) *Storage {
+	return &Storage{store: s, guard: g, values: map[string]value{}, before: map[string]value{}, held: map[string]func(){}}
 }
 
 // Available reports whether the store can be asked.
@@ -249,6 +251,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	s.mu.Unlock()
 	go func() {
 		defer close(ended)
+		defer s.guard.Catch(guard.ACME, func() { acme.Lose(ctx, ErrLockLost) })
 		s.keep(keeping, ctx, name, sent)
 	}()
 	return true, nil

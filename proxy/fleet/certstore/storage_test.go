@@ -15,7 +15,7 @@ import (
 // TestStorage: what one edge stores another loads, lists and deletes, and the store has it sealed.
 func TestStorage(t *testing.T) {
 	f := newFleet(t)
-	a, b := NewStorage(f.edge("a")), NewStorage(f.edge("b"))
+	a, b := NewStorage(f.edge("a"), nil), NewStorage(f.edge("b"), nil)
 	ctx := t.Context()
 	for key, text := range map[string]string{"x/a/1": "secret one", "x/a/2": "secret two", "x/b": "b", "y": "y"} {
 		if err := a.Store(ctx, key, []byte(text)); err != nil {
@@ -58,7 +58,7 @@ func TestStorage(t *testing.T) {
 	if strings.Contains(f.redis.Dump(), "secret") {
 		t.Error("the store has a value in the open")
 	}
-	strangers := NewStorage(f.edge("c", strings.Repeat("x", 32)))
+	strangers := NewStorage(f.edge("c", strings.Repeat("x", 32)), nil)
 	if _, err := strangers.Load(ctx, "y"); !errors.Is(err, errStale) || !strangers.Exists(ctx, "y") {
 		t.Errorf("with other seals: %v", err)
 	}
@@ -71,7 +71,7 @@ func TestStorage(t *testing.T) {
 // TestLock: a second edge, and the same one, wait for a lock; its loss ends the attempt that has it.
 func TestLock(t *testing.T) {
 	f := newFleet(t)
-	a, b := NewStorage(f.edge("a")), NewStorage(f.edge("b"))
+	a, b := NewStorage(f.edge("a"), nil), NewStorage(f.edge("b"), nil)
 	if err := a.Lock(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestBefore(t *testing.T) {
 	old := f.edge("a")
 	f.put(old, EntryAccount, "", "key")
 	f.put(old, EntryCertificate, "a.test", "pair")
-	account, certificates, err := NewStorage(f.edge("b")).Before(t.Context())
+	account, certificates, err := NewStorage(f.edge("b"), nil).Before(t.Context())
 	if err != nil || string(account) != "key" || len(certificates) != 1 || string(certificates["a.test"]) != "pair" {
 		t.Errorf("%q, %q, %v", account, certificates, err)
 	}

@@ -48,6 +48,7 @@
 //	proxy/ledger.go Edge.keepLedger                     ledger       one round; started again
 //	proxy/access/auth/jwks/keeper.go Source.begin              issuers      one fetch; started again
 //	proxy/certificates.go keepCertificates  acme  one round of renewals; started again
+//	proxy/fleet/certstore/storage.go Storage.TryLock  acme  the renewals of a lock, whose order ends
 //	proxy/front/acme/http.go Server.answer        acme  the request for a challenge: 500
 //	proxy/watchdog.go Edge.stayWatched                  watchdog     one sign of life; started again
 //	proxy/ending.go ending.shutdownContext              shutdown     the hurry of a drain, which has its own end

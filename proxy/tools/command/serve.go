@@ -1,15 +1,12 @@
 package command
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
-	"time"
 
 	"penstock/config"
 	"penstock/proxy"
 	"penstock/proxy/front/plaintext"
-	"penstock/proxy/operate/top"
 	"penstock/proxy/tools/local"
 )
 
@@ -63,8 +60,7 @@ func (s *Serve) Run() error {
 	if f == nil {
 		return problems
 	}
-	console := f.Log.Format == config.LogFormatConsole
-	if console {
+	if f.Log.Format == config.LogFormatConsole {
 		for _, p := range problems {
 			fmt.Fprintln(os.Stderr, plaintext.Text(p.String()))
 		}
@@ -73,27 +69,9 @@ func (s *Serve) Run() error {
 	return proxy.Run(end, proxy.RunOptions{
 		Config: f, Warnings: problems, SharePort: s.SharePort, Load: proxy.LoadAgain(name), Parse: proxy.ParseBeside(name),
 		Ready: func(public, admin string) {
-			fmt.Println(announcement(public, admin, console || top.IsTerminal(os.Stdout)))
+			fmt.Printf("penstock: serving %s/v1 (admin: %s)\n", public, admin)
 		},
 	})
-}
-
-// announcement is the line on standard output when the listeners accept: text for eyes, or JSON like
-// the log, with which a container's runtime mixes it.
-func announcement(public, admin string, eyes bool) string {
-	text := fmt.Sprintf("penstock: serving %s/v1 (admin: %s)", public, admin)
-	if eyes {
-		return text
-	}
-	line, err := json.Marshal(struct {
-		TS    time.Time `json:"ts"`
-		Level string    `json:"level"`
-		Msg   string    `json:"msg"`
-	}{time.Now().Truncate(time.Millisecond), "info", text})
-	if err != nil {
-		panic("BUG: " + err.Error()) // it is made of strings and a time
-	}
-	return string(line)
 }
 
 // forAFile refuses what a start with a file reads from its file.
