@@ -1,250 +1,172 @@
 package observe
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"github.com/go-logr/logr"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
-	"penstock/upstreams/http1/httptoken"
+	"penstock/config"
+	"penstock/proxy/telemetry/guard"
 )
 
-// otlpClient sends batches of spans by OTLP/HTTP, as binary protobuf. It stands where the client
-// of the OpenTelemetry project would: that one links gRPC and html/template into the program, and
-// calls neither.
-type otlpClient struct {
-	url      string
-	header   http.Header
-	compress bool
-	http     *http.Client
+// WarnOfVariables logs the standard variables that decide elsewhere what the file decides here, and
+// what to write. Their values are not logged.
+func WarnOfVariables(c config.Tracing, log *zap.Logger) {
+	if c.OTLP == "" {
+		for _, name := range [...]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+			if os.Getenv(name) != "" {
+				log.Warn(name + " is set, but traces go to tracing.otlp alone, which is empty: write tracing: { otlp: URL }, or unset the variable")
+				return
+			}
+		}
+		return
+	}
+	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+		log.Warn("OTEL_SDK_DISABLED and OTEL_TRACES_EXPORTER do not count: leave tracing.otlp out to send no traces")
+	}
+	if c.Sample != nil && os.Getenv("OTEL_TRACES_SAMPLER") != "" {
+		log.Warn("tracing.sample of the file counts, OTEL_TRACES_SAMPLER does not")
+	}
 }
 
-// newOTLPClient reads what the standard variables say of headers, compression, timeout and
-// certificates.
-func newOTLPClient(u *url.URL) (*otlpClient, error) {
-	config, err := otlpTLS()
+// sdkLog logs what the SDK says of its variables, without the values: those may be credentials.
+type sdkLog struct{ log *zap.Logger }
+
+// Init implements logr.LogSink, as the other methods do.
+func (sdkLog) Init(logr.RuntimeInfo) {}
+
+// Enabled is true for the SDK's warnings.
+func (sdkLog) Enabled(level int) bool { return level <= 1 }
+
+// Info logs a warning of the SDK.
+func (s sdkLog) Info(_ int, what string, _ ...any) { s.Error(nil, what) }
+
+// Error logs what the SDK failed to read.
+func (s sdkLog) Error(_ error, what string, _ ...any) {
+	s.log.Warn("a variable of OpenTelemetry (OTEL_*) cannot be read", zap.String("what", what))
+}
+
+// WithValues adds nothing.
+func (s sdkLog) WithValues(...any) logr.LogSink { return s }
+
+// WithName adds nothing.
+func (s sdkLog) WithName(string) logr.LogSink { return s }
+
+// otlpEndpoint is the URL that batches go to.
+func otlpEndpoint(configured string) (string, error) {
+	u, err := url.Parse(configured)
 	if err != nil {
-		return nil, err
+		return "", errors.New("this is not a URL: write http://HOST:PORT")
 	}
-	if config != nil && u.Scheme != "https" {
-		return nil, errors.New("certificates of OTEL_EXPORTER_OTLP_* want an https URL")
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = "/v1/traces"
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if config != nil {
-		transport.TLSClientConfig = config
-	}
-	c := &otlpClient{
-		url: u.String(), header: otlpHeaders(otlpVariable("HEADERS")),
-		compress: otlpVariable("COMPRESSION") == "gzip",
-		http: &http.Client{
-			Transport: transport, Timeout: exportPatience,
-			CheckRedirect: func(*http.Request, []*http.Request) error {
-				return http.ErrUseLastResponse // the headers' secrets are for the configured host alone
-			},
-		},
-	}
-	if ms, err := strconv.Atoi(otlpVariable("TIMEOUT")); err == nil && ms > 0 {
-		c.http.Timeout = time.Duration(ms) * time.Millisecond
-	}
-	c.header.Set("Content-Type", "application/x-protobuf")
-	if c.compress {
-		c.header.Set("Content-Encoding", "gzip")
-	}
-	return c, nil
+	return u.String(), nil
 }
 
-// otlpVariable is a standard variable of the exporter. The one for traces wins over the one for
-// all signals.
-func otlpVariable(name string) string {
-	if v := strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_" + name)); v != "" {
-		return v
+// noRedirects is asked by the exporter's transport for the proxy of each request. It refuses those
+// that a redirect made: the headers may hold a credential, which is for the configured host alone.
+// The exporter takes no client with a rule for redirects without losing its variables for
+// certificates and the timeout.
+func noRedirects(r *http.Request) (*url.URL, error) {
+	if r.Response != nil {
+		return nil, errors.New("the endpoint redirects: write the URL that it names")
 	}
-	return strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_" + name))
+	return http.ProxyFromEnvironment(r)
 }
 
-// otlpHeaders reads name=value pairs with commas between them, the values in percent encoding.
-func otlpHeaders(pairs string) http.Header {
-	h := http.Header{"User-Agent": {"OTel OTLP Exporter Go/" + otlptrace.Version()}}
-	for pair := range strings.SplitSeq(pairs, ",") {
-		name, value, found := strings.Cut(pair, "=")
-		name = strings.TrimSpace(name)
-		decoded, err := url.PathUnescape(value)
-		if found && err == nil && httptoken.IsToken(name) {
-			h.Set(name, strings.TrimSpace(decoded))
-		}
-	}
-	return h
+// spansQueued is the most spans that wait for the SDK's exporter.
+const spansQueued = 4096
+
+// spanQueue is the SDK's batch processor behind a count of the spans that wait. The count is why the
+// processor's own queue, which drops without saying so, never overflows.
+type spanQueue struct {
+	sdk.SpanProcessor
+
+	exporter *spanExporter
 }
 
-// otlpTLS is what the variables say of certificates, or nil where they say nothing.
-func otlpTLS() (*tls.Config, error) {
-	var c tls.Config
-	if path := otlpVariable("CERTIFICATE"); path != "" {
-		pem, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("no certificate in %s", path)
-		}
-	}
-	if path, key := otlpVariable("CLIENT_CERTIFICATE"), otlpVariable("CLIENT_KEY"); path != "" && key != "" {
-		pair, err := tls.LoadX509KeyPair(path, key)
-		if err != nil {
-			return nil, err
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	if c.RootCAs == nil && c.Certificates == nil {
-		return nil, nil
-	}
-	return &c, nil
+func newSpanQueue(to sdk.SpanExporter, log *zap.Logger, g *guard.Guard) *spanQueue {
+	e := &spanExporter{to: to, health: endpointHealth{log: log}, guard: g, stopped: make(chan struct{})}
+	e.running, e.cancel = context.WithCancel(context.Background())
+	return &spanQueue{sdk.NewBatchSpanProcessor(e, sdk.WithMaxQueueSize(spansQueued)), e}
 }
 
-// Start implements otlptrace.Client. Nothing is dialled before the first batch.
-func (*otlpClient) Start(context.Context) error { return nil }
+// OnEnd implements sdk.SpanProcessor. It never waits: a span for which there is no room is dropped
+// and counted.
+func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
+	if q.exporter.waiting.Add(1) > spansQueued {
+		q.exporter.waiting.Add(-1)
+		q.exporter.dropped.Add(1)
+		return
+	}
+	q.SpanProcessor.OnEnd(s)
+}
 
-// Stop implements otlptrace.Client.
-func (c *otlpClient) Stop(context.Context) error {
-	c.http.CloseIdleConnections()
+// Shutdown implements sdk.SpanProcessor. It sends what is queued, for as long as ctx allows, and
+// drops the rest. No goroutine is left behind.
+func (q *spanQueue) Shutdown(ctx context.Context) error {
+	err := q.SpanProcessor.Shutdown(ctx)
+	q.exporter.cancel() // the processor alone would go on until its own timeout
+	<-q.exporter.stopped
+	return err
+}
+
+// spanExporter counts the spans that the endpoint did not take, logs when it stops taking them, and
+// catches panics. The SDK's processor calls it from one goroutine at a time.
+type spanExporter struct {
+	to      sdk.SpanExporter
+	health  endpointHealth
+	guard   *guard.Guard
+	waiting atomic.Int64 // spans that ended and were not yet exported
+	dropped atomic.Uint64
+	running context.Context // ends with the patience of Shutdown
+	cancel  context.CancelFunc
+	stopped chan struct{}
+}
+
+// ExportSpans implements sdk.SpanExporter.
+func (e *spanExporter) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) error {
+	e.waiting.Add(-int64(len(batch)))
+	lost := len(batch)
+	defer func() { e.dropped.Add(uint64(lost)) }()
+	if err := e.running.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.running, cancel)()
+	e.guard.Once(guard.Spans, func() {
+		e.guard.Point(guard.Spans)
+		err := e.to.ExportSpans(ctx, batch)
+		if err == nil {
+			lost = 0
+		}
+		e.health.tell(err, lost)
+	})
 	return nil
 }
 
-// Pauses between the sendings of one batch.
-const (
-	exportPause    = 500 * time.Millisecond
-	exportMaxPause = 2 * time.Second
-)
-
-// UploadTraces implements otlptrace.Client. It sends a batch again, until ctx ends, where the
-// endpoint says that this may help.
-func (c *otlpClient) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
-	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans}) // the bytes of an ExportTraceServiceRequest
-	if err != nil {
-		return err
-	}
-	if c.compress {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, _ = z.Write(body) // a buffer takes everything
-		_ = z.Close()
-		body = b.Bytes()
-	}
-	for pause := exportPause; ; pause = min(pause*3/2, exportMaxPause) {
-		again, after, err := c.send(ctx, body)
-		if err == nil || !again {
-			return err
-		}
-		after = max(after, pause/2+rand.N(pause))
-		if end, bounded := ctx.Deadline(); bounded && time.Until(end) < after {
-			return err
-		}
-		select {
-		case <-time.After(after):
-		case <-ctx.Done():
-			return err
-		}
-	}
+// Shutdown implements sdk.SpanExporter. The processor calls it once, last.
+func (e *spanExporter) Shutdown(ctx context.Context) error {
+	defer close(e.stopped)
+	return e.to.Shutdown(ctx)
 }
 
-// send sends a batch once. again is whether a failure may pass, after is how long the endpoint
-// wants to be left alone.
-func (c *otlpClient) send(ctx context.Context, body []byte) (again bool, after time.Duration, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
-	if err != nil {
-		return false, 0, err
-	}
-	r.Header = c.header.Clone()
-	resp, err := c.http.Do(r)
-	if err != nil {
-		var failed *url.Error
-		return errors.As(err, &failed) && failed.Temporary(), 0, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	switch {
-	case err != nil:
-		return false, 0, err
-	case resp.StatusCode/100 == 2:
-		if resp.Header.Get("Content-Type") == "application/x-protobuf" && rejects(answer) {
-			return false, 0, errors.New("the endpoint rejected spans")
-		}
-		return false, 0, nil
-	}
-	switch resp.StatusCode {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		again = true
-	}
-	return again, retryAfter(resp.Header.Get("Retry-After")), fmt.Errorf("the endpoint answered %d %s",
-		resp.StatusCode, http.StatusText(resp.StatusCode)) // the words of its own may be anything
-}
-
-// retryAfter reads a header that holds seconds or a date.
-func retryAfter(v string) time.Duration {
-	if s, err := strconv.ParseUint(v, 10, 31); err == nil {
-		return time.Duration(s) * time.Second
-	}
-	if at, err := http.ParseTime(v); err == nil {
-		return time.Until(at)
-	}
-	return 0
-}
-
-// rejects reports whether an answer, an ExportTraceServiceResponse, tells of spans that the
-// endpoint did not take, or warns: its field 1 is a partial success with the number in field 1 and
-// a text in field 2.
-func rejects(answer []byte) bool {
-	return protoField(answer, func(number protowire.Number, partial []byte) bool {
-		return number == 1 && protoField(partial, func(number protowire.Number, value []byte) bool {
-			count, _ := protowire.ConsumeVarint(value)
-			return number == 1 && count != 0 || number == 2 && len(value) > 0
-		})
-	})
-}
-
-// protoField reports whether a field of a message is as is says. A value with a length is shown
-// without it.
-func protoField(message []byte, is func(protowire.Number, []byte) bool) bool {
-	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return false
-		}
-		message = message[n:]
-		if n = protowire.ConsumeFieldValue(number, kind, message); n < 0 {
-			return false
-		}
-		value := message[:n]
-		if kind == protowire.BytesType {
-			value, _ = protowire.ConsumeBytes(value)
-		}
-		if is(number, value) {
-			return true
-		}
-		message = message[n:]
-	}
-	return false
-}
-
-// endpointHealth tells the log when the endpoint stops taking spans and when it takes them again;
-// of one that goes to and fro it tells once a minute. It belongs to the goroutine that sends.
+// endpointHealth logs when the endpoint stops taking spans and when it takes them again; of one that
+// goes to and fro it logs once a minute. Its methods are for one goroutine at a time.
 type endpointHealth struct {
 	log     *zap.Logger
 	failing bool
@@ -263,7 +185,7 @@ func (h *endpointHealth) tell(err error, lost int) {
 			return
 		}
 		h.failing, h.told, h.lost = true, time.Now(), lost
-		h.log.Warn("the trace endpoint does not take spans: they are dropped", zap.Error(withoutURL(err)))
+		h.log.Warn("the trace endpoint does not take spans: they are dropped", zap.String("error", exportFailure(err)))
 	case err != nil:
 		h.lost += lost
 	case h.failing:
@@ -272,10 +194,21 @@ func (h *endpointHealth) tell(err error, lost int) {
 	}
 }
 
-// withoutURL is an error without the endpoint's URL, whose query may hold a credential.
-func withoutURL(err error) error {
+// refused is the SDK's error for an answer that it does not try again; its first group is the status.
+var refused = regexp.MustCompile(`^traces export: failed to send to \S+: (\d{3}) `)
+
+// exportFailure says why a batch was not taken. The SDK's own words hold the endpoint's URL, whose
+// path may be a credential, and what the endpoint answered, which may be anything.
+func exportFailure(err error) string {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
-		return failed.Err
+		return failed.Err.Error()
 	}
-	return err
+	if m := refused.FindStringSubmatch(err.Error()); m != nil {
+		status, _ := strconv.Atoi(m[1])
+		return fmt.Sprintf("the endpoint answered %d %s", status, http.StatusText(status))
+	}
+	if strings.Contains(err.Error(), "retry-able request failure") {
+		return "the endpoint is busy (429, 502, 503 or 504)"
+	}
+	return "the endpoint rejected spans, or its answer cannot be read"
 }

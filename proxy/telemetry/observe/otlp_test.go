@@ -1,202 +1,204 @@
 package observe
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/goleak"
 	"go.uber.org/zap"
-	"google.golang.org/protobuf/proto"
+	"go.uber.org/zap/zaptest/observer"
 
 	"penstock/config"
 )
 
-// batch is what the tests send.
-func batch() []*otlp.ResourceSpans {
-	return []*otlp.ResourceSpans{{ScopeSpans: []*otlp.ScopeSpans{{Spans: []*otlp.Span{{Name: "chat sim"}}}}}}
+// withoutVariables unsets the OTEL_* variables of the machine.
+func withoutVariables(t *testing.T) {
+	t.Helper()
+	for _, name := range os.Environ() {
+		if name, _, _ = strings.Cut(name, "="); strings.HasPrefix(name, "OTEL_") {
+			t.Setenv(name, "")
+		}
+	}
 }
 
-// collect plays an endpoint that answers each sending in turn, the last one again and again.
-func collect(t *testing.T, start func(http.Handler) *httptest.Server, answers ...http.HandlerFunc) (url string, sent func() int) {
+// sendSpan sends one span to an endpoint and returns how many were lost, and the log.
+func sendSpan(t *testing.T, to string) (lost uint64, log string) {
 	t.Helper()
-	var mu sync.Mutex
-	n := 0
-	s := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		answer := answers[min(n, len(answers)-1)]
-		n++
-		mu.Unlock()
-		body := io.Reader(r.Body)
-		if r.Header.Get("Content-Encoding") == "gzip" {
-			z, err := gzip.NewReader(body)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			body = z
-		}
-		data, err := io.ReadAll(body)
-		var m collector.ExportTraceServiceRequest
-		if err != nil || proto.Unmarshal(data, &m) != nil || len(m.ResourceSpans) != 1 || m.ResourceSpans[0].ScopeSpans[0].Spans[0].Name != "chat sim" {
-			t.Errorf("sending %d: %v, %v", n, &m, err)
-		}
-		if got := r.Header.Get("Content-Type"); got != "application/x-protobuf" {
-			t.Errorf("Content-Type: %s", got)
-		}
-		answer(w, r)
+	core, logged := observer.New(zap.DebugLevel)
+	tracer, err := NewTracer(config.Tracing{OTLP: to}, "1", "i", zap.New(core), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracer.Call("chat", nil, time.Now()).End(good("m", "a"), time.Now())
+	if err := tracer.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, e := range logged.All() {
+		log += fmt.Sprintln(e.Message, e.ContextMap())
+	}
+	return tracer.Dropped(), log
+}
+
+// TestExport: the log names why the endpoint takes no spans, without its URL and its words; a
+// redirect is not followed, since the headers may hold a credential.
+func TestExport(t *testing.T) {
+	withoutVariables(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=s3cret")
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("a redirect was followed: %s %v", r.Method, r.Header)
 	}))
-	t.Cleanup(s.Close)
-	return s.URL, func() int { mu.Lock(); defer mu.Unlock(); return n }
-}
-
-func status(code int, header ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		for i := 0; i < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		w.WriteHeader(code)
-	}
-}
-
-// partial answers as an endpoint that took the batch but for what it tells of.
-func partial(rejected int64, text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		data, _ := proto.Marshal(&collector.ExportTraceServiceResponse{
-			PartialSuccess: &collector.ExportTracePartialSuccess{RejectedSpans: rejected, ErrorMessage: text},
-		})
-		w.Header().Set("Content-Type", "application/x-protobuf")
-		_, _ = w.Write(data)
-	}
-}
-
-func otlpTo(t *testing.T, to string) *otlpClient {
-	t.Helper()
-	u, err := url.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := newOTLPClient(u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Stop(context.Background()) })
-	return c
-}
-
-// TestUpload: what may pass is sent again, and what the endpoint says of the batch counts.
-func TestUpload(t *testing.T) {
+	defer other.Close()
 	for _, c := range []struct {
-		name    string
-		answers []http.HandlerFunc
-		sent    int
-		fails   bool
+		name   string
+		answer http.HandlerFunc
+		lost   uint64
+		log    string
 	}{
-		{"taken", []http.HandlerFunc{status(200)}, 1, false},
-		{"accepted", []http.HandlerFunc{status(202)}, 1, false},
-		{"busy once", []http.HandlerFunc{status(503), status(200)}, 2, false},
-		{"too many, with a wait", []http.HandlerFunc{status(429, "Retry-After", "1"), status(200)}, 2, false},
-		{"a wait beyond the patience", []http.HandlerFunc{status(429, "Retry-After", "3600")}, 1, true},
-		{"a date beyond the patience", []http.HandlerFunc{status(503, "Retry-After", "Fri, 01 Jan 2999 00:00:00 GMT")}, 1, true},
-		{"refused", []http.HandlerFunc{status(400)}, 1, true},
-		{"moved", []http.HandlerFunc{status(307, "Location", "/"), status(200)}, 1, true},
-		{"failing", []http.HandlerFunc{status(500)}, 1, true},
-		{"an empty partial success", []http.HandlerFunc{partial(0, "")}, 1, false},
-		{"rejected spans", []http.HandlerFunc{partial(1, "")}, 1, true},
-		{"a warning", []http.HandlerFunc{partial(0, "slow down")}, 1, true},
-		{"no protobuf", []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
+		{"taken", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }, 0, ""},
+		{"accepted", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }, 0, ""},
+		{"refused", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "s3cret", http.StatusUnauthorized) }, 1, "the endpoint answered 401 Unauthorized]"},
+		{"failing", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "s3cret", http.StatusInternalServerError) }, 1, "the endpoint answered 500 Internal Server Error]"},
+		{"busy for too long", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			http.Error(w, "s3cret", http.StatusServiceUnavailable)
+		}, 1, "the endpoint is busy"},
+		{"moved", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		}, 1, "the endpoint redirects"},
+		{"rejected", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
-			_, _ = w.Write([]byte{0x0a, 0xff})
-		}}, 1, false},
+			_, _ = io.WriteString(w, "\x0a\x0a\x08\x01\x12\x06s3cret") // a partial success: one rejected span and why
+		}, 1, "the endpoint rejected spans"},
+		{"gone", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 1, "map[error:EOF]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			to, sent := collect(t, httptest.NewServer, c.answers...)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			if err := otlpTo(t, to).UploadTraces(ctx, batch()); (err != nil) != c.fails || sent() != c.sent {
-				t.Errorf("%d sendings, %v", sent(), err)
+			path := "/s3cret/traces"
+			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != path || r.Header.Get("X-Api-Key") != "s3cret" {
+					t.Errorf("sent to %s with %v", r.URL, r.Header)
+				}
+				_, _ = io.Copy(io.Discard, r.Body)
+				c.answer(w, r)
+			}))
+			defer endpoint.Close()
+			lost, log := sendSpan(t, endpoint.URL+path)
+			if lost != c.lost || !strings.Contains(log, c.log) || (log == "") != (c.log == "") || strings.Contains(log, "s3cret") {
+				t.Errorf("%d lost, the log has %q", lost, log)
 			}
 		})
 	}
 }
 
-// TestUploadEnds: an endpoint that never recovers is not asked beyond the end of the context.
-func TestUploadEnds(t *testing.T) {
-	to, sent := collect(t, httptest.NewServer, status(503))
-	ctx, cancel := context.WithCancel(t.Context())
-	c := otlpTo(t, to)
-	done := make(chan error)
-	go func() { done <- c.UploadTraces(ctx, batch()) }()
-	for sent() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	cancel()
-	if err := <-done; err == nil {
-		t.Error("taken")
-	}
-}
-
-// TestUploadVariables: the standard variables set headers and compression, and those for traces win.
-func TestUploadVariables(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-all=1,authorization=none")
-	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "Authorization=Basic%20abc%3D , x y=1,x-empty=,=2,none,x-bad=%zz")
-	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
-	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1500")
-	to, sent := collect(t, httptest.NewServer, func(w http.ResponseWriter, r *http.Request) {
-		if got := r.Header.Get("Authorization"); got != "Basic abc=" {
-			t.Errorf("Authorization: %q", got)
+// TestExportCertificates: the SDK's variables for certificates count, which they would not with an
+// HTTP client of ours.
+func TestExportCertificates(t *testing.T) {
+	withoutVariables(t)
+	var taken atomic.Int32
+	s := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/traces" {
+			taken.Add(1)
 		}
-		if r.Header.Get("Content-Encoding") != "gzip" || r.Header["X-Empty"] == nil || r.Header["X-Bad"] != nil {
-			t.Errorf("%v", r.Header)
-		}
-	})
-	c := otlpTo(t, to)
-	if err := c.UploadTraces(t.Context(), batch()); err != nil || sent() != 1 || c.http.Timeout != 1500*time.Millisecond {
-		t.Errorf("%d sendings, %v, %v", sent(), err, c.http.Timeout)
-	}
-}
-
-// TestUploadCertificates: an endpoint's own authority is read from a file, and what cannot be read
-// is an error at the start.
-func TestUploadCertificates(t *testing.T) {
-	var authority []byte
-	to, sent := collect(t, func(h http.Handler) *httptest.Server {
-		s := httptest.NewTLSServer(h)
-		s.Config.ErrorLog = nil
-		authority = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-		return s
-	}, status(200))
+	}))
+	defer s.Close()
 	path := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(path, authority, 0o600); err != nil {
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", path)
-	if err := otlpTo(t, to).UploadTraces(t.Context(), batch()); err != nil || sent() != 1 {
-		t.Errorf("%d sendings, %v", sent(), err)
+	if lost, log := sendSpan(t, s.URL); lost != 0 || taken.Load() != 1 {
+		t.Errorf("%d lost: %s", lost, log)
 	}
-	if _, err := NewTracer(config.Tracing{OTLP: "http://127.0.0.1:4318"}, "", "", zap.NewNop(), nil); err == nil || !strings.Contains(err.Error(), "https") {
-		t.Errorf("certificates without TLS: %v", err)
+	if _, err := NewTracer(config.Tracing{OTLP: "http://127.0.0.1:4318"}, "", "", zap.NewNop(), nil); err == nil {
+		t.Error("certificates without TLS are taken")
 	}
-	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", path+".none")
-	if _, err := NewTracer(config.Tracing{OTLP: to}, "", "", zap.NewNop(), nil); err == nil {
-		t.Error("a file that is not there was read")
-	}
-	if err := os.WriteFile(path, []byte("no certificate"), 0o600); err != nil {
+}
+
+// TestCloseIsBounded: an endpoint that takes a batch and never answers holds up Close for as long
+// as its context, and no goroutine stays.
+func TestCloseIsBounded(t *testing.T) {
+	withoutVariables(t)
+	before := goleak.IgnoreCurrent()
+	asked, end := make(chan struct{}), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		close(asked)
+		<-end
+	}))
+	tracer, err := NewTracer(config.Tracing{OTLP: s.URL}, "1", "i", zap.NewNop(), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", path)
-	if _, err := NewTracer(config.Tracing{OTLP: to}, "", "", zap.NewNop(), nil); err == nil {
-		t.Error("a file without a certificate was taken")
+	for range 2000 { // several batches: those that follow are not tried
+		tracer.Call("chat", nil, time.Now()).End(good("m", "a"), time.Now())
+	}
+	<-asked
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := tracer.Close(ctx); err == nil {
+		t.Error("closed as if all were sent")
+	}
+	if n := tracer.Dropped(); n != 2000 {
+		t.Errorf("%d of 2000 lost", n)
+	}
+	close(end)
+	s.Close()
+	goleak.VerifyNone(t, before)
+}
+
+// TestVariables: a variable that cannot be read is logged without its value, and keeps no edge from
+// starting; so is one that does not count.
+func TestVariables(t *testing.T) {
+	for _, c := range []struct {
+		name, value, log string
+		without          bool // without tracing.otlp
+	}{
+		{"OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20x", "", false},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "authorization=%s3cret", "escape header value", false},
+		{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "s3cret", "parse headers", false},
+		{"OTEL_EXPORTER_OTLP_TIMEOUT", "s3cret", "parse duration", false},
+		{"OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/s3cret.pem", "read tls ca cert file", false},
+		{"OTEL_RESOURCE_ATTRIBUTES", "a=1,s3cret", "sampler or resource attributes", false},
+		{"OTEL_TRACES_SAMPLER", "s3cret", "sampler or resource attributes", false},
+		{"OTEL_TRACES_SAMPLER", "parentbased_always_on", "", false},
+		{"OTEL_SDK_DISABLED", "true", "leave tracing.otlp out", false},
+		{"OTEL_TRACES_EXPORTER", "none", "leave tracing.otlp out", false},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "s3cret:4317", "write tracing: { otlp: URL }", true},
+	} {
+		t.Run(c.name+"="+c.value, func(t *testing.T) {
+			withoutVariables(t)
+			t.Setenv(c.name, c.value)
+			core, logged := observer.New(zap.DebugLevel)
+			log, tracing := zap.New(core), config.Tracing{}
+			if !c.without {
+				tracing.OTLP = "http://127.0.0.1:1"
+			}
+			WarnOfVariables(tracing, log)
+			if !c.without {
+				tracer, err := NewTracer(tracing, "1", "i", log, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := tracer.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			text := ""
+			for _, e := range logged.All() {
+				text += fmt.Sprintln(e.Message, e.ContextMap())
+			}
+			if !strings.Contains(text, c.log) || (text == "") != (c.log == "") || strings.Contains(text, "s3cret") {
+				t.Errorf("the log has %q, want %q", text, c.log)
+			}
+		})
 	}
 }

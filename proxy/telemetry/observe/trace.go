@@ -7,14 +7,13 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -32,41 +31,41 @@ type Tracer struct {
 	queue  *spanQueue
 }
 
-// NewTracer sends spans to c.OTLP, an http or https URL; without a path, to its /v1/traces.
-// Nothing is dialled before the first batch. instance names the edge among others. A panic of the
-// sending loses a batch, and is g's. The log says when the endpoint stops taking spans, and when it
-// takes them again.
+// NewTracer sends spans to c.OTLP, an http or https URL; without a path, to its
+// /v1/traces. Nothing is dialled before the first batch. instance names the edge among others. A
+// panic of the sending loses a batch, and is g's. The log says when the endpoint stops taking spans,
+// and when it takes them again.
 //
-// The standard variables count: OTEL_EXPORTER_OTLP_HEADERS for a credential, _COMPRESSION,
-// _TIMEOUT, _CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY, each also as
-// OTEL_EXPORTER_OTLP_TRACES_*, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES before the edge's own
-// names. OTEL_TRACES_SAMPLER and its _ARG say what is recorded where c.Sample does not.
-// WarnOfVariables logs those that cannot be read.
+// The variables of the OpenTelemetry SDK count, except where the file or the edge decides: the
+// endpoint, the sampler where c.Sample is set, and the length of the queue. One that cannot be read
+// is logged without its value, which may be a credential, and keeps no edge from starting.
 func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *guard.Guard) (*Tracer, error) {
-	u, err := url.Parse(c.OTLP)
+	warn := sdkLog{log}
+	otel.SetLogger(logr.New(warn))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { warn.Error(nil, "sampler or resource attributes") }))
+	// Later errors are those of batches, which the exporter logs and counts.
+	defer func() {
+		otel.SetLogger(logr.Discard())
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+	}()
+	to, err := otlpEndpoint(c.OTLP)
 	if err != nil {
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
 	}
-	if strings.Trim(u.Path, "/") == "" {
-		u.Path = "/v1/traces"
-	}
-	client, err := newOTLPClient(u)
+	client, err := otlptracehttp.New(context.Background(),
+		otlptracehttp.WithEndpointURL(to), otlptracehttp.WithProxy(noRedirects))
 	if err != nil {
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
 	}
-	exporter, err := otlptrace.New(context.Background(), client)
-	if err != nil {
-		return nil, fmt.Errorf("tracing.otlp: %w", err)
+	queue := newSpanQueue(client, log, g)
+	options := []sdk.TracerProviderOption{
+		sdk.WithSpanProcessor(queue), sdk.WithResource(resourceOf(version, instance)),
 	}
-	// WarnOfVariables tells what is wrong with the variables, the queue counts what is lost.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
-	q := newSpanQueue(exporter, log, g)
-	options := []sdk.TracerProviderOption{sdk.WithSpanProcessor(q), sdk.WithResource(resourceOf(version, instance))}
 	if c.Sample != nil { // an option wins over the variable
 		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(float64(*c.Sample)/100))))
 	}
 	provider := sdk.NewTracerProvider(options...)
-	return &Tracer{tracer: provider.Tracer("penstock"), queue: q}, nil
+	return &Tracer{tracer: provider.Tracer("penstock"), queue: queue}, nil
 }
 
 // resourceOf is what all spans of the process have in common. What the environment says counts
@@ -77,14 +76,14 @@ func resourceOf(version, instance string) *resource.Resource {
 		attribute.String("service.instance.id", instance),
 	}
 	all, err := resource.New(context.Background(), resource.WithAttributes(own...), resource.WithFromEnv())
-	if err != nil && all == nil {
-		return resource.NewSchemaless(own...)
+	if err != nil {
+		otel.Handle(err)
 	}
 	return all // without the entries that are malformed
 }
 
 // Dropped returns how many spans were lost since the start.
-func (t *Tracer) Dropped() uint64 { return t.queue.dropped.Load() }
+func (t *Tracer) Dropped() uint64 { return t.queue.exporter.dropped.Load() }
 
 // Close sends what is queued, for as long as ctx allows, and ends the sending.
 func (t *Tracer) Close(ctx context.Context) error {
@@ -233,103 +232,4 @@ func (a *AttemptSpan) End(outcome string, failed bool, status int, ttft time.Dur
 		a.span.SetStatus(codes.Error, "")
 	}
 	a.span.End(trace.WithTimestamp(now))
-}
-
-// Bounds of the queue of ended spans.
-const (
-	spansQueued    = 4096
-	spansBatch     = 512
-	spansDelay     = 2 * time.Second
-	exportPatience = 5 * time.Second
-)
-
-// spanQueue hands ended spans to one goroutine that sends them. It never makes a call wait: what
-// does not fit is dropped and counted, and so is what the endpoint did not take.
-type spanQueue struct {
-	exporter sdk.SpanExporter
-	health   endpointHealth
-	guard    *guard.Guard
-	spans    chan sdk.ReadOnlySpan
-	stop     chan struct{}
-	stopped  sync.Once
-	done     chan struct{}
-	dropped  atomic.Uint64
-}
-
-func newSpanQueue(e sdk.SpanExporter, log *zap.Logger, g *guard.Guard) *spanQueue {
-	q := &spanQueue{
-		exporter: e, health: endpointHealth{log: log}, guard: g, spans: make(chan sdk.ReadOnlySpan, spansQueued),
-		stop: make(chan struct{}), done: make(chan struct{}),
-	}
-	go g.Loop(q.done, guard.Spans, q.run)
-	return q
-}
-
-// OnStart implements sdk.SpanProcessor.
-func (q *spanQueue) OnStart(context.Context, sdk.ReadWriteSpan) {}
-
-// OnEnd implements sdk.SpanProcessor.
-func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
-	select {
-	case q.spans <- s:
-	default:
-		q.dropped.Add(1)
-	}
-}
-
-// ForceFlush implements sdk.SpanProcessor; sending goes on by itself.
-func (q *spanQueue) ForceFlush(context.Context) error { return nil }
-
-// Shutdown implements sdk.SpanProcessor: it sends what is queued.
-func (q *spanQueue) Shutdown(ctx context.Context) error {
-	q.stopped.Do(func() { close(q.stop) })
-	select {
-	case <-q.done:
-		return q.exporter.Shutdown(ctx)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (q *spanQueue) run() {
-	batch := make([]sdk.ReadOnlySpan, 0, spansBatch)
-	tick := time.NewTicker(spansDelay)
-	defer tick.Stop()
-	for {
-		select {
-		case s := <-q.spans:
-			if batch = append(batch, s); len(batch) < spansBatch {
-				continue
-			}
-		case <-tick.C:
-		case <-q.stop:
-			for len(q.spans) > 0 {
-				if batch = append(batch, <-q.spans); len(batch) == spansBatch {
-					batch = q.send(batch)
-				}
-			}
-			q.send(batch)
-			close(q.done)
-			return
-		}
-		batch = q.send(batch)
-	}
-}
-
-func (q *spanQueue) send(batch []sdk.ReadOnlySpan) []sdk.ReadOnlySpan {
-	if len(batch) == 0 {
-		return batch
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), exportPatience)
-	defer cancel()
-	lost := len(batch)
-	defer func() { q.dropped.Add(uint64(lost)) }()
-	q.guard.Point(guard.Spans)
-	err := q.exporter.ExportSpans(ctx, batch)
-	if err == nil {
-		lost = 0
-	}
-	q.health.tell(err, lost)
-	clear(batch)
-	return batch[:0]
 }
