@@ -249,11 +249,17 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	s.mu.Lock()
 	s.held[name] = func() { end(); <-ended }
 	s.mu.Unlock()
-	go func() {
+	go s.guard.Once(guard.ACME, func() {
 		defer close(ended)
-		defer s.guard.Catch(guard.ACME, func() { acme.Lose(ctx, ErrLockLost) })
+		whole := false
+		defer func() {
+			if !whole { // a panic: nobody renews the lock
+				acme.Lose(ctx, ErrLockLost)
+			}
+		}()
 		s.keep(keeping, ctx, name, sent)
-	}()
+		whole = true
+	})
 	return true, nil
 }
 

@@ -58,7 +58,7 @@
 //	proxy/front/listen/disconnect_watch_unix.go newDisconnectWatch  clients      one round of the watch; started again
 //	proxy/front/listen/lingering_close.go Listener.closeLingering  linger       the rest of one client's body
 //	proxy/telemetry/observe/sink.go NewSink                       log          the lines of one write, counted as dropped; started again
-//	proxy/telemetry/observe/trace.go newSpanQueue                 spans        one batch of spans, counted as dropped; started again
+//	proxy/telemetry/observe/otlp.go spanExporter.ExportSpans  spans  one batch of spans, counted as dropped
 //	upstreams/probe.go prober.start                     probe        one probe; started again
 //	upstreams/probe.go probing.wake                      wake         one request for an engine
 //	upstreams/probe.go prober.start                     stall        one look; started again

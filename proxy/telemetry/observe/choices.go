@@ -27,7 +27,8 @@ type Estimate struct {
 func (c *Choice) copyTo(to *Choice) {
 	estimates := to.Estimates[:0]
 	*to = *c
-	to.Estimates = append(estimates, c.Estimates...)
+	estimates = append(estimates, c.Estimates...)
+	to.Estimates = estimates
 }
 
 // expect works out how many of the prompt's tokens, as the engine has counted them, it was believed

@@ -147,7 +147,10 @@ func (e *spanExporter) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(e.running, cancel)()
+	defer context.AfterFunc(e.running, func() {
+		defer e.guard.Catch(guard.Spans, nil)
+		cancel()
+	})()
 	e.guard.Once(guard.Spans, func() {
 		e.guard.Point(guard.Spans)
 		err := e.to.ExportSpans(ctx, batch)
