@@ -9,12 +9,13 @@ import (
 
 	"penstock/bench/benchtest"
 	"penstock/bench/exit"
+	"penstock/bench/process"
 	"penstock/bench/sim"
 	"penstock/config/testkit/fastset"
 )
 
-// TestReadmeCommands runs every command of README.md beside the code, shorter and against an engine
-// of its own.
+// TestReadmeCommands runs every command of README.md beside the code, shorter and against an edge
+// with an engine of its own: engines alone speak chat.
 func TestReadmeCommands(t *testing.T) {
 	fastset.LeaveOut(t, "the commands of the README")
 	t.Parallel()
@@ -26,11 +27,12 @@ func TestReadmeCommands(t *testing.T) {
 	block, _, _ = strings.Cut(block, "\n```\n")
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 2000, Models: []string{"llama-3.3-70b", "sim"}})
 	dir := t.TempDir()
+	edge, admin := startEdge(t, dir, e.URL())
 	trace := filepath.Join(dir, "trace.jsonl")
 	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":100,"output_length":5}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	adapt := strings.NewReplacer("trace.jsonl", trace, "http://127.0.0.1:4000", e.URL(), "http://127.0.0.1:8001", e.URL(), "http://127.0.0.1:9090", e.URL(), "-z 10s", "-z 500ms", "-n 50", "-n 20", "'", "",
+	adapt := strings.NewReplacer("trace.jsonl", trace, "http://127.0.0.1:4000", edge, "http://127.0.0.1:8001", e.URL(), "http://127.0.0.1:9090", admin, "-z 10s", "-z 500ms", "-n 50", "-n 20", "'", "",
 		"base.json", dir+"/base.json", "run.json", dir+"/run.json", "run.html", dir+"/run.html", "requests.jsonl", dir+"/requests.jsonl")
 	for line := range strings.Lines(block) {
 		line, _, _ = strings.Cut(line, " #")
@@ -51,4 +53,29 @@ func TestReadmeCommands(t *testing.T) {
 			t.Errorf("%s: exit code %d", line, code)
 		}
 	}
+}
+
+// startEdge starts an edge before an engine, until the test ends. It returns its URL and its admin listener's.
+func startEdge(t *testing.T, dir, engine string) (url, admin string) {
+	t.Helper()
+	benchtest.OwnProgram(t)
+	path := filepath.Join(dir, "edge.yaml")
+	config := `listen: 127.0.0.1:0
+admin: { listen: "127.0.0.1:0" }
+auth: none
+timeouts: { linger: 0s }
+upstreams: [{ name: e, url: "` + engine + `", engine: sim, concurrency: 1000 }]
+models:
+  - { id: llama-3.3-70b, deployments: [{ upstream: e }] }
+  - { id: sim, deployments: [{ upstream: e }] }
+`
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, url, admin, err := process.StartEdge(t.Context(), "edge", nil, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Kill)
+	return url, admin
 }
