@@ -177,7 +177,8 @@
 //	observe.series:overheads                call     by dialect
 //	observe.shadowStats:completion,ended    call     by model and the one copied to
 //	observe.shadowStats:prompt              call     the same
-//	observe.spanQueue:dropped,stopped       seldom   spans that are lost
+//	observe.spanExporter:dropped            seldom   spans that are lost
+//	observe.spanExporter:waiting            call     one word, with tracing
 //	observe.table:m                         seldom   a map that is copied to grow
 //	observe.upstreamSeries:ttft             call     by upstream
 //	observe.var:fieldPool                   call     by core: sync.Pool
