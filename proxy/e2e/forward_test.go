@@ -26,12 +26,12 @@ import (
 
 func TestForward(t *testing.T) {
 	t.Parallel()
-	p := startAudio(t)
 	for _, c := range []struct{ path, model, body, dialect string }{
 		{"/v1/embeddings", "vectors", `"input": ["` + rig.Canary + `", "b"], "encoding_format":"float" , "odd": {"a":1e3}`, "embeddings"},
 		{"/v1/rerank", "ranks", `"query":"` + rig.Canary + `","documents":["a","b"]`, "rerank"},
 		{"/v1/completions", "talk", `"prompt":"` + rig.Canary + `","max_tokens":4`, "completions"},
 	} {
+		p := startAudio(t) // of its own: after a failure the edge looks with requests of its own
 		r := p.Post(c.path, `{ "model" : "`+c.model+`", `+c.body+`}`).WantStatus(200)
 		var got struct{ Model string }
 		if err := json.Unmarshal([]byte(r.Body), &got); err != nil || got.Model != "" && got.Model != c.model || r.Header.Get("Content-Type") != "application/json" {

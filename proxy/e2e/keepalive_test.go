@@ -79,11 +79,11 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
 	for _, c := range keptCases {
-		p := startKept(t)
 		for fault, code := range map[string]string{
 			"status=400;message=no-such-tool;delay=400ms": "rejected_by_engine", "status=500;delay=400ms": "upstream_failed",
 			"head-cut;delay=400ms": "upstream_bad_response", "invalid-json;delay=400ms": "upstream_bad_response",
 		} {
+			p := startKept(t) // of its own: after a failure the edge looks at the engine, which may meet the next fault
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			conn := p.Dial()
 			_ = conn.Send(p.Request(c.path, c.body))
