@@ -29,7 +29,7 @@
 // handshake that negotiates acme-tls/1 (package listen). HTTP-01 is answered by a listener of its
 // own (http.go), which sends browsers to https, without what is behind a ?, and answers calls of
 // the API by a 403: a program that is redirected goes on to send its key over plain HTTP. certmagic
-// connects to our listener, sees that the port is served, and opens none.
+// tries to listen at the address of ours, finds it in use and served, and opens none.
 //
 // # A fleet
 //
