@@ -54,13 +54,12 @@ type Attempt struct {
 	ttft   time.Duration        // to the first token; 0: it has not come, or counts for nothing
 	asked  bool                 // the engine was asked for a stream
 	sends  int                  // requests that were written, by all attempts of the call
-	replay int                  // of these, those in place of one on a connection that was dead
 	Reply  Reply
 }
 
 // Begin takes over lease for a request to be sent in x, an exchange of it.
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
-	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends, replay: a.replay}
+	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends}
 	a.Reply.x, a.Reply.memory = x, t.Memory
 	a.Reply.clock = clock{limits: &t.Model.Clocks, start: t.Start, up: lease.Upstream(), lease: lease, mover: t.Mover}
 	if t.Span != nil {
@@ -83,7 +82,6 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	}
 	err := x.Send(&r)
 	a.sends += x.Sends()
-	a.replay += max(0, x.Sends()-1)
 	sentAt := a.terms.Asked
 	if !x.AtOnce() {
 		sentAt = time.Now()
@@ -124,7 +122,6 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	sends := r.x.Sends()
 	err := r.await(until)
 	a.sends += r.x.Sends() - sends
-	a.replay += r.x.Sends() - sends
 	if err != nil {
 		return err
 	}
@@ -184,10 +181,6 @@ func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) (
 
 // Sends is how many requests this and the earlier attempts of the call have written.
 func (a *Attempt) Sends() int { return a.sends }
-
-// Replays is how many of them took the place of one on a kept connection that was dead. They are no
-// tries of an engine: it has not read the request.
-func (a *Attempt) Replays() int { return a.replay }
 
 // AsksStream reports whether the engine was asked for a stream.
 func (a *Attempt) AsksStream() bool { return a.asked }

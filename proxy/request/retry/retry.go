@@ -156,7 +156,7 @@ var rules = []rule{
 	{Other, []Cause{Doubtful}, "after the first send, where another engine has room", func(s *State, _ *Failure) bool {
 		return s.Sends.Retries+s.Sends.Moves+s.Sends.Longer+s.Sends.Below == 0 && s.Room
 	}},
-	{Other, []Cause{Lost, Full, BadAnswer, ModelGone}, "within retry.attempts and retry.budget", func(s *State, f *Failure) bool {
+	{Other, []Cause{Lost, Full, BadAnswer, ModelGone}, "within retry.attempts and retry.budget, but for the budget where the model or endpoint is not there", func(s *State, f *Failure) bool {
 		return s.retries() && (!s.NoBudget || f.Cause == ModelGone)
 	}},
 	{Other, []Cause{NotNow, Gone}, "within retry.attempts and retry.budget, where another engine may answer", func(s *State, f *Failure) bool {
