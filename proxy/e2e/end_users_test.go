@@ -85,10 +85,16 @@ func TestEndUsers(t *testing.T) {
 	}
 	check("at first")
 	for _, name := range []string{"usage.ledger", "usage.jsonl"} {
-		rig.WaitFor(t, rig.Patience, name+" has both end users", func() bool {
+		rig.WaitFor(t, rig.Patience, name+" has every call", func() bool {
 			text, err := os.ReadFile(filepath.Join(p.Dir, name))
-			line := `"user":"` + endUserName(bob) + `","calls":8,`
-			return err == nil && strings.Contains(string(text), line) && strings.Contains(string(text), endUserName(alice))
+			for _, row := range []string{
+				`"model":"sim","calls":18,`, `"user":"` + endUserName(alice) + `","calls":8,`, `"user":"` + endUserName(bob) + `","calls":8,`,
+			} {
+				if err != nil || !strings.Contains(string(text), row) {
+					return false
+				}
+			}
+			return true
 		})
 	}
 	p.Signal(syscall.SIGKILL)

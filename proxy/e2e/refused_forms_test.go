@@ -49,6 +49,7 @@ func TestEffort_RefusedByTemplate(t *testing.T) {
 			for _, stream := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s%s stream=%t", name, strings.ReplaceAll(way.path, "/", "."), stream), func(t *testing.T) {
 					t.Parallel()
+					engine := engine
 					engine.Record = true
 					p := start(t, rig.Setup{Engines: []sim.Options{engine}, Config: detected})
 					body := func(effort string) string {
