@@ -55,35 +55,6 @@ const (
 	IdleUnseen       = Duration(60 * time.Second)
 )
 
-const byProgress = "15m0s while its engine is seen to work"
-
-// changedDefaults are the settings whose defaults are not those of the first version, and what they
-// were.
-var changedDefaults = []struct {
-	path, was string
-	is        func(*File) string
-}{
-	{"limits.header", "8KiB", func(f *File) string { return f.Limits.Header.String() }},
-	{"timeouts.first_event", FirstEventUnseen.String(), func(*File) string { return byProgress }},
-	{"timeouts.idle", IdleUnseen.String(), func(*File) string { return byProgress }},
-	{"timeouts.client_idle", "1m0s", func(f *File) string { return f.Timeouts.ClientIdle.String() }},
-}
-
-// ChangedDefaults lists the settings that f leaves to defaults which have changed since the first
-// version, as "path: old -> new": what behaves differently although the file is what it was.
-func (f *File) ChangedDefaults() (changed []string) {
-	if f.origin == nil {
-		return nil
-	}
-	defaults := Defaults()
-	for _, c := range changedDefaults {
-		if !f.origin.places.Has(c.path) {
-			changed = append(changed, c.path+": "+c.was+" -> "+c.is(defaults))
-		}
-	}
-	return changed
-}
-
 // SetDefaults gives an entry of keys its defaults before it is read: every model, every operation,
 // no limits, active, of weight 1.
 func (k *Key) SetDefaults() {

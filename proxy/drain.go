@@ -10,8 +10,8 @@ import (
 )
 
 // drain ends the public side in steps. /-/ready answers 503, and answers ask clients to close. The
-// listener accepts for timeouts.linger more, so that balancers notice. Then it accepts no more,
-// idle connections close, and running calls get timeouts.drain to finish. Those that are left get
+// listener accepts for timeouts.linger more, so that balancers notice; where none routes to the edge
+// (Options.Direct), only as long as calls run. Then it accepts no more, idle connections close, and running calls get timeouts.drain to finish. Those that are left get
 // an error in their stream and errorFlushTime to send it. Then drain cuts what has not ended: half
 // a head, a body that does not arrive, a client that does not read. Options.Hurry skips every wait
 // but hurriedFlushTime.
@@ -26,7 +26,11 @@ func (e *Edge) drain() {
 	}
 	end.draining.Store(true)
 	e.services.Shadows.End()
-	end.waitOrHurry(t.Linger.D(), func() bool { return false })
+	direct := e.opts.Direct != nil && e.opts.Direct()
+	if t.Linger > 0 && !direct {
+		e.log.Info("lingering: calls are still accepted until balancers have noticed (timeouts.linger)", zap.String("linger", t.Linger.String()))
+	}
+	end.waitOrHurry(t.Linger.D(), func() bool { return direct && end.calls() == 0 })
 	e.listener.CloseGracefully()
 	e.websockets.Review()
 	gone := func() bool { return e.listener.Open() == 0 }

@@ -28,6 +28,9 @@ type Options struct {
 	Guard *guard.Guard
 	// Hurry is closed when a drain that runs is to end at once; nil: never.
 	Hurry <-chan struct{}
+	// Direct reports, when a drain begins, that no balancer has to notice it: timeouts.linger ends as
+	// soon as no call runs. Nil: one may route to the edge.
+	Direct func() bool
 	// Certificate makes the public listener speak TLS; may be nil.
 	Certificate *listen.Certificate
 	// AdminCertificate makes the admin listener speak TLS; may be nil.

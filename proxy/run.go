@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -47,6 +48,11 @@ func (o *RunOptions) portOptions(next bool) listen.PortOptions {
 		how.Tries = 64
 	}
 	return how
+}
+
+// onLoopback reports whether only this machine reaches the listeners; admin may be nil.
+func onLoopback(public, admin net.Listener) bool {
+	return config.OnLoopback(public.Addr().String()) && (admin == nil || config.OnLoopback(admin.Addr().String()))
 }
 
 // Load reads a configuration, the certificates and key sets that it names and the beginning of its
@@ -123,6 +129,7 @@ func Run(end *Shutdown, o RunOptions) error {
 	e, err := New(Options{
 		Config: c, Log: log, MemoryLimit: memory, Guard: end.guard,
 		Public: public, Admin: admin, InheritedPublic: ports.inherited, SharedPort: o.SharePort, Hurry: end.Hurry,
+		Direct:      func() bool { return end.typed() || onLoopback(public, admin) },
 		Certificate: secure.pair, AdminCertificate: secure.admin, ACME: secure.manager, Challenges: secure.challenges,
 		Load: o.Load, Parse: o.Parse, LogDropped: sink.Dropped,
 	})
@@ -132,9 +139,6 @@ func Run(end *Shutdown, o RunOptions) error {
 	log.Info("serving", zap.String("listen", public.Addr().String()), zap.Int("models", len(c.Models)),
 		zap.Int("upstreams", len(c.Upstreams)),
 		zap.Int64("memory_limit", memory), zap.String("memory_limit_source", string(source)))
-	if changed := c.ChangedDefaults(); o.Load != nil && len(changed) > 0 {
-		log.Info("defaults are not those of the first version: a setting that the file gives itself is not affected", zap.Strings("changed", changed))
-	}
 	if o.Ready != nil {
 		o.Ready(baseURL(public, schemeOf(secure.pair)), baseURL(admin, schemeOf(secure.admin)))
 	}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"penstock/proxy/telemetry/guard"
 	"penstock/proxy/telemetry/process"
 )
@@ -27,7 +29,14 @@ type Shutdown struct {
 	quit    chan os.Signal
 	stopped chan struct{}
 	once    sync.Once
+	first   atomic.Pointer[syscall.Signal]
 	second  atomic.Pointer[syscall.Signal]
+}
+
+// typed reports whether a person ended the edge: by Ctrl-C at its terminal.
+func (s *Shutdown) typed() bool {
+	first := s.first.Load()
+	return first != nil && *first == syscall.SIGINT && term.IsTerminal(int(os.Stdin.Fd()))
 }
 
 // OnSignals takes the signals over until Stop. exit ends the process at once, with a code.
@@ -48,7 +57,10 @@ func OnSignals(exit func(code int)) *Shutdown {
 		}
 	})
 	go s.guard.Loop(s.stopped, guard.Shutdown, func() {
-		_, ok := s.next(s.signals)
+		first, ok := s.next(s.signals)
+		if ok {
+			s.first.Store(&first)
+		}
 		end()
 		s.guard.Point("shutdown.signal")
 		if !ok {

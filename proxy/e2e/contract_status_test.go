@@ -390,6 +390,8 @@ func websocketStatuses(t *testing.T, seen *produced) {
 	ask(p, 403, upgrade, version, key, "Origin: https://elsewhere.example")
 	ask(p, 405)
 	ask(start(t, rig.Setup{}), 426, upgrade, version, key)
+	s := p.OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000,"delay_ms":20}`)) // it keeps the drain from its end
+	s.Next()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -397,5 +399,6 @@ func websocketStatuses(t *testing.T, seen *produced) {
 	}()
 	rig.WaitFor(t, rig.Patience, "the edge drains", func() bool { return p.Metric("penstock_draining") == 1 })
 	ask(p, 503, upgrade, version, key)
+	s.Leave()
 	<-ended
 }

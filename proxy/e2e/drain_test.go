@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,22 +74,58 @@ func TestDrainCode(t *testing.T) {
 	}
 }
 
-// TestSecondSignalAtRest: who is in a hurry and cuts nobody off has had an orderly end, and is not told of calls.
-func TestSecondSignalAtRest(t *testing.T) {
+// balanced makes a configuration one to which a balancer of another machine may route.
+func balanced(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := strings.Replace(string(text), "\nlisten: 127.0.0.1:0", "\nlisten: 0.0.0.0:0", 1)
+	if err := os.WriteFile(path, []byte(open), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSignalAtRest: where other machines may route to the edge, SIGTERM says that it lingers, and a second signal ends that in
+// order. On loopback nobody has to notice: the edge ends at once, whatever the linger.
+func TestSignalAtRest(t *testing.T) {
 	t.Parallel()
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+	const lingering = `"msg":"lingering: calls are still accepted until balancers have noticed (timeouts.linger)","linger":"1m0s"`
+	for _, row := range []struct {
+		name          string
+		first, second syscall.Signal
+	}{
+		{"SIGTERM twice", syscall.SIGTERM, syscall.SIGTERM},
+		{"SIGTERM, SIGINT", syscall.SIGTERM, syscall.SIGINT},
+		{"no terminal", syscall.SIGINT, syscall.SIGTERM},
+		{"loopback", syscall.SIGTERM, 0},
+		{"loopback by SIGINT", syscall.SIGINT, 0},
+	} {
 		path, key := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 60s, drain: 60s")
+		if row.second != 0 {
+			balanced(t, path)
+		}
 		p := rig.StartProcess(t, "serve", "-c", path)
-		e := &rig.Edge{T: t, Addr: p.Says(`serving http://(\S+)/v1`)[1], Key: key}
+		port := p.Says(`serving http://\S+:(\d+)/v1`)[1]
+		e := &rig.Edge{T: t, Addr: "127.0.0.1:" + port, Key: key}
 		kept := e.Dial() // an idle connection is no call
 		_ = kept.Send(e.Request(chatPath, rig.ChatBody("sim", "")))
 		kept.Reply("POST")
-		p.Signal(syscall.SIGTERM)
-		rig.WaitFor(t, rig.Patience, "it drains", func() bool { return strings.Contains(p.Err.String(), `"draining"`) })
-		p.Signal(sig)
+		p.Signal(row.first)
+		if row.second != 0 {
+			rig.WaitFor(t, rig.Patience, "it lingers", func() bool { return strings.Contains(p.Err.String(), lingering) })
+			p.Signal(row.second)
+		}
 		p.Exits(rig.Patience, 0)
-		if text := p.Err.String(); strings.Contains(text, "calls were running") || strings.Contains(text, "second signal") || strings.Contains(text, "drain time is over") {
-			t.Errorf("%v: it speaks of calls:\n%s", sig, text)
+		text := p.Err.String()
+		for _, wrong := range []string{"calls were running", "second signal", "drain time is over"} {
+			if strings.Contains(text, wrong) {
+				t.Errorf("%s: the log has %q:\n%s", row.name, wrong, text)
+			}
+		}
+		if row.second == 0 && strings.Contains(text, "lingering") {
+			t.Errorf("%s: it lingers:\n%s", row.name, text)
 		}
 	}
 }

@@ -397,20 +397,6 @@ func TestReloadConnectionLimit(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "they have left", func() bool { return e.Metric("penstock_client_connections") < 10 })
 }
 
-// TestChangedDefaultsAreTold: a start says once which defaults its file leaves alone that are not what they were, and a reload
-// does not say it again.
-func TestChangedDefaultsAreTold(t *testing.T) {
-	t.Parallel()
-	e := start(t, rig.Setup{})
-	if status, body := e.Reload(); status != 200 {
-		t.Fatalf("reload: %d %s", status, body)
-	}
-	rig.WaitFor(t, rig.Patience, "the start says it", func() bool { return strings.Contains(e.Log.String(), "limits.header: 8KiB -> 16KiB") })
-	if n := strings.Count(e.Log.String(), "timeouts.client_idle: 1m0s -> 1m15s"); n != 1 {
-		t.Errorf("it is said %d times", n)
-	}
-}
-
 // TestLargeHead: a head with a large token and a browser's cookies beside it is served as the edge comes.
 func TestLargeHead(t *testing.T) {
 	t.Parallel()
