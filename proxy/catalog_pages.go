@@ -83,15 +83,13 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	if !ok {
 		return
 	}
-	path := ctx.URI().PathOriginal()
-	id, err := url.PathUnescape(string(path[len("/v1/models/"):]))
-	if err != nil {
-		p.refusePage(ctx, apierr.ModelNotFound())
-		return
+	id := string(ctx.URI().PathOriginal()[len("/v1/models/"):])
+	if plain, err := url.PathUnescape(id); err == nil {
+		id = plain
 	}
 	m, found := snap.Lookup([]byte(id))
 	if !found || key != nil && !snap.MayUse(key, m) {
-		p.refusePage(ctx, apierr.ModelNotFound())
+		p.refusePage(ctx, apierr.ModelNotFound(id, snap.NearestModel(id, key)))
 		return
 	}
 	page, err := snap.Catalog.Model(id, m.Route.Index, wantsMessages(ctx), time.Now())

@@ -35,7 +35,11 @@ func Nearest(name string, candidates []string) string {
 	best, least := "", max(1, len(plain)/3)+1
 	candidates = candidates[:min(len(candidates), maxCandidates)]
 	for _, c := range candidates {
-		if d := distance(plain, Normalize(c)); d < least {
+		near := Normalize(c)
+		if lengths := len(near) - len(plain); lengths >= least || -lengths >= least {
+			continue // so many letters are to be added or dropped
+		}
+		if d := distance(plain, near); d < least {
 			best, least = c, d
 		}
 	}

@@ -66,8 +66,16 @@ var chatRows = []rule{
 			{`{"model":5,"messages":[{"role":"user","content":"a"}]}`, "model", false},
 			{`{"model":"","messages":[{"role":"user","content":"a"}]}`, "model", false},
 		},
-		check: func(_ *testing.T, p *penstock) {
+		check: func(t *testing.T, p *penstock) {
 			p.Post(chatPath, rig.ChatBody("nobody", "")).WantError(404, "not_found_error", "model_not_found")
+			r := p.Post(chatPath, rig.ChatBody("Simm", ""))
+			if r.WantError(404, "not_found_error", "model_not_found"); !strings.Contains(r.Body, `The model \"Simm\" does not exist: did you mean \"sim\"?`) {
+				t.Error(r.Body)
+			}
+			rig.WaitFor(t, rig.Patience, "the log names the nearest model", func() bool { return strings.Contains(p.Log.String(), `"nearest_model":"sim"`) })
+			if strings.Contains(p.Log.String(), "Simm") {
+				t.Error("the log has a client's string")
+			}
 		},
 	},
 	{

@@ -180,12 +180,23 @@ func NotFound(code, format string, args ...any) *Error {
 	return New(404, code, format, args...)
 }
 
-// ModelNotFound returns the 404 for a model that is not in the catalog.
-func ModelNotFound() *Error {
-	e := NotFound(CodeModelNotFound, "The model does not exist. GET /v1/models lists the models.")
+// ModelNotFound returns the 404 for a name that is no model's, of which at most maxShownName bytes
+// are repeated. nearest is a model that the client may have meant, or empty.
+func ModelNotFound(name, nearest string) *Error {
+	if len(name) > maxShownName {
+		name = strings.ToValidUTF8(name[:maxShownName], "") + "…"
+	}
+	hint := "."
+	if nearest != "" {
+		hint = fmt.Sprintf(": did you mean %q?", nearest)
+	}
+	e := NotFound(CodeModelNotFound, "The model %q does not exist%s GET /v1/models lists the models.", name, hint)
 	e.Param = "model"
 	return e
 }
+
+// maxShownName is more than any model's name has, and keeps a body out of an answer.
+const maxShownName = 128
 
 // Unauthorized returns a 401 with one of the three codes of a credential; its message is the same
 // for a key that is missing, wrong, expired or inactive.

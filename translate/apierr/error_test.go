@@ -79,7 +79,7 @@ func TestTable(t *testing.T) {
 		{Unauthorized(CodeCredentialInQuery), 401, "authentication_error", "credential_in_query", ""},
 		{ModelNotAllowed(), 403, "permission_error", "model_not_allowed", "model"},
 		{OperationNotAllowed(), 403, "permission_error", "operation_not_allowed", ""},
-		{ModelNotFound(), 404, "not_found_error", "model_not_found", "model"},
+		{ModelNotFound("a", ""), 404, "not_found_error", "model_not_found", "model"},
 		{NotFound(CodeNotFound, "No such path."), 404, "not_found_error", "not_found", ""},
 		{TooLarge(1 << 20), 413, "request_too_large", "request_too_large", ""},
 		{RateLimited("requests per minute", 1500*time.Millisecond), 429, "rate_limit_error", "rate_limited", ""},
@@ -153,8 +153,23 @@ func TestFromJSON(t *testing.T) {
 	}
 }
 
+// TestModelNotFound: the name that was asked for is in the answer, cut where it is no name, and the nearest model beside it.
+func TestModelNotFound(t *testing.T) {
+	const list = " GET /v1/models lists the models."
+	for _, row := range []struct{ name, nearest, want string }{
+		{"lama", "", `The model "lama" does not exist.` + list},
+		{"lama", "llama", `The model "lama" does not exist: did you mean "llama"?` + list},
+		{"a\"\n\xff", "", `The model "a\"\n\xff" does not exist.` + list},
+		{strings.Repeat("n", 127) + "é", "", `The model "` + strings.Repeat("n", 127) + `…" does not exist.` + list},
+	} {
+		if got := ModelNotFound(row.name, row.nearest).Message; got != row.want {
+			t.Errorf("got  %s\nwant %s", got, row.want)
+		}
+	}
+}
+
 func BenchmarkAppend(b *testing.B) {
-	e := ModelNotFound()
+	e := ModelNotFound("lama", "llama")
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {

@@ -64,6 +64,7 @@ var logFields = map[string]string{
 	"choice":                 "Why the upstream was picked among several: `cached` (the answer was to begin soonest there, and the engine held a part of the prompt), `soonest` (likewise, and it held nothing), `home` (the conversation's home: no engine was known to hold it, or another edge had sent it there), `only` (no other one had room), `unmeasured` (the speed of one of them was not known, so tokens to be read and calls decided); only where there is a choice.",
 	"expected_cached_tokens": "Part of `prompt_tokens` that the engine was believed to have in its cache when it was picked; beside `choice`.",
 	"asked_model":            "The model that the client asked for; only if another one answered in its place (`fallback`).",
+	"nearest_model":          "The model of the configuration that the client may have meant; only if it asked for a name that is no model's, and one is like it. The name itself is a client's string and not logged.",
 	"arm":                    "Arm of the upstream that was asked last, a dash if it has none; only of models with arms (`deployments[].traffic`) or a shadow.",
 	"missed_arm":             "Arm that the call is of; only if it ended elsewhere.",
 	"class":                  "Class of the key, if it has one.",

@@ -142,7 +142,9 @@ func (g gate) resolve() error {
 	c := g.call
 	m, ok := c.config.snapshot.Lookup(c.request.Model())
 	if !ok {
-		return apierr.ModelNotFound()
+		name := string(c.request.Model())
+		c.record.Nearest = c.config.snapshot.NearestModel(name, c.rates.key)
+		return apierr.ModelNotFound(name, c.record.Nearest)
 	}
 	if key := c.rates.key; key != nil && !key.Allows(m.Config.ID) {
 		return apierr.ModelNotAllowed()

@@ -6,6 +6,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/config"
+	"penstock/config/suggest"
 	"penstock/proxy/access/auth"
 	"penstock/proxy/access/auth/cert"
 	"penstock/proxy/access/enduser"
@@ -148,6 +149,19 @@ func (s *Snapshot) Lookup(name []byte) (*Model, bool) {
 		return nil, false
 	}
 	return &s.Models[r.Index], true
+}
+
+// NearestModel returns the id or alias of a model that a client may have meant by a name that is no
+// model's, among those that its key may use, or "". A nil key may use what an edge without keys
+// serves.
+func (s *Snapshot) NearestModel(name string, key *auth.Key) string {
+	var names []string
+	for i := range s.Models {
+		if m := &s.Models[i]; (key != nil || s.Open()) && s.MayUse(key, m) {
+			names = append(append(names, m.Config.ID), m.Config.Aliases...)
+		}
+	}
+	return suggest.Nearest(name, names)
 }
 
 // ModelByID finds a model by its id.

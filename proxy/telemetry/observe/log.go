@@ -46,7 +46,7 @@ type leveled struct {
 // there if they have something to tell.
 const (
 	fieldsAlways = 20
-	fieldsOf     = fieldsAlways + 13
+	fieldsOf     = fieldsAlways + 14
 )
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
@@ -125,6 +125,9 @@ func (a accessLog) write(r *Record, now time.Time) {
 	if r.Asked != "" {
 		fields = append(fields, zap.String("asked_model", r.Asked))
 	}
+	if r.Nearest != "" {
+		fields = append(fields, zap.String("nearest_model", r.Nearest))
+	}
 	if r.Class != "" {
 		fields = append(fields, zap.String("class", r.Class))
 	}
@@ -158,10 +161,12 @@ func (a FailedAttempt) MarshalLogObject(o zapcore.ObjectEncoder) error {
 //
 //	200  chat  llama → gpu-a  stream  1204+310 tok  ttft 0.21s  4.02s  req_…
 //	429  chat  llama → -  capacity_full  0.00s  req_…
+//	404  chat  unknown model, like llama → -  model_not_found  0.00s  req_…
 //	502  chat  llama → gpu-a  upstream_failed  (gpu-a: status 500)  0.10s  req_…
 func appendConsole(dst []byte, r *Record, now time.Time) []byte {
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
-	dst = append(dst, "  "+r.Dialect+"  "+dash(r.Model)+" → "+dash(r.Upstream)...)
+	dst = append(dst, "  "+r.Dialect+"  "+r.shownModel()...)
+	dst = append(dst, " → "+dash(r.Upstream)...)
 	if r.Attempts > 1 {
 		dst = append(dst, " (second attempt)"...)
 	}

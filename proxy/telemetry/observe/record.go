@@ -63,6 +63,7 @@ type Record struct {
 	Resumed          int    // how often another upstream went on with the stream
 	Class            string // of the call, where it is not the first
 	Asked            string // model that the client asked for, where Model answers in its place
+	Nearest          string // configured model that the client may have meant by a name that is no model's
 	Tier             int    // of the upstream that was asked last; 0: it has no tiers, or it is the first
 	// Arm is that of the upstream asked last, or where none was for want of room that of the call:
 	// NoArm, or empty where the model has no arms or shadow.
@@ -146,6 +147,19 @@ func (r *Record) limit() string {
 		return limitEngine
 	}
 	return dash(r.Code)
+}
+
+// shownModel is how the console log writes the model. A name that is no model's is a client's
+// string, so the model that it is like stands for it.
+func (r *Record) shownModel() string {
+	switch {
+	case r.Code != "model_not_found":
+		return dash(r.Model)
+	case r.Nearest != "":
+		return "unknown model, like " + r.Nearest
+	default:
+		return "unknown model"
+	}
 }
 
 // dash is how the log writes what is empty.

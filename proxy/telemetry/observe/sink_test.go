@@ -70,6 +70,12 @@ func TestConsoleLine(t *testing.T) {
 	if got := line(r); !strings.HasPrefix(got, "429  messages  - → -  rate_limited  0.00s  ") {
 		t.Error(got)
 	}
+	for near, want := range map[string]string{"": "unknown model → -", "llama": "unknown model, like llama → -"} {
+		r = &Record{Status: 404, Dialect: "chat", Outcome: ClientError, Code: "model_not_found", Nearest: near, Start: now}
+		if got := line(r); !strings.HasPrefix(got, "404  chat  "+want+"  model_not_found  0.00s  ") {
+			t.Error(got)
+		}
+	}
 	r = &Record{Start: now, Dialect: "chat", Model: "m", Upstream: "a", Status: 502, Code: "upstream_failed", Outcome: UpstreamFail, Failed: []FailedAttempt{{Upstream: "a", Cause: "status", EngineStatus: 500}}}
 	if got := line(r); !strings.HasPrefix(got, "502  chat  m → a  upstream_failed  (a: status 500)  0.00s  ") {
 		t.Errorf("%q", got)
