@@ -88,7 +88,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 }
 
 // DetachOnClose takes the connection from its server: the next Close leaves it open and starts then
-// on a new goroutine, which owns the connection and must catch its own panics.
+// on a goroutine of its own. then owns the connection and must catch its own panics.
 func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
 // Unread puts back the unread bytes of from, the server's buffered reader of this connection.
@@ -187,7 +187,7 @@ func (c *Conn) Linger() { c.linger.Store(true) }
 // net.ErrClosed.
 func (c *Conn) Close() error {
 	if then := c.onDetach.Swap(nil); then != nil {
-		go (*then)()
+		c.ln.detached.run(*then)
 		return nil
 	}
 	if !c.closed.CompareAndSwap(false, true) {

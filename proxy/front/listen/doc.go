@@ -90,7 +90,7 @@
 // Detaching. A stream leaves fasthttp through a hijack. fasthttp closes the connection when it has
 // released its buffers, and DetachOnClose turns that close into the start of the stream. Unread
 // saves the buffered bytes of a pipelined request. Resume lets a server take the connection back
-// like one that is kept alive.
+// like one that is kept alive. Streams run on goroutines that have run streams before (detached.go).
 //
 // Write deadlines. A deadline bounds one write, not an answer. A stream may take hours, and an
 // image of many megabytes is written in pieces with one deadline each, so that only a client that

@@ -51,6 +51,7 @@ type Listener struct {
 	closing    atomic.Bool // CloseGracefully has closed the listener
 	watch      *disconnectWatch
 	lingering  semaphore
+	detached   detached
 
 	mu         sync.Mutex
 	conns      map[*Conn]struct{}
@@ -264,9 +265,12 @@ func (l *Listener) Evicted() uint64 { return l.evicted.Load() }
 // AcceptErrors returns how often accepting failed.
 func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
 
-// Release ends the watch. Close closes the listener itself. Call Release when no connection is open
-// any more.
-func (l *Listener) Release() error { return l.watch.close() }
+// Release ends the watch and the goroutines that wait for detached connections. Close closes the
+// listener itself. Call Release when no connection is open any more.
+func (l *Listener) Release() error {
+	l.detached.close()
+	return l.watch.close()
+}
 
 // checkFraming passes the bytes and the error of a read to f. A panic in f, which parses untrusted
 // bytes, ends the connection.

@@ -24,8 +24,8 @@
 //	proxy/request/call/stream_hijacked.go hijackedStream.takeConn  stream       the stream, before its first byte
 //	proxy/request/call/stream_hijacked.go hijackedStream.serve  stream       the stream and its connection
 //	proxy/request/call/stream_http10.go http10Stream.takeConn   stream       the stream and its connection
-//	proxy/front/listen/conn.go Conn.Close                     stream       starts hijackedStream.serve, which catches
-//	proxy/front/listen/conn.go Conn.Close                 websocket  starts session.serve
+//	proxy/front/listen/detached.go detached.run               stream       starts hijackedStream.serve, which catches
+//	proxy/front/listen/detached.go detached.run               websocket  starts session.serve
 //	proxy/request/websocket/session.go session.takeConn     websocket  the connection
 //	proxy/request/websocket/session.go session.serve        websocket  the connection: 1011
 //	proxy/request/websocket/session.go session.tick         websocket  later looks at one connection

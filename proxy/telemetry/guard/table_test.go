@@ -19,7 +19,7 @@ import (
 
 // handedOver are the places that start what another one has guarded.
 var handedOver = map[string][]string{ // those that hand a function to DetachOnClose
-	"proxy/front/listen/conn.go Conn.Close": {"proxy/request/call/stream_hijacked.go hijackedStream.serve", "proxy/request/websocket/session.go session.serve"},
+	"proxy/front/listen/detached.go detached.run": {"proxy/request/call/stream_hijacked.go hijackedStream.serve", "proxy/request/websocket/session.go session.serve"},
 }
 
 // unserved are those of commands other than serve, and of serve before it serves. A panic there ends the command, with its stack.

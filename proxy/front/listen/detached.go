@@ -1,0 +1,62 @@
+package listen
+
+import "sync"
+
+// maxParked bounds the goroutines that wait for a connection to be detached. More than a few wait
+// only after many streams have ended at once.
+const maxParked = 64
+
+// detached runs what connections are detached for, on goroutines that wait for the next one when
+// they are done: their stacks have grown for streams and requests. A new goroutine would grow its
+// own, which was a quarter of what a short stream cost. A long stream does not keep the larger
+// stack: each collection halves one that is used by less than a quarter.
+type detached struct {
+	mu     sync.Mutex
+	parked []chan func() // the one that has waited least is the last
+	closed bool
+}
+
+// run starts f, which must catch its own panics.
+func (d *detached) run(f func()) {
+	d.mu.Lock()
+	var next chan func()
+	if last := len(d.parked) - 1; last >= 0 {
+		next, d.parked = d.parked[last], d.parked[:last]
+	}
+	d.mu.Unlock()
+	if next == nil {
+		go d.work(f)
+		return
+	}
+	next <- f
+}
+
+// work runs f, and then what run has for this goroutine.
+func (d *detached) work(f func()) {
+	for next := make(chan func(), 1); f != nil; {
+		f()
+		f = d.park(next)
+	}
+}
+
+// park waits for the next function. It returns nil when enough goroutines wait, and after close.
+func (d *detached) park(next chan func()) func() {
+	d.mu.Lock()
+	if d.closed || len(d.parked) == maxParked {
+		d.mu.Unlock()
+		return nil
+	}
+	d.parked = append(d.parked, next)
+	d.mu.Unlock()
+	return <-next
+}
+
+// close ends the goroutines that wait. The others end when they are done.
+func (d *detached) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, next := range d.parked {
+		next <- nil
+	}
+	d.parked, d.closed = nil, true
+}

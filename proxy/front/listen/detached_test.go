@@ -1,0 +1,99 @@
+package listen
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// parkedNow returns how many goroutines wait.
+func (d *detached) parkedNow() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.parked)
+}
+
+// A goroutine that is done waits for the next function; a bounded number of them waits, and none
+// after close. synctest fails if one is left.
+func TestDetachedGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d detached
+		var ran sync.WaitGroup
+		block := make(chan struct{})
+		for range maxParked + 5 {
+			ran.Add(1)
+			d.run(func() { <-block; ran.Done() })
+		}
+		close(block)
+		ran.Wait()
+		synctest.Wait()
+		if n := d.parkedNow(); n != maxParked {
+			t.Fatalf("%d wait, want %d", n, maxParked)
+		}
+		held := make(chan struct{})
+		d.run(func() { <-held })
+		synctest.Wait()
+		if n := d.parkedNow(); n != maxParked-1 {
+			t.Errorf("%d wait while one of them runs, want %d", n, maxParked-1)
+		}
+		d.close()
+		synctest.Wait()
+		close(held)
+		synctest.Wait()
+		d.run(func() {})
+		synctest.Wait()
+		if n := d.parkedNow(); n != 0 {
+			t.Errorf("%d wait after close", n)
+		}
+	})
+}
+
+// A function that holds its goroutine for an hour, as a stream may, does not hold the stack that
+// another one has grown for as long.
+func TestDetachedStackShrinks(t *testing.T) {
+	var d detached
+	defer d.close()
+	var done sync.WaitGroup
+	hold, held := make(chan struct{}), make(chan struct{})
+	all := func(f func()) {
+		for range maxParked {
+			done.Add(1)
+			d.run(func() { f(); done.Done() })
+		}
+	}
+	all(func() { deep(64); <-hold })
+	close(hold)
+	for d.parkedNow() < maxParked {
+		runtime.Gosched()
+	}
+	grown := stacks()
+	all(func() { <-held })
+	for range 6 {
+		debug.FreeOSMemory()
+	}
+	if now := stacks(); grown-now < maxParked*48<<10 {
+		t.Errorf("%d KiB of stacks with the goroutines grown, %d KiB held", grown>>10, now>>10)
+	}
+	close(held)
+	done.Wait()
+}
+
+// deep uses a KiB of stack for each n.
+//
+//go:noinline
+func deep(n int) byte {
+	var b [1 << 10]byte
+	if n > 0 {
+		b[n%len(b)] = deep(n - 1)
+	}
+	return b[n%len(b)]
+}
+
+func stacks() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/stacks:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
