@@ -26,6 +26,8 @@ type RunOptions struct {
 	Config *config.File
 	// Warnings are those of reading the configuration, which the log begins with.
 	Warnings config.Problems
+	// Origin is the log's first line, where Config is not from a file.
+	Origin string
 	// Load reads the configuration again for a reload; nil when there is no file.
 	Load func() (*config.File, config.Problems)
 	// Parse reads the text of one that is not in place, to say what it would change.
@@ -112,6 +114,9 @@ func Run(end *Shutdown, o RunOptions) error {
 		return err
 	}
 	defer zap.RedirectStdLog(log)() // libraries that use the standard logger write to this log, too
+	if o.Origin != "" {
+		log.Info(o.Origin)
+	}
 	for _, p := range o.Warnings {
 		log.Warn(reload.FileWarning, zap.String("source", "start"), zap.String("problem", p.String()))
 	}

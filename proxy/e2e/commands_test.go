@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -105,7 +106,15 @@ func TestInitToServing(t *testing.T) {
 	if err := os.WriteFile(file, []byte(free), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	public, _ := serveProgram(t, file)
+	public, admin := serveProgram(t, file)
+	token := regexp.MustCompile(`export PENSTOCK_ADMIN_TOKEN=(\S+)`).FindStringSubmatch(out)
+	if token == nil {
+		t.Fatalf("no token for the next commands:\n%s", out)
+	}
+	_, errs := command(t, 1, "drain", "*", "--admin", admin, "--token", token[1])
+	if !strings.Contains(errs, "No engine would be left that takes calls for tiny: ") || !strings.Contains(errs, "--force") {
+		t.Errorf("drain of all: %s", errs)
+	}
 	p := rig.Connect(t, public, key)
 	var calls sync.WaitGroup
 	for range 8 { // as many as both have slots, so either serves some, however calls are shared out
@@ -127,11 +136,17 @@ func TestInitToServing(t *testing.T) {
 		t.Error("it was overwritten")
 	}
 	other := file + ".other"
-	if _, errs := command(t, 1, "init", one.Addr(), "127.0.0.1:1", "-o", other); !strings.Contains(errs, "127.0.0.1:1") {
+	if _, errs := command(t, 1, "init", "127.0.0.1:1", "-o", other); !strings.Contains(errs, "no engine answers: upstream http://127.0.0.1:1") {
 		t.Errorf("an engine that is not there: %s", errs)
 	}
 	if _, err := os.Stat(other); err == nil {
-		t.Error("a file of some of the engines was written")
+		t.Error("a file without an engine was written")
+	}
+	if out, _ := command(t, 0, "init", one.Addr(), "127.0.0.1:1", two.Addr(), "-o", other); !strings.Contains(out, "Left out  no engine answers: upstream http://127.0.0.1:1") || !strings.Contains(out, "2 upstreams") {
+		t.Errorf("one of three is not there: %s", out)
+	}
+	if out, errs := command(t, 1, "doctor", "127.0.0.1:1", two.Addr()); !strings.Contains(errs, "no engine answers: upstream http://127.0.0.1:1") || !strings.Contains(out, "url: "+two.URL()+"\n") {
+		t.Errorf("one of two is not there: %s%s", out, errs)
 	}
 	shown, notes := command(t, 0, "init", two.Addr(), "-o", "-")
 	if !strings.Contains(shown, "models:") || strings.Contains(shown, "pstk_") || !strings.Contains(notes, "pstk_") {
@@ -364,7 +379,22 @@ func TestModeCommands(t *testing.T) {
 	if out, _ := command(t, 0, append([]string{"ready", name}, admin...)...); out != name+": ready, as it was\n" {
 		t.Errorf("once more: %q", out)
 	}
-	out, _ := command(t, 0, append([]string{"drain", name[:1] + "*"}, admin...)...)
+	if _, errs := command(t, 1, append([]string{"drain", name[:1] + "*"}, admin...)...); !strings.Contains(errs, "takes calls for sim: to do it all the same, add --force") {
+		t.Errorf("the last engines of a model: %s", errs)
+	}
+	if _, modes := read(); slices.Contains(modes, "drain") {
+		t.Errorf("refused, and the upstreams are in modes %q", modes)
+	}
+	s := p.OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000,"delay_ms":20}`))
+	s.Next()
+	waits := rig.StartProcess(t, append([]string{"drain", name[:1] + "*", "--force", "--wait"}, admin...)...)
+	waits.Says("waiting for the calls at " + name + "\n")
+	s.Leave()
+	waits.Exits(rig.Patience, 0)
+	out := waits.Out.String()
+	if !strings.HasSuffix(out, "no call is left there\n") {
+		t.Errorf("it does not say that it is done: %s", out)
+	}
 	for i, mode := range second(read()) {
 		if mode != "drain" || !strings.Contains(out, names[i]+": drain (was ready)\n") {
 			t.Errorf("of the group %s is in mode %s:\n%s", names[i], mode, out)

@@ -60,6 +60,9 @@ func TestStartWithoutConfig(t *testing.T) {
 	}
 	key := p.Says(`API key\s+(\S+)`)[1]
 	admin := p.Says(`Status\s+(\S+)`)[1]
+	if log := p.Err.String(); !strings.Contains(strings.SplitN(log, "\n", 2)[0], "neither --config nor PENSTOCK_CONFIG names a file: serving 1 model of http://127.0.0.1:") {
+		t.Errorf("the log begins with: %s", log)
+	}
 	line := p.Says(`(?s)(curl -N .*?\\\n.*?)\n\n`)[1]
 	if !strings.Contains(line, key) || !strings.Contains(line, base[1]) {
 		t.Errorf("the line lacks the key or the address: %s", line)

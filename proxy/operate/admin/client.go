@@ -31,22 +31,23 @@ func RequestReady(edge Edge) error {
 	return err
 }
 
-// RequestMode asks a running edge for the mode of an upstream or a group, and writes to out what it
-// was and is. edge is the base URL or the address of its admin listener; token is the admin token.
-func RequestMode(edge Edge, q ModeRequest, out io.Writer) error {
+// RequestMode asks a running edge for the mode of an upstream or a group, writes to out what it was
+// and is, and returns the names of the upstreams.
+func RequestMode(edge Edge, q ModeRequest, out io.Writer) (names []string, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	answer, note, err := edge.ask(fasthttp.MethodPost, "/-/mode", body, readyTimeout)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var done ModeResult
 	if err := json.Unmarshal(answer, &done); err != nil {
-		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
+		return nil, fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
 	}
 	for _, u := range done.Upstreams {
+		names = append(names, u.Name)
 		if u.Was == q.Mode {
 			fmt.Fprintf(out, "%s: %s, as it was\n", plaintext.Line(u.Name), q.Mode)
 		} else {
@@ -54,7 +55,7 @@ func RequestMode(edge Edge, q ModeRequest, out io.Writer) error {
 		}
 	}
 	warnOf(note, out)
-	return nil
+	return names, nil
 }
 
 // pageTimeout bounds what Page waits: an edge with many calls takes a while to list its goroutines.

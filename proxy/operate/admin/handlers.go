@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -239,6 +240,14 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name%s", cmp.Or(near, ".")))
 		return
 	}
+	if isJSON && mode != upstreams.ModeReady && !asked.Force { // the page has its own question
+		if ids := orphaned(s.opts.Reloads.Running().Models, named, time.Now()); len(ids) > 0 {
+			refuse(ctx, apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed,
+				"No engine would be left that takes calls for %s: to do it all the same, add --force, or \"force\": true.",
+				strings.Join(ids, ", ")))
+			return
+		}
+	}
 	done := ModeResult{ModeRequest: asked}
 	for _, u := range named {
 		done.Upstreams = append(done.Upstreams, ModeChange{u.Label(), u.Mode().String()})
@@ -290,6 +299,8 @@ type ModeRequest struct {
 	Upstream string `json:"upstream"` // a name, gpu-*: all whose names begin so, or tag:h100
 	Mode     string `json:"mode"`
 	Who      string `json:"who,omitempty"` // asks for it: in a fleet every edge shows it
+	// Force takes the upstreams out although a model is left without an engine.
+	Force bool `json:"force,omitempty"`
 }
 
 // maxWho bounds the name of who asks for a mode.
@@ -303,7 +314,7 @@ func modeAsked(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error)
 	body := bytes.TrimSpace(ctx.PostBody())
 	if !bytes.HasPrefix(body, []byte("{")) {
 		form := ctx.PostArgs()
-		q = ModeRequest{string(form.Peek("upstream")), string(form.Peek("mode")), string(form.Peek("who"))}
+		q = ModeRequest{Upstream: string(form.Peek("upstream")), Mode: string(form.Peek("mode")), Who: string(form.Peek("who"))}
 		if !form.Has("upstream") && !form.Has("mode") {
 			err = errNoForm
 		}

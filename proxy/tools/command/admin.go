@@ -159,27 +159,40 @@ type mode struct {
 	operator
 }
 
-func (m *mode) set(upstream, mode string) error {
-	return admin.RequestMode(m.edge(), admin.ModeRequest{Upstream: upstream, Mode: mode, Who: m.Who}, os.Stdout)
+func (m *mode) set(q admin.ModeRequest) ([]string, error) {
+	q.Who = m.Who
+	return admin.RequestMode(m.edge(), q, os.Stdout)
+}
+
+// out are the flags and the argument of the commands that take upstreams out.
+type out struct {
+	mode
+	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
+	Wait     bool   `help:"End when no call of this edge is left there. They have timeouts.drain; Ctrl-C ends the waiting alone."`
+	Force    bool   `help:"Do it although a model is left without an engine that takes calls, which is refused otherwise."`
+}
+
+func (o *out) take(mode string) error {
+	names, err := o.set(admin.ModeRequest{Upstream: o.Upstream, Mode: mode, Force: o.Force})
+	if err != nil || !o.Wait {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return admin.AwaitIdle(ctx, o.edge(), names, os.Stdout)
 }
 
 // Drain takes an upstream out.
-type Drain struct {
-	mode
-	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
-}
+type Drain struct{ out }
 
 // Run asks for the mode.
-func (d *Drain) Run() error { return d.set(d.Upstream, "drain") }
+func (d *Drain) Run() error { return d.take("drain") }
 
 // Maintenance takes an upstream out and has its probes rest.
-type Maintenance struct {
-	mode
-	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
-}
+type Maintenance struct{ out }
 
 // Run asks for the mode.
-func (m *Maintenance) Run() error { return m.set(m.Upstream, "maintenance") }
+func (m *Maintenance) Run() error { return m.take("maintenance") }
 
 // Ready asks whether an edge takes new requests, or lets calls into an upstream again.
 type Ready struct {
@@ -190,7 +203,8 @@ type Ready struct {
 // Run asks the edge. No answer is an error, and so is an edge that drains.
 func (r *Ready) Run() error {
 	if r.Upstream != "" {
-		return r.set(r.Upstream, "ready")
+		_, err := r.set(admin.ModeRequest{Upstream: r.Upstream, Mode: "ready"})
+		return err
 	}
 	return admin.RequestReady(r.edge())
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ import (
 const initHead = `# Written by "penstock init". Every setting and its meaning: penstock check --example. What is wrong: penstock check FILE.
 
 listen: 127.0.0.1:4000              # the API; for other machines 0.0.0.0:4000, behind TLS
-admin: { listen: 127.0.0.1:9090 }   # status page, metrics, reload; a token: lets you drain upstreams, too
+admin: { listen: 127.0.0.1:9090, token: %q }   # status page, metrics, reload, drain
 
 keys:
   - id: first
@@ -35,16 +36,20 @@ type Toward struct {
 	Notes io.Writer // what is no part of the configuration, where that goes to Out
 }
 
-// Init writes a configuration for the engines, with a new key, which it prints once. A file that
+// Init writes a configuration for the engines that answer, with a new key and an admin token, which
+// it prints once. It names those that do not answer; if none does, that is the error. A file that
 // exists is left as it is.
 func Init(ctx context.Context, named Engines, to Toward) error {
 	notes := to.notes()
 	if err := to.check(); err != nil { // before engines are asked; see also write
 		return err
 	}
-	engines, err := named.find(ctx, plaintext.Writer(notes))
+	engines, missing, err := named.find(ctx, plaintext.Writer(notes))
 	if err != nil {
 		return err
+	}
+	if len(engines) == 0 && len(missing) > 0 {
+		return errors.Join(missing...)
 	}
 	if len(engines) == 0 {
 		return errors.New("no engine was found on the usual ports of this machine: name the URLs of yours, or start a simulated one with penstock sim")
@@ -53,7 +58,8 @@ func Init(ctx context.Context, named Engines, to Toward) error {
 	if err != nil {
 		return err
 	}
-	text, err := configuration(initHead, hash, engines)
+	token := rand.Text()
+	text, err := configuration(fmt.Sprintf(initHead, token, hash), engines)
 	if err != nil {
 		return err
 	}
@@ -64,7 +70,11 @@ func Init(ctx context.Context, named Engines, to Toward) error {
 	if err := to.save(text); err != nil {
 		return err
 	}
+	for _, m := range missing {
+		fmt.Fprintf(notes, "Left out  %s\n", plaintext.Line(m.Error()))
+	}
 	to.tell(notes, f, key)
+	fmt.Fprintf(notes, "Operate   export PENSTOCK_ADMIN_TOKEN=%s   (admin.token, for penstock top, drain and the like)\n", token)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"penstock/config"
 	"penstock/proxy"
@@ -32,7 +33,7 @@ func Serve(
 	if err != nil {
 		return err
 	}
-	engines, err := named.find(end.Context, out)
+	engines, err := named.findAll(end.Context, out)
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func Serve(
 		defer stop()
 		fmt.Fprintln(out,
 			"No engine was found on the usual ports of this machine, so the bundled simulator was started.")
-		if engines, err = (Engines{URLs: []string{url}}).find(end.Context, out); err != nil {
+		if engines, err = (Engines{URLs: []string{url}}).findAll(end.Context, out); err != nil {
 			return err
 		}
 	}
@@ -53,7 +54,7 @@ func Serve(
 		return err
 	}
 	head := fmt.Sprintf(serveHead, public, admin, tokenLine(at.AdminToken))
-	text, err := configuration(head+serveKeys, key.hash, engines)
+	text, err := configuration(head+fmt.Sprintf(serveKeys, key.hash), engines)
 	if err != nil {
 		return err
 	}
@@ -62,9 +63,20 @@ func Serve(
 		return problems
 	}
 	return proxy.Run(end, proxy.RunOptions{
-		Config: f, NextPort: at.Listen == "", NextAdminPort: at.AdminListen == "", SharePort: at.SharePort,
+		Config: f, Origin: origin(f),
+		NextPort: at.Listen == "", NextAdminPort: at.AdminListen == "", SharePort: at.SharePort,
 		Ready: func(public, admin string) { fmt.Fprint(out, welcome(f, public, admin, key)) },
 	})
+}
+
+// origin is the first line of the log: why there is no file, and what is served.
+func origin(f *config.File) string {
+	var engines []string
+	for i := range f.Upstreams {
+		engines = append(engines, f.Upstreams[i].URL)
+	}
+	return "no configuration, because neither --config nor PENSTOCK_CONFIG names a file: serving " + counted(len(f.Models), "model") +
+		" of " + strings.Join(engines, ", ") + ", for one key"
 }
 
 // serveHead and serveKeys are what a start without a configuration has above the engines and
@@ -87,41 +99,43 @@ func tokenLine(token string) string {
 	return `, token: "${PENSTOCK_ADMIN_TOKEN}"`
 }
 
-// configuration is the text of a configuration: a head, in which the hash of its key is filled in,
-// and the engines.
-func configuration(head, hash string, engines []engine.Detection) ([]byte, error) {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, head, hash)
-	err := engine.WriteConfig(&b, engines)
+// configuration is the text of a configuration: a head, and the engines.
+func configuration(head string, engines []engine.Detection) ([]byte, error) {
+	b := bytes.NewBufferString(head)
+	err := engine.WriteConfig(b, engines)
 	return b.Bytes(), err
 }
 
+// findAll is find where each of the named engines has to answer.
+func (e Engines) findAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
+	engines, missing, err := e.find(ctx, out)
+	return engines, errors.Join(append(missing, err)...)
+}
+
 // find asks the named engines what they are, or looks for others on the usual ports of this
-// machine, where it writes to out which ones it leaves out. A named one that does not answer, or
-// has no model that a client could name, is an error.
-func (e Engines) find(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
+// machine, where it writes to out which ones it leaves out. missing says why named ones are left
+// out: they do not answer, or have no model that a client could name.
+func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(e.URLs) == 0 {
-		return usual(ctx, out, profiles), nil
+		return usual(ctx, out, profiles), nil, nil
 	}
-	var engines []engine.Detection
-	var problems []error
 	for _, url := range e.URLs {
 		found, err := engine.Detect(ctx, url, e.APIKey, profiles)
 		switch {
 		case err != nil:
-			problems = append(problems, fmt.Errorf("no engine answers: %w", err))
+			missing = append(missing, fmt.Errorf("no engine answers: %w", err))
 		case found.Among(engines): // it was named twice
 		case len(found.Served()) == 0:
-			problems = append(problems, errors.New(unserved(&found)))
+			missing = append(missing, errors.New(unserved(&found)))
 		default:
 			engines = append(engines, found)
 		}
 	}
-	return engines, errors.Join(problems...)
+	return engines, missing, nil
 }
 
 // usual looks at the usual ports. It leaves out engines whose models clients could not name.

@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/proxy/front/plaintext"
+	"penstock/proxy/operate/status"
+	"penstock/proxy/running/snapshot"
+	"penstock/upstreams"
+)
+
+// orphaned returns the ids of the models that take calls now and take none without the upstreams
+// that leave. A model that may fall back to another one is among them: its own engines are gone.
+func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.Time) (ids []string) {
+	for i := range models {
+		had, left := false, false
+		for _, t := range models[i].Route.Targets() {
+			takes := t.Upstream.Obstacle(t.Served, now) == ""
+			leaves := slices.Contains(leaving, t.Upstream)
+			had, left = had || takes && leaves, left || takes && !leaves
+		}
+		if had && !left {
+			ids = append(ids, models[i].Config.ID)
+		}
+	}
+	return ids
+}
+
+// idlePoll is how often AwaitIdle asks.
+const idlePoll = 250 * time.Millisecond
+
+// AwaitIdle waits until an edge has no call at the named upstreams, and writes to out which ones
+// are empty. Those of the fleet's other edges are not waited for. It returns the error of ctx, or
+// why the edge could not be asked.
+func AwaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) error {
+	for first := true; ; first = false {
+		body, err := edge.get("/status", topTimeout)
+		if err != nil {
+			return err
+		}
+		var s status.Status
+		if err := json.Unmarshal(body, &s); err != nil {
+			return fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
+		}
+		var busy []string
+		for i := range s.Upstreams {
+			if u := &s.Upstreams[i]; slices.Contains(names, u.Label) && slices.ContainsFunc(u.Pools, hasCalls) {
+				busy = append(busy, u.Label)
+			}
+		}
+		if len(busy) == 0 {
+			_, err := fmt.Fprintln(out, "no call is left there")
+			return err
+		}
+		if first {
+			fmt.Fprintf(out, "waiting for the calls at %s\n", plaintext.Line(strings.Join(busy, ", ")))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("calls are left at %s: they go on, and the mode stays", plaintext.Line(strings.Join(busy, ", ")))
+		case <-time.After(idlePoll):
+		}
+	}
+}
+
+func hasCalls(p upstreams.PoolStatus) bool { return p.Active > 0 }
