@@ -118,7 +118,7 @@ var words = map[string][]string{
 	"models.reasoning_history": {ReasoningLoop, ReasoningAll, ReasoningNone},
 	"models.supported_endpoints": {
 		"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
-		"/v1/audio/transcriptions", "/v1/audio/speech", "/v1/embeddings", "/v1/rerank",
+		"/v1/responses/compact", "/v1/responses/input_tokens", "/v1/audio/transcriptions", "/v1/audio/speech", "/v1/embeddings", "/v1/rerank",
 		"/v1/images/generations", "/v1/images/edits",
 	},
 	"models.supported_reasoning_efforts": {"none", "low", "medium", "high", "xhigh"},
@@ -130,7 +130,7 @@ func Algorithms() []string { return []string{"ES256", "RS256", "EdDSA"} }
 // Operations returns every operation a key can be scoped to, in a list of the caller's own.
 func Operations() []string {
 	return slices.Clone([]string{
-		OpChat, OpMessages, OpResponses, OpTranscriptions, OpSpeech, OpEmbeddings, OpRerank,
-		OpImages,
+		OpChat, OpMessages, OpResponses, OpCompact, OpTranscriptions, OpSpeech, OpEmbeddings,
+		OpRerank, OpImages,
 	})
 }

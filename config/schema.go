@@ -59,8 +59,9 @@ type File struct {
 	// safety_identifier, user or metadata.user_id of the request. Only a keyed hash is kept, of the
 	// 1,000 users with the most usage.
 	EndUsers EndUsers `yaml:"end_users"`
-	// The keys that seal reasoning which clients carry from turn to turn without reading it. Left out,
-	// a key is made at the start, and edges cannot open each other's.
+	// The keys that seal what clients carry from turn to turn without reading it: reasoning, and the
+	// summaries of compacted conversations. Left out, a key is made at the start: edges cannot open
+	// each other's reasoning, and no conversation is compacted.
 	Seal Seal `yaml:"seal"`
 	// A second file with a `keys` list of its own, watched like this one. Its keys are added to those
 	// of this file.
@@ -354,11 +355,12 @@ type Images struct {
 	Hosts []string `yaml:"hosts"`
 }
 
-// Seal holds the keys by which reasoning is sealed that clients carry without reading it: the first
-// seals, all open. Without any, one is made at the start.
+// Seal holds the keys by which is sealed what clients carry without reading it: the first seals, all
+// open. Without any, one is made at the start.
 type Seal struct {
 	// Keys of 32 bytes in base64: the first seals, all open. To change it, put a new key in front and
-	// remove the old one a day later.
+	// remove the old one when no conversation from before is continued: one that was compacted is lost
+	// with its key.
 	Keys []Secret `yaml:"keys"`
 }
 
@@ -714,6 +716,7 @@ const (
 	OpChat           = "chat"
 	OpMessages       = "messages"
 	OpResponses      = "responses"
+	OpCompact        = "compact"
 	OpTranscriptions = "transcriptions"
 	OpSpeech         = "speech"
 	OpEmbeddings     = "embeddings"

@@ -152,8 +152,8 @@ func (c processChecks) seal() {
 		}
 	}
 	if c.file.Fleet.Parts() > 1 && len(c.file.Seal.Keys) == 0 {
-		c.check.warn("fleet", "without seal.keys each edge seals reasoning by a key of its own, which the others cannot open: "+
-			"give all of them the same")
+		c.check.warn("fleet", "without seal.keys each edge seals reasoning by a key of its own, which the others cannot open, "+
+			"and compacts no conversations: give all of them the same")
 	}
 }
 

@@ -55,6 +55,8 @@ func asForm(name string) func(string, bool) (string, string) {
 var surfaces = []surface{
 	{path: chatPath, kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"messages":[{"role":"user","content":"` + rig.Canary + `"}]}`)},
 	{path: "/v1/responses", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"input":"` + rig.Canary + `"}`)},
+	{path: "/v1/responses/compact", kind: "chat", request: asJSON(`{"model":%q,"input":"` + rig.Canary + `"}`)},
+	{path: "/v1/responses/input_tokens", kind: "chat", local: true, request: asJSON(`{"model":%q,"input":"` + rig.Canary + `"}`)},
 	{path: "/v1/messages", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"max_tokens":64,"messages":[{"role":"user","content":"` + rig.Canary + `"}]}`)},
 	{path: "/v1/messages/count_tokens", kind: "chat", local: true, request: asJSON(`{"model":%q,"messages":[{"role":"user","content":"` + rig.Canary + `"}]}`)},
 	{path: "/v1/completions", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"prompt":"` + rig.Canary + `"}`)},
@@ -249,7 +251,7 @@ func (s *surface) start(t *testing.T, o rig.Setup, faults ...string) *penstock {
 		o.Engines = append(o.Engines, sim.Options{})
 		fmt.Fprintf(&b, "- { name: up-%d, url: %q, engine: openai, probe: { timeout: 15s } }\n", i, url)
 	}
-	o.Config = "timeouts: { linger: 0s, drain: 5s, " + strings.TrimPrefix(o.Timeouts+", idle: 60s", ", ") + " }\nlimits: { " + o.Limits + " }\n" +
+	o.Config = "seal: { keys: [" + sealKeyA + "] }\ntimeouts: { linger: 0s, drain: 5s, " + strings.TrimPrefix(o.Timeouts+", idle: 60s", ", ") + " }\nlimits: { " + o.Limits + " }\n" +
 		"keys:\n  - { id: tester, hash: \"{{hash}}\" }\n" + rig.Indent(o.Keys) + "upstreams:\n" + rig.Indent(b.String()) + "models:\n"
 	for i := range faults {
 		o.Config += fmt.Sprintf("  - { id: fails-%d, kind: %s, deployments: [{ upstream: up-%d, served: sim }] }\n", i, s.kind, i)

@@ -128,10 +128,10 @@ func TestDropped(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
 	const tools = `"tools":[{"type":"function","name":"f"},{"type":"web_search","name":"x"},{"type":"secret"}]`
-	items := `"input":[{"role":"user","content":"` + rig.Canary + `"},{"type":"compaction","encrypted_content":"x"}]`
+	items := `"input":[{"role":"user","content":"` + rig.Canary + `"},{"type":"web_search_call","id":"x"}]`
 	for _, stream := range []string{"false", "true"} {
 		r := p.Post("/v1/responses", `{"model":"sim","stream":`+stream+`,`+items+`,`+tools+`}`).WantStatus(200)
-		if got := r.Header.Get("X-Penstock-Dropped"); got != "tool:web_search, tool:other, item:compaction" {
+		if got := r.Header.Get("X-Penstock-Dropped"); got != "tool:web_search, tool:other, item:web_search_call" {
 			t.Errorf("stream %s: %q", stream, got)
 		}
 	}
@@ -150,7 +150,7 @@ func TestDropped(t *testing.T) {
 		t.Errorf("nothing was dropped, and told is %q", got)
 	}
 	p.Rest()
-	if n := strings.Count(p.Log.String(), `"dropped":"tool:web_search,tool:other,item:compaction"`); n != 2 {
+	if n := strings.Count(p.Log.String(), `"dropped":"tool:web_search,tool:other,item:web_search_call"`); n != 2 {
 		t.Errorf("%d lines of the log tell it", n)
 	}
 	if n := p.Metric("penstock_dropped_total", `what="tool:web_search"`); n != 2 {

@@ -36,7 +36,7 @@ func retainedCalls() (out []struct{ path, body string }) {
 		add("/v1/messages", `{"model":"talk","stream":`+stream+`,"max_tokens":20,"system":"{}","metadata":{"user_id":"{}"},"stop_sequences":["{}"],"messages":[{"role":"user","content":[{"type":"text","text":"{}"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"{}"}}]}]}`)
 		add("/v1/messages", `{"model":"talk","stream":`+stream+`,"max_tokens":20,"messages":[{"role":"user","content":"{}"}]}`)
 		add("/v1/responses", `{"model":"talk","stream":`+stream+`,"instructions":"{}","metadata":{"k":"{}"},"input":[{"role":"user","content":[{"type":"input_text","text":"{}"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"{}"}]}`)
-		add("/v1/responses", `{"model":"talk","stream":`+stream+`,"input":[{"role":"user","content":"{}"},{"type":"custom_tool_call","call_id":"{}","name":"{}","input":"{}"},{"type":"custom_tool_call_output","call_id":"{}","output":"{}"},{"type":"function_call","call_id":"d","name":"{}","namespace":"{}","arguments":"{}"},{"type":"compaction","encrypted_content":"{}"}],"tools":[{"type":"custom","name":"{}","description":"{}","format":{"type":"grammar","syntax":"{}","definition":"{}"}},{"type":"namespace","name":"{}","description":"{}","tools":[{"type":"function","name":"{}"}]},{"type":"{}"}]}`)
+		add("/v1/responses", `{"model":"talk","stream":`+stream+`,"input":[{"role":"user","content":"{}"},{"type":"custom_tool_call","call_id":"{}","name":"{}","input":"{}"},{"type":"custom_tool_call_output","call_id":"{}","output":"{}"},{"type":"function_call","call_id":"d","name":"{}","namespace":"{}","arguments":"{}"}],"tools":[{"type":"custom","name":"{}","description":"{}","format":{"type":"grammar","syntax":"{}","definition":"{}"}},{"type":"namespace","name":"{}","description":"{}","tools":[{"type":"function","name":"{}"}]},{"type":"{}"}]}`)
 		add("/v1/messages", `{"model":"talk","stream":`+stream+`,"max_tokens":20,"messages":[{"role":"user","content":"{}"}],"tools":[{"type":"bash_{}","name":"{}"},{"type":"{}","name":"{}"}]}`)
 		add(chatPath, `{"model":"talk","stream":`+stream+`,"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"a","reasoning":"{}"},{"role":"assistant","content":"b","reasoning_content":"{}","reasoning":"{}"}]}`)
 		add("/v1/messages", `{"model":"talk","stream":`+stream+`,"max_tokens":20,"thinking":{"type":"adaptive","display":"omitted"},"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"{}","signature":"{}"},`+
@@ -46,6 +46,10 @@ func retainedCalls() (out []struct{ path, body string }) {
 		add("/v1/completions", `{"model":"talk","stream":`+stream+`,"prompt":"{}","suffix":"{}"}`)
 	}
 	add("/v1/messages/count_tokens", `{"model":"talk","messages":[{"role":"user","content":"{}"}]}`)
+	for _, path := range []string{"/v1/responses", "/v1/responses/compact", "/v1/responses/input_tokens"} {
+		add(path, `{"model":"talk","input":[{"role":"user","content":"{}"},{"type":"compaction","encrypted_content":"pst1{}"}]}`)
+		add(path, `{"model":"talk","instructions":"{}","input":[{"role":"user","content":"{}"},{"type":"compaction_trigger"}]}`)
+	}
 	add("/v1/embeddings", `{"model":"vectors","input":["{}","{}"],"user":"{}"}`)
 	add("/v1/rerank", `{"model":"ranks","query":"{}","documents":["{}"]}`)
 	add(speech, `{"model":"voice","input":"{}","voice":"alloy","instructions":"{}"}`)

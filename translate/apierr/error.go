@@ -33,6 +33,7 @@ const (
 	CodeInvalidValue         = "invalid_value"         // a member has a value that is not allowed
 	CodeUnsupportedParameter = "unsupported_parameter" // a member, or this value of it, is not supported here
 	CodeContextLength        = "context_length_exceeded"
+	CodeCompactionUnreadable = "compaction_unreadable" // a conversation's summary that does not open
 	CodeRejectedByEngine     = "rejected_by_engine"
 	CodeBadRequest           = "bad_request" // wrong as HTTP
 	// 401.

@@ -32,9 +32,9 @@ var droppedNames = [...]string{
 	"tool:file_search", "tool:image_generation", "tool:local_shell", "tool:mcp", "tool:memory", "tool:shell",
 	"tool:text_editor", "tool:tool_search", "tool:web_fetch", "tool:web_search", "tool:other",
 
-	"item:apply_patch_call", "item:apply_patch_call_output", "item:code_interpreter_call", "item:compaction",
-	"item:compaction_summary", "item:compaction_trigger", "item:computer_call", "item:computer_call_output",
-	"item:context_compaction", "item:custom_tool_call_output", "item:file_search_call", "item:function_call_output",
+	"item:apply_patch_call", "item:apply_patch_call_output", "item:code_interpreter_call",
+	"item:computer_call", "item:computer_call_output",
+	"item:custom_tool_call_output", "item:file_search_call", "item:function_call_output",
 	"item:image_generation_call", "item:local_shell_call", "item:local_shell_call_output",
 	"item:mcp_approval_request", "item:mcp_approval_response", "item:mcp_call", "item:mcp_list_tools",
 	"item:shell_call", "item:shell_call_output", "item:tool_search_call", "item:tool_search_output",

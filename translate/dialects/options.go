@@ -12,7 +12,8 @@ type Options struct {
 	// middle of a conversation; nil: none does. It is asked once, before anything is written, and
 	// must not keep the name.
 	InPlace func(model []byte) bool
-	// Opener opens the sealed reasoning of the history; nil: none is opened.
+	// Opener opens the sealed reasoning of the history, and its compactions, which belong to no model:
+	// their model is empty; nil: none is opened.
 	Opener chat.Opener
 	// RedactThinking seals the reasoning of a Messages answer unless the request asks for its text.
 	RedactThinking bool
@@ -27,9 +28,12 @@ type Options struct {
 	// members of Responses that change nothing here, and halves of surrogate pairs in the
 	// conversation, which are otherwise replaced in the body.
 	Strict bool
-	// Count reads the body as one of count_tokens, which has no token limit and no stream, and goes
-	// to engines without the members that Refuse names. Messages alone has it.
+	// Count reads the body as one whose prompt is only counted: there is no stream, and on Messages,
+	// whose body goes to engines without the members that Refuse names, no token limit.
 	Count bool
+	// MayCompact says that the edge has keys for the summaries of conversations. Compact asks for
+	// one, whatever the request asks for. Responses alone has them.
+	MayCompact, Compact bool
 }
 
 // Identity is what the edge knows about an answer.

@@ -237,6 +237,8 @@ func (c *checker) item(at string, v any) string {
 		}
 	case "reasoning":
 		c.object(at, v, shape{"id": prefixed("rs_"), "type": aString, "summary": emptyArray, "encrypted_content": orNull(aString)})
+	case "compaction":
+		c.object(at, v, shape{"id": prefixed("cmp_"), "type": aString, "encrypted_content": orNull(aString)})
 	case "custom_tool_call":
 		c.object(at, v, shape{
 			"id": prefixed("ctc_"), "type": aString, "status": statuses, "call_id": aString, "name": aString, "input": aString, "namespace": aString,
@@ -425,9 +427,14 @@ func (w *walk) soFar(e event) {
 	if w.open {
 		want = append(slices.Clip(want), w.item)
 	}
-	if d := cmp.Diff(any(want), response["output"]); id(response) != w.id || w.open && w.item["type"] != "reasoning" || d != "" && len(want) > 0 {
+	if d := cmp.Diff(any(want), response["output"]); id(response) != w.id || w.open && !isSealed(w.item) || d != "" && len(want) > 0 {
 		w.failf("%s shows another output (-so far +shown):\n%s", e.name, d)
 	}
+}
+
+// isSealed reports whether an item says nothing to its client.
+func isSealed(item map[string]any) bool {
+	return item["type"] == "reasoning" || item["type"] == "compaction"
 }
 
 func (w *walk) final(e event) {
@@ -459,7 +466,7 @@ func (w *walk) added(e event) {
 		w.failf("an item is added while another is open")
 	}
 	w.item, _ = e.data["item"].(map[string]any)
-	if status := w.checker.item("item", w.item); status != "in_progress" && (w.item["type"] != "reasoning" || w.item["encrypted_content"] != nil) {
+	if status := w.checker.item("item", w.item); status != "in_progress" && (!isSealed(w.item) || w.item["encrypted_content"] != nil) {
 		w.failf("an item is added that is %s", status)
 	}
 	w.open, w.part, w.parts, w.sum = true, nil, []any{}, ""

@@ -21,6 +21,9 @@ type conversation struct {
 	foreign   map[string]bool // ids of tool calls that were left out, whose outputs are, too
 	dropped   *dialects.Dropped
 	pending   []imagePart // of outputs, to follow them in a user message
+
+	end        string // what the user says last, beside the input
+	unreadable int    // the first compaction that cannot be read, -1 when there is no such
 }
 
 // imagePart is an image and where it stands.
@@ -48,6 +51,10 @@ func (c *conversation) write(input, instructions jsonx.Value) {
 	}
 	c.turn.end(c.w)
 	c.endImages()
+	if c.end != "" {
+		c.w.Message("user")
+		c.w.String(`,"content":"` + c.end + `"}`)
+	}
 	c.w.String(`]`)
 }
 
@@ -104,6 +111,8 @@ func (c *conversation) item(i *item, index int) {
 	case itemForeign:
 		c.foreign = i.noteForeign(c.foreign)
 		return
+	case itemTrigger:
+		return
 	case itemAssistant, itemToolCall:
 	default:
 		c.turn.end(c.w)
@@ -126,7 +135,9 @@ func (c *conversation) item(i *item, index int) {
 		c.user(i, index)
 	case itemSystem: // in place
 		c.text("system", i.content())
-	case itemReasoning, itemForeign:
+	case itemCompaction:
+		c.compaction(i, index)
+	case itemReasoning, itemTrigger, itemForeign:
 	}
 }
 

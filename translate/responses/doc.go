@@ -13,6 +13,8 @@
 //	                        arguments that are no JSON object are put into one
 //	custom_tool_call        likewise, with {"input":"…"} as arguments
 //	function_call_output    a tool message; its images in a user message behind the turn's outputs
+//	compaction              a user message with the summary that is sealed in it
+//	compaction_trigger      at the end: a user message that asks for a summary; no tool is called
 //	reasoning               reasoning_content of the message behind it; sealed one is opened, or
 //	                        left out and named in Dropped; a summary dropped
 //	tools                   nested; hosted ones dropped beside functions, refused alone
@@ -32,7 +34,7 @@
 // chat_template_kwargs) is passed on as it stands and checked as on chat. The contract does not
 // list it here, so strict refuses it.
 //
-// Items that only another provider runs or reads (web_search_call, compaction, …) are left out, and
+// Items that only another provider runs or reads (web_search_call, mcp_call, …) are left out, and
 // with a tool call its output; strict refuses them. Dropped tells what was left out.
 //
 // Refused, because nothing is kept from one request to the next: store, previous_response_id,
@@ -49,6 +51,10 @@
 // calls become output items in the engine's order; reasoning is not shown at all. A client
 // that includes reasoning.encrypted_content carries it in items of its own, sealed (package seal),
 // which say nothing but that there is some.
+//
+// A compaction is an answer whose text is a summary of the conversation: one item in which it is
+// sealed for the key, whatever its model. In a history it is the conversation, so one that does not
+// open is refused. A summary that was cut, or is none, is a bad answer.
 //
 // One item of a stream is open at a time: a delta goes out as it comes, but deltas of other items
 // wait until the arguments of a tool call are complete. The events carry indexes, so items could

@@ -42,15 +42,15 @@ func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 		switch p.kind {
 		case kindToolCall:
 			dst = o.appendToolCall(dst, p, nil, statusInProgress)
-		case kindReasoning:
-			dst = o.appendReasoning(dst, p)
+		case kindReasoning, kindCompaction:
+			dst = o.appendSealed(dst, p)
 		case kindText, kindRefusal:
 			dst = o.appendItemID(append(dst, `{"id":"`...), p)
 			dst = append(dst, `","type":"message","status":"in_progress","role":"assistant","content":[]}`...)
 		}
 		dst = append(dst, "}\n\n"...)
 	}
-	if p.kind == kindReasoning {
+	if p.kind.isSealed() {
 		return dst
 	}
 	if p.kind.inMessage() {
@@ -116,7 +116,7 @@ func (w *eventWriter) close(dst []byte, o *output, n int) []byte {
 		dst = o.appendPlace(w.begin(dst, "response.function_call_arguments.done"), p)
 		dst = o.appendName(append(dst, `,"name":`...), p)
 		dst = append(append(append(dst, `,"arguments":"`...), o.textOf(p)...), "\"}\n\n"...)
-	case kindReasoning:
+	case kindReasoning, kindCompaction:
 	}
 	if p.kind.inMessage() {
 		dst = o.appendPlace(w.begin(dst, "response.content_part.done"), p)

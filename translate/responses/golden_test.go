@@ -36,19 +36,19 @@ func translateBody(body []byte, o dialects.Options) (tr *translated, err error) 
 // inPlace is an Options.InPlace.
 func inPlace([]byte) bool { return true }
 
-// fakeOpener opens the blobs of the golden files for the model "model".
+// fakeOpener opens the blobs of the golden files for the model "model", and those of no model.
 type fakeOpener struct{}
 
 func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
 	text, ours := bytes.CutPrefix(blob, []byte("blob:"))
-	if !ours || string(model) != "model" {
+	if !ours || len(model) > 0 && string(model) != "model" {
 		return dst, false
 	}
 	return append(dst, text...), true
 }
 
 // Requests: the body of the client, the chat body, and what the answer repeats; or the error. A
-// line "strict", "in_place" or "sealed" (blobs are opened) in the comment switches it on. Under "limits" it is held to the rules
+// line "strict", "in_place", "sealed" (blobs are opened), "may_compact" or "compact" in the comment switches it on. Under "limits" it is held to the rules
 // of a model as well.
 func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
@@ -58,6 +58,7 @@ func TestRequest(t *testing.T) {
 		if ar.Says("in_place") {
 			o.InPlace = inPlace
 		}
+		o.Compact, o.MayCompact = ar.Says("compact"), ar.Says("may_compact")
 		if ar.Says("sealed") {
 			o.Opener = fakeOpener{}
 		}
@@ -75,7 +76,9 @@ func TestRequest(t *testing.T) {
 			problem = append(e.Append(problem), '\n')
 		} else {
 			chatBody = tr.body
-			tr.answer.Reset(&testIdentity)
+			identity := testIdentity
+			identity.Seal = testBox
+			tr.answer.Reset(&identity)
 			checkWhole(t, &tr.answer)
 			echo = append([]byte{'{'}, tr.answer.RequestInfo.members[1:]...)
 			echo = append(echo, '}')

@@ -16,6 +16,8 @@ const (
 	itemToolCall
 	itemOutput
 	itemReasoning
+	itemCompaction
+	itemTrigger // asks for a compaction, at the end of the input
 	itemForeign // what only another provider runs or reads
 )
 
@@ -76,15 +78,21 @@ func (r *Request) checkInput() *fault {
 			r.dropped.Item(item.m[fieldType])
 			foreign = item.noteForeign(foreign)
 		}
-		if r.extension < 0 && (item.kind == itemForeign || item.custom || chat.Given(item.m[fieldNamespace])) {
+		r.compacts = item.kind == itemTrigger
+		if r.extension < 0 && (item.kind >= itemCompaction || item.custom || chat.Given(item.m[fieldNamespace])) {
 			r.extension = it.Index()
 		}
-		said = said || item.kind != itemReasoning && item.kind != itemForeign && !item.answers(foreign)
+		said = said || item.says() && !item.answers(foreign)
 	}
 	if !said {
 		return chat.WrongValue("input", "must hold at least one message or call")
 	}
 	return nil
+}
+
+// says reports whether an item is a part of the conversation.
+func (i *item) says() bool {
+	return i.kind != itemReasoning && i.kind != itemTrigger && i.kind != itemForeign
 }
 
 // checkItem checks one item.
@@ -106,6 +114,7 @@ func checkItem(v jsonx.Value) (item, *fault) {
 		if f = chat.RequiredString("call_id", i.m[fieldCallID]); f == nil {
 			f = i.checkContent("output", i.m[fieldOutput])
 		}
+	case itemCompaction, itemTrigger: // whether one can be read is seen when it is
 	case itemReasoning, itemForeign: // what cannot be read of it goes no further
 	}
 	return i, f
@@ -130,6 +139,10 @@ func (i *item) classify() *fault {
 		i.kind, i.custom = itemOutput, true
 	case t.EqualText("reasoning"):
 		i.kind = itemReasoning
+	case t.EqualText("compaction"), t.EqualText("compaction_summary"), t.EqualText("context_compaction"):
+		i.kind = itemCompaction
+	case t.EqualText("compaction_trigger"):
+		i.kind = itemTrigger
 	case t.EqualText("item_reference"), !chat.Given(t):
 		return chat.Unsupported("id", "Nothing is stored here that an item could refer to: "+
 			"set store to false, so that the client sends items in full")

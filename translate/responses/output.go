@@ -17,11 +17,15 @@ const (
 	kindText kind = iota
 	kindRefusal
 	kindToolCall
-	kindReasoning // that the client has sealed
+	kindReasoning  // that the client has sealed
+	kindCompaction // likewise: what the engine says is the summary of a conversation
 )
 
 // inMessage reports whether a part of the kind is one of a message.
 func (k kind) inMessage() bool { return k == kindText || k == kindRefusal }
+
+// isSealed reports whether the client may not read a part of the kind.
+func (k kind) isSealed() bool { return k == kindReasoning || k == kindCompaction }
 
 // part is a piece of the answer that streams by itself: a text or a refusal in a message, a tool
 // call, or reasoning.
@@ -40,7 +44,7 @@ type part struct {
 	logs     []byte       // log probabilities of a text so far, elements with commas
 	logSent  int          // how much of them has been sent
 
-	reasoning []byte // of kindReasoning, until it is sealed; text has the blob then
+	unsealed []byte // of kindReasoning and kindCompaction, until it is sealed; text has the blob then
 }
 
 // state is how far a part has been sent.
@@ -60,8 +64,9 @@ type output struct {
 	logprobs bool   // those of the text are in it
 	tools    clientTools
 	sealed   bool     // reasoning is in it
-	box      seal.Box // for it
-	kept     int      // bytes of custom tools' inputs, and of reasoning
+	compacts bool     // its text is a summary, which is sealed
+	box      seal.Box // for both
+	kept     int      // bytes of custom tools' inputs, and of what is to be sealed
 	parts    []part   // in the order of their first appearance
 }
 
@@ -83,7 +88,8 @@ func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
 		parts[n] = part{text: text} // log probabilities are rare: their memory is not kept
 	}
 	*o = output{
-		reader: o.reader, id: i.ID, logprobs: info.logprobs, tools: info.tools, sealed: info.reasoning, box: i.Seal,
+		reader: o.reader, id: i.ID, logprobs: info.logprobs, tools: info.tools, sealed: info.reasoning,
+		compacts: info.compacts, box: i.Seal,
 		parts: parts[:0],
 	}
 }
@@ -94,7 +100,9 @@ func (o *output) take() error {
 	if text := o.reader.Reasoning; o.sealed && len(text) > 0 {
 		o.kept += o.lastPart(kindReasoning).keep(text)
 	}
-	if text := o.reader.Content; len(text) > 0 {
+	if text := o.reader.Content; o.compacts && len(text) > 0 {
+		o.kept += o.lastPart(kindCompaction).keep(text)
+	} else if len(text) > 0 {
 		p := o.lastPart(kindText)
 		p.text = append(p.text, text...)
 		if o.logprobs && len(o.reader.Logprobs) > 0 {
@@ -200,9 +208,9 @@ func (o *output) add(k kind) *part {
 	return p
 }
 
-// textOf returns what p says: contents of a JSON string. Reasoning says nothing.
+// textOf returns what p says: contents of a JSON string. What is sealed says nothing.
 func (o *output) textOf(p *part) []byte {
-	if p.kind == kindReasoning {
+	if p.kind.isSealed() {
 		return nil
 	}
 	if p.kind == kindToolCall && !p.custom() {
@@ -252,8 +260,12 @@ func (o *output) end(n int) {
 	if o.reason() != "" && n == len(o.parts)-1 && !(p.kind == kindToolCall && o.complete(p)) {
 		p.state = stateCut
 	}
-	if p.kind == kindReasoning {
+	switch p.kind {
+	case kindReasoning:
 		p.seal(o.box)
+	case kindCompaction:
+		p.seal(compactionBox(o.box))
+	case kindText, kindRefusal, kindToolCall:
 	}
 	if p.custom() {
 		p.text = p.input.finish(p.text)
@@ -307,8 +319,8 @@ func (o *output) itemEnd(n int) int {
 // appendItem appends the item that begins with part n as it is now.
 func (o *output) appendItem(dst []byte, n int) []byte {
 	p, end := &o.parts[n], o.itemEnd(n)
-	if p.kind == kindReasoning {
-		return o.appendReasoning(dst, p)
+	if p.kind.isSealed() {
+		return o.appendSealed(dst, p)
 	}
 	status := statusCompleted
 	if o.parts[end-1].state != stateDone {
@@ -376,6 +388,8 @@ func (o *output) appendItemID(dst []byte, p *part) []byte {
 		prefix = "fc_"
 	case p.kind == kindReasoning:
 		prefix = "rs_"
+	case p.kind == kindCompaction:
+		prefix = "cmp_"
 	}
 	dst = append(append(append(dst, prefix...), o.id...), '_')
 	return appendInt(dst, p.item)

@@ -11,24 +11,28 @@ import (
 // includeReasoning is the element of include that asks for sealed reasoning.
 const includeReasoning = "reasoning.encrypted_content"
 
-// keep takes a piece of the reasoning that p is made of: no more than shows that it is too long to
-// be sealed. It returns how many bytes it has kept.
+// keep takes a piece of what p is made of and is sealed: no more than shows that it is too long for
+// that. It returns how many bytes it has kept.
 func (p *part) keep(text []byte) int {
-	text = text[:min(len(text), seal.MaxText+1-len(p.reasoning))]
-	p.reasoning = append(p.reasoning, text...)
+	text = text[:min(len(text), seal.MaxText+1-len(p.unsealed))]
+	p.unsealed = append(p.unsealed, text...)
 	return len(text)
 }
 
-// seal puts the blob of the reasoning in the place of its text. Where it is too long there is none.
+// seal puts the blob in the place of the text. Where that is too long there is none.
 func (p *part) seal(box seal.Box) {
-	p.text, _ = box.Seal(p.text[:0], p.reasoning)
-	p.reasoning = nil
+	p.text, _ = box.Seal(p.text[:0], p.unsealed)
+	p.unsealed = nil
 }
 
-// appendReasoning appends the item of reasoning, which has a blob once it has ended.
-func (o *output) appendReasoning(dst []byte, p *part) []byte {
+// appendSealed appends the item of a part that is sealed. It has a blob once it has ended.
+func (o *output) appendSealed(dst []byte, p *part) []byte {
 	dst = o.appendItemID(append(dst, `{"id":"`...), p)
-	dst = append(dst, `","type":"reasoning","summary":[],"encrypted_content":`...)
+	if p.kind == kindReasoning {
+		dst = append(dst, `","type":"reasoning","summary":[],"encrypted_content":`...)
+	} else {
+		dst = append(dst, `","type":"compaction","encrypted_content":`...)
+	}
 	if len(p.text) == 0 {
 		return append(dst, "null}"...)
 	}

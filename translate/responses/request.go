@@ -23,7 +23,8 @@ type Request struct {
 
 	arguments chat.Arguments
 	dropped   dialects.Dropped
-	extension int // the first item that the contract does not have, -1 when there is no such
+	extension int  // the first item that the contract does not have, -1 when there is no such
+	compacts  bool // the conversation is to be compacted: the answer is a summary
 }
 
 // parseOptions: Record stops at what the deepest rule reads, input[0].content[0].image_url; schemas
@@ -61,9 +62,21 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	c := conversation{
 		w: &r.w, names: &r.tools.shown, images: &info.images, inPlace: o.InPlace != nil && o.InPlace(r.model),
 		turn: &r.turn, arguments: &r.arguments, opener: o.Opener, model: r.model,
-		dropped: &r.dropped,
+		dropped: &r.dropped, unreadable: -1,
+	}
+	if o.Count || o.Compact {
+		r.members[memberStream] = jsonx.Value{}
+	}
+	if r.compacts = r.compacts || o.Compact; r.compacts {
+		c.end = summaryRequest
+		info.compacts = true
+		r.members.forSummary()
+		r.tools.none = true
 	}
 	c.write(r.members[memberInput], r.members[memberInstructions])
+	if c.unreadable >= 0 {
+		return r.w.Out, refusal(unreadableCompaction(c.unreadable))
+	}
 	r.members.settings(&r.w, &r.tools, info)
 	if !o.Strict {
 		r.w.Passed(r.doc.Root(), requestMembers, o.Refuse)
@@ -115,6 +128,9 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 	}
 	if o.Strict {
 		return r.checkStrict()
+	}
+	if r.compacts && !o.MayCompact {
+		return refusal(noCompaction(r.members[memberInput]))
 	}
 	return nil
 }

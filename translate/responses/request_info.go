@@ -16,6 +16,7 @@ type RequestInfo struct {
 
 	logprobs   bool // the answer has log probabilities
 	reasoning  bool // it has sealed reasoning
+	compacts   bool // it is a summary of the conversation
 	chatFormat bool // the format was given in response_format
 }
 

@@ -93,6 +93,9 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.output.reader.End(); err != nil || s.phase == phaseEnded {
 		return dst, err
 	}
+	if err := s.output.checkSummary(); err != nil {
+		return dst, err
+	}
 	dst = s.flush(s.start(dst), true)
 	status := s.output.status()
 	dst = s.events.begin(dst, "response."+status)
@@ -133,7 +136,7 @@ func (s *Stream) Keepalive(dst []byte) []byte {
 	if s.phase == phaseIdle {
 		return s.start(dst)
 	}
-	if o := &s.output; s.head < len(o.parts) && o.parts[s.head].state == stateOpen && o.parts[s.head].kind != kindReasoning {
+	if o := &s.output; s.head < len(o.parts) && o.parts[s.head].state == stateOpen && !o.parts[s.head].kind.isSealed() {
 		return s.events.emptyDelta(dst)
 	}
 	if s.output.size() > maxRepeated {
@@ -196,16 +199,27 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 // AppendWhole appends the response object for a whole completion, which has been parsed. The error
 // is a *translate.BadAnswer.
 func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
-	if err := s.output.reader.ReadWhole(c); err != nil {
+	if err := s.readWhole(c); err != nil {
 		return dst, err
-	}
-	if err := s.output.take(); err != nil {
-		return dst, err
-	}
-	for n := range s.output.parts {
-		s.output.end(n)
 	}
 	return s.appendResponse(dst, s.output.status(), nil), nil
+}
+
+func (s *Stream) readWhole(c *answer.Completion) error {
+	o := &s.output
+	if err := o.reader.ReadWhole(c); err != nil {
+		return err
+	}
+	if err := o.take(); err != nil {
+		return err
+	}
+	if err := o.checkSummary(); err != nil {
+		return err
+	}
+	for n := range o.parts {
+		o.end(n)
+	}
+	return nil
 }
 
 func (s *Stream) appendResponse(dst []byte, status string, e *apierr.Error) []byte {

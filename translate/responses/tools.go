@@ -14,6 +14,7 @@ type tools struct {
 	entries []tool // those that the client runs, in order
 	other   int    // the first element of the list that is no function, -1 when there is no such
 	allowed []int  // the positions of the entries that tool_choice allows, when limited
+	none    bool   // none may be called, whatever tool_choice says
 	limited bool   // tool_choice is a list of allowed tools
 	shown   shownNames
 	dropped dialects.Dropped
@@ -328,6 +329,8 @@ func (t *tools) write(w *dialects.ChatWriter) {
 	}
 	w.String(`]`)
 	switch v := t.choice; {
+	case t.none:
+		w.String(`,"tool_choice":"none"`)
 	case v.IsString():
 		w.Raw(`,"tool_choice":`, v)
 	case t.limited:

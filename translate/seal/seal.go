@@ -1,10 +1,13 @@
 // Package seal hides a text in a blob that a client carries from one request to the next: the
 // reasoning of a model, which the client may not read, or did not ask to read, and which the model
-// needs again to go on. So nothing has to be stored here.
+// needs again to go on; or the summary of a conversation that was compacted. So nothing has to be
+// stored here.
 //
 // A blob is bound to its owner, the id of a key, and to its model: nobody else's request opens it,
-// and no other model is given it. What does not open is left out of the request and counted. It is
-// no error, because agents send back whatever they have, from other providers, too.
+// and no other model is given it. A summary is bound to its owner alone: its model is empty.
+// Reasoning that does not open is left out of the request and counted. It is no error, because
+// agents send back whatever they have, from other providers, too. A summary that does not open is
+// one, because it is all that there is of the conversation.
 //
 // # Design
 //

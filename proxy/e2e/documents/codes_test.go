@@ -11,6 +11,7 @@ var errorCodes = map[string]struct{ status, cause, remedy string }{
 	"invalid_value":           {"400", "A member has a value that is not allowed; `param` names it.", "The message says which values are."},
 	"unsupported_parameter":   {"400", "A member, or this value of it, is not served here; `param` names it.", "Leave it out. For members that steer an engine, see `allow_members` of the model."},
 	"context_length_exceeded": {"400", "Prompt and answer do not fit into the model's context.", "Send a shorter conversation; agents compact at this error. A larger context is set at the engine."},
+	"compaction_unreadable":   {"400", "A compaction item of a Responses history does not open: it was made for another key or by another service, its key is gone from `seal.keys`, or it was changed. `param` names it.", "Send the conversation that it stands for, or begin a new one. Edges that share clients need the same `seal.keys`."},
 	"rejected_by_engine":      {"400", "The engine found something wrong with the request.", "The message is the engine's, cleaned of keys and names."},
 	"bad_request":             {"400, 417, 426, 505", "The request is wrong as HTTP, or its version, `Expect` or upgrade is not served.", "Mend the client or the proxy in between; the message says what is wrong."},
 	"invalid_api_key":         {"401", "The key is missing, wrong, expired or inactive. All four get one answer.", "`Authorization: Bearer KEY` or `x-api-key: KEY`. `penstock key hash` shows whether a key is that of the file."},

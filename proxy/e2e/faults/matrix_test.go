@@ -9,7 +9,7 @@ import (
 )
 
 // lastRow is the last row of the matrix.
-const lastRow = 96
+const lastRow = 97
 
 // TestMatrixIsWhole: every row has a test with its number, here or beside: some of the rows about the command line, load and
 // exposure are played there, in the process of the test.

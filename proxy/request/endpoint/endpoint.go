@@ -52,6 +52,8 @@ type Local struct {
 var All = []*Endpoint{
 	chatCompletions,
 	Responses,
+	compact,
+	inputTokens,
 	messagesEndpoint,
 	countTokens,
 	transcriptions,

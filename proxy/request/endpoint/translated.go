@@ -49,6 +49,7 @@ func (r *translatedRequest) Decode(in Input) error {
 		InPlace: s.InPlace, Refuse: s.Refused.ByAll, Strict: s.Config.Strict, Count: r.counts, Opener: r,
 		Hosted:         s.RefusedAtHosted,
 		RedactThinking: redactsThinking(in.Header),
+		MayCompact:     !s.Secrets.Seals.Private(),
 	}
 	if r.counts { // a count goes to engines without the members that they refuse
 		o.Refuse = nil
@@ -74,13 +75,16 @@ func redactsThinking(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// Open implements chat.Opener.
+// Open implements chat.Opener. What is of no model is of the key alone.
 func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
-	m, ok := r.config.Lookup(model)
-	if !ok {
-		return dst, false
+	box := r.box
+	if len(model) > 0 {
+		m, ok := r.config.Lookup(model)
+		if !ok {
+			return dst, false
+		}
+		box = box.For(m.Config.ID)
 	}
-	box := r.box.For(m.Config.ID)
 	if r.decoded { // for an engine that speaks the dialect, from the same body
 		box = box.Uncounted()
 	}

@@ -1,0 +1,73 @@
+package endpoint
+
+import (
+	"sync"
+
+	"penstock/config"
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
+	"penstock/translate/dialects"
+	"penstock/translate/responses"
+)
+
+// compact is POST /v1/responses/compact: the model writes a summary of the conversation, which its
+// client carries sealed in place of it. It is a call as any other: one generation, with the limits
+// of the key.
+var compact = &Endpoint{
+	Path:          "/v1/responses/compact",
+	listedAs:      "/v1/responses",
+	Operation:     config.OpCompact,
+	Traced:        tracedChat,
+	Dialect:       responsesDialect,
+	CachesPrompts: true,
+	New:           func() Request { return newExtension(true) },
+}
+
+// inputTokens is POST /v1/responses/input_tokens: an estimate of a request's prompt, by what the
+// engines of its model have counted so far. None of them has a counter for the dialect.
+var inputTokens = &Endpoint{
+	Path:      "/v1/responses/input_tokens",
+	listedAs:  "/v1/responses",
+	Operation: config.OpResponses,
+	Traced:    tracedChat,
+	Dialect:   responsesDialect,
+	New:       func() Request { return newExtension(false) },
+	Local: &Local{Append: func(dst []byte, _ Request, about Answer) []byte {
+		return responses.AppendInputTokens(dst, about.PromptTokens)
+	}},
+}
+
+// extensionWriter is Responses for the endpoints below it, which the contract does not have: a
+// request that is compacted, or only counted. Neither is a stream.
+type extensionWriter struct {
+	responsesWriter
+	compacts bool
+}
+
+var extensionCodecs = sync.Pool{New: func() any { return &translatedRequest{dialect: new(extensionWriter)} }}
+
+func newExtension(compacts bool) Request {
+	r := extensionCodecs.Get().(*translatedRequest)
+	r.dialect.(*extensionWriter).compacts = compacts
+	r.chat = newChatRequest()
+	r.lowerEffort = true
+	return r
+}
+
+func (w *extensionWriter) Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error) {
+	switch {
+	case o.Strict:
+		return dst, apierr.NotFound(apierr.CodeNotFound, "This path is not served here: the operator has set strict.")
+	case w.compacts && !o.MayCompact:
+		return dst, apierr.NotFound(apierr.CodeNotFound, "%s.", responses.NoCompaction)
+	}
+	o.Compact, o.Count = w.compacts, !w.compacts
+	return w.responsesWriter.Decode(dst, client, into, o)
+}
+
+func (w *extensionWriter) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
+	return w.AppendCompaction(dst, c)
+}
+
+func (w *extensionWriter) Recycle(r *translatedRequest) { extensionCodecs.Put(r) }

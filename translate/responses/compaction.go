@@ -1,0 +1,115 @@
+package responses
+
+import (
+	"bytes"
+	"strconv"
+
+	"penstock/translate"
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
+	"penstock/translate/jsonx"
+	"penstock/translate/seal"
+)
+
+// A conversation is compacted by its own model: the last message asks for a summary, and what the
+// engine answers is sealed in an item, which the client sends in place of the conversation.
+
+// summaryRequest ends a conversation that is compacted. All of what comes before it is as the last
+// turn had it, tools too, so that the engine finds it in its prefix cache.
+const summaryRequest = `Stop working on the task now and write a summary of this conversation. ` +
+	`Only your summary is kept: whoever continues will see nothing else of what is above. ` +
+	`Write down, as exactly as they were given: what the user asked for, every instruction, preference and fact that the user stated, ` +
+	`the decisions taken and why, names, paths, numbers and identifiers that matter, what has been done and found, ` +
+	`what failed, and what remains to be done next. Include what an earlier summary says. ` +
+	`Do not call tools and do not address the user: answer with the text of the summary alone.`
+
+// summaryLead begins the message that a compaction becomes.
+const summaryLead = `This is a summary of the conversation up to here. It stands in place of what was said:\n\n`
+
+// compactionBox is the box for compactions: they are of a key whatever its model, because a client
+// may go on with another model.
+func compactionBox(b seal.Box) seal.Box { return b.For("") }
+
+// compaction writes the summary that an item holds.
+func (c *conversation) compaction(i *item, index int) {
+	c.w.Message("user")
+	c.w.String(`,"content":"` + summaryLead)
+	if out, ok := c.openCompaction(i); ok {
+		c.w.Out = out
+	} else if c.unreadable < 0 {
+		c.unreadable = index
+	}
+	c.w.String(`"}`)
+}
+
+func (c *conversation) openCompaction(i *item) (out []byte, ok bool) {
+	blob := i.m[fieldEncryptedContent]
+	if c.opener == nil || !blob.HasText() {
+		return nil, false
+	}
+	return c.opener.Open(c.w.Out, nil, blob.AppendText(nil))
+}
+
+// unreadableCompaction is the refusal of item n. It is not left out, because it is the conversation.
+func unreadableCompaction(n int) *fault {
+	return &fault{Param: chat.Element("input", n), Code: apierr.CodeCompactionUnreadable, Text: "is a compaction that " +
+		"cannot be read here: it was made for another key or by another service, its key is no longer in use, or it was changed. " +
+		"Send the conversation that it stands for, or begin a new one"}
+}
+
+// noCompaction is the refusal of a request that asks for a compaction where none can be sealed.
+func noCompaction(input jsonx.Value) *fault {
+	n := 0
+	for it := input.Iter(); it.Next(); n = it.Index() {
+	}
+	return chat.Unsupported(chat.Element("input", n), NoCompaction)
+}
+
+// NoCompaction says why an edge compacts nothing.
+const NoCompaction = "Conversations are not compacted here: the operator has to set seal.keys, which seal the summary"
+
+// forSummary leaves out what would cut a summary short or give it another form.
+func (m *members) forSummary() {
+	for _, i := range [...]int{
+		memberMaxOutputTokens, memberMaxTokens, memberMaxCompletionTokens, memberText, memberResponseFormat, memberInclude,
+		memberLogprobs, memberTopLogprobs, memberStop, memberN,
+	} {
+		m[i] = jsonx.Value{}
+	}
+}
+
+// checkSummary reports an answer to a request for a summary that is none, or not the whole of it:
+// the client is about to throw the conversation away.
+func (o *output) checkSummary() error {
+	switch {
+	case !o.compacts:
+		return nil
+	case o.reason() != "":
+		return &translate.BadAnswer{Reason: "a summary that was cut"}
+	case len(o.parts) != 1 || o.parts[0].kind != kindCompaction || len(bytes.TrimSpace(o.parts[0].unsealed)) == 0:
+		return &translate.BadAnswer{Reason: "an answer that is no summary"}
+	case len(o.parts[0].unsealed) > seal.MaxText:
+		return &translate.BadAnswer{Reason: "a summary of more than " + strconv.Itoa(seal.MaxText>>10) + " KiB"}
+	}
+	return nil
+}
+
+// AppendCompaction appends the object of a compaction for a whole completion, which has been parsed.
+// The error is a *translate.BadAnswer. Source: OpenAI's API reference, POST /responses/compact.
+func (s *Stream) AppendCompaction(dst []byte, c *answer.Completion) ([]byte, error) {
+	if err := s.readWhole(c); err != nil {
+		return dst, err
+	}
+	dst = append(append(dst, `{"id":"resp_`...), s.identity.ID...)
+	dst = appendInt(append(dst, `","object":"response.compaction","created_at":`...), int(s.identity.Created))
+	dst = s.output.append(append(dst, `,"output":[`...))
+	dst = appendUsage(append(dst, `],"usage":`...), s.output.reader.Usage())
+	return append(dst, '}'), nil
+}
+
+// AppendInputTokens appends the answer to a request for the number of a prompt's tokens. Source:
+// OpenAI's API reference, POST /responses/input_tokens.
+func AppendInputTokens(dst []byte, tokens int) []byte {
+	return append(appendInt(append(dst, `{"object":"response.input_tokens","input_tokens":`...), tokens), '}')
+}

@@ -1,0 +1,155 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"penstock/translate"
+	"penstock/translate/chat"
+	"penstock/translate/chat/answer"
+	"penstock/translate/dialects"
+	"penstock/translate/seal"
+)
+
+// keyOpener opens what was sealed for an owner, whatever model it is asked for.
+type keyOpener struct{ box seal.Box }
+
+func (b keyOpener) Open(dst, model, blob []byte) ([]byte, bool) {
+	return b.box.For(string(model)).Open(dst, blob)
+}
+
+// compacting is a stream for an answer that is a summary, by the item that asks for it or by the endpoint.
+func compacting(t *testing.T, body string, o dialects.Options) *Stream {
+	t.Helper()
+	o.MayCompact = true
+	tr, err := translateBody([]byte(body), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity := testIdentity
+	identity.Seal = testBox
+	tr.answer.Reset(&identity)
+	return &tr.answer
+}
+
+const triggers = `{"model":"model","stream":true,"include":["reasoning.encrypted_content"],"input":[{"role":"user","content":"x"},{"type":"compaction_trigger"}]}`
+
+// summaryStream is an engine's stream that says text and ends with a reason.
+func summaryStream(text, reason string) string {
+	var b strings.Builder
+	for _, delta := range []string{`{"role":"assistant","reasoning_content":"HIDDEN"}`, `{"content":"` + text[:len(text)/2] + `"}`, `{"content":"` + text[len(text)/2:] + `"}`} {
+		b.WriteString(`data: {"choices":[{"index":0,"delta":` + delta + `}]}` + "\n\n")
+	}
+	return b.String() + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"` + reason + `"}],"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}}` + "\n\ndata: [DONE]\n\n"
+}
+
+const summaryText = `The HIDDEN number is 42.`
+
+// TestCompaction: the text of a summary is in no byte of an answer, neither of a stream, nor of a keep-alive within it, nor of the
+// whole; the one item that there is opens in the next turn, with another model too, and for nobody else.
+func TestCompaction(t *testing.T) {
+	stream := compacting(t, triggers, dialects.Options{})
+	half := []byte(summaryStream(summaryText, "stop"))
+	out, err := relay(stream, bytes.NewReader(half))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive := compacting(t, triggers, dialects.Options{})
+	cut := bytes.Index(half, []byte(`data: {"choices":[{"index":0,"delta":{},"finish`))
+	begun, _ := relay(alive, bytes.NewReader(half[:cut]))
+	completion, err := assemble(strings.NewReader(summaryStream(summaryText, "stop")), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inBand, err := whole(compacting(t, triggers, dialects.Options{}), completion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c answer.Completion
+	if err := c.Parse(completion); err != nil {
+		t.Fatal(err)
+	}
+	compacted, err := compacting(t, `{"model":"model","input":"x"}`, dialects.Options{Compact: true}).AppendCompaction(nil, &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range [][]byte{out, begun, alive.Keepalive(nil), inBand, compacted} {
+		if bytes.Contains(out, []byte(sentinel)) {
+			t.Errorf("the summary is shown: %s", out)
+		}
+	}
+	var object struct {
+		ID, Object string
+		Usage      map[string]any
+	}
+	if err := json.Unmarshal(compacted, &object); err != nil || object.Object != "response.compaction" || object.ID != "resp_0123456789" || object.Usage["output_tokens"] != 4.0 {
+		t.Errorf("%v: %s", err, compacted)
+	}
+	for name, response := range map[string][]byte{"stream": finalOf(t, out), "whole": inBand, "compact": compacted} {
+		items := itemsOf(t, response)
+		if len(items) != 1 || items[0]["type"] != "compaction" {
+			t.Fatalf("%s: %v", name, items)
+		}
+		next, err := json.Marshal(map[string]any{"model": "other", "input": []any{items[0], map[string]any{"role": "user", "content": "?"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, err := translateBody(next, dialects.Options{Opener: keyOpener{testBox}})
+		if err != nil || !strings.Contains(string(tr.body), summaryText) {
+			t.Errorf("%s: %v %s", name, err, tr.body)
+		}
+		stranger := seal.NewKeys(strings.Repeat("k", 32)).Of("team-b", func(seal.Result) {})
+		if _, err = translateBody(next, dialects.Options{Opener: keyOpener{stranger}}); err == nil || !strings.Contains(err.Error(), "compaction") {
+			t.Errorf("%s: another key reads it: %v", name, err)
+		}
+	}
+}
+
+// TestCompaction_None: an answer that is no summary, or not all of one, is a failure of the engine, as the client is about to throw
+// the conversation away.
+func TestCompaction_None(t *testing.T) {
+	toolCall := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}` + "\n\n" +
+		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
+	for name, upstream := range map[string]string{
+		"cut": summaryStream(summaryText, "length"), "filtered": summaryStream(summaryText, "content_filter"),
+		"empty": summaryStream("", "stop"), "blank": summaryStream("  ", "stop"), "a tool call": toolCall,
+		"too long": summaryStream(strings.Repeat("a", seal.MaxText+1), "stop"),
+	} {
+		out, err := relay(compacting(t, triggers, dialects.Options{}), strings.NewReader(upstream))
+		if bad := (*translate.BadAnswer)(nil); !errors.As(err, &bad) {
+			t.Errorf("%s, streamed: %v", name, err)
+		}
+		if bytes.Contains(out, []byte("response.completed")) || bytes.Contains(out, []byte(sentinel)) {
+			t.Errorf("%s: %.300s", name, out)
+		}
+		completion, err := assemble(strings.NewReader(upstream), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = whole(compacting(t, triggers, dialects.Options{}), completion); err == nil {
+			t.Errorf("%s passes as a whole", name)
+		}
+	}
+}
+
+// TestCompaction_PrefixStays: the conversation that is compacted is in the same bytes as in the turn before, so that the engine has
+// it in its cache.
+func TestCompaction_PrefixStays(t *testing.T) {
+	const talk = `{"model":"model","tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}`
+	messages := func(body string) (list, tools string) {
+		var c chat.Request
+		var r Request
+		if _, err := r.Decode(nil, []byte(body), &c, new(RequestInfo), dialects.Options{MayCompact: true}); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSuffix(string(c.Messages().Raw()), "]"), string(c.Tools().Raw())
+	}
+	turn, tools := messages(talk + `]}`)
+	compacted, sameTools := messages(talk + `,{"type":"compaction_trigger"}]}`)
+	if !strings.HasPrefix(compacted, turn) || tools != sameTools {
+		t.Errorf("%s %s is not the beginning of %s %s", turn, tools, compacted, sameTools)
+	}
+}
