@@ -100,6 +100,7 @@ func TestPromptTooLongParam(t *testing.T) {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
 		want := map[string]string{
 			"/v1/completions": "prompt", "/v1/embeddings": "input", "/v1/rerank": "documents", "/v1/responses": "input",
+			"/v1/responses/compact": "input", "/v1/responses/input_tokens": "input",
 			"/v1/images/generations": "prompt", "/v1/images/edits": "prompt", "/v1/audio/speech": "input", "/v1/audio/transcriptions": "file",
 		}[ep.Path]
 		if want == "" {

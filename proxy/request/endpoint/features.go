@@ -42,6 +42,8 @@ func (ep *Endpoint) operationAtEngine() string {
 		return engine.OpCompletions
 	case imageEdits.Path:
 		return engine.OpImageEdits
+	case compact.Path:
+		return config.OpResponses
 	}
 	return ep.Operation
 }
