@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +9,9 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"penstock/bench/compare"
 	"penstock/bench/exit"
-	"penstock/bench/fleet"
 	"penstock/bench/load"
 	"penstock/bench/overhead"
 	"penstock/bench/plan"
@@ -42,7 +39,7 @@ func Arguments(args []string) []string {
 	if len(args) == 0 || args[0] != "bench" {
 		return args
 	}
-	if text := cmp.Or(refuseOldFlag(args), refuseBesideFleet(args)); text != "" {
+	if text := refuseOldFlag(args); text != "" {
 		return []string{"bench", "run", "--refused=" + text}
 	}
 	args = withScenario(args)
@@ -72,8 +69,6 @@ type RunCmd struct {
 	compare.Checks
 	// Refused is put here by Arguments.
 	Refused string `hidden:""`
-
-	edges int // of the scenario's fleet, where they share a store
 }
 
 // Run measures, prints and writes the result. The first interrupt ends the run and prints what it
@@ -96,9 +91,6 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			return err
 		}
 		defer end()
-		if c.edges > 0 {
-			return fleet.Run(ctx, time.Duration(c.Duration), out, progress)
-		}
 	}
 	if _, err := c.Validate(); err != nil {
 		return err

@@ -88,27 +88,6 @@ func givenFlags(args []string) (name string, given map[string]bool) {
 	return name, given
 }
 
-// refuseBesideFleet returns what is wrong with a command line that plays a fleet of edges: most
-// flags are those of a load of one target, which it has not. It is empty for other command lines.
-func refuseBesideFleet(args []string) string {
-	at, ok := isRun(args)
-	if !ok {
-		return ""
-	}
-	name, given := givenFlags(args[at:])
-	s, err := scenario.Find(name)
-	if err != nil || s.Fleet.Edges == 0 {
-		return ""
-	}
-	delete(given, "scenario")
-	delete(given, "duration")
-	if len(given) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("scenario %s has clients and a fleet of its own: it takes --duration and no other flag",
-		name)
-}
-
 // play prepares the command for its scenario: it starts the fleet unless a target is given. The
 // caller must call end.
 func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err error) {
@@ -120,9 +99,6 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 		if s.Fleet.Required {
 			return nil, exit.Usagef("scenario %s plays on a fleet of its own: leave the target out", s.Name)
 		}
-		return func() {}, nil
-	}
-	if c.edges = s.Fleet.Edges; c.edges > 0 {
 		return func() {}, nil
 	}
 	fmt.Fprintf(notes, "Scenario %s: starting %d simulated engines and an edge\n", s.Name, len(s.Fleet.Engines))

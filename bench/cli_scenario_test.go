@@ -64,9 +64,6 @@ func TestScenarioArguments(t *testing.T) {
 		{"bench run --scenario nope", "bench run --scenario nope"},
 		{"bench run --scenario", "bench run --scenario"},
 		{"bench run http://x", "bench run http://x"},
-		{"bench --scenario fleet", "bench --duration=80s --scenario fleet"},
-		{"bench --scenario fleet -z 20s", "bench --scenario fleet -z 20s"},
-		{"bench --scenario fleet -r 5", "bench run --refused=scenario fleet has clients and a fleet of its own: it takes --duration and no other flag"},
 		{"bench compare --scenario chat", "bench compare --scenario chat"},
 		{"sim --scenario chat", "sim --scenario chat"},
 		{"bench", "bench"},
@@ -81,7 +78,7 @@ func TestScenarioArguments(t *testing.T) {
 }
 
 func TestScenariosAreTold(t *testing.T) {
-	for _, name := range []string{"", "agent", "failover", "fleet", "mixed", "overload", "wedge"} {
+	for _, name := range []string{"", "agent", "failover", "mixed", "overload", "wedge"} {
 		var b bytes.Buffer
 		if err := (&ScenariosCmd{Name: name}).run(&b); err != nil {
 			t.Fatal(err)
@@ -105,16 +102,7 @@ func TestScenarioThatNeedsItsFleet(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	c := &RunCmd{Scenario: "fleet", Options: load.Options{URL: "127.0.0.1:1"}}
-	if err := c.run(context.Background(), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "a fleet of its own") {
-		t.Errorf("edges that are there already: %v", err)
-	}
-	t.Setenv("PATH", t.TempDir())
-	c = &RunCmd{Scenario: "fleet"}
-	if err := c.run(context.Background(), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "needs a store") {
-		t.Errorf("no store: %v", err)
-	}
-	c = &RunCmd{Scenario: "chat", Options: load.Options{URL: "http://127.0.0.1:1"}}
+	c := &RunCmd{Scenario: "chat", Options: load.Options{URL: "http://127.0.0.1:1"}}
 	end, err := c.play(context.Background(), io.Discard)
 	if err != nil || c.Fleet != nil {
 		t.Fatalf("chat against a target: %v, fleet %v", err, c.Fleet)

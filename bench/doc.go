@@ -14,7 +14,6 @@
 //
 //	bench       the grammar, the flags that are gone, which file gets what
 //	  overhead  what the edge costs: a command of its own
-//	  fleet     what four edges with one store promise: the scenario fleet
 //	  scenario  bundled workloads, and the fleet that one plays on
 //	  load      a run: settings, stages, recorder, summary, verdict
 //	    workload  requests and when they are due

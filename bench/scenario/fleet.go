@@ -21,8 +21,6 @@ type fleetSpec struct {
 	// Models are entries of the edge's configuration without their deployments: each goes to every
 	// engine that serves it.
 	Models []modelSpec `yaml:"models"`
-	// Edges is how many share a store (package bench/fleet plays that); 0: there is one, without.
-	Edges int `yaml:"edges"`
 	// Required is true when the scenario makes no sense against somebody else's engines.
 	Required bool `yaml:"required"`
 }

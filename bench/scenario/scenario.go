@@ -35,7 +35,6 @@ type Scenario struct {
 // Names is the order in which they are told.
 var Names = []string{
 	"chat", "agent", "rag", "batch", "vision", "audio", "overload", "mixed", "failover", "wedge", "reload",
-	"fleet",
 }
 
 // Find reads one of the bundled scenarios.
@@ -105,19 +104,12 @@ func (s *Scenario) Explanation() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\n%s\n", s.Name, s.Text, strings.TrimSpace(s.Explain))
 	flags := quotedFlags(s.Flags(nil))
-	if s.Fleet.Edges > 0 { // it is no load of one target with these flags
-		flags = slices.Insert(flags, 0, "--scenario="+s.Name)
-	}
 	fmt.Fprintf(&b, "\nIt is:  penstock bench run \\\n          %s\n", strings.Join(flags, " \\\n          "))
 	b.WriteString("\nFleet, when no target is given:\n")
 	for _, e := range s.Fleet.Engines {
 		fmt.Fprintf(&b, "  %-8s penstock sim %s\n", e.Name, strings.Join(e.Sim, " "))
 	}
-	if n := s.Fleet.Edges; n > 0 {
-		fmt.Fprintf(&b, "  %d edges  with one store, in front of them", n)
-	} else {
-		b.WriteString("  edge     in front of them")
-	}
+	b.WriteString("  edge     in front of them")
 	for _, m := range s.Fleet.Models {
 		fmt.Fprintf(&b, "; model %s", m.ID)
 		if m.Policy != "" {

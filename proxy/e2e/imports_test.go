@@ -81,7 +81,7 @@ var allowed = map[string]struct {
 	"translate/forward":        {ours: "translate translate/chat/answer translate/engineerror translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/audio":          {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
 	"proxy":                    {ours: "config routing routing/queue upstreams upstreams/engine upstreams/http1 upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics golang.org/x/term", never: "net/http log"},
-	"bench":                    {ours: "bench/compare bench/exit bench/fleet bench/load bench/overhead bench/plan bench/report bench/result bench/scenario proxy/front/plaintext", never: "net log"},
+	"bench":                    {ours: "bench/compare bench/exit bench/load bench/overhead bench/plan bench/report bench/result bench/scenario proxy/front/plaintext", never: "net log"},
 	"bench/sim":                {ours: "bench/sim/...", modules: "github.com/valyala/fastjson", never: "log"},
 	"bench/sim/audio":          {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
 	"bench/sim/fault":          {ours: "bench/sim/profile bench/sim/textgen bench/sim/wire", never: "net os log"},
@@ -109,7 +109,6 @@ var allowed = map[string]struct {
 	"bench/load/workload": {ours: "bench/exit bench/load/client", never: "net log"},
 	"bench/load":          {ours: "bench/exit bench/load/client bench/load/workload bench/process bench/result proxy/build", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net/http log"},
 	"bench/scenario":      {ours: "bench/exit bench/load/client bench/process", modules: "github.com/goccy/go-yaml/...", never: "net log"},
-	"bench/fleet":         {ours: "bench/exit bench/load/client bench/process", never: "net/http log"},
 	"bench/plan":          {ours: "config routing upstreams bench/exit bench/load bench/load/workload bench/result bench/sim bench/sim/scheduler", modules: "github.com/VictoriaMetrics/metrics", never: "net log"},
 	"bench/overhead":      {ours: "bench/exit bench/load bench/load/client bench/process bench/result", never: "net/http log"},
 	"bench/benchtest":     {ours: "...", modules: "..."}, // what the load tester's tests have in common

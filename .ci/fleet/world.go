@@ -1,4 +1,4 @@
-package fleet
+package main
 
 import (
 	"bufio"
@@ -82,7 +82,7 @@ func findStore() (string, error) {
 		}
 	}
 	return "", exit.With(exit.Failed,
-		"scenario fleet needs a store: there is neither a valkey-server nor a redis-server in PATH. "+
+		"a fleet needs a store: there is neither a valkey-server nor a redis-server in PATH. "+
 			"Install one, such as by apt-get install redis-server")
 }
 

@@ -1,4 +1,4 @@
-package fleet
+package main
 
 import (
 	"cmp"
@@ -45,7 +45,7 @@ type row struct {
 	verdict               verdict
 }
 
-// table is what the scenario prints.
+// table is what the command prints.
 type table []row
 
 // add adds a row.

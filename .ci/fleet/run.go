@@ -1,4 +1,4 @@
-package fleet
+package main
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"penstock/bench/load/client"
 )
 
-// run is one run of the scenario.
+// run is one measurement of all goals.
 type run struct {
 	world world
 	began time.Time
@@ -22,10 +22,10 @@ type run struct {
 	table table
 }
 
-// Run plays the scenario: calls come for about the given time, and the events take half a minute
+// measureFleet measures all goals: calls come for about the given time, and the events take half a minute
 // more. It prints the table to out, and what it does to notes. A goal that does not hold is an
 // error.
-func Run(ctx context.Context, d time.Duration, out, notes io.Writer) error {
+func measureFleet(ctx context.Context, d time.Duration, out, notes io.Writer) error {
 	r := &run{load: d, notes: notes, loads: map[string]*load{}}
 	defer r.world.close()
 	r.note("starting a store, %d engines and %d edges", len(engineNames), edges)

@@ -1,4 +1,4 @@
-package fleet
+package main
 
 import (
 	"bytes"
@@ -16,10 +16,10 @@ import (
 
 func TestMain(m *testing.M) { benchtest.Main(m) }
 
-// TestNoStore: without a store the scenario says what is missing, and starts nothing.
+// TestNoStore: without a store it says what is missing, and starts nothing.
 func TestNoStore(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	err := Run(context.Background(), time.Second, io.Discard, io.Discard)
+	err := measureFleet(context.Background(), time.Second, io.Discard, io.Discard)
 	var e *exit.Error
 	if !errors.As(err, &e) || e.Code != exit.Failed || !strings.Contains(e.Text,
 		"valkey-server") || !strings.Contains(e.Text, "redis-server") {
@@ -27,7 +27,7 @@ func TestNoStore(t *testing.T) {
 	}
 }
 
-// TestRun plays the scenario in short. What depends on how busy the machine is need not hold here.
+// TestRun measures in short. What depends on how busy the machine is need not hold here.
 func TestRun(t *testing.T) {
 	if os.Getenv("PENSTOCK_FULL") == "" {
 		t.Skip("SKIPPED: a minute of load from eleven processes is for .ci/full")
@@ -37,7 +37,7 @@ func TestRun(t *testing.T) {
 	}
 	benchtest.OwnProgram(t)
 	var out, notes bytes.Buffer
-	err := Run(context.Background(), 24*time.Second, &out, &notes)
+	err := measureFleet(context.Background(), 24*time.Second, &out, &notes)
 	t.Logf("%v\n%s", err, &out)
 	var e *exit.Error
 	if err != nil && (!errors.As(err, &e) || e.Code != exit.Threshold) {
@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 	}
 	surely := 0
 	for line := range strings.Lines(out.String()) {
-		for _, what := range []string{"over-admission", "errors", "usage of the fleet", "follow-ups"} {
+		for _, what := range []string{"over-admission", "errors", "usage of the fleet", "follow-ups on the engine"} {
 			if strings.Contains(line, what) {
 				surely++
 				if !strings.HasSuffix(strings.TrimSpace(line), " held") {
