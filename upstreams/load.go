@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"cmp"
 	"math"
 	"sync/atomic"
 	"time"
@@ -148,24 +149,25 @@ type Elsewhere struct {
 }
 
 // Share has every upstream weigh the work of other edges, and hold the limits together with them.
-// With nil each edge has its own part of the limits again. An upstream that another edge has found
-// down since is probed at once: that is a hint, and its own probes decide.
+// An upstream that another edge has found down since is probed at once: that is a hint, and its own
+// probes decide.
 func (s *Set) Share(e *Elsewhere) {
 	for _, u := range s.All() {
-		var v *elsewhere
-		if e != nil {
-			v = &elsewhere{Work: e.Works[u.identity.id], edges: e.Edges, placed: e.Placed[u.identity.id]}
-		}
-		before := u.slots.setElsewhere(v)
-		if v == nil {
-			continue
-		}
+		v := &elsewhere{Work: e.Works[u.identity.id], edges: e.Edges, placed: e.Placed[u.identity.id]}
+		before := u.slots.setElsewhere(v, 0)
 		if v.Down && (before == nil || !before.Down) && u.Health.now() == StateUp && u.Mode() != ModeMaintenance {
 			u.probing.kick()
 		}
 		if before != nil && v.fewer(before) {
 			u.hooks.room()
 		}
+	}
+}
+
+// Divide ends what Share began: each edge has its own part of the limits, one of edges.
+func (s *Set) Divide(edges int) {
+	for _, u := range s.All() {
+		u.slots.setElsewhere(nil, edges)
 	}
 }
 
@@ -214,6 +216,7 @@ type SlotAccount interface {
 // fleetSlots is what an upstream's slots have to do with other edges.
 type fleetSlots struct {
 	elsewhere atomic.Pointer[elsewhere] // nil: nothing is known, and each edge has its part
+	edges     atomic.Int64              // that have a part then; 0: as many as are configured
 	placed    atomic.Int64              // calls, while others' work is known
 	drawn     atomic.Int64              // slots in use that the account counts
 	account   atomic.Pointer[SlotAccount]
@@ -244,10 +247,11 @@ func (f *fleetSlots) giveBack() {
 	}
 }
 
-// setElsewhere takes over what is known of other edges' work, and returns what was before.
-func (s *slots) setElsewhere(v *elsewhere) (before *elsewhere) {
+// setElsewhere takes over what is known of other edges' work, or with nil how many edges have a
+// part, and returns what was known before.
+func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	before = s.fleet.elsewhere.Swap(v)
-	if (before == nil) != (v == nil) {
+	if others := s.fleet.edges.Swap(int64(edges)); (before == nil) != (v == nil) || others != int64(edges) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.renew()
@@ -256,12 +260,13 @@ func (s *slots) setElsewhere(v *elsewhere) (before *elsewhere) {
 }
 
 // parts is into how many the slots are divided. Where the work of the other edges is known, or an
-// account counts, each edge may use all that others leave. The caller holds mu.
-func (s *slots) parts(l Limits, edges int) int {
+// account counts, each edge may use all that others leave. Otherwise the number of edges that were
+// seen wins over the configured one. The caller holds mu.
+func (s *slots) parts(l Limits, configured int) int {
 	if l.Exact || s.fleet.elsewhere.Load() != nil {
 		return 1
 	}
-	return edges
+	return cmp.Or(int(s.fleet.edges.Load()), configured)
 }
 
 // weigh adds the work of other edges to a load.

@@ -62,6 +62,28 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
+// While the edges share, an edge may use all slots. When that ends it has its part by the edges that
+// were seen, and not by those that were configured.
+func TestSlotsByTheEdgesSeen(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{Shared: 12})
+	u.slots.configure(&config.Upstream{Edges: 2, Concurrency: config.Concurrency{Shared: 12}}, 1, mustProfile(t, "llamacpp"))
+	limit := func(when string, want int) {
+		t.Helper()
+		if got := u.Load(PoolText, time.Now()).Limit; got != want {
+			t.Errorf("%s: %d slots, want %d", when, got, want)
+		}
+	}
+	limit("nothing is known", 6)
+	u.slots.setElsewhere(nil, 1)
+	limit("the only one", 12)
+	u.slots.setElsewhere(nil, 4)
+	limit("one of four", 3)
+	u.slots.setElsewhere(&elsewhere{edges: 4}, 0)
+	limit("the edges share", 12)
+	u.slots.setElsewhere(nil, 3)
+	limit("one of three", 4)
+}
+
 func TestSharedAndSeparatePools(t *testing.T) {
 	now := time.Now()
 	shared := newTestUpstream(t, config.Concurrency{Shared: 2})

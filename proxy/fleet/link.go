@@ -15,16 +15,20 @@ import (
 type Link struct {
 	Edge   string // this edge's id, which is new with every start
 	remote *remote
+	terms  *terms
 }
 
 // NewLink returns the link of an edge's fleet.
 func NewLink(f *Fleet) *Link {
 	r, _ := f.terms.store.(*remote)
-	return &Link{Edge: f.terms.edge, remote: r}
+	return &Link{Edge: f.terms.edge, remote: r, terms: &f.terms}
 }
 
 // Available reports whether the store can be asked.
 func (l *Link) Available() bool { return l.remote.Available() }
+
+// Edges returns how many edges share what is free while the store is lost.
+func (l *Link) Edges() int { return l.terms.edges() }
 
 // Run runs a script on one key, which gets the fleet's prefix.
 func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {

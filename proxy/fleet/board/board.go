@@ -31,6 +31,8 @@ const (
 // Link is the way to the store. *fleet.Link implements it.
 type Link interface {
 	Available() bool
+	// Edges is how many edges share the limits while the store is lost.
+	Edges() int
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
 
@@ -38,6 +40,7 @@ type Link interface {
 type Upstreams interface {
 	Here(dst []upstreams.Here) []upstreams.Here
 	Share(e *upstreams.Elsewhere)
+	Divide(edges int)
 }
 
 // Options of a board.
@@ -66,7 +69,6 @@ type Board struct {
 	told   string    // work that the board has; sameWork: not known
 	whole  time.Time // when all of the work was sent last
 	here   []upstreams.Here
-	shared bool      // others' work is weighed
 	busy   bool      // some edge has work
 	cared  time.Time // for what it signs, the last time
 
@@ -104,7 +106,7 @@ func New(o Options) *Board {
 func (b *Board) Run(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
-	defer b.o.Upstreams.Share(nil)
+	defer func() { b.o.Upstreams.Divide(b.o.Link.Edges()) }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -152,7 +154,7 @@ func (b *Board) step(ctx context.Context) {
 	}
 	b.answered.Store(now.UnixNano())
 	b.edges.Store(int64(r.edges))
-	b.shared, b.busy = true, text != "" || len(r.works) > 0
+	b.busy = text != "" || len(r.works) > 0
 	b.o.Upstreams.Share(b.elsewhere(&r, own))
 	b.learn(m, &r)
 }
@@ -173,13 +175,13 @@ func (b *Board) message(text string, now time.Time) *message {
 	return m
 }
 
-// lose goes on without the board, once its last answer is too old.
+// lose goes on without the board, once its last answer is too old: with this edge's part of the
+// slots, one for each of the edges that divide the limits of keys, too.
 func (b *Board) lose(now time.Time) {
 	b.busy = false
-	if b.shared && now.Sub(time.Unix(0, b.answered.Load())) >= freshFor {
-		b.shared = false
+	if now.Sub(time.Unix(0, b.answered.Load())) >= freshFor {
 		b.edges.Store(0)
-		b.o.Upstreams.Share(nil)
+		b.o.Upstreams.Divide(b.o.Link.Edges())
 	}
 }
 

@@ -18,8 +18,8 @@
 //
 // Messages are numbered and tell all of an edge's work, so it does no harm to lose one, to send it
 // twice or to have it overtaken. The work of an edge that is dead or cut off goes with its lease of
-// three seconds. An edge without an answer for two seconds has its own part of the slots again, as
-// without a store.
+// three seconds. An edge without an answer for two seconds has its own part of the slots again: one
+// for each edge that the configuration expects, or that was seen, if those are more.
 //
 // # Down
 //

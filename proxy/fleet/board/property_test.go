@@ -25,6 +25,7 @@ type edge struct {
 	calls     []int // by upstream
 	down      []bool
 	elsewhere *upstreams.Elsewhere
+	parts     int // of the slots; 0: they are shared
 	seed      string
 	lost      map[uint64][]*upstreams.Upstream
 }
@@ -38,12 +39,15 @@ func (e *edge) Here(dst []upstreams.Here) []upstreams.Here {
 	return dst
 }
 
-func (e *edge) Share(s *upstreams.Elsewhere)                { e.elsewhere = s }
+func (e *edge) Share(s *upstreams.Elsewhere)                { e.elsewhere, e.parts = s, 0 }
+func (e *edge) Divide(edges int)                            { e.elsewhere, e.parts = nil, edges }
 func (e *edge) Seed(seed string)                            { e.seed = seed }
 func (e *edge) Learn(lost map[uint64][]*upstreams.Upstream) { e.lost = lost }
 
 // Available and Run make a line a Link.
 func (l *line) Available() bool { return !l.cut }
+
+func (l *line) Edges() int { return l.edges }
 
 func (l *line) Run(context.Context, *valkey.Lua, string, []string) ([]valkey.ValkeyMessage, error) {
 	panic("the board has an exchange of its own")
@@ -206,7 +210,7 @@ func TestBoard(t *testing.T) {
 }
 
 // The work of an edge that is dead goes with its lease, and an edge that is cut off weighs the
-// others' work no longer, from two seconds on.
+// others' work no longer, from two seconds on: it has its part then, by the edges that were seen.
 func TestDeadEdge(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	one, two := w.edges[0], w.edges[1]
@@ -214,12 +218,14 @@ func TestDeadEdge(t *testing.T) {
 	w.round()
 	w.round()
 	w.check(t)
-	two.line.cut = true
+	two.line.cut, two.line.edges = true, 3
 	for passed := time.Duration(0); passed <= lease+busyPeriod; passed += busyPeriod {
 		w.pass(busyPeriod)
 		w.round()
 		if fresh := passed+busyPeriod < freshFor; (two.elsewhere != nil) != fresh {
 			t.Fatalf("after %s the edge that is cut off knows %v", passed, two.elsewhere)
+		} else if fresh != (two.parts == 0) || !fresh && two.parts != 3 {
+			t.Fatalf("after %s the edge that is cut off has one part of %d", passed, two.parts)
 		}
 	}
 	if got := one.elsewhere; got.Edges != 1 || got.Works[one.ups[0].ID()] != (upstreams.Work{}) {

@@ -130,6 +130,7 @@ func (t *twin) reap() {
 type line struct {
 	twin               *twin
 	cut                bool
+	edges              int // that share, while it is cut
 	lose, mute, repeat func() bool
 	late               []func() // messages that will be heard again, later
 }
