@@ -141,7 +141,7 @@ func TestVectorText(t *testing.T) {
 		blocks := 1 + random.IntN(5)
 		size := 64 * blocks
 		for _, i := range []int{3, len(memory) - size, 64 + n%64} {
-			copy(memory[i-3:], []string{"abc", "水", "ü.", `\\"`, "\xa4\xc3\xa4", "\xbf\xbf\xbf"}[n%6])
+			copy(memory[i-3:], []string{"abc", "水", "ü.", `\\"`, "\xa4\xc3\xa4", "\xbf\xbf\xbf", `"\\`}[n%7])
 			fill(memory[i:i+size], random, []int{1, 4, 30, 1000}[n%4])
 			samePassed(t, memory, i, blocks)
 		}
@@ -184,9 +184,12 @@ func FuzzVectorText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		text = text[:min(len(text), len(memory)-67)]
 		blocks := (len(text) + 63) / 64
+		if blocks == 0 {
+			return
+		}
 		s := memory[len(memory)-64*blocks-3:]
-		copy(s[copy(s, "abc"+string(text)):], strings.Repeat("a", 63))
-		if blocks > 0 {
+		for _, before := range []string{"abc", `"\\`} {
+			copy(s[copy(s, before+string(text)):], strings.Repeat("a", 63))
 			samePassed(t, s, 3, blocks)
 		}
 	})
