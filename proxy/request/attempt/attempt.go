@@ -61,7 +61,7 @@ type Attempt struct {
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends}
 	a.Reply.x, a.Reply.memory = x, t.Memory
-	a.Reply.clock = clock{limits: &t.Model.Clocks, start: t.Start, up: lease.Upstream(), lease: lease, mover: t.Mover}
+	a.Reply.clock = clock{limits: &t.Model.Clocks, start: instantOf(t.Start), up: lease.Upstream(), lease: lease, mover: t.Mover}
 	if t.Span != nil {
 		up := lease.Upstream()
 		a.span = t.Span.Attempt(t.Number, up.Name(), up.Engine().Name(), up.URL(), target.Served, time.Now())
@@ -82,9 +82,9 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	}
 	err := x.Send(&r)
 	a.sends += x.Sends()
-	sentAt := a.terms.Asked
+	sentAt := instantOf(a.terms.Asked)
 	if !x.AtOnce() {
-		sentAt = time.Now()
+		sentAt = readClock()
 	}
 	c := &a.Reply.clock
 	c.sentAt, c.readAt = sentAt, sentAt
@@ -120,7 +120,7 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 		return a.document(until)
 	}
 	sends := r.x.Sends()
-	err := r.await(until)
+	err := r.await(instantOf(until))
 	a.sends += r.x.Sends() - sends
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (a *Attempt) Pull(dst []byte, until time.Time, to endpoint.Stream) (out []b
 	if err := a.AwaitHead(until); err != nil {
 		return dst, false, err
 	}
-	a.Reply.clock.until = until
+	a.Reply.clock.until = instantOf(until)
 	return a.Reply.pull(dst, to)
 }
 
@@ -162,7 +162,7 @@ func (a *Attempt) Pull(dst []byte, until time.Time, to endpoint.Stream) (out []b
 // passesOn allows that. With http1.ErrNotYet it may be called again.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
-	r.clock.until = until
+	r.clock.until = instantOf(until)
 	r.whole.begin()
 	var err error
 	switch {
@@ -208,7 +208,7 @@ func (a *Attempt) Counted(tokens, cached int) {
 // Answered notes a whole answer's tokens.
 func (a *Attempt) Answered(tokens int) {
 	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {
-		a.lease.Answered(tokens, p.ReadAt.Sub(p.SentAt)-a.ttft, p.ReadAt)
+		a.lease.Answered(tokens, time.Duration(p.readAt-p.sentAt)-a.ttft, p.ReadAt())
 	}
 }
 

@@ -17,24 +17,61 @@ const afterFinish = 2 * time.Second
 // lookEvery is how often a call looks at its engine that has been silent for progress.Patience.
 const lookEvery = time.Second
 
+// instant is a time in nanoseconds since epoch; 0: none, and long ago. A token is compared with a
+// dozen times, which with time.Time took a tenth of its instructions.
+type instant int64
+
+// epoch is a day before the process, so that 0 is longer ago than any of the limits.
+var epoch = time.Now().Add(-24 * time.Hour)
+
+func readClock() instant { return instant(time.Since(epoch)) }
+
+func instantOf(t time.Time) instant {
+	if t.IsZero() {
+		return 0
+	}
+	return instant(t.Sub(epoch))
+}
+
+// time is the zero time for none.
+func (i instant) time() time.Time {
+	if i == 0 {
+		return time.Time{}
+	}
+	return epoch.Add(time.Duration(i))
+}
+
+func (i instant) after(d time.Duration) instant { return i + instant(d) }
+
+// passed reports whether i is a deadline that has passed.
+func (i instant) passed() bool { return i != 0 && readClock() >= i }
+
+// earlier returns the earlier of two deadlines.
+func earlier(a, b instant) instant {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
 // clock is which of a model's clocks runs for a reply.
 type clock struct {
 	limits  *config.Timeouts
 	up      *upstreams.Upstream
 	lease   *upstreams.Lease
 	mover   Mover
-	start   time.Time // of the call
-	streams bool      // the client gets its answer as it is made
-	headed  bool      // the reply's head has come, with a 200
-	begun   bool      // its first event has
+	start   instant // of the call
+	streams bool    // the client gets its answer as it is made
+	headed  bool    // the reply's head has come, with a 200
+	begun   bool    // its first event has
 
-	sentAt     time.Time     // request written
-	loadedAt   time.Time     // until then the engine was seen to load the model; zero: it was not
-	readAt     time.Time     // last bytes of the reply
-	completeAt time.Time     // every choice had its finish reason
+	sentAt     instant       // request written
+	loadedAt   instant       // until then the engine was seen to load the model
+	readAt     instant       // last bytes of the reply
+	completeAt instant       // every choice had its finish reason
 	blocked    time.Duration // the client held up an answer that is passed on
-	until      time.Time     // the patience of who reads; zero: the limits decide
-	lookedAt   time.Time     // the last look at the engine
+	until      instant       // the patience of who reads; 0: the limits decide
+	lookedAt   instant       // the last look at the engine
 
 	waits    bool // counted as a call that waits for its engine
 	excused  bool // the engine works, so silence is no failure
@@ -56,38 +93,34 @@ func (c *clock) firstEvent() time.Duration {
 	return c.limit(c.limits.FirstEvent, config.FirstEventUnseen)
 }
 
-// look is when to look at the engine next; zero: not at all.
-func (c *clock) look() time.Time {
-	if !c.completeAt.IsZero() {
-		return time.Time{}
+// look is when to look at the engine next; 0: not at all.
+func (c *clock) look() instant {
+	if c.completeAt != 0 {
+		return 0
 	}
-	at := c.readAt.Add(progress.Patience)
-	if next := c.lookedAt.Add(lookEvery); next.After(at) {
-		return next
-	}
-	return at
+	return max(c.readAt.after(progress.Patience), c.lookedAt.after(lookEvery))
 }
 
 // from is when the engine could begin to work on the request.
-func (c *clock) from() time.Time { return latest(c.sentAt, c.loadedAt) }
+func (c *clock) from() instant { return max(c.sentAt, c.loadedAt) }
 
 // lookAtLoad notes that the engine is still loading the model for this call, as far as is known.
 // The clocks of the answer run from then on. A load has progress.Ceiling as well.
-func (c *clock) lookAtLoad(now time.Time) {
-	if !c.begun && now.Sub(c.sentAt) < progress.Ceiling && c.lease.Loads() {
+func (c *clock) lookAtLoad(now instant) {
+	if !c.begun && now < c.sentAt.after(progress.Ceiling) && c.lease.Loads() {
 		c.loadedAt = now
 	}
 }
 
 // next is when the reply has to be judged, if nothing comes.
-func (c *clock) next() time.Time {
+func (c *clock) next() instant {
 	at, _ := c.deadline()
 	return earlier(at, c.look())
 }
 
 // lookAt looks whether the engine works. lost says that it has forgotten the call.
-func (c *clock) lookAt(now time.Time) (lost bool) {
-	if at := c.look(); at.IsZero() || now.Before(at) {
+func (c *clock) lookAt(now instant) (lost bool) {
+	if at := c.look(); at == 0 || now < at {
 		return false
 	}
 	c.lookedAt = now
@@ -95,8 +128,8 @@ func (c *clock) lookAt(now time.Time) (lost bool) {
 		c.waits = true
 		c.lease.Waits(1)
 	}
-	c.excused = c.up.Progress.Works(now)
-	return c.up.Progress.Lost(c.readAt, now)
+	c.excused = c.up.Progress.Works(now.time())
+	return c.up.Progress.Lost(c.readAt.time(), now.time())
 }
 
 // heard notes that the engine is not waited for any more.
@@ -108,24 +141,24 @@ func (c *clock) heard() {
 }
 
 // deadline is when the engine's silence has lasted too long, by the limit that counts now, and
-// which limit that is; zero: never.
-func (c *clock) deadline() (at time.Time, limit upstreams.Cause) {
+// which limit that is; 0: never.
+func (c *clock) deadline() (at instant, limit upstreams.Cause) {
 	switch {
-	case !c.completeAt.IsZero():
-		at = c.completeAt.Add(afterFinish)
+	case c.completeAt != 0:
+		at = c.completeAt.after(afterFinish)
 	case c.streams && !c.begun:
-		at, limit = c.from().Add(c.firstEvent()), upstreams.CauseFirstEventTimeout
+		at, limit = c.from().after(c.firstEvent()), upstreams.CauseFirstEventTimeout
 	case c.headed:
-		at = latest(c.readAt, c.loadedAt).Add(c.limit(c.limits.Idle, config.IdleUnseen))
+		at = max(c.readAt, c.loadedAt).after(c.limit(c.limits.Idle, config.IdleUnseen))
 		limit = upstreams.CauseIdleTimeout
 	}
 	if !c.streams {
-		if answer := c.from().Add(c.limits.Answer.D() + c.blocked); at.IsZero() || answer.Before(at) {
+		if answer := c.from().after(c.limits.Answer.D() + c.blocked); at == 0 || answer < at {
 			at, limit = answer, upstreams.CauseAnswerTimeout
 		}
 	}
 	if total := c.limits.Total.D(); total > 0 {
-		if end := c.start.Add(total); at.IsZero() || end.Before(at) {
+		if end := c.start.after(total); at == 0 || end < at {
 			at, limit = end, upstreams.CauseTotalTimeout
 		}
 	}
@@ -134,20 +167,20 @@ func (c *clock) deadline() (at time.Time, limit upstreams.Cause) {
 
 // complete notes that every choice has its finish reason.
 func (c *clock) complete() {
-	if c.completeAt.IsZero() {
+	if c.completeAt == 0 {
 		c.completeAt = c.readAt
 	}
 }
 
 // overdue reports whether a complete reply has had its time for usage and [DONE].
 func (c *clock) overdue() bool {
-	return !c.completeAt.IsZero() && late(c.completeAt.Add(afterFinish))
+	return c.completeAt != 0 && c.completeAt.after(afterFinish).passed()
 }
 
 // judge says what an engine's silence means: nothing yet, that it has been too long, or that the
 // call leaves an upstream which has stalled, or may have, whose drain time is over, or which is down
 // and silent.
-func (c *clock) judge(now time.Time) error {
+func (c *clock) judge(now instant) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
 		return failure.GenerationTimeout(upstreams.CauseForgotten, errLost)
@@ -161,7 +194,7 @@ func (c *clock) judge(now time.Time) error {
 	case c.up.Health.Silent():
 		return failure.EngineDown()
 	}
-	if at, limit := c.deadline(); late(at) && c.completeAt.IsZero() {
+	if at, limit := c.deadline(); at.passed() && c.completeAt == 0 {
 		return failure.GenerationTimeout(limit, http1.ErrNotYet)
 	}
 	return nil
@@ -176,21 +209,4 @@ type Mover interface {
 	// engine begins anew, or goes on with what the client has been shown. It is false where there is
 	// no slot, or the call may not leave any more.
 	Leave() bool
-}
-
-func late(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
-
-// earlier returns the earlier of two deadlines, where zero is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

@@ -23,7 +23,7 @@ type document struct {
 // to; or a complaint. It returns http1.ErrNotYet when until passes first, and can be called again.
 func (a *Attempt) document(until time.Time) error {
 	r := &a.Reply
-	r.clock.until = until
+	r.clock.until = instantOf(until)
 	in := &r.document.read
 	in.begin()
 	for !r.ended {

@@ -46,10 +46,10 @@ type Reply struct {
 }
 
 // await waits for the reply's head. It returns http1.ErrNotYet when until passes.
-func (r *Reply) await(until time.Time) error {
+func (r *Reply) await(until instant) error {
 	for {
-		err := r.x.Await(earlier(until, r.clock.next()))
-		now := time.Now()
+		err := r.x.Await(earlier(until, r.clock.next()).time())
+		now := readClock()
 		switch {
 		case err == nil:
 			r.clock.readAt = now
@@ -58,7 +58,7 @@ func (r *Reply) await(until time.Time) error {
 		case !errors.Is(err, http1.ErrNotYet):
 			return err
 		}
-		if err := r.clock.judge(now); err != nil || late(until) {
+		if err := r.clock.judge(now); err != nil || until.passed() {
 			return cmp.Or(err, http1.ErrNotYet)
 		}
 	}
@@ -69,18 +69,18 @@ func (r *Reply) await(until time.Time) error {
 func (r *Reply) Read(p []byte) (int, error) {
 	for {
 		stop := earlier(r.clock.until, r.clock.next())
-		n, err := r.x.Read(p, stop)
+		n, err := r.x.Read(p, stop.time())
 		if n > 0 && r.x.Fresh() { // what came with the head came when it did
-			r.clock.readAt = time.Now()
+			r.clock.readAt = readClock()
 			r.clock.heard()
 		}
 		if err == nil || !errors.Is(err, http1.ErrNotYet) {
 			return n, err
 		}
-		if bad := r.clock.judge(time.Now()); bad != nil {
+		if bad := r.clock.judge(readClock()); bad != nil {
 			return n, bad
 		}
-		if late(r.clock.until) || !r.clock.completeAt.IsZero() {
+		if r.clock.until.passed() || r.clock.completeAt != 0 {
 			return n, err
 		}
 	}
@@ -102,12 +102,13 @@ func (r *Reply) Rest(until time.Time) {
 		return
 	}
 	r.events.Rest()
+	patience := instantOf(until)
 	for r.bad == nil {
 		look := r.clock.look()
-		if r.x.Wait(earlier(until, r.clock.next())) || !late(look) || late(until) {
+		if r.x.Wait(earlier(patience, r.clock.next()).time()) || !look.passed() || patience.passed() {
 			return
 		}
-		r.bad = r.clock.judge(time.Now())
+		r.bad = r.clock.judge(readClock())
 	}
 }
 
@@ -116,21 +117,27 @@ type Progress struct {
 	Begun  bool // the first event has come
 	Ended  bool // the reply has come to its framed end
 	Events int  // that have come
-	SentAt time.Time
-	ReadAt time.Time // the last bytes
+
+	sentAt, readAt instant
 }
+
+// SentAt is when the request had been written.
+func (p Progress) SentAt() time.Time { return p.sentAt.time() }
+
+// ReadAt is when the last bytes came.
+func (p Progress) ReadAt() time.Time { return p.readAt.time() }
 
 // Progress returns how far the reply has come.
 func (r *Reply) Progress() Progress {
 	c := &r.clock
-	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, SentAt: c.sentAt, ReadAt: c.readAt}
+	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, sentAt: c.sentAt, readAt: c.readAt}
 }
 
 // Blocked notes that the client has held up an answer that is passed on until now. Its engine could
 // not go on either, so that time is none of the engine's.
 func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.blocked += now.Sub(since)
-	r.clock.readAt = now
+	r.clock.readAt = instantOf(now)
 	r.clock.heard()
 }
 

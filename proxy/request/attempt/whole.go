@@ -2,7 +2,6 @@ package attempt
 
 import (
 	"errors"
-	"time"
 
 	"penstock/proxy/request/endpoint"
 	"penstock/translate"
@@ -111,7 +110,7 @@ func (w *whole) readEvents(r *Reply) error {
 			return nil
 		}
 		if err != nil {
-			if r.clock.completeAt.IsZero() || errors.Is(err, http1.ErrNotYet) && !r.clock.overdue() {
+			if r.clock.completeAt == 0 || errors.Is(err, http1.ErrNotYet) && !r.clock.overdue() {
 				return err
 			}
 			return nil
@@ -144,7 +143,7 @@ func (r *Reply) BeginPassOn(dst []byte, to *endpoint.PassOn) ([]byte, error) {
 
 // PullPassedOn is Attempt.Pull for the rest of it.
 func (r *Reply) PullPassedOn(dst []byte, to *endpoint.PassOn) (out []byte, done bool, err error) {
-	r.clock.until = time.Time{}
+	r.clock.until = 0
 	for before := len(dst); len(dst) == before; {
 		piece := (*r.whole.body)[:cap(*r.whole.body)]
 		n, err := r.Read(piece)

@@ -332,7 +332,7 @@ func (d dispatcher) tryStream() *failure.Failure {
 	stream := keeping(d.call, d.call.request.Stream(d.call.answerOf()))
 	var commit time.Time
 	if after := d.call.config.snapshot.Config.Stream.CommitAfter.D(); after > 0 && stream.InBand() {
-		commit = a.Reply.Progress().SentAt.Add(after)
+		commit = a.Reply.Progress().SentAt().Add(after)
 	}
 	if err := a.AwaitHead(commit); err == nil {
 		a.Reply.Rest(commit)

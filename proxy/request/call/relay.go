@@ -165,7 +165,8 @@ func (r *relay) fillStream() {
 	out, done, err := c.attempt.Pull(*r.out, patience, r.stream)
 	*r.out, r.done = out, done
 	progress := c.attempt.Reply.Progress()
-	c.noteFirst(&progress, progress.ReadAt)
+	readAt := progress.ReadAt()
+	c.noteFirst(&progress, readAt)
 	if c.body.Held() && r.stream.Started() && !(resumer{c}).able() {
 		c.clearPoison()
 		c.releaseRequest()
@@ -173,7 +174,7 @@ func (r *relay) fillStream() {
 	}
 	switch {
 	case err == nil:
-		c.meter.Note(progress.Events, progress.ReadAt)
+		c.meter.Note(progress.Events, readAt)
 		c.tries.turn.Answered(progress.Events)
 	case errors.Is(err, http1.ErrNotYet):
 		c.keepalive(r.stream, r.out)
@@ -359,7 +360,7 @@ func (c *Call) keepalive(stream endpoint.Stream, out *[]byte) {
 func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 	if c.record.TTFT == 0 && p.Begun {
 		c.record.TTFT = now.Sub(c.record.Start)
-		c.record.UpstreamTTFT = now.Sub(p.SentAt)
+		c.record.UpstreamTTFT = now.Sub(p.SentAt())
 		c.public.firstAt.Store(now.UnixNano())
 		c.attempt.FirstToken(c.record.UpstreamTTFT)
 	}

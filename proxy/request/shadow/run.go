@@ -161,7 +161,7 @@ func (p *shadow) readStream(stream endpoint.Stream) error {
 		attempt.Recycle(out)
 		p.memory.Free(attempt.PartOut)
 		if r := p.attempt.Reply.Progress(); r.Begun && p.record.TTFT == 0 {
-			p.record.TTFT, p.record.UpstreamTTFT = r.ReadAt.Sub(p.record.Start), r.ReadAt.Sub(r.SentAt)
+			p.record.TTFT, p.record.UpstreamTTFT = r.ReadAt().Sub(p.record.Start), r.ReadAt().Sub(r.SentAt())
 			p.attempt.FirstToken(p.record.UpstreamTTFT)
 		}
 		if done || err != nil {
