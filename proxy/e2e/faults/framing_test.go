@@ -266,6 +266,18 @@ func TestFault44_TwoLengths(t *testing.T) {
 				t.Errorf("%s with %.20q: %s", w.Dialect, body, r.Body)
 			}
 		}
+		for says, line := range map[string]string{ // in the words of the endpoint
+			"Content-Length header": "Content-Length: -1", "Transfer-Encoding header": "Transfer-Encoding: gzip", "no name": ": value",
+			"Trailer header": "Trailer: Content-Length",
+		} {
+			c := e.Dial()
+			_ = c.Send(e.Head("POST", w.Path, line))
+			r := c.Reply("POST")
+			r.WantRefused(w, badRequest)
+			if !strings.Contains(r.Body, says) {
+				t.Errorf("%s with %q: %s", w.Dialect, line, r.Body)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package httpserver
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -126,23 +128,66 @@ func Misframed(err error) *apierr.Error {
 }
 
 // Unparsed says what is wrong with a request that err has ended before its handler ran. path is the
-// request's, if the error belongs to the endpoint there.
+// request's, as far as it is known.
 func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
 	var small *fasthttp.ErrSmallBuffer
 	wrong := listen.FramingError(ctx.Conn())
 	path, whole := listen.RequestPath(ctx.Conn())
 	switch {
 	case wrong != nil:
-		return Misframed(wrong), nil
+		return Misframed(wrong), path
 	case whole && (body.TimedOut(err) || listen.RequestTruncated(ctx.Conn())):
 		return body.Broken(ctx.Conn(), err), path
 	case errors.As(err, &small):
 		return apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge,
 			"The request head is larger than the limit."), path
 	case body.TimedOut(err):
-		return apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly."), nil
+		return apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly."), path
+	case listen.RequestTruncated(ctx.Conn()):
+		return apierr.BadRequest("The connection ended before the request head was whole."), path
 	}
-	return apierr.BadRequest("The request could not be parsed as HTTP/1.1."), nil
+	return apierr.BadRequest(unparsed(err)), path
+}
+
+// unparsed says in our words what fasthttp found wrong with a head. Its own words may hold what the
+// client has sent, behind the beginning by which they are known here.
+func unparsed(err error) string {
+	for ; err != nil; err = errors.Unwrap(err) {
+		text := strings.TrimPrefix(err.Error(), "fasthttp: ")
+		for _, r := range unparsedReasons {
+			if strings.HasPrefix(text, r.begins) {
+				return r.says
+			}
+		}
+	}
+	return "The request head could not be parsed as HTTP/1.1."
+}
+
+var unparsedReasons = []struct{ begins, says string }{
+	{"cannot find http request method", "The request line has no method, or no blank behind it."},
+	{"unsupported http request method", "The method of the request line has a character that is not allowed."},
+	{"cannot find whitespace in the first line", "The request line does not have three parts: a method, a target and HTTP/1.1."},
+	{"extra whitespace in request line", "The request line has more blanks than the two between its parts."},
+	{"unsupported http version", "The request line does not end in HTTP/1.1 or HTTP/1.0."},
+	{"requesturi cannot be empty", "The request line has no target, or two blanks before it."},
+	{"invalid request uri", "The request target has a control character, or is neither a path nor a URL."},
+	{"invalid header key", "The name of a header is empty, has a character that is not allowed, or has a blank before its colon."},
+	{"malformed mime header", "A line of the request head is no header: it has no colon, no name before it, or a character in the name that is not allowed."},
+	{"invalid headers, headers cannot start", "The first header begins with a blank."},
+	{"invalid header value", "The value of a header has a control character."},
+	{"duplicate content-length", "The request has more than one Content-Length header."},
+	{"cannot parse content-length", "The Content-Length header is not one whole number of bytes."},
+	{"unsupported transfer-encoding", "The Transfer-Encoding header is not chunked, or the request is HTTP/1.0, which has none."},
+	{"too many transfer-encoding", "The request has more than one Transfer-Encoding header."},
+	{"request content-length and transfer-encoding conflict", "The head has a Content-Length and a Transfer-Encoding."},
+	{"too many host", "The request has more than one Host header."},
+	{"invalid character", "The Host header is malformed."},
+	{"invalid URL escape", "The Host header is malformed."},
+	{"invalid host", "The Host header is malformed."},
+	{"invalid port", "The Host header is malformed."},
+	{"missing ']' in host", "The Host header is malformed."},
+	{"missing required host", "The request has no Host header, or an empty one."},
+	{"contain forbidden trailer", "The Trailer header names a header that may not be a trailer, such as Content-Length."},
 }
 
 // reasonExpect refuses an expectation that the edge does not meet (RFC 9110, 10.1.1) and that
@@ -153,7 +198,10 @@ const reasonExpect = "The Expect header asks for something else than 100-continu
 // head is refused.
 func scanHead(raw []byte) (hosts int, reason string) {
 	sized, chunked := false, false
-	for len(raw) > 0 {
+	wrong := func(n int, what string) (int, string) {
+		return 0, fmt.Sprintf("Line %d of the request head %s.", n, what)
+	}
+	for n := 2; len(raw) > 0; n++ { // the request line is the first
 		line := raw
 		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
 			line, raw = raw[:i], raw[i+1:]
@@ -167,15 +215,15 @@ func scanHead(raw []byte) (hosts int, reason string) {
 		colon := bytes.IndexByte(line, ':')
 		switch {
 		case !ended:
-			return 0, "A header line does not end in CR LF."
+			return wrong(n, "does not end in CR LF")
 		case line[0] == ' ' || line[0] == '\t':
-			return 0, "A header line is folded."
+			return wrong(n, "begins with a blank: a header must not go on in a second line")
 		case colon <= 0:
-			return 0, "A header line has no name."
+			return wrong(n, "is no header: it has no name before a colon")
 		case !httptoken.IsToken(line[:colon]):
-			return 0, "A header name has a character that is not allowed."
+			return wrong(n, "has a character in the header's name that is not allowed there")
 		case httptoken.HasControl(line[colon+1:]):
-			return 0, "A header value has a control character."
+			return wrong(n, "has a control character in the header's value")
 		}
 		switch {
 		case colon == len("host") && httptoken.EqualFold(line[:colon], "host"):
@@ -185,7 +233,7 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			return 0, reasonExpect
 		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
 			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
-				return 0, "The Transfer-Encoding is not chunked." // fasthttp takes identity for no body at all
+				return 0, "The Transfer-Encoding header is not chunked." // fasthttp takes identity for no body at all
 			}
 			chunked = true
 		case colon == len("content-length") && httptoken.EqualFold(line[:colon], "content-length"):

@@ -3,6 +3,7 @@ package listen
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"os"
@@ -23,8 +24,15 @@ var (
 	ErrProxyProtocol = errors.New("what came begins with a line of the PROXY protocol")
 	// ErrHTTP2: the client speaks HTTP/2 without asking (RFC 9113, 3.4).
 	ErrHTTP2 = errors.New("what came is HTTP/2")
-	// ErrFraming: the head gives two lengths of the body, or its chunks break chunkRules.
+	// ErrFraming: the length of the body is not plain, or its chunks break chunkRules. It is those
+	// that follow, too.
 	ErrFraming = errors.New("the framing of the body is malformed")
+	// ErrLength: Content-Length is no number of bytes, or is there with two.
+	ErrLength = fmt.Errorf("%w: Content-Length", ErrFraming)
+	// ErrCoding: Transfer-Encoding is not chunked, or is there twice.
+	ErrCoding = fmt.Errorf("%w: Transfer-Encoding", ErrFraming)
+	// ErrExtra: the extensions of chunks and the trailers are more than maxExtraBytes.
+	ErrExtra = fmt.Errorf("%w: extensions and trailers", ErrFraming)
 )
 
 // keptLineBytes is how much is kept of a line that comes in pieces. Lines that matter are shorter.
@@ -154,6 +162,9 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 	}
 	if err != nil {
 		f.err = ErrFraming
+		if errors.Is(err, chunked.ErrTooLarge) {
+			f.err = ErrExtra
+		}
 		return nil
 	}
 	if p = p[n:]; f.chunks.Ended() {
@@ -259,13 +270,13 @@ func (f *framingChecker) headerField(line []byte, length int) {
 		value = bytes.Trim(value, " \t")
 		n, err := strconv.ParseUint(string(value), 10, 63)
 		if err != nil || length > keptLineBytes || f.hasLength && n != f.contentLength {
-			f.err = ErrFraming
+			f.err = ErrLength
 		}
 		f.hasLength, f.contentLength = true, n
 	case len(name) == len("Transfer-Encoding") && bytes.EqualFold(name, []byte("Transfer-Encoding")):
 		value = bytes.Trim(value, " \t")
 		if !bytes.EqualFold(value, []byte("chunked")) || length > keptLineBytes || f.chunked {
-			f.err = ErrFraming
+			f.err = ErrCoding
 		}
 		f.chunked = true
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"penstock/proxy/access/limit"
@@ -53,9 +54,34 @@ func Cut() *apierr.Error {
 
 // Misframed is the answer to a body whose framing is broken.
 func Misframed(cause error) *apierr.Error {
-	e := apierr.BadRequest("The request body ended early or its framing is broken.")
+	e := apierr.BadRequest(misframed(cause))
 	e.Cause = cause
 	return e
+}
+
+// misframed says what is wrong with the framing, without the bytes that are wrong.
+func misframed(cause error) string {
+	switch {
+	case errors.Is(cause, listen.ErrLength):
+		return "The Content-Length header is not one whole number of bytes."
+	case errors.Is(cause, listen.ErrCoding):
+		return "The Transfer-Encoding header is not chunked, given once."
+	case errors.Is(cause, listen.ErrExtra):
+		return "The extensions of the body's chunks and its trailers are larger than 16 KiB together."
+	case forbiddenTrailer(cause):
+		return "The body has a trailer by a name that only the head may have, such as Content-Length."
+	}
+	return "The request body ended early, or a chunk or a trailer of it is malformed."
+}
+
+// forbiddenTrailer reports whether fasthttp has refused a trailer for its name (RFC 9110, 6.5.1).
+func forbiddenTrailer(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if strings.HasPrefix(err.Error(), "forbidden trailer") {
+			return true
+		}
+	}
+	return false
 }
 
 // TimedOut reports whether reading has failed because a deadline had passed.
