@@ -59,7 +59,7 @@ func TestDefaultsOfAFile(t *testing.T) {
 func TestDefaultsKeepTheAgreedNumbers(t *testing.T) {
 	f := Defaults()
 	got := fmt.Sprintln(f.Listen, f.Admin.Listen, f.Log, f.Limits, f.Timeouts, f.Stream, f.Retry, f.OnRevoke)
-	want := "127.0.0.1:4000 127.0.0.1:9090 {info json true false false} {32MiB 100MiB 64KiB 25% 15% 20000 0 16KiB}" +
+	want := "127.0.0.1:4000 127.0.0.1:9090 {info json true false false false} {32MiB 100MiB 64KiB 25% 15% 20000 0 16KiB}" +
 		" {2s 0s 10m0s 0s 0s 10s 30s 1m15s 30s 5s 1m0s} {10s 15s 0s} {2 20%} end"
 	if got != want+"\n" {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -197,6 +197,9 @@ type Log struct {
 	DebugHeaders bool `yaml:"debug_headers"`
 	// Write the address of the peer in each line. Behind a balancer that is the balancer's.
 	Client bool `yaml:"client"`
+	// Write a hash of the session that a client names for its call in each line. It is keyed with a
+	// secret of the process, so it tells sessions apart and is another one after a restart.
+	Sessions bool `yaml:"sessions"`
 }
 
 // Catalog says who may read the list of models.

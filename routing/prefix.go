@@ -62,8 +62,3 @@ func Seed(model, owner string, tools []byte) uint64 {
 	}
 	return seed
 }
-
-// SessionHash hashes the name that a client gives its session, of any bytes and length. It is never 0,
-// and the same at every edge: edges in front of the same engines send a session that none of them
-// knows to the same home.
-func SessionHash(name []byte) uint64 { return max(xxhash.Sum64(name), 1) }

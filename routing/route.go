@@ -33,17 +33,20 @@ type Percent = config.Percent
 // Query is one call's question. It is borrowed for the length of Acquire.
 type Query struct {
 	Pool    upstreams.Pool
-	Key     string         // id of the client's key, empty without one
-	Weight  float64        // of the key where keys take turns (package turns); 0: the call takes no part in that
-	Tokens  int            // estimated tokens of the prompt
-	Prefix  []uint64       // HashBlocks of the prompt, for a route that WantsPrefix
-	Text    int            // bytes of the prompt that Prefix is of; 0: as many as its blocks have
-	Session uint64         // SessionHash of the session that the call is of; 0: not known
-	Exclude []upstreams.ID // upstreams that this call has tried
-	Busy    bool           // one of Exclude has refused the call for want of room: it is full, not down
-	UpOnly  bool           // no upstream that would be asked for want of a better one
-	Tiers   uint8          // a bit for each tier that the key lists; 0: it lists none, so all but external targets
-	Arms    Arms           // that the call is of, by ArmsOf
+	Key     string   // id of the client's key, empty without one
+	Weight  float64  // of the key where keys take turns (package turns); 0: the call takes no part in that
+	Tokens  int      // estimated tokens of the prompt
+	Prefix  []uint64 // HashBlocks of the prompt, for a route that WantsPrefix
+	Text    int      // bytes of the prompt that Prefix is of; 0: as many as its blocks have
+	Session uint64   // hash of the session that the call is of, the same at every edge; 0: not known
+	// CacheKey is a hash of the key by which the client wants like prompts to find one cache; 0: none.
+	// Calls with one key need not be of one conversation.
+	CacheKey uint64
+	Exclude  []upstreams.ID // upstreams that this call has tried
+	Busy     bool           // one of Exclude has refused the call for want of room: it is full, not down
+	UpOnly   bool           // no upstream that would be asked for want of a better one
+	Tiers    uint8          // a bit for each tier that the key lists; 0: it lists none, so all but external targets
+	Arms     Arms           // that the call is of, by ArmsOf
 	// Overflow says that the call waits for no slot, or no longer: while the targets before a tier
 	// that serves then are full, that one does.
 	Overflow bool
@@ -193,5 +196,5 @@ func (r *Route) Wait(q *Query) (quit func()) {
 	}
 }
 
-// WantsPrefix reports whether a pick looks at Query.Prefix and Session.
+// WantsPrefix reports whether a pick looks at Query.Prefix, Session and CacheKey.
 func (r *Route) WantsPrefix() bool { return r.directory != nil }

@@ -183,8 +183,9 @@ func (s *scores) add(at int, score float64) {
 }
 
 // homeKey returns what the home of the call's conversation follows from: its session, or where that
-// is not known the first of its blocks that many do not share. It is 0 where an engine knows the
-// conversation, or nothing tells it from others.
+// is not known the client's cache key, or the first of its blocks that many do not share. A key of
+// conversations that are known to begin alike is no conversation's own, and would gather them at one
+// engine. It is 0 where an engine knows the conversation, or nothing tells it from others.
 func (q *Query) homeKey() uint64 {
 	own := q.known.own()
 	switch {
@@ -192,6 +193,8 @@ func (q *Query) homeKey() uint64 {
 		return 0
 	case q.Session != 0:
 		return q.Session
+	case q.CacheKey != 0 && own == 0:
+		return q.CacheKey
 	case own < len(q.Prefix):
 		return q.Prefix[own]
 	}

@@ -168,9 +168,11 @@ func TestSessionHome(t *testing.T) {
 }
 
 // A beginning that many conversations share is copied to engines that have less to do, and
-// conversations with it are spread over all, also while there is hardly any load.
+// conversations with it are spread over all, also while there is hardly any load, and where the
+// client has one cache key for all of them.
 func TestHotBeginningsSpread(t *testing.T) {
-	for _, learned := range []bool{false, true} {
+	for i := range 4 {
+		learned, oneKey := i&1 != 0, i&2 != 0
 		r := routeOver(t, config.PolicyLeastLoaded, 64, 64, 64, 64)
 		if learned {
 			for i := range r.targets {
@@ -181,6 +183,9 @@ func TestHotBeginningsSpread(t *testing.T) {
 		got := [4]int{}
 		for id := range uint64(400) {
 			q := Query{Now: t0, Rand: mix(id), Prefix: append(slices.Clone(system), randomBlocks(2)...), Tokens: 162 * 128, Session: mix(id + 1)}
+			if oneKey {
+				q.Session, q.CacheKey = 0, 7
+			}
 			l, target, err := r.Acquire(&q)
 			if err != nil {
 				t.Fatal(err)
@@ -193,7 +198,7 @@ func TestHotBeginningsSpread(t *testing.T) {
 			sum += (float64(n) - mean) * (float64(n) - mean) / 4
 		}
 		if cv := math.Sqrt(sum) / mean; cv > 0.3 {
-			t.Errorf("speeds known %t: %v, a coefficient of variation of %.2f", learned, got, cv)
+			t.Errorf("speeds known %t, one cache key %t: %v, a coefficient of variation of %.2f", learned, oneKey, got, cv)
 		}
 	}
 }

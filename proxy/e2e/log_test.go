@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -197,5 +198,37 @@ func TestUsagePage(t *testing.T) {
 	}
 	if got := p.Metric("penstock_tokens_total", `kind="prompt"`); uint64(got) != u.Total.Prompt {
 		t.Errorf("the metrics say %v prompt tokens, the account %d: %s", got, u.Total.Prompt, fmt.Sprint(u))
+	}
+}
+
+// TestSessionColumn: with log.sessions a line has a hash of the session that the client names, in its
+// head or in the body of each dialect, and never the name.
+func TestSessionColumn(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: "log: { sessions: true }"})
+	const name = "CANARY-session-1"
+	messages := `"max_tokens":9,"messages":[{"role":"user","content":"Hi"}]`
+	for i, c := range []struct{ path, body, header string }{
+		{chatPath, p.Chat(""), "X-Session-Id: " + name},
+		{chatPath, p.Chat(`"prompt_cache_key":"` + name + `"`), ""},
+		{"/v1/responses", `{"model":"sim","input":"Hi","store":false,"prompt_cache_key":"` + name + `"}`, ""},
+		{"/v1/messages", `{"model":"sim",` + messages + `,"metadata":{"user_id":"user_1_account__session_` + name + `"}}`, ""},
+		{chatPath, p.Chat(`"prompt_cache_key":5`), ""},
+	} {
+		var headers []string
+		if c.header != "" {
+			headers = append(headers, c.header)
+		}
+		p.Post(c.path, c.body, headers...).WantStatus(200)
+		rig.WaitFor(t, rig.Patience, "the line is written", func() bool { return len(p.Calls()) == i+1 })
+	}
+	found := regexp.MustCompile(`"session":"([0-9a-f]{16})"`).FindAllStringSubmatch(p.Log.String(), -1)
+	if len(found) != 4 || strings.Contains(p.Log.String(), "CANARY") {
+		t.Fatalf("%d lines have a session", len(found))
+	}
+	for _, f := range found {
+		if f[1] != found[0][1] {
+			t.Errorf("one session has the hashes %s and %s", found[0][1], f[1])
+		}
 	}
 }

@@ -40,6 +40,7 @@ const (
 	memberParallelToolCalls
 	memberN // the answer has as many choices: a stream is whole only when each has ended
 	memberNCmpl
+	memberPromptCacheKey // of any type: it only hints at where the prompt is cached
 	memberCount
 )
 
@@ -72,6 +73,7 @@ var memberNames = []string{
 	memberParallelToolCalls:   "parallel_tool_calls",
 	memberN:                   "n",
 	memberNCmpl:               nameOfChoices,
+	memberPromptCacheKey:      "prompt_cache_key",
 }
 
 // nameOfChoices is what llama.cpp reads before n.

@@ -58,6 +58,8 @@ type Implied struct {
 	Prefilled bool
 	// TurnsAreOne says that messages of one role in a row are one turn.
 	TurnsAreOne bool
+	// Session is what the client's own request says; see SessionOf.
+	Session Session
 }
 
 // MaxModelName is the length in bytes that the name of a model may have.

@@ -119,6 +119,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 		return dst, info.Locate(err)
 	}
 	into.Prefilled = r.prefilled(into)
+	into.Session.ID = chat.SessionOfUser(r.members[memberMetadata].Get("user_id"))
 	into.TurnsAreOne = true // "consecutive user or assistant turns in your request will be combined into a single turn"
 	into.Reasoning.Max = r.members[memberOutputConfig].Get("effort").EqualText("max")
 	return dst, nil

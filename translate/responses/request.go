@@ -89,6 +89,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	if err := into.Decode(r.w.Out[len(dst):]); err != nil {
 		return r.w.Out, info.Locate(err)
 	}
+	into.Session.CacheKey = chat.SessionHashOf(r.members[memberPromptCacheKey])
 	into.Flex = r.members[memberServiceTier].EqualText("flex")
 	return r.w.Out, nil
 }
@@ -234,7 +235,7 @@ func (r *Request) checkStrict() error {
 		}
 	}
 	if chat.Given(r.members[memberPromptCacheKey]) {
-		return refusal(chat.Unsupported("prompt_cache_key", "It has no effect here: leave it out or send null"))
+		return refusal(chat.Unsupported("prompt_cache_key", "It is a hint, and strict takes none: leave it out or send null"))
 	}
 	for m := memberPresencePenalty; m < memberCount; m++ {
 		v := r.members[m]

@@ -69,6 +69,7 @@ var logFields = map[string]string{
 	"missed_arm":             "Arm that the call is of; only if it ended elsewhere.",
 	"class":                  "Class of the key, if it has one.",
 	"client":                 "The peer's address, with `log.client: true`; a dash otherwise.",
+	"session":                "A hash of the session that the client names, with `log.sessions: true`: in a header of Claude Code, Codex or opencode, `X-Session-Id`, `X-Session-Affinity`, the session in `metadata.user_id` of Messages, or else `prompt_cache_key`. Only if it names one. It tells sessions apart, is keyed with a secret of the process, and is another one after a restart.",
 	"dropped":                "What was left out of the request, as in `x-penstock-dropped`; only if something was.",
 	"cause":                  "Why the attempt failed that the call ended with, one of the [causes](#causes); only if an engine failed the call.",
 	"engine_status":          "The HTTP status of the engine's answer to that attempt; only if it answered.",

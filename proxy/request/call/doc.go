@@ -182,6 +182,7 @@
 //	observe.table:m                         seldom   a map that is copied to grow
 //	observe.upstreamSeries:ttft             call     by upstream
 //	observe.var:fieldPool                   call     by core: sync.Pool
+//	observe.var:sessionSecret               call     made once, then read only
 //	progress.Watch:buffers,unread,waiting   call     by upstream
 //	progress.Watch:mu                       call     by upstream
 //	queue.Queue:count                       seldom   a wait for a slot

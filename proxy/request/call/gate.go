@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"penstock/proxy/request/body"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/observe"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
 )
@@ -127,6 +129,10 @@ func (g gate) decode() error {
 		return err
 	}
 	c.record.Stream = c.request.Streams()
+	if c.config.snapshot.Config.Log.Sessions {
+		s := c.session()
+		c.record.Session = observe.SessionOf(cmp.Or(s.ID, s.CacheKey))
+	}
 	return nil
 }
 

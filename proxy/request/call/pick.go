@@ -61,7 +61,7 @@ func (p picker) query(now time.Time) routing.Query {
 	prefix := p.prefixBlocks()
 	q := routing.Query{
 		Pool: p.call.tries.pool, Key: p.call.record.Key, Weight: p.call.rates.key.Share(), Tokens: p.call.tokens.prompt,
-		Prefix: prefix, Text: p.call.tries.talk.text, Session: p.call.tries.talk.session,
+		Prefix: prefix, Text: p.call.tries.talk.text,
 		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
 		Busy:  p.call.tries.failure != nil && p.call.tries.failure.Outcome == upstreams.OutcomeRefused,
 		Needs: p.call.tries.needs,
@@ -69,6 +69,8 @@ func (p picker) query(now time.Time) routing.Query {
 	}
 	q.Arms = p.arms()
 	if route := p.call.config.model.Route; route.WantsPrefix() {
+		s := p.call.session()
+		q.Session, q.CacheKey = s.ID, s.CacheKey
 		if p.call.tries.why == nil {
 			p.call.tries.why = new(why)
 		}
@@ -162,7 +164,7 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	}
 	need := queue.Need{
 		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
-		Key: q.Key, Weight: q.Weight, Session: p.session(), Expected: turns.Weight(q.Tokens, 0),
+		Key: q.Key, Weight: q.Weight, Session: c.session().ID, Expected: turns.Weight(q.Tokens, 0),
 	}
 	if q.Rank > 0 {
 		need.Ages = time.Now().Add(m.Config.Queue.Wait.D() / 2)
@@ -277,18 +279,8 @@ func (p picker) prefixBlocks() []uint64 {
 		}
 		seed := routing.Seed(m.Config.ID, cacheOwner(p.call.rates.key, m), tools)
 		t.talk.prefix, t.talk.text = routing.HashBlocks(t.talk.prefix, seed, messages), len(messages)
-		p.session()
 	}
 	return t.talk.prefix
-}
-
-// session returns the hash of the client's session; 0: the client names none.
-func (p picker) session() uint64 {
-	t := &p.call.tries
-	if ctx := p.call.client.ctx; ctx != nil && t.talk.session == 0 {
-		t.talk.session = sessionOf(&ctx.Request.Header)
-	}
-	return t.talk.session
 }
 
 // otherTarget reports whether an engine beside the one that was asked may take the call now.

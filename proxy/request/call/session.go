@@ -3,24 +3,55 @@ package call
 import (
 	"github.com/valyala/fasthttp"
 
-	"penstock/routing"
+	"penstock/translate/chat"
 )
 
-// sessionHeaders are those by which clients name the session of a call, the narrowest first: Claude
-// Code, Codex (its newer and its older spelling, and the thread), opencode, and what other agents and
-// proxies send.
-var sessionHeaders = [...]string{
-	"X-Claude-Code-Session-Id", "Session-Id", "Session_id", "Thread-Id", "X-Opencode-Session",
-	"X-Session-Id", "X-Session-Affinity",
-}
-
-// sessionOf returns a hash of the session that a client names in its request's head, and 0 where it
-// names none. The name itself is kept nowhere.
-func sessionOf(h *fasthttp.RequestHeader) uint64 {
-	for _, name := range sessionHeaders {
-		if id := h.Peek(name); len(id) > 0 {
-			return routing.SessionHash(id)
+// sessionHeader returns a hash of the session that a client names in its request's head, and 0 where
+// it names none. Of several names the narrowest counts: those of Claude Code and Codex (its newer and
+// its older spelling, and the thread), then opencode's, then what other agents and proxies send. The
+// headers are walked once, as a look-up for each name costs more than the pick that it is for.
+func sessionHeader(h *fasthttp.RequestHeader) uint64 {
+	var name []byte
+	narrowest := 8
+	for k, v := range h.All() {
+		at := narrowest
+		switch string(k) {
+		case "X-Claude-Code-Session-Id":
+			at = 0
+		case "Session-Id":
+			at = 1
+		case "Session_id":
+			at = 2
+		case "Thread-Id":
+			at = 3
+		case "X-Opencode-Session":
+			at = 4
+		case "X-Session-Id":
+			at = 5
+		case "X-Session-Affinity":
+			at = 6
+		}
+		if at < narrowest && len(v) > 0 {
+			narrowest, name = at, v
 		}
 	}
-	return 0
+	if name == nil {
+		return 0
+	}
+	return chat.SessionHash(name)
+}
+
+// session returns what the client says of its session: in its request's head, or else in the body.
+func (c *Call) session() chat.Session {
+	t := &c.tries.talk
+	if t.asked {
+		return t.session
+	}
+	t.asked, t.session = true, c.request.Session()
+	if c.client.ctx != nil {
+		if id := sessionHeader(&c.client.ctx.Request.Header); id != 0 {
+			t.session.ID = id
+		}
+	}
+	return t.session
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-func TestSessionOf(t *testing.T) {
+func TestSessionHeader(t *testing.T) {
 	of := func(pairs ...string) uint64 {
 		var h fasthttp.RequestHeader
 		for i := 0; i < len(pairs); i += 2 {
 			h.Set(pairs[i], pairs[i+1])
 		}
-		return sessionOf(&h)
+		return sessionHeader(&h)
 	}
 	one := of("X-Session-Id", "one")
 	for name, got := range map[string]struct{ got, want uint64 }{

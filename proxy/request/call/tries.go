@@ -10,6 +10,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 	"penstock/routing"
 	"penstock/routing/turns"
+	"penstock/translate/chat"
 	"penstock/upstreams"
 )
 
@@ -43,7 +44,8 @@ type conversation struct {
 	prefix  []uint64 // hashes of the prompt's beginning, for the choice of an engine
 	text    int      // bytes of the prompt that they are of
 	number  uint64   // for the model's arms; 0: not asked for yet
-	session uint64   // hash of the client's session; 0: none is named
+	session chat.Session
+	asked   bool // session is set
 }
 
 // why is what the pick of an engine went by, and what the call's record tells of it. It stays with

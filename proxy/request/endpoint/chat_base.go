@@ -92,6 +92,14 @@ func (b *chatBase) Prefix() (tools, messages []byte) {
 	return b.chat.Tools().Raw(), b.chat.Messages().Raw()
 }
 
+// Session implements Request. Nothing is known once the request was let go.
+func (b *chatBase) Session() chat.Session {
+	if b.chat == nil {
+		return chat.Session{}
+	}
+	return chat.SessionOf(b.chat)
+}
+
 // AsksStream implements Request: also where the engine's work can be cancelled in no other way.
 func (b *chatBase) AsksStream(p *engine.Profile) bool {
 	return b.wantsStream || p.Has(config.QuirkCancelOnlyStreams)

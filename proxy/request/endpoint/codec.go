@@ -39,6 +39,8 @@ type Request interface {
 	// Prefix is the beginning of the prompt, by which a route may find an engine that has cached
 	// it; nil: it has none.
 	Prefix() (tools, messages []byte)
+	// Session is what the request's body says of the session that it is of.
+	Session() chat.Session
 	// AsksStream reports whether an engine is asked for a stream.
 	AsksStream(p *engine.Profile) bool
 	// Fill makes the request to an engine.

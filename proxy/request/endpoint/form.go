@@ -114,6 +114,7 @@ func (r *formRequest) Check(*snapshot.Model, time.Time) (Checked, error) {
 func (r *formRequest) Estimate(float64) (prompt, output int) { return 0, 0 }
 func (r *formRequest) Limit() TokenLimit                     { return noLimit{} }
 func (r *formRequest) Prefix() (tools, messages []byte)      { return nil, nil }
+func (r *formRequest) Session() chat.Session                 { return chat.Session{} }
 func (r *formRequest) AsksStream(*engine.Profile) bool       { return r.fields.Stream() }
 
 func (r *formRequest) Fill(to Target) (Sending, error) {

@@ -123,6 +123,7 @@ type jsonLimit struct{ *forward.Request }
 func (l jsonLimit) Context(rules *chat.ModelRules) int      { return rules.ContextLength }
 func (l jsonLimit) Prompt(bytesPerToken float64, _ int) int { return l.LongestPrompt(bytesPerToken) }
 func (r *jsonRequest) Prefix() (tools, messages []byte)     { return nil, nil }
+func (r *jsonRequest) Session() chat.Session                { return chat.Session{} }
 func (r *jsonRequest) AsksStream(*engine.Profile) bool      { return r.request.Stream }
 
 func (r *jsonRequest) Fill(to Target) (Sending, error) {

@@ -11,7 +11,8 @@
 // labels, so no client can add a series.
 //
 // Nothing that a client says is ever written: the Record has no field for a prompt, a reply, a path
-// or a header. Its address is, where the operator wants it (log.client).
+// or a header. Its address is, where the operator wants it (log.client), and a keyed hash of its
+// session (log.sessions).
 //
 // Handles are looked up by a small struct in maps that are read without a lock and copied to grow,
 // because building a metric's name would cost more than counting. Counting and remembering a call

@@ -46,7 +46,7 @@ type leveled struct {
 // there if they have something to tell.
 const (
 	fieldsAlways = 20
-	fieldsOf     = fieldsAlways + 14
+	fieldsOf     = fieldsAlways + 15
 )
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
@@ -103,6 +103,9 @@ func (a accessLog) write(r *Record, now time.Time) {
 	fields := f[:fieldsAlways]
 	if r.CachedTokens > 0 {
 		fields = append(fields, zap.Int("cached_tokens", r.CachedTokens))
+	}
+	if r.Session != (Session{}) {
+		fields = append(fields, zap.String("session", r.Session.String()))
 	}
 	if r.Choice != nil {
 		fields = append(fields, zap.String("choice", r.Choice.Reason), zap.Int("expected_cached_tokens", r.ExpectedCached))

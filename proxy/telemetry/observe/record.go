@@ -49,12 +49,13 @@ type ID [30]byte
 func (id ID) String() string { return string(id[:]) }
 
 // Record is everything that is told of one call. Model, Upstream and Key are configured names or
-// empty, User is a keyed hash, Client is the peer's address where log.client asks for it; no field
+// empty, User and Session are keyed hashes, Client is the peer's address where log.client asks for it; no field
 // can hold a client's words.
 type Record struct {
 	RequestID                                   ID
 	Key, Dialect, Model, Upstream, Pool, Client string
 	User                                        EndUser // of the key's application; zero: not known
+	Session                                     Session // of the client, where log.sessions asks for it; zero: not known
 	Template                                    string  // key that a token has its rights from; empty for a key
 
 	Start            time.Time

@@ -1,0 +1,73 @@
+package routing
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// A session and a cache key are hints: whatever they are, the call goes to an engine with room that
+// is at most a tenth later than the soonest one, whether speeds are known or not.
+func TestHintNeverOverridesLoad(t *testing.T) {
+	const slots = 16
+	for _, known := range []bool{false, true} {
+		r := routeOver(t, config.PolicyLeastLoaded, slots, slots, slots, slots)
+		for i := range r.targets {
+			if known {
+				answered(t, r, i, speedNeeds, time.Duration(100+50*i)*time.Microsecond)
+			}
+		}
+		rapid.Check(t, func(rt *rapid.T) {
+			for i := range r.targets {
+				for range rapid.IntRange(0, slots-1).Draw(rt, "held") {
+					l, ok := r.targets[i].Upstream.TryLease("", upstreams.PoolText, 0, t0)
+					if !ok {
+						rt.Fatal("there is no slot left to hold")
+					}
+					defer l.Release(upstreams.OutcomeOK)
+				}
+			}
+			q := Query{
+				Session: rapid.Uint64().Draw(rt, "session"), CacheKey: rapid.Uint64().Draw(rt, "key"), Prefix: randomBlocks(6), Tokens: 700,
+				Rand: rapid.Uint64().Draw(rt, "chance"), Now: t0, at: upstreams.At(t0),
+			}
+			c, all := choice{r: r, q: &q, state: r.targets[0].Upstream.State()}, scores{known: known}
+			if !c.score(&all) || all.n != len(r.targets) {
+				rt.Fatalf("scores of %d targets", all.n)
+			}
+			got := at(t, r, q)
+			if i := slices.IndexFunc(all.of[:all.n], func(s scored) bool { return s.at == got }); all.of[i].score > nearTie*all.best.score {
+				rt.Fatalf("target %d of %+v", got, all.of[:all.n])
+			}
+		})
+	}
+}
+
+// Conversations of one cache key begin at one engine. It is nothing by which they are told apart:
+// where one key is for all of them, and all begin alike, they are spread over all engines.
+func TestCacheKeyHome(t *testing.T) {
+	r := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)
+	other := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)
+	homes := map[int]bool{}
+	for key := range uint64(40) {
+		q := Query{CacheKey: mix(key + 1), Prefix: randomBlocks(6), Tokens: 700, Rand: key}
+		home := at(t, r, q)
+		homes[home] = true
+		q.Prefix, q.Rand = randomBlocks(9), key+1000
+		if got := at(t, other, q); got != home {
+			t.Fatalf("key %d is at home at %d and at %d", key, home, got)
+		}
+		q.Session = 1
+		if session := at(t, r, Query{Session: 1, Prefix: q.Prefix, Tokens: 700}); at(t, r, q) != session {
+			t.Fatal("the key is before the session")
+		}
+	}
+	if len(homes) != 4 {
+		t.Errorf("40 keys have their homes at %v", homes)
+	}
+}
