@@ -32,15 +32,11 @@ type CLI struct {
 }
 
 // Arguments rewrites a command line so that the lists that vLLM's tool separates by spaces
-// (--goodput ttft:200 itl:50, --metadata a=b c=d) become repeated flags, puts in the flags of a
-// --scenario, and of a line with a flag that is gone keeps what to say instead. Command lines of
-// other commands stay as they are.
+// (--goodput ttft:200 itl:50, --metadata a=b c=d) become repeated flags, and puts in the flags
+// of a --scenario. Command lines of other commands stay as they are.
 func Arguments(args []string) []string {
 	if len(args) == 0 || args[0] != "bench" {
 		return args
-	}
-	if text := refuseOldFlag(args); text != "" {
-		return []string{"bench", "run", "--refused=" + text}
 	}
 	args = withScenario(args)
 	var out []string
@@ -67,8 +63,6 @@ type RunCmd struct {
 	Scenario string `placeholder:"NAME" values:"scenarios" help:"Play a bundled scenario (see 'bench scenarios'), without a target on a fleet of its own; flags beside it win."`
 	load.Options
 	compare.Checks
-	// Refused is put here by Arguments.
-	Refused string `hidden:""`
 }
 
 // Run measures, prints and writes the result. The first interrupt ends the run and prints what it
@@ -81,9 +75,6 @@ func (c *RunCmd) Run() error {
 }
 
 func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
-	if c.Refused != "" {
-		return exit.Usagef("%s", c.Refused)
-	}
 	c.AdminToken, c.CompareKey = os.Getenv("PENSTOCK_ADMIN_TOKEN"), os.Getenv("PENSTOCK_COMPARE_KEY")
 	if c.Scenario != "" {
 		end, err := c.play(ctx, progress)

@@ -15,7 +15,7 @@ type CompareCmd struct {
 	New        string   `arg:"" values:"files" help:"Result file that is judged."`
 	Format     string   `enum:"text,json" default:"text" help:"Form of the output: ${enum}."`
 	Output     string   `short:"o" placeholder:"FILE" help:"Write there instead of to the screen."`
-	Confidence float64  `default:"0.95" help:"Confidence of the intervals, 0.5 to 0.999."`
+	Confidence float64  `default:"0.999" help:"Confidence that all intervals hold at once, 0.5 to 0.999."`
 	MaxRegress []string `sep:"none" placeholder:"[MEASURE=]N%" help:"End with 99 when the medians, p99s and rates of NEW, or one measure, are worse by more, and the interval supports it."`
 
 	AllowInvalid bool `help:"Do not end with 98 when one of the results is not valid."`

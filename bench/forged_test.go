@@ -53,7 +53,7 @@ func TestForgedResult(t *testing.T) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}
-	c := compare.Results(&r, &r, 0.95)
+	c := compare.Results(&r, &r, 0.999)
 	c.Notes, c.Verdict = append(c.Notes, forge("note").(string)), forge("verdict").(string)
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"text": func(w *bytes.Buffer) error {

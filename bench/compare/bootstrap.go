@@ -8,8 +8,7 @@ import (
 	"penstock/bench/result"
 )
 
-// replicates is how often a bootstrap draws: enough that the bounds of a 99 % interval are more
-// than single draws.
+// replicates is how often a bootstrap draws.
 const replicates = 600
 
 // interval holds the bounds of a bootstrap interval.
@@ -18,14 +17,33 @@ type interval struct{ low, high float64 }
 // holdsZero says that no difference is among what is plausible.
 func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
 
-// intervalOf takes the bounds from sorted draws.
-func intervalOf(draws []float64, confidence float64) *interval {
+// certainty is how the bounds of an interval are found. Each of a comparison's rows could show a
+// difference by chance, so each interval is as wide as all of them together need. That is far
+// beyond what so many draws show, so the bounds of 95 % are moved outwards as those of a normal
+// distribution would be.
+type certainty struct{ widening float64 }
+
+// certaintyOf is that of so many intervals which shall all hold with a confidence.
+func certaintyOf(confidence float64, intervals int) certainty {
+	tail := (1 - confidence) / float64(max(1, intervals)) / 2
+	return certainty{deviations(tail) / deviations(drawnTail)}
+}
+
+// drawnTail is the share of draws on either side of the bounds that are read off.
+const drawnTail = 0.025
+
+// deviations is how many standard deviations above the mean a normal distribution has that share.
+func deviations(tail float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*tail) }
+
+// intervalOf takes the bounds from draws, which it sorts.
+func (c certainty) intervalOf(draws []float64) *interval {
 	slices.Sort(draws)
-	tail := (1 - confidence) / 2
-	at := func(q float64) float64 {
-		return draws[min(len(draws)-1, max(0, int(math.Round(q*float64(len(draws)-1)))))]
+	at := func(q float64) float64 { return draws[int(math.Round(q*float64(len(draws)-1)))] }
+	middle := at(0.5)
+	return &interval{
+		low:  middle - (middle-at(drawnTail))*c.widening,
+		high: middle + (at(1-drawnTail)-middle)*c.widening,
 	}
-	return &interval{at(tail), at(1 - tail)}
 }
 
 // poisson draws a count of the given mean.
@@ -98,17 +116,25 @@ func (r *resampler) quantile(rank float64) float64 {
 	return r.d.Buckets[len(r.d.Buckets)-1][0]
 }
 
-// fewSamples is the number of independent samples below which no interval is given.
-const fewSamples = 10
+// leastSamples is how many independent samples a statistic needs before it is judged: five beyond
+// a quantile, or what it shows is the chance of a few requests; and thirty for those of the middle.
+func leastSamples(k result.Key) int {
+	if k.Stat != "p" {
+		return 30
+	}
+	return max(30, int(math.Round(5/(1-k.Percent/100))))
+}
+
+// fewCounts is the number of requests, or of intervals of time, below which shares and rates are
+// not judged.
+const fewCounts = 20
 
 // latencyIntervals are the intervals of second - first for each key; nil where there are too few
-// samples.
-func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key,
-	confidence float64,
-) []*interval {
+// samples. requests are the independent samples of each.
+func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, c certainty) []*interval {
 	out := make([]*interval, len(keys))
-	if first == nil || second == nil || min(first.Count, second.Count, int64(requests[0]),
-		int64(requests[1])) < fewSamples {
+	samples := independentSamples(first, second, requests)
+	if samples < leastSamples(result.Key{Stat: "mean"}) {
 		return out
 	}
 	a, b := newResampler(first, requests[0], 1), newResampler(second, requests[1], 2)
@@ -121,17 +147,25 @@ func latencyIntervals(first, second *result.Distribution, requests [2]int, keys 
 			draws[i] = append(draws[i], y[i]-x[i])
 		}
 	}
-	for i := range keys {
-		out[i] = intervalOf(draws[i], confidence)
+	for i, k := range keys {
+		if samples >= leastSamples(k) {
+			out[i] = c.intervalOf(draws[i])
+		}
 	}
 	return out
+}
+
+// independentSamples is how many samples the smaller of two distributions has that say something of
+// their own: the gaps of one request count as one.
+func independentSamples(first, second *result.Distribution, requests [2]int) int {
+	return int(min(first.Count, second.Count, int64(requests[0]), int64(requests[1])))
 }
 
 // seriesInterval is the interval of the difference of two rates, from their values per interval of
 // time. Neighbours are alike, so they are drawn in blocks. The draws are centred on the rates that
 // the reports give.
-func seriesInterval(first, second []float64, difference, confidence float64) *interval {
-	if min(len(first), len(second)) < fewSamples {
+func seriesInterval(first, second []float64, difference float64, c certainty) *interval {
+	if min(len(first), len(second)) < fewCounts {
 		return nil
 	}
 	rng := rand.New(rand.NewPCG(3, 0x9e3779b97f4a7c15))
@@ -140,7 +174,7 @@ func seriesInterval(first, second []float64, difference, confidence float64) *in
 	for range replicates {
 		draws = append(draws, blockMean(rng, second)-blockMean(rng, first)-spread+difference)
 	}
-	return intervalOf(draws, confidence)
+	return c.intervalOf(draws)
 }
 
 func mean(v []float64) float64 {
@@ -166,8 +200,8 @@ func blockMean(rng *rand.Rand, v []float64) float64 {
 }
 
 // shareInterval is the interval of the difference of two shares, k of n.
-func shareInterval(k1, n1, k2, n2, confidence float64) *interval {
-	if min(n1, n2) < fewSamples {
+func shareInterval(k1, n1, k2, n2 float64, c certainty) *interval {
+	if min(n1, n2) < fewCounts {
 		return nil
 	}
 	rng := rand.New(rand.NewPCG(4, 0x9e3779b97f4a7c15))
@@ -175,5 +209,5 @@ func shareInterval(k1, n1, k2, n2, confidence float64) *interval {
 	for range replicates {
 		draws = append(draws, min(1, poisson(rng, k2)/n2)-min(1, poisson(rng, k1)/n1))
 	}
-	return intervalOf(draws, confidence)
+	return c.intervalOf(draws)
 }

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -16,6 +17,7 @@ const (
 	RowSame    = "no difference"             // what is between them is within the interval
 	RowFloor   = "within the client's floor" // it is there, but less than what the clients add or miss by themselves
 	RowUnknown = "unknown"                   // there is no interval to judge by
+	RowFew     = "too few requests"          // Row.Needs says how many the number needs
 )
 
 // Row is one number of two results.
@@ -33,13 +35,15 @@ type Row struct {
 	High *float64 `json:"high"`
 	// Outcome is one of the Row words.
 	Outcome string `json:"outcome"`
+	// Needs is how many requests both results need before the number is judged; only with RowFew.
+	Needs int `json:"needs,omitempty"`
 
 	key result.Key
 }
 
 // Report is the difference between two results.
 type Report struct {
-	// Confidence is that of the intervals, such as 0.95.
+	// Confidence is that all intervals hold at once, such as 0.999.
 	Confidence float64 `json:"confidence"`
 	// Notes say what makes the two hard to compare: another model, another load, a verdict that is
 	// not valid.
@@ -50,7 +54,8 @@ type Report struct {
 	// Verdict is one line.
 	Verdict string `json:"verdict"`
 
-	floors map[string]float64 // by measure, in ms
+	floors    map[string]float64 // by measure, in ms
+	certainty certainty
 }
 
 // comparedRates are the rates of a comparison, in order.
@@ -75,9 +80,9 @@ func statistics(measure string) []result.Key {
 	}
 }
 
-// Results sets two results side by side. Each difference has a bootstrap interval of the given
-// confidence (0.95), made from the histograms for latencies, from the time series for rates and
-// from the counts for shares. A latency that differs by less than the floor of the clients is not
+// Results sets two results side by side. Each difference has a bootstrap interval, made from the
+// histograms for latencies, from the time series for rates and from the counts for shares; all of
+// them hold at once with the given confidence (0.999). What has too few samples is not judged. A latency that differs by less than the floor of the clients is not
 // called better or worse. Results with several stages are compared stage by stage, by name.
 func Results(base, next *result.Result, confidence float64) *Report {
 	c := &Report{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
@@ -88,6 +93,8 @@ func Results(base, next *result.Result, confidence float64) *Report {
 		c.Valid = c.Valid && r.Penstock.Verdict.Valid
 	}
 	a, b := base.Penstock, next.Penstock
+	rows := len(comparedRates) + len(comparedLatencies)*len(statistics(""))
+	c.certainty = certaintyOf(confidence, rows*max(1, min(len(a.Stages), len(b.Stages))))
 	switch {
 	case len(a.Stages) <= 1 && len(b.Stages) <= 1:
 		c.rows("", part{&a.Total, &a.Series, -1}, part{&b.Total, &b.Series, -1})
@@ -141,11 +148,16 @@ func (c *Report) rows(group string, a, b part) {
 			continue
 		}
 		keys := statistics(name)
-		ivs := latencyIntervals(a.s.Latency[name], b.s.Latency[name], [2]int{a.requests(), b.requests()}, keys, c.Confidence)
+		requests := [2]int{a.requests(), b.requests()}
+		ivs := latencyIntervals(a.s.Latency[name], b.s.Latency[name], requests, keys, c.certainty)
+		samples := independentSamples(a.s.Latency[name], b.s.Latency[name], requests)
 		for i, k := range keys {
 			x, y := k.Of(a.s.Latency[name]), k.Of(b.s.Latency[name])
 			if !math.IsNaN(x) && !math.IsNaN(y) {
 				c.add(group, k, x, y, ivs[i])
+				if row := &c.Rows[len(c.Rows)-1]; row.Outcome == RowUnknown && samples < leastSamples(k) {
+					row.Outcome, row.Needs = RowFew, leastSamples(k)
+				}
 			}
 		}
 	}
@@ -163,20 +175,20 @@ func (c *Report) rate(group string, k result.Key, a, b part) {
 	case "request_throughput":
 		iv = seriesInterval(
 			a.perSecond(func(i int) float64 { return float64(a.series.Completed[i]) }),
-			b.perSecond(func(i int) float64 { return float64(b.series.Completed[i]) }), y-x, c.Confidence)
+			b.perSecond(func(i int) float64 { return float64(b.series.Completed[i]) }), y-x, c.certainty)
 	case "output_throughput":
 		iv = seriesInterval(
 			a.perSecond(func(i int) float64 { return a.series.OutputTokens[i] }),
-			b.perSecond(func(i int) float64 { return b.series.OutputTokens[i] }), y-x, c.Confidence)
+			b.perSecond(func(i int) float64 { return b.series.OutputTokens[i] }), y-x, c.certainty)
 	case "error_rate":
-		iv = shareInterval(x*n1, n1, y*n2, n2, c.Confidence)
+		iv = shareInterval(x*n1, n1, y*n2, n2, c.certainty)
 	case "stream_faults":
-		if iv = shareInterval(min(x, n1), n1, min(y, n2), n2, c.Confidence); iv != nil {
+		if iv = shareInterval(min(x, n1), n1, min(y, n2), n2, c.certainty); iv != nil {
 			iv.low, iv.high = iv.low*n2, iv.high*n2
 		}
 	case "request_goodput":
 		if a.s.GoodShare != nil && b.s.GoodShare != nil && a.s.Seconds > 0 && b.s.Seconds > 0 {
-			if iv = shareInterval(*a.s.GoodShare*n1, n1, *b.s.GoodShare*n2, n2, c.Confidence); iv != nil {
+			if iv = shareInterval(*a.s.GoodShare*n1, n1, *b.s.GoodShare*n2, n2, c.certainty); iv != nil {
 				spread := *b.s.GoodShare - *a.s.GoodShare
 				iv.low, iv.high = (iv.low-spread)*n2/b.s.Seconds+y-x, (iv.high-spread)*n2/b.s.Seconds+y-x
 			}
@@ -236,13 +248,13 @@ func (c *Report) verdict() string {
 	if n := len(names[RowFloor]); n > 0 {
 		floor = fmt.Sprintf("; %d of %d within the client's floor", n, len(c.Rows))
 	}
-	switch n := len(names[RowUnknown]); {
+	switch n := len(names[RowUnknown]) + len(names[RowFew]); {
 	case len(c.Rows) == 0:
 		return "nothing to compare"
 	case len(parts) == 0 && n > 0 && !c.intervals():
-		return "no interval can be given, so differences are not judged"
+		return "too few requests to judge any difference" + c.needs()
 	case len(parts) == 0 && n > 0:
-		return fmt.Sprintf("no difference that %s intervals would support; %d of %d have no interval", confidenceText(c.Confidence), n, len(c.Rows)) + floor
+		return fmt.Sprintf("no difference that %s intervals would support; %d of %d are not judged", confidenceText(c.Confidence), n, len(c.Rows)) + c.needs() + floor
 	case len(parts) == 0:
 		return fmt.Sprintf("no difference that %s intervals would support", confidenceText(c.Confidence)) + floor
 	}
@@ -250,6 +262,23 @@ func (c *Report) verdict() string {
 		parts = append(parts, fmt.Sprintf("%d of %d without a difference", n, len(c.Rows)))
 	}
 	return strings.Join(parts, "; ") + floor
+}
+
+// needs says how many requests the numbers need that are not judged; empty where that is not why.
+func (c *Report) needs() string {
+	least, most := 0, 0
+	for _, r := range c.Rows {
+		if r.Needs > 0 {
+			least, most = min(cmp.Or(least, r.Needs), r.Needs), max(most, r.Needs)
+		}
+	}
+	switch {
+	case most == 0:
+		return ""
+	case least == most:
+		return fmt.Sprintf(", for want of %d requests", most)
+	}
+	return fmt.Sprintf(", for want of %d to %d requests", least, most)
 }
 
 // intervals says whether any row has one.

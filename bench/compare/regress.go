@@ -43,13 +43,13 @@ func (c *Report) WriteText(w io.Writer) error {
 		if r.Change != nil {
 			change = percent(*r.Change)
 		}
-		fmt.Fprintf(&b, line, r.Key, r.key.Format(r.Base), r.key.Format(r.New), change, r.interval(), r.Outcome)
+		fmt.Fprintf(&b, line, r.Key, r.key.Format(r.Base), r.key.Format(r.New), change, r.interval(), r.words())
 	}
 	fmt.Fprintf(&b, "\n%s\n", c.Verdict)
 	if len(c.Rows) > 0 {
 		b.WriteString("\nThe interval is of new - base, in the unit of the measure, by bootstrap. Gaps between tokens of one request are not\n" +
-			"independent: the interval of itl is as wide as one sample a request makes it. One in twenty rows without a difference\n" +
-			"shows one at 95 %.\n")
+			"independent: the interval of itl is as wide as one sample a request makes it. All intervals hold at once: of a thousand\n" +
+			"comparisons of equal servers one shows a difference at 99.9 %.\n")
 	}
 	text := b.String()
 	for strings.Contains(text, " \n") { // cells that are empty at the end of a line
@@ -57,6 +57,14 @@ func (c *Report) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, plaintext.Text(text))
 	return err
+}
+
+// words are the row's outcome for people.
+func (r *Row) words() string {
+	if r.Needs > 0 {
+		return fmt.Sprintf("%s: %d", r.Outcome, r.Needs)
+	}
+	return r.Outcome
 }
 
 // interval is the row's interval for people.

@@ -189,8 +189,33 @@ func TestStages(t *testing.T) {
 		t.Errorf("%d stages, %d requests, goodput %v", n, r.Completed, r.RequestGoodput)
 	}
 	r, _ = bench(t, Options{BaseURL: e.URL(), Profile: "sweep", MaxStages: 3, NumPrompts: 20, InputLen: "20", OutputLen: "2"})
-	if s := r.Penstock.Search; len(r.Penstock.Stages) != 3 || s == nil || s.Profile != "sweep" {
-		t.Errorf("sweep: %d stages, %+v", len(r.Penstock.Stages), s)
+	var names []string
+	for i := range r.Penstock.Stages {
+		names = append(names, strings.Fields(r.Penstock.Stages[i].Name)[0])
+	}
+	got := strings.Join(names, " ")
+	if s := r.Penstock.Search; s == nil || s.Profile != "sweep" || got != "concurrency concurrency rate" && got != "concurrency concurrency concurrency rate" {
+		t.Errorf("sweep: stages %s, %+v", got, s)
+	}
+}
+
+// TestSaturate: the end of an engine's growth is found without its size, and no more clients are sent than there are requests.
+func TestSaturate(t *testing.T) {
+	for _, row := range []struct {
+		slots, most int
+		want        string
+	}{
+		{4, 1024, "4 at 8 32"}, {64, 1024, "64 at 8 32 128 512"}, {300, 1024, "300 at 8 32 128 512 1024"}, {5000, 1024, "1024 at 8 32 128 512 1024"},
+		{64, 50, "50 at 8 32 50"}, {64, 5, "5 at 5"}, {0, 1024, "0 at 8"},
+	} {
+		asked := ""
+		highest := saturate(row.most, func(clients int) float64 {
+			asked += fmt.Sprintf(" %d", clients)
+			return float64(min(clients, row.slots))
+		})
+		if got := fmt.Sprintf("%v at%s", highest, asked); got != row.want {
+			t.Errorf("%d slots, %d requests: %s, want %s", row.slots, row.most, got, row.want)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ type Options struct {
 	Ramp           string        `placeholder:"R-R" group:"Load" help:"From one rate to another over the run, such as 4-24."`
 	Warmup         time.Duration `placeholder:"D" group:"Load" help:"First part of each stage that is not measured."`
 	IgnoreRetry    bool          `name:"ignore-retry-after" group:"Load" help:"Closed loop: send again at once after a refusal. Without it each client waits as Retry-After says."`
-	Profile        string        `placeholder:"NAME" group:"Load" help:"sweep: one by one, all at once, and rates between. search: the highest rate that meets --goodput."`
+	Profile        string        `placeholder:"NAME" group:"Load" help:"sweep: one by one, ever more at once until it is no faster, and rates between. search: the highest rate that meets --goodput."`
 	RequestTimeout Span          `name:"request-timeout" placeholder:"D" group:"Load" help:"Time for one request (default: 10m)."`
 
 	DatasetName string `name:"dataset-name" placeholder:"NAME" group:"Prompts" help:"random (default), prefix_repetition, sharegpt, custom or trace; bench/README.md has their lines."`
@@ -65,7 +65,7 @@ type Options struct {
 	CompareKey string `kong:"-"`
 	// ReadyCheck is how long to wait for the target to answer.
 	ReadyCheck time.Duration `kong:"-"`
-	// MaxStages is how many stages a sweep has (8), and a search at most (12).
+	// MaxStages is how many stages a sweep has (8), those of ever more clients as one, and a search at most (12).
 	MaxStages int `kong:"-"`
 	// Spread is the time in which the clients of a closed loop begin, one after the other.
 	Spread time.Duration `kong:"-"`

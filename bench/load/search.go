@@ -39,25 +39,48 @@ func (d *driver) drive(ctx context.Context) *result.Search {
 	return nil
 }
 
-// sweep measures one request at a time, then as many as it can, then rates evenly between the two
-// throughputs.
+// sweep measures one request at a time, then as many at once as --max-concurrency says, or ever
+// more until the target answers no faster, and then rates evenly between the two throughputs.
 func (d *driver) sweep(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
-	most := cmp.Or(base.concurrency, 64)
-	one := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
-	all := one
-	all.concurrency = most
-	d.stage(ctx, one)
-	d.stage(ctx, all)
-	if ctx.Err() == nil {
-		low, high := d.findings().outcome(0).done, d.findings().outcome(1).done
-		n := cmp.Or(d.s.MaxStages, 8) - 2
-		for i := 1; i <= n && ctx.Err() == nil && high > 0; i++ {
-			rate := low + (high-low)*float64(i)/float64(n+1)
-			d.stage(ctx, stageSpec{rate: round(rate), count: base.count, duration: base.duration})
+	closed := func(clients int) float64 {
+		if ctx.Err() != nil {
+			return 0
 		}
+		d.stage(ctx, stageSpec{concurrency: clients, count: base.count, duration: base.duration})
+		return d.findings().outcome(len(d.spans) - 1).done
+	}
+	low, high := closed(1), 0.0
+	if len(d.s.MaxConcurrency) > 0 {
+		high = closed(base.concurrency)
+	} else {
+		high = saturate(cmp.Or(min(base.count, mostClients), mostClients), closed)
+	}
+	n := cmp.Or(d.s.MaxStages, 8) - 2
+	for i := 1; i <= n && ctx.Err() == nil && high > 0; i++ {
+		rate := low + (high-low)*float64(i)/float64(n+1)
+		d.stage(ctx, stageSpec{rate: round(rate), count: base.count, duration: base.duration})
 	}
 	return d.findings().outcomes("sweep")
+}
+
+// A sweep begins with firstClients at once and has four times as many, up to mostClients, until
+// that brings less than a quarter more answers a second.
+const (
+	firstClients = 8
+	mostClients  = 1024
+)
+
+// saturate measures the throughput of ever more clients, up to most, until more of them bring next
+// to nothing. It returns the highest.
+func saturate(most int, measure func(clients int) float64) (highest float64) {
+	for n := min(firstClients, most); ; n = min(4*n, most) {
+		done := measure(n)
+		if n == most || done < 1.25*highest || done == 0 {
+			return max(highest, done)
+		}
+		highest = done
+	}
 }
 
 // search looks for the highest rate that meets the objectives. It begins with the rate of the flags

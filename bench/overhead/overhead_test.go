@@ -200,6 +200,18 @@ func TestDifference(t *testing.T) {
 	}
 }
 
+// TestNothingAdded: where rounds differ by more than a proxy adds, no number is given, and never one below zero.
+func TestNothingAdded(t *testing.T) {
+	for want, edge := range map[string][]float64{
+		"penstock adds less than the rounds differ": {90, 150, 60}, "penstock adds 20.00 ms": {110, 130, 120},
+	} {
+		l := Line{Unit: "ms", Rounds: map[string][]float64{"direct": {100, 100, 100}, "penstock": edge}, Median: map[string]float64{"direct": 100, "penstock": median(edge)}}
+		if got := l.ratios([]string{"direct", "penstock"}); got != want {
+			t.Errorf("%v: %q, want %q", edge, got, want)
+		}
+	}
+}
+
 func TestOverheadUsage(t *testing.T) {
 	good := Cmd{Rounds: 1, Duration: time.Second, Rate: 1, Streams: 1, Hold: 1, Tests: []string{"request"}}
 	for _, change := range []func(*Cmd){

@@ -160,8 +160,14 @@ func (t *Line) ratios(targets []string) string {
 	var out []string
 	direct, added := t.Median["direct"]
 	for _, name := range targets {
-		if v, ok := t.Median[name]; ok && added && name != "direct" {
+		v, ok := t.Median[name]
+		if !ok || !added || name == "direct" {
+			continue
+		}
+		if v > direct && differenceOf(t.Rounds[name], t.Rounds["direct"]).Low >= 0 {
 			out = append(out, fmt.Sprintf("%s adds %s %s", name, result.NumberText(v-direct), t.Unit))
+		} else {
+			out = append(out, name+" adds less than the rounds differ")
 		}
 	}
 	for _, name := range targets {

@@ -103,16 +103,19 @@ func words(c *plot) string {
 	return b.String()
 }
 
-// loadPlots are latency and throughput over load: only where there are several stages. Load is the
-// rate that was sent, so that the closed loops of a sweep stand on one axis with its rates; only
-// where all stages are closed loops it is their concurrency.
-func loadPlots(p *result.Penstock) []plot {
-	unit := "requests/s"
-	load := func(s *result.Stage) float64 { return or(s.AchievedRate, or(s.Rate, math.NaN())) }
+// loadOf is the load of stages, for plots and tables alike: the rate that was sent, so that the
+// closed loops of a sweep stand on one axis with its rates; only where all stages are closed loops
+// it is their concurrency. It is NaN where it is not known.
+func loadOf(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
 	if !slices.ContainsFunc(p.Stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
-		unit = "requests at once"
-		load = func(s *result.Stage) float64 { return float64(*s.Concurrency) }
+		return "requests at once", func(s *result.Stage) float64 { return float64(*s.Concurrency) }
 	}
+	return "requests/s", func(s *result.Stage) float64 { return or(s.AchievedRate, or(s.Rate, math.NaN())) }
+}
+
+// loadPlots are latency and throughput over load (loadOf): only where there are several stages.
+func loadPlots(p *result.Penstock) []plot {
+	unit, load := loadOf(p)
 	stages := slices.DeleteFunc(slices.Clone(p.Stages),
 		func(s result.Stage) bool { return math.IsNaN(load(&s)) || s.Completed == 0 })
 	if len(stages) < 2 {

@@ -105,6 +105,8 @@ func stageTable(p *result.Penstock) table {
 	if len(p.Stages) < 2 {
 		return t
 	}
+	unit, load := loadOf(p)
+	t.Head = slices.Insert(t.Head, 1, unit+", as plotted")
 	for i := range p.Stages {
 		s := &p.Stages[i]
 		first := cell{Text: s.Name}
@@ -114,6 +116,8 @@ func stageTable(p *result.Penstock) table {
 			first.Note = "objectives met"
 		}
 		t.addSummary(first, &s.Summary)
+		row := &t.Rows[len(t.Rows)-1]
+		row.Cells = slices.Insert(row.Cells, 1, cell{Text: result.NumberText(load(s))}) // the x of the plots
 	}
 	return t
 }

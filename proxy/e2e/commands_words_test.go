@@ -88,7 +88,6 @@ func TestSlipsOfTheTongue(t *testing.T) {
 		"openapi --format jsn": `did you mean "json"?`,
 		"canary sim --for 0s":  "no call comes within --for 0s: give a time such as 10m",
 		"canary sim --for=-1m": "no call comes within --for -1m0s",
-		"bench run --junit x":  "--junit is gone: use the exit code",
 	} {
 		if _, errs := command(t, 2, strings.Fields(line)...); !strings.Contains(errs, want) {
 			t.Errorf("penstock %s: %q, want %q", line, errs, want)
