@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,9 @@ keys:
   - id: first
     hash: %q
 
+# What clients carry from turn to turn without reading it, reasoning and compacted conversations, is sealed for their key.
+seal: { keys: [%q] }
+
 # In front of busy engines calls wait in a model's queue; after its wait, or where it is full, they get 429.
 `
 
@@ -36,8 +40,8 @@ type Toward struct {
 	Notes io.Writer // what is no part of the configuration, where that goes to Out
 }
 
-// Init writes a configuration for the engines that answer, with a new key and an admin token, which
-// it prints once. It names those that do not answer; if none does, that is the error. A file that
+// Init writes a configuration for the engines that answer, with a key for seals, and a new API key
+// and an admin token, which it prints once. It names those that do not answer; if none does, that is the error. A file that
 // exists is left as it is.
 func Init(ctx context.Context, named Engines, to Toward) error {
 	notes := to.notes()
@@ -58,8 +62,9 @@ func Init(ctx context.Context, named Engines, to Toward) error {
 	if err != nil {
 		return err
 	}
-	token := rand.Text()
-	text, err := configuration(fmt.Sprintf(initHead, token, hash), engines)
+	token, sealKey := rand.Text(), make([]byte, 32)
+	rand.Read(sealKey)
+	text, err := configuration(fmt.Sprintf(initHead, token, hash, base64.StdEncoding.EncodeToString(sealKey)), engines)
 	if err != nil {
 		return err
 	}
