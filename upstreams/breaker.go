@@ -146,7 +146,11 @@ func (b *CircuitBreaker) publish(cause string, now time.Time) {
 	}
 	b.hooks.room()
 	if (until == breakerClosed) != (was == breakerClosed) {
-		b.hooks.log.Info("upstream breaker", zap.Bool("open", c.open), zap.String("cause", cause))
+		level, event := zap.InfoLevel, "breaker_closed"
+		if c.open {
+			level, event = zap.WarnLevel, "breaker_open"
+		}
+		b.hooks.log.Log(level, "upstream breaker", zap.String("event", event), zap.String("cause", cause))
 	}
 }
 

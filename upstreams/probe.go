@@ -310,7 +310,7 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	if !good && !serves { // what comes back may be another engine, or show more of itself once it has loaded
 		p.known, p.listsDue = false, true
 		if n := p.up.client.hosts.EndVanished(); n > 0 {
-			p.up.hooks.log.Info("upstream's host vanished", zap.Int("connections_ended", n))
+			p.up.hooks.log.Warn("upstream's host vanished", zap.Int("connections_ended", n))
 		}
 	}
 }

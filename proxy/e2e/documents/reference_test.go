@@ -151,7 +151,7 @@ func TestReferenceLog(t *testing.T) {
 		fieldTable(t, "lines about certificates", read(t, "proxy/front/acme/manager.go"), logField, acmeFields))
 	page(t, "proxy/operate/reference/log.md", "Log fields",
 		"The log goes to standard error, one JSON object a line with `ts`, `level` and `msg`. Warnings of the configuration are lines of it, too.\n"+
-			"Each call has one line with `msg` \"call\" and the fields below (`log.access: false` leaves them out). With `log.format: console` a line is short and for eyes. No line has a prompt, an answer, a key or any other text of a client.", b.String())
+			"Each call has one line with `msg` \"call\" and the fields below (`log.access: false` leaves them out). Its level is warn where the service failed the call (the outcomes upstream_fail, stream_broken, timeout, no_route and internal), whatever its status, and info otherwise. With `log.format: console` a line is short and for eyes, and the outcome of a call that did not go well stands first. No line has a prompt, an answer, a key or any other text of a client.", b.String())
 }
 
 // codeNames are the codes of errors, as the sources have them, first those that all dialects share: constants that are called

@@ -64,16 +64,26 @@ func (a accessLog) setLevel(level string) {
 	}
 }
 
+// level is that of a call's line: an operator who filters by it sees the calls that the service
+// failed, whatever their status. A broken stream has begun with 200.
+func (o Outcome) level() zapcore.Level {
+	if o.Failed() {
+		return zapcore.WarnLevel
+	}
+	return zapcore.InfoLevel
+}
+
 // write writes the access line of r: a fixed list of fields in a fixed order, or a short one for
 // eyes.
 func (a accessLog) write(r *Record, now time.Time) {
+	level := r.Outcome.level()
 	if a.console {
-		if ce := a.log.Check(zapcore.InfoLevel, string(appendConsole(nil, r, now))); ce != nil {
+		if ce := a.log.Check(level, string(appendConsole(nil, r, now))); ce != nil {
 			ce.Write()
 		}
 		return
 	}
-	ce := a.log.Check(zapcore.InfoLevel, "call")
+	ce := a.log.Check(level, "call")
 	if ce == nil {
 		return
 	}
@@ -160,13 +170,17 @@ func (a FailedAttempt) MarshalLogObject(o zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// appendConsole appends the access line of a terminal:
+// appendConsole appends the access line of a terminal. The outcome of a call that did not go well
+// stands first, as the status of a stream that broke is 200:
 //
 //	200  chat  llama → gpu-a  stream  1204+310 tok  ttft 0.21s  4.02s  req_…
-//	429  chat  llama → -  capacity_full  0.00s  req_…
-//	404  chat  unknown model, like llama → -  model_not_found  0.00s  req_…
-//	502  chat  llama → gpu-a  upstream_failed  (gpu-a: status 500)  0.10s  req_…
+//	limited  429  chat  llama → -  capacity_full  0.00s  req_…
+//	client_error  404  chat  unknown model, like llama → -  model_not_found  0.00s  req_…
+//	stream_broken  200  chat  llama → gpu-a  upstream_failed  (gpu-a: error_event 200)  0.10s  req_…
 func appendConsole(dst []byte, r *Record, now time.Time) []byte {
+	if r.Outcome != OK {
+		dst = append(dst, string(r.Outcome)+"  "...)
+	}
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
 	dst = append(dst, "  "+r.Dialect+"  "+r.shownModel()...)
 	dst = append(dst, " → "+dash(r.Upstream)...)

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"penstock/config"
 )
@@ -67,17 +70,40 @@ func TestConsoleLine(t *testing.T) {
 		t.Error(got)
 	}
 	r = &Record{Status: 429, Dialect: "messages", Outcome: Limited, Code: "rate_limited", Start: now}
-	if got := line(r); !strings.HasPrefix(got, "429  messages  - → -  rate_limited  0.00s  ") {
+	if got := line(r); !strings.HasPrefix(got, "limited  429  messages  - → -  rate_limited  0.00s  ") {
 		t.Error(got)
 	}
 	for near, want := range map[string]string{"": "unknown model → -", "llama": "unknown model, like llama → -"} {
 		r = &Record{Status: 404, Dialect: "chat", Outcome: ClientError, Code: "model_not_found", Nearest: near, Start: now}
-		if got := line(r); !strings.HasPrefix(got, "404  chat  "+want+"  model_not_found  0.00s  ") {
+		if got := line(r); !strings.HasPrefix(got, "client_error  404  chat  "+want+"  model_not_found  0.00s  ") {
 			t.Error(got)
 		}
 	}
 	r = &Record{Start: now, Dialect: "chat", Model: "m", Upstream: "a", Status: 502, Code: "upstream_failed", Outcome: UpstreamFail, Failed: []FailedAttempt{{Upstream: "a", Cause: "status", EngineStatus: 500}}}
-	if got := line(r); !strings.HasPrefix(got, "502  chat  m → a  upstream_failed  (a: status 500)  0.00s  ") {
+	if got := line(r); !strings.HasPrefix(got, "upstream_fail  502  chat  m → a  upstream_failed  (a: status 500)  0.00s  ") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestLineLevels: the line of a call that the service failed is a warning, in either format and whatever the status.
+func TestLineLevels(t *testing.T) {
+	for _, format := range []string{config.LogFormatJSON, config.LogFormatConsole} {
+		core, lines := observer.New(zap.InfoLevel)
+		c := NewCalls(metrics.NewSet(), zap.New(core), config.Log{Access: true, Format: format})
+		for outcome, want := range map[Outcome]zapcore.Level{
+			OK: zap.InfoLevel, ClientError: zap.InfoLevel, Limited: zap.InfoLevel, ClientGone: zap.InfoLevel, Drained: zap.InfoLevel,
+			NoRoute: zap.WarnLevel, UpstreamFail: zap.WarnLevel, StreamBroken: zap.WarnLevel, Timeout: zap.WarnLevel, Internal: zap.WarnLevel,
+		} {
+			r := good("m", "a")
+			r.Outcome, r.Code = outcome, "code"
+			finish(c, r)
+			line := lines.TakeAll()[0]
+			if line.Level != want {
+				t.Errorf("%s: the level of %s is %s, want %s", format, outcome, line.Level, want)
+			}
+			if first := strings.HasPrefix(line.Message, string(outcome)+"  200  chat"); format == config.LogFormatConsole && first != (outcome != OK) {
+				t.Errorf("the line of %s is %q", outcome, line.Message)
+			}
+		}
 	}
 }
