@@ -35,8 +35,11 @@ func TestLogLevels(t *testing.T) {
 		event string
 		level zapcore.Level
 	}{
-		{"upstream_up", zap.InfoLevel}, {"breaker_open", zap.WarnLevel}, {"breaker_closed", zap.InfoLevel},
-		{"upstream_down", zap.WarnLevel}, {"upstream_up", zap.InfoLevel},
+		{"upstream_up", zap.InfoLevel},
+		{"breaker_open", zap.WarnLevel},
+		{"breaker_closed", zap.InfoLevel},
+		{"upstream_down", zap.WarnLevel},
+		{"upstream_up", zap.InfoLevel},
 	}
 	all := lines.All()
 	if len(all) != len(want) {

@@ -87,6 +87,11 @@ func TestFailedAttempts(t *testing.T) {
 				t.Errorf("the status says %+v, want %+v", state.Calls, want)
 			}
 			shown := "failed: <b>" + c.cause
+			for accept, want := range map[string]string{"text/html": "journalctl -u penstock | grep req_forgotten", "application/json": `"message":"The call is not remembered.`} {
+				if gone := p.Fetch("GET", p.Admin+"/call/req_forgotten", "Accept: "+accept).WantStatus(404).Body; !strings.Contains(gone, want) {
+					t.Errorf("a forgotten call, as %s: %s", accept, gone)
+				}
+			}
 			if page := p.Fetch("GET", p.Admin+"/call/"+l.RequestID, "Accept: text/html").WantStatus(200).Body; !strings.Contains(page, shown) {
 				t.Errorf("the call's page lacks %q", shown)
 			}

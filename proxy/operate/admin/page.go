@@ -57,15 +57,27 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 	return p, true
 }
 
-// callPage answers with the page of one of the newest calls.
+// callPage answers with the page of a call that runs or is remembered. For another one a browser
+// gets a page that says where else to look.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
-	body, err := s.status().CallPage(id)
-	if err == nil && body == nil {
-		refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "The call is not among the newest ones, which are all that are remembered."))
+	state := s.status()
+	if ended, ok := s.opts.Calls.Recent.Find(id, state.Now); ok {
+		state.Remember(&ended)
+	}
+	body, err := state.CallPage(id)
+	if err != nil || body != nil {
+		respondHTML(ctx, body, err)
 		return
 	}
+	if !acceptsHTML(&ctx.Request.Header) {
+		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
+			"The call is not remembered. %s The log has its line, by its request_id.", status.Remembered))
+		return
+	}
+	body, err = state.ForgottenPage(id)
 	respondHTML(ctx, body, err)
+	ctx.SetStatusCode(fasthttp.StatusNotFound)
 }
 
 func respondHTML(ctx *fasthttp.RequestCtx, body []byte, err error) {

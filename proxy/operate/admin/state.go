@@ -33,7 +33,7 @@ func VerdictOf(s *Server) status.Verdict {
 func (s *Server) status() *status.Status {
 	now := time.Now()
 	return see(s, &status.Input{
-		Flights: s.opts.InFlight(now), Ended: s.opts.Calls.Recent.Calls(),
+		Flights: s.opts.InFlight(now), Ended: s.opts.Calls.Recent.Newest(status.ShownEnded, now),
 		Keys: keysOf(s.opts.Reloads.Running(), s.opts.Calls, now), Now: now,
 	})
 }

@@ -9,9 +9,10 @@ import (
 
 // States of a call beside its phases.
 const (
-	StateDone   = "done"
-	StateLeft   = "left" // the client did
-	StateFailed = "failed"
+	StateDone    = "done"
+	StateLeft    = "left" // the client did
+	StateFailed  = "failed"
+	StateRefused = "refused" // before an engine was asked
 )
 
 // Call is one row of the table of calls. It has numbers and configured names; never a word of a
@@ -27,7 +28,7 @@ type Call struct {
 	Pool     string    `json:"pool"`
 	Class    string    `json:"class,omitempty"` // where it is not the first
 	Stream   bool      `json:"stream"`
-	State    string    `json:"state"` // body, queued, waiting, streaming; done, left, failed
+	State    string    `json:"state"` // body, queued, waiting, streaming; done, left, failed, refused
 	Status   int       `json:"status,omitempty"`
 	Code     string    `json:"code,omitempty"`
 	Phase    string    `json:"left_in_phase,omitempty"`
@@ -51,6 +52,8 @@ type Call struct {
 	Duration    float64  `json:"duration_ms"`
 	PromptSpeed *float64 `json:"prompt_tokens_per_second"` // null: not known
 	GenSpeed    *float64 `json:"generated_tokens_per_second"`
+
+	slow bool
 }
 
 // Attempt is an attempt that failed.
@@ -67,18 +70,25 @@ func (a *Attempt) Why() string { return reason(a.Cause, a.EngineStatus) }
 
 // Running reports whether the call has not ended.
 func (c *Call) Running() bool {
-	return c.State != StateDone && c.State != StateLeft && c.State != StateFailed
+	switch c.State {
+	case StateDone, StateLeft, StateFailed, StateRefused:
+		return false
+	}
+	return true
 }
+
+// Slow reports whether the call has ended after it waited longer than it should have.
+func (c *Call) Slow() bool { return c.slow }
 
 // Millis is a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// shownEnded is how many calls that ended are shown.
-const shownEnded = 100
+// ShownEnded is how many calls that ended are shown, and how many of those that failed, were slow or
+// were refused.
+const ShownEnded = 100
 
 func rows(flights []Call, ended []observe.Ended) []Call {
 	slices.SortFunc(flights, func(a, b Call) int { return a.Start.Compare(b.Start) })
-	ended = ended[:min(len(ended), shownEnded)]
 	out := slices.Grow(flights, max(1, len(ended))) // an empty list is one, too
 	for i := range ended {
 		out = append(out, rowOf(&ended[i]))
@@ -94,7 +104,7 @@ func rowOf(e *observe.Ended) Call {
 		State: StateDone, Status: r.Status, Code: r.Code, Attempts: r.Attempts, Resumed: r.Resumed,
 		Cached: r.CachedTokens, Fresh: max(0,
 			r.PromptTokens-r.CachedTokens), Generated: r.CompletionTokens, Estimated: r.TokensEstimated,
-		Queue: Millis(r.Queue), TTFT: Millis(r.TTFT), Duration: Millis(e.End.Sub(r.Start)),
+		Queue: Millis(r.Queue), TTFT: Millis(r.TTFT), Duration: Millis(e.End.Sub(r.Start)), slow: r.Slow(),
 	}
 	if r.Choice != nil {
 		c.Choice, c.Expected, c.Estimates = r.Choice.Reason, r.ExpectedCached, r.Choice.Estimates
@@ -103,10 +113,12 @@ func rowOf(e *observe.Ended) Call {
 		a := &r.Failed[i]
 		c.Failed = append(c.Failed, Attempt{a.Upstream, a.Cause, a.EngineStatus, Millis(a.After), Millis(a.Took)})
 	}
-	switch r.Outcome {
-	case observe.OK:
-	case observe.ClientGone:
+	switch {
+	case r.Outcome == observe.OK:
+	case r.Outcome == observe.ClientGone:
 		c.State, c.Phase = StateLeft, string(r.Phase)
+	case r.Refused():
+		c.State = StateRefused
 	default:
 		c.State = StateFailed
 	}

@@ -25,6 +25,10 @@
 // of the configuration, an hour of minutes (3 KB). What an upstream does between two looks it has
 // counted itself (upstreams.Status.Downs), so that no change is lost.
 //
+// Calls that failed, were slow or were refused are shown, and have a page each, long after the good
+// ones have pushed them out of the newest (observe.Recent). The page of a call that is not remembered
+// says what to look for in the log.
+//
 // What keys have used of models stands on a page of its own, which is not renewed: of a fleet it is
 // read from the store for each look at it (usage.go).
 //

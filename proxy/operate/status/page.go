@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"penstock/proxy/fleet"
+	"penstock/proxy/telemetry/observe"
 )
 
 var (
@@ -60,13 +61,29 @@ func (s *Status) CallPage(id string) ([]byte, error) {
 	if i < 0 {
 		return nil, nil
 	}
-	return render("call", struct {
+	return s.callPage("call", &s.Calls[i])
+}
+
+// ForgottenPage writes the page of a call that is not remembered, which says what to look for in
+// the log.
+func (s *Status) ForgottenPage(id string) ([]byte, error) {
+	return s.callPage("forgotten", &Call{ID: id})
+}
+
+func (s *Status) callPage(name string, c *Call) ([]byte, error) {
+	return render(name, struct {
 		Now   time.Time
 		Fleet *fleet.State
 		Call  *Call
 		CSS   template.CSS
-	}{s.Now, s.Fleet, &s.Calls[i], pageCSS})
+	}{s.Now, s.Fleet, c, pageCSS})
 }
+
+// Remember adds a call that has ended, which may be too old for the table.
+func (s *Status) Remember(e *observe.Ended) { s.Calls = append(s.Calls, rowOf(e)) }
+
+// Remembered says which calls are.
+const Remembered = "The newest 256 calls are kept, and of the last hour a thousand each that failed, were slow or were refused."
 
 // Section writes the inside of one section.
 func (s *Status) Section(id string) (string, error) {
@@ -115,6 +132,7 @@ var helpers = template.FuncMap{
 	"awaited":   func(d Domain) bool { return d.NotAfter.IsZero() },
 	"missing":   missing,
 	"why":       (*Attempt).Why,
+	"kept":      func() string { return Remembered },
 	"meaning":   meaningOf,
 	"because":   reasonOf,
 	"succeeded": func(c *Call) bool { return c.State == StateDone && c.Upstream != "" },

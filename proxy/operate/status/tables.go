@@ -303,6 +303,8 @@ func callRow(c *Call) Row {
 		r.Level, prompt, out = LevelOK, text("…"), text("…")
 	case c.State == StateFailed:
 		state, r.Level = failedState(c), LevelOut
+	case c.State == StateRefused:
+		state, r.Level = strconv.Itoa(c.Status), LevelDegraded
 	case c.State == StateDone:
 		state = strconv.Itoa(c.Status)
 	}

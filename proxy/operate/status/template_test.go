@@ -34,6 +34,7 @@ func TestHostileNames(t *testing.T) {
 			rename(reflect.ValueOf(s), name)
 			return s.CallPage(name)
 		},
+		"forgotten": func(name string) ([]byte, error) { return sample().ForgottenPage(name) },
 		"usage": func(name string) ([]byte, error) {
 			r := &observe.UsageReport{Now: time.Unix(1, 0), Since: time.Unix(0, 0), Keys: []observe.KeyUsage{
 				{Models: []observe.ModelUsage{{}}, Users: []observe.UserUsage{{}}},

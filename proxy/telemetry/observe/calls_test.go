@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -356,12 +357,57 @@ func TestRecent(t *testing.T) {
 		c.Finish(r, r.Start.Add(time.Duration(i)*time.Millisecond))
 		finish(c, &Record{Dialect: "chat", Outcome: ClientError, Status: 401, Code: "invalid_api_key"})
 	}
-	calls, refusals := c.Recent.Calls(), c.Recent.Refusals.Counts(time.Now())
+	calls, refusals := c.Recent.calls.newest(), c.Recent.Refusals.Counts(time.Now())
 	if len(calls) != recentRows || calls[0].PromptTokens != recentRows+9 || calls[recentRows-1].PromptTokens != 10 {
 		t.Errorf("%d calls, from %d", len(calls), calls[0].PromptTokens)
 	}
 	if len(refusals) != 1 || refusals[0].Code != "invalid_api_key" || refusals[0].Count != recentRows+10 {
 		t.Errorf("%d refusals", len(refusals))
+	}
+}
+
+// TestRecentKinds: calls that failed, were slow or were refused are remembered for an hour, however many good ones, and refusals,
+// have come since. What they take is bounded.
+func TestRecentKinds(t *testing.T) {
+	c, _ := newTestCalls(t)
+	now := time.Now()
+	made := 0
+	add := func(kind string, n int, change func(*Record)) {
+		for range n {
+			made++
+			r := good("m", "a")
+			copy(r.RequestID[:], fmt.Sprintf("req_%s_%d", kind, made))
+			change(r)
+			c.Recent.add(r, now)
+		}
+	}
+	add("failed", 3, func(r *Record) { r.Outcome, r.Failed = UpstreamFail, []FailedAttempt{{Upstream: "a", Cause: "status"}} })
+	add("slow", 3, func(r *Record) { r.UpstreamTTFT, r.Choice = SlowFirstToken+1, &Choice{Reason: "soonest"} })
+	add("queued", 2, func(r *Record) { r.Queue = SlowQueue + 1 })
+	add("good", 10*keptRows, func(*Record) {})
+	add("refused", keptRows+10, func(r *Record) { r.Outcome, r.Attempts, r.Status = ClientError, 0, 401 })
+	kinds := func(n int, at time.Time) map[string]int {
+		out := map[string]int{}
+		for _, e := range c.Recent.Newest(n, at) {
+			out[strings.Split(e.RequestID.String(), "_")[1]]++
+		}
+		return out
+	}
+	if got, want := kinds(keptRows*2, now), map[string]int{"failed": 3, "slow": 3, "queued": 2, "good": recentRows, "refused": keptRows}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got, want := kinds(2, now), map[string]int{"failed": 2, "queued": 2, "good": 2, "refused": 2}; !maps.Equal(got, want) {
+		t.Errorf("two of each kind: %v, want %v", got, want)
+	}
+	if got, want := kinds(keptRows, now.Add(keptFor+1)), map[string]int{"good": recentRows}; !maps.Equal(got, want) {
+		t.Errorf("after an hour: %v, want %v", got, want)
+	}
+	id := string(append([]byte("req_failed_1"), make([]byte, len(ID{})-len("req_failed_1"))...))
+	if e, ok := c.Recent.Find(id, now); !ok || len(e.Failed) != 1 {
+		t.Errorf("the failed call is not found: %+v", e)
+	}
+	if _, ok := c.Recent.Find("req_unknown", now); ok {
+		t.Error("an unknown call is found")
 	}
 }
 

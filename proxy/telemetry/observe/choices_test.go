@@ -20,7 +20,7 @@ func TestChoices(t *testing.T) {
 	r.SetTokens(500, 20, 0, true) // counts as no prompt: these are no tokens of the engine
 	finish(c, r)
 	finish(c, good("m", "a")) // without a choice
-	calls := c.Recent.Calls()
+	calls := c.Recent.calls.newest()
 	if first := calls[2].Choice; first.Reason != "cached" || len(first.Estimates) != 2 || first.Estimates[0].Upstream != "a" || calls[2].ExpectedCached != 800 {
 		t.Errorf("the first call has %+v, %d tokens expected", first, calls[2].ExpectedCached)
 	}

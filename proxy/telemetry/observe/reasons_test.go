@@ -25,7 +25,7 @@ func TestRefusalsCountAll(t *testing.T) {
 	if got = r.Refusals.Counts(now.Add(ReasonWindow)); len(got) != 0 {
 		t.Errorf("after the window: %+v", got)
 	}
-	if got := r.Calls(); len(got) != 0 {
+	if got := r.calls.newest(); len(got) != 0 {
 		t.Errorf("refusals among the calls: %d", len(got))
 	}
 }

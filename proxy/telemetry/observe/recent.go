@@ -7,18 +7,71 @@ import (
 	"time"
 )
 
-// recentRows is how many calls are remembered.
+// recentRows is how many calls are remembered, however they ended.
 const recentRows = 256
 
-// Recent holds the newest calls that an engine was asked about, and counts those that were refused
-// before. They are apart, so that a scanner that knocks without a key cannot push real calls out.
-// The ring is fixed; noting a call allocates nothing.
+// Of the calls that an operator asks about, Recent keeps keptRows of each kind for keptFor: a busy
+// edge's newest calls are those of a few seconds, and most of them went well.
+const (
+	keptRows = 1000
+	keptFor  = time.Hour
+)
+
+// A call is slow that had to wait longer for a slot, or whose stream took longer to its first event
+// once an engine had been asked.
+const (
+	SlowQueue      = time.Second
+	SlowFirstToken = 2 * time.Second
+)
+
+// Recent holds the newest calls that an engine was asked about, and apart from them those that
+// failed, were slow or were refused, so that neither good calls nor a scanner that knocks without a
+// key can push them out. It counts failures and refusals by reason. Its methods may be called from
+// any goroutine.
 type Recent struct {
-	calls ring
+	calls                 ring
+	failed, slow, refused kept
 	// Refusals are the calls that no engine was asked about.
 	Refusals Reasons
 	// Failures are those that failed at an engine.
 	Failures Reasons
+}
+
+// kept holds calls of one kind. What it takes grows with them, up to keptRows.
+type kept struct {
+	mu   sync.Mutex
+	rows []Ended // a ring once it is full
+	next int     // of a full ring, the oldest
+}
+
+func (k *kept) add(r *Record, now time.Time) {
+	e := Ended{*r, now}
+	if r.Choice != nil {
+		e.Choice = new(Choice)
+		r.Choice.copyTo(e.Choice)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.rows) < keptRows {
+		k.rows = append(k.rows, e)
+		return
+	}
+	k.rows[k.next] = e
+	k.next = (k.next + 1) % keptRows
+}
+
+// newest returns at most n calls that ended within keptFor, the latest first.
+func (k *kept) newest(n int, now time.Time) (out []Ended) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range min(n, len(k.rows)) {
+		e := k.rows[(k.next+len(k.rows)-1-i)%len(k.rows)]
+		if now.Sub(e.End) > keptFor {
+			break
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 type ring struct {
@@ -70,14 +123,37 @@ type Ended struct {
 	End time.Time
 }
 
+// isRefusal reports whether the call was refused before an engine was asked.
+func (r *Record) isRefusal() bool {
+	return r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone
+}
+
+// Slow reports whether the call waited longer than it should have.
+func (r *Record) Slow() bool {
+	return r.Queue > SlowQueue || r.Stream && r.UpstreamTTFT > SlowFirstToken
+}
+
+// Refused reports whether the call was refused before an engine was asked, and the service is not
+// to blame.
+func (r *Record) Refused() bool { return r.isRefusal() && !r.Outcome.Failed() }
+
 func (r *Recent) add(rec *Record, now time.Time) {
-	if rec.Attempts == 0 && rec.Outcome != OK && rec.Outcome != ClientGone {
+	failed, refusal := rec.Outcome.Failed(), rec.isRefusal()
+	switch {
+	case failed:
+		r.failed.add(rec, now)
+	case refusal:
+		r.refused.add(rec, now)
+	case rec.Slow():
+		r.slow.add(rec, now)
+	}
+	if refusal {
 		r.Refusals.add(Reason{
 			Code: rec.Code, Status: rec.Status, Outcome: rec.Outcome, Limit: rec.Limit, Model: rec.Model, Key: rec.Key,
 		}, now)
 		return
 	}
-	if rec.Outcome.Failed() {
+	if failed {
 		r.Failures.add(Reason{
 			Code: rec.Code, Status: rec.Status, Outcome: rec.Outcome, Model: rec.Model, Upstream: rec.Upstream,
 		}, now)
@@ -85,5 +161,30 @@ func (r *Recent) add(rec *Record, now time.Time) {
 	r.calls.add(rec, now)
 }
 
-// Calls returns the newest calls that reached an engine or were answered, newest first.
-func (r *Recent) Calls() []Ended { return r.calls.newest() }
+// Newest returns the newest calls, at most n that reached an engine or were answered, and at most n
+// of each kind that is kept apart. Each is there once, the latest end first.
+func (r *Recent) Newest(n int, now time.Time) []Ended {
+	all := r.calls.newest()
+	all = all[:min(n, len(all))]
+	for _, k := range []*kept{&r.failed, &r.slow, &r.refused} {
+		all = append(all, k.newest(n, now)...)
+	}
+	seen := make(map[ID]bool, len(all))
+	all = slices.DeleteFunc(all, func(e Ended) bool {
+		again := seen[e.RequestID]
+		seen[e.RequestID] = true
+		return again
+	})
+	slices.SortStableFunc(all, func(a, b Ended) int { return b.End.Compare(a.End) })
+	return all
+}
+
+// Find returns the call of an id if it is remembered.
+func (r *Recent) Find(id string, now time.Time) (Ended, bool) {
+	for _, e := range r.Newest(keptRows, now) {
+		if e.RequestID.String() == id {
+			return e, true
+		}
+	}
+	return Ended{}, false
+}
