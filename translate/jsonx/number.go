@@ -109,6 +109,21 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 	return u, ok
 }
 
+// SmallIntegers reports whether the numbers in v, at whatever depth, are all written as integers of
+// at most nine bytes. It is false where children of v are not recorded.
+func (v Value) SmallIntegers() bool {
+	if v.d == nil {
+		return true
+	}
+	const most = 9
+	for _, n := range v.d.nodes[v.i:v.node().next] {
+		if n.flags&flagUnrecorded != 0 || n.kind == Number && (n.flags&flagFraction != 0 || n.end-n.start > most) {
+			return false
+		}
+	}
+	return true
+}
+
 // Float returns the value of a number, rounded to the nearest float64. ok is false when v is no
 // number or is too large to be finite. It does not allocate, except for a number that is too large.
 func (v Value) Float() (float64, bool) {

@@ -18,7 +18,8 @@ import (
 // between.
 type Completion struct {
 	top                 topLevel
-	generated           int // bytes of text, reasoning and arguments, for an estimate
+	first               jsonx.Value // content of the first choice
+	generated           int         // bytes of text, reasoning and arguments, for an estimate
 	finish              Finish
 	edits               jsonx.Edits
 	model               []byte
@@ -42,7 +43,7 @@ func (c *Completion) SingleToolCall(single bool) { c.single = single }
 // forgotten. If the engine sent an error in place of a completion, or aborted a choice, the
 // *engineerror.Error is the BadAnswer's cause.
 func (c *Completion) Parse(body []byte) error {
-	c.finish = FinishNone
+	c.finish, c.first = FinishNone, jsonx.Value{}
 	c.generated, c.missing, c.hidesMembers, c.incompleteToolCalls = 0, c.missing[:0], false, false
 	c.tools.Reset()
 	c.tools.Single(c.single)
@@ -67,6 +68,10 @@ func (c *Completion) Parse(body []byte) error {
 			}
 			return err
 		}
+		message.Read(choice.Body)
+		if it.Index() == 0 {
+			c.first = message.Content
+		}
 		c.hidesMembers = c.hidesMembers || choice.private || choice.spare.IsObject()
 		if it.Index() >= translate.MaxChoices {
 			return badAnswer(tooManyChoices)
@@ -80,7 +85,6 @@ func (c *Completion) Parse(body []byte) error {
 		if c.finish == FinishNone {
 			c.finish, _ = finishOf(choice.Finish)
 		}
-		message.Read(choice.Body)
 		if err := message.check(); err != nil {
 			return err
 		}
@@ -105,6 +109,7 @@ func (c *Completion) Reset() {
 	c.top.reset()
 	c.edits.Reset()
 	clear(c.missing)
+	c.first = jsonx.Value{}
 	c.missing, c.generated = c.missing[:0], 0
 }
 
@@ -129,16 +134,8 @@ func (c *Completion) Usage() translate.Usage {
 
 // Markup returns the word of a model's markup that the text of the first choice begins with.
 func (c *Completion) Markup() translate.Markup {
-	var (
-		choice  Choice
-		message Delta
-		o       translate.Opening
-	)
-	if choice.ReadMessage(c.top.choices.Index(0)) != nil {
-		return 0
-	}
-	message.Read(choice.Body)
-	o.Add(message.Content)
+	var o translate.Opening
+	o.Add(c.first)
 	return o.Markup
 }
 

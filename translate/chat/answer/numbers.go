@@ -137,7 +137,7 @@ func isNumberByte(c byte) bool {
 
 // BoundIn notes the bounding of the numbers of an object.
 func BoundIn(edits *jsonx.Edits, v jsonx.Value) {
-	if !v.IsObject() {
+	if !v.IsObject() || v.SmallIntegers() { // as nearly every usage; the tape tells without a look at the bytes
 		return
 	}
 	if b := BoundNumbers(v.Raw()); b != nil {

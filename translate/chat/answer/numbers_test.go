@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"penstock/translate/jsonx"
 )
 
 func TestBoundNumbers(t *testing.T) {
@@ -25,6 +27,29 @@ func TestBoundNumbers(t *testing.T) {
 	} {
 		if got := string(BoundNumbers([]byte(raw))); got != want {
 			t.Errorf("%s becomes %q, want %q", raw, got, want)
+		}
+		sameBounds(t, []byte(raw))
+	}
+}
+
+// sameBounds: an object is bounded as its text is, whatever of it is on the tape.
+func sameBounds(t rapid.TB, raw []byte) {
+	t.Helper()
+	for record := 1; record < 4; record++ {
+		var (
+			d     jsonx.Doc
+			edits jsonx.Edits
+		)
+		if err := d.Parse(raw, jsonx.Options{Record: record}); err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		want := BoundNumbers(raw)
+		if want == nil || !d.Root().IsObject() {
+			want = raw
+		}
+		BoundIn(&edits, d.Root())
+		if got := edits.Append(nil, raw); !bytes.Equal(got, want) {
+			t.Fatalf("%s, recorded %d deep: becomes %s, want %s", raw, record, got, want)
 		}
 	}
 }
@@ -56,6 +81,7 @@ func TestBoundNumbersProperty(t *testing.T) {
 		}
 		b.WriteString(`}`)
 		raw := []byte(b.String())
+		sameBounds(t, raw)
 		got := BoundNumbers(raw)
 		if got == nil {
 			got = raw
