@@ -87,15 +87,19 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 // AheadOf are the credentials of the file next while the models of s stay in force: what next takes
 // from its keys counts, and what it gives them for models that it changes does not.
 func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
+	c.Ahead = true
+	if !s.Open() {
+		c.changing = s.Config.ModelsOtherThan(next)
+	}
+	if len(c.changing) == 0 { // nothing to withhold: a second ring of all keys would be the same
+		return c, nil
+	}
 	ring, err := o.ring(next, withShared(next, shared.Keys), shared)
 	if err != nil {
 		return c, err
 	}
-	if !s.Open() {
-		c.changing = s.Config.ModelsOtherThan(next)
-		ring.Withhold(c.changing, s.Keys)
-	}
-	c.Keys, c.Ahead = ring, true
+	ring.Withhold(c.changing, s.Keys)
+	c.Keys = ring
 	return c, nil
 }
 

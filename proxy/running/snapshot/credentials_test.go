@@ -1,0 +1,51 @@
+package snapshot
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/access/auth/jwks"
+	"penstock/proxy/access/limit"
+)
+
+// A file with other keys over the same models needs no second ring of all its keys: with 20,000 of
+// them that was a part of each reload.
+func TestAheadOfMakesNoRingTwice(t *testing.T) {
+	file := func(key, served string) *config.File {
+		f, err := config.Parse("penstock.yaml", fmt.Appendf(nil, `
+keys: [{ id: team, hash: "sha256:%064s" }]
+upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: vllm }]
+models: [{ id: m, deployments: [{ upstream: up, served: %s }] }]
+`, key, served))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	o := &Sources{Limits: limit.NewKeys(16, time.Now()), Issued: jwks.New(jwks.Options{})}
+	shared := new(SharedKeys)
+	credentials := func(f *config.File) Credentials {
+		c, err := NewCredentials(f, shared, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	running := file("1", "one")
+	s := &Snapshot{Config: running, Credentials: credentials(running)}
+	for name, c := range map[string]struct {
+		next *config.File
+		same bool
+	}{
+		"another key":                  {file("2", "one"), true},
+		"another key and other models": {file("2", "two"), false},
+	} {
+		of := credentials(c.next)
+		ahead, err := of.AheadOf(s, c.next, shared, o)
+		if err != nil || !ahead.Ahead || (ahead.Keys == of.Keys) != c.same {
+			t.Errorf("%s: error %v, ahead %v, the same ring %v", name, err, ahead.Ahead, ahead.Keys == of.Keys)
+		}
+	}
+}
