@@ -75,5 +75,9 @@ func report(r *reload.Result, w io.Writer) error {
 	if _, err := io.WriteString(w, plaintext.Text(b.String())); err != nil || r.OK {
 		return err
 	}
-	return errors.New(plaintext.Text(strings.Join(r.Problems, "\n")))
+	var problems []error
+	for _, p := range r.Problems {
+		problems = append(problems, errors.New(plaintext.Text(p)))
+	}
+	return errors.Join(problems...)
 }

@@ -130,3 +130,12 @@ func TestParseKnowsItsLimits(t *testing.T) {
 	}()
 	_, _ = Parse(k, nil)
 }
+
+// TestReportJoined: each of several errors is told to be the program's own.
+func TestReportJoined(t *testing.T) {
+	var b strings.Builder
+	code := Report(&b, errors.Join(errors.New("a.yaml:1: one"), errors.New("a.yaml:2: two")))
+	if want := "penstock: a.yaml:1: one\npenstock: a.yaml:2: two\n"; code != 1 || b.String() != want {
+		t.Errorf("%d, %q", code, b.String())
+	}
+}

@@ -36,9 +36,19 @@ func Report(w io.Writer, err error) int {
 	case errors.As(err, &problems): // each line begins with its place in the file, as editors want it
 		fmt.Fprintln(w, plaintext.Text(text))
 	case text != "":
-		fmt.Fprintln(w, "penstock:", plaintext.Text(text))
+		for _, e := range joined(err) {
+			fmt.Fprintln(w, "penstock:", plaintext.Text(e.Error()))
+		}
 	}
 	return code
+}
+
+// joined are the errors that errors.Join made one of, so that each has a line of its own.
+func joined(err error) []error {
+	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what is wrapped has its own words around it
+		return all.Unwrap()
+	}
+	return []error{err}
 }
 
 // Customary turns `help COMMAND…` and `--version` into what they mean.
