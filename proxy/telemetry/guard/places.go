@@ -1,38 +1,38 @@
 package guard
 
-// The places at which a panic is caught, as the label of penstock_panics_total. doc.go says what
-// each loses.
+// The places at which a panic is caught, as the label of penstock_panics_total, and what a
+// panic there costs.
 const (
-	Handler    = "handler"
-	Admin      = "admin"
-	Connection = "connection"
-	Stream     = "stream"
-	Shadow     = "shadow"
-	End        = "end"
-	StatusPage = "status_page"
-	WebSocket  = "websocket"
-	Accept     = "accept"
-	Clients    = "clients"
-	Linger     = "linger"
-	Probe      = "probe"
-	Stall      = "stall"
-	Generation = "generation"
-	Addresses  = "addresses"
-	Names      = "names"
-	Engines    = "engines"
-	Wake       = "wake"
-	Room       = "room"
-	Reload     = "reload"
-	Files      = "files"
-	History    = "history"
-	Log        = "log"
-	Spans      = "spans"
-	Watchdog   = "watchdog"
-	Shutdown   = "shutdown"
-	Fleet      = "fleet"
-	Ledger     = "ledger"
-	Issuers    = "issuers"
-	ACME       = "acme"
+	Handler    = "handler"     // the request: 500 in its dialect's form; of a call also its connection
+	Admin      = "admin"       // the operator's request: 500
+	Connection = "connection"  // the request: an error, or the connection
+	Stream     = "stream"      // the stream, which is cut
+	Shadow     = "shadow"      // the copy of one call
+	End        = "end"         // the rest of one call's accounting; slot, key and memory are free
+	StatusPage = "status_page" // the page's connection; its script comes again
+	WebSocket  = "websocket"   // the connection: 1011
+	Accept     = "accept"      // one accept; accepting starts again
+	Clients    = "clients"     // one round of the watch, or the news that one client has left
+	Linger     = "linger"      // the rest of one client's body
+	Probe      = "probe"       // one probe; a reload's look at an upstream, which then counts as unknown
+	Stall      = "stall"       // one look at an engine's counters
+	Generation = "generation"  // one generation probe; its slot is freed, the breaker stays as it is
+	Addresses  = "addresses"   // one look-up; the answers of before stay
+	Names      = "names"       // one look-up; the last addresses stay
+	Engines    = "engines"     // one look at idle connections, or the early end of one write or probe
+	Wake       = "wake"        // one request for an engine that sleeps
+	Room       = "room"        // one waking of calls that wait, or one trial: the next freed slot or failure brings another
+	Reload     = "reload"      // one reload, or one SIGHUP
+	Files      = "files"       // one look at the files
+	History    = "history"     // one second of the page's history
+	Log        = "log"         // the lines of one write, counted as dropped
+	Spans      = "spans"       // one batch of spans, counted as dropped
+	Watchdog   = "watchdog"    // one sign of life
+	Shutdown   = "shutdown"    // the hurry of a drain, which has its own end; SIGQUIT ends the process all the same
+	Fleet      = "fleet"       // one round of the fleet's work
+	Ledger     = "ledger"      // one round of the ledger's work
+	Issuers    = "issuers"     // one fetch of an issuer's keys
+	ACME       = "acme"        // one round of renewals or one order; of a challenge its request: 500
 )
 
 var places = []string{

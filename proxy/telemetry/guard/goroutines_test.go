@@ -6,10 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
-	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,58 +29,30 @@ var unserved = map[string]bool{
 	"proxy/operate/top/top.go loop.ask":          true, // a panic becomes Run's
 }
 
-// TestTable compares the table of doc.go with the sources: whatever of the edge starts a goroutine, or has one started, is in
-// the table with the place under which its panics are caught, and so is whatever else catches.
-func TestTable(t *testing.T) {
-	told := tableRows(t)
+// TestGoroutinesAreGuarded: whatever of the edge starts a goroutine, or has one started, catches its panics under a place, and
+// each place catches something.
+func TestGoroutinesAreGuarded(t *testing.T) {
 	s := readSources(t)
-	found := map[string]bool{}
+	used, found := map[string]bool{}, 0
 	for _, f := range s.funcs {
 		for _, place := range s.places(t, f) {
-			found[f.name+" "+place] = true
+			used[place] = true
+			found++
 		}
-	}
-	for row := range told {
-		if !found[row] {
-			t.Errorf("doc.go has a row that the sources have not: %s", row)
-		}
-	}
-	for _, row := range slices.Sorted(maps.Keys(found)) {
-		if !told[row] {
-			t.Errorf("doc.go has no row for: %s", row)
-		}
-	}
-	if len(found) < 30 {
-		t.Errorf("only %d places were found: does the test still read the sources?", len(found))
-	}
-}
-
-// tableRows reads the table: a file, a function, a place and what is lost, apart by blanks.
-func tableRows(t *testing.T) map[string]bool {
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, places := map[string]bool{}, map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Fields(strings.TrimPrefix(line, "//"))
-		if len(cells) < 4 || !strings.HasSuffix(cells[0], ".go") {
-			continue
-		}
-		rows[strings.Join(cells[:3], " ")] = true
-		places[cells[2]] = true
 	}
 	for _, p := range guard.Places() {
-		if !places[p] {
-			t.Errorf("nothing in the table is caught under %s", p)
+		if !used[p] {
+			t.Errorf("nothing is caught under %s", p)
 		}
-		delete(places, p)
+		delete(used, p)
 	}
-	delete(places, "-")
-	for p := range places {
-		t.Errorf("the table has the place %s, and Places has not", p)
+	delete(used, "-")
+	for p := range used {
+		t.Errorf("something is caught under %s, which Places has not", p)
 	}
-	return rows
+	if found < 80 {
+		t.Errorf("only %d starts and catches were found: does the test still read the sources?", found)
+	}
 }
 
 // function is one of the edge's, with its methods' receiver in its name: "proxy/request/call/relay.go relay.run".
