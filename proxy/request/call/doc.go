@@ -98,99 +98,16 @@
 // the call, and is no part of it (package shadow): the call does nothing for it but end it when the
 // client leaves.
 //
-// A panic costs the call or the round of work that met it (package guard, which has the table of
-// every goroutine). A call gives back what others wait for, slot, key and memory, step by step,
-// each whatever the steps before it come to (Call.release). Calls are pooled; relays and leases are
-// not, because a stale second Close or Release must hit no other call.
+// A panic costs the call or the round of work that met it (package guard). A call gives back what
+// others wait for, slot, key and memory, step by step, each whatever the steps before it come to
+// (Call.release). Calls are pooled; relays and leases are not, because a stale second Close or
+// Release must hit no other call.
 //
 // # What cores share
 //
-// The table has a row for every word here and in the packages that a call's tokens pass through
-// (attempt, observe, limit, http1, progress, queue, turns) that several goroutines may write, how often that is,
-// and why it may be. A test compares it with the sources. "Own" is one call's or connection's: two
-// goroutines at most, which are seldom on two cores at a time.
-//
-//	word                                    written  how it is split, or why it may stay
-//
-//	attempt.Abort:cause,exchange,left,shadow call     own
-//	attempt.var:assemblerPool,bufferPool    token    by core: sync.Pool
-//	attempt.var:readerPool                  token    the same
-//	call.Counters:Refits,Resumed            seldom   when an engine has failed a call
-//	call.Counters:ResumedPrompt,Retried     seldom   the same
-//	call.Counters:RetriesDenied,drained     seldom   the same
-//	call.Counters:stalled,vanished          seldom   the same
-//	call.Counters:withoutEffort             seldom   the same
-//	call.Counters:withoutTurns              seldom   the same
-//	call.Services:saltWarned                seldom   once an engine
-//	call.publicState:firstAt,instead,phase  call     own; the status page reads them
-//	call.publicState:target                 call     the same
-//	call.refusals:known,mu                  seldom   an engine that refuses a form
-//	call.var:pool                           call     by core: sync.Pool
-//	http1.AnswerWatch:state                 seldom   once a probe's look: reads only look
-//	http1.HostWatch:doubted,mu              seldom   once a connection to an engine
-//	http1.HostWatch:noReuseUntil,surplus    seldom   the same
-//	http1.conn:vanished                     seldom   own
-//	http1.dnsCache:mu                       seldom   once a connection to an engine
-//	http1.idlePool:mu                       call     by upstream; twice, for ten instructions
-//	http1.lifetime:mu,state,writing         call     own
-//	http1.var:outgoingPool                  call     by core: sync.Pool
-//	http1.var:readBuffers                   token    by core: sync.Pool
-//	limit.Guesses:mu                        seldom   a wrong key
-//	limit.Keys:mu                           seldom   a reload; the status page
-//	limit.Memory:used                       call     one word: the bound is exact
-//	limit.Memory:collecting,garbage,limit   seldom   large answers
-//	limit.Reservation:state                 call     own
-//	limit.Retries:mu                        seldom   a retry
-//	limit.secondCounts:itself               call     by second: retries have one budget
-//	limit.gcra:tat                          call     by key and limit
-//	limit.keyState:reading,running          call     by key
-//	limit.keyState:waiting,conversations    seldom   messages over WebSocket
-//	limit.localBudget:mu                    call     by key, where it has a budget
-//	limit.tokenAccount:mu                   call     by key, where it has such a limit
-//	observe.Calls:finished,inflight         call     one word each: two adds a call
-//	observe.Calls:access                    seldom   a reload
-//	observe.Reasons:mu                      seldom   a call that fails or is refused
-//	observe.Registry:mu                     seldom   a reload
-//	observe.Sink:dropped,mu,wake            call     the access log alone: one writer
-//	observe.Usage:mu,unsaved                seldom   a new pair of key and model
-//	observe.usageCell:mu                    call     by key and model
-//	observe.endUsers:mu                     call     one word, of calls that name an end user
-//	observe.armStats:calls,ended,failed     call     by arm of a model
-//	observe.armStats:finish                 call     the same
-//	observe.armStats:left,missed,refused    call     the same
-//	observe.spread:itself                   call     by arm and class of time
-//	observe.history:live                    token    by model and upstream; see Meter
-//	observe.history:mu                      call     by model and upstream
-//	observe.keySeries:cached,calls          call     by key
-//	observe.keySeries:completion,prompt     call     the same
-//	observe.keySeries:refusals              seldom   by key
-//	observe.modelSeries:cached,completion   call     by model and dialect
-//	observe.modelSeries:duration,ends       call     the same
-//	observe.modelSeries:estimated,full      call     the same
-//	observe.modelSeries:lastAt,prompt       call     the same
-//	observe.modelSeries:queue,ttft          call     the same
-//	observe.modelSeries:itl                 token    by model and dialect; see Meter
-//	observe.ring:next,rows                  call     one word, and a row of 256
-//	observe.series:choices,classes,fallbacks seldom   maps that are copied to grow
-//	observe.series:failures,words           seldom   the same
-//	observe.series:markups,mu,tiers         seldom   the same
-//	observe.series:overheads                call     by dialect
-//	observe.shadowStats:completion,ended    call     by model and the one copied to
-//	observe.shadowStats:prompt              call     the same
-//	observe.spanExporter:dropped            seldom   spans that are lost
-//	observe.spanExporter:waiting            call     one word, with tracing
-//	observe.table:m                         seldom   a map that is copied to grow
-//	observe.upstreamSeries:ttft             call     by upstream
-//	observe.var:fieldPool                   call     by core: sync.Pool
-//	observe.var:sessionSecret               call     made once, then read only
-//	progress.Watch:buffers,unread,waiting   call     by upstream
-//	progress.Watch:mu                       call     by upstream
-//	queue.Queue:count                       seldom   a wait for a slot
-//	queue.Queues:byUpstream,mu,waiting      seldom   the same
-//	queue.queuedUpstream:queues             seldom   the same
-//	queue.counts:mu                         seldom   own, of a wait for a slot
-//	turns.Account:served                    seldom   a booking while keys wait for slots
-//	turns.Line:busy,mu                      seldom   the same
+// No word that streams on several cores write is written for each token: it would cost each of them a
+// cache miss. A test holds that of the functions that run for each token. Pools are by core. What a
+// call writes once or twice is split by key, by model or by upstream where it can be.
 //
 // A Meter (observe) keeps what a stream has measured for sixteen events or a quarter of a second: a
 // stream of 50 tokens a second writes those two words four times a second.
