@@ -146,7 +146,7 @@ func TestSentencesOfStates(t *testing.T) {
 		{up(func(u *Upstream) { u.Breaker = "half-open" }), up(func(u *Upstream) { u.Suspect = true }), "fails its calls (breaker half-open)"},
 		{up(func(u *Upstream) { u.Missing = []string{"m"} }), up(func(u *Upstream) { u.Missing = []string{} }), "gpu does not serve m"},
 		{valid(-time.Hour, 0), valid(0, time.Hour), "the certificate expired on "},
-		{valid(time.Hour, 2*time.Hour), valid(-time.Hour, 11*time.Minute), "the certificate is not valid before "},
+		{valid(time.Hour, 2*time.Hour), valid(-time.Hour, time.Hour), "the certificate is not valid before "},
 		{func(s *Status) { s.Panicking = "stream" }, func(s *Status) { s.Panicking = "" }, "the edge panics again and again (stream)"},
 		{func(s *Status) { s.Unsaved = unsavedMost + 1 }, func(s *Status) { s.Unsaved = unsavedMost }, "the ledger has not been written for "},
 		{

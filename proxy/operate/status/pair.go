@@ -3,7 +3,8 @@ package status
 import "time"
 
 // expiresSoon is how long before its end a certificate in a file is marked, as the alerts
-// PenstockCertificateExpires and PenstockAdminCertificateExpires have it.
+// PenstockCertificateExpires and PenstockAdminCertificateExpires have it. One that is made for hours or days is marked in the last
+// tenth of its life.
 const expiresSoon = 7 * 24 * time.Hour
 
 // pair is a certificate in a file, and until when it is good, in one line.
@@ -23,7 +24,7 @@ func pairsOf(s *Status) (out []pair) {
 		case c.Trouble(s.Now) != "":
 			p.Level = LevelOut
 			p.Text += ": " + c.Trouble(s.Now)
-		case left < expiresSoon:
+		case left < min(expiresSoon, c.NotAfter.Sub(c.NotBefore)/10):
 			p.Level = LevelDegraded
 			p.Text += ", which is in " + Ago(left)
 		}

@@ -23,7 +23,7 @@ func TestPairs(t *testing.T) {
 		{until(8 * day), until(6 * day), []string{
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-29T12:00:00Z</li>`,
 			`warn">!</span> certificate of the admin listener (admin.tls): until 2026-11-27T12:00:00Z, which is in 6 d 0 h</li>`,
-		}, "Healthy: "},
+		}, "Degraded: the certificate of the admin listener (admin.tls): until 2026-11-27T12:00:00Z, which is in 6 d 0 h. Every model is served."},
 		{
 			nil, until(-time.Hour),
 			[]string{`down">✕</span> certificate of the admin listener (admin.tls): until 2026-11-21T11:00:00Z: the certificate expired on 2026-11-21T11:00:00Z</li>`},

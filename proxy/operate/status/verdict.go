@@ -97,6 +97,11 @@ func ownTroubles(s *Status) (out []string) {
 		out = append(out, "the admin listener's "+strings.TrimPrefix(t, "the ")+
 			", so scrapers and commands cannot connect")
 	}
+	for _, p := range pairsOf(s) {
+		if p.Level == LevelDegraded {
+			out = append(out, "the "+p.Text)
+		}
+	}
 	if s.Unsaved > unsavedMost {
 		out = append(out, fmt.Sprintf("the ledger has not been written for %.0f s, "+
 			"so usage is in memory alone; the log says why", s.Unsaved))
