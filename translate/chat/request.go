@@ -16,6 +16,19 @@ import (
 // allocate, except for images, for escaped names and for errors. It must not be copied and is not
 // safe for concurrent use.
 type Request struct {
+	Facts
+	Prompt  Prompt
+	ToolUse ToolUse
+
+	parsed
+	doc   jsonx.Doc
+	edits jsonx.Edits
+	name  []byte // holds Model when it was written with escapes
+	text  []byte // of the changes that AppendUpstream makes
+}
+
+// Facts are those that the edge decides upon, but for Prompt and ToolUse.
+type Facts struct {
 	// Model is the name that the client wrote, escapes decoded: 1 to MaxModelName bytes without
 	// control characters.
 	Model []byte
@@ -35,20 +48,17 @@ type Request struct {
 	// N is the number of choices, 1 unless given.
 	N int
 
-	Prompt    Prompt
 	Tokens    TokenLimit
 	Reasoning Reasoning
-	ToolUse   ToolUse
+}
 
-	doc     jsonx.Doc
-	edits   jsonx.Edits
+// parsed is what Reset forgets beside the Facts.
+type parsed struct {
 	body    []byte
 	members members
 	asked   asked
 	begun   *Begun // what the next engine is to go on with; nil: it begins
 	schema  bool   // response_format is json_schema
-	name    []byte // holds Model when it was written with escapes
-	text    []byte // of the changes that AppendUpstream makes
 }
 
 // Implied is what goes without saying in another dialect, and is in no member of the chat request.
@@ -83,10 +93,9 @@ func (r *Request) Reset() {
 	r.edits.Reset()
 	r.Prompt.reset()
 	r.ToolUse.reset()
-	*r = Request{
-		N: 1, Prompt: r.Prompt, Tokens: noTokenLimit, Reasoning: Reasoning{Include: true}, ToolUse: r.ToolUse,
-		doc: r.doc, edits: r.edits, name: r.name[:0], text: r.text[:0],
-	}
+	r.Facts = Facts{N: 1, Tokens: noTokenLimit, Reasoning: Reasoning{Include: true}}
+	r.parsed = parsed{}
+	r.name, r.text = r.name[:0], r.text[:0]
 	if cap(r.name) > keepName { // a client may write any name, but only short ones are legal
 		r.name = nil
 	}
