@@ -60,7 +60,7 @@ func (a *Answer) Parse(body []byte) error {
 		return &translate.BadAnswer{Reason: engineError, Cause: &e}
 	}
 	a.edits.Reset()
-	for it := root.Get("choices").Iter(); it.Next(); {
+	for it := choices(root); it.Next(); {
 		finish := it.Value().Get("finish_reason")
 		if finish.IsNull() {
 			return &translate.BadAnswer{Reason: notFinished}
@@ -101,7 +101,7 @@ func (a *Answer) rewriteVectors(root jsonx.Value) error {
 
 // NeedChoices returns a *translate.BadAnswer for a completion without choices.
 func (a *Answer) NeedChoices() error {
-	if it := a.doc.Root().Get("choices").Iter(); !it.Next() {
+	if it := choices(a.doc.Root()); !it.Next() {
 		return &translate.BadAnswer{Reason: noChoices}
 	}
 	return nil
@@ -140,10 +140,18 @@ func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
 	}
 }
 
+// choices iterates over the choices of an answer: there are none in what is no list.
+func choices(root jsonx.Value) jsonx.Iter {
+	if list := root.Get("choices"); list.IsArray() {
+		return list.Iter()
+	}
+	return jsonx.Iter{}
+}
+
 // hidePrivate notes the removal of what is private in an answer or an event, and in its choices.
 func hidePrivate(edits *jsonx.Edits, root jsonx.Value) {
 	answer.HidePrivate(edits, root)
-	for it := root.Get("choices").Iter(); it.Next(); {
+	for it := choices(root); it.Next(); {
 		answer.HidePrivate(edits, it.Value())
 	}
 }
