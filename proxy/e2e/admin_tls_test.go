@@ -73,7 +73,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		t.Fatalf("the admin listener is %s", at)
 	}
 	reached := []string{"--admin", at, "--token", "operator-secret-token", "--cacert", trusted}
-	for _, line := range []string{"ready", "top --once", "top --json", "usage", "reload", "drain up-0", "maintenance up-0", "ready up-0"} {
+	for _, line := range []string{"ready", "top --once", "top --json", "usage", "reload", "drain up-0 --force", "maintenance up-0", "ready up-0"} {
 		command(t, 0, append(strings.Fields(line), reached...)...)
 	}
 	if _, errs := command(t, 1, append([]string{"canary", "sim"}, reached...)...); !strings.Contains(errs, "no arm") {

@@ -86,7 +86,7 @@ func TestFleetBoard(t *testing.T) {
 	release()
 	more()
 	both("the slots are free at both", capacity(0))
-	if res := a.adminDo("POST", "/-/mode", `{"upstream":"gpu","mode":"drain","who":"ann","force":true}`, rig.AdminToken); res.StatusCode != 200 {
+	if res := a.adminDo("POST", "/-/mode", `{"upstream":"gpu","mode":"drain","who":"ann"}`, rig.AdminToken); res.StatusCode != 200 {
 		t.Fatal(res.StatusCode)
 	}
 	both("both are drained", func(edge *penstock) bool { u := edge.Upstream("gpu"); return u.Mode == "drain" })

@@ -240,10 +240,10 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name%s", cmp.Or(near, ".")))
 		return
 	}
-	if isJSON && mode != upstreams.ModeReady && !asked.Force { // the page has its own question
+	if asked.KeepLast && mode != upstreams.ModeReady {
 		if ids := orphaned(s.opts.Reloads.Running().Models, named, time.Now()); len(ids) > 0 {
 			refuse(ctx, apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed,
-				"No engine would be left that takes calls for %s: to do it all the same, add --force, or \"force\": true.",
+				"No engine would be left that takes calls for %s: to do it all the same, add --force.",
 				strings.Join(ids, ", ")))
 			return
 		}
@@ -299,8 +299,8 @@ type ModeRequest struct {
 	Upstream string `json:"upstream"` // a name, gpu-*: all whose names begin so, or tag:h100
 	Mode     string `json:"mode"`
 	Who      string `json:"who,omitempty"` // asks for it: in a fleet every edge shows it
-	// Force takes the upstreams out although a model is left without an engine.
-	Force bool `json:"force,omitempty"`
+	// KeepLast refuses the request with 409 if it would leave a model without an engine.
+	KeepLast bool `json:"keep_last,omitempty"`
 }
 
 // maxWho bounds the name of who asks for a mode.

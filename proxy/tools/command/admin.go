@@ -173,7 +173,7 @@ type out struct {
 }
 
 func (o *out) take(mode string) error {
-	names, err := o.set(admin.ModeRequest{Upstream: o.Upstream, Mode: mode, Force: o.Force})
+	names, err := o.set(admin.ModeRequest{Upstream: o.Upstream, Mode: mode, KeepLast: !o.Force})
 	if err != nil || !o.Wait {
 		return err
 	}
