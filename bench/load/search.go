@@ -50,7 +50,8 @@ func (d *driver) sweep(ctx context.Context) *result.Search {
 		d.stage(ctx, stageSpec{concurrency: clients, count: base.count, duration: base.duration})
 		return d.findings().outcome(len(d.spans) - 1).done
 	}
-	low, high := closed(1), 0.0
+	low := closed(1)
+	var high float64
 	if len(d.s.MaxConcurrency) > 0 {
 		high = closed(base.concurrency)
 	} else {

@@ -45,7 +45,7 @@ func Report(w io.Writer, err error) int {
 
 // joined are the errors that errors.Join made one of, so that each has a line of its own.
 func joined(err error) []error {
-	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what is wrapped has its own words around it
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return all.Unwrap()
 	}
 	return []error{err}
