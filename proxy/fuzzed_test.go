@@ -21,6 +21,7 @@ func fuzzedEdge(f testing.TB) (*Edge, net.Listener) {
 	const text = `
 auth: none
 cors: { origins: ["*"] } # Hosts are refused for their form alone
+seal: { keys: ["AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="] } # with them there is a path for compaction
 admin: { listen: "" }
 upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim, probe: { interval: 1h } }]
 models: [{ id: m, deployments: [{ upstream: up }] }]

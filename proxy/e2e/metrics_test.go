@@ -206,11 +206,15 @@ func TestMetricsPage(t *testing.T) {
 	p.Post(chatPath, rig.ChatBody(`odd \"name\" \\ of ünïcode`, "")).WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("none", "")).WantStatus(404)
 	p.Post("/v1/responses", `{"model":"sim","input":"x","tools":[{"type":"function","name":"f"},{"type":"web_search"}]}`).WantStatus(200)
-	p.Engines[0].SetFault(sim.Fault{Spec: "status=503"})
+	for _, e := range p.Engines {
+		e.SetFault(sim.Fault{Spec: "status=503"})
+	}
 	for range 6 {
 		p.Post(chatPath, p.Chat(""))
 	}
-	p.Engines[0].SetFault()
+	for _, e := range p.Engines {
+		e.SetFault()
+	}
 	rig.WaitFor(t, rig.Patience, "both engines are used again", func() bool { return p.Metric("penstock_upstream_breaker_open") == 0 })
 	held := []*rig.Stream{}
 	for range 2 { // both slots
