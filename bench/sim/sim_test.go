@@ -86,7 +86,7 @@ func (c *client) answer() (*http.Response, string, error) {
 // all reads raw bytes until the connection ends; reset tells how.
 func (c *client) all() (got string, reset bool) {
 	c.t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	b, err := io.ReadAll(c.r)
 	var ne net.Error
 	if errors.As(err, &ne) && ne.Timeout() {
