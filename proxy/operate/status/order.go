@@ -26,7 +26,7 @@ func (u *Upstream) rank() int {
 		return rankOut
 	case u.trouble() != "" || u.Suspect || Bounds.Failed.share(u.History.Minute.Failed, u.History.Minute.Calls):
 		return rankTrouble
-	case u.active() > 0 || u.History.Ended+u.History.Failed > 0 || u.Hour.Downs > 0:
+	case u.active() > 0 || u.History.Ended > 0 || u.Hour.Downs > 0:
 		return rankBusy
 	}
 	return rankIdle

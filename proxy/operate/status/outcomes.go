@@ -67,7 +67,7 @@ func (s *Status) troublesOf(m *Model) (out []string) {
 
 // shareOf is a part of the last minute's calls in words.
 func shareOf(n, all int) string {
-	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", n*100/max(1, all), n, all)
+	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percent(n, all), n, all)
 }
 
 // slots says how full a model is.

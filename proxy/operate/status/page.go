@@ -108,7 +108,7 @@ var helpers = template.FuncMap{
 	"unixstamp": func(at int64) string { return time.Unix(at, 0).UTC().Format(time.RFC3339) },
 
 	"speed":    speedOf,
-	"percent":  func(v float64) string { return strconv.Itoa(int(math.Round(v*100))) + " %" },
+	"percent":  func(share float64) string { return strconv.Itoa(percentOf(share)) + " %" },
 	"bar":      barOf,
 	"spark":    spark,
 	"last":     func(v []float64) float64 { return at(v, len(v)-1) },
@@ -127,7 +127,7 @@ var helpers = template.FuncMap{
 	"pairs":     pairsOf,
 	"perSecond": func(perMinute float64) float64 { return perMinute / time.Minute.Seconds() },
 	"many":      func(rows int) bool { return rows > foldedAbove },
-	"part":      func(n, all int) string { return strconv.Itoa(n*100/max(1, all)) + " %" },
+	"part":      func(n, all int) string { return strconv.Itoa(percent(n, all)) + " %" },
 	"takers":    takers,
 	"awaited":   func(d Domain) bool { return d.NotAfter.IsZero() },
 	"missing":   missing,

@@ -108,8 +108,7 @@ func shareCell(n, all int) Cell {
 	if n == 0 {
 		return Cell{"–", 0}
 	}
-	v := 100 * float64(n) / float64(max(1, all))
-	return Cell{fmt.Sprintf("%d (%.0f%%)", n, v), float64(n)}
+	return Cell{fmt.Sprintf("%d (%d%%)", n, percent(n, all)), float64(n)}
 }
 
 func newest(h *observe.History) Cell {
@@ -122,7 +121,7 @@ func cached(p observe.Prompts) Cell {
 	if p.Prompt == 0 {
 		return Cell{"–", -1}
 	}
-	return Cell{fmt.Sprintf("%.0f%% (%.0f%%)", 100*p.CachedShare(), 100*p.ExpectedShare()), p.CachedShare()}
+	return Cell{fmt.Sprintf("%d%% (%d%%)", percentOf(p.CachedShare()), percentOf(p.ExpectedShare())), p.CachedShare()}
 }
 
 var modelColumns = []Column{

@@ -54,6 +54,12 @@ func Ago(d time.Duration) string {
 	}
 }
 
+// percent is how many of a hundred n of all are. Sentences, the page and tables share its rounding.
+func percent(n, all int) int { return percentOf(float64(n) / float64(max(1, all))) }
+
+// percentOf is a share, which is 1 for the whole, in percent.
+func percentOf(share float64) int { return int(math.Round(100 * share)) }
+
 // round keeps a tenth.
 func round(v float64) float64 { return math.Round(10*v) / 10 }
 

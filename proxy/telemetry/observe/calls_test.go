@@ -506,3 +506,18 @@ func TestInFlightUntilTold(t *testing.T) {
 		t.Errorf("at its line %d are in flight and %d have finished; behind it %d are in flight", atLine, counted, c.InFlight())
 	}
 }
+
+// TestFailedCallsEndToo: the calls of the last minutes are those that failed, too, of which the failed ones are a part.
+func TestFailedCallsEndToo(t *testing.T) {
+	c, _ := newTestCalls(t)
+	now := time.Now()
+	for _, o := range []Outcome{OK, UpstreamFail, UpstreamFail, ClientGone} {
+		r := good("m", "a")
+		r.Outcome = o
+		c.Begin()
+		c.Finish(r, now)
+	}
+	if h := c.Outlook(now).Upstream("a"); h.Ended != 4 || h.Failed != 2 || h.Minute.Calls != 4 {
+		t.Errorf("%+v", h)
+	}
+}

@@ -8,8 +8,8 @@ type History struct {
 	TTFTMillis      []float64 `json:"ttft_p50_ms"`
 	TTFTP50Millis   float64   `json:"ttft_p50_ms_5m"`
 	TTFTP95Millis   float64   `json:"ttft_p95_ms_5m"`
-	Ended           int       `json:"calls_5m"`
-	Failed          int       `json:"failed_5m"`
+	Ended           int       `json:"calls_5m"`  // at an engine, however they ended
+	Failed          int       `json:"failed_5m"` // of these
 	Prompts         Prompts   `json:"prompts_5m"`
 	Minute          Minute    `json:"minute"`
 }
@@ -132,7 +132,7 @@ func (t *sums) recent() History {
 	for i := range t.steps {
 		step := &t.steps[i]
 		all.add(&step.ttft)
-		out.Ended += step.ok
+		out.Ended += step.ok + step.failed + step.full + step.other
 		out.Failed += step.failed
 		out.Prompts.add(&step.prompts)
 		if i >= historySlots-int(minuteSlots) {

@@ -1,0 +1,30 @@
+package status
+
+import (
+	"strings"
+	"testing"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// TestOneRounding: the sentence, the row of the page and that of a terminal say the same share.
+func TestOneRounding(t *testing.T) {
+	s := sample()
+	s.Models[0].History.Minute = observe.Minute{Calls: 1000, Failed: 36}
+	s.Judge(nil)
+	page, err := s.Page()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, text := range map[string]string{"sentence": s.Verdict.Text, "state": s.Models[0].Troubles[0]} {
+		if !strings.Contains(text, "fails 4 % of its calls (36 of 1000") {
+			t.Errorf("%s: %s", where, text)
+		}
+	}
+	if !strings.Contains(string(page), "36 <small>4 %</small>") {
+		t.Error("the row of the page says another share")
+	}
+	if got := shareCell(36, 1000).Text; got != "36 (4%)" {
+		t.Errorf("the terminal says %s", got)
+	}
+}
