@@ -19,6 +19,9 @@
 // an engine that answers its probes and breaks every stream is trouble. Where trouble begins is in
 // one table (bounds.go), which the alerts of .deploy share.
 //
+// An upstream has one badge, the worst of its mode, health, breaker and share of failures (badge.go):
+// an engine that answers its probes and fails two calls in five is not up for those who call it.
+//
 // What needs an operator comes first (order.go), and what is idle is folded where there are many
 // rows. What one look cannot tell, since when and how often, a Watch remembers: it sees the state
 // each second, whether a page is open or not, and keeps 200 events and, of each model and upstream

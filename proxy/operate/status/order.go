@@ -47,7 +47,7 @@ func (m *Model) rank() int {
 	switch {
 	case m.State == ModelOut:
 		return rankOut
-	case m.State == ModelDegraded, m.State == ModelFallback:
+	case m.State == ModelDegraded, m.State == ModelFallback, down(m.Targets) != "":
 		return rankTrouble
 	case m.History.Minute.Calls > 0 || m.Queue != nil && m.Queue.Waiting > 0:
 		return rankBusy

@@ -131,6 +131,7 @@ var helpers = template.FuncMap{
 	"takers":    takers,
 	"awaited":   func(d Domain) bool { return d.NotAfter.IsZero() },
 	"missing":   missing,
+	"down":      down,
 	"why":       (*Attempt).Why,
 	"kept":      func() string { return Remembered },
 	"meaning":   meaningOf,

@@ -386,7 +386,8 @@ type Target struct {
 	Tier     int    `json:"tier,omitempty"`
 	Arm      string `json:"arm,omitempty"`
 	Eligible bool   `json:"eligible"`
-	Why      string `json:"why,omitempty"` // why it is not eligible
+	Why      string `json:"why,omitempty"`  // why it is not eligible
+	Down     bool   `json:"down,omitempty"` // its engine is down or stalled, or its breaker is open
 }
 
 // Input is what the edge knows and Of cannot find out.
@@ -438,7 +439,7 @@ func modelOf(r *routing.Route, now time.Time) Model {
 		why := t.Upstream.Obstacle(t.Served, now)
 		m.Targets = append(m.Targets, Target{
 			Upstream: t.Upstream.Label(), Served: t.Served, Tier: t.Tier, Arm: t.Arm, Eligible: why == "",
-			Why: why,
+			Why: why, Down: isDown(t.Upstream, now),
 		})
 	}
 	serving := routing.Serving(r, now)
@@ -446,6 +447,12 @@ func modelOf(r *routing.Route, now time.Time) Model {
 		m.Tiers = append(m.Tiers, Tier{t.Targets()[0].Tier, t.When, t == serving, t.SeparatePools(), poolsNow(t, now)})
 	}
 	return m
+}
+
+// isDown reports whether an engine has been lost, other than by an operator or for being busy.
+func isDown(u *upstreams.Upstream, now time.Time) bool {
+	s := u.State()
+	return s == upstreams.StateDown || s == upstreams.StateStalled || u.Breaker.Position(now) == upstreams.BreakerOpen
 }
 
 // poolsNow are the pools of a route, or of a tier.

@@ -103,7 +103,7 @@ func TestPage(t *testing.T) {
 	if text, _ := s.Section("upstreams"); !strings.Contains(text, "draining</span><small>for 2 s</small>") {
 		t.Errorf("the time of the mode is not shown:\n%s", text)
 	}
-	if text := string(s.Terminal(80)); !strings.Contains(text, "drain 2 s") {
+	if text := string(s.Terminal(80)); !strings.Contains(text, "draining 2 s") {
 		t.Errorf("the time of the mode is not shown:\n%s", text)
 	}
 	s.Operable = false

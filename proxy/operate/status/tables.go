@@ -163,6 +163,12 @@ func modelRow(m *Model) Row {
 	if r.Why != "" {
 		r.Why += since(m.TroubleSeconds)
 	}
+	if text := down(m.Targets); text != "" {
+		r.More = append(r.More, text)
+		if r.Level == "" {
+			r.Level = LevelDegraded
+		}
+	}
 	active, total := 0, 0
 	first := shownPools(m.Pools, m.Separate, "", "")
 	for _, p := range first {
@@ -237,22 +243,24 @@ var upstreamColumns = []Column{
 
 func upstreamRow(u *Upstream) Row {
 	r := Row{ID: u.Label, Idle: u.Idle(), Why: u.trouble()}
-	ago := " " + Ago(secondsOf(u.Since()))
-	state := u.State + ago
+	badge := u.Badge()
+	state := badge.Word
+	if badge.Lasts {
+		state += " " + Ago(secondsOf(u.Since()))
+	}
 	switch {
-	case u.Mode != "ready":
-		state, r.Level = u.Mode+ago, LevelDegraded
-		if u.ModeWho != "" {
-			r.Why = strings.TrimSpace(r.Why + " by " + u.ModeWho)
-		}
-	case u.State == "down", u.State == "stalled":
+	case badge.Class == "down":
 		r.Level = LevelOut
-	case u.State == "busy" && r.Why == "":
-		r.Why = Busy
-	case u.Breaker != "closed":
-		state, r.Level = "breaker "+u.Breaker, LevelDegraded
-	case r.Why != "":
+	case badge.Class == "warn", u.Mode != "ready":
 		r.Level = LevelDegraded
+	}
+	switch n := &u.History.Minute; {
+	case u.Mode != "ready" && u.ModeWho != "":
+		r.Why = strings.TrimSpace(r.Why + " by " + u.ModeWho)
+	case badge.Word == "busy" && r.Why == "":
+		r.Why = Busy
+	case badge.Word == "failing":
+		r.Why = "fails " + shareOf(n.Failed, n.Calls)
 	}
 	active, limit, elsewhere := 0, 0, 0
 	for _, p := range ownPools(u) {

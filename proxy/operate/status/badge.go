@@ -1,0 +1,66 @@
+package status
+
+import "strconv"
+
+// Badge is an upstream's state in a word of a closed set. Where several things are so, it is the
+// first of these: draining, maintenance and retiring, which somebody asked for; down, stalled and
+// pending, in which it takes no calls; breaker open and half-open; failing, which is more failed
+// calls in the last minute than Bounds allows; suspect, where a call could not reach it and no probe
+// has confirmed that; incomplete, where it refuses a feature that others answer or lacks a model;
+// busy, and up.
+type Badge struct {
+	Word  string
+	Class string // down, warn, hold or up: its colour, which repeats what Sign says
+	Sign  string
+	Lasts bool // Since is for how long it has been so
+}
+
+// Badge is the worst of the upstream's mode, its health, its breaker and the share of its calls that
+// fail.
+func (u *Upstream) Badge() Badge {
+	n := &u.History.Minute
+	switch {
+	case u.Mode == "drain":
+		return Badge{"draining", "hold", "◐", true}
+	case u.Mode == "maintenance":
+		return Badge{"maintenance", "hold", "■", true}
+	case u.State == "retiring":
+		return Badge{"retiring", "hold", "◐", true}
+	case u.State == "down", u.State == "stalled":
+		return Badge{u.State, "down", "✕", true}
+	case u.State == "pending":
+		return Badge{u.State, "warn", "…", true}
+	case u.Breaker == "open":
+		return Badge{"breaker open", "down", "✕", false}
+	case u.Breaker != "closed":
+		return Badge{"breaker " + u.Breaker, "warn", "!", false}
+	case Bounds.Failed.share(n.Failed, n.Calls):
+		return Badge{"failing", "warn", "!", false}
+	case u.Suspect:
+		return Badge{"suspect", "warn", "!", false}
+	case len(u.Lacks)+len(u.Missing) > 0:
+		return Badge{"incomplete", "warn", "!", false}
+	case u.State == "busy" && u.Unheard > 0:
+		return Badge{u.State, "warn", "▸", true}
+	case u.State == "busy":
+		return Badge{u.State, "up", "▸", true}
+	}
+	return Badge{"up", "up", "✓", true}
+}
+
+// down says how many of the targets are down, or nothing.
+func down(all []Target) string {
+	n := 0
+	for i := range all {
+		if all[i].Down {
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return ""
+	case n == 1:
+		return "1 of " + count(len(all), "target") + " is down"
+	}
+	return strconv.Itoa(n) + " of " + count(len(all), "target") + " are down"
+}

@@ -1,0 +1,66 @@
+package status
+
+import (
+	"strings"
+	"testing"
+
+	"penstock/proxy/telemetry/observe"
+)
+
+// TestBadge: of all that is so of an upstream its badge says the worst, on the page and in a terminal.
+func TestBadge(t *testing.T) {
+	for _, c := range []struct {
+		want   string
+		change func(u *Upstream)
+	}{
+		{"✓ up", func(*Upstream) {}},
+		{"✓ up", func(u *Upstream) { u.History.Minute = observe.Minute{Calls: 1000, Failed: 2} }},
+		{"▸ busy", func(u *Upstream) { u.State = "busy" }},
+		{"! incomplete", func(u *Upstream) { u.Missing = []string{"m"} }},
+		{"! suspect", func(u *Upstream) { u.Suspect, u.Missing = true, []string{"m"} }},
+		{"! failing", func(u *Upstream) {
+			u.Suspect, u.History.Minute = true, observe.Minute{Calls: 100, Failed: 39}
+		}},
+		{"! breaker half-open", func(u *Upstream) {
+			u.Breaker, u.History.Minute = "half-open", observe.Minute{Calls: 100, Failed: 39}
+		}},
+		{"✕ breaker open", func(u *Upstream) { u.Breaker = "open" }},
+		{"… pending", func(u *Upstream) { u.State = "pending" }},
+		{"✕ stalled", func(u *Upstream) { u.State, u.Breaker = "stalled", "open" }},
+		{"✕ down", func(u *Upstream) { u.State, u.Breaker = "down", "open" }},
+		{"◐ draining", func(u *Upstream) { u.Mode, u.State = "drain", "down" }},
+		{"■ maintenance", func(u *Upstream) { u.Mode, u.Breaker = "maintenance", "open" }},
+	} {
+		s := sample()
+		s.Upstreams = s.Upstreams[:1]
+		c.change(&s.Upstreams[0])
+		s.Judge(nil)
+		text, err := s.Section("upstreams")
+		if err != nil || !strings.Contains(text, ">"+c.want+"</span>") {
+			t.Errorf("the page does not say %s: %v\n%s", c.want, err, text)
+		}
+		_, word, _ := strings.Cut(c.want, " ")
+		if got := upstreamRow(&s.Upstreams[0]).Cells[1].Text; !strings.HasPrefix(got, word) {
+			t.Errorf("a terminal says %s, want %s", got, word)
+		}
+	}
+}
+
+// TestTargetsDown: a model that is served says how many of its engines are lost.
+func TestTargetsDown(t *testing.T) {
+	s := sample()
+	s.Models = s.Models[1:]
+	s.Models[0].Ready = true
+	s.Models[0].Targets = []Target{{Upstream: "a", Eligible: true}, {Upstream: "b", Down: true}, {Upstream: "c", Why: "upstream is out by the operator's hand: drain"}}
+	s.Judge(nil)
+	text, err := s.Section("models")
+	if err != nil || !strings.Contains(text, `<span class="state warn">! served</span><small>1 of 3 targets is down</small>`) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if r := modelRow(&s.Models[0]); r.Level != LevelDegraded || r.More[0] != "1 of 3 targets is down" {
+		t.Errorf("%+v", r)
+	}
+	if got := down([]Target{{Down: true}, {Down: true}, {}}); got != "2 of 3 targets are down" {
+		t.Error(got)
+	}
+}
