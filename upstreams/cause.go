@@ -3,7 +3,7 @@ package upstreams
 import "penstock/upstreams/http1"
 
 // Cause says why an attempt at an upstream failed, or a probe of it. The set is closed, so that a
-// cause may be a metric's label: log, status page, events and metrics have the same words. The
+// cause may be a metric's label: log, call page, events and metrics have the same words. The
 // empty Cause means that the upstream has not failed: the client left, the key was revoked, the
 // edge shut down.
 //

@@ -65,8 +65,8 @@ type Attempt struct {
 	Took         float64 `json:"took_ms"`
 }
 
-// Why says why the attempt failed.
-func (a *Attempt) Why() string { return reason(a.Cause, a.EngineStatus) }
+// Why is the cause, which the log has, too, and the status.
+func (a *Attempt) Why() string { return withStatus(a.Cause, a.EngineStatus) }
 
 // Running reports whether the call has not ended.
 func (c *Call) Running() bool {
@@ -141,6 +141,7 @@ func speed(tokens float64, d time.Duration) *float64 {
 // Reason is why calls were refused before an engine was asked, or failed at one.
 type Reason struct {
 	Code     string    `json:"code"`
+	Cause    string    `json:"cause,omitempty"` // of a failure at an engine, a word of upstreams.Causes
 	Status   int       `json:"status"`
 	Limit    string    `json:"limit,omitempty"` // of a key
 	Model    string    `json:"model,omitempty"`
@@ -157,7 +158,7 @@ func reasons(counts []observe.ReasonCount) []Reason {
 	for i := range counts {
 		c := &counts[i]
 		out = append(out, Reason{
-			Code: c.Code, Status: c.Status, Limit: c.Limit, Model: c.Model, Key: c.Key, Upstream: c.Upstream,
+			Code: c.Code, Cause: c.Cause, Status: c.Status, Limit: c.Limit, Model: c.Model, Key: c.Key, Upstream: c.Upstream,
 			Failed: c.Outcome.Failed(), Count: c.Count, Minute: c.Minute, Last: c.Last,
 		})
 	}

@@ -142,7 +142,7 @@ func TestSentencesOfStates(t *testing.T) {
 		{up(func(u *Upstream) { u.State = "down" }), up(func(u *Upstream) { u.State = "retiring" }), "gpu is down for "},
 		{up(func(u *Upstream) { u.State = "down" }), up(func(u *Upstream) { u.State = "busy" }), "gpu is down for "},
 		{up(func(u *Upstream) { u.Mode = "drain" }), up(func(u *Upstream) { u.Mode, u.State = "drain", "retiring" }), "gpu is in drain mode"},
-		{up(func(u *Upstream) { u.Breaker, u.LastFailure = "open", failed("call") }), up(func(u *Upstream) { u.LastFailure = failed("call") }), "gpu answers its probes but fails its calls (connect; breaker open)"},
+		{up(func(u *Upstream) { u.Breaker, u.LastFailure = "open", failed("call") }), up(func(u *Upstream) { u.LastFailure = failed("call") }), "gpu answers its probes but fails its calls (no connection; breaker open)"},
 		{up(func(u *Upstream) { u.Breaker = "half-open" }), up(func(u *Upstream) { u.Suspect = true }), "fails its calls (breaker half-open)"},
 		{up(func(u *Upstream) { u.Missing = []string{"m"} }), up(func(u *Upstream) { u.Missing = []string{} }), "gpu does not serve m"},
 		{valid(-time.Hour, 0), valid(0, time.Hour), "the certificate expired on "},

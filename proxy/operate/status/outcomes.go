@@ -1,9 +1,9 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // judge works out the models' states and what is wrong with each.
@@ -96,13 +96,13 @@ func (s *Status) blame(model string) string {
 		for i := range all {
 			if r := &all[i]; r.Model == model && r.Failed {
 				where[r.Upstream] += r.Minute
-				why[r.Code] += r.Minute
+				why[cmp.Or(r.Cause, r.Code)] += r.Minute
 			}
 		}
 	}
 	at, most, all := greatest(where)
 	code, _, _ := greatest(why)
-	code = strings.TrimPrefix(code, "upstream_")
+	code = words(code)
 	switch {
 	case all == 0:
 		return ""
@@ -150,11 +150,11 @@ func (s *Status) failing(u *Upstream) string {
 	why := map[string]int{}
 	for i := range s.Failures {
 		if r := &s.Failures[i]; r.Upstream == u.Name {
-			why[r.Code] += r.Minute
+			why[cmp.Or(r.Cause, r.Code)] += r.Minute
 		}
 	}
 	code, _, _ := greatest(why)
-	return u.Label + " fails " + shareOf(n.Failed, n.Calls) + " (" + strings.TrimPrefix(code, "upstream_") + ")"
+	return u.Label + " fails " + shareOf(n.Failed, n.Calls) + " (" + words(code) + ")"
 }
 
 // told reports whether the sentence of a model that fails is about an upstream, too.

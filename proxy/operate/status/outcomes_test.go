@@ -58,7 +58,7 @@ func (d *desk) end(model, upstream string, change func(*observe.Record)) {
 }
 
 func broken(r *observe.Record) {
-	r.Outcome, r.Code, r.Committed = observe.StreamBroken, "upstream_bad_response", true
+	r.Outcome, r.Code, r.Cause, r.Committed = observe.StreamBroken, "upstream_bad_response", "truncated", true
 }
 
 func refusedFull(r *observe.Record) {
@@ -107,22 +107,22 @@ func TestVerdictByOutcomes(t *testing.T) {
 	down := func(r *observe.Record) {
 		r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Stream = observe.NoRoute, "no_healthy_route", 503, 0, "", false
 	}
-	timeout := func(r *observe.Record) { r.Outcome, r.Code, r.Status = observe.Timeout, "upstream_timeout", 504 }
+	timeout := func(r *observe.Record) { r.Outcome, r.Code, r.Cause, r.Status = observe.Timeout, "upstream_timeout", "idle_timeout", 504 }
 	for _, c := range []struct {
 		name   string
 		second func(d *desk, second int) // in trouble
 		want   string                    // after a minute of it
 		state  string                    // of qwen
 	}{
-		{"a share fails on one upstream", func(d *desk, _ int) { d.end("qwen", "tgi-1", broken) }, "qwen fails 33 % of its calls (60 of 180 in the last minute), all on tgi-1 (bad_response)", ModelDegraded},
+		{"a share fails on one upstream", func(d *desk, _ int) { d.end("qwen", "tgi-1", broken) }, "qwen fails 33 % of its calls (60 of 180 in the last minute), all on tgi-1 (answer cut off)", ModelDegraded},
 		{"most fail on one", func(d *desk, second int) {
 			d.end("qwen", "tgi-1", broken)
 			if second%3 == 0 {
 				d.end("qwen", "tgi-2", timeout)
 			}
-		}, ", most on tgi-1 (bad_response)", ModelDegraded},
-		{"they fail here and there", func(d *desk, _ int) { d.end("qwen", "tgi-1", timeout); d.end("qwen", "tgi-2", timeout) }, "on 2 upstreams (timeout)", ModelDegraded},
-		{"no upstream is asked", func(d *desk, _ int) { d.end("qwen", "", down) }, "most before an upstream was asked (no_healthy_route)", ModelDegraded},
+		}, ", most on tgi-1 (answer cut off)", ModelDegraded},
+		{"they fail here and there", func(d *desk, _ int) { d.end("qwen", "tgi-1", timeout); d.end("qwen", "tgi-2", timeout) }, "on 2 upstreams (stream silent for too long)", ModelDegraded},
+		{"no upstream is asked", func(d *desk, _ int) { d.end("qwen", "", down) }, "most before an upstream was asked (no healthy route)", ModelDegraded},
 		{"an upstream of many fails", func(d *desk, second int) {
 			for range 30 {
 				d.end("qwen", "tgi-2", nil)
@@ -130,7 +130,7 @@ func TestVerdictByOutcomes(t *testing.T) {
 			if second%4 == 0 {
 				d.end("qwen", "tgi-1", broken)
 			}
-		}, "tgi-1 fails 20 % of its calls (15 of 75 in the last minute) (bad_response)", ModelServed},
+		}, "tgi-1 fails 20 % of its calls (15 of 75 in the last minute) (answer cut off)", ModelServed},
 		{"a model is full", func(d *desk, _ int) {
 			for range 18 {
 				d.end("qwen", "", refusedFull)

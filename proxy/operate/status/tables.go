@@ -419,13 +419,16 @@ var reasonColumns = []Column{
 }
 
 func reasonRow(c *Reason) Row {
-	r := Row{ID: strings.Join([]string{c.Code, c.Limit, c.Key, c.Model, c.Upstream}, " "), Idle: c.Minute == 0}
+	r := Row{ID: strings.Join([]string{c.Code, c.Cause, c.Limit, c.Key, c.Model, c.Upstream}, " "), Idle: c.Minute == 0}
 	if c.Failed {
 		r.Level = LevelOut
 	}
 	r.Cells = []Cell{text(c.Code), text(c.Key), text(c.Model), text(c.Upstream), number(c.Minute), number(c.Count)}
 	if c.Limit != "" {
 		r.More = append(r.More, "limit of the key: "+c.Limit)
+	}
+	if c.Cause != "" {
+		r.More = append(r.More, "cause "+c.Cause+": "+meaningOf(c.Cause))
 	}
 	r.More = append(r.More, fmt.Sprintf("status %d, last at %s", c.Status, c.Last.Format(time.TimeOnly)))
 	return r

@@ -18,7 +18,7 @@ func TestTroubleIsThePresentOne(t *testing.T) {
 	if got := u.trouble(); !strings.Contains(got, "a refuses chat (status 400)") || strings.Contains(got, "reset") {
 		t.Error(got)
 	}
-	if u.Lacks = nil; !strings.Contains(u.trouble(), "reset") {
+	if u.Lacks = nil; !strings.Contains(u.trouble(), "connection reset") {
 		t.Error(u.trouble())
 	}
 }

@@ -213,9 +213,12 @@ func (u *Upstream) trouble() string {
 	return ""
 }
 
-// reason says why a probe or a call failed. The two statuses say what to do, too: a probe often
+// reason says in words why a probe or a call failed.
+func reason(cause string, status int) string { return withStatus(words(cause), status) }
+
+// withStatus adds the status of the engine's answer. Two of them say what to do, too: a probe often
 // needs no key where calls do.
-func reason(word string, status int) string {
+func withStatus(word string, status int) string {
 	if status != 0 {
 		if word != string(upstreams.CauseStatus) {
 			word += ", status"

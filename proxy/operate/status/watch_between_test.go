@@ -36,10 +36,10 @@ func TestWatchBetweenLooks(t *testing.T) {
 			got = append(got, strings.TrimSpace(s.Events[i].Who+" "+s.Events[i].Text))
 		}
 		want := []string{
-			"the edge has started", "gpu was down for less than a second: reset", "gpu is down: reset",
-			"gpu was up for less than a second: reset", "gpu is up again after 2 s",
-			"gpu was down for less than a second, 2 times: reset",
-			"gpu was down for less than a second: reset", "gpu is down: reset",
+			"the edge has started", "gpu was down for less than a second: connection reset", "gpu is down: connection reset",
+			"gpu was up for less than a second: connection reset", "gpu is up again after 2 s",
+			"gpu was down for less than a second, 2 times: connection reset",
+			"gpu was down for less than a second: connection reset", "gpu is down: connection reset",
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("events:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -68,16 +68,16 @@ func TestWatch(t *testing.T) {
 		}
 		want := []string{
 			"the edge has started",
-			"tgi-1 is down: truncated", "gemma is out: no engine serves it",
+			"tgi-1 is down: answer cut off", "gemma is out: no engine serves it",
 			"tgi-1 is up again after 30 s", "gemma is served again after 30 s",
-			"tgi-1 is down: truncated", "tgi-1 is up again after 10 s",
-			"tgi-1 fails its calls (truncated): its breaker opens", "tgi-1 serves its calls again: its breaker closes after 10 s",
+			"tgi-1 is down: answer cut off", "tgi-1 is up again after 10 s",
+			"tgi-1 fails its calls (answer cut off): its breaker opens", "tgi-1 serves its calls again: its breaker closes after 10 s",
 			"tgi-1 goes into drain by ann", "tgi-1 is drained: no call is left", "tgi-1 takes calls again after 1 min of drain",
-			"qwen fails 100 % of its calls (5 of 5 in the last minute), all on tgi-1 (bad_response)",
+			"qwen fails 100 % of its calls (5 of 5 in the last minute), all on tgi-1 (answer cut off)",
 			"configuration #4 is in force",
 		}
 		for i := range max(len(got), len(want)) {
-			if i >= len(want) && strings.HasPrefix(got[i], "qwen is well again after ") {
+			if i >= len(want) && strings.HasPrefix(got[i], "qwen is out of trouble after ") {
 				continue
 			}
 			if i >= len(got) || i >= len(want) || got[i] != want[i] {
@@ -85,7 +85,7 @@ func TestWatch(t *testing.T) {
 			}
 		}
 		if len(got) != len(want)+1 {
-			t.Errorf("nobody says that qwen is well again:\n%s", strings.Join(got, "\n"))
+			t.Errorf("nobody says that the trouble of qwen is over:\n%s", strings.Join(got, "\n"))
 		}
 		if h := s.Upstreams[0].Hour; h.Downs != 2 || h.DownSeconds < 38 || h.DownSeconds > 42 {
 			t.Errorf("down %d times, %v s", h.Downs, h.DownSeconds)

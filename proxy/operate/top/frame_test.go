@@ -100,7 +100,7 @@ func TestTroubleFirst(t *testing.T) {
 	if at < 0 || !strings.HasPrefix(lines[at+1], "> gpu-07") {
 		t.Errorf("what is down is not the first row:\n%s", text)
 	}
-	for _, want := range []string{"of 50, ", "more below", "gpu-07 is down for 1 min (connect)", "[2 Upstreams 50 (1!)]", "q quit"} {
+	for _, want := range []string{"of 50, ", "more below", "gpu-07 is down for 1 min (no connection)", "[2 Upstreams 50 (1!)]", "q quit"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q:\n%s", want, text)
 		}

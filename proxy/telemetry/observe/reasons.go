@@ -31,6 +31,7 @@ type Reason struct {
 	Model    string
 	Key      string // its id, of a refusal
 	Upstream string // of a failure
+	Cause    string // of a failure, a word of upstreams.Causes
 }
 
 // ReasonCount is how many calls a reason has ended within ReasonWindow.

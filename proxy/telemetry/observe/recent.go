@@ -155,7 +155,7 @@ func (r *Recent) add(rec *Record, now time.Time) {
 	}
 	if failed {
 		r.Failures.add(Reason{
-			Code: rec.Code, Status: rec.Status, Outcome: rec.Outcome, Model: rec.Model, Upstream: rec.Upstream,
+			Code: rec.Code, Status: rec.Status, Outcome: rec.Outcome, Model: rec.Model, Upstream: rec.Upstream, Cause: rec.Cause,
 		}, now)
 	}
 	r.calls.add(rec, now)
