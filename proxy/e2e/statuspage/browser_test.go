@@ -153,11 +153,13 @@ func TestStatusPageIsLive(t *testing.T) {
 	l.Engines[0].Unlisten()
 	l.Engines[0].Drop(1, true)
 	l.sees(tab, "the engine down, in words", row0+`.dataset.state == "down" && `+row0+`.innerText.includes("✕ down") && document.querySelector(".verdict.out, .verdict.degraded").innerText.includes("up-0 is down")`)
+	l.sees(tab, "trouble in the tab's title", `/^[!✕] Penstock$/.test(document.title)`)
+	l.sees(tab, "that the other engine is the last one", row1+`.querySelector(".ops details").textContent.includes("No other engine takes calls for llama.")`)
 	l.sees(tab, "why its target is out", `document.querySelector('[data-model="llama"] .targets .gone').innerText.includes("upstream is down")`)
 	if err := l.Engines[0].Relisten(); err != nil {
 		t.Fatal(err)
 	}
-	l.sees(tab, "the engine up again", row0+`.dataset.state == "up" && document.querySelector(".verdict.ok")`)
+	l.sees(tab, "the engine up again", row0+`.dataset.state == "up" && document.querySelector(".verdict.ok") && document.title == "Penstock"`)
 
 	// The focus stays where it is while the page renews itself, and the keyboard drains an upstream.
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(document.querySelector('[data-focus="drain up-1"]').focus(), true)`)); err != nil {
@@ -166,6 +168,10 @@ func TestStatusPageIsLive(t *testing.T) {
 	before, _ := chromedp.Run(tab, chromedp.Evaluate[string](`document.getElementById("live").innerText`))
 	l.sees(tab, "a renewal that keeps the focus", fmt.Sprintf(`document.getElementById("live").innerText != %q && document.activeElement.dataset.focus == "drain up-1"`, before))
 	if err := chromedp.Do(tab, chromedp.SendKeys(`[data-focus="drain up-1"]`, " ")); err != nil {
+		t.Fatal(err)
+	}
+	l.sees(tab, "the question before it", row1+`.dataset.mode == "ready" && `+row1+`.querySelector(".ops details[open]").innerText.includes("Take up-1 out of service?")`)
+	if err := chromedp.Do(tab, chromedp.SendKeys(`[data-focus="drain now up-1"]`, " ")); err != nil {
 		t.Fatal(err)
 	}
 	l.sees(tab, "the drain", row1+`.dataset.mode == "drain" && `+row1+`.innerText.includes("draining")`)

@@ -8,6 +8,7 @@ import (
 
 // judge works out the models' states and what is wrong with each.
 func (s *Status) judge() {
+	s.soles()
 	for i := range s.Models {
 		m := &s.Models[i]
 		m.Troubles = s.troublesOf(m)
@@ -22,6 +23,31 @@ func (s *Status) judge() {
 		default:
 			m.State = ModelServed
 		}
+	}
+}
+
+// soles finds the models of which one upstream alone takes calls.
+func (s *Status) soles() {
+	of := map[string][]string{}
+	for i := range s.Models {
+		alone := ""
+		for j := range s.Models[i].Targets {
+			t := &s.Models[i].Targets[j]
+			if !t.Eligible || t.Upstream == alone {
+				continue
+			}
+			if alone != "" {
+				alone = ""
+				break
+			}
+			alone = t.Upstream
+		}
+		if alone != "" {
+			of[alone] = append(of[alone], s.Models[i].ID)
+		}
+	}
+	for i := range s.Upstreams {
+		s.Upstreams[i].SoleFor = of[s.Upstreams[i].Label]
 	}
 }
 

@@ -107,7 +107,9 @@ func TestVerdictByOutcomes(t *testing.T) {
 	down := func(r *observe.Record) {
 		r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Stream = observe.NoRoute, "no_healthy_route", 503, 0, "", false
 	}
-	timeout := func(r *observe.Record) { r.Outcome, r.Code, r.Cause, r.Status = observe.Timeout, "upstream_timeout", "idle_timeout", 504 }
+	timeout := func(r *observe.Record) {
+		r.Outcome, r.Code, r.Cause, r.Status = observe.Timeout, "upstream_timeout", "idle_timeout", 504
+	}
 	for _, c := range []struct {
 		name   string
 		second func(d *desk, second int) // in trouble

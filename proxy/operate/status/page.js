@@ -119,6 +119,7 @@
   let about = document.querySelector(".verdict")?.dataset.about;
   const announce = () => {
     const verdict = document.querySelector(".verdict");
+    document.title = verdict.dataset.title;
     if (verdict.dataset.about === about) return;
     about = verdict.dataset.about;
     $("say").textContent = verdict.textContent;

@@ -229,6 +229,7 @@ type Retries struct {
 type Upstream struct {
 	upstreams.Status
 	ModeWho string          `json:"mode_who,omitempty"` // asked for the mode, in a fleet
+	SoleFor []string        `json:"sole_for,omitempty"` // models that no other upstream takes calls for now
 	History observe.History `json:"history"`
 	Hour    Hour            `json:"hour"`
 }

@@ -84,6 +84,27 @@ func (s *Status) Judge(w *Watch) {
 	}
 }
 
+// sign is the level in a character.
+func (v Verdict) sign() string {
+	switch v.Level {
+	case LevelOK:
+		return "✓"
+	case LevelDegraded:
+		return "!"
+	case LevelOut:
+		return "✕"
+	}
+	return "↓"
+}
+
+// title is that of the page: in trouble the sign stands first, where a narrow tab shows it.
+func (v Verdict) title() string {
+	if v.Level == LevelOK {
+		return "Penstock"
+	}
+	return v.sign() + " Penstock"
+}
+
 // ownTroubles are those of the edge itself, the worst first.
 func ownTroubles(s *Status) (out []string) {
 	if s.Panicking != "" {

@@ -1,0 +1,41 @@
+package status
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestQuestion: before an upstream is drained the page says for which models no other one takes calls, whether these are shown or not.
+func TestQuestion(t *testing.T) {
+	s := sample()
+	s.Models = []Model{
+		{ID: "alone", Ready: true, Targets: []Target{{Upstream: "gpu-a", Eligible: true}, {Upstream: "gpu-a", Served: "b", Eligible: true}, {Upstream: "gpu-b"}}},
+		{ID: "both", Ready: true, Targets: []Target{{Upstream: "gpu-a", Eligible: true}, {Upstream: "gpu-b", Eligible: true}}},
+		{ID: "three", Ready: true, Targets: []Target{{Upstream: "gpu-b", Eligible: true}, {Upstream: "gpu-c", Eligible: true}, {Upstream: "gpu-d", Eligible: true}}},
+		{ID: "gone", Targets: []Target{{Upstream: "gpu-a"}}},
+		{ID: "last", Ready: true, Targets: []Target{{Upstream: "gpu-a", Eligible: true}}},
+	}
+	s.Judge(nil)
+	for i := range s.Upstreams {
+		if u := &s.Upstreams[i]; u.Label == "gpu-a" && strings.Join(u.SoleFor, " ") != "alone last" {
+			t.Errorf("%s is the last engine of %v", u.Label, u.SoleFor)
+		}
+	}
+	s.Show(Part{Limit: 2})
+	text, err := s.Section("upstreams")
+	if err != nil || strings.Count(text, "No other engine takes calls for alone, last.") != 1 || !strings.Contains(text, "Take gpu-a out of service?") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// TestTitle: a tab among others shows trouble.
+func TestTitle(t *testing.T) {
+	for level, want := range map[string]string{LevelOK: "Penstock", LevelDegraded: "! Penstock", LevelOut: "✕ Penstock", LevelDraining: "↓ Penstock"} {
+		s := sample()
+		s.Verdict = Verdict{Level: level}
+		page, err := s.Page()
+		if err != nil || !strings.Contains(string(page), "<title>"+want+"</title>") || !strings.Contains(string(page), `data-title="`+want+`"`) {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+}
