@@ -41,8 +41,9 @@
 // conversation, prompt, background, generate: false, item_reference, file ids. Members that engines
 // have on chat and this dialect does not (chat's token limits and logprobs, ignore_eos, what an
 // operator lets through) pass. Accepted without effect: the rest of include, truncation,
-// service_tier, user, stream_options, prompt_cache_key, client_metadata and unknown members; strict
-// refuses these.
+// user, stream_options, client_metadata and unknown members. For the edge alone: service_tier, of
+// which flex counts, and prompt_cache_key, a hint at the engine that has the prompt in its cache.
+// Strict refuses all of these.
 //
 // # Answers
 //
