@@ -160,7 +160,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	l.sees(tab, "silence", `window.said <= 1 && document.querySelectorAll('[role=status],[aria-live]').length == 1`)
 
 	do(`document.querySelector("#calls tr.failed a").click()`)
-	l.sees(tab, "the call's attempts", `(e => e && /gpu-21/.test(e.innerText) && /upstream_bad_response/.test(e.innerText))(document.querySelector(".attempts"))`)
+	l.sees(tab, "the call's attempts", `(e => e && /gpu-21 failed: \w/.test(e.innerText) && /upstream_bad_response/.test(document.body.innerText))(document.querySelector(".attempts"))`)
 	if said := complaints(); said != "" {
 		t.Errorf("the browser complains: %s", said)
 	}

@@ -56,10 +56,10 @@ func down(all []Target) string {
 			n++
 		}
 	}
-	switch {
-	case n == 0:
+	switch n {
+	case 0:
 		return ""
-	case n == 1:
+	case 1:
 		return "1 of " + count(len(all), "target") + " is down"
 	}
 	return strconv.Itoa(n) + " of " + count(len(all), "target") + " are down"
