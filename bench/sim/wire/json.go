@@ -51,31 +51,14 @@ func AppendEscaped(dst []byte, s string) []byte {
 	return append(dst, s[start:]...)
 }
 
-// Members writes JSON members one after the other.
+// Members is JSON text that is written piece by piece.
 type Members []byte
-
-// Raw writes a member whose value is JSON already.
-func (o *Members) Raw(name, v string) {
-	if n := len(*o); n > 0 && (*o)[n-1] != '{' {
-		*o = append(*o, ',')
-	}
-	*o = append(append(append(append(*o, '"'), name...), `":`...), v...)
-}
 
 // Add appends JSON text as it is.
 func (o *Members) Add(texts ...string) *Members {
 	for _, t := range texts {
 		*o = append(*o, t...)
 	}
-	return o
-}
-
-// JSON appends a value that is written already; none is null.
-func (o *Members) JSON(v []byte) *Members {
-	if len(v) == 0 {
-		return o.Add("null")
-	}
-	*o = append(*o, v...)
 	return o
 }
 

@@ -109,13 +109,3 @@ func ClosedFinish(v jsonx.Value) (word []byte, failed bool) {
 func Aborted() *engineerror.Error {
 	return &engineerror.Error{Status: 502, Type: "generation_aborted"}
 }
-
-// WordOf returns chat's word for an engine's word of another dialect for the end of an answer:
-// "abort" for one that the engine gave up.
-func WordOf(v jsonx.Value) string {
-	f, failed := finishOf(v)
-	if failed {
-		return "abort"
-	}
-	return f.String()
-}
