@@ -25,19 +25,14 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	over := make(chan struct{})
 	for range loops {
 		flood.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
+			until(over, func() {
 				if p.Post(chatPath, body).Status == 200 {
 					served.Add(1)
-					continue
+					return
 				}
 				refused.Add(1)
 				time.Sleep(250 * time.Millisecond) // it does not do as it is told
-			}
+			})
 		})
 	}
 	defer flood.Wait()

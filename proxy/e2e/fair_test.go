@@ -10,6 +10,18 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
+// until calls f again and again, to the end of a flood.
+func until(over <-chan struct{}, f func()) {
+	for {
+		select {
+		case <-over:
+			return
+		default:
+			f()
+		}
+	}
+}
+
 // TestKeysShareSlotsByTokens: at a model of two slots, keys whose calls always wait are served by tokens. A key of weight
 // 2 gets twice those of a key of weight 1, although its calls are a tenth of the size and it has as many loops.
 func TestKeysShareSlotsByTokens(t *testing.T) {
@@ -31,17 +43,12 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 		body := p.Chat(fmt.Sprintf(`"sim":{"tokens":%d,"delay_ms":2}`, tokens))
 		for range loops {
 			all.Go(func() {
-				for {
-					select {
-					case <-over:
-						return
-					default:
-					}
+				until(over, func() {
 					p.Post(chatPath, body, headers...).WantStatus(200)
 					if served.Add(1) == most && served == &small {
 						stop()
 					}
-				}
+				})
 			})
 		}
 	}
@@ -76,15 +83,10 @@ func TestOneAgentBesideMany(t *testing.T) {
 	var served atomic.Int64
 	for range loops {
 		flood.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
+			until(over, func() {
 				p.Post(chatPath, p.Chat(`"stream":true,"sim":{"tokens":40,"delay_ms":5}`)).WantStatus(200)
 				served.Add(1)
-			}
+			})
 		})
 	}
 	defer flood.Wait()
