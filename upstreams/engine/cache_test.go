@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"penstock/config"
+	"penstock/upstreams/http1"
 )
 
 // How many tokens an engine's cache has room for, by pages as vLLM and SGLang show them.
@@ -31,21 +34,45 @@ func TestCacheTokens(t *testing.T) {
 	}
 }
 
-// llama.cpp's room is the contexts of its slots together, as its page of slots has them.
-func TestCacheTokensOfSlots(t *testing.T) {
-	specs, err := bundledSpecs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, source := range specs["llamacpp"].Load {
-		if source.Path != "/slots" {
-			continue
+// What is read of pages as llama.cpp's server of build 11669 answered them: its slots at /props, its
+// work at /metrics or, without that, at /slots, which alone says how many tokens all slots hold.
+func TestLlamaCppPages(t *testing.T) {
+	const props = `{"default_generation_settings":{"params":{},"n_ctx":2048},"total_slots":4,"model_alias":"markov","is_sleeping":false}`
+	const metrics = "# TYPE llamacpp:requests_processing gauge\nllamacpp:prompt_tokens_total 1960\nllamacpp:prompt_tokens_cached_total 6\n" +
+		"llamacpp:tokens_predicted_total 3\nllamacpp:n_decode_total 4\nllamacpp:requests_processing 2\nllamacpp:requests_deferred 1\n"
+	const idle = `[{"id":0,"n_ctx":2048,"speculative":false,"is_processing":false},{"id":1,"n_ctx":2048,"speculative":false,"is_processing":false},` +
+		`{"id":2,"n_ctx":2048,"speculative":false,"is_processing":false},{"id":3,"n_ctx":2048,"speculative":false,"is_processing":false}]`
+	const busy = `[{"id":0,"n_ctx":2048,"is_processing":true,"n_prompt_tokens_processed":22,"next_token":[{"n_remain":200,"n_decoded":5}]},` +
+		`{"id":1,"n_ctx":2048,"is_processing":true,"n_prompt_tokens_processed":28,"next_token":[{"n_remain":200,"n_decoded":0}]}]`
+	const disabled = `{"error":{"code":501,"message":"This server does not support this endpoint.","type":"not_supported_error"}}`
+	profile := mustProfile(t, "llamacpp")
+	for name, c := range map[string]struct {
+		pages map[string]string // those that answer 200
+		slots int
+		path  string // of the page with the load; empty: none
+		load  Load
+	}{
+		"with --metrics": {
+			map[string]string{"/props": props, "/metrics": metrics, "/slots": busy}, 4, "/metrics",
+			Load{Running: 2, Waiting: 1, Queue: true, Counts: true, Progress: 1967},
+		},
+		"idle without":      {map[string]string{"/props": props, "/slots": idle}, 4, "/slots", Load{CacheTokens: 8192}},
+		"busy without":      {map[string]string{"/props": props, "/slots": busy}, 4, "/slots", Load{Running: 2, Counts: true, Progress: 55, CacheTokens: 4096}},
+		"with /props alone": {map[string]string{"/props": props}, 4, "", Load{}},
+		"with none":         {nil, 0, "", Load{}},
+	} {
+		get := func(_ context.Context, path string, _ time.Duration) (http1.Page, error) {
+			if page, ok := c.pages[path]; ok {
+				return http1.Page{Status: 200, Body: []byte(page)}, nil
+			}
+			return http1.Page{Status: 501, Body: []byte(disabled)}, nil
 		}
-		page := `[{"id":0,"n_ctx":2048,"is_processing":true},{"id":1,"n_ctx":2048,"is_processing":false},{"id":2,"n_ctx":2048,"is_processing":false}]`
-		if l, ok := readLoad(&source, []byte(page)); !ok || l.CacheTokens != 6144 || l.Running != 1 {
-			t.Errorf("three slots of 2048 tokens: %+v %t", l, ok)
+		r := Reader{get, profile, time.Second}
+		if n, ok := r.Slots(t.Context()); n != c.slots || ok != (c.slots > 0) {
+			t.Errorf("%s: %d slots %t, want %d", name, n, ok, c.slots)
 		}
-		return
+		if l, _, path, ok := r.Load(t.Context(), 0); l != c.load || path != c.path || ok != (c.path != "") {
+			t.Errorf("%s: %+v of %q %t, want %+v of %q", name, l, path, ok, c.load, c.path)
+		}
 	}
-	t.Error("llama.cpp has no page of slots")
 }
