@@ -53,7 +53,8 @@ func TestLlamaCppPages(t *testing.T) {
 		load  Load
 	}{
 		"with --metrics": {
-			map[string]string{"/props": props, "/metrics": metrics, "/slots": busy}, 4, "/metrics",
+			map[string]string{"/props": props, "/metrics": metrics, "/slots": busy},
+			4, "/metrics",
 			Load{Running: 2, Waiting: 1, Queue: true, Counts: true, Progress: 1967},
 		},
 		"idle without":      {map[string]string{"/props": props, "/slots": idle}, 4, "/slots", Load{CacheTokens: 8192}},
