@@ -43,64 +43,70 @@ const (
 // A CauseMeaning explains a cause to an operator.
 type CauseMeaning struct {
 	Cause   Cause
+	Words   string // a few, for a sentence that has the cause in brackets
 	Meaning string // a sentence
 }
 
 // Meaning says in a sentence what the cause means; empty for a word that is not a cause.
-func (c Cause) Meaning() string {
+func (c Cause) Meaning() string { return c.explained().Meaning }
+
+// Words says in a few words what has failed; empty for a word that is not a cause.
+func (c Cause) Words() string { return c.explained().Words }
+
+func (c Cause) explained() CauseMeaning {
 	for i := range causes {
 		if causes[i].Cause == c {
-			return causes[i].Meaning
+			return causes[i]
 		}
 	}
-	return ""
+	return CauseMeaning{}
 }
 
 // Causes returns every cause with its meaning, those of a connection first.
 func Causes() []CauseMeaning { return causes }
 
 var causes = []CauseMeaning{
-	{http1.ReasonConnect, "The connection was refused or could not be made."},
-	{http1.ReasonDNS, "The upstream's name did not resolve, or not in time."},
-	{http1.ReasonTLS, "The TLS handshake failed."},
-	{CauseConnectTimeout, "No connection was made within `timeouts.connect`."},
-	{CauseWriteTimeout, "The engine did not read the request in time."},
-	{http1.ReasonReset, "The connection was reset."},
-	{http1.ReasonEOF, "The engine closed the connection before the first byte of its answer."},
-	{http1.ReasonSilent, "The engine's host stopped acknowledging, or cannot be reached any more."},
+	{http1.ReasonConnect, "no connection", "The connection was refused or could not be made."},
+	{http1.ReasonDNS, "its name does not resolve", "The upstream's name did not resolve, or not in time."},
+	{http1.ReasonTLS, "TLS handshake failed", "The TLS handshake failed."},
+	{CauseConnectTimeout, "no connection in time", "No connection was made within `timeouts.connect`."},
+	{CauseWriteTimeout, "request not read in time", "The engine did not read the request in time."},
+	{http1.ReasonReset, "connection reset", "The connection was reset."},
+	{http1.ReasonEOF, "connection closed before the answer", "The engine closed the connection before the first byte of its answer."},
+	{http1.ReasonSilent, "host not reachable any more", "The engine's host stopped acknowledging, or cannot be reached any more."},
 
-	{CauseStatus, "The engine answered with a status other than 200 that no other cause explains. Its own log says why."},
-	{CauseCredential, "The engine answered 401 or 403: look at the upstream's `api_key`."},
-	{CauseRefused, "The engine said that it is full, or that it cannot answer at the moment: 429, 503, 529, or in the words of its profile."},
-	{CauseRejected, "The engine refused the request itself, which is the client's to mend as a rule: 400, 413, 422, or in the words of its profile."},
-	{CauseModelGone, "The engine answered 404 for a model that it is configured to serve."},
-	{CauseNoEndpoint, "The engine does not have the endpoint of the call."},
+	{CauseStatus, "status", "The engine answered with a status other than 200 that no other cause explains. Its own log says why."},
+	{CauseCredential, "key not accepted", "The engine answered 401 or 403: look at the upstream's `api_key`."},
+	{CauseRefused, "engine full or unavailable", "The engine said that it is full, or that it cannot answer at the moment: 429, 503, 529, or in the words of its profile."},
+	{CauseRejected, "request rejected", "The engine refused the request itself, which is the client's to mend as a rule: 400, 413, 422, or in the words of its profile."},
+	{CauseModelGone, "model not found", "The engine answered 404 for a model that it is configured to serve."},
+	{CauseNoEndpoint, "no such endpoint", "The engine does not have the endpoint of the call."},
 
-	{CauseErrorEvent, "An answer with status 200 held an error in place of the next event or of the completion."},
-	{CauseContentType, "The answer is of another media type than was asked for, such as HTML."},
-	{CauseBadAnswer, "The answer breaks its dialect: JSON that does not parse, no choices, a member given twice, more than 32 MiB."},
-	{CauseToolArguments, "The model called a tool with arguments that break off. The engine did its part."},
-	{CauseUnfinished, "The stream ended without a finish reason in every choice."},
-	{CauseNoLength, "The answer ended with its connection and had no length, so nobody knows whether it is whole."},
-	{http1.ReasonTruncated, "The connection ended in the middle of the answer."},
-	{http1.ReasonInvalid, "The answer is not HTTP, or its framing contradicts itself."},
-	{http1.ReasonTooLarge, "The head of the answer, or a part of its framing, exceeds its bound."},
-	{http1.ReasonEncoding, "The answer has a content encoding that was not asked for."},
+	{CauseErrorEvent, "error in place of an answer", "An answer with status 200 held an error in place of the next event or of the completion."},
+	{CauseContentType, "answer of the wrong media type", "The answer is of another media type than was asked for, such as HTML."},
+	{CauseBadAnswer, "answer not understood", "The answer breaks its dialect: JSON that does not parse, no choices, a member given twice, more than 32 MiB."},
+	{CauseToolArguments, "tool arguments cut off", "The model called a tool with arguments that break off. The engine did its part."},
+	{CauseUnfinished, "stream without its end", "The stream ended without a finish reason in every choice."},
+	{CauseNoLength, "answer without a length", "The answer ended with its connection and had no length, so nobody knows whether it is whole."},
+	{http1.ReasonTruncated, "answer cut off", "The connection ended in the middle of the answer."},
+	{http1.ReasonInvalid, "answer not valid HTTP", "The answer is not HTTP, or its framing contradicts itself."},
+	{http1.ReasonTooLarge, "head of the answer too large", "The head of the answer, or a part of its framing, exceeds its bound."},
+	{http1.ReasonEncoding, "answer in an encoding not asked for", "The answer has a content encoding that was not asked for."},
 
-	{CauseFirstEventTimeout, "The first event of the stream did not come within `timeouts.first_event`."},
-	{CauseIdleTimeout, "The stream brought nothing for `timeouts.idle`."},
-	{CauseAnswerTimeout, "The whole answer did not come within `timeouts.answer`."},
-	{CauseTotalTimeout, "The call took longer than `timeouts.total`."},
-	{CauseForgotten, "The engine has been silent and reports fewer requests than it was given: it has forgotten the call."},
-	{CauseStalled, "The upstream stalled, and the call was moved to another one."},
-	{CauseHandedOver, "The upstream's drain time was over, and the call was moved to another one."},
+	{CauseFirstEventTimeout, "no first event in time", "The first event of the stream did not come within `timeouts.first_event`."},
+	{CauseIdleTimeout, "stream silent for too long", "The stream brought nothing for `timeouts.idle`."},
+	{CauseAnswerTimeout, "no answer in time", "The whole answer did not come within `timeouts.answer`."},
+	{CauseTotalTimeout, "call took too long", "The call took longer than `timeouts.total`."},
+	{CauseForgotten, "engine forgot the call", "The engine has been silent and reports fewer requests than it was given: it has forgotten the call."},
+	{CauseStalled, "engine stalled", "The upstream stalled, and the call was moved to another one."},
+	{CauseHandedOver, "drain time over", "The upstream's drain time was over, and the call was moved to another one."},
 
-	{CauseReplyMemory, "The edge had no memory for the answer (`limits.reply_memory`); the engine is not to blame."},
-	{http1.ReasonRequest, "The edge could not write the request; the engine is not to blame."},
-	{http1.ReasonBody, "The client's body ended while it was passed on; the engine is not to blame."},
-	{http1.ReasonAborted, "The edge ended the exchange; the engine is not to blame."},
-	{http1.ReasonClosed, "The edge had closed the upstream's connections, as at a reload or its end."},
+	{CauseReplyMemory, "no memory for answers at the edge", "The edge had no memory for the answer (`limits.reply_memory`); the engine is not to blame."},
+	{http1.ReasonRequest, "edge could not write the request", "The edge could not write the request; the engine is not to blame."},
+	{http1.ReasonBody, "client's body ended early", "The client's body ended while it was passed on; the engine is not to blame."},
+	{http1.ReasonAborted, "ended by the edge", "The edge ended the exchange; the engine is not to blame."},
+	{http1.ReasonClosed, "connections closed by the edge", "The edge had closed the upstream's connections, as at a reload or its end."},
 
-	{http1.ReasonTimeout, "A probe had no answer in time."},
-	{CauseAsleep, "The engine said to a probe that it sleeps."},
+	{http1.ReasonTimeout, "no answer in time", "A probe had no answer in time."},
+	{CauseAsleep, "engine asleep", "The engine said to a probe that it sleeps."},
 }

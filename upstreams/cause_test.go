@@ -31,8 +31,8 @@ func TestCauses(t *testing.T) {
 	}
 	explained := map[string]bool{}
 	for _, c := range Causes() {
-		if explained[string(c.Cause)] || !strings.HasSuffix(c.Meaning, ".") || c.Cause.Meaning() != c.Meaning {
-			t.Errorf("%s: %q", c.Cause, c.Meaning)
+		if explained[string(c.Cause)] || !strings.HasSuffix(c.Meaning, ".") || c.Cause.Meaning() != c.Meaning || c.Words == "" || c.Cause.Words() != c.Words {
+			t.Errorf("%s: %q, %q", c.Cause, c.Words, c.Meaning)
 		}
 		explained[string(c.Cause)] = true
 	}

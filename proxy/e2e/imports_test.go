@@ -72,7 +72,7 @@ var allowed = map[string]struct {
 	"proxy/access/enduser":     {ours: "config translate/jsonx proxy/telemetry/observe", modules: "github.com/valyala/fasthttp", never: "net os log"}, // what clients write is named and kept nowhere
 	"proxy/running/snapshot":   {ours: "config config/money config/suggest routing routing/queue upstreams upstreams/engine translate/apierr translate/chat translate/seal proxy/access/auth proxy/access/auth/cert proxy/access/auth/jwks proxy/front/browser proxy/running/catalog proxy/access/enduser proxy/access/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/request/websocket":  {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/access/auth proxy/access/auth/cert proxy/request/body proxy/front/browser proxy/request/call proxy/request/endpoint proxy/telemetry/guard proxy/access/limit proxy/front/listen proxy/telemetry/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: what the library takes for a request
-	"proxy/operate/status":     {ours: "routing upstreams upstreams/http1 proxy/fleet proxy/telemetry/observe proxy/front/plaintext config/money", never: "net log"},
+	"proxy/operate/status":     {ours: "routing upstreams proxy/fleet proxy/telemetry/observe proxy/front/plaintext config/money", never: "net log"},
 	"proxy/operate/top":        {ours: "proxy/front/plaintext proxy/operate/status", modules: "golang.org/x/term golang.org/x/sys/windows", never: "net log"},
 	"translate/seal":           {never: "net os log time"},
 	"translate/dialects":       {ours: "translate translate/seal translate/chat translate/chat/answer translate/apierr translate/jsonx translate/sse", never: "net os log time"},

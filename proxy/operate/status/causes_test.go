@@ -6,14 +6,11 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCausesInWords: each cause has words, and nothing else has.
+// TestCausesInWords: a cause is put in its words, with what follows it, and a code in its own.
 func TestCausesInWords(t *testing.T) {
-	if len(inWords) != len(upstreams.Causes()) {
-		t.Errorf("%d have words, of %d causes", len(inWords), len(upstreams.Causes()))
-	}
 	for _, c := range upstreams.Causes() {
-		if inWords[c.Cause] == "" {
-			t.Errorf("%s has no words", c.Cause)
+		if got := words(string(c.Cause)); got != c.Words {
+			t.Errorf("%s is %s, want %s", c.Cause, got, c.Words)
 		}
 	}
 	for cause, want := range map[string]string{
