@@ -3,9 +3,17 @@ package status
 import "time"
 
 // expiresSoon is how long before its end a certificate in a file is marked, as the alerts
-// PenstockCertificateExpires and PenstockAdminCertificateExpires have it. One that is made for hours or days is marked in the last
-// tenth of its life.
+// PenstockCertificateExpires and PenstockAdminCertificateExpires have it.
 const expiresSoon = 7 * 24 * time.Hour
+
+// soon is expiresSoon, or for a certificate that is made for less than twice as long, which a
+// machine renews, the last tenth of its life.
+func (c *Certificate) soon() time.Duration {
+	if life := c.NotAfter.Sub(c.NotBefore); life < 2*expiresSoon {
+		return life / 10
+	}
+	return expiresSoon
+}
 
 // pair is a certificate in a file, and until when it is good, in one line.
 type pair struct{ Text, Level string }
@@ -24,7 +32,7 @@ func pairsOf(s *Status) (out []pair) {
 		case c.Trouble(s.Now) != "":
 			p.Level = LevelOut
 			p.Text += ": " + c.Trouble(s.Now)
-		case left < min(expiresSoon, c.NotAfter.Sub(c.NotBefore)/10):
+		case left < c.soon():
 			p.Level = LevelDegraded
 			p.Text += ", which is in " + Ago(left)
 		}

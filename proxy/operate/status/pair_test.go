@@ -19,6 +19,12 @@ func TestPairs(t *testing.T) {
 		sentence      string
 	}{
 		{nil, nil, nil, "Healthy: "},
+		{&Certificate{NotBefore: now.Add(-24 * day), NotAfter: now.Add(6 * day)}, nil, []string{
+			`warn">!</span> certificate of the public listener (tls): until 2026-11-27T12:00:00Z, which is in 6 d 0 h</li>`,
+		}, "Degraded: "},
+		{&Certificate{NotBefore: now.Add(-6 * day), NotAfter: now.Add(2 * day)}, nil, []string{
+			`up">✓</span> certificate of the public listener (tls): until 2026-11-23T12:00:00Z</li>`,
+		}, "Healthy: "},
 		{until(30 * day), nil, []string{`up">✓</span> certificate of the public listener (tls): until 2026-12-21T12:00:00Z</li>`}, "Healthy: "},
 		{until(8 * day), until(6 * day), []string{
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-29T12:00:00Z</li>`,
