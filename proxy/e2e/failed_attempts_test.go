@@ -87,9 +87,14 @@ func TestFailedAttempts(t *testing.T) {
 				t.Errorf("the status says %+v, want %+v", state.Calls, want)
 			}
 			shown := "failed: <b>" + c.cause
-			for accept, want := range map[string]string{"text/html": "journalctl -u penstock | grep req_forgotten", "application/json": `"message":"The call is not remembered.`} {
-				if gone := p.Fetch("GET", p.Admin+"/call/req_forgotten", "Accept: "+accept).WantStatus(404).Body; !strings.Contains(gone, want) {
-					t.Errorf("a forgotten call, as %s: %s", accept, gone)
+			const forgotten, told = "req_0123456789abcdefghjkmnpqrs", `"message":"The call is not remembered.`
+			for _, r := range []struct{ id, accept, want string }{
+				{forgotten, "text/html", "journalctl -u penstock | grep " + forgotten},
+				{forgotten, "application/json", told},
+				{"req_$(reboot)", "text/html", told}, // no link puts words into an operator's shell
+			} {
+				if gone := p.Fetch("GET", p.Admin+"/call/"+r.id, "Accept: "+r.accept).WantStatus(404).Body; !strings.Contains(gone, r.want) {
+					t.Errorf("forgotten %s, as %s: %s", r.id, r.accept, gone)
 				}
 			}
 			if page := p.Fetch("GET", p.Admin+"/call/"+l.RequestID, "Accept: text/html").WantStatus(200).Body; !strings.Contains(page, shown) {

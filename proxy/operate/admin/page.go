@@ -10,6 +10,7 @@ import (
 
 	"penstock/proxy/operate/status"
 	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
 	"penstock/translate/apierr"
 )
 
@@ -58,7 +59,8 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 }
 
 // callPage answers with the page of a call that runs or is remembered. For another one a browser
-// gets a page that says where else to look.
+// gets a page that says where else to look, with a command: not for what is no id, so that no link
+// puts words into an operator's shell.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
 	state := s.status()
@@ -70,7 +72,7 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 		respondHTML(ctx, body, err)
 		return
 	}
-	if !acceptsHTML(&ctx.Request.Header) {
+	if !acceptsHTML(&ctx.Request.Header) || !observe.IsID(id) {
 		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
 			"The call is not remembered. %s The log has its line, by its request_id.", status.Remembered))
 		return

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"strings"
 	"time"
 
 	"penstock/config/money"
@@ -48,9 +49,15 @@ type ID [30]byte
 // String returns the id as clients see it.
 func (id ID) String() string { return string(id[:]) }
 
+// IsID reports whether s has the form of a request id.
+func IsID(s string) bool {
+	rest, ok := strings.CutPrefix(s, "req_")
+	return ok && len(s) == len(ID{}) && strings.Trim(rest, "0123456789abcdefghijklmnopqrstuvwxyz") == ""
+}
+
 // Record is everything that is told of one call. Model, Upstream and Key are configured names or
-// empty, User and Session are keyed hashes, Client is the peer's address where log.client asks for it; no field
-// can hold a client's words.
+// empty, User and Session are keyed hashes, Client is the peer's address where log.client asks for
+// it; no field can hold a client's words.
 type Record struct {
 	RequestID                                   ID
 	Key, Dialect, Model, Upstream, Pool, Client string
