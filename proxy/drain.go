@@ -11,10 +11,10 @@ import (
 
 // drain ends the public side in steps. /-/ready answers 503, and answers ask clients to close. The
 // listener accepts for timeouts.linger more, so that balancers notice; where none routes to the edge
-// (Options.Direct), only as long as calls run. Then it accepts no more, idle connections close, and running calls get timeouts.drain to finish. Those that are left get
-// an error in their stream and errorFlushTime to send it. Then drain cuts what has not ended: half
-// a head, a body that does not arrive, a client that does not read. Options.Hurry skips every wait
-// but hurriedFlushTime.
+// (Options.Direct), only as long as calls run. Then it accepts no more, idle connections close, and
+// running calls get timeouts.drain to finish. Those that are left get an error in their stream and
+// errorFlushTime to send it. Then drain cuts what has not ended: half a head, a body that does not
+// arrive, a client that does not read. Options.Hurry skips every wait but hurriedFlushTime.
 func (e *Edge) drain() {
 	t, end := e.reloads.Running().Config.Timeouts, e.ending
 	e.log.Info("draining", zap.Int64("calls", end.calls()))

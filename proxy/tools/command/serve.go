@@ -28,7 +28,7 @@ type Serve struct {
 // Help is printed below the flags.
 func (s *Serve) Help() string {
 	return `SIGTERM and SIGINT drain: new requests are accepted for timeouts.linger, so that balancers notice, but after Ctrl-C at a terminal, or if
-every listener is on loopback, only while calls run; running requests get timeouts.drain to finish; then they receive
+every listener is on loopback, only while calls run (without a file: not at all); running requests get timeouts.drain to finish; then they receive
 an error event. That is an orderly end, exit code 0, also when calls had to be cut: service managers and Kubernetes take any other code for a
 crash. The log says how many were cut ("drain time is over"). A second signal ends what runs at once, with an error event and the exit code 130
 or 143; with 0 if nothing ran. SIGHUP reads the configuration again, and drains an edge that has none. SIGQUIT and SIGABRT are for a process that hangs: they print where it is, functions and

@@ -41,8 +41,8 @@ type Toward struct {
 }
 
 // Init writes a configuration for the engines that answer, with a key for seals, and a new API key
-// and an admin token, which it prints once. It names those that do not answer; if none does, that is the error. A file that
-// exists is left as it is.
+// and an admin token, which it prints once. It names those that do not answer; if none does, that is
+// the error. A file that exists is left as it is.
 func Init(ctx context.Context, named Engines, to Toward) error {
 	notes := to.notes()
 	if err := to.check(); err != nil { // before engines are asked; see also write
