@@ -97,6 +97,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 	cached := rig.Setup{Top: storeKeys(address, fmt.Sprintf(", store: cached, cache: %q", copyFile))}
 	first := start(t, cached)
 	rig.WaitFor(t, rig.Patience, "the key is known", func() bool { return first.Post(chatPath, first.Chat(""), key).Status == 200 })
+	rig.WaitFor(t, rig.Patience, "the copy is written", func() bool { _, err := os.Stat(copyFile); return err == nil })
 	store.Close()
 	second := start(t, cached)
 	second.Post(chatPath, second.Chat(""), key).WantStatus(200)
