@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 
 	"penstock/bench/sim"
@@ -95,10 +97,32 @@ func (l *live) traffic(greedy string) {
 	send(200*time.Millisecond, "model-08", `"sim":{"tokens":2}`, "Authorization: Bearer "+greedy)
 }
 
+// logCost writes into the test's log what a page cost its browser, which draws without a graphics
+// card here. It is no claim: another machine measures another share.
+func logCost(t *testing.T, tab context.Context, took time.Duration) {
+	t.Helper()
+	got, err := chromedp.Call(tab, performance.GetMetrics, cdp.Empty{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range got.Metrics {
+		switch m.Name {
+		case "ProcessTime", "TaskDuration", "ScriptDuration", "LayoutDuration", "RecalcStyleDuration":
+			t.Logf("%s: %.1f %% of a core", m.Name, 100*m.Value/took.Seconds())
+		case "Nodes", "LayoutObjects":
+			t.Logf("%s: %.0f", m.Name, m.Value)
+		}
+	}
+}
+
 func TestStatusPageOfAFleet(t *testing.T) {
 	fastset.LeaveOut(t, "the status page of a fleet in a browser")
 	l := startFleet(t)
 	tab, complaints := l.openPage(1280, 1600, false)
+	begun := time.Now()
+	if err := call(tab, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}); err != nil {
+		t.Fatal(err)
+	}
 	do := func(script string) {
 		t.Helper()
 		if _, err := chromedp.Run(tab, chromedp.Evaluate[bool]("("+script+", true)")); err != nil {
@@ -159,6 +183,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	}
 	l.sees(tab, "silence", `window.said <= 1 && document.querySelectorAll('[role=status],[aria-live]').length == 1`)
 
+	logCost(t, tab, time.Since(begun))
 	do(`document.querySelector("#calls tr.failed a").click()`)
 	l.sees(tab, "the call's attempts", `(e => e && /gpu-21 failed: \w/.test(e.innerText) && /upstream_bad_response/.test(document.body.innerText))(document.querySelector(".attempts"))`)
 	if said := complaints(); said != "" {
