@@ -102,7 +102,7 @@ func TestTop(t *testing.T) {
 		v := d.View()
 		text := strings.Join(v.Lines, "\n")
 		return len(v.Lines) == 10 && !v.Wrapped && strings.Contains(text, "1 2 [3 Calls") &&
-			strings.Contains(text, "streaming") && strings.Contains(v.Lines[9], "q quit  ? help")
+			strings.Contains(text, "streaming") && strings.Contains(v.Lines[9], "q quit  1-6")
 	})
 	held.Leave()
 	p.Rest()

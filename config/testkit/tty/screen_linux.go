@@ -170,9 +170,6 @@ func (s *screen) view() View {
 			if c.style != "" && c.style != "wide" {
 				v.Colours = true
 			}
-			if strings.Contains(c.style, "7m") {
-				v.Selected += c.text
-			}
 		}
 		v.Lines = append(v.Lines, strings.TrimRight(line.String(), " "))
 	}

@@ -123,7 +123,6 @@ func (t *Terminal) Modes() (modes string) {
 // View is what stands on the screen.
 type View struct {
 	Lines     []string // without the blanks at their ends
-	Selected  string   // the text in reverse
 	Colours   bool     // some text has a colour or a style
 	Alternate bool     // the program's own screen
 	Cursor    bool     // it is shown

@@ -122,7 +122,7 @@ func (p *printer) table(t *Table) {
 	}
 	g := t.Fit(p.width)
 	p.out.WriteByte('\n')
-	p.line(g.Head(-1, ""))
+	p.line(g.Head())
 	for i := range rows[:less] {
 		p.line(g.Line(&rows[i]))
 		if rows[i].Why != "" && rows[i].Level != "" {
@@ -198,18 +198,8 @@ func (t *Table) Fit(width int) *Grid {
 	return g
 }
 
-// Columns are the columns that there is room for.
-func (g *Grid) Columns() []int { return g.shown }
-
-// Head is the line of the titles; the title of the column that rows are sorted by has a mark.
-func (g *Grid) Head(sorted int, mark string) string {
-	return g.join(func(c int) string {
-		if c == sorted {
-			return plaintext.Cut(g.columns[c].Title, g.columns[c].Width-plaintext.Width(mark)) + mark
-		}
-		return g.columns[c].Title
-	})
-}
+// Head is the line of the titles.
+func (g *Grid) Head() string { return g.join(func(c int) string { return g.columns[c].Title }) }
 
 // Line is the line of a row, clean of what would drive a terminal.
 func (g *Grid) Line(r *Row) string {

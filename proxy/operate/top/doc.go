@@ -1,5 +1,6 @@
 // Package top shows a running edge in a terminal: the sentence of the status page, and a table of
-// models, upstreams, calls, keys, refusals, events or edges, which keys sort, filter and scroll.
+// models, upstreams, calls, keys, refusals, events or edges, those in trouble first. What needs
+// sorting, filtering or scrolling is for the status page in a browser.
 //
 // # Design
 //

@@ -23,11 +23,7 @@ func (v *view) frame(width, height int) []line {
 	}
 	room := height - len(head) - len(foot)
 	var body []line
-	switch {
-	case room < 2:
-	case v.help:
-		body = helpPage(width, room)
-	default:
+	if room >= 2 {
 		body = v.body(width, room)
 	}
 	out := slices.Concat(head, body)
@@ -104,71 +100,46 @@ func (v *view) tabs(width int) line {
 	return line{plaintext.Cut(text, width), styleHead}
 }
 
-// body is the table, and behind it what is known of the chosen row.
+// body is the table from its first row on, and below it what is known of that row. Rows in trouble
+// come first.
 func (v *view) body(width, height int) (out []line) {
-	t, l := v.current()
-	rows := v.rows()
-	shown := *t
-	shown.Rows = rows
-	g := shown.Fit(max(1, width-marker))
-	l.columns = g.Columns()
-	mark := "▼"
-	if l.sort != unsorted && t.Columns[l.sort].Number == l.reversed {
-		mark = "▲"
+	t := &v.tables[v.table]
+	g := t.Fit(max(1, width-marker))
+	out = append(out, line{plaintext.Cut("  "+g.Head(), width), styleHead})
+	if len(t.Rows) == 0 {
+		return append(out, line{plaintext.Cut("  nothing", width), styleDim})
 	}
-	out = append(out, line{plaintext.Cut("  "+g.Head(l.sort, mark), width), styleHead})
-	more := v.details(rows, l, width, (height-1)/4)
+	more := details(&t.Rows[0], width, (height-1)/4)
 	room := height - 1 - len(more)
-	if len(rows) == 0 {
-		nothing := "nothing"
-		if v.filter != "" {
-			nothing = "nothing passes the filter"
-		}
-		return append(out, line{plaintext.Cut("  "+nothing, width), styleDim})
-	}
-	counted := len(rows) > room && room > 1
+	counted := len(t.Rows) > room && room > 1
 	if counted {
 		room-- // for how many are not shown
 	}
-	v.page = room
-	l.top = max(0, min(l.top, len(rows)-room, l.at), l.at-room+1)
-	end := min(len(rows), l.top+room)
-	for i := l.top; i < end; i++ {
-		row := line{"  " + g.Line(&rows[i]), styleOf(rows[i].Level)}
-		if i == l.at {
-			row = line{plaintext.Pad("> "+g.Line(&rows[i]), width, false), row.style + styleSelected}
+	shown := min(len(t.Rows), room)
+	for i := range t.Rows[:shown] {
+		mark := "  "
+		if i == 0 && len(more) > 0 {
+			mark = "> "
 		}
-		row.text = plaintext.Cut(row.text, width)
-		out = append(out, row)
+		out = append(out, line{plaintext.Cut(mark+g.Line(&t.Rows[i]), width), styleOf(t.Rows[i].Level)})
 	}
 	if counted {
-		out = append(out, line{plaintext.Cut("  "+v.unseen(rows, l.top, end), width), styleDim})
+		out = append(out, line{plaintext.Cut("  "+unseen(t.Rows, shown), width), styleDim})
 	}
 	return append(out, more...)
 }
 
-// unseen says what of the table is not on the screen.
-func (*view) unseen(rows []status.Row, from, to int) string {
-	idle := true
-	for i := to; i < len(rows); i++ {
-		idle = idle && rows[i].Idle
-	}
-	text := fmt.Sprintf("%d to %d of %d", from+1, to, len(rows))
-	if n := len(rows) - to; n > 0 {
-		text += fmt.Sprintf(", %d more below", n)
-		if idle {
-			text += ", all idle"
-		}
+// unseen says which rows are not on the screen.
+func unseen(rows []status.Row, shown int) string {
+	text := fmt.Sprintf("1 to %d of %d, %d more", shown, len(rows), len(rows)-shown)
+	if !slices.ContainsFunc(rows[shown:], func(r status.Row) bool { return !r.Idle }) {
+		text += ", all idle"
 	}
 	return text
 }
 
-// details are what is known of the chosen row, in at most so many lines.
-func (v *view) details(rows []status.Row, l *look, width, most int) (out []line) {
-	if len(rows) == 0 {
-		return nil
-	}
-	r := &rows[l.at]
+// details are what is known of a row, in at most so many lines.
+func details(r *status.Row, width, most int) (out []line) {
 	add := func(text string, s style) {
 		for _, part := range plaintext.Wrap(plaintext.Line(text), max(1, width-marker)) {
 			if len(out) < most {
@@ -185,7 +156,7 @@ func (v *view) details(rows []status.Row, l *look, width, most int) (out []line)
 	return out
 }
 
-// foot is what is typed, what is wrong, and which keys there are.
+// foot says what is wrong, and which keys there are.
 func (v *view) foot(width, height int) (out []line) {
 	if height < 6 {
 		return nil
@@ -194,44 +165,9 @@ func (v *view) foot(width, height int) (out []line) {
 	if v.failed != nil {
 		add(fmt.Sprintf("No answer, shown is the state of %s ago: %s", status.Ago(v.age(time.Now())), v.failed), styleOut)
 	}
-	switch {
-	case v.typing:
-		add("/"+v.filter+"▏ enter keeps the filter, esc drops it", styleNone)
-		return out
-	case v.filter != "":
-		all := len(v.tables[v.table].Rows)
-		add(fmt.Sprintf("filter: %s (%d of %d)  / changes it", v.filter, len(v.rows()), all), styleNone)
-	}
 	if v.paused {
 		add("PAUSED at "+v.state.Now.Local().Format(time.TimeOnly)+": space goes on", styleDegraded)
 	}
-	help := fmt.Sprintf("q quit  1-%d view  s sort  / filter  space pause  ? help", len(v.tables))
-	if plaintext.Width(help) > width {
-		help = "q quit  ? help  s sort  / filter"
-	}
-	add(help, styleDim)
+	add(fmt.Sprintf("q quit  1-%d tab table  space pause", len(v.tables)), styleDim)
 	return out
-}
-
-// helpPage says which keys there are.
-func helpPage(width, height int) (out []line) {
-	for _, k := range [][2]string{
-		{"1 to 7, tab", "the table that is shown"},
-		{"s S, → ←", "sort by the next or last column; beyond the last: trouble first"},
-		{"r", "turn the order round"},
-		{"/", "show the rows that contain a text"},
-		{"space, p", "stop at the shown state, and go on"},
-		{"↑ ↓, k j", "choose a row: what is known of it stands below"},
-		{"page up, down", "by a screen; home, end: to the first, last row"},
-		{"q, esc, ctrl-c", "quit"},
-	} {
-		for i, text := range plaintext.Wrap(k[1], max(1, width-18)) {
-			name := k[0]
-			if i > 0 {
-				name = ""
-			}
-			out = append(out, line{plaintext.Cut("  "+plaintext.Pad(name, 14, false)+"  "+text, width), styleNone})
-		}
-	}
-	return out[:min(len(out), height)]
 }

@@ -30,7 +30,6 @@ const (
 	styleDegraded style = "\x1b[33m"
 	styleDim      style = "\x1b[2m"
 	styleHead     style = "\x1b[1m"
-	styleSelected style = "\x1b[7m"
 )
 
 // line is one line of a frame, clean of what would drive a terminal, and no wider than it.

@@ -19,10 +19,6 @@ type Options struct {
 	Colour   bool
 }
 
-// escapeWait is how long the rest of a key's sequence may take. An escape that nothing follows is
-// the key itself.
-const escapeWait = 50 * time.Millisecond
-
 // Run shows the edge until ctx ends or somebody quits. A failed question is shown on the screen,
 // and the edge is asked again.
 func Run(ctx context.Context, o Options) error {
@@ -71,18 +67,15 @@ type loop struct {
 	view    *view
 	answers chan answer
 	asking  bool
-	typed   []byte // the beginning of a sequence
 }
 
 func (l *loop) run(ctx context.Context, typed <-chan []byte) error {
 	tick := time.NewTicker(l.Interval)
 	defer tick.Stop()
-	var escape <-chan time.Time
 	for {
 		if err := l.screen.draw(l.view.frame, l.Colour); err != nil {
 			return err
 		}
-		var keys []key
 		select {
 		case <-ctx.Done():
 			return nil
@@ -92,16 +85,7 @@ func (l *loop) run(ctx context.Context, typed <-chan []byte) error {
 		case a := <-l.answers:
 			l.take(a)
 		case b := <-typed:
-			keys, l.typed = parse(append(l.typed, b...))
-			escape = nil
-			if len(l.typed) > 0 {
-				escape = time.After(escapeWait)
-			}
-		case <-escape:
-			keys, l.typed, escape = []key{keyEscape}, nil, nil
-		}
-		for _, k := range keys {
-			if l.view.press(k) {
+			if l.view.press(b) {
 				return nil
 			}
 		}

@@ -72,7 +72,7 @@ type Top struct {
 
 // Help is printed below the flags.
 func (t *Top) Help() string {
-	return `Keys: 1 to 7 choose a table, s sorts, r turns the order round, / filters, space pauses, arrows choose a row, ? explains, q quits. NO_COLOR turns colours off. With TERM=dumb, or where the output is no terminal, the state is printed once, in lines of COLUMNS characters (80).`
+	return `Keys: 1 to 7 or tab choose a table, space pauses, q quits. NO_COLOR turns colours off. With TERM=dumb, or where the output is no terminal, the state is printed once, in lines of COLUMNS characters (80).`
 }
 
 // Run shows the state until somebody quits or it is interrupted. A terminal that is gone sends
