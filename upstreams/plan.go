@@ -97,7 +97,7 @@ func (p *Plan) add(spec *config.Upstream, expected []string, works []work) error
 		if st.transport, err = newTransportConfig(&st.spec, base, e.address, profile); err != nil {
 			return err
 		}
-		st.transport.options.Guard = p.set.o.Guard
+		st.transport.options.Guard, st.transport.options.Dial = p.set.o.Guard, p.set.o.Dial
 		if err = p.place(base, e, profile, st); err != nil {
 			return err
 		}

@@ -27,6 +27,8 @@ type Options struct {
 	// the metrics package's own registry.
 	Register, Unregister func(*metrics.Set)
 
+	// Dial connects to the upstreams. Default: by TCP.
+	Dial http1.Dialer
 	// Lookup resolves the names of upstreams with `resolve`. Default: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// LookupSRV returns the records of a name with `resolve: srv:NAME`. Default: the system's

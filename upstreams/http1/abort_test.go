@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -170,10 +169,10 @@ func TestAbortBeforeConnected(t *testing.T) {
 		}},
 		{"connecting", func(t *testing.T) *Transport {
 			tr := transportTo(t, "http://127.0.0.1:1")
-			tr.dialer.ControlContext = func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+			tr.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 				begun <- true
 				<-ctx.Done()
-				return ctx.Err()
+				return nil, ctx.Err()
 			}
 			return tr
 		}},

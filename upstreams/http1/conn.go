@@ -21,8 +21,8 @@ import (
 // one look at the clock when it fires, and nothing else.
 type conn struct {
 	nc      net.Conn        // what is read and written: a plainConn, or TLS over it
-	tcp     *net.TCPConn    // the socket itself
-	raw     syscall.RawConn // for what runs on the descriptor
+	sock    net.Conn        // the socket itself
+	raw     syscall.RawConn // for what runs on the descriptor; noSocket where there is none
 	secured bool            // nc is TLS
 	poll    poll
 
@@ -40,26 +40,38 @@ type conn struct {
 	vanished atomic.Bool // watch has closed it because its host has vanished
 }
 
-// newConn wraps a connected socket.
-func newConn(tcp *net.TCPConn) (*conn, error) {
-	raw, err := tcp.SyscallConn()
+// newConn wraps a connected socket, or a connection without one (net.Pipe), which has no
+// descriptor to look at.
+func newConn(sock net.Conn) (*conn, error) {
+	described, ok := sock.(socket.Conn)
+	if !ok {
+		return &conn{nc: sock, sock: sock, raw: noSocket{}}, nil
+	}
+	raw, err := described.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	plain := &plainConn{TCPConn: tcp}
-	if err := plain.stream.Open(tcp); err != nil {
+	plain := &plainConn{Conn: sock}
+	if err := plain.stream.Open(described); err != nil {
 		return nil, err
 	}
-	c := &conn{nc: plain, tcp: tcp, raw: raw}
+	c := &conn{nc: plain, sock: sock, raw: raw}
 	plain.catchUp = &c.catchUp
 	c.poll.bind()
 	return c, nil
 }
 
+// noSocket is the descriptor of a connection that has none. Nothing runs on it.
+type noSocket struct{}
+
+func (noSocket) Control(func(uintptr)) error    { return errors.ErrUnsupported }
+func (noSocket) Read(func(uintptr) bool) error  { return errors.ErrUnsupported }
+func (noSocket) Write(func(uintptr) bool) error { return errors.ErrUnsupported }
+
 // plainConn reads by package socket. A read by package net wakes the runtime's monitor thread where
 // the process was idle (requestWriter.pushAtOnce), once and more for each reply above 4 KiB.
 type plainConn struct {
-	*net.TCPConn
+	net.Conn
 	stream  socket.Stream
 	catchUp *catchUp // of the conn
 }
@@ -102,7 +114,7 @@ func (c *catchUp) allowed(now time.Time) bool {
 // is under way returns. It sends no close_notify over TLS, which could block behind a write that
 // the engine does not read.
 func (c *conn) close() {
-	_ = c.tcp.Close()
+	_ = c.sock.Close()
 	if c.watch != nil {
 		c.watch.closed(c)
 	}
@@ -111,7 +123,11 @@ func (c *conn) close() {
 // reset makes the coming close discard what is still unsent and send a reset. It is for requests
 // that are given up half-way: the kernel would otherwise deliver the rest before the engine sees
 // the end.
-func (c *conn) reset() { _ = c.tcp.SetLinger(0) }
+func (c *conn) reset() {
+	if s, ok := c.sock.(interface{ SetLinger(seconds int) error }); ok {
+		_ = s.SetLinger(0) // fails on a closed socket only
+	}
+}
 
 // read reads what has come, waiting for it no longer than until (zero: without limit). It returns
 // ErrNotYet when the time has passed and nothing has come, and never both bytes and an error.
@@ -180,8 +196,18 @@ func (c *conn) fetchNow() (came bool) {
 	return came
 }
 
-// peek looks at what the socket has received, without waiting and without taking anything.
-func (c *conn) peek() peeked { return c.poll.peek(c.raw) }
+// peeks reports whether peek sees what has come without taking it. Elsewhere an early answer is seen
+// only when the write fails or its time is up.
+func (c *conn) peeks() bool { return c.poll.probe != nil }
+
+// peek looks at what the socket has received, without waiting and without taking anything. It sees
+// nothing where it cannot look; see peeks.
+func (c *conn) peek() peeked {
+	if !c.peeks() {
+		return peekedQuiet
+	}
+	return c.poll.peek(c.raw)
+}
 
 // leftover reports whether bytes are there although the engine's host has acknowledged nothing of
 // the request that was begun with size bytes: they cannot be the answer to it. See errLeftover.
@@ -234,7 +260,7 @@ const sendPiece = 64 << 10
 // leave some of v, with or without an error.
 func (c *conn) send(v *net.Buffers) (int, error) {
 	if len(*v) > 1 && !c.secured {
-		n, err := v.WriteTo(c.tcp)
+		n, err := v.WriteTo(c.sock)
 		return int(n), err
 	}
 	b := (*v)[0]
@@ -266,7 +292,7 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 			case <-look.C:
 			}
 			if silence, _ := c.ask(socket.UnackedFor); silence >= patience {
-				_ = c.tcp.SetWriteDeadline(time.Unix(1, 0)) // fails on a closed socket only, which ends the write as well
+				_ = c.sock.SetWriteDeadline(time.Unix(1, 0)) // fails on a closed socket only, which ends the write as well
 				return
 			}
 		}
@@ -300,11 +326,11 @@ func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Seco
 // stale reports whether an idle connection cannot be used: it was closed, it is broken, or it holds
 // unsolicited bytes that would be taken for the next reply.
 func (c *conn) stale(now time.Time) bool {
-	if canPeek && c.peek() != peekedQuiet {
+	if c.peek() != peekedQuiet {
 		c.unsolicited = c.poll.found == peekedData && !c.secured && c.justKept(now)
 		return true
 	}
-	if canPeek && !c.secured {
+	if c.peeks() && !c.secured {
 		return false
 	}
 	// Surplus that TLS has decrypted or buffered already is invisible to a peek, and some systems

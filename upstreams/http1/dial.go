@@ -20,18 +20,18 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 	if err := life.hold(nil, cancel); err != nil { // Abort came before there was something to cancel
 		return nil, err
 	}
-	c, failure := t.dial(ctx)
+	c, failure := t.connectOnce(ctx)
 	if failure != nil {
 		return nil, life.fail(failure)
 	}
 	return c, nil
 }
 
-// dial makes a new connection, TLS included, before ctx ends. Every address of the upstream's name
+// connectOnce makes a new connection, TLS included, before ctx ends. Every address of the upstream's name
 // is tried in turn; each gets an even share of the time that is left, and one that fails is tried
 // last from then on. The failure is that of the address that got furthest: an engine whose
 // certificate is not good is no less there because its name has another address as well.
-func (t *Transport) dial(ctx context.Context) (*conn, *Failure) {
+func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonClosed, Err: errTransportClosed}
 	}
@@ -69,14 +69,14 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 		share, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
 		defer cancel()
 	}
-	nc, err := t.dialer.DialContext(share, "tcp", addr)
+	sock, err := t.dial(share, "tcp", addr)
 	if err != nil {
 		t.hosts.refused(addr, err, time.Now())
 		return nil, ReasonConnect, err
 	}
-	c, err := newConn(nc.(*net.TCPConn))
+	c, err := newConn(sock)
 	if err != nil {
-		_ = nc.Close()
+		_ = sock.Close()
 		return nil, ReasonConnect, err
 	}
 	t.hosts.connected(addr, c)

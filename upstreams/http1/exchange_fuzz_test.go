@@ -65,7 +65,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int) 
 	hosts := NewHostWatch(nil)
 	x.Begin(&Transport{upstream: "gpu-a", hosts: hosts, idle: idlePool{closed: true, hosts: hosts}}, nil)
 	x.request.req, x.request.sends = Request{Method: method}, 1
-	x.request.c = &conn{nc: &pieces{data: reply, sizes: sizes}, tcp: &net.TCPConn{}}
+	x.request.c = &conn{nc: &pieces{data: reply, sizes: sizes}, sock: &net.TCPConn{}}
 	defer x.Close()
 	past := time.Unix(1, 0)
 	var o outcome

@@ -124,9 +124,9 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	mustEcho(t, tr, "first")
 	var filled int64
 	c := tr.idle.conns[0]
-	_ = c.tcp.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	_ = c.sock.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	for piece := bytes.Repeat([]byte("j"), 64<<10); ; {
-		n, err := c.tcp.Write(piece)
+		n, err := c.sock.Write(piece)
 		filled += int64(n)
 		if err != nil {
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -135,7 +135,7 @@ func TestUnsentToAFullSocket(t *testing.T) {
 			break
 		}
 	}
-	_ = c.tcp.SetWriteDeadline(time.Time{})
+	_ = c.sock.SetWriteDeadline(time.Time{})
 	junk <- filled
 	time.AfterFunc(50*time.Millisecond, func() { close(read) })
 	want := strings.Repeat("s", 15<<10)
@@ -149,7 +149,7 @@ func TestUnsentInPart(t *testing.T) {
 	checkLeaks(t)
 	x := unsent(t, rawserver.Echo)
 	const taken = 10
-	if _, err := x.request.c.tcp.Write(x.request.c.poll.unsent.b[:taken]); err != nil {
+	if _, err := x.request.c.sock.Write(x.request.c.poll.unsent.b[:taken]); err != nil {
 		t.Fatal(err)
 	}
 	x.request.c.poll.left, x.request.c.poll.found = taken, peekedQuiet

@@ -122,3 +122,10 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	}
 	t.Fatal("never: " + what)
 }
+
+// canPeek reports whether a socket can be looked at here without taking from it.
+var canPeek = func() bool {
+	var p poll
+	p.bind()
+	return p.probe != nil
+}()

@@ -49,7 +49,7 @@ func TestHostWatch(t *testing.T) {
 		}).URL())
 		t.Cleanup(func() { close(vanish) })
 		dial := func() (*conn, *rawserver.Peer) {
-			c, f := tr.dial(t.Context())
+			c, f := tr.connectOnce(t.Context())
 			if f != nil {
 				t.Fatal(f)
 			}

@@ -18,7 +18,7 @@ func TestKeptConnectionRetires(t *testing.T) {
 	defer p.close()
 	near, far := net.Pipe()
 	defer far.Close()
-	c, now := &conn{nc: near, tcp: &net.TCPConn{}}, time.Now()
+	c, now := &conn{nc: near, sock: &net.TCPConn{}}, time.Now()
 	p.put(c, 0, now)
 	for used := time.Duration(0); used < longestKept; used += 30 * time.Second {
 		if got := p.take(now.Add(used)); got != c {

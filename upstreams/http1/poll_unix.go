@@ -11,11 +11,8 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// canPeek says that peek sees what has come without taking it.
-const canPeek = true
-
-// stalePatience is for TLS only, where a peek has found the socket empty already: a deadline that
-// has passed makes the read look into the TLS buffers and no further.
+// stalePatience is for TLS, where a peek has found the socket empty already, and for connections
+// without a socket: a deadline that has passed makes the read look into their buffers and no further.
 const stalePatience = -time.Second
 
 func (p *poll) bind() {

@@ -102,7 +102,7 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 		s := rawserver.Serve(t, rawserver.Echo)
 		tr := transportTo(t, s.URL())
 		x := tr.Exchange()
-		c, failure := tr.dial(t.Context())
+		c, failure := tr.connectOnce(t.Context())
 		if failure != nil {
 			t.Fatal(failure)
 		}

@@ -170,7 +170,7 @@ func (w *requestWriter) push(v *net.Buffers, large bool) error {
 		}
 	}
 	step := limit
-	if canPeek && !c.secured {
+	if c.peeks() && !c.secured {
 		look := w.t.ackTimeout
 		if large {
 			look = min(look, answerCheck)

@@ -33,8 +33,12 @@ type TransportOptions struct {
 	APIKey      string        // what is sent as a bearer's token; "": none
 	Host        string        // what is sent as Host; "": the URL's authority
 	Guard       Guard         // catches panics; nil: they pass
+	Dial        Dialer        // makes connections; nil: by TCP
 	Hosts       *HostWatch    // of the upstream, whose transports have it in common; nil: one of its own
 }
+
+// Dialer connects to an address, as net.Dialer.DialContext does.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // ForProbes returns the options of a small transport for probes, which must neither wait for the
 // connections of calls nor use them.
@@ -55,7 +59,7 @@ type Transport struct {
 	dns        *dnsCache
 	ackTimeout time.Duration // how long the engine's host may leave a request without an acknowledgement
 	endLife    context.CancelFunc
-	dialer     net.Dialer
+	dial       Dialer
 	guard      Guard
 	hosts      *HostWatch
 	idle       idlePool
@@ -94,7 +98,10 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		ackTimeout: defaultAckTimeout,
 		guard:      o.Guard,
 		hosts:      cmp.Or(o.Hosts, NewHostWatch(nil)),
-		dialer:     net.Dialer{KeepAliveConfig: keepAlive},
+		dial:       o.Dial,
+	}
+	if t.dial == nil {
+		t.dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 	}
 	if t.guard == nil {
 		t.guard = Unguarded{}

@@ -4,12 +4,11 @@ package socket
 
 import (
 	"io"
-	"net"
 	"os"
 	"syscall"
 )
 
-// Stream reads and writes a TCP connection. The connection's own deadlines and Close act on it. One
+// Stream reads and writes a connection. The connection's own deadlines and Close act on it. One
 // goroutine at a time may call Read, and one, which may be another, Write.
 type Stream struct {
 	raw     syscall.RawConn
@@ -30,7 +29,7 @@ type transfer struct {
 }
 
 // Open prepares s for c. It fails on a closed connection only.
-func (s *Stream) Open(c *net.TCPConn) (err error) {
+func (s *Stream) Open(c Conn) (err error) {
 	s.raw, err = c.SyscallConn()
 	s.recv, s.send = s.in.recv, s.out.send
 	return err

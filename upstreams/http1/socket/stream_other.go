@@ -7,12 +7,12 @@ import (
 	"os"
 )
 
-// Stream reads and writes a TCP connection, here with the connection's own methods.
-type Stream struct{ *net.TCPConn }
+// Stream reads and writes a connection, here with the connection's own methods.
+type Stream struct{ net.Conn }
 
 // Open prepares s for c.
-func (s *Stream) Open(c *net.TCPConn) error {
-	s.TCPConn = c
+func (s *Stream) Open(c Conn) error {
+	s.Conn = c
 	return nil
 }
 
