@@ -148,20 +148,14 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.Part) error {
 	state := s.status()
 	state.Show(part)
-	changed := map[string]status.Renewal{}
-	for _, id := range status.Sections {
-		text, err := state.Section(id)
-		if err != nil {
-			return err
-		}
-		if r, ok := shown.Renew(id, text); ok {
-			changed[id] = r
-		}
+	changed, err := state.Renewals(shown)
+	if err != nil {
+		return err
 	}
 	_, _ = w.WriteString("event: sections\nretry: 2000\ndata: ") // a buffered writer keeps its error for Flush
 	data := json.NewEncoder(w)
 	data.SetEscapeHTML(false) // the script takes it for JSON, and markup is most of it
-	err := data.Encode(struct {
+	err = data.Encode(struct {
 		At       string                    `json:"at"`
 		Sections map[string]status.Renewal `json:"sections"`
 	}{state.Now.Format("15:04:05"), changed})

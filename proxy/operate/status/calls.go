@@ -2,6 +2,7 @@ package status
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"penstock/proxy/telemetry/observe"
@@ -151,6 +152,11 @@ type Reason struct {
 	Count    int       `json:"count"`
 	Minute   int       `json:"last_minute"` // of count
 	Last     time.Time `json:"last"`
+}
+
+// ID is the same for as long as the reason is counted.
+func (r *Reason) ID() string {
+	return strings.Join([]string{r.Code, r.Cause, r.Limit, r.Key, r.Model, r.Upstream}, " ")
 }
 
 func reasons(counts []observe.ReasonCount) []Reason {

@@ -7,7 +7,7 @@
 // One Status is gathered and everything is a view of it, so the page, its JSON twin and the
 // terminal cannot disagree. For terminals it is a list of tables (tables.go), which are printed as
 // text (terminal.go) or shown by package top. The page is rendered here and only here: what is sent
-// while it is open are the same sections again, as far as they differ, and of tables the rows that
+// while it is open are the same sections again, as far as they differ, and of tables the cells that
 // do (renewal.go): parsing all of them was most of what the page cost. The alternative, a page that
 // draws itself from the JSON, is blank without its script and has a second place where a name must
 // be escaped.
@@ -36,7 +36,8 @@
 // read from the store for each look at it (usage.go).
 //
 // An open page changes only what differs, so that a selection, a focus and a sorted table survive
-// each second. Screen readers hear of trouble when its subject changes.
+// each second, and rows keep their places while the pointer or the focus is among them: what would
+// move waits. Screen readers hear of trouble when its subject changes.
 //
 // Every number says where it comes from (the source of a limit, the age of an engine's report),
 // what is not known is a dash and not a zero, nothing is averaged over models, and no state is told

@@ -1,10 +1,19 @@
 (() => {
   "use strict";
   const $ = (id) => document.getElementById(id), live = $("live"), find = $("find");
-  const show = (on, text) => { live.className = "live " + (on ? "on" : "off"); live.textContent = text; };
+  const show = (on, text) => {
+    const name = "live " + (on ? "on" : "off");
+    if (live.className !== name) live.className = name;
+    live.textContent = text;
+  };
 
   // Sections come as text that the server has escaped. Only what differs is changed, so that what the reader has opened,
-  // focused, selected or scrolled stays as it is. Rows are known by their ids.
+  // focused, selected or scrolled stays as it is.
+  const parse = (text) => {
+    const holder = document.createElement("template");
+    holder.innerHTML = text;
+    return holder.content;
+  };
   const own = new Set(["open", "hidden", "aria-sort"]), sorts = {};
   const patch = (old, next) => {
     if (old.isEqualNode(next)) return;
@@ -15,50 +24,63 @@
     }
     for (const { name, value } of next.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     for (const { name } of [...old.attributes]) if (!own.has(name) && !next.hasAttribute(name)) old.removeAttribute(name);
-    if (old.nodeName === "TBODY" && old.closest("[data-sorts]")) return frame(old, next);
+    if (old.hasAttribute("data-rows")) return frame(old, next);
     const have = [...old.childNodes], want = [...next.childNodes];
     want.forEach((node, i) => have[i] ? patch(have[i], node) : old.append(node));
     have.slice(want.length).forEach((node) => node.remove());
   };
-  // Rows with ids are changed by rows(); the body of their table may have another one, which says that there are none.
+  // Rows with ids are changed by rows(); their list may have another one, which says that there are none.
   const frame = (old, next) => {
     for (const node of [...old.childNodes]) if (!node.id) node.remove();
     old.append(...next.childNodes);
   };
-  const order = (body, want) => {
-    let at = body.firstElementChild;
-    for (const row of want) if (row === at) at = at.nextElementSibling; else body.insertBefore(row, at);
-  };
 
-  // Rows are sent in their order, with a text where that is new.
-  const rows = (section, body, list) => {
-    const parsed = document.createElement("tbody");
-    parsed.innerHTML = list.map((row) => row.text || "").join("");
-    const fresh = [...parsed.rows];
-    const want = list.map(({ id, text }) => {
-      const known = $(id), next = text && fresh.shift();
-      if (known?.parentNode !== body) return next;
-      if (next) patch(known, next);
-      return known;
-    }).filter(Boolean);
+  // Rows are sent in their order: with a text where that is new, with the cells that differ where the row is known. They are
+  // kept by their ids, in the page or on their way into it.
+  const lists = {};
+  const rows = (section, list) => {
+    const known = lists[section], now = lists[section] = new Map();
+    const fresh = [...parse(list.map((row) => row.text || "").join("")).children];
+    for (const { id, text, cells } of list) {
+      const next = text && fresh.shift();
+      let row = known.get(id);
+      if (row && next) patch(row, next);
+      for (const i in cells) patch(row.cells[i], parse(cells[i]).firstElementChild);
+      now.set(id, row || next);
+    }
+  };
+  // Nothing moves under the pointer or the focus: as long as one of them is among the rows they keep their places, and a new
+  // one waits.
+  const waiting = new Set();
+  let mouse = false; // a finger hovers where it was last
+  document.addEventListener("pointermove", (e) => { mouse = e.pointerType !== "touch"; }, { passive: true });
+  const held = (body) => mouse && body.matches(":hover") || body !== document.activeElement && body.contains(document.activeElement);
+  // Of rows in order that are to stand in another one only those are moved that have another row before them.
+  const order = (body, want) => {
     const stay = new Set(want);
-    for (const row of [...body.rows]) if (row.id && !stay.has(row)) row.remove();
-    given.set($(section), want.map((row) => row.id));
-    if (sorts[section]) body.append(...want.filter((row) => row.parentNode !== body));
-    else order(body, want);
+    for (const row of [...body.children]) if (row.id && !stay.has(row)) row.remove();
+    let at = body.firstElementChild;
+    for (const row of want) {
+      if (at && row === at.nextElementSibling) { // the one at this place has moved down, and comes in its turn
+        at.remove();
+        at = row;
+      }
+      if (row === at) at = at.nextElementSibling;
+      else body.insertBefore(row, at);
+    }
   };
 
   // Sorting by a column, and back to the order of the server: trouble first.
-  const given = new WeakMap();
   const valueOf = (row, column) => {
     const cell = row.cells[column], v = cell ? cell.dataset.v ?? cell.textContent : "";
     return v !== "" && isFinite(v) ? Number(v) : String(v).toLowerCase();
   };
   const compare = (a, b) => typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? 1 : -1;
-  const arrange = (id) => {
-    const table = $(id).querySelector("table[data-sorts]");
-    if (!table) return;
-    [...table.tHead.rows[0].cells].forEach((th, i) => {
+  const arrange = (id, asked) => {
+    const body = $(id).querySelector("[data-rows]"), s = sorts[id];
+    if (!body) return;
+    const table = body.closest("table[data-sorts]");
+    if (table) [...table.tHead.rows[0].cells].forEach((th, i) => {
       if (!th.firstElementChild) {
         const button = document.createElement("button");
         button.type = "button";
@@ -67,27 +89,30 @@
         button.addEventListener("click", () => sort(id, i));
         th.replaceChildren(button);
       }
-      const s = sorts[id];
-      if (s && s.column === i) th.setAttribute("aria-sort", s.down ? "descending" : "ascending");
+      const sorted = s && s.column === i ? s.down ? "descending" : "ascending" : null;
+      if (sorted === th.getAttribute("aria-sort")) return;
+      if (sorted) th.setAttribute("aria-sort", sorted);
       else th.removeAttribute("aria-sort");
     });
-    const body = table.tBodies[0], s = sorts[id];
+    let want = [...lists[id].values()];
     if (s) {
-      const keyed = [...body.rows].map((row) => [valueOf(row, s.column), row]);
+      const keyed = want.map((row) => [valueOf(row, s.column), row]);
       keyed.sort((a, b) => (s.down ? -1 : 1) * compare(a[0], b[0]));
-      order(body, keyed.map((k) => k[1]));
+      want = keyed.map((k) => k[1]);
     }
-    filter(body);
+    if (!asked && held(body)) waiting.add(id);
+    else {
+      waiting.delete(id);
+      order(body, want);
+    }
+    if (table) filter(body);
   };
   const sort = (id, column) => {
     const s = sorts[id];
     if (!s || s.column !== column) sorts[id] = { column, down: column > 0 };
     else if (s.down === column > 0) s.down = !s.down;
     else delete sorts[id];
-    if (sorts[id]) return arrange(id);
-    const body = $(id).querySelector("table[data-sorts]").tBodies[0];
-    order(body, (given.get($(id)) || []).map((row) => row && $(row)).filter(Boolean));
-    arrange(id);
+    arrange(id, true);
   };
   const filter = (body) => {
     const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -106,28 +131,26 @@
     if (!section) return;
     if (sent.frame !== undefined) {
       const next = section.cloneNode(false);
-      next.innerHTML = sent.frame;
+      next.append(parse(sent.frame));
       const head = section.querySelector("table[data-sorts] thead"), table = next.querySelector("table[data-sorts]");
       if (head && table) table.tHead.replaceWith(head.cloneNode(true)); // its buttons are made here: they stay
       patch(section, next);
     }
-    const body = section.querySelector("table[data-sorts] > tbody");
-    if (body) rows(id, body, sent.rows || []);
+    rows(id, sent.rows || []);
     arrange(id);
   };
   // A screen reader hears of trouble when it begins, changes its subject or ends, and not each second.
   let about = document.querySelector(".verdict")?.dataset.about;
   const announce = () => {
     const verdict = document.querySelector(".verdict");
-    document.title = verdict.dataset.title;
+    if (document.title !== verdict.dataset.title) document.title = verdict.dataset.title;
     if (verdict.dataset.about === about) return;
     about = verdict.dataset.about;
     $("say").textContent = verdict.textContent;
   };
-  const sections = [...document.querySelectorAll("main section")].map((s) => s.id);
-  for (const id of sections) {
-    given.set($(id), [...$(id).querySelectorAll("table[data-sorts] > tbody > tr")].map((row) => row.id));
-    arrange(id);
+  for (const { id } of document.querySelectorAll("main section")) {
+    lists[id] = new Map([...document.querySelectorAll(`#${id} [data-rows] > [id]`)].map((row) => [row.id, row]));
+    arrange(id, true);
   }
   find.addEventListener("input", filterAll);
   const slash = (e) => e.key === "/" && !e.ctrlKey && !e.metaKey && !e.altKey && !(e.target instanceof HTMLInputElement);
@@ -144,6 +167,7 @@
   source.addEventListener("sections", (e) => {
     const { at, sections } = JSON.parse(e.data);
     for (const id in sections) renew(id, sections[id]);
+    for (const id of waiting) if (!(id in sections)) arrange(id);
     announce();
     show(true, "live · " + at);
   });

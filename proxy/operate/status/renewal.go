@@ -12,10 +12,12 @@ type Renewal struct {
 	Rows  []PageRow `json:"rows,omitempty"`
 }
 
-// PageRow is one row of a table. Its text is left out where the page shows it already.
+// PageRow is one row of a list. Of a row that the page shows already only the cells come that read
+// differently, by their numbers; the text is all of it, where it is new or has no cells.
 type PageRow struct {
-	ID   string `json:"id"`
-	Text string `json:"text,omitempty"`
+	ID    string         `json:"id"`
+	Text  string         `json:"text,omitempty"`
+	Cells map[int]string `json:"cells,omitempty"`
 }
 
 // Shown is what one open page shows. The zero value is a page that has been sent nothing.
@@ -24,9 +26,24 @@ type Shown struct {
 	rows          map[string]map[string]string // by section and id
 }
 
-// Renew returns what the page is to be sent of a section that reads so now, and false if that is
-// nothing. The page shows it from then on.
-func (s *Shown) Renew(section, text string) (r Renewal, ok bool) {
+// Renewals returns what a page is to be sent of the state, by section. The page shows it from then on.
+func (s *Status) Renewals(page *Shown) (map[string]Renewal, error) {
+	changed := map[string]Renewal{}
+	for _, id := range Sections {
+		text, err := s.Section(id)
+		if err != nil {
+			return nil, err
+		}
+		if r, ok := page.renew(id, text); ok {
+			changed[id] = r
+		}
+	}
+	return changed, nil
+}
+
+// renew returns what the page is to be sent of a section that reads so now, and false if that is
+// nothing.
+func (s *Shown) renew(section, text string) (r Renewal, ok bool) {
 	if s.whole == nil {
 		s.whole, s.frames, s.rows = map[string]string{}, map[string]string{}, map[string]map[string]string{}
 	}
@@ -41,33 +58,70 @@ func (s *Shown) Renew(section, text string) (r Renewal, ok bool) {
 	now := make(map[string]string, len(rows))
 	r.Rows = make([]PageRow, len(rows))
 	for i, row := range rows {
-		r.Rows[i].ID = rowID(row)
-		if s.rows[section][r.Rows[i].ID] != row {
-			r.Rows[i].Text = row
-		}
-		now[r.Rows[i].ID] = row
+		id := rowID(row)
+		r.Rows[i] = PageRow{ID: id}
+		r.Rows[i].Text, r.Rows[i].Cells = differs(s.rows[section][id], row)
+		now[id] = row
 	}
 	s.rows[section] = now
 	return r, true
 }
 
-// rowBegin begins a row with an id. No name can imitate it, because names are escaped.
-const rowBegin = `<tr id="`
+// differs returns how a row reads that read otherwise before: all of it, or the cells that differ.
+func differs(before, row string) (text string, cells map[int]string) {
+	if before == row {
+		return "", nil
+	}
+	was, is := cellsOf(before), cellsOf(row)
+	if len(was) != len(is) || was[0] != is[0] || len(is) == 1 {
+		return row, nil
+	}
+	cells = map[int]string{}
+	for i := range is[1:] {
+		if was[i+1] != is[i+1] {
+			cells[i] = is[i+1]
+		}
+	}
+	return "", cells
+}
 
-// cut takes the rows with ids out of a section's text, and returns what stands around them.
+// cellsOf cuts a table's row into its beginning and its cells, which stand on lines of their own.
+func cellsOf(row string) []string {
+	lines := strings.Split(row, "\n<t")
+	for i := range lines[1:] {
+		lines[i+1] = "<t" + strings.TrimSuffix(lines[i+1], "\n</tr>")
+	}
+	return lines
+}
+
+// rowsMark ends the tag of the element whose children are rows, each with an id on a line of its own.
+// No name can imitate it, because names are escaped.
+const rowsMark = " data-rows>"
+
+// rowTags are the tags of rows by the tag that holds them.
+var rowTags = map[string]string{"tbody": "tr", "ol": "li", "ul": "li", "dl": "div"}
+
+// cut takes the rows out of a section's text, and returns what stands around them.
 func cut(text string) (frame string, rows []string) {
-	at, end := strings.Index(text, rowBegin), strings.Index(text, "</tbody>")
+	head, body, ok := strings.Cut(text, rowsMark)
+	if !ok {
+		return text, nil
+	}
+	holder, _, _ := strings.Cut(head[strings.LastIndexByte(head, '<')+1:], " ")
+	begin, end := "\n<"+rowTags[holder]+` id="`, strings.LastIndex(body, "</"+holder+">")
+	at := strings.Index(body, begin)
 	if at < 0 || end < at {
 		return text, nil
 	}
-	for row := range strings.SplitSeq(text[at+len(rowBegin):end], rowBegin) {
-		rows = append(rows, rowBegin+strings.TrimRight(row, "\n")) // one that was the last is the same before another
+	for row := range strings.SplitSeq(body[at+len(begin):end], begin) {
+		rows = append(rows, begin[1:]+strings.TrimRight(row, "\n")) // one that was the last is the same before another
 	}
-	return text[:at] + text[end:], rows
+	return head + rowsMark + body[:at] + body[end:], rows
 }
 
 // rowID is the id of a row as the page's script knows it.
 func rowID(row string) string {
-	id, _, _ := strings.Cut(row[len(rowBegin):], `"`)
+	_, id, _ := strings.Cut(row, ` id="`)
+	id, _, _ = strings.Cut(id, `"`)
 	return html.UnescapeString(id)
 }

@@ -9,20 +9,25 @@ import (
 // TestRenewals: a page is sent each section once and then what differs: rows that are new or read
 // differently with their text, others by their ids, and the rest of a section where that differs.
 func TestRenewals(t *testing.T) {
-	const frame = "<table data-sorts><tbody>%s</tbody></table><p>%s</p>"
-	row := func(id, text string) string { return "\n" + `<tr id="` + id + `"><td>` + text + "</td></tr>" }
+	const frame = "<table data-sorts><tbody data-rows>%s</tbody></table><p>%s</p>"
+	row := func(id, text string) string {
+		return "\n" + `<tr id="` + id + `">` + "\n<th>" + id + "</th>\n<td>" + text + "</td>\n</tr>"
+	}
+	item := func(id, text string) string { return "\n" + `<li id="` + id + `">` + text + "</li>" }
 	var page Shown
 	for i, c := range []struct{ text, want string }{
 		{fmt.Sprintf(frame, row("a", "1")+row("b&#34;&lt;", "1"), "x"), "frame a+ b\"<+"},
 		{fmt.Sprintf(frame, row("a", "1")+row("b&#34;&lt;", "1"), "x"), "nothing"},
-		{fmt.Sprintf(frame, row("c", "1")+row("b&#34;&lt;", "1")+row("a", "2"), "x"), "c+ b\"< a+"},
+		{fmt.Sprintf(frame, row("c", "1")+row("b&#34;&lt;", "1")+row("a", "2"), "x"), "c+ b\"< a 1=<td>2</td>"},
 		{fmt.Sprintf(frame, row("c", "1")+row("a", "2"), "y"), "frame c a"},
 		{"<p>none</p>", "frame"},
 		{fmt.Sprintf(frame, row("a", "2"), "y"), "frame a+"},
+		{"<ol data-rows>" + item("a", "1") + "</ol>", "frame a+"},
+		{"<ol data-rows>" + item("b", "<ol></ol>") + item("a", "2") + "</ol>", "b+ a+"},
 		{"", "frame"},
 		{"", "nothing"},
 	} {
-		r, ok := page.Renew("models", c.text)
+		r, ok := page.renew("models", c.text)
 		var got []string
 		if !ok {
 			got = append(got, "nothing")
@@ -36,6 +41,9 @@ func TestRenewals(t *testing.T) {
 		for _, row := range r.Rows {
 			if got = append(got, row.ID); row.Text != "" {
 				got[len(got)-1] += "+"
+			}
+			for i, text := range row.Cells {
+				got = append(got, fmt.Sprintf("%d=%s", i, text))
 			}
 		}
 		if text := strings.Join(got, " "); text != c.want {
@@ -55,14 +63,12 @@ func TestRenewalsAreWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, _ := page.Renew(id, text)
+		r, _ := page.renew(id, text)
 		n := len(*r.Frame)
-		for i, row := range r.Rows {
-			if n += len(row.Text); i > 0 {
-				n++ // the line's end
-			}
+		for _, row := range r.Rows {
+			n += len("\n") + len(row.Text)
 		}
-		if n != len(text) || strings.Count(text, rowBegin) != len(r.Rows) {
+		if n != len(text) {
 			t.Errorf("%s: %d bytes in %d rows, of %d", id, n, len(r.Rows), len(text))
 		}
 	}
@@ -71,7 +77,7 @@ func TestRenewalsAreWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, ok := page.Renew("calls", text)
+	r, ok := page.renew("calls", text)
 	if !ok || r.Frame != nil || len(r.Rows) != 5 || r.Rows[0].Text == "" || r.Rows[1].Text+r.Rows[4].Text != "" {
 		t.Errorf("%+v", r)
 	}

@@ -419,7 +419,7 @@ var reasonColumns = []Column{
 }
 
 func reasonRow(c *Reason) Row {
-	r := Row{ID: strings.Join([]string{c.Code, c.Cause, c.Limit, c.Key, c.Model, c.Upstream}, " "), Idle: c.Minute == 0}
+	r := Row{ID: c.ID(), Idle: c.Minute == 0}
 	if c.Failed {
 		r.Level = LevelOut
 	}

@@ -31,6 +31,7 @@ type Watch struct {
 	models    map[string]*watched
 	total     watched
 	events    []Event // oldest first
+	noted     int     // events since the start
 }
 
 // Event is something that happened.
@@ -40,6 +41,9 @@ type Event struct {
 	Level string    `json:"level,omitempty"` // ok, degraded, out
 	Who   string    `json:"who,omitempty"`   // an upstream or a model
 	Text  string    `json:"text"`
+
+	// Number counts the edge's events: what an open page knows this one by.
+	Number int `json:"-"`
 }
 
 // Hour is the last hour in minutes, the oldest first; the last one is not over. Values that are not
@@ -131,7 +135,8 @@ func reloaded(r *Reload) Event {
 }
 
 func (w *Watch) note(at time.Time, e Event) {
-	e.At = at
+	w.noted++
+	e.At, e.Number = at, w.noted
 	if len(w.events) == mostEvents {
 		w.events = slices.Delete(w.events, 0, 1)
 	}
