@@ -22,7 +22,11 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 			return nil, 0
 		}
 	}
-	file, size, err := parseBounded(string(bytes.TrimPrefix(src, []byte("\ufeff"))))
+	text := string(bytes.TrimPrefix(src, []byte("\ufeff")))
+	if body, size = plainTree(text); body != nil {
+		return body, size
+	}
+	file, size, err := parseBounded(text)
 	if err != nil {
 		r.unparsed(err)
 		return nil, 0

@@ -192,8 +192,8 @@ func (p *Places) Append(list string, second *Places, count int) {
 // moveEntry turns list[i] into list[i+by] at the beginning of a path.
 func moveEntry(path, list string, by int) (string, bool) {
 	rest, ok := strings.CutPrefix(path, list+"[")
-	if !ok {
-		return "", false
+	if !ok || by == 0 {
+		return path, ok
 	}
 	number, rest, _ := strings.Cut(rest, "]")
 	i, err := strconv.Atoi(number)

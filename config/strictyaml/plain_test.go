@@ -1,0 +1,120 @@
+package strictyaml
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// bound is what becomes of a tree: its values, where each of them stands, and what is wrong.
+func bound(src string, body ast.Node, size int) string {
+	var servers struct {
+		Servers []server       `yaml:"servers"`
+		Free    map[string]any `yaml:"free"`
+	}
+	var free any
+	var out strings.Builder
+	for _, into := range []any{&servers, &free} {
+		places := &Places{marks: map[string]mark{}, broken: map[string]bool{}}
+		d := &Document{Places: places, report: &report{src: newSource("a.yaml", []byte(src)), places: places}}
+		b := &Binder{report: d.report, tree: newTree(d.report, body, size)}
+		b.external.env = func(string) (string, bool) { return "blue", true }
+		b.bind(Node{ast: body}, reflect.ValueOf(into).Elem())
+		fmt.Fprintf(&out, "%#v\n%v\n", reflect.ValueOf(into).Elem(), d.Problems())
+		for _, path := range slices.Sorted(maps.Keys(places.marks)) {
+			m := places.marks[path]
+			fmt.Fprintf(&out, "%s %d:%d %q\n", path, m.line, m.column, m.raw)
+		}
+	}
+	return out.String()
+}
+
+// samePlain checks that plainTree and the parser agree on src, where plainTree reads it.
+func samePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
+	body, size := plainTree(src)
+	if body == nil {
+		return false
+	}
+	file, tokens, err := parseBounded(src)
+	if err != nil || len(file.Docs) != 1 {
+		t.Fatalf("%q is not for the plain reader: %v", src, err)
+	}
+	if got, want := bound(src, body, size), bound(src, file.Docs[0].Body, tokens); got != want {
+		t.Fatalf("%q is read as\n%s\nand by the parser as\n%s", src, got, want)
+	}
+	return true
+}
+
+// TestPlainTree: files in the usual form are read without the parser, as the parser would.
+func TestPlainTree(t *testing.T) {
+	for _, src := range []string{
+		"servers:\n  - name: a\n    port: 1\n    tags: [x, \"*\", 'y z']\n",
+		"# comment\n\nservers:\n- name: a # the first\n  port: 1_000\n- { name: b, port: 2, extra: {a: b, c: {}} }\n",
+		"- - a\n  - b\n-   x: 1\n    y: true\n",
+		"free:\n  url: http://10.0.0.1:8000\n  time: 2027-01-01T00:00:00Z\n  hash: sha256:00ff\n  ratio: 0.5\n  note: some words here\n  secret: ${TAG}\n",
+		"servers: []\nfree: {}",
+		"servers:\n  - name: a\n    name: b\n  - port: many\n  - tgas: [1]\n",
+	} {
+		if !samePlain(t, src) {
+			t.Errorf("%q is left to the parser", src)
+		}
+	}
+	for _, src := range []string{
+		"", "a", "a:", "a: |\n  b\n", "a: &x b\n", "a: *x\n", "a: !!str b\n", "a: \"\\n\"\n", "a: b\n c\n", "a: {b: c\n", "a: b: c\n", "a: é\n",
+		"a:\tb\n", "---\na: b\n", "a: null\n", "a: 'it''s'\n", "a: {b: c}}\n", "a: [b,]\n", "  a: b\nc: d\n", "a: b\n- c\n", "- a\nb: c\n",
+		"a: \"b # c\"\n", "a:\n  - b\n c: d\n", "true: a\n",
+	} {
+		if body, _ := plainTree(src); body != nil {
+			t.Errorf("%q is not left to the parser", src)
+		}
+	}
+}
+
+// plainDraws are the pieces that TestPlainSame puts together.
+var plainDraws = []string{
+	"servers:", "free:", "name:", "port:", "tags:", "extra:", "- ", "-", "  ", "    ", " ", "\n", "\n  ", "\n    ", "\n- ", "\n  - ", ": ", ":",
+	"a", "b1", "1", "07", "0x1f", "0o7", "0b1", "1e3", "1.5", "1_0", "+1", "-1", ".5", "1.", "true", "True", "yes", "null", "~", "NaN", ".inf",
+	"{", "}", "[", "]", ", ", ",", "{a: 1}", "[x, y]", "\"q\"", "'q'", "\"*\"", "\"", "'", "#", " # c", "${V}", "$${V}", "a b", "a:b", "2027-01-01",
+	"1:30", "12:30:45", "http://h:1/x", "key_a: v\n", "- k: v\n", "<<: a", "=", "@", "%", "*", "&", "!", "|", ">", "?", "? ", "/", "\\",
+}
+
+// TestPlainSame: whatever the plain reader takes it reads as the parser does.
+func TestPlainSame(t *testing.T) {
+	pieces := func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(plainDraws), 1, 24).Draw(t, "pieces"), "")
+	}
+	lines := func(t *rapid.T) (src string) {
+		values := []string{"", "a", "1", "true", "0.5", "a b", "{a: 1, name: {x: y}}", "[a, \"b c\", [1]]", "'q' ", "a # c", "${V}", "h:1"}
+		for range rapid.IntRange(1, 8).Draw(t, "lines") {
+			src += rapid.SampledFrom([]string{"", "  ", "    ", "      "}).Draw(t, "indent") +
+				rapid.SampledFrom([]string{"", "", "- ", "- - ", "-   "}).Draw(t, "dash") +
+				rapid.SampledFrom([]string{"", "a:", "name: ", "servers:", "free: ", "port:  "}).Draw(t, "key") +
+				rapid.SampledFrom(append(values, plainDraws...)).Draw(t, "value") + "\n"
+		}
+		return src
+	}
+	plain := 0
+	for _, draw := range []func(*rapid.T) string{pieces, lines} {
+		rapid.Check(t, func(t *rapid.T) {
+			if samePlain(t, draw(t)) {
+				plain++
+			}
+		})
+	}
+	if plain == 0 {
+		t.Error("no draw was for the plain reader")
+	}
+	t.Logf("%d draws were for the plain reader", plain)
+}
+
+func FuzzPlainTree(f *testing.F) {
+	f.Add("servers:\n  - name: a\n    port: 1\n    tags: [x, \"*\", 'y z']\n    extra: { a: b, c: {} } # d\n")
+	f.Fuzz(func(t *testing.T, src string) { samePlain(t, src) })
+}
