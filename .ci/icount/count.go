@@ -212,9 +212,10 @@ func blocks(out string, n int) (map[uint64]block, error) {
 
 type block struct{ length, executed uint64 }
 
-// sum adds up what ran between two states, for each of n units, and prints the dearest functions.
+// sum adds up what ran between two states, for each of n units, and prints the dearest functions: their
+// instructions and how often each is called.
 func (b *built) sum(before, after map[uint64]block, n float64, top int) (instructions, different float64) {
-	by := map[string]float64{}
+	by, calls := map[string]float64{}, map[string]float64{}
 	for address, is := range after {
 		ran := float64(is.executed - before[address].executed)
 		if ran == 0 {
@@ -224,16 +225,20 @@ func (b *built) sum(before, after map[uint64]block, n float64, top int) (instruc
 		if ran/float64(is.length)/n >= 0.5 {
 			different += float64(is.length)
 		}
-		by[b.function(address)] += ran / n
+		f := b.function(address)
+		by[f.name] += ran / n
+		if address == f.address {
+			calls[f.name] += ran / float64(is.length) / n
+		}
 	}
 	names := slices.SortedFunc(maps.Keys(by), func(a, c string) int { return int(by[c]*100) - int(by[a]*100) })
 	for _, name := range names[:min(top, len(names))] {
-		fmt.Printf("%10.0f %s\n", by[name], name)
+		fmt.Printf("%10.0f %8.2f %s\n", by[name], calls[name], name)
 	}
 	return instructions, different
 }
 
-func (b *built) function(address uint64) string {
+func (b *built) function(address uint64) function {
 	i, exact := slices.BinarySearchFunc(b.functions, address, func(f function, a uint64) int {
 		switch {
 		case f.address < a:
@@ -247,9 +252,9 @@ func (b *built) function(address uint64) string {
 		i--
 	}
 	if i < 0 {
-		return "?"
+		return function{name: "?"}
 	}
-	return b.functions[i].name
+	return b.functions[i]
 }
 
 // systemCalls counts with strace, which attaches to the running edge. What only passes time is left out.
