@@ -34,6 +34,7 @@ type Options struct {
 	Paired bool
 }
 
+// frame is one open container.
 type frame struct {
 	node   int32 // the container's node, -1 when it is not recorded
 	count  int32 // members so far
@@ -92,80 +93,84 @@ func (d *Doc) Reset() {
 	}
 }
 
-// grow makes room for at least one more node, or reports false when the cap is reached.
-func grow(nodes []node, limit int) ([]node, bool) {
-	if len(nodes) >= limit {
-		return nodes, false
+// grow makes room for at least one more node in a tape that is full, or reports false when the cap
+// is reached.
+func grow(tape []node, limit int) ([]node, bool) {
+	if len(tape) >= limit {
+		return tape, false
 	}
-	n := make([]node, len(nodes), min(max(2*cap(nodes), 64), limit))
-	copy(n, nodes)
+	n := make([]node, min(max(2*len(tape), 64), limit))
+	copy(n, tape)
 	return n, true
 }
 
-// parse is the scanner. It appends to nodes, within its capacity or else in a copy, and returns
-// them in any case. stack has room for o.MaxDepth frames. The states are labels, not functions, so
-// that all of the state stays in registers.
+// parse is the scanner. It fills nodes up to its capacity, or else a copy, and returns what it has
+// filled in any case. stack has room for o.MaxDepth frames. The states are labels, not functions,
+// and nothing is called for a short token, so that all of the state stays in registers.
 func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 	if len(src) > maxSize {
-		return nodes, &LimitError{Offset: maxSize, Limit: LimitSize, Max: maxSize}
+		return nodes[:0], &LimitError{Offset: maxSize, Limit: LimitSize, Max: maxSize}
 	}
 	var (
-		cur   frame // the innermost open container
-		depth int   // how many are open
-		rec   = true
-		i     int
-		n     = len(src)
+		tape   = nodes[:cap(nodes)]
+		k      int    // nodes of the tape that are filled
+		cur    *frame // the innermost open container; nil: none
+		depth  int    // how many are open: the children are recorded down to o.Record
+		record = o.Record
+		i      int
 	)
 
 value: // a value must follow
 	i = skipSpace(src, i)
-	if i >= n {
-		return nodes, &SyntaxError{n, reasonEnd}
+	if i >= len(src) {
+		return tape[:k], &SyntaxError{len(src), reasonEnd}
 	}
-	if rec && len(nodes) == cap(nodes) {
+	if k == len(tape) && depth <= record {
 		var ok bool
-		if nodes, ok = grow(nodes, o.MaxNodes); !ok {
-			return nodes, &LimitError{i, LimitNodes, o.MaxNodes}
+		if tape, ok = grow(tape, o.MaxNodes); !ok {
+			return tape[:k], &LimitError{i, LimitNodes, o.MaxNodes}
 		}
 	}
 	switch c := src[i]; c {
 	case '"':
-		end, flags, reason := scanString(src, i+1)
-		if reason != "" {
-			return nodes, &SyntaxError{end, reason}
+		end, flags := shortEnd(src, i+1), uint8(0)
+		if end == 0 {
+			var reason string
+			if end, flags, reason = scanString(src, i+1); reason != "" {
+				return tape[:k], &SyntaxError{end, reason}
+			}
+			if flags&flagLone != 0 && o.Paired {
+				return tape[:k], &SyntaxError{i, reasonLone}
+			}
 		}
-		if flags&flagLone != 0 && o.Paired {
-			return nodes, &SyntaxError{i, reasonLone}
-		}
-		if rec {
-			nodes = nodes[:len(nodes)+1]
-			nodes[len(nodes)-1].set(i, end, len(nodes), String, flags)
+		if depth <= record {
+			tape[k].set(i, end, k+1, String, flags)
+			k++
 		}
 		i = end
 	case '{', '[':
 		if depth == o.MaxDepth {
-			return nodes, &LimitError{i, LimitDepth, o.MaxDepth}
+			return tape[:k], &LimitError{i, LimitDepth, o.MaxDepth}
 		}
-		kind := Array
-		if c == '{' {
-			kind = Object
+		cur = &stack[depth]
+		cur.node, cur.count, cur.object = -1, 0, c == '{'
+		if depth <= record {
+			kind := Array
+			if c == '{' {
+				kind = Object
+			}
+			cur.node = int32(k)
+			tape[k].set(i, 0, 0, kind, 0)
+			k++
 		}
-		stack[depth] = cur
 		depth++
-		cur = frame{node: -1, object: c == '{'}
-		if rec {
-			cur.node = int32(len(nodes))
-			nodes = nodes[:len(nodes)+1]
-			nodes[cur.node].set(i, 0, 0, kind, 0)
-			rec = depth <= o.Record
-		}
 		i = skipSpace(src, i+1)
-		if i < n && src[i] == c+2 { // '}' is '{'+2 and ']' is '['+2
+		if i < len(src) && src[i] == c+2 { // '}' is '{'+2 and ']' is '['+2
 			i++
 			goto closed
 		}
-		if cur.node >= 0 && !rec {
-			nodes[cur.node].flags = flagUnrecorded
+		if cur.node >= 0 && depth > record {
+			tape[cur.node].flags = flagUnrecorded
 		}
 		if c == '{' {
 			goto member
@@ -174,14 +179,14 @@ value: // a value must follow
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		end, flags, ok := scanNumber(src, i)
 		if !ok {
-			if end == n {
-				return nodes, &SyntaxError{n, reasonEnd}
+			if end == len(src) {
+				return tape[:k], &SyntaxError{end, reasonEnd}
 			}
-			return nodes, &SyntaxError{end, reasonNumber}
+			return tape[:k], &SyntaxError{end, reasonNumber}
 		}
-		if rec {
-			nodes = nodes[:len(nodes)+1]
-			nodes[len(nodes)-1].set(i, end, len(nodes), Number, flags)
+		if depth <= record {
+			tape[k].set(i, end, k+1, Number, flags)
+			k++
 		}
 		i = end
 	case 't', 'f', 'n':
@@ -193,44 +198,43 @@ value: // a value must follow
 			word, kind = "null", Null
 		}
 		end := i + len(word)
-		if end > n || string(src[i:end]) != word {
-			return nodes, literalError(src, i, word)
+		if end > len(src) || string(src[i:end]) != word {
+			return tape[:k], literalError(src, i, word)
 		}
-		if rec {
-			nodes = nodes[:len(nodes)+1]
-			nodes[len(nodes)-1].set(i, end, len(nodes), kind, 0)
+		if depth <= record {
+			tape[k].set(i, end, k+1, kind, 0)
+			k++
 		}
 		i = end
 	case 0xef, 0xfe, 0xff, 0:
 		if i == 0 {
-			return nodes, &SyntaxError{0, reasonBOM}
+			return tape[:k], &SyntaxError{0, reasonBOM}
 		}
-		return nodes, &SyntaxError{i, reasonValue}
+		return tape[:k], &SyntaxError{i, reasonValue}
 	default:
-		return nodes, &SyntaxError{i, reasonValue}
+		return tape[:k], &SyntaxError{i, reasonValue}
 	}
 
 after: // a value has ended
-	i = skipSpace(src, i)
-	if depth == 0 {
-		if i < n {
-			return nodes, &SyntaxError{i, reasonTrailing}
+	if cur == nil {
+		if i = skipSpace(src, i); i < len(src) {
+			return tape[:k], &SyntaxError{i, reasonTrailing}
 		}
-		return nodes, nil
+		return tape[:k], nil
 	}
-	if i >= n {
-		return nodes, &SyntaxError{n, reasonEnd}
+	if i = skipSpace(src, i); i >= len(src) {
+		return tape[:k], &SyntaxError{len(src), reasonEnd}
 	}
 	if cur.object {
 		switch src[i] {
 		case ',':
-			i = skipSpace(src, i+1)
+			i++
 			goto member
 		case '}':
 			i++
 			goto closed
 		}
-		return nodes, &SyntaxError{i, reasonObject}
+		return tape[:k], &SyntaxError{i, reasonObject}
 	}
 	switch src[i] {
 	case ',':
@@ -240,55 +244,64 @@ after: // a value has ended
 		i++
 		goto closed
 	}
-	return nodes, &SyntaxError{i, reasonArray}
+	return tape[:k], &SyntaxError{i, reasonArray}
 
-member: // a member's name must follow; space has been skipped
-	if i >= n {
-		return nodes, &SyntaxError{n, reasonEnd}
-	}
-	if src[i] != '"' {
-		return nodes, &SyntaxError{i, reasonName}
+member: // a member's name must follow
+	if i >= len(src) || src[i] != '"' {
+		if i = skipSpace(src, i); i >= len(src) {
+			return tape[:k], &SyntaxError{len(src), reasonEnd}
+		}
+		if src[i] != '"' {
+			return tape[:k], &SyntaxError{i, reasonName}
+		}
 	}
 	if cur.count++; cur.count > MaxMembers {
-		return nodes, &LimitError{i, LimitMembers, MaxMembers}
+		return tape[:k], &LimitError{i, LimitMembers, MaxMembers}
 	}
 	{
-		end, flags, reason := scanString(src, i+1)
-		if reason != "" {
-			return nodes, &SyntaxError{end, reason}
+		end, flags := shortEnd(src, i+1), uint8(0)
+		if end == 0 {
+			var reason string
+			if end, flags, reason = scanString(src, i+1); reason != "" {
+				return tape[:k], &SyntaxError{end, reason}
+			}
+			if flags&flagLone != 0 && o.Paired {
+				return tape[:k], &SyntaxError{i, reasonLone}
+			}
 		}
-		if flags&flagLone != 0 && o.Paired {
-			return nodes, &SyntaxError{i, reasonLone}
-		}
-		if rec {
-			if len(nodes) == cap(nodes) {
+		if depth <= record {
+			if k == len(tape) {
 				var ok bool
-				if nodes, ok = grow(nodes, o.MaxNodes); !ok {
-					return nodes, &LimitError{i, LimitNodes, o.MaxNodes}
+				if tape, ok = grow(tape, o.MaxNodes); !ok {
+					return tape[:k], &LimitError{i, LimitNodes, o.MaxNodes}
 				}
 			}
-			nodes = nodes[:len(nodes)+1]
-			nodes[len(nodes)-1].set(i, end, len(nodes), String, flags)
+			tape[k].set(i, end, k+1, String, flags)
+			k++
 		}
-		i = skipSpace(src, end)
+		i = end
 	}
-	if i >= n {
-		return nodes, &SyntaxError{n, reasonEnd}
-	}
-	if src[i] != ':' {
-		return nodes, &SyntaxError{i, reasonColon}
+	if i >= len(src) || src[i] != ':' {
+		if i = skipSpace(src, i); i >= len(src) {
+			return tape[:k], &SyntaxError{len(src), reasonEnd}
+		}
+		if src[i] != ':' {
+			return tape[:k], &SyntaxError{i, reasonColon}
+		}
 	}
 	i++
 	goto value
 
 closed: // the innermost container has ended
 	if cur.node >= 0 {
-		p := &nodes[cur.node]
-		p.end, p.next = uint32(i), int32(len(nodes))
-		rec = true // a recorded container's parent records
+		p := &tape[cur.node]
+		p.end, p.next = uint32(i), int32(k)
 	}
 	depth--
-	cur = stack[depth]
+	cur = nil
+	if depth > 0 {
+		cur = &stack[depth-1]
+	}
 	goto after
 }
 

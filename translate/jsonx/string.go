@@ -63,6 +63,26 @@ func SkipText(s []byte, i int) int {
 	return plain(s, i)
 }
 
+// shortEnd returns the offset behind the closing quote of a string whose contents begin at i, if
+// they are at most 15 bytes and plain; otherwise 0.
+func shortEnd(s []byte, i int) int {
+	if len(s)-i < 16 {
+		return 0
+	}
+	w := s[i : i+16 : i+16]
+	m := special(binary.LittleEndian.Uint64(w))
+	if m == 0 {
+		i += 8
+		if m = special(binary.LittleEndian.Uint64(w[8:])); m == 0 {
+			return 0
+		}
+	}
+	if i += bits.TrailingZeros64(m) >> 3; s[i] != '"' {
+		return 0
+	}
+	return i + 1
+}
+
 // scanString validates a string whose contents begin at i, behind the opening quote. It returns the
 // offset behind the closing quote and the flags, or the offset of the fault and its reason.
 func scanString(s []byte, i int) (end int, flags uint8, reason string) {
