@@ -222,13 +222,15 @@ func (h *head) statusLine(line []byte) bool {
 
 // fieldLine takes one header line, which begins at offset at of the buffer.
 func (h *head) fieldLine(line []byte, at int) error {
-	colon := bytes.IndexByte(line, ':')
-	if colon <= 0 || !httptoken.IsToken(line[:colon]) { // also a folded line, and a blank before the colon
+	colon := httptoken.TokenLength(line)
+	if colon == 0 || colon == len(line) || line[colon] != ':' { // also a folded line, and a blank before the colon
 		return errFieldLine
 	}
-	value := bytes.TrimLeft(line[colon+1:], " \t")
-	from := at + len(line) - len(value)
-	value = bytes.TrimRight(value, " \t")
+	from := colon + 1
+	for from < len(line) && httptoken.IsBlank(line[from]) {
+		from++
+	}
+	value := httptoken.TrimBlanks(line[from:])
 	if httptoken.HasControl(value) {
 		return errFieldLine
 	}
@@ -237,7 +239,7 @@ func (h *head) fieldLine(line []byte, at int) error {
 		return nil
 	}
 	if v := &h.values[f]; v.to == 0 && len(value) <= maxKept {
-		*v = span{uint32(from), uint32(from + len(value))}
+		*v = span{uint32(at + from), uint32(at + from + len(value))}
 	}
 	return h.interpret(f, value)
 }
@@ -262,7 +264,7 @@ func (h *head) interpret(f field, value []byte) error {
 		}
 	case fieldConnection:
 		for token := range bytes.SplitSeq(value, []byte{','}) {
-			token = bytes.Trim(token, " \t")
+			token = httptoken.TrimBlanks(token)
 			h.close = h.close || httptoken.EqualFold(token, "close")
 			h.keep = h.keep || httptoken.EqualFold(token, "keep-alive")
 		}
@@ -277,7 +279,7 @@ func (h *head) interpret(f field, value []byte) error {
 // ignored, as it is only a hint.
 func (h *head) keepAlive(value []byte) {
 	for param := range bytes.SplitSeq(value, []byte{','}) {
-		name, number, found := bytes.Cut(bytes.Trim(param, " \t"), []byte{'='})
+		name, number, found := bytes.Cut(httptoken.TrimBlanks(param), []byte{'='})
 		if !found || !httptoken.EqualFold(name, "timeout") {
 			continue
 		}

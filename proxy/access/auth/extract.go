@@ -138,7 +138,7 @@ func parseKey(value []byte) ([]byte, error) {
 }
 
 // trim cuts the blanks that HTTP allows around the value of a header and that are no part of it.
-func trim(value []byte) []byte { return bytes.Trim(value, " \t") }
+func trim(value []byte) []byte { return httptoken.TrimBlanks(value) }
 
 func lowerByte(b byte) byte {
 	if 'A' <= b && b <= 'Z' {

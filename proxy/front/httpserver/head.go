@@ -208,21 +208,26 @@ func scanHead(raw []byte) (hosts int, reason string) {
 		} else {
 			raw = nil
 		}
-		line, ended := bytes.CutSuffix(line, carriageReturn)
+		ended := len(line) > 0 && line[len(line)-1] == '\r'
+		if ended {
+			line = line[:len(line)-1]
+		}
 		if len(line) == 0 {
 			continue
 		}
-		colon := bytes.IndexByte(line, ':')
+		colon := httptoken.TokenLength(line) // where the name ends, one would think
 		switch {
 		case !ended:
 			return wrong(n, "does not end in CR LF")
+		case colon > 0 && colon < len(line) && line[colon] == ':':
 		case line[0] == ' ' || line[0] == '\t':
 			return wrong(n, "begins with a blank: a header must not go on in a second line")
-		case colon <= 0:
+		case bytes.IndexByte(line, ':') <= 0:
 			return wrong(n, "is no header: it has no name before a colon")
-		case !httptoken.IsToken(line[:colon]):
+		default:
 			return wrong(n, "has a character in the header's name that is not allowed there")
-		case httptoken.HasControl(line[colon+1:]):
+		}
+		if httptoken.HasControl(line[colon+1:]) {
 			return wrong(n, "has a control character in the header's value")
 		}
 		switch {
@@ -245,8 +250,6 @@ func scanHead(raw []byte) (hosts int, reason string) {
 	}
 	return hosts, ""
 }
-
-var carriageReturn = []byte{'\r'}
 
 // validHost accepts what a Host header may hold: a name or an address with an optional port. The
 // edge does not use the value. A strange one is a sign of an attack on a server behind the edge.

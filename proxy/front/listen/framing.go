@@ -263,18 +263,18 @@ func (f *framingChecker) headerField(line []byte, length int) {
 	}
 	name, value := line[:end], line[min(end+1, len(line)):]
 	if httptoken.IsBlank(name[len(name)-1]) {
-		name = bytes.TrimRight(name, " \t")
+		name = httptoken.TrimBlanks(name)
 	}
 	switch {
 	case len(name) == len("Content-Length") && bytes.EqualFold(name, []byte("Content-Length")):
-		value = bytes.Trim(value, " \t")
+		value = httptoken.TrimBlanks(value)
 		n, err := strconv.ParseUint(string(value), 10, 63)
 		if err != nil || length > keptLineBytes || f.hasLength && n != f.contentLength {
 			f.err = ErrLength
 		}
 		f.hasLength, f.contentLength = true, n
 	case len(name) == len("Transfer-Encoding") && bytes.EqualFold(name, []byte("Transfer-Encoding")):
-		value = bytes.Trim(value, " \t")
+		value = httptoken.TrimBlanks(value)
 		if !bytes.EqualFold(value, []byte("chunked")) || length > keptLineBytes || f.chunked {
 			f.err = ErrCoding
 		}

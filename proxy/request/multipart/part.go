@@ -33,7 +33,7 @@ func parseHead(head []byte) (p Part, err error) {
 		if !ok || !httptoken.IsToken(name) || !isPrintable(value) {
 			return p, fault(BadHeader)
 		}
-		value = bytes.Trim(value, " \t")
+		value = httptoken.TrimBlanks(value)
 		switch {
 		case httptoken.EqualFold(name, "content-disposition"):
 			if named {

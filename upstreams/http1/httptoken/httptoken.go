@@ -2,7 +2,10 @@
 // imports nothing, so that every package that reads heads can use it.
 package httptoken
 
-import "strings"
+import (
+	"math/bits"
+	"strings"
+)
 
 // tokenBytes are the bytes of a token (RFC 9110, 5.6.2).
 var tokenBytes = func() (t [256]bool) {
@@ -17,24 +20,58 @@ var tokenBytes = func() (t [256]bool) {
 func IsTokenByte(c byte) bool { return tokenBytes[c] }
 
 // IsToken reports whether s is a token, such as a method or a field's name.
-func IsToken[T string | []byte](s T) bool {
+func IsToken[T string | []byte](s T) bool { return len(s) > 0 && TokenLength(s) == len(s) }
+
+// TokenLength returns how many bytes at the beginning of s a token may contain.
+func TokenLength[T string | []byte](s T) int {
 	for i := range len(s) {
 		if !tokenBytes[s[i]] {
-			return false
+			return i
 		}
 	}
-	return len(s) > 0
+	return len(s)
 }
 
 // HasControl reports whether s has a control character other than a tab. A field's value must not
 // (RFC 9110, 5.5).
 func HasControl[T string | []byte](s T) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+	i := 0
+	for ; len(s)-i >= 8; i += 8 {
+		w := s[i : i+8]
+		if !suspect(word(w)) {
+			continue
+		}
+		for j := range len(w) {
+			if isControl(w[j]) {
+				return true
+			}
+		}
+	}
+	for ; i < len(s); i++ {
+		if isControl(s[i]) {
 			return true
 		}
 	}
 	return false
+}
+
+// suspect reports whether one of the eight bytes of w is a control character, a tab among them.
+func suspect(w uint64) bool {
+	del := w ^ 0x7f*ones
+	return ((w-' '*ones)&^w|(del-ones)&^del)&highs != 0
+}
+
+func isControl(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f }
+
+// TrimBlanks returns s without the optional white space around it.
+func TrimBlanks[T string | []byte](s T) T {
+	for len(s) > 0 && IsBlank(s[0]) {
+		s = s[1:]
+	}
+	for len(s) > 0 && IsBlank(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
 }
 
 // IsBlank reports whether c is a space or a tab: optional white space (RFC 9110, 5.6.3).
@@ -46,7 +83,20 @@ func EqualFold[T string | []byte](s T, lower string) bool {
 	if len(s) != len(lower) {
 		return false
 	}
-	for i := range len(lower) {
+	i := 0
+	for ; len(s)-i >= 8; i += 8 {
+		want := word(lower[i : i+8])
+		differ := word(s[i:i+8]) ^ want
+		if differ&^(0x20*ones) != 0 {
+			return false
+		}
+		for ; differ != 0; differ &= differ - 1 {
+			if c := byte(want >> (bits.TrailingZeros64(differ) &^ 7)); c < 'a' || c > 'z' {
+				return false
+			}
+		}
+	}
+	for ; i < len(s); i++ {
 		c := s[i]
 		if c >= 'A' && c <= 'Z' {
 			c += 'a' - 'A'
@@ -56,4 +106,15 @@ func EqualFold[T string | []byte](s T, lower string) bool {
 		}
 	}
 	return true
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// word is the first eight bytes of s, as one load.
+func word[T string | []byte](s T) uint64 {
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }

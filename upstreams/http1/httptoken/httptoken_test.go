@@ -25,8 +25,25 @@ func TestHasControl(t *testing.T) {
 		if one := []byte{'a', byte(c)}; HasControl(one) != want || HasControl(string(one)) != want {
 			t.Errorf("%#x: not %v", c, want)
 		}
+		for n := range 20 { // at every place of a word of eight, among bytes that look alike
+			for at := range n {
+				text := []byte(strings.Repeat("\t~\x80\xff ", 4)[:n])
+				text[at] = byte(c)
+				if HasControl(text) != want || HasControl(string(text)) != want {
+					t.Errorf("%#x at %d of %d: not %v", c, at, n, want)
+				}
+			}
+		}
 		if IsBlank(byte(c)) != (c == ' ' || c == '\t') {
 			t.Errorf("%#x: IsBlank", c)
+		}
+	}
+}
+
+func TestTrimBlanks(t *testing.T) {
+	for _, text := range []string{"", " ", "\t \t", "a", " a", "a\t", " \ta b\t ", "\ra\n"} {
+		if got, want := TrimBlanks(text), strings.Trim(text, " \t"); got != want || string(TrimBlanks([]byte(text))) != want {
+			t.Errorf("%q: %q", text, got)
 		}
 	}
 }
@@ -45,6 +62,11 @@ func TestEqualFold(t *testing.T) {
 		{"x-{a}", "x-[a]", false}, // 0x20 apart, and no letters
 		{"\u212aey", "key", false},
 		{"\u212a", "\u212a", true},
+		{"Content-Type", "content-type", true},
+		{"CONTENT-LENGTH", "content-length", true},
+		{"Content\rType", "content-type", false}, // 0x20 apart
+		{"content-typd", "content-type", false},
+		{"cOntent{type", "content[type", false},
 	} {
 		if got := EqualFold([]byte(c.b), c.lower); got != c.want {
 			t.Errorf("%q and %q: %v", c.b, c.lower, got)
