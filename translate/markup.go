@@ -71,6 +71,10 @@ func (o *Opening) Add(v jsonx.Value) {
 	if len(text) == 0 {
 		return
 	}
+	if o.n == 0 && text[0] != '<' && text[0] != '[' { // as every of the words begins
+		o.Done = true
+		return
+	}
 	o.n += uint8(copy(o.text[o.n:], text))
 	begun := o.text[:o.n]
 	o.Done = true

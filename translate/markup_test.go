@@ -9,6 +9,9 @@ func TestMarkupSuspect(t *testing.T) {
 		if m.Suspect(Offered{}) != leaks[i].reasoning || m.Suspect(Offered{Tools: true}) != (i > 0) {
 			t.Errorf("%q", m)
 		}
+		if word := m.String(); word != "" && word[0] != '<' && word[0] != '[' {
+			t.Errorf("%q begins with another character than Opening looks for", word)
+		}
 		if len(m.String()) > len(Opening{}.text) {
 			t.Errorf("%q is too long to be seen", m)
 		}

@@ -18,9 +18,42 @@ import (
 type RefusedMembers struct {
 	named  [32][]string // by the five bits of the first byte in which the cases of a letter agree
 	inside []insideRefusal
-	allow  []string // names that an operator lets through
-	hosted bool     // with hostedMembers
+	allow  []string   // names that an operator lets through
+	hosted bool       // with hostedMembers
+	begun  *nameStart // of all that is refused; nil: of the control members alone
 }
+
+// nameStart is a set of names by their first two bytes, those of names that are not among them in
+// part: most names of a request are told from all that is refused by it.
+type nameStart [32]uint32 // by five bits of the first byte, a bit for five of the second
+
+// add adds the names that a pattern matches.
+func (n *nameStart) add(pattern string) {
+	first := n[:]
+	if pattern != "" && pattern[0] != '*' {
+		first = n[pattern[0]&31:][:1]
+	}
+	second := ^uint32(0)
+	if len(pattern) > 1 && pattern[0] != '*' && pattern[1] != '*' {
+		second = 1 << (pattern[1] & 31)
+	}
+	for i := range first {
+		first[i] |= second
+	}
+}
+
+// has reports whether a name may be among the set: one that is short, or not ASCII, or written with
+// escapes may always be.
+func (n *nameStart) has(k jsonx.Key) bool {
+	name := k.Raw()
+	return !k.Plain() || len(name) < 2 || n[name[0]&31]>>(name[1]&31)&1 != 0
+}
+
+var controlStart = func() *nameStart {
+	n := new(nameStart)
+	n.add(controlMembers)
+	return n
+}()
 
 // insideRefusal is a member of the object that a top-level member holds.
 type insideRefusal struct{ pattern, outer, inner string }
@@ -31,7 +64,10 @@ const controlMembers = "x-*"
 // any rest, and outer.inner is a member of the object that outer names.
 func NewRefusedMembers(patterns ...string) *RefusedMembers {
 	r := new(RefusedMembers)
+	begun := *controlStart
+	r.begun = &begun
 	for _, p := range patterns {
+		begun.add(p)
 		if outer, inner, nested := strings.Cut(p, "."); nested {
 			r.inside = append(r.inside, insideRefusal{p, outer, inner})
 		}
@@ -68,7 +104,14 @@ func (r *RefusedMembers) allows(name []byte) bool {
 // Members refuses an object with a member that is among r. The error, an *apierr.Error, names the
 // member where it is known, otherwise the pattern: a word of the client's it never repeats.
 func (r *RefusedMembers) Members(v jsonx.Value) error {
+	begun := controlStart
+	if r != nil && r.begun != nil {
+		begun = r.begun
+	}
 	for it := v.Iter(); it.Next(); {
+		if !begun.has(it.Key()) {
+			continue // as nearly every name
+		}
 		if pattern, found := r.find(it.Key()); found {
 			return steers(spelt(it.Key().Raw(), pattern))
 		}
@@ -97,16 +140,7 @@ func steers(name string) error {
 
 // find returns the pattern that a member's name matches.
 func (r *RefusedMembers) find(k jsonx.Key) (pattern string, found bool) {
-	name := k.Raw()
-	if len(name) > 0 && name[0] < 0x80 && name[0] != '\\' && r.none(name[0]) {
-		return "", false // as nearly every name
-	}
 	return r.match(nameOf(k))
-}
-
-// none reports whether no pattern begins as first does.
-func (r *RefusedMembers) none(first byte) bool {
-	return first|0x20 != controlMembers[0] && (r == nil || len(r.named[first&31]) == 0)
 }
 
 func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
@@ -223,7 +257,14 @@ func (r *RefusedMembers) Hosted() *RefusedMembers {
 	if r != nil {
 		*hosted = *r
 	}
-	hosted.hosted = true
+	begun := *controlStart
+	if hosted.begun != nil {
+		begun = *hosted.begun
+	}
+	for i := range hostedMembers {
+		begun.add(hostedMembers[i].name)
+	}
+	hosted.hosted, hosted.begun = true, &begun
 	return hosted
 }
 

@@ -18,6 +18,13 @@ func (v Value) Int() (int64, bool) {
 		return 0, false
 	}
 	s := v.d.src[n.start:n.end]
+	if len(s) <= shortDigits && n.flags&flagFraction == 0 && s[0] != '-' { // as every count
+		var u int64
+		for _, c := range s {
+			u = u*10 + int64(c-'0')
+		}
+		return u, true
+	}
 	neg := s[0] == '-'
 	if neg {
 		s = s[1:]
@@ -39,6 +46,9 @@ func (v Value) Int() (int64, bool) {
 	}
 	return 0, false
 }
+
+// shortDigits is how many digits always fit into 64 bits.
+const shortDigits = 18
 
 // digitsValue returns the value of the digits a followed by b.
 func digitsValue(a, b []byte) (u uint64, ok bool) {

@@ -162,6 +162,9 @@ type Key struct {
 // Raw returns the name between its quotes, escapes and all.
 func (k Key) Raw() []byte { return k.raw }
 
+// Plain reports whether the name is ASCII and was written without escapes.
+func (k Key) Plain() bool { return k.flags == 0 }
+
 // Is reports whether the name, its escapes decoded, is exactly name.
 func (k Key) Is(name string) bool {
 	if k.flags&flagEscaped == 0 {
@@ -327,7 +330,11 @@ func (n *Names) Index(k Key) int {
 		set = n.buckets[bucket(len(k.raw), k.raw[0])]
 	}
 	for ; set != 0; set &= set - 1 {
-		if j := bits.TrailingZeros64(set); k.Fold(n.list[j]) {
+		j := bits.TrailingZeros64(set)
+		if k.flags == 0 && len(k.raw) != len(n.list[j]) {
+			continue
+		}
+		if k.Fold(n.list[j]) {
 			return j
 		}
 	}
@@ -355,12 +362,18 @@ func (n *Names) fields(v Value, out []Value) error {
 		}
 		for ; set != 0; set &= set - 1 {
 			j := bits.TrailingZeros64(set)
-			if name := n.list[j]; string(raw) == name && k.flags == 0 && out[j].d == nil {
-				out[j] = Value{v.d, i + 1}
-				break
+			name := n.list[j]
+			if k.flags == 0 {
+				if len(raw) != len(name) {
+					continue
+				}
+				if out[j].d == nil && string(raw) == name {
+					out[j] = Value{v.d, i + 1}
+					break
+				}
 			}
-			if (Key{raw, k.flags}).Fold(n.list[j]) {
-				if err := v.set(i, n.list[j], &out[j]); err != nil {
+			if (Key{raw, k.flags}).Fold(name) {
+				if err := v.set(i, name, &out[j]); err != nil {
 					return err
 				}
 				break

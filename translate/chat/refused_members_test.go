@@ -1,0 +1,48 @@
+package chat
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"penstock/translate/jsonx"
+)
+
+// Members tells most names from all that is refused by their first two bytes. Here each name is
+// compared with each pattern.
+func TestRefusedMembersByTheirFirstBytes(t *testing.T) {
+	patterns := []string{"rid", "bootstrap_*", "b*", "id_slot", "kv_transfer_params", "*", "*foo", "", "e", "E_x", "extra.inner", "o.in", "cache_*"}
+	names := []string{"", "x", "X-a", "x-", "x_", "o", "e", "b", "\\u0078-a", "\u017fpeed", "\\u017fpeed", "\u212av_transfer_params", "é", "extra", "Extra"}
+	names = append(append(names, patterns...), memberNames...)
+	for _, m := range hostedMembers {
+		names = append(names, m.name)
+	}
+	for _, n := range names[:len(names):len(names)] {
+		names = append(names, strings.ToUpper(n), n+"a")
+		if len(n) > 1 {
+			names = append(names, n[:1], n[:2], n[:1]+"\\u00"+fmt.Sprintf("%x", n[1])+n[2:], strings.ToUpper(n[:1])+n[1:])
+		}
+	}
+	var doc jsonx.Doc
+	for i := range patterns {
+		one := NewRefusedMembers(patterns[i])
+		for _, r := range []*RefusedMembers{
+			nil,
+			{}, one, one.Hosted(), (*RefusedMembers)(nil).Hosted(), one.Allow(patterns[i]),
+			NewRefusedMembers(patterns[i:]...), NewRefusedMembers(patterns[:i]...).Hosted().Allow("speed"),
+		} {
+			for _, name := range names {
+				if doc.Parse([]byte(`{"`+name+`":{"inner":1,"in":2}}`), jsonx.Options{}) != nil {
+					continue
+				}
+				it := doc.Root().Iter()
+				it.Next()
+				_, found := r.find(it.Key())
+				want := found || r.findInside(it.Key(), it.Value()) != "" || r.checkHosted(it.Key(), it.Value()) != nil
+				if got := r.Members(doc.Root()) != nil; got != want {
+					t.Errorf("%q with the patterns from %q on: refused %v, want %v", name, patterns[i], got, want)
+				}
+			}
+		}
+	}
+}
