@@ -61,7 +61,9 @@ func main() {
 	)
 	args := command.Customary(os.Args[1:])
 	parser.FatalIfErrorf(command.Unknown(args, parser.Model.Children))
-	k, err := command.Parse(parser, bench.Arguments(args))
+	args, err := bench.Arguments(args)
+	parser.FatalIfErrorf(err)
+	k, err := command.Parse(parser, args)
 	parser.FatalIfErrorf(command.PlainUsage(err))
 	if err := command.Run(k); err != nil {
 		os.Exit(command.Report(os.Stderr, err))

@@ -35,7 +35,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			progress := new(lockedText)
-			cmd := exec.Command(program, "bench", "run", "--scenario", "failover", "-z", "10m", "-r", "20", "--random-output-len", "5", "--random-input-len", "20", "--no-floor")
+			cmd := exec.Command(program, "bench", "run", "--scenario", "failover", "-z", "10m", "-r", "20", "--random-output-len", "5", "--random-input-len", "20")
 			cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 			cmd.Stdout, cmd.Stderr = &out, progress
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -31,31 +31,27 @@ type CLI struct {
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 
-// Arguments rewrites a command line so that the lists that vLLM's tool separates by spaces
-// (--goodput ttft:200 itl:50, --metadata a=b c=d) become repeated flags, and puts in the flags
-// of a --scenario. Command lines of other commands stay as they are.
-func Arguments(args []string) []string {
+// Arguments rewrites a command line so that the list that vLLM's tool separates by spaces
+// (--goodput ttft:200 itl:50) becomes repeated flags, and puts in the flags of a --scenario.
+// Command lines of other commands stay as they are. A flag that is gone is a usage error.
+func Arguments(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "bench" {
-		return args
+		return args, nil
+	}
+	if err := gone(args); err != nil {
+		return nil, err
 	}
 	args = withScenario(args)
+	const list = "--goodput"
 	var out []string
-	list := ""
+	var in bool // a list, behind its first value
 	for i, a := range args {
-		switch {
-		case list != "" && i > 0 && args[i-1] == list: // its first value
-			out = append(out, a)
-		case list == "--goodput" && load.Objective.MatchString(a), list == "--metadata" && strings.Contains(a, "=") &&
-			!strings.HasPrefix(a, "-") && !strings.Contains(a, "://"):
-			out = append(out, list, a)
-		default:
-			if list = ""; a == "--goodput" || a == "--metadata" {
-				list = a
-			}
-			out = append(out, a)
+		if in = i > 0 && (args[i-1] == list || in && load.Objective.MatchString(a)); in && args[i-1] != list {
+			out = append(out, list)
 		}
+		out = append(out, a)
 	}
-	return out
+	return out, nil
 }
 
 // RunCmd is `penstock bench run`.

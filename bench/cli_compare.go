@@ -15,19 +15,16 @@ type CompareCmd struct {
 	New        string   `arg:"" values:"files" help:"Result file that is judged."`
 	Format     string   `enum:"text,json" default:"text" help:"Form of the output: ${enum}."`
 	Output     string   `short:"o" placeholder:"FILE" help:"Write there instead of to the screen."`
-	Confidence float64  `default:"0.999" help:"Confidence that all intervals hold at once, 0.5 to 0.999."`
 	MaxRegress []string `sep:"none" placeholder:"[MEASURE=]N%" help:"End with 99 when the medians, p99s and rates of NEW, or one measure, are worse by more, and the interval supports it."`
-
-	AllowInvalid bool `help:"Do not end with 98 when one of the results is not valid."`
 }
+
+// confidence is that all intervals of a comparison hold at once.
+const confidence = 0.999
 
 // Run compares the files.
 func (c *CompareCmd) Run() error { return c.run(os.Stdout) }
 
 func (c *CompareCmd) run(out io.Writer) error {
-	if !(c.Confidence >= 0.5 && c.Confidence <= 0.999) {
-		return exit.Usagef("--confidence %v: want 0.5 to 0.999", c.Confidence)
-	}
 	var bounds []compare.Regress
 	for _, s := range c.MaxRegress {
 		b, err := compare.ParseRegress(s)
@@ -44,7 +41,7 @@ func (c *CompareCmd) run(out io.Writer) error {
 	if err != nil {
 		return exit.Usagef("%s", err)
 	}
-	report := compare.Results(base, next, c.Confidence)
+	report := compare.Results(base, next, confidence)
 	write := report.WriteText
 	if c.Format == "json" {
 		write = report.WriteJSON
@@ -65,7 +62,7 @@ func (c *CompareCmd) run(out io.Writer) error {
 		return exit.With(exit.Failed, "nothing to compare: the results have no measure in common")
 	case failed != "":
 		return exit.With(exit.Threshold, "worse than the baseline allows:"+failed)
-	case !report.Valid && !c.AllowInvalid:
+	case !report.Valid:
 		return exit.With(exit.Invalid, "one of the results is not valid")
 	}
 	return nil

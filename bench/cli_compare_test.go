@@ -26,19 +26,17 @@ func TestCompareCommand(t *testing.T) {
 		code int
 		want string
 	}{
-		{CompareCmd{Base: a, New: b, Confidence: 0.999}, 0, "worse: "},
-		{CompareCmd{Base: a, New: b, Confidence: 0.999, Output: out}, 0, ""},
-		{CompareCmd{Base: a, New: b, Confidence: 0.999, MaxRegress: []string{"5%"}}, exit.Threshold, "worse: "},
-		{CompareCmd{Base: a, New: a, Confidence: 0.999, MaxRegress: []string{"0%"}}, 0, "no difference"},
-		{CompareCmd{Base: a, New: bad, Confidence: 0.999}, exit.Invalid, "not valid: clock"},
-		{CompareCmd{Base: bad, New: a, Confidence: 0.999, MaxRegress: []string{"5%"}}, exit.Invalid, "not valid: clock"},
-		{CompareCmd{Base: a, New: bad, Confidence: 0.999, AllowInvalid: true}, 0, "not valid: clock"},
-		{CompareCmd{Base: one, New: two, Confidence: 0.999}, exit.Failed, "nothing to compare"},
-		{CompareCmd{Base: one, New: two, Confidence: 0.999, MaxRegress: []string{"5%"}}, exit.Failed, "nothing to compare"},
-		{CompareCmd{Base: a, New: b, Confidence: 2}, 2, ""},
-		{CompareCmd{Base: a, New: b + "x", Confidence: 0.999}, 2, ""},
-		{CompareCmd{Base: a + "x", New: b, Confidence: 0.999}, 2, ""},
-		{CompareCmd{Base: a, New: b, Confidence: 0.999, MaxRegress: []string{"x"}}, 2, ""},
+		{CompareCmd{Base: a, New: b}, 0, "worse: "},
+		{CompareCmd{Base: a, New: b, Output: out}, 0, ""},
+		{CompareCmd{Base: a, New: b, MaxRegress: []string{"5%"}}, exit.Threshold, "worse: "},
+		{CompareCmd{Base: a, New: a, MaxRegress: []string{"0%"}}, 0, "no difference"},
+		{CompareCmd{Base: a, New: bad}, exit.Invalid, "not valid: clock"},
+		{CompareCmd{Base: bad, New: a, MaxRegress: []string{"5%"}}, exit.Invalid, "not valid: clock"},
+		{CompareCmd{Base: one, New: two}, exit.Failed, "nothing to compare"},
+		{CompareCmd{Base: one, New: two, MaxRegress: []string{"5%"}}, exit.Failed, "nothing to compare"},
+		{CompareCmd{Base: a, New: b + "x"}, 2, ""},
+		{CompareCmd{Base: a + "x", New: b}, 2, ""},
+		{CompareCmd{Base: a, New: b, MaxRegress: []string{"x"}}, 2, ""},
 	} {
 		var text bytes.Buffer
 		err := c.c.run(&text)
@@ -55,7 +53,7 @@ func TestCompareCommand(t *testing.T) {
 		t.Errorf("file: %v %s", err, b)
 	}
 	var text bytes.Buffer
-	if err := (&CompareCmd{Base: a, New: b, Confidence: 0.999, Format: "json"}).run(&text); err != nil {
+	if err := (&CompareCmd{Base: a, New: b, Format: "json"}).run(&text); err != nil {
 		t.Fatal(err)
 	}
 	var c compare.Report

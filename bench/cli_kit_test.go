@@ -12,7 +12,11 @@ import (
 func parse(t *testing.T, args ...string) *CLI {
 	t.Helper()
 	c, parser := grammar(t)
-	if _, err := parser.Parse(Arguments(append([]string{"bench"}, args...))); err != nil {
+	args, err := Arguments(append([]string{"bench"}, args...))
+	if err == nil {
+		_, err = parser.Parse(args)
+	}
+	if err != nil {
 		t.Fatalf("%v: %v", args, err)
 	}
 	return c

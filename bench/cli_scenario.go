@@ -22,7 +22,7 @@ var shortFlags = map[byte]string{
 
 // instead are flags that a scenario's flag cannot stand beside.
 var instead = map[string][]string{
-	"num-prompts": {"duration"}, "duration": {"num-prompts"}, "mix": {"backend"}, "backend": {"mix"},
+	"num-prompts": {"duration"}, "duration": {"num-prompts"},
 	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
 }
 
@@ -108,11 +108,7 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 	}
 	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.Fleet = f.URL, f.Admin, "", "", f
 	c.Engine = f.EngineURLs()
-	for _, at := range s.At {
-		when, what, _ := strings.Cut(at, ":")
-		c.At = append(c.At, when+":fleet="+what)
-	}
-	c.ReadyCheck = 10 * time.Second
+	c.Events, c.ReadyCheck = s.At, 10*time.Second
 	return f.Close, nil
 }
 

@@ -68,8 +68,9 @@ func TestScenarioArguments(t *testing.T) {
 		{"sim --scenario chat", "sim --scenario chat"},
 		{"bench", "bench"},
 	} {
-		if got := strings.Join(Arguments(strings.Fields(c.in)), " "); got != c.want {
-			t.Errorf("%s:\n got %s\nwant %s", c.in, got, c.want)
+		args, err := Arguments(strings.Fields(c.in))
+		if got := strings.Join(args, " "); got != c.want || err != nil {
+			t.Errorf("%s:\n got %s (%v)\nwant %s", c.in, got, err, c.want)
 		}
 	}
 	if c := parse(t, "--scenario", "overload", "--request-rate", "5"); !slices.Equal(c.Run.RequestRate, []string{"5"}) || c.Run.Ramp != "" {

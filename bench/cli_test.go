@@ -22,12 +22,40 @@ func TestArguments(t *testing.T) {
 	for in, want := range map[string]string{
 		"bench --goodput ttft:200 itl:50 http://h:1 -n 3": "bench --goodput ttft:200 --goodput itl:50 http://h:1 -n 3",
 		"bench http://h:1 --goodput ttft:200,itl:50":      "bench http://h:1 --goodput ttft:200,itl:50",
-		"bench run --metadata a=b c=d --seed 1 e=f":       "bench run --metadata a=b --metadata c=d --seed 1 e=f",
+		"bench --goodput=ttft:200 itl:50":                 "bench --goodput=ttft:200 itl:50",
 		"bench --goodput ttft:200 127.0.0.1:8000":         "bench --goodput ttft:200 127.0.0.1:8000",
 		"serve --goodput ttft:200 itl:50":                 "serve --goodput ttft:200 itl:50",
 	} {
-		if got := strings.Join(Arguments(strings.Fields(in)), " "); got != want {
-			t.Errorf("%s\n got %s\nwant %s", in, got, want)
+		args, err := Arguments(strings.Fields(in))
+		if got := strings.Join(args, " "); got != want || err != nil {
+			t.Errorf("%s\n got %s (%v)\nwant %s", in, got, err, want)
+		}
+	}
+}
+
+// TestGoneFlags: a flag of an earlier version is refused with what to do instead, by the commands
+// that had it alone.
+func TestGoneFlags(t *testing.T) {
+	for in, want := range map[string]string{
+		"bench --backend messages http://h:1": "--mix messages",
+		"bench run --warmup=2s":               "--request-rate 20,20",
+		"bench http://h:1 -u http://h:1":      "(--base-url)",
+		"bench compare a b --confidence 0.9":  "99.9 %",
+		"bench report a --allow-invalid":      "98",
+		"bench plan trace --header":           "",
+		"bench -- --warmup":                   "",
+		"serve --header":                      "",
+	} {
+		_, err := Arguments(strings.Fields(in))
+		if (err != nil) != (want != "") || err != nil && (!strings.Contains(err.Error(), want) || benchtest.ExitCode(err) != exit.Usage) {
+			t.Errorf("%s: %v, want %q", in, err, want)
+		}
+	}
+	for _, c := range []string{"run", "compare", "report"} {
+		for _, f := range flagsOf(t, c) {
+			if goneFlags[strings.TrimPrefix(f, "--")] != "" {
+				t.Errorf("bench %s has the flag %s, which is said to be gone", c, f)
+			}
 		}
 	}
 }
@@ -53,7 +81,7 @@ func TestHelpFitsScreens(t *testing.T) {
 			}
 		}
 	}
-	if n := len(flagsOf(t, "run")); n > 50 {
+	if n := len(flagsOf(t, "run")); n > 36 {
 		t.Errorf("%d flags: which of them would nobody miss?", n)
 	}
 }
@@ -63,8 +91,7 @@ func TestKeysInTheEnvironment(t *testing.T) {
 	first, second := benchtest.StartEngine(t, sim.Options{Record: true}), benchtest.StartEngine(t, sim.Options{Record: true})
 	t.Setenv("PENSTOCK_COMPARE_KEY", "the-second-key")
 	c := RunCmd{Options: load.Options{BaseURL: first.URL(), CompareURL: second.URL(), APIKey: "the-first-key", NumPrompts: 4, InputLen: "10", OutputLen: "2", NoFloor: true}}
-	c.AllowInvalid = true // four requests are too few
-	if err := c.run(t.Context(), io.Discard, io.Discard); err != nil {
+	if err := c.run(t.Context(), io.Discard, io.Discard); benchtest.ExitCode(err) != exit.Invalid { // four requests are too few
 		t.Fatal(err)
 	}
 	for _, x := range []struct {
@@ -89,12 +116,10 @@ func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	c := RunCmd{Options: load.Options{
 		BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{3}, InputLen: "10", OutputLen: "3", NoFloor: true,
-		Metadata: []string{"gpu=none"},
-		Output:   []string{filepath.Join(dir, "r.json"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")},
+		Output: []string{filepath.Join(dir, "r.json"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")},
 	}}
-	c.AllowInvalid = true // the machine of the tests is busy
 	var out bytes.Buffer
-	if err := c.run(t.Context(), &out, &out); err != nil {
+	if err := c.run(t.Context(), &out, &out); err != nil && benchtest.ExitCode(err) != exit.Invalid { // the machine of the tests is busy
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Serving Benchmark Result", "Successful requests:                     30", "Median TTFT (ms):", "P99 ITL (ms):", "Verdict:", "Written: "} {
@@ -103,7 +128,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	r, err := result.ReadResult(filepath.Join(dir, "r.json"))
-	if err != nil || r.Metadata["gpu"] != "none" || r.Completed != 30 {
+	if err != nil || r.Completed != 30 {
 		t.Errorf("result %+v, %v", r, err)
 	}
 	count := func(name, text string) int {

@@ -33,18 +33,22 @@ func TestReadmeCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	adapt := strings.NewReplacer("trace.jsonl", trace, "http://127.0.0.1:4000", edge, "http://127.0.0.1:8001", e.URL(), "http://127.0.0.1:9090", admin, "-z 10s", "-z 500ms", "-n 50", "-n 20", "'", "",
-		"base.json", dir+"/base.json", "run.json", dir+"/run.json", "run.html", dir+"/run.html", "requests.jsonl", dir+"/requests.jsonl")
+		"base.json", dir+"/base.json", "run.json", dir+"/base.json", "base.html", dir+"/base.html")
 	for line := range strings.Lines(block) {
 		line, _, _ = strings.Cut(line, " #")
 		words := strings.Fields(adapt.Replace(line))[2:]
 		if strings.HasPrefix(words[0], "http") {
-			words = append(words, "--no-floor", "--quiet", "--random-output-len=5")
+			words = append(words, "--quiet", "--random-output-len=5")
 			if !slices.ContainsFunc(words, func(w string) bool { return w == "-z" || w == "-n" }) {
 				words = append(words, "-n", "40")
 			}
 		}
 		_, parser := grammar(t)
-		k, err := parser.Parse(Arguments(append([]string{"bench"}, words...)))
+		words, err := Arguments(append([]string{"bench"}, words...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := parser.Parse(words)
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue

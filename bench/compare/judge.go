@@ -11,8 +11,7 @@ import (
 
 // Checks are the flags that turn a run into a test: `bench run` and `bench report` have them.
 type Checks struct {
-	Assert       []string `group:"Result and checks" sep:"none" placeholder:"CONDITION" help:"Condition, such as 'p99_ttft_ms<500', 'error_rate<1%' or 'p99_itl_ms{dialect=messages}<=50'; exit code 99 when it does not hold. Repeatable."`
-	AllowInvalid bool     `group:"Result and checks" help:"Do not end with 98 when the result is not valid."`
+	Assert []string `group:"Result and checks" sep:"none" placeholder:"CONDITION" help:"Condition, such as 'p99_ttft_ms<500', 'error_rate<1%' or 'p99_itl_ms{dialect=messages}<=50'; exit code 99 when it does not hold. Repeatable."`
 }
 
 // Judge holds checks that have been read.
@@ -60,7 +59,7 @@ func (j *Judge) Apply(r *result.Result, w io.Writer) error {
 	switch {
 	case failed > 0:
 		return exit.With(exit.Threshold, fmt.Sprintf("%d of %d checks failed", failed, len(all)))
-	case !r.Penstock.Verdict.Valid && !j.c.AllowInvalid:
+	case !r.Penstock.Verdict.Valid:
 		return exit.With(exit.Invalid, "the result is not valid: "+r.Penstock.Verdict.Invalidating())
 	}
 	return nil

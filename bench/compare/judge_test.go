@@ -22,7 +22,6 @@ func TestChecks(t *testing.T) {
 		{Checks{Assert: []string{"failed==0"}}, good, 0},
 		{Checks{Assert: []string{"failed==0", "p99_ttft_ms<1"}}, good, exit.Threshold},
 		{Checks{}, bad, exit.Invalid},
-		{Checks{AllowInvalid: true}, bad, 0},
 		{Checks{Assert: []string{"failed==1"}}, bad, exit.Threshold},
 		{Checks{Assert: []string{"nonsense"}}, good, exit.Usage},
 	} {

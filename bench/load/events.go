@@ -2,13 +2,8 @@ package load
 
 import (
 	"context"
-	"errors"
-	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"penstock/bench/exit"
@@ -16,12 +11,20 @@ import (
 	"penstock/bench/result"
 )
 
-// eventSpec is one event of --at.
-type eventSpec struct {
+// event is something that happens to a scenario's fleet during a run.
+type event struct {
 	at   time.Duration // since the start of the measured part
-	text string        // as it was written, from the verb on
-	verb string        // reload, kill, drain, post, or fleet, which scenarios use
-	arg  string
+	what string        // as Fleet.Do reads it
+}
+
+// parseEvent reads TIME:WHAT.
+func parseEvent(text string) (event, error) {
+	when, what, ok := strings.Cut(text, ":")
+	at, err := time.ParseDuration(when)
+	if !ok || err != nil || at < 0 {
+		return event{}, exit.Usagef("event %q: want TIME:WHAT", text)
+	}
+	return event{at, what}, nil
 }
 
 // Fleet is what an event of a scenario acts on.
@@ -33,45 +36,20 @@ type Fleet interface {
 // recovery is how long after the end of an event failures are put down to it.
 const recovery = 10 * time.Second
 
-// parseEvent reads TIME:VERB[=ARG].
-func parseEvent(text string) (eventSpec, error) {
-	when, what, ok := strings.Cut(text, ":")
-	at, err := time.ParseDuration(when)
-	verb, arg, _ := strings.Cut(what, "=")
-	if !ok || err != nil || at < 0 || !slices.Contains([]string{"reload", "kill", "drain", "post", "fleet"}, verb) {
-		return eventSpec{}, exit.Usagef("--at %q: want TIME:reload, TIME:kill=PID, TIME:drain=PID or TIME:post=URL", text)
-	}
-	switch verb {
-	case "kill", "drain":
-		if pid, err := strconv.Atoi(arg); err != nil || pid < 2 {
-			return eventSpec{}, exit.Usagef("--at %q: want the id of a process", text)
-		}
-	case "post":
-		url, _, _ := strings.Cut(arg, " ")
-		if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-			return eventSpec{}, exit.Usagef("--at %q: want a URL", text)
-		}
-	case "reload":
-		if arg != "" {
-			return eventSpec{}, exit.Usagef("--at %q: reload takes no argument; --admin says which edge", text)
-		}
-	}
-	return eventSpec{at: at, text: what, verb: verb, arg: arg}, nil
-}
-
 // runEvents runs the events at their times, counted from begin, and returns what became of them
 // once ctx has ended or all ran.
 func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) []result.Event {
 	out := make([]result.Event, len(s.events))
 	var all sync.WaitGroup
 	for i, e := range s.events {
-		out[i] = result.Event{AtS: e.at.Seconds(), Action: e.text, Error: "the run ended before"}
+		out[i] = result.Event{AtS: e.at.Seconds(), Action: e.what, Error: "the run ended before"}
 		all.Go(func() {
 			if !sleep(ctx, time.Duration(begin+int64(e.at)-c.Now())) {
 				return
 			}
 			out[i].StartS, out[i].Error = float64(c.Now())/1e9, ""
-			if err := s.act(ctx, e, &out[i]); err != nil {
+			var err error
+			if out[i].Seen, err = s.Fleet.Do(ctx, e.what); err != nil {
 				out[i].Error = err.Error()
 			}
 			out[i].EndS = float64(c.Now()) / 1e9
@@ -79,37 +57,6 @@ func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) 
 	}
 	all.Wait()
 	return out
-}
-
-// act does what an event says.
-func (s *settings) act(ctx context.Context, e eventSpec, out *result.Event) (err error) {
-	switch e.verb {
-	case "fleet":
-		if s.Fleet == nil {
-			return errors.New("there is no fleet: only a scenario without a target has one")
-		}
-		out.Seen, err = s.Fleet.Do(ctx, e.arg)
-		return err
-	case "reload":
-		return client.Post(ctx, s.Admin, "/-/reload", nil, s.AdminToken, s.Insecure)
-	case "post":
-		url, body, _ := strings.Cut(e.arg, " ")
-		scheme, rest, _ := strings.Cut(url, "://")
-		host, path, _ := strings.Cut(rest, "/")
-		return client.Post(ctx, scheme+"://"+host, "/"+path, []byte(body), "", s.Insecure)
-	}
-	pid, err := strconv.Atoi(e.arg)
-	if err != nil {
-		return err
-	}
-	process, err := os.FindProcess(pid)
-	if err != nil {
-		return err
-	}
-	if e.verb == "kill" {
-		return process.Kill()
-	}
-	return process.Signal(syscall.SIGTERM)
 }
 
 // blame counts for each event the failures that came while it ran or within ten seconds after it.

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -77,7 +78,7 @@ func TestNonce(t *testing.T) {
 	o.AllowCache = true
 	bench(t, o)
 	if r, _ := bench(t, o); *r.Penstock.Total.CachedShare < 0.5 {
-		t.Errorf("with --allow-cache the second run found only %.2f in the cache", *r.Penstock.Total.CachedShare)
+		t.Errorf("with caches allowed the second run found only %.2f in the cache", *r.Penstock.Total.CachedShare)
 	}
 }
 
@@ -278,7 +279,7 @@ func TestSearch(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Slots: 4, Latency: 100 * time.Millisecond})
 	var s *result.Search
 	for range 3 {
-		r, _ := bench(t, Options{BaseURL: e.URL(), Profile: "search", RequestRate: []string{"20"}, Burstiness: math.Inf(1), NumPrompts: 80, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:900"}, MaxStages: 5})
+		r, _ := bench(t, Options{BaseURL: e.URL(), Profile: "search", RequestRate: []string{"20"}, Constant: true, NumPrompts: 80, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:900"}, MaxStages: 5})
 		if s = r.Penstock.Search; s != nil && s.Rate != nil && s.Limit != nil && *s.Limit > 20 && *s.Limit <= 160 {
 			return
 		}
@@ -325,14 +326,25 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestEvents posts in the middle of a run, and counts what failed afterwards; failures that belong
-// to the test are told apart.
+// failing is a fleet of one engine, which answers 503 once the event "fail" has happened.
+type failing struct{ engine string }
+
+func (f failing) Do(context.Context, string) (string, error) {
+	r, err := http.Post(f.engine+"/sim/fault", "application/json", strings.NewReader(`{"fault":"status=503"}`))
+	if err == nil {
+		r.Body.Close()
+	}
+	return "fails", err
+}
+
+// TestEvents has an event in the middle of a run, and counts what failed afterwards; failures that
+// belong to the test are told apart.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{})
-	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: Span(2 * time.Second), InputLen: "10", OutputLen: "2", At: []string{"1s:post=" + e.URL() + `/sim/fault {"fault":"status=503"}`, "9s:kill=999999"}, ExpectErrors: []string{"status 503@event", "429"}})
+	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: Span(2 * time.Second), InputLen: "10", OutputLen: "2", Events: []string{"1s:fail", "9s:fail"}, Fleet: failing{e.URL()}, ExpectErrors: []string{"status 503@event", "429"}})
 	ev := r.Penstock.Events
-	if len(ev) != 2 || ev[0].Error != "" || ev[0].Lost < 5 || ev[0].Lost != r.Failed || ev[1].Error == "" {
+	if len(ev) != 2 || ev[0].Error != "" || ev[0].Seen != "fails" || ev[0].Lost < 5 || ev[0].Lost != r.Failed || ev[1].Error == "" {
 		t.Errorf("failed %d, events %+v", r.Failed, ev)
 	}
 	if errs := r.Penstock.Total.Errors; len(errs) != 1 || errs[0].Count != r.Failed || errs[0].Expected != r.Failed {

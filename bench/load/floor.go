@@ -22,7 +22,7 @@ const (
 // measureClientOverhead measures a server in this process that answers at once: first requests one
 // by one, then streams whose tokens come 10 ms apart. It takes about a second.
 func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
-	server, err := startNoopServer()
+	server, err := startNoopServer(1, 0)
 	if err != nil {
 		return nil, fmt.Errorf("measure the client's floor: %w", err)
 	}

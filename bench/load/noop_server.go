@@ -11,18 +11,21 @@ import (
 )
 
 // noopServer answers every request at once with a chat stream, from memory: what is measured of it
-// is the client. A request with X-Null-Tokens gets that many tokens, X-Null-Gap apart.
+// is the client. A request with X-Null-Tokens gets that many tokens, X-Null-Gap apart, others what
+// the server was started with.
 type noopServer struct {
-	ln  net.Listener
-	all sync.WaitGroup
+	ln     net.Listener
+	tokens int
+	gap    time.Duration
+	all    sync.WaitGroup
 }
 
-func startNoopServer() (*noopServer, error) {
+func startNoopServer(tokens int, gap time.Duration) (*noopServer, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	n := &noopServer{ln: ln}
+	n := &noopServer{ln: ln, tokens: tokens, gap: gap}
 	n.all.Go(func() {
 		for {
 			c, err := ln.Accept()
@@ -68,7 +71,7 @@ func nullTail(tokens int) []byte {
 func (n *noopServer) serve(c net.Conn) {
 	br := bufio.NewReader(c)
 	for {
-		tokens, gap, length := 1, time.Duration(0), 0
+		tokens, gap, length := n.tokens, n.gap, 0
 		for {
 			line, err := br.ReadSlice('\n')
 			if err != nil {

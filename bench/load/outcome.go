@@ -114,10 +114,8 @@ func (f *findings) load(work *workload.Workload) result.LoadSummary {
 		out.Mode, out.Arrival = "trace", "trace"
 	case f.s.Ramp != "":
 		out.Arrival = "ramp"
-	case math.IsInf(f.s.Burstiness, 1):
+	case f.s.Constant:
 		out.Arrival = "constant"
-	case f.s.Burstiness != 1:
-		out.Arrival = "gamma"
 	}
 	var asked, got, wall float64
 	for i := range f.spans {
@@ -149,11 +147,11 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 	s, t := f.s, &p.Total
 	out := &result.Result{
 		Backend: "mix", NumPrompts: t.Requests,
-		RequestRate: result.Rate(math.Inf(1)), Burstiness: result.Rate(s.Burstiness), Duration: t.Seconds,
+		RequestRate: result.Rate(math.Inf(1)), Burstiness: result.Rate(s.shape()), Duration: t.Seconds,
 		Completed: t.Completed, Failed: t.Failed,
 		TotalInputTokens: t.InputTokens, TotalOutputTokens: t.OutputTokens, RequestThroughput: t.RequestThroughput,
 		RequestGoodput:   t.Goodput,
-		OutputThroughput: t.OutputThroughput, Measures: map[string]*float64{}, Metadata: s.metadata, Penstock: p,
+		OutputThroughput: t.OutputThroughput, Measures: map[string]*float64{}, Penstock: p,
 	}
 	if len(s.work.Mix) == 1 {
 		out.Backend = s.work.Mix[0].D.Backend

@@ -15,7 +15,7 @@ import (
 )
 
 // TestRetryAfter: a client of a closed loop that is refused waits as long as it is told to, to the
-// end of the run at most, unless it is not to.
+// end of the run at most.
 func TestRetryAfter(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	engine, err := url.Parse(e.URL())
@@ -39,9 +39,5 @@ func TestRetryAfter(t *testing.T) {
 	r, records := bench(t, o)
 	if wait := r.Penstock.Load.RetryWaitS; len(records) != 2 || r.Failed != 2 || wait <= 0 || wait > 1 {
 		t.Errorf("%d requests of two clients that are to wait for ten minutes, %d refused; they waited %v s", len(records), r.Failed, wait)
-	}
-	o.Duration, o.NumPrompts, o.IgnoreRetry = 0, 10, true
-	if r, records = bench(t, o); len(records) != 10 || r.Penstock.Load.RetryWaitS != 0 {
-		t.Errorf("%d of 10 requests, %v s waited", len(records), r.Penstock.Load.RetryWaitS)
 	}
 }

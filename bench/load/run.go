@@ -41,11 +41,7 @@ func newRun(s *settings) (*run, error) {
 		}
 		headers := client.Bearer(keys[i])
 		for _, h := range s.Header {
-			at := strings.IndexAny(h, ":=")
-			if at <= 0 || strings.ContainsAny(h, "\r\n") {
-				return nil, exit.Usagef("--header %q: want K=V or K: V", h)
-			}
-			headers = append(headers, h[:at]+": "+strings.TrimSpace(h[at+1:])+"\r\n"...)
+			headers = append(headers, h+"\r\n"...)
 		}
 		t, err := client.NewTarget(base, s.Insecure, headers)
 		if err != nil {

@@ -110,7 +110,7 @@ func TestStall(t *testing.T) {
 func stall(t *testing.T, limit []int) {
 	server := httptest.NewServer(&stalling{})
 	r, records := bench(t, Options{
-		BaseURL: server.URL, Model: "m", Header: []string{"X-Stall: yes"}, RequestRate: []string{"50"}, Burstiness: math.Inf(1),
+		BaseURL: server.URL, Model: "m", Header: []string{"X-Stall: yes"}, RequestRate: []string{"50"}, Constant: true,
 		Duration: Span(3 * time.Second), MaxConcurrency: limit, InputLen: "4", OutputLen: "1",
 	})
 	server.Close()
@@ -138,19 +138,18 @@ func TestUsageErrors(t *testing.T) {
 		"key":         {Options{BaseURL: e.URL(), APIKey: "wrong"}, "refuses the key"},
 		"no key":      {Options{BaseURL: e.URL()}, "refuses the key"},
 		"model":       {Options{BaseURL: e.URL(), APIKey: "right", Model: "three"}, "has one, two"},
-		"dialect":     {Options{BaseURL: e.URL(), Backend: "telepathy"}, "unknown dialect"},
+		"dialect":     {Options{BaseURL: e.URL(), Mix: "telepathy"}, "--mix"},
 		"data set":    {Options{BaseURL: e.URL(), DatasetName: "trace", DatasetPath: "testdata/bad.jsonl"}, "bad.jsonl: line 2"},
 		"url":         {Options{BaseURL: "ftp://x"}, "want http://"},
 		"rate":        {Options{BaseURL: e.URL(), RequestRate: []string{"-1"}}, "--request-rate"},
 		"goodput":     {Options{BaseURL: e.URL(), Goodput: []string{"speed:1"}}, "--goodput"},
 		"ramp":        {Options{BaseURL: e.URL(), Ramp: "4"}, "--ramp"},
 		"search":      {Options{BaseURL: e.URL(), Profile: "search"}, "--goodput"},
-		"event":       {Options{BaseURL: e.URL(), At: []string{"5s:dance"}}, "--at"},
+		"event":       {Options{BaseURL: e.URL(), Events: []string{"dance"}}, "TIME:WHAT"},
 		"expectation": {Options{BaseURL: e.URL(), ExpectErrors: []string{"@event"}}, "--expect-errors"},
 		"share":       {Options{BaseURL: e.URL(), LeaveShare: "1.5"}, "--leave-share"},
 		"no time":     {Options{BaseURL: e.URL(), LeaveShare: "0.1@after=0s"}, "above 0"},
 		"no phase":    {Options{BaseURL: e.URL(), LeaveShare: "0.1@breakfast"}, "--leave-share"},
-		"header":      {Options{BaseURL: e.URL(), Header: []string{"x"}}, "--header"},
 	} {
 		_, _, err := Run(t.Context(), c.o, nil)
 		var e *exit.Error
@@ -275,7 +274,7 @@ func TestHalfHead(t *testing.T) {
 func TestIdleClosed(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{KeepAlive: 50 * time.Millisecond})
-	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"12"}, Burstiness: math.Inf(1), NumPrompts: 30, InputLen: "5", OutputLen: "2"})
+	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"12"}, Constant: true, NumPrompts: 30, InputLen: "5", OutputLen: "2"})
 	if r.Failed != 0 || r.Completed != 30 {
 		t.Errorf("completed %d, failed %d: %v", r.Completed, r.Failed, r.Penstock.Total.Errors)
 	}

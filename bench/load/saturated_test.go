@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"penstock/bench/benchtest"
 	"penstock/bench/exit"
@@ -26,22 +27,24 @@ func TestClientIsTheLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := startNoopServer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.close()
 	for name, c := range map[string]struct {
-		load      []string
+		clients   string
+		tokens    int
+		gap       time.Duration
 		saturated bool
 	}{
-		"as fast as it can": {[]string{"-c", "32", "-H", "X-Null-Tokens: 300"}, true},
-		"slow streams":      {[]string{"-c", "12", "-H", "X-Null-Tokens: 8", "-H", "X-Null-Gap: 20ms"}, false},
+		"as fast as it can": {"32", 300, 0, true},
+		"slow streams":      {"12", 8, 20 * time.Millisecond, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			server, err := startNoopServer(c.tokens, c.gap)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.close()
 			var found bool
 			for range 5 { // other programs may leave a client that asks for little even less
-				r, out, err := limited(t, program, append(c.load, server.url()))
+				r, out, err := limited(t, program, []string{"-c", c.clients, server.url()})
 				client, v := r.Penstock.Client, r.Penstock.Verdict
 				if client.GOMAXPROCS != 1 || r.Completed < 20 {
 					t.Fatalf("%d requests on %d processors", r.Completed, client.GOMAXPROCS)
@@ -65,7 +68,7 @@ func TestClientIsTheLimit(t *testing.T) {
 func limited(t *testing.T, program string, args []string) (r *result.Result, out []byte, err error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "r.json")
-	cmd := exec.Command(program, append([]string{"bench", "run", "-m", "null", "-z", "1s", "--no-floor", "--quiet", "-o", file}, args...)...)
+	cmd := exec.Command(program, append([]string{"bench", "run", "-m", "null", "-z", "1s", "--quiet", "-o", file}, args...)...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out, err = cmd.CombinedOutput()
 	r, readErr := result.ReadResult(file)

@@ -2,8 +2,6 @@ package load
 
 import (
 	"cmp"
-	"encoding/json"
-	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -26,10 +24,9 @@ type settings struct {
 	rampFrom   float64 // with rampTo, of --ramp; 0: none
 	rampTo     float64
 	objectives []result.Objective
-	events     []eventSpec
+	events     []event
 	expect     []expectation
 	leaveText  string
-	metadata   map[string]string
 }
 
 // stageSpec is the load of a stage. A rate of 0 is a closed loop.
@@ -46,37 +43,30 @@ var Objective = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
 
 // Validate checks the options and fills in the defaults. Errors are *exit.Error with exit.Usage.
 func (o Options) Validate() (*settings, error) {
-	s := &settings{Options: o, metadata: map[string]string{}}
+	s := &settings{Options: o}
 	s.BaseURL = cmp.Or(s.URL, s.BaseURL)
-	for _, step := range []func() error{s.dialects, s.bounds, s.load, s.workload, s.body, s.result, s.timeline} {
+	for _, step := range []func() error{s.dialects, s.bounds, s.load, s.workload, s.result, s.timeline} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
 	s.work.Seed, s.work.AllowCache, s.work.NoStream, s.work.Pairs = s.Seed, s.AllowCache, s.NoStream, s.CompareURL != ""
-	s.work.Dataset, s.work.Path, s.work.TimeScale, s.work.AudioFile = s.DatasetName, s.DatasetPath, float64(s.TimeScale),
-		s.AudioFile
+	s.work.Dataset, s.work.Path, s.work.TimeScale = s.DatasetName, s.DatasetPath, float64(s.TimeScale)
 	s.work.PrefixLen, s.work.NumPrefixes, s.work.NumTurns = s.PrefixLen, s.NumPrefixes, s.NumTurns
 	s.work.Tools, s.work.Images = s.Tools, s.Images
-	s.work.OwnOut = s.OutputLen != ""
+	s.work.OwnOut, s.work.IgnoreEOS = s.OutputLen != "", s.IgnoreEOS
 	return s, nil
 }
 
 func (s *settings) dialects() error {
-	if s.Mix != "" && s.Backend != "" {
-		return exit.Usagef("--mix says which dialects are spoken: leave out --backend")
-	}
 	total := 0.0
-	for _, part := range strings.Split(cmp.Or(s.Mix, cmp.Or(s.Backend, "chat")), ",") {
+	for _, part := range strings.Split(cmp.Or(s.Mix, "chat"), ",") {
 		name, weight, _ := strings.Cut(part, ":")
 		name, model, _ := strings.Cut(name, "@")
 		w, err := strconv.ParseFloat(cmp.Or(weight, "1"), 64)
 		d := client.FindDialect(strings.TrimSpace(name))
-		switch {
-		case s.Mix == "" && (d == nil || part != name):
-			return exit.Usagef("unknown dialect %q: want one of %s", s.Backend, strings.Join(client.DialectNames(), ", "))
-		case d == nil || err != nil || w <= 0 || math.IsInf(w, 0):
-			return exit.Usagef("--mix %q: want DIALECT[@MODEL]:WEIGHT, dialects %s", part,
+		if d == nil || err != nil || w <= 0 || math.IsInf(w, 0) {
+			return exit.Usagef("--mix %q: want DIALECT[@MODEL][:WEIGHT], dialects %s", part,
 				strings.Join(client.DialectNames(), ", "))
 		}
 		s.work.Mix = append(s.work.Mix, workload.Share{D: d, Model: model, Weight: w})
@@ -96,10 +86,9 @@ func (s *settings) bounds() error {
 		value  any
 	}{
 		{
-			s.NumPrompts < 0 || s.Duration < 0 || s.Warmup < 0 || s.Spread < 0 || s.TurnDelay < 0,
+			s.NumPrompts < 0 || s.Duration < 0 || s.Spread < 0 || s.TurnDelay < 0,
 			"numbers and times of the load cannot be below 0", nil,
 		},
-		{s.Burstiness < 0 || math.IsNaN(s.Burstiness), "--burstiness %v: want a number above 0", s.Burstiness},
 		{s.Profile != "" && s.Profile != "sweep" && s.Profile != "search", "--profile %q: want sweep or search", s.Profile},
 		{
 			s.Profile == "search" && len(s.Goodput) == 0,
@@ -128,7 +117,7 @@ func (s *settings) bounds() error {
 			return exit.Usagef("%s", rule.text)
 		}
 	}
-	s.Burstiness, s.RequestTimeout = cmp.Or(s.Burstiness, 1), cmp.Or(s.RequestTimeout, Span(10*time.Minute))
+	s.RequestTimeout = cmp.Or(s.RequestTimeout, Span(10*time.Minute))
 	return nil
 }
 
@@ -204,47 +193,6 @@ func (s *settings) workload() (err error) {
 	return nil
 }
 
-// body renders the members that every body gets, and the same as fields of a form.
-func (s *settings) body() error {
-	if s.IgnoreEOS {
-		s.work.Extra = append(s.work.Extra, `,"ignore_eos":true`...)
-	}
-	s.work.Voice = "alloy"
-	if s.ExtraBody == "" {
-		return nil
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(s.ExtraBody), &members); err != nil || members == nil {
-		return exit.Usagef("--extra-body: want a JSON object")
-	}
-	for _, own := range []string{
-		"model", "messages", "prompt", "input", "stream", "stream_options", "max_tokens",
-		"max_output_tokens",
-	} {
-		if members[own] != nil {
-			return exit.Usagef("--extra-body: %s is set by the workload", own)
-		}
-	}
-	if members["voice"] != nil {
-		s.work.Voice = ""
-	}
-	text := strings.TrimSpace(s.ExtraBody)
-	if len(members) > 0 {
-		s.work.Extra = append(append(s.work.Extra, ','), text[1:len(text)-1]...)
-	}
-	if !slices.ContainsFunc(s.work.Mix, func(m workload.Share) bool { return m.D.Mime != "" }) {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		value := string(members[name])
-		if value[0] == '"' && json.Unmarshal(members[name], &value) != nil || strings.ContainsAny(name+value, "\r\n\"") {
-			return exit.Usagef("--extra-body: %s cannot be a field of a form, as a transcription has them", name)
-		}
-		s.work.Form = append(s.work.Form, client.FormField{Name: name, Value: value})
-	}
-	return nil
-}
-
 // objectiveNames are what --goodput can be about.
 var objectiveNames = []string{result.TTFT, result.TPOT, result.ITL, result.E2EL, "error_rate"}
 
@@ -268,13 +216,6 @@ func ParseObjectives(goodput []string) (out []result.Objective, err error) {
 func (s *settings) result() (err error) {
 	if s.objectives, err = ParseObjectives(s.Goodput); err != nil {
 		return err
-	}
-	for _, kv := range s.Metadata {
-		k, v, ok := strings.Cut(kv, "=")
-		if !ok || k == "" || result.FixedMembers[k] || result.Statistic.MatchString(k) {
-			return exit.Usagef("--metadata %q: want K=V, K none of the result's own keys", kv)
-		}
-		s.metadata[k] = v
 	}
 	for _, name := range s.Output {
 		if i := strings.LastIndexByte(name, '.'); i < 0 || !slices.Contains([]string{"json", "jsonl", "html"}, name[i+1:]) {
@@ -313,13 +254,10 @@ func (s *settings) timeline() error {
 	if err := s.departures(); err != nil {
 		return err
 	}
-	for _, text := range s.At {
+	for _, text := range s.Events {
 		e, err := parseEvent(text)
 		if err != nil {
 			return err
-		}
-		if e.verb == "reload" && s.Admin == "" {
-			return exit.Usagef("--at %s: say by --admin where the edge listens for it", text)
 		}
 		s.events = append(s.events, e)
 	}

@@ -247,6 +247,14 @@ func (d *driver) session(ctx context.Context, j pendingRequest, due int64, o *op
 	}
 }
 
+// shape is that of the gamma distribution of arrivals: 1 is Poisson.
+func (s *settings) shape() float64 {
+	if s.Constant {
+		return math.Inf(1)
+	}
+	return 1
+}
+
 // pacer makes the pacer of a stage.
 func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
 	switch {
@@ -261,11 +269,11 @@ func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
 			}
 		}
 		return &workload.Ramp{
-			Rng: d.work.Rng(-1 - index), Shape: d.s.Burstiness, From: d.s.rampFrom, To: d.s.rampTo,
+			Rng: d.work.Rng(-1 - index), Shape: d.s.shape(), From: d.s.rampFrom, To: d.s.rampTo,
 			Over: over, Left: left,
 		}
 	}
-	return workload.NewGamma(d.s.Seed<<8+uint64(index), spec.rate, d.s.Burstiness, spec.count)
+	return workload.NewGamma(d.s.Seed<<8+uint64(index), spec.rate, d.s.shape(), spec.count)
 }
 
 // closed runs a closed loop: each of a number of clients sends its next request when it has the
@@ -291,7 +299,7 @@ func (d *driver) closed(ctx context.Context, begin int64, index int, sp *span) {
 					return
 				}
 				j := newPendingRequest(d.work.Take(), stage)
-				if wait := d.perform(ctx, j, now(), nil); wait > 0 && !d.s.IgnoreRetry {
+				if wait := d.perform(ctx, j, now(), nil); wait > 0 {
 					wait = min(wait, time.Duration(end-now()))
 					d.rec.waited.Add(int64(max(0, wait)))
 					sleep(ctx, wait)

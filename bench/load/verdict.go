@@ -53,7 +53,7 @@ func judge(r *result.Result, s *settings) result.Verdict {
 		s.NumTurns == 1 && s.DatasetName != "trace" {
 		add(true, "cache_effects", "the target found %.0f %% of the input in its cache, though every prompt began with a mark of its own", *c*100)
 	} else if c != nil && *c > maxCached && p.Nonce == "" {
-		add(false, "cache_effects", "%.0f %% of the input came from the target's cache (--allow-cache)", *c*100)
+		add(false, "cache_effects", "%.0f %% of the input came from the target's cache", *c*100)
 	}
 	if c := total.CoalescedShare; c != nil && *c > maxCoalesced {
 		add(false, "coalesced_frames", "%.0f %% of the token events came in one read with an earlier one: ITL is the time between reads, not between tokens", *c*100)

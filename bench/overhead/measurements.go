@@ -3,7 +3,6 @@ package overhead
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,7 +72,7 @@ func (c *Cmd) request() load.Options {
 // steady is such a load at a fixed rate, where waiting can be seen.
 func (c *Cmd) steady() load.Options {
 	o := c.request()
-	o.MaxConcurrency, o.RequestRate, o.Burstiness = nil, []string{number(c.Rate)}, math.Inf(1)
+	o.MaxConcurrency, o.RequestRate, o.Constant = nil, []string{number(c.Rate)}, true
 	o.Warmup = min(c.Duration/4, time.Second)
 	return o
 }
@@ -99,7 +98,7 @@ func (c *Cmd) streams() []measurement {
 	}
 	rate := number(c.Rate / 2)
 	short := load.Options{
-		RequestRate: []string{rate}, Burstiness: math.Inf(1), Duration: load.Span(c.Duration),
+		RequestRate: []string{rate}, Constant: true, Duration: load.Span(c.Duration),
 		InputLen: "64", OutputLen: strconv.Itoa(shortTokens), IgnoreEOS: true,
 	}
 	paced := []string{"--token-rate=50"}

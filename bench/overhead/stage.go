@@ -53,7 +53,7 @@ func (s *stage) load(ctx context.Context) (*trial, error) {
 	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = s.url, s.key, "sim", true, 10*time.Second, true
 	o.Insecure = s.test.tls
 	if s.target == "penstock" && s.test.translated != "" {
-		o.Backend = s.test.translated
+		o.Mix = s.test.translated
 	}
 	m := &trial{held: max(1, int(o.NumPrompts))}
 	if s.proxy == nil {

@@ -262,14 +262,11 @@ func eventTable(events []result.Event) table {
 		if e.Error != "" {
 			class = "bad"
 		}
-		t.add(class, cell{eventText(&e), e.Error}, cmp.Or(e.Seen, "–"), secondsText(e.StartS),
+		t.add(class, cell{e.Action, e.Error}, cmp.Or(e.Seen, "–"), secondsText(e.StartS),
 			secondsText(e.EndS-e.StartS), moved, strconv.Itoa(e.Lost), recovery)
 	}
 	return t
 }
-
-// eventText is what happened, without the word that says to whom.
-func eventText(e *result.Event) string { return strings.TrimPrefix(e.Action, "fleet=") }
 
 // list is a table of names and values; pairs without a value are left out.
 func list(title, note string, pairs ...string) table {

@@ -286,7 +286,7 @@ func dead(t *result.Telemetry, before float64) bool {
 func marksOf(p *result.Penstock) []mark {
 	marks := []mark{}
 	for i := range p.Events {
-		marks = append(marks, mark{p.Events[i].StartS, eventText(&p.Events[i])})
+		marks = append(marks, mark{p.Events[i].StartS, p.Events[i].Action})
 	}
 	if len(p.Stages) > 1 {
 		for i := range p.Stages {

@@ -211,7 +211,7 @@ func (w *writer) details(p *result.Penstock) {
 		if e.RecoveryS != nil {
 			text += fmt.Sprintf("; %d requests failed within %.1f s", e.Lost, *e.RecoveryS)
 		}
-		w.line("Event at %.0f s: %s: %s", e.AtS, eventText(&e), text)
+		w.line("Event at %.0f s: %s: %s", e.AtS, e.Action, text)
 	}
 }
 

@@ -118,7 +118,7 @@ type Penstock struct {
 	Tokens TokenCounts `json:"tokens"`
 	// Client is the state of the load tester itself during the run.
 	Client Client `json:"client"`
-	// Floor is what the client measures against a server that does nothing; null with --no-floor.
+	// Floor is what the client measures against a server that does nothing; null where it was not measured.
 	Floor *Floor `json:"floor"`
 	// Leave is about clients that left on purpose; null without.
 	Leave *Leaving `json:"leave"`
@@ -134,7 +134,7 @@ type Penstock struct {
 	Command []string `json:"command"`
 	// Seed makes the workload again: lengths, arrivals, mix.
 	Seed uint64 `json:"seed"`
-	// Nonce is what was put before every prompt so that no cache knew it; empty with --allow-cache.
+	// Nonce is what was put before every prompt so that no cache knew it; empty where caches of earlier runs count.
 	Nonce string `json:"nonce"`
 	// Environment is where it ran.
 	Environment Environment `json:"environment"`

@@ -45,7 +45,7 @@ func TestFleet(t *testing.T) {
 	run := func(tokens string, at ...string) *result.Penstock {
 		t.Helper()
 		r, _, err := load.Run(context.Background(), load.Options{
-			BaseURL: f.URL, Admin: f.Admin, RequestRate: []string{"20"}, Duration: load.Span(4 * time.Second), InputLen: "20", OutputLen: tokens, At: at, NoFloor: true, ReadyCheck: 20 * time.Second, Fleet: f,
+			BaseURL: f.URL, Admin: f.Admin, RequestRate: []string{"20"}, Duration: load.Span(4 * time.Second), InputLen: "20", OutputLen: tokens, Events: at, NoFloor: true, ReadyCheck: 20 * time.Second, Fleet: f,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -57,11 +57,11 @@ func TestFleet(t *testing.T) {
 		}
 		return r.Penstock
 	}
-	calm := run("30", "1s:fleet=remove c", "2s:fleet=add c", "3s:fleet=reload")
+	calm := run("30", "1s:remove c", "2s:add c", "3s:reload")
 	if calm.Total.Failed != 0 || calm.Total.Completed < 50 || len(calm.ByUpstream) != 3 || calm.ByUpstream["c"].Completed == 0 {
 		t.Errorf("reloads: %d failed, %d completed, upstreams %v", calm.Total.Failed, calm.Total.Completed, calm.ByUpstream)
 	}
-	lost := run("100", "1s:fleet=crash b", "3s:fleet=restart b") // a second each: some are under way whenever the crash happens
+	lost := run("100", "1s:crash b", "3s:restart b") // a second each: some are under way whenever the crash happens
 	for _, e := range lost.Total.Errors {
 		if e.Kind != result.ErrInStream {
 			t.Errorf("failure that no crash excuses: %+v", e)
@@ -109,7 +109,7 @@ func TestWedge(t *testing.T) {
 	defer f.Close()
 	r, _, err := load.Run(context.Background(), load.Options{
 		BaseURL: f.URL, Admin: f.Admin, Model: "sim", RequestRate: []string{"5"}, Duration: load.Span(45 * time.Second), InputLen: "20", OutputLen: "60",
-		At: []string{"3s:fleet=wedge b", "4s:fleet=busy slow 8s", "40s:fleet=recover b"}, NoFloor: true, ReadyCheck: 20 * time.Second, Fleet: f,
+		Events: []string{"3s:wedge b", "4s:busy slow 8s", "40s:recover b"}, NoFloor: true, ReadyCheck: 20 * time.Second, Fleet: f,
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -18,9 +18,6 @@ func transcriptionBody(dst []byte, q *Request) []byte {
 	if q.Stream {
 		field("stream", "true")
 	}
-	for _, f := range q.Form {
-		field(f.Name, f.Value)
-	}
 	dst = append(dst, "--"+boundary+"\r\nContent-Disposition: form-data; name=\"file\"; filename=\"speech.wav\"\r\nContent-Type: audio/wav\r\n\r\n"...)
 	dst = append(dst, q.Audio...)
 	return append(dst, "\r\n--"+boundary+"--\r\n"...)
@@ -66,11 +63,7 @@ func transcriptionWhole(p *Reply, body []byte) bool {
 }
 
 func speechBody(dst []byte, q *Request) []byte {
-	dst = q.appendModel(dst)
-	if q.Voice != "" {
-		dst = put(dst, `,"voice":%s`, []byte(q.Voice))
-	}
-	return put(dst, `,"input":%s%r}`, q.Prompt(), q.Extra)
+	return put(q.appendModel(dst), `,"voice":"alloy","input":%s%r}`, q.Prompt(), q.Extra)
 }
 
 func embeddingsBody(dst []byte, q *Request) []byte {

@@ -160,7 +160,7 @@ func TestBodies(t *testing.T) {
 		if d.Mime != "" {
 			continue
 		}
-		q := &Request{D: d, Model: "m", Stream: d.Streams, Messages: history, OutWanted: 5, Tools: AppendTools(nil, d, 2), Extra: []byte(`,"temperature":0`), Voice: "v"}
+		q := &Request{D: d, Model: "m", Stream: d.Streams, Messages: history, OutWanted: 5, Tools: AppendTools(nil, d, 2), Extra: []byte(`,"temperature":0`)}
 		text := d.Body(nil, q)
 		var doc jsonx.Doc
 		if err := doc.Parse(text, jsonx.Options{Record: 10}); err != nil {

@@ -31,10 +31,8 @@ type Request struct {
 	Messages  []Message
 	InWanted  int
 	OutWanted int
-	Tools     []byte      // rendered for the dialect
-	Extra     []byte      // further members, each with its comma before it
-	Form      []FormField // further fields of a form
-	Voice     string      // empty: in Extra
+	Tools     []byte // rendered for the dialect
+	Extra     []byte // further members, each with its comma before it
 	Audio     []byte
 	AudioS    float64
 
@@ -45,9 +43,6 @@ type Request struct {
 	Pair      int // index of the pair with --compare-url
 	Target    int
 }
-
-// FormField is a field of a multipart body.
-type FormField struct{ Name, Value string }
 
 // Departure says when a client leaves on purpose.
 type Departure struct {

@@ -8,9 +8,7 @@ import (
 	"image/jpeg"
 	"math"
 	"math/rand/v2"
-	"os"
 
-	"penstock/bench/exit"
 	"penstock/bench/load/client"
 )
 
@@ -38,21 +36,9 @@ func newMedia(s *Spec) (*media, error) {
 		}
 	}
 	for _, x := range s.Mix {
-		if x.D.Name != "transcription" {
-			continue
-		}
-		if s.AudioFile == "" {
+		if x.D.Name == "transcription" {
 			m.audio, m.audioS = client.Tone(toneSeconds), toneSeconds
-			break
 		}
-		var err error
-		if m.audio, err = os.ReadFile(s.AudioFile); err != nil {
-			return nil, exit.Usagef("--audio-file: %v", err)
-		}
-		if m.audioS = client.WavSeconds(m.audio); m.audioS == 0 {
-			return nil, exit.Usagef("--audio-file %s: not a WAV file of plain samples", s.AudioFile)
-		}
-		break
 	}
 	return m, nil
 }

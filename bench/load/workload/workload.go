@@ -29,10 +29,7 @@ type Spec struct {
 	NumTurns    int
 	Tools       int
 	Images      int
-	AudioFile   string
-	Voice       string
-	Extra       []byte             // members of every body, each with its comma before it
-	Form        []client.FormField // the same as fields of a form
+	IgnoreEOS   bool
 	NoStream    bool
 	AllowCache  bool
 	Pairs       bool // of two targets
@@ -53,7 +50,7 @@ type Workload struct {
 	spec  *Spec
 	Model string // the run's
 	Other string // model of the second target; empty: the same
-	Nonce string // before each prompt; empty with --allow-cache
+	Nonce string // before each prompt; empty with AllowCache
 	data  *dataset
 	texts map[*client.Dialect][]byte // rendered tools
 	media *media
@@ -171,12 +168,15 @@ func (w *Workload) Streams(d *client.Dialect) bool {
 	return d.Streams && !w.spec.NoStream && !w.Unstreamed[d]
 }
 
+var ignoreEOS = []byte(`,"ignore_eos":true`)
+
 // fill gives the request its contents.
 func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
-	q.Stream, q.Form = w.Streams(q.D), w.spec.Form
-	q.Extra = w.spec.Extra
+	q.Stream = w.Streams(q.D)
+	if w.spec.IgnoreEOS {
+		q.Extra = ignoreEOS
+	}
 	q.Tools = w.texts[q.D]
-	q.Voice = w.spec.Voice
 	if q.D.Name == "transcription" {
 		q.Audio, q.AudioS = w.media.audio, w.media.audioS
 		return
@@ -225,8 +225,8 @@ func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
 // Trial is a short request of the preflight.
 func (w *Workload) Trial(id int, d *client.Dialect, model string, target, words int) *client.Request {
 	q := &client.Request{
-		ID: id, D: d, Model: model, Stream: w.Streams(d), Form: w.spec.Form, Target: target,
-		OutWanted: 2, Voice: w.spec.Voice, Tools: w.texts[d], Audio: w.media.audio, AudioS: w.media.audioS,
+		ID: id, D: d, Model: model, Stream: w.Streams(d), Target: target,
+		OutWanted: 2, Tools: w.texts[d], Audio: w.media.audio, AudioS: w.media.audioS,
 	}
 	q.Messages = []client.Message{{Role: "user", Text: appendWords([]byte(w.tag(q)), w.Rng(1<<40+target), words)}}
 	return q
