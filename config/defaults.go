@@ -117,14 +117,15 @@ func armName(all []Deployment, d *Deployment) string {
 }
 
 // Endpoints returns the paths the model may be asked at: those of the file, or by default the ones
-// of its kind. Counting tokens goes with messages.
+// of its kind. Counting tokens goes with messages. Some of these are at some engines only: the
+// catalog lists what an engine of the model has.
 func (m *Model) Endpoints() []string {
 	if m.SupportedEndpoints != nil {
 		return m.SupportedEndpoints
 	}
 	switch m.Kind {
 	case KindChat:
-		return []string{"/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/completions"}
+		return []string{"/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/completions", "/tokenize", "/detokenize"}
 	case KindTranscription:
 		return []string{"/v1/audio/transcriptions"}
 	case KindSpeech:
@@ -134,9 +135,9 @@ func (m *Model) Endpoints() []string {
 	case KindImageEdit:
 		return []string{"/v1/images/edits"}
 	case KindEmbedding:
-		return []string{"/v1/embeddings"}
+		return []string{"/v1/embeddings", "/v1/score", "/v1/pooling", "/tokenize", "/detokenize"}
 	case KindRerank:
-		return []string{"/v1/rerank"}
+		return []string{"/v1/rerank", "/v1/score", "/v1/classify", "/tokenize", "/detokenize"}
 	}
 	return nil
 }

@@ -55,7 +55,8 @@ type Engine struct {
 	Asleep EngineValue `yaml:"asleep"`
 
 	// The paths of operations that differ from the usual ones; an empty path means that the engine
-	// lacks the operation.
+	// lacks the operation. Counting, scoring, classifying, pooling and tokens have no
+	// usual path: an engine without one here lacks them.
 	Paths map[string]string `yaml:"paths"`
 	// The idle time after which connections to it are dropped, shorter than the engine's own.
 	KeepAlive Duration `yaml:"keep_alive"`
@@ -331,7 +332,24 @@ var EngineQuirks = []string{
 // EngineOperations are the keys that Engine.Paths may hold.
 var EngineOperations = []string{
 	OpChat, "completions", OpMessages, "count_tokens", OpResponses, OpTranscriptions, OpSpeech,
-	OpEmbeddings, OpRerank, OpImages, "image_edits",
+	OpEmbeddings, OpRerank, OpImages, "image_edits", OpScore, OpClassify, OpPooling, OpTokenize, "detokenize", OpModerations,
+}
+
+// EngineEndpoint is an endpoint that only some engines have.
+type EngineEndpoint struct {
+	Path      string // public path
+	Operation string // what a key's scope calls it (Op…)
+	AtEngine  string // what Engine.Paths call it
+}
+
+// SomeEngines are the endpoints that only some engines have: those whose Paths name them.
+var SomeEngines = []EngineEndpoint{
+	{"/v1/score", OpScore, OpScore},
+	{"/v1/classify", OpClassify, OpClassify},
+	{"/v1/pooling", OpPooling, OpPooling},
+	{"/tokenize", OpTokenize, OpTokenize},
+	{"/detokenize", OpTokenize, "detokenize"},
+	{"/v1/moderations", OpModerations, OpModerations},
 }
 
 // Over returns e with every member that it leaves out taken from base, paths one by one. Quirks and

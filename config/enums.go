@@ -119,7 +119,7 @@ var words = map[string][]string{
 	"models.supported_endpoints": {
 		"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
 		"/v1/responses/compact", "/v1/responses/input_tokens", "/v1/audio/transcriptions", "/v1/audio/speech", "/v1/embeddings", "/v1/rerank",
-		"/v1/images/generations", "/v1/images/edits",
+		"/v1/images/generations", "/v1/images/edits", "/v1/score", "/v1/classify", "/v1/pooling", "/tokenize", "/detokenize", "/v1/moderations",
 	},
 	"models.supported_reasoning_efforts": {"none", "low", "medium", "high", "xhigh"},
 }
@@ -131,6 +131,6 @@ func Algorithms() []string { return []string{"ES256", "RS256", "EdDSA"} }
 func Operations() []string {
 	return slices.Clone([]string{
 		OpChat, OpMessages, OpResponses, OpCompact, OpTranscriptions, OpSpeech, OpEmbeddings,
-		OpRerank, OpImages,
+		OpRerank, OpImages, OpScore, OpClassify, OpPooling, OpTokenize, OpModerations,
 	})
 }

@@ -602,7 +602,8 @@ type Model struct {
 	MaxOutputLength int `yaml:"max_output_length"`
 	// Tokens a minute that the model is meant to serve. It is published and not enforced.
 	CapacityTPM int `yaml:"capacity_tpm"`
-	// The endpoints that serve the model; others answer 400. Left out: by kind.
+	// The endpoints that serve the model; others answer 400. Left out: by kind. Those that only some
+	// engines have answer 404 where no engine of the model has them.
 	SupportedEndpoints []string `yaml:"supported_endpoints"`
 	// What prompts may hold. Left out: it is not checked.
 	InputModalities []string `yaml:"input_modalities"`
@@ -725,6 +726,11 @@ const (
 	OpEmbeddings     = "embeddings"
 	OpRerank         = "rerank"
 	OpImages         = "images"
+	OpScore          = "score"
+	OpClassify       = "classify"
+	OpPooling        = "pooling"
+	OpTokenize       = "tokenize"
+	OpModerations    = "moderations"
 )
 
 // Policies of a route.

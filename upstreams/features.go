@@ -52,6 +52,7 @@ const specials = featureOperation - 1
 var operations = []string{
 	config.OpChat, engine.OpCompletions, config.OpMessages, config.OpResponses, config.OpTranscriptions,
 	config.OpSpeech, config.OpEmbeddings, config.OpRerank, config.OpImages, engine.OpImageEdits,
+	config.OpScore, config.OpClassify, config.OpPooling, config.OpTokenize, engine.OpDetokenize, config.OpModerations,
 }
 
 // FeatureOf returns the feature of an operation at an engine (config.OpChat and its neighbours), or

@@ -20,7 +20,7 @@ var demands = map[string]struct {
 	only string
 	do   func(*Engine, *exchange, *fastjson.Value)
 }{
-	"/tokenize":                 {"vllm llamacpp sglang", tokenize},
+	"/tokenize":                 {"vllm llamacpp sglang openai", tokenize},
 	"/v1/messages/count_tokens": {"vllm llamacpp", countTokens},
 	"/models/load":              {"llamacpp-router", loadOrUnload},
 	"/models/unload":            {"llamacpp-router", loadOrUnload},
@@ -28,7 +28,7 @@ var demands = map[string]struct {
 	"/v1/unload_lora_adapter":   {"vllm", unloadAdapter},
 }
 
-// tokenize answers vLLM's and llama.cpp's /tokenize with made-up token numbers, the right count of
+// tokenize answers /tokenize with made-up token numbers, the right count of
 // them.
 func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 	var q generate.Request

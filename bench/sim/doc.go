@@ -50,7 +50,8 @@
 // Events change all this at a time: stalls, slowness, fewer slots, a crash and a restart; drills
 // are lists of them. `penstock sim --events` tells both.
 //
-// Endpoints: chat completions, Messages and Responses, completions, embeddings, rerank, speech,
+// Endpoints: chat completions, Messages and Responses, completions, embeddings, rerank, score,
+// classify, pooling, moderations, tokenize and detokenize with made-up numbers, speech,
 // transcriptions, and each profile's own pages for health, models, load and metrics; a page, or a
 // kind of work, that the real engine does not have is 404 here too (200 for LM Studio, which says
 // so), so that detection can be tested. /sim/ is on every profile and tells a simulator from an

@@ -352,6 +352,25 @@ func TestEmbeddingsAndRerank(t *testing.T) {
 	}
 }
 
+func TestSmallWork(t *testing.T) {
+	for _, c := range []struct{ engine, path, body, want string }{
+		{"vllm", "/v1/score", `"text_1":"a","text_2":["b","c"]`, `"data":[{"index":0,"object":"score","score":0.75},{"index":1,`},
+		{"sglang", "/v1/score", `"query":"a","items":["b"]`, `"score":0.75}]`},
+		{"vllm", "/classify", `"input":"a"`, `"probs":[0.75,0.25]`},
+		{"vllm", "/pooling", `"input":["a"]`, `"object":"pooling","data":[`},
+		{"openai", "/v1/moderations", `"input":"a"`, `"results":[{"flagged":false,`},
+		{"vllm", "/detokenize", `"tokens":[1,2]`, `{"prompt":"w1 w2"}`},
+		{"llamacpp", "/detokenize", `"tokens":[1]`, `{"content":"w1"}`},
+		{"vllm", "/detokenize", `"other":1`, `Field required: tokens`},
+		{"llamacpp", "/classify", `"input":"a"`, `File Not Found`},
+	} {
+		e := start(t, Options{Profile: c.engine})
+		if _, body := fetch(t, e, "POST", c.path, `{"model":"sim",`+c.body+`}`, "Content-Type: application/json"); !strings.Contains(body, c.want) {
+			t.Errorf("%s %s %s: %s", c.engine, c.path, c.body, body)
+		}
+	}
+}
+
 func TestSpeech(t *testing.T) {
 	e := start(t, Options{})
 	speak := func(more string) (string, string) {

@@ -15,6 +15,8 @@ var inference = map[string]string{
 	"/v1/chat/completions": "chat", "/chat/completions": "chat", "/v1/completions": "completions", "/v1/embeddings": "embeddings",
 	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/audio/speech": "speech",
 	"/v1/audio/transcriptions": "transcriptions", "/v1/audio/translations": "translations", "/inference": "inference",
+	"/v1/score": "score", "/score": "score", "/v1/classify": "classify", "/classify": "classify", "/pooling": "pooling", "/v1/moderations": "moderations",
+	"/tokenize": "tokenize", "/detokenize": "detokenize",
 }
 
 // work does a kind of it.
@@ -28,6 +30,8 @@ func work(kind string, x *exchange) {
 		embeddings(x)
 	case "rerank":
 		rerank(x)
+	case "score", "classify", "pooling", "moderations", "detokenize":
+		smallWork(x, kind)
 	case "speech":
 		speech(x)
 	default:

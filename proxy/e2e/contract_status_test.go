@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 // surface is a generation endpoint and what its requests are made of.
 type surface struct {
 	path, kind string
+	engine     string // the engines' profile; empty: openai
 	// request is a body for a model, with or without the wish for events, and its media type.
 	request func(model string, stream bool) (body, media string)
 	streams bool // a client may ask for events
@@ -62,6 +64,12 @@ var surfaces = []surface{
 	{path: "/v1/completions", kind: "chat", streams: true, request: asJSON(`{"model":%q,"stream":%v,"prompt":"` + rig.Canary + `"}`)},
 	{path: "/v1/embeddings", kind: "embedding", request: asJSON(`{"model":%q,"input":"` + rig.Canary + `"}`)},
 	{path: "/v1/rerank", kind: "rerank", request: asJSON(`{"model":%q,"query":"` + rig.Canary + `","documents":["a","b"]}`)},
+	{path: "/v1/score", kind: "rerank", engine: "vllm", request: asJSON(`{"model":%q,"text_1":"` + rig.Canary + `","text_2":["a","b"]}`)},
+	{path: "/v1/classify", kind: "rerank", engine: "vllm", request: asJSON(`{"model":%q,"input":"` + rig.Canary + `"}`)},
+	{path: "/v1/pooling", kind: "embedding", engine: "vllm", request: asJSON(`{"model":%q,"input":"` + rig.Canary + `"}`)},
+	{path: "/tokenize", kind: "chat", engine: "vllm", request: asJSON(`{"model":%q,"prompt":"` + rig.Canary + `"}`)},
+	{path: "/detokenize", kind: "chat", engine: "vllm", request: asJSON(`{"model":%q,"tokens":[1,2]}`)},
+	{path: "/v1/moderations", kind: "chat, supported_endpoints: [/v1/moderations]", request: asJSON(`{"model":%q,"input":"` + rig.Canary + `"}`)},
 	{path: speech, kind: "audio-speech", request: asJSON(`{"model":%q,"input":"` + rig.Canary + `"}`)},
 	{path: transcriptions, kind: "audio-transcription", upload: true, request: asForm("file")},
 	{path: "/v1/images/generations", kind: "image", drawn: true, request: asJSON(`{"model":%q,"prompt":"` + rig.Canary + `"}`)},
@@ -249,7 +257,7 @@ func (s *surface) start(t *testing.T, o rig.Setup, faults ...string) *penstock {
 			url = painter(t, fault)
 		}
 		o.Engines = append(o.Engines, sim.Options{})
-		fmt.Fprintf(&b, "- { name: up-%d, url: %q, engine: openai, probe: { timeout: 15s } }\n", i, url)
+		fmt.Fprintf(&b, "- { name: up-%d, url: %q, engine: %s, probe: { timeout: 15s } }\n", i, url, cmp.Or(s.engine, "openai"))
 	}
 	o.Config = "seal: { keys: [" + sealKeyA + "] }\ntimeouts: { linger: 0s, drain: 5s, " + strings.TrimPrefix(o.Timeouts+", idle: 60s", ", ") + " }\nlimits: { " + o.Limits + " }\n" +
 		"keys:\n  - { id: tester, hash: \"{{hash}}\" }\n" + rig.Indent(o.Keys) + "upstreams:\n" + rig.Indent(b.String()) + "models:\n"

@@ -30,6 +30,9 @@ func TestForward(t *testing.T) {
 		{"/v1/embeddings", "vectors", `"input": ["` + rig.Canary + `", "b"], "encoding_format":"float" , "odd": {"a":1e3}`, "embeddings"},
 		{"/v1/rerank", "ranks", `"query":"` + rig.Canary + `","documents":["a","b"]`, "rerank"},
 		{"/v1/completions", "talk", `"prompt":"` + rig.Canary + `","max_tokens":4`, "completions"},
+		{"/v1/score", "ranks", `"text_1":"` + rig.Canary + `","text_2":["a","b"], "odd":1e3`, "score"},
+		{"/v1/classify", "ranks", `"input":["` + rig.Canary + `"]`, "classify"},
+		{"/v1/pooling", "vectors", `"input":["` + rig.Canary + `"],"encoding_format":"float"`, "pooling"},
 	} {
 		p := startAudio(t) // of its own: after a failure the edge looks with requests of its own
 		r := p.Post(c.path, `{ "model" : "`+c.model+`", `+c.body+`}`).WantStatus(200)
@@ -225,6 +228,58 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 				}
 			}
 		})
+	}
+}
+
+// TestSomeEngines: what only some engines have is asked of these, listed for models that have one, counted for the key,
+// and a 404 in words elsewhere.
+func TestSomeEngines(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true, Profile: "vllm"}, {Record: true, Profile: "ollama"}}, Config: `
+timeouts: { linger: 0s, drain: 5s, idle: 60s }
+keys: [{ id: tester, hash: "{{hash}}" }]
+upstreams: [{ name: up-0, url: "{{up-0}}", engine: vllm }, { name: up-1, url: "{{up-1}}", engine: ollama }]
+models:
+  - { id: both, deployments: [{ upstream: up-1, served: sim }, { upstream: up-0, served: sim, tier: 1 }] }
+  - { id: other, deployments: [{ upstream: up-1, served: sim }] }
+  - { id: guards, supported_endpoints: [/v1/moderations, /v1/score], deployments: [{ upstream: up-0, served: sim }] }
+`})
+	for path, c := range map[string]struct{ sent, want string }{
+		"/tokenize":   {`{ "model" : "sim", "prompt": "12345678"}`, `{"count":2,"max_model_len":32768,"tokens":[`},
+		"/detokenize": {`{ "model" : "sim", "tokens": [1,2]}`, `{"prompt":"w1 w2"}`},
+	} {
+		if r := p.Post(path, strings.Replace(c.sent, "sim", "both", 1)).WantStatus(200); !strings.HasPrefix(r.Body, c.want) {
+			t.Errorf("%s: %s", path, r.Body)
+		}
+		if sent := p.Engines[0].Stats().LastRequest; string(sent.Body) != c.sent || sent.Target != path {
+			t.Errorf("%s: the engine got %s %s", path, sent.Target, sent.Body)
+		}
+		if l := p.LastCall(); l.Dialect != path[1:] || l.Model != "both" || l.PromptTokens != 0 || l.Attempts != 1 {
+			t.Errorf("%s: %+v", path, l)
+		}
+		p.Post(path, strings.Replace(c.sent, "sim", "other", 1)).WantError(404, "not_found_error", "not_found")
+	}
+	if n := p.Engines[1].Stats().Requests; n != 0 {
+		t.Errorf("an engine without the endpoint was asked %d times", n)
+	}
+	p.Post("/v1/score", `{"model":"guards","text_1":"a","text_2":"b"}`).WantStatus(200)
+	p.Post("/v1/moderations", `{"model":"both","input":"a"}`).WantError(400, "invalid_request_error", "unsupported_parameter")
+	p.Post("/v1/pooling", `{"model":"guards","input":"a","encoding_format":"bytes"}`).WantError(400, "invalid_request_error", "invalid_value")
+	if r := p.Post("/v1/tokenize", "{}").WantStatus(404); !strings.Contains(r.Body, "Send it to /tokenize") {
+		t.Errorf("%s", r.Body)
+	}
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=404;html=1"}) // as vLLM does for a model that is not for it
+	p.Post("/v1/score", `{"model":"guards","text_1":"a","text_2":"b"}`).WantError(404, "not_found_error", "not_found")
+	for id, want := range map[string]string{"both": "/tokenize,/detokenize", "other": "", "guards": "/v1/moderations,/v1/score"} {
+		got := ""
+		for _, path := range p.entry(id)["supported_endpoints"].([]any) {
+			if path := path.(string); strings.Contains(path, "tokenize") || id == "guards" {
+				got += "," + path
+			}
+		}
+		if strings.TrimPrefix(got, ",") != want {
+			t.Errorf("%s is listed at %s, want %s", id, got, want)
+		}
 	}
 }
 

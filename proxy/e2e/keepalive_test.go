@@ -39,6 +39,7 @@ var keptCases = []struct{ path, body string }{
 	{"/v1/completions", `{"model":"sim","prompt":"x","max_tokens":4}`},
 	{"/v1/embeddings", `{"model":"vectors","input":"x"}`},
 	{"/v1/rerank", `{"model":"ranks","query":"x","documents":["a"]}`},
+	{"/v1/score", `{"model":"ranks","text_1":"x","text_2":"y"}`},
 }
 
 // A whole answer that takes long is preceded by white space, and is the answer that it would have been.

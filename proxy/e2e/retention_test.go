@@ -52,6 +52,14 @@ func retainedCalls() (out []struct{ path, body string }) {
 	}
 	add("/v1/embeddings", `{"model":"vectors","input":["{}","{}"],"user":"{}"}`)
 	add("/v1/rerank", `{"model":"ranks","query":"{}","documents":["{}"]}`)
+	for path, body := range map[string]string{
+		"/v1/score": `"text_1":"{}","text_2":["{}"]`, "/v1/classify": `"input":["{}"]`, "/v1/pooling": `"input":"{}","encoding_format":"{}"`,
+		"/tokenize": `"prompt":"{}"`, "/detokenize": `"tokens":"{}"`, "/v1/moderations": `"input":"{}"`,
+	} {
+		for _, model := range []string{"ranks", "vectors", "talk"} {
+			add(path, `{"model":"`+model+`",`+body+`}`)
+		}
+	}
 	add(speech, `{"model":"voice","input":"{}","voice":"alloy","instructions":"{}"}`)
 	add("/v1/images/generations", `{"model":"{}","prompt":"{}"}`)
 	// What is wrong, and where it is told.

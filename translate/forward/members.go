@@ -28,8 +28,8 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 			return err
 		}
 	}
-	if v := m[1]; chat.Given(v) && !v.EqualText("float") && !v.EqualText("base64") {
-		return chat.WrongValue("encoding_format", "must be float or base64").Err()
+	if err := checkEncoding(m[1]); err != nil {
+		return err
 	}
 	if _, err := atLeast(m[2], "dimensions", 1, 0); err != nil {
 		return err
@@ -37,6 +37,25 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	var err error
 	r.Vectors, err = r.vectorForm(m[1])
 	return err
+}
+
+// DecodePooling is DecodePlain for pooling, whose answers are JSON: vLLM has forms that are bytes.
+func (r *Request) DecodePooling(body []byte) error {
+	if err := r.DecodePlain(body); err != nil {
+		return err
+	}
+	var m [1]jsonx.Value
+	if err := r.Fields([]string{"encoding_format"}, m[:]); err != nil {
+		return err
+	}
+	return checkEncoding(m[0])
+}
+
+func checkEncoding(v jsonx.Value) error {
+	if chat.Given(v) && !v.EqualText("float") && !v.EqualText("base64") {
+		return chat.WrongValue("encoding_format", "must be float or base64").Err()
+	}
+	return nil
 }
 
 // DecodeRerank is DecodePlain for rerank. Of the members that engines call it by, documents alone is

@@ -16,10 +16,11 @@ const (
 	OpCompletions = "completions"
 	OpCountTokens = "count_tokens"
 	OpImageEdits  = "image_edits"
+	OpDetokenize  = "detokenize"
 )
 
-// defaultPaths are the paths of operations where an engine follows the usual shape. Counting tokens
-// has none: an engine that can do it says so.
+// defaultPaths are the paths of operations where an engine follows the usual shape. The others
+// have none: an engine that has them says so.
 var defaultPaths = map[string]string{
 	config.OpChat:           "/v1/chat/completions",
 	OpCompletions:           "/v1/completions",
@@ -31,6 +32,7 @@ var defaultPaths = map[string]string{
 	config.OpRerank:         "/v1/rerank",
 	config.OpImages:         "/v1/images/generations",
 	OpImageEdits:            "/v1/images/edits",
+	config.OpModerations:    "/v1/moderations",
 }
 
 // Profile is a compiled engine profile. It never changes and is shared by every upstream of its
@@ -103,7 +105,7 @@ func (p *Profile) Title() string {
 }
 
 // Path returns the path of an operation (config.OpChat and its neighbours, OpCompletions,
-// OpCountTokens, OpImageEdits). It is empty for one that this engine is known not to have.
+// OpCountTokens, OpImageEdits, OpDetokenize). It is empty for one that this engine is known not to have.
 func (p *Profile) Path(op string) string { return p.paths[op] }
 
 // KeepAlive is how long an idle connection may be kept; the engine drops it later than that.

@@ -17,6 +17,7 @@ import (
 	"penstock/proxy/running/snapshot"
 	"penstock/proxy/telemetry/observe"
 	"penstock/translate/apierr"
+	"penstock/upstreams"
 )
 
 // answer makes the response of a call: the headers of every answer, a whole body, an error.
@@ -80,6 +81,9 @@ func (a answer) asked() *snapshot.Model {
 func (a answer) error(f *failure.Failure) {
 	c := a.call
 	c.endAttempt(f.Outcome)
+	if f.Cause == upstreams.CauseNoEndpoint && c.ep.AtSomeEngines() { // no other has it
+		f.API, f.Result = endpoint.AtNoEngine(), observe.ClientError
+	}
 	c.fail(f)
 	e := c.ep.Dialect.ErrorOf(f.API)
 	switch {

@@ -58,7 +58,7 @@ func newExtension(compacts bool) Request {
 func (w *extensionWriter) Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error) {
 	switch {
 	case o.Strict:
-		return dst, apierr.NotFound(apierr.CodeNotFound, "This path is not served here: the operator has set strict.")
+		return dst, notWhereStrict()
 	case w.compacts && !o.MayCompact:
 		return dst, apierr.NotFound(apierr.CodeNotFound, "%s.", responses.NoCompaction)
 	}

@@ -102,6 +102,7 @@ func TestPromptTooLongParam(t *testing.T) {
 			"/v1/completions": "prompt", "/v1/embeddings": "input", "/v1/rerank": "documents", "/v1/responses": "input",
 			"/v1/responses/compact": "input", "/v1/responses/input_tokens": "input",
 			"/v1/images/generations": "prompt", "/v1/images/edits": "prompt", "/v1/audio/speech": "input", "/v1/audio/transcriptions": "file",
+			"/v1/score": "documents", "/v1/classify": "input", "/v1/pooling": "input", "/v1/moderations": "input", "/tokenize": "prompt", "/detokenize": "tokens",
 		}[ep.Path]
 		if want == "" {
 			want = "messages"

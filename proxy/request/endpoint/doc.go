@@ -15,6 +15,7 @@
 //	chat.go                                    chat (chatBase)
 //	messages.go, responses.go                  translated to chat and back (translatedRequest)
 //	json.go, speech.go                         JSON that is passed on (jsonRequest)
+//	some_engines.go                            likewise, at engines whose profiles name a path
 //	form.go, transcriptions.go                 forms, passed on while they come (formRequest)
 //
 // A new endpoint is one file with its Endpoint and its codec, and one line in All (endpoint.go).

@@ -32,6 +32,7 @@ type Endpoint struct {
 	// Local answers without an engine's generation; nil: the call goes to an engine.
 	Local *Local
 
+	atEngine string // what profiles call it; empty: see operationAtEngine
 	listedAs string // the path that a model's supported_endpoints has for it; empty: its own
 }
 
@@ -49,7 +50,7 @@ type Local struct {
 }
 
 // All are the generation endpoints, each a POST.
-var All = []*Endpoint{
+var All = append([]*Endpoint{
 	chatCompletions,
 	Responses,
 	compact,
@@ -63,7 +64,7 @@ var All = []*Endpoint{
 	images,
 	imageEdits,
 	completions,
-}
+}, atSomeEngines()...)
 
 // At returns the endpoint at a path, or nil.
 func At(path []byte) *Endpoint {

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"cmp"
+
 	"penstock/config"
 	"penstock/upstreams"
 	"penstock/upstreams/engine"
@@ -45,5 +47,5 @@ func (ep *Endpoint) operationAtEngine() string {
 	case compact.Path:
 		return config.OpResponses
 	}
-	return ep.Operation
+	return cmp.Or(ep.atEngine, ep.Operation)
 }

@@ -136,7 +136,20 @@ func (c *Catalog) Model(name string, index int, messages bool, now time.Time) (*
 func (c *Catalog) at(i int, now time.Time) entry {
 	e := c.static[i]
 	e.live(&c.models[i], c.routes[i], now)
+	e.SupportedEndpoints = c.endpoints(e.SupportedEndpoints, c.routes[i])
 	return e
+}
+
+// endpoints returns those of listed that an engine of the route has, as far as is known now.
+func (c *Catalog) endpoints(listed []string, r *routing.Route) []string {
+	targets := r.Targets()
+	missing := func(path string) bool {
+		i := slices.IndexFunc(config.SomeEngines, func(e config.EngineEndpoint) bool { return e.Path == path })
+		return i >= 0 && (c.strict || !slices.ContainsFunc(targets, func(t routing.Target) bool {
+			return t.Upstream.Engine().Path(config.SomeEngines[i].AtEngine) != ""
+		}))
+	}
+	return slices.DeleteFunc(slices.Clone(listed), missing)
 }
 
 func newPage(v any, second int64) (*Page, error) {

@@ -1,0 +1,93 @@
+package endpoint
+
+import (
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/running/snapshot"
+	"penstock/translate/apierr"
+	"penstock/translate/forward"
+	"penstock/upstreams"
+)
+
+// atSomeEngines are the endpoints of config.SomeEngines. Requests and answers are in the engine's
+// own form: of what comes and goes only the model is changed.
+func atSomeEngines() (all []*Endpoint) {
+	for i := range config.SomeEngines {
+		all = append(all, atSome(&config.SomeEngines[i]))
+	}
+	return all
+}
+
+// promptAt is the member that holds the text, where it is not input.
+var promptAt = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
+
+func atSome(e *config.EngineEndpoint) *Endpoint {
+	prompt := promptAt[e.Path]
+	if prompt == "" {
+		prompt = "input"
+	}
+	decode := (*forward.Request).DecodePlain
+	if e.Operation == config.OpPooling {
+		decode = (*forward.Request).DecodePooling
+	}
+	return &Endpoint{
+		Path: e.Path, Operation: e.Operation, atEngine: e.AtEngine,
+		Traced:  e.AtEngine, // there is no word for them yet
+		Dialect: withChatErrors(e.AtEngine, prompt),
+		New: func() Request {
+			r := &someEnginesRequest{countsTokens: e.Operation == config.OpTokenize}
+			r.decode = decode
+			r.begin(&r.own, e.AtEngine, upstreams.PoolText)
+			return r
+		},
+	}
+}
+
+// someEnginesRequest is the codec of requests at atSomeEngines.
+type someEnginesRequest struct {
+	passingRequest
+	countsTokens bool // nothing is generated, and nothing is charged
+}
+
+// Check implements Request. Engines that are known not to have the endpoint are not asked.
+func (r *someEnginesRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
+	out, err := r.passingRequest.Check(m, now)
+	if err != nil {
+		return out, err
+	}
+	if m.Rules.Strict {
+		return out, notWhereStrict()
+	}
+	targets := m.Route.Targets()
+	for i := range targets {
+		if up := targets[i].Upstream; up.Engine().Path(r.operation) == "" {
+			out.Unfit = append(out.Unfit, up.ID())
+		}
+	}
+	if len(out.Unfit) == len(targets) {
+		return out, AtNoEngine()
+	}
+	return out, nil
+}
+
+// AtSomeEngines reports whether only some engines have the endpoint.
+func (ep *Endpoint) AtSomeEngines() bool { return ep.atEngine != "" }
+
+// AtNoEngine is the refusal of a call to an endpoint that no engine of the model has.
+func AtNoEngine() *apierr.Error {
+	return apierr.NotFound(apierr.CodeNotFound,
+		"No engine of the model has this endpoint. GET /v1/models lists each model's endpoints.")
+}
+
+// notWhereStrict is the refusal of an extension of the API.
+func notWhereStrict() *apierr.Error {
+	return apierr.NotFound(apierr.CodeNotFound, "This path is not served here: the operator has set strict.")
+}
+
+func (r *someEnginesRequest) Unary(about Answer) Unary {
+	if r.countsTokens {
+		about.PromptTokens = noEstimate
+	}
+	return r.passingRequest.Unary(about)
+}
