@@ -15,8 +15,8 @@ func TestBench(t *testing.T) {
 	for _, o := range []load.Options{
 		{Mix: "chat:1,messages:1,responses:1", NumPrompts: 30},
 		{Mix: "chat:1,messages:1,responses:1", NumPrompts: 30, NoStream: true},
-		{Backend: "messages", NumPrompts: 4, NumTurns: 3, Tools: 2, Images: 1},
-		{Backend: "responses", NumPrompts: 4, NumTurns: 3, Tools: 2, Images: 1},
+		{Mix: "messages", NumPrompts: 4, NumTurns: 3, Tools: 2, Images: 1},
+		{Mix: "responses", NumPrompts: 4, NumTurns: 3, Tools: 2, Images: 1},
 	} {
 		o.BaseURL, o.APIKey, o.Model, o.NoFloor = p.URL, p.Key, "sim", true
 		o.MaxConcurrency, o.InputLen, o.OutputLen = []int{2}, "20", "40"
@@ -26,7 +26,7 @@ func TestBench(t *testing.T) {
 		}
 		want := int(o.NumPrompts) * max(1, o.NumTurns)
 		if r.Completed != want || len(r.Penstock.Total.StreamFaults) > 0 {
-			t.Errorf("%s%s: %d of %d completed, errors %v, faults %v", o.Mix, o.Backend, r.Completed, want, r.Penstock.Total.Errors, r.Penstock.Total.StreamFaults)
+			t.Errorf("%s%s: %d of %d completed, errors %v, faults %v", o.Mix, o.Mix, r.Completed, want, r.Penstock.Total.Errors, r.Penstock.Total.StreamFaults)
 		}
 	}
 }
