@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	_ "embed" // for the document below
 	"hash/fnv"
 	"strconv"
 
@@ -9,6 +10,11 @@ import (
 	"penstock/proxy/operate/openapi"
 	"penstock/proxy/request/endpoint"
 )
+
+// troubleshooting says what to do, by symptom and by alert.
+//
+//go:embed troubleshooting.md
+var troubleshooting string
 
 // document is one form of the API's description as it is served: to everybody, whatever credential
 // comes along.

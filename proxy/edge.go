@@ -224,8 +224,8 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 func (e *Edge) adminOptions(started time.Time) admin.Options {
 	return admin.Options{
 		Listener:   admin.Port{Listener: e.opts.Admin, Certificate: e.opts.AdminCertificate},
-		SharedPort: e.opts.SharedPort,
-		Log:        e.log, Guard: e.guard, Metrics: e.metrics, Started: started, Name: hostName(),
+		SharedPort: e.opts.SharedPort, Runbook: troubleshooting,
+		Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started, Name: hostName(),
 		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries,
 		Certificate: func() *status.Certificate { return certificateState(&e.opts) },
 		Fleet:       e.fleet, FleetUsage: e.fleetUsage, Board: e.board,

@@ -90,6 +90,10 @@ func TestEverybodyCanUseThePages(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("the usage page")
+		if err := chromedp.Do(tab, chromedp.Navigate(l.Admin+"/runbook#PenstockErrors")); err != nil {
+			t.Fatal(err)
+		}
+		check("the runbook")
 		tab = browser.Open(t, view.width, 900, view.dark)
 		if err := chromedp.Do(tab, chromedp.Navigate("file://"+report)); err != nil {
 			t.Fatal(err)

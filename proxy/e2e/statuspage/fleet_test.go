@@ -135,8 +135,24 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	l.sees(tab, "which model fails, where and why", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
 	l.sees(tab, "the model without an engine first, and since when", `(r => r.dataset.model == "model-29" && /✕ no engine/.test(r.innerText) && /for \d+ s/.test(r.innerText))(document.querySelector("#models tbody tr"))`)
 	l.sees(tab, "the full model", `/is full for \d+ %/.test(document.querySelector('[data-model="model-25"]').innerText) && document.querySelector('[data-model="model-25"]').innerText.includes("full")`)
-	l.sees(tab, "the dead upstream first", visible+`[0].dataset.upstream == "gpu-29" && `+visible+`.length < 20`)
-	l.sees(tab, "how many are folded", `/\d+ upstreams up and idle are not shown/.test(document.querySelector("#upstreams .folded").innerText)`)
+	l.sees(tab, "the dead upstream first", visible+`[0].dataset.upstream == "gpu-29"`)
+	for _, width := range []int64{1280, 1920} {
+		if err := chromedp.Do(tab, chromedp.EmulateViewport(width, 900)); err != nil {
+			t.Fatal(err)
+		}
+		l.sees(tab, fmt.Sprintf("fifty upstreams on one screen of %d pixels, a line each", width), visible+`.filter(r => r.getBoundingClientRect().bottom <= 900 && r.getBoundingClientRect().height <= 28).length == 50 && scrollY == 0 && document.documentElement.scrollWidth <= innerWidth`)
+	}
+	at0 := `JSON.stringify(` + visible + `.map(r => r.getBoundingClientRect().top))`
+	places, err := chromedp.Run(tab, chromedp.Evaluate[string](at0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(`document.querySelector('[data-focus="more gpu-29"]').click()`)
+	l.sees(tab, "more of a row on demand, and no row moved by it", fmt.Sprintf(`/never down|down \d+ time/.test(document.querySelector("#upstream-gpu-29 .more").innerText) && `+at0+` == %q`, places))
+	if err := chromedp.Do(tab, chromedp.KeyEvent("\x1b")); err != nil {
+		t.Fatal(err)
+	}
+	l.sees(tab, "that Escape closes it", `!document.querySelector(".more > details[open]")`)
 	l.sees(tab, "who is refused", `[...document.querySelectorAll("#refusals tr")].some(r => /ci/.test(r.innerText) && /requests_per_minute/.test(r.innerText)) && document.querySelector("#keys tbody tr.refused")`)
 	l.sees(tab, "what happened", `/gpu-29 is down/.test(document.querySelector("#events").innerText) && /model-21 fails/.test(document.querySelector("#events").innerText)`)
 

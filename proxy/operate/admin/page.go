@@ -82,6 +82,12 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusNotFound)
 }
 
+// runbook answers with what to do when an alert fires, which the page links to beside each alarm.
+func (s *Server) runbook(ctx *fasthttp.RequestCtx) {
+	body, err := status.RunbookPage(s.opts.Runbook, time.Now())
+	respondHTML(ctx, body, err)
+}
+
 func respondHTML(ctx *fasthttp.RequestCtx, body []byte, err error) {
 	if err != nil {
 		refuse(ctx, apierr.Internal(err))

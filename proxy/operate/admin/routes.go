@@ -41,7 +41,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
-			nothingHere+" "+ownPages+" the status page at /, /status, /metrics, /-/usage, /-/arms, /-/process, /-/goroutines, /-/heap, /-/ready, /-/reload and /-/mode."))
+			nothingHere+" "+ownPages+" the status page at /, /status, /runbook, /metrics, /-/usage, /-/arms, /-/process, /-/goroutines, /-/heap, /-/ready, /-/reload and /-/mode."))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
 		allow, err := httpserver.WrongMethod(ctx)
@@ -54,6 +54,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 		"/metrics":   s.operator(s.metrics),
 		"/status":    s.operator(s.statusJSON),
 		"/usage":     s.operator(s.usage(true)),
+		"/runbook":   s.operator(s.runbook),
 		"/-/usage":   s.operator(s.usage(false)),
 		"/-/arms":    s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, armsOf(&s.opts)) }),
 		"/-/ready":   s.ready,

@@ -31,6 +31,8 @@ type Options struct {
 	Started  time.Time    // when the process was
 	Name     string       // of the machine
 
+	Runbook string // the troubleshooting document
+
 	SharedPort bool // other processes may listen on the listener's port (SO_REUSEPORT)
 
 	Reloads     *reload.Reloader

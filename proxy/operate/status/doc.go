@@ -23,7 +23,10 @@
 // an engine that answers its probes and fails two calls in five is not up for those who call it.
 //
 // What needs an operator comes first (order.go), and what is idle is folded where there are many
-// rows. What one look cannot tell, since when and how often, a Watch remembers: it sees the state
+// rows. Upstreams have one line each, in two columns where a screen is wide enough, so that fifty are
+// seen at once; what else is known of one lies over the rows below it when asked for. Beside what is
+// wrong stands where to read what to do about it (runbook.go): the page of the troubleshooting
+// document's alerts, which the edge serves itself. What one look cannot tell, since when and how often, a Watch remembers: it sees the state
 // each second, whether a page is open or not, and keeps 200 events and, of each model and upstream
 // of the configuration, an hour of minutes (3 KB). What an upstream does between two looks it has
 // counted itself (upstreams.Status.Downs), so that no change is lost.

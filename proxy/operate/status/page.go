@@ -123,10 +123,13 @@ var helpers = template.FuncMap{
 	"pool":     poolWord,
 	"active":   slotsInUse,
 
+	"engineQueue": engineQueue,
+
 	"fullest":   (*Key).fullest,
 	"pairs":     pairsOf,
 	"perSecond": func(perMinute float64) float64 { return perMinute / time.Minute.Seconds() },
 	"many":      func(rows int) bool { return rows > foldedAbove },
+	"crowd":     func(rows int) bool { return rows > crowdAbove },
 	"part":      func(n, all int) string { return strconv.Itoa(percent(n, all)) + " %" },
 	"takers":    takers,
 	"awaited":   func(d Domain) bool { return d.NotAfter.IsZero() },
@@ -156,6 +159,10 @@ type folded struct {
 	N           int
 	What, State string
 }
+
+// crowdAbove is the number of upstreams above which the idle ones are folded: a screen has as many in
+// rows of one line.
+const crowdAbove = 60
 
 // foldedAbove is the number of rows above which a table folds those that are idle.
 const foldedAbove = 12
@@ -319,6 +326,14 @@ func ownPools(u *Upstream) (out []namedPool) {
 		}
 	}
 	return out
+}
+
+// engineQueue is how many requests wait within the engine, or -1 where it does not say so now.
+func engineQueue(u *Upstream) int {
+	if u.Report == nil || !u.ReportFresh {
+		return -1
+	}
+	return u.Report.Waiting
 }
 
 // slotsInUse is what the page sorts upstreams by.

@@ -38,14 +38,28 @@
   // Rows are sent in their order: with a text where that is new, with the cells that differ where the row is known. They are
   // kept by their ids, in the page or on their way into it.
   const lists = {};
+  // What stands in a row's closed part is put there when it is opened.
+  const later = new Map();
+  const change = (cell, text) => {
+    if (cell.className === "more" && !cell.firstElementChild.open) return later.set(cell, text);
+    later.delete(cell);
+    patch(cell, parse(text).firstElementChild);
+  };
+  document.addEventListener("toggle", (e) => {
+    const cell = e.target.parentNode;
+    if (e.target.open && later.has(cell)) change(cell, later.get(cell));
+  }, true);
   const rows = (section, list) => {
     const known = lists[section], now = lists[section] = new Map();
     const fresh = [...parse(list.map((row) => row.text || "").join("")).children];
     for (const { id, text, cells } of list) {
       const next = text && fresh.shift();
-      let row = known.get(id);
-      if (row && next) patch(row, next);
-      for (const i in cells) patch(row.cells[i], parse(cells[i]).firstElementChild);
+      const row = known.get(id);
+      if (row && next) {
+        patch(row, next);
+        for (const cell of row.cells || []) later.delete(cell);
+      }
+      for (const i in cells) change(row.cells[i], cells[i]);
       now.set(id, row || next);
     }
   };
@@ -58,7 +72,10 @@
   // Of rows in order that are to stand in another one only those are moved that have another row before them.
   const order = (body, want) => {
     const stay = new Set(want);
-    for (const row of [...body.children]) if (row.id && !stay.has(row)) row.remove();
+    for (const row of [...body.children]) if (row.id && !stay.has(row)) {
+      row.remove();
+      for (const cell of row.cells || []) later.delete(cell);
+    }
     let at = body.firstElementChild;
     for (const row of want) {
       if (at && row === at.nextElementSibling) { // the one at this place has moved down, and comes in its turn
@@ -159,6 +176,9 @@
     else if (e.key === "Escape" && e.target === find) {
       find.value = "";
       filterAll();
+    } else if (e.key === "Escape") {
+      const open = document.querySelector(".more > details[open]");
+      if (open) open.open = false;
     }
   });
   document.addEventListener("keyup", (e) => { if (slash(e)) find.focus(); }); // when no letter of it comes any more

@@ -73,7 +73,7 @@ func TestPage(t *testing.T) {
 	page := string(body)
 	for _, want := range []string{
 		"<!doctype html>", `id="upstreams"`, "8 <small>of 8</small>", "limit from config, engine", "2 <small>waiting of 5</small>", "vision", "200 in 3.2 ms", "5 running, 1 in its queue", "cache 42 %", "2 by other clients",
-		"for 2 min", "connect", "25 ms", "p95 29 ms", ">Drain<", ">Maintenance<", "▸ queued", "✕ 502", "second attempt", "client left", "stalled", "1000", "42</td>", "rate_limited", "429, concurrency",
+		"for 2 min", "connect", "25 ms <small>/ 29 ms", "0 <small>of 7", "engine queues beyond", `href="/runbook#PenstockUpstreamDown">PenstockUpstreamDown</a>`, ">Drain<", ">Maintenance<", "▸ queued", "✕ 502", "second attempt", "client left", "stalled", "1000", "42</td>", "rate_limited", "429, concurrency",
 		"▸ waking", "for 42 s, last time " + Ago(90*time.Second), "away for 10 min: a call wakes it", "✕ stalled", "progress by its counters", "progress by its answers",
 		"small: in memory for " + Ago(61*time.Second), "big: not in memory, <b>3</b> wait", ": loads for 9 s", "1 at a time",
 		"#3", "#2", "not loaded, #3 stays in force", "edge.yaml:3:1",
@@ -100,7 +100,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	s.Upstreams[0].Mode, s.Upstreams[0].ModeSeconds = "drain", 2
-	if text, _ := s.Section("upstreams"); !strings.Contains(text, "draining</span><small>for 2 s</small>") {
+	if text, _ := s.Section("upstreams"); !strings.Contains(text, "draining</span> <small>2 s</small>") {
 		t.Errorf("the time of the mode is not shown:\n%s", text)
 	}
 	if text := string(s.Terminal(80)); !strings.Contains(text, "draining 2 s") {

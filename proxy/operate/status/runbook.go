@@ -1,0 +1,100 @@
+package status
+
+import (
+	"html/template"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/proxy/fleet"
+)
+
+// Runbook is the alert of .deploy/alerts.yaml whose text says what to do about an upstream that is in
+// trouble, or nothing.
+func (u *Upstream) Runbook() string {
+	switch {
+	case u.State == "down":
+		return "PenstockUpstreamDown"
+	case u.State == "stalled":
+		return "PenstockUpstreamStalled"
+	case u.Breaker != "closed":
+		return "PenstockBreakerOpen"
+	case Bounds.Failed.share(u.History.Minute.Failed, u.History.Minute.Calls):
+		return Bounds.Failed.Alert
+	}
+	return ""
+}
+
+// Runbooks are the alerts whose texts say what to do about what the verdict names, each once.
+func (s *Status) Runbooks() (all []string) {
+	add := func(trouble bool, alert string) {
+		if trouble && alert != "" && !slices.Contains(all, alert) {
+			all = append(all, alert)
+		}
+	}
+	for i := range s.Models {
+		m := &s.Models[i]
+		n := &m.History.Minute
+		add(m.State == ModelOut || m.State == ModelFallback, "PenstockModelWithoutEngine")
+		add(Bounds.Failed.share(n.Failed, n.Calls), Bounds.Failed.Alert)
+		add(Bounds.Full.share(n.Full, n.Calls), Bounds.Full.Alert)
+		add(Bounds.Queue.quantile(n.QueueP95, n.Queued), Bounds.Queue.Alert)
+		add(Bounds.TTFT.quantile(n.TTFTP95Millis, n.Streams), Bounds.TTFT.Alert)
+	}
+	for _, i := range s.byTrouble() {
+		u := &s.Upstreams[i]
+		add(u.Mode == "ready", u.Runbook())
+	}
+	add(s.Panicking != "", "PenstockPanicking")
+	add(s.Certificate.ends(s.Now), "PenstockCertificateExpires")
+	add(s.AdminCertificate.ends(s.Now), "PenstockAdminCertificateExpires")
+	add(len(s.Certificate.delays(s.Now)) > 0, "PenstockCertificateNotRenewed")
+	add(s.Unsaved > unsavedMost, "PenstockLedgerUnsaved")
+	add(slices.ContainsFunc(s.Discoveries, func(d Discovery) bool { return d.Problem() != "" }), "PenstockDiscoveryStale")
+	add(slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.Problem() != "" }), "PenstockIssuerKeys")
+	add(s.Fleet.Trouble() != "", "PenstockStoreLost")
+	add(s.LastReload != nil && !s.LastReload.OK, "PenstockReloadFailed")
+	return all
+}
+
+// ends reports whether a certificate of a file is no longer good, or ends soon.
+func (c *Certificate) ends(now time.Time) bool {
+	return c != nil && len(c.Domains) == 0 && (c.Trouble(now) != "" || c.NotAfter.Sub(now) < c.soon())
+}
+
+// runbook is the text of one alert.
+type runbook struct {
+	Name string
+	Text []runText
+}
+
+// runText is a piece of a text, and whether it is code.
+type runText struct {
+	Text string
+	Code bool
+}
+
+// linked is a link of Markdown, of which the page shows the words.
+var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+
+// RunbookPage writes the page of what to do when an alert fires, from the alerts' part of the
+// troubleshooting document. The anchor of each text is its alert's name.
+func RunbookPage(document string, now time.Time) ([]byte, error) {
+	_, alerts, _ := strings.Cut(document, "\n## Alerts\n")
+	var all []runbook
+	for _, section := range strings.Split(alerts, "\n### ")[1:] {
+		name, text, _ := strings.Cut(section, "\n")
+		one := runbook{Name: name}
+		for i, piece := range strings.Split(linked.ReplaceAllString(strings.TrimSpace(text), "$1"), "`") {
+			one.Text = append(one.Text, runText{piece, i%2 == 1})
+		}
+		all = append(all, one)
+	}
+	return render("runbook", struct {
+		Now   time.Time
+		Fleet *fleet.State
+		CSS   template.CSS
+		All   []runbook
+	}{now, nil, pageCSS, all})
+}

@@ -1,0 +1,71 @@
+package status
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/proxy/fleet"
+)
+
+// TestRunbooks: each alert that the page leads to has its text in the runbook, whose code and links
+// read as words.
+func TestRunbooks(t *testing.T) {
+	document, err := os.ReadFile("../../troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := RunbookPage(string(document), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("runbook.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`"(Penstock[A-Za-z]+)"`).FindAllStringSubmatch(string(source), -1)
+	for _, b := range []Bound{Bounds.Failed, Bounds.Full, Bounds.TTFT, Bounds.Queue} {
+		named = append(named, []string{"", b.Alert})
+	}
+	if len(named) < 15 {
+		t.Fatalf("%d alerts are named", len(named))
+	}
+	for _, m := range named {
+		if !strings.Contains(string(page), `<h2 id="`+m[1]+`">`+m[1]+"</h2>\n<p>") {
+			t.Errorf("the runbook has nothing for %s", m[1])
+		}
+	}
+	if text := string(page); !strings.Contains(text, "<code>systemctl status penstock</code>") || strings.Contains(text, "](") || strings.Contains(text, "`") {
+		t.Error("the runbook has Markdown, or no code")
+	}
+}
+
+// TestRunbooksOfTroubles: what the verdict names has its alerts, the models' first and each once.
+func TestRunbooksOfTroubles(t *testing.T) {
+	for want, change := range map[string]func(s *Status){
+		"":                                func(*Status) {},
+		"PenstockModelWithoutEngine":      func(s *Status) { s.Models[0].Ready = false },
+		"PenstockErrors":                  func(s *Status) { n := &s.Models[0].History.Minute; n.Calls, n.Failed = 9, 3 },
+		"PenstockFull":                    func(s *Status) { n := &s.Models[1].History.Minute; n.Calls, n.Full = 9, 3 },
+		"PenstockUpstreamDown":            func(s *Status) { s.Upstreams[0].State, s.Upstreams[1].State = "down", "down" },
+		"PenstockUpstreamStalled":         func(s *Status) { s.Upstreams[1].State = "stalled" },
+		"PenstockBreakerOpen":             func(s *Status) { s.Upstreams[1].Breaker = "open" },
+		"PenstockCertificateExpires":      func(s *Status) { s.Certificate = CertificateOf(now.Add(-90*24*time.Hour), now.Add(4*24*time.Hour)) },
+		"PenstockAdminCertificateExpires": func(s *Status) { s.AdminCertificate = CertificateOf(now.Add(-90*24*time.Hour), now.Add(-time.Hour)) },
+		"PenstockStoreLost":               func(s *Status) { s.Fleet = &fleet.State{WhenLost: "divide"} },
+		"PenstockReloadFailed":            func(s *Status) { s.LastReload = &Reload{} },
+	} {
+		s := sample()
+		s.LastReload = nil
+		for i := range s.Upstreams {
+			s.Upstreams[i].State = "up"
+		}
+		change(s)
+		s.Judge(nil)
+		if got := strings.Join(s.Runbooks(), " "); got != want || (s.Verdict.Level == LevelOK) != (want == "") {
+			t.Errorf("%q, want %q: %+v", got, want, s.Verdict)
+		}
+	}
+}
