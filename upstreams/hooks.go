@@ -41,11 +41,12 @@ type hooks struct {
 	account func() SlotAccount
 }
 
-// Moment is a time as a pick compares it: nanoseconds on the monotonic clock since the program
-// began, so that a step of the wall clock holds no breaker open.
+// Moment is a time as a pick compares it: nanoseconds on the monotonic clock since a century before
+// the program began, so that a step of the wall clock holds no breaker open.
 type Moment int64
 
-var epoch = time.Now()
+// epoch is so early that 0 is long ago in a synctest bubble as well, where it is the year 2000.
+var epoch = time.Now().Add(-100 * 365 * 24 * time.Hour)
 
 // At returns the moment of a time.
 func At(t time.Time) Moment { return Moment(t.Sub(epoch)) }

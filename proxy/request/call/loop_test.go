@@ -1,0 +1,299 @@
+package call_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/proxy/request/internal/calltest"
+)
+
+// chat is a short request, whole or for a stream.
+func chat(more string) string {
+	return `{"model":"m","messages":[{"role":"user","content":"hi"}]` + more + `}`
+}
+
+const (
+	chatPath      = "/v1/chat/completions"
+	messagesPath  = "/v1/messages"
+	responsesPath = "/v1/responses"
+	stream        = `,"stream":true`
+)
+
+// twoEngines is a model m at the engines a and b, of which a is asked first. more is what else its
+// entry has; at the top level stands what is in top.
+func twoEngines(top, more string) string {
+	return top + `
+auth: none
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+  - {name: b, engine: vllm, url: "http://b", concurrency: 4}
+models:
+  - id: m
+    policy: round_robin
+    deployments: [{upstream: a}, {upstream: b}]
+` + more
+}
+
+// oneEngine is a model m at the engine a.
+func oneEngine(top, more string) string {
+	return top + `
+auth: none
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 1}
+models:
+  - id: m
+    deployments: [{upstream: a}]
+` + more
+}
+
+// pair are the two engines.
+func pair(a, b http.HandlerFunc) (first, second *calltest.Engine) {
+	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: a}, &calltest.Engine{Name: "b", Models: []string{"m"}, Answer: b}
+}
+
+// silent never answers.
+func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// reply answers with a status, a content type and a body.
+func reply(status int, mediaType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", mediaType)
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// events streams events as they stand, and then leaves the connection or breaks it off.
+func events(broken bool, all ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		s := calltest.Stream(w)
+		for _, data := range all {
+			s.Send(data)
+		}
+		if broken {
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// delta is an event with a piece of text.
+func delta(text string) string {
+	return fmt.Sprintf(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`, text)
+}
+
+// TestAfterFailure: what the client and the two engines see when the first one that is asked fails
+// in every way, whole and as a stream. The rules are package retry's; this is the loop around them.
+func TestAfterFailure(t *testing.T) {
+	const json, sse = "application/json", "text/event-stream"
+	tests := []struct {
+		name   string
+		first  http.HandlerFunc // of the engine that is asked first
+		body   string           // what is asked; "": chat, whole and as a stream
+		status int
+		has    string // in the body
+		sends  [2]int // to the two engines
+	}{
+		{name: "good", first: calltest.Say("fine"), status: 200, has: "fine", sends: [2]int{1, 0}},
+		{name: "cut off", first: calltest.BreakOff, status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "500", first: calltest.Refuse(500, "cuda"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "502", first: calltest.Refuse(502, "bad"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "503", first: calltest.Refuse(503, "busy"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "429", first: calltest.Refuse(429, "slow down"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "no model", first: calltest.Refuse(404, "The model `m` does not exist."), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "400", first: calltest.Refuse(400, "'messages' is odd"), status: 400, has: "invalid_request_error", sends: [2]int{1, 0}},
+		{name: "no json", first: reply(200, json, "{"), body: chat(""), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "html", first: reply(200, "text/html", "<p>"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "empty stream", first: events(false), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "error at once", first: events(false, `{"error":{"message":"oom","code":500}}`), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "no event", first: reply(200, sse, "data: {\n\n"), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "in the middle", first: events(true, delta("half")), body: chat(stream), status: 200, has: `"error"`, sends: [2]int{1, 0}},
+		{name: "error later", first: events(false, delta("half"), `{"error":{"message":"oom","code":500}}`), body: chat(stream), status: 200, has: `"error"`, sends: [2]int{1, 0}},
+	}
+	for _, tt := range tests {
+		bodies := []string{chat(""), chat(stream)}
+		if tt.body != "" {
+			bodies = []string{tt.body}
+		}
+		for i, body := range bodies {
+			t.Run(fmt.Sprint(tt.name, i), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					// Round robin begins at either engine: whichever is asked first fails.
+					turn := calltest.InTurn(tt.first, calltest.Say("other"))
+					a, b := pair(turn, turn)
+					e := calltest.New(t, twoEngines("", ""), a, b)
+					got := e.Post(chatPath, body)
+					if got.Status != tt.status || !strings.Contains(got.Body, tt.has) {
+						t.Errorf("got %d %s, want %d with %q", got.Status, got.Body, tt.status, tt.has)
+					}
+					if n := len(a.Requests()) + len(b.Requests()); n != tt.sends[0]+tt.sends[1] {
+						t.Errorf("%d requests were sent, want %d", n, tt.sends[0]+tt.sends[1])
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestBothFail: a call whose second engine fails as well ends with the first one's failure in the
+// words of its dialect.
+func TestBothFail(t *testing.T) {
+	tests := []struct {
+		name, path, body string
+		answer           http.HandlerFunc
+		status           int
+		has              []string
+	}{
+		{"chat", chatPath, chat(""), calltest.BreakOff, 502, []string{`"upstream_unreachable"`, `"api_error"`}},
+		{"chat 503", chatPath, chat(stream), calltest.Refuse(503, "full"), 503, []string{`"code"`}},
+		{"messages", messagesPath, chat(`,"max_tokens":9`), calltest.BreakOff, 529, []string{`"type":"error"`, `"overloaded_error"`}},
+		{"messages 429", messagesPath, chat(`,"max_tokens":9,"stream":true`), calltest.Refuse(429, "full"), 429, []string{"rate_limit_error"}},
+		{"responses", responsesPath, `{"model":"m","input":"hi"}`, calltest.BreakOff, 502, []string{`"error"`, `"code"`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := pair(tt.answer, tt.answer)
+				got := calltest.New(t, twoEngines("", ""), a, b).Post(tt.path, tt.body)
+				if got.Status != tt.status {
+					t.Errorf("got %d %s, want %d", got.Status, got.Body, tt.status)
+				}
+				for _, part := range tt.has {
+					if !strings.Contains(got.Body, part) {
+						t.Errorf("got %s, want %q in it", got.Body, part)
+					}
+				}
+				if len(a.Requests()) != 1 || len(b.Requests()) != 1 {
+					t.Errorf("sent %d and %d times, want once each", len(a.Requests()), len(b.Requests()))
+				}
+			})
+		})
+	}
+}
+
+// TestDialects: one engine's text in every dialect, whole and as a stream.
+func TestDialects(t *testing.T) {
+	tests := []struct {
+		path, body string
+		has        []string
+	}{
+		{chatPath, chat(""), []string{`"content":"good day"`, `"total_tokens":7`}},
+		{chatPath, chat(stream), []string{`"content":"good "`, `"content":"day"`, "data: [DONE]"}},
+		{chatPath, chat(`,"stream":true,"stream_options":{"include_usage":true}`), []string{`"total_tokens":7`, "data: [DONE]"}},
+		{messagesPath, chat(`,"max_tokens":9`), []string{`"text":"good day"`, `"stop_reason":"end_turn"`, `"output_tokens":2`}},
+		{messagesPath, chat(`,"max_tokens":9,"stream":true`), []string{"event: message_start", `"text_delta","text":"good "`, "event: message_stop"}},
+		{responsesPath, `{"model":"m","input":"hi"}`, []string{`"status":"completed"`, `"text":"good day"`}},
+		{responsesPath, `{"model":"m","input":"hi","stream":true}`, []string{"event: response.created", `"delta":"good "`, "event: response.completed"}},
+		{"/v1/completions", `{"model":"m","prompt":"hi"}`, nil},
+		{"/v1/messages/count_tokens", chat(""), []string{`"input_tokens":`}},
+		{"/v1/responses/input_tokens", `{"model":"m","input":"hi"}`, []string{`"input_tokens":`}},
+	}
+	for i, tt := range tests {
+		t.Run(fmt.Sprint(i, tt.path), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := pair(calltest.Say("good day"), calltest.Say("good day"))
+				got := calltest.New(t, twoEngines("", ""), a, b).Post(tt.path, tt.body)
+				if got.Status != 200 {
+					t.Fatalf("%d %s", got.Status, got.Body)
+				}
+				for _, part := range tt.has {
+					if !strings.Contains(got.Body, part) {
+						t.Errorf("got %s, want %q in it", got.Body, part)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestClocks: an engine that keeps a call waiting, by each clock of the configuration.
+func TestClocks(t *testing.T) {
+	halfway := func(w http.ResponseWriter, r *http.Request) {
+		calltest.Stream(w).Say("half")
+		<-r.Context().Done()
+	}
+	tests := []struct {
+		name, top, body string
+		answer          http.HandlerFunc
+		status          int
+		has             string
+		took            time.Duration
+	}{
+		{"first event", "timeouts: {first_event: 20s}\nstream: {commit_after: 0s}", chat(stream), silent, 504, "timeout", 20 * time.Second},
+		{"first event, announced", "timeouts: {first_event: 20s}", chat(stream), silent, 200, "timeout", 20 * time.Second},
+		{"whole", "timeouts: {answer: 40s}", chat(""), silent, 504, "timeout", 40 * time.Second},
+		{"idle", "timeouts: {idle: 30s}", chat(stream), halfway, 200, "timeout", 30 * time.Second},
+		{"total", "timeouts: {total: 50s}", chat(stream), halfway, 200, "timeout", 50 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := pair(tt.answer, tt.answer)
+				got := calltest.New(t, twoEngines(tt.top, ""), a, b).Post(chatPath, tt.body)
+				if got.Status != tt.status || !strings.Contains(got.Body, tt.has) || got.Took != tt.took {
+					t.Errorf("got %d after %v: %s; want %d after %v with %q", got.Status, got.Took, got.Body, tt.status, tt.took, tt.has)
+				}
+			})
+		})
+	}
+}
+
+// TestSignsOfLife: a silent stream and a slow whole answer show their client that they live.
+func TestSignsOfLife(t *testing.T) {
+	tests := []struct {
+		name, top, path, body string
+		at                    []time.Duration // of the first writes
+		has                   string
+	}{
+		{"chat", "", chatPath, chat(stream), []time.Duration{10 * time.Second, 25 * time.Second, 40 * time.Second}, ":"},
+		{"messages", "", messagesPath, chat(`,"max_tokens":9,"stream":true`), []time.Duration{10 * time.Second, 25 * time.Second}, "event: ping"},
+		{"responses", "", responsesPath, `{"model":"m","input":"hi","stream":true}`, []time.Duration{10 * time.Second, 25 * time.Second}, "response.created"},
+		{"whole", "stream: {whole_keepalive: 8s}", chatPath, chat(""), []time.Duration{8 * time.Second, 16 * time.Second, 24 * time.Second}, " "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				only := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.After(50*time.Second, calltest.Say("late"))}
+				var at []time.Duration
+				early := ""
+				to := &calltest.Client{Lines: func(when time.Duration, piece string) {
+					if at = append(at, when); when < 50*time.Second {
+						early += piece
+					}
+				}}
+				got := calltest.New(t, oneEngine(tt.top, ""), only).Send(to, tt.path, tt.body)
+				if got.Status != 200 || !strings.Contains(got.Body, "late") || !strings.Contains(early, tt.has) {
+					t.Errorf("got %d %s, before it %q, want %q there", got.Status, got.Body, early, tt.has)
+				}
+				if len(at) < len(tt.at) || fmt.Sprint(at[:len(tt.at)]) != fmt.Sprint(tt.at) {
+					t.Errorf("written at %v, want %v first", at, tt.at)
+				}
+			})
+		})
+	}
+}
+
+// TestClientLeaves: a client that takes no more ends its call, and the engine's.
+func TestClientLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan time.Duration, 2)
+		endless := func(w http.ResponseWriter, r *http.Request) {
+			begun := time.Now()
+			for s := calltest.Stream(w); r.Context().Err() == nil; time.Sleep(time.Second) {
+				s.Say("on ")
+			}
+			ended <- time.Since(begun)
+		}
+		a, b := pair(endless, endless)
+		e := calltest.New(t, twoEngines("", ""), a, b)
+		if got := e.Send(&calltest.Client{Stays: 3}, chatPath, chat(stream)); got.Err == nil {
+			t.Error("the stream has ended well")
+		}
+		if d := <-ended; d > 5*time.Second {
+			t.Errorf("the engine went on for %v", d)
+		}
+	})
+}

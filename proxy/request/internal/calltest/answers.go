@@ -1,0 +1,98 @@
+package calltest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Say answers a chat request with text, as a stream of its words where one is asked for.
+func Say(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !AsksStream(r) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}`, text)
+			return
+		}
+		s := Stream(w)
+		for _, word := range strings.SplitAfter(text, " ") {
+			s.Say(word)
+		}
+		s.End()
+	}
+}
+
+// AsksStream reports whether a request asks for a stream. It may be called once a request.
+func AsksStream(r *http.Request) bool {
+	var asked struct{ Stream bool }
+	body, _ := io.ReadAll(r.Body)
+	return json.Unmarshal(body, &asked) == nil && asked.Stream
+}
+
+// Refuse answers with a status and an error object.
+func Refuse(status int, message string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		kind := "invalid_request_error"
+		if status >= http.StatusInternalServerError {
+			kind = "server_error"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"error":{"message":%q,"type":%q,"code":null}}`, message, kind)
+	}
+}
+
+// BreakOff ends the connection without an answer.
+func BreakOff(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// After waits, and answers then, unless the edge has closed the connection.
+func After(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(d):
+			then(w, r)
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// InTurn answers each request by the next one of answers, and those behind them by the last.
+func InTurn(answers ...http.HandlerFunc) http.HandlerFunc {
+	n := make(chan int, 1)
+	n <- 0
+	return func(w http.ResponseWriter, r *http.Request) {
+		i := <-n
+		n <- i + 1
+		answers[min(i, len(answers)-1)](w, r)
+	}
+}
+
+// Events is a stream of chunks that an engine sends.
+type Events struct{ w http.ResponseWriter }
+
+// Stream begins one.
+func Stream(w http.ResponseWriter) Events {
+	w.Header().Set("Content-Type", "text/event-stream")
+	return Events{w}
+}
+
+// Send sends one event.
+func (s Events) Send(data string) {
+	fmt.Fprintf(s.w, "data: %s\n\n", data)
+	s.w.(http.Flusher).Flush()
+}
+
+// Say sends a piece of the text.
+func (s Events) Say(text string) {
+	s.Send(fmt.Sprintf(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`, text))
+}
+
+// End ends the stream well, with a usage.
+func (s Events) End() {
+	s.Send(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)
+	s.Send(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}`)
+	s.Send("[DONE]")
+}

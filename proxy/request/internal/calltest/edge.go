@@ -1,0 +1,356 @@
+// Package calltest runs calls without sockets: engines are functions behind pipes, clients are
+// values, and in a bubble of testing/synctest the clock is the test's. A call takes the same way as
+// behind a listener, but for what the listener does: it cannot be hung up on while nothing is
+// written to it, and its stream does not leave fasthttp.
+package calltest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/access/auth/jwks"
+	"penstock/proxy/access/limit"
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/poison"
+	"penstock/proxy/request/shadow"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/guard"
+	"penstock/proxy/telemetry/observe"
+	"penstock/routing/queue"
+	"penstock/upstreams"
+	"penstock/upstreams/engine"
+)
+
+// Edge is the part of an edge that calls run in.
+type Edge struct {
+	Services *call.Services
+	Set      *upstreams.Set
+	Metrics  *metrics.Set
+
+	t       testing.TB
+	running atomic.Pointer[snapshot.Snapshot]
+	keys    *snapshot.Sources
+	queues  *queue.Queues
+	engines map[string]*Engine // by the address that they are dialled at
+	hosts   *strings.Replacer  // engines' names in URLs by addresses, which need no resolver
+}
+
+// New makes an edge of a configuration in which the upstream of each engine has the URL
+// http://NAME, and waits until they have been probed. It ends with the test.
+func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
+	t.Helper()
+	e := &Edge{t: t, Metrics: metrics.NewSet(), queues: queue.New(), engines: map[string]*Engine{}}
+	var hosts []string
+	for i, engine := range engines {
+		at := fmt.Sprintf("10.0.0.%d", i+1)
+		e.engines[at+":80"] = engine
+		hosts = append(hosts, "//"+engine.Name, "//"+at)
+	}
+	e.hosts = strings.NewReplacer(hosts...)
+	g := guard.New()
+	g.LogTo(zap.NewNop())
+	var err error
+	e.Set, err = upstreams.NewSet(upstreams.Options{
+		Guard: g, Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {},
+		Dial: e.dial, OnFree: e.queues.SlotFreed, OnRoom: e.queues.UpstreamChanged,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replies := limit.NewMemory(256 << 20)
+	calls := observe.NewCalls(e.Metrics, zap.NewNop(), config.Log{})
+	e.Services = &call.Services{
+		Log: zap.NewNop(), Guard: g, Current: e.running.Load, Calls: calls,
+		Bodies: limit.NewMemory(256 << 20), Replies: replies, Retries: limit.NewRetries(time.Now()),
+		Counters: call.NewCounters(e.Metrics), Poison: poison.New(),
+		Shadows: shadow.New(shadow.Options{Guard: g, Replies: replies, Calls: calls}),
+	}
+	e.keys = &snapshot.Sources{
+		Limits: limit.NewKeys(16, time.Now()), Issued: jwks.New(jwks.Options{Log: zap.NewNop(), Guard: g, OnLoss: func() {}}),
+	}
+	t.Cleanup(e.close)
+	e.Load(yaml)
+	return e
+}
+
+// Load makes a configuration the running one, as a reload does.
+func (e *Edge) Load(yaml string) {
+	e.t.Helper()
+	f, problems := config.ParseValid("penstock.yaml", []byte(e.hosts.Replace(yaml)), engine.Known())
+	if f == nil {
+		e.t.Fatal(problems)
+	}
+	plan, err := e.Set.Plan(f.Upstreams, f.Models, f.Engines...)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	keys, err := snapshot.NewCredentials(f, &snapshot.SharedKeys{}, e.keys)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	next, err := snapshot.New(&snapshot.Source{
+		File: f, Plan: plan, Credentials: keys, Running: e.running.Load(),
+		Queues: e.queues, Started: time.Now(), Now: time.Now(),
+	})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	plan.Probe(context.Background(), e.Set.All())
+	e.Set.Commit(plan)
+	e.running.Store(next)
+	e.Set.Retire(plan)
+	e.Services.Calls.Configured(ids(f.Models, func(m *config.Model) string { return m.ID }),
+		ids(f.Upstreams, func(u *config.Upstream) string { return u.Name }), ids(f.Keys, func(k *config.Key) string { return k.ID }))
+}
+
+func ids[T any](all []T, id func(*T) string) (out []string) {
+	for i := range all {
+		out = append(out, id(&all[i]))
+	}
+	return out
+}
+
+func (e *Edge) close() {
+	if s := e.running.Load(); s != nil {
+		s.Issued.Close()
+	}
+	if err := e.Set.Close(context.Background()); err != nil {
+		e.t.Error(err)
+	}
+	for _, engine := range e.engines {
+		engine.Stop()
+	}
+}
+
+func (e *Edge) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	at := e.engines[addr]
+	if at == nil {
+		return nil, errors.New("no engine is at this address")
+	}
+	return at.connect(ctx)
+}
+
+// Count returns the value of a counter.
+func (e *Edge) Count(name string) int { return int(e.Metrics.GetOrCreateCounter(name).Get()) }
+
+// Client is where an answer goes. Its zero value takes all.
+type Client struct {
+	Lines func(at time.Duration, piece string) // of each write, with the time since the request; may be nil
+	Stays int                                  // how many writes it takes before it has left; 0: all
+
+	begun  time.Time
+	writes int
+	body   bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (c *Client) Write(p []byte) (int, error) {
+	c.writes++
+	if c.Stays > 0 && c.writes > c.Stays {
+		return 0, net.ErrClosed
+	}
+	if c.Lines != nil {
+		c.Lines(time.Since(c.begun), string(p))
+	}
+	return c.body.Write(p)
+}
+
+// Answer is what a client has got.
+type Answer struct {
+	Status int
+	Header *fasthttp.ResponseHeader
+	Body   string
+	Err    error         // of a body that was broken off
+	Took   time.Duration // from the request to the last byte
+}
+
+// Post sends body to the endpoint at path, with more headers as "Name: value", and returns the
+// answer when it has ended.
+func (e *Edge) Post(path, body string, headers ...string) *Answer {
+	return e.Send(&Client{}, path, body, headers...)
+}
+
+// Send is Post for a client.
+func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
+	e.t.Helper()
+	ep := endpoint.At([]byte(path))
+	if ep == nil {
+		e.t.Fatalf("no endpoint is at %s", path)
+	}
+	var ctx fasthttp.RequestCtx
+	var request fasthttp.Request
+	request.Header.SetMethod("POST")
+	request.SetRequestURI(path)
+	request.Header.SetContentType("application/json")
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		request.Header.Set(name, value)
+	}
+	to.begun = time.Now()
+	ctx.Init(&request, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, quiet{})
+	ctx.Request.SetBodyStream(strings.NewReader(body), len(body))
+	e.Services.Handler(ep)(&ctx)
+	a := &Answer{Status: ctx.Response.StatusCode(), Header: &ctx.Response.Header}
+	if stream, ok := ctx.Response.BodyStream().(io.WriterTo); ok {
+		_, a.Err = stream.WriteTo(to)
+		if err := ctx.Response.CloseBodyStream(); err != nil {
+			e.t.Error(err)
+		}
+	} else if _, err := to.Write(ctx.Response.Body()); err != nil {
+		a.Err = err
+	}
+	a.Body, a.Took = to.body.String(), time.Since(to.begun)
+	return a
+}
+
+// quiet is fasthttp's logger.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// Engine is an engine that answers as its test says.
+type Engine struct {
+	Name   string // of the host in its upstream's URL
+	Models []string
+	// Answer answers the requests that are not probes; nil: Say("ok").
+	Answer http.HandlerFunc
+	// Pages are answers to GETs, by path, beside the list of models.
+	Pages map[string]string
+
+	mu     sync.Mutex
+	gone   bool // it cannot be connected to
+	served []string
+	server *http.Server
+	pipes  *pipes
+}
+
+// Gone has connections to the engine refused, or taken again.
+func (e *Engine) Gone(yes bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gone = yes
+}
+
+// Requests returns the bodies that the engine was sent, probes left out.
+func (e *Engine) Requests() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string(nil), e.served...)
+}
+
+func (e *Engine) connect(ctx context.Context) (net.Conn, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gone {
+		return nil, &net.OpError{Op: "dial", Err: errRefused}
+	}
+	if e.server == nil {
+		e.pipes = &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		e.server = &http.Server{Handler: http.HandlerFunc(e.serve)} //nolint:gosec // its only client is the test's
+		server, at := e.server, e.pipes
+		go func() { _ = server.Serve(at) }()
+	}
+	near, far := net.Pipe()
+	select {
+	case e.pipes.conns <- far:
+		return near, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+var errRefused = refusedError{}
+
+// refusedError is a refused connection, as net has it.
+type refusedError struct{}
+
+func (refusedError) Error() string { return "connection refused" }
+
+func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		e.page(w, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	e.mu.Lock()
+	e.served = append(e.served, string(body))
+	e.mu.Unlock()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	answer := e.Answer
+	if answer == nil {
+		answer = Say("ok")
+	}
+	answer(w, r)
+}
+
+// page answers a probe.
+func (e *Engine) page(w http.ResponseWriter, r *http.Request) {
+	if text, ok := e.Pages[r.URL.Path]; ok {
+		_, _ = io.WriteString(w, text)
+		return
+	}
+	switch r.URL.Path {
+	case "/v1/models":
+		var list []string
+		for _, m := range e.Models {
+			list = append(list, `{"id":"`+m+`","object":"model"}`)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"object":"list","data":[`+strings.Join(list, ",")+`]}`)
+	case "/health":
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// Stop ends the engine and its connections.
+func (e *Engine) Stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.server != nil {
+		_ = e.server.Close()
+		e.server = nil
+	}
+}
+
+// pipes is the listener of an engine.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
