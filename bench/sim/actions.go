@@ -66,8 +66,8 @@ func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 		ids))
 }
 
-// countTokens answers the Messages dialect's counter: every text below system, messages and tools
-// counts.
+// countTokens answers the Messages dialect's counter: what a chat request with these texts is
+// charged. Every text below system, messages and tools counts.
 func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
 	var all scheduler.Prompt
 	all.Reset(e.o.Seed)
@@ -81,13 +81,25 @@ func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
 				walk(one)
 			}
 		case fastjson.TypeObject:
-			v.GetObject().Visit(func(_ []byte, v *fastjson.Value) { walk(v) })
+			v.GetObject().Visit(func(key []byte, v *fastjson.Value) {
+				if string(key) != "type" {
+					walk(v)
+				}
+			})
 		}
 	}
-	for _, name := range []string{"system", "messages", "tools"} {
-		if m := v.Get(name); m != nil {
-			walk(m)
-		}
+	if system := v.Get("system"); system != nil {
+		all.AddString("system\n")
+		all.Extra += scheduler.MessageTokens
+		walk(system)
+	}
+	for _, m := range v.GetArray("messages") {
+		all.AddString("\n")
+		all.Extra += scheduler.MessageTokens
+		walk(m)
+	}
+	if tools := v.Get("tools"); tools != nil {
+		walk(tools)
 	}
 	x.json(fmt.Appendf(nil, `{"input_tokens":%d}`, all.Tokens()))
 }

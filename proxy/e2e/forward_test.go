@@ -548,7 +548,7 @@ models:
 	p.upload("/v1/images/edits", text("model", "retouch"), text("prompt", "x")).WantError(400, "invalid_request_error", "missing_parameter")
 	p.upload("/v1/images/edits", formPart{"image", "a.png", "x"}).WantError(400, "invalid_request_error", "missing_parameter")
 	p.upload("/v1/images/edits", text("model", "pictures"), formPart{"image", "a.png", "x"}).WantError(400, "invalid_request_error", "unsupported_parameter")
-	p.Post("/v1/embeddings", `{"model":"pictures"}`).WantError(403, "permission_error", "operation_not_allowed")
+	p.Post("/v1/embeddings", `{"model":"pictures","input":"x"}`).WantError(403, "permission_error", "operation_not_allowed")
 
 	image, err := p.sdkImages()
 	if err != nil || len(image.Data) != 1 {

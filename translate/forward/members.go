@@ -16,12 +16,19 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
 	}
-	var m [4]jsonx.Value
-	if err := r.Fields([]string{"input", "encoding_format", "dimensions", "content"}, m[:]); err != nil {
+	var m [5]jsonx.Value
+	if err := r.Fields([]string{"input", "encoding_format", "dimensions", "user", "content"}, m[:]); err != nil {
 		return err
 	}
-	if chat.Given(m[3]) && !chat.Given(m[0]) { // llama.cpp's own form, which it answers in a form of its own
+	switch {
+	case chat.Given(m[0]):
+	case chat.Given(m[4]): // llama.cpp's own form, which it answers in a form of its own
 		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required: content is not read here.")
+	case r.onlyHas(m[:]):
+		return chat.Missing("input").Err()
+	}
+	if e := chat.OptionalString("user", m[3]); e != nil {
+		return e.Err()
 	}
 	if chat.Given(m[0]) && !m[0].IsObject() { // an object holds a conversation
 		if err := checkTexts("input", m[0]); err != nil {
@@ -58,18 +65,34 @@ func checkEncoding(v jsonx.Value) error {
 	return nil
 }
 
+// onlyHas reports whether the request has no members beside the model and those given.
+func (r *Request) onlyHas(members []jsonx.Value) bool {
+	known := 1
+	for _, v := range members {
+		if v.Exists() {
+			known++
+		}
+	}
+	return known == r.doc.Root().Len()
+}
+
 // DecodeRerank is DecodePlain for rerank. Of the members that engines call it by, documents alone is
 // read.
 func (r *Request) DecodeRerank(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
 	}
-	var m [4]jsonx.Value
-	if err := r.Fields([]string{"texts", "documents", "top_n", "return_documents"}, m[:]); err != nil {
+	var m [5]jsonx.Value
+	if err := r.Fields([]string{"texts", "documents", "top_n", "return_documents", "query"}, m[:]); err != nil {
 		return err
 	}
-	if chat.Given(m[0]) {
+	switch {
+	case chat.Given(m[0]):
 		return chat.Unsupported("texts", "is not read here: send documents").Err()
+	case !chat.Given(m[4]):
+		return chat.Missing("query").Err()
+	case !chat.Given(m[1]):
+		return chat.Missing("documents").Err()
 	}
 	r.ranked.documents, r.ranked.returned = m[1], m[3]
 	if m[1].IsArray() {

@@ -121,6 +121,7 @@ func TestDecodeEmbeddings(t *testing.T) {
 		`"input":"x"`: "", `"input":["a",{"image":"aGk="}]`: "", `"input":{"messages":[]}`: "", `"input":"x","encoding_format":"float","dimensions":1`: "", `"input":["a","b"]`: "", `"input":[1,2]`: "", `"input":[[1],[2,3]]`: "", `"messages":[]`: "",
 		`"content":"x"`: "input", `"content":"x","input":"y"`: "", `"content":null,"messages":[]`: "",
 		`"input":[{"image":"aGk="}],"encoding_format":"base64","dimensions":8`: "",
+		`"user":"a"`: "input", `"input":null`: "input", `"image":"data:image/png;base64,"`: "", `"input":"x","user":"a"`: "", `"input":"x","user":1`: "user",
 		`"input":"x","input":"y"`: "input", `"input":"x","stream":true`: "stream", `"input":"x","dimensions":0`: "dimensions",
 		`"input":5`: "input", `"input":[]`: "input", `"input":["a",5]`: "input", `"input":[true]`: "input",
 		`"input":"x","encoding_format":"zz"`: "encoding_format", `"input":"x","encoding_format":1`: "encoding_format",
@@ -139,6 +140,7 @@ func TestDecodeRerank(t *testing.T) {
 	for members, param := range map[string]string{
 		`"query":"x","documents":["a"]`: "", `"query":"x","documents":["a"],"texts":null`: "",
 		`"query":"x","texts":["a"]`: "texts", `"query":"x","documents":["a"],"texts":["a"]`: "texts", `"stream":true`: "stream",
+		`"documents":["a"]`: "query", `"query":null,"documents":["a"]`: "query", `"query":"x"`: "documents", `"query":{"text":"x"},"documents":{"content":[]}`: "",
 	} {
 		err := new(Request).DecodeRerank([]byte(`{"model":"m",` + members + `}`))
 		var e *apierr.Error

@@ -70,8 +70,7 @@ func TestRankTexts(t *testing.T) {
 			`{"model":"s","query":"q","texts":["a","b\u0021",{"image":"c"}],"return_text":true,"top_n":1}`,
 		},
 		{`{"return_documents":false,"documents":[],"query":"q","model":"m"}`, `{"return_text":false,"texts":[],"query":"q","model":"s"}`},
-		{`{"model":"m","return_documents":null,"documents":["a"]}`, `{"model":"s","texts":["a"]}`},
-		{`{"model":"m","query":"q"}`, `{"model":"s","query":"q"}`},
+		{`{"model":"m","return_documents":null,"documents":["a"],"query":"q"}`, `{"model":"s","texts":["a"],"query":"q"}`},
 	} {
 		var r Request
 		if err := r.DecodeRerank([]byte(c.body)); err != nil {
