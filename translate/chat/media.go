@@ -49,8 +49,8 @@ var listNames = [...]string{"documents", "references"}
 // edge does not read, so that their number decides.
 func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
 	root, known := r.doc.Root(), 0
-	for _, v := range r.members {
-		if v.Exists() {
+	for i := range r.members {
+		if r.members[i].Exists() {
 			known++
 		}
 	}

@@ -28,7 +28,8 @@ func TestRefusedMembersByTheirFirstBytes(t *testing.T) {
 		one := NewRefusedMembers(patterns[i])
 		for _, r := range []*RefusedMembers{
 			nil,
-			{}, one, one.Hosted(), (*RefusedMembers)(nil).Hosted(), one.Allow(patterns[i]),
+			{},
+			one, one.Hosted(), (*RefusedMembers)(nil).Hosted(), one.Allow(patterns[i]),
 			NewRefusedMembers(patterns[i:]...), NewRefusedMembers(patterns[:i]...).Hosted().Allow("speed"),
 		} {
 			for _, name := range names {

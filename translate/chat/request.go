@@ -25,6 +25,7 @@ type Request struct {
 	edits jsonx.Edits
 	name  []byte // holds Model when it was written with escapes
 	text  []byte // of the changes that AppendUpstream makes
+	clean bool   // Reset was the last that happened to it
 }
 
 // Facts are those that the edge decides upon, but for Prompt and ToolUse.
@@ -99,6 +100,7 @@ func (r *Request) Reset() {
 	if cap(r.name) > keepName { // a client may write any name, but only short ones are legal
 		r.name = nil
 	}
+	r.clean = true
 }
 
 // Decode reads a body and checks everything that does not depend on the model: JSON, and the types,
@@ -115,7 +117,10 @@ func (r *Request) Decode(body []byte) error { return r.parse(body) }
 func (r *Request) DecodeMended(body []byte) error { return r.parse(body, memberNames[memberMessages]) }
 
 func (r *Request) parse(body []byte, mend ...string) error {
-	r.Reset()
+	if !r.clean { // as one of a pool is
+		r.Reset()
+	}
+	r.clean = false
 	if err := ParseHistory(&r.doc, body, parseOptions, mend...); err != nil {
 		return syntaxError(body, err)
 	}

@@ -408,14 +408,19 @@ func (v Value) Text() ([]byte, bool) {
 
 // EqualText reports whether v is a string with the decoded contents s.
 func (v Value) EqualText(s string) bool {
-	raw, flags, ok := v.text()
-	if !ok {
+	if v.d == nil {
 		return false
 	}
-	if flags&flagEscaped == 0 {
-		return string(raw) == s
+	n := v.node()
+	switch {
+	case n.kind != String:
+		return false
+	case n.flags&flagEscaped != 0:
+		return equalDecoded(v.d.src[n.start+1:n.end-1], s)
+	case int(n.end-n.start) != len(s)+2:
+		return false
 	}
-	return equalDecoded(raw, s)
+	return string(v.d.src[n.start+1:n.end-1]) == s
 }
 
 func (v Value) text() (s []byte, flags uint8, ok bool) {

@@ -123,14 +123,14 @@ func parseBearer(value []byte) ([]byte, error) {
 
 // parseKey checks that value is one key and nothing else.
 func parseKey(value []byte) ([]byte, error) {
-	if bytes.IndexByte(value, ',') >= 0 {
-		return nil, ErrConflict
-	}
 	if len(value) == 0 {
 		return nil, errInvalid
 	}
 	for _, b := range value {
-		if b <= ' ' || b > '~' {
+		if b-'!' > '~'-'!' || b == ',' {
+			if bytes.IndexByte(value, ',') >= 0 {
+				return nil, ErrConflict
+			}
 			return nil, errInvalid
 		}
 	}

@@ -294,10 +294,12 @@ func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http
 		Key: d.call.record.Key, Tiers: picker(d).tiers(), Body: &d.call.poison,
 		Span: d.call.trace.span, Number: d.call.tries.targets,
 		Memory: &d.call.memory, Abort: &d.call.abort, Guard: d.call.shared.Guard, Mover: picker(d),
-		Tracestate: d.call.trace.state(&d.call.client),
 	}
 	if d.call.trace.span == nil {
 		terms.Traceparent = d.call.trace.context(&d.call.client)
+	}
+	if d.call.trace.span != nil || terms.Traceparent != nil {
+		terms.Tracestate = d.call.trace.state(&d.call.client)
 	}
 	a.Begin(&terms, lease, target, x)
 	to := changer(d).target(lease, target)

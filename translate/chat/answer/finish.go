@@ -21,11 +21,20 @@ const (
 	FinishContentFilter = translate.FinishContentFilter
 )
 
-// chatWords are the values of finish_reason that clients of chat know. SDKs with types refuse
+// chatWord knows the values of finish_reason that clients of chat know. SDKs with types refuse
 // others.
-var chatWords = map[string]Finish{
-	"stop": FinishStop, "length": FinishLength, "tool_calls": FinishToolCalls, "content_filter": FinishContentFilter,
-	"function_call": FinishToolCalls,
+func chatWord(word []byte) (f Finish, known bool) {
+	switch string(word) {
+	case "stop":
+		return FinishStop, true
+	case "length":
+		return FinishLength, true
+	case "tool_calls", "function_call":
+		return FinishToolCalls, true
+	case "content_filter":
+		return FinishContentFilter, true
+	}
+	return FinishNone, false
 }
 
 // otherWords are the words of engines and hosts for these, in lower case. What is neither here nor
@@ -49,27 +58,27 @@ var failureStems = [...]string{
 
 // finishOf returns what a finish_reason means, and whether it is a word for a failure.
 func finishOf(v jsonx.Value) (f Finish, failed bool) {
-	if f, known := wordOf(v, chatWords); known {
+	if f, known := wordOf(v); known {
 		return f, false
 	}
 	word := strings.ToLower(string(v.AppendText(nil)))
-	for _, words := range [...]map[string]Finish{chatWords, otherWords} {
-		if f, known := words[word]; known {
-			return f, false
-		}
+	if f, known := chatWord([]byte(word)); known {
+		return f, false
+	}
+	if f, known := otherWords[word]; known {
+		return f, false
 	}
 	isIn := func(stem string) bool { return strings.Contains(word, stem) }
 	return FinishStop, slices.ContainsFunc(failureStems[:], isIn)
 }
 
-// wordOf looks the text of v up, as it is.
-func wordOf(v jsonx.Value, words map[string]Finish) (f Finish, known bool) {
+// wordOf is chatWord of the text of v, as it is.
+func wordOf(v jsonx.Value) (f Finish, known bool) {
 	text, plain := v.Text()
 	if !plain {
 		return FinishNone, false
 	}
-	f, known = words[string(text)]
-	return f, known
+	return chatWord(text)
 }
 
 // endWord returns the JSON string that stands in the place of a finish_reason; nil: it stays.
@@ -79,7 +88,7 @@ func endWord(v jsonx.Value, called bool) []byte {
 	if f == FinishStop && called {
 		return toolCallsWord
 	}
-	if _, known := wordOf(v, chatWords); known {
+	if _, known := wordOf(v); known {
 		return nil
 	}
 	return quotedWords[f]
