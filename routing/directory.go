@@ -371,19 +371,16 @@ func (d *directory) again(blocks []uint64, m member, session uint64) (n int, bef
 		return 0, 0
 	}
 	h, first := &d.holds[m], d.linkOf(e, m)
+	links, entries, fresh := d.links.all, d.entries.all, h.fresh // every block of every turn comes by here
 	last := first
-	for {
-		l := d.links.at(last)
-		e = d.entries.at(l.entry)
+	for next := first; next != 0 && n < len(blocks); n++ {
+		l := links.at(next)
+		e := entries.at(l.entry)
 		if e.block != blocks[n] {
-			last = l.newer
 			break
 		}
-		l.read, before, e.session = h.fresh, e.session, session
-		if n++; n == len(blocks) || l.older == 0 {
-			break
-		}
-		last = l.older
+		l.read, before, e.session = fresh, e.session, session
+		last, next = next, l.older
 	}
 	if first != h.newest {
 		f, l := d.links.at(first), d.links.at(last)
@@ -575,14 +572,19 @@ const leastBlocks = 32
 
 // pages are things of one kind that are numbered. They never move, so growing copies nothing.
 type pages[T any] struct {
-	all    [][]T
+	all    filled[T]
 	unused []int32
 	n      int32
 }
 
 const pageSize = 1 << 10
 
-func (p *pages[T]) at(i int32) *T { return &p.all[uint32(i)/pageSize][uint32(i)%pageSize] }
+// filled are the pages that there are.
+type filled[T any] []*[pageSize]T
+
+func (f filled[T]) at(i int32) *T { return &f[uint32(i)/pageSize][uint32(i)%pageSize] }
+
+func (p *pages[T]) at(i int32) *T { return p.all.at(i) }
 
 // add returns the number of an unused thing.
 func (p *pages[T]) add() int32 {
@@ -592,7 +594,7 @@ func (p *pages[T]) add() int32 {
 		return i
 	}
 	if p.n%pageSize == 0 {
-		p.all = append(p.all, make([]T, pageSize))
+		p.all = append(p.all, new([pageSize]T))
 	}
 	p.n++
 	return p.n - 1

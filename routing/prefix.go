@@ -3,6 +3,7 @@ package routing
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -18,40 +19,62 @@ const (
 )
 
 // HashBlocks appends to dst the hashes of the prompt's full blocks, each of them of the whole prompt
-// up to its block's end: equal hashes mean equal prompts up to there. seed is a hash of what makes
-// prompts differ that begin alike: the model, the tools. What lies behind 1 MiB is left out.
+// up to its block's end: equal hashes mean equal prompts up to there, at every edge and on every
+// processor. seed is a hash of what makes prompts differ that begin alike: the model, the tools.
+// What lies behind 1 MiB is left out.
 //
-// Every byte of every prompt comes by here, so it is three instructions for eight bytes, in lanes that
-// go on from block to block: nothing is set up or ended for each of them. It is no hash against
-// people who look for collisions. They would send their own calls to another engine.
+// Every byte of every prompt comes by here, so sixteen bytes are three instructions: two words go
+// into the 128 bits of a product, and those whole into the next one. A block's halves are chains of
+// their own that go on in the next block, so that a processor works on both at once. Only a long
+// run of NUL would make a product zero and its past forgotten, and no JSON text has one. It is no
+// hash against people who look for collisions. They would send their own calls to another engine.
 func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
-	lanes := [4]uint64{seed, mix(seed), mix(seed + 1), mix(seed + 2)}
-	for end := min(len(prompt), maxPrompt); end >= blockBytes; end -= blockBytes {
-		hashBlock(&lanes, (*[blockBytes]byte)(prompt))
-		dst = append(dst, mix(lanes[0]^bits.RotateLeft64(lanes[1], 17)^bits.RotateLeft64(lanes[2], 31)^bits.RotateLeft64(lanes[3], 47)))
-		prompt = prompt[blockBytes:]
+	var chains [2]chain
+	for i := range chains {
+		chains[i] = chain{mix(seed + 2*uint64(i)), mix(seed + 2*uint64(i) + 1)}
 	}
+	prompt = prompt[:min(len(prompt), maxPrompt)]
+	n := len(dst)
+	dst = slices.Grow(dst, len(prompt)/blockBytes)[:n+len(prompt)/blockBytes]
+	hashBlocks(dst[n:], &chains, prompt)
 	return dst
 }
 
-// hashBlock takes a block into the lanes, eight bytes into each in turn.
-func hashBlock(lanes *[4]uint64, block *[blockBytes]byte) {
-	// A product carries a difference up only, the rotation brings it down again.
-	const odd, down = 0x9e3779b97f4a7c15, 29
-	a, b, c, d := lanes[0], lanes[1], lanes[2], lanes[3]
-	for i := 0; i < blockBytes; i += 64 {
-		w := block[i : i+64 : i+64]
-		a = bits.RotateLeft64((a^binary.LittleEndian.Uint64(w[0:]))*odd, down)
-		b = bits.RotateLeft64((b^binary.LittleEndian.Uint64(w[8:]))*odd, down)
-		c = bits.RotateLeft64((c^binary.LittleEndian.Uint64(w[16:]))*odd, down)
-		d = bits.RotateLeft64((d^binary.LittleEndian.Uint64(w[24:]))*odd, down)
-		a = bits.RotateLeft64((a^binary.LittleEndian.Uint64(w[32:]))*odd, down)
-		b = bits.RotateLeft64((b^binary.LittleEndian.Uint64(w[40:]))*odd, down)
-		c = bits.RotateLeft64((c^binary.LittleEndian.Uint64(w[48:]))*odd, down)
-		d = bits.RotateLeft64((d^binary.LittleEndian.Uint64(w[56:]))*odd, down)
+// chain is a product of all words that went into it.
+type chain struct{ low, high uint64 }
+
+// hashBlocks sets each hash to that of all that the chains have taken, block by block.
+func hashBlocks(hashes []uint64, chains *[2]chain, prompt []byte) {
+	const part = blockBytes / len(chains)
+	for n := range hashes {
+		block, hash := (*[blockBytes]byte)(prompt[n*blockBytes:]), uint64(0)
+		for i := range chains {
+			c, w := &chains[i], (*[part]byte)(block[i*part:])
+			low, high := c.low, c.high
+			high, low = bits.Mul64(high^word(w[8:]), low^word(w[0:]))
+			high, low = bits.Mul64(high^word(w[24:]), low^word(w[16:]))
+			high, low = bits.Mul64(high^word(w[40:]), low^word(w[32:]))
+			high, low = bits.Mul64(high^word(w[56:]), low^word(w[48:]))
+			high, low = bits.Mul64(high^word(w[72:]), low^word(w[64:]))
+			high, low = bits.Mul64(high^word(w[88:]), low^word(w[80:]))
+			high, low = bits.Mul64(high^word(w[104:]), low^word(w[96:]))
+			high, low = bits.Mul64(high^word(w[120:]), low^word(w[112:]))
+			high, low = bits.Mul64(high^word(w[136:]), low^word(w[128:]))
+			high, low = bits.Mul64(high^word(w[152:]), low^word(w[144:]))
+			high, low = bits.Mul64(high^word(w[168:]), low^word(w[160:]))
+			high, low = bits.Mul64(high^word(w[184:]), low^word(w[176:]))
+			high, low = bits.Mul64(high^word(w[200:]), low^word(w[192:]))
+			high, low = bits.Mul64(high^word(w[216:]), low^word(w[208:]))
+			high, low = bits.Mul64(high^word(w[232:]), low^word(w[224:]))
+			high, low = bits.Mul64(high^word(w[248:]), low^word(w[240:]))
+			c.low, c.high = low, high
+			hash ^= low ^ high
+		}
+		hashes[n] = hash
 	}
-	lanes[0], lanes[1], lanes[2], lanes[3] = a, b, c, d
 }
+
+func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
 // Seed hashes what stands before the messages of a prompt, and whose prompt it is where engines
 // keep those apart; owner is empty elsewhere.
