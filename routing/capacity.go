@@ -197,7 +197,7 @@ func (r *Route) visitThat(of Arms, visit func(*upstreams.Upstream), that func(*T
 
 // takes reports whether a call could go to the target now, if that is in the given state.
 func (t *Target) takes(now time.Time, s upstreams.State) bool {
-	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.Upstream.Models.Serves(t.Served)
+	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.model.Available()
 }
 
 // BytesPerToken is how many bytes of prompt text make a token of the model: the mean over its
@@ -222,7 +222,7 @@ func (r *Route) ContextLength(now time.Time) int {
 		if !t.takes(now, upstreams.StateUp) && !t.takes(now, upstreams.StateBusy) {
 			continue
 		}
-		if n := t.Upstream.Models.MaxContext(t.Served); n > 0 && (smallest == 0 || n < smallest) {
+		if n := t.model.Context(); n > 0 && (smallest == 0 || n < smallest) {
 			smallest = n
 		}
 	}

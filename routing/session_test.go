@@ -41,7 +41,7 @@ func TestHintNeverOverridesLoad(t *testing.T) {
 				rt.Fatalf("scores of %d targets", all.n)
 			}
 			got := at(t, r, q)
-			if i := slices.IndexFunc(all.of[:all.n], func(s scored) bool { return s.at == got }); all.of[i].score > nearTie*all.best.score {
+			if i := slices.IndexFunc(all.of[:all.n], func(s scored) bool { return int(s.at) == got }); all.of[i].score > nearTie*all.best.score {
 				rt.Fatalf("target %d of %+v", got, all.of[:all.n])
 			}
 		})

@@ -142,7 +142,7 @@ func (c *choice) score(all *scores) bool {
 		if w.load.Taken >= w.load.Limit {
 			continue
 		}
-		_, charged := need.at(&c.q.known, t)
+		uncached, charged := need.at(&c.q.known, t)
 		if w.load.Penalty >= doubt {
 			charged = need.all
 		}
@@ -155,7 +155,7 @@ func (c *choice) score(all *scores) bool {
 		default:
 			return false
 		}
-		all.add(w.at, score)
+		all.add(w.at, need.all-uncached, score)
 	}
 	return true
 }
@@ -170,14 +170,15 @@ type scores struct {
 }
 
 type scored struct {
-	at    int // the target's position
+	at    uint16 // the target's position
+	held  int32  // tokens of the prompt
 	score float64
 }
 
-func (s *scores) add(at int, score float64) {
+func (s *scores) add(at int, held, score float64) {
 	s.best.show(at, score)
 	if s.n < maxEqual {
-		s.of[s.n] = scored{at, score}
+		s.of[s.n] = scored{uint16(at), int32(held), score}
 		s.n++
 	}
 }

@@ -1,10 +1,5 @@
 package routing
 
-import (
-	"cmp"
-	"slices"
-)
-
 // Reason says by what a target was picked among several.
 type Reason string
 
@@ -50,10 +45,22 @@ type Estimate struct {
 
 // explain notes what a pick of best went by.
 func (q *Query) explain(targets []Target, s *scores, best *Target, home bool) {
-	w, n := q.Why, q.needs()
-	held := func(t *Target) int {
-		uncached, _ := n.at(&q.known, t)
-		return int(n.all - uncached)
+	w := q.Why
+	var top [maxEstimates]scored // the lowest scores, in their order
+	n, held := 0, 0
+	for _, a := range s.of[:s.n] {
+		if &targets[a.at] == best {
+			held = int(a.held)
+		}
+		at := n
+		for at > 0 && top[at-1].score > a.score {
+			at--
+		}
+		if at < len(top) {
+			n = min(n+1, len(top))
+			copy(top[at+1:n], top[at:])
+			top[at] = a
+		}
 	}
 	switch {
 	case s.n == 1:
@@ -62,17 +69,14 @@ func (q *Query) explain(targets []Target, s *scores, best *Target, home bool) {
 		w.Reason = ReasonHome
 	case !s.known:
 		w.Reason = ReasonUnmeasured
-	case held(best) > 0:
+	case held > 0:
 		w.Reason = ReasonCached
 	default:
 		w.Reason = ReasonSoonest
 	}
 	w.Estimates = w.Estimates[:0]
-	all := s.of[:s.n]
-	slices.SortFunc(all, func(a, b scored) int { return cmp.Compare(a.score, b.score) })
-	for _, a := range all[:min(len(all), maxEstimates)] {
-		t := &targets[a.at]
-		e := Estimate{Upstream: t.Upstream.Name(), Cached: held(t)}
+	for _, a := range top[:n] {
+		e := Estimate{Upstream: targets[a.at].Upstream.Name(), Cached: int(a.held)}
 		if s.known {
 			e.Seconds = a.score
 		}

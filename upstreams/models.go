@@ -95,13 +95,14 @@ func (v *modelView) loaded(served string) (loaded, ok bool) {
 }
 
 // ServedModel is one served name at one upstream. The upstream keeps it up to date, so that a pick
-// reads one atomic where Serves looks the name up. It lives as long as the upstream, and any
+// reads an atomic where Serves and MaxContext look the name up. It lives as long as the upstream, and any
 // goroutine may call its methods.
 type ServedModel struct {
 	speed       speedometer
 	answers     answerTimes
 	lacking     lacking
 	unavailable atomic.Bool
+	context     atomic.Int64                    // 0: the engine does not say
 	place       atomic.Pointer[residency.Model] // nil: its calls wait for no turn
 	answered    atomic.Int64                    // when a call found it loaded, Unix nanoseconds
 	away        atomic.Bool                     // it is an adapter that the engine has not used lately
@@ -112,6 +113,9 @@ type ServedModel struct {
 
 // Available is what Serves returns for the name.
 func (m *ServedModel) Available() bool { return !m.unavailable.Load() }
+
+// Context is what MaxContext returns for the name.
+func (m *ServedModel) Context() int { return int(m.context.Load()) }
 
 // Speed sets v to what calls have shown of the engine's speed with the model. It is false while too
 // few have, and where the last ones are long ago.
@@ -276,6 +280,7 @@ func (s *ServedModels) Entry(served string) *ServedModel {
 	if m == nil {
 		m = &ServedModel{served: served, all: s}
 		m.unavailable.Store(!s.Serves(served))
+		m.context.Store(int64(s.MaxContext(served)))
 		m.setPlace()
 		s.entries[served] = m
 	}
@@ -373,6 +378,7 @@ func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, lis
 	v := &modelView{profile, list, listed, missing}
 	s.view.Store(v)
 	for served, m := range s.entries {
+		m.context.Store(int64(s.MaxContext(served)))
 		unavailable := !v.serves(served)
 		if m.unavailable.Swap(unavailable) == unavailable {
 			continue
