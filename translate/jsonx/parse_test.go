@@ -506,3 +506,22 @@ func FuzzString(f *testing.F) {
 		}
 	})
 }
+
+// StringEnd is Parse for one string, whatever follows it.
+func FuzzStringEnd(f *testing.F) {
+	for _, s := range []string{"", "plain", "0123456789abcdef0123456789abcdef", "a\\", `\\`, `\"`, `a"b`, `\ud83d\ude00`, `\ud83d`, `\uDE00x`, `\u12`, "\x1f", "é漢😀", "\xc3", "0123456789abcdef0123456789abc\n"} {
+		f.Add([]byte(s), []byte(`},"x":1`))
+	}
+	f.Fuzz(func(t *testing.T, s, behind []byte) {
+		alone := append(append([]byte{'"'}, s...), '"')
+		var d Doc
+		valid := d.Parse(alone, Options{Paired: true}) == nil && d.Root().IsString() && len(d.Root().Raw()) == len(alone)
+		end, escaped := StringEnd(append(slices.Clone(alone), behind...), 1)
+		if (end == len(alone)) != valid {
+			t.Fatalf("%q before %q ends at %d of %d, but %v is said of it alone", alone, behind, end, len(alone), valid)
+		}
+		if valid && escaped != bytes.Contains(s, []byte{'\\'}) {
+			t.Fatalf("%q: escaped is %v", alone, escaped)
+		}
+	})
+}

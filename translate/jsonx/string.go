@@ -83,11 +83,22 @@ func shortEnd(s []byte, i int) int {
 	return i + 1
 }
 
+// StringEnd validates the string whose contents begin at i, behind the opening quote, as Doc.Parse
+// does with Options.Paired. It returns the offset behind the closing quote, or 0 for a string that
+// is refused. escaped reports whether there is an escape in it.
+func StringEnd(s []byte, i int) (end int, escaped bool) {
+	end, flags, reason := scanString(s, i)
+	if reason != "" || flags&flagLone != 0 {
+		return 0, false
+	}
+	return end, flags&flagEscaped != 0
+}
+
 // scanString validates a string whose contents begin at i, behind the opening quote. It returns the
 // offset behind the closing quote and the flags, or the offset of the fault and its reason.
 func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	// Most strings are short and plain.
-	for range 3 {
+	for range 4 {
 		if len(s)-i < 8 {
 			break
 		}

@@ -18,16 +18,14 @@ const maxTemplate = 2 << 10
 // tenth of the work.
 type template struct {
 	head, tail []byte // of the chunk: head ends with the opening quote, tail begins with the closing one
-	text       jsonx.Doc
-	toolCall   bool  // the text is arguments of a tool call, which count as generated even if they are empty
-	sinceMatch uint8 // chunks remembered since the last match
+	toolCall   bool   // the text is arguments of a tool call, which count as generated even if they are empty
+	sinceMatch uint8  // chunks remembered since the last match
 }
 
 // reset makes t as new, but for its memory.
 func (t *template) reset() {
 	t.forget()
 	t.sinceMatch = 0
-	t.text.Reset()
 }
 
 // forget makes textOf fail until the next chunk is remembered.
@@ -35,21 +33,18 @@ func (t *template) forget() {
 	t.head, t.tail = t.head[:0], t.tail[:0]
 }
 
-var oneString = jsonx.Options{MaxDepth: 1, MaxNodes: 1, Paired: true}
-
 // textOf returns the text of data, without quotes, if data is the last chunk with another text.
 func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	from, to := len(t.head), len(data)-len(t.tail)
 	if from == 0 || to < from || !bytes.HasSuffix(data, t.tail) || !bytes.HasPrefix(data, t.head) {
 		return nil, false
 	}
-	if t.text.Parse(data[from-1:to+1], oneString) != nil || !t.text.Root().IsString() {
+	end, escaped := jsonx.StringEnd(data, from)
+	switch {
+	case end != to+1:
 		return nil, false
-	}
-	if t.toolCall {
-		if _, plain := t.text.Root().Text(); !plain && toolcall.HasEscapes(data[from:to]) {
-			return nil, false // an escape may be cut, or half of a pair
-		}
+	case t.toolCall && escaped && toolcall.HasEscapes(data[from:to]):
+		return nil, false // an escape may be cut, or half of a pair
 	}
 	t.sinceMatch = 0
 	return data[from:to], true
