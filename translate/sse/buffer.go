@@ -16,8 +16,13 @@ const (
 // smallBuffers holds the buffers of Readers that rest.
 var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 
-// Budget is a source that bounds the memory of a Reader's buffer, too.
-type Budget interface {
+// Source is a source that lends what it has, and bounds the memory of a Reader's buffer.
+type Source interface {
+	io.Reader
+	// Lend is called when the Reader has used all that it had. It returns bytes that are there, which
+	// are the Reader's, to change as well, until it calls Lend or Read again; none: they have to be
+	// read.
+	Lend() []byte
 	// Hold is called before the Reader takes a buffer of n bytes in place of the one that it has,
 	// unless both are small. It may refuse a larger one: the Reader stays as it is then, and Next
 	// returns the error.
@@ -29,9 +34,10 @@ var errCount = errors.New("read event: invalid count from the source")
 
 // buffer is what a Reader has read of its source and not yet used.
 type buffer struct {
-	budget Budget             // the source, if it is one, or nil
+	source Source             // nil: it is an io.Reader only
 	buf    []byte             // its length is its capacity; nil before the first read and while the Reader rests
 	small  *[smallBuffer]byte // the pooled buffer, if buf is it
+	lent   bool               // buf is the source's
 
 	// Offsets in buf.
 	start int // of the current event; what lies before is consumed
@@ -42,12 +48,12 @@ type buffer struct {
 	peak  int // the greatest end since the buffer was last empty
 }
 
-// drop lets go of the buffeb.
+// drop lets go of the buffer.
 func (b *buffer) drop() {
 	if b.small != nil {
 		smallBuffers.Put(b.small)
 	}
-	b.buf, b.small = nil, nil
+	b.buf, b.small, b.lent = nil, nil, false
 }
 
 // lineEnd returns the offset of the "\r" or "\n" that ends the current line, or b.end and false.
@@ -73,6 +79,9 @@ func (b *buffer) lineEnd() (stop int, found bool) {
 
 // fill reads once from src, whose events have at most limit bytes. All of buf[start:end] is kept.
 func (b *buffer) fill(src io.Reader, limit int) (int, error) {
+	if n := b.borrow(); n > 0 {
+		return n, nil
+	}
 	if err := b.makeRoom(limit); err != nil {
 		return 0, err
 	}
@@ -85,12 +94,46 @@ func (b *buffer) fill(src io.Reader, limit int) (int, error) {
 	return n, err
 }
 
+// borrow takes what the source lends as the buffer, and returns how much that is. A buffer that has
+// grown is kept for the large events for which it grew.
+func (b *buffer) borrow() int {
+	if b.source == nil || b.start < b.end || len(b.buf) > smallBuffer && !b.lent {
+		return 0
+	}
+	lent := b.source.Lend()
+	if len(lent) > 0 {
+		b.drop()
+		*b = buffer{source: b.source, buf: lent, lent: true, end: len(lent), peak: len(lent)}
+	}
+	return len(lent)
+}
+
+// own moves what is live out of a buffer that is the source's.
+func (b *buffer) own(limit int) error {
+	live := b.end - b.start
+	if live+minRead <= smallBuffer {
+		b.small = smallBuffers.Get().(*[smallBuffer]byte)
+		b.move(b.small[:])
+	} else {
+		larger := max(min(2*live, limit+2*minRead), live+minRead)
+		if err := b.hold(0, larger); err != nil {
+			return err
+		}
+		b.move(make([]byte, larger))
+	}
+	b.lent = false
+	return nil
+}
+
 // makeRoom makes room for a read. Bytes are moved only when at least a quarter of the buffer
 // becomes free, and a buffer that grows doubles, so that moving costs a constant per byte read. The
-// error is the budget's.
+// error is the source's.
 func (b *buffer) makeRoom(limit int) error {
 	live, size := b.end-b.start, len(b.buf)
 	if live == 0 {
+		if b.lent {
+			size, b.lent = 0, false
+		}
 		buf := b.buf
 		if size == 0 || size > smallBuffer && (size > largeBuffer || b.peak <= size/4) {
 			if err := b.hold(size, smallBuffer); err != nil {
@@ -103,6 +146,9 @@ func (b *buffer) makeRoom(limit int) error {
 		b.peak = 0
 		return nil
 	}
+	if b.lent {
+		return b.own(limit)
+	}
 	if size-b.end >= minRead {
 		return nil
 	}
@@ -110,7 +156,7 @@ func (b *buffer) makeRoom(limit int) error {
 		b.move(b.buf)
 		return nil
 	}
-	// One event fills the buffeb. It has at most limit bytes, and perhaps two of a line's end.
+	// One event fills the buffer. It has at most limit bytes, and perhaps two of a line's end.
 	larger := max(min(2*size, limit+2*minRead), size+minRead)
 	if err := b.hold(size, larger); err != nil {
 		return err
@@ -123,15 +169,15 @@ func (b *buffer) makeRoom(limit int) error {
 	return nil
 }
 
-// hold asks the budget for a buffer of n bytes in place of one of old.
+// hold asks the source for a buffer of n bytes in place of one of old.
 func (b *buffer) hold(old, n int) error {
-	if b.budget == nil || max(old, n) <= largeBuffer {
+	if b.source == nil || max(old, n) <= largeBuffer {
 		return nil
 	}
-	return b.budget.Hold(n)
+	return b.source.Hold(n)
 }
 
-// move puts what is live to the front of buf, which becomes the buffeb.
+// move puts what is live to the front of buf, which becomes the buffer.
 func (b *buffer) move(buf []byte) {
 	copy(buf, b.buf[b.start:b.end])
 	d := b.start

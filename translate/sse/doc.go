@@ -29,8 +29,10 @@
 //     then keeps none. It grows when one event needs it. When it is next empty it goes back to 2
 //     KiB if it has grown above 64 KiB, or if no more than a quarter of it was used since it was
 //     last empty: a stream of 20 KB events keeps its buffer, a single one does not tie up memory
-//     for the rest of the stream. A source that is a Budget is asked before the buffer grows above
-//     64 KiB, and notified when it shrinks.
+//     for the rest of the stream.
+//   - A Source lends the bytes that it has: an event that is whole in them is read where it lies, and
+//     no buffer is taken for it. It is asked before the buffer grows above 64 KiB, and notified when
+//     the buffer shrinks.
 //   - Errors of the source pass through and can be resumed from, so that the caller can bound each
 //     read in time, write a keep-alive, and go on. Ready lets it coalesce what is already there
 //     without waiting for more.

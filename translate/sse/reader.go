@@ -38,21 +38,29 @@ func NewReader(src io.Reader, limit int) *Reader {
 }
 
 // Reset makes r read src as if it were new, without a buffer. A nil src is for a Reader that goes
-// into a pool. A src that is a Budget is asked before the buffer grows above 64 KiB.
+// into a pool. A src that is a Source lends what it has, and is asked before the buffer grows above 64
+// KiB.
 func (r *Reader) Reset(src io.Reader, limit int) {
 	r.in.drop()
 	*r = Reader{src: src, max: min(limit, 1<<30)}
-	r.in.budget, _ = src.(Budget)
+	r.in.source, _ = src.(Source)
 }
 
 // Rest gives up the buffer if nothing is in it and it has not grown; the next read takes another
-// one. Called before a long wait, it leaves a Reader that weighs next to nothing. The last event is
-// invalid after it.
-func (r *Reader) Rest() {
-	if r.in.small != nil && r.in.start == r.in.end && !r.have {
-		r.in.drop()
-		r.in = buffer{budget: r.in.budget}
+// one. Called before a long wait, it leaves a Reader that weighs next to nothing. What was lent is
+// not needed any more; the error is the Source's, where it has no memory for the part of an event in
+// it. An event that is Ready must be read before, and the last event is invalid after it.
+func (r *Reader) Rest() error {
+	in := &r.in
+	switch {
+	case r.have, in.small == nil && !in.lent:
+	case in.start == in.end:
+		in.drop()
+		*in = buffer{source: in.source}
+	case in.lent:
+		return in.own(r.max)
 	}
+	return nil
 }
 
 // Next returns the next event that has data.
@@ -62,7 +70,7 @@ func (r *Reader) Rest() {
 // the next call reads on, so that a source can return an error that means "not yet".
 func (r *Reader) Next() (Event, error) {
 	for empty := 0; ; {
-		if r.advance() {
+		if r.Ready() {
 			r.have = false
 			return r.ev, nil
 		}
@@ -93,7 +101,9 @@ func (r *Reader) Next() (Event, error) {
 
 // Ready reports whether the next call of Next returns an event without reading from the source. It
 // leaves the event that Next returned last as it is.
-func (r *Reader) Ready() bool { return r.advance() }
+func (r *Reader) Ready() bool {
+	return r.have || (r.in.line < r.in.end || r.final != nil) && r.advance()
+}
 
 // advance looks for an event in what has been read, leaves it in r.ev and reports whether there is
 // one. It changes only bytes of that event. When it finds none, r.final may have become ErrTooLong.

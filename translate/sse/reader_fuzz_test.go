@@ -70,6 +70,62 @@ func compare(t *testing.T, src string, cuts []byte, limit int) {
 			t.Fatalf("%s: got %q, %v, want %q, %v", name, got, err, want, wantErr)
 		}
 	}
+	got, err := readLent(t, &lender{cut: cut{strings.NewReader(src), cuts}, room: make([]byte, 4<<10)}, limit)
+	if err != wantErr || !slices.Equal(got, want) {
+		t.Fatalf("lent: got %q, %v, want %q, %v", got, err, want, wantErr)
+	}
+}
+
+// lender lends two of three pieces, and overwrites what it has lent once it may.
+type lender struct {
+	cut
+
+	room  []byte
+	turns int
+}
+
+func (l *lender) Lend() []byte {
+	l.takeBack()
+	if l.turns++; l.turns%3 == 0 {
+		return nil
+	}
+	n, _ := l.cut.Read(l.room)
+	return l.room[:n:n]
+}
+
+func (l *lender) Read(p []byte) (int, error) {
+	l.takeBack()
+	return l.cut.Read(p)
+}
+
+func (l *lender) Hold(int) error { return nil }
+
+func (l *lender) takeBack() {
+	for i := range l.room {
+		l.room[i] = '\n'
+	}
+}
+
+// readLent is readAll of a Reader that rests whenever it can.
+func readLent(t *testing.T, src *lender, limit int) (events []event, err error) {
+	t.Helper()
+	r := NewReader(src, limit)
+	for {
+		ev, err := r.Next()
+		if err == io.EOF {
+			return events, nil
+		}
+		if err != nil {
+			return events, err
+		}
+		events = append(events, event{string(ev.Name), string(ev.Data)})
+		if !r.Ready() {
+			if err := r.Rest(); err != nil {
+				t.Fatal(err)
+			}
+			src.takeBack()
+		}
+	}
 }
 
 func FuzzReader(f *testing.F) {

@@ -72,12 +72,28 @@ func (b *body) consumed(n int64) {
 	}
 }
 
+// payload returns the payload in p, moved together if it is in several chunks. What it says of the
+// end and of errors is as unframe has it, but for an error before any payload, which is kept, too.
+func (b *body) payload(p []byte) []byte {
+	start, err := b.skipFraming(p)
+	n := 0
+	if err == nil {
+		n, err = b.unframe(p[start:])
+	}
+	if err != nil {
+		b.later = err
+	}
+	return p[start : start+n : start+n]
+}
+
 // unframe moves the payload in p to its beginning and returns its length. What follows the end of
 // the body is no part of this exchange, and the connection is not used again.
 func (b *body) unframe(p []byte) (n int, err error) {
 	if b.kind != bodyChunked {
-		b.consumed(int64(len(p)))
-		return len(p), nil
+		n = int(min(int64(len(p)), b.left))
+		b.surplus = n < len(p)
+		b.consumed(int64(n))
+		return n, nil
 	}
 	n, read, err := b.chunks.Unframe(p, &replyRules)
 	b.done = b.chunks.Ended()

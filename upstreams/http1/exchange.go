@@ -151,6 +151,20 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	return 0, x.broken(err)
 }
 
+// Take returns the payload that has come and was not read, without waiting and without a copy of
+// it. It is nil where there is none, or where Read returns an error; Read then says more. The bytes
+// are the caller's, to change as well, until its next call of Read, Wait, Take or Close.
+func (x *Exchange) Take() []byte {
+	if x.life.check() != nil {
+		return nil
+	}
+	p := x.reply.take()
+	if len(p) > 0 && x.answers != nil {
+		x.answers.Came(x.reply.head.status, p)
+	}
+	return p
+}
+
 // Wait waits until there is something for Read, or until the given time has passed (zero: without
 // limit): bytes, the end of the body or a failure, which Read then returns. It is optional. A
 // caller that waits first and then allocates what it reads into holds no memory while nothing

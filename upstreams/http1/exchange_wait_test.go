@@ -150,6 +150,18 @@ func TestFresh(t *testing.T) {
 		}
 		read("def", true)
 	}
+	for range 2 {
+		next <- "3\r\nghi\r\n1;x\r\nj\r\n2\r\nk"
+		x.Wait(soon())
+		if p := x.Take(); string(p) != "ghijk" || !x.Fresh() {
+			t.Errorf("took %q, fresh %t", p, x.Fresh())
+		}
+		if p := x.Take(); p != nil {
+			t.Errorf("took %q, too", p)
+		}
+		next <- "l\r\n"
+		read("l", true)
+	}
 }
 
 // TestAnswerWatch: the body of a reply with status 200 shows that the engine answers; a head does

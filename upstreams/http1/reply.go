@@ -172,6 +172,17 @@ func (r *reply) read(c *conn, p []byte, until time.Time) (n int, err error) {
 	}
 }
 
+// take is Exchange.Take.
+func (r *reply) take() []byte {
+	if r.in.empty() || r.body.kind == bodyUnknown || r.body.done || r.body.later != nil {
+		return nil
+	}
+	r.fresh, r.came = r.came, false
+	p := r.body.payload(r.in.unread())
+	r.in.pos = r.in.end
+	return p
+}
+
 // more reads from the connection straight into p once the buffer is empty, and takes the framing
 // off in place. The buffer is given back before that: an exchange that waits for the next event of
 // a stream holds none. It may return 0 bytes without an error, when only framing has come.

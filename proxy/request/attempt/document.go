@@ -81,6 +81,14 @@ func (r readAhead) Read(p []byte) (int, error) {
 	return r.Reply.Read(p)
 }
 
+// Lend implements sse.Source. What was read ahead comes by Read.
+func (r readAhead) Lend() []byte {
+	if len(r.first) > 0 {
+		return nil
+	}
+	return r.Reply.Lend()
+}
+
 // readMore reads once into the room that the buffer has left.
 func (w *whole) readMore(r *Reply) error {
 	dst := *w.body

@@ -71,8 +71,7 @@ func (r *Reply) Read(p []byte) (int, error) {
 		stop := earlier(r.clock.until, r.clock.next())
 		n, err := r.x.Read(p, stop.time())
 		if n > 0 && r.x.Fresh() { // what came with the head came when it did
-			r.clock.readAt = readClock()
-			r.clock.heard()
+			r.heard()
 		}
 		if err == nil || !errors.Is(err, http1.ErrNotYet) {
 			return n, err
@@ -86,7 +85,22 @@ func (r *Reply) Read(p []byte) (int, error) {
 	}
 }
 
-// Hold implements sse.Budget for the events.
+// Lend implements sse.Source for the events.
+func (r *Reply) Lend() []byte {
+	p := r.x.Take()
+	if len(p) > 0 && r.x.Fresh() {
+		r.heard()
+	}
+	return p
+}
+
+// heard notes that bytes have come.
+func (r *Reply) heard() {
+	r.clock.readAt = readClock()
+	r.clock.heard()
+}
+
+// Hold implements sse.Source for the events.
 func (r *Reply) Hold(n int) error { return r.memory.replace(PartEvent, n) }
 
 // Rests reports whether nothing has come that Pull could take, so that it would wait.
@@ -101,7 +115,7 @@ func (r *Reply) Rest(until time.Time) {
 	if !r.Rests() {
 		return
 	}
-	r.events.Rest()
+	r.bad = r.events.Rest()
 	patience := instantOf(until)
 	for r.bad == nil {
 		look := r.clock.look()

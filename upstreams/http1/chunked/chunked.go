@@ -79,6 +79,7 @@ func (d *Decoder) Take(n int64) {
 // end of b. It returns how many bytes that was. With an error, b[n] is the byte that is refused;
 // given again, it is refused again.
 func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
+	n = d.skipPlain(b, r)
 	for n < len(b) && d.state != inPayload && d.state != atEnd {
 		if err := d.step(b[n], r); err != nil {
 			return n, err
@@ -87,6 +88,42 @@ func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	}
 	return n, nil
 }
+
+// skipPlain is SkipFraming for what nearly all framing is: between two chunks of a stream that has
+// an event in each, the end of one and the size of the next. It leaves to step what is anything
+// else, or not there yet.
+func (d *Decoder) skipPlain(b []byte, r *Rules) (n int) {
+	if d.state == atPayloadCR && len(b) >= 2 && b[0] == '\r' && b[1] == '\n' {
+		n, d.state = 2, inSize
+	}
+	if d.state != inSize || d.digits != 0 {
+		return n
+	}
+	size, i := int64(0), n
+	for most := min(len(b), n+int(min(r.MaxDigits, 8))); i < most; i++ {
+		digit := hexDigits[b[i]]
+		if digit == 0 {
+			break
+		}
+		size = size<<4 | int64(digit-1)
+	}
+	if size == 0 || len(b)-i < 2 || b[i] != '\r' || b[i+1] != '\n' {
+		return n
+	}
+	d.state, d.payload = inPayload, size
+	if !r.Total {
+		d.skipped = 0
+	}
+	return i + 2
+}
+
+// hexDigits has one more than the value of each digit.
+var hexDigits = func() (t [256]uint8) {
+	for i := range 16 {
+		t["0123456789abcdef"[i]], t["0123456789ABCDEF"[i]] = uint8(i+1), uint8(i+1)
+	}
+	return t
+}()
 
 // Unframe moves the payload in b to its beginning. It returns its length, and how many bytes of b
 // were read: all of them unless the body ends or an error comes before.
@@ -101,7 +138,9 @@ func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 		if n == 0 {
 			continue
 		}
-		copy(b[payload:], b[read:read+n])
+		if payload != read {
+			copy(b[payload:], b[read:read+n])
+		}
 		payload += n
 		read += n
 		d.Take(int64(n))
