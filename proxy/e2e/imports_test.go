@@ -15,6 +15,7 @@ var allowed = map[string]struct {
 	never         string
 }{
 	"config":                          {ours: "config/money config/strictyaml config/suggest", never: "net/http log"},
+	"config/instant":                  {never: "net os log"},
 	"config/money":                    {never: "net os log time"},
 	"config/filewatch":                {modules: "github.com/fsnotify/fsnotify", never: "net log"},
 	"config/strictyaml":               {ours: "config/suggest", modules: "github.com/goccy/go-yaml/...", never: "net log"},
@@ -39,9 +40,9 @@ var allowed = map[string]struct {
 	"proxy/fleet/places":              {ours: "routing", modules: "github.com/VictoriaMetrics/metrics github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/access/limit":              {ours: "config config/money upstreams", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
 	"proxy/telemetry/guard":           {modules: "go.uber.org/zap/...", never: "net os log"},
-	"proxy/front/listen":              {ours: "proxy/access/auth/cert upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket proxy/telemetry/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
+	"proxy/front/listen":              {ours: "config/instant proxy/access/auth/cert upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket proxy/telemetry/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
 	"proxy/telemetry/ledger":          {ours: "proxy/telemetry/observe proxy/telemetry/process", modules: "github.com/VictoriaMetrics/metrics github.com/valyala/fasthttp go.uber.org/zap/...", never: "net/http log"},
-	"proxy/telemetry/observe":         {ours: "config config/money proxy/telemetry/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/... github.com/go-logr/logr", never: "net log"},
+	"proxy/telemetry/observe":         {ours: "config config/instant config/money proxy/telemetry/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/... github.com/go-logr/logr", never: "net log"},
 	"proxy/running/catalog":           {ours: "config routing translate/apierr translate/chat upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
 	"proxy/front/browser":             {ours: "config translate/apierr upstreams/http1/httptoken", modules: "github.com/valyala/fasthttp", never: "log"},
 	"proxy/build":                     {never: "net os log"},
@@ -65,8 +66,8 @@ var allowed = map[string]struct {
 	"proxy/request/failure":           {ours: "routing upstreams upstreams/http1 translate/... proxy/request/body proxy/access/limit proxy/telemetry/observe proxy/request/retry proxy/running/snapshot", never: "net os log"},
 	"proxy/request/retry":             {never: "net os log"},
 	"proxy/request/poison":            {ours: "upstreams", never: "net os log"},
-	"proxy/request/attempt":           {ours: "config routing upstreams upstreams/http1 upstreams/progress translate/... proxy/request/endpoint proxy/request/failure proxy/telemetry/guard proxy/access/limit proxy/telemetry/observe proxy/running/snapshot", never: "net log"},
-	"proxy/request/call":              {ours: "config routing routing/queue routing/turns upstreams upstreams/engine upstreams/http1 translate/... proxy/request/attempt proxy/access/auth proxy/access/auth/cert proxy/request/body proxy/request/endpoint proxy/request/failure proxy/telemetry/guard proxy/access/limit proxy/front/listen proxy/telemetry/observe proxy/request/poison proxy/request/resume proxy/request/retry proxy/request/shadow proxy/running/snapshot proxy/operate/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"proxy/request/attempt":           {ours: "config config/instant routing upstreams upstreams/http1 upstreams/progress translate/... proxy/request/endpoint proxy/request/failure proxy/telemetry/guard proxy/access/limit proxy/telemetry/observe proxy/running/snapshot", never: "net log"},
+	"proxy/request/call":              {ours: "config config/instant routing routing/queue routing/turns upstreams upstreams/engine upstreams/http1 translate/... proxy/request/attempt proxy/access/auth proxy/access/auth/cert proxy/request/body proxy/request/endpoint proxy/request/failure proxy/telemetry/guard proxy/access/limit proxy/front/listen proxy/telemetry/observe proxy/request/poison proxy/request/resume proxy/request/retry proxy/request/shadow proxy/running/snapshot proxy/operate/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/request/shadow":            {ours: "config routing upstreams translate/... proxy/request/attempt proxy/request/body proxy/request/endpoint proxy/request/failure proxy/telemetry/guard proxy/access/limit proxy/telemetry/observe proxy/running/snapshot", never: "net os log"},
 	"proxy/request/resume":            {ours: "translate/... proxy/request/endpoint proxy/access/limit", never: "net os log time"},
 	"proxy/access/enduser":            {ours: "config translate/jsonx proxy/telemetry/observe", modules: "github.com/valyala/fasthttp", never: "net os log"}, // what clients write is named and kept nowhere

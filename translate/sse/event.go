@@ -16,6 +16,9 @@ type Event struct {
 // Blank reports whether an event says nothing: it has no data, or JSON's null in its place.
 // llama.cpp begins the stream of a completion of several prompts with null.
 func (e Event) Blank() bool {
+	if len(e.Data) > 0 && e.Data[0] == '{' {
+		return false
+	}
 	data := bytes.TrimSpace(e.Data)
 	return len(data) == 0 || string(data) == "null"
 }

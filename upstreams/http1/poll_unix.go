@@ -94,7 +94,7 @@ func (p *poll) tryFetch(fd uintptr) bool {
 		return true
 	}
 	readBuffers.Put(b)
-	if errors.Is(err, syscall.EAGAIN) {
+	if err == syscall.EAGAIN { //nolint:errorlint // a system call returns it bare
 		return false
 	}
 	if err == nil {

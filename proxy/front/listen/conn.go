@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"penstock/config/instant"
 	"penstock/upstreams/http1/socket"
 )
 
@@ -165,13 +166,19 @@ const writePiece = 64 << 10
 
 // Write writes p, each piece of it within the time of SetWriteTimeout. A slow client may take any
 // time for an answer of many megabytes, and a client that has stopped reading is still noticed.
-func (c *Conn) Write(p []byte) (int, error) {
+func (c *Conn) Write(p []byte) (int, error) { return c.WriteNow(p, 0) }
+
+// WriteNow is Write for a caller that has just read the clock; now is what it read, or none.
+func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	d := time.Duration(c.writes.timeout.Load())
 	if d == 0 {
 		return c.stream.Write(p)
 	}
-	for written := 0; ; {
-		c.writes.extend(c.TCPConn, d)
+	for written := 0; ; now = 0 {
+		if now == 0 {
+			now = instant.Now()
+		}
+		c.writes.extend(c.TCPConn, now, d)
 		n, err := c.stream.Write(p[written:min(len(p), written+writePiece)])
 		written += n
 		if err != nil || written == len(p) {

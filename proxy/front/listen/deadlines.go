@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"penstock/config/instant"
 )
 
 // Deadlines are nanoseconds since epoch; 0: none. They are atomic because a shutdown that closes a
@@ -53,19 +55,19 @@ func (d *readDeadline) passed() bool {
 
 // writeDeadline is when writes fail; see Conn.SetWriteTimeout.
 type writeDeadline struct {
-	held    atomic.Int64 // by the socket
+	held    atomic.Int64 // by the socket, an instant.Time
 	timeout atomic.Int64 // of one write, in nanoseconds; 0: the caller sets deadlines
 }
 
 // extend moves the deadline to timeout from now. That costs more than a small write, so it happens
 // only when less than seven eighths of it are left.
-func (d *writeDeadline) extend(tcp *net.TCPConn, timeout time.Duration) {
-	by := time.Since(epoch) + timeout
-	if time.Duration(d.held.Load()) >= by-timeout/8 {
+func (d *writeDeadline) extend(tcp *net.TCPConn, now instant.Time, timeout time.Duration) {
+	by := now.After(timeout)
+	if instant.Time(d.held.Load()) >= by.After(-timeout/8) {
 		return
 	}
 	d.held.Store(int64(by))
-	_ = tcp.SetWriteDeadline(epoch.Add(by)) // fails only on a closed connection, and then the write fails
+	_ = tcp.SetWriteDeadline(by.Std()) // fails only on a closed connection, and then the write fails
 }
 
 // clear leaves the deadline to the caller.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/config/instant"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/running/snapshot"
@@ -61,7 +62,7 @@ type Attempt struct {
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends}
 	a.Reply.x, a.Reply.memory = x, t.Memory
-	a.Reply.clock = clock{limits: &t.Model.Clocks, start: instantOf(t.Start), up: lease.Upstream(), lease: lease, mover: t.Mover}
+	a.Reply.clock = clock{limits: &t.Model.Clocks, start: instant.Of(t.Start), up: lease.Upstream(), lease: lease, mover: t.Mover}
 	if t.Span != nil {
 		up := lease.Upstream()
 		a.span = t.Span.Attempt(t.Number, up.Name(), up.Engine().Name(), up.URL(), target.Served, time.Now())
@@ -82,9 +83,9 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	}
 	err := x.Send(&r)
 	a.sends += x.Sends()
-	sentAt := instantOf(a.terms.Asked)
+	sentAt := instant.Of(a.terms.Asked)
 	if !x.AtOnce() {
-		sentAt = readClock()
+		sentAt = instant.Now()
 	}
 	c := &a.Reply.clock
 	c.sentAt, c.readAt = sentAt, sentAt
@@ -120,7 +121,7 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 		return a.document(until)
 	}
 	sends := r.x.Sends()
-	err := r.await(instantOf(until))
+	err := r.await(instant.Of(until))
 	a.sends += r.x.Sends() - sends
 	if err != nil {
 		return err
@@ -149,11 +150,13 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 // Pull appends what the engine's next events become in the client's dialect. It returns with at
 // least one byte, or with done at the end of the stream, or with an error: http1.ErrNotYet when
 // until passes first (call again to go on), and otherwise what FailureOf takes.
-func (a *Attempt) Pull(dst []byte, until time.Time, to endpoint.Stream) (out []byte, done bool, err error) {
-	if err := a.AwaitHead(until); err != nil {
-		return dst, false, err
+func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
+	if !a.Reply.clock.headed {
+		if err := a.AwaitHead(until.Std()); err != nil {
+			return dst, false, err
+		}
 	}
-	a.Reply.clock.until = instantOf(until)
+	a.Reply.clock.until = until
 	return a.Reply.pull(dst, to)
 }
 
@@ -162,7 +165,7 @@ func (a *Attempt) Pull(dst []byte, until time.Time, to endpoint.Stream) (out []b
 // passesOn allows that. With http1.ErrNotYet it may be called again.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
-	r.clock.until = instantOf(until)
+	r.clock.until = instant.Of(until)
 	r.whole.begin()
 	var err error
 	switch {
@@ -208,7 +211,7 @@ func (a *Attempt) Counted(tokens, cached int) {
 // Answered notes a whole answer's tokens.
 func (a *Attempt) Answered(tokens int) {
 	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {
-		a.lease.Answered(tokens, time.Duration(p.readAt-p.sentAt)-a.ttft, p.ReadAt())
+		a.lease.Answered(tokens, p.readAt.Since(p.sentAt)-a.ttft, p.readAt.Std())
 	}
 }
 

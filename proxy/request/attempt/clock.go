@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/config/instant"
 	"penstock/proxy/request/failure"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
@@ -17,62 +18,24 @@ const afterFinish = 2 * time.Second
 // lookEvery is how often a call looks at its engine that has been silent for progress.Patience.
 const lookEvery = time.Second
 
-// instant is a time in nanoseconds since epoch; 0: none, and long ago. A token is compared with a
-// dozen times, which with time.Time took a tenth of its instructions.
-type instant int64
-
-// epoch is a century before the process, so that 0 is longer ago than any of the limits, in a
-// synctest bubble as well, where it is the year 2000.
-var epoch = time.Now().Add(-100 * 365 * 24 * time.Hour)
-
-func readClock() instant { return instant(time.Since(epoch)) }
-
-func instantOf(t time.Time) instant {
-	if t.IsZero() {
-		return 0
-	}
-	return instant(t.Sub(epoch))
-}
-
-// time is the zero time for none.
-func (i instant) time() time.Time {
-	if i == 0 {
-		return time.Time{}
-	}
-	return epoch.Add(time.Duration(i))
-}
-
-func (i instant) after(d time.Duration) instant { return i + instant(d) }
-
-// passed reports whether i is a deadline that has passed.
-func (i instant) passed() bool { return i != 0 && readClock() >= i }
-
-// earlier returns the earlier of two deadlines.
-func earlier(a, b instant) instant {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
 // clock is which of a model's clocks runs for a reply.
 type clock struct {
 	limits  *config.Timeouts
 	up      *upstreams.Upstream
 	lease   *upstreams.Lease
 	mover   Mover
-	start   instant // of the call
-	streams bool    // the client gets its answer as it is made
-	headed  bool    // the reply's head has come, with a 200
-	begun   bool    // its first event has
+	start   instant.Time // of the call
+	streams bool         // the client gets its answer as it is made
+	headed  bool         // the reply's head has come, with a 200
+	begun   bool         // its first event has
 
-	sentAt     instant       // request written
-	loadedAt   instant       // until then the engine was seen to load the model
-	readAt     instant       // last bytes of the reply
-	completeAt instant       // every choice had its finish reason
+	sentAt     instant.Time  // request written
+	loadedAt   instant.Time  // until then the engine was seen to load the model
+	readAt     instant.Time  // last bytes of the reply
+	completeAt instant.Time  // every choice had its finish reason
 	blocked    time.Duration // the client held up an answer that is passed on
-	until      instant       // the patience of who reads; 0: the limits decide
-	lookedAt   instant       // the last look at the engine
+	until      instant.Time  // the patience of who reads; 0: the limits decide
+	lookedAt   instant.Time  // the last look at the engine
 
 	waits    bool // counted as a call that waits for its engine
 	excused  bool // the engine works, so silence is no failure
@@ -95,32 +58,32 @@ func (c *clock) firstEvent() time.Duration {
 }
 
 // look is when to look at the engine next; 0: not at all.
-func (c *clock) look() instant {
+func (c *clock) look() instant.Time {
 	if c.completeAt != 0 {
 		return 0
 	}
-	return max(c.readAt.after(progress.Patience), c.lookedAt.after(lookEvery))
+	return max(c.readAt.After(progress.Patience), c.lookedAt.After(lookEvery))
 }
 
 // from is when the engine could begin to work on the request.
-func (c *clock) from() instant { return max(c.sentAt, c.loadedAt) }
+func (c *clock) from() instant.Time { return max(c.sentAt, c.loadedAt) }
 
 // lookAtLoad notes that the engine is still loading the model for this call, as far as is known.
 // The clocks of the answer run from then on. A load has progress.Ceiling as well.
-func (c *clock) lookAtLoad(now instant) {
-	if !c.begun && now < c.sentAt.after(progress.Ceiling) && c.lease.Loads() {
+func (c *clock) lookAtLoad(now instant.Time) {
+	if !c.begun && now < c.sentAt.After(progress.Ceiling) && c.lease.Loads() {
 		c.loadedAt = now
 	}
 }
 
 // next is when the reply has to be judged, if nothing comes.
-func (c *clock) next() instant {
+func (c *clock) next() instant.Time {
 	at, _ := c.deadline()
-	return earlier(at, c.look())
+	return instant.Earlier(at, c.look())
 }
 
 // lookAt looks whether the engine works. lost says that it has forgotten the call.
-func (c *clock) lookAt(now instant) (lost bool) {
+func (c *clock) lookAt(now instant.Time) (lost bool) {
 	if at := c.look(); at == 0 || now < at {
 		return false
 	}
@@ -129,8 +92,8 @@ func (c *clock) lookAt(now instant) (lost bool) {
 		c.waits = true
 		c.lease.Waits(1)
 	}
-	c.excused = c.up.Progress.Works(now.time())
-	return c.up.Progress.Lost(c.readAt.time(), now.time())
+	c.excused = c.up.Progress.Works(now.Std())
+	return c.up.Progress.Lost(c.readAt.Std(), now.Std())
 }
 
 // heard notes that the engine is not waited for any more.
@@ -143,23 +106,23 @@ func (c *clock) heard() {
 
 // deadline is when the engine's silence has lasted too long, by the limit that counts now, and
 // which limit that is; 0: never.
-func (c *clock) deadline() (at instant, limit upstreams.Cause) {
+func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	switch {
 	case c.completeAt != 0:
-		at = c.completeAt.after(afterFinish)
+		at = c.completeAt.After(afterFinish)
 	case c.streams && !c.begun:
-		at, limit = c.from().after(c.firstEvent()), upstreams.CauseFirstEventTimeout
+		at, limit = c.from().After(c.firstEvent()), upstreams.CauseFirstEventTimeout
 	case c.headed:
-		at = max(c.readAt, c.loadedAt).after(c.limit(c.limits.Idle, config.IdleUnseen))
+		at = max(c.readAt, c.loadedAt).After(c.limit(c.limits.Idle, config.IdleUnseen))
 		limit = upstreams.CauseIdleTimeout
 	}
 	if !c.streams {
-		if answer := c.from().after(c.limits.Answer.D() + c.blocked); at == 0 || answer < at {
+		if answer := c.from().After(c.limits.Answer.D() + c.blocked); at == 0 || answer < at {
 			at, limit = answer, upstreams.CauseAnswerTimeout
 		}
 	}
 	if total := c.limits.Total.D(); total > 0 {
-		if end := c.start.after(total); at == 0 || end < at {
+		if end := c.start.After(total); at == 0 || end < at {
 			at, limit = end, upstreams.CauseTotalTimeout
 		}
 	}
@@ -175,13 +138,13 @@ func (c *clock) complete() {
 
 // overdue reports whether a complete reply has had its time for usage and [DONE].
 func (c *clock) overdue() bool {
-	return c.completeAt != 0 && c.completeAt.after(afterFinish).passed()
+	return c.completeAt != 0 && c.completeAt.After(afterFinish).Passed()
 }
 
 // judge says what an engine's silence means: nothing yet, that it has been too long, or that the
 // call leaves an upstream which has stalled, or may have, whose drain time is over, or which is down
 // and silent.
-func (c *clock) judge(now instant) error {
+func (c *clock) judge(now instant.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
 		return failure.GenerationTimeout(upstreams.CauseForgotten, errLost)
@@ -195,7 +158,7 @@ func (c *clock) judge(now instant) error {
 	case c.up.Health.Silent():
 		return failure.EngineDown()
 	}
-	if at, limit := c.deadline(); at.passed() && c.completeAt == 0 {
+	if at, limit := c.deadline(); at.Passed() && c.completeAt == 0 {
 		return failure.GenerationTimeout(limit, http1.ErrNotYet)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/config/instant"
 	"penstock/upstreams"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestSilenceHasACeiling(t *testing.T) {
 	limits := config.Defaults().Timeouts
 	limits.FirstEvent, limits.Idle = 0, 0
-	sent := readClock()
+	sent := instant.Now()
 	for bits := range 1 << 5 {
 		c := clock{
 			limits: &limits, start: sent, sentAt: sent, readAt: sent,

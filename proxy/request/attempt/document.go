@@ -4,6 +4,7 @@ import (
 	"io"
 	"time"
 
+	"penstock/config/instant"
 	"penstock/proxy/request/endpoint"
 	"penstock/translate"
 	"penstock/translate/chat/answer"
@@ -23,7 +24,7 @@ type document struct {
 // to; or a complaint. It returns http1.ErrNotYet when until passes first, and can be called again.
 func (a *Attempt) document(until time.Time) error {
 	r := &a.Reply
-	r.clock.until = instantOf(until)
+	r.clock.until = instant.Of(until)
 	in := &r.document.read
 	in.begin()
 	for !r.ended {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"penstock/config/instant"
 	"penstock/proxy/request/endpoint"
 	"penstock/translate/chat/answer"
 	"penstock/translate/engineerror"
@@ -46,10 +47,10 @@ type Reply struct {
 }
 
 // await waits for the reply's head. It returns http1.ErrNotYet when until passes.
-func (r *Reply) await(until instant) error {
+func (r *Reply) await(until instant.Time) error {
 	for {
-		err := r.x.Await(earlier(until, r.clock.next()).time())
-		now := readClock()
+		err := r.x.Await(instant.Earlier(until, r.clock.next()).Std())
+		now := instant.Now()
 		switch {
 		case err == nil:
 			r.clock.readAt = now
@@ -58,7 +59,7 @@ func (r *Reply) await(until instant) error {
 		case !errors.Is(err, http1.ErrNotYet):
 			return err
 		}
-		if err := r.clock.judge(now); err != nil || until.passed() {
+		if err := r.clock.judge(now); err != nil || until.Passed() {
 			return cmp.Or(err, http1.ErrNotYet)
 		}
 	}
@@ -68,18 +69,18 @@ func (r *Reply) await(until instant) error {
 // clock allow.
 func (r *Reply) Read(p []byte) (int, error) {
 	for {
-		stop := earlier(r.clock.until, r.clock.next())
-		n, err := r.x.Read(p, stop.time())
+		stop := instant.Earlier(r.clock.until, r.clock.next())
+		n, err := r.x.Read(p, stop.Std())
 		if n > 0 && r.x.Fresh() { // what came with the head came when it did
 			r.heard()
 		}
 		if err == nil || !errors.Is(err, http1.ErrNotYet) {
 			return n, err
 		}
-		if bad := r.clock.judge(readClock()); bad != nil {
+		if bad := r.clock.judge(instant.Now()); bad != nil {
 			return n, bad
 		}
-		if r.clock.until.passed() || r.clock.completeAt != 0 {
+		if r.clock.until.Passed() || r.clock.completeAt != 0 {
 			return n, err
 		}
 	}
@@ -96,7 +97,7 @@ func (r *Reply) Lend() []byte {
 
 // heard notes that bytes have come.
 func (r *Reply) heard() {
-	r.clock.readAt = readClock()
+	r.clock.readAt = instant.Now()
 	r.clock.heard()
 }
 
@@ -109,20 +110,16 @@ func (r *Reply) Rests() bool {
 }
 
 // Rest waits until something has come that Pull can take, until the given time or a failure, which
-// Pull will return. While it waits the attempt holds no buffer; it is called with none of the
-// caller's, either.
-func (r *Reply) Rest(until time.Time) {
-	if !r.Rests() {
-		return
-	}
+// Pull will return. It may be called only if the reply Rests. While it waits the attempt holds no
+// buffer; it is called with none of the caller's, either.
+func (r *Reply) Rest(until instant.Time) {
 	r.bad = r.events.Rest()
-	patience := instantOf(until)
 	for r.bad == nil {
 		look := r.clock.look()
-		if r.x.Wait(earlier(patience, r.clock.next()).time()) || !look.passed() || patience.passed() {
+		if r.x.Wait(instant.Earlier(until, r.clock.next()).Std()) || !look.Passed() || until.Passed() {
 			return
 		}
-		r.bad = r.clock.judge(readClock())
+		r.bad = r.clock.judge(instant.Now())
 	}
 }
 
@@ -132,14 +129,14 @@ type Progress struct {
 	Ended  bool // the reply has come to its framed end
 	Events int  // that have come
 
-	sentAt, readAt instant
+	sentAt, readAt instant.Time
 }
 
 // SentAt is when the request had been written.
-func (p Progress) SentAt() time.Time { return p.sentAt.time() }
+func (p Progress) SentAt() instant.Time { return p.sentAt }
 
 // ReadAt is when the last bytes came.
-func (p Progress) ReadAt() time.Time { return p.readAt.time() }
+func (p Progress) ReadAt() instant.Time { return p.readAt }
 
 // Progress returns how far the reply has come.
 func (r *Reply) Progress() Progress {
@@ -151,7 +148,7 @@ func (r *Reply) Progress() Progress {
 // not go on either, so that time is none of the engine's.
 func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.blocked += now.Sub(since)
-	r.clock.readAt = instantOf(now)
+	r.clock.readAt = instant.Of(now)
 	r.clock.heard()
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/config/instant"
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
@@ -332,12 +333,14 @@ func (c *Call) answerOf() endpoint.Answer {
 func (d dispatcher) tryStream() *failure.Failure {
 	a := &d.call.attempt
 	stream := keeping(d.call, d.call.request.Stream(d.call.answerOf()))
-	var commit time.Time
+	var commit instant.Time
 	if after := d.call.config.snapshot.Config.Stream.CommitAfter.D(); after > 0 && stream.InBand() {
-		commit = a.Reply.Progress().SentAt().Add(after)
+		commit = a.Reply.Progress().SentAt().After(after)
 	}
-	if err := a.AwaitHead(commit); err == nil {
-		a.Reply.Rest(commit)
+	if err := a.AwaitHead(commit.Std()); err == nil {
+		if a.Reply.Rests() {
+			a.Reply.Rest(commit)
+		}
 	} else if !errors.Is(err, http1.ErrNotYet) {
 		return a.FailureOf(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/config/instant"
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
@@ -30,13 +31,15 @@ import (
 type relay struct {
 	call *Call
 	form answerForm
-	out  *[]byte // chunkRoom bytes, then what the client is to get next; not held while nothing comes
-	done bool    // the engine has ended its reply
-	cut  bool    // and badly, in an answer that has no words for it
+	out  *[]byte      // chunkRoom bytes, then what the client is to get next; not held while nothing comes
+	now  instant.Time // the clock as it was read for those bytes
+	done bool         // the engine has ended its reply
+	cut  bool         // and badly, in an answer that has no words for it
 
-	stream endpoint.Stream  // of formStream
-	passOn *endpoint.PassOn // of formPassedOn
-	unary  unary            // of formWhitespace
+	stream  endpoint.Stream  // of formStream
+	silence time.Duration    // after which a stream gets a sign of life; 0: it gets none
+	passOn  *endpoint.PassOn // of formPassedOn
+	unary   unary            // of formWhitespace
 }
 
 // answerForm is what a relay's bytes are.
@@ -139,7 +142,9 @@ func (r *relay) fill() {
 		r.fillPassedOn()
 	case formStream:
 		r.fillStream()
+		return
 	}
+	r.now = instant.Now()
 }
 
 // fillStream is fill for a stream.
@@ -147,15 +152,17 @@ func (r *relay) fillStream() {
 	c := r.call
 	if c.tries.wait != nil {
 		fillWaiting(r)
+		r.now = instant.Now()
 		return
 	}
 	if (resumer{c}).leaves() {
 		r.failed(failure.HandedOver())
+		r.now = instant.Now()
 		return
 	}
-	var patience time.Time
-	if d := c.config.snapshot.Config.Stream.Keepalive.D(); d > 0 && r.stream.InBand() {
-		patience = time.Now().Add(d)
+	var patience instant.Time
+	if r.silence > 0 {
+		patience = r.now.After(r.silence)
 	}
 	if c.attempt.Reply.Rests() {
 		r.recycleOut()
@@ -166,21 +173,27 @@ func (r *relay) fillStream() {
 	*r.out, r.done = out, done
 	progress := c.attempt.Reply.Progress()
 	readAt := progress.ReadAt()
-	c.noteFirst(&progress, readAt)
+	if c.record.TTFT == 0 {
+		c.noteFirst(&progress, readAt.Std())
+	}
 	if c.body.Held() && r.stream.Started() && !(resumer{c}).able() {
 		c.clearPoison()
 		c.releaseRequest()
 		resumer{c}.forget()
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		c.meter.Note(progress.Events, readAt)
 		c.tries.turn.Answered(progress.Events)
-	case errors.Is(err, http1.ErrNotYet):
+		if readAt > r.now {
+			r.now = readAt
+			return
+		}
+	} else if errors.Is(err, http1.ErrNotYet) {
 		c.keepalive(r.stream, r.out)
-	default:
+	} else {
 		r.failed(err)
 	}
+	r.now = instant.Now()
 }
 
 // fillWaiting is fill for a stream that waits for a slot.
@@ -360,7 +373,7 @@ func (c *Call) keepalive(stream endpoint.Stream, out *[]byte) {
 func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 	if c.record.TTFT == 0 && p.Begun {
 		c.record.TTFT = now.Sub(c.record.Start)
-		c.record.UpstreamTTFT = now.Sub(p.SentAt())
+		c.record.UpstreamTTFT = now.Sub(p.SentAt().Std())
 		c.public.firstAt.Store(now.UnixNano())
 		c.attempt.FirstToken(c.record.UpstreamTTFT)
 	}
@@ -376,14 +389,18 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	c.noteOverhead(now)
 	if stream.InBand() && c.tries.wait == nil {
 		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
-		c.meter.Note(progress.Events, now)
+		c.meter.Note(progress.Events, instant.Of(now))
 	}
 	if c.ep.Form || stream.Started() && !(resumer{c}).able() {
 		c.releaseRequest()
 	} else {
 		c.trace.keep(&c.client)
 	}
-	commit(relay{call: c, stream: stream, out: out, done: done}, stream.MediaType())
+	r := relay{call: c, stream: stream, out: out, now: instant.Of(now), done: done}
+	if stream.InBand() {
+		r.silence = c.config.snapshot.Config.Stream.Keepalive.D()
+	}
+	commit(r, stream.MediaType())
 }
 
 // commit gives an answer that is not complete to the connection, or to fasthttp.

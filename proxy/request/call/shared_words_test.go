@@ -18,9 +18,10 @@ var perToken = []string{
 	"proxy/request/attempt Attempt.Pull", "proxy/request/attempt Reply.Rest", "proxy/request/attempt Reply.Rests",
 	"proxy/request/attempt Reply.pull", "proxy/request/attempt Reply.pullEvents", "proxy/request/attempt Reply.append",
 	"proxy/request/attempt clock.look", "proxy/request/attempt clock.lookAt", "proxy/request/attempt clock.heard",
+	"proxy/request/attempt Reply.Lend", "proxy/request/attempt Reply.heard",
 	"proxy/request/attempt clock.deadline",
 	"proxy/telemetry/observe Meter.Note", "routing/turns Turn.Answered",
-	"upstreams/http1 Exchange.Read", "upstreams/http1 Exchange.Wait",
+	"upstreams/http1 Exchange.Read", "upstreams/http1 Exchange.Take", "upstreams/http1 Exchange.Wait",
 }
 
 // writes are the methods by which words that cores share are written: of atomics, locks and counters.

@@ -120,7 +120,7 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	if _, err := t.conn.Write(b); err != nil {
+	if _, err := t.conn.WriteNow(b, t.now); err != nil {
 		return 0, err
 	}
 	return payload, nil

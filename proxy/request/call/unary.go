@@ -153,7 +153,7 @@ func (c *Call) noteOverhead(now time.Time) {
 		return
 	}
 	progress := c.attempt.Reply.Progress()
-	heard := progress.ReadAt()
+	heard := progress.ReadAt().Std()
 	if c.record.Stream && !progress.Begun {
 		heard = now // committed without an event
 	}

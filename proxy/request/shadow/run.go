@@ -154,14 +154,16 @@ func (p *shadow) readStream(stream endpoint.Stream) error {
 		return err
 	}
 	for {
-		p.attempt.Reply.Rest(time.Time{})
+		if p.attempt.Reply.Rests() {
+			p.attempt.Reply.Rest(0)
+		}
 		out := attempt.NewBuffer()
-		text, done, err := p.attempt.Pull(*out, time.Time{}, stream)
+		text, done, err := p.attempt.Pull(*out, 0, stream)
 		*out = text
 		attempt.Recycle(out)
 		p.memory.Free(attempt.PartOut)
 		if r := p.attempt.Reply.Progress(); r.Begun && p.record.TTFT == 0 {
-			p.record.TTFT, p.record.UpstreamTTFT = r.ReadAt().Sub(p.record.Start), r.ReadAt().Sub(r.SentAt())
+			p.record.TTFT, p.record.UpstreamTTFT = r.ReadAt().Std().Sub(p.record.Start), r.ReadAt().Since(r.SentAt())
 			p.attempt.FirstToken(p.record.UpstreamTTFT)
 		}
 		if done || err != nil {

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/config/instant"
 )
 
 // Calls counts finished calls, writes their access lines and remembers the newest. It is safe for
@@ -184,12 +185,12 @@ func (c *Calls) count(r *Record, now time.Time) {
 type Meter struct {
 	model *modelSeries
 	pair  *history
-	last  time.Time
+	last  instant.Time
 	seen  int
 	moved int // seen of other upstreams before
 
-	handed time.Time // when the rest of the following was handed over last
-	told   int       // of seen
+	handed instant.Time // when the rest of the following was handed over last
+	told   int          // of seen
 	kept   int
 	gaps   [16]float64 // in seconds, as many as kept
 }
@@ -216,16 +217,16 @@ func (c *Calls) Move(m *Meter, model, upstream string) {
 
 // Note is told how many events have come by now. Events that came together are one gap: how bytes
 // are cut into reads says nothing about how fast they were made.
-func (m *Meter) Note(events int, at time.Time) {
+func (m *Meter) Note(events int, at instant.Time) {
 	if m.model == nil || events == m.seen {
 		return
 	}
-	if !m.last.IsZero() {
-		m.gaps[m.kept] = at.Sub(m.last).Seconds()
+	if m.last != 0 {
+		m.gaps[m.kept] = at.Since(m.last).Seconds()
 		m.kept++
 	}
 	m.last, m.seen = at, events
-	if m.kept == len(m.gaps) || at.Sub(m.handed) >= keepFor {
+	if m.kept == len(m.gaps) || at.Since(m.handed) >= keepFor {
 		m.handOver()
 		m.handed = at
 	}

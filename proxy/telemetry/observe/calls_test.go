@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"penstock/config"
+	"penstock/config/instant"
 	"penstock/config/testkit/raced"
 )
 
@@ -123,7 +124,7 @@ func TestSeriesGoAway(t *testing.T) {
 	finish(c, good("m", "a"))
 	finish(c, good("n", "a"))
 	m := c.Meter("chat", "m", "a")
-	m.Note(1, time.Now())
+	m.Note(1, instant.Now())
 	text := page()
 	for _, gone := range []string{`model="m"`, `upstream="a"`} {
 		if strings.Contains(text, gone) {
@@ -204,7 +205,7 @@ func TestSeriesUnderReloads(t *testing.T) {
 			for i := range 300 {
 				r := good([]string{"m", "n"}[(i+w)%2], []string{"a", "b"}[i%2])
 				meter := c.Meter(r.Dialect, r.Model, r.Upstream)
-				meter.Note(2, time.Now())
+				meter.Note(2, instant.Now())
 				meter.End(r)
 				finish(c, r)
 			}
@@ -269,8 +270,8 @@ func TestHistory(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
 	m := c.Meter("chat", "m", "a")
-	m.Note(1, now)
-	m.Note(8, now.Add(keepFor))
+	m.Note(1, instant.Of(now))
+	m.Note(8, instant.Of(now.Add(keepFor)))
 	c.Tick(now)
 	total := func(h History) (sum float64) {
 		for _, v := range h.TokensPerSecond[:len(h.TokensPerSecond)-1] {
@@ -306,11 +307,11 @@ func TestHistory(t *testing.T) {
 // upstream that has sent them, and whole.
 func TestMeterKeeps(t *testing.T) {
 	c, page := newTestCalls(t)
-	now := time.Now()
+	now := instant.Now()
 	m := c.Meter("chat", "m", "a")
 	events := 0
 	note := func(after time.Duration) {
-		now = now.Add(after)
+		now = now.After(after)
 		events++
 		m.Note(events, now)
 	}
@@ -422,8 +423,8 @@ func TestAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		c.Begin()
 		meter := c.Meter("chat", "m", "a")
-		meter.Note(1, now)
-		meter.Note(2, now)
+		meter.Note(1, instant.Of(now))
+		meter.Note(2, instant.Of(now))
 		meter.End(r)
 		c.Finish(r, now)
 	}); n != 0 {
@@ -455,7 +456,7 @@ func BenchmarkFinish(b *testing.B) {
 	}
 	b.Run("meter", func(b *testing.B) {
 		c, _ := newTestCalls(b)
-		m, now := c.Meter("chat", "m", "a"), time.Now()
+		m, now := c.Meter("chat", "m", "a"), instant.Now()
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			m.Note(i, now)
@@ -467,9 +468,9 @@ func BenchmarkFinish(b *testing.B) {
 func BenchmarkMeter(b *testing.B) {
 	c, _ := newTestCalls(b)
 	b.RunParallel(func(pb *testing.PB) {
-		m, now := c.Meter("chat", "m", "a"), time.Now()
+		m, now := c.Meter("chat", "m", "a"), instant.Now()
 		for i := 1; pb.Next(); i++ {
-			now = now.Add(20 * time.Millisecond)
+			now = now.After(20 * time.Millisecond)
 			m.Note(i, now)
 		}
 	})

@@ -129,15 +129,14 @@ var hexDigits = func() (t [256]uint8) {
 // were read: all of them unless the body ends or an error comes before.
 func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 	for read < len(b) && d.state != atEnd {
-		n, err := d.SkipFraming(b[read:], r)
-		read += n
-		if err != nil {
-			return payload, read, err
-		}
-		n = int(min(int64(len(b)-read), d.Payload()))
-		if n == 0 {
+		if d.state != inPayload {
+			n, err := d.SkipFraming(b[read:], r)
+			if read += n; err != nil {
+				return payload, read, err
+			}
 			continue
 		}
+		n := int(min(int64(len(b)-read), d.payload))
 		if payload != read {
 			copy(b[payload:], b[read:read+n])
 		}

@@ -1,0 +1,39 @@
+package instant
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, now := time.Now(), Now()
+		if !now.Std().Equal(start) || Of(start) != now {
+			t.Errorf("%v is %v and %v", start, now, now.Std())
+		}
+		if later := now.After(time.Second); later.Passed() || later.Since(now) != time.Second {
+			t.Errorf("%v after %v", later, now)
+		}
+		time.Sleep(time.Second)
+		if !now.After(time.Second).Passed() || now.After(time.Second+1).Passed() {
+			t.Error("a deadline passes at its time")
+		}
+	})
+}
+
+func TestNone(t *testing.T) {
+	var none Time
+	if Of(time.Time{}) != none || !none.Std().IsZero() || none.Passed() {
+		t.Error("none is a time")
+	}
+	now := Now()
+	if now.Since(none) < 24*time.Hour {
+		t.Error("none is not long ago")
+	}
+	for _, c := range [][3]Time{{none, none, none}, {now, none, now}, {none, now, now}, {now, now + 1, now}, {now + 1, now, now}} {
+		if got := Earlier(c[0], c[1]); got != c[2] {
+			t.Errorf("of %v and %v the earlier is %v", c[0], c[1], got)
+		}
+	}
+}
