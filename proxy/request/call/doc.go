@@ -44,9 +44,9 @@
 // HTTP/1.0 a stream has no frames: its connection ends with it (stream_http10.go).
 //
 // Nearly all of a stream's life is waiting, so what it holds then is what counts. The buffers of a
-// token, from the engine's bytes (http1.Exchange.Wait) over the event (sse.Reader.Rest) to the
-// client's (relay.out), are taken from their pools when bytes have come and go back when these have
-// been written. What remains is a goroutine's stack of 4 KiB, two sockets and some 9 KiB of state.
+// token, with the engine's bytes (http1.Exchange.Wait), in which the event is read (sse.Source), and
+// with the client's (relay.out), are taken from their pools when bytes have come and go back when
+// these have been written. What remains is a goroutine's stack of 4 KiB, two sockets and some 9 KiB of state.
 //
 // There is no readiness loop of our own beside the runtime's: what a token costs is two system
 // calls and the kernel's work in them. Two relays that only move bytes, one with a goroutine for

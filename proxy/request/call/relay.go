@@ -181,16 +181,17 @@ func (r *relay) fillStream() {
 		c.releaseRequest()
 		resumer{c}.forget()
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		c.meter.Note(progress.Events, readAt)
 		c.tries.turn.Answered(progress.Events)
 		if readAt > r.now {
 			r.now = readAt
 			return
 		}
-	} else if errors.Is(err, http1.ErrNotYet) {
+	case errors.Is(err, http1.ErrNotYet):
 		c.keepalive(r.stream, r.out)
-	} else {
+	default:
 		r.failed(err)
 	}
 	r.now = instant.Now()
