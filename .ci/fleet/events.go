@@ -183,7 +183,9 @@ type conversation struct {
 	upstream string // that has answered the last turn
 }
 
-// follow has conversations go on at other edges than where they were before.
+// follow has conversations go on at other edges than where they were before. There is one call at a
+// time, so however slow the machine is, no engine is busy. The engines take a time to read a prompt:
+// where they took none, nothing would keep a conversation.
 func (r *run) follow(ctx context.Context) error {
 	const conversations, turns = 48, 6
 	r.note("%d conversations of %d turns, each turn at any edge", conversations, turns)
@@ -192,26 +194,18 @@ func (r *run) follow(ctx context.Context) error {
 	chance := rand.New(rand.NewPCG(1, 2))
 	system := words(chance, 1000)
 	followed, calls := 0, 0
-	var mu sync.Mutex
 	for turn := range turns {
-		var talking sync.WaitGroup
 		for i := range all {
-			c, edge, said := &all[i], chance.IntN(edges), words(chance, 120)
-			talking.Go(func() {
-				was := c.upstream
-				r.turn(ctx, l, c, edge, system, said)
-				mu.Lock()
-				defer mu.Unlock()
-				if turn > 0 {
-					calls++
-					if was == c.upstream {
-						followed++
-					}
+			was := all[i].upstream
+			r.turn(ctx, l, &all[i], chance.IntN(edges), system, words(chance, 120))
+			time.Sleep(100 * time.Millisecond) // until the other edges know that it has ended
+			if turn > 0 {
+				calls++
+				if was == all[i].upstream {
+					followed++
 				}
-			})
-			time.Sleep(10 * time.Millisecond)
+			}
 		}
-		talking.Wait()
 	}
 	r.table.add(11, "follow-ups on the engine of the turn before", ">= 99 %", holds(share(followed, calls) >= 0.99),
 		"%.1f %% of %d, engines not busy", 100*share(followed, calls), calls)

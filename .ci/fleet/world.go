@@ -106,7 +106,7 @@ func (w *world) start(ctx context.Context) (err error) {
 	for i, name := range engineNames {
 		e := &engine{}
 		e.process, e.url, err = process.StartSim(ctx, "engine "+name, nil, "--listen=127.0.0.1:0", "--slots=256",
-			"--seed="+strconv.Itoa(i))
+			"--prefill-rate=5000", "--seed="+strconv.Itoa(i))
 		if err != nil {
 			return err
 		}
