@@ -61,6 +61,7 @@ func (q *Query) promptAt(t *Target) upstreams.Prompt {
 	uncached, _ := n.at(&q.known, t)
 	p := upstreams.Prompt{Tokens: q.Tokens, Uncached: int(uncached)}
 	if held, _ := q.known.held(t.member); held > 0 {
+		p.Stays = held > q.known.own()
 		p.Age = t.directory.age(q.Prefix[held-1], t.member)
 	}
 	return p

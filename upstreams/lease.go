@@ -49,6 +49,9 @@ type Prompt struct {
 	// Age is how long ago the engine has read the others, by what it has begun to hold since. It is
 	// in the router's own unit, which gets it back with Lease.Prompt.
 	Age int
+	// Stays says that the engine holds what the call's conversation shares with no other. Other edges
+	// have no such reason to send their calls there.
+	Stays bool
 }
 
 // noCopy makes go vet refuse copies.
@@ -85,6 +88,9 @@ func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, 
 	if u.State() == StateRetiring { // in between: Retire may have seen the slot, so give it back as a release would
 		u.set.giveBack(u, p, trial)
 		return nil, false
+	}
+	if !prompt.Stays && u.slots.fleet.elsewhere.Load() != nil {
+		u.slots.fleet.placed.Add(1)
 	}
 	l := &Lease{up: u, pool: p, holder: holderOf(key), prompt: prompt, weight: int64(max(0, prompt.Uncached))}
 	u.slots.holders[l.holder].Add(1)

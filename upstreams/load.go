@@ -120,7 +120,8 @@ type Here struct {
 	ID       ID
 	Upstream *Upstream
 	Work     Work
-	// Placed counts the calls that this edge has sent there since it began to share.
+	// Placed counts the calls that this edge has sent there since it began to share, beside those whose
+	// conversation was there before.
 	Placed int64
 }
 
@@ -217,7 +218,7 @@ type SlotAccount interface {
 type fleetSlots struct {
 	elsewhere atomic.Pointer[elsewhere] // nil: nothing is known, and each edge has its part
 	edges     atomic.Int64              // that have a part then; 0: as many as are configured
-	placed    atomic.Int64              // calls, while others' work is known
+	placed    atomic.Int64              // calls of Here.Placed
 	drawn     atomic.Int64              // slots in use that the account counts
 	account   atomic.Pointer[SlotAccount]
 }
@@ -279,6 +280,7 @@ func (v *elsewhere) weigh(l *Load, c *capacity, p Pool, placed int64) {
 	if !c.Exact {
 		l.Taken = l.Active
 	}
-	// Until they tell it, others are taken to have sent as much as this edge.
+	// Until they tell it, others are taken to have sent as much as this edge by the numbers that they
+	// see, too.
 	l.Usual += float64(placed-v.placed) * float64(v.edges-1)
 }

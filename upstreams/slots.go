@@ -89,9 +89,6 @@ func (s *slots) take(p Pool, free config.Percent) bool {
 		s.inUse.Add(-unit)
 		return false
 	}
-	if others != nil {
-		s.fleet.placed.Add(1)
-	}
 	return true
 }
 

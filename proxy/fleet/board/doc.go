@@ -13,7 +13,8 @@
 // outside of the fleet.
 //
 // An edge knows what the others had some 50 ms ago. Until the next message it takes them to have
-// sent as much to an engine as it has itself, since they see the same numbers. With messages every
+// sent as much to an engine as it has itself, since they see the same numbers; calls that went there
+// for their conversation's sake do not count for that. With messages every
 // 100 ms twice as many calls went to a full engine beside a free one.
 //
 // Messages are numbered and tell all of an edge's work, so it does no harm to lose one, to send it
