@@ -147,3 +147,13 @@ func TestPickDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// TestCapacityCosts: the sum over a route costs no memory by its targets. The edge takes it of every
+// model each second.
+func TestCapacityCosts(t *testing.T) {
+	r := fleet(t, policies[0])
+	now := time.Now()
+	if n := testing.AllocsPerRun(100, func() { r.Capacity(upstreams.PoolText, now) }); n > 8 {
+		t.Errorf("%v allocations for %d targets", n, len(r.targets))
+	}
+}

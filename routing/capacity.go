@@ -47,7 +47,15 @@ func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 
 // hasTurn reports whether u has time for calls, and it is the turn of any of the route's names there.
 func hasTurn(r *Route, u *upstreams.Upstream, now time.Time) bool {
-	return u.State() != upstreams.StateBusy && slices.ContainsFunc(r.targets, func(t Target) bool { return t.Upstream == u && t.model.HasTurn(now) })
+	if u.State() == upstreams.StateBusy {
+		return false
+	}
+	for i := range r.targets {
+		if t := &r.targets[i]; t.Upstream == u && t.model.HasTurn(now) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c Capacity) withUtilization() Capacity {
@@ -182,15 +190,21 @@ func (r *Route) visit(now time.Time, s upstreams.State, of Arms, visit func(*ups
 }
 
 func (r *Route) visitThat(of Arms, visit func(*upstreams.Upstream), that func(*Target) bool) bool {
+	takes := func(t *Target) bool { return t.of(of) && that(t) }
 	found := false
+next:
 	for i := range r.targets {
 		t := &r.targets[i]
-		takes := func(t *Target) bool { return t.of(of) && that(t) }
-		counted := func(earlier Target) bool { return earlier.Upstream == t.Upstream && takes(&earlier) }
-		if takes(t) && !slices.ContainsFunc(r.targets[:i], counted) {
-			found = true
-			visit(t.Upstream)
+		if !takes(t) {
+			continue
 		}
+		for j := range i { // by index: a thousand targets would be copied half a million times
+			if earlier := &r.targets[j]; earlier.Upstream == t.Upstream && takes(earlier) {
+				continue next
+			}
+		}
+		found = true
+		visit(t.Upstream)
 	}
 	return found
 }
