@@ -14,13 +14,31 @@ import (
 // client is the client's side of a call: its request and its connection.
 type client struct {
 	ctx       *fasthttp.RequestCtx // nil once the answer has left fasthttp
-	conn      *listen.Conn         // nil when the connection is not one of ours (tests)
+	conn      connection           // nil: one that cannot be watched
 	requestID []byte
 	http11    bool
 }
 
+// connection is what a call asks of its client's connection beside bytes. See listen.Conn, which is
+// one.
+type connection interface {
+	Watch(w listen.Waiter) (gone bool)
+	Unwatch(w listen.Waiter)
+	ShowedKey()
+	Linger()
+	SetWriteTimeout(d time.Duration)
+}
+
+func connectionOf(c net.Conn) connection {
+	if ours := listen.ConnOf(c); ours != nil {
+		return ours
+	}
+	other, _ := c.(connection)
+	return other
+}
+
 func (cl *client) begin(ctx *fasthttp.RequestCtx) {
-	cl.ctx, cl.conn, cl.http11 = ctx, listen.ConnOf(ctx.Conn()), ctx.Request.Header.IsHTTP11()
+	cl.ctx, cl.conn, cl.http11 = ctx, connectionOf(ctx.Conn()), ctx.Request.Header.IsHTTP11()
 	cl.requestID = endpoint.AppendRequestID(cl.requestID[:0])
 }
 

@@ -1,12 +1,13 @@
 // Package calltest runs calls without sockets: engines are functions behind pipes, clients are
 // values, and in a bubble of testing/synctest the clock is the test's. A call takes the same way as
-// behind a listener, but for what the listener does: it cannot be hung up on while nothing is
-// written to it, and its stream does not leave fasthttp.
+// behind a listener, but its stream does not leave fasthttp.
 package calltest
 
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ import (
 	"penstock/config"
 	"penstock/proxy/access/auth/jwks"
 	"penstock/proxy/access/limit"
+	"penstock/proxy/front/listen"
 	"penstock/proxy/request/call"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/poison"
@@ -86,8 +88,12 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	}
 	t.Cleanup(e.close)
 	e.Load(yaml)
+	time.Sleep(probed)
 	return e
 }
+
+// probed is how long it takes until engines have been found up.
+const probed = 5 * time.Second
 
 // Load makes a configuration the running one, as a reload does.
 func (e *Edge) Load(yaml string) {
@@ -111,10 +117,12 @@ func (e *Edge) Load(yaml string) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	plan.Probe(context.Background(), e.Set.All())
 	e.Set.Commit(plan)
+	e.Set.WaitProbed(context.Background(), plan)
+	e.queues.Apply(next.QueueConfigs())
 	e.running.Store(next)
 	e.Set.Retire(plan)
+	e.queues.OfferAll()
 	e.Services.Calls.Configured(ids(f.Models, func(m *config.Model) string { return m.ID }),
 		ids(f.Upstreams, func(u *config.Upstream) string { return u.Name }), ids(f.Keys, func(k *config.Key) string { return k.ID }))
 }
@@ -157,6 +165,15 @@ type Client struct {
 	begun  time.Time
 	writes int
 	body   bytes.Buffer
+	conn   clientConn
+}
+
+// Call returns the call that runs for the client; nil: none does.
+func (c *Client) Call() *call.Call {
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	running, _ := c.conn.waiter.(*call.Call)
+	return running
 }
 
 // Write implements io.Writer.
@@ -203,7 +220,8 @@ func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 		request.Header.Set(name, value)
 	}
 	to.begun = time.Now()
-	ctx.Init(&request, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, quiet{})
+	ctx.Init2(&to.conn, quiet{}, false)
+	request.CopyTo(&ctx.Request)
 	ctx.Request.SetBodyStream(strings.NewReader(body), len(body))
 	e.Services.Handler(ep)(&ctx)
 	a := &Answer{Status: ctx.Response.StatusCode(), Header: &ctx.Response.Header}
@@ -217,6 +235,34 @@ func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 	}
 	a.Body, a.Took = to.body.String(), time.Since(to.begun)
 	return a
+}
+
+// clientConn is a client's connection, of which nothing is read or written.
+type clientConn struct {
+	net.Conn
+	mu     sync.Mutex
+	waiter listen.Waiter
+}
+
+func (c *clientConn) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2)} }
+func (c *clientConn) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)} }
+func (c *clientConn) SetReadDeadline(time.Time) error  { return nil }
+func (c *clientConn) SetWriteDeadline(time.Time) error { return nil }
+func (c *clientConn) SetWriteTimeout(time.Duration)    {}
+func (c *clientConn) ShowedKey()                       {}
+func (c *clientConn) Linger()                          {}
+
+func (c *clientConn) Watch(w listen.Waiter) (gone bool) {
+	c.set(w)
+	return false
+}
+
+func (c *clientConn) Unwatch(listen.Waiter) { c.set(nil) }
+
+func (c *clientConn) set(w listen.Waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiter = w
 }
 
 // quiet is fasthttp's logger.
@@ -354,3 +400,9 @@ func (p *pipes) Close() error {
 }
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// Hash returns what a configuration holds of a key.
+func Hash(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,406 @@
+package call_test
+
+import (
+	"bytes"
+	"mime/multipart"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/internal/calltest"
+)
+
+// only is the engine of oneEngine.
+func only(answer http.HandlerFunc) *calltest.Engine {
+	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
+}
+
+// TestQueue: calls that wait for the one slot get it, get their turn too late, or find the queue
+// full.
+func TestQueue(t *testing.T) {
+	const queued = "    queue: {depth: 1, wait: 30s}\n"
+	slow := calltest.After(20*time.Second, calltest.Say("done"))
+	tests := []struct {
+		name, more string
+		answer     http.HandlerFunc
+		body       string
+		status     []int // of three calls, a second after one another
+		took       []time.Duration
+	}{
+		{"no queue", "", slow, chat(""), []int{200, 429, 429}, []time.Duration{20 * time.Second, 0, 0}},
+		{"one waits", queued, slow, chat(""), []int{200, 200, 429}, []time.Duration{20 * time.Second, 39 * time.Second, 0}},
+		{"a stream waits", queued, slow, chat(stream), []int{200, 200, 429}, []time.Duration{20 * time.Second, 39 * time.Second, 0}},
+		{"too long", queued, calltest.After(50*time.Second, calltest.Say("done")), chat(""), []int{200, 429, 429}, []time.Duration{50 * time.Second, 30 * time.Second, 0}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := calltest.New(t, oneEngine("", tt.more), only(tt.answer))
+				got := make([]chan *calltest.Answer, len(tt.status))
+				for i := range got {
+					got[i] = make(chan *calltest.Answer, 1)
+					go func() { got[i] <- e.Post(chatPath, tt.body) }()
+					time.Sleep(time.Second)
+				}
+				for i, c := range got {
+					if a := <-c; a.Status != tt.status[i] || a.Took != tt.took[i] {
+						t.Errorf("call %d: got %d after %v, want %d after %v: %s", i, a.Status, a.Took, tt.status[i], tt.took[i], a.Body)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestFallback: a fallback model answers where the model's engine does not.
+func TestFallback(t *testing.T) {
+	const yaml = `
+auth: none
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 1}
+  - {name: b, engine: vllm, url: "http://b", concurrency: 1}
+models:
+  - id: m
+    deployments: [{upstream: a}]
+    fallback: [small]
+  - id: small
+    deployments: [{upstream: b}]
+`
+	for _, first := range []http.HandlerFunc{calltest.BreakOff, calltest.Refuse(503, "full"), calltest.Refuse(500, "bad")} {
+		for _, body := range []string{chat(""), chat(stream)} {
+			synctest.Test(t, func(t *testing.T) {
+				a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: first}
+				b := &calltest.Engine{Name: "b", Models: []string{"small"}, Answer: calltest.Say("instead")}
+				got := calltest.New(t, yaml, a, b).Post(chatPath, body)
+				if got.Status != 200 || !strings.Contains(got.Body, "instead") {
+					t.Errorf("got %d %s", got.Status, got.Body)
+				}
+				if sent := b.Requests(); len(sent) != 1 || !strings.Contains(sent[0], `"small"`) {
+					t.Errorf("the fallback's engine was sent %q", sent)
+				}
+			})
+		}
+	}
+}
+
+// TestTiers: a later tier takes what the first one cannot.
+func TestTiers(t *testing.T) {
+	const tiers = `
+auth: none
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 1}
+  - {name: b, engine: vllm, url: "http://b", concurrency: 4}
+models:
+  - id: m
+    deployments: [{upstream: a}, {upstream: b, tier: 1}]
+`
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(calltest.After(10*time.Second, calltest.Say("first")), calltest.Say("later"))
+		e := calltest.New(t, tiers, a, b)
+		done := make(chan *calltest.Answer, 1)
+		go func() { done <- e.Post(chatPath, chat("")) }()
+		time.Sleep(time.Second)
+		if got := e.Post(chatPath, chat("")); !strings.Contains(got.Body, "later") {
+			t.Errorf("beside a full first tier: %d %s", got.Status, got.Body)
+		}
+		if got := <-done; !strings.Contains(got.Body, "first") {
+			t.Errorf("the first call: %d %s", got.Status, got.Body)
+		}
+		a.Gone(true)
+		a.Stop()
+		if got := e.Post(chatPath, chat("")); !strings.Contains(got.Body, "later") {
+			t.Errorf("with a first tier that is gone: %d %s", got.Status, got.Body)
+		}
+	})
+}
+
+// TestResume: another engine goes on with a stream that was cut off.
+func TestResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turn := calltest.InTurn(events(true, delta("one "), delta("two ")), calltest.Say("three"))
+		a, b := pair(turn, turn)
+		e := calltest.New(t, twoEngines("", "    retry: {resume: 2}\n"), a, b)
+		got := e.Post(chatPath, chat(stream))
+		if n := strings.Count(got.Body, "three"); got.Err != nil || n != 1 || !strings.Contains(got.Body, "data: [DONE]") {
+			t.Errorf("%v, %s", got.Err, got.Body)
+		}
+		sent := append(a.Requests(), b.Requests()...)
+		if len(sent) != 2 || !strings.Contains(sent[0]+sent[1], "one two ") {
+			t.Errorf("sent %q, want the second one to hold what was said", sent)
+		}
+		if n := e.Count("penstock_streams_resumed_total"); n != 1 {
+			t.Errorf("%d streams are counted as resumed, want 1", n)
+		}
+	})
+}
+
+// TestChangedRequest: an engine that refuses a request as it stands is asked again in a form that it
+// takes.
+func TestChangedRequest(t *testing.T) {
+	const overflow = "This model's maximum context length is 1000 tokens. However, you requested 1050 tokens (50 in the messages, 1000 in the completion). Please reduce the length of the messages or completion."
+	tests := []struct {
+		name, body string
+		refusal    http.HandlerFunc
+		second     []string // in the second request
+		without    string   // of it
+	}{
+		{"limit", chat(`,"max_tokens":1000`), calltest.Refuse(400, overflow), []string{`"max_tokens":`}, `"max_tokens":1000`},
+		{"roles", `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, calltest.Refuse(400, "Conversation roles must alternate user/assistant/user/assistant/..."), []string{`{"type":"text","text":"b"}`}, `{"role":"user","content":"b"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := only(calltest.InTurn(tt.refusal, calltest.Say("taken")))
+				got := calltest.New(t, oneEngine("", ""), a).Post(chatPath, tt.body)
+				if got.Status != 200 || !strings.Contains(got.Body, "taken") {
+					t.Fatalf("got %d %s", got.Status, got.Body)
+				}
+				sent := a.Requests()
+				if len(sent) != 2 || strings.Contains(sent[1], tt.without) {
+					t.Fatalf("sent %q, want two requests and no %s in the second one", sent, tt.without)
+				}
+				for _, part := range tt.second {
+					if !strings.Contains(sent[1], part) {
+						t.Errorf("sent %q, want %q in it", sent[1], part)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTooLong: a prompt that fits nowhere is told in the words by which agents shorten it, and the
+// engine with more room is asked first.
+func TestTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := only(calltest.Refuse(400, "This model's maximum context length is 100 tokens. However, your request has 120 input tokens. Please reduce the length of the input messages."))
+		e := calltest.New(t, oneEngine("", ""), a)
+		for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
+			if got := e.Post(path, body); got.Status != 400 || !strings.Contains(got.Body, "context") && !strings.Contains(got.Body, "prompt is too long") {
+				t.Errorf("%s: got %d %s", path, got.Status, got.Body)
+			}
+		}
+	})
+}
+
+// keyed are two keys, of which one has limits. Their hashes are of "secret-a" and "secret-b".
+const keyed = `
+keys:
+  - {id: a, hash: "sha256:HASHA", limits: {requests_per_minute: 2}}
+  - {id: b, hash: "sha256:HASHB", models: [other], limits: {concurrency: 1}}
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+models:
+  - {id: m, deployments: [{upstream: a}]}
+  - {id: other, deployments: [{upstream: a}]}
+`
+
+// TestKeys: what keys may do, and how they are refused in each dialect.
+func TestKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &calltest.Engine{Name: "a", Models: []string{"m", "other"}}
+		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(keyed)
+		e := calltest.New(t, yaml, a)
+		steps := []struct {
+			path, body, key string
+			status          int
+			has             string
+		}{
+			{chatPath, chat(""), "", 401, "invalid_api_key"},
+			{messagesPath, chat(`,"max_tokens":9`), "sk-wrong", 401, "authentication_error"},
+			{chatPath, chat(""), "sk-secret-a", 200, "ok"},
+			{chatPath, chat(""), "sk-secret-a", 200, "ok"},
+			{chatPath, chat(""), "sk-secret-a", 429, "rate_limit"},
+			{chatPath, chat(""), "sk-secret-b", 403, "model_not_allowed"},
+			{chatPath, `{"model":"other","messages":[{"role":"user","content":"hi"}]}`, "sk-secret-b", 200, "ok"},
+			{chatPath, `{"model":"none","messages":[{"role":"user","content":"hi"}]}`, "sk-secret-b", 404, "model_not_found"},
+			{chatPath, `{"model":"other"}`, "sk-secret-b", 400, "messages"},
+			{chatPath, `{`, "sk-secret-b", 400, "invalid_request_error"},
+			{messagesPath, `{"model":"other","messages":[{"role":"user","content":"hi"}]}`, "sk-secret-b", 400, "max_tokens"},
+		}
+		for i, s := range steps {
+			got := e.Post(s.path, s.body, "Authorization: Bearer "+s.key)
+			if got.Status != s.status || !strings.Contains(got.Body, s.has) {
+				t.Errorf("step %d: got %d %s, want %d with %q", i, got.Status, got.Body, s.status, s.has)
+			}
+		}
+		time.Sleep(time.Minute)
+		if got := e.Post(chatPath, chat(""), "Authorization: Bearer sk-secret-a"); got.Status != 200 {
+			t.Errorf("a minute later: %d %s", got.Status, got.Body)
+		}
+	})
+}
+
+// TestOtherKinds: embeddings, rerank, speech and transcription, and a large answer that is passed on.
+func TestOtherKinds(t *testing.T) {
+	const yaml = `
+auth: none
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: {text: 4, audio: 4}}
+  - {name: s, engine: speaches, url: "http://s", concurrency: {audio: 4}}
+models:
+  - {id: e, kind: embedding, deployments: [{upstream: a}]}
+  - {id: r, kind: rerank, deployments: [{upstream: a}]}
+  - {id: say, kind: audio-speech, deployments: [{upstream: s}]}
+  - {id: hear, kind: audio-transcription, deployments: [{upstream: s}]}
+`
+	vector := `{"object":"list","model":"e","data":[{"object":"embedding","index":0,"embedding":[` + strings.Repeat("0.25,", 60_000) + `0.5]}],"usage":{"prompt_tokens":2,"total_tokens":2}}`
+	answers := map[string]http.HandlerFunc{
+		"/v1/embeddings":           reply(200, "application/json", vector),
+		"/v1/rerank":               reply(200, "application/json", `{"id":"r1","results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":3}}`),
+		"/v1/audio/speech":         reply(200, "audio/wav", "RIFF"+strings.Repeat("w", 200_000)),
+		"/v1/audio/transcriptions": reply(200, "application/json", `{"text":"good day"}`),
+	}
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		if f := answers[r.URL.Path]; f != nil {
+			f(w, r)
+			return
+		}
+		http.NotFound(w, r)
+	}
+	var form bytes.Buffer
+	parts := multipart.NewWriter(&form)
+	_ = parts.WriteField("model", "hear")
+	file, _ := parts.CreateFormFile("file", "a.wav")
+	_, _ = file.Write([]byte("RIFF" + strings.Repeat("x", 3000)))
+	_ = parts.Close()
+	tests := []struct {
+		path, body, mediaType string
+		has                   string
+		length                int
+	}{
+		{"/v1/embeddings", `{"model":"e","input":"hi"}`, "", `"embedding"`, 100_000},
+		{"/v1/rerank", `{"model":"r","query":"q","documents":["d"]}`, "", `0.5`, 0},
+		{"/v1/audio/speech", `{"model":"say","input":"hi","voice":"v"}`, "", "RIFF", 200_004},
+		{"/v1/audio/transcriptions", form.String(), parts.FormDataContentType(), "good day", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.path, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &calltest.Engine{Name: "a", Models: []string{"e", "r"}, Answer: answer}
+				s := &calltest.Engine{Name: "s", Models: []string{"say", "hear"}, Answer: answer}
+				var headers []string
+				if tt.mediaType != "" {
+					headers = append(headers, "Content-Type: "+tt.mediaType)
+				}
+				got := calltest.New(t, yaml, a, s).Post(tt.path, tt.body, headers...)
+				if got.Status != 200 || got.Err != nil || !strings.Contains(got.Body, tt.has) || len(got.Body) < tt.length {
+					t.Errorf("got %d, %v, %d bytes: %.300s", got.Status, got.Err, len(got.Body), got.Body)
+				}
+			})
+		})
+	}
+}
+
+// TestShadow: a copy of a call goes to another model, and its answer to nobody.
+func TestShadow(t *testing.T) {
+	const yaml = `
+auth: none
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+  - {name: b, engine: vllm, url: "http://b", concurrency: 4}
+models:
+  - id: m
+    deployments: [{upstream: a}]
+    shadow: {model: other, share: 100%}
+  - id: other
+    deployments: [{upstream: b}]
+`
+	synctest.Test(t, func(t *testing.T) {
+		a := &calltest.Engine{Name: "a", Models: []string{"m"}}
+		b := &calltest.Engine{Name: "b", Models: []string{"other"}, Answer: calltest.After(time.Second, calltest.Say("aside"))}
+		e := calltest.New(t, yaml, a, b)
+		got := e.Post(chatPath, chat(stream))
+		time.Sleep(10 * time.Second)
+		if got.Status != 200 || strings.Contains(got.Body, "aside") {
+			t.Errorf("got %d %s", got.Status, got.Body)
+		}
+		if sent := b.Requests(); len(sent) != 1 || !strings.Contains(sent[0], `"other"`) {
+			t.Errorf("the copy's engine was sent %q, want one request", sent)
+		}
+	})
+}
+
+// TestReload: a call that waits for a slot is taken over to the engines of a newer configuration.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const queued = "    queue: {depth: 4, wait: 60s}\n"
+		a, b := pair(calltest.InTurn(calltest.After(40*time.Second, calltest.Say("first")), calltest.Say("new")), calltest.Say("new"))
+		e := calltest.New(t, oneEngine("", queued), a, b)
+		first, second := make(chan *calltest.Answer, 1), make(chan *calltest.Answer, 1)
+		go func() { first <- e.Post(chatPath, chat("")) }()
+		time.Sleep(time.Second)
+		go func() { second <- e.Post(chatPath, chat("")) }()
+		time.Sleep(time.Second)
+		e.Load(twoEngines("", queued))
+		if got := <-second; got.Status != 200 || got.Took > 20*time.Second {
+			t.Errorf("got %d after %v: %s", got.Status, got.Took, got.Body)
+		}
+		if got := <-first; got.Status != 200 {
+			t.Errorf("the first call: %d %s", got.Status, got.Body)
+		}
+	})
+}
+
+// TestPoison: a body that has ended two engines is refused before it ends the third.
+func TestPoison(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(calltest.BreakOff, calltest.BreakOff)
+		e := calltest.New(t, twoEngines("", ""), a, b)
+		var last *calltest.Answer
+		for range 6 {
+			last = e.Post(chatPath, chat(""))
+		}
+		if n := len(a.Requests()) + len(b.Requests()); last.Status == 200 || n > 10 {
+			t.Errorf("%d requests in six calls; the last: %d %s", n, last.Status, last.Body)
+		}
+	})
+}
+
+// TestDebugHeaders: an answer tells where it came from, where that is asked for.
+func TestDebugHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turn := calltest.InTurn(calltest.BreakOff, calltest.Say("ok"))
+		a, b := pair(turn, turn)
+		got := calltest.New(t, twoEngines("log: {debug_headers: true}", ""), a, b).Post(chatPath, chat(""))
+		if n, _ := strconv.Atoi(string(got.Header.Peek("X-Penstock-Attempts"))); n != 2 {
+			t.Errorf("attempts: got %d, want 2", n)
+		}
+		if m := string(got.Header.Peek("X-Penstock-Model")); m != "m" {
+			t.Errorf("model: got %q", m)
+		}
+	})
+}
+
+// TestCutShort: calls that are ended from outside: by a drain, and by a key that was removed.
+func TestCutShort(t *testing.T) {
+	endings := []struct {
+		name string
+		end  func(c *call.Call)
+		has  string
+	}{
+		{"drained", (*call.Call).Drain, "shutting_down"},
+		{"left", (*call.Call).ClientGone, ""},
+	}
+	for _, tt := range endings {
+		for _, body := range []string{chat(""), chat(stream)} {
+			t.Run(tt.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := calltest.New(t, oneEngine("", ""), only(calltest.After(time.Hour, calltest.Say("late"))))
+					done := make(chan *calltest.Answer, 1)
+					client := &calltest.Client{}
+					go func() { done <- e.Send(client, chatPath, body) }()
+					time.Sleep(5 * time.Second)
+					tt.end(client.Call())
+					if got := <-done; got.Took != 5*time.Second || !strings.Contains(got.Body, tt.has) {
+						t.Errorf("got %d after %v: %s", got.Status, got.Took, got.Body)
+					}
+				})
+			})
+		}
+	}
+}
