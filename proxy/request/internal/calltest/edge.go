@@ -143,6 +143,7 @@ func (e *Edge) close() {
 	}
 	for _, engine := range e.engines {
 		engine.Stop()
+		engine.runs.Wait()
 	}
 }
 
@@ -284,6 +285,7 @@ type Engine struct {
 	served []string
 	server *http.Server
 	pipes  *pipes
+	runs   sync.WaitGroup // requests that are being answered
 }
 
 // Gone has connections to the engine refused, or taken again.
@@ -329,6 +331,8 @@ type refusedError struct{}
 func (refusedError) Error() string { return "connection refused" }
 
 func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
+	e.runs.Add(1)
+	defer e.runs.Done()
 	if r.Method != http.MethodPost {
 		e.page(w, r)
 		return

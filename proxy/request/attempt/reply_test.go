@@ -1,0 +1,173 @@
+package attempt_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/proxy/request/internal/calltest"
+)
+
+// edgeOf is a model m at one engine of a profile.
+func edgeOf(t *testing.T, profile, top string, answer http.HandlerFunc) (*calltest.Edge, *calltest.Engine) {
+	t.Helper()
+	a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
+	return calltest.New(t, top+`
+auth: none
+retry: {attempts: 1}
+upstreams:
+  - {name: a, engine: `+profile+`, url: "http://a", concurrency: 4}
+models:
+  - {id: m, deployments: [{upstream: a}]}
+`, a), a
+}
+
+const (
+	whole  = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
+	stream = `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`
+
+	completion = `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"good day"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}`
+	good       = `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"good "}}]}` + "\n\n"
+	day        = `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"day"}}]}` + "\n\n"
+	stop       = `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	done       = "data: [DONE]\n\n"
+)
+
+// reply answers with a head and pieces of a body, a millisecond after one another.
+func reply(status int, mediaType string, pieces ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if mediaType != "" {
+			w.Header().Set("Content-Type", mediaType)
+		}
+		w.WriteHeader(status)
+		for _, piece := range pieces {
+			if _, err := w.Write([]byte(piece)); err != nil {
+				return
+			}
+			w.(http.Flusher).Flush()
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// thenSilent is an answer whose connection stays open in silence.
+func thenSilent(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer(w, r)
+		<-r.Context().Done()
+	}
+}
+
+// inBytes cuts a text into pieces of n bytes.
+func inBytes(text string, n int) (pieces []string) {
+	for len(text) > n {
+		pieces, text = append(pieces, text[:n]), text[n:]
+	}
+	return append(pieces, text)
+}
+
+// TestReplies: replies of engines, good and odd, and what the client gets of them.
+func TestReplies(t *testing.T) {
+	const sse, json = "text/event-stream", "application/json"
+	tests := []struct {
+		name, profile, top, ask string
+		answer                  http.HandlerFunc
+		status                  int
+		has, hasNot             string
+		broken                  bool // the connection is cut
+		took                    time.Duration
+	}{
+		{name: "events in bytes", ask: stream, answer: reply(200, sse, inBytes(good+day+stop+done, 7)...), status: 200, has: `"day"`},
+		{name: "lines end in CR LF", ask: stream, answer: reply(200, sse, strings.ReplaceAll(good+day+stop+done, "\n", "\r\n")), status: 200, has: `"day"`},
+		{name: "comments", ask: stream, answer: reply(200, sse, ": ping\n\n", good, ": ping\n\nevent: x\nid: 1\nretry: 5\n\n", day, stop, done), status: 200, has: `"day"`, hasNot: "retry"},
+		{name: "no DONE", ask: stream, answer: reply(200, sse, good, day, stop), status: 200, has: done},
+		{name: "no finish", ask: stream, answer: reply(200, sse, good, day), status: 200, has: `"error"`},
+		{name: "silent behind its finish", ask: stream, answer: thenSilent(reply(200, sse, good, day, stop)), status: 200, has: done, took: 3 * time.Second},
+		{name: "events called text", ask: stream, answer: reply(200, "text/plain", good, day, stop, done), status: 200, has: `"day"`},
+		{name: "events called nothing", ask: stream, answer: reply(200, "", good, day, stop, done), status: 200, has: `"day"`},
+		{name: "whole for a stream", ask: stream, answer: reply(200, json, inBytes(completion, 50)...), status: 200, has: `good day`},
+		{name: "a complaint with 200", ask: stream, answer: reply(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
+		{name: "a complaint in place of a whole answer", ask: whole, answer: reply(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
+		{name: "neither", ask: stream, answer: reply(200, "text/html", "<html>"), status: 502, has: `"error"`},
+		{name: "a stream for a whole answer", ask: whole, answer: reply(200, sse, good, day, stop, done), status: 502, has: `"error"`},
+		{name: "put together", profile: "llamacpp", ask: whole, answer: reply(200, sse, good, day, stop, done), status: 200, has: `"content":"good day"`},
+		{name: "put together of bytes", profile: "llamacpp", ask: whole, answer: reply(200, sse, inBytes(good+day+stop+done, 11)...), status: 200, has: `"content":"good day"`},
+		{name: "put together, no DONE", profile: "llamacpp", ask: whole, answer: thenSilent(reply(200, sse, good, day, stop)), status: 200, has: `"content":"good day"`, took: 3 * time.Second},
+		{name: "put together, cut", profile: "llamacpp", ask: whole, answer: reply(200, sse, good, day), status: 502, has: `"error"`},
+		{name: "put together, an error", profile: "llamacpp", ask: whole, answer: reply(200, sse, good, `data: {"error":{"message":"slot lost","code":500}}`+"\n\n"), status: 502, has: `"error"`},
+		{name: "whole in pieces", ask: whole, answer: reply(200, json, inBytes(completion, 13)...), status: 200, has: `good day`},
+		{name: "cut in the middle", ask: whole, answer: reply(200, json, completion[:80]), status: 502, has: `"error"`},
+		{name: "nothing", ask: whole, answer: reply(200, json), status: 502, has: `"error"`},
+		{name: "204", ask: whole, answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, status: 502, has: `"error"`},
+		{name: "a redirect", ask: whole, answer: reply(302, json), status: 502, has: `"error"`},
+		{name: "an event too large", ask: stream, answer: reply(200, sse, good, "data: "+strings.Repeat("x", 9<<20)), status: 200, has: `"error"`},
+		{name: "a large refusal", ask: whole, answer: reply(400, json, `{"error":{"message":"`+strings.Repeat("why ", 100_000)+`"}}`), status: 400, has: "invalid_request_error"},
+		{name: "a refusal as text", ask: whole, answer: reply(422, "text/plain", "no"), status: 400, has: "invalid_request_error"},
+		{name: "a refusal that does not end", ask: whole, answer: thenSilent(reply(400, json, `{"error":`)), status: 400, has: "invalid_request_error", took: 6 * time.Second},
+		{name: "401 of the engine", ask: whole, answer: reply(401, json, `{"error":{"message":"bad key"}}`), status: 502, has: `"error"`},
+		{name: "the memory for replies", top: "limits: {reply_memory: 1%}", ask: whole, answer: reply(200, json, `{"choices":[{"message":{"content":"`, strings.Repeat("y", 70<<20)), status: 502, has: `"error"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				profile := tt.profile
+				if profile == "" {
+					profile = "vllm"
+				}
+				e, _ := edgeOf(t, profile, tt.top, tt.answer)
+				got := e.Post("/v1/chat/completions", tt.ask)
+				if got.Status != tt.status || !strings.Contains(got.Body, tt.has) || tt.hasNot != "" && strings.Contains(got.Body, tt.hasNot) {
+					t.Errorf("got %d %.500s, want %d with %q", got.Status, got.Body, tt.status, tt.has)
+				}
+				if (got.Err != nil) != tt.broken {
+					t.Errorf("the connection: %v", got.Err)
+				}
+				if most := max(tt.took, time.Second); got.Took > most {
+					t.Errorf("took %v, want at most %v", got.Took, most)
+				}
+				if n := e.Services.Replies.Used(); n != 0 {
+					t.Errorf("%d bytes of replies are still held", n)
+				}
+			})
+		})
+	}
+}
+
+// TestRetryAfter: how long an engine asks its clients to wait is told to them, within bounds.
+func TestRetryAfter(t *testing.T) {
+	for _, tt := range []struct{ given, want string }{{"", "1"}, {"7", "7"}, {"0", "1"}, {"soon", "1"}, {"-5", "1"}} {
+		t.Run(fmt.Sprintf("%q", tt.given), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, _ := edgeOf(t, "vllm", "", func(w http.ResponseWriter, _ *http.Request) {
+					if tt.given != "" {
+						w.Header().Set("Retry-After", tt.given)
+					}
+					w.WriteHeader(http.StatusServiceUnavailable)
+				})
+				got := e.Post("/v1/chat/completions", whole)
+				if after := string(got.Header.Peek("Retry-After")); got.Status != 503 || after != tt.want {
+					t.Errorf("got %d, Retry-After %q, want %q", got.Status, after, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestUnreachable: an engine that cannot be connected to.
+func TestUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, a := edgeOf(t, "vllm", "", nil)
+		a.Gone(true)
+		a.Stop()
+		if got := e.Post("/v1/chat/completions", whole); got.Status != 502 || !strings.Contains(got.Body, "upstream_unreachable") {
+			t.Errorf("at once: got %d %s", got.Status, got.Body)
+		}
+		time.Sleep(time.Minute)
+		if got := e.Post("/v1/chat/completions", whole); got.Status != 503 && got.Status != 502 {
+			t.Errorf("after its probes have failed: got %d %s", got.Status, got.Body)
+		}
+	})
+}

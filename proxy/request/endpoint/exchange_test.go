@@ -1,0 +1,193 @@
+package endpoint_test
+
+import (
+	"bytes"
+	"fmt"
+	"mime/multipart"
+	"net/http"
+	"sort"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/internal/calltest"
+)
+
+const models = `
+auth: none
+upstreams:
+  - {name: v, engine: vllm, url: "http://v", concurrency: {text: 4, vision: 4, audio: 4}}
+  - {name: s, engine: speaches, url: "http://s", concurrency: {audio: 4}}
+  - {name: o, engine: openai, url: "http://o", concurrency: {text: 4, vision: 4}}
+  - {name: l, engine: llamacpp, url: "http://l", concurrency: {text: 4}}
+models:
+  - {id: m, deployments: [{upstream: v}]}
+  - {id: local, deployments: [{upstream: l}]}
+  - {id: e, kind: embedding, deployments: [{upstream: v}]}
+  - {id: r, kind: rerank, deployments: [{upstream: v}]}
+  - {id: say, kind: audio-speech, deployments: [{upstream: s}]}
+  - {id: hear, kind: audio-transcription, deployments: [{upstream: s}]}
+  - {id: draw, kind: image, deployments: [{upstream: o}]}
+  - {id: edit, kind: image-edit, deployments: [{upstream: o}]}
+`
+
+// form is a multipart body of fields, of which the ones named file are files.
+func form(fields ...string) (body, header string) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i] == "file" || fields[i] == "image" {
+			part, _ := w.CreateFormFile(fields[i], "a.bin")
+			_, _ = part.Write([]byte(fields[i+1]))
+			continue
+		}
+		_ = w.WriteField(fields[i], fields[i+1])
+	}
+	_ = w.Close()
+	return b.String(), "Content-Type: " + w.FormDataContentType()
+}
+
+// reply answers with a media type and a body.
+func reply(mediaType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", mediaType)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// TestExchanges: for each endpoint a request, what the engine is sent of it, the engine's reply, and
+// what the client gets.
+func TestExchanges(t *testing.T) {
+	const json, events = "application/json", "text/event-stream"
+	heard, heardType := form("model", "hear", "language", "en", "file", "RIFFsound")
+	text, textType := form("model", "hear", "response_format", "srt", "file", "RIFFsound")
+	live, liveType := form("model", "hear", "stream", "true", "file", "RIFFsound")
+	edit, editType := form("model", "edit", "prompt", "a hat", "image", "PNG")
+	noFile, noFileType := form("model", "hear", "language", "en")
+	twice, twiceType := form("model", "hear", "model", "hear", "file", "RIFF")
+	tests := []struct {
+		name, path, body, header string
+		answer                   http.HandlerFunc
+		sent                     []string
+		status                   int
+		has                      []string
+	}{
+		{name: "chat", path: "/v1/chat/completions", body: `{"model":"m","messages":[{"role":"user","content":"hi"}],"temperature":0.5}`,
+			sent: []string{`"temperature":0.5`}, status: 200, has: []string{`"content":"ok"`}},
+		{name: "messages with a tool", path: "/v1/messages", body: `{"model":"m","max_tokens":20,"system":"be kind","messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`,
+			sent: []string{`"be kind"`, `"function"`, `"look"`}, status: 200, has: []string{`"type":"message"`, `"text":"ok"`}},
+		{name: "responses with instructions", path: "/v1/responses", body: `{"model":"m","instructions":"be kind","input":[{"role":"user","content":"hi"}],"store":false}`,
+			sent: []string{`"be kind"`}, status: 200, has: []string{`"object":"response"`, `"text":"ok"`}},
+		{name: "input tokens", path: "/v1/responses/input_tokens", body: `{"model":"m","input":"hi there"}`, status: 200, has: []string{`"input_tokens":`}},
+		{name: "count tokens", path: "/v1/messages/count_tokens", body: `{"model":"m","messages":[{"role":"user","content":"hi there"}]}`, status: 200, has: []string{`"input_tokens":`}},
+		{name: "completions", path: "/v1/completions", body: `{"model":"m","prompt":"once"}`, answer: reply(json, `{"id":"c","object":"text_completion","created":1,"model":"m","choices":[{"index":0,"text":"upon","finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`),
+			sent: []string{`"prompt":"once"`}, status: 200, has: []string{`"upon"`}},
+		{name: "completions, streamed", path: "/v1/completions", body: `{"model":"m","prompt":"once","stream":true}`, answer: reply(events, "data: {\"id\":\"c\",\"object\":\"text_completion\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":\"upon\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"),
+			sent: []string{`"stream":true`}, status: 200, has: []string{`"upon"`, "[DONE]"}},
+		{name: "embeddings", path: "/v1/embeddings", body: `{"model":"e","input":["hi"]}`, answer: reply(json, `{"object":"list","model":"x","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`),
+			sent: []string{`"input":["hi"]`}, status: 200, has: []string{`[0.5]`, `"model":"e"`}},
+		{name: "rerank", path: "/v1/rerank", body: `{"model":"r","query":"q","documents":["a","b"],"top_n":1}`, answer: reply(json, `{"id":"r1","model":"x","results":[{"index":1,"relevance_score":0.75}]}`),
+			sent: []string{`"documents":["a","b"]`}, status: 200, has: []string{`0.75`}},
+		{name: "speech", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v","response_format":"wav"}`, answer: reply("audio/wav", "RIFFsound"),
+			sent: []string{`"input":"hi"`}, status: 200, has: []string{"RIFFsound"}},
+		{name: "speech as events", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v","stream_format":"sse"}`, answer: reply("audio/mpeg", "sound"),
+			status: 200, has: []string{"speech.audio.delta", "speech.audio.done"}},
+		{name: "speech without sound", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v"}`, answer: reply("audio/wav", ""), status: 502, has: []string{`"error"`}},
+		{name: "speech that is json", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v"}`, answer: reply(json, `{"error":"no voice"}`), status: 502, has: []string{`"error"`}},
+		{name: "transcription", path: "/v1/audio/transcriptions", body: heard, header: heardType, answer: reply(json, `{"text":"good day"}`),
+			sent: []string{"RIFFsound", "language"}, status: 200, has: []string{"good day"}},
+		{name: "transcription as text", path: "/v1/audio/transcriptions", body: text, header: textType, answer: reply("text/plain", "1\n00:00 good day"), status: 200, has: []string{"good day"}},
+		{name: "transcription as text that is json", path: "/v1/audio/transcriptions", body: text, header: textType, answer: reply(json, `{"text":"good day"}`), status: 502, has: []string{`"error"`}},
+		{name: "transcription as events", path: "/v1/audio/transcriptions", body: live, header: liveType, answer: reply(events, "data: {\"type\":\"transcript.text.delta\",\"delta\":\"good day\"}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"good day\"}\n\n"),
+			status: 200, has: []string{"transcript.text.delta", "transcript.text.done"}},
+		{name: "transcription, whole for events", path: "/v1/audio/transcriptions", body: live, header: liveType, answer: reply(json, `{"text":"good day"}`), status: 200, has: []string{"transcript.text.done", "good day"}},
+		{name: "no file", path: "/v1/audio/transcriptions", body: noFile, header: noFileType, status: 400, has: []string{`"param":"file"`}},
+		{name: "a field twice", path: "/v1/audio/transcriptions", body: twice, header: twiceType, status: 400, has: []string{`"param":"model"`}},
+		{name: "no form", path: "/v1/audio/transcriptions", body: `{"model":"hear"}`, status: 415, has: []string{`"error"`}},
+		{name: "images", path: "/v1/images/generations", body: `{"model":"draw","prompt":"a hat"}`, answer: reply(json, `{"created":1,"data":[{"b64_json":"aGk="}]}`), sent: []string{`"prompt":"a hat"`}, status: 200, has: []string{"aGk="}},
+		{name: "image edits", path: "/v1/images/edits", body: edit, header: editType, answer: reply(json, `{"created":1,"data":[{"b64_json":"aGk="}]}`), sent: []string{"a hat"}, status: 200, has: []string{"aGk="}},
+		{name: "another kind", path: "/v1/embeddings", body: `{"model":"m","input":"hi"}`, status: 400, has: []string{`"error"`}},
+		{name: "no json", path: "/v1/embeddings", body: `input`, status: 400, has: []string{"invalid_request_error"}},
+		{name: "no input", path: "/v1/embeddings", body: `{"model":"e"}`, status: 400, has: []string{`"param":"input"`}},
+		{name: "no voice", path: "/v1/audio/speech", body: `{"model":"say","voice":"v"}`, status: 400, has: []string{`"param":"input"`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engines := map[string]*calltest.Engine{}
+				var all []*calltest.Engine
+				for name, served := range map[string][]string{"v": {"m", "e", "r"}, "s": {"say", "hear"}, "o": {"draw", "edit"}, "l": {"local"}} {
+					engines[name] = &calltest.Engine{Name: name, Models: served, Answer: tt.answer}
+					all = append(all, engines[name])
+				}
+				sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+				var headers []string
+				if tt.header != "" {
+					headers = append(headers, tt.header)
+				}
+				e := calltest.New(t, models, all...)
+				got := e.Post(tt.path, tt.body, headers...)
+				if got.Status != tt.status {
+					t.Fatalf("got %d %s, want %d", got.Status, got.Body, tt.status)
+				}
+				for _, part := range tt.has {
+					if !strings.Contains(got.Body, part) {
+						t.Errorf("got %s, want %q in it", got.Body, part)
+					}
+				}
+				sent := ""
+				for _, engine := range all {
+					sent += strings.Join(engine.Requests(), "\n")
+				}
+				for _, part := range tt.sent {
+					if !strings.Contains(sent, part) {
+						t.Errorf("the engine was sent %s, want %q in it", sent, part)
+					}
+				}
+				if n := e.Services.Bodies.Used(); n != 0 {
+					t.Errorf("%d bytes of requests are still held", n)
+				}
+			})
+		})
+	}
+}
+
+// TestNear: a path that misses an endpoint by its version or a slash has a hint at it.
+func TestNear(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v1/v1/chat/completions": "/v1/chat/completions", "/chat/completions": "/v1/chat/completions", "/v1/messages/": "/v1/messages",
+		"/v1/v1/v1/responses/": "/v1/responses", "/nowhere": "", "": "", "/v1": "", "/v1/v1": "",
+	} {
+		got := ""
+		if ep := endpoint.Near([]byte(path)); ep != nil {
+			got = ep.Path
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestDialectAt: an error at a path is in the dialect of the endpoint there or above it.
+func TestDialectAt(t *testing.T) {
+	for path, want := range map[string]*endpoint.Dialect{
+		"/v1/messages": endpoint.DialectAt([]byte("/v1/messages")), "/v1/messages/none": endpoint.DialectAt([]byte("/v1/messages")), "/v1/messagesx": endpoint.ChatDialect, "/": endpoint.ChatDialect,
+	} {
+		if got := endpoint.DialectAt([]byte(path)); got != want {
+			t.Errorf("%s: got the dialect of %s, want %s", path, got.Name, want.Name)
+		}
+	}
+	if endpoint.DialectAt([]byte("/v1/messages")) == endpoint.ChatDialect {
+		t.Error("Messages has the errors of chat")
+	}
+}
+
+// TestAllHavePaths: no two endpoints share a path, and each is found at its own.
+func TestAllHavePaths(t *testing.T) {
+	for _, ep := range endpoint.All {
+		if endpoint.At([]byte(ep.Path)) != ep {
+			t.Errorf("%s is not found at its path", fmt.Sprint(ep.Path))
+		}
+	}
+}
