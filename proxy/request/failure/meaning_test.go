@@ -1,0 +1,147 @@
+package failure
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/proxy/request/retry"
+	"penstock/routing"
+	"penstock/translate"
+	"penstock/translate/apierr"
+	"penstock/translate/engineerror"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+)
+
+// TestMeanings: what each way to fail tells the client, the upstream's health and package retry.
+func TestMeanings(t *testing.T) {
+	status := func(n int) *Failure { return FromStatus(n, &engineerror.Error{Message: "m"}, 0) }
+	exchange := func(f http1.Failure) *Failure { return FromExchange(&f) }
+	tests := []struct {
+		name    string
+		f       *Failure
+		status  int
+		code    string
+		outcome upstreams.Outcome
+		cause   upstreams.Cause
+		next    retry.Cause
+		lost    bool // another engine may go on with a stream
+	}{
+		{"400", status(400), 400, apierr.CodeRejectedByEngine, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.Final, false},
+		{"401", status(401), 502, apierr.CodeUpstreamAuth, upstreams.OutcomeBadResponse, upstreams.CauseCredential, retry.Final, true},
+		{"402", status(402), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.Final, true},
+		{"404", status(404), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeRejected, upstreams.CauseStatus, retry.Lost, false},
+		{"413", status(413), 413, apierr.CodeRequestTooLarge, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.Final, false},
+		{"429", status(429), 429, apierr.CodeCapacityFull, upstreams.OutcomeRefused, upstreams.CauseRefused, retry.Full, true},
+		{"500", status(500), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.Failed, true},
+		{"502", status(502), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.Lost, true},
+		{"503", status(503), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeRefused, upstreams.CauseRefused, retry.Full, true},
+		{"504", status(504), 504, apierr.CodeGenerationTimeout, upstreams.OutcomeTimeout, upstreams.CauseStatus, retry.Final, true},
+		{"529", status(529), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeRefused, upstreams.CauseRefused, retry.Full, true},
+		{"no endpoint", NoEndpoint(404), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeRejected, upstreams.CauseNoEndpoint, retry.ModelGone, false},
+		{"error event", FromStreamError(&engineerror.Error{Message: "m"}), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeBadResponse, upstreams.CauseErrorEvent, retry.Failed, true},
+		{"stalled", Stalled(), 504, apierr.CodeGenerationTimeout, upstreams.OutcomeStalled, upstreams.CauseStalled, retry.Gone, true},
+		{"down", EngineDown(), 502, apierr.CodeUpstreamUnreachable, upstreams.OutcomeUnreachable, http1.ReasonSilent, retry.Gone, true},
+		{"drained", HandedOver(), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeHandedOver, upstreams.CauseHandedOver, retry.Gone, true},
+		{"internal", Internal(errors.New("x")), 500, "internal", upstreams.OutcomeClientGone, "", retry.Final, false},
+		{"poisoned", Poisoned(), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeClientGone, "", retry.Final, false},
+		{"no memory", NoReplyMemory(), 503, codeReplyMemory, upstreams.OutcomeClientGone, upstreams.CauseReplyMemory, retry.Final, false},
+		{"client gone", FromAbort(ErrClientGone), StatusClientGone, codeClientGone, upstreams.OutcomeClientGone, "", retry.Final, false},
+		{"revoked", FromAbort(ErrRevoked), 401, apierr.CodeInvalidAPIKey, upstreams.OutcomeClientGone, "", retry.Final, false},
+		{"shutting down", FromAbort(ErrDrained), 503, apierr.CodeShuttingDown, upstreams.OutcomeClientGone, "", retry.Final, false},
+		{"not connected in time", exchange(http1.Failure{Kind: http1.Timeout, Clock: http1.ClockConnect}), 502, apierr.CodeUpstreamUnreachable, upstreams.OutcomeUnreachable, upstreams.CauseConnectTimeout, retry.Lost, true},
+		{"not written in time", exchange(http1.Failure{Kind: http1.Timeout}), 504, apierr.CodeGenerationTimeout, upstreams.OutcomeTimeout, upstreams.CauseWriteTimeout, retry.Final, true},
+		{"host vanished", exchange(http1.Failure{Kind: http1.BadResponse, Err: http1.ErrHostVanished, Reason: http1.ReasonSilent}), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeUnreachable, http1.ReasonSilent, retry.Gone, true},
+		{"client's body, cut", exchange(http1.Failure{Kind: http1.Aborted, Err: apierr.TooLarge(1)}), 413, apierr.CodeRequestTooLarge, upstreams.OutcomeClientGone, "", retry.Final, false},
+		{"aborted", exchange(http1.Failure{Kind: http1.Aborted, Err: ErrDrained}), 503, apierr.CodeShuttingDown, upstreams.OutcomeClientGone, "", retry.Final, false},
+		{"unreadable", FromExchange(&translate.BadAnswer{Reason: "x"}), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseBadAnswer, retry.BadAnswer, true},
+		{"no finish", BadResponse(translate.ErrNoFinish), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseUnfinished, retry.BadAnswer, true},
+		{"no length", BadResponse(translate.ErrNoLength), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseNoLength, retry.BadAnswer, true},
+		{"the model's fault", BadResponse(&translate.BadAnswer{Reason: "x", ByModel: true}), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeOK, upstreams.CauseToolArguments, retry.BadAnswer, false},
+		{"wrong type", WrongType(errors.New("x")), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseContentType, retry.BadAnswer, true},
+		{"too long", FromStatus(400, &engineerror.Error{ContextOverflow: true, ContextPrompt: 9, ContextMax: 5}, 0), 400, apierr.CodeContextLength, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.TooLong, false},
+		{"refused by the gate", FromClient(apierr.New(429, "x", "y")), 429, "x", upstreams.OutcomeOK, "", retry.Final, false},
+		{"no error of ours", FromClient(errors.New("x")), 500, "internal", upstreams.OutcomeClientGone, "", retry.Final, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := tt.f
+			if f.API.Status != tt.status || f.API.Code != tt.code {
+				t.Errorf("the client gets %d %s, want %d %s", f.API.Status, f.API.Code, tt.status, tt.code)
+			}
+			if f.API.Message == "" && f.Error() == "" {
+				t.Error("the client gets no words")
+			}
+			if f.Outcome != tt.outcome || f.Cause != tt.cause {
+				t.Errorf("health is told %v by %q, want %v by %q", f.Outcome, f.Cause, tt.outcome, tt.cause)
+			}
+			if f.Next() != tt.next || f.EngineLost() != tt.lost {
+				t.Errorf("next by %q, lost %t; want %q, %t", f.Next(), f.EngineLost(), tt.next, tt.lost)
+			}
+		})
+	}
+}
+
+// TestFromAcquire: a pick without a slot is a 429 with a wait where engines are full, and a 503
+// where there is none.
+func TestFromAcquire(t *testing.T) {
+	vision := &routing.FullError{Pool: upstreams.PoolVision, Capacity: routing.Capacity{Active: 2, Total: 2}}
+	for _, tt := range []struct {
+		err    error
+		status int
+		has    string
+	}{
+		{&routing.FullError{}, 429, "All slots of this model are in use."},
+		{&routing.FullError{Silent: 1}, 429, "one of its engines does not answer"},
+		{&routing.FullError{Silent: 2}, 429, "2 of its engines do not answer"},
+		{vision, 429, "All vision slots of this model are in use (2 active of 2)."},
+		{routing.ErrNoUpstream, 503, "No healthy engine"},
+	} {
+		f := FromAcquire(tt.err, 3*time.Second, time.Second)
+		if f.API.Status != tt.status || !strings.Contains(f.API.Message, tt.has) || f.API.RetryAfter <= 0 {
+			t.Errorf("%v: got %d %s after %v", tt.err, f.API.Status, f.API.Message, f.API.RetryAfter)
+		}
+		if (f.API.Metadata != nil) != (tt.err == error(vision)) {
+			t.Errorf("%v: metadata %v", tt.err, f.API.Metadata)
+		}
+	}
+}
+
+// TestReadRetryAfter: seconds, a date, and what is neither.
+func TestReadRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for given, want := range map[string]time.Duration{
+		"": 0, "3": 3 * time.Second, " 3 ": 3 * time.Second, "-1": 0, "soon": 0, "99999999999999999999": time.Minute, "90": time.Minute,
+		"Fri, 02 Jan 2026 03:04:15 GMT": 10 * time.Second, "Fri, 02 Jan 2026 03:04:00 GMT": 0, "Fri, 02 Jan 2026 03:04:15 CET": 0,
+	} {
+		if got := RetryAfter([]byte(given), now); got != want {
+			t.Errorf("%q: got %v, want %v", given, got, want)
+		}
+	}
+}
+
+// TestExplainOverflow: the words by which agents shorten a conversation have the numbers of the
+// largest engine, and never numbers that fit.
+func TestExplainOverflow(t *testing.T) {
+	for _, tt := range []struct {
+		prompt, answer, most, context int
+		has                           string
+	}{
+		{120, 0, 100, 100, ""},
+		{120, 0, 100, 130, "maximum context length is 130 tokens. However, your request has 120 input tokens"},
+		{60, 50, 100, 100, ""},
+		{95, 50, 100, 100, "95 input tokens"},
+	} {
+		f := FromStatus(400, &engineerror.Error{Message: "as it was", ContextOverflow: true, ContextPrompt: tt.prompt, ContextAnswer: tt.answer, ContextMax: tt.most}, 0)
+		f.ExplainOverflow(16, tt.context)
+		if !strings.Contains(f.API.Message, tt.has) {
+			t.Errorf("%+v: got %s", tt, f.API.Message)
+		}
+		if o := f.API.Overflow; tt.has != "" && o.Prompt <= o.Max {
+			t.Errorf("%+v: %s", tt, fmt.Sprintf("the numbers fit: %d of %d", o.Prompt, o.Max))
+		}
+	}
+}
