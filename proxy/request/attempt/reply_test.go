@@ -136,6 +136,106 @@ func TestReplies(t *testing.T) {
 	}
 }
 
+// TestSound: audio as bytes and as events, small and large, whole and cut off.
+func TestSound(t *testing.T) {
+	const yaml = `
+auth: none
+retry: {attempts: 1}
+upstreams:
+  - {name: a, engine: speaches, url: "http://a", concurrency: {audio: 4}}
+models:
+  - {id: say, kind: audio-speech, deployments: [{upstream: a}]}
+  - {id: hear, kind: audio-transcription, deployments: [{upstream: a}]}
+`
+	cut := func(w http.ResponseWriter, r *http.Request) {
+		reply(200, "audio/wav", strings.Repeat("w", 100_000))(w, r)
+		panic(http.ErrAbortHandler)
+	}
+	const bytes, events = `{"model":"say","input":"hi","voice":"v"}`, `{"model":"say","input":"hi","voice":"v","stream_format":"sse"}`
+	tests := []struct {
+		name, ask string
+		answer    http.HandlerFunc
+		status    int
+		has       string
+		broken    bool
+	}{
+		{"small", bytes, reply(200, "audio/wav", "RIFF"), 200, "RIFF", false},
+		{"large", bytes, reply(200, "audio/wav", inBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "www", false},
+		{"cut", bytes, cut, 200, "www", true},
+		{"none", bytes, reply(200, "audio/wav"), 502, `"error"`, false},
+		{"in events", events, reply(200, "audio/wav", inBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "speech.audio.done", false},
+		{"in events, cut", events, cut, 200, `"error"`, false},
+		{"a complaint", events, reply(200, "application/json", `{"error":{"message":"no voice"}}`), 502, `"error"`, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := calltest.New(t, yaml, &calltest.Engine{Name: "a", Models: []string{"say", "hear"}, Answer: tt.answer})
+				got := e.Post("/v1/audio/speech", tt.ask)
+				if got.Status != tt.status || !strings.Contains(got.Body, tt.has) || (got.Err != nil) != tt.broken {
+					t.Errorf("got %d, %v, %.300s; want %d with %q, broken %t", got.Status, got.Err, got.Body, tt.status, tt.has, tt.broken)
+				}
+			})
+		})
+	}
+}
+
+// TestPassedOn: a large whole answer goes to the client as it comes, and breaks off where it does.
+func TestPassedOn(t *testing.T) {
+	const yaml = `
+auth: none
+retry: {attempts: 1}
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+models:
+  - {id: e, kind: embedding, deployments: [{upstream: a}]}
+`
+	vector := `{"object":"list","model":"x","data":[{"object":"embedding","index":0,"embedding":[` + strings.Repeat("0.125,", 60_000)
+	for _, tt := range []struct {
+		name, end string
+		broken    bool
+	}{{"whole", `0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`, false}, {"no end", `0.5]`, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &calltest.Engine{Name: "a", Models: []string{"e"}, Answer: reply(200, "application/json", inBytes(vector+tt.end, 50_000)...)}
+				got := calltest.New(t, yaml, a).Post("/v1/embeddings", `{"model":"e","input":"hi"}`)
+				if got.Status != 200 || (got.Err != nil) != tt.broken || len(got.Body) < 300_000 {
+					t.Errorf("got %d, %v, %d bytes", got.Status, got.Err, len(got.Body))
+				}
+			})
+		})
+	}
+}
+
+// TestEnded: a call that is ended from outside, before and behind its first token, while its reply is
+// read whole, as a stream, and put together.
+func TestEnded(t *testing.T) {
+	for _, profile := range []string{"vllm", "llamacpp"} {
+		for _, ask := range []string{whole, stream} {
+			for _, said := range []bool{false, true} {
+				t.Run(fmt.Sprint(profile, len(ask), said), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						answer := thenSilent(func(http.ResponseWriter, *http.Request) {})
+						if said {
+							answer = thenSilent(reply(200, "text/event-stream", good))
+						}
+						e, _ := edgeOf(t, profile, "", answer)
+						done, client := make(chan *calltest.Answer, 1), &calltest.Client{}
+						go func() { done <- e.Send(client, "/v1/chat/completions", ask) }()
+						time.Sleep(3 * time.Second)
+						if running := client.Call(); running != nil {
+							running.Drain()
+						}
+						if got := <-done; got.Took > 4*time.Second {
+							t.Errorf("ended after %v: %d %s", got.Took, got.Status, got.Body)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
 // TestRetryAfter: how long an engine asks its clients to wait is told to them, within bounds.
 func TestRetryAfter(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{{"", "1"}, {"7", "7"}, {"0", "1"}, {"soon", "1"}, {"-5", "1"}} {
@@ -154,6 +254,26 @@ func TestRetryAfter(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestContext: a limit on the answer's tokens is lowered to what the model's context leaves.
+func TestContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &calltest.Engine{Name: "a", Models: []string{"m"}}
+		e := calltest.New(t, `
+auth: none
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+models:
+  - {id: m, context_length: 1000, deployments: [{upstream: a}]}
+`, a)
+		if got := e.Post("/v1/chat/completions", strings.Replace(whole, "{", `{"max_tokens":5000,`, 1)); got.Status != 200 {
+			t.Fatalf("got %d %s", got.Status, got.Body)
+		}
+		if sent := a.Requests()[0]; strings.Contains(sent, "5000") || !strings.Contains(sent, `"max_tokens":9`) {
+			t.Errorf("sent %s, want a limit below 1000", sent)
+		}
+	})
 }
 
 // TestUnreachable: an engine that cannot be connected to.

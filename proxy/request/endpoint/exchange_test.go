@@ -10,12 +10,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"penstock/config"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/internal/calltest"
 )
 
 const models = `
 auth: none
+seal: {keys: ["0123456789abcdef0123456789abcdef"]}
 upstreams:
   - {name: v, engine: vllm, url: "http://v", concurrency: {text: 4, vision: 4, audio: 4}}
   - {name: s, engine: speaches, url: "http://s", concurrency: {audio: 4}}
@@ -73,40 +75,103 @@ func TestExchanges(t *testing.T) {
 		status                   int
 		has                      []string
 	}{
-		{name: "chat", path: "/v1/chat/completions", body: `{"model":"m","messages":[{"role":"user","content":"hi"}],"temperature":0.5}`,
-			sent: []string{`"temperature":0.5`}, status: 200, has: []string{`"content":"ok"`}},
-		{name: "messages with a tool", path: "/v1/messages", body: `{"model":"m","max_tokens":20,"system":"be kind","messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`,
-			sent: []string{`"be kind"`, `"function"`, `"look"`}, status: 200, has: []string{`"type":"message"`, `"text":"ok"`}},
-		{name: "responses with instructions", path: "/v1/responses", body: `{"model":"m","instructions":"be kind","input":[{"role":"user","content":"hi"}],"store":false}`,
-			sent: []string{`"be kind"`}, status: 200, has: []string{`"object":"response"`, `"text":"ok"`}},
+		{
+			name: "chat", path: "/v1/chat/completions", body: `{"model":"m","messages":[{"role":"user","content":"hi"}],"temperature":0.5}`,
+			sent: []string{`"temperature":0.5`}, status: 200, has: []string{`"content":"ok"`},
+		},
+		{
+			name: "messages with a tool", path: "/v1/messages", body: `{"model":"m","max_tokens":20,"system":"be kind","messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`,
+			sent: []string{`"be kind"`, `"function"`, `"look"`}, status: 200, has: []string{`"type":"message"`, `"text":"ok"`},
+		},
+		{
+			name: "responses with instructions", path: "/v1/responses", body: `{"model":"m","instructions":"be kind","input":[{"role":"user","content":"hi"}],"store":false}`,
+			sent: []string{`"be kind"`}, status: 200, has: []string{`"object":"response"`, `"text":"ok"`},
+		},
 		{name: "input tokens", path: "/v1/responses/input_tokens", body: `{"model":"m","input":"hi there"}`, status: 200, has: []string{`"input_tokens":`}},
 		{name: "count tokens", path: "/v1/messages/count_tokens", body: `{"model":"m","messages":[{"role":"user","content":"hi there"}]}`, status: 200, has: []string{`"input_tokens":`}},
-		{name: "completions", path: "/v1/completions", body: `{"model":"m","prompt":"once"}`, answer: reply(json, `{"id":"c","object":"text_completion","created":1,"model":"m","choices":[{"index":0,"text":"upon","finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`),
-			sent: []string{`"prompt":"once"`}, status: 200, has: []string{`"upon"`}},
-		{name: "completions, streamed", path: "/v1/completions", body: `{"model":"m","prompt":"once","stream":true}`, answer: reply(events, "data: {\"id\":\"c\",\"object\":\"text_completion\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":\"upon\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"),
-			sent: []string{`"stream":true`}, status: 200, has: []string{`"upon"`, "[DONE]"}},
-		{name: "embeddings", path: "/v1/embeddings", body: `{"model":"e","input":["hi"]}`, answer: reply(json, `{"object":"list","model":"x","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`),
-			sent: []string{`"input":["hi"]`}, status: 200, has: []string{`[0.5]`, `"model":"e"`}},
-		{name: "rerank", path: "/v1/rerank", body: `{"model":"r","query":"q","documents":["a","b"],"top_n":1}`, answer: reply(json, `{"id":"r1","model":"x","results":[{"index":1,"relevance_score":0.75}]}`),
-			sent: []string{`"documents":["a","b"]`}, status: 200, has: []string{`0.75`}},
-		{name: "speech", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v","response_format":"wav"}`, answer: reply("audio/wav", "RIFFsound"),
-			sent: []string{`"input":"hi"`}, status: 200, has: []string{"RIFFsound"}},
-		{name: "speech as events", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v","stream_format":"sse"}`, answer: reply("audio/mpeg", "sound"),
-			status: 200, has: []string{"speech.audio.delta", "speech.audio.done"}},
+		{
+			name: "completions", path: "/v1/completions", body: `{"model":"m","prompt":"once"}`, answer: reply(json, `{"id":"c","object":"text_completion","created":1,"model":"m","choices":[{"index":0,"text":"upon","finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`),
+			sent: []string{`"prompt":"once"`}, status: 200, has: []string{`"upon"`},
+		},
+		{
+			name: "completions, streamed", path: "/v1/completions", body: `{"model":"m","prompt":"once","stream":true}`, answer: reply(events, "data: {\"id\":\"c\",\"object\":\"text_completion\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":\"upon\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"),
+			sent: []string{`"stream":true`}, status: 200, has: []string{`"upon"`, "[DONE]"},
+		},
+		{
+			name: "embeddings", path: "/v1/embeddings", body: `{"model":"e","input":["hi"]}`, answer: reply(json, `{"object":"list","model":"x","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`),
+			sent: []string{`"input":["hi"]`}, status: 200, has: []string{`[0.5]`, `"model":"e"`},
+		},
+		{
+			name: "rerank", path: "/v1/rerank", body: `{"model":"r","query":"q","documents":["a","b"],"top_n":1}`, answer: reply(json, `{"id":"r1","model":"x","results":[{"index":1,"relevance_score":0.75}]}`),
+			sent: []string{`"documents":["a","b"]`}, status: 200, has: []string{`0.75`},
+		},
+		{
+			name: "speech", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v","response_format":"wav"}`, answer: reply("audio/wav", "RIFFsound"),
+			sent: []string{`"input":"hi"`}, status: 200, has: []string{"RIFFsound"},
+		},
+		{
+			name: "speech as events", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v","stream_format":"sse"}`, answer: reply("audio/mpeg", "sound"),
+			status: 200, has: []string{"speech.audio.delta", "speech.audio.done"},
+		},
 		{name: "speech without sound", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v"}`, answer: reply("audio/wav", ""), status: 502, has: []string{`"error"`}},
 		{name: "speech that is json", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v"}`, answer: reply(json, `{"error":"no voice"}`), status: 502, has: []string{`"error"`}},
-		{name: "transcription", path: "/v1/audio/transcriptions", body: heard, header: heardType, answer: reply(json, `{"text":"good day"}`),
-			sent: []string{"RIFFsound", "language"}, status: 200, has: []string{"good day"}},
+		{
+			name: "transcription", path: "/v1/audio/transcriptions", body: heard, header: heardType, answer: reply(json, `{"text":"good day"}`),
+			sent: []string{"RIFFsound", "language"}, status: 200, has: []string{"good day"},
+		},
 		{name: "transcription as text", path: "/v1/audio/transcriptions", body: text, header: textType, answer: reply("text/plain", "1\n00:00 good day"), status: 200, has: []string{"good day"}},
 		{name: "transcription as text that is json", path: "/v1/audio/transcriptions", body: text, header: textType, answer: reply(json, `{"text":"good day"}`), status: 502, has: []string{`"error"`}},
-		{name: "transcription as events", path: "/v1/audio/transcriptions", body: live, header: liveType, answer: reply(events, "data: {\"type\":\"transcript.text.delta\",\"delta\":\"good day\"}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"good day\"}\n\n"),
-			status: 200, has: []string{"transcript.text.delta", "transcript.text.done"}},
+		{
+			name: "transcription as events", path: "/v1/audio/transcriptions", body: live, header: liveType, answer: reply(events, "data: {\"type\":\"transcript.text.delta\",\"delta\":\"good day\"}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"good day\"}\n\n"),
+			status: 200, has: []string{"transcript.text.delta", "transcript.text.done"},
+		},
 		{name: "transcription, whole for events", path: "/v1/audio/transcriptions", body: live, header: liveType, answer: reply(json, `{"text":"good day"}`), status: 200, has: []string{"transcript.text.done", "good day"}},
 		{name: "no file", path: "/v1/audio/transcriptions", body: noFile, header: noFileType, status: 400, has: []string{`"param":"file"`}},
 		{name: "a field twice", path: "/v1/audio/transcriptions", body: twice, header: twiceType, status: 400, has: []string{`"param":"model"`}},
 		{name: "no form", path: "/v1/audio/transcriptions", body: `{"model":"hear"}`, status: 415, has: []string{`"error"`}},
 		{name: "images", path: "/v1/images/generations", body: `{"model":"draw","prompt":"a hat"}`, answer: reply(json, `{"created":1,"data":[{"b64_json":"aGk="}]}`), sent: []string{`"prompt":"a hat"`}, status: 200, has: []string{"aGk="}},
 		{name: "image edits", path: "/v1/images/edits", body: edit, header: editType, answer: reply(json, `{"created":1,"data":[{"b64_json":"aGk="}]}`), sent: []string{"a hat"}, status: 200, has: []string{"aGk="}},
+		{
+			name: "chat, streamed", path: "/v1/chat/completions", body: `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`,
+			sent: []string{`"stream":true`}, status: 200, has: []string{`"content":"ok"`, "data: [DONE]"},
+		},
+		{
+			name: "chat at an engine that cancels streams only", path: "/v1/chat/completions", body: `{"model":"local","messages":[{"role":"user","content":"hi"}]}`,
+			sent: []string{`"stream":true`}, status: 200, has: []string{`"content":"ok"`},
+		},
+		{
+			name: "messages, streamed", path: "/v1/messages", body: `{"model":"m","max_tokens":20,"messages":[{"role":"user","content":"hi"}],"stream":true,"metadata":{"user_id":"u"}}`,
+			sent: []string{`"stream":true`}, status: 200, has: []string{"message_start", `"text":"ok"`, "message_stop"},
+		},
+		{
+			name: "responses, streamed", path: "/v1/responses", body: `{"model":"m","input":"hi","stream":true}`,
+			sent: []string{`"stream":true`}, status: 200, has: []string{"response.created", `"delta":"ok"`, "response.completed"},
+		},
+		{
+			name: "compaction", path: "/v1/responses/compact", body: `{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}`,
+			status: 200, has: []string{`"compaction"`},
+		},
+		{
+			name: "thinking", path: "/v1/messages", body: `{"model":"m","max_tokens":2000,"messages":[{"role":"user","content":"hi"}],"thinking":{"type":"enabled","budget_tokens":1024}}`,
+			answer: reply(json, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"four","reasoning_content":"two and two"},"finish_reason":"stop"}]}`),
+			status: 200, has: []string{`"thinking":"two and two"`, `"text":"four"`},
+		},
+		{
+			name: "an image", path: "/v1/chat/completions", body: `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="}}]}]}`,
+			sent: []string{"data:image/png"}, status: 200, has: []string{`"ok"`},
+		},
+		{
+			name: "large embeddings", path: "/v1/embeddings", body: `{"model":"e","input":"hi"}`, answer: reply(json, `{"object":"list","model":"x","data":[{"object":"embedding","index":0,"embedding":[`+strings.Repeat("0.125,", 50_000)+`0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`),
+			status: 200, has: []string{`,0.5]`, `"model":"e"`},
+		},
+		{name: "a large transcript", path: "/v1/audio/transcriptions", body: heard, header: heardType, answer: reply(json, `{"text":"`+strings.Repeat("good day ", 20_000)+`"}`), status: 200, has: []string{"good day"}},
+		{name: "score", path: "/v1/score", body: `{"model":"r","query":"q","documents":["a"]}`, answer: reply(json, `{"id":"s","data":[{"index":0,"score":0.5}]}`), status: 200, has: []string{`0.5`}},
+		{name: "tokenize", path: "/tokenize", body: `{"model":"m","prompt":"hi"}`, answer: reply(json, `{"count":1,"tokens":[7]}`), status: 200, has: []string{`[7]`}},
+		{name: "score where no engine has it", path: "/v1/score", body: `{"model":"draw","query":"q","documents":["a"]}`, status: 400, has: []string{`"error"`}},
+		{name: "moderations", path: "/v1/moderations", body: `{"model":"m","input":"hi"}`, status: 400, has: []string{`"error"`}},
+		{name: "messages for a model that is not there", path: "/v1/messages", body: `{"model":"none","max_tokens":20,"messages":[{"role":"user","content":"hi"}]}`, status: 404, has: []string{"not_found_error"}},
+		{name: "messages with a bad part", path: "/v1/messages", body: `{"model":"m","max_tokens":20,"messages":[{"role":"user","content":[{"type":"odd"}]}]}`, status: 400, has: []string{"messages"}},
+		{name: "responses with a bad part", path: "/v1/responses", body: `{"model":"m","input":[{"type":"odd"}]}`, status: 400, has: []string{"input"}},
 		{name: "another kind", path: "/v1/embeddings", body: `{"model":"m","input":"hi"}`, status: 400, has: []string{`"error"`}},
 		{name: "no json", path: "/v1/embeddings", body: `input`, status: 400, has: []string{"invalid_request_error"}},
 		{name: "no input", path: "/v1/embeddings", body: `{"model":"e"}`, status: 400, has: []string{`"param":"input"`}},
@@ -188,6 +253,16 @@ func TestAllHavePaths(t *testing.T) {
 	for _, ep := range endpoint.All {
 		if endpoint.At([]byte(ep.Path)) != ep {
 			t.Errorf("%s is not found at its path", fmt.Sprint(ep.Path))
+		}
+	}
+}
+
+// TestTooLarge: the refusal of a large body names the limit of the file, without what the edge adds.
+func TestTooLarge(t *testing.T) {
+	for _, ep := range endpoint.All {
+		e := ep.TooLarge(ep.OwnLimit(config.BodyLimits{RequestBody: 4096, UploadBody: 4096}))
+		if e.Status != 413 || !strings.Contains(e.Message, "4096") && !strings.Contains(e.Message, "4 KiB") {
+			t.Errorf("%s: %d %s", ep.Path, e.Status, e.Message)
 		}
 	}
 }

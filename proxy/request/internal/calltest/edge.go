@@ -245,7 +245,8 @@ type clientConn struct {
 	waiter listen.Waiter
 }
 
-func (c *clientConn) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2)} }
+func (c *clientConn) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2)} }
+
 func (c *clientConn) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)} }
 func (c *clientConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *clientConn) SetWriteDeadline(time.Time) error { return nil }

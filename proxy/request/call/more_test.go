@@ -1,0 +1,212 @@
+package call_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/internal/calltest"
+)
+
+// TestLargeAnswer: an answer larger than a pooled buffer is written from its own, and its memory is
+// given back.
+func TestLargeAnswer(t *testing.T) {
+	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
+		synctest.Test(t, func(t *testing.T) {
+			e := calltest.New(t, oneEngine("", ""), only(calltest.Say(strings.Repeat("word", 100_000))))
+			if got := e.Post(path, body); got.Status != 200 || got.Err != nil || len(got.Body) < 400_000 {
+				t.Errorf("%s: %d, %v, %d bytes", path, got.Status, got.Err, len(got.Body))
+			}
+			if n := e.Services.Replies.Used(); n != 0 {
+				t.Errorf("%s: %d bytes are still held", path, n)
+			}
+		})
+	}
+}
+
+// TestRevoked: a key that is removed ends its calls, and no others.
+func TestRevoked(t *testing.T) {
+	const one = `
+keys:
+  - {id: b, hash: "sha256:HASHB"}
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+models:
+  - {id: m, deployments: [{upstream: a}]}
+`
+	hashes := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b"))
+	synctest.Test(t, func(t *testing.T) {
+		both := strings.Replace(one, "keys:\n", "keys:\n  - {id: a, hash: \"sha256:HASHA\"}\n", 1)
+		e := calltest.New(t, hashes.Replace(both), only(calltest.After(20*time.Second, calltest.Say("late"))))
+		clients, done := []*calltest.Client{{}, {}}, []chan *calltest.Answer{make(chan *calltest.Answer, 1), make(chan *calltest.Answer, 1)}
+		for i, key := range []string{"sk-secret-a", "sk-secret-b"} {
+			go func() { done[i] <- e.Send(clients[i], chatPath, chat(""), "Authorization: Bearer "+key) }()
+		}
+		time.Sleep(5 * time.Second)
+		e.Load(hashes.Replace(one))
+		for _, client := range clients {
+			client.Call().Revoke(e.Services.Current().Keys)
+		}
+		if got := <-done[0]; got.Status != 401 || got.Took > 6*time.Second {
+			t.Errorf("the removed key's: %d after %v: %s", got.Status, got.Took, got.Body)
+		}
+		if got := <-done[1]; got.Status != 200 {
+			t.Errorf("the other key's: %d %s", got.Status, got.Body)
+		}
+	})
+}
+
+// TestBodies: bodies that cannot be taken.
+func TestBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := calltest.New(t, oneEngine("limits: {request_body: 2KiB}", ""), only(nil))
+		for _, tt := range []struct {
+			body   string
+			header string
+			status int
+		}{
+			{chat(`,"user":"` + strings.Repeat("x", 4000) + `"`), "", 413},
+			{chat(""), "Content-Type: text/plain", 415},
+			{chat(""), "Content-Encoding: br", 415},
+			{"not zipped", "Content-Encoding: gzip", 400},
+			{"", "", 400},
+		} {
+			var headers []string
+			if tt.header != "" {
+				headers = append(headers, tt.header)
+			}
+			if got := e.Post(chatPath, tt.body, headers...); got.Status != tt.status {
+				t.Errorf("%.30q, %s: got %d %s, want %d", tt.body, tt.header, got.Status, got.Body, tt.status)
+			}
+		}
+	})
+}
+
+// TestArms: shares of a model's traffic, which a conversation keeps.
+func TestArms(t *testing.T) {
+	const yaml = `
+auth: none
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+  - {name: b, engine: vllm, url: "http://b", concurrency: 4}
+models:
+  - id: m
+    deployments: [{upstream: a}, {upstream: b, served: new, traffic: 50%}]
+`
+	synctest.Test(t, func(t *testing.T) {
+		a := &calltest.Engine{Name: "a", Models: []string{"m"}}
+		b := &calltest.Engine{Name: "b", Models: []string{"new"}}
+		e := calltest.New(t, yaml, a, b)
+		for i := range 40 {
+			body := `{"model":"m","messages":[{"role":"user","content":"talk ` + strings.Repeat("x", i) + `"}]}`
+			for range 2 {
+				if got := e.Post(chatPath, body); got.Status != 200 {
+					t.Fatalf("%d %s", got.Status, got.Body)
+				}
+			}
+		}
+		sentA, sentB := a.Requests(), b.Requests()
+		if len(sentA)%2 != 0 || len(sentA) < 20 || len(sentB) < 20 {
+			t.Errorf("%d and %d calls: want about half each, and both of a conversation at one", len(sentA), len(sentB))
+		}
+	})
+}
+
+// TestNotNow: an engine that says in its own words that it may answer in a moment is asked again.
+func TestNotNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.InTurn(calltest.Refuse(503, "Loading model"), calltest.Say("loaded"))}
+		yaml := strings.Replace(oneEngine("", ""), "engine: vllm", "engine: llamacpp", 1)
+		got := calltest.New(t, yaml, a).Post(chatPath, chat(""))
+		if n := len(a.Requests()); got.Status == 200 && n != 2 || got.Status != 200 && n != 1 {
+			t.Errorf("got %d %s after %d requests", got.Status, got.Body, n)
+		}
+	})
+}
+
+// TestCachePerKey: engines that can are told whose prompts to keep apart.
+func TestCachePerKey(t *testing.T) {
+	const yaml = `
+keys:
+  - {id: a, hash: "sha256:HASHA"}
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+models:
+  - {id: m, prompt_cache: per_key, deployments: [{upstream: a}]}
+`
+	synctest.Test(t, func(t *testing.T) {
+		a := only(nil)
+		e := calltest.New(t, strings.ReplaceAll(yaml, "HASHA", calltest.Hash("sk-secret-a")), a)
+		if got := e.Post(chatPath, chat(""), "Authorization: Bearer sk-secret-a"); got.Status != 200 {
+			t.Fatalf("%d %s", got.Status, got.Body)
+		}
+		if sent := a.Requests(); !strings.Contains(sent[0], `"cache_salt"`) || strings.Contains(sent[0], "secret") {
+			t.Errorf("sent %s, want a salt, and nothing of the key in it", sent[0])
+		}
+		e.Services.Forget()
+	})
+}
+
+// TestResumedAtItsLimit: a stream that was cut off behind its last token has only its end left, which
+// the edge says.
+func TestResumedAtItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turn := calltest.InTurn(events(true, delta("one "), delta("two")), calltest.Say("three"))
+		a, b := pair(turn, turn)
+		got := calltest.New(t, twoEngines("", "    retry: {resume: 2}\n"), a, b).Post(chatPath, chat(`,"stream":true,"max_tokens":2`))
+		if got.Err != nil || strings.Contains(got.Body, `"error"`) || !strings.Contains(got.Body, "data: [DONE]") {
+			t.Errorf("%v, %s", got.Err, got.Body)
+		}
+	})
+}
+
+// TestShares: what WebSocket's frames take of a key's limits.
+func TestShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(keyed)
+		e := calltest.New(t, yaml, &calltest.Engine{Name: "a", Models: []string{"m", "other"}})
+		s := e.Services.Current()
+		var h fasthttp.RequestHeader
+		h.Set("Authorization", "Bearer sk-secret-a")
+		key, err := s.Authenticate(&h, nil, nil, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []bool{true, true, false} { // of two a minute
+			if refused := call.TakeRequest(s, key, time.Now()); (refused == nil) != want {
+				t.Errorf("request %d: got %v, want it taken: %t", i, refused, want)
+			}
+		}
+		if call.ReadingOf(s, key) == nil || call.ConversationsOf(s, key) == nil {
+			t.Error("of two keys, one has no share of the memory")
+		}
+		if held, refused := call.TakeWaiting(s, key); held == nil || refused != nil {
+			t.Errorf("a place to wait: got %v, %v", held, refused)
+		} else {
+			held.StopWaiting()
+		}
+	})
+}
+
+// hung answers with a part and then nothing.
+func hung(w http.ResponseWriter, r *http.Request) {
+	calltest.Stream(w).Say("half")
+	<-r.Context().Done()
+}
+
+// TestHungEngine: a stream whose engine has fallen silent goes on at another one.
+func TestHungEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turn := calltest.InTurn(hung, calltest.Say("other"))
+		a, b := pair(turn, turn)
+		got := calltest.New(t, twoEngines("timeouts: {idle: 20s}", "    retry: {resume: 1}\n"), a, b).Post(chatPath, chat(stream))
+		if got.Err != nil || !strings.Contains(got.Body, "half") || !strings.Contains(got.Body, "other") {
+			t.Errorf("%v, %s", got.Err, got.Body)
+		}
+	})
+}
