@@ -164,7 +164,7 @@ func (c *checker) unique(path, missing, what, name string, seen map[string]strin
 	seen[name] = path
 }
 
-// checkBodies checks the limits that a key or a model has for bodies beside those of the file.
+// checkBodies checks the limits that a key has for bodies beside those of the file.
 func checkBodies(c checks, path string, l BodyLimits) {
 	for _, r := range []struct {
 		name   string

@@ -29,7 +29,7 @@ const (
 	SystemInPlace = "in_place"
 )
 
-// Values of Model.AdjacentTurns.
+// Values of Engine.AdjacentTurns.
 const (
 	TurnsAsSent = "as_sent"
 	TurnsJoined = "joined"
@@ -92,16 +92,15 @@ var kinds = []string{
 // The closed sets of words, by the path of the value in the schema. Validation and the JSON schema
 // read them here.
 var words = map[string][]string{
-	"auth":               {AuthNone},
-	"on_revoke":          {OnRevokeEnd, OnRevokeAbort},
-	"log.level":          {"debug", "info", "warn", "error"},
-	"log.format":         {LogFormatJSON, LogFormatConsole},
-	"keys.operations":    Operations(),
-	"keys.limits.per":    {PerCaller, PerKey},
-	"issuers.algorithms": Algorithms(),
-	"upstreams.prefill":  {PrefillProven},
-	"fleet.lost":         {LostDivide, LostOpen, LostClosed},
-	"fleet.keys.store":   {KeysRequired, KeysCached},
+	"auth":              {AuthNone},
+	"on_revoke":         {OnRevokeEnd, OnRevokeAbort},
+	"log.level":         {"debug", "info", "warn", "error"},
+	"log.format":        {LogFormatJSON, LogFormatConsole},
+	"keys.operations":   Operations(),
+	"keys.limits.per":   {PerCaller, PerKey},
+	"upstreams.prefill": {PrefillProven},
+	"fleet.lost":        {LostDivide, LostOpen, LostClosed},
+	"fleet.keys.store":  {KeysRequired, KeysCached},
 
 	"upstreams.concurrency.fleet": {FleetExact},
 
@@ -114,7 +113,6 @@ var words = map[string][]string{
 	"models.policy":            {PolicyLeastLoaded, PolicyPrefixAffinity, PolicyTwoChoices, PolicyRoundRobin},
 	"models.prompt_cache":      {CacheShared, CachePerKey},
 	"models.system_messages":   {SystemFold, SystemInPlace},
-	"models.adjacent_turns":    {TurnsAsSent, TurnsJoined},
 	"models.reasoning_history": {ReasoningLoop, ReasoningAll, ReasoningNone},
 	"models.supported_endpoints": {
 		"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
@@ -123,9 +121,6 @@ var words = map[string][]string{
 	},
 	"models.supported_reasoning_efforts": {"none", "low", "medium", "high", "xhigh"},
 }
-
-// Algorithms returns every algorithm that a token may be signed with, in a list of its own.
-func Algorithms() []string { return []string{"ES256", "RS256", "EdDSA"} }
 
 // Operations returns every operation a key can be scoped to, in a list of the caller's own.
 func Operations() []string {

@@ -19,8 +19,6 @@ type Issuer struct {
 	Audience Audiences `yaml:"audience"`
 	// The issuer's public keys: file:PATH, or the https URL at which they are published.
 	JWKS string `yaml:"jwks"`
-	// The algorithms that it may sign with. Left out: all of them.
-	Algorithms []string `yaml:"algorithms"`
 	// What the claims of a token mean.
 	Claims IssuerClaims `yaml:"claims"`
 
@@ -63,10 +61,7 @@ func (a *Audiences) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 }
 
 // SetDefaults sets what an issuer leaves out.
-func (i *Issuer) SetDefaults() {
-	i.Algorithms = Algorithms()
-	i.Claims.Key = "sub"
-}
+func (i *Issuer) SetDefaults() { i.Claims.Key = "sub" }
 
 const keysFilePrefix = "file:"
 
@@ -133,10 +128,6 @@ func (c issuerChecks) all() {
 		if len(is.Audience) == 0 || is.Audience[0] == "" {
 			c.check.fail(at+".audience", "without an audience tokens for others would be taken: give the aud of the tokens for this API")
 		}
-		if len(is.Algorithms) == 0 {
-			c.check.fail(at+".algorithms", "the issuer may sign with none: list some, or leave algorithms out for all")
-		}
-		c.check.eachOneOf(at+".algorithms", "issuers.algorithms", "an algorithm", is.Algorithms)
 		if is.Claims.Key == "" {
 			c.check.fail(at+".claims.key", "name the claim that tells callers apart, or leave it out for sub")
 		}

@@ -136,14 +136,8 @@ type KeyLimits struct {
 	UploadBody Bytes `yaml:"upload_body"`
 }
 
-// BodyLimits bound the bodies of a model's requests; zero is no limit beside those of the file and
-// of keys, of which the smallest counts.
-type BodyLimits struct {
-	// The largest JSON body of the model's calls.
-	RequestBody Bytes `yaml:"request_body"`
-	// The largest upload of the model's calls.
-	UploadBody Bytes `yaml:"upload_body"`
-}
+// BodyLimits bound the bodies of requests. Zero is no limit.
+type BodyLimits struct{ RequestBody, UploadBody Bytes }
 
 // Bodies are the limits on bodies.
 func (l *KeyLimits) Bodies() BodyLimits { return BodyLimits{l.RequestBody, l.UploadBody} }

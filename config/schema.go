@@ -559,8 +559,6 @@ type Model struct {
 	Reserve Percent `yaml:"reserve"`
 	// The clocks of this model's calls, where they differ from the file's.
 	Timeouts ModelTimeouts `yaml:"timeouts"`
-	// The largest bodies of this model's calls, where they are smaller than the file's and the key's.
-	Limits BodyLimits `yaml:"limits"`
 	// What else may be sent again for this model.
 	Retry ModelRetry `yaml:"retry"`
 	// Models that answer while no upstream of this one can: the first that is able to. Their own
@@ -575,9 +573,6 @@ type Model struct {
 	// Whether system messages behind the first turn are folded into one at the start or sent in_place.
 	// Left out: by profile.
 	SystemMessages string `yaml:"system_messages"`
-	// Whether neighbouring turns of one role are joined into one or sent as they are (as_sent) until
-	// the engine refuses them. Left out: by profile.
-	AdjacentTurns string `yaml:"adjacent_turns"`
 	// Which reasoning of earlier turns is sent to the engine: loop (that since the user's last text),
 	// all or none. Left out: loop, and everything that a client of chat completions sends.
 	ReasoningHistory string `yaml:"reasoning_history"`

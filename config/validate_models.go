@@ -42,9 +42,6 @@ func (c modelChecks) all() {
 		if m.SystemMessages != "" {
 			c.check.oneOf(at+".system_messages", "models.system_messages", "a choice", m.SystemMessages)
 		}
-		if m.AdjacentTurns != "" {
-			c.check.oneOf(at+".adjacent_turns", "models.adjacent_turns", "a choice", m.AdjacentTurns)
-		}
 		if m.ReasoningHistory != "" {
 			c.check.oneOf(at+".reasoning_history", "models.reasoning_history", "a choice", m.ReasoningHistory)
 		}
@@ -60,7 +57,6 @@ func (c modelChecks) all() {
 		c.fallback(at+".fallback", m, ids)
 		checkShadow(c, at+".shadow", m, ids)
 		c.modelTimeouts(at+".timeouts", m.Timeouts)
-		checkBodies(c.checks, at+".limits", m.Limits)
 		c.published(at, m)
 	}
 	c.promptCaches()

@@ -164,12 +164,13 @@ func TestAdjacentTurns(t *testing.T) {
 	}
 }
 
-// TestAdjacentTurns_Settings: the file has them joined from the start, and a strict edge changes nothing.
+// TestAdjacentTurns_Settings: a profile has them joined from the start, and a strict edge changes nothing.
 func TestAdjacentTurns_Settings(t *testing.T) {
 	t.Parallel()
 	engines := []sim.Options{{AlternateRoles: true, Record: true}}
 	const body = `{"model":"sim","messages":[` + twoUsers + `]}`
-	p := start(t, rig.Setup{Engines: engines, Config: strings.Replace(detected, "id: public,", "id: public, adjacent_turns: joined,", 1)})
+	p := start(t, rig.Setup{Engines: engines, Config: "engines: [{ name: own, like: openai, adjacent_turns: joined }]\n" +
+		strings.Replace(detected, `url: "{{up-0}}"`, `url: "{{up-0}}", engine: own`, 1)})
 	p.Post("/v1/chat/completions", body).WantStatus(200)
 	if sent := sentToEngine(t, p.Engines[0]); len(sent) != 1 || string(sent[0]["messages"]) != "["+oneUser+"]" {
 		t.Errorf("%d requests, the first with %s", len(sent), sent[0]["messages"])

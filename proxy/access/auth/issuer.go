@@ -235,14 +235,14 @@ func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, err
 		if set == nil {
 			return jwt.Claims{}, jwt.Print{}, jwt.ErrUnknownKey
 		}
-		return t.Verify(set, is.config.Algorithms)
+		return t.Verify(set)
 	}
 	set := is.keys.Keys()
 	claims, print, err := verify(set)
 	if err == nil {
 		return claims, print, nil
 	}
-	if !t.Plausible(is.config.Algorithms, is.config.Audience, now) {
+	if !t.Plausible(is.config.Audience, now) {
 		return claims, print, errInvalid
 	}
 	final := is.keys.Renew(t, errors.Is(err, jwt.ErrSignature))

@@ -81,7 +81,7 @@ func (p *provider) ring(t testing.TB, change func(*config.Issuer, []config.Key))
 	t.Helper()
 	is := config.Issuer{
 		Issuer: "https://idp.test", Name: "corp", Audience: config.Audiences{"penstock"}, JWKS: "https://idp.test/jwks",
-		Algorithms: config.Algorithms(), Claims: config.IssuerClaims{Key: "sub", Templates: []config.IssuerTemplate{
+		Claims: config.IssuerClaims{Key: "sub", Templates: []config.IssuerTemplate{
 			{Claim: "groups", Value: "ml-*", Key: "ml"}, {Claim: "groups", Value: "staff", Key: "plain"},
 		}},
 	}

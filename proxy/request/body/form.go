@@ -94,12 +94,6 @@ func (f *Form) Spent() bool { return f != nil && f.spent }
 // Came is how much of the client's body was read.
 func (f *Form) Came() int64 { return f.source.total }
 
-// Length is how long the client's body is as far as that is known: as announced, or what has come.
-func (f *Form) Length() int64 { return max(f.source.announced, f.source.total) }
-
-// LimitTo holds the client's body to a limit, if that is smaller than the one it has.
-func (f *Form) LimitTo(most int64) { f.source.limit = min(f.source.limit, most) }
-
 // formError is the client's error for one of reading its form.
 func formError(err error) *apierr.Error {
 	var (

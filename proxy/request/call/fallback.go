@@ -47,7 +47,7 @@ func (f fallbacks) left() bool {
 func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *routing.Target, bool) {
 	c, t := f.call, &f.call.tries
 	checked, err := c.request.Check(m, c.record.Start)
-	if err != nil || !f.fits(m, now) || gate(f).tooLargeFor(m) != nil {
+	if err != nil || !f.fits(m, now) {
 		return nil, nil, false
 	}
 	before, pool, excluded := c.config.model, t.pool, len(t.excluded)
@@ -61,7 +61,6 @@ func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *ro
 		return nil, nil, false
 	}
 	t.takeTurn(q.Turn)
-	gate(f).limitForm(m)
 	if c.record.Asked == "" {
 		c.record.Asked = c.record.Model
 	}

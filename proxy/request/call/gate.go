@@ -163,10 +163,6 @@ func (g gate) resolve() error {
 		return apierr.Invalid("model", apierr.CodeUnsupportedParameter,
 			"The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
 	}
-	if e := g.tooLargeFor(m); e != nil {
-		return e
-	}
-	g.limitForm(m)
 	checked, err := c.request.Check(m, c.record.Start)
 	c.record.Pool, c.record.Dropped = checked.PoolName, checked.Dropped
 	if err != nil {
@@ -177,27 +173,6 @@ func (g gate) resolve() error {
 	c.tries.needs = endpoint.FeaturesOf(c.ep, c.request)
 	g.classify()
 	return nil
-}
-
-// tooLargeFor refuses a body that is longer than a model takes, as far as it is known.
-func (g gate) tooLargeFor(m *snapshot.Model) *apierr.Error {
-	c := g.call
-	most, length := c.ep.OwnLimit(m.Config.Limits), c.body.Came()
-	if form := c.request.Form(); form != nil {
-		length = form.Length()
-	}
-	if length > most {
-		return c.ep.TooLarge(most)
-	}
-	return nil
-}
-
-// limitForm holds what is still to come of a form to what a model takes.
-func (g gate) limitForm(m *snapshot.Model) {
-	c := g.call
-	if form := c.request.Form(); form != nil {
-		form.LimitTo(c.ep.OwnLimit(m.Config.Limits))
-	}
 }
 
 // classify finds the class of the call: its key's, or the last one, if the request asks to be

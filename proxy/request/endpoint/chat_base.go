@@ -120,9 +120,6 @@ func (b *chatBase) Fill(to Target) (Sending, error) {
 func formatOf(to *Target) chat.EngineFormat {
 	format := to.Formats.of(to.Upstream.Engine())
 	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
-	if turns := to.Model.Config.AdjacentTurns; turns != "" {
-		format.JoinTurns = turns == config.TurnsJoined
-	}
 	if to.Refused != (Refused{}) {
 		reasoning := *format.Reasoning
 		reasoning.Refused = to.Refused.Efforts

@@ -136,8 +136,6 @@ func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
 	switch {
 	case !routing.Open(p.model.Route, c.Tiers):
 		p.end = observe.ShadowForbidden
-	case c.Body.Came() > c.Endpoint.OwnLimit(p.model.Config.Limits):
-		p.end = observe.ShadowUnfit
 	case !p.acquire(c, number, now):
 		p.end = observe.ShadowNoSlot
 	default:

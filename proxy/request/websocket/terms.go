@@ -37,7 +37,7 @@ func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string
 const reasonKey = "the key is not valid any more"
 
 // bodyLimit is how long a message of a key may be, the messages that wait on a connection together,
-// and its conversations together: as the body of a request. A model's own limit is the call's.
+// and its conversations together: as the body of a request.
 func (t *terms) bodyLimit(key *auth.Key) int64 {
 	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.Bodies())
 }

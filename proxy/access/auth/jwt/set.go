@@ -16,11 +16,6 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// Algorithms are the signatures that are understood, by their names in RFC 7518 and RFC 8037.
-func Algorithms() []string {
-	return []string{string(jose.ES256), string(jose.RS256), string(jose.EdDSA)}
-}
-
 const (
 	// MaxSet is how long a set may be. Those of large issuers are some 10 KiB.
 	MaxSet  = 256 << 10
