@@ -259,3 +259,23 @@ var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 var houseDomains = []string{
 	"local", "localhost", "internal", "intranet", "lan", "home", "corp", "private", "arpa", "svc", "test", "invalid",
 }
+
+// parsePrefix reads a network, or an address, which is the network of itself.
+func parsePrefix(s string) (netip.Prefix, error) {
+	if ip, err := netip.ParseAddr(s); err == nil {
+		ip = ip.Unmap().WithZone("")
+		return netip.PrefixFrom(ip, ip.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	return p.Masked(), err
+}
+
+// Proxies returns the networks of ListenTrusted. Each has been validated.
+func (f *File) Proxies() (all []netip.Prefix) {
+	for _, s := range f.ListenTrusted {
+		if p, err := parsePrefix(s); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}

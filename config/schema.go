@@ -13,6 +13,11 @@ type File struct {
 	// The address of the public API. The default port is 4000 because engines use 8000, 8080, 11434
 	// and 30000 themselves.
 	Listen string `yaml:"listen"`
+	// Networks, such as 10.0.0.0/8, whose connections begin with the PROXY protocol's header (version 1
+	// or 2): proxies that pass bytes on. The address that it names is the client's, for limits and the
+	// log. One of their connections without the header, and one of another peer with it, is closed and
+	// counted.
+	ListenTrusted []string `yaml:"listen_trusted"`
 	// The operator's listener: /metrics, /status, /-/ready and the commands that change a running
 	// edge.
 	Admin Admin `yaml:"admin"`
@@ -23,7 +28,8 @@ type File struct {
 	// Spans of calls, exported as OTLP over HTTP.
 	Tracing Tracing `yaml:"tracing"`
 	// Refuse what is otherwise tolerated for the sake of common clients, such as unknown values of
-	// hints. Which paths are served does not change.
+	// hints. Of the paths beside the contract's those that compact, count a request's tokens or are at
+	// some engines only are not served then.
 	Strict bool `yaml:"strict"`
 	// Read this file, keys, certificates and secrets again when they change. With false they are read
 	// on SIGHUP and by `penstock reload` only.

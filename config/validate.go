@@ -111,6 +111,15 @@ func (c processChecks) listeners() {
 	if err := checkListen(f.Listen); err != nil {
 		c.check.fail("listen", "%s", err)
 	}
+	for i, network := range f.ListenTrusted {
+		at := element("listen_trusted", i)
+		switch prefix, err := parsePrefix(network); {
+		case err != nil:
+			c.check.fail(at, "%s is not a network: write an address, or one with its bits, such as 10.0.0.0/8", c.places.Show(at, network))
+		case prefix.Bits() == 0:
+			c.check.fail(at, "every address could say that it is another one: name the networks of your proxies")
+		}
+	}
 	if (f.Admin.TLS.Cert == "") != (f.Admin.TLS.Key == "") {
 		c.check.fail("admin.tls", "cert and key go together: give both or none")
 	}

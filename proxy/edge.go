@@ -124,6 +124,7 @@ func New(o Options) (*Edge, error) {
 	}); err != nil {
 		return nil, errors.Join(err, abandon(e))
 	}
+	e.listener.SetProxies(c.Proxies())
 	if o.Admin != nil {
 		if e.admin, err = admin.New(e.adminOptions(started)); err != nil {
 			return nil, errors.Join(err, e.listener.Release(), abandon(e))
@@ -194,6 +195,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 			}
 			if e.listener != nil {
 				e.listener.SetMax(e.bound.of(f, e.log), f.Limits.ConnectionsPerAddress)
+				e.listener.SetProxies(f.Proxies())
 			}
 		},
 		OnSwap: func(f *config.File, newProfiles bool) {

@@ -51,6 +51,9 @@ func (e *Edge) registerGauges() {
 	}
 	gauge("penstock_client_connections_evicted_total", func() float64 { return float64(e.listener.Evicted()) })
 	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.listener.Rejected()) })
+	gauge(`penstock_proxy_headers_refused_total{reason="missing"}`, func() float64 { return float64(e.listener.ProxyHeaders().Missing) })
+	gauge(`penstock_proxy_headers_refused_total{reason="unlisted"}`, func() float64 { return float64(e.listener.ProxyHeaders().Unlisted) })
+	gauge(`penstock_proxy_headers_refused_total{reason="invalid"}`, func() float64 { return float64(e.listener.ProxyHeaders().Invalid) })
 	gauge("penstock_calls_yielded_total", func() float64 { return float64(e.reloads.Running().Routes.Claims.Yielded()) })
 	gauge("penstock_draining", func() float64 { return truth(e.ending.draining.Load()) })
 	for _, where := range guard.Places() {

@@ -26,7 +26,7 @@ func TestBench(t *testing.T) {
 		}
 		want := int(o.NumPrompts) * max(1, o.NumTurns)
 		if r.Completed != want || len(r.Penstock.Total.StreamFaults) > 0 {
-			t.Errorf("%s%s: %d of %d completed, errors %v, faults %v", o.Mix, o.Mix, r.Completed, want, r.Penstock.Total.Errors, r.Penstock.Total.StreamFaults)
+			t.Errorf("%s: %d of %d completed, errors %v, faults %v", o.Mix, r.Completed, want, r.Penstock.Total.Errors, r.Penstock.Total.StreamFaults)
 		}
 	}
 }

@@ -40,7 +40,7 @@ var allowed = map[string]struct {
 	"proxy/fleet/places":              {ours: "routing", modules: "github.com/VictoriaMetrics/metrics github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/access/limit":              {ours: "config config/money upstreams", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
 	"proxy/telemetry/guard":           {modules: "go.uber.org/zap/...", never: "net os log"},
-	"proxy/front/listen":              {ours: "config/instant proxy/access/auth/cert upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket proxy/telemetry/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon golang.org/x/sys/...", never: "log"},
+	"proxy/front/listen":              {ours: "config/instant proxy/access/auth/cert upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket proxy/telemetry/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon github.com/pires/go-proxyproto golang.org/x/sys/...", never: "log"},
 	"proxy/telemetry/ledger":          {ours: "proxy/telemetry/observe proxy/telemetry/process", modules: "github.com/VictoriaMetrics/metrics github.com/valyala/fasthttp go.uber.org/zap/...", never: "net/http log"},
 	"proxy/telemetry/observe":         {ours: "config config/instant config/money proxy/telemetry/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/... github.com/go-logr/logr", never: "net log"},
 	"proxy/running/catalog":           {ours: "config routing translate/apierr translate/chat upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},

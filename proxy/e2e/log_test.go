@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -229,6 +231,53 @@ func TestSessionColumn(t *testing.T) {
 	for _, f := range found {
 		if f[1] != found[0][1] {
 			t.Errorf("one session has the hashes %s and %s", found[0][1], f[1])
+		}
+	}
+}
+
+// TestProxyProtocol: a listed proxy says who its client is; nobody else may, and the proxy must.
+func TestProxyProtocol(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: "log: { client: true }\nlisten_trusted: [127.0.0.2]"})
+	ask := func(from, header string) (*rig.Reply, error) {
+		t.Helper()
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		c, err := d.Dial("tcp", p.Addr)
+		if err != nil {
+			t.Skipf("no second address of loopback: %v", err)
+		}
+		t.Cleanup(func() { c.Close() })
+		raw := rig.NewRaw(t, c)
+		_, _ = io.WriteString(c, header+p.Request(chatPath, p.Chat("")))
+		return raw.TryReply("POST")
+	}
+	const header = "PROXY TCP4 198.51.100.7 127.0.0.1 5000 4000\r\n"
+	for _, c := range []struct {
+		from, header string
+		client       string // in the log; empty: the connection is closed
+	}{
+		{"127.0.0.2", header, "198.51.100.7"},
+		{"127.0.0.2", "", ""},
+		{"127.0.0.1", "", "127.0.0.1"},
+		{"127.0.0.1", header, ""},
+	} {
+		r, err := ask(c.from, c.header)
+		if c.client == "" {
+			if err == nil {
+				t.Errorf("%+v: answered with %d", c, r.Status)
+			}
+			continue
+		}
+		if err != nil || r.Status != 200 {
+			t.Errorf("%+v: %v, %+v", c, err, r)
+			continue
+		}
+		line := `"client":"` + c.client + `"`
+		rig.WaitFor(t, rig.Patience, "the line is written", func() bool { return strings.Contains(p.Log.String(), line) })
+	}
+	for _, reason := range []string{"missing", "unlisted"} {
+		if n := p.Metric("penstock_proxy_headers_refused_total", `reason="`+reason+`"`); n != 1 {
+			t.Errorf("%v connections were closed: %s", n, reason)
 		}
 	}
 }

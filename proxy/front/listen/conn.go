@@ -18,11 +18,14 @@ import (
 type Conn struct {
 	*net.TCPConn
 	ln         *Listener
-	address    netip.Addr // see networkOf
+	address    netip.Addr // see networkOf; of a client behind a proxy once that has said it
 	generation uint32
 	fd         int
 	stream     socket.Stream
 	framing    framingChecker // without TLS, which has its own (tlsConn)
+
+	header *proxyHeader // nil: it has been read, or there is none
+	behind *net.TCPAddr // the client behind a proxy
 
 	client  clientState
 	unread  unreadBytes

@@ -34,6 +34,9 @@
 // below), because a stream in fasthttp holds the buffer for the largest head and its context for
 // as long as it runs. After the stream the connection comes back to fasthttp (Resume).
 //
+// With Listener.SetProxies, connections of the listed networks begin with the PROXY protocol's header
+// (proxied.go), which is read before all of these, under TLS before the handshake.
+//
 // # Design
 //
 // Disconnect watch. fasthttp does not report a client that leaves while a handler runs. So every

@@ -58,7 +58,8 @@ type Listener struct {
 	ofAddress  map[netip.Addr]int
 	generation uint32
 
-	room room
+	room    room
+	proxied proxied
 
 	open         atomic.Int64
 	rejected     atomic.Uint64
@@ -103,8 +104,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 			l.acceptErrors.Add(1)
 			continue
 		}
-		address := networkOf(tcp.RemoteAddr())
-		if most := l.maxOfOne.Load(); most > 0 && l.openOf(address) >= most {
+		address, header := networkOf(tcp.RemoteAddr()), l.expects(tcp.RemoteAddr())
+		fromProxy := header != nil && header.listed // which has many clients: comesFrom counts them
+		if most := l.maxOfOne.Load(); most > 0 && !fromProxy && l.openOf(address) >= most {
 			l.reject(tcp, tooManyOfOneBody)
 			continue
 		}
@@ -114,6 +116,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		limitSendBuffer(tcp)
 		c := l.register(tcp, address)
+		c.header = header
 		if err := errors.Join(c.stream.Open(tcp), l.watch.add(c)); err != nil {
 			l.acceptErrors.Add(1)
 			_ = c.Close()
@@ -142,9 +145,7 @@ func (l *Listener) unregister(c *Conn) {
 	l.watch.remove(c)
 	l.mu.Lock()
 	delete(l.conns, c)
-	if l.ofAddress[c.address]--; l.ofAddress[c.address] == 0 {
-		delete(l.ofAddress, c.address)
-	}
+	l.leaves(c.address)
 	l.mu.Unlock()
 	l.open.Add(-1)
 }

@@ -109,10 +109,11 @@ func (l *Listener) lookForRoom() {
 	if now < l.room.again {
 		return
 	}
-	conns := l.snapshot()
-	idle := make([]waiting, 0, len(conns))
+	l.mu.Lock() // for the addresses
+	count := len(l.conns)
+	idle := make([]waiting, 0, count)
 	known := 0
-	for _, c := range conns {
+	for c := range l.conns {
 		if c.known.Load() {
 			known++
 		}
@@ -120,11 +121,12 @@ func (l *Listener) lookForRoom() {
 			idle = append(idle, waiting{c, since, c.address, c.known.Load()})
 		}
 	}
+	l.mu.Unlock()
 	most := l.max.Load()
 	crowds := func(address netip.Addr) bool { return l.openOf(address) > most/2 }
 	found := mayGo(idle, now-int64(l.evictAfter), crowds)
 	leastNeeded(found)
-	found = found[:min(len(found), leastBatch+len(conns)/batchShare)]
+	found = found[:min(len(found), leastBatch+count/batchShare)]
 	l.room.next = keepHalf(found, known, int(most))
 	if len(l.room.next) == 0 {
 		l.room.again = now + int64(nothingFound)

@@ -112,6 +112,9 @@ func framingOf(c net.Conn) *framingChecker {
 // Read reads what the client sends. ErrBareLine, ErrFraming and ErrNotHTTP end a request. After
 // CloseGracefully an idle connection ends.
 func (c *Conn) Read(p []byte) (int, error) {
+	if c.header != nil {
+		return c.readBehindHeader(p)
+	}
 	if c.unread.any() {
 		return c.unread.read(p)
 	}

@@ -156,6 +156,7 @@ var families = []Family{
 	{"penstock_client_connections_limit", Gauge, "Client connections that may be open at once: limits.connections, or less where the process may not open as many descriptors."},
 	{"penstock_client_connections_evicted_total", Counter, "Idle client connections closed to make room for others at limits.connections."},
 	{"penstock_client_connections_rejected_total", Counter, "Client connections refused: beyond limits.connections with none idle, or beyond limits.connections_per_address."},
+	{"penstock_proxy_headers_refused_total", Counter, "Client connections closed because of the PROXY protocol's header, by reason: missing and invalid from a network of listen_trusted, unlisted from another one."},
 	{"penstock_accept_errors_total", Counter, "Failures to accept a connection, at either listener."},
 	{"penstock_admin_denied_total", Counter, "Requests to the admin listener with a wrong token (token), or from an address that had too many of them and was not listened to (brake)."},
 	{"penstock_admin_connections", Gauge, "Open connections at the admin listener."},

@@ -1,0 +1,258 @@
+package listen
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	proxyproto "github.com/pires/go-proxyproto"
+
+	"penstock/proxy/telemetry/guard"
+)
+
+// A proxy that passes bytes on says who its client is in a header before the first byte: the PROXY
+// protocol, versions 1 (text) and 2 (binary), of HAProxy's doc/proxy-protocol.txt. What it says is
+// believed, so it is taken from listed peers alone. Without a list nothing here runs.
+
+// proxied are the peers of a listener that send the header.
+type proxied struct {
+	peers                      atomic.Pointer[[]netip.Prefix] // nil: there are none
+	missing, unlisted, invalid atomic.Uint64
+}
+
+// ProxyHeaders are how many connections were closed because of the PROXY protocol's header.
+type ProxyHeaders struct {
+	Missing  uint64 // a listed peer sent none
+	Unlisted uint64 // another one sent one
+	Invalid  uint64 // a listed peer sent one that cannot be read
+}
+
+// SetProxies sets the networks whose connections begin with the PROXY protocol's header. It is for
+// later connections. Others that begin with one are closed, and so are theirs that do not. Without
+// a network the header is not known.
+func (l *Listener) SetProxies(peers []netip.Prefix) {
+	if len(peers) == 0 {
+		l.proxied.peers.Store(nil)
+		return
+	}
+	l.proxied.peers.Store(&peers)
+}
+
+// ProxyHeaders returns how many connections were closed because of the header.
+func (l *Listener) ProxyHeaders() ProxyHeaders {
+	p := &l.proxied
+	return ProxyHeaders{p.missing.Load(), p.unlisted.Load(), p.invalid.Load()}
+}
+
+// expects returns what a new connection begins with; nil: nothing is looked for.
+func (l *Listener) expects(peer net.Addr) *proxyHeader {
+	peers := l.proxied.peers.Load()
+	if peers == nil {
+		return nil
+	}
+	tcp, ok := peer.(*net.TCPAddr)
+	if !ok {
+		return new(proxyHeader)
+	}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	return &proxyHeader{listed: slices.ContainsFunc(*peers, func(p netip.Prefix) bool { return p.Contains(ip) })}
+}
+
+// proxyHeader is the beginning of a connection until it has been read.
+type proxyHeader struct {
+	listed bool // the peer sends the header
+	read   bool
+	bytes  []byte // what has come; then what followed the header
+}
+
+// RemoteAddr returns the client's address: what the PROXY protocol's header says, where there is
+// one.
+func (c *Conn) RemoteAddr() net.Addr {
+	if c.behind != nil {
+		return c.behind
+	}
+	return c.TCPConn.RemoteAddr()
+}
+
+// readBehindHeader is Read of a connection whose beginning has not been read to its end.
+func (c *Conn) readBehindHeader(p []byte) (int, error) {
+	h := c.header
+	for !h.read {
+		if err := c.readHeader(h); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, h.bytes)
+	if h.bytes = h.bytes[n:]; len(h.bytes) == 0 {
+		c.header = nil
+	}
+	if n == 0 {
+		return c.Read(p)
+	}
+	if c.ln.tls {
+		return n, nil
+	}
+	c.ln.checkFraming(&c.framing, p[:n], nil)
+	return n, nil
+}
+
+// readHeader reads once, and takes the header when it is there. Its error ends the connection,
+// without an answer: the peer does not speak what was agreed.
+func (c *Conn) readHeader(h *proxyHeader) error {
+	var piece [512]byte
+	n, err := c.read(piece[:])
+	h.bytes = append(h.bytes, piece[:n]...)
+	length, found := headerLength(h.bytes)
+	count := &c.ln.proxied
+	switch {
+	case found && !h.listed:
+		return refuse(&count.unlisted)
+	case length == headerInvalid:
+		return refuse(&count.invalid)
+	case length == headerNone && h.listed:
+		return refuse(&count.missing)
+	case length == headerNone:
+		h.read = true
+		return err
+	case length == headerPart && err != nil:
+		if h.listed && errors.Is(err, io.EOF) {
+			count.missing.Add(1)
+		}
+		return err
+	case length == headerPart:
+		return nil
+	}
+	client, err := c.ln.parseHeader(h.bytes[:length])
+	if err != nil {
+		return refuse(&count.invalid)
+	}
+	h.bytes, h.read = h.bytes[length:], true
+	if client == nil { // the proxy's own connection
+		return nil
+	}
+	c.behind = client
+	return c.ln.comesFrom(c, networkOf(client))
+}
+
+func refuse(count *atomic.Uint64) error {
+	count.Add(1)
+	return io.EOF
+}
+
+// comesFrom counts a connection for its client in place of the proxy. It fails where the client has
+// as many as one may, and has answered so.
+func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
+	l.mu.Lock()
+	most := l.maxOfOne.Load()
+	full := most > 0 && int64(l.ofAddress[client]) >= most
+	if !full {
+		l.leaves(c.address)
+		l.ofAddress[client]++
+		c.address = client
+	}
+	l.mu.Unlock()
+	if !full {
+		return nil
+	}
+	l.rejected.Add(1)
+	if !l.tls {
+		c.SetWriteTimeout(refusalTimeout)
+		c.Linger()
+		_, _ = c.Write(l.refusalResponse("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n", tooManyOfOneBody))
+	}
+	return io.EOF
+}
+
+// leaves undoes one count of an address. The caller holds mu.
+func (l *Listener) leaves(address netip.Addr) {
+	if l.ofAddress[address]--; l.ofAddress[address] == 0 {
+		delete(l.ofAddress, address)
+	}
+}
+
+// The beginnings of the two versions, and the longest that is read of each: of version 2, what a
+// header with addresses and a few hundred bytes of extensions needs.
+const (
+	headerV1, mostV1 = "PROXY ", 107
+	headerV2, mostV2 = "\r\n\r\n\x00\r\nQUIT\n", 4096
+	fixedV2          = 16
+)
+
+// What headerLength returns in place of a length.
+const (
+	headerPart    = 0  // more bytes are needed
+	headerNone    = -1 // there is none
+	headerInvalid = -2
+)
+
+// headerLength returns how long the header is that b begins with, and whether b certainly begins
+// with one.
+func headerLength(b []byte) (length int, found bool) {
+	begins := func(with string) bool { return string(b[:min(len(b), len(with))]) == with[:min(len(b), len(with))] }
+	switch {
+	case begins(headerV1):
+		if found = len(b) >= len(headerV1); !found {
+			return headerPart, false
+		}
+		end := bytes.Index(b[:min(len(b), mostV1)], []byte("\r\n"))
+		switch {
+		case end >= 0:
+			return end + 2, true
+		case len(b) >= mostV1:
+			return headerInvalid, true
+		}
+		return headerPart, true
+	case begins(headerV2):
+		if found = len(b) >= len(headerV2); len(b) < fixedV2 {
+			return headerPart, found
+		}
+		length = fixedV2 + int(binary.BigEndian.Uint16(b[14:]))
+		switch {
+		case length > mostV2:
+			return headerInvalid, true
+		case len(b) < length:
+			return headerPart, true
+		}
+		return length, true
+	}
+	return headerNone, false
+}
+
+// errHeader is the error of a header that cannot be read.
+var errHeader = errors.New("a header of the PROXY protocol that cannot be read")
+
+// parseHeader returns the client that a whole header names; nil: the proxy speaks for itself, or
+// does not know.
+func (l *Listener) parseHeader(header []byte) (client *net.TCPAddr, err error) {
+	err = errHeader
+	func() {
+		defer l.guard.Catch(guard.Connection, nil)
+		client, err = clientIn(header)
+	}()
+	return client, err
+}
+
+func clientIn(header []byte) (*net.TCPAddr, error) {
+	from := bufio.NewReaderSize(bytes.NewReader(header), len(header))
+	h, err := proxyproto.Read(from)
+	if err != nil || from.Buffered() > 0 {
+		return nil, errHeader
+	}
+	if h.Command.IsLocal() {
+		return nil, nil //nolint:nilnil // documented
+	}
+	client, ok := h.SourceAddr.(*net.TCPAddr)
+	if !ok {
+		return nil, nil //nolint:nilnil // likewise
+	}
+	if _, ok := netip.AddrFromSlice(client.IP); !ok {
+		return nil, errHeader
+	}
+	return client, nil
+}
