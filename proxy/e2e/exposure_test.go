@@ -22,7 +22,7 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 	p := start(t, rig.Setup{})
 	for _, path := range []string{
 		"/metrics", "/debug/pprof", "/debug/pprof/", "/debug/vars", "/admin", "/status", "/-/reload", "/-/ready", "/-/usage", "/config", "/slots", "/props", "/v1/internal/ui",
-		"/tokenize", "/detokenize", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/server_info", "/get_server_info", "/flush_cache", "/start_profile", "/reset_prefix_cache", "/sleep", "/wake_up",
+		"/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/server_info", "/get_server_info", "/flush_cache", "/start_profile", "/reset_prefix_cache", "/sleep", "/wake_up",
 		"/version", "/load", "/ping", "/inference", "/api/chat", "/api/tags", "/api/generate", "/sim/stats", "/sim/fault", "/sim/reset", "/docs", "/redoc", "/.git/config", "/favicon.ico", "/robots.txt", "/index.html",
 	} {
 		for _, method := range []string{"GET", "POST"} {
