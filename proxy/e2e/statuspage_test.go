@@ -214,6 +214,9 @@ func TestStatusEvents(t *testing.T) {
 					}
 					for _, row := range r.Rows {
 						texts[id] += row.Text
+						for _, cell := range row.Cells {
+							texts[id] += cell
+						}
 					}
 				}
 				return texts
@@ -225,9 +228,11 @@ func TestStatusEvents(t *testing.T) {
 	}
 	s := p.OpenStream(chatPath, p.Chat(endless))
 	s.Next()
+	full, streaming := false, false // each is sent once
 	rig.WaitFor(t, rig.Patience, "the model is shown as full and the call as streaming", func() bool {
 		e := next()
-		return strings.Contains(e["models"], "full") && strings.Contains(e["calls"], "▸▸▸ streaming")
+		full, streaming = full || strings.Contains(e["models"], "full"), streaming || strings.Contains(e["calls"], "▸▸▸ streaming")
+		return full && streaming
 	})
 	s.Leave()
 	rig.WaitFor(t, rig.Patience, "the client is shown to have left", func() bool { return strings.Contains(next()["calls"], "client left") })
