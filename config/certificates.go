@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -118,10 +119,34 @@ func (c *checker) pair(path, cert, key string) {
 	case now.Before(leaf.NotBefore):
 		c.warn(path+".cert", "%s is not valid before %s: put one there that is, or set the clock", cert,
 			leaf.NotBefore.UTC().Format(time.RFC3339))
+	case leaf.NotAfter.Sub(now) < EndsSoon(leaf.NotBefore, leaf.NotAfter):
+		c.warn(path+".cert", "%s ends on %s, %s: put a new one there in time, it is read without a restart", cert,
+			leaf.NotAfter.UTC().Format(time.RFC3339), inDays(leaf.NotAfter.Sub(now)))
 	}
 	if info, err := os.Stat(key); err == nil && strictyaml.TooOpen(info) {
 		c.warn(path+".key", "%s has mode %04o: chmod 640 keeps other users out", key, info.Mode().Perm())
 	}
+}
+
+// week is how long before the end of a certificate or a key an operator is told, as the alert
+// PenstockCertificateExpires has it.
+const week = 7 * 24 * time.Hour
+
+// EndsSoon returns how long before its end an operator is told of a certificate in a file: a week, or
+// of one that is made for less than two, which a machine renews, the last tenth of its life.
+func EndsSoon(from, until time.Time) time.Duration {
+	if life := until.Sub(from); life < 2*week {
+		return life / 10
+	}
+	return week
+}
+
+// inDays says how far away a time is.
+func inDays(left time.Duration) string {
+	if days := int(left / (24 * time.Hour)); days != 1 {
+		return fmt.Sprintf("in %d days", days)
+	}
+	return "in 1 day"
 }
 
 // LetsEncrypt is the directory that is asked where the file names none.

@@ -17,7 +17,7 @@ import (
 // writePair writes a certificate that is valid now, and its key.
 func writePair(t *testing.T, dir, name string) {
 	t.Helper()
-	selfsigned.Write(t, dir, name, time.Time{}, time.Now().Add(time.Hour))
+	selfsigned.Write(t, dir, name, time.Time{}, time.Now().Add(90*24*time.Hour))
 }
 
 func TestCheckCertificates(t *testing.T) {
@@ -26,6 +26,8 @@ func TestCheckCertificates(t *testing.T) {
 	writePair(t, dir, "b")
 	selfsigned.Write(t, dir, "old", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour))
 	selfsigned.Write(t, dir, "early", time.Now().Add(time.Hour), time.Now().Add(2*time.Hour))
+	selfsigned.Write(t, dir, "late", time.Now().Add(-90*24*time.Hour), time.Now().Add(4*24*time.Hour+time.Hour))
+	selfsigned.Write(t, dir, "short", time.Now().Add(-time.Hour), time.Now().Add(2*time.Hour))
 	writePair(t, dir, "wide")
 	if err := os.Chmod(filepath.Join(dir, "wide.key"), 0o644); err != nil {
 		t.Fatal(err)
@@ -41,6 +43,8 @@ func TestCheckCertificates(t *testing.T) {
 		{"another's key", "cert: a.pem, key: b.key", "", []string{":1:", "a.pem", "b.key", "does not match"}},
 		{"swapped", "cert: a.key, key: a.pem", "", []string{":1:", "cannot be used"}},
 		{"expired", "cert: old.pem, key: old.key", "", []string{":1:", "warning", "old.pem", "expired on"}},
+		{"that ends within a week", "cert: late.pem, key: late.key", "", []string{":1:", "warning", "late.pem ends on", "in 4 days"}},
+		{"of three hours that a machine renews", "cert: short.pem, key: short.key", "", nil},
 		{"not valid yet", "cert: early.pem, key: early.key", "", []string{":1:", "warning", "is not valid before"}},
 		{"named by nothing", "cert: '', key: ''", "", []string{":1:", "warning", "plain HTTP"}},
 		{"a key for all to read", "cert: wide.pem, key: wide.key", "", []string{":1:", "warning", "has mode 0644"}},

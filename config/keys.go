@@ -94,6 +94,23 @@ func (k *KeyCertificate) canonical() {
 	}
 }
 
+// Ends is when the key ends: the end of its last hash, or its own where that is earlier. Zero: never.
+func (k *Key) Ends() time.Time {
+	end := time.Time{}
+	for _, h := range k.Hash {
+		if h.Expires.IsZero() || k.Certificate.Set() {
+			return k.Expires
+		}
+		if h.Expires.After(end) {
+			end = h.Expires
+		}
+	}
+	if end.IsZero() || !k.Expires.IsZero() && k.Expires.Before(end) {
+		return k.Expires
+	}
+	return end
+}
+
 // KeyHash is one hash of a key with an optional end of its own, for rotation.
 type KeyHash struct {
 	// The hash of the whole key: sha256: and 64 hexadecimal digits.

@@ -255,6 +255,7 @@ func (c processChecks) access() {
 				`there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)
 		}
 		keyChecks(c).inForce()
+		keyChecks(c).ending()
 		if !f.Catalog.Public {
 			c.check.warn("catalog.public", "GET /v1/models asks for a key, which clients that only list models may not send")
 		}

@@ -157,6 +157,18 @@ func (c keyChecks) inForce() {
 	}
 }
 
+// ending warns of each key that is in force and ends within a week.
+func (c keyChecks) ending() {
+	now := time.Now()
+	for i := range c.file.Keys {
+		k := &c.file.Keys[i]
+		if end := k.Ends(); k.Enabled() && end.After(now) && end.Sub(now) < week {
+			c.check.warn(element("keys", i), "the key %s ends on %s, %s: give it another end, or its holder another key", k.ID,
+				end.UTC().Format(time.RFC3339), inDays(end.Sub(now)))
+		}
+	}
+}
+
 // hashes checks the hashes of one key against their form and against all others: a hash that stands
 // twice would leave open whose call it is. No message holds one.
 func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {

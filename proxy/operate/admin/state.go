@@ -115,9 +115,12 @@ func pageOf(r *reload.Result) *status.Reload {
 // keysOf are the keys and their use, by id.
 func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, now time.Time) []status.Key {
 	today := calls.Usage.Day(observe.DayOf(now))
-	out := make([]status.Key, 0, len(snap.KeyLimits))
+	out, ends := make([]status.Key, 0, len(snap.KeyLimits)), map[string]time.Time{}
+	for i := range snap.Config.Keys {
+		ends[snap.Config.Keys[i].ID] = snap.Config.Keys[i].Ends()
+	}
 	for id, l := range snap.KeyLimits {
-		k := status.Key{ID: id, Concurrency: l.Concurrency()}
+		k := status.Key{ID: id, Concurrency: l.Concurrency(), Ends: ends[id]}
 		if level, ok := l.Requests(now); ok {
 			k.Requests = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
 		}

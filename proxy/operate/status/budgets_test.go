@@ -44,3 +44,23 @@ func TestBudgetsAreShown(t *testing.T) {
 		t.Error("budgets that nobody uses are sent anew")
 	}
 }
+
+// TestSoonIsSaid: the first sentence names keys that end within a week and budgets that are used up or nearly so, and the edge
+// stays healthy.
+func TestSoonIsSaid(t *testing.T) {
+	s := sample()
+	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
+	s.Keys = []Key{
+		{ID: "late", Ends: now.Add(30 * 24 * time.Hour)},
+		{ID: "near", Ends: now.Add(3 * 24 * time.Hour)},
+		{ID: "full", Budgets: []Budget{{"spend_per_month", "4.99", "5", 0.998, now}, {"tokens_per_day", "8", "10", 0.8, now}}},
+	}
+	s.Judge(nil)
+	const want = " Keys: the key near ends in 3 d 0 h (2026-11-24T12:00:00Z); the key full has used 4.99 of 5 of its spend_per_month, until 2026-11-21 12:00 UTC."
+	if v := s.Verdict; v.Level != LevelOK || !strings.HasPrefix(v.Text, "Healthy: ") || !strings.HasSuffix(v.Text, want) {
+		t.Errorf("%+v", v)
+	}
+	if text := string(s.Terminal(160)); !strings.Contains(text, "the key near ends in 3 d 0 h") {
+		t.Errorf("the terminal does not say it:\n%s", text)
+	}
+}

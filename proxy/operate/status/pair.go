@@ -1,19 +1,10 @@
 package status
 
-import "time"
+import (
+	"time"
 
-// expiresSoon is how long before its end a certificate in a file is marked, as the alerts
-// PenstockCertificateExpires and PenstockAdminCertificateExpires have it.
-const expiresSoon = 7 * 24 * time.Hour
-
-// soon is expiresSoon, or for a certificate that is made for less than twice as long, which a
-// machine renews, the last tenth of its life.
-func (c *Certificate) soon() time.Duration {
-	if life := c.NotAfter.Sub(c.NotBefore); life < 2*expiresSoon {
-		return life / 10
-	}
-	return expiresSoon
-}
+	"penstock/config"
+)
 
 // pair is a certificate in a file, and until when it is good, in one line.
 type pair struct{ Text, Level string }
@@ -32,7 +23,7 @@ func pairsOf(s *Status) (out []pair) {
 		case c.Trouble(s.Now) != "":
 			p.Level = LevelOut
 			p.Text += ": " + c.Trouble(s.Now)
-		case left < c.soon():
+		case left < config.EndsSoon(c.NotBefore, c.NotAfter):
 			p.Level = LevelDegraded
 			p.Text += ", which is in " + Ago(left)
 		}

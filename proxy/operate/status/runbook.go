@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"penstock/config"
 	"penstock/proxy/fleet"
 )
 
@@ -60,7 +61,7 @@ func (s *Status) Runbooks() (all []string) {
 
 // ends reports whether a certificate of a file is no longer good, or ends soon.
 func (c *Certificate) ends(now time.Time) bool {
-	return c != nil && len(c.Domains) == 0 && (c.Trouble(now) != "" || c.NotAfter.Sub(now) < c.soon())
+	return c != nil && len(c.Domains) == 0 && (c.Trouble(now) != "" || c.NotAfter.Sub(now) < config.EndsSoon(c.NotBefore, c.NotAfter))
 }
 
 // runbook is the text of one alert.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"penstock/config"
 	"penstock/proxy/fleet"
 	"penstock/proxy/telemetry/observe"
 	"penstock/routing"
@@ -339,6 +340,26 @@ type Key struct {
 	OverLimit   int      `json:"over_limit_5m"`                 // of these, by a limit of the key
 	Full        int      `json:"full_5m"`                       // of these, for want of room
 	Why         string   `json:"refused_by,omitempty"`          // most often
+
+	// Ends is when the key ends; zero: never.
+	Ends time.Time `json:"ends,omitzero"`
+}
+
+// budgetNear is the share of a budget from which on an operator is told of it.
+const budgetNear = 0.9
+
+// soon says that the key ends within a week, and which of its budgets are used up or nearly so.
+func (k *Key) soon(now time.Time) (all []string) {
+	if left := k.Ends.Sub(now); !k.Ends.IsZero() && left > 0 && left < config.EndsSoon(time.Time{}, k.Ends) {
+		all = append(all, "the key "+k.ID+" ends in "+Ago(left)+" ("+k.Ends.UTC().Format(time.RFC3339)+")")
+	}
+	for _, b := range k.Budgets {
+		if b.Share >= budgetNear {
+			all = append(all, "the key "+k.ID+" has used "+b.Used+" of "+b.Limit+" of its "+b.Name+
+				", until "+b.Renews.UTC().Format("2006-01-02 15:04 UTC"))
+		}
+	}
+	return all
 }
 
 // Use is how much of a limit is in use.

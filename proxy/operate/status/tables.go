@@ -373,6 +373,9 @@ func keyRow(k *Key) Row {
 		}
 		r.Why += b.Text()
 	}
+	if !k.Ends.IsZero() {
+		r.More = append(r.More, "ends on "+k.Ends.UTC().Format(time.RFC3339))
+	}
 	r.Cells = []Cell{
 		text(k.ID), part(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), budget,
 		number(int(k.Today.Calls)), number(int(k.Today.Tokens)), number(k.Refused), text(k.Why),

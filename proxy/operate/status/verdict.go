@@ -82,6 +82,21 @@ func (s *Status) Judge(w *Watch) {
 		s.Verdict = Verdict{LevelOK, fmt.Sprintf("Healthy: %d of %s, %s in flight, %s.", good,
 			takes(len(s.Upstreams)), count(int(s.InFlight), "call"), s.waiting()), nil}
 	}
+	if soon := s.soon(); len(soon) > 0 {
+		s.Verdict.Text += " Keys: " + strings.Join(soon, "; ") + "."
+	}
+}
+
+// soon says what is about to end for keys. It is no trouble of the edge.
+func (s *Status) soon() (all []string) {
+	for i := range s.Keys {
+		all = append(all, s.Keys[i].soon(s.Now)...)
+	}
+	const most = 3
+	if len(all) > most {
+		all = append(all[:most], fmt.Sprintf("%d more", len(all)-most))
+	}
+	return all
 }
 
 // sign is the level in a character.

@@ -1,0 +1,39 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestKeysThatEnd: a key that ends within a week is warned of, also where its last hash ends, and one that has another hash is
+// not.
+func TestKeysThatEnd(t *testing.T) {
+	at := func(days int) string {
+		return time.Now().Add(time.Duration(days)*24*time.Hour + time.Hour).Format(time.RFC3339)
+	}
+	hash := func(digit string) string { return "sha256:" + strings.Repeat(digit, 64) }
+	for i, c := range []struct{ key, want string }{
+		{fmt.Sprintf("hash: %q, expires: %s", hash("a"), at(3)), "the key team ends on "},
+		{fmt.Sprintf("hash: %q, expires: %s", hash("a"), at(3)), "in 3 days"},
+		{fmt.Sprintf("hash: %q, expires: %s", hash("a"), at(30)), ""},
+		{fmt.Sprintf("hash: [{ hash: %q, expires: %s }]", hash("a"), at(1)), "in 1 day:"},
+		{fmt.Sprintf("hash: [{ hash: %q, expires: %s }, %q]", hash("a"), at(1), hash("b")), ""},
+		{fmt.Sprintf("hash: [{ hash: %q, expires: %s }, { hash: %q, expires: %s }]", hash("a"), at(1), hash("b"), at(40)), ""},
+		{fmt.Sprintf("active: false, hash: %q, expires: %s", hash("a"), at(3)), ""},
+	} {
+		text := "keys:\n  - { id: team, " + c.key + " }\n  - { id: other, hash: \"" + hash("c") + "\" }\nupstreams: [{ name: up, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+		f, problems := ParseValid("edge.yaml", []byte(text), Known{Engines: []string{"auto"}})
+		if f == nil {
+			t.Fatal(problems)
+		}
+		said := ""
+		for _, p := range problems.Warnings() {
+			said += p.String()
+		}
+		if !strings.Contains(said, c.want) || c.want == "" && strings.Contains(said, "ends on") {
+			t.Errorf("%d: %q, want %q", i, said, c.want)
+		}
+	}
+}
