@@ -187,7 +187,8 @@ func (f *File) CheckOpen(public, admin string) Problems {
 				untilMoved)
 		}
 	}
-	if n := len(f.Admin.Token); n < LeastAdminToken && admin != "" && !OnLoopback(admin) {
+	n := len(f.Admin.Token)
+	if (n > 0 || !f.Admin.Guarded()) && n < LeastAdminToken && admin != "" && !OnLoopback(admin) {
 		what := "it is needed"
 		if n > 0 {
 			what = fmt.Sprintf("it can be guessed, and needs %d characters", LeastAdminToken)

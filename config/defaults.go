@@ -62,6 +62,9 @@ func (k *Key) SetDefaults() {
 	*k = Key{Models: []string{"*"}, Operations: Operations(), Active: &active, Weight: 1, Limits: KeyLimits{Per: PerCaller}}
 }
 
+// SetDefaults gives an entry of admin.tokens its default before it is read: the least role.
+func (t *AdminToken) SetDefaults() { *t = AdminToken{Role: RoleRead} }
+
 // SetDefaults gives an entry of upstreams its defaults before it is read. The probe's path and
 // timeout stay empty, because the engine's profile knows them; so does the concurrency, which the
 // engine may report.

@@ -38,7 +38,8 @@ func (c Change) OfKeys() bool {
 	case "auth", "keys", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
 		return true
 	}
-	return strings.HasPrefix(c.Path, "keys[") || strings.HasPrefix(c.Path, "issuers")
+	return strings.HasPrefix(c.Path, "keys[") || strings.HasPrefix(c.Path, "issuers") ||
+		strings.HasPrefix(c.Path, "admin.tokens")
 }
 
 // String returns the change in words.
@@ -81,12 +82,12 @@ func (f *File) Same(next *File) bool {
 }
 
 // WithKeys returns f with the settings of next that decide who may call: auth, keys, keys_file,
-// issuers, tls.client_ca, on_revoke and the admin token. Its Paths are those of both.
+// issuers, tls.client_ca, on_revoke and the admin tokens. Its Paths are those of both.
 func (f *File) WithKeys(next *File) *File {
 	out := *f
 	out.Auth, out.Keys, out.KeysFile = next.Auth, next.Keys, next.KeysFile
 	out.Issuers, out.TLS.ClientCA, out.TLS.ClientCAs = next.Issuers, next.TLS.ClientCA, next.TLS.ClientCAs
-	out.OnRevoke, out.Admin.Token = next.OnRevoke, next.Admin.Token
+	out.OnRevoke, out.Admin.Token, out.Admin.Tokens = next.OnRevoke, next.Admin.Token, next.Admin.Tokens
 	if f.origin != nil {
 		from := *f.origin
 		from.files = slices.Clone(from.files)
@@ -242,7 +243,7 @@ func identity(t reflect.Type) int {
 		name = "id"
 	case reflect.TypeFor[Issuer]():
 		name = "issuer"
-	case reflect.TypeFor[Upstream](), reflect.TypeFor[Engine]():
+	case reflect.TypeFor[Upstream](), reflect.TypeFor[Engine](), reflect.TypeFor[AdminToken]():
 		name = "name"
 	default:
 		return -1

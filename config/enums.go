@@ -99,6 +99,7 @@ var words = map[string][]string{
 	"keys.operations":   Operations(),
 	"keys.limits.per":   {PerCaller, PerKey},
 	"upstreams.prefill": {PrefillProven},
+	"admin.tokens.role": {RoleRead, RoleKeys, RoleAll},
 	"fleet.lost":        {LostDivide, LostOpen, LostClosed},
 	"fleet.keys.store":  {KeysRequired, KeysCached},
 

@@ -76,7 +76,7 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 		t.Errorf("shown:\n%s", leaked)
 	}
 	for _, path := range []string{
-		"admin.token", "upstreams.api_key", "seal.keys", "keys.hash", "end_users.secret", "fleet.store.password", "fleet.store.sentinel.password",
+		"admin.token", "admin.tokens.token", "admin.tokens.hash", "upstreams.api_key", "seal.keys", "keys.hash", "end_users.secret", "fleet.store.password", "fleet.store.sentinel.password",
 		"fleet.keys.secrets", "fleet.secrets", "ledger.export.token", "tls.acme.eab.key",
 	} {
 		if !slices.Contains(p.secrets, path) {

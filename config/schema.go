@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -109,9 +110,41 @@ type Admin struct {
 	// The bearer token of the operator's listener. It is required when `listen` is not on loopback;
 	// /-/ready is answered without it.
 	Token Secret `yaml:"token"`
+	// Tokens with names and roles, beside `token`, which may do everything.
+	Tokens []AdminToken `yaml:"tokens"`
 	// A certificate for the operator's listener, whose address is https then. It is read again when it
 	// changes; changing between plain and TLS needs a restart.
 	TLS AdminTLS `yaml:"tls"`
+}
+
+// Guarded reports whether the operator's listener asks for a token.
+func (a *Admin) Guarded() bool { return a.Token != "" || len(a.Tokens) > 0 }
+
+// AdminToken is a token of the operator's listener that has a name, and may not do everything.
+type AdminToken struct {
+	// The name of the token in the log, where keys are changed with it, and in the fleet, where
+	// upstreams are drained with it.
+	Name string `yaml:"name"`
+	// The token, of at least 16 characters. It has either this or a hash.
+	Token Secret `yaml:"token"`
+	// The hash of the token, as `penstock key hash` prints it, so that the file does not hold it.
+	Hash Secret `yaml:"hash"`
+	// What the token may do: read looks at pages and metrics, keys also makes, changes and revokes
+	// keys, all also drains upstreams and reloads.
+	Role string `yaml:"role"`
+}
+
+// Roles of admin tokens. Each may do what those before it may.
+const (
+	RoleRead = "read"
+	RoleKeys = "keys"
+	RoleAll  = "all"
+)
+
+// RoleMay reports whether a token of one role may do what asks for another.
+func RoleMay(role, needed string) bool {
+	roles := words["admin.tokens.role"]
+	return slices.Index(roles, role) >= slices.Index(roles, needed)
 }
 
 // AdminTLS holds the paths of the certificate pair of the operator's listener. They are joined with

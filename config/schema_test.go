@@ -225,6 +225,8 @@ func TestExampleIsComplete(t *testing.T) {
 	}
 	t.Setenv("STORE_PASSWORD", "p")
 	t.Setenv("BILLING_TOKEN", "t")
+	t.Setenv("GRAFANA_TOKEN", "0123456789abcdef")
+	t.Setenv("PORTAL_TOKEN_HASH", "sha256:"+strings.Repeat("0", 64))
 	for _, name := range []string{"edge.pem", "edge.key", "admin.pem", "admin.key", "ca.pem", "c.pem", "c.key", "issuer-keys.json"} {
 		write(t, name, []byte("-"))
 	}

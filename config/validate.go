@@ -134,7 +134,8 @@ func (c processChecks) listeners() {
 		c.check.fail("admin.listen", "the public API listens at %s already: give the admin listener another port",
 			c.places.Show("listen", f.Listen))
 	}
-	if !OnLoopback(f.Admin.Listen) && f.Admin.Token == "" {
+	c.adminTokens(f.Admin.Tokens)
+	if !OnLoopback(f.Admin.Listen) && !f.Admin.Guarded() {
 		c.check.fail("admin.listen",
 			"the admin listener can be reached from other machines: set admin.token, or listen at 127.0.0.1")
 	}
@@ -144,6 +145,31 @@ func (c processChecks) listeners() {
 			report = c.check.warn
 		}
 		report("admin.token", "it can be guessed: give it at least %d characters, as \"openssl rand -hex 16\" prints them", LeastAdminToken)
+	}
+}
+
+// adminTokens checks the named tokens of the operator's listener. No message holds one.
+func (c processChecks) adminTokens(tokens []AdminToken) {
+	names, values := map[string]string{}, map[Secret]string{c.file.Admin.Token: "admin.token"}
+	for i := range tokens {
+		t, at := &tokens[i], element("admin.tokens", i)
+		c.check.name(at+".name", "a token needs a name, which the log has", "token", t.Name, names)
+		c.check.oneOf(at+".role", "admin.tokens.role", "a role", t.Role)
+		digits, sha256 := strings.CutPrefix(t.Hash.Value(), HashPrefix)
+		first, twice := values[t.Token]
+		switch {
+		case (t.Token == "") == (t.Hash == ""):
+			c.check.fail(at, "a token is given by token or by hash: give one of the two")
+		case t.Token == "" && (!sha256 || len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != ""):
+			c.check.fail(at+".hash", "this is not a hash: write what \"penstock key hash\" prints for the token")
+		case t.Token == "":
+		case len(t.Token) < LeastAdminToken:
+			c.check.fail(at+".token", "it can be guessed: give it at least %d characters, as \"openssl rand -hex 16\" prints them", LeastAdminToken)
+		case twice:
+			c.check.fail(at+".token", "two names have one token: first %s", c.places.Line(first, at+".token"))
+		default:
+			values[t.Token] = at + ".token"
+		}
 	}
 }
 

@@ -5,8 +5,8 @@
 //
 // It is a listener of its own, so that no path of it can be reached from the public side. A Server
 // gets the parts of the edge that an operator sees and steers (Options) and never the edge. The
-// files: routes.go (the route table, and what every request passes), token.go (the admin token and
-// guesses at it), handlers.go, page.go (the page and its events), state.go (what the page shows;
+// files: routes.go (the route table, and what every request passes), token.go (the admin tokens,
+// their roles, and guesses at them), handlers.go, page.go (the page and its events), state.go (what the page shows;
 // package status renders it), diagnosis.go (the process itself, for a bug report).
 //
 // With a certificate of its own (Port) it speaks TLS. A health check and a scraper then ask https.

@@ -219,7 +219,7 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 // at every edge of a fleet with a store. It wants an admin token to be set, so that a client which
 // merely reaches the port cannot take capacity away.
 func (s *Server) mode(ctx *fasthttp.RequestCtx) {
-	if s.opts.Reloads.Running().Config.Admin.Token == "" {
+	if !s.opts.Reloads.Running().Config.Admin.Guarded() {
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Upstreams are drained with the admin token only: set admin.token."))
 		return
@@ -248,12 +248,16 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 			return
 		}
 	}
+	who := whoAsks(ctx)
+	if who.name == mainToken { // which several people may have
+		who.name = "the operator of " + s.opts.Name
+	}
 	done := ModeResult{ModeRequest: asked}
 	for _, u := range named {
 		done.Upstreams = append(done.Upstreams, ModeChange{u.Label(), u.Mode().String()})
 		u.SetMode(mode)
 		if s.opts.Board != nil {
-			s.opts.Board.SetMode(u.ID(), mode, cmp.Or(plaintext.Line(asked.Who), "the operator of "+s.opts.Name), time.Now())
+			s.opts.Board.SetMode(u.ID(), mode, cmp.Or(plaintext.Line(asked.Who), who.name), time.Now())
 		}
 	}
 	if isJSON {

@@ -20,7 +20,7 @@ func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
 	if !ok {
 		return
 	}
-	state := s.status()
+	state := s.status(whoAsks(ctx))
 	state.Show(part)
 	body, err := state.Page()
 	respondHTML(ctx, body, err)
@@ -32,7 +32,7 @@ func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
 	if !ok {
 		return
 	}
-	state := s.status()
+	state := s.status(whoAsks(ctx))
 	state.Show(part)
 	respondJSON(ctx, state)
 }
@@ -63,7 +63,7 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 // puts words into an operator's shell.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
-	state := s.status()
+	state := s.status(whoAsks(ctx))
 	if ended, ok := s.opts.Calls.Recent.Find(id, state.Now); ok {
 		state.Remember(&ended)
 	}
@@ -130,7 +130,7 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	commonHeaders(ctx)
 	h.SetContentType("text/event-stream")
-	conn := ctx.Conn()
+	conn, who := ctx.Conn(), whoAsks(ctx)
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
 		defer s.opts.Guard.Catch(guard.StatusPage, nil)
 		defer s.pages.Add(-1)
@@ -138,7 +138,7 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 		var shown status.Shown
 		for {
 			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite)) // fails on a closed connection only, as the write does then
-			if s.sendSections(w, &shown, part) != nil {
+			if s.sendSections(w, &shown, part, who) != nil {
 				return
 			}
 			select {
@@ -151,8 +151,8 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 }
 
 // sendSections sends what the page does not show yet.
-func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.Part) error {
-	state := s.status()
+func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.Part, who caller) error {
+	state := s.status(who)
 	state.Show(part)
 	changed, err := state.Renewals(shown)
 	if err != nil {

@@ -49,26 +49,26 @@ func (s *Server) routes() fasthttp.RequestHandler {
 		ctx.Response.Header.Set("Allow", allow)
 	}
 	for path, h := range map[string]fasthttp.RequestHandler{
-		"/":          s.operator(s.statusPage),
-		"/call/{id}": s.operator(s.callPage),
-		"/metrics":   s.operator(s.metrics),
-		"/status":    s.operator(s.statusJSON),
-		"/usage":     s.operator(s.usage(true)),
-		"/runbook":   s.operator(s.runbook),
-		"/-/usage":   s.operator(s.usage(false)),
-		"/-/arms":    s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, armsOf(&s.opts)) }),
+		"/":          s.operator(config.RoleRead, s.statusPage),
+		"/call/{id}": s.operator(config.RoleRead, s.callPage),
+		"/metrics":   s.operator(config.RoleRead, s.metrics),
+		"/status":    s.operator(config.RoleRead, s.statusJSON),
+		"/usage":     s.operator(config.RoleRead, s.usage(true)),
+		"/runbook":   s.operator(config.RoleRead, s.runbook),
+		"/-/usage":   s.operator(config.RoleRead, s.usage(false)),
+		"/-/arms":    s.operator(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, armsOf(&s.opts)) }),
 		"/-/ready":   s.ready,
 
-		"/-/process":    s.operator(func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, factsOf(&s.opts)) }),
-		"/-/goroutines": s.operator(profile(process.WriteStacks)),
-		"/-/heap":       s.operator(profile(process.WriteHeap)),
+		"/-/process":    s.operator(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, factsOf(&s.opts)) }),
+		"/-/goroutines": s.operator(config.RoleRead, profile(process.WriteStacks)),
+		"/-/heap":       s.operator(config.RoleRead, profile(process.WriteHeap)),
 	} {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
-	r.GET("/status/events", s.operator(s.statusEvents)) // no HEAD: a head could not announce its end
-	r.POST("/-/reload", s.operator(s.reload))
-	r.POST("/-/mode", s.operator(s.mode))
+	r.GET("/status/events", s.operator(config.RoleRead, s.statusEvents)) // no HEAD: a head could not announce its end
+	r.POST("/-/reload", s.operator(config.RoleAll, s.reload))
+	r.POST("/-/mode", s.operator(config.RoleAll, s.mode))
 	return r.Handler
 }
 
@@ -108,17 +108,33 @@ func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
 	refuse(ctx, refusal)
 }
 
-// operator lets a request pass that carries the admin token, when there is one.
-func (s *Server) operator(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+// callerValue is where a request has its caller for the handlers.
+const callerValue = "caller"
+
+// whoAsks returns the caller of a request that has passed operator.
+func whoAsks(ctx *fasthttp.RequestCtx) caller {
+	who, _ := ctx.UserValue(callerValue).(caller)
+	return who
+}
+
+// operator lets a request pass that carries an admin token of at least that role, where the
+// configuration has tokens.
+func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		token := s.opts.Reloads.Running().Config.Admin.Token.Value()
-		if err := s.tokens.check(ctx, token, time.Now()); err != nil {
+		who, err := s.tokens.check(ctx, &s.opts.Reloads.Running().Config.Admin, time.Now())
+		if err != nil {
 			refuse(ctx, err)
 			if err.Status == fasthttp.StatusUnauthorized && acceptsHTML(&ctx.Request.Header) {
 				ctx.Response.Header.Set("WWW-Authenticate", `Basic realm="penstock admin", charset="UTF-8"`)
 			}
 			return
 		}
+		if !config.RoleMay(who.role, role) {
+			refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+				"The admin token %q has the role %s, and this needs the role %s.", who.name, who.role, role))
+			return
+		}
+		ctx.SetUserValue(callerValue, who)
 		next(ctx)
 	}
 }

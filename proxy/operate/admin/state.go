@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"penstock/config"
 	"penstock/proxy/access/limit"
 	"penstock/proxy/build"
 	"penstock/proxy/operate/status"
@@ -29,13 +30,15 @@ func VerdictOf(s *Server) status.Verdict {
 	return status.Verdict{}
 }
 
-// status gathers what the status page shows.
-func (s *Server) status() *status.Status {
+// status gathers what the status page shows to a caller.
+func (s *Server) status(who caller) *status.Status {
 	now := time.Now()
-	return see(s, &status.Input{
+	out := see(s, &status.Input{
 		Flights: s.opts.InFlight(now), Ended: s.opts.Calls.Recent.Newest(status.ShownEnded, now),
 		Keys: keysOf(s.opts.Reloads.Running(), s.opts.Calls, now), Now: now,
 	})
+	out.Operable = out.Operable && config.RoleMay(who.role, config.RoleAll)
+	return out
 }
 
 // see adds to in, which has its time and may have its lists, and judges the state.
@@ -58,7 +61,7 @@ func see(s *Server, in *status.Input) *status.Status {
 	out.OnAdminPort, out.AdminPortShared = s.port.look(now)
 	out.Panicking, out.Unsaved = s.opts.Guard.Storm(now), s.opts.Calls.Usage.Unsaved().Seconds()
 	out.Draining, out.Connections = s.opts.Draining(), s.opts.Connections()
-	out.Operable = snap.Config.Admin.Token != ""
+	out.Operable = snap.Config.Admin.Guarded()
 	out.Retries.Used, out.Retries.Allowed = s.opts.Retries.State(now, snap.Config.Retry.Budget)
 	for _, g := range s.opts.Reloads.Versions() {
 		out.Generations = append(out.Generations, status.Generation{

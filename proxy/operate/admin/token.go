@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
+	"penstock/proxy/access/auth"
 	"penstock/proxy/access/limit"
 	"penstock/translate/apierr"
 )
@@ -33,35 +34,64 @@ func newTokenGate(log *zap.Logger, set *metrics.Set) tokenGate {
 	}
 }
 
-// check returns why a request without the token is refused, or nil. An address that was wrong too
+// caller is the token by which a request to the admin listener came.
+type caller struct {
+	name string // empty: the listener asks for none
+	role string
+}
+
+// mainToken is the name of admin.token, which has none of its own.
+const mainToken = "admin.token"
+
+// callerOf finds the token that was given among those of the configuration. The time it takes says
+// nothing about how a token begins.
+func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
+	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
+		c, right = caller{mainToken, config.RoleAll}, true
+	}
+	if len(a.Tokens) == 0 {
+		return c, right
+	}
+	hash := []byte(auth.Hash(string(given)))
+	for i := range a.Tokens {
+		t := &a.Tokens[i]
+		if t.Token != "" && subtle.ConstantTimeCompare(given, []byte(t.Token)) == 1 ||
+			t.Hash != "" && subtle.ConstantTimeCompare(hash, []byte(t.Hash)) == 1 {
+			c, right = caller{t.Name, t.Role}, true
+		}
+	}
+	return c, right
+}
+
+// check returns by which token a request came, or why it is refused. An address that was wrong too
 // often is braked. Its right token passes all the same, unless it is short: then the brake is what
-// keeps it from being guessed. token is the configured one;
-// empty: there is none. A request carries it as a bearer, or, from a browser, as the password of
-// Basic.
-func (g *tokenGate) check(ctx *fasthttp.RequestCtx, token string, now time.Time) *apierr.Error {
-	if token == "" {
-		return nil
+// keeps it from being guessed. Without tokens in the configuration every request may do everything.
+// A request carries a token as a bearer, or, from a browser, as the password of Basic.
+func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
+	if !a.Guarded() {
+		return caller{role: config.RoleAll}, nil
 	}
 	peer := addressOf(ctx)
 	authorization := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
-	right := subtle.ConstantTimeCompare(credential(authorization), []byte(token)) == 1
-	if right && len(token) >= config.LeastAdminToken {
-		return nil // wrong ones of other programs behind the same address do not keep it out
+	given := credential(authorization)
+	c, right := callerOf(given, a)
+	if right && len(given) >= config.LeastAdminToken {
+		return c, nil // wrong ones of other programs behind the same address do not keep it out
 	}
 	if wait := g.guesses.Wait(peer, now); wait > 0 {
 		g.delayed.Inc()
 		err := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited,
 			"Too many wrong admin tokens came from this address. Retry in %d seconds.", int(wait/time.Second)+1)
 		err.RetryAfter = wait
-		return err
+		return caller{}, err
 	}
 	if right {
-		return nil
+		return c, nil
 	}
 	if len(authorization) > 0 { // without one it is no guess: a browser learns from the answer that a token is needed
 		g.noteWrong(peer, now)
 	}
-	return apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey,
+	return caller{}, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey,
 		"The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password.")
 }
 

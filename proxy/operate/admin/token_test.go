@@ -29,7 +29,7 @@ func TestTokenBrake(t *testing.T) {
 				r.Header.Set("Authorization", "Bearer "+token)
 				var ctx fasthttp.RequestCtx
 				ctx.Init(&r, &net.TCPAddr{IP: net.ParseIP(host), Port: 1}, nil)
-				if e := g.check(&ctx, row.token, now); e != nil {
+				if _, e := g.check(&ctx, &config.Admin{Token: config.Secret(row.token)}, now); e != nil {
 					return e.Status
 				}
 				return 0

@@ -1,0 +1,68 @@
+package admin
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/access/auth"
+)
+
+// TestRoles: a token has its own role, whether the file has it or its hash, and admin.token may do everything.
+func TestRoles(t *testing.T) {
+	const main, reader, keeper, wrong = "0123456789abcdef0", "0123456789abcdef1", "0123456789abcdef2", "0123456789abcdef3"
+	named := config.Admin{Token: main, Tokens: []config.AdminToken{
+		{Name: "grafana", Token: reader, Role: config.RoleRead},
+		{Name: "portal", Hash: config.Secret(auth.Hash(keeper)), Role: config.RoleKeys},
+	}}
+	alone := named
+	alone.Token = ""
+	for _, row := range []struct {
+		name   string
+		admin  config.Admin
+		given  string
+		status int // of the refusal
+		want   caller
+	}{
+		{"the main token", named, main, 0, caller{mainToken, config.RoleAll}},
+		{"a token of the file", named, reader, 0, caller{"grafana", config.RoleRead}},
+		{"a hash of the file", named, keeper, 0, caller{"portal", config.RoleKeys}},
+		{"none of them", named, wrong, 401, caller{}},
+		{"the hash itself", named, auth.Hash(keeper), 401, caller{}},
+		{"no token", named, "", 401, caller{}},
+		{"no token, without a main one", alone, "", 401, caller{}},
+		{"an empty hash", config.Admin{Tokens: []config.AdminToken{{Name: "x"}}}, "", 401, caller{}},
+		{"nothing is asked for", config.Admin{}, "", 0, caller{"", config.RoleAll}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			g := newTokenGate(zap.NewNop(), metrics.NewSet())
+			var r fasthttp.Request
+			r.Header.Set("Authorization", "Bearer "+row.given)
+			var ctx fasthttp.RequestCtx
+			ctx.Init(&r, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}, nil)
+			got, err := g.check(&ctx, &row.admin, time.Now())
+			status := 0
+			if err != nil {
+				status = err.Status
+			}
+			if got != row.want || status != row.status {
+				t.Errorf("%+v, status %d, want %+v and %d", got, status, row.want, row.status)
+			}
+		})
+	}
+	for _, row := range []struct{ role, may, not string }{
+		{config.RoleRead, config.RoleRead, config.RoleKeys},
+		{config.RoleKeys, config.RoleRead, config.RoleAll},
+		{config.RoleAll, config.RoleKeys, ""},
+		{"", "", config.RoleRead},
+	} {
+		if !config.RoleMay(row.role, row.may) || row.not != "" && config.RoleMay(row.role, row.not) {
+			t.Errorf("%s does not have the rights of %s alone", row.role, row.may)
+		}
+	}
+}
