@@ -25,9 +25,8 @@ const (
 //
 // Every byte of every prompt comes by here, so sixteen bytes are three instructions: two words go
 // into the 128 bits of a product, and those whole into the next one. A block's halves are chains of
-// their own that go on in the next block, so that a processor works on both at once. Only a long
-// run of NUL would make a product zero and its past forgotten, and no JSON text has one. It is no
-// hash against people who look for collisions. They would send their own calls to another engine.
+// their own that go on in the next block, so that a processor works on both at once. It is no hash
+// against people who look for collisions. They would send their own calls to another engine.
 func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	var chains [2]chain
 	for i := range chains {
@@ -40,6 +39,10 @@ func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	return dst
 }
 
+// salt goes into either half of a product in turn. Of zeros alone the low half would gather factors of
+// two and the high half would shrink, until the product is zero and has forgotten what came before.
+const salt = 0x9e3779b97f4a7c15
+
 // chain is a product of all words that went into it.
 type chain struct{ low, high uint64 }
 
@@ -51,22 +54,22 @@ func hashBlocks(hashes []uint64, chains *[2]chain, prompt []byte) {
 		for i := range chains {
 			c, w := &chains[i], (*[part]byte)(block[i*part:])
 			low, high := c.low, c.high
-			high, low = bits.Mul64(high^word(w[8:]), low^word(w[0:]))
-			high, low = bits.Mul64(high^word(w[24:]), low^word(w[16:]))
-			high, low = bits.Mul64(high^word(w[40:]), low^word(w[32:]))
-			high, low = bits.Mul64(high^word(w[56:]), low^word(w[48:]))
-			high, low = bits.Mul64(high^word(w[72:]), low^word(w[64:]))
-			high, low = bits.Mul64(high^word(w[88:]), low^word(w[80:]))
-			high, low = bits.Mul64(high^word(w[104:]), low^word(w[96:]))
-			high, low = bits.Mul64(high^word(w[120:]), low^word(w[112:]))
-			high, low = bits.Mul64(high^word(w[136:]), low^word(w[128:]))
-			high, low = bits.Mul64(high^word(w[152:]), low^word(w[144:]))
-			high, low = bits.Mul64(high^word(w[168:]), low^word(w[160:]))
-			high, low = bits.Mul64(high^word(w[184:]), low^word(w[176:]))
-			high, low = bits.Mul64(high^word(w[200:]), low^word(w[192:]))
-			high, low = bits.Mul64(high^word(w[216:]), low^word(w[208:]))
-			high, low = bits.Mul64(high^word(w[232:]), low^word(w[224:]))
-			high, low = bits.Mul64(high^word(w[248:]), low^word(w[240:]))
+			high, low = bits.Mul64(high^word(w[8:]), low^word(w[0:])^salt)
+			high, low = bits.Mul64(high^word(w[24:])^salt, low^word(w[16:]))
+			high, low = bits.Mul64(high^word(w[40:]), low^word(w[32:])^salt)
+			high, low = bits.Mul64(high^word(w[56:])^salt, low^word(w[48:]))
+			high, low = bits.Mul64(high^word(w[72:]), low^word(w[64:])^salt)
+			high, low = bits.Mul64(high^word(w[88:])^salt, low^word(w[80:]))
+			high, low = bits.Mul64(high^word(w[104:]), low^word(w[96:])^salt)
+			high, low = bits.Mul64(high^word(w[120:])^salt, low^word(w[112:]))
+			high, low = bits.Mul64(high^word(w[136:]), low^word(w[128:])^salt)
+			high, low = bits.Mul64(high^word(w[152:])^salt, low^word(w[144:]))
+			high, low = bits.Mul64(high^word(w[168:]), low^word(w[160:])^salt)
+			high, low = bits.Mul64(high^word(w[184:])^salt, low^word(w[176:]))
+			high, low = bits.Mul64(high^word(w[200:]), low^word(w[192:])^salt)
+			high, low = bits.Mul64(high^word(w[216:])^salt, low^word(w[208:]))
+			high, low = bits.Mul64(high^word(w[232:]), low^word(w[224:])^salt)
+			high, low = bits.Mul64(high^word(w[248:])^salt, low^word(w[240:]))
 			c.low, c.high = low, high
 			hash ^= low ^ high
 		}

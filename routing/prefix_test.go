@@ -79,3 +79,21 @@ func TestHashBlocksOfTwoChanges(t *testing.T) {
 		t.Errorf("%d blocks of %d", len(seen), changed+1)
 	}
 }
+
+// TestHashBlocksOfZeros: a prompt is told from another one behind any run of one byte.
+func TestHashBlocksOfZeros(t *testing.T) {
+	for _, fill := range []byte{0, ' ', 0xff} {
+		run := bytes.Repeat([]byte{fill}, 64<<10)
+		seen := map[uint64]int{}
+		for first := range 256 {
+			prompt := slices.Clone(run)
+			prompt[0] = byte(first)
+			hashes := HashBlocks(nil, 1, prompt)
+			last := hashes[len(hashes)-1]
+			if before, ok := seen[last]; ok {
+				t.Fatalf("behind a run of %#x the beginnings %d and %d are the same", fill, before, first)
+			}
+			seen[last] = first
+		}
+	}
+}

@@ -18,7 +18,7 @@ func overPipe(t *testing.T, engine func(at net.Conn)) *Transport {
 	tr, err := NewTransport(TransportOptions{URL: "http://127.0.0.1:1", Dial: func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()
 		go func() {
-			defer far.Close() //nolint:errcheck // a pipe's never fails
+			defer far.Close()
 			engine(far)
 		}()
 		return near, nil
