@@ -111,6 +111,10 @@ func TestInitToServing(t *testing.T) {
 	if token == nil {
 		t.Fatalf("no token for the next commands:\n%s", out)
 	}
+	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // before that none takes calls, and none is lost
+		out, _ := command(t, 0, "top", "--once", "--admin", admin, "--token", token[1])
+		return strings.Contains(out, "2 of 2 upstreams take calls")
+	})
 	_, errs := command(t, 1, "drain", "*", "--admin", admin, "--token", token[1])
 	if !strings.Contains(errs, "No engine would be left that takes calls for tiny: ") || !strings.Contains(errs, "--force") {
 		t.Errorf("drain of all: %s", errs)

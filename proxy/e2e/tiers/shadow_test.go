@@ -276,16 +276,6 @@ func TestShadowRefused(t *testing.T) {
 	}
 }
 
-// TestShadowIsHeldToItsLimits: a body that the other model does not take from its own calls is not copied to it.
-func TestShadowIsHeldToItsLimits(t *testing.T) {
-	t.Parallel()
-	p := rig.Start(t, shadowSetup("100%", ", limits: { request_body: 4KiB }"))
-	p.Say(rig.Chat, strings.Repeat("a", 4<<10), "").WantStatus(200)
-	waitCopies(t, p, "unfit", 1)
-	p.Say(rig.Chat, strings.Repeat("a", 3<<10), "").WantStatus(200)
-	waitCopies(t, p, "ok", 1)
-}
-
 // TestShadowNeedsConsent: nothing of a key that has not agreed leaves the house as a copy.
 func TestShadowNeedsConsent(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ func TestLimits_Numbers(t *testing.T) {
 	t.Parallel()
 	for number, s := range map[string]rig.Setup{
 		"4096": {Key: "limits: { request_body: 4KiB }"},
-		"2048": {Model: "limits: { request_body: 2KiB }"},
+		"2048": {Top: "limits: { request_body: 2KiB }"},
 	} {
 		c := dial(t, start(t, s))
 		c.say(`{"type":"response.create","model":"sim","input":%q}`, strings.Repeat("a", 5000))

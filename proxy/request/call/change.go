@@ -135,7 +135,7 @@ func (h changer) learn() {
 		"list the words that it takes in the model's supported_reasoning_efforts"
 	if changed.AdjacentTurns {
 		text = "an engine refuses turns of one role in a row, which are joined for an hour: " +
-			"write adjacent_turns: joined in the model's entry"
+			"write adjacent_turns: joined in a profile of its own (engines)"
 	}
 	c.shared.Log.Info(text,
 		zap.String("model", c.config.model.Config.ID), zap.String("upstream", target.Upstream.Label()))
