@@ -272,7 +272,7 @@ func empty(v reflect.Value) bool {
 // back, and a test compares the table with the README. TLS on or off belongs to them, too
 // (switchesTLS, switchesAdminTLS).
 var restartOnly = []string{
-	"listen", "admin.listen", "log.format", "tracing.otlp", "tracing.sample",
+	"listen", "admin.listen", "admin.keys", "log.format", "tracing.otlp", "tracing.sample",
 	"limits.header",
 	"fleet.lost", "fleet.store", "fleet.keys", "fleet.secrets", "ledger",
 	"tls.acme.email", "tls.acme.directory", "tls.acme.folder", "tls.acme.http", "tls.acme.ca", "tls.acme.eab",

@@ -103,7 +103,7 @@ func TestDiffOfCertificateContents(t *testing.T) {
 func TestRestartOnly(t *testing.T) {
 	old, next := Defaults(), mustParse(t, `
 listen: 1.2.3.4:1
-admin: { listen: 1.2.3.4:2 }
+admin: { listen: 1.2.3.4:2, keys: { file: made.yaml } }
 log: { format: console }
 tracing: { otlp: "http://h:4318", sample: 5% }
 limits: { header: 1KiB }

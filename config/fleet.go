@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -58,22 +59,57 @@ const (
 // Enabled reports whether keys are in the store.
 func (k *FleetKeys) Enabled() bool { return len(k.Secrets) > 0 }
 
-// ReadKey reads one entry of a keys_file that stands alone, as JSON. The error shows nothing of it.
+// KeyError is what is wrong with an entry of a key that stands alone.
+type KeyError struct {
+	Field   string // such as limits.concurrency; empty: the entry as a whole
+	Message string
+}
+
+func (e *KeyError) Error() string { return cmp.Or(e.Field, "entry") + ": " + e.Message }
+
+// ReadKey reads one entry of a keys_file that stands alone, as JSON. Its class may be any: which
+// there are the configuration says that it is used with (File.CheckKey). The error is a *KeyError
+// and shows nothing of the entry.
 func ReadKey(entry string) (Key, error) {
-	if strings.ContainsAny(entry, "\n\r$") { // it is one line, and names no variables
-		return Key{}, errors.New("it is not a key in one line")
+	switch {
+	case strings.ContainsAny(entry, "\n\r") || !json.Valid([]byte(entry)):
+		return Key{}, &KeyError{Message: "it is not a key in one line of JSON"}
+	case strings.Contains(entry, "$") || strings.Contains(entry, `\u0024`): // who makes keys reads no secrets of the edge
+		return Key{}, &KeyError{Message: "a value must have no $, which begins a variable in files"}
 	}
-	const rest = "\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"
+	rest := "\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"
+	var named struct{ Class string }
+	if json.Unmarshal([]byte(entry), &named) == nil && named.Class != "" {
+		rest += fmt.Sprintf("classes: [{ name: %q }, { name: %q }]\n", named.Class, named.Class+"-other")
+	}
 	f, problems := ParseValid("entry", []byte("keys:\n- "+entry+rest), Known{Engines: []string{EngineAuto}})
 	if f == nil {
 		bad := problems.Errors()[0]
 		_, member, _ := strings.Cut(bad.Path, ".")
-		return Key{}, fmt.Errorf("%s: %s", cmp.Or(member, "entry"), bad.Message)
+		if strings.HasPrefix(bad.Path, "classes") {
+			member = "class"
+		}
+		return Key{}, &KeyError{member, bad.Message}
 	}
 	if len(f.Keys) != 1 {
 		return Key{}, errors.New("it is not one key")
 	}
 	return f.Keys[0], nil
+}
+
+// CheckKey says what is wrong with a key, one that ReadKey has read, for use with the configuration f:
+// its class, its tiers, and as warnings names of models that f has not. Paths are those within the
+// key.
+func (f *File) CheckKey(k Key) Problems {
+	alone := *f
+	alone.origin, alone.Keys = nil, []Key{k}
+	c := alone.checks()
+	keyChecks{c}.all()
+	problems := c.check.Problems()
+	for i := range problems {
+		problems[i].Path = strings.TrimPrefix(problems[i].Path, "keys[0].")
+	}
+	return problems
 }
 
 // FleetStore is the Valkey, or Redis from 7.0 on, by which the edges share the limits of keys.

@@ -122,6 +122,7 @@ func TestStoreKeys(t *testing.T) {
 	for _, entry := range []string{
 		``, `{}`, `[]`, `{"id":"a"}`, `{"id":"a","hash":"sentinel-words"}`, `{"id":"a","hash":"` + hash + `","limit":{}}`,
 		`{"id":"a","hash":"` + hash + `"}` + "\n- { id: b }", `{"id":"${HOME}","hash":"` + hash + `"}`,
+		`{"id":"\u0024{HOME}","hash":"` + hash + `"}`, `{"id":"\x24{HOME}","hash":"` + hash + `"}`,
 	} {
 		if k, err := ReadKey(entry); err == nil || strings.Contains(err.Error(), "sentinel-words") {
 			t.Errorf("%s: %+v, %v", entry, k, err)

@@ -201,7 +201,7 @@ func (f *File) normalize(dir string) {
 	store := &f.Fleet.Store.TLS
 	for _, p := range []*string{
 		&f.KeysFile, &f.Ledger.Path, &f.TLS.Cert, &f.TLS.Key, &f.TLS.ClientCA,
-		&f.Admin.TLS.Cert, &f.Admin.TLS.Key,
+		&f.Admin.TLS.Cert, &f.Admin.TLS.Key, &f.Admin.Keys.File,
 		&store.CA, &store.Cert, &store.Key, &f.Fleet.Keys.Cache, &f.TLS.ACME.Folder, &f.TLS.ACME.CA,
 	} {
 		*p = strictyaml.ResolvePath(dir, *p)

@@ -112,6 +112,9 @@ type Admin struct {
 	Token Secret `yaml:"token"`
 	// Tokens with names and roles, beside `token`, which may do everything.
 	Tokens []AdminToken `yaml:"tokens"`
+	// Where keys are kept that are made while the edge runs (/-/keys, `penstock key create`), beside
+	// those of this file. With fleet.keys they are in the fleet's store, and this is left out.
+	Keys AdminKeys `yaml:"keys"`
 	// A certificate for the operator's listener, whose address is https then. It is read again when it
 	// changes; changing between plain and TLS needs a restart.
 	TLS AdminTLS `yaml:"tls"`
@@ -133,6 +136,16 @@ type AdminToken struct {
 	// keys, all also drains upstreams and reloads.
 	Role string `yaml:"role"`
 }
+
+// AdminKeys say where an edge alone keeps keys that are made while it runs.
+type AdminKeys struct {
+	// A file that edges write and nobody else: one key in a line, with its hash. Its folder must be
+	// writable. Of several edges on one file one writes it, and the others follow it within a second.
+	File string `yaml:"file"`
+}
+
+// MakesKeys reports whether keys can be made while edges run, in a file or in the fleet's store.
+func (f *File) MakesKeys() bool { return f.Admin.Keys.File != "" || f.Fleet.Keys.Enabled() }
 
 // Roles of admin tokens. Each may do what those before it may.
 const (

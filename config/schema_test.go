@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -234,8 +235,11 @@ func TestExampleIsComplete(t *testing.T) {
 	write(t, "authority.pem", []byte(selfsigned.NewAuthority(t, "authority").PEM))
 	write(t, "keys.yaml", []byte("keys: []\n"))
 	shown := map[string]bool{}
-	for _, other := range []string{"#tls: { cert: ", "#tls: { acme: "} { // of the two, one at a time
-		for path := range switchedOn(t, other).places().Paths() {
+	for _, others := range [][]string{ // of two that exclude each other, one at a time
+		{"#tls: { cert: ", "  #keys: { file: "},
+		{"#tls: { acme: ", "    #secrets: [\"file:keys.secret", "    #store: cached", "    #cache: "},
+	} {
+		for path := range switchedOn(t, others...).places().Paths() {
 			shown[plainPath(path)] = true
 		}
 	}
@@ -247,14 +251,16 @@ func TestExampleIsComplete(t *testing.T) {
 }
 
 // switchedOn is the example with all that it leaves out switched on, but for the line that begins so.
-func switchedOn(t *testing.T, without string) *File {
+func switchedOn(t *testing.T, without ...string) *File {
 	t.Helper()
-	if !bytes.Contains(Example(), []byte("\n"+without)) {
-		t.Fatalf("no line begins with %q", without)
+	for _, line := range without {
+		if !bytes.Contains(Example(), []byte("\n"+line)) {
+			t.Fatalf("no line begins with %q", line)
+		}
 	}
 	var lines []string
 	for line := range strings.Lines(string(Example())) {
-		if strings.HasPrefix(line, without) {
+		if slices.ContainsFunc(without, func(other string) bool { return strings.HasPrefix(line, other) }) {
 			continue
 		}
 		if rest := strings.TrimLeft(line, " "); len(rest) > 1 && rest[0] == '#' && rest[1] >= 'a' && rest[1] <= 'z' {

@@ -135,6 +135,7 @@ func (c processChecks) listeners() {
 			c.places.Show("listen", f.Listen))
 	}
 	c.adminTokens(f.Admin.Tokens)
+	c.madeKeys()
 	if !OnLoopback(f.Admin.Listen) && !f.Admin.Guarded() {
 		c.check.fail("admin.listen",
 			"the admin listener can be reached from other machines: set admin.token, or listen at 127.0.0.1")
@@ -170,6 +171,21 @@ func (c processChecks) adminTokens(tokens []AdminToken) {
 		default:
 			values[t.Token] = at + ".token"
 		}
+	}
+}
+
+// madeKeys checks where keys are kept that are made while the edge runs.
+func (c processChecks) madeKeys() {
+	const path = "admin.keys.file"
+	f := c.file
+	switch {
+	case f.Admin.Keys.File == "":
+	case f.Fleet.Keys.Enabled():
+		c.check.fail(path, "keys that are made while edges run are in one place, and fleet.keys has them in the store: take one of the two out")
+	case f.Admin.Keys.File == f.KeysFile:
+		c.check.fail(path, "an edge writes this file, and keys_file is yours: name another one")
+	case !f.Admin.Guarded():
+		c.check.warn(path, "keys are made with an admin token only: set admin.token, or admin.tokens with the role keys")
 	}
 }
 
@@ -275,7 +291,7 @@ func (c processChecks) access() {
 	if f.Auth == "" {
 		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless { // the last one may be revoked
 			c.check.warn("keys_file", "there are no keys, so every call is refused")
-		} else if len(f.Keys) == 0 && !f.Fleet.Keys.Enabled() && !c.places.Broken("keys") &&
+		} else if len(f.Keys) == 0 && !f.MakesKeys() && !c.places.Broken("keys") &&
 			!c.places.Broken("keys_file") && !c.places.Broken("auth") {
 			c.check.fail("keys",
 				`there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)

@@ -228,9 +228,10 @@ func (c upstreamChecks) profile(name string) string {
 	return name
 }
 
-// external warns of an upstream that no call may go to. Keys of a fleet's store are not known here.
+// external warns of an upstream that no call may go to. Keys that are made while edges run are not
+// known here.
 func (c upstreamChecks) external(path string, u *Upstream) {
-	if !u.External || c.file.Fleet.Keys.Enabled() || c.places.Broken("keys") || c.places.Broken("keys_file") {
+	if !u.External || c.file.MakesKeys() || c.places.Broken("keys") || c.places.Broken("keys_file") {
 		return
 	}
 	var all []Deployment

@@ -14,6 +14,7 @@ import (
 	"penstock/proxy/access/auth"
 	"penstock/proxy/access/auth/jwks"
 	"penstock/proxy/access/limit"
+	"penstock/proxy/access/runkeys"
 	"penstock/proxy/build"
 	"penstock/proxy/fleet"
 	"penstock/proxy/fleet/board"
@@ -59,6 +60,7 @@ type Edge struct {
 	ledger   *ledger.Ledger // nil without one
 	keys     *limit.Keys
 	shared   *keystore.Keys // nil where no keys are in the store
+	made     *runkeys.File  // nil where no keys are made into a file
 
 	fleetUsage *fleet.Rows // nil where it shares nothing
 
@@ -113,8 +115,14 @@ func New(o Options) (*Edge, error) {
 	e.board = newBoard(e)
 	e.reloads = reload.New(e.reloadOptions(started, queues))
 	e.shared = newSharedKeys(e)
+	if e.made, err = openMadeKeys(e); err != nil {
+		return nil, errors.Join(err, e.set.Close(context.Background()))
+	}
 	shareCertificates(e)
 	if err := e.reloads.Start(c); err != nil {
+		if e.made != nil {
+			e.made.Close()
+		}
 		return nil, errors.Join(err, e.set.Close(context.Background()))
 	}
 	if e.listener, err = listen.New(o.Public, listen.Options{
@@ -141,6 +149,9 @@ func New(o Options) (*Edge, error) {
 // abandon ends what an edge that does not come to be has started.
 func abandon(e *Edge) error {
 	e.reloads.Running().Issued.Close()
+	if e.made != nil {
+		e.made.Close()
+	}
 	return e.set.Close(context.Background())
 }
 
@@ -228,7 +239,7 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Listener:   admin.Port{Listener: e.opts.Admin, Certificate: e.opts.AdminCertificate},
 		SharedPort: e.opts.SharedPort, Runbook: troubleshooting,
 		Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started, Name: hostName(),
-		Reloads: e.reloads, Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries,
+		Reloads: e.reloads, Keys: keysAtRunTime(e), Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries,
 		Certificate: func() *status.Certificate { return certificateState(&e.opts) },
 		Fleet:       e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
 		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
@@ -252,6 +263,7 @@ func (e *Edge) Serve(ctx context.Context) error {
 	defer stop()
 	go e.guard.Loop(work.Done(), guard.Reload, func() { e.reloads.Run(work) })
 	leave, endLedger := e.share(), e.keepLedger()
+	defer followMadeKeys(e)()
 	defer leave()
 	defer keepCertificates(e)()
 	defer endLedger()

@@ -98,7 +98,7 @@ func TestCompletion(t *testing.T) {
 			}{
 				{nil, "be", "bench"},
 				{nil, "bench r", "report run"},
-				{nil, "key ", "hash list new revoke"},
+				{nil, "key ", "create hash list new revoke rotate"},
 				{nil, "check --format ", "github json text"},
 				{nil, "check --format j", "json"},
 				{nil, "completion ", "bash fish zsh"},

@@ -50,6 +50,9 @@ func Launch(t testing.TB, s Setup) *Program {
 	if s.AdminTLS != "" {
 		secure = ", tls: { " + s.AdminTLS + " }"
 	}
+	if s.Admin != "" {
+		secure += ", " + s.Admin
+	}
 	p.Text = "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0" + secure + " }\n" + rest
 	p.Path = p.Write("penstock.yaml", p.Text)
 	p.run()

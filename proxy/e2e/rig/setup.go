@@ -58,7 +58,9 @@ type Setup struct {
 	// Under is a command with its arguments that runs the program: the program and its arguments are
 	// appended (["sh", "-c", `ulimit -n 64; exec "$@"`, "sh"] runs it with few descriptors). Stderr
 	// takes the log instead of Edge.Log.
+	// Admin are further members of the admin section.
 	AdminTLS string
+	Admin    string
 	Files    map[string]string
 	Under    []string
 	Stderr   *os.File

@@ -23,7 +23,8 @@
 //
 // # The operator's side
 //
-// A Writer signs and puts entries, by compare and set. A version is the store's time in
-// microseconds, or one more than the last, whichever is greater: so it rises also over an entry
+// An operator changes entries by the admin listener of an edge (Keys.Update), or by a command, which
+// has a Writer of its own. Both sign what they put, by compare and set. A version is the store's time
+// in microseconds, or one more than the last, whichever is greater: so it rises also over an entry
 // that was lost.
 package keystore

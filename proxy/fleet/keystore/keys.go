@@ -34,6 +34,7 @@ type Options struct {
 type Keys struct {
 	opts    Options
 	nudge   chan struct{}
+	asked   chan chan struct{} // by Update: closed when what the store has then is in use
 	ready   chan struct{}
 	refused map[string]*metrics.Counter // by reason
 	count   atomic.Int64                // keys that are not revoked
@@ -57,7 +58,7 @@ const wholeEach = 20
 // New returns the keys of an edge, with those of the copy if there is one.
 func New(o Options) *Keys {
 	k := &Keys{
-		opts: o, nudge: make(chan struct{}, 1), ready: make(chan struct{}), held: map[string]entry{},
+		opts: o, nudge: make(chan struct{}, 1), asked: make(chan chan struct{}), ready: make(chan struct{}), held: map[string]entry{},
 		told: map[string]string{}, refused: map[string]*metrics.Counter{},
 	}
 	for _, reason := range []string{forged, older, broken} {
@@ -98,6 +99,10 @@ func (k *Keys) Run(ctx context.Context) {
 		k.look(ctx)
 		select {
 		case <-tick.C:
+		case done := <-k.asked:
+			k.change = ""
+			k.look(ctx)
+			close(done)
 		case <-k.nudge:
 			k.change = "" // of which the store's number says nothing, if another has written that
 		case <-ctx.Done():
@@ -125,6 +130,52 @@ func (k *Keys) Listen(ctx context.Context) {
 		}
 	}
 }
+
+// Entries returns the entries of the store's keys that are not revoked, by id.
+func (k *Keys) Entries(ctx context.Context) (map[string]string, error) {
+	c, err := k.opts.Client()
+	if err != nil {
+		return nil, err
+	}
+	fields, err := c.Do(ctx, c.B().Hgetall().Key(hashName(k.opts.Prefix)).Build()).AsStrMap()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for field, raw := range fields {
+		id, ok := strings.CutPrefix(field, keyField)
+		if e, err := open(k.opts.Secrets, id, raw); ok && err == nil && !e.revoked {
+			all[id] = e.body
+		}
+	}
+	return all, nil
+}
+
+// Update replaces the entry of a key in the store, as Writer.Update does, and waits until the edge
+// itself uses what it has changed. Other edges follow within a second.
+func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
+	c, err := k.opts.Client()
+	if err != nil {
+		return err
+	}
+	if err := NewWriter(c, k.opts.Prefix, k.opts.Secrets).Update(ctx, id, next); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	select {
+	case k.asked <- done:
+	case <-ctx.Done(): // it is in the store
+		return nil
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// InForce says when a change counts, for an operator.
+func (k *Keys) InForce() string { return "It is in force at all edges within a second." }
 
 func (k *Keys) hurry() {
 	select {

@@ -112,33 +112,56 @@ func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	if err != nil {
 		return err
 	}
-	return w.change(ctx, key.ID, string(body), func(e entry, there bool) error {
+	return w.change(ctx, key.ID, func(e entry, there bool) (string, error) {
 		if there && !e.revoked {
-			return fmt.Errorf("the store has a key %q: revoke it first, or take another name", key.ID)
+			return "", fmt.Errorf("the store has a key %q: revoke it first, or take another name", key.ID)
 		}
-		return nil
+		return string(body), nil
+	})
+}
+
+// Update replaces the entry of a key by what next makes of it; an empty one means that there is none,
+// or that the key is revoked.
+func (w *Writer) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
+	return w.change(ctx, id, func(e entry, there bool) (string, error) {
+		body := e.body
+		if e.revoked {
+			body = ""
+		}
+		text, err := next(body)
+		if err != nil {
+			return "", err
+		}
+		if text == "" {
+			return revokedBody, nil
+		}
+		key, err := config.ReadKey(text)
+		if err == nil && key.ID != id {
+			err = errors.New("the entry is of another key")
+		}
+		return text, err
 	})
 }
 
 // Revoke revokes a key of the store.
 func (w *Writer) Revoke(ctx context.Context, id string) error {
-	return w.change(ctx, id, revokedBody, func(e entry, there bool) error {
+	return w.change(ctx, id, func(e entry, there bool) (string, error) {
 		switch {
 		case !there:
-			return fmt.Errorf("the store has no key %q", id)
+			return "", fmt.Errorf("the store has no key %q", id)
 		case e.revoked:
-			return fmt.Errorf("key %q is revoked already", id)
+			return "", fmt.Errorf("key %q is revoked already", id)
 		}
-		return nil
+		return revokedBody, nil
 	})
 }
 
 // errBusy says that others have changed the entry as often as we have tried.
 var errBusy = errors.New("others change this key at the same time: try again")
 
-// change replaces the entry of a key, unless may objects to the one that is there. One that is
-// forged is replaced like any other.
-func (w *Writer) change(ctx context.Context, id, body string, may func(e entry, there bool) error) error {
+// change replaces the body of a key's entry by what next makes of the one that is there, unless next
+// objects to it. One that is forged is replaced like any other.
+func (w *Writer) change(ctx context.Context, id string, next func(e entry, there bool) (string, error)) error {
 	name := hashName(w.prefix)
 	for range 10 {
 		now, err := w.client.Do(ctx, w.client.B().Time().Build()).AsIntSlice()
@@ -157,7 +180,8 @@ func (w *Writer) change(ctx context.Context, id, body string, may func(e entry, 
 			raw, _ = found[0].ToString() // nil: there is none
 		}
 		e, _ := open(w.secrets, id, raw) // of one that cannot be read nothing is known
-		if err := may(e, raw != ""); err != nil {
+		body, err := next(e, raw != "")
+		if err != nil {
 			return err
 		}
 		version := max(uint64(now[0])*1e6+uint64(now[1]), e.version+1)

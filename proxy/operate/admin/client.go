@@ -116,9 +116,12 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 		return nil, "", fmt.Errorf("ask the edge at %s: %w; %s", edge, err, remedy(err))
 	}
 	switch res.StatusCode() {
-	case fasthttp.StatusOK, fasthttp.StatusUnprocessableEntity:
+	case fasthttp.StatusOK, fasthttp.StatusCreated, fasthttp.StatusUnprocessableEntity:
 		return append(body, res.Body()...), oneOfSeveral(&res.Header), nil
 	case fasthttp.StatusServiceUnavailable:
+		if text := errorText(res.Body()); text != "" {
+			return nil, "", fmt.Errorf("the edge at %s refuses: %s", edge, text)
+		}
 		return nil, "", notReady(res.Body())
 	case fasthttp.StatusUnauthorized:
 		return nil, "", errors.New("the edge wants its admin token (admin.token), which is missing or wrong here: give it with --token or PENSTOCK_ADMIN_TOKEN")

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/config"
+	"penstock/proxy/access/runkeys"
 	"penstock/proxy/front/browser"
 	"penstock/proxy/front/httpserver"
 	"penstock/proxy/front/listen"
@@ -41,7 +42,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
-			nothingHere+" "+ownPages+" the status page at /, /status, /runbook, /metrics, /-/usage, /-/arms, /-/process, /-/goroutines, /-/heap, /-/ready, /-/reload and /-/mode."))
+			nothingHere+" "+ownPages+" the status page at /, /status, /runbook, /metrics, /-/usage, /-/arms, /-/process, /-/goroutines, /-/heap, /-/keys, /-/ready, /-/reload and /-/mode."))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
 		allow, err := httpserver.WrongMethod(ctx)
@@ -59,6 +60,9 @@ func (s *Server) routes() fasthttp.RequestHandler {
 		"/-/arms":    s.operator(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, armsOf(&s.opts)) }),
 		"/-/ready":   s.ready,
 
+		"/-/keys":      s.operator(config.RoleRead, s.listKeys),
+		"/-/keys/{id}": s.operator(config.RoleRead, s.oneKey),
+
 		"/-/process":    s.operator(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, factsOf(&s.opts)) }),
 		"/-/goroutines": s.operator(config.RoleRead, profile(process.WriteStacks)),
 		"/-/heap":       s.operator(config.RoleRead, profile(process.WriteHeap)),
@@ -68,6 +72,10 @@ func (s *Server) routes() fasthttp.RequestHandler {
 	}
 	r.GET("/status/events", s.operator(config.RoleRead, s.statusEvents)) // no HEAD: a head could not announce its end
 	r.POST("/-/reload", s.operator(config.RoleAll, s.reload))
+	r.POST("/-/keys", s.keeper(s.createKey))
+	r.PATCH("/-/keys/{id}", s.keeper(s.patchKey))
+	r.DELETE("/-/keys/{id}", s.keeper(s.deleteKey))
+	r.POST("/-/keys/{id}/rotate", s.keeper(s.rotateKey))
 	r.POST("/-/mode", s.operator(config.RoleAll, s.mode))
 	return r.Handler
 }
@@ -88,7 +96,7 @@ func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHand
 				"The admin listener answers its own pages only, and on loopback its own address."))
 			return
 		}
-		if httpserver.AnswerWholeServer(ctx, "GET, HEAD, POST") {
+		if httpserver.AnswerWholeServer(ctx, "GET, HEAD, POST, PATCH, DELETE") {
 			return
 		}
 		next(ctx)
@@ -137,6 +145,18 @@ func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.Re
 		ctx.SetUserValue(callerValue, who)
 		next(ctx)
 	}
+}
+
+// keeper lets a request pass that may change keys, and whose body is no longer than what says of a
+// key.
+func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return s.operator(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
+		if len(ctx.PostBody()) > runkeys.MaxBody {
+			refuse(ctx, apierr.TooLarge(runkeys.MaxBody))
+			return
+		}
+		next(ctx)
+	})
 }
 
 // An edge's answers for paths that it does not have. A client knows by ownPages which listener it

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/proxy/access/limit"
+	"penstock/proxy/access/runkeys"
 	"penstock/proxy/fleet"
 	"penstock/proxy/fleet/board"
 	"penstock/proxy/front/listen"
@@ -36,6 +37,7 @@ type Options struct {
 	SharedPort bool // other processes may listen on the listener's port (SO_REUSEPORT)
 
 	Reloads     *reload.Reloader
+	Keys        runkeys.Store // of keys that are made at run time; nil: none can be made
 	Set         *upstreams.Set
 	Calls       *observe.Calls
 	Retries     *limit.Retries

@@ -176,13 +176,13 @@ func (g gate) resolve() error {
 }
 
 // classify finds the class of the call: its key's, or the last one, if the request asks to be
-// served when there is room, as OpenAI's flex does.
+// served when there is room, as OpenAI's flex does, and the file makes use of classes.
 func (g gate) classify() {
 	c, snap := g.call, g.call.config.snapshot
 	if key := c.rates.key; key != nil && key.Class != "" {
 		c.tries.rank = config.RankOf(snap.Config, key.Class)
 	}
-	if r := c.request.Chat(); snap.Floors != nil && r != nil && chat.AsksFlex(r) {
+	if r := c.request.Chat(); snap.Flex && r != nil && chat.AsksFlex(r) {
 		c.tries.rank = len(snap.Floors) - 1
 	}
 	if rank := c.tries.rank; rank > 0 {

@@ -32,8 +32,11 @@ type Snapshot struct {
 	Models  []Model // by routing.Route.Index
 	Refused Refused
 	Secrets Secrets
-	// Floors are those of the classes of calls, in their order; nil: the file makes no use of classes.
+	// Floors are those of the classes of calls, in their order; nil: no call has a class.
 	Floors []config.Percent
+	// Flex says that the file makes use of classes, so that a call which asks for flex is of the last
+	// one. Where keys alone that are made at run time may have a class, it stays of its key's.
+	Flex bool
 }
 
 // Refused are the members of requests that steer engines.
@@ -67,7 +70,7 @@ func New(from *Source) (*Snapshot, error) {
 		ConfigVersion: &ConfigVersion{Version: 1, Since: from.Now},
 		Config:        f, Credentials: from.Credentials,
 	}
-	if config.HasClasses(f) {
+	if s.Flex = config.HasClasses(f); s.Flex || f.MakesKeys() {
 		for _, class := range config.ClassesOf(f) {
 			s.Floors = append(s.Floors, class.Floor)
 		}

@@ -17,20 +17,23 @@ import (
 	"penstock/proxy/access/auth"
 	"penstock/proxy/fleet/keystore"
 	"penstock/proxy/front/plaintext"
+	"penstock/proxy/operate/admin"
 	"penstock/upstreams/engine"
 )
 
 // Key is the commands about API keys.
 type Key struct {
 	New    keyNew    `cmd:"" help:"Make a key: prints it once, and the lines for the configuration; with --store it is in force at all edges."`
-	Revoke keyRevoke `cmd:"" help:"Revoke a key of the fleet's store, at all edges within a second."`
-	List   keyList   `cmd:"" help:"List the keys of a configuration, or with --store those of the fleet's store."`
+	Create keyCreate `cmd:"" help:"Have a running edge make a key, which is in force at once: prints it once."`
+	Rotate keyRotate `cmd:"" help:"Have a running edge make another secret for a key: prints it once."`
+	Revoke keyRevoke `cmd:"" help:"Revoke a key that was made at run time, by a running edge, or with --store in the fleet's store."`
+	List   keyList   `cmd:"" help:"List the keys of a running edge, with --config those of a configuration, with --store those of the fleet's store."`
 	Hash   keyHash   `cmd:"" help:"Hash a key that you have; it is read from standard input."`
 }
 
 // keyStore says which store a command is about.
 type keyStore struct {
-	Store  bool   `help:"Of the fleet's store, which --config names. Keys of files are changed in the files."`
+	Store  bool   `help:"Of the fleet's store, which --config names."`
 	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration with fleet.store and fleet.keys."`
 }
 
@@ -39,10 +42,7 @@ const storePatience = 10 * time.Second
 
 // open connects to the store. The caller must call done.
 func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(), err error) {
-	switch {
-	case !k.Store:
-		return nil, nil, nil, usageError("key: say --store; keys of files are changed in the files")
-	case k.Config == "":
+	if k.Config == "" {
 		return nil, nil, nil, usageError("key: --store needs the --config that names the store")
 	}
 	f, problems := config.LoadValid(k.Config, engine.Known())
@@ -56,9 +56,8 @@ func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(),
 	return w, ctx, func() { cancel(); w.Close() }, nil
 }
 
-type keyNew struct {
-	keyStore
-	Name    string            `help:"Id of the key in the configuration and the log." default:"new-key"`
+// keyRights are the flags that say what a key may do.
+type keyRights struct {
 	Models  []string          `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
 	Expires string            `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
 	Limits  map[string]string `placeholder:"LIMIT=N" help:"Limits of the key, such as requests_per_minute=600; 0: no limit; can be repeated."`
@@ -67,14 +66,10 @@ type keyNew struct {
 	RPM         string   `name:"rpm" placeholder:"N" help:"Short for --limits requests_per_minute=N."`
 	TPM         string   `name:"tpm" placeholder:"N" help:"Short for --limits tokens_per_minute=N."`
 	Concurrency string   `placeholder:"N" help:"Short for --limits concurrency=N."`
-	Append      string   `placeholder:"FILE" help:"Append the key to this keys_file or configuration, in place of printing its lines. A file that is not there is made."`
 }
 
-// Run prints a fresh key, unless the configuration would refuse its lines.
-func (k *keyNew) Run() error {
-	if k.Store && k.Append != "" {
-		return usageError("key new: a key is in the store or in a file: say --store or --append")
-	}
+// shorts puts the short forms of limits among the limits.
+func (k *keyRights) shorts() {
 	for limit, n := range map[string]string{
 		"requests_per_minute": k.RPM, "tokens_per_minute": k.TPM, "concurrency": k.Concurrency,
 	} {
@@ -85,6 +80,87 @@ func (k *keyNew) Run() error {
 			k.Limits[limit] = n
 		}
 	}
+}
+
+// members are the rights as an entry has them.
+func (k *keyRights) members(id string) map[string]any {
+	fields := map[string]any{"id": id, "models": k.Models}
+	if len(k.Operations) > 0 {
+		fields["operations"] = k.Operations
+	}
+	if k.Expires != "" {
+		fields["expires"] = k.Expires
+	}
+	if len(k.Limits) > 0 {
+		limits := map[string]any{} // as JSON has them: numbers, and money as text
+		for name, text := range k.Limits {
+			if n, err := strconv.Atoi(text); err == nil {
+				limits[name] = n
+			} else {
+				limits[name] = text
+			}
+		}
+		fields["limits"] = limits
+	}
+	return fields
+}
+
+type keyCreate struct {
+	ID string `arg:"" name:"id" help:"Id of the key, its name in the log and on the pages."`
+	keyRights
+	Class  string `placeholder:"CLASS" help:"Class of the key's calls, such as batch."`
+	Weight int    `placeholder:"N" help:"The key's share when calls wait for slots."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+	operator
+}
+
+// Help is printed below the flags.
+func (k *keyCreate) Help() string { return runTimeHelp }
+
+// runTimeHelp is what the commands about keys at run time have in common.
+const runTimeHelp = `The edge keeps such keys in the file admin.keys.file, or in the fleet's store where there is fleet.keys. It asks for admin.token, or for a token of admin.tokens with the role keys.`
+
+// Run has the edge make the key.
+func (k *keyCreate) Run() error {
+	k.shorts()
+	fields := k.members(k.ID)
+	if k.Class != "" {
+		fields["class"] = k.Class
+	}
+	if k.Weight != 0 {
+		fields["weight"] = k.Weight
+	}
+	return (&admin.KeyRequest{Edge: k.edge(), JSON: k.JSON}).Create(fields, os.Stdout)
+}
+
+type keyRotate struct {
+	ID      string        `arg:"" name:"id" help:"Id of the key."`
+	Overlap time.Duration `default:"24h" help:"How long the secrets that it has stay good; 0s: they end at once."`
+	JSON    bool          `name:"json" help:"Print JSON."`
+	operator
+}
+
+// Help is printed below the flags.
+func (k *keyRotate) Help() string { return runTimeHelp }
+
+// Run has the edge make another secret.
+func (k *keyRotate) Run() error {
+	return (&admin.KeyRequest{Edge: k.edge(), JSON: k.JSON}).Rotate(k.ID, k.Overlap, os.Stdout)
+}
+
+type keyNew struct {
+	keyStore
+	Name string `help:"Id of the key in the configuration and the log." default:"new-key"`
+	keyRights
+	Append string `placeholder:"FILE" help:"Append the key to this keys_file or configuration, in place of printing its lines. A file that is not there is made."`
+}
+
+// Run prints a fresh key, unless the configuration would refuse its lines.
+func (k *keyNew) Run() error {
+	if k.Store && k.Append != "" {
+		return usageError("key new: a key is in the store or in a file: say --store or --append")
+	}
+	k.shorts()
 	plain, hash, err := auth.NewKey()
 	if err != nil {
 		return err
@@ -110,34 +186,13 @@ func (k *keyNew) Run() error {
 		return err
 	}
 	defer done()
-	fields := map[string]any{"id": k.Name, "hash": hash, "models": k.Models}
-	if len(k.Operations) > 0 {
-		fields["operations"] = k.Operations
-	}
-	if k.Expires != "" {
-		fields["expires"] = k.Expires
-	}
-	if len(k.Limits) > 0 {
-		fields["limits"] = k.limits()
-	}
+	fields := k.members(k.Name)
+	fields["hash"] = hash
 	if err := w.Add(ctx, fields); err != nil {
 		return fmt.Errorf("key new: %w", err)
 	}
 	fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. It is in force at all edges within a second.\n", plain)
 	return nil
-}
-
-// limits are the limits as JSON has them: numbers, and money as text.
-func (k *keyNew) limits() map[string]any {
-	out := map[string]any{}
-	for name, text := range k.Limits {
-		if n, err := strconv.Atoi(text); err == nil {
-			out[name] = n
-		} else {
-			out[name] = text
-		}
-	}
-	return out
 }
 
 // appendKey writes a key's lines to a file in one step, so that an edge that watches it reads it
@@ -190,11 +245,19 @@ func warnOfKey(name, id string) {
 
 type keyRevoke struct {
 	keyStore
-	ID string `arg:"" name:"id" help:"Id of the key."`
+	ID   string `arg:"" name:"id" help:"Id of the key."`
+	JSON bool   `name:"json" help:"Print the edge's answer as JSON."`
+	operator
 }
+
+// Help is printed below the flags.
+func (k *keyRevoke) Help() string { return runTimeHelp }
 
 // Run revokes the key.
 func (k *keyRevoke) Run() error {
+	if !k.Store {
+		return (&admin.KeyRequest{Edge: k.edge(), JSON: k.JSON}).Revoke(k.ID, os.Stdout)
+	}
 	w, ctx, done, err := k.open()
 	if err != nil {
 		return err
@@ -207,12 +270,19 @@ func (k *keyRevoke) Run() error {
 	return nil
 }
 
-type keyList struct{ keyStore }
+type keyList struct {
+	keyStore
+	JSON bool `name:"json" help:"Print the edge's answer as JSON."`
+	operator
+}
 
 // Run prints a line for each key.
 func (k *keyList) Run() error {
-	if !k.Store {
+	switch {
+	case !k.Store && k.Config != "":
 		return k.ofFile()
+	case !k.Store:
+		return (&admin.KeyRequest{Edge: k.edge(), JSON: k.JSON}).List(os.Stdout)
 	}
 	w, ctx, done, err := k.open()
 	if err != nil {
@@ -231,9 +301,6 @@ func (k *keyList) Run() error {
 
 // ofFile prints the keys of the configuration and its keys_file.
 func (k *keyList) ofFile() error {
-	if k.Config == "" {
-		return usageError("key list: name the configuration with --config, and --store for the keys of its store")
-	}
 	f, problems := config.LoadValid(k.Config, engine.Known())
 	if f == nil {
 		return problems

@@ -1,0 +1,181 @@
+package runkeys
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"penstock/config"
+)
+
+// MaxBody bounds what an operator sends for a key, in bytes.
+const MaxBody = 16 << 10
+
+// MistakeError is what is wrong with what an operator asks for. It holds no hash and no key.
+type MistakeError struct {
+	Field   string // empty: the body as a whole
+	Message string
+}
+
+func (m *MistakeError) Error() string {
+	if m.Field == "" {
+		return m.Message
+	}
+	return m.Field + ": " + m.Message
+}
+
+// noHash stands for the hash of a key while an operator's members are checked without one.
+var noHash = config.HashPrefix + strings.Repeat("0", 64)
+
+// New returns the entry of a new key from the members that an operator has sent. hash is that of the
+// key. The error is a *MistakeError.
+func New(body []byte, hash string) (entry string, err error) {
+	members, err := membersOf(body)
+	if err != nil {
+		return "", err
+	}
+	if _, named := members["id"]; !named {
+		return "", &MistakeError{"id", "a key needs an id, which is its name in logs, metrics and pages"}
+	}
+	if err := check(body, ""); err != nil {
+		return "", err
+	}
+	drop(members)
+	members["hash"], _ = json.Marshal(hash) // a string
+	return encode(members)
+}
+
+// Change returns an entry with other members: each that an operator has sent replaces the entry's,
+// one that is null takes it out, and limits are replaced one by one (RFC 7396). The error is a
+// *MistakeError where it is the operator's.
+func Change(entry string, patch []byte) (string, error) {
+	change, err := membersOf(patch)
+	if err != nil {
+		return "", err
+	}
+	if _, named := change["id"]; named {
+		return "", &MistakeError{"id", "a key keeps its id: make another key, and revoke this one"}
+	}
+	if err := check(patch, "changed"); err != nil {
+		return "", err
+	}
+	members, err := decode(entry)
+	if err != nil {
+		return "", err
+	}
+	if next, given := change["limits"]; given && string(next) != "null" {
+		limits := map[string]json.RawMessage{}
+		if old, has := members["limits"]; has {
+			if err := json.Unmarshal(old, &limits); err != nil {
+				return "", err
+			}
+		}
+		var some map[string]json.RawMessage
+		if err := json.Unmarshal(next, &some); err != nil {
+			return "", &MistakeError{"limits", "limits are an object, such as {\"requests_per_minute\": 600}"}
+		}
+		maps.Copy(limits, some)
+		drop(limits)
+		change["limits"], _ = json.Marshal(limits) // of raw values that were read
+	}
+	maps.Copy(members, change)
+	drop(members)
+	return encode(members)
+}
+
+// Rotate returns an entry with another hash beside those that it has, which end at until. Hashes that
+// have ended by now are left out, and so are all others if until is not after now.
+func Rotate(entry, hash string, until, now time.Time) (string, error) {
+	key, err := config.ReadKey(entry)
+	if err != nil {
+		return "", err
+	}
+	members, err := decode(entry)
+	if err != nil {
+		return "", err
+	}
+	type one struct {
+		Hash    string     `json:"hash"`
+		Expires *time.Time `json:"expires,omitempty"`
+	}
+	all := []one{{Hash: hash}}
+	for _, h := range key.Hash {
+		end := h.Expires
+		if end.IsZero() || until.Before(end) {
+			end = until
+		}
+		if end.After(now) {
+			end = end.UTC().Truncate(time.Second)
+			all = append(all, one{h.Hash, &end})
+		}
+	}
+	members["hash"], _ = json.Marshal(all) // strings and times of this century
+	return encode(members)
+}
+
+// membersOf reads the members that an operator has sent.
+func membersOf(body []byte) (map[string]json.RawMessage, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+		return nil, &MistakeError{"", "the body is a JSON object, such as {\"id\": \"team-a\", \"limits\": {\"requests_per_minute\": 600}}"}
+	}
+	for _, own := range []string{"hash", "certificate"} {
+		if _, given := members[own]; given {
+			return nil, &MistakeError{own, "a key that is made here is known by the secret that the edge makes for it: leave it out"}
+		}
+	}
+	return members, nil
+}
+
+// check finds what the rules of the file say against the members, each of which may be there once.
+// id is given where they have none.
+func check(body []byte, id string) error {
+	var line bytes.Buffer
+	if err := json.Compact(&line, body); err != nil {
+		return &MistakeError{"", err.Error()}
+	}
+	own := fmt.Sprintf(`{"hash":%q`, noHash)
+	if id != "" {
+		own += fmt.Sprintf(`,"id":%q`, id)
+	}
+	if rest := line.String()[1:]; rest == "}" {
+		own += rest
+	} else {
+		own += "," + rest
+	}
+	_, err := config.ReadKey(own)
+	var bad *config.KeyError
+	if errors.As(err, &bad) {
+		return &MistakeError{bad.Field, bad.Message}
+	}
+	return err
+}
+
+// drop takes members out that are null, which means what is left out means.
+func drop(members map[string]json.RawMessage) {
+	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
+}
+
+func decode(entry string) (members map[string]json.RawMessage, err error) {
+	err = json.Unmarshal([]byte(entry), &members)
+	return members, err
+}
+
+// encode writes an entry in one line: its id and hash first, so that people find them.
+func encode(members map[string]json.RawMessage) (string, error) {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(n string) bool { return n == "id" || n == "hash" })
+	var out bytes.Buffer
+	for i, name := range append([]string{"id", "hash"}, names...) {
+		fmt.Fprintf(&out, "%c%q:", "{,"[min(i, 1)], name)
+		if err := json.Compact(&out, members[name]); err != nil {
+			return "", err
+		}
+	}
+	out.WriteByte('}')
+	return out.String(), nil
+}

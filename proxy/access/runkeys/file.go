@@ -1,0 +1,327 @@
+package runkeys
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/config/filewatch"
+	"penstock/config/strictyaml"
+	"penstock/proxy/telemetry/process"
+)
+
+// FileOptions say where a File is, and who uses its keys.
+type FileOptions struct {
+	Path string
+	// Use is given the keys whenever they change, in the order of the file. No two calls run at a time.
+	Use func([]config.Key)
+	Log *zap.Logger
+}
+
+// File keeps entries in a file. Only edges write it.
+type File struct {
+	opts FileOptions
+
+	mu     sync.Mutex
+	lock   *os.File // held while this edge is the one that writes; nil: another does, or none yet
+	lines  []entry  // as they were read last
+	known  bool     // they have been read
+	text   []byte   // of the file then
+	broken error    // why the file cannot be read now
+}
+
+// entry is one line of the file.
+type entry struct {
+	id, text string
+	key      config.Key
+}
+
+// Open reads the file and puts its keys into use. There need not be one yet. The error says what an
+// operator has to do: to mend the file, or to let the edge write in its folder.
+func Open(o FileOptions) (*File, error) {
+	f := &File{opts: o}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.takeLock(); errors.Is(err, ErrReadOnly) {
+		o.Log.Warn("another edge writes the file of keys: this one reads it only, and refuses to make or change keys",
+			zap.String("file", o.Path))
+	} else if err != nil {
+		return nil, fmt.Errorf("admin.keys.file: %w", err)
+	}
+	if err := f.read(); err != nil {
+		f.unlock()
+		return nil, fmt.Errorf("admin.keys.file: %w", err)
+	}
+	if info, err := os.Stat(o.Path); err == nil && strictyaml.TooOpen(info) {
+		o.Log.Warn("the file of keys can be read by other users: chmod 600 keeps them out", zap.String("file", o.Path))
+	}
+	return f, nil
+}
+
+// watchInterval is how often the file is looked at where no event reports a change.
+const watchInterval = 500 * time.Millisecond
+
+// Run follows the file until ctx ends.
+func (f *File) Run(ctx context.Context) {
+	w := &filewatch.Watcher{
+		Paths: func() []string { return []string{f.opts.Path} }, OnChange: f.look, Interval: watchInterval,
+	}
+	w.Prime()
+	f.look() // it may have changed before
+	w.Run(ctx)
+}
+
+// Close lets another edge write the file.
+func (f *File) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unlock()
+}
+
+func (f *File) unlock() {
+	if f.lock != nil {
+		_ = f.lock.Close()
+		f.lock = nil
+	}
+}
+
+// look reads the file again, and logs when it cannot be read.
+func (f *File) look() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.broken
+	f.broken = f.read()
+	switch {
+	case f.broken != nil && (before == nil || before.Error() != f.broken.Error()):
+		f.opts.Log.Error("the file of keys cannot be read: the keys that were read last stay", zap.Error(f.broken))
+	case f.broken == nil && before != nil:
+		f.opts.Log.Info("the file of keys is read again", zap.Int("keys", len(f.lines)))
+	}
+}
+
+// read reads the file, and puts its keys into use if they are others.
+func (f *File) read() error {
+	text := []byte(fileOf(nil))
+	if gone := f.gone(); gone && len(f.lines) > 0 {
+		return fmt.Errorf("%s is gone: the next change of a key writes it anew", f.opts.Path)
+	} else if !gone {
+		var err error
+		if text, err = strictyaml.ReadRegular(f.opts.Path, strictyaml.MaxFile); err != nil {
+			return err
+		}
+	}
+	if f.known && bytes.Equal(text, f.text) {
+		return nil
+	}
+	lines, err := parse(f.opts.Path, text, f.lines)
+	if err != nil {
+		return err
+	}
+	f.use(lines, text)
+	return nil
+}
+
+// use puts the keys of a file into use.
+func (f *File) use(lines []entry, text []byte) {
+	f.lines, f.text, f.known = lines, text, true
+	keys := make([]config.Key, len(lines))
+	for i := range lines {
+		keys[i] = lines[i].key
+	}
+	f.opts.Use(keys)
+}
+
+// Entries is that of Store.
+func (f *File) Entries(context.Context) (map[string]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make(map[string]string, len(f.lines))
+	for _, e := range f.lines {
+		all[e.id] = e.text
+	}
+	return all, nil
+}
+
+// InForce is that of Store.
+func (f *File) InForce() string { return "It is in force." }
+
+// Update is that of Store. When it returns, the change is on the disk and in use.
+func (f *File) Update(_ context.Context, id string, change func(entry string) (string, error)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.takeLock(); err != nil {
+		return err
+	}
+	if err := f.read(); err != nil && !f.gone() {
+		return fmt.Errorf("%w: mend the file, or take it away for the keys that were read last: %w", ErrReadOnly, err)
+	}
+	lines := slices.Clone(f.lines)
+	at := slices.IndexFunc(lines, func(e entry) bool { return e.id == id })
+	old := ""
+	if at >= 0 {
+		old = lines[at].text
+	}
+	text, err := change(old)
+	if err != nil {
+		return err
+	}
+	switch {
+	case text == "" && at >= 0:
+		lines = slices.Delete(lines, at, at+1)
+	case text != "":
+		key, err := config.ReadKey(text)
+		if err != nil {
+			return err
+		}
+		if key.ID != id {
+			return errors.New("the entry is of another key")
+		}
+		if at < 0 {
+			lines, at = append(lines, entry{}), len(lines)
+		}
+		lines[at] = entry{id, text, key}
+	}
+	out := []byte(fileOf(lines))
+	if len(out) > strictyaml.MaxFile {
+		return fmt.Errorf("%s would be larger than %d MiB: revoke keys first", f.opts.Path, strictyaml.MaxFile>>20)
+	}
+	if err := f.write(out); err != nil {
+		return fmt.Errorf("%s cannot be written, so nothing has changed: %w", f.opts.Path, err)
+	}
+	f.broken = nil
+	f.use(lines, out)
+	return nil
+}
+
+func (f *File) gone() bool {
+	_, err := os.Lstat(f.opts.Path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// write replaces the file.
+func (f *File) write(text []byte) error {
+	name, folder := f.opts.Path+".new", filepath.Dir(f.opts.Path)
+	next, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = next.Write(text)
+	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
+		err = os.Rename(name, f.opts.Path)
+	}
+	if err != nil {
+		_ = os.Remove(name)
+		return err
+	}
+	if dir, err := os.Open(folder); err == nil { // the rename, too, is to survive a loss of power
+		_ = dir.Sync() // not every system has it
+		_ = dir.Close()
+	}
+	return nil
+}
+
+// takeLock makes this edge the one that writes, unless another one is.
+func (f *File) takeLock() error {
+	if f.lock != nil {
+		return nil
+	}
+	lock, err := os.OpenFile(f.opts.Path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return f.rights(err)
+	}
+	if err := process.Lock(lock); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, process.ErrLocked) {
+			return fmt.Errorf("%w: another edge writes %s: ask that one", ErrReadOnly, f.opts.Path)
+		}
+		return err
+	}
+	trial, err := os.OpenFile(f.opts.Path+".new", os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		_ = lock.Close()
+		return f.rights(err)
+	}
+	_ = trial.Close()
+	if err := os.Remove(f.opts.Path + ".new"); err != nil {
+		_ = lock.Close()
+		return f.rights(err)
+	}
+	f.lock = lock
+	return nil
+}
+
+// rights adds the remedy to an error of the folder.
+func (f *File) rights(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.opts.Path))
+	}
+	return err
+}
+
+// fileOf is the text of a file with these entries. It is a keys_file, too.
+func fileOf(lines []entry) string {
+	const head = "# Keys that were made while edges run, one in a line. Edges alone write this file (admin.keys.file):\n" +
+		"# make and change keys by `penstock key` or at /-/keys.\n"
+	if len(lines) == 0 {
+		return head + "keys: []\n"
+	}
+	var out strings.Builder
+	out.WriteString(head + "keys:\n")
+	for _, e := range lines {
+		out.WriteString("  - " + e.text + "\n")
+	}
+	return out.String()
+}
+
+// parse reads the text of a file. known are entries that need not be read again.
+func parse(path string, text []byte, known []entry) (lines []entry, err error) {
+	seen, before, headed, none := map[string]int{}, map[string]entry{}, false, false
+	for _, e := range known {
+		before[e.text] = e
+	}
+	fail := func(n int, format string, args ...any) error {
+		return fmt.Errorf("%s:%d: %s", path, n, fmt.Sprintf(format, args...))
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		line = strings.TrimSpace(line)
+		item, isItem := strings.CutPrefix(line, "- ")
+		switch {
+		case line == "" || line[0] == '#':
+		case line == "keys: []" && !headed, line == "keys:" && !headed:
+			headed, none = true, line != "keys:"
+		case !headed || none || !isItem || !strings.HasPrefix(item, "{"):
+			return nil, fail(n, "edges write a key as \"- \" and one line of JSON, below keys: take the line out, or put that key into keys_file")
+		default:
+			e, ok := before[item]
+			if !ok {
+				key, err := config.ReadKey(item)
+				if err != nil {
+					return nil, fail(n, "%s", err)
+				}
+				e = entry{key.ID, item, key}
+			}
+			if first, twice := seen[e.id]; twice {
+				return nil, fail(n, "the key %q is in line %d, too", e.id, first)
+			}
+			seen[e.id] = n
+			lines = append(lines, e)
+		}
+	}
+	if !none && len(lines) == 0 { // as half a file would look
+		return nil, fail(max(n, 1), "the file lists no keys: an edge writes keys: [] where there are none")
+	}
+	return lines, nil
+}

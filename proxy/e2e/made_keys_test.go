@@ -1,0 +1,213 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"penstock/proxy/e2e/rig"
+	"penstock/proxy/operate/admin"
+)
+
+const (
+	keeperToken = "the-token-of-a-portal"
+	readerToken = "the-token-of-a-scraper"
+)
+
+// keyTokens are admin tokens of each role, and where keys are kept.
+func keyTokens(where string) string {
+	return fmt.Sprintf("on_revoke: abort\nadmin: { token: %s, tokens: [{ name: portal, role: keys, token: %s }, { name: scraper, token: %s }]%s }\n",
+		rig.AdminToken, keeperToken, readerToken, where)
+}
+
+// keys asks for keys by a token, and returns the answer.
+func (p *penstock) keys(want int, token, method, path, body string) (done admin.KeyChange, text string) {
+	p.T.Helper()
+	res := p.adminDo(method, "/-/keys"+path, body, token)
+	all, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != want {
+		p.T.Fatalf("%s /-/keys%s %s: %d, want %d\n%s", method, path, body, res.StatusCode, want, all)
+	}
+	if strings.Contains(string(all), "sha256:") {
+		p.T.Errorf("%s /-/keys%s shows a hash: %s", method, path, all)
+	}
+	_ = json.Unmarshal(all, &done) // a refusal is another object
+	return done, string(all)
+}
+
+// TestKeysAtRunTime: a key that is made over HTTP is in force, is held to limits that change, has two secrets while it is rotated,
+// and ends with its streams when it is revoked; what must not be is refused in words, and neither the log nor the file has a secret.
+func TestKeysAtRunTime(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: " + t.TempDir() + "/made.yaml }"), Keys: "- { id: owned, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n"})
+	call := func(key string, want int) {
+		t.Helper()
+		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+key).WantStatus(want)
+	}
+	made, _ := p.keys(201, keeperToken, "POST", "", `{"id":"guest","models":["sim","llama"],"limits":{"concurrency":2}}`)
+	if len(made.Warnings) != 1 || !strings.Contains(made.Warnings[0], "llama") || made.Source != "runtime" {
+		t.Errorf("the answer: %+v", made)
+	}
+	p.Post(chatPath, p.Chat(`"service_tier":"flex"`)).WantStatus(200)
+	call(made.Key, 200)
+	p.keys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":1},"models":["sim"]}`)
+	call(made.Key, 200) // a new limit begins with a whole minute's worth
+	call(made.Key, 429)
+	p.keys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":null}}`)
+	p.keys(200, keeperToken, "PATCH", "/guest", `{"active":false}`)
+	call(made.Key, 401)
+	p.keys(200, rig.AdminToken, "PATCH", "/guest", `{"active":true}`)
+	second, _ := p.keys(200, keeperToken, "POST", "/guest/rotate", "")
+	call(made.Key, 200)
+	call(second.Key, 200)
+	third, _ := p.keys(200, keeperToken, "POST", "/guest/rotate", `{"overlap":"0s"}`)
+	call(second.Key, 401)
+	stream := p.OpenStream(chatPath, p.Chat(endless), "Authorization: Bearer "+third.Key)
+	stream.Next()
+
+	for _, row := range []struct {
+		status                    int
+		token, method, path, body string
+		says                      string
+	}{
+		{200, readerToken, "GET", "", "", `"owned"`},
+		{200, readerToken, "GET", "/guest", "", `"concurrency": 2`},
+		{404, readerToken, "GET", "/gest", "", "guest"},
+		{401, "", "GET", "", "", "admin token"},
+		{401, "wrong", "POST", "", `{"id":"x"}`, "admin token"},
+		{403, readerToken, "POST", "", `{"id":"x"}`, "needs the role keys"},
+		{403, readerToken, "DELETE", "/guest", "", "needs the role keys"},
+		{409, keeperToken, "POST", "", `{"id":"guest"}`, "of this id already"},
+		{409, keeperToken, "POST", "", `{"id":"owned"}`, "in the configuration"},
+		{409, keeperToken, "PATCH", "/owned", `{"weight":2}`, "in the configuration"},
+		{409, keeperToken, "DELETE", "/owned", "", "in the configuration"},
+		{404, keeperToken, "DELETE", "/gest", "", "guest"},
+		{404, keeperToken, "POST", "/gest/rotate", "", "guest"},
+		{400, keeperToken, "POST", "", `{"id":"a/b"}`, `"param":"id"`},
+		{400, keeperToken, "POST", "", `{"id":"x","limits":{"requests":5}}`, `"param":"limits.requests"`},
+		{400, keeperToken, "POST", "", `{"id":"x","class":"gold"}`, `"param":"class"`},
+		{400, keeperToken, "PATCH", "/guest", `{"class":"gold"}`, `"param":"class"`},
+		{400, keeperToken, "POST", "", `no`, "JSON object"},
+		{400, keeperToken, "POST", "/guest/rotate", `{"overlap":"-1s"}`, `"param":"overlap"`},
+		{400, keeperToken, "POST", "/guest/rotate", `{"overlap":"9999h"}`, `"param":"overlap"`},
+		{400, keeperToken, "POST", "/guest/rotate", `{"overlap":5}`, `"param":"overlap"`},
+		{400, keeperToken, "POST", "/guest/rotate", `{"until":"5s"}`, `"param":"until"`},
+		{413, keeperToken, "POST", "", `{"id":"x","models":["` + strings.Repeat("m", 20000) + `"]}`, ""},
+		{405, keeperToken, "PUT", "/guest", `{}`, "PATCH"},
+	} {
+		if _, text := p.keys(row.status, row.token, row.method, row.path, row.body); !strings.Contains(text, row.says) {
+			t.Errorf("%s %s %.60s: %s, want %q", row.method, row.path, row.body, text, row.says)
+		}
+	}
+	if res := p.adminDo("POST", "/-/keys", `{"id":"x"}`, keeperToken, "Origin: https://evil.example"); res.StatusCode != 403 {
+		t.Errorf("a page of another origin: %d", res.StatusCode)
+	}
+	if res := p.adminDo("POST", "/-/reload", "", keeperToken); res.StatusCode != 403 {
+		t.Errorf("a token for keys reloads: %d", res.StatusCode)
+	}
+
+	p.keys(200, keeperToken, "DELETE", "/guest", "")
+	for ok := true; ok; {
+		_, ok = stream.Next()
+	}
+	call(third.Key, 401)
+	p.Post(chatPath, p.Chat("")).WantStatus(200) // the file's
+	log := p.Log.String()
+	if n := p.Metric("penstock_class_calls_total", `class="batch"`); n != 0 || strings.Contains(log, `"class":"batch"`) {
+		t.Error("a call that asks for flex has a class, of which the file makes no use")
+	}
+	for _, event := range []string{"key_created", "key_changed", "key_rotated", "key_revoked"} {
+		if !strings.Contains(log, `"event":"`+event+`","key":"guest","who":"portal"`) {
+			t.Errorf("the log does not have %s", event)
+		}
+	}
+	for _, secret := range []string{made.Key, second.Key, third.Key, keeperToken} {
+		if strings.Contains(log, secret) {
+			t.Error("the log has a secret")
+		}
+	}
+}
+
+// TestKeysAtRunTimeNowhere: without a place to keep keys, or without a token, none are made, and the answer names the setting.
+func TestKeysAtRunTimeNowhere(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: keyTokens("")})
+	if _, text := p.keys(409, keeperToken, "POST", "", `{"id":"x"}`); !strings.Contains(text, "admin.keys.file") {
+		t.Errorf("nowhere to keep it: %s", text)
+	}
+	open := start(t, rig.Setup{Top: "admin: { keys: { file: " + t.TempDir() + "/made.yaml } }"})
+	if _, text := open.keys(403, "", "POST", "", `{"id":"x"}`); !strings.Contains(text, "admin.token") {
+		t.Errorf("without a token: %s", text)
+	}
+	open.keys(200, "", "GET", "", "")
+}
+
+// TestKeysSurviveAKill: a key that the answer says is in force is so after kill -9, by the command as well, and the file has no secret.
+func TestKeysSurviveAKill(t *testing.T) {
+	t.Parallel()
+	file := t.TempDir() + "/made.yaml"
+	setup := rig.Setup{Top: "on_revoke: abort", Admin: "token: " + rig.AdminToken + ", keys: { file: " + file + " }", Untidy: true}
+	p := rig.Launch(t, setup)
+	tokens := []string{"--admin", p.Admin, "--token", rig.AdminToken}
+	out, _ := command(t, 0, append([]string{"key", "create", "guest", "--rpm", "50", "--json"}, tokens...)...)
+	var made admin.KeyChange
+	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Limits["requests_per_minute"] != 50.0 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	p.Signal(syscall.SIGKILL)
+	if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), made.Key) || !strings.Contains(string(text), `"id":"guest"`) {
+		t.Errorf("the file: %v\n%s", err, text)
+	}
+	p = rig.Launch(t, setup)
+	tokens[1] = p.Admin
+	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(200)
+	out, _ = command(t, 0, append([]string{"key", "rotate", "guest"}, tokens...)...)
+	if plain, note, _ := strings.Cut(out, "\n"); !strings.HasPrefix(plain, "pstk_") || !strings.Contains(note, "Keep the key now") {
+		t.Errorf("key rotate: %s", out)
+	}
+	if out, _ = command(t, 0, append([]string{"key", "list"}, tokens...)...); !strings.Contains(out, "guest  in force  models *  runtime\n") {
+		t.Errorf("key list: %s", out)
+	}
+	if out, _ = command(t, 0, append([]string{"key", "revoke", "guest"}, tokens...)...); !strings.HasPrefix(out, "revoked: guest.") {
+		t.Errorf("key revoke: %s", out)
+	}
+	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(401)
+	if _, errs := command(t, 1, append([]string{"key", "revoke", "guest"}, tokens...)...); !strings.Contains(errs, "no key of that id") {
+		t.Errorf("once more: %s", errs)
+	}
+}
+
+// TestKeysAtRunTimeInTheStore: where the fleet's store has keys, one that is made at an edge is in force there at once and at the
+// others within a moment, and so are its limits and its end.
+func TestKeysAtRunTimeInTheStore(t *testing.T) {
+	t.Parallel()
+	setup := rig.Setup{Top: strings.Replace(keyTokens(""), "on_revoke: abort\n", "", 1) + storeKeys(miniredis.RunT(t).Addr(), "")}
+	a := start(t, setup)
+	setup.Fakes = []string{a.Engines[0].URL()}
+	b := start(t, setup)
+	made, _ := a.keys(201, keeperToken, "POST", "", `{"id":"guest","limits":{"concurrency":3}}`)
+	key := "Authorization: Bearer " + made.Key
+	a.Post(chatPath, a.Chat(""), key).WantStatus(200)
+	at := func(what string, status int) {
+		t.Helper()
+		rig.WaitFor(t, rig.Patience, what, func() bool { return b.Post(chatPath, b.Chat(""), key).Status == status })
+	}
+	at("the other edge knows the key", http.StatusOK)
+	b.keys(409, keeperToken, "POST", "", `{"id":"guest"}`)
+	b.keys(200, keeperToken, "PATCH", "/guest", `{"active":false}`)
+	b.Post(chatPath, b.Chat(""), key).WantStatus(401)
+	rig.WaitFor(t, rig.Patience, "the first edge follows", func() bool { return a.Post(chatPath, a.Chat(""), key).Status == 401 })
+	a.keys(200, keeperToken, "PATCH", "/guest", `{"active":true}`)
+	at("it is on again", http.StatusOK)
+	a.keys(200, keeperToken, "DELETE", "/guest", "")
+	at("it is revoked", http.StatusUnauthorized)
+	a.keys(404, keeperToken, "DELETE", "/guest", "")
+	a.keys(201, keeperToken, "POST", "", `{"id":"guest"}`)
+}

@@ -1,0 +1,48 @@
+package proxy
+
+import (
+	"context"
+
+	"penstock/proxy/access/runkeys"
+	"penstock/proxy/telemetry/guard"
+)
+
+// openMadeKeys reads the keys that were made at run time into the file of the configuration, nil
+// where it names none. They are in force from the first snapshot on.
+func openMadeKeys(e *Edge) (*runkeys.File, error) {
+	path := e.opts.Config.Admin.Keys.File
+	if path == "" {
+		return nil, nil
+	}
+	return runkeys.Open(runkeys.FileOptions{Path: path, Use: e.reloads.UseShared, Log: e.log})
+}
+
+// keysAtRunTime is where an operator's keys are kept, nil where none can be made.
+func keysAtRunTime(e *Edge) runkeys.Store {
+	switch {
+	case e.made != nil:
+		return e.made
+	case e.shared != nil:
+		return e.shared
+	}
+	return nil
+}
+
+// followMadeKeys follows the file of keys until the returned function is called. Another edge may
+// write it then.
+func followMadeKeys(e *Edge) (leave func()) {
+	if e.made == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.guard.Loop(ctx.Done(), guard.Files, func() { e.made.Run(ctx) })
+	}()
+	return func() {
+		cancel()
+		<-ended
+		e.made.Close()
+	}
+}

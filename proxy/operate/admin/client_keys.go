@@ -1,0 +1,97 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/front/plaintext"
+)
+
+// KeyRequest asks a running edge for a change of a key, or for its keys.
+type KeyRequest struct {
+	Edge Edge
+	JSON bool // print the edge's answer as it is
+}
+
+// Create has the edge make a key with the members of an entry, and writes it to out.
+func (r *KeyRequest) Create(members map[string]any, out io.Writer) error {
+	return r.change(fasthttp.MethodPost, "/-/keys", members, out)
+}
+
+// Rotate has the edge make another secret for a key, and writes it to out. Those that it has stay
+// good for the overlap.
+func (r *KeyRequest) Rotate(id string, overlap time.Duration, out io.Writer) error {
+	return r.change(fasthttp.MethodPost, "/-/keys/"+url.PathEscape(id)+"/rotate", map[string]any{"overlap": overlap.String()}, out)
+}
+
+// Revoke has the edge revoke a key.
+func (r *KeyRequest) Revoke(id string, out io.Writer) error {
+	return r.change(fasthttp.MethodDelete, "/-/keys/"+url.PathEscape(id), nil, out)
+}
+
+// List writes the edge's keys to out, one in a line.
+func (r *KeyRequest) List(out io.Writer) error {
+	body, err := r.Edge.get("/-/keys", keysPatience+readyTimeout)
+	if err != nil {
+		return err
+	}
+	if r.JSON {
+		_, err = out.Write(body)
+		return err
+	}
+	var all KeyList
+	if err := json.Unmarshal(body, &all); err != nil {
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", r.Edge.Admin)
+	}
+	for i := range all.Keys {
+		k := &all.Keys[i]
+		state := "in force"
+		switch {
+		case !k.Active:
+			state = "off"
+		case k.Expires != nil:
+			state = "until " + k.Expires.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(out, "%s  %s  models %s  %s\n", plaintext.Line(k.ID), state,
+			plaintext.Line(strings.Join(k.Models, ",")), plaintext.Line(k.Source))
+	}
+	return nil
+}
+
+func (r *KeyRequest) change(method, path string, members map[string]any, out io.Writer) error {
+	var send []byte
+	if members != nil {
+		var err error
+		if send, err = json.Marshal(members); err != nil {
+			return err
+		}
+	}
+	body, note, err := r.Edge.ask(method, path, send, keysPatience+readyTimeout)
+	if err != nil {
+		return err
+	}
+	if r.JSON {
+		_, err = out.Write(body)
+		return err
+	}
+	var done KeyChange
+	if err := json.Unmarshal(body, &done); err != nil {
+		return fmt.Errorf("%s did not answer like a Penstock admin listener", r.Edge.Admin)
+	}
+	if done.Key != "" {
+		fmt.Fprintf(out, "%s\n\n# Keep the key now: only its hash is stored. %s\n", plaintext.Line(done.Key), plaintext.Line(done.Note))
+	} else {
+		fmt.Fprintf(out, "revoked: %s. %s\n", plaintext.Line(done.ID), plaintext.Line(done.Note))
+	}
+	for _, w := range done.Warnings {
+		warnOf(plaintext.Line(w), out)
+	}
+	warnOf(note, out)
+	return nil
+}

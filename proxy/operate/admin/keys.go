@@ -1,0 +1,371 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/config/suggest"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/access/runkeys"
+	"penstock/proxy/front/plaintext"
+	"penstock/translate/apierr"
+)
+
+// KeyView is what an operator is shown of a key: never the key, and no hash.
+type KeyView struct {
+	ID         string         `json:"id"`
+	Source     string         `json:"source"` // configuration, or runtime for one that was made here
+	Active     bool           `json:"active"`
+	Models     []string       `json:"models"`
+	Operations []string       `json:"operations"`
+	Expires    *time.Time     `json:"expires,omitempty"`
+	Limits     map[string]any `json:"limits,omitempty"`
+	CacheGroup string         `json:"cache_group,omitempty"`
+	Tiers      []int          `json:"tiers,omitempty"`
+	Class      string         `json:"class,omitempty"`
+	Weight     int            `json:"weight"`
+	Secrets    []SecretView   `json:"secrets,omitempty"`
+}
+
+// SecretView is one of a key's secrets, of which it has several while it is rotated.
+type SecretView struct {
+	Expires *time.Time `json:"expires,omitempty"`
+}
+
+// The values of KeyView.Source.
+const (
+	sourceConfiguration = "configuration"
+	sourceRuntime       = "runtime"
+)
+
+// KeyChange is the answer to a change of a key.
+type KeyChange struct {
+	KeyView
+	Key      string   `json:"key,omitempty"` // the secret of a key that was made or rotated: shown this once
+	Revoked  bool     `json:"revoked,omitempty"`
+	Note     string   `json:"note"` // when it counts
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// KeyList is the answer of GET /-/keys.
+type KeyList struct {
+	Keys []KeyView `json:"keys"`
+}
+
+func viewOf(k *config.Key, source string) KeyView {
+	l := &k.Limits
+	v := KeyView{
+		ID: k.ID, Source: source, Active: k.Enabled(), Models: k.Models, Operations: k.Operations, Expires: timeOf(k.Expires),
+		CacheGroup: k.CacheGroup, Tiers: k.Tiers, Class: k.Class, Weight: k.Weight, Limits: map[string]any{},
+	}
+	for name, n := range map[string]int{
+		"requests_per_minute": l.RequestsPerMinute, "tokens_per_minute": l.TokensPerMinute, "concurrency": l.Concurrency,
+		"tokens_per_day": l.TokensPerDay, "tokens_per_month": l.TokensPerMonth,
+		"request_body": int(l.RequestBody), "upload_body": int(l.UploadBody),
+	} {
+		if n != 0 {
+			v.Limits[name] = n
+		}
+	}
+	if !l.SpendPerDay.Zero() {
+		v.Limits["spend_per_day"] = l.SpendPerDay.String()
+	}
+	if !l.SpendPerMonth.Zero() {
+		v.Limits["spend_per_month"] = l.SpendPerMonth.String()
+	}
+	for _, h := range k.Hash {
+		v.Secrets = append(v.Secrets, SecretView{timeOf(h.Expires)})
+	}
+	return v
+}
+
+func timeOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// keysPatience bounds how long an operator waits for where keys are kept.
+const keysPatience = 5 * time.Second
+
+// listKeys answers GET /-/keys: the keys of the configuration and those that were made at run time.
+func (s *Server) listKeys(ctx *fasthttp.RequestCtx) {
+	views, err := s.keyViews()
+	if err != nil {
+		refuse(ctx, s.keyTrouble(err))
+		return
+	}
+	respondJSON(ctx, KeyList{views})
+}
+
+// oneKey answers GET /-/keys/{id}.
+func (s *Server) oneKey(ctx *fasthttp.RequestCtx) {
+	views, err := s.keyViews()
+	if err != nil {
+		refuse(ctx, s.keyTrouble(err))
+		return
+	}
+	id, ids := keyOf(ctx), []string{}
+	for i := range views {
+		if views[i].ID == id {
+			respondJSON(ctx, views[i])
+			return
+		}
+		ids = append(ids, views[i].ID)
+	}
+	refuse(ctx, noSuchKey(id, ids))
+}
+
+func noSuchKey(id string, ids []string) *apierr.Error {
+	return apierr.NotFound(apierr.CodeNotFound, "There is no key of that id%s", cmp.Or(suggest.DidYouMean(id, ids), "."))
+}
+
+// keyViews are all keys by id. One that was made at run time is hidden by one of the configuration.
+func (s *Server) keyViews() ([]KeyView, error) {
+	views := []KeyView{}
+	file := s.opts.Reloads.Running().Config.Keys
+	for i := range file {
+		views = append(views, viewOf(&file[i], sourceConfiguration))
+	}
+	if s.opts.Keys != nil {
+		limit, cancel := context.WithTimeout(context.Background(), keysPatience)
+		defer cancel()
+		entries, err := s.opts.Keys.Entries(limit)
+		if err != nil {
+			return nil, err
+		}
+		for id, text := range entries {
+			if key, err := config.ReadKey(text); err == nil && !ofConfiguration(file, id) {
+				views = append(views, viewOf(&key, sourceRuntime))
+			}
+		}
+	}
+	slices.SortFunc(views, func(a, b KeyView) int { return cmp.Compare(a.ID, b.ID) })
+	return views, nil
+}
+
+func ofConfiguration(file []config.Key, id string) bool {
+	return slices.ContainsFunc(file, func(k config.Key) bool { return k.ID == id })
+}
+
+func keyOf(ctx *fasthttp.RequestCtx) string {
+	id, _ := ctx.UserValue("id").(string)
+	return id
+}
+
+// errNoKey says that the key which is to be changed is not there.
+var errNoKey = errors.New("no key")
+
+// createKey answers POST /-/keys.
+func (s *Server) createKey(ctx *fasthttp.RequestCtx) {
+	plain, hash, err := auth.NewKey()
+	if err != nil {
+		refuse(ctx, apierr.Internal(err))
+		return
+	}
+	entry, err := runkeys.New(ctx.PostBody(), hash)
+	if err != nil {
+		refuse(ctx, s.keyTrouble(err))
+		return
+	}
+	key, err := config.ReadKey(entry)
+	if err == nil && strings.ContainsAny(key.ID, "/?#%") || key.ID == "." || key.ID == ".." {
+		err = &runkeys.MistakeError{Field: "id", Message: "the id is a part of a path here: it has no / ? # and %"}
+	}
+	if err != nil {
+		refuse(ctx, s.keyTrouble(err))
+		return
+	}
+	s.changeKey(ctx, keyChange{id: key.ID, event: "key_created", secret: plain, next: func(old string) (string, error) {
+		if old != "" {
+			return "", &conflict{"There is a key of this id already: change it with PATCH, or revoke it first."}
+		}
+		return entry, nil
+	}})
+}
+
+// patchKey answers PATCH /-/keys/{id}.
+func (s *Server) patchKey(ctx *fasthttp.RequestCtx) {
+	s.changeKey(ctx, keyChange{id: keyOf(ctx), event: "key_changed", next: func(old string) (string, error) {
+		if old == "" {
+			return "", errNoKey
+		}
+		return runkeys.Change(old, ctx.PostBody())
+	}})
+}
+
+// deleteKey answers DELETE /-/keys/{id}.
+func (s *Server) deleteKey(ctx *fasthttp.RequestCtx) {
+	s.changeKey(ctx, keyChange{id: keyOf(ctx), event: "key_revoked", next: func(old string) (string, error) {
+		if old == "" {
+			return "", errNoKey
+		}
+		return "", nil
+	}})
+}
+
+// rotateKey answers POST /-/keys/{id}/rotate.
+func (s *Server) rotateKey(ctx *fasthttp.RequestCtx) {
+	overlap, err := overlapOf(ctx.PostBody())
+	if err != nil {
+		refuse(ctx, s.keyTrouble(err))
+		return
+	}
+	plain, hash, err := auth.NewKey()
+	if err != nil {
+		refuse(ctx, apierr.Internal(err))
+		return
+	}
+	now := time.Now()
+	s.changeKey(ctx, keyChange{id: keyOf(ctx), event: "key_rotated", secret: plain, next: func(old string) (string, error) {
+		if old == "" {
+			return "", errNoKey
+		}
+		return runkeys.Rotate(old, hash, now.Add(overlap), now)
+	}})
+}
+
+// Overlaps of a rotation.
+const (
+	usualOverlap   = 24 * time.Hour
+	longestOverlap = 366 * 24 * time.Hour
+)
+
+// overlapOf reads how long the secrets that a key has stay good beside the new one.
+func overlapOf(body []byte) (time.Duration, error) {
+	var members map[string]json.RawMessage
+	if len(body) == 0 {
+		return usualOverlap, nil
+	}
+	if json.Unmarshal(body, &members) != nil || members == nil {
+		return 0, &runkeys.MistakeError{Message: "the body is a JSON object, such as {\"overlap\": \"24h\"}, or empty"}
+	}
+	overlap := usualOverlap
+	for name, value := range members {
+		var text string
+		if name != "overlap" {
+			return 0, &runkeys.MistakeError{Field: plaintext.Line(name), Message: "a rotation takes overlap and nothing else"}
+		}
+		d, err := time.Duration(0), json.Unmarshal(value, &text)
+		if err == nil {
+			d, err = time.ParseDuration(text)
+		}
+		if err != nil || d < 0 || d > longestOverlap {
+			return 0, &runkeys.MistakeError{Field: "overlap", Message: "how long the old secret stays good is a time such as \"24h\" or \"0s\", at most 366 days"}
+		}
+		overlap = d
+	}
+	return overlap, nil
+}
+
+// keyChange is what is to become of a key.
+type keyChange struct {
+	id, event string
+	secret    string // of a key that is made or rotated
+	next      func(entry string) (string, error)
+}
+
+// conflict is why a change is refused as things are.
+type conflict struct{ message string }
+
+func (c *conflict) Error() string { return c.message }
+
+// changeKey changes a key that is kept at run time, and answers with what it is now. It wants an
+// admin token to be set, so that a client which merely reaches the port makes no keys.
+func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
+	running, who := s.opts.Reloads.Running().Config, whoAsks(ctx)
+	refused := ""
+	switch {
+	case who.name == "":
+		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+			"Keys are made and changed with an admin token only: set admin.token, or admin.tokens with the role keys."))
+		return
+	case s.opts.Keys == nil:
+		refused = "This edge has nowhere to keep keys that are made while it runs: set admin.keys.file, or fleet.keys with a store."
+	case ofConfiguration(running.Keys, c.id):
+		refused = "This key is in the configuration, which is not written from here: change it there."
+	}
+	if refused != "" {
+		refuse(ctx, s.keyTrouble(&conflict{refused}))
+		return
+	}
+	var now config.Key
+	var warnings []string
+	limit, cancel := context.WithTimeout(context.Background(), keysPatience)
+	defer cancel()
+	err := s.opts.Keys.Update(limit, c.id, func(old string) (string, error) {
+		entry, err := c.next(old)
+		text := cmp.Or(entry, old) // of a revoked key what it was
+		if err == nil {
+			now, err = config.ReadKey(text)
+		}
+		if err != nil || entry == "" {
+			return entry, err
+		}
+		warnings = nil
+		for _, p := range running.CheckKey(now) {
+			if !p.Warning {
+				return "", &runkeys.MistakeError{Field: p.Path, Message: p.Message}
+			}
+			warnings = append(warnings, p.Path+": "+p.Message)
+		}
+		return entry, nil
+	})
+	if errors.Is(err, errNoKey) {
+		var ids []string
+		if views, bad := s.keyViews(); bad == nil {
+			for i := range views {
+				ids = append(ids, views[i].ID)
+			}
+		}
+		refuse(ctx, noSuchKey(c.id, ids))
+		return
+	}
+	if err != nil {
+		refuse(ctx, s.keyTrouble(err))
+		return
+	}
+	s.opts.Log.Info("a key was "+strings.TrimPrefix(c.event, "key_"), zap.String("event", c.event), zap.String("key", c.id),
+		zap.String("who", who.name))
+	done := KeyChange{KeyView: viewOf(&now, sourceRuntime), Key: c.secret, Note: s.opts.Keys.InForce(), Warnings: warnings}
+	if done.Revoked = c.event == "key_revoked"; done.Revoked {
+		done.Active, done.Note = false, "What runs with it ends as on_revoke says. "+done.Note
+	}
+	respondJSON(ctx, done)
+	ctx.Response.Header.Set("Cache-Control", "no-store")
+	if c.event == "key_created" {
+		ctx.SetStatusCode(fasthttp.StatusCreated)
+	}
+}
+
+// keyTrouble is the answer where keys cannot be read or changed. What is wrong with the place where
+// they are kept is logged, too.
+func (s *Server) keyTrouble(err error) *apierr.Error {
+	var mistake *runkeys.MistakeError
+	var wrong *config.KeyError
+	var against *conflict
+	switch {
+	case errors.As(err, &mistake):
+		return apierr.Invalid(mistake.Field, apierr.CodeInvalidValue, "%s", mistake.Error())
+	case errors.As(err, &wrong):
+		return apierr.Invalid(wrong.Field, apierr.CodeInvalidValue, "%s", wrong.Error())
+	case errors.As(err, &against):
+		return apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed, "%s", against.message)
+	case errors.Is(err, runkeys.ErrReadOnly):
+		return apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed, "Keys cannot be changed here: %s.", plaintext.Line(err.Error()))
+	}
+	s.opts.Log.Error("keys cannot be read or changed", zap.Error(err))
+	return apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeKeysUnavailable, "%s",
+		fmt.Sprintf("Nothing has changed: %s.", plaintext.Line(err.Error())))
+}
