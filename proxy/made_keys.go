@@ -36,10 +36,10 @@ func followMadeKeys(e *Edge) (leave func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() {
+	go e.guard.Once(guard.Files, func() {
 		defer close(ended)
 		e.guard.Loop(ctx.Done(), guard.Files, func() { e.made.Run(ctx) })
-	}()
+	})
 	return func() {
 		cancel()
 		<-ended

@@ -275,9 +275,9 @@ func TestWarnings(t *testing.T) {
 	if res := <-r.results; !res.OK || len(res.Warnings) > 0 {
 		t.Errorf("%+v", res)
 	}
-	r.begin(SourceRequest, strings.Replace(variant(2), "id: m,", "id: m, limits: { request_body: 1GiB },", 1))
+	r.begin(SourceRequest, strings.Replace(variant(2), "engine: sim", "engine: sim, probe: { interval: 200ms }", 1))
 	res := <-r.results
-	if !res.OK || len(res.Warnings) != 1 || !strings.HasPrefix(res.Warnings[0], "penstock.yaml:5:43: warning: ") {
+	if !res.OK || len(res.Warnings) != 1 || !strings.HasPrefix(res.Warnings[0], "penstock.yaml:4:84: warning: ") {
 		t.Errorf("%+v", res)
 	}
 }

@@ -75,7 +75,7 @@ func readSources(t *testing.T) *sources {
 			switch {
 			case err != nil:
 				return err
-			case d.IsDir() && (d.Name() == "e2e" || d.Name() == "testkit"):
+			case d.IsDir() && (d.Name() == "e2e" || d.Name() == "testkit" || d.Name() == "calltest"):
 				return fs.SkipDir
 			case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 				return nil
