@@ -115,7 +115,7 @@ var (
 	missingValue = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
 	noneOfSet    = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
 	unknownFlag  = regexp.MustCompile(`^unknown flag (-\S+?)(?:, did you mean .*)?$`)
-	missingWords = regexp.MustCompile(`^expected (?:one of )?(".*")$`)
+	missingWords = regexp.MustCompile(`^expected (?:one of )?(".*")(?:, \.\.\.)?$`)
 )
 
 // PlainUsage rewrites kong's errors for the operator who typed the command.
@@ -185,8 +185,13 @@ func leftOut(err error, missing string) string {
 	node := at.context.Selected()
 	command := strings.TrimPrefix(node.FullPath(), "penstock ")
 	if len(node.Positional) == 0 {
-		return fmt.Sprintf("%s: name one of its commands: %s (see penstock help %s)", command,
-			strings.ReplaceAll(missing, `"`, ""), command)
+		var commands []string
+		for _, c := range node.Children {
+			if !c.Hidden {
+				commands = append(commands, c.Name)
+			}
+		}
+		return fmt.Sprintf("%s: name one of its commands: %s (see penstock help %s)", command, strings.Join(commands, ", "), command)
 	}
 	var wanted []string
 	for _, p := range node.Positional {
