@@ -15,7 +15,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// allowance is a call's key, and what its limits have set aside for the call.
+// allowance is a call's key, and what its limits have reserved for the call.
 type allowance struct {
 	key    *auth.Key         // nil with auth: none
 	limits *limit.Key        // of the key; nil without one
@@ -31,14 +31,14 @@ func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.D
 	return a.limits.Take(now)
 }
 
-// TakeRequest takes a request of a key's requests per minute for what is refused before it is a
-// call. It returns why the key has none left.
+// TakeRequest takes one of a key's requests per minute for a request that is refused before it
+// becomes a call. It returns the refusal if the key has none left.
 func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
 	if key == nil {
 		return nil
 	}
 	limits := s.LimitsOf(key)
-	if limits == nil { // the configuration may have lost it by now
+	if limits == nil { // the configuration may no longer have the key
 		return nil
 	}
 	if d := limits.Take(now); !d.OK {
@@ -47,12 +47,11 @@ func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Err
 	return nil
 }
 
-// TakeWaiting takes one of the places that a key has for messages which wait until they become
-// calls, or returns why there is none. The caller gives it back with StopWaiting; nil: there is
-// nothing to give back.
+// TakeWaiting takes one of a key's places for messages that wait to become calls, or returns why
+// there is none. The caller gives it back with StopWaiting, unless it is nil.
 func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
 	limits := s.LimitsOf(key)
-	if limits == nil { // the configuration may have lost it by now
+	if limits == nil { // the configuration may no longer have the key
 		return nil, nil
 	}
 	if d := limits.Wait(); !d.OK {
@@ -61,7 +60,8 @@ func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error
 	return limits, nil
 }
 
-// ReadingOf returns what counts the memory of a key's incomplete bodies; nil: it is not counted.
+// ReadingOf returns the counter for the memory of a key's incomplete bodies; nil: it is not
+// counted.
 func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := sharing(s, key); limits != nil {
 		return limits.Reading()
@@ -69,7 +69,8 @@ func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	return nil
 }
 
-// ConversationsOf returns what counts the memory of a key's conversations; nil: it is not counted.
+// ConversationsOf returns the counter for the memory of a key's conversations; nil: it is not
+// counted.
 func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := sharing(s, key); limits != nil {
 		return limits.Conversations()
@@ -77,8 +78,8 @@ func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	return nil
 }
 
-// sharing returns the limits of a key that has a share of the memory; nil: a lone key keeps no
-// others out, and the configuration may have lost the key by now.
+// sharing returns the limits of a key that shares the memory with others. It returns nil for a lone
+// key, which competes with no others, and for a key that the configuration no longer has.
 func sharing(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
 	if key == nil || len(s.KeyLimits) < 2 {
 		return nil
@@ -86,7 +87,7 @@ func sharing(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
 	return s.LimitsOf(key)
 }
 
-// reserve takes one of the key's concurrent calls and holds what the call is expected to use.
+// reserve takes one of the key's concurrent calls and reserves what the call is expected to use.
 func (a *allowance) reserve(expected limit.Cost, now time.Time) limit.Decision {
 	if a.key == nil {
 		return limit.Decision{OK: true}
@@ -94,7 +95,7 @@ func (a *allowance) reserve(expected limit.Cost, now time.Time) limit.Decision {
 	return a.limits.Reserve(&a.held, expected, now)
 }
 
-// rateLimited is the refusal of a call by a limit of its key.
+// rateLimited returns the refusal of a call by a limit of its key.
 func rateLimited(d limit.Decision) *apierr.Error {
 	if d.Unavailable {
 		return apierr.LimitsUnavailable(d.RetryAfter)
@@ -129,10 +130,12 @@ var limitLabels = map[string]string{
 }
 
 // Every answer to a key's calls says what the key has left of its limits per minute, so that
-// clients can slow down before they are refused: in OpenAI's names, and on Messages in Anthropic's
-// too, where clients read those. A limit that does not exist has no header.
+// clients can slow down before they are refused. The headers have OpenAI's names; on Messages they
+// have Anthropic's, too, because clients there read those. A limit that does not exist has no
+// header.
 
-// rateNames are the headers of one limit, in the form that fasthttp would otherwise bring them to.
+// rateNames are the headers of one limit, in the form that fasthttp would otherwise convert them
+// to.
 type rateNames struct{ limit, remaining, reset []byte }
 
 var (
@@ -146,7 +149,7 @@ func namesOf(prefix, limit, remaining, reset string) rateNames {
 	return rateNames{[]byte(prefix + limit), []byte(prefix + remaining), []byte(prefix + reset)}
 }
 
-// setRateHeaders sets the levels of a key's limits, under Anthropic's names, too, if asked to.
+// setRateHeaders sets the levels of a key's limits, also under Anthropic's names if asked to.
 func setRateHeaders(h *fasthttp.ResponseHeader, key *limit.Key, inAnthropic bool, now time.Time) {
 	if l, ok := key.Requests(now); ok {
 		setLevel(h, &openAIRequests, &anthropicRequests, &l, inAnthropic, now)
@@ -171,8 +174,8 @@ func setLevel(
 	h.SetCanonical(anthropic.reset, now.Add(l.Reset).UTC().AppendFormat(room[:0], time.RFC3339))
 }
 
-// appendSeconds appends a duration in seconds and their thousandths, rounded up: "0s", "0.25s",
-// "61.5s". strconv's shortest form of a float says the same at four times the cost, twice a call.
+// appendSeconds appends a duration in seconds with up to three decimals, rounded up: "0s", "0.25s",
+// "61.5s". strconv's shortest float form gives the same at four times the cost, twice a call.
 func appendSeconds(dst []byte, d time.Duration) []byte {
 	ms := (d + time.Millisecond - 1).Milliseconds()
 	dst = strconv.AppendInt(dst, ms/1000, 10)

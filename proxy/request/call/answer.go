@@ -66,7 +66,7 @@ func (a answer) setHeaders() {
 
 var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
 
-// asked is the model that the client asked for, whichever answers; nil while it is not known.
+// asked returns the model that the client asked for, whichever answers; nil while it is not known.
 func (a answer) asked() *snapshot.Model {
 	c := &a.call.config
 	if a.call.record.Asked != "" {
@@ -81,7 +81,7 @@ func (a answer) asked() *snapshot.Model {
 func (a answer) error(f *failure.Failure) {
 	c := a.call
 	c.endAttempt(f.Outcome)
-	if f.Cause == upstreams.CauseNoEndpoint && c.ep.AtSomeEngines() { // no other has it
+	if f.Cause == upstreams.CauseNoEndpoint && c.ep.AtSomeEngines() { // no other engine has it
 		f.API, f.Result = endpoint.AtNoEngine(), observe.ClientError
 	}
 	c.fail(f)
@@ -91,7 +91,7 @@ func (a answer) error(f *failure.Failure) {
 		c.record.Status = e.Status
 		a.writeError(e)
 	case f.API.Status != failure.StatusClientGone:
-		a.writeError(e) // for one that has closed its sending side only
+		a.writeError(e) // for a client that has closed its sending side only
 	case c.request != nil && !c.request.Form().Ended():
 		a.writeError(body.Cut()) // likewise
 	default:
@@ -114,7 +114,7 @@ func (a answer) writeError(e *apierr.Error) {
 	c.record.BytesOut = int64(len(ctx.Response.Body()))
 }
 
-// warn logs an engine's failure, once a call and without any of the call's content.
+// warn logs an engine's failure, once a call and without the call's content.
 func (a answer) warn(f *failure.Failure) {
 	c := a.call
 	if f.Result == observe.UpstreamFail {
@@ -127,9 +127,9 @@ func (a answer) warn(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// whole answers with body, of the given type, which is in the buffer buf. A small body is
-// copied, so that its buffer can be used again at once. A large one is written from its buffer,
-// whose memory stays reserved until then.
+// whole answers with body, of the given type, which lies in the buffer buf. A small body is copied,
+// so its buffer can be reused at once. A large one is written from its buffer, whose memory stays
+// reserved until then.
 func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	c := a.call
 	c.record.Status = fasthttp.StatusOK
@@ -148,8 +148,8 @@ func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	response.SetBodyStream(large, len(body))
 }
 
-// largeAnswer is a whole answer that outlives its call until fasthttp has written it, which closes
-// it on every path.
+// largeAnswer is a whole answer that outlives its call until fasthttp has written it. fasthttp
+// closes it on every path.
 type largeAnswer struct {
 	body     []byte
 	budget   *limit.Memory
@@ -165,7 +165,7 @@ func (b *largeAnswer) WriteTo(w io.Writer) (int64, error) {
 // SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
 func (b *largeAnswer) SupportsBodyWriteTo() bool { return true }
 
-// Read is there for the type only.
+// Read exists for the type only.
 func (b *largeAnswer) Read([]byte) (int, error) { panic("BUG: a large answer is read") }
 
 // Close gives the memory back, once.

@@ -19,15 +19,15 @@ import (
 )
 
 // Call is everything that one client request holds, from the first line of the handler to the last
-// byte of the answer. It is owned by the connection's goroutine; only what ends it from outside may
-// be called from others. Calls are pooled: nothing may keep one past finish.
+// byte of the answer. The connection's goroutine owns it. Other goroutines may call only the
+// methods that end it from outside. Calls are pooled: nothing may keep one past finish.
 type Call struct {
 	shared  *Services
 	ep      *endpoint.Endpoint
 	client  client
 	config  configuration
 	rates   allowance
-	body    body.Body // of JSON; a form is held by its codec
+	body    body.Body // of JSON; the codec holds a form
 	request endpoint.Request
 	tokens  tokens
 	memory  attempt.Memory // of engines' replies
@@ -74,7 +74,7 @@ func (c *Call) ClientGone() { c.abort.End(failure.ErrClientGone) }
 // Drain ends the call because the edge is shutting down.
 func (c *Call) Drain() { c.abort.End(failure.ErrDrained) }
 
-// Revoke ends the call if it began with a key that keys does not hold, or under a hash that was
+// Revoke ends the call if it began with a key that is no longer in keys, or under a hash that was
 // removed.
 func (c *Call) Revoke(keys *auth.Ring) {
 	if key := c.rates.key; key != nil && !keys.Holds(key, time.Now()) {
@@ -82,7 +82,7 @@ func (c *Call) Revoke(keys *auth.Ring) {
 	}
 }
 
-// fail notes in the record how the call ended.
+// fail records how the call ended.
 func (c *Call) fail(f *failure.Failure) {
 	c.record.Outcome = f.Result
 	c.record.Code = f.API.Code
@@ -95,36 +95,36 @@ func (c *Call) fail(f *failure.Failure) {
 	}
 }
 
-// attempts is how often the call was tried, for the log: a connection that could not be made is an
-// attempt at which nothing was sent, and a request that was sent again in place of a dead
-// connection is one more at the same engine.
+// attempts returns how often the call was tried, for the log. A connection that could not be made
+// is an attempt that sent nothing. A request that was sent again in place of a dead connection is
+// one more at the same engine.
 func (c *Call) attempts() int { return max(c.attempt.Sends()+c.tries.counts, c.tries.targets) }
 
-// learnChange remembers the change that an engine has taken: it has answered.
+// learnChange remembers a change that the engine has accepted, which its answer shows.
 func (c *Call) learnChange() {
 	if c.record.TTFT > 0 {
 		changer{c}.learn()
 	}
 }
 
-// clearPoison clears a body that had cost an engine and that another engine has answered.
+// clearPoison clears a body that had cost an engine, once another engine has answered it.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {
 		c.poison.answered()
 	}
 }
 
-// releaseRequest lets go of what the client has sent: nothing is sent again once the client has
-// been shown something.
+// releaseRequest releases the client's request: nothing is sent again once the client has been
+// shown something.
 func (c *Call) releaseRequest() {
 	c.poison.keepHash(c.tries.upstream)
 	c.request.Release()
 	c.body.Release()
 }
 
-// finish ends the call: whatever it still holds is released, it is counted and logged, and it goes
-// back to the pool. The caller must not touch it afterwards. It does not panic but when it is
-// called twice: a panic of a part of it costs that part.
+// finish ends the call. It releases what the call still holds, counts and logs it, and returns it
+// to the pool. The caller must not touch it afterwards. finish panics only when it is called twice:
+// a panic in one of its parts costs that part.
 func (c *Call) finish() {
 	if c.finished {
 		panic("BUG: call finished twice")
@@ -135,8 +135,8 @@ func (c *Call) finish() {
 	}
 }
 
-// end is finish without the recycling. It returns false after a panic: such a call is in no state
-// to be used again.
+// end is finish without the recycling. It returns false after a panic, because such a call must not
+// be reused.
 func (c *Call) end() (whole bool) {
 	g := c.shared.Guard
 	defer g.Catch(guard.End, func() { whole = false })
@@ -146,8 +146,8 @@ func (c *Call) end() (whole bool) {
 	return true
 }
 
-// release gives back what others wait for. Each step is taken whatever the steps before it come to.
-// There are no more than eight: the compiler runs more defers than that by way of the heap.
+// release gives back what others wait for. It takes each step even if an earlier one fails. There
+// are no more than eight steps: with more defers, the compiler runs them by way of the heap.
 func (c *Call) release() {
 	if c.record.Outcome == observe.ClientGone {
 		c.ClientGone() // a write may have noticed it: a copy of the call ends, too
@@ -159,8 +159,8 @@ func (c *Call) release() {
 	defer c.tokens.learn(c.tries.upstream)
 	defer c.learnChange()
 	defer picker{c}.leaveQueue()
-	defer c.endAttempt(upstreams.OutcomeClientGone) // a no-op but after a panic
-	if n := c.tries.takeNext(); n.lease != nil {    // the client left as the call was to move
+	defer c.endAttempt(upstreams.OutcomeClientGone) // does nothing except after a panic
+	if n := c.tries.takeNext(); n.lease != nil {    // the client left before the call moved
 		n.turn.Book(0)
 		n.lease.Release(upstreams.OutcomeClientGone)
 	}
@@ -170,7 +170,7 @@ func (c *Call) release() {
 	c.shared.Guard.Point("call.release")
 }
 
-// releaseSent lets go of what the client has sent, when the call ends.
+// releaseSent releases the client's request when the call ends.
 func (c *Call) releaseSent() {
 	defer func() {
 		if c.request != nil {
@@ -180,10 +180,10 @@ func (c *Call) releaseSent() {
 	c.body.Release()
 }
 
-// endAttempt ends the attempt, if there is one.
+// endAttempt ends the attempt, if any.
 func (c *Call) endAttempt(o upstreams.Outcome) { c.attempt.End(o, c.times.endAt) }
 
-// failAttempt ends the attempt, if there is one, because of f.
+// failAttempt ends the attempt, if any, because of f.
 func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	if c.attempt.Lease() == nil {
 		return
@@ -193,8 +193,8 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	c.endAttempt(f.Outcome)
 }
 
-// noteFailed records that the attempt has failed. One that ended because the client left, or the
-// edge did not want it any more, has not.
+// noteFailed records that the attempt has failed. An attempt that ended because the client left, or
+// because the edge no longer wanted it, has not failed.
 func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	if f.Cause == "" {
 		return
@@ -206,10 +206,10 @@ func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	})
 }
 
-// charge charges the key for what the call used, exactly once, however it ended, and books it with
-// the key's turn.
+// charge charges the key for what the call used, exactly once, however the call ended, and books
+// the usage with the key's turn.
 func (c *Call) charge() {
-	if c.ep.Local == nil { // a count of a prompt is none of its tokens
+	if c.ep.Local == nil { // a count of a prompt costs no tokens
 		c.tokens.estimate(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attempts() > 0)
 	}
 	u := &c.tokens.usage
@@ -251,7 +251,7 @@ func (c *Call) account() {
 func recycle(c *Call) {
 	id, why := c.client.requestID, c.tries.why
 	excluded, prefix := c.tries.excluded[:0], c.tries.talk.prefix[:0]
-	*c = Call{} // in place: with what is kept in it, it would be made beside and copied
+	*c = Call{} // in place: a new value with the kept fields would be built beside it and copied
 	c.client.requestID, c.tries.why = id, why
 	c.tries.excluded, c.tries.talk.prefix = excluded, prefix
 	pool.Put(c)

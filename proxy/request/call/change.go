@@ -16,16 +16,16 @@ import (
 	"penstock/upstreams"
 )
 
-// change is the form in which an engine is sent a request again that it has refused as it stood.
+// change is the form in which a request is sent again to an engine that refused it as it stood.
 type change struct {
 	limit   int              // on the answer's tokens; 0: as before
-	refused endpoint.Refused // what is in it no more
+	refused endpoint.Refused // what is no longer in it
 }
 
-// changeAfter returns how a request that was refused may be taken, by what the engine says of it and
-// what it was sent: with a limit on the answer's tokens that it has room for, without the word of a
-// reasoning effort that it or the model's template does not know, or with turns of one role joined.
-// ok is false for a request that no change would help.
+// changeAfter returns the form in which an engine may accept a request that it refused, judged by
+// the engine's complaint and by what it was sent: with a limit on the answer's tokens that it has
+// room for, without the word of a reasoning effort that it or the model's template does not know,
+// or with turns of one role joined. ok is false if no change would help.
 func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
@@ -38,8 +38,8 @@ func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	return c, ok
 }
 
-// tookChange reports whether an engine that refuses the changed request has taken the change: it
-// complains of something else.
+// tookChange reports whether an engine that refuses the changed request has accepted the change: it
+// complains about something else.
 func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	switch {
 	case changed == (endpoint.Refused{}):
@@ -52,12 +52,11 @@ func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	return why.About == engineerror.SubjectRoles
 }
 
-// changer sends a call again, once, in a form that its engine may take. That is not a retry: nothing
-// failed, the retry budget is not charged and the client does not notice.
+// changer sends a call again, once, in a form that its engine may accept. That is not a retry:
+// nothing failed, the retry budget is not charged and the client does not notice.
 type changer struct{ call *Call }
 
-// note learns what a refusal says of the request: the prompt's length, and that an earlier change
-// was taken.
+// note learns from a refusal: the prompt's length, and that an earlier change was accepted.
 func (h changer) note(why *failure.Failure) {
 	c := h.call
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
@@ -69,7 +68,7 @@ func (h changer) note(why *failure.Failure) {
 	}
 }
 
-// helps reports whether the engine that has refused the request may take it in another form.
+// helps reports whether the engine that refused the request may accept it in another form.
 func (h changer) helps(why *failure.Failure) bool {
 	_, ok := h.after(why)
 	return ok
@@ -84,7 +83,7 @@ func (h changer) after(why *failure.Failure) (change, bool) {
 	return changeAfter(why, endpoint.SentOf(c.request, &to))
 }
 
-// change changes the request for the engine that has refused it. It reports whether it did.
+// change changes the request for the engine that refused it. It reports whether it did.
 func (h changer) change(why *failure.Failure) bool {
 	c := h.call
 	changed, ok := h.after(why)
@@ -105,7 +104,7 @@ func (h changer) change(why *failure.Failure) bool {
 	return true
 }
 
-// target is the engine of an attempt, with what it is known to refuse.
+// target returns the engine of an attempt, with what it is known to refuse.
 func (h changer) target(lease *upstreams.Lease, target *routing.Target) endpoint.Target {
 	c, up := h.call, lease.Upstream()
 	m := c.config.model
@@ -120,7 +119,7 @@ func (h changer) target(lease *upstreams.Lease, target *routing.Target) endpoint
 	return to
 }
 
-// learn remembers the change that the engine has taken.
+// learn remembers a change that the engine has accepted.
 func (h changer) learn() {
 	c, changed := h.call, h.call.tries.refused
 	target := c.attempt.Target()
@@ -141,11 +140,11 @@ func (h changer) learn() {
 		zap.String("model", c.config.model.Config.ID), zap.String("upstream", target.Upstream.Label()))
 }
 
-// refusals are what engines were found to refuse in requests for their models. A template can be
-// mended, so each is forgotten after a while. It may be used from any goroutine.
+// refusals records what engines refuse in requests for their models. A template can be fixed, so
+// each entry is forgotten after a while. It may be used from any goroutine.
 type refusals struct {
 	mu    sync.Mutex
-	known atomic.Pointer[map[refusalKey]refusal] // copied to change
+	known atomic.Pointer[map[refusalKey]refusal] // copied on change
 }
 
 type refusalKey struct {
@@ -158,10 +157,11 @@ type refusal struct {
 	until   time.Time
 }
 
-// refusalLasts is how long a refusal is remembered. It costs one more request to find it again.
+// refusalLasts is how long a refusal is remembered. Finding it again costs one more request.
 const refusalLasts = time.Hour
 
-// of returns what an engine is known to refuse in requests for a model. Without any it is one load.
+// of returns what an engine is known to refuse in requests for a model. If nothing is known, it
+// costs one load.
 func (r *refusals) of(key refusalKey, now time.Time) endpoint.Refused {
 	known := r.known.Load()
 	if known == nil {
@@ -189,7 +189,7 @@ func (r *refusals) Learn(up upstreams.ID, served string, refused endpoint.Refuse
 	r.add(refusalKey{up, served}, refused, now)
 }
 
-// add notes what an engine has refused. It reports whether that is new.
+// add records what an engine has refused. It reports whether that is new.
 func (r *refusals) add(key refusalKey, refused endpoint.Refused, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 // client is the client's side of a call: its request and its connection.
 type client struct {
 	ctx       *fasthttp.RequestCtx // nil once the answer has left fasthttp
-	conn      connection           // nil: one that cannot be watched
+	conn      connection           // nil: it cannot be watched
 	requestID []byte
 	http11    bool
 }
 
-// connection is what a call asks of its client's connection beside bytes. See listen.Conn, which is
-// one.
+// connection is what a call needs of its client's connection besides bytes. listen.Conn implements
+// it.
 type connection interface {
 	Watch(w listen.Waiter) (gone bool)
 	Unwatch(w listen.Waiter)
@@ -45,8 +45,8 @@ func (cl *client) begin(ctx *fasthttp.RequestCtx) {
 // hasBody reports whether the client has announced a body.
 func (cl *client) hasBody() bool { return body.Announced(&cl.ctx.Request.Header) != 0 }
 
-// closeAfterResponse marks the call as answered before its body was read to the end: the connection
-// ends with the answer, and lingers so that a client that is still sending can read it.
+// closeAfterResponse ends the connection with the answer, because the body was not read to its end.
+// The connection lingers, so that a client that is still sending can read the answer.
 func (cl *client) closeAfterResponse() {
 	cl.ctx.SetConnectionClose()
 	if cl.conn != nil {
@@ -54,24 +54,24 @@ func (cl *client) closeAfterResponse() {
 	}
 }
 
-// endChunked ends the connection with the answer when trailers followed the body's last chunk. The
-// edge does not read them, and fasthttp accepts names in them that other parsers refuse, so the
-// bytes that follow may be a request to fasthttp alone.
+// endChunked ends the connection with the answer if trailers followed the body's last chunk. The
+// edge does not read them, and fasthttp accepts names in them that other parsers refuse. The bytes
+// that follow may thus be a request to fasthttp alone.
 func (cl *client) endChunked() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		cl.ctx.SetConnectionClose()
 	}
 }
 
-// extendWrite gives the next write to the client its time.
+// extendWrite sets the time limit of the next write to the client.
 func (cl *client) extendWrite(d time.Duration) {
 	if cl.conn != nil {
 		cl.conn.SetWriteTimeout(d)
 	}
 }
 
-// hangUp ends the connection without an answer: the client has left and reads none, and a client
-// that has only closed its sending side must not take an answer for the end of its call.
+// hangUp ends the connection without an answer. The client has left and reads none. One that has
+// only closed its sending side must not take an answer for the end of its call.
 func (cl *client) hangUp() {
 	cl.ctx.HijackSetNoResponse(true)
 	cl.ctx.Hijack(func(net.Conn) {}) // fasthttp closes it then

@@ -7,7 +7,7 @@ import (
 )
 
 // configuration is what a call runs under: the snapshot that it began with, or a newer one that it
-// was taken over to.
+// has moved to.
 type configuration struct {
 	begun    *snapshot.ConfigVersion // of the snapshot that it began with
 	snapshot *snapshot.Snapshot
@@ -19,8 +19,8 @@ func (c *configuration) begin(s *snapshot.Snapshot) {
 	c.begun.BeginCall()
 }
 
-// follow takes the call over to the newest snapshot. It is false when there is no newer one, or the
-// model is not in it.
+// follow moves the call to the newest snapshot. It returns false if there is no newer one, or if
+// the model is not in it.
 func (c *configuration) follow(newest *snapshot.Snapshot) bool {
 	if newest == c.snapshot {
 		return false
@@ -32,7 +32,7 @@ func (c *configuration) follow(newest *snapshot.Snapshot) bool {
 	return ok
 }
 
-// writeTimeout is how long a write to the client may take.
+// writeTimeout returns how long a write to the client may take.
 func (c *configuration) writeTimeout() time.Duration {
 	if c.model != nil {
 		return c.model.Clocks.Write.D()

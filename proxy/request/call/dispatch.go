@@ -22,9 +22,9 @@ import (
 // dispatcher sends a call to engines until there is something to commit.
 type dispatcher struct{ call *Call }
 
-// run sends the call to an engine, and to another one when the first fails in a way that allows
-// it. It returns nil when the answer has been handed to fasthttp: whole, or as a relay that goes
-// on from here. Otherwise the call ends with the failure.
+// run sends the call to an engine, and to another one if the first fails in a way that allows it.
+// It returns nil once the answer has been handed to fasthttp: whole, or as a relay that takes over
+// from here. Otherwise the call ends with the failure.
 func (d dispatcher) run() *failure.Failure {
 	if d.call.poison.blocked(d.call.record.Start) {
 		return failure.Poisoned()
@@ -45,9 +45,9 @@ func (d dispatcher) run() *failure.Failure {
 	return f
 }
 
-// ask sends the call to an engine that it has not been sent to. The failure is that of the sending,
-// or nil; asked is false when there is no engine to ask, and the call ends with the failure. Where
-// it waits for a slot still (tries.wait), it is to be called again.
+// ask sends the call to an engine that it has not been sent to. f is the failure of the sending, or
+// nil. asked is false if there is no engine to ask; the call then ends with f. If the call still
+// waits for a slot (tries.wait), ask is to be called again.
 func (d dispatcher) ask(now time.Time) (f *failure.Failure, asked bool) {
 	queued := d.call.record.Queue
 	lease, target, err := picker(d).acquire(now)
@@ -69,8 +69,9 @@ func (d dispatcher) ask(now time.Time) (f *failure.Failure, asked bool) {
 	return f, true
 }
 
-// shadowed has a copy of the call sent to another model, if it is of the share that is: once the
-// first engine has been sent the call itself, which so waits for nothing of it.
+// shadowed has a copy of the call sent to another model, if the call falls within the share that is
+// copied. It runs once the call itself has been sent to its first engine, so the call waits for
+// none of this.
 func shadowed(c *Call) {
 	if c.tries.targets > 1 || c.record.Asked != "" || c.ep.Local != nil || c.request.Chat() == nil {
 		return
@@ -133,18 +134,18 @@ func (d dispatcher) recover(f *failure.Failure) (after *failure.Failure, asked b
 	return after, true
 }
 
-// lastFailure is what the client gets of a call that is sent no more.
+// lastFailure returns what the client gets of a call that is not sent again.
 func (d dispatcher) lastFailure(f *failure.Failure) *failure.Failure {
 	t := &d.call.tries
 	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
-		return t.failure // that another engine has failed, too, is not news to the client
+		return t.failure // the client need not learn that another engine has failed, too
 	}
 	fitter(d).explain(f)
 	return f
 }
 
-// decide is retry.Decide for the call as it stands. A step that costs the budget of retries is
-// taken only where it has one left.
+// decide runs retry.Decide for the call as it stands. A step that costs the budget of retries is
+// taken only if the budget has a retry left.
 func (d dispatcher) decide(f *failure.Failure) retry.Step {
 	state, failed := d.state(f), d.failed(f)
 	step := retry.Decide(&state, &failed)
@@ -155,7 +156,7 @@ func (d dispatcher) decide(f *failure.Failure) retry.Step {
 	return retry.Decide(&state, &failed)
 }
 
-// state is where the call stands after a failure.
+// state describes where the call stands after a failure.
 func (d dispatcher) state(f *failure.Failure) retry.State {
 	c := d.call
 	s := retry.State{
@@ -176,21 +177,21 @@ func (d dispatcher) state(f *failure.Failure) retry.State {
 	return s
 }
 
-// failed is what package retry is told of a failure.
+// failed describes a failure to package retry.
 func (d dispatcher) failed(f *failure.Failure) retry.Failure {
 	return retry.Failure{
 		Cause: f.Next(), Elsewhere: f.Retry, Changeable: changer(d).helps(f), Worked: time.Since(d.call.times.asked),
 	}
 }
 
-// noTarget is the end of a call for which no target was found.
+// noTarget returns how a call ends for which no target was found.
 func (d dispatcher) noTarget(err error, now time.Time) *failure.Failure {
 	if cause := d.call.abort.Cause(); cause != nil {
 		return failure.FromAbort(cause)
 	}
 	var full *routing.FullError
 	if first := d.call.tries.failure; first != nil && !(d.call.tries.sends.Longer > 0 && errors.As(err, &full)) {
-		return first // a retry that finds no room is not news to the client
+		return first // the client need not learn that a retry found no room
 	}
 	d.noteOwnArm()
 	m := d.call.config.model
@@ -198,7 +199,7 @@ func (d dispatcher) noTarget(err error, now time.Time) *failure.Failure {
 	return failure.FromAcquire(err, failure.FullRetryAfter(m, d.call.tries.pool), next)
 }
 
-// beginTry notes the upstream of the attempt that begins.
+// beginTry records the upstream of the attempt that begins.
 func (d dispatcher) beginTry(lease *upstreams.Lease, target *routing.Target, now time.Time) {
 	u := lease.Upstream()
 	d.call.tries.begin(u)
@@ -209,7 +210,7 @@ func (d dispatcher) beginTry(lease *upstreams.Lease, target *routing.Target, now
 	d.call.times.ask(now)
 }
 
-// noteArm notes the arm of the attempt that begins, where the model has some.
+// noteArm records the arm of the attempt that begins, if the model has arms.
 func (d dispatcher) noteArm(target *routing.Target) {
 	r, route := &d.call.record, d.call.config.model.Route
 	if r.Arm, r.MissedArm = target.Arm, ""; d.compared() {
@@ -220,8 +221,7 @@ func (d dispatcher) noteArm(target *routing.Target) {
 	}
 }
 
-// noteOwnArm notes the arm that the call is of, where no upstream was asked: it is a refused one of
-// that arm's.
+// noteOwnArm records the call's own arm if no upstream was asked: the arm counts one refused call.
 func (d dispatcher) noteOwnArm() {
 	if r := &d.call.record; d.call.attempts() == 0 && d.compared() {
 		r.Arm = cmp.Or(routing.Own(d.call.config.model.Route, picker(d).arms(), picker(d).tiers()), observe.NoArm)
@@ -234,23 +234,23 @@ func (d dispatcher) compared() bool {
 	return m.Shadow != nil || routing.SharesCalls(m.Route)
 }
 
-// giveUp ends an attempt that has failed. begun: the engine had begun to answer, so that the
-// request is above suspicion.
+// giveUp ends an attempt that has failed. begun says that the engine had begun to answer, so the
+// request is not suspected.
 func (d dispatcher) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	d.call.poison.recordLoss(f, begun, d.call.tries.upstream, now)
 	if first := d.call.tries.failure; f.Failed != 0 {
 		d.call.poison.recordFailure(now)
-		if first != nil && first.Failed == f.Failed { // two engines say the same of it: it is the call's fault
+		if first != nil && first.Failed == f.Failed { // two engines say so: it is the call's fault
 			f.Outcome = upstreams.OutcomeRejected
 		}
 	}
 	d.call.failAttempt(f, now)
 }
 
-// notNowPause is how long an engine is given that cannot answer just now.
+// notNowPause is how long the edge waits for an engine that cannot answer just now.
 const notNowPause = 300 * time.Millisecond
 
-// pause waits, and reports whether the call is still wanted after it.
+// pause waits, and reports whether the call is still wanted afterwards.
 func (d dispatcher) pause(t time.Duration) bool {
 	left, ok := d.call.abort.Wait()
 	if !ok {
@@ -266,7 +266,7 @@ func (d dispatcher) pause(t time.Duration) bool {
 	}
 }
 
-// await waits for an answer that can be handed over. It returns nil when it was.
+// await waits for an answer that can be handed over. It returns nil once it was.
 func (d dispatcher) await() *failure.Failure {
 	if d.call.tries.wait != nil {
 		d.commitWaiting()
@@ -279,7 +279,7 @@ func (d dispatcher) await() *failure.Failure {
 	return d.tryStream()
 }
 
-// open makes one attempt under a lease: it sends the request.
+// open sends the request of one attempt under a lease.
 func (d dispatcher) open(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) *failure.Failure {
 	if err := d.send(lease, target, x); err != nil {
 		return d.call.attempt.FailureOf(err)
@@ -320,7 +320,7 @@ func (d dispatcher) send(lease *upstreams.Lease, target *routing.Target, x *http
 	return err
 }
 
-// answerOf is what the codec of an answer needs to know.
+// answerOf returns what the codec of an answer needs to know.
 func (c *Call) answerOf() endpoint.Answer {
 	return endpoint.Answer{
 		Model: c.config.model.Config, RequestID: c.client.requestID, Created: c.record.Start,
@@ -328,7 +328,7 @@ func (c *Call) answerOf() endpoint.Answer {
 	}
 }
 
-// tryStream waits for the first event, or for as long as the client may be kept without a status
+// tryStream waits for the first event, or for as long as the client may be left without a status
 // line.
 func (d dispatcher) tryStream() *failure.Failure {
 	a := &d.call.attempt
@@ -361,8 +361,8 @@ func (d dispatcher) tryStream() *failure.Failure {
 	return nil
 }
 
-// commitWaiting hands the answer over as a stream before any engine was asked for it. The relay
-// goes on with the wait.
+// commitWaiting hands the answer over as a stream before any engine was asked. The relay continues
+// the wait.
 func (d dispatcher) commitWaiting() {
 	c := d.call
 	c.times.ask(time.Now())

@@ -1,4 +1,4 @@
-// Package call is one client request, from its key to its last byte.
+// Package call handles one client request, from its key to its last byte.
 //
 // # Life of a request
 //
@@ -15,100 +15,103 @@
 //	                                fasthttp, pushes the relay's bytes
 //	9  call.go       finish         release, account, one log line
 //
-// The order has reasons: a slow client must not hold a slot, so the body is read before any is
-// taken; a key without the right to a model must not learn about its pools; nothing is written to
-// the client before the engine's first event (or stream.commit_after), because until then a failure
+// The order has reasons. A slow client must not hold a slot, so the body is read before a slot is
+// taken. A key without the right to a model must learn nothing about its pools. Nothing is written
+// to the client before the engine's first event (or stream.commit_after), because until then a
+// failure can become a clean status.
 // can become a clean status.
 //
 // # Parts
 //
-// A Call is an aggregate of parts, each with its own file and its own rules, none of which knows
-// the call: the client's side (client), the configuration it runs under (configuration), its key's
+// A Call is an aggregate of parts. Each part has its own file and its own rules, and none knows the
+// call: the client's side (client), the configuration it runs under (configuration), its key's
 // limits (allowance), its body (body.Body), the codec of its endpoint (endpoint.Request), its
-// tokens, its reply's memory and its end from outside (attempt.Memory, attempt.Abort), where it
-// was sent (tries), its attempt (attempt.Attempt), the identity of its body (fingerprint), what
-// the status page reads of it (publicState), its times and its place in a trace.
+// tokens, the memory of its reply (attempt.Memory), its end from outside (attempt.Abort), where it
+// was sent (tries), its attempt (attempt.Attempt), the identity of its body (fingerprint), what the
+// status page reads of it (publicState), its times and its place in a trace.
 //
-// Three workers drive them: a dispatcher sends the call until there is something to commit, with a
-// picker, a fitter and a changer; unary makes a whole answer; a relay moves an answer after the commit. What
-// all calls share comes as Services: no call sees the edge.
+// Three workers drive the parts. A dispatcher sends the call until there is something to commit,
+// with a picker, a fitter and a changer. unary makes a whole answer. A relay moves an answer after
+// the commit. All calls share Services; no call sees the edge.
 //
 // # Design
 //
-// One goroutine a stream. The relay pulls from the engine and pushes to the client, so
+// Each stream runs on one goroutine. The relay pulls from the engine and pushes to the client, so
 // back-pressure is the socket's own and there is no queue to bound. A body-stream writer would cost
-// a goroutine and a pipe a stream, and could not tell a failure from an end. A stream on a plain
-// connection leaves fasthttp for that time (stream_hijacked.go): it then holds neither the buffer
-// for the largest head nor a context, 9 KiB of memory less, and its chunks are framed in place, a
-// quarter of the time of a token less. Under TLS fasthttp frames it (BodyWriterTo). To a client of
-// HTTP/1.0 a stream has no frames: its connection ends with it (stream_http10.go).
+// a goroutine and a pipe for each stream, and could not tell a failure from an end. A stream on a
+// plain connection leaves fasthttp while it runs (stream_hijacked.go). It then holds neither the
+// buffer for the largest head nor a context, which saves 9 KiB of memory. It also frames its chunks
+// in place, which saves a quarter of the time of a token. Under TLS fasthttp frames the stream
+// (BodyWriterTo). A client of HTTP/1.0 gets a stream without frames: its connection ends with the
+// stream (stream_http10.go).
 //
-// Nearly all of a stream's life is waiting, so what it holds then is what counts. The buffers of a
-// token, with the engine's bytes (http1.Exchange.Wait), in which the event is read (sse.Source), and
-// with the client's (relay.out), are taken from their pools when bytes have come and go back when
-// these have been written. What remains is a goroutine's stack of 4 KiB, two sockets and some 9 KiB of state.
+// A stream spends nearly all of its life waiting, so its idle memory is what counts. A token needs
+// three buffers: for the engine's bytes (http1.Exchange.Wait), for the event that is read from them
+// (sse.Source) and for the client's bytes (relay.out). They are taken from their pools when bytes
+// arrive, and returned when these have been written. What remains is a goroutine's stack of 4 KiB,
+// two sockets and some 9 KiB of state.
 //
-// There is no readiness loop of our own beside the runtime's: what a token costs is two system
+// The edge has no readiness loop of its own beside the runtime's, because a token costs two system
 // calls and the kernel's work in them. Two relays that only move bytes, one with a goroutine for
-// each stream and one with a single loop over epoll for all of them, cost the same for a token of
-// 200 streams, and no less than nginx and the edge (21 and 20 microseconds beside 17 and 18, in
-// ten interleaved rounds). A loop could save the stack, at the price of a second way to wait.
+// each stream and one with a single epoll loop for all of them, cost the same for a token of 200
+// streams, and no less than nginx and the edge (21 and 20 microseconds, against 17 and 18, in ten
+// interleaved rounds). A loop could save the stack, at the price of a second way to wait.
 //
-// A limit on the answer's tokens that leaves the prompt no room in the engine's context is lowered
-// before it is sent (fit.go). An engine that refuses the sum reports its own count, and is asked
-// once more under the same lease; where it has no room for any answer, one with a longer context is
-// asked. Neither is a retry, as nothing failed.
+// If a limit on the answer's tokens leaves no room for the prompt in the engine's context, the edge
+// lowers the limit before it sends the request (fit.go). An engine that refuses the sum reports its
+// own count, and is asked once more under the same lease. If it has no room for any answer, an
+// engine with a longer context is asked. Neither is a retry, as nothing failed.
 //
 // Likewise an engine, or the template of its model, may refuse the word of a reasoning effort, or
-// turns of one role in a row. It is asked once more without the word, or with the turns joined, and
-// when it takes that, its further requests for the model are sent so from the start, for an hour
-// (change.go, refusals). A call is changed once: its limit, its effort or its turns.
+// consecutive turns of one role. It is asked once more without the word, or with the turns joined.
+// If it accepts that, further requests for the model are sent to it in that form from the start,
+// for an hour (change.go, refusals). A call is changed once: its limit, its effort or its turns.
 //
-// The commit of an answer is its first piece (translate.Stream.Started). Until then its request is
-// held, and another engine may give it, although the head, signs of life and the announcement of an
-// answer are out: what was announced is the edge's own (the ids and the model of Messages and
-// Responses), or is kept for the other engine's events (the id of chat). A final failure is then
-// told in the stream.
+// An answer is committed with its first piece (translate.Stream.Started). Until then the edge holds
+// the request, and another engine may answer it, although the head, keep-alives and the
+// announcement of an answer have been sent. What was announced is either the edge's own (the ids
+// and the model of Messages and Responses) or is kept for the other engine's events (the id of
+// chat). A final failure is then reported in the stream.
 //
-// A stream that has been begun goes on at another engine where its model has retry.resume
-// (resume.go, package resume): the request is held beside what the client was shown, and the
-// attempt that takes over is one more, apart from the budget of retries. It leaves an engine that
-// has stalled (attempt.Mover) and one whose drain time is over (resumer.leaves) as it leaves one
-// that was lost, but only when a slot has been taken elsewhere: otherwise it stays.
+// A stream that has started continues at another engine if its model has retry.resume (resume.go,
+// package resume). The edge holds the request and what the client was shown. The attempt that takes
+// over is one more, outside the budget of retries. A stream leaves a stalled engine (attempt.Mover)
+// and one whose drain time is over (resumer.leaves) in the same way as a lost one, but only after a
+// slot has been taken elsewhere; otherwise it stays.
 //
-// A stream that waits long for a slot is committed before any engine was asked: its relay goes on
-// with the wait, which keeps its place in the queue (slotWait), between two signs of life.
+// A stream that waits long for a slot is committed before any engine was asked. Its relay continues
+// the wait, which keeps its place in the queue (slotWait), between two keep-alives.
 //
-// A call whose engine's host has vanished moves once, apart from the budget of retries. A later tier
-// or a fallback model that answers in place of an engine that failed is no retry either.
+// A call whose engine's host has vanished moves once, outside the budget of retries. A later tier
+// or a fallback model that answers in place of a failed engine is no retry either.
 //
-// A large answer that is only passed on is not held (relay_unary.go, endpoint.PassOn): it is
-// relayed in pieces, so that it can only be broken off when it turns out to be none, and a client
-// that does not read stops its engine. A whole answer that takes longer than
-// stream.whole_keepalive begins as white space. Its status has gone out then, so an error becomes
-// the JSON that follows. Audio is relayed as bytes; where it breaks off so does the connection,
-// since bytes have no words for an error.
+// A large answer that is only passed on is not held (relay_unary.go, endpoint.PassOn). It is
+// relayed in pieces, so the edge can only cut it off if it turns out to be no answer, and a client
+// that does not read stops its engine. A whole answer that takes longer than stream.whole_keepalive
+// begins as white space. Its status has been sent by then, so an error becomes the JSON that
+// follows. Audio is relayed as bytes. If it breaks off, so does the connection, since bytes cannot
+// express an error.
 //
-// A client that leaves is noticed by proxy/front/listen's watch in every phase and ends the call
-// (attempt.Abort), which closes the engine's connection. Nothing else is shared between
-// goroutines. While a body comes it is the reading that ends, and the call is one whose client has
-// gone, too; as the client may have ended its own side only, it gets the reason.
+// proxy/front/listen's watch notices in every phase that a client has left. It ends the call
+// (attempt.Abort), which closes the engine's connection. Goroutines share nothing else. While a
+// body arrives, the read fails instead and the call ends as one whose client has left. The client
+// may have closed only its own side, so it is sent the reason.
 //
-// A copy of a call for another model (models[].shadow) begins once the first engine has been sent
-// the call, and is no part of it (package shadow): the call does nothing for it but end it when the
+// A copy of a call for another model (models[].shadow) begins once the call has been sent to its
+// first engine. It is no part of the call (package shadow), which only ends the copy when the
 // client leaves.
 //
-// A panic costs the call or the round of work that met it (package guard). A call gives back what
-// others wait for, slot, key and memory, step by step, each whatever the steps before it come to
-// (Call.release). Calls are pooled; relays and leases are not, because a stale second Close or
-// Release must hit no other call.
+// A panic costs the call or the round of work that hit it (package guard). A call gives back what
+// others wait for, slot, key and memory, step by step, and takes each step even if an earlier one
+// fails (Call.release). Calls are pooled. Relays and leases are not, because a stale second Close
+// or Release must hit no other call.
 //
 // # What cores share
 //
-// No word that streams on several cores write is written for each token: it would cost each of them a
-// cache miss. A test holds that of the functions that run for each token. Pools are by core. What a
-// call writes once or twice is split by key, by model or by upstream where it can be.
+// No word that streams on several cores write is written for each token: that would cost each
+// stream a cache miss. A test checks this for the functions that run for each token. Pools are per
+// core. What a call writes once or twice is split by key, by model or by upstream where possible.
 //
-// A Meter (observe) keeps what a stream has measured for sixteen events or a quarter of a second: a
+// A Meter (observe) keeps a stream's measurements for sixteen events or a quarter of a second. A
 // stream of 50 tokens a second writes those two words four times a second.
 package call

@@ -9,12 +9,12 @@ import (
 	"penstock/upstreams"
 )
 
-// fallbacks has another model answer a call for whose model no upstream has a slot or takes calls.
+// fallbacks has another model answer a call if no upstream of its model has a slot or takes calls.
 type fallbacks struct{ call *Call }
 
-// acquire takes a slot of the first of the model's fallbacks that the key may use, that can answer
-// the request and has one. Each is asked once a call, none is waited for, and theirs are not
-// followed. Otherwise the error is why.
+// acquire takes a slot of the first fallback that the key may use, that can answer the request and
+// that has a slot. Each is asked once a call. The call waits for none of them, and their own
+// fallbacks are not followed. If there is none, acquire returns why.
 func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
 	c, t := f.call, &f.call.tries
 	if !f.left() || c.abort.Cause() != nil {
@@ -33,8 +33,8 @@ func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing
 	return nil, nil, why
 }
 
-// left reports whether a fallback of the model is left that may give the whole answer. What the
-// client was announced is the edge's own, and keeps the model that it names.
+// left reports whether the model has a fallback left that may give the whole answer. An
+// announcement that the client has got is the edge's own, and keeps the model that it names.
 func (f fallbacks) left() bool {
 	c, t := f.call, &f.call.tries
 	if !t.fellBack {
@@ -43,7 +43,7 @@ func (f fallbacks) left() bool {
 	return len(t.fallback) > 0 && !c.request.Form().Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
 }
 
-// from takes a slot of a model, and has that answer the call.
+// from takes a slot of a model, and makes that model answer the call.
 func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *routing.Target, bool) {
 	c, t := f.call, &f.call.tries
 	checked, err := c.request.Check(m, c.record.Start)

@@ -13,22 +13,22 @@ import (
 //
 // Agents ask for as many tokens as their own provider's models have, whatever the context is here.
 // The edge lowers that limit to the room that the engine has beside the prompt. It can only
-// estimate the prompt; an engine that refuses the sum reports its count, and the edge asks it once
-// more (change.go), or one with more room.
+// estimate the prompt. An engine that refuses the sum reports its count, and the edge asks it once
+// more (change.go), or asks an engine with more room.
 type fitter struct{ call *Call }
 
-// strict reports whether limits are not lowered.
+// strict reports whether limits must not be lowered.
 func (f fitter) strict() bool { return f.call.config.model.Rules.Strict }
 
-// lower lowers the limit to what a target has room for, as far as that is known.
+// lower lowers the limit to the room that a target is known to have.
 func (f fitter) lower(t *routing.Target) {
 	if !f.strict() {
 		attempt.LowerLimit(f.call.config.model, f.call.request.Limit(), f.promptLength, t)
 	}
 }
 
-// promptLength returns the prompt's length in tokens, as an engine counted it or estimated; of
-// several prompts, the length of the longest one.
+// promptLength returns the prompt's length in tokens, as counted by an engine or estimated. Of
+// several prompts, it is the length of the longest.
 func (f fitter) promptLength() int {
 	if f.call.tokens.counted > 0 {
 		return f.call.tokens.counted
@@ -36,7 +36,7 @@ func (f fitter) promptLength() int {
 	return f.call.request.Limit().Prompt(f.call.config.model.Route.BytesPerToken(), f.call.tokens.prompt)
 }
 
-// count notes the length of the prompt that an engine reports when it refuses it.
+// count records the length of the prompt that an engine reports when it refuses it.
 func (f fitter) count(why *failure.Failure) {
 	if o := why.API.Overflow; why.API.Code == apierr.CodeContextLength && o.Known() && !o.Least &&
 		f.call.request.Limit().TokenLimit() > 0 {
@@ -44,7 +44,8 @@ func (f fitter) count(why *failure.Failure) {
 	}
 }
 
-// roomElsewhere reports whether another engine has room for the prompt that this one has none for.
+// roomElsewhere reports whether another engine has room for a prompt that this engine has no room
+// for.
 func (f fitter) roomElsewhere() bool {
 	found := false
 	f.targets(func(t *routing.Target, context int, larger bool) {
@@ -62,8 +63,8 @@ func (f fitter) excludeSmaller() {
 	})
 }
 
-// explain puts the longest context into the failure of a prompt that is too long, in the words that
-// make agents shorten their conversation.
+// explain adds the longest context to the failure of a prompt that is too long, worded so that
+// agents shorten their conversation.
 func (f fitter) explain(why *failure.Failure) {
 	if why.API.Code != apierr.CodeContextLength || f.strict() || f.call.attempt.Target() == nil || f.call.ep.Form {
 		return
@@ -81,7 +82,7 @@ func (f fitter) takesCalls(t *routing.Target) bool {
 	return t.Upstream.State() == upstreams.StateUp && t.OpenTo(picker(f).tiers())
 }
 
-// leastAnswer is the shortest answer that is worth another engine, in tokens.
+// leastAnswer returns the shortest answer that is worth another engine, in tokens.
 func (f fitter) leastAnswer() int {
 	if limit := f.call.request.Limit().TokenLimit(); limit >= 0 {
 		return min(chat.LeastAnswer, limit)
@@ -89,8 +90,8 @@ func (f fitter) leastAnswer() int {
 	return chat.LeastAnswer
 }
 
-// targets calls visit for each of the model's targets, with its context and whether that is larger
-// than the one that was asked and large enough.
+// targets calls visit for each of the model's targets, with its context. larger says that this is
+// larger than the context of the target that was asked, and large enough.
 func (f fitter) targets(visit func(t *routing.Target, context int, larger bool)) {
 	m, l := f.call.config.model, f.call.request.Limit()
 	need, here := f.promptLength()+f.leastAnswer(), attempt.ContextOf(m, l, f.call.attempt.Target())

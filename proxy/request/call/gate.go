@@ -20,10 +20,10 @@ import (
 	"penstock/translate/chat"
 )
 
-// The gate is what a request needs before a slot: a key, its rate, a body that can be decoded, and
-// a model that answers on the endpoint. Nothing of it reaches an engine.
+// The gate checks what a request needs before a slot: a key, its rate, a body that can be decoded,
+// and a model that answers on the endpoint. Nothing of this reaches an engine.
 
-// gate takes a call through it.
+// gate takes a call through these checks.
 type gate struct{ call *Call }
 
 // pass takes the call through the gate.
@@ -53,8 +53,8 @@ func (g gate) pass() error {
 	return g.resolve()
 }
 
-// Authenticate finds the key of a request, before one byte of its body is read. It is nil without
-// an error where none is needed.
+// Authenticate finds the key of a request, before one byte of its body is read. It returns nil and
+// no error if none is needed.
 func Authenticate(
 	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, peer *cert.Peer,
 	ep *endpoint.Endpoint, now time.Time,
@@ -71,8 +71,8 @@ func Authenticate(
 	return key, nil
 }
 
-// refuseUnread is a refusal before the body was read. If the request has one, the connection ends
-// with it.
+// refuseUnread refuses a request before its body was read. If there is a body, the connection ends
+// with the answer.
 func (g gate) refuseUnread(err error) error {
 	c := g.call
 	if e := (*apierr.Error)(nil); errors.As(err, &e) && c.client.hasBody() {
@@ -81,7 +81,7 @@ func (g gate) refuseUnread(err error) error {
 	return err
 }
 
-// limited is the refusal by a limit of the key.
+// limited returns the refusal by a limit of the key.
 func (g gate) limited(d limit.Decision) *apierr.Error {
 	c := g.call
 	c.record.Limit = limitLabels[d.LimitName]
@@ -103,7 +103,7 @@ func (g gate) decode() error {
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
 		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
 	}
-	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key keeps no others out
+	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key limits no others
 		from.Reading = c.rates.limits.Reading()
 	}
 	if !c.ep.Form {
@@ -114,7 +114,7 @@ func (g gate) decode() error {
 			c.client.endChunked()
 		}
 	}
-	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // a translation has not all of the body
+	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // a translation lacks parts
 		c.record.User = names.Of(h, c.body.Bytes())
 	}
 	c.request = c.ep.New()
@@ -123,7 +123,7 @@ func (g gate) decode() error {
 		Seal: c.config.snapshot.Secrets.Seals.Of(c.record.Key, c.shared.Counters.Seals),
 	})
 	if err != nil {
-		if c.ep.Form { // it was being read
+		if c.ep.Form { // reading had begun
 			return g.refuseBody(err)
 		}
 		return err
@@ -136,7 +136,7 @@ func (g gate) decode() error {
 	return nil
 }
 
-// refuseBody is a refusal before the body was read to its end: the connection ends with it.
+// refuseBody refuses a body before it was read to its end. The connection ends with the answer.
 func (g gate) refuseBody(err error) error {
 	g.call.client.closeAfterResponse()
 	return err
@@ -175,8 +175,8 @@ func (g gate) resolve() error {
 	return nil
 }
 
-// classify finds the class of the call: its key's, or the last one, if the request asks to be
-// served when there is room, as OpenAI's flex does, and the file makes use of classes.
+// classify finds the class of the call: its key's, or the last one if the file uses classes and the
+// request asks to be served when there is room, as OpenAI's flex does.
 func (g gate) classify() {
 	c, snap := g.call, g.call.config.snapshot
 	if key := c.rates.key; key != nil && key.Class != "" {

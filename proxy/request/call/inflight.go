@@ -12,7 +12,7 @@ import (
 )
 
 // publicState is what the status page may read of a running call at any time. The plain members are
-// written before the connection knows the call and never again; the others are atomic.
+// written before the connection knows the call, and never again; the others are atomic.
 type publicState struct {
 	id                        observe.ID
 	start                     time.Time
@@ -21,12 +21,12 @@ type publicState struct {
 	stream                    bool
 
 	phase   atomic.Pointer[observe.Phase]
-	instead atomic.Pointer[snapshot.Model]     // that answers in model's place
+	instead atomic.Pointer[snapshot.Model]     // which answers in model's place
 	target  atomic.Pointer[upstreams.Upstream] // current upstream
 	firstAt atomic.Int64                       // when the first event came, Unix nanoseconds
 }
 
-// The phases by address, so that entering one is a store and nothing else.
+// The phases have addresses, so that entering one is a single store.
 var (
 	phaseQueued    = observe.PhaseQueued
 	phaseWaiting   = observe.PhaseWaiting
@@ -46,7 +46,7 @@ func (c *Call) setPhase(p *observe.Phase) {
 	c.public.phase.Store(p)
 }
 
-// answering is the model that answers, or is to.
+// answering returns the model that answers, or is to answer.
 func (s *publicState) answering() string {
 	if m := s.instead.Load(); m != nil {
 		return m.Config.ID
@@ -54,7 +54,7 @@ func (s *publicState) answering() string {
 	return s.model
 }
 
-// row is the call as the status page shows it.
+// row returns the call as the status page shows it.
 func (s *publicState) row(now time.Time) status.Call {
 	row := status.Call{
 		ID: s.id.String(), Start: s.start, Key: s.key, Dialect: s.dialect,
@@ -76,14 +76,14 @@ func (s *publicState) row(now time.Time) status.Call {
 	return row
 }
 
-// InFlight returns the calls that run now and whose model is known.
+// InFlight returns the calls that are running and whose model is known.
 func InFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
 	clients.EachWaiter(func(w listen.Waiter) { out = append(out, w.(*Call).public.row(now)) })
 	return out
 }
 
-// CountInFlight counts these calls by the model that answers, and by the key that metrics count
-// them by.
+// CountInFlight counts these calls by the model that answers, and by the account that metrics use
+// for their key.
 func CountInFlight(clients *listen.Listener) (models, accounts map[string]int) {
 	models, accounts = map[string]int{}, map[string]int{}
 	clients.EachWaiter(func(w listen.Waiter) {

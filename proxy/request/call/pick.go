@@ -18,10 +18,10 @@ import (
 // picker picks the target of a call's attempt.
 type picker struct{ call *Call }
 
-// acquire picks a target, and waits for one where the model has a queue. A reload may have retired
-// every target of the snapshot that this call began with; then the newest one is asked in the same
-// way, so that no reload causes a refusal. The error is errWaiting while a wait goes on, which the
-// next acquire takes up.
+// acquire picks a target, and waits for one if the model has a queue. A reload may have retired
+// every target of the snapshot that this call began with. acquire then asks the newest snapshot in
+// the same way, so that no reload causes a refusal. It returns errWaiting while a wait continues;
+// the next acquire resumes that wait.
 func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	if n := p.call.tries.takeNext(); n.lease != nil {
 		p.call.tries.takeTurn(n.turn)
@@ -56,7 +56,7 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	return p.acquire(now)
 }
 
-// query is the call's question to its route.
+// query builds the call's question to its route.
 func (p picker) query(now time.Time) routing.Query {
 	prefix := p.prefixBlocks()
 	q := routing.Query{
@@ -84,8 +84,8 @@ func (p picker) query(now time.Time) routing.Query {
 	return q
 }
 
-// arms are those of the model's that the call is of. Every turn of a conversation is of the same
-// ones, and so are all calls of a key that are of none.
+// arms returns those of the model's arms that the call belongs to. Every turn of a conversation
+// belongs to the same arms. So do all calls of a key that belong to no conversation.
 func (p picker) arms() routing.Arms {
 	c := p.call
 	route := c.config.model.Route
@@ -101,7 +101,7 @@ func (p picker) arms() routing.Arms {
 	return routing.ArmsOf(route, c.tries.talk.number, p.tiers())
 }
 
-// tiers are those that the call's key lists, and in a newer snapshot those that it lists there.
+// tiers returns those that the call's key lists; in a newer snapshot, those that it lists there.
 func (p picker) tiers() uint8 {
 	if key := p.call.rates.key; key != nil && key.Tiers != 0 {
 		return p.call.config.snapshot.Keys.Tiers(key)
@@ -109,8 +109,9 @@ func (p picker) tiers() uint8 {
 	return 0
 }
 
-// Leave implements attempt.Mover. The slot is taken before the engine is left, so that a call for
-// which there is none stays: its engine may go on. A call that waits in a queue has no slot either.
+// Leave implements attempt.Mover. It takes the new slot before the call leaves its engine, so a
+// call that finds no slot stays: its engine may still continue. A call that waits in a queue has no
+// slot either.
 func (p picker) Leave() bool {
 	c, now := p.call, time.Now()
 	if upstreams.HandsOver(c.tries.upstream) {
@@ -120,7 +121,7 @@ func (p picker) Leave() bool {
 	q.UpOnly = true
 	q.Exclude = append(q.Exclude[:len(q.Exclude):len(q.Exclude)], c.tries.upstream.ID())
 	switch {
-	case c.record.Committed && !c.body.Held(): // the client has been shown what no engine can go on with
+	case c.record.Committed && !c.body.Held(): // no engine can continue what was shown
 		return false
 	case c.tries.goesOn():
 		if !(resumer{c}).allows(now) {
@@ -138,21 +139,21 @@ func (p picker) Leave() bool {
 	return true
 }
 
-// slotWait is a call's wait in its model's queue. The client of a stream gets signs of life
-// meanwhile, so a wait is interrupted for each of them and keeps its place.
+// slotWait is a call's wait in its model's queue. The client of a stream gets keep-alives
+// meanwhile. The wait is interrupted for each of them and keeps its place.
 type slotWait struct {
 	place    *queue.Waiting
 	query    routing.Query
 	left     <-chan struct{}
 	deadline time.Time
-	stream   endpoint.Stream // that will be committed if the wait is long; nil: none, the client waits in silence
+	stream   endpoint.Stream // committed if the wait is long; nil: the client waits in silence
 }
 
-// errWaiting says that a call waits for a slot still.
+// errWaiting says that a call still waits for a slot.
 var errWaiting = errors.New("the call waits for a slot")
 
-// waitForSlot waits in the model's queue for a slot, when it has one. It returns what acquire
-// would. queue.Queues, to which the upstreams report every change, wakes the call.
+// waitForSlot waits for a slot in the model's queue, if it has one. Its results are those of
+// acquire. queue.Queues wakes the call; the upstreams report every change to it.
 func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c, m := p.call, p.call.config.model
 	if m.Queue == nil || q.Overflow {
@@ -185,7 +186,7 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	return p.await()
 }
 
-// await goes on with the wait for a slot.
+// await continues the wait for a slot.
 func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err error) {
 	c, w := p.call, p.call.tries.wait
 	begun := time.Now()
@@ -223,8 +224,8 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	return p.overflow(&w.query, full)
 }
 
-// overflow asks the tiers that take what has waited in vain, or found no room in the queue. The
-// call waits no more after that.
+// overflow asks the tiers that take calls which have waited in vain, or which found no room in the
+// queue. The call does not wait again after that.
 func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c := p.call
 	route := c.config.model.Route
@@ -240,7 +241,7 @@ func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routi
 	return lease, target, err
 }
 
-// patience is until when the client of a call that waits is left without a sign of life.
+// patience returns when the client of a waiting call needs its next keep-alive.
 func (p picker) patience(now time.Time) time.Time {
 	c, w := p.call, p.call.tries.wait
 	clocks := &c.config.snapshot.Config.Stream
@@ -257,7 +258,7 @@ func (p picker) patience(now time.Time) time.Time {
 	return now.Add(every)
 }
 
-// leaveQueue ends the wait for a slot, where there is one.
+// leaveQueue ends the wait for a slot, if there is one.
 func (p picker) leaveQueue() {
 	if w := p.call.tries.wait; w != nil {
 		p.call.tries.wait = nil
@@ -265,8 +266,8 @@ func (p picker) leaveQueue() {
 	}
 }
 
-// prefixBlocks hashes the beginning of the prompt for a route that picks by what an engine has
-// cached.
+// prefixBlocks hashes the beginning of the prompt for a route that picks engines by their cached
+// prefixes.
 func (p picker) prefixBlocks() []uint64 {
 	m, t := p.call.config.model, &p.call.tries
 	if !m.Route.WantsPrefix() {
@@ -283,7 +284,7 @@ func (p picker) prefixBlocks() []uint64 {
 	return t.talk.prefix
 }
 
-// otherTarget reports whether an engine beside the one that was asked may take the call now.
+// otherTarget reports whether an engine other than the one that was asked may take the call now.
 func (p picker) otherTarget() bool {
 	t, route := &p.call.tries, p.call.config.model.Route
 	q := routing.Query{
@@ -306,8 +307,8 @@ func (p picker) mayLeaveTier() bool {
 	})
 }
 
-// leaveTier excludes the engines of the tier that was asked, and those before it. The call waits
-// for no slot of theirs.
+// leaveTier excludes the engines of the tier that was asked, and those of the tiers before it. The
+// call does not wait for a slot of theirs.
 func (p picker) leaveTier() {
 	c := p.call
 	at := c.attempt.Target().Tier

@@ -19,7 +19,7 @@ type fingerprint struct {
 	body     *body.Body
 	lost     uint64 // hash of a body that has cost an engine; 0: none
 	released uint64 // hash of a body that was released; 0: not known
-	failed   uint64 // hash of a body at which an engine has said that it failed; 0: none
+	failed   uint64 // hash of a body at which an engine said that it failed; 0: none
 }
 
 func (p *fingerprint) begin(requests *poison.Requests, b *body.Body) {
@@ -27,7 +27,7 @@ func (p *fingerprint) begin(requests *poison.Requests, b *body.Body) {
 }
 
 // BodyHash identifies a body that failed. It is 0 for a form, and for a body that was released
-// unhashed.
+// before it was hashed.
 func (p *fingerprint) BodyHash() uint64 {
 	if p.body.Held() {
 		return p.requests.Hash(p.body.Bytes())
@@ -47,7 +47,7 @@ func (p *fingerprint) blocked(now time.Time) bool {
 	return p.body.Held() && p.requests.Blocks(p.body.Bytes(), now)
 }
 
-// recordFailure records that an engine has said that it failed at the body.
+// recordFailure records that an engine said that it failed at the body.
 func (p *fingerprint) recordFailure(now time.Time) {
 	if p.body.Held() {
 		p.failed = p.requests.RecordFailure(p.body.Bytes(), now)
@@ -59,8 +59,8 @@ func (p *fingerprint) fails(now time.Time) bool {
 	return p.body.Held() && p.requests.Fails(p.body.Bytes(), now)
 }
 
-// answered clears a body that had cost an engine, or at which one had failed, and that another engine
-// has answered.
+// answered clears a body that had cost an engine, or that one had failed at, after another engine
+// has answered it.
 func (p *fingerprint) answered() {
 	if p.lost != 0 {
 		p.requests.Clear(p.lost)
@@ -70,8 +70,8 @@ func (p *fingerprint) answered() {
 	}
 }
 
-// recordLoss records an engine whose connection ended while it had the request and its answer had
-// not begun.
+// recordLoss records an engine whose connection ended while it had the request, before its answer
+// had begun.
 func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Upstream, now time.Time) {
 	var x *http1.Failure
 	if begun || !p.body.Held() || !errors.As(f.API.Cause, &x) || !x.Sent {
@@ -80,8 +80,8 @@ func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Up
 	switch x.Reason {
 	case http1.ReasonReset, http1.ReasonEOF, http1.ReasonTruncated:
 	case http1.ReasonSilent:
-		// Unacknowledged data cannot have crashed the engine. An errno means that the host took it
-		// first.
+		// Unacknowledged data cannot have crashed the engine. An errno means that the host took the
+		// data first.
 		if _, took := errors.AsType[syscall.Errno](x.Err); !took {
 			return
 		}

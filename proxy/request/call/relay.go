@@ -20,29 +20,28 @@ import (
 )
 
 // relay is the body of a committed answer. It pulls from the engine and pushes to the client on one
-// goroutine: there is no queue between them, so a slow client stops the reads from its engine by
-// itself.
+// goroutine. There is no queue between them, so a slow client stops the reads from its engine.
 //
 // A stream on a plain connection leaves fasthttp (hijackedStream), because it does not need
-// fasthttp's buffers and context. Where it cannot leave, fasthttp calls WriteTo on the connection's
-// own goroutine after the handler has returned, and Close in every case.
+// fasthttp's buffers and context. If it cannot leave, fasthttp calls WriteTo on the connection's
+// own goroutine after the handler has returned. It calls Close in every case.
 //
 // A relay is not pooled: the call behind it is, and a stale second Close must not end another call.
 type relay struct {
 	call *Call
 	form answerForm
-	out  *[]byte      // chunkRoom bytes, then what the client is to get next; not held while nothing comes
-	now  instant.Time // the clock as it was read for those bytes
+	out  *[]byte      // chunkRoom bytes, then the client's next bytes; nil while the relay waits
+	now  instant.Time // the clock when those bytes were read
 	done bool         // the engine has ended its reply
-	cut  bool         // and badly, in an answer that has no words for it
+	cut  bool         // the answer breaks off, in a form that cannot express an error
 
 	stream  endpoint.Stream  // of formStream
-	silence time.Duration    // after which a stream gets a sign of life; 0: it gets none
+	silence time.Duration    // after which a stream gets a keep-alive; 0: it gets none
 	passOn  *endpoint.PassOn // of formPassedOn
 	unary   unary            // of formWhitespace
 }
 
-// answerForm is what a relay's bytes are.
+// answerForm says what a relay's bytes are.
 type answerForm uint8
 
 const (
@@ -52,7 +51,7 @@ const (
 )
 
 // chunkWriter writes a relay's bytes to the client. write sends what follows the first chunkRoom
-// bytes of out; last says that the stream ends well with it. It returns how many bytes of the
+// bytes of out; last says that the stream ends well with it. write returns how many bytes of the
 // stream the client's side took, and may change out.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
@@ -75,7 +74,7 @@ func newOut() *[]byte {
 	return out
 }
 
-// Read is there for the type only: fasthttp uses WriteTo.
+// Read exists for the type only: fasthttp uses WriteTo.
 func (r *relay) Read([]byte) (int, error) { return 0, io.EOF }
 
 // SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
@@ -89,7 +88,7 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 	c := r.call
 	defer c.shared.Guard.Catch(guard.Stream, func() {
 		c.fail(failure.Internal(failure.ErrPanicked))
-		err = failure.ErrPanicked // the connection is cut: what was sent must not look whole
+		err = failure.ErrPanicked // the connection is cut: what was sent must not look complete
 	})
 	c.shared.Guard.Point("relay.run")
 	for {
@@ -116,8 +115,8 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 	}
 }
 
-// write sends what there is. While a client takes its time with an answer that is passed on, its
-// engine cannot go on either.
+// write sends the bytes in out. While a client is slow to take an answer that is passed on, its
+// engine cannot continue either.
 func (r *relay) write(to chunkWriter) (int, error) {
 	if r.form != formPassedOn {
 		return to.write(r.out, r.done)
@@ -128,12 +127,12 @@ func (r *relay) write(to chunkWriter) (int, error) {
 	return n, err
 }
 
-// errBrokenOff makes fasthttp end the connection without the body's last chunk: there is no other
-// way to show that bytes are not whole.
+// errBrokenOff makes fasthttp end the connection without the body's last chunk. Nothing else can
+// show that bytes are incomplete.
 var errBrokenOff = errors.New("the answer broke off")
 
-// fill brings the next bytes for the client: the engine's, a sign of life when it is silent, or the
-// error that ends it.
+// fill brings the next bytes for the client: the engine's, a keep-alive when it is silent, or the
+// error that ends the answer.
 func (r *relay) fill() {
 	switch r.form {
 	case formWhitespace:
@@ -211,20 +210,20 @@ func fillWaiting(r *relay) {
 	}
 }
 
-// showsPart reports whether the client has a part of an answer that the engine which was asked last
-// has said. An engine that is to continue another one's has said nothing yet.
+// showsPart reports whether the client has a part of an answer from the engine that was asked last.
+// An engine that is to continue another one's answer has said nothing yet.
 func (c *Call) showsPart() bool {
 	r, kept := c.relay, c.tries.kept
 	return r != nil && r.form == formStream && r.stream.Started() && !(kept != nil && kept.Awaits())
 }
 
-// showsAnswer reports whether the client has a part of the answer, of whichever engine.
+// showsAnswer reports whether the client has a part of the answer, from any engine.
 func (c *Call) showsAnswer() bool {
 	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
 }
 
-// failed ends the answer, or has another engine give it or continue it: as long as the client has
-// had no more than signs of life, whatever may be tried again before the head is out may be tried now.
+// failed ends the answer, or has another engine give or continue it. As long as the client has had
+// nothing but keep-alives, every retry that is allowed before the head is allowed now.
 func (r *relay) failed(err error) {
 	c := r.call
 	f, asked := c.attempt.FailureOf(err), c.body.Held()
@@ -240,15 +239,15 @@ func (r *relay) failed(err error) {
 	goOn(r, f, asked)
 }
 
-// goOn goes on with the engine that was asked, or the wait for one, or ends the answer where there
-// is none to ask.
+// goOn continues with the engine that was asked or with the wait for one, or ends the answer if
+// there is no engine to ask.
 func goOn(r *relay, f *failure.Failure, asked bool) {
 	c := r.call
 	if asked && c.tries.wait != nil {
 		c.keepalive(r.stream, r.out)
 		return
 	}
-	c.setPhase(&phaseStreaming) // it may have waited for a slot
+	c.setPhase(&phaseStreaming) // the call may have waited for a slot
 	if !asked {
 		r.broken(f)
 		return
@@ -259,7 +258,7 @@ func goOn(r *relay, f *failure.Failure, asked bool) {
 	if r.form == formStream && r.stream.Started() {
 		return
 	}
-	c.record.TTFT = 0 // nothing of that answer was shown
+	c.record.TTFT = 0 // the client was shown nothing of that answer
 	if r.form == formStream {
 		r.stream.NextEngine()
 	}
@@ -278,7 +277,7 @@ func (r *relay) broken(f *failure.Failure) {
 	switch e := c.ep.Dialect.ErrorOf(f.API); {
 	case r.form == formPassedOn, r.form == formStream && !r.stream.InBand():
 		r.cut = true
-	case f.Result == observe.ClientGone: // it may have ended its own side only, and still read
+	case f.Result == observe.ClientGone: // it may have ended only its side, and read on
 		r.cut = true
 	case r.form == formWhitespace:
 		*r.out = c.ep.Dialect.AppendError(*r.out, e, string(c.client.requestID))
@@ -288,8 +287,8 @@ func (r *relay) broken(f *failure.Failure) {
 	r.done = true
 }
 
-// noteUsage takes over what the answer has told of its tokens so far. Those of a whole answer were
-// noted when it was made.
+// noteUsage takes over the token usage that the answer has reported so far. That of a whole answer
+// was recorded when it was made.
 func (r *relay) noteUsage() {
 	switch r.form {
 	case formPassedOn:
@@ -300,8 +299,8 @@ func (r *relay) noteUsage() {
 	}
 }
 
-// complete notes that the engine has said all. The engine is free from here on, however slow the
-// client is.
+// complete records that the engine's reply is complete. The engine is free from here on, however
+// slow the client is.
 func (r *relay) complete() {
 	c := r.call
 	if c.record.Outcome != "" {
@@ -322,7 +321,7 @@ func (r *relay) complete() {
 	}
 }
 
-// clientLost notes that the client could not be written to: it left, or it stopped reading.
+// clientLost records that the client could not be written to: it left, or it stopped reading.
 func (r *relay) clientLost(err error) {
 	c := r.call
 	r.noteUsage()
@@ -363,7 +362,7 @@ func (r *relay) recycleOut() {
 	r.out = nil
 }
 
-// keepalive adds a sign of life to what the client gets next. The first one of a Responses stream
+// keepalive adds a keep-alive to the client's next bytes. The first one of a Responses stream
 // announces the answer and repeats much of the request, so it may be large.
 func (c *Call) keepalive(stream endpoint.Stream, out *[]byte) {
 	*out = stream.Keepalive(*out)
@@ -381,7 +380,7 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 }
 
 // commitStream hands the answer over as a stream that begins with out. From here on every failure
-// is part of the stream, and nothing is tried again once there is a piece of the answer in it.
+// is part of the stream, and nothing is tried again once the stream holds a piece of the answer.
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
 	progress := c.attempt.Reply.Progress()
@@ -404,7 +403,7 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	commit(r, stream.MediaType())
 }
 
-// commit gives an answer that is not complete to the connection, or to fasthttp.
+// commit gives an incomplete answer to the connection, or to fasthttp.
 func commit(r relay, mediaType string) {
 	c := r.call
 	c.record.Status = fasthttp.StatusOK

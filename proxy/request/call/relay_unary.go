@@ -8,14 +8,14 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Whole answers that are relayed before they are complete: a large one that is only passed on, and
+// This file relays whole answers before they are complete: a large one that is only passed on, and
 // one that takes so long that the client, or a balancer before the edge, would give up.
 
 // whitespace is white space of JSON.
 const whitespace = ' '
 
-// commitWhitespace hands the answer over before it is there, as white space. What goes wrong from
-// here on is said in the JSON that follows.
+// commitWhitespace commits the answer before it is there, as white space. A later error becomes the
+// JSON that follows.
 func commitWhitespace(u unary) {
 	c := u.call
 	c.trace.keep(&c.client)

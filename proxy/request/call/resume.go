@@ -12,12 +12,13 @@ import (
 	"penstock/upstreams"
 )
 
-// resumer has another engine go on with a stream whose engine was lost after a part of the answer
-// was shown. Like a call that leaves a vanished host it is apart from the budget of retries: an
-// engine is lost with all of its streams at a time.
+// resumer has another engine continue a stream whose engine was lost after a part of the answer was
+// shown. Like a move from a vanished host, this is outside the budget of retries: an engine is lost
+// with all of its streams at once.
 type resumer struct{ call *Call }
 
-// keeping returns the codec of a stream. Where the stream may be resumed it keeps what it is given.
+// keeping returns the codec of a stream. If the stream may be resumed, the codec keeps what it is
+// given.
 func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	if c.config.model.Config.Retry.Resume == 0 {
 		return codec
@@ -29,8 +30,8 @@ func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	return c.tries.kept
 }
 
-// able reports whether the stream could be resumed as far as it has come, so that its request is
-// still needed.
+// able reports whether the stream could still be resumed from where it stands, so that its request
+// is still needed.
 func (r resumer) able() bool {
 	t := &r.call.tries
 	if t.kept == nil || !t.kept.Keeps() || t.sends.Resumes >= r.call.config.model.Config.Retry.Resume {
@@ -40,7 +41,7 @@ func (r resumer) able() bool {
 	return t.kept.Keeps()
 }
 
-// forget lets go of what is kept of the stream, which is resumed no more.
+// forget releases what is kept of a stream that will not be resumed.
 func (r resumer) forget() {
 	if kept := r.call.tries.kept; kept != nil {
 		kept.Release()
@@ -55,7 +56,7 @@ func (r resumer) allows(now time.Time) bool {
 		(total == 0 || now.Before(c.record.Start.Add(total)))
 }
 
-// resume asks another engine to go on with a stream that allows it. Its results are those of
+// resume asks another engine to continue a stream that allows it. Its results are those of
 // dispatcher.ask.
 func (r resumer) resume(f *failure.Failure) (after *failure.Failure, asked bool) {
 	c, d, now := r.call, dispatcher(r), time.Now()
@@ -65,7 +66,7 @@ func (r resumer) resume(f *failure.Failure) (after *failure.Failure, asked bool)
 	c.tries.kept.Begun().GoOn(c.request.Chat())
 	c.times.addAwaited(now)
 	if after, asked = d.ask(now); !asked {
-		return f, false // that there is no room elsewhere is not news to the client
+		return f, false // the client need not learn that there is no room elsewhere
 	}
 	c.tries.sends.Note(retry.Resume)
 	c.tries.kept.NextEngine()
@@ -73,7 +74,7 @@ func (r resumer) resume(f *failure.Failure) (after *failure.Failure, asked bool)
 	return after, true
 }
 
-// unfit appends the engines that cannot go on with what is kept.
+// unfit appends the engines that cannot continue what is kept.
 func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 	targets := r.call.config.model.Route.Targets()
 	for i := range targets {
@@ -85,11 +86,11 @@ func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 	return to
 }
 
-// leaveEvery is how often a stream looks for a slot beside a drained engine.
+// leaveEvery is how often a stream on a drained engine looks for a slot elsewhere.
 const leaveEvery = time.Second
 
-// leaves reports whether a stream that goes on leaves its engine, whose drain time is over, for one
-// that goes on with it and for which a slot has been taken.
+// leaves reports whether a running stream leaves its engine, whose drain time is over. A slot has
+// then been taken at an engine that continues the stream.
 func (r resumer) leaves() bool {
 	t := &r.call.tries
 	if t.kept == nil || !upstreams.HandsOver(t.upstream) {
@@ -103,11 +104,11 @@ func (r resumer) leaves() bool {
 	return picker(r).Leave()
 }
 
-// fullLength is the end of an answer whose tokens had all come when its engine was lost.
+// fullLength ends an answer whose tokens had all arrived when its engine was lost.
 var fullLength = sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`)}
 
-// finish ends a stream well whose engine was lost when it had only the end left to say: as many
-// tokens have come as there may be.
+// finish ends a stream well if its engine was lost with only the end left to send: the client has
+// as many tokens as its limit allows.
 func (r resumer) finish(dst []byte, f *failure.Failure) (out []byte, ok bool) {
 	kept := r.call.tries.kept
 	if !f.EngineLost() || !r.allows(time.Now()) {

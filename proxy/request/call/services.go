@@ -24,8 +24,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Services are what all calls share. The edge makes them once; a call gets them when it begins and
-// knows nothing else of the edge.
+// Services is what all calls share. The edge makes it once. A call gets it when it begins and knows
+// nothing else of the edge.
 type Services struct {
 	Log     *zap.Logger
 	Guard   *guard.Guard
@@ -46,10 +46,10 @@ type Services struct {
 
 	formats    endpoint.Formats
 	refusals   refusals
-	saltWarned sync.Map // *engine.Profile of engines without a salt, for which a warning was logged
+	saltWarned sync.Map // *engine.Profile of engines without a salt that were warned about
 }
 
-// Counters count events of calls that their records do not have.
+// Counters count events that the records of calls do not have.
 type Counters struct {
 	Retried, RetriesDenied, Refits *metrics.Counter
 	Resumed, ResumedPrompt         *metrics.Counter
@@ -58,7 +58,7 @@ type Counters struct {
 	Seals                          func(seal.Result) // counts one
 }
 
-// moved counts the calls that leave an engine for such a failure.
+// moved returns the counter of calls that leave an engine because of such a failure.
 func (c *Counters) moved(f *failure.Failure) *metrics.Counter {
 	switch f.Outcome {
 	case upstreams.OutcomeStalled:
@@ -91,7 +91,7 @@ func NewCounters(set *metrics.Set) Counters {
 	}
 }
 
-// Forget drops what is remembered of engines' profiles, which are others after a reload.
+// Forget drops what is remembered about engines' profiles, which differ after a reload.
 func (s *Services) Forget() {
 	s.formats.Forget()
 	s.saltWarned.Clear()
@@ -107,14 +107,14 @@ func (s *Services) takeRetry(budget config.Percent) bool {
 	return true
 }
 
-// An engine that has read a prompt answers the next one with the same beginning sooner, and reports
-// cached_tokens. A client that guesses a beginning can so learn whether another client has sent it.
-// If a model's prompt_cache is per_key, each key has a cache of its own, or shares one with the
-// keys of its group: the edge sends the engine a salt, and prefix affinity keeps the prompts of
-// different owners apart.
+// An engine that has read a prompt answers the next prompt with the same beginning sooner, and
+// reports cached_tokens. A client that guesses a beginning can thus learn whether another client
+// has sent it. If a model's prompt_cache is per_key, each key has a cache of its own, or shares one
+// with the keys of its group: the edge sends the engine a salt, and prefix affinity keeps the
+// prompts of different owners apart.
 
 // cacheOwner returns the owner whose cached prompts an engine may use for the calls of a key;
-// empty: all owners'.
+// empty: those of all owners.
 func cacheOwner(key *auth.Key, m *snapshot.Model) string {
 	if key == nil || m.Config.PromptCache != config.CachePerKey {
 		return ""
@@ -123,7 +123,7 @@ func cacheOwner(key *auth.Key, m *snapshot.Model) string {
 }
 
 // salt returns what keeps an owner's prompts apart at an engine. For an engine that takes no salt,
-// it is empty and a warning is logged once.
+// it returns an empty one and logs a warning once.
 func (s *Services) salt(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt {
 	if owner == "" {
 		return chat.Salt{}

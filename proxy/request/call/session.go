@@ -6,10 +6,11 @@ import (
 	"penstock/translate/chat"
 )
 
-// sessionHeader returns a hash of the session that a client names in its request's head, and 0 where
-// it names none. Of several names the narrowest counts: those of Claude Code and Codex (its newer and
-// its older spelling, and the thread), then opencode's, then what other agents and proxies send. The
-// headers are walked once, as a look-up for each name costs more than the pick that it is for.
+// sessionHeader returns a hash of the session that a client names in its request's head, and 0 if
+// it names none. Of several names the narrowest counts: first those of Claude Code and Codex (its
+// newer and its older spelling, and the thread), then opencode's, then those of other agents and
+// proxies. The headers are walked once, as a look-up for each name costs more than the pick that it
+// serves.
 func sessionHeader(h *fasthttp.RequestHeader) uint64 {
 	var name []byte
 	narrowest := 8
@@ -41,7 +42,7 @@ func sessionHeader(h *fasthttp.RequestHeader) uint64 {
 	return chat.SessionHash(name)
 }
 
-// session returns what the client says of its session: in its request's head, or else in the body.
+// session returns the client's session as named in its request's head, or otherwise in the body.
 func (c *Call) session() chat.Session {
 	t := &c.tries.talk
 	if t.asked {

@@ -8,13 +8,13 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// hijackedStream is a committed stream on a plain connection that it has taken out of fasthttp. A
-// stream may last an hour. For that time fasthttp would hold its read buffer (as large as the
+// hijackedStream is a committed stream on a plain connection, which it has taken out of fasthttp. A
+// stream may last an hour. During that time fasthttp would hold its read buffer (as large as the
 // largest head), its write buffer, its context and a deep stack, and it would copy every event once
-// more. A hijackedStream writes the head and the chunks itself. When the stream has ended well, the
-// connection goes back to fasthttp for its next request.
+// more. A hijackedStream writes the head and the chunks itself. After a stream that ends well, the
+// connection returns to fasthttp for its next request.
 //
-// A drain waits for it as for every open connection.
+// A drain waits for it, as for every open connection.
 type hijackedStream struct {
 	relay
 	conn *listen.Conn
@@ -31,9 +31,10 @@ const (
 	lastChunk = "0\r\n\r\n"
 )
 
-// hijack arranges that r leaves fasthttp once the handler has returned. It returns false, and does
-// nothing, when r has to stay: under TLS, because fasthttp closes the TLS connection at the end of
-// a hijack, and while a form is still to be read. To HTTP/1.0 fasthttp cannot write a stream.
+// hijack makes r leave fasthttp once the handler has returned. It returns false, and does nothing,
+// if r has to stay: under TLS, because fasthttp closes the TLS connection at the end of a hijack,
+// and while the rest of a form is still to be read. fasthttp cannot write a stream to HTTP/1.0, so
+// such a stream always leaves.
 func hijack(r relay) bool {
 	c := r.call
 	ctx := c.client.ctx
@@ -52,9 +53,9 @@ func hijack(r relay) bool {
 	return true
 }
 
-// takeConn is called by fasthttp when the handler has returned. After it fasthttp releases
-// everything and closes the connection; that Close starts the stream instead. Bytes of a next
-// request that fasthttp's reader holds go back to the connection first.
+// takeConn is called by fasthttp after the handler has returned. fasthttp then releases everything
+// and closes the connection; that Close starts the stream instead. Bytes of the next request that
+// fasthttp's reader holds go back to the connection first.
 func (t *hijackedStream) takeConn(from net.Conn) {
 	defer t.call.shared.Guard.Catch(guard.Stream, t.panicked)
 	ctx := t.call.client.ctx
@@ -71,7 +72,7 @@ func (t *hijackedStream) takeConn(from net.Conn) {
 	t.conn.DetachOnClose(t.serve)
 }
 
-// panicked ends a stream that has panicked outside of run. fasthttp or serve closes the connection.
+// panicked ends a stream that panicked outside of run. fasthttp or serve closes the connection.
 func (t *hijackedStream) panicked() {
 	if t.call != nil {
 		defer t.relay.Close() //nolint:errcheck // it has none to give
@@ -99,8 +100,8 @@ func (t *hijackedStream) serve() {
 	_ = shared.ServeNext(conn) // closes it; its errors are the client's and have been answered
 }
 
-// write implements chunkWriter. One write holds the head, if it was not sent yet, the chunk, and
-// the last chunk when last is set.
+// write implements chunkWriter. One write carries the head, if it has not been sent yet, the chunk,
+// and the last chunk if last is set.
 func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	b, payload := *out, len(*out)-chunkRoom
 	start := chunkRoom
@@ -126,8 +127,7 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	return payload, nil
 }
 
-// sizeLine writes the size line of a chunk of n bytes to the end of room and returns where it
-// begins.
+// sizeLine writes the size line of a chunk of n bytes to the end of room, and returns its start.
 func sizeLine(room []byte, n int) (start int) {
 	i := len(room)
 	i -= copy(room[i-len(chunkEnd):], chunkEnd)

@@ -12,18 +12,19 @@ import (
 
 // http10Stream is a committed stream to a client of HTTP/1.0, such as nginx with proxy_pass and no
 // proxy_http_version. That version has no chunks: the answer ends with the connection (RFC 9112,
-// 6.3), and a client cannot tell a close from the end. So a stream that fails ends with its
-// dialect's error, and where it has no words for one the connection is reset.
+// 6.3), and a client cannot tell a broken connection from the end. So a stream that fails ends with
+// its dialect's error. If the dialect has none for it, the connection is reset.
 //
-// fasthttp would write chunks, whatever the client speaks. A hijack leaves the writing to us, and
-// the connection, TLS or not, and the rest of a form to fasthttp until takeConn returns.
+// fasthttp would write chunks, whatever version the client speaks. A hijack leaves the writing to
+// the edge. fasthttp keeps the connection, TLS or not, and the rest of a form until takeConn
+// returns.
 type http10Stream struct {
 	relay
 	conn net.Conn
 	head []byte // of the answer; goes out with the first bytes
 }
 
-// hijackHTTP10 arranges that r is written once the handler has returned.
+// hijackHTTP10 has r written once the handler has returned.
 func hijackHTTP10(r relay) {
 	c := r.call
 	s := &http10Stream{relay: r, conn: c.client.ctx.Conn()}
@@ -43,7 +44,7 @@ func (s *http10Stream) takeConn(net.Conn) {
 		}
 	})
 	c.shared.Guard.Point("stream.http10")
-	if c.ep.Form { // fasthttp has lifted the deadline, and the rest of the form may be still to come
+	if c.ep.Form { // fasthttp has lifted the deadline, and the rest of the form may still be to come
 		_ = s.conn.SetReadDeadline(time.Now().Add(c.config.snapshot.Config.Timeouts.ClientBody.D()))
 	}
 	h := &c.client.ctx.Response.Header

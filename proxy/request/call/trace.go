@@ -11,12 +11,12 @@ import (
 // trace is a call's place in a trace.
 type trace struct {
 	span   *observe.CallSpan // nil without tracing
-	parent []byte            // the client's trace context, where the request's head may be gone
+	parent []byte            // the client's trace context, in case the request's head is gone
 	vendor []byte            // its tracestate, likewise
 }
 
-// keep keeps the trace context, which may be gone with the request's head by the time that another
-// engine is asked.
+// keep copies the trace context, because the request's head may be gone when another engine is
+// asked.
 func (t *trace) keep(cl *client) {
 	if t.span == nil {
 		t.parent = append([]byte(nil), t.context(cl)...)
@@ -24,8 +24,8 @@ func (t *trace) keep(cl *client) {
 	t.vendor = append([]byte(nil), t.state(cl)...)
 }
 
-// context returns the W3C trace context for an engine beside an attempt's own: of the call's span,
-// or without tracing what the client sent, when it is well formed; otherwise nil.
+// context returns the W3C trace context for an engine when the attempt has none of its own. It is
+// the call's span, or without tracing what the client sent, if that is well formed; otherwise nil.
 func (t *trace) context(cl *client) []byte {
 	switch {
 	case t.span != nil:
@@ -36,8 +36,8 @@ func (t *trace) context(cl *client) []byte {
 	return clientTraceparent(&cl.ctx.Request.Header)
 }
 
-// state returns the client's tracestate for an engine; nil without a trace context that it belongs to.
-// Spans do not have it: it is a text of the client's, and an endpoint for traces keeps them.
+// state returns the client's tracestate for an engine; nil without a valid trace context. Spans do
+// not carry it: it is the client's text, and a trace endpoint would store it.
 func (t *trace) state(cl *client) []byte {
 	if cl.ctx == nil {
 		return t.vendor
@@ -51,16 +51,17 @@ func (t *trace) state(cl *client) []byte {
 		return nil
 	case 1:
 		return tracestateOf(lines[0])
-	default: // one list in several lines
+	default: // one list on several lines
 		return tracestateOf(bytes.Join(lines, []byte(",")))
 	}
 }
 
-// maxTracestate is how much of a tracestate is handed on: what each must (Trace Context, 3.3.1.5).
+// maxTracestate is how much of a tracestate is passed on: what everyone must (Trace Context,
+// 3.3.1.5).
 const maxTracestate = 512
 
-// tracestateOf returns a tracestate as an engine may be sent it: whole members from its left, up to
-// the bound, and nil where it has anything but visible characters and blanks.
+// tracestateOf returns a tracestate in the form that an engine is sent: whole members from its
+// left, up to the bound. It returns nil if there is anything but visible characters and blanks.
 func tracestateOf(b []byte) []byte {
 	for _, ch := range b {
 		if ch < ' ' || ch > '~' {
@@ -75,9 +76,9 @@ func tracestateOf(b []byte) []byte {
 
 func clientTraceparent(h *fasthttp.RequestHeader) []byte { return traceparentOf(h.Peek("Traceparent")) }
 
-// traceparentOf returns a W3C trace context as an engine may be sent it, and nil for one that is
-// malformed. A newer version is read as version 00, whose members it begins with; ff is none
-// (Trace Context, 3.2.2.1 and 4.3).
+// traceparentOf returns a W3C trace context in the form that an engine is sent, and nil for a
+// malformed one. A newer version is read as version 00, whose fields it begins with; version ff is
+// invalid (Trace Context, 3.2.2.1 and 4.3).
 func traceparentOf(b []byte) []byte {
 	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")
 	if len(b) < length || b[2] != '-' || b[35] != '-' || b[52] != '-' || string(b[:2]) == "ff" {

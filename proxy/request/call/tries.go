@@ -14,48 +14,48 @@ import (
 	"penstock/upstreams"
 )
 
-// tries is where a call was sent and how often. Package retry has the rules of what is sent again.
+// tries records where a call was sent and how often. Package retry decides what is sent again.
 type tries struct {
 	pool     upstreams.Pool
 	rank     int                // of its class; 0: the first
 	needs    upstreams.Features // of an engine
 	excluded []upstreams.ID     // engines that are not asked, or not again
 	talk     conversation
-	why      *why                // the engine was picked; nil: there was never a choice
+	why      *why                // why the engine was picked; nil: there was never a choice
 	upstream *upstreams.Upstream // of the last attempt
-	sends    retry.Sends         // by the steps that led to them
+	sends    retry.Sends         // by the step that led to them
 	targets  int                 // engines that were tried
 	doubted  bool                // the first engine's refusal was doubted, and another one asked
-	refused  endpoint.Refused    // what the last attempt's engine is sent no more, and has not taken yet
-	next     place               // a slot at another engine, where the call leaves its own for it
-	kept     *resume.Stream      // what is kept for that; nil: the call is no stream that can be resumed
-	lookedAt time.Time           // when the call last looked for a slot beside a drained engine
+	refused  endpoint.Refused    // what the last engine is no longer sent, and has not accepted yet
+	next     place               // a slot at another engine that the call moves to
+	kept     *resume.Stream      // kept for resuming; nil: this stream cannot be resumed
+	lookedAt time.Time           // when a call on a drained engine last looked for a slot
 	counts   int                 // requests for a count of the prompt
 	overflow bool                // the call has waited for a slot in vain
 	fallback []string            // models that may answer in place of the one that was asked for
 	fellBack bool                // fallback has been set
 	turn     turns.Turn          // of the call's key; the zero value while no key waits for slots
-	wait     *slotWait           // for a slot; nil: the call does not wait
-	failure  *failure.Failure    // of the first attempt that has failed; nil: none has
+	wait     *slotWait           // for a slot; nil: the call is not waiting
+	failure  *failure.Failure    // of the first attempt that failed; nil: none has
 }
 
-// conversation is by what routing knows the conversation that the call is a turn of.
+// conversation is how routing recognizes the conversation that the call is a turn of.
 type conversation struct {
-	prefix  []uint64 // hashes of the prompt's beginning, for the choice of an engine
+	prefix  []uint64 // bytes of the prompt that the hashes cover
 	text    int      // bytes of the prompt that they are of
-	number  uint64   // for the model's arms; 0: not asked for yet
+	number  uint64   // for the model's arms; 0: not computed yet
 	session chat.Session
 	asked   bool // session is set
 }
 
-// why is what the pick of an engine went by, and what the call's record tells of it. It stays with
-// the memory of a call, so that noting it allocates nothing.
+// why holds the reasons for the pick of an engine, and what the call's record says about them. It
+// stays with a call's memory, so recording it allocates nothing.
 type why struct {
 	pick   routing.Why
 	choice observe.Choice
 }
 
-// note has the record tell why the engine was picked that holds a lease on.
+// note records why the engine was picked that l is a lease on.
 func (w *why) note(r *observe.Record, l *upstreams.Lease) {
 	if r.Choice = nil; w == nil || w.pick.Reason == "" {
 		return
@@ -70,17 +70,17 @@ func (w *why) note(r *observe.Record, l *upstreams.Lease) {
 	r.Choice = &w.choice
 }
 
-// begin notes the upstream of an attempt that begins.
+// begin records the upstream of an attempt that begins.
 func (t *tries) begin(u *upstreams.Upstream) {
 	t.upstream, t.refused = u, endpoint.Refused{}
 	t.sends.Again = false
 	t.targets++
 }
 
-// exclude has an engine not asked again.
+// exclude keeps an engine from being asked again.
 func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
 
-// place is a slot at an engine, for a call that has not been sent there yet.
+// place is a slot at an engine that the call has not been sent to yet.
 type place struct {
 	lease  *upstreams.Lease // nil: there is none
 	target *routing.Target
@@ -93,13 +93,13 @@ func (t *tries) takeNext() (p place) {
 	return p
 }
 
-// takeTurn replaces the turn of an engine that has served nothing, or whose part of the answer
-// counts with that of the next one.
+// takeTurn takes the next engine's turn. It replaces that of an engine which has served nothing, or
+// whose part of the answer counts with the next one's.
 func (t *tries) takeTurn(next turns.Turn) {
 	t.turn.Book(0)
 	t.turn = next
 }
 
-// goesOn reports whether the client has been shown a part of the answer, with which the next engine
-// has to go on.
+// goesOn reports whether the client has been shown a part of the answer that the next engine has to
+// continue.
 func (t *tries) goesOn() bool { return t.kept != nil && t.kept.Started() && !t.kept.Awaits() }

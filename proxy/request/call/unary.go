@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// unary answers a call whole, with the engine's whole reply.
+// unary gives a whole answer, made from the engine's whole reply.
 type unary struct {
 	call  *Call
 	codec endpoint.Unary // nil until the reply's head has come
@@ -22,7 +22,7 @@ type unary struct {
 
 // try reads the engine's whole reply and answers with it. If the engine was asked for a stream,
 // because it can cancel only streams, the reply is assembled first. A reply that takes longer than
-// stream.whole_keepalive, and a large one that is only passed on, become a relay.
+// stream.whole_keepalive becomes a relay, and so does a large one that is only passed on.
 func (u *unary) try() *failure.Failure {
 	c := u.call
 	out, err := u.await(u.firstWhitespace())
@@ -54,9 +54,9 @@ func (u *unary) try() *failure.Failure {
 	return nil
 }
 
-// firstWhitespace is when white space is to show the client that its whole answer is under way;
-// zero: never. It is counted from the call's begin, as balancers count. Bytes and text have no
-// white space that means nothing, and before HTTP/1.1 there are no chunks.
+// firstWhitespace returns when white space is to show the client that its whole answer is under
+// way; zero: never. The time counts from the start of the call, as balancers count. Bytes and text
+// have no meaningless white space, and before HTTP/1.1 there are no chunks.
 func (u *unary) firstWhitespace() time.Time {
 	c := u.call
 	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
@@ -66,8 +66,8 @@ func (u *unary) firstWhitespace() time.Time {
 	return c.record.Start.Add(d)
 }
 
-// await returns the client's answer for the engine's whole reply, behind chunkRoom bytes of a
-// buffer. Its errors are http1.ErrNotYet when until passes first (call it again to go on),
+// await returns the client's answer made from the engine's whole reply, behind chunkRoom bytes of a
+// buffer. Its errors are http1.ErrNotYet if until passes first (call it again to continue),
 // attempt.ErrLarge for a reply that is to be passed on as it arrives, and otherwise those that
 // FailureOf takes.
 func (u *unary) await(until time.Time) (*[]byte, error) {
@@ -86,7 +86,7 @@ func (u *unary) await(until time.Time) (*[]byte, error) {
 }
 
 // translate makes the client's answer from a completion. It reserves the completion's size first,
-// and then corrects that to the answer's.
+// and then corrects the reservation to the answer's size.
 func (u *unary) translate(completion []byte) (*[]byte, error) {
 	c := u.call
 	out := attempt.NewBuffer()
@@ -111,7 +111,7 @@ func (u *unary) translate(completion []byte) (*[]byte, error) {
 	return out, nil
 }
 
-// beginPassOn begins a large answer with the part of it that has been read.
+// beginPassOn begins a large answer with the part that has been read.
 func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 	a := &u.call.attempt
 	passOn, out := u.codec.PassOn(a.Reply.Head()), attempt.NewBuffer()
@@ -123,11 +123,11 @@ func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 	return passOn, out, nil
 }
 
-// noteUsage notes what an answer has told of its tokens so far, and for the metrics whether the
-// engine shows markup which it should have read.
+// noteUsage records the token usage that an answer has reported so far. For the metrics it records
+// whether the engine lets markup through that it should have parsed.
 func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
-	if u.Known { // before the slot is free, so that it goes to the right key
+	if u.Known { // before the slot is free, so that the slot goes to the right key
 		c.tries.turn.Book(turns.Weight(u.Prompt-u.Cached, u.Completion))
 	}
 	if m != 0 {
@@ -138,15 +138,15 @@ func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	}
 }
 
-// noteCounted has the routing know what the engine has counted of the prompt.
+// noteCounted reports the engine's count of the prompt to the routing.
 func (c *Call) noteCounted() {
 	if u := &c.tokens.usage; u.Known {
 		c.attempt.Counted(u.Prompt, u.Cached)
 	}
 }
 
-// noteOverhead computes the time that the edge itself took before the first byte of the answer:
-// everything but waiting for the client's body, for a slot and for engines. A form is sent to its
+// noteOverhead computes the time that the edge itself took before the first byte of the answer.
+// Waits for the client's body, for a slot and for engines are left out. A form is sent to its
 // engine while it arrives, so its overhead cannot be measured.
 func (c *Call) noteOverhead(now time.Time) {
 	if c.ep.Form {
