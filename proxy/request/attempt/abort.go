@@ -6,8 +6,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Abort is how a call is ended from outside. End may be called from any goroutine; the other
-// methods are those of the call's own.
+// Abort ends a call from outside. End may be called from any goroutine; the other methods belong to
+// the call's own.
 type Abort struct {
 	cause    atomic.Pointer[cause]
 	left     atomic.Pointer[chan struct{}]
@@ -18,7 +18,7 @@ type Abort struct {
 // cause is why a call was ended.
 type cause struct{ err error }
 
-// End ends the call for the given reason: the engine's connection is closed at once and whatever
+// End ends the call for the given reason. The engine's connection is closed at once, and whatever
 // the call is waiting for returns. The first reason wins.
 func (a *Abort) End(err error) {
 	if !a.cause.CompareAndSwap(nil, &cause{err}) {
@@ -35,7 +35,7 @@ func (a *Abort) End(err error) {
 	}
 }
 
-// Shadow has a copy of the call end with it, as Publish does an exchange.
+// Shadow makes a copy of the call end with it, as Publish does for an exchange.
 func (a *Abort) Shadow(of *Abort) {
 	a.shadow.Store(of)
 	if err := a.Cause(); err != nil {
@@ -43,7 +43,7 @@ func (a *Abort) Shadow(of *Abort) {
 	}
 }
 
-// Answered lets a copy go on to its own end: the answer is whole, and its client may leave now.
+// Answered lets a copy run to its own end: the answer is complete, and its client may leave now.
 func (a *Abort) Answered() { a.shadow.Store(nil) }
 
 // Cause returns why the call was ended from outside, or nil.
@@ -54,8 +54,8 @@ func (a *Abort) Cause() error {
 	return nil
 }
 
-// Publish makes x what End has to close. The order (publish, then look at the cause) leaves no gap:
-// an end before the publication is seen here, one after it finds x.
+// Publish makes x the exchange that End has to close. The order (publish, then look at the cause)
+// leaves no gap: an end before the publication is seen here, and a later one finds x.
 func (a *Abort) Publish(x *http1.Exchange) {
 	a.exchange.Store(x)
 	if err := a.Cause(); err != nil {
@@ -66,8 +66,8 @@ func (a *Abort) Publish(x *http1.Exchange) {
 // Withdraw undoes Publish, before the exchange is closed.
 func (a *Abort) Withdraw() { a.exchange.Store(nil) }
 
-// Wait returns a channel that End closes while the call waits for something else than an engine. It
-// is false if the call has ended already.
+// Wait returns a channel that End closes while the call waits for something other than an engine.
+// ok is false if the call has already ended.
 func (a *Abort) Wait() (left <-chan struct{}, ok bool) {
 	ch := make(chan struct{})
 	a.left.Store(&ch)

@@ -52,13 +52,13 @@ type Attempt struct {
 	lease  *upstreams.Lease // nil: there is none, or it was released
 	target *routing.Target
 	span   *observe.AttemptSpan // nil without tracing
-	ttft   time.Duration        // to the first token; 0: it has not come, or counts for nothing
+	ttft   time.Duration        // to the first token; 0: it has not come, or does not count
 	asked  bool                 // the engine was asked for a stream
 	sends  int                  // requests that were written, by all attempts of the call
 	Reply  Reply
 }
 
-// Begin takes over lease for a request to be sent in x, an exchange of it.
+// Begin takes over lease for a request to be sent in x, an exchange under it.
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends}
 	a.Reply.x, a.Reply.memory = x, t.Memory
@@ -70,7 +70,7 @@ func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target
 	t.Abort.Publish(x)
 }
 
-// Send writes the request. once: on no connection that may turn out to be dead.
+// Send writes the request. With once set, it uses no connection that may turn out to be dead.
 func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	x, clocks := a.Reply.x, a.Reply.clock.limits
 	r := http1.Request{
@@ -102,7 +102,7 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	return err
 }
 
-// traceparent returns the W3C trace context for the engine; nil: there is none.
+// traceparent returns the W3C trace context for the engine; nil: none.
 func (a *Attempt) traceparent() []byte {
 	if a.span != nil {
 		return a.span.Traceparent(nil)
@@ -110,8 +110,8 @@ func (a *Attempt) traceparent() []byte {
 	return a.terms.Traceparent
 }
 
-// AwaitHead reads the reply's head. It returns nil for a usable reply, http1.ErrNotYet when until
-// passes, and otherwise what FailureOf takes.
+// AwaitHead reads the reply's head. It returns nil for a usable reply, http1.ErrNotYet if until
+// passes first, and otherwise an error for FailureOf.
 func (a *Attempt) AwaitHead(until time.Time) error {
 	r := &a.Reply
 	if r.clock.headed {
@@ -148,8 +148,8 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 }
 
 // Pull appends what the engine's next events become in the client's dialect. It returns with at
-// least one byte, or with done at the end of the stream, or with an error: http1.ErrNotYet when
-// until passes first (call again to go on), and otherwise what FailureOf takes.
+// least one byte, or with done at the end of the stream, or with an error: http1.ErrNotYet if until
+// passes first (call again to continue), and otherwise one for FailureOf.
 func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
 	if !a.Reply.clock.headed {
 		if err := a.AwaitHead(until.Std()); err != nil {
@@ -160,9 +160,9 @@ func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out 
 	return a.Reply.pull(dst, to)
 }
 
-// ReadWhole returns the engine's whole reply, as a completion where a stream was asked for. Its
-// errors are those of AwaitHead, and ErrLarge for a reply that is to be passed on as it comes, if
-// passesOn allows that. With http1.ErrNotYet it may be called again.
+// ReadWhole returns the engine's whole reply, as a completion if a stream was asked for. Its errors
+// are those of AwaitHead, and ErrLarge for a reply that is to be passed on as it comes, if passesOn
+// allows that. After http1.ErrNotYet it may be called again.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -182,43 +182,43 @@ func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) (
 	return *r.whole.body, nil
 }
 
-// Sends is how many requests this and the earlier attempts of the call have written.
+// Sends returns how many requests this and the earlier attempts of the call have written.
 func (a *Attempt) Sends() int { return a.sends }
 
 // AsksStream reports whether the engine was asked for a stream.
 func (a *Attempt) AsksStream() bool { return a.asked }
 
-// Target is where it goes; nil: there was no attempt.
+// Target returns where the attempt is sent; nil: there was no attempt.
 func (a *Attempt) Target() *routing.Target { return a.target }
 
-// Lease is what it holds of its upstream; nil: none, or no more.
+// Lease returns the attempt's lease on its upstream; nil: none, or it was released.
 func (a *Attempt) Lease() *upstreams.Lease { return a.lease }
 
-// FirstToken notes that the first token came, ttft after the request was sent.
+// FirstToken records that the first token came, ttft after the request was sent.
 func (a *Attempt) FirstToken(ttft time.Duration) {
 	a.ttft = ttft
 	a.lease.FirstToken(ttft)
 }
 
-// Counted notes what the engine has counted of the prompt: its tokens, and those that it had in its
-// cache. It is called before Answered.
+// Counted records the engine's count of the prompt: its tokens, and those that were cached. It is
+// called before Answered.
 func (a *Attempt) Counted(tokens, cached int) {
 	if a.lease != nil {
 		a.target.Counted(a.lease, tokens, cached)
 	}
 }
 
-// Answered notes a whole answer's tokens.
+// Answered records the tokens of a complete answer.
 func (a *Attempt) Answered(tokens int) {
 	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {
 		a.lease.Answered(tokens, p.readAt.Since(p.sentAt)-a.ttft, p.readAt.Std())
 	}
 }
 
-// FailureOf says what an error means that is not http1.ErrNotYet.
+// FailureOf says what an error other than http1.ErrNotYet means.
 func (a *Attempt) FailureOf(err error) *failure.Failure {
 	if cause := a.terms.Abort.Cause(); cause != nil {
-		return failure.FromAbort(cause) // it is why the read failed, whatever it failed with
+		return failure.FromAbort(cause) // the abort is why the read failed, whatever the error
 	}
 	var (
 		f *failure.Failure
@@ -252,7 +252,7 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 }
 
 // Blame reports a failure to the upstream's status and, with its client, to its breaker, unless the
-// upstream is not to blame. An attempt that has ended has had its blame.
+// upstream is not to blame. It does nothing for an attempt that has ended, which was blamed then.
 func (a *Attempt) Blame(f *failure.Failure) {
 	if a.lease == nil {
 		return
@@ -272,7 +272,7 @@ func (a *Attempt) Blame(f *failure.Failure) {
 	}
 }
 
-// source is the call as the breaker sees it when it has failed.
+// source describes a failed call to the breaker.
 func (a *Attempt) source(sent bool) upstreams.FailureSource {
 	return upstreams.FailureSource{
 		Key: a.terms.Key, Body: a.terms.Body.BodyHash(), Served: a.target.Served,
@@ -280,8 +280,8 @@ func (a *Attempt) source(sent bool) upstreams.FailureSource {
 	}
 }
 
-// End releases the lease with the attempt's outcome and lets go of the connection. Only the first
-// call counts. now may be zero: the clock is read then.
+// End releases the lease with the attempt's outcome, and releases the connection. Only the first
+// call counts. If now is zero, End reads the clock.
 func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 	lease := a.lease
 	if lease == nil {
@@ -308,8 +308,8 @@ func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 	a.Reply.release()
 }
 
-// LowerLimit lowers a request's limit on the answer's tokens to what a target has room for beside a
-// prompt, as far as that is known.
+// LowerLimit lowers a request's limit on the answer's tokens to the room that a target is known to
+// have beside the prompt.
 func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
 	l.Fit(-1)
 	asked := l.TokenLimit()

@@ -12,29 +12,31 @@ import (
 	"penstock/upstreams/progress"
 )
 
-// afterFinish is how long a stream whose choices are all finished may still bring usage and [DONE].
+// afterFinish is how long a stream may still bring usage and [DONE] after all its choices have
+// finished.
 const afterFinish = 2 * time.Second
 
-// lookEvery is how often a call looks at its engine that has been silent for progress.Patience.
+// lookEvery is how often a call looks at its engine, once this has been silent for
+// progress.Patience.
 const lookEvery = time.Second
 
-// clock is which of a model's clocks runs for a reply.
+// clock decides which of a model's clocks runs for a reply.
 type clock struct {
 	limits  *config.Timeouts
 	up      *upstreams.Upstream
 	lease   *upstreams.Lease
 	mover   Mover
 	start   instant.Time // of the call
-	streams bool         // the client gets its answer as it is made
+	streams bool         // the client gets its answer as it is generated
 	headed  bool         // the reply's head has come, with a 200
-	begun   bool         // its first event has
+	begun   bool         // its first event has come
 
 	sentAt     instant.Time  // request written
-	loadedAt   instant.Time  // until then the engine was seen to load the model
+	loadedAt   instant.Time  // the engine was seen to load the model until then
 	readAt     instant.Time  // last bytes of the reply
 	completeAt instant.Time  // every choice had its finish reason
 	blocked    time.Duration // the client held up an answer that is passed on
-	until      instant.Time  // the patience of who reads; 0: the limits decide
+	until      instant.Time  // until when the reader waits; 0: the limits decide
 	lookedAt   instant.Time  // the last look at the engine
 
 	waits    bool // counted as a call that waits for its engine
@@ -42,7 +44,7 @@ type clock struct {
 	buffered bool // the answer has a tool call, which the engine may hold back
 }
 
-// limit returns a clock that the file leaves to the engine's progress when it is 0.
+// limit returns a limit. If the file leaves it at 0, it depends on the engine's progress.
 func (c *clock) limit(given, unseen config.Duration) time.Duration {
 	switch {
 	case given > 0:
@@ -57,7 +59,7 @@ func (c *clock) firstEvent() time.Duration {
 	return c.limit(c.limits.FirstEvent, config.FirstEventUnseen)
 }
 
-// look is when to look at the engine next; 0: not at all.
+// look returns when to look at the engine next; 0: not at all.
 func (c *clock) look() instant.Time {
 	if c.completeAt != 0 {
 		return 0
@@ -65,24 +67,24 @@ func (c *clock) look() instant.Time {
 	return max(c.readAt.After(progress.Patience), c.lookedAt.After(lookEvery))
 }
 
-// from is when the engine could begin to work on the request.
+// from returns when the engine could begin to work on the request.
 func (c *clock) from() instant.Time { return max(c.sentAt, c.loadedAt) }
 
-// lookAtLoad notes that the engine is still loading the model for this call, as far as is known.
-// The clocks of the answer run from then on. A load has progress.Ceiling as well.
+// lookAtLoad records that the engine is still loading the model for this call, as far as is known.
+// The clocks of the answer run from then on. A load is bounded by progress.Ceiling, too.
 func (c *clock) lookAtLoad(now instant.Time) {
 	if !c.begun && now < c.sentAt.After(progress.Ceiling) && c.lease.Loads() {
 		c.loadedAt = now
 	}
 }
 
-// next is when the reply has to be judged, if nothing comes.
+// next returns when the reply has to be judged if nothing comes.
 func (c *clock) next() instant.Time {
 	at, _ := c.deadline()
 	return instant.Earlier(at, c.look())
 }
 
-// lookAt looks whether the engine works. lost says that it has forgotten the call.
+// lookAt checks whether the engine is working. lost says that it has forgotten the call.
 func (c *clock) lookAt(now instant.Time) (lost bool) {
 	if at := c.look(); at == 0 || now < at {
 		return false
@@ -96,7 +98,7 @@ func (c *clock) lookAt(now instant.Time) (lost bool) {
 	return c.up.Progress.Lost(c.readAt.Std(), now.Std())
 }
 
-// heard notes that the engine is not waited for any more.
+// heard records that the call no longer waits for the engine.
 func (c *clock) heard() {
 	if c.waits {
 		c.waits = false
@@ -104,8 +106,8 @@ func (c *clock) heard() {
 	}
 }
 
-// deadline is when the engine's silence has lasted too long, by the limit that counts now, and
-// which limit that is; 0: never.
+// deadline returns when the engine's silence has lasted too long under the limit that counts now,
+// and which limit that is; 0: never.
 func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	switch {
 	case c.completeAt != 0:
@@ -129,21 +131,21 @@ func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	return at, limit
 }
 
-// complete notes that every choice has its finish reason.
+// complete records that every choice has its finish reason.
 func (c *clock) complete() {
 	if c.completeAt == 0 {
 		c.completeAt = c.readAt
 	}
 }
 
-// overdue reports whether a complete reply has had its time for usage and [DONE].
+// overdue reports whether a complete reply has used up its time for usage and [DONE].
 func (c *clock) overdue() bool {
 	return c.completeAt != 0 && c.completeAt.After(afterFinish).Passed()
 }
 
-// judge says what an engine's silence means: nothing yet, that it has been too long, or that the
-// call leaves an upstream which has stalled, or may have, whose drain time is over, or which is down
-// and silent.
+// judge says what an engine's silence means. It may mean nothing yet, or it has lasted too long. Or
+// the call leaves its upstream, which has stalled or may have, whose drain time is over, or which
+// is down and silent.
 func (c *clock) judge(now instant.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
@@ -164,13 +166,13 @@ func (c *clock) judge(now instant.Time) error {
 	return nil
 }
 
-// errLost is the cause of the end of a call that the engine has forgotten.
+// errLost is the cause when a call ends because the engine has forgotten it.
 var errLost = errors.New("the engine works on fewer requests than it was given")
 
 // Mover moves a call.
 type Mover interface {
-	// Leave takes a slot at another engine for the call, which then leaves the one that it has. That
-	// engine begins anew, or goes on with what the client has been shown. It is false where there is
-	// no slot, or the call may not leave any more.
+	// Leave takes a slot at another engine for the call, which then leaves its own. The new engine
+	// begins anew, or continues what the client has been shown. Leave returns false if there is no
+	// slot, or if the call may no longer leave.
 	Leave() bool
 }

@@ -19,9 +19,10 @@ type document struct {
 	mediaType string
 }
 
-// document decides what such a reply is: the stream all the same, which servers and proxies before
-// engines call text/plain or nothing at all; a whole answer, which becomes the stream that it amounts
-// to; or a complaint. It returns http1.ErrNotYet when until passes first, and can be called again.
+// document decides what such a reply is. It may be the stream after all, which servers and proxies
+// in front of engines send as text/plain or without a type. It may be a whole answer, which is
+// turned into a stream. Or it is a complaint. document returns http1.ErrNotYet if until passes
+// first, and can be called again.
 func (a *Attempt) document(until time.Time) error {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -58,7 +59,7 @@ func (a *Attempt) document(until time.Time) error {
 	return nil
 }
 
-// readEvents begins to read a stream: what has been read ahead, then the rest.
+// readEvents begins to read a stream: first what was read ahead, then the rest.
 func (r *Reply) readEvents(first []byte, longest int) {
 	r.first = first
 	r.form, r.clock.headed = endpoint.Events, true
@@ -66,7 +67,7 @@ func (r *Reply) readEvents(first []byte, longest int) {
 	r.events.Reset(readAhead{r}, longest)
 }
 
-// readAhead reads a Reply of which a part was read ahead.
+// readAhead reads a Reply that was partly read ahead.
 type readAhead struct{ *Reply }
 
 // Read implements io.Reader.
@@ -82,7 +83,7 @@ func (r readAhead) Read(p []byte) (int, error) {
 	return r.Reply.Read(p)
 }
 
-// Lend implements sse.Source. What was read ahead comes by Read.
+// Lend implements sse.Source. What was read ahead comes through Read.
 func (r readAhead) Lend() []byte {
 	if len(r.first) > 0 {
 		return nil
@@ -90,7 +91,7 @@ func (r readAhead) Lend() []byte {
 	return r.Reply.Lend()
 }
 
-// readMore reads once into the room that the buffer has left.
+// readMore reads once into the buffer's free room.
 func (w *whole) readMore(r *Reply) error {
 	dst := *w.body
 	n, err := r.Read(dst[len(dst):cap(dst)])

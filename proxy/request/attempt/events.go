@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	coalesce = 16 << 10 // events that are there already go out in one write up to this size
+	coalesce = 16 << 10 // available events are written together up to this size
 	rawPiece = 16 << 10 // of an answer of bytes
 )
 
@@ -55,7 +55,7 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 		if dst, err = r.append(dst, ev, to); err != nil {
 			return r.undeliverable(dst, before, err)
 		}
-		if !blank { // which is no sign that the engine has begun
+		if !blank { // a blank event is no sign that the engine has begun
 			r.clock.begun = true
 			r.count++
 		}
@@ -74,14 +74,15 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 	}
 }
 
-// brokeOff reports whether err is the engine's: its connection was lost, or makes no sense.
+// brokeOff reports whether the engine caused err: its connection was lost, or its bytes make no
+// sense.
 func brokeOff(err error) bool {
 	var f *http1.Failure
 	return errors.As(err, &f) && (f.Kind == http1.BadResponse || f.Kind == http1.Unreachable)
 }
 
-// append appends what an event becomes. Memory for a large one is reserved before, by its size, and
-// then by what it took.
+// append appends what an event becomes. Memory for a large one is reserved first by the event's
+// size, and then corrected to what it took.
 func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
 		return dst, err
@@ -96,23 +97,23 @@ func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, er
 	return dst, r.memory.holdState(to.Held())
 }
 
-// finish appends what ends the stream well, which in Responses is all of it four times more: the
-// text, its part, its item and the response. Without memory for that nothing is appended, so that
-// the stream can still be ended badly; behind it there is no way back.
+// finish appends what ends the stream well. In Responses that repeats the answer four times: the
+// text, its part, its item and the response. Without memory for that, nothing is appended, so that
+// the stream can still end with an error; afterwards it could not.
 func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+4*to.Held())); err != nil {
 		return dst, err
 	}
 	dst, err := to.Finish(dst)
 	if err == nil {
-		_ = r.memory.HoldOut(cap(dst)) // it is there already
+		_ = r.memory.HoldOut(cap(dst)) // the buffer exists already
 	}
 	return dst, err
 }
 
-// undeliverable ends pull at an event that cannot be delivered. What came before it goes out first,
-// as it would have if the bytes had come in other reads: how they are cut must not decide between a
-// clean status and an error in the stream.
+// undeliverable ends pull at an event that cannot be delivered. The bytes before it go out first,
+// as if they had come in a read of their own: the way in which bytes are split into reads must not
+// decide between a clean status and an error in the stream.
 func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
 	if len(dst) > before {
 		r.bad = err
@@ -121,7 +122,8 @@ func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, 
 	return dst, false, err
 }
 
-// pullBytes is pull for an answer of bytes. One that ends with its connection is never complete.
+// pullBytes is pull for an answer of bytes. One that ends with its connection never counts as
+// complete.
 func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	dst = slices.Grow(dst, rawPiece)
 	n, err := r.Read(dst[len(dst):cap(dst)])
@@ -167,15 +169,15 @@ func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done 
 	return dst, false, r.memory.HoldOut(cap(dst))
 }
 
-// unsuited is the error of an engine that cannot answer as it was asked to. It is not faulty:
+// unsuited is the error of an engine that cannot answer as asked. Such an engine is not faulty:
 // otherwise one client's option could take the engine from all others.
 type unsuited struct{ error }
 
 // Unwrap returns the error.
 func (e unsuited) Unwrap() error { return e.error }
 
-// pullWhole is pull for a reply that comes in one piece although a stream was asked for: the edge
-// writes the stream itself.
+// pullWhole is pull for a reply that comes in one piece although a stream was asked for. The edge
+// then writes the stream itself.
 func (r *Reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	r.whole.begin()
 	if err := r.whole.read(r, nil); err != nil {

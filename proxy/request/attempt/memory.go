@@ -9,7 +9,7 @@ import (
 const (
 	// free is what a call may hold of its reply without asking.
 	free = 64 << 10
-	// leastState is what is reserved for the state of a stream at least, once there is much of it.
+	// leastState is the least that is reserved for a stream's state, once it has grown large.
 	leastState = 64 << 10
 	// leastBuffer is the least that a buffer of a reply grows to.
 	leastBuffer = 4 << 10
@@ -22,13 +22,13 @@ type Part uint8
 const (
 	PartBody  Part = iota // the engine's whole reply, or its complaint
 	PartEvent             // the reader's buffer for the events of a stream
-	PartState             // what a stream's events are put together to
-	PartOut               // what the client is to get
+	PartState             // what a stream's events are assembled to
+	PartOut               // the client's next bytes
 	parts
 )
 
 // Memory is what one call has reserved for its engines' replies. Without a budget it must not be
-// used beyond what is free.
+// used beyond the free amount.
 type Memory struct {
 	Budget   *limit.Memory
 	parts    [parts]int64
@@ -36,11 +36,11 @@ type Memory struct {
 	reserved int64
 }
 
-// errNoMemory ends an attempt for which there is no memory. No engine is to blame for it.
+// errNoMemory ends an attempt that finds no memory for its reply. No engine is to blame for it.
 var errNoMemory = errors.New("no memory for the engine's reply")
 
-// Hold notes that a part takes n bytes from now on. It fails, and changes nothing, when that is
-// more than before and there is no room. What it takes less is garbage.
+// Hold records that a part takes n bytes from now on. It fails, and changes nothing, if that is
+// more than before and there is no room. If it is less, the difference is garbage.
 func (m *Memory) Hold(part Part, n int) error {
 	held := m.held + int64(n) - m.parts[part]
 	if held > free || m.reserved > 0 {
@@ -57,8 +57,8 @@ func (m *Memory) Hold(part Part, n int) error {
 	return nil
 }
 
-// replace is Hold for a buffer of n bytes that takes the place of the part's last one: both are
-// there while one is copied into the other, and the last one is garbage then.
+// replace is Hold for a buffer of n bytes that replaces the part's last one. Both exist while one
+// is copied into the other; then the last one is garbage.
 func (m *Memory) replace(part Part, n int) error {
 	old := m.parts[part]
 	if err := m.Hold(part, int(old)+n); err != nil {
@@ -67,7 +67,7 @@ func (m *Memory) replace(part Part, n int) error {
 	return m.Hold(part, n)
 }
 
-// HoldOut is Hold for a buffer of n bytes for the client. Buffers of the pool are not counted.
+// HoldOut is Hold for a buffer of n bytes for the client. Pooled buffers are not counted.
 func (m *Memory) HoldOut(n int) error {
 	if n <= MaxPooled {
 		return nil
@@ -75,9 +75,9 @@ func (m *Memory) HoldOut(n int) error {
 	return m.Hold(PartOut, n)
 }
 
-// holdState is Hold for what a stream has put together so far. It holds half as much again, as
-// buffers that grow are larger than what is in them, and so that a long text reserves now and then
-// and not per event.
+// holdState is Hold for what a stream has assembled so far. It holds half as much again, because
+// growing buffers are larger than their content, and so that a long text reserves only now and then
+// instead of at each event.
 func (m *Memory) holdState(n int) error {
 	if n < leastState/2 || int64(n) <= m.parts[PartState] {
 		return nil
@@ -86,7 +86,7 @@ func (m *Memory) holdState(n int) error {
 }
 
 // grow returns buf, the reply's body, with room for more, but for no more than most bytes. Above
-// what is free it doubles, whatever a length announces, and the memory is reserved first.
+// the free amount it doubles, whatever length was announced, and the memory is reserved first.
 func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
 	size := max(most, len(buf)+1)
 	if size > free {
@@ -98,10 +98,10 @@ func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
 	return append(make([]byte, 0, size), buf...), nil
 }
 
-// Free gives a part back.
+// Free gives back a part.
 func (m *Memory) Free(part Part) { _ = m.Hold(part, 0) }
 
-// HandOver frees all parts but one, and leaves that one's reservation to the caller, who is to
+// HandOver frees all parts but one, and leaves that one's reservation to the caller, which must
 // discard it from the budget.
 func (m *Memory) HandOver(part Part) (reserved int64) {
 	for p := range parts {

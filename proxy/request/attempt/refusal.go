@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams"
 )
 
-// refusal reads the body of a reply whose status is not 200 and says what it means.
+// refusal reads the body of a reply whose status is not 200, and returns what it means.
 func (a *Attempt) refusal() *failure.Failure {
 	x, up := a.Reply.x, a.lease.Upstream()
 	status := x.Status()
@@ -49,8 +49,9 @@ func (a *Attempt) refusal() *failure.Failure {
 	return f
 }
 
-// doubt notes a refusal that may be the engine's fault and not the client's. What the profile says
-// of the request is the client's, and so is a prompt that is too long or a thing that is not there.
+// doubt records a refusal that may be the engine's fault rather than the client's. A refusal that
+// the profile attributes to the request is the client's fault, and so is a prompt that is too long
+// or something that does not exist.
 func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	own := e.ContextOverflow || status == 404 && e.ClientFault ||
 		a.lease.Upstream().Engine().ClientFault(status, e.Type, e.Message)
@@ -62,8 +63,8 @@ func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	})
 }
 
-// complaint is a 200 that is no stream although one was asked for: an engine's error in disguise,
-// or nonsense.
+// complaint returns the failure of a 200 that is no stream although one was asked for: an engine's
+// error in disguise, or nonsense.
 func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	e := engineerror.Parse(200, mediaType, body)
 	if e.Status != 0 {
@@ -73,8 +74,8 @@ func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	return failure.WrongType(endpoint.ErrWrongType)
 }
 
-// redact has the engine's complaint name the model as the client knows it, and the engine's own key
-// not at all.
+// redact makes the engine's complaint name the model as the client knows it, and removes the
+// engine's own key.
 func (a *Attempt) redact(e *engineerror.Error) {
 	if a.lease != nil {
 		e.RedactSecret(a.lease.Upstream().APIKey())

@@ -17,10 +17,10 @@ import (
 
 const (
 	maxEvent      = 8 << 20         // of one event: more than engines send, and little enough to hold
-	maxErrorBody  = 8 << 20         // engines repeat the request in a complaint, before the reason or behind it
+	maxErrorBody  = 8 << 20         // engines repeat the request in a complaint, before or after the reason
 	errorPatience = 5 * time.Second // for the body of an engine's refusal
-	// drainPatience is short: what follows [DONE] is one chunk of five bytes that is nearly always
-	// there already.
+	// drainPatience is short: after [DONE] comes one chunk of five bytes, which has nearly always
+	// arrived already.
 	drainPatience = 20 * time.Millisecond
 )
 
@@ -37,16 +37,16 @@ type Reply struct {
 	form   endpoint.ReplyForm
 
 	events   *sse.Reader // of a stream
-	first    []byte      // what comes before the rest of the reply; see readAhead
+	first    []byte      // read before the rest of the reply; see readAhead
 	document document
 	whole    whole
 
 	count int   // events that have come
-	ended bool  // the reply has come to its framed end
-	bad   error // what the event after the last one delivered was; returned by the next pull
+	ended bool  // the framed end of the reply has come
+	bad   error // the error after the last delivered event; the next pull returns it
 }
 
-// await waits for the reply's head. It returns http1.ErrNotYet when until passes.
+// await waits for the reply's head. It returns http1.ErrNotYet if until passes first.
 func (r *Reply) await(until instant.Time) error {
 	for {
 		err := r.x.Await(instant.Earlier(until, r.clock.next()).Std())
@@ -65,13 +65,13 @@ func (r *Reply) await(until instant.Time) error {
 	}
 }
 
-// Read implements io.Reader for the event reader: it waits as long as the caller of pull and the
-// clock allow.
+// Read implements io.Reader for the event reader. It waits as long as pull's caller and the clock
+// allow.
 func (r *Reply) Read(p []byte) (int, error) {
 	for {
 		stop := instant.Earlier(r.clock.until, r.clock.next())
 		n, err := r.x.Read(p, stop.Std())
-		if n > 0 && r.x.Fresh() { // what came with the head came when it did
+		if n > 0 && r.x.Fresh() { // bytes that came with the head are not new
 			r.heard()
 		}
 		if err == nil || !errors.Is(err, http1.ErrNotYet) {
@@ -95,7 +95,7 @@ func (r *Reply) Lend() []byte {
 	return p
 }
 
-// heard notes that bytes have come.
+// heard records that bytes have come.
 func (r *Reply) heard() {
 	r.clock.readAt = instant.Now()
 	r.clock.heard()
@@ -104,14 +104,14 @@ func (r *Reply) heard() {
 // Hold implements sse.Source for the events.
 func (r *Reply) Hold(n int) error { return r.memory.replace(PartEvent, n) }
 
-// Rests reports whether nothing has come that Pull could take, so that it would wait.
+// Rests reports whether Pull would have to wait, because nothing has come that it could take.
 func (r *Reply) Rests() bool {
 	return r.clock.headed && r.events != nil && r.bad == nil && !r.events.Ready() && len(r.first) == 0
 }
 
-// Rest waits until something has come that Pull can take, until the given time or a failure, which
-// Pull will return. It may be called only if the reply Rests. While it waits the attempt holds no
-// buffer; it is called with none of the caller's, either.
+// Rest waits until something has come that Pull can take, until the given time, or until a failure,
+// which Pull will return. It may be called only if the reply Rests. The attempt holds no buffer
+// while it waits, and the caller must hold none either.
 func (r *Reply) Rest(until instant.Time) {
 	r.bad = r.events.Rest()
 	for r.bad == nil {
@@ -123,19 +123,19 @@ func (r *Reply) Rest(until instant.Time) {
 	}
 }
 
-// Progress is how far a reply has come.
+// Progress says how far a reply has come.
 type Progress struct {
 	Begun  bool // the first event has come
-	Ended  bool // the reply has come to its framed end
+	Ended  bool // the framed end of the reply has come
 	Events int  // that have come
 
 	sentAt, readAt instant.Time
 }
 
-// SentAt is when the request had been written.
+// SentAt returns when the request had been written.
 func (p Progress) SentAt() instant.Time { return p.sentAt }
 
-// ReadAt is when the last bytes came.
+// ReadAt returns when the last bytes came.
 func (p Progress) ReadAt() instant.Time { return p.readAt }
 
 // Progress returns how far the reply has come.
@@ -144,22 +144,22 @@ func (r *Reply) Progress() Progress {
 	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, sentAt: c.sentAt, readAt: c.readAt}
 }
 
-// Blocked notes that the client has held up an answer that is passed on until now. Its engine could
-// not go on either, so that time is none of the engine's.
+// Blocked records that the client has held up an answer that is passed on until now. Its engine
+// could not continue either, so that time does not count against the engine.
 func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.blocked += now.Sub(since)
 	r.clock.readAt = instant.Of(now)
 	r.clock.heard()
 }
 
-// Head is the head, which has come.
+// Head returns the reply's head, which has come.
 func (r *Reply) Head() endpoint.Reply { return r.x }
 
 // IsUnread reports whether ReadWhole has not been called yet.
 func (r *Reply) IsUnread() bool { return r.whole.body == nil }
 
-// errorBody reads what an engine says of its refusal: bounded, and without patience. Of what it
-// repeats only the beginning is held.
+// errorBody reads an engine's complaint: bounded, and with little patience. It keeps only the
+// beginning of what the complaint repeats.
 func errorBody(x *http1.Exchange, memory *Memory) []byte {
 	until := time.Now().Add(errorPatience)
 	defer memory.Free(PartBody)
@@ -173,7 +173,7 @@ func errorBody(x *http1.Exchange, memory *Memory) []byte {
 		for len(body)+n > cap(body) && err == nil {
 			body, err = memory.grow(body, engineerror.MaxBody+len(piece))
 		}
-		if err != nil { // without memory what has come has to do
+		if err != nil { // without memory, what has come must do
 			break
 		}
 		body = short.Append(body, piece[:n])
@@ -182,8 +182,8 @@ func errorBody(x *http1.Exchange, memory *Memory) []byte {
 	return body[:min(len(body), engineerror.MaxBody)]
 }
 
-// ReadTail gives an engine whose reply is complete a moment to end it in good order, so that the
-// connection can be used again.
+// ReadTail gives an engine whose reply is complete a moment to end it properly, so that the
+// connection can be reused.
 func (r *Reply) ReadTail() {
 	if r.ended || r.x == nil {
 		return
@@ -212,6 +212,6 @@ func (r *Reply) release() {
 	}
 }
 
-// isEnd reports whether err is the framed end of a reply. Only the bare value is; wrapped, it is a
-// failure's cause.
+// isEnd reports whether err is the framed end of a reply. Only the bare value is; a wrapped one is
+// the cause of a failure.
 func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above
