@@ -21,24 +21,24 @@ import (
 // Failure is how an attempt, or a call, ended badly.
 type Failure struct {
 	API     *apierr.Error
-	Outcome upstreams.Outcome // what the upstream's health is told
-	Result  observe.Outcome   // what the call's record says when this failure is final
-	Retry   bool              // another target may be asked, when nothing was committed
-	NotNow  bool              // the same engine may say otherwise in a moment; see call.dispatch
-	Doubt   *upstreams.Doubt  // the engine's refusal may not be the client's fault: another is to be asked
+	Outcome upstreams.Outcome // what the upstream's health records
+	Result  observe.Outcome   // what the call's record says if this failure is final
+	Retry   bool              // another target may be asked, if nothing was committed
+	NotNow  bool              // the same engine may answer in a moment; see call.dispatch
+	Doubt   *upstreams.Doubt  // the engine's refusal may not be the client's fault: ask another one
 	Gone    bool              // the call leaves its engine: vanished, stalled, or drained for long enough
-	Cause   upstreams.Cause   // why the attempt failed; empty where the upstream has not failed
+	Cause   upstreams.Cause   // why the attempt failed; empty if the upstream has not failed
 	Status  int               // of the engine's HTTP answer; 0: there was none
-	Failed  uint64            // hash of what the engine says of its 500 or 501; 0: it is none
-	Label   string            // the error's code in metrics and log, where it is not the error's own
+	Failed  uint64            // hash of what the engine says in its 500 or 501; 0: none
+	Label   string            // the error's code in metrics and log, if it differs from the error's own
 
-	About engineerror.Subject // what of the request the engine refuses and may take in another form
+	About engineerror.Subject // what in the request the engine refuses and may accept in another form
 }
 
 // Error implements error, so that a failure can be returned where any error can.
 func (f *Failure) Error() string { return f.API.Error() }
 
-// Next is the cause by which package retry decides what follows.
+// Next returns the cause by which package retry decides what follows.
 func (f *Failure) Next() retry.Cause {
 	switch {
 	case f.Gone:
@@ -63,8 +63,8 @@ func (f *Failure) Next() retry.Cause {
 	return retry.Final
 }
 
-// EngineLost reports whether the engine has failed in the midst of an answer, or is left then, so
-// that another one may go on with it.
+// EngineLost reports whether the engine failed in the middle of an answer, or is left then, so that
+// another one may continue it.
 func (f *Failure) EngineLost() bool {
 	switch f.Outcome {
 	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,
@@ -83,19 +83,19 @@ var (
 	ErrPanicked   = errors.New("panic")
 )
 
-// What the log says of calls whose clients have gone, or may not go on.
+// The log's words for calls whose clients have gone, or may not continue.
 const (
 	StatusClientGone = 499
 	codeClientGone   = "client_gone"
-	codeRevoked      = "revoked" // the client was right when it began
+	codeRevoked      = "revoked" // the client was authorized when it began
 )
 
-// upstreamFailed is the answer to an engine that failed in a way the client cannot mend.
+// upstreamFailed answers for an engine that failed in a way the client cannot fix.
 func upstreamFailed(code, message string) *apierr.Error {
 	return apierr.New(502, code, "%s", message)
 }
 
-// BadResponse is the failure of an engine whose answer is no answer.
+// BadResponse is the failure of an engine whose answer makes no sense.
 func BadResponse(cause error) *Failure {
 	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	e.Cause = cause
@@ -114,15 +114,15 @@ func BadResponse(cause error) *Failure {
 		API: e, Cause: why, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Retry: true,
 	}
 	var bad *translate.BadAnswer
-	if errors.As(cause, &bad) && bad.ByModel { // it may say it better next time; its engine is well
+	if errors.As(cause, &bad) && bad.ByModel { // the model may do better next time; its engine is healthy
 		e.Message = "The model called a tool with arguments that break off."
 		f.Outcome = upstreams.OutcomeOK
 	}
 	return f
 }
 
-// GenerationTimeout is the failure of an engine that was too slow, by one of our clocks or its own,
-// which why names.
+// GenerationTimeout is the failure of an engine that was too slow, by one of the edge's clocks or
+// its own. why names the clock.
 func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	return &Failure{
 		API: &apierr.Error{
@@ -140,8 +140,8 @@ func Stalled() *Failure {
 	return f
 }
 
-// EngineDown is the failure of a call whose engine is down and answers nothing any more
-// (upstreams.Health.Silent): it leaves the engine like one whose host has vanished.
+// EngineDown is the failure of a call whose engine is down and has stopped answering
+// (upstreams.Health.Silent). The call leaves it like one whose host has vanished.
 func EngineDown() *Failure {
 	return &Failure{
 		API:   upstreamFailed(apierr.CodeUpstreamUnreachable, "The engine stopped answering before its answer was whole."),
@@ -172,7 +172,7 @@ func Internal(cause error) *Failure {
 	}
 }
 
-// FromAbort is the end of a call that somebody ended on purpose; the engine is not to blame.
+// FromAbort is the end of a call that was ended on purpose; the engine is not to blame.
 func FromAbort(cause error) *Failure {
 	f := &Failure{Outcome: upstreams.OutcomeClientGone}
 	switch {
@@ -195,7 +195,7 @@ func FromAbort(cause error) *Failure {
 	return f
 }
 
-// FromExchange maps what went wrong on the way to an engine and back.
+// FromExchange maps a failure on the way to an engine and back.
 func FromExchange(err error) *Failure {
 	f := fromTransport(err)
 	f.Gone = errors.Is(err, http1.ErrHostVanished)
@@ -216,7 +216,7 @@ func fromTransport(err error) *Failure {
 		}
 		return FromAbort(f.Err)
 	case http1.Timeout:
-		if f.Clock != http1.ClockConnect { // the one clock that runs before anything is sent
+		if f.Clock != http1.ClockConnect { // the only clock that runs before anything is sent
 			return GenerationTimeout(upstreams.CauseWriteTimeout, err)
 		}
 		fallthrough
@@ -229,14 +229,14 @@ func fromTransport(err error) *Failure {
 	default:
 		b := BadResponse(err)
 		if errors.Is(err, http1.ErrHostVanished) {
-			b.Outcome = upstreams.OutcomeUnreachable // nobody answered so badly
+			b.Outcome = upstreams.OutcomeUnreachable // the host is gone: it gave no bad answer
 		}
 		return b
 	}
 }
 
-// howUnreachable says what happened to the connection: an engine that was killed at its work had
-// been reached.
+// howUnreachable says what happened to the connection. An engine that was killed at work had been
+// reached.
 func howUnreachable(reason string) string {
 	switch reason {
 	case http1.ReasonEOF:
@@ -307,8 +307,8 @@ func fullText(full *routing.FullError) string {
 	}
 }
 
-// causeOf names why an exchange, or the reading of its answer, failed. An error itself stays out of
-// the log: errors of the network hold addresses.
+// causeOf names why an exchange, or reading its answer, failed. The error itself stays out of the
+// log: network errors hold addresses.
 func causeOf(err error) upstreams.Cause {
 	var (
 		exchange *http1.Failure
@@ -329,15 +329,15 @@ func causeOf(err error) upstreams.Cause {
 	return upstreams.CauseBadAnswer
 }
 
-// WrongType is the failure of an engine whose answer is of another media type than was asked for.
+// WrongType is the failure of an engine whose answer has another media type than was asked for.
 func WrongType(cause error) *Failure {
 	f := BadResponse(cause)
 	f.Cause = upstreams.CauseContentType
 	return f
 }
 
-// FromStatus maps an engine's refusal: a status of its own, or an error event that came before
-// anything was committed.
+// FromStatus maps an engine's refusal: a status of its own, or an error event before anything was
+// committed.
 func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Failure {
 	retryAfter = min(max(retryAfter, RetrySoon), retryMax)
 	f := &Failure{
@@ -379,15 +379,15 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 			f.Failed = e.Gist(status)
 		}
 		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
-	default: // 402, 415, 424, redirects, 101, 204 and whatever else is no answer to a generation
+	default: // 402, 415, 424, redirects, 101, 204 and anything else that does not answer a generation
 		f.API = upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	}
 	return f
 }
 
 // NoEndpoint is the failure of a call to an engine that does not have its endpoint. Another engine
-// may have it; to come back later does not help, and says nothing about the engine's other
-// endpoints.
+// may have it. Coming back later does not help, and the failure says nothing about the engine's
+// other endpoints.
 func NoEndpoint(status int) *Failure {
 	return &Failure{
 		API:     upstreamFailed(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
@@ -396,8 +396,8 @@ func NoEndpoint(status int) *Failure {
 	}
 }
 
-// rejected passes an engine's complaint about the request on, cleaned: it helps the client to mend
-// it.
+// rejected passes on an engine's complaint about the request, cleaned: it helps the client to fix
+// the request.
 func rejected(status int, e *engineerror.Error) *apierr.Error {
 	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
 	if status == 413 {
@@ -420,8 +420,8 @@ func rejected(status int, e *engineerror.Error) *apierr.Error {
 	return a
 }
 
-// FromStreamError maps an error event inside a stream, whose answer has status 200. What reads as
-// the client's fault keeps the engine's words.
+// FromStreamError maps an error event inside a stream, whose answer has status 200. An error that
+// reads as the client's fault keeps the engine's words.
 func FromStreamError(e *engineerror.Error) *Failure {
 	status := e.Status
 	if status == 0 {
@@ -437,8 +437,8 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// ExplainOverflow rewrites the failure of a prompt that leaves the context less room than least
-// tokens.
+// ExplainOverflow rewrites the failure of a prompt that leaves less than least tokens of room in
+// the context.
 func (f *Failure) ExplainOverflow(least, context int) {
 	o := &f.API.Overflow
 	if !o.Known() || o.Prompt+least <= context {
@@ -464,12 +464,12 @@ func Poisoned() *Failure {
 	}
 }
 
-// codeReplyMemory is the code of a refusal for want of memory for the engine's reply, which is no
-// engine's doing.
+// codeReplyMemory is the code of a refusal for lack of memory for the engine's reply. No engine
+// causes it.
 const codeReplyMemory = "no_reply_memory"
 
-// NoReplyMemory is the failure of an attempt whose reply finds no memory. Another engine's reply
-// would find none either.
+// NoReplyMemory is the failure of an attempt that finds no memory for its reply. Another engine's
+// reply would find none either.
 func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(RetrySoon)

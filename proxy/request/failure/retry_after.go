@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Delays offered in Retry-After where the engine names none.
+// Delays offered in Retry-After if the engine names none.
 const (
 	RetrySoon  = time.Second
 	retryLater = 5 * time.Second
@@ -21,8 +21,8 @@ const (
 // would be a time zone.
 const httpDate = "Mon, 02 Jan 2006 15:04:05 GMT"
 
-// RetryAfter reads a Retry-After header: seconds or a date. Zero when there is none or it cannot be
-// read.
+// RetryAfter reads a Retry-After header: seconds or a date. It returns zero if there is none or if
+// it cannot be read.
 func RetryAfter(b []byte, now time.Time) time.Duration {
 	if len(b) == 0 {
 		return 0
@@ -37,7 +37,7 @@ func RetryAfter(b []byte, now time.Time) time.Duration {
 	return 0
 }
 
-// FullRetryAfter is the Retry-After of a refusal for a full pool of a model.
+// FullRetryAfter is the Retry-After of a refusal because a model's pool is full.
 func FullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
 	if v := m.Config.Vision; p == upstreams.PoolVision && v != nil && v.RetryAfterSeconds > 0 {
 		return time.Duration(v.RetryAfterSeconds) * time.Second
@@ -45,7 +45,7 @@ func FullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
 	return RetrySoon
 }
 
-// seconds writes a delay the way the Retry-After header rounds it.
+// seconds writes a delay as the Retry-After header rounds it.
 func seconds(d time.Duration) string {
 	n := int((d + time.Second - 1) / time.Second)
 	if n <= 1 {
