@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// MaxSends is how often a call is sent in all: first, to another engine after a failure, in
+// MaxSends is how often a call is sent in all: at first, to another engine after a failure, in
 // another form to the engine that refused it, and to a later tier or a fallback model.
 const MaxSends = 4
 
-// LongWork is how long an engine may have worked on a call whose failure is tried again elsewhere:
-// a call that costs more may cost the next engine as much.
+// LongWork is how long an engine may have worked on a call whose failure is tried again elsewhere.
+// A call that costs more may cost the next engine as much.
 const LongWork = 30 * time.Second
 
-// Cause is why an attempt has failed, as far as the next step depends on it.
+// Cause is why an attempt failed, as far as the next step depends on it.
 type Cause uint8
 
 // The causes.
 const (
 	Final     Cause = iota // the call ended, or would fail anywhere: the client left, a timeout, a fault of the request
-	Lost                   // no answer came, and the engine has done no work that counts: not reached, cut off, a 502
+	Lost                   // no answer, and the engine has done no work that counts: not reached, cut off, a 502
 	Full                   // the engine takes no call now: 429, 503, 529
-	NotNow                 // the engine may answer otherwise in a moment, in its own words
-	ModelGone              // the engine does not have the model, or the endpoint, and so has done no work
+	NotNow                 // the engine says that it may answer in a moment
+	ModelGone              // the engine does not have the model or the endpoint, so it has done no work
 	Failed                 // the engine says that it failed: 500 or 501
-	BadAnswer              // what came is no answer
+	BadAnswer              // the answer cannot be read
 	Gone                   // the engine is lost to all of its calls: its host vanished, it is down, stalled or drained
 	TooLong                // the engine's context has no room for the prompt
 	Doubtful               // a refusal that may be the engine's fault and not the client's
 	causes
 )
 
-// String is the word of a cause in the table of proxy/README.md.
+// String returns the cause's word in the table of proxy/README.md.
 func (c Cause) String() string {
 	return [...]string{
 		"anything else", "not reached, cut off, 502", "429, 503, 529", "\"not now\" in the engine's words",
@@ -42,33 +42,33 @@ func (c Cause) String() string {
 	}[c]
 }
 
-// Failure is what is known of an attempt that has failed.
+// Failure is what is known about a failed attempt.
 type Failure struct {
 	Cause      Cause
-	Elsewhere  bool          // of NotNow and Gone: another engine may answer as well
+	Elsewhere  bool          // for NotNow and Gone: another engine may answer instead
 	Changeable bool          // the engine may take the request in another form
 	Worked     time.Duration // since the request was sent
 }
 
-// State is where a call stands when an attempt of it has failed.
+// State is where a call stands when one of its attempts has failed.
 type State struct {
 	Part      bool // the client has a part of the answer
 	Resumable bool // which another engine may continue
 	Spent     bool // the request cannot be sent again
 	Form      bool // the request is a form: it is sent in one way only
 	Strict    bool // requests are not changed
-	BodyFails bool // the same body has failed at engines of late
+	BodyFails bool // the same body has recently failed at engines
 
 	Room     bool // another engine has room for the call
 	Longer   bool // another engine has room for the prompt
 	Below    bool // a later tier or a fallback model may take the call
 	NoBudget bool // the budget of retries is empty
 
-	Attempts int // how often a call may be sent in its tier; of the configuration
+	Attempts int // how often a call may be sent in its tier, as configured
 	Sends    Sends
 }
 
-// Sends counts how often a call was sent, by the step that had it sent.
+// Sends counts how often a call was sent, by the step that sent it.
 type Sends struct {
 	Retries int  // to the same engine or another one after a failure
 	Changes int  // in another form
@@ -79,7 +79,7 @@ type Sends struct {
 	Again   bool // the last engine was asked a second time
 }
 
-// All is how often the call was sent, as MaxSends counts.
+// All returns how often the call was sent, as MaxSends counts.
 func (s *Sends) All() int { return 1 + s.Retries + s.Changes + s.Longer + s.Below }
 
 // Step is what a call does next.
@@ -91,14 +91,14 @@ const (
 	Repeat             // the same engine is asked again after a pause
 	Change             // the same engine is asked again, in another form
 	Other              // another engine is asked
-	Move               // another engine is asked, apart from all bounds but one move a call
+	Move               // another engine is asked, outside all bounds except one move a call
 	Larger             // an engine with a longer context is asked
 	Below              // a later tier or a fallback model is asked
 	Resume             // another engine continues the answer
 	steps
 )
 
-// String is the word of a step in the table of proxy/README.md.
+// String returns the step's word in the table of proxy/README.md.
 func (s Step) String() string {
 	return [...]string{
 		"fail", "same engine", "same engine, changed", "another engine", "moved", "longer context",
@@ -106,7 +106,7 @@ func (s Step) String() string {
 	}[s]
 }
 
-// Note counts a send that a step has led to.
+// Note counts a send that a step led to.
 func (s *Sends) Note(step Step) {
 	switch step {
 	case Repeat, Other:
@@ -126,9 +126,9 @@ func (s *Sends) Note(step Step) {
 	s.Again = step == Repeat || step == Change
 }
 
-// Charged reports whether a send costs the budget of retries of all calls. An engine that does not
-// have the model, or whose refusal is in doubt, has done no work, so asking another one costs the
-// engines nothing.
+// Charged reports whether a send is charged to the budget of retries of all calls. An engine that
+// does not have the model, or whose refusal is in doubt, has done no work, so asking another one
+// costs the engines nothing.
 func Charged(step Step, f *Failure) bool {
 	return step == Repeat || step == Other && f.Cause != ModelGone && f.Cause != Doubtful
 }
@@ -141,8 +141,8 @@ type rule struct {
 	fits   func(*State, *Failure) bool
 }
 
-// A rule holds for calls that may still be sent: the request is there, and the client has no part
-// of the answer (but for Resume).
+// A rule applies to calls that may still be sent: the request is held, and the client has no part
+// of the answer (except for Resume).
 var rules = []rule{
 	{Repeat, []Cause{NotNow}, "once an engine, after 300 ms, within retry.attempts and retry.budget, where no other engine can take the call; no forms", func(s *State, f *Failure) bool {
 		return !s.Sends.Again && !s.Form && s.retries() && !(f.Elsewhere && s.Room) && !s.NoBudget
@@ -179,8 +179,8 @@ var rules = []rule{
 // retries reports whether the call has a retry left.
 func (s *State) retries() bool { return s.Sends.Retries < s.Attempts-1 }
 
-// Decide returns what a call does after a failure. Where it is charged (Charged) and the budget has
-// nothing left, the caller sets NoBudget and asks again.
+// Decide returns what a call does after a failure. If the step is charged (Charged) and the budget
+// is empty, the caller sets NoBudget and asks again.
 func Decide(s *State, f *Failure) Step {
 	switch {
 	case s.Part && s.Resumable:
@@ -201,7 +201,7 @@ func Decide(s *State, f *Failure) Step {
 	return Fail
 }
 
-// Table is the table of rules as Markdown, for people.
+// Table returns the rules as a Markdown table, for people.
 func Table() string {
 	var b strings.Builder
 	b.WriteString("| after | the call goes to | when |\n| --- | --- | --- |\n")
