@@ -15,13 +15,13 @@ type Stream struct {
 	begun  chat.Begun
 	memory *limit.Memory
 	held   int64
-	sent   int  // of begun, when an engine was last to go on with it
-	tokens int  // of begun: no more than an engine says, and than can have been shown
-	told   int  // the most tokens that engines have said so far
-	over   bool // nothing is kept any more
+	sent   int  // of begun, when an engine last had to continue it
+	tokens int  // of begun: no more than engines report, and no more than can have been shown
+	told   int  // the most tokens that engines have reported so far
+	over   bool // nothing is kept any longer
 }
 
-// Wrap returns a Stream around the codec's. What it keeps is taken from memory.
+// Wrap returns a Stream around codec. It takes memory for what it keeps from memory.
 func Wrap(codec endpoint.Stream, memory *limit.Memory) *Stream {
 	s := &Stream{Stream: codec, memory: memory}
 	s.reader.Reset("", 0)
@@ -38,7 +38,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	switch _, unread := r.Read(ev); {
 	case unread != nil || len(r.ToolCalls.List) > 0 || len(r.Refusal) > 0:
 		s.Release()
-	case len(r.Reasoning) > 0 && len(s.begun.Text) > 0: // no engine thinks in the midst of an answer
+	case len(r.Reasoning) > 0 && len(s.begun.Text) > 0: // no engine reasons in the middle of an answer
 		s.Release()
 	default:
 		s.keep(&s.begun.Reasoning, r.Reasoning)
@@ -48,9 +48,9 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// count counts the tokens of an event that had so many bytes for the client: what the engine says,
-// but one at most for each byte, or for an event without any. An engine's count decides how much
-// another one is to say, and whether an answer that broke off was at its end.
+// count counts the tokens of an event that had so many bytes for the client: what the engine
+// reports, but at most one for each byte, or for an event without any. An engine's count decides
+// how much another one has left to say, and whether an answer that broke off was at its end.
 func (s *Stream) count(bytes int) {
 	if told := s.Usage().Completion; told > s.told {
 		s.tokens += min(told-s.told, max(bytes, 1))
@@ -58,12 +58,12 @@ func (s *Stream) count(bytes int) {
 	}
 }
 
-// Tokens is how many tokens the client has been shown, as far as they are kept.
+// Tokens returns how many tokens the client has been shown, as far as they are kept.
 func (s *Stream) Tokens() int { return s.tokens }
 
 const (
 	leastKept = 4 << 10  // what is reserved at least
-	pooled    = 64 << 10 // more than that is garbage worth a collection
+	pooled    = 64 << 10 // beyond that, a released buffer is garbage worth a collection
 )
 
 // keep adds a piece to a text.
@@ -77,39 +77,39 @@ func (s *Stream) keep(to *[]byte, piece []byte) {
 			s.Release()
 			return
 		}
-		s.held += int64(size) // the old buffer, which is garbage, counts too
+		s.held += int64(size) // the old buffer, now garbage, counts too
 		*to = append(make([]byte, 0, size), *to...)
 	}
 	*to = append(*to, piece...)
 }
 
-// Keeps reports whether the answer can be gone on with by another engine as far as it has come.
+// Keeps reports whether another engine can continue the answer from where it stands.
 func (s *Stream) Keeps() bool { return !s.over }
 
-// Yields lets go of everything when so much memory is taken that new requests need what is left.
+// Yields releases everything when so much memory is taken that new requests need the rest.
 func (s *Stream) Yields() {
 	if s.memory.Used() > s.memory.Limit()/2 {
 		s.Release()
 	}
 }
 
-// Said reports whether there is a text to go on with that no engine was to go on with yet.
+// Said reports whether there is a text to continue that no engine has been asked to continue yet.
 func (s *Stream) Said() bool { return len(s.begun.Text) > s.sent }
 
-// Awaits reports whether an engine that is to go on has said nothing yet.
+// Awaits reports whether the engine that is to continue has said nothing yet.
 func (s *Stream) Awaits() bool { return s.sent > 0 && !s.Said() }
 
 // Thought reports whether the engine must read the reasoning, too.
 func (s *Stream) Thought() bool { return len(s.begun.Reasoning) > 0 }
 
-// Begun returns the beginning of the answer, which is valid until the next event.
+// Begun returns the beginning of the answer. It is valid until the next event.
 func (s *Stream) Begun() *chat.Begun {
 	s.begun.Tokens = s.tokens
 	s.sent = len(s.begun.Text)
 	return &s.begun
 }
 
-// NextEngine implements endpoint.Stream. What has not been shown is not the next engine's.
+// NextEngine implements endpoint.Stream. It drops what has not been shown.
 func (s *Stream) NextEngine() {
 	if !s.Started() {
 		s.begun = chat.Begun{Text: s.begun.Text[:0], Reasoning: s.begun.Reasoning[:0]}
@@ -120,7 +120,7 @@ func (s *Stream) NextEngine() {
 	s.reader.Reset("", 0)
 }
 
-// Release lets go of what is kept. Further calls do nothing.
+// Release releases what is kept. Further calls do nothing.
 func (s *Stream) Release() {
 	if s.held > pooled {
 		s.memory.Discard(s.held)
