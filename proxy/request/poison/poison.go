@@ -23,22 +23,22 @@ const (
 // goroutine.
 type Requests struct {
 	seed   maphash.Seed
-	common atomic.Pointer[string] // the fleet's seed; nil: there is none
-	until  atomic.Int64           // Unix nanoseconds of the end of the newest entry
+	common atomic.Pointer[string] // the fleet's seed; nil: none
+	until  atomic.Int64           // end of the newest entry in Unix nanoseconds
 	some   atomic.Bool            // shared has entries
 	fleet  Fleet                  // nil: this edge is alone
 
 	mu     sync.Mutex
 	bodies map[uint64]*lostEngines
-	failed map[uint64]time.Time             // bodies that engines have failed at, until when that is remembered
+	failed map[uint64]time.Time             // bodies that engines have failed at, with the time until which that is remembered
 	shared map[uint64][]*upstreams.Upstream // what the fleet knows
 }
 
-// Fleet tells the other edges what this one has found.
+// Fleet reports to the other edges what this one has found.
 type Fleet interface {
-	// Lost tells for a while that an engine was lost to a body of that hash.
+	// Lost reports for a while that an engine was lost to a body of that hash.
 	Lost(hash uint64, engine upstreams.ID, life time.Duration)
-	// Cleared tells that a body of that hash was answered.
+	// Cleared reports that a body of that hash was answered.
 	Cleared(hash uint64)
 }
 
@@ -53,10 +53,10 @@ func New() *Requests {
 	return &Requests{seed: maphash.MakeSeed(), bodies: map[uint64]*lostEngines{}, failed: map[uint64]time.Time{}}
 }
 
-// ShareBy has the fleet know what this edge records. It must be called before any other method.
+// ShareBy shares what this edge records with the fleet. It must be called before any other method.
 func (r *Requests) ShareBy(f Fleet) { r.fleet = f }
 
-// Seed has bodies hashed under the fleet's seed. What was hashed under another is forgotten.
+// Seed makes bodies hash under the fleet's seed. Hashes under another seed are forgotten.
 func (r *Requests) Seed(seed string) {
 	if before := r.common.Load(); before != nil && *before == seed {
 		return
@@ -67,8 +67,8 @@ func (r *Requests) Seed(seed string) {
 	clear(r.bodies)
 }
 
-// Learn takes over which engines the edges of the fleet have lost to which bodies, in place of what
-// they knew before.
+// Learn replaces what is known of the fleet's losses: which engines its edges have lost to which
+// bodies.
 func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
 	r.some.Store(len(lost) > 0)
 }
 
-// Record notes that u was lost to body. It returns the hash that Clear takes.
+// Record records that u was lost to body. It returns the hash that Clear takes.
 func (r *Requests) Record(body []byte, u *upstreams.Upstream, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	until := now.Add(memory)
@@ -106,7 +106,7 @@ func (r *Requests) Record(body []byte, u *upstreams.Upstream, now time.Time) (ha
 	return hash
 }
 
-// RecordFailure records that an engine has said that it failed at a body. It returns the hash that
+// RecordFailure records that an engine said that it failed at a body. It returns the hash that
 // ClearFailure takes.
 func (r *Requests) RecordFailure(body []byte, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
