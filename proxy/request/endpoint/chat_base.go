@@ -16,15 +16,15 @@ import (
 
 // chatBase is what the requests of the dialects that are chat underneath have in common: the chat
 // request, and how it is checked and written for an engine. The parts that only the request or only
-// the answer needs are pooled by themselves, since a stream may be long.
+// the answer needs are pooled separately, since a stream may be long.
 type chatBase struct {
-	chat          *chat.Request   // nil once nothing of it is needed for sending
+	chat          *chat.Request   // nil once it is no longer needed for sending
 	wantsStream   bool            // of chat
 	rules         chat.ModelRules // the model's, with the context length of its engines
 	lowerEffort   bool            // to the nearest effort that the model offers, instead of an error
 	countsAtStart bool            // clients read counts at the start of a stream
-	segments      [][]byte        // memory for the pieces of what is sent
-	room          []byte          // and for those that the edge writes itself
+	segments      [][]byte        // memory for the pieces of the engine's request
+	room          []byte          // and for those that the edge itself writes
 	answer        chatAnswer
 	events        dialectEvents
 }
@@ -92,7 +92,7 @@ func (b *chatBase) Prefix() (tools, messages []byte) {
 	return b.chat.Tools().Raw(), b.chat.Messages().Raw()
 }
 
-// Session implements Request. Nothing is known once the request was let go.
+// Session implements Request. Nothing is known once the request was released.
 func (b *chatBase) Session() chat.Session {
 	if b.chat == nil {
 		return chat.Session{}
@@ -100,15 +100,15 @@ func (b *chatBase) Session() chat.Session {
 	return chat.SessionOf(b.chat)
 }
 
-// AsksStream implements Request: also where the engine's work can be cancelled in no other way.
+// AsksStream implements Request. It also asks for a stream if the engine can cancel nothing else.
 func (b *chatBase) AsksStream(p *engine.Profile) bool {
 	return b.wantsStream || p.Has(config.QuirkCancelOnlyStreams)
 }
 
 func (b *chatBase) Fill(to Target) (Sending, error) {
 	p, format := to.Upstream.Engine(), formatOf(&to)
-	// Usage in every chunk costs a full parse of each. Who goes on with a stream has to know how many
-	// tokens there were.
+	// Usage in every chunk costs a full parse of each. An engine that continues a stream has to
+	// know how many tokens there were.
 	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
 	format.ContinuousUsage = format.ContinuousUsage && (b.countsAtStart || resumes)
 	format.TokenTimings = format.TokenTimings && resumes
@@ -116,7 +116,7 @@ func (b *chatBase) Fill(to Target) (Sending, error) {
 	return jsonSending(p.Path(config.OpChat), to.Stream, b.segments), nil
 }
 
-// formatOf is the form in which the engine of a target takes a chat request for its model.
+// formatOf returns the form in which a target's engine takes a chat request for its model.
 func formatOf(to *Target) chat.EngineFormat {
 	format := to.Formats.of(to.Upstream.Engine())
 	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
@@ -151,7 +151,7 @@ func (b *chatBase) Release() {
 	}
 }
 
-// recycle gives everything back and leaves the memory for the next request.
+// recycle gives everything back and keeps the memory for the next request.
 func (b *chatBase) recycle() {
 	b.Release()
 	b.answer.release()
@@ -164,7 +164,7 @@ type chatAnswer struct {
 	completion *answer.Completion
 	options    answer.Options
 	offered    translate.Offered
-	tools      []byte          // their names
+	tools      []byte          // the tools' names
 	usage      translate.Usage // of a completion that was read
 	writer     completionWriter
 }
@@ -174,7 +174,7 @@ type completionWriter interface {
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
 }
 
-// begin notes what the answer of one attempt is to have in every dialect.
+// begin records what the answer of one attempt must contain in every dialect.
 func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
 	m := about.Model
 	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
@@ -198,7 +198,7 @@ func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 	return a.writer.AppendWhole(dst, a.completion)
 }
 
-// PassesOn implements Unary: too much of a completion is changed.
+// PassesOn implements Unary: a completion is changed too much.
 func (a *chatAnswer) PassesOn(Reply) bool { return false }
 
 func (a *chatAnswer) PassOn(Reply) *PassOn       { panic("BUG: a chat completion is not passed on") }
@@ -220,12 +220,12 @@ func (a *chatAnswer) release() {
 	}
 }
 
-// answerID is what an answer is called that gets its id here: prefix and that of the call.
+// answerID returns the id of an answer that gets it here: prefix and the call's id.
 func answerID(prefix string, requestID []byte) string {
 	return prefix + string(requestID[len(requestIDPrefix):])
 }
 
-// suspect is m, or nothing if it is no sign that the engine should have read it.
+// suspect returns m, or 0 if the engine need not have parsed that markup.
 func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
 	if m.Suspect(*offered) {
 		return m
@@ -233,7 +233,7 @@ func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
 	return 0
 }
 
-// dialectEvents is the Stream of a dialect that has one in package translate.
+// dialectEvents is the Stream of a dialect whose stream is in package translate.
 type dialectEvents struct {
 	translate.Stream
 	offered *translate.Offered
@@ -242,7 +242,7 @@ type dialectEvents struct {
 func (e *dialectEvents) Markup() translate.Markup { return suspect(e.Stream.Markup(), e.offered) }
 func (*dialectEvents) Ended()                     {}
 
-// AppendBody implements Stream. Every reply of these dialects is a stream where one was asked for.
+// AppendBody implements Stream. In these dialects, every reply to a request for a stream is one.
 func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 	panic("BUG: a document in place of a stream")
 }
@@ -250,7 +250,7 @@ func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 func (*dialectEvents) MediaType() string { return eventStreamType }
 func (*dialectEvents) InBand() bool      { return true }
 
-// The forms by the words of a profile; without one a request goes as it was sent.
+// The forms by their words in a profile; without a word, a request goes as it was sent.
 var (
 	toolChoiceForms = map[string]chat.ToolChoiceForm{
 		config.ToolChoiceWords: chat.ToolChoiceWords, config.ToolChoiceIgnored: chat.ToolChoiceIgnored,
@@ -263,7 +263,8 @@ var (
 	}
 )
 
-// Formats remembers how engines want a chat request. It may be used from any goroutine.
+// Formats remembers the form in which engines want a chat request. It may be used from any
+// goroutine.
 type Formats struct {
 	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
 }

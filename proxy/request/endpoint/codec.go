@@ -27,25 +27,25 @@ type Request interface {
 	Decode(in Input) error
 	// Model is the model's name as the client wrote it.
 	Model() []byte
-	// Streams reports whether the client gets its answer as it is made. That of a form may change
-	// until it has been read to its end.
+	// Streams reports whether the client gets its answer as it is generated. For a form this may
+	// change until the form has been read to its end.
 	Streams() bool
 	// Check applies the rules of the model. now is for the context that its engines report.
 	Check(m *snapshot.Model, now time.Time) (Checked, error)
-	// Estimate is about how many tokens the request and its answer are.
+	// Estimate returns about how many tokens the request and its answer have.
 	Estimate(bytesPerToken float64) (prompt, output int)
-	// Limit is the limit on the answer's tokens.
+	// Limit returns the limit on the answer's tokens.
 	Limit() TokenLimit
-	// Prefix is the beginning of the prompt, by which a route may find an engine that has cached
-	// it; nil: it has none.
+	// Prefix returns the beginning of the prompt, by which a route may find an engine that has
+	// cached it; nil: there is none.
 	Prefix() (tools, messages []byte)
-	// Session is what the request's body says of the session that it is of.
+	// Session returns what the request's body says about its session.
 	Session() chat.Session
 	// AsksStream reports whether an engine is asked for a stream.
 	AsksStream(p *engine.Profile) bool
 	// Fill makes the request to an engine.
 	Fill(to Target) (Sending, error)
-	// Reads says what the reply is, whose head with a status of 200 has come. asked: for a stream.
+	// Reads says what a reply with status 200 is, by its head. asked: for a stream.
 	Reads(reply Reply, asked bool) ReplyForm
 	// AnswersJSON reports whether a whole answer is certain to be JSON, before which white space
 	// means nothing.
@@ -53,11 +53,11 @@ type Request interface {
 	// Unary and Stream prepare for the reply of one attempt.
 	Unary(about Answer) Unary
 	Stream(about Answer) Stream
-	// Chat is the request as chat, while it is held; nil: it is none.
+	// Chat returns the request as chat while it is held; nil: it is not chat.
 	Chat() *chat.Request
-	// Form is the client's form; nil: the request is not one.
+	// Form returns the client's form; nil: the request is not one.
 	Form() *body.Form
-	// Release gives back what is held for sending: nothing is sent any more. Recycle gives back
+	// Release gives back what is held for sending: nothing is sent after it. Recycle gives back
 	// everything, and ends the codec.
 	Release()
 	Recycle()
@@ -73,14 +73,14 @@ type Input struct {
 	Seal     seal.Box // of the key
 }
 
-// Checked is what the model's rules have found.
+// Checked is the result of the model's rules.
 type Checked struct {
 	Pool     upstreams.Pool
-	PoolName string // empty: the rules have refused the request before its pool was known
-	// PromptBytes is the length of a prompt that is text alone, from which the model's bytes per
+	PoolName string // empty: the rules refused the request before its pool was known
+	// PromptBytes is the length of a prompt that is only text, from which the model's bytes per
 	// token are learned; 0 otherwise.
 	PromptBytes int
-	// Dropped are the names of what was left out of the request, from a fixed list.
+	// Dropped names what was left out of the request, from a fixed list.
 	Dropped []string
 	// Unfit are engines of the model that cannot answer the request.
 	Unfit []upstreams.ID
@@ -88,13 +88,14 @@ type Checked struct {
 
 // TokenLimit is the limit on the tokens of an answer.
 type TokenLimit interface {
-	// TokenLimit is what the engine is sent; -1: none.
+	// TokenLimit returns the limit that the engine is sent; -1: none.
 	TokenLimit() int
 	// Fit lowers it; a negative limit undoes an earlier Fit.
 	Fit(limit int)
-	// Context is the configured context of the model for this request; 0: not known.
+	// Context returns the model's configured context for this request; 0: not known.
 	Context(rules *chat.ModelRules) int
-	// Prompt is about how many tokens the longest prompt is; estimate is that of the whole request.
+	// Prompt returns about how many tokens the longest prompt has; estimate is for the whole
+	// request.
 	Prompt(bytesPerToken float64, estimate int) int
 }
 
@@ -103,33 +104,33 @@ type Target struct {
 	Upstream *upstreams.Upstream
 	Model    *snapshot.Model
 	Served   string
-	Stream   bool // it is asked for one
+	Stream   bool // it is asked for a stream
 	Salt     chat.Salt
 	Priority chat.Priority
 	Formats  *Formats
 	Refused  Refused
 }
 
-// Refused is what an engine was found to refuse in requests for a model, beside what its profile
-// says: such a request is sent in another form. The zero value is nothing.
+// Refused is what an engine was found to refuse in requests for a model, beyond what its profile
+// says. Such a request is sent in another form. The zero value is nothing.
 type Refused struct {
 	Efforts       chat.EffortSet // words of the reasoning effort
 	AdjacentTurns bool           // turns of one role in a row
 }
 
-// And returns what is in r or in other.
+// And returns the union of r and other.
 func (r Refused) And(other Refused) Refused {
 	return Refused{Efforts: r.Efforts | other.Efforts, AdjacentTurns: r.AdjacentTurns || other.AdjacentTurns}
 }
 
-// Sent is what an engine was sent that it may refuse and take in another form.
+// Sent is what an engine was sent that it may refuse, and accept in another form.
 type Sent struct {
 	Limit         int    // on the tokens of the answer; -1: none
 	Effort        string // the word of the reasoning effort; empty: none
 	AdjacentTurns bool   // turns of one role in a row
 }
 
-// SentOf returns what a target was sent of a request that is held still.
+// SentOf returns what a target was sent of a request that is still held.
 func SentOf(r Request, to *Target) Sent {
 	sent, c := Sent{Limit: r.Limit().TokenLimit()}, r.Chat()
 	if c == nil {
@@ -141,9 +142,9 @@ func SentOf(r Request, to *Target) Sent {
 	return sent
 }
 
-// PriorityOf is what the engine of an upstream is told of a call for a model: the rank of its
-// class, where the upstream says so. A client's own number stays where the model lets clients write
-// one.
+// PriorityOf returns the priority that an upstream's engine is sent for a call: the rank of its
+// class, if the upstream asks for it. A client's own number stays if the model allows clients to
+// write one.
 func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priority {
 	number, told := upstreams.Priority(u, rank)
 	if !told {
@@ -152,24 +153,24 @@ func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priorit
 	return chat.Priority{Number: number, Told: true, Own: slices.Contains(m.Config.AllowMembers, "priority")}
 }
 
-// Sending is a request as an engine is sent it.
+// Sending is a request in the form that an engine is sent.
 type Sending struct {
 	Path, ContentType, Accept string
 	Body                      [][]byte
 	Reader                    io.Reader // in place of Body
 }
 
-// ErrNoPath is the error of Fill for an engine that is known not to have the endpoint.
+// ErrNoPath is Fill's error for an engine that is known not to have the endpoint.
 var ErrNoPath = errors.New("the engine does not have the endpoint")
 
-// Answer says of an answer what only its call knows.
+// Answer holds what only the call knows about its answer.
 type Answer struct {
 	Model        *config.Model
 	RequestID    []byte
 	Created      time.Time
 	PromptTokens int
 	Streamed     bool     // the engine was asked for a stream
-	Seal         seal.Box // of the key and the model, where the dialect has a use for it
+	Seal         seal.Box // of the key and the model, if the dialect uses it
 }
 
 // Reply is the head of an engine's reply.
@@ -179,7 +180,7 @@ type Reply interface {
 	Framed() bool
 }
 
-// ReplyForm is what a reply is.
+// ReplyForm says what a reply is.
 type ReplyForm uint8
 
 // The forms of a reply.
@@ -189,38 +190,38 @@ const (
 	Events                         // a stream
 	Bytes                          // passed on as they come
 	WholeOfStream                  // one document in place of the stream that was asked for
-	BytesOfStream                  // bytes likewise, put into events as they come
-	Document                       // likewise, of another media type: an answer, an error, or the stream all the same
-	Complaint                      // likewise, from an endpoint that has no use for it: an error, or nonsense
+	BytesOfStream                  // bytes in place of the stream, put into events as they come
+	Document                       // in another media type than the stream: an answer, an error, or the stream after all
+	Complaint                      // in place of the stream, where no document is possible: an error, or nonsense
 	WrongType
 )
 
 // Unary is the unary codec: it writes the client's answer for an engine's whole reply.
 type Unary interface {
-	// Append appends the answer for body, which is a chat completion where the engine was asked for
-	// a stream.
+	// Append appends the answer for body. If the engine was asked for a stream, body is a chat
+	// completion.
 	Append(dst, body []byte, reply Reply) ([]byte, error)
 	// PassesOn reports whether a large reply may be passed on as it comes, because next to nothing
-	// of it is changed. PassOn begins to.
+	// in it is changed. PassOn begins this.
 	PassesOn(reply Reply) bool
 	PassOn(reply Reply) *PassOn
-	// Assembled is how a completion is put together from a stream.
+	// Assembled returns how a completion is assembled from a stream.
 	Assembled() *answer.Options
 	MediaType() string
 	Usage() translate.Usage
-	// Markup is markup that the engine should have read; 0: none.
+	// Markup returns the markup that the engine should have parsed; 0: none.
 	Markup() translate.Markup
 }
 
 // Stream is the stream codec: it writes the client's events for an engine's.
 type Stream interface {
 	translate.Stream
-	// Ended notes that the reply has come to its framed end.
+	// Ended records that the reply has come to its framed end.
 	Ended()
-	// AppendBody appends the events that a reply of the form WholeOfStream amounts to, or a piece of
-	// one of the form BytesOfStream.
+	// AppendBody appends the events for a reply of the form WholeOfStream, or for a piece of one of
+	// the form BytesOfStream.
 	AppendBody(dst, body []byte, reply Reply) ([]byte, error)
 	MediaType() string
-	// InBand reports whether errors and signs of life have a place in the stream. Bytes have none.
+	// InBand reports whether errors and keep-alives have a place in the stream. Bytes have none.
 	InBand() bool
 }

@@ -11,9 +11,9 @@ import (
 	"penstock/translate/responses"
 )
 
-// compact is POST /v1/responses/compact: the model writes a summary of the conversation, which its
-// client carries sealed in place of it. It is a call as any other: one generation, with the limits
-// of the key.
+// compact is POST /v1/responses/compact. The model writes a summary of the conversation, which the
+// client then carries, sealed, in place of it. It is a call like any other: one generation, under
+// the limits of the key.
 var compact = &Endpoint{
 	Path:          "/v1/responses/compact",
 	listedAs:      "/v1/responses",
@@ -24,8 +24,8 @@ var compact = &Endpoint{
 	New:           func() Request { return newExtension(true) },
 }
 
-// inputTokens is POST /v1/responses/input_tokens: an estimate of a request's prompt, by what the
-// engines of its model have counted so far. None of them has a counter for the dialect.
+// inputTokens is POST /v1/responses/input_tokens: an estimate of a request's prompt, based on what
+// the engines of its model have counted so far. No engine has a counter for the dialect.
 var inputTokens = &Endpoint{
 	Path:      "/v1/responses/input_tokens",
 	listedAs:  "/v1/responses",
@@ -38,7 +38,7 @@ var inputTokens = &Endpoint{
 	}},
 }
 
-// extensionWriter is Responses for the endpoints below it, which the contract does not have: a
+// extensionWriter is Responses for the endpoints below it that the contract does not have: a
 // request that is compacted, or only counted. Neither is a stream.
 type extensionWriter struct {
 	responsesWriter

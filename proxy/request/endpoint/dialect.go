@@ -6,10 +6,10 @@ import (
 	"penstock/translate/responses"
 )
 
-// Dialect is how an endpoint speaks of what went wrong: the shape of its errors and what its
-// contract calls an engine's failure.
+// Dialect says how an endpoint reports errors: their shape, and what its contract calls an engine's
+// failure.
 type Dialect struct {
-	Name string // the metrics' and log's word
+	Name string // the name in metrics and log
 	// AnthropicRates says that clients read the levels of their limits in Anthropic's headers, too.
 	AnthropicRates bool
 
@@ -17,8 +17,8 @@ type Dialect struct {
 	appendError func(dst []byte, e *apierr.Error, requestID string) []byte
 	// mapError returns an upstream's failure in this dialect's statuses; nil: as it is.
 	mapError func(e *apierr.Error) *apierr.Error
-	// prompt is the member that holds what an engine calls too long; empty: messages, or as
-	// mapError has it.
+	// prompt is the member that is named when an engine's prompt is too long; empty: messages, or
+	// mapError's choice.
 	prompt string
 }
 
@@ -35,7 +35,7 @@ func (d *Dialect) ErrorOf(e *apierr.Error) *apierr.Error {
 	return e
 }
 
-// AppendError appends what ErrorOf has returned as a response body.
+// AppendError appends what ErrorOf returned as a response body.
 func (d *Dialect) AppendError(dst []byte, e *apierr.Error, requestID string) []byte {
 	return d.appendError(dst, e, requestID)
 }
@@ -48,7 +48,8 @@ func withChatErrors(name, prompt string) *Dialect {
 }
 
 // ChatDialect is also the shape of errors that belong to no endpoint: a head that did not parse, an
-// unknown path. ModelsDialect is the catalog's, ModelsForMessages that of its readers in Messages.
+// unknown path. ModelsDialect is the catalog's, and ModelsForMessages the catalog's for clients of
+// Messages.
 var (
 	ChatDialect   = withChatErrors("chat", "")
 	ModelsDialect = withChatErrors("models", "")
@@ -58,8 +59,8 @@ var (
 	}
 )
 
-// responsesDialect has the shape of chat's errors outside of a stream; what an engine says of
-// messages is about input.
+// responsesDialect has the shape of chat's errors outside of a stream. What an engine says about
+// messages applies to input.
 var responsesDialect = &Dialect{Name: "responses", appendError: chatError, mapError: responses.MapError}
 
 // messagesDialect answers 529 where the others have 502, 503 and 504.

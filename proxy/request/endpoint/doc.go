@@ -1,9 +1,9 @@
-// Package endpoint holds the generation endpoints: what differs between them. Package call takes
+// Package endpoint holds the generation endpoints and what differs between them. Package call takes
 // the requests of all of them through the same steps and never asks which one it serves.
 //
 // # Codecs
 //
-// An Endpoint says what is the same for all of its calls, and makes a codec for each. codec.go has
+// An Endpoint holds what is the same for all of its calls, and makes a codec for each. codec.go has
 // the three interfaces that every kind of endpoint implements:
 //
 //	Request   decodes the client's request, checks it by the model's rules, writes it for engines
@@ -25,17 +25,16 @@
 // # Design
 //
 // The dialects themselves are packages below translate, which turn bytes into bytes. A codec here
-// joins one of them to a call: to the body's memory, the model's snapshot, the target's engine. It
-// knows no attempt and no connection; of an engine's reply it sees the head (Reply).
+// connects a dialect to a call: to the body's memory, the model's snapshot, the target's engine. It
+// knows no attempt and no connection. Of an engine's reply it sees the head (Reply).
 //
-// Where an answer goes on at another engine, the request underneath is told what was said
+// If an answer continues at another engine, the underlying request is given what was said
 // (Request.Chat, chat.Request.GoOn), and Fill writes it as a chat request, whatever the dialect.
 //
 // A request in the Messages or the Responses dialect is a chat request from its decoding on, and
-// can besides be sent as the client wrote it to an engine whose operator lists the dialect under
-// `native`. That is decided once the target is known, so the kinds may be mixed within a model and
-// a retry may cross over.
+// every engine is sent it as one. Only a count of a Messages prompt reads the body that the client
+// wrote.
 //
-// Codecs of chat are pooled, with what only the request or only the answer needs pooled by itself:
-// a stream may last an hour, and its request is gone after the first event.
+// Codecs of chat are pooled. What only the request or only the answer needs has pools of its own: a
+// stream may last an hour, and its request is gone after the first event.
 package endpoint

@@ -13,31 +13,31 @@ import (
 	"penstock/translate/chat"
 )
 
-// Endpoint is one generation endpoint: what is the same for all of its calls.
+// Endpoint is one generation endpoint: it holds what is the same for all of its calls.
 type Endpoint struct {
 	Path      string // public path
 	Operation string // what a key's scope calls it (config.Op…)
-	Traced    string // the operation in the words of the GenAI conventions, where they have one
+	Traced    string // the operation's name in the GenAI conventions, if they have one
 	Dialect   *Dialect
 	// Form says that its requests are forms. They have the larger limit, and are sent on while they
-	// come.
+	// arrive.
 	Form bool
-	// CachesPrompts says that engines keep the prompts of its requests, so that those of different
+	// CachesPrompts says that engines cache the prompts of its requests, so that those of different
 	// owners may have to be kept apart.
 	CachesPrompts bool
 	// New makes the codec of one call.
 	New func() Request
-	// Wrapping is how many bytes the edge may add to what the client sent before it is a body.
+	// Wrapping is how many bytes the edge may add to what the client sent when it makes the body.
 	Wrapping int64
-	// Local answers without an engine's generation; nil: the call goes to an engine.
+	// Local answers without generation by an engine; nil: the call goes to an engine.
 	Local *Local
 
-	atEngine string // what profiles call it; empty: see operationAtEngine
-	listedAs string // the path that a model's supported_endpoints has for it; empty: its own
+	atEngine string // the name in profiles; empty: see operationAtEngine
+	listedAs string // the path for it in a model's supported_endpoints; empty: its own
 }
 
-// Local is how an endpoint answers a call by itself once it is admitted: with a count of its
-// prompt. The prompt is held against the key's tokens and not charged.
+// Local is how an endpoint itself answers an admitted call: with a count of its prompt. The prompt
+// is held against the key's tokens and not charged.
 type Local struct {
 	// Operation is that of an engine's own counter, which may be asked; empty: the estimate is good
 	// enough.
@@ -76,8 +76,9 @@ func At(path []byte) *Endpoint {
 	return nil
 }
 
-// Near returns the endpoint that a path without one is likely meant for: it doubles the version, as
-// clients do whose base URL already has it, lacks it, or ends in a slash. It is nil without such.
+// Near returns the endpoint that an unknown path is probably meant for. Such a path doubles the
+// version, as clients do whose base URL already has it, or lacks it, or ends in a slash. Near
+// returns nil if there is none.
 func Near(path []byte) *Endpoint {
 	path = bytes.TrimRight(path, "/")
 	for len(path) > 0 {
@@ -100,15 +101,15 @@ func (ep *Endpoint) ServedBy(m *snapshot.Model) bool {
 	return m.Serves(ep.Path) || ep.listedAs != "" && m.Serves(ep.listedAs)
 }
 
-// BodyLimit is the limit on the request body, in bytes: the file's, or that of a key if it is
+// BodyLimit returns the limit on the request body, in bytes: the file's, or a key's if that is
 // smaller.
 func (ep *Endpoint) BodyLimit(f *config.File, key config.BodyLimits) int64 {
 	all := config.BodyLimits{RequestBody: f.Limits.RequestBody, UploadBody: f.Limits.UploadBody}
 	return min(ep.OwnLimit(all), ep.OwnLimit(key))
 }
 
-// OwnLimit is the one of l that the endpoint's bodies are held to; the greatest number if there is
-// none.
+// OwnLimit returns the member of l that applies to the endpoint's bodies, or the greatest number if
+// it is not set.
 func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 	n, more := l.RequestBody, ep.Wrapping
 	if ep.Form {
@@ -120,8 +121,8 @@ func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 	return int64(n) + more
 }
 
-// TooLarge is the refusal of a body that is larger than a limit of OwnLimit or BodyLimit. Its
-// number is that of the file.
+// TooLarge refuses a body that is larger than a limit of OwnLimit or BodyLimit. The refusal names
+// the file's number.
 func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	if !ep.Form {
 		most -= ep.Wrapping
@@ -129,7 +130,8 @@ func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	return apierr.TooLarge(most)
 }
 
-// DialectAt returns the dialect that a path is meant for: that of the endpoint there, or above it.
+// DialectAt returns the dialect that a path is meant for: that of the endpoint at the path or above
+// it.
 func DialectAt(path []byte) *Dialect {
 	for _, ep := range All {
 		if rest, ok := bytes.CutPrefix(path, []byte(ep.Path)); ok && (len(rest) == 0 || rest[0] == '/') {
@@ -145,8 +147,8 @@ func DialectOf(ctx *fasthttp.RequestCtx) *Dialect {
 	return DialectAt(path)
 }
 
-// textReply is Reads of the endpoints whose answers are one document or a stream of events, as they
-// were asked for.
+// textReply implements Reads for the endpoints whose answers are one document or a stream of
+// events, whichever was asked for.
 func textReply(reply Reply, asked bool) ReplyForm {
 	isStream := isEventStream(reply)
 	switch {
@@ -160,8 +162,8 @@ func textReply(reply Reply, asked bool) ReplyForm {
 	return WrongType
 }
 
-// The expected tokens of an answer. A client's max_tokens is a bound that is seldom reached, so it
-// counts up to mostOutput only.
+// The expected tokens of an answer. Answers seldom reach a client's max_tokens, so it counts only
+// up to mostOutput.
 const (
 	usualOutput = 256
 	mostOutput  = 2048

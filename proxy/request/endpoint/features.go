@@ -8,10 +8,10 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// chatFeature is what requests of every dialect that becomes chat ask of an engine.
+// chatFeature is what requests of every dialect that becomes chat need of an engine.
 var chatFeature = upstreams.FeatureOf(config.OpChat)
 
-// FeaturesOf returns what a request asks of an engine.
+// FeaturesOf returns what a request needs of an engine.
 func FeaturesOf(ep *Endpoint, r Request) upstreams.Features {
 	c := r.Chat()
 	if c == nil {
@@ -37,7 +37,7 @@ func FeaturesOf(ep *Endpoint, r Request) upstreams.Features {
 	return f
 }
 
-// operationAtEngine is the operation by which engines know the endpoint.
+// operationAtEngine returns the operation under which engines know the endpoint.
 func (ep *Endpoint) operationAtEngine() string {
 	switch ep.Path {
 	case completions.Path:

@@ -44,7 +44,7 @@ func (r *editRequest) Unary(about Answer) Unary {
 	return a
 }
 
-// editAnswer is the Unary of an image edit, which may come before the end of the form.
+// editAnswer is the Unary of an image edit. It may come before the end of the form.
 type editAnswer struct {
 	forwarded
 	form *body.Form
@@ -58,14 +58,14 @@ type formFields interface {
 	Stream() bool
 }
 
-// formRequest is what the codecs of forms have in common. A form is checked while it is read, which
-// may go on while an engine is sent its beginning.
+// formRequest is what the codecs of forms have in common. A form is checked while it is read. That
+// may continue while an engine is already sent its beginning.
 type formRequest struct {
 	form      body.Form
 	fields    formFields
 	operation string // by which profiles name the engine's path
 	pool      upstreams.Pool
-	engine    *engine.Profile // it is being sent to
+	engine    *engine.Profile // the engine that it is being sent to
 }
 
 func (r *formRequest) begin(fields formFields, operation string, pool upstreams.Pool) {
@@ -78,14 +78,14 @@ func (r *formRequest) Decode(in Input) error {
 	return r.form.ReadHead(in.Header.ContentType())
 }
 
-// formEnd are the fields of a form with a check of its own at the end.
+// formEnd adds a check of its own to the end of a form's fields.
 type formEnd struct {
 	formFields
 	request *formRequest
 }
 
-// End implements body.Fields. It refuses events that were asked for behind the file, when the
-// engine that is getting it has none.
+// End implements body.Fields. It refuses events that were asked for after the file, if the engine
+// that is being sent the form has none.
 func (e formEnd) End() ([]forward.Field, error) {
 	fields, err := e.formFields.End()
 	if err != nil || !e.Stream() {
@@ -105,7 +105,7 @@ func noStreams() *apierr.Error {
 func (r *formRequest) Model() []byte { return r.fields.Model() }
 func (r *formRequest) Streams() bool { return r.fields.Stream() }
 
-// Check implements Request: fields are checked as they come.
+// Check implements Request: fields are checked as they arrive.
 func (r *formRequest) Check(*snapshot.Model, time.Time) (Checked, error) {
 	return Checked{Pool: r.pool, PoolName: r.pool.String()}, nil
 }

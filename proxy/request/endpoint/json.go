@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// The endpoints here have JSON in, JSON out, and no streams. Of what comes and goes only the model
-// is changed.
+// The endpoints here take JSON, answer JSON, and have no streams. Only the model is changed in what
+// they pass on.
 var (
 	embeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
 	rerank     = ranking(passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
@@ -23,10 +23,10 @@ var (
 // tracedContent is the operation of endpoints that make images and sound.
 const tracedContent = "generate_content"
 
-// passing is an endpoint whose text is in the member prompt.
+// passing makes an endpoint whose text is in the member prompt.
 func passing(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
 	ep := &Endpoint{
-		Path: path, Operation: operation, Traced: operation, // there is no word for some of them yet
+		Path: path, Operation: operation, Traced: operation, // the conventions have no word for some of them yet
 		Dialect: withChatErrors(operation, prompt),
 	}
 	if operation == config.OpImages {
@@ -40,7 +40,7 @@ func passing(path, operation, prompt string, decode func(r *forward.Request, bod
 	return ep
 }
 
-// ranking has the answers of an endpoint in one form.
+// ranking gives the answers of an endpoint one form.
 func ranking(ep *Endpoint) *Endpoint {
 	request := ep.New
 	ep.New = func() Request { return &rerankRequest{request().(*passingRequest)} }
@@ -67,7 +67,7 @@ type rerankAnswer struct {
 	asked *forward.Rerank
 }
 
-// PassesOn implements Unary: all results have to be known before the first is.
+// PassesOn implements Unary: all results must be known before the first one is.
 func (a *rerankAnswer) PassesOn(Reply) bool { return false }
 
 func (a *rerankAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
@@ -86,8 +86,8 @@ type passingRequest struct {
 
 func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Body.Bytes()) }
 
-// jsonRequest is what the codecs of JSON requests have in common of which the edge reads little
-// more than the model.
+// jsonRequest is what the codecs of JSON requests have in common, if the edge reads little more of
+// them than the model.
 type jsonRequest struct {
 	request   *forward.Request
 	operation string // by which profiles name the engine's path
@@ -107,7 +107,7 @@ func (r *jsonRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	return Checked{Pool: r.pool, PoolName: r.pool.String()}, r.request.Check(m.ChatRules(now, false, &r.rules))
 }
 
-// Estimate implements Request: only completions have an answer that is counted.
+// Estimate implements Request: only completions have a counted answer.
 func (r *jsonRequest) Estimate(bytesPerToken float64) (prompt, output int) {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -150,7 +150,7 @@ func (r *jsonRequest) Form() *body.Form     { return nil }
 func (r *jsonRequest) Release()             {}
 func (r *jsonRequest) Recycle()             {}
 
-// completions is POST /v1/completions, the legacy form of chat. A key that may chat may use it.
+// completions is POST /v1/completions, the legacy form of chat. A key that may use chat may use it.
 var completions = &Endpoint{
 	Path:          "/v1/completions",
 	Operation:     config.OpChat,

@@ -16,8 +16,8 @@ const (
 // errTooLarge is the error of a reply that is larger than any answer may be.
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// PassOn passes a large reply on as it comes. The client can tell one that breaks off from a whole
-// one.
+// PassOn passes a large reply on as it comes. The client can tell a reply that breaks off from a
+// complete one.
 type PassOn struct {
 	relay  *forward.Relay // nil: the reply is not JSON
 	answer *forwarded
@@ -35,7 +35,7 @@ func (p *PassOn) Append(dst, piece []byte) ([]byte, error) {
 	return p.relay.Append(dst, piece)
 }
 
-// End ends the reply. Its error is that of one that breaks off.
+// End ends the reply. It returns an error for a reply that breaks off.
 func (p *PassOn) End() error {
 	if p.relay == nil {
 		return nil
@@ -43,7 +43,7 @@ func (p *PassOn) End() error {
 	return p.relay.End()
 }
 
-// Held returns about how many bytes are kept of the reply, for the memory budget of replies.
+// Held returns about how many bytes of the reply are kept, for the memory budget of replies.
 func (p *PassOn) Held() int {
 	if p.relay == nil {
 		return 0
@@ -51,7 +51,7 @@ func (p *PassOn) Held() int {
 	return p.relay.Held()
 }
 
-// Usage is what the reply has told of its tokens so far.
+// Usage returns the token usage that the reply has reported so far.
 func (p *PassOn) Usage() translate.Usage {
 	var u translate.Usage
 	if p.relay != nil {
@@ -60,15 +60,15 @@ func (p *PassOn) Usage() translate.Usage {
 	return p.answer.counted(u)
 }
 
-// noEstimate is the prompt's tokens where they are not estimated.
+// noEstimate stands for the prompt's tokens if they are not estimated.
 const noEstimate = -1
 
 // forwarded is the Unary of an answer in JSON that is passed on.
 type forwarded struct {
 	model string
-	// estimate is the prompt of an answer that says nothing of its tokens; or noEstimate.
+	// estimate is the prompt of an answer that does not report its tokens; or noEstimate.
 	estimate   int
-	completion bool // it has to have choices
+	completion bool // it must have choices
 	vectors    forward.VectorForm
 	usage      translate.Usage
 }
@@ -76,7 +76,7 @@ type forwarded struct {
 // begin prepares for the reply of one attempt.
 func (f *forwarded) begin(about *Answer) { f.model, f.estimate = about.Model.ID, about.PromptTokens }
 
-// counted is what an answer says of its tokens, or the estimate.
+// counted returns the token usage that an answer reports, or the estimate.
 func (f *forwarded) counted(u translate.Usage) translate.Usage {
 	if !u.Known && f.estimate != noEstimate {
 		return translate.Usage{Prompt: f.estimate, Estimated: true}
@@ -110,7 +110,7 @@ func (f *forwarded) passOn(isJSON bool) *PassOn {
 	return p
 }
 
-// Assembled implements Unary: no engine is asked for a stream in place of JSON.
+// Assembled implements Unary: engines are not asked for a stream in place of JSON.
 func (f *forwarded) Assembled() *answer.Options {
 	panic("BUG: an answer that is passed on is assembled")
 }

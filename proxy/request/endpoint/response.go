@@ -12,7 +12,7 @@ import (
 )
 
 // AppendRequestID appends a fresh request id: "req_" and 26 characters of base 32, 128 random bits.
-// The generator is seeded by the operating system; ids must not repeat, but they are no secret.
+// The operating system seeds the generator. Ids must not repeat, but they are no secret.
 func AppendRequestID(dst []byte) []byte {
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 	dst = append(dst, requestIDPrefix...)
@@ -27,7 +27,7 @@ func AppendRequestID(dst []byte) []byte {
 
 const requestIDPrefix = "req_"
 
-// In the form that fasthttp would otherwise bring them to for each answer.
+// Names in the form that fasthttp would otherwise convert them to for each answer.
 var (
 	headerRequestID    = []byte("Request-Id")
 	headerXRequestID   = []byte("X-Request-Id")
@@ -36,11 +36,11 @@ var (
 	overloaded         = []byte("Overloaded")
 )
 
-// HeaderDropped tells what of a request was left out.
+// HeaderDropped names what was left out of a request.
 const HeaderDropped = "X-Penstock-Dropped"
 
-// DroppedToolCalls is the name of what was left out of an answer: tool calls behind the first, where
-// the request forbids parallel ones and the engine made some. The head of a stream is out before.
+// DroppedToolCalls names what was left out of an answer: tool calls after the first, if the request
+// forbids parallel ones and the engine made some. The head of a stream has been sent by then.
 const DroppedToolCalls = "answer:tool_calls"
 
 // CommonHeaders sets the headers of every answer. The request id has two names because SDKs read
@@ -51,7 +51,7 @@ func CommonHeaders(h *fasthttp.ResponseHeader, id []byte) {
 	h.SetCanonical(headerCacheControl, noStore)
 }
 
-// WriteError makes e, which ErrorOf has returned, the response of ctx.
+// WriteError makes e, as returned by ErrorOf, the response of ctx.
 func (d *Dialect) WriteError(ctx *fasthttp.RequestCtx, e *apierr.Error, requestID []byte) {
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(e.Status)
@@ -76,7 +76,7 @@ func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if n := e.RetryAfterSeconds(); n > 0 {
 		h.Set("Retry-After", strconv.Itoa(n))
 	}
-	if e.Quota != nil && !e.Quota.Held { // SDKs would try again within seconds, for which nothing comes back
+	if e.Quota != nil && !e.Quota.Held { // SDKs would retry within seconds, and nothing comes back that soon
 		h.Set("X-Should-Retry", "false")
 	}
 }

@@ -22,8 +22,8 @@ var Responses = &Endpoint{
 	New:           newResponsesRequest,
 }
 
-// Preparation is Responses for a request of which nothing is generated: it is checked and counted
-// as any other, and its answer is a stream without output. It has no path of its own.
+// Preparation is Responses for a request that generates nothing. It is checked and counted like any
+// other, and its answer is a stream without output. It has no path of its own.
 var Preparation = &Endpoint{
 	Path:      Responses.Path,
 	Operation: config.OpResponses,
@@ -40,7 +40,7 @@ func newResponsesRequest() Request {
 	return r
 }
 
-// noOutput is what an engine would send that has nothing to say.
+// noOutput is what an engine would send if it had nothing to say.
 const noOutput = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` +
 	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`
 
@@ -56,7 +56,7 @@ func appendNoOutput(dst []byte, r Request, about Answer) []byte {
 	return out
 }
 
-// responsesWriter is Responses as a codec needs it.
+// responsesWriter adapts Responses to its codec.
 type responsesWriter struct{ responses.Stream }
 
 // The client's form of a request is needed only while it is translated.

@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// atSomeEngines are the endpoints of config.SomeEngines. Requests and answers are in the engine's
-// own form: of what comes and goes only the model is changed.
+// atSomeEngines returns the endpoints of config.SomeEngines. Requests and answers have the engine's
+// own form; only the model is changed in them.
 func atSomeEngines() (all []*Endpoint) {
 	for i := range config.SomeEngines {
 		all = append(all, atSome(&config.SomeEngines[i]))
@@ -19,7 +19,7 @@ func atSomeEngines() (all []*Endpoint) {
 	return all
 }
 
-// promptAt is the member that holds the text, where it is not input.
+// promptAt is the member that holds the text, if that is not input.
 var promptAt = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
 
 func atSome(e *config.EngineEndpoint) *Endpoint {
@@ -33,7 +33,7 @@ func atSome(e *config.EngineEndpoint) *Endpoint {
 	}
 	return &Endpoint{
 		Path: e.Path, Operation: e.Operation, atEngine: e.AtEngine,
-		Traced:  e.AtEngine, // there is no word for them yet
+		Traced:  e.AtEngine, // the conventions have no word for them yet
 		Dialect: withChatErrors(e.AtEngine, prompt),
 		New: func() Request {
 			r := &someEnginesRequest{countsTokens: e.Operation == config.OpTokenize}
@@ -50,7 +50,7 @@ type someEnginesRequest struct {
 	countsTokens bool // nothing is generated, and nothing is charged
 }
 
-// Check implements Request. Engines that are known not to have the endpoint are not asked.
+// Check implements Request. It excludes engines that are known not to have the endpoint.
 func (r *someEnginesRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	out, err := r.passingRequest.Check(m, now)
 	if err != nil {
@@ -74,13 +74,13 @@ func (r *someEnginesRequest) Check(m *snapshot.Model, now time.Time) (Checked, e
 // AtSomeEngines reports whether only some engines have the endpoint.
 func (ep *Endpoint) AtSomeEngines() bool { return ep.atEngine != "" }
 
-// AtNoEngine is the refusal of a call to an endpoint that no engine of the model has.
+// AtNoEngine refuses a call to an endpoint that no engine of the model has.
 func AtNoEngine() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound,
 		"No engine of the model has this endpoint. GET /v1/models lists each model's endpoints.")
 }
 
-// notWhereStrict is the refusal of an extension of the API.
+// notWhereStrict refuses an extension of the API.
 func notWhereStrict() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "This path is not served here: the operator has set strict.")
 }

@@ -16,9 +16,9 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// speech is POST /v1/audio/speech: JSON in, audio out, or events that hold it. The audio is passed
-// on as it is made. A client of HTTP/1.0 could not tell a part of it from the whole, and gets it with
-// a length; events have an end of their own.
+// speech is POST /v1/audio/speech: JSON in, and audio or events with audio out. The audio is passed
+// on as it is generated. A client of HTTP/1.0 could not tell a part of it from the whole, so it
+// gets the audio with a length. Events have an end of their own.
 var speech = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,
@@ -50,7 +50,7 @@ func (r *speechRequest) Check(m *snapshot.Model, now time.Time) (Checked, error)
 	return out, r.own.Check(m.ChatRules(now, false, &r.rules))
 }
 
-// AsksStream implements Request: audio is no stream of events.
+// AsksStream implements Request: plain audio is no stream of events.
 func (r *speechRequest) AsksStream(p *engine.Profile) bool {
 	return r.own.EventsFrom() && p.Has(config.QuirkStreamsSpeech)
 }
@@ -100,7 +100,7 @@ func (s *speechEvents) AppendBody(dst, piece []byte, _ Reply) ([]byte, error) {
 	return s.AppendSound(dst, piece), nil
 }
 
-// ErrNoAudio is the error of a reply of bytes that has none.
+// ErrNoAudio is the error of a reply of bytes that is empty.
 var ErrNoAudio = errors.New("an answer without bytes")
 
 // speechAnswer is the Unary of audio.
@@ -141,8 +141,8 @@ func (audioStream) Ended()                                            {}
 func (audioStream) InBand() bool                                      { return false }
 func (s audioStream) MediaType() string                               { return s.mediaType }
 
-// audioType reports whether a 200 of that type may be audio: anything but what is certain to be
-// something else. Engines call audio by many names, and by none.
+// audioType reports whether a 200 of that type may be audio: anything that is not certain to be
+// something else. Engines give audio many types, or none.
 func audioType(contentType []byte) bool {
 	for _, other := range [...]string{"text/", jsonType, "application/problem+json", "application/xml"} {
 		if len(contentType) >= len(other) && httptoken.EqualFold(contentType[:len(other)], other) {

@@ -16,7 +16,7 @@ import (
 var transcriptions = &Endpoint{
 	Path:      "/v1/audio/transcriptions",
 	Operation: config.OpTranscriptions,
-	Traced:    config.OpTranscriptions, // there is no word for it yet
+	Traced:    config.OpTranscriptions, // the conventions have no word for it yet
 	Dialect:   withChatErrors("transcription", "file"),
 	Form:      true,
 	New: func() Request {
@@ -37,7 +37,7 @@ func (r *transcriptionRequest) Decode(in Input) error {
 	return r.formRequest.Decode(in)
 }
 
-// Check implements Request. Engines that have no events are not for a client that wants some.
+// Check implements Request. If the client wants events, engines without events are excluded.
 func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	out, err := r.formRequest.Check(m, now)
 	if err != nil || !r.own.Stream() {
@@ -82,8 +82,8 @@ type transcript struct {
 
 func (a *transcript) MediaType() string { return a.request.own.ContentType() }
 
-// Append implements Unary. Text that cannot be told from cut text is refused, and so is JSON in its
-// place: an engine that does not know the format, or an error.
+// Append implements Unary. It refuses text that cannot be told from truncated text, and JSON in
+// place of text, which is an error or comes from an engine that does not know the format.
 func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	switch {
 	case !a.request.form.Ended(): // what the answer should be is not known yet
@@ -107,7 +107,7 @@ var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown lengt
 // ErrWrongType is the error of a reply of another media type than was asked for.
 var ErrWrongType = errors.New("reply of another media type than asked for")
 
-// PassesOn implements Unary: what form the client wants is known, and the engine gives it that.
+// PassesOn implements Unary: the form that the client wants is known, and the engine answers in it.
 func (a *transcript) PassesOn(reply Reply) bool {
 	r := a.request
 	return r.form.Ended() && !r.own.Stream() && (r.own.JSON() || reply.Framed() && !isJSONReply(reply))
@@ -130,7 +130,7 @@ type transcriptStream struct {
 	request *transcriptionRequest
 }
 
-// AppendBody implements Stream: the edge writes the stream that a whole transcript amounts to.
+// AppendBody implements Stream: the edge writes a whole transcript as a stream.
 func (s *transcriptStream) AppendBody(dst, body []byte, reply Reply) ([]byte, error) {
 	structured := isJSONReply(reply)
 	switch {

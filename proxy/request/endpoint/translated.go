@@ -24,19 +24,19 @@ type translatedRequest struct {
 	decoded bool
 }
 
-// translatedDialect is a dialect as its codec needs it. It belongs to one call at a time.
+// translatedDialect is what a codec needs of a dialect. It belongs to one call at a time.
 type translatedDialect interface {
 	translate.Stream
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
 	Release()
-	// Decode appends the chat request that a client's body amounts to.
+	// Decode appends the chat request for a client's body.
 	Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error)
-	// Dropped are the names of what was left out of the request.
+	// Dropped names what was left out of the request.
 	Dropped() []string
-	// Locate puts an error about the chat request in the words of the dialect.
+	// Locate words an error about the chat request for the dialect.
 	Locate(err error) error
-	// Describe prepares for the answer of one attempt. The options are for a stream of the engine
-	// that is put together before it is translated.
+	// Describe prepares for the answer of one attempt. The options are for an engine's stream that
+	// is assembled before it is translated.
 	Describe(about *Answer, o *answer.Options)
 	// Recycle gives the codec back to the pool of its dialect.
 	Recycle(r *translatedRequest)
@@ -64,8 +64,8 @@ func (r *translatedRequest) Decode(in Input) error {
 	return err
 }
 
-// redactsThinking reports whether a client has the beta by which answers of Messages have their
-// thinking redacted.
+// redactsThinking reports whether a client sends the beta that has the thinking in answers of
+// Messages redacted.
 func redactsThinking(h *fasthttp.RequestHeader) bool {
 	for _, v := range h.PeekAll("Anthropic-Beta") {
 		if bytes.Contains(v, []byte("redact-thinking-")) {
@@ -75,7 +75,7 @@ func redactsThinking(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// Open implements chat.Opener. What is of no model is of the key alone.
+// Open implements chat.Opener. A blob of no model belongs to the key alone.
 func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 	box := r.box
 	if len(model) > 0 {
